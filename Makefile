@@ -1,0 +1,85 @@
+# flame_prof - `make help` lists what there is.
+#
+# This file is the table of contents; the work is in tools/. Everything that is
+# built goes to _build/ and priv/flame_prof_nif.so.
+
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+
+export SECONDS_ ?= 60
+export HZ ?= 500
+export WERROR ?= 0
+
+EBIN := _build/default/lib/flame_prof/ebin
+
+.PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
+        deps deps-build shell soak bench format check dialyzer xref \
+        check-format clean clean-nif distclean help
+
+build: nif erl ## Build the NIF and the Erlang modules (the default)
+
+nif: ## Build priv/flame_prof_nif.so only
+	@tools/locked.sh $(MAKE) -f tools/nif.mk
+
+erl: ## Compile the Erlang modules only, to _build/default/lib/flame_prof/ebin
+	@tools/locked.sh tools/compile.escript
+
+demo: deps-build ## Install what is missing, build, profile a busy node for ten seconds
+	@$(MAKE) build
+	@examples/demo/run.sh
+
+test: ## Run all tests on this machine's OTP; installs what they need
+	@tools/test.sh deps c exports erl
+
+test-c: ## Run the C tests only, under ASan, UBSan, TSan (one: C_TESTS=test_ring)
+	@tools/test.sh c
+
+test-erl: ## Run the Erlang tests only (one module: TESTS=flame_prof_options_tests)
+	@tools/test.sh erl
+
+check-exports: nif ## Check that nif_init is all that the NIF exports
+	@tools/check_exports.sh priv/flame_prof_nif.so
+
+test-matrix: ## Run the suite on OTP 25, 27 and 29 (needs root; see tools/matrix.sh)
+	@tools/matrix.sh
+
+deps: ## Install everything that build and tests need (Debian)
+	@tools/deps.sh build test
+
+deps-build: ## Install what the build alone needs (Debian)
+	@tools/deps.sh build
+
+shell: build ## An Erlang shell with flame_prof on the path
+	@ERL_LIBS=_build/default/lib erl -pa $(EBIN)
+
+soak: build ## Profile a churning node for SECONDS_ (60) at HZ (500)
+	@test/soak.sh
+
+bench: build ## Measure the overhead: SECONDS_ (60) at HZ (500)
+	@bench/run.sh
+
+format: ## Format the C sources with clang-format
+	@tools/format.sh -i
+
+check: dialyzer xref check-format ## Dialyzer, xref and the C format
+
+dialyzer: erl ## Dialyzer alone; the PLT is kept in _build
+	@tools/dialyzer.sh
+
+xref: erl ## Undefined and unused functions
+	@tools/xref.sh
+
+check-format: ## Is the C code formatted?
+	@tools/format.sh --dry-run
+
+clean-nif: ## Remove the NIF and its objects
+	@rm -rf _build/c priv/flame_prof_nif.so priv/.flame_prof_nif.so.*
+
+clean: clean-nif ## Remove what was built, keep the dialyzer PLT
+	@rm -rf _build/ctest _build/default _build/test _build/demo _build/examples
+
+distclean: clean ## Remove all of _build
+	@rm -rf _build
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile

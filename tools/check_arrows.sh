@@ -1,0 +1,149 @@
+#!/bin/bash
+# Check which rooms know of each other, and what the sampler's tick can reach.
+#
+# 1. Includes point down only (doc/internals.md draws the rooms).
+# 2. Each foreign header, and each way into memory that is not ours, has its
+#    one room.
+# 3. Object code that a tick runs through calls nothing that allocates, locks or
+#    does I/O, but for what creates and ends it: each object has a list.
+#
+# Says every arrow that should not be; the exit status is 0 when there is none.
+# CC is the compiler of part 3.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+: "${CC:=gcc}"
+wrong=0
+
+complain() {
+    echo "  wrong  $*" >&2
+    wrong=$((wrong + 1))
+}
+
+room_of() { # path below c_src
+    case $1 in
+    nif/* | core/* | out/* | vm/*) echo "${1%%/*}" ;;
+    *) basename "${1%.*}" ;;
+    esac
+}
+
+# What a room may include, besides itself.
+below() {
+    case $1 in
+    nif) echo "session portable sampler selector vm core" ;;
+    session) echo "sampler writer native_symbols portable out core vm" ;;
+    sampler) echo "selector vm core" ;;
+    selector) echo "vm core" ;;
+    portable) echo "core" ;;
+    native_symbols) echo "vm out/symbolizer.h core" ;;
+    writer) echo "core out" ;;
+    out) echo "core" ;;
+    vm) echo "core" ;;
+    core) echo "" ;;
+    *) return 1 ;;
+    esac
+}
+
+# "file included" for each include in quotes, both below c_src.
+arrows() {
+    local file line included
+    while IFS=: read -r file line; do
+        included=$(sed -E 's/^[^"]*"([^"]*)".*/\1/' <<<"$line")
+        echo "${file#c_src/} $(realpath -m --relative-to=c_src \
+            "$(dirname "$file")/$included")"
+    done < <(grep -rHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' \
+        --include='*.[ch]' c_src)
+}
+
+count=0
+while read -r file included; do
+    count=$((count + 1))
+    from=$(room_of "$file")
+    to=$(room_of "$included")
+    [ -e "c_src/$included" ] || complain "$file includes $included: no such file"
+    [ "$from" = "$to" ] && continue
+    if ! allowed=$(below "$from"); then
+        complain "$file is in a room that is not listed here"
+        continue
+    fi
+    case " $allowed " in
+    *" $to "* | *" $included "*) ;;
+    *) complain "$file includes $included" ;;
+    esac
+done < <(arrows)
+[ "$count" -gt 20 ] || complain "only $count includes were seen"
+
+only_in() { # what, extended expression, the places below c_src
+    local what=$1 expression=$2 file
+    shift 2
+    while read -r file; do
+        case " $* " in
+        *" ${file#c_src/} "* | *" $(dirname "${file#c_src/}")/ "*) ;;
+        *) complain "${file#c_src/} has $what" ;;
+        esac
+    done < <(grep -rlE --include='*.[ch]' "$expression" c_src)
+}
+
+# Code only: what an error's text or a comment says is no use of it.
+only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' nif/
+only_in uv.h '#[[:space:]]*include[[:space:]]*<uv\.h>' \
+    writer.c writer.h out/sink.c out/sink.h nif/nif.c
+only_in process_vm_readv 'process_vm_readv[[:space:]]*\(' vm/peek.c vm/peek.h
+only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' vm/peek.c
+
+# ------------------------------------------------------ the sampler's tick --
+plain="memcpy memset memcmp memmove __assert_fail __stack_chk_fail
+       _GLOBAL_OFFSET_TABLE_"
+
+# What an object may need of others. Right of the bar: its birth and its end.
+needs() {
+    case $1 in
+    sampler)
+        echo "fp_selector_step fp_selector_slots fp_selector_chosen
+            fp_live_ranges_copy fp_peek_read fp_peek_batch fp_peek_view fp_process_decode
+            fp_stack_frames fp_names_read fp_dictionary_bytes fp_pid_numbers
+            fp_ptab_lookup fp_ring_reserve fp_ring_commit fp_series_push
+            fp_stack_table_intern fp_stack_table_holds fp_stack_table_token
+            fp_stack_table_forget clock_gettime clock_nanosleep |
+            fp_selector_create fp_selector_destroy fp_stack_table_create
+            fp_stack_table_destroy calloc free mmap munmap sigfillset
+            pthread_sigmask pthread_create pthread_join pthread_setname_np" ;;
+    selector)
+        echo "fp_peek_read fp_pid_slot fp_process_field fp_field_width
+            fp_ptab_read | mmap munmap" ;;
+    vm/process) echo "fp_field_width" ;;
+    vm/stack) echo "" ;;
+    vm/names | vm/ptab) echo "fp_peek_read" ;;
+    vm/peek)
+        echo "process_vm_readv pread getpid syscall | open close memfd_create
+            ftruncate mmap munmap" ;;
+    vm/layout_table) echo "memcmp strlen" ;;
+    core/ring) echo "| mmap munmap" ;;
+    core/stack_table) echo "| calloc aligned_alloc free" ;;
+    core/series) echo "fp_ring_reserve fp_ring_commit" ;;
+    core/stats) echo "" ;;
+    esac
+}
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+for object in sampler selector vm/process vm/stack vm/names vm/ptab vm/peek \
+    vm/layout_table core/ring core/stack_table core/series core/stats; do
+    if ! $CC -std=c11 -O2 -D_GNU_SOURCE= -Ic_src -w -fno-stack-protector \
+        -U_FORTIFY_SOURCE -c -o "$tmp/object.o" "c_src/$object.c"; then
+        complain "$object.c does not compile"
+        continue
+    fi
+    allowed=" $(echo $plain $(needs "$object")) "
+    while read -r symbol; do
+        case $allowed in
+        *" $symbol "*) ;;
+        *) complain "$object.o needs $symbol" ;;
+        esac
+    done < <(nm -u "$tmp/object.o" | awk '{ print $NF }')
+done
+
+if [ "$wrong" -ne 0 ]; then
+    echo "tools/check_arrows.sh: $wrong wrong" >&2
+    exit 1
+fi
+echo "  ok    $count includes point down, a tick reaches nothing that waits"

@@ -1,0 +1,145 @@
+#!/bin/bash
+# Install what is missing, and say what.
+#
+#   tools/deps.sh build        to build the library and run the demo
+#   tools/deps.sh build test   to run the tests and checks as well
+#   tools/deps.sh list SET...  print the packages of a set (for tools/matrix.sh)
+#
+# On Debian and its children the packages come with apt-get, through sudo when
+# we are not root. Elsewhere what is missing is named and nothing is changed. An
+# Erlang that is not the distribution's (kerl, asdf, a source build) is kept.
+set -u
+
+# build: the compiler, headers, libraries; zstd, the command, reads our files.
+BUILD="gcc libc6-dev make libuv1-dev libzstd-dev zstd"
+BUILD_ERLANG="erlang-base erlang-dev"
+# test-erl: what the Erlang tests need, on each release of the matrix.
+TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
+    erlang-xmerl erlang-crypto erlang-runtime-tools erlang-syntax-tools
+    erlang-inets erlang-mnesia"
+# test: on this machine, also the C tests (clang and its sanitizers' runtime),
+# the checks, and debootstrap for the matrix.
+TEST="clang libclang-rt-dev clang-format debootstrap"
+CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
+
+say() { echo "flame_prof: $*"; }
+
+fail() {
+    say "$@" >&2
+    exit 1
+}
+
+# Is there an Erlang that no package of this system owns?
+own_erlang() {
+    local erl
+    erl=$(command -v erl) || return 1
+    ! dpkg-query -S "$(readlink -f "$erl")" >/dev/null 2>&1
+}
+
+wanted() { # set...: the packages of these sets
+    local set erlang=1
+    own_erlang && erlang=
+    for set in "$@"; do
+        case $set in
+        build) echo $BUILD ${erlang:+$BUILD_ERLANG} ;;
+        test-erl) echo ${erlang:+$TEST_ERLANG} ;;
+        test) echo $TEST ${erlang:+$TEST_ERLANG $CHECK_ERLANG} ;;
+        *) fail "tools/deps.sh: no such set: $set" ;;
+        esac
+    done
+}
+
+not_installed() { # package...
+    local package
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null |
+            sort -u | head -n 1)" = installed ] || echo "$package"
+    done
+}
+
+has_candidate() { # package...: does apt know a version of each?
+    local known
+    known=$(LC_ALL=C apt-cache policy "$@" 2>/dev/null |
+        grep -c '^  Candidate: [^(]')
+    [ "$known" -ge $# ]
+}
+
+on_debian() {
+    local missing root=
+    missing=$(not_installed $(wanted "$@"))
+    if [ -z "$missing" ]; then
+        say "everything that $* needs is installed"
+        return
+    fi
+    say "to be installed with apt-get:" $missing
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null ||
+            fail "not root, and there is no sudo; as root:" \
+                "apt-get install --no-install-recommends" $missing
+        root="sudo"
+        say "not root: apt-get runs through sudo"
+    fi
+    apt_get() {
+        $root env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
+            apt-get -q -o Dpkg::Use-Pty=0 "$@"
+    }
+    local install="install -y --no-install-recommends"
+    local refreshed=
+    if ! has_candidate $missing; then
+        say "the package lists are missing or old: apt-get update"
+        apt_get update || fail "apt-get update failed"
+        refreshed=1
+    fi
+    apt_get $install $missing || {
+        # Lists that are older than the mirror name files it no longer has.
+        [ -z "$refreshed" ] || fail "apt-get could not install the packages"
+        say "once more with fresh package lists"
+        apt_get update || fail "apt-get update failed"
+        apt_get $install $missing || fail "apt-get could not install the packages"
+    }
+    say "installed:" $missing
+}
+
+header() { echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1; }
+module() { erl -noinput -eval \
+    "halt(case code:which($1) of non_existing -> 1; _ -> 0 end)." 2>/dev/null; }
+
+# Elsewhere: look for the things themselves, name the packages that Debian has
+# them in; other systems name theirs alike.
+elsewhere() {
+    local set missing=
+    lacks() { missing="$missing
+  $1 (Debian: $2)"; }
+    for set in "$@"; do
+        case $set in
+        build)
+            command -v "${CC:-cc}" >/dev/null || lacks "a C compiler" "gcc libc6-dev"
+            header uv.h || lacks "libuv and its headers" libuv1-dev
+            header zstd.h || lacks "zstd and its headers" libzstd-dev
+            command -v erlc >/dev/null ||
+                lacks "Erlang/OTP 25 or newer, with headers" "$BUILD_ERLANG"
+            ;;
+        test)
+            command -v clang >/dev/null || command -v gcc >/dev/null ||
+                lacks "clang with its sanitizers, or gcc" "clang libclang-rt-dev"
+            command -v zstd >/dev/null || lacks "the zstd command" zstd
+            module eunit || lacks EUnit erlang-eunit
+            module ct || lacks "Common Test" erlang-common-test
+            ;;
+        *) fail "tools/deps.sh: no such set: $set" ;;
+        esac
+    done
+    [ -z "$missing" ] && say "everything that $* needs is installed" && return
+    say "this is not Debian: please install, with what your system has for it:$missing" >&2
+    exit 1
+}
+
+if [ "${1:-}" = list ]; then
+    shift
+    own_erlang() { false; }
+    wanted "$@"
+elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
+    on_debian "$@"
+else
+    elsewhere "$@"
+fi

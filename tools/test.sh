@@ -1,0 +1,84 @@
+#!/bin/bash
+# Run tests and add them up.
+#
+#   tools/test.sh STEP...   steps: deps, c, exports, erl
+#
+# The last line is `N passed, N failed` and nothing else; the exit status is 0
+# only when something passed and nothing failed. WERROR=0 lets compiler
+# warnings through (the matrix does, for compilers newer than we know).
+# TESTS="module ..." limits the Erlang step.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+out=_build/test
+results=$out/results # one line a test program: name, passed, failed
+if ! mkdir -p "$out" || ! : >"$results"; then
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+export WERROR=1
+[ "${TEST_WERROR:-1}" = 1 ] || WERROR=0
+
+heading() { printf '\n== %s\n' "$*"; }
+record() { echo "$1 $2 $3" >>"$results"; }
+
+finish() {
+    local name passed failed total_passed=0 total_failed=0
+    heading "Results"
+    while read -r name passed failed; do
+        printf '  %-42s %4d passed %4d failed\n' "$name" "$passed" "$failed"
+        total_passed=$((total_passed + passed))
+        total_failed=$((total_failed + failed))
+    done <"$results"
+    [ "$total_passed" -gt 0 ] || echo "  no test ran"
+    echo
+    echo "$total_passed passed, $total_failed failed"
+    [ "$total_passed" -gt 0 ] && [ "$total_failed" -eq 0 ]
+    exit
+}
+
+# A step that others need: when it fails there is nothing more to run.
+must() { # name, command...
+    local name=$1
+    shift
+    "$@" && return
+    record "$name" 0 1
+    finish
+}
+
+for step in "$@"; do
+    case $step in
+    deps)
+        must deps tools/deps.sh build test
+        ;;
+    c)
+        heading "C tests (ASan and UBSan, TSan)"
+        RESULTS=$results tools/test_c.sh
+        heading "Who includes whom, and what a tick reaches"
+        if tools/check_arrows.sh; then
+            record arrows 1 0
+        else
+            record arrows 0 1
+        fi
+        ;;
+    exports)
+        must build "${MAKE:-make}" build
+        heading "Exported symbols"
+        if tools/check_exports.sh priv/flame_prof_nif.so; then
+            record exports 1 0
+        else
+            record exports 0 1
+        fi
+        ;;
+    erl)
+        must build "${MAKE:-make}" build
+        heading "Erlang tests"
+        RESULTS=$results tools/test_erl.sh
+        ;;
+    *)
+        echo "tools/test.sh: unknown step $step" >&2
+        record "$step" 0 1
+        ;;
+    esac
+done
+finish

@@ -1,0 +1,68 @@
+# The C tests: each test/c/test_*.c becomes a program in _build/ctest/VARIANT/,
+# linked with everything in c_src/ but nif/, which needs a VM, instrumented by
+# SANITIZE.
+#
+# c_src/ and the helpers (the other files of test/c/) are archives: a test that
+# defines a module's functions itself, say a fake peek, replaces that module.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.SECONDARY:
+
+VARIANT ?= asan
+SANITIZE ?= -fsanitize=address,undefined -fno-sanitize-recover=all
+CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
+PKG_CONFIG ?= pkg-config
+BUILD := _build/ctest/$(VARIANT)
+
+ifeq ($(WERROR),1)
+WERROR_FLAG := -Werror
+endif
+# As in nif.mk, but for clang's idea that an enum is unsigned and needs a cast to
+# become an int; gcc, which builds the NIF, looks after the other conversions.
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers \
+            -Wno-sign-conversion
+COMMON := -std=c11 -O1 -g -fno-omit-frame-pointer -pthread $(SANITIZE) \
+          -D_GNU_SOURCE= -Ic_src -Itest/c
+LIBS := $(shell $(PKG_CONFIG) --libs libuv libzstd 2>/dev/null || \
+          echo -luv -lzstd) -pthread -ldl -lm
+
+SOURCES := $(filter-out c_src/nif.c c_src/nif/%,$(sort \
+    $(wildcard c_src/*.c c_src/*/*.c c_src/*/*/*.c)))
+TESTS := $(filter $(if $(ONLY),$(ONLY:%=test/c/%.c),%),$(sort \
+    $(wildcard test/c/test_*.c)))
+HELPERS := $(filter-out test/c/test_% test/c/fuzz_% test/c/bench_%,$(sort \
+    $(wildcard test/c/*.c)))
+
+LIB_OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
+HELPER_OBJECTS := $(HELPERS:%.c=$(BUILD)/%.o)
+TEST_OBJECTS := $(TESTS:%.c=$(BUILD)/%.o)
+PROGRAMS := $(TESTS:test/c/%.c=$(BUILD)/%)
+
+programs: $(PROGRAMS)
+
+$(BUILD)/%: $(BUILD)/test/c/%.o $(BUILD)/helpers.a $(BUILD)/flame_prof.a
+	@echo "  LINK  $@"
+	@$(CC) $(SANITIZE) -rdynamic -o $@ $< -Wl,--start-group $(BUILD)/helpers.a \
+	    $(BUILD)/flame_prof.a -Wl,--end-group $(LIBS)
+
+$(BUILD)/helpers.a: $(HELPER_OBJECTS) $(BUILD)/flags
+	@rm -f $@ && ar rcs $@ $(HELPER_OBJECTS)
+$(BUILD)/flame_prof.a: $(LIB_OBJECTS) $(BUILD)/flags
+	@rm -f $@ && ar rcs $@ $(LIB_OBJECTS)
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  CC    $< ($(VARIANT))"
+	@$(CC) $(COMMON) $(if $(filter c_src/%,$<),$(WARNINGS),-Wall -Wextra) \
+	    $(WERROR_FLAG) -MMD -MP -c -o $@ $<
+
+FLAGS := $(CC) $(COMMON) $(WARNINGS) $(WERROR_FLAG) $(sort $(SOURCES) $(HELPERS))
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
+.PHONY: FORCE programs
+FORCE:
+
+-include $(LIB_OBJECTS:.o=.d) $(HELPER_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)

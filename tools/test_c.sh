@@ -1,0 +1,116 @@
+#!/bin/bash
+# Build and run the C tests; append "name passed failed" to $RESULTS.
+#
+# Each test/c/test_*.c runs under ASan and UBSan; those of TSAN_TESTS, where two
+# threads share memory, under TSan as well. A program speaks TAP (test/c/run.h
+# does), or ends with `N passed, N failed`; otherwise it is one test, by its exit
+# status. A crash or a sanitizer's complaint is a failed test.
+set -u
+: "${RESULTS:?}" "${TSAN_TESTS:=test_ring test_writer test_session}"
+
+if ! ls test/c/test_*.c >/dev/null 2>&1; then
+    echo "  there are no C tests"
+    exit
+fi
+
+sanitizes() { # compiler, flag: does a program so built run?
+    command -v "$1" >/dev/null || return 1
+    echo 'int main(void) { return 0; }' >"$tmp/probe.c"
+    "$1" "$2" -pthread -o "$tmp/probe" "$tmp/probe.c" 2>/dev/null &&
+        $no_aslr "$tmp/probe" 2>/dev/null
+}
+
+pick() { # flag: the first compiler that has this sanitizer
+    local cc
+    for cc in ${TEST_CC:-clang gcc}; do
+        sanitizes "$cc" "$1" && echo "$cc" && return
+    done
+}
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# Sanitizers of 2022 lose their shadow memory to a kernel with 32 bits of mmap
+# randomness; without randomness they do not.
+no_aslr=
+setarch "$(uname -m)" -R true 2>/dev/null && no_aslr="setarch $(uname -m) -R"
+
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
+
+run_program() { # label, program
+    local log=$2.log status passed failed planned
+    echo "  $1"
+    timeout "${TEST_TIMEOUT:-300}" $no_aslr "$2" >"$log" 2>&1
+    status=$?
+    passed=$(grep -c '^ok ' "$log")
+    failed=$(grep -c '^not ok ' "$log")
+    planned=$(sed -nE 's/^1\.\.([0-9]+)$/\1/p' "$log" | tail -n 1)
+    if [ $((passed + failed)) -eq 0 ]; then
+        read -r passed failed < <(sed -nE \
+            's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$log" | tail -1)
+        if [ -z "${passed:-}" ]; then
+            passed=$((status == 0)) failed=0
+        fi
+    fi
+    # Died, or left before the last test, without saying so.
+    if [ "$failed" -eq 0 ] && { [ $status -ne 0 ] ||
+        { [ -n "$planned" ] && [ "$planned" -ne "$passed" ]; }; }; then
+        failed=1
+    fi
+    if [ "$failed" -ne 0 ]; then
+        sed 's/^/    | /' "$log"
+        [ $status -eq 124 ] && echo "    | (timed out)"
+        echo "    | (exit status $status)"
+    fi
+    echo "$1 $passed $failed" >>"$RESULTS"
+}
+
+build_programs() { # test name...
+    tools/locked.sh "${MAKE:-make}" -k -f tools/test_c.mk VARIANT="$variant" \
+        CC="$cc" SANITIZE="$flags" ONLY="$*" programs
+}
+
+run_variant() { # variant, compiler, sanitizer flags, test name...
+    local variant=$1 cc=$2 flags=$3 name all_built=0
+    shift 3
+    build_programs "$@" && all_built=1
+    for name in "$@"; do
+        # One test that does not compile must not hide the others.
+        if [ $all_built = 1 ] || build_programs "$name" >/dev/null 2>&1; then
+            run_program "$name.$variant" "_build/ctest/$variant/$name"
+        else
+            echo "  $name.$variant does not compile"
+            echo "$name.$variant 0 1" >>"$RESULTS"
+        fi
+    done
+}
+
+names=$(for test in test/c/test_*.c; do printf '%s ' "$(basename "$test" .c)"; done)
+if [ -n "${C_TESTS:-}" ]; then names=$C_TESTS; fi
+
+cc=$(pick -fsanitize=address,undefined)
+if [ -z "$cc" ]; then
+    echo "  neither clang nor gcc has a working AddressSanitizer" >&2
+    echo "asan 0 1" >>"$RESULTS"
+else
+    # shellcheck disable=SC2086
+    run_variant asan "$cc" \
+        "-fsanitize=address,undefined -fno-sanitize-recover=all" $names
+fi
+
+shared=
+for name in $TSAN_TESTS; do
+    case " $names " in *" $name "*) shared="$shared $name" ;; esac
+done
+if [ -n "$shared" ]; then
+    cc=$(pick -fsanitize=thread)
+    if [ -z "$cc" ]; then
+        echo "  neither clang nor gcc has a working ThreadSanitizer" >&2
+        echo "tsan 0 1" >>"$RESULTS"
+    else
+        # shellcheck disable=SC2086
+        run_variant tsan "$cc" -fsanitize=thread $shared
+    fi
+fi

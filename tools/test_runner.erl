@@ -1,0 +1,174 @@
+%% Compile the test modules, and run one of them under EUnit or Common Test.
+%%
+%% Called by tools/test_erl.sh as `erl -s test_runner compile|eunit|ct ARGS...`;
+%% the counts go to a file, so that a node which dies without writing it is
+%% told from one whose tests failed.
+-module(test_runner).
+
+-export([compile/1, eunit/1, ct/1]).
+
+%% EUnit's listener callbacks
+-behaviour(eunit_listener).
+-export([start/1, init/1, handle_begin/3, handle_end/3, handle_cancel/3, terminate/2]).
+
+%%% compile TEST_DIR OUT_DIR LIST_FILE
+
+compile(Args) ->
+    [Dir, Out, List] = [atom_to_list(A) || A <- Args],
+    PropEr = code:which(proper) =/= non_existing,
+    Sources = lists:sort(
+        filelib:wildcard(filename:join(Dir, "*.erl"))
+        ++ filelib:wildcard(filename:join(Dir, "*/*.erl"))),
+    {Tests, Helpers} = lists:partition(fun(S) -> kind(S) =/= helper end, Sources),
+    Lines = [Line || Source <- Helpers ++ Tests,
+                     Line <- compile_one(Source, Out, PropEr)],
+    [link_data(Source, Out) || Source <- Tests],
+    ok = file:write_file(List, lists:usort([iolist_to_binary(L) || L <- Lines])),
+    halt(0).
+
+compile_one(Source, Out, PropEr) ->
+    Module = filename:basename(Source, ".erl"),
+    case not PropEr andalso needs_proper(Source) of
+        true ->
+            io:format("  ~s: skipped, PropEr (erlang-proper) is not installed~n", [Module]),
+            [];
+        false ->
+            Dir = filename:dirname(Source),
+            Options = [debug_info, report, nowarn_missing_spec,
+                       {d, 'TEST'}, {outdir, Out},
+                       {i, Dir}, {i, "include"}, {i, "src"}, {i, "test"}]
+                ++ [{d, 'PROPER'} || PropEr]
+                ++ [{i, "tools/include"} || PropEr, not has_proper_header()],
+            case {compile:file(Source, Options), kind(Source)} of
+                {error, helper} -> [["broken ", Module, "\n"]];
+                {_, helper} -> [];
+                {error, _} -> [["broken ", Module, "\n"]];
+                {_, Kind} -> [[atom_to_list(Kind), " ", Module, "\n"]]
+            end
+    end.
+
+kind(Source) ->
+    Name = filename:basename(Source, ".erl"),
+    case {lists:suffix("_tests", Name), lists:suffix("_SUITE", Name)} of
+        {true, _} -> eunit;
+        {_, true} -> ct;
+        _ -> helper
+    end.
+
+%% A module that includes PropEr's header and has no way round it.
+needs_proper(Source) ->
+    {ok, Text} = file:read_file(Source),
+    binary:match(Text, <<"proper/include/proper.hrl">>) =/= nomatch
+        andalso binary:match(Text, <<"ifdef(PROPER)">>) =:= nomatch.
+
+has_proper_header() ->
+    filelib:is_regular(filename:join([code:lib_dir(proper), "include", "proper.hrl"])).
+
+%% Common Test looks for SUITE_data beside the beam.
+link_data(Source, Out) ->
+    Data = filename:rootname(Source) ++ "_data",
+    case filelib:is_dir(Data) of
+        true ->
+            Link = filename:join(Out, filename:basename(Data)),
+            ok = file:make_symlink(filename:absname(Data), Link);
+        false ->
+            ok
+    end.
+
+%%% eunit MODULE RESULT_FILE LOG_DIR
+
+eunit([Module, ResultFile, _Logs]) ->
+    _ = eunit:test({module, Module},
+                   [no_tty, {report, {?MODULE, [{result, atom_to_list(ResultFile)}]}}]),
+    halt(0).
+
+start(Options) ->
+    eunit_listener:start(?MODULE, Options).
+
+init(Options) ->
+    #{result => proplists:get_value(result, Options), broken => 0}.
+
+handle_begin(_Kind, _Data, State) ->
+    State.
+
+handle_end(group, _Data, State) ->
+    State;
+handle_end(test, Data, State) ->
+    case proplists:get_value(status, Data) of
+        ok ->
+            io:format("    ok    ~ts (~b ms)~n", [title(Data), proplists:get_value(time, Data, 0)]);
+        {skipped, Reason} ->
+            io:format("    skip  ~ts: ~tp~n", [title(Data), Reason]);
+        {error, Exception} ->
+            io:format("    FAIL  ~ts~n~ts~n~ts", [
+                title(Data),
+                eunit_lib:format_exception(Exception),
+                output(proplists:get_value(output, Data, <<>>))
+            ])
+    end,
+    State.
+
+%% A setup or generator that failed: its tests never ran, which is a failure.
+handle_cancel(Kind, Data, #{broken := Broken} = State) ->
+    case proplists:get_value(reason, Data) of
+        undefined ->
+            State;
+        {blame, _} ->
+            State;
+        Reason ->
+            io:format("    FAIL  ~ts: ~p cancelled~n      ~tp~n", [title(Data), Kind, Reason]),
+            State#{broken := Broken + 1}
+    end.
+
+terminate({ok, Data}, #{broken := Broken} = State) ->
+    [Pass, Fail, Skip, Cancel] = [proplists:get_value(K, Data, 0) || K <- [pass, fail, skip, cancel]],
+    Broken1 = if Cancel > 0, Broken =:= 0 -> 1; true -> Broken end,
+    write_result(State, Pass, Fail + Broken1, Skip);
+terminate({error, Reason}, State) ->
+    io:format("    FAIL  eunit: ~tp~n", [Reason]),
+    write_result(State, 0, 1, 0).
+
+title(Data) ->
+    Source = case proplists:get_value(source, Data) of
+        {_, Function, _} -> plain_name(atom_to_list(Function));
+        _ -> ""
+    end,
+    Line = case proplists:get_value(line, Data, 0) of
+        0 -> "";
+        N -> io_lib:format(":~b", [N])
+    end,
+    case proplists:get_value(desc, Data) of
+        Desc when Desc =:= undefined; Desc =:= <<>>; Desc =:= "" -> [Source, Line];
+        <<"module '", _/binary>> -> [Source, Line];
+        Desc -> io_lib:format("~ts~s ~ts", [Source, Line, Desc])
+    end.
+
+%% The fun that a generator made, "-name_test_/0-fun-1-": its generator.
+plain_name([$- | Name]) -> hd(string:split(Name, "/"));
+plain_name(Name) -> Name.
+
+output(Text) ->
+    case unicode:characters_to_binary(Text) of
+        <<>> -> [];
+        Binary when is_binary(Binary) -> ["    output: ", Binary, "\n"];
+        _ -> io_lib:format("    output: ~tp~n", [Text])
+    end.
+
+write_result(#{result := File}, Pass, Fail, Skip) ->
+    ok = file:write_file(File, io_lib:format("~b ~b ~b~n", [Pass, Fail, Skip])).
+
+%%% ct MODULE RESULT_FILE LOG_DIR
+
+ct([Module, ResultFile, Logs]) ->
+    State = #{result => atom_to_list(ResultFile)},
+    Dir = filename:dirname(code:which(Module)),
+    case ct:run_test([{dir, Dir}, {suite, Module}, {auto_compile, false},
+                      {logdir, atom_to_list(Logs)}, {abort_if_missing_suites, true}]) of
+        {Pass, Fail, {UserSkip, AutoSkip}} ->
+            %% Skipped by itself: its init failed.
+            write_result(State, Pass, Fail + AutoSkip, UserSkip);
+        Error ->
+            io:format("    FAIL  ct: ~tp~n", [Error]),
+            write_result(State, 0, 1, 0)
+    end,
+    halt(0).
