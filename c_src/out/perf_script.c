@@ -1,0 +1,331 @@
+/*
+ * perf_script.c - records in, text out.
+ *
+ * What is costly is done once and kept: a stack's lines with the stack
+ * (stack_text.c), names and root lines with the process (process_text.c), and
+ * for a process that does not move its whole metrics line. A sample is then
+ * five copies:
+ *
+ *      header            process->text.begin, time
+ *      metrics line      formatted for a SAMPLE, process->quiet for a REPEAT
+ *      stack lines       the stack's text
+ *      root lines        process->text, those that the stack lacks
+ *      status line       a constant, with the empty line that ends a sample
+ */
+#include "perf_script.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/error.h"
+#include "buffer.h"
+#include "frame.h"
+#include "process_text.h"
+#include "stack_text.h"
+
+/* The end of the year 9999: a later time is a bug, and would hold back all
+ * that follow it. */
+#define TIME_US_MAX (INT64_C(253402300799) * 1000000)
+
+struct process {
+    struct fp_process_text text; /* .bytes NULL: not defined */
+    char *quiet; /* the metrics line with all deltas 0; made when needed */
+    uint32_t quiet_size, quiet_room; /* quiet_size == 0: not made */
+    uint32_t number, serial;
+    bool sampled; /* value[] holds the last sample */
+    int64_t last_time_us;
+    int64_t value[FP_METRIC_COUNT];
+};
+
+struct fp_perf_script {
+    struct fp_perf_script_options options;
+    struct fp_stacks *stacks;
+    struct process *process; /* FP_PROCESS_SLOTS */
+    int64_t last_time_us;
+    struct fp_buffer out;     /* the sample handed to the caller */
+    struct fp_buffer scratch; /* a process being rendered */
+};
+
+int fp_perf_script_create(struct fp_perf_script **script,
+                          const struct fp_perf_script_options *options)
+{
+    struct fp_perf_script *made = calloc(1, sizeof(*made));
+
+    if (made == NULL)
+        return FP_ENOMEM;
+    made->options = *options;
+    if (made->options.pid_number_bits == 0)
+        made->options.pid_number_bits = 28;
+    made->process = calloc(FP_PROCESS_SLOTS, sizeof(*made->process));
+    if (made->process == NULL ||
+        fp_stacks_create(&made->stacks, options->symbolizer,
+                         options->flatten_recursive, options->stats) != 0) {
+        fp_perf_script_destroy(made);
+        return FP_ENOMEM;
+    }
+    *script = made;
+    return 0;
+}
+
+void fp_perf_script_destroy(struct fp_perf_script *script)
+{
+    if (script == NULL)
+        return;
+    for (size_t i = 0; script->process != NULL && i < FP_PROCESS_SLOTS; i++) {
+        fp_process_text_free(&script->process[i].text);
+        free(script->process[i].quiet);
+    }
+    free(script->process);
+    fp_stacks_destroy(script->stacks);
+    fp_buffer_free(&script->out);
+    fp_buffer_free(&script->scratch);
+    free(script);
+}
+
+void fp_perf_script_recode(struct fp_perf_script *script)
+{
+    fp_stacks_recode(script->stacks);
+}
+
+/* ---- PROCESS ---------------------------------------------------------- */
+
+/* A process is defined anew when it has got another name: its last values
+ * stay, and a REPEAT may follow. */
+static int define_process(struct fp_perf_script *script,
+                          const struct fp_record_process *record)
+{
+    struct process *process;
+
+    if (record->head.size < offsetof(struct fp_record_process, text) ||
+        record->slot >= FP_PROCESS_SLOTS)
+        return FP_EINVAL;
+    process = &script->process[record->slot];
+    fp_process_text_free(&process->text);
+    process->quiet_size = 0;
+    if (process->number != record->number || process->serial != record->serial)
+        process->sampled = false;
+    process->number = record->number;
+    process->serial = record->serial;
+    return fp_process_text_render(
+        &process->text, &script->scratch, script->options.os_pid,
+        script->options.pid_number_bits, script->options.symbolizer, record);
+}
+
+/* ---- SAMPLE, REPEAT --------------------------------------------------- */
+
+/* Keys with what separates them from the value before. */
+static const struct fp_piece metric_keys[FP_METRIC_COUNT] = {
+#define METRIC_KEY(name) [FP_METRIC_##name] = FP_PIECE(" " #name "="),
+    FP_METRIC_MAP(METRIC_KEY)
+#undef METRIC_KEY
+};
+
+/* A bound for what put_metrics() writes. */
+#define KEY_BYTES_MAX 32
+#define METRICS_BYTES_MAX                                                      \
+    (1 + FP_METRIC_COUNT * (KEY_BYTES_MAX + 2 * FP_I64_DIGITS + 1))
+
+#define METRIC_KEY_FITS(name)                                                  \
+    _Static_assert(sizeof(" " #name "=") <= KEY_BYTES_MAX, #name);
+FP_METRIC_MAP(METRIC_KEY_FITS)
+#undef METRIC_KEY_FITS
+
+/* `delta` NULL: all are 0. */
+static char *put_metrics(char *out, const int64_t *value, const int64_t *delta)
+{
+    *out++ = '#';
+    for (int i = 0; i < FP_METRIC_COUNT; i++) {
+        out = fp_put(out, metric_keys[i].text, metric_keys[i].size);
+        out = fp_put_i64(out, value[i]);
+        *out++ = '/';
+        out = fp_put_i64(out, delta == NULL ? 0 : delta[i]);
+    }
+    return out;
+}
+
+static char *put_piece(char *out, const struct fp_piece *piece)
+{
+    return fp_put(out, piece->text, piece->size);
+}
+
+/* The metrics line with all deltas 0, kept until the next SAMPLE. */
+static int render_quiet(struct process *process)
+{
+    char line[METRICS_BYTES_MAX];
+    size_t metrics_size, room;
+    char *end;
+
+    if (process->quiet_size != 0)
+        return 0;
+    metrics_size = (size_t)(put_metrics(line, process->value, NULL) - line);
+    room = metrics_size + process->text.words.size;
+    if (room > process->quiet_room) {
+        char *grown = realloc(process->quiet, room);
+
+        if (grown == NULL)
+            return FP_ENOMEM;
+        process->quiet = grown;
+        process->quiet_room = (uint32_t)room;
+    }
+    end = put_piece(fp_put(process->quiet, line, metrics_size),
+                    &process->text.words);
+    process->quiet_size = (uint32_t)(end - process->quiet);
+    return 0;
+}
+
+/* When this sample is said to be: not before the one written last, after the
+ * process's own last one, and not on a whole second. Clocks are set back;
+ * readers do not forgive it. Ticks are 100 us apart or more, so moving by a
+ * microsecond does not change their order. */
+static int64_t choose_time(struct fp_perf_script *script,
+                           struct process *process, int64_t time_us)
+{
+    if (time_us < script->last_time_us)
+        time_us = script->last_time_us;
+    if (time_us <= process->last_time_us)
+        time_us = process->last_time_us + 1;
+    if (time_us % 1000000 == 0)
+        time_us++;
+    script->last_time_us = time_us;
+    process->last_time_us = time_us;
+    return time_us;
+}
+
+static char *put_time(char *out, int64_t time_us)
+{
+    char micros[FP_U64_DIGITS];
+
+    out = fp_put_i64(out, time_us / 1000000);
+    /* 1000000 + x has seven digits: the first one makes the zeros. */
+    fp_put_i64(micros, 1000000 + time_us % 1000000);
+    micros[0] = '.';
+    return fp_put(out, micros, 7);
+}
+
+/* Initial call and $initial_call, outwards from the stack's last frame, each
+ * unless it is already there. */
+static char *put_roots(char *out, const struct process *process,
+                       uint64_t last_function)
+{
+    const struct fp_root *roots[] = {&process->text.initial,
+                                     &process->text.proc_lib};
+
+    for (size_t i = 0; i < sizeof(roots) / sizeof(*roots); i++) {
+        if (roots[i]->line.size == 0 || roots[i]->function == last_function)
+            continue;
+        out = put_piece(out, &roots[i]->line);
+        last_function = roots[i]->function;
+    }
+    return out;
+}
+
+static char *put_status(char *out, uint8_t status)
+{
+    static const struct fp_piece lines[FP_STATUS_COUNT] = {
+#define STATUS_LINE(name)                                                      \
+    [FP_STATUS_##name] = FP_PIECE(FP_FRAME_ADDRESS #name " (status)\n\n"),
+        FP_STATUS_MAP(STATUS_LINE)
+#undef STATUS_LINE
+    };
+
+    return fp_put(out, lines[status].text, lines[status].size);
+}
+
+static const char no_frames[] = FP_FRAME_ADDRESS "no_frames (flame_prof)\n";
+
+/* All of the constants that a sample can have. */
+#define CONSTANT_BYTES_MAX 256
+
+static int put_sample(struct fp_perf_script *script, struct process *process,
+                      const struct fp_stack_text *stack,
+                      const struct fp_record_sample *record)
+{
+    bool is_repeat = record->head.type == FP_RECORD_REPEAT;
+    char *out, *frames;
+    int err;
+
+    script->out.size = 0;
+    err = fp_buffer_reserve(
+        &script->out,
+        CONSTANT_BYTES_MAX + METRICS_BYTES_MAX + process->quiet_size +
+            process->text.begin.size + process->text.words.size + stack->size +
+            process->text.initial.line.size + process->text.proc_lib.line.size);
+    if (err != 0)
+        return err;
+    out = put_piece(script->out.bytes, &process->text.begin);
+    out = put_time(out, choose_time(script, process, record->time_us));
+    out = FP_PUT_LITERAL(out, ": cpu-clock:\n");
+    if (is_repeat)
+        out = fp_put(out, process->quiet, process->quiet_size);
+    else
+        out = put_piece(put_metrics(out, record->value, record->delta),
+                        &process->text.words);
+    frames = out;
+    out = fp_put(out, stack->lines, stack->size);
+    out = put_roots(out, process, stack->last_function);
+    if (out == frames)
+        out = FP_PUT_LITERAL(out, no_frames);
+    fp_buffer_end(&script->out, put_status(out, record->head.status));
+    return 0;
+}
+
+/* `record` has only the bytes of a REPEAT when it is one. */
+static int write_sample(struct fp_perf_script *script,
+                        const struct fp_record_sample *record)
+{
+    bool is_repeat = record->head.type == FP_RECORD_REPEAT;
+    struct process *process;
+    struct fp_stack_text stack;
+    int err;
+
+    if (record->head.size <
+            (is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(*record)) ||
+        record->head.status >= FP_STATUS_COUNT ||
+        record->time_us > TIME_US_MAX || record->process >= FP_PROCESS_SLOTS)
+        return FP_EINVAL;
+    process = &script->process[record->process];
+    if (process->text.bytes == NULL)
+        return FP_EINVAL;
+    /* First of all: a REPEAT may follow, whatever becomes of this sample. */
+    if (!is_repeat) {
+        memcpy(process->value, record->value, sizeof(process->value));
+        process->quiet_size = 0;
+        process->sampled = true;
+    } else if (!process->sampled) {
+        return FP_EINVAL;
+    }
+    err = fp_stacks_text(script->stacks, record->stack, &stack);
+    if (err == 0 && is_repeat)
+        err = render_quiet(process);
+    return err != 0 ? err : put_sample(script, process, &stack, record);
+}
+
+int fp_perf_script_record(struct fp_perf_script *script,
+                          const struct fp_record *record, const char **text,
+                          size_t *size)
+{
+    const void *whole = record;
+    int err;
+
+    *text = NULL;
+    *size = 0;
+    switch (record->type) {
+    case FP_RECORD_PROCESS:
+        return define_process(script, whole);
+    case FP_RECORD_FRAME:
+        return fp_stacks_define_frame(script->stacks, whole);
+    case FP_RECORD_STACK:
+        return fp_stacks_define(script->stacks, whole);
+    case FP_RECORD_SAMPLE:
+    case FP_RECORD_REPEAT:
+        err = write_sample(script, whole);
+        if (err == 0) {
+            *text = script->out.bytes;
+            *size = script->out.size;
+        }
+        return err;
+    default:
+        return FP_EINVAL;
+    }
+}

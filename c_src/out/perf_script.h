@@ -1,0 +1,51 @@
+/*
+ * perf_script.h - samples to Linux `perf script` text. WRITER THREAD only.
+ *
+ * The grammar is doc/format.md's. Stacks, names and metric lines are rendered
+ * once and kept; a sample is then assembled by copying. No ERTS, no libuv.
+ */
+#ifndef FP_PERF_SCRIPT_H
+#define FP_PERF_SCRIPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../core/record.h"
+#include "../core/stats.h"
+#include "symbolizer.h"
+
+struct fp_perf_script;
+
+struct fp_perf_script_options {
+    uint32_t os_pid;
+    uint32_t pid_number_bits; /* of a pid's data: 15 in OTP 25, else 28;
+                                 0 is taken for 28 */
+    int flatten_recursive;    /* merge neighbouring frames of one function */
+    const struct fp_symbolizer *symbolizer; /* may be NULL: text frames only */
+    struct fp_stats *stats;
+};
+
+/* 0 or FP_ENOMEM. `options` is copied, what it points to must outlive this. */
+int fp_perf_script_create(struct fp_perf_script **script,
+                          const struct fp_perf_script_options *options);
+void fp_perf_script_destroy(struct fp_perf_script *script);
+
+/* Take one record. For SAMPLE and REPEAT *text / *size is the finished sample,
+ * valid until the next call; for the others *size is 0.
+ * 0; FP_ENOMEM; FP_EINVAL for a record that makes no sense (a bug of ours): a
+ * slot that is not defined, a REPEAT of a process not sampled since its slot
+ * was defined for it, lengths beyond head.size. The caller has made sure that
+ * head.size bytes are there. */
+int fp_perf_script_record(struct fp_perf_script *script,
+                          const struct fp_record *record, const char **text,
+                          size_t *size);
+
+/* Forget every rendered text that came from code addresses: it is rendered
+ * anew, from the kept frame words, when next used. */
+void fp_perf_script_recode(struct fp_perf_script *script);
+
+/* Percent-encode `size` bytes of UTF-8 as part of a symbol or a dso into
+ * `out`, which has room for 3 * size. How many bytes were written. */
+size_t fp_perf_script_encode(const char *text, size_t size, char *out);
+
+#endif

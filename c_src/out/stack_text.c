@@ -1,0 +1,330 @@
+/*
+ * stack_text.c - frame words to lines, once for each stack.
+ *
+ * Frames that neighbour each other can be merged when they are of one
+ * function; frames of which nothing is known are left out and counted.
+ */
+#include "stack_text.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "../core/error.h"
+#include "buffer.h"
+#include "frame.h"
+
+/* Of all rendered stacks together; 8192 ordinary ones take about 10 MiB. */
+#define RENDERED_BYTES_MAX ((size_t)24 << 20)
+/* Of all FRAME records together. They can not be asked for again, so what
+ * comes beyond is refused and its frames count as unresolved. */
+#define TEXT_FRAME_BYTES_MAX ((size_t)64 << 20)
+
+/* One FRAME record, rendered. */
+struct text_frame {
+    char *line; /* NULL: not defined */
+    uint32_t size;
+    uint64_t function;
+};
+
+struct stack {
+    uint64_t *word;
+    char *text; /* NULL: not rendered */
+    uint64_t last_function;
+    uint32_t text_size;
+    uint16_t count, room; /* of `word` */
+    bool defined;
+    bool has_code; /* some words are code addresses */
+};
+
+struct fp_stacks {
+    const struct fp_symbolizer *symbolizer;
+    struct fp_stats *stats;
+    int flatten_recursive;
+    struct stack *stack;           /* FP_STACK_SLOTS */
+    struct text_frame *text_frame; /* FP_FRAME_TEXT_MAX */
+    size_t rendered_bytes, text_frame_bytes;
+    struct fp_buffer scratch; /* what is being rendered */
+    struct fp_symbol symbol;
+};
+
+int fp_stacks_create(struct fp_stacks **stacks,
+                     const struct fp_symbolizer *symbolizer,
+                     int flatten_recursive, struct fp_stats *stats)
+{
+    struct fp_stacks *made = calloc(1, sizeof(*made));
+
+    if (made == NULL)
+        return FP_ENOMEM;
+    made->symbolizer = symbolizer;
+    made->stats = stats;
+    made->flatten_recursive = flatten_recursive;
+    made->stack = calloc(FP_STACK_SLOTS, sizeof(*made->stack));
+    made->text_frame = calloc(FP_FRAME_TEXT_MAX, sizeof(*made->text_frame));
+    if (made->stack == NULL || made->text_frame == NULL) {
+        fp_stacks_destroy(made);
+        return FP_ENOMEM;
+    }
+    *stacks = made;
+    return 0;
+}
+
+void fp_stacks_destroy(struct fp_stacks *stacks)
+{
+    if (stacks == NULL)
+        return;
+    for (size_t i = 0; stacks->stack != NULL && i < FP_STACK_SLOTS; i++) {
+        free(stacks->stack[i].word);
+        free(stacks->stack[i].text);
+    }
+    for (size_t i = 0; stacks->text_frame != NULL && i < FP_FRAME_TEXT_MAX; i++)
+        free(stacks->text_frame[i].line);
+    free(stacks->stack);
+    free(stacks->text_frame);
+    fp_buffer_free(&stacks->scratch);
+    free(stacks);
+}
+
+/* ---- definitions ------------------------------------------------------ */
+
+int fp_stacks_define_frame(struct fp_stacks *stacks,
+                           const struct fp_record_frame *record)
+{
+    struct fp_buffer *scratch = &stacks->scratch;
+    struct fp_frame frame = {.arity = record->arity, .line = record->line};
+    const char *text = record->text;
+    uint64_t id = record->id ^ FP_FRAME_TEXT;
+    struct text_frame *slot;
+    size_t room;
+    char *line;
+    int err;
+
+    if (record->head.size < offsetof(struct fp_record_frame, text) ||
+        id >= FP_FRAME_TEXT_MAX)
+        return FP_EINVAL;
+    room = record->head.size - offsetof(struct fp_record_frame, text);
+    if ((size_t)record->module_len + record->function_len + record->file_len >
+        room)
+        return FP_EINVAL;
+    frame.module = (struct fp_piece){text, record->module_len};
+    text += record->module_len;
+    frame.function = (struct fp_piece){text, record->function_len};
+    text += record->function_len;
+    frame.file = (struct fp_piece){text, record->file_len};
+
+    slot = &stacks->text_frame[id];
+    stacks->text_frame_bytes -= slot->size;
+    free(slot->line);
+    *slot = (struct text_frame){NULL, 0, 0};
+
+    scratch->size = 0;
+    err = fp_frame_put(scratch, &frame);
+    if (err != 0)
+        return err;
+    if (stacks->text_frame_bytes + scratch->size > TEXT_FRAME_BYTES_MAX)
+        return 0;
+    line = fp_buffer_copy(scratch);
+    if (line == NULL)
+        return FP_ENOMEM;
+    *slot = (struct text_frame){line, (uint32_t)scratch->size,
+                                fp_frame_function(&frame)};
+    stacks->text_frame_bytes += slot->size;
+    return 0;
+}
+
+static void forget_text(struct fp_stacks *stacks, struct stack *stack)
+{
+    if (stack->text == NULL)
+        return;
+    stacks->rendered_bytes -= stack->text_size;
+    free(stack->text);
+    stack->text = NULL;
+    stack->text_size = 0;
+}
+
+void fp_stacks_recode(struct fp_stacks *stacks)
+{
+    for (size_t i = 0; i < FP_STACK_SLOTS; i++) {
+        if (stacks->stack[i].has_code)
+            forget_text(stacks, &stacks->stack[i]);
+    }
+}
+
+static bool is_code(uint64_t word)
+{
+    return word >= FP_FRAME_SPECIAL_END && (word & FP_FRAME_TEXT) == 0;
+}
+
+int fp_stacks_define(struct fp_stacks *stacks,
+                     const struct fp_record_stack *record)
+{
+    const size_t fixed = offsetof(struct fp_record_stack, frame);
+    uint16_t count = record->head.count;
+    struct stack *stack;
+
+    if (record->head.size < fixed || record->slot >= FP_STACK_SLOTS)
+        return FP_EINVAL;
+    /* From here on the slot's old stack is gone, even when the new one is
+     * refused: a sample must never show a stack that it did not have. */
+    stack = &stacks->stack[record->slot];
+    forget_text(stacks, stack);
+    stack->defined = false;
+    if (count > FP_STACK_FRAMES_MAX ||
+        record->head.size < fixed + count * sizeof(uint64_t))
+        return FP_EINVAL;
+    if (count > stack->room) {
+        uint64_t *grown = realloc(stack->word, count * sizeof(uint64_t));
+
+        if (grown == NULL)
+            return FP_ENOMEM;
+        stack->word = grown;
+        stack->room = count;
+    }
+    stack->count = count;
+    stack->has_code = false;
+    for (uint16_t i = 0; i < count; i++) {
+        stack->word[i] = record->frame[i];
+        stack->has_code |= is_code(record->frame[i]);
+    }
+    stack->defined = true;
+    return 0;
+}
+
+/* ---- rendering -------------------------------------------------------- */
+
+/* The put_*_frame functions append one line to the scratch text. `last` is
+ * the function of the line before, 0 at first; they set it to their own. */
+
+static int put_special_frame(struct fp_buffer *scratch, uint64_t word,
+                             uint64_t *last)
+{
+    static const struct fp_piece lines[FP_FRAME_SPECIAL_END] = {
+        [FP_FRAME_TRUNCATED] =
+            FP_PIECE(FP_FRAME_ADDRESS "truncated (flame_prof)\n"),
+        [FP_FRAME_RUNNING] = FP_PIECE(
+            FP_FRAME_ADDRESS "running_stack_not_sampled (flame_prof)\n"),
+        [FP_FRAME_GC] = FP_PIECE(FP_FRAME_ADDRESS "[gc] (flame_prof)\n"),
+        [FP_FRAME_UNREADABLE] =
+            FP_PIECE(FP_FRAME_ADDRESS "stack_unreadable (flame_prof)\n"),
+    };
+    const struct fp_piece *line = &lines[word];
+
+    if (line->size == 0)
+        return FP_ENOENT;
+    *last = 0;
+    return fp_buffer_append(scratch, line->text, line->size);
+}
+
+static int put_text_frame(struct fp_stacks *stacks, uint64_t word,
+                          uint64_t *last)
+{
+    uint64_t id = word ^ FP_FRAME_TEXT;
+    const struct text_frame *frame;
+
+    if (id >= FP_FRAME_TEXT_MAX || stacks->text_frame[id].line == NULL)
+        return FP_ENOENT;
+    frame = &stacks->text_frame[id];
+    if (stacks->flatten_recursive && frame->function == *last)
+        return 0;
+    *last = frame->function;
+    return fp_buffer_append(&stacks->scratch, frame->line, frame->size);
+}
+
+static size_t at_most(size_t size, size_t limit)
+{
+    return size < limit ? size : limit;
+}
+
+static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
+                          uint64_t *last)
+{
+    const struct fp_symbolizer *symbolizer = stacks->symbolizer;
+    struct fp_symbol *symbol = &stacks->symbol;
+    struct fp_frame frame;
+    uint64_t function;
+    int err;
+
+    if (symbolizer == NULL ||
+        symbolizer->resolve(symbolizer->self, word, symbol) != 0)
+        return FP_ENOENT;
+    frame = (struct fp_frame){
+        .module = {symbol->module,
+                   at_most(symbol->module_len, sizeof(symbol->module))},
+        .function = {symbol->function,
+                     at_most(symbol->function_len, sizeof(symbol->function))},
+        .file = {symbol->file, at_most(symbol->file_len, sizeof(symbol->file))},
+        .arity = symbol->arity,
+        .line = symbol->line,
+    };
+    function = fp_frame_function(&frame);
+    if (stacks->flatten_recursive && function == *last)
+        return 0;
+    err = fp_frame_put(&stacks->scratch, &frame);
+    if (err == 0)
+        *last = function;
+    return err;
+}
+
+/* A frame of which nothing is known is left out and counted. */
+static int put_frames(struct fp_stacks *stacks, const struct stack *stack,
+                      uint64_t *last)
+{
+    for (uint16_t i = 0; i < stack->count; i++) {
+        uint64_t word = stack->word[i];
+        int err;
+
+        if (word < FP_FRAME_SPECIAL_END)
+            err = put_special_frame(&stacks->scratch, word, last);
+        else if (is_code(word))
+            err = put_code_frame(stacks, word, last);
+        else
+            err = put_text_frame(stacks, word, last);
+        if (err == FP_ENOENT)
+            fp_stats_add(stacks->stats, FP_STAT_unresolved, 1);
+        else if (err != 0)
+            return err;
+    }
+    return 0;
+}
+
+static int render_stack(struct fp_stacks *stacks, struct stack *stack)
+{
+    uint64_t last = 0;
+    char *text;
+    int err;
+
+    stacks->scratch.size = 0;
+    err = put_frames(stacks, stack, &last);
+    if (err != 0)
+        return err;
+    text = fp_buffer_copy(&stacks->scratch);
+    if (text == NULL)
+        return FP_ENOMEM;
+    if (stacks->rendered_bytes + stacks->scratch.size > RENDERED_BYTES_MAX) {
+        for (size_t i = 0; i < FP_STACK_SLOTS; i++)
+            forget_text(stacks, &stacks->stack[i]);
+    }
+    stack->text = text;
+    stack->text_size = (uint32_t)stacks->scratch.size;
+    stack->last_function = last;
+    stacks->rendered_bytes += stack->text_size;
+    return 0;
+}
+
+int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot,
+                   struct fp_stack_text *text)
+{
+    struct stack *stack;
+    int err;
+
+    if (slot >= FP_STACK_SLOTS || !stacks->stack[slot].defined)
+        return FP_EINVAL;
+    stack = &stacks->stack[slot];
+    if (stack->text == NULL) {
+        err = render_stack(stacks, stack);
+        if (err != 0)
+            return err;
+    }
+    *text = (struct fp_stack_text){stack->text, stack->text_size,
+                                   stack->last_function};
+    return 0;
+}

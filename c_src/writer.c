@@ -1,0 +1,363 @@
+/*
+ * writer.c - the writer thread: a libuv loop that takes records out of the
+ * ring every few milliseconds and puts text into the file.
+ *
+ *      drain timer ---> drain
+ *      flush timer ---> drain, flush
+ *      wake (async) --> drain, flush, answer tickets;  or finish
+ *
+ * All that other threads ever write is one word, `requests`:
+ *
+ *      bit 63        stop was asked for
+ *      bits 0..62    flush tickets handed out
+ *
+ * One word, so that the order between a flush and a stop is never in doubt: a
+ * ticket is handed out only while the stop bit is clear, and the writer, when
+ * it sees the bit, sees each ticket that there will ever be.
+ *
+ * The loop belongs to this thread while it runs. It is closed by the thread
+ * that joins, because until then anybody may still send the async.
+ */
+#include "writer.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+#include <uv.h>
+
+#include "core/error.h"
+
+#define DRAIN_MS 50
+/* When the ring was found more than a quarter full. */
+#define DRAIN_BUSY_MS 20
+
+#define STOP_BIT (UINT64_C(1) << 63)
+
+struct fp_writer {
+    struct fp_writer_options options;
+    struct fp_perf_script *script;
+    uv_loop_t loop;
+    uv_timer_t drain_timer;
+    uv_timer_t flush_timer;
+    uv_async_t wake;
+    pthread_t thread;
+    uint64_t answered; /* the last ticket that was */
+    uint64_t waiting;  /* samples taken by the sink since it was last empty */
+    _Atomic uint64_t requests;
+};
+
+/* ---- draining --------------------------------------------------------- */
+
+static void revalidate(struct fp_writer *writer)
+{
+    const struct fp_symbolizer *symbolizer = writer->options.script.symbolizer;
+    int recoded;
+
+    if (symbolizer == NULL || symbolizer->revalidate == NULL)
+        return;
+    recoded = symbolizer->revalidate(symbolizer->self);
+    if (recoded > 0) {
+        fp_perf_script_recode(writer->script);
+        fp_stats_add(writer->options.stats, FP_STAT_recoded, (uint64_t)recoded);
+    }
+}
+
+static bool is_sample(const struct fp_record *record)
+{
+    return record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT;
+}
+
+/* Each SAMPLE and REPEAT that comes in here is either written or lost. */
+static void write_record(struct fp_writer *writer,
+                         const struct fp_record *record, size_t span)
+{
+    struct fp_stats *stats = writer->options.stats;
+    const char *text;
+    size_t size;
+    int err;
+
+    if (span < sizeof(*record))
+        return;
+    err = FP_EINVAL;
+    if (record->size <= span)
+        err = fp_perf_script_record(writer->script, record, &text, &size);
+    if (!is_sample(record))
+        return;
+    if (err == 0)
+        err = fp_sink_write(writer->options.sink, &writer->loop, text, size);
+    if (err != 0) {
+        fp_stats_add(stats, FP_STAT_lost, 1);
+        return;
+    }
+    fp_stats_add(stats, FP_STAT_written, 1);
+    fp_stats_add(stats, FP_STAT_bytes, size);
+    writer->waiting++;
+    if (fp_sink_waiting(writer->options.sink) == 0)
+        writer->waiting = 0;
+}
+
+static void note_books(struct fp_writer *writer)
+{
+    struct fp_stats *stats = writer->options.stats;
+    struct timespec cpu;
+
+    fp_stats_set(stats, FP_STAT_errors, fp_sink_errors(writer->options.sink));
+    fp_stats_set(stats, FP_STAT_file_cpu_ns,
+                 fp_sink_cpu_ns(writer->options.sink));
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) == 0)
+        fp_stats_set(stats, FP_STAT_writer_cpu_ns,
+                     (uint64_t)cpu.tv_sec * 1000000000u +
+                         (uint64_t)cpu.tv_nsec);
+}
+
+/* What is in the ring now, not what comes meanwhile: a fast producer must not
+ * keep us from the timers and the tickets. How many bytes that was. */
+static size_t drain(struct fp_writer *writer)
+{
+    struct fp_ring *ring = writer->options.ring;
+    size_t used = fp_ring_used(ring);
+    size_t done = 0;
+    const void *record;
+    size_t span;
+
+    revalidate(writer);
+    while (done < used && (record = fp_ring_peek(ring, &span)) != NULL) {
+        write_record(writer, record, span);
+        fp_ring_release(ring);
+        done += span;
+    }
+    note_books(writer);
+    return used;
+}
+
+static int flush(struct fp_writer *writer)
+{
+    int err = fp_sink_flush(writer->options.sink, &writer->loop);
+
+    if (err == 0) {
+        fp_stats_add(writer->options.stats, FP_STAT_flushes, 1);
+        writer->waiting = 0;
+    }
+    note_books(writer);
+    return err;
+}
+
+/* ---- what the loop calls ---------------------------------------------- */
+
+static void on_drain_timer(uv_timer_t *timer)
+{
+    struct fp_writer *writer = timer->data;
+    size_t used = drain(writer);
+    bool is_busy = used > fp_ring_capacity(writer->options.ring) / 4;
+
+    uv_timer_start(timer, on_drain_timer, is_busy ? DRAIN_BUSY_MS : DRAIN_MS,
+                   0);
+}
+
+static void on_flush_timer(uv_timer_t *timer)
+{
+    struct fp_writer *writer = timer->data;
+
+    drain(writer);
+    flush(writer);
+}
+
+static void answer(struct fp_writer *writer, uint64_t last_ticket, int err)
+{
+    while (writer->answered < last_ticket) {
+        writer->answered++;
+        writer->options.notify(writer->options.arg, FP_WRITER_FLUSHED,
+                               writer->answered, err);
+    }
+}
+
+/* Bytes that waited in the sink when it was closed on a failing file: those
+ * samples were not written after all. Of the samples that came since the sink
+ * was last empty some may have got there before it failed; better too few are
+ * said to be written. */
+static void write_off(struct fp_writer *writer, size_t bytes)
+{
+    struct fp_stats *stats = writer->options.stats;
+
+    fp_stats_add(stats, FP_STAT_lost, writer->waiting);
+    fp_stats_add(stats, FP_STAT_written, 0 - writer->waiting);
+    fp_stats_add(stats, FP_STAT_bytes, 0 - (uint64_t)bytes);
+}
+
+static int close_file(struct fp_writer *writer)
+{
+    uint64_t errors = fp_sink_errors(writer->options.sink);
+    size_t waiting = fp_sink_waiting(writer->options.sink);
+    int err = fp_sink_close(writer->options.sink, &writer->loop);
+
+    writer->options.sink = NULL;
+    if (err != 0) {
+        fp_stats_set(writer->options.stats, FP_STAT_errors, errors + 1);
+        write_off(writer, waiting);
+    }
+    return err;
+}
+
+/* The ring is emptied for good, the file closed, the loop left. */
+static void finish(struct fp_writer *writer, uint64_t last_ticket)
+{
+    int err;
+
+    uv_timer_stop(&writer->drain_timer);
+    uv_timer_stop(&writer->flush_timer);
+    while (drain(writer) > 0)
+        ;
+    answer(writer, last_ticket, flush(writer));
+    err = close_file(writer); /* tries once more what the flush could not */
+    fp_perf_script_destroy(writer->script);
+    writer->script = NULL;
+    uv_stop(&writer->loop);
+    writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct fp_writer *writer = wake->data;
+    /* acquire: partners are the releases in fp_writer_flush() and
+     * fp_writer_stop(). What the caller had pushed (or had seen pushed)
+     * before it asked is in the ring for the drain that follows. */
+    uint64_t requests =
+        atomic_load_explicit(&writer->requests, memory_order_acquire);
+    uint64_t last_ticket = requests & ~STOP_BIT;
+
+    if (writer->script == NULL) {
+        return; /* woken once more after finish() */
+    } else if ((requests & STOP_BIT) != 0) {
+        finish(writer, last_ticket);
+    } else if (writer->answered < last_ticket) {
+        drain(writer);
+        answer(writer, last_ticket, flush(writer));
+    }
+}
+
+static void *run(void *arg)
+{
+    struct fp_writer *writer = arg;
+
+    pthread_setname_np(pthread_self(), "flame_prof_wr");
+    uv_run(&writer->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+/* ---- start, ask, join ------------------------------------------------- */
+
+/* The VM's signals are the VM's: none may be delivered to our thread. */
+static int start_thread(struct fp_writer *writer)
+{
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&writer->thread, NULL, run, writer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err == 0 ? 0 : FP_ETHREAD;
+}
+
+/* Give back all that the loop holds. Only when nobody runs it or sends. */
+static void close_loop(struct fp_writer *writer)
+{
+    int err;
+
+    uv_close((uv_handle_t *)&writer->drain_timer, NULL);
+    uv_close((uv_handle_t *)&writer->flush_timer, NULL);
+    uv_close((uv_handle_t *)&writer->wake, NULL);
+    uv_run(&writer->loop, UV_RUN_DEFAULT);
+    err = uv_loop_close(&writer->loop);
+    assert(err == 0);
+    (void)err;
+}
+
+static int open_loop(struct fp_writer *writer)
+{
+    uint32_t flush_ms = writer->options.flush_interval_ms;
+
+    if (uv_loop_init(&writer->loop) != 0)
+        return FP_ENOMEM;
+    if (uv_async_init(&writer->loop, &writer->wake, on_wake) != 0) {
+        uv_loop_close(&writer->loop);
+        return FP_ENOMEM;
+    }
+    /* Timers can not fail. */
+    uv_timer_init(&writer->loop, &writer->drain_timer);
+    uv_timer_init(&writer->loop, &writer->flush_timer);
+    writer->wake.data = writer;
+    writer->drain_timer.data = writer;
+    writer->flush_timer.data = writer;
+    uv_timer_start(&writer->drain_timer, on_drain_timer, DRAIN_MS, 0);
+    if (flush_ms > 0)
+        uv_timer_start(&writer->flush_timer, on_flush_timer, flush_ms,
+                       flush_ms);
+    return 0;
+}
+
+int fp_writer_start(struct fp_writer **writer,
+                    const struct fp_writer_options *options)
+{
+    struct fp_writer *made = calloc(1, sizeof(*made));
+    int err;
+
+    if (made == NULL)
+        return FP_ENOMEM;
+    made->options = *options;
+    atomic_init(&made->requests, 0);
+    err = fp_perf_script_create(&made->script, &options->script);
+    if (err != 0)
+        goto fail_writer;
+    err = open_loop(made);
+    if (err != 0)
+        goto fail_script;
+    err = start_thread(made);
+    if (err != 0)
+        goto fail_loop;
+    *writer = made;
+    return 0;
+
+fail_loop:
+    close_loop(made);
+fail_script:
+    fp_perf_script_destroy(made->script);
+fail_writer:
+    free(made);
+    return err;
+}
+
+uint64_t fp_writer_flush(struct fp_writer *writer)
+{
+    /* relaxed: only a guess, which the exchange below checks. */
+    uint64_t seen =
+        atomic_load_explicit(&writer->requests, memory_order_relaxed);
+
+    do {
+        if ((seen & STOP_BIT) != 0)
+            return 0;
+        /* release: partner is the acquire in on_wake(). */
+    } while (!atomic_compare_exchange_weak_explicit(
+        &writer->requests, &seen, seen + 1, memory_order_release,
+        memory_order_relaxed));
+    uv_async_send(&writer->wake);
+    return seen + 1;
+}
+
+void fp_writer_stop(struct fp_writer *writer)
+{
+    /* release: partner is the acquire in on_wake(). */
+    atomic_fetch_or_explicit(&writer->requests, STOP_BIT, memory_order_release);
+    uv_async_send(&writer->wake);
+}
+
+void fp_writer_join(struct fp_writer *writer)
+{
+    pthread_join(writer->thread, NULL);
+    close_loop(writer);
+    free(writer);
+}

@@ -1,0 +1,54 @@
+/*
+ * writer.h - the WRITER THREAD: drains the ring, formats, flushes.
+ *
+ * A libuv loop of its own. Others only post: a flush, or the end. Answers are
+ * given through `notify`, called on the writer thread.
+ */
+#ifndef FP_WRITER_H
+#define FP_WRITER_H
+
+#include <stdint.h>
+
+#include "core/ring.h"
+#include "core/stats.h"
+#include "out/perf_script.h"
+#include "out/sink.h"
+
+struct fp_writer;
+
+enum fp_writer_event { FP_WRITER_FLUSHED, FP_WRITER_STOPPED };
+
+struct fp_writer_options {
+    struct fp_ring *ring;
+    struct fp_stats *stats;
+    struct fp_sink *sink; /* the writer's from a successful start on */
+    struct fp_perf_script_options script;
+    uint32_t flush_interval_ms; /* 0: flushed only when asked */
+    /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with
+     * FP_WRITER_STOPPED); err is 0 or FP_EIO. After FP_WRITER_STOPPED the
+     * thread touches nothing any more but its own stack and what
+     * fp_writer_join frees; the file is closed. */
+    void (*notify)(void *arg, enum fp_writer_event event, uint64_t ticket,
+                   int err);
+    void *arg;
+};
+
+/* Any thread that may block. 0, FP_ENOMEM or FP_ETHREAD; on failure the sink
+ * stays the caller's. All signals are blocked in the new thread. */
+int fp_writer_start(struct fp_writer **writer,
+                    const struct fp_writer_options *options);
+
+/* ANY THREAD until fp_writer_join, never blocks. Everything in the ring at the
+ * time of the call is written before FP_WRITER_FLUSHED comes with the returned
+ * ticket (> 0; they are answered in order, each one before FP_WRITER_STOPPED).
+ * 0 after fp_writer_stop: nothing will be answered. */
+uint64_t fp_writer_flush(struct fp_writer *writer);
+
+/* ANY THREAD until fp_writer_join, never blocks; doing it twice does no harm.
+ * Drain, close the file, notify, end. The producer must have stopped. */
+void fp_writer_stop(struct fp_writer *writer);
+
+/* A thread that may block, once, after fp_writer_stop: join and free. */
+void fp_writer_join(struct fp_writer *writer);
+
+#endif

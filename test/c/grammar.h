@@ -1,0 +1,358 @@
+/*
+ * grammar.h - does a text follow doc/format.md? Written from the document, not
+ * from the formatter, and with none of its code: a mistake has to be made
+ * twice to go unseen. Stricter than the document where flame_prof promises
+ * more (comm, cpu, one address, the status frame, percent-encoding).
+ *
+ *      const char *wrong = grammar_check(text, size, &samples);
+ *
+ * NULL when all is well; otherwise what is wrong (a static string), and
+ * grammar_offset says where.
+ */
+#ifndef GRAMMAR_H
+#define GRAMMAR_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t grammar_offset;
+
+struct grammar {
+    const char *begin, *at, *end;
+    uint64_t last_time;
+    uint64_t *tid_time; /* by tid modulo a power of two: tests use few tids */
+};
+
+#define GRAMMAR_TIDS (1u << 16)
+
+#define GRAMMAR_NEED(condition, what)                                          \
+    do {                                                                       \
+        if (!(condition))                                                      \
+            return (what);                                                     \
+    } while (0)
+
+static int grammar_literal(const char **at, const char *end, const char *text)
+{
+    size_t size = strlen(text);
+
+    if ((size_t)(end - *at) < size || memcmp(*at, text, size) != 0)
+        return 0;
+    *at += size;
+    return 1;
+}
+
+/* Digits without needless zeros; at least one. */
+static int grammar_number(const char **at, const char *end, uint64_t *value)
+{
+    const char *begin = *at;
+
+    *value = 0;
+    while (*at < end && **at >= '0' && **at <= '9')
+        *value = *value * 10 + (uint64_t)(*(*at)++ - '0');
+    return *at > begin && (*begin != '0' || *at == begin + 1);
+}
+
+/* One well-formed character; its size, 0 when it is none. */
+static size_t grammar_character(const char *text, const char *end,
+                                uint32_t *point)
+{
+    const unsigned char *t = (const unsigned char *)text;
+    size_t left = (size_t)(end - text);
+
+    if (t[0] < 0x80) {
+        *point = t[0];
+        return 1;
+    }
+    if (left >= 2 && (t[0] & 0xe0) == 0xc0 && (t[1] & 0xc0) == 0x80) {
+        *point = (uint32_t)(t[0] & 31) << 6 | (t[1] & 63);
+        return *point >= 0x80 ? 2 : 0;
+    }
+    if (left >= 3 && (t[0] & 0xf0) == 0xe0 && (t[1] & 0xc0) == 0x80 &&
+        (t[2] & 0xc0) == 0x80) {
+        *point = (uint32_t)(t[0] & 15) << 12 | (uint32_t)(t[1] & 63) << 6 |
+                 (t[2] & 63);
+        return *point >= 0x800 && (*point < 0xd800 || *point > 0xdfff) ? 3 : 0;
+    }
+    if (left >= 4 && (t[0] & 0xf8) == 0xf0 && (t[1] & 0xc0) == 0x80 &&
+        (t[2] & 0xc0) == 0x80 && (t[3] & 0xc0) == 0x80) {
+        *point = (uint32_t)(t[0] & 7) << 18 | (uint32_t)(t[1] & 63) << 12 |
+                 (uint32_t)(t[2] & 63) << 6 | (t[3] & 63);
+        return *point >= 0x10000 && *point <= 0x10ffff ? 4 : 0;
+    }
+    return 0;
+}
+
+/* No character that has to be encoded; each '%' is followed by two hex. */
+static const char *grammar_name(const char *text, const char *end)
+{
+    static const uint32_t separators[] = {
+        0x85,   0xa0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003,
+        0x2004, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200a,
+        0x200b, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff};
+
+    GRAMMAR_NEED(text < end, "an empty name");
+    while (text < end) {
+        uint32_t point;
+        size_t size = grammar_character(text, end, &point);
+
+        GRAMMAR_NEED(size != 0, "a name that is not UTF-8");
+        GRAMMAR_NEED(point > ' ' && point != 0x7f, "a blank or control");
+        GRAMMAR_NEED(point < 0x80 || point >= 0xa0, "a C1 control");
+        GRAMMAR_NEED(point > 0x7f || strchr("\"'()+;<>&", (int)point) == NULL,
+                     "a reserved character");
+        for (size_t i = 0; i < sizeof(separators) / sizeof(*separators); i++)
+            GRAMMAR_NEED(point != separators[i], "a Unicode separator");
+        if (point == '%') {
+            GRAMMAR_NEED(end - text >= 3, "a cut off percent-encoding");
+            for (int i = 1; i <= 2; i++)
+                GRAMMAR_NEED(text[i] != '\0' &&
+                                 strchr("0123456789ABCDEF", text[i]) != NULL,
+                             "a percent without two hex digits");
+        }
+        text += size;
+    }
+    return NULL;
+}
+
+static int grammar_is(const char *text, const char *end, const char *what)
+{
+    return (size_t)(end - text) == strlen(what) &&
+           memcmp(text, what, strlen(what)) == 0;
+}
+
+/* module:function/arity[:line], seen from the end: names may have any of
+ * these characters themselves. */
+static const char *grammar_mfa(const char *text, const char *end)
+{
+    const char *at = end;
+
+    while (at > text && at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    GRAMMAR_NEED(at < end && at > text, "a symbol without arity");
+    if (at[-1] == ':') {
+        GRAMMAR_NEED(*at != '0', "a line that begins with 0");
+        end = --at;
+        while (at > text && at[-1] >= '0' && at[-1] <= '9')
+            at--;
+        GRAMMAR_NEED(at < end && at > text, "a symbol without arity");
+    }
+    GRAMMAR_NEED(at[-1] == '/', "a symbol without a slash");
+    GRAMMAR_NEED(memchr(text, ':', (size_t)(at - 1 - text)) != NULL,
+                 "a symbol without a module");
+    return NULL;
+}
+
+static const char *grammar_symbol(const char *text, const char *end,
+                                  const char *dso, const char *dso_end)
+{
+    static const char *const bad[] = {"0x", "_Z", "__Z", "_R", "[unknown]"};
+    const char *wrong = grammar_name(text, end);
+
+    GRAMMAR_NEED(wrong == NULL, wrong);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        GRAMMAR_NEED((size_t)(end - text) < strlen(bad[i]) ||
+                         memcmp(text, bad[i], strlen(bad[i])) != 0,
+                     "a symbol begins like something else");
+    /* Cutting 17 or 16 bytes off the end must not cut a character. */
+    for (int cut = 16; cut <= 17; cut++)
+        GRAMMAR_NEED(end - text < cut ||
+                         ((unsigned char)end[-cut] & 0xc0) != 0x80,
+                     "a character spans the 17th byte from the end");
+    if (grammar_is(dso, dso_end, "status"))
+        return NULL;
+    if (grammar_is(dso, dso_end, "flame_prof")) {
+        GRAMMAR_NEED(grammar_is(text, end, "truncated") ||
+                         grammar_is(text, end, "running_stack_not_sampled") ||
+                         grammar_is(text, end, "[gc]") ||
+                         grammar_is(text, end, "stack_unreadable") ||
+                         grammar_is(text, end, "no_frames"),
+                     "an unknown pseudo frame");
+        return NULL;
+    }
+    return grammar_mfa(text, end);
+}
+
+static int grammar_is_status(const char *text, const char *end)
+{
+    return grammar_is(text, end, "waiting") ||
+           grammar_is(text, end, "runnable") ||
+           grammar_is(text, end, "running") ||
+           grammar_is(text, end, "garbage_collecting") ||
+           grammar_is(text, end, "suspended") ||
+           grammar_is(text, end, "exiting") || grammar_is(text, end, "free");
+}
+
+static const char *grammar_frame(const char *at, const char *end,
+                                 int *is_status)
+{
+    const char *symbol, *symbol_end, *dso, *wrong;
+
+    GRAMMAR_NEED(grammar_literal(&at, end, "\tffffffff "), "no address");
+    symbol = at;
+    symbol_end = memchr(at, ' ', (size_t)(end - at));
+    GRAMMAR_NEED(symbol_end != NULL, "a frame without dso");
+    at = symbol_end;
+    GRAMMAR_NEED(grammar_literal(&at, end, " ("), "a frame without dso");
+    dso = at;
+    GRAMMAR_NEED(end[-1] == ')', "a frame does not end with its dso");
+    wrong = grammar_name(dso, end - 1);
+    GRAMMAR_NEED(wrong == NULL, wrong);
+    *is_status = grammar_is(dso, end - 1, "status");
+    GRAMMAR_NEED(!*is_status || grammar_is_status(symbol, symbol_end),
+                 "an unknown status");
+    return grammar_symbol(symbol, symbol_end, dso, end - 1);
+}
+
+static const char *grammar_header(struct grammar *g, const char *at,
+                                  const char *end)
+{
+    uint64_t pid, tid, seconds, micros = 0, time;
+
+    GRAMMAR_NEED(end - at <= 127, "a header of more than 127 bytes");
+    GRAMMAR_NEED(grammar_literal(&at, end, "beam "), "no comm");
+    GRAMMAR_NEED(grammar_number(&at, end, &pid), "no pid");
+    GRAMMAR_NEED(grammar_literal(&at, end, "/"), "no slash");
+    GRAMMAR_NEED(grammar_number(&at, end, &tid), "no tid");
+    GRAMMAR_NEED(tid <= INT32_MAX, "a tid that is no int32");
+    GRAMMAR_NEED(grammar_literal(&at, end, " [000] "), "no cpu");
+    GRAMMAR_NEED(grammar_number(&at, end, &seconds), "no seconds");
+    GRAMMAR_NEED(grammar_literal(&at, end, "."), "no point");
+    for (int i = 0; i < 6; i++, at++) {
+        GRAMMAR_NEED(at < end && *at >= '0' && *at <= '9', "no microseconds");
+        micros = micros * 10 + (uint64_t)(*at - '0');
+    }
+    GRAMMAR_NEED(grammar_literal(&at, end, ": cpu-clock:") && at == end,
+                 "no event");
+    GRAMMAR_NEED(micros != 0, "a whole second");
+    time = seconds * 1000000 + micros;
+    GRAMMAR_NEED(time >= g->last_time, "time decreases");
+    GRAMMAR_NEED(time > g->tid_time[tid % GRAMMAR_TIDS],
+                 "time does not increase within a tid");
+    g->last_time = time;
+    g->tid_time[tid % GRAMMAR_TIDS] = time;
+    return NULL;
+}
+
+/* The keys before '=', 16 pairs of numbers, the pid, then optional words. */
+static const char *grammar_metrics(const char *at, const char *end)
+{
+    static const char *const keys[] = {"reductions",
+                                       "message_queue_len",
+                                       "memory",
+                                       "total_heap_size",
+                                       "stack_size",
+                                       "heap_size",
+                                       "heap_block_size",
+                                       "old_heap_size",
+                                       "old_heap_block_size",
+                                       "recent_size",
+                                       "mbuf_size",
+                                       "bin_vheap_size",
+                                       "bin_vheap_block_size",
+                                       "bin_old_vheap_size",
+                                       "bin_old_vheap_block_size",
+                                       "minor_gcs"};
+    static const char *const words[] = {
+        " name=", " initial_call=", " proc_lib_initial_call="};
+    uint64_t ignored;
+
+    GRAMMAR_NEED(grammar_literal(&at, end, "#"), "no metrics");
+    for (size_t i = 0; i < 16; i++) {
+        GRAMMAR_NEED(grammar_literal(&at, end, " ") &&
+                         grammar_literal(&at, end, keys[i]) &&
+                         grammar_literal(&at, end, "="),
+                     "a metric is not where it belongs");
+        grammar_literal(&at, end, "-");
+        GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no value");
+        GRAMMAR_NEED(grammar_literal(&at, end, "/"), "no delta");
+        grammar_literal(&at, end, "-");
+        GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no delta");
+    }
+    GRAMMAR_NEED(grammar_literal(&at, end, " erl_pid=<0.") &&
+                     grammar_number(&at, end, &ignored) &&
+                     grammar_literal(&at, end, ".") &&
+                     grammar_number(&at, end, &ignored) &&
+                     grammar_literal(&at, end, ">"),
+                 "no erl_pid");
+    for (size_t i = 0; i < 3; i++) {
+        const char *word, *wrong;
+
+        if (!grammar_literal(&at, end, words[i]))
+            continue;
+        word = at;
+        at = memchr(at, ' ', (size_t)(end - at));
+        GRAMMAR_NEED(at != NULL, "a word without end");
+        wrong = grammar_name(word, at);
+        GRAMMAR_NEED(wrong == NULL, wrong);
+        if (i > 0) {
+            wrong = grammar_mfa(word, at);
+            GRAMMAR_NEED(wrong == NULL, wrong);
+        }
+    }
+    GRAMMAR_NEED(grammar_literal(&at, end, " (metrics)") && at == end,
+                 "the metrics line does not end with (metrics)");
+    return NULL;
+}
+
+/* The next line, without its LF; NULL at the end and when there is no LF. */
+static const char *grammar_line(struct grammar *g, const char **end)
+{
+    const char *line = g->at;
+
+    *end = memchr(line, '\n', (size_t)(g->end - line));
+    if (*end == NULL)
+        return NULL;
+    g->at = *end + 1;
+    return line;
+}
+
+static const char *grammar_sample(struct grammar *g)
+{
+    const char *line, *end, *wrong;
+    int frames = 0, is_status = 0;
+
+    line = grammar_line(g, &end);
+    GRAMMAR_NEED(line != NULL, "a header without end");
+    wrong = grammar_header(g, line, end);
+    GRAMMAR_NEED(wrong == NULL, wrong);
+    line = grammar_line(g, &end);
+    GRAMMAR_NEED(line != NULL, "metrics without end");
+    wrong = grammar_metrics(line, end);
+    GRAMMAR_NEED(wrong == NULL, wrong);
+    for (;;) {
+        line = grammar_line(g, &end);
+        GRAMMAR_NEED(line != NULL, "a sample without an empty line");
+        if (line == end)
+            break;
+        GRAMMAR_NEED(!is_status, "a frame below the status");
+        wrong = grammar_frame(line, end, &is_status);
+        GRAMMAR_NEED(wrong == NULL, wrong);
+        frames++;
+    }
+    GRAMMAR_NEED(is_status, "no status frame");
+    GRAMMAR_NEED(frames >= 2, "nothing but a status");
+    GRAMMAR_NEED(frames <= 255, "more than 255 frames");
+    return NULL;
+}
+
+static const char *grammar_check(const char *text, size_t size,
+                                 uint64_t *samples)
+{
+    struct grammar g = {text, text, text + size, 0, NULL};
+    const char *wrong = NULL;
+
+    *samples = 0;
+    g.tid_time = calloc(GRAMMAR_TIDS, sizeof(*g.tid_time));
+    if (g.tid_time == NULL)
+        return "no memory";
+    while (wrong == NULL && g.at < g.end) {
+        wrong = grammar_sample(&g);
+        *samples += wrong == NULL;
+    }
+    free(g.tid_time);
+    grammar_offset = (size_t)(g.at - g.begin);
+    return wrong;
+}
+
+#endif

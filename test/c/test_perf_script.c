@@ -1,0 +1,1230 @@
+/*
+ * test_perf_script.c - records to text: the encoding rule by rule, samples
+ * word by word, and thousands of random ones against the grammar (grammar.h).
+ */
+#include "../../c_src/core/error.h"
+#include "../../c_src/out/perf_script.h"
+#include "fake_code.h"
+#include "grammar.h"
+#include "records.h"
+#include "run.h"
+
+/* ---- encoding --------------------------------------------------------- */
+
+static void check_encoded(struct bytes text, const char *expected)
+{
+    char out[4096];
+    size_t size = fp_perf_script_encode(text.text, text.size, out);
+
+    CHECK_BYTES(out, size, expected, strlen(expected));
+}
+#define ENCODED(literal, expected) check_encoded(BYTES(literal), expected)
+
+static void names_as_they_usually_are_stay_as_they_are(void)
+{
+    ENCODED("", "");
+    ENCODED("handle_call", "handle_call");
+    ENCODED("Elixir.Foo.Bar", "Elixir.Foo.Bar");
+    ENCODED("baz?", "baz?");
+    ENCODED("-f/1-lc$^0/1-0-", "-f/1-lc$^0/1-0-");
+    ENCODED("a:b/c=d,e{}[]|!@#*^~`\\-_.", "a:b/c=d,e{}[]|!@#*^~`\\-_.");
+}
+
+static void reserved_characters_are_percent_encoded(void)
+{
+    ENCODED("++", "%2B%2B");
+    ENCODED("\"", "%22");
+    ENCODED("'", "%27");
+    ENCODED("f(x)", "f%28x%29");
+    ENCODED("a;b", "a%3Bb");
+    ENCODED("<0.1.0>", "%3C0.1.0%3E");
+    ENCODED("a&b", "a%26b");
+    ENCODED("100%", "100%25");
+    ENCODED("%41", "%2541");
+}
+
+static void blanks_and_controls_are_percent_encoded(void)
+{
+    ENCODED("a b", "a%20b");
+    ENCODED("\t\n\r", "%09%0A%0D");
+    ENCODED("a\0b", "a%00b");
+    ENCODED("\x1b[0m\x7f", "%1B[0m%7F");
+    ENCODED("\xc2\x80\xc2\x85\xc2\x9f", "%C2%80%C2%85%C2%9F");
+}
+
+static void unicode_separators_are_percent_encoded(void)
+{
+    ENCODED("\xc2\xa0", "%C2%A0");        /* U+00A0 */
+    ENCODED("\xe1\x9a\x80", "%E1%9A%80"); /* U+1680 */
+    ENCODED("\xe2\x80\x80", "%E2%80%80"); /* U+2000 */
+    ENCODED("\xe2\x80\x8a", "%E2%80%8A"); /* U+200A */
+    ENCODED("\xe2\x80\x8b", "%E2%80%8B"); /* U+200B */
+    ENCODED("\xe2\x80\xa8", "%E2%80%A8"); /* U+2028 */
+    ENCODED("\xe2\x80\xa9", "%E2%80%A9"); /* U+2029 */
+    ENCODED("\xe2\x80\xaf", "%E2%80%AF"); /* U+202F */
+    ENCODED("\xe2\x81\x9f", "%E2%81%9F"); /* U+205F */
+    ENCODED("\xe3\x80\x80", "%E3%80%80"); /* U+3000 */
+    ENCODED("\xef\xbb\xbf", "%EF%BB%BF"); /* U+FEFF */
+}
+
+static void other_unicode_stays_readable(void)
+{
+    ENCODED("gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f");
+    ENCODED("\xc2\xa1", "\xc2\xa1");
+    ENCODED("\xe2\x80\x8c", "\xe2\x80\x8c");
+    ENCODED("\xe6\xbc\xa2\xe5\xad\x97", "\xe6\xbc\xa2\xe5\xad\x97");
+    ENCODED("\xf0\x9f\x94\xa5", "\xf0\x9f\x94\xa5");
+    ENCODED("\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf");
+}
+
+static void bytes_that_are_not_utf8_are_percent_encoded(void)
+{
+    ENCODED("a\xff"
+            "b",
+            "a%FFb");
+    ENCODED("\x80", "%80");
+    ENCODED("\xc3", "%C3"); /* cut off */
+    ENCODED("\xe2\x80", "%E2%80");
+    ENCODED("\xe2\x80"
+            "a",
+            "%E2%80a");
+    ENCODED("\xc0\xaf", "%C0%AF"); /* overlong */
+    ENCODED("\xe0\x80\xaf", "%E0%80%AF");
+    ENCODED("\xf0\x80\x80\xaf", "%F0%80%80%AF");
+    ENCODED("\xed\xa0\x80", "%ED%A0%80");        /* a surrogate */
+    ENCODED("\xf4\x90\x80\x80", "%F4%90%80%80"); /* beyond U+10FFFF */
+    ENCODED("\xf8\x88\x80\x80\x80", "%F8%88%80%80%80");
+    ENCODED("\xc3\xc3\xbc", "%C3\xc3\xbc"); /* goes on behind */
+}
+
+/* ---- a script and its text -------------------------------------------- */
+
+struct fixture {
+    struct fake_code code;
+    struct fp_symbolizer symbolizer;
+    struct fp_stats stats;
+    struct fp_perf_script *script;
+    const char *text;
+    size_t size;
+    union record_buffer buffer;
+};
+
+static const struct fake_function functions[] = {
+    {"lists", "map", "lists.erl", 2},                   /* 0 */
+    {"my_server", "handle_call", "", 3},                /* 1 */
+    {"gen_server", "loop", "gen_server.erl", 7},        /* 2 */
+    {"proc_lib", "init_p_do_apply", "proc_lib.erl", 3}, /* 3 */
+    {"proc_lib", "init_p", "proc_lib.erl", 5},          /* 4 */
+    {"my_server", "init", "", 1},                       /* 5 */
+};
+static const char *const atoms[] = {"proc_lib", "init_p", "my_server", "init",
+                                    "the name"};
+
+static struct fixture *setup(int flatten)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    struct fp_perf_script_options options = {.os_pid = 4242,
+                                             .flatten_recursive = flatten};
+
+    CHECK(f != NULL);
+    f->code.functions = functions;
+    f->code.function_count = sizeof(functions) / sizeof(*functions);
+    f->code.atoms = atoms;
+    f->code.atom_count = sizeof(atoms) / sizeof(*atoms);
+    f->symbolizer = fake_symbolizer(&f->code);
+    options.symbolizer = &f->symbolizer;
+    options.stats = &f->stats;
+    CHECK_INT(fp_perf_script_create(&f->script, &options), 0);
+    return f;
+}
+
+static void teardown(struct fixture *f)
+{
+    fp_perf_script_destroy(f->script);
+    free(f);
+}
+
+static int take(struct fixture *f, const struct fp_record *record)
+{
+    return fp_perf_script_record(f->script, record, &f->text, &f->size);
+}
+
+static void define(struct fixture *f, const struct fp_record *record)
+{
+    CHECK_INT(take(f, record), 0);
+    CHECK_INT(f->size, 0);
+}
+
+/* Process 0 is <0.71.0>, with neither name nor calls. */
+static void define_plain_process(struct fixture *f)
+{
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, NO_CALL, NO_CALL));
+}
+
+static void define_stack(struct fixture *f, uint32_t slot,
+                         const uint64_t *frame, uint16_t count)
+{
+    define(f, make_stack(&f->buffer, slot, frame, count));
+}
+
+#define STACK(f, slot, ...)                                                    \
+    do {                                                                       \
+        const uint64_t stack_[] = {__VA_ARGS__};                               \
+        define_stack((f), (slot), stack_,                                      \
+                     (uint16_t)(sizeof(stack_) / sizeof(*stack_)));            \
+    } while (0)
+
+/* A sample of process 0 with stack 0, all values and deltas 0. */
+static void sample(struct fixture *f, int64_t time_us)
+{
+    make_sample(&f->buffer, 0, 0, time_us, 0, 0);
+    memset(f->buffer.sample.value, 0, sizeof(f->buffer.sample.value));
+    CHECK_INT(take(f, &f->buffer.head), 0);
+    CHECK(f->size != 0);
+}
+
+#define ADDRESS "\tffffffff "
+
+/* The frames of the last sample, above its status. */
+static void check_frames(struct fixture *f, const char *const *frame,
+                         size_t count)
+{
+    const char *begin = memchr(f->text, '\t', f->size);
+    char expected[4096];
+    int size = 0;
+
+    for (size_t i = 0; i < count; i++)
+        size += snprintf(expected + size, sizeof(expected) - (size_t)size,
+                         ADDRESS "%s\n", frame[i]);
+    snprintf(expected + size, sizeof(expected) - (size_t)size,
+             ADDRESS "waiting (status)\n\n");
+    CHECK(begin != NULL);
+    CHECK_BYTES(begin, (size_t)(f->text + f->size - begin), expected,
+                strlen(expected));
+}
+
+#define FRAMES(f, ...)                                                         \
+    do {                                                                       \
+        const char *const frames_[] = {__VA_ARGS__};                           \
+        check_frames((f), frames_, sizeof(frames_) / sizeof(*frames_));        \
+    } while (0)
+
+static void check_header(struct fixture *f, const char *expected)
+{
+    CHECK_BYTES(f->text, strlen(expected), expected, strlen(expected));
+}
+
+#define ZERO16                                                                 \
+    "# reductions=0/0 message_queue_len=0/0 memory=0/0 total_heap_size=0/0"    \
+    " stack_size=0/0 heap_size=0/0 heap_block_size=0/0 old_heap_size=0/0"      \
+    " old_heap_block_size=0/0 recent_size=0/0 mbuf_size=0/0"                   \
+    " bin_vheap_size=0/0 bin_vheap_block_size=0/0 bin_old_vheap_size=0/0"      \
+    " bin_old_vheap_block_size=0/0 minor_gcs=0/0"
+
+/* ---- whole samples ---------------------------------------------------- */
+
+static void a_sample_is_what_the_document_shows(void)
+{
+    static const char expected[] =
+        "beam 4242/536870983 [000] 1234567891.011367: cpu-clock:\n" ZERO16
+        " erl_pid=<0.71.2> name=my%20server initial_call=proc_lib:init_p/5"
+        " proc_lib_initial_call=my_server:init/1 (metrics)\n"
+        "\tffffffff my_server:handle_call/3:99 (my_server.erl)\n"
+        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n"
+        "\tffffffff proc_lib:init_p_do_apply/3 (proc_lib.erl)\n"
+        "\tffffffff proc_lib:init_p/5 (proc_lib.erl)\n"
+        "\tffffffff my_server:init/1 (my_server.erl)\n"
+        "\tffffffff waiting (status)\n"
+        "\n";
+    struct fixture *f = setup(0);
+
+    define(f, make_process(&f->buffer, 0, 71, 2, BYTES("my server"),
+                           CALL("proc_lib", "init_p", 5),
+                           CALL("my_server", "init", 1)));
+    STACK(f, 0, fake_address(1, 99), fake_address(2, 871), fake_address(3, 0));
+    sample(f, INT64_C(1234567891011367));
+    CHECK_BYTES(f->text, f->size, expected, strlen(expected));
+    teardown(f);
+}
+
+static void names_may_come_as_atom_words(void)
+{
+    struct fixture *f = setup(0);
+
+    define(f, make_process_of_atoms(&f->buffer, 0, 71, 5,
+                                    (struct fp_mfa_words){1, 2, 5},
+                                    (struct fp_mfa_words){3, 4, 1}));
+    STACK(f, 0, fake_address(0, 5));
+    sample(f, 1000001);
+    check_header(f, "beam 4242/71 [000] 1.000001: cpu-clock:\n" ZERO16
+                    " erl_pid=<0.71.0> name=the%20name"
+                    " initial_call=proc_lib:init_p/5"
+                    " proc_lib_initial_call=my_server:init/1 (metrics)\n");
+    FRAMES(f, "lists:map/2:5 (lists.erl)", "proc_lib:init_p/5 (proc_lib.erl)",
+           "my_server:init/1 (my_server.erl)");
+    teardown(f);
+}
+
+static void an_atom_that_nobody_knows_is_left_out(void)
+{
+    struct fixture *f = setup(0);
+
+    define(f, make_process_of_atoms(&f->buffer, 0, 71, 99,
+                                    (struct fp_mfa_words){1, 99, 5},
+                                    (struct fp_mfa_words){99, 4, 1}));
+    STACK(f, 0, fake_address(0, 5));
+    sample(f, 1000001);
+    check_header(f, "beam 4242/71 [000] 1.000001: cpu-clock:\n" ZERO16
+                    " erl_pid=<0.71.0> (metrics)\n");
+    FRAMES(f, "lists:map/2:5 (lists.erl)");
+    teardown(f);
+}
+
+static void numbers_are_written_as_printf_would(void)
+{
+    struct fixture *f = setup(0);
+    int64_t pool[64];
+    char expected[2048];
+    size_t count = 0;
+    uint64_t random = 5;
+
+    pool[count++] = 0;
+    pool[count++] = INT64_MAX;
+    pool[count++] = INT64_MIN;
+    for (int64_t power = 1; power <= INT64_MAX / 10; power *= 10) {
+        pool[count++] = power;
+        pool[count++] = power - 1;
+        pool[count++] = -power;
+    }
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 0));
+    for (int round = 0; round < 500; round++) {
+        int at = 0;
+
+        make_sample(&f->buffer, 0, 0, 2000001 + round, 0, 0);
+        at += snprintf(expected, sizeof(expected),
+                       "beam 4242/71 [000] 2.%06d: cpu-clock:\n#", round + 1);
+        for (int i = 0; i < FP_METRIC_COUNT; i++) {
+            int64_t value = pool[run_below(&random, (uint32_t)count)];
+            int64_t delta = pool[run_below(&random, (uint32_t)count)];
+
+            f->buffer.sample.value[i] = value;
+            f->buffer.sample.delta[i] = delta;
+            at += snprintf(expected + at, sizeof(expected) - (size_t)at,
+                           " %s=%" PRId64 "/%" PRId64, fp_metric_name(i), value,
+                           delta);
+        }
+        CHECK_INT(take(f, &f->buffer.head), 0);
+        check_header(f, expected);
+    }
+    teardown(f);
+}
+
+static void each_status_is_the_root_frame(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 0));
+    for (uint8_t status = 0; status < FP_STATUS_COUNT; status++) {
+        char expected[64];
+
+        make_sample(&f->buffer, 0, 0, 2000001, 0, 0);
+        f->buffer.head.status = status;
+        CHECK_INT(take(f, &f->buffer.head), 0);
+        snprintf(expected, sizeof(expected), ")\n" ADDRESS "%s (status)\n\n",
+                 fp_status_name(status));
+        CHECK_BYTES(f->text + f->size - strlen(expected), strlen(expected),
+                    expected, strlen(expected));
+    }
+    teardown(f);
+}
+
+/* ---- tid and time ----------------------------------------------------- */
+
+static void the_tid_tells_processes_apart_and_fits_an_int32(void)
+{
+    static const struct {
+        uint32_t number, serial;
+        const char *begin;
+    } cases[] = {
+        {71, 0, "beam 4242/71 ["},
+        {71, 1, "beam 4242/268435527 ["},
+        {71, 8, "beam 4242/71 ["},
+        {(1u << 28) - 1, 0xffffffff, "beam 4242/2147483647 ["},
+    };
+    struct fixture *f = setup(0);
+
+    STACK(f, 0, fake_address(0, 0));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        define(f, make_process(&f->buffer, 0, cases[i].number, cases[i].serial,
+                               NO_BYTES, NO_CALL, NO_CALL));
+        sample(f, 1000001);
+        check_header(f, cases[i].begin);
+    }
+    teardown(f);
+}
+
+static void no_sample_falls_on_a_whole_second(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 0));
+    sample(f, INT64_C(1700000000000000));
+    check_header(f, "beam 4242/71 [000] 1700000000.000001: ");
+    sample(f, INT64_C(1700000000999999));
+    check_header(f, "beam 4242/71 [000] 1700000000.999999: ");
+    /* Pushed off its place, it must not land on one either. */
+    sample(f, INT64_C(1700000000999999));
+    check_header(f, "beam 4242/71 [000] 1700000001.000001: ");
+    teardown(f);
+}
+
+static void time_never_decreases_and_grows_within_a_process(void)
+{
+    struct fixture *f = setup(0);
+
+    define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES, NO_CALL, NO_CALL));
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 0));
+    sample(f, 5500000);
+    check_header(f, "beam 4242/71 [000] 5.500000: ");
+    sample(f, 5400000);
+    check_header(f, "beam 4242/71 [000] 5.500001: ");
+    CHECK_INT(take(f, make_sample(&f->buffer, 1, 0, 5500000, 0, 0)), 0);
+    check_header(f, "beam 4242/72 [000] 5.500001: ");
+    sample(f, -7);
+    check_header(f, "beam 4242/71 [000] 5.500002: ");
+    teardown(f);
+}
+
+static void a_time_beyond_the_year_9999_is_refused(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 0));
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, INT64_MAX, 0, 0)),
+              FP_EINVAL);
+    teardown(f);
+}
+
+/* ---- symbols ---------------------------------------------------------- */
+
+/* The line of one text frame. */
+static void check_frame(struct bytes module, struct bytes function,
+                        uint16_t arity, uint32_t line, struct bytes file,
+                        const char *expected)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    define(f, make_frame(&f->buffer, 0, module, function, arity, line, file));
+    STACK(f, 0, FP_FRAME_TEXT | 0);
+    sample(f, 1000001);
+    FRAMES(f, expected);
+    teardown(f);
+}
+#define FRAME(m, fn, a, l, file, expected)                                     \
+    check_frame(BYTES(m), BYTES(fn), a, l, BYTES(file), expected)
+
+static void a_frame_has_module_function_arity_line_and_file(void)
+{
+    FRAME("lists", "map", 2, 1243, "lists.erl", "lists:map/2:1243 (lists.erl)");
+    FRAME("lists", "map", 2, 0, "lists.erl", "lists:map/2 (lists.erl)");
+    FRAME("lists", "map", 2, 0, "", "lists:map/2 (lists.erl)");
+    FRAME("Elixir.Foo.Bar", "baz?", 0, 7, "",
+          "Elixir.Foo.Bar:baz?/0:7 "
+          "(Elixir.Foo.Bar.erl)");
+    FRAME("Elixir.Foo", "f", 0, 7, "lib/my app/foo.ex",
+          "Elixir.Foo:f/0:7 (lib/my%20app/foo.ex)");
+}
+
+static void nasty_names_are_encoded_in_symbol_and_file(void)
+{
+    FRAME("erlang", "++", 2, 0, "", "erlang:%2B%2B/2 (erlang.erl)");
+    FRAME("m", "-f/1-lc$^0/1-0-", 1, 3, "", "m:-f/1-lc$^0/1-0-/1:3 (m.erl)");
+    FRAME("a b", "c;d", 1, 0, "", "a%20b:c%3Bd/1 (a%20b.erl)");
+    FRAME("m", "<f(x)>", 1, 0, "f(1).erl", "m:%3Cf%28x%29%3E/1 (f%281%29.erl)");
+    FRAME("\xc3\xa4", "\xe2\x80\xa8", 0, 0, "\xff",
+          "\xc3\xa4:%E2%80%A8/0 (%FF)");
+    FRAME("", "", 0, 0, "", ":/0 (.erl)");
+}
+
+static void a_symbol_never_begins_like_something_else(void)
+{
+    FRAME("0xfoo", "f", 0, 0, "", "%30xfoo:f/0 (0xfoo.erl)");
+    FRAME("_Zfoo", "f", 0, 0, "", "%5FZfoo:f/0 (_Zfoo.erl)");
+    FRAME("__Zfoo", "f", 0, 0, "", "%5F_Zfoo:f/0 (__Zfoo.erl)");
+    FRAME("_Rust", "f", 0, 0, "", "%5FRust:f/0 (_Rust.erl)");
+    FRAME("[unknown]", "f", 0, 0, "", "%5Bunknown]:f/0 ([unknown].erl)");
+    FRAME("[unknown", "f", 0, 0, "", "[unknown:f/0 ([unknown.erl)");
+    FRAME("_z", "_Z", 0, 0, "", "_z:_Z/0 (_z.erl)");
+    FRAME("0", "0x", 0, 0, "", "0:0x/0 (0.erl)");
+}
+
+static void a_character_at_the_17th_byte_is_encoded(void)
+{
+    char name[64], symbol[256];
+
+    /* Seventeen bytes in all. */
+    FRAME("\xc3\xa4", "abcdefghijkl", 0, 0, "f", "%C3%A4:abcdefghijkl/0 (f)");
+    FRAME("\xc3\xa4", "abcdefghijk", 0, 0, "f", "\xc3\xa4:abcdefghijk/0 (f)");
+    for (size_t letters = 8; letters < 20; letters++) {
+        struct fixture *f = setup(0);
+        struct bytes bytes = {name, 3 + letters};
+        /* Bytes from the symbol's end: letters + "/0" are behind it. */
+        size_t behind = letters + 2;
+        int spans = behind < 17 && behind + 3 >= 17;
+
+        memcpy(name, "\xe6\xbc\xa2", 3);
+        memset(name + 3, 'x', letters);
+        snprintf(symbol, sizeof(symbol), "m:%s%.*s/0 (m.erl)",
+                 spans ? "%E6%BC%A2" : "\xe6\xbc\xa2", (int)letters,
+                 "xxxxxxxxxxxxxxxxxxxxxxxx");
+        define_plain_process(f);
+        define(f, make_frame(&f->buffer, 0, BYTES("m"), bytes, 0, 0, NO_BYTES));
+        STACK(f, 0, FP_FRAME_TEXT | 0);
+        sample(f, 1000001);
+        FRAMES(f, symbol);
+        teardown(f);
+    }
+}
+
+static void atoms_of_255_characters_pass_whole(void)
+{
+    char name[1020];
+    struct bytes bytes = {name, sizeof(name)};
+    struct fixture *f = setup(0);
+    uint64_t samples;
+
+    for (size_t i = 0; i < sizeof(name); i += 4)
+        memcpy(name + i, "\xf0\x9f\x94\xa5", 4);
+    define(f, make_process(&f->buffer, 0, 1, 0, bytes,
+                           (struct call){bytes, bytes, 255}, NO_CALL));
+    define(f, make_frame(&f->buffer, 0, bytes, bytes, 254, 1, NO_BYTES));
+    STACK(f, 0, FP_FRAME_TEXT | 0);
+    sample(f, 1000001);
+    CHECK(grammar_check(f->text, f->size, &samples) == NULL);
+    CHECK(f->size > 8 * sizeof(name));
+    teardown(f);
+}
+
+/* ---- pseudo frames, unresolved ones, roots ---------------------------- */
+
+static void pseudo_frames_have_their_names(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, FP_FRAME_RUNNING);
+    sample(f, 1000001);
+    FRAMES(f, "running_stack_not_sampled (flame_prof)");
+    STACK(f, 0, FP_FRAME_GC);
+    sample(f, 1000002);
+    FRAMES(f, "[gc] (flame_prof)");
+    STACK(f, 0, FP_FRAME_UNREADABLE);
+    sample(f, 1000003);
+    FRAMES(f, "stack_unreadable (flame_prof)");
+    STACK(f, 0, fake_address(0, 1), FP_FRAME_TRUNCATED, fake_address(2, 2));
+    sample(f, 1000004);
+    FRAMES(f, "lists:map/2:1 (lists.erl)", "truncated (flame_prof)",
+           "gen_server:loop/7:2 (gen_server.erl)");
+    teardown(f);
+}
+
+static void unresolved_frames_are_left_out_and_counted_once_a_rendering(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1), fake_address(500, 1), FP_FRAME_NONE,
+          FP_FRAME_TEXT | 9, FP_FRAME_TEXT | FP_FRAME_TEXT_MAX);
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:1 (lists.erl)");
+    sample(f, 1000002);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 4);
+    fp_perf_script_recode(f->script);
+    sample(f, 1000003);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 8);
+    teardown(f);
+}
+
+static void a_stack_is_never_empty(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    define_stack(f, 0, NULL, 0);
+    sample(f, 1000001);
+    FRAMES(f, "no_frames (flame_prof)");
+    STACK(f, 0, fake_address(500, 1));
+    sample(f, 1000002);
+    FRAMES(f, "no_frames (flame_prof)");
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("m", "f", 1),
+                           NO_CALL));
+    sample(f, 1000003);
+    FRAMES(f, "m:f/1 (m.erl)");
+    teardown(f);
+}
+
+static void a_root_that_is_there_already_is_not_repeated(void)
+{
+    struct fixture *f = setup(0);
+
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES,
+                           CALL("proc_lib", "init_p", 5),
+                           CALL("my_server", "init", 1)));
+    /* The line does not matter. */
+    STACK(f, 0, fake_address(2, 1), fake_address(4, 99));
+    sample(f, 1000001);
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
+           "proc_lib:init_p/5:99 (proc_lib.erl)",
+           "my_server:init/1 (my_server.erl)");
+    /* The initial call stands between: the frame before $initial_call is not
+     * the stack's last one. */
+    STACK(f, 0, fake_address(2, 1), fake_address(5, 0));
+    sample(f, 1000002);
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
+           "my_server:init/1 (my_server.erl)",
+           "proc_lib:init_p/5 (proc_lib.erl)",
+           "my_server:init/1 (my_server.erl)");
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES,
+                           CALL("my_server", "init", 1),
+                           CALL("my_server", "init", 1)));
+    sample(f, 1000003);
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
+           "my_server:init/1 (my_server.erl)");
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, NO_CALL,
+                           CALL("my_server", "init", 1)));
+    sample(f, 1000004);
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
+           "my_server:init/1 (my_server.erl)");
+    teardown(f);
+}
+
+static void one_stack_gets_the_roots_of_each_process(void)
+{
+    struct fixture *f = setup(0);
+
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES,
+                           CALL("gen_server", "loop", 7), NO_CALL));
+    define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES,
+                           CALL("gen_server", "loop", 8), NO_CALL));
+    STACK(f, 0, fake_address(2, 1));
+    sample(f, 1000001);
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)");
+    CHECK_INT(take(f, make_sample(&f->buffer, 1, 0, 1000002, 0, 0)), 0);
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
+           "gen_server:loop/8 (gen_server.erl)");
+    teardown(f);
+}
+
+static void recursion_is_flattened_to_the_leaf_most_frame(void)
+{
+    struct fixture *f = setup(1);
+
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES,
+                           CALL("gen_server", "loop", 7), NO_CALL));
+    define(f, make_frame(&f->buffer, 0, BYTES("lists"), BYTES("map"), 2, 7,
+                         BYTES("lists.erl")));
+    define(f, make_frame(&f->buffer, 1, BYTES("lists"), BYTES("map"), 3, 7,
+                         BYTES("lists.erl")));
+    STACK(f, 0, fake_address(0, 1), fake_address(0, 2), FP_FRAME_TEXT | 0,
+          FP_FRAME_TEXT | 1, FP_FRAME_TRUNCATED, FP_FRAME_TEXT | 1,
+          FP_FRAME_TEXT | 0, fake_address(0, 1), fake_address(2, 8),
+          fake_address(2, 9));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:1 (lists.erl)", "lists:map/3:7 (lists.erl)",
+           "truncated (flame_prof)", "lists:map/3:7 (lists.erl)",
+           "lists:map/2:7 (lists.erl)", "gen_server:loop/7:8 (gen_server.erl)");
+    teardown(f);
+}
+
+static void recursion_is_kept_when_not_asked_otherwise(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1), fake_address(0, 1));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:1 (lists.erl)", "lists:map/2:1 (lists.erl)");
+    teardown(f);
+}
+
+/* ---- what is kept ----------------------------------------------------- */
+
+static void a_repeat_equals_a_sample_with_zero_deltas(void)
+{
+    struct fixture *a = setup(0), *b = setup(0);
+
+    for (int i = 0; i < 2; i++) {
+        struct fixture *f = i == 0 ? a : b;
+
+        define(f, make_process(&f->buffer, 0, 71, 0, BYTES("x"),
+                               CALL("proc_lib", "init_p", 5), NO_CALL));
+        STACK(f, 0, fake_address(0, 1));
+        CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 1000001, 77, 5)), 0);
+    }
+    for (int64_t i = 2; i < 9; i++) {
+        int64_t base = i < 5 ? 77 : 1234567;
+
+        if (i == 5) {
+            take(a, make_sample(&a->buffer, 0, 0, 1000001 + i, base, -9));
+            take(b, make_sample(&b->buffer, 0, 0, 1000001 + i, base, -9));
+        } else {
+            CHECK_INT(
+                take(a, make_sample(&a->buffer, 0, 0, 1000001 + i, base, 0)),
+                0);
+            CHECK_INT(take(b, make_repeat(&b->buffer, 0, 0, 1000001 + i)), 0);
+        }
+        CHECK_BYTES(b->text, b->size, a->text, a->size);
+    }
+    teardown(a);
+    teardown(b);
+}
+
+static void a_process_that_gets_a_name_goes_on_repeating(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    sample(f, 1000001);
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000002)), 0);
+    define(f,
+           make_process(&f->buffer, 0, 71, 0, BYTES("new"), NO_CALL, NO_CALL));
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000003)), 0);
+    check_header(f, "beam 4242/71 [000] 1.000003: cpu-clock:\n" ZERO16
+                    " erl_pid=<0.71.0> name=new (metrics)\n");
+    teardown(f);
+}
+
+static void code_is_asked_once_until_it_is_said_to_have_changed(void)
+{
+    static const struct fake_function newer[] = {{"lists", "foldl", "", 3}};
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    sample(f, 1000001);
+    sample(f, 1000002);
+    CHECK_INT(f->code.resolved, 1);
+    f->code.functions = newer;
+    f->code.function_count = 1;
+    sample(f, 1000003);
+    FRAMES(f, "lists:map/2:1 (lists.erl)");
+    fp_perf_script_recode(f->script);
+    sample(f, 1000004);
+    FRAMES(f, "lists:foldl/3:1 (lists.erl)");
+    CHECK_INT(f->code.resolved, 2);
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000005)), 0);
+    FRAMES(f, "lists:foldl/3:1 (lists.erl)");
+    teardown(f);
+}
+
+static void a_slot_defined_anew_shows_the_new_thing(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    sample(f, 1000001);
+    STACK(f, 0, fake_address(2, 1), fake_address(3, 1));
+    define(f,
+           make_process(&f->buffer, 0, 99, 0, BYTES("new"), NO_CALL, NO_CALL));
+    sample(f, 1000002);
+    check_header(f, "beam 4242/99 [000] 1.000002: cpu-clock:\n" ZERO16
+                    " erl_pid=<0.99.0> name=new (metrics)\n");
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
+           "proc_lib:init_p_do_apply/3:1 (proc_lib.erl)");
+    teardown(f);
+}
+
+/* Stacks of some 600 KB each: together far beyond what may be kept. */
+static void the_memory_for_rendered_stacks_is_bounded(void)
+{
+    enum { STACKS = 100, FRAMES = 200 };
+    char name[1020];
+    struct bytes bytes = {name, sizeof(name)};
+    struct fixture *f = setup(0);
+    uint64_t frame[FRAMES], samples;
+
+    memset(name, '%', sizeof(name));
+    define_plain_process(f);
+    define(f, make_frame(&f->buffer, 0, BYTES("m"), bytes, 0, 1, NO_BYTES));
+    for (size_t i = 0; i < FRAMES; i++)
+        frame[i] = FP_FRAME_TEXT | 0;
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < STACKS; i++) {
+            define_stack(f, i, frame, (uint16_t)(FRAMES - i));
+            CHECK_INT(take(f, make_sample(&f->buffer, 0, i, 1, 0, 0)), 0);
+            CHECK(f->size > (FRAMES - i) * 3 * sizeof(name));
+        }
+        for (uint32_t i = 0; i < STACKS; i++) {
+            CHECK_INT(take(f, make_repeat(&f->buffer, 0, i, 1)), 0);
+            CHECK(f->size > (FRAMES - i) * 3 * sizeof(name));
+            CHECK(grammar_check(f->text, f->size, &samples) == NULL);
+        }
+    }
+    teardown(f);
+}
+
+/* More FRAME text than may be kept: what is beyond counts as unresolved. */
+static void the_memory_for_text_frames_is_bounded(void)
+{
+    char name[1020];
+    struct bytes bytes = {name, sizeof(name)};
+    struct fixture *f = setup(0);
+
+    memset(name, '%', sizeof(name));
+    define_plain_process(f);
+    for (uint32_t i = 0; i < 12000; i++)
+        define(f, make_frame(&f->buffer, i, bytes, bytes, 0, 1, BYTES("f")));
+    STACK(f, 0, FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 11999);
+    sample(f, 1000001);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 1);
+    /* Defined anew, the slot gives its room back. */
+    define(f,
+           make_frame(&f->buffer, 0, BYTES("m"), BYTES("f"), 0, 1, NO_BYTES));
+    define(f, make_frame(&f->buffer, 11999, BYTES("m"), BYTES("g"), 0, 1,
+                         NO_BYTES));
+    STACK(f, 0, FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 11999);
+    sample(f, 1000002);
+    FRAMES(f, "m:f/0:1 (m.erl)", "m:g/0:1 (m.erl)");
+    teardown(f);
+}
+
+static void without_a_symbolizer_text_frames_do(void)
+{
+    struct fp_stats stats;
+    struct fp_perf_script_options options = {.os_pid = 1, .stats = &stats};
+    struct fixture f;
+
+    memset(&f, 0, sizeof(f));
+    memset(&stats, 0, sizeof(stats));
+    CHECK_INT(fp_perf_script_create(&f.script, &options), 0);
+    define(&f, make_process_of_atoms(&f.buffer, 0, 71, 5,
+                                     (struct fp_mfa_words){1, 2, 3},
+                                     (struct fp_mfa_words){0, 0, 0}));
+    define(&f,
+           make_frame(&f.buffer, 3, BYTES("m"), BYTES("f"), 0, 1, NO_BYTES));
+    STACK(&f, 0, FP_FRAME_TEXT | 3, fake_address(0, 1));
+    sample(&f, 1000001);
+    FRAMES(&f, "m:f/0:1 (m.erl)");
+    CHECK_INT(fp_stats_get(&stats, FP_STAT_unresolved), 1);
+    fp_perf_script_destroy(f.script);
+}
+
+/* ---- nonsense --------------------------------------------------------- */
+
+static void slots_that_were_not_defined_are_refused(void)
+{
+    struct fixture *f = setup(0);
+    const struct fp_record *record = make_sample(&f->buffer, 0, 0, 1, 0, 0);
+
+    CHECK_INT(take(f, record), FP_EINVAL);
+    define_plain_process(f);
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1)), FP_EINVAL);
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 1, 0, 0)), FP_EINVAL);
+    STACK(f, 0, fake_address(0, 1));
+    sample(f, 1);
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1)), 0);
+    /* Another process in the slot has no sample to repeat. */
+    define(f, make_process(&f->buffer, 0, 72, 0, NO_BYTES, NO_CALL, NO_CALL));
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1)), FP_EINVAL);
+    teardown(f);
+}
+
+static void numbers_out_of_range_are_refused(void)
+{
+    struct fixture *f = setup(0);
+    union record_buffer *b = &f->buffer;
+    uint64_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    CHECK_INT(take(f, make_process(b, FP_PROCESS_SLOTS, 1, 0, NO_BYTES, NO_CALL,
+                                   NO_CALL)),
+              FP_EINVAL);
+    CHECK_INT(take(f, make_stack(b, FP_STACK_SLOTS, frame, 1)), FP_EINVAL);
+    CHECK_INT(take(f, make_stack(b, 1, frame, FP_STACK_FRAMES_MAX + 1)),
+              FP_EINVAL);
+    CHECK_INT(take(f, make_stack(b, 1, frame, FP_STACK_FRAMES_MAX)), 0);
+    CHECK_INT(take(f, make_frame(b, FP_FRAME_TEXT_MAX, NO_BYTES, NO_BYTES, 0, 0,
+                                 NO_BYTES)),
+              FP_EINVAL);
+    CHECK_INT(take(f, make_sample(b, FP_PROCESS_SLOTS, 0, 1, 0, 0)), FP_EINVAL);
+    CHECK_INT(take(f, make_sample(b, 0, FP_STACK_SLOTS, 1, 0, 0)), FP_EINVAL);
+    make_sample(b, 0, 0, 1, 0, 0);
+    b->head.status = FP_STATUS_COUNT;
+    CHECK_INT(take(f, &b->head), FP_EINVAL);
+    CHECK_INT(take(f, make_head(b, FP_RECORD_PAD, 64)), FP_EINVAL);
+    CHECK_INT(take(f, make_head(b, 77, 64)), FP_EINVAL);
+    CHECK_INT(f->size, 0);
+    teardown(f);
+}
+
+static void lengths_beyond_the_record_are_refused(void)
+{
+    struct fixture *f = setup(0);
+    union record_buffer *b = &f->buffer;
+    const uint64_t frame[2] = {1, 1};
+
+    make_process(b, 0, 1, 0, BYTES("abc"), NO_CALL, NO_CALL);
+    b->process.registered_name = 9;
+    CHECK_INT(take(f, &b->head), FP_EINVAL);
+    b->process.registered_name = UINT64_MAX;
+    CHECK_INT(take(f, &b->head), FP_EINVAL);
+    b->process.registered_name = 4;
+    b->process.initial_call.module = UINT64_MAX - 3;
+    CHECK_INT(take(f, &b->head), FP_EINVAL);
+    make_frame(b, 0, BYTES("a"), BYTES("b"), 0, 0, NO_BYTES);
+    b->frame.function_len = 0xffff;
+    CHECK_INT(take(f, &b->head), FP_EINVAL);
+    make_stack(b, 0, frame, 2);
+    b->head.count = 3;
+    CHECK_INT(take(f, &b->head), FP_EINVAL);
+    /* Too short for their type. */
+    for (uint8_t type = FP_RECORD_PROCESS; type <= FP_RECORD_REPEAT; type++) {
+        memset(b, 0, sizeof(*b));
+        CHECK_INT(take(f, make_head(b, type, 8)), FP_EINVAL);
+    }
+    teardown(f);
+}
+
+static void a_refused_stack_does_not_leave_the_old_one_behind(void)
+{
+    struct fixture *f = setup(0);
+    uint64_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    sample(f, 1);
+    CHECK_INT(
+        take(f, make_stack(&f->buffer, 0, frame, FP_STACK_FRAMES_MAX + 1)),
+        FP_EINVAL);
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 2, 0, 0)), FP_EINVAL);
+    teardown(f);
+}
+
+/* Bytes at random in records of right size: refused or not, never a crash
+ * (the sanitizers look), and what comes out follows the grammar. */
+static void random_records_never_crash(void)
+{
+    struct fixture *f = setup(1);
+    uint64_t random = 77, samples, accepted = 0;
+
+    for (uint32_t i = 0; i < 200000; i++) {
+        union record_buffer *b = &f->buffer;
+        size_t size = 8 * (1 + run_below(&random, 64));
+
+        for (size_t at = 0; at < size; at += 8) {
+            uint64_t word = run_random(&random);
+
+            /* Small halves, so that slots and lengths are often right. */
+            word &= run_below(&random, 4) != 0 ? 0x0000000700000007 : ~0ull;
+            memcpy(b->bytes + at, &word, 8);
+        }
+        b->head.size = (uint32_t)size;
+        b->head.type = (uint8_t)run_below(&random, 7);
+        b->head.count = (uint16_t)run_below(&random, 40);
+        b->head.status = (uint8_t)run_below(&random, 8);
+        if (take(f, &b->head) == 0 && f->size != 0) {
+            const char *wrong = grammar_check(f->text, f->size, &samples);
+
+            if (wrong != NULL)
+                RUN_FAIL("%s at %zu of [%.*s]", wrong, grammar_offset,
+                         (int)f->size, f->text);
+            accepted++;
+        }
+    }
+    CHECK(accepted > 1000);
+    teardown(f);
+}
+
+/* ---- everything at random --------------------------------------------- */
+
+static const char *const nasty[] = {"++",
+                                    "Elixir.Foo.Bar",
+                                    "baz?",
+                                    "-f/1-lc$^0/1-0-",
+                                    "0xfoo",
+                                    "_Zfoo",
+                                    "__Zx",
+                                    "_Rx",
+                                    "[unknown]",
+                                    " ",
+                                    "a b",
+                                    "(x)",
+                                    ";",
+                                    "<0.1.0>",
+                                    "&",
+                                    "%",
+                                    "\"q\"",
+                                    "'",
+                                    "\n",
+                                    "\t",
+                                    "\x7f",
+                                    "\xc3\xa4",
+                                    "\xe6\xbc\xa2",
+                                    "\xf0\x9f\x94\xa5",
+                                    "\xe2\x80\xa8",
+                                    "\xef\xbb\xbf",
+                                    "\xc2\x85",
+                                    "\xff",
+                                    "\xc3",
+                                    "\xed\xa0\x80",
+                                    ":",
+                                    "/",
+                                    "1",
+                                    "=",
+                                    "abcdefghijklmno",
+                                    "#",
+                                    "(status)",
+                                    "(flame_prof)",
+                                    "[gc]",
+                                    "x",
+                                    "\xe2\x82",
+                                    "\xf0\x9f"};
+
+static struct bytes random_name(uint64_t *random, char room[1020])
+{
+    size_t pieces = 1 + run_below(random, run_below(random, 20) ? 5 : 60);
+    size_t size = 0;
+
+    for (size_t i = 0; i < pieces; i++) {
+        const char *piece =
+            nasty[run_below(random, sizeof(nasty) / sizeof(*nasty))];
+
+        if (size + strlen(piece) > 1020)
+            break;
+        memcpy(room + size, piece, strlen(piece));
+        size += strlen(piece);
+    }
+    return (struct bytes){room, size};
+}
+
+#define RANDOM_FRAMES 400u
+#define RANDOM_STACKS 300u
+#define RANDOM_PROCESSES 100u
+
+static void define_random_process(struct fixture *f, uint64_t *random,
+                                  uint32_t slot)
+{
+    char room[5][1020];
+    struct call initial = {random_name(random, room[0]),
+                           random_name(random, room[1]),
+                           run_below(random, 256)};
+    struct call proc_lib = {random_name(random, room[2]),
+                            random_name(random, room[3]),
+                            run_below(random, 256)};
+    struct bytes name = random_name(random, room[4]);
+
+    /* Each slot has tids of its own, so that time may go on in any way. */
+    define(f, make_process(&f->buffer, slot,
+                           slot + RANDOM_PROCESSES * run_below(random, 100), 0,
+                           run_below(random, 2) ? name : NO_BYTES,
+                           run_below(random, 4) ? initial : NO_CALL,
+                           run_below(random, 2) ? proc_lib : NO_CALL));
+}
+
+static void define_random_frame(struct fixture *f, uint64_t *random,
+                                uint32_t id)
+{
+    char room[3][1020];
+    struct bytes file = random_name(random, room[2]);
+
+    file.size = file.size > 255 ? 255 : file.size;
+    define(f, make_frame(&f->buffer, id, random_name(random, room[0]),
+                         random_name(random, room[1]),
+                         (uint16_t)run_below(random, 256),
+                         run_below(random, 3) * run_below(random, 100000),
+                         run_below(random, 2) ? file : NO_BYTES));
+}
+
+static void define_random_stack(struct fixture *f, uint64_t *random,
+                                uint32_t slot)
+{
+    uint64_t frame[FP_STACK_FRAMES_MAX];
+    uint16_t count = (uint16_t)run_below(
+        random, run_below(random, 10) ? 20 : FP_STACK_FRAMES_MAX + 1);
+
+    for (uint16_t i = 0; i < count; i++) {
+        uint32_t kind = run_below(random, 10);
+
+        if (kind == 0)
+            frame[i] = run_below(random, FP_FRAME_SPECIAL_END);
+        else if (kind < 4)
+            frame[i] =
+                fake_address(run_below(random, 7), run_below(random, 1000));
+        else
+            frame[i] = FP_FRAME_TEXT | run_below(random, RANDOM_FRAMES + 5);
+    }
+    define_stack(f, slot, frame, count);
+}
+
+static void random_sample(struct fixture *f, uint64_t *random, int64_t time)
+{
+    union record_buffer *b = &f->buffer;
+    uint32_t process = run_below(random, RANDOM_PROCESSES);
+    uint32_t stack = run_below(random, RANDOM_STACKS);
+    uint8_t status = (uint8_t)run_below(random, FP_STATUS_COUNT);
+    int err;
+
+    if (run_below(random, 2)) {
+        make_repeat(b, process, stack, time);
+        b->head.status = status;
+        err = take(f, &b->head);
+        if (err == 0)
+            return;
+        CHECK_INT(err, FP_EINVAL); /* not sampled since it was defined */
+    }
+    make_sample(b, process, stack, time, 0, 0);
+    b->head.status = status;
+    for (int i = 0; i < FP_METRIC_COUNT; i++) {
+        b->sample.value[i] =
+            (int64_t)(run_random(random) >> run_below(random, 64));
+        b->sample.delta[i] =
+            (int64_t)(run_random(random) >> run_below(random, 64));
+    }
+    CHECK_INT(take(f, &b->head), 0);
+}
+
+static void thousands_of_random_samples_follow_the_grammar(void)
+{
+    for (int flatten = 0; flatten < 2; flatten++) {
+        struct fixture *f = setup(flatten);
+        const size_t room = (size_t)64 << 20;
+        char *file = malloc(room);
+        uint64_t random = 2026, samples, expected = 0;
+        int64_t time = INT64_C(1700000000000000);
+        const char *wrong;
+        size_t size = 0;
+
+        CHECK(file != NULL);
+        for (uint32_t i = 0; i < RANDOM_FRAMES; i++)
+            define_random_frame(f, &random, i);
+        for (uint32_t i = 0; i < RANDOM_STACKS; i++)
+            define_random_stack(f, &random, i);
+        for (uint32_t i = 0; i < RANDOM_PROCESSES; i++)
+            define_random_process(f, &random, i);
+        while (expected < 6000) {
+            switch (run_below(&random, 40)) {
+            case 0:
+                define_random_frame(f, &random,
+                                    run_below(&random, RANDOM_FRAMES));
+                break;
+            case 1:
+                define_random_stack(f, &random,
+                                    run_below(&random, RANDOM_STACKS));
+                break;
+            case 2:
+                define_random_process(f, &random,
+                                      run_below(&random, RANDOM_PROCESSES));
+                break;
+            case 3:
+                fp_perf_script_recode(f->script);
+                break;
+            default:
+                time += (int64_t)run_below(&random, 1000000) - 300000;
+                random_sample(f, &random, time);
+                if (f->size > room - size)
+                    goto full;
+                memcpy(file + size, f->text, f->size);
+                size += f->size;
+                expected++;
+            }
+        }
+    full:
+        CHECK(expected >= 2000);
+        wrong = grammar_check(file, size, &samples);
+        if (wrong != NULL)
+            RUN_FAIL("%s, in the sample before [%.*s]", wrong, 300,
+                     file + grammar_offset - 300);
+        CHECK_INT(samples, expected);
+        free(file);
+        teardown(f);
+    }
+}
+
+/* A checker that takes everything would make the test above worthless. */
+static void the_grammar_check_finds_damage(void)
+{
+    struct fixture *f = setup(0);
+    uint64_t samples;
+    char text[4096];
+    int found = 0, tried = 0;
+
+    define(f, make_process(&f->buffer, 0, 71, 2, BYTES("my"),
+                           CALL("proc_lib", "init_p", 5),
+                           CALL("my_server", "init", 1)));
+    STACK(f, 0, fake_address(1, 99), fake_address(2, 871));
+    sample(f, INT64_C(1234567891011367));
+    CHECK(f->size < sizeof(text));
+    CHECK(grammar_check(f->text, f->size, &samples) == NULL);
+    for (size_t at = 0; at < f->size; at++) {
+        static const char damage[] = " \n\t;(+\xff";
+
+        for (size_t i = 0; damage[i] != '\0'; i++) {
+            memcpy(text, f->text, f->size);
+            if (text[at] == damage[i])
+                continue;
+            text[at] = damage[i];
+            tried++;
+            found += grammar_check(text, f->size, &samples) != NULL;
+        }
+    }
+    CHECK_INT(found, tried);
+    for (size_t size = 1; size < f->size; size++)
+        CHECK(grammar_check(f->text, size, &samples) != NULL);
+    teardown(f);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(names_as_they_usually_are_stay_as_they_are);
+    RUN(reserved_characters_are_percent_encoded);
+    RUN(blanks_and_controls_are_percent_encoded);
+    RUN(unicode_separators_are_percent_encoded);
+    RUN(other_unicode_stays_readable);
+    RUN(bytes_that_are_not_utf8_are_percent_encoded);
+    RUN(a_sample_is_what_the_document_shows);
+    RUN(names_may_come_as_atom_words);
+    RUN(an_atom_that_nobody_knows_is_left_out);
+    RUN(numbers_are_written_as_printf_would);
+    RUN(each_status_is_the_root_frame);
+    RUN(the_tid_tells_processes_apart_and_fits_an_int32);
+    RUN(no_sample_falls_on_a_whole_second);
+    RUN(time_never_decreases_and_grows_within_a_process);
+    RUN(a_time_beyond_the_year_9999_is_refused);
+    RUN(a_frame_has_module_function_arity_line_and_file);
+    RUN(nasty_names_are_encoded_in_symbol_and_file);
+    RUN(a_symbol_never_begins_like_something_else);
+    RUN(a_character_at_the_17th_byte_is_encoded);
+    RUN(atoms_of_255_characters_pass_whole);
+    RUN(pseudo_frames_have_their_names);
+    RUN(unresolved_frames_are_left_out_and_counted_once_a_rendering);
+    RUN(a_stack_is_never_empty);
+    RUN(a_root_that_is_there_already_is_not_repeated);
+    RUN(one_stack_gets_the_roots_of_each_process);
+    RUN(recursion_is_flattened_to_the_leaf_most_frame);
+    RUN(recursion_is_kept_when_not_asked_otherwise);
+    RUN(a_repeat_equals_a_sample_with_zero_deltas);
+    RUN(a_process_that_gets_a_name_goes_on_repeating);
+    RUN(code_is_asked_once_until_it_is_said_to_have_changed);
+    RUN(a_slot_defined_anew_shows_the_new_thing);
+    RUN(the_memory_for_rendered_stacks_is_bounded);
+    RUN(the_memory_for_text_frames_is_bounded);
+    RUN(without_a_symbolizer_text_frames_do);
+    RUN(slots_that_were_not_defined_are_refused);
+    RUN(numbers_out_of_range_are_refused);
+    RUN(lengths_beyond_the_record_are_refused);
+    RUN(a_refused_stack_does_not_leave_the_old_one_behind);
+    RUN(random_records_never_crash);
+    RUN(thousands_of_random_samples_follow_the_grammar);
+    RUN(the_grammar_check_finds_damage);
+    return RUN_END();
+}

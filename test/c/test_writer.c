@@ -1,0 +1,503 @@
+/*
+ * test_writer.c - the writer thread from ring to file, with code that is
+ * played by a table: tickets in order, nothing left behind, the books even.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/core/ring.h"
+#include "../../c_src/writer.h"
+#include "fake_code.h"
+#include "grammar.h"
+#include "records.h"
+#include "run.h"
+#include "temporary.h"
+
+/* ---- a writer and what it said ---------------------------------------- */
+
+struct notes {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t last_ticket; /* of FLUSHED */
+    int flushes, flush_err;
+    int stops, stop_err;
+    char thread_name[16];
+    sigset_t blocked;
+};
+
+struct fixture {
+    struct temporary directory;
+    struct fake_code code;
+    struct fp_symbolizer symbolizer;
+    struct fp_stats stats;
+    struct fp_ring *ring;
+    struct fp_writer *writer;
+    struct notes notes;
+    int64_t time_us;
+    uint64_t pushed; /* SAMPLE and REPEAT */
+    char path[512];
+};
+
+static void notify(void *arg, enum fp_writer_event event, uint64_t ticket,
+                   int err)
+{
+    struct notes *notes = arg;
+
+    pthread_mutex_lock(&notes->lock);
+    CHECK_INT(notes->stops, 0);
+    if (event == FP_WRITER_FLUSHED) {
+        CHECK_INT(ticket, notes->last_ticket + 1);
+        notes->last_ticket = ticket;
+        notes->flush_err = err;
+        notes->flushes++;
+    } else {
+        CHECK_INT(ticket, 0);
+        notes->stops++;
+        notes->stop_err = err;
+        pthread_getname_np(pthread_self(), notes->thread_name,
+                           sizeof(notes->thread_name));
+        pthread_sigmask(SIG_BLOCK, NULL, &notes->blocked);
+    }
+    pthread_cond_broadcast(&notes->changed);
+    pthread_mutex_unlock(&notes->lock);
+}
+
+static void wait_for_ticket(struct notes *notes, uint64_t ticket)
+{
+    pthread_mutex_lock(&notes->lock);
+    while (notes->last_ticket < ticket)
+        pthread_cond_wait(&notes->changed, &notes->lock);
+    pthread_mutex_unlock(&notes->lock);
+}
+
+static void wait_for_stop(struct notes *notes)
+{
+    pthread_mutex_lock(&notes->lock);
+    while (notes->stops == 0)
+        pthread_cond_wait(&notes->changed, &notes->lock);
+    pthread_mutex_unlock(&notes->lock);
+}
+
+static const struct fake_function functions[] = {
+    {"lists", "map", "lists.erl", 2}, {"gen_server", "loop", "", 7}};
+
+static struct fixture *setup(uint32_t flush_interval_ms)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    struct fp_writer_options options;
+    struct fp_sink *sink;
+    char why[256];
+
+    CHECK(f != NULL);
+    temporary_make(&f->directory);
+    pthread_mutex_init(&f->notes.lock, NULL);
+    pthread_cond_init(&f->notes.changed, NULL);
+    f->code.functions = functions;
+    f->code.function_count = 2;
+    f->symbolizer = fake_symbolizer(&f->code);
+    CHECK_INT(fp_ring_create(&f->ring, 1u << 20), 0);
+    CHECK_INT(
+        fp_sink_open(&sink, f->directory.path, "a.perf", why, sizeof(why)), 0);
+    snprintf(f->path, sizeof(f->path), "%s", fp_sink_path(sink));
+    options = (struct fp_writer_options){
+        .ring = f->ring,
+        .stats = &f->stats,
+        .sink = sink,
+        .script = {.os_pid = 1,
+                   .symbolizer = &f->symbolizer,
+                   .stats = &f->stats},
+        .flush_interval_ms = flush_interval_ms,
+        .notify = notify,
+        .arg = &f->notes,
+    };
+    f->time_us = 1000001;
+    CHECK_INT(fp_writer_start(&f->writer, &options), 0);
+    return f;
+}
+
+static void stop(struct fixture *f)
+{
+    fp_writer_stop(f->writer);
+    wait_for_stop(&f->notes);
+    fp_writer_join(f->writer);
+}
+
+static void teardown(struct fixture *f)
+{
+    fp_ring_destroy(f->ring);
+    temporary_remove(&f->directory);
+    pthread_mutex_destroy(&f->notes.lock);
+    pthread_cond_destroy(&f->notes.changed);
+    free(f);
+}
+
+static void push(struct fixture *f, const struct fp_record *record)
+{
+    void *room;
+
+    while ((room = fp_ring_reserve(f->ring, record->size)) == NULL)
+        sched_yield();
+    memcpy(room, record, record->size);
+    fp_ring_commit(f->ring);
+    f->pushed += record->type >= FP_RECORD_SAMPLE;
+}
+
+static void push_definitions(struct fixture *f)
+{
+    const uint64_t frame[] = {fake_address(0, 1), fake_address(1, 2)};
+    union record_buffer b;
+
+    push(f, make_process(&b, 0, 71, 0, NO_BYTES, NO_CALL, NO_CALL));
+    push(f, make_stack(&b, 0, frame, 2));
+}
+
+static void push_samples(struct fixture *f, unsigned count)
+{
+    union record_buffer b;
+
+    for (unsigned i = 0; i < count; i++) {
+        f->time_us += 100;
+        if (i % 3 == 0)
+            push(f, make_sample(&b, 0, 0, f->time_us, i, 1));
+        else
+            push(f, make_repeat(&b, 0, 0, f->time_us));
+    }
+}
+
+static uint64_t counter(struct fixture *f, enum fp_stat stat)
+{
+    return fp_stats_get(&f->stats, stat);
+}
+
+/* How many samples the file holds; all of it must follow the grammar. */
+static uint64_t samples_in_file(struct fixture *f)
+{
+    const char *wrong;
+    uint64_t samples;
+    size_t size;
+    char *text = temporary_read(f->path, &size);
+
+    wrong = grammar_check(text, size, &samples);
+    if (wrong != NULL)
+        RUN_FAIL("%s at %zu", wrong, grammar_offset);
+    free(text);
+    return samples;
+}
+
+static void sleep_ms(long ms)
+{
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+/* ---- tests ------------------------------------------------------------ */
+
+static void a_writer_with_nothing_to_do_stops(void)
+{
+    struct fixture *f = setup(0);
+
+    stop(f);
+    CHECK_INT(f->notes.stops, 1);
+    CHECK_INT(f->notes.stop_err, 0);
+    CHECK_INT(samples_in_file(f), 0);
+    teardown(f);
+}
+
+static void what_was_pushed_before_a_flush_is_in_the_file_after_it(void)
+{
+    struct fixture *f = setup(0);
+
+    push_definitions(f);
+    for (unsigned i = 1; i <= 50; i++) {
+        uint64_t ticket;
+
+        push_samples(f, i);
+        ticket = fp_writer_flush(f->writer);
+        CHECK_INT(ticket, i);
+        wait_for_ticket(&f->notes, ticket);
+        CHECK_INT(f->notes.flush_err, 0);
+        CHECK_INT(samples_in_file(f), f->pushed);
+    }
+    stop(f);
+    teardown(f);
+}
+
+static void stopping_drains_everything_and_the_books_are_even(void)
+{
+    struct fixture *f = setup(0);
+    struct stat info;
+
+    push_definitions(f);
+    push_samples(f, 20000);
+    stop(f);
+    CHECK_INT(f->notes.stop_err, 0);
+    CHECK_INT(samples_in_file(f), f->pushed);
+    CHECK_INT(counter(f, FP_STAT_written), f->pushed);
+    CHECK_INT(counter(f, FP_STAT_lost), 0);
+    CHECK_INT(counter(f, FP_STAT_errors), 0);
+    CHECK(counter(f, FP_STAT_writer_cpu_ns) > 0);
+    CHECK(stat(f->path, &info) == 0);
+    CHECK_INT(counter(f, FP_STAT_bytes), info.st_size);
+    CHECK_INT(fp_ring_used(f->ring), 0);
+    teardown(f);
+}
+
+static void the_ring_is_drained_without_being_asked(void)
+{
+    struct fixture *f = setup(0);
+
+    push_definitions(f);
+    push_samples(f, 10);
+    for (int i = 0; i < 500 && counter(f, FP_STAT_written) < 10; i++)
+        sleep_ms(10);
+    CHECK_INT(counter(f, FP_STAT_written), 10);
+    CHECK_INT(counter(f, FP_STAT_flushes), 0);
+    stop(f);
+    teardown(f);
+}
+
+static void the_file_is_flushed_every_interval(void)
+{
+    struct fixture *f = setup(30);
+
+    push_definitions(f);
+    push_samples(f, 10);
+    for (int i = 0; i < 500 && counter(f, FP_STAT_flushes) < 3; i++)
+        sleep_ms(10);
+    CHECK(counter(f, FP_STAT_flushes) >= 3);
+    CHECK_INT(samples_in_file(f), 10);
+    CHECK_INT(f->notes.flushes, 0); /* nobody asked */
+    stop(f);
+    teardown(f);
+}
+
+static void the_thread_has_a_name_and_takes_no_signals(void)
+{
+    struct fixture *f = setup(0);
+    sigset_t mine;
+
+    stop(f);
+    CHECK_TEXT(f->notes.thread_name, "flame_prof_wr");
+    CHECK(sigismember(&f->notes.blocked, SIGTERM) == 1);
+    CHECK(sigismember(&f->notes.blocked, SIGPROF) == 1);
+    CHECK(sigismember(&f->notes.blocked, SIGXFSZ) == 1);
+    pthread_sigmask(SIG_BLOCK, NULL, &mine);
+    CHECK(sigismember(&mine, SIGTERM) == 0);
+    teardown(f);
+}
+
+static int has(struct fixture *f, const char *what)
+{
+    size_t size;
+    char *text = temporary_read(f->path, &size);
+    int found = strstr(text, what) != NULL;
+
+    free(text);
+    return found;
+}
+
+static void replaced_code_is_rendered_anew_and_counted(void)
+{
+    static const struct fake_function newer[] = {{"m", "newer", "", 1},
+                                                 {"m", "other", "", 1}};
+    struct fixture *f = setup(0);
+
+    push_definitions(f);
+    push_samples(f, 2);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK(has(f, "lists:map/2") && !has(f, "m:newer/1"));
+    CHECK_INT(counter(f, FP_STAT_recoded), 0);
+    f->code.newer = newer;
+    atomic_store(&f->code.recoded, 3);
+    push_samples(f, 2);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK(has(f, "m:newer/1"));
+    CHECK_INT(counter(f, FP_STAT_recoded), 3);
+    stop(f);
+    CHECK_INT(f->code.resolved, 4); /* two frames, twice */
+    teardown(f);
+}
+
+static void nonsense_in_the_ring_is_lost_and_counted(void)
+{
+    struct fixture *f = setup(0);
+    union record_buffer b;
+
+    push(f, make_sample(&b, 0, 0, 1, 0, 0)); /* nothing is defined */
+    push_definitions(f);
+    make_sample(&b, 0, 0, 1, 0, 0);
+    b.head.size = 8; /* what it says of itself */
+    b.head.type = 99;
+    push(f, &b.head);
+    push(f, make_sample(&b, 9, 0, 1, 0, 0));
+    push_samples(f, 2);
+    f->pushed--; /* the record of type 99 is no sample */
+    stop(f);
+    CHECK_INT(counter(f, FP_STAT_written), 2);
+    CHECK_INT(counter(f, FP_STAT_lost), 2);
+    CHECK_INT(counter(f, FP_STAT_written) + counter(f, FP_STAT_lost),
+              f->pushed);
+    CHECK_INT(samples_in_file(f), 2);
+    teardown(f);
+}
+
+/* A producer at full speed, two threads that ask for flushes, then the end. */
+
+static void *ask_for_flushes(void *arg)
+{
+    struct fixture *f = arg;
+    uint64_t last = 0;
+
+    for (int i = 0; i < 100; i++) {
+        uint64_t ticket = fp_writer_flush(f->writer);
+
+        CHECK(ticket > last);
+        last = ticket;
+        if (i % 4 == 0)
+            wait_for_ticket(&f->notes, ticket);
+    }
+    return NULL;
+}
+
+static void *push_many(void *arg)
+{
+    push_samples(arg, 50000);
+    return NULL;
+}
+
+static void tickets_are_answered_in_order_under_load(void)
+{
+    struct fixture *f = setup(5);
+    pthread_t producer, a, b;
+
+    push_definitions(f);
+    CHECK_INT(pthread_create(&producer, NULL, push_many, f), 0);
+    CHECK_INT(pthread_create(&a, NULL, ask_for_flushes, f), 0);
+    CHECK_INT(pthread_create(&b, NULL, ask_for_flushes, f), 0);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    pthread_join(producer, NULL);
+    stop(f);
+    CHECK_INT(f->notes.flushes, 200);
+    CHECK_INT(samples_in_file(f), f->pushed);
+    CHECK_INT(counter(f, FP_STAT_written) + counter(f, FP_STAT_lost),
+              f->pushed);
+    teardown(f);
+}
+
+/* Every ticket that was handed out is answered, even when the stop comes at
+ * the same moment; none is handed out that would not be. */
+static _Atomic uint64_t handed_out;
+
+static void *ask_until_refused(void *arg)
+{
+    struct fixture *f = arg;
+    uint64_t ticket;
+
+    while ((ticket = fp_writer_flush(f->writer)) != 0)
+        atomic_store(&handed_out, ticket);
+    return NULL;
+}
+
+static void a_stop_amid_flushes_leaves_no_ticket_open(void)
+{
+    for (int round = 0; round < 20; round++) {
+        struct fixture *f = setup(1);
+        pthread_t asker;
+
+        atomic_store(&handed_out, 0);
+        CHECK_INT(pthread_create(&asker, NULL, ask_until_refused, f), 0);
+        sleep_ms(1 + round % 3);
+        fp_writer_stop(f->writer);
+        fp_writer_stop(f->writer);
+        wait_for_stop(&f->notes);
+        pthread_join(asker, NULL);
+        CHECK_INT(fp_writer_flush(f->writer), 0);
+        fp_writer_join(f->writer);
+        CHECK_INT(f->notes.last_ticket, atomic_load(&handed_out));
+        teardown(f);
+    }
+}
+
+static void limit_file_size(rlim_t size)
+{
+    struct rlimit limit;
+
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = size;
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+static void a_full_disk_loses_samples_but_not_the_books(void)
+{
+    struct fixture *f = setup(0);
+    uint64_t in_file, samples;
+    size_t size;
+    char *text;
+
+    limit_file_size(100000);
+    push_definitions(f);
+    push_samples(f, 20000); /* some 12 MB of text */
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(f->notes.flush_err, FP_EIO);
+    CHECK(counter(f, FP_STAT_errors) >= 1);
+    stop(f);
+    limit_file_size(RLIM_INFINITY);
+    CHECK_INT(f->notes.stop_err, FP_EIO);
+    CHECK_INT(counter(f, FP_STAT_written) + counter(f, FP_STAT_lost),
+              f->pushed);
+    /* What was said to be written is there, and not much more. */
+    text = temporary_read(f->path, &size);
+    CHECK_INT(size, 100000);
+    CHECK_INT(counter(f, FP_STAT_bytes), size);
+    grammar_check(text, size, &samples);
+    in_file = samples;
+    CHECK(counter(f, FP_STAT_written) <= in_file);
+    free(text);
+    teardown(f);
+}
+
+static void a_disk_that_recovers_loses_nothing_that_was_taken(void)
+{
+    struct fixture *f = setup(0);
+
+    limit_file_size(1000);
+    push_definitions(f);
+    push_samples(f, 1000);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(f->notes.flush_err, FP_EIO);
+    limit_file_size(RLIM_INFINITY);
+    push_samples(f, 1000);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(f->notes.flush_err, 0);
+    CHECK_INT(samples_in_file(f), 2000);
+    stop(f);
+    CHECK_INT(counter(f, FP_STAT_written), 2000);
+    CHECK_INT(counter(f, FP_STAT_lost), 0);
+    teardown(f);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(a_writer_with_nothing_to_do_stops);
+    RUN(what_was_pushed_before_a_flush_is_in_the_file_after_it);
+    RUN(stopping_drains_everything_and_the_books_are_even);
+    RUN(the_ring_is_drained_without_being_asked);
+    RUN(the_file_is_flushed_every_interval);
+    RUN(the_thread_has_a_name_and_takes_no_signals);
+    RUN(replaced_code_is_rendered_anew_and_counted);
+    RUN(nonsense_in_the_ring_is_lost_and_counted);
+    RUN(tickets_are_answered_in_order_under_load);
+    RUN(a_stop_amid_flushes_leaves_no_ticket_open);
+    RUN(a_full_disk_loses_samples_but_not_the_books);
+    RUN(a_disk_that_recovers_loses_nothing_that_was_taken);
+    return RUN_END();
+}
