@@ -1,0 +1,581 @@
+/*
+ * test_code.c - addresses in JIT code to functions and lines, over modules that
+ * the test loads (fake_vm.c), each with a known answer for every byte.
+ */
+#include "../../c_src/core/error.h"
+#include "../../c_src/vm/code.h"
+#include "fake_vm.h"
+#include "run.h"
+
+#define BODIES 40u
+
+struct fixture {
+    struct fake_vm vm;
+    struct fp_code *code;
+    uint64_t name[3];        /* module names */
+    uint64_t own_file, file; /* strings */
+    struct fake_body body[FAKE_FUNCTIONS_MAX];
+};
+
+static uint64_t string(struct fake_vm *vm, const char *text)
+{
+    uint32_t character[64], n = 0;
+
+    while (text[n] != '\0') {
+        character[n] = (unsigned char)text[n];
+        n++;
+    }
+    return fake_string(vm, character, n);
+}
+
+static struct fixture *create(unsigned otp)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    fake_vm_create(&f->vm, otp, 64, 0);
+    fake_vm_add_atoms(&f->vm);
+    fake_vm_add_jit(&f->vm);
+    f->name[0] = fake_atom_term(&f->vm, "alpha", 5);
+    f->name[1] = fake_atom_term(&f->vm, "beta", 4);
+    f->name[2] = fake_atom_term(&f->vm, "gamma", 5);
+    f->own_file = string(&f->vm, "alpha.erl");
+    f->file = string(&f->vm, "src/included.hrl");
+    for (uint32_t i = 0; i < FAKE_FUNCTIONS_MAX; i++) {
+        char text[16];
+        int len = snprintf(text, sizeof text, "f%u", i);
+
+        f->body[i].function = fake_atom_term(&f->vm, text, (size_t)len);
+        f->body[i].arity = i % 256;
+        f->body[i].size = 32 + 8 * (i * 7 % 50);
+    }
+    CHECK_INT(fp_code_create(&f->code, &f->vm.layout, &f->vm.memory.peek,
+                             &f->vm.code),
+              0);
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fp_code_destroy(f->code);
+    fake_vm_destroy(&f->vm);
+    free(f);
+}
+
+static const struct fake_module_options four = {4, 16, 0, 0, 0};
+
+static void expect(struct fixture *f, uint64_t pc,
+                   const struct fake_module *module, uint32_t function,
+                   const struct fake_module_options *options)
+{
+    struct fp_location location;
+    uint32_t line = 0;
+
+    CHECK_INT(fp_code_resolve(f->code, pc, &location), 0);
+    CHECK(location.mfa[0] == module->name);
+    CHECK(location.mfa[1] == f->body[function].function);
+    CHECK(location.mfa[2] == f->body[function].arity);
+    if (options->loc_size != 0)
+        line = fake_line(module, function, pc, options);
+    CHECK_INT(location.line, line);
+    CHECK_INT(location.file, line == 0 ? 0
+                             : line % 2 == 1 && options->file != 0
+                                 ? options->file
+                                 : options->own_file);
+}
+
+static void expect_all(struct fixture *f, const struct fake_module *module,
+                       const struct fake_module_options *options)
+{
+    for (uint32_t i = 0; i < module->count; i++) {
+        uint64_t first = module->code[i];
+        uint64_t last = first + f->body[i].size - 1;
+
+        expect(f, first, module, i, options);
+        expect(f, first + (last - first) / 2, module, i, options);
+        expect(f, last, module, i, options);
+    }
+}
+
+static void expect_nothing(struct fixture *f, uint64_t pc)
+{
+    struct fp_location location;
+
+    CHECK_INT(fp_code_resolve(f->code, pc, &location), FP_ENOENT);
+}
+
+static void every_function_is_found_at_its_first_middle_and_last_byte(void)
+{
+    static const unsigned releases[] = {25, 26, 27, 28, 29};
+
+    for (size_t r = 0; r < 5; r++) {
+        struct fixture *f = create(releases[r]);
+        struct fake_module a, b;
+        struct fake_module_options with_file = {4, 24, f->own_file, f->file, 0};
+
+        fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+        fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &with_file);
+        expect_all(f, &a, &four);
+        expect_all(f, &b, &with_file);
+        expect_all(f, &a, &four); /* from the cache */
+        CHECK_INT(fp_code_size(f->code), 2 * BODIES);
+        destroy(f);
+    }
+}
+
+static void every_byte_of_a_module_has_the_right_answer(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    for (uint32_t i = 0; i < BODIES; i++) {
+        /* Its ErtsCodeInfo is code of nobody. */
+        for (uint64_t pc = a.info[i]; pc < a.code[i]; pc++)
+            expect_nothing(f, pc);
+        for (uint64_t k = 0; k < f->body[i].size; k++)
+            expect(f, a.code[i] + k, &a, i, &four);
+    }
+    destroy(f);
+}
+
+static void locations_of_two_bytes_are_read_as_such(void)
+{
+    struct fixture *f = create(29);
+    struct fake_module_options two = {2, 8, f->own_file, 0, 0};
+    struct fake_module a;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &two);
+    expect_all(f, &a, &two);
+    destroy(f);
+}
+
+static void a_module_without_lines_has_functions_all_the_same(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module_options none = {0, 8, 0, 0, 0};
+    struct fake_module a;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &none);
+    expect_all(f, &a, &none);
+    destroy(f);
+}
+
+static void a_line_table_that_is_no_such_gives_no_line(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a;
+    struct fp_location location;
+    uint64_t table;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, 3, &four);
+    table = fake_word(&f->vm.memory, a.functions - 8 * 8);
+    fake_put(&f->vm.memory, table + 8, "\3\0\0\0", 4); /* loc_size 3 */
+    CHECK_INT(fp_code_resolve(f->code, a.code[0], &location), 0);
+    CHECK_INT(location.line, 0);
+    fake_put(&f->vm.memory, table + 8, "\4\0\0\0", 4);
+    fake_put_word(&f->vm.memory, table + 24 + 8, UINT64_MAX); /* func_tab[1] */
+    CHECK_INT(fp_code_resolve(f->code, a.code[1], &location), 0);
+    CHECK_INT(location.line, 0);
+    fake_put_word(&f->vm.memory, a.functions - 8 * 8, 0x1000); /* unreadable */
+    CHECK_INT(fp_code_resolve(f->code, a.code[2], &location), 0);
+    CHECK_INT(location.line, 0);
+    destroy(f);
+}
+
+static void what_all_share_before_the_first_function_is_nobodys(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    for (uint64_t pc = FAKE_JIT; pc < a.code[0]; pc += 3)
+        expect_nothing(f, pc);
+    destroy(f);
+}
+
+static void between_and_behind_modules_is_nobodys(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a, b;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &four);
+    for (uint64_t pc = a.end; pc < b.code[0]; pc++)
+        expect_nothing(f, pc);
+    for (uint64_t pc = b.end; pc < b.end + 20000; pc += 7)
+        expect_nothing(f, pc);
+    /* And again when the modules' neighbours are known. */
+    expect_all(f, &a, &four);
+    expect_all(f, &b, &four);
+    for (uint64_t pc = a.end; pc < b.code[0]; pc += 2)
+        expect_nothing(f, pc + 1);
+    expect_nothing(f, b.end + 1);
+    destroy(f);
+}
+
+static void addresses_outside_of_the_ranges_are_nobodys(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a;
+    static const uint64_t far[] = {0,
+                                   1,
+                                   8,
+                                   FAKE_JIT - 1,
+                                   FAKE_JIT + FAKE_JIT_SIZE,
+                                   FAKE_LINES,
+                                   UINT64_MAX,
+                                   UINT64_MAX - 8};
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++)
+        expect_nothing(f, far[i]);
+    destroy(f);
+}
+
+static void a_function_may_be_longer_than_a_block_and_cross_borders(void)
+{
+    for (uint32_t shift = 0; shift < 64; shift += 8) {
+        struct fixture *f = create(27);
+        struct fake_module a;
+        struct fake_module_options coarse = {4, 512, 0, 0, 0};
+
+        f->body[0].size = 8192 - 1024 + 8 * shift;
+        f->body[1].size = 40960 + shift;
+        f->body[2].size = 8192 - 40;
+        f->body[3].size = 8192;
+        f->body[4].size = 200000;
+        fake_load(&f->vm, &a, f->name[0], f->body, 6, &coarse);
+        /* Last first: nothing is known when the walk is longest. */
+        for (uint32_t i = 6; i-- > 0;)
+            for (uint64_t k = 0; k < f->body[i].size; k += 61) {
+                uint64_t pc = a.code[i] + f->body[i].size - 1 - k;
+
+                expect(f, pc, &a, i, &coarse);
+            }
+        destroy(f);
+    }
+}
+
+static void a_module_with_hundreds_of_functions_is_found_from_its_last(void)
+{
+    struct fixture *f = create(25);
+    struct fake_module a;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, 599, &four);
+    expect(f, a.code[598] + 9, &a, 598, &four);
+    expect_all(f, &a, &four);
+    destroy(f);
+}
+
+static void code_up_to_the_very_end_of_a_mapping_is_found(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    for (uint64_t spare = 0; spare <= 16; spare += 8) {
+        struct fp_ranges tight = {1, {{FAKE_JIT, a.end + spare}}};
+
+        fp_code_set_ranges(f->code, &tight);
+        expect_all(f, &a, &four);
+    }
+    destroy(f);
+}
+
+static void a_mapping_may_begin_with_a_module(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module_options at_start = {4, 16, 0, 0, FAKE_JIT};
+    struct fake_module a;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, 3, &at_start);
+    expect_all(f, &a, &at_start);
+    destroy(f);
+}
+
+/* ------------------------------------------------------- code that changes */
+
+static void a_function_replaced_at_the_same_place_is_noticed(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a, b;
+    struct fake_module_options here = four;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    expect_all(f, &a, &four);
+    CHECK_INT(fp_code_revalidate(f->code), 0);
+    CHECK_INT(fp_code_size(f->code), BODIES);
+    here.at = a.header;
+    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &here);
+    CHECK(fp_code_revalidate(f->code) > 0);
+    CHECK_INT(fp_code_size(f->code), 0);
+    expect_all(f, &b, &here);
+    CHECK_INT(fp_code_revalidate(f->code), 0);
+    destroy(f);
+}
+
+static void the_same_functions_with_other_lines_are_noticed(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a, b;
+    struct fake_module_options other = {4, 8, 0, f->file, 0};
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    expect_all(f, &a, &four);
+    other.at = a.header;
+    fake_load(&f->vm, &b, f->name[0], f->body, BODIES, &other);
+    CHECK(fp_code_revalidate(f->code) > 0);
+    expect_all(f, &b, &other);
+    destroy(f);
+}
+
+static void a_replaced_module_does_not_answer_before_it_is_noticed_either(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a, b;
+    struct fake_module_options here = {4, 8, 0, 0, 0};
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    expect(f, a.code[3] + 4, &a, 3, &four);
+    here.at = a.header;
+    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &here);
+    /* Addresses that are not cached: without revalidation, right at once. */
+    expect(f, b.code[7] + 5, &b, 7, &here);
+    expect(f, b.code[39] + 5, &b, 39, &here);
+    destroy(f);
+}
+
+static void a_removed_module_is_forgotten(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    expect_all(f, &a, &four);
+    memset(fake_at(&f->vm.memory, a.header, a.end - a.header), 0xcc,
+           a.end - a.header);
+    CHECK(fp_code_revalidate(f->code) >= (int)BODIES);
+    for (uint32_t i = 0; i < BODIES; i++)
+        expect_nothing(f, a.code[i]);
+    fake_unmap(&f->vm.memory, FAKE_JIT);
+    CHECK_INT(fp_code_revalidate(f->code), 0);
+    expect_nothing(f, a.code[0] + 1);
+    destroy(f);
+}
+
+static void an_unmapped_range_is_forgotten(void)
+{
+    struct fixture *f = create(29);
+    struct fake_module a;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    expect_all(f, &a, &four);
+    fake_unmap(&f->vm.memory, FAKE_JIT);
+    CHECK_INT(fp_code_revalidate(f->code), BODIES + 1);
+    expect_nothing(f, a.code[1]);
+    destroy(f);
+}
+
+/* floor lookup without an end bound would give the next module's code to the
+ * one before. */
+static void code_loaded_later_is_not_given_to_its_neighbour(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a, b, c;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    expect_all(f, &a, &four);
+    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &four);
+    expect_all(f, &b, &four);
+    fake_load(&f->vm, &c, f->name[2], f->body, 1, &four);
+    expect_all(f, &c, &four);
+    destroy(f);
+}
+
+static void what_looks_like_a_header_and_is_none_is_passed_over(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module_options later = {4, 16, 0, 0, 0};
+    struct fake_module a;
+
+    f->body[0].size = 400;
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &later);
+    /* In function 0's own code: pointers to its info, counts before them. */
+    for (uint64_t at = a.code[0] + 40; at + 8 < a.code[0] + 400; at += 8)
+        fake_put_word(&f->vm.memory, at, at % 16 == 0 ? a.info[0] : a.info[1]);
+    expect_all(f, &a, &later);
+    destroy(f);
+}
+
+static void new_ranges_make_unknown_addresses_known(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a;
+    struct fp_ranges none = {1, {{FAKE_MISC, FAKE_MISC + 4096}}};
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    fp_code_set_ranges(f->code, &none);
+    expect_nothing(f, a.code[0]);
+    fp_code_set_ranges(f->code, &f->vm.code);
+    expect_all(f, &a, &four);
+    destroy(f);
+}
+
+/* --------------------------------------------------------------- bounds -- */
+
+static void caches_that_fill_up_begin_anew(void)
+{
+    struct fixture *f = create(27);
+    static struct fake_module a[10];
+    struct fake_module_options coarse = {4, 256, 0, 0, 0};
+
+    for (uint32_t i = 0; i < FAKE_FUNCTIONS_MAX; i++)
+        f->body[i].size = 32;
+    for (uint32_t m = 0; m < 10; m++)
+        fake_load(&f->vm, &a[m], f->name[m % 3], f->body, 500, &coarse);
+    for (int round = 0; round < 2; round++)
+        for (uint32_t m = 0; m < 10; m++)
+            for (uint32_t i = 0; i < 500; i++)
+                expect(f, a[m].code[i] + 3, &a[m], i, &coarse);
+    CHECK(fp_code_size(f->code) <= 4096);
+    CHECK_INT(fp_code_revalidate(f->code), 0);
+    destroy(f);
+}
+
+static void atoms_are_cached_and_what_is_no_atom_has_no_text(void)
+{
+    struct fixture *f = create(29);
+    uint32_t len = 0;
+    const char *text = fp_code_atom(f->code, f->name[0], &len);
+
+    CHECK(text != NULL);
+    CHECK_BYTES(text, len, "alpha", 5);
+    f->vm.memory.calls = 0;
+    CHECK(fp_code_atom(f->code, f->name[0], &len) == text);
+    CHECK_INT(f->vm.memory.calls, 0);
+    CHECK(fp_code_atom(f->code, 0, &len) == NULL);
+    CHECK(fp_code_atom(f->code, 0x0f, &len) == NULL);
+    CHECK(fp_code_atom(f->code, 1999u << 6 | 0x0b, &len) == NULL);
+    destroy(f);
+}
+
+static void files_are_strings_in_utf8(void)
+{
+    static const uint32_t text[] = {'a',   0x7f,   0x80,    0x7ff,
+                                    0x800, 0xffff, 0x10000, 0x10ffff};
+    static const char utf8[] = "a\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf"
+                               "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
+    static const uint32_t no_text[] = {'a', 0x110000};
+    uint32_t much[1000], len = 0;
+    struct fixture *f = create(27);
+    const char *got;
+
+    got = fp_code_file(f->code, f->file, &len);
+    CHECK(got != NULL);
+    CHECK_BYTES(got, len, "src/included.hrl", 16);
+    got = fp_code_file(f->code, fake_string(&f->vm, text, 8), &len);
+    CHECK(got != NULL);
+    CHECK_BYTES(got, len, utf8, sizeof utf8 - 1);
+    for (size_t i = 0; i < 1000; i++)
+        much[i] = i % 2 == 0 ? 0x1f600 : 'x';
+    got = fp_code_file(f->code, fake_string(&f->vm, much, 1000), &len);
+    CHECK(got != NULL && len > 200 && len <= 255);
+    CHECK(fp_code_file(f->code, fake_string(&f->vm, no_text, 2), &len) == NULL);
+    CHECK(fp_code_file(f->code, FAKE_BASE | 1, &len) == NULL);
+    CHECK(fp_code_file(f->code, 0, &len) == NULL);
+    destroy(f);
+}
+
+/* A literal area that was given back is used for another module's strings. */
+static void a_file_of_a_replaced_module_is_not_that_of_the_new_one(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a, b;
+    struct fake_module_options with_file = {4, 16, f->own_file, f->file, 0};
+    uint32_t len = 0;
+    const char *text;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, 3, &with_file);
+    expect(f, a.code[0], &a, 0, &with_file);
+    text = fp_code_file(f->code, f->file, &len);
+    CHECK(text != NULL);
+    fake_put_word(&f->vm.memory, (f->file & ~UINT64_C(7)), 'X' << 4 | 0x0f);
+    with_file.at = a.header;
+    fake_load(&f->vm, &b, f->name[1], f->body, 3, &with_file);
+    CHECK(fp_code_revalidate(f->code) > 0);
+    text = fp_code_file(f->code, f->file, &len);
+    CHECK(text != NULL);
+    CHECK_BYTES(text, len, "Xrc/included.hrl", 16);
+    destroy(f);
+}
+
+/* ----------------------------------------------------------------- fuzz -- */
+
+/* Random bytes, among them whole signatures and headers that are wrong in some
+ * word: an answer or none, no harm. */
+static void random_code_harms_nothing(void)
+{
+    struct fixture *f = create(29);
+    struct fake_module a;
+    uint64_t random = 4711;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, 300, &four);
+    for (int round = 0; round < 20000; round++) {
+        uint64_t size = a.end - a.header;
+        uint64_t at = a.header + (run_random(&random) % (size - 8));
+        struct fp_location location;
+
+        if (run_below(&random, 2) == 0)
+            at &= ~UINT64_C(7);
+        fake_put_word(&f->vm.memory, at,
+                      run_below(&random, 2) == 0
+                          ? a.info[run_below(&random, 300)]
+                          : run_random(&random) >> run_below(&random, 64));
+        if (round % 3 == 0)
+            fake_put_word(&f->vm.memory,
+                          FAKE_LINES + 8 * run_below(&random, 4000),
+                          run_random(&random) >> run_below(&random, 64));
+        fp_code_resolve(f->code, a.header + run_random(&random) % size,
+                        &location);
+        if (round % 64 == 0)
+            fp_code_revalidate(f->code);
+        if (round % 2000 == 1999) {
+            struct fake_module_options here = {4, 16, 0, 0, a.header};
+
+            fake_load(&f->vm, &a, f->name[0], f->body, 300, &here);
+            f->vm.lines_at = FAKE_LINES;
+        }
+    }
+    destroy(f);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(every_function_is_found_at_its_first_middle_and_last_byte);
+    RUN(every_byte_of_a_module_has_the_right_answer);
+    RUN(locations_of_two_bytes_are_read_as_such);
+    RUN(a_module_without_lines_has_functions_all_the_same);
+    RUN(a_line_table_that_is_no_such_gives_no_line);
+    RUN(what_all_share_before_the_first_function_is_nobodys);
+    RUN(between_and_behind_modules_is_nobodys);
+    RUN(addresses_outside_of_the_ranges_are_nobodys);
+    RUN(a_function_may_be_longer_than_a_block_and_cross_borders);
+    RUN(a_module_with_hundreds_of_functions_is_found_from_its_last);
+    RUN(code_up_to_the_very_end_of_a_mapping_is_found);
+    RUN(a_mapping_may_begin_with_a_module);
+    RUN(a_function_replaced_at_the_same_place_is_noticed);
+    RUN(the_same_functions_with_other_lines_are_noticed);
+    RUN(a_replaced_module_does_not_answer_before_it_is_noticed_either);
+    RUN(a_removed_module_is_forgotten);
+    RUN(an_unmapped_range_is_forgotten);
+    RUN(code_loaded_later_is_not_given_to_its_neighbour);
+    RUN(what_looks_like_a_header_and_is_none_is_passed_over);
+    RUN(new_ranges_make_unknown_addresses_known);
+    RUN(caches_that_fill_up_begin_anew);
+    RUN(atoms_are_cached_and_what_is_no_atom_has_no_text);
+    RUN(files_are_strings_in_utf8);
+    RUN(a_file_of_a_replaced_module_is_not_that_of_the_new_one);
+    RUN(random_code_harms_nothing);
+    return RUN_END();
+}

@@ -1,0 +1,307 @@
+/*
+ * test_maps.c - texts of /proc/self/maps to where code and data are.
+ */
+#include <sys/mman.h>
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/vm/maps.h"
+#include "run.h"
+
+#define EXE "/usr/lib/erlang/erts-15.2/bin/beam.smp"
+
+static const char stock[] =
+    "557d01000000-557d01100000 r--p 00000000 08:01 1234      " EXE "\n"
+    "557d01100000-557d01600000 r-xp 00100000 08:01 1234      " EXE "\n"
+    "557d01700000-557d01740000 r--p 00700000 08:01 1234      " EXE "\n"
+    "557d01740000-557d01760000 rw-p 00740000 08:01 1234      " EXE "\n"
+    "557d01760000-557d017a0000 rw-p 00000000 00:00 0 \n"
+    "557d02000000-557d02100000 rw-p 00000000 00:00 0         [heap]\n"
+    "7f0000000000-7f0004000000 rw-s 00000000 00:01 99        "
+    "/memfd:vmem (deleted)\n"
+    "7f0010000000-7f0014000000 r-xs 00000000 00:01 99        "
+    "/memfd:vmem (deleted)\n"
+    "7f0020000000-7f0020100000 rw-p 00000000 00:00 0 \n"
+    "7f0030000000-7f0030028000 r--p 00000000 08:01 55        "
+    "/usr/lib/x86_64-linux-gnu/libc.so.6\n"
+    "7f0030028000-7f0030180000 r-xp 00028000 08:01 55        "
+    "/usr/lib/x86_64-linux-gnu/libc.so.6\n"
+    "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0         [stack]\n"
+    "7ffd00100000-7ffd00102000 r-xp 00000000 00:00 0         [vdso]\n"
+    "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n";
+
+static void expect(const char *text, int want, int err, uint32_t n,
+                   const struct fp_range *range)
+{
+    struct fp_ranges got;
+
+    CHECK_INT(fp_maps_parse(text, EXE, want, &got), err);
+    CHECK_INT(got.count, n);
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK_INT(got.range[i].start, range[i].start);
+        CHECK_INT(got.range[i].end, range[i].end);
+    }
+}
+
+static void a_stock_node_has_one_mapping_of_code_and_its_data_with_bss(void)
+{
+    static const struct fp_range code[] = {{0x7f0010000000, 0x7f0014000000}};
+    static const struct fp_range data[] = {{0x557d01740000, 0x557d017a0000}};
+
+    expect(stock, 'c', 0, 1, code);
+    expect(stock, 'd', 0, 1, data);
+}
+
+/* +JMsingle, +JPperf */
+static void anonymous_executable_memory_is_code(void)
+{
+    static const char text[] =
+        "7f0000000000-7f0000100000 rwxp 00000000 00:00 0 \n"
+        "7f0000200000-7f0000300000 rwxp 00000000 00:00 0\n"
+        "7f0000300000-7f0000400000 r-xp 00000000 00:00 0 \n" /* next to it */
+        "7f0000500000-7f0000600000 -wxp 00000000 00:00 0 \n" /* unreadable */
+        "7f0000700000-7f0000800000 rwxp 00000000 00:00 0 [anon:x]\n";
+    static const struct fp_range code[] = {{0x7f0000000000, 0x7f0000100000},
+                                           {0x7f0000200000, 0x7f0000400000}};
+
+    expect(text, 'c', 0, 2, code);
+}
+
+static void data_is_the_executable_s_and_what_follows_it_without_a_gap(void)
+{
+    static const char gap[] = "1000-2000 rw-p 00000000 08:01 1 " EXE "\n"
+                              "3000-4000 rw-p 00000000 00:00 0 \n";
+    static const char chain[] = "1000-2000 rw-p 00000000 08:01 1 " EXE "\n"
+                                "2000-3000 rw-p 00000000 00:00 0 \n"
+                                "3000-4000 rw-p 00000000 00:00 0 \n"
+                                "4000-5000 rw-p 00000000 00:00 0 [heap]\n"
+                                "5000-6000 rw-p 00000000 00:00 0 \n";
+    static const char others[] = "1000-2000 rw-p 00000000 08:01 1 " EXE ".old\n"
+                                 "2000-3000 rw-p 00000000 08:01 1 /x" EXE "\n"
+                                 "3000-4000 r--p 00000000 08:01 1 " EXE "\n"
+                                 "4000-5000 rw-p 00000000 00:00 0 \n";
+    static const struct fp_range one[] = {{0x1000, 0x2000}};
+    static const struct fp_range three[] = {{0x1000, 0x4000}};
+
+    expect(gap, 'd', 0, 1, one);
+    expect(chain, 'd', 0, 1, three);
+    expect(others, 'd', FP_ENOENT, 0, NULL);
+}
+
+/* An upgrade replaced it on disk. */
+static void a_deleted_executable_has_data(void)
+{
+    static const char text[] =
+        "1000-2000 rw-p 00000000 08:01 1 " EXE " (deleted)\n"
+        "2000-3000 rw-p 00000000 00:00 0 \n";
+    struct fp_ranges got;
+
+    CHECK_INT(fp_maps_parse(text, EXE " (deleted)", 'd', &got), 0);
+    CHECK_INT(got.count, 1);
+    CHECK_INT(got.range[0].end, 0x3000);
+}
+
+static void text_that_is_no_such_has_nothing(void)
+{
+    expect("", 'c', FP_ENOENT, 0, NULL);
+    expect("\n\n\n", 'c', FP_ENOENT, 0, NULL);
+    expect("hello\nworld rwxp\n", 'c', FP_ENOENT, 0, NULL);
+    expect("1000-2000", 'c', FP_ENOENT, 0, NULL);
+    expect("1000-2000 rwxp", 'd', FP_ENOENT, 0, NULL);
+    expect("1000-2000 rwxp 0 00:00", 'c', FP_ENOENT, 0, NULL);
+    expect(stock, 'd', 0, 1,
+           (struct fp_range[]){{0x557d01740000, 0x557d017a0000}});
+}
+
+static void the_last_line_needs_no_newline(void)
+{
+    expect("1000-2000 rwxp 00000000 00:00 0", 'c', 0, 1,
+           (struct fp_range[]){{0x1000, 0x2000}});
+}
+
+static void a_long_name_is_no_harm(void)
+{
+    char text[8192];
+    int n = snprintf(text, sizeof text, "1000-2000 r-xp 00000000 08:01 1 /");
+
+    memset(text + n, 'x', 5000);
+    snprintf(text + n + 5000, sizeof text - (size_t)n - 5000,
+             "\n3000-4000 r-xp 00000000 00:00 0\n");
+    expect(text, 'c', 0, 1, (struct fp_range[]){{0x3000, 0x4000}});
+}
+
+static char *many(uint32_t n)
+{
+    char *text = malloc(64u * n + 1), *at = text;
+
+    *at = '\0';
+    for (uint32_t i = 0; i < n; i++)
+        at += sprintf(at, "%x-%x rwxp 00000000 00:00 0\n", 0x10000 * (i + 1),
+                      0x10000 * (i + 1) + 0x1000);
+    return text;
+}
+
+static void more_ranges_than_there_is_room_for_are_refused(void)
+{
+    struct fp_ranges got;
+    char *text = many(FP_RANGES_MAX);
+
+    CHECK_INT(fp_maps_parse(text, EXE, 'c', &got), 0);
+    CHECK_INT(got.count, FP_RANGES_MAX);
+    CHECK(fp_ranges_contain(&got, 0x10000 * FP_RANGES_MAX));
+    free(text);
+    for (uint32_t n = FP_RANGES_MAX + 1; n < FP_RANGES_MAX + 40; n += 13) {
+        text = many(n);
+        CHECK_INT(fp_maps_parse(text, EXE, 'c', &got), FP_EFULL);
+        CHECK_INT(got.count, FP_RANGES_MAX);
+        free(text);
+    }
+}
+
+static void a_range_has_its_start_and_not_its_end(void)
+{
+    static const struct fp_ranges ranges = {
+        2, {{0x1000, 0x2000}, {0x3000, 0x4000}}};
+
+    CHECK(!fp_ranges_contain(&ranges, 0xfff));
+    CHECK(fp_ranges_contain(&ranges, 0x1000));
+    CHECK(fp_ranges_contain(&ranges, 0x1fff));
+    CHECK(!fp_ranges_contain(&ranges, 0x2000));
+    CHECK(!fp_ranges_contain(&ranges, 0x2fff)); /* never min..max */
+    CHECK(fp_ranges_contain(&ranges, 0x3fff));
+    CHECK(!fp_ranges_contain(&ranges, 0));
+    CHECK(!fp_ranges_contain(&ranges, UINT64_MAX));
+}
+
+static int writable;
+
+static void this_process_has_data_and_no_jit_until_it_maps_some(void)
+{
+    struct fp_ranges got;
+    void *page;
+
+    CHECK_INT(fp_maps_data(&got), 0);
+    CHECK(fp_ranges_contain(&got, (uint64_t)(uintptr_t)&writable));
+    page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+                -1, 0);
+    CHECK(page != MAP_FAILED);
+    CHECK_INT(fp_maps_code(&got), 0);
+    CHECK(fp_ranges_contain(&got, (uint64_t)(uintptr_t)page));
+    munmap(page, 4096);
+}
+
+/* ------------------------------------------------------------ live ranges */
+
+static int live_contains(struct fp_live_ranges *live, uint64_t address)
+{
+    struct fp_ranges copy = {0};
+
+    fp_live_ranges_copy(live, &copy);
+    return fp_ranges_contain(&copy, address);
+}
+
+static void live_ranges_grow_and_never_forget(void)
+{
+    struct fp_live_ranges live = {0};
+    struct fp_ranges now = {1, {{0x10000, 0x20000}}}, copy = {0};
+
+    CHECK_INT(fp_live_ranges_update(&live, &now), 1);
+    CHECK_INT(fp_live_ranges_update(&live, &now), 0);
+    fp_live_ranges_copy(&live, &copy);
+    CHECK_INT(copy.count, 1);
+    now.range[0].end = 0x30000; /* the mapping grew upwards */
+    CHECK_INT(fp_live_ranges_update(&live, &now), 1);
+    CHECK_INT(fp_live_ranges_update(&live, &now), 0);
+    now.range[0].start = 0x8000; /* and downwards */
+    CHECK_INT(fp_live_ranges_update(&live, &now), 1);
+    CHECK_INT(fp_live_ranges_update(&live, &now), 0);
+    now = (struct fp_ranges){1, {{0x50000, 0x60000}}}; /* all others gone */
+    CHECK_INT(fp_live_ranges_update(&live, &now), 1);
+    CHECK(live_contains(&live, 0x8000));
+    CHECK(live_contains(&live, 0x2ffff));
+    CHECK(live_contains(&live, 0x50000));
+    CHECK(!live_contains(&live, 0x30000));
+    CHECK(!live_contains(&live, 0x7fff));
+    /* A copy made before grows into the new one. */
+    fp_live_ranges_copy(&live, &copy);
+    CHECK(fp_ranges_contain(&copy, 0x50000));
+}
+
+static void live_ranges_that_are_full_take_no_more(void)
+{
+    struct fp_live_ranges live = {0};
+
+    for (uint64_t i = 0; i < 2 * FP_RANGES_MAX; i++) {
+        struct fp_ranges now = {1, {{i << 20, (i << 20) + 4096}}};
+
+        CHECK_INT(fp_live_ranges_update(&live, &now), i < FP_RANGES_MAX);
+    }
+    CHECK(live_contains(&live, UINT64_C(63) << 20));
+    CHECK(!live_contains(&live, UINT64_C(64) << 20));
+}
+
+static void random_updates_contain_all_that_was(void)
+{
+    uint64_t random = 4;
+
+    for (int round = 0; round < 2000; round++) {
+        struct fp_live_ranges live = {0};
+        unsigned char was[256] = {0};
+
+        for (int step = 0; step < 8; step++) {
+            struct fp_ranges now = {0};
+            uint32_t at = run_below(&random, 20);
+
+            while (at < 250 && now.count < 5) {
+                uint32_t end = at + 1 + run_below(&random, 30);
+
+                if (end > 255)
+                    end = 255;
+                now.range[now.count++] =
+                    (struct fp_range){at * 4096ull, end * 4096ull};
+                memset(was + at, 1, end - at);
+                at = end + 1 + run_below(&random, 60);
+            }
+            fp_live_ranges_update(&live, &now);
+            for (uint32_t i = 0; i < 256; i++)
+                CHECK_INT(live_contains(&live, i * 4096ull), was[i]);
+        }
+    }
+}
+
+static void random_texts_harm_nothing(void)
+{
+    uint64_t random = 6;
+    char text[sizeof stock];
+    struct fp_ranges got;
+
+    for (int round = 0; round < 100000; round++) {
+        memcpy(text, stock, sizeof stock);
+        for (uint32_t n = run_below(&random, 8); n > 0; n--)
+            text[run_below(&random, sizeof text - 1)] =
+                (char)(1 + run_below(&random, 255));
+        text[run_below(&random, 4) == 0 ? run_below(&random, sizeof text)
+                                        : sizeof text - 1] = '\0';
+        fp_maps_parse(text, EXE, round % 2 == 0 ? 'c' : 'd', &got);
+        CHECK(got.count <= FP_RANGES_MAX);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(a_stock_node_has_one_mapping_of_code_and_its_data_with_bss);
+    RUN(anonymous_executable_memory_is_code);
+    RUN(data_is_the_executable_s_and_what_follows_it_without_a_gap);
+    RUN(a_deleted_executable_has_data);
+    RUN(text_that_is_no_such_has_nothing);
+    RUN(the_last_line_needs_no_newline);
+    RUN(a_long_name_is_no_harm);
+    RUN(more_ranges_than_there_is_room_for_are_refused);
+    RUN(a_range_has_its_start_and_not_its_end);
+    RUN(this_process_has_data_and_no_jit_until_it_maps_some);
+    RUN(live_ranges_grow_and_never_forget);
+    RUN(live_ranges_that_are_full_take_no_more);
+    RUN(random_updates_contain_all_that_was);
+    RUN(random_texts_harm_nothing);
+    return RUN_END();
+}

@@ -1,0 +1,293 @@
+/*
+ * test_names.c - the names around a process: its registration, its initial
+ * call and '$initial_call' in its dictionary.
+ */
+#include "../../c_src/core/error.h"
+#include "../../c_src/vm/names.h"
+#include "fake_memory.h"
+#include "run.h"
+
+#define ATOM(n) ((uint64_t)(n) << 6 | 0x0b)
+#define SMALL(n) ((uint64_t)(n) << 4 | 0x0f)
+#define NIL (~UINT64_C(0) << 6 | 0x3b)
+#define KEY_INDEX 77u
+#define KEY ATOM(KEY_INDEX)
+#define DICTIONARY FAKE_BASE
+#define TERMS (FAKE_BASE + 0x10000)
+#define REGISTRATION (FAKE_BASE + 0x18000)
+#define SLOTS 16u
+
+struct fixture {
+    struct fake_memory memory;
+    struct fp_snapshot snapshot;
+    struct fp_names names;
+    uint64_t top; /* of the terms */
+};
+
+static struct fixture *create(uint32_t used, uint32_t mask)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    uint32_t head[4] = {mask, used, SLOTS, 0};
+
+    fake_memory_create(&f->memory);
+    fake_map(&f->memory, FAKE_BASE, 0x20000);
+    f->top = TERMS;
+    f->snapshot.dictionary = DICTIONARY;
+    f->snapshot.initial_call[0] = ATOM(1);
+    f->snapshot.initial_call[1] = ATOM(2);
+    f->snapshot.initial_call[2] = 5;
+    fake_put(&f->memory, DICTIONARY, head, sizeof head);
+    for (uint32_t i = 0; i < SLOTS; i++)
+        fake_put_word(&f->memory, DICTIONARY + 24 + 8 * i, NIL);
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fake_memory_destroy(&f->memory);
+    free(f);
+}
+
+static uint64_t tuple(struct fixture *f, uint64_t n, const uint64_t *element)
+{
+    uint64_t at = f->top;
+
+    fake_put_word(&f->memory, at, n << 6);
+    fake_put(&f->memory, at + 8, element, 8 * n);
+    f->top += 8 + 8 * n;
+    return at | 2;
+}
+
+static uint64_t pair(struct fixture *f, uint64_t key, uint64_t value)
+{
+    return tuple(f, 2, (uint64_t[]){key, value});
+}
+
+static uint64_t call(struct fixture *f)
+{
+    return tuple(f, 3, (uint64_t[]){ATOM(10), ATOM(11), SMALL(3)});
+}
+
+static uint64_t cons(struct fixture *f, uint64_t head, uint64_t tail)
+{
+    uint64_t at = f->top;
+
+    fake_put_word(&f->memory, at, head);
+    fake_put_word(&f->memory, at + 8, tail);
+    f->top += 16;
+    return at | 1;
+}
+
+static void put_slot(struct fixture *f, uint32_t slot, uint64_t term)
+{
+    fake_put_word(&f->memory, DICTIONARY + 24 + 8 * slot, term);
+}
+
+static void read_names(struct fixture *f)
+{
+    static const struct fp_layout unused;
+
+    fp_names_read(&unused, &f->memory.peek, &f->snapshot, KEY, &f->names);
+}
+
+static void expect_call(struct fixture *f)
+{
+    read_names(f);
+    CHECK_INT(f->names.proc_lib.module, ATOM(10));
+    CHECK_INT(f->names.proc_lib.function, ATOM(11));
+    CHECK_INT(f->names.proc_lib.arity, 3);
+    destroy(f);
+}
+
+static void expect_none(struct fixture *f)
+{
+    read_names(f);
+    CHECK_INT(f->names.proc_lib.module, 0);
+    CHECK_INT(f->names.proc_lib.function, 0);
+    CHECK_INT(f->names.proc_lib.arity, 0);
+    destroy(f);
+}
+
+static void a_slot_with_one_entry(void)
+{
+    struct fixture *f = create(8, 7);
+
+    put_slot(f, KEY_INDEX % 8, pair(f, KEY, call(f)));
+    expect_call(f);
+}
+
+static void a_slot_with_a_chain(void)
+{
+    struct fixture *f = create(8, 7);
+    uint64_t chain = cons(f, pair(f, KEY, call(f)), NIL);
+
+    for (uint32_t i = 0; i < 10; i++)
+        chain = cons(f, pair(f, ATOM(8 * i + 5), SMALL(i)), chain);
+    put_slot(f, KEY_INDEX % 8, chain);
+    expect_call(f);
+}
+
+/* Linear hashing: slots above those in use have not been split off yet. */
+static void a_dictionary_amid_growing(void)
+{
+    struct fixture *f = create(13, 15); /* 77 & 15 is 13: not in use */
+
+    put_slot(f, KEY_INDEX & 7, pair(f, KEY, call(f)));
+    expect_call(f);
+    f = create(14, 15);
+    put_slot(f, 13, pair(f, KEY, call(f)));
+    expect_call(f);
+}
+
+static void without_the_entry_there_is_none(void)
+{
+    struct fixture *f = create(8, 7);
+
+    expect_none(f); /* an empty slot */
+    f = create(8, 7);
+    put_slot(f, KEY_INDEX % 8, pair(f, ATOM(5), call(f))); /* another key */
+    expect_none(f);
+    f = create(8, 7);
+    f->snapshot.dictionary = 0;
+    expect_none(f);
+    f = create(8, 7);
+    f->snapshot.dictionary = 0x1000; /* not readable */
+    expect_none(f);
+    f = create(8, UINT32_MAX);
+    expect_none(f);
+}
+
+static void an_entry_of_another_shape_is_none(void)
+{
+    const uint64_t shapes[][3] = {
+        {SMALL(10), ATOM(11), SMALL(3)}, /* no module */
+        {ATOM(10), SMALL(11), SMALL(3)},
+        {ATOM(10), ATOM(11), ATOM(3)},
+    };
+    struct fixture *f;
+
+    for (size_t i = 0; i < 3; i++) {
+        f = create(8, 7);
+        put_slot(f, KEY_INDEX % 8, pair(f, KEY, tuple(f, 3, shapes[i])));
+        expect_none(f);
+    }
+    f = create(8, 7); /* {M, F} */
+    put_slot(f, KEY_INDEX % 8, pair(f, KEY, tuple(f, 2, shapes[0])));
+    expect_none(f);
+    f = create(8, 7); /* an atom */
+    put_slot(f, KEY_INDEX % 8, pair(f, KEY, ATOM(9)));
+    expect_none(f);
+    f = create(8, 7); /* unreadable */
+    put_slot(f, KEY_INDEX % 8, pair(f, KEY, 0x1000 | 2));
+    expect_none(f);
+    f = create(8, 7);
+    put_slot(f, KEY_INDEX % 8, 0x1000 | 1);
+    expect_none(f);
+}
+
+static void a_chain_without_end_ends(void)
+{
+    struct fixture *f = create(8, 7);
+    uint64_t at = f->top;
+
+    cons(f, pair(f, ATOM(5), SMALL(1)), at | 1); /* head first: at moved */
+    f->top = at + 64;
+    fake_put_word(&f->memory, at, pair(f, ATOM(5), SMALL(1)));
+    fake_put_word(&f->memory, at + 8, at | 1); /* its own tail */
+    put_slot(f, KEY_INDEX % 8, at | 1);
+    f->memory.calls = 0;
+    read_names(f);
+    CHECK(f->memory.calls < 100);
+    expect_none(f);
+}
+
+static void a_registered_name(void)
+{
+    struct fixture *f = create(8, 7);
+
+    read_names(f);
+    CHECK_INT(f->names.registered, 0);
+    f->snapshot.registered_at = REGISTRATION;
+    fake_put_word(&f->memory, REGISTRATION + 32, ATOM(42));
+    read_names(f);
+    CHECK_INT(f->names.registered, ATOM(42));
+    fake_put_word(&f->memory, REGISTRATION + 32, SMALL(42)); /* reused */
+    read_names(f);
+    CHECK_INT(f->names.registered, 0);
+    f->snapshot.registered_at = 0x1000;
+    read_names(f);
+    CHECK_INT(f->names.registered, 0);
+    destroy(f);
+}
+
+static void an_initial_call_that_is_none_is_left_out(void)
+{
+    struct fixture *f = create(8, 7);
+
+    read_names(f);
+    CHECK_INT(f->names.initial_call.module, ATOM(1));
+    CHECK_INT(f->names.initial_call.function, ATOM(2));
+    CHECK_INT(f->names.initial_call.arity, 5);
+    f->snapshot.initial_call[2] = 256;
+    read_names(f);
+    CHECK_INT(f->names.initial_call.module, 0);
+    f->snapshot.initial_call[2] = 255;
+    f->snapshot.initial_call[1] = SMALL(1);
+    read_names(f);
+    CHECK_INT(f->names.initial_call.module, 0);
+    CHECK_INT(f->names.initial_call.arity, 0);
+    destroy(f);
+}
+
+static void the_dictionary_s_bytes_are_those_of_its_array(void)
+{
+    struct fixture *f = create(8, 7);
+
+    CHECK_INT(fp_dictionary_bytes(&f->memory.peek, DICTIONARY), 24 + 8 * SLOTS);
+    CHECK_INT(fp_dictionary_bytes(&f->memory.peek, 0), 0);
+    CHECK_INT(fp_dictionary_bytes(&f->memory.peek, 0x1000), 0);
+    fake_put(&f->memory, DICTIONARY + 4, "\x11\0\0\0", 4); /* more than room */
+    CHECK_INT(fp_dictionary_bytes(&f->memory.peek, DICTIONARY), 0);
+    destroy(f);
+}
+
+static void random_dictionaries_harm_nothing(void)
+{
+    struct fixture *f = create(8, 7);
+    uint64_t random = 2;
+    int found = 0;
+
+    for (int i = 0; i < 200000; i++) {
+        if (i % 16 == 0) {
+            f->top = TERMS;
+            fake_put(&f->memory, DICTIONARY, "\7\0\0\0\10\0\0\0", 8);
+            put_slot(f, KEY_INDEX % 8, cons(f, pair(f, KEY, call(f)), NIL));
+        }
+        fake_put_word(&f->memory,
+                      (run_below(&random, 2) == 0 ? DICTIONARY : TERMS) +
+                          8 * run_below(&random, 12),
+                      run_below(&random, 3) == 0
+                          ? run_random(&random) >> run_below(&random, 64)
+                          : TERMS + run_below(&random, 100));
+        read_names(f);
+        found += f->names.proc_lib.module != 0;
+    }
+    CHECK(found > 1000);
+    destroy(f);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(a_slot_with_one_entry);
+    RUN(a_slot_with_a_chain);
+    RUN(a_dictionary_amid_growing);
+    RUN(without_the_entry_there_is_none);
+    RUN(an_entry_of_another_shape_is_none);
+    RUN(a_chain_without_end_ends);
+    RUN(a_registered_name);
+    RUN(an_initial_call_that_is_none_is_left_out);
+    RUN(the_dictionary_s_bytes_are_those_of_its_array);
+    RUN(random_dictionaries_harm_nothing);
+    return RUN_END();
+}

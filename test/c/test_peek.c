@@ -1,0 +1,320 @@
+/*
+ * test_peek.c - reading memory that may not be there: the kernel's ways on real
+ * memory with real holes, and the batches over a fake memory that counts.
+ */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/vm/peek.h"
+#include "fake_memory.h"
+#include "run.h"
+
+#define PAGE 4096u
+#define PAGES 8u
+#define HOLE 3u /* this page is not there */
+
+struct way {
+    const char *method;
+    int (*open)(struct fp_peek *peek);
+};
+
+static const struct way ways[] = {
+    {"process_vm_readv", fp_peek_open},
+    {"/proc/self/mem", fp_peek_open_mem},
+    {NULL, fp_peek_open_own}, /* the best that works here */
+};
+#define WAYS (sizeof ways / sizeof *ways)
+
+static unsigned char *pages;
+
+static uint64_t at(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+static void lay_out(void)
+{
+    pages = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED);
+    for (size_t i = 0; i < PAGES * PAGE; i++)
+        pages[i] = (unsigned char)(i * 7 + i / 256);
+    CHECK_INT(munmap(pages + HOLE * PAGE, PAGE), 0);
+}
+
+static void tear_down(void)
+{
+    munmap(pages, PAGES * PAGE);
+}
+
+static void each_way_reads_what_is_there(void)
+{
+    lay_out();
+    for (size_t w = 0; w < WAYS; w++) {
+        struct fp_peek peek;
+        unsigned char into[3 * PAGE];
+
+        CHECK_INT(ways[w].open(&peek), 0);
+        if (ways[w].method != NULL)
+            CHECK_TEXT(fp_peek_method(&peek), ways[w].method);
+        for (size_t size = 0; size <= 3 * PAGE; size += 1 + size / 3)
+            for (size_t from = 0; from + size <= 3 * PAGE; from += 1021) {
+                memset(into, 0, sizeof into);
+                CHECK_INT(fp_peek_read(&peek, at(pages + from), into, size), 0);
+                CHECK(memcmp(into, pages + from, size) == 0);
+            }
+        fp_peek_close(&peek);
+        fp_peek_close(&peek); /* harmless */
+    }
+    tear_down();
+}
+
+static void a_bad_address_is_an_answer(void)
+{
+    lay_out();
+    for (size_t w = 0; w < WAYS; w++) {
+        const uint64_t bad[] = {0,
+                                1,
+                                8,
+                                PAGE - 8,
+                                at(pages + HOLE * PAGE),
+                                at(pages + HOLE * PAGE + 1),
+                                at(pages + (HOLE + 1) * PAGE - 8),
+                                UINT64_C(0x0000800000000000),
+                                UINT64_C(0x00007ffffffff000),
+                                UINT64_C(0x4141414141414141),
+                                UINT64_C(0x7fffffffffffffff),
+                                UINT64_C(0x8000000000000000),
+                                UINT64_C(0xffff888000000000),
+                                UINT64_C(0xffffffff81000000),
+                                UINT64_C(0xfffffffffffffff0),
+                                UINT64_MAX};
+        struct fp_peek peek;
+        uint64_t word;
+
+        CHECK_INT(ways[w].open(&peek), 0);
+        for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+            CHECK_INT(fp_peek_word(&peek, bad[i], &word), FP_EFAULT);
+        /* And it still works. */
+        CHECK_INT(fp_peek_word(&peek, at(pages), &word), 0);
+        fp_peek_close(&peek);
+    }
+    tear_down();
+}
+
+static void a_read_that_runs_into_a_hole_fails(void)
+{
+    lay_out();
+    for (size_t w = 0; w < WAYS; w++) {
+        struct fp_peek peek;
+        unsigned char into[4 * PAGE];
+        uint64_t edge = at(pages + HOLE * PAGE);
+
+        CHECK_INT(ways[w].open(&peek), 0);
+        CHECK_INT(fp_peek_read(&peek, edge - 8, into, 8), 0);
+        for (uint64_t k = 1; k <= 8; k++)
+            CHECK_INT(fp_peek_read(&peek, edge - 8 + k, into, 8), FP_EFAULT);
+        CHECK_INT(fp_peek_read(&peek, edge - 2 * PAGE, into, 3 * PAGE),
+                  FP_EFAULT);
+        /* The hole in between. */
+        CHECK_INT(fp_peek_read(&peek, edge - PAGE, into, 3 * PAGE), FP_EFAULT);
+        CHECK_INT(fp_peek_read(&peek, edge + PAGE - 1, into, 8), FP_EFAULT);
+        CHECK_INT(fp_peek_read(&peek, edge + PAGE, into, 8), 0);
+        fp_peek_close(&peek);
+    }
+    tear_down();
+}
+
+static void memory_that_goes_away_is_an_answer_too(void)
+{
+    for (size_t w = 0; w < WAYS; w++) {
+        struct fp_peek peek;
+        uint64_t word;
+        void *page;
+
+        CHECK_INT(ways[w].open(&peek), 0);
+        page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK_INT(fp_peek_word(&peek, at(page), &word), 0);
+        CHECK_INT(munmap(page, PAGE), 0);
+        CHECK_INT(fp_peek_word(&peek, at(page), &word), FP_EFAULT);
+        fp_peek_close(&peek);
+    }
+}
+
+static void a_large_piece_comes_whole(void)
+{
+    const size_t size = 3u << 20;
+    unsigned char *from = malloc(size), *into = malloc(size);
+
+    for (size_t i = 0; i < size; i++)
+        from[i] = (unsigned char)(i * 31 + i / 4099);
+    for (size_t w = 0; w < WAYS; w++) {
+        struct fp_peek peek;
+        struct fp_peek_span span[] = {
+            {at(from), into, 8, -99},
+            {at(from) + 8, into + 8, (uint32_t)size - 16, -99},
+            {at(from) + size - 8, into + size - 8, 8, -99}};
+
+        CHECK_INT(ways[w].open(&peek), 0);
+        memset(into, 0, size);
+        CHECK_INT(fp_peek_batch(&peek, span, 3), 3);
+        CHECK(memcmp(from, into, size) == 0);
+        fp_peek_close(&peek);
+    }
+    free(from);
+    free(into);
+}
+
+static void random_addresses_harm_nothing(void)
+{
+    lay_out();
+    for (size_t w = 0; w < WAYS; w++) {
+        struct fp_peek peek;
+        uint64_t random = 5;
+        unsigned char into[512];
+
+        CHECK_INT(ways[w].open(&peek), 0);
+        for (int i = 0; i < 20000; i++) {
+            uint64_t address = run_random(&random) >> run_below(&random, 64);
+
+            fp_peek_read(&peek, address, into, run_below(&random, 512));
+        }
+        fp_peek_close(&peek);
+    }
+    tear_down();
+}
+
+/* -------------------------------------------------------------- batches -- */
+
+enum kind { GOOD, HOLED, PARTIAL, EMPTY };
+
+/* Spans of `kind[i]`, each with a result of its own, as read one by one. */
+static void check_batch(const struct fp_peek *peek, const enum kind *kind,
+                        size_t n)
+{
+    struct fp_peek_span *span = calloc(n + 1, sizeof *span);
+    unsigned char *into = calloc(n + 1, 64);
+    size_t good = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t hole = at(pages + HOLE * PAGE);
+
+        span[i] =
+            (struct fp_peek_span){at(pages + i * 5 % (2 * PAGE)), into + 64 * i,
+                                  (uint32_t)(1 + i % 64), 77};
+        if (kind[i] == HOLED)
+            span[i].address = i % 2 == 0 ? 0 : hole + i % 1000;
+        else if (kind[i] == PARTIAL) {
+            span[i].address = hole - 8;
+            span[i].size = 64;
+        } else if (kind[i] == EMPTY)
+            span[i].size = 0;
+        good += kind[i] == GOOD || kind[i] == EMPTY;
+    }
+    span[n].result = 77;
+    CHECK_INT(fp_peek_batch(peek, span, n), good);
+    for (size_t i = 0; i < n; i++) {
+        int is_good = kind[i] == GOOD || kind[i] == EMPTY;
+
+        CHECK_INT(span[i].result, is_good ? 0 : FP_EFAULT);
+        if (is_good)
+            CHECK(memcmp(span[i].into, pages + i * 5 % (2 * PAGE),
+                         span[i].size) == 0);
+    }
+    CHECK_INT(span[n].result, 77);
+    free(span);
+    free(into);
+}
+
+static void every_entry_of_a_batch_has_its_own_result(void)
+{
+    lay_out();
+    for (size_t w = 0; w < WAYS; w++) {
+        struct fp_peek peek;
+        uint64_t random = w;
+        enum kind kind[64];
+
+        CHECK_INT(ways[w].open(&peek), 0);
+        check_batch(&peek, kind, 0);
+        for (enum kind bad = HOLED; bad <= EMPTY; bad++)
+            for (size_t n = 1; n <= 9; n++) {
+                for (size_t where = 0; where < n; where++) {
+                    memset(kind, 0, sizeof kind);
+                    kind[where] = bad; /* at the start, amid, at the end */
+                    check_batch(&peek, kind, n);
+                }
+                for (size_t i = 0; i < n; i++)
+                    kind[i] = bad; /* all of them */
+                check_batch(&peek, kind, n);
+            }
+        for (int round = 0; round < 200; round++) {
+            for (size_t i = 0; i < 64; i++)
+                kind[i] = run_below(&random, 2) == 0
+                              ? GOOD
+                              : (enum kind)run_below(&random, 4);
+            check_batch(&peek, kind, 64);
+        }
+        fp_peek_close(&peek);
+    }
+    tear_down();
+}
+
+static void batches_beyond_what_the_kernel_takes_are_cut(void)
+{
+    static enum kind kind[5000];
+
+    lay_out();
+    for (size_t w = 0; w < WAYS; w++) {
+        static const size_t sizes[] = {1023, 1024, 1025, 2048, 2500, 5000};
+        struct fp_peek peek;
+
+        CHECK_INT(ways[w].open(&peek), 0);
+        for (size_t i = 0; i < 6; i++) {
+            memset(kind, 0, sizeof kind);
+            check_batch(&peek, kind, sizes[i]);
+            /* Around the cuts. */
+            kind[0] = kind[1022] = HOLED;
+            kind[1023] = kind[1024] = PARTIAL;
+            kind[2047] = kind[2048] = kind[sizes[i] - 1] = HOLED;
+            check_batch(&peek, kind, sizes[i]);
+        }
+        fp_peek_close(&peek);
+    }
+    tear_down();
+}
+
+static void a_bad_entry_costs_one_more_call(void)
+{
+    struct fake_memory memory;
+    struct fp_peek_span span[2500];
+    uint64_t word[2500];
+
+    fake_memory_create(&memory);
+    fake_map(&memory, FAKE_BASE, 4096);
+    for (size_t i = 0; i < 2500; i++)
+        span[i] = (struct fp_peek_span){
+            i % 100 == 50 ? 0 : FAKE_BASE + i % 4000, &word[i], 8, 77};
+    CHECK_INT(fp_peek_batch(&memory.peek, span, 2500), 2475);
+    CHECK(memory.calls <= 3 + 25);
+    memory.calls = 0;
+    CHECK_INT(fp_peek_batch(&memory.peek, span, 50), 50);
+    CHECK_INT(memory.calls, 1);
+    fake_memory_destroy(&memory);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(each_way_reads_what_is_there);
+    RUN(a_bad_address_is_an_answer);
+    RUN(a_read_that_runs_into_a_hole_fails);
+    RUN(memory_that_goes_away_is_an_answer_too);
+    RUN(a_large_piece_comes_whole);
+    RUN(random_addresses_harm_nothing);
+    RUN(every_entry_of_a_batch_has_its_own_result);
+    RUN(batches_beyond_what_the_kernel_takes_are_cut);
+    RUN(a_bad_entry_costs_one_more_call);
+    return RUN_END();
+}
