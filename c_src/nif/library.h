@@ -1,0 +1,55 @@
+/*
+ * library.h - what lives as long as the loaded library: the way memory is
+ * read, and the layout once it was found.
+ */
+#ifndef FP_LIBRARY_H
+#define FP_LIBRARY_H
+
+#include <erl_nif.h>
+
+#include "../vm/layout.h"
+#include "../vm/peek.h"
+
+struct fp_library {
+    struct fp_peek peek;
+    int peek_err; /* 0, or why nothing can be read here */
+    /* Guards what follows. Taken by dirty NIFs only. */
+    ErlNifMutex *lock;
+    struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
+    ErlNifResourceType *calibration_type, *session_type;
+};
+
+static inline struct fp_library *fp_library(ErlNifEnv *env)
+{
+    return enif_priv_data(env);
+}
+
+/* NULL when not calibrated. */
+struct fp_layout *fp_library_layout(struct fp_library *library);
+
+/* Why this build, on this machine, has no native engine at all; NULL when it
+ * has one. */
+const char *fp_library_refusal(const struct fp_library *library);
+
+/* The NIFs, by room. */
+#define FP_NIF(name)                                                           \
+    ERL_NIF_TERM name(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+
+FP_NIF(fp_nif_calibration_open);
+FP_NIF(fp_nif_calibration_probe);
+FP_NIF(fp_nif_calibration_solve);
+FP_NIF(fp_nif_layout_info);
+FP_NIF(fp_nif_snapshot);
+FP_NIF(fp_nif_select_top);
+FP_NIF(fp_nif_session_start);
+FP_NIF(fp_nif_session_push);
+FP_NIF(fp_nif_session_flush);
+FP_NIF(fp_nif_session_stop);
+FP_NIF(fp_nif_session_close);
+FP_NIF(fp_nif_session_info);
+
+/* Resource destructors and callbacks. */
+void fp_calibration_destroy(ErlNifEnv *env, void *object);
+extern const ErlNifResourceTypeInit fp_session_type_init;
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * nif.c - the table of NIFs, and the library's load, upgrade and unload.
+ *
+ * LOAD     opens the way memory is read, makes the resource types
+ * UPGRADE  is refused while this library's code is mapped: threads may be
+ *          inside it (code:load_file answers {error, on_load_failure})
+ * UNLOAD   ends and joins every session that is left
+ *
+ * Scheduler use: what is not marked dirty returns within microseconds.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <uv.h>
+#include <zstd.h>
+
+#include "../core/error.h"
+#include "../session.h"
+#include "library.h"
+#include "terms.h"
+
+struct fp_layout *fp_library_layout(struct fp_library *library)
+{
+    struct fp_layout *layout;
+
+    enif_mutex_lock(library->lock);
+    layout = library->layout;
+    enif_mutex_unlock(library->lock);
+    return layout;
+}
+
+const char *fp_library_refusal(const struct fp_library *library)
+{
+#if !defined(__x86_64__) || !defined(__linux__)
+    (void)library;
+    return "the native engine knows Linux on x86_64 only";
+#elif !defined(__GLIBC__)
+    (void)library;
+    return "the native engine knows glibc only";
+#else
+    if (library->peek_err != 0)
+        return fp_err_text(library->peek_err);
+    return NULL;
+#endif
+}
+
+static const char *arch(void)
+{
+#if defined(__x86_64__)
+    return "x86_64";
+#elif defined(__aarch64__)
+    return "aarch64";
+#else
+    return "other";
+#endif
+}
+
+static ERL_NIF_TERM platform(ErlNifEnv *env, int argc,
+                             const ERL_NIF_TERM argv[])
+{
+    const char *why = fp_library_refusal(fp_library(env));
+    ERL_NIF_TERM map = enif_make_new_map(env);
+
+    (void)argc;
+    (void)argv;
+    fp_map_put(env, &map, "native", fp_atom(env, why ? "false" : "true"));
+    why = why ? why : "";
+    fp_map_put(env, &map, "why", fp_binary(env, why, strlen(why)));
+    fp_map_put(env, &map, "arch", fp_binary(env, arch(), strlen(arch())));
+    fp_map_put(
+        env, &map, "libuv",
+        fp_binary(env, uv_version_string(), strlen(uv_version_string())));
+    fp_map_put(
+        env, &map, "zstd",
+        fp_binary(env, ZSTD_versionString(), strlen(ZSTD_versionString())));
+    return map;
+}
+
+static void library_free(struct fp_library *library)
+{
+    if (library->peek_err == 0)
+        fp_peek_close(&library->peek);
+    if (library->lock != NULL)
+        enif_mutex_destroy(library->lock);
+    enif_free(library->layout);
+    enif_free(library);
+}
+
+static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
+{
+    struct fp_library *library = enif_alloc(sizeof *library);
+    ErlNifResourceTypeInit calibration = {.dtor = fp_calibration_destroy};
+    ErlNifResourceTypeInit session = fp_session_type_init;
+
+    (void)info;
+    if (library == NULL)
+        return -1;
+    memset(library, 0, sizeof *library);
+    library->peek_err = fp_peek_open(&library->peek);
+    library->lock = enif_mutex_create("flame_prof_library");
+    library->calibration_type = enif_open_resource_type_x(
+        env, "flame_prof_calibration", &calibration, ERL_NIF_RT_CREATE, NULL);
+    library->session_type = enif_open_resource_type_x(
+        env, "flame_prof_session", &session, ERL_NIF_RT_CREATE, NULL);
+    if (library->lock == NULL || library->calibration_type == NULL ||
+        library->session_type == NULL) {
+        library_free(library);
+        return -1;
+    }
+    *priv = library;
+    return 0;
+}
+
+static int upgrade(ErlNifEnv *env, void **priv, void **old_priv,
+                   ERL_NIF_TERM info)
+{
+    (void)env;
+    (void)priv;
+    (void)old_priv;
+    (void)info;
+    return -1;
+}
+
+static void unload(ErlNifEnv *env, void *priv)
+{
+    (void)env;
+    fp_session_join_all();
+    library_free(priv);
+}
+
+#define CPU ERL_NIF_DIRTY_JOB_CPU_BOUND
+#define IO ERL_NIF_DIRTY_JOB_IO_BOUND
+
+static ErlNifFunc functions[] = {
+    {"platform", 0, platform, 0},
+    {"calibration_open", 0, fp_nif_calibration_open, 0},
+    {"calibration_probe", 1, fp_nif_calibration_probe, 0},
+    {"calibration_solve", 2, fp_nif_calibration_solve, CPU},
+    {"layout_info", 0, fp_nif_layout_info, CPU},
+    {"snapshot", 1, fp_nif_snapshot, CPU},
+    {"select_top", 2, fp_nif_select_top, CPU},
+    {"session_start", 1, fp_nif_session_start, IO},
+    {"session_push", 2, fp_nif_session_push, CPU},
+    {"session_flush", 1, fp_nif_session_flush, 0},
+    {"session_stop", 1, fp_nif_session_stop, 0},
+    {"session_close", 1, fp_nif_session_close, IO},
+    {"session_info", 1, fp_nif_session_info, 0},
+};
+
+ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)

@@ -1,0 +1,608 @@
+/*
+ * Sessions from Erlang's side: a reference whose owner is the process that
+ * started it. The owner's death stops the session.
+ *
+ * The writer thread holds a reference to the handle until the session has
+ * stopped, so that its messages always have somebody to name.
+ */
+#include "../session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/error.h"
+#include "../core/metric.h"
+#include "../sampler.h"
+#include "../selector.h"
+#include "library.h"
+#include "terms.h"
+
+struct handle {
+    /* Read-locked by who uses `session`, write-locked to take it away. On
+     * normal schedulers only tried. */
+    ErlNifRWLock *lock;
+    struct fp_session *session; /* NULL: closed */
+    ErlNifPid owner;
+    ErlNifMonitor monitor;
+};
+
+/* ------------------------------------------------------ threads to Erlang -- */
+
+/* {flame_prof_nif, Ref, Event} to the owner. */
+static void send_event(struct handle *handle, enum fp_session_event event,
+                       uint64_t ticket, int err)
+{
+    ErlNifEnv *env = enif_alloc_env();
+    ERL_NIF_TERM result, what;
+
+    if (env == NULL)
+        return;
+    result = fp_atom(env, "ok");
+    if (err != 0)
+        result = fp_error(env, fp_atom(env, fp_err_name(err)));
+    what = event == FP_SESSION_FLUSHED
+               ? enif_make_tuple3(env, fp_atom(env, "flushed"),
+                                  enif_make_uint64(env, ticket), result)
+               : enif_make_tuple2(env, fp_atom(env, "stopped"), result);
+    enif_send(NULL, &handle->owner, env,
+              enif_make_tuple3(env, fp_atom(env, "flame_prof_nif"),
+                               enif_make_resource(env, handle), what));
+    enif_free_env(env);
+}
+
+/* WRITER THREAD. */
+static void notify(void *arg, enum fp_session_event event, uint64_t ticket,
+                   int err)
+{
+    struct handle *handle = arg;
+
+    send_event(handle, event, ticket, err);
+    if (event == FP_SESSION_STOPPED)
+        enif_release_resource(handle);
+}
+
+/* --------------------------------------------------------------- handles -- */
+
+static void destroy(ErlNifEnv *env, void *object)
+{
+    struct handle *handle = object;
+
+    (void)env;
+    if (handle->session != NULL)
+        fp_session_abandon(handle->session);
+    if (handle->lock != NULL)
+        enif_rwlock_destroy(handle->lock);
+}
+
+static void owner_down(ErlNifEnv *env, void *object, ErlNifPid *pid,
+                       ErlNifMonitor *monitor)
+{
+    struct handle *handle = object;
+
+    (void)env;
+    (void)pid;
+    (void)monitor;
+    /* Busy: it is being closed. */
+    if (enif_rwlock_tryrlock(handle->lock) != 0)
+        return;
+    if (handle->session != NULL)
+        fp_session_stop(handle->session);
+    enif_rwlock_runlock(handle->lock);
+}
+
+const ErlNifResourceTypeInit fp_session_type_init = {.dtor = destroy,
+                                                     .down = owner_down};
+
+static struct handle *get_handle(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+    struct handle *handle;
+
+    if (!enif_get_resource(env, term, fp_library(env)->session_type,
+                           (void **)&handle))
+        return NULL;
+    return handle;
+}
+
+/* The open session of a reference, for the time until unuse(); NULL and *error
+ * set where there is none. Never waits. */
+static struct fp_session *use(ErlNifEnv *env, struct handle *handle,
+                              ERL_NIF_TERM *error)
+{
+    *error = fp_error(env, fp_atom(env, "closed"));
+    if (handle == NULL) {
+        *error = enif_make_badarg(env);
+        return NULL;
+    }
+    if (enif_rwlock_tryrlock(handle->lock) != 0)
+        return NULL;
+    if (handle->session == NULL)
+        enif_rwlock_runlock(handle->lock);
+    return handle->session;
+}
+
+static void unuse(struct handle *handle)
+{
+    enif_rwlock_runlock(handle->lock);
+}
+
+/* ----------------------------------------------------------------- start -- */
+
+#define PATH_ROOM 4096
+
+struct start {
+    struct fp_session_options options;
+    struct fp_layout layout;
+    uint64_t excluded[FP_EXCLUDED_MAX];
+    char directory[PATH_ROOM], name[256];
+};
+
+static int get_excluded(ErlNifEnv *env, ERL_NIF_TERM list, struct start *start)
+{
+    ERL_NIF_TERM head;
+    size_t n = 0;
+
+    while (enif_get_list_cell(env, list, &head, &list)) {
+        if (n == FP_EXCLUDED_MAX || !enif_is_pid(env, head))
+            return 0;
+        start->excluded[n++] = head;
+    }
+    start->options.excluded = start->excluded;
+    start->options.excluded_n = n;
+    return 1;
+}
+
+static int get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status)
+{
+    *status = -1;
+    if (enif_is_identical(term, fp_atom(env, "all")))
+        return 1;
+    for (int i = 0; i < FP_STATUS_free; i++) {
+        if (enif_is_identical(term, fp_atom(env, fp_status_name(i)))) {
+            *status = i;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* For the tests of wrong layouts: #{Field => Offset} instead of what was
+ * found. Only this session's copy is changed. */
+static int patch_layout(ErlNifEnv *env, ERL_NIF_TERM map,
+                        struct fp_layout *layout)
+{
+    ERL_NIF_TERM patch, key, value;
+    ErlNifMapIterator at;
+    unsigned offset;
+    char name[64];
+    int size, field;
+
+    if (!fp_map_get(env, map, "layout_patch", &patch))
+        return 1;
+    if (!enif_map_iterator_create(env, patch, &at, ERL_NIF_MAP_ITERATOR_FIRST))
+        return 0;
+    while (enif_map_iterator_get_pair(env, &at, &key, &value)) {
+        size = enif_get_atom(env, key, name, sizeof name, ERL_NIF_LATIN1);
+        field = size > 0 ? fp_field_find(name, (size_t)size - 1) : -1;
+        if (field < 0 || !enif_get_uint(env, value, &offset) ||
+            offset + 24 > layout->snapshot_size)
+            break;
+        layout->release.offset[field] = (uint16_t)offset;
+        enif_map_iterator_next(env, &at);
+    }
+    field = enif_map_iterator_is_tail(env, &at);
+    enif_map_iterator_destroy(env, &at);
+    return field;
+}
+
+static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
+{
+    struct fp_session_options *options = &start->options;
+    ERL_NIF_TERM status, excluded;
+    uint32_t ring_bytes;
+
+    if (!fp_map_get_text(env, map, "directory", start->directory,
+                         sizeof start->directory) ||
+        !fp_map_get_text(env, map, "name", start->name, sizeof start->name) ||
+        !fp_map_get_u32(env, map, "sample_interval_us",
+                        &options->sample_interval_us) ||
+        !fp_map_get_u32(env, map, "flush_interval_ms",
+                        &options->flush_interval_ms) ||
+        !fp_map_get_bool(env, map, "flatten_recursive",
+                         &options->flatten_recursive) ||
+        !fp_map_get_u32(env, map, "top", &options->top) ||
+        !fp_map_get_u32(env, map, "select_interval_ms",
+                        &options->select_interval_ms) ||
+        !fp_map_get_u32(env, map, "ring_bytes", &ring_bytes) ||
+        !fp_map_get_u32(env, map, "pid_number_bits",
+                        &options->pid_number_bits) ||
+        options->pid_number_bits > 28 ||
+        !fp_map_get(env, map, "status", &status) ||
+        !get_status(env, status, &options->status) ||
+        !fp_map_get(env, map, "exclude", &excluded) ||
+        !get_excluded(env, excluded, start))
+        return 0;
+    options->ring_bytes = ring_bytes;
+    options->directory = start->directory;
+    options->name = start->name;
+    return 1;
+}
+
+/* The native engine's part of the options. 0, FP_EINVAL, or FP_ESTATE when
+ * there is no layout. */
+static int choose_engine(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
+{
+    struct fp_library *library = fp_library(env);
+    struct fp_layout *layout;
+    ERL_NIF_TERM engine;
+
+    if (!fp_map_get(env, map, "engine", &engine))
+        return FP_EINVAL;
+    if (enif_is_identical(engine, fp_atom(env, "portable")))
+        return 0;
+    if (!enif_is_identical(engine, fp_atom(env, "native")))
+        return FP_EINVAL;
+    layout = fp_library_layout(library);
+    if (layout == NULL)
+        return FP_ESTATE;
+    start->layout = *layout;
+    if (!patch_layout(env, map, &start->layout))
+        return FP_EINVAL;
+    start->options.layout = &start->layout;
+    start->options.initial_call_key = fp_atom(env, "$initial_call");
+    return 0;
+}
+
+static ERL_NIF_TERM why_term(ErlNifEnv *env, int err, const char *why)
+{
+    return fp_error(env, enif_make_tuple2(env, fp_atom(env, fp_err_name(err)),
+                                          fp_binary(env, why, strlen(why))));
+}
+
+static ERL_NIF_TERM start_session(ErlNifEnv *env, struct start *start)
+{
+    struct handle *handle =
+        enif_alloc_resource(fp_library(env)->session_type, sizeof *handle);
+    char why[PATH_ROOM + 256] = "";
+    ERL_NIF_TERM ref;
+    int err;
+
+    memset(handle, 0, sizeof *handle);
+    handle->lock = enif_rwlock_create("flame_prof_session");
+    enif_self(env, &handle->owner);
+    ref = enif_make_resource(env, handle);
+    start->options.notify = notify;
+    start->options.arg = handle;
+    enif_keep_resource(handle); /* the writer's */
+    err = fp_session_start(&handle->session, &start->options, why, sizeof why);
+    if (err != 0) {
+        enif_release_resource(handle);
+        enif_release_resource(handle);
+        return why_term(env, err, why);
+    }
+    enif_release_resource(handle);
+    /* Dead already: then nobody is told, and it stops by itself. */
+    if (enif_monitor_process(env, handle, &handle->owner, &handle->monitor) !=
+        0)
+        fp_session_stop(handle->session);
+    return enif_make_tuple2(env, fp_atom(env, "ok"), ref);
+}
+
+ERL_NIF_TERM fp_nif_session_start(ErlNifEnv *env, int argc,
+                                  const ERL_NIF_TERM argv[])
+{
+    struct start *start = calloc(1, sizeof *start);
+    ERL_NIF_TERM answer;
+    int err;
+
+    (void)argc;
+    if (start == NULL)
+        return why_term(env, FP_ENOMEM, fp_err_text(FP_ENOMEM));
+    fp_session_reap();
+    err = get_options(env, argv[0], start) ? choose_engine(env, argv[0], start)
+                                           : FP_EINVAL;
+    if (err == FP_EINVAL)
+        answer = enif_make_badarg(env);
+    else if (err != 0)
+        answer = why_term(env, err, "the layout has not been found yet");
+    else
+        answer = start_session(env, start);
+    free(start);
+    return answer;
+}
+
+/* ------------------------------------------------------- flush, stop, close */
+
+ERL_NIF_TERM fp_nif_session_flush(ErlNifEnv *env, int argc,
+                                  const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM answer;
+    struct fp_session *session = use(env, handle, &answer);
+    uint64_t ticket;
+
+    (void)argc;
+    if (session == NULL)
+        return answer;
+    ticket = fp_session_flush(session);
+    unuse(handle);
+    return ticket > 0 ? enif_make_uint64(env, ticket)
+                      : fp_error(env, fp_atom(env, "closed"));
+}
+
+ERL_NIF_TERM fp_nif_session_stop(ErlNifEnv *env, int argc,
+                                 const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM answer;
+    struct fp_session *session = use(env, handle, &answer);
+
+    (void)argc;
+    if (session == NULL)
+        return answer;
+    fp_session_stop(session);
+    unuse(handle);
+    return fp_atom(env, "ok");
+}
+
+ERL_NIF_TERM fp_nif_session_close(ErlNifEnv *env, int argc,
+                                  const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    struct fp_session *session;
+
+    (void)argc;
+    if (handle == NULL)
+        return enif_make_badarg(env);
+    enif_rwlock_rwlock(handle->lock);
+    session = handle->session;
+    handle->session = NULL;
+    enif_rwlock_rwunlock(handle->lock);
+    if (session != NULL)
+        fp_session_close(session);
+    return fp_atom(env, "ok");
+}
+
+/* ------------------------------------------------------------------ info -- */
+
+ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
+                                 const ERL_NIF_TERM argv[])
+{
+    static const char *const states[] = {"running", "stopping", "stopped"};
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM map;
+    struct fp_session *session = use(env, handle, &map);
+    const struct fp_stats *stats;
+    const char *path;
+
+    (void)argc;
+    if (session == NULL)
+        return map;
+    map = enif_make_new_map(env);
+    stats = fp_session_stats(session);
+    path = fp_session_path(session);
+    fp_map_put(env, &map, "state",
+               fp_atom(env, states[fp_session_state(session)]));
+    fp_map_put(env, &map, "reads",
+               fp_binary(env, fp_session_reads(session),
+                         strlen(fp_session_reads(session))));
+    fp_map_put(env, &map, "path", fp_binary(env, path, strlen(path)));
+    /* What exactly failed is the writer's knowledge; here, that it did. */
+    fp_map_put(env, &map, "error",
+               fp_stats_get(stats, FP_STAT_errors) > 0
+                   ? fp_binary(env, "the file could not be written", 29)
+                   : fp_binary(env, "", 0));
+    for (int stat = 0; stat < FP_STAT_COUNT; stat++)
+        fp_map_put(
+            env, &map, fp_stats_name((enum fp_stat)stat),
+            enif_make_uint64(env, fp_stats_get(stats, (enum fp_stat)stat)));
+    unuse(handle);
+    return map;
+}
+
+/* ------------------------------------------------- the portable engine's -- */
+
+static int get_u32(ErlNifEnv *env, ERL_NIF_TERM term, uint32_t *n)
+{
+    return enif_get_uint(env, term, n);
+}
+
+static int get_text(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_text *text)
+{
+    ErlNifBinary binary;
+
+    if (!enif_inspect_binary(env, term, &binary))
+        return 0;
+    *text = (struct fp_text){binary.data, binary.size};
+    return 1;
+}
+
+static int get_mfa_text(ErlNifEnv *env, ERL_NIF_TERM term,
+                        struct fp_mfa_text *mfa)
+{
+    const ERL_NIF_TERM *part;
+    int size;
+
+    memset(mfa, 0, sizeof *mfa);
+    if (enif_is_identical(term, fp_atom(env, "none")))
+        return 1;
+    mfa->is_some = 1;
+    return enif_get_tuple(env, term, &size, &part) && size == 3 &&
+           get_text(env, part[0], &mfa->module) &&
+           get_text(env, part[1], &mfa->function) &&
+           get_u32(env, part[2], &mfa->arity);
+}
+
+static int take_process(ErlNifEnv *env, struct fp_portable *to,
+                        const ERL_NIF_TERM *part)
+{
+    uint32_t slot, number, serial;
+    struct fp_text name;
+    struct fp_mfa_text initial, proc_lib;
+
+    return get_u32(env, part[1], &slot) && get_u32(env, part[2], &number) &&
+           get_u32(env, part[3], &serial) && get_text(env, part[4], &name) &&
+           get_mfa_text(env, part[5], &initial) &&
+           get_mfa_text(env, part[6], &proc_lib) &&
+           fp_portable_process(to, slot, number, serial, name, &initial,
+                               &proc_lib) != FP_EINVAL;
+}
+
+static int take_frame(ErlNifEnv *env, struct fp_portable *to,
+                      const ERL_NIF_TERM *part)
+{
+    uint32_t id, arity, line;
+    struct fp_text module, function, file;
+
+    return get_u32(env, part[1], &id) && get_text(env, part[2], &module) &&
+           get_text(env, part[3], &function) && get_u32(env, part[4], &arity) &&
+           get_u32(env, part[5], &line) && get_text(env, part[6], &file) &&
+           fp_portable_frame(to, id, module, function, arity, line, file) !=
+               FP_EINVAL;
+}
+
+static int take_stack(ErlNifEnv *env, struct fp_portable *to,
+                      const ERL_NIF_TERM *part)
+{
+    int32_t frame[256];
+    ERL_NIF_TERM list = part[2], head;
+    uint32_t slot;
+    size_t n = 0;
+
+    for (; enif_get_list_cell(env, list, &head, &list); n++)
+        if (n == 256 || !enif_get_int(env, head, &frame[n]))
+            return 0;
+    return get_u32(env, part[1], &slot) &&
+           fp_portable_stack(to, slot, frame, n) != FP_EINVAL;
+}
+
+static int take_sample(ErlNifEnv *env, struct fp_portable *to,
+                       const ERL_NIF_TERM *part)
+{
+    uint32_t process, stack, status;
+    const ERL_NIF_TERM *values;
+    int64_t value[FP_METRIC_COUNT];
+    int size;
+
+    if (!get_u32(env, part[1], &process) || !get_u32(env, part[2], &stack) ||
+        !get_u32(env, part[3], &status) ||
+        !enif_get_tuple(env, part[4], &size, &values) ||
+        size != FP_METRIC_COUNT)
+        return 0;
+    for (int i = 0; i < FP_METRIC_COUNT; i++) {
+        ErlNifSInt64 n;
+
+        if (!enif_get_int64(env, values[i], &n))
+            return 0;
+        value[i] = n;
+    }
+    return fp_portable_sample(to, process, stack, status, value) != FP_EINVAL;
+}
+
+static int take_count(ErlNifEnv *env, struct fp_session *session,
+                      struct fp_portable *to, const char *kind,
+                      const ERL_NIF_TERM *part)
+{
+    struct fp_stats *stats = fp_session_stats_mutable(session);
+    ErlNifUInt64 n;
+
+    if (!enif_get_uint64(env, part[1], &n))
+        return 0;
+    if (strcmp(kind, "tick") == 0) {
+        fp_portable_tick(to, n);
+        return 1;
+    }
+    fp_stats_add(stats, FP_STAT_taken, n);
+    fp_stats_add(stats, strcmp(kind, "gone") == 0 ? FP_STAT_gone : FP_STAT_torn,
+                 n);
+    return 1;
+}
+
+static int take_selection(ErlNifEnv *env, struct fp_session *session,
+                          const ERL_NIF_TERM *part)
+{
+    struct fp_stats *stats = fp_session_stats_mutable(session);
+    ErlNifUInt64 processes, selected;
+
+    if (!enif_get_uint64(env, part[1], &processes) ||
+        !enif_get_uint64(env, part[2], &selected))
+        return 0;
+    fp_stats_add(stats, FP_STAT_selections, 1);
+    fp_stats_set(stats, FP_STAT_processes, processes);
+    fp_stats_set(stats, FP_STAT_selected, selected);
+    return 1;
+}
+
+static int take_cpu(ErlNifEnv *env, struct fp_session *session,
+                    const ERL_NIF_TERM *part)
+{
+    ErlNifUInt64 ns;
+
+    if (!enif_get_uint64(env, part[1], &ns))
+        return 0;
+    fp_stats_set(fp_session_stats_mutable(session), FP_STAT_sampler_cpu_ns, ns);
+    return 1;
+}
+
+static int take_item(ErlNifEnv *env, struct fp_session *session,
+                     struct fp_portable *to, ERL_NIF_TERM item)
+{
+    const ERL_NIF_TERM *part;
+    char kind[16];
+    int size;
+
+    if (!enif_get_tuple(env, item, &size, &part) || size < 2 ||
+        !enif_get_atom(env, part[0], kind, sizeof kind, ERL_NIF_LATIN1))
+        return 0;
+    if (strcmp(kind, "sample") == 0 && size == 5)
+        return take_sample(env, to, part);
+    if (strcmp(kind, "process") == 0 && size == 7)
+        return take_process(env, to, part);
+    if (strcmp(kind, "frame") == 0 && size == 7)
+        return take_frame(env, to, part);
+    if (strcmp(kind, "stack") == 0 && size == 3)
+        return take_stack(env, to, part);
+    if (strcmp(kind, "selection") == 0 && size == 3)
+        return take_selection(env, session, part);
+    if (strcmp(kind, "cpu") == 0 && size == 2)
+        return take_cpu(env, session, part);
+    if (size == 2 && (strcmp(kind, "tick") == 0 || strcmp(kind, "gone") == 0 ||
+                      strcmp(kind, "torn") == 0))
+        return take_count(env, session, to, kind, part);
+    return 0;
+}
+
+/* All items up to the first that makes no sense, which is a badarg. Answers
+ * {Taken, Dropped} of this call. */
+ERL_NIF_TERM fp_nif_session_push(ErlNifEnv *env, int argc,
+                                 const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM answer, list = argv[1], head;
+    struct fp_session *session = use(env, handle, &answer);
+    struct fp_portable *to;
+    const struct fp_stats *stats;
+    uint64_t taken, dropped;
+    int valid = 1;
+
+    (void)argc;
+    if (session == NULL)
+        return answer;
+    to = fp_session_enter(session);
+    if (to == NULL) {
+        unuse(handle);
+        return fp_error(env, fp_atom(env, "closed"));
+    }
+    stats = fp_session_stats(session);
+    taken = fp_stats_get(stats, FP_STAT_taken);
+    dropped = fp_stats_get(stats, FP_STAT_dropped);
+    while (valid && enif_get_list_cell(env, list, &head, &list))
+        valid = take_item(env, session, to, head);
+    taken = fp_stats_get(stats, FP_STAT_taken) - taken;
+    dropped = fp_stats_get(stats, FP_STAT_dropped) - dropped;
+    fp_session_leave(session);
+    unuse(handle);
+    if (!valid || !enif_is_empty_list(env, list))
+        return enif_make_badarg(env);
+    return enif_make_tuple2(env, enif_make_uint64(env, taken),
+                            enif_make_uint64(env, dropped));
+}

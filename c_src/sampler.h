@@ -1,0 +1,62 @@
+/*
+ * sampler.h - the SAMPLER THREAD: looks at every chosen process at every tick.
+ *
+ * It wakes at absolute deadlines, reads the chosen processes' structures and
+ * the stacks of those that moved, and puts records into the ring. After
+ * fp_sampler_start() it allocates nothing, takes no lock, does no I/O and
+ * calls neither the VM nor libuv; it never waits for anybody.
+ */
+#ifndef FP_SAMPLER_H
+#define FP_SAMPLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/ring.h"
+#include "core/stats.h"
+#include "vm/layout.h"
+#include "vm/maps.h"
+#include "vm/peek.h"
+
+struct fp_sampler;
+
+struct fp_sampler_options {
+    struct fp_layout layout; /* copied */
+    const struct fp_peek *peek;
+    struct fp_live_ranges *code;
+    struct fp_ring *ring;
+    struct fp_stats *stats;
+    uint32_t interval_us;
+    uint32_t top;                /* processes chosen; 0: none */
+    uint32_t select_interval_ms; /* between selections */
+    int status;                  /* only samples of this status; -1: all */
+    uint64_t initial_call_key;   /* the atom '$initial_call' */
+    const uint64_t *excluded;    /* pids never chosen; copied */
+    size_t excluded_n;
+    /* SAMPLER THREAD, its last act. */
+    void (*ended)(void *arg);
+    void *arg;
+};
+
+/* Highest `top`: every chosen process has a slot (record.h). */
+#define FP_TOP_MAX 10000u
+
+/* Any thread that may block. 0, FP_ENOMEM, FP_EINVAL or FP_ETHREAD. All
+ * signals are blocked in the new thread. */
+int fp_sampler_start(struct fp_sampler **sampler,
+                     const struct fp_sampler_options *options);
+
+/* ANY THREAD, never blocks: the thread ends within 50 ms. */
+void fp_sampler_stop(struct fp_sampler *sampler);
+
+/* A thread that may block, once, after fp_sampler_stop: join and free. */
+void fp_sampler_join(struct fp_sampler *sampler);
+
+/* For the bench and tests: `n` ticks now, in the calling thread, without a
+ * thread of its own. CPU time of them in nanoseconds. */
+int fp_sampler_create(struct fp_sampler **sampler,
+                      const struct fp_sampler_options *options);
+uint64_t fp_sampler_run(struct fp_sampler *sampler, uint32_t n);
+void fp_sampler_destroy(struct fp_sampler *sampler);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * selector.h - the top N processes by reductions since the last selection.
+ *
+ * One pass over the process table, cut into slices so that no tick is lost to
+ * it; SAMPLER THREAD only, no allocation after creation. The N largest are
+ * kept in a heap whose root is the smallest of them: O(n log N), nothing is
+ * sorted but addresses, and those only because reading neighbours together
+ * costs the kernel less.
+ */
+#ifndef FP_SELECTOR_H
+#define FP_SELECTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vm/layout.h"
+#include "vm/peek.h"
+
+struct fp_selector;
+
+struct fp_candidate {
+    int64_t reductions; /* since the last pass; since its start when new */
+    uint64_t id;        /* pid term */
+    uint64_t address;
+};
+
+/* Processes never chosen, by pid: our own. */
+#define FP_EXCLUDED_MAX 32u
+
+/* 0 or FP_ENOMEM. `layout` and `peek` must outlive it; the pids are copied. */
+int fp_selector_create(struct fp_selector **selector,
+                       const struct fp_layout *layout,
+                       const struct fp_peek *peek, uint32_t top,
+                       const uint64_t *excluded, size_t n);
+void fp_selector_destroy(struct fp_selector *selector);
+
+/* Look at the next `slots` of the table. 1 when that ended a pass: its result
+ * stands until the next call. */
+int fp_selector_step(struct fp_selector *selector, uint32_t slots);
+
+/* Of the pass that has ended: the chosen, in no order, and how many processes
+ * there were. */
+const struct fp_candidate *
+fp_selector_chosen(const struct fp_selector *selector, size_t *n,
+                   uint64_t *processes);
+
+/* Slots of the whole table. */
+uint32_t fp_selector_slots(const struct fp_selector *selector);
+
+#endif

@@ -1,0 +1,381 @@
+#include "session.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/ring.h"
+#include "native_symbols.h"
+#include "out/sink.h"
+#include "sampler.h"
+#include "writer.h"
+
+struct fp_session {
+    struct fp_session_options options;
+    struct fp_layout layout;
+    int is_native;
+    struct fp_stats stats;
+    struct fp_live_ranges code;
+    struct fp_peek sampler_peek, writer_peek; /* native: one a thread */
+    int peeks;                                /* how many of them are open */
+    struct fp_ring *ring;
+    struct fp_native_symbols *symbols;
+    struct fp_sampler *sampler;   /* native */
+    struct fp_portable *portable; /* portable */
+    struct fp_writer *writer;
+    char path[4096];
+    /* RUNNING -> STOPPING by whoever stops first (acq_rel exchange);
+     * -> STOPPED by the writer (release), read by anybody (acquire). */
+    _Atomic int state;
+    /* 1 while the portable engine's caller is inside (acq_rel). */
+    _Atomic int entered;
+    /* Guarded by `sessions_lock`: */
+    struct fp_session *next;
+    int is_abandoned, is_joined;
+};
+
+/* Every session that is not freed yet. Held for a few steps only, but by
+ * fp_session_join_all(). */
+static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fp_session *sessions;
+
+/* ---------------------------------------------------------- the endings -- */
+
+static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket,
+                      int err)
+{
+    struct fp_session *session = arg;
+
+    if (event == FP_WRITER_FLUSHED) {
+        session->options.notify(session->options.arg, FP_SESSION_FLUSHED,
+                                ticket, err);
+        return;
+    }
+    atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED,
+                          memory_order_release);
+    session->options.notify(session->options.arg, FP_SESSION_STOPPED, 0, err);
+}
+
+static void on_sampler_ended(void *arg)
+{
+    struct fp_session *session = arg;
+
+    fp_writer_stop(session->writer);
+}
+
+void fp_session_stop(struct fp_session *session)
+{
+    int running = FP_SESSION_IS_RUNNING;
+
+    if (!atomic_compare_exchange_strong_explicit(
+            &session->state, &running, FP_SESSION_IS_STOPPING,
+            memory_order_acq_rel, memory_order_acquire))
+        return;
+    if (session->is_native)
+        fp_sampler_stop(session->sampler);
+    else if (atomic_exchange_explicit(&session->entered, 1,
+                                      memory_order_acq_rel) == 0)
+        fp_writer_stop(session->writer);
+    /* else: who is inside tells the writer when it leaves */
+}
+
+uint64_t fp_session_flush(struct fp_session *session)
+{
+    return fp_writer_flush(session->writer);
+}
+
+struct fp_portable *fp_session_enter(struct fp_session *session)
+{
+    if (session->is_native ||
+        fp_session_state(session) != FP_SESSION_IS_RUNNING ||
+        atomic_exchange_explicit(&session->entered, 1, memory_order_acq_rel))
+        return NULL;
+    return session->portable;
+}
+
+void fp_session_leave(struct fp_session *session)
+{
+    atomic_store_explicit(&session->entered, 0, memory_order_seq_cst);
+    /* fp_session_stop may have found somebody inside: then it is us. */
+    if (fp_session_state(session) == FP_SESSION_IS_STOPPING)
+        fp_writer_stop(session->writer);
+}
+
+/* ------------------------------------------------------------- reading -- */
+
+enum fp_session_state fp_session_state(const struct fp_session *session)
+{
+    return (enum fp_session_state)atomic_load_explicit(&session->state,
+                                                       memory_order_acquire);
+}
+
+const struct fp_stats *fp_session_stats(const struct fp_session *session)
+{
+    return &session->stats;
+}
+
+struct fp_stats *fp_session_stats_mutable(struct fp_session *session)
+{
+    return &session->stats;
+}
+
+const char *fp_session_reads(const struct fp_session *session)
+{
+    return session->is_native ? fp_peek_method(&session->sampler_peek) : "";
+}
+
+const char *fp_session_path(const struct fp_session *session)
+{
+    return session->path;
+}
+
+int fp_session_is_native(const struct fp_session *session)
+{
+    return session->is_native;
+}
+
+/* ------------------------------------------------------ life and death -- */
+
+static int say(char *why, size_t size, int err)
+{
+    snprintf(why, size, "%s", fp_err_text(err));
+    return err;
+}
+
+static void session_free(struct fp_session *session)
+{
+    fp_portable_destroy(session->portable);
+    fp_native_symbols_destroy(session->symbols);
+    fp_ring_destroy(session->ring);
+    if (session->peeks > 0)
+        fp_peek_close(&session->sampler_peek);
+    if (session->peeks > 1)
+        fp_peek_close(&session->writer_peek);
+    free(session);
+}
+
+static int prepare_engine(struct fp_session *session)
+{
+    struct fp_ranges mapped;
+    int err;
+
+    if (!session->is_native)
+        return fp_portable_create(&session->portable, session->ring,
+                                  &session->stats);
+    for (; session->peeks < 2; session->peeks++) {
+        err = fp_peek_open_own(session->peeks == 0 ? &session->sampler_peek
+                                                   : &session->writer_peek);
+        if (err != 0)
+            return err;
+    }
+    err = fp_maps_code(&mapped);
+    if (err != 0)
+        return err;
+    fp_live_ranges_update(&session->code, &mapped);
+    return fp_native_symbols_create(&session->symbols, &session->layout,
+                                    &session->writer_peek, &session->code);
+}
+
+static int start_writer(struct fp_session *session, struct fp_sink *sink)
+{
+    struct fp_writer_options options = {
+        .ring = session->ring,
+        .stats = &session->stats,
+        .sink = sink,
+        .script = {.os_pid = (uint32_t)getpid(),
+                   .pid_number_bits = session->options.pid_number_bits,
+                   .flatten_recursive = session->options.flatten_recursive,
+                   .symbolizer =
+                       session->is_native
+                           ? fp_native_symbols_interface(session->symbols)
+                           : NULL,
+                   .stats = &session->stats},
+        .flush_interval_ms = session->options.flush_interval_ms,
+        .notify = on_writer,
+        .arg = session,
+    };
+
+    return fp_writer_start(&session->writer, &options);
+}
+
+static int start_sampler(struct fp_session *session)
+{
+    const struct fp_session_options *from = &session->options;
+    struct fp_sampler_options options = {
+        .layout = session->layout,
+        .peek = &session->sampler_peek,
+        .code = &session->code,
+        .ring = session->ring,
+        .stats = &session->stats,
+        .interval_us = from->sample_interval_us,
+        .top = from->top,
+        .select_interval_ms = from->select_interval_ms,
+        .status = from->status,
+        .initial_call_key = from->initial_call_key,
+        .excluded = from->excluded,
+        .excluded_n = from->excluded_n,
+        .ended = on_sampler_ended,
+        .arg = session,
+    };
+
+    return session->is_native ? fp_sampler_start(&session->sampler, &options)
+                              : 0;
+}
+
+static void list(struct fp_session *session)
+{
+    pthread_mutex_lock(&sessions_lock);
+    session->next = sessions;
+    sessions = session;
+    pthread_mutex_unlock(&sessions_lock);
+}
+
+static void quiet(void *arg, enum fp_session_event event, uint64_t ticket,
+                  int err)
+{
+    (void)arg;
+    (void)event;
+    (void)ticket;
+    (void)err;
+}
+
+int fp_session_start(struct fp_session **out,
+                     const struct fp_session_options *options, char *why,
+                     size_t why_size)
+{
+    struct fp_session *session = calloc(1, sizeof *session);
+    struct fp_sink *sink = NULL;
+    int err;
+
+    if (session == NULL)
+        return say(why, why_size, FP_ENOMEM);
+    session->options = *options;
+    session->is_native = options->layout != NULL;
+    if (session->is_native)
+        session->layout = *options->layout;
+    err = fp_ring_create(&session->ring, options->ring_bytes);
+    if (err == 0)
+        err = prepare_engine(session);
+    if (err != 0) {
+        say(why, why_size, err);
+        goto fail;
+    }
+    err = fp_sink_open(&sink, options->directory, options->name, why, why_size);
+    if (err != 0)
+        goto fail;
+    snprintf(session->path, sizeof session->path, "%s", fp_sink_path(sink));
+    err = start_writer(session, sink);
+    if (err != 0) {
+        say(why, why_size, err);
+        goto fail_sink;
+    }
+    err = start_sampler(session);
+    if (err != 0) {
+        say(why, why_size, err);
+        goto fail_writer;
+    }
+    list(session);
+    *out = session;
+    return 0;
+fail_writer:
+    /* Nobody has been told of this session: its end is nobody's news. */
+    session->options.notify = quiet;
+    fp_writer_stop(session->writer);
+    fp_writer_join(session->writer);
+    unlink(session->path);
+    goto fail;
+fail_sink:
+    fp_sink_close(sink, NULL);
+    unlink(session->path);
+fail:
+    session_free(session);
+    return err;
+}
+
+static void unlist(struct fp_session *session)
+{
+    struct fp_session **at = &sessions;
+
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+}
+
+static void join(struct fp_session *session)
+{
+    if (session->is_joined)
+        return;
+    fp_session_stop(session);
+    if (session->is_native)
+        fp_sampler_join(session->sampler);
+    fp_writer_join(session->writer);
+    session->is_joined = 1;
+}
+
+void fp_session_close(struct fp_session *session)
+{
+    pthread_mutex_lock(&sessions_lock);
+    unlist(session);
+    pthread_mutex_unlock(&sessions_lock);
+    join(session);
+    session_free(session);
+}
+
+void fp_session_abandon(struct fp_session *session)
+{
+    int is_joined;
+
+    fp_session_stop(session);
+    pthread_mutex_lock(&sessions_lock);
+    session->is_abandoned = 1;
+    is_joined = session->is_joined;
+    if (is_joined)
+        unlist(session);
+    pthread_mutex_unlock(&sessions_lock);
+    if (is_joined)
+        session_free(session);
+}
+
+static struct fp_session *take_abandoned(void)
+{
+    struct fp_session *found;
+
+    pthread_mutex_lock(&sessions_lock);
+    for (found = sessions; found != NULL; found = found->next)
+        if (found->is_abandoned &&
+            fp_session_state(found) == FP_SESSION_IS_STOPPED)
+            break;
+    if (found != NULL)
+        unlist(found);
+    pthread_mutex_unlock(&sessions_lock);
+    return found;
+}
+
+void fp_session_reap(void)
+{
+    struct fp_session *session;
+
+    while ((session = take_abandoned()) != NULL) {
+        join(session);
+        session_free(session);
+    }
+}
+
+void fp_session_join_all(void)
+{
+    struct fp_session *session;
+
+    pthread_mutex_lock(&sessions_lock);
+    for (session = sessions; session != NULL; session = session->next)
+        fp_session_stop(session);
+    pthread_mutex_unlock(&sessions_lock);
+    /* The joins may run notify, which may abandon: not under the lock. Nobody
+     * starts or closes a session while the library is unloaded. */
+    for (session = sessions; session != NULL; session = session->next)
+        join(session);
+    fp_session_reap();
+}

@@ -1,0 +1,102 @@
+/*
+ * session.h - one profiling run: ring, engine, writer and file, with their
+ * life and death in one place.
+ *
+ *              fp_session_start
+ *                     v
+ *   RUNNING: sampler (or fp_session_push by the portable engine) -> ring ->
+ *                     |                                    writer -> file
+ *                     | fp_session_stop, from anybody: the owner, its death,
+ *                     v                                  or the unload
+ *   STOPPING: the sampler ends by itself and, as its last act, tells the
+ *             writer, which drains the ring, closes the file and
+ *                     |  notifies FP_SESSION_STOPPED
+ *                     v
+ *   STOPPED: nothing runs. The books are final.
+ *                     | fp_session_close
+ *                     v
+ *   joined and freed
+ *
+ * A session that nobody closes (its owner died) is given up with
+ * fp_session_abandon(), which never blocks; fp_session_reap() frees those that
+ * were and have stopped. fp_session_join_all() stops and joins every session
+ * there is: so no thread outlives the library.
+ */
+#ifndef FP_SESSION_H
+#define FP_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/stats.h"
+#include "portable.h"
+#include "vm/layout.h"
+#include "vm/peek.h"
+
+struct fp_session;
+
+enum fp_session_event { FP_SESSION_FLUSHED, FP_SESSION_STOPPED };
+
+struct fp_session_options {
+    /* The native engine's; NULL layout: the portable engine. Copied. */
+    const struct fp_layout *layout;
+    uint64_t initial_call_key;
+    const uint64_t *excluded;
+    size_t excluded_n;
+    uint32_t top, select_interval_ms;
+    int status; /* -1: all */
+    /* Both engines'. */
+    uint32_t pid_number_bits; /* perf_script.h */
+    uint32_t sample_interval_us;
+    uint32_t flush_interval_ms;
+    int flatten_recursive;
+    size_t ring_bytes;
+    const char *directory, *name;
+    /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
+     * writer's last act. err: 0 or FP_EIO. */
+    void (*notify)(void *arg, enum fp_session_event event, uint64_t ticket,
+                   int err);
+    void *arg;
+};
+
+/* A thread that may block. 0, or FP_EINVAL, FP_ENOMEM, FP_EIO, FP_ETHREAD,
+ * FP_EDENIED with a sentence in *why: then nothing was started. */
+int fp_session_start(struct fp_session **session,
+                     const struct fp_session_options *options, char *why,
+                     size_t why_size);
+
+/* ANY THREAD until fp_session_close, none blocks. The ticket, or 0 when the
+ * session is stopping. */
+uint64_t fp_session_flush(struct fp_session *session);
+void fp_session_stop(struct fp_session *session);
+
+enum fp_session_state {
+    FP_SESSION_IS_RUNNING,
+    FP_SESSION_IS_STOPPING,
+    FP_SESSION_IS_STOPPED
+};
+enum fp_session_state fp_session_state(const struct fp_session *session);
+const struct fp_stats *fp_session_stats(const struct fp_session *session);
+/* For counters that Erlang keeps (the portable engine's). */
+struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
+const char *fp_session_path(const struct fp_session *session);
+/* How the sampler reads memory: fp_peek_method; "" for the portable engine. */
+const char *fp_session_reads(const struct fp_session *session);
+int fp_session_is_native(const struct fp_session *session);
+
+/* The portable engine's door, for one caller at a time: NULL when the session
+ * is native, stopping, or somebody is inside. fp_session_leave() after it. */
+struct fp_portable *fp_session_enter(struct fp_session *session);
+void fp_session_leave(struct fp_session *session);
+
+/* A thread that may block. Stops, waits, frees. Must not be called from
+ * notify. */
+void fp_session_close(struct fp_session *session);
+
+/* ANY THREAD, never blocks: stop; fp_session_reap frees it later. */
+void fp_session_abandon(struct fp_session *session);
+/* Threads that may block. */
+void fp_session_reap(void);
+void fp_session_join_all(void);
+
+#endif

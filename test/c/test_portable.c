@@ -1,0 +1,411 @@
+/*
+ * test_portable.c - what the portable engine hands over, as records; and what
+ * it must not hand over.
+ */
+#include "../../c_src/core/error.h"
+#include "../../c_src/core/record.h"
+#include "../../c_src/portable.h"
+#include "run.h"
+
+#define TEXT(literal)                                                          \
+    ((struct fp_text){(const unsigned char *)(literal), sizeof(literal) - 1})
+
+static const struct fp_text nothing = {NULL, 0};
+static const struct fp_mfa_text no_call = {0};
+
+struct fixture {
+    struct fp_portable *portable;
+    struct fp_ring *ring;
+    struct fp_stats stats;
+    int64_t value[FP_METRIC_COUNT];
+    union {
+        struct fp_record head;
+        struct fp_record_process process;
+        struct fp_record_frame frame;
+        struct fp_record_stack stack;
+        struct fp_record_sample sample;
+        unsigned char bytes[8192];
+    } last;
+};
+
+static struct fixture *create(void)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    CHECK_INT(fp_ring_create(&f->ring, 0), 0);
+    CHECK_INT(fp_portable_create(&f->portable, f->ring, &f->stats), 0);
+    fp_portable_tick(f->portable, 0);
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fp_portable_destroy(f->portable);
+    fp_ring_destroy(f->ring);
+    free(f);
+}
+
+/* The type of the next record, now f->last; -1 when there is none. */
+static int pop(struct fixture *f)
+{
+    size_t size;
+    const void *record = fp_ring_peek(f->ring, &size);
+
+    if (record == NULL)
+        return -1;
+    CHECK(size % 8 == 0 && size <= sizeof f->last);
+    memset(&f->last, 0xee, sizeof f->last);
+    memcpy(&f->last, record, size);
+    CHECK_INT(f->last.head.size, size);
+    fp_ring_release(f->ring);
+    return f->last.head.type;
+}
+
+static void fill(struct fixture *f)
+{
+    while (fp_ring_reserve(f->ring, 8) != NULL)
+        fp_ring_commit(f->ring);
+}
+
+static void empty(struct fixture *f)
+{
+    size_t size;
+
+    while (fp_ring_peek(f->ring, &size) != NULL)
+        fp_ring_release(f->ring);
+}
+
+static void define_pid(struct fixture *f, uint32_t process, uint32_t number,
+                       uint32_t stack)
+{
+    const int32_t frame[] = {4};
+
+    CHECK_INT(fp_portable_process(f->portable, process, number, 0, nothing,
+                                  &no_call, &no_call),
+              0);
+    CHECK_INT(fp_portable_stack(f->portable, stack, frame, 1), 0);
+    CHECK_INT(pop(f), FP_RECORD_PROCESS);
+    CHECK_INT(pop(f), FP_RECORD_STACK);
+}
+
+static void define(struct fixture *f, uint32_t process, uint32_t stack)
+{
+    define_pid(f, process, 90, stack);
+}
+
+static int sample(struct fixture *f, uint32_t process, uint32_t stack)
+{
+    return fp_portable_sample(f->portable, process, stack, FP_STATUS_waiting,
+                              f->value);
+}
+
+static uint64_t stat(struct fixture *f, enum fp_stat stat)
+{
+    return fp_stats_get(&f->stats, stat);
+}
+
+static void a_process_carries_its_texts_in_order(void)
+{
+    struct fixture *f = create();
+    struct fp_mfa_text initial = {1, TEXT("proc_lib"), TEXT("init_p"), 5};
+    struct fp_mfa_text behaviour = {1, TEXT("my_server"), TEXT("init"), 1};
+
+    CHECK_INT(fp_portable_process(f->portable, FP_PROCESS_SLOTS - 1, 42, 3,
+                                  TEXT("me"), &initial, &behaviour),
+              0);
+    CHECK_INT(pop(f), FP_RECORD_PROCESS);
+    CHECK_INT(f->last.process.slot, FP_PROCESS_SLOTS - 1);
+    CHECK_INT(f->last.process.is_text, 1);
+    CHECK_INT(f->last.process.number, 42);
+    CHECK_INT(f->last.process.serial, 3);
+    CHECK_INT(f->last.process.registered_name, 2);
+    CHECK_INT(f->last.process.initial_call.module, 8);
+    CHECK_INT(f->last.process.initial_call.function, 6);
+    CHECK_INT(f->last.process.initial_call.arity, 5);
+    CHECK_INT(f->last.process.proc_lib_initial_call.module, 9);
+    CHECK_BYTES(f->last.process.text, 29, "meproc_libinit_pmy_serverinit", 29);
+    CHECK_INT(
+        fp_portable_process(f->portable, 0, 1, 0, nothing, &no_call, &no_call),
+        0);
+    CHECK_INT(pop(f), FP_RECORD_PROCESS);
+    CHECK_INT(f->last.process.initial_call.module, 0);
+    CHECK_INT(f->last.head.size, sizeof f->last.process);
+    destroy(f);
+}
+
+static void a_frame_carries_its_texts_in_order(void)
+{
+    struct fixture *f = create();
+
+    CHECK_INT(fp_portable_frame(f->portable, FP_FRAME_TEXT_MAX - 1,
+                                TEXT("lists"), TEXT("map"), 2, 1239,
+                                TEXT("lists.erl")),
+              0);
+    CHECK_INT(pop(f), FP_RECORD_FRAME);
+    CHECK(f->last.frame.id == (FP_FRAME_TEXT | (FP_FRAME_TEXT_MAX - 1)));
+    CHECK_INT(f->last.frame.line, 1239);
+    CHECK_INT(f->last.frame.arity, 2);
+    CHECK_INT(f->last.frame.module_len, 5);
+    CHECK_INT(f->last.frame.function_len, 3);
+    CHECK_INT(f->last.frame.file_len, 9);
+    CHECK_BYTES(f->last.frame.text, 17, "listsmaplists.erl", 17);
+    CHECK_INT(
+        fp_portable_frame(f->portable, 0, TEXT("m"), nothing, 0, 0, nothing),
+        0);
+    CHECK_INT(pop(f), FP_RECORD_FRAME);
+    destroy(f);
+}
+
+static void a_stack_carries_ids_and_markers(void)
+{
+    struct fixture *f = create();
+    const int32_t frame[] = {0, 65535, -1, -2};
+    int32_t full[FP_STACK_FRAMES_MAX] = {0};
+
+    CHECK_INT(fp_portable_stack(f->portable, FP_STACK_SLOTS - 1, frame, 4), 0);
+    CHECK_INT(pop(f), FP_RECORD_STACK);
+    CHECK_INT(f->last.stack.slot, FP_STACK_SLOTS - 1);
+    CHECK_INT(f->last.head.count, 4);
+    CHECK(f->last.stack.frame[0] == FP_FRAME_TEXT);
+    CHECK(f->last.stack.frame[1] == (FP_FRAME_TEXT | 65535));
+    CHECK_INT(f->last.stack.frame[2], FP_FRAME_TRUNCATED);
+    CHECK_INT(f->last.stack.frame[3], FP_FRAME_RUNNING);
+    CHECK_INT(fp_portable_stack(f->portable, 0, full, FP_STACK_FRAMES_MAX), 0);
+    CHECK_INT(pop(f), FP_RECORD_STACK);
+    CHECK_INT(stat(f, FP_STAT_stacks), 2);
+    destroy(f);
+}
+
+static void samples_are_those_of_the_process(void)
+{
+    struct fixture *f = create();
+    int64_t before;
+
+    define(f, 5, 9);
+    f->value[FP_METRIC_reductions] = 100;
+    CHECK_INT(sample(f, 5, 9), 0);
+    CHECK_INT(pop(f), FP_RECORD_SAMPLE);
+    before = f->last.sample.time_us;
+    fp_portable_tick(f->portable, 4);
+    CHECK_INT(sample(f, 5, 9), 0);
+    CHECK_INT(pop(f), FP_RECORD_REPEAT);
+    CHECK(f->last.sample.time_us > before);
+    f->value[FP_METRIC_reductions] = 130;
+    CHECK_INT(sample(f, 5, 9), 0);
+    CHECK_INT(pop(f), FP_RECORD_SAMPLE);
+    CHECK_INT(f->last.sample.delta[FP_METRIC_reductions], 30);
+    /* The same one under a new name goes on. */
+    define(f, 5, 9);
+    f->value[FP_METRIC_reductions] = 150;
+    CHECK_INT(sample(f, 5, 9), 0);
+    CHECK_INT(pop(f), FP_RECORD_SAMPLE);
+    CHECK_INT(f->last.sample.delta[FP_METRIC_reductions], 20);
+    /* Another process in the slot: another history. */
+    define_pid(f, 5, 91, 9);
+    f->value[FP_METRIC_reductions] = 7;
+    CHECK_INT(sample(f, 5, 9), 0);
+    CHECK_INT(pop(f), FP_RECORD_SAMPLE);
+    CHECK_INT(f->last.sample.delta[FP_METRIC_reductions], 0);
+    CHECK_INT(stat(f, FP_STAT_taken), 5);
+    CHECK_INT(stat(f, FP_STAT_dropped), 0);
+    CHECK_INT(stat(f, FP_STAT_ticks), 2);
+    CHECK_INT(stat(f, FP_STAT_missed), 4);
+    destroy(f);
+}
+
+static void a_sample_of_what_is_not_defined_is_dropped(void)
+{
+    struct fixture *f = create();
+
+    CHECK_INT(sample(f, 5, 9), FP_EFULL);
+    define(f, 5, 8);
+    CHECK_INT(sample(f, 5, 9), FP_EFULL);
+    CHECK_INT(sample(f, 4, 8), FP_EFULL);
+    CHECK_INT(sample(f, 5, 8), 0);
+    CHECK_INT(stat(f, FP_STAT_taken), 4);
+    CHECK_INT(stat(f, FP_STAT_dropped), 3);
+    destroy(f);
+}
+
+static void a_full_ring_drops_until_all_is_defined_anew(void)
+{
+    struct fixture *f = create();
+    const int32_t frame[] = {1};
+
+    define(f, 5, 9);
+    fill(f);
+    CHECK_INT(sample(f, 5, 9), FP_EFULL);
+    CHECK_INT(
+        fp_portable_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing),
+        FP_EFULL);
+    empty(f);
+    CHECK_INT(sample(f, 5, 9), 0);
+    fill(f);
+    CHECK_INT(
+        fp_portable_process(f->portable, 5, 91, 0, nothing, &no_call, &no_call),
+        FP_EFULL);
+    CHECK_INT(fp_portable_stack(f->portable, 9, frame, 1), FP_EFULL);
+    empty(f);
+    CHECK_INT(sample(f, 5, 9), FP_EFULL); /* would be another's */
+    fp_portable_tick(f->portable, 0);
+    define(f, 5, 9);
+    CHECK_INT(sample(f, 5, 9), 0);
+    CHECK_INT(stat(f, FP_STAT_taken), 4);
+    CHECK_INT(stat(f, FP_STAT_dropped), 2);
+    destroy(f);
+}
+
+/* Stacks told after a frame that did not fit may name it. */
+static void a_frame_that_was_refused_takes_its_stacks_with_it(void)
+{
+    struct fixture *f = create();
+    const int32_t frame[] = {1};
+
+    define(f, 5, 9);
+    fill(f);
+    CHECK_INT(
+        fp_portable_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing),
+        FP_EFULL);
+    empty(f);
+    CHECK_INT(fp_portable_stack(f->portable, 9, frame, 1), FP_EFULL);
+    CHECK_INT(sample(f, 5, 9), FP_EFULL);
+    CHECK_INT(pop(f), -1);
+    fp_portable_tick(f->portable, 0);
+    CHECK_INT(
+        fp_portable_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing),
+        0);
+    CHECK_INT(fp_portable_stack(f->portable, 9, frame, 1), 0);
+    CHECK_INT(sample(f, 5, 9), 0);
+    destroy(f);
+}
+
+static void what_is_out_of_range_is_refused(void)
+{
+    static unsigned char much[1021];
+    struct fixture *f = create();
+    struct fp_text long_text = {much, 1021}, longest = {much, 1020};
+    struct fp_mfa_text calls[] = {{1, long_text, TEXT("f"), 0},
+                                  {1, TEXT("m"), long_text, 0},
+                                  {1, nothing, TEXT("f"), 0},
+                                  {1, TEXT("m"), TEXT("f"), 256}};
+    struct fp_mfa_text all = {1, longest, longest, 255};
+    int32_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
+    struct fp_portable *p = f->portable;
+
+    CHECK_INT(fp_portable_process(p, FP_PROCESS_SLOTS, 1, 0, nothing, &no_call,
+                                  &no_call),
+              FP_EINVAL);
+    CHECK_INT(fp_portable_process(p, 1, 1, 0, long_text, &no_call, &no_call),
+              FP_EINVAL);
+    for (size_t i = 0; i < 4; i++) {
+        CHECK_INT(fp_portable_process(p, 1, 1, 0, nothing, &calls[i], &no_call),
+                  FP_EINVAL);
+        CHECK_INT(fp_portable_process(p, 1, 1, 0, nothing, &no_call, &calls[i]),
+                  FP_EINVAL);
+    }
+    CHECK_INT(fp_portable_frame(p, FP_FRAME_TEXT_MAX, TEXT("m"), TEXT("f"), 0,
+                                0, nothing),
+              FP_EINVAL);
+    CHECK_INT(fp_portable_frame(p, 0, nothing, TEXT("f"), 0, 0, nothing),
+              FP_EINVAL);
+    CHECK_INT(fp_portable_frame(p, 0, long_text, TEXT("f"), 0, 0, nothing),
+              FP_EINVAL);
+    CHECK_INT(fp_portable_frame(p, 0, TEXT("m"), long_text, 0, 0, nothing),
+              FP_EINVAL);
+    CHECK_INT(fp_portable_frame(p, 0, TEXT("m"), TEXT("f"), 0, 0, long_text),
+              FP_EINVAL);
+    CHECK_INT(fp_portable_frame(p, 0, TEXT("m"), TEXT("f"), 256, 0, nothing),
+              FP_EINVAL);
+    CHECK_INT(fp_portable_stack(p, FP_STACK_SLOTS, frame, 1), FP_EINVAL);
+    CHECK_INT(fp_portable_stack(p, 0, frame, FP_STACK_FRAMES_MAX + 1),
+              FP_EINVAL);
+    frame[2] = -3;
+    CHECK_INT(fp_portable_stack(p, 0, frame, 3), FP_EINVAL);
+    frame[2] = FP_FRAME_TEXT_MAX;
+    CHECK_INT(fp_portable_stack(p, 0, frame, 3), FP_EINVAL);
+    CHECK_INT(sample(f, FP_PROCESS_SLOTS, 0), FP_EINVAL);
+    CHECK_INT(sample(f, 0, FP_STACK_SLOTS), FP_EINVAL);
+    CHECK_INT(fp_portable_sample(p, 0, 0, FP_STATUS_free, f->value), FP_EINVAL);
+    CHECK_INT(pop(f), -1);
+    CHECK_INT(stat(f, FP_STAT_taken), 0);
+    /* The longest there may be. */
+    CHECK_INT(fp_portable_process(p, 1, 1, 0, longest, &all, &all), 0);
+    CHECK_INT(
+        fp_portable_frame(p, 0, longest, longest, 255, UINT32_MAX, longest), 0);
+    CHECK_INT(pop(f), FP_RECORD_PROCESS);
+    CHECK_INT(pop(f), FP_RECORD_FRAME);
+    destroy(f);
+}
+
+/* A stack that was refused half way is not the one that was there before. */
+static void a_refused_stack_is_not_committed_by_the_next(void)
+{
+    struct fixture *f = create();
+    const int32_t bad[] = {1, 2, -9}, good[] = {7};
+
+    CHECK_INT(fp_portable_stack(f->portable, 3, bad, 3), FP_EINVAL);
+    CHECK_INT(fp_portable_stack(f->portable, 4, good, 1), 0);
+    CHECK_INT(pop(f), FP_RECORD_STACK);
+    CHECK_INT(f->last.stack.slot, 4);
+    CHECK_INT(pop(f), -1);
+    destroy(f);
+}
+
+static void the_books_balance_whatever_is_handed_over(void)
+{
+    struct fixture *f = create();
+    uint64_t random = 12, samples = 0;
+    int32_t frame[300];
+
+    for (int i = 0; i < 300000; i++) {
+        uint32_t slot = run_below(&random, 20);
+        int type;
+
+        switch (run_below(&random, 8)) {
+        case 0:
+            fp_portable_process(f->portable, slot, slot, 0, TEXT("name"),
+                                &no_call, &no_call);
+            break;
+        case 1:
+            for (size_t k = 0; k < 300; k++)
+                frame[k] = (int32_t)run_below(&random, 70000) - 2;
+            fp_portable_stack(f->portable, slot, frame, run_below(&random, 3));
+            break;
+        case 2:
+            fp_portable_tick(f->portable, run_below(&random, 2));
+            break;
+        case 3:
+            while (run_below(&random, 20) != 0 && (type = pop(f)) >= 0)
+                samples += type == FP_RECORD_SAMPLE || type == FP_RECORD_REPEAT;
+            break;
+        default:
+            f->value[run_below(&random, FP_METRIC_COUNT)] =
+                (int64_t)run_random(&random);
+            fp_portable_sample(f->portable, slot, run_below(&random, 20),
+                               run_below(&random, 9), f->value);
+            break;
+        }
+    }
+    for (int type; (type = pop(f)) >= 0;)
+        samples += type == FP_RECORD_SAMPLE || type == FP_RECORD_REPEAT;
+    CHECK(samples > 1000);
+    CHECK(stat(f, FP_STAT_dropped) > 1000);
+    CHECK_INT(stat(f, FP_STAT_taken), samples + stat(f, FP_STAT_dropped));
+    destroy(f);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(a_process_carries_its_texts_in_order);
+    RUN(a_frame_carries_its_texts_in_order);
+    RUN(a_stack_carries_ids_and_markers);
+    RUN(samples_are_those_of_the_process);
+    RUN(a_sample_of_what_is_not_defined_is_dropped);
+    RUN(a_full_ring_drops_until_all_is_defined_anew);
+    RUN(a_frame_that_was_refused_takes_its_stacks_with_it);
+    RUN(what_is_out_of_range_is_refused);
+    RUN(a_refused_stack_is_not_committed_by_the_next);
+    RUN(the_books_balance_whatever_is_handed_over);
+    return RUN_END();
+}

@@ -1,0 +1,1044 @@
+/*
+ * test_sampler.c - the sampler over a VM that the test owns: what it puts into
+ * the ring, and that its books balance whatever happens to the processes.
+ */
+#include <stdatomic.h>
+#include <time.h>
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/core/record.h"
+#include "../../c_src/sampler.h"
+#include "../../c_src/vm/stack.h"
+#include "fake_vm.h"
+#include "run.h"
+
+#define CODE (FAKE_JIT + 0x1000)
+
+/* --------------------------------------------------- the writer's side -- */
+
+struct known_process {
+    int defined, sampled;
+    int fresh; /* no SAMPLE since it was last defined */
+    uint32_t number, stack;
+    uint8_t status;
+    uint64_t registered;
+    int64_t value[FP_METRIC_COUNT];
+};
+
+struct known_stack {
+    uint32_t count; /* 0: not defined */
+    uint64_t frame[FP_STACK_FRAMES_MAX];
+};
+
+struct bench {
+    struct fake_vm vm;
+    struct fp_ring *ring;
+    struct fp_stats stats;
+    struct fp_sampler *sampler;
+    struct fp_sampler_options options;
+    /* What the writer would know. */
+    struct known_process process[FP_PROCESS_SLOTS];
+    struct known_stack stack[FP_STACK_SLOTS];
+    uint64_t samples, repeats, definitions, stacks;
+    int64_t last_us;
+    struct fp_record_sample last; /* the last SAMPLE */
+    uint64_t seen[64]; /* samples of process number n in this drain */
+};
+
+static struct bench *bench_create(unsigned otp, uint32_t limit,
+                                  uint32_t processes)
+{
+    struct bench *b = calloc(1, sizeof *b);
+
+    fake_vm_create(&b->vm, otp, limit, processes);
+    CHECK_INT(fp_ring_create(&b->ring, 1u << 16), 0);
+    b->options = (struct fp_sampler_options){.layout = b->vm.layout,
+                                             .peek = &b->vm.memory.peek,
+                                             .code = &b->vm.live_code,
+                                             .ring = b->ring,
+                                             .stats = &b->stats,
+                                             .interval_us = 1000,
+                                             .top = processes,
+                                             .select_interval_ms = 1000000,
+                                             .status = -1};
+    return b;
+}
+
+static void bench_destroy(struct bench *b)
+{
+    fp_sampler_destroy(b->sampler);
+    fp_ring_destroy(b->ring);
+    fake_vm_destroy(&b->vm);
+    free(b);
+}
+
+static int is_first(const struct fp_record_sample *record)
+{
+    for (int m = 0; m < FP_METRIC_COUNT; m++)
+        if (record->delta[m] != 0)
+            return 0;
+    return 1;
+}
+
+static void take_sample(struct bench *b, const struct fp_record_sample *record,
+                        size_t size)
+{
+    struct known_process *process = &b->process[record->process];
+    int is_repeat = record->head.type == FP_RECORD_REPEAT;
+
+    CHECK(record->process < FP_PROCESS_SLOTS);
+    CHECK(process->defined);
+    CHECK(record->stack < FP_STACK_SLOTS);
+    CHECK(b->stack[record->stack].count > 0);
+    CHECK(record->time_us >= b->last_us);
+    b->last_us = record->time_us;
+    b->samples++;
+    if (process->number < 64)
+        b->seen[process->number]++;
+    if (is_repeat) {
+        b->repeats++;
+        CHECK_INT(size, FP_RECORD_REPEAT_SIZE);
+        CHECK(process->sampled);
+        CHECK_INT(record->head.status, process->status);
+        CHECK_INT(record->stack, process->stack);
+        return;
+    }
+    CHECK_INT(size, sizeof *record);
+    b->last = *record;
+    /* Defined anew: chosen again with a new history, or under a new name. */
+    if (process->fresh && is_first(record))
+        process->sampled = 0;
+    process->fresh = 0;
+    for (int m = 0; m < FP_METRIC_COUNT; m++) {
+        int64_t delta = record->value[m] - process->value[m];
+
+        if (m == FP_METRIC_minor_gcs && delta < 0)
+            delta = record->value[m];
+        if (!process->sampled)
+            delta = 0;
+        CHECK_INT(record->delta[m], delta);
+        process->value[m] = record->value[m];
+    }
+    process->sampled = 1;
+    process->status = record->head.status;
+    process->stack = record->stack;
+}
+
+/* A slot is given to a process anew: its history begins. The sampler says so
+ * with a PROCESS record, as it does when a name has changed. */
+static void take_process(struct bench *b,
+                         const struct fp_record_process *record)
+{
+    struct known_process *process = &b->process[record->slot];
+
+    CHECK(record->slot < FP_PROCESS_SLOTS);
+    b->definitions++;
+    if (!process->defined || process->number != record->number)
+        memset(process, 0, sizeof *process);
+    process->defined = process->fresh = 1;
+    process->number = record->number;
+    process->registered = record->registered_name;
+}
+
+static void drain(struct bench *b)
+{
+    const struct fp_record *record;
+    size_t size;
+
+    memset(b->seen, 0, sizeof b->seen);
+    while ((record = fp_ring_peek(b->ring, &size)) != NULL) {
+        const struct fp_record_stack *stack = (const void *)record;
+
+        CHECK_INT(record->size, size);
+        switch (record->type) {
+        case FP_RECORD_PROCESS:
+            take_process(b, (const void *)record);
+            break;
+        case FP_RECORD_STACK:
+            CHECK(stack->slot < FP_STACK_SLOTS);
+            CHECK(record->count > 0 && record->count <= FP_STACK_FRAMES_MAX);
+            CHECK_INT(size, sizeof *stack + 8u * record->count);
+            b->stack[stack->slot].count = record->count;
+            memcpy(b->stack[stack->slot].frame, stack->frame,
+                   8u * record->count);
+            b->stacks++;
+            break;
+        case FP_RECORD_SAMPLE:
+        case FP_RECORD_REPEAT:
+            take_sample(b, (const void *)record, size);
+            break;
+        default:
+            RUN_FAIL("a record of type %d", record->type);
+        }
+        fp_ring_release(b->ring);
+    }
+}
+
+static uint64_t stat(struct bench *b, enum fp_stat stat)
+{
+    return fp_stats_get(&b->stats, stat);
+}
+
+static void check_books(struct bench *b)
+{
+    CHECK_INT(stat(b, FP_STAT_taken), b->samples + stat(b, FP_STAT_torn) +
+                                          stat(b, FP_STAT_dropped) +
+                                          stat(b, FP_STAT_gone));
+}
+
+static void start(struct bench *b)
+{
+    CHECK_INT(fp_sampler_create(&b->sampler, &b->options), 0);
+}
+
+static void tick(struct bench *b)
+{
+    fp_sampler_run(b->sampler, 1);
+    drain(b);
+}
+
+/* The frames of the last SAMPLE. */
+static const struct known_stack *last_stack(const struct bench *b)
+{
+    return &b->stack[b->last.stack];
+}
+
+static void spawn_with_stack(struct bench *b, uint32_t n)
+{
+    const uint64_t words[] = {0x1b, CODE + 0x100 + 16 * n, 0xfffff,
+                              CODE + 0x2000, CODE + 0x3000};
+
+    fake_spawn(&b->vm, n, CODE + 16 * n);
+    fake_set_stack(&b->vm, n, words, 5);
+    fake_set(&b->vm, n, FP_FIELD_reds, 1000 + n);
+}
+
+/* ------------------------------------------------------------ one process */
+
+static void a_waiting_process_is_sampled_with_its_stack(void)
+{
+    static const unsigned releases[] = {25, 26, 27, 28, 29};
+
+    for (size_t i = 0; i < 5; i++) {
+        struct bench *b = bench_create(releases[i], 64, 8);
+
+        spawn_with_stack(b, 3);
+        fake_set(&b->vm, 3, FP_FIELD_inner_len, 4);
+        start(b);
+        tick(b);
+        CHECK_INT(b->samples, 1);
+        CHECK_INT(b->last.head.status, FP_STATUS_waiting);
+        CHECK_INT(b->process[b->last.process].number, 3);
+        CHECK_INT(b->last.value[FP_METRIC_reductions], 1003);
+        CHECK_INT(b->last.value[FP_METRIC_message_queue_len], 4);
+        CHECK_INT(b->last.value[FP_METRIC_stack_size], 5);
+        CHECK_INT(b->last.value[FP_METRIC_heap_block_size], FAKE_HEAP_WORDS);
+        CHECK_INT(last_stack(b)->count, 4);
+        CHECK(last_stack(b)->frame[0] == CODE + 48);
+        CHECK(last_stack(b)->frame[1] == CODE + 0x100 + 48 - 1);
+        CHECK(last_stack(b)->frame[3] == CODE + 0x3000 - 1);
+        check_books(b);
+        bench_destroy(b);
+    }
+}
+
+static void count_stacks(struct fake_memory *memory, void *arg,
+                         uint64_t address, size_t size)
+{
+    (void)memory;
+    (void)size;
+    *(int *)arg += address >= FAKE_HEAPS && address < FAKE_JIT;
+}
+
+static void an_unchanged_process_repeats_and_its_stack_is_not_read_again(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    int stacks_read = 0;
+
+    spawn_with_stack(b, 1);
+    start(b);
+    b->vm.memory.before_read = count_stacks;
+    b->vm.memory.arg = &stacks_read;
+    tick(b);
+    CHECK_INT(b->repeats, 0);
+    CHECK_INT(stacks_read, 1);
+    for (int i = 0; i < 10; i++)
+        tick(b);
+    CHECK_INT(b->samples, 11);
+    CHECK_INT(b->repeats, 10);
+    CHECK_INT(b->stacks, 1);
+    CHECK_INT(b->definitions, 1);
+    CHECK_INT(stacks_read, 1);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void a_process_that_moved_has_its_stack_read_again(void)
+{
+    const uint64_t words[] = {CODE + 0x4000, CODE + 0x3000};
+    struct bench *b = bench_create(27, 64, 8);
+
+    spawn_with_stack(b, 1);
+    start(b);
+    tick(b);
+    /* The same place, other words: reductions tell that it has run. */
+    fake_set_stack(&b->vm, 1, words, 2);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 1500);
+    tick(b);
+    CHECK_INT(b->repeats, 0);
+    CHECK_INT(b->samples, 2);
+    CHECK_INT(b->last.delta[FP_METRIC_reductions], 499);
+    CHECK_INT(last_stack(b)->count, 3);
+    CHECK(last_stack(b)->frame[1] == CODE + 0x4000 - 1);
+    /* Any one of what its stack depends on. */
+    fake_set(&b->vm, 1, FP_FIELD_i, CODE + 0x5000);
+    tick(b);
+    CHECK(last_stack(b)->frame[0] == CODE + 0x5000);
+    CHECK_INT(b->stacks, 3);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void a_changed_metric_alone_is_a_sample_with_the_known_stack(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    spawn_with_stack(b, 1);
+    start(b);
+    tick(b);
+    fake_set(&b->vm, 1, FP_FIELD_outer_len, 7);
+    tick(b);
+    CHECK_INT(b->repeats, 0);
+    CHECK_INT(b->stacks, 1);
+    CHECK_INT(b->last.delta[FP_METRIC_message_queue_len], 7);
+    CHECK_INT(b->last.delta[FP_METRIC_memory], 7 * 88);
+    bench_destroy(b);
+}
+
+static void what_can_not_be_read_has_a_frame_that_says_so(void)
+{
+    static const struct {
+        uint32_t state;
+        enum fp_status status;
+        uint64_t frame;
+    } cases[] = {
+        {FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING, FP_STATUS_running,
+         FP_FRAME_RUNNING},
+        {FP_PSFLG_RUNNING_SYS, FP_STATUS_running, FP_FRAME_RUNNING},
+        {FP_PSFLG_RUNNING | FP_PSFLG_GC, FP_STATUS_garbage_collecting,
+         FP_FRAME_GC},
+        {FP_PSFLG_GC | FP_PSFLG_DIRTY_RUNNING_SYS, FP_STATUS_garbage_collecting,
+         FP_FRAME_GC},
+        {FP_PSFLG_RUNNING | FP_PSFLG_EXITING, FP_STATUS_exiting,
+         FP_FRAME_RUNNING},
+        /* Its stack is at `stop`. */
+        {FP_PSFLG_DIRTY_RUNNING, FP_STATUS_running, CODE + 16},
+        {FP_PSFLG_ACTIVE, FP_STATUS_runnable, CODE + 16},
+        {FP_PSFLG_SUSPENDED, FP_STATUS_suspended, CODE + 16},
+    };
+    struct bench *b = bench_create(27, 64, 8);
+
+    spawn_with_stack(b, 1);
+    start(b);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_set(&b->vm, 1, FP_FIELD_state, cases[i].state);
+        fake_set(&b->vm, 1, FP_FIELD_reds, 2000 + i);
+        tick(b);
+        CHECK_INT(b->samples, i + 1);
+        CHECK_INT(b->last.head.status, cases[i].status);
+        CHECK(last_stack(b)->frame[0] == cases[i].frame);
+        CHECK((last_stack(b)->count == 1) ==
+              (cases[i].frame < FP_FRAME_SPECIAL_END));
+    }
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void no_frame_at_all_is_unreadable_and_makes_the_ranges_stale(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    struct fp_ranges more = {
+        2,
+        {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {FAKE_MISC, FAKE_MISC + 4096}}};
+
+    fake_spawn(&b->vm, 1, FAKE_MISC + 16);
+    start(b);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    CHECK_INT(last_stack(b)->count, 1);
+    CHECK(last_stack(b)->frame[0] == FP_FRAME_UNREADABLE);
+    CHECK_INT(atomic_load(&b->vm.live_code.stale), 1);
+    /* The writer looks at the maps; the next reading is right. */
+    CHECK_INT(fp_live_ranges_update(&b->vm.live_code, &more), 1);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 1);
+    tick(b);
+    CHECK(last_stack(b)->frame[0] == FAKE_MISC + 16);
+    bench_destroy(b);
+}
+
+static void a_stack_too_deep_keeps_both_ends(void)
+{
+    enum { WORDS = 20000 };
+    struct bench *b = bench_create(27, 64, 8);
+    uint64_t *word = (void *)fake_map(&b->vm.memory, FAKE_MISC, 8 * WORDS);
+
+    /* As f() -> 1 + f(): every other word an address of its own. */
+    for (size_t k = 0; k < WORDS; k++)
+        word[k] = k % 2 == 0 ? 0xf : CODE + 8 * k;
+    fake_spawn(&b->vm, 1, CODE);
+    fake_set(&b->vm, 1, FP_FIELD_heap, FAKE_MISC);
+    fake_set(&b->vm, 1, FP_FIELD_htop, FAKE_MISC);
+    fake_set(&b->vm, 1, FP_FIELD_high_water, FAKE_MISC);
+    fake_set(&b->vm, 1, FP_FIELD_stop, FAKE_MISC);
+    fake_set(&b->vm, 1, FP_FIELD_hend, FAKE_MISC + 8 * WORDS);
+    start(b);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    CHECK_INT(last_stack(b)->count, FP_STACK_FRAMES_MAX);
+    CHECK(last_stack(b)->frame[0] == CODE);
+    CHECK(last_stack(b)->frame[1] == CODE + 8 - 1);
+    CHECK(last_stack(b)->frame[200] == FP_FRAME_TRUNCATED);
+    CHECK(last_stack(b)->frame[249] == CODE + 8 * (WORDS - 1) - 1);
+    bench_destroy(b);
+}
+
+static void more_stacks_than_the_scratch_holds_are_read_in_turns(void)
+{
+    enum { WORDS = 9000, N = 40 };
+    struct bench *b = bench_create(27, 64, N);
+    uint64_t *word = (void *)fake_map(&b->vm.memory, FAKE_MISC, 8 * WORDS);
+
+    for (size_t k = 0; k < WORDS; k++)
+        word[k] = CODE + 8 * k;
+    for (uint32_t n = 0; n < N; n++) {
+        fake_spawn(&b->vm, n, CODE + 8 * n);
+        fake_set(&b->vm, n, FP_FIELD_heap, FAKE_MISC);
+        fake_set(&b->vm, n, FP_FIELD_htop, FAKE_MISC);
+        fake_set(&b->vm, n, FP_FIELD_high_water, FAKE_MISC);
+        fake_set(&b->vm, n, FP_FIELD_stop, FAKE_MISC + 8 * n);
+        fake_set(&b->vm, n, FP_FIELD_hend, FAKE_MISC + 8 * WORDS);
+    }
+    fp_ring_destroy(b->ring);
+    CHECK_INT(fp_ring_create(&b->ring, 1u << 20), 0);
+    b->options.ring = b->ring;
+    start(b);
+    tick(b);
+    CHECK_INT(b->samples, N);
+    CHECK_INT(b->stacks, N);
+    for (uint32_t n = 0; n < N; n++) {
+        const struct known_stack *stack = &b->stack[b->process[n].stack];
+        uint32_t number = b->process[n].number;
+
+        CHECK(stack->frame[0] == CODE + 8 * number);
+        CHECK(stack->frame[1] == CODE + 8 * (number + 1) - 1);
+        CHECK(stack->frame[249] == CODE + 8 * (WORDS - 1) - 1);
+    }
+    check_books(b);
+    bench_destroy(b);
+}
+
+/* ------------------------------------------------- changing while read -- */
+
+struct mover {
+    struct fake_vm *vm;
+    uint32_t process;
+    int times; /* how often it still moves when its stack is being read */
+};
+
+/* When a stack's words are read, the process has just run. */
+static void move(struct fake_memory *memory, void *arg, uint64_t address,
+                 size_t size)
+{
+    struct mover *mover = arg;
+
+    (void)memory;
+    (void)size;
+    if (address < FAKE_HEAPS || address >= FAKE_JIT || mover->times == 0)
+        return;
+    mover->times--;
+    fake_set(mover->vm, mover->process, FP_FIELD_reds,
+             fake_get(mover->vm, mover->process, FP_FIELD_reds) + 100);
+}
+
+static void a_stack_that_moved_once_is_read_twice(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    struct mover mover = {&b->vm, 1, 1};
+
+    spawn_with_stack(b, 1);
+    spawn_with_stack(b, 2);
+    start(b);
+    b->vm.memory.before_read = move;
+    b->vm.memory.arg = &mover;
+    tick(b);
+    CHECK_INT(b->samples, 2);
+    CHECK_INT(stat(b, FP_STAT_retried), 1);
+    CHECK_INT(stat(b, FP_STAT_torn), 0);
+    CHECK_INT(b->process[b->last.process].number, 1);
+    CHECK_INT(b->last.value[FP_METRIC_reductions], 1101);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void a_stack_that_never_holds_still_is_torn(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    struct mover mover = {&b->vm, 1, 1000000};
+
+    spawn_with_stack(b, 1);
+    start(b);
+    b->vm.memory.before_read = move;
+    b->vm.memory.arg = &mover;
+    for (int i = 0; i < 5; i++)
+        tick(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_STAT_taken), 5);
+    CHECK_INT(stat(b, FP_STAT_retried), 5);
+    CHECK_INT(stat(b, FP_STAT_torn), 5);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void figures_that_contradict_each_other_are_read_again_then_torn(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    spawn_with_stack(b, 1);
+    start(b);
+    tick(b);
+    fake_set(&b->vm, 1, FP_FIELD_htop, fake_heap_at(1) - 8);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    CHECK_INT(stat(b, FP_STAT_torn), 1);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void a_stack_that_is_not_readable_is_torn(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    spawn_with_stack(b, 1);
+    start(b);
+    fake_unmap(&b->vm.memory, FAKE_HEAPS);
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_STAT_torn), 1);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void exit_while_read(struct fake_memory *memory, void *arg,
+                            uint64_t address, size_t size)
+{
+    struct fake_vm *vm = arg;
+
+    (void)size;
+    if (address < FAKE_HEAPS || address >= FAKE_JIT)
+        return;
+    memory->before_read = NULL;
+    fake_exit(vm, 1);
+}
+
+static void a_process_that_exits_while_read_is_gone(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    spawn_with_stack(b, 1);
+    start(b);
+    b->vm.memory.before_read = exit_while_read;
+    b->vm.memory.arg = &b->vm;
+    tick(b);
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_STAT_taken), 1);
+    CHECK_INT(stat(b, FP_STAT_gone), 1);
+    CHECK_INT(stat(b, FP_STAT_retried), 1);
+    check_books(b);
+    bench_destroy(b);
+}
+
+/* ------------------------------------------------------- gone and chosen -- */
+
+static void a_gone_process_is_counted_once(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    for (uint32_t n = 1; n <= 4; n++)
+        spawn_with_stack(b, n);
+    start(b);
+    tick(b);
+    CHECK_INT(b->samples, 4);
+    CHECK_INT(stat(b, FP_STAT_selected), 4);
+    fake_exit(&b->vm, 1); /* free, still there */
+    fake_set(&b->vm, 2, FP_FIELD_id, fake_pid(&b->vm.layout, 62)); /* reused */
+    for (int i = 0; i < 5; i++)
+        tick(b);
+    CHECK_INT(stat(b, FP_STAT_gone), 2);
+    CHECK_INT(stat(b, FP_STAT_taken), 4 + 2 + 5 * 2);
+    CHECK_INT(stat(b, FP_STAT_selected), 2);
+    fake_unmap(&b->vm.memory, FAKE_PROCESSES); /* given back */
+    for (int i = 0; i < 5; i++)
+        tick(b);
+    CHECK_INT(stat(b, FP_STAT_gone), 4);
+    CHECK_INT(stat(b, FP_STAT_taken), 4 + 2 + 5 * 2 + 2);
+    CHECK_INT(stat(b, FP_STAT_selected), 0);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void run_some(struct bench *b, uint32_t n, uint64_t reductions)
+{
+    fake_set(&b->vm, n, FP_FIELD_reds,
+             fake_get(&b->vm, n, FP_FIELD_reds) + reductions);
+}
+
+static void the_chosen_keep_their_slots_and_their_history(void)
+{
+    struct bench *b = bench_create(27, 64, 16);
+    uint32_t slot_of_5 = 0;
+
+    b->options.top = 4;
+    b->options.select_interval_ms = 2; /* a pass takes two ticks */
+    for (uint32_t n = 0; n < 16; n++)
+        spawn_with_stack(b, n);
+    run_some(b, 5, 1000000);
+    start(b);
+    fp_sampler_run(b->sampler, 0); /* the first choice */
+    for (uint32_t i = 0; i < 20; i++) {
+        /* 5, and three others that are new to the set. */
+        uint64_t definitions = b->definitions, samples_of_5;
+
+        run_some(b, 5, 1000000);
+        for (uint32_t k = 0; k < 3; k++)
+            run_some(b, 6 + (3 * i + k) % 10, 1000);
+        tick(b);
+        if (i == 0)
+            while (b->process[slot_of_5].number != 5)
+                slot_of_5++;
+        samples_of_5 = b->seen[5];
+        tick(b);
+        samples_of_5 += b->seen[5];
+        CHECK_INT(samples_of_5, 2);
+        CHECK_INT(b->process[slot_of_5].number, 5);
+        CHECK_INT(stat(b, FP_STAT_selected), 4);
+        CHECK_INT(stat(b, FP_STAT_processes), 16);
+        if (i > 0) {
+            CHECK_INT(b->definitions - definitions, 3);
+            for (uint32_t k = 0; k < 3; k++)
+                CHECK_INT(b->seen[6 + (3 * (i - 1) + k) % 10], 1);
+        }
+    }
+    CHECK_INT(stat(b, FP_STAT_selections), 21);
+    CHECK_INT(b->samples, 4 * 2 * 20);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void excluded_pids_are_never_sampled(void)
+{
+    struct bench *b = bench_create(25, 64, 16);
+    uint64_t excluded[2] = {fake_pid(&b->vm.layout, 2),
+                            fake_pid(&b->vm.layout, 7)};
+
+    b->options.excluded = excluded;
+    b->options.excluded_n = 2;
+    for (uint32_t n = 0; n < 16; n++)
+        spawn_with_stack(b, n);
+    start(b);
+    tick(b);
+    CHECK_INT(b->samples, 14);
+    CHECK_INT(b->seen[2] + b->seen[7], 0);
+    bench_destroy(b);
+}
+
+static void a_process_that_two_slots_name_is_sampled_once(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    spawn_with_stack(b, 1);
+    spawn_with_stack(b, 2);
+    fake_put_word(&b->vm.memory, FAKE_TABLE + 8u * fake_slot(&b->vm.layout, 40),
+                  fake_process_at(1));
+    start(b);
+    tick(b);
+    CHECK_INT(b->seen[1], 1);
+    CHECK_INT(b->samples, 2);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void only_samples_of_the_status_asked_for_are_taken(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    b->options.status = FP_STATUS_runnable;
+    for (uint32_t n = 0; n < 6; n++)
+        spawn_with_stack(b, n);
+    fake_set(&b->vm, 2, FP_FIELD_state, FP_PSFLG_ACTIVE);
+    fake_set(&b->vm, 4, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
+    start(b);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_taken), 1);
+    CHECK_INT(b->seen[2], 1);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void run_while_read(struct fake_memory *memory, void *arg,
+                           uint64_t address, size_t size)
+{
+    (void)size;
+    if (address < FAKE_HEAPS || address >= FAKE_JIT)
+        return;
+    memory->before_read = NULL;
+    fake_set(arg, 1, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
+}
+
+static void a_retry_that_finds_another_status_is_no_sample_of_it(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    b->options.status = FP_STATUS_waiting;
+    spawn_with_stack(b, 1);
+    start(b);
+    b->vm.memory.before_read = run_while_read;
+    b->vm.memory.arg = &b->vm;
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_STAT_torn), 1);
+    check_books(b);
+    bench_destroy(b);
+}
+
+/* ------------------------------------------------------------ a full ring */
+
+static void what_a_full_ring_refuses_is_dropped_and_the_delta_reaches_back(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    uint64_t before;
+
+    spawn_with_stack(b, 1);
+    start(b);
+    tick(b);
+    while (fp_ring_reserve(b->ring, 1024) != NULL)
+        fp_ring_commit(b->ring);
+    while (fp_ring_reserve(b->ring, 8) != NULL)
+        fp_ring_commit(b->ring);
+    before = fp_ring_used(b->ring);
+    for (int i = 0; i < 3; i++) {
+        fake_set(&b->vm, 1, FP_FIELD_reds, 2000 + 10u * i);
+        fp_sampler_run(b->sampler, 1);
+    }
+    CHECK_INT(stat(b, FP_STAT_dropped), 3);
+    CHECK_INT(fp_ring_used(b->ring), before);
+    for (size_t size; fp_ring_peek(b->ring, &size) != NULL;)
+        fp_ring_release(b->ring);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 2500);
+    tick(b);
+    CHECK_INT(b->samples, 2);
+    CHECK_INT(b->last.delta[FP_METRIC_reductions], 2500 - 1001);
+    check_books(b);
+    bench_destroy(b);
+}
+
+/* Definitions that did not fit come before the first sample that does: drain
+ * checks that. */
+static void nothing_is_used_that_was_not_defined(void)
+{
+    struct bench *b = bench_create(27, 64, 48);
+    uint64_t random = 7;
+
+    for (uint32_t n = 0; n < 48; n++)
+        spawn_with_stack(b, n);
+    start(b);
+    for (int round = 0; round < 400; round++) {
+        /* The writer is slow: it comes by when it likes. */
+        fp_sampler_run(b->sampler, run_below(&random, 12));
+        for (uint32_t n = 0; n < 48; n++)
+            if (run_below(&random, 3) == 0) {
+                fake_set(&b->vm, n, FP_FIELD_i,
+                         CODE + 8 * run_below(&random, 2000));
+                fake_set(&b->vm, n, FP_FIELD_reds,
+                         fake_get(&b->vm, n, FP_FIELD_reds) + 1);
+            }
+        if (run_below(&random, 2) == 0)
+            drain(b);
+    }
+    drain(b);
+    CHECK(stat(b, FP_STAT_dropped) > 1000);
+    CHECK(b->samples > 1000);
+    check_books(b);
+    bench_destroy(b);
+}
+
+/* ----------------------------------------------------------------- names */
+
+static void a_process_is_defined_anew_when_its_name_changes(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    uint64_t atom = 77 << 6 | 0x0b;
+
+    fake_map(&b->vm.memory, FAKE_MISC, 4096);
+    fake_put_word(&b->vm.memory, FAKE_MISC + 64 + 32, atom);
+    spawn_with_stack(b, 1);
+    start(b);
+    tick(b);
+    tick(b);
+    CHECK_INT(b->definitions, 1);
+    CHECK_INT(b->process[0].registered, 0);
+    fake_set(&b->vm, 1, FP_FIELD_registered, FAKE_MISC + 64);
+    tick(b);
+    tick(b);
+    CHECK_INT(b->definitions, 2);
+    CHECK_INT(b->process[0].registered, atom);
+    CHECK_INT(b->samples, 4);
+    CHECK_INT(b->repeats, 3);
+    bench_destroy(b);
+}
+
+/* -------------------------------------------------------- anything at all */
+
+struct chaos {
+    struct bench *bench;
+    uint64_t random;
+    uint32_t odds; /* one in so many reads changes something */
+};
+
+static void change_something(struct chaos *chaos)
+{
+    struct fake_vm *vm = &chaos->bench->vm;
+    uint64_t *random = &chaos->random;
+    uint32_t n = run_below(random, vm->processes);
+    uint64_t hend = fake_heap_at(n) + 8 * FAKE_HEAP_WORDS;
+
+    switch (run_below(random, 9)) {
+    case 0:
+        fake_exit(vm, n);
+        break;
+    case 1:
+    case 2:
+        spawn_with_stack(chaos->bench, n);
+        break;
+    case 3:
+        fake_set(vm, n, FP_FIELD_i, CODE + 8 * run_below(random, 64));
+        break;
+    case 4:
+        fake_set(vm, n, FP_FIELD_reds,
+                 fake_get(vm, n, FP_FIELD_reds) + run_below(random, 4000));
+        break;
+    case 5:
+        fake_set(vm, n, FP_FIELD_state, 1u << run_below(random, 32));
+        break;
+    case 6:
+        fake_set(vm, n, FP_FIELD_stop, hend - 8 * run_below(random, 20));
+        break;
+    case 7:
+        fake_set(vm, n, FP_FIELD_gen_gcs, run_below(random, 100));
+        break;
+    default:
+        fake_set(vm, n, (enum fp_field)run_below(random, FP_FIELD_COUNT),
+                 run_random(random) >> run_below(random, 64));
+        break;
+    }
+}
+
+static void disturb(struct fake_memory *memory, void *arg, uint64_t address,
+                    size_t size)
+{
+    struct chaos *chaos = arg;
+
+    (void)memory;
+    (void)address;
+    (void)size;
+    if (run_below(&chaos->random, chaos->odds) == 0)
+        change_something(chaos);
+}
+
+static void the_books_balance_whatever_happens(void)
+{
+    static const unsigned releases[] = {25, 27, 29};
+    uint64_t samples = 0, gone = 0, torn = 0, retried = 0;
+
+    for (uint64_t seed = 1; seed <= 9; seed++) {
+        struct bench *b = bench_create(releases[seed % 3], 64, 40);
+        struct chaos chaos = {b, seed, (uint32_t)(3 * seed)};
+
+        b->options.top = seed % 2 == 0 ? 40 : 15;
+        b->options.select_interval_ms = (uint32_t)seed;
+        if (seed % 4 == 3)
+            b->options.status = FP_STATUS_waiting;
+        for (uint32_t n = 0; n < 40; n++)
+            spawn_with_stack(b, n);
+        start(b);
+        b->vm.memory.before_read = disturb;
+        b->vm.memory.arg = &chaos;
+        for (int round = 0; round < 500; round++) {
+            fp_sampler_run(b->sampler, 1 + run_below(&chaos.random, 6));
+            if (run_below(&chaos.random, 3) == 0) {
+                drain(b);
+                check_books(b);
+            }
+        }
+        drain(b);
+        check_books(b);
+        samples += b->samples;
+        gone += stat(b, FP_STAT_gone);
+        torn += stat(b, FP_STAT_torn);
+        retried += stat(b, FP_STAT_retried);
+        bench_destroy(b);
+    }
+    /* It was no quiet day. */
+    CHECK(samples > 10000);
+    CHECK(gone > 300 && torn > 300 && retried > 100);
+}
+
+/* Wrong, but inside of the structure: what a wrong table would do. */
+static void garbage_in_any_offset_harms_nothing(void)
+{
+    uint64_t random = 99;
+
+    for (int field = 0; field < FP_FIELD_COUNT; field++)
+        for (int k = 0; k < 6; k++) {
+            struct bench *b = bench_create(27, 64, 12);
+            struct chaos chaos = {b, (uint64_t)field, 20};
+            uint32_t room = b->vm.layout.snapshot_size - 24u;
+
+            for (uint32_t n = 0; n < 12; n++)
+                spawn_with_stack(b, n);
+            for (uint32_t at = 0; k >= 3 && at < 12 * 1024; at += 8)
+                if (at % 1024 > 300)
+                    fake_put_word(&b->vm.memory, FAKE_PROCESSES + at,
+                                  run_random(&random) >>
+                                      run_below(&random, 64));
+            b->options.layout.release.offset[field] =
+                (uint16_t)run_below(&random, room);
+            b->options.select_interval_ms = 2;
+            start(b);
+            b->vm.memory.before_read = disturb;
+            b->vm.memory.arg = &chaos;
+            for (int i = 0; i < 10; i++)
+                tick(b);
+            check_books(b);
+            bench_destroy(b);
+        }
+}
+
+/* ------------------------------------------------------------- its thread */
+
+static atomic_int ended;
+
+static void has_ended(void *arg)
+{
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+static void the_thread_ticks_and_ends_when_told(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    struct fp_sampler *sampler;
+    struct timespec before, after, nap = {0, 30000000};
+
+    spawn_with_stack(b, 1);
+    b->options.ended = has_ended;
+    b->options.arg = &ended;
+    b->options.interval_us = 1000;
+    atomic_store(&ended, 0);
+    CHECK_INT(fp_sampler_start(&sampler, &b->options), 0);
+    nanosleep(&nap, NULL);
+    fp_sampler_stop(sampler);
+    fp_sampler_join(sampler);
+    CHECK_INT(atomic_load(&ended), 1);
+    CHECK(stat(b, FP_STAT_ticks) > 0);
+    CHECK(stat(b, FP_STAT_sampler_cpu_ns) > 0);
+    drain(b);
+    CHECK_INT(b->samples, stat(b, FP_STAT_ticks));
+    check_books(b);
+
+    /* A long interval does not make it deaf. */
+    b->options.interval_us = 3600u * 1000000u;
+    CHECK_INT(fp_sampler_start(&sampler, &b->options), 0);
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    fp_sampler_stop(sampler);
+    fp_sampler_join(sampler);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    CHECK(after.tv_sec - before.tv_sec <= 2);
+    CHECK_INT(atomic_load(&ended), 2);
+    bench_destroy(b);
+}
+
+static void options_out_of_range_are_refused(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    b->options.interval_us = 0;
+    CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
+    b->options.interval_us = 1000;
+    b->options.top = FP_TOP_MAX + 1;
+    CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
+    bench_destroy(b);
+}
+
+static void nobody_chosen_is_nobody_sampled(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    spawn_with_stack(b, 1);
+    b->options.top = 0;
+    start(b);
+    fp_sampler_run(b->sampler, 5);
+    drain(b);
+    CHECK_INT(stat(b, FP_STAT_ticks), 5);
+    CHECK_INT(stat(b, FP_STAT_taken), 0);
+    bench_destroy(b);
+}
+
+static void every_tick_has_a_time_of_its_own(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    int64_t last = 0;
+
+    spawn_with_stack(b, 1);
+    start(b);
+    for (int i = 0; i < 100; i++) {
+        tick(b);
+        CHECK(b->last_us > last);
+        last = b->last_us;
+    }
+    CHECK(last / 1000000 - (int64_t)time(NULL) <= 2);
+    bench_destroy(b);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(a_waiting_process_is_sampled_with_its_stack);
+    RUN(an_unchanged_process_repeats_and_its_stack_is_not_read_again);
+    RUN(a_process_that_moved_has_its_stack_read_again);
+    RUN(a_changed_metric_alone_is_a_sample_with_the_known_stack);
+    RUN(what_can_not_be_read_has_a_frame_that_says_so);
+    RUN(no_frame_at_all_is_unreadable_and_makes_the_ranges_stale);
+    RUN(a_stack_too_deep_keeps_both_ends);
+    RUN(more_stacks_than_the_scratch_holds_are_read_in_turns);
+    RUN(a_stack_that_moved_once_is_read_twice);
+    RUN(a_stack_that_never_holds_still_is_torn);
+    RUN(figures_that_contradict_each_other_are_read_again_then_torn);
+    RUN(a_stack_that_is_not_readable_is_torn);
+    RUN(a_process_that_exits_while_read_is_gone);
+    RUN(a_gone_process_is_counted_once);
+    RUN(the_chosen_keep_their_slots_and_their_history);
+    RUN(excluded_pids_are_never_sampled);
+    RUN(a_process_that_two_slots_name_is_sampled_once);
+    RUN(only_samples_of_the_status_asked_for_are_taken);
+    RUN(a_retry_that_finds_another_status_is_no_sample_of_it);
+    RUN(what_a_full_ring_refuses_is_dropped_and_the_delta_reaches_back);
+    RUN(nothing_is_used_that_was_not_defined);
+    RUN(a_process_is_defined_anew_when_its_name_changes);
+    RUN(the_books_balance_whatever_happens);
+    RUN(garbage_in_any_offset_harms_nothing);
+    RUN(the_thread_ticks_and_ends_when_told);
+    RUN(options_out_of_range_are_refused);
+    RUN(nobody_chosen_is_nobody_sampled);
+    RUN(every_tick_has_a_time_of_its_own);
+    return RUN_END();
+}

@@ -1,0 +1,351 @@
+/*
+ * test_selector.c - the N busiest processes, against sorting all of them.
+ */
+#include "../../c_src/core/error.h"
+#include "../../c_src/selector.h"
+#include "fake_vm.h"
+#include "run.h"
+
+#define MARKER_AT FAKE_MISC
+
+struct fixture {
+    struct fake_vm vm;
+    struct fp_selector *selector;
+    uint64_t reductions[4096]; /* at the last pass, by process; 0: not seen */
+    uint64_t pid[4096];
+};
+
+static struct fixture *create(unsigned otp, uint32_t limit, uint32_t processes,
+                              uint32_t top, const uint64_t *excluded, size_t n)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    fake_vm_create(&f->vm, otp, limit, processes);
+    CHECK_INT(fp_selector_create(&f->selector, &f->vm.layout,
+                                 &f->vm.memory.peek, top, excluded, n),
+              0);
+    CHECK_INT(fp_selector_slots(f->selector), limit);
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fp_selector_destroy(f->selector);
+    fake_vm_destroy(&f->vm);
+    free(f);
+}
+
+static int downwards(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return x > y ? -1 : x < y;
+}
+
+static int is_alive(struct fixture *f, uint32_t n)
+{
+    return fake_word(&f->vm.memory,
+                     FAKE_TABLE + 8u * fake_slot(&f->vm.layout, n)) ==
+           fake_process_at(n);
+}
+
+static int64_t delta(struct fixture *f, uint32_t n)
+{
+    uint64_t now = fake_get(&f->vm, n, FP_FIELD_reds);
+
+    return (int64_t)(now - (now >= f->reductions[n] ? f->reductions[n] : 0));
+}
+
+/* What the pass that has just ended must have chosen. */
+static void check_chosen(struct fixture *f, uint32_t top, uint64_t excluded)
+{
+    static int64_t all[4096], got[4096];
+    uint64_t processes, alive = 0;
+    size_t n, count = 0;
+    const struct fp_candidate *chosen =
+        fp_selector_chosen(f->selector, &n, &processes);
+
+    for (uint32_t k = 0; k < f->vm.processes; k++) {
+        if (!is_alive(f, k))
+            continue;
+        alive++;
+        if (fake_pid(&f->vm.layout, k) != excluded)
+            all[count++] = delta(f, k);
+    }
+    CHECK_INT(processes, alive);
+    CHECK_INT(n, count < top ? count : top);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t k = (uint32_t)((chosen[i].address - FAKE_PROCESSES) /
+                                FAKE_PROCESS_STRIDE);
+
+        CHECK(chosen[i].address == fake_process_at(k));
+        CHECK(chosen[i].id == fake_pid(&f->vm.layout, k));
+        CHECK(chosen[i].id != excluded);
+        CHECK_INT(chosen[i].reductions, delta(f, k));
+        got[i] = chosen[i].reductions;
+        for (size_t j = 0; j < i; j++)
+            CHECK(chosen[j].id != chosen[i].id);
+    }
+    qsort(all, count, sizeof *all, downwards);
+    qsort(got, n, sizeof *got, downwards);
+    for (size_t i = 0; i < n; i++)
+        CHECK_INT(got[i], all[i]);
+    for (uint32_t k = 0; k < f->vm.processes; k++)
+        f->reductions[k] =
+            is_alive(f, k) ? fake_get(&f->vm, k, FP_FIELD_reds) : 0;
+}
+
+static void pass(struct fixture *f, uint32_t slots)
+{
+    uint32_t steps = 0;
+
+    do
+        CHECK(++steps <= (fp_selector_slots(f->selector) + slots - 1) / slots);
+    while (!fp_selector_step(f->selector, slots));
+}
+
+static void random_tables_agree_with_sorting(void)
+{
+    static const unsigned releases[] = {25, 27, 29};
+
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        uint64_t random = seed;
+        uint32_t limit = 64u << run_below(&random, 7);
+        uint32_t processes =
+            1 + run_below(&random, limit < 1500 ? limit : 1500);
+        uint32_t top = seed % 7 == 0 ? 0 : 1 + run_below(&random, 100);
+        struct fixture *f =
+            create(releases[seed % 3], limit, processes, top, NULL, 0);
+
+        for (uint32_t n = 0; n < processes; n++)
+            if (run_below(&random, 3) != 0) {
+                fake_spawn(&f->vm, n, 0);
+                fake_set(&f->vm, n, FP_FIELD_reds,
+                         run_below(&random, seed % 2 == 0 ? 10 : 1000000));
+            }
+        for (int round = 0; round < 4; round++) {
+            pass(f, 1 + run_below(&random, limit));
+            check_chosen(f, top, 0);
+            for (uint32_t n = 0; n < processes; n++) {
+                uint32_t what = run_below(&random, 6);
+
+                if (what == 0 && is_alive(f, n))
+                    fake_exit(&f->vm, n);
+                else if (what == 1 && !is_alive(f, n))
+                    fake_spawn(&f->vm, n, 0);
+                else if (what < 4 && is_alive(f, n))
+                    fake_set(&f->vm, n, FP_FIELD_reds,
+                             fake_get(&f->vm, n, FP_FIELD_reds) +
+                                 run_below(&random, 5000));
+            }
+        }
+        destroy(f);
+    }
+}
+
+static void the_first_pass_counts_from_the_start_the_next_from_the_last(void)
+{
+    struct fixture *f = create(27, 64, 3, 1, NULL, 0);
+    const struct fp_candidate *chosen;
+    uint64_t processes;
+    size_t n;
+
+    for (uint32_t k = 0; k < 3; k++) {
+        fake_spawn(&f->vm, k, 0);
+        fake_set(&f->vm, k, FP_FIELD_reds, 1000 * (k + 1));
+    }
+    CHECK_INT(fp_selector_step(f->selector, 64), 1);
+    chosen = fp_selector_chosen(f->selector, &n, &processes);
+    CHECK_INT(chosen[0].reductions, 3000);
+    fake_set(&f->vm, 0, FP_FIELD_reds, 1000 + 50);
+    CHECK_INT(fp_selector_step(f->selector, 64), 1);
+    chosen = fp_selector_chosen(f->selector, &n, &processes);
+    CHECK_INT(n, 1);
+    CHECK_INT(chosen[0].reductions, 50);
+    CHECK(chosen[0].id == fake_pid(&f->vm.layout, 0));
+    destroy(f);
+}
+
+/* The slot is the same, the process another: its reductions are its own. */
+static void a_slot_that_is_used_again_counts_from_the_start(void)
+{
+    struct fixture *f = create(27, 64, 1, 4, NULL, 0);
+    const struct fp_candidate *chosen;
+    uint64_t processes, newer = fake_pid(&f->vm.layout, 64);
+    size_t n;
+
+    fake_spawn(&f->vm, 0, 0);
+    fake_set(&f->vm, 0, FP_FIELD_reds, 5000);
+    fp_selector_step(f->selector, 64);
+    CHECK_INT(fp_pid_slot(&f->vm.layout, newer), 0);
+    fake_set(&f->vm, 0, FP_FIELD_id, newer);
+    fake_set(&f->vm, 0, FP_FIELD_reds, 6000);
+    fp_selector_step(f->selector, 64);
+    chosen = fp_selector_chosen(f->selector, &n, &processes);
+    CHECK_INT(n, 1);
+    CHECK_INT(chosen[0].reductions, 6000);
+    destroy(f);
+}
+
+static void the_excluded_are_counted_but_never_chosen(void)
+{
+    uint64_t excluded[FP_EXCLUDED_MAX];
+    struct fixture *f;
+    struct fp_layout layout = {.release = *fp_release_find(25),
+                               .process_limit = 64};
+
+    for (uint32_t k = 0; k < FP_EXCLUDED_MAX; k++)
+        excluded[k] = fake_pid(&layout, 10);
+    excluded[FP_EXCLUDED_MAX - 1] = fake_pid(&layout, 7);
+    f = create(25, 64, 9, 20, excluded, FP_EXCLUDED_MAX);
+    for (uint32_t k = 0; k < 9; k++)
+        fake_spawn(&f->vm, k, 0);
+    fake_set(&f->vm, 7, FP_FIELD_reds, 1000000);
+    pass(f, 64);
+    check_chosen(f, 20, fake_pid(&layout, 7));
+    destroy(f);
+}
+
+static void what_is_no_living_process_is_passed_over(void)
+{
+    struct fixture *f = create(27, 64, 8, 20, NULL, 0);
+    uint64_t slot = FAKE_TABLE + 8u * 50, processes;
+    size_t n;
+
+    fake_map(&f->vm.memory, MARKER_AT, 4096);
+    for (uint32_t k = 0; k < 4; k++)
+        fake_spawn(&f->vm, k, 0);
+    fake_put_word(&f->vm.memory, slot, MARKER_AT);     /* id is 0 */
+    fake_put_word(&f->vm.memory, slot + 8, 0x1001);    /* marked */
+    fake_put_word(&f->vm.memory, slot + 16, 0x100000); /* stale: not there */
+    fake_put_word(&f->vm.memory, slot + 24, UINT64_MAX - 7);
+    fake_put_word(&f->vm.memory, slot + 32, MARKER_AT + 4096 - 16); /* edge */
+    fake_set(&f->vm, 3, FP_FIELD_state, FP_PSFLG_FREE | FP_PSFLG_EXITING);
+    pass(f, 64);
+    CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+    CHECK_INT(n, 3);
+    CHECK_INT(processes, 3);
+    destroy(f);
+}
+
+/* Neighbours are read in one piece: a hole amid them must not hide them. */
+static void a_hole_between_processes_hides_none(void)
+{
+    struct fixture *f = create(27, 256, 200, 200, NULL, 0);
+    uint64_t processes;
+    size_t n, size = (size_t)FAKE_PROCESS_STRIDE * 200;
+    unsigned char *copy = malloc(size);
+    uint64_t hole = FAKE_PROCESSES + 100 * FAKE_PROCESS_STRIDE;
+
+    for (uint32_t k = 0; k < 200; k++)
+        fake_spawn(&f->vm, k, 0);
+    memcpy(copy, fake_at(&f->vm.memory, FAKE_PROCESSES, size), size);
+    fake_unmap(&f->vm.memory, FAKE_PROCESSES);
+    fake_map(&f->vm.memory, FAKE_PROCESSES, 100 * FAKE_PROCESS_STRIDE);
+    fake_map(&f->vm.memory, hole + FAKE_PROCESS_STRIDE,
+             99 * FAKE_PROCESS_STRIDE);
+    fake_put(&f->vm.memory, FAKE_PROCESSES, copy, 100 * FAKE_PROCESS_STRIDE);
+    fake_put(&f->vm.memory, hole + FAKE_PROCESS_STRIDE,
+             copy + 101 * FAKE_PROCESS_STRIDE, 99 * FAKE_PROCESS_STRIDE);
+    pass(f, 256);
+    CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+    CHECK_INT(processes, 199);
+    CHECK_INT(n, 199);
+    free(copy);
+    destroy(f);
+}
+
+static void a_table_that_is_not_readable_has_nobody(void)
+{
+    struct fixture *f = create(27, 64, 4, 4, NULL, 0);
+    uint64_t processes;
+    size_t n;
+
+    fake_spawn(&f->vm, 0, 0);
+    fake_unmap(&f->vm.memory, FAKE_TABLE);
+    pass(f, 64);
+    CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+    CHECK_INT(n, 0);
+    CHECK_INT(processes, 0);
+    destroy(f);
+}
+
+/* Far apart, and equal in the bits that the sort looks at. */
+static void addresses_far_apart_are_all_looked_at(void)
+{
+    struct fixture *f = create(27, 64, 1, 60, NULL, 0);
+    uint64_t processes;
+    size_t n;
+
+    for (uint32_t k = 0; k < 30; k++) {
+        uint64_t at = FAKE_BASE + ((uint64_t)(30 - k) << 40);
+        uint64_t pid = fake_pid(&f->vm.layout, k);
+
+        fake_map(&f->vm.memory, at, 2048);
+        fake_put_word(&f->vm.memory, at, pid);
+        fake_put_word(&f->vm.memory,
+                      FAKE_TABLE + 8u * fake_slot(&f->vm.layout, k), at);
+    }
+    pass(f, 7);
+    CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+    CHECK_INT(n, 30);
+    destroy(f);
+}
+
+static void the_kernel_is_asked_once_for_neighbours(void)
+{
+    struct fixture *f = create(27, 4096, 2000, 10, NULL, 0);
+
+    for (uint32_t k = 0; k < 2000; k++)
+        fake_spawn(&f->vm, k, 0);
+    f->vm.memory.calls = 0;
+    pass(f, 4096);
+    CHECK(f->vm.memory.calls <= 1 + 2000 * FAKE_PROCESS_STRIDE / (200u << 10));
+    destroy(f);
+}
+
+static void random_tables_harm_nothing(void)
+{
+    struct fixture *f = create(29, 1024, 300, 50, NULL, 0);
+    uint64_t random = 9, processes;
+    size_t n;
+
+    for (int round = 0; round < 300; round++) {
+        for (int i = 0; i < 200; i++) {
+            uint64_t word = run_random(&random) >> run_below(&random, 64);
+
+            if (run_below(&random, 2) == 0)
+                word = FAKE_PROCESSES +
+                       run_below(&random, 300 * FAKE_PROCESS_STRIDE);
+            fake_put_word(&f->vm.memory,
+                          FAKE_TABLE + 8u * run_below(&random, 1024), word);
+            fake_put_word(
+                &f->vm.memory,
+                FAKE_PROCESSES +
+                    8u * run_below(&random, 300 * FAKE_PROCESS_STRIDE / 8),
+                (run_random(&random) >> run_below(&random, 64) &
+                 ~UINT64_C(0xf)) |
+                    3);
+        }
+        fp_selector_step(f->selector, 1 + run_below(&random, 2000));
+        CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+        CHECK(n <= 50);
+    }
+    destroy(f);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(random_tables_agree_with_sorting);
+    RUN(the_first_pass_counts_from_the_start_the_next_from_the_last);
+    RUN(a_slot_that_is_used_again_counts_from_the_start);
+    RUN(the_excluded_are_counted_but_never_chosen);
+    RUN(what_is_no_living_process_is_passed_over);
+    RUN(a_hole_between_processes_hides_none);
+    RUN(a_table_that_is_not_readable_has_nobody);
+    RUN(addresses_far_apart_are_all_looked_at);
+    RUN(the_kernel_is_asked_once_for_neighbours);
+    RUN(random_tables_harm_nothing);
+    return RUN_END();
+}
