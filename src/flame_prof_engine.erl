@@ -1,0 +1,70 @@
+%% @private Which engine takes the samples, and why this one.
+-module(flame_prof_engine).
+
+-export([choose/1]).
+
+-export_type([name/0, choice/0, refusal/0]).
+
+-type name() :: native | portable.
+
+%% `layout' is there with the native engine: what calibration found.
+-type choice() :: #{engine := name(), why := binary(), layout => flame_prof_calibration:info()}.
+
+-type refusal() ::
+    {library, Why :: binary()}
+    | {native_engine, Reason :: term(), Text :: binary()}.
+
+%% @doc `auto' is the native engine where it can be trusted and the portable one
+%% elsewhere; `native' is refused where it can not be trusted.
+-spec choose(auto | native | portable) -> {ok, choice()} | {error, refusal()}.
+choose(Wanted) ->
+    %% The portable engine needs the library too: it writes the file.
+    case code:ensure_loaded(flame_prof_nif) of
+        {module, _} -> choose_loaded(Wanted);
+        {error, Reason} -> {error, {library, text("the C library did not load: ~tp", [Reason])}}
+    end.
+
+choose_loaded(portable) ->
+    {ok, portable(<<"asked for">>)};
+choose_loaded(Wanted) ->
+    case {native(Wanted), Wanted} of
+        {{ok, Choice}, _} ->
+            {ok, Choice};
+        {{error, _Reason, Text}, auto} ->
+            {ok, portable(Text)};
+        {{error, Reason, Text}, native} ->
+            {error, {native_engine, Reason, Text}}
+    end.
+
+portable(Why) ->
+    #{engine => portable, why => <<"portable: ", Why/binary>>}.
+
+%% A release that the layout table does not list is tried only where somebody
+%% insists; what that found is not for who did not.
+native(Wanted) ->
+    Insists = Wanted =:= native,
+    case flame_prof_nif:platform() of
+        #{native := true, arch := Arch} ->
+            case flame_prof_calibration:ensure(#{allow_unlisted => Insists}) of
+                {ok, #{tested := unlisted}} when not Insists ->
+                    {error, unlisted, <<"this OTP release is not in the layout table">>};
+                Answer ->
+                    calibrated(Arch, Answer)
+            end;
+        #{native := false, why := Why} -> {error, platform, Why}
+    end.
+
+calibrated(Arch, {ok, Layout}) ->
+    Release = erlang:system_info(otp_release),
+    Tested = tested(maps:get(tested, Layout)),
+    Why = text("native: OTP ~ts ~ts, layout calibrated, ~ts", [Release, Arch, Tested]),
+    {ok, #{engine => native, why => Why, layout => Layout}};
+calibrated(_Arch, {error, Reason}) ->
+    {error, Reason, unicode:characters_to_binary(flame_prof_calibration:format_error(Reason))}.
+
+tested(tested) -> "in the tested matrix";
+tested(untested) -> "in the layout table but not in the tested matrix";
+tested(unlisted) -> "not in the layout table".
+
+text(Format, Args) ->
+    unicode:characters_to_binary(io_lib:format(Format, Args)).

@@ -1,0 +1,257 @@
+%% @doc What a session can be told, and what it does when told nothing.
+%%
+%% The same rules serve the argument of {@link flame_prof:start/1}, the
+%% application's environment (`sys.config') and the command line. Every key may
+%% be left out or be `undefined', which both mean the default; a key that is not
+%% listed here, and a value that is not accepted, are refused with the key and
+%% with what would have been accepted:
+%%
+%% ```
+%% 1> flame_prof_options:validate(#{sample_interval => 0}).
+%% {error,{bad_option,sample_interval,
+%%                    <<"whole milliseconds from 1 to 60000">>}}
+%% '''
+%%
+%% Nothing here starts, opens or writes anything. Only the default of `basename'
+%% looks outside: at `$HOME' or, where there is none, at the current directory.
+-module(flame_prof_options).
+
+-export([validate/1, keys/0, accepts/1]).
+-export([format_error/1]).
+
+-export_type([given/0, options/0, key/0, error/0, auto_select/0]).
+
+-type given() ::
+    #{
+        basename => file:name_all() | undefined,
+        sample_interval => pos_integer() | undefined,
+        flush_interval => pos_integer() | undefined,
+        flush_close_max => non_neg_integer() | infinity | undefined,
+        files_max => pos_integer() | infinity | undefined,
+        flatten_recursive => boolean() | undefined,
+        auto_select => auto_select() | undefined,
+        auto_process_opts => #{status => all | flame_prof:status() | undefined} | undefined,
+        engine => auto | native | portable | undefined
+    }.
+
+-type auto_select() ::
+    {top, Processes :: non_neg_integer()}
+    | {top, Processes :: non_neg_integer(), IntervalMs :: pos_integer()}.
+
+-type options() ::
+    #{
+        basename := binary(),
+        sample_interval := pos_integer(),
+        flush_interval := pos_integer(),
+        flush_close_max := pos_integer() | infinity,
+        files_max := pos_integer() | infinity,
+        flatten_recursive := boolean(),
+        auto_select := {top, non_neg_integer(), pos_integer()},
+        auto_process_opts := #{status := all | flame_prof:status()},
+        engine := auto | native | portable
+    }.
+
+-type key() ::
+    basename
+    | sample_interval
+    | flush_interval
+    | flush_close_max
+    | files_max
+    | flatten_recursive
+    | auto_select
+    | auto_process_opts
+    | engine.
+
+%% The key is what was given, so it may be any term; `options' when what was
+%% given is not a map, `{auto_process_opts, Key}' for a key inside that map.
+-type error() :: {bad_option, Key :: term(), Accepted :: binary()}.
+
+-define(IS_WITHIN(Value, Least, Most),
+    (is_integer(Value) andalso Value >= Least andalso Value =< Most)
+).
+
+%% 9 ms and not 10: a whole divisor of a second beats with the host's timers.
+-define(SAMPLE_INTERVAL_MS, 9).
+-define(SAMPLE_INTERVAL_MOST_MS, 60000).
+-define(FLUSH_INTERVAL_MS, 15000).
+%% A flush that is hardly longer than a tick would write an empty frame each.
+-define(FLUSH_OVER_SAMPLE_MS, 1000).
+-define(FLUSH_CLOSE_MAX, 8).
+-define(FILES_MAX, 15).
+-define(TOP, 100).
+-define(SELECT_INTERVAL_MS, 5000).
+-define(SELECT_INTERVAL_LEAST_MS, 100).
+%% Each selected process costs at every tick. The writer has room for 16384.
+-define(TOP_MOST, 10000).
+-define(DAY_MS, 86400000).
+-define(COUNT_MOST, 1000000).
+%% Of a path, with room for the file's own name below Linux's 4096.
+-define(BASENAME_MOST_BYTES, 4000).
+
+%% @doc All keys filled in and every value in its one normal form.
+-spec validate(term()) -> {ok, options()} | {error, error()}.
+validate(Given) when is_map(Given) ->
+    case lists:sort(maps:keys(maps:without(keys(), Given))) of
+        [] -> validate(keys(), Given, #{});
+        [Unknown | _] -> {error, {bad_option, Unknown, no_such_option()}}
+    end;
+validate(_) ->
+    {error, {bad_option, options, <<"a map of options">>}}.
+
+validate([], _Given, Options) ->
+    intervals(Options);
+validate([Key | Keys], Given, Options) ->
+    case option(Key, maps:get(Key, Given, undefined)) of
+        {ok, Value} -> validate(Keys, Given, Options#{Key => Value});
+        error -> {error, {bad_option, Key, accepts(Key)}};
+        {error, _} = Error -> Error
+    end.
+
+intervals(#{sample_interval := Sample, flush_interval := Flush} = Options) when
+    Flush >= Sample + ?FLUSH_OVER_SAMPLE_MS
+->
+    {ok, Options};
+intervals(_) ->
+    {error, {bad_option, flush_interval, accepts(flush_interval)}}.
+
+%% @doc Every option, in the order in which they are looked at.
+-spec keys() -> [key(), ...].
+keys() ->
+    [
+        basename,
+        sample_interval,
+        flush_interval,
+        flush_close_max,
+        files_max,
+        flatten_recursive,
+        auto_select,
+        auto_process_opts,
+        engine
+    ].
+
+%% Undefined means the default: one clause an option, here and below.
+option(basename, undefined) -> {ok, default_basename()};
+option(sample_interval, undefined) -> {ok, ?SAMPLE_INTERVAL_MS};
+option(flush_interval, undefined) -> {ok, ?FLUSH_INTERVAL_MS};
+option(flush_close_max, undefined) -> {ok, ?FLUSH_CLOSE_MAX};
+option(files_max, undefined) -> {ok, ?FILES_MAX};
+option(flatten_recursive, undefined) -> {ok, true};
+option(auto_select, undefined) -> {ok, {top, ?TOP, ?SELECT_INTERVAL_MS}};
+option(auto_process_opts, undefined) -> {ok, #{status => all}};
+option(engine, undefined) -> {ok, auto};
+option(basename, Path) ->
+    basename(Path);
+option(sample_interval, Ms) when ?IS_WITHIN(Ms, 1, ?SAMPLE_INTERVAL_MOST_MS) ->
+    {ok, Ms};
+option(flush_interval, Ms) when ?IS_WITHIN(Ms, 1, ?DAY_MS) ->
+    {ok, Ms};
+option(flush_close_max, Flushes) when Flushes =:= infinity; Flushes =:= 0 ->
+    {ok, infinity};
+option(flush_close_max, Flushes) when ?IS_WITHIN(Flushes, 1, ?COUNT_MOST) ->
+    {ok, Flushes};
+option(files_max, infinity) ->
+    {ok, infinity};
+option(files_max, Files) when ?IS_WITHIN(Files, 1, ?COUNT_MOST) ->
+    {ok, Files};
+option(flatten_recursive, Flatten) when is_boolean(Flatten) ->
+    {ok, Flatten};
+option(auto_select, {top, Processes}) ->
+    option(auto_select, {top, Processes, ?SELECT_INTERVAL_MS});
+option(auto_select, {top, Processes, Ms}) when
+    ?IS_WITHIN(Processes, 0, ?TOP_MOST), ?IS_WITHIN(Ms, ?SELECT_INTERVAL_LEAST_MS, ?DAY_MS)
+->
+    {ok, {top, Processes, Ms}};
+option(auto_process_opts, Given) when is_map(Given) ->
+    process_options(Given);
+option(engine, Engine) when Engine =:= auto; Engine =:= native; Engine =:= portable ->
+    {ok, Engine};
+option(_, _) ->
+    error.
+
+process_options(Given) ->
+    case lists:sort(maps:keys(maps:remove(status, Given))) of
+        [] -> process_status(maps:get(status, Given, undefined));
+        [Unknown | _] -> bad_process_option(Unknown, <<"no such option; there is: status">>)
+    end.
+
+process_status(undefined) ->
+    {ok, #{status => all}};
+process_status(Status) ->
+    case lists:member(Status, [all | statuses()]) of
+        true -> {ok, #{status => Status}};
+        false -> bad_process_option(status, accepts_status())
+    end.
+
+bad_process_option(Key, Accepted) ->
+    {error, {bad_option, {auto_process_opts, Key}, Accepted}}.
+
+statuses() ->
+    [waiting, runnable, running, garbage_collecting, suspended, exiting].
+
+default_basename() ->
+    Home =
+        case os:getenv("HOME") of
+            Unset when Unset =:= false; Unset =:= "" -> ".";
+            Path -> Path
+        end,
+    case basename(filename:join(Home, "flame_prof")) of
+        {ok, Basename} -> Basename;
+        error -> <<"flame_prof">>
+    end.
+
+%% A path travels to C and into messages to people, so it is UTF-8 without
+%% control characters: NUL would cut it, a line feed would fake a log line.
+basename(Path) when is_binary(Path); is_list(Path) ->
+    try unicode:characters_to_binary(Path) of
+        Binary when is_binary(Binary) -> printable(Binary);
+        _ -> error
+    catch
+        error:_ -> error
+    end;
+basename(_) ->
+    error.
+
+printable(Path) when byte_size(Path) >= 1, byte_size(Path) =< ?BASENAME_MOST_BYTES ->
+    case re:run(Path, "[\\x{00}-\\x{1f}\\x{7f}-\\x{9f}]", [unicode, {capture, none}]) of
+        nomatch -> {ok, Path};
+        match -> error
+    end;
+printable(_) ->
+    error.
+
+%% @doc What an option takes, for an error message or a help text.
+-spec accepts(key()) -> binary().
+accepts(basename) ->
+    <<"a directory: a string or UTF-8 binary of 1 to 4000 bytes, no control characters">>;
+accepts(sample_interval) ->
+    <<"whole milliseconds from 1 to 60000">>;
+accepts(flush_interval) ->
+    <<"whole milliseconds to 86400000, at least sample_interval + 1000">>;
+accepts(flush_close_max) ->
+    <<"a count from 1 to 1000000, or infinity (0 means infinity)">>;
+accepts(files_max) ->
+    <<"a count from 1 to 1000000, or infinity">>;
+accepts(flatten_recursive) ->
+    <<"true or false">>;
+accepts(auto_select) ->
+    <<"{top, Processes} or {top, Processes, IntervalMs}, Processes from 0 (none) to 10000, "
+        "IntervalMs from 100 to 86400000">>;
+accepts(auto_process_opts) ->
+    <<"a map, #{status => all | Status}">>;
+accepts(engine) ->
+    <<"auto, native or portable">>.
+
+accepts_status() ->
+    Names = [atom_to_binary(Status) || Status <- statuses()],
+    iolist_to_binary(["all or one of: ", lists:join(", ", Names)]).
+
+no_such_option() ->
+    Names = [atom_to_binary(Key) || Key <- keys()],
+    iolist_to_binary(["no such option; there are: ", lists:join(", ", Names)]).
+
+%% @doc One sentence for a person.
+-spec format_error(error()) -> unicode:chardata().
+format_error({bad_option, {auto_process_opts, Key}, Accepted}) ->
+    io_lib:format("auto_process_opts, ~tp: ~ts", [Key, Accepted]);
+format_error({bad_option, Key, Accepted}) ->
+    io_lib:format("~tp: ~ts", [Key, Accepted]).

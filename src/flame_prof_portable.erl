@@ -1,0 +1,346 @@
+%% @private The portable engine: the native one's samples, by `process_info/2'.
+%%
+%% It runs wherever Erlang runs, and differs from the native engine in what a
+%% sample means: `process_info/2' interrupts its target, which answers at the
+%% next point where it takes signals. Time inside a long NIF or BIF is thus seen
+%% late, at its end, and the stack of a running process is that of such a point.
+%% The status is what `process_info/2' says; it is asked together with the rest,
+%% so that a sample is of one moment. ERTS gives it 64 frames at most: of a
+%% deeper stack the root end is missing, which the file shows as `truncated'.
+%%
+%% What it does to the host, and what bounds that:
+%% <ul>
+%% <li>Each tick costs 4 to 8 microseconds a process, of a scheduler that is not
+%%     busy otherwise. After a tick the engine rests for at least as long as the
+%%     tick took, so that it never takes more than half of one scheduler; ticks
+%%     skipped for that are counted as missed.</li>
+%% <li>Priority `high': with `normal' it would wait in the queue of a busy node
+%%     and see idle moments only. Not `max': that is where the runtime's own
+%%     processes are.</li>
+%% <li>`backtrace_depth', a flag of the whole node (8 if nobody set it), is raised
+%%     while the engine runs: exceptions carry longer stack traces meanwhile. It
+%%     is put back at the end, however the engine or its session ends, unless
+%%     both are killed at once.</li>
+%% </ul>
+-module(flame_prof_portable).
+
+-behaviour(gen_server).
+
+-export([start_link/1, stop/1, kill/1, pid/1, restore/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-export_type([engine/0, config/0]).
+
+-type config() ::
+    #{
+        session := flame_prof_nif:session(),
+        sample_interval_ms := pos_integer(),
+        top := non_neg_integer(),
+        select_interval_ms := pos_integer(),
+        status := all | flame_prof:status(),
+        exclude := [pid()]
+    }.
+
+%% The process; the node's backtrace_depth before it, and as it set it.
+-opaque engine() :: {pid(), Before :: non_neg_integer(), InForce :: non_neg_integer()}.
+
+%% One less than FP_STACK_FRAMES_MAX, for the mark of a truncated one. ERTS cuts
+%% it to its own limit, which is 64 from OTP 25 to 29.
+-define(DEPTH, 249).
+%% Between two calls of the library, which has to answer within a millisecond.
+-define(SAMPLES_A_PUSH, 256).
+-define(ITEMS, [
+    status,
+    current_stacktrace,
+    reductions,
+    message_queue_len,
+    memory,
+    total_heap_size,
+    garbage_collection_info,
+    garbage_collection
+]).
+
+-record(process, {
+    slot :: non_neg_integer(),
+    names :: flame_prof_selector:names(),
+    is_told = false :: boolean()
+}).
+
+-record(engine, {
+    session :: flame_prof_nif:session(),
+    selector :: none | pid(),
+    status :: all | flame_prof:status(),
+    depth :: non_neg_integer(),
+    depth_before :: non_neg_integer(),
+    stacks = flame_prof_stacks:new() :: flame_prof_stacks:stacks(),
+    processes = #{} :: #{pid() => #process{}},
+    %% Slots given back; all from `slots' on have never been used. There are more
+    %% (FP_PROCESS_SLOTS) than processes can be selected.
+    free = [] :: [non_neg_integer()],
+    slots = 0 :: non_neg_integer(),
+    interval_ms :: pos_integer(),
+    started_ms :: integer(),
+    %% How many intervals after the start the next tick is due.
+    due = 0 :: non_neg_integer(),
+    %% Ticks left out since the last one that was done.
+    missed = 0 :: non_neg_integer(),
+    %% In native time units. There is no CPU time of a process: this is what the
+    %% ticks took on the clock, which is at least as much.
+    worked = 0 :: non_neg_integer()
+}).
+
+%% @doc Called by the owner of the session.
+-spec start_link(config()) -> {ok, engine()} | {error, term()}.
+start_link(Config) ->
+    Before = erlang:system_flag(backtrace_depth, ?DEPTH),
+    InForce = erlang:system_flag(backtrace_depth, ?DEPTH),
+    case gen_server:start_link(?MODULE, {Config, self(), Before, InForce}, []) of
+        {ok, Pid} ->
+            {ok, {Pid, Before, InForce}};
+        {error, _} = Error ->
+            ok = restore_depth(Before, InForce),
+            Error
+    end.
+
+%% @doc Only asks: the caller, who traps exits, hears of the end by its link.
+%% The engine may be waiting for a process inside a NIF that does not return.
+-spec stop(engine()) -> ok.
+stop({Pid, _, _}) ->
+    gen_server:cast(Pid, stop).
+
+-spec kill(engine()) -> ok.
+kill({Pid, _, _}) ->
+    exit(Pid, kill),
+    ok.
+
+-spec pid(engine()) -> pid().
+pid({Pid, _, _}) ->
+    Pid.
+
+%% @doc To be called once the engine has ended, which may not have come to do it
+%% itself. Doing it twice does no harm.
+-spec restore(engine()) -> ok.
+restore({_, Before, InForce}) ->
+    restore_depth(Before, InForce).
+
+%% Leaves alone what somebody else has set meanwhile.
+restore_depth(Before, InForce) ->
+    case erlang:system_flag(backtrace_depth, Before) of
+        InForce ->
+            ok;
+        Theirs ->
+            _ = erlang:system_flag(backtrace_depth, Theirs),
+            ok
+    end.
+
+-spec init({config(), pid(), non_neg_integer(), non_neg_integer()}) -> {ok, #engine{}}.
+init({Config, Owner, Before, InForce}) ->
+    _ = process_flag(trap_exit, true),
+    _ = process_flag(priority, high),
+    %% So that no tick has to wait for it, where code is loaded when it is used.
+    {module, _} = code:ensure_loaded(flame_prof_stacks),
+    #{session := Session, sample_interval_ms := Interval, status := Status} = Config,
+    State = #engine{
+        session = Session,
+        selector = start_selector(Config, Owner),
+        status = Status,
+        depth = InForce,
+        depth_before = Before,
+        interval_ms = Interval,
+        started_ms = erlang:monotonic_time(millisecond)
+    },
+    {ok, schedule(1, State)}.
+
+start_selector(#{top := 0}, _Owner) ->
+    none;
+start_selector(#{top := Top, select_interval_ms := Interval, exclude := Exclude}, Owner) ->
+    flame_prof_selector:start_link(#{
+        top => Top,
+        interval_ms => Interval,
+        exclude => [self(), Owner | Exclude]
+    }).
+
+-spec handle_call(term(), gen_server:from(), #engine{}) ->
+    {reply, {error, unknown_call}, #engine{}}.
+handle_call(_, _From, State) ->
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #engine{}) -> {noreply, #engine{}} | {stop, normal, #engine{}}.
+handle_cast(stop, State) ->
+    {stop, normal, last_tick(State)};
+handle_cast(_, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #engine{}) -> {noreply, #engine{}} | {stop, term(), #engine{}}.
+handle_info({timeout, _, tick}, State) ->
+    {noreply, tick(State)};
+handle_info({selected, Selector, Processes, Selected}, #engine{selector = Selector} = State) ->
+    {noreply, select(Processes, Selected, State)};
+handle_info({'EXIT', Selector, Reason}, #engine{selector = Selector} = State) ->
+    {stop, {selector, Reason}, State};
+handle_info(_, State) ->
+    {noreply, State}.
+
+-spec terminate(term(), #engine{}) -> ok.
+terminate(_Reason, #engine{depth_before = Before, depth = InForce}) ->
+    restore_depth(Before, InForce).
+
+%% Ticks.
+
+tick(#engine{missed = Missed, processes = Processes} = State0) ->
+    Begun = erlang:monotonic_time(),
+    Iterator = maps:iterator(Processes),
+    State = sample_all(maps:next(Iterator), 0, 0, [{tick, Missed}], State0),
+    Ended = erlang:monotonic_time(),
+    Took = Ended - Begun,
+    Rested = erlang:convert_time_unit(Ended + Took, native, millisecond),
+    schedule(first_due_after(Rested, State), State#engine{worked = State#engine.worked + Took}).
+
+%% What has not been reported as missed yet, and is not going to be made up for.
+last_tick(#engine{due = Due, missed = Missed} = State) ->
+    Reported = Due - Missed - 1,
+    case passed(erlang:monotonic_time(millisecond), State) - Reported of
+        Passed when Passed > 0 -> tick(State#engine{missed = Passed - 1});
+        _ -> State
+    end.
+
+%% How many deadlines had passed at that time.
+passed(Ms, #engine{started_ms = Started, interval_ms = Interval}) ->
+    (Ms - Started) div Interval.
+
+%% The number of the first deadline after Ms. Deadlines count from the start, so
+%% that lateness never adds up.
+first_due_after(Ms, #engine{due = Due} = State) ->
+    max(Due + 1, passed(Ms, State) + 1).
+
+schedule(Next, #engine{started_ms = Started, interval_ms = Interval, due = Due} = State) ->
+    Deadline = Started + Next * Interval + jitter(Interval),
+    _ = erlang:start_timer(Deadline, self(), tick, [{abs, true}]),
+    State#engine{due = Next, missed = Next - Due - 1}.
+
+%% Up to a quarter of the interval, so that ticks do not beat with the timers of
+%% the program: what it does every 9 ms would be seen always, or never.
+jitter(Interval) ->
+    rand:uniform(Interval div 4 + 1) - 1.
+
+sample_all(none, _Samples, Gone, Items, State) ->
+    Worked = erlang:convert_time_unit(State#engine.worked, native, nanosecond),
+    push([{cpu, Worked} | [{gone, Gone} || Gone > 0]] ++ Items, State);
+sample_all(Next, ?SAMPLES_A_PUSH, Gone, Items, State) ->
+    sample_all(Next, 0, Gone, [], push(Items, State));
+sample_all({Pid, Process, Iterator}, Samples, Gone, Items, #engine{status = Wanted} = State) ->
+    case erlang:process_info(Pid, ?ITEMS) of
+        undefined ->
+            sample_all(maps:next(Iterator), Samples, Gone + 1, Items, leave(Pid, State));
+        [{status, Status} | Info] when Wanted =:= all; Status =:= Wanted ->
+            {MoreItems, MoreState} = sample(Pid, Process, Status, Info, Items, State),
+            sample_all(maps:next(Iterator), Samples + 1, Gone, MoreItems, MoreState);
+        _ ->
+            sample_all(maps:next(Iterator), Samples, Gone, Items, State)
+    end.
+
+sample(Pid, Process, Status, [{_, Trace} | Metrics], Items0, State0) ->
+    {Items1, State} = tell(Pid, Process, Items0, State0),
+    #engine{depth = Depth, stacks = Stacks0} = State,
+    {Slot, Items, Stacks} = flame_prof_stacks:intern(cut(Trace, Depth), Items1, Stacks0),
+    Sample = {sample, Process#process.slot, Slot, status_number(Status), values(Metrics)},
+    {[Sample | Items], State#engine{stacks = Stacks}}.
+
+tell(_Pid, #process{is_told = true}, Items, State) ->
+    {Items, State};
+tell(Pid, #process{slot = Slot, names = {Name, Call, ProcLibCall}} = Process, Items, State) ->
+    {Number, Serial} = pid_numbers(Pid),
+    Processes = (State#engine.processes)#{Pid := Process#process{is_told = true}},
+    Item = {process, Slot, Number, Serial, Name, Call, ProcLibCall},
+    {[Item | Items], State#engine{processes = Processes}}.
+
+%% A trace as long as ERTS makes them may have been longer.
+cut(Trace, Depth) when length(Trace) < Depth -> Trace;
+cut(Trace, _) -> Trace ++ [truncated].
+
+%% What a full ring refused may have been a definition: all is told anew.
+push(Items, #engine{session = Session} = State) ->
+    case flame_prof_nif:session_push(Session, lists:reverse(Items)) of
+        %% The session has ended, or its owner has.
+        {error, closed} -> exit(normal);
+        {_Taken, 0} -> State;
+        {_Taken, _Dropped} -> tell_all_anew(State)
+    end.
+
+tell_all_anew(#engine{processes = Processes} = State) ->
+    State#engine{
+        stacks = flame_prof_stacks:new(),
+        processes = maps:map(fun(_, P) -> P#process{is_told = false} end, Processes)
+    }.
+
+%% The set of sampled processes.
+
+select(Count, Selected, State0) ->
+    Leaving = maps:keys(maps:without(maps:keys(Selected), State0#engine.processes)),
+    State1 = lists:foldl(fun leave/2, State0, Leaving),
+    State = maps:fold(fun enter/3, State1, Selected),
+    push([{selection, Count, map_size(State#engine.processes)}], State).
+
+%% One that stays is known to the library, with its last figures.
+enter(Pid, _Names, #engine{processes = Processes} = State) when is_map_key(Pid, Processes) ->
+    State;
+enter(Pid, Names, State0) ->
+    {Slot, #engine{processes = Processes} = State} = free_slot(State0),
+    State#engine{processes = Processes#{Pid => #process{slot = Slot, names = Names}}}.
+
+free_slot(#engine{free = [Slot | Free]} = State) -> {Slot, State#engine{free = Free}};
+free_slot(#engine{free = [], slots = Slot} = State) -> {Slot, State#engine{slots = Slot + 1}}.
+
+leave(Pid, #engine{processes = Processes, free = Free} = State) ->
+    {#process{slot = Slot}, Others} = maps:take(Pid, Processes),
+    State#engine{processes = Others, free = [Slot | Free]}.
+
+pid_numbers(Pid) ->
+    [_Node, Number, Serial] = string:lexemes(pid_to_list(Pid), "<.>"),
+    {list_to_integer(Number), list_to_integer(Serial)}.
+
+%% enum fp_status of c_src/core/metric.h.
+status_number(waiting) -> 0;
+status_number(runnable) -> 1;
+status_number(running) -> 2;
+status_number(garbage_collecting) -> 3;
+status_number(suspended) -> 4;
+status_number(exiting) -> 5.
+
+%% enum fp_metric of c_src/core/metric.h.
+values([
+    {reductions, Reductions},
+    {message_queue_len, Queue},
+    {memory, Memory},
+    {total_heap_size, TotalHeap},
+    {garbage_collection_info, Heap},
+    {garbage_collection, Collection}
+]) ->
+    {minor_gcs, MinorGcs} = lists:keyfind(minor_gcs, 1, Collection),
+    list_to_tuple(
+        [Reductions, Queue, Memory, TotalHeap | heap_values(Heap)] ++ [MinorGcs]
+    ).
+
+%% The order of OTP 25 to 29 needs no search.
+heap_values([
+    {old_heap_block_size, OldHeapBlock},
+    {heap_block_size, HeapBlock},
+    {mbuf_size, Mbuf},
+    {recent_size, Recent},
+    {stack_size, Stack},
+    {old_heap_size, OldHeap},
+    {heap_size, Heap},
+    {bin_vheap_size, BinVheap},
+    {bin_vheap_block_size, BinVheapBlock},
+    {bin_old_vheap_size, BinOldVheap},
+    {bin_old_vheap_block_size, BinOldVheapBlock}
+]) ->
+    [Stack, Heap, HeapBlock, OldHeap, OldHeapBlock, Recent, Mbuf] ++
+        [BinVheap, BinVheapBlock, BinOldVheap, BinOldVheapBlock];
+heap_values(Info) ->
+    [proplists:get_value(Key, Info, 0) || Key <- heap_keys()].
+
+heap_keys() ->
+    [stack_size, heap_size, heap_block_size, old_heap_size, old_heap_block_size] ++
+        [recent_size, mbuf_size, bin_vheap_size, bin_vheap_block_size] ++
+        [bin_old_vheap_size, bin_old_vheap_block_size].

@@ -1,0 +1,443 @@
+%% @private One profiling run: owns the library's session, answers for it.
+%%
+%% ```
+%%            stop                       portable engine ended
+%%  running --------> halting -------------------------------> closing
+%%     |    (portable)                                          ^   |
+%%     +--------------------------------------------------------+   | {stopped, _}
+%%       stop (native), or the portable engine failed               v
+%%                                                          the process ends
+%% '''
+%%
+%% No call blocks this process: flush and stop are asked of the library, which
+%% sends a message when it is done, and the callers wait meanwhile. Only init/1
+%% and a shutdown by the supervisor wait. When this process dies, whatever the
+%% way, the library's threads end and the file is closed, because it is the
+%% session's owner; the portable engine is linked.
+-module(flame_prof_session).
+
+-behaviour(gen_server).
+
+-include_lib("kernel/include/logger.hrl").
+
+-export([start_link/1, flush/1, stop/1, info/0]).
+-export([create_last_run/0, last_run/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-export_type([run/0]).
+
+%% What a session was, once it has ended: info/0 and its books in one map.
+-type run() :: #{atom() => term()}.
+
+-record(session, {
+    options :: flame_prof_options:options(),
+    choice :: flame_prof_engine:choice(),
+    ref :: flame_prof_nif:session(),
+    started_at :: calendar:datetime(),
+    started_ms :: integer(),
+    phase = running :: running | halting | closing | closed,
+    portable = none :: none | flame_prof_portable:engine(),
+    failure = none :: none | term(),
+    flushing = #{} :: #{Ticket :: pos_integer() => gen_server:from()},
+    stopping = [] :: [gen_server:from()]
+}).
+
+%% No domain: OTP's default handler drops events of a domain of one's own, and
+%% these are few and meant to be seen.
+-define(LOG_META, #{application => flame_prof}).
+
+%% The portable engine's last tick is over by then, unless a process that it
+%% asks does not answer.
+-define(HALT_MS, 1000).
+%% What a shutdown of the application gives the disk.
+-define(CLOSE_MS, 10000).
+
+%% One second of samples that all differ, of 280 bytes each, should fit: the
+%% writer may be kept from its CPU or its disk for as long.
+-define(SAMPLE_BYTES, 280).
+-define(RING_LEAST_BYTES, 4194304).
+-define(RING_MOST_BYTES, 67108864).
+
+%% The application's own processes tell nothing about the program.
+-define(OWN_NAMES, [flame_prof_sup]).
+
+-spec start_link(flame_prof_options:options()) -> {ok, pid()} | {error, term()}.
+start_link(Options) ->
+    case gen_server:start_link({local, ?MODULE}, ?MODULE, Options, []) of
+        {ok, Pid} -> {ok, Pid};
+        {error, Reason} -> {error, Reason};
+        ignore -> {error, ignore}
+    end.
+
+-spec flush(timeout()) -> ok | {error, term()}.
+flush(Timeout) ->
+    call(flush, Timeout).
+
+%% @doc Returns when the process has ended, so that another can be started.
+-spec stop(timeout()) -> {ok, run()} | {error, term()}.
+stop(Timeout) ->
+    Monitor = erlang:monitor(process, ?MODULE),
+    case call(stop, Timeout) of
+        {error, {timeout, _}} = Error ->
+            _ = erlang:demonitor(Monitor, [flush]),
+            Error;
+        Answer ->
+            receive
+                {'DOWN', Monitor, process, _, _} -> Answer
+            end
+    end.
+
+-spec info() -> {ok, map()} | {error, term()}.
+info() ->
+    call(info, 5000).
+
+call(Request, Timeout) ->
+    try
+        gen_server:call(?MODULE, Request, Timeout)
+    catch
+        exit:{timeout, _} -> {error, {timeout, Timeout}};
+        exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
+        exit:{Reason, _} -> {error, {session_ended, Reason}}
+    end.
+
+%% @doc The books of the last run outlive it here; the supervisor owns the table.
+-spec create_last_run() -> ok.
+create_last_run() ->
+    ?MODULE = ets:new(?MODULE, [named_table, public]),
+    ok.
+
+-spec last_run() -> none | run().
+last_run() ->
+    try ets:lookup(?MODULE, last_run) of
+        [{last_run, Run}] -> Run;
+        [] -> none
+    catch
+        error:badarg -> none
+    end.
+
+%% Start: the engine, the directory, the library's session, the portable engine.
+
+-spec init(flame_prof_options:options()) -> {ok, #session{}} | {stop, term()}.
+init(Options) ->
+    _ = process_flag(trap_exit, true),
+    case flame_prof_engine:choose(maps:get(engine, Options)) of
+        {ok, Choice} ->
+            ok = log_choice(Options, Choice),
+            started(open(Options, Choice));
+        {error, Reason} ->
+            refused(Reason)
+    end.
+
+started({ok, State}) -> {ok, State};
+started({error, Reason}) -> refused(Reason).
+
+%% Not a crash to be reported: whoever starts a session gets the reason.
+refused(Reason) ->
+    {stop, {shutdown, {refused, Reason}}}.
+
+log_choice(#{engine := auto}, #{engine := portable, why := Why}) ->
+    ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?LOG_META);
+log_choice(_, _) ->
+    ok.
+
+open(Options, #{engine := Engine} = Choice) ->
+    Now = calendar:local_time(),
+    Config = config(Engine, Options, Now),
+    case make_parents(maps:get(directory, Config)) of
+        ok -> open(Options, Choice, Now, flame_prof_nif:session_start(Config));
+        {error, _} = Error -> Error
+    end.
+
+open(Options, Choice, Now, {ok, Ref}) ->
+    State = #session{
+        options = Options,
+        choice = Choice,
+        ref = Ref,
+        started_at = Now,
+        started_ms = erlang:monotonic_time(millisecond)
+    },
+    start_engine(maps:get(engine, Choice), State);
+open(_Options, _Choice, _Now, {error, {Error, Text}}) ->
+    {error, {session, Error, Text}}.
+
+start_engine(native, State) ->
+    {ok, State};
+start_engine(portable, #session{options = Options, ref = Ref} = State) ->
+    case flame_prof_portable:start_link(portable_config(Ref, Options)) of
+        {ok, Engine} ->
+            {ok, State#session{portable = Engine}};
+        {error, Reason} ->
+            ok = close_now(State),
+            {error, {portable_engine, Reason}}
+    end.
+
+config(Engine, Options, Now) ->
+    #{
+        basename := Basename,
+        sample_interval := SampleMs,
+        flush_interval := FlushMs,
+        flatten_recursive := Flatten,
+        auto_select := {top, Top, SelectMs},
+        auto_process_opts := #{status := Status}
+    } = Options,
+    #{
+        engine => Engine,
+        directory => filename:absname(Basename),
+        name => file_name(Now),
+        sample_interval_us => SampleMs * 1000,
+        flush_interval_ms => FlushMs,
+        flatten_recursive => Flatten,
+        top => Top,
+        select_interval_ms => SelectMs,
+        status => Status,
+        exclude => own_processes(),
+        ring_bytes => ring_bytes(Top, SampleMs),
+        pid_number_bits => pid_number_bits()
+    }.
+
+portable_config(Ref, Options) ->
+    #{
+        sample_interval := SampleMs,
+        auto_select := {top, Top, SelectMs},
+        auto_process_opts := #{status := Status}
+    } = Options,
+    #{
+        session => Ref,
+        sample_interval_ms => SampleMs,
+        top => Top,
+        select_interval_ms => SelectMs,
+        status => Status,
+        exclude => own_processes()
+    }.
+
+own_processes() ->
+    [self() | [Pid || Name <- ?OWN_NAMES, Pid <- [whereis(Name)], is_pid(Pid)]].
+
+%% erl_term.h, _PID_NUM_SIZE: pids grew with OTP 26.
+pid_number_bits() ->
+    case list_to_integer(erlang:system_info(otp_release)) of
+        Old when Old < 26 -> 15;
+        _ -> 28
+    end.
+
+ring_bytes(Top, SampleMs) ->
+    Wanted = Top * ?SAMPLE_BYTES * (1000 div SampleMs + 1),
+    min(?RING_MOST_BYTES, max(?RING_LEAST_BYTES, Wanted)).
+
+%% Sorts by time; local, because people compare it with their watches.
+file_name({{Year, Month, Day}, {Hour, Minute, Second}}) ->
+    Format = "~4..0b-~2..0b-~2..0b@~2..0b~2..0b.~2..0b.erl_perf.log",
+    iolist_to_binary(io_lib:format(Format, [Year, Month, Day, Hour, Minute, Second])).
+
+%% The library makes the directory itself, for its user's eyes only.
+make_parents(Directory) ->
+    case filelib:ensure_dir(Directory) of
+        ok ->
+            ok;
+        {error, Reason} ->
+            Why = [filename:dirname(Directory), ": ", file:format_error(Reason)],
+            {error, {session, io, unicode:characters_to_binary(Why)}}
+    end.
+
+%% Calls and messages.
+
+-spec handle_call(term(), gen_server:from(), #session{}) ->
+    {noreply, #session{}} | {reply, term(), #session{}}.
+handle_call(info, _From, State) ->
+    {reply, {ok, describe(State)}, State};
+handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
+    case flame_prof_nif:session_flush(Ref) of
+        {error, closed} -> {reply, {error, stopping}, State};
+        Ticket -> {noreply, State#session{flushing = Flushing#{Ticket => From}}}
+    end;
+handle_call(flush, _From, State) ->
+    {reply, {error, stopping}, State};
+handle_call(stop, From, #session{stopping = Callers} = State) ->
+    {noreply, begin_stop(State#session{stopping = [From | Callers]})};
+handle_call(_, _From, State) ->
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #session{}) -> {noreply, #session{}}.
+handle_cast(_, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #session{}) -> {noreply, #session{}} | {stop, term(), #session{}}.
+handle_info({flame_prof_nif, Ref, {flushed, Ticket, Result}}, #session{ref = Ref} = State) ->
+    {noreply, flushed(Ticket, Result, State)};
+handle_info({flame_prof_nif, Ref, {stopped, Result}}, #session{ref = Ref} = State) ->
+    %% By itself, too, when it had to end the run.
+    closed(Result, State);
+handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Engine =/= none ->
+    case flame_prof_portable:pid(Engine) of
+        Pid -> {noreply, halted(Reason, State)};
+        _ -> {noreply, State}
+    end;
+handle_info(halt_now, #session{phase = halting, portable = Engine} = State) ->
+    ok = flame_prof_portable:kill(Engine),
+    {noreply, State};
+handle_info(_, State) ->
+    {noreply, State}.
+
+-spec terminate(term(), #session{}) -> ok.
+terminate(_Reason, #session{phase = closed}) -> ok;
+terminate(_Reason, State) -> close_now(State).
+
+%% Flush.
+
+flushed(Ticket, Result, #session{flushing = Flushing} = State) ->
+    case maps:take(Ticket, Flushing) of
+        {From, Others} ->
+            gen_server:reply(From, outcome(Result, State)),
+            State#session{flushing = Others};
+        error ->
+            State
+    end.
+
+outcome(ok, _State) -> ok;
+outcome({error, Error}, #session{ref = Ref}) -> {error, {Error, error_text(Error, Ref)}}.
+
+error_text(Error, Ref) ->
+    case flame_prof_nif:session_info(Ref) of
+        #{error := <<>>} -> atom_to_binary(Error);
+        #{error := Text} -> Text
+    end.
+
+%% Stop.
+
+begin_stop(#session{phase = running, portable = none} = State) ->
+    close(State);
+begin_stop(#session{phase = running, portable = Engine} = State) ->
+    ok = flame_prof_portable:stop(Engine),
+    _ = erlang:send_after(?HALT_MS, self(), halt_now),
+    State#session{phase = halting};
+begin_stop(State) ->
+    State.
+
+%% The portable engine has ended: because it was told to, or on its own.
+halted(Reason, #session{portable = Engine, phase = Phase} = State) ->
+    ok = flame_prof_portable:restore(Engine),
+    close(State#session{portable = none, failure = portable_failure(Phase, Reason)}).
+
+portable_failure(halting, _Reason) ->
+    none;
+portable_failure(_, Reason) ->
+    ?LOG_ERROR("flame_prof stops: its portable engine ended: ~0tP", [Reason, 20], ?LOG_META),
+    {portable_engine, Reason}.
+
+close(#session{ref = Ref} = State) ->
+    ok = flame_prof_nif:session_stop(Ref),
+    State#session{phase = closing}.
+
+%% Everything is written and the file closed.
+closed(Result, State0) ->
+    State = State0#session{failure = library_failure(Result, State0)},
+    ok = release_portable(State),
+    Run = run(State),
+    Outcome = outcome(Result, State),
+    ok = flame_prof_nif:session_close(State#session.ref),
+    ok = settle(Outcome, Run, State),
+    {stop, exit_reason(State), State#session{phase = closed}}.
+
+%% In any other phase the library ended the run by itself.
+library_failure(_Result, #session{phase = closing, failure = Failure}) ->
+    Failure;
+library_failure(Result, #session{ref = Ref}) ->
+    #{error := Text} = flame_prof_nif:session_info(Ref),
+    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp ~ts", [Result, Text], ?LOG_META),
+    {library, Result}.
+
+%% Who flushed has it now, too.
+settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
+    true = ets:insert(?MODULE, {last_run, Run}),
+    Answer =
+        case Outcome of
+            ok -> {ok, Run};
+            {error, _} -> Outcome
+        end,
+    _ = [gen_server:reply(From, Outcome) || From <- maps:values(Flushing)],
+    _ = [gen_server:reply(From, Answer) || From <- Stopping],
+    ok.
+
+exit_reason(#session{failure = none}) -> normal;
+exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
+
+%% The same, waiting: the supervisor wants us gone.
+close_now(#session{ref = Ref} = State) ->
+    ok = release_portable(State),
+    ok = stop_library(State),
+    receive
+        {flame_prof_nif, Ref, {stopped, Result}} ->
+            Run = run(State),
+            Outcome = outcome(Result, State),
+            ok = flame_prof_nif:session_close(Ref),
+            settle(Outcome, Run, State)
+    after ?CLOSE_MS ->
+        %% The disk does not answer. The library goes on without us, and cleans
+        %% up when it does.
+        ok
+    end.
+
+stop_library(#session{phase = closing}) -> ok;
+stop_library(#session{ref = Ref}) -> flame_prof_nif:session_stop(Ref).
+
+release_portable(#session{portable = none}) ->
+    ok;
+release_portable(#session{portable = Engine}) ->
+    ok = flame_prof_portable:kill(Engine),
+    flame_prof_portable:restore(Engine).
+
+%% Books.
+
+describe(#session{phase = Phase} = State) ->
+    {Files, Error, Books} = books(State),
+    Elapsed = elapsed_ms(State),
+    (about(State))#{
+        state => state_name(Phase),
+        files => Files,
+        error => Error,
+        elapsed_ms => Elapsed,
+        books => Books,
+        rates => rates(Books, Elapsed)
+    }.
+
+run(State) ->
+    Description = #{books := Books} = describe(State),
+    maps:merge(maps:remove(books, Description#{state := stopped}), Books).
+
+about(#session{choice = Choice, options = Options, started_at = StartedAt}) ->
+    Choice#{options => Options, started_at => StartedAt}.
+
+state_name(running) -> running;
+state_name(_) -> stopping.
+
+%% `pending' samples are between the engine and the file: 0 after the end. What
+%% the file refused was dropped no less than what found the ring full: `lost'
+%% tells how many of the dropped those were.
+books(#session{ref = Ref}) ->
+    Info = #{path := Path, error := Error} = flame_prof_nif:session_info(Ref),
+    Counts = maps:without([state, path, error], Info),
+    #{taken := Taken, written := Written, torn := Torn, gone := Gone} = Counts,
+    #{dropped := Refused, lost := Lost} = Counts,
+    Dropped = Refused + Lost,
+    Pending = Taken - Written - Torn - Dropped - Gone,
+    {[Path], Error, Counts#{dropped := Dropped, pending => Pending}}.
+
+elapsed_ms(#session{started_ms = Started}) ->
+    erlang:monotonic_time(millisecond) - Started.
+
+rates(Books, ElapsedMs) ->
+    #{ticks := Ticks, missed := Missed, taken := Taken, bytes := Bytes} = Books,
+    #{sampler_cpu_ns := SamplerNs, writer_cpu_ns := WriterNs} = Books,
+    Seconds = max(1, ElapsedMs) / 1000,
+    #{
+        ticks_per_second => rounded(Ticks / Seconds),
+        samples_per_second => rounded(Taken / Seconds),
+        bytes_per_second => rounded(Bytes / Seconds),
+        missed_percent => rounded(100 * Missed / max(1, Ticks + Missed)),
+        %% Of one core.
+        sampler_cpu_percent => rounded(SamplerNs / 1.0e7 / Seconds),
+        writer_cpu_percent => rounded(WriterNs / 1.0e7 / Seconds)
+    }.
+
+rounded(Float) ->
+    round(Float * 100) / 100.

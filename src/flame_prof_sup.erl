@@ -1,0 +1,63 @@
+%% @private Holds at most one session, and what the last one left behind.
+%%
+%% A session is temporary: a profiler that failed is not started again behind
+%% the operator's back on a machine that is in trouble already.
+-module(flame_prof_sup).
+
+-behaviour(supervisor).
+
+-export([start_link/0, start_session/1]).
+-export([init/1]).
+
+%% More than flame_prof_session gives the writer thread to finish its file.
+-define(SHUTDOWN_MS, 15000).
+
+%% How often, at most, to ask again while a dead session is still listed.
+-define(ATTEMPTS, 1000).
+
+-spec start_link() -> {ok, pid()} | {error, term()}.
+start_link() ->
+    case supervisor:start_link({local, ?MODULE}, ?MODULE, []) of
+        {ok, Pid} -> {ok, Pid};
+        {error, Reason} -> {error, Reason};
+        ignore -> {error, ignore}
+    end.
+
+-spec start_session(flame_prof_options:options()) -> {ok, pid()} | {error, term()}.
+start_session(Options) ->
+    start_session(Options, ?ATTEMPTS).
+
+start_session(Options, Attempts) ->
+    case supervisor:start_child(?MODULE, session_spec(Options)) of
+        {ok, Pid} when is_pid(Pid) ->
+            {ok, Pid};
+        {error, {already_started, Pid}} when is_pid(Pid) ->
+            already_started(Pid, Options, Attempts);
+        {error, {{shutdown, {refused, Reason}}, _Child}} ->
+            {error, Reason};
+        {error, {Reason, _Child}} ->
+            {error, Reason}
+    end.
+
+%% The supervisor may not have heard yet of a session that ended just now.
+already_started(Pid, Options, Attempts) ->
+    case Attempts > 0 andalso not is_process_alive(Pid) of
+        true ->
+            timer:sleep(1),
+            start_session(Options, Attempts - 1);
+        false ->
+            {error, {already_started, Pid}}
+    end.
+
+session_spec(Options) ->
+    #{
+        id => flame_prof_session,
+        start => {flame_prof_session, start_link, [Options]},
+        restart => temporary,
+        shutdown => ?SHUTDOWN_MS
+    }.
+
+-spec init([]) -> {ok, {supervisor:sup_flags(), []}}.
+init([]) ->
+    ok = flame_prof_session:create_last_run(),
+    {ok, {#{strategy => one_for_one}, []}}.

@@ -1,0 +1,748 @@
+%% Sessions, once with each engine. The native group is skipped, with the reason,
+%% where the native engine refuses this VM.
+-module(flame_prof_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+-include_lib("kernel/include/file.hrl").
+
+-export([all/0, groups/0, suite/0]).
+-export([init_per_suite/1, end_per_suite/1, init_per_group/2, end_per_group/2]).
+-export([init_per_testcase/2, end_per_testcase/2]).
+
+%% With either engine.
+-export([
+    a_run_leaves_a_valid_file_and_balanced_books/1,
+    a_flush_makes_readable_what_was_taken/1,
+    the_file_is_for_its_owner_only/1,
+    only_one_session_runs/1,
+    stopping_twice_is_an_error_only/1,
+    a_stop_that_is_not_waited_for_ends_all_the_same/1,
+    threads_end_with_the_session/1,
+    threads_end_when_the_session_is_killed/1,
+    stopping_the_application_closes_the_file/1,
+    sessions_of_one_second_have_files_of_their_own/1,
+    a_directory_may_have_any_name/1,
+    the_busy_function_is_on_top/1,
+    names_of_any_kind_keep_the_grammar/1,
+    a_deep_stack_is_truncated/1,
+    exited_processes_are_counted/1,
+    a_churning_node_keeps_the_grammar/1,
+    no_more_processes_are_sampled_than_wanted/1,
+    only_the_wanted_status_is_sampled/1,
+    nothing_is_sampled_when_nothing_is_selected/1,
+    its_own_processes_are_left_out/1
+]).
+
+%% With the portable engine.
+-export([
+    the_session_ends_when_its_engine_is_killed/1,
+    a_suspended_engine_does_not_hold_up_the_stop/1,
+    the_depth_of_backtraces_is_put_back/1,
+    the_depth_that_somebody_set_meanwhile_stays/1,
+    late_ticks_are_counted_as_missed/1,
+    what_a_full_ring_refused_is_told_anew/1
+]).
+
+%% Of no engine.
+-export([
+    nothing_runs_at_first/1,
+    bad_options_start_nothing/1,
+    a_bad_directory_starts_nothing/1,
+    auto_says_which_engine_and_why/1,
+    the_environment_has_defaults/1,
+    a_bad_environment_is_refused/1,
+    errors_can_be_read/1
+]).
+
+-export([burn/1, even/2, odd/2]).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [{group, portable}, {group, native}, {group, of_no_engine}].
+
+groups() ->
+    [
+        {portable, [], of_either_engine() ++ of_the_portable_engine()},
+        {native, [], of_either_engine()},
+        {of_no_engine, [], of_no_engine()}
+    ].
+
+of_either_engine() ->
+    [
+        a_run_leaves_a_valid_file_and_balanced_books,
+        a_flush_makes_readable_what_was_taken,
+        the_file_is_for_its_owner_only,
+        only_one_session_runs,
+        stopping_twice_is_an_error_only,
+        a_stop_that_is_not_waited_for_ends_all_the_same,
+        threads_end_with_the_session,
+        threads_end_when_the_session_is_killed,
+        stopping_the_application_closes_the_file,
+        sessions_of_one_second_have_files_of_their_own,
+        a_directory_may_have_any_name,
+        the_busy_function_is_on_top,
+        names_of_any_kind_keep_the_grammar,
+        a_deep_stack_is_truncated,
+        exited_processes_are_counted,
+        a_churning_node_keeps_the_grammar,
+        no_more_processes_are_sampled_than_wanted,
+        only_the_wanted_status_is_sampled,
+        nothing_is_sampled_when_nothing_is_selected,
+        its_own_processes_are_left_out
+    ].
+
+of_the_portable_engine() ->
+    [
+        the_session_ends_when_its_engine_is_killed,
+        a_suspended_engine_does_not_hold_up_the_stop,
+        the_depth_of_backtraces_is_put_back,
+        the_depth_that_somebody_set_meanwhile_stays,
+        late_ticks_are_counted_as_missed,
+        what_a_full_ring_refused_is_told_anew
+    ].
+
+of_no_engine() ->
+    [
+        nothing_runs_at_first,
+        bad_options_start_nothing,
+        a_bad_directory_starts_nothing,
+        auto_says_which_engine_and_why,
+        the_environment_has_defaults,
+        a_bad_environment_is_refused,
+        errors_can_be_read
+    ].
+
+init_per_suite(Config) ->
+    Config.
+
+end_per_suite(_Config) ->
+    _ = application:stop(flame_prof),
+    ok.
+
+init_per_group(native, Config) ->
+    case flame_prof:start(#{engine => native, basename => directory(probe, Config)}) of
+        {ok, _} ->
+            {ok, _} = flame_prof:stop(),
+            [{engine, native} | Config];
+        {error, Reason} ->
+            {skip, unicode:characters_to_list(flame_prof:format_error(Reason))}
+    end;
+init_per_group(Engine, Config) ->
+    [{engine, Engine} | Config].
+
+end_per_group(_Group, _Config) ->
+    ok.
+
+init_per_testcase(Case, Config) ->
+    %% ERTS starts none while it runs, but common_test may have just done.
+    {ok, _} = application:ensure_all_started(flame_prof),
+    [{directory, directory(Case, Config)} | Config].
+
+end_per_testcase(_Case, Config) ->
+    _ = application:stop(flame_prof),
+    _ = [exit(Pid, kill) || Pid <- processes(), is_ours(Pid)],
+    _ = file:del_dir_r(proplists:get_value(directory, Config)),
+    ok.
+
+directory(Case, Config) ->
+    Engine = proplists:get_value(engine, Config, none),
+    Unique = erlang:unique_integer([positive]),
+    Name = io_lib:format("~s_~s_~b", [Engine, Case, Unique]),
+    filename:join(proplists:get_value(priv_dir, Config), lists:flatten(Name)).
+
+%% ---- with either engine ------------------------------------------------------
+
+a_run_leaves_a_valid_file_and_balanced_books(Config) ->
+    _ = burner(),
+    Pid = start(Config, #{}),
+    ?assert(is_pid(Pid)),
+    timer:sleep(1500),
+    Info = flame_prof:info(),
+    ?assertMatch(#{state := running, options := #{sample_interval := 9}, rates := #{}}, Info),
+    ?assertEqual(proplists:get_value(engine, Config), maps:get(engine, Info)),
+    Run = #{files := [File], ticks := Ticks, missed := Missed} = stop(),
+    ct:pal("~p", [Run]),
+    ?assertMatch(#{files := [File]}, Info),
+    ?assertMatch(#{error := <<>>, errors := 0, lost := 0}, Run),
+    %% A busy machine may delay us, but every interval is a tick or a missed one.
+    ?assert(Ticks >= 10),
+    ?assert(abs((Ticks + Missed) - maps:get(elapsed_ms, Run) div 9) =< 20),
+    #{samples := Samples, tids := Tids} = check(File),
+    ?assertEqual(maps:get(written, Run), Samples),
+    ?assert(map_size(Tids) > 10),
+    ?assertEqual(#{state => stopped, last_run => Run}, flame_prof:info()),
+    ?assertMatch(
+        {match, _},
+        re:run(filename:basename(File), "^\\d{4}-\\d\\d-\\d\\d@\\d{4}\\.\\d\\d\\.erl_perf\\.log$")
+    ).
+
+a_flush_makes_readable_what_was_taken(Config) ->
+    _ = start(Config, #{}),
+    sampled(),
+    #{files := [File], books := #{taken := Taken, torn := Torn, gone := Gone, dropped := Dropped}} =
+        flame_prof:info(),
+    ?assert(Taken > 0),
+    ?assertEqual(ok, flame_prof:flush()),
+    {ok, Read, _} = flame_prof_reader:fold(fun(_, N) -> N + 1 end, 0, File),
+    ?assert(Read >= Taken - Torn - Gone - Dropped),
+    Flushes = [spawn_monitor(fun() -> exit(flame_prof:flush()) end) || _ <- lists:seq(1, 20)],
+    [
+        receive
+            {'DOWN', Monitor, process, _, Answer} -> ?assertEqual(ok, Answer)
+        end
+     || {_, Monitor} <- Flushes
+    ],
+    _ = stop(),
+    ?assertEqual({error, not_started}, flame_prof:flush()).
+
+the_file_is_for_its_owner_only(Config) ->
+    _ = start(Config, #{}),
+    #{files := [File]} = stop(),
+    ?assertEqual(8#600, mode(File)),
+    ?assertEqual(8#700, mode(filename:dirname(File))).
+
+mode(File) ->
+    {ok, #file_info{mode = Mode}} = file:read_file_info(File),
+    Mode band 8#7777.
+
+only_one_session_runs(Config) ->
+    Pid = start(Config, #{}),
+    Other = directory(other, Config),
+    ?assertEqual({error, {already_started, Pid}}, flame_prof:start(#{basename => Other})),
+    ?assertNot(filelib:is_file(Other)),
+    ?assertMatch(#{state := running}, flame_prof:info()),
+    _ = stop(),
+    Again = start(Config, #{}),
+    ?assertNotEqual(Pid, Again),
+    _ = stop().
+
+stopping_twice_is_an_error_only(Config) ->
+    _ = start(Config, #{}),
+    Stops = [spawn_monitor(fun() -> exit({stop, flame_prof:stop()}) end) || _ <- lists:seq(1, 5)],
+    Answers = [
+        receive
+            {'DOWN', Monitor, process, _, {stop, Answer}} -> Answer
+        end
+     || {_, Monitor} <- Stops
+    ],
+    %% Those that came in time have the same answer, the others no session.
+    ?assertMatch([_], lists:usort([Run || {ok, Run} <- Answers])),
+    ?assertMatch([], lists:usort([Error || {error, Error} <- Answers]) -- [not_started]),
+    ?assertEqual({error, not_started}, flame_prof:stop()).
+
+a_stop_that_is_not_waited_for_ends_all_the_same(Config) ->
+    _ = start(Config, #{}),
+    sampled(),
+    ?assertEqual({error, {timeout, 0}}, flame_prof:stop(0)),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= stopped end),
+    #{last_run := #{files := [File]} = Run} = flame_prof:info(),
+    balance(Run),
+    _ = check(File).
+
+threads_end_with_the_session(Config) ->
+    Before = threads(),
+    _ = start(Config, #{}),
+    ?assert(threads() > Before),
+    #{files := [File]} = stop(),
+    ?assertEqual(Before, threads()),
+    ?assertNot(is_open(File)).
+
+threads_end_when_the_session_is_killed(Config) ->
+    Before = threads(),
+    Pid = start(Config, #{}),
+    sampled(),
+    #{files := [File]} = flame_prof:info(),
+    exit(Pid, kill),
+    eventually(fun() -> threads() =:= Before end),
+    eventually(fun() -> not is_open(File) end),
+    _ = check(File),
+    ?assertMatch(#{state := stopped}, flame_prof:info()),
+    ?assertEqual({error, not_started}, flame_prof:stop()),
+    _ = start(Config, #{}),
+    _ = stop().
+
+stopping_the_application_closes_the_file(Config) ->
+    Before = threads(),
+    _ = start(Config, #{}),
+    sampled(),
+    #{files := [File]} = flame_prof:info(),
+    ok = application:stop(flame_prof),
+    eventually(fun() -> threads() =:= Before end),
+    ?assertNot(is_open(File)),
+    _ = check(File),
+    ?assertEqual(#{state => stopped}, flame_prof:info()),
+    ?assertEqual({error, not_started}, flame_prof:stop()).
+
+sessions_of_one_second_have_files_of_their_own(Config) ->
+    Files = [
+        begin
+            _ = start(Config, #{}),
+            #{files := [File]} = stop(),
+            File
+        end
+     || _ <- lists:seq(1, 5)
+    ],
+    ?assertEqual(5, length(lists:usort(Files))).
+
+a_directory_may_have_any_name(Config) ->
+    Parent = proplists:get_value(directory, Config),
+    Directory = filename:join([Parent, "made too", "für 'alle' & 100% 🔥"]),
+    _ = start([{directory, Directory} | Config], #{}),
+    sampled(),
+    #{files := [File]} = stop(),
+    ?assertEqual(unicode:characters_to_binary(Directory), filename:dirname(File)),
+    _ = check(File).
+
+%% What is known: this process does nothing but call this function.
+the_busy_function_is_on_top(Config) ->
+    Pid = burner(),
+    true = register(flame_prof_suite_burner, Pid),
+    _ = start(Config, #{auto_select => {top, 5, 500}}),
+    timer:sleep(2000),
+    #{files := [File]} = stop(),
+    _ = check(File),
+    {ok, Report} = flame_prof_hot:hot(File, #{by => reductions}),
+    #{processes := [{Process, #{share := Share}} | _], stacks := [{{_, Frames}, _} | _]} = Report,
+    ?assertEqual(<<"flame_prof_suite_burner ", (pid_text(Pid))/binary>>, Process),
+    ?assert(Share > 50),
+    ?assert(lists:member(<<"flame_prof_SUITE:burn/1">>, Frames)),
+    {ok, Found, _} = flame_prof_reader:fold(
+        fun(#{words := Words}, Acc) -> Acc#{maps:get(<<"erl_pid">>, Words) => Words} end, #{}, File
+    ),
+    ?assertMatch(
+        #{<<"name">> := <<"flame_prof_suite_burner">>, <<"initial_call">> := <<"flame_prof_SUITE:burn/1">>},
+        maps:get(pid_text(Pid), Found)
+    ).
+
+%% Names that would break every reader.
+names_of_any_kind_keep_the_grammar(Config) ->
+    %% The compiler takes fewer names for a module than for a function.
+    Modules = ['(status)', 'a b;c', '"\'', '%41', '0x12', '_Zfoo', '_Rfoo', '[unknown]', 'é'],
+    Functions =
+        Modules ++
+            ['', ' ', '\n\n', '\t', '🔥🔥🔥🔥🔥🔥🔥🔥🔥', '\x{2028}', '\x{85}'] ++
+            [list_to_atom(lists:duplicate(63, 16#1f525))],
+    Pids = [waiter(Module, Module) || Module <- Modules] ++ waiters(Functions),
+    _ = start(Config, #{auto_select => {top, 10000}}),
+    sampled(),
+    #{files := [File]} = stop(),
+    [exit(Pid, kill) || Pid <- Pids],
+    #{symbols := Symbols} = check(File),
+    Decoded = [flame_prof_reader:decode(Symbol) || Symbol <- maps:keys(Symbols)],
+    [
+        ?assert(lists:any(fun(Symbol) -> string:prefix(Symbol, Begin) =/= nomatch end, Decoded), Begin)
+     || Begin <- ["a b;c:a b;c/0", "%41:%41/0", "0x12:0x12/0", "é:é/0"]
+    ].
+
+waiters(Functions) ->
+    [
+        waiter(list_to_atom("flame_prof_suite_" ++ integer_to_list(N)), Function)
+     || {N, Function} <- lists:zip(lists:seq(1, length(Functions)), Functions)
+    ].
+
+%% A process that waits in a function of this name, and is registered by it.
+waiter(Module, Function) ->
+    Forms = [
+        {attribute, 1, module, Module},
+        {attribute, 1, export, [{Function, 0}]},
+        {function, 2, Function, 0, [
+            {clause, 2, [], [], [{'receive', 3, [{clause, 3, [{atom, 3, stop}], [], [{atom, 3, ok}]}]}]}
+        ]}
+    ],
+    {ok, Module, Beam} = compile:forms(Forms, []),
+    {module, Module} = code:load_binary(Module, "no file", Beam),
+    Pid = spawn(Module, Function, []),
+    Pid ! ?MODULE,
+    true = whereis(Function) =/= undefined orelse register(Function, Pid),
+    Pid.
+
+a_deep_stack_is_truncated(Config) ->
+    Pid = spawn_ours(fun() -> ?MODULE:even(600, 0) end),
+    _ = start(Config, #{auto_select => {top, 10000}}),
+    sampled(),
+    #{files := [File]} = stop(),
+    #{symbols := Symbols} = check(File),
+    exit(Pid, kill),
+    ?assert(is_map_key(<<"truncated">>, Symbols)).
+
+%% Two functions, because ERTS shows neighbouring frames of one as one.
+even(0, Sum) ->
+    receive
+        stop -> Sum
+    end;
+even(N, Sum) ->
+    1 + odd(N - 1, Sum).
+
+odd(N, Sum) ->
+    2 + even(N - 1, Sum).
+
+exited_processes_are_counted(Config) ->
+    Pids = [spawn_ours(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 50)],
+    _ = start(Config, #{auto_select => {top, 10000, 86400000}}),
+    eventually(fun() -> maps:get(selected, maps:get(books, flame_prof:info())) >= 50 end),
+    [exit(Pid, kill) || Pid <- Pids],
+    timer:sleep(300),
+    #{gone := Gone} = stop(),
+    ?assert(Gone >= 50).
+
+%% Processes come and go, and are chosen and left again, as fast as it goes.
+a_churning_node_keeps_the_grammar(Config) ->
+    Spawners = [spawn_ours(fun churn/0) || _ <- lists:seq(1, 4)],
+    _ = start(Config, #{auto_select => {top, 200, 100}, sample_interval => 2}),
+    timer:sleep(2000),
+    #{files := [File], gone := Gone, selections := Selections} = stop(),
+    [exit(Pid, kill) || Pid <- Spawners],
+    #{tids := Tids} = check(File),
+    ?assert(Gone > 0),
+    ?assert(Selections >= 5),
+    ?assert(map_size(Tids) > 100).
+
+churn() ->
+    _ = [spawn(fun() -> timer:sleep(rand:uniform(30)) end) || _ <- lists:seq(1, 20)],
+    timer:sleep(2),
+    churn().
+
+no_more_processes_are_sampled_than_wanted(Config) ->
+    _ = start(Config, #{auto_select => {top, 3, 60000}}),
+    timer:sleep(500),
+    #{books := #{selected := Selected, processes := Processes}} = flame_prof:info(),
+    #{files := [File], ticks := Ticks, taken := Taken} = stop(),
+    ?assertEqual(3, Selected),
+    ?assert(Processes > 20),
+    ?assert(Taken =< 3 * Ticks),
+    _ = check(File).
+
+only_the_wanted_status_is_sampled(Config) ->
+    _ = burner(),
+    _ = burner(),
+    _ = start(Config, #{auto_process_opts => #{status => waiting}}),
+    sampled(),
+    #{files := [File]} = stop(),
+    #{statuses := Statuses} = check(File),
+    ?assertEqual([<<"waiting">>], maps:keys(Statuses)).
+
+nothing_is_sampled_when_nothing_is_selected(Config) ->
+    _ = start(Config, #{auto_select => {top, 0}}),
+    timer:sleep(200),
+    ?assertMatch(#{taken := 0, written := 0, bytes := 0}, stop()).
+
+its_own_processes_are_left_out(Config) ->
+    Pid = start(Config, #{auto_select => {top, 10000, 200}}),
+    timer:sleep(600),
+    {links, Links} = process_info(Pid, links),
+    Own = [pid_text(P) || P <- [Pid | Links], is_pid(P)],
+    #{files := [File]} = stop(),
+    {ok, Found, _} = flame_prof_reader:fold(
+        fun(#{words := #{<<"erl_pid">> := Text}}, Acc) -> Acc#{Text => []} end, #{}, File
+    ),
+    ?assert(map_size(Found) > 10),
+    ?assertEqual([], [Text || Text <- Own, is_map_key(Text, Found)]).
+
+%% ---- with the portable engine --------------------------------------------------
+
+the_session_ends_when_its_engine_is_killed(Config) ->
+    Pid = start(Config, #{}),
+    Monitor = erlang:monitor(process, Pid),
+    sampled(),
+    exit(engine(Pid), kill),
+    receive
+        {'DOWN', Monitor, process, _, Reason} ->
+            ?assertEqual({shutdown, {portable_engine, killed}}, Reason)
+    after 10000 -> error(still_there)
+    end,
+    #{state := stopped, last_run := #{files := [File]} = Run} = flame_prof:info(),
+    balance(Run),
+    _ = check(File),
+    ?assertEqual(8, depth()).
+
+%% As when the engine waits for a process inside a NIF that does not return.
+a_suspended_engine_does_not_hold_up_the_stop(Config) ->
+    Pid = start(Config, #{}),
+    sampled(),
+    true = erlang:suspend_process(engine(Pid)),
+    #{files := [File]} = stop(),
+    _ = check(File),
+    ?assertEqual(8, depth()).
+
+the_depth_of_backtraces_is_put_back(Config) ->
+    _ = erlang:system_flag(backtrace_depth, 11),
+    try
+        _ = start(Config, #{}),
+        ?assert(depth() > 11),
+        _ = stop(),
+        ?assertEqual(11, depth()),
+        exit(start(Config, #{}), kill),
+        eventually(fun() -> depth() =:= 11 end)
+    after
+        erlang:system_flag(backtrace_depth, 8)
+    end.
+
+the_depth_that_somebody_set_meanwhile_stays(Config) ->
+    try
+        _ = start(Config, #{}),
+        _ = erlang:system_flag(backtrace_depth, 13),
+        _ = stop(),
+        ?assertEqual(13, depth())
+    after
+        erlang:system_flag(backtrace_depth, 8)
+    end.
+
+%% Reading it means setting it.
+depth() ->
+    Depth = erlang:system_flag(backtrace_depth, 8),
+    _ = erlang:system_flag(backtrace_depth, Depth),
+    Depth.
+
+late_ticks_are_counted_as_missed(Config) ->
+    Pid = start(Config, #{}),
+    sampled(),
+    true = erlang:suspend_process(engine(Pid)),
+    timer:sleep(500),
+    true = erlang:resume_process(engine(Pid)),
+    timer:sleep(200),
+    #{missed := Missed} = stop(),
+    %% 500 / 9, less what the first late tick makes up for.
+    ?assert(Missed >= 50).
+
+%% A ring that holds less than one tick, so that every tick loses definitions
+%% too: what is written nevertheless has the right stacks.
+what_a_full_ring_refused_is_told_anew(Config) ->
+    Pids = [spawn_ours(fun() -> ?MODULE:even(N rem 15 * 2, 0) end) || N <- lists:seq(1, 1000)],
+    {ok, Session} = flame_prof_nif:session_start(small_session(Config)),
+    {ok, Engine} = flame_prof_portable:start_link(#{
+        session => Session,
+        sample_interval_ms => 5,
+        top => 10000,
+        select_interval_ms => 300,
+        status => all,
+        exclude => []
+    }),
+    timer:sleep(1500),
+    true = unlink(flame_prof_portable:pid(Engine)),
+    Monitor = erlang:monitor(process, flame_prof_portable:pid(Engine)),
+    ok = flame_prof_portable:stop(Engine),
+    receive
+        {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason)
+    end,
+    ok = flame_prof_nif:session_stop(Session),
+    receive
+        {flame_prof_nif, Session, {stopped, Result}} -> ?assertEqual(ok, Result)
+    end,
+    #{path := File} = Info = flame_prof_nif:session_info(Session),
+    ok = flame_prof_nif:session_close(Session),
+    [exit(Pid, kill) || Pid <- Pids],
+    #{taken := Taken, written := Written, dropped := Dropped, gone := Gone, torn := 0} = Info,
+    ct:pal("~p", [Info]),
+    ?assertEqual(Taken, Written + Dropped + Gone),
+    ?assert(Dropped > 0),
+    ?assertMatch(#{unresolved := 0}, Info),
+    #{samples := Written} = check(File),
+    Expected = maps:from_list([{pid_text(Pid), N rem 15 * 2} || {N, Pid} <- enumerate(Pids)]),
+    {ok, Wrong, _} = flame_prof_reader:fold(
+        fun(Sample, Found) -> wrong_depth(Sample, Expected) ++ Found end, [], File
+    ),
+    ?assertEqual([], Wrong).
+
+small_session(Config) ->
+    Directory = proplists:get_value(directory, Config),
+    #{
+        engine => portable,
+        directory => unicode:characters_to_binary(Directory),
+        name => <<"small.erl_perf.log">>,
+        sample_interval_us => 5000,
+        flush_interval_ms => 15000,
+        flatten_recursive => false,
+        top => 10000,
+        select_interval_ms => 300,
+        status => all,
+        exclude => [],
+        ring_bytes => 65536,
+        pid_number_bits => 28
+    }.
+
+enumerate(List) ->
+    lists:zip(lists:seq(1, length(List)), List).
+
+wrong_depth(#{words := #{<<"erl_pid">> := Pid}, frames := Frames}, Expected) ->
+    Depth = length([Symbol || {<<"flame_prof_SUITE:", F, _/binary>> = Symbol, _} <- Frames, lists:member(F, "eo")]),
+    case Expected of
+        #{Pid := N} when Depth =/= N + 1 -> [{Pid, N, Depth}];
+        _ -> []
+    end.
+
+engine(Session) ->
+    {links, Links} = process_info(Session, links),
+    [Engine] = [Pid || Pid <- Links, is_pid(Pid), Pid =/= whereis(flame_prof_sup)],
+    Engine.
+
+%% ---- of no engine ----------------------------------------------------------------
+
+nothing_runs_at_first(_Config) ->
+    ok = application:stop(flame_prof),
+    ?assertEqual(#{state => stopped}, flame_prof:info()),
+    ?assertEqual({error, not_started}, flame_prof:stop()),
+    ?assertEqual({error, not_started}, flame_prof:flush()).
+
+bad_options_start_nothing(Config) ->
+    ok = application:stop(flame_prof),
+    Directory = proplists:get_value(directory, Config),
+    Threads = threads(),
+    Processes = length(processes()),
+    [
+        ?assertMatch({error, {bad_option, Key, _}}, flame_prof:start(Options))
+     || {Key, Options} <- [
+            {sample_interval, #{sample_interval => 0, basename => Directory}},
+            {auto_select, #{auto_select => {top, -1}, basename => Directory}},
+            {{auto_process_opts, viral}, #{auto_process_opts => #{viral => true}, basename => Directory}},
+            {sample_rate, #{sample_rate => 99, basename => Directory}},
+            {basename, #{basename => "a\0b"}},
+            {options, [{basename, Directory}]}
+        ]
+    ],
+    ?assertEqual(undefined, whereis(flame_prof_sup)),
+    ?assertEqual(Threads, threads()),
+    ?assert(length(processes()) =< Processes + 1),
+    ?assertNot(filelib:is_file(Directory)).
+
+a_bad_directory_starts_nothing(Config) ->
+    Threads = threads(),
+    File = proplists:get_value(directory, Config) ++ ".file",
+    ok = file:write_file(File, "in the way"),
+    [
+        begin
+            {error, {session, Error, Text}} = flame_prof:start(#{basename => Basename, engine => portable}),
+            ?assert(is_atom(Error)),
+            ?assertMatch({match, _}, re:run(Text, "\\.file"), Text),
+            ?assertEqual(Threads, threads()),
+            ?assertEqual(undefined, whereis(flame_prof_session)),
+            ?assertEqual(8, depth())
+        end
+     || Basename <- [File, File ++ "/below", File ++ "/far/below"]
+    ],
+    ?assertEqual({ok, <<"in the way">>}, file:read_file(File)),
+    ok = file:delete(File).
+
+auto_says_which_engine_and_why(Config) ->
+    {ok, _} = flame_prof:start(#{basename => proplists:get_value(directory, Config)}),
+    #{engine := Engine, why := Why, options := #{engine := auto}} = flame_prof:info(),
+    ct:pal("~ts", [Why]),
+    Begin = atom_to_list(Engine) ++ ": ",
+    ?assertNotEqual(nomatch, string:prefix(Why, Begin)),
+    ?assert(string:length(Why) > length(Begin)),
+    sampled(),
+    #{files := [File]} = stop(),
+    _ = check(File).
+
+the_environment_has_defaults(Config) ->
+    ok = application:set_env(flame_prof, sample_interval, 20),
+    ok = application:set_env(flame_prof, flatten_recursive, false),
+    try
+        _ = start(Config, #{flatten_recursive => true}),
+        ?assertMatch(#{options := #{sample_interval := 20, flatten_recursive := true}}, flame_prof:info()),
+        _ = stop()
+    after
+        application:unset_env(flame_prof, sample_interval),
+        application:unset_env(flame_prof, flatten_recursive)
+    end.
+
+a_bad_environment_is_refused(_Config) ->
+    ok = application:set_env(flame_prof, sample_rate, 99),
+    try
+        ?assertMatch({error, {bad_option, sample_rate, _}}, flame_prof:start())
+    after
+        application:unset_env(flame_prof, sample_rate)
+    end.
+
+errors_can_be_read(_Config) ->
+    Reasons = [
+        not_started,
+        stopping,
+        {timeout, 7},
+        {already_started, self()},
+        {bad_option, sample_interval, <<"whole milliseconds">>},
+        {native_engine, x, <<"because">>},
+        {session, io, <<"/nowhere: no such file">>},
+        {library, <<"did not load">>},
+        {io, <<"/tmp/x: disk full">>},
+        {session_ended, {badarg, []}},
+        [improper | list]
+    ],
+    [?assert(byte_size(unicode:characters_to_binary(flame_prof:format_error(R))) > 4) || R <- Reasons].
+
+%% ---- tools ---------------------------------------------------------------------------
+
+start(Config, Options) ->
+    Engine =
+        case proplists:get_value(engine, Config) of
+            of_no_engine -> portable;
+            Name -> Name
+        end,
+    Directory = proplists:get_value(directory, Config),
+    {ok, Pid} = flame_prof:start(Options#{engine => Engine, basename => Directory}),
+    Pid.
+
+%% There is something in the books, however slow this machine is.
+sampled() ->
+    eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) >= 10 end),
+    eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) >= 100 end).
+
+stop() ->
+    {ok, Run} = flame_prof:stop(),
+    balance(Run),
+    Run.
+
+balance(Run) ->
+    #{taken := Taken, written := Written, torn := Torn, dropped := Dropped, gone := Gone} = Run,
+    ?assertEqual(Taken, Written + Torn + Dropped + Gone),
+    ?assertMatch(#{pending := 0}, Run).
+
+check(File) ->
+    case perf_script_grammar:check(File) of
+        {ok, Summary} -> Summary;
+        {error, {Line, Why}} -> ct:fail("~ts:~b: ~ts", [File, Line, Why])
+    end.
+
+threads() ->
+    {ok, Tasks} = file:list_dir("/proc/self/task"),
+    length(Tasks).
+
+is_open(File) ->
+    {ok, Descriptors} = file:list_dir("/proc/self/fd"),
+    Links = [file:read_link_all(filename:join("/proc/self/fd", Fd)) || Fd <- Descriptors],
+    lists:any(fun({ok, Path}) -> unicode:characters_to_binary(Path) =:= File; (_) -> false end, Links).
+
+eventually(Test) ->
+    eventually(Test, 500).
+
+eventually(Test, 0) ->
+    ?assert(Test());
+eventually(Test, Attempts) ->
+    case Test() of
+        true ->
+            ok;
+        false ->
+            timer:sleep(10),
+            eventually(Test, Attempts - 1)
+    end.
+
+burner() ->
+    Pid = spawn(?MODULE, burn, [0]),
+    Pid ! ?MODULE,
+    Pid.
+
+%% The message marks the process as one of the suite's.
+burn(N) ->
+    burn(N + 1).
+
+spawn_ours(Fun) ->
+    Pid = spawn(Fun),
+    Pid ! ?MODULE,
+    Pid.
+
+is_ours(Pid) ->
+    process_info(Pid, messages) =:= {messages, [?MODULE]}.
+
+pid_text(Pid) ->
+    list_to_binary(pid_to_list(Pid)).

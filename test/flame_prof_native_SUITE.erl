@@ -1,0 +1,445 @@
+%% The native engine against what the VM says in public.
+-module(flame_prof_native_SUITE).
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([
+    calibration_is_fast_and_leaves_nothing/1,
+    idle_processes_equal_process_info/1,
+    a_dirty_nif_has_its_full_stack/1,
+    every_process_is_found_and_no_other/1,
+    the_top_is_the_busiest/1,
+    new_code_resolves_and_purged_code_does_not_lie/1,
+    wrong_layouts_never_fault/1,
+    reload_is_refused_while_profiling/1,
+    purge_ends_the_threads/1,
+    halt_while_profiling_exits_cleanly/1,
+    survives_the_storms/1
+]).
+
+-define(IDLE_MIN, 200).
+
+all() ->
+    [
+        calibration_is_fast_and_leaves_nothing,
+        idle_processes_equal_process_info,
+        a_dirty_nif_has_its_full_stack,
+        every_process_is_found_and_no_other,
+        the_top_is_the_busiest,
+        new_code_resolves_and_purged_code_does_not_lie,
+        wrong_layouts_never_fault,
+        reload_is_refused_while_profiling,
+        purge_ends_the_threads,
+        halt_while_profiling_exits_cleanly,
+        survives_the_storms
+    ].
+
+init_per_suite(Config) ->
+    case flame_prof_nif:platform() of
+        #{native := false, why := Why} ->
+            {skip, {no_native_engine, Why}};
+        #{native := true} ->
+            erlang:system_flag(backtrace_depth, 255),
+            case flame_prof_calibration:ensure() of
+                {ok, _} ->
+                    Config;
+                {error, Reason} ->
+                    skip_or_fail(Reason)
+            end
+    end.
+
+%% Where this release should work natively, a refusal is a failure.
+skip_or_fail(Reason) ->
+    Text = lists:flatten(flame_prof_calibration:format_error(Reason)),
+    case lists:member(erlang:system_info(otp_release), ["25", "27", "29"])
+        andalso erlang:system_info(emu_flavor) =:= jit of
+        true -> {fail, Text};
+        false -> {skip, Text}
+    end.
+
+end_per_suite(_) ->
+    ok.
+
+%%% ----------------------------------------------------------- calibration --
+
+calibration_is_fast_and_leaves_nothing(_) ->
+    Before = lists:sort(registered()),
+    Count = erlang:system_info(process_count),
+    %% In a fresh VM: here the layout is known already.
+    Out = eval_in_peer(
+        "Before = erlang:processes(),"
+        "{Us, {ok, #{tested := tested}}} = timer:tc(flame_prof_calibration, ensure, []),"
+        "timer:sleep(50),"
+        "[] = erlang:processes() -- Before,"
+        "io:format(\"~w us\", [Us]), halt()."
+    ),
+    {match, [Us]} = re:run(Out, "^([0-9]+) us", [{capture, all_but_first, list}]),
+    say("calibration took ~s us~n", [Us]),
+    true = list_to_integer(Us) < 1000000,
+    Before = lists:sort(registered()),
+    true = erlang:system_info(process_count) =< Count + 1.
+
+%%% -------------------------------------------------------------- exactness --
+
+idle_processes_equal_process_info(_) ->
+    Shapes = native_shapes:start(?IDLE_MIN + 40),
+    try
+        Shaped = [Pid || {_, Pid} <- Shapes],
+        Others = erlang:processes() -- [self() | Shaped],
+        Compared = [compare(Pid, 20) || Pid <- Shaped ++ Others],
+        Same = [Frames || {same, Frames} <- Compared],
+        Different = [D || {different, _, _} = D <- Compared],
+        say(
+            "compared ~w idle processes (~w of known shapes) in ~w figures each and "
+            "~w frames: ~w differ~n",
+            [
+                length(Same) + length(Different),
+                length(Shaped),
+                length(metrics()) + 5,
+                lists:sum(Same),
+                length(Different)
+            ]
+        ),
+        [say("differs: ~0tp~n", [D]) || D <- lists:sublist(Different, 5)],
+        [] = Different,
+        true = length([P || P <- Shaped, is_process_alive(P)]) >= ?IDLE_MIN,
+        true = length(Same) >= ?IDLE_MIN
+    after
+        native_shapes:stop(Shapes)
+    end.
+
+%% What the VM says, then what we read. Asking makes a process run for a moment:
+%% while it does, figures are in flight, so a difference is looked at again; one
+%% that is real stays.
+compare(Pid, Attempts) ->
+    case public(Pid) of
+        undefined ->
+            gone;
+        Public ->
+            timer:sleep(if Attempts < 20 -> 2; true -> 0 end),
+            [{Pid, Native}] = flame_prof_nif:snapshot([Pid]),
+            case differences(Public, Native) of
+                [] -> {same, length(maps:get(stack, Public))};
+                [_ | _] when Attempts > 1 -> compare(Pid, Attempts - 1);
+                Differences -> {different, Pid, Differences}
+            end
+    end.
+
+metrics() ->
+    [
+        reductions, message_queue_len, total_heap_size, stack_size, heap_size,
+        heap_block_size, old_heap_size, old_heap_block_size, recent_size, mbuf_size,
+        bin_vheap_size, bin_vheap_block_size, bin_old_vheap_size,
+        bin_old_vheap_block_size, minor_gcs
+    ].
+
+public(Pid) ->
+    Items = [
+        current_stacktrace, registered_name, initial_call, {dictionary},
+        status, message_queue_len, memory, total_heap_size, stack_size,
+        garbage_collection, garbage_collection_info
+    ],
+    case erlang:process_info(Pid, [case I of {dictionary} -> dictionary; _ -> I end || I <- Items]) of
+        undefined ->
+            undefined;
+        List ->
+            Gc = proplists:get_value(garbage_collection_info, List),
+            Collection = proplists:get_value(garbage_collection, List),
+            Dictionary = proplists:get_value(dictionary, List),
+            case erlang:process_info(Pid, reductions) of
+                {reductions, Reductions} ->
+                    maps:merge(
+                        maps:from_list(Gc),
+                        #{
+                            reductions => Reductions,
+                            message_queue_len => proplists:get_value(message_queue_len, List),
+                            total_heap_size => proplists:get_value(total_heap_size, List),
+                            memory => proplists:get_value(memory, List),
+                            minor_gcs => proplists:get_value(minor_gcs, Collection),
+                            status => proplists:get_value(status, List),
+                            registered_name => name(proplists:get_value(registered_name, List)),
+                            initial_call => mfa(proplists:get_value(initial_call, List)),
+                            proc_lib_initial_call =>
+                                mfa(proplists:get_value('$initial_call', Dictionary)),
+                            stack => [frame(F) || F <- proplists:get_value(current_stacktrace, List)]
+                        }
+                    );
+                undefined ->
+                    undefined
+            end
+    end.
+
+name([]) -> none;
+name(Name) -> atom_to_binary(Name).
+
+mfa({M, F, A}) when is_atom(M), is_atom(F), is_integer(A) -> {text(M), text(F), A};
+mfa(_) -> none.
+
+text(Atom) -> atom_to_binary(Atom).
+
+frame({M, F, A, Location}) ->
+    case Location of
+        [] -> {text(M), text(F), A, none, 0};
+        _ ->
+            File = proplists:get_value(file, Location),
+            {text(M), text(F), A, unicode:characters_to_binary(File),
+                proplists:get_value(line, Location)}
+    end.
+
+native_frame({M, F, A, none, 0}) -> {M, F, A, none, 0};
+native_frame({M, F, A, none, Line}) -> {M, F, A, <<M/binary, ".erl">>, Line};
+native_frame(Frame) -> Frame.
+
+differences(Public, #{stack := Stack} = Native) ->
+    Exact = [status, registered_name, initial_call, proc_lib_initial_call | metrics()],
+    [{Key, maps:get(Key, Public), maps:get(Key, Native)}
+     || Key <- Exact, maps:get(Key, Public) =/= maps:get(Key, Native)]
+    ++ [{memory, maps:get(memory, Public), maps:get(memory, Native)}
+        || abs(maps:get(memory, Public) - maps:get(memory, Native)) > 2048]
+    ++ stack_differences(maps:get(stack, Public), Stack);
+differences(_, Native) ->
+    [{unreadable, Native}].
+
+%% Of a deep stack process_info shows the upper 64 frames (MAX_BACKTRACE_SIZE,
+%% whatever backtrace_depth says), we both ends of it.
+stack_differences(Public, Stack) when is_list(Stack) ->
+    Upper = lists:takewhile(fun(F) -> F =/= truncated end, Stack),
+    Native = [native_frame(F) || F <- Upper],
+    Seen = case length(Public) of
+        64 -> lists:sublist(Native, 64);
+        _ -> Native
+    end,
+    case Seen of
+        Public -> [];
+        _ -> [{stack, Public, Seen}]
+    end;
+stack_differences(Public, Stack) ->
+    [{stack, Public, Stack}].
+
+%% Reading a FIFO that nobody writes blocks a dirty scheduler in a NIF.
+a_dirty_nif_has_its_full_stack(Config) ->
+    Fifo = filename:join(proplists:get_value(priv_dir, Config), "fifo"),
+    [] = os:cmd("mkfifo " ++ Fifo),
+    Pid = spawn(fun() -> {read, file:open(Fifo, [read, raw])} end),
+    timer:sleep(200),
+    {current_stacktrace, Public} = erlang:process_info(Pid, current_stacktrace),
+    [{Pid, #{status := running, stack := Stack}}] = flame_prof_nif:snapshot([Pid]),
+    %% Let it go before judging it.
+    {ok, Writer} = file:open(Fifo, [write, raw]),
+    ok = file:close(Writer),
+    Expected = [frame(F) || F <- Public],
+    Native = [native_frame(F) || F <- Stack],
+    {Expected, Expected} = {Expected, Native},
+    true = length(Native) >= 2.
+
+%%% ------------------------------------------------------ the process table --
+
+every_process_is_found_and_no_other(_) ->
+    Idle = [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 5000)],
+    try
+        ok = agree(20)
+    after
+        [exit(P, kill) || P <- Idle]
+    end.
+
+agree(Attempts) ->
+    Before = erlang:processes(),
+    {Count, Chosen, _} = flame_prof_nif:select_top(100000, 1),
+    After = erlang:processes(),
+    Native = lists:sort([Pid || {Pid, _} <- Chosen]),
+    case {lists:sort(Before), lists:sort(After)} of
+        {Native, Native} ->
+            Count = length(Native),
+            say("the table's ~w processes equal processes/0~n", [Count]),
+            ok;
+        _ when Attempts > 1 ->
+            timer:sleep(20),
+            agree(Attempts - 1);
+        {Processes, _} ->
+            {error, {missing, Processes -- Native}, {invented, Native -- Processes}}
+    end.
+
+the_top_is_the_busiest(_) ->
+    Idle = [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 2000)],
+    Busy = [spawn(fun() -> burn(N * 100000), receive never -> ok end end) || N <- lists:seq(1, 20)],
+    timer:sleep(500),
+    {_, Chosen, _} = flame_prof_nif:select_top(40, 1),
+    [exit(P, kill) || P <- Idle ++ Busy],
+    40 = length(Chosen),
+    %% The 20 did at least 100,000 reductions each; most else did less.
+    [] = lists:sublist(lists:reverse(Busy), 15) -- [P || {P, _} <- Chosen].
+
+burn(0) -> ok;
+burn(N) -> burn(N - 1).
+
+%%% -------------------------------------------------------------------- code --
+
+new_code_resolves_and_purged_code_does_not_lie(_) ->
+    [begin
+        Module = list_to_atom("native_generation"),
+        load_generation(Module, Generation),
+        Pid = spawn(Module, wait_here, [Generation]),
+        timer:sleep(5),
+        Line = 100 + Generation,
+        [{Pid, #{stack := [{<<"native_generation">>, <<"wait_here">>, 1, _, Got} | _]}}] =
+            flame_prof_nif:snapshot([Pid]),
+        {Generation, Line} = {Generation, Got},
+        exit(Pid, kill),
+        timer:sleep(2),
+        code:purge(Module)
+    end || Generation <- lists:seq(1, 30)],
+    code:purge(native_generation),
+    code:delete(native_generation),
+    ok.
+
+load_generation(Module, Generation) ->
+    L = erl_anno:new(100 + Generation),
+    Forms = [
+        {attribute, 1, module, Module},
+        {attribute, 2, export, [{wait_here, 1}]},
+        {function, L, wait_here, 1, [
+            {clause, L, [{var, L, 'X'}], [], [
+                {tuple, L, [
+                    {var, L, 'X'},
+                    {'receive', L, [{clause, L, [{atom, L, never}], [], [{atom, L, ok}]}]}
+                ]}
+            ]}
+        ]}
+    ],
+    {ok, Module, Code} = compile:forms(Forms, []),
+    {module, Module} = code:load_binary(Module, "native_generation.erl", Code).
+
+%%% ----------------------------------------------------------- wrong layouts --
+
+%% Every field in turn at offsets that are something else: the worst is wrong
+%% data. (That the calibration refuses such layouts: test/c/test_layout_solve.)
+wrong_layouts_never_fault(Config) ->
+    #{offsets := Offsets} = flame_prof_nif:layout_info(),
+    Load = [spawn_link(fun Loop() -> lists:sort(lists:seq(1, 500)), Loop() end) || _ <- [1, 2]],
+    Wrong = [{Field, At} || Field <- maps:keys(Offsets), At <- wrong_offsets(Field)],
+    Books = [sample_wrongly(Config, Field, At) || {Field, At} <- Wrong],
+    [begin unlink(P), exit(P, kill) end || P <- Load],
+    Taken = lists:sum([maps:get(taken, B) || B <- Books]),
+    say("~w wrong layouts, ~w process-samples taken with them, no fault~n", [length(Wrong), Taken]),
+    true = Taken > 1000.
+
+wrong_offsets(Field) ->
+    [8 * (erlang:phash2({Field, N}, 75)) || N <- lists:seq(1, 3)].
+
+sample_wrongly(Config, Field, At) ->
+    {ok, Ref} = flame_prof_nif:session_start((config(Config))#{
+        layout_patch => #{Field => At}, sample_interval_us => 1000
+    }),
+    timer:sleep(40),
+    stop_session(Ref).
+
+config(Config) ->
+    #{
+        engine => native,
+        directory => list_to_binary(proplists:get_value(priv_dir, Config)),
+        name => <<"wrong.erl_perf.log">>,
+        sample_interval_us => 2000,
+        flush_interval_ms => 60000,
+        flatten_recursive => true,
+        top => 100,
+        select_interval_ms => 100,
+        status => all,
+        exclude => [],
+        ring_bytes => 4 bsl 20,
+        pid_number_bits => 28
+    }.
+
+stop_session(Ref) ->
+    ok = flame_prof_nif:session_stop(Ref),
+    receive
+        {flame_prof_nif, Ref, {stopped, ok}} -> ok
+    after 10000 -> error(not_stopped)
+    end,
+    Books = flame_prof_nif:session_info(Ref),
+    ok = file:delete(maps:get(path, Books)),
+    ok = flame_prof_nif:session_close(Ref),
+    balanced(Books),
+    Books.
+
+balanced(#{taken := T, written := W, lost := L, torn := N, dropped := D, gone := G}) ->
+    {T, T} = {T, W + L + N + D + G},
+    ok.
+
+%%% ---------------------------------------------------------- life and death --
+
+reload_is_refused_while_profiling(Config) ->
+    {ok, Ref} = flame_prof_nif:session_start(config(Config)),
+    timer:sleep(50),
+    Beam = code:which(flame_prof_nif),
+    {error, on_load_failure} = code:load_file(flame_prof_nif),
+    Beam = code:which(flame_prof_nif),
+    timer:sleep(50),
+    #{taken := Taken} = stop_session(Ref),
+    true = Taken > 0.
+
+%% The library stays mapped while a session refers to it; without its module
+%% the session's process can not go on, and its end is that of the threads.
+purge_ends_the_threads(_) ->
+    Out = eval_in_peer(
+        "Threads = fun() -> {ok, L} = file:list_dir(\"/proc/self/task\"), length(L) end,"
+        "Without = Threads(),"
+        "{ok, Pid} = flame_prof:start(#{basename => \"" ++ scratch() ++ "\"}),"
+        "timer:sleep(300), With = Threads(),"
+        "true = code:delete(flame_prof_nif), code:purge(flame_prof_nif),"
+        "Ref = monitor(process, Pid), exit(Pid, kill),"
+        "receive {'DOWN', Ref, _, _, _} -> ok end, timer:sleep(500),"
+        "io:format(\"~w ~w\", [With - Without, Threads() - Without]), halt()."
+    ),
+    {{match, _}, Out} = {re:run(Out, "2 0 status 0$"), Out}.
+
+halt_while_profiling_exits_cleanly(_) ->
+    [begin
+        Out = eval_in_peer(
+            "{ok, _} = flame_prof:start(#{basename => \"" ++ scratch() ++
+            "\", sample_interval => 1}), timer:sleep(200), io:format(\"up\"), " ++ How
+        ),
+        {{match, _}, How, Out} = {re:run(Out, "^(up|) status 0$"), How, Out}
+    end || How <- ["halt().", "erlang:halt(0, [{flush, false}]).", "init:stop()."]].
+
+%%% ----------------------------------------------------------------- liveness --
+
+survives_the_storms(Config) ->
+    Seconds = list_to_integer(os:getenv("STORM_SECONDS", "6")),
+    Result = storm:run(#{
+        seconds => Seconds, hz => 500, directory => proplists:get_value(priv_dir, Config)
+    }),
+    say("storm: ~0tp~n", [Result]),
+    #{books := #{taken := T, written := W, torn := N, dropped := D, gone := G}, deaths := 0} = Result,
+    {T, T} = {T, W + N + D + G},
+    ok.
+
+%%% ----------------------------------------------------------------- helpers --
+
+scratch() ->
+    Dir = filename:join([filename:basedir(user_cache, "flame_prof_test"),
+        integer_to_list(erlang:unique_integer([positive])) ++ os:getpid()]),
+    ok = filelib:ensure_dir(Dir),
+    Dir.
+
+%% What a fresh VM prints, and "status N" behind it.
+eval_in_peer(Expressions) ->
+    Paths = lists:append([" -pa " ++ filename:dirname(code:which(M))
+                          || M <- [flame_prof, ?MODULE]]),
+    Erl = filename:join([code:root_dir(), "bin", "erl"]),
+    Port = open_port({spawn_executable, Erl}, [
+        exit_status, stderr_to_stdout, use_stdio, hide, binary,
+        {args, string:lexemes("-noinput" ++ Paths, " ") ++ ["-eval", Expressions]}
+    ]),
+    collect(Port, []).
+
+collect(Port, Acc) ->
+    receive
+        {Port, {data, Data}} -> collect(Port, [Acc, Data]);
+        {Port, {exit_status, Status}} ->
+            unicode:characters_to_list([Acc, " status ", integer_to_list(Status)])
+    after 30000 ->
+        error({peer_hangs, iolist_to_binary(Acc)})
+    end.
+
+say(Format, Args) ->
+    io:format(user, "    " ++ Format, Args),
+    ct:pal(Format, Args).

@@ -1,0 +1,250 @@
+-module(flame_prof_options_tests).
+
+-ifdef(PROPER).
+-include_lib("proper/include/proper.hrl").
+-endif.
+-include_lib("eunit/include/eunit.hrl").
+
+defaults_test() ->
+    {ok, Options} = flame_prof_options:validate(#{}),
+    ?assertEqual(
+        #{
+            sample_interval => 9,
+            flush_interval => 15000,
+            flush_close_max => 8,
+            files_max => 15,
+            flatten_recursive => true,
+            auto_select => {top, 100, 5000},
+            auto_process_opts => #{status => all},
+            engine => auto
+        },
+        maps:remove(basename, Options)
+    ).
+
+undefined_means_the_default_test() ->
+    Undefined = maps:from_list([{Key, undefined} || Key <- flame_prof_options:keys()]),
+    ?assertEqual(flame_prof_options:validate(#{}), flame_prof_options:validate(Undefined)).
+
+files_go_to_the_home_directory_test() ->
+    with_home("/home/somebody", fun() ->
+        ?assertEqual(<<"/home/somebody/flame_prof">>, value(basename, undefined))
+    end).
+
+without_a_home_files_go_to_the_current_directory_test() ->
+    with_home(false, fun() ->
+        ?assertEqual(<<"./flame_prof">>, value(basename, undefined))
+    end).
+
+with_home(Home, Test) ->
+    Before = os:getenv("HOME"),
+    set_home(Home),
+    try
+        Test()
+    after
+        set_home(Before)
+    end.
+
+set_home(false) -> os:unsetenv("HOME");
+set_home(Home) -> os:putenv("HOME", Home).
+
+accepted_test_() ->
+    [
+        {lists:flatten(io_lib:format("~p ~0tp", [Key, Given])), ?_assertEqual(Kept, value(Key, Given))}
+     || {Key, Given, Kept} <- [
+            {basename, "/tmp/x", <<"/tmp/x">>},
+            {basename, <<"/tmp/x">>, <<"/tmp/x">>},
+            {basename, "relative", <<"relative">>},
+            {basename, [$/, 16#444, 16#1f525], <<"/ф🔥"/utf8>>},
+            {basename, <<"/ф🔥"/utf8>>, <<"/ф🔥"/utf8>>},
+            {basename, "with blank", <<"with blank">>},
+            {sample_interval, 1, 1},
+            {flush_close_max, infinity, infinity},
+            {flush_close_max, 0, infinity},
+            {flush_close_max, 1, 1},
+            {files_max, infinity, infinity},
+            {files_max, 1, 1},
+            {flatten_recursive, false, false},
+            {auto_select, {top, 1}, {top, 1, 5000}},
+            {auto_select, {top, 0}, {top, 0, 5000}},
+            {auto_select, {top, 10000, 100}, {top, 10000, 100}},
+            {auto_process_opts, #{}, #{status => all}},
+            {auto_process_opts, #{status => undefined}, #{status => all}},
+            {auto_process_opts, #{status => garbage_collecting}, #{status => garbage_collecting}},
+            {engine, native, native},
+            {engine, portable, portable}
+        ]
+    ].
+
+value(Key, Given) ->
+    {ok, #{Key := Value}} = flame_prof_options:validate(#{Key => Given}),
+    Value.
+
+refused_test_() ->
+    Huge = 1 bsl 200,
+    [
+        {lists:flatten(io_lib:format("~p ~0tP", [Key, Given, 12])), fun() -> refused(Key, Given) end}
+     || {Key, Values} <- [
+            {basename, [
+                "",
+                <<>>,
+                "a\0b",
+                <<"a\nb">>,
+                [$a, 16#9b, $b],
+                [$a | $b],
+                [$a, -1],
+                [16#d800],
+                [16#110000],
+                [foo],
+                <<255>>,
+                foo,
+                7,
+                lists:duplicate(4001, $a),
+                [Huge]
+            ]},
+            {sample_interval, [0, -1, 60001, Huge, 9.0, "9", infinity]},
+            {flush_interval, [0, 1008, 86400001, Huge, infinity]},
+            {flush_close_max, [-1, Huge, 1.0, all]},
+            {files_max, [0, -1, Huge, all]},
+            {flatten_recursive, [yes, 1, "true"]},
+            {auto_select, [
+                {top},
+                {top, -1},
+                {top, 10001},
+                {top, Huge},
+                {top, 1, 0},
+                {top, 1, 99},
+                {top, 1, Huge},
+                {top, 1, 1000, x},
+                {bottom, 1},
+                none,
+                [top | 1]
+            ]},
+            {auto_process_opts, [[], all, [{status, all}], {}]},
+            {engine, [nif, "auto", true]}
+        ],
+        Given <- Values
+    ].
+
+refused(Key, Given) ->
+    {error, {bad_option, Key, Why}} = flame_prof_options:validate(#{Key => Given}),
+    ?assertEqual(flame_prof_options:accepts(Key), Why).
+
+flush_interval_leaves_a_second_after_a_sample_test() ->
+    ?assertMatch({ok, _}, flame_prof_options:validate(#{sample_interval => 500, flush_interval => 1500})),
+    ?assertMatch(
+        {error, {bad_option, flush_interval, _}},
+        flame_prof_options:validate(#{sample_interval => 500, flush_interval => 1499})
+    ),
+    %% The one that was given is too long for the default of the other.
+    ?assertMatch(
+        {error, {bad_option, flush_interval, _}},
+        flame_prof_options:validate(#{sample_interval => 20000})
+    ).
+
+an_unknown_key_is_named_test() ->
+    {error, {bad_option, sample_intervall, Why}} =
+        flame_prof_options:validate(#{sample_intervall => 9}),
+    ?assertMatch({_, _}, binary:match(Why, <<"sample_interval">>)).
+
+an_unknown_key_may_be_any_term_test() ->
+    ?assertMatch({error, {bad_option, [a | b], _}}, flame_prof_options:validate(#{[a | b] => 1})).
+
+an_unknown_process_option_is_named_test() ->
+    ?assertMatch(
+        {error, {bad_option, {auto_process_opts, viral}, _}},
+        flame_prof_options:validate(#{auto_process_opts => #{viral => true, status => all}})
+    ),
+    ?assertMatch(
+        {error, {bad_option, {auto_process_opts, status}, <<"all or one of: waiting, ", _/binary>>}},
+        flame_prof_options:validate(#{auto_process_opts => #{status => asleep}})
+    ).
+
+what_is_no_map_is_refused_test_() ->
+    [
+        ?_assertMatch({error, {bad_option, options, _}}, flame_prof_options:validate(Given))
+     || Given <- [[], [{sample_interval, 9}], foo, <<>>, 7, [a | b]]
+    ].
+
+errors_can_be_read_test() ->
+    {error, Error} = flame_prof_options:validate(#{sample_interval => 0}),
+    ?assertEqual(
+        "sample_interval: whole milliseconds from 1 to 60000",
+        lists:flatten(io_lib:format("~ts", [flame_prof_options:format_error(Error)]))
+    ).
+
+-ifdef(PROPER).
+
+properties_test_() ->
+    [
+        {timeout, 120, {atom_to_list(Name), ?_assert(proper:quickcheck(Property, [quiet, {numtests, 500}]))}}
+     || {Name, Property} <- [
+            {any_term_gets_an_answer, any_term_gets_an_answer()},
+            {any_values_get_an_answer, any_values_get_an_answer()},
+            {what_was_accepted_is_accepted_unchanged, what_was_accepted_is_accepted_unchanged()}
+        ]
+    ].
+
+any_term_gets_an_answer() ->
+    ?FORALL(Given, any(), is_answer(flame_prof_options:validate(Given))).
+
+any_values_get_an_answer() ->
+    ?FORALL(Given, given(), is_answer(flame_prof_options:validate(Given))).
+
+what_was_accepted_is_accepted_unchanged() ->
+    ?FORALL(
+        Given,
+        likely(),
+        case flame_prof_options:validate(Given) of
+            {ok, Options} -> flame_prof_options:validate(Options) =:= {ok, Options};
+            {error, _} -> true
+        end
+    ).
+
+%% A known key with any value, sometimes an unknown one.
+given() ->
+    ?LET(
+        Pairs,
+        list({oneof([oneof(flame_prof_options:keys()), any()]), oneof([any(), nearly()])}),
+        maps:from_list(Pairs)
+    ).
+
+nearly() ->
+    oneof([
+        {top, any()},
+        {top, integer(), any()},
+        [integer() | any()],
+        binary(),
+        ?LET(Bits, range(1, 300), 1 bsl Bits),
+        ?LET(Pairs, list({oneof([status, viral, any()]), any()}), maps:from_list(Pairs))
+    ]).
+
+likely() ->
+    ?LET(
+        {Sample, Flush, Close, Files, Top, Engine, Name},
+        {
+            range(0, 70000),
+            range(0, 90000000),
+            oneof([infinity, non_neg_integer()]),
+            oneof([infinity, non_neg_integer()]),
+            oneof([{top, range(0, 10001)}, {top, range(0, 10001), range(0, 10000)}, undefined]),
+            oneof([auto, native, portable]),
+            oneof([undefined, list(range(16#20, 16#d7ff)), utf8()])
+        },
+        #{
+            sample_interval => Sample,
+            flush_interval => Flush,
+            flush_close_max => Close,
+            files_max => Files,
+            auto_select => Top,
+            engine => Engine,
+            basename => Name
+        }
+    ).
+
+is_answer({ok, Options}) ->
+    lists:sort(maps:keys(Options)) =:= lists:sort(flame_prof_options:keys());
+is_answer({error, {bad_option, _, Why} = Error}) ->
+    is_binary(Why) andalso Why =/= <<>> andalso
+        is_binary(unicode:characters_to_binary(flame_prof_options:format_error(Error))).
+
+-endif.

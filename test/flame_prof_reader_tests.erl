@@ -1,0 +1,175 @@
+-module(flame_prof_reader_tests).
+
+-ifdef(PROPER).
+-include_lib("proper/include/proper.hrl").
+-endif.
+-include_lib("eunit/include/eunit.hrl").
+
+a_sample_is_taken_apart_test() ->
+    {ok, [Sample], _} = read([sample(1)]),
+    ?assertEqual(
+        #{
+            time_us => 1011367,
+            pid => 4242,
+            tid => 71,
+            period => 1,
+            status => <<"waiting">>,
+            frames => [
+                {<<"erlang:%2B%2B/2">>, <<"erlang.erl">>},
+                {<<"gen_server:loop/7:871">>, <<"gen_server.erl">>}
+            ],
+            metrics => #{<<"reductions">> => {9, 12}, <<"memory">> => {2640, -8}},
+            words => #{
+                <<"erl_pid">> => <<"<0.71.0>">>, <<"initial_call">> => <<"proc_lib:init_p/5">>
+            }
+        },
+        Sample
+    ).
+
+a_period_is_a_weight_test() ->
+    Weighted = binary:replace(sample(1), <<": cpu">>, <<": 77 cpu">>),
+    ?assertMatch({ok, [#{period := 77}], _}, read([Weighted])).
+
+metrics_may_be_missing_test() ->
+    Bare = re:replace(sample(1), "# .*\n", "", [{return, binary}]),
+    ?assertMatch({ok, [#{metrics := M, words := M}], _} when M =:= #{}, read([Bare])).
+
+files_are_read_one_after_the_other_test() ->
+    with_files([[sample(1)], [sample(2), sample(3)]], fun(Files) ->
+        {ok, Times, Counts} = flame_prof_reader:fold(
+            fun(#{tid := Tid}, Tids) -> [Tid | Tids] end, [], Files
+        ),
+        ?assertEqual([71, 72, 73], lists:reverse(Times)),
+        ?assertMatch(#{samples := 3, bad := 0}, Counts)
+    end).
+
+one_file_needs_no_list_test() ->
+    with_files([[sample(1)]], fun([File]) ->
+        Count = fun(_, N) -> N + 1 end,
+        ?assertMatch({ok, 1, _}, flame_prof_reader:fold(Count, 0, File)),
+        ?assertMatch({ok, 1, _}, flame_prof_reader:fold(Count, 0, list_to_binary(File)))
+    end).
+
+a_file_that_is_not_there_is_named_test() ->
+    ?assertEqual(
+        {error, {"/nowhere/x.log", enoent}},
+        flame_prof_reader:fold(fun(_, Acc) -> Acc end, 0, ["/nowhere/x.log"])
+    ).
+
+an_empty_file_has_no_samples_test() ->
+    ?assertMatch({ok, [], #{samples := 0, bad := 0}}, read([])).
+
+%% Samples of every length, over some chunk borders.
+chunk_borders_do_not_show_test() ->
+    Samples = [sample(N) || N <- lists:seq(1, 5000)],
+    ?assert(iolist_size(Samples) > 3 * 262144),
+    {ok, Read, Counts} = read(Samples),
+    ?assertEqual(lists:seq(71, 5070), [Tid || #{tid := Tid} <- lists:reverse(Read)]),
+    ?assertEqual(#{samples => 5000, bad => 0, bytes => iolist_size(Samples)}, Counts).
+
+damage_costs_the_damaged_sample_test_() ->
+    [
+        {Name, ?_assertMatch({ok, [#{tid := 73}, #{tid := 71}], #{bad := 1}}, read([sample(1), Bad, sample(3)]))}
+     || {Name, Bad} <- [
+            {"text", <<"what is this\n\n">>},
+            {"binary", <<255, 0, 1, "\n\n">>},
+            {"a header only", <<"beam 1/2 [000] 1.000001: cpu-clock:\n\n">>},
+            {"no time", replaced(<<"2.011367">>, <<"x.011367">>)},
+            {"no tid", replaced(<<"4242/72">>, <<"4242">>)},
+            {"no delta", replaced(<<"9/12">>, <<"9/x reductions">>)},
+            {"no status", replaced(<<"(status)">>, <<"(stat)">>)},
+            {"no frame", replaced(<<"\tffffffff gen">>, <<"gen">>)},
+            {"no dso", replaced(<<" (erlang.erl)">>, <<>>)},
+            {"an open dso", replaced(<<"erlang.erl)">>, <<"erlang.erl">>)},
+            {"more than any sample is long", [lists:duplicate(5000000, $x), "\n\n"]}
+        ]
+    ].
+
+replaced(From, To) ->
+    Replaced = binary:replace(sample(2), From, To),
+    true = Replaced =/= sample(2),
+    Replaced.
+
+%% Wherever the end is cut off, the rest is there and the end is counted.
+a_file_may_end_anywhere_test() ->
+    Text = <<(sample(1))/binary, (sample(2))/binary>>,
+    First = byte_size(sample(1)),
+    [
+        begin
+            {ok, Read, Counts} = read([binary:part(Text, 0, Size)]),
+            ?assertMatch([#{tid := 71}], Read),
+            ?assertMatch(#{samples := 1, bad := 1}, Counts)
+        end
+     || Size <- lists:seq(First + 1, byte_size(Text) - 1)
+    ].
+
+symbols_are_decoded_test_() ->
+    [
+        ?_assertEqual(Decoded, flame_prof_reader:decode(Symbol))
+     || {Symbol, Decoded} <- [
+            {<<"lists:map/2">>, <<"lists:map/2">>},
+            {<<"erlang:%2B%2B/2">>, <<"erlang:++/2">>},
+            {<<"%D1%84:f/0">>, <<"ф:f/0"/utf8>>},
+            {<<"100%25:f/0">>, <<"100%:f/0">>},
+            %% Not what we write: as it is.
+            {<<"a%zz:f/0">>, <<"a%zz:f/0">>},
+            {<<"a%">>, <<"a%">>},
+            {<<"a%4">>, <<"a%4">>},
+            %% Nothing that a terminal would obey.
+            {<<"a%1B[2J:f/0">>, <<"a%1B[2J:f/0">>},
+            {<<"a%0A">>, <<"a%0A">>},
+            {<<"a%E2%80%AE">>, <<"a%E2%80%AE">>},
+            {<<"a%FF">>, <<"a%FF">>}
+        ]
+    ].
+
+-ifdef(PROPER).
+
+%% Bytes of any kind in the place of others: no crash, and every sample is
+%% counted, as good or as bad.
+damage_is_never_fatal_test_() ->
+    Text = iolist_to_binary([sample(N) || N <- lists:seq(1, 4)]),
+    Property = ?FORALL(
+        {At, Damage},
+        {range(0, byte_size(Text)), binary()},
+        begin
+            Behind = max(0, byte_size(Text) - At - byte_size(Damage)),
+            Damaged = [binary:part(Text, 0, At), Damage, binary:part(Text, byte_size(Text), -Behind)],
+            {ok, Read, #{samples := Good, bad := Bad}} = read(Damaged),
+            length(Read) =:= Good andalso Good >= 2 andalso Bad =< 6
+        end
+    ),
+    {timeout, 120, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 500}]))}.
+
+-endif.
+
+sample(N) ->
+    iolist_to_binary([
+        io_lib:format("beam 4242/~b [003] ~b.011367: cpu-clock:\n", [70 + N, N]),
+        io_lib:format("# reductions=9/12 memory=2640/-8 erl_pid=<0.~b.0> ", [70 + N]),
+        "initial_call=proc_lib:init_p/5 (metrics)\n",
+        "\tffffffff erlang:%2B%2B/2 (erlang.erl)\n",
+        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n",
+        "\tffffffff waiting (status)\n\n"
+    ]).
+
+%% The samples of one file, the last one first.
+read(Samples) ->
+    with_files([Samples], fun(Files) ->
+        flame_prof_reader:fold(fun(Sample, Read) -> [Sample | Read] end, [], Files)
+    end).
+
+with_files(Texts, Test) ->
+    Files = [write(Text) || Text <- Texts],
+    try
+        Test(Files)
+    after
+        [file:delete(File) || File <- Files]
+    end.
+
+write(Text) ->
+    Unique = integer_to_list(erlang:unique_integer([positive])),
+    Name = "flame_prof_reader_tests." ++ os:getpid() ++ "." ++ Unique,
+    File = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
+    ok = file:write_file(File, Text),
+    File.

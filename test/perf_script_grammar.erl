@@ -1,0 +1,272 @@
+%% The grammar of doc/format.md as a program: strict, slow, and written from that
+%% text alone. It shares nothing with the writer (C), nor with the readers.
+-module(perf_script_grammar).
+
+-export([check/1, check_text/1]).
+
+-export_type([summary/0]).
+
+-type summary() ::
+    #{
+        samples := pos_integer(),
+        tids := #{integer() => Samples :: pos_integer()},
+        statuses := #{binary() => Samples :: pos_integer()},
+        symbols := #{binary() => Samples :: pos_integer()},
+        keys := [binary()],
+        comm := binary(),
+        event := binary(),
+        first_us := integer(),
+        last_us := integer()
+    }.
+
+-define(HEADER_MOST_BYTES, 127).
+-define(FRAMES_MOST, 255).
+-define(PERIOD_MOST, 9223372036854775807).
+-define(HEADER,
+    "^([A-Za-z_][A-Za-z_.@-]{1,31}) ([0-9]+)/([0-9]+) \\[[0-9]{3}\\] "
+    "([0-9]+)\\.([0-9]{6}): (?:([0-9]+) )?([^ :]+):$"
+).
+-define(FRAME, "^\\t(?:[0-9a-f]{8}|[0-9a-f]{16}) ([^ ]+) \\(([^ ]+)\\)$").
+-define(NUMBER, "^[a-z_]+=-?[0-9]+/-?[0-9]+$").
+-define(WORD, "^[a-z_]+=[^ \\t]+$").
+-define(FUNCTION, "^.+:.*/([0-9]+)(?::([1-9][0-9]*))?$").
+-define(PSEUDO, "^(?:[a-z_]+|\\[[a-z_]+\\])$").
+
+-record(seen, {
+    samples = 0 :: non_neg_integer(),
+    last_us = -1 :: integer(),
+    first_us :: undefined | integer(),
+    event :: undefined | binary(),
+    comm :: undefined | binary(),
+    pid :: undefined | binary(),
+    keys = #{} :: #{binary() => []},
+    tids = #{} :: #{integer() => pos_integer()},
+    tid_us = #{} :: #{integer() => integer()},
+    statuses = #{} :: #{binary() => pos_integer()},
+    symbols = #{} :: #{binary() => pos_integer()}
+}).
+
+-spec check(file:name_all()) -> {ok, summary()} | {error, {pos_integer(), string()}}.
+check(File) ->
+    {ok, Text} = file:read_file(File),
+    check_text(Text).
+
+-spec check_text(binary()) -> {ok, summary()} | {error, {pos_integer(), string()}}.
+check_text(Text) ->
+    try
+        whole(Text),
+        Lines = binary:split(Text, <<"\n">>, [global]),
+        {ok, summary(samples(Lines, 1, patterns(), #seen{}))}
+    catch
+        throw:{broken, Line, Why} -> {error, {Line, lists:flatten(Why)}}
+    end.
+
+broken(Line, Format, Args) ->
+    throw({broken, Line, io_lib:format(Format, Args)}).
+
+must(true, _Line, _Format, _Args) -> ok;
+must(false, Line, Format, Args) -> broken(Line, Format, Args).
+
+whole(<<16#ef, 16#bb, 16#bf, _/binary>>) ->
+    broken(1, "byte order mark", []);
+whole(Text) ->
+    case unicode:characters_to_binary(Text) of
+        Text -> ok;
+        {_, Good, _} -> broken(line_of(Text, byte_size(Good)), "not UTF-8", [])
+    end,
+    case binary:match(Text, <<"\r">>) of
+        nomatch -> ok;
+        {At, _} -> broken(line_of(Text, At), "carriage return", [])
+    end.
+
+line_of(Text, At) ->
+    1 + length(binary:matches(binary:part(Text, 0, At), <<"\n">>)).
+
+patterns() ->
+    Sources = #{
+        header => ?HEADER,
+        frame => ?FRAME,
+        number => ?NUMBER,
+        word => ?WORD,
+        function => ?FUNCTION,
+        pseudo => ?PSEUDO
+    },
+    maps:map(fun(_, Source) -> element(2, {ok, _} = re:compile(Source, [dollar_endonly])) end, Sources).
+
+%% The text behind the last line feed is empty, and nothing else may be.
+samples([<<>>], Line, _Patterns, #seen{samples = Samples} = Seen) ->
+    must(Samples >= 2, Line, "~b samples, at least 2 are needed", [Samples]),
+    must(Seen#seen.last_us rem 1000000 =/= 0, Line, "the last sample is on a whole second", []),
+    Seen;
+samples([Header | Rest], Line, Patterns, Seen0) ->
+    {Tid, Seen1} = header(Header, Line, Patterns, Seen0),
+    {Frames, FramesLine, Seen2} = metrics(Rest, Line + 1, Patterns, Seen1),
+    {Lines, Behind, Seen} = frames(Frames, FramesLine, Patterns, Seen2),
+    samples(Lines, Behind, Patterns, Seen#seen{
+        samples = Seen#seen.samples + 1,
+        tids = count(Tid, Seen#seen.tids)
+    }).
+
+count(Key, Counts) ->
+    maps:update_with(Key, fun(N) -> N + 1 end, 1, Counts).
+
+%% Headers.
+
+header(Text, Line, #{header := Pattern}, Seen) ->
+    must(byte_size(Text) =< ?HEADER_MOST_BYTES, Line, "a header of ~b bytes", [byte_size(Text)]),
+    case re:run(Text, Pattern, [{capture, all_but_first, binary}]) of
+        {match, [Comm, Pid, Tid, Seconds, Micros, Period, Event]} ->
+            period(Period, Line),
+            Us = binary_to_integer(<<Seconds/binary, Micros/binary>>),
+            one_word(Line, "process", Pid, Seen#seen.pid),
+            one_word(Line, "event", Event, Seen#seen.event),
+            %% By default; our files know no other.
+            one_word(Line, "command", Comm, Seen#seen.comm),
+            Named = Seen#seen{comm = Comm, pid = Pid, event = Event},
+            timed(binary_to_integer(Tid), Us, Line, Named);
+        nomatch ->
+            broken(Line, "no header: ~tp", [Text])
+    end.
+
+period(<<>>, _Line) ->
+    ok;
+period(Text, Line) ->
+    Period = binary_to_integer(Text),
+    must(Period >= 1 andalso Period =< ?PERIOD_MOST, Line, "a period of ~b", [Period]).
+
+one_word(_Line, _What, _Word, undefined) -> ok;
+one_word(_Line, _What, Word, Word) -> ok;
+one_word(Line, What, Word, Other) -> broken(Line, "a second ~s, ~ts after ~ts", [What, Word, Other]).
+
+timed(Tid, Us, Line, #seen{last_us = Last, tid_us = TidUs} = Seen) ->
+    must(Us >= Last, Line, "time runs backwards", []),
+    must(Us > maps:get(Tid, TidUs, -1), Line, "two samples of ~b at one time", [Tid]),
+    First =
+        case Seen#seen.first_us of
+            undefined -> Us;
+            Earlier -> Earlier
+        end,
+    {Tid, Seen#seen{first_us = First, last_us = Us, tid_us = TidUs#{Tid => Us}}}.
+
+%% The metrics line, when there is one.
+
+metrics([<<"#", _/binary>> = Text | Rest], Line, Patterns, Seen) ->
+    End = byte_size(Text) - byte_size(<<"#  (metrics)">>),
+    case Text of
+        <<"# ", Fields:End/binary, " (metrics)">> when End > 0 ->
+            Keys = fields(binary:split(Fields, <<" ">>, [global]), Line, Patterns, #{}),
+            {Rest, Line + 1, Seen#seen{keys = maps:merge(Seen#seen.keys, Keys)}};
+        _ ->
+            broken(Line, "no metrics line: ~tp", [Text])
+    end;
+metrics(Lines, Line, _Patterns, Seen) ->
+    {Lines, Line, Seen}.
+
+fields([], _Line, _Patterns, Keys) ->
+    Keys;
+fields([Field | Fields], Line, #{number := Number, word := Word} = Patterns, Keys) ->
+    must(matches(Field, Number) orelse matches(Field, Word), Line, "no field: ~tp", [Field]),
+    [Key | _] = binary:split(Field, <<"=">>),
+    must(not is_map_key(Key, Keys), Line, "~ts twice", [Key]),
+    fields(Fields, Line, Patterns, Keys#{Key => []}).
+
+matches(Text, Pattern) ->
+    re:run(Text, Pattern, [{capture, none}]) =:= match.
+
+%% Frames, leaf first, then one empty line.
+
+frames(Lines, Line, Patterns, Seen) ->
+    {Frames, Rest} = lists:splitwith(fun(Text) -> Text =/= <<>> end, Lines),
+    Count = length(Frames),
+    must(Rest =/= [] andalso tl(Rest) =/= [], Line + Count, "no empty line ends the sample", []),
+    must(Count >= 1, Line, "an empty stack", []),
+    must(Count =< ?FRAMES_MOST, Line, "~b frames", [Count]),
+    Parsed = [frame(Text, At, Patterns) || {At, Text} <- lists:zip(lists:seq(Line, Line + Count - 1), Frames)],
+    [{Status, Dso} | Callees] = lists:reverse(Parsed),
+    must(Dso =:= <<"status">>, Line + Count - 1, "the root frame is not a status", []),
+    must(lists:member(Status, statuses()), Line + Count - 1, "no status: ~ts", [Status]),
+    lists:foreach(
+        fun({Symbol, In}) -> must(In =/= <<"status">>, Line, "~ts is no root", [Symbol]) end, Callees
+    ),
+    Symbols = lists:foldl(fun count/2, Seen#seen.symbols, lists:usort([S || {S, _} <- Callees])),
+    Statuses = count(Status, Seen#seen.statuses),
+    {tl(Rest), Line + Count + 1, Seen#seen{statuses = Statuses, symbols = Symbols}}.
+
+statuses() ->
+    [
+        <<"waiting">>,
+        <<"runnable">>,
+        <<"running">>,
+        <<"garbage_collecting">>,
+        <<"suspended">>,
+        <<"exiting">>
+    ].
+
+frame(Text, Line, #{frame := Pattern} = Patterns) ->
+    case re:run(Text, Pattern, [{capture, all_but_first, binary}]) of
+        {match, [Symbol, Dso]} ->
+            encoded(Symbol, Line),
+            encoded(Dso, Line),
+            beginning(Symbol, Line),
+            demangler(Symbol, Line),
+            symbol(Symbol, Dso, Line, Patterns),
+            {Symbol, Dso};
+        nomatch ->
+            broken(Line, "no frame: ~tp", [Text])
+    end.
+
+symbol(Symbol, Dso, Line, #{pseudo := Pseudo}) when
+    Dso =:= <<"status">>; Dso =:= <<"flame_prof">>; Dso =:= <<"sign">>
+->
+    must(matches(Symbol, Pseudo), Line, "no pseudo frame: ~ts", [Symbol]);
+symbol(Symbol, _Dso, Line, #{function := Function}) ->
+    case re:run(Symbol, Function, [{capture, [1], binary}]) of
+        {match, [Arity]} -> must(binary_to_integer(Arity) =< 255, Line, "arity of ~ts", [Symbol]);
+        nomatch -> broken(Line, "no function: ~ts", [Symbol])
+    end.
+
+encoded(<<>>, _Line) ->
+    ok;
+encoded(<<$%, High, Low, Rest/binary>>, Line) ->
+    must(is_hex(High) andalso is_hex(Low), Line, "a %% without two digits", []),
+    encoded(Rest, Line);
+encoded(<<Point/utf8, Rest/binary>>, Line) ->
+    must(not is_reserved(Point), Line, "U+~4.16.0B has to be encoded", [Point]),
+    encoded(Rest, Line).
+
+is_hex(Digit) ->
+    (Digit >= $0 andalso Digit =< $9) orelse (Digit >= $A andalso Digit =< $F).
+
+is_reserved(Point) ->
+    lists:member(Point, "\"'()+;<>&%") orelse
+        Point =< $\s orelse (Point >= 16#7f andalso Point =< 16#a0) orelse
+        (Point >= 16#2000 andalso Point =< 16#200a) orelse
+        lists:member(Point, [16#1680, 16#2028, 16#2029, 16#202f, 16#205f, 16#3000]).
+
+beginning(Symbol, Line) ->
+    Begins = fun(Prefix) -> string:prefix(Symbol, Prefix) =/= nomatch end,
+    must(
+        not lists:any(Begins, ["0x", "_Z", "__Z", "_R", "[unknown]"]),
+        Line,
+        "~ts begins like something else",
+        [Symbol]
+    ).
+
+demangler(Symbol, Line) when byte_size(Symbol) >= 17 ->
+    Byte = binary:at(Symbol, byte_size(Symbol) - 17),
+    must(Byte < 128, Line, "the 17th byte from the end of ~ts is not ASCII", [Symbol]);
+demangler(_, _) ->
+    ok.
+
+summary(Seen) ->
+    #{
+        samples => Seen#seen.samples,
+        tids => Seen#seen.tids,
+        statuses => Seen#seen.statuses,
+        symbols => Seen#seen.symbols,
+        keys => lists:sort(maps:keys(Seen#seen.keys)),
+        comm => Seen#seen.comm,
+        event => Seen#seen.event,
+        first_us => Seen#seen.first_us,
+        last_us => Seen#seen.last_us
+    }.
