@@ -21,7 +21,7 @@ complain() {
 
 room_of() { # path below c_src
     case $1 in
-    nif/* | core/* | out/* | vm/*) echo "${1%%/*}" ;;
+    nif/* | core/* | out/* | vm/* | native/*) echo "${1%%/*}" ;;
     *) basename "${1%.*}" ;;
     esac
 }
@@ -38,6 +38,7 @@ below() {
     writer) echo "core out" ;;
     out) echo "core" ;;
     vm) echo "core" ;;
+    native) echo "core" ;;
     core) echo "" ;;
     *) return 1 ;;
     esac
@@ -117,6 +118,8 @@ needs() {
         echo "process_vm_readv pread getpid syscall | open close memfd_create
             ftruncate mmap munmap" ;;
     vm/layout_table) echo "memcmp strlen" ;;
+    native/unwind) echo "fp_cfi_row fp_cfi_expression fp_cfi_evaluate" ;;
+    native/cfi | native/cfi_expression) echo "" ;;
     core/ring) echo "| mmap munmap" ;;
     core/stack_table) echo "| calloc aligned_alloc free" ;;
     core/series) echo "fp_ring_reserve fp_ring_commit" ;;
@@ -127,7 +130,8 @@ needs() {
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 for object in sampler selector vm/process vm/stack vm/names vm/ptab vm/peek \
-    vm/layout_table core/ring core/stack_table core/series core/stats; do
+    vm/layout_table native/unwind native/cfi native/cfi_expression core/ring \
+    core/stack_table core/series core/stats; do
     if ! $CC -std=c11 -O2 -D_GNU_SOURCE= -Ic_src -w -fno-stack-protector \
         -U_FORTIFY_SOURCE -c -o "$tmp/object.o" "c_src/$object.c"; then
         complain "$object.c does not compile"

@@ -271,7 +271,7 @@ static void set_rule(struct run *run, uint64_t reg, enum fp_cfi_kind kind,
     if (value < INT32_MIN || value > INT32_MAX)
         fp_bytes_fail(&run->bytes);
     else if (reg < FP_CFI_REGISTERS) /* not those of floating point */
-        run->row->rule[reg] = (struct fp_cfi_rule){(int32_t)value, kind};
+        run->row->rule[reg] = (struct fp_cfi_rule){(int32_t)value, (uint8_t)kind};
 }
 
 static void restore(struct run *run, uint64_t reg)
