@@ -12,19 +12,19 @@
 /* ---- encoded addresses ------------------------------------------------ */
 
 enum { /* DW_EH_PE_* */
-    AS_POINTER = 0x00,
-    AS_ULEB = 0x01,
-    AS_U16 = 0x02,
-    AS_U32 = 0x03,
-    AS_U64 = 0x04,
-    AS_SLEB = 0x09,
-    AS_S16 = 0x0a,
-    AS_S32 = 0x0b,
-    AS_S64 = 0x0c,
-    FROM_NOTHING = 0x00,
-    FROM_HERE = 0x10,
-    FROM_DATA = 0x30,
-    INDIRECT = 0x80,
+       AS_POINTER = 0x00,
+       AS_ULEB = 0x01,
+       AS_U16 = 0x02,
+       AS_U32 = 0x03,
+       AS_U64 = 0x04,
+       AS_SLEB = 0x09,
+       AS_S16 = 0x0a,
+       AS_S32 = 0x0b,
+       AS_S64 = 0x0c,
+       FROM_NOTHING = 0x00,
+       FROM_HERE = 0x10,
+       FROM_DATA = 0x30,
+       INDIRECT = 0x80,
 };
 
 static uint64_t encoded_number(struct fp_bytes *bytes, uint8_t encoding)
@@ -203,8 +203,8 @@ const struct fp_cfi_function *fp_cfi_find(const struct fp_cfi *cfi,
         else
             high = middle;
     }
-    if (low == 0 || address - cfi->function[low - 1].start >=
-                        cfi->function[low - 1].size)
+    if (low == 0 ||
+        address - cfi->function[low - 1].start >= cfi->function[low - 1].size)
         return NULL;
     return &cfi->function[low - 1];
 }
@@ -212,34 +212,34 @@ const struct fp_cfi_function *fp_cfi_find(const struct fp_cfi *cfi,
 /* ---- programs --------------------------------------------------------- */
 
 enum { /* DW_CFA_*; the first three have an operand in their lower six bits */
-    ADVANCE = 0x40,
-    OFFSET = 0x80,
-    RESTORE = 0xc0,
-    NOP = 0x00,
-    SET_LOC = 0x01,
-    ADVANCE1 = 0x02,
-    ADVANCE2 = 0x03,
-    ADVANCE4 = 0x04,
-    OFFSET_EXTENDED = 0x05,
-    RESTORE_EXTENDED = 0x06,
-    UNDEFINED = 0x07,
-    SAME_VALUE = 0x08,
-    REGISTER = 0x09,
-    REMEMBER_STATE = 0x0a,
-    RESTORE_STATE = 0x0b,
-    DEF_CFA = 0x0c,
-    DEF_CFA_REGISTER = 0x0d,
-    DEF_CFA_OFFSET = 0x0e,
-    DEF_CFA_EXPRESSION = 0x0f,
-    EXPRESSION = 0x10,
-    OFFSET_EXTENDED_SF = 0x11,
-    DEF_CFA_SF = 0x12,
-    DEF_CFA_OFFSET_SF = 0x13,
-    VAL_OFFSET = 0x14,
-    VAL_OFFSET_SF = 0x15,
-    VAL_EXPRESSION = 0x16,
-    GNU_ARGS_SIZE = 0x2e,
-    GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
+       ADVANCE = 0x40,
+       OFFSET = 0x80,
+       RESTORE = 0xc0,
+       NOP = 0x00,
+       SET_LOC = 0x01,
+       ADVANCE1 = 0x02,
+       ADVANCE2 = 0x03,
+       ADVANCE4 = 0x04,
+       OFFSET_EXTENDED = 0x05,
+       RESTORE_EXTENDED = 0x06,
+       UNDEFINED = 0x07,
+       SAME_VALUE = 0x08,
+       REGISTER = 0x09,
+       REMEMBER_STATE = 0x0a,
+       RESTORE_STATE = 0x0b,
+       DEF_CFA = 0x0c,
+       DEF_CFA_REGISTER = 0x0d,
+       DEF_CFA_OFFSET = 0x0e,
+       DEF_CFA_EXPRESSION = 0x0f,
+       EXPRESSION = 0x10,
+       OFFSET_EXTENDED_SF = 0x11,
+       DEF_CFA_SF = 0x12,
+       DEF_CFA_OFFSET_SF = 0x13,
+       VAL_OFFSET = 0x14,
+       VAL_OFFSET_SF = 0x15,
+       VAL_EXPRESSION = 0x16,
+       GNU_ARGS_SIZE = 0x2e,
+       GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
 
 /* Compilers nest two deep at most. */
@@ -271,7 +271,8 @@ static void set_rule(struct run *run, uint64_t reg, enum fp_cfi_kind kind,
     if (value < INT32_MIN || value > INT32_MAX)
         fp_bytes_fail(&run->bytes);
     else if (reg < FP_CFI_REGISTERS) /* not those of floating point */
-        run->row->rule[reg] = (struct fp_cfi_rule){(int32_t)value, (uint8_t)kind};
+        run->row->rule[reg] =
+            (struct fp_cfi_rule){(int32_t)value, (uint8_t)kind};
 }
 
 static void restore(struct run *run, uint64_t reg)
@@ -516,8 +517,8 @@ int fp_cfi_row(const struct fp_cfi *cfi, uint64_t address,
 struct fp_bytes fp_cfi_expression(const struct fp_cfi *cfi,
                                   const struct fp_cfi_rule *rule)
 {
-    struct fp_bytes bytes = fp_bytes(cfi->bytes + rule->value,
-                                     cfi->size - (uint64_t)rule->value);
+    struct fp_bytes bytes =
+        fp_bytes(cfi->bytes + rule->value, cfi->size - (uint64_t)rule->value);
     uint64_t length = fp_bytes_uleb(&bytes);
 
     /* The program that named it has stepped over it: it is there. */

@@ -58,12 +58,12 @@ const struct fp_cfi_function *fp_cfi_find(const struct fp_cfi *cfi,
                                           uint64_t address);
 
 enum fp_cfi_kind {
-    FP_CFI_SAME,           /* as in the callee */
-    FP_CFI_UNDEFINED,      /* lost; of the return address: there is no caller */
-    FP_CFI_SAVED,          /* at CFA + value */
-    FP_CFI_VALUE,          /* is CFA + value */
-    FP_CFI_REGISTER,       /* in the callee's register `value` */
-    FP_CFI_EXPRESSION,     /* at the address that the expression computes */
+    FP_CFI_SAME,       /* as in the callee */
+    FP_CFI_UNDEFINED,  /* lost; of the return address: there is no caller */
+    FP_CFI_SAVED,      /* at CFA + value */
+    FP_CFI_VALUE,      /* is CFA + value */
+    FP_CFI_REGISTER,   /* in the callee's register `value` */
+    FP_CFI_EXPRESSION, /* at the address that the expression computes */
     FP_CFI_VALUE_EXPRESSION, /* what the expression computes */
 };
 

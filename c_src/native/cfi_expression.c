@@ -6,51 +6,51 @@
 #define VALUES_MAX 16u
 
 enum { /* DW_OP_* */
-    DEREF = 0x06,
-    CONST1U = 0x08,
-    CONST1S = 0x09,
-    CONST2U = 0x0a,
-    CONST2S = 0x0b,
-    CONST4U = 0x0c,
-    CONST4S = 0x0d,
-    CONST8U = 0x0e,
-    CONST8S = 0x0f,
-    CONSTU = 0x10,
-    CONSTS = 0x11,
-    DUP = 0x12,
-    DROP = 0x13,
-    OVER = 0x14,
-    PICK = 0x15,
-    SWAP = 0x16,
-    ROT = 0x17,
-    ABS = 0x19,
-    AND = 0x1a,
-    MINUS = 0x1c,
-    MUL = 0x1e,
-    NEG = 0x1f,
-    NOT = 0x20,
-    OR = 0x21,
-    PLUS = 0x22,
-    PLUS_UCONST = 0x23,
-    SHL = 0x24,
-    SHR = 0x25,
-    SHRA = 0x26,
-    XOR = 0x27,
-    BRA = 0x28,
-    EQ = 0x29,
-    GE = 0x2a,
-    GT = 0x2b,
-    LE = 0x2c,
-    LT = 0x2d,
-    NE = 0x2e,
-    SKIP = 0x2f,
-    LIT0 = 0x30,
-    LIT31 = 0x4f,
-    BREG0 = 0x70,
-    BREG31 = 0x8f,
-    BREGX = 0x92,
-    DEREF_SIZE = 0x94,
-    NOP = 0x96,
+       DEREF = 0x06,
+       CONST1U = 0x08,
+       CONST1S = 0x09,
+       CONST2U = 0x0a,
+       CONST2S = 0x0b,
+       CONST4U = 0x0c,
+       CONST4S = 0x0d,
+       CONST8U = 0x0e,
+       CONST8S = 0x0f,
+       CONSTU = 0x10,
+       CONSTS = 0x11,
+       DUP = 0x12,
+       DROP = 0x13,
+       OVER = 0x14,
+       PICK = 0x15,
+       SWAP = 0x16,
+       ROT = 0x17,
+       ABS = 0x19,
+       AND = 0x1a,
+       MINUS = 0x1c,
+       MUL = 0x1e,
+       NEG = 0x1f,
+       NOT = 0x20,
+       OR = 0x21,
+       PLUS = 0x22,
+       PLUS_UCONST = 0x23,
+       SHL = 0x24,
+       SHR = 0x25,
+       SHRA = 0x26,
+       XOR = 0x27,
+       BRA = 0x28,
+       EQ = 0x29,
+       GE = 0x2a,
+       GT = 0x2b,
+       LE = 0x2c,
+       LT = 0x2d,
+       NE = 0x2e,
+       SKIP = 0x2f,
+       LIT0 = 0x30,
+       LIT31 = 0x4f,
+       BREG0 = 0x70,
+       BREG31 = 0x8f,
+       BREGX = 0x92,
+       DEREF_SIZE = 0x94,
+       NOP = 0x96,
 };
 
 struct machine {
@@ -114,8 +114,8 @@ static void push_memory(struct machine *machine, unsigned size)
     else if (fp_frame_word(machine->frame, address, &word) != 0)
         fail(machine, FP_EFAULT);
     else
-        push(machine, size == 8 ? word
-                                : word & ((UINT64_C(1) << 8 * size) - 1));
+        push(machine,
+             size == 8 ? word : word & ((UINT64_C(1) << 8 * size) - 1));
 }
 
 static void jump(struct machine *machine, int is_taken)
@@ -144,9 +144,8 @@ static int push_constant(struct machine *machine, uint8_t code)
     if (code >= CONST1U && code <= CONST8S) { /* 1, 2, 4, 8; u and s by turns */
         size_t size = (size_t)1 << (code - CONST1U) / 2;
 
-        push(machine, (code & 1) != 0
-                          ? (uint64_t)fp_bytes_signed(bytes, size)
-                          : fp_bytes_unsigned(bytes, size));
+        push(machine, (code & 1) != 0 ? (uint64_t)fp_bytes_signed(bytes, size)
+                                      : fp_bytes_unsigned(bytes, size));
         return 1;
     }
     if (code == CONSTU) {

@@ -26,8 +26,7 @@ struct index {
 
 static uint64_t encoded(struct index *index, uint8_t encoding)
 {
-    uint64_t here =
-        index->address + (uint64_t)(index->bytes.at - index->base);
+    uint64_t here = index->address + (uint64_t)(index->bytes.at - index->base);
 
     return fp_cfi_encoded(&index->bytes, encoding, here, index->address);
 }
@@ -76,8 +75,8 @@ static void make_disjoint(struct fp_cfi *cfi)
     for (uint32_t i = 0; i < cfi->count; i++) {
         struct fp_cfi_function *function = &cfi->function[i];
 
-        if (i + 1 < cfi->count && function[1].start - function->start <
-                                      function->size)
+        if (i + 1 < cfi->count &&
+            function[1].start - function->start < function->size)
             function->size = (uint32_t)(function[1].start - function->start);
         if (function->size > 0)
             cfi->function[kept++] = *function;

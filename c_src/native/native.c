@@ -41,8 +41,8 @@ static int read_memory(void *self, uint64_t offset, void *into, size_t size)
         ssize_t put = write(memory->pipe[1],
                             (const void *)(uintptr_t)(from + done), chunk);
 
-        if (put <= 0 || read(memory->pipe[0], (char *)into + done,
-                             (size_t)put) != put)
+        if (put <= 0 ||
+            read(memory->pipe[0], (char *)into + done, (size_t)put) != put)
             return FP_EIO;
         done += (size_t)put;
     }
@@ -325,8 +325,7 @@ int fp_native_is_current(const struct fp_native *native)
 
 size_t fp_native_bytes(const struct fp_native *native)
 {
-    size_t bytes =
-        sizeof *native + native->mappings * sizeof *native->mapping;
+    size_t bytes = sizeof *native + native->mappings * sizeof *native->mapping;
 
     for (size_t i = 0; i < native->libraries; i++) {
         const struct fp_image *image = &native->library[i]->image;

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../core/registers.h"
+
 struct fp_native; /* immutable once made */
 
 /* ---- a thread that may block ------------------------------------------ */
@@ -44,15 +46,6 @@ size_t fp_native_bytes(const struct fp_native *native);
  * included)? */
 int fp_native_contains(const struct fp_native *native, uint64_t pc);
 
-/* In the order of their DWARF numbers. Those that calls preserve (rbx, rbp, rsp,
- * r12 to r15) are needed; the others matter where a thread was interrupted in
- * one of few prologues, and may be 0 where they are not known. */
-struct fp_native_registers {
-    uint64_t rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp;
-    uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
-    uint64_t rip;
-};
-
 /* A copy of a piece of a thread's stack.
  *
  *      start       rsp
@@ -61,14 +54,12 @@ struct fp_native_registers {
  *
  * Compilers describe a register that an epilogue has popped as still saved, in
  * what is the red zone by then: a copy that starts at rsp looses the callers of
- * some interrupted epilogues. So start FP_NATIVE_RED_ZONE below rsp. */
+ * some interrupted epilogues. So start FP_RED_ZONE below rsp. */
 struct fp_native_stack {
     uint64_t start; /* address of bytes[0] */
     const unsigned char *bytes;
     size_t size;
 };
-
-#define FP_NATIVE_RED_ZONE 128u
 
 enum fp_native_why {
     FP_NATIVE_LEFT,      /* the next address is in no library: all were found */
@@ -87,7 +78,7 @@ enum fp_native_why {
 struct fp_native_end {
     enum fp_native_why why;
     uint32_t known;
-    struct fp_native_registers registers;
+    struct fp_registers registers;
 };
 
 /* The addresses of the frames in C, innermost first: how many were put into
@@ -96,7 +87,7 @@ struct fp_native_end {
  * that a signal handler returns to, are whole. None when rip is in no library.
  * `end` may be NULL. About 0.2 us a frame. */
 size_t fp_native_unwind(const struct fp_native *native,
-                        const struct fp_native_registers *registers,
+                        const struct fp_registers *registers,
                         const struct fp_native_stack *stack, uint64_t *pc,
                         size_t max, struct fp_native_end *end);
 

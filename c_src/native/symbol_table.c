@@ -102,8 +102,7 @@ static int order(uint64_t a, uint64_t b)
 /* Negative when `a` is the better name for a place that both name. */
 static int by_merit(const struct candidate *a, const struct candidate *b)
 {
-    size_t shorter =
-        a->name_size < b->name_size ? a->name_size : b->name_size;
+    size_t shorter = a->name_size < b->name_size ? a->name_size : b->name_size;
     int by;
 
     if ((by = is_local(a) - is_local(b)) != 0 ||
@@ -175,9 +174,9 @@ static void keep(struct fp_symbol_table *table,
     uint64_t end = candidate->start + candidate->size;
     uint64_t reach = table->count > 0 ? entry[-1].reach : 0;
 
-    *entry = (struct fp_symbol_entry){candidate->start,
-                                      end > reach ? end : reach,
-                                      candidate->size, table->names_size};
+    *entry =
+        (struct fp_symbol_entry){candidate->start, end > reach ? end : reach,
+                                 candidate->size, table->names_size};
     memcpy(table->names + table->names_size, candidate->name,
            candidate->name_size);
     table->names_size += (uint32_t)candidate->name_size;

@@ -9,7 +9,7 @@
 #include "cfi_expression.h"
 #include "image.h"
 
-static_assert(sizeof(struct fp_native_registers) == 8 * FP_CFI_REGISTERS,
+static_assert(sizeof(struct fp_registers) == 8 * FP_CFI_REGISTERS,
               "registers in the order of their numbers");
 
 #define ALL_KNOWN ((UINT32_C(1) << FP_CFI_REGISTERS) - 1)
@@ -155,8 +155,8 @@ static int go_on(struct walk *walk, enum fp_native_why *why)
     *why = mapping == NULL ? FP_NATIVE_LEFT : FP_NATIVE_FULL;
     if (mapping == NULL || walk->count == walk->max)
         return 0;
-    err = fp_cfi_row(&mapping->library->image.cfi, inside - mapping->bias,
-                     &row);
+    err =
+        fp_cfi_row(&mapping->library->image.cfi, inside - mapping->bias, &row);
     /* A trampoline was not called from: its address is that of its start. */
     walk->pc[walk->count++] = err == 0 && row.is_signal ? rip : inside;
     *why = FP_NATIVE_NO_CFI;
@@ -172,12 +172,11 @@ static int go_on(struct walk *walk, enum fp_native_why *why)
 }
 
 size_t fp_native_unwind(const struct fp_native *native,
-                        const struct fp_native_registers *registers,
+                        const struct fp_registers *registers,
                         const struct fp_native_stack *stack, uint64_t *pc,
                         size_t max, struct fp_native_end *end)
 {
-    struct walk walk = {
-        .native = native, .is_exact = 1, .pc = pc, .max = max};
+    struct walk walk = {.native = native, .is_exact = 1, .pc = pc, .max = max};
     enum fp_native_why why;
 
     memcpy(walk.frame.reg, registers, sizeof walk.frame.reg);

@@ -185,6 +185,43 @@ int fp_code_nearest(const struct fp_peek *peek, const struct fp_ranges *ranges,
     }
 }
 
+int fp_code_first(const struct fp_peek *peek, const struct fp_range *range,
+                  uint64_t from, uint64_t *info)
+{
+    struct window w = {.peek = peek, .floor = range->start};
+    uint64_t low = (from + 7) & ~UINT64_C(7);
+
+    if (from < range->start)
+        return FP_ENOENT;
+    while (low + BLOCK <= range->end && low - from <= WALK_BACK_MAX) {
+        if (window_load(&w, low + BLOCK, 0) != 0)
+            return FP_ENOENT;
+        for (uint64_t at = low + MFA_IN_INFO; at + MFA_SIZE + 8 <= w.top;
+             at += 8)
+            if (is_mfa(&w, at)) {
+                *info = at - MFA_IN_INFO;
+                return 0;
+            }
+        low += BLOCK - MFA_IN_INFO - MFA_SIZE - 8;
+    }
+    return FP_ENOENT;
+}
+
+/* A tracer's frame holds a pointer to the MFA of the function that it traces
+ * (beam_bp.c), which looks like a return address and is none: what stands
+ * there is no code. */
+static int is_before_mfa(const struct fp_peek *peek, uint64_t pc)
+{
+    struct window w = {.peek = peek};
+    uint64_t at = pc + 1;
+
+    if ((at & 7) != 0)
+        return 0;
+    w.low = at - MFA_IN_INFO;
+    return fp_peek_read(peek, w.low, w.byte, MFA_IN_INFO + MFA_SIZE + 8) == 0 &&
+           is_mfa(&w, at);
+}
+
 /* -------------------------------------------------------------- modules -- */
 
 static uint32_t header_size(const struct fp_code *code)
@@ -426,6 +463,8 @@ static int resolve(struct fp_code *code, uint64_t pc, struct fp_location *out)
     uint32_t index = 0;
 
     memset(out, 0, sizeof *out);
+    if (is_before_mfa(code->peek, pc))
+        return FP_ENOENT;
     if (fp_code_nearest(code->peek, &code->ranges, pc, out->mfa, &mfa_at) != 0)
         return FP_ENOENT;
     if (module_around(code, pc, mfa_at, out->mfa[0], &module) != 0 ||

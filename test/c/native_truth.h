@@ -37,7 +37,8 @@ static inline void truth_shell(const char *format, ...)
 static inline void truth_build(const char *compiler, const char *flags,
                                const char *path)
 {
-    truth_shell("%s -shared -fPIC -g0 -Wl,-z,lazy -Wl,--build-id %s -o %s " CHAIN_SOURCE,
+    truth_shell("%s -shared -fPIC -g0 -Wl,-z,lazy -Wl,--build-id %s -o "
+                "%s " CHAIN_SOURCE,
                 compiler, flags, path);
 }
 
@@ -73,7 +74,7 @@ static inline uint64_t truth_symbol(void *library, const char *name)
 
 struct truth_frames {
     size_t count;
-    uint64_t pc[TRUTH_FRAMES]; /* as native.h says that they are */
+    uint64_t pc[TRUTH_FRAMES];  /* as native.h says that they are */
     int is_whole[TRUTH_FRAMES]; /* not less 1 */
 };
 
@@ -120,7 +121,7 @@ struct truth_stack {
 static inline void truth_copy(struct truth_stack *copy, uint64_t rsp,
                               uint64_t end)
 {
-    uint64_t start = rsp - FP_NATIVE_RED_ZONE;
+    uint64_t start = rsp - FP_RED_ZONE;
     size_t size = end - start < sizeof copy->bytes ? (size_t)(end - start)
                                                    : sizeof copy->bytes;
     struct iovec local = {copy->bytes, size};
@@ -131,20 +132,27 @@ static inline void truth_copy(struct truth_stack *copy, uint64_t rsp,
     copy->stack = (struct fp_native_stack){start, copy->bytes, size};
 }
 
-static inline struct fp_native_registers
-truth_registers(const ucontext_t *context)
+static inline struct fp_registers truth_registers(const ucontext_t *context)
 {
     const greg_t *r = context->uc_mcontext.gregs;
 
-    return (struct fp_native_registers){
-        .rax = (uint64_t)r[REG_RAX], .rdx = (uint64_t)r[REG_RDX],
-        .rcx = (uint64_t)r[REG_RCX], .rbx = (uint64_t)r[REG_RBX],
-        .rsi = (uint64_t)r[REG_RSI], .rdi = (uint64_t)r[REG_RDI],
-        .rbp = (uint64_t)r[REG_RBP], .rsp = (uint64_t)r[REG_RSP],
-        .r8 = (uint64_t)r[REG_R8],   .r9 = (uint64_t)r[REG_R9],
-        .r10 = (uint64_t)r[REG_R10], .r11 = (uint64_t)r[REG_R11],
-        .r12 = (uint64_t)r[REG_R12], .r13 = (uint64_t)r[REG_R13],
-        .r14 = (uint64_t)r[REG_R14], .r15 = (uint64_t)r[REG_R15],
+    return (struct fp_registers){
+        .rax = (uint64_t)r[REG_RAX],
+        .rdx = (uint64_t)r[REG_RDX],
+        .rcx = (uint64_t)r[REG_RCX],
+        .rbx = (uint64_t)r[REG_RBX],
+        .rsi = (uint64_t)r[REG_RSI],
+        .rdi = (uint64_t)r[REG_RDI],
+        .rbp = (uint64_t)r[REG_RBP],
+        .rsp = (uint64_t)r[REG_RSP],
+        .r8 = (uint64_t)r[REG_R8],
+        .r9 = (uint64_t)r[REG_R9],
+        .r10 = (uint64_t)r[REG_R10],
+        .r11 = (uint64_t)r[REG_R11],
+        .r12 = (uint64_t)r[REG_R12],
+        .r13 = (uint64_t)r[REG_R13],
+        .r14 = (uint64_t)r[REG_R14],
+        .r15 = (uint64_t)r[REG_R15],
         .rip = (uint64_t)r[REG_RIP],
     };
 }

@@ -31,7 +31,7 @@ struct visit {
 static __attribute__((noinline)) void compare_here(void *self)
 {
     struct visit *visit = self;
-    struct fp_native_registers registers;
+    struct fp_registers registers;
     struct fp_native_end end;
     struct truth_frames truth;
     ucontext_t context;
@@ -145,7 +145,7 @@ static size_t interrupted_at(const struct truth_frames *truth, uint64_t rip)
     return truth->count;
 }
 
-static int is_same_walk(const struct fp_native_registers *registers)
+static int is_same_walk(const struct fp_registers *registers)
 {
     struct fp_native_end end;
     struct truth_frames truth;
@@ -173,7 +173,7 @@ static int is_same_walk(const struct fp_native_registers *registers)
 static void on_step(int signal, siginfo_t *info, void *self)
 {
     ucontext_t *context = self;
-    struct fp_native_registers registers = truth_registers(context);
+    struct fp_registers registers = truth_registers(context);
     const char *name, *library;
 
     (void)signal, (void)info;
@@ -195,8 +195,7 @@ static void step_through(const char *path, size_t build)
     void *library = truth_open(path);
     uint64_t (*work)(void) =
         (uint64_t(*)(void))(uintptr_t)truth_symbol(library, "chain_work");
-    struct sigaction action = {.sa_sigaction = on_step,
-                               .sa_flags = SA_SIGINFO};
+    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
     struct truth_frames truth;
 
     truth_unwind(&truth); /* what it resolves lazily, it has resolved */

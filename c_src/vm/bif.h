@@ -1,0 +1,36 @@
+/*
+ * bif.h - which BIF a process is in, by the code that called it.
+ *
+ * An Erlang function calls most BIFs ("light" ones) by a fixed sequence of
+ * instructions that names them; the rest ("heavy" ones) are functions of their
+ * own whose code is a jump (jit/x86/instr_bif.cpp emit_call_light_bif,
+ * emit_call_bif). Reads code through peek only. Any thread, no allocation.
+ */
+#ifndef FP_BIF_H
+#define FP_BIF_H
+
+#include <stdint.h>
+
+#include "peek.h"
+
+/* Is there an instruction before `at` that calls? */
+int fp_is_return_address(const struct fp_peek *peek, uint64_t at);
+
+/* Where the call before `returns_to` goes; 0 where that can not be told. */
+uint64_t fp_call_target(const struct fp_peek *peek, uint64_t returns_to);
+
+/* The call before `returns_to` is that of a light BIF: 0 and where its module,
+ * function and arity stand. FP_ENOENT: it is not. */
+int fp_bif_light(const struct fp_peek *peek, uint64_t returns_to,
+                 uint64_t *mfa_at);
+
+/* Is `current` a heavy BIF, and the C code that returns to `native_return`
+ * called for such a one? */
+int fp_bif_heavy(const struct fp_peek *peek, uint64_t current,
+                 uint64_t native_return);
+
+/* Was C called to find the next process to run? (process_main.cpp: what it
+ * answers becomes the current process, r13.) */
+int fp_bif_is_schedule(const struct fp_peek *peek, uint64_t native_return);
+
+#endif

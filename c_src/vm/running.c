@@ -1,0 +1,416 @@
+#include "running.h"
+
+#include <string.h>
+
+#include "../core/error.h"
+#include "bif.h"
+
+/* No C stack of a thread is deeper than this. */
+#define NATIVE_DEPTH_MAX (UINT64_C(64) << 20)
+/* Instructions that follow a call of C, as many bytes as are looked at. */
+#define LEAVE_BYTES 48u
+/* C frames of one stack. */
+#define NATIVE_FRAMES_MAX 48u
+/* Reductions of one turn on a scheduler (erl_vm.h CONTEXT_REDS). */
+#define CONTEXT_REDUCTIONS 4000
+
+/* --------------------------------------------------------- the handler -- */
+
+static uint64_t field(const struct fp_running_scheduler *scheduler,
+                      const struct fp_running *running, enum fp_field which)
+{
+    return fp_process_field(&scheduler->layout, running->structure, which);
+}
+
+/* Does the code from `at` on take the Erlang stack's top out of the process
+ * structure (`mov rsp, [r13 + stop]`), or out of rbp (`mov rsp, rbp`)? */
+static uint8_t where_is_top(const struct fp_peek *peek,
+                            const struct fp_layout *layout, uint64_t at)
+{
+    unsigned char code[LEAVE_BYTES];
+    uint16_t stop = layout->release.offset[FP_FIELD_stop];
+
+    if (fp_peek_read(peek, at, code, sizeof code) != 0)
+        return FP_TOP_UNKNOWN;
+    for (size_t i = 0; i + 4 <= sizeof code; i++) {
+        if ((code[i] == 0x48 && code[i + 1] == 0x8b && code[i + 2] == 0xe5) ||
+            (code[i] == 0x48 && code[i + 1] == 0x89 && code[i + 2] == 0xec))
+            return FP_TOP_IN_RBP;
+        if (code[i] == 0x49 && code[i + 1] == 0x8b && code[i + 2] == 0x65 &&
+            code[i + 3] == stop)
+            return FP_TOP_IN_STOP;
+    }
+    return FP_TOP_UNKNOWN;
+}
+
+/* The lowest word that may be what rbp was: it is among what the C frames
+ * saved, or still in the register. Words on the heap are among them too, so
+ * only what leaves a stack that can be copied whole counts. */
+static uint64_t lowest_candidate(const struct fp_running *running,
+                                 uint64_t lowest, uint64_t hend)
+{
+    uint64_t best = hend, word = running->registers.rbp;
+
+    for (uint32_t at = 0;; at += 8) {
+        if (word >= lowest && word < best && (word & 7) == 0)
+            best = word;
+        if (at + 8 > running->native_bytes)
+            return best;
+        memcpy(&word, running->native + at, sizeof word);
+    }
+}
+
+static int copy_native(const struct fp_running_scheduler *scheduler,
+                       struct fp_running *running)
+{
+    uint64_t start = running->registers.rsp - FP_RED_ZONE;
+    uint64_t size = scheduler->native_base - start;
+
+    if (size > NATIVE_DEPTH_MAX || (size & 7) != 0)
+        return 0;
+    if (size > FP_RUNNING_NATIVE_MAX)
+        size = FP_RUNNING_NATIVE_MAX;
+    running->native_start = start;
+    running->native_bytes = (uint32_t)size;
+    return fp_peek_read(scheduler->peek, start, running->native,
+                        (size_t)size) == 0;
+}
+
+/* Where the copy of the Erlang stack begins, when the thread is in C, or in
+ * code of the JIT that has switched to the C stack already. 0: not found. */
+static uint64_t low_end_in_c(const struct fp_running_scheduler *scheduler,
+                             struct fp_running *running, uint64_t heap,
+                             uint64_t hend)
+{
+    uint64_t stop = field(scheduler, running, FP_FIELD_stop), at, lowest;
+
+    if (!copy_native(scheduler, running))
+        return 0;
+    at = running->registers.rip;
+    if (running->registers.rsp < scheduler->native_base) {
+        if (fp_peek_word(scheduler->peek, scheduler->native_base - 8,
+                         &running->native_return) != 0)
+            return 0;
+        at = running->native_return;
+    }
+    running->top_in = where_is_top(scheduler->peek, &scheduler->layout, at);
+    if (running->top_in != FP_TOP_IN_RBP)
+        return running->top_in == FP_TOP_IN_STOP ? stop : 0;
+    lowest = hend - heap > 8u * FP_STACK_WORDS_MAX
+                 ? hend - 8u * FP_STACK_WORDS_MAX
+                 : heap;
+    return lowest_candidate(running, lowest, hend);
+}
+
+static int copy_stack(const struct fp_running_scheduler *scheduler,
+                      struct fp_running *running, uint64_t hend)
+{
+    uint64_t words = (hend - running->low) / 8;
+    uint32_t root = 0;
+
+    running->words = running->leaf_words = (uint32_t)words;
+    if (words > FP_STACK_WORDS_MAX) {
+        running->words = FP_STACK_WORDS_MAX;
+        running->leaf_words = FP_STACK_WORDS_LEAF;
+        root = FP_STACK_WORDS_ROOT;
+    }
+    return (running->leaf_words == 0 ||
+            fp_peek_read(scheduler->peek, running->low, running->word,
+                         8 * (size_t)running->leaf_words) == 0) &&
+           (root == 0 || fp_peek_read(scheduler->peek, hend - 8ull * root,
+                                      running->word + running->leaf_words,
+                                      8 * (size_t)root) == 0);
+}
+
+void fp_running_capture(const struct fp_running_scheduler *scheduler,
+                        const struct fp_registers *registers,
+                        struct fp_running *running)
+{
+    const struct fp_running_offsets *offsets =
+        &scheduler->layout.release.running;
+    uint64_t heap, hend, rsp = registers->rsp;
+
+    running->result = FP_RUNNING_NOBODY;
+    running->place = FP_RUNNING_IN_C;
+    running->top_in = FP_TOP_UNKNOWN;
+    running->registers = *registers;
+    running->native_bytes = 0;
+    running->native_return = 0;
+    running->words = running->leaf_words = 0;
+    if (fp_peek_word(scheduler->peek,
+                     scheduler->data + offsets->current_process,
+                     &running->process) != 0 ||
+        running->process == 0)
+        return;
+    running->result = FP_RUNNING_UNFOUND;
+    if (fp_peek_read(scheduler->peek, running->process, running->structure,
+                     scheduler->layout.snapshot_size) != 0)
+        return;
+    heap = field(scheduler, running, FP_FIELD_heap);
+    hend = field(scheduler, running, FP_FIELD_hend);
+    if (hend < heap || ((heap | hend) & 7) != 0)
+        return;
+    if (rsp >= heap && rsp <= hend) {
+        running->place = FP_RUNNING_IN_ERLANG;
+        running->low = rsp;
+    } else {
+        running->place = FP_RUNNING_IN_C;
+        running->low = low_end_in_c(scheduler, running, heap, hend);
+    }
+    if (running->low < heap || running->low > hend || (running->low & 7) != 0)
+        return;
+    if (copy_stack(scheduler, running, hend))
+        running->result = FP_RUNNING_CAPTURED;
+}
+
+/* ----------------------------------------------- what the capture means -- */
+
+/* The words of the Erlang stack, once its top is known. */
+struct erlang_stack {
+    const uint64_t *word;
+    uint32_t words, leaf_words;
+    uint64_t top;
+};
+
+/* What is put together here, leaf first. */
+struct leaf {
+    uint64_t frame[NATIVE_FRAMES_MAX + 4];
+    size_t count;
+};
+
+static void add(struct leaf *leaf, uint64_t frame)
+{
+    leaf->frame[leaf->count++] = frame;
+}
+
+static int in_fragments(const struct fp_running_code *code, uint64_t pc)
+{
+    return pc - code->fragments.start <
+           code->fragments.end - code->fragments.start;
+}
+
+/* The return address on top of the stack: where the code that was called
+ * returns to. With frame pointers it is behind one. Not aligned, thus no
+ * return address for anybody else, when a fragment is called that never looks
+ * at the stack. 0: there is none. */
+static uint64_t return_address(const struct fp_running_code *code,
+                               const struct erlang_stack *stack)
+{
+    for (uint32_t i = 0; i < 2 && i < stack->leaf_words; i++) {
+        if (fp_ranges_contain(code->ranges, stack->word[i]))
+            return fp_is_return_address(code->peek, stack->word[i])
+                       ? stack->word[i]
+                       : 0;
+        /* Anything but a frame pointer ends it. */
+        if (stack->word[i] <= stack->top ||
+            stack->word[i] - stack->top > 8ull * stack->words)
+            return 0;
+    }
+    return 0;
+}
+
+static enum fp_running_caller caller_in_fragment(
+    const struct fp_running_code *code, const struct fp_layout *layout,
+    const struct fp_running *running, uint64_t returns_to, uint64_t *mfa_at)
+{
+    uint64_t current;
+
+    memcpy(&current, running->structure + layout->release.running.current,
+           sizeof current);
+    if (running->native_return == code->nif_return) {
+        *mfa_at = current;
+        return FP_CALLER_NIF;
+    }
+    if (fp_bif_is_schedule(code->peek, running->native_return))
+        return FP_CALLER_SCHEDULE;
+    if (returns_to != 0 && fp_bif_light(code->peek, returns_to, mfa_at) == 0)
+        return FP_CALLER_BIF;
+    if (returns_to != 0 &&
+        in_fragments(code, fp_call_target(code->peek, returns_to)))
+        return FP_CALLER_FUNCTION;
+    if (fp_bif_heavy(code->peek, current, running->native_return)) {
+        *mfa_at = current;
+        return FP_CALLER_BIF;
+    }
+    return FP_CALLER_UNKNOWN;
+}
+
+/* The Erlang side of a call of C: the BIF or NIF, or the function. */
+static void add_caller(const struct fp_running_code *code,
+                       const struct fp_layout *layout,
+                       const struct fp_running *running,
+                       const struct fp_snapshot *snapshot, uint64_t returns_to,
+                       struct leaf *leaf)
+{
+    uint64_t mfa_at = 0;
+
+    if (!in_fragments(code, running->native_return)) {
+        add(leaf, running->native_return - 1);
+        return;
+    }
+    switch (caller_in_fragment(code, layout, running, returns_to, &mfa_at)) {
+    case FP_CALLER_BIF:
+        add(leaf, FP_FRAME_BIF | mfa_at);
+        break;
+    case FP_CALLER_NIF:
+        add(leaf, FP_FRAME_NIF | mfa_at);
+        break;
+    case FP_CALLER_SCHEDULE:
+        add(leaf, snapshot->i);
+        break;
+    case FP_CALLER_UNKNOWN:
+        add(leaf, FP_FRAME_AMBIGUOUS);
+        break;
+    case FP_CALLER_FUNCTION:
+        break;
+    }
+}
+
+/* The C frames; *rbp as it was in JIT code, 0 when that was not found. */
+static void add_native(const struct fp_running_code *code,
+                       const struct fp_running *running, struct leaf *leaf,
+                       uint64_t *rbp)
+{
+    struct fp_registers at_entry;
+    uint64_t pc[NATIVE_FRAMES_MAX];
+    int complete = 0;
+    size_t n;
+
+    *rbp = 0;
+    if (code->unwind == NULL)
+        return;
+    n = code->unwind(code->unwind_self, running, pc, NATIVE_FRAMES_MAX,
+                     &at_entry, &complete);
+    if (complete)
+        *rbp = at_entry.rbp;
+    if (!code->with_native)
+        return;
+    for (size_t i = 0; i < n; i++)
+        add(leaf, pc[i]);
+    if (!complete)
+        add(leaf, FP_FRAME_TRUNCATED);
+}
+
+/* Where the Erlang stack's top is, within what was copied. 0: not known. */
+static uint64_t top_of(const struct fp_running *running,
+                       const struct fp_snapshot *snapshot, uint64_t rbp)
+{
+    if (running->place == FP_RUNNING_IN_ERLANG)
+        return running->registers.rsp;
+    if (running->top_in == FP_TOP_IN_STOP)
+        return snapshot->stop;
+    if (rbp >= running->low && rbp <= snapshot->hend && (rbp & 7) == 0)
+        return rbp;
+    return 0;
+}
+
+/* The part of the copy from `top` on. */
+static struct erlang_stack stack_from(const struct fp_running *running,
+                                      uint64_t top)
+{
+    uint32_t below = (uint32_t)((top - running->low) / 8);
+    struct erlang_stack stack = {.top = top};
+
+    if (below > running->leaf_words)
+        below = running->leaf_words;
+    stack.word = running->word + below;
+    stack.words = running->words - below;
+    stack.leaf_words = running->leaf_words - below;
+    return stack;
+}
+
+static void put_together(const struct fp_running_code *code,
+                         const struct leaf *leaf, uint64_t i,
+                         const struct erlang_stack *from,
+                         struct fp_stack *stack)
+{
+    size_t room;
+
+    fp_stack_frames(stack, code->ranges, i, from->word, from->words,
+                    from->leaf_words);
+    /* A deep stack is cut already; what must go now is at its root. */
+    room = FP_STACK_FRAMES_MAX - leaf->count;
+    if (stack->count > room) {
+        stack->count = (uint32_t)room;
+        stack->frame[room - 1] = FP_FRAME_TRUNCATED;
+    }
+    memmove(stack->frame + leaf->count, stack->frame, 8 * stack->count);
+    memcpy(stack->frame, leaf->frame, 8 * leaf->count);
+    stack->count += (uint32_t)leaf->count;
+}
+
+/* Reductions up to now, and sizes that hang on the stack's top. */
+static void bring_up_to_date(const struct fp_layout *layout,
+                             const struct fp_running *running, uint64_t top,
+                             int in_jit, struct fp_snapshot *snapshot)
+{
+    int64_t *value = snapshot->value;
+    uint64_t heap =
+        snapshot->hend - 8ull * (uint64_t)value[FP_METRIC_heap_block_size];
+    int32_t left;
+
+    snapshot->stop = top;
+    value[FP_METRIC_stack_size] = (int64_t)(snapshot->hend - top) / 8;
+    memcpy(&left, running->structure + layout->release.running.fcalls,
+           sizeof left);
+    if (in_jit) {
+        uint64_t htop = running->registers.r15;
+
+        left = (int32_t)running->registers.r14;
+        if (htop >= heap && htop <= top && (htop & 7) == 0)
+            value[FP_METRIC_heap_size] = (int64_t)(htop - heap) / 8;
+    }
+    if (left < 0)
+        left = 0;
+    if (left <= CONTEXT_REDUCTIONS)
+        value[FP_METRIC_reductions] += CONTEXT_REDUCTIONS - left;
+}
+
+/* The collector is exchanging the heaps, and the stack with them: where it is
+ * can not be told, what the process does can. */
+static int only_collecting(struct leaf *leaf, struct fp_stack *stack)
+{
+    add(leaf, FP_FRAME_GC);
+    add(leaf, FP_FRAME_AMBIGUOUS);
+    memcpy(stack->frame, leaf->frame, 8 * leaf->count);
+    stack->count = (uint32_t)leaf->count;
+    return 0;
+}
+
+int fp_running_frames(const struct fp_running_code *code,
+                      const struct fp_layout *layout,
+                      const struct fp_running *running,
+                      struct fp_snapshot *snapshot, struct fp_stack *stack)
+{
+    int collects = snapshot->status == FP_STATUS_garbage_collecting;
+    int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
+    struct leaf leaf = {.count = 0};
+    struct erlang_stack from;
+    uint64_t rbp = running->registers.rbp, leaf_at = 0, top, returns_to;
+
+    if (in_c && running->native_bytes > 0)
+        add_native(code, running, &leaf, &rbp);
+    top = running->result == FP_RUNNING_CAPTURED
+              ? top_of(running, snapshot, rbp)
+              : 0;
+    if (top == 0)
+        return collects && in_c ? only_collecting(&leaf, stack) : FP_ENOENT;
+    from = stack_from(running, top);
+    returns_to = return_address(code, &from);
+    if (collects)
+        add(&leaf, FP_FRAME_GC);
+    if (in_c)
+        add_caller(code, layout, running, snapshot, returns_to, &leaf);
+    else
+        leaf_at = running->registers.rip;
+    /* Aligned, it is among the stack's frames by itself. */
+    if ((returns_to & 3) != 0) {
+        if (leaf_at != 0)
+            add(&leaf, leaf_at);
+        add(&leaf, returns_to - 1);
+        leaf_at = 0;
+    }
+    put_together(code, &leaf, leaf_at, &from, stack);
+    bring_up_to_date(layout, running, top, !in_c, snapshot);
+    return stack->count > 0 ? 0 : FP_ENOENT;
+}
