@@ -11,7 +11,7 @@
 #include "core/ring.h"
 #include "native_symbols.h"
 #include "out/sink.h"
-#include "sampler.h"
+#include "sampler/sampler.h"
 #include "writer.h"
 
 struct fp_session {
@@ -20,6 +20,8 @@ struct fp_session {
     int is_native;
     struct fp_stats stats;
     struct fp_live_ranges code;
+    struct fp_live_native native;
+    _Atomic uint32_t schedulers_online;       /* relaxed: only a figure */
     struct fp_peek sampler_peek, writer_peek; /* native: one a thread */
     int peeks;                                /* how many of them are open */
     struct fp_ring *ring;
@@ -118,6 +120,11 @@ const struct fp_stats *fp_session_stats(const struct fp_session *session)
     return &session->stats;
 }
 
+void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n)
+{
+    atomic_store_explicit(&session->schedulers_online, n, memory_order_relaxed);
+}
+
 struct fp_stats *fp_session_stats_mutable(struct fp_session *session)
 {
     return &session->stats;
@@ -176,8 +183,10 @@ static int prepare_engine(struct fp_session *session)
     if (err != 0)
         return err;
     fp_live_ranges_update(&session->code, &mapped);
-    return fp_native_symbols_create(&session->symbols, &session->layout,
-                                    &session->writer_peek, &session->code);
+    return fp_native_symbols_create(
+        &session->symbols, &session->layout, &session->writer_peek,
+        &session->code,
+        session->options.running_stacks ? &session->native : NULL);
 }
 
 static int start_writer(struct fp_session *session, struct fp_sink *sink)
@@ -206,6 +215,11 @@ static int start_sampler(struct fp_session *session)
 {
     const struct fp_session_options *from = &session->options;
     struct fp_sampler_options options = {
+        .mode = from->mode,
+        .running_stacks = from->running_stacks,
+        .native_frames = from->native_frames,
+        .native = &session->native,
+        .schedulers_online = &session->schedulers_online,
         .layout = session->layout,
         .peek = &session->sampler_peek,
         .code = &session->code,
@@ -255,6 +269,7 @@ int fp_session_start(struct fp_session **out,
         return say(why, why_size, FP_ENOMEM);
     session->options = *options;
     session->is_native = options->layout != NULL;
+    fp_session_set_schedulers_online(session, options->schedulers_online);
     if (session->is_native)
         session->layout = *options->layout;
     err = fp_ring_create(&session->ring, options->ring_bytes);

@@ -44,7 +44,11 @@ struct fp_session_options {
     const uint64_t *excluded;
     size_t excluded_n;
     uint32_t top, select_interval_ms;
-    int status; /* -1: all */
+    int status;   /* -1: all */
+    uint8_t mode; /* enum fp_mode */
+    /* Ask registered schedulers for the stacks of running processes. */
+    int running_stacks, native_frames;
+    uint32_t schedulers_online;
     /* Both engines'. */
     uint32_t pid_number_bits; /* perf_script.h */
     uint32_t sample_interval_us;
@@ -77,6 +81,8 @@ enum fp_session_state {
 };
 enum fp_session_state fp_session_state(const struct fp_session *session);
 const struct fp_stats *fp_session_stats(const struct fp_session *session);
+/* Schedulers beyond these are offline, not idle. */
+void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n);
 /* For counters that Erlang keeps (the portable engine's). */
 struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
 const char *fp_session_path(const struct fp_session *session);

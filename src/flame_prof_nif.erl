@@ -2,7 +2,8 @@
 %%
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
-%% {@link flame_prof_calibration} for the rest.
+%% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_pstack} for
+%% `snapshot/1', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
 -export([platform/0]).
@@ -10,6 +11,8 @@
 -export([layout_info/0, snapshot/1, select_top/2]).
 -export([session_start/1, session_push/2, session_flush/1]).
 -export([session_stop/1, session_close/1, session_info/1]).
+-export([session_schedulers_online/2]).
+-export([schedulers_prepare/1, scheduler_register/1]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 
@@ -31,6 +34,10 @@
 -type config() ::
     #{
         engine := native | portable,
+        mode := processes | schedulers,
+        running_stacks := boolean(),
+        native_frames := boolean(),
+        schedulers_online := pos_integer(),
         directory := binary(),
         name := binary(),
         sample_interval_us := pos_integer(),
@@ -100,6 +107,16 @@ session_close(_) -> ?NOT_LOADED.
 
 -spec session_info(session()) -> #{atom() => atom() | binary() | non_neg_integer()}.
 session_info(_) -> ?NOT_LOADED.
+
+-spec session_schedulers_online(session(), pos_integer()) -> ok | {error, closed}.
+session_schedulers_online(_, _) -> ?NOT_LOADED.
+
+-spec schedulers_prepare(pos_integer()) ->
+    {ok, Registered :: non_neg_integer()} | {error, {atom(), binary()}}.
+schedulers_prepare(_) -> ?NOT_LOADED.
+
+-spec scheduler_register(pos_integer()) -> ok | {error, {atom(), binary()}}.
+scheduler_register(_) -> ?NOT_LOADED.
 
 load() ->
     erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).

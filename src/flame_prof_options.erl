@@ -31,6 +31,9 @@
         flatten_recursive => boolean() | undefined,
         auto_select => auto_select() | undefined,
         auto_process_opts => #{status => all | flame_prof:status() | undefined} | undefined,
+        mode => processes | schedulers | undefined,
+        running_stacks => boolean() | undefined,
+        native_frames => boolean() | undefined,
         engine => auto | native | portable | undefined
     }.
 
@@ -48,6 +51,9 @@
         flatten_recursive := boolean(),
         auto_select := {top, non_neg_integer(), pos_integer()},
         auto_process_opts := #{status := all | flame_prof:status()},
+        mode := processes | schedulers,
+        running_stacks := boolean(),
+        native_frames := boolean(),
         engine := auto | native | portable
     }.
 
@@ -60,6 +66,9 @@
     | flatten_recursive
     | auto_select
     | auto_process_opts
+    | mode
+    | running_stacks
+    | native_frames
     | engine.
 
 %% The key is what was given, so it may be any term; `options' when what was
@@ -110,9 +119,17 @@ validate([Key | Keys], Given, Options) ->
 intervals(#{sample_interval := Sample, flush_interval := Flush} = Options) when
     Flush >= Sample + ?FLUSH_OVER_SAMPLE_MS
 ->
-    {ok, Options};
+    mode(Options);
 intervals(_) ->
     {error, {bad_option, flush_interval, accepts(flush_interval)}}.
+
+%% What schedulers run can only be had by asking them.
+mode(#{mode := schedulers, running_stacks := false}) ->
+    {error, {bad_option, mode, accepts(mode)}};
+mode(#{mode := schedulers, engine := portable}) ->
+    {error, {bad_option, mode, accepts(mode)}};
+mode(Options) ->
+    {ok, Options}.
 
 %% @doc Every option, in the order in which they are looked at.
 -spec keys() -> [key(), ...].
@@ -126,6 +143,9 @@ keys() ->
         flatten_recursive,
         auto_select,
         auto_process_opts,
+        mode,
+        running_stacks,
+        native_frames,
         engine
     ].
 
@@ -138,6 +158,9 @@ option(files_max, undefined) -> {ok, ?FILES_MAX};
 option(flatten_recursive, undefined) -> {ok, true};
 option(auto_select, undefined) -> {ok, {top, ?TOP, ?SELECT_INTERVAL_MS}};
 option(auto_process_opts, undefined) -> {ok, #{status => all}};
+option(mode, undefined) -> {ok, processes};
+option(running_stacks, undefined) -> {ok, true};
+option(native_frames, undefined) -> {ok, true};
 option(engine, undefined) -> {ok, auto};
 option(basename, Path) ->
     basename(Path);
@@ -163,6 +186,12 @@ option(auto_select, {top, Processes, Ms}) when
     {ok, {top, Processes, Ms}};
 option(auto_process_opts, Given) when is_map(Given) ->
     process_options(Given);
+option(mode, Mode) when Mode =:= processes; Mode =:= schedulers ->
+    {ok, Mode};
+option(running_stacks, Capture) when is_boolean(Capture) ->
+    {ok, Capture};
+option(native_frames, Show) when is_boolean(Show) ->
+    {ok, Show};
 option(engine, Engine) when Engine =:= auto; Engine =:= native; Engine =:= portable ->
     {ok, Engine};
 option(_, _) ->
@@ -238,6 +267,12 @@ accepts(auto_select) ->
         "IntervalMs from 100 to 86400000">>;
 accepts(auto_process_opts) ->
     <<"a map, #{status => all | Status}">>;
+accepts(mode) ->
+    <<"processes, or schedulers (with the native engine and running_stacks)">>;
+accepts(running_stacks) ->
+    <<"true or false">>;
+accepts(native_frames) ->
+    <<"true or false">>;
 accepts(engine) ->
     <<"auto, native or portable">>.
 

@@ -29,14 +29,18 @@
 %% What a session was, once it has ended: info/0 and its books in one map.
 -type run() :: #{atom() => term()}.
 
+%% Whether schedulers are asked for the stacks of running processes, or why not.
+-type schedulers() :: {on, flame_prof_schedulers:known()} | {off, Why :: binary()}.
+
 -record(session, {
     options :: flame_prof_options:options(),
     choice :: flame_prof_engine:choice(),
-    ref :: flame_prof_nif:session(),
+    ref :: undefined | flame_prof_nif:session(),
     started_at :: calendar:datetime(),
     started_ms :: integer(),
     phase = running :: running | halting | closing | closed,
     portable = none :: none | flame_prof_portable:engine(),
+    schedulers = {off, <<>>} :: schedulers(),
     failure = none :: none | term(),
     flushing = #{} :: #{Ticket :: pos_integer() => gen_server:from()},
     stopping = [] :: [gen_server:from()]
@@ -51,6 +55,8 @@
 -define(HALT_MS, 1000).
 %% What a shutdown of the application gives the disk.
 -define(CLOSE_MS, 10000).
+
+-define(SCHEDULERS_MS, 1000).
 
 %% One second of samples that all differ, of 280 bytes each, should fit: the
 %% writer may be kept from its CPU or its disk for as long.
@@ -142,23 +148,61 @@ log_choice(_, _) ->
 
 open(Options, #{engine := Engine} = Choice) ->
     Now = calendar:local_time(),
-    Config = config(Engine, Options, Now),
-    case make_parents(maps:get(directory, Config)) of
-        ok -> open(Options, Choice, Now, flame_prof_nif:session_start(Config));
+    Schedulers = schedulers(Engine, Options),
+    case usable(maps:get(mode, Options), Schedulers) of
+        ok -> open(Options, Choice, Now, Schedulers);
         {error, _} = Error -> Error
     end.
 
-open(Options, Choice, Now, {ok, Ref}) ->
-    State = #session{
-        options = Options,
-        choice = Choice,
-        ref = Ref,
-        started_at = Now,
-        started_ms = erlang:monotonic_time(millisecond)
-    },
-    start_engine(maps:get(engine, Choice), State);
-open(_Options, _Choice, _Now, {error, {Error, Text}}) ->
+open(Options, #{engine := Engine} = Choice, Now, Schedulers) ->
+    Config = config(Engine, Options, Now, Schedulers),
+    case make_parents(maps:get(directory, Config)) of
+        ok ->
+            State = #session{
+                options = Options,
+                choice = Choice,
+                schedulers = Schedulers,
+                started_at = Now,
+                started_ms = erlang:monotonic_time(millisecond)
+            },
+            opened(flame_prof_nif:session_start(Config), State);
+        {error, _} = Error ->
+            Error
+    end.
+
+opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
+    ok = watch_schedulers(Schedulers),
+    start_engine(Engine, State#session{ref = Ref});
+opened({error, {Error, Text}}, _State) ->
     {error, {session, Error, Text}}.
+
+%% Where the schedulers can not be asked, all else works as well as without.
+schedulers(portable, _Options) ->
+    {off, <<"the portable engine sees running processes only from outside">>};
+schedulers(native, #{running_stacks := false}) ->
+    {off, <<"not asked for">>};
+schedulers(native, _Options) ->
+    case flame_prof_schedulers:ensure() of
+        {ok, _Registered, Known} ->
+            {on, Known};
+        {error, Why} ->
+            ?LOG_NOTICE(
+                "flame_prof does without the stacks of running processes: ~ts", [Why], ?LOG_META
+            ),
+            {off, Why}
+    end.
+
+usable(schedulers, {off, Why}) ->
+    {error, {session, mode, <<"mode schedulers can not be: ", Why/binary>>}};
+usable(_, _) ->
+    ok.
+
+%% Schedulers come and go, which nobody is told.
+watch_schedulers({on, _}) ->
+    _ = erlang:send_after(?SCHEDULERS_MS, self(), schedulers),
+    ok;
+watch_schedulers({off, _}) ->
+    ok.
 
 start_engine(native, State) ->
     {ok, State};
@@ -171,17 +215,23 @@ start_engine(portable, #session{options = Options, ref = Ref} = State) ->
             {error, {portable_engine, Reason}}
     end.
 
-config(Engine, Options, Now) ->
+config(Engine, Options, Now, Schedulers) ->
     #{
         basename := Basename,
         sample_interval := SampleMs,
         flush_interval := FlushMs,
         flatten_recursive := Flatten,
         auto_select := {top, Top, SelectMs},
-        auto_process_opts := #{status := Status}
+        auto_process_opts := #{status := Status},
+        mode := Mode,
+        native_frames := NativeFrames
     } = Options,
     #{
         engine => Engine,
+        mode => Mode,
+        running_stacks => element(1, Schedulers) =:= on,
+        native_frames => NativeFrames,
+        schedulers_online => erlang:system_info(schedulers_online),
         directory => filename:absname(Basename),
         name => file_name(Now),
         sample_interval_us => SampleMs * 1000,
@@ -272,6 +322,11 @@ handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Eng
         Pid -> {noreply, halted(Reason, State)};
         _ -> {noreply, State}
     end;
+handle_info(schedulers, #session{schedulers = {on, Known}, ref = Ref} = State) ->
+    On = {on, flame_prof_schedulers:refresh(Known)},
+    _ = flame_prof_nif:session_schedulers_online(Ref, erlang:system_info(schedulers_online)),
+    ok = watch_schedulers(On),
+    {noreply, State#session{schedulers = On}};
 handle_info(halt_now, #session{phase = halting, portable = Engine} = State) ->
     ok = flame_prof_portable:kill(Engine),
     {noreply, State};
@@ -404,8 +459,15 @@ run(State) ->
     Description = #{books := Books} = describe(State),
     maps:merge(maps:remove(books, Description#{state := stopped}), Books).
 
-about(#session{choice = Choice, options = Options, started_at = StartedAt}) ->
-    Choice#{options => Options, started_at => StartedAt}.
+about(#session{choice = Choice, options = Options, started_at = StartedAt} = State) ->
+    Choice#{
+        options => Options,
+        started_at => StartedAt,
+        running_stacks => running_stacks(State#session.schedulers)
+    }.
+
+running_stacks({on, _}) -> on;
+running_stacks({off, Why}) -> {off, Why}.
 
 state_name(running) -> running;
 state_name(_) -> stopping.
@@ -427,7 +489,7 @@ elapsed_ms(#session{started_ms = Started}) ->
 
 rates(Books, ElapsedMs) ->
     #{ticks := Ticks, missed := Missed, taken := Taken, bytes := Bytes} = Books,
-    #{sampler_cpu_ns := SamplerNs, writer_cpu_ns := WriterNs} = Books,
+    #{sampler_cpu_ns := SamplerNs, writer_cpu_ns := WriterNs, handler_ns := HandlerNs} = Books,
     Seconds = max(1, ElapsedMs) / 1000,
     #{
         ticks_per_second => rounded(Ticks / Seconds),
@@ -436,7 +498,9 @@ rates(Books, ElapsedMs) ->
         missed_percent => rounded(100 * Missed / max(1, Ticks + Missed)),
         %% Of one core.
         sampler_cpu_percent => rounded(SamplerNs / 1.0e7 / Seconds),
-        writer_cpu_percent => rounded(WriterNs / 1.0e7 / Seconds)
+        writer_cpu_percent => rounded(WriterNs / 1.0e7 / Seconds),
+        %% Of one core, spent on the schedulers themselves.
+        handler_cpu_percent => rounded(HandlerNs / 1.0e7 / Seconds)
     }.
 
 rounded(Float) ->

@@ -559,7 +559,11 @@ small_session(Config) ->
         status => all,
         exclude => [],
         ring_bytes => 65536,
-        pid_number_bits => 28
+        pid_number_bits => 28,
+        mode => processes,
+        running_stacks => false,
+        native_frames => false,
+        schedulers_online => 1
     }.
 
 enumerate(List) ->

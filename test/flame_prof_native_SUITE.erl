@@ -345,7 +345,11 @@ config(Config) ->
         status => all,
         exclude => [],
         ring_bytes => 4 bsl 20,
-        pid_number_bits => 28
+        pid_number_bits => 28,
+        mode => processes,
+        running_stacks => false,
+        native_frames => false,
+        schedulers_online => 1
     }.
 
 stop_session(Ref) ->

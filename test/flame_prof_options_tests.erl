@@ -16,6 +16,9 @@ defaults_test() ->
             flatten_recursive => true,
             auto_select => {top, 100, 5000},
             auto_process_opts => #{status => all},
+            mode => processes,
+            running_stacks => true,
+            native_frames => true,
             engine => auto
         },
         maps:remove(basename, Options)
@@ -70,6 +73,9 @@ accepted_test_() ->
             {auto_process_opts, #{}, #{status => all}},
             {auto_process_opts, #{status => undefined}, #{status => all}},
             {auto_process_opts, #{status => garbage_collecting}, #{status => garbage_collecting}},
+            {mode, schedulers, schedulers},
+            {running_stacks, false, false},
+            {native_frames, false, false},
             {engine, native, native},
             {engine, portable, portable}
         ]
@@ -120,6 +126,9 @@ refused_test_() ->
                 [top | 1]
             ]},
             {auto_process_opts, [[], all, [{status, all}], {}]},
+            {mode, [threads, "schedulers", true]},
+            {running_stacks, [yes, 1, "true"]},
+            {native_frames, [yes, 1, "true"]},
             {engine, [nif, "auto", true]}
         ],
         Given <- Values
@@ -248,3 +257,13 @@ is_answer({error, {bad_option, _, Why} = Error}) ->
         is_binary(unicode:characters_to_binary(flame_prof_options:format_error(Error))).
 
 -endif.
+
+schedulers_are_asked_by_the_native_engine_only_test_() ->
+    Refused = {error, {bad_option, mode, flame_prof_options:accepts(mode)}},
+    [
+        ?_assertEqual(Refused, flame_prof_options:validate(Given))
+     || Given <- [
+            #{mode => schedulers, running_stacks => false},
+            #{mode => schedulers, engine => portable}
+        ]
+    ].

@@ -31,6 +31,7 @@
 -define(WORD, "^[a-z_]+=[^ \\t]+$").
 -define(FUNCTION, "^.+:.*/([0-9]+)(?::([1-9][0-9]*))?$").
 -define(PSEUDO, "^(?:[a-z_]+|\\[[a-z_]+\\])$").
+-define(LIBRARY, "^(beam[.a-z]*|\\[vdso\\]|.*\\.so(\\..*)?)$").
 
 -record(seen, {
     samples = 0 :: non_neg_integer(),
@@ -89,7 +90,8 @@ patterns() ->
         number => ?NUMBER,
         word => ?WORD,
         function => ?FUNCTION,
-        pseudo => ?PSEUDO
+        pseudo => ?PSEUDO,
+        library => ?LIBRARY
     },
     maps:map(fun(_, Source) -> element(2, {ok, _} = re:compile(Source, [dollar_endonly])) end, Sources).
 
@@ -219,10 +221,11 @@ symbol(Symbol, Dso, Line, #{pseudo := Pseudo}) when
     Dso =:= <<"status">>; Dso =:= <<"flame_prof">>; Dso =:= <<"sign">>
 ->
     must(matches(Symbol, Pseudo), Line, "no pseudo frame: ~ts", [Symbol]);
-symbol(Symbol, _Dso, Line, #{function := Function}) ->
+symbol(Symbol, Dso, Line, #{function := Function, library := Library}) ->
     case re:run(Symbol, Function, [{capture, [1], binary}]) of
         {match, [Arity]} -> must(binary_to_integer(Arity) =< 255, Line, "arity of ~ts", [Symbol]);
-        nomatch -> broken(Line, "no function: ~ts", [Symbol])
+        %% A C function has any name.
+        nomatch -> must(matches(Dso, Library), Line, "no function: ~ts", [Symbol])
     end.
 
 encoded(<<>>, _Line) ->

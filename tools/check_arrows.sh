@@ -21,7 +21,7 @@ complain() {
 
 room_of() { # path below c_src
     case $1 in
-    nif/* | core/* | out/* | vm/* | native/*) echo "${1%%/*}" ;;
+    nif/* | core/* | out/* | vm/* | native/* | sampler/*) echo "${1%%/*}" ;;
     *) basename "${1%.*}" ;;
     esac
 }
@@ -29,12 +29,15 @@ room_of() { # path below c_src
 # What a room may include, besides itself.
 below() {
     case $1 in
-    nif) echo "session portable sampler selector vm core" ;;
-    session) echo "sampler writer native_symbols portable out core vm" ;;
-    sampler) echo "selector vm core" ;;
+    nif) echo "session portable sampler schedulers selector native vm core" ;;
+    session)
+        echo "sampler writer native_symbols portable native/live.h out core vm"
+        ;;
+    sampler) echo "schedulers selector native vm core" ;;
+    schedulers) echo "vm core" ;;
     selector) echo "vm core" ;;
     portable) echo "core" ;;
-    native_symbols) echo "vm out/symbolizer.h core" ;;
+    native_symbols) echo "native vm out/symbolizer.h core" ;;
     writer) echo "core out" ;;
     out) echo "core" ;;
     vm) echo "core" ;;
@@ -98,16 +101,44 @@ plain="memcpy memset memcmp memmove __assert_fail __stack_chk_fail
 # What an object may need of others. Right of the bar: its birth and its end.
 needs() {
     case $1 in
-    sampler)
-        echo "fp_selector_step fp_selector_slots fp_selector_chosen
-            fp_live_ranges_copy fp_peek_read fp_peek_batch fp_peek_view fp_process_decode
-            fp_stack_frames fp_names_read fp_dictionary_bytes fp_pid_numbers
-            fp_ptab_lookup fp_ring_reserve fp_ring_commit fp_series_push
-            fp_stack_table_intern fp_stack_table_holds fp_stack_table_token
-            fp_stack_table_forget clock_gettime clock_nanosleep |
+    sampler/sampler)
+        echo "fp_selector_step fp_selector_slots fp_live_ranges_copy
+            fp_sampler_adopt fp_sampler_look_at_all fp_sampler_collect
+            fp_sampler_ask_all fp_sampler_drain clock_gettime clock_nanosleep |
             fp_selector_create fp_selector_destroy fp_stack_table_create
-            fp_stack_table_destroy calloc free mmap munmap sigfillset
+            fp_stack_table_destroy fp_sampler_running_create
+            fp_schedulers_count calloc free mmap munmap sigfillset
             pthread_sigmask pthread_create pthread_join pthread_setname_np" ;;
+    sampler/samples)
+        echo "fp_ring_reserve fp_ring_commit fp_series_push fp_names_read
+            fp_pid_numbers fp_stack_table_intern fp_stack_table_token
+            fp_stack_table_forget" ;;
+    sampler/targets)
+        echo "fp_process_decode fp_dictionary_bytes fp_selector_chosen" ;;
+    sampler/stopped)
+        echo "fp_peek_read fp_peek_batch fp_peek_view fp_process_decode
+            fp_stack_frames fp_series_push fp_stack_table_holds fp_sampler_ask
+            fp_sampler_decode fp_sampler_push fp_sampler_push_special
+            fp_sampler_release fp_sampler_drop_released" ;;
+    sampler/running)
+        echo "fp_peek_read fp_peek_batch fp_native_unwind fp_running_frames
+            fp_process_field fp_sampler_decode fp_sampler_push
+            fp_sampler_push_idle fp_sampler_meet fp_schedulers_data
+            fp_schedulers_find fp_schedulers_request fp_schedulers_answer
+            fp_schedulers_release fp_schedulers_handler_ns clock_nanosleep |
+            fp_schedulers_code" ;;
+    schedulers)
+        echo "fp_running_capture clock_gettime syscall __errno_location |
+            fp_peek_read fp_is_return_address fp_code_first fp_err_text
+            fp_peek_open_small fp_peek_close getpid getauxval sigaltstack
+            sigaction sigfillset __libc_current_sigrtmin
+            __libc_current_sigrtmax dladdr dlopen dlclose mmap munmap snprintf
+            pthread_mutex_lock pthread_mutex_unlock" ;;
+    vm/running)
+        echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
+            fp_bif_heavy fp_bif_is_schedule fp_call_target
+            fp_is_return_address" ;;
+    vm/bif) echo "fp_peek_read memcmp" ;;
     selector)
         echo "fp_peek_read fp_pid_slot fp_process_field fp_field_width
             fp_ptab_read | mmap munmap" ;;
@@ -129,7 +160,8 @@ needs() {
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-for object in sampler selector vm/process vm/stack vm/names vm/ptab vm/peek \
+for object in sampler/sampler sampler/samples sampler/targets \
+    sampler/stopped sampler/running schedulers selector vm/running vm/bif vm/process vm/stack vm/names vm/ptab vm/peek \
     vm/layout_table native/unwind native/cfi native/cfi_expression core/ring \
     core/stack_table core/series core/stats; do
     if ! $CC -std=c11 -O2 -D_GNU_SOURCE= -Ic_src -w -fno-stack-protector \

@@ -31,6 +31,9 @@ struct fp_layout *fp_library_layout(struct fp_library *library);
  * has one. */
 const char *fp_library_refusal(const struct fp_library *library);
 
+/* The calling process's structure, 0 when it is not where it is expected. */
+uint64_t fp_own_process(ErlNifEnv *env, const struct fp_peek *peek);
+
 /* The NIFs, by room. */
 #define FP_NIF(name)                                                           \
     ERL_NIF_TERM name(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
@@ -47,6 +50,9 @@ FP_NIF(fp_nif_session_flush);
 FP_NIF(fp_nif_session_stop);
 FP_NIF(fp_nif_session_close);
 FP_NIF(fp_nif_session_info);
+FP_NIF(fp_nif_session_schedulers_online);
+FP_NIF(fp_nif_schedulers_prepare);
+FP_NIF(fp_nif_scheduler_register);
 
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);

@@ -29,6 +29,23 @@ struct fp_layout *fp_library_layout(struct fp_library *library)
     return layout;
 }
 
+/* struct enif_environment_t (global.h): a module's data, then the process, which
+ * begins with the pid term. Believed only when it does. */
+#define PROCESS_IN_ENV 8u
+
+uint64_t fp_own_process(ErlNifEnv *env, const struct fp_peek *peek)
+{
+    uint64_t address = 0, id = 0;
+    ErlNifPid self;
+
+    if (fp_peek_word(peek, (uint64_t)(uintptr_t)env + PROCESS_IN_ENV,
+                     &address) != 0 ||
+        fp_peek_word(peek, address, &id) != 0 ||
+        enif_self(env, &self) == NULL || id != enif_make_pid(env, &self))
+        return 0;
+    return address;
+}
+
 const char *fp_library_refusal(const struct fp_library *library)
 {
 #if !defined(__x86_64__) || !defined(__linux__)
@@ -137,7 +154,7 @@ static ErlNifFunc functions[] = {
     {"calibration_probe", 1, fp_nif_calibration_probe, 0},
     {"calibration_solve", 2, fp_nif_calibration_solve, CPU},
     {"layout_info", 0, fp_nif_layout_info, CPU},
-    {"snapshot", 1, fp_nif_snapshot, CPU},
+    {"snapshot", 1, fp_nif_snapshot, IO},
     {"select_top", 2, fp_nif_select_top, CPU},
     {"session_start", 1, fp_nif_session_start, IO},
     {"session_push", 2, fp_nif_session_push, CPU},
@@ -145,6 +162,9 @@ static ErlNifFunc functions[] = {
     {"session_stop", 1, fp_nif_session_stop, 0},
     {"session_close", 1, fp_nif_session_close, IO},
     {"session_info", 1, fp_nif_session_info, 0},
+    {"session_schedulers_online", 2, fp_nif_session_schedulers_online, 0},
+    {"schedulers_prepare", 1, fp_nif_schedulers_prepare, IO},
+    {"scheduler_register", 1, fp_nif_scheduler_register, 0},
 };
 
 ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)

@@ -12,7 +12,7 @@
 
 #include "../core/error.h"
 #include "../core/metric.h"
-#include "../sampler.h"
+#include "../sampler/sampler.h"
 #include "../selector.h"
 #include "library.h"
 #include "terms.h"
@@ -194,6 +194,19 @@ static int patch_layout(ErlNifEnv *env, ERL_NIF_TERM map,
     return field;
 }
 
+static int get_mode(ErlNifEnv *env, ERL_NIF_TERM map, uint8_t *mode)
+{
+    ERL_NIF_TERM term;
+
+    if (!fp_map_get(env, map, "mode", &term))
+        return 0;
+    *mode = enif_is_identical(term, fp_atom(env, "schedulers"))
+                ? FP_MODE_SCHEDULERS
+                : FP_MODE_PROCESSES;
+    return *mode == FP_MODE_SCHEDULERS ||
+           enif_is_identical(term, fp_atom(env, "processes"));
+}
+
 static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
 {
     struct fp_session_options *options = &start->options;
@@ -215,7 +228,12 @@ static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
         !fp_map_get_u32(env, map, "ring_bytes", &ring_bytes) ||
         !fp_map_get_u32(env, map, "pid_number_bits",
                         &options->pid_number_bits) ||
-        options->pid_number_bits > 28 ||
+        options->pid_number_bits > 28 || !get_mode(env, map, &options->mode) ||
+        !fp_map_get_bool(env, map, "running_stacks",
+                         &options->running_stacks) ||
+        !fp_map_get_bool(env, map, "native_frames", &options->native_frames) ||
+        !fp_map_get_u32(env, map, "schedulers_online",
+                        &options->schedulers_online) ||
         !fp_map_get(env, map, "status", &status) ||
         !get_status(env, status, &options->status) ||
         !fp_map_get(env, map, "exclude", &excluded) ||
@@ -359,6 +377,26 @@ ERL_NIF_TERM fp_nif_session_close(ErlNifEnv *env, int argc,
     enif_rwlock_rwunlock(handle->lock);
     if (session != NULL)
         fp_session_close(session);
+    return fp_atom(env, "ok");
+}
+
+/* (Session, SchedulersOnline) -> ok */
+ERL_NIF_TERM fp_nif_session_schedulers_online(ErlNifEnv *env, int argc,
+                                              const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    struct fp_session *session;
+    ERL_NIF_TERM answer;
+    unsigned n;
+
+    (void)argc;
+    if (!enif_get_uint(env, argv[1], &n))
+        return enif_make_badarg(env);
+    session = use(env, handle, &answer);
+    if (session == NULL)
+        return answer;
+    fp_session_set_schedulers_online(session, n);
+    unuse(handle);
     return fp_atom(env, "ok");
 }
 
@@ -512,8 +550,12 @@ static int take_count(ErlNifEnv *env, struct fp_session *session,
         return 1;
     }
     fp_stats_add(stats, FP_STAT_taken, n);
-    fp_stats_add(stats, strcmp(kind, "gone") == 0 ? FP_STAT_gone : FP_STAT_torn,
-                 n);
+    if (strcmp(kind, "gone") == 0) {
+        fp_stats_add(stats, FP_STAT_gone, n);
+        return 1;
+    }
+    fp_stats_add(stats, FP_STAT_torn, n);
+    fp_stats_add(stats, FP_STAT_torn_changed, n);
     return 1;
 }
 

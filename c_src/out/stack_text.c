@@ -205,6 +205,9 @@ static int put_special_frame(struct fp_buffer *scratch, uint64_t word,
         [FP_FRAME_GC] = FP_PIECE(FP_FRAME_ADDRESS "[gc] (flame_prof)\n"),
         [FP_FRAME_UNREADABLE] =
             FP_PIECE(FP_FRAME_ADDRESS "stack_unreadable (flame_prof)\n"),
+        [FP_FRAME_AMBIGUOUS] =
+            FP_PIECE(FP_FRAME_ADDRESS "ambiguous (flame_prof)\n"),
+        [FP_FRAME_IDLE] = FP_PIECE(FP_FRAME_ADDRESS "[idle] (flame_prof)\n"),
     };
     const struct fp_piece *line = &lines[word];
 
@@ -234,6 +237,29 @@ static size_t at_most(size_t size, size_t limit)
     return size < limit ? size : limit;
 }
 
+static struct fp_frame frame_of(const struct fp_symbol *symbol)
+{
+    struct fp_frame frame = {
+        .module = {symbol->module,
+                   at_most(symbol->module_len, sizeof(symbol->module))},
+        .function = {symbol->function,
+                     at_most(symbol->function_len, sizeof(symbol->function))},
+        .file = {symbol->file, at_most(symbol->file_len, sizeof(symbol->file))},
+        .arity = symbol->arity,
+        .line = symbol->line,
+    };
+
+    /* No file, but what they are. */
+    if (symbol->kind == FP_SYMBOL_BIF)
+        frame.file = (struct fp_piece)FP_PIECE("bif");
+    else if (symbol->kind == FP_SYMBOL_NIF)
+        frame.file = (struct fp_piece)FP_PIECE("nif");
+    else if (symbol->kind == FP_SYMBOL_NATIVE)
+        /* A function of the library: told from those of others. */
+        frame.module = frame.file;
+    return frame;
+}
+
 static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
                           uint64_t *last)
 {
@@ -246,19 +272,14 @@ static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
     if (symbolizer == NULL ||
         symbolizer->resolve(symbolizer->self, word, symbol) != 0)
         return FP_ENOENT;
-    frame = (struct fp_frame){
-        .module = {symbol->module,
-                   at_most(symbol->module_len, sizeof(symbol->module))},
-        .function = {symbol->function,
-                     at_most(symbol->function_len, sizeof(symbol->function))},
-        .file = {symbol->file, at_most(symbol->file_len, sizeof(symbol->file))},
-        .arity = symbol->arity,
-        .line = symbol->line,
-    };
+    frame = frame_of(symbol);
     function = fp_frame_function(&frame);
     if (stacks->flatten_recursive && function == *last)
         return 0;
-    err = fp_frame_put(&stacks->scratch, &frame);
+    err =
+        symbol->kind == FP_SYMBOL_NATIVE
+            ? fp_frame_put_native(&stacks->scratch, frame.function, frame.file)
+            : fp_frame_put(&stacks->scratch, &frame);
     if (err == 0)
         *last = function;
     return err;

@@ -143,6 +143,14 @@ static const char *grammar_mfa(const char *text, const char *end)
     return NULL;
 }
 
+static int grammar_is_library(const char *dso, const char *end)
+{
+    size_t size = (size_t)(end - dso);
+
+    return grammar_is(dso, end, "beam.smp") || grammar_is(dso, end, "[vdso]") ||
+           (size > 3 && memmem(dso, size, ".so", 3) != NULL);
+}
+
 static const char *grammar_symbol(const char *text, const char *end,
                                   const char *dso, const char *dso_end)
 {
@@ -166,10 +174,14 @@ static const char *grammar_symbol(const char *text, const char *end,
                          grammar_is(text, end, "running_stack_not_sampled") ||
                          grammar_is(text, end, "[gc]") ||
                          grammar_is(text, end, "stack_unreadable") ||
+                         grammar_is(text, end, "ambiguous") ||
+                         grammar_is(text, end, "[idle]") ||
                          grammar_is(text, end, "no_frames"),
                      "an unknown pseudo frame");
         return NULL;
     }
+    if (grammar_is_library(dso, dso_end))
+        return NULL; /* the name of a C function is any */
     return grammar_mfa(text, end);
 }
 

@@ -7,7 +7,7 @@
 
 #include "../../c_src/core/error.h"
 #include "../../c_src/core/record.h"
-#include "../../c_src/sampler.h"
+#include "../../c_src/sampler/sampler.h"
 #include "../../c_src/vm/stack.h"
 #include "fake_vm.h"
 #include "run.h"

@@ -2,7 +2,9 @@
  * sampler.h - the SAMPLER THREAD: looks at every chosen process at every tick.
  *
  * It wakes at absolute deadlines, reads the chosen processes' structures and
- * the stacks of those that moved, and puts records into the ring. After
+ * the stacks of those that moved, asks the schedulers for the stacks of those
+ * that run, and puts records into the ring. What a scheduler answers is taken
+ * in at the next tick, as a sample of the tick that asked. After
  * fp_sampler_start() it allocates nothing, takes no lock, does no I/O and
  * calls neither the VM nor libuv; it never waits for anybody.
  */
@@ -12,16 +14,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/ring.h"
-#include "core/stats.h"
-#include "vm/layout.h"
-#include "vm/maps.h"
-#include "vm/peek.h"
+#include "../core/ring.h"
+#include "../core/stats.h"
+#include "../native/live.h"
+#include "../vm/layout.h"
+#include "../vm/maps.h"
+#include "../vm/peek.h"
 
 struct fp_sampler;
 
+/* Whom a tick looks at. */
+enum fp_mode {
+    FP_MODE_PROCESSES, /* the chosen processes, whatever they do */
+    FP_MODE_SCHEDULERS /* whatever process each normal scheduler runs */
+};
+
 struct fp_sampler_options {
-    struct fp_layout layout; /* copied */
+    uint8_t mode; /* enum fp_mode */
+    /* Ask schedulers for the stacks of running processes. They have to be
+     * registered before; FP_MODE_SCHEDULERS needs it. */
+    int running_stacks;
+    int native_frames;                   /* with their C frames */
+    struct fp_live_native *native;       /* running_stacks */
+    _Atomic uint32_t *schedulers_online; /* FP_MODE_SCHEDULERS (relaxed) */
+    struct fp_layout layout;             /* copied */
     const struct fp_peek *peek;
     struct fp_live_ranges *code;
     struct fp_ring *ring;

@@ -1,0 +1,292 @@
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "../core/error.h"
+#include "internal.h"
+
+/* The first selection counts from each process' start; the next one follows
+ * soon, so that what is chosen is what is busy now. */
+#define SECOND_SELECTION_MS 500u
+/* Longest sleep before the stop flag is looked at again. */
+#define SLEEP_MAX_NS INT64_C(50000000)
+/* In mode schedulers, processes met lately whose last figures are kept. */
+#define MET_PROCESSES 4096u
+/* CPU time is read every so many ticks: the call costs as much as a sample. */
+#define CPU_TICKS 16u
+
+/* --------------------------------------------------------------- clocks -- */
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* xorshift64: enough to keep the ticks from beating with the program's own
+ * timers. */
+static uint64_t next_random(struct fp_sampler *s)
+{
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    return s->random;
+}
+
+/* ----------------------------------------------------------- the choice -- */
+
+static uint32_t slots_per_tick(const struct fp_sampler *s, uint32_t pass_ms)
+{
+    uint64_t ticks = (uint64_t)pass_ms * 1000 / s->options.interval_us;
+
+    if (ticks == 0)
+        ticks = 1;
+    return (uint32_t)((fp_selector_slots(s->selector) + ticks - 1) / ticks);
+}
+
+static void select_slice(struct fp_sampler *s)
+{
+    if (s->options.top == 0 ||
+        !fp_selector_step(s->selector, s->slots_per_tick))
+        return;
+    fp_sampler_adopt(s);
+    s->slots_per_tick = slots_per_tick(s, s->options.select_interval_ms);
+}
+
+static void select_first(struct fp_sampler *s)
+{
+    uint32_t soon = s->options.select_interval_ms < SECOND_SELECTION_MS
+                        ? s->options.select_interval_ms
+                        : SECOND_SELECTION_MS;
+
+    s->slots_per_tick = slots_per_tick(s, soon);
+    if (s->options.top > 0 && s->options.mode == FP_MODE_PROCESSES &&
+        fp_selector_step(s->selector, fp_selector_slots(s->selector)))
+        fp_sampler_adopt(s);
+}
+
+/* ---------------------------------------------------------- the thread -- */
+
+static void tick(struct fp_sampler *s)
+{
+    int64_t us;
+
+    /* Answers belong to the tick that asked. */
+    fp_sampler_collect(s);
+    us = (clock_ns(CLOCK_MONOTONIC) + s->wall_offset_ns) / 1000;
+
+    /* Each tick has a time of its own, whatever the clock's grain. */
+    s->last_us = us > s->last_us ? us : s->last_us + 1;
+    fp_live_ranges_copy(s->options.code, &s->code);
+    fp_sampler_count(s, FP_STAT_ticks, 1);
+    if (s->options.mode == FP_MODE_SCHEDULERS) {
+        fp_sampler_ask_all(s);
+        return;
+    }
+    fp_sampler_look_at_all(s);
+    select_slice(s);
+}
+
+static int is_stopping(struct fp_sampler *s)
+{
+    return atomic_load_explicit(&s->stopping, memory_order_relaxed);
+}
+
+static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
+{
+    while (!is_stopping(s)) {
+        int64_t now = clock_ns(CLOCK_MONOTONIC);
+        int64_t until =
+            deadline_ns - now > SLEEP_MAX_NS ? now + SLEEP_MAX_NS : deadline_ns;
+        struct timespec at = {until / 1000000000, until % 1000000000};
+
+        if (now >= deadline_ns)
+            return;
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    }
+}
+
+static void account_cpu(struct fp_sampler *s)
+{
+    fp_stats_set(s->options.stats, FP_STAT_sampler_cpu_ns,
+                 (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
+/* Tick k is due at start + k x interval, plus a jitter of up to a sixteenth;
+ * ticks whose time has passed are counted, never caught up with. */
+static void *sampler_main(void *arg)
+{
+    struct fp_sampler *s = arg;
+    int64_t interval = (int64_t)s->options.interval_us * 1000, start;
+    int64_t k = 0;
+
+    select_first(s);
+    start = clock_ns(CLOCK_MONOTONIC);
+    while (!is_stopping(s)) {
+        int64_t jitter = (int64_t)(next_random(s) % (uint64_t)interval) / 16;
+        int64_t due;
+
+        sleep_until(s, start + k * interval + jitter);
+        if (is_stopping(s))
+            break;
+        tick(s);
+        due = (clock_ns(CLOCK_MONOTONIC) - start) / interval;
+        if (due > k) {
+            fp_sampler_count(s, FP_STAT_missed, (uint64_t)(due - k));
+            k = due;
+        }
+        k++;
+        if (k % CPU_TICKS == 0)
+            account_cpu(s);
+    }
+    fp_sampler_drain(s);
+    account_cpu(s);
+    s->options.ended(s->options.arg);
+    return NULL;
+}
+
+/* ------------------------------------------------------ life and death -- */
+
+/* The next piece of the mapping at `base`; without one, only its size. */
+static void *carve(unsigned char *base, size_t *used, size_t size)
+{
+    size_t at = *used;
+
+    *used += (size + 63) & ~(size_t)63;
+    return base == NULL ? NULL : base + at;
+}
+
+static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
+{
+    size_t n = s->targets, size = s->layout->snapshot_size, used = 0;
+    size_t spans = 3 * (n + 1);
+
+    if (spans < s->schedulers)
+        spans = s->schedulers;
+
+    s->by_id_mask = 1;
+    while (s->by_id_mask < 4 * n + 4)
+        s->by_id_mask *= 2;
+    s->target = carve(base, &used, n * sizeof *s->target);
+    s->live = carve(base, &used, n * sizeof *s->live);
+    s->structure = carve(base, &used, n * size);
+    s->previous = carve(base, &used, n * size);
+    s->again = carve(base, &used, n * size);
+    s->span = carve(base, &used, spans * sizeof *s->span);
+    s->capture = carve(base, &used, (n + 1) * sizeof *s->capture);
+    s->by_id = carve(base, &used, s->by_id_mask * sizeof *s->by_id);
+    s->stack_words =
+        carve(base, &used, FP_SAMPLER_STACK_WORDS * sizeof *s->stack_words);
+    s->question = carve(base, &used, (s->schedulers + 1) * sizeof *s->question);
+    s->runs = carve(base, &used, (s->schedulers + 1) * sizeof *s->runs);
+    s->by_id_mask--;
+    return used;
+}
+
+static int map_arrays(struct fp_sampler *s)
+{
+    unsigned char *base;
+
+    s->bytes = carve_arrays(s, NULL);
+    base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (base == MAP_FAILED) {
+        s->bytes = 0;
+        return FP_ENOMEM;
+    }
+    carve_arrays(s, base);
+    return 0;
+}
+
+int fp_sampler_create(struct fp_sampler **out,
+                      const struct fp_sampler_options *options)
+{
+    struct fp_sampler *s;
+    int err = FP_ENOMEM;
+
+    if (options->interval_us == 0 || options->top > FP_TOP_MAX ||
+        (options->mode == FP_MODE_SCHEDULERS && !options->running_stacks))
+        return FP_EINVAL;
+    s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return FP_ENOMEM;
+    s->options = *options;
+    s->layout = &s->options.layout;
+    if (options->running_stacks)
+        s->schedulers = fp_schedulers_count();
+    s->targets = options->mode == FP_MODE_SCHEDULERS
+                     ? s->schedulers + MET_PROCESSES
+                     : options->top;
+    fp_sampler_running_create(s);
+    s->random = (uint64_t)clock_ns(CLOCK_MONOTONIC) | 1;
+    s->wall_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+    if (map_arrays(s) != 0 || fp_stack_table_create(&s->stacks) != 0 ||
+        fp_selector_create(&s->selector, s->layout, options->peek, options->top,
+                           options->excluded, options->excluded_n) != 0)
+        goto fail;
+    *out = s;
+    return 0;
+fail:
+    fp_sampler_destroy(s);
+    return err;
+}
+
+void fp_sampler_destroy(struct fp_sampler *s)
+{
+    if (s == NULL)
+        return;
+    fp_selector_destroy(s->selector);
+    fp_stack_table_destroy(s->stacks);
+    if (s->bytes > 0)
+        munmap(s->target, s->bytes);
+    free(s);
+}
+
+uint64_t fp_sampler_run(struct fp_sampler *s, uint32_t n)
+{
+    int64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+    if (fp_stats_get(s->options.stats, FP_STAT_selections) == 0)
+        select_first(s);
+    for (uint32_t i = 0; i < n; i++)
+        tick(s);
+    return (uint64_t)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
+}
+
+int fp_sampler_start(struct fp_sampler **out,
+                     const struct fp_sampler_options *options)
+{
+    struct fp_sampler *s;
+    sigset_t all, old;
+    int err = fp_sampler_create(&s, options);
+
+    if (err != 0)
+        return err;
+    /* The VM's signals are the VM's threads' business. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(&s->thread, NULL, sampler_main, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (err != 0) {
+        fp_sampler_destroy(s);
+        return FP_ETHREAD;
+    }
+    pthread_setname_np(s->thread, "flame_prof_smp");
+    *out = s;
+    return 0;
+}
+
+void fp_sampler_stop(struct fp_sampler *s)
+{
+    atomic_store_explicit(&s->stopping, 1, memory_order_relaxed);
+}
+
+void fp_sampler_join(struct fp_sampler *s)
+{
+    pthread_join(s->thread, NULL);
+    fp_sampler_destroy(s);
+}

@@ -1,0 +1,117 @@
+#include <string.h>
+
+#include "../core/error.h"
+#include "../vm/names.h"
+#include "internal.h"
+
+int fp_sampler_decode(struct fp_sampler *s, struct target *target,
+                      const unsigned char *bytes, struct fp_snapshot *now)
+{
+    int err = fp_process_decode(s->layout, bytes, now);
+
+    if (err != 0 || now->id != target->id)
+        return err;
+    if (now->dictionary != target->dictionary) {
+        target->dictionary = now->dictionary;
+        target->dictionary_bytes =
+            fp_dictionary_bytes(s->options.peek, now->dictionary);
+    }
+    now->value[FP_METRIC_memory] += target->dictionary_bytes;
+    return 0;
+}
+
+void fp_sampler_release(struct fp_sampler *s, uint32_t slot)
+{
+    s->target[slot].live = 0;
+}
+
+void fp_sampler_drop_released(struct fp_sampler *s)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t k = 0; k < s->live_n; k++)
+        if (s->target[s->live[k]].live)
+            s->live[kept++] = s->live[k];
+    s->live_n = kept;
+    fp_stats_set(s->options.stats, FP_STAT_selected, kept);
+}
+
+static uint32_t *place_of(struct fp_sampler *s, uint64_t id)
+{
+    uint64_t at = id * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+
+    for (;; at++) {
+        uint32_t *place = &s->by_id[at & s->by_id_mask];
+
+        if (*place == UINT32_MAX || s->target[*place].id == id)
+            return place;
+    }
+}
+
+static void list_live(struct fp_sampler *s)
+{
+    s->live_n = 0;
+    for (uint32_t slot = 0; slot < s->targets; slot++)
+        if (s->target[slot].live)
+            s->live[s->live_n++] = slot;
+    fp_stats_set(s->options.stats, FP_STAT_selected, s->live_n);
+}
+
+static void admit(struct fp_sampler *s, const struct fp_candidate *candidate,
+                  uint32_t *next)
+{
+    while (s->target[*next].live)
+        ++*next;
+    s->target[*next] = (struct target){.id = candidate->id,
+                                       .address = candidate->address,
+                                       .live = 1,
+                                       .kept = 1};
+    /* Two slots of a table in motion may have named it: once is enough. */
+    *place_of(s, candidate->id) = *next;
+    ++*next;
+}
+
+void fp_sampler_adopt(struct fp_sampler *s)
+{
+    const struct fp_candidate *chosen;
+    uint64_t processes;
+    uint32_t next = 0;
+    size_t n;
+
+    chosen = fp_selector_chosen(s->selector, &n, &processes);
+    memset(s->by_id, 0xff, (s->by_id_mask + 1) * sizeof *s->by_id);
+    for (uint32_t slot = 0; slot < s->targets; slot++) {
+        s->target[slot].kept = 0;
+        if (s->target[slot].live)
+            *place_of(s, s->target[slot].id) = slot;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t slot = *place_of(s, chosen[i].id);
+
+        if (slot != UINT32_MAX)
+            s->target[slot].kept = 1;
+    }
+    for (uint32_t slot = 0; slot < s->targets; slot++)
+        if (s->target[slot].live && !s->target[slot].kept)
+            fp_sampler_release(s, slot);
+    for (size_t i = 0; i < n; i++)
+        if (*place_of(s, chosen[i].id) == UINT32_MAX)
+            admit(s, &chosen[i], &next);
+    list_live(s);
+    fp_sampler_count(s, FP_STAT_selections, 1);
+    fp_stats_set(s->options.stats, FP_STAT_processes, processes);
+}
+
+/* A slot for each hash, behind those of the schedulers: who meets it taken by
+ * another process, replaces that. */
+uint32_t fp_sampler_meet(struct fp_sampler *s, uint64_t id, uint64_t address)
+{
+    uint64_t hash = id * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint32_t slot =
+        s->schedulers + (uint32_t)(hash % (s->targets - s->schedulers));
+    struct target *target = &s->target[slot];
+
+    if (!target->live || target->id != id || target->address != address)
+        *target = (struct target){.id = id, .address = address, .live = 1};
+    return slot;
+}
