@@ -39,6 +39,7 @@
 
 -export([start/0, start/1, stop/0, stop/1]).
 -export([info/0, flush/0, flush/1]).
+-export([write_perf_map/0]).
 -export([format_error/1]).
 
 -export_type([options/0, status/0, run/0, info/0, reason/0]).
@@ -110,6 +111,7 @@
     | flame_prof_options:error()
     | flame_prof_engine:refusal()
     | {session, Error :: atom(), Why :: binary()}
+    | {perf_map, Error :: atom(), Why :: binary()}
     | {portable_engine, term()}
     | {application, term()}
     | not_started
@@ -187,6 +189,47 @@ info() ->
 stopped(none) -> #{state => stopped};
 stopped(Run) -> #{state => stopped, last_run => Run}.
 
+%% @doc Writes `/tmp/perf-PID.map', where Linux `perf' looks for the names of code
+%% that is in no file: every Erlang function of this node, on a VM that was not
+%% started with `+JPperf'. No session is needed. The file shows the moment of the
+%% call: call again for modules that are loaded later. `perf report' reads it when
+%% it reports, so the end of a recording is a good time.
+%%
+%% ```
+%% 1> flame_prof:write_perf_map().
+%% {ok,#{bytes => 479170,file => <<"/tmp/perf-1802.map">>,
+%%       functions => 8045,left_out => 0,memory => memfd}}
+%% '''
+%%
+%% `memory => memfd' says that the VM maps its code twice, out of a memfd, as it
+%% does by default. perf takes that for a file and does not ask the map. It does
+%% once the mapping is renamed in the recording, to a name of the same length:
+%%
+%% ```
+%% LC_ALL=C sed -i 's|/memfd:vmem (deleted)|//anon\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0|g' perf.data
+%% '''
+%%
+%% Nothing of the kind is needed with `memory => anonymous', on a VM started with
+%% `+JMsingle true' (not in OTP 25).
+%%
+%% The file is for its owner's eyes only (mode 0600), new each time, and put into
+%% place by rename: a link that lies there is replaced and not followed. perf
+%% believes it when it belongs to root or to whoever runs perf; root needs `perf
+%% report -f' for another user's. PID is what the node's own pid namespace calls
+%% it, and `/tmp' is its own: perf on a container's host looks there, under that
+%% name, as long as the container runs.
+%%
+%% `left_out' counts functions that are still in memory but whose module was
+%% purged, or replaced by another of the same name. Told by the MD5 of the current
+%% code: purged code whose MD5 is the same stays in the file, and while a module
+%% has old code every copy of it does. No process runs any of these.
+%%
+%% Refused where the native engine is, and where the VM writes the file itself
+%% (`+JPperf true' or `map').
+-spec write_perf_map() -> {ok, flame_prof_perf_map:written()} | {error, reason()}.
+write_perf_map() ->
+    flame_prof_perf_map:write().
+
 %% @doc One sentence for a person, from the reason of any `{error, Reason}'.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({bad_option, _, _} = Reason) ->
@@ -196,6 +239,8 @@ format_error({already_started, Pid}) ->
 format_error({native_engine, _, Text}) ->
     ["the native engine can not be used here: ", Text];
 format_error({session, _, Text}) ->
+    Text;
+format_error({perf_map, _, Text}) ->
     Text;
 format_error(not_started) ->
     "no session is running";

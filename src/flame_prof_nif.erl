@@ -3,12 +3,14 @@
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_pstack} for
-%% `snapshot/1', {@link flame_prof_calibration} for the rest.
+%% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
+%% {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
 -export([platform/0]).
 -export([calibration_open/0, calibration_probe/1, calibration_solve/2]).
 -export([layout_info/0, snapshot/1, select_top/2]).
+-export([write_perf_map/1]).
 -export([session_start/1, session_push/2, session_flush/1]).
 -export([session_stop/1, session_close/1, session_info/1]).
 -export([session_schedulers_online/2]).
@@ -88,6 +90,10 @@ snapshot(_) -> ?NOT_LOADED.
 
 -spec select_top(term(), term()) -> term().
 select_top(_, _) -> ?NOT_LOADED.
+
+-spec write_perf_map([flame_prof_perf_map:loaded()]) ->
+    {ok, flame_prof_perf_map:written()} | {error, {atom(), binary()}}.
+write_perf_map(_) -> ?NOT_LOADED.
 
 -spec session_start(config()) -> {ok, session()} | {error, {atom(), binary()}}.
 session_start(_) -> ?NOT_LOADED.

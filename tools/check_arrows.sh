@@ -29,7 +29,10 @@ room_of() { # path below c_src
 # What a room may include, besides itself.
 below() {
     case $1 in
-    nif) echo "session portable sampler schedulers selector native vm core" ;;
+    nif)
+        echo "session portable sampler schedulers selector perf_map native vm
+            core"
+        ;;
     session)
         echo "sampler writer native_symbols portable native/live.h out core vm"
         ;;
@@ -37,6 +40,7 @@ below() {
     schedulers) echo "vm core" ;;
     selector) echo "vm core" ;;
     portable) echo "core" ;;
+    perf_map) echo "vm out core" ;;
     native_symbols) echo "native vm out/symbolizer.h core" ;;
     writer) echo "core out" ;;
     out) echo "core" ;;

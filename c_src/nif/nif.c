@@ -156,6 +156,7 @@ static ErlNifFunc functions[] = {
     {"layout_info", 0, fp_nif_layout_info, CPU},
     {"snapshot", 1, fp_nif_snapshot, IO},
     {"select_top", 2, fp_nif_select_top, CPU},
+    {"write_perf_map", 1, fp_nif_write_perf_map, IO},
     {"session_start", 1, fp_nif_session_start, IO},
     {"session_push", 2, fp_nif_session_push, CPU},
     {"session_flush", 1, fp_nif_session_flush, 0},

@@ -2,17 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "../core/error.h"
+#include "code_info.h"
+#include "resident.h"
 
-/* Bytes of ErtsCodeInfo before its MFA: call instruction with the breakpoint
- * flag, and the breakpoint pointer. The code starts right after the MFA.
- * Sources: beam_code.h/code_ix.h ErtsCodeInfo, jit/x86/beam_asm_module.cpp
- * emit_i_func_info (27, 29), jit/x86/instr_common.cpp (25). */
-#define MFA_IN_INFO 16u
-#define MFA_SIZE 24u
+#define MFA_IN_INFO FP_MFA_IN_INFO
+#define MFA_SIZE FP_MFA_SIZE
 
 /* How far a function or a module may reach back. The largest module of OTP
  * has 2 MB of code; generated parsers and tables of others are larger. */
@@ -90,31 +86,12 @@ struct window {
     unsigned char byte[BLOCK + 64];
 };
 
-/* Pages of the JIT's memfd that nothing was put in would be allocated by
- * reading them; a page that holds code is resident. */
-static int is_resident(uint64_t from, uint64_t to)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    unsigned char resident[BLOCK / 4096 + 2];
-    uint64_t start = from & ~(page - 1);
-    size_t pages = (size_t)((to - start + page - 1) / page);
-
-    if (pages > sizeof resident)
-        return 0;
-    if (mincore((void *)(uintptr_t)start, (size_t)(to - start), resident) != 0)
-        return 1; /* not a mapping of ours: a fake memory; peek will tell */
-    for (size_t i = 0; i < pages; i++)
-        if ((resident[i] & 1) == 0)
-            return 0;
-    return 1;
-}
-
 /* Make [low, top) the block below `top`, with `overlap` bytes above it. */
 static int window_load(struct window *w, uint64_t top, uint32_t overlap)
 {
     uint64_t low = top - w->floor > BLOCK ? top - BLOCK : w->floor;
 
-    if (low >= top || !is_resident(low, top + overlap))
+    if (low >= top || !fp_is_resident(low, top + overlap))
         return FP_ENOENT;
     if (fp_peek_read(w->peek, low, w->byte, (size_t)(top + overlap - low)) != 0)
         return FP_EFAULT;
@@ -140,18 +117,10 @@ static const struct fp_range *range_of(const struct fp_ranges *ranges,
     return NULL;
 }
 
-/* Do the words at `at` look like the MFA of an ErtsCodeInfo? The window holds
- * [at - 16, at + 32). E8: call of the i_func_info fragment. EB or E8: the
- * breakpoint trampoline that the code starts with, off or on. */
+/* The window holds [at - 16, at + 25). */
 static int is_mfa(const struct window *w, uint64_t at)
 {
-    unsigned char op = w->byte[at - MFA_IN_INFO - w->low];
-    unsigned char entry = w->byte[at + MFA_SIZE - w->low];
-
-    return op == 0xe8 && (entry == 0xeb || entry == 0xe8) &&
-           window_word(w, at + 16) < 256 &&
-           fp_term_is_atom(window_word(w, at)) &&
-           fp_term_is_atom(window_word(w, at + 8));
+    return fp_is_mfa(w->byte + (at - w->low));
 }
 
 int fp_code_nearest(const struct fp_peek *peek, const struct fp_ranges *ranges,
