@@ -212,15 +212,17 @@ static int read_module(const struct scan *scan, uint64_t at, uint32_t first,
 }
 
 /* Walk back from the info of function `first` to a table that begins with it:
- * no further than to the function before, and over no hole, as a header and its
- * functions are one piece. 1 when there is one. */
+ * no further than `floor`, where the function before starts, and over no hole,
+ * as a header and its functions are one piece. 1 when there is one. */
 static int find_module(struct scan *scan, uint32_t first, uint64_t floor,
                        const struct fp_range *range, struct fp_module *module)
 {
     uint64_t info = info_of(&scan->found->function[first]), low, word;
 
     for (uint64_t top = info; top > floor; top = low) {
-        low = top - floor > 2 * PAGE ? top - 2 * PAGE : floor;
+        low = (top - 1) & ~(uint64_t)(PAGE - 1); /* holes are whole pages */
+        if (low < floor)
+            low = floor;
         if (!fp_is_resident(low, top) ||
             fp_peek_read(scan->peek, low, scan->byte, (size_t)(top - low)) != 0)
             return 0;
