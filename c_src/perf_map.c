@@ -90,8 +90,8 @@ static void read_module_name(struct writer *writer, uint64_t module)
     if (writer->module == module)
         return;
     writer->module = module;
-    writer->module_size = fp_atom_text(writer->layout, writer->peek, module,
-                                       writer->module_text);
+    writer->module_size =
+        fp_atom_text(writer->layout, writer->peek, module, writer->module_text);
 }
 
 /* 0; FP_ENOENT: its names are no atoms; FP_ENOMEM. */

@@ -197,8 +197,8 @@ stopped(Run) -> #{state => stopped, last_run => Run}.
 %%
 %% ```
 %% 1> flame_prof:write_perf_map().
-%% {ok,#{bytes => 479170,file => <<"/tmp/perf-1802.map">>,
-%%       functions => 8045,left_out => 0,memory => memfd}}
+%% {ok,#{bytes => 339800,file => <<"/tmp/perf-13449.map">>,
+%%       functions => 8186,left_out => 0,memory => memfd}}
 %% '''
 %%
 %% `memory => memfd' says that the VM maps its code twice, out of a memfd, as it

@@ -31,8 +31,7 @@ static int get_loaded(ErlNifEnv *env, ERL_NIF_TERM term,
     if (loaded->has_md5)
         memcpy(loaded->md5, md5.data, FP_MD5_SIZE);
     loaded->has_old = enif_is_identical(part[2], fp_atom(env, "true"));
-    return loaded->has_old ||
-           enif_is_identical(part[2], fp_atom(env, "false"));
+    return loaded->has_old || enif_is_identical(part[2], fp_atom(env, "false"));
 }
 
 /* NULL when `list` is not one of {Module, Md5, HasOldCode}. */

@@ -261,8 +261,8 @@ static void set_ends(struct fp_functions *found, const struct fp_range *range,
 {
     for (uint32_t i = from; i < to; i++) {
         struct fp_function *function = &found->function[i];
-        const struct fp_module *module =
-            function->module == FP_NO_MODULE ? NULL
+        const struct fp_module *module = function->module == FP_NO_MODULE
+                                             ? NULL
                                              : &found->module[function->module];
 
         if (module != NULL && i + 1 == module->first + module->count)

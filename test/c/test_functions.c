@@ -97,8 +97,8 @@ static void expect_module(const struct fixture *f, uint32_t m,
 
         CHECK_INT(it->module, m);
         CHECK_INT(it->start, module->code[i]);
-        CHECK_INT(it->end, i + 1 < module->count ? module->info[i + 1]
-                                                 : module->end);
+        CHECK_INT(it->end,
+                  i + 1 < module->count ? module->info[i + 1] : module->end);
         CHECK_INT(it->mfa[0], module->name);
         CHECK_INT(it->mfa[1], f->body[i].function);
         CHECK_INT(it->mfa[2], f->body[i].arity);
@@ -248,8 +248,9 @@ static void holes_are_passed_over(void)
     const uint64_t far = FAKE_JIT + (UINT64_C(8) << 20);
     struct fixture *f = create(27);
     struct fp_ranges one = {1, {{FAKE_JIT, far + (1u << 20)}}};
-    struct fp_ranges two = {2, {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE},
-                                {far - 4096, far + (1u << 20)}}};
+    struct fp_ranges two = {
+        2,
+        {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {far - 4096, far + (1u << 20)}}};
     struct fake_module_options there = {0, 16, 0, 0, far};
     struct fake_module a, b;
 

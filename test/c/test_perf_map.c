@@ -40,7 +40,9 @@ static struct fixture *create(unsigned otp)
     f->body[0] = (struct fake_body){atom(f, "start"), 0, 64};
     f->body[1] = (struct fake_body){atom(f, "-loop/3-fun-0-"), 255, 1024};
     f->body[2] = (struct fake_body){atom(f, "two words\nand a\tline"), 1, 32};
-    f->body[3] = (struct fake_body){atom(f, "gr\xc3\xb6\xc3\x9f" "e"), 2, 32};
+    f->body[3] = (struct fake_body){atom(f, "gr\xc3\xb6\xc3\x9f"
+                                            "e"),
+                                    2, 32};
     return f;
 }
 
@@ -102,7 +104,8 @@ static void each_function_is_a_line_with_its_place_and_name(void)
                  "%" PRIx64 " 400 Elixir.Some.Module:-loop/3-fun-0-/255\n"
                  "%" PRIx64
                  " 20 Elixir.Some.Module:two%%20words%%0Aand%%20a%%09line/1\n"
-                 "%" PRIx64 " 20 Elixir.Some.Module:gr\xc3\xb6\xc3\x9f" "e/2\n",
+                 "%" PRIx64 " 20 Elixir.Some.Module:gr\xc3\xb6\xc3\x9f"
+                 "e/2\n",
                  FAKE_JIT, a.header - FAKE_JIT, a.code[0], a.code[1], a.code[2],
                  a.code[3]);
         CHECK_BYTES(f->text.bytes, f->text.size, expected, strlen(expected));
@@ -142,7 +145,8 @@ static int copies(struct fixture *f, struct fp_loaded loaded)
 
 static void a_replaced_copy_is_told_by_its_md5(void)
 {
-    static const char old_md5[] = "0123456789abcdef", md5[] = "fedcba9876543210";
+    static const char old_md5[] = "0123456789abcdef",
+                      md5[] = "fedcba9876543210";
     struct fixture *f = create(27);
     uint64_t alpha = atom(f, "alpha");
     struct fake_module a, b;
