@@ -9,7 +9,8 @@
  * rename: perf reads the old one or the new one, whole, and a link that lies
  * there is replaced and not followed.
  *
- * A dirty scheduler's work: it allocates and writes a file. No state.
+ * A dirty scheduler's work: it allocates and writes a file, and takes some 10 us
+ * for each function, most of it for its name. No state.
  */
 #ifndef FP_PERF_MAP_H
 #define FP_PERF_MAP_H
