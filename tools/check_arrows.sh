@@ -30,8 +30,8 @@ room_of() { # path below c_src
 below() {
     case $1 in
     nif)
-        echo "session portable sampler schedulers selector perf_map native vm
-            core"
+        echo "session portable sampler schedulers selector perf_map" \
+            "native vm core"
         ;;
     session)
         echo "sampler writer native_symbols portable native/live.h out core vm"
