@@ -20,7 +20,7 @@
 /* /proc/self/maps is read when an address was met that is in no known range,
  * at most this often; and this often in any case. */
 #define RANGES_STALE_NS INT64_C(200000000)
-#define RANGES_NS INT64_C(10000000000)
+#define RANGES_NS INT64_C(5000000000)
 /* A library was loaded: another set is made at most this often, and so many
  * times in all, because the old ones can be in use until the end. */
 #define NATIVE_NS INT64_C(1000000000)
@@ -32,7 +32,9 @@ struct fp_native_symbols {
     const struct fp_peek *peek;
     struct fp_live_ranges *live;
     struct fp_ranges ranges;
+    struct fp_ranges fragments; /* at a range's start: in no function */
     int64_t validated_ns, ranged_ns, native_ns;
+    int64_t stale_ns;              /* how long a stale mark waits now */
     struct fp_live_native *native; /* NULL: C code is not wanted */
     struct fp_native *set[NATIVE_SETS_MAX];
     uint32_t sets;
@@ -86,8 +88,12 @@ static int resolve_erlang(struct fp_native_symbols *symbols, uint64_t pc,
                           struct fp_symbol *symbol)
 {
     struct fp_location at;
-    int err = fp_code_resolve(symbols->code, pc, &at);
+    int err;
 
+    symbol->kind = FP_SYMBOL_NONE;
+    if (fp_ranges_contain(&symbols->fragments, pc))
+        return 0;
+    err = fp_code_resolve(symbols->code, pc, &at);
     if (err == 0)
         err = put_mfa(symbols->code, at.mfa, symbol);
     if (err != 0)
@@ -160,13 +166,29 @@ static int atom(void *self, uint64_t word, char text[FP_ATOM_BYTES_MAX])
     return (int)put(text, FP_ATOM_BYTES_MAX, cached, len);
 }
 
+/* What the JIT's functions share is at the start of its memory. */
+static void find_fragments(struct fp_native_symbols *symbols)
+{
+    struct fp_ranges *fragments = &symbols->fragments;
+    uint64_t first;
+
+    fragments->count = 0;
+    for (uint32_t i = 0; i < symbols->ranges.count; i++) {
+        const struct fp_range *range = &symbols->ranges.range[i];
+
+        if (fp_code_first(symbols->peek, range, range->start, &first) == 0)
+            fragments->range[fragments->count++] =
+                (struct fp_range){range->start, first};
+    }
+}
+
 static void refresh_ranges(struct fp_native_symbols *symbols, int64_t now)
 {
     int stale =
         atomic_load_explicit(&symbols->live->stale, memory_order_relaxed) != 0;
     struct fp_ranges mapped;
 
-    if (now - symbols->ranged_ns < (stale ? RANGES_STALE_NS : RANGES_NS))
+    if (now - symbols->ranged_ns < (stale ? symbols->stale_ns : RANGES_NS))
         return;
     symbols->ranged_ns = now;
     atomic_store_explicit(&symbols->live->stale, 0, memory_order_relaxed);
@@ -174,6 +196,11 @@ static void refresh_ranges(struct fp_native_symbols *symbols, int64_t now)
         fp_live_ranges_update(symbols->live, &mapped)) {
         fp_live_ranges_copy(symbols->live, &symbols->ranges);
         fp_code_set_ranges(symbols->code, &symbols->ranges);
+        find_fragments(symbols);
+        symbols->stale_ns = RANGES_STALE_NS;
+    } else if (symbols->stale_ns < RANGES_NS) {
+        /* Reading the maps takes some us for each of them: not for nothing. */
+        symbols->stale_ns *= 2;
     }
 }
 
@@ -234,7 +261,9 @@ int fp_native_symbols_create(struct fp_native_symbols **out,
     symbols->peek = peek;
     symbols->native = native;
     symbols->validated_ns = symbols->ranged_ns = now_ns();
+    symbols->stale_ns = RANGES_STALE_NS;
     fp_live_ranges_copy(live, &symbols->ranges);
+    find_fragments(symbols);
     err = fp_code_create(&symbols->code, layout, peek, &symbols->ranges);
     if (err == 0 && native != NULL)
         err = add_set(symbols);

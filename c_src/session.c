@@ -37,11 +37,10 @@ struct fp_session {
     _Atomic int entered;
     /* Guarded by `sessions_lock`: */
     struct fp_session *next;
-    int is_abandoned, is_joined;
+    int is_abandoned;
 };
 
-/* Every session that is not freed yet. Held for a few steps only, but by
- * fp_session_join_all(). */
+/* Every session that is not freed yet. Held for a few steps only. */
 static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fp_session *sessions;
 
@@ -73,14 +72,14 @@ void fp_session_stop(struct fp_session *session)
 {
     int running = FP_SESSION_IS_RUNNING;
 
-    if (!atomic_compare_exchange_strong_explicit(
-            &session->state, &running, FP_SESSION_IS_STOPPING,
-            memory_order_acq_rel, memory_order_acquire))
+    /* This and fp_session_leave() each write one word and read the other: with
+     * any weaker order both could miss what the other wrote. */
+    if (!atomic_compare_exchange_strong(&session->state, &running,
+                                        FP_SESSION_IS_STOPPING))
         return;
     if (session->is_native)
         fp_sampler_stop(session->sampler);
-    else if (atomic_exchange_explicit(&session->entered, 1,
-                                      memory_order_acq_rel) == 0)
+    else if (atomic_exchange(&session->entered, 1) == 0)
         fp_writer_stop(session->writer);
     /* else: who is inside tells the writer when it leaves */
 }
@@ -101,9 +100,9 @@ struct fp_portable *fp_session_enter(struct fp_session *session)
 
 void fp_session_leave(struct fp_session *session)
 {
-    atomic_store_explicit(&session->entered, 0, memory_order_seq_cst);
+    atomic_store(&session->entered, 0);
     /* fp_session_stop may have found somebody inside: then it is us. */
-    if (fp_session_state(session) == FP_SESSION_IS_STOPPING)
+    if (atomic_load(&session->state) == FP_SESSION_IS_STOPPING)
         fp_writer_stop(session->writer);
 }
 
@@ -311,6 +310,7 @@ fail:
     return err;
 }
 
+/* Under the lock. */
 static void unlist(struct fp_session *session)
 {
     struct fp_session **at = &sessions;
@@ -322,13 +322,10 @@ static void unlist(struct fp_session *session)
 
 static void join(struct fp_session *session)
 {
-    if (session->is_joined)
-        return;
     fp_session_stop(session);
     if (session->is_native)
         fp_sampler_join(session->sampler);
     fp_writer_join(session->writer);
-    session->is_joined = 1;
 }
 
 void fp_session_close(struct fp_session *session)
@@ -342,27 +339,22 @@ void fp_session_close(struct fp_session *session)
 
 void fp_session_abandon(struct fp_session *session)
 {
-    int is_joined;
-
     fp_session_stop(session);
     pthread_mutex_lock(&sessions_lock);
     session->is_abandoned = 1;
-    is_joined = session->is_joined;
-    if (is_joined)
-        unlist(session);
     pthread_mutex_unlock(&sessions_lock);
-    if (is_joined)
-        session_free(session);
 }
 
-static struct fp_session *take_abandoned(void)
+/* An abandoned session that has stopped; or `any` one. Off the list. */
+static struct fp_session *take(const void *owner, int any)
 {
     struct fp_session *found;
 
     pthread_mutex_lock(&sessions_lock);
     for (found = sessions; found != NULL; found = found->next)
-        if (found->is_abandoned &&
-            fp_session_state(found) == FP_SESSION_IS_STOPPED)
+        if (found->options.owner == owner &&
+            (any || (found->is_abandoned &&
+                     fp_session_state(found) == FP_SESSION_IS_STOPPED)))
             break;
     if (found != NULL)
         unlist(found);
@@ -370,27 +362,23 @@ static struct fp_session *take_abandoned(void)
     return found;
 }
 
-void fp_session_reap(void)
+static void free_all(const void *owner, int any)
 {
     struct fp_session *session;
 
-    while ((session = take_abandoned()) != NULL) {
+    while ((session = take(owner, any)) != NULL) {
+        /* Not under the lock: its last message may abandon it. */
         join(session);
         session_free(session);
     }
 }
 
-void fp_session_join_all(void)
+void fp_session_reap(const void *owner)
 {
-    struct fp_session *session;
+    free_all(owner, 0);
+}
 
-    pthread_mutex_lock(&sessions_lock);
-    for (session = sessions; session != NULL; session = session->next)
-        fp_session_stop(session);
-    pthread_mutex_unlock(&sessions_lock);
-    /* The joins may run notify, which may abandon: not under the lock. Nobody
-     * starts or closes a session while the library is unloaded. */
-    for (session = sessions; session != NULL; session = session->next)
-        join(session);
-    fp_session_reap();
+void fp_session_join_all(const void *owner)
+{
+    free_all(owner, 1);
 }

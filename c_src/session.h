@@ -20,7 +20,7 @@
  * A session that nobody closes (its owner died) is given up with
  * fp_session_abandon(), which never blocks; fp_session_reap() frees those that
  * were and have stopped. fp_session_join_all() stops and joins every session
- * there is: so no thread outlives the library.
+ * of an owner: so no thread outlives the library.
  */
 #ifndef FP_SESSION_H
 #define FP_SESSION_H
@@ -61,6 +61,9 @@ struct fp_session_options {
     void (*notify)(void *arg, enum fp_session_event event, uint64_t ticket,
                    int err);
     void *arg;
+    /* Whose session it is, for fp_session_reap and fp_session_join_all: after
+     * a purge, two loaded instances of the library can share this code. */
+    const void *owner;
 };
 
 /* A thread that may block. 0, or FP_EINVAL, FP_ENOMEM, FP_EIO, FP_ETHREAD,
@@ -102,7 +105,7 @@ void fp_session_close(struct fp_session *session);
 /* ANY THREAD, never blocks: stop; fp_session_reap frees it later. */
 void fp_session_abandon(struct fp_session *session);
 /* Threads that may block. */
-void fp_session_reap(void);
-void fp_session_join_all(void);
+void fp_session_reap(const void *owner);
+void fp_session_join_all(const void *owner);
 
 #endif

@@ -108,6 +108,7 @@ needs() {
     sampler/sampler)
         echo "fp_selector_step fp_selector_slots fp_live_ranges_copy
             fp_sampler_adopt fp_sampler_look_at_all fp_sampler_collect
+            fp_sampler_forget_stacks
             fp_sampler_ask_all fp_sampler_drain clock_gettime clock_nanosleep |
             fp_selector_create fp_selector_destroy fp_stack_table_create
             fp_stack_table_destroy fp_sampler_running_create
@@ -123,7 +124,8 @@ needs() {
         echo "fp_peek_read fp_peek_batch fp_peek_view fp_process_decode
             fp_stack_frames fp_series_push fp_stack_table_holds fp_sampler_ask
             fp_sampler_decode fp_sampler_push fp_sampler_push_special
-            fp_sampler_release fp_sampler_drop_released" ;;
+            fp_sampler_release fp_sampler_drop_released fp_sampler_name_nif
+            fp_stack_put_on_top fp_dictionary_bytes_of" ;;
     sampler/running)
         echo "fp_peek_read fp_peek_batch fp_native_unwind fp_running_frames
             fp_process_field fp_sampler_decode fp_sampler_push
@@ -141,7 +143,7 @@ needs() {
     vm/running)
         echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
             fp_bif_heavy fp_bif_is_schedule fp_call_target
-            fp_is_return_address" ;;
+            fp_is_return_address fp_stack_put_on_top" ;;
     vm/bif) echo "fp_peek_read memcmp" ;;
     selector)
         echo "fp_peek_read fp_pid_slot fp_process_field fp_field_width

@@ -7,6 +7,7 @@
  *   PROCESS  slot := this Erlang process, its names and initial calls; or a
  *            scheduler, for the time that it runs none
  *   FRAME    id := the text parts of one frame        (portable engine only)
+ *   NAME     slot := a NIF's module, function, arity; once (native engine only)
  *   STACK    slot := these frames, leaf first
  *   SAMPLE   one process-sample with all its metrics
  *   REPEAT   one process-sample equal to that process's previous one in
@@ -47,6 +48,9 @@ enum fp_frame_special {
 #define FP_FRAME_TEXT (UINT64_C(1) << 63)
 #define FP_FRAME_BIF (UINT64_C(1) << 62)
 #define FP_FRAME_NIF (UINT64_C(1) << 61)
+/* With FP_FRAME_NIF: no address, but the slot of a NAME record. */
+#define FP_FRAME_SLOT (UINT64_C(1) << 60)
+#define FP_NAMED_SLOTS 1024u
 
 enum fp_record_type {
     FP_RECORD_PAD = 0,
@@ -54,7 +58,8 @@ enum fp_record_type {
     FP_RECORD_FRAME,
     FP_RECORD_STACK,
     FP_RECORD_SAMPLE,
-    FP_RECORD_REPEAT
+    FP_RECORD_REPEAT,
+    FP_RECORD_NAME
 };
 
 struct fp_record {
@@ -100,6 +105,13 @@ struct fp_record_frame {
     char text[];
 };
 #define FP_FRAME_TEXT_MAX 65536u
+
+struct fp_record_name {
+    struct fp_record head;
+    uint32_t slot;
+    uint32_t unused;
+    struct fp_mfa_words mfa; /* atom words */
+};
 
 struct fp_record_stack {
     struct fp_record head;

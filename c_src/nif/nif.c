@@ -141,7 +141,7 @@ static int upgrade(ErlNifEnv *env, void **priv, void **old_priv,
 static void unload(ErlNifEnv *env, void *priv)
 {
     (void)env;
-    fp_session_join_all();
+    fp_session_join_all(priv);
     library_free(priv);
 }
 

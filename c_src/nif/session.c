@@ -184,7 +184,7 @@ static int patch_layout(ErlNifEnv *env, ERL_NIF_TERM map,
         size = enif_get_atom(env, key, name, sizeof name, ERL_NIF_LATIN1);
         field = size > 0 ? fp_field_find(name, (size_t)size - 1) : -1;
         if (field < 0 || !enif_get_uint(env, value, &offset) ||
-            offset + 24 > layout->snapshot_size)
+            offset > layout->snapshot_size - 24u)
             break;
         layout->release.offset[field] = (uint16_t)offset;
         enif_map_iterator_next(env, &at);
@@ -286,8 +286,13 @@ static ERL_NIF_TERM start_session(ErlNifEnv *env, struct start *start)
 
     memset(handle, 0, sizeof *handle);
     handle->lock = enif_rwlock_create("flame_prof_session");
+    if (handle->lock == NULL) {
+        enif_release_resource(handle);
+        return why_term(env, FP_ENOMEM, fp_err_text(FP_ENOMEM));
+    }
     enif_self(env, &handle->owner);
     ref = enif_make_resource(env, handle);
+    start->options.owner = fp_library(env);
     start->options.notify = notify;
     start->options.arg = handle;
     enif_keep_resource(handle); /* the writer's */
@@ -315,7 +320,7 @@ ERL_NIF_TERM fp_nif_session_start(ErlNifEnv *env, int argc,
     (void)argc;
     if (start == NULL)
         return why_term(env, FP_ENOMEM, fp_err_text(FP_ENOMEM));
-    fp_session_reap();
+    fp_session_reap(fp_library(env));
     err = get_options(env, argv[0], start) ? choose_engine(env, argv[0], start)
                                            : FP_EINVAL;
     if (err == FP_EINVAL)

@@ -202,7 +202,8 @@ static size_t unwind(void *self, const struct fp_running *running, uint64_t *pc,
     size_t n = fp_native_unwind(look->native, &running->registers, &stack, pc,
                                 max, &end);
 
-    *complete = n > 0 && end.why == FP_NATIVE_LEFT;
+    *complete = n > 0 && end.why == FP_NATIVE_LEFT &&
+                end.registers.rip == running->native_return;
     *at_entry = end.registers;
     return n;
 }
@@ -430,7 +431,7 @@ ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
 
     (void)argc;
     if (layout == NULL || !enif_get_uint(env, argv[0], &top) ||
-        !enif_get_uint(env, argv[1], &passes) || top > 1000000)
+        !enif_get_uint(env, argv[1], &passes) || passes == 0 || top > 1000000)
         return enif_make_badarg(env);
     if (fp_selector_create(&selector, layout, &library->peek, top, NULL, 0) !=
         0)

@@ -315,6 +315,8 @@ int fp_perf_script_record(struct fp_perf_script *script,
         return define_process(script, whole);
     case FP_RECORD_FRAME:
         return fp_stacks_define_frame(script->stacks, whole);
+    case FP_RECORD_NAME:
+        return fp_stacks_define_name(script->stacks, whole);
     case FP_RECORD_STACK:
         return fp_stacks_define(script->stacks, whole);
     case FP_RECORD_SAMPLE:

@@ -19,6 +19,11 @@
  * comes beyond is refused and its frames count as unresolved. */
 #define TEXT_FRAME_BYTES_MAX ((size_t)64 << 20)
 
+/* A stack that lacks frames is rendered again after so many samples of it, and
+ * again after 16 and 256 times as many. */
+#define FIRST_TRY_USES 16u
+#define TRIES_MAX 3u
+
 /* One FRAME record, rendered. */
 struct text_frame {
     char *line; /* NULL: not defined */
@@ -34,14 +39,18 @@ struct stack {
     uint16_t count, room; /* of `word` */
     bool defined;
     bool has_code; /* some words are code addresses */
+    bool lacks;    /* the text lacks frames that could not be resolved */
+    uint8_t tries; /* to render it again for that */
+    uint16_t uses; /* since the last */
 };
 
 struct fp_stacks {
     const struct fp_symbolizer *symbolizer;
     struct fp_stats *stats;
     int flatten_recursive;
-    struct stack *stack;           /* FP_STACK_SLOTS */
-    struct text_frame *text_frame; /* FP_FRAME_TEXT_MAX */
+    struct stack *stack;                       /* FP_STACK_SLOTS */
+    struct text_frame *text_frame;             /* FP_FRAME_TEXT_MAX */
+    struct fp_mfa_words named[FP_NAMED_SLOTS]; /* module 0: not defined */
     size_t rendered_bytes, text_frame_bytes;
     struct fp_buffer scratch; /* what is being rendered */
     struct fp_symbol symbol;
@@ -131,6 +140,15 @@ int fp_stacks_define_frame(struct fp_stacks *stacks,
     return 0;
 }
 
+int fp_stacks_define_name(struct fp_stacks *stacks,
+                          const struct fp_record_name *record)
+{
+    if (record->head.size < sizeof(*record) || record->slot >= FP_NAMED_SLOTS)
+        return FP_EINVAL;
+    stacks->named[record->slot] = record->mfa;
+    return 0;
+}
+
 static void forget_text(struct fp_stacks *stacks, struct stack *stack)
 {
     if (stack->text == NULL)
@@ -180,6 +198,9 @@ int fp_stacks_define(struct fp_stacks *stacks,
         stack->room = count;
     }
     stack->count = count;
+    stack->lacks = false;
+    stack->tries = 0;
+    stack->uses = 0;
     stack->has_code = false;
     for (uint16_t i = 0; i < count; i++) {
         stack->word[i] = record->frame[i];
@@ -237,6 +258,42 @@ static size_t at_most(size_t size, size_t limit)
     return size < limit ? size : limit;
 }
 
+/* A NIF of a NAME record: there is no code to be looked at. */
+static int resolve_slot(struct fp_stacks *stacks, uint64_t word,
+                        struct fp_symbol *symbol)
+{
+    const struct fp_symbolizer *symbolizer = stacks->symbolizer;
+    uint64_t slot = word & (FP_FRAME_SLOT - 1);
+    int module, function;
+
+    if (slot >= FP_NAMED_SLOTS || stacks->named[slot].module == 0)
+        return FP_ENOENT;
+    module = symbolizer->atom(symbolizer->self, stacks->named[slot].module,
+                              symbol->module);
+    function = symbolizer->atom(symbolizer->self, stacks->named[slot].function,
+                                symbol->function);
+    if (module < 0 || function < 0)
+        return FP_ENOENT;
+    symbol->kind = FP_SYMBOL_NIF;
+    symbol->module_len = (uint32_t)module;
+    symbol->function_len = (uint32_t)function;
+    symbol->arity = (uint32_t)stacks->named[slot].arity;
+    symbol->line = 0;
+    symbol->file_len = 0;
+    return 0;
+}
+
+static int resolve(struct fp_stacks *stacks, uint64_t word)
+{
+    const struct fp_symbolizer *symbolizer = stacks->symbolizer;
+
+    if (symbolizer == NULL)
+        return FP_ENOENT;
+    if ((word & FP_FRAME_NIF) != 0 && (word & FP_FRAME_SLOT) != 0)
+        return resolve_slot(stacks, word, &stacks->symbol);
+    return symbolizer->resolve(symbolizer->self, word, &stacks->symbol);
+}
+
 static struct fp_frame frame_of(const struct fp_symbol *symbol)
 {
     struct fp_frame frame = {
@@ -263,15 +320,15 @@ static struct fp_frame frame_of(const struct fp_symbol *symbol)
 static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
                           uint64_t *last)
 {
-    const struct fp_symbolizer *symbolizer = stacks->symbolizer;
     struct fp_symbol *symbol = &stacks->symbol;
     struct fp_frame frame;
     uint64_t function;
     int err;
 
-    if (symbolizer == NULL ||
-        symbolizer->resolve(symbolizer->self, word, symbol) != 0)
+    if (resolve(stacks, word) != 0)
         return FP_ENOENT;
+    if (symbol->kind == FP_SYMBOL_NONE)
+        return 0;
     frame = frame_of(symbol);
     function = fp_frame_function(&frame);
     if (stacks->flatten_recursive && function == *last)
@@ -286,7 +343,7 @@ static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
 }
 
 /* A frame of which nothing is known is left out and counted. */
-static int put_frames(struct fp_stacks *stacks, const struct stack *stack,
+static int put_frames(struct fp_stacks *stacks, struct stack *stack,
                       uint64_t *last)
 {
     for (uint16_t i = 0; i < stack->count; i++) {
@@ -299,10 +356,12 @@ static int put_frames(struct fp_stacks *stacks, const struct stack *stack,
             err = put_code_frame(stacks, word, last);
         else
             err = put_text_frame(stacks, word, last);
-        if (err == FP_ENOENT)
+        if (err == FP_ENOENT) {
             fp_stats_add(stacks->stats, FP_STAT_unresolved, 1);
-        else if (err != 0)
+            stack->lacks = true;
+        } else if (err != 0) {
             return err;
+        }
     }
     return 0;
 }
@@ -314,6 +373,7 @@ static int render_stack(struct fp_stacks *stacks, struct stack *stack)
     int err;
 
     stacks->scratch.size = 0;
+    stack->lacks = false;
     err = put_frames(stacks, stack, &last);
     if (err != 0)
         return err;
@@ -331,6 +391,18 @@ static int render_stack(struct fp_stacks *stacks, struct stack *stack)
     return 0;
 }
 
+/* What could not be resolved may be known later: its code was swapped out, or
+ * just being loaded. */
+static bool is_worth_a_try(struct stack *stack)
+{
+    if (stack->tries == TRIES_MAX || ++stack->uses < FIRST_TRY_USES
+                                                         << (4 * stack->tries))
+        return false;
+    stack->uses = 0;
+    stack->tries++;
+    return true;
+}
+
 int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot,
                    struct fp_stack_text *text)
 {
@@ -340,6 +412,8 @@ int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot,
     if (slot >= FP_STACK_SLOTS || !stacks->stack[slot].defined)
         return FP_EINVAL;
     stack = &stacks->stack[slot];
+    if (stack->lacks && is_worth_a_try(stack))
+        forget_text(stacks, stack);
     if (stack->text == NULL) {
         err = render_stack(stacks, stack);
         if (err != 0)

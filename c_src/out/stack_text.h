@@ -35,6 +35,9 @@ void fp_stacks_destroy(struct fp_stacks *stacks);
 /* 0, FP_ENOMEM, or FP_EINVAL for a record that makes no sense. */
 int fp_stacks_define_frame(struct fp_stacks *stacks,
                            const struct fp_record_frame *record);
+/* Define a NIF's name. 0 or FP_EINVAL. */
+int fp_stacks_define_name(struct fp_stacks *stacks,
+                          const struct fp_record_name *record);
 int fp_stacks_define(struct fp_stacks *stacks,
                      const struct fp_record_stack *record);
 

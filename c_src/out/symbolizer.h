@@ -19,6 +19,7 @@ enum fp_symbol_kind {
     FP_SYMBOL_ERLANG, /* module:function/arity, file and line */
     FP_SYMBOL_BIF,    /* module:function/arity, in C */
     FP_SYMBOL_NIF,    /* likewise */
+    FP_SYMBOL_NONE,   /* code that functions share: no frame, and no loss */
     FP_SYMBOL_NATIVE  /* `function` of the library `file`; empty: not known */
 };
 

@@ -40,7 +40,8 @@ struct target {
     uint32_t state;
     uint64_t stack_token;
     uint64_t i, stop, hend, registered_at;
-    /* Its dictionary's array, sized anew when it is another one. */
+    /* Its dictionary's array, sized anew when it is another one, and whenever
+     * the stack is read. */
     uint64_t dictionary;
     int64_t dictionary_bytes;
 };
@@ -49,6 +50,8 @@ struct target {
 struct capture {
     uint32_t target;
     uint32_t words, leaf_words;
+    uint32_t spans;              /* what it takes to read it */
+    uint32_t dictionary_head[4]; /* names.h: it may have grown in place */
     uint64_t *word;
     struct fp_snapshot before;
 };
@@ -75,7 +78,7 @@ struct fp_sampler {
     /* targets x snapshot_size: of this tick, and of the last sample */
     unsigned char *structure, *previous;
     unsigned char *again;      /* likewise: read after the stacks */
-    struct fp_peek_span *span; /* 3 x targets, and one for each scheduler */
+    struct fp_peek_span *span; /* 4 x targets, and one for each scheduler */
     struct capture *capture;   /* targets */
     uint64_t *stack_words;     /* FP_SAMPLER_STACK_WORDS */
     uint32_t *by_id;           /* hash of live targets, by_id_mask + 1 */
@@ -83,6 +86,9 @@ struct fp_sampler {
     struct question *question; /* schedulers */
     uint64_t *runs;            /* likewise: address of its process, or 0 */
     uint32_t schedulers;
+    /* BIFs and NIFs met whose names lie in memory that changes: slot by slot,
+     * as the writer knows them. */
+    uint64_t (*named)[3]; /* FP_NAMED_SLOTS */
     struct fp_running_code running_code;
     size_t bytes; /* of the mapping behind the arrays above */
     uint64_t random;
@@ -117,6 +123,9 @@ int fp_sampler_push(struct fp_sampler *s, uint32_t slot,
 /* With one special frame instead of a stack. */
 void fp_sampler_push_special(struct fp_sampler *s, uint32_t slot,
                              const struct fp_snapshot *now, uint64_t frame);
+/* The frame word of a NIF by its name, which the writer is told; FP_FRAME_NONE
+ * when there is no room for it. */
+uint64_t fp_sampler_name_nif(struct fp_sampler *s, const uint64_t mfa[3]);
 /* A scheduler that runs no process: slot of its pseudo process, number. */
 void fp_sampler_push_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
 
@@ -126,6 +135,8 @@ void fp_sampler_push_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
  * itself, FP_EGONE when it is another process's by now. */
 int fp_sampler_decode(struct fp_sampler *s, struct target *target,
                       const unsigned char *bytes, struct fp_snapshot *now);
+/* What is known of every stack is no longer believed. */
+void fp_sampler_forget_stacks(struct fp_sampler *s);
 void fp_sampler_release(struct fp_sampler *s, uint32_t slot);
 /* Those released in the last tick are not looked at again. */
 void fp_sampler_drop_released(struct fp_sampler *s);

@@ -24,7 +24,8 @@ static size_t unwind(void *self, const struct fp_running *running, uint64_t *pc,
     if (native == NULL)
         return 0;
     n = fp_native_unwind(native, &running->registers, &stack, pc, max, &end);
-    *complete = n > 0 && end.why == FP_NATIVE_LEFT;
+    *complete = n > 0 && end.why == FP_NATIVE_LEFT &&
+                end.registers.rip == running->native_return;
     *at_entry = end.registers;
     /* A library that was loaded since: the writer makes a new set. */
     if (!*complete)

@@ -71,6 +71,16 @@ static void select_first(struct fp_sampler *s)
 
 /* ---------------------------------------------------------- the thread -- */
 
+/* A stack that was read with fewer ranges may lack frames. */
+static void take_ranges(struct fp_sampler *s)
+{
+    uint32_t before = s->code.count;
+
+    fp_live_ranges_copy(s->options.code, &s->code);
+    if (before != 0 && s->code.count != before)
+        fp_sampler_forget_stacks(s);
+}
+
 static void tick(struct fp_sampler *s)
 {
     int64_t us;
@@ -81,7 +91,7 @@ static void tick(struct fp_sampler *s)
 
     /* Each tick has a time of its own, whatever the clock's grain. */
     s->last_us = us > s->last_us ? us : s->last_us + 1;
-    fp_live_ranges_copy(s->options.code, &s->code);
+    take_ranges(s);
     fp_sampler_count(s, FP_STAT_ticks, 1);
     if (s->options.mode == FP_MODE_SCHEDULERS) {
         fp_sampler_ask_all(s);
@@ -163,7 +173,7 @@ static void *carve(unsigned char *base, size_t *used, size_t size)
 static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
 {
     size_t n = s->targets, size = s->layout->snapshot_size, used = 0;
-    size_t spans = 3 * (n + 1);
+    size_t spans = 4 * (n + 1);
 
     if (spans < s->schedulers)
         spans = s->schedulers;
@@ -183,6 +193,7 @@ static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
         carve(base, &used, FP_SAMPLER_STACK_WORDS * sizeof *s->stack_words);
     s->question = carve(base, &used, (s->schedulers + 1) * sizeof *s->question);
     s->runs = carve(base, &used, (s->schedulers + 1) * sizeof *s->runs);
+    s->named = carve(base, &used, FP_NAMED_SLOTS * sizeof *s->named);
     s->by_id_mask--;
     return used;
 }

@@ -27,6 +27,36 @@ static int push_process(struct fp_sampler *s, uint32_t slot,
     return 0;
 }
 
+/* Few NIFs are dirty: the table is never emptied, and its slots never change. */
+uint64_t fp_sampler_name_nif(struct fp_sampler *s, const uint64_t mfa[3])
+{
+    uint64_t hash =
+        (mfa[0] ^ mfa[1] << 7 ^ mfa[2]) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    struct fp_record_name *record;
+    uint32_t slot = 0, tried;
+
+    for (tried = 0; tried < FP_NAMED_SLOTS; tried++) {
+        slot = (uint32_t)(hash + tried) % FP_NAMED_SLOTS;
+        if (memcmp(s->named[slot], mfa, sizeof s->named[slot]) == 0)
+            return FP_FRAME_NIF | FP_FRAME_SLOT | slot;
+        if (s->named[slot][0] == 0)
+            break;
+    }
+    record = tried == FP_NAMED_SLOTS
+                 ? NULL
+                 : fp_ring_reserve(s->options.ring, sizeof *record);
+    if (record == NULL)
+        return FP_FRAME_NONE;
+    memset(record, 0, sizeof *record);
+    record->head.size = sizeof *record;
+    record->head.type = FP_RECORD_NAME;
+    record->slot = slot;
+    record->mfa = (struct fp_mfa_words){mfa[0], mfa[1], mfa[2]};
+    fp_ring_commit(s->options.ring);
+    memcpy(s->named[slot], mfa, sizeof s->named[slot]);
+    return FP_FRAME_NIF | FP_FRAME_SLOT | slot;
+}
+
 /* The slot of these frames, defined for the writer. 0 or FP_EFULL. */
 static int push_stack(struct fp_sampler *s, const struct fp_stack *stack,
                       uint32_t *slot)

@@ -1,14 +1,17 @@
 #include <string.h>
 
 #include "../core/error.h"
+#include "../vm/names.h"
 #include "internal.h"
 
-/* The frame that stands for a stack that can not be read now; 0: it can. */
+/* The frame that stands for a stack that can not be read now; 0: it can. On a
+ * dirty scheduler, a process has its whole stack where it says. */
 static uint64_t pseudo_frame(const struct fp_snapshot *now)
 {
-    if (now->status == FP_STATUS_garbage_collecting)
-        return FP_FRAME_GC;
-    return now->runs_erlang ? FP_FRAME_RUNNING : FP_FRAME_NONE;
+    if (!now->runs_erlang)
+        return FP_FRAME_NONE;
+    return now->status == FP_STATUS_garbage_collecting ? FP_FRAME_GC
+                                                       : FP_FRAME_RUNNING;
 }
 
 /* Nothing that its stack depends on has moved since the last sample, and the
@@ -131,7 +134,8 @@ static int look_at(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
     return 0;
 }
 
-/* The stack's ends, then the structure once more, in this order. */
+/* The stack's ends and the dictionary's, then the structure once more, in this
+ * order. */
 static uint32_t plan_spans(struct fp_sampler *s, struct capture *capture,
                            struct fp_peek_span *span)
 {
@@ -147,8 +151,13 @@ static uint32_t plan_spans(struct fp_sampler *s, struct capture *capture,
         span[n++] = (struct fp_peek_span){before->hend - 8ull * root,
                                           capture->word + capture->leaf_words,
                                           8 * root, 0};
+    if (before->dictionary != 0)
+        span[n++] =
+            (struct fp_peek_span){before->dictionary, capture->dictionary_head,
+                                  FP_DICTIONARY_HEAD, 0};
     span[n++] = (struct fp_peek_span){s->target[capture->target].address, again,
                                       s->layout->snapshot_size, 0};
+    capture->spans = n;
     return n;
 }
 
@@ -174,18 +183,58 @@ static int is_whole(struct fp_sampler *s, const struct capture *capture,
            same_moment(&capture->before, &after);
 }
 
-static void push_capture(struct fp_sampler *s, const struct capture *capture)
+static void size_dictionary(struct fp_sampler *s, struct capture *capture)
+{
+    struct target *target = &s->target[capture->target];
+    int64_t bytes;
+
+    if (capture->before.dictionary == 0)
+        return;
+    bytes = fp_dictionary_bytes_of(capture->dictionary_head);
+    capture->before.value[FP_METRIC_memory] += bytes - target->dictionary_bytes;
+    target->dictionary_bytes = bytes;
+}
+
+/* The frames above those of the stack. Where `i` is in no code, the process
+ * waits for a dirty scheduler, or is on one: it points into a trampoline of its
+ * own, behind the NIF's name (erl_nfunc_sched.h ErtsNativeFunc). */
+static uint32_t top_frames(struct fp_sampler *s, const struct fp_snapshot *now,
+                           uint64_t frame[2])
+{
+    uint32_t n = 0;
+    uint64_t mfa[3], nif;
+
+    if (now->status == FP_STATUS_garbage_collecting)
+        frame[n++] = FP_FRAME_GC;
+    if (fp_ranges_contain(&s->code, now->i))
+        return n;
+    if (now->i != 0 &&
+        fp_peek_read(s->options.peek, now->i - sizeof mfa, mfa, sizeof mfa) ==
+            0 &&
+        fp_term_is_atom(mfa[0]) && fp_term_is_atom(mfa[1]) && mfa[2] <= 255) {
+        nif = fp_sampler_name_nif(s, mfa);
+        if (nif != FP_FRAME_NONE)
+            frame[n++] = nif;
+    } else {
+        atomic_store_explicit(&s->options.code->stale, 1, memory_order_relaxed);
+    }
+    return n;
+}
+
+static void push_capture(struct fp_sampler *s, struct capture *capture)
 {
     struct fp_stack frames;
+    uint64_t top[2];
+    uint32_t n = top_frames(s, &capture->before, top);
 
-    if (!fp_ranges_contain(&s->code, capture->before.i))
-        atomic_store_explicit(&s->options.code->stale, 1, memory_order_relaxed);
     fp_stack_frames(&frames, &s->code, capture->before.i, capture->word,
                     capture->words, capture->leaf_words);
+    fp_stack_put_on_top(&frames, top, n);
     if (frames.count == 0) {
         frames.count = 1;
         frames.frame[0] = FP_FRAME_UNREADABLE;
     }
+    size_dictionary(s, capture);
     fp_sampler_push(s, capture->target, &capture->before, &frames);
 }
 
@@ -195,7 +244,7 @@ static void retry(struct fp_sampler *s, struct capture *capture)
     struct target *target = &s->target[capture->target];
     unsigned char *bytes =
         s->structure + (size_t)capture->target * s->layout->snapshot_size;
-    struct fp_peek_span span[3];
+    struct fp_peek_span span[4];
     struct fp_snapshot now;
     uint32_t n;
     int err;
@@ -230,7 +279,11 @@ static void retry(struct fp_sampler *s, struct capture *capture)
             return;
         }
     }
-    fp_sampler_torn(s, FP_STAT_torn_changed);
+    /* Without its stack, what a process does is known all the same. */
+    if (err == 0 && now.status == FP_STATUS_garbage_collecting)
+        fp_sampler_push_special(s, capture->target, &now, FP_FRAME_GC);
+    else
+        fp_sampler_torn(s, FP_STAT_torn_changed);
 }
 
 /* Captures [from, to): their stacks fit into the scratch together. */
@@ -244,15 +297,13 @@ static void capture_together(struct fp_sampler *s, uint32_t from, uint32_t to)
     fp_peek_batch(s->options.peek, s->span, spans);
     for (uint32_t i = from; i < to; i++) {
         struct capture *capture = &s->capture[i];
-        uint32_t root = capture->words - capture->leaf_words;
-        uint32_t n =
-            1u + (capture->leaf_words > 0 ? 1 : 0) + (root > 0 ? 1 : 0);
+        int whole = is_whole(s, capture, s->span + at, capture->spans);
 
-        if (is_whole(s, capture, s->span + at, n))
+        if (whole)
             push_capture(s, capture);
-        else
+        at += capture->spans;
+        if (!whole)
             s->capture[from + torn++] = *capture;
-        at += n;
     }
     /* After the others: these overwrite the scratch. */
     for (uint32_t i = from; i < from + torn; i++)

@@ -20,6 +20,14 @@ int fp_sampler_decode(struct fp_sampler *s, struct target *target,
     return 0;
 }
 
+void fp_sampler_forget_stacks(struct fp_sampler *s)
+{
+    for (uint32_t slot = 0; slot < s->targets; slot++) {
+        s->target[slot].repeatable = 0;
+        s->target[slot].stack_token = 0; /* nobody's */
+    }
+}
+
 void fp_sampler_release(struct fp_sampler *s, uint32_t slot)
 {
     s->target[slot].live = 0;
@@ -88,8 +96,11 @@ void fp_sampler_adopt(struct fp_sampler *s)
     for (size_t i = 0; i < n; i++) {
         uint32_t slot = *place_of(s, chosen[i].id);
 
-        if (slot != UINT32_MAX)
-            s->target[slot].kept = 1;
+        if (slot == UINT32_MAX)
+            continue;
+        s->target[slot].kept = 1;
+        /* Its name may be another one by now: told again, in one record. */
+        s->target[slot].defined = 0;
     }
     for (uint32_t slot = 0; slot < s->targets; slot++)
         if (s->target[slot].live && !s->target[slot].kept)

@@ -62,6 +62,7 @@ struct fp_code {
     const struct fp_peek *peek;
     struct fp_ranges ranges;
     uint32_t epoch;            /* revalidations so far */
+    uint32_t replaced;         /* modules found to be others, since the last */
     struct pc_entry *pc;       /* direct mapped */
     struct function *function; /* in the order they were met */
     uint32_t functions;
@@ -86,12 +87,27 @@ struct window {
     unsigned char byte[BLOCK + 64];
 };
 
+/* The lowest address from `low` on whose pages are all resident up to `top`. */
+static uint64_t resident_from(uint64_t low, uint64_t top)
+{
+    uint64_t from = low;
+    int resident;
+
+    for (uint64_t at = low; at < top;) {
+        at = fp_resident_until(at, top, &resident);
+        if (!resident)
+            from = at;
+    }
+    return from;
+}
+
 /* Make [low, top) the block below `top`, with `overlap` bytes above it. */
 static int window_load(struct window *w, uint64_t top, uint32_t overlap)
 {
     uint64_t low = top - w->floor > BLOCK ? top - BLOCK : w->floor;
 
-    if (low >= top || !fp_is_resident(low, top + overlap))
+    low = resident_from(low, top + overlap);
+    if (low >= top)
         return FP_ENOENT;
     if (fp_peek_read(w->peek, low, w->byte, (size_t)(top + overlap - low)) != 0)
         return FP_EFAULT;
@@ -303,6 +319,8 @@ static int module_around(struct fp_code *code, uint64_t pc, uint64_t mfa_at,
             *module = *kept;
             return 0;
         }
+        /* What was resolved by it is not true any more either. */
+        code->replaced++;
         code->module[kept - code->module] = code->module[--code->modules];
     }
     if (find_header(code, pc, mfa_at, name, module) != 0)
@@ -519,9 +537,11 @@ static void forget_texts(struct fp_code *code);
 
 int fp_code_revalidate(struct fp_code *code)
 {
-    int changed = functions_changed(code) + modules_changed(code);
+    int changed =
+        functions_changed(code) + modules_changed(code) + (int)code->replaced;
 
     code->epoch++;
+    code->replaced = 0;
     if (changed > 0) {
         forget_all(code);
         forget_texts(code); /* a file's name goes with its module */

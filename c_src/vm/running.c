@@ -324,19 +324,9 @@ static void put_together(const struct fp_running_code *code,
                          const struct erlang_stack *from,
                          struct fp_stack *stack)
 {
-    size_t room;
-
     fp_stack_frames(stack, code->ranges, i, from->word, from->words,
                     from->leaf_words);
-    /* A deep stack is cut already; what must go now is at its root. */
-    room = FP_STACK_FRAMES_MAX - leaf->count;
-    if (stack->count > room) {
-        stack->count = (uint32_t)room;
-        stack->frame[room - 1] = FP_FRAME_TRUNCATED;
-    }
-    memmove(stack->frame + leaf->count, stack->frame, 8 * stack->count);
-    memcpy(stack->frame, leaf->frame, 8 * leaf->count);
-    stack->count += (uint32_t)leaf->count;
+    fp_stack_put_on_top(stack, leaf->frame, (uint32_t)leaf->count);
 }
 
 /* Reductions up to now, and sizes that hang on the stack's top. */
