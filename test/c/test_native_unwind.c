@@ -4,6 +4,7 @@
  * instruction.
  */
 #include <signal.h>
+#include <sys/mman.h>
 
 #include "../../c_src/core/error.h"
 #include "native_truth.h"
@@ -132,7 +133,8 @@ static struct {
     struct fp_native *native;
     volatile int is_on;
     size_t steps, same, deepest;
-    size_t in_plt_or_linker; /* where our own code is not */
+    size_t in_linker; /* where a PLT entry led at its first call */
+    struct visit from_handler;
     uint64_t most;
 } stepping;
 
@@ -183,11 +185,12 @@ static void on_step(int signal, siginfo_t *info, void *self)
     }
     context->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
     stepping.same += (size_t)is_same_walk(&registers);
-    stepping.steps++;
+    if (stepping.steps++ % 512 == 0) /* from here on, through the trampoline */
+        compare_here(&stepping.from_handler);
     if (fp_native_resolve(stepping.native, registers.rip, &name, &library) ==
             0 &&
         strncmp(library, "ld-linux", 8) == 0)
-        stepping.in_plt_or_linker++;
+        stepping.in_linker++;
 }
 
 static void step_through(const char *path, size_t build)
@@ -200,7 +203,7 @@ static void step_through(const char *path, size_t build)
 
     truth_unwind(&truth); /* what it resolves lazily, it has resolved */
     memset(&stepping, 0, sizeof stepping);
-    stepping.native = native_now();
+    stepping.native = stepping.from_handler.native = native_now();
     stepping.most = 40000;
     stack_end = truth_stack_end();
     CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
@@ -212,9 +215,11 @@ static void step_through(const char *path, size_t build)
     printf("# %s %s: %zu of %zu steps agree, up to %zu frames, %zu in the "
            "dynamic linker\n",
            builds[build].compiler, builds[build].flags, stepping.same,
-           stepping.steps, stepping.deepest, stepping.in_plt_or_linker);
+           stepping.steps, stepping.deepest, stepping.in_linker);
     CHECK(stepping.steps > 5000);
-    CHECK(stepping.in_plt_or_linker > 100);
+    CHECK(stepping.in_linker > 100);
+    CHECK(stepping.from_handler.calls > 10);
+    CHECK(stepping.from_handler.deepest > stepping.deepest);
     CHECK_INT(stepping.same, stepping.steps);
     fp_native_destroy(stepping.native);
     dlclose(library);
@@ -225,10 +230,194 @@ static void every_instruction_is_walked_as_libgcc_walks_it(void)
     each_build(step_through);
 }
 
+/* ---- where walks end -------------------------------------------------- */
+
+/* As the JIT's code is: in no library, with no unwind information. */
+struct foreign {
+    struct fp_native *native;
+    uint64_t begin, end; /* the code */
+    uint64_t rsp;        /* as it was at its call */
+};
+
+static const unsigned char foreign_code[] = {
+    0x53,                               /* push %rbx */
+    0x41, 0x55,                         /* push %r13 */
+    0x48, 0x83, 0xec, 0x08,             /* sub $8, %rsp */
+    0x48, 0xc7, 0xc3, 0x11, 0x11, 0, 0, /* mov $0x1111, %rbx */
+    0x49, 0xc7, 0xc5, 0x22, 0x22, 0, 0, /* mov $0x2222, %r13 */
+    0x48, 0x89, 0x27,                   /* mov %rsp, (%rdi) */
+    0xff, 0xd6,                         /* call *%rsi */
+    0x48, 0x83, 0xc4, 0x08,             /* add $8, %rsp */
+    0x41, 0x5d,                         /* pop %r13 */
+    0x5b,                               /* pop %rbx */
+    0xc3,                               /* ret */
+};
+
+static struct foreign foreign;
+static run_function *chain;
+
+static __attribute__((noinline)) void walk_to_foreign_code(void *unused)
+{
+    struct fp_native_registers registers;
+    struct fp_native_end end;
+    ucontext_t context;
+    size_t count;
+
+    (void)unused;
+    getcontext(&context);
+    registers = truth_registers(&context);
+    truth_copy(&copy, registers.rsp, stack_end);
+    count = fp_native_unwind(foreign.native, &registers, &copy.stack, ours,
+                             TRUTH_FRAMES, &end);
+    CHECK(count > 20); /* the chain's, and one of this file */
+    CHECK_INT(end.why, FP_NATIVE_LEFT);
+    for (size_t i = 0; i < count; i++)
+        CHECK(fp_native_contains(foreign.native, ours[i]));
+    CHECK(end.registers.rip > foreign.begin && end.registers.rip < foreign.end);
+    CHECK_INT(end.registers.rsp, foreign.rsp);
+    CHECK_INT(end.registers.rbx, 0x1111);
+    CHECK_INT(end.registers.r13, 0x2222);
+    CHECK((end.known >> 3 & 1) != 0 && (end.known >> 13 & 1) != 0);
+    CHECK((end.known >> 0 & 1) == 0); /* rax: no call preserves it */
+}
+
+static void called_by_foreign_code(void)
+{
+    chain(12, walk_to_foreign_code, NULL);
+}
+
+static void a_walk_ends_in_foreign_code_with_the_registers_it_had(void)
+{
+    struct temporary directory;
+    const char *path;
+    void *library, *page;
+    void (*enter)(uint64_t *rsp, void (*call)(void));
+
+    temporary_make(&directory);
+    path = temporary_at(&directory, "libchain.so");
+    truth_build("gcc", "-O2", path);
+    library = truth_open(path);
+    chain = (run_function *)(uintptr_t)truth_symbol(library, "chain_run");
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    memcpy(page, foreign_code, sizeof foreign_code);
+    foreign.begin = (uint64_t)(uintptr_t)page;
+    foreign.end = foreign.begin + sizeof foreign_code;
+    foreign.native = native_now();
+    CHECK(!fp_native_contains(foreign.native, foreign.begin));
+    stack_end = truth_stack_end();
+    enter = (void (*)(uint64_t *, void (*)(void)))(uintptr_t)page;
+    enter(&foreign.rsp, called_by_foreign_code);
+    fp_native_destroy(foreign.native);
+    munmap(page, 4096);
+    dlclose(library);
+    temporary_remove(&directory);
+}
+
+static void code_in_no_library_has_no_frames(void)
+{
+    struct fp_native *native = native_now();
+    struct fp_native_stack none = {0x1000, NULL, 0};
+    struct fp_native_registers registers = {.rip = 0x1000, .rsp = 0x1000};
+    struct fp_native_end end;
+
+    CHECK_INT(fp_native_unwind(native, &registers, &none, ours, 10, &end), 0);
+    CHECK_INT(end.why, FP_NATIVE_LEFT);
+    CHECK_INT(end.registers.rip, 0x1000);
+    fp_native_destroy(native);
+}
+
+/* All shorter copies, and all smaller rooms for the answer, of one walk. */
+static __attribute__((noinline)) void walk_less(void *self)
+{
+    struct fp_native *native = self;
+    static uint64_t less[TRUTH_FRAMES];
+    struct fp_native_registers registers;
+    struct fp_native_end end;
+    ucontext_t context;
+    size_t count, last = 0, whole;
+
+    getcontext(&context);
+    registers = truth_registers(&context);
+    truth_copy(&copy, registers.rsp, stack_end);
+    whole = copy.stack.size;
+    count = fp_native_unwind(native, &registers, &copy.stack, ours,
+                             TRUTH_FRAMES, &end);
+    CHECK_INT(end.why, FP_NATIVE_OUTERMOST);
+    for (size_t size = 0; size <= whole; size += size < 8192 ? 1 : 8) {
+        unsigned char *bytes = malloc(size); /* ASan guards its end */
+        struct fp_native_stack stack = {copy.stack.start, bytes, size};
+        size_t got;
+
+        memcpy(bytes, copy.bytes, size);
+        got = fp_native_unwind(native, &registers, &stack, less, TRUTH_FRAMES,
+                               NULL);
+        free(bytes);
+        CHECK(got >= last && got <= count);
+        CHECK(memcmp(less, ours, got * sizeof *less) == 0);
+        last = got;
+    }
+    CHECK_INT(last, count);
+    for (size_t max = 0; max < count; max++) {
+        CHECK_INT(fp_native_unwind(native, &registers, &copy.stack, less, max,
+                                   &end),
+                  max);
+        CHECK_INT(end.why, FP_NATIVE_FULL);
+        CHECK(memcmp(less, ours, max * sizeof *less) == 0);
+    }
+    copy.stack.size = 256;
+    CHECK(fp_native_unwind(native, &registers, &copy.stack, less, TRUTH_FRAMES,
+                           &end) < count);
+    CHECK_INT(end.why, FP_NATIVE_CUT);
+}
+
+static void less_stack_or_less_room_gives_the_first_frames(void)
+{
+    struct fp_native *native = native_now();
+
+    stack_end = truth_stack_end();
+    walk_less(native);
+    fp_native_destroy(native);
+}
+
+/* Whatever registers and stacks hold, a walk ends, inside of its bounds. */
+static void random_registers_and_stacks_are_no_harm(void)
+{
+    struct fp_native *native = native_now();
+    uint64_t random = 11, some = (uint64_t)(uintptr_t)qsort;
+    uint64_t own = (uint64_t)(uintptr_t)fp_native_unwind;
+    struct fp_native_registers registers;
+    uint64_t *words = malloc(512 * sizeof *words);
+    size_t frames = 0;
+
+    for (int round = 0; round < 20000; round++) {
+        struct fp_native_stack stack = {UINT64_C(0x7ffe00000000),
+                                        (unsigned char *)words,
+                                        run_below(&random, 4096)};
+        uint64_t *reg = (uint64_t *)&registers;
+
+        for (int i = 0; i < 512; i++)
+            words[i] = (run_below(&random, 2) == 0 ? some : own) +
+                       run_below(&random, 1 << 12);
+        for (int i = 0; i < 17; i++)
+            reg[i] = stack.start + run_below(&random, 4096);
+        registers.rip = words[run_below(&random, 512)];
+        frames += fp_native_unwind(native, &registers, &stack, ours, 100, NULL);
+    }
+    CHECK(frames > 20000);
+    free(words);
+    fp_native_destroy(native);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(call_chains_are_libgcc_s);
     RUN(every_instruction_is_walked_as_libgcc_walks_it);
+    RUN(a_walk_ends_in_foreign_code_with_the_registers_it_had);
+    RUN(code_in_no_library_has_no_frames);
+    RUN(less_stack_or_less_room_gives_the_first_frames);
+    RUN(random_registers_and_stacks_are_no_harm);
     return RUN_END();
 }
