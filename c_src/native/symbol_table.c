@@ -124,28 +124,34 @@ static int by_start(const void *left, const void *right)
 
 /* ---- loading ---------------------------------------------------------- */
 
+static void consider_all(struct candidates *candidates,
+                         const unsigned char *symbols, size_t count,
+                         size_t strings_size, const struct fp_cfi *cfi)
+{
+    for (size_t i = 0; i < count; i++) {
+        Elf64_Sym symbol;
+
+        memcpy(&symbol, symbols + i * sizeof symbol, sizeof symbol);
+        consider(candidates, &symbol, strings_size, cfi);
+    }
+}
+
 static int collect(struct candidates *candidates,
                    const struct fp_elf_source *source,
                    const struct fp_elf_part *symbols,
                    const struct fp_elf_part *strings, const struct fp_cfi *cfi)
 {
-    unsigned char *loaded = fp_elf_load(source, symbols, SYMBOLS_BYTES_MAX);
     size_t count = symbols->size / sizeof(Elf64_Sym);
+    unsigned char *loaded = fp_elf_load(source, symbols, SYMBOLS_BYTES_MAX);
 
+    if (loaded == NULL)
+        return FP_ENOENT;
+    candidates->of = calloc(count + 1, sizeof *candidates->of);
     candidates->strings =
         (char *)fp_elf_load(source, strings, STRINGS_BYTES_MAX);
-    candidates->of = calloc(count + 1, sizeof *candidates->of);
-    if (loaded == NULL || candidates->strings == NULL ||
-        candidates->of == NULL) {
-        free(loaded);
-        return FP_ENOENT;
-    }
-    candidates->strings[strings->size - 1] = '\0'; /* as it should be */
-    for (size_t i = 0; i < count; i++) {
-        Elf64_Sym symbol;
-
-        memcpy(&symbol, loaded + i * sizeof symbol, sizeof symbol);
-        consider(candidates, &symbol, strings->size, cfi);
+    if (candidates->of != NULL && candidates->strings != NULL) {
+        candidates->strings[strings->size - 1] = '\0'; /* as it should be */
+        consider_all(candidates, loaded, count, strings->size, cfi);
     }
     free(loaded);
     return candidates->count > 0 ? 0 : FP_ENOENT;

@@ -142,6 +142,16 @@ static enum fp_native_why why_of(int err)
                               : FP_NATIVE_NO_CFI;
 }
 
+/* Callers lie above. Only a function that was interrupted where it had popped
+ * its return address (vfork does) is level with its caller. */
+static int is_progress(const struct walk *walk, const struct fp_frame *caller,
+                       const struct fp_cfi_row *row)
+{
+    uint64_t from = walk->frame.reg[FP_CFI_RSP], to = caller->reg[FP_CFI_RSP];
+
+    return to > from || (to == from && walk->is_exact && !row->is_signal);
+}
+
 /* Note this frame and go on to its caller. 0 when the walk has ended. */
 static int go_on(struct walk *walk, enum fp_native_why *why)
 {
@@ -164,7 +174,7 @@ static int go_on(struct walk *walk, enum fp_native_why *why)
         return 0;
     err = step(&mapping->library->image.cfi, &row, &walk->frame, &caller);
     *why = err != 0 ? why_of(err) : FP_NATIVE_STUCK;
-    if (err != 0 || caller.reg[FP_CFI_RSP] <= walk->frame.reg[FP_CFI_RSP])
+    if (err != 0 || !is_progress(walk, &caller, &row))
         return 0;
     walk->frame = caller;
     walk->is_exact = row.is_signal;

@@ -291,7 +291,7 @@ static void a_walk_ends_in_foreign_code_with_the_registers_it_had(void)
     struct temporary directory;
     const char *path;
     void *library, *page;
-    void (*enter)(uint64_t *rsp, void (*call)(void));
+    void (*enter)(uint64_t * rsp, void (*call)(void));
 
     temporary_make(&directory);
     path = temporary_at(&directory, "libchain.so");
@@ -360,9 +360,9 @@ static __attribute__((noinline)) void walk_less(void *self)
     }
     CHECK_INT(last, count);
     for (size_t max = 0; max < count; max++) {
-        CHECK_INT(fp_native_unwind(native, &registers, &copy.stack, less, max,
-                                   &end),
-                  max);
+        CHECK_INT(
+            fp_native_unwind(native, &registers, &copy.stack, less, max, &end),
+            max);
         CHECK_INT(end.why, FP_NATIVE_FULL);
         CHECK(memcmp(less, ours, max * sizeof *less) == 0);
     }
