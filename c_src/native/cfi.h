@@ -20,7 +20,7 @@
 #include "elf_file.h"
 
 /* DWARF's numbers of x86_64's registers are the places in struct
- * fp_native_registers. The last is the return address. */
+ * fp_registers. The last is the return address. */
 #define FP_CFI_REGISTERS 17u
 #define FP_CFI_RBX 3u
 #define FP_CFI_RBP 6u

@@ -53,7 +53,7 @@ int fp_native_contains(const struct fp_native *native, uint64_t pc);
  *      bytes[0]                                   bytes[size]
  *
  * Compilers describe a register that an epilogue has popped as still saved, in
- * what is the red zone by then: a copy that starts at rsp looses the callers of
+ * what is the red zone by then: a copy that starts at rsp loses the callers of
  * some interrupted epilogues. So start FP_RED_ZONE below rsp. */
 struct fp_native_stack {
     uint64_t start; /* address of bytes[0] */
@@ -74,7 +74,8 @@ enum fp_native_why {
 /* Where a walk ended. After FP_NATIVE_LEFT, `registers` are what the code that
  * was returned to, or was interrupted, had: rip the whole return address, rsp
  * as it will be right after the return (the address lies 8 below it). Bit N of
- * `known`: the register of DWARF number N was preserved or restored. */
+ * `known`: the register of DWARF number N has the value that it will have
+ * there. */
 struct fp_native_end {
     enum fp_native_why why;
     uint32_t known;

@@ -13,10 +13,10 @@ static_assert(sizeof(struct fp_registers) == 8 * FP_CFI_REGISTERS,
               "registers in the order of their numbers");
 
 #define ALL_KNOWN ((UINT32_C(1) << FP_CFI_REGISTERS) - 1)
-/* What a function leaves as it was: rbx, rbp, r12 to r15. */
+/* What a caller finds as it was: rbx, rbp, rsp, r12 to r15; and where it is. */
 #define PRESERVED                                                              \
-    (UINT32_C(1) << FP_CFI_RBX | UINT32_C(1) << FP_CFI_RBP |                   \
-     UINT32_C(0xf) << FP_CFI_R12)
+    (UINT32_C(1) << FP_CFI_RBX | UINT32_C(3) << FP_CFI_RBP |                   \
+     UINT32_C(0xf) << FP_CFI_R12 | UINT32_C(1) << FP_CFI_RIP)
 
 const struct fp_mapping *fp_native_mapping(const struct fp_native *native,
                                            uint64_t address)
@@ -101,8 +101,9 @@ static int step(const struct fp_cfi *cfi, const struct fp_cfi_row *row,
 
     if (err != 0)
         return err;
+    /* Of registers that C functions need not preserve too: libcrypto's assembly
+     * calls its own functions, which do, and describes its frames by them. */
     *caller = *frame;
-    caller->known &= row->is_signal ? ALL_KNOWN : PRESERVED;
     caller->known |= UINT32_C(1) << FP_CFI_RSP;
     caller->reg[FP_CFI_RSP] = cfa;
     for (uint32_t i = 0; i < FP_CFI_REGISTERS; i++) {
@@ -196,7 +197,7 @@ size_t fp_native_unwind(const struct fp_native *native,
         ;
     if (end != NULL) {
         end->why = why;
-        end->known = walk.frame.known;
+        end->known = walk.frame.known & (walk.is_exact ? ALL_KNOWN : PRESERVED);
         memcpy(&end->registers, walk.frame.reg, sizeof end->registers);
     }
     return walk.count;

@@ -235,7 +235,7 @@ static void unload_chain(struct loaded *loaded)
 static void expect_now(uint64_t pc, const char *name, const char *library)
 {
     struct fp_native *native = native_now();
-    struct fp_native_registers registers = {.rip = pc, .rsp = 0x1000};
+    struct fp_registers registers = {.rip = pc, .rsp = 0x1000};
     uint64_t return_address = 0;
     struct fp_native_stack stack = {0x1000, (unsigned char *)&return_address,
                                     sizeof return_address};
@@ -419,7 +419,7 @@ static size_t ask(struct fp_image *image, uint64_t *random)
     size_t frames = 0;
 
     for (int round = 0; round < 20; round++) {
-        struct fp_native_registers registers;
+        struct fp_registers registers;
         uint64_t *reg = (uint64_t *)&registers;
         const char *name, *file;
 

@@ -258,7 +258,7 @@ static run_function *chain;
 
 static __attribute__((noinline)) void walk_to_foreign_code(void *unused)
 {
-    struct fp_native_registers registers;
+    struct fp_registers registers;
     struct fp_native_end end;
     ucontext_t context;
     size_t count;
@@ -319,7 +319,7 @@ static void code_in_no_library_has_no_frames(void)
 {
     struct fp_native *native = native_now();
     struct fp_native_stack none = {0x1000, NULL, 0};
-    struct fp_native_registers registers = {.rip = 0x1000, .rsp = 0x1000};
+    struct fp_registers registers = {.rip = 0x1000, .rsp = 0x1000};
     struct fp_native_end end;
 
     CHECK_INT(fp_native_unwind(native, &registers, &none, ours, 10, &end), 0);
@@ -333,7 +333,7 @@ static __attribute__((noinline)) void walk_less(void *self)
 {
     struct fp_native *native = self;
     static uint64_t less[TRUTH_FRAMES];
-    struct fp_native_registers registers;
+    struct fp_registers registers;
     struct fp_native_end end;
     ucontext_t context;
     size_t count, last = 0, whole;
@@ -387,7 +387,7 @@ static void random_registers_and_stacks_are_no_harm(void)
     struct fp_native *native = native_now();
     uint64_t random = 11, some = (uint64_t)(uintptr_t)qsort;
     uint64_t own = (uint64_t)(uintptr_t)fp_native_unwind;
-    struct fp_native_registers registers;
+    struct fp_registers registers;
     uint64_t *words = malloc(512 * sizeof *words);
     size_t frames = 0;
 

@@ -206,6 +206,21 @@ uint64_t chain_run(uint64_t depth, probe *call, void *with)
     return chain_sink;
 }
 
+/* As libcrypto's assembly: a frame described by a register that only the
+ * functions which it calls are known to preserve. */
+__asm__(".text\n.type chain_by_r11, @function\nchain_by_r11:\n"
+        ".cfi_startproc\n"
+        "mov %rsp, %r11\n.cfi_def_cfa_register %r11\n"
+        "sub $40, %rsp\nand $-64, %rsp\n"
+        "call chain_below_r11\n"
+        "mov %r11, %rsp\n.cfi_def_cfa_register %rsp\n"
+        "ret\n.cfi_endproc\n.size chain_by_r11, . - chain_by_r11\n"
+        ".type chain_below_r11, @function\nchain_below_r11:\n"
+        ".cfi_startproc\nnop\nnop\nret\n.cfi_endproc\n"
+        ".size chain_below_r11, . - chain_below_r11\n");
+
+void chain_by_r11(void) __attribute__((visibility("hidden")));
+
 static void nothing(void *unused)
 {
     (void)unused;
@@ -219,6 +234,7 @@ uint64_t chain_work(void)
 
     keep(chain_run(16, nothing, NULL));
     keep(chain_sort(nothing, NULL));
+    chain_by_r11();
     keep(chain_early_return(nothing, NULL, 3));
     keep(chain_early_return(nothing, NULL, 4));
     snprintf(text, 100, "%s-%08x-%.3f", "work", 77, 2.5);
