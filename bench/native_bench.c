@@ -82,31 +82,39 @@ static void bench_resolve(const struct fp_native *native, const uint64_t *pc,
     printf("%-24s %8.1f ns\n", "resolve", best);
 }
 
-static void bench_walk(const struct fp_native *native)
+static uint64_t stack_end; /* what main() has on it ends there */
+
+static struct fp_registers registers_of(const ucontext_t *context)
+{
+    const greg_t *from = context->uc_mcontext.gregs;
+
+    return (struct fp_registers){.rip = (uint64_t)from[REG_RIP],
+                                        .rsp = (uint64_t)from[REG_RSP],
+                                        .rbp = (uint64_t)from[REG_RBP],
+                                        .rbx = (uint64_t)from[REG_RBX],
+                                        .r12 = (uint64_t)from[REG_R12],
+                                        .r13 = (uint64_t)from[REG_R13],
+                                        .r14 = (uint64_t)from[REG_R14],
+                                        .r15 = (uint64_t)from[REG_R15]};
+}
+
+static void bench_walk(const struct fp_native *native,
+                       const struct fp_registers *registers)
 {
     static unsigned char copy[1 << 16];
-    const greg_t *from;
+    struct fp_native_stack stack = {registers->rsp, copy,
+                                    stack_end - registers->rsp};
     double best = 1e18;
     uint64_t pc[100];
     size_t count = 0;
-    ucontext_t context;
-    struct fp_registers registers;
-    struct fp_native_stack stack;
 
-    getcontext(&context);
-    from = context.uc_mcontext.gregs;
-    registers = (struct fp_registers){
-        .rip = (uint64_t)from[REG_RIP], .rsp = (uint64_t)from[REG_RSP],
-        .rbp = (uint64_t)from[REG_RBP], .rbx = (uint64_t)from[REG_RBX],
-        .r12 = (uint64_t)from[REG_R12], .r13 = (uint64_t)from[REG_R13],
-        .r14 = (uint64_t)from[REG_R14], .r15 = (uint64_t)from[REG_R15]};
-    stack = (struct fp_native_stack){registers.rsp, copy, 8192};
-    memcpy(copy, (void *)(uintptr_t)registers.rsp, stack.size);
+    check(stack.size <= sizeof copy, "a small stack");
+    memcpy(copy, (void *)(uintptr_t)registers->rsp, stack.size);
     for (int i = 0; i < ROUNDS; i++) {
         double begin = now_ns(), ns;
 
         for (int walk = 0; walk < WALKS; walk++)
-            count = fp_native_unwind(native, &registers, &stack, pc, 100, NULL);
+            count = fp_native_unwind(native, registers, &stack, pc, 100, NULL);
         ns = (now_ns() - begin) / (WALKS * (double)count);
         best = ns < best ? ns : best;
     }
@@ -116,13 +124,24 @@ static void bench_walk(const struct fp_native *native)
     bench_resolve(native, pc, count);
 }
 
+/* The frame that is looked at has to be there until it was. */
+static void measure(const struct fp_native *native)
+{
+    struct fp_registers registers;
+    ucontext_t context;
+
+    getcontext(&context);
+    registers = registers_of(&context);
+    bench_walk(native, &registers);
+}
+
 static __attribute__((noinline)) int descend(const struct fp_native *native,
                                              int depth)
 {
     volatile int below = 0;
 
     if (depth == 0)
-        bench_walk(native);
+        measure(native);
     else
         below = descend(native, depth - 1);
     return below + 1;
@@ -132,6 +151,7 @@ int main(int argc, char **argv)
 {
     struct fp_native *native;
 
+    stack_end = (uint64_t)(uintptr_t)(&native + 1);
     for (int i = 1; i < argc; i++)
         check(dlopen(argv[i], RTLD_LAZY) != NULL, argv[i]);
     native = bench_create();

@@ -62,7 +62,8 @@ struct fp_native_stack {
 };
 
 enum fp_native_why {
-    FP_NATIVE_LEFT,      /* the next address is in no library: all were found */
+    FP_NATIVE_LEFT,      /* the next address is in no library: all were found,
+                          * if it is code of the JIT, which the caller knows */
     FP_NATIVE_OUTERMOST, /* where a thread starts: all were found */
     FP_NATIVE_CUT,       /* a word that is needed is not in the copy */
     FP_NATIVE_NO_CFI,    /* the last function has no unwind information, or such

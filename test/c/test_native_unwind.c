@@ -133,7 +133,8 @@ static struct {
     struct fp_native *native;
     volatile int is_on;
     size_t steps, same, deepest;
-    size_t in_linker; /* where a PLT entry led at its first call */
+    size_t in_vdso,
+        in_linker; /* the second: where a PLT entry led at its first call */
     struct visit from_handler;
     uint64_t most;
 } stepping;
@@ -184,13 +185,13 @@ static void on_step(int signal, siginfo_t *info, void *self)
         return;
     }
     context->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
+    if (fp_native_resolve(stepping.native, registers.rip, &name, &library) != 0)
+        library = "";
+    stepping.in_linker += strncmp(library, "ld-linux", 8) == 0;
+    stepping.in_vdso += strcmp(library, "[vdso]") == 0;
     stepping.same += (size_t)is_same_walk(&registers);
     if (stepping.steps++ % 512 == 0) /* from here on, through the trampoline */
         compare_here(&stepping.from_handler);
-    if (fp_native_resolve(stepping.native, registers.rip, &name, &library) ==
-            0 &&
-        strncmp(library, "ld-linux", 8) == 0)
-        stepping.in_linker++;
 }
 
 static void step_through(const char *path, size_t build)
@@ -213,9 +214,10 @@ static void step_through(const char *path, size_t build)
     stepping.is_on = 0;
     raise(SIGTRAP);
     printf("# %s %s: %zu of %zu steps agree, up to %zu frames, %zu in the "
-           "dynamic linker\n",
+           "dynamic linker, %zu in the vDSO\n",
            builds[build].compiler, builds[build].flags, stepping.same,
-           stepping.steps, stepping.deepest, stepping.in_linker);
+           stepping.steps, stepping.deepest, stepping.in_linker,
+           stepping.in_vdso);
     CHECK(stepping.steps > 5000);
     CHECK(stepping.in_linker > 100);
     CHECK(stepping.from_handler.calls > 10);

@@ -330,14 +330,14 @@ static void what_can_not_be_read_has_a_frame_that_says_so(void)
         int with_stack; /* at `stop` */
     } cases[] = {
         {FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING, FP_STATUS_running,
-         FP_FRAME_RUNNING},
-        {FP_PSFLG_RUNNING_SYS, FP_STATUS_running, FP_FRAME_RUNNING},
+         FP_FRAME_RUNNING, 0},
+        {FP_PSFLG_RUNNING_SYS, FP_STATUS_running, FP_FRAME_RUNNING, 0},
         {FP_PSFLG_RUNNING | FP_PSFLG_GC, FP_STATUS_garbage_collecting,
-         FP_FRAME_GC},
+         FP_FRAME_GC, 0},
         {FP_PSFLG_GC | FP_PSFLG_DIRTY_RUNNING_SYS, FP_STATUS_garbage_collecting,
          FP_FRAME_GC, 1},
         {FP_PSFLG_RUNNING | FP_PSFLG_EXITING, FP_STATUS_exiting,
-         FP_FRAME_RUNNING},
+         FP_FRAME_RUNNING, 0},
         {FP_PSFLG_DIRTY_RUNNING, FP_STATUS_running, CODE + 16, 1},
         {FP_PSFLG_ACTIVE, FP_STATUS_runnable, CODE + 16, 1},
         {FP_PSFLG_SUSPENDED, FP_STATUS_suspended, CODE + 16, 1},
