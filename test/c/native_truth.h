@@ -136,8 +136,7 @@ static inline void truth_copy(struct truth_stack *copy, uint64_t rsp,
     copy->stack = (struct fp_native_stack){start, copy->bytes, size};
 }
 
-static inline struct fp_registers
-truth_registers(const ucontext_t *context)
+static inline struct fp_registers truth_registers(const ucontext_t *context)
 {
     const greg_t *r = context->uc_mcontext.gregs;
 
