@@ -16,21 +16,22 @@
 
 #define FP_STATS_MAP(X)                                                        \
     /* the engine's thread: the sampler, or the portable engine's process */   \
-    X(ticks)          /* ticks done */                                         \
-    X(missed)         /* ticks whose deadline had passed: not done */          \
-    X(taken)          /* process-samples begun */                              \
-    X(torn)           /* ... given up: the sum of these four causes: */        \
-    X(torn_changed)   /* it contradicted itself: it changed while we read */   \
-    X(torn_moved)     /* it had left the scheduler when that was captured */   \
-    X(torn_unfound)   /* its stack was not where it should be */               \
-    X(torn_late)      /* its scheduler had not answered an earlier signal */   \
-    X(dropped)        /* ... given up: the ring was full */                    \
-    X(gone)           /* ... given up: the process had exited */               \
-    X(retried)        /* stacks read twice because the first read was torn */  \
-    X(stacks)         /* stacks seen that were not in the table */             \
-    X(selections)     /* completed choices of the top N */                     \
-    X(selected)       /* processes in the set now */                           \
-    X(processes)      /* processes seen at the last selection */               \
+    X(ticks)        /* ticks done */                                           \
+    X(missed)       /* ticks whose deadline had passed: not done */            \
+    X(taken)        /* process-samples begun */                                \
+    X(torn)         /* ... given up: the sum of these four causes: */          \
+    X(torn_changed) /* it contradicted itself: it changed while we read */     \
+    X(torn_moved)   /* it had left the scheduler when that was captured */     \
+    X(torn_unfound) /* its stack was not where it should be */                 \
+    X(torn_late)    /* its scheduler was being asked by somebody else, or    \
+                       * did not answer before the end */ \
+    X(dropped)      /* ... given up: the ring was full */                      \
+    X(gone)         /* ... given up: the process had exited */                 \
+    X(retried)      /* stacks read twice because the first read was torn */    \
+    X(stacks)       /* stacks seen that were not in the table */               \
+    X(selections)   /* completed choices of the top N */                       \
+    X(selected)     /* processes in the set now */                             \
+    X(processes)    /* processes seen at the last selection */                 \
     X(sampler_cpu_ns) /* CPU time of the engine's thread */                    \
     X(signals)        /* sent to schedulers */                                 \
     X(captures)   /* stacks of running processes taken by their handlers */    \

@@ -60,6 +60,9 @@ struct capture {
 struct question {
     uint8_t open;
     uint32_t ticket;
+    /* Ticks that wait for the answer. While the signal has not been handled,
+     * the thread has not gone on either: what it answers is true of all. */
+    uint32_t ticks;
     uint32_t target; /* mode processes: for whom */
     uint64_t id;     /* likewise */
 };
@@ -104,11 +107,12 @@ static inline void fp_sampler_count(struct fp_sampler *s, enum fp_stat stat,
     fp_stats_add(s->options.stats, stat, n);
 }
 
-/* A sample begun and given up, for this cause. */
-static inline void fp_sampler_torn(struct fp_sampler *s, enum fp_stat cause)
+/* Samples begun and given up, for this cause. */
+static inline void fp_sampler_torn(struct fp_sampler *s, enum fp_stat cause,
+                                   uint32_t n)
 {
-    fp_sampler_count(s, FP_STAT_torn, 1);
-    fp_sampler_count(s, cause, 1);
+    fp_sampler_count(s, FP_STAT_torn, n);
+    fp_sampler_count(s, cause, n);
 }
 
 /* samples.c */

@@ -40,12 +40,17 @@ static void ask(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id)
 {
     struct question *question = &s->question[at];
 
+    if (question->open && question->target == slot && question->id == id) {
+        question->ticks++;
+        return;
+    }
     if (question->open || fp_schedulers_request(at, &question->ticket) != 0) {
-        fp_sampler_torn(s, FP_STAT_torn_late);
+        fp_sampler_torn(s, FP_STAT_torn_late, 1);
         return;
     }
     fp_sampler_count(s, FP_STAT_signals, 1);
     question->open = 1;
+    question->ticks = 1;
     question->target = slot;
     question->id = id;
 }
@@ -60,7 +65,7 @@ int fp_sampler_ask(struct fp_sampler *s, uint32_t slot)
         s->options.peek,
         target->address + s->layout->release.running.scheduler_data, &data);
     if (data == 0) {
-        fp_sampler_torn(s, FP_STAT_torn_moved);
+        fp_sampler_torn(s, FP_STAT_torn_moved, 1);
         return 0;
     }
     at = fp_schedulers_find(data);
@@ -136,13 +141,13 @@ static void use_last_values(const struct target *target,
 static void take(struct fp_sampler *s, const struct question *question,
                  const struct fp_running *running)
 {
-    uint32_t slot = target_of(s, question, running);
+    uint32_t slot = target_of(s, question, running), n = question->ticks;
     struct fp_snapshot now;
     struct fp_stack stack;
     int err;
 
     if (slot == UINT32_MAX) {
-        fp_sampler_torn(s, FP_STAT_torn_moved);
+        fp_sampler_torn(s, FP_STAT_torn_moved, n);
         return;
     }
     err = fp_sampler_decode(s, &s->target[slot], running->structure, &now);
@@ -152,14 +157,15 @@ static void take(struct fp_sampler *s, const struct question *question,
     }
     if (now.id != s->target[slot].id || !now.runs_erlang ||
         (s->options.status >= 0 && now.status != s->options.status))
-        fp_sampler_torn(s, FP_STAT_torn_moved);
+        fp_sampler_torn(s, FP_STAT_torn_moved, n);
     else if (err != 0)
-        fp_sampler_torn(s, FP_STAT_torn_changed);
+        fp_sampler_torn(s, FP_STAT_torn_changed, n);
     else if (fp_running_frames(&s->running_code, s->layout, running, &now,
                                &stack) != 0)
-        fp_sampler_torn(s, FP_STAT_torn_unfound);
+        fp_sampler_torn(s, FP_STAT_torn_unfound, n);
     else
-        fp_sampler_push(s, slot, &now, &stack);
+        for (; n > 0; n--)
+            fp_sampler_push(s, slot, &now, &stack);
 }
 
 void fp_sampler_collect(struct fp_sampler *s)
@@ -200,7 +206,7 @@ void fp_sampler_drain(struct fp_sampler *s)
     for (unsigned at = 0; at < s->schedulers; at++)
         if (s->question[at].open) {
             s->question[at].open = 0;
-            fp_sampler_torn(s, FP_STAT_torn_late);
+            fp_sampler_torn(s, FP_STAT_torn_late, s->question[at].ticks);
             fp_schedulers_release(at, s->question[at].ticket);
         }
 }

@@ -119,7 +119,7 @@ static int look_at(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
         fp_sampler_ask(s, slot) == 0)
         return 0;
     if (err != 0) {
-        fp_sampler_torn(s, FP_STAT_torn_changed);
+        fp_sampler_torn(s, FP_STAT_torn_changed, 1);
         return 0;
     }
     if (frame != FP_FRAME_NONE)
@@ -283,7 +283,7 @@ static void retry(struct fp_sampler *s, struct capture *capture)
     if (err == 0 && now.status == FP_STATUS_garbage_collecting)
         fp_sampler_push_special(s, capture->target, &now, FP_FRAME_GC);
     else
-        fp_sampler_torn(s, FP_STAT_torn_changed);
+        fp_sampler_torn(s, FP_STAT_torn_changed, 1);
 }
 
 /* Captures [from, to): their stacks fit into the scratch together. */

@@ -47,6 +47,36 @@ int fp_is_return_address(const struct fp_peek *peek, uint64_t at)
     return 0;
 }
 
+/* Where the jump that `code` begins with goes, when it stands at `at`: by
+ * itself, or by the table of addresses that a module has. 0: it is none. */
+static uint64_t jump_target(const struct fp_peek *peek, uint64_t at,
+                            const unsigned char code[6])
+{
+    uint64_t target;
+
+    if (code[0] == 0xe9) /* jmp rel32 */
+        return at + 5 + (uint64_t)(int64_t)load_i32(code + 1);
+    if (code[0] == 0xff && code[1] == 0x25 && /* jmp [rip + disp32] */
+        fp_peek_word(peek, at + 6 + (uint64_t)(int64_t)load_i32(code + 2),
+                     &target) == 0)
+        return target;
+    return 0;
+}
+
+/* From OTP 26 on a module calls what is far by a jump of its own. */
+static uint64_t follow_jump(const struct fp_peek *peek, uint64_t at)
+{
+    unsigned char code[8];
+    uint64_t target = 0;
+
+    if (fp_peek_read(peek, at, code, sizeof code) != 0)
+        return at;
+    target = jump_target(peek, at, code);
+    if (target == 0 && (code[0] & 0xf0) == 0x40) /* behind a REX prefix */
+        target = jump_target(peek, at + 1, code + 1);
+    return target != 0 ? target : at;
+}
+
 uint64_t fp_call_target(const struct fp_peek *peek, uint64_t returns_to)
 {
     unsigned char code[6];
@@ -55,8 +85,8 @@ uint64_t fp_call_target(const struct fp_peek *peek, uint64_t returns_to)
     if (fp_peek_read(peek, returns_to - sizeof code, code, sizeof code) != 0)
         return 0;
     if (code[1] == 0xe8)
-        return returns_to + (uint64_t)(int64_t)load_i32(code + 2);
-    /* By the module's table of addresses. */
+        return follow_jump(peek,
+                           returns_to + (uint64_t)(int64_t)load_i32(code + 2));
     if (code[0] == 0xff && code[1] == 0x15 &&
         fp_peek_word(peek, returns_to + (uint64_t)(int64_t)load_i32(code + 2),
                      &target) == 0)
@@ -121,23 +151,15 @@ int fp_bif_heavy(const struct fp_peek *peek, uint64_t current,
                  uint64_t native_return)
 {
     unsigned char bytes[24 + HEAVY_BYTES];
-    uint64_t code = current + 24, target;
 
     if (current == 0 || (current & 7) != 0 ||
         fp_peek_read(peek, current, bytes, sizeof bytes) != 0 || !is_mfa(bytes))
         return 0;
     for (size_t i = 24; i + 6 <= sizeof bytes; i++) {
-        uint64_t next = code + (i - 24);
+        uint64_t target = jump_target(peek, current + i, bytes + i);
 
-        if (bytes[i] == 0xe9 &&
-            leads_to(next + 5 + (uint64_t)(int64_t)load_i32(bytes + i + 1),
-                     native_return))
-            return 1;
-        if (bytes[i] == 0xff && bytes[i + 1] == 0x25 &&
-            fp_peek_word(peek,
-                         next + 6 + (uint64_t)(int64_t)load_i32(bytes + i + 2),
-                         &target) == 0 &&
-            leads_to(target, native_return))
+        if (target != 0 && (leads_to(target, native_return) ||
+                            leads_to(follow_jump(peek, target), native_return)))
             return 1;
     }
     return 0;
