@@ -64,6 +64,11 @@
 %%     `{top, 0}' nothing is sampled.</li>
 %% <li>`auto_process_opts': `#{status => Status}' samples a process only while it
 %%     has this status (`all')</li>
+%% <li>`mode': `processes', the chosen ones whatever they do; or `schedulers', whatever
+%%     process each normal scheduler runs, its idle time included (`processes')</li>
+%% <li>`running_stacks': ask schedulers, by a signal, for the stacks of processes that
+%%     are running (true; off where that is not possible, {@link info/0} says why)</li>
+%% <li>`native_frames': with the C functions that they are in (true)</li>
 %% <li>`engine': `native', `portable', or `auto', which takes the native one where
 %%     it can be trusted (`auto')</li>
 %% </ul>
