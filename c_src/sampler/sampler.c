@@ -13,7 +13,7 @@
 /* Longest sleep before the stop flag is looked at again. */
 #define SLEEP_MAX_NS INT64_C(50000000)
 /* In mode schedulers, processes met lately whose last figures are kept. */
-#define MET_PROCESSES 4096u
+#define MET_PROCESSES 1024u
 /* CPU time is read every so many ticks: the call costs as much as a sample. */
 #define CPU_TICKS 16u
 
