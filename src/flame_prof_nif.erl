@@ -2,7 +2,8 @@
 %%
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
-%% {@link flame_prof_calibration} for the rest.
+%% {@link flame_prof_samples} for `reader_*', {@link flame_prof_calibration} for
+%% the rest.
 -module(flame_prof_nif).
 
 -export([platform/0]).
@@ -10,6 +11,7 @@
 -export([layout_info/0, snapshot/1, select_top/2]).
 -export([session_start/1, session_push/2, session_flush/1]).
 -export([session_stop/1, session_close/1, session_info/1]).
+-export([reader_open/1, reader_next/2, reader_info/1]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 
@@ -100,6 +102,16 @@ session_close(_) -> ?NOT_LOADED.
 
 -spec session_info(session()) -> #{atom() => atom() | binary() | non_neg_integer()}.
 session_info(_) -> ?NOT_LOADED.
+
+-spec reader_open(Path :: binary()) -> {ok, reference()} | {error, {atom(), binary()}}.
+reader_open(_) -> ?NOT_LOADED.
+
+-spec reader_next(reference(), Most :: non_neg_integer()) ->
+    {more | done, [flame_prof_samples:sample()]} | {error, {atom(), binary()}}.
+reader_next(_, _) -> ?NOT_LOADED.
+
+-spec reader_info(reference()) -> #{atom() => term()}.
+reader_info(_) -> ?NOT_LOADED.
 
 load() ->
     erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).
