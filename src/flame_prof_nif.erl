@@ -2,7 +2,8 @@
 %%
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
-%% {@link flame_prof_samples} for `reader_*', {@link flame_prof_calibration} for
+%% {@link flame_prof_samples} for `reader_*', {@link flame_prof_profile} for
+%% `profile_*', {@link flame_prof_calibration} for
 %% the rest.
 -module(flame_prof_nif).
 
@@ -12,6 +13,8 @@
 -export([session_start/1, session_push/2, session_flush/1]).
 -export([session_stop/1, session_close/1, session_info/1]).
 -export([reader_open/1, reader_next/2, reader_info/1]).
+-export([profile_new/1, profile_begin/2, profile_step/2]).
+-export([profile_info/1, profile_processes/3, profile_export/4]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 
@@ -112,6 +115,34 @@ reader_next(_, _) -> ?NOT_LOADED.
 
 -spec reader_info(reference()) -> #{atom() => term()}.
 reader_info(_) -> ?NOT_LOADED.
+
+-spec profile_new(MaxMemory :: non_neg_integer()) ->
+    {ok, reference()} | {error, {atom(), binary()}}.
+profile_new(_) -> ?NOT_LOADED.
+
+-spec profile_begin(reference(), Path :: binary()) ->
+    {ok, Bytes :: non_neg_integer()} | {error, {atom(), binary()}}.
+profile_begin(_, _) -> ?NOT_LOADED.
+
+-spec profile_step(reference(), Bytes :: non_neg_integer()) ->
+    {more, BytesRead :: non_neg_integer()} | done | {error, {atom(), binary()}}.
+profile_step(_, _) -> ?NOT_LOADED.
+
+-spec profile_info(reference()) -> flame_prof_profile:info().
+profile_info(_) -> ?NOT_LOADED.
+
+-spec profile_processes(reference(), From :: non_neg_integer(), Most :: non_neg_integer()) ->
+    [flame_prof_profile:process()].
+profile_processes(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_export(reference(), flame_prof_profile:format() | index, Path :: binary(), [
+    {
+        Measure :: samples | period | {value | delta, binary()},
+        [flame_prof_profile:level()],
+        WithoutLines :: boolean()
+    }
+]) -> {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
+profile_export(_, _, _, _) -> ?NOT_LOADED.
 
 load() ->
     erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).

@@ -20,7 +20,7 @@
 -module(flame_prof_samples).
 
 -export([fold/3, fold/4]).
--export([path/1]).
+-export([path/1, list/1]).
 
 -export_type([sample/0, frame/0, counts/0, warning/0, files/0, options/0, error/0]).
 
@@ -116,6 +116,8 @@ path(File) when is_binary(File) ->
 path(File) ->
     unicode:characters_to_binary(File, unicode, file:native_name_encoding()).
 
+%% @private
+-spec list(files()) -> [file:name_all()].
 list(File) when is_binary(File) -> [File];
 list([Character | _] = File) when is_integer(Character) -> [File];
 list(Files) when is_list(Files) -> Files.

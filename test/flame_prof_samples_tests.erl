@@ -37,7 +37,7 @@ the_original_files_are_read_test() ->
                 metrics := #{<<"reductions">> := {123, 4}, <<"memory">> := {2640, -8}},
                 frames := [{<<"gen_server:loop/7:871">>, <<"gen_server.erl">>} | _]
             },
-            #{status := <<"running">>, frames := [_, {<<"native">>, <<"[none]">>}]},
+            #{status := <<"running">>, frames := [_, {<<"native">>, <<"flame_prof">>}]},
             #{comm := <<"0.71.0">>}
         ],
         read("original.log")

@@ -487,8 +487,9 @@ static const char *parse_other_frame(enum fp_dialect dialect, const char *at,
             (size_t)(without_offset(frame->symbol.at, stop) - frame->symbol.at);
         frame->symbol = spell(frame->symbol, &spelled);
     }
-    frame->dso =
-        frame->dso.size == 0 ? FP_SLICE("[none]") : spell(frame->dso, &spelled);
+    /* The original's `native ()` is a pseudo frame. */
+    frame->dso = frame->dso.size == 0 ? FP_SLICE("flame_prof")
+                                      : spell(frame->dso, &spelled);
     return NULL;
 }
 

@@ -50,6 +50,7 @@ void fp_profile_destroy(struct fp_profile *profile)
     fp_strings_free(&profile->strings, budget);
     fp_table_free(&profile->processes, budget);
     fp_table_free(&profile->whos, budget);
+    fp_table_free(&profile->pids, budget);
     free(profile->process);
     free(profile->who);
     free(profile->event);
@@ -243,13 +244,29 @@ static int intern_who(struct fp_profile *profile, struct fp_slice text,
     return 0;
 }
 
+/* `id` is the new process, where it is the first one of its OS process. */
+static int node_of(struct fp_profile *profile, uint64_t pid, uint32_t id,
+                   uint32_t *node)
+{
+    uint64_t hash = fp_hash_two(pid, 1);
+    struct fp_table_at at;
+
+    fp_table_seek(&profile->pids, hash, &at);
+    while (fp_table_next(&profile->pids, &at, node)) {
+        if (profile->process[*node].pid == pid)
+            return 0;
+    }
+    *node = id;
+    return fp_table_put(&profile->pids, &profile->budget, hash, id);
+}
+
 static int new_process(struct fp_profile *profile,
                        const struct fp_sample *sample, uint32_t who,
                        uint32_t erl_pid, uint64_t hash, uint32_t *id)
 {
     const struct fp_header *header = &sample->header;
     struct fp_process *process;
-    uint32_t comm;
+    uint32_t comm, node;
     int err = fp_strings_intern(&profile->strings, &profile->budget,
                                 header->comm, &comm);
 
@@ -259,6 +276,8 @@ static int new_process(struct fp_profile *profile,
     *id = (uint32_t)profile->process_count;
     if (err == 0)
         err = fp_table_put(&profile->processes, &profile->budget, hash, *id);
+    if (err == 0)
+        err = node_of(profile, header->pid, *id, &node);
     if (err != 0)
         return err;
     process = &profile->process[profile->process_count++];
@@ -268,6 +287,7 @@ static int new_process(struct fp_profile *profile,
                                    .tid = header->tid,
                                    .erl_pid = erl_pid,
                                    .file = profile->row.file,
+                                   .node = node,
                                    .first_us = header->time_us};
     return 0;
 }

@@ -31,6 +31,7 @@ struct fp_process {
     uint32_t words; /* all of them, as they stand in the file */
     uint32_t erl_pid, name, initial_call, proc_lib_initial_call;
     uint32_t file; /* the first that it is in */
+    uint32_t node; /* the first process of its OS process */
     uint64_t samples;
     int64_t first_us, last_us;
 };
@@ -64,6 +65,7 @@ struct fp_profile {
     size_t process_count, process_room;
     struct fp_table processes; /* by who and erl_pid */
     struct fp_table whos;      /* who -> its last process */
+    struct fp_table pids;      /* OS process -> the first process of it */
     struct fp_who {
         uint32_t text, process;
     } * who;

@@ -20,7 +20,9 @@ static inline int profile_add(struct fp_profile *profile, const void *bytes,
     int more;
 
     CHECK_INT(fp_source_memory(&source, bytes, size), 0);
-    CHECK_INT(fp_profile_begin(profile, source, FP_SLICE("memory")), 0);
+    more = fp_profile_begin(profile, source, FP_SLICE("memory"));
+    if (more != 0)
+        return more;
     while ((more = fp_profile_step(profile, 1 << 20)) > 0)
         ;
     return more;

@@ -49,7 +49,7 @@ static void the_original_files_are_read(void)
         " reductions=123/4 message_queue_len=0/0 memory=2640/-8\n"
         "1795237782020000 0.72.0 [running] 1"
         " Elixir.Foo%20Bar:-x%20%28y%29/1-fun-0-/1:7@lib/foo%20bar.ex"
-        " native@[none] reductions=500/500\n"
+        " native@flame_prof reductions=500/500\n"
         "1795237782031367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server"
         ".erl reductions=150/27 message_queue_len=2/2 memory=2640/0\n");
     CHECK_INT(profile->file[0].dialect, FP_ORIGINAL);
