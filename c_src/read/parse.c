@@ -427,13 +427,37 @@ static const char *original_line(struct fp_slice symbol)
                : NULL;
 }
 
-static struct fp_slice spell(struct fp_slice text, char **spelled)
+/* ASCII that is spelled as it is; what else is, the encoder knows. One bit a
+ * character. */
+static bool is_spelled_alike(unsigned char c)
+{
+    static const uint64_t alike[2] = {UINT64_C(0xa7fff41a00000000),
+                                      UINT64_C(0x7fffffffffffffff)};
+
+    return c < 0x80 && (alike[c >> 6] >> (c & 63) & 1);
+}
+
+static bool is_all_alike(struct fp_slice text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        if (!is_spelled_alike((unsigned char)text.at[i]))
+            return false;
+    }
+    return true;
+}
+
+static struct fp_slice spell_anew(struct fp_slice text, char **spelled)
 {
     struct fp_slice made = {*spelled, 0};
 
     made.size = fp_perf_script_encode(text.at, text.size, *spelled);
     *spelled += made.size;
     return made;
+}
+
+static struct fp_slice spell(struct fp_slice text, char **spelled)
+{
+    return is_all_alike(text) ? text : spell_anew(text, spelled);
 }
 
 /* The original's `(mod:fun/1)`, an initial call, and `mod:fun/1;123`. */
@@ -448,7 +472,7 @@ static struct fp_slice spell_original(struct fp_slice symbol, char **spelled)
     line = original_line(symbol);
     if (line == NULL)
         return spell(symbol, spelled);
-    made = spell(between(symbol.at, line), spelled);
+    made = spell_anew(between(symbol.at, line), spelled);
     **spelled = ':';
     memcpy(*spelled + 1, line + 1,
            (size_t)(symbol.at + symbol.size - line - 1));

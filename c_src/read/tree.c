@@ -36,6 +36,7 @@ void fp_tree_free(struct fp_tree *tree, struct fp_budget *budget)
     fp_table_free(&tree->stacks, budget);
     fp_table_free(&tree->raws, budget);
     free(tree->spelled);
+    free(tree->line);
 }
 
 /* -------------------------------------------------------------- raw texts -- */
@@ -129,6 +130,77 @@ struct frames {
     size_t count;
 };
 
+/* Where this line is known, or will be; NULL: not kept. */
+static struct fp_known_line *
+known_line(struct fp_tree *tree, enum fp_dialect dialect, struct fp_slice line)
+{
+    if (dialect == FP_OURS || line.size == 0 || line.size > FP_LINE_BYTES)
+        return NULL;
+    if (tree->line == NULL)
+        tree->line = calloc(FP_LINES, sizeof(*tree->line));
+    if (tree->line == NULL)
+        return NULL;
+    return &tree->line[fp_hash(line.at, line.size) % FP_LINES];
+}
+
+static int is_known(const struct fp_known_line *known, enum fp_dialect dialect,
+                    struct fp_slice line)
+{
+    return known != NULL && known->size == line.size &&
+           known->dialect == dialect &&
+           memcmp(known->text, line.at, line.size) == 0;
+}
+
+static void know(struct fp_known_line *known, enum fp_dialect dialect,
+                 struct fp_slice line, uint32_t frame)
+{
+    if (known == NULL)
+        return;
+    known->frame = frame;
+    known->size = (uint16_t)line.size;
+    known->dialect = (uint8_t)dialect;
+    memcpy(known->text, line.at, line.size);
+}
+
+/* One line to a frame. *is_status is set when it is ours and the status, whose
+ * text is then in *id. */
+static int read_frame(struct fp_tree *tree, struct fp_strings *strings,
+                      struct fp_budget *budget, enum fp_dialect dialect,
+                      const char **at, const char *end, uint32_t *id,
+                      int *is_status, const char **bad)
+{
+    const char *begin = *at, *stop;
+    struct fp_frame_text frame;
+    struct fp_known_line *known;
+    struct fp_frame_ids pair;
+    struct fp_slice line;
+    int err;
+
+    stop = memchr(begin, '\n', (size_t)(end - begin));
+    line =
+        (struct fp_slice){begin, (size_t)((stop == NULL ? end : stop) - begin)};
+    known = known_line(tree, dialect, line);
+    if (is_known(known, dialect, line)) {
+        *at = stop == NULL ? end : stop + 1;
+        *id = known->frame;
+        return 0;
+    }
+    *bad = fp_parse_frame(dialect, at, end, tree->spelled, &frame);
+    if (*bad != NULL)
+        return 0;
+    *is_status = dialect == FP_OURS && *at == end && fp_is_status(&frame);
+    if (*is_status)
+        return fp_strings_intern(strings, budget, frame.symbol, id);
+    err = fp_strings_intern(strings, budget, frame.symbol, &pair.symbol);
+    if (err == 0)
+        err = fp_strings_intern(strings, budget, frame.dso, &pair.dso);
+    if (err == 0)
+        err = intern_frame(tree, budget, pair, id);
+    if (err == 0)
+        know(known, dialect, line, *id);
+    return err;
+}
+
 /* Frames are interned on the way, so that what is spelled anew need not be
  * kept. *status is the root frame's when that is one. */
 static int read_frames(struct fp_tree *tree, struct fp_strings *strings,
@@ -140,28 +212,22 @@ static int read_frames(struct fp_tree *tree, struct fp_strings *strings,
 
     frames->count = 0;
     while (at < end) {
-        struct fp_frame_text frame;
-        struct fp_frame_ids pair;
-        int err;
+        int is_status = 0, err;
+        uint32_t id;
 
-        *bad = fp_parse_frame(dialect, &at, end, tree->spelled, &frame);
-        if (*bad == NULL && frames->count == FP_FRAMES_MOST)
-            *bad = "more frames than any stack has";
-        if (*bad != NULL)
-            return 0;
-        err = fp_strings_intern(strings, budget, frame.symbol, &pair.symbol);
-        if (err == 0 && dialect == FP_OURS && at == end &&
-            fp_is_status(&frame)) {
-            *status = pair.symbol;
+        err = read_frame(tree, strings, budget, dialect, &at, end, &id,
+                         &is_status, bad);
+        if (err != 0 || *bad != NULL)
+            return err;
+        if (is_status) {
+            *status = id;
             return 0;
         }
-        if (err == 0)
-            err = fp_strings_intern(strings, budget, frame.dso, &pair.dso);
-        if (err == 0)
-            err =
-                intern_frame(tree, budget, pair, &frames->id[frames->count++]);
-        if (err != 0)
-            return err;
+        if (frames->count == FP_FRAMES_MOST) {
+            *bad = "more frames than any stack has";
+            return 0;
+        }
+        frames->id[frames->count++] = id;
     }
     if (dialect == FP_OURS)
         *bad = "no status frame at the root";

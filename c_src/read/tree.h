@@ -32,6 +32,17 @@ struct fp_raw_stack {
     enum fp_dialect dialect;
 };
 
+/* A frame's line as it was last seen, which is cheaper to compare than to take
+ * apart: perf's stacks differ in their leaves, and share most lines. */
+#define FP_LINES 4096
+#define FP_LINE_BYTES 120
+struct fp_known_line {
+    uint32_t frame;
+    uint16_t size; /* 0: none */
+    uint8_t dialect;
+    char text[FP_LINE_BYTES];
+};
+
 struct fp_tree {
     struct fp_frame_ids *frame;
     struct fp_node *node;
@@ -44,7 +55,8 @@ struct fp_tree {
     struct fp_raw_stack *raw_stack;
     size_t raw_size, raw_room, raw_count, raw_stack_room;
     struct fp_table raws;
-    char *spelled; /* FP_SPELLED_BYTES */
+    char *spelled;              /* FP_SPELLED_BYTES */
+    struct fp_known_line *line; /* of other dialects, FP_LINES; or NULL */
 };
 
 int fp_tree_create(struct fp_tree *tree, struct fp_budget *budget);

@@ -6,6 +6,8 @@
 
 #include <zstd.h>
 
+#include "out/perf_script.h"
+
 /* ---------------------------------------------------------------- dialects -- */
 
 static void our_samples_are_taken_apart(void)
@@ -78,6 +80,27 @@ static void perf_scripts_of_linux_are_read(void)
     CHECK_INT(profile->event_count, 4);
     CHECK_INT(profile->warning_count, 0);
     fp_profile_destroy(profile);
+}
+
+/* Whatever byte a symbol has, it is spelled as the writer spells it. */
+static void symbols_are_spelled_as_the_writer_does(void)
+{
+    for (int c = 1; c < 256; c++) {
+        const char symbol[3] = {'a', (char)c, 'b'};
+        char text[200], encoded[9], expected[100];
+        struct fp_profile *profile;
+        int size =
+            snprintf(text, sizeof(text),
+                     "x 1/1 [000] 1.000001: e:\n\tff %.3s (d)\n\n", symbol);
+
+        if (c == '\n')
+            continue;
+        profile = profile_of(text, (size_t)size);
+        snprintf(expected, sizeof(expected), "1000001 x 1/1 [] 1 %.*s@d\n",
+                 (int)fp_perf_script_encode(symbol, 3, encoded), encoded);
+        check_profile(profile, expected);
+        fp_profile_destroy(profile);
+    }
 }
 
 static void nasty_names_stay_what_they_are(void)
@@ -403,6 +426,7 @@ int main(int argc, char **argv)
     RUN(our_samples_are_taken_apart);
     RUN(the_original_files_are_read);
     RUN(perf_scripts_of_linux_are_read);
+    RUN(symbols_are_spelled_as_the_writer_does);
     RUN(nasty_names_stay_what_they_are);
     RUN(the_largest_numbers_fit);
     RUN(a_number_too_large_is_damage);
