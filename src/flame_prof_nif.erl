@@ -12,11 +12,11 @@
 -export([layout_info/0, snapshot/1, select_top/2]).
 -export([session_start/1, session_push/2, session_flush/1]).
 -export([session_stop/1, session_close/1, session_info/1]).
--export([reader_open/1, reader_next/2, reader_info/1]).
--export([profile_new/1, profile_begin/2, profile_step/2]).
--export([profile_info/1, profile_processes/3, profile_export/4]).
+-export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
+-export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
+-export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
 
--export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
+-export_type([query/0, platform/0, session/0, config/0, item/0, mfa_text/0]).
 
 -on_load(load/0).
 
@@ -51,6 +51,13 @@
     }.
 
 -type mfa_text() :: {binary(), binary(), arity()}.
+
+-type query() ::
+    {
+        Measure :: samples | period | {value | delta, binary()},
+        [flame_prof_profile:level()],
+        WithoutLines :: boolean()
+    }.
 
 -type item() ::
     {process, Slot :: 0..16383, Number :: non_neg_integer(), Serial :: non_neg_integer(),
@@ -116,6 +123,9 @@ reader_next(_, _) -> ?NOT_LOADED.
 -spec reader_info(reference()) -> #{atom() => term()}.
 reader_info(_) -> ?NOT_LOADED.
 
+-spec reader_close(reference()) -> ok.
+reader_close(_) -> ?NOT_LOADED.
+
 -spec profile_new(MaxMemory :: non_neg_integer()) ->
     {ok, reference()} | {error, {atom(), binary()}}.
 profile_new(_) -> ?NOT_LOADED.
@@ -128,6 +138,9 @@ profile_begin(_, _) -> ?NOT_LOADED.
     {more, BytesRead :: non_neg_integer()} | done | {error, {atom(), binary()}}.
 profile_step(_, _) -> ?NOT_LOADED.
 
+-spec profile_close(reference()) -> ok.
+profile_close(_) -> ?NOT_LOADED.
+
 -spec profile_info(reference()) -> flame_prof_profile:info().
 profile_info(_) -> ?NOT_LOADED.
 
@@ -135,13 +148,18 @@ profile_info(_) -> ?NOT_LOADED.
     [flame_prof_profile:process()].
 profile_processes(_, _, _) -> ?NOT_LOADED.
 
--spec profile_export(reference(), flame_prof_profile:format() | index, Path :: binary(), [
-    {
-        Measure :: samples | period | {value | delta, binary()},
-        [flame_prof_profile:level()],
-        WithoutLines :: boolean()
-    }
-]) -> {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
+-spec profile_stacks(reference(), query(), Most :: non_neg_integer()) ->
+    {ok, {
+        Weight :: non_neg_integer(),
+        Samples :: non_neg_integer(),
+        Count :: non_neg_integer(),
+        [flame_prof_profile:stack()]
+    }}
+    | {error, {atom(), binary()}}.
+profile_stacks(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_export(reference(), flame_prof_profile:format() | index, binary(), [query()]) ->
+    {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
 profile_export(_, _, _, _) -> ?NOT_LOADED.
 
 load() ->

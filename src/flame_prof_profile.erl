@@ -11,7 +11,8 @@
 %% '''
 %%
 %% A profile is a table of texts, a tree of stacks, and a row for each sample. It
-%% lives outside of the Erlang heaps, and goes with its last reference. A sample
+%% lives outside of the Erlang heaps, and goes with its last reference, or earlier
+%% with {@link close/1}, which a large one should be given. A sample
 %% that is the same as its process' last one takes about 4 bytes, others 10 to
 %% 30; the text that they are read from has 700.
 %%
@@ -30,10 +31,10 @@
 -module(flame_prof_profile).
 
 -export([read/1, read/2]).
--export([info/1, processes/1]).
+-export([info/1, processes/1, stacks/2, close/1]).
 -export([export/3, export/4, index/2]).
 
--export_type([profile/0, options/0, info/0, file/0, process/0]).
+-export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, level/0, measure/0, export_options/0, error/0]).
 
 -opaque profile() :: reference().
@@ -105,6 +106,15 @@
         last_us := integer()
     }.
 
+%% Drawers, outermost first, and symbols, leaf first, as they stand in the file.
+-type stack() ::
+    {
+        Levels :: [binary()],
+        Symbols :: [binary()],
+        Weight :: pos_integer(),
+        Samples :: pos_integer()
+    }.
+
 -type format() :: collapsed | perf | speedscope | pprof.
 
 %% What a sample weighs: one; its period; a metric of {@link info/1} as it was; or
@@ -128,10 +138,12 @@
 %%     always have `sign', as their innermost level where it is not named: growth
 %%     and release do not cancel each other.</li>
 %% <li>`lines': whether two lines of a function are two frames (true); for
-%%     collapsed</li>
+%%     collapsed and {@link stacks/2}</li>
+%% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
 %% </ul>
 -type export_options() ::
     #{
+        top => pos_integer() | all,
         measure => measure(),
         measures => [measure(), ...],
         levels => [level()],
@@ -158,8 +170,17 @@ read(Files, Given) ->
     case read_options(Given) of
         {ok, #{max_memory := Most} = Options} ->
             {ok, Profile} = flame_prof_nif:profile_new(Most),
-            read_files(flame_prof_samples:list(Files), Profile, Options);
+            read_all(flame_prof_samples:list(Files), Profile, Options);
         {error, _} = Error ->
+            Error
+    end.
+
+read_all(Files, Profile, Options) ->
+    case read_files(Files, Profile, Options) of
+        {ok, _} = Ok ->
+            Ok;
+        {error, _} = Error ->
+            ok = close(Profile),
             Error
     end.
 
@@ -210,6 +231,39 @@ processes(Profile, From) ->
         [] -> [];
         Some -> Some ++ processes(Profile, From + length(Some))
     end.
+
+%% @doc Stacks added up, the heaviest first, for tables of your own. `weight' and
+%% `samples' are those of all of them, `count' is how many there are.
+-spec stacks(profile(), export_options()) ->
+    {ok, #{
+        weight := non_neg_integer(),
+        samples := non_neg_integer(),
+        count := non_neg_integer(),
+        stacks := [stack()]
+    }}
+    | {error, error() | {atom(), binary()}}.
+stacks(Profile, Given) ->
+    case export_options(Profile, Given) of
+        {ok, [Query | _]} -> stacks(Profile, Query, most(maps:get(top, Given, all)));
+        {error, _} = Error -> Error
+    end.
+
+stacks(Profile, Query, Most) ->
+    case flame_prof_nif:profile_stacks(Profile, Query, Most) of
+        {ok, {Weight, Samples, Count, Stacks}} ->
+            {ok, #{weight => Weight, samples => Samples, count => Count, stacks => Stacks}};
+        {error, _} = Error ->
+            Error
+    end.
+
+most(all) -> 1 bsl 60;
+most(Top) -> Top.
+
+%% @doc Give the memory of a profile back now. It is of no use afterwards: calls
+%% with it fail with badarg, as they do while another process is at it.
+-spec close(profile()) -> ok.
+close(Profile) ->
+    flame_prof_nif:profile_close(Profile).
 
 %% @equiv export(Profile, Format, Path, #{})
 -spec export(profile(), format(), file:name_all()) ->
@@ -306,6 +360,8 @@ is_option(measures, Measures) ->
 is_option(levels, Levels) ->
     is_list(Levels) andalso Levels -- levels() =:= [] andalso
         length(lists:usort(Levels)) =:= length(Levels);
+is_option(top, Top) ->
+    Top =:= all orelse (is_integer(Top) andalso Top >= 1 andalso Top < 1 bsl 60);
 is_option(lines, Lines) ->
     is_boolean(Lines);
 is_option(_, _) ->
@@ -329,10 +385,13 @@ accepts(measures) ->
     <<"a list of measures, at least one">>;
 accepts(levels) ->
     <<"a list, each at most once, of: ", (names(levels()))/binary>>;
+accepts(top) ->
+    <<"all, or a whole number from 1 on">>;
 accepts(lines) ->
     <<"true or false">>;
 accepts(_) ->
-    <<"no such option; there are: levels, lines, max_memory, measure, measures, progress">>.
+    <<"no such option; there are: levels, lines, max_memory, measure, measures, "
+      "progress, top">>.
 
 names(Atoms) ->
     iolist_to_binary(lists:join(", ", [atom_to_binary(Atom) || Atom <- Atoms])).

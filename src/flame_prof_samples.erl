@@ -132,7 +132,12 @@ each_file([File | Files], Fun, Acc0, Counts0, Options) ->
 
 one_file(File, Fun, Acc, Options) ->
     case flame_prof_nif:reader_open(path(File)) of
-        {ok, Reader} -> each_chunk(Reader, Fun, Acc, Options);
+        {ok, Reader} ->
+            try
+                each_chunk(Reader, Fun, Acc, Options)
+            after
+                flame_prof_nif:reader_close(Reader)
+            end;
         {error, _} = Error -> Error
     end.
 

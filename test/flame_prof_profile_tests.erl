@@ -195,6 +195,38 @@ stacks_of_perf_have_no_status_test() ->
         )
     ).
 
+%%% Stacks as terms
+
+stacks_are_those_of_the_export_test_() ->
+    [
+        ?_test(begin
+            {ok, Profile} = flame_prof_profile:read(?OURS),
+            Options = #{measure => Measure, levels => [process, status], lines => Lines},
+            {ok, #{weight := Weight, samples := Samples, count := Count, stacks := Stacks}} =
+                flame_prof_profile:stacks(Profile, Options),
+            Sums = maps:from_list([{L ++ lists:reverse(S), W} || {L, S, W, _} <- Stacks]),
+            ?assertEqual(expected_stacks(?OURS, Measure, [process, status], Lines), Sums),
+            ?assertEqual(Weight, lists:sum(maps:values(Sums))),
+            ?assertEqual(Samples, lists:sum([N || {_, _, _, N} <- Stacks])),
+            ?assertEqual(Count, length(Stacks)),
+            Weights = [W || {_, _, W, _} <- Stacks],
+            ?assertEqual(lists:reverse(lists:sort(Weights)), Weights),
+            ?assertMatch(
+                {ok, #{count := Count, weight := Weight, stacks := [First]}} when
+                    First =:= hd(Stacks),
+                flame_prof_profile:stacks(Profile, Options#{top => 1})
+            )
+        end)
+     || Measure <- [samples, reductions, {value, memory}, memory], Lines <- [true, false]
+    ].
+
+a_closed_profile_is_of_no_use_test() ->
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    ok = flame_prof_profile:close(Profile),
+    ?assertError(badarg, flame_prof_profile:info(Profile)),
+    ?assertError(badarg, flame_prof_profile:close(Profile)),
+    ?assertError(badarg, flame_prof_profile:info(make_ref())).
+
 %%% perf
 
 a_weighted_export_is_read_back_test_() ->

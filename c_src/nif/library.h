@@ -51,11 +51,14 @@ FP_NIF(fp_nif_session_info);
 FP_NIF(fp_nif_reader_open);
 FP_NIF(fp_nif_reader_next);
 FP_NIF(fp_nif_reader_info);
+FP_NIF(fp_nif_reader_close);
 FP_NIF(fp_nif_profile_new);
 FP_NIF(fp_nif_profile_begin);
 FP_NIF(fp_nif_profile_step);
 FP_NIF(fp_nif_profile_info);
+FP_NIF(fp_nif_profile_close);
 FP_NIF(fp_nif_profile_processes);
+FP_NIF(fp_nif_profile_stacks);
 FP_NIF(fp_nif_profile_export);
 
 /* Resource destructors and callbacks. */

@@ -155,11 +155,14 @@ static ErlNifFunc functions[] = {
     {"reader_open", 1, fp_nif_reader_open, IO},
     {"reader_next", 2, fp_nif_reader_next, IO},
     {"reader_info", 1, fp_nif_reader_info, IO},
+    {"reader_close", 1, fp_nif_reader_close, IO},
     {"profile_new", 1, fp_nif_profile_new, IO},
     {"profile_begin", 2, fp_nif_profile_begin, IO},
     {"profile_step", 2, fp_nif_profile_step, IO},
-    {"profile_info", 1, fp_nif_profile_info, IO},
-    {"profile_processes", 3, fp_nif_profile_processes, IO},
+    {"profile_close", 1, fp_nif_profile_close, CPU},
+    {"profile_info", 1, fp_nif_profile_info, CPU},
+    {"profile_processes", 3, fp_nif_profile_processes, CPU},
+    {"profile_stacks", 3, fp_nif_profile_stacks, CPU},
     {"profile_export", 4, fp_nif_profile_export, IO},
 };
 

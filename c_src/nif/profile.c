@@ -8,6 +8,7 @@
 
 #include "../core/error.h"
 #include "../read/export.h"
+#include "../read/groups.h"
 #include "library.h"
 #include "terms.h"
 
@@ -29,7 +30,7 @@ void fp_profile_handle_destroy(ErlNifEnv *env, void *object)
         enif_mutex_destroy(handle->lock);
 }
 
-/* Locked, or NULL: no profile, or another process is at it. */
+/* Locked, or NULL: no profile, a closed one, or another process is at it. */
 static struct handle *enter(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     void *object;
@@ -38,7 +39,12 @@ static struct handle *enter(ErlNifEnv *env, ERL_NIF_TERM term)
     if (!enif_get_resource(env, term, fp_library(env)->profile_type, &object))
         return NULL;
     handle = object;
-    return enif_mutex_trylock(handle->lock) == 0 ? handle : NULL;
+    if (enif_mutex_trylock(handle->lock) != 0)
+        return NULL;
+    if (handle->profile != NULL)
+        return handle;
+    enif_mutex_unlock(handle->lock);
+    return NULL;
 }
 
 static ERL_NIF_TERM leave(struct handle *handle, ERL_NIF_TERM answer)
@@ -142,6 +148,21 @@ ERL_NIF_TERM fp_nif_profile_step(ErlNifEnv *env, int argc,
             enif_make_uint64(
                 env, fp_source_state(handle->profile->source)->bytes_in));
     return leave(handle, answer);
+}
+
+/* Profile -> ok: its memory is given back here, and not by whoever collects
+ * the last reference: a normal scheduler should not do that. */
+ERL_NIF_TERM fp_nif_profile_close(ErlNifEnv *env, int argc,
+                                  const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = enter(env, argv[0]);
+
+    (void)argc;
+    if (handle == NULL)
+        return enif_make_badarg(env);
+    fp_profile_destroy(handle->profile);
+    handle->profile = NULL;
+    return leave(handle, fp_atom(env, "ok"));
 }
 
 /* -------------------------------------------------------------------- facts -- */
@@ -367,6 +388,148 @@ static int get_levels(ErlNifEnv *env, ERL_NIF_TERM list, struct fp_query *query)
     return 1;
 }
 
+static int get_query(ErlNifEnv *env, const struct fp_profile *profile,
+                     ERL_NIF_TERM term, struct fp_query *query)
+{
+    const ERL_NIF_TERM *part;
+    int size;
+
+    if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
+        !get_measure(env, profile, part[0], &query->measure) ||
+        !get_levels(env, part[1], query))
+        return 0;
+    query->without_lines = enif_is_identical(part[2], fp_atom(env, "true"));
+    return 1;
+}
+
+/* ------------------------------------------------------------------- stacks -- */
+
+struct stacks {
+    ErlNifEnv *env;
+    const struct fp_profile *profile;
+    const struct fp_query *query;
+    struct fp_groups groups;
+    ERL_NIF_TERM
+        *frames; /* by node: the list from it to the root; 0: not yet */
+    size_t node_count;
+};
+
+/* Lists share their tails as stacks share their callers. */
+static ERL_NIF_TERM frames_term(struct stacks *stacks, uint32_t node)
+{
+    uint32_t nodes[FP_FRAMES_MOST];
+    size_t count = fp_groups_stack(&stacks->groups, stacks->profile, node,
+                                   nodes, FP_FRAMES_MOST);
+    ERL_NIF_TERM list = enif_make_list(stacks->env, 0);
+
+    for (size_t i = 0; i < count; i++) {
+        ERL_NIF_TERM *known = &stacks->frames[nodes[i]];
+
+        if (*known == 0) {
+            struct fp_slice symbol =
+                fp_groups_symbol(&stacks->groups, stacks->profile, nodes[i]);
+
+            *known = enif_make_list_cell(
+                stacks->env, fp_binary(stacks->env, symbol.at, symbol.size),
+                list);
+        }
+        list = *known;
+    }
+    return list;
+}
+
+static ERL_NIF_TERM group_term(struct stacks *stacks,
+                               const struct fp_group *group)
+{
+    ErlNifEnv *env = stacks->env;
+    ERL_NIF_TERM levels = enif_make_list(env, 0);
+    char room[FP_LEVEL_BYTES];
+
+    for (uint32_t i = stacks->query->level_count; i-- > 0;) {
+        struct fp_slice text = fp_level_text(
+            stacks->profile, stacks->query->level[i], group->code[i], room);
+
+        levels = enif_make_list_cell(env, fp_binary(env, text.at, text.size),
+                                     levels);
+    }
+    return enif_make_tuple4(env, levels, frames_term(stacks, group->node),
+                            enif_make_uint64(env, group->weight),
+                            enif_make_uint64(env, group->samples));
+}
+
+/* The heaviest first; what was first in the files where they are equal. */
+static int is_heavier(const void *a, const void *b)
+{
+    const struct fp_group *x = *(const struct fp_group *const *)a;
+    const struct fp_group *y = *(const struct fp_group *const *)b;
+
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static int stacks_term(struct stacks *stacks, uint64_t most,
+                       ERL_NIF_TERM *answer)
+{
+    ErlNifEnv *env = stacks->env;
+    const struct fp_groups *groups = &stacks->groups;
+    const struct fp_group **order =
+        malloc((groups->count + 1) * sizeof(struct fp_group *));
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    uint64_t weight = 0, samples = 0;
+
+    stacks->frames = calloc(stacks->node_count, sizeof(*stacks->frames));
+    if (order == NULL || stacks->frames == NULL) {
+        free(order);
+        return FP_ENOMEM;
+    }
+    for (size_t i = 0; i < groups->count; i++) {
+        order[i] = &groups->group[i];
+        weight += order[i]->weight;
+        samples += order[i]->samples;
+    }
+    qsort(order, groups->count, sizeof(*order), is_heavier);
+    for (size_t i = most < groups->count ? most : groups->count; i-- > 0;)
+        list = enif_make_list_cell(env, group_term(stacks, order[i]), list);
+    free(order);
+    *answer = enif_make_tuple4(env, enif_make_uint64(env, weight),
+                               enif_make_uint64(env, samples),
+                               enif_make_uint64(env, groups->count), list);
+    return 0;
+}
+
+/* (Profile, {Measure, [Level], WithoutLines}, Most) ->
+ *     {ok, {Weight, Samples, Count, [{[Level], [Symbol], Weight, Samples}]}}
+ *   | {error, {Atom, Text}}: all of them added up, and the Most heaviest */
+ERL_NIF_TERM fp_nif_profile_stacks(ErlNifEnv *env, int argc,
+                                   const ERL_NIF_TERM argv[])
+{
+    struct handle *handle;
+    struct fp_query query = {.level_count = 0};
+    struct stacks stacks = {.env = env, .query = &query};
+    ErlNifUInt64 most;
+    ERL_NIF_TERM answer;
+    int err;
+
+    (void)argc;
+    if (!enif_get_uint64(env, argv[2], &most) ||
+        (handle = enter(env, argv[0])) == NULL)
+        return enif_make_badarg(env);
+    if (!get_query(env, handle->profile, argv[1], &query))
+        return leave(handle, enif_make_badarg(env));
+    stacks.profile = handle->profile;
+    /* The tree without lines has no more nodes than the other one. */
+    stacks.node_count = handle->profile->tree.node_count;
+    err = fp_groups_make(&stacks.groups, handle->profile, &query);
+    if (err == 0)
+        err = stacks_term(&stacks, most, &answer);
+    fp_groups_free(&stacks.groups);
+    free(stacks.frames);
+    return leave(handle,
+                 err != 0 ? refusal(env, err, "")
+                          : enif_make_tuple2(env, fp_atom(env, "ok"), answer));
+}
+
 /* ------------------------------------------------------------------ exports -- */
 
 struct export
@@ -448,16 +611,10 @@ static int get_queries(struct export *export, ERL_NIF_TERM list)
     ERL_NIF_TERM head;
 
     while (enif_get_list_cell(env, list, &head, &list)) {
-        struct fp_query *query = &export->queries[export->count];
-        const ERL_NIF_TERM *part;
-        int size;
-
         if (export->count == QUERIES_MOST ||
-            !enif_get_tuple(env, head, &size, &part) || size != 3 ||
-            !get_measure(env, export->profile, part[0], &query->measure) ||
-            !get_levels(env, part[1], query))
+            !get_query(env, export->profile, head,
+                       &export->queries[export->count]))
             return 0;
-        query->without_lines = enif_is_identical(part[2], fp_atom(env, "true"));
         export->count++;
     }
     return export->count > 0;

@@ -29,15 +29,21 @@ struct reader {
     char *spelled; /* FP_SPELLED_BYTES */
 };
 
+static void close_reader(struct reader *reader)
+{
+    if (reader->source != NULL) {
+        fp_scan_close(&reader->scan);
+        fp_source_close(reader->source);
+    }
+    reader->source = NULL;
+}
+
 void fp_reader_destroy(ErlNifEnv *env, void *object)
 {
     struct reader *reader = object;
 
     (void)env;
-    if (reader->source != NULL) {
-        fp_scan_close(&reader->scan);
-        fp_source_close(reader->source);
-    }
+    close_reader(reader);
     free(reader->spelled);
     if (reader->lock != NULL)
         enif_mutex_destroy(reader->lock);
@@ -277,13 +283,21 @@ static void count_bad(struct reader *reader, uint64_t line, const char *what)
 
 /* ------------------------------------------------------------------- NIFs -- */
 
-static struct reader *reader_of(ErlNifEnv *env, ERL_NIF_TERM term)
+/* Locked, or NULL: no reader, a closed one, or another process is at it. */
+static struct reader *enter(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     void *object;
+    struct reader *reader;
 
     if (!enif_get_resource(env, term, fp_library(env)->reader_type, &object))
         return NULL;
-    return object;
+    reader = object;
+    if (enif_mutex_trylock(reader->lock) != 0)
+        return NULL;
+    if (reader->source != NULL)
+        return reader;
+    enif_mutex_unlock(reader->lock);
+    return NULL;
 }
 
 static int open_file(struct reader *reader, const char *path, char *why,
@@ -369,14 +383,14 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most,
 ERL_NIF_TERM fp_nif_reader_next(ErlNifEnv *env, int argc,
                                 const ERL_NIF_TERM argv[])
 {
-    struct reader *reader = reader_of(env, argv[0]);
+    struct reader *reader;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     unsigned most;
     int more;
 
     (void)argc;
-    if (reader == NULL || !enif_get_uint(env, argv[1], &most) ||
-        reader->source == NULL || enif_mutex_trylock(reader->lock) != 0)
+    if (!enif_get_uint(env, argv[1], &most) ||
+        (reader = enter(env, argv[0])) == NULL)
         return enif_make_badarg(env);
     more = read_some(env, reader, most, &list);
     enif_mutex_unlock(reader->lock);
@@ -390,14 +404,13 @@ ERL_NIF_TERM fp_nif_reader_next(ErlNifEnv *env, int argc,
 ERL_NIF_TERM fp_nif_reader_info(ErlNifEnv *env, int argc,
                                 const ERL_NIF_TERM argv[])
 {
-    struct reader *reader = reader_of(env, argv[0]);
+    struct reader *reader = enter(env, argv[0]);
     ERL_NIF_TERM map = enif_make_new_map(env), list = enif_make_list(env, 0);
     struct fp_source_state state;
     uint64_t count;
 
     (void)argc;
-    if (reader == NULL || reader->source == NULL ||
-        enif_mutex_trylock(reader->lock) != 0)
+    if (reader == NULL)
         return enif_make_badarg(env);
     state = *fp_source_state(reader->source);
     count = reader->bad < WARNINGS_MOST ? reader->bad : WARNINGS_MOST;
@@ -416,4 +429,18 @@ ERL_NIF_TERM fp_nif_reader_info(ErlNifEnv *env, int argc,
     fp_map_put(env, &map, "warnings", list);
     enif_mutex_unlock(reader->lock);
     return map;
+}
+
+/* Reader -> ok: the file is closed; the reader is of no more use. */
+ERL_NIF_TERM fp_nif_reader_close(ErlNifEnv *env, int argc,
+                                 const ERL_NIF_TERM argv[])
+{
+    struct reader *reader = enter(env, argv[0]);
+
+    (void)argc;
+    if (reader == NULL)
+        return enif_make_badarg(env);
+    close_reader(reader);
+    enif_mutex_unlock(reader->lock);
+    return fp_atom(env, "ok");
 }
