@@ -40,6 +40,7 @@
 -export([start/0, start/1, stop/0, stop/1]).
 -export([info/0, flush/0, flush/1]).
 -export([write_perf_map/0]).
+-export([fold/3, fold/4]).
 -export([format_error/1]).
 
 -export_type([options/0, status/0, run/0, info/0, reason/0]).
@@ -235,6 +236,22 @@ stopped(Run) -> #{state => stopped, last_run => Run}.
 -spec write_perf_map() -> {ok, flame_prof_perf_map:written()} | {error, reason()}.
 write_perf_map() ->
     flame_prof_perf_map:write().
+%% @equiv fold(Fun, Acc, Files, #{})
+-spec fold(fun((flame_prof_samples:sample(), Acc) -> Acc), Acc, flame_prof_samples:files()) ->
+    {ok, Acc, flame_prof_samples:counts()} | {error, reason()}.
+fold(Fun, Acc, Files) ->
+    flame_prof_samples:fold(Fun, Acc, Files).
+
+%% @doc Calls Fun with each sample of a file, or of several, in order: for
+%% analyses of your own. See {@link flame_prof_samples}.
+-spec fold(
+    fun((flame_prof_samples:sample(), Acc) -> Acc),
+    Acc,
+    flame_prof_samples:files(),
+    flame_prof_samples:options()
+) -> {ok, Acc, flame_prof_samples:counts()} | {error, reason()}.
+fold(Fun, Acc, Files, Options) ->
+    flame_prof_samples:fold(Fun, Acc, Files, Options).
 
 %% @doc One sentence for a person, from the reason of any `{error, Reason}'.
 -spec format_error(reason()) -> unicode:chardata().

@@ -4,7 +4,8 @@
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
-%% {@link flame_prof_calibration} for the rest.
+%% {@link flame_prof_samples} for `reader_*', {@link flame_prof_profile} for
+%% `profile_*', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
 -export([platform/0]).
@@ -15,8 +16,11 @@
 -export([session_stop/1, session_close/1, session_info/1]).
 -export([session_schedulers_online/2]).
 -export([schedulers_prepare/1, scheduler_register/1]).
+-export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
+-export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
+-export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
 
--export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
+-export_type([query/0, platform/0, session/0, config/0, item/0, mfa_text/0]).
 
 -on_load(load/0).
 
@@ -55,6 +59,13 @@
     }.
 
 -type mfa_text() :: {binary(), binary(), arity()}.
+
+-type query() ::
+    {
+        Measure :: samples | period | {value | delta, binary()},
+        [flame_prof_profile:level()],
+        WithoutLines :: boolean()
+    }.
 
 -type item() ::
     {process, Slot :: 0..16383, Number :: non_neg_integer(), Serial :: non_neg_integer(),
@@ -123,6 +134,54 @@ schedulers_prepare(_) -> ?NOT_LOADED.
 
 -spec scheduler_register(pos_integer()) -> ok | {error, {atom(), binary()}}.
 scheduler_register(_) -> ?NOT_LOADED.
+-spec reader_open(Path :: binary()) -> {ok, reference()} | {error, {atom(), binary()}}.
+reader_open(_) -> ?NOT_LOADED.
+
+-spec reader_next(reference(), Most :: non_neg_integer()) ->
+    {more | done, [flame_prof_samples:sample()]} | {error, {atom(), binary()}}.
+reader_next(_, _) -> ?NOT_LOADED.
+
+-spec reader_info(reference()) -> #{atom() => term()}.
+reader_info(_) -> ?NOT_LOADED.
+
+-spec reader_close(reference()) -> ok.
+reader_close(_) -> ?NOT_LOADED.
+
+-spec profile_new(MaxMemory :: non_neg_integer()) ->
+    {ok, reference()} | {error, {atom(), binary()}}.
+profile_new(_) -> ?NOT_LOADED.
+
+-spec profile_begin(reference(), Path :: binary()) ->
+    {ok, Bytes :: non_neg_integer()} | {error, {atom(), binary()}}.
+profile_begin(_, _) -> ?NOT_LOADED.
+
+-spec profile_step(reference(), Bytes :: non_neg_integer()) ->
+    {more, BytesRead :: non_neg_integer()} | done | {error, {atom(), binary()}}.
+profile_step(_, _) -> ?NOT_LOADED.
+
+-spec profile_close(reference()) -> ok.
+profile_close(_) -> ?NOT_LOADED.
+
+-spec profile_info(reference()) -> flame_prof_profile:info().
+profile_info(_) -> ?NOT_LOADED.
+
+-spec profile_processes(reference(), From :: non_neg_integer(), Most :: non_neg_integer()) ->
+    [flame_prof_profile:process()].
+profile_processes(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_stacks(reference(), query(), Most :: non_neg_integer()) ->
+    {ok, {
+        Weight :: non_neg_integer(),
+        Samples :: non_neg_integer(),
+        Count :: non_neg_integer(),
+        [flame_prof_profile:stack()]
+    }}
+    | {error, {atom(), binary()}}.
+profile_stacks(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_export(reference(), flame_prof_profile:format() | index, binary(), [query()]) ->
+    {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
+profile_export(_, _, _, _) -> ?NOT_LOADED.
 
 load() ->
     erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).

@@ -21,7 +21,9 @@ complain() {
 
 room_of() { # path below c_src
     case $1 in
-    nif/* | core/* | out/* | vm/* | native/* | sampler/*) echo "${1%%/*}" ;;
+    nif/* | core/* | out/* | read/* | vm/* | native/* | sampler/*)
+        echo "${1%%/*}"
+        ;;
     *) basename "${1%.*}" ;;
     esac
 }
@@ -30,7 +32,7 @@ room_of() { # path below c_src
 below() {
     case $1 in
     nif)
-        echo "session portable sampler schedulers selector perf_map" \
+        echo "session portable sampler schedulers selector perf_map read" \
             "native vm core"
         ;;
     session)
@@ -44,6 +46,8 @@ below() {
     native_symbols) echo "native vm out/symbolizer.h core" ;;
     writer) echo "core out" ;;
     out) echo "core" ;;
+    # Numbers and names are spelled as the writer spells them.
+    read) echo "core out/buffer.h out/perf_script.h" ;;
     vm) echo "core" ;;
     native) echo "core" ;;
     core) echo "" ;;
@@ -95,6 +99,7 @@ only_in() { # what, extended expression, the places below c_src
 only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' nif/
 only_in uv.h '#[[:space:]]*include[[:space:]]*<uv\.h>' \
     writer.c writer.h out/sink.c out/sink.h nif/nif.c
+only_in zlib.h '#[[:space:]]*include[[:space:]]*<zlib\.h>' read/
 only_in process_vm_readv 'process_vm_readv[[:space:]]*\(' vm/peek.c vm/peek.h
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' vm/peek.c
 

@@ -11,7 +11,7 @@
 set -u
 
 # build: the compiler, headers, libraries; zstd, the command, reads our files.
-BUILD="gcc libc6-dev make libuv1-dev libzstd-dev zstd"
+BUILD="gcc libc6-dev make libuv1-dev libzstd-dev zlib1g-dev zstd"
 BUILD_ERLANG="erlang-base erlang-dev"
 # test-erl: what the Erlang tests need, on each release of the matrix.
 TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
@@ -136,6 +136,7 @@ elsewhere() {
             command -v "${CC:-cc}" >/dev/null || lacks "a C compiler" "gcc libc6-dev"
             header uv.h || lacks "libuv and its headers" libuv1-dev
             header zstd.h || lacks "zstd and its headers" libzstd-dev
+            header zlib.h || lacks "zlib and its headers" zlib1g-dev
             command -v erlc >/dev/null ||
                 lacks "Erlang/OTP 25 or newer, with headers" "$BUILD_ERLANG"
             ;;

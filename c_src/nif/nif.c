@@ -108,6 +108,8 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     struct fp_library *library = enif_alloc(sizeof *library);
     ErlNifResourceTypeInit calibration = {.dtor = fp_calibration_destroy};
     ErlNifResourceTypeInit session = fp_session_type_init;
+    ErlNifResourceTypeInit reader = {.dtor = fp_reader_destroy};
+    ErlNifResourceTypeInit profile = {.dtor = fp_profile_handle_destroy};
 
     (void)info;
     if (library == NULL)
@@ -119,8 +121,13 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
         env, "flame_prof_calibration", &calibration, ERL_NIF_RT_CREATE, NULL);
     library->session_type = enif_open_resource_type_x(
         env, "flame_prof_session", &session, ERL_NIF_RT_CREATE, NULL);
+    library->reader_type = enif_open_resource_type_x(
+        env, "flame_prof_reader", &reader, ERL_NIF_RT_CREATE, NULL);
+    library->profile_type = enif_open_resource_type_x(
+        env, "flame_prof_profile", &profile, ERL_NIF_RT_CREATE, NULL);
     if (library->lock == NULL || library->calibration_type == NULL ||
-        library->session_type == NULL) {
+        library->session_type == NULL || library->reader_type == NULL ||
+        library->profile_type == NULL) {
         library_free(library);
         return -1;
     }
@@ -166,6 +173,18 @@ static ErlNifFunc functions[] = {
     {"session_schedulers_online", 2, fp_nif_session_schedulers_online, 0},
     {"schedulers_prepare", 1, fp_nif_schedulers_prepare, IO},
     {"scheduler_register", 1, fp_nif_scheduler_register, 0},
+    {"reader_open", 1, fp_nif_reader_open, IO},
+    {"reader_next", 2, fp_nif_reader_next, IO},
+    {"reader_info", 1, fp_nif_reader_info, IO},
+    {"reader_close", 1, fp_nif_reader_close, IO},
+    {"profile_new", 1, fp_nif_profile_new, IO},
+    {"profile_begin", 2, fp_nif_profile_begin, IO},
+    {"profile_step", 2, fp_nif_profile_step, IO},
+    {"profile_close", 1, fp_nif_profile_close, CPU},
+    {"profile_info", 1, fp_nif_profile_info, CPU},
+    {"profile_processes", 3, fp_nif_profile_processes, CPU},
+    {"profile_stacks", 3, fp_nif_profile_stacks, CPU},
+    {"profile_export", 4, fp_nif_profile_export, IO},
 };
 
 ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)
