@@ -110,13 +110,29 @@ static int read_process(struct look *look, uint64_t pid, uint64_t *address,
     return 0;
 }
 
-/* On a dirty scheduler. */
-static void put_collecting(struct fp_stack *stack)
+static void put_leaf(struct fp_stack *stack, uint64_t frame)
 {
     if (stack->count == FP_STACK_FRAMES_MAX)
         stack->frame[--stack->count - 1] = FP_FRAME_TRUNCATED;
     memmove(stack->frame + 1, stack->frame, 8 * stack->count++);
-    stack->frame[0] = FP_FRAME_GC;
+    stack->frame[0] = frame;
+}
+
+/* On a dirty scheduler: it collects, or runs the NIF that `current` names
+ * (beam_common.c, erts_dirty_process_main). */
+static void put_dirty(struct look *look, uint64_t address, struct sight *sight)
+{
+    uint64_t current = 0;
+
+    if (sight->snapshot.status == FP_STATUS_garbage_collecting)
+        put_leaf(&sight->stack, FP_FRAME_GC);
+    else if ((sight->snapshot.state & FP_PSFLG_DIRTY_RUNNING) != 0 &&
+             fp_schedulers_registered() > 0 &&
+             fp_peek_word(&look->peek,
+                          address + look->layout->release.running.current,
+                          &current) == 0 &&
+             current != 0)
+        put_leaf(&sight->stack, FP_FRAME_NIF | current);
 }
 
 /* The stack was read between the two: is it theirs? */
@@ -130,15 +146,14 @@ static int agree(const struct fp_snapshot *before,
                after->value[FP_METRIC_reductions];
 }
 
-static int look_at_stopped(struct look *look, uint64_t pid, struct sight *sight)
+static int look_at_stopped(struct look *look, uint64_t pid, uint64_t address,
+                           struct sight *sight)
 {
     struct fp_snapshot after;
-    uint64_t address;
     int err;
 
     read_stack(look, &sight->snapshot, &sight->stack);
-    if (sight->snapshot.status == FP_STATUS_garbage_collecting)
-        put_collecting(&sight->stack);
+    put_dirty(look, address, sight);
     err = read_process(look, pid, &address, &after);
     return err != 0 || agree(&sight->snapshot, &after) ? err : FP_ETORN;
 }
@@ -293,7 +308,7 @@ int look_at_process(struct look *look, uint64_t pid, struct sight *sight)
             continue;
         err = sight->snapshot.runs_erlang
                   ? look_at_running(look, pid, address, sight)
-                  : look_at_stopped(look, pid, sight);
+                  : look_at_stopped(look, pid, address, sight);
     }
     /* It runs, here and there: that much is sure. */
     if (err == FP_ETORN && sight->snapshot.id == pid &&
