@@ -93,7 +93,11 @@
 -type frame() :: flame_prof_reader:frame().
 
 %% A stack, taken apart once.
--type kind() :: idle | other | {matched, {Caller :: binary(), Through :: none | binary(), Callers :: none | binary()}}.
+-type kind() :: idle | other | {matched, blamed()}.
+
+%% `through': the BIF or NIF that the caller called.
+-type blamed() ::
+    {Caller :: binary(), Through :: none | binary(), ItsCaller :: none | binary()}.
 
 -record(found, {
     wanted :: wanted(),
@@ -353,12 +357,22 @@ frame_kind({Symbol, _Dso}) ->
 
 blamed([], Through) ->
     {<<"(none: it is where its process starts)">>, Through, none};
+blamed([{<<"ambiguous">>, <<"flame_prof">>} | Frames], Through) ->
+    %% While the collector exchanges the heaps no stack is found: what follows are
+    %% the initial calls, which everything in the process would be put down to.
+    case lists:any(fun has_line/1, Frames) of
+        true -> blamed(Frames, Through);
+        false -> {<<"(not known: the stack was being moved)">>, Through, none}
+    end;
 blamed([Frame | Frames], Through) ->
     case {frame_kind(Frame), Through} of
         {erlang, _} -> {line(Frame), Through, caller_of(Frames)};
         {called, none} -> blamed(Frames, flame_prof_reader:function(Frame));
         _ -> blamed(Frames, Through)
     end.
+
+has_line({Symbol, _Dso}) ->
+    re:run(Symbol, "/[0-9]+:[0-9]+$", [{capture, none}]) =:= match.
 
 caller_of(Frames) ->
     case [Frame || Frame <- Frames, frame_kind(Frame) =:= erlang] of
@@ -371,6 +385,7 @@ line({Symbol, _Dso}) -> binary:copy(flame_prof_reader:decode(Symbol)).
 %% The report.
 
 report_of(#found{wanted = Wanted, stacks = Stacks, processes = Processes}, About) ->
+    #{torn := Torn} = About,
     Kinds = maps:values(Stacks),
     All = lists:sum([Count || {_, Count} <- Kinds]),
     Idle = lists:sum([Count || {idle, Count} <- Kinds]),
@@ -385,7 +400,9 @@ report_of(#found{wanted = Wanted, stacks = Stacks, processes = Processes}, About
         running => Running,
         matched => Matched,
         share_of_running => share(Matched, Running),
-        share_of_time => share(Matched, All),
+        %% What was torn was running, and why it was torn has nothing to do with
+        %% what it ran.
+        share_of_time => share(Matched, Running) * (Running + Torn) / max(1, All + Torn),
         error_points => error_points(Matched),
         callers => callers(Blamed, Matched, Running),
         processes => processes(maps:values(Processes), Matched, Running),
@@ -492,7 +509,7 @@ format(Report) ->
 
 measured(#{elapsed_ms := Ms, interval_ms := Interval, schedulers := Schedulers, torn := Torn}) ->
     [
-        io_lib:format(" in ~.1f s, one every ~b ms of each of ", [Ms / 1000, Interval]),
+        io_lib:format(" in ~.1f s, one every ~b ms from each of ", [Ms / 1000, Interval]),
         io_lib:format("~b scheduler~ts", [Schedulers, plural(Schedulers)]),
         [[", ", grouped(Torn), " could not be used"] || Torn > 0]
     ].
@@ -502,7 +519,7 @@ time(#{share_of_time := Share, schedulers := Schedulers, elapsed_ms := Ms}) ->
     io_lib:format(Format, [Share, Share / 100 * Schedulers * Ms / 1000]).
 
 confidence(#{matched := Matched, elapsed_ms := Ms}) when Matched < ?ENOUGH ->
-    Longer = min(?MS_MOST, Ms * (4 * ?ENOUGH div Matched + 1)),
+    Longer = min(?MS_MOST, 1000 * (Ms * 4 * ?ENOUGH div Matched div 1000 + 1)),
     [
         io_lib:format("Too few samples for more than a hint: take ~b ms", [Longer]),
         " or more, while it happens.\n"
@@ -520,7 +537,7 @@ next([{Caller, _} | More]) -> [" < ", Caller, ", ", integer_to_list(length(More)
 
 table(Title, What, Rows) ->
     [
-        ["\n", Title, "\n", "  share  of all", right("samples", 11), "  ", What, "\n"],
+        ["\n", Title, "\n  share  of all", right("samples", 11), "  ", What, "\n"],
         [[numbers(Row), fit(Name, ?COLUMNS - 27), "\n"] || {Row, Name} <- lists:sublist(Rows, ?ROWS)],
         [
             [right("", 27), grouped(length(Rows) - ?ROWS), " more\n"]

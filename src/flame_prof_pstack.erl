@@ -36,9 +36,9 @@
 -type place() :: {scheduler, pos_integer()} | dirty | {process, pid() | RegisteredName :: atom()}.
 
 %% Of a scheduler: it runs no process; it is offline; it has not answered within
-%% some 20 milliseconds; it has not been able to register yet, or must not.
-%% Of a process: there is none; it never was the same twice while it was read.
--type nothing() :: idle | offline | late | unregistered | gone | torn.
+%% a fifth of a second; it has not been able to register yet, or must not.
+%% Of a process: there is none.
+-type nothing() :: idle | offline | late | unregistered | gone.
 
 %% `scheduler': the normal one that ran it. Names and calls are left out where
 %% there are none; figures are those of doc/sampling, reductions up to now.
@@ -57,12 +57,13 @@
         atom() => figure()
     }.
 
-%% A running process' sizes are unknown while the collector exchanges its heaps.
+%% Sizes are unknown while the collector exchanges the heaps.
 -type figure() :: non_neg_integer() | unknown.
 
 %% Leaf first. The first form is that of a stacktrace. C functions have their
 %% library beside them, and no name where the library has no symbol for them. The
-%% atoms are those of a file (doc/format).
+%% atoms are those of a file (doc/format); `stack_unreadable' is also of a process
+%% whose heaps are being exchanged.
 -type frame() ::
     {module(), Function :: atom(), arity(), [{file, string()} | {line, pos_integer()}]}
     | {bif | nif, mfa()}
@@ -138,7 +139,6 @@ processes(Pids, Seen) ->
 found(Pid, Found) ->
     case Found of
         #{Pid := #{} = Seen} -> process(Pid, Seen);
-        #{Pid := {error, torn}} -> torn;
         _ -> gone
     end.
 
@@ -188,23 +188,22 @@ frame(Frame) ->
 format(Look) ->
     Schedulers = [Entry || {{scheduler, _}, _} = Entry <- Look],
     Nothing = [{What, Number} || {{scheduler, Number}, What} <- Schedulers, is_atom(What)],
-    [
-        summary(Schedulers, length([dirty || {dirty, _} <- Look])),
-        lists:join("\n", [entry(E) || {Place, What} = E <- Look, is_told(Place, What)]),
-        [none_of(What, Nothing) || What <- [idle, late, unregistered, offline]]
-    ].
+    Parts =
+        [summary(Schedulers, length([dirty || {dirty, _} <- Look])) || Schedulers =/= []] ++
+            [entry(Entry) || {Place, What} = Entry <- Look, is_told(Place, What)] ++
+            [[none_of(What, Nothing) || What <- [idle, late, unregistered, offline]] || Nothing =/= []],
+    lists:join("\n", Parts).
 
 is_told({scheduler, _}, What) -> is_map(What);
 is_told(_, _) -> true.
 
-summary([], _Dirty) ->
-    [];
 summary(Schedulers, Dirty) ->
     Busy = length([Number || {{scheduler, Number}, #{}} <- Schedulers]),
     [
-        io_lib:format("~b of ~b scheduler~ts run", [Busy, length(Schedulers), plural(length(Schedulers))]),
+        io_lib:format("~b of ~b", [Busy, length(Schedulers)]),
+        [" scheduler", plural(length(Schedulers)), " run"],
         [$s || Busy =:= 1],
-        io_lib:format(" a process, ~b more on dirty schedulers~n~n", [Dirty])
+        io_lib:format(" a process, ~b more on dirty schedulers~n", [Dirty])
     ].
 
 none_of(What, Nothing) ->
@@ -212,7 +211,7 @@ none_of(What, Nothing) ->
         [] ->
             [];
         Numbers ->
-            Format = "~nScheduler~ts ~ts: ~ts~n",
+            Format = "Scheduler~ts ~ts: ~ts~n",
             io_lib:format(Format, [plural(length(Numbers)), ranges(Numbers), why(What)])
     end.
 
@@ -232,8 +231,6 @@ range({First, Last}) -> io_lib:format("~b-~b", [First, Last]).
 
 entry({{process, Target}, gone}) ->
     io_lib:format("~tw: no such process~n", [Target]);
-entry({{process, Target}, torn}) ->
-    io_lib:format("~tw: it changed too fast to be read~n", [Target]);
 entry({Place, #{pid := Pid} = Process}) ->
     [
         [place(Place), pid_to_list(Pid), title(Process), where(Place, Process), "\n"],

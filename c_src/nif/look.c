@@ -9,10 +9,12 @@
 #include "../vm/ptab.h"
 #include "../vm/running.h"
 
-/* How often a scheduler is looked at for its answer, every 50 us. */
-#define ANSWER_ATTEMPTS 400
-/* How often a process is looked at that is never the same twice. */
-#define PROCESS_ATTEMPTS 50
+/* A scheduler answers at once, unless the machine gives its thread no CPU: it is
+ * looked at every 50 us first, then every millisecond. */
+#define SOON_ATTEMPTS 100
+#define ANSWER_ATTEMPTS 300
+/* How often more a process is looked at that is never the same twice. */
+#define PROCESS_ATTEMPTS 20
 /* Slots of the process table looked at together. */
 #define CHUNK FP_PEEK_BATCH_MAX
 
@@ -175,28 +177,31 @@ static size_t unwind(void *self, const struct fp_running *running, uint64_t *pc,
     return n;
 }
 
-static const struct fp_running *await(unsigned at, uint32_t ticket)
+static void pause_before(int attempt)
 {
-    static const struct timespec moment = {0, 50000};
+    struct timespec moment = {0, attempt < SOON_ATTEMPTS ? 50000 : 1000000};
 
-    for (int i = 0; i < ANSWER_ATTEMPTS; i++) {
-        const struct fp_running *running = fp_schedulers_answer(at, ticket);
-
-        if (running != NULL)
-            return running;
-        nanosleep(&moment, NULL);
-    }
-    return NULL;
+    nanosleep(&moment, NULL);
 }
 
+static const struct fp_running *await(unsigned at, uint32_t ticket)
+{
+    const struct fp_running *running = fp_schedulers_answer(at, ticket);
+
+    for (int i = 0; i < ANSWER_ATTEMPTS && running == NULL; i++) {
+        pause_before(i);
+        running = fp_schedulers_answer(at, ticket);
+    }
+    return running;
+}
+
+/* A running profile may have asked it just now. */
 static int ask(unsigned at, uint32_t *ticket)
 {
-    static const struct timespec moment = {0, 200000};
     int err = fp_schedulers_request(at, ticket);
 
-    /* A running profile may have asked it just now. */
-    for (int i = 0; i < ANSWER_ATTEMPTS / 4 && err == FP_ESTATE; i++) {
-        nanosleep(&moment, NULL);
+    for (int i = 0; i < ANSWER_ATTEMPTS && err == FP_ESTATE; i++) {
+        pause_before(i);
         err = fp_schedulers_request(at, ticket);
     }
     return err == 0 ? 0 : FP_ESTATE;
@@ -296,25 +301,43 @@ static int look_at_running(struct look *look, uint64_t pid, uint64_t address,
 
 /* -------------------------------------------------------- one process -- */
 
-int look_at_process(struct look *look, uint64_t pid, struct sight *sight)
+static int look_once(struct look *look, uint64_t pid, struct sight *sight)
 {
     uint64_t address;
-    int err = FP_ETORN;
+    int err = read_process(look, pid, &address, &sight->snapshot);
+
+    sight->scheduler = 0;
+    if (err != 0)
+        return err;
+    return sight->snapshot.runs_erlang
+               ? look_at_running(look, pid, address, sight)
+               : look_at_stopped(look, pid, address, sight);
+}
+
+/* What is sure of a process that is never the same twice, or never in itself: a
+ * dirty scheduler collects its large heap, or is to do so soon and the stack lies
+ * in a heap that was left meanwhile (erl_gc.c, delay_garbage_collection). */
+static void look_in_vain(struct sight *sight)
+{
+    if (sight->snapshot.runs_erlang)
+        return;
+    forget_sizes(&sight->snapshot);
+    only(&sight->stack, FP_FRAME_UNREADABLE);
+    if (sight->snapshot.status == FP_STATUS_garbage_collecting)
+        put_leaf(&sight->stack, FP_FRAME_GC);
+}
+
+int look_at_process(struct look *look, uint64_t pid, struct sight *sight)
+{
+    int err = look_once(look, pid, sight);
 
     for (int i = 0; i < PROCESS_ATTEMPTS && err == FP_ETORN; i++) {
-        sight->scheduler = 0;
-        err = read_process(look, pid, &address, &sight->snapshot);
-        if (err != 0)
-            continue;
-        err = sight->snapshot.runs_erlang
-                  ? look_at_running(look, pid, address, sight)
-                  : look_at_stopped(look, pid, address, sight);
+        pause_before(i);
+        err = look_once(look, pid, sight);
     }
-    /* It runs, here and there: that much is sure. */
-    if (err == FP_ETORN && sight->snapshot.id == pid &&
-        sight->snapshot.runs_erlang)
-        return 0;
-    return err;
+    if (err == FP_ETORN)
+        look_in_vain(sight);
+    return err == FP_ETORN ? 0 : err;
 }
 
 /* -------------------------------------------- those on dirty schedulers -- */

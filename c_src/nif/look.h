@@ -3,7 +3,7 @@
  * code as the sampler's, without a session.
  *
  * A look is made, used and destroyed by one thread that may block, and waits
- * for schedulers' answers (at most some 50 ms), unlike a sampler. Making one
+ * for schedulers' answers (some 0.2 s at most, each), unlike a sampler. Making one
  * reads what is known of the C libraries out of their files: see look_open.
  */
 #ifndef FP_LOOK_H
@@ -41,8 +41,9 @@ struct sight {
 int look_open(struct look *look, struct fp_library *library);
 void look_close(struct look *look);
 
-/* A process by its pid term. 0; FP_EGONE; FP_ETORN: it kept changing. One that
- * runs where it can not be asked has the one frame FP_FRAME_RUNNING. */
+/* A process by its pid term. 0, FP_EGONE or FP_EFAULT. One that runs where it can
+ * not be asked has the one frame FP_FRAME_RUNNING, one that kept changing
+ * FP_FRAME_UNREADABLE. */
 int look_at_process(struct look *look, uint64_t pid, struct sight *sight);
 
 /* What all schedulers run, asked at the same instant. */

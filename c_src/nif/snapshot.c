@@ -254,7 +254,7 @@ static int tell_dirty(struct telling *telling, ERL_NIF_TERM *answer)
 }
 
 /* ([Pid]) -> [{Pid, #{metric => Value, status, scheduler, registered_name,
- *              initial_call, proc_lib_initial_call, stack} | {error, gone | torn}}]
+ *              initial_call, proc_lib_initial_call, stack} | {error, gone | efault}}]
  * (schedulers) -> [{Number, idle | late | unregistered | {Pid, Map}}]
  * (dirty) -> as for a list: of who runs on dirty schedulers, but the caller
  * or {error, bad_state | io | ...}. */
