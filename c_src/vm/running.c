@@ -7,8 +7,13 @@
 
 /* No C stack of a thread is deeper than this. */
 #define NATIVE_DEPTH_MAX (UINT64_C(64) << 20)
-/* Instructions that follow a call of C, as many bytes as are looked at. */
-#define LEAVE_BYTES 48u
+/* Instructions that follow a call of C, as many bytes as are looked at: one may
+ * be followed by many more before the Erlang stack comes back (the segments of
+ * a binary that is being constructed); and so many at a time. */
+#define LEAVE_BYTES_MAX 1024u
+#define LEAVE_PIECE 64u
+/* The longest instruction that is looked for, less one. */
+#define LEAVE_OVERLAP 3u
 /* C frames of one stack. */
 #define NATIVE_FRAMES_MAX 48u
 /* Reductions of one turn on a scheduler (erl_vm.h CONTEXT_REDS). */
@@ -27,18 +32,22 @@ static uint64_t field(const struct fp_running_scheduler *scheduler,
 static uint8_t where_is_top(const struct fp_peek *peek,
                             const struct fp_layout *layout, uint64_t at)
 {
-    unsigned char code[LEAVE_BYTES];
+    unsigned char code[LEAVE_PIECE];
     uint16_t stop = layout->release.offset[FP_FIELD_stop];
 
-    if (fp_peek_read(peek, at, code, sizeof code) != 0)
-        return FP_TOP_UNKNOWN;
-    for (size_t i = 0; i + 4 <= sizeof code; i++) {
-        if ((code[i] == 0x48 && code[i + 1] == 0x8b && code[i + 2] == 0xe5) ||
-            (code[i] == 0x48 && code[i + 1] == 0x89 && code[i + 2] == 0xec))
-            return FP_TOP_IN_RBP;
-        if (code[i] == 0x49 && code[i + 1] == 0x8b && code[i + 2] == 0x65 &&
-            code[i + 3] == stop)
-            return FP_TOP_IN_STOP;
+    for (uint64_t end = at + LEAVE_BYTES_MAX; at < end;
+         at += sizeof code - LEAVE_OVERLAP) {
+        if (fp_peek_read(peek, at, code, sizeof code) != 0)
+            return FP_TOP_UNKNOWN;
+        for (size_t i = 0; i + 4 <= sizeof code; i++) {
+            if (code[i] == 0x48 &&
+                ((code[i + 1] == 0x8b && code[i + 2] == 0xe5) ||
+                 (code[i + 1] == 0x89 && code[i + 2] == 0xec)))
+                return FP_TOP_IN_RBP;
+            if (code[i] == 0x49 && code[i + 1] == 0x8b && code[i + 2] == 0x65 &&
+                code[i + 3] == stop)
+                return FP_TOP_IN_STOP;
+        }
     }
     return FP_TOP_UNKNOWN;
 }
