@@ -12,6 +12,8 @@
 #define HEAVY_BYTES 64u
 /* The shared code that a heavy BIF jumps to, up to its call of C. */
 #define HEAVY_FRAGMENT_BYTES 512u
+/* What follows the call that raises an exception. */
+#define RAISE_BYTES 40u
 /* struct export (export.h): the code addresses come first, then the function's
  * ErtsCodeInfo, the one place with module, function and arity in a row. */
 #define EXPORT_BYTES 136u
@@ -172,4 +174,22 @@ int fp_bif_is_schedule(const struct fp_peek *peek, uint64_t native_return)
 
     return fp_peek_read(peek, native_return, code, sizeof code) == 0 &&
            memcmp(code, becomes_current, sizeof code) == 0;
+}
+
+/* test rax, rax; je (short or near); jmp rax */
+int fp_bif_is_raise(const struct fp_peek *peek, uint64_t native_return)
+{
+    unsigned char code[RAISE_BYTES];
+
+    if (fp_peek_read(peek, native_return, code, sizeof code) != 0)
+        return 0;
+    for (size_t i = 0; i + 11 <= sizeof code; i++) {
+        size_t jump = code[i + 3] == 0x74 ? 2 : 6;
+
+        if (code[i] == 0x48 && code[i + 1] == 0x85 && code[i + 2] == 0xc0 &&
+            (jump == 2 || (code[i + 3] == 0x0f && code[i + 4] == 0x84)) &&
+            code[i + 3 + jump] == 0xff && code[i + 4 + jump] == 0xe0)
+            return 1;
+    }
+    return 0;
 }

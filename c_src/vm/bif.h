@@ -33,4 +33,8 @@ int fp_bif_heavy(const struct fp_peek *peek, uint64_t current,
  * answers becomes the current process, r13.) */
 int fp_bif_is_schedule(const struct fp_peek *peek, uint64_t native_return);
 
+/* Was C called to raise an exception? (beam_asm_global.cpp: what it answers is
+ * where to go on, in rax.) Where it was raised is on top of the Erlang stack. */
+int fp_bif_is_raise(const struct fp_peek *peek, uint64_t native_return);
+
 #endif

@@ -16,6 +16,8 @@
 #define LEAVE_OVERLAP 3u
 /* C frames of one stack. */
 #define NATIVE_FRAMES_MAX 48u
+/* A stack whose end is not known is copied up to the end of a page at a time. */
+#define PAGE_BYTES 4096u
 /* Reductions of one turn on a scheduler (erl_vm.h CONTEXT_REDS). */
 #define CONTEXT_REDUCTIONS 4000
 
@@ -117,6 +119,7 @@ static int copy_stack(const struct fp_running_scheduler *scheduler,
     uint64_t words = (hend - running->low) / 8;
     uint32_t root = 0;
 
+    running->high = hend;
     running->words = running->leaf_words = (uint32_t)words;
     if (words > FP_STACK_WORDS_MAX) {
         running->words = FP_STACK_WORDS_MAX;
@@ -129,6 +132,67 @@ static int copy_stack(const struct fp_running_scheduler *scheduler,
            (root == 0 || fp_peek_read(scheduler->peek, hend - 8ull * root,
                                       running->word + running->leaf_words,
                                       8 * (size_t)root) == 0);
+}
+
+/* From `low` on, up to the last word that every stack has. */
+static int copy_moved_stack(const struct fp_running_scheduler *scheduler,
+                            struct fp_running *running)
+{
+    uint64_t at = running->low;
+    uint32_t words = 0;
+
+    while (words < FP_STACK_WORDS_LEAF) {
+        uint32_t piece = (uint32_t)(PAGE_BYTES - at % PAGE_BYTES) / 8;
+
+        if (piece > FP_STACK_WORDS_LEAF - words)
+            piece = FP_STACK_WORDS_LEAF - words;
+        if (fp_peek_read(scheduler->peek, at, running->word + words,
+                         8 * (size_t)piece) != 0)
+            return 0;
+        at += 8 * (uint64_t)piece;
+        for (uint32_t end = words + piece; words < end; words++)
+            if (running->word[words] == scheduler->bottom) {
+                running->words = running->leaf_words = words + 1;
+                running->high = running->low + 8 * (uint64_t)running->words;
+                return 1;
+            }
+    }
+    return 0;
+}
+
+/* Between two stores to the structure, an old bound may lie behind the new heap:
+ * but no stack goes on beyond its last word. */
+static void end_at_bottom(const struct fp_running_scheduler *scheduler,
+                          struct fp_running *running)
+{
+    for (uint32_t i = 0; i + 1 < running->leaf_words; i++)
+        if (running->word[i] == scheduler->bottom) {
+            running->words = running->leaf_words = i + 1;
+            running->high = running->low + 8 * (uint64_t)running->words;
+        }
+}
+
+static int is_within_heap(uint64_t at, uint64_t heap, uint64_t hend)
+{
+    return at >= heap && at <= hend;
+}
+
+static int copy_from_low(const struct fp_running_scheduler *scheduler,
+                         struct fp_running *running, uint64_t heap,
+                         uint64_t hend)
+{
+    int in_stop = running->place == FP_RUNNING_IN_C &&
+                  running->top_in == FP_TOP_IN_STOP && scheduler->bottom != 0;
+
+    if (running->low == 0 || (running->low & 7) != 0)
+        return 0;
+    if (!is_within_heap(running->low, heap, hend))
+        return in_stop && copy_moved_stack(scheduler, running);
+    if (!copy_stack(scheduler, running, hend))
+        return 0;
+    if (in_stop)
+        end_at_bottom(scheduler, running);
+    return 1;
 }
 
 void fp_running_capture(const struct fp_running_scheduler *scheduler,
@@ -166,9 +230,7 @@ void fp_running_capture(const struct fp_running_scheduler *scheduler,
         running->place = FP_RUNNING_IN_C;
         running->low = low_end_in_c(scheduler, running, heap, hend);
     }
-    if (running->low < heap || running->low > hend || (running->low & 7) != 0)
-        return;
-    if (copy_stack(scheduler, running, hend))
+    if (copy_from_low(scheduler, running, heap, hend))
         running->result = FP_RUNNING_CAPTURED;
 }
 
@@ -179,6 +241,7 @@ struct erlang_stack {
     const uint64_t *word;
     uint32_t words, leaf_words;
     uint64_t top;
+    uint64_t returns_to; /* see return_address() */
 };
 
 /* What is put together here, leaf first. */
@@ -218,11 +281,25 @@ static uint64_t return_address(const struct fp_running_code *code,
     return 0;
 }
 
-static enum fp_running_caller caller_in_fragment(
-    const struct fp_running_code *code, const struct fp_layout *layout,
-    const struct fp_running *running, uint64_t returns_to, uint64_t *mfa_at)
+/* Is there any code address on top? Where an exception was raised is aligned
+ * down, so nothing calls right before it; once the stack has been unwound to
+ * who catches, or who was there has been scheduled out, there is none. */
+static int begins_with_code(const struct fp_running_code *code,
+                            const struct erlang_stack *stack)
 {
-    uint64_t current;
+    for (uint32_t i = 0; i < 2 && i < stack->leaf_words; i++)
+        if (fp_ranges_contain(code->ranges, stack->word[i]))
+            return 1;
+    return 0;
+}
+
+static enum fp_running_caller
+caller_in_fragment(const struct fp_running_code *code,
+                   const struct fp_layout *layout,
+                   const struct fp_running *running,
+                   const struct erlang_stack *from, uint64_t *mfa_at)
+{
+    uint64_t current, returns_to = from->returns_to;
 
     memcpy(&current, running->structure + layout->release.running.current,
            sizeof current);
@@ -232,6 +309,9 @@ static enum fp_running_caller caller_in_fragment(
     }
     if (fp_bif_is_schedule(code->peek, running->native_return))
         return FP_CALLER_SCHEDULE;
+    if (fp_bif_is_raise(code->peek, running->native_return))
+        return begins_with_code(code, from) ? FP_CALLER_RAISE
+                                            : FP_CALLER_UNKNOWN;
     if (returns_to != 0 && fp_bif_light(code->peek, returns_to, mfa_at) == 0)
         return FP_CALLER_BIF;
     if (returns_to != 0 &&
@@ -248,8 +328,8 @@ static enum fp_running_caller caller_in_fragment(
 static void add_caller(const struct fp_running_code *code,
                        const struct fp_layout *layout,
                        const struct fp_running *running,
-                       const struct fp_snapshot *snapshot, uint64_t returns_to,
-                       struct leaf *leaf)
+                       const struct fp_snapshot *snapshot,
+                       const struct erlang_stack *from, struct leaf *leaf)
 {
     uint64_t mfa_at = 0;
 
@@ -257,7 +337,7 @@ static void add_caller(const struct fp_running_code *code,
         add(leaf, running->native_return - 1);
         return;
     }
-    switch (caller_in_fragment(code, layout, running, returns_to, &mfa_at)) {
+    switch (caller_in_fragment(code, layout, running, from, &mfa_at)) {
     case FP_CALLER_BIF:
         add(leaf, FP_FRAME_BIF | mfa_at);
         break;
@@ -271,6 +351,7 @@ static void add_caller(const struct fp_running_code *code,
         add(leaf, FP_FRAME_AMBIGUOUS);
         break;
     case FP_CALLER_FUNCTION:
+    case FP_CALLER_RAISE:
         break;
     }
 }
@@ -308,7 +389,7 @@ static uint64_t top_of(const struct fp_running *running,
         return running->registers.rsp;
     if (running->top_in == FP_TOP_IN_STOP)
         return snapshot->stop;
-    if (rbp >= running->low && rbp <= snapshot->hend && (rbp & 7) == 0)
+    if (rbp >= running->low && rbp <= running->high && (rbp & 7) == 0)
         return rbp;
     return 0;
 }
@@ -349,7 +430,8 @@ static void bring_up_to_date(const struct fp_layout *layout,
     int32_t left;
 
     snapshot->stop = top;
-    value[FP_METRIC_stack_size] = (int64_t)(snapshot->hend - top) / 8;
+    snapshot->hend = running->high;
+    value[FP_METRIC_stack_size] = (int64_t)(running->high - top) / 8;
     memcpy(&left, running->structure + layout->release.running.fcalls,
            sizeof left);
     if (in_jit) {
@@ -385,7 +467,7 @@ int fp_running_frames(const struct fp_running_code *code,
     int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
     struct leaf leaf = {.count = 0};
     struct erlang_stack from;
-    uint64_t rbp = running->registers.rbp, leaf_at = 0, top, returns_to;
+    uint64_t rbp = running->registers.rbp, leaf_at = 0, top;
 
     if (in_c && running->native_bytes > 0)
         add_native(code, running, &leaf, &rbp);
@@ -395,18 +477,22 @@ int fp_running_frames(const struct fp_running_code *code,
     if (top == 0)
         return collects && in_c ? only_collecting(&leaf, stack) : FP_ENOENT;
     from = stack_from(running, top);
-    returns_to = return_address(code, &from);
+    from.returns_to = return_address(code, &from);
     if (collects)
         add(&leaf, FP_FRAME_GC);
     if (in_c)
-        add_caller(code, layout, running, snapshot, returns_to, &leaf);
+        add_caller(code, layout, running, snapshot, &from, &leaf);
+    else if (in_fragments(code, running->registers.rip) &&
+             !begins_with_code(code, &from))
+        /* Jumped to, not called: the process goes, comes, or caught something. */
+        add(&leaf, FP_FRAME_AMBIGUOUS);
     else
         leaf_at = running->registers.rip;
     /* Aligned, it is among the stack's frames by itself. */
-    if ((returns_to & 3) != 0) {
+    if ((from.returns_to & 3) != 0) {
         if (leaf_at != 0)
             add(&leaf, leaf_at);
-        add(&leaf, returns_to - 1);
+        add(&leaf, from.returns_to - 1);
         leaf_at = 0;
     }
     put_together(code, &leaf, leaf_at, &from, stack);

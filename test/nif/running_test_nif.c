@@ -3,8 +3,8 @@
  * NIF whose length is known, the CPU clock of a scheduler's thread, and signals
  * as a hostile neighbour would send and take them. For tests alone.
  */
-#include <errno.h>
 #include <erl_nif.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -51,8 +51,7 @@ static ERL_NIF_TERM thread_cpu_ns(ErlNifEnv *env, int argc,
     (void)argc;
     (void)argv;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return enif_make_int64(env,
-                           (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    return enif_make_int64(env, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
 }
 
 static ERL_NIF_TERM thread_id(ErlNifEnv *env, int argc,
