@@ -147,8 +147,8 @@ needs() {
             pthread_mutex_lock pthread_mutex_unlock" ;;
     vm/running)
         echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
-            fp_bif_heavy fp_bif_is_schedule fp_bif_is_raise fp_call_target
-            fp_is_return_address fp_stack_put_on_top" ;;
+            fp_bif_heavy fp_bif_is_schedule fp_bif_is_raise fp_jump_target
+            fp_call_target fp_is_return_address fp_stack_put_on_top" ;;
     vm/bif) echo "fp_peek_read memcmp" ;;
     selector)
         echo "fp_peek_read fp_pid_slot fp_process_field fp_field_width

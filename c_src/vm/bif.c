@@ -65,20 +65,6 @@ static uint64_t jump_target(const struct fp_peek *peek, uint64_t at,
     return 0;
 }
 
-/* From OTP 26 on a module calls what is far by a jump of its own. */
-static uint64_t follow_jump(const struct fp_peek *peek, uint64_t at)
-{
-    unsigned char code[8];
-    uint64_t target = 0;
-
-    if (fp_peek_read(peek, at, code, sizeof code) != 0)
-        return at;
-    target = jump_target(peek, at, code);
-    if (target == 0 && (code[0] & 0xf0) == 0x40) /* behind a REX prefix */
-        target = jump_target(peek, at + 1, code + 1);
-    return target != 0 ? target : at;
-}
-
 uint64_t fp_call_target(const struct fp_peek *peek, uint64_t returns_to)
 {
     unsigned char code[6];
@@ -87,13 +73,32 @@ uint64_t fp_call_target(const struct fp_peek *peek, uint64_t returns_to)
     if (fp_peek_read(peek, returns_to - sizeof code, code, sizeof code) != 0)
         return 0;
     if (code[1] == 0xe8)
-        return follow_jump(peek,
-                           returns_to + (uint64_t)(int64_t)load_i32(code + 2));
+        return returns_to + (uint64_t)(int64_t)load_i32(code + 2);
     if (code[0] == 0xff && code[1] == 0x15 &&
         fp_peek_word(peek, returns_to + (uint64_t)(int64_t)load_i32(code + 2),
                      &target) == 0)
         return target;
     return 0;
+}
+
+uint64_t fp_jump_target(const struct fp_peek *peek, uint64_t at)
+{
+    unsigned char code[12];
+    /* A prefix without meaning, where an address table may come to be used. */
+    size_t prefix;
+    uint64_t target;
+
+    if (fp_peek_read(peek, at, code, sizeof code) != 0)
+        return at;
+    prefix = code[0] == 0x40;
+    target = jump_target(peek, at + prefix, code + prefix);
+    if (target != 0)
+        return target;
+    /* mov rax, target; jmp rax */
+    if (code[0] == 0x48 && code[1] == 0xb8 && code[10] == 0xff &&
+        code[11] == 0xe0)
+        return load_u64(code + 2);
+    return at;
 }
 
 static int is_mfa(const unsigned char *at)
@@ -143,8 +148,12 @@ int fp_bif_light(const struct fp_peek *peek, uint64_t returns_to,
     return FP_ENOENT;
 }
 
-static int leads_to(uint64_t target, uint64_t native_return)
+/* Directly, or through a jump of the module's own. */
+static int leads_to(const struct fp_peek *peek, uint64_t target,
+                    uint64_t native_return)
 {
+    if (native_return - target > HEAVY_FRAGMENT_BYTES)
+        target = fp_jump_target(peek, target);
     return native_return > target &&
            native_return - target <= HEAVY_FRAGMENT_BYTES;
 }
@@ -160,8 +169,7 @@ int fp_bif_heavy(const struct fp_peek *peek, uint64_t current,
     for (size_t i = 24; i + 6 <= sizeof bytes; i++) {
         uint64_t target = jump_target(peek, current + i, bytes + i);
 
-        if (target != 0 && (leads_to(target, native_return) ||
-                            leads_to(follow_jump(peek, target), native_return)))
+        if (target != 0 && leads_to(peek, target, native_return))
             return 1;
     }
     return 0;

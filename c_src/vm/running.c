@@ -293,6 +293,25 @@ static int begins_with_code(const struct fp_running_code *code,
     return 0;
 }
 
+static int calls_fragment(const struct fp_running_code *code,
+                          uint64_t returns_to)
+{
+    uint64_t target = fp_call_target(code->peek, returns_to);
+
+    return in_fragments(code, target) ||
+           (target != 0 &&
+            in_fragments(code, fp_jump_target(code->peek, target)));
+}
+
+/* Is this one of the jumps at a module's end that lead to shared code? They are
+ * in no function, but behind the last one. */
+static int in_stub(const struct fp_running_code *code, uint64_t pc,
+                   uint64_t returns_to)
+{
+    return returns_to != 0 && fp_call_target(code->peek, returns_to) == pc &&
+           in_fragments(code, fp_jump_target(code->peek, pc));
+}
+
 static enum fp_running_caller
 caller_in_fragment(const struct fp_running_code *code,
                    const struct fp_layout *layout,
@@ -314,8 +333,7 @@ caller_in_fragment(const struct fp_running_code *code,
                                             : FP_CALLER_UNKNOWN;
     if (returns_to != 0 && fp_bif_light(code->peek, returns_to, mfa_at) == 0)
         return FP_CALLER_BIF;
-    if (returns_to != 0 &&
-        in_fragments(code, fp_call_target(code->peek, returns_to)))
+    if (returns_to != 0 && calls_fragment(code, returns_to))
         return FP_CALLER_FUNCTION;
     if (fp_bif_heavy(code->peek, current, running->native_return)) {
         *mfa_at = current;
@@ -354,6 +372,27 @@ static void add_caller(const struct fp_running_code *code,
     case FP_CALLER_RAISE:
         break;
     }
+}
+
+/* The leaf, 0 when it is on the stack already. Shared code is in no function,
+ * whoever called it is the leaf. */
+static uint64_t leaf_in_jit(const struct fp_running_code *code,
+                            const struct fp_running *running,
+                            const struct erlang_stack *from, struct leaf *leaf)
+{
+    uint64_t pc = running->registers.rip;
+
+    if (!in_fragments(code, pc))
+        return in_stub(code, pc, from->returns_to) ? 0 : pc;
+    /* Some is called on the C stack (the construction of binaries). */
+    if (running->place == FP_RUNNING_IN_C &&
+        fp_ranges_contain(code->ranges, running->native_return) &&
+        !in_fragments(code, running->native_return))
+        return running->native_return - 1;
+    /* Jumped to, not called: the process goes, comes, or caught something. */
+    if (!begins_with_code(code, from))
+        add(leaf, FP_FRAME_AMBIGUOUS);
+    return 0;
 }
 
 /* The C frames; *rbp as it was in JIT code, 0 when that was not found. */
@@ -482,12 +521,8 @@ int fp_running_frames(const struct fp_running_code *code,
         add(&leaf, FP_FRAME_GC);
     if (in_c)
         add_caller(code, layout, running, snapshot, &from, &leaf);
-    else if (in_fragments(code, running->registers.rip) &&
-             !begins_with_code(code, &from))
-        /* Jumped to, not called: the process goes, comes, or caught something. */
-        add(&leaf, FP_FRAME_AMBIGUOUS);
     else
-        leaf_at = running->registers.rip;
+        leaf_at = leaf_in_jit(code, running, &from, &leaf);
     /* Aligned, it is among the stack's frames by itself. */
     if ((from.returns_to & 3) != 0) {
         if (leaf_at != 0)
