@@ -29,13 +29,23 @@
 #include <stdint.h>
 
 #include "core/stats.h"
+#include "out/sink.h"
 #include "portable.h"
 #include "vm/layout.h"
 #include "vm/peek.h"
 
 struct fp_session;
 
-enum fp_session_event { FP_SESSION_FLUSHED, FP_SESSION_STOPPED };
+enum fp_session_event {
+    FP_SESSION_FLUSHED,
+    FP_SESSION_STOPPED,
+    /* Of its files: enum fp_sink_event says what the text is. */
+    FP_SESSION_FILE_BEGUN,
+    FP_SESSION_FILE_FINISHED,
+    FP_SESSION_FILE_REMOVED,
+    FP_SESSION_FILE_FAILED,
+    FP_SESSION_FILE_HEALED
+};
 
 struct fp_session_options {
     /* The native engine's; NULL layout: the portable engine. Copied. */
@@ -51,11 +61,12 @@ struct fp_session_options {
     uint32_t flush_interval_ms;
     int flatten_recursive;
     size_t ring_bytes;
-    const char *directory, *name;
+    struct fp_sink_options files;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
-     * writer's last act. err: 0 or FP_EIO. */
+     * writer's last act; err is 0, or FP_EIO with "path: reason" as text. FILE_*
+     * with the text of sink.h; of the first file nobody is told. */
     void (*notify)(void *arg, enum fp_session_event event, uint64_t ticket,
-                   int err);
+                   int err, const char *text);
     void *arg;
 };
 
@@ -79,6 +90,7 @@ enum fp_session_state fp_session_state(const struct fp_session *session);
 const struct fp_stats *fp_session_stats(const struct fp_session *session);
 /* For counters that Erlang keeps (the portable engine's). */
 struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
+/* Of the first file, while it was written. */
 const char *fp_session_path(const struct fp_session *session);
 /* How the sampler reads memory: fp_peek_method; "" for the portable engine. */
 const char *fp_session_reads(const struct fp_session *session);

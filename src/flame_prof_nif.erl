@@ -10,6 +10,7 @@
 -export([layout_info/0, snapshot/1, select_top/2]).
 -export([session_start/1, session_push/2, session_flush/1]).
 -export([session_stop/1, session_close/1, session_info/1]).
+-export([unzst_open/0, unzst_read/3]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 
@@ -32,7 +33,13 @@
     #{
         engine := native | portable,
         directory := binary(),
-        name := binary(),
+        compress := boolean(),
+        sync := none | flush | close,
+        %% 0: without limit.
+        flush_close_max := non_neg_integer(),
+        files_max := non_neg_integer(),
+        file_max_bytes := non_neg_integer(),
+        total_max_bytes := non_neg_integer(),
         sample_interval_us := pos_integer(),
         flush_interval_ms := pos_integer(),
         flatten_recursive := boolean(),
@@ -100,6 +107,18 @@ session_close(_) -> ?NOT_LOADED.
 
 -spec session_info(session()) -> #{atom() => atom() | binary() | non_neg_integer()}.
 session_info(_) -> ?NOT_LOADED.
+
+%% A decompressor of zstd frames, one after the other.
+-spec unzst_open() -> reference().
+unzst_open() -> ?NOT_LOADED.
+
+%% Reads on in Input, from a place in it: at most 256 KiB of text, and the place
+%% to go on at, which is the end of Input when it needs more of it. `is_between'
+%% says that no frame is open there. After an error it is as if newly opened.
+-spec unzst_read(reference(), Input :: binary(), From :: non_neg_integer()) ->
+    {ok, Text :: binary(), Next :: non_neg_integer(), IsBetween :: boolean()}
+    | {error, Why :: binary()}.
+unzst_read(_, _, _) -> ?NOT_LOADED.
 
 load() ->
     erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).

@@ -27,7 +27,11 @@
         sample_interval => pos_integer() | undefined,
         flush_interval => pos_integer() | undefined,
         flush_close_max => non_neg_integer() | infinity | undefined,
+        file_max_bytes => pos_integer() | infinity | undefined,
         files_max => pos_integer() | infinity | undefined,
+        total_max_bytes => pos_integer() | infinity | undefined,
+        sync => none | flush | close | undefined,
+        compress => zstd | none | undefined,
         flatten_recursive => boolean() | undefined,
         auto_select => auto_select() | undefined,
         auto_process_opts => #{status => all | flame_prof:status() | undefined} | undefined,
@@ -44,7 +48,11 @@
         sample_interval := pos_integer(),
         flush_interval := pos_integer(),
         flush_close_max := pos_integer() | infinity,
+        file_max_bytes := pos_integer() | infinity,
         files_max := pos_integer() | infinity,
+        total_max_bytes := pos_integer() | infinity,
+        sync := none | flush | close,
+        compress := zstd | none,
         flatten_recursive := boolean(),
         auto_select := {top, non_neg_integer(), pos_integer()},
         auto_process_opts := #{status := all | flame_prof:status()},
@@ -56,7 +64,11 @@
     | sample_interval
     | flush_interval
     | flush_close_max
+    | file_max_bytes
     | files_max
+    | total_max_bytes
+    | sync
+    | compress
     | flatten_recursive
     | auto_select
     | auto_process_opts
@@ -78,6 +90,14 @@
 -define(FLUSH_OVER_SAMPLE_MS, 1000).
 -define(FLUSH_CLOSE_MAX, 8).
 -define(FILES_MAX, 15).
+%% Half an hour of a busy node is some 400 MB: these are for what was not thought
+%% of.
+-define(FILE_MAX_BYTES, 134217728).
+-define(TOTAL_MAX_BYTES, 1073741824).
+%% Less would make a file of every block that is written.
+-define(FILE_LEAST_BYTES, 1048576).
+-define(TOTAL_LEAST_BYTES, 4194304).
+-define(BYTES_MOST, 1125899906842624).
 -define(TOP, 100).
 -define(SELECT_INTERVAL_MS, 5000).
 -define(SELECT_INTERVAL_LEAST_MS, 100).
@@ -122,7 +142,11 @@ keys() ->
         sample_interval,
         flush_interval,
         flush_close_max,
+        file_max_bytes,
         files_max,
+        total_max_bytes,
+        sync,
+        compress,
         flatten_recursive,
         auto_select,
         auto_process_opts,
@@ -134,7 +158,11 @@ option(basename, undefined) -> {ok, default_basename()};
 option(sample_interval, undefined) -> {ok, ?SAMPLE_INTERVAL_MS};
 option(flush_interval, undefined) -> {ok, ?FLUSH_INTERVAL_MS};
 option(flush_close_max, undefined) -> {ok, ?FLUSH_CLOSE_MAX};
+option(file_max_bytes, undefined) -> {ok, ?FILE_MAX_BYTES};
 option(files_max, undefined) -> {ok, ?FILES_MAX};
+option(total_max_bytes, undefined) -> {ok, ?TOTAL_MAX_BYTES};
+option(sync, undefined) -> {ok, close};
+option(compress, undefined) -> {ok, zstd};
 option(flatten_recursive, undefined) -> {ok, true};
 option(auto_select, undefined) -> {ok, {top, ?TOP, ?SELECT_INTERVAL_MS}};
 option(auto_process_opts, undefined) -> {ok, #{status => all}};
@@ -149,10 +177,22 @@ option(flush_close_max, Flushes) when Flushes =:= infinity; Flushes =:= 0 ->
     {ok, infinity};
 option(flush_close_max, Flushes) when ?IS_WITHIN(Flushes, 1, ?COUNT_MOST) ->
     {ok, Flushes};
+option(file_max_bytes, infinity) ->
+    {ok, infinity};
+option(file_max_bytes, Bytes) when ?IS_WITHIN(Bytes, ?FILE_LEAST_BYTES, ?BYTES_MOST) ->
+    {ok, Bytes};
 option(files_max, infinity) ->
     {ok, infinity};
 option(files_max, Files) when ?IS_WITHIN(Files, 1, ?COUNT_MOST) ->
     {ok, Files};
+option(total_max_bytes, infinity) ->
+    {ok, infinity};
+option(total_max_bytes, Bytes) when ?IS_WITHIN(Bytes, ?TOTAL_LEAST_BYTES, ?BYTES_MOST) ->
+    {ok, Bytes};
+option(sync, Sync) when Sync =:= none; Sync =:= flush; Sync =:= close ->
+    {ok, Sync};
+option(compress, Compress) when Compress =:= zstd; Compress =:= none ->
+    {ok, Compress};
 option(flatten_recursive, Flatten) when is_boolean(Flatten) ->
     {ok, Flatten};
 option(auto_select, {top, Processes}) ->
@@ -229,8 +269,16 @@ accepts(flush_interval) ->
     <<"whole milliseconds to 86400000, at least sample_interval + 1000">>;
 accepts(flush_close_max) ->
     <<"a count from 1 to 1000000, or infinity (0 means infinity)">>;
+accepts(file_max_bytes) ->
+    <<"a count of bytes from 1048576 to 1125899906842624, or infinity">>;
 accepts(files_max) ->
     <<"a count from 1 to 1000000, or infinity">>;
+accepts(total_max_bytes) ->
+    <<"a count of bytes from 4194304 to 1125899906842624, or infinity">>;
+accepts(sync) ->
+    <<"none, flush or close">>;
+accepts(compress) ->
+    <<"zstd or none">>;
 accepts(flatten_recursive) ->
     <<"true or false">>;
 accepts(auto_select) ->

@@ -9,9 +9,11 @@
 %%     #{bad => 0,bytes => 6812340,samples => 10000}}
 %% '''
 %%
-%% It reads in chunks and keeps none, so files may be of any size. A sample that
-%% is not what doc/format.md says, such as the end of a file that was cut off, is
-%% left out and counted as bad; the next one begins behind the next empty line.
+%% It reads in chunks and keeps none, so files may be of any size; those of zstd
+%% are known by their first bytes, whatever their name. A sample that is not what
+%% doc/format.md says, such as the end of a file that was cut off, is left out and
+%% counted as bad; the next one begins behind the next empty line. A damaged zstd
+%% frame is counted as bad once, and reading goes on at the next frame.
 -module(flame_prof_reader).
 
 -export([fold/3, fold_raw/3]).
@@ -56,6 +58,9 @@
 %% three times as long when it is encoded. What is longer is no sample.
 -define(SAMPLE_MOST_BYTES, 4194304).
 
+%% RFC 8878, 3.1.1.
+-define(ZSTD_MAGIC, 16#fd2fb528).
+
 %% @doc Call Fun with every good sample of every file, in order.
 -spec fold(fun((sample(), Acc) -> Acc), Acc, files()) ->
     {ok, Acc, counts()} | {error, error()}.
@@ -94,7 +99,7 @@ each_chunk(File, Fun, Acc, Counts) ->
     case file:open(File, [read, raw, binary]) of
         {ok, Device} ->
             try
-                read(Device, <<>>, Fun, Acc, Counts)
+                read(Device, <<>>, kind(file:pread(Device, 0, 4)), Fun, Acc, Counts)
             after
                 file:close(Device)
             end;
@@ -102,20 +107,63 @@ each_chunk(File, Fun, Acc, Counts) ->
             Error
     end.
 
-read(Device, Carried, Fun, Acc0, #{bytes := Bytes} = Counts0) ->
+%% A frame, or one of the skippable ones.
+kind({ok, <<?ZSTD_MAGIC:32/little>>}) -> {zstd, flame_prof_nif:unzst_open()};
+kind({ok, <<Low, 16#2a4d18:24/little>>}) when Low >= 16#50 -> kind({ok, <<?ZSTD_MAGIC:32/little>>});
+kind(_) -> plain.
+
+%% Carried is the beginning of a sample whose end has not been read yet.
+read(Device, Carried, Kind, Fun, Acc0, Counts0) ->
     case file:read(Device, ?CHUNK_BYTES) of
         {ok, Chunk} ->
-            Text = <<Carried/binary, Chunk/binary>>,
-            Counts1 = Counts0#{bytes := Bytes + byte_size(Chunk)},
-            {Rest, Acc, Counts} = each_sample(Text, Fun, Acc0, Counts1),
-            read(Device, Rest, Fun, Acc, Counts);
-        eof when Carried =:= <<>> ->
-            {ok, Acc0, Counts0};
+            {Rest, Acc, Counts} = text(Kind, Chunk, Carried, Fun, Acc0, Counts0),
+            read(Device, Rest, Kind, Fun, Acc, Counts);
         eof ->
-            {ok, Acc0, one_bad(Counts0)};
+            {ok, Acc0, at_end(Carried, Kind, Counts0)};
         {error, _} = Error ->
             Error
     end.
+
+at_end(<<>>, plain, Counts) ->
+    Counts;
+at_end(<<>>, {zstd, Stream}, Counts) ->
+    case flame_prof_nif:unzst_read(Stream, <<>>, 0) of
+        {ok, _, _, true} -> Counts;
+        _ -> one_bad(Counts)
+    end;
+at_end(_Carried, _Kind, Counts) ->
+    one_bad(Counts).
+
+text(plain, Chunk, Carried, Fun, Acc, Counts) ->
+    samples(Chunk, Carried, Fun, Acc, Counts);
+text({zstd, Stream}, Chunk, Carried, Fun, Acc, Counts) ->
+    frames(Stream, Chunk, 0, Carried, Fun, Acc, Counts).
+
+frames(Stream, Chunk, From, Carried, Fun, Acc0, Counts0) ->
+    case flame_prof_nif:unzst_read(Stream, Chunk, From) of
+        {ok, <<>>, _Next, _IsBetween} ->
+            {Carried, Acc0, Counts0};
+        {ok, Text, Next, _IsBetween} ->
+            {Rest, Acc, Counts} = samples(Text, Carried, Fun, Acc0, Counts0),
+            frames(Stream, Chunk, Next, Rest, Fun, Acc, Counts);
+        {error, _Why} ->
+            %% Each frame begins with a whole sample.
+            Next = next_frame(Chunk, From + 1),
+            frames(Stream, Chunk, Next, <<>>, Fun, Acc0, one_bad(Counts0))
+    end.
+
+next_frame(Chunk, From) when From >= byte_size(Chunk) ->
+    byte_size(Chunk);
+next_frame(Chunk, From) ->
+    Scope = {From, byte_size(Chunk) - From},
+    case binary:match(Chunk, <<?ZSTD_MAGIC:32/little>>, [{scope, Scope}]) of
+        {At, _} -> At;
+        nomatch -> byte_size(Chunk)
+    end.
+
+samples(Chunk, Carried, Fun, Acc, #{bytes := Bytes} = Counts) ->
+    Text = <<Carried/binary, Chunk/binary>>,
+    each_sample(Text, Fun, Acc, Counts#{bytes := Bytes + byte_size(Chunk)}).
 
 each_sample(Text, Fun, Acc0, Counts0) ->
     case binary:split(Text, <<"\n\n">>) of

@@ -38,6 +38,10 @@
     phase = running :: running | halting | closing | closed,
     portable = none :: none | flame_prof_portable:engine(),
     failure = none :: none | term(),
+    %% Of this session and still there, the newest first.
+    files = [] :: [binary()],
+    %% Why no file takes bytes now; empty when one does.
+    trouble = <<>> :: binary(),
     flushing = #{} :: #{Ticket :: pos_integer() => gen_server:from()},
     stopping = [] :: [gen_server:from()]
 }).
@@ -141,23 +145,24 @@ log_choice(_, _) ->
     ok.
 
 open(Options, #{engine := Engine} = Choice) ->
-    Now = calendar:local_time(),
-    Config = config(Engine, Options, Now),
+    Config = config(Engine, Options),
     case make_parents(maps:get(directory, Config)) of
-        ok -> open(Options, Choice, Now, flame_prof_nif:session_start(Config));
+        ok -> open(Options, Choice, flame_prof_nif:session_start(Config));
         {error, _} = Error -> Error
     end.
 
-open(Options, Choice, Now, {ok, Ref}) ->
+open(Options, Choice, {ok, Ref}) ->
+    #{path := Path} = flame_prof_nif:session_info(Ref),
     State = #session{
         options = Options,
         choice = Choice,
         ref = Ref,
-        started_at = Now,
+        files = [Path],
+        started_at = calendar:local_time(),
         started_ms = erlang:monotonic_time(millisecond)
     },
     start_engine(maps:get(engine, Choice), State);
-open(_Options, _Choice, _Now, {error, {Error, Text}}) ->
+open(_Options, _Choice, {error, {Error, Text}}) ->
     {error, {session, Error, Text}}.
 
 start_engine(native, State) ->
@@ -171,19 +176,16 @@ start_engine(portable, #session{options = Options, ref = Ref} = State) ->
             {error, {portable_engine, Reason}}
     end.
 
-config(Engine, Options, Now) ->
+config(Engine, Options) ->
     #{
-        basename := Basename,
         sample_interval := SampleMs,
         flush_interval := FlushMs,
         flatten_recursive := Flatten,
         auto_select := {top, Top, SelectMs},
         auto_process_opts := #{status := Status}
     } = Options,
-    #{
+    (files(Options))#{
         engine => Engine,
-        directory => filename:absname(Basename),
-        name => file_name(Now),
         sample_interval_us => SampleMs * 1000,
         flush_interval_ms => FlushMs,
         flatten_recursive => Flatten,
@@ -194,6 +196,18 @@ config(Engine, Options, Now) ->
         ring_bytes => ring_bytes(Top, SampleMs),
         pid_number_bits => pid_number_bits()
     }.
+
+files(Options) ->
+    #{basename := Basename, compress := Compress, sync := Sync} = Options,
+    Limits = maps:with([flush_close_max, files_max, file_max_bytes, total_max_bytes], Options),
+    (maps:map(fun(_, Limit) -> limit(Limit) end, Limits))#{
+        directory => filename:absname(Basename),
+        compress => Compress =:= zstd,
+        sync => Sync
+    }.
+
+limit(infinity) -> 0;
+limit(Limit) -> Limit.
 
 portable_config(Ref, Options) ->
     #{
@@ -223,11 +237,6 @@ pid_number_bits() ->
 ring_bytes(Top, SampleMs) ->
     Wanted = Top * ?SAMPLE_BYTES * (1000 div SampleMs + 1),
     min(?RING_MOST_BYTES, max(?RING_LEAST_BYTES, Wanted)).
-
-%% Sorts by time; local, because people compare it with their watches.
-file_name({{Year, Month, Day}, {Hour, Minute, Second}}) ->
-    Format = "~4..0b-~2..0b-~2..0b@~2..0b~2..0b.~2..0b.erl_perf.log",
-    iolist_to_binary(io_lib:format(Format, [Year, Month, Day, Hour, Minute, Second])).
 
 %% The library makes the directory itself, for its user's eyes only.
 make_parents(Directory) ->
@@ -264,6 +273,8 @@ handle_cast(_, State) ->
 -spec handle_info(term(), #session{}) -> {noreply, #session{}} | {stop, term(), #session{}}.
 handle_info({flame_prof_nif, Ref, {flushed, Ticket, Result}}, #session{ref = Ref} = State) ->
     {noreply, flushed(Ticket, Result, State)};
+handle_info({flame_prof_nif, Ref, {file, Event, Text}}, #session{ref = Ref} = State) ->
+    {noreply, file(Event, Text, State)};
 handle_info({flame_prof_nif, Ref, {stopped, Result}}, #session{ref = Ref} = State) ->
     %% By itself, too, when it had to end the run.
     closed(Result, State);
@@ -287,20 +298,35 @@ terminate(_Reason, State) -> close_now(State).
 flushed(Ticket, Result, #session{flushing = Flushing} = State) ->
     case maps:take(Ticket, Flushing) of
         {From, Others} ->
-            gen_server:reply(From, outcome(Result, State)),
+            gen_server:reply(From, Result),
             State#session{flushing = Others};
         error ->
             State
     end.
 
-outcome(ok, _State) -> ok;
-outcome({error, Error}, #session{ref = Ref}) -> {error, {Error, error_text(Error, Ref)}}.
+%% Files.
 
-error_text(Error, Ref) ->
-    case flame_prof_nif:session_info(Ref) of
-        #{error := <<>>} -> atom_to_binary(Error);
-        #{error := Text} -> Text
-    end.
+file(begun, Path, #session{files = Files} = State) ->
+    State#session{files = [Path | Files]};
+file(finished, Path, #session{files = Files} = State) ->
+    State#session{files = [Path | Files -- in_progress(Files)]};
+file(removed, Path, #session{files = Files} = State) ->
+    State#session{files = lists:delete(Path, Files)};
+file(failed, Text, State) ->
+    ?LOG_WARNING("flame_prof can not write: ~ts. It keeps trying", [Text], ?LOG_META),
+    State#session{trouble = Text};
+file(healed, Path, State) ->
+    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?LOG_META),
+    State#session{trouble = <<>>}.
+
+%% The newest one, if it is.
+in_progress([Path | _]) ->
+    case filename:extension(Path) of
+        <<".part">> -> [Path];
+        _ -> []
+    end;
+in_progress([]) ->
+    [].
 
 %% Stop.
 
@@ -333,18 +359,23 @@ closed(Result, State0) ->
     State = State0#session{failure = library_failure(Result, State0)},
     ok = release_portable(State),
     Run = run(State),
-    Outcome = outcome(Result, State),
     ok = flame_prof_nif:session_close(State#session.ref),
-    ok = settle(Outcome, Run, State),
+    ok = settle(outcome(Result, Run), Run, State),
     {stop, exit_reason(State), State#session{phase = closed}}.
 
 %% In any other phase the library ended the run by itself.
 library_failure(_Result, #session{phase = closing, failure = Failure}) ->
     Failure;
-library_failure(Result, #session{ref = Ref}) ->
-    #{error := Text} = flame_prof_nif:session_info(Ref),
-    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp ~ts", [Result, Text], ?LOG_META),
+library_failure(Result, _State) ->
+    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp", [Result], ?LOG_META),
     {library, Result}.
+
+%% What the last file did not take is lost, and who stops is told how much.
+outcome(ok, _Run) ->
+    ok;
+outcome({error, {Error, Why}}, #{lost := Lost}) ->
+    Text = io_lib:format("~ts; ~b samples were lost", [Why, Lost]),
+    {error, {Error, unicode:characters_to_binary(Text)}}.
 
 %% Who flushed has it now, too.
 settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
@@ -367,14 +398,23 @@ close_now(#session{ref = Ref} = State) ->
     ok = stop_library(State),
     receive
         {flame_prof_nif, Ref, {stopped, Result}} ->
-            Run = run(State),
-            Outcome = outcome(Result, State),
+            Told = told(State),
+            Run = run(Told),
             ok = flame_prof_nif:session_close(Ref),
-            settle(Outcome, Run, State)
+            settle(outcome(Result, Run), Run, Told)
     after ?CLOSE_MS ->
-        %% The disk does not answer. The library goes on without us, and cleans
-        %% up when it does.
-        ok
+        %% The library goes on without us, and cleans up when the disk answers.
+        Told = told(State),
+        Text = [hd(Told#session.files), io_lib:format(": no answer in ~b ms", [?CLOSE_MS])],
+        Silent = Told#session{trouble = unicode:characters_to_binary(Text)},
+        settle({error, {timeout, Silent#session.trouble}}, run(Silent), Silent)
+    end.
+
+%% What the library said of its files before it said that it had stopped.
+told(#session{ref = Ref} = State) ->
+    receive
+        {flame_prof_nif, Ref, {file, Event, Text}} -> told(file(Event, Text, State))
+    after 0 -> State
     end.
 
 stop_library(#session{phase = closing}) -> ok;
@@ -388,13 +428,13 @@ release_portable(#session{portable = Engine}) ->
 
 %% Books.
 
-describe(#session{phase = Phase} = State) ->
-    {Files, Error, Books} = books(State),
+describe(#session{phase = Phase, files = Files, trouble = Trouble} = State) ->
+    Books = books(State),
     Elapsed = elapsed_ms(State),
     (about(State))#{
         state => state_name(Phase),
-        files => Files,
-        error => Error,
+        files => lists:reverse(Files),
+        error => Trouble,
         elapsed_ms => Elapsed,
         books => Books,
         rates => rates(Books, Elapsed)
@@ -414,13 +454,13 @@ state_name(_) -> stopping.
 %% the file refused was dropped no less than what found the ring full: `lost'
 %% tells how many of the dropped those were.
 books(#session{ref = Ref}) ->
-    Info = #{path := Path, error := Error} = flame_prof_nif:session_info(Ref),
-    Counts = maps:without([state, path, error], Info),
+    Info = flame_prof_nif:session_info(Ref),
+    Counts = maps:without([state, path], Info),
     #{taken := Taken, written := Written, torn := Torn, gone := Gone} = Counts,
     #{dropped := Refused, lost := Lost} = Counts,
     Dropped = Refused + Lost,
     Pending = Taken - Written - Torn - Dropped - Gone,
-    {[Path], Error, Counts#{dropped := Dropped, pending => Pending}}.
+    Counts#{dropped := Dropped, pending => Pending}.
 
 elapsed_ms(#session{started_ms = Started}) ->
     erlang:monotonic_time(millisecond) - Started.

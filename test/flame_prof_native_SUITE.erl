@@ -336,7 +336,12 @@ config(Config) ->
     #{
         engine => native,
         directory => list_to_binary(proplists:get_value(priv_dir, Config)),
-        name => <<"wrong.erl_perf.log">>,
+        compress => true,
+        sync => none,
+        flush_close_max => 0,
+        files_max => 0,
+        file_max_bytes => 0,
+        total_max_bytes => 0,
         sample_interval_us => 2000,
         flush_interval_ms => 60000,
         flatten_recursive => true,
@@ -355,7 +360,7 @@ stop_session(Ref) ->
     after 10000 -> error(not_stopped)
     end,
     Books = flame_prof_nif:session_info(Ref),
-    ok = file:delete(maps:get(path, Books)),
+    ok = file:delete(filename:rootname(maps:get(path, Books), <<".part">>)),
     ok = flame_prof_nif:session_close(Ref),
     balanced(Books),
     Books.

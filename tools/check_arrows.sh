@@ -29,7 +29,7 @@ room_of() { # path below c_src
 # What a room may include, besides itself.
 below() {
     case $1 in
-    nif) echo "session portable sampler selector vm core" ;;
+    nif) echo "session portable sampler selector out/unzst.h vm core" ;;
     session) echo "sampler writer native_symbols portable out core vm" ;;
     sampler) echo "selector vm core" ;;
     selector) echo "vm core" ;;
@@ -86,8 +86,12 @@ only_in() { # what, extended expression, the places below c_src
 # Code only: what an error's text or a comment says is no use of it.
 only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' nif/
 only_in uv.h '#[[:space:]]*include[[:space:]]*<uv\.h>' \
-    writer.c writer.h out/sink.c out/sink.h nif/nif.c
+    writer.c writer.h out/disk.c nif/nif.c
 only_in process_vm_readv 'process_vm_readv[[:space:]]*\(' vm/peek.c vm/peek.h
+only_in zstd.h '#[[:space:]]*include[[:space:]]*<zstd\.h>' \
+    out/zst.c out/unzst.c out/recover.c nif/nif.c
+only_in 'calls on files by name' '\<(open|unlink|rename|mkdir|link)(at)?[[:space:]]*\(' \
+    out/disk.c vm/peek.c vm/maps.c
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' vm/peek.c
 
 # ------------------------------------------------------ the sampler's tick --

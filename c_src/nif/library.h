@@ -16,7 +16,7 @@ struct fp_library {
     /* Guards what follows. Taken by dirty NIFs only. */
     ErlNifMutex *lock;
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
-    ErlNifResourceType *calibration_type, *session_type;
+    ErlNifResourceType *calibration_type, *session_type, *unzst_type;
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -47,9 +47,12 @@ FP_NIF(fp_nif_session_flush);
 FP_NIF(fp_nif_session_stop);
 FP_NIF(fp_nif_session_close);
 FP_NIF(fp_nif_session_info);
+FP_NIF(fp_nif_unzst_open);
+FP_NIF(fp_nif_unzst_read);
 
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);
+void fp_unzst_nif_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
 
 #endif

@@ -91,6 +91,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     struct fp_library *library = enif_alloc(sizeof *library);
     ErlNifResourceTypeInit calibration = {.dtor = fp_calibration_destroy};
     ErlNifResourceTypeInit session = fp_session_type_init;
+    ErlNifResourceTypeInit unzst = {.dtor = fp_unzst_nif_destroy};
 
     (void)info;
     if (library == NULL)
@@ -102,8 +103,10 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
         env, "flame_prof_calibration", &calibration, ERL_NIF_RT_CREATE, NULL);
     library->session_type = enif_open_resource_type_x(
         env, "flame_prof_session", &session, ERL_NIF_RT_CREATE, NULL);
+    library->unzst_type = enif_open_resource_type_x(
+        env, "flame_prof_unzst", &unzst, ERL_NIF_RT_CREATE, NULL);
     if (library->lock == NULL || library->calibration_type == NULL ||
-        library->session_type == NULL) {
+        library->session_type == NULL || library->unzst_type == NULL) {
         library_free(library);
         return -1;
     }
@@ -145,6 +148,8 @@ static ErlNifFunc functions[] = {
     {"session_stop", 1, fp_nif_session_stop, 0},
     {"session_close", 1, fp_nif_session_close, IO},
     {"session_info", 1, fp_nif_session_info, 0},
+    {"unzst_open", 0, fp_nif_unzst_open, 0},
+    {"unzst_read", 3, fp_nif_unzst_read, 0},
 };
 
 ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)
