@@ -26,6 +26,7 @@ struct fp_session {
     struct fp_sampler *sampler;   /* native */
     struct fp_portable *portable; /* portable */
     struct fp_writer *writer;
+    struct fp_figures_box node;
     char path[4096];
     /* RUNNING -> STOPPING by whoever stops first (acq_rel exchange);
      * -> STOPPED by the writer (release), read by anybody (acquire). */
@@ -147,6 +148,11 @@ const char *fp_session_path(const struct fp_session *session)
     return session->path;
 }
 
+struct fp_figures_box *fp_session_node(struct fp_session *session)
+{
+    return &session->node;
+}
+
 int fp_session_is_native(const struct fp_session *session)
 {
     return session->is_native;
@@ -165,6 +171,7 @@ static void session_free(struct fp_session *session)
     fp_portable_destroy(session->portable);
     fp_native_symbols_destroy(session->symbols);
     fp_ring_destroy(session->ring);
+    fp_figures_offer(&session->node, NULL);
     if (session->peeks > 0)
         fp_peek_close(&session->sampler_peek);
     if (session->peeks > 1)
@@ -208,6 +215,8 @@ static int start_writer(struct fp_session *session, struct fp_sink *sink)
                            ? fp_native_symbols_interface(session->symbols)
                            : NULL,
                    .stats = &session->stats},
+        .engine = session->is_native ? "native" : "portable",
+        .node = &session->node,
         .flush_interval_ms = session->options.flush_interval_ms,
         .notify = on_writer,
         .arg = session,

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/figures.h"
 #include "core/stats.h"
 #include "out/sink.h"
 #include "portable.h"
@@ -94,6 +95,8 @@ struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
 const char *fp_session_path(const struct fp_session *session);
 /* How the sampler reads memory: fp_peek_method; "" for the portable engine. */
 const char *fp_session_reads(const struct fp_session *session);
+/* Where Erlang puts what is written of the node at each flush. */
+struct fp_figures_box *fp_session_node(struct fp_session *session);
 int fp_session_is_native(const struct fp_session *session);
 
 /* The portable engine's door, for one caller at a time: NULL when the session

@@ -31,6 +31,7 @@
 
 #include "core/error.h"
 #include "out/clock.h"
+#include "self.h"
 
 #define DRAIN_MS 50
 /* When the ring was found more than a quarter full. */
@@ -43,6 +44,7 @@
 struct fp_writer {
     struct fp_writer_options options;
     struct fp_perf_script *script;
+    struct fp_self self;
     uv_loop_t loop;
     uv_timer_t drain_timer;
     uv_timer_t flush_timer;
@@ -141,10 +143,34 @@ static size_t drain(struct fp_writer *writer)
     return used;
 }
 
+/* What a file has to tell of how it came about. On a full disk it is left out
+ * like any other sample. */
+static void write_own_sample(struct fp_writer *writer)
+{
+    struct fp_self *self = &writer->self;
+    struct fp_own_sample sample = {
+        .engine = writer->options.engine,
+        .now = {&self->own, &self->told},
+        .before = {&self->own_before, &self->told_before},
+        .now_us = (int64_t)(fp_clock_ns(CLOCK_REALTIME) / 1000u),
+    };
+    const char *text;
+    size_t size;
+
+    fp_self_look(self);
+    if (fp_perf_script_own(writer->script, &sample, &text, &size) != 0 ||
+        fp_sink_write(writer->options.sink, text, size, 0) != 0)
+        return;
+    fp_stats_add(writer->options.stats, FP_STAT_own_samples, 1);
+    fp_stats_add(writer->options.stats, FP_STAT_bytes, size);
+}
+
 static int flush(struct fp_writer *writer, bool is_asked)
 {
-    int err = fp_sink_flush(writer->options.sink, is_asked);
+    int err;
 
+    write_own_sample(writer);
+    err = fp_sink_flush(writer->options.sink, is_asked);
     if (err == 0)
         fp_stats_add(writer->options.stats, FP_STAT_flushes, 1);
     note_sink(writer);
@@ -311,6 +337,7 @@ int fp_writer_start(struct fp_writer **writer,
         return FP_ENOMEM;
     made->options = *options;
     atomic_init(&made->requests, 0);
+    fp_self_init(&made->self, options->stats, options->node);
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)
         goto fail_writer;

@@ -23,7 +23,9 @@ struct fp_writer_options {
     struct fp_stats *stats;
     struct fp_sink *sink; /* the writer's from a successful start on */
     struct fp_perf_script_options script;
-    uint32_t flush_interval_ms; /* 0: flushed only when asked */
+    const char *engine;          /* "native", "portable": static */
+    struct fp_figures_box *node; /* what Erlang says of the node, or NULL */
+    uint32_t flush_interval_ms;  /* 0: flushed only when asked */
     /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with
      * FP_WRITER_STOPPED); err is 0 or FP_EIO, and `why` is "" or "path:
      * reason".

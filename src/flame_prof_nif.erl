@@ -10,6 +10,7 @@
 -export([layout_info/0, snapshot/1, select_top/2]).
 -export([session_start/1, session_push/2, session_flush/1]).
 -export([session_stop/1, session_close/1, session_info/1]).
+-export([session_figures/2]).
 -export([unzst_open/0, unzst_read/3]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
@@ -107,6 +108,10 @@ session_close(_) -> ?NOT_LOADED.
 
 -spec session_info(session()) -> #{atom() => atom() | binary() | non_neg_integer()}.
 session_info(_) -> ?NOT_LOADED.
+
+%% For the sample that the session takes of itself: names of [a-z_], at most 64.
+-spec session_figures(session(), [{atom(), integer()}]) -> ok | {error, closed}.
+session_figures(_, _) -> ?NOT_LOADED.
 
 %% A decompressor of zstd frames, one after the other.
 -spec unzst_open() -> reference().

@@ -17,9 +17,10 @@
 -module(flame_prof_reader).
 
 -export([fold/3, fold_raw/3]).
+-export([own/1]).
 -export([head/1, metrics/1, delta/2, stack/1, decode/1]).
 
--export_type([sample/0, raw/0, frame/0, counts/0, files/0, error/0]).
+-export_type([sample/0, own/0, raw/0, frame/0, counts/0, files/0, error/0]).
 
 %% Leaf first, without the status.
 -type frame() :: {Symbol :: binary(), Dso :: binary()}.
@@ -37,6 +38,15 @@
         words := #{binary() => binary()}
     }.
 
+%% A sample that the profiler took of itself at a flush: its counters and the
+%% node's own figures, each with its change since the flush before.
+-type own() ::
+    #{
+        time_us := integer(),
+        engine := binary(),
+        figures := #{binary() => {Value :: integer(), Delta :: integer()}}
+    }.
+
 %% Header, metrics line (empty when there is none) and frame lines as they stand
 %% in the file. They are parts of a chunk: copy what is kept.
 -type raw() :: {binary(), binary(), binary()}.
@@ -44,6 +54,7 @@
 -type counts() ::
     #{
         samples := non_neg_integer(),
+        own := non_neg_integer(),
         bad := non_neg_integer(),
         bytes := non_neg_integer()
     }.
@@ -81,7 +92,45 @@ fold(Fun, Acc, Files) ->
 -spec fold_raw(fun((raw(), Acc) -> {ok, Acc} | bad), Acc, files()) ->
     {ok, Acc, counts()} | {error, error()}.
 fold_raw(Fun, Acc, Files) ->
-    each_file(list(Files), Fun, Acc, #{samples => 0, bad => 0, bytes => 0}).
+    Count = fun(Raw, Acc0) ->
+        case is_own(Raw) of
+            true -> own;
+            false -> Fun(Raw, Acc0)
+        end
+    end,
+    each_file(list(Files), Count, Acc, no_counts()).
+
+no_counts() ->
+    #{samples => 0, own => 0, bad => 0, bytes => 0}.
+
+%% @doc The samples that the profiler took of itself, which fold/3 leaves out: one
+%% for each flush, in order.
+-spec own(files()) -> {ok, [own()], counts()} | {error, error()}.
+own(Files) ->
+    Collect = fun(Raw, Found) ->
+        case is_own(Raw) andalso own_sample(Raw) of
+            false -> own;
+            bad -> bad;
+            Own -> {ok, [Own | Found]}
+        end
+    end,
+    case each_file(list(Files), Collect, [], no_counts()) of
+        {ok, Found, #{samples := Own, own := Samples} = Counts} ->
+            {ok, lists:reverse(Found), Counts#{samples := Samples, own := Own}};
+        {error, _} = Error ->
+            Error
+    end.
+
+is_own({_Header, _Metrics, <<"\tffffffff flame_prof_self (flame_prof)\n", _/binary>>}) -> true;
+is_own(_) -> false.
+
+own_sample(Raw) ->
+    case sample(Raw) of
+        #{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine}} ->
+            #{time_us => Time, engine => Engine, figures => Figures};
+        _ ->
+            bad
+    end.
 
 list(File) when is_binary(File) -> [File];
 list([Character | _] = File) when is_integer(Character) -> [File];
@@ -179,9 +228,10 @@ each_sample(Text, Fun, Acc0, Counts0) ->
 
 one_sample(bad, _Fun, Acc, Counts) ->
     {Acc, one_bad(Counts)};
-one_sample(Raw, Fun, Acc0, #{samples := Samples} = Counts) ->
+one_sample(Raw, Fun, Acc0, #{samples := Samples, own := Own} = Counts) ->
     case Fun(Raw, Acc0) of
         {ok, Acc} -> {Acc, Counts#{samples := Samples + 1}};
+        own -> {Acc0, Counts#{own := Own + 1}};
         bad -> {Acc0, one_bad(Counts)}
     end.
 

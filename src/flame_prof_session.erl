@@ -32,6 +32,7 @@
 -record(session, {
     options :: flame_prof_options:options(),
     choice :: flame_prof_engine:choice(),
+    node :: pid(),
     ref :: flame_prof_nif:session(),
     started_at :: calendar:datetime(),
     started_ms :: integer(),
@@ -42,6 +43,9 @@
     files = [] :: [binary()],
     %% Why no file takes bytes now; empty when one does.
     trouble = <<>> :: binary(),
+    %% The books when we last looked at the losses, and whether they were high.
+    looked_at = none :: none | map(),
+    is_losing = false :: boolean(),
     flushing = #{} :: #{Ticket :: pos_integer() => gen_server:from()},
     stopping = [] :: [gen_server:from()]
 }).
@@ -61,6 +65,9 @@
 -define(SAMPLE_BYTES, 280).
 -define(RING_LEAST_BYTES, 4194304).
 -define(RING_MOST_BYTES, 67108864).
+
+%% Of the samples or of the ticks, from one look to the next.
+-define(LOSS_PERCENT, 1).
 
 %% The application's own processes tell nothing about the program.
 -define(OWN_NAMES, [flame_prof_sup]).
@@ -145,38 +152,46 @@ log_choice(_, _) ->
     ok.
 
 open(Options, #{engine := Engine} = Choice) ->
-    Config = config(Engine, Options),
+    Node = flame_prof_node:start_link(),
+    Config = config(Engine, Options, Node),
     case make_parents(maps:get(directory, Config)) of
-        ok -> open(Options, Choice, flame_prof_nif:session_start(Config));
+        ok -> open(Options, Choice, Node, flame_prof_nif:session_start(Config));
         {error, _} = Error -> Error
     end.
 
-open(Options, Choice, {ok, Ref}) ->
+open(Options, Choice, Node, {ok, Ref}) ->
     #{path := Path} = flame_prof_nif:session_info(Ref),
     State = #session{
         options = Options,
         choice = Choice,
+        node = Node,
         ref = Ref,
         files = [Path],
         started_at = calendar:local_time(),
         started_ms = erlang:monotonic_time(millisecond)
     },
     start_engine(maps:get(engine, Choice), State);
-open(_Options, _Choice, {error, {Error, Text}}) ->
+open(_Options, _Choice, _Node, {error, {Error, Text}}) ->
     {error, {session, Error, Text}}.
 
 start_engine(native, State) ->
-    {ok, State};
-start_engine(portable, #session{options = Options, ref = Ref} = State) ->
-    case flame_prof_portable:start_link(portable_config(Ref, Options)) of
+    {ok, watched(State)};
+start_engine(portable, #session{options = Options, ref = Ref, node = Node} = State) ->
+    case flame_prof_portable:start_link(portable_config(Ref, Options, Node)) of
         {ok, Engine} ->
-            {ok, State#session{portable = Engine}};
+            {ok, watched(State#session{portable = Engine})};
         {error, Reason} ->
             ok = close_now(State),
             {error, {portable_engine, Reason}}
     end.
 
-config(Engine, Options) ->
+%% The node's own figures, for each flush; and a look at the losses.
+watched(#session{ref = Ref, node = Node, options = #{flush_interval := FlushMs}} = State) ->
+    ok = flame_prof_node:watch(Node, Ref, FlushMs),
+    _ = erlang:send_after(FlushMs, self(), look_at_losses),
+    State.
+
+config(Engine, Options, Node) ->
     #{
         sample_interval := SampleMs,
         flush_interval := FlushMs,
@@ -192,7 +207,7 @@ config(Engine, Options) ->
         top => Top,
         select_interval_ms => SelectMs,
         status => Status,
-        exclude => own_processes(),
+        exclude => [Node | own_processes()],
         ring_bytes => ring_bytes(Top, SampleMs),
         pid_number_bits => pid_number_bits()
     }.
@@ -209,7 +224,7 @@ files(Options) ->
 limit(infinity) -> 0;
 limit(Limit) -> Limit.
 
-portable_config(Ref, Options) ->
+portable_config(Ref, Options, Node) ->
     #{
         sample_interval := SampleMs,
         auto_select := {top, Top, SelectMs},
@@ -221,7 +236,7 @@ portable_config(Ref, Options) ->
         top => Top,
         select_interval_ms => SelectMs,
         status => Status,
-        exclude => own_processes()
+        exclude => [Node | own_processes()]
     }.
 
 own_processes() ->
@@ -283,6 +298,9 @@ handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Eng
         Pid -> {noreply, halted(Reason, State)};
         _ -> {noreply, State}
     end;
+handle_info(look_at_losses, #session{phase = running, options = Options} = State) ->
+    _ = erlang:send_after(maps:get(flush_interval, Options), self(), look_at_losses),
+    {noreply, look_at_losses(books(State), State)};
 handle_info(halt_now, #session{phase = halting, portable = Engine} = State) ->
     ok = flame_prof_portable:kill(Engine),
     {noreply, State};
@@ -292,6 +310,36 @@ handle_info(_, State) ->
 -spec terminate(term(), #session{}) -> ok.
 terminate(_Reason, #session{phase = closed}) -> ok;
 terminate(_Reason, State) -> close_now(State).
+
+%% Losses: once when they pass the limit, and again when they have been below.
+
+look_at_losses(Books, #session{looked_at = Before, is_losing = WasLosing} = State) ->
+    Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
+    IsLosing = max(Samples, Ticks) > ?LOSS_PERCENT,
+    ok = log_losses(WasLosing, IsLosing, Lost),
+    State#session{looked_at = Books, is_losing = IsLosing}.
+
+log_losses(false, true, {Samples, Ticks}) ->
+    ?LOG_WARNING(
+        "flame_prof loses more than ~b %: ~.1f % of its samples, ~.1f % of its ticks",
+        [?LOSS_PERCENT, Samples, Ticks],
+        ?LOG_META
+    );
+log_losses(_, _, _) ->
+    ok.
+
+percent_lost(Books, Before) ->
+    Since = fun(Keys) -> since(Keys, Books, Before) end,
+    100 * Since([torn, dropped]) / max(1, Since([taken])).
+
+percent_missed(Books, Before) ->
+    Since = fun(Keys) -> since(Keys, Books, Before) end,
+    100 * Since([missed]) / max(1, Since([ticks, missed])).
+
+since(Keys, Books, none) ->
+    lists:sum([maps:get(Key, Books) || Key <- Keys]);
+since(Keys, Books, Before) ->
+    since(Keys, Books, none) - since(Keys, Before, none).
 
 %% Flush.
 
@@ -350,7 +398,8 @@ portable_failure(_, Reason) ->
     ?LOG_ERROR("flame_prof stops: its portable engine ended: ~0tP", [Reason, 20], ?LOG_META),
     {portable_engine, Reason}.
 
-close(#session{ref = Ref} = State) ->
+close(#session{ref = Ref, node = Node} = State) ->
+    ok = flame_prof_node:stop(Node),
     ok = flame_prof_nif:session_stop(Ref),
     State#session{phase = closing}.
 
@@ -418,7 +467,9 @@ told(#session{ref = Ref} = State) ->
     end.
 
 stop_library(#session{phase = closing}) -> ok;
-stop_library(#session{ref = Ref}) -> flame_prof_nif:session_stop(Ref).
+stop_library(#session{ref = Ref, node = Node}) ->
+    ok = flame_prof_node:stop(Node),
+    flame_prof_nif:session_stop(Ref).
 
 release_portable(#session{portable = none}) ->
     ok;

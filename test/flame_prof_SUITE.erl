@@ -170,7 +170,7 @@ a_run_leaves_a_valid_file_and_balanced_books(Config) ->
     ?assert(Ticks >= 10),
     ?assert(abs((Ticks + Missed) - maps:get(elapsed_ms, Run) div 9) =< 20),
     #{samples := Samples, tids := Tids} = check(File),
-    ?assertEqual(maps:get(written, Run), Samples),
+    ?assertEqual(maps:get(written, Run) + maps:get(own_samples, Run), Samples),
     ?assert(map_size(Tids) > 10),
     ?assertEqual(#{state => stopped, last_run => Run}, flame_prof:info()),
     ?assertMatch(
@@ -429,7 +429,10 @@ only_the_wanted_status_is_sampled(Config) ->
 nothing_is_sampled_when_nothing_is_selected(Config) ->
     _ = start(Config, #{auto_select => {top, 0}}),
     timer:sleep(200),
-    ?assertMatch(#{taken := 0, written := 0, bytes := 0}, stop()).
+    %% But those of the profiler itself.
+    #{files := [File]} = Run = stop(),
+    ?assertMatch(#{taken := 0, written := 0, own_samples := 1}, Run),
+    ?assertMatch({ok, 0, #{own := 1}}, flame_prof_reader:fold(fun(_, N) -> N + 1 end, 0, File)).
 
 its_own_processes_are_left_out(Config) ->
     Pid = start(Config, #{auto_select => {top, 10000, 200}}),
@@ -542,7 +545,9 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     ?assertEqual(Taken, Written + Dropped + Gone),
     ?assert(Dropped > 0),
     ?assertMatch(#{unresolved := 0}, Info),
-    #{samples := Written} = check(File),
+    #{own_samples := Own} = Info,
+    #{samples := Samples} = check(File),
+    ?assertEqual(Written + Own, Samples),
     Expected = maps:from_list([{pid_text(Pid), N rem 15 * 2} || {N, Pid} <- enumerate(Pids)]),
     {ok, Wrong, _} = flame_prof_reader:fold(
         fun(Sample, Found) -> wrong_depth(Sample, Expected) ++ Found end, [], File
@@ -583,7 +588,13 @@ wrong_depth(#{words := #{<<"erl_pid">> := Pid}, frames := Frames}, Expected) ->
 
 engine(Session) ->
     {links, Links} = process_info(Session, links),
-    [Engine] = [Pid || Pid <- Links, is_pid(Pid), Pid =/= whereis(flame_prof_sup)],
+    [Engine] = [
+        Pid
+     || Pid <- Links,
+        is_pid(Pid),
+        Pid =/= whereis(flame_prof_sup),
+        process_info(Pid, initial_call) =/= {initial_call, {flame_prof_node, init, 0}}
+    ],
     Engine.
 
 %% ---- of no engine ----------------------------------------------------------------

@@ -31,11 +31,12 @@ below() {
     case $1 in
     nif) echo "session portable sampler selector out/unzst.h vm core" ;;
     session) echo "sampler writer native_symbols portable out core vm" ;;
+    self) echo "core out/clock.h" ;;
     sampler) echo "selector vm core" ;;
     selector) echo "vm core" ;;
     portable) echo "core" ;;
     native_symbols) echo "vm out/symbolizer.h core" ;;
-    writer) echo "core out" ;;
+    writer) echo "self core out" ;;
     out) echo "core" ;;
     vm) echo "core" ;;
     core) echo "" ;;

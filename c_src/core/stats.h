@@ -29,12 +29,13 @@
     X(processes)      /* processes seen at the last selection */               \
     X(sampler_cpu_ns) /* CPU time of the engine's thread */                    \
     /* the writer's thread */                                                  \
-    X(written)    /* process-samples formatted and handed to the file */       \
-    X(lost)       /* ... formatted, but the file refused them */               \
-    X(bytes)      /* text bytes handed to the file */                          \
-    X(flushes)    /* completed flushes */                                      \
-    X(errors)     /* failed file operations */                                 \
-    X(file_bytes) /* bytes that the files took, compressed or not */           \
+    X(written)     /* process-samples formatted and handed to the file */      \
+    X(lost)        /* ... formatted, but the file refused them */              \
+    X(bytes)       /* text bytes handed to the file */                         \
+    X(own_samples) /* samples of the profiler itself, not in `written` */      \
+    X(flushes)     /* completed flushes */                                     \
+    X(errors)      /* failed file operations */                                \
+    X(file_bytes)  /* bytes that the files took, compressed or not */          \
     X(files_begun)                                                             \
     X(files_removed)   /* ... finished ones, because they were too old */      \
     X(files_recovered) /* ... of dead sessions, finished by this one */        \

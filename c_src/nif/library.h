@@ -47,6 +47,7 @@ FP_NIF(fp_nif_session_flush);
 FP_NIF(fp_nif_session_stop);
 FP_NIF(fp_nif_session_close);
 FP_NIF(fp_nif_session_info);
+FP_NIF(fp_nif_session_figures);
 FP_NIF(fp_nif_unzst_open);
 FP_NIF(fp_nif_unzst_read);
 

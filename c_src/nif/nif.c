@@ -148,6 +148,7 @@ static ErlNifFunc functions[] = {
     {"session_stop", 1, fp_nif_session_stop, 0},
     {"session_close", 1, fp_nif_session_close, IO},
     {"session_info", 1, fp_nif_session_info, 0},
+    {"session_figures", 2, fp_nif_session_figures, 0},
     {"unzst_open", 0, fp_nif_unzst_open, 0},
     {"unzst_read", 3, fp_nif_unzst_read, 0},
 };

@@ -451,6 +451,48 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
     return map;
 }
 
+/* ----------------------------------------------------------- of the node -- */
+
+static int add_figure(ErlNifEnv *env, ERL_NIF_TERM term,
+                      struct fp_figures *figures)
+{
+    char name[FP_FIGURE_NAME_ROOM];
+    const ERL_NIF_TERM *part;
+    ErlNifSInt64 value;
+    int size;
+
+    return enif_get_tuple(env, term, &size, &part) && size == 2 &&
+           enif_get_atom(env, part[0], name, sizeof name, ERL_NIF_LATIN1) &&
+           enif_get_int64(env, part[1], &value) &&
+           fp_figures_add(figures, name, value) == 0;
+}
+
+/* [{Name, Integer}]: for the next flush, and every later one until others
+ * come. */
+ERL_NIF_TERM fp_nif_session_figures(ErlNifEnv *env, int argc,
+                                    const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM answer, list = argv[1], head;
+    struct fp_session *session = use(env, handle, &answer);
+    struct fp_figures *figures;
+    int valid = 1;
+
+    (void)argc;
+    if (session == NULL)
+        return answer;
+    figures = calloc(1, sizeof *figures);
+    while (figures != NULL && valid &&
+           enif_get_list_cell(env, list, &head, &list))
+        valid = add_figure(env, head, figures);
+    if (valid && figures != NULL)
+        fp_figures_offer(fp_session_node(session), figures);
+    else
+        free(figures);
+    unuse(handle);
+    return valid ? fp_atom(env, "ok") : enif_make_badarg(env);
+}
+
 /* ------------------------------------------------- the portable engine's -- */
 
 static int get_u32(ErlNifEnv *env, ERL_NIF_TERM term, uint32_t *n)

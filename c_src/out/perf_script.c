@@ -43,6 +43,7 @@ struct fp_perf_script {
     struct fp_stacks *stacks;
     struct process *process; /* FP_PROCESS_SLOTS */
     int64_t last_time_us;
+    struct process own;       /* of the profiler itself: its last time only */
     struct fp_buffer out;     /* the sample handed to the caller */
     struct fp_buffer scratch; /* a process being rendered */
 };
@@ -299,6 +300,73 @@ static int write_sample(struct fp_perf_script *script,
     if (err == 0 && is_repeat)
         err = render_quiet(process);
     return err != 0 ? err : put_sample(script, process, &stack, record);
+}
+
+/* ---- the profiler itself ---------------------------------------------- */
+
+/* No process of Erlang's has it before 2^28 processes were started. */
+#define OWN_TID 0x7fffffff
+#define OWN_SLACK_US 1000000
+
+static char *put_figures(char *out, const struct fp_figures *now,
+                         const struct fp_figures *before)
+{
+    for (uint32_t i = 0; i < now->n; i++) {
+        const struct fp_figure *figure = &now->figure[i];
+        const struct fp_figure *old = fp_figures_find(before, figure->name);
+
+        *out++ = ' ';
+        out = fp_put(out, figure->name, strlen(figure->name));
+        *out++ = '=';
+        out = fp_put_i64(out, figure->value);
+        *out++ = '/';
+        out = fp_put_i64(out, old == NULL ? 0 : figure->value - old->value);
+    }
+    return out;
+}
+
+/* A tick has the time at which it began: samples of an earlier time may still
+ * come, and are not to be moved behind this one. */
+static int64_t own_time(struct fp_perf_script *script, int64_t now_us)
+{
+    int64_t time_us = script->last_time_us;
+
+    if (time_us < now_us - OWN_SLACK_US)
+        time_us = now_us - OWN_SLACK_US;
+    return choose_time(script, &script->own, time_us);
+}
+
+int fp_perf_script_own(struct fp_perf_script *script,
+                       const struct fp_own_sample *sample, const char **text,
+                       size_t *size)
+{
+    char *out;
+    int err;
+
+    script->out.size = 0;
+    err = fp_buffer_reserve(
+        &script->out,
+        CONSTANT_BYTES_MAX + strlen(sample->engine) +
+            2 * FP_FIGURES_MAX * (FP_FIGURE_NAME_ROOM + 2 * FP_I64_DIGITS + 3));
+    if (err != 0)
+        return err;
+    out = FP_PUT_LITERAL(script->out.bytes, "beam ");
+    out = fp_put_u64(out, script->options.os_pid);
+    *out++ = '/';
+    out = fp_put_u64(out, OWN_TID);
+    out = FP_PUT_LITERAL(out, " [000] ");
+    out = put_time(out, own_time(script, sample->now_us));
+    out = FP_PUT_LITERAL(out, ": cpu-clock:\n#");
+    for (int i = 0; i < 2; i++)
+        out = put_figures(out, sample->now[i], sample->before[i]);
+    out = FP_PUT_LITERAL(out, " name=flame_prof engine=");
+    out = fp_put(out, sample->engine, strlen(sample->engine));
+    out = FP_PUT_LITERAL(out, " (metrics)\n" FP_FRAME_ADDRESS
+                              "flame_prof_self (flame_prof)\n");
+    fp_buffer_end(&script->out, put_status(out, FP_STATUS_waiting));
+    *text = script->out.bytes;
+    *size = script->out.size;
+    return 0;
 }
 
 int fp_perf_script_record(struct fp_perf_script *script,

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../core/figures.h"
 #include "../core/record.h"
 #include "../core/stats.h"
 #include "symbolizer.h"
@@ -39,6 +40,19 @@ void fp_perf_script_destroy(struct fp_perf_script *script);
 int fp_perf_script_record(struct fp_perf_script *script,
                           const struct fp_record *record, const char **text,
                           size_t *size);
+
+/* The sample of the profiler itself, in a frame of its own: all figures of `now`
+ * with their change since `before`, where that has them. `now_us` is Unix time;
+ * it may be up to a second earlier than the time that is written. 0 or
+ * FP_ENOMEM; *text is valid until the next call. */
+struct fp_own_sample {
+    const char *engine;
+    const struct fp_figures *now[2], *before[2];
+    int64_t now_us;
+};
+int fp_perf_script_own(struct fp_perf_script *script,
+                       const struct fp_own_sample *sample, const char **text,
+                       size_t *size);
 
 /* Forget every rendered text that came from code addresses: it is rendered
  * anew, from the kept frame words, when next used. */

@@ -35,6 +35,7 @@ struct fixture {
     struct fake_code code;
     struct fp_symbolizer symbolizer;
     struct fp_stats stats;
+    struct fp_figures_box node;
     struct fp_ring *ring;
     struct fp_writer *writer;
     struct notes notes;
@@ -113,6 +114,8 @@ static struct fixture *setup(uint32_t flush_interval_ms)
         .script = {.os_pid = 1,
                    .symbolizer = &f->symbolizer,
                    .stats = &f->stats},
+        .engine = "native",
+        .node = &f->node,
         .flush_interval_ms = flush_interval_ms,
         .notify = notify,
         .arg = &f->notes,
@@ -133,6 +136,7 @@ static void stop(struct fixture *f)
 
 static void teardown(struct fixture *f)
 {
+    fp_figures_offer(&f->node, NULL);
     fp_ring_destroy(f->ring);
     temporary_remove(&f->directory);
     pthread_mutex_destroy(&f->notes.lock);
@@ -209,7 +213,8 @@ static void a_writer_with_nothing_to_do_stops(void)
     stop(f);
     CHECK_INT(f->notes.stops, 1);
     CHECK_INT(f->notes.stop_err, 0);
-    CHECK(!temporary_exists(f->path));
+    CHECK_INT(samples_in_file(f), 0);
+    CHECK_INT(grammar_own, 1);
     teardown(f);
 }
 
@@ -326,6 +331,85 @@ static void replaced_code_is_rendered_anew_and_counted(void)
     stop(f);
     CHECK_INT(f->code.resolved, 4); /* two frames, twice */
     teardown(f);
+}
+
+/* The figure of the last sample that the profiler took of itself: *delta is
+ * its change. */
+static long long own_figure(struct fixture *f, const char *name,
+                            long long *delta)
+{
+    char key[64], *text, *last = NULL, *found;
+    long long value;
+    size_t size;
+
+    text = temporary_read(f->path, &size);
+    for (char *at = text; (at = strstr(at, "\n# ticks=")) != NULL; at++)
+        last = at;
+    CHECK(last != NULL);
+    *strchr(last + 1, '\n') = '\0';
+    snprintf(key, sizeof(key), " %s=", name);
+    found = strstr(last, key);
+    if (found == NULL)
+        RUN_FAIL("no %s in %s", name, last);
+    CHECK_INT(sscanf(found + strlen(key), "%lld/%lld", &value, delta), 2);
+    free(text);
+    return value;
+}
+
+static void offer(struct fixture *f, int64_t value)
+{
+    struct fp_figures *figures = calloc(1, sizeof(*figures));
+
+    CHECK(figures != NULL);
+    CHECK_INT(fp_figures_add(figures, "node_processes", value), 0);
+    fp_figures_offer(&f->node, figures);
+}
+
+static void each_flush_writes_the_books_and_the_nodes_figures(void)
+{
+    struct fixture *f = setup(0);
+    long long delta;
+
+    push_definitions(f);
+    push_samples(f, 10);
+    offer(f, 1);
+    offer(f, 70); /* instead of the one that nobody took */
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(own_figure(f, "written", &delta), 10);
+    CHECK_INT(delta, 0); /* there is nothing before it */
+    CHECK_INT(own_figure(f, "node_processes", &delta), 70);
+    push_samples(f, 5);
+    offer(f, 65);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(own_figure(f, "written", &delta), 15);
+    CHECK_INT(delta, 5);
+    CHECK_INT(own_figure(f, "node_processes", &delta), 65);
+    CHECK_INT(delta, -5);
+    CHECK_INT(own_figure(f, "own_samples", &delta), 1);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(own_figure(f, "node_processes", &delta), 65); /* no news */
+    CHECK_INT(delta, 0);
+    stop(f);
+    CHECK_INT(samples_in_file(f), 15);
+    CHECK_INT(grammar_own, 4);
+    CHECK_INT(counter(f, FP_STAT_own_samples), 4);
+    teardown(f);
+}
+
+static void figures_have_names_and_a_limit(void)
+{
+    static struct fp_figures figures;
+
+    CHECK_INT(fp_figures_add(&figures, "", 1), FP_EINVAL);
+    CHECK_INT(fp_figures_add(&figures, "a b", 1), FP_EINVAL);
+    CHECK_INT(fp_figures_add(&figures, "A", 1), FP_EINVAL);
+    CHECK_INT(fp_figures_add(&figures, "a=1/2", 1), FP_EINVAL);
+    CHECK_INT(fp_figures_add(&figures,
+                             "forty_letters_are_too_many_for_one_figure", 1),
+              FP_EINVAL);
+    for (unsigned i = 0; i < FP_FIGURES_MAX; i++)
+        CHECK_INT(fp_figures_add(&figures, "a", INT64_MIN), 0);
+    CHECK_INT(fp_figures_add(&figures, "a", 1), FP_EFULL);
 }
 
 static void nonsense_in_the_ring_is_lost_and_counted(void)
@@ -533,6 +617,8 @@ int main(int argc, char **argv)
     RUN(the_file_is_flushed_every_interval);
     RUN(the_thread_has_a_name_and_takes_no_signals);
     RUN(replaced_code_is_rendered_anew_and_counted);
+    RUN(each_flush_writes_the_books_and_the_nodes_figures);
+    RUN(figures_have_names_and_a_limit);
     RUN(nonsense_in_the_ring_is_lost_and_counted);
     RUN(tickets_are_answered_in_order_under_load);
     RUN(a_stop_amid_flushes_leaves_no_ticket_open);
