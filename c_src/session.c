@@ -210,6 +210,7 @@ static int start_writer(struct fp_session *session, struct fp_sink *sink)
         .script = {.os_pid = (uint32_t)getpid(),
                    .pid_number_bits = session->options.pid_number_bits,
                    .flatten_recursive = session->options.flatten_recursive,
+                   .merge_idle = session->options.merge_idle,
                    .symbolizer =
                        session->is_native
                            ? fp_native_symbols_interface(session->symbols)

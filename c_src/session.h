@@ -60,7 +60,7 @@ struct fp_session_options {
     uint32_t pid_number_bits; /* perf_script.h */
     uint32_t sample_interval_us;
     uint32_t flush_interval_ms;
-    int flatten_recursive;
+    int flatten_recursive, merge_idle;
     size_t ring_bytes;
     struct fp_sink_options files;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the

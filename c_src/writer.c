@@ -37,6 +37,9 @@
 /* When the ring was found more than a quarter full. */
 #define DRAIN_BUSY_MS 20
 
+/* How often what is held is looked through. */
+#define SWEEP_MS 1000
+
 #define WHY_ROOM 4600
 
 #define STOP_BIT (UINT64_C(1) << 63)
@@ -50,11 +53,39 @@ struct fp_writer {
     uv_timer_t flush_timer;
     uv_async_t wake;
     pthread_t thread;
+    uint64_t swept_ms; /* when what nobody adds to was last written */
     uint64_t answered; /* the last ticket that was */
     _Atomic uint64_t requests;
 };
 
 /* ---- draining --------------------------------------------------------- */
+
+/* Text of so many samples is either written or lost. */
+static void write_text(struct fp_writer *writer, const char *text, size_t size,
+                       uint64_t looks)
+{
+    struct fp_stats *stats = writer->options.stats;
+
+    if (size == 0)
+        return;
+    if (fp_sink_write(writer->options.sink, text, size, looks) != 0) {
+        fp_stats_add(stats, FP_STAT_lost, looks);
+        return;
+    }
+    fp_stats_add(stats, FP_STAT_written, looks);
+    fp_stats_add(stats, FP_STAT_bytes, size);
+}
+
+/* The samples that were kept back to be merged with others. */
+static void write_held(struct fp_writer *writer, enum fp_held which)
+{
+    const char *text;
+    size_t size;
+
+    while (fp_perf_script_held(writer->script, which, &text, &size) == 0 &&
+           size > 0)
+        write_text(writer, text, size, fp_perf_script_looks(writer->script));
+}
 
 static void revalidate(struct fp_writer *writer)
 {
@@ -65,6 +96,7 @@ static void revalidate(struct fp_writer *writer)
         return;
     recoded = symbolizer->revalidate(symbolizer->self);
     if (recoded > 0) {
+        write_held(writer, FP_HELD_ALL);
         fp_perf_script_recode(writer->script);
         fp_stats_add(writer->options.stats, FP_STAT_recoded, (uint64_t)recoded);
     }
@@ -75,30 +107,21 @@ static bool is_sample(const struct fp_record *record)
     return record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT;
 }
 
-/* Each SAMPLE and REPEAT that comes in here is either written or lost. */
+/* Each SAMPLE and REPEAT that comes in here is written, held or lost. */
 static void write_record(struct fp_writer *writer,
                          const struct fp_record *record, size_t span)
 {
-    struct fp_stats *stats = writer->options.stats;
-    const char *text;
-    size_t size;
-    int err;
+    const char *text = NULL;
+    size_t size = 0;
+    int err = FP_EINVAL;
 
     if (span < sizeof(*record))
         return;
-    err = FP_EINVAL;
     if (record->size <= span)
         err = fp_perf_script_record(writer->script, record, &text, &size);
-    if (!is_sample(record))
-        return;
-    if (err == 0)
-        err = fp_sink_write(writer->options.sink, text, size, 1);
-    if (err != 0) {
-        fp_stats_add(stats, FP_STAT_lost, 1);
-        return;
-    }
-    fp_stats_add(stats, FP_STAT_written, 1);
-    fp_stats_add(stats, FP_STAT_bytes, size);
+    write_text(writer, text, size, fp_perf_script_looks(writer->script));
+    if (err != 0 && is_sample(record))
+        fp_stats_add(writer->options.stats, FP_STAT_lost, 1);
 }
 
 static void note_books(struct fp_writer *writer,
@@ -139,6 +162,10 @@ static size_t drain(struct fp_writer *writer)
         fp_ring_release(ring);
         done += span;
     }
+    if (fp_monotonic_ms() - writer->swept_ms >= SWEEP_MS) {
+        writer->swept_ms = fp_monotonic_ms();
+        write_held(writer, FP_HELD_LEFT);
+    }
     note_sink(writer);
     return used;
 }
@@ -169,6 +196,7 @@ static int flush(struct fp_writer *writer, bool is_asked)
 {
     int err;
 
+    write_held(writer, FP_HELD_ALL);
     write_own_sample(writer);
     err = fp_sink_flush(writer->options.sink, is_asked);
     if (err == 0)

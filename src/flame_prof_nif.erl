@@ -44,6 +44,7 @@
         sample_interval_us := pos_integer(),
         flush_interval_ms := pos_integer(),
         flatten_recursive := boolean(),
+        merge_idle := boolean(),
         top := non_neg_integer(),
         select_interval_ms := pos_integer(),
         status := all | flame_prof:status(),

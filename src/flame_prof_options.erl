@@ -32,6 +32,7 @@
         total_max_bytes => pos_integer() | infinity | undefined,
         sync => none | flush | close | undefined,
         compress => zstd | none | undefined,
+        idle_samples => all | changes | undefined,
         flatten_recursive => boolean() | undefined,
         auto_select => auto_select() | undefined,
         auto_process_opts => #{status => all | flame_prof:status() | undefined} | undefined,
@@ -53,6 +54,7 @@
         total_max_bytes := pos_integer() | infinity,
         sync := none | flush | close,
         compress := zstd | none,
+        idle_samples := all | changes,
         flatten_recursive := boolean(),
         auto_select := {top, non_neg_integer(), pos_integer()},
         auto_process_opts := #{status := all | flame_prof:status()},
@@ -69,6 +71,7 @@
     | total_max_bytes
     | sync
     | compress
+    | idle_samples
     | flatten_recursive
     | auto_select
     | auto_process_opts
@@ -147,6 +150,7 @@ keys() ->
         total_max_bytes,
         sync,
         compress,
+        idle_samples,
         flatten_recursive,
         auto_select,
         auto_process_opts,
@@ -163,6 +167,7 @@ option(files_max, undefined) -> {ok, ?FILES_MAX};
 option(total_max_bytes, undefined) -> {ok, ?TOTAL_MAX_BYTES};
 option(sync, undefined) -> {ok, close};
 option(compress, undefined) -> {ok, zstd};
+option(idle_samples, undefined) -> {ok, all};
 option(flatten_recursive, undefined) -> {ok, true};
 option(auto_select, undefined) -> {ok, {top, ?TOP, ?SELECT_INTERVAL_MS}};
 option(auto_process_opts, undefined) -> {ok, #{status => all}};
@@ -193,6 +198,8 @@ option(sync, Sync) when Sync =:= none; Sync =:= flush; Sync =:= close ->
     {ok, Sync};
 option(compress, Compress) when Compress =:= zstd; Compress =:= none ->
     {ok, Compress};
+option(idle_samples, Idle) when Idle =:= all; Idle =:= changes ->
+    {ok, Idle};
 option(flatten_recursive, Flatten) when is_boolean(Flatten) ->
     {ok, Flatten};
 option(auto_select, {top, Processes}) ->
@@ -279,6 +286,8 @@ accepts(sync) ->
     <<"none, flush or close">>;
 accepts(compress) ->
     <<"zstd or none">>;
+accepts(idle_samples) ->
+    <<"all or changes">>;
 accepts(flatten_recursive) ->
     <<"true or false">>;
 accepts(auto_select) ->

@@ -196,6 +196,7 @@ config(Engine, Options, Node) ->
         sample_interval := SampleMs,
         flush_interval := FlushMs,
         flatten_recursive := Flatten,
+        idle_samples := Idle,
         auto_select := {top, Top, SelectMs},
         auto_process_opts := #{status := Status}
     } = Options,
@@ -204,6 +205,7 @@ config(Engine, Options, Node) ->
         sample_interval_us => SampleMs * 1000,
         flush_interval_ms => FlushMs,
         flatten_recursive => Flatten,
+        merge_idle => Idle =:= changes,
         top => Top,
         select_interval_ms => SelectMs,
         status => Status,

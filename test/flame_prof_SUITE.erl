@@ -568,6 +568,7 @@ small_session(Config) ->
         sample_interval_us => 5000,
         flush_interval_ms => 15000,
         flatten_recursive => false,
+        merge_idle => false,
         top => 10000,
         select_interval_ms => 300,
         status => all,

@@ -345,6 +345,7 @@ config(Config) ->
         sample_interval_us => 2000,
         flush_interval_ms => 60000,
         flatten_recursive => true,
+        merge_idle => false,
         top => 100,
         select_interval_ms => 100,
         status => all,

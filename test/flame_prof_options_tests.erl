@@ -17,6 +17,7 @@ defaults_test() ->
             total_max_bytes => 1073741824,
             sync => close,
             compress => zstd,
+            idle_samples => all,
             flatten_recursive => true,
             auto_select => {top, 100, 5000},
             auto_process_opts => #{status => all},
@@ -74,6 +75,7 @@ accepted_test_() ->
             {sync, none, none},
             {sync, flush, flush},
             {compress, none, none},
+            {idle_samples, changes, changes},
             {flatten_recursive, false, false},
             {auto_select, {top, 1}, {top, 1, 5000}},
             {auto_select, {top, 0}, {top, 0, 5000}},
@@ -119,6 +121,7 @@ refused_test_() ->
             {file_max_bytes, [0, 1048575, Huge, 1.0e7, all]},
             {total_max_bytes, [0, 4194303, Huge, "5000000"]},
             {sync, [true, always, "flush"]},
+            {idle_samples, [none, true, 1]},
             {compress, [gzip, true, {zstd, 3}]},
             {flatten_recursive, [yes, 1, "true"]},
             {auto_select, [

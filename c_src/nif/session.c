@@ -268,6 +268,7 @@ static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
                         &options->flush_interval_ms) ||
         !fp_map_get_bool(env, map, "flatten_recursive",
                          &options->flatten_recursive) ||
+        !fp_map_get_bool(env, map, "merge_idle", &options->merge_idle) ||
         !fp_map_get_u32(env, map, "top", &options->top) ||
         !fp_map_get_u32(env, map, "select_interval_ms",
                         &options->select_interval_ms) ||
