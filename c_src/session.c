@@ -211,6 +211,7 @@ static int start_writer(struct fp_session *session, struct fp_sink *sink)
                    .pid_number_bits = session->options.pid_number_bits,
                    .flatten_recursive = session->options.flatten_recursive,
                    .merge_idle = session->options.merge_idle,
+                   .text_bytes = session->options.text_bytes,
                    .symbolizer =
                        session->is_native
                            ? fp_native_symbols_interface(session->symbols)

@@ -61,7 +61,7 @@ struct fp_session_options {
     uint32_t sample_interval_us;
     uint32_t flush_interval_ms;
     int flatten_recursive, merge_idle;
-    size_t ring_bytes;
+    size_t ring_bytes, text_bytes; /* of the ring; for the stacks' texts */
     struct fp_sink_options files;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
      * writer's last act; err is 0, or FP_EIO with "path: reason" as text. FILE_*

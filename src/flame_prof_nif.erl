@@ -50,6 +50,8 @@
         status := all | flame_prof:status(),
         exclude := [pid()],
         ring_bytes := pos_integer(),
+        %% For the stacks' texts; 0: 32 MiB.
+        text_bytes := non_neg_integer(),
         %% Of a pid's data, how many are its number: what <0.Number.Serial> shows.
         pid_number_bits := 15 | 28
     }.

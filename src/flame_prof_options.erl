@@ -17,6 +17,7 @@
 -module(flame_prof_options).
 
 -export([validate/1, keys/0, accepts/1]).
+-export([spare_memory/1]).
 -export([format_error/1]).
 
 -export_type([given/0, options/0, key/0, error/0, auto_select/0]).
@@ -33,6 +34,7 @@
         sync => none | flush | close | undefined,
         compress => zstd | none | undefined,
         idle_samples => all | changes | undefined,
+        memory_budget => pos_integer() | undefined,
         flatten_recursive => boolean() | undefined,
         auto_select => auto_select() | undefined,
         auto_process_opts => #{status => all | flame_prof:status() | undefined} | undefined,
@@ -55,6 +57,7 @@
         sync := none | flush | close,
         compress := zstd | none,
         idle_samples := all | changes,
+        memory_budget := pos_integer(),
         flatten_recursive := boolean(),
         auto_select := {top, non_neg_integer(), pos_integer()},
         auto_process_opts := #{status := all | flame_prof:status()},
@@ -72,6 +75,7 @@
     | sync
     | compress
     | idle_samples
+    | memory_budget
     | flatten_recursive
     | auto_select
     | auto_process_opts
@@ -106,6 +110,13 @@
 -define(SELECT_INTERVAL_LEAST_MS, 100).
 %% Each selected process costs at every tick. The writer has room for 16384.
 -define(TOP_MOST, 10000).
+-define(MEMORY_BUDGET, 67108864).
+%% What does not depend on the options: the blocks that wait for the disk (10 MiB),
+%% compression and the table of frames (2 MiB), the tables of processes, stacks,
+%% frames and functions (12 MiB), and a mebibyte each for ring and texts.
+-define(MEMORY_LEAST_BYTES, 27262976).
+%% What is kept of a chosen process: its structure three times over, its texts.
+-define(PROCESS_BYTES, 3584).
 -define(DAY_MS, 86400000).
 -define(COUNT_MOST, 1000000).
 %% Of a path, with room for the file's own name below Linux's 4096.
@@ -133,9 +144,21 @@ validate([Key | Keys], Given, Options) ->
 intervals(#{sample_interval := Sample, flush_interval := Flush} = Options) when
     Flush >= Sample + ?FLUSH_OVER_SAMPLE_MS
 ->
-    {ok, Options};
+    memory(Options);
 intervals(_) ->
     {error, {bad_option, flush_interval, accepts(flush_interval)}}.
+
+memory(Options) ->
+    case spare_memory(Options) >= 0 of
+        true -> {ok, Options};
+        false -> {error, {bad_option, memory_budget, accepts(memory_budget)}}
+    end.
+
+%% @doc What the budget leaves for the ring and the stacks' texts, beyond a
+%% mebibyte for each.
+-spec spare_memory(options()) -> integer().
+spare_memory(#{memory_budget := Budget, auto_select := {top, Top, _}}) ->
+    Budget - ?MEMORY_LEAST_BYTES - Top * ?PROCESS_BYTES.
 
 %% @doc Every option, in the order in which they are looked at.
 -spec keys() -> [key(), ...].
@@ -151,6 +174,7 @@ keys() ->
         sync,
         compress,
         idle_samples,
+        memory_budget,
         flatten_recursive,
         auto_select,
         auto_process_opts,
@@ -168,6 +192,7 @@ option(total_max_bytes, undefined) -> {ok, ?TOTAL_MAX_BYTES};
 option(sync, undefined) -> {ok, close};
 option(compress, undefined) -> {ok, zstd};
 option(idle_samples, undefined) -> {ok, all};
+option(memory_budget, undefined) -> {ok, ?MEMORY_BUDGET};
 option(flatten_recursive, undefined) -> {ok, true};
 option(auto_select, undefined) -> {ok, {top, ?TOP, ?SELECT_INTERVAL_MS}};
 option(auto_process_opts, undefined) -> {ok, #{status => all}};
@@ -200,6 +225,8 @@ option(compress, Compress) when Compress =:= zstd; Compress =:= none ->
     {ok, Compress};
 option(idle_samples, Idle) when Idle =:= all; Idle =:= changes ->
     {ok, Idle};
+option(memory_budget, Bytes) when ?IS_WITHIN(Bytes, 1, ?BYTES_MOST) ->
+    {ok, Bytes};
 option(flatten_recursive, Flatten) when is_boolean(Flatten) ->
     {ok, Flatten};
 option(auto_select, {top, Processes}) ->
@@ -288,6 +315,8 @@ accepts(compress) ->
     <<"zstd or none">>;
 accepts(idle_samples) ->
     <<"all or changes">>;
+accepts(memory_budget) ->
+    <<"a count of bytes, at least 27262976 and 3584 more for each process of auto_select">>;
 accepts(flatten_recursive) ->
     <<"true or false">>;
 accepts(auto_select) ->

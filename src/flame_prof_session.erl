@@ -63,8 +63,9 @@
 %% One second of samples that all differ, of 280 bytes each, should fit: the
 %% writer may be kept from its CPU or its disk for as long.
 -define(SAMPLE_BYTES, 280).
--define(RING_LEAST_BYTES, 4194304).
--define(RING_MOST_BYTES, 67108864).
+-define(RING_BYTES, 4194304).
+%% Of the ring, and of the stacks' texts: flame_prof_options counts with it.
+-define(LEAST_BYTES, 1048576).
 
 %% Of the samples or of the ticks, from one look to the next.
 -define(LOSS_PERCENT, 1).
@@ -200,6 +201,8 @@ config(Engine, Options, Node) ->
         auto_select := {top, Top, SelectMs},
         auto_process_opts := #{status := Status}
     } = Options,
+    Spare = flame_prof_options:spare_memory(Options),
+    Ring = ring_bytes(Top, SampleMs, Spare div 2),
     (files(Options))#{
         engine => Engine,
         sample_interval_us => SampleMs * 1000,
@@ -210,7 +213,8 @@ config(Engine, Options, Node) ->
         select_interval_ms => SelectMs,
         status => Status,
         exclude => [Node | own_processes()],
-        ring_bytes => ring_bytes(Top, SampleMs),
+        ring_bytes => Ring,
+        text_bytes => ?LEAST_BYTES + Spare - (Ring - ?LEAST_BYTES),
         pid_number_bits => pid_number_bits()
     }.
 
@@ -251,9 +255,13 @@ pid_number_bits() ->
         _ -> 28
     end.
 
-ring_bytes(Top, SampleMs) ->
-    Wanted = Top * ?SAMPLE_BYTES * (1000 div SampleMs + 1),
-    min(?RING_MOST_BYTES, max(?RING_LEAST_BYTES, Wanted)).
+%% A power of two, because the library would round it up to one.
+ring_bytes(Top, SampleMs, Spare) ->
+    Wanted = max(?RING_BYTES, Top * ?SAMPLE_BYTES * (1000 div SampleMs + 1)),
+    doubled(?LEAST_BYTES, min(Wanted, ?LEAST_BYTES + Spare)).
+
+doubled(Bytes, Most) when 2 * Bytes =< Most -> doubled(2 * Bytes, Most);
+doubled(Bytes, _Most) -> Bytes.
 
 %% The library makes the directory itself, for its user's eyes only.
 make_parents(Directory) ->

@@ -574,6 +574,7 @@ small_session(Config) ->
         status => all,
         exclude => [],
         ring_bytes => 65536,
+        text_bytes => 0,
         pid_number_bits => 28
     }.
 

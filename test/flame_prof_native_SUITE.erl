@@ -351,6 +351,7 @@ config(Config) ->
         status => all,
         exclude => [],
         ring_bytes => 4 bsl 20,
+        text_bytes => 0,
         pid_number_bits => 28
     }.
 

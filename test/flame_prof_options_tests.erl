@@ -18,6 +18,7 @@ defaults_test() ->
             sync => close,
             compress => zstd,
             idle_samples => all,
+            memory_budget => 67108864,
             flatten_recursive => true,
             auto_select => {top, 100, 5000},
             auto_process_opts => #{status => all},
@@ -76,6 +77,7 @@ accepted_test_() ->
             {sync, flush, flush},
             {compress, none, none},
             {idle_samples, changes, changes},
+            {memory_budget, 27621376, 27621376},
             {flatten_recursive, false, false},
             {auto_select, {top, 1}, {top, 1, 5000}},
             {auto_select, {top, 0}, {top, 0, 5000}},
@@ -122,6 +124,7 @@ refused_test_() ->
             {total_max_bytes, [0, 4194303, Huge, "5000000"]},
             {sync, [true, always, "flush"]},
             {idle_samples, [none, true, 1]},
+            {memory_budget, [0, -1, 27621375, Huge, infinity, 64.0e6]},
             {compress, [gzip, true, {zstd, 3}]},
             {flatten_recursive, [yes, 1, "true"]},
             {auto_select, [

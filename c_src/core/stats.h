@@ -30,7 +30,7 @@
     X(sampler_cpu_ns) /* CPU time of the engine's thread */                    \
     /* the writer's thread */                                                  \
     X(written)     /* process-samples formatted and handed to the file */      \
-    X(merged) /* ... of which in the period of another sample */ \
+    X(merged)      /* ... of which in the period of another sample */          \
     X(lost)        /* ... formatted, but the file refused them */              \
     X(bytes)       /* text bytes handed to the file */                         \
     X(own_samples) /* samples of the profiler itself, not in `written` */      \

@@ -259,7 +259,7 @@ static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
 {
     struct fp_session_options *options = &start->options;
     ERL_NIF_TERM status, excluded;
-    uint32_t ring_bytes;
+    uint32_t ring_bytes, text_bytes;
 
     if (!get_files(env, map, start) ||
         !fp_map_get_u32(env, map, "sample_interval_us",
@@ -273,6 +273,7 @@ static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
         !fp_map_get_u32(env, map, "select_interval_ms",
                         &options->select_interval_ms) ||
         !fp_map_get_u32(env, map, "ring_bytes", &ring_bytes) ||
+        !fp_map_get_u32(env, map, "text_bytes", &text_bytes) ||
         !fp_map_get_u32(env, map, "pid_number_bits",
                         &options->pid_number_bits) ||
         options->pid_number_bits > 28 ||
@@ -282,6 +283,7 @@ static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
         !get_excluded(env, excluded, start))
         return 0;
     options->ring_bytes = ring_bytes;
+    options->text_bytes = text_bytes;
     return 1;
 }
 

@@ -51,7 +51,7 @@ struct fp_perf_script {
     uint32_t *held, held_n;
     uint32_t held_at; /* where fp_perf_script_held() goes on */
     uint16_t *stack_held;
-    uint64_t looks;     /* that `out` stands for */
+    uint64_t looks;           /* that `out` stands for */
     struct process own;       /* of the profiler itself: its last time only */
     struct fp_buffer out;     /* the sample handed to the caller */
     struct fp_buffer scratch; /* a process being rendered */
@@ -73,7 +73,8 @@ int fp_perf_script_create(struct fp_perf_script **script,
     if (made->process == NULL || made->held == NULL ||
         made->stack_held == NULL ||
         fp_stacks_create(&made->stacks, options->symbolizer,
-                         options->flatten_recursive, options->stats) != 0) {
+                         options->flatten_recursive, options->text_bytes,
+                         options->stats) != 0) {
         fp_perf_script_destroy(made);
         return FP_ENOMEM;
     }

@@ -24,6 +24,7 @@ struct fp_perf_script_options {
     int flatten_recursive;    /* merge neighbouring frames of one function */
     int merge_idle;           /* write REPEATs of waiting processes once a
                                  second, as one sample with a period */
+    size_t text_bytes;        /* for the stacks' texts; 0: stack_text.h's */
     const struct fp_symbolizer *symbolizer; /* may be NULL: text frames only */
     struct fp_stats *stats;
 };

@@ -1219,7 +1219,8 @@ static void a_waiting_process_is_written_once_a_second_with_its_weight(void)
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, begin, 1, 1)), 0);
     CHECK_INT(looks(f), 1);
     for (int tick = 1; tick <= 1000; tick++) {
-        CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, begin + tick * 10000)), 0);
+        CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, begin + tick * 10000)),
+                  0);
         texts += f->size > 0;
         all += (unsigned)looks(f);
         if (f->size == 0)
@@ -1249,12 +1250,14 @@ static void a_change_is_written_at_once_and_behind_what_was_held(void)
     }
     take(f, make_sample(&f->buffer, 0, 0, 5080001, 9, 8));
     CHECK_INT(looks(f), 8);
-    CHECK(strncmp(f->text, "beam 4242/71 [000] 5.070001: 7 cpu-clock:\n# "
-                           "reductions=1/0 ",
+    CHECK(strncmp(f->text,
+                  "beam 4242/71 [000] 5.070001: 7 cpu-clock:\n# "
+                  "reductions=1/0 ",
                   58) == 0);
     second = find(f, "\n\n") + 2;
-    CHECK(strncmp(second, "beam 4242/71 [000] 5.080001: cpu-clock:\n# "
-                          "reductions=9/8 ",
+    CHECK(strncmp(second,
+                  "beam 4242/71 [000] 5.080001: cpu-clock:\n# "
+                  "reductions=9/8 ",
                   56) == 0);
     teardown(f);
 }
@@ -1265,15 +1268,15 @@ static void what_is_held_can_be_had(void)
     uint64_t all = 0;
 
     for (uint32_t slot = 0; slot < 3; slot++) {
-        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES, NO_CALL,
-                               NO_CALL));
+        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES,
+                               NO_CALL, NO_CALL));
         define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
         take(f, make_sample(&f->buffer, slot, slot, 5000001, 1, 1));
         for (uint32_t tick = 0; tick <= slot; tick++)
             take(f, make_repeat(&f->buffer, slot, slot, 5010001 + tick));
     }
-    CHECK_INT(
-        fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size), 0);
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
+              0);
     CHECK_INT(f->size, 0); /* all of them are looked at */
     for (int i = 0; i < 3; i++) {
         CHECK_INT(
@@ -1293,19 +1296,19 @@ static void what_nobody_adds_to_is_not_held_for_ever(void)
     struct fixture *f = setup_merging();
 
     for (uint32_t slot = 0; slot < 2; slot++) {
-        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES, NO_CALL,
-                               NO_CALL));
+        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES,
+                               NO_CALL, NO_CALL));
         define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
         take(f, make_sample(&f->buffer, slot, slot, 5000001, 1, 1));
         take(f, make_repeat(&f->buffer, slot, slot, 5010001));
     }
     take(f, make_sample(&f->buffer, 0, 0, 6500001, 2, 1));
     CHECK_INT(looks(f), 2);
-    CHECK_INT(
-        fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size), 0);
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
+              0);
     CHECK(find(f, "beam 4242/72 ") == f->text);
-    CHECK_INT(
-        fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size), 0);
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
+              0);
     CHECK_INT(f->size, 0);
     teardown(f);
 }
@@ -1342,13 +1345,14 @@ static void no_look_is_lost_or_counted_twice(void)
 
         time_us += run_below(&random, 3000);
         if (what < 2)
-            err = take(f, make_process(&f->buffer, slot, 71 + slot, what, NO_BYTES,
-                                       NO_CALL, NO_CALL));
+            err = take(f, make_process(&f->buffer, slot, 71 + slot, what,
+                                       NO_BYTES, NO_CALL, NO_CALL));
         else if (what < 5)
             err = take(f, make_stack(&f->buffer, slot % 20,
                                      (uint64_t[]){fake_address(0, what)}, 1));
         else if (what < 15)
-            err = take(f, make_sample(&f->buffer, slot, slot % 20, time_us, 1, 1));
+            err = take(f,
+                       make_sample(&f->buffer, slot, slot % 20, time_us, 1, 1));
         else
             err = take(f, make_repeat(&f->buffer, slot, slot % 20, time_us));
         taken += what >= 5 && err == 0;
