@@ -22,7 +22,7 @@
  * the kernel copies them. Frames are larger: each learns the text anew, and
  * costs a line in the table. */
 #define PLAIN_TEXT ((size_t)64 << 10)
-#define FRAME_TEXT ((size_t)1 << 20)
+#define FRAME_TEXT ((size_t)2 << 20)
 /* The largest single sample (250 frames of the longest atoms, percent-encoded)
  * is below 3 MiB. */
 #define TEXT_ROOM ((size_t)4 << 20)

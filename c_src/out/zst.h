@@ -1,7 +1,8 @@
 /*
  * zst.h - text to zstd frames, and the table of frames that ends a file.
  *
- * Each frame stands alone: level 1, with its size and a checksum in it. The
+ * Each frame stands alone: level 1, with its size and a checksum in it, and a
+ * window that reaches over all of it. The
  * table is that of the seekable format, in a skippable frame, which every
  * other reader of zstd skips:
  *
@@ -40,7 +41,7 @@ struct fp_zst_table {
     int is_broken; /* there was no memory for an entry: it is not written */
 };
 
-/* More than this a table does not take: 64 GiB of text, in frames of 1 MiB. */
+/* More than this a table does not take: 128 GiB of text, in frames of 2 MiB. */
 #define FP_ZST_TABLE_MAX 65536u
 
 void fp_zst_table_add(struct fp_zst_table *table, size_t bytes, size_t text);
