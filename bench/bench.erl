@@ -19,7 +19,7 @@ main([Seconds]) ->
     ]),
     io:format(
         "CPU ns of our threads a process-sample, to formatted bytes = sampler + formatting;~n"
-        "beside it what the kernel takes for writing them to the file, which the share includes~n~n"
+        "beside it what compression and the kernel take until they are in the file, which the~nshare includes~n~n"
         "~-48s ~7s = ~5s + ~5s ~8s ~6s ~9s ~6s ~6s~n",
         ["", "ns", "smp", "fmt", "file ns", "bytes", "samples/s", "% core", "miss %"]
     ),
@@ -83,15 +83,15 @@ native(Name, IntervalMs, T) ->
     [file:delete(F) || F <- Files],
     D = fun(Key) -> maps:get(Key, B) - maps:get(Key, A) end,
     Written = max(1, D(written)),
-    [Sampler, Writer, File] =
-        [D(K) div Written || K <- [sampler_cpu_ns, writer_cpu_ns, file_cpu_ns]],
+    [Sampler, Writer, Compress, File] =
+        [D(K) div Written || K <- [sampler_cpu_ns, writer_cpu_ns, compress_cpu_ns, file_cpu_ns]],
     Share = (D(sampler_cpu_ns) + D(writer_cpu_ns)) / (T * 1.0e4),
     io:format("~-48s ~7w = ~5w + ~5w ~8w ~6w ~9w ~6.2f ~6.2f~n", [
-        Name, Sampler + Writer - File, Sampler, Writer - File, File,
+        Name, Sampler + Writer - Compress - File, Sampler, Writer - Compress - File, Compress + File,
         D(bytes) div Written, Written * 1000 div T, Share,
         100 * D(missed) / max(1, D(missed) + D(ticks))
     ]),
-    {Sampler + Writer - File, Share}.
+    {Sampler + Writer - Compress - File, Share}.
 
 options(Engine, IntervalMs) ->
     #{

@@ -10,7 +10,7 @@
 %% {ok,<0.92.0>}
 %% 2> maps:with([state, engine, files], flame_prof:info()).
 %% #{engine => native,state => running,
-%%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log">>]}
+%%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log.zst.part">>]}
 %% 3> {ok, #{files := Files, taken := Taken}} = flame_prof:stop().
 %% 4> flame_prof_hot:print(Files, #{by => reductions}).
 %% '''
@@ -55,10 +55,21 @@
 %% <li>`flush_interval': milliseconds after which at the latest a sample is in the
 %%     file (15000); at least `sample_interval' + 1000</li>
 %% <li>`flush_close_max': flushes to one file before the next one is begun (8);
-%%     `infinity'; 0 means `infinity'. Checked and kept, but without effect in this
-%%     version: a session writes one file.</li>
-%% <li>`files_max': files to keep in the directory (15), `infinity'. Checked and
-%%     kept, but without effect in this version: no file is ever deleted.</li>
+%%     `infinity'; 0 means `infinity'</li>
+%% <li>`file_max_bytes': or so many bytes (134217728); `infinity'</li>
+%% <li>`files_max': files to keep in the directory, the one in progress counted
+%%     (15); `infinity'. The oldest ones go, no others are ever touched.</li>
+%% <li>`total_max_bytes': what they may take together (1073741824); `infinity'.
+%%     A file is then closed at a quarter of it.</li>
+%% <li>`sync': when what was written is brought to the disk, so that even the
+%%     machine may fail: `flush', at each flush; `close', when a file is finished;
+%%     `none', when the kernel likes (`close'). A node that dies loses nothing of
+%%     what was flushed, whatever this says.</li>
+%% <li>`compress': `zstd' or `none' (`zstd')</li>
+%% <li>`idle_samples': `all', or `changes': a waiting process of which nothing moves
+%%     is written once a second, with the number of samples as its weight (`all')</li>
+%% <li>`memory_budget': bytes of memory outside of the VM's own that a session may
+%%     take (67108864)</li>
 %% <li>`flatten_recursive': neighbouring frames of one function are shown as one
 %%     (true)</li>
 %% <li>`auto_select': `{top, N}' or `{top, N, Ms}', the N processes with the most
@@ -169,8 +180,10 @@ stop() ->
     stop(?STOP_MS).
 
 %% @doc Ends the session; all samples are in the file, and the file is closed,
-%% when it answers. After a timeout the session goes on ending by itself:
-%% {@link info/0} tells, and stop can be called again.
+%% when it answers. When the last samples could not be written it says why and how
+%% many those are. After a timeout, on a disk that does not answer, the session
+%% goes on ending by itself: {@link info/0} tells, with what is not written yet as
+%% `pending', and stop can be called again.
 -spec stop(timeout()) -> {ok, run()} | {error, reason()}.
 stop(Timeout) ->
     flame_prof_session:stop(Timeout).
@@ -180,7 +193,9 @@ stop(Timeout) ->
 flush() ->
     flush(?FLUSH_MS).
 
-%% @doc Every sample taken before the call is in the file when it answers.
+%% @doc Every sample taken before the call is in a file when it answers, where it
+%% survives the end of the node; with `sync => flush' on the disk. When no file
+%% can be written it says why; the samples wait, and it is tried again.
 -spec flush(timeout()) -> ok | {error, reason()}.
 flush(Timeout) ->
     flame_prof_session:flush(Timeout).

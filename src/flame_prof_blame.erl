@@ -207,7 +207,7 @@ session(Directory, Monitor, Wanted, Ms, Known) ->
         sample_interval => IntervalMs,
         flush_interval => 10 * ?MS_MOST
     }),
-    Config = flame_prof_config:session(native, Options, true, <<"blame.erl_perf.log">>),
+    Config = flame_prof_config:session(native, Options, true, []),
     case flame_prof_nif:session_start(Config) of
         {ok, Ref} ->
             Started = now_ms(),

@@ -33,18 +33,19 @@ below() {
     case $1 in
     nif)
         echo "session portable sampler schedulers selector perf_map read" \
-            "native vm core"
+            "native out/unzst.h vm core"
         ;;
     session)
         echo "sampler writer native_symbols portable native/live.h out core vm"
         ;;
+    self) echo "core out/clock.h" ;;
     sampler) echo "schedulers selector native vm core" ;;
     schedulers) echo "vm core" ;;
     selector) echo "vm core" ;;
     portable) echo "core" ;;
     perf_map) echo "vm out core" ;;
     native_symbols) echo "native vm out/symbolizer.h core" ;;
-    writer) echo "core out" ;;
+    writer) echo "self core out" ;;
     out) echo "core" ;;
     # Numbers and names are spelled as the writer spells them.
     read) echo "core out/buffer.h out/perf_script.h" ;;
@@ -98,9 +99,13 @@ only_in() { # what, extended expression, the places below c_src
 # Code only: what an error's text or a comment says is no use of it.
 only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' nif/
 only_in uv.h '#[[:space:]]*include[[:space:]]*<uv\.h>' \
-    writer.c writer.h out/sink.c out/sink.h nif/nif.c
+    writer.c writer.h out/disk.c nif/nif.c
 only_in zlib.h '#[[:space:]]*include[[:space:]]*<zlib\.h>' read/
 only_in process_vm_readv 'process_vm_readv[[:space:]]*\(' vm/peek.c vm/peek.h
+only_in zstd.h '#[[:space:]]*include[[:space:]]*<zstd\.h>' \
+    out/zst.c out/unzst.c out/recover.c read/ nif/nif.c
+only_in 'calls on files by name' '\<(open|unlink|rename|mkdir|link)(at)?[[:space:]]*\(' \
+    out/disk.c vm/peek.c vm/maps.c perf_map.c native/ read/
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' vm/peek.c
 
 # ------------------------------------------------------ the sampler's tick --

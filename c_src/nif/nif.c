@@ -110,6 +110,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     ErlNifResourceTypeInit session = fp_session_type_init;
     ErlNifResourceTypeInit reader = {.dtor = fp_reader_destroy};
     ErlNifResourceTypeInit profile = {.dtor = fp_profile_handle_destroy};
+    ErlNifResourceTypeInit unzst = {.dtor = fp_unzst_nif_destroy};
 
     (void)info;
     if (library == NULL)
@@ -125,9 +126,11 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
         env, "flame_prof_reader", &reader, ERL_NIF_RT_CREATE, NULL);
     library->profile_type = enif_open_resource_type_x(
         env, "flame_prof_profile", &profile, ERL_NIF_RT_CREATE, NULL);
+    library->unzst_type = enif_open_resource_type_x(
+        env, "flame_prof_unzst", &unzst, ERL_NIF_RT_CREATE, NULL);
     if (library->lock == NULL || library->calibration_type == NULL ||
         library->session_type == NULL || library->reader_type == NULL ||
-        library->profile_type == NULL) {
+        library->profile_type == NULL || library->unzst_type == NULL) {
         library_free(library);
         return -1;
     }
@@ -185,6 +188,9 @@ static ErlNifFunc functions[] = {
     {"profile_processes", 3, fp_nif_profile_processes, CPU},
     {"profile_stacks", 3, fp_nif_profile_stacks, CPU},
     {"profile_export", 4, fp_nif_profile_export, IO},
+    {"session_figures", 2, fp_nif_session_figures, 0},
+    {"unzst_open", 0, fp_nif_unzst_open, 0},
+    {"unzst_read", 3, fp_nif_unzst_read, 0},
 };
 
 ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)

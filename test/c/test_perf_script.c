@@ -1182,6 +1182,198 @@ static void the_grammar_check_finds_damage(void)
     teardown(f);
 }
 
+/* ---- waiting processes of which nothing moves --------------------------- */
+
+static struct fixture *setup_merging(void)
+{
+    struct fixture *f = setup(1);
+    struct fp_perf_script_options options = {.os_pid = 4242,
+                                             .merge_idle = 1,
+                                             .symbolizer = &f->symbolizer,
+                                             .stats = &f->stats};
+
+    fp_perf_script_destroy(f->script);
+    CHECK_INT(fp_perf_script_create(&f->script, &options), 0);
+    return f;
+}
+
+/* The text is not terminated. */
+static const char *find(const struct fixture *f, const char *what)
+{
+    return memmem(f->text, f->size, what, strlen(what));
+}
+
+static uint64_t looks(struct fixture *f)
+{
+    return fp_perf_script_looks(f->script);
+}
+
+static void a_waiting_process_is_written_once_a_second_with_its_weight(void)
+{
+    struct fixture *f = setup_merging();
+    const int64_t begin = 5000001;
+    unsigned texts = 0, all = 0;
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, begin, 1, 1)), 0);
+    CHECK_INT(looks(f), 1);
+    for (int tick = 1; tick <= 1000; tick++) {
+        CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, begin + tick * 10000)),
+                  0);
+        texts += f->size > 0;
+        all += (unsigned)looks(f);
+        if (f->size == 0)
+            continue;
+        CHECK_INT(looks(f), 100);
+        CHECK(find(f, ": 100 cpu-clock:\n") != NULL);
+    }
+    CHECK_INT(texts, 10);
+    CHECK_INT(all, 1000);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_merged), 990);
+    teardown(f);
+}
+
+/* Both, in order: what it did until now, and what it does. */
+static void a_change_is_written_at_once_and_behind_what_was_held(void)
+{
+    struct fixture *f = setup_merging();
+    const char *second;
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    take(f, make_sample(&f->buffer, 0, 0, 5000001, 1, 1));
+    for (int tick = 1; tick <= 7; tick++) {
+        take(f, make_repeat(&f->buffer, 0, 0, 5000001 + tick * 10000));
+        CHECK_INT(f->size, 0);
+        CHECK_INT(looks(f), 0);
+    }
+    take(f, make_sample(&f->buffer, 0, 0, 5080001, 9, 8));
+    CHECK_INT(looks(f), 8);
+    CHECK(strncmp(f->text,
+                  "beam 4242/71 [000] 5.070001: 7 cpu-clock:\n# "
+                  "reductions=1/0 ",
+                  58) == 0);
+    second = find(f, "\n\n") + 2;
+    CHECK(strncmp(second,
+                  "beam 4242/71 [000] 5.080001: cpu-clock:\n# "
+                  "reductions=9/8 ",
+                  56) == 0);
+    teardown(f);
+}
+
+static void what_is_held_can_be_had(void)
+{
+    struct fixture *f = setup_merging();
+    uint64_t all = 0;
+
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES,
+                               NO_CALL, NO_CALL));
+        define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
+        take(f, make_sample(&f->buffer, slot, slot, 5000001, 1, 1));
+        for (uint32_t tick = 0; tick <= slot; tick++)
+            take(f, make_repeat(&f->buffer, slot, slot, 5010001 + tick));
+    }
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
+              0);
+    CHECK_INT(f->size, 0); /* all of them are looked at */
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(
+            fp_perf_script_held(f->script, FP_HELD_ALL, &f->text, &f->size), 0);
+        CHECK(f->size > 0);
+        all += looks(f);
+    }
+    CHECK_INT(all, 1 + 2 + 3);
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_ALL, &f->text, &f->size),
+              0);
+    CHECK_INT(f->size, 0);
+    teardown(f);
+}
+
+static void what_nobody_adds_to_is_not_held_for_ever(void)
+{
+    struct fixture *f = setup_merging();
+
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES,
+                               NO_CALL, NO_CALL));
+        define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
+        take(f, make_sample(&f->buffer, slot, slot, 5000001, 1, 1));
+        take(f, make_repeat(&f->buffer, slot, slot, 5010001));
+    }
+    take(f, make_sample(&f->buffer, 0, 0, 6500001, 2, 1));
+    CHECK_INT(looks(f), 2);
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
+              0);
+    CHECK(find(f, "beam 4242/72 ") == f->text);
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
+              0);
+    CHECK_INT(f->size, 0);
+    teardown(f);
+}
+
+/* Its old stack, its old name: they are written before they are replaced. */
+static void what_is_held_is_written_as_it_was(void)
+{
+    struct fixture *f = setup_merging();
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    take(f, make_sample(&f->buffer, 0, 0, 5000001, 1, 1));
+    take(f, make_repeat(&f->buffer, 0, 0, 5010001));
+    take(f, make_stack(&f->buffer, 0, (uint64_t[]){fake_address(2, 1)}, 1));
+    CHECK_INT(looks(f), 1);
+    CHECK(f->size > 0);
+    take(f, make_repeat(&f->buffer, 0, 0, 5020001));
+    take(f, make_process(&f->buffer, 0, 99, 0, NO_BYTES, NO_CALL, NO_CALL));
+    CHECK_INT(looks(f), 1);
+    CHECK(find(f, "beam 4242/71 ") == f->text);
+    teardown(f);
+}
+
+/* Whatever comes in whatever order: every look is in exactly one period. */
+static void no_look_is_lost_or_counted_twice(void)
+{
+    struct fixture *f = setup_merging();
+    uint64_t random = 3, taken = 0, all = 0;
+    int64_t time_us = 5000001;
+
+    for (int i = 0; i < 200000; i++) {
+        uint32_t slot = run_below(&random, 50), what = run_below(&random, 100);
+        int err;
+
+        time_us += run_below(&random, 3000);
+        if (what < 2)
+            err = take(f, make_process(&f->buffer, slot, 71 + slot, what,
+                                       NO_BYTES, NO_CALL, NO_CALL));
+        else if (what < 5)
+            err = take(f, make_stack(&f->buffer, slot % 20,
+                                     (uint64_t[]){fake_address(0, what)}, 1));
+        else if (what < 15)
+            err = take(f,
+                       make_sample(&f->buffer, slot, slot % 20, time_us, 1, 1));
+        else
+            err = take(f, make_repeat(&f->buffer, slot, slot % 20, time_us));
+        taken += what >= 5 && err == 0;
+        all += looks(f);
+        if (what == 99 && i % 10 == 0) {
+            CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text,
+                                          &f->size),
+                      0);
+            all += looks(f);
+        }
+    }
+    do {
+        CHECK_INT(
+            fp_perf_script_held(f->script, FP_HELD_ALL, &f->text, &f->size), 0);
+        all += looks(f);
+    } while (f->size > 0);
+    CHECK(taken > 150000);
+    CHECK_INT(all, taken);
+    teardown(f);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -1226,5 +1418,11 @@ int main(int argc, char **argv)
     RUN(random_records_never_crash);
     RUN(thousands_of_random_samples_follow_the_grammar);
     RUN(the_grammar_check_finds_damage);
+    RUN(a_waiting_process_is_written_once_a_second_with_its_weight);
+    RUN(a_change_is_written_at_once_and_behind_what_was_held);
+    RUN(what_is_held_can_be_had);
+    RUN(what_nobody_adds_to_is_not_held_for_ever);
+    RUN(what_is_held_is_written_as_it_was);
+    RUN(no_look_is_lost_or_counted_twice);
     return RUN_END();
 }
