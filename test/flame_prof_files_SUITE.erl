@@ -15,6 +15,7 @@
     each_flush_certifies_itself/1,
     idle_processes_are_merged_with_their_weight/1,
     no_tick_is_lost_at_a_flush/1,
+    losses_above_one_percent_are_logged_once/1,
     a_killed_node_leaves_what_was_flushed/1,
     a_node_that_ends_leaves_finished_files/1,
     a_removed_directory_is_made_anew/1,
@@ -37,6 +38,7 @@ all() ->
         each_flush_certifies_itself,
         idle_processes_are_merged_with_their_weight,
         no_tick_is_lost_at_a_flush,
+        losses_above_one_percent_are_logged_once,
         a_killed_node_leaves_what_was_flushed,
         a_node_that_ends_leaves_finished_files,
         a_removed_directory_is_made_anew,
@@ -211,6 +213,34 @@ no_tick_is_lost_at_a_flush(Config) ->
         fun(#{time_us := Time}, Seen) -> Seen#{Time => []} end, #{}, Files
     ),
     ?assert(map_size(Times) >= Ticks - 1).
+
+%% The engine can not run, and each of its ticks is missed.
+losses_above_one_percent_are_logged_once(Config) ->
+    Session = start(Config, #{engine => portable, sample_interval => 2, flush_interval => 1002}),
+    {links, Links} = process_info(Session, links),
+    [Engine] = [
+        Pid
+     || Pid <- Links,
+        is_pid(Pid),
+        Pid =/= whereis(flame_prof_sup),
+        process_info(Pid, initial_call) =/= {initial_call, {flame_prof_node, init, 0}}
+    ],
+    [
+        begin
+            true = erlang:suspend_process(Engine),
+            timer:sleep(900),
+            true = erlang:resume_process(Engine),
+            timer:sleep(100)
+        end
+     || _ <- lists:seq(1, 3)
+    ],
+    _ = logged("loses more than 1 %"),
+    #{missed := Missed} = stop(),
+    ?assert(Missed > 100),
+    receive
+        {logged, Again} -> ?assertEqual(nomatch, string:find(Again, "loses more"))
+    after 0 -> ok
+    end.
 
 %% ---- the end of a node ------------------------------------------------------------
 
