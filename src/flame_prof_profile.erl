@@ -193,10 +193,13 @@ read_files([File | Files], Profile, Options) ->
     end.
 
 read_file(File, Profile, #{progress := Progress}) ->
-    case flame_prof_nif:profile_begin(Profile, flame_prof_samples:path(File)) of
+    case begin_file(Profile, flame_prof_samples:path(File)) of
         {ok, Size} -> read_steps(Profile, fun(Read) -> Progress(File, Read, Size) end);
         {error, _} = Error -> Error
     end.
+
+begin_file(_Profile, {error, _} = Error) -> Error;
+begin_file(Profile, {ok, Path}) -> flame_prof_nif:profile_begin(Profile, Path).
 
 read_steps(Profile, Progress) ->
     case flame_prof_nif:profile_step(Profile, ?STEP_BYTES) of
@@ -307,10 +310,14 @@ index(Profile, Path) ->
     write(Profile, index, Path, [{samples, [], false}]).
 
 write(Profile, Format, Path, Queries) ->
-    case flame_prof_nif:profile_export(Profile, Format, flame_prof_samples:path(Path), Queries) of
+    case write_to(Profile, Format, flame_prof_samples:path(Path), Queries) of
         {ok, Facts} -> {ok, Facts};
         {error, Reason} -> {error, {Path, Reason}}
     end.
+
+write_to(_Profile, _Format, {error, _} = Error, _Queries) -> Error;
+write_to(Profile, Format, {ok, Path}, Queries) ->
+    flame_prof_nif:profile_export(Profile, Format, Path, Queries).
 
 export_options(Profile, Given) when is_map(Given) ->
     case checked(maps:merge(#{measure => samples, levels => [status], lines => true}, Given)) of

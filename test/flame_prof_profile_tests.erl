@@ -97,7 +97,16 @@ progress_is_told_test() ->
 
 what_is_no_file_is_named_test() ->
     ?assertMatch({error, {"/nowhere", {io, _}}}, flame_prof_profile:read(["/nowhere"])),
-    ?assertMatch({error, {"/tmp", {io, _}}}, flame_prof_profile:read("/tmp")).
+    ?assertMatch({error, {"/tmp", {io, _}}}, flame_prof_profile:read("/tmp")),
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    [
+        begin
+            ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:read([File])),
+            ?assertMatch({error, {File, {einval, _}}}, flame_prof:fold(fun(_, A) -> A end, 0, [File])),
+            ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:index(Profile, File))
+        end
+     || File <- [<<>>, <<"a", 0>>, {file}, {7}, [a, {b}], lists:duplicate(5000, $x)]
+    ].
 
 bad_options_are_named_test_() ->
     {ok, Profile} = flame_prof_profile:read(?OURS),

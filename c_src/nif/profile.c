@@ -410,7 +410,7 @@ struct stacks {
     const struct fp_query *query;
     struct fp_groups groups;
     ERL_NIF_TERM
-        *frames; /* by node: the list from it to the root; 0: not yet */
+    *frames; /* by node: the list from it to the root; 0: not yet */
     size_t node_count;
 };
 

@@ -359,13 +359,16 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most,
 
     for (int i = 0; i < SAMPLE_KEYS; i++)
         keys[i] = fp_atom(env, name[i]);
-    for (unsigned n = 0; n < most && state->text <= until; n++) {
+    for (unsigned n = 0; n < most && state->text <= until;) {
         ERL_NIF_TERM term;
         const char *bad;
 
         more = fp_scan_next(&reader->scan, &piece);
         if (more <= 0)
             break;
+        if (more == FP_SCAN_MORE)
+            continue;
+        n++;
         bad = sample_term(env, reader, &memory, keys, &piece, &term);
         if (bad != NULL) {
             count_bad(reader, piece.line, bad);

@@ -563,15 +563,15 @@ int fp_profile_step(struct fp_profile *profile, uint64_t bytes)
         struct fp_piece piece;
 
         more = fp_scan_next(&profile->scan, &piece);
-        if (more > 0) {
+        if (more == FP_SCAN_PIECE) {
             int err = add(profile, &piece);
 
-            more = err != 0 ? err : 1;
+            more = err != 0 ? err : more;
         }
     }
     if (more == 0)
         warn_of_file(profile);
     if (more <= 0)
         close_file(profile);
-    return more;
+    return more > 0 ? 1 : more;
 }
