@@ -95,6 +95,7 @@
     #{
         erl_pid := binary(),
         name := binary(),
+        label := binary(),
         initial_call := binary(),
         proc_lib_initial_call := binary(),
         words := binary(),
@@ -127,7 +128,7 @@
     | (Metric :: atom() | binary()).
 
 %% What stacks are sorted into below the root. `process' is the registered name, or
-%% else the initial call; `memory' and `queue' are classes by powers of ten of
+%% else the label, or the initial call; `memory' and `queue' are classes by powers of ten of
 %% what the process had, such as `memory_10s_MiB'; `sign' is that of a change.
 -type level() :: status | process | pid | node | memory | queue | sign | event | file.
 

@@ -300,6 +300,7 @@ static ERL_NIF_TERM process_term(ErlNifEnv *env,
     put_u64(env, &map, "tid", process->tid);
     put_text(env, profile, &map, "erl_pid", process->erl_pid);
     put_text(env, profile, &map, "name", process->name);
+    put_text(env, profile, &map, "label", process->label);
     put_text(env, profile, &map, "initial_call", process->initial_call);
     put_text(env, profile, &map, "proc_lib_initial_call",
              process->proc_lib_initial_call);

@@ -198,6 +198,7 @@ enum table {
     PROCESS_TID,
     PROCESS_ERL_PID,
     PROCESS_NAME,
+    PROCESS_LABEL,
     PROCESS_INITIAL_CALL,
     PROCESS_PROC_LIB_INITIAL_CALL,
     PROCESS_WORDS,
@@ -224,6 +225,7 @@ static const struct {
     [PROCESS_TID] = {"process_tid", F64},
     [PROCESS_ERL_PID] = {"process_erl_pid", U32},
     [PROCESS_NAME] = {"process_name", U32},
+    [PROCESS_LABEL] = {"process_label", U32},
     [PROCESS_INITIAL_CALL] = {"process_initial_call", U32},
     [PROCESS_PROC_LIB_INITIAL_CALL] = {"process_proc_lib_initial_call", U32},
     [PROCESS_WORDS] = {"process_words", U32},
@@ -269,6 +271,8 @@ static int64_t process_number(const struct fp_profile *profile,
         return process->erl_pid;
     case PROCESS_NAME:
         return process->name;
+    case PROCESS_LABEL:
+        return process->label;
     case PROCESS_INITIAL_CALL:
         return process->initial_call;
     case PROCESS_PROC_LIB_INITIAL_CALL:

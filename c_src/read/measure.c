@@ -57,6 +57,8 @@ uint32_t fp_process_label(const struct fp_process *process)
 {
     if (process->name != 0)
         return process->name;
+    if (process->label != 0)
+        return process->label;
     if (process->proc_lib_initial_call != 0)
         return process->proc_lib_initial_call;
     if (process->initial_call != 0)

@@ -27,7 +27,7 @@ int fp_measure(const struct fp_profile *profile,
 
 #define FP_LEVEL_MAP(X)                                                        \
     X(status)  /* waiting, running ... */                                      \
-    X(process) /* its name, or initial call, or pid */                         \
+    X(process) /* its name, label, initial call, or pid */                     \
     X(pid)     /* its Erlang pid, or thread number */                          \
     X(node)    /* the OS process */                                            \
     X(memory)  /* by powers of ten: memory_10s_MiB */                          \

@@ -187,7 +187,7 @@ static void note_metrics(struct fp_profile *profile)
 /* -------------------------------------------------------------- processes -- */
 
 struct words {
-    struct fp_slice erl_pid, name, initial_call, proc_lib_initial_call;
+    struct fp_slice erl_pid, name, label, initial_call, proc_lib_initial_call;
 };
 
 /* False: what is there is no words. Words that we do not know are kept as part
@@ -197,8 +197,7 @@ static bool read_words(struct fp_slice text, struct words *words)
     const char *at = text.at, *end = at + text.size;
     struct fp_slice key, word;
 
-    *words =
-        (struct words){FP_SLICE(""), FP_SLICE(""), FP_SLICE(""), FP_SLICE("")};
+    *words = (struct words){.erl_pid = FP_SLICE("")};
     while (at < end) {
         if (!fp_parse_word(&at, end, &key, &word))
             return false;
@@ -206,6 +205,8 @@ static bool read_words(struct fp_slice text, struct words *words)
             words->erl_pid = word;
         else if (fp_slice_is(key, FP_SLICE("name")))
             words->name = word;
+        else if (fp_slice_is(key, FP_SLICE("label")))
+            words->label = word;
         else if (fp_slice_is(key, FP_SLICE("initial_call")))
             words->initial_call = word;
         else if (fp_slice_is(key, FP_SLICE("proc_lib_initial_call")))
@@ -326,6 +327,8 @@ static int update_words(struct fp_profile *profile, struct fp_process *process,
 
     if (err == 0 && words->name.size > 0)
         err = fp_strings_intern(strings, budget, words->name, &process->name);
+    if (err == 0 && words->label.size > 0)
+        err = fp_strings_intern(strings, budget, words->label, &process->label);
     if (err == 0 && words->initial_call.size > 0)
         err = fp_strings_intern(strings, budget, words->initial_call,
                                 &process->initial_call);

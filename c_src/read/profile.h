@@ -29,7 +29,7 @@ struct fp_process {
     uint32_t comm;
     uint64_t pid, tid;
     uint32_t words; /* all of them, as they stand in the file */
-    uint32_t erl_pid, name, initial_call, proc_lib_initial_call;
+    uint32_t erl_pid, name, label, initial_call, proc_lib_initial_call;
     uint32_t file; /* the first that it is in */
     uint32_t node; /* the first process of its OS process */
     uint64_t samples;
