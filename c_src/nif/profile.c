@@ -559,8 +559,6 @@ static int perf(struct export *export, struct fp_output *output)
     uint64_t samples, moved;
     int err;
 
-    if (export->profile->rows.count == 0)
-        return 0;
     err = fp_export_perf(export->profile, &export->queries->measure, output,
                          &samples, &moved);
     if (err != 0)
