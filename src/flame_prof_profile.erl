@@ -72,6 +72,8 @@
         frames | nodes | stacks | texts => non_neg_integer()
     }.
 
+%% `own' is what the profiler said of itself in its last sample in the file, as it
+%% stands there: counters, engine and the like; empty where there is none.
 %% `bytes' are those of the file, `text' those of the text in it. `damaged' counts
 %% places where compressed text made no sense.
 -type file() ::
@@ -83,6 +85,7 @@
         text := non_neg_integer(),
         samples := non_neg_integer(),
         bad := non_neg_integer(),
+        own := binary(),
         damaged := non_neg_integer(),
         cut_off := boolean(),
         first_us := integer(),
@@ -90,7 +93,8 @@
     }.
 
 %% Texts as they stand in the file, percent-encoded; empty where there is none.
-%% `words' has all of them, also those that have no place here.
+%% `words' has all of them, also those that have no place here. `is_own' is true
+%% for the profiler itself, whose samples of itself count in no export.
 -type process() ::
     #{
         erl_pid := binary(),
@@ -99,6 +103,7 @@
         initial_call := binary(),
         proc_lib_initial_call := binary(),
         words := binary(),
+        is_own := boolean(),
         comm := binary(),
         pid := non_neg_integer(),
         tid := non_neg_integer(),

@@ -253,6 +253,8 @@ static const char *sample_term(ErlNifEnv *env, struct reader *reader,
     struct fp_sample sample;
     const char *bad = fp_sample_read(piece, reader->dialect, &sample);
 
+    if (bad == NULL && fp_sample_is_own(&sample))
+        return NULL;
     if (bad == NULL)
         bad = field_terms(env, memory, &sample, &value[0], &value[1]);
     if (bad == NULL)
@@ -369,11 +371,12 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most,
         if (more == FP_SCAN_MORE)
             continue;
         n++;
+        term = 0;
         bad = sample_term(env, reader, &memory, keys, &piece, &term);
-        if (bad != NULL) {
+        if (bad != NULL)
             count_bad(reader, piece.line, bad);
+        if (term == 0) /* bad, or the profiler's own */
             continue;
-        }
         *list = enif_make_list_cell(env, term, *list);
         reader->samples++;
     }

@@ -203,6 +203,7 @@ enum table {
     PROCESS_PROC_LIB_INITIAL_CALL,
     PROCESS_WORDS,
     PROCESS_FILE,
+    PROCESS_IS_OWN,
     PROCESS_SAMPLES,
     PROCESS_FIRST_US,
     PROCESS_LAST_US,
@@ -230,6 +231,7 @@ static const struct {
     [PROCESS_PROC_LIB_INITIAL_CALL] = {"process_proc_lib_initial_call", U32},
     [PROCESS_WORDS] = {"process_words", U32},
     [PROCESS_FILE] = {"process_file", U32},
+    [PROCESS_IS_OWN] = {"process_is_own", U8},
     [PROCESS_SAMPLES] = {"process_samples", F64},
     [PROCESS_FIRST_US] = {"process_first_us", F64},
     [PROCESS_LAST_US] = {"process_last_us", F64},
@@ -281,6 +283,8 @@ static int64_t process_number(const struct fp_profile *profile,
         return process->words;
     case PROCESS_FILE:
         return process->file;
+    case PROCESS_IS_OWN:
+        return process->is_own;
     case PROCESS_SAMPLES:
         return (int64_t)process->samples;
     case PROCESS_FIRST_US:

@@ -24,6 +24,8 @@ int fp_measure(const struct fp_profile *profile,
 {
     int place;
 
+    if (profile->process[row->process].is_own)
+        return 0;
     switch (measure->kind) {
     case FP_MEASURE_SAMPLES:
         *weight = 1;

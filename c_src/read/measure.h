@@ -20,7 +20,7 @@ struct fp_measure {
 };
 
 /* 1 and the weight, which is negative for a delta that is; 0: this sample does
- * not have the metric. */
+ * not have the metric, or is the profiler's own. */
 int fp_measure(const struct fp_profile *profile,
                const struct fp_measure *measure, const struct fp_row *row,
                int64_t *weight);

@@ -184,8 +184,10 @@ static void add_rows(struct writing *w)
     int more = 0;
 
     fp_cursor_open(&cursor, &w->profile->rows, w->profile->schema, w->budget);
-    while (w->err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
-        add_row(w, &row);
+    while (w->err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0) {
+        if (!w->profile->process[row.process].is_own)
+            add_row(w, &row);
+    }
     fp_cursor_close(&cursor);
     if (more < 0)
         w->err = more;

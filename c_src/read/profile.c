@@ -289,6 +289,7 @@ static int new_process(struct fp_profile *profile,
                                    .erl_pid = erl_pid,
                                    .file = profile->row.file,
                                    .node = node,
+                                   .is_own = fp_sample_is_own(sample),
                                    .first_us = header->time_us};
     return 0;
 }
@@ -442,9 +443,9 @@ static void note_time(struct fp_profile *profile, struct fp_process *process)
         profile->first_us = now;
     if (now > profile->last_us)
         profile->last_us = now;
-    if (file->samples == 0 || now < file->first_us)
+    if (file->dialect == FP_NO_DIALECT || now < file->first_us)
         file->first_us = now;
-    if (file->samples == 0 || now > file->last_us)
+    if (file->dialect == FP_NO_DIALECT || now > file->last_us)
         file->last_us = now;
     if (now < process->first_us)
         process->first_us = now;
@@ -467,9 +468,15 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
         return err;
     note_metrics(profile);
     process->samples++;
-    if (file->samples++ == 0)
+    if (file->dialect == FP_NO_DIALECT)
         file->dialect = sample->dialect;
-    return 0;
+    if (!process->is_own) {
+        file->samples++;
+        return 0;
+    }
+    profile->own_count++;
+    return fp_strings_intern(&profile->strings, &profile->budget,
+                             sample->fields, &file->own);
 }
 
 /* What is in the row is of this sample when *bad stays NULL. */
@@ -495,7 +502,7 @@ static int understand(struct fp_profile *profile,
 static int add(struct fp_profile *profile, const struct fp_piece *piece)
 {
     struct fp_file *file = &profile->file[profile->file_count - 1];
-    enum fp_dialect known = file->samples == 0 ? FP_NO_DIALECT : file->dialect;
+    enum fp_dialect known = file->dialect;
     struct fp_sample sample;
     const char *bad = fp_sample_read(piece, known, &sample);
     int err = 0;
