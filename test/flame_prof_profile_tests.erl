@@ -140,7 +140,8 @@ bad_options_are_named_test_() ->
 its_own_samples_are_kept_apart_test() ->
     Own = "ticks=978/122 missed=0/0 name=flame_prof engine=native",
     Text = [
-        element(2, file:read_file(?OURS)),
+        %% Enough rows that what one alone has is sparse.
+        [element(2, file:read_file(?OURS)) || _ <- [1, 2, 3, 4]],
         "beam 4242/2147483647 [000] 1795237784.900000: cpu-clock:\n# ", Own, " (metrics)\n",
         "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"
     ],
@@ -148,23 +149,29 @@ its_own_samples_are_kept_apart_test() ->
         {ok, Profile} = flame_prof_profile:read(File),
         OwnText = list_to_binary(Own),
         ?assertMatch(
-            #{samples := 6, bad := 0, files := [#{samples := 6, own := OwnText}]},
+            #{samples := 24, bad := 0, files := [#{samples := 24, own := OwnText}]},
             flame_prof_profile:info(Profile)
         ),
         ?assertEqual(
             [false, false, true],
             [IsOwn || #{is_own := IsOwn} <- flame_prof_profile:processes(Profile)]
         ),
-        ?assertEqual(collapsed(?OURS, #{}), collapsed(File, #{})),
-        ?assertMatch({ok, 6, #{samples := 6, bad := 0}},
+        ?assertEqual(
+            collapsed([?OURS, ?OURS, ?OURS, ?OURS], #{}), collapsed(File, #{})
+        ),
+        ?assertMatch({ok, 24, #{samples := 24, bad := 0}},
                      flame_prof:fold(fun(_, N) -> N + 1 end, 0, File)),
         with_export(pprof, File, #{}, fun(Path, _) ->
             {ok, Gzip} = file:read_file(Path),
             #{samples := Samples} = foreign_formats:pprof(Gzip),
-            ?assertEqual(6, lists:sum([hd(Values) || {_, Values, _} <- Samples]))
+            ?assertEqual(24, lists:sum([hd(Values) || {_, Values, _} <- Samples]))
         end),
-        with_index(File, fun(#{rows := Rows}) ->
-            ?assertEqual(7, length(Rows)),
+        with_index(File, fun(#{rows := Rows, header := #{<<"metrics">> := Metrics}}) ->
+            ?assertEqual(25, length(Rows)),
+            ?assertMatch(
+                [#{<<"type">> := <<"sparse">>}],
+                [V || #{<<"name">> := <<"ticks">>, <<"value">> := V} <- Metrics]
+            ),
             ?assertMatch(#{<<"ticks">> := {978, 122}}, maps:get(metrics, lists:last(Rows)))
         end)
     end).

@@ -40,10 +40,11 @@ struct column {
     uint64_t written;
 };
 
-/* Of one metric. Deltas are full, or derived but for the odd ones. */
+/* Of one metric. Deltas are full, or derived but for the odd ones. What few rows
+ * have is sparse: `odd_row` names them, value and delta are theirs alone. */
 struct metric_columns {
     struct column value, delta, odd_row, odd_delta;
-    bool is_derived;
+    bool is_derived, is_sparse;
 };
 
 struct writing {
@@ -155,6 +156,15 @@ static void place_metric(struct writing *w, uint32_t m)
     struct metric_columns *metric = &w->metric[m];
     uint64_t rows = w->profile->rows.count;
 
+    metric->is_sparse = facts->rows <= rows / 16;
+    if (metric->is_sparse) {
+        place(w, &metric->odd_row, 0, (int64_t)UINT32_MAX, facts->rows);
+        place(w, &metric->value, facts->value_min, facts->value_max,
+              facts->rows);
+        place(w, &metric->delta, facts->delta_min, facts->delta_max,
+              facts->rows);
+        return;
+    }
     place(w, &metric->value, facts->value_min, facts->value_max, rows);
     metric->is_derived = facts->odd <= rows / 16;
     if (!metric->is_derived) {
@@ -454,6 +464,17 @@ static void put_schemas(struct writing *w)
     FP_OUTPUT_LITERAL(w->output, "],");
 }
 
+static void put_sparse(struct writing *w, const char *key,
+                       const struct column *rows, const struct column *values)
+{
+    put_key(w, key);
+    FP_OUTPUT_LITERAL(w->output, "{");
+    put_named(w, "rows", rows);
+    put_named(w, "values", values);
+    put_fact(w, "count", (int64_t)w->profile->rows.count);
+    FP_OUTPUT_LITERAL(w->output, "\"type\":\"sparse\"}");
+}
+
 static void put_metric(struct writing *w, uint32_t m)
 {
     const struct fp_profile *profile = w->profile;
@@ -467,6 +488,13 @@ static void put_metric(struct writing *w, uint32_t m)
     put_key(w, "unit");
     fp_output_json(w->output, fp_metric_unit(name));
     FP_OUTPUT_LITERAL(w->output, ",");
+    if (metric->is_sparse) {
+        put_sparse(w, "value", &metric->odd_row, &metric->value);
+        FP_OUTPUT_LITERAL(w->output, ",");
+        put_sparse(w, "delta", &metric->odd_row, &metric->delta);
+        FP_OUTPUT_LITERAL(w->output, "}");
+        return;
+    }
     put_named(w, "value", &metric->value);
     put_key(w, "delta");
     if (metric->is_derived) {
@@ -575,6 +603,10 @@ static void write_metrics(struct writing *w, const struct fp_row *row,
         struct metric_columns *metric = &w->metric[m];
         int i = place_of[m];
 
+        if (metric->is_sparse && i < 0)
+            continue;
+        if (metric->is_sparse)
+            put(w, &metric->odd_row, (int64_t)number);
         put(w, &metric->value, i < 0 ? 0 : row->value[i]);
         if (!metric->is_derived) {
             put(w, &metric->delta, i < 0 ? 0 : row->delta[i]);

@@ -180,6 +180,7 @@ static void note_metrics(struct fp_profile *profile)
             facts->delta_min = row->delta[i];
         if (row->delta[i] > facts->delta_max)
             facts->delta_max = row->delta[i];
+        facts->rows++;
         facts->odd += row->odd >> i & 1;
     }
 }

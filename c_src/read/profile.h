@@ -40,6 +40,7 @@ struct fp_process {
 struct fp_metric_facts {
     uint32_t name;
     int64_t value_min, value_max, delta_min, delta_max; /* 0 is among them */
+    uint64_t rows;                                      /* that have it */
     uint64_t odd; /* rows whose delta is not the difference (rows.h) */
 };
 
