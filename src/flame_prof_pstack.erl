@@ -120,7 +120,7 @@ dirty(Found) ->
 %% not be asked, a running one has the frame `running_stack_not_sampled'.
 -spec processes([target()]) -> {ok, look()} | {error, reason()}.
 processes(Targets) ->
-    case lists:all(fun is_target/1, Targets) andalso flame_prof_engine:choose(native) of
+    case are_targets(Targets) andalso flame_prof_engine:choose(native) of
         {ok, _} ->
             _ = flame_prof_schedulers:ensure(),
             Pids = [{Target, pid(Target)} || Target <- Targets],
@@ -142,6 +142,10 @@ found(Pid, Found) ->
         #{Pid := #{} = Seen} -> process(Pid, Seen);
         _ -> gone
     end.
+
+%% Of an improper list the length is none.
+are_targets(Targets) when length(Targets) >= 0 -> lists:all(fun is_target/1, Targets);
+are_targets(_) -> false.
 
 is_target(Pid) when is_pid(Pid) -> node(Pid) =:= node();
 is_target(Name) -> is_atom(Name).
