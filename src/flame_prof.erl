@@ -219,24 +219,28 @@ stopped(Run) -> #{state => stopped, last_run => Run}.
 %%
 %% ```
 %% 1> flame_prof:pstack().
-%% 1 of 2 schedulers runs a process, 1 more on dirty schedulers
+%% 2 of 2 schedulers run a process, 1 more on dirty schedulers
 %%
-%% Scheduler 1: <0.79.0> hot erlang:apply/2
-%%     running, 0 messages, 12,268,278 reductions, 87 KB
+%% Scheduler 1: <0.79.0> my_api erlang:apply/2
+%%     running, 0 messages, 2,120,381 reductions, 224 KB
 %%   copy_shallow_x (beam.smp)
 %%   [beam.smp] x 2
 %%   db_get_hash (beam.smp)
 %%   ets_lookup_2 (beam.smp)
 %%   ets:lookup/2 (bif)
-%%   my_cache:get/2 (src/my_cache.erl:33)
+%%   my_cache:get/2 (my_cache.erl:12)
+%%   my_cache:serve/1 (my_cache.erl:9)
 %%
-%% Dirty scheduler: <0.80.0> erlang:apply/2
+%% Scheduler 2: <0.80.0> my_stats erlang:apply/2
+%%     running, 0 messages, 34,332,883 reductions, 364 KB
+%%   lists:seq_loop/3 (lists.erl:276)
+%%   my_cache:count/1 (my_cache.erl:15)
+%%
+%% Dirty scheduler: <0.81.0> erlang:apply/2
 %%     running, 0 messages, 276 reductions, 3 KB
 %%   prim_file:open_nif/2 (nif)
 %%   prim_file:open/2
 %%   raw_file_io_list:open_layer/3 (raw_file_io_list.erl:35)
-%%
-%% Scheduler 2: idle
 %% ok
 %% '''
 %%
@@ -264,8 +268,23 @@ pstack(Target) ->
 %% of a whole library, `"copy_struct"' or `"libc.so.6"'.
 %%
 %% ```
-%% 1> flame_prof:blame({ets, lookup, 2}, 2000).
-%% BLAME_OUTPUT
+%% 1> flame_prof:blame(gc, 3000).
+%% gc was on 46.8 % of the stacks of running processes:
+%% 2,234 of 4,772 samples in 3.0 s, one every 1 ms from each of 2 schedulers, 933 could not be used.
+%% That is 46.1 % of the schedulers' time, 2.76 s.
+%% The callers' shares are good to about 2.1 points.
+%%
+%% Callers
+%%   share  of all    samples  caller < its own caller
+%%   62.0%   29.0%     1,386  lists:seq_loop/3:276 < my_cache:count/1:15
+%%   35.5%   16.6%       794  my_cache:get/2:12 (in ets:lookup/2) < my_cache:serve/1:9
+%%    2.4%    1.1%        54  (not known: the stack was being moved)
+%%
+%% Processes
+%%   share  of all    samples  process
+%%   63.8%   29.9%     1,425  my_stats <0.80.0>
+%%   36.2%   17.0%       809  my_api <0.79.0>
+%% ok
 %% '''
 %%
 %% `share' is that of the samples in which the function was on the stack, `of all'

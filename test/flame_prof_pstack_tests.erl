@@ -188,7 +188,7 @@ refused() ->
             {error, Reason} = Error,
             ?assertEqual(Why, flame_prof:format_error(Reason))
         end
-     || Bad <- ["init", 1, [self(), {a, b}], Remote, <<"init">>]
+     || Bad <- ["init", 1, [self(), {a, b}], [self() | init], Remote, <<"init">>]
     ].
 
 every_scheduler() ->
