@@ -251,6 +251,7 @@ static int start_sampler(struct fp_session *session)
         .ring = session->ring,
         .stats = &session->stats,
         .interval_us = from->sample_interval_us,
+        .cpu_permille = from->cpu_permille,
         .top = from->top,
         .select_interval_ms = from->select_interval_ms,
         .status = from->status,

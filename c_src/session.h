@@ -63,6 +63,7 @@ struct fp_session_options {
     /* Both engines'. */
     uint32_t pid_number_bits; /* perf_script.h */
     uint32_t sample_interval_us;
+    uint32_t cpu_permille; /* native; 0: no limit */
     uint32_t flush_interval_ms;
     int flatten_recursive, merge_idle;
     size_t ring_bytes, text_bytes; /* of the ring; for the stacks' texts */

@@ -77,6 +77,8 @@
 %%     `{top, 0}' nothing is sampled.</li>
 %% <li>`auto_process_opts': `#{status => Status}' samples a process only while it
 %%     has this status (`all')</li>
+%% <li>`cpu_budget': percent of one core that the native engine may take: it samples
+%%     less when that is not enough, and says so (2.0), `infinity'</li>
 %% <li>`mode': `processes', the chosen ones whatever they do; or `schedulers', whatever
 %%     process each normal scheduler runs, its idle time included (`processes')</li>
 %% <li>`running_stacks': ask schedulers, by a signal, for the stacks of processes that

@@ -39,6 +39,7 @@ session(Engine, Options, IsCapturing, Excluded) ->
         native_frames => NativeFrames,
         schedulers_online => erlang:system_info(schedulers_online),
         sample_interval_us => SampleMs * 1000,
+        cpu_permille => permille(maps:get(cpu_budget, Options)),
         flush_interval_ms => FlushMs,
         flatten_recursive => Flatten,
         merge_idle => Idle =:= changes,
@@ -59,6 +60,9 @@ files(Options) ->
         compress => Compress =:= zstd,
         sync => Sync
     }.
+
+permille(infinity) -> 0;
+permille(Percent) -> max(1, round(Percent * 10)).
 
 limit(infinity) -> 0;
 limit(Limit) -> Limit.

@@ -55,6 +55,8 @@
         file_max_bytes := non_neg_integer(),
         total_max_bytes := non_neg_integer(),
         sample_interval_us := pos_integer(),
+        %% Of one core; 0: no limit.
+        cpu_permille := non_neg_integer(),
         flush_interval_ms := pos_integer(),
         flatten_recursive := boolean(),
         merge_idle := boolean(),

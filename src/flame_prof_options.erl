@@ -34,6 +34,7 @@
         sync => none | flush | close | undefined,
         compress => zstd | none | undefined,
         idle_samples => all | changes | undefined,
+        cpu_budget => number() | infinity | undefined,
         memory_budget => pos_integer() | undefined,
         flatten_recursive => boolean() | undefined,
         auto_select => auto_select() | undefined,
@@ -60,6 +61,7 @@
         sync := none | flush | close,
         compress := zstd | none,
         idle_samples := all | changes,
+        cpu_budget := number() | infinity,
         memory_budget := pos_integer(),
         flatten_recursive := boolean(),
         auto_select := {top, non_neg_integer(), pos_integer()},
@@ -81,6 +83,7 @@
     | sync
     | compress
     | idle_samples
+    | cpu_budget
     | memory_budget
     | flatten_recursive
     | auto_select
@@ -119,6 +122,10 @@
 -define(SELECT_INTERVAL_LEAST_MS, 100).
 %% Each selected process costs at every tick. The writer has room for 16384.
 -define(TOP_MOST, 10000).
+%% Percent of one core.
+-define(CPU_BUDGET, 2.0).
+-define(CPU_BUDGET_LEAST, 0.1).
+-define(CPU_BUDGET_MOST, 6400).
 -define(MEMORY_BUDGET, 67108864).
 %% What does not depend on the options: the blocks that wait for the disk (10 MiB),
 %% compression and the table of frames (2 MiB), the tables of processes, stacks,
@@ -191,6 +198,7 @@ keys() ->
         sync,
         compress,
         idle_samples,
+        cpu_budget,
         memory_budget,
         flatten_recursive,
         auto_select,
@@ -212,6 +220,7 @@ option(total_max_bytes, undefined) -> {ok, ?TOTAL_MAX_BYTES};
 option(sync, undefined) -> {ok, close};
 option(compress, undefined) -> {ok, zstd};
 option(idle_samples, undefined) -> {ok, all};
+option(cpu_budget, undefined) -> {ok, ?CPU_BUDGET};
 option(memory_budget, undefined) -> {ok, ?MEMORY_BUDGET};
 option(flatten_recursive, undefined) -> {ok, true};
 option(auto_select, undefined) -> {ok, {top, ?TOP, ?SELECT_INTERVAL_MS}};
@@ -248,6 +257,12 @@ option(compress, Compress) when Compress =:= zstd; Compress =:= none ->
     {ok, Compress};
 option(idle_samples, Idle) when Idle =:= all; Idle =:= changes ->
     {ok, Idle};
+option(cpu_budget, infinity) ->
+    {ok, infinity};
+option(cpu_budget, Percent) when
+    is_number(Percent), Percent >= ?CPU_BUDGET_LEAST, Percent =< ?CPU_BUDGET_MOST
+->
+    {ok, Percent};
 option(memory_budget, Bytes) when ?IS_WITHIN(Bytes, 1, ?BYTES_MOST) ->
     {ok, Bytes};
 option(flatten_recursive, Flatten) when is_boolean(Flatten) ->
@@ -344,6 +359,8 @@ accepts(compress) ->
     <<"zstd or none">>;
 accepts(idle_samples) ->
     <<"all or changes">>;
+accepts(cpu_budget) ->
+    <<"percent of one core, a number from 0.1 to 6400, or infinity">>;
 accepts(memory_budget) ->
     <<"a count of bytes, at least 27262976 and 3584 more for each process of auto_select">>;
 accepts(flatten_recursive) ->

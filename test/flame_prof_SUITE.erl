@@ -575,6 +575,7 @@ small_session(Config) ->
         exclude => [],
         ring_bytes => 65536,
         text_bytes => 0,
+        cpu_permille => 0,
         pid_number_bits => 28,
         mode => processes,
         running_stacks => false,

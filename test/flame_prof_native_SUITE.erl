@@ -13,7 +13,8 @@
     reload_is_refused_while_profiling/1,
     purge_ends_the_threads/1,
     halt_while_profiling_exits_cleanly/1,
-    survives_the_storms/1
+    survives_the_storms/1,
+    a_budget_is_kept_by_sampling_less/1
 ]).
 
 -define(IDLE_MIN, 200).
@@ -30,7 +31,8 @@ all() ->
         reload_is_refused_while_profiling,
         purge_ends_the_threads,
         halt_while_profiling_exits_cleanly,
-        survives_the_storms
+        survives_the_storms,
+        a_budget_is_kept_by_sampling_less
     ].
 
 init_per_suite(Config) ->
@@ -354,6 +356,7 @@ config(Config) ->
         exclude => [],
         ring_bytes => 4 bsl 20,
         text_bytes => 0,
+        cpu_permille => 0,
         pid_number_bits => 28,
         mode => processes,
         running_stacks => false,
@@ -457,3 +460,31 @@ collect(Port, Acc) ->
 say(Format, Args) ->
     io:format(user, "    " ++ Format, Args),
     ct:pal(Format, Args).
+
+%%% --------------------------------------------------------------- the budget --
+
+%% A hundredth of what it would take.
+a_budget_is_kept_by_sampling_less(Config) ->
+    Workers = [spawn(fun() -> burn(1 bsl 60) end) || _ <- [1, 2]],
+    {ok, _} = flame_prof:start(#{
+        engine => native,
+        basename => filename:join(proplists:get_value(priv_dir, Config), "budget"),
+        sample_interval => 1,
+        cpu_budget => 0.1
+    }),
+    %% The saved seconds first, then a step every two seconds.
+    #{budget_changes := Changes} = await_step(3, 600),
+    {ok, #{files := Files, budget_step := Step}} = flame_prof:stop(),
+    [exit(Worker, kill) || Worker <- Workers],
+    true = Changes >= 3,
+    {ok, Own, _} = flame_prof_reader:own(Files),
+    #{figures := #{<<"budget_step">> := {Step, _}}} = lists:last(Own).
+
+await_step(Step, Attempts) when Attempts > 0 ->
+    case flame_prof:info() of
+        #{books := #{budget_step := Now} = Books} when Now >= Step ->
+            Books;
+        _ ->
+            timer:sleep(100),
+            await_step(Step, Attempts - 1)
+    end.

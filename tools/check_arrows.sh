@@ -119,7 +119,8 @@ needs() {
         echo "fp_selector_step fp_selector_slots fp_live_ranges_copy
             fp_sampler_adopt fp_sampler_look_at_all fp_sampler_collect
             fp_sampler_forget_stacks fp_sampler_ask_all fp_sampler_is_asking
-            fp_sampler_drain clock_gettime clock_nanosleep |
+            fp_sampler_drain fp_selector_divide fp_governor_ask fp_governed
+            clock_gettime clock_nanosleep | fp_governor_init
             fp_selector_create fp_selector_destroy fp_stack_table_create
             fp_stack_table_destroy fp_sampler_running_create
             fp_schedulers_count calloc free mmap munmap sigfillset
@@ -169,6 +170,7 @@ needs() {
     native/cfi | native/cfi_expression) echo "" ;;
     core/ring) echo "| mmap munmap" ;;
     core/stack_table) echo "| calloc aligned_alloc free" ;;
+    core/governor) echo "" ;;
     core/series) echo "fp_ring_reserve fp_ring_commit" ;;
     core/stats) echo "" ;;
     esac
@@ -179,7 +181,7 @@ trap 'rm -rf "$tmp"' EXIT
 for object in sampler/sampler sampler/samples sampler/targets \
     sampler/stopped sampler/running schedulers selector vm/running vm/bif vm/process vm/stack vm/names vm/ptab vm/peek \
     vm/layout_table native/unwind native/cfi native/cfi_expression core/ring \
-    core/stack_table core/series core/stats; do
+    core/stack_table core/series core/stats core/governor; do
     if ! $CC -std=c11 -O2 -D_GNU_SOURCE= -Ic_src -w -fno-stack-protector \
         -U_FORTIFY_SOURCE -c -o "$tmp/object.o" "c_src/$object.c"; then
         complain "$object.c does not compile"

@@ -33,6 +33,8 @@
     X(selected)     /* processes in the set now */                             \
     X(processes)    /* processes seen at the last selection */                 \
     X(sampler_cpu_ns) /* CPU time of the engine's thread */                    \
+    X(budget_step)    /* governor.h: how much is left out now */               \
+    X(budget_changes) /* ... and how often that was changed */                 \
     X(signals)        /* sent to schedulers */                                 \
     X(captures)   /* stacks of running processes taken by their handlers */    \
     X(handler_ns) /* time that the handlers took, on the schedulers */         \

@@ -277,6 +277,7 @@ static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
     if (!get_files(env, map, start) ||
         !fp_map_get_u32(env, map, "sample_interval_us",
                         &options->sample_interval_us) ||
+        !fp_map_get_u32(env, map, "cpu_permille", &options->cpu_permille) ||
         !fp_map_get_u32(env, map, "flush_interval_ms",
                         &options->flush_interval_ms) ||
         !fp_map_get_bool(env, map, "flatten_recursive",

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "../core/error.h"
+#include "../core/governor.h"
 #include "buffer.h"
 #include "frame.h"
 #include "process_text.h"
@@ -373,12 +374,20 @@ static int release_process(struct fp_perf_script *script,
     return release(script, record->slot);
 }
 
+/* As asked for, or to keep within the budget. */
+static bool is_merging(const struct fp_perf_script *script)
+{
+    return script->options.merge_idle ||
+           fp_governed((uint32_t)fp_stats_get(script->options.stats,
+                                              FP_STAT_budget_step))
+               .merge_idle;
+}
+
 static bool may_be_held(const struct fp_perf_script *script,
                         const struct process *process,
                         const struct fp_record_sample *record)
 {
-    return script->options.merge_idle &&
-           record->head.type == FP_RECORD_REPEAT &&
+    return is_merging(script) && record->head.type == FP_RECORD_REPEAT &&
            record->head.status == FP_STATUS_waiting &&
            (process->held == 0 || process->held_stack == record->stack);
 }
