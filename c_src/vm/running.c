@@ -23,7 +23,8 @@ static uint64_t field(const struct fp_running_scheduler *scheduler,
 }
 
 /* Does the code from `at` on take the Erlang stack's top out of the process
- * structure (`mov rsp, [r13 + stop]`), or out of rbp (`mov rsp, rbp`)? */
+ * structure (`mov rsp, [r13 + stop]`), or out of rbp (`mov rsp, rbp`)? In the
+ * scheduler, which asks for another process, it is in the structure. */
 static uint8_t where_is_top(const struct fp_peek *peek,
                             const struct fp_layout *layout, uint64_t at)
 {
@@ -40,7 +41,7 @@ static uint8_t where_is_top(const struct fp_peek *peek,
             code[i + 3] == stop)
             return FP_TOP_IN_STOP;
     }
-    return FP_TOP_UNKNOWN;
+    return fp_bif_is_schedule(peek, at) ? FP_TOP_IN_STOP : FP_TOP_UNKNOWN;
 }
 
 /* The lowest word that may be what rbp was: it is among what the C frames
@@ -236,19 +237,21 @@ static enum fp_running_caller caller_in_fragment(
 }
 
 /* The Erlang side of a call of C: the BIF or NIF, or the function. */
-static void add_caller(const struct fp_running_code *code,
-                       const struct fp_layout *layout,
-                       const struct fp_running *running,
-                       const struct fp_snapshot *snapshot, uint64_t returns_to,
-                       struct leaf *leaf)
+static enum fp_running_caller add_caller(const struct fp_running_code *code,
+                                         const struct fp_layout *layout,
+                                         const struct fp_running *running,
+                                         const struct fp_snapshot *snapshot,
+                                         uint64_t returns_to, struct leaf *leaf)
 {
+    enum fp_running_caller caller;
     uint64_t mfa_at = 0;
 
     if (!in_fragments(code, running->native_return)) {
         add(leaf, running->native_return - 1);
-        return;
+        return FP_CALLER_FUNCTION;
     }
-    switch (caller_in_fragment(code, layout, running, returns_to, &mfa_at)) {
+    caller = caller_in_fragment(code, layout, running, returns_to, &mfa_at);
+    switch (caller) {
     case FP_CALLER_BIF:
         add(leaf, FP_FRAME_BIF | mfa_at);
         break;
@@ -264,6 +267,7 @@ static void add_caller(const struct fp_running_code *code,
     case FP_CALLER_FUNCTION:
         break;
     }
+    return caller;
 }
 
 /* The C frames; *rbp as it was in JIT code, 0 when that was not found. */
@@ -329,31 +333,35 @@ static void put_together(const struct fp_running_code *code,
     fp_stack_put_on_top(stack, leaf->frame, (uint32_t)leaf->count);
 }
 
-/* Reductions up to now, and sizes that hang on the stack's top. */
-static void bring_up_to_date(const struct fp_layout *layout,
-                             const struct fp_running *running, uint64_t top,
-                             int in_jit, struct fp_snapshot *snapshot)
+/* Sizes that hang on the stack's top. */
+static void size_anew(const struct fp_running *running, uint64_t top,
+                      int in_jit, struct fp_snapshot *snapshot)
 {
     int64_t *value = snapshot->value;
+    uint64_t htop = running->registers.r15;
     uint64_t heap =
         snapshot->hend - 8ull * (uint64_t)value[FP_METRIC_heap_block_size];
-    int32_t left;
 
     snapshot->stop = top;
     value[FP_METRIC_stack_size] = (int64_t)(snapshot->hend - top) / 8;
-    memcpy(&left, running->structure + layout->release.running.fcalls,
-           sizeof left);
-    if (in_jit) {
-        uint64_t htop = running->registers.r15;
+    if (in_jit && htop >= heap && htop <= top && (htop & 7) == 0)
+        value[FP_METRIC_heap_size] = (int64_t)(htop - heap) / 8;
+}
 
-        left = (int32_t)running->registers.r14;
-        if (htop >= heap && htop <= top && (htop & 7) == 0)
-            value[FP_METRIC_heap_size] = (int64_t)(htop - heap) / 8;
-    }
+/* Reductions up to now: those of the turn on the scheduler that it is in. */
+static void count_turn(const struct fp_layout *layout,
+                       const struct fp_running *running, int in_jit,
+                       struct fp_snapshot *snapshot)
+{
+    int32_t left = (int32_t)running->registers.r14;
+
+    if (!in_jit)
+        memcpy(&left, running->structure + layout->release.running.fcalls,
+               sizeof left);
     if (left < 0)
         left = 0;
     if (left <= CONTEXT_REDUCTIONS)
-        value[FP_METRIC_reductions] += CONTEXT_REDUCTIONS - left;
+        snapshot->value[FP_METRIC_reductions] += CONTEXT_REDUCTIONS - left;
 }
 
 /* The collector is exchanging the heaps, and the stack with them: where it is
@@ -374,6 +382,7 @@ int fp_running_frames(const struct fp_running_code *code,
 {
     int collects = snapshot->status == FP_STATUS_garbage_collecting;
     int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
+    enum fp_running_caller caller = FP_CALLER_FUNCTION;
     struct leaf leaf = {.count = 0};
     struct erlang_stack from;
     uint64_t rbp = running->registers.rbp, leaf_at = 0, top, returns_to;
@@ -390,7 +399,8 @@ int fp_running_frames(const struct fp_running_code *code,
     if (collects)
         add(&leaf, FP_FRAME_GC);
     if (in_c)
-        add_caller(code, layout, running, snapshot, returns_to, &leaf);
+        caller =
+            add_caller(code, layout, running, snapshot, returns_to, &leaf);
     else
         leaf_at = running->registers.rip;
     /* Aligned, it is among the stack's frames by itself. */
@@ -401,6 +411,9 @@ int fp_running_frames(const struct fp_running_code *code,
         leaf_at = 0;
     }
     put_together(code, &leaf, leaf_at, &from, stack);
-    bring_up_to_date(layout, running, top, !in_c, snapshot);
+    size_anew(running, top, !in_c, snapshot);
+    /* In the scheduler, its turn has not begun or is counted already. */
+    if (caller != FP_CALLER_SCHEDULE)
+        count_turn(layout, running, !in_c, snapshot);
     return stack->count > 0 ? 0 : FP_ENOENT;
 }
