@@ -246,6 +246,11 @@ static enum fp_running_caller add_caller(const struct fp_running_code *code,
     enum fp_running_caller caller;
     uint64_t mfa_at = 0;
 
+    /* Not in C at all: in code of a range that is not known yet. */
+    if (running->native_return == 0) {
+        add(leaf, FP_FRAME_AMBIGUOUS);
+        return FP_CALLER_UNKNOWN;
+    }
     if (!in_fragments(code, running->native_return)) {
         add(leaf, running->native_return - 1);
         return FP_CALLER_FUNCTION;
@@ -353,6 +358,7 @@ static void count_turn(const struct fp_layout *layout,
                        const struct fp_running *running, int in_jit,
                        struct fp_snapshot *snapshot)
 {
+    int64_t *reductions = &snapshot->value[FP_METRIC_reductions];
     int32_t left = (int32_t)running->registers.r14;
 
     if (!in_jit)
@@ -360,8 +366,9 @@ static void count_turn(const struct fp_layout *layout,
                sizeof left);
     if (left < 0)
         left = 0;
-    if (left <= CONTEXT_REDUCTIONS)
-        snapshot->value[FP_METRIC_reductions] += CONTEXT_REDUCTIONS - left;
+    if (left <= CONTEXT_REDUCTIONS &&
+        *reductions <= INT64_MAX - CONTEXT_REDUCTIONS)
+        *reductions += CONTEXT_REDUCTIONS - left;
 }
 
 /* The collector is exchanging the heaps, and the stack with them: where it is
@@ -382,6 +389,7 @@ int fp_running_frames(const struct fp_running_code *code,
 {
     int collects = snapshot->status == FP_STATUS_garbage_collecting;
     int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
+    int in_jit = !in_c || running->place == FP_RUNNING_IN_ERLANG;
     enum fp_running_caller caller = FP_CALLER_FUNCTION;
     struct leaf leaf = {.count = 0};
     struct erlang_stack from;
@@ -399,8 +407,7 @@ int fp_running_frames(const struct fp_running_code *code,
     if (collects)
         add(&leaf, FP_FRAME_GC);
     if (in_c)
-        caller =
-            add_caller(code, layout, running, snapshot, returns_to, &leaf);
+        caller = add_caller(code, layout, running, snapshot, returns_to, &leaf);
     else
         leaf_at = running->registers.rip;
     /* Aligned, it is among the stack's frames by itself. */
@@ -411,9 +418,9 @@ int fp_running_frames(const struct fp_running_code *code,
         leaf_at = 0;
     }
     put_together(code, &leaf, leaf_at, &from, stack);
-    size_anew(running, top, !in_c, snapshot);
+    size_anew(running, top, in_jit, snapshot);
     /* In the scheduler, its turn has not begun or is counted already. */
     if (caller != FP_CALLER_SCHEDULE)
-        count_turn(layout, running, !in_c, snapshot);
+        count_turn(layout, running, in_jit, snapshot);
     return stack->count > 0 ? 0 : FP_ENOENT;
 }
