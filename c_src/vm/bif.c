@@ -8,6 +8,10 @@
 /* The longest call of a light BIF: two 10-byte moves, a 7-byte lea, padding
  * that aligns the return address, a call of up to 6 bytes. */
 #define LIGHT_BYTES 48u
+#define LEA_BYTES 7u
+/* Padding and call: not so many that another call fits in behind the BIF's. */
+#define LIGHT_CALL_MIN 5u
+#define LIGHT_CALL_MAX 12u
 /* The code of a heavy BIF: a frame, two addresses, a move, a jump. */
 #define HEAVY_BYTES 64u
 /* The shared code that a heavy BIF jumps to, up to its call of C. */
@@ -124,6 +128,11 @@ static int export_mfa(const struct fp_peek *peek, uint64_t export,
     return found == 1 ? 0 : FP_ENOENT;
 }
 
+static int ends_with_call(const unsigned char *end)
+{
+    return end[-5] == 0xe8 || (end[-6] == 0xff && end[-5] == 0x15);
+}
+
 /* mov rcx, Export; mov rax, Bif; lea rdx, [the first of these]; call */
 int fp_bif_light(const struct fp_peek *peek, uint64_t returns_to,
                  uint64_t *mfa_at)
@@ -131,14 +140,17 @@ int fp_bif_light(const struct fp_peek *peek, uint64_t returns_to,
     unsigned char code[LIGHT_BYTES];
     uint64_t start = returns_to - sizeof code;
 
-    if (fp_peek_read(peek, start, code, sizeof code) != 0)
+    if (fp_peek_read(peek, start, code, sizeof code) != 0 ||
+        !ends_with_call(code + sizeof code))
         return FP_ENOENT;
-    for (size_t lea = sizeof code - 12; lea >= 15; lea--) {
+    for (size_t call = LIGHT_CALL_MIN; call <= LIGHT_CALL_MAX; call++) {
+        size_t lea = sizeof code - call - LEA_BYTES;
         uint64_t entry;
 
         if (code[lea] != 0x48 || code[lea + 1] != 0x8d || code[lea + 2] != 0x15)
             continue;
-        entry = start + lea + 7 + (uint64_t)(int64_t)load_i32(code + lea + 3);
+        entry = start + lea + LEA_BYTES +
+                (uint64_t)(int64_t)load_i32(code + lea + 3);
         if (entry < start || entry + 10 > start + lea)
             continue;
         if (code[entry - start] == 0x48 && code[entry - start + 1] == 0xb9)

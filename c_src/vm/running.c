@@ -30,13 +30,17 @@ static uint64_t field(const struct fp_running_scheduler *scheduler,
 }
 
 /* Does the code from `at` on take the Erlang stack's top out of the process
- * structure (`mov rsp, [r13 + stop]`), or out of rbp (`mov rsp, rbp`)? */
+ * structure (`mov rsp, [r13 + stop]`), or out of rbp (`mov rsp, rbp`)? In the
+ * scheduler, which asks for another process, it is in the structure. */
 static uint8_t where_is_top(const struct fp_peek *peek,
                             const struct fp_layout *layout, uint64_t at)
 {
     unsigned char code[LEAVE_PIECE];
     uint16_t stop = layout->release.offset[FP_FIELD_stop];
 
+    /* It has been saved before, and is not taken back. */
+    if (fp_bif_is_schedule(peek, at))
+        return FP_TOP_IN_STOP;
     for (uint64_t end = at + LEAVE_BYTES_MAX; at < end;
          at += sizeof code - LEAVE_OVERLAP) {
         if (fp_peek_read(peek, at, code, sizeof code) != 0)
@@ -343,19 +347,25 @@ caller_in_fragment(const struct fp_running_code *code,
 }
 
 /* The Erlang side of a call of C: the BIF or NIF, or the function. */
-static void add_caller(const struct fp_running_code *code,
-                       const struct fp_layout *layout,
-                       const struct fp_running *running,
-                       const struct fp_snapshot *snapshot,
-                       const struct erlang_stack *from, struct leaf *leaf)
+static enum fp_running_caller
+add_caller(const struct fp_running_code *code, const struct fp_layout *layout,
+           const struct fp_running *running, const struct fp_snapshot *snapshot,
+           const struct erlang_stack *from, struct leaf *leaf)
 {
+    enum fp_running_caller caller;
     uint64_t mfa_at = 0;
 
+    /* Not in C at all: in code of a range that is not known yet. */
+    if (running->native_return == 0) {
+        add(leaf, FP_FRAME_AMBIGUOUS);
+        return FP_CALLER_UNKNOWN;
+    }
     if (!in_fragments(code, running->native_return)) {
         add(leaf, running->native_return - 1);
-        return;
+        return FP_CALLER_FUNCTION;
     }
-    switch (caller_in_fragment(code, layout, running, from, &mfa_at)) {
+    caller = caller_in_fragment(code, layout, running, from, &mfa_at);
+    switch (caller) {
     case FP_CALLER_BIF:
         add(leaf, FP_FRAME_BIF | mfa_at);
         break;
@@ -372,6 +382,7 @@ static void add_caller(const struct fp_running_code *code,
     case FP_CALLER_RAISE:
         break;
     }
+    return caller;
 }
 
 /* The leaf, 0 when it is on the stack already. Shared code is in no function,
@@ -458,32 +469,38 @@ static void put_together(const struct fp_running_code *code,
     fp_stack_put_on_top(stack, leaf->frame, (uint32_t)leaf->count);
 }
 
-/* Reductions up to now, and sizes that hang on the stack's top. */
-static void bring_up_to_date(const struct fp_layout *layout,
-                             const struct fp_running *running, uint64_t top,
-                             int in_jit, struct fp_snapshot *snapshot)
+/* Sizes that hang on the stack's top. */
+static void size_anew(const struct fp_running *running, uint64_t top,
+                      int in_jit, struct fp_snapshot *snapshot)
 {
     int64_t *value = snapshot->value;
+    uint64_t htop = running->registers.r15;
     uint64_t heap =
         snapshot->hend - 8ull * (uint64_t)value[FP_METRIC_heap_block_size];
-    int32_t left;
 
     snapshot->stop = top;
     snapshot->hend = running->high;
     value[FP_METRIC_stack_size] = (int64_t)(running->high - top) / 8;
-    memcpy(&left, running->structure + layout->release.running.fcalls,
-           sizeof left);
-    if (in_jit) {
-        uint64_t htop = running->registers.r15;
+    if (in_jit && htop >= heap && htop <= top && (htop & 7) == 0)
+        value[FP_METRIC_heap_size] = (int64_t)(htop - heap) / 8;
+}
 
-        left = (int32_t)running->registers.r14;
-        if (htop >= heap && htop <= top && (htop & 7) == 0)
-            value[FP_METRIC_heap_size] = (int64_t)(htop - heap) / 8;
-    }
+/* Reductions up to now: those of the turn on the scheduler that it is in. */
+static void count_turn(const struct fp_layout *layout,
+                       const struct fp_running *running, int in_jit,
+                       struct fp_snapshot *snapshot)
+{
+    int64_t *reductions = &snapshot->value[FP_METRIC_reductions];
+    int32_t left = (int32_t)running->registers.r14;
+
+    if (!in_jit)
+        memcpy(&left, running->structure + layout->release.running.fcalls,
+               sizeof left);
     if (left < 0)
         left = 0;
-    if (left <= CONTEXT_REDUCTIONS)
-        value[FP_METRIC_reductions] += CONTEXT_REDUCTIONS - left;
+    if (left <= CONTEXT_REDUCTIONS &&
+        *reductions <= INT64_MAX - CONTEXT_REDUCTIONS)
+        *reductions += CONTEXT_REDUCTIONS - left;
 }
 
 /* The collector is exchanging the heaps, and the stack with them: where it is
@@ -504,6 +521,8 @@ int fp_running_frames(const struct fp_running_code *code,
 {
     int collects = snapshot->status == FP_STATUS_garbage_collecting;
     int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
+    int in_jit = !in_c || running->place == FP_RUNNING_IN_ERLANG;
+    enum fp_running_caller caller = FP_CALLER_FUNCTION;
     struct leaf leaf = {.count = 0};
     struct erlang_stack from;
     uint64_t rbp = running->registers.rbp, leaf_at = 0, top;
@@ -520,7 +539,7 @@ int fp_running_frames(const struct fp_running_code *code,
     if (collects)
         add(&leaf, FP_FRAME_GC);
     if (in_c)
-        add_caller(code, layout, running, snapshot, &from, &leaf);
+        caller = add_caller(code, layout, running, snapshot, &from, &leaf);
     else
         leaf_at = leaf_in_jit(code, running, &from, &leaf);
     /* Aligned, it is among the stack's frames by itself. */
@@ -531,6 +550,9 @@ int fp_running_frames(const struct fp_running_code *code,
         leaf_at = 0;
     }
     put_together(code, &leaf, leaf_at, &from, stack);
-    bring_up_to_date(layout, running, top, !in_c, snapshot);
+    size_anew(running, top, in_jit, snapshot);
+    /* In the scheduler, its turn has not begun or is counted already. */
+    if (caller != FP_CALLER_SCHEDULE)
+        count_turn(layout, running, in_jit, snapshot);
     return stack->count > 0 ? 0 : FP_ENOENT;
 }

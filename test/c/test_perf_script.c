@@ -1374,6 +1374,216 @@ static void no_look_is_lost_or_counted_twice(void)
     teardown(f);
 }
 
+/* ---- frames in C, and those who call it ------------------------------- */
+
+static const struct fake_function mixed[] = {
+    {"lists", "map", "lists.erl", 2},        /* 0 */
+    {"erlang", "put", "", 2},                /* 1 */
+    {"my_nif", "go!", "", 3},                /* 2 */
+    {"", "", "", 0},                         /* 3 */
+    {"", "memcpy", "libc.so.6", 0},          /* 4 */
+    {"", "", "beam.smp", 0},                 /* 5 */
+    {"", "_ZN3foo3barEv", "libfoo.so", 0},   /* 6 */
+    {"", "f(int) [clone]", "lib foo.so", 0}, /* 7 */
+    {"", "0x12", "[vdso]", 0},               /* 8 */
+    {"", "memcpy", "libother.so", 0},        /* 9 */
+    {"", "[unknown]", "libc.so.6", 0},       /* 10 */
+    {"", "a\xff\n", "\xc3\xbc.so", 0},       /* 11 */
+};
+
+static const uint8_t kinds[] = {
+    FP_SYMBOL_ERLANG, FP_SYMBOL_BIF,    FP_SYMBOL_NIF,    FP_SYMBOL_NONE,
+    FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE,
+    FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE};
+
+static struct fixture *setup_kinds(int flatten)
+{
+    struct fixture *f = setup(flatten);
+
+    f->code.functions = mixed;
+    f->code.function_count = sizeof(mixed) / sizeof(*mixed);
+    f->code.kinds = kinds;
+    define_plain_process(f);
+    return f;
+}
+
+static void a_bif_and_a_nif_say_so_instead_of_a_file(void)
+{
+    struct fixture *f = setup_kinds(0);
+
+    STACK(f, 0, fake_address(1, 0), fake_address(2, 0), fake_address(0, 7));
+    sample(f, 1000001);
+    FRAMES(f, "erlang:put/2 (bif)", "my_nif:go!/3 (nif)",
+           "lists:map/2:7 (lists.erl)");
+    teardown(f);
+}
+
+static void what_functions_share_is_no_frame_and_no_loss(void)
+{
+    struct fixture *f = setup_kinds(0);
+
+    STACK(f, 0, fake_address(3, 0), fake_address(0, 7), fake_address(3, 1));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:7 (lists.erl)");
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 0);
+    teardown(f);
+}
+
+static void a_c_function_is_a_name_and_a_library(void)
+{
+    struct fixture *f = setup_kinds(0);
+    unsigned long samples;
+
+    STACK(f, 0, fake_address(4, 0), fake_address(5, 0), fake_address(6, 0),
+          fake_address(7, 0), fake_address(8, 0), fake_address(10, 0),
+          fake_address(11, 0));
+    sample(f, 1000001);
+    FRAMES(f, "memcpy (libc.so.6)", "[beam.smp] (beam.smp)",
+           "%5FZN3foo3barEv (libfoo.so)", "f%28int%29%20[clone] (lib%20foo.so)",
+           "%30x12 ([vdso])", "%5Bunknown] (libc.so.6)",
+           "a%FF%0A (\xc3\xbc.so)");
+    CHECK(grammar_check(f->text, f->size, &samples) == NULL);
+    teardown(f);
+}
+
+static void c_functions_of_one_name_are_of_their_libraries(void)
+{
+    struct fixture *f = setup_kinds(1);
+
+    STACK(f, 0, fake_address(4, 0), fake_address(4, 1), fake_address(9, 0),
+          fake_address(9, 1));
+    sample(f, 1000001);
+    FRAMES(f, "memcpy (libc.so.6)", "memcpy (libother.so)");
+    teardown(f);
+}
+
+#define NAMED(slot) (FP_FRAME_NIF | FP_FRAME_SLOT | (slot))
+
+static void a_nif_may_be_named_by_a_record(void)
+{
+    struct fixture *f = setup_kinds(0);
+
+    define(f, make_name(&f->buffer, 0, (struct fp_mfa_words){3, 4, 2}));
+    define(f, make_name(&f->buffer, FP_NAMED_SLOTS - 1,
+                        (struct fp_mfa_words){1, 2, 255}));
+    STACK(f, 0, NAMED(0), NAMED(FP_NAMED_SLOTS - 1), fake_address(0, 7));
+    sample(f, 1000001);
+    FRAMES(f, "my_server:init/2 (nif)", "proc_lib:init_p/255 (nif)",
+           "lists:map/2:7 (lists.erl)");
+    CHECK_INT(f->code.resolved, 1); /* no code was looked at for them */
+    teardown(f);
+}
+
+static void a_name_that_is_not_known_is_left_out_and_counted(void)
+{
+    struct fixture *f = setup_kinds(0);
+
+    define(f, make_name(&f->buffer, 1, (struct fp_mfa_words){3, 99, 2}));
+    STACK(f, 0, NAMED(0), NAMED(1), NAMED(FP_NAMED_SLOTS), fake_address(0, 7));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:7 (lists.erl)");
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 3);
+    teardown(f);
+}
+
+static void names_that_make_no_sense_are_refused(void)
+{
+    struct fixture *f = setup_kinds(0);
+    struct fp_mfa_words mfa = {3, 4, 2};
+
+    CHECK_INT(take(f, make_name(&f->buffer, FP_NAMED_SLOTS, mfa)), FP_EINVAL);
+    CHECK_INT(take(f, make_name(&f->buffer, UINT32_MAX, mfa)), FP_EINVAL);
+    make_name(&f->buffer, 0, mfa);
+    f->buffer.head.size -= 8;
+    CHECK_INT(take(f, &f->buffer.head), FP_EINVAL);
+    STACK(f, 0, NAMED(0), fake_address(0, 7));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:7 (lists.erl)");
+    teardown(f);
+}
+
+/* Its code was swapped out, or just being loaded. */
+static void what_could_not_be_resolved_is_tried_again_ever_more_seldom(void)
+{
+    static const unsigned after[] = {16, 256, 4096};
+    struct fixture *f = setup(0);
+    uint64_t unresolved = 1;
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1), fake_address(500, 1));
+    sample(f, 1000001);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved);
+    for (size_t i = 0; i < 3; i++) {
+        for (unsigned k = 1; k < after[i]; k++)
+            sample(f, 1000001);
+        CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved);
+        sample(f, 1000001);
+        CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), ++unresolved);
+    }
+    for (unsigned k = 0; k < 10000; k++)
+        sample(f, 1000001);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved);
+    /* The slot's next stack is another one. */
+    STACK(f, 0, fake_address(500, 2));
+    for (unsigned k = 0; k < 17; k++)
+        sample(f, 1000001);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved + 2);
+    teardown(f);
+}
+
+static void what_is_resolved_at_last_is_shown_and_not_tried_again(void)
+{
+    struct fixture *f = setup(0);
+    unsigned long resolved;
+
+    f->code.function_count = 5;
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1), fake_address(5, 1));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:1 (lists.erl)");
+    f->code.function_count = 6;
+    for (int k = 0; k < 15; k++)
+        sample(f, 1000001);
+    FRAMES(f, "lists:map/2:1 (lists.erl)");
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:1 (lists.erl)",
+           "my_server:init/1:1 (my_server.erl)");
+    resolved = f->code.resolved;
+    for (int k = 0; k < 600; k++)
+        sample(f, 1000001);
+    CHECK_INT(f->code.resolved, resolved);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 1);
+    teardown(f);
+}
+
+static void a_scheduler_that_idles_is_a_thread_of_its_own(void)
+{
+    struct fixture *f = setup(0);
+
+    define(f, make_scheduler(&f->buffer, 0, 3));
+    STACK(f, 0, FP_FRAME_IDLE);
+    sample(f, 1000001);
+    check_header(f, "beam 4242/2147483644 [000] 1.000001: cpu-clock:\n" ZERO16
+                    " scheduler=3 (metrics)\n");
+    FRAMES(f, "[idle] (flame_prof)");
+    define(f, make_scheduler(&f->buffer, 0, 1024));
+    sample(f, 1000002);
+    check_header(f, "beam 4242/2147482623 [000] 1.000002: cpu-clock:\n" ZERO16
+                    " scheduler=1024 (metrics)\n");
+    teardown(f);
+}
+
+static void what_can_not_be_told_says_so(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, FP_FRAME_AMBIGUOUS, fake_address(0, 1));
+    sample(f, 1000001);
+    FRAMES(f, "ambiguous (flame_prof)", "lists:map/2:1 (lists.erl)");
+    teardown(f);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -1424,5 +1634,16 @@ int main(int argc, char **argv)
     RUN(what_nobody_adds_to_is_not_held_for_ever);
     RUN(what_is_held_is_written_as_it_was);
     RUN(no_look_is_lost_or_counted_twice);
+    RUN(a_bif_and_a_nif_say_so_instead_of_a_file);
+    RUN(what_functions_share_is_no_frame_and_no_loss);
+    RUN(a_c_function_is_a_name_and_a_library);
+    RUN(c_functions_of_one_name_are_of_their_libraries);
+    RUN(a_nif_may_be_named_by_a_record);
+    RUN(a_name_that_is_not_known_is_left_out_and_counted);
+    RUN(names_that_make_no_sense_are_refused);
+    RUN(what_could_not_be_resolved_is_tried_again_ever_more_seldom);
+    RUN(what_is_resolved_at_last_is_shown_and_not_tried_again);
+    RUN(a_scheduler_that_idles_is_a_thread_of_its_own);
+    RUN(what_can_not_be_told_says_so);
     return RUN_END();
 }
