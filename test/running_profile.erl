@@ -48,7 +48,7 @@ until(Captures, Ms) ->
     until(Captures, Ms, erlang:monotonic_time(millisecond)).
 
 until(Captures, Ms, Since) ->
-    timer:sleep(100),
+    timer:sleep(50),
     #{books := Books} = flame_prof:info(),
     case Books of
         #{captures := N} when N >= Captures -> ok;

@@ -400,8 +400,10 @@ static uint64_t leaf_in_jit(const struct fp_running_code *code,
         fp_ranges_contain(code->ranges, running->native_return) &&
         !in_fragments(code, running->native_return))
         return running->native_return - 1;
-    /* Jumped to, not called: the process goes, comes, or caught something. */
-    if (!begins_with_code(code, from))
+    /* Jumped to, not called: who did is not known (it yields, the process goes
+     * or comes, or has just caught something). */
+    if (from->returns_to != 0 ? !calls_fragment(code, from->returns_to)
+                              : !begins_with_code(code, from))
         add(leaf, FP_FRAME_AMBIGUOUS);
     return 0;
 }
