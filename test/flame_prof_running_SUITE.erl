@@ -88,7 +88,7 @@ end_per_testcase(_, _Config) ->
 %% chance does to where a slice ends is small against it, and many of them, so
 %% that the times when this machine does something else do not meet one leaf.
 shares_of_erlang_functions_are_true(Config) ->
-    Slices = sized([{leaf_a, 60}, {leaf_b, 30}, {leaf_c, 10}], 8000000),
+    Slices = sized([{leaf_a, 60}, {leaf_b, 30}, {leaf_c, 10}], 20000000),
     [
         shares(Config, Options, Slices, fun({Leaf, _}) -> Leaf end)
      || Options <- [#{mode => processes}, #{mode => schedulers}, #{engine => portable}]
@@ -96,7 +96,7 @@ shares_of_erlang_functions_are_true(Config) ->
 
 %% By what the sample says it is, not by the Erlang function.
 shares_of_bif_nif_and_erlang_are_true(Config) ->
-    Slices = sized([{light_bif, 1}, {nif, 1}, {erlang, 1}], 6000000),
+    Slices = sized([{light_bif, 1}, {nif, 1}, {erlang, 1}], 18000000),
     Leaf = fun
         ({light_bif, bif}) -> light_bif;
         ({nif, nif}) -> nif;
@@ -146,7 +146,7 @@ shares(Config, Options, Slices, Leaf, Counts0, Times0, Attempts) ->
         native ->
             ?assert(Off =< ?POINTS),
             ?assert(Total >= captures() * 8 div 10),
-            ?assert(Total >= total(Counts) * 0.97)
+            ?assert(Total >= total(Counts) * 0.95)
     end.
 
 off(Leaf, Known, Times) ->
@@ -170,7 +170,7 @@ counts(Leaf, Samples) ->
 
 %% The VM's own accounting of its schedulers says how long they collected.
 the_share_of_the_collector_is_true(Config) ->
-    collector(Config, #{}, #{}, 3).
+    collector(Config, #{}, #{}, 4).
 
 collector(Config, Counts0, Times0, Attempts) ->
     {Books, Samples, NewTimes} = running_profile:record(#{}, directory(Config), fun() ->
@@ -226,14 +226,17 @@ stacks_are_exact_when_schedulers_are_asked(Config) ->
     exact_of_all(Config, #{mode => schedulers}, [erlang, garbage, mixed], 1000).
 
 exact_of_all(Config, Options, Leaves, Captures) ->
+    exact_of_all(Config, Options, Leaves, Captures, ?EXACT_PERCENT).
+
+exact_of_all(Config, Options, Leaves, Captures, Bar) ->
     say("~0p: of ~w captures", [Options, Captures]),
-    Short = [Leaf || Leaf <- Leaves, exact(Config, Options, Leaf, Captures) < bar(Leaf)],
+    Short = [Leaf || Leaf <- Leaves, exact(Config, Options, Leaf, Captures) < bar(Leaf, Bar)],
     ?assertEqual([], Short).
 
 %% Half of the time of a process that waits for each answer is that of coming and
 %% going, when there is a moment without a place.
-bar(ping_pong) -> 90.0;
-bar(_) -> ?EXACT_PERCENT.
+bar(ping_pong, _) -> 90.0;
+bar(_, Bar) -> Bar.
 
 %% Percent of the captures of two workers that are right to the last frame. One
 %% that met another process than it was sent for (torn_moved) is no capture of a
@@ -254,6 +257,7 @@ exact(Config, Options, Leaf, Captures) ->
     Exact = maps:get(exact, Counts, 0),
     Judged = total(Counts) + maps:get(torn_unfound, Books),
     Percent = 100 * Exact / max(1, Judged),
+    Wrong = lists:sum([N || {{wrong, _}, N} <- maps:to_list(Counts)]),
     say("  ~-12s ~6.2f % of ~5w exact; not: ~0p; ~s", [
         Leaf, Percent, Judged, maps:to_list(maps:remove(exact, Counts)), books(Books)
     ]),
@@ -261,6 +265,8 @@ exact(Config, Options, Leaf, Captures) ->
     _ = [example(V, S) || {V, S} <- maps:to_list(maps:remove(exact, StoppedExamples))],
     ?assertEqual([], maps:keys(maps:remove(exact, Stopped))),
     ?assert(Judged >= 50),
+    %% What is not known says so; a stack that lies is another matter.
+    ?assert(Wrong * 200 =< Judged),
     Percent.
 
 example(Verdict, {Status, Frames}) ->
@@ -269,117 +275,73 @@ example(Verdict, {Status, Frames}) ->
 
 %%% ----------------------------------------------------------------- tracing --
 
-%% Breakpoints put other code before a function and other words on its stack.
+%% Breakpoints put other code before a function and other words on its stack. While
+%% C decides what a breakpoint is to do, the function that has it is in no place
+%% that is copied (instr_trace.cpp generic_bp_local takes its addresses off the
+%% stack): its frame is `ambiguous' then, and below are its callers. So fewer are
+%% exact, but none may be wrong.
 tracing_does_not_break_stacks(Config) ->
-    Tracer = spawn_link(fun swallow/0),
-    Local = [
-        {nothing, []},
-        {local, [local]},
-        {call_count, [call_count]},
-        {call_time, [call_time]}
-    ],
-    Leaves = [erlang, mixed, exceptions],
-    _ = [
+    %% A pattern is for what is loaded.
+    {module, running_work} = code:ensure_loaded(running_work),
+    All = {running_work, '_', '_'},
+    [
         begin
-            say("breakpoints: ~w", [Name]),
-            _ = [erlang:trace_pattern({running_work, '_', '_'}, true, F) || F <- [Flags], F =/= []],
+            say("breakpoints: ~w", [Flag]),
+            true = erlang:trace_pattern(All, true, [Flag]) > 20,
             try
-                exact_of_all(Config, #{}, Leaves, 300)
+                exact_of_all(Config, #{}, [erlang, mixed, exceptions], 300, 50.0)
             after
-                _ = [erlang:trace_pattern({running_work, '_', '_'}, false, F) || F <- [Flags], F =/= []]
+                erlang:trace_pattern(All, false, [Flag])
             end
         end
-     || {Name, Flags} <- Local
+     || Flag <- [local, call_count, call_time]
     ],
-    traced(Config, Tracer, global, [global], [call]),
-    traced(Config, Tracer, 'local with return_to', [local], [call, return_to]),
-    _ = sessions(Config, Tracer),
+    Tracer = spawn_link(fun swallow/0),
+    call_traced(Config, Tracer, global, [call]),
+    call_traced(Config, Tracer, local, [call]),
+    call_traced(Config, Tracer, local, [call, return_to]),
+    in_trace_session(Config, Tracer, code:ensure_loaded(trace)),
     unlink(Tracer),
     exit(Tracer, kill),
     ok.
 
-%% Calls that are traced are slow and many: of the workers' own functions only,
-%% and with return traces, which put words on the stack.
-traced(Config, Tracer, Name, Flags, What) ->
-    say("call trace: ~w", [Name]),
-    _ = erlang:trace_pattern({running_work, '_', '_'}, [{'_', [], [{return_trace}]}], Flags),
-    _ = erlang:trace_pattern({lists, keyfind, 3}, [{'_', [], [{return_trace}]}], Flags),
-    _ = erlang:trace(new_processes, true, [{tracer, Tracer} | What]),
+%% With return traces, each of which stays on the stack until its function returns:
+%% of functions that return, so that stacks do not grow for ever.
+call_traced(Config, Tracer, Scope, Flags) ->
+    say("call trace: ~w ~w", [Scope, Flags]),
+    [
+        erlang:trace_pattern(F, [{'_', [], [{return_trace}]}], [Scope])
+     || F <- returning()
+    ],
+    _ = erlang:trace(new_processes, true, [{tracer, Tracer} | Flags]),
     try
-        ok = traced_stacks(Config, [erlang, mixed, exceptions])
+        traced(Config)
     after
         _ = erlang:trace(all, false, [all]),
-        _ = erlang:trace_pattern({'_', '_', '_'}, false, Flags)
+        _ = erlang:trace_pattern({'_', '_', '_'}, false, [Scope])
     end.
 
-%% A frame that is no function of the work is wrong. A leaf that is only called by
-%% itself has a return trace on its stack each time around, so stacks grow.
-traced_stacks(Config, Leaves) ->
-    _ = [
-        begin
-            {Counts, Examples} = traced_counts(Config, Leaf),
-            Wrong = lists:sum([N || {{wrong, _}, N} <- maps:to_list(Counts)]),
-            Total = total(Counts),
-            say("  ~-12s ~w captures: ~0p", [Leaf, Total, maps:to_list(Counts)]),
-            _ = [example(V, S) || {{wrong, _} = V, S} <- maps:to_list(Examples)],
-            ?assert(Total > 0),
-            ?assert(Wrong =< Total * 0.03)
-        end
-     || Leaf <- Leaves
-    ],
-    ok.
+returning() ->
+    [{running_work, work, 1}, {running_work, thrower, 1}, {lists, keyfind, 3}, {maps, get, 2}
+        | [{running_work, F, 2} || F <- [c05, c10, c20, bytes]]].
 
-traced_counts(Config, Leaf) ->
-    Worker = {Pid, _, _} = running_work:start(hd(online()), {leaf, Leaf}),
-    timer:sleep(20),
-    {_Books, Samples, _} = running_profile:record(
-        #{auto_select => {top, 3, 100}}, directory(Config), fun() ->
-            running_profile:until(200, 8000),
-            {ok, [Pid]}
-        end
-    ),
-    _ = running_work:stop(Worker),
-    Kept = maps:filter(fun({S, _}, _) -> lists:member(S, running()) end, Samples),
-    maps:fold(
-        fun({_, Frames} = Sample, N, {Counts, Examples}) ->
-            Verdict = traced_verdict(Leaf, Frames),
-            {add(Verdict, N, Counts), Examples#{Verdict => Sample}}
-        end,
-        {#{}, #{}},
-        Kept
-    ).
+%% Tracer and workers are busy alike.
+traced(Config) ->
+    Options = #{auto_select => {top, 4, 100}},
+    exact_of_all(Config, Options, [funs, exceptions, binaries, light_bif], 300, 50.0).
 
-%% Chain and leaf as always; a cut that the many words of traces make is told.
-traced_verdict(Leaf, Frames) ->
-    case running_profile:judge(Leaf, [F || F <- Frames, not is_cut(F)]) of
-        {wrong, chain} ->
-            case lists:any(fun is_cut/1, Frames) of
-                true -> cut;
-                false -> {wrong, chain}
-            end;
-        Verdict ->
-            Verdict
-    end.
-
-is_cut({<<"truncated">>, _}) -> true;
-is_cut({<<"ambiguous">>, _}) -> true;
-is_cut(_) -> false.
-
-sessions(Config, Tracer) ->
-    case code:ensure_loaded(trace) of
-        {module, trace} ->
-            say("a trace session", []),
-            Session = apply(trace, session_create, [running, Tracer, []]),
-            _ = apply(trace, function, [Session, {running_work, '_', '_'}, true, [local]]),
-            _ = apply(trace, process, [Session, new_processes, true, [call]]),
-            try
-                traced_stacks(Config, [erlang, mixed])
-            after
-                apply(trace, session_destroy, [Session])
-            end;
-        {error, _} ->
-            say("no trace sessions in OTP ~s", [erlang:system_info(otp_release)])
-    end.
+in_trace_session(Config, Tracer, {module, trace}) ->
+    say("a trace session", []),
+    Session = apply(trace, session_create, [running, Tracer, []]),
+    [apply(trace, function, [Session, F, true, [local]]) || F <- returning()],
+    _ = apply(trace, process, [Session, new_processes, true, [call]]),
+    try
+        traced(Config)
+    after
+        apply(trace, session_destroy, [Session])
+    end;
+in_trace_session(_, _, {error, _}) ->
+    say("there are no trace sessions in OTP ~s", [erlang:system_info(otp_release)]).
 
 swallow() ->
     receive

@@ -183,7 +183,7 @@ called_by(floats) -> [<<"math:sqrt/1">>];
 called_by(funs) -> [<<"running_work:work/1">>];
 called_by(exceptions) -> [<<"running_work:thrower/1">>, <<"erlang:error/1">>, <<"erlang:throw/1">>,
     <<"erlang:raise/3">>];
-called_by(garbage) -> [<<"lists:seq/2">>, <<"lists:seq_loop/3">>, <<"running_work:tree/1">>];
+called_by(garbage) -> [<<"running_work:tuples/1">>, <<"erlang:make_tuple/2">>];
 called_by(tables) -> [<<"ets:insert/2">>, <<"ets:lookup/2">>];
 called_by(mixed) -> lists:append([called_by(Leaf) || Leaf <- mixable()]);
 called_by(_) -> [].
@@ -199,8 +199,7 @@ ready(ping_pong) -> spawn_link(?MODULE, echo, []);
 ready(maps) -> maps:from_list([{K, K} || K <- lists:seq(1, 100)]);
 ready(funs) -> fun work/1;
 ready(tables) -> ets:new(running_work, [public]);
-%% Small enough to be collected here, not by a dirty scheduler.
-ready(garbage) -> 11;
+ready(garbage) -> 40;
 ready(mixed) -> {[{K} || K <- lists:seq(1, 500)], maps:from_list([{K, K} || K <- lists:seq(1, 100)])};
 ready(_) -> 7.
 
@@ -323,13 +322,15 @@ exceptions(More, S) ->
 thrower(S) when S rem 2 =:= 0 -> error({S, S});
 thrower(S) -> throw(S).
 
-%% Garbage of which a part survives: the collector has to copy.
+%% Garbage of which a part survives, so that the collector has to copy: little
+%% enough to be collected here, not by a dirty scheduler, and with few calls, so
+%% that turns are long.
 garbage(More, S) ->
-    _ = tree(S),
+    _ = tuples(S),
     ?GO_ON(garbage, More, S).
 
-tree(0) -> [];
-tree(N) -> {tree(N - 1), tree(N - 1)}.
+tuples(0) -> [];
+tuples(N) -> [erlang:make_tuple(100, N) | tuples(N - 1)].
 
 tables(More, S) ->
     true = ets:insert(S, {key, 1, <<"value">>}),

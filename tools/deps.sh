@@ -22,8 +22,10 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
 # e2fsprogs: the tests of failing disks make a file system.
 TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
-# Where there is none, the test that wants it is skipped: perf, to read our map.
-TEST_OPTIONAL="linux-perf"
+# Where there is none, the test that wants it goes without: perf, to read our map;
+# jiffy, somebody else's NIF to work beside ours (not in each release of the matrix).
+TEST_OPTIONAL="linux-perf erlang-jiffy"
+TEST_ERLANG_OPTIONAL="erlang-jiffy"
 
 say() { echo "flame_prof: $*"; }
 
@@ -46,6 +48,7 @@ wanted() { # set...: the packages of these sets
         case $set in
         build) echo $BUILD ${erlang:+$BUILD_ERLANG} ;;
         test-erl) echo ${erlang:+$TEST_ERLANG} ;;
+        test-erl-optional) echo ${erlang:+$TEST_ERLANG_OPTIONAL} ;;
         test) echo $TEST ${erlang:+$TEST_ERLANG $CHECK_ERLANG} ;;
         *) fail "tools/deps.sh: no such set: $set" ;;
         esac

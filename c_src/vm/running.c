@@ -388,10 +388,11 @@ add_caller(const struct fp_running_code *code, const struct fp_layout *layout,
 /* The leaf, 0 when it is on the stack already. Shared code is in no function,
  * whoever called it is the leaf. */
 static uint64_t leaf_in_jit(const struct fp_running_code *code,
+                            const struct fp_layout *layout,
                             const struct fp_running *running,
                             const struct erlang_stack *from, struct leaf *leaf)
 {
-    uint64_t pc = running->registers.rip;
+    uint64_t pc = running->registers.rip, current;
 
     if (!in_fragments(code, pc))
         return in_stub(code, pc, from->returns_to) ? 0 : pc;
@@ -400,11 +401,16 @@ static uint64_t leaf_in_jit(const struct fp_running_code *code,
         fp_ranges_contain(code->ranges, running->native_return) &&
         !in_fragments(code, running->native_return))
         return running->native_return - 1;
-    /* Jumped to, not called: who did is not known (it yields, the process goes
-     * or comes, or has just caught something). */
-    if (from->returns_to != 0 ? !calls_fragment(code, from->returns_to)
-                              : !begins_with_code(code, from))
-        add(leaf, FP_FRAME_AMBIGUOUS);
+    if (from->returns_to != 0 ? calls_fragment(code, from->returns_to)
+                              : begins_with_code(code, from))
+        return 0;
+    /* Jumped to: by a heavy BIF, else it is not known by whom (the process
+     * yields, goes or comes, or has just caught something). */
+    memcpy(&current, running->structure + layout->release.running.current,
+           sizeof current);
+    add(leaf, from->returns_to != 0 && fp_bif_heavy(code->peek, current, pc)
+                  ? FP_FRAME_BIF | current
+                  : FP_FRAME_AMBIGUOUS);
     return 0;
 }
 
@@ -543,7 +549,7 @@ int fp_running_frames(const struct fp_running_code *code,
     if (in_c)
         caller = add_caller(code, layout, running, snapshot, &from, &leaf);
     else
-        leaf_at = leaf_in_jit(code, running, &from, &leaf);
+        leaf_at = leaf_in_jit(code, layout, running, &from, &leaf);
     /* Aligned, it is among the stack's frames by itself. */
     if ((from.returns_to & 3) != 0) {
         if (leaf_at != 0)
