@@ -11,8 +11,10 @@
 -export_type([work/0, times/0]).
 
 %% A leaf for ever, or slices of leaves of so many rounds each, over and over in
-%% an order that changes.
--type work() :: {leaf, atom()} | {slices, [{Leaf :: atom(), Rounds :: pos_integer()}]}.
+%% an order that changes; untimed, there is no system call in it.
+-type work() ::
+    {leaf, atom()}
+    | {slices | untimed_slices, [{Leaf :: atom(), Rounds :: pos_integer()}]}.
 
 %% CPU nanoseconds in each leaf's slices.
 -type times() :: #{atom() => non_neg_integer()}.
@@ -48,8 +50,12 @@ run({leaf, Leaf}, Flag, _) ->
     _ = c01(Leaf, {Flag, ready(Leaf)}),
     done(#{});
 run({slices, Slices}, Flag, _) ->
-    States = maps:from_list([{Leaf, ready(Leaf)} || {Leaf, _} <- Slices]),
-    done(slices(Slices, States, Flag, #{})).
+    done(slices(Slices, states(Slices), Flag, #{}));
+run({untimed_slices, Slices}, Flag, _) ->
+    done(untimed_slices(Slices, states(Slices), Flag)).
+
+states(Slices) ->
+    maps:from_list([{Leaf, ready(Leaf)} || {Leaf, _} <- Slices]).
 
 done(Times) ->
     exit({shutdown, Times}).
@@ -68,6 +74,13 @@ slices(Slices, States, Flag, Times0) ->
     case atomics:get(Flag, 1) of
         0 -> slices(Slices, States, Flag, Times);
         _ -> Times
+    end.
+
+untimed_slices(Slices, States, Flag) ->
+    _ = [c01(Leaf, {Rounds, maps:get(Leaf, States)}) || {Leaf, Rounds} <- shuffled(Slices)],
+    case atomics:get(Flag, 1) of
+        0 -> untimed_slices(Slices, States, Flag);
+        _ -> #{}
     end.
 
 shuffled(Slices) ->
