@@ -265,6 +265,13 @@ static int in_fragments(const struct fp_running_code *code, uint64_t pc)
            code->fragments.end - code->fragments.start;
 }
 
+/* May this be where an older frame of the stack is? A value there is tagged. */
+static int is_frame_pointer(const struct erlang_stack *stack, uint64_t word)
+{
+    return (word & 7) == 0 && word > stack->top &&
+           word - stack->top <= 8ull * stack->words;
+}
+
 /* The return address on top of the stack: where the code that was called
  * returns to. With frame pointers it is behind one. Not aligned, thus no
  * return address for anybody else, when a fragment is called that never looks
@@ -277,9 +284,7 @@ static uint64_t return_address(const struct fp_running_code *code,
             return fp_is_return_address(code->peek, stack->word[i])
                        ? stack->word[i]
                        : 0;
-        /* Anything but a frame pointer ends it. */
-        if (stack->word[i] <= stack->top ||
-            stack->word[i] - stack->top > 8ull * stack->words)
+        if (!is_frame_pointer(stack, stack->word[i]))
             return 0;
     }
     return 0;
@@ -291,10 +296,10 @@ static uint64_t return_address(const struct fp_running_code *code,
 static int begins_with_code(const struct fp_running_code *code,
                             const struct erlang_stack *stack)
 {
-    for (uint32_t i = 0; i < 2 && i < stack->leaf_words; i++)
-        if (fp_ranges_contain(code->ranges, stack->word[i]))
-            return 1;
-    return 0;
+    return (stack->leaf_words > 0 &&
+            fp_ranges_contain(code->ranges, stack->word[0])) ||
+           (stack->leaf_words > 1 && is_frame_pointer(stack, stack->word[0]) &&
+            fp_ranges_contain(code->ranges, stack->word[1]));
 }
 
 static int calls_fragment(const struct fp_running_code *code,
