@@ -206,6 +206,7 @@ options(Engine, IntervalMs) ->
         basename => filename:join(["_build", "bench", "files"]),
         engine => Engine,
         sample_interval => IntervalMs,
+        cpu_budget => infinity,
         auto_select => {top, ?TOP, 1000}
     }.
 
