@@ -421,13 +421,15 @@ static uint64_t leaf_in_jit(const struct fp_running_code *code,
 {
     uint64_t pc = running->registers.rip, current;
 
-    if (!in_fragments(code, pc))
-        return in_stub(code, pc, from->returns_to) ? 0 : pc;
-    /* Some is called on the C stack (the construction of binaries). */
+    /* Some is called on the C stack (the construction of binaries), by a jump
+     * of the module's own from OTP 27 on. */
     if (running->place == FP_RUNNING_IN_C &&
         fp_ranges_contain(code->ranges, running->native_return) &&
-        !in_fragments(code, running->native_return))
+        !in_fragments(code, running->native_return) &&
+        in_fragments(code, fp_jump_target(code->peek, pc)))
         return running->native_return - 1;
+    if (!in_fragments(code, pc))
+        return in_stub(code, pc, from->returns_to) ? 0 : pc;
     if (from->returns_to != 0 ? calls_fragment(code, from->returns_to)
                               : begins_with_code(code, from))
         return 0;
