@@ -202,8 +202,8 @@ run_in() { # suite
         tee "$log" | sed -u "s/^/$otp | /"
 }
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+log=$(mktemp) failures=$(mktemp)
+trap 'rm -f "$log" "$failures"' EXIT
 # One matrix at a time in these folders.
 if [ "$(id -u)" -eq 0 ] && mkdir -p "$matrix" && command -v flock >/dev/null; then
     exec 9>"$matrix/.lock"
@@ -232,6 +232,7 @@ for entry in $SUITES; do
     if [ "${passed:-0}" -eq 0 ] && [ "${failed:-0}" -eq 0 ]; then
         passed=0 failed=1
     fi
+    sed -n '/^== What failed$/,/^[0-9]* passed, /p' "$log" | sed '1d;$d' | sed "s/^/$otp | /" >>"$failures"
     summary="${summary}OTP $otp: $passed passed, $failed failed"$'\n'
     say "OTP $otp: $passed passed, $failed failed ($((SECONDS - started)) s)"
     total_passed=$((total_passed + passed))
@@ -239,6 +240,10 @@ for entry in $SUITES; do
     passed='' failed=''
 done
 
+if [ -s "$failures" ]; then
+    printf '\n== What failed\n'
+    cat "$failures"
+fi
 printf '\n%s\n' "$summary"
 echo "$total_passed passed, $total_failed failed"
 [ "$total_passed" -gt 0 ] && [ "$total_failed" -eq 0 ]

@@ -3,8 +3,9 @@
 #
 #   tools/test.sh STEP...   steps: deps, c, fuzz, exports, erl
 #
-# The last line is `N passed, N failed` and nothing else; the exit status is 0
-# only when something passed and nothing failed. WERROR=0 lets compiler
+# What failed, and why, is told again before the last line, which is `N passed,
+# N failed` and nothing else; the exit status is 0 only when something passed and
+# nothing failed. WERROR=0 lets compiler
 # warnings through (the matrix does, for compilers newer than we know).
 # TESTS="module ..." limits the Erlang step.
 set -u
@@ -12,7 +13,8 @@ cd "$(dirname "$0")/.." || exit 1
 
 out=_build/test
 results=$out/results # one line a test program: name, passed, failed
-if ! mkdir -p "$out" || ! : >"$results"; then
+export FAILURES=$PWD/$out/failures
+if ! mkdir -p "$out" || ! : >"$results" || ! : >"$FAILURES"; then
     echo "0 passed, 1 failed"
     exit 1
 fi
@@ -31,6 +33,10 @@ finish() {
         total_failed=$((total_failed + failed))
     done <"$results"
     [ "$total_passed" -gt 0 ] || echo "  no test ran"
+    if [ -s "$FAILURES" ]; then
+        heading "What failed"
+        cat "$FAILURES"
+    fi
     echo
     echo "$total_passed passed, $total_failed failed"
     [ "$total_passed" -gt 0 ] && [ "$total_failed" -eq 0 ]

@@ -63,6 +63,8 @@ run_program() { # label, program
         sed 's/^/    | /' "$log"
         [ $status -eq 124 ] && echo "    | (timed out)"
         echo "    | (exit status $status)"
+        { echo "    FAIL  $1 (exit status $status)" && tail -n 40 "$log" | sed 's/^/      /'; } \
+            >>"${FAILURES:-/dev/null}"
     fi
     echo "$1 $passed $failed" >>"$RESULTS"
 }

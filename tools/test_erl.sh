@@ -45,7 +45,8 @@ while read -r kind module; do
     status=$?
     read -r passed failed skipped < <(cat "$result" 2>/dev/null)
     if [ -z "${passed:-}" ]; then
-        echo "    the node died (exit status $status)"
+        echo "    FAIL  $module: the node died (exit status $status)" |
+            tee -a "${FAILURES:-/dev/null}"
         passed=0 failed=1
     elif [ "$skipped" != 0 ]; then
         echo "    $skipped skipped"

@@ -2,10 +2,14 @@
 %%
 %% Called by tools/test_erl.sh as `erl -s test_runner compile|eunit|ct ARGS...`;
 %% the counts go to a file, so that a node which dies without writing it is
-%% told from one whose tests failed.
+%% told from one whose tests failed. What failed, and why, is appended to the file
+%% that $FAILURES names: tools/test.sh ends with it.
 -module(test_runner).
 
 -export([compile/1, eunit/1, ct/1]).
+
+%% Common Test's hook callbacks
+-export([id/1, init/2, on_tc_fail/4]).
 
 %% EUnit's listener callbacks
 -behaviour(eunit_listener).
@@ -100,7 +104,7 @@ handle_end(test, Data, State) ->
         {skipped, Reason} ->
             io:format("    skip  ~ts: ~tp~n", [title(Data), Reason]);
         {error, Exception} ->
-            io:format("    FAIL  ~ts~n~ts~n~ts", [
+            failed("~ts~n~ts~n~ts", [
                 title(Data),
                 eunit_lib:format_exception(Exception),
                 output(proplists:get_value(output, Data, <<>>))
@@ -116,7 +120,7 @@ handle_cancel(Kind, Data, #{broken := Broken} = State) ->
         {blame, _} ->
             State;
         Reason ->
-            io:format("    FAIL  ~ts: ~p cancelled~n      ~tp~n", [title(Data), Kind, Reason]),
+            failed("~ts: ~p cancelled~n      ~tp~n", [title(Data), Kind, Reason]),
             State#{broken := Broken + 1}
     end.
 
@@ -125,7 +129,7 @@ terminate({ok, Data}, #{broken := Broken} = State) ->
     Broken1 = if Cancel > 0, Broken =:= 0 -> 1; true -> Broken end,
     write_result(State, Pass, Fail + Broken1, Skip);
 terminate({error, Reason}, State) ->
-    io:format("    FAIL  eunit: ~tp~n", [Reason]),
+    failed("eunit: ~tp~n", [Reason]),
     write_result(State, 0, 1, 0).
 
 title(Data) ->
@@ -163,12 +167,37 @@ ct([Module, ResultFile, Logs]) ->
     State = #{result => atom_to_list(ResultFile)},
     Dir = filename:dirname(code:which(Module)),
     case ct:run_test([{dir, Dir}, {suite, Module}, {auto_compile, false},
-                      {logdir, atom_to_list(Logs)}, {abort_if_missing_suites, true}]) of
+                      {logdir, atom_to_list(Logs)}, {abort_if_missing_suites, true},
+                      {ct_hooks, [?MODULE]}]) of
         {Pass, Fail, {UserSkip, AutoSkip}} ->
             %% Skipped by itself: its init failed.
             write_result(State, Pass, Fail + AutoSkip, UserSkip);
         Error ->
-            io:format("    FAIL  ct: ~tp~n", [Error]),
+            failed("ct: ~tp~n", [Error]),
             write_result(State, 0, 1, 0)
     end,
     halt(0).
+
+id(_Options) ->
+    ?MODULE.
+
+init(?MODULE, _Options) ->
+    {ok, none}.
+
+on_tc_fail(Suite, Case, Reason, State) ->
+    failed("~s: ~tp~n~ts~n", [Suite, Case, shortened(io_lib:format("~tp", [Reason]))]),
+    State.
+
+%% A term as large as a file is no help.
+shortened(Text) ->
+    string:slice(Text, 0, 3000).
+
+%%% what failed
+
+failed(Format, Args) ->
+    Text = io_lib:format("    FAIL  " ++ Format, Args),
+    io:format(user, "~ts", [Text]),
+    case os:getenv("FAILURES") of
+        false -> ok;
+        File -> file:write_file(File, unicode:characters_to_binary(Text), [append])
+    end.
