@@ -253,12 +253,13 @@ killed(Config, Compress) ->
     Directory = proplists:get_value(directory, Config),
     Peer = peer(
         "{ok, _} = flame_prof:start(#{basename => \"" ++ Directory ++ "\", sample_interval => 1,"
-        "    auto_select => {top, 10}, compress => " ++ atom_to_list(Compress) ++ ", flush_close_max => 3}),"
+        "    auto_select => {top, 10}, compress => " ++ atom_to_list(Compress) ++ ","
+        "    flush_close_max => 3, files_max => infinity, cpu_budget => infinity}),"
         "Loop = fun Loop() ->"
         "    timer:sleep(rand:uniform(100)),"
         "    #{books := #{written := Written}} = flame_prof:info(),"
-        "    ok = flame_prof:flush(),"
-        "    io:format(\"~b~n\", [Written]),"
+        "    ok = flame_prof:flush(60000),"
+        "    Written > 0 andalso io:format(\"~b~n\", [Written]),"
         "    Loop()"
         "end, Loop()."
     ),

@@ -3,8 +3,9 @@
 %% And that asking for it harms nobody.
 %%
 %% Shares are about counts, never about how fast something is. The truth comes
-%% from the CPU clock of the thread that does the work, or from the VM's own
-%% microstate accounting.
+%% from who does the work, or from the VM's own microstate accounting. Ticks are of
+%% elapsed time, so that is judged; where the machine lets the threads run, it is their
+%% CPU time too, which is printed beside it.
 %%
 %% RUNNING_SECONDS (5) is the length of the storm of signals, RUNNING_CAPTURES
 %% (10000) the number of captures from which shares are taken.
@@ -131,7 +132,9 @@ shares(Config, Options, Slices, Leaf, Counts0, Times0, Attempts) ->
         {sum(Stopped), [Pid || {Pid, _, _} <- Workers]}
     end),
     Counts = sum([Counts0, counts(Leaf, Samples)]),
-    Times = sum([Times0, NewTimes]),
+    Times = sum([Times0, maps:filter(fun(Key, _) -> is_atom(Key) end, NewTimes)]),
+    Cpu = maps:from_list([{Key, Ns} || {{cpu, Key}, Ns} <- maps:to_list(NewTimes)]),
+    say("CPU time: ~0p percent", [maps:map(fun(_, Ns) -> round(1000 * Ns / total(Cpu)) / 10 end, Cpu)]),
     Known = maps:with(maps:keys(Times), Counts),
     Total = total(Known),
     say("~0p: ~w samples in slices, ~w elsewhere; ~s", [

@@ -1,6 +1,7 @@
 %% Work of which stack and CPU time are known: leaves under a chain of twenty
 %% functions that all stay on the stack, and slices of leaves that are timed by
-%% who runs them, with the CPU clock of the scheduler's thread.
+%% who runs them, with the clock of which a sampler's ticks are, and with the CPU
+%% clock of the scheduler's thread.
 -module(running_work).
 
 -export([start/2, start/3, stop/1]).
@@ -16,8 +17,8 @@
     {leaf, atom()}
     | {slices | untimed_slices, [{Leaf :: atom(), Rounds :: pos_integer()}]}.
 
-%% CPU nanoseconds in each leaf's slices.
--type times() :: #{atom() => non_neg_integer()}.
+%% Nanoseconds in each leaf's slices.
+-type times() :: #{Leaf :: atom() | {cpu, Leaf :: atom()} => non_neg_integer()}.
 
 -define(MIX(X), (((X) * 5 + 1) band 16#ffffff)).
 -define(MIX4(X), ?MIX(?MIX(?MIX(?MIX(X))))).
@@ -63,10 +64,15 @@ done(Times) ->
 slices(Slices, States, Flag, Times0) ->
     Times = lists:foldl(
         fun({Leaf, Rounds}, Times) ->
-            Begin = running_test_nif:thread_cpu_ns(),
+            Begin = erlang:monotonic_time(nanosecond),
+            BeginCpu = running_test_nif:thread_cpu_ns(),
             _ = c01(Leaf, {Rounds, maps:get(Leaf, States)}),
-            Took = running_test_nif:thread_cpu_ns() - Begin,
-            Times#{Leaf => maps:get(Leaf, Times, 0) + Took}
+            TookCpu = running_test_nif:thread_cpu_ns() - BeginCpu,
+            Took = erlang:monotonic_time(nanosecond) - Begin,
+            Times#{
+                Leaf => maps:get(Leaf, Times, 0) + Took,
+                {cpu, Leaf} => maps:get({cpu, Leaf}, Times, 0) + TookCpu
+            }
         end,
         Times0,
         shuffled(Slices)
