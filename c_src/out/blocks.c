@@ -1,13 +1,12 @@
 /*
- * blocks.c - one buffer of text, one of finished bytes.
+ * blocks.c - one buffer of bytes: closed blocks, and the open one behind them.
  *
- *      text    |.... the open block ....|              |
+ *      | ... |. block .|. block .|.. the open block ..|   room   |
+ *            begin               end
  *
- *      bytes   |   |. block .|. block .|    room       |
- *                  begin               end
- *
- * A sample is taken only if the open block would still find room when it is
- * closed: what was taken is lost by nothing but the end of a session.
+ * Text is compressed as it comes, a piece at a time. A sample is taken only if
+ * the open block would still find room when it is closed: what was taken is
+ * lost by nothing but the end of a session.
  */
 #include "blocks.h"
 
@@ -19,20 +18,24 @@
 #include "zst.h"
 
 /* Plain text goes out in pieces that are still in the processor's cache when
- * the kernel copies them. Frames are larger: each learns the text anew, and
- * costs a line in the table. */
+ * the kernel copies them. Frames are larger: each learns the text anew, which
+ * with 2 MiB costs 8 % of the bytes, and takes a line in the table. */
 #define PLAIN_TEXT ((size_t)64 << 10)
-#define FRAME_TEXT ((size_t)2 << 20)
-/* The largest single sample (250 frames of the longest atoms, percent-encoded)
- * is below 3 MiB. */
-#define TEXT_ROOM ((size_t)4 << 20)
-/* What waits while the file does not take bytes. */
+#define FRAME_TEXT ((size_t)16 << 20)
+/* Of text that does not compress. */
+#define FRAME_BYTES ((size_t)2 << 20)
+/* Compressed at once: a call for each sample would cost more than its text. */
+#define PIECE ((size_t)128 << 10)
+/* What waits while the file does not take bytes. The largest single sample (250
+ * frames of the longest atoms, percent-encoded) is below 3 MiB. */
 #define BYTES_ROOM ((size_t)6 << 20)
 #define BLOCKS_MAX 1024u
 
 struct fp_blocks {
     struct fp_zst *zst; /* NULL: plain text */
-    char *text, *bytes;
+    char *piece; /* of the open block, not yet compressed */
+    size_t piece_size;
+    char *bytes;
     size_t begin, end;
     struct fp_block open;
     struct fp_block closed[BLOCKS_MAX]; /* a ring of n from `first` on */
@@ -48,12 +51,12 @@ int fp_blocks_create(struct fp_blocks **blocks, bool is_zst)
 
     if (made == NULL)
         return FP_ENOMEM;
-    made->text = malloc(TEXT_ROOM);
+    made->piece = malloc(PIECE);
     made->bytes = malloc(BYTES_ROOM);
-    if (made->text == NULL || made->bytes == NULL)
+    if (made->piece == NULL || made->bytes == NULL)
         err = FP_ENOMEM;
     else if (is_zst)
-        err = fp_zst_create(&made->zst, FRAME_TEXT);
+        err = fp_zst_create(&made->zst);
     if (err != 0)
         fp_blocks_destroy(made);
     else
@@ -67,43 +70,101 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
         return;
     fp_zst_destroy(blocks->zst);
     free(blocks->bytes);
-    free(blocks->text);
+    free(blocks->piece);
     free(blocks);
 }
 
 /* ---- in --------------------------------------------------------------- */
 
-static size_t bound(const struct fp_blocks *blocks, size_t text)
+/* What `size` more bytes of text may need, until the open block is closed. */
+static size_t bound(const struct fp_blocks *blocks, size_t size)
 {
-    return blocks->zst == NULL ? text : fp_zst_bound(text);
+    return blocks->zst == NULL ? size
+                               : fp_zst_bound(blocks->piece_size + size);
 }
 
-/* Whether `size` bytes find room behind the closed blocks, moved up if need
- * be. */
+/* Whether `size` bytes find room behind the open block, moved up with all
+ * others if need be. */
 static bool make_room(struct fp_blocks *blocks, size_t size)
 {
-    if (size > BYTES_ROOM - blocks->end && blocks->begin > 0) {
+    size_t used = blocks->end + blocks->open.bytes;
+
+    if (size > BYTES_ROOM - used && blocks->begin > 0) {
         memmove(blocks->bytes, blocks->bytes + blocks->begin,
-                blocks->end - blocks->begin);
+                used - blocks->begin);
         blocks->end -= blocks->begin;
+        used -= blocks->begin;
         blocks->begin = 0;
     }
-    return size <= BYTES_ROOM - blocks->end;
+    return size <= BYTES_ROOM - used;
+}
+
+/* It is closed in time, so that one that waits for the disk leaves room. */
+static bool is_full(const struct fp_blocks *blocks, size_t size)
+{
+    size_t most = blocks->zst == NULL ? PLAIN_TEXT : FRAME_TEXT;
+
+    return blocks->open.text > 0 && (blocks->open.text + size > most ||
+                                     blocks->open.bytes >= FRAME_BYTES);
+}
+
+/* What was in it stays among what waits, to be counted as lost at the end. */
+static int throw_away(struct fp_blocks *blocks)
+{
+    memset(&blocks->open, 0, sizeof(blocks->open));
+    blocks->piece_size = 0;
+    return FP_ENOMEM;
+}
+
+static int compress(struct fp_blocks *blocks, const char *text, size_t size)
+{
+    uint64_t before = fp_thread_cpu_ns();
+    int err = fp_zst_put(blocks->zst, text, size, blocks->bytes + blocks->end,
+                         &blocks->open.bytes);
+
+    blocks->cpu_ns += fp_thread_cpu_ns() - before;
+    return err == 0 ? 0 : throw_away(blocks);
+}
+
+static int put_piece(struct fp_blocks *blocks)
+{
+    size_t size = blocks->piece_size;
+
+    blocks->piece_size = 0;
+    return compress(blocks, blocks->piece, size);
+}
+
+static int append(struct fp_blocks *blocks, const char *text, size_t size)
+{
+    if (blocks->zst == NULL) {
+        memcpy(blocks->bytes + blocks->end + blocks->open.bytes, text, size);
+        blocks->open.bytes += size;
+        return 0;
+    }
+    if (size > PIECE - blocks->piece_size && put_piece(blocks) != 0)
+        return FP_ENOMEM;
+    if (size > PIECE)
+        return compress(blocks, text, size);
+    memcpy(blocks->piece + blocks->piece_size, text, size);
+    blocks->piece_size += size;
+    return 0;
 }
 
 int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size,
                   uint64_t looks)
 {
-    size_t most = blocks->zst == NULL ? PLAIN_TEXT : FRAME_TEXT;
+    int err;
 
-    if (blocks->open.text > 0 && blocks->open.text + size > most)
+    if (is_full(blocks, size))
         fp_blocks_end(blocks); /* when it can not, the block grows */
-    if (size > TEXT_ROOM - blocks->open.text ||
-        !make_room(blocks, bound(blocks, blocks->open.text + size)))
+    if (blocks->open.text + size > FP_ZST_FRAME_MAX ||
+        !make_room(blocks, bound(blocks, size)))
         return FP_EFULL;
     if (blocks->open.text == 0)
         blocks->open.begun = time(NULL);
-    memcpy(blocks->text + blocks->open.text, text, size);
+    err = append(blocks, text, size);
+    if (err != 0)
+        return err;
     blocks->open.text += size;
     blocks->open.looks += looks;
     blocks->waiting_text += size;
@@ -111,22 +172,18 @@ int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size,
     return 0;
 }
 
-static int finish(struct fp_blocks *blocks, size_t *size)
+static int end_frame(struct fp_blocks *blocks)
 {
-    char *out = blocks->bytes + blocks->end;
     uint64_t before;
-    int err;
+    int err = put_piece(blocks);
 
-    if (blocks->zst == NULL) {
-        memcpy(out, blocks->text, blocks->open.text);
-        *size = blocks->open.text;
-        return 0;
-    }
+    if (err != 0)
+        return err;
     before = fp_thread_cpu_ns();
-    err = fp_zst_frame(blocks->zst, blocks->text, blocks->open.text, out,
-                       BYTES_ROOM - blocks->end, size);
+    err = fp_zst_end(blocks->zst, blocks->bytes + blocks->end,
+                     &blocks->open.bytes);
     blocks->cpu_ns += fp_thread_cpu_ns() - before;
-    return err;
+    return err == 0 ? 0 : throw_away(blocks);
 }
 
 int fp_blocks_end(struct fp_blocks *blocks)
@@ -135,10 +192,9 @@ int fp_blocks_end(struct fp_blocks *blocks)
 
     if (blocks->open.text == 0)
         return 0;
-    if (blocks->n == BLOCKS_MAX ||
-        !make_room(blocks, bound(blocks, blocks->open.text)))
+    if (blocks->n == BLOCKS_MAX)
         return FP_EFULL;
-    err = finish(blocks, &blocks->open.bytes);
+    err = blocks->zst == NULL ? 0 : end_frame(blocks);
     if (err != 0)
         return err;
     blocks->closed[(blocks->first + blocks->n) % BLOCKS_MAX] = blocks->open;
@@ -166,7 +222,7 @@ void fp_blocks_drop_first(struct fp_blocks *blocks)
     blocks->waiting_looks -= block->looks;
     blocks->first = (blocks->first + 1) % BLOCKS_MAX;
     blocks->n--;
-    if (blocks->n == 0)
+    if (blocks->n == 0 && blocks->open.bytes == 0)
         blocks->begin = blocks->end = 0;
 }
 
@@ -184,6 +240,6 @@ uint64_t fp_blocks_cpu_ns(const struct fp_blocks *blocks)
 
 size_t fp_blocks_memory(const struct fp_blocks *blocks)
 {
-    return sizeof(*blocks) + TEXT_ROOM + BYTES_ROOM +
+    return sizeof(*blocks) + PIECE + BYTES_ROOM +
            (blocks->zst == NULL ? 0 : fp_zst_memory(blocks->zst));
 }

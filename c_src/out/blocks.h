@@ -27,11 +27,12 @@ struct fp_block {
 int fp_blocks_create(struct fp_blocks **blocks, bool is_zst);
 void fp_blocks_destroy(struct fp_blocks *blocks);
 
-/* 0, or FP_EFULL: refused whole. `looks` is how many samples it stands for. */
+/* 0; FP_EFULL or FP_ENOMEM: refused whole. `looks` is how many samples it stands
+ * for. FP_ENOMEM, which only a failure of libzstd is, costs the open block too. */
 int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size,
                   uint64_t looks);
-/* Close the open block, if there is anything in it. 0; FP_EFULL or FP_ENOMEM:
- * it is still open. */
+/* Close the open block, if there is anything in it. 0; FP_EFULL: it is still
+ * open; FP_ENOMEM, as above. */
 int fp_blocks_end(struct fp_blocks *blocks);
 
 /* The oldest closed block, or NULL; valid until the next call. */

@@ -121,15 +121,13 @@ static uint64_t walk_frame(int file, uint64_t at, uint64_t size, uint64_t *text)
     return end + CHECKSUM;
 }
 
-/* More than the largest frame of ours: what says it is larger is damaged. */
-#define FRAME_MAX ((uint64_t)8 << 20)
-
 static bool is_readable(int file, uint64_t at, const struct fp_zst_entry *entry)
 {
     char *bytes, *text;
     bool is_good = false;
 
-    if (entry->bytes > FRAME_MAX || entry->text > FRAME_MAX)
+    /* What says that it is larger is damaged. */
+    if (entry->bytes > FP_ZST_FRAME_MAX || entry->text > FP_ZST_FRAME_MAX)
         return false;
     bytes = malloc(entry->bytes);
     text = malloc(entry->text + 1u);

@@ -9,7 +9,7 @@
 
 struct fp_unzst;
 
-/* Frames that need a larger window are refused: our own need 2 MiB, the zstd
+/* Frames that need a larger window are refused: our own need 4 MiB, the zstd
  * command's at most 8 MiB unless it is told otherwise. */
 #define FP_UNZST_WINDOW_LOG 25
 

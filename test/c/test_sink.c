@@ -434,7 +434,7 @@ static void everything_comes_in_order_whatever_the_sizes(void)
 
 static void what_can_never_fit_is_refused_whole(void)
 {
-    char *bytes = pattern(5 * MIB);
+    char *bytes = pattern(7 * MIB);
     struct fp_sink_options options;
     struct fp_sink *sink;
     struct temporary t;
@@ -443,7 +443,7 @@ static void what_can_never_fit_is_refused_whole(void)
     options = in(t.path);
     sink = open_sink(&options);
     put(sink, "a");
-    CHECK_INT(fp_sink_write(sink, bytes, 5 * MIB, 1), FP_EFULL);
+    CHECK_INT(fp_sink_write(sink, bytes, 7 * MIB, 1), FP_EFULL);
     put(sink, "b");
     close_sink(sink);
     check_all(t.path, "ab");

@@ -29,7 +29,7 @@ static void make(struct stream *s)
 
     for (size_t i = 0; i < sizeof(s->text); i++)
         s->text[i] = (char)('a' + run_below(&random, 4));
-    CHECK_INT(fp_zst_create(&zst, TEXT), 0);
+    CHECK_INT(fp_zst_create(&zst), 0);
     s->bytes = malloc(FRAMES * fp_zst_bound(TEXT) + 1000);
     CHECK(s->bytes != NULL);
     s->size = 0;
@@ -38,9 +38,11 @@ static void make(struct stream *s)
             memcpy(s->bytes + s->size, "\x50\x2a\x4d\x18\3\0\0\0abc", 11);
             s->size += 11;
         }
-        CHECK_INT(fp_zst_frame(zst, s->text + i * TEXT, TEXT,
-                               s->bytes + s->size, fp_zst_bound(TEXT), &size),
+        size = 0;
+        CHECK_INT(fp_zst_put(zst, s->text + i * TEXT, TEXT, s->bytes + s->size,
+                             &size),
                   0);
+        CHECK_INT(fp_zst_end(zst, s->bytes + s->size, &size), 0);
         s->end[i] = s->size += size;
         fp_zst_table_add(&table, size, TEXT);
     }
