@@ -4,7 +4,7 @@
 %% the same VM left alone.
 -module(bench).
 
--export([main/1, selection/0, capture_overhead/1]).
+-export([main/1, selection/0, capture_overhead/1, files/1]).
 
 -define(TOP, 100).
 -define(FRAMES, 20).
@@ -47,8 +47,42 @@ main([Seconds]) ->
               "(bar: at least 10 x)~n",
               [PortableIdle / cost(Saturated), PortableIdle / cost(Idle)]),
     _ = Moving,
+    with_demo(fun() -> files(list_to_integer(atom_to_list(Seconds)) * 1000) end),
     capture_overhead(T),
     halt(0).
+
+%%% ------------------------------------------------------------------- files --
+
+%% What reaches the disk in so many ms, with the demo's work on saturated schedulers:
+%% whether flushes leave gaps, how large a sample is, how fast the writer makes it.
+files(Ms) ->
+    {ok, _} = flame_prof:start((options(native, 10))#{flush_interval => 5000}),
+    saturated(fun() -> timer:sleep(Ms) end),
+    {ok, #{files := Files, ticks := Ticks, missed := Missed} = Run} = flame_prof:stop(),
+    {ok, Times, _} = flame_prof_reader:fold(
+        fun(#{time_us := Time}, Seen) -> Seen#{Time => []} end, #{}, Files
+    ),
+    {ok, Own, _} = flame_prof_reader:own(Files),
+    Gaps = gaps(lists:sort(maps:keys(Times))),
+    Flushes = [Time || #{time_us := Time} <- Own],
+    AtFlush = [Gap || {From, To, Gap} <- Gaps, F <- Flushes, F >= From, F =< To],
+    #{written := Written, bytes := Text, compress_cpu_ns := Compress} = Run,
+    #{writer_cpu_ns := Writer, file_cpu_ns := File} = Run,
+    io:format("~nFiles of ~w s, demo workload, schedulers saturated, top ~w at 100 Hz~n", [Ms div 1000, ?TOP]),
+    bar("missed ticks", 100 * Missed / (Ticks + Missed), 0.5, "%"),
+    bar("longest time between two ticks at a flush", lists:max(AtFlush) / 1000, 30, "ms"),
+    io:format("~-48s ~8.2f   ms~n", ["longest time between two ticks anywhere",
+                                     lists:max([Gap || {_, _, Gap} <- Gaps]) / 1000]),
+    Bytes = lists:sum([filelib:file_size(F) || F <- Files]),
+    bar("bytes a sample on the disk", Bytes / Written, 25, "B"),
+    io:format("~-48s ~8w   MB/s (bar: at least 400)~n",
+              ["text formatted and compressed a second of CPU", 1000 * Text div (Writer - File)]),
+    io:format("~-48s ~8w   MB/s~n", ["of that, compression alone", 1000 * Text div Compress]),
+    [file:delete(F) || F <- Files],
+    ok.
+
+gaps(Times) ->
+    [{From, To, To - From} || {From, To} <- lists:zip(lists:droplast(Times), tl(Times))].
 
 %%% ---------------------------------------------------------- running stacks --
 
