@@ -128,9 +128,9 @@
 -define(CPU_BUDGET_MOST, 6400).
 -define(MEMORY_BUDGET, 67108864).
 %% What does not depend on the options: the blocks that wait for the disk (6 MiB),
-%% compression and the table of frames (6.5 MiB), the tables of processes, stacks,
+%% compression and the table of frames (7 MiB), the tables of processes, stacks,
 %% frames and functions (12 MiB), and a mebibyte each for ring and texts.
--define(MEMORY_LEAST_BYTES, 27787264).
+-define(MEMORY_LEAST_BYTES, 28311552).
 %% What is kept of a chosen process: its structure three times over, its texts.
 -define(PROCESS_BYTES, 3584).
 -define(DAY_MS, 86400000).
@@ -362,7 +362,7 @@ accepts(idle_samples) ->
 accepts(cpu_budget) ->
     <<"percent of one core, a number from 0.1 to 6400, or infinity">>;
 accepts(memory_budget) ->
-    <<"a count of bytes, at least 27787264 and 3584 more for each process of auto_select">>;
+    <<"a count of bytes, at least 28311552 and 3584 more for each process of auto_select">>;
 accepts(flatten_recursive) ->
     <<"true or false">>;
 accepts(auto_select) ->
