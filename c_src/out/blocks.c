@@ -34,7 +34,7 @@
 
 struct fp_blocks {
     struct fp_zst *zst; /* NULL: plain text */
-    char *piece; /* of the open block, not yet compressed */
+    char *piece;        /* of the open block, not yet compressed */
     size_t piece_size;
     char *bytes;
     size_t begin, end;
@@ -80,8 +80,7 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
 /* What `size` more bytes of text may need, until the open block is closed. */
 static size_t bound(const struct fp_blocks *blocks, size_t size)
 {
-    return blocks->zst == NULL ? size
-                               : fp_zst_bound(blocks->piece_size + size);
+    return blocks->zst == NULL ? size : fp_zst_bound(blocks->piece_size + size);
 }
 
 /* Whether `size` bytes find room behind the open block, moved up with all
