@@ -23,6 +23,7 @@ nif: ## Build priv/flame_prof_nif.so only
 
 erl: ## Compile the Erlang modules only, to _build/default/lib/flame_prof/ebin
 	@tools/locked.sh tools/compile.escript
+	@tools/appup.escript $(EBIN)
 
 demo: deps-build ## Install what is missing, build, profile a busy node for ten seconds
 	@$(MAKE) build

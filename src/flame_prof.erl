@@ -135,7 +135,7 @@ start() ->
 %% when an option is refused.
 -spec start(options()) -> {ok, pid()} | {error, reason()}.
 start(Given) ->
-    case flame_prof_options:validate(with_environment(Given)) of
+    case flame_prof_options:validate(flame_prof_config:with_defaults(Given)) of
         {ok, Options} -> start_application(Options);
         {error, _} = Error -> Error
     end.
@@ -145,14 +145,6 @@ start_application(Options) ->
         {ok, _} -> flame_prof_sup:start_session(Options);
         {error, Reason} -> {error, {application, Reason}}
     end.
-
-with_environment(Given) when is_map(Given) ->
-    %% The environment is there once the application is loaded.
-    _ = application:load(flame_prof),
-    Environment = maps:from_list(application:get_all_env(flame_prof)),
-    maps:merge(maps:remove(included_applications, Environment), Given);
-with_environment(Given) ->
-    Given.
 
 %% @equiv stop(30000)
 -spec stop() -> {ok, run()} | {error, reason()}.

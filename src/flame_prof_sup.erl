@@ -57,7 +57,17 @@ session_spec(Options) ->
         shutdown => ?SHUTDOWN_MS
     }.
 
--spec init([]) -> {ok, {supervisor:sup_flags(), []}}.
+-spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->
     ok = flame_prof_session:create_last_run(),
-    {ok, {#{strategy => one_for_one}, []}}.
+    {ok, {#{strategy => one_for_one}, [autostart_spec()]}}.
+
+%% Nothing here is ever restarted, so that no failure of ours can end this
+%% supervisor, and with it a release in which the application is permanent.
+autostart_spec() ->
+    #{
+        id => flame_prof_autostart,
+        start => {flame_prof_autostart, start_link, []},
+        restart => temporary,
+        shutdown => brutal_kill
+    }.
