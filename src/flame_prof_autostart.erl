@@ -24,9 +24,12 @@ start_link() ->
 run() ->
     case flame_prof_config:autostart() of
         no -> ok;
-        {ok, Options} -> started(flame_prof_sup:start_session(Options));
+        {ok, Options} -> start(Options);
         {error, Reason} -> refused("the environment of flame_prof is refused: ", Reason)
     end.
+
+start(Options) ->
+    started(flame_prof_sup:start_session(Options, #{timeout => infinity, owner => none})).
 
 started({ok, _Session}) -> ok;
 %% Somebody was faster, from a shell.

@@ -20,11 +20,13 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/1, flush/1, stop/1, info/0]).
+-export([start_link/2, flush/1, stop/2, info/0, targets/0]).
 -export([create_last_run/0, last_run/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([run/0]).
+-export_type([run/0, how/0]).
+
+-type how() :: #{timeout := timeout(), owner := none | pid()}.
 
 %% What a session was, once it has ended: info/0 and its books in one map.
 -type run() :: #{atom() => term()}.
@@ -33,6 +35,10 @@
 -type schedulers() :: {on, flame_prof_schedulers:known()} | {off, Why :: binary()}.
 
 -record(session, {
+    owner = none :: none | pid(),
+    targets :: pid(),
+    %% Processes that are not to be sampled.
+    own :: [pid()],
     options :: flame_prof_options:options(),
     choice :: flame_prof_engine:choice(),
     ref :: undefined | flame_prof_nif:session(),
@@ -67,9 +73,12 @@
 %% The application's own processes tell nothing about the program.
 -define(OWN_NAMES, [flame_prof_sup]).
 
--spec start_link(flame_prof_options:options()) -> {ok, pid()} | {error, term()}.
-start_link(Options) ->
-    case gen_server:start_link({local, ?MODULE}, ?MODULE, Options, []) of
+%% @doc A session that has not started within the time is given up. It is linked to
+%% its owner, and ends with it.
+-spec start_link(flame_prof_options:options(), how()) -> {ok, pid()} | {error, term()}.
+start_link(Options, #{timeout := Timeout, owner := Owner}) ->
+    Arguments = {Options, Owner},
+    case gen_server:start_link({local, ?MODULE}, ?MODULE, Arguments, [{timeout, Timeout}]) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
@@ -80,10 +89,14 @@ flush(Timeout) ->
     call(flush, Timeout).
 
 %% @doc Returns when the process has ended, so that another can be started.
--spec stop(timeout()) -> {ok, run()} | {error, term()}.
-stop(Timeout) ->
-    Monitor = erlang:monitor(process, ?MODULE),
-    case call(stop, Timeout) of
+-spec stop(current | pid(), timeout()) -> {ok, run()} | {error, term()}.
+stop(current, Timeout) ->
+    stop(whereis(?MODULE), Timeout);
+stop(undefined, _Timeout) ->
+    {error, not_started};
+stop(Pid, Timeout) ->
+    Monitor = erlang:monitor(process, Pid),
+    case call(Pid, stop, Timeout) of
         {error, {timeout, _}} = Error ->
             _ = erlang:demonitor(Monitor, [flush]),
             Error;
@@ -97,9 +110,17 @@ stop(Timeout) ->
 info() ->
     call(info, 5000).
 
+%% @doc Who knows whom this session looks at: flame_prof_targets.
+-spec targets() -> {ok, pid()} | {error, term()}.
+targets() ->
+    call(targets, 5000).
+
 call(Request, Timeout) ->
+    call(?MODULE, Request, Timeout).
+
+call(Session, Request, Timeout) ->
     try
-        gen_server:call(?MODULE, Request, Timeout)
+        gen_server:call(Session, Request, Timeout)
     catch
         exit:{timeout, _} -> {error, {timeout, Timeout}};
         exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
@@ -123,19 +144,24 @@ last_run() ->
 
 %% Start: the engine, the directory, the library's session, the portable engine.
 
--spec init(flame_prof_options:options()) -> {ok, #session{}} | {stop, term()}.
-init(Options) ->
+-spec init({flame_prof_options:options(), none | pid()}) -> {ok, #session{}} | {stop, term()}.
+init({Options, Owner}) ->
     _ = process_flag(trap_exit, true),
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
             ok = log_choice(Options, Choice),
-            started(open(Options, Choice));
+            started(Owner, open(Options, Choice));
         {error, Reason} ->
             refused(Reason)
     end.
 
-started({ok, State}) -> {ok, State};
-started({error, Reason}) -> refused(Reason).
+%% Linked only now: whoever starts a session that can not be gets an answer, and no
+%% signal.
+started(Owner, {ok, State}) ->
+    _ = [link(Owner) || is_pid(Owner)],
+    {ok, State#session{owner = Owner}};
+started(_Owner, {error, Reason}) ->
+    refused(Reason).
 
 %% Not a crash to be reported: whoever starts a session gets the reason.
 refused(Reason) ->
@@ -155,10 +181,14 @@ open(Options, #{engine := Engine} = Choice) ->
     end.
 
 open(Options, #{engine := Engine} = Choice, Now, Schedulers) ->
-    Config = config(Engine, Options, Now, Schedulers),
+    Targets = start_targets(Engine, Options),
+    Own = flame_prof_targets:processes(Targets) ++ own_processes(),
+    Config = config(Engine, Options, Now, Schedulers, Own),
     case make_parents(maps:get(directory, Config)) of
         ok ->
             State = #session{
+                targets = Targets,
+                own = Own,
                 options = Options,
                 choice = Choice,
                 schedulers = Schedulers,
@@ -172,7 +202,7 @@ open(Options, #{engine := Engine} = Choice, Now, Schedulers) ->
 
 opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
     ok = watch_schedulers(Schedulers),
-    start_engine(Engine, State#session{ref = Ref});
+    attach_targets(start_engine(Engine, State#session{ref = Ref}));
 opened({error, {Error, Text}}, _State) ->
     {error, {session, Error, Text}}.
 
@@ -204,10 +234,28 @@ watch_schedulers({on, _}) ->
 watch_schedulers({off, _}) ->
     ok.
 
+%% The native engine holds the contests without filters itself.
+start_targets(Engine, #{auto_select := Select} = Options) ->
+    Rules = flame_prof_selection:rules(Select),
+    flame_prof_targets:start_link(#{
+        options => Options,
+        rules => [R || R <- Rules, Engine =:= native, flame_prof_selection:is_filtered(R)],
+        exclude => own_processes()
+    }).
+
+attach_targets({ok, #session{targets = Targets, portable = none, ref = Ref}} = Started) ->
+    ok = flame_prof_targets:attach(Targets, {native, Ref}),
+    Started;
+attach_targets({ok, #session{targets = Targets, portable = Engine}} = Started) ->
+    ok = flame_prof_targets:attach(Targets, {portable, Engine}),
+    Started;
+attach_targets({error, _} = Error) ->
+    Error.
+
 start_engine(native, State) ->
     {ok, State};
-start_engine(portable, #session{options = Options, ref = Ref} = State) ->
-    case flame_prof_portable:start_link(portable_config(Ref, Options)) of
+start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State) ->
+    case flame_prof_portable:start_link(portable_config(Ref, Options, Own)) of
         {ok, Engine} ->
             {ok, State#session{portable = Engine}};
         {error, Reason} ->
@@ -215,17 +263,19 @@ start_engine(portable, #session{options = Options, ref = Ref} = State) ->
             {error, {portable_engine, Reason}}
     end.
 
-config(Engine, Options, Now, Schedulers) ->
+config(Engine, Options, Now, Schedulers, Own) ->
     #{
         basename := Basename,
         sample_interval := SampleMs,
         flush_interval := FlushMs,
         flatten_recursive := Flatten,
-        auto_select := {top, Top, SelectMs},
+        auto_select := Select,
         auto_process_opts := #{status := Status},
         mode := Mode,
         native_frames := NativeFrames
     } = Options,
+    All = flame_prof_selection:rules(Select),
+    Rules = [R || R <- All, not flame_prof_selection:is_filtered(R)],
     #{
         engine => Engine,
         mode => Mode,
@@ -237,28 +287,30 @@ config(Engine, Options, Now, Schedulers) ->
         sample_interval_us => SampleMs * 1000,
         flush_interval_ms => FlushMs,
         flatten_recursive => Flatten,
-        top => Top,
-        select_interval_ms => SelectMs,
+        rules => [native_rule(R, Rules) || R <- Rules],
+        select_interval_ms => flame_prof_selection:interval(Rules),
         status => Status,
-        exclude => own_processes(),
-        ring_bytes => ring_bytes(Top, SampleMs),
+        exclude => Own,
+        ring_bytes => ring_bytes(flame_prof_selection:top(All), SampleMs),
         pid_number_bits => pid_number_bits()
     }.
 
-portable_config(Ref, Options) ->
+portable_config(Ref, Options, Own) ->
     #{
         sample_interval := SampleMs,
-        auto_select := {top, Top, SelectMs},
+        auto_select := Select,
         auto_process_opts := #{status := Status}
     } = Options,
     #{
         session => Ref,
         sample_interval_ms => SampleMs,
-        top => Top,
-        select_interval_ms => SelectMs,
+        rules => flame_prof_selection:rules(Select),
         status => Status,
-        exclude => own_processes()
+        exclude => Own
     }.
+
+native_rule(#{by := Metric, delta := IsDelta, top := Top} = Rule, Rules) ->
+    {Metric, IsDelta, Top, flame_prof_selection:every(Rule, Rules)}.
 
 own_processes() ->
     [self() | [Pid || Name <- ?OWN_NAMES, Pid <- [whereis(Name)], is_pid(Pid)]].
@@ -295,6 +347,10 @@ make_parents(Directory) ->
     {noreply, #session{}} | {reply, term(), #session{}}.
 handle_call(info, _From, State) ->
     {reply, {ok, describe(State)}, State};
+handle_call(targets, _From, #session{phase = running, targets = Targets} = State) ->
+    {reply, {ok, Targets}, State};
+handle_call(targets, _From, State) ->
+    {reply, {error, stopping}, State};
 handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
     case flame_prof_nif:session_flush(Ref) of
         {error, closed} -> {reply, {error, stopping}, State};
@@ -317,6 +373,11 @@ handle_info({flame_prof_nif, Ref, {flushed, Ticket, Result}}, #session{ref = Ref
 handle_info({flame_prof_nif, Ref, {stopped, Result}}, #session{ref = Ref} = State) ->
     %% By itself, too, when it had to end the run.
     closed(Result, State);
+handle_info({'EXIT', Owner, _}, #session{owner = Owner} = State) ->
+    {noreply, begin_stop(State)};
+handle_info({'EXIT', Targets, Reason}, #session{phase = running, targets = Targets} = State) ->
+    ?LOG_ERROR("flame_prof stops: ~0tP", [Reason, 20], ?LOG_META),
+    {noreply, begin_stop(State#session{failure = {targets, Reason}})};
 handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Engine =/= none ->
     case flame_prof_portable:pid(Engine) of
         Pid -> {noreply, halted(Reason, State)};
@@ -371,15 +432,18 @@ begin_stop(State) ->
 %% The portable engine has ended: because it was told to, or on its own.
 halted(Reason, #session{portable = Engine, phase = Phase} = State) ->
     ok = flame_prof_portable:restore(Engine),
-    close(State#session{portable = none, failure = portable_failure(Phase, Reason)}).
+    Failure = portable_failure(Phase, Reason, State),
+    close(State#session{portable = none, failure = Failure}).
 
-portable_failure(halting, _Reason) ->
-    none;
-portable_failure(_, Reason) ->
+%% When it was told to, there may be a failure that was the reason.
+portable_failure(halting, _Reason, #session{failure = Failure}) ->
+    Failure;
+portable_failure(_, Reason, _State) ->
     ?LOG_ERROR("flame_prof stops: its portable engine ended: ~0tP", [Reason, 20], ?LOG_META),
     {portable_engine, Reason}.
 
-close(#session{ref = Ref} = State) ->
+close(#session{ref = Ref, targets = Targets} = State) ->
+    ok = flame_prof_targets:stop(Targets),
     ok = flame_prof_nif:session_stop(Ref),
     State#session{phase = closing}.
 
@@ -417,7 +481,8 @@ exit_reason(#session{failure = none}) -> normal;
 exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
 
 %% The same, waiting: the supervisor wants us gone.
-close_now(#session{ref = Ref} = State) ->
+close_now(#session{ref = Ref, targets = Targets} = State) ->
+    ok = flame_prof_targets:stop(Targets),
     ok = release_portable(State),
     ok = stop_library(State),
     receive

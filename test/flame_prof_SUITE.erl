@@ -599,7 +599,7 @@ bad_options_start_nothing(Config) ->
      || {Key, Options} <- [
             {sample_interval, #{sample_interval => 0, basename => Directory}},
             {auto_select, #{auto_select => {top, -1}, basename => Directory}},
-            {{auto_process_opts, viral}, #{auto_process_opts => #{viral => true}, basename => Directory}},
+            {{auto_process_opts, viral}, #{auto_process_opts => #{viral => maybe}, basename => Directory}},
             {sample_rate, #{sample_rate => 99, basename => Directory}},
             {basename, #{basename => "a\0b"}},
             {options, [{basename, Directory}]}
