@@ -39,7 +39,7 @@
 
 -export([start/0, start/1, start/2, start_link/0, start_link/1, start_link/2]).
 -export([stop/0, stop/1, stop/2]).
--export([info/0, flush/0, flush/1]).
+-export([info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([write_perf_map/0]).
 -export([format_error/1]).
@@ -338,6 +338,37 @@ add_targets(Info) ->
 
 stopped(none) -> #{state => stopped};
 stopped(Run) -> #{state => stopped, last_run => Run}.
+
+%% @doc Whom the session looks at now, each with its names for a person: registered
+%% name or label (OTP 27's `proc_lib:set_label/1'), and what it was started as.
+-spec selected() -> [{pid(), Names :: unicode:chardata()}].
+selected() ->
+    case flame_prof_session:targets() of
+        {ok, Targets} -> [{Pid, shown(Pid)} || Pid <- selected(Targets)];
+        {error, _} -> []
+    end.
+
+selected(Targets) ->
+    try
+        flame_prof_targets:selected(Targets)
+    catch
+        exit:_ -> []
+    end.
+
+shown(Pid) ->
+    unicode:characters_to_binary(flame_prof_names:show(Pid)).
+
+%% @doc The books of the running session in Prometheus' text form, for the answer
+%% to a request for `/metrics'. Counters begin anew with each session.
+%%
+%% ```
+%% # HELP flame_prof_up Whether a session is running.
+%% # TYPE flame_prof_up gauge
+%% flame_prof_up 1
+%% '''
+-spec metrics() -> binary().
+metrics() ->
+    flame_prof_metrics:format(info()).
 
 %% @doc Writes `/tmp/perf-PID.map', where Linux `perf' looks for the names of code
 %% that is in no file: every Erlang function of this node, on a VM that was not

@@ -215,7 +215,11 @@ new_stack(Text) ->
     end.
 
 functions(Frames) ->
-    [flame_prof_reader:decode(without_line(Symbol)) || {Symbol, _} <- Frames].
+    [shown(without_line(Symbol)) || {Symbol, _} <- Frames].
+
+%% As its author writes it.
+shown(Text) ->
+    flame_prof_names:function(flame_prof_reader:decode(Text)).
 
 %% `m:f/1:23' is `m:f/1'. No function's name ends in `/' and a number followed by
 %% `:' and another, unless it wants to be mistaken.
@@ -243,11 +247,11 @@ add_process(_Tid, _Metrics, _Status, _Sums, Hot) ->
     Hot.
 
 process_name(_Tid, {_, #{<<"erl_pid">> := Pid, <<"name">> := Name}}) ->
-    <<(flame_prof_reader:decode(binary:copy(Name)))/binary, " ", Pid/binary>>;
+    <<(shown(binary:copy(Name)))/binary, " ", Pid/binary>>;
 process_name(_Tid, {_, #{<<"erl_pid">> := Pid, <<"proc_lib_initial_call">> := Call}}) ->
-    <<Pid/binary, " ", (flame_prof_reader:decode(binary:copy(Call)))/binary>>;
+    <<Pid/binary, " ", (shown(binary:copy(Call)))/binary>>;
 process_name(_Tid, {_, #{<<"erl_pid">> := Pid, <<"initial_call">> := Call}}) ->
-    <<Pid/binary, " ", (flame_prof_reader:decode(binary:copy(Call)))/binary>>;
+    <<Pid/binary, " ", (shown(binary:copy(Call)))/binary>>;
 process_name(_Tid, {_, #{<<"erl_pid">> := Pid}}) ->
     binary:copy(Pid);
 process_name(Tid, _) ->

@@ -59,7 +59,7 @@ show(Pid) ->
 
 shown_name(Pid) ->
     case erlang:process_info(Pid, registered_name) of
-        {registered_name, Name} -> atom_to_list(Name);
+        {registered_name, Name} -> function(atom_to_list(Name));
         _ -> shown_label(label(Pid))
     end.
 
@@ -73,30 +73,28 @@ shown_call(Pid) ->
     end.
 
 %% @doc The Elixir way where it is Elixir's: `Elixir.Foo.Bar:baz/1' is
-%% `Foo.Bar.baz/1' to who has written it. Anything else stays as it is.
+%% `Foo.Bar.baz/1' to who has written it, and the registered name
+%% `Elixir.Foo.Bar' is `Foo.Bar'. Anything else stays as it is.
 -spec function(unicode:chardata()) -> binary().
-function(Name) ->
-    case unicode:characters_to_binary(Name) of
-        <<"Elixir.", Rest/binary>> -> elixir(Rest);
-        Text -> Text
-    end.
+function(<<"Elixir.", Rest/binary>>) -> elixir(Rest);
+%% Out of a damaged file, it may be no UTF-8.
+function(Name) when is_binary(Name) -> Name;
+function(Name) -> function(unicode:characters_to_binary(Name)).
 
 elixir(Text) ->
     case binary:split(Text, <<":">>) of
-        [Module, Function] -> <<Module/binary, ".", (elixir_function(Function))/binary>>;
+        [Module, Function] -> elixir(Module, Function);
         [Module] -> Module
     end.
 
-%% What the compiler makes of a fun: -name/1-fun-0-/2.
-elixir_function(<<"-", Rest/binary>> = Function) ->
-    case binary:split(Rest, <<"-fun-">>) of
-        [Name, _] -> <<"anonymous fn in ", Name/binary>>;
-        _ -> Function
-    end;
-elixir_function(<<"MACRO-", Macro/binary>>) ->
-    Macro;
-elixir_function(Function) ->
-    Function.
+%% The compiler calls a fun -name/1-fun-0-/2.
+elixir(Module, Function) ->
+    case re:run(Function, "^-(.*)-fun-[0-9]+-/([0-9]+)(.*)$", [{capture, [1, 2, 3], binary}]) of
+        {match, [In, Arity, Rest]} ->
+            <<"anonymous fn/", Arity/binary, " in ", Module/binary, ".", In/binary, Rest/binary>>;
+        nomatch ->
+            <<Module/binary, ".", Function/binary>>
+    end.
 
 registered_name([]) -> <<>>;
 registered_name(Name) -> atom_to_binary(Name).

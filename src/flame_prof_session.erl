@@ -159,9 +159,26 @@ init({Options, Owner}) ->
 %% signal.
 started(Owner, {ok, State}) ->
     _ = [link(Owner) || is_pid(Owner)],
+    ok = tell_started(State),
     {ok, State#session{owner = Owner}};
 started(_Owner, {error, Reason}) ->
     refused(Reason).
+
+tell_started(State) ->
+    #{engine := Engine, why := Why, files := Files} = describe(State),
+    flame_prof_event:emit(
+        [session, start],
+        #{system_time => erlang:system_time()},
+        #{session => self(), engine => Engine, why => Why, files => Files}
+    ).
+
+tell_stopped(Outcome, Run) ->
+    Counts = [taken, written, torn, dropped, gone, ticks, missed, bytes, elapsed_ms],
+    flame_prof_event:emit(
+        [session, stop],
+        maps:with(Counts, Run),
+        (maps:with([engine, files, error], Run))#{session => self(), outcome => Outcome}
+    ).
 
 %% Not a crash to be reported: whoever starts a session gets the reason.
 refused(Reason) ->
@@ -468,6 +485,7 @@ library_failure(Result, #session{ref = Ref}) ->
 %% Who flushed has it now, too.
 settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
     true = ets:insert(?MODULE, {last_run, Run}),
+    ok = tell_stopped(Outcome, Run),
     Answer =
         case Outcome of
             ok -> {ok, Run};

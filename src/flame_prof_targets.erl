@@ -26,10 +26,8 @@
 
 -behaviour(gen_server).
 
--include_lib("kernel/include/logger.hrl").
-
 -export([start_link/1, attach/2, stop/1]).
--export([processes/1, enter/2, leave/2, info/1]).
+-export([processes/1, enter/2, leave/2, info/1, selected/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([config/0, engine/0, previous/0]).
@@ -83,7 +81,6 @@
 -define(REST, 19).
 %% FP_WANTED_MAX of c_src/sampler/sampler.h.
 -define(WANTED_MOST, 1024).
--define(LOG_META, #{application => flame_prof, domain => [flame_prof]}).
 
 -spec start_link(config()) -> pid().
 start_link(Config) ->
@@ -122,6 +119,11 @@ leave(Pid, Previous) ->
 info(Pid) ->
     gen_server:call(Pid, info).
 
+%% @doc Everybody that is looked at.
+-spec selected(pid()) -> [pid()].
+selected(Pid) ->
+    gen_server:call(Pid, selected).
+
 -spec init(config()) -> {ok, #targets{}}.
 init(#{options := Options, rules := Rules, exclude := Exclude}) ->
     _ = process_flag(trap_exit, true),
@@ -152,6 +154,14 @@ handle_call({leave, Pid, Options}, From, State) ->
     handle_call({enter, Pid, Options}, From, State);
 handle_call(processes, _From, #targets{selector = Selector} = State) ->
     {reply, [self() | [Selector || is_pid(Selector)]], State};
+handle_call(selected, _From, #targets{engine = {native, Session}} = State) ->
+    case flame_prof_nif:session_chosen(Session) of
+        {error, closed} -> {reply, [], State};
+        Pids -> {reply, lists:sort(Pids), State}
+    end;
+handle_call(selected, _From, #targets{engine = {portable, Engine}, wanted = Wanted} = State) ->
+    Pids = flame_prof_portable:chosen(Engine) ++ [Pid || {Pid, _} <- Wanted],
+    {reply, lists:usort(Pids), State};
 handle_call(info, _From, State) ->
     {reply, describe(State), State};
 handle_call(_, _From, State) ->
@@ -384,10 +394,10 @@ end_spreading(_Limit, #targets{ended = Already} = State) when Already =/= no ->
     State;
 end_spreading(Limit, #targets{limits = Limits} = State) ->
     ok = end_tracing(State),
-    ?LOG_NOTICE(
-        "flame_prof spreads no further: the limit of ~b ~ts is reached",
-        [maps:get(Limit, Limits), Limit],
-        ?LOG_META
+    ok = flame_prof_event:emit(
+        [spreading, stop],
+        #{caught => map_size(State#targets.caught)},
+        #{limit => Limit, limits => Limits}
     ),
     State#targets{ended = Limit, tracing = none, known = none}.
 
