@@ -460,6 +460,9 @@ end_tracing(#targets{tracing = #tracing{state = Tracer, session = Session}}) ->
     _ = Trace:session_destroy(Session),
     ok.
 
+%% The types of OTP 25 do not know that a tracer may be a module.
+-dialyzer({nowarn_function, [untrace/2, trace_off/1]}).
+
 %% Only what is ours: between the two calls nobody else can have become its
 %% tracer, as long as it has us.
 untrace(Pid, Tracer) ->

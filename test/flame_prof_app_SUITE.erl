@@ -62,6 +62,7 @@ the_profile_is_started_with_the_application(Config) ->
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
     ?assertMatch(#{options := #{auto_select := {top, 7, 100}}}, flame_prof:info()),
     {error, {already_started, _}} = flame_prof:start(#{basename => directory(Config)}),
+    sampled(),
     {ok, #{files := [File]}} = flame_prof:stop(),
     {ok, _} = perf_script_grammar:check(File).
 

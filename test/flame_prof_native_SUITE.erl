@@ -340,7 +340,7 @@ config(Config) ->
         sample_interval_us => 2000,
         flush_interval_ms => 60000,
         flatten_recursive => true,
-        top => 100,
+        rules => [{reductions, true, 100, 1}],
         select_interval_ms => 100,
         status => all,
         exclude => [],

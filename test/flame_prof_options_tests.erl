@@ -215,7 +215,7 @@ an_unknown_process_option_is_named_test() ->
     ),
     ?assertMatch(
         {error, {bad_option, {auto_process_opts, viral}, <<"spawn, send, ", _/binary>>}},
-        flame_prof_options:validate(#{auto_process_opts => #{viral => maybe}})
+        flame_prof_options:validate(#{auto_process_opts => #{viral => sometimes}})
     ),
     ?assertMatch(
         {error, {bad_option, {auto_process_opts, status}, <<"all or one of: waiting, ", _/binary>>}},

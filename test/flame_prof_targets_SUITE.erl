@@ -336,19 +336,13 @@ flags(Pid) ->
 
 session_flags(Pid) ->
     Trace = trace,
-    case erlang:function_exported(Trace, session_info, 1) of
-        true ->
-            {_, Sessions} = Trace:session_info(Pid),
-            [S || {flame_prof, _} = S <- [session_name(S) || S <- as_list(Sessions)]];
-        false ->
-            []
+    case code:ensure_loaded(Trace) of
+        {module, Trace} -> [N || {N, _} <- listed(Trace:session_info(Pid)), N =:= flame_prof];
+        {error, _} -> []
     end.
 
-as_list(undefined) -> [];
-as_list(Sessions) -> Sessions.
-
-session_name({Session, {Name, _}}) -> {Name, Session};
-session_name(Session) -> {Session, Session}.
+listed(undefined) -> [];
+listed(Sessions) -> Sessions.
 
 %% ---- rules -----------------------------------------------------------------
 
