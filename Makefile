@@ -13,7 +13,7 @@ export WERROR ?= 0
 EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
-        deps deps-build shell soak bench format check dialyzer xref \
+        deps deps-build shell soak bench guide format check dialyzer xref edoc \
         check-format clean clean-nif distclean help
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
@@ -59,16 +59,22 @@ soak: build ## Profile a churning node for SECONDS_ (60) at HZ (500)
 bench: build ## Measure the overhead: SECONDS_ (60) at HZ (500)
 	@bench/run.sh
 
+guide: build ## Run the examples of doc/guide
+	@examples/guide/run.sh
+
 format: ## Format the C sources with clang-format
 	@tools/format.sh -i
 
-check: dialyzer xref check-format ## Dialyzer, xref and the C format
+check: dialyzer xref edoc check-format ## Dialyzer, xref, edoc and the C format
 
 dialyzer: erl ## Dialyzer alone; the PLT is kept in _build
 	@tools/dialyzer.sh
 
 xref: erl ## Undefined and unused functions
 	@tools/xref.sh
+
+edoc: ## The documentation of the modules, to _build/doc
+	@tools/edoc.sh
 
 check-format: ## Is the C code formatted?
 	@tools/format.sh --dry-run
