@@ -8,12 +8,13 @@ MAKEFLAGS += --no-print-directory
 
 export SECONDS_ ?= 60
 export HZ ?= 500
+export FUZZ_SECONDS ?= 60
 export WERROR ?= 0
 
 EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
-        deps deps-build shell soak bench guide format check dialyzer xref edoc \
+        deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
         check-format clean clean-nif distclean help
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
@@ -30,7 +31,7 @@ demo: deps-build ## Install what is missing, build, profile a busy node for ten 
 	@examples/demo/run.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
-	@tools/test.sh deps c exports erl
+	@tools/test.sh deps c fuzz exports erl
 
 test-c: ## Run the C tests only, under ASan, UBSan, TSan (one: C_TESTS=test_ring)
 	@tools/test.sh c
@@ -61,6 +62,9 @@ bench: build ## Measure the overhead: SECONDS_ (60) at HZ (500)
 
 guide: build ## Run the examples of doc/guide
 	@examples/guide/run.sh
+
+fuzz: ## Fuzz the reader for FUZZ_SECONDS (60); needs clang with libFuzzer
+	@tools/fuzz.sh
 
 format: ## Format the C sources with clang-format
 	@tools/format.sh -i

@@ -1,14 +1,38 @@
 #!/bin/bash
 # make bench: what sampling costs on this machine, in SECONDS_ (60) seconds of
 # measurement. In two VMs: one as anybody would start it, one with room for the
-# million processes of the selection.
+# million processes of the selection. Then how fast files are read: what the demo
+# writes in ten seconds, plain and compressed; `bench/run.sh read` is that alone.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p _build/bench
-erlc -o _build/bench bench/bench.erl examples/demo/src/demo_*.erl
 export ERL_LIBS=_build/default/lib
-bench() {
-    erl -noinput "$@" -pa _build/bench _build/default/lib/flame_prof/ebin
+
+sampling() {
+    erlc -o _build/bench bench/bench.erl examples/demo/src/demo_*.erl
+    bench() {
+        erl -noinput "$@" -pa _build/bench _build/default/lib/flame_prof/ebin
+    }
+    bench -s bench main "${SECONDS_:-60}"
+    bench +P 2000000 -s bench selection
 }
-bench -s bench main "${SECONDS_:-60}"
-bench +P 2000000 -s bench selection
+
+reading() {
+    local dir=_build/bench/read log
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    DEMO_DIR=$dir DEMO_SECONDS=10 examples/demo/run.sh >/dev/null
+    log=$(ls "$dir"/*.log)
+    mv "$log" "$dir/demo.log"
+    zstd -q -1 "$dir/demo.log" -o "$dir/demo.log.zst"
+    gzip -1 -k "$dir/demo.log"
+    "${CC:-gcc}" -std=c11 -D_GNU_SOURCE= -O2 -Ic_src -o _build/bench/read_bench \
+        bench/read_bench.c c_src/read/*.c c_src/out/encode.c c_src/out/buffer.c \
+        c_src/core/error.c -lz -lzstd
+    printf '\nReading, MB of text a second of CPU\n'
+    _build/bench/read_bench "$dir"/demo.log*
+    rm -rf "$dir"
+}
+
+[ "${1:-}" = read ] || sampling
+reading

@@ -17,6 +17,7 @@
 /* A rule at work. */
 struct contest {
     struct fp_rule rule;
+    uint32_t limit; /* of rule.top: how many this pass chooses */
     uint8_t is_due; /* takes part in the pass in hand */
     size_t heap_n, winners_n;
     struct fp_candidate *heap;    /* rule.top of them, the least at [0] */
@@ -29,6 +30,7 @@ struct fp_selector {
     uint64_t excluded[FP_EXCLUDED_MAX];
     size_t excluded_n;
     uint32_t slots, cursor;
+    uint32_t divisor;  /* of each rule's `top`: how many a pass chooses */
     uint8_t has_begun; /* the first pass has ended */
     uint64_t passes, processes, chosen_processes;
     struct contest contest[FP_RULES_MAX];
@@ -85,10 +87,10 @@ static void offer(struct contest *c, int64_t figure, uint64_t id,
 {
     struct fp_candidate candidate = {figure, id, address};
 
-    if (c->heap_n < c->rule.top) {
+    if (c->heap_n < c->limit) {
         c->heap[c->heap_n] = candidate;
         sift_up(c->heap, c->heap_n++);
-    } else if (c->rule.top > 0 && figure > c->heap[0].figure) {
+    } else if (c->limit > 0 && figure > c->heap[0].figure) {
         c->heap[0] = candidate;
         sift_down(c->heap, c->heap_n, 0);
     }
@@ -258,6 +260,7 @@ static void begin_pass(struct fp_selector *s)
     for (size_t i = 0; i < s->contests; i++) {
         struct contest *c = &s->contest[i];
 
+        c->limit = (c->rule.top + s->divisor - 1) / s->divisor;
         c->is_due = s->passes % c->rule.every == 0;
         if (c->is_due && c->rule.metric != FP_METRIC_reductions)
             s->needs_decoding = 1;
@@ -281,6 +284,11 @@ static void end_pass(struct fp_selector *s)
     s->passes += s->passes != 0 || s->has_begun;
     s->has_begun = 1;
     begin_pass(s);
+}
+
+void fp_selector_divide(struct fp_selector *s, uint32_t divisor)
+{
+    s->divisor = divisor;
 }
 
 int fp_selector_step(struct fp_selector *s, uint32_t slots)
@@ -379,6 +387,7 @@ int fp_selector_create(struct fp_selector **out, const struct fp_layout *layout,
     s->other = (void *)(at += CHUNK * sizeof(uint64_t));
     s->span = at += CHUNK * sizeof(uint64_t);
     s->seen = (void *)(at + SPAN);
+    s->divisor = 1;
     begin_pass(s);
     *out = s;
     return 0;

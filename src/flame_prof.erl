@@ -10,7 +10,7 @@
 %% {ok,<0.92.0>}
 %% 2> maps:with([state, engine, files], flame_prof:info()).
 %% #{engine => native,state => running,
-%%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log">>]}
+%%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log.zst.part">>]}
 %% 3> {ok, #{files := Files, taken := Taken}} = flame_prof:stop().
 %% 4> flame_prof_hot:print(Files, #{by => reductions}).
 %% '''
@@ -41,7 +41,9 @@
 -export([stop/0, stop/1, stop/2]).
 -export([info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
+-export([pstack/0, pstack/1, blame/2]).
 -export([write_perf_map/0]).
+-export([fold/3, fold/4]).
 -export([format_error/1]).
 
 -export_type([options/0, process_options/0, status/0, run/0, info/0, reason/0]).
@@ -58,10 +60,21 @@
 %% <li>`flush_interval': milliseconds after which at the latest a sample is in the
 %%     file (15000); at least `sample_interval' + 1000</li>
 %% <li>`flush_close_max': flushes to one file before the next one is begun (8);
-%%     `infinity'; 0 means `infinity'. Checked and kept, but without effect in this
-%%     version: a session writes one file.</li>
-%% <li>`files_max': files to keep in the directory (15), `infinity'. Checked and
-%%     kept, but without effect in this version: no file is ever deleted.</li>
+%%     `infinity'; 0 means `infinity'</li>
+%% <li>`file_max_bytes': or so many bytes (134217728); `infinity'</li>
+%% <li>`files_max': files to keep in the directory, the one in progress counted
+%%     (15); `infinity'. The oldest ones go, no others are ever touched.</li>
+%% <li>`total_max_bytes': what they may take together (1073741824); `infinity'.
+%%     A file is then closed at a quarter of it.</li>
+%% <li>`sync': when what was written is brought to the disk, so that even the
+%%     machine may fail: `flush', at each flush; `close', when a file is finished;
+%%     `none', when the kernel likes (`close'). A node that dies loses nothing of
+%%     what was flushed, whatever this says.</li>
+%% <li>`compress': `zstd' or `none' (`zstd')</li>
+%% <li>`idle_samples': `all', or `changes': a waiting process of which nothing moves
+%%     is written once a second, with the number of samples as its weight (`all')</li>
+%% <li>`memory_budget': bytes of memory outside of the VM's own that a session may
+%%     take (67108864)</li>
 %% <li>`flatten_recursive': neighbouring frames of one function are shown as one
 %%     (true)</li>
 %% <li>`auto_select': `{top, N}' or `{top, N, Ms}', the N processes with the most
@@ -76,6 +89,13 @@
 %% <li>`viral_limits': `#{processes => 200, events => 100000, seconds => 60}'.
 %%     Spreading ends when so many were caught, so many messages were looked at, or
 %%     tracing has lasted so long.</li>
+%% <li>`cpu_budget': percent of one core that the native engine may take: it samples
+%%     less when that is not enough, and says so (2.0), `infinity'</li>
+%% <li>`mode': `processes', the chosen ones whatever they do; or `schedulers', whatever
+%%     process each normal scheduler runs, its idle time included (`processes')</li>
+%% <li>`running_stacks': ask schedulers, by a signal, for the stacks of processes that
+%%     are running (true; off where that is not possible, {@link info/0} says why)</li>
+%% <li>`native_frames': with the C functions that they are in (true)</li>
 %% <li>`engine': `native', `portable', or `auto', which takes the native one where
 %%     it can be trusted (`auto')</li>
 %% </ul>
@@ -127,6 +147,8 @@
     | flame_prof_engine:refusal()
     | {session, Error :: atom(), Why :: binary()}
     | {perf_map, Error :: atom(), Why :: binary()}
+    | flame_prof_pstack:reason()
+    | flame_prof_blame:reason()
     | {portable_engine, term()}
     | {application, term()}
     | not_started
@@ -184,7 +206,7 @@ start_link(Given, Timeout) ->
 start(Given, Timeout, Owner) when
     Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout =< ?TIMEOUT_MOST_MS
 ->
-    case flame_prof_options:validate(flame_prof_config:with_defaults(Given)) of
+    case flame_prof_options:validate(flame_prof_env:with_defaults(Given)) of
         {ok, Options} -> start_application(Options, #{timeout => Timeout, owner => Owner});
         {error, _} = Error -> Error
     end;
@@ -203,9 +225,11 @@ stop() ->
     stop(?STOP_MS).
 
 %% @doc Ends the session; all samples are in the file, and the file is closed,
-%% when it answers. After a timeout the session goes on ending by itself:
-%% {@link info/0} tells, and stop can be called again. With a pid, or the name
-%% `flame_prof', instead of a time: {@link stop/2}.
+%% when it answers. When the last samples could not be written it says why and how
+%% many those are. After a timeout, on a disk that does not answer, the session
+%% goes on ending by itself: {@link info/0} tells, with what is not written yet as
+%% `pending', and stop can be called again. With a pid, or the name `flame_prof',
+%% instead of a time: {@link stop/2}.
 -spec stop(timeout() | pid() | flame_prof) -> {ok, run()} | {error, reason()}.
 stop(Timeout) when Timeout =:= infinity; is_integer(Timeout) ->
     stop(?MODULE, Timeout);
@@ -309,7 +333,9 @@ leave(Previous) ->
 flush() ->
     flush(?FLUSH_MS).
 
-%% @doc Every sample taken before the call is in the file when it answers.
+%% @doc Every sample taken before the call is in a file when it answers, where it
+%% survives the end of the node; with `sync => flush' on the disk. When no file
+%% can be written it says why; the samples wait, and it is tried again.
 -spec flush(timeout()) -> ok | {error, reason()}.
 flush(Timeout) ->
     flame_prof_session:flush(Timeout).
@@ -370,6 +396,92 @@ shown(Pid) ->
 metrics() ->
     flame_prof_metrics:format(info()).
 
+%% @doc Prints what every scheduler runs this instant: process, name, status, figures
+%% and stack, C functions, BIFs, NIFs and garbage collection included. Then the
+%% processes on dirty schedulers; idle schedulers are one line.
+%%
+%% ```
+%% 1> flame_prof:pstack().
+%% 2 of 2 schedulers run a process, 1 more on dirty schedulers
+%%
+%% Scheduler 1: <0.79.0> my_api erlang:apply/2
+%%     running, 0 messages, 2,120,381 reductions, 224 KB
+%%   copy_shallow_x (beam.smp)
+%%   [beam.smp] x 2
+%%   db_get_hash (beam.smp)
+%%   ets_lookup_2 (beam.smp)
+%%   ets:lookup/2 (bif)
+%%   my_cache:get/2 (my_cache.erl:12)
+%%   my_cache:serve/1 (my_cache.erl:9)
+%%
+%% Scheduler 2: <0.80.0> my_stats erlang:apply/2
+%%     running, 0 messages, 34,332,883 reductions, 364 KB
+%%   lists:seq_loop/3 (lists.erl:276)
+%%   my_cache:count/1 (my_cache.erl:15)
+%%
+%% Dirty scheduler: <0.81.0> erlang:apply/2
+%%     running, 0 messages, 276 reductions, 3 KB
+%%   prim_file:open_nif/2 (nif)
+%%   prim_file:open/2
+%%   raw_file_io_list:open_layer/3 (raw_file_io_list.erl:35)
+%% ok
+%% '''
+%%
+%% No session is needed, and one that runs is not disturbed. The processes are not
+%% asked: {@link flame_prof_pstack} says how it is done and what it costs, and has
+%% the same as terms. Refused where the native engine is.
+-spec pstack() -> ok | {error, reason()}.
+pstack() ->
+    print(flame_prof_pstack, flame_prof_pstack:schedulers()).
+
+%% @doc The same for a process, or for a list of them, by pid or registered name,
+%% whatever it is doing: also where `process_info/2' would not return before a long
+%% NIF has. One that is no more is named as such.
+-spec pstack(flame_prof_pstack:target() | [flame_prof_pstack:target()]) -> ok | {error, reason()}.
+pstack(Targets) when is_list(Targets) ->
+    print(flame_prof_pstack, flame_prof_pstack:processes(Targets));
+pstack(Target) ->
+    pstack([Target]).
+
+%% @doc Measures for so many milliseconds (10 to 60000) and prints who causes a
+%% function: the Erlang code that called it, by share, and the processes.
+%%
+%% The function can be a BIF, a NIF or an Erlang function, `{ets, lookup, 2}' or
+%% `{ets, lookup, '_'}'; `gc' for garbage collection; or the name of a C function or
+%% of a whole library, `"copy_struct"' or `"libc.so.6"'.
+%%
+%% ```
+%% 1> flame_prof:blame(gc, 3000).
+%% gc was on 46.8 % of the stacks of running processes:
+%% 2,234 of 4,772 samples in 3.0 s, one every 1 ms from each of 2 schedulers, 933 could not be used.
+%% That is 46.1 % of the schedulers' time, 2.76 s.
+%% The callers' shares are good to about 2.1 points.
+%%
+%% Callers
+%%   share  of all    samples  caller < its own caller
+%%   62.0%   29.0%     1,386  lists:seq_loop/3:276 < my_cache:count/1:15
+%%   35.5%   16.6%       794  my_cache:get/2:12 (in ets:lookup/2) < my_cache:serve/1:9
+%%    2.4%    1.1%        54  (not known: the stack was being moved)
+%%
+%% Processes
+%%   share  of all    samples  process
+%%   63.8%   29.9%     1,425  my_stats <0.80.0>
+%%   36.2%   17.0%       809  my_api <0.79.0>
+%% ok
+%% '''
+%%
+%% `share' is that of the samples in which the function was on the stack, `of all'
+%% that of all samples of running processes. Time that a process waits is in
+%% neither. When the function was on no stack, names are printed that look alike.
+%% No session is needed, and one that runs goes on; {@link flame_prof_blame} says
+%% what it costs, and has the same as terms. Refused where the native engine is.
+-spec blame(flame_prof_blame:target(), Ms :: pos_integer()) -> ok | {error, reason()}.
+blame(Function, Ms) ->
+    print(flame_prof_blame, flame_prof_blame:report(Function, Ms)).
+
+print(Module, {ok, Data}) -> io:put_chars(Module:format(Data));
+print(_Module, {error, _} = Error) -> Error.
+
 %% @doc Writes `/tmp/perf-PID.map', where Linux `perf' looks for the names of code
 %% that is in no file: every Erlang function of this node, on a VM that was not
 %% started with `+JPperf'. No session is needed. The file shows the moment of the
@@ -411,6 +523,22 @@ metrics() ->
 -spec write_perf_map() -> {ok, flame_prof_perf_map:written()} | {error, reason()}.
 write_perf_map() ->
     flame_prof_perf_map:write().
+%% @equiv fold(Fun, Acc, Files, #{})
+-spec fold(fun((flame_prof_samples:sample(), Acc) -> Acc), Acc, flame_prof_samples:files()) ->
+    {ok, Acc, flame_prof_samples:counts()} | {error, reason()}.
+fold(Fun, Acc, Files) ->
+    flame_prof_samples:fold(Fun, Acc, Files).
+
+%% @doc Calls Fun with each sample of a file, or of several, in order: for
+%% analyses of your own. See {@link flame_prof_samples}.
+-spec fold(
+    fun((flame_prof_samples:sample(), Acc) -> Acc),
+    Acc,
+    flame_prof_samples:files(),
+    flame_prof_samples:options()
+) -> {ok, Acc, flame_prof_samples:counts()} | {error, reason()}.
+fold(Fun, Acc, Files, Options) ->
+    flame_prof_samples:fold(Fun, Acc, Files, Options).
 
 %% @doc One sentence for a person, from the reason of any `{error, Reason}'.
 -spec format_error(reason()) -> unicode:chardata().
@@ -422,10 +550,12 @@ format_error({native_engine, _, Text}) ->
     ["the native engine can not be used here: ", Text];
 format_error({session, _, Text}) ->
     Text;
-format_error({perf_map, _, Text}) ->
+format_error({Asked, _, Text}) when Asked =:= perf_map; Asked =:= pstack; Asked =:= blame ->
     Text;
 format_error({not_started, _}) ->
     "no session is running";
+format_error({schedulers, Text}) ->
+    ["the schedulers can not be asked what they run: ", Text];
 format_error(not_started) ->
     "no session is running";
 format_error(stopping) ->

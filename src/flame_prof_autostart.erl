@@ -22,7 +22,7 @@ start_link() ->
 
 -spec run() -> ok.
 run() ->
-    case flame_prof_config:autostart() of
+    case flame_prof_env:autostart() of
         no -> ok;
         {ok, Options} -> start(Options);
         {error, Reason} -> refused("the environment of flame_prof is refused: ", Reason)

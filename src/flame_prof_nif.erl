@@ -4,7 +4,8 @@
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
-%% {@link flame_prof_calibration} for the rest.
+%% {@link flame_prof_samples} for `reader_*', {@link flame_prof_profile} for
+%% `profile_*', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
 -export([platform/0]).
@@ -19,8 +20,13 @@
 %% As a tracer of the VM: erl_tracer.
 -export([enabled/3, trace/5]).
 -export([schedulers_prepare/1, scheduler_register/1]).
+-export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
+-export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
+-export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
+-export([session_figures/2]).
+-export([unzst_open/0, unzst_read/3]).
 
--export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
+-export_type([query/0, platform/0, session/0, config/0, item/0, mfa_text/0]).
 
 -on_load(load/0).
 
@@ -45,10 +51,19 @@
         native_frames := boolean(),
         schedulers_online := pos_integer(),
         directory := binary(),
-        name := binary(),
+        compress := boolean(),
+        sync := none | flush | close,
+        %% 0: without limit.
+        flush_close_max := non_neg_integer(),
+        files_max := non_neg_integer(),
+        file_max_bytes := non_neg_integer(),
+        total_max_bytes := non_neg_integer(),
         sample_interval_us := pos_integer(),
+        %% Of one core; 0: no limit.
+        cpu_permille := non_neg_integer(),
         flush_interval_ms := pos_integer(),
         flatten_recursive := boolean(),
+        merge_idle := boolean(),
         %% The interval is that of a pass; a rule takes part in every EveryPasses-th.
         rules := [
             {
@@ -62,11 +77,20 @@
         status := all | flame_prof:status(),
         exclude := [pid()],
         ring_bytes := pos_integer(),
+        %% For the stacks' texts; 0: 32 MiB.
+        text_bytes := non_neg_integer(),
         %% Of a pid's data, how many are its number: what <0.Number.Serial> shows.
         pid_number_bits := 15 | 28
     }.
 
 -type mfa_text() :: {binary(), binary(), arity()}.
+
+-type query() ::
+    {
+        Measure :: samples | period | {value | delta, binary()},
+        [flame_prof_profile:level()],
+        WithoutLines :: boolean()
+    }.
 
 -type item() ::
     {process, Slot :: 0..16383, Number :: non_neg_integer(), Serial :: non_neg_integer(),
@@ -162,6 +186,70 @@ schedulers_prepare(_) -> ?NOT_LOADED.
 
 -spec scheduler_register(pos_integer()) -> ok | {error, {atom(), binary()}}.
 scheduler_register(_) -> ?NOT_LOADED.
+-spec reader_open(Path :: binary()) -> {ok, reference()} | {error, {atom(), binary()}}.
+reader_open(_) -> ?NOT_LOADED.
+
+-spec reader_next(reference(), Most :: non_neg_integer()) ->
+    {more | done, [flame_prof_samples:sample()]} | {error, {atom(), binary()}}.
+reader_next(_, _) -> ?NOT_LOADED.
+
+-spec reader_info(reference()) -> #{atom() => term()}.
+reader_info(_) -> ?NOT_LOADED.
+
+-spec reader_close(reference()) -> ok.
+reader_close(_) -> ?NOT_LOADED.
+
+-spec profile_new(MaxMemory :: non_neg_integer()) ->
+    {ok, reference()} | {error, {atom(), binary()}}.
+profile_new(_) -> ?NOT_LOADED.
+
+-spec profile_begin(reference(), Path :: binary()) ->
+    {ok, Bytes :: non_neg_integer()} | {error, {atom(), binary()}}.
+profile_begin(_, _) -> ?NOT_LOADED.
+
+-spec profile_step(reference(), Bytes :: non_neg_integer()) ->
+    {more, BytesRead :: non_neg_integer()} | done | {error, {atom(), binary()}}.
+profile_step(_, _) -> ?NOT_LOADED.
+
+-spec profile_close(reference()) -> ok.
+profile_close(_) -> ?NOT_LOADED.
+
+-spec profile_info(reference()) -> flame_prof_profile:info().
+profile_info(_) -> ?NOT_LOADED.
+
+-spec profile_processes(reference(), From :: non_neg_integer(), Most :: non_neg_integer()) ->
+    [flame_prof_profile:process()].
+profile_processes(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_stacks(reference(), query(), Most :: non_neg_integer()) ->
+    {ok, {
+        Weight :: non_neg_integer(),
+        Samples :: non_neg_integer(),
+        Count :: non_neg_integer(),
+        [flame_prof_profile:stack()]
+    }}
+    | {error, {atom(), binary()}}.
+profile_stacks(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_export(reference(), flame_prof_profile:format() | index, binary(), [query()]) ->
+    {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
+profile_export(_, _, _, _) -> ?NOT_LOADED.
+
+%% For the sample that the session takes of itself: names of [a-z_], at most 64.
+-spec session_figures(session(), [{atom(), integer()}]) -> ok | {error, closed}.
+session_figures(_, _) -> ?NOT_LOADED.
+
+%% A decompressor of zstd frames, one after the other.
+-spec unzst_open() -> reference().
+unzst_open() -> ?NOT_LOADED.
+
+%% Reads on in Input, from a place in it: at most 256 KiB of text, and the place
+%% to go on at, which is the end of Input when it needs more of it. `is_between'
+%% says that no frame is open there. After an error it is as if newly opened.
+-spec unzst_read(reference(), Input :: binary(), From :: non_neg_integer()) ->
+    {ok, Text :: binary(), Next :: non_neg_integer(), IsBetween :: boolean()}
+    | {error, Why :: binary()}.
+unzst_read(_, _, _) -> ?NOT_LOADED.
 
 load() ->
     erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).

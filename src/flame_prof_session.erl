@@ -41,6 +41,7 @@
     own :: [pid()],
     options :: flame_prof_options:options(),
     choice :: flame_prof_engine:choice(),
+    node :: pid(),
     ref :: undefined | flame_prof_nif:session(),
     started_at :: calendar:datetime(),
     started_ms :: integer(),
@@ -48,6 +49,13 @@
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: schedulers(),
     failure = none :: none | term(),
+    %% Of this session and still there, the newest first.
+    files = [] :: [binary()],
+    %% Why no file takes bytes now; empty when one does.
+    trouble = <<>> :: binary(),
+    %% The books when we last looked at the losses, and whether they were high.
+    looked_at = none :: none | map(),
+    is_losing = false :: boolean(),
     flushing = #{} :: #{Ticket :: pos_integer() => gen_server:from()},
     stopping = [] :: [gen_server:from()]
 }).
@@ -64,14 +72,8 @@
 
 -define(SCHEDULERS_MS, 1000).
 
-%% One second of samples that all differ, of 280 bytes each, should fit: the
-%% writer may be kept from its CPU or its disk for as long.
--define(SAMPLE_BYTES, 280).
--define(RING_LEAST_BYTES, 4194304).
--define(RING_MOST_BYTES, 67108864).
-
-%% The application's own processes tell nothing about the program.
--define(OWN_NAMES, [flame_prof_sup]).
+%% Of the samples or of the ticks, from one look to the next.
+-define(LOSS_PERCENT, 1).
 
 %% @doc A session that has not started within the time is given up. It is linked to
 %% its owner, and ends with it.
@@ -190,17 +192,18 @@ log_choice(_, _) ->
     ok.
 
 open(Options, #{engine := Engine} = Choice) ->
-    Now = calendar:local_time(),
     Schedulers = schedulers(Engine, Options),
     case usable(maps:get(mode, Options), Schedulers) of
-        ok -> open(Options, Choice, Now, Schedulers);
+        ok -> open(Options, Choice, Schedulers);
         {error, _} = Error -> Error
     end.
 
-open(Options, #{engine := Engine} = Choice, Now, Schedulers) ->
-    Targets = start_targets(Engine, Options),
-    Own = flame_prof_targets:processes(Targets) ++ own_processes(),
-    Config = config(Engine, Options, Now, Schedulers, Own),
+open(Options, #{engine := Engine} = Choice, Schedulers) ->
+    Node = flame_prof_node:start_link(),
+    Targets = start_targets(Engine, Options, Node),
+    Own = [Node | flame_prof_targets:processes(Targets)],
+    IsCapturing = element(1, Schedulers) =:= on,
+    Config = flame_prof_config:session(Engine, Options, IsCapturing, Own),
     case make_parents(maps:get(directory, Config)) of
         ok ->
             State = #session{
@@ -208,8 +211,9 @@ open(Options, #{engine := Engine} = Choice, Now, Schedulers) ->
                 own = Own,
                 options = Options,
                 choice = Choice,
+                node = Node,
                 schedulers = Schedulers,
-                started_at = Now,
+                started_at = calendar:local_time(),
                 started_ms = erlang:monotonic_time(millisecond)
             },
             opened(flame_prof_nif:session_start(Config), State);
@@ -218,8 +222,9 @@ open(Options, #{engine := Engine} = Choice, Now, Schedulers) ->
     end.
 
 opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
+    #{path := Path} = flame_prof_nif:session_info(Ref),
     ok = watch_schedulers(Schedulers),
-    attach_targets(start_engine(Engine, State#session{ref = Ref}));
+    attach_targets(start_engine(Engine, State#session{ref = Ref, files = [Path]}));
 opened({error, {Error, Text}}, _State) ->
     {error, {session, Error, Text}}.
 
@@ -252,12 +257,12 @@ watch_schedulers({off, _}) ->
     ok.
 
 %% The native engine holds the contests without filters itself.
-start_targets(Engine, #{auto_select := Select} = Options) ->
+start_targets(Engine, #{auto_select := Select} = Options, Node) ->
     Rules = flame_prof_selection:rules(Select),
     flame_prof_targets:start_link(#{
         options => Options,
         rules => [R || R <- Rules, Engine =:= native, flame_prof_selection:is_filtered(R)],
-        exclude => own_processes()
+        exclude => [self(), Node]
     }).
 
 attach_targets({ok, #session{targets = Targets, portable = none, ref = Ref}} = Started) ->
@@ -270,83 +275,21 @@ attach_targets({error, _} = Error) ->
     Error.
 
 start_engine(native, State) ->
-    {ok, State};
+    {ok, watched(State)};
 start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State) ->
-    case flame_prof_portable:start_link(portable_config(Ref, Options, Own)) of
+    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options, Own)) of
         {ok, Engine} ->
-            {ok, State#session{portable = Engine}};
+            {ok, watched(State#session{portable = Engine})};
         {error, Reason} ->
             ok = close_now(State),
             {error, {portable_engine, Reason}}
     end.
 
-config(Engine, Options, Now, Schedulers, Own) ->
-    #{
-        basename := Basename,
-        sample_interval := SampleMs,
-        flush_interval := FlushMs,
-        flatten_recursive := Flatten,
-        auto_select := Select,
-        auto_process_opts := #{status := Status},
-        mode := Mode,
-        native_frames := NativeFrames
-    } = Options,
-    All = flame_prof_selection:rules(Select),
-    Rules = [R || R <- All, not flame_prof_selection:is_filtered(R)],
-    #{
-        engine => Engine,
-        mode => Mode,
-        running_stacks => element(1, Schedulers) =:= on,
-        native_frames => NativeFrames,
-        schedulers_online => erlang:system_info(schedulers_online),
-        directory => filename:absname(Basename),
-        name => file_name(Now),
-        sample_interval_us => SampleMs * 1000,
-        flush_interval_ms => FlushMs,
-        flatten_recursive => Flatten,
-        rules => [native_rule(R, Rules) || R <- Rules],
-        select_interval_ms => flame_prof_selection:interval(Rules),
-        status => Status,
-        exclude => Own,
-        ring_bytes => ring_bytes(flame_prof_selection:top(All), SampleMs),
-        pid_number_bits => pid_number_bits()
-    }.
-
-portable_config(Ref, Options, Own) ->
-    #{
-        sample_interval := SampleMs,
-        auto_select := Select,
-        auto_process_opts := #{status := Status}
-    } = Options,
-    #{
-        session => Ref,
-        sample_interval_ms => SampleMs,
-        rules => flame_prof_selection:rules(Select),
-        status => Status,
-        exclude => Own
-    }.
-
-native_rule(#{by := Metric, delta := IsDelta, top := Top} = Rule, Rules) ->
-    {Metric, IsDelta, Top, flame_prof_selection:every(Rule, Rules)}.
-
-own_processes() ->
-    [self() | [Pid || Name <- ?OWN_NAMES, Pid <- [whereis(Name)], is_pid(Pid)]].
-
-%% erl_term.h, _PID_NUM_SIZE: pids grew with OTP 26.
-pid_number_bits() ->
-    case list_to_integer(erlang:system_info(otp_release)) of
-        Old when Old < 26 -> 15;
-        _ -> 28
-    end.
-
-ring_bytes(Top, SampleMs) ->
-    Wanted = Top * ?SAMPLE_BYTES * (1000 div SampleMs + 1),
-    min(?RING_MOST_BYTES, max(?RING_LEAST_BYTES, Wanted)).
-
-%% Sorts by time; local, because people compare it with their watches.
-file_name({{Year, Month, Day}, {Hour, Minute, Second}}) ->
-    Format = "~4..0b-~2..0b-~2..0b@~2..0b~2..0b.~2..0b.erl_perf.log",
-    iolist_to_binary(io_lib:format(Format, [Year, Month, Day, Hour, Minute, Second])).
+%% The node's own figures, for each flush; and a look at the losses.
+watched(#session{ref = Ref, node = Node, options = #{flush_interval := FlushMs}} = State) ->
+    ok = flame_prof_node:watch(Node, Ref, FlushMs),
+    _ = erlang:send_after(FlushMs, self(), look_at_losses),
+    State.
 
 %% The library makes the directory itself, for its user's eyes only.
 make_parents(Directory) ->
@@ -387,6 +330,8 @@ handle_cast(_, State) ->
 -spec handle_info(term(), #session{}) -> {noreply, #session{}} | {stop, term(), #session{}}.
 handle_info({flame_prof_nif, Ref, {flushed, Ticket, Result}}, #session{ref = Ref} = State) ->
     {noreply, flushed(Ticket, Result, State)};
+handle_info({flame_prof_nif, Ref, {file, Event, Text}}, #session{ref = Ref} = State) ->
+    {noreply, file(Event, Text, State)};
 handle_info({flame_prof_nif, Ref, {stopped, Result}}, #session{ref = Ref} = State) ->
     %% By itself, too, when it had to end the run.
     closed(Result, State);
@@ -405,6 +350,9 @@ handle_info(schedulers, #session{schedulers = {on, Known}, ref = Ref} = State) -
     _ = flame_prof_nif:session_schedulers_online(Ref, erlang:system_info(schedulers_online)),
     ok = watch_schedulers(On),
     {noreply, State#session{schedulers = On}};
+handle_info(look_at_losses, #session{phase = running, options = Options} = State) ->
+    _ = erlang:send_after(maps:get(flush_interval, Options), self(), look_at_losses),
+    {noreply, look_at_losses(books(State), State)};
 handle_info(halt_now, #session{phase = halting, portable = Engine} = State) ->
     ok = flame_prof_portable:kill(Engine),
     {noreply, State};
@@ -415,25 +363,70 @@ handle_info(_, State) ->
 terminate(_Reason, #session{phase = closed}) -> ok;
 terminate(_Reason, State) -> close_now(State).
 
+%% Losses: once when they pass the limit, and again when they have been below.
+
+look_at_losses(Books, #session{looked_at = Before, is_losing = WasLosing} = State) ->
+    Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
+    IsLosing = max(Samples, Ticks) > ?LOSS_PERCENT,
+    ok = log_losses(WasLosing, IsLosing, Lost),
+    State#session{looked_at = Books, is_losing = IsLosing}.
+
+log_losses(false, true, {Samples, Ticks}) ->
+    ?LOG_WARNING(
+        "flame_prof loses more than ~b %: ~.1f % of its samples, ~.1f % of its ticks",
+        [?LOSS_PERCENT, Samples, Ticks],
+        ?LOG_META
+    );
+log_losses(_, _, _) ->
+    ok.
+
+percent_lost(Books, Before) ->
+    Since = fun(Keys) -> since(Keys, Books, Before) end,
+    100 * Since([torn, dropped]) / max(1, Since([taken])).
+
+percent_missed(Books, Before) ->
+    Since = fun(Keys) -> since(Keys, Books, Before) end,
+    100 * Since([missed]) / max(1, Since([ticks, missed])).
+
+since(Keys, Books, none) ->
+    lists:sum([maps:get(Key, Books) || Key <- Keys]);
+since(Keys, Books, Before) ->
+    since(Keys, Books, none) - since(Keys, Before, none).
+
 %% Flush.
 
 flushed(Ticket, Result, #session{flushing = Flushing} = State) ->
     case maps:take(Ticket, Flushing) of
         {From, Others} ->
-            gen_server:reply(From, outcome(Result, State)),
+            gen_server:reply(From, Result),
             State#session{flushing = Others};
         error ->
             State
     end.
 
-outcome(ok, _State) -> ok;
-outcome({error, Error}, #session{ref = Ref}) -> {error, {Error, error_text(Error, Ref)}}.
+%% Files.
 
-error_text(Error, Ref) ->
-    case flame_prof_nif:session_info(Ref) of
-        #{error := <<>>} -> atom_to_binary(Error);
-        #{error := Text} -> Text
-    end.
+file(begun, Path, #session{files = Files} = State) ->
+    State#session{files = [Path | Files]};
+file(finished, Path, #session{files = Files} = State) ->
+    State#session{files = [Path | Files -- in_progress(Files)]};
+file(removed, Path, #session{files = Files} = State) ->
+    State#session{files = lists:delete(Path, Files)};
+file(failed, Text, State) ->
+    ?LOG_WARNING("flame_prof can not write: ~ts. It keeps trying", [Text], ?LOG_META),
+    State#session{trouble = Text};
+file(healed, Path, State) ->
+    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?LOG_META),
+    State#session{trouble = <<>>}.
+
+%% The newest one, if it is.
+in_progress([Path | _]) ->
+    case filename:extension(Path) of
+        <<".part">> -> [Path];
+        _ -> []
+    end;
+in_progress([]) ->
+    [].
 
 %% Stop.
 
@@ -459,8 +452,9 @@ portable_failure(_, Reason, _State) ->
     ?LOG_ERROR("flame_prof stops: its portable engine ended: ~0tP", [Reason, 20], ?LOG_META),
     {portable_engine, Reason}.
 
-close(#session{ref = Ref, targets = Targets} = State) ->
+close(#session{ref = Ref, node = Node, targets = Targets} = State) ->
     ok = flame_prof_targets:stop(Targets),
+    ok = flame_prof_node:stop(Node),
     ok = flame_prof_nif:session_stop(Ref),
     State#session{phase = closing}.
 
@@ -469,18 +463,23 @@ closed(Result, State0) ->
     State = State0#session{failure = library_failure(Result, State0)},
     ok = release_portable(State),
     Run = run(State),
-    Outcome = outcome(Result, State),
     ok = flame_prof_nif:session_close(State#session.ref),
-    ok = settle(Outcome, Run, State),
+    ok = settle(outcome(Result, Run), Run, State),
     {stop, exit_reason(State), State#session{phase = closed}}.
 
 %% In any other phase the library ended the run by itself.
 library_failure(_Result, #session{phase = closing, failure = Failure}) ->
     Failure;
-library_failure(Result, #session{ref = Ref}) ->
-    #{error := Text} = flame_prof_nif:session_info(Ref),
-    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp ~ts", [Result, Text], ?LOG_META),
+library_failure(Result, _State) ->
+    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp", [Result], ?LOG_META),
     {library, Result}.
+
+%% What the last file did not take is lost, and who stops is told how much.
+outcome(ok, _Run) ->
+    ok;
+outcome({error, {Error, Why}}, #{lost := Lost}) ->
+    Text = io_lib:format("~ts; ~b samples were lost", [Why, Lost]),
+    {error, {Error, unicode:characters_to_binary(Text)}}.
 
 %% Who flushed has it now, too.
 settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
@@ -505,18 +504,29 @@ close_now(#session{ref = Ref, targets = Targets} = State) ->
     ok = stop_library(State),
     receive
         {flame_prof_nif, Ref, {stopped, Result}} ->
-            Run = run(State),
-            Outcome = outcome(Result, State),
+            Told = told(State),
+            Run = run(Told),
             ok = flame_prof_nif:session_close(Ref),
-            settle(Outcome, Run, State)
+            settle(outcome(Result, Run), Run, Told)
     after ?CLOSE_MS ->
-        %% The disk does not answer. The library goes on without us, and cleans
-        %% up when it does.
-        ok
+        %% The library goes on without us, and cleans up when the disk answers.
+        Told = told(State),
+        Text = [hd(Told#session.files), io_lib:format(": no answer in ~b ms", [?CLOSE_MS])],
+        Silent = Told#session{trouble = unicode:characters_to_binary(Text)},
+        settle({error, {timeout, Silent#session.trouble}}, run(Silent), Silent)
+    end.
+
+%% What the library said of its files before it said that it had stopped.
+told(#session{ref = Ref} = State) ->
+    receive
+        {flame_prof_nif, Ref, {file, Event, Text}} -> told(file(Event, Text, State))
+    after 0 -> State
     end.
 
 stop_library(#session{phase = closing}) -> ok;
-stop_library(#session{ref = Ref}) -> flame_prof_nif:session_stop(Ref).
+stop_library(#session{ref = Ref, node = Node}) ->
+    ok = flame_prof_node:stop(Node),
+    flame_prof_nif:session_stop(Ref).
 
 release_portable(#session{portable = none}) ->
     ok;
@@ -526,13 +536,13 @@ release_portable(#session{portable = Engine}) ->
 
 %% Books.
 
-describe(#session{phase = Phase} = State) ->
-    {Files, Error, Books} = books(State),
+describe(#session{phase = Phase, files = Files, trouble = Trouble} = State) ->
+    Books = books(State),
     Elapsed = elapsed_ms(State),
     (about(State))#{
         state => state_name(Phase),
-        files => Files,
-        error => Error,
+        files => lists:reverse(Files),
+        error => Trouble,
         elapsed_ms => Elapsed,
         books => Books,
         rates => rates(Books, Elapsed)
@@ -559,13 +569,13 @@ state_name(_) -> stopping.
 %% the file refused was dropped no less than what found the ring full: `lost'
 %% tells how many of the dropped those were.
 books(#session{ref = Ref}) ->
-    Info = #{path := Path, error := Error} = flame_prof_nif:session_info(Ref),
-    Counts = maps:without([state, path, error], Info),
+    Info = flame_prof_nif:session_info(Ref),
+    Counts = maps:without([state, path], Info),
     #{taken := Taken, written := Written, torn := Torn, gone := Gone} = Counts,
     #{dropped := Refused, lost := Lost} = Counts,
     Dropped = Refused + Lost,
     Pending = Taken - Written - Torn - Dropped - Gone,
-    {[Path], Error, Counts#{dropped := Dropped, pending => Pending}}.
+    Counts#{dropped := Dropped, pending => Pending}.
 
 elapsed_ms(#session{started_ms = Started}) ->
     erlang:monotonic_time(millisecond) - Started.

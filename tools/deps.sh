@@ -11,7 +11,7 @@
 set -u
 
 # build: the compiler, headers, libraries; zstd, the command, reads our files.
-BUILD="gcc libc6-dev make libuv1-dev libzstd-dev zstd"
+BUILD="gcc libc6-dev make libuv1-dev libzstd-dev zlib1g-dev zstd"
 BUILD_ERLANG="erlang-base erlang-dev"
 # test-erl: what the Erlang tests need, on each release of the matrix.
 TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
@@ -19,10 +19,13 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
     erlang-inets erlang-mnesia"
 # test: on this machine, also the C tests (clang and its sanitizers' runtime),
 # the checks, and debootstrap for the matrix.
-TEST="clang libclang-rt-dev clang-format debootstrap"
+# e2fsprogs: the tests of failing disks make a file system.
+TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
-# Where there is none, the test that wants it is skipped: perf, to read our map.
-TEST_OPTIONAL="linux-perf"
+# Where there is none, the test that wants it goes without: perf, to read our map;
+# jiffy, somebody else's NIF to work beside ours (not in each release of the matrix).
+TEST_OPTIONAL="linux-perf erlang-jiffy"
+TEST_ERLANG_OPTIONAL="erlang-jiffy"
 
 say() { echo "flame_prof: $*"; }
 
@@ -45,6 +48,7 @@ wanted() { # set...: the packages of these sets
         case $set in
         build) echo $BUILD ${erlang:+$BUILD_ERLANG} ;;
         test-erl) echo ${erlang:+$TEST_ERLANG} ;;
+        test-erl-optional) echo ${erlang:+$TEST_ERLANG_OPTIONAL} ;;
         test) echo $TEST ${erlang:+$TEST_ERLANG $CHECK_ERLANG} ;;
         *) fail "tools/deps.sh: no such set: $set" ;;
         esac
@@ -136,6 +140,7 @@ elsewhere() {
             command -v "${CC:-cc}" >/dev/null || lacks "a C compiler" "gcc libc6-dev"
             header uv.h || lacks "libuv and its headers" libuv1-dev
             header zstd.h || lacks "zstd and its headers" libzstd-dev
+            header zlib.h || lacks "zlib and its headers" zlib1g-dev
             command -v erlc >/dev/null ||
                 lacks "Erlang/OTP 25 or newer, with headers" "$BUILD_ERLANG"
             ;;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Print the linker arguments for libuv and zstd.
+# Print the linker arguments for libuv, zstd and zlib.
 #
 # Their static archives when those are position independent, which is found out
 # by linking; the shared libraries otherwise. Environment: CC, PKG_CONFIG,
@@ -27,6 +27,7 @@ need_header stdio.h libc6-dev
 need_header erl_nif.h erlang-dev
 need_header uv.h libuv1-dev
 need_header zstd.h libzstd-dev
+need_header zlib.h zlib1g-dev
 if [ -n "$missing" ]; then
     echo "flame_prof: the NIF cannot be built:$missing
     \`make deps-build\` installs them on Debian." >&2
@@ -35,14 +36,16 @@ fi
 
 cat >"$tmp/probe.c" <<'EOF'
 #include <uv.h>
+#include <zlib.h>
 #include <zstd.h>
 const void *probe(void);
 const void *probe(void)
 {
-    static void *used[3];
+    static void *used[4];
     used[0] = (void *)uv_run;
     used[1] = (void *)uv_fs_write;
     used[2] = (void *)ZSTD_compressStream2;
+    used[3] = (void *)inflate;
     return used;
 }
 EOF
@@ -57,7 +60,7 @@ archive() { # name...
             realpath -s "$path"
             return
         fi
-        for dir in $($PKG_CONFIG --variable=libdir libuv libzstd 2>/dev/null); do
+        for dir in $($PKG_CONFIG --variable=libdir libuv libzstd zlib 2>/dev/null); do
             [ -f "$dir/$name" ] && echo "$dir/$name" && return
         done
     done
@@ -75,16 +78,18 @@ choose() { # static archive or "", shared library: print what links
 
 uv_shared=$($PKG_CONFIG --libs libuv 2>/dev/null || echo -luv)
 zstd_shared=$($PKG_CONFIG --libs libzstd 2>/dev/null || echo -lzstd)
-uv=$(choose "$(archive libuv_a.a libuv.a)" "$uv_shared" "$zstd_shared")
-zstd=$(choose "$(archive libzstd.a)" "$zstd_shared" "$uv")
+z_shared=$($PKG_CONFIG --libs zlib 2>/dev/null || echo -lz)
+uv=$(choose "$(archive libuv_a.a libuv.a)" "$uv_shared" "$zstd_shared $z_shared")
+zstd=$(choose "$(archive libzstd.a)" "$zstd_shared" "$uv $z_shared")
+z=$(choose "$(archive libz.a)" "$z_shared" "$uv $zstd")
 
 # Flags that libuv's archive itself may need (nothing on a recent glibc).
 system=
-links $uv $zstd || {
+links $uv $zstd $z || {
     system="-ldl -lrt"
-    links $uv $zstd $system || {
-        echo "flame_prof: libuv ($uv) and zstd ($zstd) do not link" >&2
+    links $uv $zstd $z $system || {
+        echo "flame_prof: libuv ($uv), zstd ($zstd) and zlib ($z) do not link" >&2
         exit 1
     }
 }
-echo $uv $zstd $system
+echo $uv $zstd $z $system

@@ -2,7 +2,7 @@
 # pre-hook; run it from the top of the checkout.
 #
 # Objects live in _build/c/<OTP release>/, so that the releases of a matrix do
-# not share them. libuv and zstd are linked statically where they are position
+# not share them. libuv, zstd and zlib are linked statically where they are position
 # independent: what we load then does not depend on, or clash with, a library
 # that the profiled VM has loaded. The version script, --exclude-libs and
 # -Bsymbolic keep our names and theirs to ourselves.
@@ -58,7 +58,7 @@ $(BUILD)/%.o: c_src/%.c $(BUILD)/flags
 	@echo "  CC    $<"
 	@$(CC) $(NIF_CPPFLAGS) $(NIF_CFLAGS) -MMD -MP -c -o $@ $<
 
-# How to link libuv and zstd; fails with the names of the packages when their
+# How to link libuv, zstd and zlib; fails with the names of the packages when their
 # headers, or Erlang's, are not there.
 $(BUILD)/libs: tools/find_libs.sh $(BUILD)/flags
 	@CC="$(CC)" PKG_CONFIG="$(PKG_CONFIG)" ERL_INCLUDE="$(ERL_INCLUDE)" \

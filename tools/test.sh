@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, c, exports, erl
+#   tools/test.sh STEP...   steps: deps, c, fuzz, exports, erl
 #
 # The last line is `N passed, N failed` and nothing else; the exit status is 0
 # only when something passed and nothing failed. WERROR=0 lets compiler
@@ -60,6 +60,15 @@ for step in "$@"; do
         else
             record arrows 0 1
         fi
+        ;;
+    fuzz)
+        heading "The reader on any bytes, for a few seconds"
+        FUZZ_SECONDS=${TEST_FUZZ_SECONDS:-8} tools/fuzz.sh
+        case $? in
+        0) record fuzz 1 0 ;;
+        3) ;; # said so
+        *) record fuzz 0 1 ;;
+        esac
         ;;
     exports)
         must build "${MAKE:-make}" build

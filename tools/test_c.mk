@@ -25,8 +25,8 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers 
             -Wno-sign-conversion
 COMMON := -std=c11 -O1 -g -fno-omit-frame-pointer -pthread $(SANITIZE) \
           -D_GNU_SOURCE= -Ic_src -Itest/c
-LIBS := $(shell $(PKG_CONFIG) --libs libuv libzstd 2>/dev/null || \
-          echo -luv -lzstd) -pthread -ldl -lm
+LIBS := $(shell $(PKG_CONFIG) --libs libuv libzstd zlib 2>/dev/null || \
+          echo -luv -lzstd -lz) -pthread -ldl -lm
 
 SOURCES := $(filter-out c_src/nif.c c_src/nif/%,$(sort \
     $(wildcard c_src/*.c c_src/*/*.c c_src/*/*/*.c)))

@@ -16,7 +16,8 @@ struct fp_library {
     /* Guards what follows. Taken by dirty NIFs only. */
     ErlNifMutex *lock;
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
-    ErlNifResourceType *calibration_type, *session_type, *sends_type;
+    ErlNifResourceType *calibration_type, *session_type, *reader_type,
+        *profile_type, *unzst_type, *sends_type;
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -61,9 +62,28 @@ FP_NIF(fp_nif_sends_enabled);
 FP_NIF(fp_nif_sends_trace);
 FP_NIF(fp_nif_schedulers_prepare);
 FP_NIF(fp_nif_scheduler_register);
+FP_NIF(fp_nif_reader_open);
+FP_NIF(fp_nif_reader_next);
+FP_NIF(fp_nif_reader_info);
+FP_NIF(fp_nif_reader_close);
+FP_NIF(fp_nif_profile_new);
+FP_NIF(fp_nif_profile_begin);
+FP_NIF(fp_nif_profile_step);
+FP_NIF(fp_nif_profile_info);
+FP_NIF(fp_nif_profile_close);
+FP_NIF(fp_nif_profile_processes);
+FP_NIF(fp_nif_profile_stacks);
+FP_NIF(fp_nif_profile_export);
+
+FP_NIF(fp_nif_session_figures);
+FP_NIF(fp_nif_unzst_open);
+FP_NIF(fp_nif_unzst_read);
 
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);
+void fp_reader_destroy(ErlNifEnv *env, void *object);
+void fp_profile_handle_destroy(ErlNifEnv *env, void *object);
+void fp_unzst_nif_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
 extern const ErlNifResourceTypeInit fp_sends_type_init;
 

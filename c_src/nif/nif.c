@@ -109,6 +109,9 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     ErlNifResourceTypeInit calibration = {.dtor = fp_calibration_destroy};
     ErlNifResourceTypeInit session = fp_session_type_init;
     ErlNifResourceTypeInit sends = fp_sends_type_init;
+    ErlNifResourceTypeInit reader = {.dtor = fp_reader_destroy};
+    ErlNifResourceTypeInit profile = {.dtor = fp_profile_handle_destroy};
+    ErlNifResourceTypeInit unzst = {.dtor = fp_unzst_nif_destroy};
 
     (void)info;
     if (library == NULL)
@@ -120,10 +123,18 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
         env, "flame_prof_calibration", &calibration, ERL_NIF_RT_CREATE, NULL);
     library->session_type = enif_open_resource_type_x(
         env, "flame_prof_session", &session, ERL_NIF_RT_CREATE, NULL);
+    library->reader_type = enif_open_resource_type_x(
+        env, "flame_prof_reader", &reader, ERL_NIF_RT_CREATE, NULL);
+    library->profile_type = enif_open_resource_type_x(
+        env, "flame_prof_profile", &profile, ERL_NIF_RT_CREATE, NULL);
+    library->unzst_type = enif_open_resource_type_x(
+        env, "flame_prof_unzst", &unzst, ERL_NIF_RT_CREATE, NULL);
     library->sends_type = enif_open_resource_type_x(
         env, "flame_prof_sends", &sends, ERL_NIF_RT_CREATE, NULL);
     if (library->lock == NULL || library->calibration_type == NULL ||
-        library->session_type == NULL || library->sends_type == NULL) {
+        library->session_type == NULL || library->reader_type == NULL ||
+        library->profile_type == NULL || library->unzst_type == NULL ||
+        library->sends_type == NULL) {
         library_free(library);
         return -1;
     }
@@ -176,6 +187,21 @@ static ErlNifFunc functions[] = {
     {"trace", 5, fp_nif_sends_trace, 0},
     {"schedulers_prepare", 1, fp_nif_schedulers_prepare, IO},
     {"scheduler_register", 1, fp_nif_scheduler_register, 0},
+    {"reader_open", 1, fp_nif_reader_open, IO},
+    {"reader_next", 2, fp_nif_reader_next, IO},
+    {"reader_info", 1, fp_nif_reader_info, IO},
+    {"reader_close", 1, fp_nif_reader_close, IO},
+    {"profile_new", 1, fp_nif_profile_new, IO},
+    {"profile_begin", 2, fp_nif_profile_begin, IO},
+    {"profile_step", 2, fp_nif_profile_step, IO},
+    {"profile_close", 1, fp_nif_profile_close, CPU},
+    {"profile_info", 1, fp_nif_profile_info, CPU},
+    {"profile_processes", 3, fp_nif_profile_processes, CPU},
+    {"profile_stacks", 3, fp_nif_profile_stacks, CPU},
+    {"profile_export", 4, fp_nif_profile_export, IO},
+    {"session_figures", 2, fp_nif_session_figures, 0},
+    {"unzst_open", 0, fp_nif_unzst_open, 0},
+    {"unzst_read", 3, fp_nif_unzst_read, 0},
 };
 
 ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "../core/error.h"
+
 ERL_NIF_TERM fp_atom(ErlNifEnv *env, const char *name)
 {
     return enif_make_atom(env, name);
@@ -19,6 +21,19 @@ ERL_NIF_TERM fp_binary(ErlNifEnv *env, const char *text, size_t size)
 ERL_NIF_TERM fp_error(ErlNifEnv *env, ERL_NIF_TERM reason)
 {
     return enif_make_tuple2(env, fp_atom(env, "error"), reason);
+}
+
+ERL_NIF_TERM fp_text(ErlNifEnv *env, const char *text)
+{
+    return fp_binary(env, text, strlen(text));
+}
+
+ERL_NIF_TERM fp_error_text(ErlNifEnv *env, int err, const char *text)
+{
+    if (text[0] == '\0')
+        text = fp_err_text(err);
+    return fp_error(env, enif_make_tuple2(env, fp_atom(env, fp_err_name(err)),
+                                          fp_text(env, text)));
 }
 
 void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
@@ -40,6 +55,18 @@ int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
     unsigned n;
 
     if (!fp_map_get(env, map, key, &term) || !enif_get_uint(env, term, &n))
+        return 0;
+    *value = n;
+    return 1;
+}
+
+int fp_map_get_u64(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                   uint64_t *value)
+{
+    ErlNifUInt64 n;
+    ERL_NIF_TERM term;
+
+    if (!fp_map_get(env, map, key, &term) || !enif_get_uint64(env, term, &n))
         return 0;
     *value = n;
     return 1;
@@ -69,6 +96,31 @@ int fp_map_get_text(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
     memcpy(text, binary.data, binary.size);
     text[binary.size] = '\0';
     return 1;
+}
+
+int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES])
+{
+    ErlNifBinary binary;
+
+    if (!enif_inspect_binary(env, term, &binary) || binary.size == 0 ||
+        binary.size >= FP_PATH_BYTES ||
+        memchr(binary.data, 0, binary.size) != NULL)
+        return 0;
+    memcpy(path, binary.data, binary.size);
+    path[binary.size] = '\0';
+    return 1;
+}
+
+void fp_map_put_source(ErlNifEnv *env, ERL_NIF_TERM *map,
+                       const struct fp_source_state *state)
+{
+    fp_map_put(env, map, "compression",
+               fp_atom(env, fp_source_kind_name(state->kind)));
+    fp_map_put(env, map, "bytes", enif_make_uint64(env, state->bytes_in));
+    fp_map_put(env, map, "text", enif_make_uint64(env, state->text));
+    fp_map_put(env, map, "damaged", enif_make_uint64(env, state->damaged));
+    fp_map_put(env, map, "cut_off",
+               fp_atom(env, state->is_cut_off ? "true" : "false"));
 }
 
 int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3])

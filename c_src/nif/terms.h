@@ -10,9 +10,16 @@
 
 #include <erl_nif.h>
 
+#include "../read/source.h"
+
 ERL_NIF_TERM fp_atom(ErlNifEnv *env, const char *name);
 ERL_NIF_TERM fp_binary(ErlNifEnv *env, const char *text, size_t size);
 ERL_NIF_TERM fp_error(ErlNifEnv *env, ERL_NIF_TERM reason);
+
+/* Of a sentence of ours, which ends with a NUL. */
+ERL_NIF_TERM fp_text(ErlNifEnv *env, const char *text);
+/* {error, {Atom, Text}}; an empty text is replaced by the error's own. */
+ERL_NIF_TERM fp_error_text(ErlNifEnv *env, int err, const char *text);
 
 /* Put Key => Value into *map; Key is made an atom. */
 void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
@@ -23,11 +30,21 @@ int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                ERL_NIF_TERM *value);
 int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                    uint32_t *value);
+int fp_map_get_u64(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                   uint64_t *value);
 int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                     int *value);
 /* A binary without NUL bytes, copied with a terminating one. */
 int fp_map_get_text(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                     char *text, size_t room);
+
+/* A file's name, as a binary in the file system's encoding. */
+#define FP_PATH_BYTES 4096
+int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES]);
+
+/* bytes, text, compression, cut_off and damaged of a file that is read. */
+void fp_map_put_source(ErlNifEnv *env, ERL_NIF_TERM *map,
+                       const struct fp_source_state *state);
 
 /* {Module, Function, Arity} with atoms: their words. */
 int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3]);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "../core/governor.h"
 #include "../core/record.h"
 #include "../core/series.h"
 #include "../core/stack_table.h"
@@ -97,6 +98,8 @@ struct fp_sampler {
      * as the writer knows them. */
     uint64_t (*named)[3]; /* FP_NAMED_SLOTS */
     struct fp_running_code running_code;
+    struct fp_governor governor;
+    struct fp_governed governed;
     size_t bytes; /* of the mapping behind the arrays above */
     uint64_t random;
     int64_t wall_offset_ns; /* Unix time less monotonic time, at the start */
@@ -168,8 +171,10 @@ void fp_sampler_look_at_all(struct fp_sampler *s);
 
 /* When s->schedulers is known: what reading their answers needs. */
 void fp_sampler_running_create(struct fp_sampler *s);
-/* Take in what has been answered since the last tick. */
+/* Take in what has been answered: of the last tick. */
 void fp_sampler_collect(struct fp_sampler *s);
+/* Is an answer still to come? */
+int fp_sampler_is_asking(const struct fp_sampler *s);
 /* Ask the scheduler that runs this target. 0: asked, or given up and counted;
  * FP_ENOENT: it can not be asked. */
 int fp_sampler_ask(struct fp_sampler *s, uint32_t slot);

@@ -151,7 +151,8 @@ static void take(struct fp_sampler *s, const struct question *question,
         return;
     }
     err = fp_sampler_decode(s, &s->target[slot], running->structure, &now);
-    if (err != 0 && now.status == FP_STATUS_garbage_collecting) {
+    if (err != 0 && now.status == FP_STATUS_garbage_collecting &&
+        s->target[slot].series.sampled) {
         use_last_values(&s->target[slot], &now);
         err = 0;
     }
@@ -187,7 +188,7 @@ void fp_sampler_collect(struct fp_sampler *s)
     }
 }
 
-static int is_any_open(const struct fp_sampler *s)
+int fp_sampler_is_asking(const struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++)
         if (s->question[at].open)
@@ -199,7 +200,7 @@ void fp_sampler_drain(struct fp_sampler *s)
 {
     static const struct timespec millisecond = {0, 1000000};
 
-    for (int ms = 0; ms < DRAIN_MS && is_any_open(s); ms++) {
+    for (int ms = 0; ms < DRAIN_MS && fp_sampler_is_asking(s); ms++) {
         clock_nanosleep(CLOCK_MONOTONIC, 0, &millisecond, NULL);
         fp_sampler_collect(s);
     }

@@ -45,6 +45,8 @@ struct fp_sampler_options {
     struct fp_ring *ring;
     struct fp_stats *stats;
     uint32_t interval_us;
+    /* Of one core, for all that profiling does; 0: any. */
+    uint32_t cpu_permille;
     struct fp_rule rule[FP_RULES_MAX];
     uint32_t rules;              /* 0: nobody is chosen */
     uint32_t select_interval_ms; /* between passes of the selection */

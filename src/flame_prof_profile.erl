@@ -1,0 +1,410 @@
+%% @doc Files read into a profile, and what can be made of one.
+%%
+%% ```
+%% 1> {ok, Profile} = flame_prof_profile:read("2026-11-21@0154.07.erl_perf.log").
+%% 2> #{samples := Samples, bad := 0} = flame_prof_profile:info(Profile).
+%% 3> flame_prof_profile:export(Profile, collapsed, "/tmp/reductions.txt",
+%%        #{measure => {delta, reductions}, levels => [status, process]}).
+%% {ok,#{bytes => 51277,total => 91822031}}
+%% 4> flame_prof_profile:export(Profile, speedscope, "/tmp/prof.speedscope.json").
+%% 5> flame_prof_profile:export(Profile, pprof, "/tmp/prof.pb.gz").
+%% '''
+%%
+%% A profile is a table of texts, a tree of stacks, and a row for each sample. It
+%% lives outside of the Erlang heaps, and goes with its last reference, or earlier
+%% with {@link close/1}, which a large one should be given. A sample
+%% that is the same as its process' last one takes about 4 bytes, others 10 to
+%% 30; the text that they are read from has 700.
+%%
+%% == Why it is safe ==
+%% <ul>
+%% <li>A profile never takes more than `max_memory'. A file that needs more is
+%%     refused with `{error, {File, {full, _}}}'; {@link flame_prof:fold/3} has no
+%%     such limit.</li>
+%% <li>Files may hold any bytes. What is damaged is left out, counted as `bad' in
+%%     {@link info/1}, and the first ones are named with their lines.</li>
+%% <li>Reading is done by dirty schedulers, in steps of some hundredths of a
+%%     second. When the process that reads dies, reading ends.</li>
+%% <li>Exports are for their owner's eyes only (mode 0600), and are there whole
+%%     or not at all.</li>
+%% </ul>
+-module(flame_prof_profile).
+
+-export([read/1, read/2]).
+-export([info/1, processes/1, stacks/2, close/1]).
+-export([export/3, export/4, index/2]).
+
+-export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
+-export_type([format/0, level/0, measure/0, export_options/0, error/0]).
+
+-opaque profile() :: reference().
+
+%% <ul>
+%% <li>`max_memory': bytes that the profile may take (1 GiB), at least a
+%%     megabyte</li>
+%% <li>`progress': is called with the file, the bytes that were read of it, and
+%%     its size, every 32 MiB of text</li>
+%% </ul>
+-type options() ::
+    #{
+        max_memory => pos_integer(),
+        progress =>
+            fun((file:name_all(), Read :: non_neg_integer(), Size :: non_neg_integer()) -> term())
+    }.
+
+%% `bad' counts damaged samples and what files as a whole have lost. Times are
+%% microseconds since 1970. `frames', `nodes', `stacks' and `texts' are the sizes
+%% of the tables.
+-type info() ::
+    #{
+        samples := non_neg_integer(),
+        bad := non_neg_integer(),
+        warnings := [flame_prof_samples:warning()],
+        first_us := integer(),
+        last_us := integer(),
+        is_ordered := boolean(),
+        metrics := [binary()],
+        events := [binary()],
+        files := [file()],
+        processes := non_neg_integer(),
+        memory := non_neg_integer(),
+        max_memory := non_neg_integer(),
+        frames | nodes | stacks | texts => non_neg_integer()
+    }.
+
+%% `own' is what the profiler said of itself in its last sample in the file, as it
+%% stands there: counters, engine and the like; empty where there is none.
+%% `bytes' are those of the file, `text' those of the text in it. `damaged' counts
+%% places where compressed text made no sense.
+-type file() ::
+    #{
+        path := binary(),
+        dialect := none | flame_prof | original_flame_prof | perf,
+        compression := plain | gzip | zstd,
+        bytes := non_neg_integer(),
+        text := non_neg_integer(),
+        samples := non_neg_integer(),
+        bad := non_neg_integer(),
+        own := binary(),
+        damaged := non_neg_integer(),
+        cut_off := boolean(),
+        first_us := integer(),
+        last_us := integer()
+    }.
+
+%% Texts as they stand in the file, percent-encoded; empty where there is none.
+%% `words' has all of them, also those that have no place here. `is_own' is true
+%% for the profiler itself, whose samples of itself count in no export.
+-type process() ::
+    #{
+        erl_pid := binary(),
+        name := binary(),
+        label := binary(),
+        initial_call := binary(),
+        proc_lib_initial_call := binary(),
+        words := binary(),
+        is_own := boolean(),
+        comm := binary(),
+        pid := non_neg_integer(),
+        tid := non_neg_integer(),
+        samples := pos_integer(),
+        first_us := integer(),
+        last_us := integer()
+    }.
+
+%% Drawers, outermost first, and symbols, leaf first, as they stand in the file.
+-type stack() ::
+    {
+        Levels :: [binary()],
+        Symbols :: [binary()],
+        Weight :: pos_integer(),
+        Samples :: pos_integer()
+    }.
+
+-type format() :: collapsed | perf | speedscope | pprof.
+
+%% What a sample weighs: one; its period; a metric of {@link info/1} as it was; or
+%% by how much that changed since the process' sample before. An atom is the same
+%% as a binary, and a metric alone is its change.
+-type measure() ::
+    samples
+    | period
+    | {value | delta, Metric :: atom() | binary()}
+    | (Metric :: atom() | binary()).
+
+%% What stacks are sorted into below the root. `process' is the registered name, or
+%% else the label, or the initial call; `memory' and `queue' are classes by powers of ten of
+%% what the process had, such as `memory_10s_MiB'; `sign' is that of a change.
+-type level() :: status | process | pid | node | memory | queue | sign | event | file.
+
+%% <ul>
+%% <li>`measure' (`samples')</li>
+%% <li>`measures': several, for speedscope: a profile of the file for each</li>
+%% <li>`levels': outermost first (`[status]'); not for perf and pprof. Changes
+%%     always have `sign', as their innermost level where it is not named: growth
+%%     and release do not cancel each other.</li>
+%% <li>`lines': whether two lines of a function are two frames (true); for
+%%     collapsed and {@link stacks/2}</li>
+%% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
+%% </ul>
+-type export_options() ::
+    #{
+        top => pos_integer() | all,
+        measure => measure(),
+        measures => [measure(), ...],
+        levels => [level()],
+        lines => boolean()
+    }.
+
+-type error() ::
+    {File :: file:name_all(), {Error :: atom(), Why :: binary()}}
+    | {bad_option, Key :: term(), Accepted :: binary()}.
+
+-define(STEP_BYTES, 33554432).
+-define(MAX_MEMORY, 1073741824).
+-define(PROCESSES_AT_ONCE, 1000).
+
+%% @equiv read(Files, #{})
+-spec read(flame_prof_samples:files()) -> {ok, profile()} | {error, error()}.
+read(Files) ->
+    read(Files, #{}).
+
+%% @doc Read a file, or several into one profile. Plain, gzip or zstd; of any
+%% dialect that {@link flame_prof_samples} knows.
+-spec read(flame_prof_samples:files(), options()) -> {ok, profile()} | {error, error()}.
+read(Files, Given) ->
+    case read_options(Given) of
+        {ok, #{max_memory := Most} = Options} ->
+            {ok, Profile} = flame_prof_nif:profile_new(Most),
+            read_all(flame_prof_samples:list(Files), Profile, Options);
+        {error, _} = Error ->
+            Error
+    end.
+
+read_all(Files, Profile, Options) ->
+    case read_files(Files, Profile, Options) of
+        {ok, _} = Ok ->
+            Ok;
+        {error, _} = Error ->
+            ok = close(Profile),
+            Error
+    end.
+
+read_files([], Profile, _Options) ->
+    {ok, Profile};
+read_files([File | Files], Profile, Options) ->
+    case read_file(File, Profile, Options) of
+        ok -> read_files(Files, Profile, Options);
+        {error, Reason} -> {error, {File, Reason}}
+    end.
+
+read_file(File, Profile, #{progress := Progress}) ->
+    case begin_file(Profile, flame_prof_samples:path(File)) of
+        {ok, Size} -> read_steps(Profile, fun(Read) -> Progress(File, Read, Size) end);
+        {error, _} = Error -> Error
+    end.
+
+begin_file(_Profile, {error, _} = Error) -> Error;
+begin_file(Profile, {ok, Path}) -> flame_prof_nif:profile_begin(Profile, Path).
+
+read_steps(Profile, Progress) ->
+    case flame_prof_nif:profile_step(Profile, ?STEP_BYTES) of
+        {more, Read} ->
+            _ = Progress(Read),
+            read_steps(Profile, Progress);
+        done ->
+            ok;
+        {error, _} = Error ->
+            Error
+    end.
+
+read_options(Given) when is_map(Given) ->
+    Defaults = #{max_memory => ?MAX_MEMORY, progress => fun(_, _, _) -> ok end},
+    checked(maps:merge(Defaults, Given));
+read_options(_) ->
+    {error, {bad_option, options, <<"a map of options">>}}.
+
+%% @doc What the profile holds, what was damaged, and what it takes.
+-spec info(profile()) -> info().
+info(Profile) ->
+    flame_prof_nif:profile_info(Profile).
+
+%% @doc All processes that were sampled, in the order of their first samples. The
+%% words of a process are its last ones.
+-spec processes(profile()) -> [process()].
+processes(Profile) ->
+    processes(Profile, 0).
+
+processes(Profile, From) ->
+    case flame_prof_nif:profile_processes(Profile, From, ?PROCESSES_AT_ONCE) of
+        [] -> [];
+        Some -> Some ++ processes(Profile, From + length(Some))
+    end.
+
+%% @doc Stacks added up, the heaviest first, for tables of your own. `weight' and
+%% `samples' are those of all of them, `count' is how many there are.
+-spec stacks(profile(), export_options()) ->
+    {ok, #{
+        weight := non_neg_integer(),
+        samples := non_neg_integer(),
+        count := non_neg_integer(),
+        stacks := [stack()]
+    }}
+    | {error, error() | {atom(), binary()}}.
+stacks(Profile, Given) ->
+    case export_options(Profile, Given) of
+        {ok, [Query | _]} -> stacks(Profile, Query, most(maps:get(top, Given, all)));
+        {error, _} = Error -> Error
+    end.
+
+stacks(Profile, Query, Most) ->
+    case flame_prof_nif:profile_stacks(Profile, Query, Most) of
+        {ok, {Weight, Samples, Count, Stacks}} ->
+            {ok, #{weight => Weight, samples => Samples, count => Count, stacks => Stacks}};
+        {error, _} = Error ->
+            Error
+    end.
+
+most(all) -> 1 bsl 60;
+most(Top) -> Top.
+
+%% @doc Give the memory of a profile back now. It is of no use afterwards: calls
+%% with it fail with badarg, as they do while another process is at it.
+-spec close(profile()) -> ok.
+close(Profile) ->
+    flame_prof_nif:profile_close(Profile).
+
+%% @equiv export(Profile, Format, Path, #{})
+-spec export(profile(), format(), file:name_all()) ->
+    {ok, #{atom() => non_neg_integer()}} | {error, error()}.
+export(Profile, Format, Path) ->
+    export(Profile, Format, Path, #{}).
+
+%% @doc Write a file for another tool. What is there under this name is replaced.
+%% The answer has the `bytes' of it before compression, and:
+%%
+%% <ul>
+%% <li>`collapsed': a line for each stack, for FlameGraph, inferno and speedscope;
+%%     `total' is the sum of all weights</li>
+%% <li>`perf': `perf script' text with the weight as period: doc/format.md's
+%%     weighted export. `samples' were written; of `moved' ones the time was moved
+%%     by the rules of the format</li>
+%% <li>`speedscope': its JSON, stacks added up</li>
+%% <li>`pprof': gzipped protobuf with all metrics as value types: NAME_delta is the
+%%     sum of changes, growth less release; NAME that of values. Labels are `pid',
+%%     `name' and `status'</li>
+%% </ul>
+-spec export(profile(), format(), file:name_all(), export_options()) ->
+    {ok, #{atom() => non_neg_integer()}} | {error, error()}.
+export(Profile, Format, Path, Given) ->
+    case {is_format(Format), export_options(Profile, Given)} of
+        {false, _} ->
+            {error, {bad_option, format, <<"collapsed, perf, speedscope or pprof">>}};
+        {true, {ok, Queries}} ->
+            write(Profile, Format, Path, Queries);
+        {true, {error, _} = Error} ->
+            Error
+    end.
+
+is_format(Format) ->
+    lists:member(Format, [collapsed, perf, speedscope, pprof]).
+
+%% @doc Write the index that the viewer loads; doc/index.md says what is in it.
+-spec index(profile(), file:name_all()) ->
+    {ok, #{bytes := non_neg_integer()}} | {error, error()}.
+index(Profile, Path) ->
+    write(Profile, index, Path, [{samples, [], false}]).
+
+write(Profile, Format, Path, Queries) ->
+    case write_to(Profile, Format, flame_prof_samples:path(Path), Queries) of
+        {ok, Facts} -> {ok, Facts};
+        {error, Reason} -> {error, {Path, Reason}}
+    end.
+
+write_to(_Profile, _Format, {error, _} = Error, _Queries) -> Error;
+write_to(Profile, Format, {ok, Path}, Queries) ->
+    flame_prof_nif:profile_export(Profile, Format, Path, Queries).
+
+export_options(Profile, Given) when is_map(Given) ->
+    case checked(maps:merge(#{measure => samples, levels => [status], lines => true}, Given)) of
+        {ok, #{measure := One, levels := Levels, lines := Lines} = Options} ->
+            #{metrics := Metrics} = info(Profile),
+            Measures = maps:get(measures, Options, [One]),
+            queries([measure(M) || M <- Measures], Levels, not Lines, Metrics);
+        {error, _} = Error ->
+            Error
+    end;
+export_options(_Profile, _) ->
+    {error, {bad_option, options, <<"a map of options">>}}.
+
+queries(Measures, Levels, WithoutLines, Metrics) ->
+    case [Metric || {_, Metric} <- Measures, not lists:member(Metric, Metrics)] of
+        [] ->
+            {ok, [{Measure, Levels, WithoutLines} || Measure <- Measures]};
+        [_ | _] ->
+            Known = lists:join(<<", ">>, [<<"samples">>, <<"period">> | Metrics]),
+            {error, {bad_option, measure, iolist_to_binary(["of these files: ", Known])}}
+    end.
+
+measure(Plain) when Plain =:= samples; Plain =:= period -> Plain;
+measure({Kind, Metric}) -> {Kind, text(Metric)};
+measure(Metric) -> {delta, text(Metric)}.
+
+text(Metric) when is_atom(Metric) -> atom_to_binary(Metric);
+text(Metric) -> Metric.
+
+%% Options.
+
+checked(Options) ->
+    case [Key || {Key, Value} <- lists:sort(maps:to_list(Options)), not is_option(Key, Value)] of
+        [] -> {ok, Options};
+        [Key | _] -> {error, {bad_option, Key, accepts(Key)}}
+    end.
+
+is_option(max_memory, Bytes) ->
+    is_integer(Bytes) andalso Bytes >= 1 bsl 20 andalso Bytes < 1 bsl 60;
+is_option(progress, Fun) ->
+    is_function(Fun, 3);
+is_option(measure, Measure) ->
+    is_measure(Measure);
+is_option(measures, Measures) ->
+    is_list(Measures) andalso Measures =/= [] andalso length(Measures) =< 128 andalso
+        lists:all(fun is_measure/1, Measures);
+is_option(levels, Levels) ->
+    is_list(Levels) andalso Levels -- levels() =:= [] andalso
+        length(lists:usort(Levels)) =:= length(Levels);
+is_option(top, Top) ->
+    Top =:= all orelse (is_integer(Top) andalso Top >= 1 andalso Top < 1 bsl 60);
+is_option(lines, Lines) ->
+    is_boolean(Lines);
+is_option(_, _) ->
+    false.
+
+is_measure({Kind, Metric}) when Kind =:= value; Kind =:= delta -> is_metric(Metric);
+is_measure(Metric) -> is_metric(Metric).
+
+is_metric(Metric) -> is_atom(Metric) orelse is_binary(Metric).
+
+levels() ->
+    [status, process, pid, node, memory, queue, sign, event, file].
+
+accepts(max_memory) ->
+    <<"bytes, a whole number from 1048576 on">>;
+accepts(progress) ->
+    <<"a function of three arguments">>;
+accepts(measure) ->
+    <<"samples, period, {value, Metric}, {delta, Metric} or a metric">>;
+accepts(measures) ->
+    <<"a list of measures, at least one">>;
+accepts(levels) ->
+    <<"a list, each at most once, of: ", (names(levels()))/binary>>;
+accepts(top) ->
+    <<"all, or a whole number from 1 on">>;
+accepts(lines) ->
+    <<"true or false">>;
+accepts(_) ->
+    <<"no such option; there are: levels, lines, max_memory, measure, measures, "
+      "progress, top">>.
+
+names(Atoms) ->
+    iolist_to_binary(lists:join(", ", [atom_to_binary(Atom) || Atom <- Atoms])).

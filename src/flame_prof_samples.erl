@@ -1,0 +1,197 @@
+%% @doc Samples of files, one after the other, for analyses of your own.
+%%
+%% ```
+%% 1> Count = fun(#{status := Status}, Counts) ->
+%%        maps:update_with(Status, fun(N) -> N + 1 end, 1, Counts)
+%%    end.
+%% 2> flame_prof:fold(Count, #{}, ["2026-11-21@0154.07.erl_perf.log"]).
+%% {ok,#{<<"running">> => 310,<<"waiting">> => 9690},
+%%     #{samples => 10000,bad => 0,bytes => 6812340,warnings => []}}
+%% '''
+%%
+%% Files may be plain, gzip or zstd, which their first bytes tell, and of three
+%% dialects: ours, the original flame_prof's, and `perf script' of Linux. They
+%% may be of any size: a file is read in pieces of about a megabyte, by the C
+%% library on dirty schedulers, and nothing is kept.
+%%
+%% A sample that is not what doc/format.md says, such as the end of a file that
+%% was cut off, is left out, counted as `bad', and named in `warnings' with its
+%% line.
+-module(flame_prof_samples).
+
+-export([fold/3, fold/4]).
+-export([path/1, list/1]).
+
+-export_type([sample/0, frame/0, counts/0, warning/0, files/0, options/0, error/0]).
+
+%% Leaf first, without the status.
+-type frame() :: {Symbol :: binary(), Dso :: binary()}.
+
+%% `pid' and `tid' are those of the header, 0 in files of the original; `comm' is
+%% what stands before them, in files of the original the Erlang pid. `status' is
+%% empty in files of perf. Symbols, names and calls are percent-encoded: see
+%% {@link flame_prof_reader:decode/1}.
+-type sample() ::
+    #{
+        time_us := integer(),
+        comm := binary(),
+        pid := non_neg_integer(),
+        tid := non_neg_integer(),
+        event := binary(),
+        period := pos_integer(),
+        status := binary(),
+        frames := [frame()],
+        metrics := #{binary() => {Value :: integer(), Delta :: integer()}},
+        words := #{binary() => binary()}
+    }.
+
+%% `bytes' are those of the files, as they are compressed. `warnings' has the
+%% first of each file.
+-type counts() ::
+    #{
+        samples := non_neg_integer(),
+        bad := non_neg_integer(),
+        bytes := non_neg_integer(),
+        warnings := [warning()]
+    }.
+
+%% Line 0 is the file as a whole.
+-type warning() :: {File :: file:name_all(), Line :: non_neg_integer(), What :: binary()}.
+
+%% One file, or several.
+-type files() :: file:name_all() | [file:name_all()].
+
+%% <ul>
+%% <li>`chunk': the most samples that are read at once (500)</li>
+%% <li>`bad': what is done about a damaged sample: `count' it, or `stop' with an
+%%     error (`count')</li>
+%% </ul>
+-type options() :: #{chunk => pos_integer(), bad => count | stop}.
+
+-type error() ::
+    {File :: file:name_all(), {Error :: atom(), Why :: binary()}}
+    | {bad_option, Key :: term(), Accepted :: binary()}.
+
+-define(CHUNK, 500).
+-define(CHUNK_MOST, 100000).
+
+%% @equiv fold(Fun, Acc, Files, #{})
+-spec fold(fun((sample(), Acc) -> Acc), Acc, files()) -> {ok, Acc, counts()} | {error, error()}.
+fold(Fun, Acc, Files) ->
+    fold(Fun, Acc, Files, #{}).
+
+%% @doc Call Fun with every good sample of every file, in order.
+-spec fold(fun((sample(), Acc) -> Acc), Acc, files(), options()) ->
+    {ok, Acc, counts()} | {error, error()}.
+fold(Fun, Acc, Files, Given) when is_function(Fun, 2) ->
+    case options(Given) of
+        {ok, Options} ->
+            Counts = #{samples => 0, bad => 0, bytes => 0, warnings => []},
+            each_file(list(Files), Fun, Acc, Counts, Options);
+        {error, _} = Error ->
+            Error
+    end.
+
+options(Given) when is_map(Given) ->
+    Options = maps:merge(#{chunk => ?CHUNK, bad => count}, Given),
+    case [Key || {Key, Value} <- lists:sort(maps:to_list(Options)), not is_option(Key, Value)] of
+        [] -> {ok, Options};
+        [Key | _] -> {error, {bad_option, Key, accepts(Key)}}
+    end;
+options(_) ->
+    {error, {bad_option, options, <<"a map of options">>}}.
+
+is_option(chunk, Chunk) -> is_integer(Chunk) andalso Chunk >= 1 andalso Chunk =< ?CHUNK_MOST;
+is_option(bad, Bad) -> Bad =:= count orelse Bad =:= stop;
+is_option(_, _) -> false.
+
+accepts(chunk) -> <<"a whole number from 1 to 100000">>;
+accepts(bad) -> <<"count or stop">>;
+accepts(_) -> <<"no such option; there are: bad, chunk">>.
+
+%% @private A file's name as the system has it.
+-spec path(file:name_all()) -> {ok, binary()} | {error, {einval, binary()}}.
+path(File) ->
+    try native(filename:flatten(File)) of
+        Path -> checked(Path)
+    catch
+        error:_ -> checked(none)
+    end.
+
+native(Name) when is_binary(Name) -> Name;
+native(Name) -> unicode:characters_to_binary(Name, unicode, file:native_name_encoding()).
+
+checked(Path) when is_binary(Path), Path =/= <<>>, byte_size(Path) < 4096 ->
+    case binary:match(Path, <<0>>) of
+        nomatch -> {ok, Path};
+        _ -> checked(none)
+    end;
+checked(_) ->
+    {error, {einval, <<"not the name of a file">>}}.
+
+%% @private
+-spec list(files()) -> [file:name_all()].
+list(File) when is_binary(File) -> [File];
+list([Character | _] = File) when is_integer(Character) -> [File];
+list(Files) when is_list(Files) -> Files;
+list(File) -> [File].
+
+each_file([], _Fun, Acc, Counts, _Options) ->
+    {ok, Acc, Counts};
+each_file([File | Files], Fun, Acc0, Counts0, Options) ->
+    case one_file(File, Fun, Acc0, Options) of
+        {ok, Acc, Info} -> each_file(Files, Fun, Acc, counted(File, Info, Counts0), Options);
+        {error, Reason} -> {error, {File, Reason}}
+    end.
+
+one_file(File, Fun, Acc, Options) ->
+    case open(path(File)) of
+        {ok, Reader} ->
+            try
+                each_chunk(Reader, Fun, Acc, Options)
+            after
+                flame_prof_nif:reader_close(Reader)
+            end;
+        {error, _} = Error -> Error
+    end.
+
+open({error, _} = Error) -> Error;
+open({ok, Path}) -> flame_prof_nif:reader_open(Path).
+
+each_chunk(Reader, Fun, Acc0, #{chunk := Chunk} = Options) ->
+    case flame_prof_nif:reader_next(Reader, Chunk) of
+        {error, _} = Error ->
+            Error;
+        {More, Samples} ->
+            Acc = lists:foldr(Fun, Acc0, Samples),
+            case {More, stopped(Reader, Options)} of
+                {_, {error, _} = Error} -> Error;
+                {more, no} -> each_chunk(Reader, Fun, Acc, Options);
+                {done, no} -> {ok, Acc, flame_prof_nif:reader_info(Reader)}
+            end
+    end.
+
+stopped(_Reader, #{bad := count}) ->
+    no;
+stopped(Reader, #{bad := stop}) ->
+    case losses(flame_prof_nif:reader_info(Reader)) of
+        [] -> no;
+        [{Line, What} | _] -> {error, {bad_sample, in_line(Line, What)}}
+    end.
+
+in_line(0, What) -> What;
+in_line(Line, What) -> <<"line ", (integer_to_binary(Line))/binary, ": ", What/binary>>.
+
+losses(#{warnings := Warnings, cut_off := CutOff, damaged := Damaged}) ->
+    [{0, <<"the compressed file is cut off: its end is missing">>} || CutOff] ++
+        [{0, <<"the compressed file is damaged: text is missing">>} || Damaged > 0] ++
+        Warnings.
+
+counted(File, #{samples := Samples, bad := Bad, bytes := Bytes} = Info, Counts) ->
+    #{samples := Samples0, bad := Bad0, bytes := Bytes0, warnings := Warnings0} = Counts,
+    Counts#{
+        samples := Samples0 + Samples,
+        bad := Bad0 + Bad,
+        bytes := Bytes0 + Bytes,
+        warnings := Warnings0 ++ [{File, Line, What} || {Line, What} <- losses(Info)]
+    }.

@@ -1,0 +1,476 @@
+/*
+ * What files become when they are read: three dialects, three compressions,
+ * damage of every kind.
+ */
+#include "profile_text.h"
+
+#include <zstd.h>
+
+#include "out/perf_script.h"
+
+/* ---------------------------------------------------------------- dialects -- */
+
+static void our_samples_are_taken_apart(void)
+{
+    static const char text[] =
+        "beam 4242/71 [003] 12.011367: cpu-clock:\n"
+        "# reductions=9/12 memory=2640/-8 erl_pid=<0.71.0> name=5/6 label=7/8 "
+        "initial_call=proc_lib:init_p/5 (metrics)\n"
+        "\tffffffff erlang:%2B%2B/2 (erlang.erl)\n"
+        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n"
+        "\tffffffff waiting (status)\n\n";
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+    const struct fp_process *process = profile->process;
+
+    check_profile(profile,
+                  "12011367 beam 4242/71 [waiting] 1 erlang:%2B%2B/2@erlang.erl"
+                  " gen_server:loop/7:871@gen_server.erl reductions=9/12"
+                  " memory=2640/-8\n");
+    CHECK_INT(profile->file[0].dialect, FP_OURS);
+    CHECK_INT(profile->process_count, 1);
+    CHECK_INT(process->pid, 4242);
+    CHECK_INT(process->tid, 71);
+    CHECK(
+        fp_slice_is(fp_profile_text(profile, process->label), FP_SLICE("7/8")));
+    CHECK(
+        fp_slice_is(fp_profile_text(profile, process->name), FP_SLICE("5/6")));
+    CHECK(fp_slice_is(fp_profile_text(profile, process->erl_pid),
+                      FP_SLICE("<0.71.0>")));
+    CHECK(fp_slice_is(fp_profile_text(profile, process->initial_call),
+                      FP_SLICE("proc_lib:init_p/5")));
+    fp_profile_destroy(profile);
+}
+
+static void the_original_files_are_read(void)
+{
+    struct fp_profile *profile = profile_of_corpus("original.log");
+
+    check_profile(
+        profile,
+        "1795237782011367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server"
+        ".erl proc_lib:init_p_do_apply/3:240@proc_lib.erl"
+        " proc_lib:init_p/5@proc_lib.erl worker:init/1@worker.erl"
+        " reductions=123/4 message_queue_len=0/0 memory=2640/-8\n"
+        "1795237782020000 0.72.0 [running] 1"
+        " Elixir.Foo%20Bar:-x%20%28y%29/1-fun-0-/1:7@lib/foo%20bar.ex"
+        " native@flame_prof reductions=500/500\n"
+        "1795237782031367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server"
+        ".erl reductions=150/27 message_queue_len=2/2 memory=2640/0\n");
+    CHECK_INT(profile->file[0].dialect, FP_ORIGINAL);
+    CHECK(fp_slice_is(fp_profile_text(profile, profile->process[0].erl_pid),
+                      FP_SLICE("<0.71.0>")));
+    fp_profile_destroy(profile);
+}
+
+static void perf_scripts_of_linux_are_read(void)
+{
+    struct fp_profile *profile = profile_of_corpus("perf.txt");
+
+    check_profile(
+        profile,
+        "100000100 swapper     0 [] 250000 native_safe_halt@[kernel.kallsyms]"
+        " [unknown]@[unknown]\n"
+        "100010200 1_scheduler  4242/4250 [] 250000"
+        " operator%20new%28unsigned%20long%29@/usr/lib/libstdc%2B%2B.so.6"
+        "%20%28deleted%29 erts_schedule@/usr/lib/erlang/erts/bin/beam.smp"
+        " $lists:map/2@/tmp/perf-4242.map\n"
+        "100020300 Chrome Thread 77/78 [] 1 main@inlined\n"
+        "100030000 node 9/9 [] 1\n"
+        "100040000 node 9/9 [] 1 do_idle@[kernel.kallsyms]\n"
+        "100050000 :99 99 [] 7\n");
+    CHECK_INT(profile->file[0].dialect, FP_PERF);
+    CHECK_INT(profile->event_count, 4);
+    CHECK_INT(profile->warning_count, 0);
+    fp_profile_destroy(profile);
+}
+
+/* Whatever byte a symbol has, it is spelled as the writer spells it. */
+static void symbols_are_spelled_as_the_writer_does(void)
+{
+    for (int c = 1; c < 256; c++) {
+        const char symbol[3] = {'a', (char)c, 'b'};
+        char text[200], encoded[9], expected[100];
+        struct fp_profile *profile;
+        int size =
+            snprintf(text, sizeof(text),
+                     "x 1/1 [000] 1.000001: e:\n\tff %.3s (d)\n\n", symbol);
+
+        if (c == '\n')
+            continue;
+        profile = profile_of(text, (size_t)size);
+        snprintf(expected, sizeof(expected), "1000001 x 1/1 [] 1 %.*s@d\n",
+                 (int)fp_perf_script_encode(symbol, 3, encoded), encoded);
+        check_profile(profile, expected);
+        fp_profile_destroy(profile);
+    }
+}
+
+static void nasty_names_stay_what_they_are(void)
+{
+    struct fp_profile *profile = profile_of_corpus("nasty_names.log");
+    char *text = profile_text(profile);
+
+    CHECK_INT(profile->rows.count, 14);
+    CHECK_INT(profile->warning_count, 0);
+    CHECK(strstr(text, " a%20b%3Bc:a%20b%3Bc/0@a%20b.erl root:f/0@r.erl") !=
+          NULL);
+    CHECK(strstr(text, " x@status root:f/0@r.erl") != NULL);
+    CHECK(fp_slice_is(fp_profile_text(profile, profile->process[3].name),
+                      FP_SLICE("reductions=1/2")));
+    free(text);
+    fp_profile_destroy(profile);
+}
+
+static void the_largest_numbers_fit(void)
+{
+    struct fp_profile *profile = profile_of_corpus("edges.log");
+    char *text = profile_text(profile);
+
+    CHECK_INT(profile->rows.count, 3);
+    CHECK(strstr(text, "reductions=9223372036854775807/-9223372036854775807") !=
+          NULL);
+    CHECK(strstr(text, "reductions=0/9223372036854775807") != NULL);
+    CHECK(strstr(text, "[exiting] 9223372036854775807 ") != NULL);
+    /* One tid, two pids: two processes. */
+    CHECK_INT(profile->process_count, 2);
+    free(text);
+    fp_profile_destroy(profile);
+}
+
+static void a_number_too_large_is_damage(void)
+{
+    static const char text[] =
+        "beam 1/1 [000] 1.000001: cpu-clock:\n"
+        "# reductions=9223372036854775808/0 erl_pid=<0.1.0> (metrics)\n"
+        "\tffffffff a:a/0 (a.erl)\n\tffffffff waiting (status)\n\n";
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    CHECK_INT(profile->rows.count, 0);
+    CHECK_TEXT(profile->warning[0].what,
+               "a metric or word that makes no sense");
+    fp_profile_destroy(profile);
+}
+
+/* ------------------------------------------------------------------ damage -- */
+
+static void damage_costs_the_damaged_samples(void)
+{
+    static const struct {
+        uint64_t line;
+        const char *what;
+    } expected[] = {
+        {8, "no time in the header"},
+        {10, "a metric or word that makes no sense"},
+        {16, "frames without a header"},
+        {18, "no status frame at the root"},
+        {25, "no time in the header"},
+        {31, "cut off: no empty line behind it"},
+    };
+    struct fp_profile *profile = profile_of_corpus("damaged.log");
+
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        CHECK_TEXT(profile->warning[i].what, expected[i].what);
+        CHECK_INT(profile->warning[i].line, expected[i].line);
+    }
+    CHECK_INT(profile->rows.count, 2);
+    CHECK_INT(profile->file[0].bad, profile->warning_count);
+    fp_profile_destroy(profile);
+}
+
+/* Wherever a file is cut off, what was whole is there. */
+static void a_file_may_end_anywhere(void)
+{
+    size_t size;
+    char *bytes = temporary_read("test/corpus/ours.log", &size);
+
+    for (size_t cut = 0; cut <= size; cut++) {
+        struct fp_profile *profile = profile_of(bytes, cut);
+        uint64_t whole = 0;
+
+        for (size_t i = 1; i < cut; i++)
+            whole += bytes[i - 1] == '\n' && bytes[i] == '\n';
+        CHECK_INT(profile->rows.count, whole);
+        CHECK_INT(profile->warning_count,
+                  cut > 0 && (cut < 2 || bytes[cut - 1] != '\n' ||
+                              bytes[cut - 2] != '\n'));
+        fp_profile_destroy(profile);
+    }
+    free(bytes);
+}
+
+static void what_is_too_long_to_be_a_sample_is_passed_over(void)
+{
+    size_t size, most = FP_SCAN_SAMPLE_MOST + 100000;
+    char *good = temporary_read("test/corpus/ours.log", &size);
+
+    for (int kind = 0; kind < 3; kind++) {
+        char *bytes = malloc(2 * size + most);
+        struct fp_profile *profile;
+
+        CHECK(bytes != NULL);
+        memcpy(bytes, good, size);
+        memset(bytes + size, "x\t#"[kind], most);
+        memcpy(bytes + size + most - 2, "\n\n", 2);
+        memcpy(bytes + size + most, good, size);
+        profile = profile_of(bytes, 2 * size + most);
+        CHECK_INT(profile->rows.count, 12);
+        CHECK_INT(profile->warning_count, 1);
+        CHECK_TEXT(profile->warning[0].what, "longer than any sample");
+        fp_profile_destroy(profile);
+        free(bytes);
+    }
+    free(good);
+}
+
+/* Much compressed nothing: each step ends where it was told to. */
+static void a_step_is_short_where_there_is_no_sample(void)
+{
+    const size_t size = (size_t)48 << 20;
+
+    for (int kind = 0; kind < 3; kind++) {
+        char *bytes = malloc(size), *zst = malloc(ZSTD_compressBound(size));
+        struct fp_profile *profile;
+        struct fp_source *source;
+        size_t packed;
+        int steps = 0;
+
+        CHECK(bytes != NULL && zst != NULL);
+        memset(bytes, "x\n\t"[kind], size);
+        packed = ZSTD_compress(zst, ZSTD_compressBound(size), bytes, size, 1);
+        CHECK_INT(fp_profile_create(&profile, GIGABYTE), 0);
+        CHECK_INT(fp_source_memory(&source, zst, packed), 0);
+        CHECK_INT(fp_profile_begin(profile, source, FP_SLICE("nothing")), 0);
+        while (fp_profile_step(profile, 1 << 20) > 0)
+            steps++;
+        CHECK(steps > 10);
+        CHECK(profile->budget.used < 1 << 20);
+        fp_profile_destroy(profile);
+        free(bytes);
+        free(zst);
+    }
+}
+
+/* Bytes changed, cut out, and doubled: any outcome is right that is one, and
+ * samples and warnings are as many as rows. */
+static void mutations_are_survived(void)
+{
+    static const char *const corpus[] = {
+        "ours.log",    "original.log",       "perf.txt",   "nasty_names.log",
+        "damaged.log", "two_frames.log.zst", "ours.log.gz"};
+    uint64_t seed = 7;
+
+    for (size_t c = 0; c < sizeof(corpus) / sizeof(corpus[0]); c++) {
+        char path[256];
+        size_t size;
+        char *bytes;
+
+        snprintf(path, sizeof(path), "test/corpus/%s", corpus[c]);
+        bytes = temporary_read(path, &size);
+        for (int round = 0; round < 1500; round++) {
+            char *mutant = malloc(2 * size);
+            size_t length = size, at = run_below(&seed, (uint32_t)size);
+            struct fp_profile *profile;
+
+            CHECK(mutant != NULL);
+            memcpy(mutant, bytes, size);
+            for (uint32_t n = run_below(&seed, 8); n > 0; n--)
+                mutant[run_below(&seed, (uint32_t)size)] =
+                    run_below(&seed, 2) ? (char)run_random(&seed)
+                                        : "\n\t #/=:()."[run_below(&seed, 10)];
+            if (round % 3 == 1) {
+                length = at;
+            } else if (round % 3 == 2) {
+                memcpy(mutant + size, mutant + at, size - at);
+                length += size - at;
+            }
+            profile = profile_of(mutant, length);
+            free(profile_text(profile));
+            fp_profile_destroy(profile);
+            free(mutant);
+        }
+        free(bytes);
+    }
+}
+
+/* ------------------------------------------------------------- compression -- */
+
+static void compressed_files_are_the_same_files(void)
+{
+    struct fp_profile *plain = profile_of_corpus("ours.log");
+    struct fp_profile *gzip = profile_of_corpus("ours.log.gz");
+    struct fp_profile *zstd = profile_of_corpus("two_frames.log.zst");
+    char *expected = profile_text(plain), *text = profile_text(zstd);
+
+    check_profile(gzip, expected);
+    CHECK_INT(gzip->file[0].source.kind, FP_SOURCE_GZIP);
+    CHECK_BYTES(text, strlen(expected), expected, strlen(expected));
+    CHECK_INT(zstd->rows.count, plain->rows.count + 14);
+    CHECK_INT(zstd->file[0].source.kind, FP_SOURCE_ZSTD);
+    CHECK_INT(zstd->warning_count + gzip->warning_count, 0);
+    free(expected);
+    free(text);
+    fp_profile_destroy(plain);
+    fp_profile_destroy(gzip);
+    fp_profile_destroy(zstd);
+}
+
+static void a_cut_off_gzip_costs_its_end(void)
+{
+    struct fp_profile *profile = profile_of_corpus("cut.log.gz");
+
+    CHECK_INT(profile->rows.count, 4);
+    CHECK_INT(profile->file[0].source.is_cut_off, 1);
+    CHECK_INT(profile->warning_count, 2);
+    CHECK_INT(profile->warning[1].line, 0);
+    fp_profile_destroy(profile);
+}
+
+static void behind_a_damaged_zstd_frame_reading_goes_on(void)
+{
+    struct fp_profile *profile = profile_of_corpus("damaged_frame.log.zst");
+
+    CHECK_INT(profile->rows.count, 20);
+    CHECK_INT(profile->file[0].source.damaged, 1);
+    CHECK_TEXT(profile->warning[0].what,
+               "the compressed file is damaged: text is missing");
+    fp_profile_destroy(profile);
+}
+
+/* Frames as a flush closes them: whatever is cut, earlier frames are there. */
+static void a_cut_off_zstd_costs_its_last_frame(void)
+{
+    size_t size, first, second;
+    char *bytes = temporary_read("test/corpus/ours.log", &size);
+    char *zst = malloc(2 * ZSTD_compressBound(size));
+
+    CHECK(zst != NULL);
+    first = ZSTD_compress(zst, ZSTD_compressBound(size), bytes, size, 1);
+    second =
+        ZSTD_compress(zst + first, ZSTD_compressBound(size), bytes, size, 1);
+    for (size_t cut = first; cut <= first + second; cut++) {
+        struct fp_profile *profile = profile_of(zst, cut);
+
+        CHECK(profile->rows.count >= 6);
+        CHECK_INT(profile->rows.count == 12, cut == first + second);
+        CHECK_INT(profile->warning_count > 0,
+                  cut != first && cut != first + second);
+        fp_profile_destroy(profile);
+    }
+    free(zst);
+    free(bytes);
+}
+
+/* ------------------------------------------------------------------ limits -- */
+
+static void a_limit_is_kept(void)
+{
+    size_t size;
+    char *bytes = temporary_read("test/corpus/nasty_names.log", &size);
+    int full = 0;
+
+    for (size_t limit = 0; limit < 200000; limit += 997) {
+        struct fp_profile *profile;
+
+        if (fp_profile_create(&profile, limit) != 0)
+            continue;
+        if (profile_add(profile, bytes, size) == FP_EFULL)
+            full++;
+        else
+            CHECK_INT(profile->rows.count, 14);
+        CHECK(profile->budget.used <= limit);
+        fp_profile_destroy(profile);
+    }
+    CHECK(full > 3);
+    free(bytes);
+}
+
+static void several_files_are_one_profile(void)
+{
+    size_t size;
+    char *bytes = temporary_read("test/corpus/ours.log", &size);
+    struct fp_profile *profile = profile_of(bytes, size);
+
+    CHECK_INT(profile_add(profile, bytes, size), 0);
+    CHECK_INT(profile->rows.count, 12);
+    CHECK_INT(profile->file_count, 2);
+    CHECK_INT(profile->process_count, 2);
+    CHECK_INT(profile->is_ordered, 0);
+    /* What both files have is there once. */
+    CHECK_INT(profile->tree.stack_count, 4);
+    fp_profile_destroy(profile);
+    free(bytes);
+}
+
+/* More chunks than one, lines of every length: what is counted is right. */
+static void window_borders_do_not_show(void)
+{
+    char *bytes;
+    size_t size;
+    FILE *out = open_memstream(&bytes, &size);
+    struct fp_profile *profile;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    const int count = 20000;
+
+    for (int i = 0; i < count; i++) {
+        fprintf(out,
+                "beam 1/%d [000] %d.000001: cpu-clock:\n# reductions=%d/%d"
+                " erl_pid=<0.%d.0> (metrics)\n",
+                i % 7, i + 1, i, i % 3, i % 7);
+        for (int f = 0; f < i % 9; f++)
+            fprintf(
+                out, "\tffffffff m%.*s:f/%d (m.erl)\n", i % 61,
+                "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+                f);
+        fprintf(out, "\tffffffff waiting (status)\n\n%s",
+                i == count - 2 ? "bad\n\n" : "");
+    }
+    fclose(out);
+    CHECK(size > 3u << 20);
+    profile = profile_of(bytes, size);
+    CHECK_INT(profile->rows.count, count);
+    CHECK_INT(profile->warning_count, 1);
+    {
+        uint64_t line = 1;
+
+        for (size_t i = 0; memcmp(bytes + i, "bad\n", 4) != 0; i++)
+            line += bytes[i] == '\n';
+        CHECK_INT(profile->warning[0].line, line);
+    }
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    for (int i = 0; i < count; i++) {
+        CHECK_INT(fp_cursor_next(&cursor, &row), 1);
+        CHECK_INT(row.time_us, (int64_t)(i + 1) * 1000000 + 1);
+        CHECK_INT(row.value[0], i);
+        CHECK_INT(row.delta[0], i % 3);
+    }
+    CHECK_INT(fp_cursor_next(&cursor, &row), 0);
+    fp_cursor_close(&cursor);
+    fp_profile_destroy(profile);
+    free(bytes);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(our_samples_are_taken_apart);
+    RUN(the_original_files_are_read);
+    RUN(perf_scripts_of_linux_are_read);
+    RUN(symbols_are_spelled_as_the_writer_does);
+    RUN(nasty_names_stay_what_they_are);
+    RUN(the_largest_numbers_fit);
+    RUN(a_number_too_large_is_damage);
+    RUN(damage_costs_the_damaged_samples);
+    RUN(a_file_may_end_anywhere);
+    RUN(what_is_too_long_to_be_a_sample_is_passed_over);
+    RUN(a_step_is_short_where_there_is_no_sample);
+    RUN(mutations_are_survived);
+    RUN(compressed_files_are_the_same_files);
+    RUN(a_cut_off_gzip_costs_its_end);
+    RUN(behind_a_damaged_zstd_frame_reading_goes_on);
+    RUN(a_cut_off_zstd_costs_its_last_frame);
+    RUN(a_limit_is_kept);
+    RUN(several_files_are_one_profile);
+    RUN(window_borders_do_not_show);
+    return RUN_END();
+}

@@ -1,0 +1,670 @@
+%% Exports against what the reader in Erlang says of the same files, added up
+%% here in the plainest way.
+-module(flame_prof_profile_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+-include_lib("kernel/include/file.hrl").
+
+-define(CORPUS, "test/corpus/").
+-define(OURS, ?CORPUS "ours.log").
+
+%%% Reading
+
+a_profile_says_what_it_holds_test() ->
+    {ok, Profile} = flame_prof_profile:read([?OURS, ?CORPUS "damaged.log", ?CORPUS "perf.txt"]),
+    Info = flame_prof_profile:info(Profile),
+    ?assertMatch(
+        #{
+            samples := 14,
+            bad := Bad,
+            is_ordered := false,
+            files := [
+                #{dialect := flame_prof, compression := plain, samples := 6, bad := 0},
+                #{dialect := flame_prof, samples := 2, bad := Bad},
+                #{dialect := perf, samples := 6, bad := 0}
+            ],
+            warnings := [{<<?CORPUS "damaged.log">>, 8, <<"no time in the header">>} | _],
+            metrics := [<<"reductions">>, <<"message_queue_len">>, <<"memory">> | _]
+        } when Bad > 6,
+        Info
+    ),
+    #{memory := Memory, max_memory := Most, metrics := Metrics} = Info,
+    ?assertEqual(16, length(Metrics)),
+    ?assert(Memory > 0 andalso Memory < Most).
+
+processes_have_their_names_test() ->
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    ?assertMatch(
+        [
+            #{
+                erl_pid := <<"<0.71.0>">>,
+                name := <<"worker">>,
+                proc_lib_initial_call := <<"worker:init/1">>,
+                pid := 4242,
+                tid := 71,
+                samples := 3
+            },
+            #{erl_pid := <<"<0.72.0>">>, name := <<>>, initial_call := <<"erlang:apply/2">>}
+        ],
+        flame_prof_profile:processes(Profile)
+    ).
+
+many_processes_are_listed_test() ->
+    with_file(
+        [
+            [
+                io_lib:format("beam 1/~b [000] ~b.000001: cpu-clock:\n", [N, N]),
+                io_lib:format("# reductions=1/0 erl_pid=<0.~b.0> (metrics)\n", [N]),
+                "\tffffffff a:a/0 (a.erl)\n\tffffffff waiting (status)\n\n"
+            ]
+         || N <- lists:seq(1, 2500)
+        ],
+        fun(File) ->
+            {ok, Profile} = flame_prof_profile:read(File),
+            Tids = [Tid || #{tid := Tid} <- flame_prof_profile:processes(Profile)],
+            ?assertEqual(lists:seq(1, 2500), Tids)
+        end
+    ).
+
+a_file_that_does_not_fit_is_refused_test() ->
+    Text = [
+        io_lib:format(
+            "beam 1/1 [000] ~b.000001: cpu-clock:\n\tffffffff f~b:f/0 (f.erl)\n"
+            "\tffffffff waiting (status)\n\n",
+            [N, N]
+        )
+     || N <- lists:seq(1, 20000)
+    ],
+    with_file(Text, fun(File) ->
+        ?assertMatch(
+            {error, {File, {full, <<"the profile does not fit into max_memory">>}}},
+            flame_prof_profile:read(File, #{max_memory => 1 bsl 20})
+        ),
+        ?assertMatch({ok, _}, flame_prof_profile:read(File))
+    end).
+
+progress_is_told_test() ->
+    Self = self(),
+    with_file(lists:duplicate(20000, element(2, file:read_file(?OURS))), fun(File) ->
+        Size = filelib:file_size(File),
+        Tell = fun(F, Read, S) -> Self ! {F, Read, S} end,
+        {ok, _} = flame_prof_profile:read(File, #{progress => Tell}),
+        receive
+            {File, Read, Size} -> ?assert(Read >= 33554432 andalso Read < Size)
+        after 0 -> error(no_progress)
+        end
+    end).
+
+what_is_no_file_is_named_test() ->
+    ?assertMatch({error, {"/nowhere", {io, _}}}, flame_prof_profile:read(["/nowhere"])),
+    ?assertMatch({error, {"/tmp", {io, _}}}, flame_prof_profile:read("/tmp")),
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    [
+        begin
+            ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:read([File])),
+            ?assertMatch({error, {File, {einval, _}}}, flame_prof:fold(fun(_, A) -> A end, 0, [File])),
+            ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:index(Profile, File))
+        end
+     || File <- [<<>>, <<"a", 0>>, {file}, {7}, [a, {b}], lists:duplicate(5000, $x)]
+    ].
+
+bad_options_are_named_test_() ->
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    [
+        ?_assertMatch({error, {bad_option, Key, _}}, flame_prof_profile:read(?OURS, Options))
+     || {Key, Options} <- [
+            {max_memory, #{max_memory => 1000}},
+            {progress, #{progress => fun() -> ok end}},
+            {memory, #{memory => 1}},
+            {options, no}
+        ]
+    ] ++
+        [
+            ?_assertMatch(
+                {error, {bad_option, Key, _}},
+                flame_prof_profile:export(Profile, Format, "/nowhere/x", Options)
+            )
+         || {Key, Format, Options} <- [
+                {format, svg, #{}},
+                {measure, collapsed, #{measure => reduction}},
+                {measure, collapsed, #{measure => 7}},
+                {levels, collapsed, #{levels => [status, status]}},
+                {levels, collapsed, #{levels => [colour]}},
+                {measures, speedscope, #{measures => []}},
+                {lines, collapsed, #{lines => maybe_not}},
+                {options, perf, []}
+            ]
+        ].
+
+%% What the profiler says of itself is no sample, but is told.
+its_own_samples_are_kept_apart_test() ->
+    Own = "ticks=978/122 missed=0/0 name=flame_prof engine=native",
+    Text = [
+        %% Enough rows that what one alone has is sparse.
+        [element(2, file:read_file(?OURS)) || _ <- [1, 2, 3, 4]],
+        "beam 4242/2147483647 [000] 1795237784.900000: cpu-clock:\n# ", Own, " (metrics)\n",
+        "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"
+    ],
+    with_file(Text, fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        OwnText = list_to_binary(Own),
+        ?assertMatch(
+            #{samples := 24, bad := 0, files := [#{samples := 24, own := OwnText}]},
+            flame_prof_profile:info(Profile)
+        ),
+        ?assertEqual(
+            [false, false, true],
+            [IsOwn || #{is_own := IsOwn} <- flame_prof_profile:processes(Profile)]
+        ),
+        ?assertEqual(
+            collapsed([?OURS, ?OURS, ?OURS, ?OURS], #{}), collapsed(File, #{})
+        ),
+        ?assertMatch({ok, 24, #{samples := 24, bad := 0}},
+                     flame_prof:fold(fun(_, N) -> N + 1 end, 0, File)),
+        with_export(pprof, File, #{}, fun(Path, _) ->
+            {ok, Gzip} = file:read_file(Path),
+            #{samples := Samples} = foreign_formats:pprof(Gzip),
+            ?assertEqual(24, lists:sum([hd(Values) || {_, Values, _} <- Samples]))
+        end),
+        with_index(File, fun(#{rows := Rows, header := #{<<"metrics">> := Metrics}}) ->
+            ?assertEqual(25, length(Rows)),
+            ?assertMatch(
+                [#{<<"type">> := <<"sparse">>}],
+                [V || #{<<"name">> := <<"ticks">>, <<"value">> := V} <- Metrics]
+            ),
+            ?assertMatch(#{<<"ticks">> := {978, 122}}, maps:get(metrics, lists:last(Rows)))
+        end)
+    end).
+
+%%% Files that are written
+
+an_export_is_its_owners_and_whole_test() ->
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    with_directory(fun(Dir) ->
+        Path = filename:join(Dir, "out.txt"),
+        ok = file:write_file(Path, "what was there"),
+        ok = file:make_symlink("/nowhere", Path ++ ".link"),
+        {ok, #{bytes := Bytes}} = flame_prof_profile:export(Profile, collapsed, Path),
+        {ok, #file_info{mode = Mode, size = Size}} = file:read_file_info(Path),
+        ?assertEqual(8#600, Mode band 8#777),
+        ?assertEqual(Bytes, Size),
+        %% A link is replaced, not written through.
+        {ok, _} = flame_prof_profile:export(Profile, collapsed, Path ++ ".link"),
+        ?assertEqual(file:read_file(Path), file:read_file(Path ++ ".link")),
+        ?assertEqual(["out.txt", "out.txt.link"], filelib:wildcard("*", Dir)),
+        ?assertMatch(
+            {error, {_, {io, <<"No such file or directory">>}}},
+            flame_prof_profile:export(Profile, pprof, filename:join([Dir, "no", "x"]))
+        ),
+        ok = file:make_dir(filename:join(Dir, "dir")),
+        ?assertMatch(
+            {error, {_, {io, _}}},
+            flame_prof_profile:export(Profile, pprof, filename:join(Dir, "dir"))
+        ),
+        ?assertEqual(["dir", "out.txt", "out.txt.link"], filelib:wildcard("*", Dir))
+    end).
+
+%%% Collapsed
+
+collapsed_stacks_add_up_test_() ->
+    Measures = [samples, reductions, {value, memory}, {delta, <<"memory">>}, minor_gcs],
+    Levels = [[], [status], [status, process, pid], [memory, queue, status], [sign, node], [file]],
+    [
+        ?_assertEqual(
+            expected_stacks(?OURS, Measure, Order, Lines),
+            collapsed(?OURS, #{measure => Measure, levels => Order, lines => Lines})
+        )
+     || Measure <- Measures, Order <- Levels, Lines <- [true, false]
+    ].
+
+growth_and_release_are_kept_apart_test() ->
+    ?assertEqual(
+        #{
+            [<<"waiting">>, <<"negative">>] => 28 bsl 20,
+            [<<"runnable">>, <<"positive">>] => 27 bsl 20
+        },
+        maps:fold(
+            fun([Status, Sign | _], Weight, Sums) -> Sums#{[Status, Sign] => Weight} end,
+            #{},
+            collapsed(?OURS, #{measure => memory})
+        )
+    ).
+
+names_do_not_break_a_line_test() ->
+    Stacks = collapsed(?CORPUS "nasty_names.log", #{levels => [process]}),
+    ?assertEqual(14, lists:sum(maps:values(Stacks))),
+    ?assert(maps:is_key([<<"5/6">>, <<"root:f/0">>, <<"a%20b%3Bc:a%20b%3Bc/0">>], Stacks)).
+
+stacks_of_perf_have_no_status_test() ->
+    ?assertEqual(
+        #{[<<"[no_frames]">>] => 8, [<<"main">>] => 1, [<<"do_idle">>] => 1},
+        maps:filter(
+            fun(_, Weight) -> Weight < 250000 end,
+            collapsed(?CORPUS "perf.txt", #{measure => period})
+        )
+    ).
+
+%%% Stacks as terms
+
+stacks_are_those_of_the_export_test_() ->
+    [
+        ?_test(begin
+            {ok, Profile} = flame_prof_profile:read(?OURS),
+            Options = #{measure => Measure, levels => [process, status], lines => Lines},
+            {ok, #{weight := Weight, samples := Samples, count := Count, stacks := Stacks}} =
+                flame_prof_profile:stacks(Profile, Options),
+            Sums = maps:from_list([{L ++ lists:reverse(S), W} || {L, S, W, _} <- Stacks]),
+            ?assertEqual(expected_stacks(?OURS, Measure, [process, status], Lines), Sums),
+            ?assertEqual(Weight, lists:sum(maps:values(Sums))),
+            ?assertEqual(Samples, lists:sum([N || {_, _, _, N} <- Stacks])),
+            ?assertEqual(Count, length(Stacks)),
+            Weights = [W || {_, _, W, _} <- Stacks],
+            ?assertEqual(lists:reverse(lists:sort(Weights)), Weights),
+            ?assertMatch(
+                {ok, #{count := Count, weight := Weight, stacks := [First]}} when
+                    First =:= hd(Stacks),
+                flame_prof_profile:stacks(Profile, Options#{top => 1})
+            )
+        end)
+     || Measure <- [samples, reductions, {value, memory}, memory], Lines <- [true, false]
+    ].
+
+a_closed_profile_is_of_no_use_test() ->
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    ok = flame_prof_profile:close(Profile),
+    ?assertError(badarg, flame_prof_profile:info(Profile)),
+    ?assertError(badarg, flame_prof_profile:close(Profile)),
+    ?assertError(badarg, flame_prof_profile:info(make_ref())).
+
+%%% perf
+
+a_weighted_export_is_read_back_test_() ->
+    [
+        {atom_to_list(Kind), fun() ->
+            with_export(perf, ?OURS, #{measure => {Kind, memory}}, fun(Path, Facts) ->
+                ?assertMatch({ok, #{}}, perf_script_grammar:check(Path)),
+                {ok, Written, #{bad := 0}} = flame_prof:fold(
+                    fun(S, L) -> [perf_row(S) | L] end, [], Path
+                ),
+                ?assertEqual(expected_perf(?OURS, Kind), lists:reverse(Written)),
+                ?assertMatch(#{moved := 0, samples := N} when N =:= length(Written), Facts)
+            end)
+        end}
+     || Kind <- [value, delta]
+    ].
+
+a_perf_of_the_original_keeps_the_grammar_test() ->
+    with_export(perf, ?CORPUS "original.log", #{measure => {value, reductions}}, fun(Path, _) ->
+        ?assertMatch({ok, #{}}, perf_script_grammar:check(Path))
+    end).
+
+times_are_put_in_order_test() ->
+    with_export(perf, [?OURS, ?OURS], #{measure => samples}, fun(Path, Facts) ->
+        ?assertMatch(#{samples := 12, moved := M} when M >= 5, Facts),
+        {ok, Times, _} = flame_prof:fold(fun(#{time_us := T}, L) -> [T | L] end, [], Path),
+        ?assertEqual(12, length(Times)),
+        ?assertEqual(lists:reverse(lists:sort(Times)), Times)
+    end).
+
+%%% speedscope
+
+speedscope_adds_up_test() ->
+    Measures = [samples, {value, memory}, {delta, reductions}],
+    with_export(speedscope, ?OURS, #{measures => Measures}, fun(Path, _) ->
+        {ok, Text} = file:read_file(Path),
+        #{
+            <<"$schema">> := <<"https://www.speedscope.app/file-format-schema.json">>,
+            <<"shared">> := #{<<"frames">> := Frames},
+            <<"profiles">> := Profiles
+        } = foreign_formats:json(Text),
+        ?assertEqual(
+            [<<"samples">>, <<"memory">>, <<"reductions delta">>],
+            [Name || #{<<"name">> := Name} <- Profiles]
+        ),
+        ?assert(
+            lists:member(
+                #{
+                    <<"name">> => <<"gen_server:loop/7">>,
+                    <<"file">> => <<"gen_server.erl">>,
+                    <<"line">> => 871
+                },
+                Frames
+            )
+        ),
+        [
+            ?assertEqual(
+                expected_stacks(?OURS, Measure, [status], false), speedscope_stacks(Profile, Frames)
+            )
+         || {Measure, Profile} <- lists:zip(Measures, Profiles)
+        ]
+    end).
+
+names_are_decoded_for_people_test() ->
+    with_export(speedscope, ?CORPUS "nasty_names.log", #{}, fun(Path, _) ->
+        {ok, Text} = file:read_file(Path),
+        #{<<"shared">> := #{<<"frames">> := Frames}} = foreign_formats:json(Text),
+        Names = [Name || #{<<"name">> := Name} <- Frames],
+        Expected = [
+            <<"a b;c:a b;c/0">>,
+            <<"<script>alert(1):\"/1">>,
+            <<"é:é/0"/utf8>>,
+            <<"m:-f/1-fun-0-/2">>,
+            %% Neither UTF-8 nor printable: as it is in the file.
+            <<"%FF%1B:f/0">>
+        ],
+        ?assertEqual([], Expected -- Names),
+        %% HTML in a name is no HTML in the file.
+        ?assertEqual(nomatch, binary:match(Text, <<"<script">>))
+    end).
+
+speedscope_stacks(#{<<"samples">> := Samples, <<"weights">> := Weights} = Profile, Frames) ->
+    Names = list_to_tuple([Name || #{<<"name">> := Name} <- Frames]),
+    ?assertEqual(lists:sum(Weights), maps:get(<<"endValue">>, Profile)),
+    sums([
+        {[element(I + 1, Names) || I <- Stack], Weight}
+     || {Stack, Weight} <- lists:zip(Samples, Weights)
+    ]).
+
+%%% pprof
+
+pprof_adds_up_test() ->
+    with_export(pprof, ?OURS, #{}, fun(Path, _) ->
+        {ok, Gzip} = file:read_file(Path),
+        #{types := Types, samples := Samples} = Pprof = foreign_formats:pprof(Gzip),
+        ?assertMatch(
+            #{
+                time_nanos := 1795237782923952000,
+                duration_nanos := 1017049000,
+                default := <<"samples">>
+            },
+            Pprof
+        ),
+        ?assertEqual(
+            [
+                {<<"samples">>, <<"count">>},
+                {<<"period">>, <<"count">>},
+                {<<"reductions_delta">>, <<"count">>},
+                {<<"reductions">>, <<"count">>}
+            ],
+            lists:sublist(Types, 4)
+        ),
+        ?assertEqual(<<"bytes">>, proplists:get_value(<<"memory">>, Types)),
+        ?assertEqual(<<"words">>, proplists:get_value(<<"heap_size">>, Types)),
+        [
+            ?assertEqual(
+                expected_pprof(?OURS, Type), sums([{{F, L}, V} || {F, L, V} <- taken(N, Samples)])
+            )
+         || {N, {Type, _}} <- lists:zip(lists:seq(1, length(Types)), Types)
+        ]
+    end).
+
+taken(N, Samples) ->
+    [{Frames, Labels, lists:nth(N, Values)} || {Frames, Values, Labels} <- Samples].
+
+expected_pprof(File, Type) ->
+    sums([
+        {{[pprof_frame(F) || F <- Frames], labels(Sample)}, pprof_value(Type, Sample)}
+     || #{frames := Frames} = Sample <- samples(File)
+    ]).
+
+pprof_frame({Symbol, Dso}) ->
+    {Name, Line} = without_line(Symbol),
+    {Name, Dso, Line}.
+
+pprof_value(<<"samples">>, _) ->
+    1;
+pprof_value(<<"period">>, #{period := Period}) ->
+    Period;
+pprof_value(Type, #{metrics := Metrics}) ->
+    case Metrics of
+        #{Type := {Value, _}} -> Value;
+        _ -> element(2, maps:get(binary:part(Type, 0, byte_size(Type) - 6), Metrics))
+    end.
+
+labels(#{words := #{<<"erl_pid">> := Pid}, status := Status} = Sample) ->
+    #{<<"pid">> => Pid, <<"name">> => process(Sample), <<"status">> => Status}.
+
+%%% The index
+
+the_index_is_the_file_test_() ->
+    [
+        {File, fun() ->
+            with_index(?CORPUS ++ File, fun(#{rows := Rows, processes := Pids}) ->
+                Names = list_to_tuple(Pids),
+                Got = [R#{process := element(P + 1, Names)} || #{process := P} = R <- Rows],
+                ?assertEqual([index_row(S) || S <- samples(?CORPUS ++ File)], Got)
+            end)
+        end}
+     || File <- ["ours.log", "nasty_names.log"]
+    ].
+
+the_index_of_an_empty_file_has_no_rows_test() ->
+    with_file("", fun(File) ->
+        with_index(File, fun(#{rows := Rows, header := Header}) ->
+            ?assertEqual([], Rows),
+            ?assertMatch(#{<<"files">> := [#{<<"dialect">> := <<"none">>}]}, Header)
+        end)
+    end).
+
+%% Metrics that come and go, deltas that are not the difference.
+the_index_tells_what_a_sample_did_not_have_test() ->
+    Sample = fun(N, Metrics) ->
+        [
+            io_lib:format("beam 1/~b [000] ~b.000001: cpu-clock:\n", [N rem 3, N]),
+            ["# ", Metrics, io_lib:format("erl_pid=<0.~b.0> (metrics)\n", [N rem 3])],
+            "\tffffffff a:a/0 (a.erl)\n\tffffffff waiting (status)\n\n"
+        ]
+    end,
+    Kinds = ["a=1/0 b=-5/7 ", "b=70000/1 ", "c=1/1 a=300/3 ", "", "a=5000000000/-1 "],
+    Texts = [Sample(N, lists:nth(N * 7 rem 5 + 1, Kinds)) || N <- lists:seq(1, 60)],
+    with_file(Texts, fun(File) ->
+        with_index(File, fun(#{rows := Rows}) ->
+            ?assertEqual(
+                [M || #{metrics := M} <- samples(File)], [M || #{metrics := M} <- Rows]
+            )
+        end)
+    end).
+
+what_was_damaged_is_in_the_index_test() ->
+    with_index(?CORPUS "damaged.log", fun(#{header := Header}) ->
+        ?assertMatch(
+            #{
+                <<"warning_count">> := Count,
+                <<"warnings">> := [#{<<"line">> := 8, <<"file">> := 0} | _]
+            } when Count > 6,
+            Header
+        )
+    end).
+
+index_row(#{frames := Frames, words := #{<<"erl_pid">> := Pid}} = Sample) ->
+    maps:merge(
+        maps:with([time_us, period, status, metrics], Sample),
+        #{process => Pid, frames => [Symbol || {Symbol, _} <- Frames]}
+    ).
+
+%%% A file that a session wrote
+
+a_session_s_file_is_read_whole_test_() ->
+    {timeout, 60, fun() ->
+        with_directory(fun(Dir) ->
+            Worker = spawn_link(fun() -> work(0) end),
+            {ok, _} = flame_prof:start(#{basename => Dir}),
+            timer:sleep(1000),
+            {ok, #{files := [File0], written := Written}} = flame_prof:stop(),
+            unlink(Worker),
+            exit(Worker, kill),
+            File = unicode:characters_to_list(File0),
+            {ok, Profile} = flame_prof_profile:read(File),
+            ?assertMatch(#{samples := Written, bad := 0}, flame_prof_profile:info(Profile)),
+            [
+                ?assertEqual(
+                    expected_stacks(File, Measure, Levels, true),
+                    collapsed(File, #{measure => Measure, levels => Levels})
+                )
+             || Measure <- [samples, reductions, {value, memory}],
+                Levels <- [[status, process], [memory, queue]]
+            ],
+            with_index(File, fun(#{rows := Rows}) ->
+                ?assertEqual(
+                    [maps:remove(process, index_row(S)) || S <- samples(File)],
+                    [
+                        maps:remove(process, R)
+                     || #{frames := Frames} = R <- Rows, Frames =/= [<<"flame_prof_self">>]
+                    ]
+                )
+            end)
+        end)
+    end}.
+
+work(N) ->
+    _ = lists:sum(lists:seq(1, 1000)),
+    timer:sleep(1),
+    work(N + 1).
+
+%%% What is expected: by the reader in Erlang
+
+samples(File) ->
+    {ok, Samples, #{bad := _}} =
+        flame_prof_reader:fold(fun(S, L) -> [S | L] end, [], [File]),
+    [told_by_key(Sample) || Sample <- lists:reverse(Samples)].
+
+%% That reader tells numbers from words by their looks: a process of the corpus is
+%% registered as '5/6'.
+told_by_key(#{metrics := #{<<"name">> := {A, B}} = Metrics, words := Words} = Sample) ->
+    Name = iolist_to_binary(io_lib:format("~b/~b", [A, B])),
+    Sample#{metrics := maps:remove(<<"name">>, Metrics), words := Words#{<<"name">> => Name}};
+told_by_key(Sample) ->
+    Sample.
+
+expected_stacks(File, Measure, Levels, Lines) ->
+    sums([
+        {levels(Signed, Sample, File, Weight) ++ stack(Sample, Lines), abs(Weight)}
+     || Sample <- samples(File),
+        Weight <- [weight(Measure, Sample)],
+        Weight =/= 0,
+        Signed <- [with_sign(Measure, Levels)]
+    ]).
+
+weight(samples, _) -> 1;
+weight({Kind, Metric}, Sample) when is_atom(Metric) -> weight({Kind, atom_to_binary(Metric)}, Sample);
+weight({value, Metric}, #{metrics := Metrics}) -> element(1, maps:get(Metric, Metrics));
+weight({delta, Metric}, #{metrics := Metrics}) -> element(2, maps:get(Metric, Metrics));
+weight(Metric, Sample) -> weight({delta, Metric}, Sample).
+
+with_sign(samples, Levels) -> Levels;
+with_sign({value, _}, Levels) -> Levels;
+with_sign(_, Levels) -> Levels ++ [sign || not lists:member(sign, Levels)].
+
+stack(#{frames := Frames}, true) ->
+    lists:reverse([Symbol || {Symbol, _} <- Frames]);
+stack(#{frames := Frames}, false) ->
+    lists:reverse([element(1, without_line(Symbol)) || {Symbol, _} <- Frames]).
+
+without_line(Symbol) ->
+    case re:run(Symbol, "^(.*/[0-9]+):([0-9]+)$", [{capture, all_but_first, binary}]) of
+        {match, [Name, Line]} -> {Name, binary_to_integer(Line)};
+        nomatch -> {Symbol, 0}
+    end.
+
+levels(Levels, Sample, File, Weight) ->
+    [level(Level, Sample, File, Weight) || Level <- Levels].
+
+level(status, #{status := Status}, _, _) -> Status;
+level(process, Sample, _, _) -> process(Sample);
+level(pid, #{words := #{<<"erl_pid">> := Pid}}, _, _) -> Pid;
+level(node, #{pid := Pid}, _, _) -> <<"os_pid_", (integer_to_binary(Pid))/binary>>;
+level(file, _, File, _) -> unicode:characters_to_binary(File);
+level(sign, _, _, Weight) when Weight < 0 -> <<"negative">>;
+level(sign, _, _, _) -> <<"positive">>;
+level(memory, #{metrics := #{<<"memory">> := {Bytes, _}}}, _, _) ->
+    class(<<"memory">>, Bytes, 1024, [<<"_B">>, <<"_KiB">>, <<"_MiB">>, <<"_GiB">>]);
+level(queue, #{metrics := #{<<"message_queue_len">> := {Count, _}}}, _, _) ->
+    class(<<"queue">>, Count, 1000, [<<>>, <<"_k">>, <<"_M">>]).
+
+class(What, 0, _, _) -> <<What/binary, "_0">>;
+class(What, N, Base, [_ | Units]) when N >= Base -> class(What, N div Base, Base, Units);
+class(What, N, _, [Unit | _]) when N >= 100 -> <<What/binary, "_100s", Unit/binary>>;
+class(What, N, _, [Unit | _]) when N >= 10 -> <<What/binary, "_10s", Unit/binary>>;
+class(What, _, _, [Unit | _]) -> <<What/binary, "_1s", Unit/binary>>.
+
+process(#{words := Words}) ->
+    hd([
+        maps:get(Word, Words)
+     || Word <- [<<"name">>, <<"proc_lib_initial_call">>, <<"initial_call">>, <<"erl_pid">>],
+        maps:is_key(Word, Words)
+    ]).
+
+sums(Pairs) ->
+    lists:foldl(
+        fun({Key, Weight}, Sums) ->
+            maps:update_with(Key, fun(Sum) -> Sum + Weight end, Weight, Sums)
+        end,
+        #{},
+        Pairs
+    ).
+
+expected_perf(File, Kind) ->
+    [
+        {Time, Tid, abs(Weight), sign(Kind, Weight), [Symbol || {Symbol, _} <- Frames], Status}
+     || #{time_us := Time, tid := Tid, frames := Frames, status := Status} = Sample <- samples(File),
+        Weight <- [weight({Kind, memory}, Sample)],
+        Weight =/= 0
+    ].
+
+perf_row(#{time_us := Time, tid := Tid, period := Period, frames := Frames, status := Status}) ->
+    {Signs, Rest} = lists:partition(fun({_, Dso}) -> Dso =:= <<"sign">> end, Frames),
+    {Time, Tid, Period, [Sign || {Sign, _} <- Signs], [Symbol || {Symbol, _} <- Rest], Status}.
+
+sign(value, _) -> [];
+sign(delta, Weight) when Weight < 0 -> [<<"negative">>];
+sign(delta, _) -> [<<"positive">>].
+
+%%% Files
+
+collapsed(File, Options) ->
+    with_export(collapsed, File, Options, fun(Path, #{total := Total, bytes := Bytes}) ->
+        {ok, Text} = file:read_file(Path),
+        Stacks = foreign_formats:collapsed(Text),
+        ?assertEqual(Total, lists:sum([Weight || {_, Weight} <- Stacks])),
+        ?assertEqual(Bytes, byte_size(Text)),
+        %% Each stack has one line.
+        Sums = maps:from_list(Stacks),
+        ?assertEqual(length(Stacks), map_size(Sums)),
+        Sums
+    end).
+
+with_export(Format, Files, Options, Test) ->
+    with_directory(fun(Dir) ->
+        Path = filename:join(Dir, "export"),
+        {ok, Profile} = flame_prof_profile:read(Files),
+        {ok, Facts} = flame_prof_profile:export(Profile, Format, Path, Options),
+        Test(Path, Facts)
+    end).
+
+with_index(File, Test) ->
+    with_directory(fun(Dir) ->
+        Path = filename:join(Dir, "index"),
+        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, #{bytes := Bytes}} = flame_prof_profile:index(Profile, Path),
+        {ok, Index} = file:read_file(Path),
+        ?assertEqual(Bytes, byte_size(Index)),
+        Test(foreign_formats:index(Index))
+    end).
+
+with_file(Text, Test) ->
+    with_directory(fun(Dir) ->
+        File = filename:join(Dir, "file.log"),
+        ok = file:write_file(File, Text),
+        Test(File)
+    end).
+
+with_directory(Test) ->
+    Unique = integer_to_list(erlang:unique_integer([positive])),
+    Name = "flame_prof_profile_tests." ++ os:getpid() ++ "." ++ Unique,
+    Dir = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
+    ok = file:make_dir(Dir),
+    try
+        Test(Dir)
+    after
+        file:del_dir_r(Dir)
+    end.

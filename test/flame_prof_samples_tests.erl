@@ -1,0 +1,138 @@
+-module(flame_prof_samples_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(CORPUS, "test/corpus/").
+
+a_sample_is_taken_apart_test() ->
+    #{metrics := Metrics} = Sample = lists:nth(2, read("ours.log")),
+    ?assertEqual(16, map_size(Metrics)),
+    ?assertEqual(
+        #{
+            time_us => 1795237782923952,
+            comm => <<"beam">>,
+            pid => 4242,
+            tid => 72,
+            event => <<"cpu-clock">>,
+            period => 1,
+            status => <<"waiting">>,
+            frames => [
+                {<<"timer:sleep/1:219">>, <<"timer.erl">>},
+                {<<"erlang:apply/2">>, <<"erlang.erl">>}
+            ],
+            metrics => #{<<"memory">> => {54944, 0}, <<"reductions">> => {500, 0}},
+            words => #{
+                <<"erl_pid">> => <<"<0.72.0>">>, <<"initial_call">> => <<"erlang:apply/2">>
+            }
+        },
+        Sample#{metrics := maps:with([<<"memory">>, <<"reductions">>], Metrics)}
+    ).
+
+the_original_files_are_read_test() ->
+    ?assertMatch(
+        [
+            #{
+                comm := <<"0.71.0">>,
+                status := <<"waiting">>,
+                metrics := #{<<"reductions">> := {123, 4}, <<"memory">> := {2640, -8}},
+                frames := [{<<"gen_server:loop/7:871">>, <<"gen_server.erl">>} | _]
+            },
+            #{status := <<"running">>, frames := [_, {<<"native">>, <<"flame_prof">>}]},
+            #{comm := <<"0.71.0">>}
+        ],
+        read("original.log")
+    ).
+
+perf_scripts_of_linux_are_read_test() ->
+    ?assertMatch(
+        [
+            #{comm := <<"swapper">>, status := <<>>, period := 250000, event := <<"cpu-clock:pppH">>},
+            #{frames := [_, _, {<<"$lists:map/2">>, <<"/tmp/perf-4242.map">>}], tid := 4250},
+            #{comm := <<"Chrome Thread">>},
+            #{frames := []},
+            #{frames := [{<<"do_idle">>, _}]},
+            #{comm := <<":99">>}
+        ],
+        read("perf.txt")
+    ).
+
+compressed_files_are_the_same_files_test() ->
+    Plain = read("ours.log"),
+    ?assertEqual(Plain, read("ours.log.gz")),
+    ?assertEqual(Plain ++ read("nasty_names.log"), read("two_frames.log.zst")).
+
+%% What the reader in Erlang says of the same bytes.
+both_readers_agree_test_() ->
+    [
+        ?_assertEqual(
+            element(2, flame_prof_reader:fold(fun collect/2, [], ?CORPUS ++ File)),
+            [maps:without([comm, event], S) || S <- lists:reverse(read(File))]
+        )
+     || File <- ["ours.log", "edges.log"]
+    ].
+
+the_size_of_a_chunk_does_not_show_test() ->
+    Plain = read("nasty_names.log"),
+    [
+        ?assertMatch(
+            {ok, Plain, #{samples := 14}}, fold([?CORPUS "nasty_names.log"], #{chunk => Chunk})
+        )
+     || Chunk <- [1, 2, 13, 14, 15, 100000]
+    ].
+
+damage_is_counted_and_named_test() ->
+    File = ?CORPUS "damaged.log",
+    {ok, Samples, Counts} = fold([File, ?CORPUS "cut.log.gz"], #{}),
+    #{samples := Count, bad := Bad, warnings := Warnings} = Counts,
+    ?assertEqual(length(Samples), Count),
+    ?assertEqual({File, 8, <<"no time in the header">>}, hd(Warnings)),
+    ?assert(Bad > 6),
+    ?assertMatch(
+        [{?CORPUS "cut.log.gz", 0, <<"the compressed file is cut off", _/binary>>}, _],
+        [W || {?CORPUS "cut.log.gz", _, _} = W <- Warnings]
+    ).
+
+damage_can_be_an_error_test() ->
+    ?assertEqual(
+        {error, {?CORPUS "damaged.log", {bad_sample, <<"line 8: no time in the header">>}}},
+        fold([?CORPUS "damaged.log"], #{bad => stop})
+    ),
+    ?assertMatch({ok, [_, _, _, _, _, _], #{bad := 0}}, fold([?CORPUS "ours.log"], #{bad => stop})).
+
+one_file_needs_no_list_test() ->
+    ?assertMatch({ok, _, #{samples := 6}}, fold(?CORPUS "ours.log", #{})),
+    ?assertMatch({ok, _, #{samples := 6}}, fold(<<?CORPUS "ours.log">>, #{})).
+
+what_is_no_file_is_named_test() ->
+    ?assertMatch({error, {"/nowhere", {io, <<"No such file", _/binary>>}}}, fold("/nowhere", #{})),
+    ?assertMatch({error, {"/tmp", {io, <<"not a regular file">>}}}, fold("/tmp", #{})).
+
+bad_options_are_named_test_() ->
+    [
+        ?_assertMatch({error, {bad_option, Key, _}}, fold("/nowhere", Options))
+     || {Key, Options} <- [
+            {chunk, #{chunk => 0}}, {bad, #{bad => no}}, {chunks, #{chunks => 1}}, {options, []}
+        ]
+    ].
+
+%% A second process that reads with the first one's reader is refused, and does
+%% no harm; so is what is no reader.
+a_reader_is_one_processs_test() ->
+    {ok, Reader} = flame_prof_nif:reader_open(<<?CORPUS "ours.log">>),
+    ?assertError(badarg, flame_prof_nif:reader_next(make_ref(), 1)),
+    ?assertError(badarg, flame_prof_nif:reader_next(Reader, -1)),
+    ?assertError(badarg, flame_prof_nif:reader_open(<<"a", 0, "b">>)),
+    ?assertMatch({more, [_]}, flame_prof_nif:reader_next(Reader, 1)),
+    ?assertMatch({done, [_, _, _, _, _]}, flame_prof_nif:reader_next(Reader, 100)).
+
+read(File) ->
+    {ok, Samples, _} = fold([?CORPUS ++ File], #{}),
+    Samples.
+
+fold(Files, Options) ->
+    case flame_prof:fold(fun collect/2, [], Files, Options) of
+        {ok, Samples, Counts} -> {ok, lists:reverse(Samples), Counts};
+        {error, _} = Error -> Error
+    end.
+
+collect(Sample, Samples) -> [Sample | Samples].

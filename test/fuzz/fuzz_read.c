@@ -1,0 +1,122 @@
+/*
+ * fuzz_read.c - any bytes as a file: read, walked, and exported in every way.
+ *
+ *      make fuzz                      60 seconds, on from the corpus
+ *      make fuzz FUZZ_SECONDS=600
+ *
+ * Input that fails is left in _build/fuzz. What is looked at besides crashes:
+ * what was read is what is written, and no limit is passed.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "read/export.h"
+
+#define LIMIT ((size_t)16 << 20)
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+/* One file that is written again and again, in memory where there is such. */
+static const char *path(void)
+{
+    static char name[64];
+
+    if (name[0] == '\0')
+        snprintf(name, sizeof(name), "%s/fuzz_read.%d",
+                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
+                 (int)getpid());
+    return name;
+}
+
+static struct fp_output *open_output(int is_gzip)
+{
+    struct fp_output *output;
+    char why[64];
+
+    if (fp_output_open(&output, path(), is_gzip, why, sizeof(why)) != 0)
+        abort();
+    return output;
+}
+
+static void close_output(struct fp_output *output, int err)
+{
+    char why[64];
+
+    fp_output_close(output, err, why, sizeof(why));
+    unlink(path());
+}
+
+static void walk(struct fp_profile *profile)
+{
+    struct fp_cursor cursor;
+    struct fp_row row;
+    uint64_t count = 0, samples = 0;
+    int more;
+
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
+        assert(row.process < profile->process_count);
+        assert(row.stack < profile->tree.stack_count);
+        assert(row.schema < profile->schema_count);
+        assert(row.event < profile->event_count);
+        assert(row.file < profile->file_count);
+        assert(row.time_us >= profile->first_us &&
+               row.time_us <= profile->last_us);
+        count++;
+    }
+    fp_cursor_close(&cursor);
+    assert(more < 0 || count == profile->rows.count);
+    for (size_t i = 0; i < profile->process_count; i++)
+        samples += profile->process[i].samples;
+    assert(samples == profile->rows.count);
+}
+
+static void export_all(struct fp_profile *profile)
+{
+    struct fp_query query = {.level = {FP_LEVEL_status, FP_LEVEL_process,
+                                       FP_LEVEL_memory, FP_LEVEL_queue},
+                             .level_count = 4,
+                             .without_lines = 1};
+    struct fp_output *output = open_output(0);
+    uint64_t a, b;
+
+    if (profile->metric_count > 0)
+        query.measure = (struct fp_measure){FP_MEASURE_DELTA, 0};
+    close_output(output, fp_export_collapsed(profile, &query, output, &a));
+    output = open_output(0);
+    close_output(output, fp_export_speedscope(profile, &query, 1, output));
+    output = open_output(1);
+    close_output(output, fp_export_pprof(profile, output));
+    output = open_output(0);
+    close_output(output, fp_export_index(profile, output));
+    if (profile->rows.count == 0)
+        return;
+    query.measure.kind = FP_MEASURE_SAMPLES;
+    output = open_output(0);
+    close_output(output,
+                 fp_export_perf(profile, &query.measure, output, &a, &b));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    struct fp_profile *profile;
+    struct fp_source *source;
+
+    if (fp_profile_create(&profile, LIMIT) != 0)
+        return 0;
+    if (fp_source_memory(&source, bytes, size) == 0 &&
+        fp_profile_begin(profile, source, FP_SLICE("fuzz")) == 0) {
+        while (fp_profile_step(profile, 1000) > 0)
+            ;
+        walk(profile);
+        /* Not for each: files are what takes most of the time. */
+        if (profile->rows.count > 0 && size % 4 == 0)
+            export_all(profile);
+    }
+    assert(profile->budget.used <= LIMIT);
+    fp_profile_destroy(profile);
+    return 0;
+}
