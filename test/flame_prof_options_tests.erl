@@ -83,7 +83,7 @@ accepted_test_() ->
             {sync, flush, flush},
             {compress, none, none},
             {idle_samples, changes, changes},
-            {memory_budget, 27621376, 27621376},
+            {memory_budget, 31291392, 31291392},
             {flatten_recursive, false, false},
             {auto_select, {top, 1}, {top, 1, 5000}},
             {auto_select, {top, 0}, {top, 0, 5000}},
@@ -165,7 +165,7 @@ refused_test_() ->
             {total_max_bytes, [0, 4194303, Huge, "5000000"]},
             {sync, [true, always, "flush"]},
             {idle_samples, [none, true, 1]},
-            {memory_budget, [0, -1, 27621375, Huge, infinity, 64.0e6]},
+            {memory_budget, [0, -1, 31291391, Huge, infinity, 64.0e6]},
             {compress, [gzip, true, {zstd, 3}]},
             {flatten_recursive, [yes, 1, "true"]},
             {auto_select, [
