@@ -255,7 +255,7 @@ catching_ends_at_its_limit_of_processes(Config) ->
     end),
     eventually(fun() -> maps:get(spreading, targets()) =:= {ended, processes} end),
     ?assertEqual(10, count(caught)),
-    timer:sleep(200),
+    ticked(20),
     ?assertEqual(11, length(sampled(Config))).
 
 %% What is known: it sends as often as it can. With the limit reached it is not
@@ -498,6 +498,11 @@ stop() ->
     #{taken := Taken, written := Written, torn := Torn, dropped := Dropped, gone := Gone} = Run,
     ?assertEqual(Taken, Written + Torn + Dropped + Gone),
     Run.
+
+%% So many ticks from now.
+ticked(N) ->
+    #{books := #{ticks := Before}} = flame_prof:info(),
+    eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) >= Before + N end).
 
 targets() ->
     maps:get(targets, flame_prof:info()).
