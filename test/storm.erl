@@ -17,6 +17,7 @@ run(#{seconds := Seconds, hz := Hz, directory := Directory}) ->
     {ok, _} = flame_prof:start(#{
         basename => filename:join(Directory, "storm"),
         sample_interval => max(1, 1000 div Hz),
+        cpu_budget => infinity,
         auto_select => {top, 100, 250},
         engine => native
     }),

@@ -156,6 +156,7 @@ needs() {
     vm/running)
         echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
             fp_bif_heavy fp_bif_is_schedule fp_bif_is_raise fp_jump_target
+            fp_bif_is_breakpoint fp_bif_breakpoint_mfa
             fp_call_target fp_is_return_address fp_stack_put_on_top" ;;
     vm/bif) echo "fp_peek_read memcmp" ;;
     selector)
