@@ -1,7 +1,7 @@
 %% @private What people call a process and a function.
 -module(flame_prof_names).
 
--export([names/1, initial_calls/1, label/1, show/1]).
+-export([names/1, initial_calls/1, label/1, show/1, plain/1]).
 -export([function/1]).
 
 -export_type([names/0]).
@@ -56,6 +56,17 @@ label(Pid) ->
 show(Pid) ->
     Parts = [shown_name(Pid), shown_call(Pid)],
     lists:join($\s, [pid_to_list(Pid) | [Part || Part <- Parts, Part =/= []]]).
+
+%% @doc The same without a label, which may be any term: for a file.
+-spec plain(pid()) -> binary().
+plain(Pid) ->
+    Name =
+        case erlang:process_info(Pid, registered_name) of
+            {registered_name, Registered} -> function(atom_to_list(Registered));
+            _ -> []
+        end,
+    Parts = [Part || Part <- [Name, shown_call(Pid)], Part =/= []],
+    unicode:characters_to_binary(lists:join($\s, [pid_to_list(Pid) | Parts])).
 
 shown_name(Pid) ->
     case erlang:process_info(Pid, registered_name) of
