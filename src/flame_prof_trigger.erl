@@ -86,7 +86,7 @@
 -define(LEVELS, [scheduler_utilisation, run_queue, memory, process_count, message_queue_len]).
 -define(EVENTS, [long_gc, long_schedule, large_heap, busy_port]).
 -define(TRIGGERS_MOST, 32).
--define(BELOW_SHARE, 0.8).
+-define(BELOW_BY, 0.2).
 -define(HOUR_MS, 3600000).
 -define(DAY_MS, 86400000).
 -define(VALUE_MOST, 1152921504606846975).
@@ -171,7 +171,7 @@ parts([Key | Keys], Given, Spec) ->
 
 part(on, On, _) -> {ok, On};
 part(above, Value, #{on := On}) -> above(kind(On), On, Value);
-part(below, undefined, #{above := Above}) -> {ok, Above * ?BELOW_SHARE};
+part(below, undefined, #{above := Above}) -> {ok, Above - abs(Above) * ?BELOW_BY};
 part(below, Value, #{above := Above}) when is_number(Value), Value =< Above -> {ok, Value};
 part(below, _, #{above := Above}) -> {error, io_lib:format("a number up to above, ~w", [Above])};
 part(Key, undefined, _) -> {ok, default(Key)};
@@ -186,10 +186,10 @@ above(level, scheduler_utilisation, Percent) when is_number(Percent), Percent > 
     {ok, Percent};
 above(level, scheduler_utilisation, _) ->
     {error, "percent, a number above 0 and up to 100"};
-above(user, _, Value) when is_number(Value) ->
+above(user, _, Value) when is_number(Value), abs(Value) =< ?VALUE_MOST ->
     {ok, Value};
 above(user, _, _) ->
-    {error, "a number"};
+    {error, io_lib:format("a number of at most ~b", [?VALUE_MOST])};
 above(_, _, Value) when ?IS_WITHIN(Value, 1, ?VALUE_MOST) ->
     {ok, Value};
 above(_, On, _) ->
