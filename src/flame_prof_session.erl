@@ -210,7 +210,7 @@ tell_stopped(Outcome, Run) ->
     flame_prof_event:emit(
         [session, stop],
         maps:with(Counts, Run),
-        (maps:with([engine, files, error], Run))#{session => self(), outcome => Outcome}
+        (maps:with([engine, files, error, trigger], Run))#{session => self(), outcome => Outcome}
     ).
 
 %% Not a crash to be reported: whoever starts a session gets the reason.
