@@ -75,6 +75,8 @@
 %% No domain: OTP's default handler drops events of a domain of one's own, and
 %% these are few and meant to be seen.
 -define(LOG_META, #{application => flame_prof}).
+%% What nobody has to do anything about.
+-define(QUIET_META, #{application => flame_prof, domain => [flame_prof]}).
 
 %% The portable engine's last tick is over by then, unless a process that it
 %% asks does not answer.
@@ -218,7 +220,7 @@ refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
 
 log_choice(#{engine := auto}, #{engine := portable, why := Why}) ->
-    ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?LOG_META);
+    ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?QUIET_META);
 log_choice(_, _) ->
     ok.
 
@@ -276,7 +278,7 @@ schedulers(native, _Options) ->
             {on, Known};
         {error, Why} ->
             ?LOG_NOTICE(
-                "flame_prof does without the stacks of running processes: ~ts", [Why], ?LOG_META
+                "flame_prof does without the stacks of running processes: ~ts", [Why], ?QUIET_META
             ),
             {off, Why}
     end.
@@ -466,7 +468,7 @@ file(failed, Text, State) ->
     ?LOG_WARNING("flame_prof can not write: ~ts. It keeps trying", [Text], ?LOG_META),
     State#session{trouble = Text};
 file(healed, Path, State) ->
-    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?LOG_META),
+    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?QUIET_META),
     State#session{trouble = <<>>}.
 
 %% The newest one, if it is.

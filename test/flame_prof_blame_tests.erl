@@ -310,7 +310,7 @@ a_report_as_text_test() ->
             (Row(<<"m:f/1:7">>, 300))#{
                 through => <<"ets:lookup/2">>, callers => [{<<"m:g/0:1">>, 200}, {<<"m:h/0">>, 100}]
             },
-            (Row(<<"m:i/1">>, 100))#{through => none, callers => []}
+            (Row(<<"Elixir.M:i/1">>, 100))#{through => none, callers => []}
         ],
         processes => [Row(<<"worker <0.9.0>">>, 400)],
         alike => []
@@ -324,7 +324,7 @@ a_report_as_text_test() ->
         "Callers\n"
         "  share  of all    samples  caller < its own caller\n"
         "  75.0%   30.0%       300  m:f/1:7 (in ets:lookup/2) < m:g/0:1, 1 more\n"
-        "  25.0%   10.0%       100  m:i/1\n\n"
+        "  25.0%   10.0%       100  M.i/1\n\n"
         "Processes\n"
         "  share  of all    samples  process\n"
         " 100.0%   40.0%       400  worker <0.9.0>\n",
