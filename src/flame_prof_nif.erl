@@ -27,6 +27,7 @@
 -export([unzst_open/0, unzst_read/3]).
 
 -export_type([query/0, platform/0, session/0, config/0, item/0, mfa_text/0]).
+-export_type([wanted/0]).
 
 -on_load(load/0).
 
@@ -87,6 +88,9 @@
         %% Of a pid's data, how many are its number: what <0.Number.Serial> shows.
         pid_number_bits := 15 | 28
     }.
+
+%% A `chosen' one may be left out to keep within the budget.
+-type wanted() :: {pid(), all | flame_prof:status(), named | chosen}.
 
 -type mfa_text() :: {binary(), binary(), arity()}.
 
@@ -165,7 +169,7 @@ session_schedulers_online(_, _) -> ?NOT_LOADED.
 
 %% At most 1024, whatever the rules choose; all others that were wanted before are
 %% wanted no more.
--spec session_want(session(), [{pid(), all | flame_prof:status()}]) ->
+-spec session_want(session(), [wanted()]) ->
     ok | {error, closed | state}.
 session_want(_, _) -> ?NOT_LOADED.
 

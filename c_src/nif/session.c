@@ -607,16 +607,17 @@ static int get_wanted(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
     ErlNifPid pid;
     int size, status;
 
-    if (!enif_get_tuple(env, term, &size, &part) || size != 2 ||
+    if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
         !enif_get_local_pid(env, part[0], &pid) ||
         !get_status(env, part[1], &status))
         return 0;
     word[0] = pid.pid;
     word[1] = (uint64_t)(int64_t)status;
+    word[2] = enif_is_identical(part[2], fp_atom(env, "chosen")) ? 1 : 0;
     return 1;
 }
 
-/* (Session, [{Pid, all | Status}]) -> ok | {error, closed | state} */
+/* (Session, [{Pid, all | Status, named | chosen}]) -> ok | {error, closed | state} */
 ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc,
                                  const ERL_NIF_TERM argv[])
 {
