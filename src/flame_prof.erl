@@ -378,6 +378,7 @@ info() ->
 add_triggers(#{state := State} = Info) ->
     case {flame_prof_triggers:info(), State} of
         {{ok, Triggers}, stopped} -> maps:merge(Info#{state := armed}, Triggers);
+        {{ok, Triggers}, armed} -> maps:merge(add_last_run(Info), Triggers);
         {{ok, Triggers}, _} -> maps:merge(Info, Triggers);
         {{error, _}, _} -> Info
     end.
@@ -393,6 +394,10 @@ add_targets(Info) ->
         {error, _} ->
             Info
     end.
+
+%% It keeps what comes before the next one.
+add_last_run(Info) ->
+    maps:merge(stopped(flame_prof_session:last_run()), Info).
 
 stopped(none) -> #{state => stopped};
 stopped(Run) -> #{state => stopped, last_run => Run}.

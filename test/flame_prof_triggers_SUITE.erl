@@ -311,6 +311,8 @@ it_is_armed_again_after_its_profile(Config) ->
      || N <- [1, 2, 3]
     ],
     ?assertEqual(3, fired(set_trigger())),
+    #{last_run := #{files := [Last]}} = flame_prof:info(),
+    ?assert(lists:member(Last, finished(Config))),
     {ok, _} = flame_prof:stop(),
     [{ok, _} = perf_script_grammar:check(File) || File <- finished(Config)].
 
