@@ -22,6 +22,7 @@
 -export([
     what_came_before_is_in_the_file/1,
     nothing_is_written_unless_one_fires/1,
+    one_that_waits_for_long_is_replaced/1,
     it_is_armed_again_after_its_profile/1
 ]).
 -export([
@@ -77,6 +78,7 @@ before() ->
     [
         what_came_before_is_in_the_file,
         nothing_is_written_unless_one_fires,
+        one_that_waits_for_long_is_replaced,
         it_is_armed_again_after_its_profile
     ].
 
@@ -297,6 +299,17 @@ nothing_is_written_unless_one_fires(Config) ->
     ?assertEqual([], files(Config)),
     ?assertMatch({ok, #{state := stopped, files := []}}, flame_prof:stop()),
     ?assertEqual([], files(Config)).
+
+%% The hour is not waited for: this is what comes then.
+one_that_waits_for_long_is_replaced(Config) ->
+    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    Old = whereis(flame_prof_session),
+    whereis(flame_prof_triggers) ! {renew, Old},
+    eventually(fun() -> not lists:member(whereis(flame_prof_session), [Old, undefined]) end),
+    ?assertEqual([], files(Config)),
+    set(),
+    eventually(fun() -> length(finished(Config)) =:= 1 end),
+    {ok, _} = flame_prof:stop().
 
 it_is_armed_again_after_its_profile(Config) ->
     ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
