@@ -14,11 +14,12 @@
 %% A fun of a user's gets so many words of heap.
 -define(HEAP_WORDS, 16#400000).
 
-%% @doc Ends with `{flame_prof_condition, Value, Detail, Memory}' as its reason, or
+%% @doc For one that traps exits: it is linked, so that it ends when nobody wants to
+%% know any more. Ends with `{flame_prof_condition, Value, Detail, Memory}' as its reason, or
 %% with any other.
 -spec look(flame_prof_trigger:level() | flame_prof_trigger:user(), memory()) -> {pid(), reference()}.
 look(On, Memory) ->
-    spawn_opt(?MODULE, run, [On, Memory], [monitor | options(On)]).
+    spawn_opt(?MODULE, run, [On, Memory], [monitor, link | options(On)]).
 
 %% On a node in trouble our own look must not be the last in the queue; a user's
 %% code has no such right.

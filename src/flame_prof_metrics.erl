@@ -80,7 +80,9 @@ labels([]) -> [];
 labels([{Key, Value}]) -> [${, atom_to_list(Key), "=\"", label(Value), "\"}"].
 
 label(Value) when is_atom(Value) -> atom_to_list(Value);
-label(Text) -> lists:foldl(fun escape/2, Text, [{<<"\\">>, <<"\\\\">>}, {<<"\"">>, <<"\\\"">>}, {<<"\n">>, <<"\\n">>}]).
+label(Text) ->
+    Escapes = [{<<"\\">>, <<"\\\\">>}, {<<"\"">>, <<"\\\"">>}, {<<"\n">>, <<"\\n">>}],
+    lists:foldl(fun escape/2, Text, Escapes).
 
 escape({What, By}, Text) -> binary:replace(Text, What, By, [global]).
 

@@ -163,10 +163,10 @@ common() -> [interval, duration, cooldown, max_per_hour, timeout].
 
 parts([], _Given, Spec) ->
     {ok, Spec};
-parts([Key | Keys], Given, Spec) ->
+parts([Key | Keys], #{on := On} = Given, Spec) ->
     case part(Key, maps:get(Key, Given, undefined), Spec) of
         {ok, Value} -> parts(Keys, Given, Spec#{Key => Value});
-        {error, Accepted} -> {error, Key, iolist_to_binary(["for ", name(maps:get(on, Given)), ", ", Accepted])}
+        {error, Accepted} -> {error, Key, iolist_to_binary(["for ", name(On), ", ", Accepted])}
     end.
 
 part(on, On, _) -> {ok, On};

@@ -288,8 +288,9 @@ handle_info(_, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_Reason, #state{events = Events, session = Session}) ->
+terminate(_Reason, #state{events = Events, session = Session, watches = Watches}) ->
     _ = [flame_prof_system_events:close(Events) || Events =/= none],
+    _ = [exit(Pid, kill) || #watch{look = {Pid, _, _, _}} <- maps:values(Watches)],
     end_now(Session).
 
 %% Its file is closed when we have ended.

@@ -34,6 +34,7 @@
     a_monitor_that_somebody_takes_later_is_left_alone/1,
     ours_is_given_back/1,
     a_bad_fun_harms_nothing/1,
+    nobody_looks_on_for_nobody/1,
     what_fired_is_told/1,
     armed_is_started/1,
     a_profile_can_be_ended_alone/1,
@@ -92,6 +93,7 @@ single() ->
         a_monitor_that_somebody_takes_later_is_left_alone,
         ours_is_given_back,
         a_bad_fun_harms_nothing,
+        nobody_looks_on_for_nobody,
         what_fired_is_told,
         armed_is_started,
         a_profile_can_be_ended_alone,
@@ -453,7 +455,30 @@ a_bad_fun_harms_nothing(Config) ->
     set(),
     eventually(fun() -> fired(set_trigger()) =:= 1 end),
     ?assert(lists:all(fun(T) -> fired(T) =:= 0 end, Bad)),
-    {ok, _} = flame_prof:stop().
+    {ok, _} = flame_prof:stop(),
+    eventually(fun() -> looking() =:= [] end).
+
+%% Whoever hangs in a look does not outlive who wanted to know; nor when that is killed.
+nobody_looks_on_for_nobody(Config) ->
+    Hang = #{on => {?MODULE, hang}, interval => 100, timeout => 60000},
+    [
+        begin
+            ok = start(Config, #{triggers => [Hang]}),
+            eventually(fun() -> looking() =/= [] end),
+            End(),
+            eventually(fun() -> looking() =:= [] end)
+        end
+     || End <- [
+            fun() -> {ok, _} = flame_prof:stop() end,
+            fun() ->
+                exit(whereis(flame_prof_triggers), kill),
+                eventually(fun gone/0)
+            end
+        ]
+    ].
+
+looking() ->
+    [P || P <- processes(), {initial_call, {flame_prof_condition, run, 2}} <- [process_info(P, initial_call)]].
 
 hang() -> timer:sleep(infinity).
 fall() -> error(broken).
