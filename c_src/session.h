@@ -30,8 +30,10 @@
 
 #include "core/figures.h"
 #include "core/stats.h"
+#include "out/perf_script.h"
 #include "out/sink.h"
 #include "portable.h"
+#include "selector.h"
 #include "vm/layout.h"
 #include "vm/peek.h"
 
@@ -54,7 +56,8 @@ struct fp_session_options {
     uint64_t initial_call_key;
     const uint64_t *excluded;
     size_t excluded_n;
-    uint32_t top, select_interval_ms;
+    struct fp_rule rule[FP_RULES_MAX]; /* selector.h */
+    uint32_t rules, select_interval_ms;
     int status;   /* -1: all */
     uint8_t mode; /* enum fp_mode */
     /* Ask registered schedulers for the stacks of running processes. */
@@ -67,7 +70,8 @@ struct fp_session_options {
     uint32_t flush_interval_ms;
     int flatten_recursive, merge_idle;
     size_t ring_bytes, text_bytes; /* of the ring; for the stacks' texts */
-    struct fp_sink_options files;
+    struct fp_sink_options files;  /* hold_ms: until fp_session_commit */
+    const char *note;              /* perf_script.h; NULL: none */
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
      * writer's last act; err is 0, or FP_EIO with "path: reason" as text. FILE_*
      * with the text of sink.h; of the first file nobody is told. */
@@ -88,6 +92,8 @@ int fp_session_start(struct fp_session **session,
 /* ANY THREAD until fp_session_close, none blocks. The ticket, or 0 when the
  * session is stopping. */
 uint64_t fp_session_flush(struct fp_session *session);
+/* fp_writer_commit() of writer.h. */
+int fp_session_commit(struct fp_session *session, const char *note);
 void fp_session_stop(struct fp_session *session);
 
 enum fp_session_state {
@@ -101,13 +107,24 @@ const struct fp_stats *fp_session_stats(const struct fp_session *session);
 void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n);
 /* For counters that Erlang keeps (the portable engine's). */
 struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
-/* Of the first file, while it was written. */
+/* Of the first file, while it was written; "" where it began by holding. */
 const char *fp_session_path(const struct fp_session *session);
 /* How the sampler reads memory: fp_peek_method; "" for the portable engine. */
 const char *fp_session_reads(const struct fp_session *session);
 /* Where Erlang puts what is written of the node at each flush. */
 struct fp_figures_box *fp_session_node(struct fp_session *session);
 int fp_session_is_native(const struct fp_session *session);
+
+/* Sample these processes whatever the rules say, from the next tick on and until
+ * others are named: FP_WANTED_WORDS for each (sampler.h). 0; FP_EINVAL for more
+ * than FP_WANTED_MAX or the portable engine, FP_ESTATE while another caller is at
+ * it. ANY THREAD, never blocks. */
+int fp_session_want(struct fp_session *session, const uint64_t *words,
+                    size_t n);
+/* The pids that the native engine looks at: up to `room`, how many. 0 while
+ * another caller is at it. ANY THREAD, never blocks. */
+size_t fp_session_chosen(struct fp_session *session, uint64_t *pid,
+                         size_t room);
 
 /* The portable engine's door, for one caller at a time: NULL when the session
  * is native, stopping, or somebody is inside. fp_session_leave() after it. */

@@ -12,9 +12,13 @@
 -export([calibration_open/0, calibration_probe/1, calibration_solve/2]).
 -export([layout_info/0, snapshot/1, select_top/2]).
 -export([write_perf_map/1]).
--export([session_start/1, session_push/2, session_flush/1]).
+-export([session_start/1, session_push/2, session_flush/1, session_commit/2]).
 -export([session_stop/1, session_close/1, session_info/1]).
 -export([session_schedulers_online/2]).
+-export([session_want/2, session_chosen/1]).
+-export([sends_open/1, sends_seen/1, sends_end/1]).
+%% As a tracer of the VM: erl_tracer.
+-export([enabled/3, trace/5]).
 -export([schedulers_prepare/1, scheduler_register/1]).
 -export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
 -export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
@@ -23,6 +27,7 @@
 -export([unzst_open/0, unzst_read/3]).
 
 -export_type([query/0, platform/0, session/0, config/0, item/0, mfa_text/0]).
+-export_type([wanted/0]).
 
 -on_load(load/0).
 
@@ -58,9 +63,22 @@
         %% Of one core; 0: no limit.
         cpu_permille := non_neg_integer(),
         flush_interval_ms := pos_integer(),
+        %% More than 0: until session_commit/2, the samples of the last so many
+        %% milliseconds are kept in memory, and nothing is written.
+        hold_ms := non_neg_integer(),
+        %% For the session's samples of itself; <<>>: nothing.
+        note := binary(),
         flatten_recursive := boolean(),
         merge_idle := boolean(),
-        top := non_neg_integer(),
+        %% The interval is that of a pass; a rule takes part in every EveryPasses-th.
+        rules := [
+            {
+                flame_prof_selection:metric(),
+                IsDelta :: boolean(),
+                Top :: non_neg_integer(),
+                EveryPasses :: pos_integer()
+            }
+        ],
         select_interval_ms := pos_integer(),
         status := all | flame_prof:status(),
         exclude := [pid()],
@@ -70,6 +88,9 @@
         %% Of a pid's data, how many are its number: what <0.Number.Serial> shows.
         pid_number_bits := 15 | 28
     }.
+
+%% A `chosen' one may be left out to keep within the budget.
+-type wanted() :: {pid(), all | flame_prof:status(), named | chosen}.
 
 -type mfa_text() :: {binary(), binary(), arity()}.
 
@@ -129,6 +150,11 @@ session_push(_, _) -> ?NOT_LOADED.
 -spec session_flush(session()) -> Ticket :: pos_integer() | {error, closed}.
 session_flush(_) -> ?NOT_LOADED.
 
+%% What is held goes to a file, and all that comes from now on. A note has at most
+%% 511 bytes, and no zero byte.
+-spec session_commit(session(), Note :: binary()) -> ok | {error, closed | state}.
+session_commit(_, _) -> ?NOT_LOADED.
+
 -spec session_stop(session()) -> ok.
 session_stop(_) -> ?NOT_LOADED.
 
@@ -140,6 +166,33 @@ session_info(_) -> ?NOT_LOADED.
 
 -spec session_schedulers_online(session(), pos_integer()) -> ok | {error, closed}.
 session_schedulers_online(_, _) -> ?NOT_LOADED.
+
+%% At most 1024, whatever the rules choose; all others that were wanted before are
+%% wanted no more.
+-spec session_want(session(), [wanted()]) ->
+    ok | {error, closed | state}.
+session_want(_, _) -> ?NOT_LOADED.
+
+-spec session_chosen(session()) -> [pid()] | {error, closed}.
+session_chosen(_) -> ?NOT_LOADED.
+
+%% The state of a tracer {flame_prof_nif, State} for the flag `send'. The caller
+%% gets {flame_prof_sends, Sender, Receiver} and at the end, when there were that
+%% many events, {flame_prof_sends, over, Events}.
+-spec sends_open(MaxEvents :: non_neg_integer()) -> reference().
+sends_open(_) -> ?NOT_LOADED.
+
+-spec sends_seen(reference()) -> non_neg_integer().
+sends_seen(_) -> ?NOT_LOADED.
+
+-spec sends_end(reference()) -> ok.
+sends_end(_) -> ?NOT_LOADED.
+
+-spec enabled(atom(), reference(), pid()) -> trace | discard | remove.
+enabled(_, _, _) -> ?NOT_LOADED.
+
+-spec trace(atom(), reference(), pid(), term(), map()) -> ok.
+trace(_, _, _, _, _) -> ?NOT_LOADED.
 
 -spec schedulers_prepare(pos_integer()) ->
     {ok, Registered :: non_neg_integer()} | {error, {atom(), binary()}}.

@@ -40,11 +40,13 @@
     }.
 
 %% A sample that the profiler took of itself at a flush: its counters and the
-%% node's own figures, each with its change since the flush before.
+%% node's own figures, each with its change since the flush before. `trigger': what
+%% has started the session; the first one of these stands where it fired.
 -type own() ::
     #{
         time_us := integer(),
         engine := binary(),
+        trigger => binary(),
         figures := #{binary() => {Value :: integer(), Delta :: integer()}}
     }.
 
@@ -127,8 +129,12 @@ is_own(_) -> false.
 
 own_sample(Raw) ->
     case sample(Raw) of
-        #{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine}} ->
-            #{time_us => Time, engine => Engine, figures => Figures};
+        #{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine} = Words} ->
+            Own = #{time_us => Time, engine => Engine, figures => Figures},
+            case Words of
+                #{<<"trigger">> := Trigger} -> Own#{trigger => decode(Trigger)};
+                #{} -> Own
+            end;
         _ ->
             bad
     end.
@@ -374,17 +380,21 @@ process(Tid, Metrics) ->
     end.
 
 process_name(_Tid, #{<<"erl_pid">> := Pid, <<"name">> := Name}) ->
-    <<(decode(Name))/binary, " ", Pid/binary>>;
+    <<(shown(Name))/binary, " ", Pid/binary>>;
 process_name(_Tid, #{<<"erl_pid">> := Pid, <<"proc_lib_initial_call">> := Call}) ->
-    <<Pid/binary, " ", (decode(Call))/binary>>;
+    <<Pid/binary, " ", (shown(Call))/binary>>;
 process_name(_Tid, #{<<"erl_pid">> := Pid, <<"initial_call">> := Call}) ->
-    <<Pid/binary, " ", (decode(Call))/binary>>;
+    <<Pid/binary, " ", (shown(Call))/binary>>;
 process_name(_Tid, #{<<"erl_pid">> := Pid}) ->
     Pid;
 process_name(_Tid, #{<<"scheduler">> := Number}) ->
     <<"scheduler ", Number/binary>>;
 process_name(Tid, _) ->
     integer_to_binary(Tid).
+
+%% As its author writes it.
+shown(Text) ->
+    flame_prof_names:function(decode(Text)).
 
 %% @doc Undo the percent-encoding of a symbol, for people. What is not printable
 %% stays encoded: a function may have an escape sequence for a name.

@@ -20,11 +20,22 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/1, flush/1, stop/1, info/0]).
+-export([start_link/2, flush/1, stop/2, info/0, targets/0]).
+-export([commit/2, end_soon/1]).
 -export([create_last_run/0, last_run/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([run/0]).
+-export_type([run/0, how/0]).
+
+%% `hold_ms': what is sampled is kept in memory for so long, and written from
+%% commit/2 on. `note': why it was started, for the file and for info/0.
+-type how() ::
+    #{
+        timeout := timeout(),
+        owner := none | pid(),
+        hold_ms => pos_integer(),
+        note => binary()
+    }.
 
 %% What a session was, once it has ended: info/0 and its books in one map.
 -type run() :: #{atom() => term()}.
@@ -33,6 +44,10 @@
 -type schedulers() :: {on, flame_prof_schedulers:known()} | {off, Why :: binary()}.
 
 -record(session, {
+    owner = none :: none | pid(),
+    targets :: pid(),
+    %% Of this session, not to be sampled.
+    own :: [pid()],
     options :: flame_prof_options:options(),
     choice :: flame_prof_engine:choice(),
     node :: pid(),
@@ -40,6 +55,9 @@
     started_at :: calendar:datetime(),
     started_ms :: integer(),
     phase = running :: running | halting | closing | closed,
+    %% Nothing has been written yet, and nothing will be before commit/2.
+    is_holding = false :: boolean(),
+    trigger = none :: none | binary(),
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: schedulers(),
     failure = none :: none | term(),
@@ -57,6 +75,8 @@
 %% No domain: OTP's default handler drops events of a domain of one's own, and
 %% these are few and meant to be seen.
 -define(LOG_META, #{application => flame_prof}).
+%% What nobody has to do anything about.
+-define(QUIET_META, #{application => flame_prof, domain => [flame_prof]}).
 
 %% The portable engine's last tick is over by then, unless a process that it
 %% asks does not answer.
@@ -69,9 +89,12 @@
 %% Of the samples or of the ticks, from one look to the next.
 -define(LOSS_PERCENT, 1).
 
--spec start_link(flame_prof_options:options()) -> {ok, pid()} | {error, term()}.
-start_link(Options) ->
-    case gen_server:start_link({local, ?MODULE}, ?MODULE, Options, []) of
+%% @doc A session that has not started within the time is given up. It is linked to
+%% its owner, and ends with it.
+-spec start_link(flame_prof_options:options(), how()) -> {ok, pid()} | {error, term()}.
+start_link(Options, #{timeout := Timeout} = How) ->
+    Arguments = {Options, How},
+    case gen_server:start_link({local, ?MODULE}, ?MODULE, Arguments, [{timeout, Timeout}]) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
@@ -82,10 +105,14 @@ flush(Timeout) ->
     call(flush, Timeout).
 
 %% @doc Returns when the process has ended, so that another can be started.
--spec stop(timeout()) -> {ok, run()} | {error, term()}.
-stop(Timeout) ->
-    Monitor = erlang:monitor(process, ?MODULE),
-    case call(stop, Timeout) of
+-spec stop(current | pid(), timeout()) -> {ok, run()} | {error, term()}.
+stop(current, Timeout) ->
+    stop(whereis(?MODULE), Timeout);
+stop(undefined, _Timeout) ->
+    {error, not_started};
+stop(Pid, Timeout) ->
+    Monitor = erlang:monitor(process, Pid),
+    case call(Pid, stop, Timeout) of
         {error, {timeout, _}} = Error ->
             _ = erlang:demonitor(Monitor, [flush]),
             Error;
@@ -95,13 +122,31 @@ stop(Timeout) ->
             end
     end.
 
+%% @doc Writes what it holds, and all that comes from now on.
+-spec commit(pid(), Note :: binary()) -> ok | {error, term()}.
+commit(Pid, Note) ->
+    call(Pid, {commit, Note}, 5000).
+
+%% @doc Only asks: whoever is linked to it hears of the end.
+-spec end_soon(pid()) -> ok.
+end_soon(Pid) ->
+    gen_server:cast(Pid, stop).
+
 -spec info() -> {ok, map()} | {error, term()}.
 info() ->
     call(info, 5000).
 
+%% @doc Who knows whom this session looks at: flame_prof_targets.
+-spec targets() -> {ok, pid()} | {error, term()}.
+targets() ->
+    call(targets, 5000).
+
 call(Request, Timeout) ->
+    call(?MODULE, Request, Timeout).
+
+call(Session, Request, Timeout) ->
     try
-        gen_server:call(?MODULE, Request, Timeout)
+        gen_server:call(Session, Request, Timeout)
     catch
         exit:{timeout, _} -> {error, {timeout, Timeout}};
         exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
@@ -125,47 +170,87 @@ last_run() ->
 
 %% Start: the engine, the directory, the library's session, the portable engine.
 
--spec init(flame_prof_options:options()) -> {ok, #session{}} | {stop, term()}.
-init(Options) ->
+-spec init({flame_prof_options:options(), how()}) -> {ok, #session{}} | {stop, term()}.
+init({Options, #{owner := Owner} = How}) ->
     _ = process_flag(trap_exit, true),
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
             ok = log_choice(Options, Choice),
-            started(open(Options, Choice));
+            started(Owner, open(Options, Choice, How));
         {error, Reason} ->
             refused(Reason)
     end.
 
-started({ok, State}) -> {ok, State};
-started({error, Reason}) -> refused(Reason).
+%% Linked only now: whoever starts a session that can not be gets an answer, and no
+%% signal.
+started(Owner, {ok, State}) ->
+    _ = [link(Owner) || is_pid(Owner)],
+    ok = tell_started(State),
+    {ok, State#session{owner = Owner}};
+started(_Owner, {error, Reason}) ->
+    refused(Reason).
+
+tell_started(#session{is_holding = true}) ->
+    ok;
+tell_started(State) ->
+    #{engine := Engine, why := Why, files := Files} = describe(State),
+    flame_prof_event:emit(
+        [session, start],
+        #{system_time => erlang:system_time()},
+        #{
+            session => self(),
+            engine => Engine,
+            why => Why,
+            %% None yet of one that a trigger has just told to write.
+            files => Files,
+            trigger => State#session.trigger
+        }
+    ).
+
+tell_stopped(Outcome, Run) ->
+    Counts = [taken, written, torn, dropped, gone, ticks, missed, bytes, elapsed_ms],
+    flame_prof_event:emit(
+        [session, stop],
+        maps:with(Counts, Run),
+        (maps:with([engine, files, error, trigger], Run))#{session => self(), outcome => Outcome}
+    ).
 
 %% Not a crash to be reported: whoever starts a session gets the reason.
 refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
 
 log_choice(#{engine := auto}, #{engine := portable, why := Why}) ->
-    ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?LOG_META);
+    ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?QUIET_META);
 log_choice(_, _) ->
     ok.
 
-open(Options, #{engine := Engine} = Choice) ->
+open(Options, #{engine := Engine} = Choice, How) ->
     Schedulers = schedulers(Engine, Options),
     case usable(maps:get(mode, Options), Schedulers) of
-        ok -> open(Options, Choice, Schedulers);
+        ok -> open(Options, Choice, How, Schedulers);
         {error, _} = Error -> Error
     end.
 
-open(Options, #{engine := Engine} = Choice, Schedulers) ->
+open(Options, #{engine := Engine} = Choice, How, Schedulers) ->
     Node = flame_prof_node:start_link(),
+    Targets = start_targets(Engine, Options, Node),
+    Own = [Node | flame_prof_targets:processes(Targets)],
     IsCapturing = element(1, Schedulers) =:= on,
-    Config = flame_prof_config:session(Engine, Options, IsCapturing, [Node]),
+    Config = maps:merge(
+        flame_prof_config:session(Engine, Options, IsCapturing, Own),
+        maps:with([hold_ms, note], How)
+    ),
     case make_parents(maps:get(directory, Config)) of
         ok ->
             State = #session{
+                targets = Targets,
+                own = Own,
                 options = Options,
                 choice = Choice,
                 node = Node,
                 schedulers = Schedulers,
+                is_holding = is_map_key(hold_ms, How),
+                trigger = maps:get(note, How, none),
                 started_at = calendar:local_time(),
                 started_ms = erlang:monotonic_time(millisecond)
             },
@@ -177,7 +262,8 @@ open(Options, #{engine := Engine} = Choice, Schedulers) ->
 opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
     #{path := Path} = flame_prof_nif:session_info(Ref),
     ok = watch_schedulers(Schedulers),
-    start_engine(Engine, State#session{ref = Ref, files = [Path]});
+    Files = [Path || Path =/= <<>>],
+    attach_targets(start_engine(Engine, State#session{ref = Ref, files = Files}));
 opened({error, {Error, Text}}, _State) ->
     {error, {session, Error, Text}}.
 
@@ -192,7 +278,7 @@ schedulers(native, _Options) ->
             {on, Known};
         {error, Why} ->
             ?LOG_NOTICE(
-                "flame_prof does without the stacks of running processes: ~ts", [Why], ?LOG_META
+                "flame_prof does without the stacks of running processes: ~ts", [Why], ?QUIET_META
             ),
             {off, Why}
     end.
@@ -209,10 +295,28 @@ watch_schedulers({on, _}) ->
 watch_schedulers({off, _}) ->
     ok.
 
+%% The native engine holds the contests without filters itself.
+start_targets(Engine, #{auto_select := Select} = Options, Node) ->
+    Rules = flame_prof_selection:rules(Select),
+    flame_prof_targets:start_link(#{
+        options => Options,
+        rules => [R || R <- Rules, Engine =:= native, flame_prof_selection:is_filtered(R)],
+        exclude => [Node | flame_prof_config:own_processes()]
+    }).
+
+attach_targets({ok, #session{targets = Targets, portable = none, ref = Ref}} = Started) ->
+    ok = flame_prof_targets:attach(Targets, {native, Ref}),
+    Started;
+attach_targets({ok, #session{targets = Targets, portable = Engine}} = Started) ->
+    ok = flame_prof_targets:attach(Targets, {portable, Engine}),
+    Started;
+attach_targets({error, _} = Error) ->
+    Error.
+
 start_engine(native, State) ->
     {ok, watched(State)};
-start_engine(portable, #session{options = Options, ref = Ref, node = Node} = State) ->
-    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options, [Node])) of
+start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State) ->
+    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options, Own)) of
         {ok, Engine} ->
             {ok, watched(State#session{portable = Engine})};
         {error, Reason} ->
@@ -242,6 +346,21 @@ make_parents(Directory) ->
     {noreply, #session{}} | {reply, term(), #session{}}.
 handle_call(info, _From, State) ->
     {reply, {ok, describe(State)}, State};
+handle_call(targets, _From, #session{phase = running, targets = Targets} = State) ->
+    {reply, {ok, Targets}, State};
+handle_call(targets, _From, State) ->
+    {reply, {error, stopping}, State};
+handle_call({commit, Note}, _From, #session{is_holding = true, ref = Ref} = State) ->
+    case flame_prof_nif:session_commit(Ref, Note) of
+        ok ->
+            Committed = State#session{is_holding = false, trigger = Note},
+            ok = tell_started(Committed),
+            {reply, ok, Committed};
+        {error, _} ->
+            {reply, {error, stopping}, State}
+    end;
+handle_call(flush, _From, #session{is_holding = true} = State) ->
+    {reply, {error, {armed, <<"no trigger has fired: nothing is written yet">>}}, State};
 handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
     case flame_prof_nif:session_flush(Ref) of
         {error, closed} -> {reply, {error, stopping}, State};
@@ -255,6 +374,8 @@ handle_call(_, _From, State) ->
     {reply, {error, unknown_call}, State}.
 
 -spec handle_cast(term(), #session{}) -> {noreply, #session{}}.
+handle_cast(stop, State) ->
+    {noreply, begin_stop(State)};
 handle_cast(_, State) ->
     {noreply, State}.
 
@@ -266,6 +387,11 @@ handle_info({flame_prof_nif, Ref, {file, Event, Text}}, #session{ref = Ref} = St
 handle_info({flame_prof_nif, Ref, {stopped, Result}}, #session{ref = Ref} = State) ->
     %% By itself, too, when it had to end the run.
     closed(Result, State);
+handle_info({'EXIT', Owner, _}, #session{owner = Owner} = State) ->
+    {noreply, begin_stop(State)};
+handle_info({'EXIT', Targets, Reason}, #session{phase = running, targets = Targets} = State) ->
+    ?LOG_ERROR("flame_prof stops: ~0tP", [Reason, 20], ?LOG_META),
+    {noreply, begin_stop(State#session{failure = {targets, Reason}})};
 handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Engine =/= none ->
     case flame_prof_portable:pid(Engine) of
         Pid -> {noreply, halted(Reason, State)};
@@ -342,7 +468,7 @@ file(failed, Text, State) ->
     ?LOG_WARNING("flame_prof can not write: ~ts. It keeps trying", [Text], ?LOG_META),
     State#session{trouble = Text};
 file(healed, Path, State) ->
-    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?LOG_META),
+    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?QUIET_META),
     State#session{trouble = <<>>}.
 
 %% The newest one, if it is.
@@ -368,15 +494,18 @@ begin_stop(State) ->
 %% The portable engine has ended: because it was told to, or on its own.
 halted(Reason, #session{portable = Engine, phase = Phase} = State) ->
     ok = flame_prof_portable:restore(Engine),
-    close(State#session{portable = none, failure = portable_failure(Phase, Reason)}).
+    Failure = portable_failure(Phase, Reason, State),
+    close(State#session{portable = none, failure = Failure}).
 
-portable_failure(halting, _Reason) ->
-    none;
-portable_failure(_, Reason) ->
+%% When it was told to, there may be a failure that was the reason.
+portable_failure(halting, _Reason, #session{failure = Failure}) ->
+    Failure;
+portable_failure(_, Reason, _State) ->
     ?LOG_ERROR("flame_prof stops: its portable engine ended: ~0tP", [Reason, 20], ?LOG_META),
     {portable_engine, Reason}.
 
-close(#session{ref = Ref, node = Node} = State) ->
+close(#session{ref = Ref, node = Node, targets = Targets} = State) ->
+    ok = flame_prof_targets:stop(Targets),
     ok = flame_prof_node:stop(Node),
     ok = flame_prof_nif:session_stop(Ref),
     State#session{phase = closing}.
@@ -405,8 +534,8 @@ outcome({error, {Error, Why}}, #{lost := Lost}) ->
     {error, {Error, unicode:characters_to_binary(Text)}}.
 
 %% Who flushed has it now, too.
-settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
-    true = ets:insert(?MODULE, {last_run, Run}),
+settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping} = State) ->
+    ok = keep(Outcome, Run, State),
     Answer =
         case Outcome of
             ok -> {ok, Run};
@@ -416,11 +545,19 @@ settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
     _ = [gen_server:reply(From, Answer) || From <- Stopping],
     ok.
 
+%% Of one that never wrote anything nobody wants to know.
+keep(_Outcome, _Run, #session{is_holding = true}) ->
+    ok;
+keep(Outcome, Run, _State) ->
+    true = ets:insert(?MODULE, {last_run, Run}),
+    tell_stopped(Outcome, Run).
+
 exit_reason(#session{failure = none}) -> normal;
 exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
 
 %% The same, waiting: the supervisor wants us gone.
-close_now(#session{ref = Ref} = State) ->
+close_now(#session{ref = Ref, targets = Targets} = State) ->
+    ok = flame_prof_targets:stop(Targets),
     ok = release_portable(State),
     ok = stop_library(State),
     receive
@@ -457,11 +594,11 @@ release_portable(#session{portable = Engine}) ->
 
 %% Books.
 
-describe(#session{phase = Phase, files = Files, trouble = Trouble} = State) ->
+describe(#session{files = Files, trouble = Trouble} = State) ->
     Books = books(State),
     Elapsed = elapsed_ms(State),
     (about(State))#{
-        state => state_name(Phase),
+        state => state_name(State),
         files => lists:reverse(Files),
         error => Trouble,
         elapsed_ms => Elapsed,
@@ -473,6 +610,8 @@ run(State) ->
     Description = #{books := Books} = describe(State),
     maps:merge(maps:remove(books, Description#{state := stopped}), Books).
 
+about(#session{trigger = Note} = State) when Note =/= none ->
+    (about(State#session{trigger = none}))#{trigger => Note};
 about(#session{choice = Choice, options = Options, started_at = StartedAt} = State) ->
     Choice#{
         options => Options,
@@ -483,7 +622,8 @@ about(#session{choice = Choice, options = Options, started_at = StartedAt} = Sta
 running_stacks({on, _}) -> on;
 running_stacks({off, Why}) -> {off, Why}.
 
-state_name(running) -> running;
+state_name(#session{phase = running, is_holding = true}) -> armed;
+state_name(#session{phase = running}) -> running;
 state_name(_) -> stopping.
 
 %% `pending' samples are between the engine and the file: 0 after the end. What
@@ -493,9 +633,9 @@ books(#session{ref = Ref}) ->
     Info = flame_prof_nif:session_info(Ref),
     Counts = maps:without([state, path], Info),
     #{taken := Taken, written := Written, torn := Torn, gone := Gone} = Counts,
-    #{dropped := Refused, lost := Lost} = Counts,
+    #{dropped := Refused, lost := Lost, expired := Expired} = Counts,
     Dropped = Refused + Lost,
-    Pending = Taken - Written - Torn - Dropped - Gone,
+    Pending = Taken - Written - Torn - Dropped - Gone - Expired,
     Counts#{dropped := Dropped, pending => Pending}.
 
 elapsed_ms(#session{started_ms = Started}) ->

@@ -21,7 +21,11 @@ defaults_test() ->
             memory_budget => 67108864,
             flatten_recursive => true,
             auto_select => {top, 100, 5000},
-            auto_process_opts => #{status => all},
+            auto_process_opts => #{status => all, viral => self_only},
+            always => [],
+            viral_limits => #{processes => 200, events => 100000, seconds => 60},
+            triggers => [],
+            pre_roll => 0,
             cpu_budget => 2.0,
             mode => processes,
             running_stacks => true,
@@ -81,14 +85,43 @@ accepted_test_() ->
             {sync, flush, flush},
             {compress, none, none},
             {idle_samples, changes, changes},
-            {memory_budget, 28669952, 28669952},
+            {memory_budget, 32339968, 32339968},
             {flatten_recursive, false, false},
             {auto_select, {top, 1}, {top, 1, 5000}},
             {auto_select, {top, 0}, {top, 0, 5000}},
             {auto_select, {top, 10000, 100}, {top, 10000, 100}},
-            {auto_process_opts, #{}, #{status => all}},
-            {auto_process_opts, #{status => undefined}, #{status => all}},
-            {auto_process_opts, #{status => garbage_collecting}, #{status => garbage_collecting}},
+            {auto_select, #{}, rule(#{})},
+            {auto_select, #{by => memory}, rule(#{by => memory, delta => false})},
+            {auto_select, #{by => minor_gcs, top => 3}, rule(#{by => minor_gcs, top => 3})},
+            {auto_select, [#{top => 5, interval => 100}, #{by => memory, delta => true}], [
+                rule(#{top => 5, interval => 100}), rule(#{by => memory})
+            ]},
+            {auto_select, #{include => {module, m}}, rule(#{include => [{module, m}]}, 100)},
+            {auto_select, #{exclude => [{initial_call, {m, f, 3}}, {application, a}]},
+                rule(#{exclude => [{initial_call, {m, f, 3}}, {application, a}]}, 100)},
+            {auto_process_opts, #{}, process(all, self_only)},
+            {auto_process_opts, #{status => undefined, viral => undefined}, process(all, self_only)},
+            {auto_process_opts, #{viral => true}, process(all, spawn_and_send)},
+            {auto_process_opts, #{viral => false}, process(all, self_only)},
+            {auto_process_opts, #{viral => send}, process(all, send)},
+            {auto_process_opts, #{status => garbage_collecting}, process(garbage_collecting, self_only)},
+            {always, init, [init]},
+            {always, [init, self()], [init, self()]},
+            {viral_limits, #{}, #{processes => 200, events => 100000, seconds => 60}},
+            {viral_limits, #{events => 5, seconds => undefined},
+                #{processes => 200, events => 5, seconds => 60}},
+            {triggers, [], []},
+            {triggers, #{on => run_queue, above => 50}, [
+                trigger(#{on => run_queue, above => 50, below => 40.0})
+            ]},
+            {triggers, [#{on => busy_port, interval => undefined}, #{on => long_gc, above => 7, duration => 5000}], [
+                trigger(#{on => busy_port}), trigger(#{on => long_gc, above => 7, duration => 5000})
+            ]},
+            {triggers, #{on => {m, f}}, [trigger(#{on => {m, f}})]},
+            {triggers, #{on => {m, f}, above => -10}, [trigger(#{on => {m, f}, above => -10, below => -12.0})]},
+            {triggers, #{on => fun erlang:node/0, cooldown => 0, timeout => 10}, [
+                trigger(#{on => fun erlang:node/0, cooldown => 0, timeout => 10})
+            ]},
             {cpu_budget, 0.1, 0.1},
             {cpu_budget, 5, 5},
             {cpu_budget, infinity, infinity},
@@ -99,6 +132,24 @@ accepted_test_() ->
             {engine, portable, portable}
         ]
     ].
+
+rule(Given) ->
+    rule(Given, 100).
+
+rule(Given, Top) ->
+    maps:merge(
+        #{top => Top, by => reductions, delta => true, interval => 5000, include => [], exclude => []},
+        Given
+    ).
+
+trigger(Given) ->
+    maps:merge(
+        #{interval => 1000, duration => 30000, cooldown => 60000, max_per_hour => 4, timeout => 1000},
+        Given
+    ).
+
+process(Status, Viral) ->
+    #{status => Status, viral => Viral}.
 
 value(Key, Given) ->
     {ok, #{Key := Value}} = flame_prof_options:validate(#{Key => Given}),
@@ -134,7 +185,7 @@ refused_test_() ->
             {total_max_bytes, [0, 4194303, Huge, "5000000"]},
             {sync, [true, always, "flush"]},
             {idle_samples, [none, true, 1]},
-            {memory_budget, [0, -1, 28669951, Huge, infinity, 64.0e6]},
+            {memory_budget, [0, -1, 32339967, Huge, infinity, 64.0e6]},
             {compress, [gzip, true, {zstd, 3}]},
             {flatten_recursive, [yes, 1, "true"]},
             {auto_select, [
@@ -148,9 +199,31 @@ refused_test_() ->
                 {top, 1, 1000, x},
                 {bottom, 1},
                 none,
-                [top | 1]
+                [top | 1],
+                [],
+                #{top => -1},
+                #{top => 10001},
+                #{by => stack_size},
+                #{by => 7},
+                #{delta => yes},
+                #{interval => 99},
+                #{frequency => 7},
+                #{include => {name, x}},
+                #{include => {module, "m"}},
+                #{include => {initial_call, {m, f, 256}}},
+                #{exclude => [{module, m} | x]},
+                #{include => {module, m}, top => 501},
+                [#{top => 6000}, #{top => 6000}],
+                [#{}, {top, 1}],
+                [#{} | #{}],
+                lists:duplicate(9, #{top => 1})
             ]},
             {auto_process_opts, [[], all, [{status, all}], {}]},
+            {always, [7, "name", [init | self()], lists:duplicate(101, init), make_ref()]},
+            {viral_limits, [[], all, 7]},
+            {triggers, [all, run_queue, [run_queue], [#{on => busy_port} | x],
+                lists:duplicate(33, #{on => busy_port})]},
+            {pre_roll, [-1, 1, 999, 60001, 1.0e4, infinity, 5000]},
             {cpu_budget, [0, 0.05, -1, 6401, "2", none]},
             {mode, [threads, "schedulers", true]},
             {running_stacks, [yes, 1, "true"]},
@@ -186,19 +259,75 @@ an_unknown_key_may_be_any_term_test() ->
 
 an_unknown_process_option_is_named_test() ->
     ?assertMatch(
-        {error, {bad_option, {auto_process_opts, viral}, _}},
-        flame_prof_options:validate(#{auto_process_opts => #{viral => true, status => all}})
+        {error, {bad_option, {auto_process_opts, virus}, _}},
+        flame_prof_options:validate(#{auto_process_opts => #{virus => true, status => all}})
+    ),
+    ?assertMatch(
+        {error, {bad_option, {auto_process_opts, viral}, <<"spawn, send, ", _/binary>>}},
+        flame_prof_options:validate(#{auto_process_opts => #{viral => sometimes}})
     ),
     ?assertMatch(
         {error, {bad_option, {auto_process_opts, status}, <<"all or one of: waiting, ", _/binary>>}},
         flame_prof_options:validate(#{auto_process_opts => #{status => asleep}})
     ).
 
+a_bad_limit_is_named_test() ->
+    [
+        ?assertMatch(
+            {error, {bad_option, {viral_limits, Key}, _}},
+            flame_prof_options:validate(#{viral_limits => #{Key => Value}})
+        )
+     || {Key, Value} <- [{processes, 0}, {processes, 401}, {events, many}, {seconds, 1.5}, {minutes, 1}]
+    ].
+
 what_is_no_map_is_refused_test_() ->
     [
         ?_assertMatch({error, {bad_option, options, _}}, flame_prof_options:validate(Given))
      || Given <- [[], [{sample_interval, 9}], foo, <<>>, 7, [a | b]]
     ].
+
+a_bad_trigger_is_named_test_() ->
+    [
+        {lists:flatten(io_lib:format("~0tp", [Given])), fun() ->
+            {error, {bad_option, {triggers, Key}, Why}} =
+                flame_prof_options:validate(#{triggers => Given}),
+            ?assertNotEqual(nomatch, string:find(Why, Part), Why)
+        end}
+     || {Given, Key, Part} <- [
+            {#{}, on, "scheduler_utilisation, run_queue, memory"},
+            {#{on => undefined}, on, "a fun without arguments"},
+            {#{on => load}, on, "process_count"},
+            {#{on => fun(_) -> true end}, on, "a fun without arguments"},
+            {#{on => {m, f, 0}}, on, "{Module, Function}"},
+            {#{on => run_queue}, above, "for run_queue, a count from 1"},
+            {#{on => run_queue, above => 0}, above, "a count from 1"},
+            {#{on => run_queue, above => 1.5}, above, "a count from 1"},
+            {#{on => memory, above => 1 bsl 200}, above, "bytes from 1"},
+            {#{on => scheduler_utilisation, above => 101}, above, "percent"},
+            {#{on => scheduler_utilisation, above => 0}, above, "percent"},
+            {#{on => long_gc}, above, "whole milliseconds from 1"},
+            {#{on => large_heap, above => big}, above, "words from 1"},
+            {#{on => {m, f}, above => big}, above, "a number"},
+            {#{on => {m, f}, above => 1 bsl 2000}, above, "a number"},
+            {#{on => run_queue, above => 5, below => 6}, below, "up to above, 5"},
+            {#{on => run_queue, above => 5, below => low}, below, "up to above, 5"},
+            {#{on => busy_port, above => 1}, above, "no such key for busy_port; there are: on, interval"},
+            {#{on => long_gc, above => 5, below => 1}, below, "no such key for long_gc"},
+            {#{on => {m, f}, below => 1}, below, "no such key"},
+            {#{on => busy_port, cool_down => 1}, cool_down, "cooldown"},
+            {#{on => busy_port, interval => 99}, interval, "milliseconds from 100 to 3600000"},
+            {#{on => busy_port, duration => 999}, duration, "milliseconds from 1000 to 86400000"},
+            {#{on => busy_port, cooldown => -1}, cooldown, "milliseconds from 0"},
+            {#{on => busy_port, max_per_hour => 0}, max_per_hour, "a count from 1 to 1000"},
+            {#{on => busy_port, timeout => infinity}, timeout, "milliseconds from 10 to 60000"}
+        ]
+    ].
+
+what_comes_before_needs_something_that_it_is_before_test() ->
+    Triggers = #{on => busy_port},
+    ?assertMatch({ok, #{pre_roll := 5000}}, flame_prof_options:validate(#{triggers => Triggers, pre_roll => 5000})),
+    {error, {bad_option, pre_roll, Why}} = flame_prof_options:validate(#{pre_roll => 5000}),
+    ?assertNotEqual(nomatch, string:find(Why, "with triggers")).
 
 errors_can_be_read_test() ->
     {error, Error} = flame_prof_options:validate(#{sample_interval => 0}),
@@ -250,18 +379,54 @@ nearly() ->
         [integer() | any()],
         binary(),
         ?LET(Bits, range(1, 300), 1 bsl Bits),
-        ?LET(Pairs, list({oneof([status, viral, any()]), any()}), maps:from_list(Pairs))
+        ?LET(Pairs, list({oneof([status, viral, any()]), any()}), maps:from_list(Pairs)),
+        contest(),
+        list(contest()),
+        trigger(),
+        list(trigger()),
+        ?LET(Pairs, list({oneof([processes, events, seconds, junk()]), oneof([junk(), range(1, 500)])}), maps:from_list(Pairs))
     ]).
+
+%% No any(): it would fill the table of atoms.
+contest() ->
+    Key = oneof([top, by, delta, interval, include, exclude, junk()]),
+    Value = oneof([junk(), range(0, 20000), oneof(flame_prof_selection:metrics()), filter()]),
+    ?LET(Pairs, list({Key, Value}), maps:from_list(Pairs)).
+
+trigger() ->
+    Key = oneof([above, below, interval, duration, cooldown, max_per_hour, timeout, junk()]),
+    ?LET(
+        {On, Pairs},
+        {
+            oneof([run_queue, long_gc, busy_port, {m, f}, fun erlang:node/0, junk()]),
+            list({Key, oneof([junk(), range(-5, 5000), ?LET(Bits, range(1, 2000), 1 bsl Bits)])})
+        },
+        (maps:from_list(Pairs))#{on => On}
+    ).
+
+filter() ->
+    Kind = oneof([registered_name, initial_call, module, application, junk()]),
+    list({Kind, oneof([a_name, {m, f}, {m, f, 1}, junk()])}).
+
+junk() ->
+    oneof([true, false, undefined, junk, -1, 0, 1.5, "text", <<"text">>, {}, [], [a | b], #{}]).
 
 likely() ->
     ?LET(
-        {Sample, Flush, Close, Files, Top, Engine, Name},
+        {Triggers, Sample, Flush, Close, Files, Top, Engine, Name},
         {
+            list(trigger()),
             range(0, 70000),
             range(0, 90000000),
             oneof([infinity, non_neg_integer()]),
             oneof([infinity, non_neg_integer()]),
-            oneof([{top, range(0, 10001)}, {top, range(0, 10001), range(0, 10000)}, undefined]),
+            oneof([
+                {top, range(0, 10001)},
+                {top, range(0, 10001), range(0, 10000)},
+                undefined,
+                contest(),
+                ?LET(Top, range(0, 600), #{top => Top, by => memory, include => [{module, lists}]})
+            ]),
             oneof([auto, native, portable]),
             oneof([undefined, list(range(16#20, 16#d7ff)), utf8()])
         },
@@ -270,6 +435,7 @@ likely() ->
             flush_interval => Flush,
             flush_close_max => Close,
             files_max => Files,
+            triggers => Triggers,
             auto_select => Top,
             engine => Engine,
             basename => Name

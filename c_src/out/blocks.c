@@ -160,8 +160,10 @@ int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size,
     if (blocks->open.text + size > FP_ZST_FRAME_MAX ||
         !make_room(blocks, bound(blocks, size)))
         return FP_EFULL;
-    if (blocks->open.text == 0)
+    if (blocks->open.text == 0) {
         blocks->open.begun = time(NULL);
+        blocks->open.begun_ms = fp_monotonic_ms();
+    }
     err = append(blocks, text, size);
     if (err != 0)
         return err;
@@ -197,6 +199,7 @@ int fp_blocks_end(struct fp_blocks *blocks)
     err = blocks->zst == NULL ? 0 : end_frame(blocks);
     if (err != 0)
         return err;
+    blocks->open.ended_ms = fp_monotonic_ms();
     blocks->closed[(blocks->first + blocks->n) % BLOCKS_MAX] = blocks->open;
     blocks->n++;
     blocks->end += blocks->open.bytes;
@@ -224,6 +227,22 @@ void fp_blocks_drop_first(struct fp_blocks *blocks)
     blocks->n--;
     if (blocks->n == 0 && blocks->open.bytes == 0)
         blocks->begin = blocks->end = 0;
+}
+
+const struct fp_block *fp_blocks_open(const struct fp_blocks *blocks)
+{
+    return &blocks->open;
+}
+
+void fp_blocks_clear(struct fp_blocks *blocks)
+{
+    if (blocks->zst != NULL)
+        fp_zst_drop(blocks->zst);
+    memset(&blocks->open, 0, sizeof(blocks->open));
+    blocks->piece_size = 0;
+    blocks->begin = blocks->end = 0;
+    blocks->first = blocks->n = 0;
+    blocks->waiting_text = blocks->waiting_looks = 0;
 }
 
 void fp_blocks_waiting(const struct fp_blocks *blocks, uint64_t *text,

@@ -114,6 +114,12 @@ static void make_header(char *frame)
         frame[DESCRIPTOR] = (char)(frame[DESCRIPTOR] | DESCRIPTOR_SIZE_OF_4);
 }
 
+void fp_zst_drop(struct fp_zst *zst)
+{
+    ZSTD_CCtx_reset(zst->context, ZSTD_reset_session_only);
+    zst->text = 0;
+}
+
 static int compress(struct fp_zst *zst, const char *text, size_t text_size,
                     ZSTD_EndDirective directive, char *frame, size_t *size)
 {
@@ -129,8 +135,7 @@ static int compress(struct fp_zst *zst, const char *text, size_t text_size,
            (in.pos < in.size || (directive == ZSTD_e_end && left > 0)));
     if (ZSTD_isError(left) || in.pos < in.size) {
         /* There is room by its own bound: only memory can be missing. */
-        ZSTD_CCtx_reset(zst->context, ZSTD_reset_session_only);
-        zst->text = 0;
+        fp_zst_drop(zst);
         return FP_ENOMEM;
     }
     zst->text += text_size;

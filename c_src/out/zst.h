@@ -36,6 +36,8 @@ int fp_zst_put(struct fp_zst *zst, const char *text, size_t text_size,
                char *frame, size_t *size);
 /* Likewise. */
 int fp_zst_end(struct fp_zst *zst, char *frame, size_t *size);
+/* The frame that was begun, if any, is not wanted. */
+void fp_zst_drop(struct fp_zst *zst);
 
 struct fp_zst_entry {
     uint32_t bytes, text;
