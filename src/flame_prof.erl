@@ -39,6 +39,7 @@
 
 -export([start/0, start/1, stop/0, stop/1]).
 -export([info/0, flush/0, flush/1]).
+-export([pstack/0, pstack/1, blame/2]).
 -export([write_perf_map/0]).
 -export([fold/3, fold/4]).
 -export([format_error/1]).
@@ -118,6 +119,8 @@
     | flame_prof_engine:refusal()
     | {session, Error :: atom(), Why :: binary()}
     | {perf_map, Error :: atom(), Why :: binary()}
+    | flame_prof_pstack:reason()
+    | flame_prof_blame:reason()
     | {portable_engine, term()}
     | {application, term()}
     | not_started
@@ -195,6 +198,73 @@ info() ->
 stopped(none) -> #{state => stopped};
 stopped(Run) -> #{state => stopped, last_run => Run}.
 
+%% @doc Prints what every scheduler runs this instant: process, name, status, figures
+%% and stack, C functions, BIFs, NIFs and garbage collection included. Then the
+%% processes on dirty schedulers; idle schedulers are one line.
+%%
+%% ```
+%% 1> flame_prof:pstack().
+%% 1 of 2 schedulers runs a process, 1 more on dirty schedulers
+%%
+%% Scheduler 1: <0.79.0> hot erlang:apply/2
+%%     running, 0 messages, 12,268,278 reductions, 87 KB
+%%   copy_shallow_x (beam.smp)
+%%   [beam.smp] x 2
+%%   db_get_hash (beam.smp)
+%%   ets_lookup_2 (beam.smp)
+%%   ets:lookup/2 (bif)
+%%   my_cache:get/2 (src/my_cache.erl:33)
+%%
+%% Dirty scheduler: <0.80.0> erlang:apply/2
+%%     running, 0 messages, 276 reductions, 3 KB
+%%   prim_file:open_nif/2 (nif)
+%%   prim_file:open/2
+%%   raw_file_io_list:open_layer/3 (raw_file_io_list.erl:35)
+%%
+%% Scheduler 2: idle
+%% ok
+%% '''
+%%
+%% No session is needed, and one that runs is not disturbed. The processes are not
+%% asked: {@link flame_prof_pstack} says how it is done and what it costs, and has
+%% the same as terms. Refused where the native engine is.
+-spec pstack() -> ok | {error, reason()}.
+pstack() ->
+    print(flame_prof_pstack, flame_prof_pstack:schedulers()).
+
+%% @doc The same for a process, or for a list of them, by pid or registered name,
+%% whatever it is doing: also where `process_info/2' would not return before a long
+%% NIF has. One that is no more is named as such.
+-spec pstack(flame_prof_pstack:target() | [flame_prof_pstack:target()]) -> ok | {error, reason()}.
+pstack(Targets) when is_list(Targets) ->
+    print(flame_prof_pstack, flame_prof_pstack:processes(Targets));
+pstack(Target) ->
+    pstack([Target]).
+
+%% @doc Measures for so many milliseconds (10 to 60000) and prints who causes a
+%% function: the Erlang code that called it, by share, and the processes.
+%%
+%% The function can be a BIF, a NIF or an Erlang function, `{ets, lookup, 2}' or
+%% `{ets, lookup, '_'}'; `gc' for garbage collection; or the name of a C function or
+%% of a whole library, `"copy_struct"' or `"libc.so.6"'.
+%%
+%% ```
+%% 1> flame_prof:blame({ets, lookup, 2}, 2000).
+%% BLAME_OUTPUT
+%% '''
+%%
+%% `share' is that of the samples in which the function was on the stack, `of all'
+%% that of all samples of running processes. Time that a process waits is in
+%% neither. When the function was on no stack, names are printed that look alike.
+%% No session is needed, and one that runs goes on; {@link flame_prof_blame} says
+%% what it costs, and has the same as terms. Refused where the native engine is.
+-spec blame(flame_prof_blame:target(), Ms :: pos_integer()) -> ok | {error, reason()}.
+blame(Function, Ms) ->
+    print(flame_prof_blame, flame_prof_blame:report(Function, Ms)).
+
+print(Module, {ok, Data}) -> io:put_chars(Module:format(Data));
+print(_Module, {error, _} = Error) -> Error.
+
 %% @doc Writes `/tmp/perf-PID.map', where Linux `perf' looks for the names of code
 %% that is in no file: every Erlang function of this node, on a VM that was not
 %% started with `+JPperf'. No session is needed. The file shows the moment of the
@@ -263,8 +333,10 @@ format_error({native_engine, _, Text}) ->
     ["the native engine can not be used here: ", Text];
 format_error({session, _, Text}) ->
     Text;
-format_error({perf_map, _, Text}) ->
+format_error({Asked, _, Text}) when Asked =:= perf_map; Asked =:= pstack; Asked =:= blame ->
     Text;
+format_error({schedulers, Text}) ->
+    ["the schedulers can not be asked what they run: ", Text];
 format_error(not_started) ->
     "no session is running";
 format_error(stopping) ->

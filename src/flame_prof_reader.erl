@@ -16,6 +16,7 @@
 
 -export([fold/3, fold_raw/3]).
 -export([head/1, metrics/1, delta/2, stack/1, decode/1]).
+-export([function/1, process/2]).
 
 -export_type([sample/0, raw/0, frame/0, counts/0, files/0, error/0]).
 
@@ -254,6 +255,38 @@ frame(<<"\t", Line/binary>>) ->
     Size = byte_size(InBrackets) - 2,
     <<"(", Dso:Size/binary, ")">> = InBrackets,
     {Symbol, Dso}.
+
+%% @doc The function of a frame, for people: `m:f/1:23' is `m:f/1'. No function's
+%% name ends in `/' and a number followed by `:' and another, unless it wants to be
+%% mistaken.
+-spec function(frame()) -> binary().
+function({Symbol, _Dso}) ->
+    case re:run(Symbol, "/[0-9]+(:[0-9]+)$", [{capture, [1], index}]) of
+        {match, [{At, _}]} -> decode(binary:part(Symbol, 0, At));
+        nomatch -> decode(Symbol)
+    end.
+
+%% @doc What a sample is of, for people: a process by its pid with its name or its
+%% initial call, by the metrics line of a sample.
+-spec process(Tid :: integer(), Metrics :: binary()) -> binary().
+process(Tid, Metrics) ->
+    case metrics(Metrics) of
+        {_, Words} -> binary:copy(process_name(Tid, Words));
+        bad -> integer_to_binary(Tid)
+    end.
+
+process_name(_Tid, #{<<"erl_pid">> := Pid, <<"name">> := Name}) ->
+    <<(decode(Name))/binary, " ", Pid/binary>>;
+process_name(_Tid, #{<<"erl_pid">> := Pid, <<"proc_lib_initial_call">> := Call}) ->
+    <<Pid/binary, " ", (decode(Call))/binary>>;
+process_name(_Tid, #{<<"erl_pid">> := Pid, <<"initial_call">> := Call}) ->
+    <<Pid/binary, " ", (decode(Call))/binary>>;
+process_name(_Tid, #{<<"erl_pid">> := Pid}) ->
+    Pid;
+process_name(_Tid, #{<<"scheduler">> := Number}) ->
+    <<"scheduler ", Number/binary>>;
+process_name(Tid, _) ->
+    integer_to_binary(Tid).
 
 %% @doc Undo the percent-encoding of a symbol, for people. What is not printable
 %% stays encoded: a function may have an escape sequence for a name.

@@ -21,7 +21,9 @@
 %% none has.
 -spec ensure() -> {ok, Registered :: pos_integer(), known()} | {error, Why :: binary()}.
 ensure() ->
-    case flame_prof_nif:schedulers_prepare(erlang:system_info(schedulers)) of
+    Schedulers = erlang:system_info(schedulers),
+    case flame_prof_nif:schedulers_prepare(Schedulers) of
+        {ok, Schedulers} -> {ok, Schedulers, Schedulers};
         {ok, _} -> register_online();
         {error, {_, Why}} -> {error, Why}
     end.

@@ -58,15 +58,6 @@
 
 -define(SCHEDULERS_MS, 1000).
 
-%% One second of samples that all differ, of 280 bytes each, should fit: the
-%% writer may be kept from its CPU or its disk for as long.
--define(SAMPLE_BYTES, 280).
--define(RING_LEAST_BYTES, 4194304).
--define(RING_MOST_BYTES, 67108864).
-
-%% The application's own processes tell nothing about the program.
--define(OWN_NAMES, [flame_prof_sup]).
-
 -spec start_link(flame_prof_options:options()) -> {ok, pid()} | {error, term()}.
 start_link(Options) ->
     case gen_server:start_link({local, ?MODULE}, ?MODULE, Options, []) of
@@ -155,7 +146,8 @@ open(Options, #{engine := Engine} = Choice) ->
     end.
 
 open(Options, #{engine := Engine} = Choice, Now, Schedulers) ->
-    Config = config(Engine, Options, Now, Schedulers),
+    IsCapturing = element(1, Schedulers) =:= on,
+    Config = flame_prof_config:session(Engine, Options, IsCapturing, file_name(Now)),
     case make_parents(maps:get(directory, Config)) of
         ok ->
             State = #session{
@@ -207,72 +199,13 @@ watch_schedulers({off, _}) ->
 start_engine(native, State) ->
     {ok, State};
 start_engine(portable, #session{options = Options, ref = Ref} = State) ->
-    case flame_prof_portable:start_link(portable_config(Ref, Options)) of
+    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options)) of
         {ok, Engine} ->
             {ok, State#session{portable = Engine}};
         {error, Reason} ->
             ok = close_now(State),
             {error, {portable_engine, Reason}}
     end.
-
-config(Engine, Options, Now, Schedulers) ->
-    #{
-        basename := Basename,
-        sample_interval := SampleMs,
-        flush_interval := FlushMs,
-        flatten_recursive := Flatten,
-        auto_select := {top, Top, SelectMs},
-        auto_process_opts := #{status := Status},
-        mode := Mode,
-        native_frames := NativeFrames
-    } = Options,
-    #{
-        engine => Engine,
-        mode => Mode,
-        running_stacks => element(1, Schedulers) =:= on,
-        native_frames => NativeFrames,
-        schedulers_online => erlang:system_info(schedulers_online),
-        directory => filename:absname(Basename),
-        name => file_name(Now),
-        sample_interval_us => SampleMs * 1000,
-        flush_interval_ms => FlushMs,
-        flatten_recursive => Flatten,
-        top => Top,
-        select_interval_ms => SelectMs,
-        status => Status,
-        exclude => own_processes(),
-        ring_bytes => ring_bytes(Top, SampleMs),
-        pid_number_bits => pid_number_bits()
-    }.
-
-portable_config(Ref, Options) ->
-    #{
-        sample_interval := SampleMs,
-        auto_select := {top, Top, SelectMs},
-        auto_process_opts := #{status := Status}
-    } = Options,
-    #{
-        session => Ref,
-        sample_interval_ms => SampleMs,
-        top => Top,
-        select_interval_ms => SelectMs,
-        status => Status,
-        exclude => own_processes()
-    }.
-
-own_processes() ->
-    [self() | [Pid || Name <- ?OWN_NAMES, Pid <- [whereis(Name)], is_pid(Pid)]].
-
-%% erl_term.h, _PID_NUM_SIZE: pids grew with OTP 26.
-pid_number_bits() ->
-    case list_to_integer(erlang:system_info(otp_release)) of
-        Old when Old < 26 -> 15;
-        _ -> 28
-    end.
-
-ring_bytes(Top, SampleMs) ->
-    Wanted = Top * ?SAMPLE_BYTES * (1000 div SampleMs + 1),
-    min(?RING_MOST_BYTES, max(?RING_LEAST_BYTES, Wanted)).
 
 %% Sorts by time; local, because people compare it with their watches.
 file_name({{Year, Month, Day}, {Hour, Minute, Second}}) ->

@@ -113,8 +113,8 @@ needs() {
     sampler/sampler)
         echo "fp_selector_step fp_selector_slots fp_live_ranges_copy
             fp_sampler_adopt fp_sampler_look_at_all fp_sampler_collect
-            fp_sampler_forget_stacks
-            fp_sampler_ask_all fp_sampler_drain clock_gettime clock_nanosleep |
+            fp_sampler_forget_stacks fp_sampler_ask_all fp_sampler_is_asking
+            fp_sampler_drain clock_gettime clock_nanosleep |
             fp_selector_create fp_selector_destroy fp_stack_table_create
             fp_stack_table_destroy fp_sampler_running_create
             fp_schedulers_count calloc free mmap munmap sigfillset

@@ -1,64 +1,51 @@
 /*
  * One look at some processes, or at what the schedulers run, as terms: for
- * pstack, and for the tests, which compare it with process_info/2. The same
- * code as the sampler's, without a session.
+ * flame_prof_pstack, and for the tests, which compare it with process_info/2.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "../core/error.h"
-#include "../native/native.h"
 #include "../schedulers.h"
 #include "../selector.h"
-#include "../vm/code.h"
 #include "../vm/names.h"
-#include "../vm/process.h"
-#include "../vm/ptab.h"
-#include "../vm/running.h"
-#include "../vm/stack.h"
-#include "library.h"
+#include "look.h"
 #include "terms.h"
 
-struct look {
+/* A look, and where its terms are made. */
+struct telling {
     ErlNifEnv *env;
-    const struct fp_peek *peek;
-    const struct fp_layout *layout;
-    struct fp_ranges ranges;
-    struct fp_code *code;
-    struct fp_native *native; /* NULL: no C code is known */
-    uint64_t *word;           /* FP_STACK_WORDS_MAX */
+    struct look look;
+    ERL_NIF_TERM list; /* of look_for_dirty */
 };
 
-/* How often a scheduler is looked at for its answer, every 50 us. */
-#define ANSWER_ATTEMPTS 400
-
-static ERL_NIF_TERM atom_text(struct look *look, uint64_t atom)
+static ERL_NIF_TERM atom_text(struct telling *telling, uint64_t atom)
 {
     uint32_t len = 0;
-    const char *text = fp_code_atom(look->code, atom, &len);
+    const char *text = fp_code_atom(telling->look.code, atom, &len);
 
-    return text == NULL ? fp_atom(look->env, "none")
-                        : fp_binary(look->env, text, len);
+    return text == NULL ? fp_atom(telling->env, "none")
+                        : fp_binary(telling->env, text, len);
 }
 
-static ERL_NIF_TERM file_text(struct look *look, uint64_t file)
+static ERL_NIF_TERM file_text(struct telling *telling, uint64_t file)
 {
     uint32_t len = 0;
-    const char *text = fp_code_file(look->code, file, &len);
+    const char *text = fp_code_file(telling->look.code, file, &len);
 
-    return text == NULL ? fp_atom(look->env, "none")
-                        : fp_binary(look->env, text, len);
+    return text == NULL ? fp_atom(telling->env, "none")
+                        : fp_binary(telling->env, text, len);
 }
 
-static ERL_NIF_TERM mfa_term(struct look *look, uint64_t module,
+static ERL_NIF_TERM mfa_term(struct telling *telling, uint64_t module,
                              uint64_t function, uint64_t arity)
 {
     if (module == 0)
-        return fp_atom(look->env, "none");
-    return enif_make_tuple3(look->env, atom_text(look, module),
-                            atom_text(look, function),
-                            enif_make_uint64(look->env, arity));
+        return fp_atom(telling->env, "none");
+    return enif_make_tuple3(telling->env, atom_text(telling, module),
+                            atom_text(telling, function),
+                            enif_make_uint64(telling->env, arity));
 }
 
 static const char *const special_names[FP_FRAME_SPECIAL_END] = {
@@ -72,347 +59,228 @@ static const char *const special_names[FP_FRAME_SPECIAL_END] = {
 };
 
 /* {Module, Function, Arity, File | none, Line} */
-static ERL_NIF_TERM erlang_frame(struct look *look, uint64_t pc)
+static ERL_NIF_TERM erlang_frame(struct telling *telling, uint64_t pc)
 {
     struct fp_location at;
 
-    if (fp_code_resolve(look->code, pc, &at) != 0)
+    if (fp_code_resolve(telling->look.code, pc, &at) != 0)
         return 0;
-    return enif_make_tuple5(
-        look->env, atom_text(look, at.mfa[0]), atom_text(look, at.mfa[1]),
-        enif_make_uint64(look->env, at.mfa[2]), file_text(look, at.file),
-        enif_make_uint(look->env, at.line));
+    return enif_make_tuple5(telling->env, atom_text(telling, at.mfa[0]),
+                            atom_text(telling, at.mfa[1]),
+                            enif_make_uint64(telling->env, at.mfa[2]),
+                            file_text(telling, at.file),
+                            enif_make_uint(telling->env, at.line));
 }
 
 /* {bif | nif, {Module, Function, Arity}} */
-static ERL_NIF_TERM named_frame(struct look *look, uint64_t word)
+static ERL_NIF_TERM named_frame(struct telling *telling, uint64_t word)
 {
     uint64_t mfa[3];
 
-    if (fp_peek_read(look->peek, word & ~(FP_FRAME_BIF | FP_FRAME_NIF), mfa,
-                     sizeof mfa) != 0 ||
+    if (fp_peek_read(&telling->look.peek, word & ~(FP_FRAME_BIF | FP_FRAME_NIF),
+                     mfa, sizeof mfa) != 0 ||
         mfa[2] > 255)
         return 0;
     return enif_make_tuple2(
-        look->env, fp_atom(look->env, word & FP_FRAME_BIF ? "bif" : "nif"),
-        mfa_term(look, mfa[0], mfa[1], mfa[2]));
+        telling->env,
+        fp_atom(telling->env, word & FP_FRAME_BIF ? "bif" : "nif"),
+        mfa_term(telling, mfa[0], mfa[1], mfa[2]));
 }
 
 /* {native, Function | none, Library} */
-static ERL_NIF_TERM native_frame(struct look *look, uint64_t pc)
+static ERL_NIF_TERM native_frame(struct telling *telling, uint64_t pc)
 {
     const char *name, *library;
 
-    if (look->native == NULL ||
-        fp_native_resolve(look->native, pc, &name, &library) != 0)
+    if (telling->look.native == NULL ||
+        fp_native_resolve(telling->look.native, pc, &name, &library) != 0)
         return 0;
-    return enif_make_tuple3(look->env, fp_atom(look->env, "native"),
+    return enif_make_tuple3(telling->env, fp_atom(telling->env, "native"),
                             name == NULL
-                                ? fp_atom(look->env, "none")
-                                : fp_binary(look->env, name, strlen(name)),
-                            fp_binary(look->env, library, strlen(library)));
+                                ? fp_atom(telling->env, "none")
+                                : fp_binary(telling->env, name, strlen(name)),
+                            fp_binary(telling->env, library, strlen(library)));
 }
 
 /* A frame as a term; 0 when it is of nothing known: such are left out, as in a
  * file. */
-static ERL_NIF_TERM frame_term(struct look *look, uint64_t word)
+static ERL_NIF_TERM frame_term(struct telling *telling, uint64_t word)
 {
     if (word < FP_FRAME_SPECIAL_END)
-        return fp_atom(look->env, special_names[word]);
+        return fp_atom(telling->env, special_names[word]);
     if ((word & (FP_FRAME_BIF | FP_FRAME_NIF)) != 0)
-        return named_frame(look, word);
-    return fp_ranges_contain(&look->ranges, word) ? erlang_frame(look, word)
-                                                  : native_frame(look, word);
+        return named_frame(telling, word);
+    return fp_ranges_contain(&telling->look.ranges, word)
+               ? erlang_frame(telling, word)
+               : native_frame(telling, word);
 }
 
-static ERL_NIF_TERM stack_term(struct look *look, const struct fp_stack *stack)
+static ERL_NIF_TERM stack_term(struct telling *telling,
+                               const struct fp_stack *stack)
 {
-    ERL_NIF_TERM list = enif_make_list(look->env, 0);
+    ERL_NIF_TERM list = enif_make_list(telling->env, 0);
 
     for (uint32_t i = stack->count; i-- > 0;) {
-        ERL_NIF_TERM frame = frame_term(look, stack->frame[i]);
+        ERL_NIF_TERM frame = frame_term(telling, stack->frame[i]);
 
         if (frame != 0)
-            list = enif_make_list_cell(look->env, frame, list);
+            list = enif_make_list_cell(telling->env, frame, list);
     }
     return list;
 }
 
-static void only(struct fp_stack *stack, uint64_t frame)
+static ERL_NIF_TERM scheduler_term(ErlNifEnv *env, const struct sight *sight)
 {
-    stack->count = 1;
-    stack->frame[0] = frame;
+    return sight->scheduler == 0 ? fp_atom(env, "none")
+                                 : enif_make_uint(env, sight->scheduler);
 }
 
-static void read_stack(struct look *look, const struct fp_snapshot *snapshot,
-                       struct fp_stack *stack)
+static ERL_NIF_TERM figure_term(ErlNifEnv *env, int64_t value)
 {
-    uint64_t words = (snapshot->hend - snapshot->stop) / 8;
-    size_t leaf = (size_t)words, root = 0;
-
-    if (words > FP_STACK_WORDS_MAX) {
-        leaf = FP_STACK_WORDS_LEAF;
-        root = FP_STACK_WORDS_ROOT;
-    }
-    if ((leaf > 0 &&
-         fp_peek_read(look->peek, snapshot->stop, look->word, 8 * leaf) != 0) ||
-        (root > 0 && fp_peek_read(look->peek, snapshot->hend - 8 * root,
-                                  look->word + leaf, 8 * root) != 0))
-        only(stack, FP_FRAME_UNREADABLE);
-    else
-        fp_stack_frames(stack, &look->ranges, snapshot->i, look->word,
-                        leaf + root, leaf);
+    return value < 0 ? fp_atom(env, "unknown") : enif_make_int64(env, value);
 }
 
-static ERL_NIF_TERM process_term(struct look *look,
-                                 const struct fp_snapshot *snapshot,
-                                 const struct fp_stack *stack)
+static ERL_NIF_TERM process_term(struct telling *telling,
+                                 const struct sight *sight)
 {
-    ERL_NIF_TERM map = enif_make_new_map(look->env);
+    const struct fp_snapshot *snapshot = &sight->snapshot;
+    struct look *look = &telling->look;
+    ErlNifEnv *env = telling->env;
+    ERL_NIF_TERM map = enif_make_new_map(env);
     struct fp_names names;
 
-    fp_names_read(look->layout, look->peek, snapshot,
-                  fp_atom(look->env, "$initial_call"), &names);
+    fp_names_read(look->layout, &look->peek, snapshot,
+                  fp_atom(env, "$initial_call"), &names);
     for (int i = 0; i < FP_METRIC_COUNT; i++)
-        fp_map_put(look->env, &map, fp_metric_name(i),
-                   enif_make_int64(look->env, snapshot->value[i]));
-    fp_map_put(look->env, &map, "status",
-               fp_atom(look->env, fp_status_name(snapshot->status)));
-    fp_map_put(look->env, &map, "registered_name",
-               atom_text(look, names.registered));
-    fp_map_put(look->env, &map, "initial_call",
-               mfa_term(look, names.initial_call.module,
+        fp_map_put(env, &map, fp_metric_name(i),
+                   figure_term(env, snapshot->value[i]));
+    if (snapshot->value[FP_METRIC_memory] >= 0)
+        fp_map_put(
+            env, &map, "memory",
+            enif_make_int64(env, snapshot->value[FP_METRIC_memory] +
+                                     fp_dictionary_bytes(
+                                         &look->peek, snapshot->dictionary)));
+    fp_map_put(env, &map, "status",
+               fp_atom(env, fp_status_name(snapshot->status)));
+    fp_map_put(env, &map, "scheduler", scheduler_term(env, sight));
+    fp_map_put(env, &map, "registered_name",
+               atom_text(telling, names.registered));
+    fp_map_put(env, &map, "initial_call",
+               mfa_term(telling, names.initial_call.module,
                         names.initial_call.function, names.initial_call.arity));
-    fp_map_put(look->env, &map, "proc_lib_initial_call",
-               mfa_term(look, names.proc_lib.module, names.proc_lib.function,
+    fp_map_put(env, &map, "proc_lib_initial_call",
+               mfa_term(telling, names.proc_lib.module, names.proc_lib.function,
                         names.proc_lib.arity));
-    fp_map_put(look->env, &map, "stack", stack_term(look, stack));
+    fp_map_put(env, &map, "stack", stack_term(telling, &sight->stack));
     return map;
 }
 
-/* --------------------------------------------------------- the running -- */
-
-static size_t unwind(void *self, const struct fp_running *running, uint64_t *pc,
-                     size_t max, struct fp_registers *at_entry, int *complete)
+static ERL_NIF_TERM tell_process(struct telling *telling, uint64_t pid)
 {
-    struct look *look = self;
-    struct fp_native_stack stack = {running->native_start, running->native,
-                                    running->native_bytes};
-    struct fp_native_end end;
-    size_t n = fp_native_unwind(look->native, &running->registers, &stack, pc,
-                                max, &end);
-
-    *complete = n > 0 && end.why == FP_NATIVE_LEFT &&
-                end.registers.rip == running->native_return;
-    *at_entry = end.registers;
-    return n;
-}
-
-/* This is a dirty scheduler's work: it may wait a little, unlike a sampler. */
-static const struct fp_running *await(unsigned at, uint32_t ticket)
-{
-    static const struct timespec moment = {0, 50000};
-
-    for (int i = 0; i < ANSWER_ATTEMPTS; i++) {
-        const struct fp_running *running = fp_schedulers_answer(at, ticket);
-
-        if (running != NULL)
-            return running;
-        nanosleep(&moment, NULL);
-    }
-    return NULL;
-}
-
-static int request(unsigned at, uint32_t *ticket)
-{
-    static const struct timespec moment = {0, 200000};
-    int err = FP_ESTATE;
-
-    /* A running profile may have asked it just now. */
-    for (int i = 0; i < ANSWER_ATTEMPTS && err == FP_ESTATE; i++) {
-        if (i > 0)
-            nanosleep(&moment, NULL);
-        err = fp_schedulers_request(at, ticket);
-    }
-    return err;
-}
-
-/* What the scheduler runs, decoded. 0, FP_ENOENT: no process; FP_ESTATE: no
- * answer; or why its answer can not be used. */
-static int capture(struct look *look, unsigned at, struct fp_snapshot *snapshot,
-                   struct fp_stack *stack)
-{
-    struct fp_running_code code = {.peek = look->peek,
-                                   .ranges = &look->ranges,
-                                   .unwind = look->native ? unwind : NULL,
-                                   .unwind_self = look,
-                                   .with_native = 1};
-    const struct fp_running *running;
-    uint32_t ticket;
-    int err = request(at, &ticket);
+    struct sight sight;
+    int err = look_at_process(&telling->look, pid, &sight);
 
     if (err != 0)
-        return FP_ESTATE;
-    fp_schedulers_code(&code.fragments, &code.nif_return);
-    running = await(at, ticket);
-    if (running == NULL)
-        err = FP_ESTATE;
-    else if (running->result == FP_RUNNING_NOBODY)
-        err = FP_ENOENT;
-    else {
-        err = fp_process_decode(look->layout, running->structure, snapshot);
-        if (err == 0 && fp_running_frames(&code, look->layout, running,
-                                          snapshot, stack) != 0)
-            only(stack, FP_FRAME_UNREADABLE);
-    }
-    fp_schedulers_release(at, ticket);
-    return err;
+        return fp_error(telling->env, fp_atom(telling->env, fp_err_name(err)));
+    return process_term(telling, &sight);
 }
 
-/* A process that was seen running: on its scheduler, if that can be asked. */
-static void look_at_running(struct look *look, uint64_t address,
-                            struct fp_snapshot *snapshot,
-                            struct fp_stack *stack)
+static ERL_NIF_TERM tell_processes(struct telling *telling, ERL_NIF_TERM list)
 {
-    struct fp_snapshot now;
-    uint64_t data = 0;
-    int at;
+    ERL_NIF_TERM answer = enif_make_list(telling->env, 0), head;
 
-    only(stack, snapshot->status == FP_STATUS_garbage_collecting
-                    ? FP_FRAME_GC
-                    : FP_FRAME_RUNNING);
-    (void)fp_peek_word(look->peek,
-                       address + look->layout->release.running.scheduler_data,
-                       &data);
-    at = fp_schedulers_find(data);
-    if (at < 0)
-        return;
-    if (capture(look, (unsigned)at, &now, stack) == 0 && now.id == snapshot->id)
-        *snapshot = now;
-    else
-        only(stack, FP_FRAME_RUNNING);
+    while (enif_get_list_cell(telling->env, list, &head, &list))
+        answer = enif_make_list_cell(
+            telling->env,
+            enif_make_tuple2(telling->env, head, tell_process(telling, head)),
+            answer);
+    return answer;
 }
 
-static int read_process(struct look *look, uint64_t pid, uint64_t *address,
-                        struct fp_snapshot *snapshot)
+static ERL_NIF_TERM tell_scheduler(struct telling *telling, unsigned at,
+                                   const struct look_question *question)
 {
-    unsigned char bytes[FP_PROBE_WINDOW];
-    int err = fp_ptab_lookup(look->layout, look->peek, pid, address);
-
-    if (err == 0)
-        err = fp_peek_read(look->peek, *address, bytes,
-                           look->layout->snapshot_size);
-    if (err != 0)
-        return err;
-    err = fp_process_decode(look->layout, bytes, snapshot);
-    if (snapshot->id != pid || snapshot->status == FP_STATUS_free)
-        return FP_EGONE;
-    /* While it runs, its figures may contradict each other. */
-    return snapshot->runs_erlang ? 0 : err;
-}
-
-static ERL_NIF_TERM look_at(struct look *look, uint64_t pid)
-{
-    struct fp_snapshot snapshot;
-    struct fp_stack stack;
-    uint64_t address;
-    int err = read_process(look, pid, &address, &snapshot);
-
-    if (err != 0)
-        return fp_error(look->env, fp_atom(look->env, fp_err_name(err)));
-    if (snapshot.runs_erlang)
-        look_at_running(look, address, &snapshot, &stack);
-    else
-        read_stack(look, &snapshot, &stack);
-    snapshot.value[FP_METRIC_memory] +=
-        fp_dictionary_bytes(look->peek, snapshot.dictionary);
-    return process_term(look, &snapshot, &stack);
-}
-
-/* idle | late | unregistered | {Pid, Map} */
-static ERL_NIF_TERM look_at_scheduler(struct look *look, unsigned at)
-{
-    uint64_t data = fp_schedulers_data(at), process = 0;
-    struct fp_snapshot snapshot;
-    struct fp_stack stack;
+    struct sight sight;
     int err;
 
-    if (data == 0)
-        return fp_atom(look->env, "unregistered");
-    /* Without a process it may be asleep: then it is let alone. */
-    (void)fp_peek_word(look->peek,
-                       data + look->layout->release.running.current_process,
-                       &process);
-    err = process == 0 ? FP_ENOENT : capture(look, at, &snapshot, &stack);
+    if (fp_schedulers_data(at) == 0)
+        return fp_atom(telling->env, "unregistered");
+    err = look_answer(&telling->look, at, question, &sight);
     if (err != 0)
-        return fp_atom(look->env, err == FP_ENOENT ? "idle" : "late");
-    snapshot.value[FP_METRIC_memory] +=
-        fp_dictionary_bytes(look->peek, snapshot.dictionary);
-    return enif_make_tuple2(look->env, snapshot.id,
-                            process_term(look, &snapshot, &stack));
+        return fp_atom(telling->env, err == FP_ENOENT ? "idle" : "late");
+    return enif_make_tuple2(telling->env, sight.snapshot.id,
+                            process_term(telling, &sight));
 }
 
-static ERL_NIF_TERM look_at_schedulers(struct look *look)
+static int tell_schedulers(struct telling *telling, ERL_NIF_TERM *answer)
 {
-    ERL_NIF_TERM list = enif_make_list(look->env, 0);
+    unsigned count = fp_schedulers_count();
+    struct look_question *question = calloc(count + 1, sizeof *question);
+    ERL_NIF_TERM list = enif_make_list(telling->env, 0);
 
-    for (unsigned at = fp_schedulers_count(); at-- > 0;)
-        list = enif_make_list_cell(
-            look->env,
-            enif_make_tuple2(look->env, enif_make_uint(look->env, at + 1),
-                             look_at_scheduler(look, at)),
-            list);
-    return list;
-}
-
-static int look_open(struct look *look, ErlNifEnv *env)
-{
-    struct fp_library *library = fp_library(env);
-
-    memset(look, 0, sizeof *look);
-    look->env = env;
-    look->peek = &library->peek;
-    look->layout = fp_library_layout(library);
-    if (look->layout == NULL)
-        return FP_ESTATE;
-    if (fp_maps_code(&look->ranges) != 0)
-        return FP_EIO;
-    look->word = malloc(8 * FP_STACK_WORDS_MAX);
-    if (look->word == NULL)
+    if (question == NULL)
         return FP_ENOMEM;
-    /* Without it there are no C frames, and all else there is. */
-    if (fp_schedulers_registered() > 0 && fp_native_create(&look->native) != 0)
-        look->native = NULL;
-    return fp_code_create(&look->code, look->layout, look->peek, &look->ranges);
+    look_ask_all(&telling->look, question);
+    for (unsigned at = count; at-- > 0;)
+        list = enif_make_list_cell(
+            telling->env,
+            enif_make_tuple2(telling->env, enif_make_uint(telling->env, at + 1),
+                             tell_scheduler(telling, at, &question[at])),
+            list);
+    free(question);
+    *answer = list;
+    return 0;
 }
 
-static void look_close(struct look *look)
+static void collect(void *arg, uint64_t pid)
 {
-    fp_native_destroy(look->native);
-    fp_code_destroy(look->code);
-    free(look->word);
+    struct telling *telling = arg;
+
+    telling->list = enif_make_list_cell(telling->env, pid, telling->list);
 }
 
-/* ([Pid]) -> [{Pid, #{metric => Value, status, registered_name, initial_call,
- * proc_lib_initial_call, stack} | {error, gone | torn}}]
- * (schedulers) -> [{Number, idle | late | unregistered | {Pid, Map}}] */
+/* Where they have gone on since the scan, they are told as they are now. */
+static int tell_dirty(struct telling *telling, ERL_NIF_TERM *answer)
+{
+    ErlNifPid self;
+    int err;
+
+    telling->list = enif_make_list(telling->env, 0);
+    enif_self(telling->env, &self);
+    err = look_for_dirty(&telling->look, enif_make_pid(telling->env, &self),
+                         collect, telling);
+    *answer = tell_processes(telling, telling->list);
+    return err;
+}
+
+/* ([Pid]) -> [{Pid, #{metric => Value, status, scheduler, registered_name,
+ *              initial_call, proc_lib_initial_call, stack} | {error, gone | efault}}]
+ * (schedulers) -> [{Number, idle | late | unregistered | {Pid, Map}}]
+ * (dirty) -> as for a list: of who runs on dirty schedulers, but the caller
+ * or {error, bad_state | io | ...}. */
 ERL_NIF_TERM fp_nif_snapshot(ErlNifEnv *env, int argc,
                              const ERL_NIF_TERM argv[])
 {
-    ERL_NIF_TERM list = argv[0], answer = enif_make_list(env, 0), head;
-    struct look look;
-    int err = look_open(&look, env);
+    struct telling telling = {.env = env};
+    ERL_NIF_TERM answer = 0;
+    int err;
 
     (void)argc;
-    if (err == 0 && enif_is_atom(env, list))
-        answer = look_at_schedulers(&look);
-    while (err == 0 && enif_get_list_cell(env, list, &head, &list))
-        answer = enif_make_list_cell(
-            env, enif_make_tuple2(env, head, look_at(&look, head)), answer);
-    look_close(&look);
+    if (!enif_is_list(env, argv[0]) &&
+        !enif_is_identical(argv[0], fp_atom(env, "schedulers")) &&
+        !enif_is_identical(argv[0], fp_atom(env, "dirty")))
+        return enif_make_badarg(env);
+    err = look_open(&telling.look, fp_library(env));
     if (err != 0)
-        return fp_error(env, fp_atom(env, fp_err_name(err)));
-    return answer;
+        ;
+    else if (enif_is_list(env, argv[0]))
+        answer = tell_processes(&telling, argv[0]);
+    else if (enif_is_identical(argv[0], fp_atom(env, "dirty")))
+        err = tell_dirty(&telling, &answer);
+    else
+        err = tell_schedulers(&telling, &answer);
+    look_close(&telling.look);
+    return err == 0 ? answer : fp_error(env, fp_atom(env, fp_err_name(err)));
 }
 
 /* (Top, Passes) -> {Processes, [{Pid, Reductions}], CpuNs of the last pass} */

@@ -158,8 +158,10 @@ void fp_sampler_look_at_all(struct fp_sampler *s);
 
 /* When s->schedulers is known: what reading their answers needs. */
 void fp_sampler_running_create(struct fp_sampler *s);
-/* Take in what has been answered since the last tick. */
+/* Take in what has been answered: of the last tick. */
 void fp_sampler_collect(struct fp_sampler *s);
+/* Is an answer still to come? */
+int fp_sampler_is_asking(const struct fp_sampler *s);
 /* Ask the scheduler that runs this target. 0: asked, or given up and counted;
  * FP_ENOENT: it can not be asked. */
 int fp_sampler_ask(struct fp_sampler *s, uint32_t slot);

@@ -187,7 +187,7 @@ void fp_sampler_collect(struct fp_sampler *s)
     }
 }
 
-static int is_any_open(const struct fp_sampler *s)
+int fp_sampler_is_asking(const struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++)
         if (s->question[at].open)
@@ -199,7 +199,7 @@ void fp_sampler_drain(struct fp_sampler *s)
 {
     static const struct timespec millisecond = {0, 1000000};
 
-    for (int ms = 0; ms < DRAIN_MS && is_any_open(s); ms++) {
+    for (int ms = 0; ms < DRAIN_MS && fp_sampler_is_asking(s); ms++) {
         clock_nanosleep(CLOCK_MONOTONIC, 0, &millisecond, NULL);
         fp_sampler_collect(s);
     }

@@ -12,6 +12,10 @@
 #define SECOND_SELECTION_MS 500u
 /* Longest sleep before the stop flag is looked at again. */
 #define SLEEP_MAX_NS INT64_C(50000000)
+/* When schedulers have answered that were asked, unless the machine gives them
+ * no CPU: looked for first then, and after twice as long each time. Until their
+ * answers are taken nobody else can ask them: not pstack, nor a second session. */
+#define ANSWER_NS INT64_C(100000)
 /* In mode schedulers, processes met lately whose last figures are kept. */
 #define MET_PROCESSES 1024u
 /* CPU time is read every so many ticks: the call costs as much as a sample. */
@@ -106,17 +110,30 @@ static int is_stopping(struct fp_sampler *s)
     return atomic_load_explicit(&s->stopping, memory_order_relaxed);
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
 {
+    int64_t answer_ns = ANSWER_NS;
+    int is_asking = fp_sampler_is_asking(s);
+
     while (!is_stopping(s)) {
         int64_t now = clock_ns(CLOCK_MONOTONIC);
         int64_t until =
-            deadline_ns - now > SLEEP_MAX_NS ? now + SLEEP_MAX_NS : deadline_ns;
+            least(deadline_ns, now + (is_asking ? answer_ns : SLEEP_MAX_NS));
         struct timespec at = {until / 1000000000, until % 1000000000};
 
         if (now >= deadline_ns)
             return;
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+        if (is_asking) {
+            fp_sampler_collect(s);
+            is_asking = fp_sampler_is_asking(s);
+            answer_ns = least(2 * answer_ns, SLEEP_MAX_NS);
+        }
     }
 }
 
