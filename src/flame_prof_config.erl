@@ -11,7 +11,7 @@
 -define(RING_MOST_BYTES, 67108864).
 
 %% The application's own processes tell nothing about the program.
--define(OWN_NAMES, [flame_prof_sup]).
+-define(OWN_NAMES, [flame_prof_sup, flame_prof_lease, flame_prof_janitor]).
 
 %% @doc By the process that will own the session. `IsCapturing': the schedulers
 %% are asked for the stacks of running processes. `Name': of the file.

@@ -17,7 +17,7 @@ struct fp_library {
     ErlNifMutex *lock;
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
     ErlNifResourceType *calibration_type, *session_type, *reader_type,
-        *profile_type;
+        *profile_type, *selector_type;
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -55,6 +55,11 @@ FP_NIF(fp_nif_session_info);
 FP_NIF(fp_nif_session_schedulers_online);
 FP_NIF(fp_nif_schedulers_prepare);
 FP_NIF(fp_nif_scheduler_register);
+FP_NIF(fp_nif_schedulers_retire_begin);
+FP_NIF(fp_nif_scheduler_retire);
+FP_NIF(fp_nif_schedulers_retire_end);
+FP_NIF(fp_nif_selector_new);
+FP_NIF(fp_nif_selector_next);
 FP_NIF(fp_nif_reader_open);
 FP_NIF(fp_nif_reader_next);
 FP_NIF(fp_nif_reader_info);
@@ -70,6 +75,7 @@ FP_NIF(fp_nif_profile_export);
 
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);
+void fp_selector_handle_destroy(ErlNifEnv *env, void *object);
 void fp_reader_destroy(ErlNifEnv *env, void *object);
 void fp_profile_handle_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;

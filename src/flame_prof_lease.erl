@@ -1,0 +1,314 @@
+%% @private In a node that never heard of flame_prof: what was lent to it, and that
+%% it goes again. `flame_prof attach' (flame_prof_attach) sends this module alone,
+%% and calls start/1 in the same request; everything else comes as its argument.
+%%
+%% Two processes. The lease loads the modules and the library and holds the
+%% session. The janitor does nothing but wait for the lease's end, and then takes
+%% everything away. The lease ends when it is told to, when its controller is gone
+%% (it is monitored), and when it has not heard of it for `lease_ms'; the janitor's
+%% death makes the lease do the janitor's work.
+%%
+%% What is left then is what no Erlang node can give back: atoms, and modules of
+%% OTP that were loaded because ours use them. In particular:
+%%
+%% <ul>
+%% <li>the library's file is deleted as soon as it is mapped, and the folder of the
+%%     samples at the end;</li>
+%% <li>the session ends as it does when its application is stopped;</li>
+%% <li>the schedulers are told to forget us ({@link flame_prof_schedulers:retire/0}),
+%%     so that the library can be unmapped;</li>
+%% <li>the modules are deleted and purged, this one last, by a process that runs
+%%     OTP's code only.</li>
+%% </ul>
+-module(flame_prof_lease).
+
+-export([start/1, start_session/2, renew/1, close/1, read/3]).
+-export([init/2, janitor/2]).
+
+-export_type([config/0, lent/0, refusal/0]).
+
+%% `modules': with their object code. `library': the NIF's bytes.
+-type config() ::
+    #{
+        controller := pid(),
+        lease_ms := pos_integer(),
+        modules := [{module(), binary()}],
+        library := binary()
+    }.
+
+-type lent() :: #{lease := pid(), folder := file:filename()}.
+-type refusal() :: {no_folder | library | module, unicode:chardata()}.
+
+-record(lease, {
+    config :: config(),
+    folder :: file:filename(),
+    janitor :: {pid(), reference()},
+    controller :: reference()
+}).
+
+-define(READY_MS, 20000).
+-define(CLOSE_MS, 30000).
+%% The session gives the disk 10 s, its supervisor 15.
+-define(SESSION_MS, 20000).
+-define(LIBRARY, "flame_prof_nif").
+-define(ENVIRONMENT, flame_prof_attached).
+
+%% @doc When it answers an error, nothing is left already or will be in a moment.
+-spec start(config()) -> {ok, lent()} | {error, refusal()}.
+start(Config) ->
+    {Lease, Monitor} = spawn_monitor(?MODULE, init, [Config, self()]),
+    receive
+        {Lease, Answer} ->
+            true = erlang:demonitor(Monitor, [flush]),
+            Answer;
+        {'DOWN', Monitor, process, Lease, Reason} ->
+            {error, {module, io_lib:format("the lease ended: ~0tP", [Reason, 12])}}
+    after ?READY_MS ->
+        exit(Lease, kill),
+        {error, {module, "loading took too long"}}
+    end.
+
+%% @doc Options as for {@link flame_prof:start/1}; the folder is the lease's.
+-spec start_session(pid(), flame_prof:options()) -> {ok, pid()} | {error, flame_prof:reason()}.
+start_session(Lease, Options) ->
+    ask(Lease, {start_session, Options}, ?READY_MS).
+
+%% @doc Never waits.
+-spec renew(pid()) -> ok.
+renew(Lease) ->
+    Lease ! renew,
+    ok.
+
+%% @doc Everything but this module is gone when it answers, and that is a moment later.
+-spec close(pid()) -> ok | {error, term()}.
+close(Lease) ->
+    ask(Lease, close, ?CLOSE_MS).
+
+ask(Lease, Request, Timeout) ->
+    Monitor = monitor(process, Lease),
+    Lease ! {Request, self(), Monitor},
+    receive
+        {Monitor, Answer} ->
+            true = demonitor(Monitor, [flush]),
+            Answer;
+        {'DOWN', Monitor, process, Lease, Reason} ->
+            {error, {lease_ended, Reason}}
+    after Timeout ->
+        true = demonitor(Monitor, [flush]),
+        {error, {timeout, Timeout}}
+    end.
+
+%% @doc Part of a file of the lease.
+-spec read(file:filename_all(), non_neg_integer(), pos_integer()) ->
+    {ok, binary()} | eof | {error, file:posix() | badarg | terminated}.
+read(File, Offset, Bytes) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Device} ->
+            Answer = file:pread(Device, Offset, Bytes),
+            _ = file:close(Device),
+            Answer;
+        {error, _} = Error ->
+            Error
+    end.
+
+%% The lease.
+
+-spec init(config(), pid()) -> ok.
+init(#{controller := Controller} = Config, Caller) ->
+    %% What we log, and whom we start, is none of the controller's.
+    true = group_leader(whereis(init), self()),
+    _ = process_flag(trap_exit, true),
+    %% Registered, so that no session samples them.
+    true = register(?MODULE, self()),
+    Janitor = spawn_monitor(?MODULE, janitor, [self(), modules(Config)]),
+    case lend(Config, Janitor) of
+        {ok, Folder} ->
+            Caller ! {self(), {ok, #{lease => self(), folder => Folder}}},
+            loop(#lease{
+                config = Config#{modules := [], library := <<>>},
+                folder = Folder,
+                janitor = Janitor,
+                controller = monitor(process, Controller)
+            });
+        {error, _} = Error ->
+            Caller ! {self(), Error},
+            ok
+    end.
+
+modules(#{modules := Modules}) -> [Module || {Module, _} <- Modules].
+
+loop(#lease{config = #{lease_ms := Ms}} = State) ->
+    #lease{janitor = {_, JanitorMonitor} = Janitor, controller = ControllerMonitor} = State,
+    receive
+        renew ->
+            loop(State);
+        {{start_session, Options}, From, Ref} ->
+            From ! {Ref, session(Options, State)},
+            loop(State);
+        {close, From, Ref} ->
+            finish({From, Ref}, Janitor);
+        {'DOWN', JanitorMonitor, process, _, _} ->
+            sweep(modules(State#lease.config), State#lease.folder);
+        {'DOWN', ControllerMonitor, process, _, _} ->
+            finish(nobody, Janitor);
+        _ ->
+            loop(State)
+    after Ms ->
+        finish(nobody, Janitor)
+    end.
+
+finish(Whom, {Janitor, _}) ->
+    Janitor ! {tell, Whom},
+    ok.
+
+session(Given, #lease{folder = Folder}) ->
+    case flame_prof_options:validate(Given#{basename => Folder}) of
+        {ok, Options} -> start_session_now(Options, whereis(flame_prof_sup));
+        {error, _} = Error -> Error
+    end.
+
+%% Linked to us. Without the application, whose coming and going is logged.
+start_session_now(Options, undefined) ->
+    {ok, _} = flame_prof_sup:start_link(),
+    flame_prof_sup:start_session(Options);
+start_session_now(Options, _) ->
+    flame_prof_sup:start_session(Options).
+
+%% Lending.
+
+lend(#{modules := Modules, library := Library}, {Janitor, _}) ->
+    Others = [M || {Name, _} = M <- Modules, Name =/= flame_prof_nif],
+    Nif = [M || {flame_prof_nif, _} = M <- Modules],
+    case load(Others) of
+        ok -> library(candidates(), Library, Nif, Janitor, []);
+        {error, _} = Error -> Error
+    end.
+
+load([]) ->
+    ok;
+load([{Module, Code} | Modules]) ->
+    case code:load_binary(Module, "flame_prof_attached", Code) of
+        {module, Module} -> load(Modules);
+        {error, Reason} -> {error, {module, io_lib:format("~ts: ~0tP", [Module, Reason, 12])}}
+    end.
+
+%% As this node sees its files, and as its user may use them.
+candidates() ->
+    Named = [Folder || Variable <- ["TMPDIR", "HOME"], is_list(Folder = os:getenv(Variable))],
+    Folders = ["/tmp", "/var/tmp", "/dev/shm" | Named],
+    case file:get_cwd() of
+        {ok, Current} -> Folders ++ [Current];
+        {error, _} -> Folders
+    end.
+
+library([], _Library, _Nif, _Janitor, Why) ->
+    {error, {library, lists:join("; ", lists:reverse(Why))}};
+library([Candidate | Candidates], Library, Nif, Janitor, Why) ->
+    Folder = filename:join(Candidate, unique()),
+    Path = filename:join(Folder, ?LIBRARY),
+    Janitor ! {folder, Folder},
+    case placed(Folder, Path ++ ".so", Library) of
+        ok ->
+            Outcome = mapped(Path, Nif),
+            _ = file:delete(Path ++ ".so"),
+            case Outcome of
+                ok ->
+                    {ok, Folder};
+                {error, Text} ->
+                    _ = file:del_dir(Folder),
+                    library(Candidates, Library, Nif, Janitor, [Text | Why])
+            end;
+        {error, Reason} ->
+            _ = file:del_dir_r(Folder),
+            Text = [Candidate, ": ", file:format_error(Reason)],
+            library(Candidates, Library, Nif, Janitor, [Text | Why])
+    end.
+
+unique() ->
+    Text = io_lib:format("flame_prof.~ts.~.36b", [os:getpid(), erlang:phash2({make_ref(), node()}, 1 bsl 32)]),
+    lists:flatten(Text).
+
+%% A folder that was not there before, for us alone before anything is in it.
+placed(Folder, File, Library) ->
+    case file:make_dir(Folder) of
+        ok ->
+            case file:change_mode(Folder, 8#700) of
+                ok -> file:write_file(File, Library, [exclusive, raw]);
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+mapped(Path, Nif) ->
+    ok = application:set_env(?ENVIRONMENT, library, Path),
+    Loaded = load(Nif),
+    Failure = application:get_env(?ENVIRONMENT, failure, none),
+    ok = application:unset_env(?ENVIRONMENT, library),
+    ok = application:unset_env(?ENVIRONMENT, failure),
+    case {Loaded, Failure} of
+        {ok, _} -> ok;
+        {_, {_, Text}} -> {error, Text};
+        {{error, {_, Text}}, none} -> {error, Text}
+    end.
+
+%% The janitor.
+
+-spec janitor(pid(), [module()]) -> ok.
+janitor(Lease, Modules) ->
+    true = group_leader(whereis(init), self()),
+    true = register(flame_prof_janitor, self()),
+    wait(monitor(process, Lease), Modules, none, nobody).
+
+wait(Monitor, Modules, Folder, Whom) ->
+    receive
+        {folder, Next} ->
+            wait(Monitor, Modules, Next, Whom);
+        {tell, Told} ->
+            wait(Monitor, Modules, Folder, Told);
+        {'DOWN', Monitor, process, _, _} ->
+            told(Whom, fun() -> swept(Modules, Folder) end),
+            leave()
+    end.
+
+told(nobody, Sweep) ->
+    Sweep();
+told({From, Ref}, Sweep) ->
+    ok = Sweep(),
+    From ! {Ref, ok},
+    ok.
+
+sweep(Modules, Folder) ->
+    ok = swept(Modules, Folder),
+    leave().
+
+swept(Modules, Folder) ->
+    ok = end_session(whereis(flame_prof_sup)),
+    _ = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif) andalso
+        flame_prof_schedulers:retire(),
+    _ = Folder =/= none andalso file:del_dir_r(Folder),
+    _ = [unload(Module) || Module <- Modules],
+    ok.
+
+%% It ends with the lease, its parent; here is waited for.
+end_session(undefined) ->
+    ok;
+end_session(Supervisor) ->
+    Monitor = monitor(process, Supervisor),
+    receive
+        {'DOWN', Monitor, process, _, _} -> ok
+    after ?SESSION_MS ->
+        exit(Supervisor, kill),
+        ok
+    end.
+
+unload(Module) ->
+    _ = code:purge(Module),
+    _ = code:delete(Module),
+    code:purge(Module).
+
+%% Nothing of ours runs when the last module goes.
+leave() ->
+    true = code:delete(?MODULE),
+    _ = spawn(code, purge, [?MODULE]),
+    ok.
