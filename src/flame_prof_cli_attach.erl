@@ -232,11 +232,25 @@ hot(_Files, #{json := true}) ->
 hot(_Files, #{quiet := true}) ->
     ok;
 hot(Files, _Parsed) ->
-    case flame_prof_tree:report(Files, #{node => length(Files) > 1, top => 10, min => 2}) of
-        {ok, #{samples := 0}} ->
-            ok;
-        {ok, Report} ->
-            flame_prof_cli_out:put(["\n", flame_prof_tree:format(Report, flame_prof_cli_out:columns())]);
+    case flame_prof_profile:read(Files) of
+        {ok, Profile} ->
+            Report = hottest(Profile, #{node => length(Files) > 1, top => 15, min => 4}),
+            ok = flame_prof_profile:close(Profile),
+            shown(Report);
         {error, Reason} ->
             flame_prof_cli_out:say(flame_prof:format_error(Reason))
     end.
+
+%% What costs CPU; where nothing does, what is waited for.
+hottest(Profile, Options) ->
+    case flame_prof_tree:of_profile(Profile, Options#{status => running}) of
+        {ok, #{samples := 0}} -> flame_prof_tree:of_profile(Profile, Options);
+        Report -> Report
+    end.
+
+shown({ok, #{samples := 0}}) ->
+    ok;
+shown({ok, Report}) ->
+    flame_prof_cli_out:put(["\n", flame_prof_tree:format(Report, flame_prof_cli_out:columns())]);
+shown({error, Reason}) ->
+    flame_prof_cli_out:say(flame_prof:format_error(Reason)).

@@ -40,7 +40,8 @@
 -type refusal() :: {no_folder | library | module, unicode:chardata()}.
 
 -record(lease, {
-    config :: config(),
+    lease_ms :: pos_integer(),
+    modules :: [module()],
     folder :: file:filename(),
     janitor :: {pid(), reference()},
     controller :: reference()
@@ -125,7 +126,8 @@ init(#{controller := Controller} = Config, Caller) ->
         {ok, Folder} ->
             Caller ! {self(), {ok, #{lease => self(), folder => Folder}}},
             loop(#lease{
-                config = Config#{modules := [], library := <<>>},
+                lease_ms = maps:get(lease_ms, Config),
+                modules = modules(Config),
                 folder = Folder,
                 janitor = Janitor,
                 controller = monitor(process, Controller)
@@ -137,7 +139,7 @@ init(#{controller := Controller} = Config, Caller) ->
 
 modules(#{modules := Modules}) -> [Module || {Module, _} <- Modules].
 
-loop(#lease{config = #{lease_ms := Ms}} = State) ->
+loop(#lease{lease_ms = Ms} = State) ->
     #lease{janitor = {_, JanitorMonitor} = Janitor, controller = ControllerMonitor} = State,
     receive
         renew ->
@@ -148,7 +150,7 @@ loop(#lease{config = #{lease_ms := Ms}} = State) ->
         {close, From, Ref} ->
             finish({From, Ref}, Janitor);
         {'DOWN', JanitorMonitor, process, _, _} ->
-            sweep(modules(State#lease.config), State#lease.folder);
+            sweep(State#lease.modules, State#lease.folder);
         {'DOWN', ControllerMonitor, process, _, _} ->
             finish(nobody, Janitor);
         _ ->
@@ -290,11 +292,12 @@ swept(Modules, Folder) ->
     _ = [unload(Module) || Module <- Modules],
     ok.
 
-%% It ends with the lease, its parent; here is waited for.
+%% It ends with the lease, its parent, or because that says so; here is waited for.
 end_session(undefined) ->
     ok;
 end_session(Supervisor) ->
     Monitor = monitor(process, Supervisor),
+    true = exit(Supervisor, shutdown),
     receive
         {'DOWN', Monitor, process, _, _} -> ok
     after ?SESSION_MS ->

@@ -47,7 +47,8 @@
         progress => fun()
     }.
 
-%% Names are decoded, but for control characters. `detail' are the C functions
+%% Names are decoded, but for control characters. `share' is that of the root, a
+%% root's that of everything. `detail' are the C functions
 %% that were called, the heaviest first. `self' is what the function itself took.
 -type branch() ::
     #{
@@ -204,7 +205,11 @@ tree(Rows, Total, #{min := Min, depth := Depth}) ->
         Rows
     ),
     Sorted = lists:sort([{rank(Name), -W, Name, Node} || {Name, {W, _, _, _, _} = Node} <- maps:to_list(Roots)]),
-    [branch(Name, Node, Total, Min * -W / 100) || {_, W, Name, Node} <- Sorted, W =/= 0].
+    [root(Name, Node, Total, Min) || {_, W, Name, Node} <- Sorted, W =/= 0].
+
+%% Below a root, shares are shares of the root.
+root(Name, {Weight, _, _, _, _} = Node, Total, Min) ->
+    (branch(Name, Node, Weight, Min * Weight / 100))#{share := share(Weight, Total)}.
 
 %% What costs CPU first.
 rank(<<"running">>) -> 1;
@@ -292,7 +297,7 @@ format(Report, Columns) ->
     #{tree := Tree, functions := Functions, more_functions := More, by := By} = Report,
     [
         summary(Report),
-        ["\n  share ", right(fit(By, 15), 15), "\n"],
+        ["\n  share ", right(fit(By, 15), 15), "  (below a status: of this status)\n"],
         [lines(Branch, 0, Columns) || Branch <- Tree],
         ["\nFunctions: share of which it is the leaf, share that it is on the stack of\n"],
         "   leaf  on stack   samples\n",

@@ -19,7 +19,7 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
     erlang-inets erlang-mnesia"
 # test: on this machine, also the C tests (clang and its sanitizers' runtime),
 # the checks, and debootstrap for the matrix.
-TEST="clang libclang-rt-dev clang-format debootstrap"
+TEST="clang libclang-rt-dev clang-format debootstrap tmux"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
 # Where there is none, the test that wants it is skipped: perf, to read our map.
 TEST_OPTIONAL="linux-perf"
