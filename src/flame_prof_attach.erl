@@ -5,6 +5,8 @@
 %% lease ends with it.
 -module(flame_prof_attach).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([open/1, close/1, start_sessions/2, figures/1, stop/1]).
 -export([fetching/2, fetch/2]).
 
@@ -249,11 +251,16 @@ local_name(File, Node) ->
         [_] -> lists:flatten([atom_to_list(Node), ".", Name])
     end.
 
+%% Where both see the same file, it need not travel: that is all the same to a node
+%% that is busy.
 copy(Node, File, Path, Offset) ->
-    case flame_prof_remote:call(Node, ?LEASE, read, [File, Offset, ?FETCH_BYTES], ?CALL_MS) of
+    copy(reader(Node, File), Node, File, Path, Offset).
+
+copy(Reader, Node, File, Path, Offset) ->
+    case Reader(Offset) of
         {ok, {ok, Bytes}} ->
             case append(Path, Offset, Bytes) of
-                ok -> copy(Node, File, Path, Offset + byte_size(Bytes));
+                ok -> copy(Reader, Node, File, Path, Offset + byte_size(Bytes));
                 {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]}, Offset}
             end;
         {ok, eof} ->
@@ -266,6 +273,27 @@ copy(Node, File, Path, Offset) ->
         {error, Error} ->
             {error, Error, Offset}
     end.
+
+reader(Node, File) ->
+    Theirs = flame_prof_remote:call(Node, file, read_file_info, [File, [raw]], ?CALL_MS),
+    case {Theirs, file:open(File, [read, raw, binary])} of
+        {{ok, {ok, There}}, {ok, Device}} ->
+            _ = file:close(Device),
+            case file:read_file_info(File, [raw]) of
+                {ok, Here} when
+                    There#file_info.inode =:= Here#file_info.inode,
+                    There#file_info.major_device =:= Here#file_info.major_device
+                ->
+                    fun(Offset) -> {ok, ?LEASE:read(File, Offset, ?FETCH_BYTES)} end;
+                _ ->
+                    from(Node, File)
+            end;
+        _ ->
+            from(Node, File)
+    end.
+
+from(Node, File) ->
+    fun(Offset) -> flame_prof_remote:call(Node, ?LEASE, read, [File, Offset, ?FETCH_BYTES], ?CALL_MS) end.
 
 %% New, for its owner's eyes only, before there is anything in it.
 append(Path, 0, Bytes) ->
