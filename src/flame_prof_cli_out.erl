@@ -110,7 +110,8 @@ plain(C) when C < 128 -> C;
 plain(_) -> $?.
 
 is_utf8() ->
-    Set = [Value || Name <- ["LC_ALL", "LC_CTYPE", "LANG"], (Value = os:getenv(Name, "")) =/= ""],
+    Values = [os:getenv(Name, "") || Name <- ["LC_ALL", "LC_CTYPE", "LANG"]],
+    Set = [Value || Value <- Values, Value =/= ""],
     case Set of
         [Locale | _] -> re:run(Locale, "utf-?8", [caseless, {capture, none}]) =:= match;
         [] -> false

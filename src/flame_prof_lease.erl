@@ -196,7 +196,7 @@ load([{Module, Code} | Modules]) ->
 
 %% As this node sees its files, and as its user may use them.
 candidates() ->
-    Named = [Folder || Variable <- ["TMPDIR", "HOME"], is_list(Folder = os:getenv(Variable))],
+    Named = [Folder || Folder <- [os:getenv("TMPDIR"), os:getenv("HOME")], is_list(Folder)],
     Folders = ["/tmp", "/var/tmp", "/dev/shm" | Named],
     case file:get_cwd() of
         {ok, Current} -> Folders ++ [Current];

@@ -85,10 +85,13 @@ loop(Looker, Monitor, Options) ->
                 {error, _} ->
                     ok
             end;
-        {?MODULE, line, Line} ->
+        {?MODULE, line, Keys, Line} ->
             case command(Line, Options) of
-                stop -> ok;
-                Changed -> loop(Looker, Monitor, Changed)
+                stop ->
+                    ok;
+                Changed ->
+                    Keys ! {?MODULE, next},
+                    loop(Looker, Monitor, Changed)
             end;
         {'DOWN', Monitor, process, _, Reason} ->
             {error, {top, looking, unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 12]))}}
@@ -112,24 +115,30 @@ view(#{sort := Sort, filter := Filter, rows := Rows}) ->
 
 names() -> lists:join(" ", [atom_to_list(Column) || Column <- columns()]).
 
-%% Lines of the person.
+%% Lines of the person. The next one is not read before it is known that it is for
+%% us: the line after the last belongs to the shell.
 
 keys() ->
     Top = self(),
     case io:columns() of
-        {ok, _} -> spawn(fun() -> read_lines(Top, monitor(process, Top)) end);
+        {ok, _} -> spawn_link(fun() -> read_lines(Top) end);
         {error, _} -> none
     end.
 
 %% Waiting for a line can not be interrupted but by ending.
-end_keys(none) -> true;
-end_keys(Keys) -> exit(Keys, kill).
+end_keys(none) ->
+    true;
+end_keys(Keys) ->
+    true = unlink(Keys),
+    exit(Keys, kill).
 
-read_lines(Top, Monitor) ->
+read_lines(Top) ->
     case io:get_line("") of
         Line when is_list(Line); is_binary(Line) ->
-            Top ! {?MODULE, line, string:trim(Line)},
-            is_process_alive(Top) andalso read_lines(Top, Monitor);
+            Top ! {?MODULE, line, self(), string:trim(Line)},
+            receive
+                {?MODULE, next} -> read_lines(Top)
+            end;
         _ ->
             ok
     end.

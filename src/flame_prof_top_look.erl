@@ -151,7 +151,7 @@ seen(#look{engine = native, chosen = Chosen, seen = Seen} = State) ->
         end,
     State#look{seen = added(Looks, Seen)};
 seen(#look{engine = portable, chosen = Chosen, seen = Seen} = State) ->
-    Looks = [{Pid, Map} || Pid <- Chosen, is_map(Map = portable(Pid))],
+    Looks = [{Pid, Map} || Pid <- Chosen, Map <- [portable(Pid)], is_map(Map)],
     State#look{seen = added(Looks, Seen)}.
 
 added(Looks, Seen) ->

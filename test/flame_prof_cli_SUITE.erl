@@ -14,6 +14,7 @@
     json_is_read_by_others/1,
     a_session_is_started_flushed_and_stopped/1,
     sessions_start_in_several_nodes_at_once/1,
+    elixir_starts_it_and_is_attached_to/1,
     top_redraws_and_follows_the_window/1,
     top_sorts_filters_and_ends_by_keys/1,
     top_ends_by_control_c_and_by_a_hangup/1,
@@ -38,7 +39,8 @@ groups() ->
             exports_go_to_files_and_pipes,
             json_is_read_by_others,
             a_session_is_started_flushed_and_stopped,
-            sessions_start_in_several_nodes_at_once
+            sessions_start_in_several_nodes_at_once,
+            elixir_starts_it_and_is_attached_to
         ]},
         {terminal, [], [
             top_redraws_and_follows_the_window,
@@ -172,6 +174,35 @@ sessions_start_in_several_nodes_at_once(Config) ->
             {0, _} = run(["info" | at(First)])
         end)
     end).
+
+%% A script with flame_prof, and a node of Elixir without.
+elixir_starts_it_and_is_attached_to(Config) ->
+    case os:find_executable("elixir") of
+        false ->
+            {skip, "elixir is not installed"};
+        _ ->
+            Priv = proplists:get_value(priv_dir, Config),
+            Lib = filename:dirname(filename:dirname(filename:dirname(filename:absname(code:which(flame_prof))))),
+            {0, Text} = shell(["ERL_LIBS=", Lib, " elixir -e '{:ok, _} = :flame_prof.start(%{basename: \"", Priv,
+                "elixir\"}); Process.sleep(300); {:ok, %{files: files}} = :flame_prof.stop(); ",
+                ":ok = :flame_prof.hot(files, %{top: 3})'"]),
+            {match, _} = re:run(Text, "Functions: share"),
+            ok = command_line:is_distributed(),
+            Name = "elixir_" ++ os:getpid() ++ "@127.0.0.1",
+            Port = open_port({spawn_executable, os:find_executable("elixir")}, [
+                {args, ["--name", Name, "--cookie", command_line:cookie(), "-e",
+                    "Stream.cycle([1]) |> Enum.each(fn _ -> Enum.sort(Enum.to_list(1..1000)) end)"]},
+                {env, [{"ERL_LIBS", false}]}
+            ]),
+            Node = list_to_atom(Name),
+            true = erlang:set_cookie(Node, list_to_atom(command_line:cookie())),
+            until(fun() -> net_kernel:connect_node(Node) end),
+            {0, Hot} = run(["attach", Name, "--for", "1s", "--output", Priv, "--cookie", command_line:cookie()]),
+            {match, _} = re:run(Hot, "Elixir\\.Enum"),
+            is_left(Node),
+            _ = os:cmd("kill -9 " ++ command_line:call(Node, os, getpid, [])),
+            port_close(Port)
+    end.
 
 %%% The terminal.
 

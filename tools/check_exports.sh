@@ -15,7 +15,7 @@ fi
 # written. glibc's names carry a version; others are known by their prefix.
 if nm -D --undefined-only "$nif" | grep -q '@GLIBC'; then
     unresolved=$(nm -D --undefined-only "$nif" |
-        awk '$1 == "U" && $2 !~ /@/ && $2 !~ /^(enif|erl_drv|uv|ZSTD)_/ { print $2 }')
+        awk '$1 == "U" && $2 !~ /@/ && $2 !~ /^((enif|erl_drv|uv|ZSTD)_|(in|de)flate)/ { print $2 }')
     if [ -n "$unresolved" ]; then
         echo "$nif uses what is defined nowhere:" >&2
         printf '%s\n' "$unresolved" >&2

@@ -21,8 +21,9 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
 # the checks, and debootstrap for the matrix.
 TEST="clang libclang-rt-dev clang-format debootstrap tmux"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
-# Where there is none, the test that wants it is skipped: perf, to read our map.
-TEST_OPTIONAL="linux-perf"
+# Where there is none, the test that wants it is skipped: perf, to read our map;
+# elixir, to be profiled.
+TEST_OPTIONAL="linux-perf elixir"
 
 say() { echo "flame_prof: $*"; }
 
