@@ -7,7 +7,7 @@
 # FOLDER is where the rabbitmq-server package lies unpacked (`apt-get download
 # rabbitmq-server && dpkg -x rabbitmq-server_*.deb FOLDER`); RabbitMQ runs from
 # there, as a node of its own with its own epmd name, port and cookie. The load is
-# test/attach/amqp_load.erl, with the package's own AMQP client. Says messages per
+# test/attach/load/amqp_load.erl, with the package's own AMQP client. Says messages per
 # second in windows of 250 ms before, during and after a profile of 30 s, what was
 # hot, and what was left behind.
 set -eu
@@ -40,7 +40,7 @@ for _ in $(seq 240); do
 done
 
 paths=$(echo "$package"/plugins/{amqp_client,rabbit_common,credentials_obfuscation,recon,jsx}-*/ebin)
-ERL_LIBS=$package/plugins erlc -o "$work" "$here/amqp_load.erl"
+ERL_LIBS=$package/plugins erlc -o "$work" "$here/load/amqp_load.erl"
 erl -noinput -pa "$work" $paths -run amqp_load main 45672 "$work/rates" >"$work/load" 2>&1 &
 load=$!
 sleep 3
