@@ -497,8 +497,10 @@ static int captures_itself(struct slot *slot, unsigned at, uint64_t process)
     if (running != NULL && running->result == FP_RUNNING_CAPTURED &&
         running->process == process && running->place == FP_RUNNING_IN_C &&
         running->top_in == FP_TOP_IN_STOP && running->words > 0 &&
-        fp_ranges_contain(&schedulers.ranges, running->native_return))
+        fp_ranges_contain(&schedulers.ranges, running->native_return)) {
         err = find_code(slot, running->native_return);
+        slot->scheduler.bottom = running->word[running->words - 1];
+    }
     fp_schedulers_release(at, ticket);
     return err;
 }

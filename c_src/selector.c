@@ -26,6 +26,7 @@ struct fp_selector {
     uint64_t excluded[FP_EXCLUDED_MAX];
     size_t excluded_n;
     uint32_t top, slots, cursor;
+    uint32_t divisor, limit; /* of `top`: how many this pass chooses */
     size_t heap_n;
     uint64_t processes, chosen_processes;
     size_t chosen_n;
@@ -78,10 +79,10 @@ static void offer(struct fp_selector *s, int64_t reductions, uint64_t id,
 {
     struct fp_candidate candidate = {reductions, id, address};
 
-    if (s->heap_n < s->top) {
+    if (s->heap_n < s->limit) {
         s->heap[s->heap_n] = candidate;
         sift_up(s->heap, s->heap_n++);
-    } else if (s->top > 0 && reductions > s->heap[0].reductions) {
+    } else if (s->limit > 0 && reductions > s->heap[0].reductions) {
         s->heap[0] = candidate;
         sift_down(s->heap, s->heap_n, 0);
     }
@@ -208,6 +209,12 @@ static void end_pass(struct fp_selector *s)
     s->heap_n = 0;
     s->processes = 0;
     s->cursor = 0;
+    s->limit = (s->top + s->divisor - 1) / s->divisor;
+}
+
+void fp_selector_divide(struct fp_selector *s, uint32_t divisor)
+{
+    s->divisor = divisor;
 }
 
 int fp_selector_step(struct fp_selector *s, uint32_t slots)
@@ -262,7 +269,8 @@ int fp_selector_create(struct fp_selector **out, const struct fp_layout *layout,
         return FP_ENOMEM;
     s->layout = layout;
     s->peek = peek;
-    s->top = top;
+    s->top = s->limit = top;
+    s->divisor = 1;
     s->slots = slots;
     s->bytes = bytes;
     s->excluded_n = n < FP_EXCLUDED_MAX ? n : FP_EXCLUDED_MAX;

@@ -44,6 +44,9 @@ const struct fp_candidate *
 fp_selector_chosen(const struct fp_selector *selector, size_t *n,
                    uint64_t *processes);
 
+/* Choose only this part of the processes (1: all), from the next pass on. */
+void fp_selector_divide(struct fp_selector *selector, uint32_t divisor);
+
 /* Slots of the whole table. */
 uint32_t fp_selector_slots(const struct fp_selector *selector);
 

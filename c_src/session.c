@@ -10,7 +10,6 @@
 #include "core/error.h"
 #include "core/ring.h"
 #include "native_symbols.h"
-#include "out/sink.h"
 #include "sampler/sampler.h"
 #include "writer.h"
 
@@ -29,6 +28,7 @@ struct fp_session {
     struct fp_sampler *sampler;   /* native */
     struct fp_portable *portable; /* portable */
     struct fp_writer *writer;
+    struct fp_figures_box node;
     char path[4096];
     /* RUNNING -> STOPPING by whoever stops first (acq_rel exchange);
      * -> STOPPED by the writer (release), read by anybody (acquire). */
@@ -46,19 +46,34 @@ static struct fp_session *sessions;
 
 /* ---------------------------------------------------------- the endings -- */
 
+static void on_sink(void *arg, enum fp_sink_event event, const char *text)
+{
+    static const enum fp_session_event events[] = {
+        [FP_SINK_BEGUN] = FP_SESSION_FILE_BEGUN,
+        [FP_SINK_FINISHED] = FP_SESSION_FILE_FINISHED,
+        [FP_SINK_REMOVED] = FP_SESSION_FILE_REMOVED,
+        [FP_SINK_FAILED] = FP_SESSION_FILE_FAILED,
+        [FP_SINK_HEALED] = FP_SESSION_FILE_HEALED,
+    };
+    struct fp_session *session = arg;
+
+    session->options.notify(session->options.arg, events[event], 0, 0, text);
+}
+
 static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket,
-                      int err)
+                      int err, const char *why)
 {
     struct fp_session *session = arg;
 
     if (event == FP_WRITER_FLUSHED) {
         session->options.notify(session->options.arg, FP_SESSION_FLUSHED,
-                                ticket, err);
+                                ticket, err, why);
         return;
     }
     atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED,
                           memory_order_release);
-    session->options.notify(session->options.arg, FP_SESSION_STOPPED, 0, err);
+    session->options.notify(session->options.arg, FP_SESSION_STOPPED, 0, err,
+                            why);
 }
 
 static void on_sampler_ended(void *arg)
@@ -139,6 +154,11 @@ const char *fp_session_path(const struct fp_session *session)
     return session->path;
 }
 
+struct fp_figures_box *fp_session_node(struct fp_session *session)
+{
+    return &session->node;
+}
+
 int fp_session_is_native(const struct fp_session *session)
 {
     return session->is_native;
@@ -157,6 +177,7 @@ static void session_free(struct fp_session *session)
     fp_portable_destroy(session->portable);
     fp_native_symbols_destroy(session->symbols);
     fp_ring_destroy(session->ring);
+    fp_figures_offer(&session->node, NULL);
     if (session->peeks > 0)
         fp_peek_close(&session->sampler_peek);
     if (session->peeks > 1)
@@ -197,16 +218,21 @@ static int start_writer(struct fp_session *session, struct fp_sink *sink)
         .script = {.os_pid = (uint32_t)getpid(),
                    .pid_number_bits = session->options.pid_number_bits,
                    .flatten_recursive = session->options.flatten_recursive,
+                   .merge_idle = session->options.merge_idle,
+                   .text_bytes = session->options.text_bytes,
                    .symbolizer =
                        session->is_native
                            ? fp_native_symbols_interface(session->symbols)
                            : NULL,
                    .stats = &session->stats},
+        .engine = session->is_native ? "native" : "portable",
+        .node = &session->node,
         .flush_interval_ms = session->options.flush_interval_ms,
         .notify = on_writer,
         .arg = session,
     };
 
+    fp_sink_listen(sink, on_sink, session);
     return fp_writer_start(&session->writer, &options);
 }
 
@@ -225,6 +251,7 @@ static int start_sampler(struct fp_session *session)
         .ring = session->ring,
         .stats = &session->stats,
         .interval_us = from->sample_interval_us,
+        .cpu_permille = from->cpu_permille,
         .top = from->top,
         .select_interval_ms = from->select_interval_ms,
         .status = from->status,
@@ -248,8 +275,9 @@ static void list(struct fp_session *session)
 }
 
 static void quiet(void *arg, enum fp_session_event event, uint64_t ticket,
-                  int err)
+                  int err, const char *text)
 {
+    (void)text;
     (void)arg;
     (void)event;
     (void)ticket;
@@ -262,6 +290,7 @@ int fp_session_start(struct fp_session **out,
 {
     struct fp_session *session = calloc(1, sizeof *session);
     struct fp_sink *sink = NULL;
+    struct fp_sink_end end;
     int err;
 
     if (session == NULL)
@@ -278,7 +307,7 @@ int fp_session_start(struct fp_session **out,
         say(why, why_size, err);
         goto fail;
     }
-    err = fp_sink_open(&sink, options->directory, options->name, why, why_size);
+    err = fp_sink_open(&sink, &options->files, why, why_size);
     if (err != 0)
         goto fail;
     snprintf(session->path, sizeof session->path, "%s", fp_sink_path(sink));
@@ -300,11 +329,10 @@ fail_writer:
     session->options.notify = quiet;
     fp_writer_stop(session->writer);
     fp_writer_join(session->writer);
-    unlink(session->path);
     goto fail;
 fail_sink:
-    fp_sink_close(sink, NULL);
-    unlink(session->path);
+    session->options.notify = quiet;
+    fp_sink_close(sink, &end);
 fail:
     session_free(session);
     return err;

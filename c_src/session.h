@@ -28,14 +28,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/figures.h"
 #include "core/stats.h"
+#include "out/sink.h"
 #include "portable.h"
 #include "vm/layout.h"
 #include "vm/peek.h"
 
 struct fp_session;
 
-enum fp_session_event { FP_SESSION_FLUSHED, FP_SESSION_STOPPED };
+enum fp_session_event {
+    FP_SESSION_FLUSHED,
+    FP_SESSION_STOPPED,
+    /* Of its files: enum fp_sink_event says what the text is. */
+    FP_SESSION_FILE_BEGUN,
+    FP_SESSION_FILE_FINISHED,
+    FP_SESSION_FILE_REMOVED,
+    FP_SESSION_FILE_FAILED,
+    FP_SESSION_FILE_HEALED
+};
 
 struct fp_session_options {
     /* The native engine's; NULL layout: the portable engine. Copied. */
@@ -52,14 +63,16 @@ struct fp_session_options {
     /* Both engines'. */
     uint32_t pid_number_bits; /* perf_script.h */
     uint32_t sample_interval_us;
+    uint32_t cpu_permille; /* native; 0: no limit */
     uint32_t flush_interval_ms;
-    int flatten_recursive;
-    size_t ring_bytes;
-    const char *directory, *name;
+    int flatten_recursive, merge_idle;
+    size_t ring_bytes, text_bytes; /* of the ring; for the stacks' texts */
+    struct fp_sink_options files;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
-     * writer's last act. err: 0 or FP_EIO. */
+     * writer's last act; err is 0, or FP_EIO with "path: reason" as text. FILE_*
+     * with the text of sink.h; of the first file nobody is told. */
     void (*notify)(void *arg, enum fp_session_event event, uint64_t ticket,
-                   int err);
+                   int err, const char *text);
     void *arg;
     /* Whose session it is, for fp_session_reap and fp_session_join_all: after
      * a purge, two loaded instances of the library can share this code. */
@@ -88,9 +101,12 @@ const struct fp_stats *fp_session_stats(const struct fp_session *session);
 void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n);
 /* For counters that Erlang keeps (the portable engine's). */
 struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
+/* Of the first file, while it was written. */
 const char *fp_session_path(const struct fp_session *session);
 /* How the sampler reads memory: fp_peek_method; "" for the portable engine. */
 const char *fp_session_reads(const struct fp_session *session);
+/* Where Erlang puts what is written of the node at each flush. */
+struct fp_figures_box *fp_session_node(struct fp_session *session);
 int fp_session_is_native(const struct fp_session *session);
 
 /* The portable engine's door, for one caller at a time: NULL when the session

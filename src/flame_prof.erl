@@ -10,7 +10,7 @@
 %% {ok,<0.92.0>}
 %% 2> maps:with([state, engine, files], flame_prof:info()).
 %% #{engine => native,state => running,
-%%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log">>]}
+%%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log.zst.part">>]}
 %% 3> {ok, #{files := Files, taken := Taken}} = flame_prof:stop().
 %% 4> flame_prof_hot:print(Files, #{by => reductions}).
 %% '''
@@ -56,10 +56,21 @@
 %% <li>`flush_interval': milliseconds after which at the latest a sample is in the
 %%     file (15000); at least `sample_interval' + 1000</li>
 %% <li>`flush_close_max': flushes to one file before the next one is begun (8);
-%%     `infinity'; 0 means `infinity'. Checked and kept, but without effect in this
-%%     version: a session writes one file.</li>
-%% <li>`files_max': files to keep in the directory (15), `infinity'. Checked and
-%%     kept, but without effect in this version: no file is ever deleted.</li>
+%%     `infinity'; 0 means `infinity'</li>
+%% <li>`file_max_bytes': or so many bytes (134217728); `infinity'</li>
+%% <li>`files_max': files to keep in the directory, the one in progress counted
+%%     (15); `infinity'. The oldest ones go, no others are ever touched.</li>
+%% <li>`total_max_bytes': what they may take together (1073741824); `infinity'.
+%%     A file is then closed at a quarter of it.</li>
+%% <li>`sync': when what was written is brought to the disk, so that even the
+%%     machine may fail: `flush', at each flush; `close', when a file is finished;
+%%     `none', when the kernel likes (`close'). A node that dies loses nothing of
+%%     what was flushed, whatever this says.</li>
+%% <li>`compress': `zstd' or `none' (`zstd')</li>
+%% <li>`idle_samples': `all', or `changes': a waiting process of which nothing moves
+%%     is written once a second, with the number of samples as its weight (`all')</li>
+%% <li>`memory_budget': bytes of memory outside of the VM's own that a session may
+%%     take (67108864)</li>
 %% <li>`flatten_recursive': neighbouring frames of one function are shown as one
 %%     (true)</li>
 %% <li>`auto_select': `{top, N}' or `{top, N, Ms}', the N processes with the most
@@ -67,6 +78,8 @@
 %%     `{top, 0}' nothing is sampled.</li>
 %% <li>`auto_process_opts': `#{status => Status}' samples a process only while it
 %%     has this status (`all')</li>
+%% <li>`cpu_budget': percent of one core that the native engine may take: it samples
+%%     less when that is not enough, and says so (2.0), `infinity'</li>
 %% <li>`mode': `processes', the chosen ones whatever they do; or `schedulers', whatever
 %%     process each normal scheduler runs, its idle time included (`processes')</li>
 %% <li>`running_stacks': ask schedulers, by a signal, for the stacks of processes that
@@ -170,8 +183,10 @@ stop() ->
     stop(?STOP_MS).
 
 %% @doc Ends the session; all samples are in the file, and the file is closed,
-%% when it answers. After a timeout the session goes on ending by itself:
-%% {@link info/0} tells, and stop can be called again.
+%% when it answers. When the last samples could not be written it says why and how
+%% many those are. After a timeout, on a disk that does not answer, the session
+%% goes on ending by itself: {@link info/0} tells, with what is not written yet as
+%% `pending', and stop can be called again.
 -spec stop(timeout()) -> {ok, run()} | {error, reason()}.
 stop(Timeout) ->
     flame_prof_session:stop(Timeout).
@@ -181,7 +196,9 @@ stop(Timeout) ->
 flush() ->
     flush(?FLUSH_MS).
 
-%% @doc Every sample taken before the call is in the file when it answers.
+%% @doc Every sample taken before the call is in a file when it answers, where it
+%% survives the end of the node; with `sync => flush' on the disk. When no file
+%% can be written it says why; the samples wait, and it is tried again.
 -spec flush(timeout()) -> ok | {error, reason()}.
 flush(Timeout) ->
     flame_prof_session:flush(Timeout).
@@ -205,24 +222,28 @@ stopped(Run) -> #{state => stopped, last_run => Run}.
 %%
 %% ```
 %% 1> flame_prof:pstack().
-%% 1 of 2 schedulers runs a process, 1 more on dirty schedulers
+%% 2 of 2 schedulers run a process, 1 more on dirty schedulers
 %%
-%% Scheduler 1: <0.79.0> hot erlang:apply/2
-%%     running, 0 messages, 12,268,278 reductions, 87 KB
+%% Scheduler 1: <0.79.0> my_api erlang:apply/2
+%%     running, 0 messages, 2,120,381 reductions, 224 KB
 %%   copy_shallow_x (beam.smp)
 %%   [beam.smp] x 2
 %%   db_get_hash (beam.smp)
 %%   ets_lookup_2 (beam.smp)
 %%   ets:lookup/2 (bif)
-%%   my_cache:get/2 (src/my_cache.erl:33)
+%%   my_cache:get/2 (my_cache.erl:12)
+%%   my_cache:serve/1 (my_cache.erl:9)
 %%
-%% Dirty scheduler: <0.80.0> erlang:apply/2
+%% Scheduler 2: <0.80.0> my_stats erlang:apply/2
+%%     running, 0 messages, 34,332,883 reductions, 364 KB
+%%   lists:seq_loop/3 (lists.erl:276)
+%%   my_cache:count/1 (my_cache.erl:15)
+%%
+%% Dirty scheduler: <0.81.0> erlang:apply/2
 %%     running, 0 messages, 276 reductions, 3 KB
 %%   prim_file:open_nif/2 (nif)
 %%   prim_file:open/2
 %%   raw_file_io_list:open_layer/3 (raw_file_io_list.erl:35)
-%%
-%% Scheduler 2: idle
 %% ok
 %% '''
 %%
@@ -250,8 +271,23 @@ pstack(Target) ->
 %% of a whole library, `"copy_struct"' or `"libc.so.6"'.
 %%
 %% ```
-%% 1> flame_prof:blame({ets, lookup, 2}, 2000).
-%% BLAME_OUTPUT
+%% 1> flame_prof:blame(gc, 3000).
+%% gc was on 46.8 % of the stacks of running processes:
+%% 2,234 of 4,772 samples in 3.0 s, one every 1 ms from each of 2 schedulers, 933 could not be used.
+%% That is 46.1 % of the schedulers' time, 2.76 s.
+%% The callers' shares are good to about 2.1 points.
+%%
+%% Callers
+%%   share  of all    samples  caller < its own caller
+%%   62.0%   29.0%     1,386  lists:seq_loop/3:276 < my_cache:count/1:15
+%%   35.5%   16.6%       794  my_cache:get/2:12 (in ets:lookup/2) < my_cache:serve/1:9
+%%    2.4%    1.1%        54  (not known: the stack was being moved)
+%%
+%% Processes
+%%   share  of all    samples  process
+%%   63.8%   29.9%     1,425  my_stats <0.80.0>
+%%   36.2%   17.0%       809  my_api <0.79.0>
+%% ok
 %% '''
 %%
 %% `share' is that of the samples in which the function was on the stack, `of all'

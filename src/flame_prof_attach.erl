@@ -13,8 +13,12 @@
 -export_type([lease/0, fetching/0, error/0]).
 
 -opaque lease() :: #{node := node(), lease := pid(), folder := string(), heart := pid()}.
-%% Per file there, how many bytes of it are here.
--opaque fetching() :: #{node := node(), output := file:filename(), done := #{term() => non_neg_integer()}}.
+%% Per file there, by its name when it is finished: how many bytes of it are here.
+-opaque fetching() :: #{
+    node := node(),
+    output := file:filename(),
+    done := #{binary() => non_neg_integer() | complete}
+}.
 -type error() :: {does_not_fit | refused | unreachable, unicode:chardata()}.
 
 -define(LEASE_MS, 15000).
@@ -228,20 +232,35 @@ fetching(#{node := Node}, Output) ->
     #{node => Node, output => Output, done => #{}}.
 
 %% @doc What has come to these files since the last time: a node that goes away
-%% costs what came after that.
+%% costs what came after that. Answers the files that are here.
 -spec fetch([file:filename_all()], fetching()) ->
     {ok, [file:filename()], fetching()} | {error, error(), fetching()}.
-fetch(Files, Fetching) ->
-    fetch(Files, [], Fetching).
-
-fetch([], Local, Fetching) ->
-    {ok, lists:reverse(Local), Fetching};
-fetch([File | Files], Local, #{node := Node, output := Output, done := Done} = Fetching) ->
-    Path = filename:join(Output, local_name(File, Node)),
-    case copy(Node, File, Path, maps:get(File, Done, 0)) of
-        {ok, Offset} -> fetch(Files, [Path | Local], Fetching#{done := Done#{File => Offset}});
-        {error, Reason, Offset} -> {error, Reason, Fetching#{done := Done#{File => Offset}}}
+fetch([], #{node := Node, output := Output, done := Done} = Fetching) ->
+    {ok, lists:sort([local(File, Node, Output) || File <- maps:keys(Done)]), Fetching};
+fetch([File | Files], #{node := Node, output := Output, done := Done} = Fetching) ->
+    {Finished, IsFinished} = finished_name(File),
+    case maps:get(Finished, Done, 0) of
+        complete ->
+            fetch(Files, Fetching);
+        From ->
+            case copy(Node, File, local(Finished, Node, Output), From) of
+                {ok, _} when IsFinished ->
+                    fetch(Files, Fetching#{done := Done#{Finished => complete}});
+                {ok, Offset} ->
+                    fetch(Files, Fetching#{done := Done#{Finished => Offset}});
+                {error, Reason, Offset} ->
+                    {error, Reason, Fetching#{done := Done#{Finished => Offset}}}
+            end
     end.
+
+%% A file in progress is X.part, and may be X by the time that we look.
+finished_name(File) ->
+    case filename:extension(File) of
+        <<".part">> -> {filename:rootname(File), false};
+        _ -> {File, true}
+    end.
+
+local(File, Node, Output) -> filename:join(Output, local_name(File, Node)).
 
 %% 2026-11-21@0509.42.shop@myhost.erl_perf.log
 local_name(File, Node) ->
@@ -275,22 +294,23 @@ copy(Reader, Node, File, Path, Offset) ->
     end.
 
 reader(Node, File) ->
-    Theirs = flame_prof_remote:call(Node, file, read_file_info, [File, [raw]], ?CALL_MS),
-    case {Theirs, file:open(File, [read, raw, binary])} of
-        {{ok, {ok, There}}, {ok, Device}} ->
-            _ = file:close(Device),
-            case file:read_file_info(File, [raw]) of
-                {ok, Here} when
-                    There#file_info.inode =:= Here#file_info.inode,
-                    There#file_info.major_device =:= Here#file_info.major_device
+    {Finished, _} = finished_name(File),
+    case [{Name, Info} || Name <- [File, Finished], {ok, {ok, Info}} <- [there(Node, Name)]] of
+        [{Name, #file_info{inode = Inode, major_device = Device}} | _] ->
+            case file:read_file_info(Name, [raw]) of
+                {ok, #file_info{inode = Inode, major_device = Device, access = Access}} when
+                    Access =:= read; Access =:= read_write
                 ->
-                    fun(Offset) -> {ok, ?LEASE:read(File, Offset, ?FETCH_BYTES)} end;
+                    fun(Offset) -> {ok, ?LEASE:read(Name, Offset, ?FETCH_BYTES)} end;
                 _ ->
-                    from(Node, File)
+                    from(Node, Name)
             end;
-        _ ->
-            from(Node, File)
+        [] ->
+            from(Node, Finished)
     end.
+
+there(Node, File) ->
+    flame_prof_remote:call(Node, file, read_file_info, [File, [raw]], ?CALL_MS).
 
 from(Node, File) ->
     fun(Offset) -> flame_prof_remote:call(Node, ?LEASE, read, [File, Offset, ?FETCH_BYTES], ?CALL_MS) end.

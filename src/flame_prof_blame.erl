@@ -115,8 +115,8 @@ report(Target, Ms) ->
     end.
 
 accepts(function) ->
-    <<"a function is gc, {Module, Function, Arity} or {Module, Function, '_'}, or the name of a C "
-        "function or a library as a string or binary">>;
+    <<"a function is gc, {Module, Function, Arity} or {Module, Function, '_'}, or the name of a "
+        "C function or a library as a string or binary">>;
 accepts(ms) ->
     <<"the time is whole milliseconds from 10 to 60000">>.
 
@@ -204,10 +204,13 @@ session(Directory, Monitor, Wanted, Ms, Known) ->
     {ok, Options} = flame_prof_options:validate(#{
         basename => Directory,
         mode => schedulers,
+        %% For as long as somebody waits for it, and no longer.
+        cpu_budget => infinity,
+        total_max_bytes => infinity,
         sample_interval => IntervalMs,
         flush_interval => 10 * ?MS_MOST
     }),
-    Config = flame_prof_config:session(native, Options, true, <<"blame.erl_perf.log">>),
+    Config = flame_prof_config:session(native, Options, true, []),
     case flame_prof_nif:session_start(Config) of
         {ok, Ref} ->
             Started = now_ms(),
@@ -421,7 +424,10 @@ error_points(0) -> 100.0;
 error_points(Matched) -> min(100.0, 98 / math:sqrt(Matched)).
 
 callers(Blamed, Matched, Running) ->
-    Grouped = summed([{{Caller, Through}, {[{Next, N}], N}} || {{Caller, Through, Next}, N} <- Blamed]),
+    Grouped = summed([
+        {{Caller, Through}, {[{ItsCaller, N}], N}}
+     || {{Caller, Through, ItsCaller}, N} <- Blamed
+    ]),
     [
         (row(Caller, Count, Matched, Running))#{
             through => Through, callers => ranked(summed([{C, N} || {C, N} <- Next, C =/= none]))
@@ -470,10 +476,12 @@ alike(Wanted, 0, Stacks) ->
 
 names(Text) ->
     {_Status, Frames} = flame_prof_reader:stack(Text),
-    lists:usort([
-        flame_prof_reader:function(Frame)
-     || Frame <- Frames, frame_kind(Frame) =/= pseudo
-    ] ++ [flame_prof_reader:decode(Dso) || {_, Dso} = Frame <- Frames, frame_kind(Frame) =:= native]).
+    Functions = [Frame || Frame <- Frames, frame_kind(Frame) =/= pseudo],
+    Libraries = [Dso || {_, Dso} = Frame <- Functions, frame_kind(Frame) =:= native],
+    lists:usort(
+        [flame_prof_reader:function(Frame) || Frame <- Functions] ++
+            [flame_prof_reader:decode(Dso) || Dso <- Libraries]
+    ).
 
 %% Dice's coefficient of the pairs of neighbouring letters.
 likeness(Ones, Others) ->
@@ -499,7 +507,7 @@ format(Report) ->
     #{target := Target, matched := Matched, running := Running} = Report,
     #{share_of_running := OfRunning, callers := Callers, processes := Processes} = Report,
     [
-        io_lib:format("~ts was on ~.1f % of the stacks of running processes:~n", [Target, OfRunning]),
+        [Target, io_lib:format(" was on ~.1f % of the stacks of running processes:~n", [OfRunning])],
         [grouped(Matched), " of ", grouped(Running), " samples", measured(Report), ".\n"],
         time(Report),
         confidence(Report),
@@ -538,7 +546,10 @@ next([{Caller, _} | More]) -> [" < ", Caller, ", ", integer_to_list(length(More)
 table(Title, What, Rows) ->
     [
         ["\n", Title, "\n  share  of all", right("samples", 11), "  ", What, "\n"],
-        [[numbers(Row), fit(Name, ?COLUMNS - 27), "\n"] || {Row, Name} <- lists:sublist(Rows, ?ROWS)],
+        [
+            [numbers(Row), fit(Name, ?COLUMNS - 27), "\n"]
+         || {Row, Name} <- lists:sublist(Rows, ?ROWS)
+        ],
         [
             [right("", 27), grouped(length(Rows) - ?ROWS), " more\n"]
          || length(Rows) > ?ROWS
@@ -553,5 +564,8 @@ alike_table([]) ->
 alike_table(Alike) ->
     [
         "\nNames that look alike\n    samples\n",
-        [[right(grouped(Count), 11), "  ", fit(Name, ?COLUMNS - 13), "\n"] || {Name, Count} <- Alike]
+        [
+            [right(grouped(Count), 11), "  ", fit(Name, ?COLUMNS - 13), "\n"]
+         || {Name, Count} <- Alike
+        ]
     ].

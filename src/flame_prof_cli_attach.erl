@@ -9,6 +9,8 @@
 -define(TICK_MS, 1000).
 %% What is not here yet when a node goes away is lost.
 -define(FLUSH_MS, 1000).
+%% The node's disk holds what its limits allow; all of it is fetched in time.
+-define(FLUSHES_A_FILE, 60).
 
 %% Of one node: `state' becomes a reason once it is lost.
 -record(target, {
@@ -38,7 +40,9 @@ do(#{arguments := Names} = Parsed) ->
 options(Parsed) ->
     Given = maps:remove(basename, flame_prof_cli_nodes:session_options(maps:remove(output, Parsed))),
     Interval = maps:get(sample_interval, Given, 9),
-    Options = maps:merge(#{flush_interval => Interval + ?FLUSH_MS}, Given),
+    Options = maps:merge(
+        #{flush_interval => Interval + ?FLUSH_MS, flush_close_max => ?FLUSHES_A_FILE}, Given
+    ),
     case flame_prof_options:validate(Options) of
         {ok, _} -> {ok, Options};
         {error, _} = Error -> Error

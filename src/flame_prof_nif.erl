@@ -22,6 +22,8 @@
 -export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
 -export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
+-export([session_figures/2]).
+-export([unzst_open/0, unzst_read/3]).
 
 -export_type([query/0, platform/0, session/0, config/0, item/0, mfa_text/0]).
 
@@ -48,15 +50,26 @@
         native_frames := boolean(),
         schedulers_online := pos_integer(),
         directory := binary(),
-        name := binary(),
+        compress := boolean(),
+        sync := none | flush | close,
+        %% 0: without limit.
+        flush_close_max := non_neg_integer(),
+        files_max := non_neg_integer(),
+        file_max_bytes := non_neg_integer(),
+        total_max_bytes := non_neg_integer(),
         sample_interval_us := pos_integer(),
+        %% Of one core; 0: no limit.
+        cpu_permille := non_neg_integer(),
         flush_interval_ms := pos_integer(),
         flatten_recursive := boolean(),
+        merge_idle := boolean(),
         top := non_neg_integer(),
         select_interval_ms := pos_integer(),
         status := all | flame_prof:status(),
         exclude := [pid()],
         ring_bytes := pos_integer(),
+        %% For the stacks' texts; 0: 32 MiB.
+        text_bytes := non_neg_integer(),
         %% Of a pid's data, how many are its number: what <0.Number.Serial> shows.
         pid_number_bits := 15 | 28
     }.
@@ -202,6 +215,22 @@ profile_stacks(_, _, _) -> ?NOT_LOADED.
 -spec profile_export(reference(), flame_prof_profile:format() | index, binary(), [query()]) ->
     {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
 profile_export(_, _, _, _) -> ?NOT_LOADED.
+
+%% For the sample that the session takes of itself: names of [a-z_], at most 64.
+-spec session_figures(session(), [{atom(), integer()}]) -> ok | {error, closed}.
+session_figures(_, _) -> ?NOT_LOADED.
+
+%% A decompressor of zstd frames, one after the other.
+-spec unzst_open() -> reference().
+unzst_open() -> ?NOT_LOADED.
+
+%% Reads on in Input, from a place in it: at most 256 KiB of text, and the place
+%% to go on at, which is the end of Input when it needs more of it. `is_between'
+%% says that no frame is open there. After an error it is as if newly opened.
+-spec unzst_read(reference(), Input :: binary(), From :: non_neg_integer()) ->
+    {ok, Text :: binary(), Next :: non_neg_integer(), IsBetween :: boolean()}
+    | {error, Why :: binary()}.
+unzst_read(_, _, _) -> ?NOT_LOADED.
 
 load() ->
     case application:get_env(flame_prof_attached, library) of

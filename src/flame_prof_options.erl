@@ -17,6 +17,7 @@
 -module(flame_prof_options).
 
 -export([validate/1, keys/0, accepts/1]).
+-export([spare_memory/1]).
 -export([format_error/1]).
 
 -export_type([given/0, options/0, key/0, error/0, auto_select/0]).
@@ -27,7 +28,14 @@
         sample_interval => pos_integer() | undefined,
         flush_interval => pos_integer() | undefined,
         flush_close_max => non_neg_integer() | infinity | undefined,
+        file_max_bytes => pos_integer() | infinity | undefined,
         files_max => pos_integer() | infinity | undefined,
+        total_max_bytes => pos_integer() | infinity | undefined,
+        sync => none | flush | close | undefined,
+        compress => zstd | none | undefined,
+        idle_samples => all | changes | undefined,
+        cpu_budget => number() | infinity | undefined,
+        memory_budget => pos_integer() | undefined,
         flatten_recursive => boolean() | undefined,
         auto_select => auto_select() | undefined,
         auto_process_opts => #{status => all | flame_prof:status() | undefined} | undefined,
@@ -47,7 +55,14 @@
         sample_interval := pos_integer(),
         flush_interval := pos_integer(),
         flush_close_max := pos_integer() | infinity,
+        file_max_bytes := pos_integer() | infinity,
         files_max := pos_integer() | infinity,
+        total_max_bytes := pos_integer() | infinity,
+        sync := none | flush | close,
+        compress := zstd | none,
+        idle_samples := all | changes,
+        cpu_budget := number() | infinity,
+        memory_budget := pos_integer(),
         flatten_recursive := boolean(),
         auto_select := {top, non_neg_integer(), pos_integer()},
         auto_process_opts := #{status := all | flame_prof:status()},
@@ -62,7 +77,14 @@
     | sample_interval
     | flush_interval
     | flush_close_max
+    | file_max_bytes
     | files_max
+    | total_max_bytes
+    | sync
+    | compress
+    | idle_samples
+    | cpu_budget
+    | memory_budget
     | flatten_recursive
     | auto_select
     | auto_process_opts
@@ -87,11 +109,30 @@
 -define(FLUSH_OVER_SAMPLE_MS, 1000).
 -define(FLUSH_CLOSE_MAX, 8).
 -define(FILES_MAX, 15).
+%% Half an hour of a busy node is some 400 MB: these are for what was not thought
+%% of.
+-define(FILE_MAX_BYTES, 134217728).
+-define(TOTAL_MAX_BYTES, 1073741824).
+%% Less would make a file of every block that is written.
+-define(FILE_LEAST_BYTES, 1048576).
+-define(TOTAL_LEAST_BYTES, 4194304).
+-define(BYTES_MOST, 1125899906842624).
 -define(TOP, 100).
 -define(SELECT_INTERVAL_MS, 5000).
 -define(SELECT_INTERVAL_LEAST_MS, 100).
 %% Each selected process costs at every tick. The writer has room for 16384.
 -define(TOP_MOST, 10000).
+%% Percent of one core.
+-define(CPU_BUDGET, 2.0).
+-define(CPU_BUDGET_LEAST, 0.1).
+-define(CPU_BUDGET_MOST, 6400).
+-define(MEMORY_BUDGET, 67108864).
+%% What does not depend on the options: the blocks that wait for the disk (10 MiB),
+%% compression and the table of frames (2 MiB), the tables of processes, stacks,
+%% frames and functions (12 MiB), and a mebibyte each for ring and texts.
+-define(MEMORY_LEAST_BYTES, 27262976).
+%% What is kept of a chosen process: its structure three times over, its texts.
+-define(PROCESS_BYTES, 3584).
 -define(DAY_MS, 86400000).
 -define(COUNT_MOST, 1000000).
 %% Of a path, with room for the file's own name below Linux's 4096.
@@ -119,9 +160,15 @@ validate([Key | Keys], Given, Options) ->
 intervals(#{sample_interval := Sample, flush_interval := Flush} = Options) when
     Flush >= Sample + ?FLUSH_OVER_SAMPLE_MS
 ->
-    mode(Options);
+    memory(Options);
 intervals(_) ->
     {error, {bad_option, flush_interval, accepts(flush_interval)}}.
+
+memory(Options) ->
+    case spare_memory(Options) >= 0 of
+        true -> mode(Options);
+        false -> {error, {bad_option, memory_budget, accepts(memory_budget)}}
+    end.
 
 %% What schedulers run can only be had by asking them.
 mode(#{mode := schedulers, running_stacks := false}) ->
@@ -131,6 +178,12 @@ mode(#{mode := schedulers, engine := portable}) ->
 mode(Options) ->
     {ok, Options}.
 
+%% @doc What the budget leaves for the ring and the stacks' texts, beyond a
+%% mebibyte for each.
+-spec spare_memory(options()) -> integer().
+spare_memory(#{memory_budget := Budget, auto_select := {top, Top, _}}) ->
+    Budget - ?MEMORY_LEAST_BYTES - Top * ?PROCESS_BYTES.
+
 %% @doc Every option, in the order in which they are looked at.
 -spec keys() -> [key(), ...].
 keys() ->
@@ -139,7 +192,14 @@ keys() ->
         sample_interval,
         flush_interval,
         flush_close_max,
+        file_max_bytes,
         files_max,
+        total_max_bytes,
+        sync,
+        compress,
+        idle_samples,
+        cpu_budget,
+        memory_budget,
         flatten_recursive,
         auto_select,
         auto_process_opts,
@@ -154,7 +214,14 @@ option(basename, undefined) -> {ok, default_basename()};
 option(sample_interval, undefined) -> {ok, ?SAMPLE_INTERVAL_MS};
 option(flush_interval, undefined) -> {ok, ?FLUSH_INTERVAL_MS};
 option(flush_close_max, undefined) -> {ok, ?FLUSH_CLOSE_MAX};
+option(file_max_bytes, undefined) -> {ok, ?FILE_MAX_BYTES};
 option(files_max, undefined) -> {ok, ?FILES_MAX};
+option(total_max_bytes, undefined) -> {ok, ?TOTAL_MAX_BYTES};
+option(sync, undefined) -> {ok, close};
+option(compress, undefined) -> {ok, zstd};
+option(idle_samples, undefined) -> {ok, all};
+option(cpu_budget, undefined) -> {ok, ?CPU_BUDGET};
+option(memory_budget, undefined) -> {ok, ?MEMORY_BUDGET};
 option(flatten_recursive, undefined) -> {ok, true};
 option(auto_select, undefined) -> {ok, {top, ?TOP, ?SELECT_INTERVAL_MS}};
 option(auto_process_opts, undefined) -> {ok, #{status => all}};
@@ -172,10 +239,32 @@ option(flush_close_max, Flushes) when Flushes =:= infinity; Flushes =:= 0 ->
     {ok, infinity};
 option(flush_close_max, Flushes) when ?IS_WITHIN(Flushes, 1, ?COUNT_MOST) ->
     {ok, Flushes};
+option(file_max_bytes, infinity) ->
+    {ok, infinity};
+option(file_max_bytes, Bytes) when ?IS_WITHIN(Bytes, ?FILE_LEAST_BYTES, ?BYTES_MOST) ->
+    {ok, Bytes};
 option(files_max, infinity) ->
     {ok, infinity};
 option(files_max, Files) when ?IS_WITHIN(Files, 1, ?COUNT_MOST) ->
     {ok, Files};
+option(total_max_bytes, infinity) ->
+    {ok, infinity};
+option(total_max_bytes, Bytes) when ?IS_WITHIN(Bytes, ?TOTAL_LEAST_BYTES, ?BYTES_MOST) ->
+    {ok, Bytes};
+option(sync, Sync) when Sync =:= none; Sync =:= flush; Sync =:= close ->
+    {ok, Sync};
+option(compress, Compress) when Compress =:= zstd; Compress =:= none ->
+    {ok, Compress};
+option(idle_samples, Idle) when Idle =:= all; Idle =:= changes ->
+    {ok, Idle};
+option(cpu_budget, infinity) ->
+    {ok, infinity};
+option(cpu_budget, Percent) when
+    is_number(Percent), Percent >= ?CPU_BUDGET_LEAST, Percent =< ?CPU_BUDGET_MOST
+->
+    {ok, Percent};
+option(memory_budget, Bytes) when ?IS_WITHIN(Bytes, 1, ?BYTES_MOST) ->
+    {ok, Bytes};
 option(flatten_recursive, Flatten) when is_boolean(Flatten) ->
     {ok, Flatten};
 option(auto_select, {top, Processes}) ->
@@ -258,8 +347,22 @@ accepts(flush_interval) ->
     <<"whole milliseconds to 86400000, at least sample_interval + 1000">>;
 accepts(flush_close_max) ->
     <<"a count from 1 to 1000000, or infinity (0 means infinity)">>;
+accepts(file_max_bytes) ->
+    <<"a count of bytes from 1048576 to 1125899906842624, or infinity">>;
 accepts(files_max) ->
     <<"a count from 1 to 1000000, or infinity">>;
+accepts(total_max_bytes) ->
+    <<"a count of bytes from 4194304 to 1125899906842624, or infinity">>;
+accepts(sync) ->
+    <<"none, flush or close">>;
+accepts(compress) ->
+    <<"zstd or none">>;
+accepts(idle_samples) ->
+    <<"all or changes">>;
+accepts(cpu_budget) ->
+    <<"percent of one core, a number from 0.1 to 6400, or infinity">>;
+accepts(memory_budget) ->
+    <<"a count of bytes, at least 27262976 and 3584 more for each process of auto_select">>;
 accepts(flatten_recursive) ->
     <<"true or false">>;
 accepts(auto_select) ->

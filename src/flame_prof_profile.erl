@@ -72,6 +72,8 @@
         frames | nodes | stacks | texts => non_neg_integer()
     }.
 
+%% `own' is what the profiler said of itself in its last sample in the file, as it
+%% stands there: counters, engine and the like; empty where there is none.
 %% `bytes' are those of the file, `text' those of the text in it. `damaged' counts
 %% places where compressed text made no sense.
 -type file() ::
@@ -83,6 +85,7 @@
         text := non_neg_integer(),
         samples := non_neg_integer(),
         bad := non_neg_integer(),
+        own := binary(),
         damaged := non_neg_integer(),
         cut_off := boolean(),
         first_us := integer(),
@@ -90,14 +93,17 @@
     }.
 
 %% Texts as they stand in the file, percent-encoded; empty where there is none.
-%% `words' has all of them, also those that have no place here.
+%% `words' has all of them, also those that have no place here. `is_own' is true
+%% for the profiler itself, whose samples of itself count in no export.
 -type process() ::
     #{
         erl_pid := binary(),
         name := binary(),
+        label := binary(),
         initial_call := binary(),
         proc_lib_initial_call := binary(),
         words := binary(),
+        is_own := boolean(),
         comm := binary(),
         pid := non_neg_integer(),
         tid := non_neg_integer(),
@@ -127,7 +133,7 @@
     | (Metric :: atom() | binary()).
 
 %% What stacks are sorted into below the root. `process' is the registered name, or
-%% else the initial call; `memory' and `queue' are classes by powers of ten of
+%% else the label, or the initial call; `memory' and `queue' are classes by powers of ten of
 %% what the process had, such as `memory_10s_MiB'; `sign' is that of a change.
 -type level() :: status | process | pid | node | memory | queue | sign | event | file.
 
@@ -193,10 +199,13 @@ read_files([File | Files], Profile, Options) ->
     end.
 
 read_file(File, Profile, #{progress := Progress}) ->
-    case flame_prof_nif:profile_begin(Profile, flame_prof_samples:path(File)) of
+    case begin_file(Profile, flame_prof_samples:path(File)) of
         {ok, Size} -> read_steps(Profile, fun(Read) -> Progress(File, Read, Size) end);
         {error, _} = Error -> Error
     end.
+
+begin_file(_Profile, {error, _} = Error) -> Error;
+begin_file(Profile, {ok, Path}) -> flame_prof_nif:profile_begin(Profile, Path).
 
 read_steps(Profile, Progress) ->
     case flame_prof_nif:profile_step(Profile, ?STEP_BYTES) of
@@ -307,10 +316,14 @@ index(Profile, Path) ->
     write(Profile, index, Path, [{samples, [], false}]).
 
 write(Profile, Format, Path, Queries) ->
-    case flame_prof_nif:profile_export(Profile, Format, flame_prof_samples:path(Path), Queries) of
+    case write_to(Profile, Format, flame_prof_samples:path(Path), Queries) of
         {ok, Facts} -> {ok, Facts};
         {error, Reason} -> {error, {Path, Reason}}
     end.
+
+write_to(_Profile, _Format, {error, _} = Error, _Queries) -> Error;
+write_to(Profile, Format, {ok, Path}, Queries) ->
+    flame_prof_nif:profile_export(Profile, Format, Path, Queries).
 
 export_options(Profile, Given) when is_map(Given) ->
     case checked(maps:merge(#{measure => samples, levels => [status], lines => true}, Given)) of

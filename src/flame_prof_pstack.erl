@@ -10,12 +10,12 @@
 %%
 %% == Why it is safe in production ==
 %% The processes are not asked and do not notice: their memory is read, and the
-%% schedulers' threads are interrupted for some ten microseconds each. So it
+%% schedulers' threads are interrupted for some 6 microseconds each. So it
 %% answers where `process_info/2' would wait: for a process in a long NIF or BIF,
-%% or in a dirty NIF. All of it is done on a dirty scheduler. A call takes some 6
-%% ms before it looks (the libraries' symbols are read anew each time), and 0.2
-%% microseconds for each process of the node where those on dirty schedulers are
-%% looked for. The first call in a node calibrates the native engine and lets the
+%% or in a dirty NIF. All of it is done on a dirty scheduler. A look takes some 5
+%% ms before it begins (the libraries' symbols are read anew each time), and 0.2 to
+%% 0.5 microseconds for each process of the node where those on dirty schedulers
+%% are looked for. The first call in a node calibrates the native engine and lets the
 %% schedulers register, which takes up to a second: so does each later one while a
 %% scheduler has been too busy for that.
 %%
@@ -76,9 +76,10 @@
 
 -type target() :: pid() | RegisteredName :: atom().
 
--type reason() :: flame_prof_engine:capture_refusal() | {pstack, Error :: atom(), Why :: binary()}.
+-type reason() ::
+    flame_prof_engine:capture_refusal() | {pstack, Error :: atom(), Why :: binary()}.
 
-%% @doc What every normal scheduler runs, all asked at the same instant, and the
+%% @doc What every normal scheduler runs, all asked within a millisecond, and the
 %% processes on dirty schedulers, without the caller.
 %%
 %% The latter are looked for in the process table and told a moment later, as they
@@ -119,7 +120,7 @@ dirty(Found) ->
 %% not be asked, a running one has the frame `running_stack_not_sampled'.
 -spec processes([target()]) -> {ok, look()} | {error, reason()}.
 processes(Targets) ->
-    case lists:all(fun is_target/1, Targets) andalso flame_prof_engine:choose(native) of
+    case are_targets(Targets) andalso flame_prof_engine:choose(native) of
         {ok, _} ->
             _ = flame_prof_schedulers:ensure(),
             Pids = [{Target, pid(Target)} || Target <- Targets],
@@ -141,6 +142,10 @@ found(Pid, Found) ->
         #{Pid := #{} = Seen} -> process(Pid, Seen);
         _ -> gone
     end.
+
+%% Of an improper list the length is none.
+are_targets(Targets) when length(Targets) >= 0 -> lists:all(fun is_target/1, Targets);
+are_targets(_) -> false.
 
 is_target(Pid) when is_pid(Pid) -> node(Pid) =:= node();
 is_target(Name) -> is_atom(Name).
@@ -188,11 +193,12 @@ frame(Frame) ->
 format(Look) ->
     Schedulers = [Entry || {{scheduler, _}, _} = Entry <- Look],
     Nothing = [{What, Number} || {{scheduler, Number}, What} <- Schedulers, is_atom(What)],
-    Parts =
-        [summary(Schedulers, length([dirty || {dirty, _} <- Look])) || Schedulers =/= []] ++
-            [entry(Entry) || {Place, What} = Entry <- Look, is_told(Place, What)] ++
-            [[none_of(What, Nothing) || What <- [idle, late, unregistered, offline]] || Nothing =/= []],
-    lists:join("\n", Parts).
+    Parts = [
+        [summary(Schedulers, length([dirty || {dirty, _} <- Look])) || Schedulers =/= []],
+        [entry(Entry) || {Place, What} = Entry <- Look, is_told(Place, What)],
+        [none_of(Nothing) || Nothing =/= []]
+    ],
+    lists:join("\n", lists:append(Parts)).
 
 is_told({scheduler, _}, What) -> is_map(What);
 is_told(_, _) -> true.
@@ -205,6 +211,9 @@ summary(Schedulers, Dirty) ->
         [$s || Busy =:= 1],
         io_lib:format(" a process, ~b more on dirty schedulers~n", [Dirty])
     ].
+
+none_of(Nothing) ->
+    [none_of(What, Nothing) || What <- [idle, late, unregistered, offline]].
 
 none_of(What, Nothing) ->
     case [Number || {W, Number} <- Nothing, W =:= What] of

@@ -110,17 +110,31 @@ accepts(bad) -> <<"count or stop">>;
 accepts(_) -> <<"no such option; there are: bad, chunk">>.
 
 %% @private A file's name as the system has it.
--spec path(file:name_all()) -> binary().
-path(File) when is_binary(File) ->
-    File;
+-spec path(file:name_all()) -> {ok, binary()} | {error, {einval, binary()}}.
 path(File) ->
-    unicode:characters_to_binary(File, unicode, file:native_name_encoding()).
+    try native(filename:flatten(File)) of
+        Path -> checked(Path)
+    catch
+        error:_ -> checked(none)
+    end.
+
+native(Name) when is_binary(Name) -> Name;
+native(Name) -> unicode:characters_to_binary(Name, unicode, file:native_name_encoding()).
+
+checked(Path) when is_binary(Path), Path =/= <<>>, byte_size(Path) < 4096 ->
+    case binary:match(Path, <<0>>) of
+        nomatch -> {ok, Path};
+        _ -> checked(none)
+    end;
+checked(_) ->
+    {error, {einval, <<"not the name of a file">>}}.
 
 %% @private
 -spec list(files()) -> [file:name_all()].
 list(File) when is_binary(File) -> [File];
 list([Character | _] = File) when is_integer(Character) -> [File];
-list(Files) when is_list(Files) -> Files.
+list(Files) when is_list(Files) -> Files;
+list(File) -> [File].
 
 each_file([], _Fun, Acc, Counts, _Options) ->
     {ok, Acc, Counts};
@@ -131,7 +145,7 @@ each_file([File | Files], Fun, Acc0, Counts0, Options) ->
     end.
 
 one_file(File, Fun, Acc, Options) ->
-    case flame_prof_nif:reader_open(path(File)) of
+    case open(path(File)) of
         {ok, Reader} ->
             try
                 each_chunk(Reader, Fun, Acc, Options)
@@ -140,6 +154,9 @@ one_file(File, Fun, Acc, Options) ->
             end;
         {error, _} = Error -> Error
     end.
+
+open({error, _} = Error) -> Error;
+open({ok, Path}) -> flame_prof_nif:reader_open(Path).
 
 each_chunk(Reader, Fun, Acc0, #{chunk := Chunk} = Options) ->
     case flame_prof_nif:reader_next(Reader, Chunk) of

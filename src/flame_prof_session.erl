@@ -35,6 +35,7 @@
 -record(session, {
     options :: flame_prof_options:options(),
     choice :: flame_prof_engine:choice(),
+    node :: pid(),
     ref :: undefined | flame_prof_nif:session(),
     started_at :: calendar:datetime(),
     started_ms :: integer(),
@@ -42,6 +43,13 @@
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: schedulers(),
     failure = none :: none | term(),
+    %% Of this session and still there, the newest first.
+    files = [] :: [binary()],
+    %% Why no file takes bytes now; empty when one does.
+    trouble = <<>> :: binary(),
+    %% The books when we last looked at the losses, and whether they were high.
+    looked_at = none :: none | map(),
+    is_losing = false :: boolean(),
     flushing = #{} :: #{Ticket :: pos_integer() => gen_server:from()},
     stopping = [] :: [gen_server:from()]
 }).
@@ -57,6 +65,9 @@
 -define(CLOSE_MS, 10000).
 
 -define(SCHEDULERS_MS, 1000).
+
+%% Of the samples or of the ticks, from one look to the next.
+-define(LOSS_PERCENT, 1).
 
 -spec start_link(flame_prof_options:options()) -> {ok, pid()} | {error, term()}.
 start_link(Options) ->
@@ -138,23 +149,24 @@ log_choice(_, _) ->
     ok.
 
 open(Options, #{engine := Engine} = Choice) ->
-    Now = calendar:local_time(),
     Schedulers = schedulers(Engine, Options),
     case usable(maps:get(mode, Options), Schedulers) of
-        ok -> open(Options, Choice, Now, Schedulers);
+        ok -> open(Options, Choice, Schedulers);
         {error, _} = Error -> Error
     end.
 
-open(Options, #{engine := Engine} = Choice, Now, Schedulers) ->
+open(Options, #{engine := Engine} = Choice, Schedulers) ->
+    Node = flame_prof_node:start_link(),
     IsCapturing = element(1, Schedulers) =:= on,
-    Config = flame_prof_config:session(Engine, Options, IsCapturing, file_name(Now)),
+    Config = flame_prof_config:session(Engine, Options, IsCapturing, [Node]),
     case make_parents(maps:get(directory, Config)) of
         ok ->
             State = #session{
                 options = Options,
                 choice = Choice,
+                node = Node,
                 schedulers = Schedulers,
-                started_at = Now,
+                started_at = calendar:local_time(),
                 started_ms = erlang:monotonic_time(millisecond)
             },
             opened(flame_prof_nif:session_start(Config), State);
@@ -163,8 +175,9 @@ open(Options, #{engine := Engine} = Choice, Now, Schedulers) ->
     end.
 
 opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
+    #{path := Path} = flame_prof_nif:session_info(Ref),
     ok = watch_schedulers(Schedulers),
-    start_engine(Engine, State#session{ref = Ref});
+    start_engine(Engine, State#session{ref = Ref, files = [Path]});
 opened({error, {Error, Text}}, _State) ->
     {error, {session, Error, Text}}.
 
@@ -197,20 +210,21 @@ watch_schedulers({off, _}) ->
     ok.
 
 start_engine(native, State) ->
-    {ok, State};
-start_engine(portable, #session{options = Options, ref = Ref} = State) ->
-    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options)) of
+    {ok, watched(State)};
+start_engine(portable, #session{options = Options, ref = Ref, node = Node} = State) ->
+    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options, [Node])) of
         {ok, Engine} ->
-            {ok, State#session{portable = Engine}};
+            {ok, watched(State#session{portable = Engine})};
         {error, Reason} ->
             ok = close_now(State),
             {error, {portable_engine, Reason}}
     end.
 
-%% Sorts by time; local, because people compare it with their watches.
-file_name({{Year, Month, Day}, {Hour, Minute, Second}}) ->
-    Format = "~4..0b-~2..0b-~2..0b@~2..0b~2..0b.~2..0b.erl_perf.log",
-    iolist_to_binary(io_lib:format(Format, [Year, Month, Day, Hour, Minute, Second])).
+%% The node's own figures, for each flush; and a look at the losses.
+watched(#session{ref = Ref, node = Node, options = #{flush_interval := FlushMs}} = State) ->
+    ok = flame_prof_node:watch(Node, Ref, FlushMs),
+    _ = erlang:send_after(FlushMs, self(), look_at_losses),
+    State.
 
 %% The library makes the directory itself, for its user's eyes only.
 make_parents(Directory) ->
@@ -247,6 +261,8 @@ handle_cast(_, State) ->
 -spec handle_info(term(), #session{}) -> {noreply, #session{}} | {stop, term(), #session{}}.
 handle_info({flame_prof_nif, Ref, {flushed, Ticket, Result}}, #session{ref = Ref} = State) ->
     {noreply, flushed(Ticket, Result, State)};
+handle_info({flame_prof_nif, Ref, {file, Event, Text}}, #session{ref = Ref} = State) ->
+    {noreply, file(Event, Text, State)};
 handle_info({flame_prof_nif, Ref, {stopped, Result}}, #session{ref = Ref} = State) ->
     %% By itself, too, when it had to end the run.
     closed(Result, State);
@@ -260,6 +276,9 @@ handle_info(schedulers, #session{schedulers = {on, Known}, ref = Ref} = State) -
     _ = flame_prof_nif:session_schedulers_online(Ref, erlang:system_info(schedulers_online)),
     ok = watch_schedulers(On),
     {noreply, State#session{schedulers = On}};
+handle_info(look_at_losses, #session{phase = running, options = Options} = State) ->
+    _ = erlang:send_after(maps:get(flush_interval, Options), self(), look_at_losses),
+    {noreply, look_at_losses(books(State), State)};
 handle_info(halt_now, #session{phase = halting, portable = Engine} = State) ->
     ok = flame_prof_portable:kill(Engine),
     {noreply, State};
@@ -270,25 +289,70 @@ handle_info(_, State) ->
 terminate(_Reason, #session{phase = closed}) -> ok;
 terminate(_Reason, State) -> close_now(State).
 
+%% Losses: once when they pass the limit, and again when they have been below.
+
+look_at_losses(Books, #session{looked_at = Before, is_losing = WasLosing} = State) ->
+    Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
+    IsLosing = max(Samples, Ticks) > ?LOSS_PERCENT,
+    ok = log_losses(WasLosing, IsLosing, Lost),
+    State#session{looked_at = Books, is_losing = IsLosing}.
+
+log_losses(false, true, {Samples, Ticks}) ->
+    ?LOG_WARNING(
+        "flame_prof loses more than ~b %: ~.1f % of its samples, ~.1f % of its ticks",
+        [?LOSS_PERCENT, Samples, Ticks],
+        ?LOG_META
+    );
+log_losses(_, _, _) ->
+    ok.
+
+percent_lost(Books, Before) ->
+    Since = fun(Keys) -> since(Keys, Books, Before) end,
+    100 * Since([torn, dropped]) / max(1, Since([taken])).
+
+percent_missed(Books, Before) ->
+    Since = fun(Keys) -> since(Keys, Books, Before) end,
+    100 * Since([missed]) / max(1, Since([ticks, missed])).
+
+since(Keys, Books, none) ->
+    lists:sum([maps:get(Key, Books) || Key <- Keys]);
+since(Keys, Books, Before) ->
+    since(Keys, Books, none) - since(Keys, Before, none).
+
 %% Flush.
 
 flushed(Ticket, Result, #session{flushing = Flushing} = State) ->
     case maps:take(Ticket, Flushing) of
         {From, Others} ->
-            gen_server:reply(From, outcome(Result, State)),
+            gen_server:reply(From, Result),
             State#session{flushing = Others};
         error ->
             State
     end.
 
-outcome(ok, _State) -> ok;
-outcome({error, Error}, #session{ref = Ref}) -> {error, {Error, error_text(Error, Ref)}}.
+%% Files.
 
-error_text(Error, Ref) ->
-    case flame_prof_nif:session_info(Ref) of
-        #{error := <<>>} -> atom_to_binary(Error);
-        #{error := Text} -> Text
-    end.
+file(begun, Path, #session{files = Files} = State) ->
+    State#session{files = [Path | Files]};
+file(finished, Path, #session{files = Files} = State) ->
+    State#session{files = [Path | Files -- in_progress(Files)]};
+file(removed, Path, #session{files = Files} = State) ->
+    State#session{files = lists:delete(Path, Files)};
+file(failed, Text, State) ->
+    ?LOG_WARNING("flame_prof can not write: ~ts. It keeps trying", [Text], ?LOG_META),
+    State#session{trouble = Text};
+file(healed, Path, State) ->
+    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?LOG_META),
+    State#session{trouble = <<>>}.
+
+%% The newest one, if it is.
+in_progress([Path | _]) ->
+    case filename:extension(Path) of
+        <<".part">> -> [Path];
+        _ -> []
+    end;
+in_progress([]) ->
+    [].
 
 %% Stop.
 
@@ -312,7 +376,8 @@ portable_failure(_, Reason) ->
     ?LOG_ERROR("flame_prof stops: its portable engine ended: ~0tP", [Reason, 20], ?LOG_META),
     {portable_engine, Reason}.
 
-close(#session{ref = Ref} = State) ->
+close(#session{ref = Ref, node = Node} = State) ->
+    ok = flame_prof_node:stop(Node),
     ok = flame_prof_nif:session_stop(Ref),
     State#session{phase = closing}.
 
@@ -321,18 +386,23 @@ closed(Result, State0) ->
     State = State0#session{failure = library_failure(Result, State0)},
     ok = release_portable(State),
     Run = run(State),
-    Outcome = outcome(Result, State),
     ok = flame_prof_nif:session_close(State#session.ref),
-    ok = settle(Outcome, Run, State),
+    ok = settle(outcome(Result, Run), Run, State),
     {stop, exit_reason(State), State#session{phase = closed}}.
 
 %% In any other phase the library ended the run by itself.
 library_failure(_Result, #session{phase = closing, failure = Failure}) ->
     Failure;
-library_failure(Result, #session{ref = Ref}) ->
-    #{error := Text} = flame_prof_nif:session_info(Ref),
-    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp ~ts", [Result, Text], ?LOG_META),
+library_failure(Result, _State) ->
+    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp", [Result], ?LOG_META),
     {library, Result}.
+
+%% What the last file did not take is lost, and who stops is told how much.
+outcome(ok, _Run) ->
+    ok;
+outcome({error, {Error, Why}}, #{lost := Lost}) ->
+    Text = io_lib:format("~ts; ~b samples were lost", [Why, Lost]),
+    {error, {Error, unicode:characters_to_binary(Text)}}.
 
 %% Who flushed has it now, too.
 settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
@@ -355,18 +425,29 @@ close_now(#session{ref = Ref} = State) ->
     ok = stop_library(State),
     receive
         {flame_prof_nif, Ref, {stopped, Result}} ->
-            Run = run(State),
-            Outcome = outcome(Result, State),
+            Told = told(State),
+            Run = run(Told),
             ok = flame_prof_nif:session_close(Ref),
-            settle(Outcome, Run, State)
+            settle(outcome(Result, Run), Run, Told)
     after ?CLOSE_MS ->
-        %% The disk does not answer. The library goes on without us, and cleans
-        %% up when it does.
-        ok
+        %% The library goes on without us, and cleans up when the disk answers.
+        Told = told(State),
+        Text = [hd(Told#session.files), io_lib:format(": no answer in ~b ms", [?CLOSE_MS])],
+        Silent = Told#session{trouble = unicode:characters_to_binary(Text)},
+        settle({error, {timeout, Silent#session.trouble}}, run(Silent), Silent)
+    end.
+
+%% What the library said of its files before it said that it had stopped.
+told(#session{ref = Ref} = State) ->
+    receive
+        {flame_prof_nif, Ref, {file, Event, Text}} -> told(file(Event, Text, State))
+    after 0 -> State
     end.
 
 stop_library(#session{phase = closing}) -> ok;
-stop_library(#session{ref = Ref}) -> flame_prof_nif:session_stop(Ref).
+stop_library(#session{ref = Ref, node = Node}) ->
+    ok = flame_prof_node:stop(Node),
+    flame_prof_nif:session_stop(Ref).
 
 release_portable(#session{portable = none}) ->
     ok;
@@ -376,13 +457,13 @@ release_portable(#session{portable = Engine}) ->
 
 %% Books.
 
-describe(#session{phase = Phase} = State) ->
-    {Files, Error, Books} = books(State),
+describe(#session{phase = Phase, files = Files, trouble = Trouble} = State) ->
+    Books = books(State),
     Elapsed = elapsed_ms(State),
     (about(State))#{
         state => state_name(Phase),
-        files => Files,
-        error => Error,
+        files => lists:reverse(Files),
+        error => Trouble,
         elapsed_ms => Elapsed,
         books => Books,
         rates => rates(Books, Elapsed)
@@ -409,13 +490,13 @@ state_name(_) -> stopping.
 %% the file refused was dropped no less than what found the ring full: `lost'
 %% tells how many of the dropped those were.
 books(#session{ref = Ref}) ->
-    Info = #{path := Path, error := Error} = flame_prof_nif:session_info(Ref),
-    Counts = maps:without([state, path, error], Info),
+    Info = flame_prof_nif:session_info(Ref),
+    Counts = maps:without([state, path], Info),
     #{taken := Taken, written := Written, torn := Torn, gone := Gone} = Counts,
     #{dropped := Refused, lost := Lost} = Counts,
     Dropped = Refused + Lost,
     Pending = Taken - Written - Torn - Dropped - Gone,
-    {[Path], Error, Counts#{dropped := Dropped, pending => Pending}}.
+    Counts#{dropped := Dropped, pending => Pending}.
 
 elapsed_ms(#session{started_ms = Started}) ->
     erlang:monotonic_time(millisecond) - Started.

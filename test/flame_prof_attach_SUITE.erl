@@ -91,7 +91,7 @@ attach_to(Nodes, Config, More) ->
 
 output(Config) -> proplists:get_value(output, Config).
 
-files(Config) -> filelib:wildcard(filename:join(output(Config), "*.log")).
+files(Config) -> filelib:wildcard(filename:join(output(Config), "*.log*")).
 
 samples(Files) ->
     {ok, Count, #{bad := Bad}} = flame_prof:fold(fun(_, N) -> N + 1 end, 0, Files),

@@ -158,7 +158,7 @@ a_session_is_started_flushed_and_stopped(Config) ->
         {match, _} = re:run(Info, "\"sample_interval\":5"),
         {0, Text} = run(["stop" | at(Node)]),
         {match, _} = re:run(Text, "samples taken"),
-        [File] = filelib:wildcard(filename:join(Output, "*.log")),
+        [File] = filelib:wildcard(filename:join(Output, "*.log*")),
         {0, _} = run(["check", File])
     end).
 
@@ -170,7 +170,7 @@ sessions_start_in_several_nodes_at_once(Config) ->
             {0, Text} = run(["start", "--output", Output, "--json" | Both]),
             2 = length(binary:matches(Text, <<"\"node\"">>)),
             {0, _} = run(["stop" | Both]),
-            2 = length(filelib:wildcard(filename:join(Output, "*.log"))),
+            2 = length(filelib:wildcard(filename:join(Output, "*.log*"))),
             {0, _} = run(["info" | at(First)])
         end)
     end).
@@ -324,7 +324,7 @@ attach_shows_progress_and_ends_by_control_c(Config) ->
             ok = key("C-c"),
             ok = shows("^status 130")
         end),
-        [File] = filelib:wildcard(filename:join(Output, "*.log")),
+        [File] = filelib:wildcard(filename:join(Output, "*.log*")),
         {0, _} = run(["check", File]),
         is_left(Node)
     end).

@@ -97,7 +97,16 @@ progress_is_told_test() ->
 
 what_is_no_file_is_named_test() ->
     ?assertMatch({error, {"/nowhere", {io, _}}}, flame_prof_profile:read(["/nowhere"])),
-    ?assertMatch({error, {"/tmp", {io, _}}}, flame_prof_profile:read("/tmp")).
+    ?assertMatch({error, {"/tmp", {io, _}}}, flame_prof_profile:read("/tmp")),
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    [
+        begin
+            ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:read([File])),
+            ?assertMatch({error, {File, {einval, _}}}, flame_prof:fold(fun(_, A) -> A end, 0, [File])),
+            ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:index(Profile, File))
+        end
+     || File <- [<<>>, <<"a", 0>>, {file}, {7}, [a, {b}], lists:duplicate(5000, $x)]
+    ].
 
 bad_options_are_named_test_() ->
     {ok, Profile} = flame_prof_profile:read(?OURS),
@@ -126,6 +135,46 @@ bad_options_are_named_test_() ->
                 {options, perf, []}
             ]
         ].
+
+%% What the profiler says of itself is no sample, but is told.
+its_own_samples_are_kept_apart_test() ->
+    Own = "ticks=978/122 missed=0/0 name=flame_prof engine=native",
+    Text = [
+        %% Enough rows that what one alone has is sparse.
+        [element(2, file:read_file(?OURS)) || _ <- [1, 2, 3, 4]],
+        "beam 4242/2147483647 [000] 1795237784.900000: cpu-clock:\n# ", Own, " (metrics)\n",
+        "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"
+    ],
+    with_file(Text, fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        OwnText = list_to_binary(Own),
+        ?assertMatch(
+            #{samples := 24, bad := 0, files := [#{samples := 24, own := OwnText}]},
+            flame_prof_profile:info(Profile)
+        ),
+        ?assertEqual(
+            [false, false, true],
+            [IsOwn || #{is_own := IsOwn} <- flame_prof_profile:processes(Profile)]
+        ),
+        ?assertEqual(
+            collapsed([?OURS, ?OURS, ?OURS, ?OURS], #{}), collapsed(File, #{})
+        ),
+        ?assertMatch({ok, 24, #{samples := 24, bad := 0}},
+                     flame_prof:fold(fun(_, N) -> N + 1 end, 0, File)),
+        with_export(pprof, File, #{}, fun(Path, _) ->
+            {ok, Gzip} = file:read_file(Path),
+            #{samples := Samples} = foreign_formats:pprof(Gzip),
+            ?assertEqual(24, lists:sum([hd(Values) || {_, Values, _} <- Samples]))
+        end),
+        with_index(File, fun(#{rows := Rows, header := #{<<"metrics">> := Metrics}}) ->
+            ?assertEqual(25, length(Rows)),
+            ?assertMatch(
+                [#{<<"type">> := <<"sparse">>}],
+                [V || #{<<"name">> := <<"ticks">>, <<"value">> := V} <- Metrics]
+            ),
+            ?assertMatch(#{<<"ticks">> := {978, 122}}, maps:get(metrics, lists:last(Rows)))
+        end)
+    end).
 
 %%% Files that are written
 
@@ -458,7 +507,10 @@ a_session_s_file_is_read_whole_test_() ->
             with_index(File, fun(#{rows := Rows}) ->
                 ?assertEqual(
                     [maps:remove(process, index_row(S)) || S <- samples(File)],
-                    [maps:remove(process, R) || R <- Rows]
+                    [
+                        maps:remove(process, R)
+                     || #{frames := Frames} = R <- Rows, Frames =/= [<<"flame_prof_self">>]
+                    ]
                 )
             end)
         end)

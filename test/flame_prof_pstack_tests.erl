@@ -188,7 +188,7 @@ refused() ->
             {error, Reason} = Error,
             ?assertEqual(Why, flame_prof:format_error(Reason))
         end
-     || Bad <- ["init", 1, [self(), {a, b}], Remote, <<"init">>]
+     || Bad <- ["init", 1, [self(), {a, b}], [self() | init], Remote, <<"init">>]
     ].
 
 every_scheduler() ->
@@ -200,7 +200,7 @@ every_scheduler() ->
 
 beside_profile() ->
     Directory = "/tmp/pstack_profile_" ++ os:getpid(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
     try
         with_lookups(fun(Pid) ->
             [

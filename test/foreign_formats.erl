@@ -231,6 +231,10 @@ derive(Row, [V | Vs], [P | Ps], [S | Ss], Sets, Metric, Odd, Before) ->
 
 column(#{<<"type">> := <<"const">>, <<"value">> := Value, <<"count">> := Count}, _Data) ->
     lists:duplicate(Count, Value);
+column(#{<<"type">> := <<"sparse">>, <<"count">> := Count} = Sparse, Data) ->
+    #{<<"rows">> := Rows, <<"values">> := Values} = Sparse,
+    There = maps:from_list(lists:zip(column(Rows, Data), column(Values, Data))),
+    [maps:get(Row, There, 0) || Row <- lists:seq(0, Count - 1)];
 column(#{<<"type">> := Type, <<"offset">> := Offset, <<"count">> := Count}, Data) ->
     0 = Offset rem 8,
     <<_:Offset/binary, Rest/binary>> = Data,

@@ -1,5 +1,6 @@
 %% The grammar of doc/format.md as a program: strict, slow, and written from that
-%% text alone. It shares nothing with the writer (C), nor with the readers.
+%% text alone. It shares nothing with the writer (C), nor with the readers: a file
+%% of zstd is read by the zstd command, which has to find nothing wrong with it.
 -module(perf_script_grammar).
 
 -export([check/1, check_text/1]).
@@ -49,8 +50,23 @@
 
 -spec check(file:name_all()) -> {ok, summary()} | {error, {pos_integer(), string()}}.
 check(File) ->
-    {ok, Text} = file:read_file(File),
-    check_text(Text).
+    case filename:extension(unicode:characters_to_binary(File)) of
+        <<".zst">> -> check_text(unzst(File));
+        _ -> check_text(element(2, {ok, _} = file:read_file(File)))
+    end.
+
+unzst(File) ->
+    Port = open_port({spawn_executable, os:find_executable("zstd")}, [
+        {args, ["-dcq", "--", File]}, binary, exit_status, hide
+    ]),
+    unzst(Port, []).
+
+unzst(Port, Text) ->
+    receive
+        {Port, {data, More}} -> unzst(Port, [Text | More]);
+        {Port, {exit_status, 0}} -> iolist_to_binary(Text);
+        {Port, {exit_status, Status}} -> error({zstd, Status})
+    end.
 
 -spec check_text(binary()) -> {ok, summary()} | {error, {pos_integer(), string()}}.
 check_text(Text) ->

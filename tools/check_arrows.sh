@@ -33,18 +33,19 @@ below() {
     case $1 in
     nif)
         echo "session portable sampler schedulers selector perf_map read" \
-            "native vm core"
+            "native out/unzst.h vm core"
         ;;
     session)
         echo "sampler writer native_symbols portable native/live.h out core vm"
         ;;
+    self) echo "core out/clock.h" ;;
     sampler) echo "schedulers selector native vm core" ;;
     schedulers) echo "vm core" ;;
     selector) echo "vm core" ;;
     portable) echo "core" ;;
     perf_map) echo "vm out core" ;;
     native_symbols) echo "native vm out/symbolizer.h core" ;;
-    writer) echo "core out" ;;
+    writer) echo "self core out" ;;
     out) echo "core" ;;
     # Numbers and names are spelled as the writer spells them.
     read) echo "core out/buffer.h out/perf_script.h" ;;
@@ -98,9 +99,13 @@ only_in() { # what, extended expression, the places below c_src
 # Code only: what an error's text or a comment says is no use of it.
 only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' nif/
 only_in uv.h '#[[:space:]]*include[[:space:]]*<uv\.h>' \
-    writer.c writer.h out/sink.c out/sink.h nif/nif.c
+    writer.c writer.h out/disk.c nif/nif.c
 only_in zlib.h '#[[:space:]]*include[[:space:]]*<zlib\.h>' read/
 only_in process_vm_readv 'process_vm_readv[[:space:]]*\(' vm/peek.c vm/peek.h
+only_in zstd.h '#[[:space:]]*include[[:space:]]*<zstd\.h>' \
+    out/zst.c out/unzst.c out/recover.c read/ nif/nif.c
+only_in 'calls on files by name' '\<(open|unlink|rename|mkdir|link)(at)?[[:space:]]*\(' \
+    out/disk.c vm/peek.c vm/maps.c perf_map.c native/ read/
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' vm/peek.c
 
 # ------------------------------------------------------ the sampler's tick --
@@ -114,7 +119,8 @@ needs() {
         echo "fp_selector_step fp_selector_slots fp_live_ranges_copy
             fp_sampler_adopt fp_sampler_look_at_all fp_sampler_collect
             fp_sampler_forget_stacks fp_sampler_ask_all fp_sampler_is_asking
-            fp_sampler_drain clock_gettime clock_nanosleep |
+            fp_sampler_drain fp_selector_divide fp_governor_ask fp_governed
+            clock_gettime clock_nanosleep | fp_governor_init
             fp_selector_create fp_selector_destroy fp_stack_table_create
             fp_stack_table_destroy fp_sampler_running_create
             fp_schedulers_count fp_schedulers_enter fp_schedulers_leave calloc free
@@ -148,8 +154,8 @@ needs() {
             pthread_mutex_lock pthread_mutex_unlock nanosleep" ;;
     vm/running)
         echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
-            fp_bif_heavy fp_bif_is_schedule fp_call_target
-            fp_is_return_address fp_stack_put_on_top" ;;
+            fp_bif_heavy fp_bif_is_schedule fp_bif_is_raise fp_jump_target
+            fp_call_target fp_is_return_address fp_stack_put_on_top" ;;
     vm/bif) echo "fp_peek_read memcmp" ;;
     selector)
         echo "fp_peek_read fp_pid_slot fp_process_field fp_field_width
@@ -165,6 +171,7 @@ needs() {
     native/cfi | native/cfi_expression) echo "" ;;
     core/ring) echo "| mmap munmap" ;;
     core/stack_table) echo "| calloc aligned_alloc free" ;;
+    core/governor) echo "" ;;
     core/series) echo "fp_ring_reserve fp_ring_commit" ;;
     core/stats) echo "" ;;
     esac
@@ -175,7 +182,7 @@ trap 'rm -rf "$tmp"' EXIT
 for object in sampler/sampler sampler/samples sampler/targets \
     sampler/stopped sampler/running schedulers selector vm/running vm/bif vm/process vm/stack vm/names vm/ptab vm/peek \
     vm/layout_table native/unwind native/cfi native/cfi_expression core/ring \
-    core/stack_table core/series core/stats; do
+    core/stack_table core/series core/stats core/governor; do
     if ! $CC -std=c11 -O2 -D_GNU_SOURCE= -Ic_src -w -fno-stack-protector \
         -U_FORTIFY_SOURCE -c -o "$tmp/object.o" "c_src/$object.c"; then
         complain "$object.c does not compile"

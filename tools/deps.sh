@@ -19,11 +19,13 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
     erlang-inets erlang-mnesia"
 # test: on this machine, also the C tests (clang and its sanitizers' runtime),
 # the checks, and debootstrap for the matrix.
-TEST="clang libclang-rt-dev clang-format debootstrap tmux"
+# e2fsprogs: the tests of failing disks make a file system.
+TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap tmux"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
-# Where there is none, the test that wants it is skipped: perf, to read our map;
-# elixir, to be profiled.
-TEST_OPTIONAL="linux-perf elixir"
+# Where there is none, the test that wants it goes without: perf, to read our map;
+# elixir, to be profiled; jiffy, somebody else's NIF to work beside ours (not in each release of the matrix).
+TEST_OPTIONAL="linux-perf elixir erlang-jiffy"
+TEST_ERLANG_OPTIONAL="erlang-jiffy"
 
 say() { echo "flame_prof: $*"; }
 
@@ -46,6 +48,7 @@ wanted() { # set...: the packages of these sets
         case $set in
         build) echo $BUILD ${erlang:+$BUILD_ERLANG} ;;
         test-erl) echo ${erlang:+$TEST_ERLANG} ;;
+        test-erl-optional) echo ${erlang:+$TEST_ERLANG_OPTIONAL} ;;
         test) echo $TEST ${erlang:+$TEST_ERLANG $CHECK_ERLANG} ;;
         *) fail "tools/deps.sh: no such set: $set" ;;
         esac

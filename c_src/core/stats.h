@@ -33,19 +33,28 @@
     X(selected)     /* processes in the set now */                             \
     X(processes)    /* processes seen at the last selection */                 \
     X(sampler_cpu_ns) /* CPU time of the engine's thread */                    \
+    X(budget_step)    /* governor.h: how much is left out now */               \
+    X(budget_changes) /* ... and how often that was changed */                 \
     X(signals)        /* sent to schedulers */                                 \
     X(captures)   /* stacks of running processes taken by their handlers */    \
     X(handler_ns) /* time that the handlers took, on the schedulers */         \
     /* the writer's thread */                                                  \
-    X(written)       /* process-samples formatted and handed to the file */    \
-    X(lost)          /* ... formatted, but the file refused them */            \
-    X(bytes)         /* text bytes handed to the file */                       \
-    X(flushes)       /* completed flushes */                                   \
-    X(errors)        /* failed file operations */                              \
-    X(unresolved)    /* frames whose address is in no known function */        \
-    X(recoded)       /* cached functions found replaced by other code */       \
-    X(writer_cpu_ns) /* CPU time of the writer's thread */                     \
-    X(file_cpu_ns)   /* ... of which inside the file's write calls */
+    X(written)     /* process-samples formatted and handed to the file */      \
+    X(merged)      /* ... of which in the period of another sample */          \
+    X(lost)        /* ... formatted, but the file refused them */              \
+    X(bytes)       /* text bytes handed to the file */                         \
+    X(own_samples) /* samples of the profiler itself, not in `written` */      \
+    X(flushes)     /* completed flushes */                                     \
+    X(errors)      /* failed file operations */                                \
+    X(file_bytes)  /* bytes that the files took, compressed or not */          \
+    X(files_begun)                                                             \
+    X(files_removed)   /* ... finished ones, because they were too old */      \
+    X(files_recovered) /* ... of dead sessions, finished by this one */        \
+    X(unresolved)      /* frames whose address is in no known function */      \
+    X(recoded)         /* cached functions found replaced by other code */     \
+    X(writer_cpu_ns)   /* CPU time of the writer's thread */                   \
+    X(file_cpu_ns)     /* ... of which inside calls on files */                \
+    X(compress_cpu_ns) /* ... and in compression */
 
 enum fp_stat {
 #define FP_STATS_ENUM(name) FP_STAT_##name,

@@ -17,7 +17,7 @@ struct fp_library {
     ErlNifMutex *lock;
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
     ErlNifResourceType *calibration_type, *session_type, *reader_type,
-        *profile_type, *selector_type;
+        *profile_type, *selector_type, *unzst_type;
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -73,11 +73,16 @@ FP_NIF(fp_nif_profile_processes);
 FP_NIF(fp_nif_profile_stacks);
 FP_NIF(fp_nif_profile_export);
 
+FP_NIF(fp_nif_session_figures);
+FP_NIF(fp_nif_unzst_open);
+FP_NIF(fp_nif_unzst_read);
+
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);
 void fp_selector_handle_destroy(ErlNifEnv *env, void *object);
 void fp_reader_destroy(ErlNifEnv *env, void *object);
 void fp_profile_handle_destroy(ErlNifEnv *env, void *object);
+void fp_unzst_nif_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
 
 #endif

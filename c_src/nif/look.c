@@ -13,6 +13,8 @@
  * looked at every 50 us first, then every millisecond. */
 #define SOON_ATTEMPTS 100
 #define ANSWER_ATTEMPTS 300
+/* How often a scheduler that runs nothing is looked at. */
+#define IDLE_ATTEMPTS 5
 /* How often more a process is looked at that is never the same twice. */
 #define PROCESS_ATTEMPTS 20
 /* Slots of the process table looked at together. */
@@ -119,10 +121,7 @@ static int read_process(struct look *look, uint64_t pid, uint64_t *address,
 
 static void put_leaf(struct fp_stack *stack, uint64_t frame)
 {
-    if (stack->count == FP_STACK_FRAMES_MAX)
-        stack->frame[--stack->count - 1] = FP_FRAME_TRUNCATED;
-    memmove(stack->frame + 1, stack->frame, 8 * stack->count++);
-    stack->frame[0] = frame;
+    fp_stack_put_on_top(stack, &frame, 1);
 }
 
 /* On a dirty scheduler: it collects, or runs the NIF that `current` names
@@ -256,20 +255,35 @@ int look_answer(struct look *look, unsigned at,
     return err;
 }
 
+/* Without a process it may be asleep: then it is let alone. */
+static int ask_if_busy(struct look *look, unsigned at, uint32_t *ticket)
+{
+    uint64_t data = fp_schedulers_data(at), process = 0;
+
+    if (data == 0)
+        return FP_ESTATE;
+    (void)fp_peek_word(&look->peek,
+                       data + look->layout->release.running.current_process,
+                       &process);
+    return process == 0 ? FP_ENOENT : ask(at, ticket);
+}
+
 void look_ask_all(struct look *look, struct look_question *question)
 {
-    for (unsigned at = 0; at < fp_schedulers_count(); at++) {
-        uint64_t data = fp_schedulers_data(at), process = 0;
+    unsigned count = fp_schedulers_count(), idle = count;
 
-        question[at].err = FP_ESTATE;
-        if (data == 0)
-            continue;
-        /* Without a process it may be asleep: then it is let alone. */
-        (void)fp_peek_word(&look->peek,
-                           data + look->layout->release.running.current_process,
-                           &process);
-        question[at].err =
-            process == 0 ? FP_ENOENT : ask(at, &question[at].ticket);
+    for (unsigned at = 0; at < count; at++)
+        question[at].err = FP_ENOENT;
+    /* One that is between two processes is not idle. */
+    for (int i = 0; i < IDLE_ATTEMPTS && idle > 0; i++) {
+        if (i > 0)
+            pause_before(i);
+        idle = 0;
+        for (unsigned at = 0; at < count; at++) {
+            if (question[at].err == FP_ENOENT)
+                question[at].err = ask_if_busy(look, at, &question[at].ticket);
+            idle += question[at].err == FP_ENOENT;
+        }
     }
 }
 

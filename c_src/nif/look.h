@@ -47,7 +47,7 @@ void look_close(struct look *look);
  * FP_FRAME_UNREADABLE. */
 int look_at_process(struct look *look, uint64_t pid, struct sight *sight);
 
-/* What all schedulers run, asked at the same instant. */
+/* What all schedulers run, asked within a millisecond. */
 struct look_question {
     uint32_t ticket;
     int err; /* 0: asked; else what look_answer will say */
@@ -62,7 +62,7 @@ int look_answer(struct look *look, unsigned at,
                 const struct look_question *question, struct sight *sight);
 
 /* All processes that run on dirty schedulers, but `self`. The whole process
- * table is walked, at some 0.2 us a process. Calls `each` with pid terms. 0,
+ * table is walked, at 0.2 to 0.5 us a process. Calls `each` with pid terms. 0,
  * FP_EFAULT or FP_ENOMEM. */
 int look_for_dirty(struct look *look, uint64_t self,
                    void (*each)(void *arg, uint64_t pid), void *arg);

@@ -111,6 +111,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     ErlNifResourceTypeInit reader = {.dtor = fp_reader_destroy};
     ErlNifResourceTypeInit selector = {.dtor = fp_selector_handle_destroy};
     ErlNifResourceTypeInit profile = {.dtor = fp_profile_handle_destroy};
+    ErlNifResourceTypeInit unzst = {.dtor = fp_unzst_nif_destroy};
 
     (void)info;
     if (library == NULL)
@@ -128,9 +129,12 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
         env, "flame_prof_profile", &profile, ERL_NIF_RT_CREATE, NULL);
     library->selector_type = enif_open_resource_type_x(
         env, "flame_prof_selector", &selector, ERL_NIF_RT_CREATE, NULL);
+    library->unzst_type = enif_open_resource_type_x(
+        env, "flame_prof_unzst", &unzst, ERL_NIF_RT_CREATE, NULL);
     if (library->lock == NULL || library->selector_type == NULL ||
-        library->calibration_type == NULL || library->session_type == NULL ||
-        library->reader_type == NULL || library->profile_type == NULL) {
+        library->calibration_type == NULL ||
+        library->session_type == NULL || library->reader_type == NULL ||
+        library->profile_type == NULL || library->unzst_type == NULL) {
         library_free(library);
         return -1;
     }
@@ -193,6 +197,9 @@ static ErlNifFunc functions[] = {
     {"profile_processes", 3, fp_nif_profile_processes, CPU},
     {"profile_stacks", 3, fp_nif_profile_stacks, CPU},
     {"profile_export", 4, fp_nif_profile_export, IO},
+    {"session_figures", 2, fp_nif_session_figures, 0},
+    {"unzst_open", 0, fp_nif_unzst_open, 0},
+    {"unzst_read", 3, fp_nif_unzst_read, 0},
 };
 
 ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)

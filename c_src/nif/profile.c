@@ -193,6 +193,7 @@ static ERL_NIF_TERM file_term(ErlNifEnv *env, const struct fp_profile *profile,
     fp_map_put_source(env, &map, &file->source);
     put_u64(env, &map, "samples", file->samples);
     put_u64(env, &map, "bad", file->bad);
+    fp_map_put(env, &map, "own", text_of(env, profile, file->own));
     fp_map_put(env, &map, "first_us", enif_make_int64(env, file->first_us));
     fp_map_put(env, &map, "last_us", enif_make_int64(env, file->last_us));
     return map;
@@ -262,7 +263,7 @@ ERL_NIF_TERM fp_nif_profile_info(ErlNifEnv *env, int argc,
         return enif_make_badarg(env);
     profile = handle->profile;
     map = enif_make_new_map(env);
-    put_u64(env, &map, "samples", profile->rows.count);
+    put_u64(env, &map, "samples", profile->rows.count - profile->own_count);
     put_u64(env, &map, "processes", profile->process_count);
     put_u64(env, &map, "frames", profile->tree.frame_count);
     put_u64(env, &map, "nodes", profile->tree.node_count);
@@ -300,10 +301,13 @@ static ERL_NIF_TERM process_term(ErlNifEnv *env,
     put_u64(env, &map, "tid", process->tid);
     put_text(env, profile, &map, "erl_pid", process->erl_pid);
     put_text(env, profile, &map, "name", process->name);
+    put_text(env, profile, &map, "label", process->label);
     put_text(env, profile, &map, "initial_call", process->initial_call);
     put_text(env, profile, &map, "proc_lib_initial_call",
              process->proc_lib_initial_call);
     put_text(env, profile, &map, "words", process->words);
+    fp_map_put(env, &map, "is_own",
+               fp_atom(env, process->is_own ? "true" : "false"));
     put_u64(env, &map, "samples", process->samples);
     fp_map_put(env, &map, "first_us", enif_make_int64(env, process->first_us));
     fp_map_put(env, &map, "last_us", enif_make_int64(env, process->last_us));
@@ -410,7 +414,7 @@ struct stacks {
     const struct fp_query *query;
     struct fp_groups groups;
     ERL_NIF_TERM
-        *frames; /* by node: the list from it to the root; 0: not yet */
+    *frames; /* by node: the list from it to the root; 0: not yet */
     size_t node_count;
 };
 
@@ -558,8 +562,6 @@ static int perf(struct export *export, struct fp_output *output)
     uint64_t samples, moved;
     int err;
 
-    if (export->profile->rows.count == 0)
-        return 0;
     err = fp_export_perf(export->profile, &export->queries->measure, output,
                          &samples, &moved);
     if (err != 0)

@@ -253,6 +253,8 @@ static const char *sample_term(ErlNifEnv *env, struct reader *reader,
     struct fp_sample sample;
     const char *bad = fp_sample_read(piece, reader->dialect, &sample);
 
+    if (bad == NULL && fp_sample_is_own(&sample))
+        return NULL;
     if (bad == NULL)
         bad = field_terms(env, memory, &sample, &value[0], &value[1]);
     if (bad == NULL)
@@ -359,18 +361,22 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most,
 
     for (int i = 0; i < SAMPLE_KEYS; i++)
         keys[i] = fp_atom(env, name[i]);
-    for (unsigned n = 0; n < most && state->text <= until; n++) {
+    for (unsigned n = 0; n < most && state->text <= until;) {
         ERL_NIF_TERM term;
         const char *bad;
 
         more = fp_scan_next(&reader->scan, &piece);
         if (more <= 0)
             break;
-        bad = sample_term(env, reader, &memory, keys, &piece, &term);
-        if (bad != NULL) {
-            count_bad(reader, piece.line, bad);
+        if (more == FP_SCAN_MORE)
             continue;
-        }
+        n++;
+        term = 0;
+        bad = sample_term(env, reader, &memory, keys, &piece, &term);
+        if (bad != NULL)
+            count_bad(reader, piece.line, bad);
+        if (term == 0) /* bad, or the profiler's own */
+            continue;
         *list = enif_make_list_cell(env, term, *list);
         reader->samples++;
     }

@@ -13,11 +13,10 @@
 #include "buffer.h"
 #include "frame.h"
 
-/* Of all rendered stacks together; 8192 ordinary ones take about 10 MiB. */
-#define RENDERED_BYTES_MAX ((size_t)24 << 20)
-/* Of all FRAME records together. They can not be asked for again, so what
- * comes beyond is refused and its frames count as unresolved. */
-#define TEXT_FRAME_BYTES_MAX ((size_t)64 << 20)
+/* Of all texts together, when nobody says; 8192 ordinary rendered stacks take
+ * about 10 MiB. FRAME records have half of it: they can not be asked for again,
+ * so what comes beyond is refused and its frames count as unresolved. */
+#define TEXT_BYTES ((size_t)32 << 20)
 
 /* A stack that lacks frames is rendered again after so many samples of it, and
  * again after 16 and 256 times as many. */
@@ -51,14 +50,15 @@ struct fp_stacks {
     struct stack *stack;                       /* FP_STACK_SLOTS */
     struct text_frame *text_frame;             /* FP_FRAME_TEXT_MAX */
     struct fp_mfa_words named[FP_NAMED_SLOTS]; /* module 0: not defined */
-    size_t rendered_bytes, text_frame_bytes;
+    size_t text_bytes_max, rendered_bytes, text_frame_bytes;
     struct fp_buffer scratch; /* what is being rendered */
     struct fp_symbol symbol;
 };
 
 int fp_stacks_create(struct fp_stacks **stacks,
                      const struct fp_symbolizer *symbolizer,
-                     int flatten_recursive, struct fp_stats *stats)
+                     int flatten_recursive, size_t text_bytes,
+                     struct fp_stats *stats)
 {
     struct fp_stacks *made = calloc(1, sizeof(*made));
 
@@ -67,6 +67,7 @@ int fp_stacks_create(struct fp_stacks **stacks,
     made->symbolizer = symbolizer;
     made->stats = stats;
     made->flatten_recursive = flatten_recursive;
+    made->text_bytes_max = text_bytes > 0 ? text_bytes : TEXT_BYTES;
     made->stack = calloc(FP_STACK_SLOTS, sizeof(*made->stack));
     made->text_frame = calloc(FP_FRAME_TEXT_MAX, sizeof(*made->text_frame));
     if (made->stack == NULL || made->text_frame == NULL) {
@@ -129,7 +130,7 @@ int fp_stacks_define_frame(struct fp_stacks *stacks,
     err = fp_frame_put(scratch, &frame);
     if (err != 0)
         return err;
-    if (stacks->text_frame_bytes + scratch->size > TEXT_FRAME_BYTES_MAX)
+    if (stacks->text_frame_bytes + scratch->size > stacks->text_bytes_max / 2)
         return 0;
     line = fp_buffer_copy(scratch);
     if (line == NULL)
@@ -380,7 +381,9 @@ static int render_stack(struct fp_stacks *stacks, struct stack *stack)
     text = fp_buffer_copy(&stacks->scratch);
     if (text == NULL)
         return FP_ENOMEM;
-    if (stacks->rendered_bytes + stacks->scratch.size > RENDERED_BYTES_MAX) {
+    if (stacks->text_frame_bytes + stacks->rendered_bytes +
+            stacks->scratch.size >
+        stacks->text_bytes_max) {
         for (size_t i = 0; i < FP_STACK_SLOTS; i++)
             forget_text(stacks, &stacks->stack[i]);
     }

@@ -40,10 +40,11 @@ struct column {
     uint64_t written;
 };
 
-/* Of one metric. Deltas are full, or derived but for the odd ones. */
+/* Of one metric. Deltas are full, or derived but for the odd ones. What few rows
+ * have is sparse: `odd_row` names them, value and delta are theirs alone. */
 struct metric_columns {
     struct column value, delta, odd_row, odd_delta;
-    bool is_derived;
+    bool is_derived, is_sparse;
 };
 
 struct writing {
@@ -155,6 +156,15 @@ static void place_metric(struct writing *w, uint32_t m)
     struct metric_columns *metric = &w->metric[m];
     uint64_t rows = w->profile->rows.count;
 
+    metric->is_sparse = facts->rows <= rows / 16;
+    if (metric->is_sparse) {
+        place(w, &metric->odd_row, 0, (int64_t)UINT32_MAX, facts->rows);
+        place(w, &metric->value, facts->value_min, facts->value_max,
+              facts->rows);
+        place(w, &metric->delta, facts->delta_min, facts->delta_max,
+              facts->rows);
+        return;
+    }
     place(w, &metric->value, facts->value_min, facts->value_max, rows);
     metric->is_derived = facts->odd <= rows / 16;
     if (!metric->is_derived) {
@@ -198,10 +208,12 @@ enum table {
     PROCESS_TID,
     PROCESS_ERL_PID,
     PROCESS_NAME,
+    PROCESS_LABEL,
     PROCESS_INITIAL_CALL,
     PROCESS_PROC_LIB_INITIAL_CALL,
     PROCESS_WORDS,
     PROCESS_FILE,
+    PROCESS_IS_OWN,
     PROCESS_SAMPLES,
     PROCESS_FIRST_US,
     PROCESS_LAST_US,
@@ -224,10 +236,12 @@ static const struct {
     [PROCESS_TID] = {"process_tid", F64},
     [PROCESS_ERL_PID] = {"process_erl_pid", U32},
     [PROCESS_NAME] = {"process_name", U32},
+    [PROCESS_LABEL] = {"process_label", U32},
     [PROCESS_INITIAL_CALL] = {"process_initial_call", U32},
     [PROCESS_PROC_LIB_INITIAL_CALL] = {"process_proc_lib_initial_call", U32},
     [PROCESS_WORDS] = {"process_words", U32},
     [PROCESS_FILE] = {"process_file", U32},
+    [PROCESS_IS_OWN] = {"process_is_own", U8},
     [PROCESS_SAMPLES] = {"process_samples", F64},
     [PROCESS_FIRST_US] = {"process_first_us", F64},
     [PROCESS_LAST_US] = {"process_last_us", F64},
@@ -269,6 +283,8 @@ static int64_t process_number(const struct fp_profile *profile,
         return process->erl_pid;
     case PROCESS_NAME:
         return process->name;
+    case PROCESS_LABEL:
+        return process->label;
     case PROCESS_INITIAL_CALL:
         return process->initial_call;
     case PROCESS_PROC_LIB_INITIAL_CALL:
@@ -277,6 +293,8 @@ static int64_t process_number(const struct fp_profile *profile,
         return process->words;
     case PROCESS_FILE:
         return process->file;
+    case PROCESS_IS_OWN:
+        return process->is_own;
     case PROCESS_SAMPLES:
         return (int64_t)process->samples;
     case PROCESS_FIRST_US:
@@ -446,6 +464,17 @@ static void put_schemas(struct writing *w)
     FP_OUTPUT_LITERAL(w->output, "],");
 }
 
+static void put_sparse(struct writing *w, const char *key,
+                       const struct column *rows, const struct column *values)
+{
+    put_key(w, key);
+    FP_OUTPUT_LITERAL(w->output, "{");
+    put_named(w, "rows", rows);
+    put_named(w, "values", values);
+    put_fact(w, "count", (int64_t)w->profile->rows.count);
+    FP_OUTPUT_LITERAL(w->output, "\"type\":\"sparse\"}");
+}
+
 static void put_metric(struct writing *w, uint32_t m)
 {
     const struct fp_profile *profile = w->profile;
@@ -459,6 +488,13 @@ static void put_metric(struct writing *w, uint32_t m)
     put_key(w, "unit");
     fp_output_json(w->output, fp_metric_unit(name));
     FP_OUTPUT_LITERAL(w->output, ",");
+    if (metric->is_sparse) {
+        put_sparse(w, "value", &metric->odd_row, &metric->value);
+        FP_OUTPUT_LITERAL(w->output, ",");
+        put_sparse(w, "delta", &metric->odd_row, &metric->delta);
+        FP_OUTPUT_LITERAL(w->output, "}");
+        return;
+    }
     put_named(w, "value", &metric->value);
     put_key(w, "delta");
     if (metric->is_derived) {
@@ -567,6 +603,10 @@ static void write_metrics(struct writing *w, const struct fp_row *row,
         struct metric_columns *metric = &w->metric[m];
         int i = place_of[m];
 
+        if (metric->is_sparse && i < 0)
+            continue;
+        if (metric->is_sparse)
+            put(w, &metric->odd_row, (int64_t)number);
         put(w, &metric->value, i < 0 ? 0 : row->value[i]);
         if (!metric->is_derived) {
             put(w, &metric->delta, i < 0 ? 0 : row->delta[i]);

@@ -24,6 +24,8 @@ int fp_measure(const struct fp_profile *profile,
 {
     int place;
 
+    if (profile->process[row->process].is_own)
+        return 0;
     switch (measure->kind) {
     case FP_MEASURE_SAMPLES:
         *weight = 1;
@@ -57,6 +59,8 @@ uint32_t fp_process_label(const struct fp_process *process)
 {
     if (process->name != 0)
         return process->name;
+    if (process->label != 0)
+        return process->label;
     if (process->proc_lib_initial_call != 0)
         return process->proc_lib_initial_call;
     if (process->initial_call != 0)

@@ -20,14 +20,14 @@ struct fp_measure {
 };
 
 /* 1 and the weight, which is negative for a delta that is; 0: this sample does
- * not have the metric. */
+ * not have the metric, or is the profiler's own. */
 int fp_measure(const struct fp_profile *profile,
                const struct fp_measure *measure, const struct fp_row *row,
                int64_t *weight);
 
 #define FP_LEVEL_MAP(X)                                                        \
     X(status)  /* waiting, running ... */                                      \
-    X(process) /* its name, or initial call, or pid */                         \
+    X(process) /* its name, label, initial call, or pid */                     \
     X(pid)     /* its Erlang pid, or thread number */                          \
     X(node)    /* the OS process */                                            \
     X(memory)  /* by powers of ten: memory_10s_MiB */                          \

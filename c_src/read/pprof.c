@@ -184,8 +184,10 @@ static void add_rows(struct writing *w)
     int more = 0;
 
     fp_cursor_open(&cursor, &w->profile->rows, w->profile->schema, w->budget);
-    while (w->err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
-        add_row(w, &row);
+    while (w->err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0) {
+        if (!w->profile->process[row.process].is_own)
+            add_row(w, &row);
+    }
     fp_cursor_close(&cursor);
     if (more < 0)
         w->err = more;
@@ -257,53 +259,79 @@ static void put_sample(struct writing *w, size_t k)
     put_message(w, SAMPLE);
 }
 
+struct functions {
+    struct function {
+        int64_t name, file; /* texts */
+    } * function;
+    size_t count, room;
+    struct fp_table table;
+};
+
+static void put_function(struct writing *w, uint32_t id,
+                         const struct function *one)
+{
+    put_field(w, &w->message, 1, (int64_t)id + 1);
+    put_field(w, &w->message, 2, one->name);
+    put_field(w, &w->message, 3, one->name);
+    put_field(w, &w->message, 4, one->file);
+    put_message(w, FUNCTION);
+}
+
+/* The number of a function, which is written when it is new. */
+static uint32_t function_of(struct writing *w, struct functions *functions,
+                            struct function one)
+{
+    uint64_t hash = fp_hash_two((uint64_t)one.name, (uint64_t)one.file);
+    struct fp_table_at at;
+    uint32_t id;
+
+    fp_table_seek(&functions->table, hash, &at);
+    while (fp_table_next(&functions->table, &at, &id)) {
+        if (functions->function[id].name == one.name &&
+            functions->function[id].file == one.file)
+            return id;
+    }
+    id = (uint32_t)functions->count;
+    w->err = FP_GROW(w->budget, &functions->function, &functions->room,
+                     functions->count + 1);
+    if (w->err == 0)
+        w->err = fp_table_put(&functions->table, w->budget, hash, id);
+    if (w->err != 0)
+        return 0;
+    functions->function[functions->count++] = one;
+    put_function(w, id, &one);
+    return id;
+}
+
+static void put_location(struct writing *w, struct functions *functions,
+                         uint32_t f)
+{
+    const struct fp_frame_ids *frame = &w->profile->tree.frame[f];
+    uint32_t line, function;
+    struct fp_slice symbol =
+        fp_text_without_line(fp_profile_text(w->profile, frame->symbol), &line);
+    struct function one;
+
+    one.name = text_id(w, fp_text_decode(symbol, w->room));
+    one.file = profile_text_id(w, frame->dso);
+    function = function_of(w, functions, one);
+    put_field(w, &w->message, 1, (int64_t)f + 1);
+    put_field(w, &w->inner, 1, (int64_t)function + 1);
+    put_field(w, &w->inner, 2, line);
+    put_inside(w, 4);
+    put_message(w, LOCATION);
+}
+
 /* A location for each frame; a function for each symbol without its line. */
 static void put_locations(struct writing *w)
 {
-    const struct fp_tree *tree = &w->profile->tree;
-    struct fp_table functions = {NULL, 0, 0};
-    struct function {
-        int64_t name, file;
-    } *function = NULL;
-    size_t count = 0, room = 0;
+    struct functions functions = {NULL, 0, 0, {NULL, 0, 0}};
 
-    for (size_t f = 0; f < tree->frame_count && w->err == 0; f++) {
-        uint32_t line, id = UINT32_MAX, found;
-        struct fp_slice symbol = fp_text_without_line(
-            fp_profile_text(w->profile, tree->frame[f].symbol), &line);
-        struct function one = {text_id(w, fp_text_decode(symbol, w->room)),
-                               profile_text_id(w, tree->frame[f].dso)};
-        uint64_t hash = fp_hash_two((uint64_t)one.name, (uint64_t)one.file);
-        struct fp_table_at at;
-
-        fp_table_seek(&functions, hash, &at);
-        while (id == UINT32_MAX && fp_table_next(&functions, &at, &found)) {
-            if (function[found].name == one.name &&
-                function[found].file == one.file)
-                id = found;
-        }
-        if (id == UINT32_MAX) {
-            id = (uint32_t)count;
-            w->err = FP_GROW(w->budget, &function, &room, count + 1);
-            if (w->err == 0)
-                w->err = fp_table_put(&functions, w->budget, hash, id);
-            if (w->err != 0)
-                break;
-            function[count++] = one;
-            put_field(w, &w->message, 1, (int64_t)id + 1);
-            put_field(w, &w->message, 2, one.name);
-            put_field(w, &w->message, 3, one.name);
-            put_field(w, &w->message, 4, one.file);
-            put_message(w, FUNCTION);
-        }
-        put_field(w, &w->message, 1, (int64_t)f + 1);
-        put_field(w, &w->inner, 1, (int64_t)id + 1);
-        put_field(w, &w->inner, 2, line);
-        put_inside(w, 4);
-        put_message(w, LOCATION);
-    }
-    fp_budget_free(w->budget, function, sizeof(*function), room);
-    fp_table_free(&functions, w->budget);
+    for (size_t f = 0; f < w->profile->tree.frame_count && w->err == 0; f++)
+        put_location(w, &functions, (uint32_t)f);
+    fp_budget_free(w->budget, functions.function, sizeof(*functions.function),
+                   functions.room);
+    fp_table_free(&functions.table, w->budget);
 }
 
 /* Texts have to be UTF-8. */

@@ -124,7 +124,7 @@ static int read_numbers(struct fp_profile *profile,
     const struct fp_schema *likely = &profile->schema[profile->last_schema];
     struct fp_schema schema = {0};
     struct fp_row *row = &profile->row;
-    uint64_t seen = 0;
+    fp_metric_set seen = 0;
 
     while (at < end) {
         uint32_t n = schema.count;
@@ -147,7 +147,7 @@ static int read_numbers(struct fp_profile *profile,
                               : "a metric twice in one line";
             return 0;
         }
-        seen |= UINT64_C(1) << metric;
+        seen |= FP_METRIC_BIT(metric);
         row->value[n] = value;
         row->delta[n] = delta;
         schema.metric[schema.count++] = (uint8_t)metric;
@@ -180,6 +180,7 @@ static void note_metrics(struct fp_profile *profile)
             facts->delta_min = row->delta[i];
         if (row->delta[i] > facts->delta_max)
             facts->delta_max = row->delta[i];
+        facts->rows++;
         facts->odd += row->odd >> i & 1;
     }
 }
@@ -187,7 +188,7 @@ static void note_metrics(struct fp_profile *profile)
 /* -------------------------------------------------------------- processes -- */
 
 struct words {
-    struct fp_slice erl_pid, name, initial_call, proc_lib_initial_call;
+    struct fp_slice erl_pid, name, label, initial_call, proc_lib_initial_call;
 };
 
 /* False: what is there is no words. Words that we do not know are kept as part
@@ -197,8 +198,7 @@ static bool read_words(struct fp_slice text, struct words *words)
     const char *at = text.at, *end = at + text.size;
     struct fp_slice key, word;
 
-    *words =
-        (struct words){FP_SLICE(""), FP_SLICE(""), FP_SLICE(""), FP_SLICE("")};
+    *words = (struct words){.erl_pid = FP_SLICE("")};
     while (at < end) {
         if (!fp_parse_word(&at, end, &key, &word))
             return false;
@@ -206,6 +206,8 @@ static bool read_words(struct fp_slice text, struct words *words)
             words->erl_pid = word;
         else if (fp_slice_is(key, FP_SLICE("name")))
             words->name = word;
+        else if (fp_slice_is(key, FP_SLICE("label")))
+            words->label = word;
         else if (fp_slice_is(key, FP_SLICE("initial_call")))
             words->initial_call = word;
         else if (fp_slice_is(key, FP_SLICE("proc_lib_initial_call")))
@@ -288,6 +290,7 @@ static int new_process(struct fp_profile *profile,
                                    .erl_pid = erl_pid,
                                    .file = profile->row.file,
                                    .node = node,
+                                   .is_own = fp_sample_is_own(sample),
                                    .first_us = header->time_us};
     return 0;
 }
@@ -326,6 +329,8 @@ static int update_words(struct fp_profile *profile, struct fp_process *process,
 
     if (err == 0 && words->name.size > 0)
         err = fp_strings_intern(strings, budget, words->name, &process->name);
+    if (err == 0 && words->label.size > 0)
+        err = fp_strings_intern(strings, budget, words->label, &process->label);
     if (err == 0 && words->initial_call.size > 0)
         err = fp_strings_intern(strings, budget, words->initial_call,
                                 &process->initial_call);
@@ -439,9 +444,9 @@ static void note_time(struct fp_profile *profile, struct fp_process *process)
         profile->first_us = now;
     if (now > profile->last_us)
         profile->last_us = now;
-    if (file->samples == 0 || now < file->first_us)
+    if (file->dialect == FP_NO_DIALECT || now < file->first_us)
         file->first_us = now;
-    if (file->samples == 0 || now > file->last_us)
+    if (file->dialect == FP_NO_DIALECT || now > file->last_us)
         file->last_us = now;
     if (now < process->first_us)
         process->first_us = now;
@@ -464,9 +469,15 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
         return err;
     note_metrics(profile);
     process->samples++;
-    if (file->samples++ == 0)
+    if (file->dialect == FP_NO_DIALECT)
         file->dialect = sample->dialect;
-    return 0;
+    if (!process->is_own) {
+        file->samples++;
+        return 0;
+    }
+    profile->own_count++;
+    return fp_strings_intern(&profile->strings, &profile->budget,
+                             sample->fields, &file->own);
 }
 
 /* What is in the row is of this sample when *bad stays NULL. */
@@ -492,7 +503,7 @@ static int understand(struct fp_profile *profile,
 static int add(struct fp_profile *profile, const struct fp_piece *piece)
 {
     struct fp_file *file = &profile->file[profile->file_count - 1];
-    enum fp_dialect known = file->samples == 0 ? FP_NO_DIALECT : file->dialect;
+    enum fp_dialect known = file->dialect;
     struct fp_sample sample;
     const char *bad = fp_sample_read(piece, known, &sample);
     int err = 0;
@@ -563,15 +574,15 @@ int fp_profile_step(struct fp_profile *profile, uint64_t bytes)
         struct fp_piece piece;
 
         more = fp_scan_next(&profile->scan, &piece);
-        if (more > 0) {
+        if (more == FP_SCAN_PIECE) {
             int err = add(profile, &piece);
 
-            more = err != 0 ? err : 1;
+            more = err != 0 ? err : more;
         }
     }
     if (more == 0)
         warn_of_file(profile);
     if (more <= 0)
         close_file(profile);
-    return more;
+    return more > 0 ? 1 : more;
 }

@@ -29,9 +29,10 @@ struct fp_process {
     uint32_t comm;
     uint64_t pid, tid;
     uint32_t words; /* all of them, as they stand in the file */
-    uint32_t erl_pid, name, initial_call, proc_lib_initial_call;
+    uint32_t erl_pid, name, label, initial_call, proc_lib_initial_call;
     uint32_t file; /* the first that it is in */
     uint32_t node; /* the first process of its OS process */
+    int is_own;    /* the profiler itself, see fp_sample_is_own() */
     uint64_t samples;
     int64_t first_us, last_us;
 };
@@ -39,6 +40,7 @@ struct fp_process {
 struct fp_metric_facts {
     uint32_t name;
     int64_t value_min, value_max, delta_min, delta_max; /* 0 is among them */
+    uint64_t rows;                                      /* that have it */
     uint64_t odd; /* rows whose delta is not the difference (rows.h) */
 };
 
@@ -46,7 +48,8 @@ struct fp_file {
     uint32_t path;
     enum fp_dialect dialect; /* of its first sample */
     struct fp_source_state source;
-    uint64_t samples, bad;
+    uint64_t samples, bad;     /* without the profiler's own */
+    uint32_t own;              /* text: the fields of the last one of those */
     int64_t first_us, last_us; /* least and greatest */
 };
 
@@ -74,7 +77,8 @@ struct fp_profile {
     uint32_t metric_count;
     struct fp_schema schema[FP_SCHEMAS_MOST];
     uint32_t schema_count, last_schema;
-    uint32_t *event; /* texts */
+    uint64_t own_count; /* rows that are the profiler's own */
+    uint32_t *event;    /* texts */
     size_t event_count, event_room;
     struct fp_file *file;
     size_t file_count, file_room;

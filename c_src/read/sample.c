@@ -11,6 +11,15 @@ static bool has_status_root(struct fp_slice stack)
            memcmp(stack.at + stack.size - size, root, size) == 0;
 }
 
+int fp_sample_is_own(const struct fp_sample *sample)
+{
+    static const char frame[] = "\tffffffff flame_prof_self (flame_prof)\n";
+    const size_t size = sizeof(frame) - 1;
+
+    return sample->dialect == FP_OURS && sample->stack.size > size &&
+           memcmp(sample->stack.at, frame, size) == 0;
+}
+
 /* Perf's samples have neither metrics nor a status. In a file of ours one that
  * lost both is damaged, and not perf's. */
 static enum fp_dialect dialect_of(const struct fp_piece *piece,

@@ -14,6 +14,10 @@ struct fp_sample {
     struct fp_slice stack;
 };
 
+/* Is it the profiler's sample of itself, which tells how it fared? It has one
+ * frame of its own and is no process'. */
+int fp_sample_is_own(const struct fp_sample *sample);
+
 /* `known` is the dialect of the file's samples before, or FP_NO_DIALECT. NULL,
  * or why this is no sample. */
 const char *fp_sample_read(const struct fp_piece *piece, enum fp_dialect known,

@@ -240,24 +240,22 @@ static enum step take(struct fp_scan *scan, struct fp_piece *piece)
 
 int fp_scan_next(struct fp_scan *scan, struct fp_piece *piece)
 {
-    for (;;) {
-        enum step step = take(scan, piece);
-        int err;
+    enum step step;
+    int err;
 
-        if (step == PIECE)
-            return 1;
-        if (step == NOTHING)
-            continue;
-        if (scan->is_at_end)
-            return 0;
-        if (scan->end - scan->begin >= FP_SCAN_SAMPLE_MOST) {
-            *piece = (struct fp_piece){.line = scan->line,
-                                       .bad = "longer than any sample"};
-            scan->is_skipping = 1;
-            return 1;
-        }
-        err = refill(scan);
-        if (err != 0)
-            return err;
+    do {
+        step = take(scan, piece);
+    } while (step == NOTHING);
+    if (step == PIECE)
+        return FP_SCAN_PIECE;
+    if (scan->is_at_end)
+        return 0;
+    if (scan->end - scan->begin >= FP_SCAN_SAMPLE_MOST) {
+        *piece = (struct fp_piece){.line = scan->line,
+                                   .bad = "longer than any sample"};
+        scan->is_skipping = 1;
+        return FP_SCAN_PIECE;
     }
+    err = refill(scan);
+    return err != 0 ? err : FP_SCAN_MORE;
 }

@@ -44,8 +44,11 @@ struct fp_piece {
 int fp_scan_open(struct fp_scan *scan, struct fp_source *source);
 void fp_scan_close(struct fp_scan *scan);
 
-/* 1 and the next piece, valid until the next call; 0 at the end; FP_EIO or
- * FP_ENOMEM. */
+/* FP_SCAN_PIECE and the next piece, valid until the next call; FP_SCAN_MORE:
+ * text was read and no piece was in it yet, which lets callers count what a call
+ * of theirs may take; 0 at the end; FP_EIO or FP_ENOMEM. */
+#define FP_SCAN_PIECE 1
+#define FP_SCAN_MORE 2
 int fp_scan_next(struct fp_scan *scan, struct fp_piece *piece);
 
 #endif

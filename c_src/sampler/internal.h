@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "../core/governor.h"
 #include "../core/record.h"
 #include "../core/series.h"
 #include "../core/stack_table.h"
@@ -94,6 +95,8 @@ struct fp_sampler {
      * as the writer knows them. */
     uint64_t (*named)[3]; /* FP_NAMED_SLOTS */
     struct fp_running_code running_code;
+    struct fp_governor governor;
+    struct fp_governed governed;
     size_t bytes; /* of the mapping behind the arrays above */
     uint64_t random;
     int64_t wall_offset_ns; /* Unix time less monotonic time, at the start */

@@ -151,7 +151,8 @@ static void take(struct fp_sampler *s, const struct question *question,
         return;
     }
     err = fp_sampler_decode(s, &s->target[slot], running->structure, &now);
-    if (err != 0 && now.status == FP_STATUS_garbage_collecting) {
+    if (err != 0 && now.status == FP_STATUS_garbage_collecting &&
+        s->target[slot].series.sampled) {
         use_last_values(&s->target[slot], &now);
         err = 0;
     }

@@ -18,6 +18,8 @@
 #define ANSWER_NS INT64_C(100000)
 /* In mode schedulers, processes met lately whose last figures are kept. */
 #define MET_PROCESSES 1024u
+/* How often the budget is looked at. */
+#define GOVERN_NS INT64_C(1000000000)
 /* CPU time is read every so many ticks: the call costs as much as a sample. */
 #define CPU_TICKS 16u
 
@@ -43,9 +45,14 @@ static uint64_t next_random(struct fp_sampler *s)
 
 /* ----------------------------------------------------------- the choice -- */
 
+static int64_t interval_ns(const struct fp_sampler *s)
+{
+    return (int64_t)s->options.interval_us * 1000 * s->governed.interval_factor;
+}
+
 static uint32_t slots_per_tick(const struct fp_sampler *s, uint32_t pass_ms)
 {
-    uint64_t ticks = (uint64_t)pass_ms * 1000 / s->options.interval_us;
+    uint64_t ticks = (uint64_t)pass_ms * 1000000 / (uint64_t)interval_ns(s);
 
     if (ticks == 0)
         ticks = 1;
@@ -143,17 +150,42 @@ static void account_cpu(struct fp_sampler *s)
                  (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
+/* Once a second: what was used, by all that profiling does, against what may
+ * be. 1 when the interval between ticks is another one now. */
+static int govern(struct fp_sampler *s)
+{
+    const struct fp_stats *stats = s->options.stats;
+    int64_t now = clock_ns(CLOCK_MONOTONIC);
+    uint32_t factor = s->governed.interval_factor;
+
+    if (now - s->governor.last_ns < GOVERN_NS)
+        return 0;
+    account_cpu(s);
+    if (!fp_governor_ask(&s->governor, now,
+                         (int64_t)(fp_stats_get(stats, FP_STAT_sampler_cpu_ns) +
+                                   fp_stats_get(stats, FP_STAT_writer_cpu_ns) +
+                                   fp_stats_get(stats, FP_STAT_handler_ns))))
+        return 0;
+    s->governed = fp_governed(s->governor.step);
+    fp_stats_set(s->options.stats, FP_STAT_budget_step, s->governor.step);
+    fp_sampler_count(s, FP_STAT_budget_changes, 1);
+    fp_selector_divide(s->selector, s->governed.top_divisor);
+    s->slots_per_tick = slots_per_tick(s, s->options.select_interval_ms);
+    return s->governed.interval_factor != factor;
+}
+
 /* Tick k is due at start + k x interval, plus a jitter of up to a sixteenth;
  * ticks whose time has passed are counted, never caught up with. */
 static void *sampler_main(void *arg)
 {
     struct fp_sampler *s = arg;
-    int64_t interval = (int64_t)s->options.interval_us * 1000, start;
-    int64_t k = 0;
+    int64_t start, k = 0;
 
     select_first(s);
     start = clock_ns(CLOCK_MONOTONIC);
+    fp_governor_init(&s->governor, s->options.cpu_permille, start);
     while (!is_stopping(s)) {
+        int64_t interval = interval_ns(s);
         int64_t jitter = (int64_t)(next_random(s) % (uint64_t)interval) / 16;
         int64_t due;
 
@@ -169,6 +201,10 @@ static void *sampler_main(void *arg)
         k++;
         if (k % CPU_TICKS == 0)
             account_cpu(s);
+        if (govern(s)) {
+            start += k * interval;
+            k = 0;
+        }
     }
     fp_sampler_drain(s);
     account_cpu(s);
@@ -243,6 +279,7 @@ int fp_sampler_create(struct fp_sampler **out,
         return FP_ENOMEM;
     s->options = *options;
     s->layout = &s->options.layout;
+    s->governed = fp_governed(0);
     if (options->running_stacks && fp_schedulers_enter() != 0)
         goto fail;
     s->is_inside = options->running_stacks;

@@ -43,7 +43,9 @@ struct fp_sampler_options {
     struct fp_ring *ring;
     struct fp_stats *stats;
     uint32_t interval_us;
-    uint32_t top;                /* processes chosen; 0: none */
+    uint32_t
+        cpu_permille; /* of one core, for all that profiling does; 0: any */
+    uint32_t top;     /* processes chosen; 0: none */
     uint32_t select_interval_ms; /* between selections */
     int status;                  /* only samples of this status; -1: all */
     uint64_t initial_call_key;   /* the atom '$initial_call' */

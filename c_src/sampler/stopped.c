@@ -264,6 +264,10 @@ static void retry(struct fp_sampler *s, struct capture *capture)
     /* Of another status now: not asked for, but begun, so torn. */
     if (s->options.status >= 0 && now.status != s->options.status)
         err = FP_ETORN;
+    /* Running by now, as likely as not. */
+    else if (now.runs_erlang && s->options.running_stacks &&
+             fp_sampler_ask(s, capture->target) == 0)
+        return;
     if (err == 0) {
         if (pseudo_frame(&now) != FP_FRAME_NONE) {
             fp_sampler_push_special(s, capture->target, &now,

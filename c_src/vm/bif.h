@@ -19,6 +19,11 @@ int fp_is_return_address(const struct fp_peek *peek, uint64_t at);
 /* Where the call before `returns_to` goes; 0 where that can not be told. */
 uint64_t fp_call_target(const struct fp_peek *peek, uint64_t returns_to);
 
+/* Where the jump at `at` goes; `at` itself where there is none. Modules reach
+ * shared code through jumps of their own, at their end (beam_asm_module.cpp
+ * resolve_fragment). */
+uint64_t fp_jump_target(const struct fp_peek *peek, uint64_t at);
+
 /* The call before `returns_to` is that of a light BIF: 0 and where its module,
  * function and arity stand. FP_ENOENT: it is not. */
 int fp_bif_light(const struct fp_peek *peek, uint64_t returns_to,
@@ -32,5 +37,9 @@ int fp_bif_heavy(const struct fp_peek *peek, uint64_t current,
 /* Was C called to find the next process to run? (process_main.cpp: what it
  * answers becomes the current process, r13.) */
 int fp_bif_is_schedule(const struct fp_peek *peek, uint64_t native_return);
+
+/* Was C called to raise an exception? (beam_asm_global.cpp: what it answers is
+ * where to go on, in rax.) Where it was raised is on top of the Erlang stack. */
+int fp_bif_is_raise(const struct fp_peek *peek, uint64_t native_return);
 
 #endif

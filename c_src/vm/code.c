@@ -178,8 +178,12 @@ int fp_code_first(const struct fp_peek *peek, const struct fp_range *range,
 
     if (from < range->start)
         return FP_ENOENT;
-    while (low + BLOCK <= range->end && low - from <= WALK_BACK_MAX) {
-        if (window_load(&w, low + BLOCK, 0) != 0)
+    while (low < range->end && low - from <= WALK_BACK_MAX) {
+        uint64_t left = range->end - low;
+
+        /* Pages that are not there might hold an earlier one. */
+        if (window_load(&w, left > BLOCK ? low + BLOCK : range->end, 0) != 0 ||
+            w.low > low)
             return FP_ENOENT;
         for (uint64_t at = low + MFA_IN_INFO; at + MFA_SIZE + 8 <= w.top;
              at += 8)
@@ -187,6 +191,8 @@ int fp_code_first(const struct fp_peek *peek, const struct fp_range *range,
                 *info = at - MFA_IN_INFO;
                 return 0;
             }
+        if (left <= BLOCK)
+            return FP_ENOENT;
         low += BLOCK - MFA_IN_INFO - MFA_SIZE - 8;
     }
     return FP_ENOENT;

@@ -7,10 +7,17 @@
 
 /* No C stack of a thread is deeper than this. */
 #define NATIVE_DEPTH_MAX (UINT64_C(64) << 20)
-/* Instructions that follow a call of C, as many bytes as are looked at. */
-#define LEAVE_BYTES 48u
+/* Instructions that follow a call of C, as many bytes as are looked at: one may
+ * be followed by many more before the Erlang stack comes back (the segments of
+ * a binary that is being constructed); and so many at a time. */
+#define LEAVE_BYTES_MAX 1024u
+#define LEAVE_PIECE 64u
+/* The longest instruction that is looked for, less one. */
+#define LEAVE_OVERLAP 3u
 /* C frames of one stack. */
 #define NATIVE_FRAMES_MAX 48u
+/* A stack whose end is not known is copied up to the end of a page at a time. */
+#define PAGE_BYTES 4096u
 /* Reductions of one turn on a scheduler (erl_vm.h CONTEXT_REDS). */
 #define CONTEXT_REDUCTIONS 4000
 
@@ -23,22 +30,30 @@ static uint64_t field(const struct fp_running_scheduler *scheduler,
 }
 
 /* Does the code from `at` on take the Erlang stack's top out of the process
- * structure (`mov rsp, [r13 + stop]`), or out of rbp (`mov rsp, rbp`)? */
+ * structure (`mov rsp, [r13 + stop]`), or out of rbp (`mov rsp, rbp`)? In the
+ * scheduler, which asks for another process, it is in the structure. */
 static uint8_t where_is_top(const struct fp_peek *peek,
                             const struct fp_layout *layout, uint64_t at)
 {
-    unsigned char code[LEAVE_BYTES];
+    unsigned char code[LEAVE_PIECE];
     uint16_t stop = layout->release.offset[FP_FIELD_stop];
 
-    if (fp_peek_read(peek, at, code, sizeof code) != 0)
-        return FP_TOP_UNKNOWN;
-    for (size_t i = 0; i + 4 <= sizeof code; i++) {
-        if ((code[i] == 0x48 && code[i + 1] == 0x8b && code[i + 2] == 0xe5) ||
-            (code[i] == 0x48 && code[i + 1] == 0x89 && code[i + 2] == 0xec))
-            return FP_TOP_IN_RBP;
-        if (code[i] == 0x49 && code[i + 1] == 0x8b && code[i + 2] == 0x65 &&
-            code[i + 3] == stop)
-            return FP_TOP_IN_STOP;
+    /* It has been saved before, and is not taken back. */
+    if (fp_bif_is_schedule(peek, at))
+        return FP_TOP_IN_STOP;
+    for (uint64_t end = at + LEAVE_BYTES_MAX; at < end;
+         at += sizeof code - LEAVE_OVERLAP) {
+        if (fp_peek_read(peek, at, code, sizeof code) != 0)
+            return FP_TOP_UNKNOWN;
+        for (size_t i = 0; i + 4 <= sizeof code; i++) {
+            if (code[i] == 0x48 &&
+                ((code[i + 1] == 0x8b && code[i + 2] == 0xe5) ||
+                 (code[i + 1] == 0x89 && code[i + 2] == 0xec)))
+                return FP_TOP_IN_RBP;
+            if (code[i] == 0x49 && code[i + 1] == 0x8b && code[i + 2] == 0x65 &&
+                code[i + 3] == stop)
+                return FP_TOP_IN_STOP;
+        }
     }
     return FP_TOP_UNKNOWN;
 }
@@ -108,6 +123,7 @@ static int copy_stack(const struct fp_running_scheduler *scheduler,
     uint64_t words = (hend - running->low) / 8;
     uint32_t root = 0;
 
+    running->high = hend;
     running->words = running->leaf_words = (uint32_t)words;
     if (words > FP_STACK_WORDS_MAX) {
         running->words = FP_STACK_WORDS_MAX;
@@ -120,6 +136,67 @@ static int copy_stack(const struct fp_running_scheduler *scheduler,
            (root == 0 || fp_peek_read(scheduler->peek, hend - 8ull * root,
                                       running->word + running->leaf_words,
                                       8 * (size_t)root) == 0);
+}
+
+/* From `low` on, up to the last word that every stack has. */
+static int copy_moved_stack(const struct fp_running_scheduler *scheduler,
+                            struct fp_running *running)
+{
+    uint64_t at = running->low;
+    uint32_t words = 0;
+
+    while (words < FP_STACK_WORDS_LEAF) {
+        uint32_t piece = (uint32_t)(PAGE_BYTES - at % PAGE_BYTES) / 8;
+
+        if (piece > FP_STACK_WORDS_LEAF - words)
+            piece = FP_STACK_WORDS_LEAF - words;
+        if (fp_peek_read(scheduler->peek, at, running->word + words,
+                         8 * (size_t)piece) != 0)
+            return 0;
+        at += 8 * (uint64_t)piece;
+        for (uint32_t end = words + piece; words < end; words++)
+            if (running->word[words] == scheduler->bottom) {
+                running->words = running->leaf_words = words + 1;
+                running->high = running->low + 8 * (uint64_t)running->words;
+                return 1;
+            }
+    }
+    return 0;
+}
+
+/* Between two stores to the structure, an old bound may lie behind the new heap:
+ * but no stack goes on beyond its last word. */
+static void end_at_bottom(const struct fp_running_scheduler *scheduler,
+                          struct fp_running *running)
+{
+    for (uint32_t i = 0; i + 1 < running->leaf_words; i++)
+        if (running->word[i] == scheduler->bottom) {
+            running->words = running->leaf_words = i + 1;
+            running->high = running->low + 8 * (uint64_t)running->words;
+        }
+}
+
+static int is_within_heap(uint64_t at, uint64_t heap, uint64_t hend)
+{
+    return at >= heap && at <= hend;
+}
+
+static int copy_from_low(const struct fp_running_scheduler *scheduler,
+                         struct fp_running *running, uint64_t heap,
+                         uint64_t hend)
+{
+    int in_stop = running->place == FP_RUNNING_IN_C &&
+                  running->top_in == FP_TOP_IN_STOP && scheduler->bottom != 0;
+
+    if (running->low == 0 || (running->low & 7) != 0)
+        return 0;
+    if (!is_within_heap(running->low, heap, hend))
+        return in_stop && copy_moved_stack(scheduler, running);
+    if (!copy_stack(scheduler, running, hend))
+        return 0;
+    if (in_stop)
+        end_at_bottom(scheduler, running);
+    return 1;
 }
 
 void fp_running_capture(const struct fp_running_scheduler *scheduler,
@@ -157,9 +234,7 @@ void fp_running_capture(const struct fp_running_scheduler *scheduler,
         running->place = FP_RUNNING_IN_C;
         running->low = low_end_in_c(scheduler, running, heap, hend);
     }
-    if (running->low < heap || running->low > hend || (running->low & 7) != 0)
-        return;
-    if (copy_stack(scheduler, running, hend))
+    if (copy_from_low(scheduler, running, heap, hend))
         running->result = FP_RUNNING_CAPTURED;
 }
 
@@ -170,6 +245,7 @@ struct erlang_stack {
     const uint64_t *word;
     uint32_t words, leaf_words;
     uint64_t top;
+    uint64_t returns_to; /* see return_address() */
 };
 
 /* What is put together here, leaf first. */
@@ -189,6 +265,13 @@ static int in_fragments(const struct fp_running_code *code, uint64_t pc)
            code->fragments.end - code->fragments.start;
 }
 
+/* May this be where an older frame of the stack is? A value there is tagged. */
+static int is_frame_pointer(const struct erlang_stack *stack, uint64_t word)
+{
+    return (word & 7) == 0 && word > stack->top &&
+           word - stack->top <= 8ull * stack->words;
+}
+
 /* The return address on top of the stack: where the code that was called
  * returns to. With frame pointers it is behind one. Not aligned, thus no
  * return address for anybody else, when a fragment is called that never looks
@@ -201,19 +284,50 @@ static uint64_t return_address(const struct fp_running_code *code,
             return fp_is_return_address(code->peek, stack->word[i])
                        ? stack->word[i]
                        : 0;
-        /* Anything but a frame pointer ends it. */
-        if (stack->word[i] <= stack->top ||
-            stack->word[i] - stack->top > 8ull * stack->words)
+        if (!is_frame_pointer(stack, stack->word[i]))
             return 0;
     }
     return 0;
 }
 
-static enum fp_running_caller caller_in_fragment(
-    const struct fp_running_code *code, const struct fp_layout *layout,
-    const struct fp_running *running, uint64_t returns_to, uint64_t *mfa_at)
+/* Is there any code address on top? Where an exception was raised is aligned
+ * down, so nothing calls right before it; once the stack has been unwound to
+ * who catches, or who was there has been scheduled out, there is none. */
+static int begins_with_code(const struct fp_running_code *code,
+                            const struct erlang_stack *stack)
 {
-    uint64_t current;
+    return (stack->leaf_words > 0 &&
+            fp_ranges_contain(code->ranges, stack->word[0])) ||
+           (stack->leaf_words > 1 && is_frame_pointer(stack, stack->word[0]) &&
+            fp_ranges_contain(code->ranges, stack->word[1]));
+}
+
+static int calls_fragment(const struct fp_running_code *code,
+                          uint64_t returns_to)
+{
+    uint64_t target = fp_call_target(code->peek, returns_to);
+
+    return in_fragments(code, target) ||
+           (target != 0 &&
+            in_fragments(code, fp_jump_target(code->peek, target)));
+}
+
+/* Is this one of the jumps at a module's end that lead to shared code? They are
+ * in no function, but behind the last one. */
+static int in_stub(const struct fp_running_code *code, uint64_t pc,
+                   uint64_t returns_to)
+{
+    return returns_to != 0 && fp_call_target(code->peek, returns_to) == pc &&
+           in_fragments(code, fp_jump_target(code->peek, pc));
+}
+
+static enum fp_running_caller
+caller_in_fragment(const struct fp_running_code *code,
+                   const struct fp_layout *layout,
+                   const struct fp_running *running,
+                   const struct erlang_stack *from, uint64_t *mfa_at)
+{
+    uint64_t current, returns_to = from->returns_to;
 
     memcpy(&current, running->structure + layout->release.running.current,
            sizeof current);
@@ -223,10 +337,12 @@ static enum fp_running_caller caller_in_fragment(
     }
     if (fp_bif_is_schedule(code->peek, running->native_return))
         return FP_CALLER_SCHEDULE;
+    if (fp_bif_is_raise(code->peek, running->native_return))
+        return begins_with_code(code, from) ? FP_CALLER_RAISE
+                                            : FP_CALLER_UNKNOWN;
     if (returns_to != 0 && fp_bif_light(code->peek, returns_to, mfa_at) == 0)
         return FP_CALLER_BIF;
-    if (returns_to != 0 &&
-        in_fragments(code, fp_call_target(code->peek, returns_to)))
+    if (returns_to != 0 && calls_fragment(code, returns_to))
         return FP_CALLER_FUNCTION;
     if (fp_bif_heavy(code->peek, current, running->native_return)) {
         *mfa_at = current;
@@ -236,19 +352,25 @@ static enum fp_running_caller caller_in_fragment(
 }
 
 /* The Erlang side of a call of C: the BIF or NIF, or the function. */
-static void add_caller(const struct fp_running_code *code,
-                       const struct fp_layout *layout,
-                       const struct fp_running *running,
-                       const struct fp_snapshot *snapshot, uint64_t returns_to,
-                       struct leaf *leaf)
+static enum fp_running_caller
+add_caller(const struct fp_running_code *code, const struct fp_layout *layout,
+           const struct fp_running *running, const struct fp_snapshot *snapshot,
+           const struct erlang_stack *from, struct leaf *leaf)
 {
+    enum fp_running_caller caller;
     uint64_t mfa_at = 0;
 
+    /* Not in C at all: in code of a range that is not known yet. */
+    if (running->native_return == 0) {
+        add(leaf, FP_FRAME_AMBIGUOUS);
+        return FP_CALLER_UNKNOWN;
+    }
     if (!in_fragments(code, running->native_return)) {
         add(leaf, running->native_return - 1);
-        return;
+        return FP_CALLER_FUNCTION;
     }
-    switch (caller_in_fragment(code, layout, running, returns_to, &mfa_at)) {
+    caller = caller_in_fragment(code, layout, running, from, &mfa_at);
+    switch (caller) {
     case FP_CALLER_BIF:
         add(leaf, FP_FRAME_BIF | mfa_at);
         break;
@@ -262,8 +384,39 @@ static void add_caller(const struct fp_running_code *code,
         add(leaf, FP_FRAME_AMBIGUOUS);
         break;
     case FP_CALLER_FUNCTION:
+    case FP_CALLER_RAISE:
         break;
     }
+    return caller;
+}
+
+/* The leaf, 0 when it is on the stack already. Shared code is in no function,
+ * whoever called it is the leaf. */
+static uint64_t leaf_in_jit(const struct fp_running_code *code,
+                            const struct fp_layout *layout,
+                            const struct fp_running *running,
+                            const struct erlang_stack *from, struct leaf *leaf)
+{
+    uint64_t pc = running->registers.rip, current;
+
+    if (!in_fragments(code, pc))
+        return in_stub(code, pc, from->returns_to) ? 0 : pc;
+    /* Some is called on the C stack (the construction of binaries). */
+    if (running->place == FP_RUNNING_IN_C &&
+        fp_ranges_contain(code->ranges, running->native_return) &&
+        !in_fragments(code, running->native_return))
+        return running->native_return - 1;
+    if (from->returns_to != 0 ? calls_fragment(code, from->returns_to)
+                              : begins_with_code(code, from))
+        return 0;
+    /* Jumped to: by a heavy BIF, else it is not known by whom (the process
+     * yields, goes or comes, or has just caught something). */
+    memcpy(&current, running->structure + layout->release.running.current,
+           sizeof current);
+    add(leaf, from->returns_to != 0 && fp_bif_heavy(code->peek, current, pc)
+                  ? FP_FRAME_BIF | current
+                  : FP_FRAME_AMBIGUOUS);
+    return 0;
 }
 
 /* The C frames; *rbp as it was in JIT code, 0 when that was not found. */
@@ -299,7 +452,7 @@ static uint64_t top_of(const struct fp_running *running,
         return running->registers.rsp;
     if (running->top_in == FP_TOP_IN_STOP)
         return snapshot->stop;
-    if (rbp >= running->low && rbp <= snapshot->hend && (rbp & 7) == 0)
+    if (rbp >= running->low && rbp <= running->high && (rbp & 7) == 0)
         return rbp;
     return 0;
 }
@@ -329,31 +482,38 @@ static void put_together(const struct fp_running_code *code,
     fp_stack_put_on_top(stack, leaf->frame, (uint32_t)leaf->count);
 }
 
-/* Reductions up to now, and sizes that hang on the stack's top. */
-static void bring_up_to_date(const struct fp_layout *layout,
-                             const struct fp_running *running, uint64_t top,
-                             int in_jit, struct fp_snapshot *snapshot)
+/* Sizes that hang on the stack's top. */
+static void size_anew(const struct fp_running *running, uint64_t top,
+                      int in_jit, struct fp_snapshot *snapshot)
 {
     int64_t *value = snapshot->value;
+    uint64_t htop = running->registers.r15;
     uint64_t heap =
         snapshot->hend - 8ull * (uint64_t)value[FP_METRIC_heap_block_size];
-    int32_t left;
 
     snapshot->stop = top;
-    value[FP_METRIC_stack_size] = (int64_t)(snapshot->hend - top) / 8;
-    memcpy(&left, running->structure + layout->release.running.fcalls,
-           sizeof left);
-    if (in_jit) {
-        uint64_t htop = running->registers.r15;
+    snapshot->hend = running->high;
+    value[FP_METRIC_stack_size] = (int64_t)(running->high - top) / 8;
+    if (in_jit && htop >= heap && htop <= top && (htop & 7) == 0)
+        value[FP_METRIC_heap_size] = (int64_t)(htop - heap) / 8;
+}
 
-        left = (int32_t)running->registers.r14;
-        if (htop >= heap && htop <= top && (htop & 7) == 0)
-            value[FP_METRIC_heap_size] = (int64_t)(htop - heap) / 8;
-    }
+/* Reductions up to now: those of the turn on the scheduler that it is in. */
+static void count_turn(const struct fp_layout *layout,
+                       const struct fp_running *running, int in_jit,
+                       struct fp_snapshot *snapshot)
+{
+    int64_t *reductions = &snapshot->value[FP_METRIC_reductions];
+    int32_t left = (int32_t)running->registers.r14;
+
+    if (!in_jit)
+        memcpy(&left, running->structure + layout->release.running.fcalls,
+               sizeof left);
     if (left < 0)
         left = 0;
-    if (left <= CONTEXT_REDUCTIONS)
-        value[FP_METRIC_reductions] += CONTEXT_REDUCTIONS - left;
+    if (left <= CONTEXT_REDUCTIONS &&
+        *reductions <= INT64_MAX - CONTEXT_REDUCTIONS)
+        *reductions += CONTEXT_REDUCTIONS - left;
 }
 
 /* The collector is exchanging the heaps, and the stack with them: where it is
@@ -374,9 +534,11 @@ int fp_running_frames(const struct fp_running_code *code,
 {
     int collects = snapshot->status == FP_STATUS_garbage_collecting;
     int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
+    int in_jit = !in_c || running->place == FP_RUNNING_IN_ERLANG;
+    enum fp_running_caller caller = FP_CALLER_FUNCTION;
     struct leaf leaf = {.count = 0};
     struct erlang_stack from;
-    uint64_t rbp = running->registers.rbp, leaf_at = 0, top, returns_to;
+    uint64_t rbp = running->registers.rbp, leaf_at = 0, top;
 
     if (in_c && running->native_bytes > 0)
         add_native(code, running, &leaf, &rbp);
@@ -386,21 +548,24 @@ int fp_running_frames(const struct fp_running_code *code,
     if (top == 0)
         return collects && in_c ? only_collecting(&leaf, stack) : FP_ENOENT;
     from = stack_from(running, top);
-    returns_to = return_address(code, &from);
+    from.returns_to = return_address(code, &from);
     if (collects)
         add(&leaf, FP_FRAME_GC);
     if (in_c)
-        add_caller(code, layout, running, snapshot, returns_to, &leaf);
+        caller = add_caller(code, layout, running, snapshot, &from, &leaf);
     else
-        leaf_at = running->registers.rip;
+        leaf_at = leaf_in_jit(code, layout, running, &from, &leaf);
     /* Aligned, it is among the stack's frames by itself. */
-    if ((returns_to & 3) != 0) {
+    if ((from.returns_to & 3) != 0) {
         if (leaf_at != 0)
             add(&leaf, leaf_at);
-        add(&leaf, returns_to - 1);
+        add(&leaf, from.returns_to - 1);
         leaf_at = 0;
     }
     put_together(code, &leaf, leaf_at, &from, stack);
-    bring_up_to_date(layout, running, top, !in_c, snapshot);
+    size_anew(running, top, in_jit, snapshot);
+    /* In the scheduler, its turn has not begun or is counted already. */
+    if (caller != FP_CALLER_SCHEDULE)
+        count_turn(layout, running, in_jit, snapshot);
     return stack->count > 0 ? 0 : FP_ENOENT;
 }

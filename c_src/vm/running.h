@@ -55,15 +55,20 @@ struct fp_running_scheduler {
     struct fp_layout layout;
     uint64_t data;        /* address of its ErtsSchedulerData */
     uint64_t native_base; /* where its C stack begins (its highest address) */
+    uint64_t bottom; /* the last word of every Erlang stack; 0: not known */
 };
 
-/* What the handler found. */
+/* What the handler found. While the collector exchanges the heaps, the stack is
+ * in the new one, of which the structure does not tell the bounds yet
+ * (erl_gc.c: it frees the old one in between, which takes a while): then its end
+ * is told by its last word. */
 struct fp_running {
     uint8_t result, place, top_in;
     uint64_t process; /* address of its structure */
     struct fp_registers registers;
-    /* The Erlang stack from `low` on: the top, or a little below it. */
-    uint64_t low;
+    /* The Erlang stack from `low` on, the top or a little below it, to `high`:
+     * the heap's end, but for a stack that is not in the heap. */
+    uint64_t low, high;
     uint32_t words, leaf_words;
     /* In C: the stack from `native_start` on, and where it returns to JIT
      * code. */
@@ -85,6 +90,7 @@ enum fp_running_caller {
     FP_CALLER_FUNCTION, /* an instruction of an Erlang function */
     FP_CALLER_BIF,
     FP_CALLER_NIF,
+    FP_CALLER_RAISE,    /* an exception: its place is on top of the stack */
     FP_CALLER_SCHEDULE, /* the scheduler: the process goes, or has just come */
     FP_CALLER_UNKNOWN
 };

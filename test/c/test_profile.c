@@ -14,7 +14,7 @@ static void our_samples_are_taken_apart(void)
 {
     static const char text[] =
         "beam 4242/71 [003] 12.011367: cpu-clock:\n"
-        "# reductions=9/12 memory=2640/-8 erl_pid=<0.71.0> name=5/6 "
+        "# reductions=9/12 memory=2640/-8 erl_pid=<0.71.0> name=5/6 label=7/8 "
         "initial_call=proc_lib:init_p/5 (metrics)\n"
         "\tffffffff erlang:%2B%2B/2 (erlang.erl)\n"
         "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n"
@@ -30,6 +30,8 @@ static void our_samples_are_taken_apart(void)
     CHECK_INT(profile->process_count, 1);
     CHECK_INT(process->pid, 4242);
     CHECK_INT(process->tid, 71);
+    CHECK(
+        fp_slice_is(fp_profile_text(profile, process->label), FP_SLICE("7/8")));
     CHECK(
         fp_slice_is(fp_profile_text(profile, process->name), FP_SLICE("5/6")));
     CHECK(fp_slice_is(fp_profile_text(profile, process->erl_pid),
@@ -218,6 +220,34 @@ static void what_is_too_long_to_be_a_sample_is_passed_over(void)
         free(bytes);
     }
     free(good);
+}
+
+/* Much compressed nothing: each step ends where it was told to. */
+static void a_step_is_short_where_there_is_no_sample(void)
+{
+    const size_t size = (size_t)48 << 20;
+
+    for (int kind = 0; kind < 3; kind++) {
+        char *bytes = malloc(size), *zst = malloc(ZSTD_compressBound(size));
+        struct fp_profile *profile;
+        struct fp_source *source;
+        size_t packed;
+        int steps = 0;
+
+        CHECK(bytes != NULL && zst != NULL);
+        memset(bytes, "x\n\t"[kind], size);
+        packed = ZSTD_compress(zst, ZSTD_compressBound(size), bytes, size, 1);
+        CHECK_INT(fp_profile_create(&profile, GIGABYTE), 0);
+        CHECK_INT(fp_source_memory(&source, zst, packed), 0);
+        CHECK_INT(fp_profile_begin(profile, source, FP_SLICE("nothing")), 0);
+        while (fp_profile_step(profile, 1 << 20) > 0)
+            steps++;
+        CHECK(steps > 10);
+        CHECK(profile->budget.used < 1 << 20);
+        fp_profile_destroy(profile);
+        free(bytes);
+        free(zst);
+    }
 }
 
 /* Bytes changed, cut out, and doubled: any outcome is right that is one, and
@@ -433,6 +463,7 @@ int main(int argc, char **argv)
     RUN(damage_costs_the_damaged_samples);
     RUN(a_file_may_end_anywhere);
     RUN(what_is_too_long_to_be_a_sample_is_passed_over);
+    RUN(a_step_is_short_where_there_is_no_sample);
     RUN(mutations_are_survived);
     RUN(compressed_files_are_the_same_files);
     RUN(a_cut_off_gzip_costs_its_end);
