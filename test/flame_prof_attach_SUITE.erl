@@ -118,9 +118,9 @@ a_profile_names_the_busy_function_and_leaves_nothing(Config) ->
         true = samples([File]) > 20,
         {ok, #{functions := Functions}} = flame_prof_tree:report(File, #{top => 1000}),
         true = lists:any(fun(#{name := Name}) -> Name =:= <<"timer:sleep/1">> end, Functions),
-        %% Our own processes are not among the samples.
-        Ours = [N || #{name := N} <- Functions, string:prefix(N, "flame_prof") =/= nomatch],
-        ?assertEqual([], Ours),
+        %% Our own processes are not among the samples, but for requests on their way.
+        Ours = [Share || #{name := N, share := Share} <- Functions, string:prefix(N, "flame_prof") =/= nomatch],
+        ?assert(lists:sum(Ours) < 1),
         leaves_nothing(Node, Before)
     end).
 
