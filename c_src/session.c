@@ -25,7 +25,11 @@ struct fp_session {
     int peeks;                                /* how many of them are open */
     struct fp_ring *ring;
     struct fp_native_symbols *symbols;
-    struct fp_sampler *sampler;   /* native */
+    struct fp_sampler *sampler; /* native */
+    /* Native: to the sampler and from it. Whoever is at one of them on Erlang's
+     * side has put its flag to 1 (acq_rel). */
+    struct fp_handover *wanted, *chosen;
+    _Atomic int is_wanting, is_asking;
     struct fp_portable *portable; /* portable */
     struct fp_writer *writer;
     struct fp_figures_box node;
@@ -154,6 +158,36 @@ const char *fp_session_path(const struct fp_session *session)
     return session->path;
 }
 
+int fp_session_want(struct fp_session *session, const uint64_t *words, size_t n)
+{
+    if (!session->is_native || n > FP_WANTED_MAX)
+        return FP_EINVAL;
+    if (atomic_exchange_explicit(&session->is_wanting, 1, memory_order_acq_rel))
+        return FP_ESTATE;
+    memcpy(fp_handover_begin(session->wanted), words,
+           n * FP_WANTED_WORDS * sizeof *words);
+    fp_handover_publish(session->wanted, n * FP_WANTED_WORDS);
+    atomic_store_explicit(&session->is_wanting, 0, memory_order_release);
+    return 0;
+}
+
+size_t fp_session_chosen(struct fp_session *session, uint64_t *pid, size_t room)
+{
+    const uint64_t *word;
+    size_t n;
+    int is_new;
+
+    if (!session->is_native ||
+        atomic_exchange_explicit(&session->is_asking, 1, memory_order_acq_rel))
+        return 0;
+    word = fp_handover_take(session->chosen, &n, &is_new);
+    if (n > room)
+        n = room;
+    memcpy(pid, word, n * sizeof *pid);
+    atomic_store_explicit(&session->is_asking, 0, memory_order_release);
+    return n;
+}
+
 struct fp_figures_box *fp_session_node(struct fp_session *session)
 {
     return &session->node;
@@ -177,6 +211,8 @@ static void session_free(struct fp_session *session)
     fp_portable_destroy(session->portable);
     fp_native_symbols_destroy(session->symbols);
     fp_ring_destroy(session->ring);
+    fp_handover_destroy(session->wanted);
+    fp_handover_destroy(session->chosen);
     fp_figures_offer(&session->node, NULL);
     if (session->peeks > 0)
         fp_peek_close(&session->sampler_peek);
@@ -199,7 +235,11 @@ static int prepare_engine(struct fp_session *session)
         if (err != 0)
             return err;
     }
-    err = fp_maps_code(&mapped);
+    err = fp_handover_create(&session->wanted, FP_WANTED_MAX * FP_WANTED_WORDS);
+    if (err == 0)
+        err = fp_handover_create(&session->chosen, FP_TOP_MAX + FP_WANTED_MAX);
+    if (err == 0)
+        err = fp_maps_code(&mapped);
     if (err != 0)
         return err;
     fp_live_ranges_update(&session->code, &mapped);
@@ -252,7 +292,9 @@ static int start_sampler(struct fp_session *session)
         .stats = &session->stats,
         .interval_us = from->sample_interval_us,
         .cpu_permille = from->cpu_permille,
-        .top = from->top,
+        .rules = from->rules,
+        .wanted = session->wanted,
+        .chosen = session->chosen,
         .select_interval_ms = from->select_interval_ms,
         .status = from->status,
         .initial_call_key = from->initial_call_key,
@@ -262,6 +304,7 @@ static int start_sampler(struct fp_session *session)
         .arg = session,
     };
 
+    memcpy(options.rule, from->rule, sizeof options.rule);
     return session->is_native ? fp_sampler_start(&session->sampler, &options)
                               : 0;
 }

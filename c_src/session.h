@@ -32,6 +32,7 @@
 #include "core/stats.h"
 #include "out/sink.h"
 #include "portable.h"
+#include "selector.h"
 #include "vm/layout.h"
 #include "vm/peek.h"
 
@@ -54,7 +55,8 @@ struct fp_session_options {
     uint64_t initial_call_key;
     const uint64_t *excluded;
     size_t excluded_n;
-    uint32_t top, select_interval_ms;
+    struct fp_rule rule[FP_RULES_MAX]; /* selector.h */
+    uint32_t rules, select_interval_ms;
     int status;   /* -1: all */
     uint8_t mode; /* enum fp_mode */
     /* Ask registered schedulers for the stacks of running processes. */
@@ -108,6 +110,17 @@ const char *fp_session_reads(const struct fp_session *session);
 /* Where Erlang puts what is written of the node at each flush. */
 struct fp_figures_box *fp_session_node(struct fp_session *session);
 int fp_session_is_native(const struct fp_session *session);
+
+/* Sample these processes whatever the rules say, from the next tick on and until
+ * others are named: FP_WANTED_WORDS for each (sampler.h). 0; FP_EINVAL for more
+ * than FP_WANTED_MAX or the portable engine, FP_ESTATE while another caller is at
+ * it. ANY THREAD, never blocks. */
+int fp_session_want(struct fp_session *session, const uint64_t *words,
+                    size_t n);
+/* The pids that the native engine looks at: up to `room`, how many. 0 while
+ * another caller is at it. ANY THREAD, never blocks. */
+size_t fp_session_chosen(struct fp_session *session, uint64_t *pid,
+                         size_t room);
 
 /* The portable engine's door, for one caller at a time: NULL when the session
  * is native, stopping, or somebody is inside. fp_session_leave() after it. */

@@ -37,15 +37,20 @@
 %% </ul>
 -module(flame_prof).
 
--export([start/0, start/1, stop/0, stop/1]).
--export([info/0, flush/0, flush/1]).
+-export([start/0, start/1, start/2, start_link/0, start_link/1, start_link/2]).
+-export([stop/0, stop/1, stop/2]).
+-export([info/0, selected/0, metrics/0, flush/0, flush/1]).
+-export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, blame/2]).
 -export([hot/1, hot/2, top/0, top/1]).
 -export([write_perf_map/0]).
 -export([fold/3, fold/4]).
 -export([format_error/1]).
 
--export_type([options/0, status/0, run/0, info/0, reason/0]).
+-export_type([options/0, process_options/0, status/0, run/0, info/0, reason/0]).
+
+%% There is a BIF of that name.
+-compile({no_auto_import, [apply/2]}).
 
 %% Every key may be left out or be `undefined': the default is in brackets.
 %%
@@ -75,9 +80,16 @@
 %%     (true)</li>
 %% <li>`auto_select': `{top, N}' or `{top, N, Ms}', the N processes with the most
 %%     reductions, chosen anew every Ms milliseconds (`{top, 100, 5000}'). With
-%%     `{top, 0}' nothing is sampled.</li>
+%%     `{top, 0}' nobody is chosen. A map says more, and a list of maps is several
+%%     choices at once: {@link flame_prof_selection}.</li>
 %% <li>`auto_process_opts': `#{status => Status}' samples a process only while it
-%%     has this status (`all')</li>
+%%     has this status (`all'); `viral' lets profiling spread from those chosen, as
+%%     in {@link profile_start/1} (`self_only')</li>
+%% <li>`always': a pid or registered name, or a list of them: sampled whatever is
+%%     chosen (`[]'). A name is looked up again several times a second.</li>
+%% <li>`viral_limits': `#{processes => 200, events => 100000, seconds => 60}'.
+%%     Spreading ends when so many were caught, so many messages were looked at, or
+%%     tracing has lasted so long.</li>
 %% <li>`cpu_budget': percent of one core that the native engine may take: it samples
 %%     less when that is not enough, and says so (2.0), `infinity'</li>
 %% <li>`mode': `processes', the chosen ones whatever they do; or `schedulers', whatever
@@ -92,6 +104,9 @@
 %% The same keys in the application's environment (`sys.config') replace the
 %% defaults.
 -type options() :: flame_prof_options:given().
+
+%% Of one process: `status' and `viral', see {@link profile_start/1}.
+-type process_options() :: flame_prof_options:process_given().
 
 -type status() :: waiting | runnable | running | garbage_collecting | suspended | exiting.
 
@@ -147,6 +162,9 @@
 %% Whoever stops can wait for a slow disk. It is the waiting that ends then, not
 %% the stopping.
 -define(STOP_MS, 30000).
+%% The first session of a node has to find the VM's layout.
+-define(START_MS, 30000).
+-define(TIMEOUT_MOST_MS, 16#ffffffff).
 -define(FLUSH_MS, 15000).
 
 %% @equiv start(#{})
@@ -155,27 +173,52 @@ start() ->
     start(#{}).
 
 %% @doc Starts the application where needed, and a session. Nothing is started
-%% when an option is refused.
--spec start(options()) -> {ok, pid()} | {error, reason()}.
+%% when an option is refused. With a time instead of options: {@link start/2}.
+-spec start(options() | timeout()) -> {ok, pid()} | {error, reason()}.
+start(Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0 ->
+    start(#{}, Timeout);
 start(Given) ->
-    case flame_prof_options:validate(with_environment(Given)) of
-        {ok, Options} -> start_application(Options);
-        {error, _} = Error -> Error
-    end.
+    start(Given, ?START_MS).
 
-start_application(Options) ->
+%% @doc Gives up, and leaves nothing behind, when the session has not started
+%% within the time.
+-spec start(options(), timeout()) -> {ok, pid()} | {error, reason()}.
+start(Given, Timeout) ->
+    start(Given, Timeout, none).
+
+%% @equiv start_link(#{})
+-spec start_link() -> {ok, pid()} | {error, reason()}.
+start_link() ->
+    start_link(#{}).
+
+%% @doc As {@link start/1}, and the session ends with the calling process: it is
+%% linked to it.
+-spec start_link(options() | timeout()) -> {ok, pid()} | {error, reason()}.
+start_link(Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0 ->
+    start_link(#{}, Timeout);
+start_link(Given) ->
+    start_link(Given, ?START_MS).
+
+%% @doc As {@link start/2}, and the session ends with the calling process.
+-spec start_link(options(), timeout()) -> {ok, pid()} | {error, reason()}.
+start_link(Given, Timeout) ->
+    start(Given, Timeout, self()).
+
+start(Given, Timeout, Owner) when
+    Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout =< ?TIMEOUT_MOST_MS
+->
+    case flame_prof_options:validate(flame_prof_env:with_defaults(Given)) of
+        {ok, Options} -> start_application(Options, #{timeout => Timeout, owner => Owner});
+        {error, _} = Error -> Error
+    end;
+start(_Given, _Timeout, _Owner) ->
+    {error, {bad_option, timeout, <<"milliseconds from 0 to 4294967295, or infinity">>}}.
+
+start_application(Options, How) ->
     case application:ensure_all_started(flame_prof) of
-        {ok, _} -> flame_prof_sup:start_session(Options);
+        {ok, _} -> flame_prof_sup:start_session(Options, How);
         {error, Reason} -> {error, {application, Reason}}
     end.
-
-with_environment(Given) when is_map(Given) ->
-    %% The environment is there once the application is loaded.
-    _ = application:load(flame_prof),
-    Environment = maps:from_list(application:get_all_env(flame_prof)),
-    maps:merge(maps:remove(included_applications, Environment), Given);
-with_environment(Given) ->
-    Given.
 
 %% @equiv stop(30000)
 -spec stop() -> {ok, run()} | {error, reason()}.
@@ -186,10 +229,105 @@ stop() ->
 %% when it answers. When the last samples could not be written it says why and how
 %% many those are. After a timeout, on a disk that does not answer, the session
 %% goes on ending by itself: {@link info/0} tells, with what is not written yet as
-%% `pending', and stop can be called again.
--spec stop(timeout()) -> {ok, run()} | {error, reason()}.
-stop(Timeout) ->
-    flame_prof_session:stop(Timeout).
+%% `pending', and stop can be called again. With a pid, or the name `flame_prof',
+%% instead of a time: {@link stop/2}.
+-spec stop(timeout() | pid() | flame_prof) -> {ok, run()} | {error, reason()}.
+stop(Timeout) when Timeout =:= infinity; is_integer(Timeout) ->
+    stop(?MODULE, Timeout);
+stop(Session) ->
+    stop(Session, ?STOP_MS).
+
+%% @doc Ends this session and no other.
+-spec stop(pid() | flame_prof, timeout()) -> {ok, run()} | {error, reason()}.
+stop(Session, Timeout) when is_pid(Session) ->
+    case whereis(flame_prof_session) of
+        Session -> flame_prof_session:stop(Session, Timeout);
+        _ -> {error, not_started}
+    end;
+stop(?MODULE, Timeout) ->
+    flame_prof_session:stop(current, Timeout).
+
+%% @equiv apply(Fun, #{})
+-spec apply(fun(() -> Result)) -> Result.
+apply(Fun) ->
+    ?MODULE:apply(Fun, #{}).
+
+%% @doc Profiles the calling process while it evaluates the fun, whatever
+%% `auto_select' chooses, and answers with the fun's result. Afterwards the
+%% process is what it was before: calls may be nested. Raises what
+%% {@link profile_start/1} does, before the fun is called; the end of the session
+%% meanwhile does not disturb the fun.
+-spec apply(fun(() -> Result), process_options()) -> Result.
+apply(Fun, Given) when is_function(Fun, 0) ->
+    Previous = enter(Given),
+    try
+        Fun()
+    after
+        leave(Previous)
+    end.
+
+%% @equiv profile_start(#{})
+-spec profile_start() -> 1.
+profile_start() ->
+    profile_start(#{}).
+
+%% @doc Profiles the calling process, whatever `auto_select' chooses, from the next
+%% tick on, until {@link profile_stop/0} or its end. What is profiled with it says
+%% `viral':
+%% <ul>
+%% <li>`spawn': also the processes that it spawns, and those spawn, and so on. This
+%%     is the default here, and costs no tracing. One that lives for less than 0.2
+%%     s may be missed.</li>
+%% <li>`send': also the local processes that it sends to, and so on. Their sending
+%%     is traced for that.</li>
+%% <li>`spawn_and_send', or `true': both</li>
+%% <li>`self_only', or `false': nobody else</li>
+%% </ul>
+%% The option `viral_limits' of the session bounds it. `status' is that of
+%% `auto_process_opts'.
+%%
+%% Answers how many processes it has started to profile: 1. Raises
+%% `{not_started, flame_prof}' where there is no session, and
+%% `{bad_option, Key, Accepted}'.
+-spec profile_start(process_options()) -> 1.
+profile_start(Given) ->
+    _ = enter(Given),
+    1.
+
+%% @doc Ends what {@link profile_start/1} has begun, for the calling process.
+%% Those that were caught by it stay. Answers how many processes that were: 1, or 0
+%% when it was not profiled. Never raises.
+-spec profile_stop() -> 0 | 1.
+profile_stop() ->
+    case leave(none) of
+        none -> 0;
+        #{} -> 1
+    end.
+
+enter(Given) ->
+    case flame_prof_options:process(Given, spawn) of
+        {ok, Options} -> enter_session(Options);
+        {error, Reason} -> error(Reason)
+    end.
+
+enter_session(Options) ->
+    case flame_prof_session:targets() of
+        {ok, Targets} -> flame_prof_targets:enter(Targets, Options);
+        {error, _} -> error({not_started, ?MODULE})
+    end.
+
+%% Of a session that has ended there is nothing to leave.
+leave(Previous) ->
+    case flame_prof_session:targets() of
+        {ok, Targets} ->
+            try
+                flame_prof_targets:leave(Targets, Previous)
+            catch
+                exit:_ -> none
+            end;
+        {error, _} ->
+            none
+    end.
 
 %% @equiv flush(15000)
 -spec flush() -> ok | {error, reason()}.
@@ -207,14 +345,57 @@ flush(Timeout) ->
 -spec info() -> info().
 info() ->
     case flame_prof_session:info() of
-        {ok, Info} -> Info;
+        {ok, Info} -> add_targets(Info);
         %% It answers at any time but while the application shuts it down.
         {error, {timeout, _}} -> #{state => stopping};
         {error, _} -> stopped(flame_prof_session:last_run())
     end.
 
+add_targets(Info) ->
+    case flame_prof_session:targets() of
+        {ok, Targets} ->
+            try
+                Info#{targets => flame_prof_targets:info(Targets)}
+            catch
+                exit:_ -> Info
+            end;
+        {error, _} ->
+            Info
+    end.
+
 stopped(none) -> #{state => stopped};
 stopped(Run) -> #{state => stopped, last_run => Run}.
+
+%% @doc Whom the session looks at now, each with its names for a person: registered
+%% name or label (OTP 27's `proc_lib:set_label/1'), and what it was started as.
+-spec selected() -> [{pid(), Names :: unicode:chardata()}].
+selected() ->
+    case flame_prof_session:targets() of
+        {ok, Targets} -> [{Pid, shown(Pid)} || Pid <- selected(Targets)];
+        {error, _} -> []
+    end.
+
+selected(Targets) ->
+    try
+        flame_prof_targets:selected(Targets)
+    catch
+        exit:_ -> []
+    end.
+
+shown(Pid) ->
+    unicode:characters_to_binary(flame_prof_names:show(Pid)).
+
+%% @doc The books of the running session in Prometheus' text form, for the answer
+%% to a request for `/metrics'. Counters begin anew with each session.
+%%
+%% ```
+%% # HELP flame_prof_up Whether a session is running.
+%% # TYPE flame_prof_up gauge
+%% flame_prof_up 1
+%% '''
+-spec metrics() -> binary().
+metrics() ->
+    flame_prof_metrics:format(info()).
 
 %% @doc Prints what every scheduler runs this instant: process, name, status, figures
 %% and stack, C functions, BIFs, NIFs and garbage collection included. Then the
@@ -416,6 +597,8 @@ format_error({session, _, Text}) ->
     Text;
 format_error({Asked, _, Text}) when Asked =:= perf_map; Asked =:= pstack; Asked =:= blame ->
     Text;
+format_error({not_started, _}) ->
+    "no session is running";
 format_error({schedulers, Text}) ->
     ["the schedulers can not be asked what they run: ", Text];
 format_error(not_started) ->

@@ -2,7 +2,7 @@
 %% that have been validated.
 -module(flame_prof_config).
 
--export([session/4, portable/3]).
+-export([session/4, portable/3, own_processes/0]).
 
 %% One second of samples that all differ, of 280 bytes each, should fit: the
 %% writer may be kept from its CPU or its disk for as long.
@@ -25,13 +25,15 @@ session(Engine, Options, IsCapturing, Excluded) ->
         flush_interval := FlushMs,
         flatten_recursive := Flatten,
         idle_samples := Idle,
-        auto_select := {top, Top, SelectMs},
+        auto_select := Select,
         auto_process_opts := #{status := Status},
         mode := Mode,
         native_frames := NativeFrames
     } = Options,
+    All = flame_prof_selection:rules(Select),
+    Rules = [Rule || Rule <- All, not flame_prof_selection:is_filtered(Rule)],
     Spare = flame_prof_options:spare_memory(Options),
-    Ring = ring_bytes(Top, SampleMs, Spare div 2),
+    Ring = ring_bytes(flame_prof_selection:top(All), SampleMs, Spare div 2),
     (files(Options))#{
         engine => Engine,
         mode => Mode,
@@ -43,8 +45,8 @@ session(Engine, Options, IsCapturing, Excluded) ->
         flush_interval_ms => FlushMs,
         flatten_recursive => Flatten,
         merge_idle => Idle =:= changes,
-        top => Top,
-        select_interval_ms => SelectMs,
+        rules => [native_rule(Rule, Rules) || Rule <- Rules],
+        select_interval_ms => flame_prof_selection:interval(Rules),
         status => Status,
         exclude => Excluded ++ own_processes(),
         ring_bytes => Ring,
@@ -61,6 +63,9 @@ files(Options) ->
         sync => Sync
     }.
 
+native_rule(#{by := Metric, delta := IsDelta, top := Top} = Rule, Rules) ->
+    {Metric, IsDelta, Top, flame_prof_selection:every(Rule, Rules)}.
+
 permille(infinity) -> 0;
 permille(Percent) -> max(1, round(Percent * 10)).
 
@@ -73,18 +78,19 @@ limit(Limit) -> Limit.
 portable(Ref, Options, Excluded) ->
     #{
         sample_interval := SampleMs,
-        auto_select := {top, Top, SelectMs},
+        auto_select := Select,
         auto_process_opts := #{status := Status}
     } = Options,
     #{
         session => Ref,
         sample_interval_ms => SampleMs,
-        top => Top,
-        select_interval_ms => SelectMs,
+        rules => flame_prof_selection:rules(Select),
         status => Status,
         exclude => Excluded ++ own_processes()
     }.
 
+%% @doc The application's, and the caller as the owner of a session.
+-spec own_processes() -> [pid()].
 own_processes() ->
     [self() | [Pid || Name <- ?OWN_NAMES, Pid <- [whereis(Name)], is_pid(Pid)]].
 

@@ -217,7 +217,7 @@ new_stack(Text) ->
     end.
 
 functions(Frames) ->
-    [flame_prof_reader:function(Frame) || Frame <- Frames].
+    [flame_prof_names:function(flame_prof_reader:function(Frame)) || Frame <- Frames].
 
 timed(Time, #hot{first_us = none} = Hot) ->
     Hot#hot{first_us = Time, last_us = Time};

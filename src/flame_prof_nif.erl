@@ -16,6 +16,10 @@
 -export([session_start/1, session_push/2, session_flush/1]).
 -export([session_stop/1, session_close/1, session_info/1]).
 -export([session_schedulers_online/2]).
+-export([session_want/2, session_chosen/1]).
+-export([sends_open/1, sends_seen/1, sends_end/1]).
+%% As a tracer of the VM: erl_tracer.
+-export([enabled/3, trace/5]).
 -export([schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
 -export([selector_new/1, selector_next/1]).
@@ -63,7 +67,15 @@
         flush_interval_ms := pos_integer(),
         flatten_recursive := boolean(),
         merge_idle := boolean(),
-        top := non_neg_integer(),
+        %% The interval is that of a pass; a rule takes part in every EveryPasses-th.
+        rules := [
+            {
+                flame_prof_selection:metric(),
+                IsDelta :: boolean(),
+                Top :: non_neg_integer(),
+                EveryPasses :: pos_integer()
+            }
+        ],
         select_interval_ms := pos_integer(),
         status := all | flame_prof:status(),
         exclude := [pid()],
@@ -143,6 +155,33 @@ session_info(_) -> ?NOT_LOADED.
 
 -spec session_schedulers_online(session(), pos_integer()) -> ok | {error, closed}.
 session_schedulers_online(_, _) -> ?NOT_LOADED.
+
+%% At most 1024, whatever the rules choose; all others that were wanted before are
+%% wanted no more.
+-spec session_want(session(), [{pid(), all | flame_prof:status()}]) ->
+    ok | {error, closed | state}.
+session_want(_, _) -> ?NOT_LOADED.
+
+-spec session_chosen(session()) -> [pid()] | {error, closed}.
+session_chosen(_) -> ?NOT_LOADED.
+
+%% The state of a tracer {flame_prof_nif, State} for the flag `send'. The caller
+%% gets {flame_prof_sends, Sender, Receiver} and at the end, when there were that
+%% many events, {flame_prof_sends, over, Events}.
+-spec sends_open(MaxEvents :: non_neg_integer()) -> reference().
+sends_open(_) -> ?NOT_LOADED.
+
+-spec sends_seen(reference()) -> non_neg_integer().
+sends_seen(_) -> ?NOT_LOADED.
+
+-spec sends_end(reference()) -> ok.
+sends_end(_) -> ?NOT_LOADED.
+
+-spec enabled(atom(), reference(), pid()) -> trace | discard | remove.
+enabled(_, _, _) -> ?NOT_LOADED.
+
+-spec trace(atom(), reference(), pid(), term(), map()) -> ok.
+trace(_, _, _, _, _) -> ?NOT_LOADED.
 
 -spec schedulers_prepare(pos_integer()) ->
     {ok, Registered :: non_neg_integer()} | {error, {atom(), binary()}}.

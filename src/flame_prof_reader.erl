@@ -374,17 +374,21 @@ process(Tid, Metrics) ->
     end.
 
 process_name(_Tid, #{<<"erl_pid">> := Pid, <<"name">> := Name}) ->
-    <<(decode(Name))/binary, " ", Pid/binary>>;
+    <<(shown(Name))/binary, " ", Pid/binary>>;
 process_name(_Tid, #{<<"erl_pid">> := Pid, <<"proc_lib_initial_call">> := Call}) ->
-    <<Pid/binary, " ", (decode(Call))/binary>>;
+    <<Pid/binary, " ", (shown(Call))/binary>>;
 process_name(_Tid, #{<<"erl_pid">> := Pid, <<"initial_call">> := Call}) ->
-    <<Pid/binary, " ", (decode(Call))/binary>>;
+    <<Pid/binary, " ", (shown(Call))/binary>>;
 process_name(_Tid, #{<<"erl_pid">> := Pid}) ->
     Pid;
 process_name(_Tid, #{<<"scheduler">> := Number}) ->
     <<"scheduler ", Number/binary>>;
 process_name(Tid, _) ->
     integer_to_binary(Tid).
+
+%% As its author writes it.
+shown(Text) ->
+    flame_prof_names:function(decode(Text)).
 
 %% @doc Undo the percent-encoding of a symbol, for people. What is not printable
 %% stays encoded: a function may have an escape sequence for a name.

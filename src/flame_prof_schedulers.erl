@@ -67,6 +67,10 @@ retire() ->
 retired(ok) -> ok;
 retired({error, {_, Why}}) -> {error, Why}.
 
+%% The types of OTP do not know the option `scheduler'.
+-dialyzer({nowarn_function, [register_online/0, refresh/1, spawn_registrars/2, await/2]}).
+-dialyzer({nowarn_function, [register_this/1]}).
+
 %% The answer of each is its exit reason.
 spawn_registrars(From, To) ->
     [spawn_bound(Number, fun register_this/1) || Number <- lists:seq(From, To)].

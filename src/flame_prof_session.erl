@@ -20,11 +20,13 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/1, flush/1, stop/1, info/0]).
+-export([start_link/2, flush/1, stop/2, info/0, targets/0]).
 -export([create_last_run/0, last_run/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([run/0]).
+-export_type([run/0, how/0]).
+
+-type how() :: #{timeout := timeout(), owner := none | pid()}.
 
 %% What a session was, once it has ended: info/0 and its books in one map.
 -type run() :: #{atom() => term()}.
@@ -33,6 +35,10 @@
 -type schedulers() :: {on, flame_prof_schedulers:known()} | {off, Why :: binary()}.
 
 -record(session, {
+    owner = none :: none | pid(),
+    targets :: pid(),
+    %% Of this session, not to be sampled.
+    own :: [pid()],
     options :: flame_prof_options:options(),
     choice :: flame_prof_engine:choice(),
     node :: pid(),
@@ -69,9 +75,12 @@
 %% Of the samples or of the ticks, from one look to the next.
 -define(LOSS_PERCENT, 1).
 
--spec start_link(flame_prof_options:options()) -> {ok, pid()} | {error, term()}.
-start_link(Options) ->
-    case gen_server:start_link({local, ?MODULE}, ?MODULE, Options, []) of
+%% @doc A session that has not started within the time is given up. It is linked to
+%% its owner, and ends with it.
+-spec start_link(flame_prof_options:options(), how()) -> {ok, pid()} | {error, term()}.
+start_link(Options, #{timeout := Timeout, owner := Owner}) ->
+    Arguments = {Options, Owner},
+    case gen_server:start_link({local, ?MODULE}, ?MODULE, Arguments, [{timeout, Timeout}]) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
@@ -82,10 +91,14 @@ flush(Timeout) ->
     call(flush, Timeout).
 
 %% @doc Returns when the process has ended, so that another can be started.
--spec stop(timeout()) -> {ok, run()} | {error, term()}.
-stop(Timeout) ->
-    Monitor = erlang:monitor(process, ?MODULE),
-    case call(stop, Timeout) of
+-spec stop(current | pid(), timeout()) -> {ok, run()} | {error, term()}.
+stop(current, Timeout) ->
+    stop(whereis(?MODULE), Timeout);
+stop(undefined, _Timeout) ->
+    {error, not_started};
+stop(Pid, Timeout) ->
+    Monitor = erlang:monitor(process, Pid),
+    case call(Pid, stop, Timeout) of
         {error, {timeout, _}} = Error ->
             _ = erlang:demonitor(Monitor, [flush]),
             Error;
@@ -99,9 +112,17 @@ stop(Timeout) ->
 info() ->
     call(info, 5000).
 
+%% @doc Who knows whom this session looks at: flame_prof_targets.
+-spec targets() -> {ok, pid()} | {error, term()}.
+targets() ->
+    call(targets, 5000).
+
 call(Request, Timeout) ->
+    call(?MODULE, Request, Timeout).
+
+call(Session, Request, Timeout) ->
     try
-        gen_server:call(?MODULE, Request, Timeout)
+        gen_server:call(Session, Request, Timeout)
     catch
         exit:{timeout, _} -> {error, {timeout, Timeout}};
         exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
@@ -125,19 +146,41 @@ last_run() ->
 
 %% Start: the engine, the directory, the library's session, the portable engine.
 
--spec init(flame_prof_options:options()) -> {ok, #session{}} | {stop, term()}.
-init(Options) ->
+-spec init({flame_prof_options:options(), none | pid()}) -> {ok, #session{}} | {stop, term()}.
+init({Options, Owner}) ->
     _ = process_flag(trap_exit, true),
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
             ok = log_choice(Options, Choice),
-            started(open(Options, Choice));
+            started(Owner, open(Options, Choice));
         {error, Reason} ->
             refused(Reason)
     end.
 
-started({ok, State}) -> {ok, State};
-started({error, Reason}) -> refused(Reason).
+%% Linked only now: whoever starts a session that can not be gets an answer, and no
+%% signal.
+started(Owner, {ok, State}) ->
+    _ = [link(Owner) || is_pid(Owner)],
+    ok = tell_started(State),
+    {ok, State#session{owner = Owner}};
+started(_Owner, {error, Reason}) ->
+    refused(Reason).
+
+tell_started(State) ->
+    #{engine := Engine, why := Why, files := Files} = describe(State),
+    flame_prof_event:emit(
+        [session, start],
+        #{system_time => erlang:system_time()},
+        #{session => self(), engine => Engine, why => Why, files => Files}
+    ).
+
+tell_stopped(Outcome, Run) ->
+    Counts = [taken, written, torn, dropped, gone, ticks, missed, bytes, elapsed_ms],
+    flame_prof_event:emit(
+        [session, stop],
+        maps:with(Counts, Run),
+        (maps:with([engine, files, error], Run))#{session => self(), outcome => Outcome}
+    ).
 
 %% Not a crash to be reported: whoever starts a session gets the reason.
 refused(Reason) ->
@@ -157,11 +200,15 @@ open(Options, #{engine := Engine} = Choice) ->
 
 open(Options, #{engine := Engine} = Choice, Schedulers) ->
     Node = flame_prof_node:start_link(),
+    Targets = start_targets(Engine, Options, Node),
+    Own = [Node | flame_prof_targets:processes(Targets)],
     IsCapturing = element(1, Schedulers) =:= on,
-    Config = flame_prof_config:session(Engine, Options, IsCapturing, [Node]),
+    Config = flame_prof_config:session(Engine, Options, IsCapturing, Own),
     case make_parents(maps:get(directory, Config)) of
         ok ->
             State = #session{
+                targets = Targets,
+                own = Own,
                 options = Options,
                 choice = Choice,
                 node = Node,
@@ -177,7 +224,7 @@ open(Options, #{engine := Engine} = Choice, Schedulers) ->
 opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
     #{path := Path} = flame_prof_nif:session_info(Ref),
     ok = watch_schedulers(Schedulers),
-    start_engine(Engine, State#session{ref = Ref, files = [Path]});
+    attach_targets(start_engine(Engine, State#session{ref = Ref, files = [Path]}));
 opened({error, {Error, Text}}, _State) ->
     {error, {session, Error, Text}}.
 
@@ -209,10 +256,28 @@ watch_schedulers({on, _}) ->
 watch_schedulers({off, _}) ->
     ok.
 
+%% The native engine holds the contests without filters itself.
+start_targets(Engine, #{auto_select := Select} = Options, Node) ->
+    Rules = flame_prof_selection:rules(Select),
+    flame_prof_targets:start_link(#{
+        options => Options,
+        rules => [R || R <- Rules, Engine =:= native, flame_prof_selection:is_filtered(R)],
+        exclude => [Node | flame_prof_config:own_processes()]
+    }).
+
+attach_targets({ok, #session{targets = Targets, portable = none, ref = Ref}} = Started) ->
+    ok = flame_prof_targets:attach(Targets, {native, Ref}),
+    Started;
+attach_targets({ok, #session{targets = Targets, portable = Engine}} = Started) ->
+    ok = flame_prof_targets:attach(Targets, {portable, Engine}),
+    Started;
+attach_targets({error, _} = Error) ->
+    Error.
+
 start_engine(native, State) ->
     {ok, watched(State)};
-start_engine(portable, #session{options = Options, ref = Ref, node = Node} = State) ->
-    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options, [Node])) of
+start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State) ->
+    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options, Own)) of
         {ok, Engine} ->
             {ok, watched(State#session{portable = Engine})};
         {error, Reason} ->
@@ -242,6 +307,10 @@ make_parents(Directory) ->
     {noreply, #session{}} | {reply, term(), #session{}}.
 handle_call(info, _From, State) ->
     {reply, {ok, describe(State)}, State};
+handle_call(targets, _From, #session{phase = running, targets = Targets} = State) ->
+    {reply, {ok, Targets}, State};
+handle_call(targets, _From, State) ->
+    {reply, {error, stopping}, State};
 handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
     case flame_prof_nif:session_flush(Ref) of
         {error, closed} -> {reply, {error, stopping}, State};
@@ -266,6 +335,11 @@ handle_info({flame_prof_nif, Ref, {file, Event, Text}}, #session{ref = Ref} = St
 handle_info({flame_prof_nif, Ref, {stopped, Result}}, #session{ref = Ref} = State) ->
     %% By itself, too, when it had to end the run.
     closed(Result, State);
+handle_info({'EXIT', Owner, _}, #session{owner = Owner} = State) ->
+    {noreply, begin_stop(State)};
+handle_info({'EXIT', Targets, Reason}, #session{phase = running, targets = Targets} = State) ->
+    ?LOG_ERROR("flame_prof stops: ~0tP", [Reason, 20], ?LOG_META),
+    {noreply, begin_stop(State#session{failure = {targets, Reason}})};
 handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Engine =/= none ->
     case flame_prof_portable:pid(Engine) of
         Pid -> {noreply, halted(Reason, State)};
@@ -368,15 +442,18 @@ begin_stop(State) ->
 %% The portable engine has ended: because it was told to, or on its own.
 halted(Reason, #session{portable = Engine, phase = Phase} = State) ->
     ok = flame_prof_portable:restore(Engine),
-    close(State#session{portable = none, failure = portable_failure(Phase, Reason)}).
+    Failure = portable_failure(Phase, Reason, State),
+    close(State#session{portable = none, failure = Failure}).
 
-portable_failure(halting, _Reason) ->
-    none;
-portable_failure(_, Reason) ->
+%% When it was told to, there may be a failure that was the reason.
+portable_failure(halting, _Reason, #session{failure = Failure}) ->
+    Failure;
+portable_failure(_, Reason, _State) ->
     ?LOG_ERROR("flame_prof stops: its portable engine ended: ~0tP", [Reason, 20], ?LOG_META),
     {portable_engine, Reason}.
 
-close(#session{ref = Ref, node = Node} = State) ->
+close(#session{ref = Ref, node = Node, targets = Targets} = State) ->
+    ok = flame_prof_targets:stop(Targets),
     ok = flame_prof_node:stop(Node),
     ok = flame_prof_nif:session_stop(Ref),
     State#session{phase = closing}.
@@ -407,6 +484,7 @@ outcome({error, {Error, Why}}, #{lost := Lost}) ->
 %% Who flushed has it now, too.
 settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
     true = ets:insert(?MODULE, {last_run, Run}),
+    ok = tell_stopped(Outcome, Run),
     Answer =
         case Outcome of
             ok -> {ok, Run};
@@ -420,7 +498,8 @@ exit_reason(#session{failure = none}) -> normal;
 exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
 
 %% The same, waiting: the supervisor wants us gone.
-close_now(#session{ref = Ref} = State) ->
+close_now(#session{ref = Ref, targets = Targets} = State) ->
+    ok = flame_prof_targets:stop(Targets),
     ok = release_portable(State),
     ok = stop_library(State),
     receive

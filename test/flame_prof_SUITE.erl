@@ -520,8 +520,7 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     {ok, Engine} = flame_prof_portable:start_link(#{
         session => Session,
         sample_interval_ms => 5,
-        top => 10000,
-        select_interval_ms => 300,
+        rules => flame_prof_selection:rules({top, 10000, 300}),
         status => all,
         exclude => []
     }),
@@ -568,8 +567,8 @@ small_session(Config) ->
         sample_interval_us => 5000,
         flush_interval_ms => 15000,
         flatten_recursive => false,
+        rules => [{reductions, true, 10000, 1}],
         merge_idle => false,
-        top => 10000,
         select_interval_ms => 300,
         status => all,
         exclude => [],
@@ -595,11 +594,13 @@ wrong_depth(#{words := #{<<"erl_pid">> := Pid}, frames := Frames}, Expected) ->
 
 engine(Session) ->
     {links, Links} = process_info(Session, links),
+    {ok, Targets} = flame_prof_session:targets(),
     [Engine] = [
         Pid
      || Pid <- Links,
         is_pid(Pid),
         Pid =/= whereis(flame_prof_sup),
+        Pid =/= Targets,
         process_info(Pid, initial_call) =/= {initial_call, {flame_prof_node, init, 0}}
     ],
     Engine.
@@ -622,7 +623,7 @@ bad_options_start_nothing(Config) ->
      || {Key, Options} <- [
             {sample_interval, #{sample_interval => 0, basename => Directory}},
             {auto_select, #{auto_select => {top, -1}, basename => Directory}},
-            {{auto_process_opts, viral}, #{auto_process_opts => #{viral => true}, basename => Directory}},
+            {{auto_process_opts, viral}, #{auto_process_opts => #{viral => sometimes}, basename => Directory}},
             {sample_rate, #{sample_rate => 99, basename => Directory}},
             {basename, #{basename => "a\0b"}},
             {options, [{basename, Directory}]}

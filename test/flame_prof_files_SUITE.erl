@@ -218,11 +218,13 @@ no_tick_is_lost_at_a_flush(Config) ->
 losses_above_one_percent_are_logged_once(Config) ->
     Session = start(Config, #{engine => portable, sample_interval => 2, flush_interval => 1002}),
     {links, Links} = process_info(Session, links),
+    {ok, Targets} = flame_prof_session:targets(),
     [Engine] = [
         Pid
      || Pid <- Links,
         is_pid(Pid),
         Pid =/= whereis(flame_prof_sup),
+        Pid =/= Targets,
         process_info(Pid, initial_call) =/= {initial_call, {flame_prof_node, init, 0}}
     ],
     [

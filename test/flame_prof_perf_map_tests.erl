@@ -162,7 +162,8 @@ test(perf_shows_the_functions_name) ->
             "LC_ALL=C timeout 60 perf record -e cpu-clock -F 499 -p " ++ os:getpid() ++
                 " -o " ++ Data ++ " -- sleep 2 2>&1"
         ),
-        case filelib:file_size(Data) > 0 of
+        %% Without /sys, as in a bare chroot, perf records and reports nothing.
+        case filelib:file_size(Data) > 0 andalso string:find(top(Data), "%") =/= nomatch of
             false ->
                 say("skipped, perf does not run here: ~ts", [string:trim(Record)]);
             true ->

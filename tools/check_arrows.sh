@@ -36,7 +36,7 @@ below() {
             "native out/unzst.h vm core"
         ;;
     session)
-        echo "sampler writer native_symbols portable native/live.h out core vm"
+        echo "sampler selector.h writer native_symbols portable native/live.h out core vm"
         ;;
     self) echo "core out/clock.h" ;;
     sampler) echo "schedulers selector native vm core" ;;
@@ -117,10 +117,11 @@ needs() {
     case $1 in
     sampler/sampler)
         echo "fp_selector_step fp_selector_slots fp_live_ranges_copy
-            fp_sampler_adopt fp_sampler_look_at_all fp_sampler_collect
-            fp_sampler_forget_stacks fp_sampler_ask_all fp_sampler_is_asking
-            fp_sampler_drain fp_selector_divide fp_governor_ask fp_governed
-            clock_gettime clock_nanosleep | fp_governor_init
+            fp_sampler_adopt fp_handover_take fp_sampler_look_at_all
+            fp_sampler_collect fp_sampler_forget_stacks fp_sampler_ask_all
+            fp_sampler_is_asking fp_sampler_drain fp_selector_divide
+            fp_governor_ask fp_governed clock_gettime clock_nanosleep |
+            fp_governor_init
             fp_selector_create fp_selector_destroy fp_stack_table_create
             fp_stack_table_destroy fp_sampler_running_create
             fp_schedulers_count fp_schedulers_enter fp_schedulers_leave calloc free
@@ -131,7 +132,8 @@ needs() {
             fp_pid_numbers fp_stack_table_intern fp_stack_table_token
             fp_stack_table_forget" ;;
     sampler/targets)
-        echo "fp_process_decode fp_dictionary_bytes fp_selector_chosen" ;;
+        echo "fp_process_decode fp_dictionary_bytes fp_selector_chosen
+            fp_ptab_lookup fp_handover_begin fp_handover_publish" ;;
     sampler/stopped)
         echo "fp_peek_read fp_peek_batch fp_peek_view fp_process_decode
             fp_stack_frames fp_series_push fp_stack_table_holds fp_sampler_ask
@@ -155,11 +157,12 @@ needs() {
     vm/running)
         echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
             fp_bif_heavy fp_bif_is_schedule fp_bif_is_raise fp_jump_target
+            fp_bif_is_breakpoint fp_bif_breakpoint_mfa
             fp_call_target fp_is_return_address fp_stack_put_on_top" ;;
     vm/bif) echo "fp_peek_read memcmp" ;;
     selector)
         echo "fp_peek_read fp_pid_slot fp_process_field fp_field_width
-            fp_ptab_read | mmap munmap" ;;
+            fp_process_decode fp_ptab_read | mmap munmap" ;;
     vm/process) echo "fp_field_width" ;;
     vm/stack) echo "" ;;
     vm/names | vm/ptab) echo "fp_peek_read" ;;
@@ -170,6 +173,7 @@ needs() {
     native/unwind) echo "fp_cfi_row fp_cfi_expression fp_cfi_evaluate" ;;
     native/cfi | native/cfi_expression) echo "" ;;
     core/ring) echo "| mmap munmap" ;;
+    core/handover) echo "| calloc free" ;;
     core/stack_table) echo "| calloc aligned_alloc free" ;;
     core/governor) echo "" ;;
     core/series) echo "fp_ring_reserve fp_ring_commit" ;;
@@ -182,7 +186,7 @@ trap 'rm -rf "$tmp"' EXIT
 for object in sampler/sampler sampler/samples sampler/targets \
     sampler/stopped sampler/running schedulers selector vm/running vm/bif vm/process vm/stack vm/names vm/ptab vm/peek \
     vm/layout_table native/unwind native/cfi native/cfi_expression core/ring \
-    core/stack_table core/series core/stats core/governor; do
+    core/handover core/stack_table core/series core/stats core/governor; do
     if ! $CC -std=c11 -O2 -D_GNU_SOURCE= -Ic_src -w -fno-stack-protector \
         -U_FORTIFY_SOURCE -c -o "$tmp/object.o" "c_src/$object.c"; then
         complain "$object.c does not compile"

@@ -17,7 +17,7 @@ struct fp_library {
     ErlNifMutex *lock;
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
     ErlNifResourceType *calibration_type, *session_type, *reader_type,
-        *profile_type, *selector_type, *unzst_type;
+        *profile_type, *selector_type, *unzst_type, *sends_type;
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -53,6 +53,13 @@ FP_NIF(fp_nif_session_stop);
 FP_NIF(fp_nif_session_close);
 FP_NIF(fp_nif_session_info);
 FP_NIF(fp_nif_session_schedulers_online);
+FP_NIF(fp_nif_session_want);
+FP_NIF(fp_nif_session_chosen);
+FP_NIF(fp_nif_sends_open);
+FP_NIF(fp_nif_sends_end);
+FP_NIF(fp_nif_sends_seen);
+FP_NIF(fp_nif_sends_enabled);
+FP_NIF(fp_nif_sends_trace);
 FP_NIF(fp_nif_schedulers_prepare);
 FP_NIF(fp_nif_scheduler_register);
 FP_NIF(fp_nif_schedulers_retire_begin);
@@ -84,5 +91,6 @@ void fp_reader_destroy(ErlNifEnv *env, void *object);
 void fp_profile_handle_destroy(ErlNifEnv *env, void *object);
 void fp_unzst_nif_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
+extern const ErlNifResourceTypeInit fp_sends_type_init;
 
 #endif

@@ -108,6 +108,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     struct fp_library *library = enif_alloc(sizeof *library);
     ErlNifResourceTypeInit calibration = {.dtor = fp_calibration_destroy};
     ErlNifResourceTypeInit session = fp_session_type_init;
+    ErlNifResourceTypeInit sends = fp_sends_type_init;
     ErlNifResourceTypeInit reader = {.dtor = fp_reader_destroy};
     ErlNifResourceTypeInit selector = {.dtor = fp_selector_handle_destroy};
     ErlNifResourceTypeInit profile = {.dtor = fp_profile_handle_destroy};
@@ -131,10 +132,13 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
         env, "flame_prof_selector", &selector, ERL_NIF_RT_CREATE, NULL);
     library->unzst_type = enif_open_resource_type_x(
         env, "flame_prof_unzst", &unzst, ERL_NIF_RT_CREATE, NULL);
+    library->sends_type = enif_open_resource_type_x(
+        env, "flame_prof_sends", &sends, ERL_NIF_RT_CREATE, NULL);
     if (library->lock == NULL || library->selector_type == NULL ||
         library->calibration_type == NULL ||
         library->session_type == NULL || library->reader_type == NULL ||
-        library->profile_type == NULL || library->unzst_type == NULL) {
+        library->profile_type == NULL || library->unzst_type == NULL ||
+        library->sends_type == NULL) {
         library_free(library);
         return -1;
     }
@@ -178,6 +182,13 @@ static ErlNifFunc functions[] = {
     {"session_close", 1, fp_nif_session_close, IO},
     {"session_info", 1, fp_nif_session_info, 0},
     {"session_schedulers_online", 2, fp_nif_session_schedulers_online, 0},
+    {"session_want", 2, fp_nif_session_want, 0},
+    {"session_chosen", 1, fp_nif_session_chosen, 0},
+    {"sends_open", 1, fp_nif_sends_open, 0},
+    {"sends_end", 1, fp_nif_sends_end, 0},
+    {"sends_seen", 1, fp_nif_sends_seen, 0},
+    {"enabled", 3, fp_nif_sends_enabled, 0},
+    {"trace", 5, fp_nif_sends_trace, 0},
     {"schedulers_prepare", 1, fp_nif_schedulers_prepare, IO},
     {"scheduler_register", 1, fp_nif_scheduler_register, 0},
     {"schedulers_retire_begin", 0, fp_nif_schedulers_retire_begin, IO},

@@ -36,13 +36,15 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc,
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
+    struct fp_rule most = {
+        .metric = FP_METRIC_reductions, .is_delta = 1, .every = 1};
     struct handle *handle;
     ERL_NIF_TERM term;
-    unsigned top;
     int err;
 
     (void)argc;
-    if (layout == NULL || !enif_get_uint(env, argv[0], &top) || top > TOP_MAX)
+    if (layout == NULL || !enif_get_uint(env, argv[0], &most.top) ||
+        most.top > TOP_MAX)
         return enif_make_badarg(env);
     handle = enif_alloc_resource(library->selector_type, sizeof *handle);
     atomic_init(&handle->entered, 0);
@@ -50,8 +52,8 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc,
     err = fp_peek_open(&handle->peek);
     handle->is_open = err == 0;
     if (err == 0)
-        err = fp_selector_create(&handle->selector, layout, &handle->peek, top,
-                                 NULL, 0);
+        err = fp_selector_create(&handle->selector, layout, &handle->peek,
+                                 &most, 1, NULL, 0);
     term = enif_make_resource(env, handle);
     enif_release_resource(handle);
     return err == 0 ? enif_make_tuple2(env, fp_atom(env, "ok"), term)
@@ -80,7 +82,7 @@ ERL_NIF_TERM fp_nif_selector_next(ErlNifEnv *env, int argc,
         list = enif_make_list_cell(
             env,
             enif_make_tuple2(env, chosen[i].id,
-                             enif_make_int64(env, chosen[i].reductions)),
+                             enif_make_int64(env, chosen[i].figure)),
             list);
     atomic_store_explicit(&handle->entered, 0, memory_order_release);
     return enif_make_tuple2(env, enif_make_uint64(env, processes), list);

@@ -268,6 +268,39 @@ static int get_files(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
     return 1;
 }
 
+/* {Metric, IsDelta, Top, EveryPasses} */
+static int get_rule(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_rule *rule)
+{
+    const ERL_NIF_TERM *part;
+    int size;
+
+    if (!enif_get_tuple(env, term, &size, &part) || size != 4 ||
+        !enif_get_uint(env, part[2], &rule->top) ||
+        !enif_get_uint(env, part[3], &rule->every))
+        return 0;
+    rule->is_delta = (uint8_t)enif_is_identical(part[1], fp_atom(env, "true"));
+    for (uint8_t i = 0; i < FP_METRIC_COUNT; i++) {
+        rule->metric = i;
+        if (enif_is_identical(part[0], fp_atom(env, fp_metric_name(i))))
+            return 1;
+    }
+    return 0;
+}
+
+static int get_rules(ErlNifEnv *env, ERL_NIF_TERM map,
+                     struct fp_session_options *options)
+{
+    ERL_NIF_TERM list, head;
+
+    if (!fp_map_get(env, map, "rules", &list))
+        return 0;
+    while (enif_get_list_cell(env, list, &head, &list))
+        if (options->rules == FP_RULES_MAX ||
+            !get_rule(env, head, &options->rule[options->rules++]))
+            return 0;
+    return 1;
+}
+
 static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
 {
     struct fp_session_options *options = &start->options;
@@ -283,7 +316,7 @@ static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
         !fp_map_get_bool(env, map, "flatten_recursive",
                          &options->flatten_recursive) ||
         !fp_map_get_bool(env, map, "merge_idle", &options->merge_idle) ||
-        !fp_map_get_u32(env, map, "top", &options->top) ||
+        !get_rules(env, map, options) ||
         !fp_map_get_u32(env, map, "select_interval_ms",
                         &options->select_interval_ms) ||
         !fp_map_get_u32(env, map, "ring_bytes", &ring_bytes) ||
@@ -538,6 +571,75 @@ ERL_NIF_TERM fp_nif_session_figures(ErlNifEnv *env, int argc,
         free(figures);
     unuse(handle);
     return valid ? fp_atom(env, "ok") : enif_make_badarg(env);
+}
+
+/* ---------------------------------------------- whom it looks at, natively -- */
+
+/* {Pid, all | Status}; the pid of a process of this node. */
+static int get_wanted(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
+{
+    const ERL_NIF_TERM *part;
+    ErlNifPid pid;
+    int size, status;
+
+    if (!enif_get_tuple(env, term, &size, &part) || size != 2 ||
+        !enif_get_local_pid(env, part[0], &pid) ||
+        !get_status(env, part[1], &status))
+        return 0;
+    word[0] = pid.pid;
+    word[1] = (uint64_t)(int64_t)status;
+    return 1;
+}
+
+/* (Session, [{Pid, all | Status}]) -> ok | {error, closed | state} */
+ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc,
+                                 const ERL_NIF_TERM argv[])
+{
+    uint64_t words[FP_WANTED_MAX * FP_WANTED_WORDS];
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM answer, list = argv[1], head;
+    struct fp_session *session;
+    size_t n = 0;
+    int err;
+
+    (void)argc;
+    for (; enif_get_list_cell(env, list, &head, &list); n++)
+        if (n == FP_WANTED_MAX ||
+            !get_wanted(env, head, words + FP_WANTED_WORDS * n))
+            return enif_make_badarg(env);
+    session = use(env, handle, &answer);
+    if (session == NULL)
+        return answer;
+    err = fp_session_want(session, words, n);
+    unuse(handle);
+    if (err == FP_EINVAL)
+        return enif_make_badarg(env);
+    return err == 0 ? fp_atom(env, "ok")
+                    : fp_error(env, fp_atom(env, fp_err_name(err)));
+}
+
+/* (Session) -> [Pid] */
+ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc,
+                                   const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM answer, list = enif_make_list(env, 0);
+    struct fp_session *session = use(env, handle, &answer);
+    uint64_t *pid;
+    size_t n;
+
+    (void)argc;
+    if (session == NULL)
+        return answer;
+    pid = malloc((FP_TOP_MAX + FP_WANTED_MAX) * sizeof *pid);
+    n = pid == NULL
+            ? 0
+            : fp_session_chosen(session, pid, FP_TOP_MAX + FP_WANTED_MAX);
+    unuse(handle);
+    while (n > 0)
+        list = enif_make_list_cell(env, pid[--n], list);
+    free(pid);
+    return list;
 }
 
 /* ------------------------------------------------- the portable engine's -- */

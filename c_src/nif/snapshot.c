@@ -290,6 +290,7 @@ ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
     struct fp_selector *selector;
+    struct fp_rule rule = {FP_METRIC_reductions, 1, 0, 1};
     const struct fp_candidate *chosen;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     struct timespec from, to;
@@ -301,8 +302,9 @@ ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
     if (layout == NULL || !enif_get_uint(env, argv[0], &top) ||
         !enif_get_uint(env, argv[1], &passes) || passes == 0 || top > 1000000)
         return enif_make_badarg(env);
-    if (fp_selector_create(&selector, layout, &library->peek, top, NULL, 0) !=
-        0)
+    rule.top = top;
+    if (fp_selector_create(&selector, layout, &library->peek, &rule, 1, NULL,
+                           0) != 0)
         return fp_error(env, fp_atom(env, fp_err_name(FP_ENOMEM)));
     for (unsigned i = 0; i < passes; i++) {
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
@@ -314,7 +316,7 @@ ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
         list = enif_make_list_cell(
             env,
             enif_make_tuple2(env, chosen[i].id,
-                             enif_make_int64(env, chosen[i].reductions)),
+                             enif_make_int64(env, chosen[i].figure)),
             list);
     fp_selector_destroy(selector);
     return enif_make_tuple3(

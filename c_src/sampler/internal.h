@@ -33,6 +33,7 @@ struct target {
     uint8_t live;    /* the place is taken */
     uint8_t defined; /* the writer has its PROCESS record */
     uint8_t kept;    /* chosen again by the selection in hand */
+    int8_t status;   /* only samples of this status; -1: all */
     /* `previous` holds the structure of the last sample pushed, with its stack
      * read: not of a running process, whose stack moves without it. */
     uint8_t repeatable;
@@ -75,6 +76,9 @@ struct fp_sampler {
     struct fp_stack_table *stacks;
     struct fp_selector *selector;
     uint32_t slots_per_tick;
+    const uint64_t
+        *wanted; /* wanted_n of FP_WANTED_WORDS, until the next take */
+    size_t wanted_n;
     uint32_t targets; /* size of the next array */
     struct target *target;
     uint32_t *live; /* indices of those in use, live_n of them */
@@ -109,6 +113,11 @@ static inline void fp_sampler_count(struct fp_sampler *s, enum fp_stat stat,
                                     uint64_t n)
 {
     fp_stats_add(s->options.stats, stat, n);
+}
+
+static inline int fp_sampler_wants(const struct target *target, uint8_t status)
+{
+    return target->status < 0 || target->status == status;
 }
 
 /* Samples begun and given up, for this cause. */
@@ -148,7 +157,8 @@ void fp_sampler_forget_stacks(struct fp_sampler *s);
 void fp_sampler_release(struct fp_sampler *s, uint32_t slot);
 /* Those released in the last tick are not looked at again. */
 void fp_sampler_drop_released(struct fp_sampler *s);
-/* Make the chosen the set: who stays keeps its slot and its history. */
+/* Make the chosen and the wanted the set: who stays keeps its slot and its
+ * history. */
 void fp_sampler_adopt(struct fp_sampler *s);
 /* The target of a process met on a scheduler, made where there is none. */
 uint32_t fp_sampler_meet(struct fp_sampler *s, uint64_t id, uint64_t address);

@@ -157,7 +157,7 @@ static void take(struct fp_sampler *s, const struct question *question,
         err = 0;
     }
     if (now.id != s->target[slot].id || !now.runs_erlang ||
-        (s->options.status >= 0 && now.status != s->options.status))
+        !fp_sampler_wants(&s->target[slot], now.status))
         fp_sampler_torn(s, FP_STAT_torn_moved, n);
     else if (err != 0)
         fp_sampler_torn(s, FP_STAT_torn_changed, n);

@@ -61,10 +61,11 @@ static uint32_t slots_per_tick(const struct fp_sampler *s, uint32_t pass_ms)
 
 static void select_slice(struct fp_sampler *s)
 {
-    if (s->options.top == 0 ||
+    if (s->options.rules == 0 ||
         !fp_selector_step(s->selector, s->slots_per_tick))
         return;
     fp_sampler_adopt(s);
+    fp_sampler_count(s, FP_STAT_selections, 1);
     s->slots_per_tick = slots_per_tick(s, s->options.select_interval_ms);
 }
 
@@ -75,8 +76,24 @@ static void select_first(struct fp_sampler *s)
                         : SECOND_SELECTION_MS;
 
     s->slots_per_tick = slots_per_tick(s, soon);
-    if (s->options.top > 0 && s->options.mode == FP_MODE_PROCESSES &&
-        fp_selector_step(s->selector, fp_selector_slots(s->selector)))
+    if (s->options.rules > 0 && s->options.mode == FP_MODE_PROCESSES &&
+        fp_selector_step(s->selector, fp_selector_slots(s->selector))) {
+        fp_sampler_adopt(s);
+        fp_sampler_count(s, FP_STAT_selections, 1);
+    }
+}
+
+/* Whom Erlang has named since the last tick. */
+static void take_wanted(struct fp_sampler *s)
+{
+    size_t words;
+    int is_new;
+
+    if (s->options.wanted == NULL)
+        return;
+    s->wanted = fp_handover_take(s->options.wanted, &words, &is_new);
+    s->wanted_n = words / FP_WANTED_WORDS;
+    if (is_new)
         fp_sampler_adopt(s);
 }
 
@@ -108,6 +125,7 @@ static void tick(struct fp_sampler *s)
         fp_sampler_ask_all(s);
         return;
     }
+    take_wanted(s);
     fp_sampler_look_at_all(s);
     select_slice(s);
 }
@@ -266,12 +284,23 @@ static int map_arrays(struct fp_sampler *s)
     return 0;
 }
 
+/* Of all rules; one process may be chosen by several. */
+static uint64_t all_top(const struct fp_sampler_options *options)
+{
+    uint64_t top = 0;
+
+    for (uint32_t i = 0; i < options->rules; i++)
+        top += options->rule[i].top;
+    return top;
+}
+
 int fp_sampler_create(struct fp_sampler **out,
                       const struct fp_sampler_options *options)
 {
     struct fp_sampler *s;
 
-    if (options->interval_us == 0 || options->top > FP_TOP_MAX ||
+    if (options->interval_us == 0 || options->rules > FP_RULES_MAX ||
+        all_top(options) > FP_TOP_MAX ||
         (options->mode == FP_MODE_SCHEDULERS && !options->running_stacks))
         return FP_EINVAL;
     s = calloc(1, sizeof *s);
@@ -287,13 +316,16 @@ int fp_sampler_create(struct fp_sampler **out,
         s->schedulers = fp_schedulers_count();
     s->targets = options->mode == FP_MODE_SCHEDULERS
                      ? s->schedulers + MET_PROCESSES
-                     : options->top;
+                     : (uint32_t)all_top(options);
+    if (options->mode == FP_MODE_PROCESSES && options->wanted != NULL)
+        s->targets += FP_WANTED_MAX;
     fp_sampler_running_create(s);
     s->random = (uint64_t)clock_ns(CLOCK_MONOTONIC) | 1;
     s->wall_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
     if (map_arrays(s) != 0 || fp_stack_table_create(&s->stacks) != 0 ||
-        fp_selector_create(&s->selector, s->layout, options->peek, options->top,
-                           options->excluded, options->excluded_n) != 0)
+        fp_selector_create(&s->selector, s->layout, options->peek,
+                           options->rule, options->rules, options->excluded,
+                           options->excluded_n) != 0)
         goto fail;
     *out = s;
     return 0;

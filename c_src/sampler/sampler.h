@@ -14,9 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../core/handover.h"
 #include "../core/ring.h"
 #include "../core/stats.h"
 #include "../native/live.h"
+#include "../selector.h"
 #include "../vm/layout.h"
 #include "../vm/maps.h"
 #include "../vm/peek.h"
@@ -43,21 +45,31 @@ struct fp_sampler_options {
     struct fp_ring *ring;
     struct fp_stats *stats;
     uint32_t interval_us;
-    uint32_t
-        cpu_permille; /* of one core, for all that profiling does; 0: any */
-    uint32_t top;     /* processes chosen; 0: none */
-    uint32_t select_interval_ms; /* between selections */
-    int status;                  /* only samples of this status; -1: all */
-    uint64_t initial_call_key;   /* the atom '$initial_call' */
-    const uint64_t *excluded;    /* pids never chosen; copied */
+    /* Of one core, for all that profiling does; 0: any. */
+    uint32_t cpu_permille;
+    struct fp_rule rule[FP_RULES_MAX];
+    uint32_t rules;              /* 0: nobody is chosen */
+    uint32_t select_interval_ms; /* between passes of the selection */
+    /* Who is looked at whatever the rules say: FP_WANTED_WORDS for each. Taken
+     * at each tick. NULL: nobody. */
+    struct fp_handover *wanted;
+    /* The pids looked at, after each change. NULL: not to be told. */
+    struct fp_handover *chosen;
+    int status;                /* only samples of this status; -1: all */
+    uint64_t initial_call_key; /* the atom '$initial_call' */
+    const uint64_t *excluded;  /* pids never chosen; copied */
     size_t excluded_n;
     /* SAMPLER THREAD, its last act. */
     void (*ended)(void *arg);
     void *arg;
 };
 
-/* Highest `top`: every chosen process has a slot (record.h). */
+/* Highest sum of the rules' `top`, and most in `wanted`: every process that is
+ * looked at has a slot (record.h). */
 #define FP_TOP_MAX 10000u
+#define FP_WANTED_MAX 1024u
+/* The pid, and the status to sample it in (all ones: any). */
+#define FP_WANTED_WORDS 2u
 
 /* Any thread that may block. 0, FP_ENOMEM, FP_EINVAL or FP_ETHREAD. All
  * signals are blocked in the new thread. */

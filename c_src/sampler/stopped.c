@@ -110,7 +110,7 @@ static int look_at(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
         fp_sampler_release(s, slot);
         return 0;
     }
-    if (s->options.status >= 0 && now.status != s->options.status)
+    if (!fp_sampler_wants(target, now.status))
         return 0; /* not asked for */
     fp_sampler_count(s, FP_STAT_taken, 1);
     frame = pseudo_frame(&now);
@@ -262,7 +262,7 @@ static void retry(struct fp_sampler *s, struct capture *capture)
         return;
     }
     /* Of another status now: not asked for, but begun, so torn. */
-    if (s->options.status >= 0 && now.status != s->options.status)
+    if (!fp_sampler_wants(target, now.status))
         err = FP_ETORN;
     /* Running by now, as likely as not. */
     else if (now.runs_erlang && s->options.running_stacks &&

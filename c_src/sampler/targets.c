@@ -2,6 +2,7 @@
 
 #include "../core/error.h"
 #include "../vm/names.h"
+#include "../vm/ptab.h"
 #include "internal.h"
 
 int fp_sampler_decode(struct fp_sampler *s, struct target *target,
@@ -56,6 +57,19 @@ static uint32_t *place_of(struct fp_sampler *s, uint64_t id)
     }
 }
 
+/* For who asks whom we look at. */
+static void publish_live(struct fp_sampler *s)
+{
+    uint64_t *word;
+
+    if (s->options.chosen == NULL)
+        return;
+    word = fp_handover_begin(s->options.chosen);
+    for (uint32_t k = 0; k < s->live_n; k++)
+        word[k] = s->target[s->live[k]].id;
+    fp_handover_publish(s->options.chosen, s->live_n);
+}
+
 static void list_live(struct fp_sampler *s)
 {
     s->live_n = 0;
@@ -63,20 +77,53 @@ static void list_live(struct fp_sampler *s)
         if (s->target[slot].live)
             s->live[s->live_n++] = slot;
     fp_stats_set(s->options.stats, FP_STAT_selected, s->live_n);
+    publish_live(s);
 }
 
-static void admit(struct fp_sampler *s, const struct fp_candidate *candidate,
-                  uint32_t *next)
+static uint32_t admit(struct fp_sampler *s, uint64_t id, uint64_t address,
+                      uint32_t *next)
 {
     while (s->target[*next].live)
         ++*next;
-    s->target[*next] = (struct target){.id = candidate->id,
-                                       .address = candidate->address,
+    s->target[*next] = (struct target){.id = id,
+                                       .address = address,
                                        .live = 1,
-                                       .kept = 1};
+                                       .kept = 1,
+                                       .status = (int8_t)s->options.status};
     /* Two slots of a table in motion may have named it: once is enough. */
-    *place_of(s, candidate->id) = *next;
-    ++*next;
+    *place_of(s, id) = *next;
+    return (*next)++;
+}
+
+/* Who is here already, and stays. */
+static void keep(struct fp_sampler *s, uint64_t id)
+{
+    uint32_t slot = *place_of(s, id);
+
+    if (slot == UINT32_MAX)
+        return;
+    s->target[slot].kept = 1;
+    /* Its name may be another one by now: told again, in one record. */
+    s->target[slot].defined = 0;
+    s->target[slot].status = (int8_t)s->options.status;
+}
+
+/* One that is gone by now is left out: nothing of it was begun. */
+static void admit_wanted(struct fp_sampler *s, const uint64_t *wanted,
+                         uint32_t *next)
+{
+    uint32_t slot = *place_of(s, wanted[0]);
+    uint64_t address;
+
+    if (slot == UINT32_MAX) {
+        if (fp_ptab_lookup(s->layout, s->options.peek, wanted[0], &address) !=
+            0)
+            return;
+        slot = admit(s, wanted[0], address, next);
+    }
+    s->target[slot].status = (int8_t)(int64_t)wanted[1];
+    /* Its last sample may be of a status that is not wanted any more. */
+    s->target[slot].repeatable = 0;
 }
 
 void fp_sampler_adopt(struct fp_sampler *s)
@@ -93,23 +140,19 @@ void fp_sampler_adopt(struct fp_sampler *s)
         if (s->target[slot].live)
             *place_of(s, s->target[slot].id) = slot;
     }
-    for (size_t i = 0; i < n; i++) {
-        uint32_t slot = *place_of(s, chosen[i].id);
-
-        if (slot == UINT32_MAX)
-            continue;
-        s->target[slot].kept = 1;
-        /* Its name may be another one by now: told again, in one record. */
-        s->target[slot].defined = 0;
-    }
+    for (size_t i = 0; i < n; i++)
+        keep(s, chosen[i].id);
+    for (size_t i = 0; i < s->wanted_n; i++)
+        keep(s, s->wanted[FP_WANTED_WORDS * i]);
     for (uint32_t slot = 0; slot < s->targets; slot++)
         if (s->target[slot].live && !s->target[slot].kept)
             fp_sampler_release(s, slot);
     for (size_t i = 0; i < n; i++)
         if (*place_of(s, chosen[i].id) == UINT32_MAX)
-            admit(s, &chosen[i], &next);
+            admit(s, chosen[i].id, chosen[i].address, &next);
+    for (size_t i = 0; i < s->wanted_n; i++)
+        admit_wanted(s, s->wanted + FP_WANTED_WORDS * i, &next);
     list_live(s);
-    fp_sampler_count(s, FP_STAT_selections, 1);
     fp_stats_set(s->options.stats, FP_STAT_processes, processes);
 }
 
@@ -123,6 +166,9 @@ uint32_t fp_sampler_meet(struct fp_sampler *s, uint64_t id, uint64_t address)
     struct target *target = &s->target[slot];
 
     if (!target->live || target->id != id || target->address != address)
-        *target = (struct target){.id = id, .address = address, .live = 1};
+        *target = (struct target){.id = id,
+                                  .address = address,
+                                  .live = 1,
+                                  .status = (int8_t)s->options.status};
     return slot;
 }

@@ -18,6 +18,8 @@
 #define HEAVY_FRAGMENT_BYTES 512u
 /* What follows the call that raises an exception. */
 #define RAISE_BYTES 40u
+/* From the call for a breakpoint to the end of that code. */
+#define BREAKPOINT_BYTES 96u
 /* struct export (export.h): the code addresses come first, then the function's
  * ErtsCodeInfo, the one place with module, function and arity in a row. */
 #define EXPORT_BYTES 136u
@@ -212,4 +214,29 @@ int fp_bif_is_raise(const struct fp_peek *peek, uint64_t native_return)
             return 1;
     }
     return 0;
+}
+
+int fp_bif_is_breakpoint(const struct fp_peek *peek, uint64_t native_return)
+{
+    unsigned char code[BREAKPOINT_BYTES];
+
+    if (fp_peek_read(peek, native_return, code, sizeof code) != 0)
+        return 0;
+    for (size_t i = 0; i + 7 <= sizeof code; i++)
+        if (code[i] == 0xff && code[i + 1] == 0x73 && code[i + 3] == 0xff &&
+            code[i + 4] == 0x73 && code[i + 6] == 0xc3)
+            return 1;
+    return 0;
+}
+
+/* It returns behind the first word of the function's code. */
+uint64_t fp_bif_breakpoint_mfa(const struct fp_peek *peek, uint64_t at)
+{
+    unsigned char mfa[24];
+    uint64_t mfa_at = at - 8 - sizeof mfa;
+
+    if ((at & 7) != 0 || fp_peek_read(peek, mfa_at, mfa, sizeof mfa) != 0 ||
+        !is_mfa(mfa))
+        return 0;
+    return mfa_at;
 }

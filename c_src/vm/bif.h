@@ -34,6 +34,16 @@ int fp_bif_light(const struct fp_peek *peek, uint64_t returns_to,
 int fp_bif_heavy(const struct fp_peek *peek, uint64_t current,
                  uint64_t native_return);
 
+/* Was C called because of a breakpoint on a function (call tracing, counting)?
+ * The code that calls it takes the two return addresses on the Erlang stack
+ * away before and puts them back behind: `push [rbx - x]; push [rbx - y]; ret`
+ * (instr_trace.cpp emit_generic_bp_local). */
+int fp_bif_is_breakpoint(const struct fp_peek *peek, uint64_t native_return);
+
+/* The function whose breakpoint returns to `at`: where its module, function and
+ * arity stand; 0: it is no such address. */
+uint64_t fp_bif_breakpoint_mfa(const struct fp_peek *peek, uint64_t at);
+
 /* Was C called to find the next process to run? (process_main.cpp: what it
  * answers becomes the current process, r13.) */
 int fp_bif_is_schedule(const struct fp_peek *peek, uint64_t native_return);

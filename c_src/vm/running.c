@@ -87,6 +87,9 @@ static int copy_native(const struct fp_running_scheduler *scheduler,
         size = FP_RUNNING_NATIVE_MAX;
     running->native_start = start;
     running->native_bytes = (uint32_t)size;
+    if (fp_peek_read(scheduler->peek, scheduler->native_base, running->kept,
+                     sizeof running->kept) != 0)
+        memset(running->kept, 0, sizeof running->kept);
     return fp_peek_read(scheduler->peek, start, running->native,
                         (size_t)size) == 0;
 }
@@ -321,6 +324,18 @@ static int in_stub(const struct fp_running_code *code, uint64_t pc,
            in_fragments(code, fp_jump_target(code->peek, pc));
 }
 
+/* The first of the kept words that is such an address. */
+static uint64_t breakpoint_mfa(const struct fp_running_code *code,
+                               const struct fp_running *running)
+{
+    uint64_t mfa_at = 0;
+
+    for (size_t i = 0; i < FP_RUNNING_KEPT && mfa_at == 0; i++)
+        if (fp_ranges_contain(code->ranges, running->kept[i]))
+            mfa_at = fp_bif_breakpoint_mfa(code->peek, running->kept[i]);
+    return mfa_at;
+}
+
 static enum fp_running_caller
 caller_in_fragment(const struct fp_running_code *code,
                    const struct fp_layout *layout,
@@ -340,6 +355,10 @@ caller_in_fragment(const struct fp_running_code *code,
     if (fp_bif_is_raise(code->peek, running->native_return))
         return begins_with_code(code, from) ? FP_CALLER_RAISE
                                             : FP_CALLER_UNKNOWN;
+    if (fp_bif_is_breakpoint(code->peek, running->native_return)) {
+        *mfa_at = breakpoint_mfa(code, running);
+        return *mfa_at != 0 ? FP_CALLER_BREAKPOINT : FP_CALLER_UNKNOWN;
+    }
     if (returns_to != 0 && fp_bif_light(code->peek, returns_to, mfa_at) == 0)
         return FP_CALLER_BIF;
     if (returns_to != 0 && calls_fragment(code, returns_to))
@@ -377,6 +396,9 @@ add_caller(const struct fp_running_code *code, const struct fp_layout *layout,
     case FP_CALLER_NIF:
         add(leaf, FP_FRAME_NIF | mfa_at);
         break;
+    case FP_CALLER_BREAKPOINT:
+        add(leaf, mfa_at + 24); /* where its code begins */
+        break;
     case FP_CALLER_SCHEDULE:
         add(leaf, snapshot->i);
         break;
@@ -399,13 +421,15 @@ static uint64_t leaf_in_jit(const struct fp_running_code *code,
 {
     uint64_t pc = running->registers.rip, current;
 
-    if (!in_fragments(code, pc))
-        return in_stub(code, pc, from->returns_to) ? 0 : pc;
-    /* Some is called on the C stack (the construction of binaries). */
+    /* Some is called on the C stack (the construction of binaries), by a jump
+     * of the module's own from OTP 27 on. */
     if (running->place == FP_RUNNING_IN_C &&
         fp_ranges_contain(code->ranges, running->native_return) &&
-        !in_fragments(code, running->native_return))
+        !in_fragments(code, running->native_return) &&
+        in_fragments(code, fp_jump_target(code->peek, pc)))
         return running->native_return - 1;
+    if (!in_fragments(code, pc))
+        return in_stub(code, pc, from->returns_to) ? 0 : pc;
     if (from->returns_to != 0 ? calls_fragment(code, from->returns_to)
                               : begins_with_code(code, from))
         return 0;

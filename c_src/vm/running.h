@@ -38,6 +38,9 @@
  * frames that matter and, mostly, all of them. */
 #define FP_RUNNING_NATIVE_MAX 16384u
 
+/* Words that are copied from above the C stack. */
+#define FP_RUNNING_KEPT 8u
+
 enum fp_running_result {
     FP_RUNNING_CAPTURED,
     FP_RUNNING_NOBODY,  /* the scheduler had no process */
@@ -74,6 +77,9 @@ struct fp_running {
      * code. */
     uint32_t native_bytes;
     uint64_t native_start, native_return;
+    /* In C, from where the C stack begins upwards: what the JIT's code keeps
+     * for a moment (erl_process.h ErtsSchedulerRegisters, TMP_MEM). */
+    uint64_t kept[FP_RUNNING_KEPT];
     unsigned char structure[FP_PROBE_WINDOW];
     unsigned char native[FP_RUNNING_NATIVE_MAX];
     uint64_t word[FP_STACK_WORDS_MAX];
@@ -90,7 +96,8 @@ enum fp_running_caller {
     FP_CALLER_FUNCTION, /* an instruction of an Erlang function */
     FP_CALLER_BIF,
     FP_CALLER_NIF,
-    FP_CALLER_RAISE,    /* an exception: its place is on top of the stack */
+    FP_CALLER_BREAKPOINT, /* of a function that has just been called */
+    FP_CALLER_RAISE,      /* an exception: its place is on top of the stack */
     FP_CALLER_SCHEDULE, /* the scheduler: the process goes, or has just come */
     FP_CALLER_UNKNOWN
 };

@@ -53,15 +53,17 @@ static struct bench *bench_create(unsigned otp, uint32_t limit,
 
     fake_vm_create(&b->vm, otp, limit, processes);
     CHECK_INT(fp_ring_create(&b->ring, 1u << 16), 0);
-    b->options = (struct fp_sampler_options){.layout = b->vm.layout,
-                                             .peek = &b->vm.memory.peek,
-                                             .code = &b->vm.live_code,
-                                             .ring = b->ring,
-                                             .stats = &b->stats,
-                                             .interval_us = 1000,
-                                             .top = processes,
-                                             .select_interval_ms = 1000000,
-                                             .status = -1};
+    b->options = (struct fp_sampler_options){
+        .layout = b->vm.layout,
+        .peek = &b->vm.memory.peek,
+        .code = &b->vm.live_code,
+        .ring = b->ring,
+        .stats = &b->stats,
+        .interval_us = 1000,
+        .rule = {{.top = processes, .is_delta = 1, .every = 1}},
+        .rules = 1,
+        .select_interval_ms = 1000000,
+        .status = -1};
     return b;
 }
 
@@ -691,7 +693,7 @@ static void the_chosen_keep_their_slots_and_their_history(void)
     struct bench *b = bench_create(27, 64, 16);
     uint32_t slot_of_5 = 0;
 
-    b->options.top = 4;
+    b->options.rule[0].top = 4;
     b->options.select_interval_ms = 2; /* a pass takes two ticks */
     for (uint32_t n = 0; n < 16; n++)
         spawn_with_stack(b, n);
@@ -958,7 +960,7 @@ static void the_books_balance_whatever_happens(void)
         struct bench *b = bench_create(releases[seed % 3], 64, 40);
         struct chaos chaos = {b, seed, (uint32_t)(3 * seed)};
 
-        b->options.top = seed % 2 == 0 ? 40 : 15;
+        b->options.rule[0].top = seed % 2 == 0 ? 40 : 15;
         b->options.select_interval_ms = (uint32_t)seed;
         if (seed % 4 == 3)
             b->options.status = FP_STATUS_waiting;
@@ -1068,7 +1070,7 @@ static void options_out_of_range_are_refused(void)
     b->options.interval_us = 0;
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
     b->options.interval_us = 1000;
-    b->options.top = FP_TOP_MAX + 1;
+    b->options.rule[0].top = FP_TOP_MAX + 1;
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
     bench_destroy(b);
 }
@@ -1078,7 +1080,7 @@ static void nobody_chosen_is_nobody_sampled(void)
     struct bench *b = bench_create(27, 64, 8);
 
     spawn_with_stack(b, 1);
-    b->options.top = 0;
+    b->options.rule[0].top = 0;
     start(b);
     fp_sampler_run(b->sampler, 5);
     drain(b);
@@ -1101,6 +1103,134 @@ static void every_tick_has_a_time_of_its_own(void)
     }
     CHECK(last / 1000000 - (int64_t)time(NULL) <= 2);
     bench_destroy(b);
+}
+
+/* -------------------------------------------------------------- wanted -- */
+
+static void want(struct bench *b, const uint32_t *number, size_t n, int status)
+{
+    uint64_t *word = fp_handover_begin(b->options.wanted);
+
+    for (size_t i = 0; i < n; i++) {
+        word[2 * i] = fake_pid(&b->vm.layout, number[i]);
+        word[2 * i + 1] = (uint64_t)(int64_t)status;
+    }
+    fp_handover_publish(b->options.wanted, n * FP_WANTED_WORDS);
+}
+
+static struct bench *bench_with_wanted(uint32_t rules)
+{
+    struct bench *b = bench_create(29, 64, 16);
+
+    CHECK_INT(
+        fp_handover_create(&b->options.wanted, FP_WANTED_MAX * FP_WANTED_WORDS),
+        0);
+    CHECK_INT(fp_handover_create(&b->options.chosen, FP_TOP_MAX), 0);
+    b->options.rules = rules;
+    b->options.rule[0].top = 1;
+    for (uint32_t n = 0; n < 16; n++)
+        spawn_with_stack(b, n);
+    start(b);
+    return b;
+}
+
+static void bench_with_wanted_destroy(struct bench *b)
+{
+    fp_handover_destroy(b->options.wanted);
+    fp_handover_destroy(b->options.chosen);
+    bench_destroy(b);
+}
+
+static void the_wanted_are_sampled_from_the_next_tick_on(void)
+{
+    static const uint32_t first[] = {3, 5, 3, 99}, second[] = {5, 7};
+    struct bench *b = bench_with_wanted(0);
+
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    want(b, first, 4, -1);
+    tick(b);
+    CHECK_INT(b->samples, 2);
+    CHECK_INT(b->seen[3], 1);
+    CHECK_INT(b->seen[5], 1);
+    CHECK_INT(stat(b, FP_STAT_selected), 2);
+    tick(b);
+    CHECK_INT(b->samples, 4);
+    want(b, second, 2, -1);
+    tick(b);
+    CHECK_INT(b->seen[3], 0);
+    CHECK_INT(b->seen[5], 1);
+    CHECK_INT(b->seen[7], 1);
+    want(b, NULL, 0, -1);
+    tick(b);
+    CHECK_INT(b->samples, 6);
+    CHECK_INT(stat(b, FP_STAT_selections), 0);
+    check_books(b);
+    bench_with_wanted_destroy(b);
+}
+
+static void the_wanted_stay_beside_the_chosen(void)
+{
+    static const uint32_t wanted[] = {2, 15};
+    struct bench *b = bench_with_wanted(1);
+    const uint64_t *pid;
+    int is_new;
+    size_t n;
+
+    want(b, wanted, 2, -1);
+    for (int i = 0; i < 20; i++) {
+        /* 15 is the busiest: it is chosen as well. */
+        run_some(b, 15, 1000000);
+        tick(b);
+        CHECK_INT(b->seen[2], 1);
+        CHECK_INT(b->seen[15], 1);
+    }
+    pid = fp_handover_take(b->options.chosen, &n, &is_new);
+    CHECK_INT(is_new, 1);
+    CHECK_INT(n, 2);
+    CHECK(pid[0] + pid[1] ==
+          fake_pid(&b->vm.layout, 2) + fake_pid(&b->vm.layout, 15));
+    check_books(b);
+    bench_with_wanted_destroy(b);
+}
+
+static void a_wanted_process_may_have_a_status_of_its_own(void)
+{
+    static const uint32_t wanted[] = {2};
+    struct bench *b = bench_with_wanted(0);
+
+    want(b, wanted, 1, FP_STATUS_suspended);
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    fake_set(&b->vm, 2, FP_FIELD_state, 0x2a | FP_PSFLG_SUSPENDED);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    want(b, wanted, 1, FP_STATUS_waiting);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    check_books(b);
+    bench_with_wanted_destroy(b);
+}
+
+static void a_wanted_process_that_has_ended_is_let_go(void)
+{
+    static const uint32_t wanted[] = {2, 4};
+    struct bench *b = bench_with_wanted(0);
+
+    fake_exit(&b->vm, 4);
+    want(b, wanted, 2, -1);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    CHECK_INT(stat(b, FP_STAT_gone), 0);
+    fake_exit(&b->vm, 2);
+    tick(b);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_gone), 1);
+    want(b, wanted, 2, -1);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    check_books(b);
+    bench_with_wanted_destroy(b);
 }
 
 int main(int argc, char **argv)
@@ -1137,5 +1267,9 @@ int main(int argc, char **argv)
     RUN(options_out_of_range_are_refused);
     RUN(nobody_chosen_is_nobody_sampled);
     RUN(every_tick_has_a_time_of_its_own);
+    RUN(the_wanted_are_sampled_from_the_next_tick_on);
+    RUN(the_wanted_stay_beside_the_chosen);
+    RUN(a_wanted_process_may_have_a_status_of_its_own);
+    RUN(a_wanted_process_that_has_ended_is_let_go);
     return RUN_END();
 }

@@ -129,19 +129,21 @@ static struct bench *create(enum fp_mode mode)
         scheduler[at].data = DATA(at);
     atomic_store(&b->online, SCHEDULERS);
     CHECK_INT(fp_ring_create(&b->ring, 1u << 18), 0);
-    b->options = (struct fp_sampler_options){.mode = (uint8_t)mode,
-                                             .running_stacks = 1,
-                                             .native = &b->native,
-                                             .schedulers_online = &b->online,
-                                             .layout = b->vm.layout,
-                                             .peek = &b->vm.memory.peek,
-                                             .code = &b->vm.live_code,
-                                             .ring = b->ring,
-                                             .stats = &b->stats,
-                                             .interval_us = 1000,
-                                             .top = PROCESSES,
-                                             .select_interval_ms = 1000000,
-                                             .status = -1};
+    b->options = (struct fp_sampler_options){
+        .mode = (uint8_t)mode,
+        .running_stacks = 1,
+        .native = &b->native,
+        .schedulers_online = &b->online,
+        .layout = b->vm.layout,
+        .peek = &b->vm.memory.peek,
+        .code = &b->vm.live_code,
+        .ring = b->ring,
+        .stats = &b->stats,
+        .interval_us = 1000,
+        .rule = {{.top = PROCESSES, .is_delta = 1, .every = 1}},
+        .rules = 1,
+        .select_interval_ms = 1000000,
+        .status = -1};
     return b;
 }
 
@@ -540,6 +542,35 @@ static void only_answers_of_the_status_asked_for_are_samples(void)
     destroy(b);
 }
 
+/* One that is wanted has a status of its own, whatever that of the chosen is. */
+static void an_answer_is_held_against_the_status_of_its_process(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+    struct fp_handover *wanted;
+    uint64_t *word;
+
+    CHECK_INT(fp_handover_create(&wanted, FP_WANTED_MAX * FP_WANTED_WORDS), 0);
+    b->options.wanted = wanted;
+    b->options.status = FP_STATUS_running;
+    b->options.rules = 0;
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    word = fp_handover_begin(wanted);
+    word[0] = fake_pid(&b->vm.layout, 1);
+    word[1] = UINT64_MAX;
+    fp_handover_publish(wanted, FP_WANTED_WORDS);
+    tick(b);
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 0);
+    CHECK_INT(b->samples, 1);
+    CHECK_INT(b->last.head.status, FP_STATUS_garbage_collecting);
+    destroy(b);
+    fp_handover_destroy(wanted);
+}
+
 /* ----------------------------------------------------------- the collector -- */
 
 static void while_collecting_the_last_whole_figures_stand(void)
@@ -882,6 +913,7 @@ int main(int argc, char **argv)
     RUN(a_stack_that_is_not_found_is_unfound);
     RUN(figures_that_contradict_each_other_are_changed);
     RUN(only_answers_of_the_status_asked_for_are_samples);
+    RUN(an_answer_is_held_against_the_status_of_its_process);
     RUN(while_collecting_the_last_whole_figures_stand);
     RUN(where_there_are_no_whole_figures_none_are_made_up);
     RUN(reductions_never_fall);
