@@ -48,6 +48,8 @@
 }).
 
 -define(READY_MS, 20000).
+%% Less than who asked waits.
+-define(START_MS, 10000).
 -define(CLOSE_MS, 30000).
 %% The session gives the disk 10 s, its supervisor 15.
 -define(SESSION_MS, 20000).
@@ -171,10 +173,10 @@ session(Given, #lease{folder = Folder}) ->
 
 %% Linked to us. Without the application, whose coming and going is logged.
 start_session_now(Options, undefined) ->
-    {ok, _} = flame_prof_sup:start_link(),
-    flame_prof_sup:start_session(Options);
+    {ok, Supervisor} = flame_prof_sup:start_link(),
+    start_session_now(Options, Supervisor);
 start_session_now(Options, _) ->
-    flame_prof_sup:start_session(Options).
+    flame_prof_sup:start_session(Options, #{timeout => ?START_MS, owner => none}).
 
 %% Lending.
 
