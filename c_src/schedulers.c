@@ -559,55 +559,69 @@ int fp_schedulers_must_be_here(unsigned at)
     return schedulers.slot[at].thread != 0;
 }
 
-static unsigned count_asked(void)
-{
-    unsigned asked = 0;
-
-    for (unsigned at = 0; at < fp_schedulers_count(); at++)
-        asked += fp_schedulers_must_be_here(at) ? 1 : 0;
-    return asked;
-}
-
 /* After a request only its handler makes a slot IDLE. */
 static int await_handlers(void)
 {
-    for (unsigned at = 0, attempt = 0; at < fp_schedulers_count();) {
-        struct slot *slot = &schedulers.slot[at];
-
-        atomic_store_explicit(&slot->was_here, 0, memory_order_relaxed);
-        if (STATE_OF(atomic_load_explicit(&slot->state,
+    for (unsigned at = 0, attempt = 0; at < fp_schedulers_count();)
+        if (STATE_OF(atomic_load_explicit(&schedulers.slot[at].state,
                                           memory_order_acquire)) == IDLE)
             at++;
         else if (++attempt > RETIRE_ATTEMPTS)
             return FP_ESTATE;
         else
             nanosleep(&millisecond, NULL);
-    }
     return 0;
 }
 
-static int ignore_signal(void)
+static int is_ours(const struct sigaction *action)
 {
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-
-    if (schedulers.signal == 0)
-        return 0;
-    return sigaction(schedulers.signal, &ignore, NULL) == 0 ? 0 : FP_EDENIED;
+    return (action->sa_flags & SA_SIGINFO) != 0 &&
+           action->sa_sigaction == handler;
 }
 
-int fp_schedulers_retire_begin(unsigned *count)
+static int is_ignored(const struct sigaction *action)
 {
+    return (action->sa_flags & SA_SIGINFO) == 0 &&
+           action->sa_handler == SIG_IGN;
+}
+
+/* When the action is still what we have left there: a handler that somebody else
+ * has put in its place is not touched, and may call the one that it replaced. */
+static int replace_action(int (*is_expected)(const struct sigaction *),
+                          const struct sigaction *action)
+{
+    struct sigaction now;
+
+    return schedulers.signal == 0 ||
+                   (sigaction(schedulers.signal, NULL, &now) == 0 &&
+                    is_expected(&now) &&
+                    sigaction(schedulers.signal, action, NULL) == 0)
+               ? 0
+               : FP_EDENIED;
+}
+
+static void forget_who_was_here(void)
+{
+    for (unsigned at = 0; at < fp_schedulers_count(); at++)
+        atomic_store(&schedulers.slot[at].was_here, 0);
+}
+
+int fp_schedulers_retire_begin(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
     int nobody = 0, err;
 
     if (!atomic_compare_exchange_strong(&schedulers.users, &nobody, RETIRING))
         return FP_ESTATE;
     err = await_handlers();
     if (err == 0)
-        err = ignore_signal();
-    if (err != 0)
-        atomic_store(&schedulers.users, 0);
+        err = replace_action(is_ours, &ignore);
+    if (err == 0)
+        /* Not before: who was asked to be here for an earlier attempt may come at
+         * any time. */
+        forget_who_was_here();
     else
-        *count = count_asked();
+        atomic_store(&schedulers.users, 0);
     return err;
 }
 
@@ -647,8 +661,7 @@ static void take_back(void)
     atomic_store_explicit(&schedulers.count, 0, memory_order_release);
     atomic_store_explicit(&schedulers.registered, 0, memory_order_release);
     atomic_store_explicit(&schedulers.code_known, 0, memory_order_release);
-    if (schedulers.signal != 0)
-        sigaction(schedulers.signal, &standard, NULL);
+    (void)replace_action(is_ignored, &standard);
     schedulers.signal = 0;
     if (schedulers.slot != NULL)
         unmap_slots(schedulers.slot, count, count);
@@ -666,11 +679,12 @@ int fp_schedulers_retire_end(void)
     if (atomic_load(&schedulers.users) != RETIRING)
         return FP_ESTATE;
     pthread_mutex_lock(&schedulers.lock);
-    if (all_were_here())
+    if (all_were_here()) {
         take_back();
-    else if (schedulers.signal != 0)
-        err = sigaction(schedulers.signal, &ours, NULL) == 0 ? FP_ESTATE
-                                                             : FP_EDENIED;
+    } else {
+        (void)replace_action(is_ignored, &ours);
+        err = FP_ESTATE;
+    }
     pthread_mutex_unlock(&schedulers.lock);
     atomic_store(&schedulers.users, 0);
     return err;

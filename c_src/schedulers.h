@@ -26,6 +26,8 @@
  *      From here on no signal of ours is pending, and none will be sent.
  *   3. The signal's action becomes SIG_IGN. The kernel drops what strangers have
  *      pending of it, in the same step: from here on no thread enters the handler.
+ *      If the action was not our handler any more, this ends here: who replaced it
+ *      may still call it.
  *   4. Who is still inside is in its last instructions, behind the store of 2. A
  *      thread that runs a NIF for us (fp_schedulers_retire_here, on the
  *      scheduler's own thread, not on the alternate stack) has left it: handlers
@@ -73,10 +75,10 @@ int fp_schedulers_register(unsigned number, uint64_t process,
 /* Take all of it back, see above: begin; then here, on each scheduler's own thread;
  * then end, which is due whenever begin answered 0. begin and end by a thread that
  * may block: begin waits for handlers, for a second at most. FP_ESTATE: somebody
- * is inside, a handler did not run, a scheduler has not been here; all is as
- * before, then. *count: slots that have to be here, below fp_schedulers_count(); 0:
- * nothing was ever prepared. */
-int fp_schedulers_retire_begin(unsigned *count);
+ * is inside, a handler did not run, a scheduler has not been here; FP_EDENIED:
+ * somebody has replaced our handler; all is as before, then. Who has to be here
+ * is one of the slots below fp_schedulers_count(). */
+int fp_schedulers_retire_begin(void);
 int fp_schedulers_must_be_here(unsigned slot);
 int fp_schedulers_retire_here(unsigned number);
 int fp_schedulers_retire_end(void);

@@ -70,14 +70,15 @@ ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
                                             const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
-    unsigned count;
-    int err = fp_schedulers_retire_begin(&count);
+    int err = fp_schedulers_retire_begin();
 
     (void)argc;
     (void)argv;
     if (err != 0)
-        return refusal(env, err, "the schedulers are in use");
-    for (unsigned at = count > 0 ? fp_schedulers_count() : 0; at-- > 0;)
+        return refusal(env, err,
+                       err == FP_ESTATE ? "the schedulers are in use"
+                                        : "somebody has replaced our handler");
+    for (unsigned at = fp_schedulers_count(); at-- > 0;)
         if (fp_schedulers_must_be_here(at))
             list = enif_make_list_cell(env, enif_make_uint(env, at + 1), list);
     return enif_make_tuple2(env, fp_atom(env, "ok"), list);
