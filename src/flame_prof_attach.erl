@@ -26,6 +26,7 @@
 -define(OPEN_MS, 30000).
 -define(CALL_MS, 15000).
 -define(STOP_MS, 35000).
+-define(CLOSE_MS, 50000).
 -define(GONE_ATTEMPTS, 200).
 -define(FETCH_BYTES, 1048576).
 -define(EM_X86_64, 62).
@@ -177,15 +178,21 @@ close(#{node := Node, lease := Lease, heart := Heart}) ->
     true = unlink(Heart),
     true = exit(Heart, kill),
     try
-        %% Its last word may be lost, as its module goes then.
-        _ = flame_prof_remote:call(Node, ?LEASE, close, [Lease], ?STOP_MS),
-        gone(Node, ?GONE_ATTEMPTS)
+        Said = flame_prof_remote:call(Node, ?LEASE, close, [Lease], ?CLOSE_MS),
+        ok = gone(Node, ?GONE_ATTEMPTS),
+        closed(Node, Said)
     catch
         throw:{error, _} = Error -> Error
     end.
 
+%% Its last word may be lost, as its module goes then.
+closed(Node, {ok, {error, <<Why/binary>>}}) ->
+    refuse(refused, "~ts keeps our library mapped, and the handler of its signal, as ~ts", [Node, Why]);
+closed(_Node, _) ->
+    ok.
+
 gone(Node, 0) ->
-    {error, {refused, io_lib:format("~ts still has modules of ours; they go within a minute", [Node])}};
+    refuse(refused, "~ts still has modules of ours; they go within a minute", [Node]);
 gone(Node, Attempts) ->
     case
         {call(Node, code, is_loaded, [?LEASE], ?CALL_MS),

@@ -50,9 +50,11 @@
 -define(READY_MS, 20000).
 %% Less than who asked waits.
 -define(START_MS, 10000).
--define(CLOSE_MS, 30000).
+-define(CLOSE_MS, 45000).
 %% The session gives the disk 10 s, its supervisor 15.
 -define(SESSION_MS, 20000).
+-define(RETIRE_ATTEMPTS, 5).
+-define(RETIRE_PAUSE_MS, 1000).
 -define(LIBRARY, "flame_prof_nif").
 -define(ENVIRONMENT, flame_prof_attached).
 
@@ -83,7 +85,8 @@ renew(Lease) ->
     ok.
 
 %% @doc Everything but this module is gone when it answers, and that is a moment later.
--spec close(pid()) -> ok | {error, term()}.
+%% With an error in words the library had to stay mapped.
+-spec close(pid()) -> ok | {error, unicode:chardata() | {lease_ended | timeout, term()}}.
 close(Lease) ->
     ask(Lease, close, ?CLOSE_MS).
 
@@ -271,28 +274,38 @@ wait(Monitor, Modules, Folder, Whom) ->
         {tell, Told} ->
             wait(Monitor, Modules, Folder, Told);
         {'DOWN', Monitor, process, _, _} ->
-            told(Whom, fun() -> swept(Modules, Folder) end),
+            _ = told(Whom, swept(Modules, Folder)),
             leave()
     end.
 
-told(nobody, Sweep) ->
-    Sweep();
-told({From, Ref}, Sweep) ->
-    ok = Sweep(),
-    From ! {Ref, ok},
-    ok.
+told(nobody, Outcome) ->
+    Outcome;
+told({From, Ref}, Outcome) ->
+    From ! {Ref, Outcome}.
 
 sweep(Modules, Folder) ->
-    ok = swept(Modules, Folder),
+    _ = swept(Modules, Folder),
     leave().
 
+%% An error is what had to stay.
 swept(Modules, Folder) ->
     ok = end_session(whereis(flame_prof_sup)),
-    _ = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif) andalso
-        flame_prof_schedulers:retire(),
+    Outcome = retire(erlang:module_loaded(flame_prof_nif), ?RETIRE_ATTEMPTS),
     _ = Folder =/= none andalso file:del_dir_r(Folder),
     _ = [unload(Module) || Module <- Modules],
-    ok.
+    Outcome.
+
+%% A scheduler may be kept from answering, by a long NIF for example.
+retire(false, _Attempts) ->
+    ok;
+retire(true, Attempts) ->
+    case flame_prof_schedulers:retire() of
+        {error, _} when Attempts > 1 ->
+            timer:sleep(?RETIRE_PAUSE_MS),
+            retire(true, Attempts - 1);
+        Outcome ->
+            Outcome
+    end.
 
 %% It ends with the lease, its parent, or because that says so; here is waited for.
 end_session(undefined) ->
