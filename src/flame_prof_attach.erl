@@ -32,6 +32,8 @@
 -define(EM_X86_64, 62).
 -define(EM_AARCH64, 183).
 -define(LEASE, flame_prof_lease).
+%% That are called from here, or as children of supervisors.
+-define(ROOTS, [?LEASE, flame_prof_sup, flame_prof_autostart, flame_prof_pstack, flame_prof_top_look]).
 
 %% @doc Send everything to the node. Refused where it does not fit, or has one.
 -spec open(node()) -> {ok, lease()} | {error, error()}.
@@ -48,7 +50,7 @@ lent(Node, Library) ->
     Config = #{
         controller => self(),
         lease_ms => ?LEASE_MS,
-        modules => [{Module, object_code(Module)} || Module <- modules()],
+        modules => lent_modules(),
         library => Library
     },
     %% One request, so that nothing can come between the two.
@@ -78,17 +80,23 @@ beat(Lease) ->
         beat(Lease)
     end.
 
-%% All but what runs on this side only.
-modules() ->
-    _ = application:load(flame_prof),
-    {ok, Modules} = application:get_key(flame_prof, modules),
-    [Module || Module <- Modules, is_lent(atom_to_list(Module))].
+%% What runs there, with all that it calls: newer releases than ours take fewer of
+%% our modules. flame_prof itself calls everything, but not in what is called there.
+lent_modules() ->
+    lists:keydelete(?LEASE, 1, lists:foldl(fun needed/2, [{flame_prof, object_code(flame_prof)}], ?ROOTS)).
 
-is_lent("flame_prof_cli" ++ _) -> false;
-is_lent("flame_prof_" ++ Name) -> not lists:member(Name, here_only());
-is_lent(_) -> true.
+needed(Module, Known) ->
+    case lists:keymember(Module, 1, Known) of
+        true ->
+            Known;
+        false ->
+            Code = object_code(Module),
+            {ok, {Module, [{imports, Imports}]}} = beam_lib:chunks(Code, [imports]),
+            Ours = [M || {M, _, _} <- lists:ukeysort(1, Imports), is_ours(atom_to_list(M))],
+            lists:foldl(fun needed/2, [{Module, Code} | Known], Ours)
+    end.
 
-here_only() -> ["app", "attach", "hot", "json", "lease", "remote", "tree"].
+is_ours(Name) -> lists:prefix("flame_prof", Name).
 
 object_code(Module) ->
     {Module, Code, _} = code:get_object_code(Module),
