@@ -195,45 +195,78 @@ load([]) ->
     ok;
 load([{Module, Code} | Modules]) ->
     case code:load_binary(Module, "flame_prof_attached", Code) of
-        {module, Module} -> load(Modules);
-        {error, Reason} -> {error, {module, io_lib:format("~ts: ~0tP", [Module, Reason, 12])}}
+        {module, Module} ->
+            load(Modules);
+        {error, badfile} ->
+            Text = "~ts: it was compiled for too old a release",
+            {error, {module, io_lib:format(Text, [Module])}};
+        {error, Reason} ->
+            {error, {module, io_lib:format("~ts: ~0tP", [Module, Reason, 12])}}
     end.
 
 %% As this node sees its files, and as its user may use them.
 candidates() ->
-    Named = [Folder || Folder <- [os:getenv("TMPDIR"), os:getenv("HOME")], is_list(Folder)],
-    Folders = ["/tmp", "/var/tmp", "/dev/shm" | Named],
-    case file:get_cwd() of
-        {ok, Current} -> Folders ++ [Current];
-        {error, _} -> Folders
-    end.
+    Current = [Folder || {ok, Folder} <- [file:get_cwd()]],
+    Named = fun(Name) -> [Folder || Folder <- [os:getenv(Name)], is_list(Folder)] end,
+    Named("TMPDIR") ++ ["/tmp", "/var/tmp", "/dev/shm"] ++ Named("HOME") ++ Current.
 
 library([], _Library, _Nif, _Janitor, Why) ->
     {error, {library, lists:join("; ", lists:reverse(Why))}};
 library([Candidate | Candidates], Library, Nif, Janitor, Why) ->
     Folder = filename:join(Candidate, unique()),
-    Path = filename:join(Folder, ?LIBRARY),
     Janitor ! {folder, Folder},
-    case placed(Folder, Path ++ ".so", Library) of
+    case lodged(Candidate, Folder, Library, Nif) of
+        ok ->
+            {ok, Folder};
+        {error, Text} ->
+            _ = file:del_dir_r(Folder),
+            library(Candidates, Library, Nif, Janitor, [Text | Why])
+    end.
+
+lodged(Candidate, Folder, Library, Nif) ->
+    Path = filename:join(Folder, ?LIBRARY),
+    case may_execute(Candidate) andalso placed(Folder, Path ++ ".so", Library) of
         ok ->
             Outcome = mapped(Path, Nif),
             _ = file:delete(Path ++ ".so"),
-            case Outcome of
-                ok ->
-                    {ok, Folder};
-                {error, Text} ->
-                    _ = file:del_dir(Folder),
-                    library(Candidates, Library, Nif, Janitor, [Text | Why])
-            end;
+            Outcome;
+        false ->
+            {error, [Candidate, ": no library may be run from there (noexec)"]};
         {error, Reason} ->
-            _ = file:del_dir_r(Folder),
-            Text = [Candidate, ": ", file:format_error(Reason)],
-            library(Candidates, Library, Nif, Janitor, [Text | Why])
+            {error, [Candidate, ": ", file:format_error(Reason)]}
     end.
 
 unique() ->
     Text = io_lib:format("flame_prof.~ts.~.36b", [os:getpid(), erlang:phash2({make_ref(), node()}, 1 bsl 32)]),
     lists:flatten(Text).
+
+%% Not simply tried: where it may not, glibc leaves a part of the library mapped.
+may_execute(Folder) ->
+    case file:read_file("/proc/self/mounts") of
+        {ok, Mounts} ->
+            Lines = binary:split(Mounts, <<"\n">>, [global]),
+            Options = mounted(Lines, unicode:characters_to_binary(Folder), 0, <<>>),
+            not lists:member(<<"noexec">>, binary:split(Options, <<",">>, [global]));
+        {error, _} ->
+            true
+    end.
+
+%% With the options of the deepest mount above the folder, the last of several.
+mounted([], _Folder, _Depth, Options) ->
+    Options;
+mounted([Line | Lines], Folder, Depth, Options) ->
+    case binary:split(Line, <<" ">>, [global]) of
+        [_, Point, _, Those | _] when byte_size(Point) >= Depth ->
+            case is_below(Folder, Point) of
+                true -> mounted(Lines, Folder, byte_size(Point), Those);
+                false -> mounted(Lines, Folder, Depth, Options)
+            end;
+        _ ->
+            mounted(Lines, Folder, Depth, Options)
+    end.
+
+is_below(_Folder, <<"/">>) -> true;
+is_below(Folder, Point) -> lists:prefix(filename:split(Point), filename:split(Folder)).
 
 %% A folder that was not there before, for us alone before anything is in it.
 placed(Folder, File, Library) ->

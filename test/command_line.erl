@@ -3,7 +3,7 @@
 -module(command_line).
 
 -export([run/1, run/2, start/1, await/1, script/0, shell/1]).
--export([start_node/1, stop_node/1, call/4, cookie/0, until/1, until/2]).
+-export([start_node/1, start_node_in/2, stop_node/1, is_root/0, call/4, cookie/0, until/1, until/2]).
 -export([traces/1, is_distributed/0]).
 
 -define(COOKIE, "flame_prof_tests").
@@ -61,13 +61,26 @@ is_distributed() ->
             ok
     end.
 
-%% A node of plain Erlang, with a process that is busy. Name without a host.
+%% A node of plain Erlang, with a process that is busy. In the file system that
+%% FLAME_PROF_TEST_ROOT names, where that is set: test/attach/matrix.sh.
 start_node(Args) ->
+    case os:getenv("FLAME_PROF_TEST_ROOT") of
+        false -> start_node(os:find_executable("erl"), [], Args);
+        Root -> start_node_in("mount -t proc proc " ++ Root ++ "/proc && exec chroot " ++ Root, Args)
+    end.
+
+%% By a command of a shell that has mounts of its own, and ends with whatever runs
+%% the rest of its line. For root only.
+start_node_in(Command, Args) ->
+    Shell = ["--mount", "sh", "-c", Command ++ " erl \"$@\"", "sh"],
+    start_node(os:find_executable("unshare"), Shell, Args).
+
+start_node(Executable, Before, Args) ->
     ok = is_distributed(),
     Name = "plain_" ++ os:getpid() ++ "_" ++ integer_to_list(erlang:unique_integer([positive])) ++ "@127.0.0.1",
     Work = "spawn(fun() -> register(busy, self()), (fun F() -> lists:sort(lists:seq(1, 1000)), timer:sleep(1), F() end)() end)",
-    Port = open_port({spawn_executable, os:find_executable("erl")}, [
-        {args, ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work | Args]},
+    Port = open_port({spawn_executable, Executable}, [
+        {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work | Args]},
         exit_status, binary, stderr_to_stdout, {env, environment()}
     ]),
     Node = list_to_atom(Name),
@@ -75,6 +88,8 @@ start_node(Args) ->
     until(fun() -> net_kernel:connect_node(Node) =:= true andalso
         is_pid(call(Node, erlang, whereis, [busy])) end),
     #{node => Node, name => Name, port => Port, pid => call(Node, os, getpid, [])}.
+
+is_root() -> os:cmd("id -u") =:= "0\n".
 
 stop_node(#{port := Port, pid := Pid}) ->
     _ = os:cmd("kill -9 " ++ Pid),
@@ -103,7 +118,8 @@ traces(#{node := Node, pid := Pid}) ->
             call(Node, erlang, check_old_code, [M])],
         registered => lists:sort(call(Node, erlang, registered, [])),
         %% Those of distribution come and go with us.
-        processes => lists:sort([initial(Node, P) || P <- call(Node, erlang, processes, []) -- Own]),
+        processes => lists:sort([I || P <- call(Node, erlang, processes, []) -- Own,
+            [_ | _] = I <- [call(Node, erlang, process_info, [P, [initial_call, registered_name]])]]),
         tables => length(call(Node, ets, all, [])),
         environment => call(Node, application, get_all_env, [flame_prof_attached]),
         applications => lists:sort([A || {A, _, _} <- call(Node, application, loaded_applications, [])]),
@@ -112,16 +128,12 @@ traces(#{node := Node, pid := Pid}) ->
         mappings => [L || L <- lines("/proc/" ++ Pid ++ "/maps"), string:find(L, "flame_prof") =/= nomatch],
         signals => [L || L <- lines("/proc/" ++ Pid ++ "/status"), lists:prefix("Sig", L),
             not lists:prefix("SigQ", L)],
-        files => filelib:wildcard("/tmp/flame_prof." ++ Pid ++ ".*")
+        %% In its own file system.
+        files => [F || Folder <- ["/tmp", "/var/tmp", "/dev/shm"],
+            F <- filelib:wildcard("/proc/" ++ Pid ++ "/root" ++ Folder ++ "/flame_prof." ++ Pid ++ ".*")]
     }.
 
 is_ours(Module) -> lists:prefix("flame_prof", atom_to_list(Module)).
-
-initial(Node, Pid) ->
-    case call(Node, erlang, process_info, [Pid, [initial_call, registered_name]]) of
-        undefined -> gone;
-        Info -> Info
-    end.
 
 list(Folder) ->
     {ok, Names} = file:list_dir(Folder),

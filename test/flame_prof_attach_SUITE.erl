@@ -16,6 +16,9 @@
     several_nodes_have_files_of_their_own/1,
     a_node_that_dies_costs_its_own_tail_only/1,
     a_folder_that_does_not_take_the_library_is_passed_over/1,
+    a_folder_whose_files_can_not_be_mapped_is_passed_over/1,
+    a_node_of_another_user_and_file_system_gets_the_library/1,
+    again_and_again_under_load_leaves_nothing/1,
     pstack_and_top_leave_nothing/1,
     what_does_not_fit_is_refused_with_the_reason/1,
     schedulers_are_not_retired_while_they_are_used/1,
@@ -38,6 +41,9 @@ all() ->
         several_nodes_have_files_of_their_own,
         a_node_that_dies_costs_its_own_tail_only,
         a_folder_that_does_not_take_the_library_is_passed_over,
+        a_folder_whose_files_can_not_be_mapped_is_passed_over,
+        a_node_of_another_user_and_file_system_gets_the_library,
+        again_and_again_under_load_leaves_nothing,
         pstack_and_top_leave_nothing,
         what_does_not_fit_is_refused_with_the_reason,
         schedulers_are_not_retired_while_they_are_used,
@@ -53,9 +59,10 @@ end_per_testcase(_Case, _Config) ->
 
 with_node(Fun) -> with_node([], Fun).
 
+with_node(Args, Fun) -> with_started(command_line:start_node(Args), Fun).
+
 %% Fun gets the node and what it looked like before.
-with_node(Args, Fun) ->
-    Node = command_line:start_node(Args),
+with_started(Node, Fun) ->
     try
         %% The first connection and look load modules and make tables of OTP's.
         _ = traces(Node),
@@ -72,14 +79,14 @@ settled(Node) ->
     end.
 
 %% It may take a moment until a connection is closed.
-leaves_nothing(Node, Before) ->
+leaves_nothing(Node, Before) -> leaves_nothing_of(maps:keys(Before), Node, Before).
+
+leaves_nothing_of(Kinds, Node, Before) ->
+    Left = fun() -> maps:with(Kinds, maps:filter(fun(K, V) -> V =/= maps:get(K, Before) end, traces(Node))) end,
     try
-        until(fun() -> traces(Node) =:= Before end)
+        until(fun() -> Left() =:= #{} end)
     catch
-        error:_ ->
-            After = traces(Node),
-            ?assertEqual([], [{K, maps:get(K, Before), V} || {K, V} <- maps:to_list(After),
-                V =/= maps:get(K, Before)])
+        error:_ -> ?assertEqual({maps:with(maps:keys(Left()), Before), #{}}, {Left(), #{}})
     end.
 
 attach(Node, Config, More) ->
@@ -216,16 +223,63 @@ a_node_that_dies_costs_its_own_tail_only(Config) ->
         {1, Text} = await(Port),
         {match, _} = re:run(Text, "what came until then is kept"),
         [true = samples([File]) > 0 || File <- files(Config)],
-        _ = [file:del_dir_r(F) || F <- filelib:wildcard("/tmp/flame_prof." ++ maps:get(pid, Two) ++ ".*")],
+        Left = [os:getenv("FLAME_PROF_TEST_ROOT", ""), "/tmp/flame_prof.", maps:get(pid, Two), ".*"],
+        _ = [file:del_dir_r(F) || F <- filelib:wildcard(lists:append(Left))],
         leaves_nothing(One, Before)
     end).
 
-%% As where /tmp is full, or another one than ours.
 a_folder_that_does_not_take_the_library_is_passed_over(Config) ->
     with_node(["-env", "TMPDIR", "/proc"], fun(Node, Before) ->
         {0, _} = run(attach(Node, Config, ["--for", "1s", "--quiet"])),
         leaves_nothing(Node, Before)
     end).
+
+a_folder_whose_files_can_not_be_mapped_is_passed_over(Config) ->
+    as_root("mount -t tmpfs -o noexec tmpfs /tmp && exec", Config).
+
+a_node_of_another_user_and_file_system_gets_the_library(Config) ->
+    as_root("mount -t tmpfs tmpfs /tmp && exec setpriv --reuid 65534 --regid 65534 --clear-groups", Config).
+
+as_root(Command, Config) ->
+    case command_line:is_root() of
+        true ->
+            with_started(command_line:start_node_in(Command, []), fun(Node, Before) ->
+                {0, _} = run(attach(Node, Config, ["--for", "1s", "--quiet"])),
+                true = samples(files(Config)) > 0,
+                leaves_nothing(Node, Before)
+            end);
+        false ->
+            {skip, "for root only"}
+    end.
+
+%% What would crash the node if a signal found the library gone.
+again_and_again_under_load_leaves_nothing(_) ->
+    with_node(fun(#{node := Node} = Plain, Before) ->
+        ok = make_busy(Node, 8),
+        Busy = length(call(Node, erlang, processes, [])),
+        [ok = lease_and_sample(Node) || _ <- lists:seq(1, 20)],
+        until(fun() -> length(call(Node, erlang, processes, [])) =< Busy end),
+        Kept = [modules, old, registered, tables, environment, threads, mappings, signals, files],
+        leaves_nothing_of(Kept, Plain, Before)
+    end).
+
+make_busy(Node, N) ->
+    Loop = "(fun F() -> lists:sort([rand:uniform() || _ <- lists:seq(1, 500)]), F() end)()",
+    {ok, Tokens, _} = erl_scan:string("[spawn(fun() -> " ++ Loop ++ " end) || _ <- lists:seq(1, " ++
+        integer_to_list(N) ++ ")]."),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    {value, [_ | _], _} = call(Node, erl_eval, exprs, [Expressions, []]),
+    ok.
+
+lease_and_sample(Node) ->
+    {ok, Lease} = flame_prof_attach:open(Node),
+    [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease],
+        #{sample_interval => 1, mode => schedulers, cpu_budget => infinity}),
+    until(fun() ->
+        {ok, #{books := #{taken := Taken}}} = flame_prof_attach:figures(Lease),
+        Taken > 100
+    end),
+    flame_prof_attach:close(Lease).
 
 pstack_and_top_leave_nothing(_) ->
     with_node(fun(#{name := Name} = Node, Before) ->
@@ -260,13 +314,18 @@ what_does_not_fit_is_refused_with_the_reason(Config) ->
         {1, Absent} = run(["info", "--node", Name, "--cookie", command_line:cookie()]),
         {match, _} = re:run(Absent, "attach' brings its own"),
         leaves_nothing(Plain, Before),
-        %% One that has flame_prof.
+        has_it_already(os:getenv("FLAME_PROF_TEST_ROOT"), Plain, Config)
+    end).
+
+%% In its file system, that is.
+has_it_already(Root, _Plain, _Config) when is_list(Root) ->
+    ok;
+has_it_already(false, #{node := Node} = Plain, Config) ->
         Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
         true = call(Node, code, add_path, [Ebin]),
         {module, _} = call(Node, code, ensure_loaded, [flame_prof_nif]),
         {1, Present} = run(attach(Plain, Config, [])),
-        {match, _} = re:run(Present, "has flame_prof already; use start")
-    end).
+        {match, _} = re:run(Present, "has flame_prof already; use start").
 
 %% In this node.
 
