@@ -4,7 +4,7 @@
 %% and flame_prof_cli_nodes carry them out, flame_prof_cli_out writes.
 -module(flame_prof_cli).
 
--export([main/0, was_interrupted/0]).
+-export([main/0, was_interrupted/0, pause/1]).
 
 -define(DONE, 0).
 -define(FAILED, 1).
@@ -44,6 +44,8 @@ do(version, _) ->
     flame_prof_cli_out:put([Version, "\n"]);
 do(Command, Parsed) when Command =:= hot; Command =:= check; Command =:= export ->
     flame_prof_cli_files:do(Command, Parsed);
+do(Command, Parsed) when Command =:= view; Command =:= report ->
+    flame_prof_cli_view:do(Command, Parsed);
 do(attach, Parsed) ->
     flame_prof_cli_attach:do(Parsed);
 do(Command, Parsed) ->
@@ -69,6 +71,16 @@ status({error, Text}) ->
 complain(Text, Status) ->
     ok = flame_prof_cli_out:say(Text),
     Status.
+
+%% @doc Shorter when it is interrupted.
+-spec pause(non_neg_integer()) -> ok.
+pause(Ms) ->
+    receive
+        {?MODULE, interrupted} ->
+            self() ! {?MODULE, interrupted},
+            ok
+    after Ms -> ok
+    end.
 
 %% @doc Has somebody pressed Ctrl-C, or is the script that started us gone? By the
 %% process that runs main/0.

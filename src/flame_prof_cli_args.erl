@@ -209,6 +209,9 @@ table() ->
         {check, "check FILE... [options]", {1, Any},
             "Are the files whole, what do they hold, what was lost?"},
         {export, "export FILE... --as FORMAT [options]", {1, Any}, "Write a file for another tool."},
+        {report, "report FILE... [options]", {1, Any},
+            "Make one HTML page of files, to be opened in a browser or sent to somebody."},
+        {view, "view FOLDER|FILE", {1, 1}, "Show files in a browser on this machine, until Ctrl-C."},
         {info, "info --node NODE", {0, 0}, "What runs in a node, and how its books stand."},
         {start, "start --node NODE [options]", {0, 0},
             "Start a session in nodes that have flame_prof."},
@@ -221,6 +224,7 @@ options(attach) ->
     [
         {for, {"TIME", duration}, "how long: 500ms, 30s, 5m (30s)"},
         {output, {"DIR", file}, "where the files go (the current folder)"},
+        {report, {"FILE", file}, "also make an HTML page of what was sampled"},
         {quiet, flag, "no table of the hottest stacks at the end"}
     ] ++ session_options() ++ cookie_options() ++ json();
 options(top) ->
@@ -253,6 +257,10 @@ options(export) ->
         {levels, {"LIST", levels}, "drawers, outermost first, as in status,process (status)"},
         memory_option()
     ] ++ json();
+options(report) ->
+    [{output, {"FILE", file}, "where to (the first file's name with .html)"}];
+options(view) ->
+    [];
 options(start) ->
     [{output, {"DIR", file}, "the folder of the files, in the node's file system"}] ++
         session_options() ++ node_options() ++ json();
@@ -308,7 +316,8 @@ help(Command) ->
     [
         ["flame_prof ", Usage, "\n\n", About, "\n\n"],
         [["  ", string:pad(title(Option), 20), element(3, Option), "\n"] || Option <- options(Command)],
-        ["\n", more(Command)],
+        ["\n" || options(Command) =/= []],
+        more(Command),
         ["Example:\n", [["  $ ", Line, "\n"] || Line <- example(Command)]]
     ].
 
@@ -328,7 +337,7 @@ more(_) ->
     "".
 
 example(attach) ->
-    ["flame_prof attach rabbit@myhost --for 30s --output /tmp/prof",
+    ["flame_prof attach rabbit@myhost --for 30s --output /tmp/prof --report /tmp/prof/rabbit.html",
         "flame_prof attach a@myhost b@myhost --for 10s --set mode=schedulers"];
 example(top) -> ["flame_prof top --node shop@myhost --sort memory"];
 example(pstack) -> ["flame_prof pstack --node shop@myhost", "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
@@ -337,6 +346,8 @@ example(check) -> ["flame_prof check /tmp/prof/*.log"];
 example(export) ->
     ["flame_prof export prof.log --as speedscope",
         "flame_prof export prof.log --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
+example(report) -> ["flame_prof report /tmp/prof/*.log.zst --output shop.html"];
+example(view) -> ["flame_prof view /tmp/prof"];
 example(info) -> ["flame_prof info --node shop@myhost --json"];
 example(start) -> ["flame_prof start --node shop@myhost --output /tmp/prof --top 50:1000"];
 example(flush) -> ["flame_prof flush --node shop@myhost"];

@@ -26,14 +26,26 @@
     ok | interrupted | {error, {atom(), unicode:chardata()} | unicode:chardata()}.
 do(#{arguments := Names} = Parsed) ->
     Output = maps:get(output, Parsed, "."),
-    case options(Parsed) of
-        {ok, Options} ->
-            case filelib:ensure_dir(filename:join(Output, "x")) of
-                ok -> connected(flame_prof_remote:connect(Names, Parsed), Output, Options, Parsed);
-                {error, Reason} -> {error, [Output, ": ", file:format_error(Reason)]}
-            end;
-        {error, Reason} ->
-            {error, {usage, flame_prof:format_error(Reason)}}
+    try
+        Options = options(Parsed),
+        ok = has_folder(filename:join(Output, "x")),
+        ok = can_report(Parsed),
+        connected(flame_prof_remote:connect(Names, Parsed), Output, Options, Parsed)
+    catch
+        throw:{error, _} = Error -> Error
+    end.
+
+can_report(#{report := Out}) ->
+    flame_prof_cli_view:has_reports() orelse
+        throw({error, "--report: this flame_prof was built without its viewer"}),
+    has_folder(Out);
+can_report(_) ->
+    ok.
+
+has_folder(File) ->
+    case filelib:ensure_dir(File) of
+        ok -> ok;
+        {error, Reason} -> throw({error, [filename:dirname(File), ": ", file:format_error(Reason)]})
     end.
 
 %% Refused before anything is sent.
@@ -44,8 +56,8 @@ options(Parsed) ->
         #{flush_interval => Interval + ?FLUSH_MS, flush_close_max => ?FLUSHES_A_FILE}, Given
     ),
     case flame_prof_options:validate(Options) of
-        {ok, _} -> {ok, Options};
-        {error, _} = Error -> Error
+        {ok, _} -> Options;
+        {error, Reason} -> throw({error, {usage, flame_prof:format_error(Reason)}})
     end.
 
 connected({error, _} = Error, _Output, _Options, _Parsed) ->
@@ -125,17 +137,10 @@ sample(Targets0, Since, Until) ->
         {false, _} when Left =< 0 ->
             {ok, Targets0};
         {false, _} ->
-            pause(min(?TICK_MS, Left)),
+            ok = flame_prof_cli:pause(min(?TICK_MS, Left)),
             Targets = [looked_after(Target) || Target <- Targets0],
             ok = flame_prof_cli_out:progress(progress(Targets, now_ms() - Since, Until - Since)),
             sample(Targets, Since, Until)
-    end.
-
-%% Ctrl-C is not waited for.
-pause(Ms) ->
-    receive
-        {flame_prof_cli, interrupted} = Interrupt -> self() ! Interrupt
-    after Ms -> ok
     end.
 
 looked_after(#target{state = sampling, lease = Lease} = Target) ->
@@ -191,12 +196,17 @@ told(How, Targets, Parsed) ->
             #{json := true} -> json(Targets);
             _ -> flame_prof_cli_out:put([target(Target) || Target <- Targets])
         end,
-    ok = hot(lists:append([Files || #target{files = Files} <- Targets]), Parsed),
+    Files = lists:append([Files || #target{files = Files} <- Targets]),
+    ok = hot(Files, Parsed),
+    Reported = reported(Files, Parsed),
     case {How, [Text || #target{state = {lost, Text}} <- Targets]} of
         {interrupted, _} -> interrupted;
-        {ok, []} -> ok;
+        {ok, []} -> Reported;
         {ok, [Text | _]} -> {error, Text}
     end.
+
+reported([_ | _] = Files, #{report := Out}) -> flame_prof_cli_view:report(Files, Out);
+reported(_, _) -> ok.
 
 json(Targets) ->
     Nodes = [
