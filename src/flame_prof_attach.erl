@@ -51,7 +51,8 @@ lent(Node, Library) ->
         controller => self(),
         lease_ms => ?LEASE_MS,
         modules => lent_modules(),
-        library => Library
+        library => Library,
+        companions => companions()
     },
     %% One request, so that nothing can come between the two.
     Both = [
@@ -113,6 +114,19 @@ library() ->
 library_path() ->
     Ebin = filename:dirname(code:which(?LEASE)),
     {ok, filename:join([Ebin, "..", "priv", "flame_prof_nif.so"])}.
+
+%% What ours is linked with, by the names that it asks for: a node in a container
+%% may not have it.
+companions() ->
+    _ = code:ensure_loaded(flame_prof_nif),
+    {ok, Maps} = file:read_file("/proc/self/maps"),
+    Pattern = "/\\S+/(lib(?:uv|zstd|z)\\.so\\.\\d+)\\S*$",
+    case re:run(Maps, Pattern, [global, multiline, {capture, all, list}]) of
+        {match, Found} ->
+            [{Name, Bytes} || [Path, Name] <- lists:usort(Found), {ok, Bytes} <- [file:read_file(Path)]];
+        nomatch ->
+            []
+    end.
 
 %% Does it fit?
 

@@ -27,13 +27,15 @@
 
 -export_type([config/0, lent/0, refusal/0]).
 
-%% `modules': with their object code. `library': the NIF's bytes.
+%% `modules': with their object code. `library': the NIF's bytes. `companions': libraries
+%% that it is linked with, for where they are missing.
 -type config() ::
     #{
         controller := pid(),
         lease_ms := pos_integer(),
         modules := [{module(), binary()}],
-        library := binary()
+        library := binary(),
+        companions := [{file:filename(), binary()}]
     }.
 
 -type lent() :: #{lease := pid(), folder := file:filename()}.
@@ -183,11 +185,9 @@ start_session_now(Options, _) ->
 
 %% Lending.
 
-lend(#{modules := Modules, library := Library}, {Janitor, _}) ->
-    Others = [M || {Name, _} = M <- Modules, Name =/= flame_prof_nif],
-    Nif = [M || {flame_prof_nif, _} = M <- Modules],
-    case load(Others) of
-        ok -> library(candidates(), Library, Nif, Janitor, []);
+lend(#{modules := Modules} = Config, {Janitor, _}) ->
+    case load(lists:keydelete(flame_prof_nif, 1, Modules)) of
+        ok -> library(candidates(), Config, Janitor, []);
         {error, _} = Error -> Error
     end.
 
@@ -210,31 +210,57 @@ candidates() ->
     Named = fun(Name) -> [Folder || Folder <- [os:getenv(Name)], is_list(Folder)] end,
     Named("TMPDIR") ++ ["/tmp", "/var/tmp", "/dev/shm"] ++ Named("HOME") ++ Current.
 
-library([], _Library, _Nif, _Janitor, Why) ->
+library([], _Config, _Janitor, Why) ->
     {error, {library, lists:join("; ", lists:reverse(Why))}};
-library([Candidate | Candidates], Library, Nif, Janitor, Why) ->
+library([Candidate | Candidates], Config, Janitor, Why) ->
     Folder = filename:join(Candidate, unique()),
     Janitor ! {folder, Folder},
-    case lodged(Candidate, Folder, Library, Nif) of
+    case may_execute(Candidate) andalso lodged(Folder, Config) of
         ok ->
             {ok, Folder};
+        false ->
+            Text = "no library may be run from there (noexec)",
+            library(Candidates, Config, Janitor, [[Candidate, ": ", Text] | Why]);
         {error, Text} ->
             _ = file:del_dir_r(Folder),
-            library(Candidates, Library, Nif, Janitor, [Text | Why])
+            library(Candidates, Config, Janitor, [[Candidate, ": ", Text] | Why])
     end.
 
-lodged(Candidate, Folder, Library, Nif) ->
-    Path = filename:join(Folder, ?LIBRARY),
-    case may_execute(Candidate) andalso placed(Folder, Path ++ ".so", Library) of
-        ok ->
-            Outcome = mapped(Path, Nif),
-            _ = file:delete(Path ++ ".so"),
-            Outcome;
-        false ->
-            {error, [Candidate, ": no library may be run from there (noexec)"]};
-        {error, Reason} ->
-            {error, [Candidate, ": ", file:format_error(Reason)]}
+%% Nothing lies there any more when it is mapped.
+lodged(Folder, #{library := Library, companions := Companions, modules := Modules}) ->
+    Nif = [lists:keyfind(flame_prof_nif, 1, Modules)],
+    try
+        ok = placed(Folder),
+        ok = written(Folder, [{?LIBRARY ++ ".so", Library}]),
+        Path = filename:join(Folder, ?LIBRARY),
+        case mapped(Path, Nif) of
+            ok ->
+                ok;
+            {error, _} ->
+                ok = written(Folder, Companions),
+                mapped(Path, Nif)
+        end
+    catch
+        throw:{error, Reason} -> {error, file:format_error(Reason)}
+    after
+        _ = [file:delete(filename:join(Folder, Name)) || {Name, _} <- [{?LIBRARY ++ ".so", Library} | Companions]]
     end.
+
+%% A folder that was not there before, for us alone before anything is in it.
+placed(Folder) ->
+    ok = done(file:make_dir(Folder)),
+    done(file:change_mode(Folder, 8#700)).
+
+written(Folder, Files) ->
+    lists:foreach(
+        fun({Name, Bytes}) ->
+            done(file:write_file(filename:join(Folder, Name), Bytes, [exclusive, raw]))
+        end,
+        Files
+    ).
+
+done(ok) -> ok;
+done({error, _} = Error) -> throw(Error).
 
 unique() ->
     Text = io_lib:format("flame_prof.~ts.~.36b", [os:getpid(), erlang:phash2({make_ref(), node()}, 1 bsl 32)]),
@@ -267,18 +293,6 @@ mounted([Line | Lines], Folder, Depth, Options) ->
 
 is_below(_Folder, <<"/">>) -> true;
 is_below(Folder, Point) -> lists:prefix(filename:split(Point), filename:split(Folder)).
-
-%% A folder that was not there before, for us alone before anything is in it.
-placed(Folder, File, Library) ->
-    case file:make_dir(Folder) of
-        ok ->
-            case file:change_mode(Folder, 8#700) of
-                ok -> file:write_file(File, Library, [exclusive, raw]);
-                {error, _} = Error -> Error
-            end;
-        {error, _} = Error ->
-            Error
-    end.
 
 mapped(Path, Nif) ->
     ok = application:set_env(?ENVIRONMENT, library, Path),

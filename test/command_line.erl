@@ -125,7 +125,8 @@ traces(#{node := Node, pid := Pid}) ->
         applications => lists:sort([A || {A, _, _} <- call(Node, application, loaded_applications, [])]),
         threads => length(list("/proc/" ++ Pid ++ "/task")),
         descriptors => length(list("/proc/" ++ Pid ++ "/fd")),
-        mappings => [L || L <- lines("/proc/" ++ Pid ++ "/maps"), string:find(L, "flame_prof") =/= nomatch],
+        mappings => lists:usort([lists:last(string:lexemes(L, " ")) || L <- lines("/proc/" ++ Pid ++ "/maps"),
+            string:find(L, ".so") =/= nomatch]),
         signals => [L || L <- lines("/proc/" ++ Pid ++ "/status"), lists:prefix("Sig", L),
             not lists:prefix("SigQ", L)],
         %% In its own file system.

@@ -18,6 +18,7 @@
     a_folder_that_does_not_take_the_library_is_passed_over/1,
     a_folder_whose_files_can_not_be_mapped_is_passed_over/1,
     a_node_of_another_user_and_file_system_gets_the_library/1,
+    what_the_library_needs_comes_with_it/1,
     again_and_again_under_load_leaves_nothing/1,
     pstack_and_top_leave_nothing/1,
     what_does_not_fit_is_refused_with_the_reason/1,
@@ -43,6 +44,7 @@ all() ->
         a_folder_that_does_not_take_the_library_is_passed_over,
         a_folder_whose_files_can_not_be_mapped_is_passed_over,
         a_node_of_another_user_and_file_system_gets_the_library,
+        what_the_library_needs_comes_with_it,
         again_and_again_under_load_leaves_nothing,
         pstack_and_top_leave_nothing,
         what_does_not_fit_is_refused_with_the_reason,
@@ -239,6 +241,12 @@ a_folder_whose_files_can_not_be_mapped_is_passed_over(Config) ->
 
 a_node_of_another_user_and_file_system_gets_the_library(Config) ->
     as_root("mount -t tmpfs tmpfs /tmp && exec setpriv --reuid 65534 --regid 65534 --clear-groups", Config).
+
+what_the_library_needs_comes_with_it(Config) ->
+    case [Path || Path <- string:lexemes(os:cmd("ldconfig -p | sed -n 's/.*libuv.so.1 .*=> //p'"), "\n")] of
+        [] -> {skip, "libuv is not a library of its own here"};
+        [Path | _] -> as_root("mount --bind /dev/null " ++ Path ++ " && exec", Config)
+    end.
 
 as_root(Command, Config) ->
     case command_line:is_root() of
