@@ -7,8 +7,9 @@
 # The server's Debian packages are downloaded and unpacked into _build/real, not
 # installed; it runs from there as a node of its own, with data and ports of its own.
 # The load comes from test/attach/load. Says how much was done in windows of 250 ms
-# during a profile of ATTACH_SECONDS (30) and for as long before and after it, what
-# was hot, and what was left behind: nothing. Fails when it was something.
+# during a profile of ATTACH_SECONDS (30), fetching and reports included, and for as
+# long before and after it; what was hot; and what was left behind: nothing. Fails
+# when it was something.
 set -eu
 cd "$(dirname "$0")/../.."
 top=$PWD
@@ -111,10 +112,13 @@ bin/flame_prof attach "$node" --for "${seconds}s" --output "$work/prof" --top "$
 end=$(count)
 sleep "$seconds"
 traces >"$work/after"
-awk -v begin="$begin" -v end="$end" '
-    { if (NR > begin && NR <= end) { during += $1; d++ } else { around += $1; a++ } }
-    END { printf "\nmessages a second: %.0f during (%d windows), %.0f around it (%d windows): %.3f\n",
-          4 * during / d, d, 4 * around / a, a, (during / d) / (around / a) }' "$work/rates"
+
+# Medians: this machine may have something else to do now and then.
+median() { sort -n | awk '{ rate[NR] = 4 * $1 } END { print rate[int((NR + 1) / 2)] }'; }
+during=$(sed -n "$((begin + 1)),${end}p" "$work/rates" | median)
+around=$(sed "$((begin + 1)),${end}d" "$work/rates" | median)
+printf '\nmessages a second, medians of windows of 250 ms: %d during, %d around: %s\n' \
+    "$during" "$around" "$(awk "BEGIN { printf \"%.3f\", $during / $around }")"
 if diff "$work/before" "$work/after"; then
     echo "Nothing was left behind"
 else
