@@ -341,11 +341,11 @@ example(attach) ->
         "flame_prof attach a@myhost b@myhost --for 10s --set mode=schedulers"];
 example(top) -> ["flame_prof top --node shop@myhost --sort memory"];
 example(pstack) -> ["flame_prof pstack --node shop@myhost", "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
-example(hot) -> ["flame_prof hot /tmp/prof/*.log --by reductions --status running"];
-example(check) -> ["flame_prof check /tmp/prof/*.log"];
+example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
+example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
 example(export) ->
-    ["flame_prof export prof.log --as speedscope",
-        "flame_prof export prof.log --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
+    ["flame_prof export prof.log.zst --as speedscope",
+        "flame_prof export prof.log.zst --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
 example(report) -> ["flame_prof report /tmp/prof/*.log.zst --output shop.html"];
 example(view) -> ["flame_prof view /tmp/prof"];
 example(info) -> ["flame_prof info --node shop@myhost --json"];
