@@ -134,7 +134,7 @@ stacks({ok, #{stacks := Stacks}}, Profile, Options) ->
     #{processes := Processes, bad := Bad, files := Files} = Info = flame_prof_profile:info(Profile),
     #{first_us := First, last_us := Last} = Info,
     #{by := By, status := Status, top := Top} = Options,
-    Rows = [row(Stack) || Stack <- Stacks, is_wanted(Stack, Status)],
+    Rows = [row(Stack) || Stack <- unsigned(Stacks), is_wanted(Stack, Status)],
     Total = lists:sum([Weight || {_, _, _, Weight, _} <- Rows]),
     {Functions, More} = functions(Rows, Total, Top),
     {ok, #{
@@ -153,6 +153,13 @@ stacks({ok, #{stacks := Stacks}}, Profile, Options) ->
 
 is_wanted(_Stack, all) -> true;
 is_wanted({Levels, _, _, _}, Status) -> lists:member(atom_to_binary(Status), Levels).
+
+%% Of changes, a level says which are negative; where none is, it says nothing.
+unsigned(Stacks) ->
+    case lists:any(fun({Levels, _, _, _}) -> lists:member(<<"negative">>, Levels) end, Stacks) of
+        true -> Stacks;
+        false -> [setelement(1, Stack, element(1, Stack) -- [<<"positive">>]) || Stack <- Stacks]
+    end.
 
 %% Root first, without the C functions, which are apart: leaf first.
 row({Levels, Symbols, Weight, Samples}) ->

@@ -96,7 +96,8 @@ traces() {
     test/attach/traces.escript "$node" "$(cat "$cookie")"
 }
 
-count() { wc -l <"$work/rates"; }
+# Windows of the load and CPU time of the server until now.
+now() { echo "$(wc -l <"$work/rates") $(awk '{ print 10 * ($14 + $15) }' "/proc/$pid/stat")"; }
 
 "start_$server"
 ERL_LIBS=$libraries erlc -o "$work" "test/attach/load/$load.erl"
@@ -105,20 +106,37 @@ pids+=($!)
 sleep 3
 traces >"$work/warm" # loads what it needs itself
 traces >"$work/before"
+pid=$(sed -n 's/^pid //p' "$work/before")
+read -r first first_ms < <(now)
 sleep "$seconds"
-begin=$(count)
+read -r begin begin_ms < <(now)
 bin/flame_prof attach "$node" --for "${seconds}s" --output "$work/prof" --top "${ATTACH_TOP:-100}" \
     --cookie-file "$cookie"
-end=$(count)
+read -r end end_ms < <(now)
 sleep "$seconds"
+read -r last last_ms < <(now)
 traces >"$work/after"
 
-# Medians: this machine may have something else to do now and then.
-median() { sort -n | awk '{ rate[NR] = 4 * $1 } END { print rate[int((NR + 1) / 2)] }'; }
-during=$(sed -n "$((begin + 1)),${end}p" "$work/rates" | median)
-around=$(sed "$((begin + 1)),${end}d" "$work/rates" | median)
-printf '\nmessages a second, medians of windows of 250 ms: %d during, %d around: %s\n' \
-    "$during" "$around" "$(awk "BEGIN { printf \"%.3f\", $during / $around }")"
+awk -v first="$first" -v begin="$begin" -v end="$end" -v last="$last" \
+    -v around_ms=$((begin_ms - first_ms + last_ms - end_ms)) -v during_ms=$((end_ms - begin_ms)) '
+    function median(rate, n,    i, j, r) {
+        for (i = 2; i <= n; i++)
+            for (j = i; j > 1 && rate[j] < rate[j - 1]; j--) {
+                r = rate[j]; rate[j] = rate[j - 1]; rate[j - 1] = r
+            }
+        return rate[int((n + 1) / 2)]
+    }
+    NR > first && NR <= last {
+        if (NR > begin && NR <= end) { during[++d] = 4 * $1; sum_d += $1 }
+        else { around[++a] = 4 * $1; sum_a += $1 }
+    }
+    END {
+        md = median(during, d); ma = median(around, a)
+        printf "\nMessages a second, medians of windows of 250 ms: %d during (%d windows), %d around (%d): %.3f\n",
+            md, d, ma, a, md / ma
+        cd = 1000 * during_ms / sum_d; ca = 1000 * around_ms / sum_a
+        printf "CPU time of the server for a message: %.2f us during, %.2f us around: %.3f\n", cd, ca, cd / ca
+    }' "$work/rates"
 if diff "$work/before" "$work/after"; then
     echo "Nothing was left behind"
 else

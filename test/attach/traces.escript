@@ -14,6 +14,7 @@ main([Name, Cookie]) ->
     Count = fun(Folder) -> {ok, L} = file:list_dir("/proc/" ++ Pid ++ "/" ++ Folder), length(L) end,
     Lines = fun(Kind, Things) -> [io:format("~s ~p~n", [Kind, T]) || T <- lists:usort(Things)] end,
     Ours = fun(Process) -> string:find(io_lib:format("~p", [Process]), "flame_prof") =/= nomatch end,
+    Lines("pid", [list_to_integer(Pid)]),
     Lines("module", [M || {M, _} <- Call(code, all_loaded, [])]),
     Lines("old module", [M || {M, _} <- Call(code, all_loaded, []), Call(erlang, check_old_code, [M]), Ours(M)]),
     Lines("registered", Call(erlang, registered, [])),
