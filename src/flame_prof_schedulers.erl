@@ -69,7 +69,7 @@ retired({error, {_, Why}}) -> {error, Why}.
 
 %% The types of OTP do not know the option `scheduler'.
 -dialyzer({nowarn_function, [register_online/0, refresh/1, spawn_registrars/2, await/2]}).
--dialyzer({nowarn_function, [register_this/1]}).
+-dialyzer({nowarn_function, [register_this/1, spawn_bound/2, retire/0, retire_this/1]}).
 
 %% The answer of each is its exit reason.
 spawn_registrars(From, To) ->

@@ -78,11 +78,11 @@ loop(_Looker, _Monitor, #{count := 0}) ->
 loop(Looker, Monitor, Options) ->
     receive
         {flame_prof_top_look, Looker, Table} ->
-            case io:put_chars(screen(Table, Options)) of
-                ok ->
+            case is_shown(screen(Table, Options)) of
+                true ->
                     ok = flame_prof_top_look:taken(Looker),
                     loop(Looker, Monitor, counted(Options));
-                {error, _} ->
+                false ->
                     ok
             end;
         {?MODULE, line, Keys, Line} ->
@@ -95,6 +95,14 @@ loop(Looker, Monitor, Options) ->
             end;
         {'DOWN', Monitor, process, _, Reason} ->
             {error, {top, looking, unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 12]))}}
+    end.
+
+%% Not where the terminal is gone.
+is_shown(Text) ->
+    try
+        ok =:= io:put_chars(Text)
+    catch
+        error:_ -> false
     end.
 
 counted(#{count := Count} = Options) when is_integer(Count) -> Options#{count := Count - 1};

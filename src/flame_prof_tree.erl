@@ -186,10 +186,7 @@ pseudo() ->
         [<<"no_frames">>, <<"running_stack_not_sampled">>].
 
 shown(Symbol) ->
-    case flame_prof_reader:decode(Symbol) of
-        Decoded when is_binary(Decoded) -> << <<(visible(C))/utf8>> || <<C/utf8>> <= Decoded >>;
-        _ -> Symbol
-    end.
+    << <<(visible(C))/utf8>> || <<C/utf8>> <= flame_prof_reader:decode(Symbol) >>.
 
 visible(C) when C < 32; C >= 16#7f, C < 16#a0 -> $?;
 visible(C) -> C.

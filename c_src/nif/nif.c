@@ -135,10 +135,9 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     library->sends_type = enif_open_resource_type_x(
         env, "flame_prof_sends", &sends, ERL_NIF_RT_CREATE, NULL);
     if (library->lock == NULL || library->selector_type == NULL ||
-        library->calibration_type == NULL ||
-        library->session_type == NULL || library->reader_type == NULL ||
-        library->profile_type == NULL || library->unzst_type == NULL ||
-        library->sends_type == NULL) {
+        library->calibration_type == NULL || library->session_type == NULL ||
+        library->reader_type == NULL || library->profile_type == NULL ||
+        library->unzst_type == NULL || library->sends_type == NULL) {
         library_free(library);
         return -1;
     }
