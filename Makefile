@@ -14,6 +14,7 @@ export WERROR ?= 0
 EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
+        test-attach test-real test-exports \
         deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
         check-format clean clean-nif distclean help
 
@@ -44,6 +45,16 @@ check-exports: nif ## Check that nif_init is all that the NIF exports
 
 test-matrix: ## Run the suite on OTP 25, 27 and 29 (needs root; see tools/matrix.sh)
 	@tools/matrix.sh
+
+test-attach: build ## Attach to nodes of OTP 27 and 29 (after `make test-matrix`; needs root)
+	@test/attach/matrix.sh
+
+test-real: build ## Attach to a real RabbitMQ and a real ejabberd under load (Debian)
+	@test/attach/real.sh rabbitmq
+	@test/attach/real.sh ejabberd
+
+test-exports: build ## Have other tools read what we export: pprof, speedscope, flamegraph.pl
+	@test/exports/consumers.sh
 
 deps: ## Install everything that build and tests need (Debian)
 	@tools/deps.sh build test

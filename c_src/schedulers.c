@@ -43,17 +43,21 @@ struct slot {
     _Atomic uint32_t state;
     /* Set last, with release: from then on all but `running` is immutable. */
     _Atomic int is_registered;
-    pid_t thread;
+    /* Since retiring began, its thread was outside of the handler. */
+    _Atomic int was_here;
+    pid_t thread; /* 0: never asked */
     struct fp_peek peek;
     struct fp_running_scheduler scheduler;
     uint64_t handler_ns;
     struct fp_running running;
 };
 
-/* For the life of the process, also when the NIF library is unloaded and
- * loaded again: the handler may run at any time. */
+/* Until they retire, also when the NIF library is unloaded and loaded again: the
+ * handler may run at any time. */
 static struct {
-    pthread_mutex_t lock; /* fp_schedulers_prepare */
+    pthread_mutex_t lock; /* fp_schedulers_prepare, fp_schedulers_retire_* */
+    _Atomic int users;    /* RETIRING: none, and none is let in */
+    void *pin;            /* keeps the library mapped */
     struct slot *slot;
     _Atomic unsigned count; /* release after `slot` is mapped */
     _Atomic unsigned registered;
@@ -66,6 +70,8 @@ static struct {
     struct fp_range fragments;
     uint64_t nif_return;
 } schedulers = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+#define RETIRING (-1)
 
 static int say(char *why, size_t size, int err, const char *text)
 {
@@ -173,6 +179,23 @@ static int send_signal(const struct slot *slot, unsigned at, uint32_t number)
                         schedulers.signal, &info);
 }
 
+/* -------------------------------------------------------------- inside -- */
+
+int fp_schedulers_enter(void)
+{
+    int users = atomic_load(&schedulers.users);
+
+    while (users != RETIRING)
+        if (atomic_compare_exchange_weak(&schedulers.users, &users, users + 1))
+            return 0;
+    return FP_ESTATE;
+}
+
+void fp_schedulers_leave(void)
+{
+    atomic_fetch_sub(&schedulers.users, 1);
+}
+
 /* ------------------------------------------------------------- asking -- */
 
 unsigned fp_schedulers_count(void)
@@ -267,19 +290,27 @@ uint64_t fp_schedulers_handler_ns(unsigned at)
 
 /* --------------------------------------------------------- preparation -- */
 
-/* The code must outlive every signal that is on its way. */
+/* The code must outlive every signal that is on its way. By a handle and not by
+ * RTLD_NODELETE, which nobody can take back. */
 static int pin_library(void)
 {
     Dl_info info;
-    void *itself;
 
+    if (schedulers.pin != NULL)
+        return 0;
     if (dladdr(&schedulers, &info) == 0 || info.dli_fname == NULL)
         return FP_EDENIED;
-    itself = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-    if (itself == NULL)
-        return FP_EDENIED;
-    dlclose(itself);
-    return 0;
+    schedulers.pin = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    return schedulers.pin != NULL ? 0 : FP_EDENIED;
+}
+
+static struct sigaction our_action(void)
+{
+    struct sigaction ours = {.sa_sigaction = handler,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+
+    sigfillset(&ours.sa_mask);
+    return ours;
 }
 
 /* From the highest on: programs that take one take the first ones. Threads of
@@ -287,10 +318,8 @@ static int pin_library(void)
  * not seen; all other signals wait until the handler is done. */
 static int install_handler(void)
 {
-    struct sigaction ours = {.sa_sigaction = handler,
-                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    struct sigaction ours = our_action();
 
-    sigfillset(&ours.sa_mask);
     for (int number = SIGRTMAX; number >= SIGRTMIN; number--) {
         struct sigaction theirs;
 
@@ -305,6 +334,13 @@ static int install_handler(void)
     return FP_EDENIED;
 }
 
+static void unmap_slots(struct slot *slots, unsigned count, unsigned opened)
+{
+    while (opened-- > 0)
+        fp_peek_close(&slots[opened].peek);
+    munmap(slots, count * sizeof *slots);
+}
+
 static int map_slots(const struct fp_layout *layout, unsigned count)
 {
     struct slot *slots =
@@ -315,9 +351,7 @@ static int map_slots(const struct fp_layout *layout, unsigned count)
         return FP_ENOMEM;
     for (unsigned i = 0; i < count; i++) {
         if (fp_peek_open_small(&slots[i].peek, HANDLER_WINDOW) != 0) {
-            while (i-- > 0)
-                fp_peek_close(&slots[i].peek);
-            munmap(slots, count * sizeof *slots);
+            unmap_slots(slots, count, i);
             return FP_EDENIED;
         }
         slots[i].scheduler.peek = &slots[i].peek;
@@ -364,9 +398,13 @@ int fp_schedulers_prepare(const struct fp_layout *layout,
 {
     int err;
 
+    if (fp_schedulers_enter() != 0)
+        return say(why, why_size, FP_ESTATE,
+                   "the schedulers are being retired");
     pthread_mutex_lock(&schedulers.lock);
     err = prepare(layout, ranges, count, why, why_size);
     pthread_mutex_unlock(&schedulers.lock);
+    fp_schedulers_leave();
     return err;
 }
 
@@ -467,8 +505,8 @@ static int captures_itself(struct slot *slot, unsigned at, uint64_t process)
     return err;
 }
 
-int fp_schedulers_register(unsigned number, uint64_t process,
-                           const uint64_t mfa[3], char *why, size_t why_size)
+static int register_here(unsigned number, uint64_t process,
+                         const uint64_t mfa[3], char *why, size_t why_size)
 {
     struct slot *slot;
     int err;
@@ -496,4 +534,158 @@ int fp_schedulers_register(unsigned number, uint64_t process,
     atomic_store_explicit(&slot->is_registered, 1, memory_order_release);
     atomic_fetch_add_explicit(&schedulers.registered, 1, memory_order_acq_rel);
     return 0;
+}
+
+int fp_schedulers_register(unsigned number, uint64_t process,
+                           const uint64_t mfa[3], char *why, size_t why_size)
+{
+    int err;
+
+    if (fp_schedulers_enter() != 0)
+        return say(why, why_size, FP_ESTATE,
+                   "the schedulers are being retired");
+    err = register_here(number, process, mfa, why, why_size);
+    fp_schedulers_leave();
+    return err;
+}
+
+/* ------------------------------------------------------------ retiring -- */
+
+#define RETIRE_ATTEMPTS 1000
+static const struct timespec millisecond = {0, 1000000};
+
+int fp_schedulers_must_be_here(unsigned at)
+{
+    return schedulers.slot[at].thread != 0;
+}
+
+/* After a request only its handler makes a slot IDLE. */
+static int await_handlers(void)
+{
+    for (unsigned at = 0, attempt = 0; at < fp_schedulers_count();)
+        if (STATE_OF(atomic_load_explicit(&schedulers.slot[at].state,
+                                          memory_order_acquire)) == IDLE)
+            at++;
+        else if (++attempt > RETIRE_ATTEMPTS)
+            return FP_ESTATE;
+        else
+            nanosleep(&millisecond, NULL);
+    return 0;
+}
+
+static int is_ours(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) != 0 &&
+           action->sa_sigaction == handler;
+}
+
+static int is_ignored(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) == 0 &&
+           action->sa_handler == SIG_IGN;
+}
+
+/* When the action is still what we have left there: a handler that somebody else
+ * has put in its place is not touched, and may call the one that it replaced. */
+static int replace_action(int (*is_expected)(const struct sigaction *),
+                          const struct sigaction *action)
+{
+    struct sigaction now;
+
+    return schedulers.signal == 0 ||
+                   (sigaction(schedulers.signal, NULL, &now) == 0 &&
+                    is_expected(&now) &&
+                    sigaction(schedulers.signal, action, NULL) == 0)
+               ? 0
+               : FP_EDENIED;
+}
+
+static void forget_who_was_here(void)
+{
+    for (unsigned at = 0; at < fp_schedulers_count(); at++)
+        atomic_store(&schedulers.slot[at].was_here, 0);
+}
+
+int fp_schedulers_retire_begin(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    int nobody = 0, err;
+
+    if (!atomic_compare_exchange_strong(&schedulers.users, &nobody, RETIRING))
+        return FP_ESTATE;
+    err = await_handlers();
+    if (err == 0)
+        err = replace_action(is_ours, &ignore);
+    if (err == 0)
+        /* Not before: who was asked to be here for an earlier attempt may come at
+         * any time. */
+        forget_who_was_here();
+    else
+        atomic_store(&schedulers.users, 0);
+    return err;
+}
+
+int fp_schedulers_retire_here(unsigned number)
+{
+    struct slot *slot;
+    stack_t alternate;
+
+    if (atomic_load(&schedulers.users) != RETIRING || number == 0 ||
+        number > fp_schedulers_count())
+        return FP_ESTATE;
+    slot = &schedulers.slot[number - 1];
+    if (slot->thread != (pid_t)syscall(SYS_gettid) ||
+        sigaltstack(NULL, &alternate) != 0 ||
+        (alternate.ss_flags & SS_ONSTACK) != 0)
+        return FP_ESTATE;
+    atomic_store_explicit(&slot->was_here, 1, memory_order_release);
+    return 0;
+}
+
+static int all_were_here(void)
+{
+    for (unsigned at = 0; at < fp_schedulers_count(); at++)
+        if (fp_schedulers_must_be_here(at) &&
+            !atomic_load_explicit(&schedulers.slot[at].was_here,
+                                  memory_order_acquire))
+            return 0;
+    return 1;
+}
+
+/* Step 5. The VM's own handle keeps this code mapped until we have returned. */
+static void take_back(void)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    unsigned count = fp_schedulers_count();
+
+    atomic_store_explicit(&schedulers.count, 0, memory_order_release);
+    atomic_store_explicit(&schedulers.registered, 0, memory_order_release);
+    atomic_store_explicit(&schedulers.code_known, 0, memory_order_release);
+    (void)replace_action(is_ignored, &standard);
+    schedulers.signal = 0;
+    if (schedulers.slot != NULL)
+        unmap_slots(schedulers.slot, count, count);
+    schedulers.slot = NULL;
+    if (schedulers.pin != NULL)
+        dlclose(schedulers.pin);
+    schedulers.pin = NULL;
+}
+
+int fp_schedulers_retire_end(void)
+{
+    struct sigaction ours = our_action();
+    int err = 0;
+
+    if (atomic_load(&schedulers.users) != RETIRING)
+        return FP_ESTATE;
+    pthread_mutex_lock(&schedulers.lock);
+    if (all_were_here()) {
+        take_back();
+    } else {
+        (void)replace_action(is_ignored, &ours);
+        err = FP_ESTATE;
+    }
+    pthread_mutex_unlock(&schedulers.lock);
+    atomic_store(&schedulers.users, 0);
+    return err;
 }

@@ -12,10 +12,34 @@
  * The signal is one that nobody used (its action was the default), its handler
  * runs on the alternate stack that the VM gave the thread, and a scheduler
  * registers only if that is large enough, and only after it has captured
- * itself rightly. Once installed, the handler stays for the life of the
- * process, and so do this library's code (it is pinned) and the memory that the
- * handler writes to: whenever a signal arrives, it is safe. Dirty schedulers
- * are never signalled.
+ * itself rightly. Once installed, the handler stays, and so do this library's
+ * code (a handle of our own keeps it mapped) and the memory that the handler
+ * writes to: whenever a signal arrives, it is safe. Dirty schedulers are never
+ * signalled.
+ *
+ * All of it can be taken back, without guessing that "no signal can be on its
+ * way any more":
+ *
+ *   1. Nobody asks: users (sessions, looks, registrations) enter and leave, and
+ *      retiring starts only with none inside and lets none in.
+ *   2. Every slot comes to IDLE, which after a request only its handler does.
+ *      From here on no signal of ours is pending, and none will be sent.
+ *   3. The signal's action becomes SIG_IGN. The kernel drops what strangers have
+ *      pending of it, in the same step: from here on no thread enters the handler.
+ *      If the action was not our handler any more, this ends here: who replaced it
+ *      may still call it.
+ *   4. Who is still inside is in its last instructions, behind the store of 2. A
+ *      thread that runs a NIF for us (fp_schedulers_retire_here, on the
+ *      scheduler's own thread, not on the alternate stack) has left it: handlers
+ *      nest strictly. Each thread that was ever asked must do so.
+ *   5. Then no thread is in the handler, and none can come: the action goes back
+ *      to SIG_DFL, as it was, the slots are unmapped, the handle closed.
+ *
+ * When 2 or 4 does not succeed (a scheduler in a long NIF, or offline by now), the
+ * handler is put back and all stays as it was. What 4 does not cover is a
+ * stranger's signal of this number to another thread, which has not run the dozen
+ * instructions that turn it down by the time of 5. Who sends that would have
+ * killed the VM but for our handler.
  */
 #ifndef FP_SCHEDULERS_H
 #define FP_SCHEDULERS_H
@@ -37,11 +61,27 @@ int fp_schedulers_prepare(const struct fp_layout *layout,
                           const struct fp_ranges *ranges, unsigned count,
                           char *why, size_t why_size);
 
-/* On the scheduler's own thread, by a NIF that is `mfa` and runs in `process`.
+/* ANY THREAD, none blocks. Who uses anything below but the counts is inside. 0, or
+ * FP_ESTATE while the schedulers are being retired. */
+int fp_schedulers_enter(void);
+void fp_schedulers_leave(void);
+
+/* On the scheduler's own thread, inside, by a NIF that is `mfa` and runs in `process`.
  * Some 50 us. 0 also when it was registered before; else an error, with a
  * sentence in *why, and this scheduler is never signalled. */
 int fp_schedulers_register(unsigned number, uint64_t process,
                            const uint64_t mfa[3], char *why, size_t why_size);
+
+/* Take all of it back, see above: begin; then here, on each scheduler's own thread;
+ * then end, which is due whenever begin answered 0. begin and end by a thread that
+ * may block: begin waits for handlers, for a second at most. FP_ESTATE: somebody
+ * is inside, a handler did not run, a scheduler has not been here; FP_EDENIED:
+ * somebody has replaced our handler; all is as before, then. Who has to be here
+ * is one of the slots below fp_schedulers_count(). */
+int fp_schedulers_retire_begin(void);
+int fp_schedulers_must_be_here(unsigned slot);
+int fp_schedulers_retire_here(unsigned number);
+int fp_schedulers_retire_end(void);
 
 /* ANY THREAD, from here on. None blocks or allocates. */
 

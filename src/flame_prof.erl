@@ -42,6 +42,7 @@
 -export([info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, blame/2]).
+-export([hot/1, hot/2, top/0, top/1]).
 -export([write_perf_map/0]).
 -export([fold/3, fold/4]).
 -export([format_error/1]).
@@ -515,6 +516,50 @@ pstack(Target) ->
 -spec blame(flame_prof_blame:target(), Ms :: pos_integer()) -> ok | {error, reason()}.
 blame(Function, Ms) ->
     print(flame_prof_blame, flame_prof_blame:report(Function, Ms)).
+
+%% @equiv hot(Files, #{})
+-spec hot(flame_prof_samples:files()) -> ok | {error, reason()}.
+hot(Files) ->
+    hot(Files, #{}).
+
+%% @doc Prints the hottest stacks of files as a tree, and the hottest functions.
+%%
+%% ```
+%% 1> flame_prof:hot(Files, #{by => reductions, status => running}).
+%% '''
+%%
+%% {@link flame_prof_tree} has the options, and the same as terms.
+-spec hot(flame_prof_samples:files(), flame_prof_tree:options()) -> ok | {error, reason()}.
+hot(Files, Options) ->
+    case flame_prof_tree:report(Files, Options) of
+        {ok, Report} -> io:put_chars(flame_prof_tree:format(Report, columns()));
+        {error, _} = Error -> Error
+    end.
+
+columns() ->
+    case io:columns() of
+        {ok, Columns} -> Columns;
+        {error, _} -> 100
+    end.
+
+%% @equiv top(#{})
+-spec top() -> ok | {error, reason()}.
+top() ->
+    top(#{}).
+
+%% @doc The busiest processes, live: rates, status, queue, memory and its growth,
+%% and where each was most. `q' and return ends it; so does the end of the shell.
+%% No session is needed. Processes are not asked where the native engine runs.
+%%
+%% ```
+%% 1> flame_prof:top(#{sort => memory, filter => "cache", count => 3}).
+%% '''
+-spec top(flame_prof_top:options()) -> ok | {error, reason()}.
+top(Options) ->
+    case flame_prof_engine:choose(auto) of
+        {ok, _} -> flame_prof_top:live(Options);
+        {error, _} = Error -> Error
+    end.
 
 print(Module, {ok, Data}) -> io:put_chars(Module:format(Data));
 print(_Module, {error, _} = Error) -> Error.

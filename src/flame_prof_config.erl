@@ -12,7 +12,7 @@
 -define(LEAST_BYTES, 1048576).
 
 %% The application's own processes tell nothing about the program.
--define(OWN_NAMES, [flame_prof_sup, flame_prof_triggers]).
+-define(OWN_NAMES, [flame_prof_sup, flame_prof_triggers, flame_prof_lease, flame_prof_janitor]).
 
 %% @doc By the process that will own the session. `IsCapturing': the schedulers
 %% are asked for the stacks of running processes. `Excluded': processes that are

@@ -2,7 +2,8 @@
 %%
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
-%% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_pstack} for
+%% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_look} for
+%% `selector_*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
 %% {@link flame_prof_samples} for `reader_*', {@link flame_prof_profile} for
 %% `profile_*', {@link flame_prof_calibration} for the rest.
@@ -20,6 +21,8 @@
 %% As a tracer of the VM: erl_tracer.
 -export([enabled/3, trace/5]).
 -export([schedulers_prepare/1, scheduler_register/1]).
+-export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
+-export([selector_new/1, selector_next/1]).
 -export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
 -export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
@@ -200,6 +203,23 @@ schedulers_prepare(_) -> ?NOT_LOADED.
 
 -spec scheduler_register(pos_integer()) -> ok | {error, {atom(), binary()}}.
 scheduler_register(_) -> ?NOT_LOADED.
+
+-spec schedulers_retire_begin() -> {ok, [pos_integer()]} | {error, {atom(), binary()}}.
+schedulers_retire_begin() -> ?NOT_LOADED.
+
+-spec scheduler_retire(pos_integer()) -> ok | {error, {atom(), binary()}}.
+scheduler_retire(_) -> ?NOT_LOADED.
+
+-spec schedulers_retire_end() -> ok | {error, {atom(), binary()}}.
+schedulers_retire_end() -> ?NOT_LOADED.
+
+-spec selector_new(Top :: non_neg_integer()) -> {ok, reference()} | {error, atom()}.
+selector_new(_) -> ?NOT_LOADED.
+
+-spec selector_next(reference()) ->
+    {Processes :: non_neg_integer(), [{pid(), Reductions :: integer()}]}.
+selector_next(_) -> ?NOT_LOADED.
+
 -spec reader_open(Path :: binary()) -> {ok, reference()} | {error, {atom(), binary()}}.
 reader_open(_) -> ?NOT_LOADED.
 
@@ -266,7 +286,20 @@ unzst_open() -> ?NOT_LOADED.
 unzst_read(_, _, _) -> ?NOT_LOADED.
 
 load() ->
-    erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).
+    case application:get_env(flame_prof_attached, library) of
+        {ok, Path} -> load_lent(Path);
+        undefined -> erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0)
+    end.
+
+%% See flame_prof_lease: the code server tells nobody why it failed.
+load_lent(Path) ->
+    case erlang:load_nif(Path, 0) of
+        ok ->
+            ok;
+        {error, Reason} = Error ->
+            ok = application:set_env(flame_prof_attached, failure, Reason),
+            Error
+    end.
 
 %% Beside the beam file when the application is run from a plain build folder,
 %% which the code server knows under no application's name.

@@ -6,7 +6,7 @@
 %% its thread lives as long as the VM.
 -module(flame_prof_schedulers).
 
--export([ensure/0, refresh/1]).
+-export([ensure/0, refresh/1, retire/0]).
 
 -export_type([known/0]).
 
@@ -48,25 +48,47 @@ refresh(Known) ->
             Known
     end.
 
+%% @doc Take it all back, the signal's handler included, so that the library can be
+%% unmapped: c_src/schedulers.h says how that is proven to be safe. Refused while a
+%% session or a look uses them, and when a scheduler is kept from answering for a
+%% second; then all stays as it was.
+-spec retire() -> ok | {error, Why :: binary()}.
+retire() ->
+    case flame_prof_nif:schedulers_retire_begin() of
+        {ok, Numbers} ->
+            Until = erlang:monotonic_time(millisecond) + ?REGISTER_MS,
+            Asked = [spawn_bound(Number, fun retire_this/1) || Number <- Numbers],
+            _ = [await(One, Until) || One <- Asked],
+            retired(flame_prof_nif:schedulers_retire_end());
+        {error, _} = Error ->
+            retired(Error)
+    end.
+
+retired(ok) -> ok;
+retired({error, {_, Why}}) -> {error, Why}.
+
 %% The types of OTP do not know the option `scheduler'.
 -dialyzer({nowarn_function, [register_online/0, refresh/1, spawn_registrars/2, await/2]}).
--dialyzer({nowarn_function, [register_this/1]}).
+-dialyzer({nowarn_function, [register_this/1, spawn_bound/2, retire/0, retire_this/1]}).
 
 %% The answer of each is its exit reason.
 spawn_registrars(From, To) ->
-    [
-        erlang:spawn_opt(fun() -> register_this(Number) end, [
-            monitor, {scheduler, Number}, {priority, high}
-        ])
-     || Number <- lists:seq(From, To)
-    ].
+    [spawn_bound(Number, fun register_this/1) || Number <- lists:seq(From, To)].
+
+spawn_bound(Number, Fun) ->
+    erlang:spawn_opt(fun() -> Fun(Number) end, [monitor, {scheduler, Number}, {priority, high}]).
 
 -spec register_this(pos_integer()) -> no_return().
 register_this(Number) ->
-    case flame_prof_nif:scheduler_register(Number) of
-        ok -> exit(normal);
-        {error, {_, Why}} -> exit({shutdown, {refused, Why}})
-    end.
+    answer(flame_prof_nif:scheduler_register(Number)).
+
+-spec retire_this(pos_integer()) -> no_return().
+retire_this(Number) ->
+    answer(flame_prof_nif:scheduler_retire(Number)).
+
+-spec answer(ok | {error, {atom(), binary()}}) -> no_return().
+answer(ok) -> exit(normal);
+answer({error, {_, Why}}) -> exit({shutdown, {refused, Why}}).
 
 await({_Pid, Monitor}, Until) ->
     receive

@@ -67,6 +67,8 @@ start_link(Config) ->
 
 -spec init({pid(), config()}) -> {ok, #selector{}}.
 init({Engine, #{rules := Rules, exclude := Exclude}}) ->
+    %% So that it ends with its parent, also when that ends normally.
+    _ = process_flag(trap_exit, true),
     self() ! walk,
     {ok, #selector{
         engine = Engine,

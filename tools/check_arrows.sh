@@ -124,7 +124,8 @@ needs() {
             fp_governor_init
             fp_selector_create fp_selector_destroy fp_stack_table_create
             fp_stack_table_destroy fp_sampler_running_create
-            fp_schedulers_count calloc free mmap munmap sigfillset
+            fp_schedulers_count fp_schedulers_enter fp_schedulers_leave calloc free
+            mmap munmap sigfillset
             pthread_sigmask pthread_create pthread_join pthread_setname_np" ;;
     sampler/samples)
         echo "fp_ring_reserve fp_ring_commit fp_series_push fp_names_read
@@ -152,7 +153,7 @@ needs() {
             fp_peek_open_small fp_peek_close getpid getauxval sigaltstack
             sigaction sigfillset __libc_current_sigrtmin
             __libc_current_sigrtmax dladdr dlopen dlclose mmap munmap snprintf
-            pthread_mutex_lock pthread_mutex_unlock" ;;
+            pthread_mutex_lock pthread_mutex_unlock nanosleep" ;;
     vm/running)
         echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
             fp_bif_heavy fp_bif_is_schedule fp_bif_is_raise fp_jump_target

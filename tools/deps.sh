@@ -20,11 +20,11 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
 # test: on this machine, also the C tests (clang and its sanitizers' runtime),
 # the checks, and debootstrap for the matrix.
 # e2fsprogs: the tests of failing disks make a file system.
-TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap"
+TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap tmux"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
 # Where there is none, the test that wants it goes without: perf, to read our map;
-# jiffy, somebody else's NIF to work beside ours (not in each release of the matrix).
-TEST_OPTIONAL="linux-perf erlang-jiffy"
+# elixir, to be profiled; jiffy, somebody else's NIF to work beside ours (not in each release of the matrix).
+TEST_OPTIONAL="linux-perf elixir erlang-jiffy"
 TEST_ERLANG_OPTIONAL="erlang-jiffy"
 
 say() { echo "flame_prof: $*"; }

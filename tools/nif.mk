@@ -39,10 +39,11 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers
 NIF_CPPFLAGS := -D_GNU_SOURCE= -isystem $(ERL_INCLUDE) $(CPPFLAGS)
 NIF_CFLAGS := -std=c11 $(OPTIMIZE) -fPIC -fvisibility=hidden -pthread \
               $(WARNINGS) $(WERROR_FLAG) $(CFLAGS)
+# $ORIGIN: `attach' puts what we are linked with beside us where a node lacks it.
 # No -z defs: the enif_* functions are found in the VM at load time; -z now makes
 # any other missing symbol fail the load instead of a later call.
 NIF_LDFLAGS := -shared -pthread -Wl,-z,relro -Wl,-z,now \
-               -Wl,--exclude-libs,ALL -Wl,-Bsymbolic \
+               -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-rpath,'$$ORIGIN' \
                -Wl,--version-script=tools/nif.map $(LDFLAGS)
 
 # Put in place by rename only: a VM that has the old file mapped keeps it.

@@ -17,7 +17,7 @@ struct fp_library {
     ErlNifMutex *lock;
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
     ErlNifResourceType *calibration_type, *session_type, *reader_type,
-        *profile_type, *unzst_type, *sends_type;
+        *profile_type, *selector_type, *unzst_type, *sends_type;
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -63,6 +63,11 @@ FP_NIF(fp_nif_sends_enabled);
 FP_NIF(fp_nif_sends_trace);
 FP_NIF(fp_nif_schedulers_prepare);
 FP_NIF(fp_nif_scheduler_register);
+FP_NIF(fp_nif_schedulers_retire_begin);
+FP_NIF(fp_nif_scheduler_retire);
+FP_NIF(fp_nif_schedulers_retire_end);
+FP_NIF(fp_nif_selector_new);
+FP_NIF(fp_nif_selector_next);
 FP_NIF(fp_nif_reader_open);
 FP_NIF(fp_nif_reader_next);
 FP_NIF(fp_nif_reader_info);
@@ -82,6 +87,7 @@ FP_NIF(fp_nif_unzst_read);
 
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);
+void fp_selector_handle_destroy(ErlNifEnv *env, void *object);
 void fp_reader_destroy(ErlNifEnv *env, void *object);
 void fp_profile_handle_destroy(ErlNifEnv *env, void *object);
 void fp_unzst_nif_destroy(ErlNifEnv *env, void *object);

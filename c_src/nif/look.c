@@ -31,7 +31,10 @@ int look_open(struct look *look, struct fp_library *library)
     look->layout = fp_library_layout(library);
     if (look->layout == NULL)
         return FP_ESTATE;
-    err = fp_peek_open_own(&look->peek);
+    err = fp_schedulers_enter();
+    look->is_inside = err == 0;
+    if (err == 0)
+        err = fp_peek_open_own(&look->peek);
     if (err != 0) {
         look->layout = NULL;
         return err;
@@ -55,6 +58,8 @@ void look_close(struct look *look)
     free(look->word);
     if (look->layout != NULL)
         fp_peek_close(&look->peek);
+    if (look->is_inside)
+        fp_schedulers_leave();
 }
 
 /* --------------------------------------------------------- the stopped -- */

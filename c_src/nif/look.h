@@ -18,6 +18,7 @@
 #include "library.h"
 
 struct look {
+    int is_inside; /* fp_schedulers_enter */
     struct fp_peek peek;
     const struct fp_layout *layout;
     struct fp_ranges ranges;

@@ -110,6 +110,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     ErlNifResourceTypeInit session = fp_session_type_init;
     ErlNifResourceTypeInit sends = fp_sends_type_init;
     ErlNifResourceTypeInit reader = {.dtor = fp_reader_destroy};
+    ErlNifResourceTypeInit selector = {.dtor = fp_selector_handle_destroy};
     ErlNifResourceTypeInit profile = {.dtor = fp_profile_handle_destroy};
     ErlNifResourceTypeInit unzst = {.dtor = fp_unzst_nif_destroy};
 
@@ -127,14 +128,16 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
         env, "flame_prof_reader", &reader, ERL_NIF_RT_CREATE, NULL);
     library->profile_type = enif_open_resource_type_x(
         env, "flame_prof_profile", &profile, ERL_NIF_RT_CREATE, NULL);
+    library->selector_type = enif_open_resource_type_x(
+        env, "flame_prof_selector", &selector, ERL_NIF_RT_CREATE, NULL);
     library->unzst_type = enif_open_resource_type_x(
         env, "flame_prof_unzst", &unzst, ERL_NIF_RT_CREATE, NULL);
     library->sends_type = enif_open_resource_type_x(
         env, "flame_prof_sends", &sends, ERL_NIF_RT_CREATE, NULL);
-    if (library->lock == NULL || library->calibration_type == NULL ||
-        library->session_type == NULL || library->reader_type == NULL ||
-        library->profile_type == NULL || library->unzst_type == NULL ||
-        library->sends_type == NULL) {
+    if (library->lock == NULL || library->selector_type == NULL ||
+        library->calibration_type == NULL || library->session_type == NULL ||
+        library->reader_type == NULL || library->profile_type == NULL ||
+        library->unzst_type == NULL || library->sends_type == NULL) {
         library_free(library);
         return -1;
     }
@@ -188,6 +191,11 @@ static ErlNifFunc functions[] = {
     {"trace", 5, fp_nif_sends_trace, 0},
     {"schedulers_prepare", 1, fp_nif_schedulers_prepare, IO},
     {"scheduler_register", 1, fp_nif_scheduler_register, 0},
+    {"schedulers_retire_begin", 0, fp_nif_schedulers_retire_begin, IO},
+    {"scheduler_retire", 1, fp_nif_scheduler_retire, 0},
+    {"schedulers_retire_end", 0, fp_nif_schedulers_retire_end, IO},
+    {"selector_new", 1, fp_nif_selector_new, CPU},
+    {"selector_next", 1, fp_nif_selector_next, CPU},
     {"reader_open", 1, fp_nif_reader_open, IO},
     {"reader_next", 2, fp_nif_reader_next, IO},
     {"reader_info", 1, fp_nif_reader_info, IO},

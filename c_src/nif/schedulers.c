@@ -63,3 +63,50 @@ ERL_NIF_TERM fp_nif_scheduler_register(ErlNifEnv *env, int argc,
     err = fp_schedulers_register(number, process, mfa, why, sizeof why);
     return err == 0 ? fp_atom(env, "ok") : refusal(env, err, why);
 }
+
+/* () -> {ok, [Number]}: which have to call scheduler_retire/1, then
+ * schedulers_retire_end/0 is due; or {error, {Error, Why}}: nothing has changed */
+ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
+                                            const ERL_NIF_TERM argv[])
+{
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    int err = fp_schedulers_retire_begin();
+
+    (void)argc;
+    (void)argv;
+    if (err != 0)
+        return refusal(env, err,
+                       err == FP_ESTATE ? "the schedulers are in use"
+                                        : "somebody has replaced our handler");
+    for (unsigned at = fp_schedulers_count(); at-- > 0;)
+        if (fp_schedulers_must_be_here(at))
+            list = enif_make_list_cell(env, enif_make_uint(env, at + 1), list);
+    return enif_make_tuple2(env, fp_atom(env, "ok"), list);
+}
+
+/* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
+ERL_NIF_TERM fp_nif_scheduler_retire(ErlNifEnv *env, int argc,
+                                     const ERL_NIF_TERM argv[])
+{
+    unsigned number;
+    int err;
+
+    (void)argc;
+    if (!enif_get_uint(env, argv[0], &number))
+        return enif_make_badarg(env);
+    err = fp_schedulers_retire_here(number);
+    return err == 0 ? fp_atom(env, "ok")
+                    : refusal(env, err, "that is not the scheduler's thread");
+}
+
+/* () -> ok | {error, {Error, Why}}: all is as before */
+ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc,
+                                          const ERL_NIF_TERM argv[])
+{
+    int err = fp_schedulers_retire_end();
+
+    (void)argc;
+    (void)argv;
+    return err == 0 ? fp_atom(env, "ok")
+                    : refusal(env, err, "a scheduler has not answered");
+}

@@ -94,6 +94,7 @@ struct fp_sampler {
     struct question *question; /* schedulers */
     uint64_t *runs;            /* likewise: address of its process, or 0 */
     uint32_t schedulers;
+    int is_inside; /* fp_schedulers_enter */
     /* BIFs and NIFs met whose names lie in memory that changes: slot by slot,
      * as the writer knows them. */
     uint64_t (*named)[3]; /* FP_NAMED_SLOTS */

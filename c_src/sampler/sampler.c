@@ -301,7 +301,6 @@ int fp_sampler_create(struct fp_sampler **out,
                       const struct fp_sampler_options *options)
 {
     struct fp_sampler *s;
-    int err = FP_ENOMEM;
 
     if (options->interval_us == 0 || options->rules > FP_RULES_MAX ||
         all_top(options) > FP_TOP_MAX ||
@@ -313,7 +312,10 @@ int fp_sampler_create(struct fp_sampler **out,
     s->options = *options;
     s->layout = &s->options.layout;
     s->governed = fp_governed(0);
-    if (options->running_stacks)
+    if (options->running_stacks && fp_schedulers_enter() != 0)
+        goto fail;
+    s->is_inside = options->running_stacks;
+    if (s->is_inside)
         s->schedulers = fp_schedulers_count();
     s->targets = options->mode == FP_MODE_SCHEDULERS
                      ? s->schedulers + MET_PROCESSES
@@ -332,7 +334,7 @@ int fp_sampler_create(struct fp_sampler **out,
     return 0;
 fail:
     fp_sampler_destroy(s);
-    return err;
+    return FP_ENOMEM;
 }
 
 void fp_sampler_destroy(struct fp_sampler *s)
@@ -343,6 +345,8 @@ void fp_sampler_destroy(struct fp_sampler *s)
     fp_stack_table_destroy(s->stacks);
     if (s->bytes > 0)
         munmap(s->target, s->bytes);
+    if (s->is_inside)
+        fp_schedulers_leave();
     free(s);
 }
 

@@ -1196,6 +1196,146 @@ static void of_two_who_ask_at_once_one_is_refused(void)
     dismiss(worker);
 }
 
+/* --------------------------------------------------------------- retiring -- */
+
+static int action_is(int signal, void (*expected)(int, siginfo_t *, void *))
+{
+    struct sigaction now;
+
+    CHECK_INT(sigaction(signal, NULL, &now), 0);
+    return now.sa_sigaction == expected;
+}
+
+/* Obeys, and is here when `command` is 2. */
+static void be_here_when_told(struct worker *worker)
+{
+    while (!atomic_load(&worker->stop)) {
+        if (atomic_load(&worker->command) == 2) {
+            worker->err = fp_schedulers_retire_here(worker->number);
+            atomic_store(&worker->command, 0);
+        }
+        atomic_fetch_add(&worker->rounds, 1);
+        sched_yield();
+    }
+}
+
+static void retired_it_is_as_it_was_and_can_begin_anew(void)
+{
+    struct worker *worker;
+    uint32_t ticket;
+    char why[200];
+    int signal;
+
+    begin();
+    signal = schedulers.signal;
+    worker = employ(be_here_when_told);
+    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    CHECK(fp_schedulers_must_be_here(0) && !fp_schedulers_must_be_here(1));
+    CHECK_INT(fp_schedulers_enter(), FP_ESTATE);
+    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+              FP_ESTATE);
+    /* Nobody else's thread counts. */
+    CHECK_INT(fp_schedulers_retire_here(1), FP_ESTATE);
+    tell(worker, 2);
+    CHECK_INT(worker->err, 0);
+    CHECK_INT(fp_schedulers_retire_end(), 0);
+    CHECK(action_is(signal, (void *)SIG_DFL));
+    CHECK_INT(schedulers.signal, 0);
+    CHECK_INT(fp_schedulers_count(), 0);
+    CHECK_INT(fp_schedulers_request(0, &ticket), FP_ESTATE);
+    CHECK_INT(fp_schedulers_retire_end(), FP_ESTATE);
+    dismiss(worker);
+    begin();
+    dismiss(employ(spin));
+}
+
+static void nobody_retires_while_somebody_is_inside(void)
+{
+    begin();
+    CHECK_INT(fp_schedulers_enter(), 0);
+    CHECK_INT(fp_schedulers_retire_begin(), FP_ESTATE);
+    fp_schedulers_leave();
+    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    CHECK_INT(fp_schedulers_retire_end(), 0);
+}
+
+static void expect_at_work(void)
+{
+    uint32_t ticket;
+
+    CHECK(action_is(schedulers.signal, handler));
+    CHECK_INT(fp_schedulers_enter(), 0);
+    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    CHECK_INT(answer(0, ticket)->result, FP_RUNNING_CAPTURED);
+    fp_schedulers_release(0, ticket);
+    fp_schedulers_leave();
+}
+
+static void without_each_scheduler_here_all_stays_as_it_was(void)
+{
+    struct worker *worker;
+
+    begin();
+    worker = employ(be_here_when_told);
+    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    CHECK(action_is(schedulers.signal, (void *)SIG_IGN));
+    CHECK_INT(fp_schedulers_retire_end(), FP_ESTATE);
+    expect_at_work();
+    /* Nor does it count that it was here for the attempt before. */
+    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    tell(worker, 2);
+    atomic_store(&schedulers.slot[1].is_registered, 0);
+    schedulers.slot[1].thread = worker->tid; /* asked, but not here */
+    CHECK_INT(fp_schedulers_retire_end(), FP_ESTATE);
+    schedulers.slot[1].thread = 0;
+    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    CHECK_INT(fp_schedulers_retire_end(), FP_ESTATE);
+    expect_at_work();
+    dismiss(worker);
+}
+
+static void a_signal_on_its_way_is_waited_for(void)
+{
+    struct worker *worker;
+    uint32_t ticket;
+
+    begin();
+    worker = employ(obey);
+    tell(worker, 1);
+    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    fp_schedulers_release(0, ticket);
+    CHECK_INT(fp_schedulers_retire_begin(), FP_ESTATE);
+    CHECK(action_is(schedulers.signal, handler));
+    tell(worker, 0);
+    UNTIL(state_of(0) == IDLE);
+    expect_at_work();
+    dismiss(worker);
+}
+
+static void a_handler_of_somebody_elses_is_not_touched(void)
+{
+    struct worker *worker;
+    struct sigaction ours = our_action();
+    int signal;
+
+    begin();
+    signal = schedulers.signal;
+    worker = employ(be_here_when_told);
+    set_action(signal, somebodys_handler);
+    CHECK_INT(fp_schedulers_retire_begin(), FP_EDENIED);
+    CHECK(action_is(signal, (void *)somebodys_handler));
+    CHECK_INT(sigaction(signal, &ours, NULL), 0);
+    expect_at_work();
+    /* Nor one that comes in between. */
+    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    set_action(signal, somebodys_handler);
+    tell(worker, 2);
+    CHECK_INT(fp_schedulers_retire_end(), 0);
+    CHECK(action_is(signal, (void *)somebodys_handler));
+    set_action(signal, SIG_DFL);
+    dismiss(worker);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -1229,5 +1369,10 @@ int main(int argc, char **argv)
     RUN(under_signals_a_pipe_works_as_ever);
     RUN(under_signals_a_read_that_waits_goes_on_waiting);
     RUN(under_signals_sleep_and_futex_do_what_they_say);
+    RUN(retired_it_is_as_it_was_and_can_begin_anew);
+    RUN(nobody_retires_while_somebody_is_inside);
+    RUN(without_each_scheduler_here_all_stays_as_it_was);
+    RUN(a_signal_on_its_way_is_waited_for);
+    RUN(a_handler_of_somebody_elses_is_not_touched);
     return RUN_END();
 }

@@ -1,0 +1,380 @@
+%% @private The controller's side of a lease: whether this flame_prof fits a node,
+%% sending it there, and fetching files. See flame_prof_lease for the other side.
+%%
+%% Needs a connected node. The process that opens a lease is its controller: the
+%% lease ends with it.
+-module(flame_prof_attach).
+
+-include_lib("kernel/include/file.hrl").
+
+-export([open/1, close/1, start_sessions/2, figures/1, stop/1]).
+-export([fetching/2, fetch/2]).
+
+-export_type([lease/0, fetching/0, error/0]).
+
+-opaque lease() :: #{node := node(), lease := pid(), folder := string(), heart := pid()}.
+%% Per file there, by its name when it is finished: how many bytes of it are here.
+-opaque fetching() :: #{
+    node := node(),
+    output := file:filename(),
+    done := #{binary() => non_neg_integer() | complete}
+}.
+-type error() :: {does_not_fit | refused | unreachable, unicode:chardata()}.
+
+-define(LEASE_MS, 15000).
+-define(HEART_MS, 2000).
+-define(OPEN_MS, 30000).
+-define(CALL_MS, 15000).
+-define(STOP_MS, 35000).
+-define(CLOSE_MS, 50000).
+-define(GONE_ATTEMPTS, 200).
+-define(FETCH_BYTES, 1048576).
+-define(EM_X86_64, 62).
+-define(EM_AARCH64, 183).
+-define(LEASE, flame_prof_lease).
+%% That are called from here, or as children of supervisors.
+-define(ROOTS, [?LEASE, flame_prof_sup, flame_prof_autostart, flame_prof_pstack, flame_prof_top_look]).
+
+%% @doc Send everything to the node. Refused where it does not fit, or has one.
+-spec open(node()) -> {ok, lease()} | {error, error()}.
+open(Node) ->
+    try
+        Library = library(),
+        ok = fits(Node, Library),
+        {ok, lent(Node, Library)}
+    catch
+        throw:{error, _} = Error -> Error
+    end.
+
+lent(Node, Library) ->
+    Config = #{
+        controller => self(),
+        lease_ms => ?LEASE_MS,
+        modules => lent_modules(),
+        library => Library,
+        companions => companions()
+    },
+    %% One request, so that nothing can come between the two.
+    Both = [
+        fun erlang:apply/2,
+        [fun code:load_binary/3, fun ?LEASE:start/1],
+        [[?LEASE, "flame_prof_attached", object_code(?LEASE)], [Config]]
+    ],
+    case call(Node, lists, zipwith, Both, ?OPEN_MS) of
+        [{module, ?LEASE}, {ok, #{lease := Lease, folder := Folder}}] ->
+            Heart = spawn_link(fun() -> beat(Lease) end),
+            #{node => Node, lease => Lease, folder => Folder, heart => Heart};
+        [{module, ?LEASE}, {error, {Kind, Text}}] ->
+            refuse(does_not_fit, "~ts can not take the ~ts: ~ts", [Node, Kind, Text]);
+        [{error, Reason} | _] ->
+            refuse(does_not_fit, "~ts does not load our modules: ~0tP", [Node, Reason, 12])
+    end.
+
+%% Not as a message to this process, which may be busy with a file.
+beat(Lease) ->
+    Monitor = monitor(process, Lease),
+    Lease ! renew,
+    receive
+        {'DOWN', Monitor, process, _, _} -> ok
+    after ?HEART_MS ->
+        true = demonitor(Monitor, [flush]),
+        beat(Lease)
+    end.
+
+%% What runs there, with all that it calls: newer releases than ours take fewer of
+%% our modules. flame_prof itself calls everything, but not in what is called there.
+lent_modules() ->
+    lists:keydelete(?LEASE, 1, lists:foldl(fun needed/2, [{flame_prof, object_code(flame_prof)}], ?ROOTS)).
+
+needed(Module, Known) ->
+    case lists:keymember(Module, 1, Known) of
+        true ->
+            Known;
+        false ->
+            Code = object_code(Module),
+            {ok, {Module, [{imports, Imports}]}} = beam_lib:chunks(Code, [imports]),
+            Ours = [M || {M, _, _} <- lists:ukeysort(1, Imports), is_ours(atom_to_list(M))],
+            lists:foldl(fun needed/2, [{Module, Code} | Known], Ours)
+    end.
+
+is_ours(Name) -> lists:prefix("flame_prof", Name).
+
+object_code(Module) ->
+    {Module, Code, _} = code:get_object_code(Module),
+    {ok, {Module, Stripped}} = beam_lib:strip(Code),
+    Stripped.
+
+library() ->
+    {ok, Path} = library_path(),
+    case file:read_file(Path) of
+        {ok, Library} -> Library;
+        {error, Reason} -> refuse(refused, "~ts: ~ts", [Path, file:format_error(Reason)])
+    end.
+
+library_path() ->
+    Ebin = filename:dirname(code:which(?LEASE)),
+    {ok, filename:join([Ebin, "..", "priv", "flame_prof_nif.so"])}.
+
+%% What ours is linked with, by the names that it asks for: a node in a container
+%% may not have it.
+companions() ->
+    _ = code:ensure_loaded(flame_prof_nif),
+    {ok, Maps} = file:read_file("/proc/self/maps"),
+    Pattern = "/\\S+/(lib(?:uv|zstd|z)\\.so\\.\\d+)\\S*$",
+    case re:run(Maps, Pattern, [global, multiline, {capture, all, list}]) of
+        {match, Found} ->
+            [{Name, Bytes} || [Path, Name] <- lists:usort(Found), {ok, Bytes} <- [file:read_file(Path)]];
+        nomatch ->
+            []
+    end.
+
+%% Does it fit?
+
+fits(Node, Library) ->
+    ok = release(Node, call(Node, erlang, system_info, [otp_release], ?CALL_MS)),
+    ok = architecture(Node, call(Node, erlang, system_info, [system_architecture], ?CALL_MS), Library),
+    ok = libc(Node, call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS)),
+    is_free(Node, [{M, call(Node, code, is_loaded, [M], ?CALL_MS)} || M <- [flame_prof_nif, ?LEASE]]).
+
+release(Node, Release) ->
+    Own = erlang:system_info(otp_release),
+    try list_to_integer(Release) of
+        N when N < 25 ->
+            refuse(does_not_fit, "~ts runs OTP ~ts; flame_prof needs 25 or newer", [Node, Release]);
+        N ->
+            N >= list_to_integer(Own) orelse
+                refuse(does_not_fit,
+                    "~ts runs OTP ~b, and this flame_prof was built with ~ts, whose modules an older "
+                    "one may not load; use one that was built with OTP ~b or older (25 at least)",
+                    [Node, N, Own, N]),
+            ok
+    catch
+        error:badarg -> refuse(does_not_fit, "~ts: OTP ~ts is no release that we know", [Node, Release])
+    end.
+
+architecture(Node, Text, <<16#7f, "ELF", _:14/binary, Machine:16/little, _/binary>>) ->
+    Wanted =
+        case Machine of
+            ?EM_X86_64 -> "x86_64";
+            ?EM_AARCH64 -> "aarch64";
+            _ -> "another architecture"
+        end,
+    [Theirs, System] = [lists:flatten(Part) || Part <- string:split(Text, "-")],
+    case {Theirs =:= Wanted, string:find(System, "linux")} of
+        {true, Linux} when is_list(Linux) -> ok;
+        _ -> refuse(does_not_fit, "~ts is built for ~ts, and our library for ~ts Linux", [Node, Text, Wanted])
+    end;
+architecture(_Node, _Text, _Library) ->
+    refuse(does_not_fit, "our library is no ELF file", []).
+
+%% Ours is built for glibc.
+libc(Node, {ok, Maps}) ->
+    case re:run(Maps, "(ld-musl|libc\\.musl)[^\\n]*", [{capture, first, binary}]) of
+        {match, [Which]} ->
+            refuse(does_not_fit, "~ts runs on musl (~ts), and our library needs glibc", [Node, Which]);
+        nomatch ->
+            ok
+    end;
+libc(_Node, {error, _}) ->
+    %% Then loading it tells.
+    ok.
+
+is_free(Node, Loaded) ->
+    case [Module || {Module, {file, _}} <- Loaded] of
+        [] ->
+            ok;
+        [flame_prof_lease | _] ->
+            refuse(refused, "somebody else is attached to ~ts", [Node]);
+        [_ | _] ->
+            case call(Node, code, is_loaded, [?LEASE], ?CALL_MS) of
+                {file, "flame_prof_attached"} -> refuse(refused, "somebody else is attached to ~ts", [Node]);
+                _ ->
+                    refuse(refused,
+                        "~ts has flame_prof already; use start, info and stop with --node ~ts", [Node, Node])
+            end
+    end.
+
+%% @doc Everything is gone there when it answers.
+-spec close(lease()) -> ok | {error, error()}.
+close(#{node := Node, lease := Lease, heart := Heart}) ->
+    true = unlink(Heart),
+    true = exit(Heart, kill),
+    try
+        Said = flame_prof_remote:call(Node, ?LEASE, close, [Lease], ?CLOSE_MS),
+        ok = gone(Node, ?GONE_ATTEMPTS),
+        closed(Node, Said)
+    catch
+        throw:{error, _} = Error -> Error
+    end.
+
+%% Its last word may be lost, as its module goes then.
+closed(Node, {ok, {error, <<Why/binary>>}}) ->
+    refuse(refused, "~ts keeps our library mapped, and the handler of its signal, as ~ts", [Node, Why]);
+closed(_Node, _) ->
+    ok.
+
+gone(Node, 0) ->
+    refuse(refused, "~ts still has modules of ours; they go within a minute", [Node]);
+gone(Node, Attempts) ->
+    case
+        {call(Node, code, is_loaded, [?LEASE], ?CALL_MS),
+            call(Node, erlang, check_old_code, [?LEASE], ?CALL_MS)}
+    of
+        {false, false} ->
+            ok;
+        _ ->
+            timer:sleep(10),
+            gone(Node, Attempts - 1)
+    end.
+
+%% @doc At the same moment in all of them.
+-spec start_sessions([lease()], flame_prof:options()) -> [{node(), {ok, pid()} | {error, term()}}].
+start_sessions(Leases, Options) ->
+    Requests = [
+        {Node, erpc:send_request(Node, ?LEASE, start_session, [Lease, Options])}
+     || #{node := Node, lease := Lease} <- Leases
+    ],
+    [{Node, received(Request, ?CALL_MS)} || {Node, Request} <- Requests].
+
+received(Request, Timeout) ->
+    try
+        erpc:receive_response(Request, Timeout)
+    catch
+        _:Reason -> {error, Reason}
+    end.
+
+%% @doc How the session stands: flame_prof:info/0.
+-spec figures(lease()) -> {ok, flame_prof:info()} | {error, error()}.
+figures(#{node := Node}) ->
+    flame_prof_remote:call(Node, flame_prof, info, [], ?CALL_MS).
+
+-spec stop(lease()) -> {ok, flame_prof:run()} | {error, term()}.
+stop(#{node := Node}) ->
+    case flame_prof_remote:call(Node, flame_prof, stop, [], ?STOP_MS) of
+        {ok, Answer} -> Answer;
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Files go to this folder, with the node's name in theirs.
+-spec fetching(lease(), file:filename()) -> fetching().
+fetching(#{node := Node}, Output) ->
+    #{node => Node, output => Output, done => #{}}.
+
+%% @doc What has come to these files since the last time: a node that goes away
+%% costs what came after that. Answers the files that are here.
+-spec fetch([file:filename_all()], fetching()) ->
+    {ok, [file:filename()], fetching()} | {error, error(), fetching()}.
+fetch([], #{node := Node, output := Output, done := Done} = Fetching) ->
+    {ok, lists:sort([local(File, Node, Output) || File <- maps:keys(Done)]), Fetching};
+fetch([File | Files], #{node := Node, output := Output, done := Done} = Fetching) ->
+    {Finished, IsFinished} = finished_name(File),
+    case maps:get(Finished, Done, 0) of
+        complete ->
+            fetch(Files, Fetching);
+        From ->
+            case copy(Node, File, local(Finished, Node, Output), From) of
+                {ok, _} when IsFinished ->
+                    fetch(Files, Fetching#{done := Done#{Finished => complete}});
+                {ok, Offset} ->
+                    fetch(Files, Fetching#{done := Done#{Finished => Offset}});
+                {error, Reason, Offset} ->
+                    {error, Reason, Fetching#{done := Done#{Finished => Offset}}}
+            end
+    end.
+
+%% A file in progress is X.part, and may be X by the time that we look.
+finished_name(File) ->
+    case filename:extension(File) of
+        <<".part">> -> {filename:rootname(File), false};
+        _ -> {File, true}
+    end.
+
+local(File, Node, Output) -> filename:join(Output, local_name(File, Node)).
+
+%% 2026-11-21@0509.42.shop@myhost.erl_perf.log
+local_name(File, Node) ->
+    Name = unicode:characters_to_list(filename:basename(File)),
+    case string:split(Name, ".erl_perf") of
+        [Time, Rest] -> lists:flatten([Time, ".", atom_to_list(Node), ".erl_perf", Rest]);
+        [_] -> lists:flatten([atom_to_list(Node), ".", Name])
+    end.
+
+%% Where both see the same file, it need not travel: that is all the same to a node
+%% that is busy.
+copy(Node, File, Path, Offset) ->
+    copy(reader(Node, File), Node, File, Path, Offset).
+
+copy(Reader, Node, File, Path, Offset) ->
+    case Reader(Offset) of
+        {ok, {ok, Bytes}} ->
+            case append(Path, Offset, Bytes) of
+                ok -> copy(Reader, Node, File, Path, Offset + byte_size(Bytes));
+                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]}, Offset}
+            end;
+        {ok, eof} ->
+            case append(Path, Offset, <<>>) of
+                ok -> {ok, Offset};
+                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]}, Offset}
+            end;
+        {ok, {error, Reason}} ->
+            {error, {refused, io_lib:format("~ts on ~ts: ~ts", [File, Node, file:format_error(Reason)])}, Offset};
+        {error, Error} ->
+            {error, Error, Offset}
+    end.
+
+reader(Node, File) ->
+    {Finished, _} = finished_name(File),
+    case [{Name, Info} || Name <- [File, Finished], {ok, {ok, Info}} <- [there(Node, Name)]] of
+        [{Name, #file_info{inode = Inode, major_device = Device}} | _] ->
+            case file:read_file_info(Name, [raw]) of
+                {ok, #file_info{inode = Inode, major_device = Device, access = Access}} when
+                    Access =:= read; Access =:= read_write
+                ->
+                    fun(Offset) -> {ok, ?LEASE:read(Name, Offset, ?FETCH_BYTES)} end;
+                _ ->
+                    from(Node, Name)
+            end;
+        [] ->
+            from(Node, Finished)
+    end.
+
+there(Node, File) ->
+    flame_prof_remote:call(Node, file, read_file_info, [File, [raw]], ?CALL_MS).
+
+from(Node, File) ->
+    fun(Offset) -> flame_prof_remote:call(Node, ?LEASE, read, [File, Offset, ?FETCH_BYTES], ?CALL_MS) end.
+
+%% New, for its owner's eyes only, before there is anything in it.
+append(Path, 0, Bytes) ->
+    case file:open(Path, [write, exclusive, raw, binary]) of
+        {ok, Device} ->
+            ok = file:change_mode(Path, 8#600),
+            written(Device, Bytes);
+        {error, eexist} ->
+            appended(Path, Bytes);
+        {error, _} = Error ->
+            Error
+    end;
+append(Path, _Offset, Bytes) ->
+    appended(Path, Bytes).
+
+appended(Path, Bytes) ->
+    case file:open(Path, [append, raw, binary]) of
+        {ok, Device} -> written(Device, Bytes);
+        {error, _} = Error -> Error
+    end.
+
+written(Device, Bytes) ->
+    Outcome = file:write(Device, Bytes),
+    _ = file:close(Device),
+    Outcome.
+
+call(Node, Module, Function, Args, Timeout) ->
+    case flame_prof_remote:call(Node, Module, Function, Args, Timeout) of
+        {ok, Answer} -> Answer;
+        {error, _} = Error -> throw(Error)
+    end.
+
+-spec refuse(atom(), string(), [term()]) -> no_return().
+refuse(Kind, Format, Args) ->
+    throw({error, {Kind, io_lib:format(Format, Args)}}).

@@ -1,0 +1,94 @@
+%% @private The command line: bin/flame_prof starts a node that runs main/0.
+%%
+%% flame_prof_cli_args knows the commands and their options, flame_prof_cli_files
+%% and flame_prof_cli_nodes carry them out, flame_prof_cli_out writes.
+-module(flame_prof_cli).
+
+-export([main/0, was_interrupted/0, pause/1]).
+
+-define(DONE, 0).
+-define(FAILED, 1).
+-define(USAGE, 2).
+-define(UNREACHABLE, 3).
+-define(DAMAGED, 4).
+-define(INTERRUPTED, 130).
+
+-spec main() -> no_return().
+main() ->
+    ok = flame_prof_cli_out:open(),
+    ok = flame_prof_cli_signals:install(self()),
+    Status = status(run(init:get_plain_arguments())),
+    ok = flame_prof_cli_out:progress_done(),
+    erlang:halt(Status).
+
+run(Words) ->
+    case flame_prof_cli_args:parse(Words) of
+        {ok, #{command := Command} = Parsed} -> try_to(Command, Parsed);
+        {help, Text} -> flame_prof_cli_out:put(Text);
+        {usage, _} = Usage -> {error, Usage}
+    end.
+
+try_to(Command, Parsed) ->
+    try
+        do(Command, Parsed)
+    catch
+        throw:interrupted ->
+            interrupted;
+        Class:Reason:Stack ->
+            {error, io_lib:format("~ts, by a mistake of ours: ~0tP in ~0tP", [Class, Reason, 20, Stack, 12])}
+    end.
+
+do(version, _) ->
+    _ = application:load(flame_prof),
+    {ok, Version} = application:get_key(flame_prof, vsn),
+    flame_prof_cli_out:put([Version, "\n"]);
+do(Command, Parsed) when Command =:= hot; Command =:= check; Command =:= export ->
+    flame_prof_cli_files:do(Command, Parsed);
+do(Command, Parsed) when Command =:= view; Command =:= report ->
+    flame_prof_cli_view:do(Command, Parsed);
+do(attach, Parsed) ->
+    flame_prof_cli_attach:do(Parsed);
+do(Command, Parsed) ->
+    flame_prof_cli_nodes:do(Command, Parsed).
+
+status(ok) ->
+    ?DONE;
+status(damaged) ->
+    ?DAMAGED;
+status(interrupted) ->
+    ?INTERRUPTED;
+status({error, {usage, Text}}) ->
+    complain(Text, ?USAGE);
+status({error, {unreachable, Text}}) ->
+    complain(Text, ?UNREACHABLE);
+status({error, {does_not_fit, Text}}) ->
+    complain(Text, ?UNREACHABLE);
+status({error, {refused, Text}}) ->
+    complain(Text, ?FAILED);
+status({error, Text}) ->
+    complain(Text, ?FAILED).
+
+complain(Text, Status) ->
+    ok = flame_prof_cli_out:say(Text),
+    Status.
+
+%% @doc Shorter when it is interrupted.
+-spec pause(non_neg_integer()) -> ok.
+pause(Ms) ->
+    receive
+        {?MODULE, interrupted} ->
+            self() ! {?MODULE, interrupted},
+            ok
+    after Ms -> ok
+    end.
+
+%% @doc Has somebody pressed Ctrl-C, or is the script that started us gone? By the
+%% process that runs main/0.
+-spec was_interrupted() -> boolean().
+was_interrupted() ->
+    receive
+        {?MODULE, interrupted} ->
+            self() ! {?MODULE, interrupted},
+            true
+    after 0 -> flame_prof_cli_signals:is_orphan()
+    end.

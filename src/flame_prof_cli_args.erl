@@ -1,0 +1,362 @@
+%% @private The commands, what each takes, and the words of a command line taken
+%% apart by that. The same table makes the help.
+-module(flame_prof_cli_args).
+
+-export([parse/1, help/0, help/1]).
+
+-export_type([parsed/0]).
+
+-type parsed() :: #{command := atom(), arguments := [string()], atom() => term()}.
+
+%% Name, what it takes, what it does. `flag' takes nothing.
+-type option() :: {atom(), flag | {string(), kind()}, string()}.
+-type kind() ::
+    text | file | nodes | duration | measure | levels | setting | {whole, integer(), integer()}
+    | percent | top | {one_of, [atom()]}.
+
+%% @doc `{usage, Text}': it is wrong, and Text says what.
+-spec parse([string()]) -> {ok, parsed()} | {help, unicode:chardata()} | {usage, unicode:chardata()}.
+parse([]) ->
+    {usage, ["a command is missing\n", commands()]};
+parse([Help | _]) when Help =:= "--help"; Help =:= "-h"; Help =:= "help" ->
+    {help, help()};
+parse(["--version" | _]) ->
+    {ok, #{command => version, arguments => []}};
+parse([Word | Words]) ->
+    case [Command || {Command, _, _, _} <- table(), atom_to_list(Command) =:= Word] of
+        [Command] -> parse(Command, Words);
+        [] -> {usage, [quoted(Word), " is no command\n", commands()]}
+    end.
+
+parse(Command, Words) ->
+    case lists:any(fun(W) -> W =:= "--help" orelse W =:= "-h" end, before_dashes(Words)) of
+        true -> {help, help(Command)};
+        false -> words(Words, #{command => Command, arguments => []}, options(Command))
+    end.
+
+before_dashes(Words) ->
+    lists:takewhile(fun(Word) -> Word =/= "--" end, Words).
+
+words([], #{command := Command, arguments := Arguments} = Parsed, _Options) ->
+    counted(Command, Parsed#{arguments := lists:reverse(Arguments)});
+words(["--" | Rest], #{arguments := Arguments} = Parsed, Options) ->
+    words([], Parsed#{arguments := lists:reverse(Rest) ++ Arguments}, Options);
+words(["--" ++ Word | Words], Parsed, Options) ->
+    {Name, Given} =
+        case string:split(Word, "=") of
+            [N, V] -> {N, {value, V}};
+            [N] -> {N, none}
+        end,
+    case [Option || {Key, _, _} = Option <- Options, spelled(Key) =:= Name] of
+        [Option] -> option(Option, Given, Words, Parsed, Options);
+        [] -> {usage, ["--", Name, ": no such option; there are: ", names(Options)]}
+    end;
+words([Word | Words], #{arguments := Arguments} = Parsed, Options) ->
+    words(Words, Parsed#{arguments := [Word | Arguments]}, Options).
+
+option({Key, flag, _}, none, Words, Parsed, Options) ->
+    words(Words, Parsed#{Key => true}, Options);
+option({Key, flag, _}, {value, _}, _Words, _Parsed, _Options) ->
+    {usage, ["--", spelled(Key), " takes no value"]};
+option({Key, {Takes, _}, _}, none, [], _Parsed, _Options) ->
+    {usage, ["--", spelled(Key), " takes ", Takes]};
+option(Option, none, [Value | Words], Parsed, Options) ->
+    option(Option, {value, Value}, Words, Parsed, Options);
+option({Key, {_, Kind}, _}, {value, Text}, Words, Parsed, Options) ->
+    case value(Kind, Text) of
+        {ok, Value} -> words(Words, put_value(Kind, Key, Value, Parsed), Options);
+        error -> {usage, ["--", spelled(Key), ": ", quoted(Text), "; it takes ", accepts(Kind)]}
+    end.
+
+%% These may be given again.
+put_value(Kind, Key, Value, Parsed) when Kind =:= nodes; Kind =:= setting ->
+    Parsed#{Key => maps:get(Key, Parsed, []) ++ Value};
+put_value(_Kind, Key, Value, Parsed) ->
+    Parsed#{Key => Value}.
+
+value(text, Text) ->
+    {ok, Text};
+value(file, Text) ->
+    not_empty(Text);
+value(nodes, Text) ->
+    not_empty(string:lexemes(Text, ","));
+value({whole, Least, Most}, Text) ->
+    case string:to_integer(Text) of
+        {N, ""} when is_integer(N), N >= Least, N =< Most -> {ok, N};
+        _ -> error
+    end;
+value(percent, Text) ->
+    case {string:to_float(Text), string:to_integer(Text)} of
+        {{F, ""}, _} when is_float(F), F >= 0, F =< 100 -> {ok, F};
+        {_, {N, ""}} when is_integer(N), N >= 0, N =< 100 -> {ok, N};
+        _ -> error
+    end;
+value(duration, Text) ->
+    case string:to_integer(Text) of
+        {N, Unit} when is_integer(N), N > 0 -> duration(N, Unit);
+        _ -> error
+    end;
+value({one_of, Atoms}, Text) ->
+    case [Atom || Atom <- Atoms, atom_to_list(Atom) =:= Text] of
+        [Atom] -> {ok, Atom};
+        [] -> error
+    end;
+value(top, Text) ->
+    case [string:to_integer(Part) || Part <- string:split(Text, ":")] of
+        [{N, ""}] when is_integer(N) -> {ok, {top, N}};
+        [{N, ""}, {Ms, ""}] when is_integer(N), is_integer(Ms) -> {ok, {top, N, Ms}};
+        _ -> error
+    end;
+value(measure, "value:" ++ [_ | _] = Text) ->
+    {ok, {value, binary_part_after(":", Text)}};
+value(measure, "delta:" ++ [_ | _] = Text) ->
+    {ok, {delta, binary_part_after(":", Text)}};
+value(measure, "samples") ->
+    {ok, samples};
+value(measure, "period") ->
+    {ok, period};
+value(measure, Text) ->
+    case not_empty(Text) of
+        {ok, _} -> {ok, unicode:characters_to_binary(Text)};
+        error -> error
+    end;
+value(levels, Text) ->
+    Known = [status, process, pid, node, memory, queue, sign, event, file],
+    Levels = [[L || L <- Known, atom_to_list(L) =:= Word] || Word <- string:lexemes(Text, ",")],
+    case lists:member([], Levels) of
+        true -> error;
+        false -> {ok, lists:append(Levels)}
+    end;
+value(setting, Text) ->
+    case string:split(Text, "=") of
+        [[_ | _] = Key, [_ | _] = Value] -> setting(Key, Value);
+        _ -> error
+    end.
+
+binary_part_after(Separator, Text) ->
+    [_, After] = string:split(Text, Separator),
+    unicode:characters_to_binary(After).
+
+not_empty([]) -> error;
+not_empty(Value) -> {ok, Value}.
+
+duration(N, Unit) when Unit =:= "s"; Unit =:= "" -> {ok, N * 1000};
+duration(N, "m") -> {ok, N * 60000};
+duration(N, "h") -> {ok, N * 3600000};
+duration(N, "ms") -> {ok, N};
+duration(_, _) -> error.
+
+%% The options of flame_prof:start/1 by their own names; a term as in sys.config.
+setting(Key, Value) ->
+    Known = [Atom || Atom <- flame_prof_options:keys(), atom_to_list(Atom) =:= Key],
+    case {Known, erl_scan:string(Value ++ ".")} of
+        {[Atom], {ok, Tokens, _}} ->
+            case erl_parse:parse_term(Tokens) of
+                {ok, Term} -> {ok, [{Atom, Term}]};
+                {error, _} -> error
+            end;
+        _ ->
+            error
+    end.
+
+accepts(nodes) -> "a node's name, or several with commas";
+accepts({whole, Least, Most}) -> io_lib:format("a whole number from ~b to ~b", [Least, Most]);
+accepts(percent) -> "a number from 0 to 100";
+accepts(duration) -> "a time such as 500ms, 30s, 5m or 1h";
+accepts({one_of, Atoms}) -> ["one of: ", lists:join(", ", [atom_to_list(Atom) || Atom <- Atoms])];
+accepts(top) -> "a number of processes, or with the interval of the choice, as in 100:5000";
+accepts(measure) -> "samples, period, a metric, value:METRIC or delta:METRIC";
+accepts(levels) -> "a list of status, process, pid, node, memory, queue, sign, event, file";
+accepts(setting) ->
+    Keys = [atom_to_list(Key) || Key <- flame_prof_options:keys()],
+    ["KEY=TERM, KEY being one of: ", lists:join(", ", Keys)];
+accepts(_) -> "a text that is not empty".
+
+counted(Command, #{arguments := Arguments} = Parsed) ->
+    {Command, Usage, {Least, Most}, _} = lists:keyfind(Command, 1, table()),
+    case length(Arguments) of
+        N when N < Least -> {usage, ["too few arguments: ", Usage]};
+        N when N > Most -> {usage, ["too many arguments: ", Usage]};
+        _ -> required(Command, Parsed)
+    end.
+
+required(export, Parsed) when not is_map_key(as, Parsed) ->
+    {usage, ["--as is missing: ", accepts({one_of, formats()})]};
+required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
+    Command =:= info; Command =:= pstack; Command =:= top ->
+    case Parsed of
+        #{node := _} -> {ok, Parsed};
+        _ -> {usage, "--node is missing: the node that is meant"}
+    end;
+required(_, Parsed) ->
+    {ok, Parsed}.
+
+%% The table.
+
+formats() -> [collapsed, perf, speedscope, pprof].
+statuses() -> [all, waiting, runnable, running, garbage_collecting, suspended, exiting].
+
+%% Command, usage, fewest and most arguments, what it does.
+table() ->
+    Any = 100000,
+    [
+        {attach, "attach NODE... --for 30s [options]", {1, 64},
+            "Profile a running node of this host that never heard of flame_prof."},
+        {top, "top --node NODE [options]", {0, 0}, "The busiest processes of a node, live."},
+        {pstack, "pstack --node NODE [PROCESS...]", {0, Any},
+            "What every scheduler runs now, or what some processes do."},
+        {hot, "hot FILE... [options]", {1, Any}, "The hottest stacks and functions of files."},
+        {check, "check FILE... [options]", {1, Any},
+            "Are the files whole, what do they hold, what was lost?"},
+        {export, "export FILE... --as FORMAT [options]", {1, Any}, "Write a file for another tool."},
+        {report, "report FILE... [options]", {1, Any},
+            "Make one HTML page of files, to be opened in a browser or sent to somebody."},
+        {view, "view FOLDER|FILE", {1, 1}, "Show files in a browser on this machine, until Ctrl-C."},
+        {info, "info --node NODE", {0, 0}, "What runs in a node, and how its books stand."},
+        {start, "start --node NODE [options]", {0, 0},
+            "Start a session in nodes that have flame_prof."},
+        {flush, "flush --node NODE", {0, 0}, "Have every sample taken so far written to the file."},
+        {stop, "stop --node NODE", {0, 0}, "End the session; its samples are in the file then."}
+    ].
+
+-spec options(atom()) -> [option()].
+options(attach) ->
+    [
+        {for, {"TIME", duration}, "how long: 500ms, 30s, 5m (30s)"},
+        {output, {"DIR", file}, "where the files go (the current folder)"},
+        {report, {"FILE", file}, "also make an HTML page of what was sampled"},
+        {quiet, flag, "no table of the hottest stacks at the end"}
+    ] ++ session_options() ++ cookie_options() ++ json();
+options(top) ->
+    [
+        {every, {"TIME", duration}, "between two tables (1s)"},
+        {sort, {"COLUMN", {one_of, flame_prof_top:columns()}}, "by what (reductions)"},
+        {filter, {"TEXT", text}, "only processes whose name or function has it"},
+        {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
+        {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
+    ] ++ node_options();
+options(pstack) ->
+    node_options() ++ json();
+options(hot) ->
+    [
+        {by, {"MEASURE", measure}, "samples, a metric such as reductions, value:METRIC (samples)"},
+        {status, {"STATUS", {one_of, statuses()}}, "only samples with this status (all)"},
+        {files, flag, "sort into files first: one for each node"},
+        {top, {"N", {whole, 1, 100000}}, "functions to list (20)"},
+        {min, {"PERCENT", percent}, "leave out branches below it (1)"},
+        {depth, {"N", {whole, 1, 1000}}, "frames of a branch (40)"},
+        memory_option()
+    ] ++ json();
+options(check) ->
+    [memory_option()] ++ json();
+options(export) ->
+    [
+        {as, {"FORMAT", {one_of, formats()}}, "collapsed, perf, speedscope or pprof"},
+        {output, {"FILE", file}, "where to (beside the first file); - is the standard output"},
+        {by, {"MEASURE", measure}, "samples, a metric, value:METRIC, delta:METRIC (samples)"},
+        {levels, {"LIST", levels}, "drawers, outermost first, as in status,process (status)"},
+        memory_option()
+    ] ++ json();
+options(report) ->
+    [{output, {"FILE", file}, "where to (the first file's name with .html)"}];
+options(view) ->
+    [];
+options(start) ->
+    [{output, {"DIR", file}, "the folder of the files, in the node's file system"}] ++
+        session_options() ++ node_options() ++ json();
+options(_) ->
+    node_options() ++ json().
+
+session_options() ->
+    [
+        {top, {"N[:MS]", top}, "the N busiest processes, chosen anew every MS (100:5000)"},
+        {interval, {"MS", {whole, 1, 60000}}, "between two samples of a process (9)"},
+        {status, {"STATUS", {one_of, statuses()}}, "only while a process has this status (all)"},
+        {mode, {"MODE", {one_of, [processes, schedulers]}}, "sample processes, or schedulers"},
+        {engine, {"ENGINE", {one_of, [auto, native, portable]}}, "(auto)"},
+        {set, {"KEY=TERM", setting}, "any option of flame_prof:start/1, as in sys.config"}
+    ].
+
+node_options() ->
+    [{node, {"NODE", nodes}, "name@host; again, or with commas, for several"}] ++ cookie_options().
+
+cookie_options() ->
+    [
+        {cookie, {"COOKIE", text}, "of the node; seen by all users of this host: see the next one"},
+        {cookie_file, {"FILE", file}, "whose first line it is (~/.erlang.cookie)"},
+        {timeout, {"TIME", duration}, "to wait for an answer (10s)"}
+    ].
+
+memory_option() ->
+    {max_memory, {"MB", {whole, 1, 1 bsl 20}}, "megabytes that reading may take (1024)"}.
+
+json() ->
+    [{json, flag, "print JSON"}].
+
+%% Help.
+
+-spec help() -> unicode:chardata().
+help() ->
+    [
+        "flame_prof: a sampling profiler for live Erlang nodes\n\n",
+        commands(),
+        "\nflame_prof COMMAND --help says more, with an example.\n\n",
+        "Exit status: 0 done; 1 refused or failed; 2 the command line is wrong; 3 the node can\n",
+        "not be reached, or this flame_prof does not fit it; 4 check has found damage;\n",
+        "130 interrupted.\n"
+    ].
+
+commands() ->
+    ["Commands:\n"] ++
+        [["  ", string:pad(atom_to_list(C), 8), About, "\n"] || {C, _, _, About} <- table()].
+
+-spec help(atom()) -> unicode:chardata().
+help(Command) ->
+    {Command, Usage, _, About} = lists:keyfind(Command, 1, table()),
+    [
+        ["flame_prof ", Usage, "\n\n", About, "\n\n"],
+        [["  ", string:pad(title(Option), 20), element(3, Option), "\n"] || Option <- options(Command)],
+        ["\n" || options(Command) =/= []],
+        more(Command),
+        ["Example:\n", [["  $ ", Line, "\n"] || Line <- example(Command)]]
+    ].
+
+title({Key, flag, _}) -> ["--", spelled(Key)];
+title({Key, {Takes, _}, _}) -> ["--", spelled(Key), " ", Takes].
+
+more(attach) ->
+    "Modules and library are sent to the node, and removed from it in any case: at the end, on\n"
+    "Ctrl-C, and when this command is killed or cut off. Of several nodes each has a file of its\n"
+    "own. Ctrl-C ends early and keeps what was sampled until then.\n\n";
+more(top) ->
+    "Keys: r reductions, m memory, g growth, q queue, s share of running, n name; / filter;\n"
+    "p pause; Ctrl-C or x ends. A node without flame_prof gets it for as long as this runs.\n\n";
+more(check) ->
+    "The status is 0 when all is whole, 4 when something is damaged or cut off.\n\n";
+more(_) ->
+    "".
+
+example(attach) ->
+    ["flame_prof attach rabbit@myhost --for 30s --output /tmp/prof --report /tmp/prof/rabbit.html",
+        "flame_prof attach a@myhost b@myhost --for 10s --set mode=schedulers"];
+example(top) -> ["flame_prof top --node shop@myhost --sort memory"];
+example(pstack) -> ["flame_prof pstack --node shop@myhost", "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
+example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
+example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
+example(export) ->
+    ["flame_prof export prof.log.zst --as speedscope",
+        "flame_prof export prof.log.zst --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
+example(report) -> ["flame_prof report /tmp/prof/*.log.zst --output shop.html"];
+example(view) -> ["flame_prof view /tmp/prof"];
+example(info) -> ["flame_prof info --node shop@myhost --json"];
+example(start) -> ["flame_prof start --node shop@myhost --output /tmp/prof --top 50:1000"];
+example(flush) -> ["flame_prof flush --node shop@myhost"];
+example(stop) -> ["flame_prof stop --node shop@myhost"].
+
+spelled(Key) -> lists:flatten(string:replace(atom_to_list(Key), "_", "-", all)).
+
+names(Options) ->
+    lists:join(", ", [["--", spelled(Key)] || {Key, _, _} <- Options]).
+
+quoted(Text) ->
+    io_lib:format("~tp", [Text]).

@@ -1,0 +1,270 @@
+%% @private `flame_prof attach', and lending flame_prof to nodes for a while.
+-module(flame_prof_cli_attach).
+
+-export([do/1, borrowing/3]).
+
+-import(flame_prof_text, [grouped/1]).
+
+-define(FOR_MS, 30000).
+-define(TICK_MS, 1000).
+%% What is not here yet when a node goes away is lost.
+-define(FLUSH_MS, 1000).
+%% The node's disk holds what its limits allow; all of it is fetched in time.
+-define(FLUSHES_A_FILE, 60).
+
+%% Of one node: `state' becomes a reason once it is lost.
+-record(target, {
+    node :: node(),
+    lease :: flame_prof_attach:lease(),
+    fetching :: flame_prof_attach:fetching(),
+    files = [] :: [file:filename()],
+    info = #{} :: map(),
+    state = sampling :: sampling | {lost, unicode:chardata()}
+}).
+
+-spec do(flame_prof_cli_args:parsed()) ->
+    ok | interrupted | {error, {atom(), unicode:chardata()} | unicode:chardata()}.
+do(#{arguments := Names} = Parsed) ->
+    Output = maps:get(output, Parsed, "."),
+    try
+        Options = options(Parsed),
+        ok = has_folder(filename:join(Output, "x")),
+        ok = can_report(Parsed),
+        connected(flame_prof_remote:connect(Names, Parsed), Output, Options, Parsed)
+    catch
+        throw:{error, _} = Error -> Error
+    end.
+
+can_report(#{report := Out}) ->
+    flame_prof_cli_view:has_reports() orelse
+        throw({error, "--report: this flame_prof was built without its viewer"}),
+    has_folder(Out);
+can_report(_) ->
+    ok.
+
+has_folder(File) ->
+    case filelib:ensure_dir(File) of
+        ok -> ok;
+        {error, Reason} -> throw({error, [filename:dirname(File), ": ", file:format_error(Reason)]})
+    end.
+
+%% Refused before anything is sent.
+options(Parsed) ->
+    Given = maps:remove(basename, flame_prof_cli_nodes:session_options(maps:remove(output, Parsed))),
+    Interval = maps:get(sample_interval, Given, 9),
+    Options = maps:merge(
+        #{flush_interval => Interval + ?FLUSH_MS, flush_close_max => ?FLUSHES_A_FILE}, Given
+    ),
+    case flame_prof_options:validate(Options) of
+        {ok, _} -> Options;
+        {error, Reason} -> throw({error, {usage, flame_prof:format_error(Reason)}})
+    end.
+
+connected({error, _} = Error, _Output, _Options, _Parsed) ->
+    Error;
+connected({ok, Nodes}, Output, Options, Parsed) ->
+    with_leases(Nodes, [], fun(Leases) -> profile(Leases, Output, Options, Parsed) end).
+
+%% All or none; closed in any case.
+with_leases([], Leases, Fun) ->
+    try
+        Fun(lists:reverse(Leases))
+    after
+        close(Leases)
+    end;
+with_leases([Node | Nodes], Leases, Fun) ->
+    ok = flame_prof_cli_out:progress(io_lib:format("attaching to ~ts", [Node])),
+    case flame_prof_attach:open(Node) of
+        {ok, Lease} ->
+            with_leases(Nodes, [{Node, Lease} | Leases], Fun);
+        {error, _} = Error ->
+            close(Leases),
+            Error
+    end.
+
+close(Leases) ->
+    lists:foreach(
+        fun({Node, Lease}) ->
+            ok = flame_prof_cli_out:progress(io_lib:format("leaving ~ts", [Node])),
+            case flame_prof_attach:close(Lease) of
+                ok -> ok;
+                {error, {unreachable, _}} -> ok;
+                {error, {_, Text}} -> flame_prof_cli_out:say(Text)
+            end
+        end,
+        Leases
+    ),
+    flame_prof_cli_out:progress_done().
+
+%% @doc While Fun runs, the nodes have flame_prof: their own, or ours.
+-spec borrowing([node()], timeout(), fun(() -> Answer)) -> Answer | {error, flame_prof_attach:error()}.
+borrowing(Nodes, Timeout, Fun) ->
+    Lacking = [Node || Node <- Nodes, lacks(Node, Timeout)],
+    with_leases(Lacking, [], fun(_) -> Fun() end).
+
+lacks(Node, Timeout) ->
+    case flame_prof_remote:call(Node, code, which, [flame_prof_top_look], Timeout) of
+        {ok, non_existing} -> true;
+        _ -> false
+    end.
+
+%% Profiling.
+
+profile(Leases, Output, Options, Parsed) ->
+    Answers = flame_prof_attach:start_sessions([Lease || {_, Lease} <- Leases], Options),
+    case [Error || {_, {error, _}} = Error <- Answers] of
+        [] ->
+            Targets = [
+                #target{node = Node, lease = Lease, fetching = flame_prof_attach:fetching(Lease, Output)}
+             || {Node, Lease} <- Leases
+            ],
+            Until = now_ms() + maps:get(for, Parsed, ?FOR_MS),
+            {How, Sampled} = sample(Targets, now_ms(), Until),
+            told(How, [stopped(Target) || Target <- Sampled], Parsed);
+        [{Node, {error, Reason}} | _] ->
+            {error, io_lib:format("~ts: ~ts", [Node, flame_prof:format_error(Reason)])}
+    end.
+
+now_ms() -> erlang:monotonic_time(millisecond).
+
+sample(Targets0, Since, Until) ->
+    Left = Until - now_ms(),
+    case {flame_prof_cli:was_interrupted(), [T || #target{state = sampling} = T <- Targets0]} of
+        {true, _} ->
+            {interrupted, Targets0};
+        {false, []} ->
+            {ok, Targets0};
+        {false, _} when Left =< 0 ->
+            {ok, Targets0};
+        {false, _} ->
+            ok = flame_prof_cli:pause(min(?TICK_MS, Left)),
+            Targets = [looked_after(Target) || Target <- Targets0],
+            ok = flame_prof_cli_out:progress(progress(Targets, now_ms() - Since, Until - Since)),
+            sample(Targets, Since, Until)
+    end.
+
+looked_after(#target{state = sampling, lease = Lease} = Target) ->
+    case flame_prof_attach:figures(Lease) of
+        {ok, #{state := running, files := Files} = Info} -> fetched(Files, Target#target{info = Info});
+        {ok, _} -> lost("the session has ended by itself", Target);
+        {error, {_, Text}} -> lost(Text, Target)
+    end;
+looked_after(Target) ->
+    Target.
+
+fetched(Files, #target{fetching = Fetching} = Target) ->
+    case flame_prof_attach:fetch(Files, Fetching) of
+        {ok, Local, Fetched} -> Target#target{fetching = Fetched, files = Local};
+        {error, {_, Text}, Fetched} -> lost(Text, Target#target{fetching = Fetched})
+    end.
+
+lost(Text, #target{node = Node} = Target) ->
+    ok = flame_prof_cli_out:say(io_lib:format("~ts: ~ts; what came until then is kept", [Node, Text])),
+    Target#target{state = {lost, Text}}.
+
+stopped(#target{state = sampling, lease = Lease} = Target) ->
+    ok = flame_prof_cli_out:progress(io_lib:format("fetching from ~ts", [Target#target.node])),
+    case flame_prof_attach:stop(Lease) of
+        {ok, #{files := Files} = Run} -> fetched(Files, Target#target{info = Run});
+        {error, {_, Text}} when not is_integer(Text) -> lost(text(Text), Target);
+        {error, Reason} -> lost(text(Reason), Target)
+    end;
+stopped(Target) ->
+    Target.
+
+text(Text) when is_binary(Text); is_list(Text) -> Text;
+text(Reason) -> io_lib:format("~0tP", [Reason, 20]).
+
+%% 12 s of 30: 23,352 samples, 0 dropped, 0 ticks missed, native
+progress(Targets, Ms, Of) ->
+    Books = [Books || #target{info = #{books := Books}} <- Targets],
+    Sum = fun(Key) -> grouped(lists:sum([maps:get(Key, B) || B <- Books])) end,
+    Engines = lists:usort([atom_to_list(E) || #target{info = #{engine := E}} <- Targets]),
+    [
+        io_lib:format("~b s of ~b: ", [Ms div 1000, (Of + 999) div 1000]),
+        [Sum(taken), " samples, ", Sum(dropped), " dropped, ", Sum(missed), " ticks missed"],
+        [[", ", Engine] || Engine <- Engines],
+        [io_lib:format(", ~b of ~b nodes", [length(Books), length(Targets)]) || length(Targets) > 1]
+    ].
+
+%% Telling.
+
+told(How, Targets, Parsed) ->
+    ok = flame_prof_cli_out:progress_done(),
+    ok =
+        case Parsed of
+            #{json := true} -> json(Targets);
+            _ -> flame_prof_cli_out:put([target(Target) || Target <- Targets])
+        end,
+    Files = lists:append([Files || #target{files = Files} <- Targets]),
+    ok = hot(Files, Parsed),
+    Reported = reported(Files, Parsed),
+    case {How, [Text || #target{state = {lost, Text}} <- Targets]} of
+        {interrupted, _} -> interrupted;
+        {ok, []} -> Reported;
+        {ok, [Text | _]} -> {error, Text}
+    end.
+
+reported([_ | _] = Files, #{report := Out}) -> flame_prof_cli_view:report(Files, Out);
+reported(_, _) -> ok.
+
+json(Targets) ->
+    Nodes = [
+        #{
+            node => Node,
+            files => [unicode:characters_to_binary(File) || File <- Files],
+            engine => maps:get(engine, Info, undefined),
+            why => maps:get(why, Info, undefined),
+            lost => State =/= sampling,
+            books => maps:with(books(), maps:merge(maps:get(books, Info, #{}), Info))
+        }
+     || #target{node = Node, files = Files, info = Info, state = State} <- Targets
+    ],
+    flame_prof_cli_out:put([flame_prof_json:encode(Nodes), "\n"]).
+
+books() -> [taken, written, dropped, torn, gone, missed, ticks, lost, bytes].
+
+target(#target{node = Node, files = Files, info = Info}) ->
+    Books = maps:merge(maps:get(books, Info, #{}), Info),
+    Count = fun(Key) -> grouped(maps:get(Key, Books, 0)) end,
+    [
+        [flame_prof_cli_out:bold(atom_to_list(Node)), ": "],
+        [Count(written), " samples, ", Count(dropped), " dropped, ", Count(torn), " torn, "],
+        [Count(missed), " of ", Count(ticks), " ticks missed\n"],
+        ["  ", maps:get(why, Info, <<"nothing was sampled">>), "\n"],
+        [["  running stacks: ", running_stacks(maps:get(running_stacks, Info, on)), "\n"]],
+        [["  ", File, "\n"] || File <- Files]
+    ].
+
+running_stacks(on) -> "yes";
+running_stacks({off, Why}) -> ["no: ", Why].
+
+hot([], _Parsed) ->
+    ok;
+hot(_Files, #{json := true}) ->
+    ok;
+hot(_Files, #{quiet := true}) ->
+    ok;
+hot(Files, _Parsed) ->
+    case flame_prof_profile:read(Files) of
+        {ok, Profile} ->
+            Report = hottest(Profile, #{node => length(Files) > 1, top => 15, min => 4}),
+            ok = flame_prof_profile:close(Profile),
+            shown(Report);
+        {error, Reason} ->
+            flame_prof_cli_out:say(flame_prof:format_error(Reason))
+    end.
+
+%% What costs CPU; where nothing does, what is waited for.
+hottest(Profile, Options) ->
+    case flame_prof_tree:of_profile(Profile, Options#{status => running}) of
+        {ok, #{samples := 0}} -> flame_prof_tree:of_profile(Profile, Options);
+        Report -> Report
+    end.
+
+shown({ok, #{samples := 0}}) ->
+    ok;
+shown({ok, Report}) ->
+    flame_prof_cli_out:put(["\n", flame_prof_tree:format(Report, flame_prof_cli_out:columns())]);
+shown({error, Reason}) ->
+    flame_prof_cli_out:say(flame_prof:format_error(Reason)).

@@ -1,0 +1,152 @@
+%% @private The commands about files: hot, check and export.
+-module(flame_prof_cli_files).
+
+-export([do/2]).
+
+-import(flame_prof_cli_out, [put/1]).
+-import(flame_prof_text, [grouped/1]).
+
+-spec do(hot | check | export, flame_prof_cli_args:parsed()) ->
+    ok | damaged | {error, unicode:chardata()}.
+do(Command, #{arguments := Files} = Parsed) ->
+    case flame_prof_profile:read(Files, reading(Parsed)) of
+        {ok, Profile} ->
+            ok = flame_prof_cli_out:progress_done(),
+            with(Command, Profile, Parsed);
+        {error, Reason} ->
+            failed(Reason)
+    end.
+
+reading(#{max_memory := Megabytes}) -> (reading(#{}))#{max_memory => Megabytes bsl 20};
+reading(_) -> #{progress => fun progress/3}.
+
+progress(File, Read, Size) ->
+    flame_prof_cli_signals:is_orphan() andalso throw(interrupted),
+    flame_prof_cli_out:progress([
+        io_lib:format("~ts: ~b of ~b MB read", [File, Read bsr 20, Size bsr 20])
+    ]).
+
+with(hot, Profile, Parsed) ->
+    Renamed = [{files, node} | [{K, K} || K <- [by, status, top, min, depth]]],
+    Options = maps:from_list([{To, maps:get(K, Parsed)} || {K, To} <- Renamed, is_map_key(K, Parsed)]),
+    case flame_prof_tree:of_profile(Profile, Options) of
+        {ok, Report} -> shown(Report, Parsed);
+        {error, Reason} -> failed(Reason)
+    end;
+with(check, Profile, Parsed) ->
+    #{files := Files, warnings := Warnings} = Info = flame_prof_profile:info(Profile),
+    ok =
+        case Parsed of
+            #{json := true} -> json(Info);
+            _ -> put([[file(File) || File <- Files], totals(Info), [warning(W) || W <- Warnings]])
+        end,
+    case lists:all(fun is_whole/1, Files) of
+        true -> ok;
+        false -> damaged
+    end;
+with(export, Profile, #{as := Format, arguments := [First | _]} = Parsed) ->
+    Options = maps:merge(
+        #{measure => maps:get(by, Parsed, samples)}, maps:with([levels], Parsed)
+    ),
+    Path = maps:get(output, Parsed, First ++ extension(Format)),
+    exported(Profile, Format, Path, Options, Parsed).
+
+shown(Report, #{json := true}) ->
+    json(Report);
+shown(Report, _) ->
+    put(flame_prof_tree:format(Report, flame_prof_cli_out:columns())).
+
+json(Term) ->
+    put([flame_prof_json:encode(Term), "\n"]).
+
+failed({bad_option, measure, Accepted}) ->
+    {error, {usage, ["--by: no such metric ", Accepted]}};
+failed(Reason) ->
+    {error, file_error(Reason)}.
+
+file_error({File, {_Error, Why}}) when is_binary(Why) -> [File, ": ", Why];
+file_error(Reason) -> flame_prof:format_error(Reason).
+
+%% check
+
+is_whole(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
+    Bad =:= 0 andalso Damaged =:= 0 andalso not CutOff.
+
+file(#{path := Path, dialect := Dialect, compression := Compression} = File) ->
+    #{bytes := Bytes, text := Text, samples := Samples, bad := Bad} = File,
+    #{first_us := First, last_us := Last, cut_off := CutOff, damaged := Damaged} = File,
+    [
+        [Path, ": ", verdict(is_whole(File)), "\n"],
+        io_lib:format("  ~ts, ~ts, ~ts bytes", [dialect(Dialect), Compression, grouped(Bytes)]),
+        [[" of ", grouped(Text), " bytes of text"] || Compression =/= plain],
+        ["\n  ", grouped(Samples), " samples"],
+        [[", ", time(First), " to ", time(Last), " UTC"] || Samples > 0],
+        "\n",
+        [["  lost: ", grouped(Bad), " damaged samples\n"] || Bad > 0],
+        ["  lost: the end is cut off\n" || CutOff],
+        [["  lost: text at ", grouped(Damaged), " damaged places\n"] || Damaged > 0]
+    ].
+
+verdict(true) -> "whole";
+verdict(false) -> flame_prof_cli_out:bold("damaged").
+
+dialect(none) -> "no samples";
+dialect(flame_prof) -> "flame_prof";
+dialect(original_flame_prof) -> "the original flame_prof";
+dialect(perf) -> "perf script".
+
+time(Us) ->
+    calendar:system_time_to_rfc3339(Us, [{unit, microsecond}, {offset, "Z"}, {time_designator, $\s}]).
+
+totals(#{processes := Processes, stacks := Stacks, metrics := Metrics, is_ordered := IsOrdered}) ->
+    [
+        io_lib:format("~ts processes, ~ts stacks, ~b metrics~n", [
+            grouped(Processes), grouped(Stacks), length(Metrics)
+        ]),
+        ["times go back in it: some tools want them in order\n" || not IsOrdered]
+    ].
+
+warning({File, 0, What}) -> [File, ": ", What, "\n"];
+warning({File, Line, What}) -> [File, io_lib:format(":~b: ", [Line]), What, "\n"].
+
+%% export
+
+extension(collapsed) -> ".collapsed.txt";
+extension(perf) -> ".perf.txt";
+extension(speedscope) -> ".speedscope.json";
+extension(pprof) -> ".pb.gz".
+
+%% The library writes files only, whole or not at all.
+exported(Profile, Format, "-", Options, _Parsed) ->
+    Folder = os:getenv("TMPDIR", "/tmp"),
+    Path = filename:join(Folder, ["flame_prof_export_", os:getpid(), extension(Format)]),
+    try flame_prof_profile:export(Profile, Format, Path, Options) of
+        {ok, _} -> streamed(file:open(Path, [read, raw, binary]), Path);
+        {error, Reason} -> failed(Reason)
+    after
+        file:delete(Path)
+    end;
+exported(Profile, Format, Path, Options, Parsed) ->
+    case flame_prof_profile:export(Profile, Format, Path, Options) of
+        {ok, Facts} -> said(Facts#{file => unicode:characters_to_binary(Path)}, Parsed);
+        {error, Reason} -> failed(Reason)
+    end.
+
+said(Facts, #{json := true}) -> json(Facts);
+said(#{file := File, bytes := Bytes}, _) -> put([File, ": ", grouped(Bytes), " bytes\n"]).
+
+%% Gone as soon as it is open: also when the reader goes away.
+streamed({ok, Device}, Path) ->
+    ok = file:delete(Path),
+    copied(Device).
+
+copied(Device) ->
+    case file:read(Device, 1 bsl 16) of
+        {ok, Bytes} ->
+            ok = flame_prof_cli_out:put_bytes(Bytes),
+            copied(Device);
+        eof ->
+            file:close(Device);
+        {error, Reason} ->
+            {error, file:format_error(Reason)}
+    end.

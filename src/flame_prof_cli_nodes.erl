@@ -1,0 +1,167 @@
+%% @private The commands to nodes that have flame_prof: info, start, flush, stop;
+%% and pstack and top, which bring it where it is missing.
+-module(flame_prof_cli_nodes).
+
+-export([do/2, session_options/1, timeout/1]).
+
+-import(flame_prof_cli_out, [put/1]).
+-import(flame_prof_text, [grouped/1]).
+
+-define(TIMEOUT_MS, 10000).
+%% The session itself gives a slow disk half a minute.
+-define(STOP_MS, 30000).
+
+-spec do(atom(), flame_prof_cli_args:parsed()) ->
+    ok | interrupted | {error, flame_prof_remote:error() | unicode:chardata()}.
+do(Command, #{node := Names} = Parsed) ->
+    case flame_prof_remote:connect(Names, Parsed) of
+        {ok, Nodes} -> at(Command, Nodes, Parsed);
+        {error, _} = Error -> Error
+    end.
+
+-spec timeout(flame_prof_cli_args:parsed()) -> pos_integer().
+timeout(Parsed) -> maps:get(timeout, Parsed, ?TIMEOUT_MS).
+
+at(top, Nodes, Parsed) ->
+    flame_prof_cli_top:do(Nodes, Parsed);
+at(pstack, Nodes, Parsed) ->
+    flame_prof_cli_attach:borrowing(Nodes, timeout(Parsed), fun() ->
+        first_error([Error || Node <- Nodes, {error, _} = Error <- [pstack(Node, Parsed)]])
+    end);
+at(info, Nodes, Parsed) ->
+    each(Nodes, fun info/2, flame_prof, info, [], Parsed);
+at(start, Nodes, Parsed) ->
+    each(Nodes, fun started/2, flame_prof, start, [session_options(Parsed)], Parsed);
+at(flush, Nodes, Parsed) ->
+    each(Nodes, fun flushed/2, flame_prof, flush, [], Parsed);
+at(stop, Nodes, Parsed) ->
+    each(Nodes, fun stopped/2, flame_prof, stop, [], Parsed#{timeout => ?STOP_MS}).
+
+%% Asked at the same time, told in their order. The first error is the command's.
+each(Nodes, Tell, Module, Function, Args, Parsed) ->
+    Answers = flame_prof_remote:all(Nodes, Module, Function, Args, timeout(Parsed)),
+    Outcomes = [{Node, outcome(Node, Answer)} || {Node, Answer} <- Answers],
+    ok =
+        case Parsed of
+            #{json := true} -> json([{N, A} || {N, {ok, A}} <- Outcomes]);
+            _ -> put([Tell(N, A) || {N, {ok, A}} <- Outcomes])
+        end,
+    first_error([Error || {_, {error, _} = Error} <- Outcomes]).
+
+first_error([]) ->
+    ok;
+first_error([Error | More]) ->
+    _ = [flame_prof_cli_out:say(Text) || {error, {_, Text}} <- More],
+    Error.
+
+outcome(_Node, {error, _} = Error) ->
+    Error;
+outcome(Node, {ok, {error, Reason}}) ->
+    {error, {refused, io_lib:format("~ts: ~ts", [Node, flame_prof:format_error(Reason)])}};
+outcome(_Node, {ok, {ok, Answer}}) ->
+    {ok, Answer};
+outcome(_Node, {ok, Answer}) ->
+    {ok, Answer}.
+
+json(Answers) ->
+    put([flame_prof_json:encode([(as_map(A))#{node => Node} || {Node, A} <- Answers]), "\n"]).
+
+as_map(Map) when is_map(Map) -> texts(Map);
+as_map(Answer) -> #{answer => Answer}.
+
+text(Term) -> unicode:characters_to_binary(io_lib:format("~0tp", [Term])).
+
+%% A datetime is a tuple, which JSON does not have.
+texts(Map) ->
+    maps:map(
+        fun
+            (_, Value) when is_map(Value) -> texts(Value);
+            (_, {{_, _, _}, {_, _, _}} = Time) -> datetime(Time);
+            (_, {off, Why}) -> Why;
+            (_, Value) -> Value
+        end,
+        Map
+    ).
+
+datetime({{Y, Mo, D}, {H, Mi, S}}) ->
+    iolist_to_binary(io_lib:format("~4..0b-~2..0b-~2..0b ~2..0b:~2..0b:~2..0b", [Y, Mo, D, H, Mi, S])).
+
+%% start
+
+-spec session_options(flame_prof_cli_args:parsed()) -> flame_prof:options().
+session_options(Parsed) ->
+    Named = [{output, basename}, {top, auto_select}, {interval, sample_interval}, {mode, mode}, {engine, engine}],
+    Options = maps:from_list([{To, maps:get(K, Parsed)} || {K, To} <- Named, is_map_key(K, Parsed)]),
+    Status = [{auto_process_opts, #{status => S}} || {status, S} <- maps:to_list(Parsed)],
+    maps:merge(Options, maps:from_list(Status ++ maps:get(set, Parsed, []))).
+
+started(Node, Pid) ->
+    io_lib:format("~ts: started, ~p; `flame_prof stop --node ~ts' ends it~n", [Node, Pid, Node]).
+
+flushed(Node, ok) ->
+    io_lib:format("~ts: flushed~n", [Node]).
+
+stopped(Node, Run) ->
+    [io_lib:format("~ts: stopped~n", [Node]), figures(Run, Run)].
+
+info(Node, #{state := stopped, last_run := Run}) ->
+    [io_lib:format("~ts: stopped; the last run was:~n", [Node]), figures(Run, Run)];
+info(Node, #{state := stopped}) ->
+    io_lib:format("~ts: stopped~n", [Node]);
+info(Node, #{state := State, books := Books} = Info) ->
+    [io_lib:format("~ts: ~ts~n", [Node, State]), figures(Info, Books)];
+info(Node, #{state := State}) ->
+    io_lib:format("~ts: ~ts~n", [Node, State]).
+
+figures(Info, Books) ->
+    #{files := Files, elapsed_ms := Ms, why := Why} = Info,
+    #{taken := Taken, written := Written, dropped := Dropped, missed := Missed, ticks := Ticks} = Books,
+    #{torn := Torn, gone := Gone, bytes := Bytes} = Books,
+    [
+        ["  ", Why, "\n"],
+        io_lib:format("  ~.1f s, ~ts ticks, ~ts missed~n", [Ms / 1000, grouped(Ticks), grouped(Missed)]),
+        io_lib:format("  ~ts samples taken, ~ts written, ~ts dropped, ~ts torn, ~ts gone~n", [
+            grouped(N) || N <- [Taken, Written, Dropped, Torn, Gone]
+        ]),
+        io_lib:format("  ~ts bytes~n", [grouped(Bytes)]),
+        [["  ", File, "\n"] || File <- Files]
+    ].
+
+%% pstack: told where it was seen, so that pids are those of the node.
+
+pstack(Node, #{arguments := []} = Parsed) ->
+    look(Node, outcome(Node, call(Node, flame_prof_pstack, schedulers, [], Parsed)), Parsed);
+pstack(Node, #{arguments := Names} = Parsed) ->
+    case targets(Names, Node, Parsed, []) of
+        {ok, Targets} ->
+            Answer = call(Node, flame_prof_pstack, processes, [Targets], Parsed),
+            look(Node, outcome(Node, Answer), Parsed);
+        {error, _} = Error ->
+            Error
+    end.
+
+targets([], _Node, _Parsed, Targets) ->
+    {ok, lists:reverse(Targets)};
+targets(["<" ++ _ = Text | Names], Node, Parsed, Targets) ->
+    case call(Node, erlang, list_to_pid, [Text], Parsed) of
+        {ok, Pid} -> targets(Names, Node, Parsed, [Pid | Targets]);
+        {error, {unreachable, _}} = Error -> Error;
+        {error, _} -> {error, {usage, [Text, " is no pid; one is like '<0.123.0>'"]}}
+    end;
+targets([Name | Names], Node, Parsed, Targets) ->
+    targets(Names, Node, Parsed, [list_to_atom(Name) | Targets]).
+
+look(_Node, {error, _} = Error, _Parsed) ->
+    Error;
+look(Node, {ok, Look}, #{json := true}) ->
+    put([flame_prof_json:encode(#{node => Node, look => [entry(Entry) || Entry <- Look]}), "\n"]);
+look(Node, {ok, Look}, Parsed) ->
+    case call(Node, flame_prof_pstack, format, [Look], Parsed) of
+        {ok, Text} -> put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n", Text]);
+        {error, _} = Error -> Error
+    end.
+
+entry({Place, What}) -> #{place => text(Place), process => What}.
+
+call(Node, Module, Function, Args, Parsed) ->
+    flame_prof_remote:call(Node, Module, Function, Args, timeout(Parsed)).

@@ -1,0 +1,187 @@
+%% @private `flame_prof top': the live table of one node or several, in a terminal
+%% by single keys, elsewhere one table below the other.
+-module(flame_prof_cli_top).
+
+-export([do/2]).
+
+-import(flame_prof_cli_out, [put/1]).
+
+-define(EVERY_MS, 1000).
+-define(ROWS, 40).
+%% Without a terminal: a line for each process of a screen.
+-define(PLAIN_ROWS, 20).
+
+-record(top, {
+    lookers :: #{pid() => node()},
+    tables = #{} :: #{node() => flame_prof_top_look:table()},
+    sort :: flame_prof_top:column(),
+    filter :: string(),
+    typing = none :: none | string(),
+    paused = false :: boolean(),
+    rows :: pos_integer() | auto,
+    left :: non_neg_integer() | infinity,
+    keys :: port() | none
+}).
+
+-spec do([node()], flame_prof_cli_args:parsed()) -> ok | interrupted | {error, term()}.
+do(Nodes, Parsed) ->
+    Timeout = flame_prof_cli_nodes:timeout(Parsed),
+    flame_prof_cli_attach:borrowing(Nodes, Timeout, fun() -> watch(Nodes, Timeout, Parsed) end).
+
+watch(Nodes, Timeout, Parsed) ->
+    Options = #{
+        every_ms => max(100, maps:get(every, Parsed, ?EVERY_MS)),
+        rows => max(?ROWS, maps:get(rows, Parsed, ?ROWS))
+    },
+    Started = flame_prof_remote:all(Nodes, flame_prof_top_look, start, [self(), Options], Timeout),
+    case [Error || {_, {error, _} = Error} <- Started] of
+        [] ->
+            Lookers = maps:from_list([{Looker, Node} || {Node, {ok, {ok, Looker}}} <- Started]),
+            _ = [monitor(process, Looker) || Looker <- maps:keys(Lookers)],
+            top(Lookers, Parsed);
+        [Error | _] ->
+            Error
+    end.
+
+top(Lookers, Parsed) ->
+    State = #top{
+        lookers = Lookers,
+        sort = maps:get(sort, Parsed, reductions),
+        filter = maps:get(filter, Parsed, ""),
+        rows = maps:get(rows, Parsed, auto),
+        left = maps:get(count, Parsed, infinity),
+        keys = keys()
+    },
+    ok = screen("\e[?1049h\e[?25l"),
+    try
+        loop(State)
+    after
+        _ = screen("\e[?25h\e[?1049l"),
+        _ = [flame_prof_top_look:stop(Looker) || Looker <- maps:keys(Lookers)]
+    end.
+
+%% A screen of its own, so that what was there before comes back.
+screen(Codes) ->
+    case flame_prof_cli_out:is_terminal(out) of
+        true -> put(Codes);
+        false -> ok
+    end.
+
+%% The script has put the terminal into the mode of single keys.
+keys() ->
+    case flame_prof_cli_out:is_terminal(in) andalso flame_prof_cli_out:is_terminal(out) of
+        true -> open_port({fd, 0, 0}, [in, binary, eof]);
+        false -> none
+    end.
+
+loop(#top{left = 0}) ->
+    ok;
+loop(#top{keys = Keys, lookers = Lookers} = State) when map_size(Lookers) > 0 ->
+    receive
+        {flame_prof_top_look, Looker, #{node := Node} = Table} ->
+            ok = flame_prof_top_look:taken(Looker),
+            loop(shown(State#top{tables = (State#top.tables)#{Node => Table}}));
+        {Keys, {data, Bytes}} ->
+            keyed(binary_to_list(Bytes), State);
+        {Keys, eof} ->
+            ok;
+        {flame_prof_cli, interrupted} ->
+            interrupted_or_done(State);
+        {'DOWN', _, process, Looker, Reason} ->
+            lost(Looker, Reason, State)
+    after 1000 ->
+        case flame_prof_cli_signals:is_orphan() of
+            true -> ok;
+            false -> loop(State)
+        end
+    end;
+loop(_) ->
+    {error, {unreachable, "no node is left to watch"}}.
+
+%% Ctrl-C is how a live table ends.
+interrupted_or_done(#top{keys = none}) -> interrupted;
+interrupted_or_done(_) -> ok.
+
+lost(Looker, Reason, #top{lookers = Lookers, tables = Tables} = State) ->
+    Node = maps:get(Looker, Lookers),
+    ok = flame_prof_cli_out:say(io_lib:format("~ts is gone: ~0tP", [Node, Reason, 9])),
+    loop(State#top{lookers = maps:remove(Looker, Lookers), tables = maps:remove(Node, Tables)}).
+
+%% Once for all nodes, when the first of them has a new table.
+shown(#top{paused = true} = State) ->
+    State;
+shown(#top{tables = Tables, lookers = Lookers} = State) when map_size(Tables) =:= map_size(Lookers) ->
+    ok = draw(State),
+    State#top{left = fewer(State#top.left), tables = kept(State)};
+shown(State) ->
+    State.
+
+kept(#top{lookers = Lookers, tables = Tables}) when map_size(Lookers) =:= 1 -> Tables;
+%% Of several, the next screen waits for a table of each.
+kept(_) -> #{}.
+
+fewer(infinity) -> infinity;
+fewer(N) -> N - 1.
+
+draw(#top{tables = Tables} = State) ->
+    case flame_prof_cli_out:is_terminal(out) of
+        true ->
+            Lines = flame_prof_cli_out:rows(),
+            Rows = rows(State#top.rows, max(1, Lines - 4)),
+            View = view(State, Rows, max(20, flame_prof_cli_out:columns() - 1)),
+            Text = unicode:characters_to_list(flame_prof_top:text(maps:values(Tables), View)),
+            put(["\e[H", cleared(Text), "\e[J", flame_prof_cli_out:bold(help(State))]);
+        false ->
+            View = view(State, rows(State#top.rows, ?PLAIN_ROWS), flame_prof_cli_out:columns()),
+            put([flame_prof_top:text(maps:values(Tables), View), "\n"])
+    end.
+
+rows(auto, Room) -> Room;
+rows(Rows, Room) -> min(Rows, Room).
+
+%% Each line to its end: no flicker, and nothing of the one before stays.
+cleared(Text) -> [[Line, "\e[K\r\n"] || Line <- string:split(string:trim(Text, trailing, "\n"), "\n", all)].
+
+view(#top{sort = Sort, filter = Filter}, Rows, Width) ->
+    #{sort => Sort, filter => unicode:characters_to_binary(Filter), rows => Rows, width => Width}.
+
+help(#top{typing = none, paused = true}) -> "paused; p goes on, x ends";
+help(#top{typing = none}) -> "r m g q s n: sort, /: filter, p: pause, x: end";
+help(#top{typing = Text}) -> ["filter: ", Text].
+
+%% Keys.
+
+keyed([], State) -> loop(State);
+keyed([Key | Keys], State) ->
+    case key(Key, State) of
+        stop -> ok;
+        Changed -> ok = redraw(Changed), keyed(Keys, Changed)
+    end.
+
+redraw(#top{tables = Tables}) when map_size(Tables) =:= 0 -> ok;
+redraw(State) -> draw(State).
+
+key(3, _State) -> stop;
+key(Key, #top{typing = none} = State) -> command(Key, State);
+key(Return, #top{typing = Text} = State) when Return =:= $\r; Return =:= $\n ->
+    State#top{filter = Text, typing = none};
+key(Escape, State) when Escape =:= 27 ->
+    State#top{typing = none};
+key(Delete, #top{typing = Text} = State) when Delete =:= 127; Delete =:= 8 ->
+    State#top{typing = lists:sublist(Text, max(0, length(Text) - 1))};
+key(Key, #top{typing = Text} = State) when Key >= 32 ->
+    State#top{typing = Text ++ [Key]};
+key(_, State) ->
+    State.
+
+command($x, _) -> stop;
+command($/, State) -> State#top{typing = ""};
+command($p, #top{paused = Paused} = State) -> State#top{paused = not Paused};
+command(Key, State) ->
+    case [Column || {K, Column} <- sort_keys(), K =:= Key] of
+        [Column] -> State#top{sort = Column};
+        [] -> State
+    end.
+
+sort_keys() ->
+    [{$r, reductions}, {$m, memory}, {$g, growth}, {$q, queue}, {$s, running}, {$n, name}].

@@ -1,0 +1,379 @@
+%% @private In a node that never heard of flame_prof: what was lent to it, and that
+%% it goes again. `flame_prof attach' (flame_prof_attach) sends this module alone,
+%% and calls start/1 in the same request; everything else comes as its argument.
+%%
+%% Two processes. The lease loads the modules and the library and holds the
+%% session. The janitor does nothing but wait for the lease's end, and then takes
+%% everything away. The lease ends when it is told to, when its controller is gone
+%% (it is monitored), and when it has not heard of it for `lease_ms'; the janitor's
+%% death makes the lease do the janitor's work.
+%%
+%% What is left then is what no Erlang node can give back: atoms, and modules of
+%% OTP that were loaded because ours use them. In particular:
+%%
+%% <ul>
+%% <li>the library's file is deleted as soon as it is mapped, and the folder of the
+%%     samples at the end;</li>
+%% <li>the session ends as it does when its application is stopped;</li>
+%% <li>the schedulers are told to forget us ({@link flame_prof_schedulers:retire/0}),
+%%     so that the library can be unmapped;</li>
+%% <li>the modules are deleted and purged, this one last, by a process that runs
+%%     OTP's code only.</li>
+%% </ul>
+-module(flame_prof_lease).
+
+-export([start/1, start_session/2, renew/1, close/1, read/3]).
+-export([init/2, janitor/2]).
+
+-export_type([config/0, lent/0, refusal/0]).
+
+%% `modules': with their object code. `library': the NIF's bytes. `companions': libraries
+%% that it is linked with, for where they are missing.
+-type config() ::
+    #{
+        controller := pid(),
+        lease_ms := pos_integer(),
+        modules := [{module(), binary()}],
+        library := binary(),
+        companions := [{file:filename(), binary()}]
+    }.
+
+-type lent() :: #{lease := pid(), folder := file:filename()}.
+-type refusal() :: {no_folder | library | module, unicode:chardata()}.
+
+-record(lease, {
+    lease_ms :: pos_integer(),
+    modules :: [module()],
+    folder :: file:filename(),
+    janitor :: {pid(), reference()},
+    controller :: reference()
+}).
+
+-define(READY_MS, 20000).
+%% Less than who asked waits.
+-define(START_MS, 10000).
+-define(CLOSE_MS, 45000).
+%% The session gives the disk 10 s, its supervisor 15.
+-define(SESSION_MS, 20000).
+-define(RETIRE_ATTEMPTS, 5).
+-define(RETIRE_PAUSE_MS, 1000).
+-define(LIBRARY, "flame_prof_nif").
+-define(ENVIRONMENT, flame_prof_attached).
+
+%% @doc When it answers an error, nothing is left already or will be in a moment.
+-spec start(config()) -> {ok, lent()} | {error, refusal()}.
+start(Config) ->
+    {Lease, Monitor} = spawn_monitor(?MODULE, init, [Config, self()]),
+    receive
+        {Lease, Answer} ->
+            true = erlang:demonitor(Monitor, [flush]),
+            Answer;
+        {'DOWN', Monitor, process, Lease, Reason} ->
+            {error, {module, io_lib:format("the lease ended: ~0tP", [Reason, 12])}}
+    after ?READY_MS ->
+        exit(Lease, kill),
+        {error, {module, "loading took too long"}}
+    end.
+
+%% @doc Options as for {@link flame_prof:start/1}; the folder is the lease's.
+-spec start_session(pid(), flame_prof:options()) -> {ok, pid()} | {error, flame_prof:reason()}.
+start_session(Lease, Options) ->
+    ask(Lease, {start_session, Options}, ?READY_MS).
+
+%% @doc Never waits.
+-spec renew(pid()) -> ok.
+renew(Lease) ->
+    Lease ! renew,
+    ok.
+
+%% @doc Everything but this module is gone when it answers, and that is a moment later.
+%% With an error in words the library had to stay mapped.
+-spec close(pid()) -> ok | {error, unicode:chardata() | {lease_ended | timeout, term()}}.
+close(Lease) ->
+    ask(Lease, close, ?CLOSE_MS).
+
+ask(Lease, Request, Timeout) ->
+    Monitor = monitor(process, Lease),
+    Lease ! {Request, self(), Monitor},
+    receive
+        {Monitor, Answer} ->
+            true = demonitor(Monitor, [flush]),
+            Answer;
+        {'DOWN', Monitor, process, Lease, Reason} ->
+            {error, {lease_ended, Reason}}
+    after Timeout ->
+        true = demonitor(Monitor, [flush]),
+        {error, {timeout, Timeout}}
+    end.
+
+%% @doc Part of a file of the lease.
+-spec read(file:filename_all(), non_neg_integer(), pos_integer()) ->
+    {ok, binary()} | eof | {error, file:posix() | badarg | terminated}.
+read(File, Offset, Bytes) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Device} ->
+            Answer = file:pread(Device, Offset, Bytes),
+            _ = file:close(Device),
+            Answer;
+        {error, _} = Error ->
+            Error
+    end.
+
+%% The lease.
+
+-spec init(config(), pid()) -> ok.
+init(#{controller := Controller} = Config, Caller) ->
+    %% What we log, and whom we start, is none of the controller's.
+    true = group_leader(whereis(init), self()),
+    _ = process_flag(trap_exit, true),
+    %% Registered, so that no session samples them.
+    true = register(?MODULE, self()),
+    Janitor = spawn_monitor(?MODULE, janitor, [self(), modules(Config)]),
+    case lend(Config, Janitor) of
+        {ok, Folder} ->
+            Caller ! {self(), {ok, #{lease => self(), folder => Folder}}},
+            loop(#lease{
+                lease_ms = maps:get(lease_ms, Config),
+                modules = modules(Config),
+                folder = Folder,
+                janitor = Janitor,
+                controller = monitor(process, Controller)
+            });
+        {error, _} = Error ->
+            Caller ! {self(), Error},
+            ok
+    end.
+
+modules(#{modules := Modules}) -> [Module || {Module, _} <- Modules].
+
+loop(#lease{lease_ms = Ms} = State) ->
+    #lease{janitor = {_, JanitorMonitor} = Janitor, controller = ControllerMonitor} = State,
+    receive
+        renew ->
+            loop(State);
+        {{start_session, Options}, From, Ref} ->
+            From ! {Ref, session(Options, State)},
+            loop(State);
+        {close, From, Ref} ->
+            finish({From, Ref}, Janitor);
+        {'DOWN', JanitorMonitor, process, _, _} ->
+            sweep(State#lease.modules, State#lease.folder);
+        {'DOWN', ControllerMonitor, process, _, _} ->
+            finish(nobody, Janitor);
+        _ ->
+            loop(State)
+    after Ms ->
+        finish(nobody, Janitor)
+    end.
+
+finish(Whom, {Janitor, _}) ->
+    Janitor ! {tell, Whom},
+    ok.
+
+session(Given, #lease{folder = Folder}) ->
+    case flame_prof_options:validate(Given#{basename => Folder}) of
+        {ok, Options} -> start_session_now(Options, whereis(flame_prof_sup));
+        {error, _} = Error -> Error
+    end.
+
+%% Linked to us. Without the application, whose coming and going is logged.
+start_session_now(Options, undefined) ->
+    {ok, Supervisor} = flame_prof_sup:start_link(),
+    start_session_now(Options, Supervisor);
+start_session_now(Options, _) ->
+    flame_prof_sup:start_session(Options, #{timeout => ?START_MS, owner => none}).
+
+%% Lending.
+
+lend(#{modules := Modules} = Config, {Janitor, _}) ->
+    case load(lists:keydelete(flame_prof_nif, 1, Modules)) of
+        ok -> library(candidates(), Config, Janitor, []);
+        {error, _} = Error -> Error
+    end.
+
+load([]) ->
+    ok;
+load([{Module, Code} | Modules]) ->
+    case code:load_binary(Module, "flame_prof_attached", Code) of
+        {module, Module} ->
+            load(Modules);
+        {error, badfile} ->
+            Text = "~ts: it was compiled for too old a release",
+            {error, {module, io_lib:format(Text, [Module])}};
+        {error, Reason} ->
+            {error, {module, io_lib:format("~ts: ~0tP", [Module, Reason, 12])}}
+    end.
+
+%% As this node sees its files, and as its user may use them.
+candidates() ->
+    Current = [Folder || {ok, Folder} <- [file:get_cwd()]],
+    Named = fun(Name) -> [Folder || Folder <- [os:getenv(Name)], is_list(Folder)] end,
+    Named("TMPDIR") ++ ["/tmp", "/var/tmp", "/dev/shm"] ++ Named("HOME") ++ Current.
+
+library([], _Config, _Janitor, Why) ->
+    {error, {library, lists:join("; ", lists:reverse(Why))}};
+library([Candidate | Candidates], Config, Janitor, Why) ->
+    Folder = filename:join(Candidate, unique()),
+    Janitor ! {folder, Folder},
+    case may_execute(Candidate) andalso lodged(Folder, Config) of
+        ok ->
+            {ok, Folder};
+        false ->
+            Text = "no library may be run from there (noexec)",
+            library(Candidates, Config, Janitor, [[Candidate, ": ", Text] | Why]);
+        {error, Text} ->
+            _ = file:del_dir_r(Folder),
+            library(Candidates, Config, Janitor, [[Candidate, ": ", Text] | Why])
+    end.
+
+%% Nothing lies there any more when it is mapped.
+lodged(Folder, #{library := Library, companions := Companions, modules := Modules}) ->
+    Nif = [lists:keyfind(flame_prof_nif, 1, Modules)],
+    try
+        ok = placed(Folder),
+        ok = written(Folder, [{?LIBRARY ++ ".so", Library}]),
+        Path = filename:join(Folder, ?LIBRARY),
+        case mapped(Path, Nif) of
+            ok ->
+                ok;
+            {error, _} ->
+                ok = written(Folder, Companions),
+                mapped(Path, Nif)
+        end
+    catch
+        throw:{error, Reason} -> {error, file:format_error(Reason)}
+    after
+        _ = [file:delete(filename:join(Folder, Name)) || {Name, _} <- [{?LIBRARY ++ ".so", Library} | Companions]]
+    end.
+
+%% A folder that was not there before, for us alone before anything is in it.
+placed(Folder) ->
+    ok = done(file:make_dir(Folder)),
+    done(file:change_mode(Folder, 8#700)).
+
+written(Folder, Files) ->
+    lists:foreach(
+        fun({Name, Bytes}) ->
+            done(file:write_file(filename:join(Folder, Name), Bytes, [exclusive, raw]))
+        end,
+        Files
+    ).
+
+done(ok) -> ok;
+done({error, _} = Error) -> throw(Error).
+
+unique() ->
+    Text = io_lib:format("flame_prof.~ts.~.36b", [os:getpid(), erlang:phash2({make_ref(), node()}, 1 bsl 32)]),
+    lists:flatten(Text).
+
+%% Not simply tried: where it may not, glibc leaves a part of the library mapped.
+may_execute(Folder) ->
+    case file:read_file("/proc/self/mounts") of
+        {ok, Mounts} ->
+            Lines = binary:split(Mounts, <<"\n">>, [global]),
+            Options = mounted(Lines, unicode:characters_to_binary(Folder), 0, <<>>),
+            not lists:member(<<"noexec">>, binary:split(Options, <<",">>, [global]));
+        {error, _} ->
+            true
+    end.
+
+%% With the options of the deepest mount above the folder, the last of several.
+mounted([], _Folder, _Depth, Options) ->
+    Options;
+mounted([Line | Lines], Folder, Depth, Options) ->
+    case binary:split(Line, <<" ">>, [global]) of
+        [_, Point, _, Those | _] when byte_size(Point) >= Depth ->
+            case is_below(Folder, Point) of
+                true -> mounted(Lines, Folder, byte_size(Point), Those);
+                false -> mounted(Lines, Folder, Depth, Options)
+            end;
+        _ ->
+            mounted(Lines, Folder, Depth, Options)
+    end.
+
+is_below(_Folder, <<"/">>) -> true;
+is_below(Folder, Point) -> lists:prefix(filename:split(Point), filename:split(Folder)).
+
+mapped(Path, Nif) ->
+    ok = application:set_env(?ENVIRONMENT, library, Path),
+    Loaded = load(Nif),
+    Failure = application:get_env(?ENVIRONMENT, failure, none),
+    ok = application:unset_env(?ENVIRONMENT, library),
+    ok = application:unset_env(?ENVIRONMENT, failure),
+    case {Loaded, Failure} of
+        {ok, _} -> ok;
+        {_, {_, Text}} -> {error, Text};
+        {{error, {_, Text}}, none} -> {error, Text}
+    end.
+
+%% The janitor.
+
+-spec janitor(pid(), [module()]) -> ok.
+janitor(Lease, Modules) ->
+    true = group_leader(whereis(init), self()),
+    true = register(flame_prof_janitor, self()),
+    wait(monitor(process, Lease), Modules, none, nobody).
+
+wait(Monitor, Modules, Folder, Whom) ->
+    receive
+        {folder, Next} ->
+            wait(Monitor, Modules, Next, Whom);
+        {tell, Told} ->
+            wait(Monitor, Modules, Folder, Told);
+        {'DOWN', Monitor, process, _, _} ->
+            _ = told(Whom, swept(Modules, Folder)),
+            leave()
+    end.
+
+told(nobody, Outcome) ->
+    Outcome;
+told({From, Ref}, Outcome) ->
+    From ! {Ref, Outcome}.
+
+sweep(Modules, Folder) ->
+    _ = swept(Modules, Folder),
+    leave().
+
+%% An error is what had to stay.
+swept(Modules, Folder) ->
+    ok = end_session(whereis(flame_prof_sup)),
+    Outcome = retire(erlang:module_loaded(flame_prof_nif), ?RETIRE_ATTEMPTS),
+    _ = Folder =/= none andalso file:del_dir_r(Folder),
+    _ = [unload(Module) || Module <- Modules],
+    Outcome.
+
+%% A scheduler may be kept from answering, by a long NIF for example.
+retire(false, _Attempts) ->
+    ok;
+retire(true, Attempts) ->
+    case flame_prof_schedulers:retire() of
+        {error, _} when Attempts > 1 ->
+            timer:sleep(?RETIRE_PAUSE_MS),
+            retire(true, Attempts - 1);
+        Outcome ->
+            Outcome
+    end.
+
+%% It ends with the lease, its parent, or because that says so; here is waited for.
+end_session(undefined) ->
+    ok;
+end_session(Supervisor) ->
+    Monitor = monitor(process, Supervisor),
+    true = exit(Supervisor, shutdown),
+    receive
+        {'DOWN', Monitor, process, _, _} -> ok
+    after ?SESSION_MS ->
+        exit(Supervisor, kill),
+        ok
+    end.
+
+unload(Module) ->
+    _ = code:purge(Module),
+    _ = code:delete(Module),
+    code:purge(Module).
+
+%% Nothing of ours runs when the last module goes.
+leave() ->
+    true = code:delete(?MODULE),
+    _ = spawn(code, purge, [?MODULE]),
+    ok.

@@ -1,0 +1,145 @@
+%% What the tests of the command line share: running bin/flame_prof as a person
+%% would, and nodes that never heard of flame_prof.
+-module(command_line).
+
+-export([run/1, run/2, start/1, await/1, script/0, shell/1]).
+-export([start_node/1, start_node_in/2, stop_node/1, is_root/0, call/4, cookie/0, until/1, until/2]).
+-export([traces/1, is_distributed/0]).
+
+-define(COOKIE, "flame_prof_tests").
+
+cookie() -> ?COOKIE.
+
+%% Beside the beam files: _build/default/lib/flame_prof/ebin.
+script() ->
+    Ebin = filename:dirname(code:which(flame_prof_cli)),
+    filename:join(up(filename:absname(Ebin), 5), "bin/flame_prof").
+
+up(Path, 0) -> Path;
+up(Path, N) -> up(filename:dirname(Path), N - 1).
+
+%% {Status, Output of both kinds}.
+run(Args) ->
+    run(Args, []).
+
+run(Args, Options) ->
+    await(start_port(Args, Options)).
+
+start(Args) ->
+    start_port(Args, []).
+
+start_port(Args, Options) ->
+    open_port({spawn_executable, script()},
+        [{args, Args}, exit_status, stderr_to_stdout, binary, {env, environment()} | Options]).
+
+%% The script is to find everything by itself.
+environment() ->
+    [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"LC_ALL", "C.UTF-8"}].
+
+await(Port) ->
+    await(Port, <<>>).
+
+await(Port, Output) ->
+    receive
+        {Port, {data, Bytes}} -> await(Port, <<Output/binary, Bytes/binary>>);
+        {Port, {exit_status, Status}} -> {Status, Output}
+    end.
+
+%% By a shell: pipes and redirections.
+shell(Command) ->
+    await(open_port({spawn_executable, "/bin/bash"},
+        [{args, ["-c", Command]}, exit_status, stderr_to_stdout, binary, {env, environment()}]), <<>>).
+
+is_distributed() ->
+    case node() of
+        nonode@nohost ->
+            _ = os:cmd("epmd -daemon"),
+            Name = list_to_atom("tests_" ++ os:getpid() ++ "@127.0.0.1"),
+            {ok, _} = net_kernel:start(Name, #{name_domain => longnames, hidden => true}),
+            ok;
+        _ ->
+            ok
+    end.
+
+%% A node of plain Erlang, with a process that is busy. In the file system that
+%% FLAME_PROF_TEST_ROOT names, where that is set: test/attach/matrix.sh.
+start_node(Args) ->
+    case os:getenv("FLAME_PROF_TEST_ROOT") of
+        false -> start_node(os:find_executable("erl"), [], Args);
+        Root -> start_node_in("mount -t proc proc " ++ Root ++ "/proc && exec chroot " ++ Root, Args)
+    end.
+
+%% By a command of a shell that has mounts of its own, and ends with whatever runs
+%% the rest of its line. For root only.
+start_node_in(Command, Args) ->
+    Shell = ["--mount", "sh", "-c", Command ++ " erl \"$@\"", "sh"],
+    start_node(os:find_executable("unshare"), Shell, Args).
+
+start_node(Executable, Before, Args) ->
+    ok = is_distributed(),
+    Name = "plain_" ++ os:getpid() ++ "_" ++ integer_to_list(erlang:unique_integer([positive])) ++ "@127.0.0.1",
+    Work = "spawn(fun() -> register(busy, self()), (fun F() -> lists:sort(lists:seq(1, 1000)), timer:sleep(1), F() end)() end)",
+    Port = open_port({spawn_executable, Executable}, [
+        {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work | Args]},
+        exit_status, binary, stderr_to_stdout, {env, environment()}
+    ]),
+    Node = list_to_atom(Name),
+    true = erlang:set_cookie(Node, list_to_atom(?COOKIE)),
+    until(fun() -> net_kernel:connect_node(Node) =:= true andalso
+        is_pid(call(Node, erlang, whereis, [busy])) end),
+    #{node => Node, name => Name, port => Port, pid => call(Node, os, getpid, [])}.
+
+is_root() -> os:cmd("id -u") =:= "0\n".
+
+stop_node(#{port := Port, pid := Pid}) ->
+    _ = os:cmd("kill -9 " ++ Pid),
+    receive {Port, {exit_status, _}} -> ok after 10000 -> error(does_not_die) end.
+
+call(Node, Module, Function, Args) ->
+    erpc:call(Node, Module, Function, Args).
+
+%% Not timed: how often is what is bounded.
+until(Fun) -> until(Fun, 3000).
+
+until(Fun, 0) -> error({never, Fun});
+until(Fun, Attempts) ->
+    case Fun() of
+        true -> ok;
+        _ -> timer:sleep(20), until(Fun, Attempts - 1)
+    end.
+
+%% Everything of a node that attaching could leave something in. Modules of OTP may
+%% stay loaded, so that only ours count.
+traces(#{node := Node, pid := Pid}) ->
+    Own = [call(Node, erlang, whereis, [busy])],
+    #{
+        modules => [M || {M, _} <- call(Node, code, all_loaded, []), is_ours(M)],
+        old => [M || M <- [flame_prof_lease, flame_prof_nif, flame_prof_session],
+            call(Node, erlang, check_old_code, [M])],
+        registered => lists:sort(call(Node, erlang, registered, [])),
+        %% Those of distribution come and go with us.
+        processes => lists:sort([I || P <- call(Node, erlang, processes, []) -- Own,
+            [_ | _] = I <- [call(Node, erlang, process_info, [P, [initial_call, registered_name]])]]),
+        tables => length(call(Node, ets, all, [])),
+        environment => call(Node, application, get_all_env, [flame_prof_attached]),
+        applications => lists:sort([A || {A, _, _} <- call(Node, application, loaded_applications, [])]),
+        threads => length(list("/proc/" ++ Pid ++ "/task")),
+        descriptors => length(list("/proc/" ++ Pid ++ "/fd")),
+        mappings => lists:usort([lists:last(string:lexemes(L, " ")) || L <- lines("/proc/" ++ Pid ++ "/maps"),
+            string:find(L, ".so") =/= nomatch]),
+        signals => [L || L <- lines("/proc/" ++ Pid ++ "/status"), lists:prefix("Sig", L),
+            not lists:prefix("SigQ", L)],
+        %% In its own file system.
+        files => [F || Folder <- ["/tmp", "/var/tmp", "/dev/shm"],
+            F <- filelib:wildcard("/proc/" ++ Pid ++ "/root" ++ Folder ++ "/flame_prof." ++ Pid ++ ".*")]
+    }.
+
+is_ours(Module) -> lists:prefix("flame_prof", atom_to_list(Module)).
+
+list(Folder) ->
+    {ok, Names} = file:list_dir(Folder),
+    Names.
+
+lines(File) ->
+    {ok, Text} = file:read_file(File),
+    string:lexemes(binary_to_list(Text), "\n").

@@ -1,0 +1,369 @@
+%% Attaching to nodes that never heard of flame_prof, by the script itself, and
+%% what is left there afterwards: nothing.
+-module(flame_prof_attach_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    a_profile_names_the_busy_function_and_leaves_nothing/1,
+    the_portable_engine_leaves_nothing/1,
+    an_interrupt_keeps_what_was_sampled_and_leaves_nothing/1,
+    a_killed_controller_leaves_nothing/1,
+    a_controller_that_is_cut_off_leaves_nothing/1,
+    a_killed_janitor_leaves_nothing/1,
+    a_killed_lease_leaves_nothing/1,
+    several_nodes_have_files_of_their_own/1,
+    a_node_that_dies_costs_its_own_tail_only/1,
+    a_folder_that_does_not_take_the_library_is_passed_over/1,
+    a_folder_whose_files_can_not_be_mapped_is_passed_over/1,
+    a_node_of_another_user_and_file_system_gets_the_library/1,
+    what_the_library_needs_comes_with_it/1,
+    again_and_again_under_load_leaves_nothing/1,
+    pstack_and_top_leave_nothing/1,
+    what_does_not_fit_is_refused_with_the_reason/1,
+    schedulers_are_not_retired_while_they_are_used/1,
+    schedulers_can_be_used_again_after_they_retired/1
+]).
+
+-import(command_line, [run/1, start/1, await/1, until/1, traces/1, call/4]).
+
+suite() -> [{timetrap, {minutes, 3}}].
+
+all() ->
+    [
+        a_profile_names_the_busy_function_and_leaves_nothing,
+        the_portable_engine_leaves_nothing,
+        an_interrupt_keeps_what_was_sampled_and_leaves_nothing,
+        a_killed_controller_leaves_nothing,
+        a_controller_that_is_cut_off_leaves_nothing,
+        a_killed_janitor_leaves_nothing,
+        a_killed_lease_leaves_nothing,
+        several_nodes_have_files_of_their_own,
+        a_node_that_dies_costs_its_own_tail_only,
+        a_folder_that_does_not_take_the_library_is_passed_over,
+        a_folder_whose_files_can_not_be_mapped_is_passed_over,
+        a_node_of_another_user_and_file_system_gets_the_library,
+        what_the_library_needs_comes_with_it,
+        again_and_again_under_load_leaves_nothing,
+        pstack_and_top_leave_nothing,
+        what_does_not_fit_is_refused_with_the_reason,
+        schedulers_are_not_retired_while_they_are_used,
+        schedulers_can_be_used_again_after_they_retired
+    ].
+
+init_per_testcase(Case, Config) ->
+    Output = filename:join(proplists:get_value(priv_dir, Config), Case),
+    [{output, Output} | Config].
+
+end_per_testcase(_Case, _Config) ->
+    ok.
+
+with_node(Fun) -> with_node([], Fun).
+
+with_node(Args, Fun) -> with_started(command_line:start_node(Args), Fun).
+
+%% Fun gets the node and what it looked like before.
+with_started(Node, Fun) ->
+    try
+        %% The first connection and look load modules and make tables of OTP's.
+        _ = traces(Node),
+        Fun(Node, settled(Node))
+    after
+        command_line:stop_node(Node)
+    end.
+
+settled(Node) ->
+    Before = traces(Node),
+    case traces(Node) of
+        Before -> Before;
+        _ -> settled(Node)
+    end.
+
+%% It may take a moment until a connection is closed.
+leaves_nothing(Node, Before) -> leaves_nothing_of(maps:keys(Before), Node, Before).
+
+leaves_nothing_of(Kinds, Node, Before) ->
+    Left = fun() -> maps:with(Kinds, maps:filter(fun(K, V) -> V =/= maps:get(K, Before) end, traces(Node))) end,
+    try
+        until(fun() -> Left() =:= #{} end)
+    catch
+        error:_ -> ?assertEqual({maps:with(maps:keys(Left()), Before), #{}}, {Left(), #{}})
+    end.
+
+attach(Node, Config, More) ->
+    attach_to([Node], Config, More).
+
+attach_to(Nodes, Config, More) ->
+    ["attach"] ++ [Name || #{name := Name} <- Nodes] ++
+        ["--cookie", command_line:cookie(), "--output", output(Config) | More].
+
+output(Config) -> proplists:get_value(output, Config).
+
+files(Config) -> filelib:wildcard(filename:join(output(Config), "*.log*")).
+
+samples(Files) ->
+    {ok, Count, #{bad := Bad}} = flame_prof:fold(fun(_, N) -> N + 1 end, 0, Files),
+    true = Bad =< length(Files),
+    Count.
+
+is_attached(#{node := Node}) ->
+    call(Node, erlang, whereis, [flame_prof_session]) =/= undefined.
+
+is_capable() ->
+    case flame_prof_engine:capture() of
+        {ok, _} -> true;
+        {error, _} -> false
+    end.
+
+a_profile_names_the_busy_function_and_leaves_nothing(Config) ->
+    with_node(fun(Node, Before) ->
+        {0, Text} = run(attach(Node, Config, ["--for", "2s"])),
+        ct:pal("~ts", [Text]),
+        [File] = files(Config),
+        {match, _} = re:run(File, atom_to_list(maps:get(node, Node))),
+        {ok, #{mode := Mode}} = stat(File),
+        ?assertEqual(8#600, Mode band 8#777),
+        true = samples([File]) > 20,
+        {ok, #{functions := Functions}} = flame_prof_tree:report(File, #{top => 1000}),
+        true = lists:any(fun(#{name := Name}) -> Name =:= <<"timer:sleep/1">> end, Functions),
+        %% Our own processes are not among the samples, but for requests on their way.
+        Ours = [Share || #{name := N, share := Share} <- Functions, string:prefix(N, "flame_prof") =/= nomatch],
+        ?assert(lists:sum(Ours) < 1),
+        leaves_nothing(Node, Before)
+    end).
+
+stat(File) ->
+    {ok, Info} = file:read_file_info(File),
+    {ok, #{mode => element(8, Info)}}.
+
+the_portable_engine_leaves_nothing(Config) ->
+    with_node(fun(Node, Before) ->
+        {0, Text} = run(attach(Node, Config, ["--for", "1s", "--engine", "portable"])),
+        {match, _} = re:run(Text, "portable: asked for"),
+        true = samples(files(Config)) > 0,
+        leaves_nothing(Node, Before)
+    end).
+
+an_interrupt_keeps_what_was_sampled_and_leaves_nothing(Config) ->
+    with_node(fun(Node, Before) ->
+        Port = start(attach(Node, Config, ["--for", "1h", "--quiet"])),
+        until(fun() -> is_attached(Node) andalso size_of(files(Config)) > 0 end),
+        {os_pid, Pid} = erlang:port_info(Port, os_pid),
+        _ = os:cmd("kill -TERM " ++ integer_to_list(Pid)),
+        {130, _} = await(Port),
+        true = samples(files(Config)) > 0,
+        leaves_nothing(Node, Before)
+    end).
+
+size_of(Files) -> lists:sum([filelib:file_size(File) || File <- Files]).
+
+a_killed_controller_leaves_nothing(Config) ->
+    with_node(fun(Node, Before) ->
+        Port = start(attach(Node, Config, ["--for", "1h"])),
+        until(fun() -> is_attached(Node) end),
+        _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
+        {137, _} = await(Port),
+        leaves_nothing(Node, Before)
+    end).
+
+%% The script, and the Erlang that it has started.
+controllers(Port) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    Children = string:lexemes(os:cmd(io_lib:format("cat /proc/~b/task/~b/children", [Pid, Pid])), " \n"),
+    [integer_to_list(Pid) | Children].
+
+%% Neither dead nor alive: the connection stays, the lease is not renewed.
+a_controller_that_is_cut_off_leaves_nothing(Config) ->
+    with_node(fun(Node, Before0) ->
+        Port = start(attach(Node, Config, ["--for", "1h"])),
+        until(fun() -> is_attached(Node) end),
+        Pids = string:join(controllers(Port), " "),
+        _ = os:cmd("kill -STOP " ++ Pids),
+        %% Its connection is still there.
+        Ignored = [processes, descriptors, registered],
+        Before = maps:without(Ignored, Before0),
+        until(fun() -> maps:without(Ignored, traces(Node)) =:= Before end),
+        _ = os:cmd("kill -9 " ++ Pids),
+        {137, _} = await(Port),
+        leaves_nothing(Node, Before0)
+    end).
+
+a_killed_janitor_leaves_nothing(Config) -> killed(flame_prof_janitor, Config).
+
+a_killed_lease_leaves_nothing(Config) -> killed(flame_prof_lease, Config).
+
+killed(Name, Config) ->
+    with_node(fun(#{node := Node} = Plain, Before) ->
+        Port = start(attach(Plain, Config, ["--for", "1h", "--quiet"])),
+        until(fun() -> is_attached(Plain) end),
+        true = call(Node, erlang, exit, [call(Node, erlang, whereis, [Name]), kill]),
+        {1, _} = await(Port),
+        leaves_nothing(Plain, Before)
+    end).
+
+several_nodes_have_files_of_their_own(Config) ->
+    with_node(fun(One, BeforeOne) ->
+        with_node(fun(Two, BeforeTwo) ->
+            {0, Text} = run(attach_to([One, Two], Config, ["--for", "1s", "--json"])),
+            [_, _] = Files = files(Config),
+            [true = samples([File]) > 0 || File <- Files],
+            [{match, _} = re:run(Text, Name) || #{name := Name} <- [One, Two]],
+            {ok, #{tree := Tree, files := 2}} = flame_prof_tree:report(Files, #{node => true}),
+            2 = length(Tree),
+            leaves_nothing(One, BeforeOne),
+            leaves_nothing(Two, BeforeTwo)
+        end)
+    end).
+
+a_node_that_dies_costs_its_own_tail_only(Config) ->
+    with_node(fun(One, Before) ->
+        Two = command_line:start_node([]),
+        Port = start(attach_to([One, Two], Config, ["--for", "6s", "--quiet"])),
+        until(fun() -> length([F || F <- files(Config), filelib:file_size(F) > 0]) =:= 2 end),
+        command_line:stop_node(Two),
+        {1, Text} = await(Port),
+        {match, _} = re:run(Text, "what came until then is kept"),
+        [true = samples([File]) > 0 || File <- files(Config)],
+        Left = [os:getenv("FLAME_PROF_TEST_ROOT", ""), "/tmp/flame_prof.", maps:get(pid, Two), ".*"],
+        _ = [file:del_dir_r(F) || F <- filelib:wildcard(lists:append(Left))],
+        leaves_nothing(One, Before)
+    end).
+
+a_folder_that_does_not_take_the_library_is_passed_over(Config) ->
+    with_node(["-env", "TMPDIR", "/proc"], fun(Node, Before) ->
+        {0, _} = run(attach(Node, Config, ["--for", "1s", "--quiet"])),
+        leaves_nothing(Node, Before)
+    end).
+
+a_folder_whose_files_can_not_be_mapped_is_passed_over(Config) ->
+    as_root("mount -t tmpfs -o noexec tmpfs /tmp && exec", Config).
+
+a_node_of_another_user_and_file_system_gets_the_library(Config) ->
+    as_root("mount -t tmpfs tmpfs /tmp && exec setpriv --reuid 65534 --regid 65534 --clear-groups", Config).
+
+what_the_library_needs_comes_with_it(Config) ->
+    case [Path || Path <- string:lexemes(os:cmd("ldconfig -p | sed -n 's/.*libuv.so.1 .*=> //p'"), "\n")] of
+        [] -> {skip, "libuv is not a library of its own here"};
+        [Path | _] -> as_root("mount --bind /dev/null " ++ Path ++ " && exec", Config)
+    end.
+
+as_root(Command, Config) ->
+    case command_line:is_root() of
+        true ->
+            with_started(command_line:start_node_in(Command, []), fun(Node, Before) ->
+                {0, _} = run(attach(Node, Config, ["--for", "1s", "--quiet"])),
+                true = samples(files(Config)) > 0,
+                leaves_nothing(Node, Before)
+            end);
+        false ->
+            {skip, "for root only"}
+    end.
+
+%% What would crash the node if a signal found the library gone.
+again_and_again_under_load_leaves_nothing(_) ->
+    with_node(fun(#{node := Node} = Plain, Before) ->
+        ok = make_busy(Node, 8),
+        Busy = length(call(Node, erlang, processes, [])),
+        [ok = lease_and_sample(Node) || _ <- lists:seq(1, 20)],
+        until(fun() -> length(call(Node, erlang, processes, [])) =< Busy end),
+        Kept = [modules, old, registered, tables, environment, threads, mappings, signals, files],
+        leaves_nothing_of(Kept, Plain, Before)
+    end).
+
+make_busy(Node, N) ->
+    Loop = "(fun F() -> lists:sort([rand:uniform() || _ <- lists:seq(1, 500)]), F() end)()",
+    {ok, Tokens, _} = erl_scan:string("[spawn(fun() -> " ++ Loop ++ " end) || _ <- lists:seq(1, " ++
+        integer_to_list(N) ++ ")]."),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    {value, [_ | _], _} = call(Node, erl_eval, exprs, [Expressions, []]),
+    ok.
+
+lease_and_sample(Node) ->
+    {ok, Lease} = flame_prof_attach:open(Node),
+    [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease],
+        #{sample_interval => 1, mode => schedulers, cpu_budget => infinity}),
+    until(fun() ->
+        {ok, #{books := #{taken := Taken}}} = flame_prof_attach:figures(Lease),
+        Taken > 100
+    end),
+    flame_prof_attach:close(Lease).
+
+pstack_and_top_leave_nothing(_) ->
+    with_node(fun(#{name := Name} = Node, Before) ->
+        Options = ["--node", Name, "--cookie", command_line:cookie()],
+        case is_capable() of
+            true ->
+                {0, Stacks} = run(["pstack" | Options] ++ ["init", "busy"]),
+                {match, _} = re:run(Stacks, "init:"),
+                {0, Json} = run(["pstack", "--json" | Options]),
+                {match, _} = re:run(Json, "^\\{\"look\":\\[");
+            false ->
+                ok
+        end,
+        {0, Table} = run(["top", "--count", "2", "--every", "300ms" | Options]),
+        {match, _} = re:run(Table, "busy"),
+        {0, Filtered} = run(["top", "--count", "1", "--every", "300ms", "--filter", "no such thing" | Options]),
+        nomatch = re:run(Filtered, "busy"),
+        leaves_nothing(Node, Before)
+    end).
+
+what_does_not_fit_is_refused_with_the_reason(Config) ->
+    with_node(fun(#{name := Name, node := Node} = Plain, Before) ->
+        Wrong = ["attach", Name, "--output", output(Config)],
+        {3, Cookie} = run(Wrong ++ ["--cookie", "wrong"]),
+        {match, _} = re:run(Cookie, "is the cookie right"),
+        {3, Unknown} = run(["attach", "nobody@127.0.0.1", "--cookie", "x"]),
+        {match, _} = re:run(Unknown, "no node nobody runs on 127.0.0.1; there are: .*plain_"),
+        {1, Mixed} = run(["attach", Name, "short@host", "--cookie", "x"]),
+        {match, _} = re:run(Mixed, "short and with long names"),
+        {2, Option} = run(attach(Plain, Config, ["--set", "sample_interval=0"])),
+        {match, _} = re:run(Option, "sample_interval: whole milliseconds"),
+        {1, Absent} = run(["info", "--node", Name, "--cookie", command_line:cookie()]),
+        {match, _} = re:run(Absent, "attach' brings its own"),
+        leaves_nothing(Plain, Before),
+        has_it_already(os:getenv("FLAME_PROF_TEST_ROOT"), Plain, Config)
+    end).
+
+%% In its file system, that is.
+has_it_already(Root, _Plain, _Config) when is_list(Root) ->
+    ok;
+has_it_already(false, #{node := Node} = Plain, Config) ->
+        Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
+        true = call(Node, code, add_path, [Ebin]),
+        {module, _} = call(Node, code, ensure_loaded, [flame_prof_nif]),
+        {1, Present} = run(attach(Plain, Config, [])),
+        {match, _} = re:run(Present, "has flame_prof already; use start").
+
+%% In this node.
+
+schedulers_are_not_retired_while_they_are_used(Config) ->
+    case is_capable() of
+        false ->
+            {skip, "schedulers can not be asked here"};
+        true ->
+            {ok, _} = flame_prof:start(#{basename => output(Config)}),
+            {error, <<"the schedulers are in use">>} = flame_prof_schedulers:retire(),
+            {ok, #{running_stacks := on}} = flame_prof:stop(),
+            ok = flame_prof_schedulers:retire()
+    end.
+
+schedulers_can_be_used_again_after_they_retired(_) ->
+    case is_capable() of
+        false ->
+            {skip, "schedulers can not be asked here"};
+        true ->
+            Caught = caught(),
+            ok = flame_prof_schedulers:retire(),
+            true = caught() =/= Caught,
+            ok = flame_prof_schedulers:retire(),
+            {ok, Look} = flame_prof_pstack:schedulers(),
+            [_ | _] = [On || {{scheduler, _}, What} = On <- Look, What =/= unregistered],
+            ?assertEqual(Caught, caught())
+    end.
+
+%% Signals that this process has handlers for.
+caught() ->
+    {ok, Text} = file:read_file("/proc/self/status"),
+    {match, [Mask]} = re:run(Text, "SigCgt:\\s*(\\S+)", [{capture, all_but_first, binary}]),
+    Mask.

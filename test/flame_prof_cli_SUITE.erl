@@ -1,0 +1,358 @@
+%% bin/flame_prof as people and scripts use it: from any folder, through a link,
+%% in pipes, and in a real terminal (tmux; skipped where it is not installed).
+-module(flame_prof_cli_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, groups/0, suite/0, init_per_group/2, end_per_group/2]).
+-export([
+    exit_codes_tell_scripts/1,
+    it_works_from_any_folder_and_through_links/1,
+    it_works_in_the_layout_of_a_release/1,
+    a_reader_that_goes_away_is_no_error/1,
+    exports_go_to_files_and_pipes/1,
+    json_is_read_by_others/1,
+    a_session_is_started_flushed_and_stopped/1,
+    sessions_start_in_several_nodes_at_once/1,
+    elixir_starts_it_and_is_attached_to/1,
+    top_redraws_and_follows_the_window/1,
+    top_sorts_filters_and_ends_by_keys/1,
+    top_ends_by_control_c_and_by_a_hangup/1,
+    attach_shows_progress_and_ends_by_control_c/1,
+    colours_are_for_terminals/1,
+    the_shells_top_ends_with_the_shell/1
+]).
+
+-import(command_line, [run/1, shell/1, until/1, script/0]).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() -> [{group, plain}, {group, terminal}].
+
+groups() ->
+    [
+        {plain, [], [
+            exit_codes_tell_scripts,
+            it_works_from_any_folder_and_through_links,
+            it_works_in_the_layout_of_a_release,
+            a_reader_that_goes_away_is_no_error,
+            exports_go_to_files_and_pipes,
+            json_is_read_by_others,
+            a_session_is_started_flushed_and_stopped,
+            sessions_start_in_several_nodes_at_once,
+            elixir_starts_it_and_is_attached_to
+        ]},
+        {terminal, [], [
+            top_redraws_and_follows_the_window,
+            top_sorts_filters_and_ends_by_keys,
+            top_ends_by_control_c_and_by_a_hangup,
+            attach_shows_progress_and_ends_by_control_c,
+            colours_are_for_terminals,
+            the_shells_top_ends_with_the_shell
+        ]}
+    ].
+
+init_per_group(terminal, Config) ->
+    case os:find_executable("tmux") of
+        false -> {skip, "tmux is not installed"};
+        _ -> Config
+    end;
+init_per_group(_, Config) ->
+    Config.
+
+end_per_group(_, _Config) ->
+    ok.
+
+corpus(Name) ->
+    filename:join([filename:dirname(filename:dirname(script())), "test", "corpus", Name]).
+
+exit_codes_tell_scripts(_) ->
+    {0, _} = run(["check", corpus("ours.log")]),
+    {4, Damaged} = run(["check", corpus("damaged.log")]),
+    {match, _} = re:run(Damaged, "damaged.log:8: no time in the header"),
+    {4, _} = run(["check", corpus("cut.log.gz")]),
+    {1, Absent} = run(["check", "/nonexistent"]),
+    {match, _} = re:run(Absent, "/nonexistent: No such file"),
+    {2, Bad} = run(["hot", corpus("ours.log"), "--by", "nix"]),
+    {match, _} = re:run(Bad, "no such metric of these files: samples"),
+    {2, _} = run([]),
+    {2, _} = run(["hot"]),
+    {3, _} = run(["info", "--node", "nobody@127.0.0.1", "--cookie", "x"]),
+    {1, _} = run(["info", "--node", "no body@x", "--cookie", "x"]),
+    {0, _} = run(["--help"]),
+    {0, <<"0.1.0\n">>} = run(["--version"]).
+
+it_works_from_any_folder_and_through_links(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "a b"),
+    ok = filelib:ensure_dir(filename:join(Folder, "x")),
+    ok = file:make_symlink(script(), filename:join(Folder, "one")),
+    ok = file:make_symlink("one", filename:join(Folder, "two")),
+    {0, Text} = shell(["cd '", Folder, "' && PATH=\"$PWD:$PATH\" two hot ", corpus("ours.log")]),
+    {match, _} = re:run(Text, "^6 samples of").
+
+%% Of a release only lib/ and bin/ are there.
+it_works_in_the_layout_of_a_release(Config) ->
+    Root = filename:join(proplists:get_value(priv_dir, Config), "release"),
+    Application = filename:join(Root, "lib/flame_prof-0.1.0"),
+    Built = filename:dirname(filename:dirname(filename:absname(code:which(flame_prof)))),
+    {0, _} = shell(["mkdir -p ", Root, "/bin ", Application, " && cp -rL ", Built, "/ebin ", Built, "/priv ",
+        Application, " && cp ", script(), " ", Root, "/bin"]),
+    {0, Text} = shell(["cd / && ", Root, "/bin/flame_prof check ", corpus("ours.log")]),
+    {match, _} = re:run(Text, "whole").
+
+a_reader_that_goes_away_is_no_error(_) ->
+    Files = lists:join(" ", lists:duplicate(200, corpus("damaged.log"))),
+    {0, Text} = shell(["set -o pipefail; ", script(), " check ", Files, " 2>&1 | head -1; ",
+        "test ${PIPESTATUS[0]} = 0 -o ${PIPESTATUS[0]} = 4"]),
+    ?assertEqual(1, length(binary:split(Text, <<"\n">>, [global, trim]))).
+
+exports_go_to_files_and_pipes(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "ours.log"),
+    {ok, _} = file:copy(corpus("ours.log"), File),
+    [{0, _} = run(["export", File, "--as", As]) || As <- ["collapsed", "perf", "speedscope", "pprof"]],
+    [true = filelib:file_size(File ++ E) > 0 ||
+        E <- [".collapsed.txt", ".perf.txt", ".speedscope.json", ".pb.gz"]],
+    {0, Piped} = run(["export", File, "--as", "collapsed", "--output", "-"]),
+    {ok, Piped} = file:read_file(File ++ ".collapsed.txt"),
+    %% As FlameGraph adds it up.
+    Weights = [binary_to_integer(lists:last(binary:split(L, <<" ">>, [global]))) ||
+        L <- binary:split(Piped, <<"\n">>, [global, trim])],
+    6 = lists:sum(Weights),
+    {1, Nowhere} = run(["export", File, "--as", "perf", "--output", "/nonexistent/x"]),
+    {match, _} = re:run(Nowhere, "/nonexistent/x").
+
+json_is_read_by_others(_) ->
+    case os:find_executable("python3") of
+        false ->
+            {skip, "no python3 to read it with"};
+        _ ->
+            Read = " --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d[\"samples\"])'",
+            [{0, <<"6\n">>} = shell([script(), " ", Command, " ", corpus("ours.log"), Read]) ||
+                Command <- ["hot", "check"]]
+    end.
+
+%% A node with flame_prof on its path.
+with_prepared(Fun) ->
+    Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
+    Node = command_line:start_node(["-pa", Ebin]),
+    try
+        Fun(Node)
+    after
+        command_line:stop_node(Node)
+    end.
+
+at(#{name := Name}) -> ["--node", Name, "--cookie", command_line:cookie()].
+
+a_session_is_started_flushed_and_stopped(Config) ->
+    Output = filename:join(proplists:get_value(priv_dir, Config), "session"),
+    with_prepared(fun(Node) ->
+        {0, Before} = run(["info" | at(Node)]),
+        {match, _} = re:run(Before, ": stopped\n$"),
+        {1, _} = run(["stop" | at(Node)]),
+        {0, _} = run(["start", "--output", Output, "--interval", "5", "--top", "20" | at(Node)]),
+        {1, Again} = run(["start", "--output", Output | at(Node)]),
+        {match, _} = re:run(Again, "a session is running already"),
+        {0, _} = run(["flush" | at(Node)]),
+        {0, Info} = run(["info", "--json" | at(Node)]),
+        {match, _} = re:run(Info, "\"state\":\"running\""),
+        {match, _} = re:run(Info, "\"sample_interval\":5"),
+        {0, Text} = run(["stop" | at(Node)]),
+        {match, _} = re:run(Text, "samples taken"),
+        [File] = filelib:wildcard(filename:join(Output, "*.log*")),
+        {0, _} = run(["check", File])
+    end).
+
+sessions_start_in_several_nodes_at_once(Config) ->
+    Output = filename:join(proplists:get_value(priv_dir, Config), "several"),
+    with_prepared(fun(#{name := One} = First) ->
+        with_prepared(fun(#{name := Two}) ->
+            Both = ["--node", One ++ "," ++ Two, "--cookie", command_line:cookie()],
+            {0, Text} = run(["start", "--output", Output, "--json" | Both]),
+            2 = length(binary:matches(Text, <<"\"node\"">>)),
+            {0, _} = run(["stop" | Both]),
+            2 = length(filelib:wildcard(filename:join(Output, "*.log*"))),
+            {0, _} = run(["info" | at(First)])
+        end)
+    end).
+
+%% A script with flame_prof, and a node of Elixir without.
+elixir_starts_it_and_is_attached_to(Config) ->
+    case os:find_executable("elixir") of
+        false ->
+            {skip, "elixir is not installed"};
+        _ ->
+            Priv = proplists:get_value(priv_dir, Config),
+            Lib = filename:dirname(filename:dirname(filename:dirname(filename:absname(code:which(flame_prof))))),
+            {0, Text} = shell(["ERL_LIBS=", Lib, " elixir -e '{:ok, _} = :flame_prof.start(%{basename: \"", Priv,
+                "elixir\"}); Process.sleep(300); {:ok, %{files: files}} = :flame_prof.stop(); ",
+                ":ok = :flame_prof.hot(files, %{top: 3})'"]),
+            {match, _} = re:run(Text, "Functions: share"),
+            ok = command_line:is_distributed(),
+            Name = "elixir_" ++ os:getpid() ++ "@127.0.0.1",
+            Port = open_port({spawn_executable, os:find_executable("elixir")}, [
+                {args, ["--name", Name, "--cookie", command_line:cookie(), "-e",
+                    "Stream.cycle([1]) |> Enum.each(fn _ -> Enum.sort(Enum.to_list(1..1000)) end)"]},
+                {env, [{"ERL_LIBS", false}]}
+            ]),
+            Node = list_to_atom(Name),
+            true = erlang:set_cookie(Node, list_to_atom(command_line:cookie())),
+            until(fun() -> net_kernel:connect_node(Node) end),
+            {0, Hot} = run(["attach", Name, "--for", "1s", "--output", Priv, "--cookie", command_line:cookie()]),
+            {match, _} = re:run(Hot, "Elixir\\.Enum"),
+            is_left(Node),
+            _ = os:cmd("kill -9 " ++ command_line:call(Node, os, getpid, [])),
+            port_close(Port)
+    end.
+
+%%% The terminal.
+
+%% A server of our own: nobody's sessions are touched.
+tmux(Arguments) ->
+    shell(["tmux -L flame_prof_", os:getpid(), " ", Arguments]).
+
+in_terminal(Command, Fun) ->
+    _ = tmux("kill-server"),
+    {0, _} = tmux(["new-session -d -x 100 -y 30 -s t ", quoted(["bash --norc --noprofile"])]),
+    try
+        ok = type([Command, "; echo status $?"]),
+        ok = key("Enter"),
+        Fun()
+    after
+        tmux("kill-server")
+    end.
+
+quoted(Text) -> ["'", string:replace(Text, "'", "'\\''", all), "'"].
+
+type(Text) ->
+    {0, _} = tmux(["send-keys -t t -l ", quoted(lists:flatten(Text))]),
+    ok.
+
+key(Key) ->
+    {0, _} = tmux(["send-keys -t t ", Key]),
+    ok.
+
+screen() ->
+    {0, Text} = tmux("capture-pane -p -t t"),
+    Text.
+
+shows(Expression) ->
+    try
+        command_line:until(fun() -> re:run(screen(), Expression, [multiline]) =/= nomatch end, 600)
+    catch
+        error:{never, _} -> error({not_shown, Expression, screen()})
+    end.
+
+with_plain(Fun) ->
+    Node = command_line:start_node([]),
+    try
+        Fun(Node)
+    after
+        command_line:stop_node(Node)
+    end.
+
+top(#{name := Name}) ->
+    [script(), " top --every 200ms --node ", Name, " --cookie ", command_line:cookie()].
+
+top_redraws_and_follows_the_window(_) ->
+    with_plain(fun(Node) ->
+        in_terminal(top(Node), fun() ->
+            ok = shows("red/s run% rdy%"),
+            ok = shows("busy +"),
+            ok = shows("x: end"),
+            {0, _} = tmux("resize-window -t t -x 60 -y 12"),
+            ok = shows("red/s run% rdy%"),
+            %% Every line finds room, so that the last line of the screen is the help.
+            until(fun() ->
+                Lines = string:split(string:trim(screen(), trailing, "\n"), "\n", all),
+                length(Lines) =< 12 andalso re:run(lists:last(Lines), "x: end") =/= nomatch andalso
+                    length([L || L <- Lines, re:run(L, "red/s run%") =/= nomatch]) =:= 1
+            end),
+            ok = key("x"),
+            ok = shows("^status 0")
+        end)
+    end).
+
+top_sorts_filters_and_ends_by_keys(_) ->
+    with_plain(fun(Node) ->
+        in_terminal(top(Node), fun() ->
+            ok = shows("by reductions"),
+            ok = key("m"),
+            ok = shows("by memory"),
+            ok = key("n"),
+            ok = shows("by name"),
+            ok = key("/"),
+            ok = shows("^filter:"),
+            ok = type("busy"),
+            ok = key("Enter"),
+            ok = shows("by name, with busy"),
+            until(fun() -> re:run(screen(), "kernel_sup") =:= nomatch andalso re:run(screen(), "busy  ") =/= nomatch end),
+            ok = key("p"),
+            ok = shows("^paused"),
+            ok = key("x"),
+            ok = shows("^status 0")
+        end)
+    end).
+
+top_ends_by_control_c_and_by_a_hangup(_) ->
+    with_plain(fun(#{node := Node} = Plain) ->
+        in_terminal(top(Plain), fun() ->
+            ok = shows("red/s run%"),
+            ok = key("C-c"),
+            ok = shows("^status 0"),
+            %% The terminal is as it was: what is typed is seen.
+            ok = type("echo visi''ble"),
+            ok = key("Enter"),
+            ok = shows("^visible")
+        end),
+        is_left(Node),
+        in_terminal(top(Plain), fun() -> ok = shows("red/s run%") end),
+        is_left(Node)
+    end).
+
+is_left(Node) ->
+    until(fun() ->
+        [] =:= [M || {M, _} <- command_line:call(Node, code, all_loaded, []), lists:prefix("flame_prof", atom_to_list(M))]
+    end).
+
+attach_shows_progress_and_ends_by_control_c(Config) ->
+    with_plain(fun(#{name := Name, node := Node}) ->
+        Output = filename:join(proplists:get_value(priv_dir, Config), "interrupted"),
+        Command = [script(), " attach ", Name, " --quiet --for 5m --output ", Output,
+            " --cookie ", command_line:cookie()],
+        in_terminal(Command, fun() ->
+            ok = shows("s of 300: [0-9,]+ samples, 0 dropped, [0-9,]+ ticks missed"),
+            ok = key("C-c"),
+            ok = shows("^status 130")
+        end),
+        [File] = filelib:wildcard(filename:join(Output, "*.log*")),
+        {0, _} = run(["check", File]),
+        is_left(Node)
+    end).
+
+colours_are_for_terminals(_) ->
+    Command = [script(), " check ", corpus("cut.log.gz")],
+    Escapes = fun() ->
+        {0, Text} = tmux("capture-pane -e -p -t t"),
+        binary:match(Text, <<"\e[1m">>) =/= nomatch
+    end,
+    in_terminal(Command, fun() -> ok = shows("^status 4"), true = Escapes() end),
+    in_terminal(["NO_COLOR=1 ", Command], fun() -> ok = shows("^status 4"), false = Escapes() end),
+    {4, Plain} = run(["check", corpus("cut.log.gz")]),
+    nomatch = binary:match(Plain, <<"\e">>).
+
+%% By hand in an Erlang shell: q ends it, and the shell goes on; without a q it
+%% goes with the shell.
+the_shells_top_ends_with_the_shell(_) ->
+    Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
+    in_terminal(["erl -pa ", Ebin], fun() ->
+        ok = shows("^1>"),
+        ok = type("flame_prof:top(#{every => 200}), io:format(\"it ~s ended~n\", [has])."),
+        ok = key("Enter"),
+        ok = shows("red/s run%"),
+        ok = type("q"),
+        ok = key("Enter"),
+        ok = shows("^it has ended"),
+        ok = type("length([P || P <- processes(), {_, {flame_prof_top_look, _, _}} <- [process_info(P, initial_call)]]) + 40."),
+        ok = key("Enter"),
+        ok = shows("^40")
+    end).

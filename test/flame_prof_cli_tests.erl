@@ -1,0 +1,144 @@
+%% The words of a command line, JSON, and the tree that hot prints.
+-module(flame_prof_cli_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+parse(Text) -> flame_prof_cli_args:parse(string:lexemes(Text, " ")).
+
+text(Chardata) -> unicode:characters_to_list(Chardata).
+
+every_command_has_help_with_an_example_test() ->
+    {help, All} = parse("--help"),
+    Commands = [attach, top, pstack, hot, check, export, report, view, info, start, flush, stop],
+    [
+        begin
+            {help, Help} = flame_prof_cli_args:parse([atom_to_list(Command), "--help"]),
+            ?assertMatch({match, _}, re:run(text(Help), "Example:\n  \\$ flame_prof " ++ atom_to_list(Command))),
+            ?assertMatch({match, _}, re:run(text(All), "\n  " ++ atom_to_list(Command) ++ " "))
+        end
+     || Command <- Commands
+    ].
+
+options_may_stand_anywhere_and_be_joined_test() ->
+    {ok, #{by := <<"memory">>, top := 3, arguments := ["a", "b"]}} = parse("hot a --by=memory b --top 3"),
+    {ok, #{arguments := ["a", "--by"]}} = parse("hot a -- --by"),
+    {ok, #{node := ["a@b", "c@d", "e@f"]}} = parse("info --node a@b,c@d --node e@f").
+
+values_are_what_they_say_test() ->
+    {ok, #{by := {value, <<"memory">>}}} = parse("hot f --by value:memory"),
+    {ok, #{levels := [status, process]}} = parse("export f --as perf --levels status,process"),
+    {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
+    {ok, #{set := [{mode, schedulers}, {auto_select, {top, 1}}]}} =
+        parse("attach n --set mode=schedulers --set auto_select={top,1}").
+
+what_is_wrong_is_named_with_what_is_accepted_test_() ->
+    [
+        {Line, fun() ->
+            {usage, Said} = parse(Line),
+            ?assertMatch({match, _}, re:run(text(Said), Wanted))
+        end}
+     || {Line, Wanted} <- [
+            {"", "a command is missing"},
+            {"nix", "no command"},
+            {"hot", "too few arguments: hot FILE"},
+            {"hot f --nix 3", "--nix: no such option; there are: --by"},
+            {"hot f --top", "--top takes N"},
+            {"hot f --top 0", "--top: \"0\"; it takes a whole number from 1"},
+            {"hot f --json=1", "--json takes no value"},
+            {"export f", "--as is missing: one of: collapsed"},
+            {"export f --as pdf", "one of: collapsed, perf, speedscope, pprof"},
+            {"info", "--node is missing"},
+            {"attach n --for 30q", "a time such as"},
+            {"attach n --set nix=1", "KEY=TERM, KEY being one of: basename"},
+            {"stop --node", "--node takes NODE"}
+        ]
+    ].
+
+json(Term) -> unicode:characters_to_binary(flame_prof_json:encode(Term)).
+
+json_is_json_test() ->
+    ?assertEqual(<<"{\"a\":[1,-2.5,\"x\",true,null],\"b\":{\"c\":\"d\"}}">>,
+        json(#{a => [1, -2.5, <<"x">>, true, undefined], b => #{<<"c">> => d}})),
+    ?assertEqual(<<"\"\\\"\\\\\\u000a\\u007f\"">>, json(<<"\"\\\n", 127>>)),
+    ?assertEqual(<<"[", 34, 16#e4/utf8, 16#fffd/utf8, 34, "]">>, json([<<16#e4/utf8, 255>>])),
+    ?assertEqual(<<"\"{1,2}\"">>, json({1, 2})),
+    ?assertMatch(<<"\"<0.", _/binary>>, json(self())).
+
+%% OTP's own reader, where there is one.
+json_is_read_by_otp_test() ->
+    Term = #{<<"a">> => [1, 2.5e100, <<"x\n\"\\", 16#20ac/utf8>>], <<"b">> => #{}},
+    case erlang:function_exported(json, decode, 1) orelse code:ensure_loaded(json) =:= {module, json} of
+        true -> ?assertEqual(Term, apply(json, decode, [json(Term)]));
+        false -> ok
+    end.
+
+%% hot
+
+corpus(Name) ->
+    filename:join([filename:dirname(command_line:script()), "..", "test", "corpus", Name]).
+
+report(Options) ->
+    {ok, Report} = flame_prof_tree:report(corpus("ours.log"), Options),
+    Report.
+
+%% Whatever is looked at, nothing is lost and nothing counted twice.
+sums_are_those_of_the_samples_test_() ->
+    [
+        fun() ->
+            #{weight := Weight, tree := Tree, functions := Functions} = report(#{by => By, min => 0, top => 1000}),
+            {Total, Count} = counted(By),
+            ?assertEqual(Total, Weight),
+            ?assertEqual(Total, lists:sum([W || #{weight := W} <- Tree])),
+            ?assertEqual(Total, lists:sum([W || #{weight := W} <- Functions])),
+            [?assertEqual(W, selves(Branch)) || #{weight := W} = Branch <- Tree],
+            By =:= samples andalso ?assertEqual(Count, Total)
+        end
+     || By <- [samples, {value, memory}, reductions]
+    ].
+
+counted(By) ->
+    {ok, Sums, _} = flame_prof:fold(
+        fun(#{metrics := Metrics}, {Sum, N}) -> {Sum + weight(By, Metrics), N + 1} end,
+        {0, 0}, corpus("ours.log")),
+    Sums.
+
+weight(samples, _) -> 1;
+weight({value, Metric}, Metrics) -> element(1, maps:get(atom_to_binary(Metric), Metrics));
+weight(Metric, Metrics) -> abs(element(2, maps:get(atom_to_binary(Metric), Metrics))).
+
+selves(#{self := Self, children := Children}) ->
+    Self + lists:sum([selves(Child) || Child <- Children]).
+
+c_functions_are_a_detail_of_their_caller_test() ->
+    File = filename:join("/tmp", "flame_prof_cli_tests_" ++ os:getpid() ++ ".log"),
+    Stack = "\tffffffff db_get_hash (beam.smp)\n\tffffffff [beam.smp] (beam.smp)\n"
+        "\tffffffff ets:lookup/2 (bif)\n\tffffffff shop:price/1:31 (shop.erl)\n",
+    Gc = "\tffffffff erts_gc (beam.smp)\n\tffffffff [gc] (flame_prof)\n\tffffffff shop:price/1:31 (shop.erl)\n",
+    ok = file:write_file(File, [
+        ["beam 1/71 [000] 1795237782.", integer_to_list(900000 + N), ": cpu-clock:\n",
+            "# reductions=1/0 erl_pid=<0.71.0> (metrics)\n", Frames,
+            "\tffffffff running (status)\n\n"]
+     || {N, Frames} <- [{1, Stack}, {2, Stack}, {3, Gc}]]),
+    try
+        {ok, #{functions := Functions} = Report} = flame_prof_tree:report(File, #{}),
+        ?assertMatch([
+            #{name := <<"ets:lookup/2">>, samples := 2, detail := [{<<"db_get_hash">>, _}]},
+            #{name := <<"[gc]">>, samples := 1, detail := [{<<"erts_gc">>, _}]}
+        ], Functions),
+        Text = text(flame_prof_tree:format(Report, 100)),
+        ?assertMatch({match, _}, re:run(Text, "66.7% .*ets:lookup/2 +\\(db_get_hash 66.7%\\)")),
+        ?assert(lists:all(fun(Line) -> length(Line) =< 100 end, string:split(Text, "\n", all)))
+    after
+        file:delete(File)
+    end.
+
+a_status_alone_is_a_part_of_all_test() ->
+    #{samples := All} = report(#{}),
+    #{samples := Waiting, tree := [#{name := <<"waiting">>}]} = report(#{status => waiting}),
+    ?assert(Waiting > 0 andalso Waiting < All).
+
+bad_options_are_named_test() ->
+    {error, {bad_option, nix, _}} = flame_prof_tree:report("x", #{nix => 1}),
+    {error, {bad_option, min, _}} = flame_prof_tree:report("x", #{min => 101}),
+    {error, {bad_option, status, _}} = flame_prof_tree:report("x", #{status => asleep}),
+    {error, {bad_option, sort, _}} = flame_prof:top(#{sort => nix}).
