@@ -438,6 +438,21 @@ the_index_is_the_file_test_() ->
      || File <- ["ours.log", "nasty_names.log"]
     ].
 
+a_packed_index_is_the_index_test_() ->
+    [
+        {File, fun() ->
+            with_index(?CORPUS ++ File, fun(Index) ->
+                with_packed_index(?CORPUS ++ File, fun(Packed) ->
+                    [
+                        ?assertEqual(maps:get(Key, Index), maps:get(Key, Packed))
+                     || Key <- [rows, processes, names]
+                    ]
+                end)
+            end)
+        end}
+     || File <- ["ours.log", "nasty_names.log", "original.log", "perf.txt", "edges.log"]
+    ].
+
 the_index_of_an_empty_file_has_no_rows_test() ->
     with_file("", fun(File) ->
         with_index(File, fun(#{rows := Rows, header := Header}) ->
@@ -636,6 +651,15 @@ with_export(Format, Files, Options, Test) ->
         {ok, Profile} = flame_prof_profile:read(Files),
         {ok, Facts} = flame_prof_profile:export(Profile, Format, Path, Options),
         Test(Path, Facts)
+    end).
+
+with_packed_index(File, Test) ->
+    with_directory(fun(Dir) ->
+        Path = filename:join(Dir, "packed"),
+        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, #{}} = flame_prof_profile:packed_index(Profile, Path),
+        {ok, Packed} = file:read_file(Path),
+        Test(foreign_formats:index(foreign_formats:unpacked(Packed)))
     end).
 
 with_index(File, Test) ->

@@ -20,7 +20,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "numbers are written as they are in memory");
 
-enum type { CONST, U8, I8, U16, I16, U32, I32, F64 };
+enum type { CONST, U8, I8, U16, I16, U32, I32, F64, PACKED };
 
 static const struct {
     const char *name;
@@ -28,7 +28,7 @@ static const struct {
 } types[] = {
     [CONST] = {"const", 0}, [U8] = {"u8", 1},   [I8] = {"i8", 1},
     [U16] = {"u16", 2},     [I16] = {"i16", 2}, [U32] = {"u32", 4},
-    [I32] = {"i32", 4},     [F64] = {"f64", 8},
+    [I32] = {"i32", 4},     [F64] = {"f64", 8}, [PACKED] = {"packed", 0},
 };
 
 struct column {
@@ -58,6 +58,11 @@ struct writing {
     uint32_t *status_of;   /* by stack: place in status_text */
     size_t status_count, status_room, status_of_room;
     uint8_t *buffers;
+    bool is_packed;
+    int64_t *number; /* of one column, by process; while rows are packed */
+    uint64_t *place; /* by process: of its next row in there */
+    size_t number_room, place_room;
+    struct column stream; /* the packed rows */
 };
 
 /* ------------------------------------------------------------------ columns -- */
@@ -91,6 +96,17 @@ static void place(struct writing *w, struct column *column, int64_t min,
     column->count = count;
     column->offset = w->end;
     w->end += aligned(count * types[column->type].size);
+}
+
+/* A column of a number a row. Packed ones have no place: they follow each other
+ * behind everything else. */
+static void place_row_column(struct writing *w, struct column *column,
+                             int64_t min, int64_t max)
+{
+    place(w, column, min, max, w->is_packed ? 0 : w->profile->rows.count);
+    column->count = w->profile->rows.count;
+    if (w->is_packed && column->type != CONST)
+        column->type = PACKED;
 }
 
 static void flush(struct writing *w, struct column *column)
@@ -165,10 +181,10 @@ static void place_metric(struct writing *w, uint32_t m)
               facts->rows);
         return;
     }
-    place(w, &metric->value, facts->value_min, facts->value_max, rows);
+    place_row_column(w, &metric->value, facts->value_min, facts->value_max);
     metric->is_derived = facts->odd <= rows / 16;
     if (!metric->is_derived) {
-        place(w, &metric->delta, facts->delta_min, facts->delta_max, rows);
+        place_row_column(w, &metric->delta, facts->delta_min, facts->delta_max);
         return;
     }
     place(w, &metric->odd_row, 0, (int64_t)UINT32_MAX, facts->odd);
@@ -179,16 +195,15 @@ static void place_metric(struct writing *w, uint32_t m)
 static void place_rows(struct writing *w)
 {
     const struct fp_profile *profile = w->profile;
-    uint64_t rows = profile->rows.count;
 
-    place(w, &w->time, 0, profile->last_us - profile->first_us, rows);
-    place(w, &w->process, 0, last_of(profile->process_count), rows);
-    place(w, &w->status, 0, last_of(w->status_count), rows);
-    place(w, &w->node, 0, last_of(profile->tree.node_count), rows);
-    place(w, &w->period, 1, profile->period_max, rows);
-    place(w, &w->schema, 0, last_of(profile->schema_count), rows);
-    place(w, &w->event, 0, last_of(profile->event_count), rows);
-    place(w, &w->file, 0, last_of(profile->file_count), rows);
+    place_row_column(w, &w->time, 0, profile->last_us - profile->first_us);
+    place_row_column(w, &w->process, 0, last_of(profile->process_count));
+    place_row_column(w, &w->status, 0, last_of(w->status_count));
+    place_row_column(w, &w->node, 0, last_of(profile->tree.node_count));
+    place_row_column(w, &w->period, 1, profile->period_max);
+    place_row_column(w, &w->schema, 0, last_of(profile->schema_count));
+    place_row_column(w, &w->event, 0, last_of(profile->event_count));
+    place_row_column(w, &w->file, 0, last_of(profile->file_count));
     for (uint32_t m = 0; m < profile->metric_count; m++)
         place_metric(w, m);
 }
@@ -365,7 +380,7 @@ static void put_column(struct writing *w, const struct column *column)
     put_fact(w, "count", (int64_t)column->count);
     if (column->type == CONST)
         put_fact(w, "value", column->constant);
-    else
+    else if (column->type != PACKED)
         put_fact(w, "offset", (int64_t)column->offset);
     put_key(w, "type");
     fp_output_json(w->output,
@@ -520,6 +535,7 @@ static void put_header(struct writing *w, const struct column *columns)
     put_fact(w, "end_us", profile->last_us);
     put_fact(w, "ordered", profile->is_ordered);
     put_fact(w, "data_bytes", (int64_t)w->end);
+    put_fact(w, "packed", w->is_packed);
     put_files(w);
     put_warnings(w);
     put_texts(w, "events", profile->event, profile->event_count);
@@ -665,6 +681,237 @@ static int write_rows(struct writing *w)
     return more;
 }
 
+/* ------------------------------------------------------------------- packed -- */
+
+/* 7 bits a byte, the least first; all but the last have the eighth. */
+static void put_packed(struct writing *w, uint64_t number)
+{
+    struct column *stream = &w->stream;
+
+    do {
+        uint8_t more = number > 0x7f ? 0x80 : 0;
+
+        stream->buffer[stream->used++] = (uint8_t)(number & 0x7f) | more;
+        if (stream->used == BUFFER_BYTES)
+            flush(w, stream);
+        number >>= 7;
+    } while (number != 0);
+}
+
+/* Small numbers of either sign are small: 0, -1, 1, -2 ... */
+static void put_change(struct writing *w, int64_t now, int64_t before)
+{
+    uint64_t change = (uint64_t)now - (uint64_t)before;
+
+    put_packed(w, change << 1 ^ (change >> 63 ? UINT64_MAX : 0));
+}
+
+struct packing {
+    struct writing *w;
+    int64_t before;     /* of the row before */
+    int metric;         /* of a metric's columns */
+    int is_delta;       /* of these */
+    uint32_t *follower; /* by process: who came next last time, from 1 on */
+    size_t follower_room;
+};
+
+typedef int64_t number_of_row(const struct packing *, const struct fp_row *);
+typedef void take_row(struct packing *, const struct fp_row *);
+
+static int each_row(struct writing *w, struct packing *packing, take_row *take)
+{
+    struct fp_profile *profile = w->profile;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    int more;
+
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0)
+        take(packing, &row);
+    fp_cursor_close(&cursor);
+    return more;
+}
+
+static void pack_time(struct packing *packing, const struct fp_row *row)
+{
+    int64_t now = row->time_us - packing->w->profile->first_us;
+
+    put_change(packing->w, now, packing->before);
+    packing->before = now;
+}
+
+/* Ticks look at processes in much the same order: 0 is the one that is
+ * expected, any other its number and 1. */
+static void pack_process(struct packing *packing, const struct fp_row *row)
+{
+    uint32_t *follower = &packing->follower[packing->before];
+    uint32_t expected =
+        *follower > 0 ? *follower - 1 : (uint32_t)packing->before;
+
+    put_packed(packing->w,
+               row->process == expected ? 0 : (uint64_t)row->process + 1);
+    *follower = row->process + 1;
+    packing->before = (int64_t)row->process + 1;
+}
+
+static int64_t status_of(const struct packing *packing,
+                         const struct fp_row *row)
+{
+    return packing->w->status_of[row->stack];
+}
+
+static int64_t node_of(const struct packing *packing, const struct fp_row *row)
+{
+    return packing->w->profile->tree.stack[row->stack].node;
+}
+
+static int64_t period_of(const struct packing *packing,
+                         const struct fp_row *row)
+{
+    (void)packing;
+    return row->period;
+}
+
+static int64_t schema_of(const struct packing *packing,
+                         const struct fp_row *row)
+{
+    (void)packing;
+    return row->schema;
+}
+
+static int64_t event_of(const struct packing *packing, const struct fp_row *row)
+{
+    (void)packing;
+    return row->event;
+}
+
+static int64_t file_of(const struct packing *packing, const struct fp_row *row)
+{
+    (void)packing;
+    return row->file;
+}
+
+static int64_t metric_of(const struct packing *packing,
+                         const struct fp_row *row)
+{
+    const struct fp_schema *schema = &packing->w->profile->schema[row->schema];
+
+    for (uint32_t i = 0; i < schema->count; i++) {
+        if (schema->metric[i] == packing->metric)
+            return packing->is_delta ? row->delta[i] : row->value[i];
+    }
+    return 0;
+}
+
+/* Where the rows of each process begin, once they stand together. */
+static void find_places(struct writing *w)
+{
+    const struct fp_profile *profile = w->profile;
+    uint64_t place = 0;
+
+    for (size_t p = 0; p < profile->process_count; p++) {
+        w->place[p] = place;
+        place += profile->process[p].samples;
+    }
+}
+
+/* A column by process, as changes: most of what a process is stays as it was,
+ * and what changes in one way stands together, which is what a compressor
+ * wants. */
+static int pack_column(struct writing *w, struct packing *packing,
+                       const struct column *column, number_of_row *number)
+{
+    const struct fp_profile *profile = w->profile;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    uint64_t at = 0;
+    int more;
+
+    if (column->type != PACKED)
+        return 0;
+    find_places(w);
+    fp_cursor_open(&cursor, &profile->rows, profile->schema,
+                   &w->profile->budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0)
+        w->number[w->place[row.process]++] = number(packing, &row);
+    fp_cursor_close(&cursor);
+    for (size_t p = 0; p < profile->process_count; p++) {
+        int64_t before = 0;
+
+        for (; at < w->place[p]; at++) {
+            put_change(w, w->number[at], before);
+            before = w->number[at];
+        }
+    }
+    return more;
+}
+
+static int pack_metrics(struct writing *w)
+{
+    int err = 0;
+
+    for (uint32_t m = 0; m < w->profile->metric_count && err == 0; m++) {
+        struct packing packing = {.w = w, .metric = (int)m};
+
+        err = pack_column(w, &packing, &w->metric[m].value, metric_of);
+        packing.is_delta = 1;
+        if (err == 0 && !w->metric[m].is_derived)
+            err = pack_column(w, &packing, &w->metric[m].delta, metric_of);
+    }
+    return err;
+}
+
+static int pack_rows(struct writing *w, struct packing *packing)
+{
+    int err = 0;
+
+    if (w->process.type == PACKED)
+        err = each_row(w, packing, pack_process);
+    packing->before = 0;
+    if (err == 0 && w->time.type == PACKED)
+        err = each_row(w, packing, pack_time);
+    if (err == 0)
+        err = pack_column(w, packing, &w->status, status_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->node, node_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->period, period_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->schema, schema_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->event, event_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->file, file_of);
+    return err == 0 ? pack_metrics(w) : err;
+}
+
+static int write_packed(struct writing *w)
+{
+    struct fp_profile *profile = w->profile;
+    struct fp_budget *budget = &profile->budget;
+    struct packing packing = {.w = w};
+    int err = FP_GROW(budget, &packing.follower, &packing.follower_room,
+                      profile->process_count + 1);
+
+    if (err == 0)
+        err = FP_GROW(budget, &w->number, &w->number_room, profile->rows.count);
+    if (err == 0)
+        err =
+            FP_GROW(budget, &w->place, &w->place_room, profile->process_count);
+    w->stream = (struct column){.offset = w->end, .buffer = w->buffers};
+    if (err == 0) {
+        memset(packing.follower, 0,
+               packing.follower_room * sizeof(*packing.follower));
+        err = pack_rows(w, &packing);
+    }
+    flush(w, &w->stream);
+    fp_budget_free(budget, packing.follower, sizeof(*packing.follower),
+                   packing.follower_room);
+    fp_budget_free(budget, w->number, sizeof(*w->number), w->number_room);
+    fp_budget_free(budget, w->place, sizeof(*w->place), w->place_room);
+    return err;
+}
+
 static int write_all(struct writing *w)
 {
     struct column columns[TABLE_COUNT];
@@ -682,10 +929,11 @@ static int write_all(struct writing *w)
     err = write_rows(w);
     /* The padding behind the last column is part of the file. */
     fp_output_extend(w->output, w->base + w->end);
-    return err;
+    return err == 0 && w->is_packed ? write_packed(w) : err;
 }
 
-int fp_export_index(struct fp_profile *profile, struct fp_output *output)
+int fp_export_index(struct fp_profile *profile, struct fp_output *output,
+                    int is_packed)
 {
     struct writing *w;
     int err;
@@ -697,6 +945,7 @@ int fp_export_index(struct fp_profile *profile, struct fp_output *output)
         return FP_ENOMEM;
     w->profile = profile;
     w->output = output;
+    w->is_packed = is_packed;
     w->buffers = malloc(COLUMNS_MOST * BUFFER_BYTES);
     err = w->buffers == NULL ? FP_ENOMEM : write_all(w);
     fp_budget_free(&profile->budget, w->status_text, sizeof(*w->status_text),
