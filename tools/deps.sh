@@ -10,16 +10,17 @@
 # Erlang that is not the distribution's (kerl, asdf, a source build) is kept.
 set -u
 
-# build: the compiler, headers, libraries; zstd, the command, reads our files.
+# build: the compiler, headers, libraries; zstd, the command, reads our files;
+# inets serves the viewer's page.
 BUILD="gcc libc6-dev make libuv1-dev libzstd-dev zlib1g-dev zstd"
-BUILD_ERLANG="erlang-base erlang-dev"
+BUILD_ERLANG="erlang-base erlang-dev erlang-inets"
 # test-erl: what the Erlang tests need, on each release of the matrix.
 TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
     erlang-xmerl erlang-crypto erlang-runtime-tools erlang-syntax-tools
     erlang-inets erlang-mnesia"
 # test: on this machine, also the C tests (clang and its sanitizers' runtime),
-# the checks, and debootstrap for the matrix.
-TEST="clang libclang-rt-dev clang-format debootstrap"
+# the checks, debootstrap for the matrix, and a browser for the viewer's tests.
+TEST="clang libclang-rt-dev clang-format debootstrap chromium nodejs npm"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
 
 say() { echo "flame_prof: $*"; }
