@@ -1,0 +1,59 @@
+%% What the browser's tests (viewer/test) need, made in a directory: a profile of
+%% the demo, one with hostile names, a broken one, one that grows; reports; and a
+%% server that shows them until its standard input ends.
+%%
+%%     viewer_fixture:main([Dir, ProfileOfTheDemo])
+-module(viewer_fixture).
+
+-export([main/1]).
+
+main([Dir, Demo]) ->
+    Profiles = filename:join(Dir, "profiles"),
+    ok = filelib:ensure_dir(filename:join(Profiles, "x")),
+    ok = file:change_mode(Profiles, 8#700),
+    Name = filename:basename(Demo),
+    {ok, _} = file:copy(Demo, filename:join(Profiles, Name)),
+    ok = file:write_file(filename:join(Profiles, "hostile.log"), hostile()),
+    ok = file:write_file(filename:join(Profiles, "own.log"), [hostile(), own()]),
+    ok = file:write_file(filename:join(Profiles, "broken.log"), binary:copy(<<"no profile\n\n">>, 99)),
+    {ok, Ours} = file:read_file("test/corpus/ours.log"),
+    ok = file:write_file(filename:join(Profiles, "live.log"), Ours),
+    ok = file:write_file(filename:join(Dir, "more.log"), Ours),
+    Report = filename:join(Dir, "report.html"),
+    {ok, _} = flame_prof:report(Demo, Report),
+    {ok, _} = flame_prof:report(filename:join(Profiles, "hostile.log"), filename:join(Dir, "hostile.html")),
+    ok = viewer_oracle:main([Demo, filename:join(Dir, "expected.json")]),
+    {ok, #{url := Url, pid := Pid}} = flame_prof_view:start(Profiles),
+    Live = #{name => <<"live.log">>, path => text(filename:join(Profiles, "live.log")),
+             more => text(filename:join(Dir, "more.log"))},
+    About = #{url => Url, profile => text(Name), report => text(Report), directory => text(Dir),
+              hostile => <<"hostile.log">>, live => Live},
+    ok = file:write_file(filename:join(Dir, "about.new"), flame_prof_view_json:encode(About)),
+    ok = file:rename(filename:join(Dir, "about.new"), filename:join(Dir, "about.json")),
+    eof = io:get_line(""),
+    flame_prof_view:stop(Pid).
+
+text(Path) -> unicode:characters_to_binary(Path).
+
+%% Names as a profile may hold them: written by hand, since flame_prof's own writer
+%% encodes the worst of it.
+hostile() ->
+    Names = ["<img src=x onerror=window.pwned=1>", "%3Cimg%20src=x%20onerror=window.pwned%3D1%3E",
+             "</script><script>window.pwned=1</script>", "%3C/script%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E",
+             "\"onmouseover=window.pwned=1", "%22%27%26amp;%0A", "javascript:window.pwned=1", "<b>bold</b>",
+             "%E2%80%AEdesrever", "__proto__", "constructor", "=1+1", "%00%01%02"],
+    [sample(N, lists:nth(N rem length(Names) + 1, Names)) || N <- lists:seq(1, 400)].
+
+%% What the profiler tells of itself: no sample.
+own() ->
+    "beam 77/2147483647 [000] 1795237790.900000: cpu-clock:\n"
+    "# ticks=978/122 missed=0/0 name=flame_prof engine=native (metrics)\n"
+    "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n".
+
+sample(N, Name) ->
+    Spaceless = [case C of $\s -> $_; _ -> C end || C <- Name],
+    [io_lib:format("beam 77/~b [000] ~b.~6..0b: cpu-clock:\n", [N rem 13, 1795237782 + N div 100, N rem 100 * 10000 + 1]),
+     io_lib:format("# reductions=~b/0 memory=~b/0 erl_pid=<0.~b.0> name=~s (metrics)\n", [N, N * 1000, N rem 13, Spaceless]),
+     "\tffffffff ", Spaceless, ":", Spaceless, "/1:3 (", Spaceless, ".erl)\n",
+     "\tffffffff ", Spaceless, " (x)\n",
+     "\tffffffff a:b/0 (a.erl)\n\tffffffff waiting (status)\n\n"].

@@ -1,0 +1,23 @@
+// node pictures.mjs REPORT OUT_DIRECTORY: the pictures of doc/viewer.md, of a report
+// of a minute of the demo.
+
+import { join } from 'node:path';
+import { launch, openPage } from '../test/browser.mjs';
+
+const PICTURES = {
+  samples: 'measure=samples&icicle=1&levels=status.process&rows=25',
+  reductions_delta: 'measure=reductions.delta&icicle=1&levels=sign.status.process&rows=25',
+  bin_vheap: 'measure=bin_vheap_size&icicle=1&levels=memory.process&rows=25',
+  bin_vheap_delta: 'measure=bin_vheap_size.delta&icicle=1&levels=sign.status.process&rows=25',
+  mbuf: 'measure=mbuf_size&icicle=1&levels=queue.process&rows=25',
+};
+
+const [, , report, out] = process.argv;
+const browser = await launch();
+for (const [name, hash] of Object.entries(PICTURES)) {
+  const page = await openPage(browser, `file://${report}#${hash}`, { viewport: { width: 1280, height: 860 } });
+  await page.screenshot({ path: join(out, `${name}.png`) });
+  console.log(name, await page.textContent('.summary'));
+  await page.context().close();
+}
+await browser.close();
