@@ -236,6 +236,12 @@ derive(Row, [V | Vs], [P | Ps], [S | Ss], Sets, Metric, Odd, Before) ->
 
 column(#{<<"type">> := <<"const">>, <<"value">> := Value, <<"count">> := Count}, _Data) ->
     lists:duplicate(Count, Value);
+column(#{<<"type">> := <<"runs">>, <<"count">> := Count} = Runs, Data) ->
+    #{<<"values">> := Values, <<"ends">> := Ends} = Runs,
+    {Numbers, Count} = lists:foldl(
+        fun({V, End}, {Sum, Begin}) -> {Sum ++ lists:duplicate(End - Begin, V), End} end,
+        {[], 0}, lists:zip(column(Values, Data), column(Ends, Data))),
+    Numbers;
 column(#{<<"type">> := <<"sparse">>, <<"count">> := Count} = Sparse, Data) ->
     #{<<"rows">> := Rows, <<"values">> := Values} = Sparse,
     There = maps:from_list(lists:zip(column(Rows, Data), column(Values, Data))),

@@ -15,7 +15,7 @@
 #define MAGIC "FPINDEX1"
 #define PREFIX_BYTES 16
 #define BUFFER_BYTES ((size_t)16 << 10)
-#define COLUMNS_MOST (8 + 4 * FP_METRICS_MOST)
+#define COLUMNS_MOST (10 + 4 * FP_METRICS_MOST)
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "numbers are written as they are in memory");
@@ -53,6 +53,9 @@ struct writing {
     uint64_t base; /* of all offsets */
     uint64_t end;  /* of the data, from base */
     struct column time, process, status, node, period, schema, event, file;
+    struct column run_time, run_end; /* instead of time, where it is in runs */
+    bool has_runs;
+    int64_t run_last; /* the time of the run that is being written */
     struct metric_columns metric[FP_METRICS_MOST];
     uint32_t *status_text; /* which statuses there are; texts */
     uint32_t *status_of;   /* by stack: place in status_text */
@@ -192,11 +195,27 @@ static void place_metric(struct writing *w, uint32_t m)
           facts->odd);
 }
 
+/* All samples of a tick are of one time: a hundredth of the rows' number. */
+static void place_time(struct writing *w)
+{
+    const struct fp_profile *profile = w->profile;
+    int64_t last = profile->last_us - profile->first_us;
+
+    w->has_runs =
+        !w->is_packed && profile->time_runs <= profile->rows.count / 4;
+    if (!w->has_runs) {
+        place_row_column(w, &w->time, 0, last);
+        return;
+    }
+    place(w, &w->run_time, 0, last, profile->time_runs);
+    place(w, &w->run_end, 0, (int64_t)profile->rows.count, profile->time_runs);
+}
+
 static void place_rows(struct writing *w)
 {
     const struct fp_profile *profile = w->profile;
 
-    place_row_column(w, &w->time, 0, profile->last_us - profile->first_us);
+    place_time(w);
     place_row_column(w, &w->process, 0, last_of(profile->process_count));
     place_row_column(w, &w->status, 0, last_of(w->status_count));
     place_row_column(w, &w->node, 0, last_of(profile->tree.node_count));
@@ -524,6 +543,20 @@ static void put_metric(struct writing *w, uint32_t m)
     FP_OUTPUT_LITERAL(w->output, "}");
 }
 
+static void put_time(struct writing *w)
+{
+    if (!w->has_runs) {
+        put_named(w, "time_us", &w->time);
+        return;
+    }
+    put_key(w, "time_us");
+    FP_OUTPUT_LITERAL(w->output, "{");
+    put_named(w, "values", &w->run_time);
+    put_named(w, "ends", &w->run_end);
+    put_fact(w, "count", (int64_t)w->profile->rows.count);
+    FP_OUTPUT_LITERAL(w->output, "\"type\":\"runs\"},");
+}
+
 static void put_header(struct writing *w, const struct column *columns)
 {
     const struct fp_profile *profile = w->profile;
@@ -550,7 +583,7 @@ static void put_header(struct writing *w, const struct column *columns)
         put_column(w, &columns[t]);
     }
     FP_OUTPUT_LITERAL(w->output, "},\"columns\":{");
-    put_named(w, "time_us", &w->time);
+    put_time(w);
     put_named(w, "process", &w->process);
     put_named(w, "status", &w->status);
     put_named(w, "node", &w->node);
@@ -586,8 +619,9 @@ static void write_header(struct writing *w, const struct column *columns)
 /* Each column gets a piece of one block. */
 static void give_buffers(struct writing *w)
 {
-    struct column *column[] = {&w->time,   &w->process, &w->status, &w->node,
-                               &w->period, &w->schema,  &w->event,  &w->file};
+    struct column *column[] = {&w->time,     &w->process, &w->status, &w->node,
+                               &w->period,   &w->schema,  &w->event,  &w->file,
+                               &w->run_time, &w->run_end};
     uint8_t *at = w->buffers;
 
     for (size_t i = 0; i < sizeof(column) / sizeof(column[0]); i++) {
@@ -633,10 +667,24 @@ static void write_metrics(struct writing *w, const struct fp_row *row,
     }
 }
 
+static void write_time(struct writing *w, int64_t now, uint64_t number)
+{
+    if (!w->has_runs) {
+        put(w, &w->time, now);
+        return;
+    }
+    if (number > 0 && now == w->run_last)
+        return;
+    if (number > 0)
+        put(w, &w->run_end, (int64_t)number);
+    put(w, &w->run_time, now);
+    w->run_last = now;
+}
+
 static void write_row(struct writing *w, const struct fp_row *row,
                       uint64_t number)
 {
-    put(w, &w->time, row->time_us - w->profile->first_us);
+    write_time(w, row->time_us - w->profile->first_us, number);
     put(w, &w->process, row->process);
     put(w, &w->status, w->status_of[row->stack]);
     put(w, &w->node, w->profile->tree.stack[row->stack].node);
@@ -650,6 +698,8 @@ static void write_row(struct writing *w, const struct fp_row *row,
 static void flush_all(struct writing *w)
 {
     flush(w, &w->time);
+    flush(w, &w->run_time);
+    flush(w, &w->run_end);
     flush(w, &w->process);
     flush(w, &w->status);
     flush(w, &w->node);
@@ -677,6 +727,8 @@ static int write_rows(struct writing *w)
     while ((more = fp_cursor_next(&cursor, &row)) > 0)
         write_row(w, &row, number++);
     fp_cursor_close(&cursor);
+    if (w->has_runs && number > 0)
+        put(w, &w->run_end, (int64_t)number);
     flush_all(w);
     return more;
 }

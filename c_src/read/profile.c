@@ -464,6 +464,8 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     note_time(profile, process);
     if (row->period > profile->period_max)
         profile->period_max = row->period;
+    if (profile->rows.count == 0 || row->time_us != profile->rows.time_us)
+        profile->time_runs++;
     err = fp_rows_add(&profile->rows, &profile->budget, profile->schema, row);
     if (err != 0)
         return err;

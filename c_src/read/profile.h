@@ -78,6 +78,7 @@ struct fp_profile {
     struct fp_schema schema[FP_SCHEMAS_MOST];
     uint32_t schema_count, last_schema;
     uint64_t own_count; /* rows that are the profiler's own */
+    uint64_t time_runs; /* rows of another time than the row before */
     uint32_t *event;    /* texts */
     size_t event_count, event_room;
     struct fp_file *file;

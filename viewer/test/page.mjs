@@ -136,7 +136,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   }, '&view=sandwich'));
 
   test('Back goes to the view before', withPage(async (page) => {
-    await change(page, () => page.click('text=Processes'));
+    await change(page, () => page.click('[role=tab]:text-is("Processes")'));
     await change(page, () => page.goBack());
     assert.equal((await state(page)).view, undefined);
     assert.ok(await page.isVisible('.flame'));

@@ -90,11 +90,16 @@ class IndexFile {
     return spread(count, ...(await Promise.all([this.column(rows), this.column(values)])));
   }
 
+  async runs({ count, values, ends }) {
+    return repeated(count, ...(await Promise.all([this.column(values), this.column(ends)])));
+  }
+
   /** A column by its description: {type, count, offset | value}. */
   async column(described) {
     const { type, count } = described;
     if (type === 'const') return filled(count, described.value);
     if (type === 'sparse') return this.sparse(described);
+    if (type === 'runs') return this.runs(described);
     const Type = TYPES[type];
     if (Type === undefined) throw new FormatError(`a column of unknown type ${type}`);
     if (count === 0) return new Type(0);
@@ -109,6 +114,12 @@ class IndexFile {
 function spread(count, rows, values) {
   const column = new values.constructor(count);
   rows.forEach((row, i) => (column[row] = values[i]));
+  return column;
+}
+
+function repeated(count, values, ends) {
+  const column = new values.constructor(count);
+  values.forEach((value, i) => column.fill(value, i === 0 ? 0 : ends[i - 1], ends[i]));
   return column;
 }
 
