@@ -48,7 +48,7 @@ export class App {
       this.toolbar.tabs,
       this.panelBox,
     );
-    for (const event of ['hashchange', 'popstate']) addEventListener(event, () => this.arrive());
+    addEventListener('hashchange', () => this.arrive());
     addEventListener('keydown', (event) => this.key(event));
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.repaint());
     this.applyTheme();
@@ -75,9 +75,7 @@ export class App {
 
   /** The address was changed: Back, a link, by hand. */
   arrive() {
-    const state = parseState(location.hash);
-    if (formatState(state) === formatState(this.state)) return;
-    this.state = state;
+    this.state = parseState(location.hash);
     this.render();
   }
 
