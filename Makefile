@@ -14,7 +14,7 @@ export WERROR ?= 0
 EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
-        deps deps-build shell soak bench fuzz format check dialyzer xref \
+        deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
         check-format viewer test-viewer bench-viewer clean clean-nif distclean help
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
@@ -24,6 +24,7 @@ nif: ## Build priv/flame_prof_nif.so only
 
 erl: ## Compile the Erlang modules only, to _build/default/lib/flame_prof/ebin
 	@tools/locked.sh tools/compile.escript
+	@tools/appup.escript $(EBIN)
 
 demo: deps-build ## Install what is missing, build, profile a busy node for ten seconds
 	@$(MAKE) build
@@ -68,19 +69,25 @@ soak: build ## Profile a churning node for SECONDS_ (60) at HZ (500)
 bench: build ## Measure the overhead: SECONDS_ (60) at HZ (500)
 	@bench/run.sh
 
+guide: build ## Run the examples of doc/guide
+	@examples/guide/run.sh
+
 fuzz: ## Fuzz the reader for FUZZ_SECONDS (60); needs clang with libFuzzer
 	@tools/fuzz.sh
 
 format: ## Format the C sources with clang-format
 	@tools/format.sh -i
 
-check: dialyzer xref check-format ## Dialyzer, xref and the C format
+check: dialyzer xref edoc check-format ## Dialyzer, xref, edoc and the C format
 
 dialyzer: erl ## Dialyzer alone; the PLT is kept in _build
 	@tools/dialyzer.sh
 
 xref: erl ## Undefined and unused functions
 	@tools/xref.sh
+
+edoc: ## The documentation of the modules, to _build/doc
+	@tools/edoc.sh
 
 check-format: ## Is the C code formatted?
 	@tools/format.sh --dry-run

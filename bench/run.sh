@@ -18,13 +18,13 @@ sampling() {
 }
 
 reading() {
-    local dir=_build/bench/read log
+    local dir=_build/bench/read written
     rm -rf "$dir"
     mkdir -p "$dir"
     DEMO_DIR=$dir DEMO_SECONDS=10 examples/demo/run.sh >/dev/null
-    log=$(ls "$dir"/*.log)
-    mv "$log" "$dir/demo.log"
-    zstd -q -1 "$dir/demo.log" -o "$dir/demo.log.zst"
+    written=$(ls "$dir"/*.log.zst)
+    mv "$written" "$dir/demo.log.zst"
+    zstd -q -d "$dir/demo.log.zst"
     gzip -1 -k "$dir/demo.log"
     "${CC:-gcc}" -std=c11 -D_GNU_SOURCE= -O2 -Ic_src -o _build/bench/read_bench \
         bench/read_bench.c c_src/read/*.c c_src/out/encode.c c_src/out/buffer.c \

@@ -14,10 +14,14 @@
 #define SPAN (256u << 10)
 #define GAP 1024u
 
-/* What is remembered of each slot between passes. */
-struct seen {
-    uint64_t id;
-    uint64_t reductions;
+/* A rule at work. */
+struct contest {
+    struct fp_rule rule;
+    uint32_t limit; /* of rule.top: how many this pass chooses */
+    uint8_t is_due; /* takes part in the pass in hand */
+    size_t heap_n, winners_n;
+    struct fp_candidate *heap;    /* rule.top of them, the least at [0] */
+    struct fp_candidate *winners; /* of its last pass */
 };
 
 struct fp_selector {
@@ -25,16 +29,21 @@ struct fp_selector {
     const struct fp_peek *peek;
     uint64_t excluded[FP_EXCLUDED_MAX];
     size_t excluded_n;
-    uint32_t top, slots, cursor;
-    size_t heap_n;
-    uint64_t processes, chosen_processes;
+    uint32_t slots, cursor;
+    uint32_t divisor;  /* of each rule's `top`: how many a pass chooses */
+    uint8_t has_begun; /* the first pass has ended */
+    uint64_t passes, processes, chosen_processes;
+    struct contest contest[FP_RULES_MAX];
+    size_t contests;
+    uint8_t needs_decoding; /* a rule goes by more than reductions */
     size_t chosen_n;
     size_t bytes;                /* of this mapping */
-    struct fp_candidate *heap;   /* top of them, the least at [0] */
-    struct fp_candidate *chosen; /* the last pass' */
+    struct fp_candidate *chosen; /* all winners */
     uint64_t *word, *other;      /* CHUNK each: addresses, sorting room */
     unsigned char *span;         /* SPAN bytes */
-    struct seen *seen;           /* a slot each, touched when first used */
+    /* What is remembered of each slot between passes: whose it was, and its
+     * figure by each rule. Touched when first used. */
+    uint64_t *seen;
 };
 
 /* ------------------------------------------------------ the N largest -- */
@@ -45,9 +54,9 @@ static void sift_down(struct fp_candidate *heap, size_t n, size_t at)
         size_t least = at, left = 2 * at + 1, right = left + 1;
         struct fp_candidate swap;
 
-        if (left < n && heap[left].reductions < heap[least].reductions)
+        if (left < n && heap[left].figure < heap[least].figure)
             least = left;
-        if (right < n && heap[right].reductions < heap[least].reductions)
+        if (right < n && heap[right].figure < heap[least].figure)
             least = right;
         if (least == at)
             return;
@@ -64,7 +73,7 @@ static void sift_up(struct fp_candidate *heap, size_t at)
         size_t up = (at - 1) / 2;
         struct fp_candidate swap;
 
-        if (heap[up].reductions <= heap[at].reductions)
+        if (heap[up].figure <= heap[at].figure)
             return;
         swap = heap[at];
         heap[at] = heap[up];
@@ -73,17 +82,17 @@ static void sift_up(struct fp_candidate *heap, size_t at)
     }
 }
 
-static void offer(struct fp_selector *s, int64_t reductions, uint64_t id,
+static void offer(struct contest *c, int64_t figure, uint64_t id,
                   uint64_t address)
 {
-    struct fp_candidate candidate = {reductions, id, address};
+    struct fp_candidate candidate = {figure, id, address};
 
-    if (s->heap_n < s->top) {
-        s->heap[s->heap_n] = candidate;
-        sift_up(s->heap, s->heap_n++);
-    } else if (s->top > 0 && reductions > s->heap[0].reductions) {
-        s->heap[0] = candidate;
-        sift_down(s->heap, s->heap_n, 0);
+    if (c->heap_n < c->limit) {
+        c->heap[c->heap_n] = candidate;
+        sift_up(c->heap, c->heap_n++);
+    } else if (c->limit > 0 && figure > c->heap[0].figure) {
+        c->heap[0] = candidate;
+        sift_down(c->heap, c->heap_n, 0);
     }
 }
 
@@ -97,6 +106,32 @@ static int is_excluded(const struct fp_selector *s, uint64_t id)
     return 0;
 }
 
+/* Minor collections are counted anew after each full sweep. */
+static int64_t grown(int metric, int64_t before, int64_t now)
+{
+    if (metric == FP_METRIC_minor_gcs && now < before)
+        return now;
+    return (int64_t)((uint64_t)now - (uint64_t)before);
+}
+
+/* A process that was not here at the rule's last pass has grown from nothing;
+ * and so has one whose reductions went back: it is another one. */
+static void compete(struct fp_selector *s, struct contest *c, uint64_t *seen,
+                    int is_known, const struct fp_snapshot *now,
+                    uint64_t address)
+{
+    int64_t value = now->value[c->rule.metric];
+    int64_t before = is_known ? (int64_t)*seen : 0;
+
+    if (c->rule.metric == FP_METRIC_reductions && value < before)
+        before = 0;
+    *seen = (uint64_t)value;
+    if (!is_excluded(s, now->id))
+        offer(c,
+              c->rule.is_delta ? grown(c->rule.metric, before, value) : value,
+              now->id, address);
+}
+
 /* A slot's word may point to a structure that is given back already, or to the
  * VM's marker: only one whose id belongs into this table, alive, counts. */
 static void look(struct fp_selector *s, const unsigned char *bytes,
@@ -107,8 +142,9 @@ static void look(struct fp_selector *s, const unsigned char *bytes,
     uint32_t state =
         (uint32_t)fp_process_field(s->layout, bytes, FP_FIELD_state);
     uint32_t slot = fp_pid_slot(s->layout, id);
-    struct seen *seen;
-    uint64_t since;
+    struct fp_snapshot now;
+    uint64_t *seen;
+    int is_known;
 
     /* All ones: the marker of a slot that is being filled or emptied (erl_ptab.h
      * ERTS_PTAB_INVALID_ID). */
@@ -116,12 +152,20 @@ static void look(struct fp_selector *s, const unsigned char *bytes,
         (state & FP_PSFLG_FREE) != 0)
         return;
     s->processes++;
-    seen = &s->seen[slot];
-    since = seen->id == id && reds >= seen->reductions ? seen->reductions : 0;
-    seen->id = id;
-    seen->reductions = reds;
-    if (!is_excluded(s, id))
-        offer(s, (int64_t)(reds - since), id, address);
+    /* Torn: it was changing. It competes again in the next pass. */
+    if (s->needs_decoding && fp_process_decode(s->layout, bytes, &now) != 0)
+        return;
+    now.id = id;
+    now.value[FP_METRIC_reductions] = (int64_t)reds;
+    seen = s->seen + slot * (1 + s->contests);
+    is_known = seen[0] == id;
+    seen[0] = id;
+    for (size_t i = 0; i < s->contests; i++) {
+        if (s->contest[i].is_due)
+            compete(s, &s->contest[i], &seen[1 + i], is_known, &now, address);
+        else if (!is_known)
+            seen[1 + i] = 0;
+    }
 }
 
 /* ----------------------------------------------------- reading a chunk -- */
@@ -197,17 +241,54 @@ static void look_at_chunk(struct fp_selector *s, uint32_t slot, uint32_t n)
 
 /* -------------------------------------------------------------- a pass -- */
 
-static void end_pass(struct fp_selector *s)
+/* Who wins stays until the rule's next pass. */
+static void end_contest(struct contest *c)
 {
-    struct fp_candidate *swap = s->chosen;
+    struct fp_candidate *swap = c->winners;
 
-    s->chosen = s->heap;
-    s->chosen_n = s->heap_n;
-    s->chosen_processes = s->processes;
-    s->heap = swap;
-    s->heap_n = 0;
+    c->winners = c->heap;
+    c->winners_n = c->heap_n;
+    c->heap = swap;
+    c->heap_n = 0;
+}
+
+static void begin_pass(struct fp_selector *s)
+{
     s->processes = 0;
     s->cursor = 0;
+    s->needs_decoding = 0;
+    for (size_t i = 0; i < s->contests; i++) {
+        struct contest *c = &s->contest[i];
+
+        c->limit = (c->rule.top + s->divisor - 1) / s->divisor;
+        c->is_due = s->passes % c->rule.every == 0;
+        if (c->is_due && c->rule.metric != FP_METRIC_reductions)
+            s->needs_decoding = 1;
+    }
+}
+
+static void end_pass(struct fp_selector *s)
+{
+    s->chosen_processes = s->processes;
+    s->chosen_n = 0;
+    for (size_t i = 0; i < s->contests; i++) {
+        struct contest *c = &s->contest[i];
+
+        if (c->is_due)
+            end_contest(c);
+        memcpy(s->chosen + s->chosen_n, c->winners,
+               c->winners_n * sizeof *c->winners);
+        s->chosen_n += c->winners_n;
+    }
+    /* The first two passes follow each other closely, for all. */
+    s->passes += s->passes != 0 || s->has_begun;
+    s->has_begun = 1;
+    begin_pass(s);
+}
+
+void fp_selector_divide(struct fp_selector *s, uint32_t divisor)
+{
+    s->divisor = divisor;
 }
 
 int fp_selector_step(struct fp_selector *s, uint32_t slots)
@@ -243,37 +324,71 @@ uint32_t fp_selector_slots(const struct fp_selector *s)
 
 /* ------------------------------------------------------ life and death -- */
 
+static int rules_are_valid(const struct fp_rule *rule, size_t rules)
+{
+    if (rules > FP_RULES_MAX)
+        return 0;
+    for (size_t i = 0; i < rules; i++)
+        if (rule[i].metric >= FP_METRIC_COUNT || rule[i].every == 0)
+            return 0;
+    return 1;
+}
+
+static uint64_t all_top(const struct fp_rule *rule, size_t rules)
+{
+    uint64_t top = 0;
+
+    for (size_t i = 0; i < rules; i++)
+        top += rule[i].top;
+    return top;
+}
+
 /* One mapping for everything: it is touched where it is used, so that the
  * memory of a table of a million slots is only that of its processes. */
 int fp_selector_create(struct fp_selector **out, const struct fp_layout *layout,
-                       const struct fp_peek *peek, uint32_t top,
-                       const uint64_t *excluded, size_t n)
+                       const struct fp_peek *peek, const struct fp_rule *rule,
+                       size_t rules, const uint64_t *excluded, size_t n)
 {
     uint32_t slots = layout->process_limit;
     size_t head = (sizeof(struct fp_selector) + 63) & ~(size_t)63;
-    size_t heap = top * sizeof(struct fp_candidate);
-    size_t bytes = head + 2 * heap + 2 * CHUNK * sizeof(uint64_t) + SPAN +
-                   slots * sizeof(struct seen);
-    unsigned char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct fp_selector *s = (struct fp_selector *)(void *)at;
+    size_t candidates, bytes;
+    struct fp_selector *s;
+    unsigned char *at;
 
+    if (!rules_are_valid(rule, rules))
+        return FP_EINVAL;
+    candidates = all_top(rule, rules) * sizeof(struct fp_candidate);
+    bytes = head + 3 * candidates + 2 * CHUNK * sizeof(uint64_t) + SPAN +
+            slots * (1 + rules) * sizeof(uint64_t);
+    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+              -1, 0);
     if (at == MAP_FAILED)
         return FP_ENOMEM;
+    s = (struct fp_selector *)(void *)at;
     s->layout = layout;
     s->peek = peek;
-    s->top = top;
     s->slots = slots;
     s->bytes = bytes;
     s->excluded_n = n < FP_EXCLUDED_MAX ? n : FP_EXCLUDED_MAX;
     if (s->excluded_n > 0)
         memcpy(s->excluded, excluded, s->excluded_n * sizeof *excluded);
-    s->heap = (void *)(at += head);
-    s->chosen = (void *)(at += heap);
-    s->word = (void *)(at += heap);
+    s->chosen = (void *)(at += head);
+    at += candidates;
+    for (s->contests = 0; s->contests < rules; s->contests++) {
+        struct contest *c = &s->contest[s->contests];
+        size_t size = rule[s->contests].top * sizeof(struct fp_candidate);
+
+        c->rule = rule[s->contests];
+        c->heap = (void *)at;
+        c->winners = (void *)(at + size);
+        at += 2 * size;
+    }
+    s->word = (void *)at;
     s->other = (void *)(at += CHUNK * sizeof(uint64_t));
     s->span = at += CHUNK * sizeof(uint64_t);
     s->seen = (void *)(at + SPAN);
+    s->divisor = 1;
+    begin_pass(s);
     *out = s;
     return 0;
 }

@@ -10,8 +10,7 @@
 #include "core/error.h"
 #include "core/ring.h"
 #include "native_symbols.h"
-#include "out/sink.h"
-#include "sampler.h"
+#include "sampler/sampler.h"
 #include "writer.h"
 
 struct fp_session {
@@ -20,13 +19,20 @@ struct fp_session {
     int is_native;
     struct fp_stats stats;
     struct fp_live_ranges code;
+    struct fp_live_native native;
+    _Atomic uint32_t schedulers_online;       /* relaxed: only a figure */
     struct fp_peek sampler_peek, writer_peek; /* native: one a thread */
     int peeks;                                /* how many of them are open */
     struct fp_ring *ring;
     struct fp_native_symbols *symbols;
-    struct fp_sampler *sampler;   /* native */
+    struct fp_sampler *sampler; /* native */
+    /* Native: to the sampler and from it. Whoever is at one of them on Erlang's
+     * side has put its flag to 1 (acq_rel). */
+    struct fp_handover *wanted, *chosen;
+    _Atomic int is_wanting, is_asking;
     struct fp_portable *portable; /* portable */
     struct fp_writer *writer;
+    struct fp_figures_box node;
     char path[4096];
     /* RUNNING -> STOPPING by whoever stops first (acq_rel exchange);
      * -> STOPPED by the writer (release), read by anybody (acquire). */
@@ -35,29 +41,43 @@ struct fp_session {
     _Atomic int entered;
     /* Guarded by `sessions_lock`: */
     struct fp_session *next;
-    int is_abandoned, is_joined;
+    int is_abandoned;
 };
 
-/* Every session that is not freed yet. Held for a few steps only, but by
- * fp_session_join_all(). */
+/* Every session that is not freed yet. Held for a few steps only. */
 static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fp_session *sessions;
 
 /* ---------------------------------------------------------- the endings -- */
 
+static void on_sink(void *arg, enum fp_sink_event event, const char *text)
+{
+    static const enum fp_session_event events[] = {
+        [FP_SINK_BEGUN] = FP_SESSION_FILE_BEGUN,
+        [FP_SINK_FINISHED] = FP_SESSION_FILE_FINISHED,
+        [FP_SINK_REMOVED] = FP_SESSION_FILE_REMOVED,
+        [FP_SINK_FAILED] = FP_SESSION_FILE_FAILED,
+        [FP_SINK_HEALED] = FP_SESSION_FILE_HEALED,
+    };
+    struct fp_session *session = arg;
+
+    session->options.notify(session->options.arg, events[event], 0, 0, text);
+}
+
 static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket,
-                      int err)
+                      int err, const char *why)
 {
     struct fp_session *session = arg;
 
     if (event == FP_WRITER_FLUSHED) {
         session->options.notify(session->options.arg, FP_SESSION_FLUSHED,
-                                ticket, err);
+                                ticket, err, why);
         return;
     }
     atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED,
                           memory_order_release);
-    session->options.notify(session->options.arg, FP_SESSION_STOPPED, 0, err);
+    session->options.notify(session->options.arg, FP_SESSION_STOPPED, 0, err,
+                            why);
 }
 
 static void on_sampler_ended(void *arg)
@@ -71,14 +91,14 @@ void fp_session_stop(struct fp_session *session)
 {
     int running = FP_SESSION_IS_RUNNING;
 
-    if (!atomic_compare_exchange_strong_explicit(
-            &session->state, &running, FP_SESSION_IS_STOPPING,
-            memory_order_acq_rel, memory_order_acquire))
+    /* This and fp_session_leave() each write one word and read the other: with
+     * any weaker order both could miss what the other wrote. */
+    if (!atomic_compare_exchange_strong(&session->state, &running,
+                                        FP_SESSION_IS_STOPPING))
         return;
     if (session->is_native)
         fp_sampler_stop(session->sampler);
-    else if (atomic_exchange_explicit(&session->entered, 1,
-                                      memory_order_acq_rel) == 0)
+    else if (atomic_exchange(&session->entered, 1) == 0)
         fp_writer_stop(session->writer);
     /* else: who is inside tells the writer when it leaves */
 }
@@ -99,9 +119,9 @@ struct fp_portable *fp_session_enter(struct fp_session *session)
 
 void fp_session_leave(struct fp_session *session)
 {
-    atomic_store_explicit(&session->entered, 0, memory_order_seq_cst);
+    atomic_store(&session->entered, 0);
     /* fp_session_stop may have found somebody inside: then it is us. */
-    if (fp_session_state(session) == FP_SESSION_IS_STOPPING)
+    if (atomic_load(&session->state) == FP_SESSION_IS_STOPPING)
         fp_writer_stop(session->writer);
 }
 
@@ -118,6 +138,11 @@ const struct fp_stats *fp_session_stats(const struct fp_session *session)
     return &session->stats;
 }
 
+void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n)
+{
+    atomic_store_explicit(&session->schedulers_online, n, memory_order_relaxed);
+}
+
 struct fp_stats *fp_session_stats_mutable(struct fp_session *session)
 {
     return &session->stats;
@@ -131,6 +156,41 @@ const char *fp_session_reads(const struct fp_session *session)
 const char *fp_session_path(const struct fp_session *session)
 {
     return session->path;
+}
+
+int fp_session_want(struct fp_session *session, const uint64_t *words, size_t n)
+{
+    if (!session->is_native || n > FP_WANTED_MAX)
+        return FP_EINVAL;
+    if (atomic_exchange_explicit(&session->is_wanting, 1, memory_order_acq_rel))
+        return FP_ESTATE;
+    memcpy(fp_handover_begin(session->wanted), words,
+           n * FP_WANTED_WORDS * sizeof *words);
+    fp_handover_publish(session->wanted, n * FP_WANTED_WORDS);
+    atomic_store_explicit(&session->is_wanting, 0, memory_order_release);
+    return 0;
+}
+
+size_t fp_session_chosen(struct fp_session *session, uint64_t *pid, size_t room)
+{
+    const uint64_t *word;
+    size_t n;
+    int is_new;
+
+    if (!session->is_native ||
+        atomic_exchange_explicit(&session->is_asking, 1, memory_order_acq_rel))
+        return 0;
+    word = fp_handover_take(session->chosen, &n, &is_new);
+    if (n > room)
+        n = room;
+    memcpy(pid, word, n * sizeof *pid);
+    atomic_store_explicit(&session->is_asking, 0, memory_order_release);
+    return n;
+}
+
+struct fp_figures_box *fp_session_node(struct fp_session *session)
+{
+    return &session->node;
 }
 
 int fp_session_is_native(const struct fp_session *session)
@@ -151,6 +211,9 @@ static void session_free(struct fp_session *session)
     fp_portable_destroy(session->portable);
     fp_native_symbols_destroy(session->symbols);
     fp_ring_destroy(session->ring);
+    fp_handover_destroy(session->wanted);
+    fp_handover_destroy(session->chosen);
+    fp_figures_offer(&session->node, NULL);
     if (session->peeks > 0)
         fp_peek_close(&session->sampler_peek);
     if (session->peeks > 1)
@@ -172,12 +235,18 @@ static int prepare_engine(struct fp_session *session)
         if (err != 0)
             return err;
     }
-    err = fp_maps_code(&mapped);
+    err = fp_handover_create(&session->wanted, FP_WANTED_MAX * FP_WANTED_WORDS);
+    if (err == 0)
+        err = fp_handover_create(&session->chosen, FP_TOP_MAX + FP_WANTED_MAX);
+    if (err == 0)
+        err = fp_maps_code(&mapped);
     if (err != 0)
         return err;
     fp_live_ranges_update(&session->code, &mapped);
-    return fp_native_symbols_create(&session->symbols, &session->layout,
-                                    &session->writer_peek, &session->code);
+    return fp_native_symbols_create(
+        &session->symbols, &session->layout, &session->writer_peek,
+        &session->code,
+        session->options.running_stacks ? &session->native : NULL);
 }
 
 static int start_writer(struct fp_session *session, struct fp_sink *sink)
@@ -189,16 +258,21 @@ static int start_writer(struct fp_session *session, struct fp_sink *sink)
         .script = {.os_pid = (uint32_t)getpid(),
                    .pid_number_bits = session->options.pid_number_bits,
                    .flatten_recursive = session->options.flatten_recursive,
+                   .merge_idle = session->options.merge_idle,
+                   .text_bytes = session->options.text_bytes,
                    .symbolizer =
                        session->is_native
                            ? fp_native_symbols_interface(session->symbols)
                            : NULL,
                    .stats = &session->stats},
+        .engine = session->is_native ? "native" : "portable",
+        .node = &session->node,
         .flush_interval_ms = session->options.flush_interval_ms,
         .notify = on_writer,
         .arg = session,
     };
 
+    fp_sink_listen(sink, on_sink, session);
     return fp_writer_start(&session->writer, &options);
 }
 
@@ -206,13 +280,21 @@ static int start_sampler(struct fp_session *session)
 {
     const struct fp_session_options *from = &session->options;
     struct fp_sampler_options options = {
+        .mode = from->mode,
+        .running_stacks = from->running_stacks,
+        .native_frames = from->native_frames,
+        .native = &session->native,
+        .schedulers_online = &session->schedulers_online,
         .layout = session->layout,
         .peek = &session->sampler_peek,
         .code = &session->code,
         .ring = session->ring,
         .stats = &session->stats,
         .interval_us = from->sample_interval_us,
-        .top = from->top,
+        .cpu_permille = from->cpu_permille,
+        .rules = from->rules,
+        .wanted = session->wanted,
+        .chosen = session->chosen,
         .select_interval_ms = from->select_interval_ms,
         .status = from->status,
         .initial_call_key = from->initial_call_key,
@@ -222,6 +304,7 @@ static int start_sampler(struct fp_session *session)
         .arg = session,
     };
 
+    memcpy(options.rule, from->rule, sizeof options.rule);
     return session->is_native ? fp_sampler_start(&session->sampler, &options)
                               : 0;
 }
@@ -235,8 +318,9 @@ static void list(struct fp_session *session)
 }
 
 static void quiet(void *arg, enum fp_session_event event, uint64_t ticket,
-                  int err)
+                  int err, const char *text)
 {
+    (void)text;
     (void)arg;
     (void)event;
     (void)ticket;
@@ -249,12 +333,14 @@ int fp_session_start(struct fp_session **out,
 {
     struct fp_session *session = calloc(1, sizeof *session);
     struct fp_sink *sink = NULL;
+    struct fp_sink_end end;
     int err;
 
     if (session == NULL)
         return say(why, why_size, FP_ENOMEM);
     session->options = *options;
     session->is_native = options->layout != NULL;
+    fp_session_set_schedulers_online(session, options->schedulers_online);
     if (session->is_native)
         session->layout = *options->layout;
     err = fp_ring_create(&session->ring, options->ring_bytes);
@@ -264,7 +350,7 @@ int fp_session_start(struct fp_session **out,
         say(why, why_size, err);
         goto fail;
     }
-    err = fp_sink_open(&sink, options->directory, options->name, why, why_size);
+    err = fp_sink_open(&sink, &options->files, why, why_size);
     if (err != 0)
         goto fail;
     snprintf(session->path, sizeof session->path, "%s", fp_sink_path(sink));
@@ -286,16 +372,16 @@ fail_writer:
     session->options.notify = quiet;
     fp_writer_stop(session->writer);
     fp_writer_join(session->writer);
-    unlink(session->path);
     goto fail;
 fail_sink:
-    fp_sink_close(sink, NULL);
-    unlink(session->path);
+    session->options.notify = quiet;
+    fp_sink_close(sink, &end);
 fail:
     session_free(session);
     return err;
 }
 
+/* Under the lock. */
 static void unlist(struct fp_session *session)
 {
     struct fp_session **at = &sessions;
@@ -307,13 +393,10 @@ static void unlist(struct fp_session *session)
 
 static void join(struct fp_session *session)
 {
-    if (session->is_joined)
-        return;
     fp_session_stop(session);
     if (session->is_native)
         fp_sampler_join(session->sampler);
     fp_writer_join(session->writer);
-    session->is_joined = 1;
 }
 
 void fp_session_close(struct fp_session *session)
@@ -327,27 +410,22 @@ void fp_session_close(struct fp_session *session)
 
 void fp_session_abandon(struct fp_session *session)
 {
-    int is_joined;
-
     fp_session_stop(session);
     pthread_mutex_lock(&sessions_lock);
     session->is_abandoned = 1;
-    is_joined = session->is_joined;
-    if (is_joined)
-        unlist(session);
     pthread_mutex_unlock(&sessions_lock);
-    if (is_joined)
-        session_free(session);
 }
 
-static struct fp_session *take_abandoned(void)
+/* An abandoned session that has stopped; or `any` one. Off the list. */
+static struct fp_session *take(const void *owner, int any)
 {
     struct fp_session *found;
 
     pthread_mutex_lock(&sessions_lock);
     for (found = sessions; found != NULL; found = found->next)
-        if (found->is_abandoned &&
-            fp_session_state(found) == FP_SESSION_IS_STOPPED)
+        if (found->options.owner == owner &&
+            (any || (found->is_abandoned &&
+                     fp_session_state(found) == FP_SESSION_IS_STOPPED)))
             break;
     if (found != NULL)
         unlist(found);
@@ -355,27 +433,23 @@ static struct fp_session *take_abandoned(void)
     return found;
 }
 
-void fp_session_reap(void)
+static void free_all(const void *owner, int any)
 {
     struct fp_session *session;
 
-    while ((session = take_abandoned()) != NULL) {
+    while ((session = take(owner, any)) != NULL) {
+        /* Not under the lock: its last message may abandon it. */
         join(session);
         session_free(session);
     }
 }
 
-void fp_session_join_all(void)
+void fp_session_reap(const void *owner)
 {
-    struct fp_session *session;
+    free_all(owner, 0);
+}
 
-    pthread_mutex_lock(&sessions_lock);
-    for (session = sessions; session != NULL; session = session->next)
-        fp_session_stop(session);
-    pthread_mutex_unlock(&sessions_lock);
-    /* The joins may run notify, which may abandon: not under the lock. Nobody
-     * starts or closes a session while the library is unloaded. */
-    for (session = sessions; session != NULL; session = session->next)
-        join(session);
-    fp_session_reap();
+void fp_session_join_all(const void *owner)
+{
+    free_all(owner, 1);
 }

@@ -20,7 +20,7 @@
  * A session that nobody closes (its owner died) is given up with
  * fp_session_abandon(), which never blocks; fp_session_reap() frees those that
  * were and have stopped. fp_session_join_all() stops and joins every session
- * there is: so no thread outlives the library.
+ * of an owner: so no thread outlives the library.
  */
 #ifndef FP_SESSION_H
 #define FP_SESSION_H
@@ -28,14 +28,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/figures.h"
 #include "core/stats.h"
+#include "out/sink.h"
 #include "portable.h"
+#include "selector.h"
 #include "vm/layout.h"
 #include "vm/peek.h"
 
 struct fp_session;
 
-enum fp_session_event { FP_SESSION_FLUSHED, FP_SESSION_STOPPED };
+enum fp_session_event {
+    FP_SESSION_FLUSHED,
+    FP_SESSION_STOPPED,
+    /* Of its files: enum fp_sink_event says what the text is. */
+    FP_SESSION_FILE_BEGUN,
+    FP_SESSION_FILE_FINISHED,
+    FP_SESSION_FILE_REMOVED,
+    FP_SESSION_FILE_FAILED,
+    FP_SESSION_FILE_HEALED
+};
 
 struct fp_session_options {
     /* The native engine's; NULL layout: the portable engine. Copied. */
@@ -43,20 +55,30 @@ struct fp_session_options {
     uint64_t initial_call_key;
     const uint64_t *excluded;
     size_t excluded_n;
-    uint32_t top, select_interval_ms;
-    int status; /* -1: all */
+    struct fp_rule rule[FP_RULES_MAX]; /* selector.h */
+    uint32_t rules, select_interval_ms;
+    int status;   /* -1: all */
+    uint8_t mode; /* enum fp_mode */
+    /* Ask registered schedulers for the stacks of running processes. */
+    int running_stacks, native_frames;
+    uint32_t schedulers_online;
     /* Both engines'. */
     uint32_t pid_number_bits; /* perf_script.h */
     uint32_t sample_interval_us;
+    uint32_t cpu_permille; /* native; 0: no limit */
     uint32_t flush_interval_ms;
-    int flatten_recursive;
-    size_t ring_bytes;
-    const char *directory, *name;
+    int flatten_recursive, merge_idle;
+    size_t ring_bytes, text_bytes; /* of the ring; for the stacks' texts */
+    struct fp_sink_options files;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
-     * writer's last act. err: 0 or FP_EIO. */
+     * writer's last act; err is 0, or FP_EIO with "path: reason" as text. FILE_*
+     * with the text of sink.h; of the first file nobody is told. */
     void (*notify)(void *arg, enum fp_session_event event, uint64_t ticket,
-                   int err);
+                   int err, const char *text);
     void *arg;
+    /* Whose session it is, for fp_session_reap and fp_session_join_all: after
+     * a purge, two loaded instances of the library can share this code. */
+    const void *owner;
 };
 
 /* A thread that may block. 0, or FP_EINVAL, FP_ENOMEM, FP_EIO, FP_ETHREAD,
@@ -77,12 +99,28 @@ enum fp_session_state {
 };
 enum fp_session_state fp_session_state(const struct fp_session *session);
 const struct fp_stats *fp_session_stats(const struct fp_session *session);
+/* Schedulers beyond these are offline, not idle. */
+void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n);
 /* For counters that Erlang keeps (the portable engine's). */
 struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
+/* Of the first file, while it was written. */
 const char *fp_session_path(const struct fp_session *session);
 /* How the sampler reads memory: fp_peek_method; "" for the portable engine. */
 const char *fp_session_reads(const struct fp_session *session);
+/* Where Erlang puts what is written of the node at each flush. */
+struct fp_figures_box *fp_session_node(struct fp_session *session);
 int fp_session_is_native(const struct fp_session *session);
+
+/* Sample these processes whatever the rules say, from the next tick on and until
+ * others are named: FP_WANTED_WORDS for each (sampler.h). 0; FP_EINVAL for more
+ * than FP_WANTED_MAX or the portable engine, FP_ESTATE while another caller is at
+ * it. ANY THREAD, never blocks. */
+int fp_session_want(struct fp_session *session, const uint64_t *words,
+                    size_t n);
+/* The pids that the native engine looks at: up to `room`, how many. 0 while
+ * another caller is at it. ANY THREAD, never blocks. */
+size_t fp_session_chosen(struct fp_session *session, uint64_t *pid,
+                         size_t room);
 
 /* The portable engine's door, for one caller at a time: NULL when the session
  * is native, stopping, or somebody is inside. fp_session_leave() after it. */
@@ -96,7 +134,7 @@ void fp_session_close(struct fp_session *session);
 /* ANY THREAD, never blocks: stop; fp_session_reap frees it later. */
 void fp_session_abandon(struct fp_session *session);
 /* Threads that may block. */
-void fp_session_reap(void);
-void fp_session_join_all(void);
+void fp_session_reap(const void *owner);
+void fp_session_join_all(const void *owner);
 
 #endif

@@ -25,32 +25,67 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <uv.h>
 
 #include "core/error.h"
+#include "out/clock.h"
+#include "self.h"
 
 #define DRAIN_MS 50
 /* When the ring was found more than a quarter full. */
 #define DRAIN_BUSY_MS 20
+
+/* How often what is held is looked through. */
+#define SWEEP_MS 1000
+
+#define WHY_ROOM 4600
 
 #define STOP_BIT (UINT64_C(1) << 63)
 
 struct fp_writer {
     struct fp_writer_options options;
     struct fp_perf_script *script;
+    struct fp_self self;
     uv_loop_t loop;
     uv_timer_t drain_timer;
     uv_timer_t flush_timer;
     uv_async_t wake;
     pthread_t thread;
+    uint64_t swept_ms; /* when what nobody adds to was last written */
     uint64_t answered; /* the last ticket that was */
-    uint64_t waiting;  /* samples taken by the sink since it was last empty */
     _Atomic uint64_t requests;
 };
 
 /* ---- draining --------------------------------------------------------- */
+
+/* Text of so many samples is either written or lost. */
+static void write_text(struct fp_writer *writer, const char *text, size_t size,
+                       uint64_t looks)
+{
+    struct fp_stats *stats = writer->options.stats;
+
+    if (size == 0)
+        return;
+    if (fp_sink_write(writer->options.sink, text, size, looks) != 0) {
+        fp_stats_add(stats, FP_STAT_lost, looks);
+        return;
+    }
+    fp_stats_add(stats, FP_STAT_written, looks);
+    fp_stats_add(stats, FP_STAT_bytes, size);
+}
+
+/* The samples that were kept back to be merged with others. */
+static void write_held(struct fp_writer *writer, enum fp_held which)
+{
+    const char *text;
+    size_t size;
+
+    while (fp_perf_script_held(writer->script, which, &text, &size) == 0 &&
+           size > 0)
+        write_text(writer, text, size, fp_perf_script_looks(writer->script));
+}
 
 static void revalidate(struct fp_writer *writer)
 {
@@ -61,6 +96,7 @@ static void revalidate(struct fp_writer *writer)
         return;
     recoded = symbolizer->revalidate(symbolizer->self);
     if (recoded > 0) {
+        write_held(writer, FP_HELD_ALL);
         fp_perf_script_recode(writer->script);
         fp_stats_add(writer->options.stats, FP_STAT_recoded, (uint64_t)recoded);
     }
@@ -71,47 +107,43 @@ static bool is_sample(const struct fp_record *record)
     return record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT;
 }
 
-/* Each SAMPLE and REPEAT that comes in here is either written or lost. */
+/* Each SAMPLE and REPEAT that comes in here is written, held or lost. */
 static void write_record(struct fp_writer *writer,
                          const struct fp_record *record, size_t span)
 {
-    struct fp_stats *stats = writer->options.stats;
-    const char *text;
-    size_t size;
-    int err;
+    const char *text = NULL;
+    size_t size = 0;
+    int err = FP_EINVAL;
 
     if (span < sizeof(*record))
         return;
-    err = FP_EINVAL;
     if (record->size <= span)
         err = fp_perf_script_record(writer->script, record, &text, &size);
-    if (!is_sample(record))
-        return;
-    if (err == 0)
-        err = fp_sink_write(writer->options.sink, &writer->loop, text, size);
-    if (err != 0) {
-        fp_stats_add(stats, FP_STAT_lost, 1);
-        return;
-    }
-    fp_stats_add(stats, FP_STAT_written, 1);
-    fp_stats_add(stats, FP_STAT_bytes, size);
-    writer->waiting++;
-    if (fp_sink_waiting(writer->options.sink) == 0)
-        writer->waiting = 0;
+    write_text(writer, text, size, fp_perf_script_looks(writer->script));
+    if (err != 0 && is_sample(record))
+        fp_stats_add(writer->options.stats, FP_STAT_lost, 1);
 }
 
-static void note_books(struct fp_writer *writer)
+static void note_books(struct fp_writer *writer,
+                       const struct fp_sink_figures *figures)
 {
     struct fp_stats *stats = writer->options.stats;
-    struct timespec cpu;
 
-    fp_stats_set(stats, FP_STAT_errors, fp_sink_errors(writer->options.sink));
-    fp_stats_set(stats, FP_STAT_file_cpu_ns,
-                 fp_sink_cpu_ns(writer->options.sink));
-    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) == 0)
-        fp_stats_set(stats, FP_STAT_writer_cpu_ns,
-                     (uint64_t)cpu.tv_sec * 1000000000u +
-                         (uint64_t)cpu.tv_nsec);
+    fp_stats_set(stats, FP_STAT_errors, figures->errors);
+    fp_stats_set(stats, FP_STAT_file_bytes, figures->bytes);
+    fp_stats_set(stats, FP_STAT_files_begun, figures->files);
+    fp_stats_set(stats, FP_STAT_files_removed, figures->removed);
+    fp_stats_set(stats, FP_STAT_files_recovered, figures->recovered);
+    fp_stats_set(stats, FP_STAT_file_cpu_ns, figures->file_ns);
+    fp_stats_set(stats, FP_STAT_compress_cpu_ns, figures->compress_ns);
+    fp_stats_set(stats, FP_STAT_writer_cpu_ns, fp_thread_cpu_ns());
+}
+
+static void note_sink(struct fp_writer *writer)
+{
+    struct fp_sink_figures figures = fp_sink_figures(writer->options.sink);
+
+    note_books(writer, &figures);
 }
 
 /* What is in the ring now, not what comes meanwhile: a fast producer must not
@@ -130,19 +162,46 @@ static size_t drain(struct fp_writer *writer)
         fp_ring_release(ring);
         done += span;
     }
-    note_books(writer);
+    if (fp_monotonic_ms() - writer->swept_ms >= SWEEP_MS) {
+        writer->swept_ms = fp_monotonic_ms();
+        write_held(writer, FP_HELD_LEFT);
+    }
+    note_sink(writer);
     return used;
 }
 
-static int flush(struct fp_writer *writer)
+/* What a file has to tell of how it came about. On a full disk it is left out
+ * like any other sample. */
+static void write_own_sample(struct fp_writer *writer)
 {
-    int err = fp_sink_flush(writer->options.sink, &writer->loop);
+    struct fp_self *self = &writer->self;
+    struct fp_own_sample sample = {
+        .engine = writer->options.engine,
+        .now = {&self->own, &self->told},
+        .before = {&self->own_before, &self->told_before},
+        .now_us = (int64_t)(fp_clock_ns(CLOCK_REALTIME) / 1000u),
+    };
+    const char *text;
+    size_t size;
 
-    if (err == 0) {
+    fp_self_look(self);
+    if (fp_perf_script_own(writer->script, &sample, &text, &size) != 0 ||
+        fp_sink_write(writer->options.sink, text, size, 0) != 0)
+        return;
+    fp_stats_add(writer->options.stats, FP_STAT_own_samples, 1);
+    fp_stats_add(writer->options.stats, FP_STAT_bytes, size);
+}
+
+static int flush(struct fp_writer *writer, bool is_asked)
+{
+    int err;
+
+    write_held(writer, FP_HELD_ALL);
+    write_own_sample(writer);
+    err = fp_sink_flush(writer->options.sink, is_asked);
+    if (err == 0)
         fp_stats_add(writer->options.stats, FP_STAT_flushes, 1);
-        writer->waiting = 0;
-    }
-    note_books(writer);
+    note_sink(writer);
     return err;
 }
 
@@ -151,8 +210,12 @@ static int flush(struct fp_writer *writer)
 static void on_drain_timer(uv_timer_t *timer)
 {
     struct fp_writer *writer = timer->data;
-    size_t used = drain(writer);
-    bool is_busy = used > fp_ring_capacity(writer->options.ring) / 4;
+    size_t used;
+    bool is_busy;
+
+    used = drain(writer);
+    fp_sink_tend(writer->options.sink);
+    is_busy = used > fp_ring_capacity(writer->options.ring) / 4;
 
     uv_timer_start(timer, on_drain_timer, is_busy ? DRAIN_BUSY_MS : DRAIN_MS,
                    0);
@@ -163,60 +226,52 @@ static void on_flush_timer(uv_timer_t *timer)
     struct fp_writer *writer = timer->data;
 
     drain(writer);
-    flush(writer);
+    flush(writer, false);
 }
 
 static void answer(struct fp_writer *writer, uint64_t last_ticket, int err)
 {
     while (writer->answered < last_ticket) {
         writer->answered++;
-        writer->options.notify(writer->options.arg, FP_WRITER_FLUSHED,
-                               writer->answered, err);
+        writer->options.notify(
+            writer->options.arg, FP_WRITER_FLUSHED, writer->answered, err,
+            err == 0 ? "" : fp_sink_error(writer->options.sink));
     }
 }
 
-/* Bytes that waited in the sink when it was closed on a failing file: those
- * samples were not written after all. Of the samples that came since the sink
- * was last empty some may have got there before it failed; better too few are
- * said to be written. */
-static void write_off(struct fp_writer *writer, size_t bytes)
-{
-    struct fp_stats *stats = writer->options.stats;
-
-    fp_stats_add(stats, FP_STAT_lost, writer->waiting);
-    fp_stats_add(stats, FP_STAT_written, 0 - writer->waiting);
-    fp_stats_add(stats, FP_STAT_bytes, 0 - (uint64_t)bytes);
-}
-
+/* What was taken and no file took was not written after all. */
 static int close_file(struct fp_writer *writer)
 {
-    uint64_t errors = fp_sink_errors(writer->options.sink);
-    size_t waiting = fp_sink_waiting(writer->options.sink);
-    int err = fp_sink_close(writer->options.sink, &writer->loop);
+    struct fp_stats *stats = writer->options.stats;
+    struct fp_sink_end end;
+    int err = fp_sink_close(writer->options.sink, &end);
 
     writer->options.sink = NULL;
-    if (err != 0) {
-        fp_stats_set(writer->options.stats, FP_STAT_errors, errors + 1);
-        write_off(writer, waiting);
-    }
+    fp_stats_add(stats, FP_STAT_lost, end.lost_looks);
+    fp_stats_add(stats, FP_STAT_written, 0 - end.lost_looks);
+    fp_stats_add(stats, FP_STAT_bytes, 0 - end.lost_text);
+    note_books(writer, &end.figures);
     return err;
 }
 
 /* The ring is emptied for good, the file closed, the loop left. */
 static void finish(struct fp_writer *writer, uint64_t last_ticket)
 {
+    char why[WHY_ROOM];
     int err;
 
     uv_timer_stop(&writer->drain_timer);
     uv_timer_stop(&writer->flush_timer);
     while (drain(writer) > 0)
         ;
-    answer(writer, last_ticket, flush(writer));
+    answer(writer, last_ticket, flush(writer, true));
+    snprintf(why, sizeof(why), "%s", fp_sink_error(writer->options.sink));
     err = close_file(writer); /* tries once more what the flush could not */
     fp_perf_script_destroy(writer->script);
     writer->script = NULL;
     uv_stop(&writer->loop);
-    writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err);
+    writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err,
+                           err == 0 ? "" : why);
 }
 
 static void on_wake(uv_async_t *wake)
@@ -235,7 +290,7 @@ static void on_wake(uv_async_t *wake)
         finish(writer, last_ticket);
     } else if (writer->answered < last_ticket) {
         drain(writer);
-        answer(writer, last_ticket, flush(writer));
+        answer(writer, last_ticket, flush(writer, true));
     }
 }
 
@@ -310,6 +365,7 @@ int fp_writer_start(struct fp_writer **writer,
         return FP_ENOMEM;
     made->options = *options;
     atomic_init(&made->requests, 0);
+    fp_self_init(&made->self, options->stats, options->node);
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)
         goto fail_writer;

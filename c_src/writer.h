@@ -23,13 +23,16 @@ struct fp_writer_options {
     struct fp_stats *stats;
     struct fp_sink *sink; /* the writer's from a successful start on */
     struct fp_perf_script_options script;
-    uint32_t flush_interval_ms; /* 0: flushed only when asked */
+    const char *engine;          /* "native", "portable": static */
+    struct fp_figures_box *node; /* what Erlang says of the node, or NULL */
+    uint32_t flush_interval_ms;  /* 0: flushed only when asked */
     /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with
-     * FP_WRITER_STOPPED); err is 0 or FP_EIO. After FP_WRITER_STOPPED the
-     * thread touches nothing any more but its own stack and what
-     * fp_writer_join frees; the file is closed. */
+     * FP_WRITER_STOPPED); err is 0 or FP_EIO, and `why` is "" or "path:
+     * reason".
+     * After FP_WRITER_STOPPED the thread touches nothing any more but its own
+     * stack and what fp_writer_join frees; the file is closed. */
     void (*notify)(void *arg, enum fp_writer_event event, uint64_t ticket,
-                   int err);
+                   int err, const char *why);
     void *arg;
 };
 

@@ -10,7 +10,7 @@
 %% {ok,<0.92.0>}
 %% 2> maps:with([state, engine, files], flame_prof:info()).
 %% #{engine => native,state => running,
-%%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log">>]}
+%%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log.zst.part">>]}
 %% 3> {ok, #{files := Files, taken := Taken}} = flame_prof:stop().
 %% 4> flame_prof_hot:print(Files, #{by => reductions}).
 %% '''
@@ -37,13 +37,20 @@
 %% </ul>
 -module(flame_prof).
 
--export([start/0, start/1, stop/0, stop/1]).
--export([info/0, flush/0, flush/1]).
+-export([start/0, start/1, start/2, start_link/0, start_link/1, start_link/2]).
+-export([stop/0, stop/1, stop/2]).
+-export([info/0, selected/0, metrics/0, flush/0, flush/1]).
+-export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
+-export([pstack/0, pstack/1, blame/2]).
+-export([write_perf_map/0]).
 -export([fold/3, fold/4]).
 -export([view/1, report/2]).
 -export([format_error/1]).
 
--export_type([options/0, status/0, run/0, info/0, reason/0]).
+-export_type([options/0, process_options/0, status/0, run/0, info/0, reason/0]).
+
+%% There is a BIF of that name.
+-compile({no_auto_import, [apply/2]}).
 
 %% Every key may be left out or be `undefined': the default is in brackets.
 %%
@@ -54,17 +61,42 @@
 %% <li>`flush_interval': milliseconds after which at the latest a sample is in the
 %%     file (15000); at least `sample_interval' + 1000</li>
 %% <li>`flush_close_max': flushes to one file before the next one is begun (8);
-%%     `infinity'; 0 means `infinity'. Checked and kept, but without effect in this
-%%     version: a session writes one file.</li>
-%% <li>`files_max': files to keep in the directory (15), `infinity'. Checked and
-%%     kept, but without effect in this version: no file is ever deleted.</li>
+%%     `infinity'; 0 means `infinity'</li>
+%% <li>`file_max_bytes': or so many bytes (134217728); `infinity'</li>
+%% <li>`files_max': files to keep in the directory, the one in progress counted
+%%     (15); `infinity'. The oldest ones go, no others are ever touched.</li>
+%% <li>`total_max_bytes': what they may take together (1073741824); `infinity'.
+%%     A file is then closed at a quarter of it.</li>
+%% <li>`sync': when what was written is brought to the disk, so that even the
+%%     machine may fail: `flush', at each flush; `close', when a file is finished;
+%%     `none', when the kernel likes (`close'). A node that dies loses nothing of
+%%     what was flushed, whatever this says.</li>
+%% <li>`compress': `zstd' or `none' (`zstd')</li>
+%% <li>`idle_samples': `all', or `changes': a waiting process of which nothing moves
+%%     is written once a second, with the number of samples as its weight (`all')</li>
+%% <li>`memory_budget': bytes of memory outside of the VM's own that a session may
+%%     take (67108864)</li>
 %% <li>`flatten_recursive': neighbouring frames of one function are shown as one
 %%     (true)</li>
 %% <li>`auto_select': `{top, N}' or `{top, N, Ms}', the N processes with the most
 %%     reductions, chosen anew every Ms milliseconds (`{top, 100, 5000}'). With
-%%     `{top, 0}' nothing is sampled.</li>
+%%     `{top, 0}' nobody is chosen. A map says more, and a list of maps is several
+%%     choices at once: {@link flame_prof_selection}.</li>
 %% <li>`auto_process_opts': `#{status => Status}' samples a process only while it
-%%     has this status (`all')</li>
+%%     has this status (`all'); `viral' lets profiling spread from those chosen, as
+%%     in {@link profile_start/1} (`self_only')</li>
+%% <li>`always': a pid or registered name, or a list of them: sampled whatever is
+%%     chosen (`[]'). A name is looked up again several times a second.</li>
+%% <li>`viral_limits': `#{processes => 200, events => 100000, seconds => 60}'.
+%%     Spreading ends when so many were caught, so many messages were looked at, or
+%%     tracing has lasted so long.</li>
+%% <li>`cpu_budget': percent of one core that the native engine may take: it samples
+%%     less when that is not enough, and says so (2.0), `infinity'</li>
+%% <li>`mode': `processes', the chosen ones whatever they do; or `schedulers', whatever
+%%     process each normal scheduler runs, its idle time included (`processes')</li>
+%% <li>`running_stacks': ask schedulers, by a signal, for the stacks of processes that
+%%     are running (true; off where that is not possible, {@link info/0} says why)</li>
+%% <li>`native_frames': with the C functions that they are in (true)</li>
 %% <li>`engine': `native', `portable', or `auto', which takes the native one where
 %%     it can be trusted (`auto')</li>
 %% </ul>
@@ -72,6 +104,9 @@
 %% The same keys in the application's environment (`sys.config') replace the
 %% defaults.
 -type options() :: flame_prof_options:given().
+
+%% Of one process: `status' and `viral', see {@link profile_start/1}.
+-type process_options() :: flame_prof_options:process_given().
 
 -type status() :: waiting | runnable | running | garbage_collecting | suspended | exiting.
 
@@ -112,6 +147,9 @@
     | flame_prof_options:error()
     | flame_prof_engine:refusal()
     | {session, Error :: atom(), Why :: binary()}
+    | {perf_map, Error :: atom(), Why :: binary()}
+    | flame_prof_pstack:reason()
+    | flame_prof_blame:reason()
     | {portable_engine, term()}
     | {application, term()}
     | not_started
@@ -124,6 +162,9 @@
 %% Whoever stops can wait for a slow disk. It is the waiting that ends then, not
 %% the stopping.
 -define(STOP_MS, 30000).
+%% The first session of a node has to find the VM's layout.
+-define(START_MS, 30000).
+-define(TIMEOUT_MOST_MS, 16#ffffffff).
 -define(FLUSH_MS, 15000).
 
 %% @equiv start(#{})
@@ -132,27 +173,52 @@ start() ->
     start(#{}).
 
 %% @doc Starts the application where needed, and a session. Nothing is started
-%% when an option is refused.
--spec start(options()) -> {ok, pid()} | {error, reason()}.
+%% when an option is refused. With a time instead of options: {@link start/2}.
+-spec start(options() | timeout()) -> {ok, pid()} | {error, reason()}.
+start(Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0 ->
+    start(#{}, Timeout);
 start(Given) ->
-    case flame_prof_options:validate(with_environment(Given)) of
-        {ok, Options} -> start_application(Options);
-        {error, _} = Error -> Error
-    end.
+    start(Given, ?START_MS).
 
-start_application(Options) ->
+%% @doc Gives up, and leaves nothing behind, when the session has not started
+%% within the time.
+-spec start(options(), timeout()) -> {ok, pid()} | {error, reason()}.
+start(Given, Timeout) ->
+    start(Given, Timeout, none).
+
+%% @equiv start_link(#{})
+-spec start_link() -> {ok, pid()} | {error, reason()}.
+start_link() ->
+    start_link(#{}).
+
+%% @doc As {@link start/1}, and the session ends with the calling process: it is
+%% linked to it.
+-spec start_link(options() | timeout()) -> {ok, pid()} | {error, reason()}.
+start_link(Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0 ->
+    start_link(#{}, Timeout);
+start_link(Given) ->
+    start_link(Given, ?START_MS).
+
+%% @doc As {@link start/2}, and the session ends with the calling process.
+-spec start_link(options(), timeout()) -> {ok, pid()} | {error, reason()}.
+start_link(Given, Timeout) ->
+    start(Given, Timeout, self()).
+
+start(Given, Timeout, Owner) when
+    Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout =< ?TIMEOUT_MOST_MS
+->
+    case flame_prof_options:validate(flame_prof_env:with_defaults(Given)) of
+        {ok, Options} -> start_application(Options, #{timeout => Timeout, owner => Owner});
+        {error, _} = Error -> Error
+    end;
+start(_Given, _Timeout, _Owner) ->
+    {error, {bad_option, timeout, <<"milliseconds from 0 to 4294967295, or infinity">>}}.
+
+start_application(Options, How) ->
     case application:ensure_all_started(flame_prof) of
-        {ok, _} -> flame_prof_sup:start_session(Options);
+        {ok, _} -> flame_prof_sup:start_session(Options, How);
         {error, Reason} -> {error, {application, Reason}}
     end.
-
-with_environment(Given) when is_map(Given) ->
-    %% The environment is there once the application is loaded.
-    _ = application:load(flame_prof),
-    Environment = maps:from_list(application:get_all_env(flame_prof)),
-    maps:merge(maps:remove(included_applications, Environment), Given);
-with_environment(Given) ->
-    Given.
 
 %% @equiv stop(30000)
 -spec stop() -> {ok, run()} | {error, reason()}.
@@ -160,18 +226,117 @@ stop() ->
     stop(?STOP_MS).
 
 %% @doc Ends the session; all samples are in the file, and the file is closed,
-%% when it answers. After a timeout the session goes on ending by itself:
-%% {@link info/0} tells, and stop can be called again.
--spec stop(timeout()) -> {ok, run()} | {error, reason()}.
-stop(Timeout) ->
-    flame_prof_session:stop(Timeout).
+%% when it answers. When the last samples could not be written it says why and how
+%% many those are. After a timeout, on a disk that does not answer, the session
+%% goes on ending by itself: {@link info/0} tells, with what is not written yet as
+%% `pending', and stop can be called again. With a pid, or the name `flame_prof',
+%% instead of a time: {@link stop/2}.
+-spec stop(timeout() | pid() | flame_prof) -> {ok, run()} | {error, reason()}.
+stop(Timeout) when Timeout =:= infinity; is_integer(Timeout) ->
+    stop(?MODULE, Timeout);
+stop(Session) ->
+    stop(Session, ?STOP_MS).
+
+%% @doc Ends this session and no other.
+-spec stop(pid() | flame_prof, timeout()) -> {ok, run()} | {error, reason()}.
+stop(Session, Timeout) when is_pid(Session) ->
+    case whereis(flame_prof_session) of
+        Session -> flame_prof_session:stop(Session, Timeout);
+        _ -> {error, not_started}
+    end;
+stop(?MODULE, Timeout) ->
+    flame_prof_session:stop(current, Timeout).
+
+%% @equiv apply(Fun, #{})
+-spec apply(fun(() -> Result)) -> Result.
+apply(Fun) ->
+    ?MODULE:apply(Fun, #{}).
+
+%% @doc Profiles the calling process while it evaluates the fun, whatever
+%% `auto_select' chooses, and answers with the fun's result. Afterwards the
+%% process is what it was before: calls may be nested. Raises what
+%% {@link profile_start/1} does, before the fun is called; the end of the session
+%% meanwhile does not disturb the fun.
+-spec apply(fun(() -> Result), process_options()) -> Result.
+apply(Fun, Given) when is_function(Fun, 0) ->
+    Previous = enter(Given),
+    try
+        Fun()
+    after
+        leave(Previous)
+    end.
+
+%% @equiv profile_start(#{})
+-spec profile_start() -> 1.
+profile_start() ->
+    profile_start(#{}).
+
+%% @doc Profiles the calling process, whatever `auto_select' chooses, from the next
+%% tick on, until {@link profile_stop/0} or its end. What is profiled with it says
+%% `viral':
+%% <ul>
+%% <li>`spawn': also the processes that it spawns, and those spawn, and so on. This
+%%     is the default here, and costs no tracing. One that lives for less than 0.2
+%%     s may be missed.</li>
+%% <li>`send': also the local processes that it sends to, and so on. Their sending
+%%     is traced for that.</li>
+%% <li>`spawn_and_send', or `true': both</li>
+%% <li>`self_only', or `false': nobody else</li>
+%% </ul>
+%% The option `viral_limits' of the session bounds it. `status' is that of
+%% `auto_process_opts'.
+%%
+%% Answers how many processes it has started to profile: 1. Raises
+%% `{not_started, flame_prof}' where there is no session, and
+%% `{bad_option, Key, Accepted}'.
+-spec profile_start(process_options()) -> 1.
+profile_start(Given) ->
+    _ = enter(Given),
+    1.
+
+%% @doc Ends what {@link profile_start/1} has begun, for the calling process.
+%% Those that were caught by it stay. Answers how many processes that were: 1, or 0
+%% when it was not profiled. Never raises.
+-spec profile_stop() -> 0 | 1.
+profile_stop() ->
+    case leave(none) of
+        none -> 0;
+        #{} -> 1
+    end.
+
+enter(Given) ->
+    case flame_prof_options:process(Given, spawn) of
+        {ok, Options} -> enter_session(Options);
+        {error, Reason} -> error(Reason)
+    end.
+
+enter_session(Options) ->
+    case flame_prof_session:targets() of
+        {ok, Targets} -> flame_prof_targets:enter(Targets, Options);
+        {error, _} -> error({not_started, ?MODULE})
+    end.
+
+%% Of a session that has ended there is nothing to leave.
+leave(Previous) ->
+    case flame_prof_session:targets() of
+        {ok, Targets} ->
+            try
+                flame_prof_targets:leave(Targets, Previous)
+            catch
+                exit:_ -> none
+            end;
+        {error, _} ->
+            none
+    end.
 
 %% @equiv flush(15000)
 -spec flush() -> ok | {error, reason()}.
 flush() ->
     flush(?FLUSH_MS).
 
-%% @doc Every sample taken before the call is in the file when it answers.
+%% @doc Every sample taken before the call is in a file when it answers, where it
+%% survives the end of the node; with `sync => flush' on the disk. When no file
+%% can be written it says why; the samples wait, and it is tried again.
 -spec flush(timeout()) -> ok | {error, reason()}.
 flush(Timeout) ->
     flame_prof_session:flush(Timeout).
@@ -180,15 +345,185 @@ flush(Timeout) ->
 -spec info() -> info().
 info() ->
     case flame_prof_session:info() of
-        {ok, Info} -> Info;
+        {ok, Info} -> add_targets(Info);
         %% It answers at any time but while the application shuts it down.
         {error, {timeout, _}} -> #{state => stopping};
         {error, _} -> stopped(flame_prof_session:last_run())
     end.
 
+add_targets(Info) ->
+    case flame_prof_session:targets() of
+        {ok, Targets} ->
+            try
+                Info#{targets => flame_prof_targets:info(Targets)}
+            catch
+                exit:_ -> Info
+            end;
+        {error, _} ->
+            Info
+    end.
+
 stopped(none) -> #{state => stopped};
 stopped(Run) -> #{state => stopped, last_run => Run}.
 
+%% @doc Whom the session looks at now, each with its names for a person: registered
+%% name or label (OTP 27's `proc_lib:set_label/1'), and what it was started as.
+-spec selected() -> [{pid(), Names :: unicode:chardata()}].
+selected() ->
+    case flame_prof_session:targets() of
+        {ok, Targets} -> [{Pid, shown(Pid)} || Pid <- selected(Targets)];
+        {error, _} -> []
+    end.
+
+selected(Targets) ->
+    try
+        flame_prof_targets:selected(Targets)
+    catch
+        exit:_ -> []
+    end.
+
+shown(Pid) ->
+    unicode:characters_to_binary(flame_prof_names:show(Pid)).
+
+%% @doc The books of the running session in Prometheus' text form, for the answer
+%% to a request for `/metrics'. Counters begin anew with each session.
+%%
+%% ```
+%% # HELP flame_prof_up Whether a session is running.
+%% # TYPE flame_prof_up gauge
+%% flame_prof_up 1
+%% '''
+-spec metrics() -> binary().
+metrics() ->
+    flame_prof_metrics:format(info()).
+
+%% @doc Prints what every scheduler runs this instant: process, name, status, figures
+%% and stack, C functions, BIFs, NIFs and garbage collection included. Then the
+%% processes on dirty schedulers; idle schedulers are one line.
+%%
+%% ```
+%% 1> flame_prof:pstack().
+%% 2 of 2 schedulers run a process, 1 more on dirty schedulers
+%%
+%% Scheduler 1: <0.79.0> my_api erlang:apply/2
+%%     running, 0 messages, 2,120,381 reductions, 224 KB
+%%   copy_shallow_x (beam.smp)
+%%   [beam.smp] x 2
+%%   db_get_hash (beam.smp)
+%%   ets_lookup_2 (beam.smp)
+%%   ets:lookup/2 (bif)
+%%   my_cache:get/2 (my_cache.erl:12)
+%%   my_cache:serve/1 (my_cache.erl:9)
+%%
+%% Scheduler 2: <0.80.0> my_stats erlang:apply/2
+%%     running, 0 messages, 34,332,883 reductions, 364 KB
+%%   lists:seq_loop/3 (lists.erl:276)
+%%   my_cache:count/1 (my_cache.erl:15)
+%%
+%% Dirty scheduler: <0.81.0> erlang:apply/2
+%%     running, 0 messages, 276 reductions, 3 KB
+%%   prim_file:open_nif/2 (nif)
+%%   prim_file:open/2
+%%   raw_file_io_list:open_layer/3 (raw_file_io_list.erl:35)
+%% ok
+%% '''
+%%
+%% No session is needed, and one that runs is not disturbed. The processes are not
+%% asked: {@link flame_prof_pstack} says how it is done and what it costs, and has
+%% the same as terms. Refused where the native engine is.
+-spec pstack() -> ok | {error, reason()}.
+pstack() ->
+    print(flame_prof_pstack, flame_prof_pstack:schedulers()).
+
+%% @doc The same for a process, or for a list of them, by pid or registered name,
+%% whatever it is doing: also where `process_info/2' would not return before a long
+%% NIF has. One that is no more is named as such.
+-spec pstack(flame_prof_pstack:target() | [flame_prof_pstack:target()]) -> ok | {error, reason()}.
+pstack(Targets) when is_list(Targets) ->
+    print(flame_prof_pstack, flame_prof_pstack:processes(Targets));
+pstack(Target) ->
+    pstack([Target]).
+
+%% @doc Measures for so many milliseconds (10 to 60000) and prints who causes a
+%% function: the Erlang code that called it, by share, and the processes.
+%%
+%% The function can be a BIF, a NIF or an Erlang function, `{ets, lookup, 2}' or
+%% `{ets, lookup, '_'}'; `gc' for garbage collection; or the name of a C function or
+%% of a whole library, `"copy_struct"' or `"libc.so.6"'.
+%%
+%% ```
+%% 1> flame_prof:blame(gc, 3000).
+%% gc was on 46.8 % of the stacks of running processes:
+%% 2,234 of 4,772 samples in 3.0 s, one every 1 ms from each of 2 schedulers, 933 could not be used.
+%% That is 46.1 % of the schedulers' time, 2.76 s.
+%% The callers' shares are good to about 2.1 points.
+%%
+%% Callers
+%%   share  of all    samples  caller < its own caller
+%%   62.0%   29.0%     1,386  lists:seq_loop/3:276 < my_cache:count/1:15
+%%   35.5%   16.6%       794  my_cache:get/2:12 (in ets:lookup/2) < my_cache:serve/1:9
+%%    2.4%    1.1%        54  (not known: the stack was being moved)
+%%
+%% Processes
+%%   share  of all    samples  process
+%%   63.8%   29.9%     1,425  my_stats <0.80.0>
+%%   36.2%   17.0%       809  my_api <0.79.0>
+%% ok
+%% '''
+%%
+%% `share' is that of the samples in which the function was on the stack, `of all'
+%% that of all samples of running processes. Time that a process waits is in
+%% neither. When the function was on no stack, names are printed that look alike.
+%% No session is needed, and one that runs goes on; {@link flame_prof_blame} says
+%% what it costs, and has the same as terms. Refused where the native engine is.
+-spec blame(flame_prof_blame:target(), Ms :: pos_integer()) -> ok | {error, reason()}.
+blame(Function, Ms) ->
+    print(flame_prof_blame, flame_prof_blame:report(Function, Ms)).
+
+print(Module, {ok, Data}) -> io:put_chars(Module:format(Data));
+print(_Module, {error, _} = Error) -> Error.
+
+%% @doc Writes `/tmp/perf-PID.map', where Linux `perf' looks for the names of code
+%% that is in no file: every Erlang function of this node, on a VM that was not
+%% started with `+JPperf'. No session is needed. The file shows the moment of the
+%% call: call again for modules that are loaded later. `perf report' reads it when
+%% it reports, so the end of a recording is a good time. Takes some 10 ms for 1,000
+%% functions, on a dirty scheduler.
+%%
+%% ```
+%% 1> flame_prof:write_perf_map().
+%% {ok,#{bytes => 339800,file => <<"/tmp/perf-13449.map">>,
+%%       functions => 8186,left_out => 0,memory => memfd}}
+%% '''
+%%
+%% `memory => memfd' says that the VM maps its code twice, out of a memfd, as it
+%% does by default. perf takes that for a file and does not ask the map. It does
+%% once the mapping is renamed in the recording, to a name of the same length:
+%%
+%% ```
+%% LC_ALL=C sed -i 's|/memfd:vmem (deleted)|//anon\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0|g' perf.data
+%% '''
+%%
+%% Nothing of the kind is needed with `memory => anonymous', on a VM started with
+%% `+JMsingle true' (not in OTP 25).
+%%
+%% The file is for its owner's eyes only (mode 0600), new each time, and put into
+%% place by rename: a link that lies there is replaced and not followed. perf
+%% believes it when it belongs to root or to whoever runs perf; root needs `perf
+%% report -f' for another user's. PID is what the node's own pid namespace calls
+%% it, and `/tmp' is its own: perf on a container's host looks there, under that
+%% name, as long as the container runs.
+%%
+%% `left_out' counts functions that are still in memory but whose module was
+%% purged, or replaced by another of the same name. Told by the MD5 of the current
+%% code: purged code whose MD5 is the same stays in the file, and while a module
+%% has old code every copy of it does. No process runs any of these.
+%%
+%% Refused where the native engine is, and where the VM writes the file itself
+%% (`+JPperf true' or `map').
+-spec write_perf_map() -> {ok, flame_prof_perf_map:written()} | {error, reason()}.
+write_perf_map() ->
+    flame_prof_perf_map:write().
 %% @equiv fold(Fun, Acc, Files, #{})
 -spec fold(fun((flame_prof_samples:sample(), Acc) -> Acc), Acc, flame_prof_samples:files()) ->
     {ok, Acc, flame_prof_samples:counts()} | {error, reason()}.
@@ -237,6 +572,12 @@ format_error({native_engine, _, Text}) ->
     ["the native engine can not be used here: ", Text];
 format_error({session, _, Text}) ->
     Text;
+format_error({Asked, _, Text}) when Asked =:= perf_map; Asked =:= pstack; Asked =:= blame ->
+    Text;
+format_error({not_started, _}) ->
+    "no session is running";
+format_error({schedulers, Text}) ->
+    ["the schedulers can not be asked what they run: ", Text];
 format_error(not_started) ->
     "no session is running";
 format_error(stopping) ->

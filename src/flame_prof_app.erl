@@ -1,4 +1,5 @@
-%% @private Starting the application starts no profiling: flame_prof:start/1 does.
+%% @private Starting the application starts no profiling, unless `autostart' says so:
+%% flame_prof:start/1 does.
 -module(flame_prof_app).
 
 -behaviour(application).

@@ -1,9 +1,9 @@
 %% @private Which engine takes the samples, and why this one.
 -module(flame_prof_engine).
 
--export([choose/1]).
+-export([choose/1, capture/0]).
 
--export_type([name/0, choice/0, refusal/0]).
+-export_type([name/0, choice/0, refusal/0, capture_refusal/0]).
 
 -type name() :: native | portable.
 
@@ -14,6 +14,9 @@
     {library, Why :: binary()}
     | {native_engine, Reason :: term(), Text :: binary()}.
 
+%% Beside these: no scheduler can be asked what it runs.
+-type capture_refusal() :: refusal() | {schedulers, Why :: binary()}.
+
 %% @doc `auto' is the native engine where it can be trusted and the portable one
 %% elsewhere; `native' is refused where it can not be trusted.
 -spec choose(auto | native | portable) -> {ok, choice()} | {error, refusal()}.
@@ -22,6 +25,20 @@ choose(Wanted) ->
     case code:ensure_loaded(flame_prof_nif) of
         {module, _} -> choose_loaded(Wanted);
         {error, Reason} -> {error, {library, text("the C library did not load: ~tp", [Reason])}}
+    end.
+
+%% @doc The native engine, and schedulers that can be asked what they run: made
+%% ready now if they are not yet, which takes up to a second once.
+-spec capture() -> {ok, flame_prof_schedulers:known()} | {error, capture_refusal()}.
+capture() ->
+    case choose(native) of
+        {ok, _} ->
+            case flame_prof_schedulers:ensure() of
+                {ok, _Registered, Known} -> {ok, Known};
+                {error, Why} -> {error, {schedulers, Why}}
+            end;
+        {error, _} = Refusal ->
+            Refusal
     end.
 
 choose_loaded(portable) ->

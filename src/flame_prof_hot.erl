@@ -93,6 +93,8 @@
     processes = #{} :: #{Tid :: integer() => {Name :: binary(), sums()}}
 }).
 
+-import(flame_prof_text, [grouped/1, percent/1, plural/1, fit/2, pad/2, right/2]).
+
 -define(COLUMNS, 100).
 -define(VALUE_COLUMNS, 22).
 -define(TOP, 20).
@@ -215,15 +217,7 @@ new_stack(Text) ->
     end.
 
 functions(Frames) ->
-    [flame_prof_reader:decode(without_line(Symbol)) || {Symbol, _} <- Frames].
-
-%% `m:f/1:23' is `m:f/1'. No function's name ends in `/' and a number followed by
-%% `:' and another, unless it wants to be mistaken.
-without_line(Symbol) ->
-    case re:run(Symbol, "/[0-9]+(:[0-9]+)$", [{capture, [1], index}]) of
-        {match, [{At, _}]} -> binary:part(Symbol, 0, At);
-        nomatch -> Symbol
-    end.
+    [flame_prof_names:function(flame_prof_reader:function(Frame)) || Frame <- Frames].
 
 timed(Time, #hot{first_us = none} = Hot) ->
     Hot#hot{first_us = Time, last_us = Time};
@@ -236,22 +230,11 @@ add_process(Tid, Metrics, Status, Sums, #hot{status = Wanted, processes = Proces
     {Name, Before} =
         case Processes of
             #{Tid := Known} -> Known;
-            _ -> {process_name(Tid, flame_prof_reader:metrics(Metrics)), {0, 0}}
+            _ -> {flame_prof_reader:process(Tid, Metrics), {0, 0}}
         end,
     Hot#hot{processes = Processes#{Tid => {Name, added(Sums, Before)}}};
 add_process(_Tid, _Metrics, _Status, _Sums, Hot) ->
     Hot.
-
-process_name(_Tid, {_, #{<<"erl_pid">> := Pid, <<"name">> := Name}}) ->
-    <<(flame_prof_reader:decode(binary:copy(Name)))/binary, " ", Pid/binary>>;
-process_name(_Tid, {_, #{<<"erl_pid">> := Pid, <<"proc_lib_initial_call">> := Call}}) ->
-    <<Pid/binary, " ", (flame_prof_reader:decode(binary:copy(Call)))/binary>>;
-process_name(_Tid, {_, #{<<"erl_pid">> := Pid, <<"initial_call">> := Call}}) ->
-    <<Pid/binary, " ", (flame_prof_reader:decode(binary:copy(Call)))/binary>>;
-process_name(_Tid, {_, #{<<"erl_pid">> := Pid}}) ->
-    binary:copy(Pid);
-process_name(Tid, _) ->
-    integer_to_binary(Tid).
 
 added({Samples, Value}, {MoreSamples, MoreValue}) ->
     {Samples + MoreSamples, Value + MoreValue}.
@@ -339,9 +322,6 @@ summary(#{options := #{by := By, status := Status}, read := Read, files := Files
 of_status(all) -> "";
 of_status(Status) -> [" ", atom_to_list(Status)].
 
-plural(1) -> "";
-plural(_) -> "s".
-
 left_out(Kind, Shown, #{distinct := Distinct}) ->
     case maps:get(Kind, Distinct) - length(Shown) of
         0 -> none;
@@ -382,11 +362,6 @@ numbers(_By, #{share := Share, value := Value, samples := Samples}) ->
 numbers_width(samples) -> 7 + 13 + 2;
 numbers_width(_) -> 7 + 1 + ?VALUE_COLUMNS + 13 + 2.
 
-%% Parts of a total that is nearly 0, as changes of a memory may add up to.
-percent(Share) when Share >= 9999 -> " >9999%";
-percent(Share) when Share =< -999 -> " <-999%";
-percent(Share) -> right(io_lib:format("~.1f%", [Share]), 7).
-
 number(Number, Width) ->
     Text = grouped(Number),
     case length(Text) < Width of
@@ -416,20 +391,3 @@ chain(Leaf, Callers, Count, Width) ->
 %% Count callers, the root among them.
 shortened(Callers, Count) when Count =:= length(Callers) -> Callers;
 shortened(Callers, Count) -> lists:sublist(Callers, Count - 1) ++ ["...", lists:last(Callers)].
-
-fit(Text, Width) ->
-    case string:length(Text) =< Width of
-        true -> Text;
-        false -> [string:slice(Text, 0, Width - 3), "..."]
-    end.
-
-pad(Text, Width) -> string:pad(Text, Width).
-
-right(Text, Width) -> string:pad(Text, Width, leading).
-
-%% 1234567 is 1,234,567.
-grouped(Number) when Number < 0 -> [$- | grouped(-Number)];
-grouped(Number) -> lists:reverse(in_threes(lists:reverse(integer_to_list(Number)))).
-
-in_threes([A, B, C, D | Digits]) -> [A, B, C, $, | in_threes([D | Digits])];
-in_threes(Digits) -> Digits.

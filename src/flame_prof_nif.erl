@@ -2,19 +2,29 @@
 %%
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
+%% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_pstack} for
+%% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
 %% {@link flame_prof_samples} for `reader_*', {@link flame_prof_profile} for
-%% `profile_*', {@link flame_prof_calibration} for
-%% the rest.
+%% `profile_*', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
 -export([platform/0]).
 -export([calibration_open/0, calibration_probe/1, calibration_solve/2]).
 -export([layout_info/0, snapshot/1, select_top/2]).
+-export([write_perf_map/1]).
 -export([session_start/1, session_push/2, session_flush/1]).
 -export([session_stop/1, session_close/1, session_info/1]).
+-export([session_schedulers_online/2]).
+-export([session_want/2, session_chosen/1]).
+-export([sends_open/1, sends_seen/1, sends_end/1]).
+%% As a tracer of the VM: erl_tracer.
+-export([enabled/3, trace/5]).
+-export([schedulers_prepare/1, scheduler_register/1]).
 -export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
 -export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
+-export([session_figures/2]).
+-export([unzst_open/0, unzst_read/3]).
 
 -export_type([query/0, platform/0, session/0, config/0, item/0, mfa_text/0]).
 
@@ -36,16 +46,39 @@
 -type config() ::
     #{
         engine := native | portable,
+        mode := processes | schedulers,
+        running_stacks := boolean(),
+        native_frames := boolean(),
+        schedulers_online := pos_integer(),
         directory := binary(),
-        name := binary(),
+        compress := boolean(),
+        sync := none | flush | close,
+        %% 0: without limit.
+        flush_close_max := non_neg_integer(),
+        files_max := non_neg_integer(),
+        file_max_bytes := non_neg_integer(),
+        total_max_bytes := non_neg_integer(),
         sample_interval_us := pos_integer(),
+        %% Of one core; 0: no limit.
+        cpu_permille := non_neg_integer(),
         flush_interval_ms := pos_integer(),
         flatten_recursive := boolean(),
-        top := non_neg_integer(),
+        merge_idle := boolean(),
+        %% The interval is that of a pass; a rule takes part in every EveryPasses-th.
+        rules := [
+            {
+                flame_prof_selection:metric(),
+                IsDelta :: boolean(),
+                Top :: non_neg_integer(),
+                EveryPasses :: pos_integer()
+            }
+        ],
         select_interval_ms := pos_integer(),
         status := all | flame_prof:status(),
         exclude := [pid()],
         ring_bytes := pos_integer(),
+        %% For the stacks' texts; 0: 32 MiB.
+        text_bytes := non_neg_integer(),
         %% Of a pid's data, how many are its number: what <0.Number.Serial> shows.
         pid_number_bits := 15 | 28
     }.
@@ -94,6 +127,10 @@ snapshot(_) -> ?NOT_LOADED.
 -spec select_top(term(), term()) -> term().
 select_top(_, _) -> ?NOT_LOADED.
 
+-spec write_perf_map([flame_prof_perf_map:loaded()]) ->
+    {ok, flame_prof_perf_map:written()} | {error, {atom(), binary()}}.
+write_perf_map(_) -> ?NOT_LOADED.
+
 -spec session_start(config()) -> {ok, session()} | {error, {atom(), binary()}}.
 session_start(_) -> ?NOT_LOADED.
 
@@ -113,6 +150,42 @@ session_close(_) -> ?NOT_LOADED.
 -spec session_info(session()) -> #{atom() => atom() | binary() | non_neg_integer()}.
 session_info(_) -> ?NOT_LOADED.
 
+-spec session_schedulers_online(session(), pos_integer()) -> ok | {error, closed}.
+session_schedulers_online(_, _) -> ?NOT_LOADED.
+
+%% At most 1024, whatever the rules choose; all others that were wanted before are
+%% wanted no more.
+-spec session_want(session(), [{pid(), all | flame_prof:status()}]) ->
+    ok | {error, closed | state}.
+session_want(_, _) -> ?NOT_LOADED.
+
+-spec session_chosen(session()) -> [pid()] | {error, closed}.
+session_chosen(_) -> ?NOT_LOADED.
+
+%% The state of a tracer {flame_prof_nif, State} for the flag `send'. The caller
+%% gets {flame_prof_sends, Sender, Receiver} and at the end, when there were that
+%% many events, {flame_prof_sends, over, Events}.
+-spec sends_open(MaxEvents :: non_neg_integer()) -> reference().
+sends_open(_) -> ?NOT_LOADED.
+
+-spec sends_seen(reference()) -> non_neg_integer().
+sends_seen(_) -> ?NOT_LOADED.
+
+-spec sends_end(reference()) -> ok.
+sends_end(_) -> ?NOT_LOADED.
+
+-spec enabled(atom(), reference(), pid()) -> trace | discard | remove.
+enabled(_, _, _) -> ?NOT_LOADED.
+
+-spec trace(atom(), reference(), pid(), term(), map()) -> ok.
+trace(_, _, _, _, _) -> ?NOT_LOADED.
+
+-spec schedulers_prepare(pos_integer()) ->
+    {ok, Registered :: non_neg_integer()} | {error, {atom(), binary()}}.
+schedulers_prepare(_) -> ?NOT_LOADED.
+
+-spec scheduler_register(pos_integer()) -> ok | {error, {atom(), binary()}}.
+scheduler_register(_) -> ?NOT_LOADED.
 -spec reader_open(Path :: binary()) -> {ok, reference()} | {error, {atom(), binary()}}.
 reader_open(_) -> ?NOT_LOADED.
 
@@ -161,6 +234,22 @@ profile_stacks(_, _, _) -> ?NOT_LOADED.
 -spec profile_export(reference(), flame_prof_profile:format() | index | packed_index, binary(), [query()]) ->
     {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
 profile_export(_, _, _, _) -> ?NOT_LOADED.
+
+%% For the sample that the session takes of itself: names of [a-z_], at most 64.
+-spec session_figures(session(), [{atom(), integer()}]) -> ok | {error, closed}.
+session_figures(_, _) -> ?NOT_LOADED.
+
+%% A decompressor of zstd frames, one after the other.
+-spec unzst_open() -> reference().
+unzst_open() -> ?NOT_LOADED.
+
+%% Reads on in Input, from a place in it: at most 256 KiB of text, and the place
+%% to go on at, which is the end of Input when it needs more of it. `is_between'
+%% says that no frame is open there. After an error it is as if newly opened.
+-spec unzst_read(reference(), Input :: binary(), From :: non_neg_integer()) ->
+    {ok, Text :: binary(), Next :: non_neg_integer(), IsBetween :: boolean()}
+    | {error, Why :: binary()}.
+unzst_read(_, _, _) -> ?NOT_LOADED.
 
 load() ->
     erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).

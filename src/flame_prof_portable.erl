@@ -27,6 +27,7 @@
 -behaviour(gen_server).
 
 -export([start_link/1, stop/1, kill/1, pid/1, restore/1]).
+-export([want/2, chosen/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([engine/0, config/0]).
@@ -35,8 +36,7 @@
     #{
         session := flame_prof_nif:session(),
         sample_interval_ms := pos_integer(),
-        top := non_neg_integer(),
-        select_interval_ms := pos_integer(),
+        rules := [flame_prof_selection:rule()],
         status := all | flame_prof:status(),
         exclude := [pid()]
     }.
@@ -62,7 +62,9 @@
 
 -record(process, {
     slot :: non_neg_integer(),
-    names :: flame_prof_selector:names(),
+    names :: flame_prof_names:names(),
+    %% Only samples of this status.
+    status :: all | flame_prof:status(),
     is_told = false :: boolean()
 }).
 
@@ -73,6 +75,9 @@
     depth :: non_neg_integer(),
     depth_before :: non_neg_integer(),
     stacks = flame_prof_stacks:new() :: flame_prof_stacks:stacks(),
+    %% By the rules, and whatever the rules say; together they are the processes.
+    selected = #{} :: flame_prof_selector:selected(),
+    wanted = [] :: [{pid(), all | flame_prof:status()}],
     processes = #{} :: #{pid() => #process{}},
     %% Slots given back; all from `slots' on have never been used. There are more
     %% (FP_PROCESS_SLOTS) than processes can be selected.
@@ -117,6 +122,21 @@ kill({Pid, _, _}) ->
 pid({Pid, _, _}) ->
     Pid.
 
+%% @doc Samples these processes, whatever the rules say, until others are named.
+-spec want(engine(), [{pid(), all | flame_prof:status()}]) -> ok.
+want({Pid, _, _}, Wanted) ->
+    gen_server:cast(Pid, {want, Wanted}).
+
+%% @doc By the rules. None when it does not answer: it may be waiting for a process
+%% inside a NIF.
+-spec chosen(engine()) -> [pid()].
+chosen({Pid, _, _}) ->
+    try
+        gen_server:call(Pid, chosen, 1000)
+    catch
+        exit:_ -> []
+    end.
+
 %% @doc To be called once the engine has ended, which may not have come to do it
 %% itself. Doing it twice does no harm.
 -spec restore(engine()) -> ok.
@@ -151,23 +171,25 @@ init({Config, Owner, Before, InForce}) ->
     },
     {ok, schedule(1, State)}.
 
-start_selector(#{top := 0}, _Owner) ->
+start_selector(#{rules := []}, _Owner) ->
     none;
-start_selector(#{top := Top, select_interval_ms := Interval, exclude := Exclude}, Owner) ->
+start_selector(#{rules := Rules, exclude := Exclude}, Owner) ->
     flame_prof_selector:start_link(#{
-        top => Top,
-        interval_ms => Interval,
+        rules => Rules,
         exclude => [self(), Owner | Exclude]
     }).
 
--spec handle_call(term(), gen_server:from(), #engine{}) ->
-    {reply, {error, unknown_call}, #engine{}}.
+-spec handle_call(term(), gen_server:from(), #engine{}) -> {reply, term(), #engine{}}.
+handle_call(chosen, _From, #engine{selected = Selected} = State) ->
+    {reply, maps:keys(Selected), State};
 handle_call(_, _From, State) ->
     {reply, {error, unknown_call}, State}.
 
 -spec handle_cast(term(), #engine{}) -> {noreply, #engine{}} | {stop, normal, #engine{}}.
 handle_cast(stop, State) ->
     {stop, normal, last_tick(State)};
+handle_cast({want, Wanted}, State) ->
+    {noreply, adopt(State#engine{wanted = Wanted})};
 handle_cast(_, State) ->
     {noreply, State}.
 
@@ -228,7 +250,8 @@ sample_all(none, _Samples, Gone, Items, State) ->
     push([{cpu, Worked} | [{gone, Gone} || Gone > 0]] ++ Items, State);
 sample_all(Next, ?SAMPLES_A_PUSH, Gone, Items, State) ->
     sample_all(Next, 0, Gone, [], push(Items, State));
-sample_all({Pid, Process, Iterator}, Samples, Gone, Items, #engine{status = Wanted} = State) ->
+sample_all({Pid, Process, Iterator}, Samples, Gone, Items, State) ->
+    #process{status = Wanted} = Process,
     case erlang:process_info(Pid, ?ITEMS) of
         undefined ->
             sample_all(maps:next(Iterator), Samples, Gone + 1, Items, leave(Pid, State));
@@ -276,17 +299,33 @@ tell_all_anew(#engine{processes = Processes} = State) ->
 %% The set of sampled processes.
 
 select(Count, Selected, State0) ->
-    Leaving = maps:keys(maps:without(maps:keys(Selected), State0#engine.processes)),
-    State1 = lists:foldl(fun leave/2, State0, Leaving),
-    State = maps:fold(fun enter/3, State1, Selected),
+    State = adopt(State0#engine{selected = Selected}),
     push([{selection, Count, map_size(State#engine.processes)}], State).
 
+adopt(#engine{selected = Selected, wanted = Wanted, status = Status} = State0) ->
+    Chosen = maps:map(fun(_, Names) -> {Names, Status} end, Selected),
+    Set = lists:foldl(fun(One, Set) -> add_wanted(One, State0, Set) end, Chosen, Wanted),
+    Leaving = maps:keys(maps:without(maps:keys(Set), State0#engine.processes)),
+    maps:fold(fun enter/3, lists:foldl(fun leave/2, State0, Leaving), Set).
+
+add_wanted({Pid, Status}, #engine{processes = Processes}, Set) ->
+    case {Set, Processes} of
+        {#{Pid := {Names, _}}, _} -> Set#{Pid := {Names, Status}};
+        {_, #{Pid := #process{names = Names}}} -> Set#{Pid => {Names, Status}};
+        _ -> add_named(Pid, flame_prof_names:names(Pid), Status, Set)
+    end.
+
+add_named(_Pid, undefined, _Status, Set) -> Set;
+add_named(Pid, Names, Status, Set) -> Set#{Pid => {Names, Status}}.
+
 %% One that stays is known to the library, with its last figures.
-enter(Pid, _Names, #engine{processes = Processes} = State) when is_map_key(Pid, Processes) ->
-    State;
-enter(Pid, Names, State0) ->
+enter(Pid, {_, Status}, #engine{processes = Processes} = State) when is_map_key(Pid, Processes) ->
+    #{Pid := Process} = Processes,
+    State#engine{processes = Processes#{Pid := Process#process{status = Status}}};
+enter(Pid, {Names, Status}, State0) ->
     {Slot, #engine{processes = Processes} = State} = free_slot(State0),
-    State#engine{processes = Processes#{Pid => #process{slot = Slot, names = Names}}}.
+    Process = #process{slot = Slot, names = Names, status = Status},
+    State#engine{processes = Processes#{Pid => Process}}.
 
 free_slot(#engine{free = [Slot | Free]} = State) -> {Slot, State#engine{free = Free}};
 free_slot(#engine{free = [], slots = Slot} = State) -> {Slot, State#engine{slots = Slot + 1}}.

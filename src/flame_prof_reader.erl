@@ -9,15 +9,19 @@
 %%     #{bad => 0,bytes => 6812340,samples => 10000}}
 %% '''
 %%
-%% It reads in chunks and keeps none, so files may be of any size. A sample that
-%% is not what doc/format.md says, such as the end of a file that was cut off, is
-%% left out and counted as bad; the next one begins behind the next empty line.
+%% It reads in chunks and keeps none, so files may be of any size; those of zstd
+%% are known by their first bytes, whatever their name. A sample that is not what
+%% doc/format.md says, such as the end of a file that was cut off, is left out and
+%% counted as bad; the next one begins behind the next empty line. A damaged zstd
+%% frame is counted as bad once, and reading goes on at the next frame.
 -module(flame_prof_reader).
 
 -export([fold/3, fold_raw/3]).
+-export([own/1]).
 -export([head/1, metrics/1, delta/2, stack/1, decode/1]).
+-export([function/1, process/2]).
 
--export_type([sample/0, raw/0, frame/0, counts/0, files/0, error/0]).
+-export_type([sample/0, own/0, raw/0, frame/0, counts/0, files/0, error/0]).
 
 %% Leaf first, without the status.
 -type frame() :: {Symbol :: binary(), Dso :: binary()}.
@@ -35,6 +39,15 @@
         words := #{binary() => binary()}
     }.
 
+%% A sample that the profiler took of itself at a flush: its counters and the
+%% node's own figures, each with its change since the flush before.
+-type own() ::
+    #{
+        time_us := integer(),
+        engine := binary(),
+        figures := #{binary() => {Value :: integer(), Delta :: integer()}}
+    }.
+
 %% Header, metrics line (empty when there is none) and frame lines as they stand
 %% in the file. They are parts of a chunk: copy what is kept.
 -type raw() :: {binary(), binary(), binary()}.
@@ -42,6 +55,7 @@
 -type counts() ::
     #{
         samples := non_neg_integer(),
+        own := non_neg_integer(),
         bad := non_neg_integer(),
         bytes := non_neg_integer()
     }.
@@ -55,6 +69,9 @@
 %% The longest sample: 255 frames of two atoms of 255 characters, each of them
 %% three times as long when it is encoded. What is longer is no sample.
 -define(SAMPLE_MOST_BYTES, 4194304).
+
+%% RFC 8878, 3.1.1.
+-define(ZSTD_MAGIC, 16#fd2fb528).
 
 %% @doc Call Fun with every good sample of every file, in order.
 -spec fold(fun((sample(), Acc) -> Acc), Acc, files()) ->
@@ -76,7 +93,45 @@ fold(Fun, Acc, Files) ->
 -spec fold_raw(fun((raw(), Acc) -> {ok, Acc} | bad), Acc, files()) ->
     {ok, Acc, counts()} | {error, error()}.
 fold_raw(Fun, Acc, Files) ->
-    each_file(list(Files), Fun, Acc, #{samples => 0, bad => 0, bytes => 0}).
+    Count = fun(Raw, Acc0) ->
+        case is_own(Raw) of
+            true -> own;
+            false -> Fun(Raw, Acc0)
+        end
+    end,
+    each_file(list(Files), Count, Acc, no_counts()).
+
+no_counts() ->
+    #{samples => 0, own => 0, bad => 0, bytes => 0}.
+
+%% @doc The samples that the profiler took of itself, which fold/3 leaves out: one
+%% for each flush, in order.
+-spec own(files()) -> {ok, [own()], counts()} | {error, error()}.
+own(Files) ->
+    Collect = fun(Raw, Found) ->
+        case is_own(Raw) andalso own_sample(Raw) of
+            false -> own;
+            bad -> bad;
+            Own -> {ok, [Own | Found]}
+        end
+    end,
+    case each_file(list(Files), Collect, [], no_counts()) of
+        {ok, Found, #{samples := Own, own := Samples} = Counts} ->
+            {ok, lists:reverse(Found), Counts#{samples := Samples, own := Own}};
+        {error, _} = Error ->
+            Error
+    end.
+
+is_own({_Header, _Metrics, <<"\tffffffff flame_prof_self (flame_prof)\n", _/binary>>}) -> true;
+is_own(_) -> false.
+
+own_sample(Raw) ->
+    case sample(Raw) of
+        #{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine}} ->
+            #{time_us => Time, engine => Engine, figures => Figures};
+        _ ->
+            bad
+    end.
 
 list(File) when is_binary(File) -> [File];
 list([Character | _] = File) when is_integer(Character) -> [File];
@@ -94,7 +149,7 @@ each_chunk(File, Fun, Acc, Counts) ->
     case file:open(File, [read, raw, binary]) of
         {ok, Device} ->
             try
-                read(Device, <<>>, Fun, Acc, Counts)
+                read(Device, <<>>, kind(file:pread(Device, 0, 4)), Fun, Acc, Counts)
             after
                 file:close(Device)
             end;
@@ -102,20 +157,63 @@ each_chunk(File, Fun, Acc, Counts) ->
             Error
     end.
 
-read(Device, Carried, Fun, Acc0, #{bytes := Bytes} = Counts0) ->
+%% A frame, or one of the skippable ones.
+kind({ok, <<?ZSTD_MAGIC:32/little>>}) -> {zstd, flame_prof_nif:unzst_open()};
+kind({ok, <<Low, 16#2a4d18:24/little>>}) when Low >= 16#50 -> kind({ok, <<?ZSTD_MAGIC:32/little>>});
+kind(_) -> plain.
+
+%% Carried is the beginning of a sample whose end has not been read yet.
+read(Device, Carried, Kind, Fun, Acc0, Counts0) ->
     case file:read(Device, ?CHUNK_BYTES) of
         {ok, Chunk} ->
-            Text = <<Carried/binary, Chunk/binary>>,
-            Counts1 = Counts0#{bytes := Bytes + byte_size(Chunk)},
-            {Rest, Acc, Counts} = each_sample(Text, Fun, Acc0, Counts1),
-            read(Device, Rest, Fun, Acc, Counts);
-        eof when Carried =:= <<>> ->
-            {ok, Acc0, Counts0};
+            {Rest, Acc, Counts} = text(Kind, Chunk, Carried, Fun, Acc0, Counts0),
+            read(Device, Rest, Kind, Fun, Acc, Counts);
         eof ->
-            {ok, Acc0, one_bad(Counts0)};
+            {ok, Acc0, at_end(Carried, Kind, Counts0)};
         {error, _} = Error ->
             Error
     end.
+
+at_end(<<>>, plain, Counts) ->
+    Counts;
+at_end(<<>>, {zstd, Stream}, Counts) ->
+    case flame_prof_nif:unzst_read(Stream, <<>>, 0) of
+        {ok, _, _, true} -> Counts;
+        _ -> one_bad(Counts)
+    end;
+at_end(_Carried, _Kind, Counts) ->
+    one_bad(Counts).
+
+text(plain, Chunk, Carried, Fun, Acc, Counts) ->
+    samples(Chunk, Carried, Fun, Acc, Counts);
+text({zstd, Stream}, Chunk, Carried, Fun, Acc, Counts) ->
+    frames(Stream, Chunk, 0, Carried, Fun, Acc, Counts).
+
+frames(Stream, Chunk, From, Carried, Fun, Acc0, Counts0) ->
+    case flame_prof_nif:unzst_read(Stream, Chunk, From) of
+        {ok, <<>>, _Next, _IsBetween} ->
+            {Carried, Acc0, Counts0};
+        {ok, Text, Next, _IsBetween} ->
+            {Rest, Acc, Counts} = samples(Text, Carried, Fun, Acc0, Counts0),
+            frames(Stream, Chunk, Next, Rest, Fun, Acc, Counts);
+        {error, _Why} ->
+            %% Each frame begins with a whole sample.
+            Next = next_frame(Chunk, From + 1),
+            frames(Stream, Chunk, Next, <<>>, Fun, Acc0, one_bad(Counts0))
+    end.
+
+next_frame(Chunk, From) when From >= byte_size(Chunk) ->
+    byte_size(Chunk);
+next_frame(Chunk, From) ->
+    Scope = {From, byte_size(Chunk) - From},
+    case binary:match(Chunk, <<?ZSTD_MAGIC:32/little>>, [{scope, Scope}]) of
+        {At, _} -> At;
+        nomatch -> byte_size(Chunk)
+    end.
+
+samples(Chunk, Carried, Fun, Acc, #{bytes := Bytes} = Counts) ->
+    Text = <<Carried/binary, Chunk/binary>>,
+    each_sample(Text, Fun, Acc, Counts#{bytes := Bytes + byte_size(Chunk)}).
 
 each_sample(Text, Fun, Acc0, Counts0) ->
     case binary:split(Text, <<"\n\n">>) of
@@ -131,9 +229,10 @@ each_sample(Text, Fun, Acc0, Counts0) ->
 
 one_sample(bad, _Fun, Acc, Counts) ->
     {Acc, one_bad(Counts)};
-one_sample(Raw, Fun, Acc0, #{samples := Samples} = Counts) ->
+one_sample(Raw, Fun, Acc0, #{samples := Samples, own := Own} = Counts) ->
     case Fun(Raw, Acc0) of
         {ok, Acc} -> {Acc, Counts#{samples := Samples + 1}};
+        own -> {Acc0, Counts#{own := Own + 1}};
         bad -> {Acc0, one_bad(Counts)}
     end.
 
@@ -254,6 +353,42 @@ frame(<<"\t", Line/binary>>) ->
     Size = byte_size(InBrackets) - 2,
     <<"(", Dso:Size/binary, ")">> = InBrackets,
     {Symbol, Dso}.
+
+%% @doc The function of a frame, for people: `m:f/1:23' is `m:f/1'. No function's
+%% name ends in `/' and a number followed by `:' and another, unless it wants to be
+%% mistaken.
+-spec function(frame()) -> binary().
+function({Symbol, _Dso}) ->
+    case re:run(Symbol, "/[0-9]+(:[0-9]+)$", [{capture, [1], index}]) of
+        {match, [{At, _}]} -> decode(binary:part(Symbol, 0, At));
+        nomatch -> decode(Symbol)
+    end.
+
+%% @doc What a sample is of, for people: a process by its pid with its name or its
+%% initial call, by the metrics line of a sample.
+-spec process(Tid :: integer(), Metrics :: binary()) -> binary().
+process(Tid, Metrics) ->
+    case metrics(Metrics) of
+        {_, Words} -> binary:copy(process_name(Tid, Words));
+        bad -> integer_to_binary(Tid)
+    end.
+
+process_name(_Tid, #{<<"erl_pid">> := Pid, <<"name">> := Name}) ->
+    <<(shown(Name))/binary, " ", Pid/binary>>;
+process_name(_Tid, #{<<"erl_pid">> := Pid, <<"proc_lib_initial_call">> := Call}) ->
+    <<Pid/binary, " ", (shown(Call))/binary>>;
+process_name(_Tid, #{<<"erl_pid">> := Pid, <<"initial_call">> := Call}) ->
+    <<Pid/binary, " ", (shown(Call))/binary>>;
+process_name(_Tid, #{<<"erl_pid">> := Pid}) ->
+    Pid;
+process_name(_Tid, #{<<"scheduler">> := Number}) ->
+    <<"scheduler ", Number/binary>>;
+process_name(Tid, _) ->
+    integer_to_binary(Tid).
+
+%% As its author writes it.
+shown(Text) ->
+    flame_prof_names:function(decode(Text)).
 
 %% @doc Undo the percent-encoding of a symbol, for people. What is not printable
 %% stays encoded: a function may have an escape sequence for a name.

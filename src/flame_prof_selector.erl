@@ -1,38 +1,54 @@
-%% @private Which processes the portable engine samples: the busiest.
+%% @private Which processes are sampled, where the library does not choose them
+%% itself: all rules of the portable engine, and those with filters of the native.
 %%
 %% A process of its own walks all processes in chunks with pauses, so that
 %% neither the sampler nor the schedulers notice. It remembers each process's
-%% reductions until the next walk, some 60 bytes each: a fiftieth of what the
-%% process itself weighs. Of what it compares it never keeps more than N.
+%% figures until the next walk, some 60 bytes each: a fiftieth of what the
+%% process itself weighs.
 %%
-%% At the first walk nothing is known, so it goes by what processes have done in
-%% their lives; a second one soon after corrects that. A process that was born
-%% since the last walk competes with all it has done.
+%% At the first walk nothing is known, so what goes by change goes by what
+%% processes have done in their lives; a second one soon after corrects that. A
+%% process that was born since the last walk competes with all it has done.
+%%
+%% Between the chunks it is in gen_server's loop, so that this module can be
+%% loaded anew while it works.
 -module(flame_prof_selector).
+
+-behaviour(gen_server).
 
 -export([start_link/1]).
 -export([busiest/2]).
--export([loop/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--export_type([config/0, selected/0, names/0]).
+-export_type([config/0, selected/0]).
 
 -type config() ::
     #{
-        top := non_neg_integer(),
-        interval_ms := pos_integer(),
+        rules := [flame_prof_selection:rule()],
         exclude := [pid()]
     }.
 
-%% Registered name (empty: none), initial call, $initial_call of proc_lib.
--type names() :: {binary(), none | flame_prof_nif:mfa_text(), none | flame_prof_nif:mfa_text()}.
--type selected() :: #{pid() => names()}.
+-type selected() :: #{pid() => flame_prof_names:names()}.
+
+%% A rule at work. Figures are remembered where it goes by change.
+-record(contest, {
+    rule :: flame_prof_selection:rule(),
+    every :: pos_integer(),
+    is_due = true :: boolean(),
+    before = #{} :: #{pid() => integer()},
+    figures = [] :: [{pid(), integer()}],
+    winners = [] :: [pid()]
+}).
 
 -record(selector, {
     engine :: pid(),
-    top :: non_neg_integer(),
+    contests :: [#contest{}],
     interval_ms :: pos_integer(),
     exclude :: #{pid() => []},
-    reductions = #{} :: #{pid() => non_neg_integer()},
+    %% Of the walk in hand.
+    begun_ms = 0 :: integer(),
+    processes = 0 :: non_neg_integer(),
+    masters = #{} :: #{pid() => atom()},
     selected = #{} :: selected(),
     walks = 0 :: non_neg_integer()
 }).
@@ -41,62 +57,188 @@
 -define(CHUNK, 500).
 -define(PAUSE_MS, 2).
 -define(SECOND_WALK_MS, 1000).
-%% Before 26.2 one key of a dictionary can not be asked for alone. A dictionary
-%% is on its process's heap, so this bounds what asking for all of it copies.
--define(DICTIONARY_MOST_BYTES, 262144).
 
 %% @doc The caller gets {selected, Selector, Processes, #{Pid => Names}}, where
 %% Processes is how many there are, at once and then at each interval.
 -spec start_link(config()) -> pid().
-start_link(#{top := Top, interval_ms := Interval, exclude := Exclude}) ->
-    State = #selector{
-        engine = self(),
-        top = Top,
-        interval_ms = Interval,
-        exclude = maps:from_list([{Pid, []} || Pid <- Exclude])
-    },
-    proc_lib:spawn_link(?MODULE, loop, [State]).
+start_link(Config) ->
+    {ok, Pid} = gen_server:start_link(?MODULE, {self(), Config}, []),
+    Pid.
 
--spec loop(#selector{}) -> no_return().
-loop(#selector{exclude = Exclude} = State0) ->
-    Begun = erlang:monotonic_time(millisecond),
-    Others = maps:without([self() | maps:keys(Exclude)], maps:from_keys(processes(), [])),
-    Reductions = walk(maps:keys(Others), 0, []),
-    State = select(Reductions, State0),
-    pause(Begun, State),
-    ?MODULE:loop(State).
+-spec init({pid(), config()}) -> {ok, #selector{}}.
+init({Engine, #{rules := Rules, exclude := Exclude}}) ->
+    self() ! walk,
+    {ok, #selector{
+        engine = Engine,
+        contests = [
+            #contest{rule = Rule, every = flame_prof_selection:every(Rule, Rules)}
+         || Rule <- Rules
+        ],
+        interval_ms = flame_prof_selection:interval(Rules),
+        exclude = maps:from_list([{Pid, []} || Pid <- [self() | Exclude]])
+    }}.
+
+-spec handle_call(term(), gen_server:from(), #selector{}) ->
+    {reply, {error, unknown_call}, #selector{}}.
+handle_call(_, _From, State) ->
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #selector{}) -> {noreply, #selector{}}.
+handle_cast(_, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #selector{}) -> {noreply, #selector{}}.
+handle_info(walk, State0) ->
+    State = begin_walk(State0),
+    Pids = [Pid || Pid <- processes(), not is_map_key(Pid, State#selector.exclude)],
+    {noreply, chunk(Pids, State)};
+handle_info({chunk, Pids}, State) ->
+    {noreply, chunk(Pids, State)};
+handle_info(_, State) ->
+    {noreply, State}.
+
+%% The first two walks follow each other closely, and are for all rules.
+begin_walk(#selector{contests = Contests, walks = Walks} = State) ->
+    Pass = max(0, Walks - 1),
+    State#selector{
+        begun_ms = erlang:monotonic_time(millisecond),
+        processes = 0,
+        masters = masters(Contests),
+        contests = [
+            Contest#contest{is_due = Pass rem Contest#contest.every =:= 0, figures = []}
+         || Contest <- Contests
+        ]
+    }.
+
+chunk(Pids, State) ->
+    case split(?CHUNK, Pids, []) of
+        {Chunk, []} ->
+            end_walk(lists:foldl(fun look/2, State, Chunk));
+        {Chunk, Rest} ->
+            _ = erlang:send_after(?PAUSE_MS, self(), {chunk, Rest}),
+            lists:foldl(fun look/2, State, Chunk)
+    end.
 
 %% A walk that takes longer than the interval is followed by a rest of the same
 %% length.
-pause(Begun, #selector{walks = Walks, interval_ms = Interval}) ->
+end_walk(#selector{begun_ms = Begun, interval_ms = Interval, walks = Walks} = State0) ->
+    State = select(State0#selector{walks = Walks + 1}),
     Wanted =
         case Walks of
-            1 -> min(?SECOND_WALK_MS, Interval);
+            0 -> min(?SECOND_WALK_MS, Interval);
             _ -> Interval
         end,
     Took = erlang:monotonic_time(millisecond) - Begun,
-    timer:sleep(max(Took, Wanted - Took)).
+    _ = erlang:send_after(max(Took, Wanted - Took), self(), walk),
+    State.
 
-walk([], _, Reductions) ->
-    Reductions;
-walk(Pids, ?CHUNK, Reductions) ->
-    timer:sleep(?PAUSE_MS),
-    walk(Pids, 0, Reductions);
-walk([Pid | Pids], Done, Reductions) ->
-    case erlang:process_info(Pid, reductions) of
-        {reductions, Now} -> walk(Pids, Done + 1, [{Pid, Now} | Reductions]);
-        undefined -> walk(Pids, Done + 1, Reductions)
+%% One process: its figure in every contest that it may take part in.
+
+look(Pid, #selector{contests = Contests, processes = Processes, masters = Masters} = State) ->
+    Due = [Contest || #contest{is_due = true} = Contest <- Contests],
+    case erlang:process_info(Pid, items(Due)) of
+        undefined ->
+            State;
+        Info ->
+            State#selector{
+                processes = Processes + 1,
+                contests = [compete(Pid, Info, Masters, Contest) || Contest <- Contests]
+            }
     end.
 
-select(Now, #selector{reductions = Before, selected = Known} = State) ->
-    Deltas = [{Pid, R - maps:get(Pid, Before, 0)} || {Pid, R} <- Now],
-    Selected = named(busiest(State#selector.top, Deltas), Known, #{}),
-    State#selector.engine ! {selected, self(), length(Now), Selected},
-    State#selector{
-        reductions = maps:from_list(Now),
-        selected = Selected,
-        walks = State#selector.walks + 1
+compete(_Pid, _Info, _Masters, #contest{is_due = false} = Contest) ->
+    Contest;
+compete(Pid, Info, Masters, #contest{rule = #{by := By} = Rule, figures = Figures} = Contest) ->
+    case is_eligible(Pid, Info, Masters, Rule) of
+        true -> Contest#contest{figures = [{Pid, figure(By, Info)} | Figures]};
+        false -> Contest
+    end.
+
+items(Contests) ->
+    Rules = [Rule || #contest{rule = Rule} <- Contests],
+    Of = [item(By) || #{by := By} <- Rules],
+    For = [
+        condition_item(Kind)
+     || #{include := Include, exclude := Exclude} <- Rules, {Kind, _} <- Include ++ Exclude
+    ],
+    lists:usort(Of ++ [Item || Item <- For, Item =/= none]).
+
+item(bin_vheap_size) -> garbage_collection_info;
+item(mbuf_size) -> garbage_collection_info;
+item(minor_gcs) -> garbage_collection;
+item(Metric) -> Metric.
+
+condition_item(registered_name) -> registered_name;
+condition_item(module) -> current_stacktrace;
+condition_item(application) -> group_leader;
+%% Asked for when it is needed: it may be in the dictionary.
+condition_item(initial_call) -> none.
+
+figure(Metric, Info) ->
+    case {item(Metric), lists:keyfind(item(Metric), 1, Info)} of
+        {Metric, {_, Figure}} -> Figure;
+        {_, {_, Figures}} -> proplists:get_value(Metric, Figures, 0)
+    end.
+
+%% Filters.
+
+is_eligible(Pid, Info, Masters, #{include := Include, exclude := Exclude}) ->
+    Holds = fun(Condition) -> holds(Condition, Pid, Info, Masters) end,
+    (Include =:= [] orelse lists:any(Holds, Include)) andalso not lists:any(Holds, Exclude).
+
+holds({registered_name, Name}, _Pid, Info, _Masters) ->
+    lists:member({registered_name, Name}, Info);
+holds({module, Module}, _Pid, Info, _Masters) ->
+    {_, Trace} = lists:keyfind(current_stacktrace, 1, Info),
+    lists:keymember(Module, 1, Trace);
+holds({application, Application}, _Pid, Info, Masters) ->
+    {_, Leader} = lists:keyfind(group_leader, 1, Info),
+    maps:get(Leader, Masters, undefined) =:= Application;
+holds({initial_call, Wanted}, Pid, _Info, _Masters) ->
+    lists:any(fun(Call) -> is_call(Wanted, Call) end, flame_prof_names:initial_calls(Pid)).
+
+is_call({M, F, A}, Call) -> Call =:= {M, F, A};
+is_call({M, F}, {Module, Function, _}) -> M =:= Module andalso F =:= Function;
+is_call(M, {Module, _, _}) -> M =:= Module.
+
+%% An application's processes have its master as their group leader.
+masters(Contests) ->
+    Wanted = [
+        Application
+     || #contest{rule = #{include := Include, exclude := Exclude}} <- Contests,
+        {application, Application} <- Include ++ Exclude
+    ],
+    maps:from_list([
+        {Master, Application}
+     || Application <- lists:usort(Wanted),
+        Master <- [application_controller:get_master(Application)],
+        is_pid(Master)
+    ]).
+
+%% The winners.
+
+select(#selector{contests = Contests0, processes = Processes} = State) ->
+    Contests = [decide(Contest) || Contest <- Contests0],
+    Winners = lists:usort(lists:append([W || #contest{winners = W} <- Contests])),
+    Selected = named(Winners, State#selector.selected, #{}),
+    State#selector.engine ! {selected, self(), Processes, Selected},
+    State#selector{contests = Contests, selected = Selected}.
+
+decide(#contest{is_due = false} = Contest) ->
+    Contest;
+decide(#contest{rule = #{delta := false, top := Top}, figures = Figures} = Contest) ->
+    Contest#contest{winners = busiest(Top, Figures), figures = []};
+decide(#contest{rule = #{by := By, top := Top}, figures = Figures, before = Before} = Contest) ->
+    Grown = [{Pid, grown(By, maps:get(Pid, Before, 0), Now)} || {Pid, Now} <- Figures],
+    Contest#contest{
+        winners = busiest(Top, Grown),
+        before = maps:from_list(Figures),
+        figures = []
     }.
+
+%% Minor collections are counted anew after each full sweep.
+grown(minor_gcs, Before, Now) when Now < Before -> Now;
+grown(_, Before, Now) -> Now - Before.
 
 %% @doc The N processes with the highest figures, in no particular order.
 -spec busiest(non_neg_integer(), [{pid(), integer()}]) -> [pid()].
@@ -124,46 +266,8 @@ named([], _Known, Selected) ->
 named([Pid | Pids], Known, Selected) ->
     case Known of
         #{Pid := Names} -> named(Pids, Known, Selected#{Pid => Names});
-        _ -> named(Pids, Known, add_named(Pid, names(Pid), Selected))
+        _ -> named(Pids, Known, add_named(Pid, flame_prof_names:names(Pid), Selected))
     end.
 
 add_named(_Pid, undefined, Selected) -> Selected;
 add_named(Pid, Names, Selected) -> Selected#{Pid => Names}.
-
-names(Pid) ->
-    case erlang:process_info(Pid, [registered_name, initial_call, memory]) of
-        [{_, Name}, {_, Call}, {_, Memory}] ->
-            {registered_name(Name), mfa_text(Call), mfa_text(proc_lib_call(Pid, Call, Memory))};
-        undefined ->
-            undefined
-    end.
-
-registered_name([]) -> <<>>;
-registered_name(Name) -> atom_to_binary(Name).
-
-%% The types of OTP before 26.2 do not know the item.
--dialyzer({nowarn_function, proc_lib_call/3}).
-proc_lib_call(Pid, {proc_lib, init_p, _}, Memory) ->
-    try erlang:process_info(Pid, [{dictionary, '$initial_call'}]) of
-        [{_, Call}] -> Call;
-        undefined -> none
-    catch
-        error:badarg -> search_dictionary(Pid, Memory)
-    end;
-proc_lib_call(_, _, _) ->
-    none.
-
-search_dictionary(Pid, Memory) when Memory =< ?DICTIONARY_MOST_BYTES ->
-    case erlang:process_info(Pid, dictionary) of
-        {dictionary, Dictionary} -> proplists:get_value('$initial_call', Dictionary, none);
-        undefined -> none
-    end;
-search_dictionary(_, _) ->
-    none.
-
-mfa_text({Module, Function, Arity}) when
-    is_atom(Module), is_atom(Function), is_integer(Arity), Arity >= 0, Arity =< 255
-->
-    {flame_prof_stacks:name(Module), flame_prof_stacks:name(Function), Arity};
-mfa_text(_) ->
-    none.

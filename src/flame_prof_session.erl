@@ -20,24 +20,42 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/1, flush/1, stop/1, info/0]).
+-export([start_link/2, flush/1, stop/2, info/0, targets/0]).
 -export([create_last_run/0, last_run/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([run/0]).
+-export_type([run/0, how/0]).
+
+-type how() :: #{timeout := timeout(), owner := none | pid()}.
 
 %% What a session was, once it has ended: info/0 and its books in one map.
 -type run() :: #{atom() => term()}.
 
+%% Whether schedulers are asked for the stacks of running processes, or why not.
+-type schedulers() :: {on, flame_prof_schedulers:known()} | {off, Why :: binary()}.
+
 -record(session, {
+    owner = none :: none | pid(),
+    targets :: pid(),
+    %% Of this session, not to be sampled.
+    own :: [pid()],
     options :: flame_prof_options:options(),
     choice :: flame_prof_engine:choice(),
-    ref :: flame_prof_nif:session(),
+    node :: pid(),
+    ref :: undefined | flame_prof_nif:session(),
     started_at :: calendar:datetime(),
     started_ms :: integer(),
     phase = running :: running | halting | closing | closed,
     portable = none :: none | flame_prof_portable:engine(),
+    schedulers = {off, <<>>} :: schedulers(),
     failure = none :: none | term(),
+    %% Of this session and still there, the newest first.
+    files = [] :: [binary()],
+    %% Why no file takes bytes now; empty when one does.
+    trouble = <<>> :: binary(),
+    %% The books when we last looked at the losses, and whether they were high.
+    looked_at = none :: none | map(),
+    is_losing = false :: boolean(),
     flushing = #{} :: #{Ticket :: pos_integer() => gen_server:from()},
     stopping = [] :: [gen_server:from()]
 }).
@@ -52,18 +70,17 @@
 %% What a shutdown of the application gives the disk.
 -define(CLOSE_MS, 10000).
 
-%% One second of samples that all differ, of 280 bytes each, should fit: the
-%% writer may be kept from its CPU or its disk for as long.
--define(SAMPLE_BYTES, 280).
--define(RING_LEAST_BYTES, 4194304).
--define(RING_MOST_BYTES, 67108864).
+-define(SCHEDULERS_MS, 1000).
 
-%% The application's own processes tell nothing about the program.
--define(OWN_NAMES, [flame_prof_sup]).
+%% Of the samples or of the ticks, from one look to the next.
+-define(LOSS_PERCENT, 1).
 
--spec start_link(flame_prof_options:options()) -> {ok, pid()} | {error, term()}.
-start_link(Options) ->
-    case gen_server:start_link({local, ?MODULE}, ?MODULE, Options, []) of
+%% @doc A session that has not started within the time is given up. It is linked to
+%% its owner, and ends with it.
+-spec start_link(flame_prof_options:options(), how()) -> {ok, pid()} | {error, term()}.
+start_link(Options, #{timeout := Timeout, owner := Owner}) ->
+    Arguments = {Options, Owner},
+    case gen_server:start_link({local, ?MODULE}, ?MODULE, Arguments, [{timeout, Timeout}]) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
@@ -74,10 +91,14 @@ flush(Timeout) ->
     call(flush, Timeout).
 
 %% @doc Returns when the process has ended, so that another can be started.
--spec stop(timeout()) -> {ok, run()} | {error, term()}.
-stop(Timeout) ->
-    Monitor = erlang:monitor(process, ?MODULE),
-    case call(stop, Timeout) of
+-spec stop(current | pid(), timeout()) -> {ok, run()} | {error, term()}.
+stop(current, Timeout) ->
+    stop(whereis(?MODULE), Timeout);
+stop(undefined, _Timeout) ->
+    {error, not_started};
+stop(Pid, Timeout) ->
+    Monitor = erlang:monitor(process, Pid),
+    case call(Pid, stop, Timeout) of
         {error, {timeout, _}} = Error ->
             _ = erlang:demonitor(Monitor, [flush]),
             Error;
@@ -91,9 +112,17 @@ stop(Timeout) ->
 info() ->
     call(info, 5000).
 
+%% @doc Who knows whom this session looks at: flame_prof_targets.
+-spec targets() -> {ok, pid()} | {error, term()}.
+targets() ->
+    call(targets, 5000).
+
 call(Request, Timeout) ->
+    call(?MODULE, Request, Timeout).
+
+call(Session, Request, Timeout) ->
     try
-        gen_server:call(?MODULE, Request, Timeout)
+        gen_server:call(Session, Request, Timeout)
     catch
         exit:{timeout, _} -> {error, {timeout, Timeout}};
         exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
@@ -117,19 +146,41 @@ last_run() ->
 
 %% Start: the engine, the directory, the library's session, the portable engine.
 
--spec init(flame_prof_options:options()) -> {ok, #session{}} | {stop, term()}.
-init(Options) ->
+-spec init({flame_prof_options:options(), none | pid()}) -> {ok, #session{}} | {stop, term()}.
+init({Options, Owner}) ->
     _ = process_flag(trap_exit, true),
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
             ok = log_choice(Options, Choice),
-            started(open(Options, Choice));
+            started(Owner, open(Options, Choice));
         {error, Reason} ->
             refused(Reason)
     end.
 
-started({ok, State}) -> {ok, State};
-started({error, Reason}) -> refused(Reason).
+%% Linked only now: whoever starts a session that can not be gets an answer, and no
+%% signal.
+started(Owner, {ok, State}) ->
+    _ = [link(Owner) || is_pid(Owner)],
+    ok = tell_started(State),
+    {ok, State#session{owner = Owner}};
+started(_Owner, {error, Reason}) ->
+    refused(Reason).
+
+tell_started(State) ->
+    #{engine := Engine, why := Why, files := Files} = describe(State),
+    flame_prof_event:emit(
+        [session, start],
+        #{system_time => erlang:system_time()},
+        #{session => self(), engine => Engine, why => Why, files => Files}
+    ).
+
+tell_stopped(Outcome, Run) ->
+    Counts = [taken, written, torn, dropped, gone, ticks, missed, bytes, elapsed_ms],
+    flame_prof_event:emit(
+        [session, stop],
+        maps:with(Counts, Run),
+        (maps:with([engine, files, error], Run))#{session => self(), outcome => Outcome}
+    ).
 
 %% Not a crash to be reported: whoever starts a session gets the reason.
 refused(Reason) ->
@@ -141,93 +192,104 @@ log_choice(_, _) ->
     ok.
 
 open(Options, #{engine := Engine} = Choice) ->
-    Now = calendar:local_time(),
-    Config = config(Engine, Options, Now),
-    case make_parents(maps:get(directory, Config)) of
-        ok -> open(Options, Choice, Now, flame_prof_nif:session_start(Config));
+    Schedulers = schedulers(Engine, Options),
+    case usable(maps:get(mode, Options), Schedulers) of
+        ok -> open(Options, Choice, Schedulers);
         {error, _} = Error -> Error
     end.
 
-open(Options, Choice, Now, {ok, Ref}) ->
-    State = #session{
-        options = Options,
-        choice = Choice,
-        ref = Ref,
-        started_at = Now,
-        started_ms = erlang:monotonic_time(millisecond)
-    },
-    start_engine(maps:get(engine, Choice), State);
-open(_Options, _Choice, _Now, {error, {Error, Text}}) ->
+open(Options, #{engine := Engine} = Choice, Schedulers) ->
+    Node = flame_prof_node:start_link(),
+    Targets = start_targets(Engine, Options, Node),
+    Own = [Node | flame_prof_targets:processes(Targets)],
+    IsCapturing = element(1, Schedulers) =:= on,
+    Config = flame_prof_config:session(Engine, Options, IsCapturing, Own),
+    case make_parents(maps:get(directory, Config)) of
+        ok ->
+            State = #session{
+                targets = Targets,
+                own = Own,
+                options = Options,
+                choice = Choice,
+                node = Node,
+                schedulers = Schedulers,
+                started_at = calendar:local_time(),
+                started_ms = erlang:monotonic_time(millisecond)
+            },
+            opened(flame_prof_nif:session_start(Config), State);
+        {error, _} = Error ->
+            Error
+    end.
+
+opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
+    #{path := Path} = flame_prof_nif:session_info(Ref),
+    ok = watch_schedulers(Schedulers),
+    attach_targets(start_engine(Engine, State#session{ref = Ref, files = [Path]}));
+opened({error, {Error, Text}}, _State) ->
     {error, {session, Error, Text}}.
 
+%% Where the schedulers can not be asked, all else works as well as without.
+schedulers(portable, _Options) ->
+    {off, <<"the portable engine sees running processes only from outside">>};
+schedulers(native, #{running_stacks := false}) ->
+    {off, <<"not asked for">>};
+schedulers(native, _Options) ->
+    case flame_prof_schedulers:ensure() of
+        {ok, _Registered, Known} ->
+            {on, Known};
+        {error, Why} ->
+            ?LOG_NOTICE(
+                "flame_prof does without the stacks of running processes: ~ts", [Why], ?LOG_META
+            ),
+            {off, Why}
+    end.
+
+usable(schedulers, {off, Why}) ->
+    {error, {session, mode, <<"mode schedulers can not be: ", Why/binary>>}};
+usable(_, _) ->
+    ok.
+
+%% Schedulers come and go, which nobody is told.
+watch_schedulers({on, _}) ->
+    _ = erlang:send_after(?SCHEDULERS_MS, self(), schedulers),
+    ok;
+watch_schedulers({off, _}) ->
+    ok.
+
+%% The native engine holds the contests without filters itself.
+start_targets(Engine, #{auto_select := Select} = Options, Node) ->
+    Rules = flame_prof_selection:rules(Select),
+    flame_prof_targets:start_link(#{
+        options => Options,
+        rules => [R || R <- Rules, Engine =:= native, flame_prof_selection:is_filtered(R)],
+        exclude => [Node | flame_prof_config:own_processes()]
+    }).
+
+attach_targets({ok, #session{targets = Targets, portable = none, ref = Ref}} = Started) ->
+    ok = flame_prof_targets:attach(Targets, {native, Ref}),
+    Started;
+attach_targets({ok, #session{targets = Targets, portable = Engine}} = Started) ->
+    ok = flame_prof_targets:attach(Targets, {portable, Engine}),
+    Started;
+attach_targets({error, _} = Error) ->
+    Error.
+
 start_engine(native, State) ->
-    {ok, State};
-start_engine(portable, #session{options = Options, ref = Ref} = State) ->
-    case flame_prof_portable:start_link(portable_config(Ref, Options)) of
+    {ok, watched(State)};
+start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State) ->
+    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options, Own)) of
         {ok, Engine} ->
-            {ok, State#session{portable = Engine}};
+            {ok, watched(State#session{portable = Engine})};
         {error, Reason} ->
             ok = close_now(State),
             {error, {portable_engine, Reason}}
     end.
 
-config(Engine, Options, Now) ->
-    #{
-        basename := Basename,
-        sample_interval := SampleMs,
-        flush_interval := FlushMs,
-        flatten_recursive := Flatten,
-        auto_select := {top, Top, SelectMs},
-        auto_process_opts := #{status := Status}
-    } = Options,
-    #{
-        engine => Engine,
-        directory => filename:absname(Basename),
-        name => file_name(Now),
-        sample_interval_us => SampleMs * 1000,
-        flush_interval_ms => FlushMs,
-        flatten_recursive => Flatten,
-        top => Top,
-        select_interval_ms => SelectMs,
-        status => Status,
-        exclude => own_processes(),
-        ring_bytes => ring_bytes(Top, SampleMs),
-        pid_number_bits => pid_number_bits()
-    }.
-
-portable_config(Ref, Options) ->
-    #{
-        sample_interval := SampleMs,
-        auto_select := {top, Top, SelectMs},
-        auto_process_opts := #{status := Status}
-    } = Options,
-    #{
-        session => Ref,
-        sample_interval_ms => SampleMs,
-        top => Top,
-        select_interval_ms => SelectMs,
-        status => Status,
-        exclude => own_processes()
-    }.
-
-own_processes() ->
-    [self() | [Pid || Name <- ?OWN_NAMES, Pid <- [whereis(Name)], is_pid(Pid)]].
-
-%% erl_term.h, _PID_NUM_SIZE: pids grew with OTP 26.
-pid_number_bits() ->
-    case list_to_integer(erlang:system_info(otp_release)) of
-        Old when Old < 26 -> 15;
-        _ -> 28
-    end.
-
-ring_bytes(Top, SampleMs) ->
-    Wanted = Top * ?SAMPLE_BYTES * (1000 div SampleMs + 1),
-    min(?RING_MOST_BYTES, max(?RING_LEAST_BYTES, Wanted)).
-
-%% Sorts by time; local, because people compare it with their watches.
-file_name({{Year, Month, Day}, {Hour, Minute, Second}}) ->
-    Format = "~4..0b-~2..0b-~2..0b@~2..0b~2..0b.~2..0b.erl_perf.log",
-    iolist_to_binary(io_lib:format(Format, [Year, Month, Day, Hour, Minute, Second])).
+%% The node's own figures, for each flush; and a look at the losses.
+watched(#session{ref = Ref, node = Node, options = #{flush_interval := FlushMs}} = State) ->
+    ok = flame_prof_node:watch(Node, Ref, FlushMs),
+    _ = erlang:send_after(FlushMs, self(), look_at_losses),
+    State.
 
 %% The library makes the directory itself, for its user's eyes only.
 make_parents(Directory) ->
@@ -245,6 +307,10 @@ make_parents(Directory) ->
     {noreply, #session{}} | {reply, term(), #session{}}.
 handle_call(info, _From, State) ->
     {reply, {ok, describe(State)}, State};
+handle_call(targets, _From, #session{phase = running, targets = Targets} = State) ->
+    {reply, {ok, Targets}, State};
+handle_call(targets, _From, State) ->
+    {reply, {error, stopping}, State};
 handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
     case flame_prof_nif:session_flush(Ref) of
         {error, closed} -> {reply, {error, stopping}, State};
@@ -264,14 +330,29 @@ handle_cast(_, State) ->
 -spec handle_info(term(), #session{}) -> {noreply, #session{}} | {stop, term(), #session{}}.
 handle_info({flame_prof_nif, Ref, {flushed, Ticket, Result}}, #session{ref = Ref} = State) ->
     {noreply, flushed(Ticket, Result, State)};
+handle_info({flame_prof_nif, Ref, {file, Event, Text}}, #session{ref = Ref} = State) ->
+    {noreply, file(Event, Text, State)};
 handle_info({flame_prof_nif, Ref, {stopped, Result}}, #session{ref = Ref} = State) ->
     %% By itself, too, when it had to end the run.
     closed(Result, State);
+handle_info({'EXIT', Owner, _}, #session{owner = Owner} = State) ->
+    {noreply, begin_stop(State)};
+handle_info({'EXIT', Targets, Reason}, #session{phase = running, targets = Targets} = State) ->
+    ?LOG_ERROR("flame_prof stops: ~0tP", [Reason, 20], ?LOG_META),
+    {noreply, begin_stop(State#session{failure = {targets, Reason}})};
 handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Engine =/= none ->
     case flame_prof_portable:pid(Engine) of
         Pid -> {noreply, halted(Reason, State)};
         _ -> {noreply, State}
     end;
+handle_info(schedulers, #session{schedulers = {on, Known}, ref = Ref} = State) ->
+    On = {on, flame_prof_schedulers:refresh(Known)},
+    _ = flame_prof_nif:session_schedulers_online(Ref, erlang:system_info(schedulers_online)),
+    ok = watch_schedulers(On),
+    {noreply, State#session{schedulers = On}};
+handle_info(look_at_losses, #session{phase = running, options = Options} = State) ->
+    _ = erlang:send_after(maps:get(flush_interval, Options), self(), look_at_losses),
+    {noreply, look_at_losses(books(State), State)};
 handle_info(halt_now, #session{phase = halting, portable = Engine} = State) ->
     ok = flame_prof_portable:kill(Engine),
     {noreply, State};
@@ -282,25 +363,70 @@ handle_info(_, State) ->
 terminate(_Reason, #session{phase = closed}) -> ok;
 terminate(_Reason, State) -> close_now(State).
 
+%% Losses: once when they pass the limit, and again when they have been below.
+
+look_at_losses(Books, #session{looked_at = Before, is_losing = WasLosing} = State) ->
+    Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
+    IsLosing = max(Samples, Ticks) > ?LOSS_PERCENT,
+    ok = log_losses(WasLosing, IsLosing, Lost),
+    State#session{looked_at = Books, is_losing = IsLosing}.
+
+log_losses(false, true, {Samples, Ticks}) ->
+    ?LOG_WARNING(
+        "flame_prof loses more than ~b %: ~.1f % of its samples, ~.1f % of its ticks",
+        [?LOSS_PERCENT, Samples, Ticks],
+        ?LOG_META
+    );
+log_losses(_, _, _) ->
+    ok.
+
+percent_lost(Books, Before) ->
+    Since = fun(Keys) -> since(Keys, Books, Before) end,
+    100 * Since([torn, dropped]) / max(1, Since([taken])).
+
+percent_missed(Books, Before) ->
+    Since = fun(Keys) -> since(Keys, Books, Before) end,
+    100 * Since([missed]) / max(1, Since([ticks, missed])).
+
+since(Keys, Books, none) ->
+    lists:sum([maps:get(Key, Books) || Key <- Keys]);
+since(Keys, Books, Before) ->
+    since(Keys, Books, none) - since(Keys, Before, none).
+
 %% Flush.
 
 flushed(Ticket, Result, #session{flushing = Flushing} = State) ->
     case maps:take(Ticket, Flushing) of
         {From, Others} ->
-            gen_server:reply(From, outcome(Result, State)),
+            gen_server:reply(From, Result),
             State#session{flushing = Others};
         error ->
             State
     end.
 
-outcome(ok, _State) -> ok;
-outcome({error, Error}, #session{ref = Ref}) -> {error, {Error, error_text(Error, Ref)}}.
+%% Files.
 
-error_text(Error, Ref) ->
-    case flame_prof_nif:session_info(Ref) of
-        #{error := <<>>} -> atom_to_binary(Error);
-        #{error := Text} -> Text
-    end.
+file(begun, Path, #session{files = Files} = State) ->
+    State#session{files = [Path | Files]};
+file(finished, Path, #session{files = Files} = State) ->
+    State#session{files = [Path | Files -- in_progress(Files)]};
+file(removed, Path, #session{files = Files} = State) ->
+    State#session{files = lists:delete(Path, Files)};
+file(failed, Text, State) ->
+    ?LOG_WARNING("flame_prof can not write: ~ts. It keeps trying", [Text], ?LOG_META),
+    State#session{trouble = Text};
+file(healed, Path, State) ->
+    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?LOG_META),
+    State#session{trouble = <<>>}.
+
+%% The newest one, if it is.
+in_progress([Path | _]) ->
+    case filename:extension(Path) of
+        <<".part">> -> [Path];
+        _ -> []
+    end;
+in_progress([]) ->
+    [].
 
 %% Stop.
 
@@ -316,15 +442,19 @@ begin_stop(State) ->
 %% The portable engine has ended: because it was told to, or on its own.
 halted(Reason, #session{portable = Engine, phase = Phase} = State) ->
     ok = flame_prof_portable:restore(Engine),
-    close(State#session{portable = none, failure = portable_failure(Phase, Reason)}).
+    Failure = portable_failure(Phase, Reason, State),
+    close(State#session{portable = none, failure = Failure}).
 
-portable_failure(halting, _Reason) ->
-    none;
-portable_failure(_, Reason) ->
+%% When it was told to, there may be a failure that was the reason.
+portable_failure(halting, _Reason, #session{failure = Failure}) ->
+    Failure;
+portable_failure(_, Reason, _State) ->
     ?LOG_ERROR("flame_prof stops: its portable engine ended: ~0tP", [Reason, 20], ?LOG_META),
     {portable_engine, Reason}.
 
-close(#session{ref = Ref} = State) ->
+close(#session{ref = Ref, node = Node, targets = Targets} = State) ->
+    ok = flame_prof_targets:stop(Targets),
+    ok = flame_prof_node:stop(Node),
     ok = flame_prof_nif:session_stop(Ref),
     State#session{phase = closing}.
 
@@ -333,22 +463,28 @@ closed(Result, State0) ->
     State = State0#session{failure = library_failure(Result, State0)},
     ok = release_portable(State),
     Run = run(State),
-    Outcome = outcome(Result, State),
     ok = flame_prof_nif:session_close(State#session.ref),
-    ok = settle(Outcome, Run, State),
+    ok = settle(outcome(Result, Run), Run, State),
     {stop, exit_reason(State), State#session{phase = closed}}.
 
 %% In any other phase the library ended the run by itself.
 library_failure(_Result, #session{phase = closing, failure = Failure}) ->
     Failure;
-library_failure(Result, #session{ref = Ref}) ->
-    #{error := Text} = flame_prof_nif:session_info(Ref),
-    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp ~ts", [Result, Text], ?LOG_META),
+library_failure(Result, _State) ->
+    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp", [Result], ?LOG_META),
     {library, Result}.
+
+%% What the last file did not take is lost, and who stops is told how much.
+outcome(ok, _Run) ->
+    ok;
+outcome({error, {Error, Why}}, #{lost := Lost}) ->
+    Text = io_lib:format("~ts; ~b samples were lost", [Why, Lost]),
+    {error, {Error, unicode:characters_to_binary(Text)}}.
 
 %% Who flushed has it now, too.
 settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
     true = ets:insert(?MODULE, {last_run, Run}),
+    ok = tell_stopped(Outcome, Run),
     Answer =
         case Outcome of
             ok -> {ok, Run};
@@ -362,23 +498,35 @@ exit_reason(#session{failure = none}) -> normal;
 exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
 
 %% The same, waiting: the supervisor wants us gone.
-close_now(#session{ref = Ref} = State) ->
+close_now(#session{ref = Ref, targets = Targets} = State) ->
+    ok = flame_prof_targets:stop(Targets),
     ok = release_portable(State),
     ok = stop_library(State),
     receive
         {flame_prof_nif, Ref, {stopped, Result}} ->
-            Run = run(State),
-            Outcome = outcome(Result, State),
+            Told = told(State),
+            Run = run(Told),
             ok = flame_prof_nif:session_close(Ref),
-            settle(Outcome, Run, State)
+            settle(outcome(Result, Run), Run, Told)
     after ?CLOSE_MS ->
-        %% The disk does not answer. The library goes on without us, and cleans
-        %% up when it does.
-        ok
+        %% The library goes on without us, and cleans up when the disk answers.
+        Told = told(State),
+        Text = [hd(Told#session.files), io_lib:format(": no answer in ~b ms", [?CLOSE_MS])],
+        Silent = Told#session{trouble = unicode:characters_to_binary(Text)},
+        settle({error, {timeout, Silent#session.trouble}}, run(Silent), Silent)
+    end.
+
+%% What the library said of its files before it said that it had stopped.
+told(#session{ref = Ref} = State) ->
+    receive
+        {flame_prof_nif, Ref, {file, Event, Text}} -> told(file(Event, Text, State))
+    after 0 -> State
     end.
 
 stop_library(#session{phase = closing}) -> ok;
-stop_library(#session{ref = Ref}) -> flame_prof_nif:session_stop(Ref).
+stop_library(#session{ref = Ref, node = Node}) ->
+    ok = flame_prof_node:stop(Node),
+    flame_prof_nif:session_stop(Ref).
 
 release_portable(#session{portable = none}) ->
     ok;
@@ -388,13 +536,13 @@ release_portable(#session{portable = Engine}) ->
 
 %% Books.
 
-describe(#session{phase = Phase} = State) ->
-    {Files, Error, Books} = books(State),
+describe(#session{phase = Phase, files = Files, trouble = Trouble} = State) ->
+    Books = books(State),
     Elapsed = elapsed_ms(State),
     (about(State))#{
         state => state_name(Phase),
-        files => Files,
-        error => Error,
+        files => lists:reverse(Files),
+        error => Trouble,
         elapsed_ms => Elapsed,
         books => Books,
         rates => rates(Books, Elapsed)
@@ -404,8 +552,15 @@ run(State) ->
     Description = #{books := Books} = describe(State),
     maps:merge(maps:remove(books, Description#{state := stopped}), Books).
 
-about(#session{choice = Choice, options = Options, started_at = StartedAt}) ->
-    Choice#{options => Options, started_at => StartedAt}.
+about(#session{choice = Choice, options = Options, started_at = StartedAt} = State) ->
+    Choice#{
+        options => Options,
+        started_at => StartedAt,
+        running_stacks => running_stacks(State#session.schedulers)
+    }.
+
+running_stacks({on, _}) -> on;
+running_stacks({off, Why}) -> {off, Why}.
 
 state_name(running) -> running;
 state_name(_) -> stopping.
@@ -414,20 +569,20 @@ state_name(_) -> stopping.
 %% the file refused was dropped no less than what found the ring full: `lost'
 %% tells how many of the dropped those were.
 books(#session{ref = Ref}) ->
-    Info = #{path := Path, error := Error} = flame_prof_nif:session_info(Ref),
-    Counts = maps:without([state, path, error], Info),
+    Info = flame_prof_nif:session_info(Ref),
+    Counts = maps:without([state, path], Info),
     #{taken := Taken, written := Written, torn := Torn, gone := Gone} = Counts,
     #{dropped := Refused, lost := Lost} = Counts,
     Dropped = Refused + Lost,
     Pending = Taken - Written - Torn - Dropped - Gone,
-    {[Path], Error, Counts#{dropped := Dropped, pending => Pending}}.
+    Counts#{dropped := Dropped, pending => Pending}.
 
 elapsed_ms(#session{started_ms = Started}) ->
     erlang:monotonic_time(millisecond) - Started.
 
 rates(Books, ElapsedMs) ->
     #{ticks := Ticks, missed := Missed, taken := Taken, bytes := Bytes} = Books,
-    #{sampler_cpu_ns := SamplerNs, writer_cpu_ns := WriterNs} = Books,
+    #{sampler_cpu_ns := SamplerNs, writer_cpu_ns := WriterNs, handler_ns := HandlerNs} = Books,
     Seconds = max(1, ElapsedMs) / 1000,
     #{
         ticks_per_second => rounded(Ticks / Seconds),
@@ -436,7 +591,9 @@ rates(Books, ElapsedMs) ->
         missed_percent => rounded(100 * Missed / max(1, Ticks + Missed)),
         %% Of one core.
         sampler_cpu_percent => rounded(SamplerNs / 1.0e7 / Seconds),
-        writer_cpu_percent => rounded(WriterNs / 1.0e7 / Seconds)
+        writer_cpu_percent => rounded(WriterNs / 1.0e7 / Seconds),
+        %% Of one core, spent on the schedulers themselves.
+        handler_cpu_percent => rounded(HandlerNs / 1.0e7 / Seconds)
     }.
 
 rounded(Float) ->

@@ -6,7 +6,7 @@
 
 -behaviour(supervisor).
 
--export([start_link/0, start_session/1]).
+-export([start_link/0, start_session/2]).
 -export([init/1]).
 
 %% More than flame_prof_session gives the writer thread to finish its file.
@@ -23,41 +23,54 @@ start_link() ->
         ignore -> {error, ignore}
     end.
 
--spec start_session(flame_prof_options:options()) -> {ok, pid()} | {error, term()}.
-start_session(Options) ->
-    start_session(Options, ?ATTEMPTS).
+-spec start_session(flame_prof_options:options(), flame_prof_session:how()) ->
+    {ok, pid()} | {error, term()}.
+start_session(Options, How) ->
+    start_session(Options, How, ?ATTEMPTS).
 
-start_session(Options, Attempts) ->
-    case supervisor:start_child(?MODULE, session_spec(Options)) of
+start_session(Options, How, Attempts) ->
+    case supervisor:start_child(?MODULE, session_spec(Options, How)) of
         {ok, Pid} when is_pid(Pid) ->
             {ok, Pid};
         {error, {already_started, Pid}} when is_pid(Pid) ->
-            already_started(Pid, Options, Attempts);
+            already_started(Pid, Options, How, Attempts);
         {error, {{shutdown, {refused, Reason}}, _Child}} ->
             {error, Reason};
+        {error, {timeout, _Child}} ->
+            {error, {timeout, maps:get(timeout, How)}};
         {error, {Reason, _Child}} ->
             {error, Reason}
     end.
 
 %% The supervisor may not have heard yet of a session that ended just now.
-already_started(Pid, Options, Attempts) ->
+already_started(Pid, Options, How, Attempts) ->
     case Attempts > 0 andalso not is_process_alive(Pid) of
         true ->
             timer:sleep(1),
-            start_session(Options, Attempts - 1);
+            start_session(Options, How, Attempts - 1);
         false ->
             {error, {already_started, Pid}}
     end.
 
-session_spec(Options) ->
+session_spec(Options, How) ->
     #{
         id => flame_prof_session,
-        start => {flame_prof_session, start_link, [Options]},
+        start => {flame_prof_session, start_link, [Options, How]},
         restart => temporary,
         shutdown => ?SHUTDOWN_MS
     }.
 
--spec init([]) -> {ok, {supervisor:sup_flags(), []}}.
+-spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->
     ok = flame_prof_session:create_last_run(),
-    {ok, {#{strategy => one_for_one}, []}}.
+    {ok, {#{strategy => one_for_one}, [autostart_spec()]}}.
+
+%% Nothing here is ever restarted, so that no failure of ours can end this
+%% supervisor, and with it a release in which the application is permanent.
+autostart_spec() ->
+    #{
+        id => flame_prof_autostart,
+        start => {flame_prof_autostart, start_link, []},
+        restart => temporary,
+        shutdown => brutal_kill
+    }.

@@ -164,18 +164,18 @@ a_run_leaves_a_valid_file_and_balanced_books(Config) ->
     ?assertEqual(proplists:get_value(engine, Config), maps:get(engine, Info)),
     Run = #{files := [File], ticks := Ticks, missed := Missed} = stop(),
     ct:pal("~p", [Run]),
-    ?assertMatch(#{files := [File]}, Info),
+    ?assertEqual([<<File/binary, ".part">>], maps:get(files, Info)),
     ?assertMatch(#{error := <<>>, errors := 0, lost := 0}, Run),
     %% A busy machine may delay us, but every interval is a tick or a missed one.
     ?assert(Ticks >= 10),
     ?assert(abs((Ticks + Missed) - maps:get(elapsed_ms, Run) div 9) =< 20),
     #{samples := Samples, tids := Tids} = check(File),
-    ?assertEqual(maps:get(written, Run), Samples),
+    ?assertEqual(maps:get(written, Run) + maps:get(own_samples, Run), Samples),
     ?assert(map_size(Tids) > 10),
     ?assertEqual(#{state => stopped, last_run => Run}, flame_prof:info()),
     ?assertMatch(
         {match, _},
-        re:run(filename:basename(File), "^\\d{4}-\\d\\d-\\d\\d@\\d{4}\\.\\d\\d\\.erl_perf\\.log$")
+        re:run(filename:basename(File), "^\\d{4}-\\d\\d-\\d\\d@\\d{4}\\.\\d\\d\\.erl_perf\\.log\\.zst$")
     ).
 
 a_flush_makes_readable_what_was_taken(Config) ->
@@ -199,6 +199,7 @@ a_flush_makes_readable_what_was_taken(Config) ->
 
 the_file_is_for_its_owner_only(Config) ->
     _ = start(Config, #{}),
+    sampled(),
     #{files := [File]} = stop(),
     ?assertEqual(8#600, mode(File)),
     ?assertEqual(8#700, mode(filename:dirname(File))).
@@ -245,6 +246,7 @@ threads_end_with_the_session(Config) ->
     Before = threads(),
     _ = start(Config, #{}),
     ?assert(threads() > Before),
+    sampled(),
     #{files := [File]} = stop(),
     ?assertEqual(Before, threads()),
     ?assertNot(is_open(File)).
@@ -257,7 +259,7 @@ threads_end_when_the_session_is_killed(Config) ->
     exit(Pid, kill),
     eventually(fun() -> threads() =:= Before end),
     eventually(fun() -> not is_open(File) end),
-    _ = check(File),
+    _ = check(filename:rootname(File, <<".part">>)),
     ?assertMatch(#{state := stopped}, flame_prof:info()),
     ?assertEqual({error, not_started}, flame_prof:stop()),
     _ = start(Config, #{}),
@@ -271,7 +273,7 @@ stopping_the_application_closes_the_file(Config) ->
     ok = application:stop(flame_prof),
     eventually(fun() -> threads() =:= Before end),
     ?assertNot(is_open(File)),
-    _ = check(File),
+    _ = check(filename:rootname(File, <<".part">>)),
     ?assertEqual(#{state => stopped}, flame_prof:info()),
     ?assertEqual({error, not_started}, flame_prof:stop()).
 
@@ -279,6 +281,7 @@ sessions_of_one_second_have_files_of_their_own(Config) ->
     Files = [
         begin
             _ = start(Config, #{}),
+            sampled(),
             #{files := [File]} = stop(),
             File
         end
@@ -426,7 +429,10 @@ only_the_wanted_status_is_sampled(Config) ->
 nothing_is_sampled_when_nothing_is_selected(Config) ->
     _ = start(Config, #{auto_select => {top, 0}}),
     timer:sleep(200),
-    ?assertMatch(#{taken := 0, written := 0, bytes := 0}, stop()).
+    %% But those of the profiler itself.
+    #{files := [File]} = Run = stop(),
+    ?assertMatch(#{taken := 0, written := 0, own_samples := 1}, Run),
+    ?assertMatch({ok, 0, #{own := 1}}, flame_prof_reader:fold(fun(_, N) -> N + 1 end, 0, File)).
 
 its_own_processes_are_left_out(Config) ->
     Pid = start(Config, #{auto_select => {top, 10000, 200}}),
@@ -514,8 +520,7 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     {ok, Engine} = flame_prof_portable:start_link(#{
         session => Session,
         sample_interval_ms => 5,
-        top => 10000,
-        select_interval_ms => 300,
+        rules => flame_prof_selection:rules({top, 10000, 300}),
         status => all,
         exclude => []
     }),
@@ -530,7 +535,8 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     receive
         {flame_prof_nif, Session, {stopped, Result}} -> ?assertEqual(ok, Result)
     end,
-    #{path := File} = Info = flame_prof_nif:session_info(Session),
+    #{path := Path} = Info = flame_prof_nif:session_info(Session),
+    File = filename:rootname(Path, <<".part">>),
     ok = flame_prof_nif:session_close(Session),
     [exit(Pid, kill) || Pid <- Pids],
     #{taken := Taken, written := Written, dropped := Dropped, gone := Gone, torn := 0} = Info,
@@ -538,7 +544,9 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     ?assertEqual(Taken, Written + Dropped + Gone),
     ?assert(Dropped > 0),
     ?assertMatch(#{unresolved := 0}, Info),
-    #{samples := Written} = check(File),
+    #{own_samples := Own} = Info,
+    #{samples := Samples} = check(File),
+    ?assertEqual(Written + Own, Samples),
     Expected = maps:from_list([{pid_text(Pid), N rem 15 * 2} || {N, Pid} <- enumerate(Pids)]),
     {ok, Wrong, _} = flame_prof_reader:fold(
         fun(Sample, Found) -> wrong_depth(Sample, Expected) ++ Found end, [], File
@@ -550,16 +558,28 @@ small_session(Config) ->
     #{
         engine => portable,
         directory => unicode:characters_to_binary(Directory),
-        name => <<"small.erl_perf.log">>,
+        compress => false,
+        sync => close,
+        flush_close_max => 0,
+        files_max => 0,
+        file_max_bytes => 0,
+        total_max_bytes => 0,
         sample_interval_us => 5000,
         flush_interval_ms => 15000,
         flatten_recursive => false,
-        top => 10000,
+        rules => [{reductions, true, 10000, 1}],
+        merge_idle => false,
         select_interval_ms => 300,
         status => all,
         exclude => [],
         ring_bytes => 65536,
-        pid_number_bits => 28
+        text_bytes => 0,
+        cpu_permille => 0,
+        pid_number_bits => 28,
+        mode => processes,
+        running_stacks => false,
+        native_frames => false,
+        schedulers_online => 1
     }.
 
 enumerate(List) ->
@@ -574,7 +594,15 @@ wrong_depth(#{words := #{<<"erl_pid">> := Pid}, frames := Frames}, Expected) ->
 
 engine(Session) ->
     {links, Links} = process_info(Session, links),
-    [Engine] = [Pid || Pid <- Links, is_pid(Pid), Pid =/= whereis(flame_prof_sup)],
+    {ok, Targets} = flame_prof_session:targets(),
+    [Engine] = [
+        Pid
+     || Pid <- Links,
+        is_pid(Pid),
+        Pid =/= whereis(flame_prof_sup),
+        Pid =/= Targets,
+        process_info(Pid, initial_call) =/= {initial_call, {flame_prof_node, init, 0}}
+    ],
     Engine.
 
 %% ---- of no engine ----------------------------------------------------------------
@@ -595,7 +623,7 @@ bad_options_start_nothing(Config) ->
      || {Key, Options} <- [
             {sample_interval, #{sample_interval => 0, basename => Directory}},
             {auto_select, #{auto_select => {top, -1}, basename => Directory}},
-            {{auto_process_opts, viral}, #{auto_process_opts => #{viral => true}, basename => Directory}},
+            {{auto_process_opts, viral}, #{auto_process_opts => #{viral => sometimes}, basename => Directory}},
             {sample_rate, #{sample_rate => 99, basename => Directory}},
             {basename, #{basename => "a\0b"}},
             {options, [{basename, Directory}]}

@@ -12,10 +12,22 @@ defaults_test() ->
             sample_interval => 9,
             flush_interval => 15000,
             flush_close_max => 8,
+            file_max_bytes => 134217728,
             files_max => 15,
+            total_max_bytes => 1073741824,
+            sync => close,
+            compress => zstd,
+            idle_samples => all,
+            memory_budget => 67108864,
             flatten_recursive => true,
             auto_select => {top, 100, 5000},
-            auto_process_opts => #{status => all},
+            auto_process_opts => #{status => all, viral => self_only},
+            always => [],
+            viral_limits => #{processes => 200, events => 100000, seconds => 60},
+            cpu_budget => 2.0,
+            mode => processes,
+            running_stacks => true,
+            native_frames => true,
             engine => auto
         },
         maps:remove(basename, Options)
@@ -63,17 +75,61 @@ accepted_test_() ->
             {flush_close_max, 1, 1},
             {files_max, infinity, infinity},
             {files_max, 1, 1},
+            {file_max_bytes, infinity, infinity},
+            {file_max_bytes, 1048576, 1048576},
+            {total_max_bytes, infinity, infinity},
+            {total_max_bytes, 4194304, 4194304},
+            {sync, none, none},
+            {sync, flush, flush},
+            {compress, none, none},
+            {idle_samples, changes, changes},
+            {memory_budget, 31291392, 31291392},
             {flatten_recursive, false, false},
             {auto_select, {top, 1}, {top, 1, 5000}},
             {auto_select, {top, 0}, {top, 0, 5000}},
             {auto_select, {top, 10000, 100}, {top, 10000, 100}},
-            {auto_process_opts, #{}, #{status => all}},
-            {auto_process_opts, #{status => undefined}, #{status => all}},
-            {auto_process_opts, #{status => garbage_collecting}, #{status => garbage_collecting}},
+            {auto_select, #{}, rule(#{})},
+            {auto_select, #{by => memory}, rule(#{by => memory, delta => false})},
+            {auto_select, #{by => minor_gcs, top => 3}, rule(#{by => minor_gcs, top => 3})},
+            {auto_select, [#{top => 5, interval => 100}, #{by => memory, delta => true}], [
+                rule(#{top => 5, interval => 100}), rule(#{by => memory})
+            ]},
+            {auto_select, #{include => {module, m}}, rule(#{include => [{module, m}]}, 100)},
+            {auto_select, #{exclude => [{initial_call, {m, f, 3}}, {application, a}]},
+                rule(#{exclude => [{initial_call, {m, f, 3}}, {application, a}]}, 100)},
+            {auto_process_opts, #{}, process(all, self_only)},
+            {auto_process_opts, #{status => undefined, viral => undefined}, process(all, self_only)},
+            {auto_process_opts, #{viral => true}, process(all, spawn_and_send)},
+            {auto_process_opts, #{viral => false}, process(all, self_only)},
+            {auto_process_opts, #{viral => send}, process(all, send)},
+            {auto_process_opts, #{status => garbage_collecting}, process(garbage_collecting, self_only)},
+            {always, init, [init]},
+            {always, [init, self()], [init, self()]},
+            {viral_limits, #{}, #{processes => 200, events => 100000, seconds => 60}},
+            {viral_limits, #{events => 5, seconds => undefined},
+                #{processes => 200, events => 5, seconds => 60}},
+            {cpu_budget, 0.1, 0.1},
+            {cpu_budget, 5, 5},
+            {cpu_budget, infinity, infinity},
+            {mode, schedulers, schedulers},
+            {running_stacks, false, false},
+            {native_frames, false, false},
             {engine, native, native},
             {engine, portable, portable}
         ]
     ].
+
+rule(Given) ->
+    rule(Given, 100).
+
+rule(Given, Top) ->
+    maps:merge(
+        #{top => Top, by => reductions, delta => true, interval => 5000, include => [], exclude => []},
+        Given
+    ).
+
+process(Status, Viral) ->
+    #{status => Status, viral => Viral}.
 
 value(Key, Given) ->
     {ok, #{Key := Value}} = flame_prof_options:validate(#{Key => Given}),
@@ -105,6 +161,12 @@ refused_test_() ->
             {flush_interval, [0, 1008, 86400001, Huge, infinity]},
             {flush_close_max, [-1, Huge, 1.0, all]},
             {files_max, [0, -1, Huge, all]},
+            {file_max_bytes, [0, 1048575, Huge, 1.0e7, all]},
+            {total_max_bytes, [0, 4194303, Huge, "5000000"]},
+            {sync, [true, always, "flush"]},
+            {idle_samples, [none, true, 1]},
+            {memory_budget, [0, -1, 31291391, Huge, infinity, 64.0e6]},
+            {compress, [gzip, true, {zstd, 3}]},
             {flatten_recursive, [yes, 1, "true"]},
             {auto_select, [
                 {top},
@@ -117,9 +179,32 @@ refused_test_() ->
                 {top, 1, 1000, x},
                 {bottom, 1},
                 none,
-                [top | 1]
+                [top | 1],
+                [],
+                #{top => -1},
+                #{top => 10001},
+                #{by => stack_size},
+                #{by => 7},
+                #{delta => yes},
+                #{interval => 99},
+                #{frequency => 7},
+                #{include => {name, x}},
+                #{include => {module, "m"}},
+                #{include => {initial_call, {m, f, 256}}},
+                #{exclude => [{module, m} | x]},
+                #{include => {module, m}, top => 501},
+                [#{top => 6000}, #{top => 6000}],
+                [#{}, {top, 1}],
+                [#{} | #{}],
+                lists:duplicate(9, #{top => 1})
             ]},
             {auto_process_opts, [[], all, [{status, all}], {}]},
+            {always, [7, "name", [init | self()], lists:duplicate(101, init), make_ref()]},
+            {viral_limits, [[], all, 7]},
+            {cpu_budget, [0, 0.05, -1, 6401, "2", none]},
+            {mode, [threads, "schedulers", true]},
+            {running_stacks, [yes, 1, "true"]},
+            {native_frames, [yes, 1, "true"]},
             {engine, [nif, "auto", true]}
         ],
         Given <- Values
@@ -151,13 +236,26 @@ an_unknown_key_may_be_any_term_test() ->
 
 an_unknown_process_option_is_named_test() ->
     ?assertMatch(
-        {error, {bad_option, {auto_process_opts, viral}, _}},
-        flame_prof_options:validate(#{auto_process_opts => #{viral => true, status => all}})
+        {error, {bad_option, {auto_process_opts, virus}, _}},
+        flame_prof_options:validate(#{auto_process_opts => #{virus => true, status => all}})
+    ),
+    ?assertMatch(
+        {error, {bad_option, {auto_process_opts, viral}, <<"spawn, send, ", _/binary>>}},
+        flame_prof_options:validate(#{auto_process_opts => #{viral => sometimes}})
     ),
     ?assertMatch(
         {error, {bad_option, {auto_process_opts, status}, <<"all or one of: waiting, ", _/binary>>}},
         flame_prof_options:validate(#{auto_process_opts => #{status => asleep}})
     ).
+
+a_bad_limit_is_named_test() ->
+    [
+        ?assertMatch(
+            {error, {bad_option, {viral_limits, Key}, _}},
+            flame_prof_options:validate(#{viral_limits => #{Key => Value}})
+        )
+     || {Key, Value} <- [{processes, 0}, {processes, 401}, {events, many}, {seconds, 1.5}, {minutes, 1}]
+    ].
 
 what_is_no_map_is_refused_test_() ->
     [
@@ -215,8 +313,24 @@ nearly() ->
         [integer() | any()],
         binary(),
         ?LET(Bits, range(1, 300), 1 bsl Bits),
-        ?LET(Pairs, list({oneof([status, viral, any()]), any()}), maps:from_list(Pairs))
+        ?LET(Pairs, list({oneof([status, viral, any()]), any()}), maps:from_list(Pairs)),
+        contest(),
+        list(contest()),
+        ?LET(Pairs, list({oneof([processes, events, seconds, junk()]), oneof([junk(), range(1, 500)])}), maps:from_list(Pairs))
     ]).
+
+%% No any(): it would fill the table of atoms.
+contest() ->
+    Key = oneof([top, by, delta, interval, include, exclude, junk()]),
+    Value = oneof([junk(), range(0, 20000), oneof(flame_prof_selection:metrics()), filter()]),
+    ?LET(Pairs, list({Key, Value}), maps:from_list(Pairs)).
+
+filter() ->
+    Kind = oneof([registered_name, initial_call, module, application, junk()]),
+    list({Kind, oneof([a_name, {m, f}, {m, f, 1}, junk()])}).
+
+junk() ->
+    oneof([true, false, undefined, junk, -1, 0, 1.5, "text", <<"text">>, {}, [], [a | b], #{}]).
 
 likely() ->
     ?LET(
@@ -226,7 +340,13 @@ likely() ->
             range(0, 90000000),
             oneof([infinity, non_neg_integer()]),
             oneof([infinity, non_neg_integer()]),
-            oneof([{top, range(0, 10001)}, {top, range(0, 10001), range(0, 10000)}, undefined]),
+            oneof([
+                {top, range(0, 10001)},
+                {top, range(0, 10001), range(0, 10000)},
+                undefined,
+                contest(),
+                ?LET(Top, range(0, 600), #{top => Top, by => memory, include => [{module, lists}]})
+            ]),
             oneof([auto, native, portable]),
             oneof([undefined, list(range(16#20, 16#d7ff)), utf8()])
         },
@@ -248,3 +368,13 @@ is_answer({error, {bad_option, _, Why} = Error}) ->
         is_binary(unicode:characters_to_binary(flame_prof_options:format_error(Error))).
 
 -endif.
+
+schedulers_are_asked_by_the_native_engine_only_test_() ->
+    Refused = {error, {bad_option, mode, flame_prof_options:accepts(mode)}},
+    [
+        ?_assertEqual(Refused, flame_prof_options:validate(Given))
+     || Given <- [
+            #{mode => schedulers, running_stacks => false},
+            #{mode => schedulers, engine => portable}
+        ]
+    ].

@@ -65,7 +65,7 @@ chunk_borders_do_not_show_test() ->
     ?assert(iolist_size(Samples) > 3 * 262144),
     {ok, Read, Counts} = read(Samples),
     ?assertEqual(lists:seq(71, 5070), [Tid || #{tid := Tid} <- lists:reverse(Read)]),
-    ?assertEqual(#{samples => 5000, bad => 0, bytes => iolist_size(Samples)}, Counts).
+    ?assertEqual(#{samples => 5000, own => 0, bad => 0, bytes => iolist_size(Samples)}, Counts).
 
 damage_costs_the_damaged_sample_test_() ->
     [

@@ -81,7 +81,12 @@ first_choice(Top, Exclude) ->
     {Selector, Selected}.
 
 start(Top, Exclude) ->
-    flame_prof_selector:start_link(#{top => Top, interval_ms => 300, exclude => Exclude}).
+    start_with(#{top => Top, interval => 300}, Exclude).
+
+start_with(Contests, Exclude) ->
+    {ok, Select} = flame_prof_selection:validate(Contests),
+    Rules = flame_prof_selection:rules(Select),
+    flame_prof_selector:start_link(#{rules => Rules, exclude => Exclude}).
 
 choice(Selector) ->
     receive

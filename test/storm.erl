@@ -1,7 +1,9 @@
 %% Everything that could hurt a profiler at once, beside a session that samples
-%% it: spawning and exiting, garbage collection, code loaded and purged,
-%% messages, suspended and hibernating processes, binaries, ETS. Workers check
-%% their own results; a wrong result is a death.
+%% it and asks schedulers for the stacks of running processes: spawning and
+%% exiting, garbage collection, code loaded and purged, messages, suspended and
+%% hibernating processes, binaries, ETS, call tracing switched on and off,
+%% schedulers taken offline and online. Workers check their own results; a wrong
+%% result is a death.
 -module(storm).
 
 -export([run/1, main/1]).
@@ -15,10 +17,13 @@ run(#{seconds := Seconds, hz := Hz, directory := Directory}) ->
     {ok, _} = flame_prof:start(#{
         basename => filename:join(Directory, "storm"),
         sample_interval => max(1, 1000 div Hz),
+        cpu_budget => infinity,
         auto_select => {top, 100, 250},
         engine => native
     }),
-    Kinds = [spawner, collector, loader, mailer, suspender, hibernator, binary, table],
+    Online = erlang:system_info(schedulers_online),
+    Kinds = [spawner, collector, loader, mailer, suspender, hibernator, binary, table,
+             tracer, scheduler],
     Workers = [
         spawn_opt(?MODULE, worker, [Kind, {Self, Counter}], [link, monitor])
      || Kind <- Kinds
@@ -29,10 +34,15 @@ run(#{seconds := Seconds, hz := Hz, directory := Directory}) ->
     [begin unlink(Pid), exit(Pid, kill) end || {Pid, _} <- Workers],
     timer:sleep(50),
     flush(),
+    %% As it was, whatever moment they were killed in.
+    _ = erlang:system_flag(schedulers_online, Online),
+    _ = erlang:trace_pattern({?MODULE, '_', '_'}, false, [local]),
+    _ = erlang:trace_pattern({?MODULE, '_', '_'}, false, [call_count]),
     #{
         books => maps:with(
             [taken, written, lost, torn, dropped, gone, missed, ticks, retried, recoded,
-             stacks, unresolved, selections, sampler_cpu_ns, writer_cpu_ns],
+             stacks, unresolved, selections, sampler_cpu_ns, writer_cpu_ns,
+             signals, captures, handler_ns, torn_moved, torn_unfound, torn_late, torn_changed],
             Books
         ),
         files => maps:get(files, Books),
@@ -136,7 +146,44 @@ step(table, _) ->
     true = ets:insert(Table, [{K, lists:seq(1, 10)} || K <- lists:seq(1, 1000)]),
     1000 = length(ets:select(Table, [{{'$1', '_'}, [], ['$1']}])),
     true = ets:delete(Table),
+    ok;
+%% The workers' own functions have breakpoints while they run; one process is
+%% traced, and says what it must.
+step(tracer, N) ->
+    Self = self(),
+    true = erlang:trace_pattern({?MODULE, '_', '_'}, true, [call_count]) > 0,
+    true = erlang:trace_pattern({?MODULE, sum, 1}, [{'_', [], [{return_trace}]}], [local]) > 0,
+    Pid = spawn(fun() -> receive go -> Self ! {self(), sum(5 + N rem 3)} end end),
+    1 = erlang:trace(Pid, true, [call, return_to]),
+    Pid ! go,
+    Expected = (5 + N rem 3) * (6 + N rem 3) div 2,
+    receive {Pid, Expected} -> ok end,
+    receive {trace, Pid, return_from, {?MODULE, sum, 1}, Expected} -> ok end,
+    drop_traces(Pid),
+    true = erlang:trace_pattern({?MODULE, sum, 1}, false, [local]) > 0,
+    true = erlang:trace_pattern({?MODULE, '_', '_'}, false, [call_count]) > 0,
+    timer:sleep(5),
+    ok;
+step(scheduler, N) ->
+    All = erlang:system_info(schedulers),
+    _ = erlang:system_flag(schedulers_online, 1 + N rem All),
+    timer:sleep(20),
+    _ = erlang:system_flag(schedulers_online, All),
+    true = erlang:system_info(schedulers_online) =:= All,
+    timer:sleep(30),
     ok.
+
+%% None comes any more once those that were sent are delivered.
+drop_traces(Pid) ->
+    Delivered = erlang:trace_delivered(Pid),
+    drop_until(Pid, Delivered).
+
+drop_until(Pid, Delivered) ->
+    receive
+        {trace, Pid, _, _} -> drop_until(Pid, Delivered);
+        {trace, Pid, _, _, _} -> drop_until(Pid, Delivered);
+        {trace_delivered, Pid, Delivered} -> ok
+    end.
 
 await_suspended(Pid) ->
     case erlang:process_info(Pid, status) of

@@ -21,7 +21,9 @@ complain() {
 
 room_of() { # path below c_src
     case $1 in
-    nif/* | core/* | out/* | read/* | vm/*) echo "${1%%/*}" ;;
+    nif/* | core/* | out/* | read/* | vm/* | native/* | sampler/*)
+        echo "${1%%/*}"
+        ;;
     *) basename "${1%.*}" ;;
     esac
 }
@@ -29,17 +31,26 @@ room_of() { # path below c_src
 # What a room may include, besides itself.
 below() {
     case $1 in
-    nif) echo "session portable sampler selector read vm core" ;;
-    session) echo "sampler writer native_symbols portable out core vm" ;;
-    sampler) echo "selector vm core" ;;
+    nif)
+        echo "session portable sampler schedulers selector perf_map read" \
+            "native out/unzst.h vm core"
+        ;;
+    session)
+        echo "sampler selector.h writer native_symbols portable native/live.h out core vm"
+        ;;
+    self) echo "core out/clock.h" ;;
+    sampler) echo "schedulers selector native vm core" ;;
+    schedulers) echo "vm core" ;;
     selector) echo "vm core" ;;
     portable) echo "core" ;;
-    native_symbols) echo "vm out/symbolizer.h core" ;;
-    writer) echo "core out" ;;
+    perf_map) echo "vm out core" ;;
+    native_symbols) echo "native vm out/symbolizer.h core" ;;
+    writer) echo "self core out" ;;
     out) echo "core" ;;
     # Numbers and names are spelled as the writer spells them.
     read) echo "core out/buffer.h out/perf_script.h" ;;
     vm) echo "core" ;;
+    native) echo "core" ;;
     core) echo "" ;;
     *) return 1 ;;
     esac
@@ -88,9 +99,13 @@ only_in() { # what, extended expression, the places below c_src
 # Code only: what an error's text or a comment says is no use of it.
 only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' nif/
 only_in uv.h '#[[:space:]]*include[[:space:]]*<uv\.h>' \
-    writer.c writer.h out/sink.c out/sink.h nif/nif.c
+    writer.c writer.h out/disk.c nif/nif.c
 only_in zlib.h '#[[:space:]]*include[[:space:]]*<zlib\.h>' read/
 only_in process_vm_readv 'process_vm_readv[[:space:]]*\(' vm/peek.c vm/peek.h
+only_in zstd.h '#[[:space:]]*include[[:space:]]*<zstd\.h>' \
+    out/zst.c out/unzst.c out/recover.c read/ nif/nif.c
+only_in 'calls on files by name' '\<(open|unlink|rename|mkdir|link)(at)?[[:space:]]*\(' \
+    out/disk.c vm/peek.c vm/maps.c perf_map.c native/ read/
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' vm/peek.c
 
 # ------------------------------------------------------ the sampler's tick --
@@ -100,19 +115,53 @@ plain="memcpy memset memcmp memmove __assert_fail __stack_chk_fail
 # What an object may need of others. Right of the bar: its birth and its end.
 needs() {
     case $1 in
-    sampler)
-        echo "fp_selector_step fp_selector_slots fp_selector_chosen
-            fp_live_ranges_copy fp_peek_read fp_peek_batch fp_peek_view fp_process_decode
-            fp_stack_frames fp_names_read fp_dictionary_bytes fp_pid_numbers
-            fp_ptab_lookup fp_ring_reserve fp_ring_commit fp_series_push
-            fp_stack_table_intern fp_stack_table_holds fp_stack_table_token
-            fp_stack_table_forget clock_gettime clock_nanosleep |
+    sampler/sampler)
+        echo "fp_selector_step fp_selector_slots fp_live_ranges_copy
+            fp_sampler_adopt fp_handover_take fp_sampler_look_at_all
+            fp_sampler_collect fp_sampler_forget_stacks fp_sampler_ask_all
+            fp_sampler_is_asking fp_sampler_drain fp_selector_divide
+            fp_governor_ask fp_governed clock_gettime clock_nanosleep |
+            fp_governor_init
             fp_selector_create fp_selector_destroy fp_stack_table_create
-            fp_stack_table_destroy calloc free mmap munmap sigfillset
+            fp_stack_table_destroy fp_sampler_running_create
+            fp_schedulers_count calloc free mmap munmap sigfillset
             pthread_sigmask pthread_create pthread_join pthread_setname_np" ;;
+    sampler/samples)
+        echo "fp_ring_reserve fp_ring_commit fp_series_push fp_names_read
+            fp_pid_numbers fp_stack_table_intern fp_stack_table_token
+            fp_stack_table_forget" ;;
+    sampler/targets)
+        echo "fp_process_decode fp_dictionary_bytes fp_selector_chosen
+            fp_ptab_lookup fp_handover_begin fp_handover_publish" ;;
+    sampler/stopped)
+        echo "fp_peek_read fp_peek_batch fp_peek_view fp_process_decode
+            fp_stack_frames fp_series_push fp_stack_table_holds fp_sampler_ask
+            fp_sampler_decode fp_sampler_push fp_sampler_push_special
+            fp_sampler_release fp_sampler_drop_released fp_sampler_name_nif
+            fp_stack_put_on_top fp_dictionary_bytes_of" ;;
+    sampler/running)
+        echo "fp_peek_read fp_peek_batch fp_native_unwind fp_running_frames
+            fp_process_field fp_sampler_decode fp_sampler_push
+            fp_sampler_push_idle fp_sampler_meet fp_schedulers_data
+            fp_schedulers_find fp_schedulers_request fp_schedulers_answer
+            fp_schedulers_release fp_schedulers_handler_ns clock_nanosleep |
+            fp_schedulers_code" ;;
+    schedulers)
+        echo "fp_running_capture clock_gettime syscall __errno_location |
+            fp_peek_read fp_is_return_address fp_code_first fp_err_text
+            fp_peek_open_small fp_peek_close getpid getauxval sigaltstack
+            sigaction sigfillset __libc_current_sigrtmin
+            __libc_current_sigrtmax dladdr dlopen dlclose mmap munmap snprintf
+            pthread_mutex_lock pthread_mutex_unlock" ;;
+    vm/running)
+        echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
+            fp_bif_heavy fp_bif_is_schedule fp_bif_is_raise fp_jump_target
+            fp_bif_is_breakpoint fp_bif_breakpoint_mfa
+            fp_call_target fp_is_return_address fp_stack_put_on_top" ;;
+    vm/bif) echo "fp_peek_read memcmp" ;;
     selector)
         echo "fp_peek_read fp_pid_slot fp_process_field fp_field_width
-            fp_ptab_read | mmap munmap" ;;
+            fp_process_decode fp_ptab_read | mmap munmap" ;;
     vm/process) echo "fp_field_width" ;;
     vm/stack) echo "" ;;
     vm/names | vm/ptab) echo "fp_peek_read" ;;
@@ -120,8 +169,12 @@ needs() {
         echo "process_vm_readv pread getpid syscall | open close memfd_create
             ftruncate mmap munmap" ;;
     vm/layout_table) echo "memcmp strlen" ;;
+    native/unwind) echo "fp_cfi_row fp_cfi_expression fp_cfi_evaluate" ;;
+    native/cfi | native/cfi_expression) echo "" ;;
     core/ring) echo "| mmap munmap" ;;
+    core/handover) echo "| calloc free" ;;
     core/stack_table) echo "| calloc aligned_alloc free" ;;
+    core/governor) echo "" ;;
     core/series) echo "fp_ring_reserve fp_ring_commit" ;;
     core/stats) echo "" ;;
     esac
@@ -129,8 +182,10 @@ needs() {
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-for object in sampler selector vm/process vm/stack vm/names vm/ptab vm/peek \
-    vm/layout_table core/ring core/stack_table core/series core/stats; do
+for object in sampler/sampler sampler/samples sampler/targets \
+    sampler/stopped sampler/running schedulers selector vm/running vm/bif vm/process vm/stack vm/names vm/ptab vm/peek \
+    vm/layout_table native/unwind native/cfi native/cfi_expression core/ring \
+    core/handover core/stack_table core/series core/stats core/governor; do
     if ! $CC -std=c11 -O2 -D_GNU_SOURCE= -Ic_src -w -fno-stack-protector \
         -U_FORTIFY_SOURCE -c -o "$tmp/object.o" "c_src/$object.c"; then
         complain "$object.c does not compile"

@@ -20,8 +20,13 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
     erlang-inets erlang-mnesia"
 # test: on this machine, also the C tests (clang and its sanitizers' runtime),
 # the checks, debootstrap for the matrix, and a browser for the viewer's tests.
-TEST="clang libclang-rt-dev clang-format debootstrap chromium nodejs npm"
+# e2fsprogs: the tests of failing disks make a file system.
+TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap chromium nodejs npm"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
+# Where there is none, the test that wants it goes without: perf, to read our map;
+# jiffy, somebody else's NIF to work beside ours (not in each release of the matrix).
+TEST_OPTIONAL="linux-perf erlang-jiffy"
+TEST_ERLANG_OPTIONAL="erlang-jiffy"
 
 say() { echo "flame_prof: $*"; }
 
@@ -44,6 +49,7 @@ wanted() { # set...: the packages of these sets
         case $set in
         build) echo $BUILD ${erlang:+$BUILD_ERLANG} ;;
         test-erl) echo ${erlang:+$TEST_ERLANG} ;;
+        test-erl-optional) echo ${erlang:+$TEST_ERLANG_OPTIONAL} ;;
         test) echo $TEST ${erlang:+$TEST_ERLANG $CHECK_ERLANG} ;;
         *) fail "tools/deps.sh: no such set: $set" ;;
         esac
@@ -65,26 +71,31 @@ has_candidate() { # package...: does apt know a version of each?
     [ "$known" -ge $# ]
 }
 
+# How apt-get becomes root, in $root; fails where it can not.
+become_root() {
+    root=
+    [ "$(id -u)" -ne 0 ] || return 0
+    command -v sudo >/dev/null || return 1
+    root="sudo"
+    say "not root: apt-get runs through sudo"
+}
+
+apt_get() {
+    $root env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
+        apt-get -q -o Dpkg::Use-Pty=0 "$@"
+}
+install="install -y --no-install-recommends"
+
 on_debian() {
-    local missing root=
+    local missing
     missing=$(not_installed $(wanted "$@"))
     if [ -z "$missing" ]; then
         say "everything that $* needs is installed"
         return
     fi
     say "to be installed with apt-get:" $missing
-    if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null ||
-            fail "not root, and there is no sudo; as root:" \
-                "apt-get install --no-install-recommends" $missing
-        root="sudo"
-        say "not root: apt-get runs through sudo"
-    fi
-    apt_get() {
-        $root env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
-            apt-get -q -o Dpkg::Use-Pty=0 "$@"
-    }
-    local install="install -y --no-install-recommends"
+    become_root || fail "not root, and there is no sudo; as root:" \
+        "apt-get install --no-install-recommends" $missing
     local refreshed=
     if ! has_candidate $missing; then
         say "the package lists are missing or old: apt-get update"
@@ -99,6 +110,19 @@ on_debian() {
         apt_get $install $missing || fail "apt-get could not install the packages"
     }
     say "installed:" $missing
+}
+
+# What tests can do without: never a failure.
+on_debian_perhaps() { # package...
+    local package
+    for package in $(not_installed "$@"); do
+        if has_candidate "$package" && become_root && apt_get $install "$package"
+        then
+            say "installed: $package"
+        else
+            say "$package is not to be had here; tests that want it are skipped"
+        fi
+    done
 }
 
 header() { echo "#include <$1>" | ${CC:-cc} -E - >/dev/null 2>&1; }
@@ -142,6 +166,7 @@ if [ "${1:-}" = list ]; then
     wanted "$@"
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
     on_debian "$@"
+    case " $* " in *" test "*) on_debian_perhaps $TEST_OPTIONAL ;; esac
 else
     elsewhere "$@"
 fi

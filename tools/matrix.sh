@@ -21,6 +21,7 @@ SUITES="25:bookworm 27:trixie 29:forky"
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 matrix=${FLAME_PROF_MATRIX_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/flame_prof/matrix}
 packages=$(tools/deps.sh list build test-erl | tr -s ' \n' ' ')
+optional=$(tools/deps.sh list test-erl-optional | tr -s ' \n' ' ')
 
 say() { echo "matrix: $*"; }
 complain() {
@@ -62,7 +63,7 @@ inside() { # folder, command...
             DEBIAN_FRONTEND=noninteractive "$@"' "$folder" "$@"
 }
 
-wanted_stamp() { echo "$1 $packages" | sha256sum | cut -d ' ' -f 1; }
+wanted_stamp() { echo "$1 $packages $optional" | sha256sum | cut -d ' ' -f 1; }
 
 # Never through a mount: somebody may have bound a checkout into the folder.
 remove() { # folder
@@ -126,6 +127,10 @@ install() { # suite
         inside "$folder" apt-get -q update &&
             inside "$folder" apt-get -q -y --fix-broken install &&
             inside "$folder" apt-get -q -y install $packages &&
+            for package in $optional; do
+                inside "$folder" apt-get -q -y install "$package" ||
+                    echo "$package is not in this release"
+            done &&
             inside "$folder" apt-get clean
     } >"$log" 2>&1 || failed "apt-get" "$log"
 }

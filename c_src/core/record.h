@@ -4,8 +4,10 @@
  * Definitions travel in band, before their first use: because the ring keeps
  * order, a slot that is defined anew needs no lock and no generation.
  *
- *   PROCESS  slot := this Erlang process, its names and initial calls
+ *   PROCESS  slot := this Erlang process, its names and initial calls; or a
+ *            scheduler, for the time that it runs none
  *   FRAME    id := the text parts of one frame        (portable engine only)
+ *   NAME     slot := a NIF's module, function, arity; once (native engine only)
  *   STACK    slot := these frames, leaf first
  *   SAMPLE   one process-sample with all its metrics
  *   REPEAT   one process-sample equal to that process's previous one in
@@ -29,17 +31,26 @@
 #define FP_STACK_FRAMES_MAX 250u
 
 /* Frame words. A word below FP_FRAME_SPECIAL_END is one of these; a word with
- * FP_FRAME_TEXT set is the id of a FRAME record; any other is a code address
- * (for a return address: that address minus one). */
+ * FP_FRAME_TEXT set is the id of a FRAME record; one with FP_FRAME_BIF or
+ * FP_FRAME_NIF is the address of the three words that name one; any other is
+ * a code address, of Erlang or of C (for a return address: that address minus
+ * one). */
 enum fp_frame_special {
     FP_FRAME_NONE = 0,
     FP_FRAME_TRUNCATED,  /* frames left out here: stack deeper than the limit */
     FP_FRAME_RUNNING,    /* the process was running: its stack was not read */
     FP_FRAME_GC,         /* it was collecting garbage: its stack was not read */
     FP_FRAME_UNREADABLE, /* the stack could not be read */
+    FP_FRAME_AMBIGUOUS,  /* what ran above here could not be told for certain */
+    FP_FRAME_IDLE,       /* of a scheduler: it runs no process */
     FP_FRAME_SPECIAL_END
 };
 #define FP_FRAME_TEXT (UINT64_C(1) << 63)
+#define FP_FRAME_BIF (UINT64_C(1) << 62)
+#define FP_FRAME_NIF (UINT64_C(1) << 61)
+/* With FP_FRAME_NIF: no address, but the slot of a NAME record. */
+#define FP_FRAME_SLOT (UINT64_C(1) << 60)
+#define FP_NAMED_SLOTS 1024u
 
 enum fp_record_type {
     FP_RECORD_PAD = 0,
@@ -47,7 +58,8 @@ enum fp_record_type {
     FP_RECORD_FRAME,
     FP_RECORD_STACK,
     FP_RECORD_SAMPLE,
-    FP_RECORD_REPEAT
+    FP_RECORD_REPEAT,
+    FP_RECORD_NAME
 };
 
 struct fp_record {
@@ -66,8 +78,10 @@ struct fp_mfa_words {
 struct fp_record_process {
     struct fp_record head;
     uint32_t slot;
-    uint32_t is_text; /* 1: names are text (portable engine), 0: atom words */
-    uint32_t number;  /* of <0.Number.Serial> */
+    uint8_t is_text; /* 1: names are text (portable engine), 0: atom words */
+    uint8_t is_scheduler; /* no process: the scheduler of that number */
+    uint16_t unused;
+    uint32_t number; /* of <0.Number.Serial> */
     uint32_t serial;
     /* is_text == 0: atom words, 0 for none.
      * is_text == 1: registered_name, and module and function of the calls,
@@ -91,6 +105,13 @@ struct fp_record_frame {
     char text[];
 };
 #define FP_FRAME_TEXT_MAX 65536u
+
+struct fp_record_name {
+    struct fp_record head;
+    uint32_t slot;
+    uint32_t unused;
+    struct fp_mfa_words mfa; /* atom words */
+};
 
 struct fp_record_stack {
     struct fp_record head;

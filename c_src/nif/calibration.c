@@ -50,23 +50,6 @@ ERL_NIF_TERM fp_nif_calibration_open(ErlNifEnv *env, int argc,
     return ref;
 }
 
-/* The environment of a NIF call holds its process' address as the second
- * pointer (global.h struct enif_environment_t), and that process' structure
- * begins with the pid term. Believed only when it does. */
-#define PROCESS_IN_ENV 8u
-
-static uint64_t own_address(ErlNifEnv *env, const struct fp_peek *peek,
-                            uint64_t self)
-{
-    uint64_t address = 0, id = 0;
-
-    if (fp_peek_word(peek, (uint64_t)(uintptr_t)env + PROCESS_IN_ENV,
-                     &address) != 0 ||
-        fp_peek_word(peek, address, &id) != 0 || id != self)
-        return 0;
-    return address;
-}
-
 ERL_NIF_TERM fp_nif_calibration_probe(ErlNifEnv *env, int argc,
                                       const ERL_NIF_TERM argv[])
 {
@@ -83,7 +66,7 @@ ERL_NIF_TERM fp_nif_calibration_probe(ErlNifEnv *env, int argc,
     if (library->peek_err != 0)
         return fp_error(env, fp_atom(env, fp_err_name(library->peek_err)));
     enif_self(env, &self);
-    address = own_address(env, &library->peek, enif_make_pid(env, &self));
+    address = fp_own_process(env, &library->peek);
     if (address == 0)
         return fp_error(env, fp_atom(env, fp_err_name(FP_ELAYOUT)));
     enif_mutex_lock(calibration->lock);

@@ -17,7 +17,7 @@ struct fp_library {
     ErlNifMutex *lock;
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
     ErlNifResourceType *calibration_type, *session_type, *reader_type,
-        *profile_type;
+        *profile_type, *unzst_type, *sends_type;
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -32,6 +32,9 @@ struct fp_layout *fp_library_layout(struct fp_library *library);
  * has one. */
 const char *fp_library_refusal(const struct fp_library *library);
 
+/* The calling process's structure, 0 when it is not where it is expected. */
+uint64_t fp_own_process(ErlNifEnv *env, const struct fp_peek *peek);
+
 /* The NIFs, by room. */
 #define FP_NIF(name)                                                           \
     ERL_NIF_TERM name(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
@@ -42,12 +45,23 @@ FP_NIF(fp_nif_calibration_solve);
 FP_NIF(fp_nif_layout_info);
 FP_NIF(fp_nif_snapshot);
 FP_NIF(fp_nif_select_top);
+FP_NIF(fp_nif_write_perf_map);
 FP_NIF(fp_nif_session_start);
 FP_NIF(fp_nif_session_push);
 FP_NIF(fp_nif_session_flush);
 FP_NIF(fp_nif_session_stop);
 FP_NIF(fp_nif_session_close);
 FP_NIF(fp_nif_session_info);
+FP_NIF(fp_nif_session_schedulers_online);
+FP_NIF(fp_nif_session_want);
+FP_NIF(fp_nif_session_chosen);
+FP_NIF(fp_nif_sends_open);
+FP_NIF(fp_nif_sends_end);
+FP_NIF(fp_nif_sends_seen);
+FP_NIF(fp_nif_sends_enabled);
+FP_NIF(fp_nif_sends_trace);
+FP_NIF(fp_nif_schedulers_prepare);
+FP_NIF(fp_nif_scheduler_register);
 FP_NIF(fp_nif_reader_open);
 FP_NIF(fp_nif_reader_next);
 FP_NIF(fp_nif_reader_info);
@@ -61,10 +75,16 @@ FP_NIF(fp_nif_profile_processes);
 FP_NIF(fp_nif_profile_stacks);
 FP_NIF(fp_nif_profile_export);
 
+FP_NIF(fp_nif_session_figures);
+FP_NIF(fp_nif_unzst_open);
+FP_NIF(fp_nif_unzst_read);
+
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);
 void fp_reader_destroy(ErlNifEnv *env, void *object);
 void fp_profile_handle_destroy(ErlNifEnv *env, void *object);
+void fp_unzst_nif_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
+extern const ErlNifResourceTypeInit fp_sends_type_init;
 
 #endif

@@ -29,6 +29,23 @@ struct fp_layout *fp_library_layout(struct fp_library *library)
     return layout;
 }
 
+/* struct enif_environment_t (global.h): a module's data, then the process, which
+ * begins with the pid term. Believed only when it does. */
+#define PROCESS_IN_ENV 8u
+
+uint64_t fp_own_process(ErlNifEnv *env, const struct fp_peek *peek)
+{
+    uint64_t address = 0, id = 0;
+    ErlNifPid self;
+
+    if (fp_peek_word(peek, (uint64_t)(uintptr_t)env + PROCESS_IN_ENV,
+                     &address) != 0 ||
+        fp_peek_word(peek, address, &id) != 0 ||
+        enif_self(env, &self) == NULL || id != enif_make_pid(env, &self))
+        return 0;
+    return address;
+}
+
 const char *fp_library_refusal(const struct fp_library *library)
 {
 #if !defined(__x86_64__) || !defined(__linux__)
@@ -91,8 +108,10 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     struct fp_library *library = enif_alloc(sizeof *library);
     ErlNifResourceTypeInit calibration = {.dtor = fp_calibration_destroy};
     ErlNifResourceTypeInit session = fp_session_type_init;
+    ErlNifResourceTypeInit sends = fp_sends_type_init;
     ErlNifResourceTypeInit reader = {.dtor = fp_reader_destroy};
     ErlNifResourceTypeInit profile = {.dtor = fp_profile_handle_destroy};
+    ErlNifResourceTypeInit unzst = {.dtor = fp_unzst_nif_destroy};
 
     (void)info;
     if (library == NULL)
@@ -108,9 +127,14 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
         env, "flame_prof_reader", &reader, ERL_NIF_RT_CREATE, NULL);
     library->profile_type = enif_open_resource_type_x(
         env, "flame_prof_profile", &profile, ERL_NIF_RT_CREATE, NULL);
+    library->unzst_type = enif_open_resource_type_x(
+        env, "flame_prof_unzst", &unzst, ERL_NIF_RT_CREATE, NULL);
+    library->sends_type = enif_open_resource_type_x(
+        env, "flame_prof_sends", &sends, ERL_NIF_RT_CREATE, NULL);
     if (library->lock == NULL || library->calibration_type == NULL ||
         library->session_type == NULL || library->reader_type == NULL ||
-        library->profile_type == NULL) {
+        library->profile_type == NULL || library->unzst_type == NULL ||
+        library->sends_type == NULL) {
         library_free(library);
         return -1;
     }
@@ -131,7 +155,7 @@ static int upgrade(ErlNifEnv *env, void **priv, void **old_priv,
 static void unload(ErlNifEnv *env, void *priv)
 {
     (void)env;
-    fp_session_join_all();
+    fp_session_join_all(priv);
     library_free(priv);
 }
 
@@ -144,14 +168,25 @@ static ErlNifFunc functions[] = {
     {"calibration_probe", 1, fp_nif_calibration_probe, 0},
     {"calibration_solve", 2, fp_nif_calibration_solve, CPU},
     {"layout_info", 0, fp_nif_layout_info, CPU},
-    {"snapshot", 1, fp_nif_snapshot, CPU},
+    {"snapshot", 1, fp_nif_snapshot, IO},
     {"select_top", 2, fp_nif_select_top, CPU},
+    {"write_perf_map", 1, fp_nif_write_perf_map, IO},
     {"session_start", 1, fp_nif_session_start, IO},
     {"session_push", 2, fp_nif_session_push, CPU},
     {"session_flush", 1, fp_nif_session_flush, 0},
     {"session_stop", 1, fp_nif_session_stop, 0},
     {"session_close", 1, fp_nif_session_close, IO},
     {"session_info", 1, fp_nif_session_info, 0},
+    {"session_schedulers_online", 2, fp_nif_session_schedulers_online, 0},
+    {"session_want", 2, fp_nif_session_want, 0},
+    {"session_chosen", 1, fp_nif_session_chosen, 0},
+    {"sends_open", 1, fp_nif_sends_open, 0},
+    {"sends_end", 1, fp_nif_sends_end, 0},
+    {"sends_seen", 1, fp_nif_sends_seen, 0},
+    {"enabled", 3, fp_nif_sends_enabled, 0},
+    {"trace", 5, fp_nif_sends_trace, 0},
+    {"schedulers_prepare", 1, fp_nif_schedulers_prepare, IO},
+    {"scheduler_register", 1, fp_nif_scheduler_register, 0},
     {"reader_open", 1, fp_nif_reader_open, IO},
     {"reader_next", 2, fp_nif_reader_next, IO},
     {"reader_info", 1, fp_nif_reader_info, IO},
@@ -164,6 +199,9 @@ static ErlNifFunc functions[] = {
     {"profile_processes", 3, fp_nif_profile_processes, CPU},
     {"profile_stacks", 3, fp_nif_profile_stacks, CPU},
     {"profile_export", 4, fp_nif_profile_export, IO},
+    {"session_figures", 2, fp_nif_session_figures, 0},
+    {"unzst_open", 0, fp_nif_unzst_open, 0},
+    {"unzst_read", 3, fp_nif_unzst_read, 0},
 };
 
 ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)

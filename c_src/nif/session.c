@@ -12,7 +12,7 @@
 
 #include "../core/error.h"
 #include "../core/metric.h"
-#include "../sampler.h"
+#include "../sampler/sampler.h"
 #include "../selector.h"
 #include "library.h"
 #include "terms.h"
@@ -28,35 +28,59 @@ struct handle {
 
 /* ------------------------------------------------------ threads to Erlang -- */
 
+static ERL_NIF_TERM result_term(ErlNifEnv *env, int err, const char *why)
+{
+    if (err == 0)
+        return fp_atom(env, "ok");
+    return fp_error(env, enif_make_tuple2(env, fp_atom(env, fp_err_name(err)),
+                                          fp_binary(env, why, strlen(why))));
+}
+
+static ERL_NIF_TERM event_term(ErlNifEnv *env, enum fp_session_event event,
+                               uint64_t ticket, int err, const char *text)
+{
+    static const char *const file_events[] = {
+        [FP_SESSION_FILE_BEGUN] = "begun",
+        [FP_SESSION_FILE_FINISHED] = "finished",
+        [FP_SESSION_FILE_REMOVED] = "removed",
+        [FP_SESSION_FILE_FAILED] = "failed",
+        [FP_SESSION_FILE_HEALED] = "healed",
+    };
+
+    if (event == FP_SESSION_FLUSHED)
+        return enif_make_tuple3(env, fp_atom(env, "flushed"),
+                                enif_make_uint64(env, ticket),
+                                result_term(env, err, text));
+    if (event == FP_SESSION_STOPPED)
+        return enif_make_tuple2(env, fp_atom(env, "stopped"),
+                                result_term(env, err, text));
+    return enif_make_tuple3(env, fp_atom(env, "file"),
+                            fp_atom(env, file_events[event]),
+                            fp_binary(env, text, strlen(text)));
+}
+
 /* {flame_prof_nif, Ref, Event} to the owner. */
 static void send_event(struct handle *handle, enum fp_session_event event,
-                       uint64_t ticket, int err)
+                       uint64_t ticket, int err, const char *text)
 {
     ErlNifEnv *env = enif_alloc_env();
-    ERL_NIF_TERM result, what;
 
     if (env == NULL)
         return;
-    result = fp_atom(env, "ok");
-    if (err != 0)
-        result = fp_error(env, fp_atom(env, fp_err_name(err)));
-    what = event == FP_SESSION_FLUSHED
-               ? enif_make_tuple3(env, fp_atom(env, "flushed"),
-                                  enif_make_uint64(env, ticket), result)
-               : enif_make_tuple2(env, fp_atom(env, "stopped"), result);
     enif_send(NULL, &handle->owner, env,
               enif_make_tuple3(env, fp_atom(env, "flame_prof_nif"),
-                               enif_make_resource(env, handle), what));
+                               enif_make_resource(env, handle),
+                               event_term(env, event, ticket, err, text)));
     enif_free_env(env);
 }
 
 /* WRITER THREAD. */
 static void notify(void *arg, enum fp_session_event event, uint64_t ticket,
-                   int err)
+                   int err, const char *text)
 {
     struct handle *handle = arg;
 
-    send_event(handle, event, ticket, err);
+    send_event(handle, event, ticket, err, text);
     if (event == FP_SESSION_STOPPED)
         enif_release_resource(handle);
 }
@@ -133,7 +157,7 @@ struct start {
     struct fp_session_options options;
     struct fp_layout layout;
     uint64_t excluded[FP_EXCLUDED_MAX];
-    char directory[PATH_ROOM], name[256];
+    char directory[PATH_ROOM];
 };
 
 static int get_excluded(ErlNifEnv *env, ERL_NIF_TERM list, struct start *start)
@@ -184,7 +208,7 @@ static int patch_layout(ErlNifEnv *env, ERL_NIF_TERM map,
         size = enif_get_atom(env, key, name, sizeof name, ERL_NIF_LATIN1);
         field = size > 0 ? fp_field_find(name, (size_t)size - 1) : -1;
         if (field < 0 || !enif_get_uint(env, value, &offset) ||
-            offset + 24 > layout->snapshot_size)
+            offset > layout->snapshot_size - 24u)
             break;
         layout->release.offset[field] = (uint16_t)offset;
         enif_map_iterator_next(env, &at);
@@ -194,36 +218,124 @@ static int patch_layout(ErlNifEnv *env, ERL_NIF_TERM map,
     return field;
 }
 
+static int get_mode(ErlNifEnv *env, ERL_NIF_TERM map, uint8_t *mode)
+{
+    ERL_NIF_TERM term;
+
+    if (!fp_map_get(env, map, "mode", &term))
+        return 0;
+    *mode = enif_is_identical(term, fp_atom(env, "schedulers"))
+                ? FP_MODE_SCHEDULERS
+                : FP_MODE_PROCESSES;
+    return *mode == FP_MODE_SCHEDULERS ||
+           enif_is_identical(term, fp_atom(env, "processes"));
+}
+
+static int get_sync(ErlNifEnv *env, ERL_NIF_TERM map, enum fp_sync *sync)
+{
+    static const char *const names[] = {[FP_SYNC_NONE] = "none",
+                                        [FP_SYNC_FLUSH] = "flush",
+                                        [FP_SYNC_CLOSE] = "close"};
+    ERL_NIF_TERM term;
+
+    if (!fp_map_get(env, map, "sync", &term))
+        return 0;
+    for (int i = FP_SYNC_NONE; i <= FP_SYNC_CLOSE; i++) {
+        if (enif_is_identical(term, fp_atom(env, names[i]))) {
+            *sync = (enum fp_sync)i;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int get_files(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
+{
+    struct fp_sink_options *files = &start->options.files;
+    int is_zst;
+
+    if (!fp_map_get_text(env, map, "directory", start->directory,
+                         sizeof start->directory) ||
+        !fp_map_get_bool(env, map, "compress", &is_zst) ||
+        !get_sync(env, map, &files->sync) ||
+        !fp_map_get_u32(env, map, "flush_close_max", &files->flush_close_max) ||
+        !fp_map_get_u64(env, map, "files_max", &files->files_max) ||
+        !fp_map_get_u64(env, map, "file_max_bytes", &files->file_max_bytes) ||
+        !fp_map_get_u64(env, map, "total_max_bytes", &files->total_max_bytes))
+        return 0;
+    files->is_zst = is_zst;
+    files->directory = start->directory;
+    return 1;
+}
+
+/* {Metric, IsDelta, Top, EveryPasses} */
+static int get_rule(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_rule *rule)
+{
+    const ERL_NIF_TERM *part;
+    int size;
+
+    if (!enif_get_tuple(env, term, &size, &part) || size != 4 ||
+        !enif_get_uint(env, part[2], &rule->top) ||
+        !enif_get_uint(env, part[3], &rule->every))
+        return 0;
+    rule->is_delta = (uint8_t)enif_is_identical(part[1], fp_atom(env, "true"));
+    for (uint8_t i = 0; i < FP_METRIC_COUNT; i++) {
+        rule->metric = i;
+        if (enif_is_identical(part[0], fp_atom(env, fp_metric_name(i))))
+            return 1;
+    }
+    return 0;
+}
+
+static int get_rules(ErlNifEnv *env, ERL_NIF_TERM map,
+                     struct fp_session_options *options)
+{
+    ERL_NIF_TERM list, head;
+
+    if (!fp_map_get(env, map, "rules", &list))
+        return 0;
+    while (enif_get_list_cell(env, list, &head, &list))
+        if (options->rules == FP_RULES_MAX ||
+            !get_rule(env, head, &options->rule[options->rules++]))
+            return 0;
+    return 1;
+}
+
 static int get_options(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
 {
     struct fp_session_options *options = &start->options;
     ERL_NIF_TERM status, excluded;
-    uint32_t ring_bytes;
+    uint32_t ring_bytes, text_bytes;
 
-    if (!fp_map_get_text(env, map, "directory", start->directory,
-                         sizeof start->directory) ||
-        !fp_map_get_text(env, map, "name", start->name, sizeof start->name) ||
+    if (!get_files(env, map, start) ||
         !fp_map_get_u32(env, map, "sample_interval_us",
                         &options->sample_interval_us) ||
+        !fp_map_get_u32(env, map, "cpu_permille", &options->cpu_permille) ||
         !fp_map_get_u32(env, map, "flush_interval_ms",
                         &options->flush_interval_ms) ||
         !fp_map_get_bool(env, map, "flatten_recursive",
                          &options->flatten_recursive) ||
-        !fp_map_get_u32(env, map, "top", &options->top) ||
+        !fp_map_get_bool(env, map, "merge_idle", &options->merge_idle) ||
+        !get_rules(env, map, options) ||
         !fp_map_get_u32(env, map, "select_interval_ms",
                         &options->select_interval_ms) ||
         !fp_map_get_u32(env, map, "ring_bytes", &ring_bytes) ||
+        !fp_map_get_u32(env, map, "text_bytes", &text_bytes) ||
         !fp_map_get_u32(env, map, "pid_number_bits",
                         &options->pid_number_bits) ||
-        options->pid_number_bits > 28 ||
+        options->pid_number_bits > 28 || !get_mode(env, map, &options->mode) ||
+        !fp_map_get_bool(env, map, "running_stacks",
+                         &options->running_stacks) ||
+        !fp_map_get_bool(env, map, "native_frames", &options->native_frames) ||
+        !fp_map_get_u32(env, map, "schedulers_online",
+                        &options->schedulers_online) ||
         !fp_map_get(env, map, "status", &status) ||
         !get_status(env, status, &options->status) ||
         !fp_map_get(env, map, "exclude", &excluded) ||
         !get_excluded(env, excluded, start))
         return 0;
     options->ring_bytes = ring_bytes;
-    options->directory = start->directory;
-    options->name = start->name;
+    options->text_bytes = text_bytes;
     return 1;
 }
 
@@ -268,8 +380,13 @@ static ERL_NIF_TERM start_session(ErlNifEnv *env, struct start *start)
 
     memset(handle, 0, sizeof *handle);
     handle->lock = enif_rwlock_create("flame_prof_session");
+    if (handle->lock == NULL) {
+        enif_release_resource(handle);
+        return why_term(env, FP_ENOMEM, fp_err_text(FP_ENOMEM));
+    }
     enif_self(env, &handle->owner);
     ref = enif_make_resource(env, handle);
+    start->options.owner = fp_library(env);
     start->options.notify = notify;
     start->options.arg = handle;
     enif_keep_resource(handle); /* the writer's */
@@ -297,7 +414,7 @@ ERL_NIF_TERM fp_nif_session_start(ErlNifEnv *env, int argc,
     (void)argc;
     if (start == NULL)
         return why_term(env, FP_ENOMEM, fp_err_text(FP_ENOMEM));
-    fp_session_reap();
+    fp_session_reap(fp_library(env));
     err = get_options(env, argv[0], start) ? choose_engine(env, argv[0], start)
                                            : FP_EINVAL;
     if (err == FP_EINVAL)
@@ -362,6 +479,26 @@ ERL_NIF_TERM fp_nif_session_close(ErlNifEnv *env, int argc,
     return fp_atom(env, "ok");
 }
 
+/* (Session, SchedulersOnline) -> ok */
+ERL_NIF_TERM fp_nif_session_schedulers_online(ErlNifEnv *env, int argc,
+                                              const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    struct fp_session *session;
+    ERL_NIF_TERM answer;
+    unsigned n;
+
+    (void)argc;
+    if (!enif_get_uint(env, argv[1], &n))
+        return enif_make_badarg(env);
+    session = use(env, handle, &answer);
+    if (session == NULL)
+        return answer;
+    fp_session_set_schedulers_online(session, n);
+    unuse(handle);
+    return fp_atom(env, "ok");
+}
+
 /* ------------------------------------------------------------------ info -- */
 
 ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
@@ -386,17 +523,123 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
                fp_binary(env, fp_session_reads(session),
                          strlen(fp_session_reads(session))));
     fp_map_put(env, &map, "path", fp_binary(env, path, strlen(path)));
-    /* What exactly failed is the writer's knowledge; here, that it did. */
-    fp_map_put(env, &map, "error",
-               fp_stats_get(stats, FP_STAT_errors) > 0
-                   ? fp_binary(env, "the file could not be written", 29)
-                   : fp_binary(env, "", 0));
     for (int stat = 0; stat < FP_STAT_COUNT; stat++)
         fp_map_put(
             env, &map, fp_stats_name((enum fp_stat)stat),
             enif_make_uint64(env, fp_stats_get(stats, (enum fp_stat)stat)));
     unuse(handle);
     return map;
+}
+
+/* ----------------------------------------------------------- of the node -- */
+
+static int add_figure(ErlNifEnv *env, ERL_NIF_TERM term,
+                      struct fp_figures *figures)
+{
+    char name[FP_FIGURE_NAME_ROOM];
+    const ERL_NIF_TERM *part;
+    ErlNifSInt64 value;
+    int size;
+
+    return enif_get_tuple(env, term, &size, &part) && size == 2 &&
+           enif_get_atom(env, part[0], name, sizeof name, ERL_NIF_LATIN1) &&
+           enif_get_int64(env, part[1], &value) &&
+           fp_figures_add(figures, name, value) == 0;
+}
+
+/* [{Name, Integer}]: for the next flush, and every later one until others
+ * come. */
+ERL_NIF_TERM fp_nif_session_figures(ErlNifEnv *env, int argc,
+                                    const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM answer, list = argv[1], head;
+    struct fp_session *session = use(env, handle, &answer);
+    struct fp_figures *figures;
+    int valid = 1;
+
+    (void)argc;
+    if (session == NULL)
+        return answer;
+    figures = calloc(1, sizeof *figures);
+    while (figures != NULL && valid &&
+           enif_get_list_cell(env, list, &head, &list))
+        valid = add_figure(env, head, figures);
+    if (valid && figures != NULL)
+        fp_figures_offer(fp_session_node(session), figures);
+    else
+        free(figures);
+    unuse(handle);
+    return valid ? fp_atom(env, "ok") : enif_make_badarg(env);
+}
+
+/* ---------------------------------------------- whom it looks at, natively -- */
+
+/* {Pid, all | Status}; the pid of a process of this node. */
+static int get_wanted(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
+{
+    const ERL_NIF_TERM *part;
+    ErlNifPid pid;
+    int size, status;
+
+    if (!enif_get_tuple(env, term, &size, &part) || size != 2 ||
+        !enif_get_local_pid(env, part[0], &pid) ||
+        !get_status(env, part[1], &status))
+        return 0;
+    word[0] = pid.pid;
+    word[1] = (uint64_t)(int64_t)status;
+    return 1;
+}
+
+/* (Session, [{Pid, all | Status}]) -> ok | {error, closed | state} */
+ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc,
+                                 const ERL_NIF_TERM argv[])
+{
+    uint64_t words[FP_WANTED_MAX * FP_WANTED_WORDS];
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM answer, list = argv[1], head;
+    struct fp_session *session;
+    size_t n = 0;
+    int err;
+
+    (void)argc;
+    for (; enif_get_list_cell(env, list, &head, &list); n++)
+        if (n == FP_WANTED_MAX ||
+            !get_wanted(env, head, words + FP_WANTED_WORDS * n))
+            return enif_make_badarg(env);
+    session = use(env, handle, &answer);
+    if (session == NULL)
+        return answer;
+    err = fp_session_want(session, words, n);
+    unuse(handle);
+    if (err == FP_EINVAL)
+        return enif_make_badarg(env);
+    return err == 0 ? fp_atom(env, "ok")
+                    : fp_error(env, fp_atom(env, fp_err_name(err)));
+}
+
+/* (Session) -> [Pid] */
+ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc,
+                                   const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    ERL_NIF_TERM answer, list = enif_make_list(env, 0);
+    struct fp_session *session = use(env, handle, &answer);
+    uint64_t *pid;
+    size_t n;
+
+    (void)argc;
+    if (session == NULL)
+        return answer;
+    pid = malloc((FP_TOP_MAX + FP_WANTED_MAX) * sizeof *pid);
+    n = pid == NULL
+            ? 0
+            : fp_session_chosen(session, pid, FP_TOP_MAX + FP_WANTED_MAX);
+    unuse(handle);
+    while (n > 0)
+        list = enif_make_list_cell(env, pid[--n], list);
+    free(pid);
+    return list;
 }
 
 /* ------------------------------------------------- the portable engine's -- */
@@ -512,8 +755,12 @@ static int take_count(ErlNifEnv *env, struct fp_session *session,
         return 1;
     }
     fp_stats_add(stats, FP_STAT_taken, n);
-    fp_stats_add(stats, strcmp(kind, "gone") == 0 ? FP_STAT_gone : FP_STAT_torn,
-                 n);
+    if (strcmp(kind, "gone") == 0) {
+        fp_stats_add(stats, FP_STAT_gone, n);
+        return 1;
+    }
+    fp_stats_add(stats, FP_STAT_torn, n);
+    fp_stats_add(stats, FP_STAT_torn_changed, n);
     return 1;
 }
 

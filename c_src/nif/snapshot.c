@@ -1,197 +1,286 @@
 /*
- * One look at some processes, as terms: what the tests compare with
- * process_info/2. The same code as the sampler's, without a session.
+ * One look at some processes, or at what the schedulers run, as terms: for
+ * flame_prof_pstack, and for the tests, which compare it with process_info/2.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "../core/error.h"
+#include "../schedulers.h"
 #include "../selector.h"
-#include "../vm/code.h"
 #include "../vm/names.h"
-#include "../vm/process.h"
-#include "../vm/ptab.h"
-#include "../vm/stack.h"
-#include "library.h"
+#include "look.h"
 #include "terms.h"
 
-struct look {
+/* A look, and where its terms are made. */
+struct telling {
     ErlNifEnv *env;
-    const struct fp_peek *peek;
-    const struct fp_layout *layout;
-    struct fp_ranges ranges;
-    struct fp_code *code;
-    uint64_t *word; /* FP_STACK_WORDS_MAX */
+    struct look look;
+    ERL_NIF_TERM list; /* of look_for_dirty */
 };
 
-static ERL_NIF_TERM atom_text(struct look *look, uint64_t atom)
+static ERL_NIF_TERM atom_text(struct telling *telling, uint64_t atom)
 {
     uint32_t len = 0;
-    const char *text = fp_code_atom(look->code, atom, &len);
+    const char *text = fp_code_atom(telling->look.code, atom, &len);
 
-    return text == NULL ? fp_atom(look->env, "none")
-                        : fp_binary(look->env, text, len);
+    return text == NULL ? fp_atom(telling->env, "none")
+                        : fp_binary(telling->env, text, len);
 }
 
-static ERL_NIF_TERM file_text(struct look *look, uint64_t file)
+static ERL_NIF_TERM file_text(struct telling *telling, uint64_t file)
 {
     uint32_t len = 0;
-    const char *text = fp_code_file(look->code, file, &len);
+    const char *text = fp_code_file(telling->look.code, file, &len);
 
-    return text == NULL ? fp_atom(look->env, "none")
-                        : fp_binary(look->env, text, len);
+    return text == NULL ? fp_atom(telling->env, "none")
+                        : fp_binary(telling->env, text, len);
 }
 
-static ERL_NIF_TERM mfa_term(struct look *look, uint64_t module,
+static ERL_NIF_TERM mfa_term(struct telling *telling, uint64_t module,
                              uint64_t function, uint64_t arity)
 {
     if (module == 0)
-        return fp_atom(look->env, "none");
-    return enif_make_tuple3(look->env, atom_text(look, module),
-                            atom_text(look, function),
-                            enif_make_uint64(look->env, arity));
+        return fp_atom(telling->env, "none");
+    return enif_make_tuple3(telling->env, atom_text(telling, module),
+                            atom_text(telling, function),
+                            enif_make_uint64(telling->env, arity));
 }
 
-/* {Module, Function, Arity, File | none, Line}; frames of no function are
- * left out, as in a file. */
-static ERL_NIF_TERM stack_term(struct look *look, const struct fp_stack *stack)
+static const char *const special_names[FP_FRAME_SPECIAL_END] = {
+    [FP_FRAME_NONE] = "none",
+    [FP_FRAME_TRUNCATED] = "truncated",
+    [FP_FRAME_RUNNING] = "running_stack_not_sampled",
+    [FP_FRAME_GC] = "gc",
+    [FP_FRAME_UNREADABLE] = "stack_unreadable",
+    [FP_FRAME_AMBIGUOUS] = "ambiguous",
+    [FP_FRAME_IDLE] = "idle",
+};
+
+/* {Module, Function, Arity, File | none, Line} */
+static ERL_NIF_TERM erlang_frame(struct telling *telling, uint64_t pc)
 {
-    ERL_NIF_TERM list = enif_make_list(look->env, 0);
+    struct fp_location at;
+
+    if (fp_code_resolve(telling->look.code, pc, &at) != 0)
+        return 0;
+    return enif_make_tuple5(telling->env, atom_text(telling, at.mfa[0]),
+                            atom_text(telling, at.mfa[1]),
+                            enif_make_uint64(telling->env, at.mfa[2]),
+                            file_text(telling, at.file),
+                            enif_make_uint(telling->env, at.line));
+}
+
+/* {bif | nif, {Module, Function, Arity}} */
+static ERL_NIF_TERM named_frame(struct telling *telling, uint64_t word)
+{
+    uint64_t mfa[3];
+
+    if (fp_peek_read(&telling->look.peek, word & ~(FP_FRAME_BIF | FP_FRAME_NIF),
+                     mfa, sizeof mfa) != 0 ||
+        mfa[2] > 255)
+        return 0;
+    return enif_make_tuple2(
+        telling->env,
+        fp_atom(telling->env, word & FP_FRAME_BIF ? "bif" : "nif"),
+        mfa_term(telling, mfa[0], mfa[1], mfa[2]));
+}
+
+/* {native, Function | none, Library} */
+static ERL_NIF_TERM native_frame(struct telling *telling, uint64_t pc)
+{
+    const char *name, *library;
+
+    if (telling->look.native == NULL ||
+        fp_native_resolve(telling->look.native, pc, &name, &library) != 0)
+        return 0;
+    return enif_make_tuple3(telling->env, fp_atom(telling->env, "native"),
+                            name == NULL
+                                ? fp_atom(telling->env, "none")
+                                : fp_binary(telling->env, name, strlen(name)),
+                            fp_binary(telling->env, library, strlen(library)));
+}
+
+/* A frame as a term; 0 when it is of nothing known: such are left out, as in a
+ * file. */
+static ERL_NIF_TERM frame_term(struct telling *telling, uint64_t word)
+{
+    if (word < FP_FRAME_SPECIAL_END)
+        return fp_atom(telling->env, special_names[word]);
+    if ((word & (FP_FRAME_BIF | FP_FRAME_NIF)) != 0)
+        return named_frame(telling, word);
+    return fp_ranges_contain(&telling->look.ranges, word)
+               ? erlang_frame(telling, word)
+               : native_frame(telling, word);
+}
+
+static ERL_NIF_TERM stack_term(struct telling *telling,
+                               const struct fp_stack *stack)
+{
+    ERL_NIF_TERM list = enif_make_list(telling->env, 0);
 
     for (uint32_t i = stack->count; i-- > 0;) {
-        struct fp_location at;
+        ERL_NIF_TERM frame = frame_term(telling, stack->frame[i]);
 
-        if (stack->frame[i] < FP_FRAME_SPECIAL_END) {
-            list = enif_make_list_cell(look->env,
-                                       fp_atom(look->env, "truncated"), list);
-            continue;
-        }
-        if (fp_code_resolve(look->code, stack->frame[i], &at) != 0)
-            continue;
-        list = enif_make_list_cell(
-            look->env,
-            enif_make_tuple5(look->env, atom_text(look, at.mfa[0]),
-                             atom_text(look, at.mfa[1]),
-                             enif_make_uint64(look->env, at.mfa[2]),
-                             file_text(look, at.file),
-                             enif_make_uint(look->env, at.line)),
-            list);
+        if (frame != 0)
+            list = enif_make_list_cell(telling->env, frame, list);
     }
     return list;
 }
 
-static int read_stack(struct look *look, const struct fp_snapshot *snapshot,
-                      struct fp_stack *stack)
+static ERL_NIF_TERM scheduler_term(ErlNifEnv *env, const struct sight *sight)
 {
-    uint64_t words = (snapshot->hend - snapshot->stop) / 8;
-    size_t leaf = (size_t)words, root = 0;
-
-    if (words > FP_STACK_WORDS_MAX) {
-        leaf = FP_STACK_WORDS_LEAF;
-        root = FP_STACK_WORDS_ROOT;
-    }
-    if ((leaf > 0 &&
-         fp_peek_read(look->peek, snapshot->stop, look->word, 8 * leaf) != 0) ||
-        (root > 0 && fp_peek_read(look->peek, snapshot->hend - 8 * root,
-                                  look->word + leaf, 8 * root) != 0))
-        return FP_EFAULT;
-    fp_stack_frames(stack, &look->ranges, snapshot->i, look->word, leaf + root,
-                    leaf);
-    return 0;
+    return sight->scheduler == 0 ? fp_atom(env, "none")
+                                 : enif_make_uint(env, sight->scheduler);
 }
 
-static ERL_NIF_TERM process_term(struct look *look,
-                                 const struct fp_snapshot *snapshot)
+static ERL_NIF_TERM figure_term(ErlNifEnv *env, int64_t value)
 {
-    ERL_NIF_TERM map = enif_make_new_map(look->env);
-    struct fp_names names;
-    struct fp_stack stack = {.count = 0};
+    return value < 0 ? fp_atom(env, "unknown") : enif_make_int64(env, value);
+}
 
-    fp_names_read(look->layout, look->peek, snapshot,
-                  fp_atom(look->env, "$initial_call"), &names);
+static ERL_NIF_TERM process_term(struct telling *telling,
+                                 const struct sight *sight)
+{
+    const struct fp_snapshot *snapshot = &sight->snapshot;
+    struct look *look = &telling->look;
+    ErlNifEnv *env = telling->env;
+    ERL_NIF_TERM map = enif_make_new_map(env);
+    struct fp_names names;
+
+    fp_names_read(look->layout, &look->peek, snapshot,
+                  fp_atom(env, "$initial_call"), &names);
     for (int i = 0; i < FP_METRIC_COUNT; i++)
-        fp_map_put(look->env, &map, fp_metric_name(i),
-                   enif_make_int64(look->env, snapshot->value[i]));
-    fp_map_put(look->env, &map, "status",
-               fp_atom(look->env, fp_status_name(snapshot->status)));
-    fp_map_put(look->env, &map, "registered_name",
-               atom_text(look, names.registered));
-    fp_map_put(look->env, &map, "initial_call",
-               mfa_term(look, names.initial_call.module,
+        fp_map_put(env, &map, fp_metric_name(i),
+                   figure_term(env, snapshot->value[i]));
+    if (snapshot->value[FP_METRIC_memory] >= 0)
+        fp_map_put(
+            env, &map, "memory",
+            enif_make_int64(env, snapshot->value[FP_METRIC_memory] +
+                                     fp_dictionary_bytes(
+                                         &look->peek, snapshot->dictionary)));
+    fp_map_put(env, &map, "status",
+               fp_atom(env, fp_status_name(snapshot->status)));
+    fp_map_put(env, &map, "scheduler", scheduler_term(env, sight));
+    fp_map_put(env, &map, "registered_name",
+               atom_text(telling, names.registered));
+    fp_map_put(env, &map, "initial_call",
+               mfa_term(telling, names.initial_call.module,
                         names.initial_call.function, names.initial_call.arity));
-    fp_map_put(look->env, &map, "proc_lib_initial_call",
-               mfa_term(look, names.proc_lib.module, names.proc_lib.function,
+    fp_map_put(env, &map, "proc_lib_initial_call",
+               mfa_term(telling, names.proc_lib.module, names.proc_lib.function,
                         names.proc_lib.arity));
-    if (snapshot->runs_erlang)
-        fp_map_put(look->env, &map, "stack", fp_atom(look->env, "running"));
-    else if (read_stack(look, snapshot, &stack) == 0)
-        fp_map_put(look->env, &map, "stack", stack_term(look, &stack));
+    fp_map_put(env, &map, "stack", stack_term(telling, &sight->stack));
     return map;
 }
 
-static ERL_NIF_TERM look_at(struct look *look, uint64_t pid)
+static ERL_NIF_TERM tell_process(struct telling *telling, uint64_t pid)
 {
-    unsigned char bytes[FP_PROBE_WINDOW];
-    struct fp_snapshot snapshot;
-    uint64_t address;
-    int err = fp_ptab_lookup(look->layout, look->peek, pid, &address);
+    struct sight sight;
+    int err = look_at_process(&telling->look, pid, &sight);
 
-    if (err == 0)
-        err = fp_peek_read(look->peek, address, bytes,
-                           look->layout->snapshot_size);
-    if (err == 0)
-        err = fp_process_decode(look->layout, bytes, &snapshot);
-    if (err == 0 && (snapshot.id != pid || snapshot.status == FP_STATUS_free))
-        err = FP_EGONE;
     if (err != 0)
-        return fp_error(look->env, fp_atom(look->env, fp_err_name(err)));
-    snapshot.value[FP_METRIC_memory] +=
-        fp_dictionary_bytes(look->peek, snapshot.dictionary);
-    return process_term(look, &snapshot);
+        return fp_error(telling->env, fp_atom(telling->env, fp_err_name(err)));
+    return process_term(telling, &sight);
 }
 
-static int look_open(struct look *look, ErlNifEnv *env)
+static ERL_NIF_TERM tell_processes(struct telling *telling, ERL_NIF_TERM list)
 {
-    struct fp_library *library = fp_library(env);
+    ERL_NIF_TERM answer = enif_make_list(telling->env, 0), head;
 
-    memset(look, 0, sizeof *look);
-    look->env = env;
-    look->peek = &library->peek;
-    look->layout = fp_library_layout(library);
-    if (look->layout == NULL)
-        return FP_ESTATE;
-    if (fp_maps_code(&look->ranges) != 0)
-        return FP_EIO;
-    look->word = malloc(8 * FP_STACK_WORDS_MAX);
-    if (look->word == NULL)
+    while (enif_get_list_cell(telling->env, list, &head, &list))
+        answer = enif_make_list_cell(
+            telling->env,
+            enif_make_tuple2(telling->env, head, tell_process(telling, head)),
+            answer);
+    return answer;
+}
+
+static ERL_NIF_TERM tell_scheduler(struct telling *telling, unsigned at,
+                                   const struct look_question *question)
+{
+    struct sight sight;
+    int err;
+
+    if (fp_schedulers_data(at) == 0)
+        return fp_atom(telling->env, "unregistered");
+    err = look_answer(&telling->look, at, question, &sight);
+    if (err != 0)
+        return fp_atom(telling->env, err == FP_ENOENT ? "idle" : "late");
+    return enif_make_tuple2(telling->env, sight.snapshot.id,
+                            process_term(telling, &sight));
+}
+
+static int tell_schedulers(struct telling *telling, ERL_NIF_TERM *answer)
+{
+    unsigned count = fp_schedulers_count();
+    struct look_question *question = calloc(count + 1, sizeof *question);
+    ERL_NIF_TERM list = enif_make_list(telling->env, 0);
+
+    if (question == NULL)
         return FP_ENOMEM;
-    return fp_code_create(&look->code, look->layout, look->peek, &look->ranges);
+    look_ask_all(&telling->look, question);
+    for (unsigned at = count; at-- > 0;)
+        list = enif_make_list_cell(
+            telling->env,
+            enif_make_tuple2(telling->env, enif_make_uint(telling->env, at + 1),
+                             tell_scheduler(telling, at, &question[at])),
+            list);
+    free(question);
+    *answer = list;
+    return 0;
 }
 
-static void look_close(struct look *look)
+static void collect(void *arg, uint64_t pid)
 {
-    fp_code_destroy(look->code);
-    free(look->word);
+    struct telling *telling = arg;
+
+    telling->list = enif_make_list_cell(telling->env, pid, telling->list);
 }
 
-/* [Pid] -> [{Pid, #{metric => Value, status, registered_name, initial_call,
- * proc_lib_initial_call, stack} | {error, gone | torn}}] */
+/* Where they have gone on since the scan, they are told as they are now. */
+static int tell_dirty(struct telling *telling, ERL_NIF_TERM *answer)
+{
+    ErlNifPid self;
+    int err;
+
+    telling->list = enif_make_list(telling->env, 0);
+    enif_self(telling->env, &self);
+    err = look_for_dirty(&telling->look, enif_make_pid(telling->env, &self),
+                         collect, telling);
+    *answer = tell_processes(telling, telling->list);
+    return err;
+}
+
+/* ([Pid]) -> [{Pid, #{metric => Value, status, scheduler, registered_name,
+ *              initial_call, proc_lib_initial_call, stack} | {error, gone | efault}}]
+ * (schedulers) -> [{Number, idle | late | unregistered | {Pid, Map}}]
+ * (dirty) -> as for a list: of who runs on dirty schedulers, but the caller
+ * or {error, bad_state | io | ...}. */
 ERL_NIF_TERM fp_nif_snapshot(ErlNifEnv *env, int argc,
                              const ERL_NIF_TERM argv[])
 {
-    ERL_NIF_TERM list = argv[0], answer = enif_make_list(env, 0), head;
-    struct look look;
-    int err = look_open(&look, env);
+    struct telling telling = {.env = env};
+    ERL_NIF_TERM answer = 0;
+    int err;
 
     (void)argc;
-    while (err == 0 && enif_get_list_cell(env, list, &head, &list))
-        answer = enif_make_list_cell(
-            env, enif_make_tuple2(env, head, look_at(&look, head)), answer);
-    look_close(&look);
+    if (!enif_is_list(env, argv[0]) &&
+        !enif_is_identical(argv[0], fp_atom(env, "schedulers")) &&
+        !enif_is_identical(argv[0], fp_atom(env, "dirty")))
+        return enif_make_badarg(env);
+    err = look_open(&telling.look, fp_library(env));
     if (err != 0)
-        return fp_error(env, fp_atom(env, fp_err_name(err)));
-    return answer;
+        ;
+    else if (enif_is_list(env, argv[0]))
+        answer = tell_processes(&telling, argv[0]);
+    else if (enif_is_identical(argv[0], fp_atom(env, "dirty")))
+        err = tell_dirty(&telling, &answer);
+    else
+        err = tell_schedulers(&telling, &answer);
+    look_close(&telling.look);
+    return err == 0 ? answer : fp_error(env, fp_atom(env, fp_err_name(err)));
 }
 
 /* (Top, Passes) -> {Processes, [{Pid, Reductions}], CpuNs of the last pass} */
@@ -201,6 +290,7 @@ ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
     struct fp_selector *selector;
+    struct fp_rule rule = {FP_METRIC_reductions, 1, 0, 1};
     const struct fp_candidate *chosen;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     struct timespec from, to;
@@ -210,10 +300,11 @@ ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
 
     (void)argc;
     if (layout == NULL || !enif_get_uint(env, argv[0], &top) ||
-        !enif_get_uint(env, argv[1], &passes) || top > 1000000)
+        !enif_get_uint(env, argv[1], &passes) || passes == 0 || top > 1000000)
         return enif_make_badarg(env);
-    if (fp_selector_create(&selector, layout, &library->peek, top, NULL, 0) !=
-        0)
+    rule.top = top;
+    if (fp_selector_create(&selector, layout, &library->peek, &rule, 1, NULL,
+                           0) != 0)
         return fp_error(env, fp_atom(env, fp_err_name(FP_ENOMEM)));
     for (unsigned i = 0; i < passes; i++) {
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
@@ -225,7 +316,7 @@ ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
         list = enif_make_list_cell(
             env,
             enif_make_tuple2(env, chosen[i].id,
-                             enif_make_int64(env, chosen[i].reductions)),
+                             enif_make_int64(env, chosen[i].figure)),
             list);
     fp_selector_destroy(selector);
     return enif_make_tuple3(

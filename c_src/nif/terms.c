@@ -60,6 +60,18 @@ int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
     return 1;
 }
 
+int fp_map_get_u64(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                   uint64_t *value)
+{
+    ErlNifUInt64 n;
+    ERL_NIF_TERM term;
+
+    if (!fp_map_get(env, map, key, &term) || !enif_get_uint64(env, term, &n))
+        return 0;
+    *value = n;
+    return 1;
+}
+
 int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                     int *value)
 {

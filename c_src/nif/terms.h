@@ -30,6 +30,8 @@ int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                ERL_NIF_TERM *value);
 int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                    uint32_t *value);
+int fp_map_get_u64(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                   uint64_t *value);
 int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                     int *value);
 /* A binary without NUL bytes, copied with a terminating one. */

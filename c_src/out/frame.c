@@ -108,6 +108,32 @@ int fp_frame_put(struct fp_buffer *buffer, const struct fp_frame *frame)
     return 0;
 }
 
+int fp_frame_put_native(struct fp_buffer *buffer, struct fp_piece name,
+                        struct fp_piece library)
+{
+    char *out, *symbol;
+    int err = fp_buffer_reserve(buffer, PUNCTUATION_MAX +
+                                            3 * (name.size + 2 * library.size));
+
+    if (err != 0)
+        return err;
+    symbol = FP_PUT_LITERAL(fp_buffer_at(buffer), FP_FRAME_ADDRESS);
+    if (name.size != 0) {
+        out = put_encoded(symbol, &name);
+    } else {
+        *symbol = '[';
+        out = put_encoded(symbol + 1, &library);
+        *out++ = ']';
+    }
+    out = encode_beginning(symbol, out);
+    out = encode_17th_byte(symbol, out);
+    out = FP_PUT_LITERAL(out, " (");
+    out = put_encoded(out, &library);
+    out = FP_PUT_LITERAL(out, ")\n");
+    fp_buffer_end(buffer, out);
+    return 0;
+}
+
 int fp_frame_put_word(struct fp_buffer *buffer, const struct fp_frame *frame)
 {
     int err =

@@ -36,6 +36,11 @@ struct fp_frame {
 /* Append the line of `frame`. 0 or FP_ENOMEM. */
 int fp_frame_put(struct fp_buffer *buffer, const struct fp_frame *frame);
 
+/* Append the line of a C function: TAB ffffffff SP name SP (library) LF. An
+ * empty name is that of the library in square brackets. 0 or FP_ENOMEM. */
+int fp_frame_put_native(struct fp_buffer *buffer, struct fp_piece name,
+                        struct fp_piece library);
+
 /* Append module:function/arity, encoded, as a word of a metrics line. */
 int fp_frame_put_word(struct fp_buffer *buffer, const struct fp_frame *frame);
 

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "../core/error.h"
+#include "../core/governor.h"
 #include "buffer.h"
 #include "frame.h"
 #include "process_text.h"
@@ -34,6 +35,9 @@ struct process {
     uint32_t quiet_size, quiet_room; /* quiet_size == 0: not made */
     uint32_t number, serial;
     bool sampled; /* value[] holds the last sample */
+    /* REPEATs that wait to be written as one sample; 0: none. */
+    uint32_t held, held_stack, held_place;
+    int64_t held_time_us; /* of the latest */
     int64_t last_time_us;
     int64_t value[FP_METRIC_COUNT];
 };
@@ -43,6 +47,13 @@ struct fp_perf_script {
     struct fp_stacks *stacks;
     struct process *process; /* FP_PROCESS_SLOTS */
     int64_t last_time_us;
+    /* The slots of the processes that hold something, held_n of them; and how
+     * many of them hold a stack. */
+    uint32_t *held, held_n;
+    uint32_t held_at; /* where fp_perf_script_held() goes on */
+    uint16_t *stack_held;
+    uint64_t looks;           /* that `out` stands for */
+    struct process own;       /* of the profiler itself: its last time only */
     struct fp_buffer out;     /* the sample handed to the caller */
     struct fp_buffer scratch; /* a process being rendered */
 };
@@ -58,9 +69,13 @@ int fp_perf_script_create(struct fp_perf_script **script,
     if (made->options.pid_number_bits == 0)
         made->options.pid_number_bits = 28;
     made->process = calloc(FP_PROCESS_SLOTS, sizeof(*made->process));
-    if (made->process == NULL ||
+    made->held = calloc(FP_PROCESS_SLOTS, sizeof(*made->held));
+    made->stack_held = calloc(FP_STACK_SLOTS, sizeof(*made->stack_held));
+    if (made->process == NULL || made->held == NULL ||
+        made->stack_held == NULL ||
         fp_stacks_create(&made->stacks, options->symbolizer,
-                         options->flatten_recursive, options->stats) != 0) {
+                         options->flatten_recursive, options->text_bytes,
+                         options->stats) != 0) {
         fp_perf_script_destroy(made);
         return FP_ENOMEM;
     }
@@ -77,6 +92,8 @@ void fp_perf_script_destroy(struct fp_perf_script *script)
         free(script->process[i].quiet);
     }
     free(script->process);
+    free(script->held);
+    free(script->stack_held);
     fp_stacks_destroy(script->stacks);
     fp_buffer_free(&script->out);
     fp_buffer_free(&script->scratch);
@@ -237,15 +254,15 @@ static const char no_frames[] = FP_FRAME_ADDRESS "no_frames (flame_prof)\n";
 /* All of the constants that a sample can have. */
 #define CONSTANT_BYTES_MAX 256
 
+/* One sample, which stands for so many looks. */
 static int put_sample(struct fp_perf_script *script, struct process *process,
                       const struct fp_stack_text *stack,
-                      const struct fp_record_sample *record)
+                      const struct fp_record_sample *record, uint64_t looks)
 {
     bool is_repeat = record->head.type == FP_RECORD_REPEAT;
     char *out, *frames;
     int err;
 
-    script->out.size = 0;
     err = fp_buffer_reserve(
         &script->out,
         CONSTANT_BYTES_MAX + METRICS_BYTES_MAX + process->quiet_size +
@@ -253,9 +270,14 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
             process->text.initial.line.size + process->text.proc_lib.line.size);
     if (err != 0)
         return err;
-    out = put_piece(script->out.bytes, &process->text.begin);
+    out = put_piece(fp_buffer_at(&script->out), &process->text.begin);
     out = put_time(out, choose_time(script, process, record->time_us));
-    out = FP_PUT_LITERAL(out, ": cpu-clock:\n");
+    out = FP_PUT_LITERAL(out, ": ");
+    if (looks > 1) {
+        out = fp_put_u64(out, looks);
+        *out++ = ' ';
+    }
+    out = FP_PUT_LITERAL(out, "cpu-clock:\n");
     if (is_repeat)
         out = fp_put(out, process->quiet, process->quiet_size);
     else
@@ -267,14 +289,147 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
     if (out == frames)
         out = FP_PUT_LITERAL(out, no_frames);
     fp_buffer_end(&script->out, put_status(out, record->head.status));
+    script->looks += looks;
+    fp_stats_add(script->options.stats, FP_STAT_merged, looks - 1);
     return 0;
+}
+
+/* ---- what is held ----------------------------------------------------- */
+
+/* A process of which nothing moves is written so often. */
+#define HELD_US 1000000
+
+static void hold(struct fp_perf_script *script, struct process *process,
+                 const struct fp_record_sample *record)
+{
+    if (process->held++ == 0) {
+        process->held_place = script->held_n;
+        process->held_stack = record->stack;
+        script->held[script->held_n++] = record->process;
+        script->stack_held[record->stack]++;
+    }
+    process->held_time_us = record->time_us;
+}
+
+static void unhold(struct fp_perf_script *script, struct process *process)
+{
+    uint32_t moved = script->held[--script->held_n];
+
+    script->held[process->held_place] = moved;
+    script->process[moved].held_place = process->held_place;
+    script->stack_held[process->held_stack]--;
+    process->held = 0;
+}
+
+/* What process `slot` holds to `out`, as the last REPEAT with their number as
+ * its period. When there is no memory it is still held. */
+static int release(struct fp_perf_script *script, uint32_t slot)
+{
+    struct process *process = &script->process[slot];
+    struct fp_record_sample repeat;
+    struct fp_stack_text stack;
+    int err;
+
+    if (process->held == 0)
+        return 0;
+    repeat.head = (struct fp_record){FP_RECORD_REPEAT_SIZE, FP_RECORD_REPEAT,
+                                     FP_STATUS_waiting, 0};
+    repeat.time_us = process->held_time_us;
+    err = fp_stacks_text(script->stacks, process->held_stack, &stack);
+    if (err == 0)
+        err = render_quiet(process);
+    if (err == 0)
+        err = put_sample(script, process, &stack, &repeat, process->held);
+    if (err == 0)
+        unhold(script, process);
+    return err;
+}
+
+/* The slot is to be another stack: who holds it has to be written before. */
+static int release_stack(struct fp_perf_script *script,
+                         const struct fp_record_stack *record)
+{
+    uint32_t i = 0;
+    int err = 0;
+
+    if (record->head.size < sizeof(*record) || record->slot >= FP_STACK_SLOTS)
+        return 0; /* is refused by who defines it */
+    while (err == 0 && script->stack_held[record->slot] > 0) {
+        uint32_t slot = script->held[i];
+
+        if (script->process[slot].held_stack == record->slot)
+            err = release(script, slot); /* another takes its place */
+        else
+            i++;
+    }
+    return err;
+}
+
+static int release_process(struct fp_perf_script *script,
+                           const struct fp_record_process *record)
+{
+    if (record->head.size < offsetof(struct fp_record_process, text) ||
+        record->slot >= FP_PROCESS_SLOTS)
+        return 0;
+    return release(script, record->slot);
+}
+
+/* As asked for, or to keep within the budget. */
+static bool is_merging(const struct fp_perf_script *script)
+{
+    return script->options.merge_idle ||
+           fp_governed((uint32_t)fp_stats_get(script->options.stats,
+                                              FP_STAT_budget_step))
+               .merge_idle;
+}
+
+static bool may_be_held(const struct fp_perf_script *script,
+                        const struct process *process,
+                        const struct fp_record_sample *record)
+{
+    return is_merging(script) && record->head.type == FP_RECORD_REPEAT &&
+           record->head.status == FP_STATUS_waiting &&
+           (process->held == 0 || process->held_stack == record->stack);
+}
+
+static bool is_left(const struct fp_perf_script *script, uint32_t slot)
+{
+    return script->last_time_us - script->process[slot].held_time_us >= HELD_US;
+}
+
+int fp_perf_script_held(struct fp_perf_script *script, enum fp_held which,
+                        const char **text, size_t *size)
+{
+    int err = 0;
+
+    script->out.size = 0;
+    script->looks = 0;
+    while (err == 0 && script->out.size == 0 &&
+           script->held_at < script->held_n) {
+        uint32_t slot = script->held[script->held_at];
+
+        if (which == FP_HELD_ALL || is_left(script, slot))
+            err = release(script, slot); /* another takes its place */
+        else
+            script->held_at++;
+    }
+    if (script->out.size == 0)
+        script->held_at = 0; /* the next call begins anew */
+    *text = script->out.bytes;
+    *size = script->out.size;
+    return err;
+}
+
+uint64_t fp_perf_script_looks(const struct fp_perf_script *script)
+{
+    return script->looks;
 }
 
 /* `record` has only the bytes of a REPEAT when it is one. */
 static int write_sample(struct fp_perf_script *script,
                         const struct fp_record_sample *record)
 {
-    bool is_repeat = record->head.type == FP_RECORD_REPEAT;
+    bool is_repeat = record->head.type == FP_RECORD_REPEAT, is_held;
     struct process *process;
     struct fp_stack_text stack;
     int err;
@@ -287,6 +442,9 @@ static int write_sample(struct fp_perf_script *script,
     process = &script->process[record->process];
     if (process->text.bytes == NULL)
         return FP_EINVAL;
+    is_held = may_be_held(script, process, record);
+    if (!is_held && release(script, record->process) != 0)
+        return FP_ENOMEM;
     /* First of all: a REPEAT may follow, whatever becomes of this sample. */
     if (!is_repeat) {
         memcpy(process->value, record->value, sizeof(process->value));
@@ -296,36 +454,119 @@ static int write_sample(struct fp_perf_script *script,
         return FP_EINVAL;
     }
     err = fp_stacks_text(script->stacks, record->stack, &stack);
+    if (err == 0 && is_held) {
+        hold(script, process, record);
+        return record->time_us - process->last_time_us < HELD_US
+                   ? 0
+                   : release(script, record->process);
+    }
     if (err == 0 && is_repeat)
         err = render_quiet(process);
-    return err != 0 ? err : put_sample(script, process, &stack, record);
+    return err != 0 ? err : put_sample(script, process, &stack, record, 1);
+}
+
+/* ---- the profiler itself ---------------------------------------------- */
+
+/* No process of Erlang's has it before 2^28 processes were started. */
+#define OWN_TID 0x7fffffff
+#define OWN_SLACK_US 1000000
+
+static char *put_figures(char *out, const struct fp_figures *now,
+                         const struct fp_figures *before)
+{
+    for (uint32_t i = 0; i < now->n; i++) {
+        const struct fp_figure *figure = &now->figure[i];
+        const struct fp_figure *old = fp_figures_find(before, figure->name);
+
+        *out++ = ' ';
+        out = fp_put(out, figure->name, strlen(figure->name));
+        *out++ = '=';
+        out = fp_put_i64(out, figure->value);
+        *out++ = '/';
+        out = fp_put_i64(out, old == NULL ? 0 : figure->value - old->value);
+    }
+    return out;
+}
+
+/* A tick has the time at which it began: samples of an earlier time may still
+ * come, and are not to be moved behind this one. */
+static int64_t own_time(struct fp_perf_script *script, int64_t now_us)
+{
+    int64_t time_us = script->last_time_us;
+
+    if (time_us < now_us - OWN_SLACK_US)
+        time_us = now_us - OWN_SLACK_US;
+    return choose_time(script, &script->own, time_us);
+}
+
+int fp_perf_script_own(struct fp_perf_script *script,
+                       const struct fp_own_sample *sample, const char **text,
+                       size_t *size)
+{
+    char *out;
+    int err;
+
+    script->out.size = 0;
+    script->looks = 0;
+    err = fp_buffer_reserve(
+        &script->out,
+        CONSTANT_BYTES_MAX + strlen(sample->engine) +
+            2 * FP_FIGURES_MAX * (FP_FIGURE_NAME_ROOM + 2 * FP_I64_DIGITS + 3));
+    if (err != 0)
+        return err;
+    out = FP_PUT_LITERAL(script->out.bytes, "beam ");
+    out = fp_put_u64(out, script->options.os_pid);
+    *out++ = '/';
+    out = fp_put_u64(out, OWN_TID);
+    out = FP_PUT_LITERAL(out, " [000] ");
+    out = put_time(out, own_time(script, sample->now_us));
+    out = FP_PUT_LITERAL(out, ": cpu-clock:\n#");
+    for (int i = 0; i < 2; i++)
+        out = put_figures(out, sample->now[i], sample->before[i]);
+    out = FP_PUT_LITERAL(out, " name=flame_prof engine=");
+    out = fp_put(out, sample->engine, strlen(sample->engine));
+    out = FP_PUT_LITERAL(out, " (metrics)\n" FP_FRAME_ADDRESS
+                              "flame_prof_self (flame_prof)\n");
+    fp_buffer_end(&script->out, put_status(out, FP_STATUS_waiting));
+    *text = script->out.bytes;
+    *size = script->out.size;
+    return 0;
+}
+
+static int take(struct fp_perf_script *script, const struct fp_record *record)
+{
+    const void *whole = record;
+    int err;
+
+    switch (record->type) {
+    case FP_RECORD_PROCESS:
+        err = release_process(script, whole);
+        return err != 0 ? err : define_process(script, whole);
+    case FP_RECORD_FRAME:
+        return fp_stacks_define_frame(script->stacks, whole);
+    case FP_RECORD_NAME:
+        return fp_stacks_define_name(script->stacks, whole);
+    case FP_RECORD_STACK:
+        err = release_stack(script, whole);
+        return err != 0 ? err : fp_stacks_define(script->stacks, whole);
+    case FP_RECORD_SAMPLE:
+    case FP_RECORD_REPEAT:
+        return write_sample(script, whole);
+    default:
+        return FP_EINVAL;
+    }
 }
 
 int fp_perf_script_record(struct fp_perf_script *script,
                           const struct fp_record *record, const char **text,
                           size_t *size)
 {
-    const void *whole = record;
     int err;
 
-    *text = NULL;
-    *size = 0;
-    switch (record->type) {
-    case FP_RECORD_PROCESS:
-        return define_process(script, whole);
-    case FP_RECORD_FRAME:
-        return fp_stacks_define_frame(script->stacks, whole);
-    case FP_RECORD_STACK:
-        return fp_stacks_define(script->stacks, whole);
-    case FP_RECORD_SAMPLE:
-    case FP_RECORD_REPEAT:
-        err = write_sample(script, whole);
-        if (err == 0) {
-            *text = script->out.bytes;
-            *size = script->out.size;
-        }
-        return err;
-    default:
-        return FP_EINVAL;
-    }
+    script->out.size = 0;
+    script->looks = 0;
+    err = take(script, record);
+    *text = script->out.bytes;
+    *size = script->out.size;
+    return err;
 }

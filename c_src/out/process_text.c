@@ -90,17 +90,25 @@ static bool is_known(const struct fp_frame *call)
     return call->module.text != NULL && call->function.text != NULL;
 }
 
-/* `beam 4242/71 [000] `. The tid tells the processes of one file apart and
- * fits an int32, which some readers keep it in. In OTP 25 number and serial
- * together have 28 bits; from 26 on the number alone has, and is unique among
- * the living, and the serial's low three bits tell those apart that had it one
- * after the other. */
+/* The tid tells the processes of one file apart and fits an int32, which some
+ * readers keep it in. In OTP 25 number and serial together have 28 bits; from
+ * 26 on the number alone has, and is unique among the living, and the serial's
+ * low three bits tell those apart that had it one after the other. Schedulers
+ * count down from the highest. */
+static uint32_t tid_of(uint32_t number_bits,
+                       const struct fp_record_process *record)
+{
+    if (record->is_scheduler)
+        return 0x7fffffffu - record->number;
+    return (record->number | record->serial << number_bits) & 0x7fffffffu;
+}
+
+/* `beam 4242/71 [000] ` */
 static int put_begin(struct fp_buffer *buffer, uint32_t os_pid,
                      uint32_t number_bits,
                      const struct fp_record_process *record)
 {
-    uint32_t tid =
-        (record->number | record->serial << number_bits) & 0x7fffffffu;
+    uint32_t tid = tid_of(number_bits, record);
     char *out;
     int err = fp_buffer_reserve(buffer, 64);
 
@@ -138,6 +146,12 @@ static int put_words(struct fp_buffer *buffer, const struct names *names,
 
     if (err != 0)
         return err;
+    if (record->is_scheduler) {
+        out = FP_PUT_LITERAL(fp_buffer_at(buffer), " scheduler=");
+        out = fp_put_u64(out, record->number);
+        fp_buffer_end(buffer, FP_PUT_LITERAL(out, " (metrics)\n"));
+        return 0;
+    }
     out = FP_PUT_LITERAL(fp_buffer_at(buffer), " erl_pid=<0.");
     out = fp_put_u64(out, record->number);
     *out++ = '.';

@@ -1,52 +1,101 @@
 /*
- * sink.h - bytes to one file. WRITER THREAD only (but fp_sink_open: the
- * thread that starts the session, before the writer exists).
+ * sink.h - samples to a series of files. WRITER THREAD only (but fp_sink_open:
+ * the thread that starts the session, before the writer exists).
  *
- * Opens with O_CREAT|O_EXCL|O_NOFOLLOW, mode 0600, in a directory that is made
- * with 0700 when it is not there. Buffers; file calls are libuv's synchronous
- * ones with `loop`. After a failed write the sink tries again at the next
- * flush; what its buffer can not hold meanwhile is refused.
+ *   one file   2026-11-21@0154.07.erl_perf.log.zst.part, mode 0600, locked while
+ *              it is written; it loses its `.part` when it is finished. At any
+ *              moment it holds whole blocks (blocks.h), and at most one more
+ *              that is being written.
+ *   next file  after `flush_close_max` flushes or `file_max_bytes`
+ *   retention  the oldest finished files go, so that at most `files_max` with
+ *              at most `total_max_bytes` are there, the open one counted
+ *   trouble    when anything fails, the file is cut back to its last whole block
+ *              and the rest waits in memory, up to 6 MiB. It is tried again at
+ *              every flush that somebody asked for, and after 1, 2, 4 ... 32
+ *              seconds: in the same file when the disk was full, else in a new
+ *              one.
  */
 #ifndef FP_SINK_H
 #define FP_SINK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <uv.h>
 
 struct fp_sink;
 
-/* `directory` may not exist yet (its parent must); `name` is the file's. When
- * anything of that name exists, `-1`, `-2`, ... is put before the first '.'
- * after the time, that is after the last digit of `name` (`x.2026-01-02.perf`
- * becomes `x.2026-01-02-1.perf`). 0, FP_ENOMEM or FP_EIO; on FP_EIO *why (at
- * least 256 bytes) holds "path: reason". */
-int fp_sink_open(struct fp_sink **sink, const char *directory, const char *name,
+enum fp_sync {
+    FP_SYNC_NONE,  /* the kernel decides when it reaches the disk */
+    FP_SYNC_FLUSH, /* at each flush, and when a file is finished */
+    FP_SYNC_CLOSE  /* when a file is finished */
+};
+
+enum fp_sink_event {
+    FP_SINK_BEGUN,    /* the path of the new file */
+    FP_SINK_FINISHED, /* the path it has now */
+    FP_SINK_REMOVED,  /* the path of a file that was too old */
+    FP_SINK_FAILED,   /* "path: reason"; once, until it goes on */
+    FP_SINK_HEALED    /* the path of the file that takes bytes again */
+};
+
+struct fp_sink_options {
+    const char *directory; /* copied */
+    bool is_zst;
+    enum fp_sync sync;
+    /* 0: any. */
+    uint32_t flush_close_max;
+    uint64_t files_max, file_max_bytes, total_max_bytes;
+};
+
+/* Makes the directory if need be, finishes what dead sessions left in it, and
+ * begins the first file. 0, FP_ENOMEM or FP_EIO; on FP_EIO *why (at least 256
+ * bytes) holds "path: reason". */
+int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options,
                  char *why, size_t why_size);
 
-/* The path of the open file, valid as long as the sink. */
+/* From now on `notify` is told, inside the call that makes it happen. */
+void fp_sink_listen(struct fp_sink *sink,
+                    void (*notify)(void *arg, enum fp_sink_event event,
+                                   const char *text),
+                    void *arg);
+
+/* Text of `looks` samples. 0, or FP_EFULL: refused whole (the file does not
+ * take bytes and there is no more room). */
+int fp_sink_write(struct fp_sink *sink, const char *text, size_t size,
+                  uint64_t looks);
+
+/* All that was taken into the file, and to the disk if it is to be. `is_asked`:
+ * now, even if it failed a moment ago. 0 or FP_EIO. */
+int fp_sink_flush(struct fp_sink *sink, bool is_asked);
+
+/* Now and then: tries again what failed, when it is time to. */
+void fp_sink_tend(struct fp_sink *sink);
+
+/* The path of the file that is open, or was last. Until the next call. */
 const char *fp_sink_path(const struct fp_sink *sink);
-
-/* 0, or FP_EFULL: refused whole (the file does not take bytes and the buffer
- * is full). Never blocks on anything but the file itself. */
-int fp_sink_write(struct fp_sink *sink, uv_loop_t *loop, const char *bytes,
-                  size_t size);
-
-/* Hand everything buffered to the kernel. 0 or FP_EIO. */
-int fp_sink_flush(struct fp_sink *sink, uv_loop_t *loop);
-
-/* Flush, close and free. 0 or FP_EIO: the sink is gone either way. */
-int fp_sink_close(struct fp_sink *sink, uv_loop_t *loop);
-
-/* The last error as "path: reason", "" when there was none; and how many file
- * operations have failed. */
+/* The last error as "path: reason", "" when there was none. */
 const char *fp_sink_error(const struct fp_sink *sink);
-/* CPU time of the calling thread spent inside write calls so far: the kernel's
- * copy into its page cache, mostly. */
-uint64_t fp_sink_cpu_ns(const struct fp_sink *sink);
-uint64_t fp_sink_errors(const struct fp_sink *sink);
 
-/* Bytes taken that have not been handed to the kernel yet. */
-size_t fp_sink_waiting(const struct fp_sink *sink);
+struct fp_sink_figures {
+    uint64_t errors;      /* calls that failed */
+    uint64_t files;       /* begun */
+    uint64_t removed;     /* finished files taken away */
+    uint64_t recovered;   /* of dead sessions, finished by this one */
+    uint64_t bytes;       /* written to files, as they are there */
+    uint64_t file_ns;     /* CPU time inside calls on files */
+    uint64_t compress_ns; /* CPU time of compression */
+};
+struct fp_sink_figures fp_sink_figures(const struct fp_sink *sink);
+/* Memory that it may take. */
+size_t fp_sink_memory(const struct fp_sink *sink);
+
+struct fp_sink_end {
+    uint64_t lost_text, lost_looks; /* taken and not written */
+    struct fp_sink_figures figures;
+};
+
+/* Flush, finish the file and free. 0 or FP_EIO: the sink is gone either
+ * way. */
+int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end);
 
 #endif

@@ -13,11 +13,15 @@
 #include "buffer.h"
 #include "frame.h"
 
-/* Of all rendered stacks together; 8192 ordinary ones take about 10 MiB. */
-#define RENDERED_BYTES_MAX ((size_t)24 << 20)
-/* Of all FRAME records together. They can not be asked for again, so what
- * comes beyond is refused and its frames count as unresolved. */
-#define TEXT_FRAME_BYTES_MAX ((size_t)64 << 20)
+/* Of all texts together, when nobody says; 8192 ordinary rendered stacks take
+ * about 10 MiB. FRAME records have half of it: they can not be asked for again,
+ * so what comes beyond is refused and its frames count as unresolved. */
+#define TEXT_BYTES ((size_t)32 << 20)
+
+/* A stack that lacks frames is rendered again after so many samples of it, and
+ * again after 16 and 256 times as many. */
+#define FIRST_TRY_USES 16u
+#define TRIES_MAX 3u
 
 /* One FRAME record, rendered. */
 struct text_frame {
@@ -34,22 +38,27 @@ struct stack {
     uint16_t count, room; /* of `word` */
     bool defined;
     bool has_code; /* some words are code addresses */
+    bool lacks;    /* the text lacks frames that could not be resolved */
+    uint8_t tries; /* to render it again for that */
+    uint16_t uses; /* since the last */
 };
 
 struct fp_stacks {
     const struct fp_symbolizer *symbolizer;
     struct fp_stats *stats;
     int flatten_recursive;
-    struct stack *stack;           /* FP_STACK_SLOTS */
-    struct text_frame *text_frame; /* FP_FRAME_TEXT_MAX */
-    size_t rendered_bytes, text_frame_bytes;
+    struct stack *stack;                       /* FP_STACK_SLOTS */
+    struct text_frame *text_frame;             /* FP_FRAME_TEXT_MAX */
+    struct fp_mfa_words named[FP_NAMED_SLOTS]; /* module 0: not defined */
+    size_t text_bytes_max, rendered_bytes, text_frame_bytes;
     struct fp_buffer scratch; /* what is being rendered */
     struct fp_symbol symbol;
 };
 
 int fp_stacks_create(struct fp_stacks **stacks,
                      const struct fp_symbolizer *symbolizer,
-                     int flatten_recursive, struct fp_stats *stats)
+                     int flatten_recursive, size_t text_bytes,
+                     struct fp_stats *stats)
 {
     struct fp_stacks *made = calloc(1, sizeof(*made));
 
@@ -58,6 +67,7 @@ int fp_stacks_create(struct fp_stacks **stacks,
     made->symbolizer = symbolizer;
     made->stats = stats;
     made->flatten_recursive = flatten_recursive;
+    made->text_bytes_max = text_bytes > 0 ? text_bytes : TEXT_BYTES;
     made->stack = calloc(FP_STACK_SLOTS, sizeof(*made->stack));
     made->text_frame = calloc(FP_FRAME_TEXT_MAX, sizeof(*made->text_frame));
     if (made->stack == NULL || made->text_frame == NULL) {
@@ -120,7 +130,7 @@ int fp_stacks_define_frame(struct fp_stacks *stacks,
     err = fp_frame_put(scratch, &frame);
     if (err != 0)
         return err;
-    if (stacks->text_frame_bytes + scratch->size > TEXT_FRAME_BYTES_MAX)
+    if (stacks->text_frame_bytes + scratch->size > stacks->text_bytes_max / 2)
         return 0;
     line = fp_buffer_copy(scratch);
     if (line == NULL)
@@ -128,6 +138,15 @@ int fp_stacks_define_frame(struct fp_stacks *stacks,
     *slot = (struct text_frame){line, (uint32_t)scratch->size,
                                 fp_frame_function(&frame)};
     stacks->text_frame_bytes += slot->size;
+    return 0;
+}
+
+int fp_stacks_define_name(struct fp_stacks *stacks,
+                          const struct fp_record_name *record)
+{
+    if (record->head.size < sizeof(*record) || record->slot >= FP_NAMED_SLOTS)
+        return FP_EINVAL;
+    stacks->named[record->slot] = record->mfa;
     return 0;
 }
 
@@ -180,6 +199,9 @@ int fp_stacks_define(struct fp_stacks *stacks,
         stack->room = count;
     }
     stack->count = count;
+    stack->lacks = false;
+    stack->tries = 0;
+    stack->uses = 0;
     stack->has_code = false;
     for (uint16_t i = 0; i < count; i++) {
         stack->word[i] = record->frame[i];
@@ -205,6 +227,9 @@ static int put_special_frame(struct fp_buffer *scratch, uint64_t word,
         [FP_FRAME_GC] = FP_PIECE(FP_FRAME_ADDRESS "[gc] (flame_prof)\n"),
         [FP_FRAME_UNREADABLE] =
             FP_PIECE(FP_FRAME_ADDRESS "stack_unreadable (flame_prof)\n"),
+        [FP_FRAME_AMBIGUOUS] =
+            FP_PIECE(FP_FRAME_ADDRESS "ambiguous (flame_prof)\n"),
+        [FP_FRAME_IDLE] = FP_PIECE(FP_FRAME_ADDRESS "[idle] (flame_prof)\n"),
     };
     const struct fp_piece *line = &lines[word];
 
@@ -234,19 +259,45 @@ static size_t at_most(size_t size, size_t limit)
     return size < limit ? size : limit;
 }
 
-static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
-                          uint64_t *last)
+/* A NIF of a NAME record: there is no code to be looked at. */
+static int resolve_slot(struct fp_stacks *stacks, uint64_t word,
+                        struct fp_symbol *symbol)
 {
     const struct fp_symbolizer *symbolizer = stacks->symbolizer;
-    struct fp_symbol *symbol = &stacks->symbol;
-    struct fp_frame frame;
-    uint64_t function;
-    int err;
+    uint64_t slot = word & (FP_FRAME_SLOT - 1);
+    int module, function;
 
-    if (symbolizer == NULL ||
-        symbolizer->resolve(symbolizer->self, word, symbol) != 0)
+    if (slot >= FP_NAMED_SLOTS || stacks->named[slot].module == 0)
         return FP_ENOENT;
-    frame = (struct fp_frame){
+    module = symbolizer->atom(symbolizer->self, stacks->named[slot].module,
+                              symbol->module);
+    function = symbolizer->atom(symbolizer->self, stacks->named[slot].function,
+                                symbol->function);
+    if (module < 0 || function < 0)
+        return FP_ENOENT;
+    symbol->kind = FP_SYMBOL_NIF;
+    symbol->module_len = (uint32_t)module;
+    symbol->function_len = (uint32_t)function;
+    symbol->arity = (uint32_t)stacks->named[slot].arity;
+    symbol->line = 0;
+    symbol->file_len = 0;
+    return 0;
+}
+
+static int resolve(struct fp_stacks *stacks, uint64_t word)
+{
+    const struct fp_symbolizer *symbolizer = stacks->symbolizer;
+
+    if (symbolizer == NULL)
+        return FP_ENOENT;
+    if ((word & FP_FRAME_NIF) != 0 && (word & FP_FRAME_SLOT) != 0)
+        return resolve_slot(stacks, word, &stacks->symbol);
+    return symbolizer->resolve(symbolizer->self, word, &stacks->symbol);
+}
+
+static struct fp_frame frame_of(const struct fp_symbol *symbol)
+{
+    struct fp_frame frame = {
         .module = {symbol->module,
                    at_most(symbol->module_len, sizeof(symbol->module))},
         .function = {symbol->function,
@@ -255,17 +306,45 @@ static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
         .arity = symbol->arity,
         .line = symbol->line,
     };
+
+    /* No file, but what they are. */
+    if (symbol->kind == FP_SYMBOL_BIF)
+        frame.file = (struct fp_piece)FP_PIECE("bif");
+    else if (symbol->kind == FP_SYMBOL_NIF)
+        frame.file = (struct fp_piece)FP_PIECE("nif");
+    else if (symbol->kind == FP_SYMBOL_NATIVE)
+        /* A function of the library: told from those of others. */
+        frame.module = frame.file;
+    return frame;
+}
+
+static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
+                          uint64_t *last)
+{
+    struct fp_symbol *symbol = &stacks->symbol;
+    struct fp_frame frame;
+    uint64_t function;
+    int err;
+
+    if (resolve(stacks, word) != 0)
+        return FP_ENOENT;
+    if (symbol->kind == FP_SYMBOL_NONE)
+        return 0;
+    frame = frame_of(symbol);
     function = fp_frame_function(&frame);
     if (stacks->flatten_recursive && function == *last)
         return 0;
-    err = fp_frame_put(&stacks->scratch, &frame);
+    err =
+        symbol->kind == FP_SYMBOL_NATIVE
+            ? fp_frame_put_native(&stacks->scratch, frame.function, frame.file)
+            : fp_frame_put(&stacks->scratch, &frame);
     if (err == 0)
         *last = function;
     return err;
 }
 
 /* A frame of which nothing is known is left out and counted. */
-static int put_frames(struct fp_stacks *stacks, const struct stack *stack,
+static int put_frames(struct fp_stacks *stacks, struct stack *stack,
                       uint64_t *last)
 {
     for (uint16_t i = 0; i < stack->count; i++) {
@@ -278,10 +357,12 @@ static int put_frames(struct fp_stacks *stacks, const struct stack *stack,
             err = put_code_frame(stacks, word, last);
         else
             err = put_text_frame(stacks, word, last);
-        if (err == FP_ENOENT)
+        if (err == FP_ENOENT) {
             fp_stats_add(stacks->stats, FP_STAT_unresolved, 1);
-        else if (err != 0)
+            stack->lacks = true;
+        } else if (err != 0) {
             return err;
+        }
     }
     return 0;
 }
@@ -293,13 +374,16 @@ static int render_stack(struct fp_stacks *stacks, struct stack *stack)
     int err;
 
     stacks->scratch.size = 0;
+    stack->lacks = false;
     err = put_frames(stacks, stack, &last);
     if (err != 0)
         return err;
     text = fp_buffer_copy(&stacks->scratch);
     if (text == NULL)
         return FP_ENOMEM;
-    if (stacks->rendered_bytes + stacks->scratch.size > RENDERED_BYTES_MAX) {
+    if (stacks->text_frame_bytes + stacks->rendered_bytes +
+            stacks->scratch.size >
+        stacks->text_bytes_max) {
         for (size_t i = 0; i < FP_STACK_SLOTS; i++)
             forget_text(stacks, &stacks->stack[i]);
     }
@@ -308,6 +392,18 @@ static int render_stack(struct fp_stacks *stacks, struct stack *stack)
     stack->last_function = last;
     stacks->rendered_bytes += stack->text_size;
     return 0;
+}
+
+/* What could not be resolved may be known later: its code was swapped out, or
+ * just being loaded. */
+static bool is_worth_a_try(struct stack *stack)
+{
+    if (stack->tries == TRIES_MAX || ++stack->uses < FIRST_TRY_USES
+                                                         << (4 * stack->tries))
+        return false;
+    stack->uses = 0;
+    stack->tries++;
+    return true;
 }
 
 int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot,
@@ -319,6 +415,8 @@ int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot,
     if (slot >= FP_STACK_SLOTS || !stacks->stack[slot].defined)
         return FP_EINVAL;
     stack = &stacks->stack[slot];
+    if (stack->lacks && is_worth_a_try(stack))
+        forget_text(stacks, stack);
     if (stack->text == NULL) {
         err = render_stack(stacks, stack);
         if (err != 0)

@@ -26,15 +26,20 @@ struct fp_stack_text {
     uint64_t last_function; /* fp_frame_function() of the last; 0: none */
 };
 
-/* 0 or FP_ENOMEM. `symbolizer` may be NULL. Neither is copied. */
+/* 0 or FP_ENOMEM. `symbolizer` may be NULL. Neither is copied. `text_bytes`: a
+ * bound for all texts together; 0: 32 MiB. */
 int fp_stacks_create(struct fp_stacks **stacks,
                      const struct fp_symbolizer *symbolizer,
-                     int flatten_recursive, struct fp_stats *stats);
+                     int flatten_recursive, size_t text_bytes,
+                     struct fp_stats *stats);
 void fp_stacks_destroy(struct fp_stacks *stacks);
 
 /* 0, FP_ENOMEM, or FP_EINVAL for a record that makes no sense. */
 int fp_stacks_define_frame(struct fp_stacks *stacks,
                            const struct fp_record_frame *record);
+/* Define a NIF's name. 0 or FP_EINVAL. */
+int fp_stacks_define_name(struct fp_stacks *stacks,
+                          const struct fp_record_name *record);
 int fp_stacks_define(struct fp_stacks *stacks,
                      const struct fp_record_stack *record);
 

@@ -124,7 +124,7 @@ static int read_numbers(struct fp_profile *profile,
     const struct fp_schema *likely = &profile->schema[profile->last_schema];
     struct fp_schema schema = {0};
     struct fp_row *row = &profile->row;
-    uint64_t seen = 0;
+    fp_metric_set seen = 0;
 
     while (at < end) {
         uint32_t n = schema.count;
@@ -147,7 +147,7 @@ static int read_numbers(struct fp_profile *profile,
                               : "a metric twice in one line";
             return 0;
         }
-        seen |= UINT64_C(1) << metric;
+        seen |= FP_METRIC_BIT(metric);
         row->value[n] = value;
         row->delta[n] = delta;
         schema.metric[schema.count++] = (uint8_t)metric;

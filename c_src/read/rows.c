@@ -16,8 +16,9 @@ enum {
     HAS_DELTAS = 64,
 };
 
-/* The most that a row can take: 11 numbers and two for each metric. */
-#define ROW_MOST ((size_t)10 * (11 + 2 * FP_METRICS_MOST))
+/* The most that a row can take: 11 numbers, two sets, and two numbers for each
+ * metric. */
+#define ROW_MOST ((size_t)10 * (11 + 2 * 2 + 2 * FP_METRICS_MOST))
 /* What a process of ours has. */
 #define TRACK_VALUES 16
 
@@ -122,31 +123,54 @@ static uint64_t take(const uint8_t **at)
     return n | (uint64_t) * (*at)++ << shift;
 }
 
+/* Most sets are small, or empty. */
+static uint8_t *put_set(uint8_t *at, fp_metric_set set)
+{
+    while (set >= 0x80) {
+        *at++ = (uint8_t)(set | 0x80);
+        set >>= 7;
+    }
+    *at++ = (uint8_t)set;
+    return at;
+}
+
+static fp_metric_set take_set(const uint8_t **at)
+{
+    fp_metric_set set = 0;
+    unsigned shift = 0;
+
+    while (**at & 0x80) {
+        set |= (fp_metric_set)(*(*at)++ & 0x7f) << shift;
+        shift += 7;
+    }
+    return set | (fp_metric_set) * (*at)++ << shift;
+}
+
 /* ------------------------------------------------------------------ write -- */
 
 /* Which values changed, which deltas are odd. */
-static uint64_t compare(const struct fp_track *track,
-                        const struct fp_schema *schema, struct fp_row *row)
+static fp_metric_set compare(const struct fp_track *track,
+                             const struct fp_schema *schema, struct fp_row *row)
 {
-    uint64_t changed = 0;
+    fp_metric_set changed = 0;
 
     row->odd = 0;
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
 
         if (row->value[i] != track->value[m])
-            changed |= UINT64_C(1) << i;
+            changed |= FP_METRIC_BIT(i);
         if (row->delta[i] != plain_delta(track, m, row->value[i]))
-            row->odd |= UINT64_C(1) << i;
+            row->odd |= FP_METRIC_BIT(i);
     }
     return changed;
 }
 
 static uint8_t *put_values(uint8_t *at, struct fp_track *track,
                            const struct fp_schema *schema,
-                           const struct fp_row *row, uint64_t changed)
+                           const struct fp_row *row, fp_metric_set changed)
 {
-    at = put(at, changed);
+    at = put_set(at, changed);
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
 
@@ -162,7 +186,7 @@ static uint8_t *put_values(uint8_t *at, struct fp_track *track,
 static uint8_t *put_deltas(uint8_t *at, const struct fp_schema *schema,
                            const struct fp_row *row)
 {
-    at = put(at, row->odd);
+    at = put_set(at, row->odd);
     for (uint32_t i = 0; i < schema->count; i++) {
         if (row->odd >> i & 1)
             at = put(at, zigzag(row->delta[i]));
@@ -173,14 +197,14 @@ static uint8_t *put_deltas(uint8_t *at, const struct fp_schema *schema,
 static void see(struct fp_track *track, const struct fp_schema *schema)
 {
     for (uint32_t i = 0; i < schema->count; i++)
-        track->seen |= UINT64_C(1) << schema->metric[i];
+        track->seen |= FP_METRIC_BIT(schema->metric[i]);
 }
 
 /* A track of a process that was never seen has schema 0 and stack 0, and so
  * does its reader's. */
 static uint8_t flags_of(const struct fp_rows *rows,
                         const struct fp_track *track, const struct fp_row *row,
-                        uint64_t changed)
+                        fp_metric_set changed)
 {
     return (uint8_t)((row->file != rows->file ? HAS_FILE : 0) |
                      (row->event != 0 ? HAS_EVENT : 0) |
@@ -196,7 +220,7 @@ int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget,
 {
     const struct fp_schema *schema = &schemas[row->schema];
     struct fp_track *track;
-    uint64_t changed;
+    fp_metric_set changed;
     uint8_t *at, flags;
     int err = FP_GROW(budget, &rows->bytes, &rows->room, rows->size + ROW_MOST);
 
@@ -262,7 +286,7 @@ static void take_values(struct fp_cursor *cursor, struct fp_track *track,
                         const struct fp_schema *schema, uint8_t flags,
                         struct fp_row *row)
 {
-    uint64_t changed = flags & HAS_VALUES ? take(&cursor->at) : 0;
+    fp_metric_set changed = flags & HAS_VALUES ? take_set(&cursor->at) : 0;
 
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
@@ -278,7 +302,7 @@ static void take_values(struct fp_cursor *cursor, struct fp_track *track,
             row->delta[i] = 0;
         }
     }
-    row->odd = flags & HAS_DELTAS ? take(&cursor->at) : 0;
+    row->odd = flags & HAS_DELTAS ? take_set(&cursor->at) : 0;
     for (uint32_t i = 0; i < schema->count && row->odd >> i != 0; i++) {
         if (row->odd >> i & 1)
             row->delta[i] = unzigzag(take(&cursor->at));

@@ -29,7 +29,11 @@
 #include "budget.h"
 
 /* Metrics of a profile; a mask of them is a uint64_t. */
-#define FP_METRICS_MOST 64
+#define FP_METRICS_MOST 128
+
+/* Metrics, or places of a schema, by their numbers. */
+__extension__ typedef unsigned __int128 fp_metric_set;
+#define FP_METRIC_BIT(n) ((fp_metric_set)1 << (n))
 
 /* Which metrics a sample has, in the order of its line. */
 struct fp_schema {
@@ -46,14 +50,14 @@ struct fp_row {
     /* Of the deltas, those that are not the difference to the value before,
      * which is taken for 0 at the process' first: by the place in the schema.
      * Set by both add and next. */
-    uint64_t odd;
+    fp_metric_set odd;
 };
 
 /* What a process last was. */
 struct fp_track {
     uint32_t stack, schema;
-    uint64_t seen;  /* metrics that it had at any time */
-    int64_t *value; /* by metric */
+    fp_metric_set seen; /* metrics that it had at any time */
+    int64_t *value;     /* by metric */
     uint32_t room;
 };
 

@@ -2,17 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "../core/error.h"
+#include "code_info.h"
+#include "resident.h"
 
-/* Bytes of ErtsCodeInfo before its MFA: call instruction with the breakpoint
- * flag, and the breakpoint pointer. The code starts right after the MFA.
- * Sources: beam_code.h/code_ix.h ErtsCodeInfo, jit/x86/beam_asm_module.cpp
- * emit_i_func_info (27, 29), jit/x86/instr_common.cpp (25). */
-#define MFA_IN_INFO 16u
-#define MFA_SIZE 24u
+#define MFA_IN_INFO FP_MFA_IN_INFO
+#define MFA_SIZE FP_MFA_SIZE
 
 /* How far a function or a module may reach back. The largest module of OTP
  * has 2 MB of code; generated parsers and tables of others are larger. */
@@ -66,6 +62,7 @@ struct fp_code {
     const struct fp_peek *peek;
     struct fp_ranges ranges;
     uint32_t epoch;            /* revalidations so far */
+    uint32_t replaced;         /* modules found to be others, since the last */
     struct pc_entry *pc;       /* direct mapped */
     struct function *function; /* in the order they were met */
     uint32_t functions;
@@ -90,23 +87,18 @@ struct window {
     unsigned char byte[BLOCK + 64];
 };
 
-/* Pages of the JIT's memfd that nothing was put in would be allocated by
- * reading them; a page that holds code is resident. */
-static int is_resident(uint64_t from, uint64_t to)
+/* The lowest address from `low` on whose pages are all resident up to `top`. */
+static uint64_t resident_from(uint64_t low, uint64_t top)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    unsigned char resident[BLOCK / 4096 + 2];
-    uint64_t start = from & ~(page - 1);
-    size_t pages = (size_t)((to - start + page - 1) / page);
+    uint64_t from = low;
+    int resident;
 
-    if (pages > sizeof resident)
-        return 0;
-    if (mincore((void *)(uintptr_t)start, (size_t)(to - start), resident) != 0)
-        return 1; /* not a mapping of ours: a fake memory; peek will tell */
-    for (size_t i = 0; i < pages; i++)
-        if ((resident[i] & 1) == 0)
-            return 0;
-    return 1;
+    for (uint64_t at = low; at < top;) {
+        at = fp_resident_until(at, top, &resident);
+        if (!resident)
+            from = at;
+    }
+    return from;
 }
 
 /* Make [low, top) the block below `top`, with `overlap` bytes above it. */
@@ -114,7 +106,8 @@ static int window_load(struct window *w, uint64_t top, uint32_t overlap)
 {
     uint64_t low = top - w->floor > BLOCK ? top - BLOCK : w->floor;
 
-    if (low >= top || !is_resident(low, top + overlap))
+    low = resident_from(low, top + overlap);
+    if (low >= top)
         return FP_ENOENT;
     if (fp_peek_read(w->peek, low, w->byte, (size_t)(top + overlap - low)) != 0)
         return FP_EFAULT;
@@ -140,18 +133,10 @@ static const struct fp_range *range_of(const struct fp_ranges *ranges,
     return NULL;
 }
 
-/* Do the words at `at` look like the MFA of an ErtsCodeInfo? The window holds
- * [at - 16, at + 32). E8: call of the i_func_info fragment. EB or E8: the
- * breakpoint trampoline that the code starts with, off or on. */
+/* The window holds [at - 16, at + 25). */
 static int is_mfa(const struct window *w, uint64_t at)
 {
-    unsigned char op = w->byte[at - MFA_IN_INFO - w->low];
-    unsigned char entry = w->byte[at + MFA_SIZE - w->low];
-
-    return op == 0xe8 && (entry == 0xeb || entry == 0xe8) &&
-           window_word(w, at + 16) < 256 &&
-           fp_term_is_atom(window_word(w, at)) &&
-           fp_term_is_atom(window_word(w, at + 8));
+    return fp_is_mfa(w->byte + (at - w->low));
 }
 
 int fp_code_nearest(const struct fp_peek *peek, const struct fp_ranges *ranges,
@@ -183,6 +168,49 @@ int fp_code_nearest(const struct fp_peek *peek, const struct fp_ranges *ranges,
         if (w.low <= w.floor || walked > WALK_BACK_MAX)
             return FP_ENOENT;
     }
+}
+
+int fp_code_first(const struct fp_peek *peek, const struct fp_range *range,
+                  uint64_t from, uint64_t *info)
+{
+    struct window w = {.peek = peek, .floor = range->start};
+    uint64_t low = (from + 7) & ~UINT64_C(7);
+
+    if (from < range->start)
+        return FP_ENOENT;
+    while (low < range->end && low - from <= WALK_BACK_MAX) {
+        uint64_t left = range->end - low;
+
+        /* Pages that are not there might hold an earlier one. */
+        if (window_load(&w, left > BLOCK ? low + BLOCK : range->end, 0) != 0 ||
+            w.low > low)
+            return FP_ENOENT;
+        for (uint64_t at = low + MFA_IN_INFO; at + MFA_SIZE + 8 <= w.top;
+             at += 8)
+            if (is_mfa(&w, at)) {
+                *info = at - MFA_IN_INFO;
+                return 0;
+            }
+        if (left <= BLOCK)
+            return FP_ENOENT;
+        low += BLOCK - MFA_IN_INFO - MFA_SIZE - 8;
+    }
+    return FP_ENOENT;
+}
+
+/* A tracer's frame holds a pointer to the MFA of the function that it traces
+ * (beam_bp.c), which looks like a return address and is none: what stands
+ * there is no code. */
+static int is_before_mfa(const struct fp_peek *peek, uint64_t pc)
+{
+    struct window w = {.peek = peek};
+    uint64_t at = pc + 1;
+
+    if ((at & 7) != 0)
+        return 0;
+    w.low = at - MFA_IN_INFO;
+    return fp_peek_read(peek, w.low, w.byte, MFA_IN_INFO + MFA_SIZE + 8) == 0 &&
+           is_mfa(&w, at);
 }
 
 /* -------------------------------------------------------------- modules -- */
@@ -297,6 +325,8 @@ static int module_around(struct fp_code *code, uint64_t pc, uint64_t mfa_at,
             *module = *kept;
             return 0;
         }
+        /* What was resolved by it is not true any more either. */
+        code->replaced++;
         code->module[kept - code->module] = code->module[--code->modules];
     }
     if (find_header(code, pc, mfa_at, name, module) != 0)
@@ -426,6 +456,8 @@ static int resolve(struct fp_code *code, uint64_t pc, struct fp_location *out)
     uint32_t index = 0;
 
     memset(out, 0, sizeof *out);
+    if (is_before_mfa(code->peek, pc))
+        return FP_ENOENT;
     if (fp_code_nearest(code->peek, &code->ranges, pc, out->mfa, &mfa_at) != 0)
         return FP_ENOENT;
     if (module_around(code, pc, mfa_at, out->mfa[0], &module) != 0 ||
@@ -511,9 +543,11 @@ static void forget_texts(struct fp_code *code);
 
 int fp_code_revalidate(struct fp_code *code)
 {
-    int changed = functions_changed(code) + modules_changed(code);
+    int changed =
+        functions_changed(code) + modules_changed(code) + (int)code->replaced;
 
     code->epoch++;
+    code->replaced = 0;
     if (changed > 0) {
         forget_all(code);
         forget_texts(code); /* a file's name goes with its module */

@@ -68,6 +68,19 @@ enum fp_atom_form {
     FP_ATOM_NAME_BINARY   /* a term: a binary in the literal area */
 };
 
+/* What the capture of running processes needs beside the calibrated fields, by
+ * the sources. Each scheduler that registers compares them with what it is
+ * doing just then (schedulers.c); where they differ, nothing is captured. */
+struct fp_running_offsets {
+    /* in struct process */
+    uint16_t scheduler_data; /* -> ErtsSchedulerData, NULL when not running */
+    uint16_t fcalls;         /* reductions left, int32 */
+    uint16_t current;        /* -> module, function, arity; or NULL */
+    /* in ErtsSchedulerData */
+    uint16_t current_process;
+    uint16_t number; /* 1.. for a normal scheduler, 0 for a dirty one */
+};
+
 /* What a release's sources say (layout_table.c), each figure with its
  * provenance there. */
 struct fp_release {
@@ -80,6 +93,7 @@ struct fp_release {
     uint8_t functions_to_num_functions; /* likewise */
     uint16_t process_size;              /* sizeof(struct process) */
     uint16_t message_size;              /* sizeof(ErtsMessage) */
+    struct fp_running_offsets running;
     uint16_t offset[FP_FIELD_COUNT];
 };
 

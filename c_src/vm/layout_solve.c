@@ -317,6 +317,17 @@ static int scan_data(struct solver *s,
     return 0;
 }
 
+/* A table's length is a power of two; of the largest there is, the VM tells one
+ * less (erl_ptab.h erts_ptab_max). */
+static uint32_t table_length(uint32_t limit)
+{
+    uint32_t length = 1;
+
+    while (length < limit && length < UINT32_C(1) << 31)
+        length *= 2;
+    return length;
+}
+
 /* ErtsPTab's read-only part: 0 table, 8 free ids, 16 u32 its length
  * (erl_ptab.h). The right one has every probe in its slot. */
 static int check_process_table(struct solver *s, uint64_t at,
@@ -327,7 +338,7 @@ static int check_process_table(struct solver *s, uint64_t at,
 
     memcpy(&limit, bytes + 16, 4);
     memcpy(&try.process_table, bytes, 8);
-    if (limit != s->input->process_limit || try.process_table == 0 ||
+    if (limit != s->layout->process_limit || try.process_table == 0 ||
         (try.process_table & 7) != 0)
         return 0;
     for (size_t i = 0; i < s->input->probes; i++) {
@@ -562,7 +573,7 @@ static int choose_release(struct solver *s)
     s->layout->release = *release;
     s->layout->release.otp = (uint16_t)s->input->otp;
     s->layout->release.tested = s->listed && release->tested;
-    s->layout->process_limit = s->input->process_limit;
+    s->layout->process_limit = table_length(s->input->process_limit);
     if (s->listed && release->process_size != s->input->process_size) {
         snprintf(why, sizeof why, "is %u, but the table for OTP %u says %u",
                  s->input->process_size, s->input->otp,

@@ -55,6 +55,19 @@
         [FP_FIELD_state] = 624, [FP_FIELD_outer_len] = 656                     \
     }
 
+/* offsetof() compiled against the sources of 25.2.3, 26.2.5, 27.3.4.1 and
+ * 29.1.1: struct process in erl_process.h, ErtsSchedulerData likewise. */
+#define RUNNING_25                                                             \
+    {                                                                          \
+        .scheduler_data = 760, .fcalls = 104, .current = 472,                  \
+        .current_process = 168, .number = 184                                  \
+    }
+#define RUNNING_27                                                             \
+    {                                                                          \
+        .scheduler_data = 744, .fcalls = 120, .current = 464,                  \
+        .current_process = 168, .number = 184                                  \
+    }
+
 static const struct fp_release releases[] = {
     {.otp = 25,
      .tested = 1,
@@ -65,6 +78,7 @@ static const struct fp_release releases[] = {
      .functions_to_num_functions = 12,
      .process_size = 776,
      .message_size = 88,
+     .running = RUNNING_25,
      .offset = OFFSETS_25},
     {.otp = 26,
      .pid_form = FP_PID_SLOT_LOW,
@@ -74,6 +88,7 @@ static const struct fp_release releases[] = {
      .functions_to_num_functions = 12,
      .process_size = 776,
      .message_size = 88,
+     .running = RUNNING_25,
      .offset = OFFSETS_25},
     {.otp = 27,
      .tested = 1,
@@ -84,6 +99,7 @@ static const struct fp_release releases[] = {
      .functions_to_num_functions = 17,
      .process_size = 760,
      .message_size = 88,
+     .running = RUNNING_27,
      .offset = OFFSETS_27},
     {.otp = 28,
      .pid_form = FP_PID_SLOT_LOW,
@@ -93,6 +109,7 @@ static const struct fp_release releases[] = {
      .functions_to_num_functions = 19,
      .process_size = 760,
      .message_size = 88,
+     .running = RUNNING_27,
      .offset = OFFSETS_27},
     {.otp = 29,
      .tested = 1,
@@ -103,6 +120,7 @@ static const struct fp_release releases[] = {
      .functions_to_num_functions = 19,
      .process_size = 768,
      .message_size = 88,
+     .running = RUNNING_27,
      .offset = OFFSETS_27},
 };
 

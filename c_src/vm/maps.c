@@ -82,6 +82,8 @@ int fp_maps_parse(const char *text, const char *exe, int want,
         if (parse_line(line, len, &map) == 0) {
             if (want == 'c') {
                 take = is_code(&map);
+            } else if (want == 'm') {
+                take = is_code(&map) && map.name_len > 0;
             } else if (map.perms[0] == 'r' && map.perms[1] == 'w') {
                 int ours = map.name_len == strlen(exe) &&
                            memcmp(map.name, exe, map.name_len) == 0;
@@ -149,6 +151,13 @@ static int from_proc(int want, struct fp_ranges *ranges)
 int fp_maps_code(struct fp_ranges *ranges)
 {
     return from_proc('c', ranges);
+}
+
+int fp_maps_code_is_memfd(void)
+{
+    struct fp_ranges ranges;
+
+    return from_proc('m', &ranges) == 0;
 }
 
 int fp_maps_data(struct fp_ranges *ranges)

@@ -57,7 +57,11 @@ int fp_maps_code(struct fp_ranges *ranges);
  * results. */
 int fp_maps_data(struct fp_ranges *ranges);
 
-/* The parser behind both, over the text of a maps file. `want` is 'c' or 'd'. */
+/* Is code in the VM's memfd, mapped twice? 1, or 0: then it is anonymous. */
+int fp_maps_code_is_memfd(void);
+
+/* The parser behind them, over the text of a maps file. `want` is 'c' or 'd', or
+ * 'm' for code in the memfd alone. */
 int fp_maps_parse(const char *text, const char *exe, int want,
                   struct fp_ranges *ranges);
 

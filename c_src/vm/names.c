@@ -101,13 +101,18 @@ void fp_names_read(const struct fp_layout *layout, const struct fp_peek *peek,
                    &names->proc_lib);
 }
 
+/* sizeMask, usedSlots, arraySize, splitPosition */
+int64_t fp_dictionary_bytes_of(const uint32_t head[4])
+{
+    return head[1] > head[2] ? 0 : SLOTS_IN_DICTIONARY + 8 * (int64_t)head[2];
+}
+
 int64_t fp_dictionary_bytes(const struct fp_peek *peek, uint64_t dictionary)
 {
-    uint32_t head[4]; /* sizeMask, usedSlots, arraySize, splitPosition */
+    uint32_t head[4];
 
     if (dictionary == 0 ||
-        fp_peek_read(peek, dictionary, head, sizeof head) != 0 ||
-        head[1] > head[2])
+        fp_peek_read(peek, dictionary, head, sizeof head) != 0)
         return 0;
-    return SLOTS_IN_DICTIONARY + 8 * (int64_t)head[2];
+    return fp_dictionary_bytes_of(head);
 }

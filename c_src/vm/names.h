@@ -27,4 +27,8 @@ void fp_names_read(const struct fp_layout *layout, const struct fp_peek *peek,
  * the process; 0 where there is none. (Its contents lie on the heap.) */
 int64_t fp_dictionary_bytes(const struct fp_peek *peek, uint64_t dictionary);
 
+/* The same from the first FP_DICTIONARY_HEAD bytes of it, already read. Pure. */
+#define FP_DICTIONARY_HEAD 16u
+int64_t fp_dictionary_bytes_of(const uint32_t head[4]);
+
 #endif

@@ -17,20 +17,20 @@ static int64_t read_by_syscall(void *self, const struct iovec *local,
     return process_vm_readv(getpid(), local, n, remote, n, 0);
 }
 
-/* The memfd's halves: what fp_peek_view shows stays in the first until its next
+/* The memfd's parts: what fp_peek_view shows stays in the first until its next
  * call, all else passes through the second. Pieces that are larger than that go
  * by process_vm_readv. */
 #define VIEW (512u << 10)
 #define PASSAGE (512u << 10)
-#define WINDOW (VIEW + PASSAGE)
 
 /* How many of remote[0..n) fit into the window together. */
-static size_t fitting(const struct iovec *remote, size_t n, size_t *bytes)
+static size_t fitting(const struct fp_peek *peek, const struct iovec *remote,
+                      size_t n, size_t *bytes)
 {
     size_t i;
 
     *bytes = 0;
-    for (i = 0; i < n && *bytes + remote[i].iov_len <= PASSAGE; i++)
+    for (i = 0; i < n && *bytes + remote[i].iov_len <= peek->passage; i++)
         *bytes += remote[i].iov_len;
     return i;
 }
@@ -54,7 +54,7 @@ static int64_t read_by_copy(void *self, const struct iovec *local,
     int64_t total = 0;
 
     for (size_t i = 0; i < n;) {
-        size_t bytes, some = fitting(remote + i, n - i, &bytes);
+        size_t bytes, some = fitting(peek, remote + i, n - i, &bytes);
         ssize_t got;
 
         if (some == 0) {
@@ -64,10 +64,10 @@ static int64_t read_by_copy(void *self, const struct iovec *local,
         } else {
             /* pwritev(2) itself: a sanitizer's in between would look at the
              * address before the kernel does. */
-            got = syscall(SYS_pwritev, peek->fd, remote + i, some, (long)VIEW,
-                          0L);
+            got = syscall(SYS_pwritev, peek->fd, remote + i, some,
+                          (long)peek->view, 0L);
             if (got > 0)
-                scatter(peek->window + VIEW, (size_t)got, local + i);
+                scatter(peek->window + peek->view, (size_t)got, local + i);
         }
         if (got < 0)
             return total > 0 ? total : -1;
@@ -132,17 +132,20 @@ int fp_peek_open(struct fp_peek *peek)
     return fp_peek_open_mem(peek);
 }
 
-int fp_peek_open_own(struct fp_peek *peek)
+static int open_window(struct fp_peek *peek, uint32_t view, uint32_t passage)
 {
+    size_t size = (size_t)view + passage;
     void *window = MAP_FAILED;
 
     peek->readv = read_by_copy;
     peek->self = peek;
     peek->window = NULL;
+    peek->view = view;
+    peek->passage = passage;
     peek->fd = memfd_create("flame_prof", MFD_CLOEXEC);
-    if (peek->fd >= 0 && ftruncate(peek->fd, WINDOW) == 0)
+    if (peek->fd >= 0 && ftruncate(peek->fd, (off_t)size) == 0)
         /* Populated for writing: no page is allocated by a later copy. */
-        window = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE,
+        window = mmap(NULL, size, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_POPULATE, peek->fd, 0);
     if (window != MAP_FAILED) {
         peek->window = window;
@@ -153,10 +156,20 @@ int fp_peek_open_own(struct fp_peek *peek)
     return fp_peek_open(peek);
 }
 
+int fp_peek_open_own(struct fp_peek *peek)
+{
+    return open_window(peek, VIEW, PASSAGE);
+}
+
+int fp_peek_open_small(struct fp_peek *peek, uint32_t bytes)
+{
+    return open_window(peek, 0, bytes);
+}
+
 void fp_peek_close(struct fp_peek *peek)
 {
     if (peek->window != NULL)
-        munmap(peek->window, WINDOW);
+        munmap(peek->window, (size_t)peek->view + peek->passage);
     peek->window = NULL;
     if (peek->fd >= 0)
         close(peek->fd);
@@ -235,7 +248,7 @@ size_t fp_peek_view(const struct fp_peek *peek, struct fp_peek_span *spans,
             (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
         total += spans[i].size;
     }
-    if (total > VIEW ||
+    if (total > peek->view ||
         syscall(SYS_pwritev, peek->fd, remote, n, 0L, 0L) != (long)total)
         return fp_peek_batch(peek, spans, n);
     total = 0;

@@ -40,8 +40,9 @@ struct fp_peek {
     int64_t (*readv)(void *self, const struct iovec *local,
                      const struct iovec *remote, size_t n);
     void *self;
-    int fd;                /* memfd, or /proc/self/mem; -1 when not used */
-    unsigned char *window; /* the memfd's pages, NULL when not used */
+    int fd;                 /* memfd, or /proc/self/mem; -1 when not used */
+    unsigned char *window;  /* the memfd's pages, NULL when not used */
+    uint32_t view, passage; /* sizes of the window's two parts */
 };
 
 /* What the kernel takes in one call (IOV_MAX). Larger batches are cut. */
@@ -52,6 +53,9 @@ struct fp_peek {
 int fp_peek_open(struct fp_peek *peek);
 /* The same for the use of one thread: copy, where that works. */
 int fp_peek_open_own(struct fp_peek *peek);
+/* The same with a window of `bytes` only, for reads up to that size: views are
+ * copies then. Its reads are ASYNC-SIGNAL-SAFE: system calls and memcpy. */
+int fp_peek_open_small(struct fp_peek *peek, uint32_t bytes);
 /* By /proc/self/mem only: what a seccomp filter leaves us. */
 int fp_peek_open_mem(struct fp_peek *peek);
 void fp_peek_close(struct fp_peek *peek);

@@ -58,3 +58,17 @@ void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code,
     }
     finish(&ends);
 }
+
+void fp_stack_put_on_top(struct fp_stack *stack, const uint64_t *frame,
+                         uint32_t n)
+{
+    uint32_t room = FP_STACK_FRAMES_MAX - n;
+
+    if (stack->count > room) {
+        stack->count = room;
+        stack->frame[room - 1] = FP_FRAME_TRUNCATED;
+    }
+    memmove(stack->frame + n, stack->frame, 8u * stack->count);
+    memcpy(stack->frame, frame, 8u * n);
+    stack->count += n;
+}

@@ -33,4 +33,8 @@ void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code,
                      uint64_t i, const uint64_t *word, size_t words,
                      size_t leaf_words);
 
+/* Frames above the leaf: the stack is cut at its root where it gets too deep. */
+void fp_stack_put_on_top(struct fp_stack *stack, const uint64_t *frame,
+                         uint32_t n);
+
 #endif

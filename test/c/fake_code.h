@@ -22,6 +22,7 @@ struct fake_function {
 struct fake_code {
     const struct fake_function *functions;
     size_t function_count;
+    const uint8_t *kinds; /* enum fp_symbol_kind of each; NULL: Erlang */
     const char *const *atoms;
     size_t atom_count;
     /* Any thread: what the next revalidate will say; then `newer` (as many)
@@ -61,6 +62,8 @@ static int fake_resolve(void *self, uint64_t pc, struct fp_symbol *symbol)
                                      code->functions[index].function);
     symbol->file_len = fake_copy(symbol->file, sizeof(symbol->file),
                                  code->functions[index].file);
+    symbol->kind =
+        code->kinds == NULL ? (uint8_t)FP_SYMBOL_ERLANG : code->kinds[index];
     symbol->arity = code->functions[index].arity;
     symbol->line = (uint32_t)(pc & 0xffff);
     return 0;

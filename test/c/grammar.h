@@ -7,7 +7,9 @@
  *      const char *wrong = grammar_check(text, size, &samples);
  *
  * NULL when all is well; otherwise what is wrong (a static string), and
- * grammar_offset says where.
+ * grammar_offset says where. The profiler's samples of itself are checked as
+ * well, and counted apart in grammar_own; grammar_looks is the sum of the
+ * periods of the others.
  */
 #ifndef GRAMMAR_H
 #define GRAMMAR_H
@@ -17,11 +19,13 @@
 #include <string.h>
 
 static size_t grammar_offset;
+static uint64_t grammar_own, grammar_looks;
 
 struct grammar {
     const char *begin, *at, *end;
     uint64_t last_time;
     uint64_t *tid_time; /* by tid modulo a power of two: tests use few tids */
+    uint64_t period;    /* of the last header */
 };
 
 #define GRAMMAR_TIDS (1u << 16)
@@ -143,6 +147,14 @@ static const char *grammar_mfa(const char *text, const char *end)
     return NULL;
 }
 
+static int grammar_is_library(const char *dso, const char *end)
+{
+    size_t size = (size_t)(end - dso);
+
+    return grammar_is(dso, end, "beam.smp") || grammar_is(dso, end, "[vdso]") ||
+           (size > 3 && memmem(dso, size, ".so", 3) != NULL);
+}
+
 static const char *grammar_symbol(const char *text, const char *end,
                                   const char *dso, const char *dso_end)
 {
@@ -166,10 +178,15 @@ static const char *grammar_symbol(const char *text, const char *end,
                          grammar_is(text, end, "running_stack_not_sampled") ||
                          grammar_is(text, end, "[gc]") ||
                          grammar_is(text, end, "stack_unreadable") ||
+                         grammar_is(text, end, "ambiguous") ||
+                         grammar_is(text, end, "[idle]") ||
+                         grammar_is(text, end, "flame_prof_self") ||
                          grammar_is(text, end, "no_frames"),
                      "an unknown pseudo frame");
         return NULL;
     }
+    if (grammar_is_library(dso, dso_end))
+        return NULL; /* the name of a C function is any */
     return grammar_mfa(text, end);
 }
 
@@ -222,7 +239,15 @@ static const char *grammar_header(struct grammar *g, const char *at,
         GRAMMAR_NEED(at < end && *at >= '0' && *at <= '9', "no microseconds");
         micros = micros * 10 + (uint64_t)(*at - '0');
     }
-    GRAMMAR_NEED(grammar_literal(&at, end, ": cpu-clock:") && at == end,
+    GRAMMAR_NEED(grammar_literal(&at, end, ": "), "no time");
+    g->period = 1;
+    if (at < end && *at >= '0' && *at <= '9') {
+        GRAMMAR_NEED(grammar_number(&at, end, &g->period) && g->period > 0 &&
+                         g->period <= INT64_MAX,
+                     "no period");
+        GRAMMAR_NEED(grammar_literal(&at, end, " "), "no blank");
+    }
+    GRAMMAR_NEED(grammar_literal(&at, end, "cpu-clock:") && at == end,
                  "no event");
     GRAMMAR_NEED(micros != 0, "a whole second");
     time = seconds * 1000000 + micros;
@@ -295,6 +320,33 @@ static const char *grammar_metrics(const char *at, const char *end)
     return NULL;
 }
 
+/* Any figures, then two words. */
+static const char *grammar_own_metrics(const char *at, const char *end)
+{
+    uint64_t ignored;
+
+    GRAMMAR_NEED(grammar_literal(&at, end, "#"), "no metrics");
+    while (!grammar_literal(&at, end, " name=flame_prof engine=")) {
+        const char *key;
+
+        GRAMMAR_NEED(grammar_literal(&at, end, " "), "no figure");
+        for (key = at; at < end && ((*at >= 'a' && *at <= 'z') || *at == '_');)
+            at++;
+        GRAMMAR_NEED(at > key && grammar_literal(&at, end, "="), "no key");
+        grammar_literal(&at, end, "-");
+        GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no value");
+        GRAMMAR_NEED(grammar_literal(&at, end, "/"), "no delta");
+        grammar_literal(&at, end, "-");
+        GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no delta");
+    }
+    GRAMMAR_NEED(grammar_literal(&at, end, "native") ||
+                     grammar_literal(&at, end, "portable"),
+                 "no engine");
+    GRAMMAR_NEED(grammar_literal(&at, end, " (metrics)") && at == end,
+                 "the metrics line does not end with (metrics)");
+    return NULL;
+}
+
 /* The next line, without its LF; NULL at the end and when there is no LF. */
 static const char *grammar_line(struct grammar *g, const char **end)
 {
@@ -307,10 +359,11 @@ static const char *grammar_line(struct grammar *g, const char **end)
     return line;
 }
 
-static const char *grammar_sample(struct grammar *g)
+static const char *grammar_sample(struct grammar *g, int *is_process)
 {
+    static const char own[] = "\tffffffff flame_prof_self (flame_prof)\n";
     const char *line, *end, *wrong;
-    int frames = 0, is_status = 0;
+    int frames = 0, is_status = 0, is_own;
 
     line = grammar_line(g, &end);
     GRAMMAR_NEED(line != NULL, "a header without end");
@@ -318,8 +371,16 @@ static const char *grammar_sample(struct grammar *g)
     GRAMMAR_NEED(wrong == NULL, wrong);
     line = grammar_line(g, &end);
     GRAMMAR_NEED(line != NULL, "metrics without end");
-    wrong = grammar_metrics(line, end);
+    is_own = (size_t)(g->end - g->at) >= strlen(own) &&
+             memcmp(g->at, own, strlen(own)) == 0;
+    wrong =
+        is_own ? grammar_own_metrics(line, end) : grammar_metrics(line, end);
     GRAMMAR_NEED(wrong == NULL, wrong);
+    if (is_own)
+        grammar_own++;
+    else
+        grammar_looks += g->period;
+    *is_process = !is_own;
     for (;;) {
         line = grammar_line(g, &end);
         GRAMMAR_NEED(line != NULL, "a sample without an empty line");
@@ -339,16 +400,17 @@ static const char *grammar_sample(struct grammar *g)
 static const char *grammar_check(const char *text, size_t size,
                                  uint64_t *samples)
 {
-    struct grammar g = {text, text, text + size, 0, NULL};
+    struct grammar g = {text, text, text + size, 0, NULL, 1};
     const char *wrong = NULL;
+    int is_process = 0;
 
-    *samples = 0;
+    *samples = grammar_own = grammar_looks = 0;
     g.tid_time = calloc(GRAMMAR_TIDS, sizeof(*g.tid_time));
     if (g.tid_time == NULL)
         return "no memory";
     while (wrong == NULL && g.at < g.end) {
-        wrong = grammar_sample(&g);
-        *samples += wrong == NULL;
+        wrong = grammar_sample(&g, &is_process);
+        *samples += wrong == NULL && is_process;
     }
     free(g.tid_time);
     grammar_offset = (size_t)(g.at - g.begin);

@@ -25,6 +25,7 @@ union record_buffer {
     struct fp_record_process process;
     struct fp_record_frame frame;
     struct fp_record_stack stack;
+    struct fp_record_name name;
     struct fp_record_sample sample;
     unsigned char bytes[8192];
 };
@@ -91,6 +92,27 @@ make_process_of_atoms(union record_buffer *b, uint32_t slot, uint32_t number,
     b->process.initial_call = initial;
     b->process.proc_lib_initial_call = proc_lib;
     return make_head(b, FP_RECORD_PROCESS, sizeof(b->process));
+}
+
+/* PROCESS of a scheduler that runs none. */
+static inline const struct fp_record *
+make_scheduler(union record_buffer *b, uint32_t slot, uint32_t number)
+{
+    memset(b, 0, sizeof(b->process));
+    b->process.slot = slot;
+    b->process.is_scheduler = 1;
+    b->process.number = number;
+    return make_head(b, FP_RECORD_PROCESS, sizeof(b->process));
+}
+
+/* NAME with atom words. */
+static inline const struct fp_record *
+make_name(union record_buffer *b, uint32_t slot, struct fp_mfa_words mfa)
+{
+    memset(b, 0, sizeof(b->name));
+    b->name.slot = slot;
+    b->name.mfa = mfa;
+    return make_head(b, FP_RECORD_NAME, sizeof(b->name));
 }
 
 static inline const struct fp_record *

@@ -2,6 +2,8 @@
  * test_code.c - addresses in JIT code to functions and lines, over modules that
  * the test loads (fake_vm.c), each with a known answer for every byte.
  */
+#include <sys/mman.h>
+
 #include "../../c_src/core/error.h"
 #include "../../c_src/vm/code.h"
 #include "fake_vm.h"
@@ -549,6 +551,118 @@ static void random_code_harms_nothing(void)
     destroy(f);
 }
 
+/* ------------------------------------------------- what all share, and not */
+
+static void the_first_function_behind_shared_code_is_found(void)
+{
+    for (uint64_t gap = 0; gap < 3 * 8192; gap += 1000) {
+        struct fixture *f = create(27);
+        struct fake_module_options far = four;
+        struct fp_range range = f->vm.code.range[0];
+        struct fake_module a;
+        uint64_t info = 0;
+
+        far.at = (FAKE_JIT + 4096 + gap) & ~UINT64_C(63);
+        fake_load(&f->vm, &a, f->name[0], f->body, 3, &far);
+        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+                  0);
+        CHECK(info == a.info[0]);
+        CHECK_INT(
+            fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT + 777, &info),
+            0);
+        CHECK(info == a.info[0]);
+        /* From itself on, and from behind its beginning. */
+        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, a.info[0], &info),
+                  0);
+        CHECK(info == a.info[0]);
+        CHECK_INT(
+            fp_code_first(&f->vm.memory.peek, &range, a.info[0] + 1, &info), 0);
+        CHECK(info == a.info[1]);
+        destroy(f);
+    }
+}
+
+static void the_first_function_may_be_at_the_very_end_of_a_range(void)
+{
+    for (uint64_t cut = 0; cut < 4; cut++) {
+        struct fixture *f = create(27);
+        struct fake_module a;
+        struct fp_range range = f->vm.code.range[0];
+        uint64_t info = 0;
+
+        fake_load(&f->vm, &a, f->name[0], f->body, 1, &four);
+        /* Its MFA and the word behind belong to it; less is no function. */
+        range.end = a.code[0] + 8 - cut;
+        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+                  cut == 0 ? 0 : FP_ENOENT);
+        destroy(f);
+    }
+}
+
+static void where_there_is_no_function_none_is_found(void)
+{
+    struct fixture *f = create(27);
+    struct fp_range range = f->vm.code.range[0];
+    uint64_t info;
+
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+              FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT - 8, &info),
+              FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, range.end, &info),
+              FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, range.end - 4, &info),
+              FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, UINT64_MAX, &info),
+              FP_ENOENT);
+    range.end = range.start;
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+              FP_ENOENT);
+    range = (struct fp_range){FAKE_MISC, FAKE_MISC + 65536}; /* unreadable */
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_MISC, &info),
+              FP_ENOENT);
+    destroy(f);
+}
+
+/* A page that was swapped out may hold an earlier function. Real memory: what
+ * is resident is asked of the kernel. */
+static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
+{
+    const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};
+    unsigned char *page = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t start = (uint64_t)(uintptr_t)page, found = 0;
+    struct fp_range range = {start, start + 4 * 4096};
+    struct fp_peek peek;
+
+    CHECK(page != MAP_FAILED);
+    CHECK_INT(fp_peek_open(&peek), 0);
+    memcpy(page + 4096 + 64, info, sizeof info);
+    CHECK_INT(fp_code_first(&peek, &range, start, &found), FP_ENOENT);
+    page[8] = 1; /* now it is there */
+    CHECK_INT(fp_code_first(&peek, &range, start, &found), 0);
+    CHECK(found == start + 4096 + 64);
+    fp_peek_close(&peek);
+    munmap(page, 4 * 4096);
+}
+
+/* A tracer's frame: on the stack stands where an MFA does, of one's own module
+ * or of the next. */
+static void a_pointer_to_an_mfa_is_no_return_address(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a, b;
+
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &four);
+    for (uint32_t i = 0; i < BODIES; i++) {
+        expect_nothing(f, a.code[i] - 24 - 1);
+        expect_nothing(f, b.code[i] - 24 - 1);
+        expect(f, a.code[i] + 7, &a, i, &four);
+    }
+    destroy(f);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -577,5 +691,10 @@ int main(int argc, char **argv)
     RUN(files_are_strings_in_utf8);
     RUN(a_file_of_a_replaced_module_is_not_that_of_the_new_one);
     RUN(random_code_harms_nothing);
+    RUN(the_first_function_behind_shared_code_is_found);
+    RUN(the_first_function_may_be_at_the_very_end_of_a_range);
+    RUN(where_there_is_no_function_none_is_found);
+    RUN(a_page_that_is_not_there_leaves_the_first_function_unknown);
+    RUN(a_pointer_to_an_mfa_is_no_return_address);
     return RUN_END();
 }

@@ -48,6 +48,7 @@ static void a_stock_node_has_one_mapping_of_code_and_its_data_with_bss(void)
     static const struct fp_range data[] = {{0x557d01740000, 0x557d017a0000}};
 
     expect(stock, 'c', 0, 1, code);
+    expect(stock, 'm', 0, 1, code);
     expect(stock, 'd', 0, 1, data);
 }
 
@@ -64,6 +65,7 @@ static void anonymous_executable_memory_is_code(void)
                                            {0x7f0000200000, 0x7f0000400000}};
 
     expect(text, 'c', 0, 2, code);
+    expect(text, 'm', FP_ENOENT, 0, NULL);
 }
 
 static void data_is_the_executable_s_and_what_follows_it_without_a_gap(void)

@@ -1182,6 +1182,408 @@ static void the_grammar_check_finds_damage(void)
     teardown(f);
 }
 
+/* ---- waiting processes of which nothing moves --------------------------- */
+
+static struct fixture *setup_merging(void)
+{
+    struct fixture *f = setup(1);
+    struct fp_perf_script_options options = {.os_pid = 4242,
+                                             .merge_idle = 1,
+                                             .symbolizer = &f->symbolizer,
+                                             .stats = &f->stats};
+
+    fp_perf_script_destroy(f->script);
+    CHECK_INT(fp_perf_script_create(&f->script, &options), 0);
+    return f;
+}
+
+/* The text is not terminated. */
+static const char *find(const struct fixture *f, const char *what)
+{
+    return memmem(f->text, f->size, what, strlen(what));
+}
+
+static uint64_t looks(struct fixture *f)
+{
+    return fp_perf_script_looks(f->script);
+}
+
+static void a_waiting_process_is_written_once_a_second_with_its_weight(void)
+{
+    struct fixture *f = setup_merging();
+    const int64_t begin = 5000001;
+    unsigned texts = 0, all = 0;
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, begin, 1, 1)), 0);
+    CHECK_INT(looks(f), 1);
+    for (int tick = 1; tick <= 1000; tick++) {
+        CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, begin + tick * 10000)),
+                  0);
+        texts += f->size > 0;
+        all += (unsigned)looks(f);
+        if (f->size == 0)
+            continue;
+        CHECK_INT(looks(f), 100);
+        CHECK(find(f, ": 100 cpu-clock:\n") != NULL);
+    }
+    CHECK_INT(texts, 10);
+    CHECK_INT(all, 1000);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_merged), 990);
+    teardown(f);
+}
+
+/* Both, in order: what it did until now, and what it does. */
+static void a_change_is_written_at_once_and_behind_what_was_held(void)
+{
+    struct fixture *f = setup_merging();
+    const char *second;
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    take(f, make_sample(&f->buffer, 0, 0, 5000001, 1, 1));
+    for (int tick = 1; tick <= 7; tick++) {
+        take(f, make_repeat(&f->buffer, 0, 0, 5000001 + tick * 10000));
+        CHECK_INT(f->size, 0);
+        CHECK_INT(looks(f), 0);
+    }
+    take(f, make_sample(&f->buffer, 0, 0, 5080001, 9, 8));
+    CHECK_INT(looks(f), 8);
+    CHECK(strncmp(f->text,
+                  "beam 4242/71 [000] 5.070001: 7 cpu-clock:\n# "
+                  "reductions=1/0 ",
+                  58) == 0);
+    second = find(f, "\n\n") + 2;
+    CHECK(strncmp(second,
+                  "beam 4242/71 [000] 5.080001: cpu-clock:\n# "
+                  "reductions=9/8 ",
+                  56) == 0);
+    teardown(f);
+}
+
+static void what_is_held_can_be_had(void)
+{
+    struct fixture *f = setup_merging();
+    uint64_t all = 0;
+
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES,
+                               NO_CALL, NO_CALL));
+        define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
+        take(f, make_sample(&f->buffer, slot, slot, 5000001, 1, 1));
+        for (uint32_t tick = 0; tick <= slot; tick++)
+            take(f, make_repeat(&f->buffer, slot, slot, 5010001 + tick));
+    }
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
+              0);
+    CHECK_INT(f->size, 0); /* all of them are looked at */
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(
+            fp_perf_script_held(f->script, FP_HELD_ALL, &f->text, &f->size), 0);
+        CHECK(f->size > 0);
+        all += looks(f);
+    }
+    CHECK_INT(all, 1 + 2 + 3);
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_ALL, &f->text, &f->size),
+              0);
+    CHECK_INT(f->size, 0);
+    teardown(f);
+}
+
+static void what_nobody_adds_to_is_not_held_for_ever(void)
+{
+    struct fixture *f = setup_merging();
+
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES,
+                               NO_CALL, NO_CALL));
+        define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
+        take(f, make_sample(&f->buffer, slot, slot, 5000001, 1, 1));
+        take(f, make_repeat(&f->buffer, slot, slot, 5010001));
+    }
+    take(f, make_sample(&f->buffer, 0, 0, 6500001, 2, 1));
+    CHECK_INT(looks(f), 2);
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
+              0);
+    CHECK(find(f, "beam 4242/72 ") == f->text);
+    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
+              0);
+    CHECK_INT(f->size, 0);
+    teardown(f);
+}
+
+/* Its old stack, its old name: they are written before they are replaced. */
+static void what_is_held_is_written_as_it_was(void)
+{
+    struct fixture *f = setup_merging();
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    take(f, make_sample(&f->buffer, 0, 0, 5000001, 1, 1));
+    take(f, make_repeat(&f->buffer, 0, 0, 5010001));
+    take(f, make_stack(&f->buffer, 0, (uint64_t[]){fake_address(2, 1)}, 1));
+    CHECK_INT(looks(f), 1);
+    CHECK(f->size > 0);
+    take(f, make_repeat(&f->buffer, 0, 0, 5020001));
+    take(f, make_process(&f->buffer, 0, 99, 0, NO_BYTES, NO_CALL, NO_CALL));
+    CHECK_INT(looks(f), 1);
+    CHECK(find(f, "beam 4242/71 ") == f->text);
+    teardown(f);
+}
+
+/* Whatever comes in whatever order: every look is in exactly one period. */
+static void no_look_is_lost_or_counted_twice(void)
+{
+    struct fixture *f = setup_merging();
+    uint64_t random = 3, taken = 0, all = 0;
+    int64_t time_us = 5000001;
+
+    for (int i = 0; i < 200000; i++) {
+        uint32_t slot = run_below(&random, 50), what = run_below(&random, 100);
+        int err;
+
+        time_us += run_below(&random, 3000);
+        if (what < 2)
+            err = take(f, make_process(&f->buffer, slot, 71 + slot, what,
+                                       NO_BYTES, NO_CALL, NO_CALL));
+        else if (what < 5)
+            err = take(f, make_stack(&f->buffer, slot % 20,
+                                     (uint64_t[]){fake_address(0, what)}, 1));
+        else if (what < 15)
+            err = take(f,
+                       make_sample(&f->buffer, slot, slot % 20, time_us, 1, 1));
+        else
+            err = take(f, make_repeat(&f->buffer, slot, slot % 20, time_us));
+        taken += what >= 5 && err == 0;
+        all += looks(f);
+        if (what == 99 && i % 10 == 0) {
+            CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text,
+                                          &f->size),
+                      0);
+            all += looks(f);
+        }
+    }
+    do {
+        CHECK_INT(
+            fp_perf_script_held(f->script, FP_HELD_ALL, &f->text, &f->size), 0);
+        all += looks(f);
+    } while (f->size > 0);
+    CHECK(taken > 150000);
+    CHECK_INT(all, taken);
+    teardown(f);
+}
+
+/* ---- frames in C, and those who call it ------------------------------- */
+
+static const struct fake_function mixed[] = {
+    {"lists", "map", "lists.erl", 2},        /* 0 */
+    {"erlang", "put", "", 2},                /* 1 */
+    {"my_nif", "go!", "", 3},                /* 2 */
+    {"", "", "", 0},                         /* 3 */
+    {"", "memcpy", "libc.so.6", 0},          /* 4 */
+    {"", "", "beam.smp", 0},                 /* 5 */
+    {"", "_ZN3foo3barEv", "libfoo.so", 0},   /* 6 */
+    {"", "f(int) [clone]", "lib foo.so", 0}, /* 7 */
+    {"", "0x12", "[vdso]", 0},               /* 8 */
+    {"", "memcpy", "libother.so", 0},        /* 9 */
+    {"", "[unknown]", "libc.so.6", 0},       /* 10 */
+    {"", "a\xff\n", "\xc3\xbc.so", 0},       /* 11 */
+};
+
+static const uint8_t kinds[] = {
+    FP_SYMBOL_ERLANG, FP_SYMBOL_BIF,    FP_SYMBOL_NIF,    FP_SYMBOL_NONE,
+    FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE,
+    FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE};
+
+static struct fixture *setup_kinds(int flatten)
+{
+    struct fixture *f = setup(flatten);
+
+    f->code.functions = mixed;
+    f->code.function_count = sizeof(mixed) / sizeof(*mixed);
+    f->code.kinds = kinds;
+    define_plain_process(f);
+    return f;
+}
+
+static void a_bif_and_a_nif_say_so_instead_of_a_file(void)
+{
+    struct fixture *f = setup_kinds(0);
+
+    STACK(f, 0, fake_address(1, 0), fake_address(2, 0), fake_address(0, 7));
+    sample(f, 1000001);
+    FRAMES(f, "erlang:put/2 (bif)", "my_nif:go!/3 (nif)",
+           "lists:map/2:7 (lists.erl)");
+    teardown(f);
+}
+
+static void what_functions_share_is_no_frame_and_no_loss(void)
+{
+    struct fixture *f = setup_kinds(0);
+
+    STACK(f, 0, fake_address(3, 0), fake_address(0, 7), fake_address(3, 1));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:7 (lists.erl)");
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 0);
+    teardown(f);
+}
+
+static void a_c_function_is_a_name_and_a_library(void)
+{
+    struct fixture *f = setup_kinds(0);
+    unsigned long samples;
+
+    STACK(f, 0, fake_address(4, 0), fake_address(5, 0), fake_address(6, 0),
+          fake_address(7, 0), fake_address(8, 0), fake_address(10, 0),
+          fake_address(11, 0));
+    sample(f, 1000001);
+    FRAMES(f, "memcpy (libc.so.6)", "[beam.smp] (beam.smp)",
+           "%5FZN3foo3barEv (libfoo.so)", "f%28int%29%20[clone] (lib%20foo.so)",
+           "%30x12 ([vdso])", "%5Bunknown] (libc.so.6)",
+           "a%FF%0A (\xc3\xbc.so)");
+    CHECK(grammar_check(f->text, f->size, &samples) == NULL);
+    teardown(f);
+}
+
+static void c_functions_of_one_name_are_of_their_libraries(void)
+{
+    struct fixture *f = setup_kinds(1);
+
+    STACK(f, 0, fake_address(4, 0), fake_address(4, 1), fake_address(9, 0),
+          fake_address(9, 1));
+    sample(f, 1000001);
+    FRAMES(f, "memcpy (libc.so.6)", "memcpy (libother.so)");
+    teardown(f);
+}
+
+#define NAMED(slot) (FP_FRAME_NIF | FP_FRAME_SLOT | (slot))
+
+static void a_nif_may_be_named_by_a_record(void)
+{
+    struct fixture *f = setup_kinds(0);
+
+    define(f, make_name(&f->buffer, 0, (struct fp_mfa_words){3, 4, 2}));
+    define(f, make_name(&f->buffer, FP_NAMED_SLOTS - 1,
+                        (struct fp_mfa_words){1, 2, 255}));
+    STACK(f, 0, NAMED(0), NAMED(FP_NAMED_SLOTS - 1), fake_address(0, 7));
+    sample(f, 1000001);
+    FRAMES(f, "my_server:init/2 (nif)", "proc_lib:init_p/255 (nif)",
+           "lists:map/2:7 (lists.erl)");
+    CHECK_INT(f->code.resolved, 1); /* no code was looked at for them */
+    teardown(f);
+}
+
+static void a_name_that_is_not_known_is_left_out_and_counted(void)
+{
+    struct fixture *f = setup_kinds(0);
+
+    define(f, make_name(&f->buffer, 1, (struct fp_mfa_words){3, 99, 2}));
+    STACK(f, 0, NAMED(0), NAMED(1), NAMED(FP_NAMED_SLOTS), fake_address(0, 7));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:7 (lists.erl)");
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 3);
+    teardown(f);
+}
+
+static void names_that_make_no_sense_are_refused(void)
+{
+    struct fixture *f = setup_kinds(0);
+    struct fp_mfa_words mfa = {3, 4, 2};
+
+    CHECK_INT(take(f, make_name(&f->buffer, FP_NAMED_SLOTS, mfa)), FP_EINVAL);
+    CHECK_INT(take(f, make_name(&f->buffer, UINT32_MAX, mfa)), FP_EINVAL);
+    make_name(&f->buffer, 0, mfa);
+    f->buffer.head.size -= 8;
+    CHECK_INT(take(f, &f->buffer.head), FP_EINVAL);
+    STACK(f, 0, NAMED(0), fake_address(0, 7));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:7 (lists.erl)");
+    teardown(f);
+}
+
+/* Its code was swapped out, or just being loaded. */
+static void what_could_not_be_resolved_is_tried_again_ever_more_seldom(void)
+{
+    static const unsigned after[] = {16, 256, 4096};
+    struct fixture *f = setup(0);
+    uint64_t unresolved = 1;
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1), fake_address(500, 1));
+    sample(f, 1000001);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved);
+    for (size_t i = 0; i < 3; i++) {
+        for (unsigned k = 1; k < after[i]; k++)
+            sample(f, 1000001);
+        CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved);
+        sample(f, 1000001);
+        CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), ++unresolved);
+    }
+    for (unsigned k = 0; k < 10000; k++)
+        sample(f, 1000001);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved);
+    /* The slot's next stack is another one. */
+    STACK(f, 0, fake_address(500, 2));
+    for (unsigned k = 0; k < 17; k++)
+        sample(f, 1000001);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved + 2);
+    teardown(f);
+}
+
+static void what_is_resolved_at_last_is_shown_and_not_tried_again(void)
+{
+    struct fixture *f = setup(0);
+    unsigned long resolved;
+
+    f->code.function_count = 5;
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1), fake_address(5, 1));
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:1 (lists.erl)");
+    f->code.function_count = 6;
+    for (int k = 0; k < 15; k++)
+        sample(f, 1000001);
+    FRAMES(f, "lists:map/2:1 (lists.erl)");
+    sample(f, 1000001);
+    FRAMES(f, "lists:map/2:1 (lists.erl)",
+           "my_server:init/1:1 (my_server.erl)");
+    resolved = f->code.resolved;
+    for (int k = 0; k < 600; k++)
+        sample(f, 1000001);
+    CHECK_INT(f->code.resolved, resolved);
+    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 1);
+    teardown(f);
+}
+
+static void a_scheduler_that_idles_is_a_thread_of_its_own(void)
+{
+    struct fixture *f = setup(0);
+
+    define(f, make_scheduler(&f->buffer, 0, 3));
+    STACK(f, 0, FP_FRAME_IDLE);
+    sample(f, 1000001);
+    check_header(f, "beam 4242/2147483644 [000] 1.000001: cpu-clock:\n" ZERO16
+                    " scheduler=3 (metrics)\n");
+    FRAMES(f, "[idle] (flame_prof)");
+    define(f, make_scheduler(&f->buffer, 0, 1024));
+    sample(f, 1000002);
+    check_header(f, "beam 4242/2147482623 [000] 1.000002: cpu-clock:\n" ZERO16
+                    " scheduler=1024 (metrics)\n");
+    teardown(f);
+}
+
+static void what_can_not_be_told_says_so(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, FP_FRAME_AMBIGUOUS, fake_address(0, 1));
+    sample(f, 1000001);
+    FRAMES(f, "ambiguous (flame_prof)", "lists:map/2:1 (lists.erl)");
+    teardown(f);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -1226,5 +1628,22 @@ int main(int argc, char **argv)
     RUN(random_records_never_crash);
     RUN(thousands_of_random_samples_follow_the_grammar);
     RUN(the_grammar_check_finds_damage);
+    RUN(a_waiting_process_is_written_once_a_second_with_its_weight);
+    RUN(a_change_is_written_at_once_and_behind_what_was_held);
+    RUN(what_is_held_can_be_had);
+    RUN(what_nobody_adds_to_is_not_held_for_ever);
+    RUN(what_is_held_is_written_as_it_was);
+    RUN(no_look_is_lost_or_counted_twice);
+    RUN(a_bif_and_a_nif_say_so_instead_of_a_file);
+    RUN(what_functions_share_is_no_frame_and_no_loss);
+    RUN(a_c_function_is_a_name_and_a_library);
+    RUN(c_functions_of_one_name_are_of_their_libraries);
+    RUN(a_nif_may_be_named_by_a_record);
+    RUN(a_name_that_is_not_known_is_left_out_and_counted);
+    RUN(names_that_make_no_sense_are_refused);
+    RUN(what_could_not_be_resolved_is_tried_again_ever_more_seldom);
+    RUN(what_is_resolved_at_last_is_shown_and_not_tried_again);
+    RUN(a_scheduler_that_idles_is_a_thread_of_its_own);
+    RUN(what_can_not_be_told_says_so);
     return RUN_END();
 }

@@ -7,7 +7,7 @@
 
 #include "../../c_src/core/error.h"
 #include "../../c_src/core/record.h"
-#include "../../c_src/sampler.h"
+#include "../../c_src/sampler/sampler.h"
 #include "../../c_src/vm/stack.h"
 #include "fake_vm.h"
 #include "run.h"
@@ -39,7 +39,8 @@ struct bench {
     /* What the writer would know. */
     struct known_process process[FP_PROCESS_SLOTS];
     struct known_stack stack[FP_STACK_SLOTS];
-    uint64_t samples, repeats, definitions, stacks;
+    uint64_t samples, repeats, definitions, stacks, names;
+    struct fp_record_name name; /* the last one */
     int64_t last_us;
     struct fp_record_sample last; /* the last SAMPLE */
     uint64_t seen[64]; /* samples of process number n in this drain */
@@ -52,15 +53,17 @@ static struct bench *bench_create(unsigned otp, uint32_t limit,
 
     fake_vm_create(&b->vm, otp, limit, processes);
     CHECK_INT(fp_ring_create(&b->ring, 1u << 16), 0);
-    b->options = (struct fp_sampler_options){.layout = b->vm.layout,
-                                             .peek = &b->vm.memory.peek,
-                                             .code = &b->vm.live_code,
-                                             .ring = b->ring,
-                                             .stats = &b->stats,
-                                             .interval_us = 1000,
-                                             .top = processes,
-                                             .select_interval_ms = 1000000,
-                                             .status = -1};
+    b->options = (struct fp_sampler_options){
+        .layout = b->vm.layout,
+        .peek = &b->vm.memory.peek,
+        .code = &b->vm.live_code,
+        .ring = b->ring,
+        .stats = &b->stats,
+        .interval_us = 1000,
+        .rule = {{.top = processes, .is_delta = 1, .every = 1}},
+        .rules = 1,
+        .select_interval_ms = 1000000,
+        .status = -1};
     return b;
 }
 
@@ -162,6 +165,11 @@ static void drain(struct bench *b)
             memcpy(b->stack[stack->slot].frame, stack->frame,
                    8u * record->count);
             b->stacks++;
+            break;
+        case FP_RECORD_NAME:
+            CHECK_INT(size, sizeof(struct fp_record_name));
+            b->names++;
+            b->name = *(const struct fp_record_name *)record;
             break;
         case FP_RECORD_SAMPLE:
         case FP_RECORD_REPEAT:
@@ -321,20 +329,20 @@ static void what_can_not_be_read_has_a_frame_that_says_so(void)
         uint32_t state;
         enum fp_status status;
         uint64_t frame;
+        int with_stack; /* at `stop` */
     } cases[] = {
         {FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING, FP_STATUS_running,
-         FP_FRAME_RUNNING},
-        {FP_PSFLG_RUNNING_SYS, FP_STATUS_running, FP_FRAME_RUNNING},
+         FP_FRAME_RUNNING, 0},
+        {FP_PSFLG_RUNNING_SYS, FP_STATUS_running, FP_FRAME_RUNNING, 0},
         {FP_PSFLG_RUNNING | FP_PSFLG_GC, FP_STATUS_garbage_collecting,
-         FP_FRAME_GC},
+         FP_FRAME_GC, 0},
         {FP_PSFLG_GC | FP_PSFLG_DIRTY_RUNNING_SYS, FP_STATUS_garbage_collecting,
-         FP_FRAME_GC},
+         FP_FRAME_GC, 1},
         {FP_PSFLG_RUNNING | FP_PSFLG_EXITING, FP_STATUS_exiting,
-         FP_FRAME_RUNNING},
-        /* Its stack is at `stop`. */
-        {FP_PSFLG_DIRTY_RUNNING, FP_STATUS_running, CODE + 16},
-        {FP_PSFLG_ACTIVE, FP_STATUS_runnable, CODE + 16},
-        {FP_PSFLG_SUSPENDED, FP_STATUS_suspended, CODE + 16},
+         FP_FRAME_RUNNING, 0},
+        {FP_PSFLG_DIRTY_RUNNING, FP_STATUS_running, CODE + 16, 1},
+        {FP_PSFLG_ACTIVE, FP_STATUS_runnable, CODE + 16, 1},
+        {FP_PSFLG_SUSPENDED, FP_STATUS_suspended, CODE + 16, 1},
     };
     struct bench *b = bench_create(27, 64, 8);
 
@@ -347,8 +355,7 @@ static void what_can_not_be_read_has_a_frame_that_says_so(void)
         CHECK_INT(b->samples, i + 1);
         CHECK_INT(b->last.head.status, cases[i].status);
         CHECK(last_stack(b)->frame[0] == cases[i].frame);
-        CHECK((last_stack(b)->count == 1) ==
-              (cases[i].frame < FP_FRAME_SPECIAL_END));
+        CHECK_INT(last_stack(b)->count > 1, cases[i].with_stack);
     }
     check_books(b);
     bench_destroy(b);
@@ -373,6 +380,94 @@ static void no_frame_at_all_is_unreadable_and_makes_the_ranges_stale(void)
     fake_set(&b->vm, 1, FP_FIELD_reds, 1);
     tick(b);
     CHECK(last_stack(b)->frame[0] == FAKE_MISC + 16);
+    bench_destroy(b);
+}
+
+static void nothing_read_with_fewer_ranges_is_believed_later(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    struct fp_ranges more = {
+        2,
+        {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {FAKE_MISC, FAKE_MISC + 4096}}};
+    const uint64_t words[] = {FAKE_MISC + 0x40, CODE + 0x2000};
+
+    fake_spawn(&b->vm, 1, CODE + 16);
+    fake_set_stack(&b->vm, 1, words, 2);
+    start(b);
+    tick(b);
+    tick(b);
+    CHECK_INT(last_stack(b)->count, 2);
+    CHECK_INT(b->repeats, 1);
+    /* The process has not moved at all. */
+    CHECK_INT(fp_live_ranges_update(&b->vm.live_code, &more), 1);
+    tick(b);
+    CHECK_INT(last_stack(b)->count, 3);
+    CHECK(last_stack(b)->frame[1] == FAKE_MISC + 0x40 - 1);
+    tick(b);
+    CHECK_INT(b->repeats, 2);
+    check_books(b);
+    bench_destroy(b);
+}
+
+/* Waiting for a dirty scheduler, or on one, it continues in a trampoline of its
+ * own, which lies behind the NIF's name and is used again for the next NIF. */
+static void a_dirty_nif_is_named_and_told_from_the_next_one(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    uint64_t module = 77 << 6 | 0x0b, first = 78 << 6 | 0x0b,
+             second = 79 << 6 | 0x0b, frame;
+
+    fake_map(&b->vm.memory, FAKE_MISC, 4096);
+    fake_put_word(&b->vm.memory, FAKE_MISC + 64, module);
+    fake_put_word(&b->vm.memory, FAKE_MISC + 72, first);
+    fake_put_word(&b->vm.memory, FAKE_MISC + 80, 2);
+    spawn_with_stack(b, 1);
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_DIRTY_RUNNING);
+    fake_set(&b->vm, 1, FP_FIELD_i, FAKE_MISC + 88);
+    start(b);
+    tick(b);
+    CHECK_INT(last_stack(b)->count, 4);
+    frame = last_stack(b)->frame[0];
+    CHECK(frame == (FP_FRAME_NIF | FP_FRAME_SLOT | b->name.slot));
+    CHECK(b->name.mfa.module == module && b->name.mfa.function == first &&
+          b->name.mfa.arity == 2);
+    CHECK_INT(atomic_load(&b->vm.live_code.stale), 0);
+    /* The same memory, another NIF. */
+    fake_put_word(&b->vm.memory, FAKE_MISC + 72, second);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 5000);
+    tick(b);
+    CHECK(last_stack(b)->frame[0] != frame);
+    CHECK_INT(b->names, 2);
+    CHECK(b->name.mfa.function == second);
+    fake_put_word(&b->vm.memory, FAKE_MISC + 72, first);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 6000);
+    tick(b);
+    CHECK(last_stack(b)->frame[0] == frame);
+    CHECK_INT(b->names, 2);
+    bench_destroy(b);
+}
+
+static void a_dictionary_that_grows_in_place_is_sized_again(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    int64_t memory;
+
+    fake_map(&b->vm.memory, FAKE_MISC, 4096);
+    fake_put_word(&b->vm.memory, FAKE_MISC, UINT64_C(4) << 32 | 15);
+    fake_put_word(&b->vm.memory, FAKE_MISC + 8, 16);
+    spawn_with_stack(b, 1);
+    fake_set(&b->vm, 1, FP_FIELD_dictionary, FAKE_MISC);
+    start(b);
+    tick(b);
+    memory = b->last.value[FP_METRIC_memory];
+    fake_put_word(&b->vm.memory, FAKE_MISC + 8, 20);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 5000);
+    tick(b);
+    CHECK_INT(b->last.value[FP_METRIC_memory], memory + 4 * 8);
+    CHECK_INT(b->last.delta[FP_METRIC_memory], 4 * 8);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 6000);
+    tick(b);
+    CHECK_INT(b->last.delta[FP_METRIC_memory], 0);
     bench_destroy(b);
 }
 
@@ -598,7 +693,7 @@ static void the_chosen_keep_their_slots_and_their_history(void)
     struct bench *b = bench_create(27, 64, 16);
     uint32_t slot_of_5 = 0;
 
-    b->options.top = 4;
+    b->options.rule[0].top = 4;
     b->options.select_interval_ms = 2; /* a pass takes two ticks */
     for (uint32_t n = 0; n < 16; n++)
         spawn_with_stack(b, n);
@@ -624,7 +719,8 @@ static void the_chosen_keep_their_slots_and_their_history(void)
         CHECK_INT(stat(b, FP_STAT_selected), 4);
         CHECK_INT(stat(b, FP_STAT_processes), 16);
         if (i > 0) {
-            CHECK_INT(b->definitions - definitions, 3);
+            /* Three are new, and of the one that stays the name is told. */
+            CHECK_INT(b->definitions - definitions, 4);
             for (uint32_t k = 0; k < 3; k++)
                 CHECK_INT(b->seen[6 + (3 * (i - 1) + k) % 10], 1);
         }
@@ -864,7 +960,7 @@ static void the_books_balance_whatever_happens(void)
         struct bench *b = bench_create(releases[seed % 3], 64, 40);
         struct chaos chaos = {b, seed, (uint32_t)(3 * seed)};
 
-        b->options.top = seed % 2 == 0 ? 40 : 15;
+        b->options.rule[0].top = seed % 2 == 0 ? 40 : 15;
         b->options.select_interval_ms = (uint32_t)seed;
         if (seed % 4 == 3)
             b->options.status = FP_STATUS_waiting;
@@ -974,7 +1070,7 @@ static void options_out_of_range_are_refused(void)
     b->options.interval_us = 0;
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
     b->options.interval_us = 1000;
-    b->options.top = FP_TOP_MAX + 1;
+    b->options.rule[0].top = FP_TOP_MAX + 1;
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
     bench_destroy(b);
 }
@@ -984,7 +1080,7 @@ static void nobody_chosen_is_nobody_sampled(void)
     struct bench *b = bench_create(27, 64, 8);
 
     spawn_with_stack(b, 1);
-    b->options.top = 0;
+    b->options.rule[0].top = 0;
     start(b);
     fp_sampler_run(b->sampler, 5);
     drain(b);
@@ -1009,6 +1105,134 @@ static void every_tick_has_a_time_of_its_own(void)
     bench_destroy(b);
 }
 
+/* -------------------------------------------------------------- wanted -- */
+
+static void want(struct bench *b, const uint32_t *number, size_t n, int status)
+{
+    uint64_t *word = fp_handover_begin(b->options.wanted);
+
+    for (size_t i = 0; i < n; i++) {
+        word[2 * i] = fake_pid(&b->vm.layout, number[i]);
+        word[2 * i + 1] = (uint64_t)(int64_t)status;
+    }
+    fp_handover_publish(b->options.wanted, n * FP_WANTED_WORDS);
+}
+
+static struct bench *bench_with_wanted(uint32_t rules)
+{
+    struct bench *b = bench_create(29, 64, 16);
+
+    CHECK_INT(
+        fp_handover_create(&b->options.wanted, FP_WANTED_MAX * FP_WANTED_WORDS),
+        0);
+    CHECK_INT(fp_handover_create(&b->options.chosen, FP_TOP_MAX), 0);
+    b->options.rules = rules;
+    b->options.rule[0].top = 1;
+    for (uint32_t n = 0; n < 16; n++)
+        spawn_with_stack(b, n);
+    start(b);
+    return b;
+}
+
+static void bench_with_wanted_destroy(struct bench *b)
+{
+    fp_handover_destroy(b->options.wanted);
+    fp_handover_destroy(b->options.chosen);
+    bench_destroy(b);
+}
+
+static void the_wanted_are_sampled_from_the_next_tick_on(void)
+{
+    static const uint32_t first[] = {3, 5, 3, 99}, second[] = {5, 7};
+    struct bench *b = bench_with_wanted(0);
+
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    want(b, first, 4, -1);
+    tick(b);
+    CHECK_INT(b->samples, 2);
+    CHECK_INT(b->seen[3], 1);
+    CHECK_INT(b->seen[5], 1);
+    CHECK_INT(stat(b, FP_STAT_selected), 2);
+    tick(b);
+    CHECK_INT(b->samples, 4);
+    want(b, second, 2, -1);
+    tick(b);
+    CHECK_INT(b->seen[3], 0);
+    CHECK_INT(b->seen[5], 1);
+    CHECK_INT(b->seen[7], 1);
+    want(b, NULL, 0, -1);
+    tick(b);
+    CHECK_INT(b->samples, 6);
+    CHECK_INT(stat(b, FP_STAT_selections), 0);
+    check_books(b);
+    bench_with_wanted_destroy(b);
+}
+
+static void the_wanted_stay_beside_the_chosen(void)
+{
+    static const uint32_t wanted[] = {2, 15};
+    struct bench *b = bench_with_wanted(1);
+    const uint64_t *pid;
+    int is_new;
+    size_t n;
+
+    want(b, wanted, 2, -1);
+    for (int i = 0; i < 20; i++) {
+        /* 15 is the busiest: it is chosen as well. */
+        run_some(b, 15, 1000000);
+        tick(b);
+        CHECK_INT(b->seen[2], 1);
+        CHECK_INT(b->seen[15], 1);
+    }
+    pid = fp_handover_take(b->options.chosen, &n, &is_new);
+    CHECK_INT(is_new, 1);
+    CHECK_INT(n, 2);
+    CHECK(pid[0] + pid[1] ==
+          fake_pid(&b->vm.layout, 2) + fake_pid(&b->vm.layout, 15));
+    check_books(b);
+    bench_with_wanted_destroy(b);
+}
+
+static void a_wanted_process_may_have_a_status_of_its_own(void)
+{
+    static const uint32_t wanted[] = {2};
+    struct bench *b = bench_with_wanted(0);
+
+    want(b, wanted, 1, FP_STATUS_suspended);
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    fake_set(&b->vm, 2, FP_FIELD_state, 0x2a | FP_PSFLG_SUSPENDED);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    want(b, wanted, 1, FP_STATUS_waiting);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    check_books(b);
+    bench_with_wanted_destroy(b);
+}
+
+static void a_wanted_process_that_has_ended_is_let_go(void)
+{
+    static const uint32_t wanted[] = {2, 4};
+    struct bench *b = bench_with_wanted(0);
+
+    fake_exit(&b->vm, 4);
+    want(b, wanted, 2, -1);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    CHECK_INT(stat(b, FP_STAT_gone), 0);
+    fake_exit(&b->vm, 2);
+    tick(b);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_gone), 1);
+    want(b, wanted, 2, -1);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    check_books(b);
+    bench_with_wanted_destroy(b);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -1018,6 +1242,9 @@ int main(int argc, char **argv)
     RUN(a_changed_metric_alone_is_a_sample_with_the_known_stack);
     RUN(what_can_not_be_read_has_a_frame_that_says_so);
     RUN(no_frame_at_all_is_unreadable_and_makes_the_ranges_stale);
+    RUN(nothing_read_with_fewer_ranges_is_believed_later);
+    RUN(a_dirty_nif_is_named_and_told_from_the_next_one);
+    RUN(a_dictionary_that_grows_in_place_is_sized_again);
     RUN(a_stack_too_deep_keeps_both_ends);
     RUN(more_stacks_than_the_scratch_holds_are_read_in_turns);
     RUN(a_stack_that_moved_once_is_read_twice);
@@ -1040,5 +1267,9 @@ int main(int argc, char **argv)
     RUN(options_out_of_range_are_refused);
     RUN(nobody_chosen_is_nobody_sampled);
     RUN(every_tick_has_a_time_of_its_own);
+    RUN(the_wanted_are_sampled_from_the_next_tick_on);
+    RUN(the_wanted_stay_beside_the_chosen);
+    RUN(a_wanted_process_may_have_a_status_of_its_own);
+    RUN(a_wanted_process_that_has_ended_is_let_go);
     return RUN_END();
 }

@@ -6,13 +6,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "../../c_src/core/error.h"
 #include "../../c_src/core/ring.h"
 #include "../../c_src/writer.h"
 #include "fake_code.h"
+#include "faulty_disk.h"
 #include "grammar.h"
 #include "records.h"
 #include "run.h"
@@ -35,6 +35,7 @@ struct fixture {
     struct fake_code code;
     struct fp_symbolizer symbolizer;
     struct fp_stats stats;
+    struct fp_figures_box node;
     struct fp_ring *ring;
     struct fp_writer *writer;
     struct notes notes;
@@ -44,10 +45,11 @@ struct fixture {
 };
 
 static void notify(void *arg, enum fp_writer_event event, uint64_t ticket,
-                   int err)
+                   int err, const char *why)
 {
     struct notes *notes = arg;
 
+    CHECK((err != 0) == (why[0] != '\0'));
     pthread_mutex_lock(&notes->lock);
     CHECK_INT(notes->stops, 0);
     if (event == FP_WRITER_FLUSHED) {
@@ -90,6 +92,7 @@ static struct fixture *setup(uint32_t flush_interval_ms)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     struct fp_writer_options options;
+    struct fp_sink_options files = {.sync = FP_SYNC_CLOSE};
     struct fp_sink *sink;
     char why[256];
 
@@ -101,8 +104,8 @@ static struct fixture *setup(uint32_t flush_interval_ms)
     f->code.function_count = 2;
     f->symbolizer = fake_symbolizer(&f->code);
     CHECK_INT(fp_ring_create(&f->ring, 1u << 20), 0);
-    CHECK_INT(
-        fp_sink_open(&sink, f->directory.path, "a.perf", why, sizeof(why)), 0);
+    files.directory = f->directory.path;
+    CHECK_INT(fp_sink_open(&sink, &files, why, sizeof(why)), 0);
     snprintf(f->path, sizeof(f->path), "%s", fp_sink_path(sink));
     options = (struct fp_writer_options){
         .ring = f->ring,
@@ -111,6 +114,8 @@ static struct fixture *setup(uint32_t flush_interval_ms)
         .script = {.os_pid = 1,
                    .symbolizer = &f->symbolizer,
                    .stats = &f->stats},
+        .engine = "native",
+        .node = &f->node,
         .flush_interval_ms = flush_interval_ms,
         .notify = notify,
         .arg = &f->notes,
@@ -125,10 +130,13 @@ static void stop(struct fixture *f)
     fp_writer_stop(f->writer);
     wait_for_stop(&f->notes);
     fp_writer_join(f->writer);
+    if (!temporary_exists(f->path)) /* finished */
+        f->path[strlen(f->path) - strlen(".part")] = '\0';
 }
 
 static void teardown(struct fixture *f)
 {
+    fp_figures_offer(&f->node, NULL);
     fp_ring_destroy(f->ring);
     temporary_remove(&f->directory);
     pthread_mutex_destroy(&f->notes.lock);
@@ -206,6 +214,7 @@ static void a_writer_with_nothing_to_do_stops(void)
     CHECK_INT(f->notes.stops, 1);
     CHECK_INT(f->notes.stop_err, 0);
     CHECK_INT(samples_in_file(f), 0);
+    CHECK_INT(grammar_own, 1);
     teardown(f);
 }
 
@@ -324,6 +333,85 @@ static void replaced_code_is_rendered_anew_and_counted(void)
     teardown(f);
 }
 
+/* The figure of the last sample that the profiler took of itself: *delta is
+ * its change. */
+static long long own_figure(struct fixture *f, const char *name,
+                            long long *delta)
+{
+    char key[64], *text, *last = NULL, *found;
+    long long value;
+    size_t size;
+
+    text = temporary_read(f->path, &size);
+    for (char *at = text; (at = strstr(at, "\n# ticks=")) != NULL; at++)
+        last = at;
+    CHECK(last != NULL);
+    *strchr(last + 1, '\n') = '\0';
+    snprintf(key, sizeof(key), " %s=", name);
+    found = strstr(last, key);
+    if (found == NULL)
+        RUN_FAIL("no %s in %s", name, last);
+    CHECK_INT(sscanf(found + strlen(key), "%lld/%lld", &value, delta), 2);
+    free(text);
+    return value;
+}
+
+static void offer(struct fixture *f, int64_t value)
+{
+    struct fp_figures *figures = calloc(1, sizeof(*figures));
+
+    CHECK(figures != NULL);
+    CHECK_INT(fp_figures_add(figures, "node_processes", value), 0);
+    fp_figures_offer(&f->node, figures);
+}
+
+static void each_flush_writes_the_books_and_the_nodes_figures(void)
+{
+    struct fixture *f = setup(0);
+    long long delta;
+
+    push_definitions(f);
+    push_samples(f, 10);
+    offer(f, 1);
+    offer(f, 70); /* instead of the one that nobody took */
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(own_figure(f, "written", &delta), 10);
+    CHECK_INT(delta, 0); /* there is nothing before it */
+    CHECK_INT(own_figure(f, "node_processes", &delta), 70);
+    push_samples(f, 5);
+    offer(f, 65);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(own_figure(f, "written", &delta), 15);
+    CHECK_INT(delta, 5);
+    CHECK_INT(own_figure(f, "node_processes", &delta), 65);
+    CHECK_INT(delta, -5);
+    CHECK_INT(own_figure(f, "own_samples", &delta), 1);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(own_figure(f, "node_processes", &delta), 65); /* no news */
+    CHECK_INT(delta, 0);
+    stop(f);
+    CHECK_INT(samples_in_file(f), 15);
+    CHECK_INT(grammar_own, 4);
+    CHECK_INT(counter(f, FP_STAT_own_samples), 4);
+    teardown(f);
+}
+
+static void figures_have_names_and_a_limit(void)
+{
+    static struct fp_figures figures;
+
+    CHECK_INT(fp_figures_add(&figures, "", 1), FP_EINVAL);
+    CHECK_INT(fp_figures_add(&figures, "a b", 1), FP_EINVAL);
+    CHECK_INT(fp_figures_add(&figures, "A", 1), FP_EINVAL);
+    CHECK_INT(fp_figures_add(&figures, "a=1/2", 1), FP_EINVAL);
+    CHECK_INT(fp_figures_add(&figures,
+                             "forty_letters_are_too_many_for_one_figure", 1),
+              FP_EINVAL);
+    for (unsigned i = 0; i < FP_FIGURES_MAX; i++)
+        CHECK_INT(fp_figures_add(&figures, "a", INT64_MIN), 0);
+    CHECK_INT(fp_figures_add(&figures, "a", 1), FP_EFULL);
+}
+
 static void nonsense_in_the_ring_is_lost_and_counted(void)
 {
     struct fixture *f = setup(0);
@@ -425,42 +513,25 @@ static void a_stop_amid_flushes_leaves_no_ticket_open(void)
     }
 }
 
-static void limit_file_size(rlim_t size)
-{
-    struct rlimit limit;
-
-    signal(SIGXFSZ, SIG_IGN);
-    CHECK(getrlimit(RLIMIT_FSIZE, &limit) == 0);
-    limit.rlim_cur = size;
-    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-}
-
 static void a_full_disk_loses_samples_but_not_the_books(void)
 {
     struct fixture *f = setup(0);
-    uint64_t in_file, samples;
-    size_t size;
-    char *text;
 
-    limit_file_size(100000);
+    faulty_disk_room(100000);
     push_definitions(f);
     push_samples(f, 20000); /* some 12 MB of text */
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK_INT(f->notes.flush_err, FP_EIO);
     CHECK(counter(f, FP_STAT_errors) >= 1);
     stop(f);
-    limit_file_size(RLIM_INFINITY);
+    faulty_disk_mend();
     CHECK_INT(f->notes.stop_err, FP_EIO);
+    CHECK(counter(f, FP_STAT_lost) > 0);
     CHECK_INT(counter(f, FP_STAT_written) + counter(f, FP_STAT_lost),
               f->pushed);
-    /* What was said to be written is there, and not much more. */
-    text = temporary_read(f->path, &size);
-    CHECK_INT(size, 100000);
-    CHECK_INT(counter(f, FP_STAT_bytes), size);
-    grammar_check(text, size, &samples);
-    in_file = samples;
-    CHECK(counter(f, FP_STAT_written) <= in_file);
-    free(text);
+    /* What is said to be written is there, and nothing else. */
+    CHECK_INT(samples_in_file(f), counter(f, FP_STAT_written));
+    CHECK_INT(counter(f, FP_STAT_bytes), counter(f, FP_STAT_file_bytes));
     teardown(f);
 }
 
@@ -468,12 +539,12 @@ static void a_disk_that_recovers_loses_nothing_that_was_taken(void)
 {
     struct fixture *f = setup(0);
 
-    limit_file_size(1000);
+    faulty_disk_room(1000);
     push_definitions(f);
     push_samples(f, 1000);
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK_INT(f->notes.flush_err, FP_EIO);
-    limit_file_size(RLIM_INFINITY);
+    faulty_disk_mend();
     push_samples(f, 1000);
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK_INT(f->notes.flush_err, 0);
@@ -481,6 +552,58 @@ static void a_disk_that_recovers_loses_nothing_that_was_taken(void)
     stop(f);
     CHECK_INT(counter(f, FP_STAT_written), 2000);
     CHECK_INT(counter(f, FP_STAT_lost), 0);
+    teardown(f);
+}
+
+/* Nobody asks: it is tried again after a second. */
+static void a_disk_that_recovers_is_noticed(void)
+{
+    struct fixture *f = setup(0);
+
+    faulty_disk_room(1000);
+    push_definitions(f);
+    push_samples(f, 1000);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(f->notes.flush_err, FP_EIO);
+    faulty_disk_mend();
+    for (int i = 0; i < 1000 && counter(f, FP_STAT_file_bytes) == 0; i++)
+        sleep_ms(10);
+    CHECK(counter(f, FP_STAT_file_bytes) > 0);
+    stop(f);
+    CHECK_INT(samples_in_file(f), 1000);
+    teardown(f);
+}
+
+/* While a write hangs nobody else does: what finds no room in the ring is
+ * refused there, which is the engine's to count. */
+static void a_disk_that_hangs_holds_up_nobody_else(void)
+{
+    struct fixture *f = setup(0);
+    union record_buffer b;
+    unsigned refused = 0;
+
+    push_definitions(f);
+    faulty_disk_stall();
+    push_samples(f, 10);
+    fp_writer_flush(f->writer);
+    while (refused < 1000) {
+        const struct fp_record *record =
+            make_repeat(&b, 0, 0, f->time_us += 100);
+        void *room = fp_ring_reserve(f->ring, record->size);
+
+        refused += room == NULL;
+        if (room == NULL)
+            continue;
+        memcpy(room, record, record->size);
+        fp_ring_commit(f->ring);
+        f->pushed++;
+    }
+    fp_writer_stop(f->writer); /* returns at once */
+    CHECK_INT(f->notes.stops, 0);
+    faulty_disk_mend();
+    stop(f);
+    CHECK_INT(f->notes.stop_err, 0);
+    CHECK_INT(samples_in_file(f), f->pushed);
     teardown(f);
 }
 
@@ -494,10 +617,14 @@ int main(int argc, char **argv)
     RUN(the_file_is_flushed_every_interval);
     RUN(the_thread_has_a_name_and_takes_no_signals);
     RUN(replaced_code_is_rendered_anew_and_counted);
+    RUN(each_flush_writes_the_books_and_the_nodes_figures);
+    RUN(figures_have_names_and_a_limit);
     RUN(nonsense_in_the_ring_is_lost_and_counted);
     RUN(tickets_are_answered_in_order_under_load);
     RUN(a_stop_amid_flushes_leaves_no_ticket_open);
     RUN(a_full_disk_loses_samples_but_not_the_books);
     RUN(a_disk_that_recovers_loses_nothing_that_was_taken);
+    RUN(a_disk_that_recovers_is_noticed);
+    RUN(a_disk_that_hangs_holds_up_nobody_else);
     return RUN_END();
 }

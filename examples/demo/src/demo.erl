@@ -74,8 +74,8 @@ report(#{files := Files} = Run) ->
     books(Run),
     heading("The files"),
     [io:format("  ~ts (~b KiB)~n", [File, filelib:file_size(File) div 1024]) || File <- Files],
-    io:format("~nLinux `perf script' text: FlameScope, FlameGraph, speedscope and the~n"
-              "Firefox Profiler read it as it is.~n"),
+    io:format("~nLinux `perf script' text, compressed: FlameScope, FlameGraph, speedscope and~n"
+              "the Firefox Profiler read what zstdcat makes of it.~n"),
     ok.
 
 %% A row a stack: its share of the status's samples, its leaf end and its root.

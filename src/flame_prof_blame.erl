@@ -1,0 +1,571 @@
+%% @doc Who causes it: the Erlang callers of a function, of whatever kind, by their
+%% share. {@link flame_prof:blame/2} prints it.
+%%
+%% ```
+%% 1> {ok, Report} = flame_prof_blame:report({ets, lookup, 2}, 2000).
+%% 2> [{Caller, Share} || #{name := Caller, share := Share} <- maps:get(callers, Report)].
+%% 3> io:put_chars(flame_prof_blame:format(Report)).
+%% '''
+%%
+%% It asks every scheduler what it runs, up to 1,000 times a second each and 4,000
+%% times a second all together, and looks for the function in the stacks.
+%%
+%% == Why it is safe in production ==
+%% It is a session like any other (mode `schedulers'), beside the one of the facade
+%% if there is one, with the same limits and the same care. Its samples go to a
+%% directory of mode 0700 below `$TMPDIR' or `/tmp', some 4 MB a second, and are
+%% deleted when they have been read or when whoever asked has died. They stay there
+%% only when the node itself is killed.
+-module(flame_prof_blame).
+
+-export([report/2, format/1]).
+
+-import(flame_prof_text, [grouped/1, percent/1, plural/1, fit/2, right/2]).
+
+-export_type([target/0, report/0, row/0, reason/0]).
+
+%% `gc', garbage collection; a BIF, NIF or Erlang function, of one arity or any; or
+%% a name as it stands in a frame: a C function (`"copy_struct"'), a library and
+%% all that is called in it (`"libc.so.6"'), what has no symbol in it
+%% (`"[beam.smp]"'), `"ets:lookup/2"', a source file.
+-type target() ::
+    gc
+    | {module(), Function :: atom(), arity() | '_'}
+    | string()
+    | binary().
+
+%% `share' is that of the matching samples, `share_of_running' that of all samples
+%% of running processes, both in percent.
+-type row() ::
+    #{
+        name := binary(),
+        samples := pos_integer(),
+        share := float(),
+        share_of_running := float(),
+        %% Of a caller: the BIF or NIF that it called, and its own callers.
+        through => none | binary(),
+        callers => [{binary(), pos_integer()}]
+    }.
+
+%% `samples' of all schedulers, of these the `idle', the `running' and, among them,
+%% those that `matched'; `torn' could not be used and are not among them. The most
+%% frequent are first. `alike' has names that were seen, if nothing matched.
+%% `error_points': by how many points of percent the shares among the matching may
+%% be wrong, in 95 of 100 cases, were the samples independent.
+-type report() ::
+    #{
+        target := binary(),
+        elapsed_ms := pos_integer(),
+        interval_ms := pos_integer(),
+        schedulers := pos_integer(),
+        samples := non_neg_integer(),
+        idle := non_neg_integer(),
+        running := non_neg_integer(),
+        matched := non_neg_integer(),
+        torn := non_neg_integer(),
+        share_of_running := float(),
+        share_of_time := float(),
+        error_points := float(),
+        callers := [row()],
+        processes := [row()],
+        alike := [{binary(), pos_integer()}]
+    }.
+
+-type reason() :: flame_prof_engine:capture_refusal() | {blame, Error :: atom(), Why :: binary()}.
+
+-define(MS_LEAST, 10).
+-define(MS_MOST, 60000).
+%% A second, of all schedulers.
+-define(SAMPLES_MOST, 4000).
+%% Schedulers come and go, which nobody is told.
+-define(SCHEDULERS_MS, 1000).
+%% What the disk is given to take the last samples.
+-define(CLOSE_MS, 30000).
+%% With fewer, shares are off by more than 10 points.
+-define(ENOUGH, 100).
+-define(ROWS, 15).
+-define(ALIKE, 8).
+-define(COLUMNS, 100).
+
+%% What is looked for in a stack.
+-type wanted() :: gc | {mfa, binary()} | {any_arity, binary()} | {name, binary()}.
+
+-type frame() :: flame_prof_reader:frame().
+
+%% A stack, taken apart once.
+-type kind() :: idle | other | {matched, blamed()}.
+
+%% `through': the BIF or NIF that the caller called.
+-type blamed() ::
+    {Caller :: binary(), Through :: none | binary(), ItsCaller :: none | binary()}.
+
+-record(found, {
+    wanted :: wanted(),
+    stacks = #{} :: #{binary() => {kind(), pos_integer()}},
+    processes = #{} :: #{Tid :: integer() => {Name :: binary(), pos_integer()}}
+}).
+
+%% @doc Measures for so many milliseconds, 10 to 60000, and answers.
+-spec report(target(), pos_integer()) -> {ok, report()} | {error, reason()}.
+report(Target, Ms) ->
+    case {wanted(Target), is_integer(Ms) andalso Ms >= ?MS_LEAST andalso Ms =< ?MS_MOST} of
+        {{ok, Wanted}, true} -> capture(Wanted, Ms);
+        {error, _} -> {error, {blame, bad_function, accepts(function)}};
+        {_, false} -> {error, {blame, bad_time, accepts(ms)}}
+    end.
+
+accepts(function) ->
+    <<"a function is gc, {Module, Function, Arity} or {Module, Function, '_'}, or the name of a "
+        "C function or a library as a string or binary">>;
+accepts(ms) ->
+    <<"the time is whole milliseconds from 10 to 60000">>.
+
+wanted(gc) ->
+    {ok, gc};
+wanted({Module, Function, '_'}) when is_atom(Module), is_atom(Function) ->
+    {ok, {any_arity, mfa(Module, Function, "")}};
+wanted({Module, Function, Arity}) when
+    is_atom(Module), is_atom(Function), is_integer(Arity), Arity >= 0, Arity =< 255
+->
+    {ok, {mfa, mfa(Module, Function, integer_to_list(Arity))}};
+wanted(Name) when is_binary(Name); is_list(Name) ->
+    try unicode:characters_to_binary(Name) of
+        Text when is_binary(Text), Text =/= <<>> -> {ok, {name, Text}};
+        _ -> error
+    catch
+        error:_ -> error
+    end;
+wanted(_) ->
+    error.
+
+mfa(Module, Function, Arity) ->
+    unicode:characters_to_binary([atom_to_list(Module), ":", atom_to_list(Function), "/", Arity]).
+
+capture(Wanted, Ms) ->
+    case flame_prof_engine:capture() of
+        {ok, Known} -> in_own_process(fun(Caller) -> measure(Caller, Wanted, Ms, Known) end);
+        {error, _} = Refusal -> Refusal
+    end.
+
+%% The owner of the session and its files. Whoever asks may be killed meanwhile.
+in_own_process(Fun) ->
+    Caller = self(),
+    Tag = make_ref(),
+    {Pid, Monitor} = spawn_monitor(fun() -> Caller ! {Tag, Fun(Caller)} end),
+    receive
+        {Tag, Answer} ->
+            _ = erlang:demonitor(Monitor, [flush]),
+            Answer;
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            Why = io_lib:format("the measuring process ended: ~0tP", [Reason, 20]),
+            {error, {blame, ended, unicode:characters_to_binary(Why)}}
+    end.
+
+%% Measuring.
+
+measure(Caller, Wanted, Ms, Known) ->
+    Monitor = erlang:monitor(process, Caller),
+    case make_directory(10) of
+        {ok, Directory} ->
+            try
+                session(Directory, Monitor, Wanted, Ms, Known)
+            after
+                file:del_dir_r(Directory)
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+%% Made, not found: nobody else has laid anything into it.
+make_directory(Attempts) ->
+    Unique = integer_to_list(erlang:unique_integer([positive])),
+    Random = integer_to_list(rand:uniform(16#ffffffff), 36),
+    Name = lists:join("_", ["flame_prof_blame", os:getpid(), Unique, Random]),
+    Directory = filename:absname(lists:append(Name), temporary()),
+    case file:make_dir(Directory) of
+        ok ->
+            ok = file:change_mode(Directory, 8#700),
+            {ok, Directory};
+        {error, eexist} when Attempts > 1 ->
+            make_directory(Attempts - 1);
+        {error, Reason} ->
+            Why = [Directory, ": ", file:format_error(Reason)],
+            {error, {blame, io, unicode:characters_to_binary(Why)}}
+    end.
+
+temporary() ->
+    case os:getenv("TMPDIR") of
+        Unset when Unset =:= false; Unset =:= "" -> "/tmp";
+        Path -> Path
+    end.
+
+session(Directory, Monitor, Wanted, Ms, Known) ->
+    IntervalMs = interval_ms(erlang:system_info(schedulers_online)),
+    {ok, Options} = flame_prof_options:validate(#{
+        basename => Directory,
+        mode => schedulers,
+        %% For as long as somebody waits for it, and no longer.
+        cpu_budget => infinity,
+        total_max_bytes => infinity,
+        sample_interval => IntervalMs,
+        flush_interval => 10 * ?MS_MOST
+    }),
+    Config = flame_prof_config:session(native, Options, true, []),
+    case flame_prof_nif:session_start(Config) of
+        {ok, Ref} ->
+            Started = now_ms(),
+            Outcome = wait(Ref, Monitor, Started + Ms, Known),
+            Elapsed = max(1, now_ms() - Started),
+            Info = stop(Ref, Outcome),
+            read(Directory, Wanted, Info, #{elapsed_ms => Elapsed, interval_ms => IntervalMs});
+        {error, {Error, Why}} ->
+            {error, {blame, Error, Why}}
+    end.
+
+interval_ms(Schedulers) ->
+    max(1, (1000 * Schedulers + ?SAMPLES_MOST - 1) div ?SAMPLES_MOST).
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).
+
+wait(Ref, Monitor, Until, Known) ->
+    Left = max(0, Until - now_ms()),
+    receive
+        {'DOWN', Monitor, process, _, _} -> nobody_asks;
+        {flame_prof_nif, Ref, {stopped, Result}} -> {stopped, Result}
+    after min(Left, ?SCHEDULERS_MS) ->
+        case Left =< ?SCHEDULERS_MS of
+            true -> due;
+            false -> wait(Ref, Monitor, Until, refreshed(Ref, Known))
+        end
+    end.
+
+refreshed(Ref, Known) ->
+    Online = erlang:system_info(schedulers_online),
+    _ = flame_prof_nif:session_schedulers_online(Ref, Online),
+    flame_prof_schedulers:refresh(Known).
+
+stop(Ref, {stopped, Result}) ->
+    stopped(Ref, Result);
+stop(Ref, Outcome) ->
+    ok = flame_prof_nif:session_stop(Ref),
+    receive
+        {flame_prof_nif, Ref, {stopped, _}} when Outcome =:= nobody_asks -> exit(normal);
+        {flame_prof_nif, Ref, {stopped, Result}} -> stopped(Ref, Result)
+    after ?CLOSE_MS ->
+        %% The library goes on without us, and cleans up when the disk answers.
+        {error, {blame, timeout, <<"the disk did not take the samples in time">>}}
+    end.
+
+stopped(Ref, Result) ->
+    Info = flame_prof_nif:session_info(Ref),
+    ok = flame_prof_nif:session_close(Ref),
+    case Result of
+        ok -> {ok, Info};
+        {error, Error} when is_atom(Error) -> {error, {blame, Error, error_text(Error, Info)}};
+        {error, {Error, Why}} -> {error, {blame, Error, Why}}
+    end.
+
+error_text(_Error, #{error := Text}) when Text =/= <<>> -> Text;
+error_text(Error, _Info) -> atom_to_binary(Error).
+
+%% Reading.
+
+read(Directory, Wanted, {ok, Info}, About) ->
+    {ok, Names} = file:list_dir(Directory),
+    Files = [filename:join(Directory, Name) || Name <- lists:sort(Names)],
+    case flame_prof_reader:fold_raw(fun add/2, #found{wanted = Wanted}, Files) of
+        {ok, Found, _Counts} ->
+            {ok, report_of(Found, maps:merge(About, maps:with([torn], Info)))};
+        {error, {File, Reason}} ->
+            Why = [File, ": ", file:format_error(Reason)],
+            {error, {blame, io, unicode:characters_to_binary(Why)}}
+    end;
+read(_Directory, _Wanted, {error, _} = Error, _About) ->
+    Error.
+
+add({Header, Metrics, Text}, #found{stacks = Stacks} = Found) ->
+    case {flame_prof_reader:head(Header), known(Text, Found)} of
+        {bad, _} ->
+            bad;
+        {_, bad} ->
+            bad;
+        {{_Time, _Pid, Tid, _Period}, {Kind, Count}} ->
+            Counted = Found#found{stacks = Stacks#{binary:copy(Text) => {Kind, Count + 1}}},
+            {ok, add_process(Kind, Tid, Metrics, Counted)}
+    end.
+
+known(Text, #found{stacks = Stacks, wanted = Wanted}) ->
+    case Stacks of
+        #{Text := Known} ->
+            Known;
+        _ ->
+            case flame_prof_reader:stack(Text) of
+                {_Status, Frames} -> {kind(Frames, Wanted), 0};
+                bad -> bad
+            end
+    end.
+
+add_process({matched, _}, Tid, Metrics, #found{processes = Processes} = Found) ->
+    {Name, Count} =
+        case Processes of
+            #{Tid := Known} -> Known;
+            _ -> {flame_prof_reader:process(Tid, Metrics), 0}
+        end,
+    Found#found{processes = Processes#{Tid => {Name, Count + 1}}};
+add_process(_Kind, _Tid, _Metrics, Found) ->
+    Found.
+
+%% A stack: where in it is what is wanted, and who called that?
+
+-spec kind([frame()], wanted()) -> kind().
+kind([{<<"[idle]">>, <<"flame_prof">>} | _], _Wanted) ->
+    idle;
+kind(Frames, Wanted) ->
+    case behind(Frames, Wanted, none) of
+        none -> other;
+        Callers -> {matched, blamed(Callers, none)}
+    end.
+
+%% What called the outermost of the frames that match: who started all of them.
+behind([], _Wanted, Found) ->
+    Found;
+behind([Frame | Frames], Wanted, Found) ->
+    case is_wanted(Frame, Wanted) of
+        true -> behind(Frames, Wanted, Frames);
+        false -> behind(Frames, Wanted, Found)
+    end.
+
+is_wanted({Symbol, Dso}, gc) ->
+    Symbol =:= <<"[gc]">> andalso Dso =:= <<"flame_prof">>;
+is_wanted(Frame, {mfa, Text}) ->
+    frame_kind(Frame) =/= native andalso flame_prof_reader:function(Frame) =:= Text;
+is_wanted(Frame, {any_arity, Text}) ->
+    Size = byte_size(Text),
+    case frame_kind(Frame) =/= native andalso flame_prof_reader:function(Frame) of
+        <<Text:Size/binary, Arity/binary>> -> binary:match(Arity, <<"/">>) =:= nomatch;
+        _ -> false
+    end;
+is_wanted({_Symbol, Dso} = Frame, {name, Text}) ->
+    flame_prof_reader:function(Frame) =:= Text orelse flame_prof_reader:decode(Dso) =:= Text.
+
+frame_kind({_Symbol, <<"bif">>}) -> called;
+frame_kind({_Symbol, <<"nif">>}) -> called;
+frame_kind({_Symbol, <<"flame_prof">>}) -> pseudo;
+frame_kind({Symbol, _Dso}) ->
+    case re:run(Symbol, ".:.*/[0-9]+(:[0-9]+)?$", [{capture, none}]) of
+        match -> erlang;
+        nomatch -> native
+    end.
+
+blamed([], Through) ->
+    {<<"(none: it is where its process starts)">>, Through, none};
+blamed([{<<"ambiguous">>, <<"flame_prof">>} | Frames], Through) ->
+    %% While the collector exchanges the heaps no stack is found: what follows are
+    %% the initial calls, which everything in the process would be put down to.
+    case lists:any(fun has_line/1, Frames) of
+        true -> blamed(Frames, Through);
+        false -> {<<"(not known: the stack was being moved)">>, Through, none}
+    end;
+blamed([Frame | Frames], Through) ->
+    case {frame_kind(Frame), Through} of
+        {erlang, _} -> {line(Frame), Through, caller_of(Frames)};
+        {called, none} -> blamed(Frames, flame_prof_reader:function(Frame));
+        _ -> blamed(Frames, Through)
+    end.
+
+has_line({Symbol, _Dso}) ->
+    re:run(Symbol, "/[0-9]+:[0-9]+$", [{capture, none}]) =:= match.
+
+caller_of(Frames) ->
+    case [Frame || Frame <- Frames, frame_kind(Frame) =:= erlang] of
+        [Caller | _] -> line(Caller);
+        [] -> none
+    end.
+
+line({Symbol, _Dso}) -> binary:copy(flame_prof_reader:decode(Symbol)).
+
+%% The report.
+
+report_of(#found{wanted = Wanted, stacks = Stacks, processes = Processes}, About) ->
+    #{torn := Torn} = About,
+    Kinds = maps:values(Stacks),
+    All = lists:sum([Count || {_, Count} <- Kinds]),
+    Idle = lists:sum([Count || {idle, Count} <- Kinds]),
+    Blamed = [{Blame, Count} || {{matched, Blame}, Count} <- Kinds],
+    Matched = lists:sum([Count || {_, Count} <- Blamed]),
+    Running = All - Idle,
+    About#{
+        target => text(Wanted),
+        schedulers => erlang:system_info(schedulers_online),
+        samples => All,
+        idle => Idle,
+        running => Running,
+        matched => Matched,
+        share_of_running => share(Matched, Running),
+        %% What was torn was running, and why it was torn has nothing to do with
+        %% what it ran.
+        share_of_time => share(Matched, Running) * (Running + Torn) / max(1, All + Torn),
+        error_points => error_points(Matched),
+        callers => callers(Blamed, Matched, Running),
+        processes => processes(maps:values(Processes), Matched, Running),
+        alike => alike(Wanted, Matched, Stacks)
+    }.
+
+text(gc) -> <<"gc">>;
+text({any_arity, Text}) -> <<Text/binary, "_">>;
+text({_, Text}) -> Text.
+
+share(_, 0) -> 0.0;
+share(Part, All) -> 100 * Part / All.
+
+%% The widest there is, at a share of one half: 1.96 * sqrt(0.5 * 0.5 / N).
+error_points(0) -> 100.0;
+error_points(Matched) -> min(100.0, 98 / math:sqrt(Matched)).
+
+callers(Blamed, Matched, Running) ->
+    Grouped = summed([
+        {{Caller, Through}, {[{ItsCaller, N}], N}}
+     || {{Caller, Through, ItsCaller}, N} <- Blamed
+    ]),
+    [
+        (row(Caller, Count, Matched, Running))#{
+            through => Through, callers => ranked(summed([{C, N} || {C, N} <- Next, C =/= none]))
+        }
+     || {{Caller, Through}, {Next, Count}} <- lists:sort(fun is_more/2, maps:to_list(Grouped))
+    ].
+
+processes(Processes, Matched, Running) ->
+    [row(Name, Count, Matched, Running) || {Name, Count} <- ranked(summed(Processes))].
+
+row(Name, Count, Matched, Running) ->
+    #{
+        name => Name,
+        samples => Count,
+        share => share(Count, Matched),
+        share_of_running => share(Count, Running)
+    }.
+
+summed(Pairs) ->
+    Add = fun({Key, Value}, Map) ->
+        maps:update_with(Key, fun(Before) -> plus(Before, Value) end, Value, Map)
+    end,
+    lists:foldl(Add, #{}, Pairs).
+
+plus({Ones, A}, {Others, B}) -> {Ones ++ Others, A + B};
+plus(A, B) -> A + B.
+
+%% The name decides last, so that a report never depends on a map's order.
+is_more({KeyA, {_, A}}, {KeyB, {_, B}}) -> {-A, KeyA} =< {-B, KeyB}.
+
+ranked(Counts) ->
+    lists:sort(fun({KeyA, A}, {KeyB, B}) -> {-A, KeyA} =< {-B, KeyB} end, maps:to_list(Counts)).
+
+%% Names for who has misspelt one, or whose C library has another one for it.
+
+alike(_Wanted, Matched, _Stacks) when Matched > 0 ->
+    [];
+alike(Wanted, 0, Stacks) ->
+    Asked = pairs(text(Wanted)),
+    Names = summed([
+        {Name, Count}
+     || {Text, {other, Count}} <- maps:to_list(Stacks), Name <- names(Text)
+    ]),
+    Close = maps:filter(fun(Name, _) -> likeness(Asked, pairs(Name)) >= 0.4 end, Names),
+    lists:sublist(ranked(Close), ?ALIKE).
+
+names(Text) ->
+    {_Status, Frames} = flame_prof_reader:stack(Text),
+    Functions = [Frame || Frame <- Frames, frame_kind(Frame) =/= pseudo],
+    Libraries = [Dso || {_, Dso} = Frame <- Functions, frame_kind(Frame) =:= native],
+    lists:usort(
+        [flame_prof_reader:function(Frame) || Frame <- Functions] ++
+            [flame_prof_reader:decode(Dso) || Dso <- Libraries]
+    ).
+
+%% Dice's coefficient of the pairs of neighbouring letters.
+likeness(Ones, Others) ->
+    Common = length(Ones) - length(Ones -- Others),
+    2 * Common / max(1, length(Ones) + length(Others)).
+
+pairs(Name) ->
+    Letters = string:lowercase(binary_to_list(Name)),
+    lists:zip(lists:droplast([none | Letters]), Letters).
+
+%% Text.
+
+%% @doc A report as text, in at most 100 columns.
+-spec format(report()) -> unicode:chardata().
+format(#{matched := 0} = Report) ->
+    #{target := Target, running := Running, alike := Alike} = Report,
+    [
+        io_lib:format("~ts was on none of the stacks of running processes~n", [Target]),
+        [grouped(Running), " samples", measured(Report), ".\n"],
+        alike_table(Alike)
+    ];
+format(Report) ->
+    #{target := Target, matched := Matched, running := Running} = Report,
+    #{share_of_running := OfRunning, callers := Callers, processes := Processes} = Report,
+    [
+        [Target, io_lib:format(" was on ~.1f % of the stacks of running processes:~n", [OfRunning])],
+        [grouped(Matched), " of ", grouped(Running), " samples", measured(Report), ".\n"],
+        time(Report),
+        confidence(Report),
+        table("Callers", "caller < its own caller", [{R, caller(R)} || R <- Callers]),
+        table("Processes", "process", [{R, maps:get(name, R)} || R <- Processes])
+    ].
+
+measured(#{elapsed_ms := Ms, interval_ms := Interval, schedulers := Schedulers, torn := Torn}) ->
+    [
+        io_lib:format(" in ~.1f s, one every ~b ms from each of ", [Ms / 1000, Interval]),
+        io_lib:format("~b scheduler~ts", [Schedulers, plural(Schedulers)]),
+        [[", ", grouped(Torn), " could not be used"] || Torn > 0]
+    ].
+
+time(#{share_of_time := Share, schedulers := Schedulers, elapsed_ms := Ms}) ->
+    Format = "That is ~.1f % of the schedulers' time, ~.2f s.~n",
+    io_lib:format(Format, [Share, Share / 100 * Schedulers * Ms / 1000]).
+
+confidence(#{matched := Matched, elapsed_ms := Ms}) when Matched < ?ENOUGH ->
+    Longer = min(?MS_MOST, 1000 * (Ms * 4 * ?ENOUGH div Matched div 1000 + 1)),
+    [
+        io_lib:format("Too few samples for more than a hint: take ~b ms", [Longer]),
+        " or more, while it happens.\n"
+    ];
+confidence(#{error_points := Points}) ->
+    io_lib:format("The callers' shares are good to about ~.1f points.~n", [Points]).
+
+%% What the caller called, when that is not what was asked for; and who called it.
+caller(#{name := Name, through := Through, callers := Callers}) ->
+    [Name, [[" (in ", Through, ")"] || Through =/= none], next(Callers)].
+
+next([]) -> "";
+next([{Caller, _}]) -> [" < ", Caller];
+next([{Caller, _} | More]) -> [" < ", Caller, ", ", integer_to_list(length(More)), " more"].
+
+table(Title, What, Rows) ->
+    [
+        ["\n", Title, "\n  share  of all", right("samples", 11), "  ", What, "\n"],
+        [
+            [numbers(Row), fit(Name, ?COLUMNS - 27), "\n"]
+         || {Row, Name} <- lists:sublist(Rows, ?ROWS)
+        ],
+        [
+            [right("", 27), grouped(length(Rows) - ?ROWS), " more\n"]
+         || length(Rows) > ?ROWS
+        ]
+    ].
+
+numbers(#{share := Share, share_of_running := OfRunning, samples := Samples}) ->
+    [percent(Share), " ", percent(OfRunning), right(grouped(Samples), 10), "  "].
+
+alike_table([]) ->
+    "No name that looks alike was seen either.\n";
+alike_table(Alike) ->
+    [
+        "\nNames that look alike\n    samples\n",
+        [
+            [right(grouped(Count), 11), "  ", fit(Name, ?COLUMNS - 13), "\n"]
+         || {Name, Count} <- Alike
+        ]
+    ].

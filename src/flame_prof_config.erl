@@ -1,0 +1,110 @@
+%% @private What the C library is told of a session: one flat map, out of options
+%% that have been validated.
+-module(flame_prof_config).
+
+-export([session/4, portable/3, own_processes/0]).
+
+%% One second of samples that all differ, of 280 bytes each, should fit: the
+%% writer may be kept from its CPU or its disk for as long.
+-define(SAMPLE_BYTES, 280).
+-define(RING_BYTES, 4194304).
+%% Of the ring, and of the stacks' texts: flame_prof_options counts with it.
+-define(LEAST_BYTES, 1048576).
+
+%% The application's own processes tell nothing about the program.
+-define(OWN_NAMES, [flame_prof_sup]).
+
+%% @doc By the process that will own the session. `IsCapturing': the schedulers
+%% are asked for the stacks of running processes. `Excluded': processes that are
+%% not chosen, beside the application's own.
+-spec session(flame_prof_engine:name(), flame_prof_options:options(), boolean(), [pid()]) ->
+    flame_prof_nif:config().
+session(Engine, Options, IsCapturing, Excluded) ->
+    #{
+        sample_interval := SampleMs,
+        flush_interval := FlushMs,
+        flatten_recursive := Flatten,
+        idle_samples := Idle,
+        auto_select := Select,
+        auto_process_opts := #{status := Status},
+        mode := Mode,
+        native_frames := NativeFrames
+    } = Options,
+    All = flame_prof_selection:rules(Select),
+    Rules = [Rule || Rule <- All, not flame_prof_selection:is_filtered(Rule)],
+    Spare = flame_prof_options:spare_memory(Options),
+    Ring = ring_bytes(flame_prof_selection:top(All), SampleMs, Spare div 2),
+    (files(Options))#{
+        engine => Engine,
+        mode => Mode,
+        running_stacks => IsCapturing,
+        native_frames => NativeFrames,
+        schedulers_online => erlang:system_info(schedulers_online),
+        sample_interval_us => SampleMs * 1000,
+        cpu_permille => permille(maps:get(cpu_budget, Options)),
+        flush_interval_ms => FlushMs,
+        flatten_recursive => Flatten,
+        merge_idle => Idle =:= changes,
+        rules => [native_rule(Rule, Rules) || Rule <- Rules],
+        select_interval_ms => flame_prof_selection:interval(Rules),
+        status => Status,
+        exclude => Excluded ++ own_processes(),
+        ring_bytes => Ring,
+        text_bytes => ?LEAST_BYTES + Spare - (Ring - ?LEAST_BYTES),
+        pid_number_bits => pid_number_bits()
+    }.
+
+files(Options) ->
+    #{basename := Basename, compress := Compress, sync := Sync} = Options,
+    Limits = maps:with([flush_close_max, files_max, file_max_bytes, total_max_bytes], Options),
+    (maps:map(fun(_, Limit) -> limit(Limit) end, Limits))#{
+        directory => filename:absname(Basename),
+        compress => Compress =:= zstd,
+        sync => Sync
+    }.
+
+native_rule(#{by := Metric, delta := IsDelta, top := Top} = Rule, Rules) ->
+    {Metric, IsDelta, Top, flame_prof_selection:every(Rule, Rules)}.
+
+permille(infinity) -> 0;
+permille(Percent) -> max(1, round(Percent * 10)).
+
+limit(infinity) -> 0;
+limit(Limit) -> Limit.
+
+%% @doc For the portable engine, by the owner of the session.
+-spec portable(flame_prof_nif:session(), flame_prof_options:options(), [pid()]) ->
+    flame_prof_portable:config().
+portable(Ref, Options, Excluded) ->
+    #{
+        sample_interval := SampleMs,
+        auto_select := Select,
+        auto_process_opts := #{status := Status}
+    } = Options,
+    #{
+        session => Ref,
+        sample_interval_ms => SampleMs,
+        rules => flame_prof_selection:rules(Select),
+        status => Status,
+        exclude => Excluded ++ own_processes()
+    }.
+
+%% @doc The application's, and the caller as the owner of a session.
+-spec own_processes() -> [pid()].
+own_processes() ->
+    [self() | [Pid || Name <- ?OWN_NAMES, Pid <- [whereis(Name)], is_pid(Pid)]].
+
+%% erl_term.h, _PID_NUM_SIZE: pids grew with OTP 26.
+pid_number_bits() ->
+    case list_to_integer(erlang:system_info(otp_release)) of
+        Old when Old < 26 -> 15;
+        _ -> 28
+    end.
+
+%% A power of two, because the library would round it up to one.
+ring_bytes(Top, SampleMs, Spare) ->
+    Wanted = max(?RING_BYTES, Top * ?SAMPLE_BYTES * (1000 div SampleMs + 1)),
+    doubled(?LEAST_BYTES, min(Wanted, ?LEAST_BYTES + Spare)).
+
+doubled(Bytes, Most) when 2 * Bytes =< Most -> doubled(2 * Bytes, Most);
+doubled(Bytes, _Most) -> Bytes.

@@ -1,0 +1,50 @@
+%% @private What happens to a session, for whoever wants to know.
+%%
+%% Each event goes to `telemetry' where that application is loaded (flame_prof does
+%% not depend on it), and to `logger' as a report of level `notice' in the domain
+%% `[flame_prof]'. OTP's default handler drops domains other than its own: a node
+%% is quiet unless somebody adds a handler, or a filter, for this one. What
+%% somebody has to see, such as a refused configuration, is logged without a domain
+%% where it happens.
+-module(flame_prof_event).
+
+-include_lib("kernel/include/logger.hrl").
+
+-export([emit/3]).
+-export([format/2]).
+
+%% @doc As telemetry's execute/3; `[flame_prof | Name]' is the event there. Never
+%% fails, and waits for nobody but telemetry's handlers.
+-spec emit([atom(), ...], #{atom() => number()}, #{atom() => term()}) -> ok.
+emit(Name, Measurements, Metadata) ->
+    ?LOG_NOTICE(
+        #{event => [flame_prof | Name], measurements => Measurements, metadata => Metadata},
+        #{
+            application => flame_prof,
+            domain => [flame_prof],
+            report_cb => fun ?MODULE:format/2
+        }
+    ),
+    execute([flame_prof | Name], Measurements, Metadata).
+
+%% By a variable: there is nothing to call where it is not loaded.
+execute(Event, Measurements, Metadata) ->
+    Telemetry = telemetry,
+    case erlang:function_exported(Telemetry, execute, 3) of
+        true ->
+            try
+                _ = Telemetry:execute(Event, Measurements, Metadata),
+                ok
+            catch
+                _:_ -> ok
+            end;
+        false ->
+            ok
+    end.
+
+%% @doc A report of ours on one line, for logger.
+-spec format(map(), map()) -> unicode:chardata().
+format(#{event := Event, measurements := Measurements, metadata := Metadata}, _Config) ->
+    Name = lists:join($., [atom_to_list(Part) || Part <- Event]),
+    Pairs = lists:sort(maps:to_list(maps:merge(Metadata, Measurements))),
+    [Name | [io_lib:format(" ~tw=~0tP", [Key, Value, 20]) || {Key, Value} <- Pairs]].

@@ -1,0 +1,85 @@
+%% @private The books of the running session in Prometheus' text form (version
+%% 0.0.4), for whatever answers `/metrics' in this node.
+-module(flame_prof_metrics).
+
+-export([format/1]).
+
+%% What goes up and down; all other books only grow while a session runs.
+-define(GAUGES, [selected, processes, pending]).
+
+%% @doc Of what `flame_prof:info/0' says. Times are in seconds.
+-spec format(flame_prof:info()) -> binary().
+format(Info) ->
+    iolist_to_binary([up(Info) | of_session(Info)]).
+
+up(#{state := State}) ->
+    Up =
+        case State of
+            stopped -> 0;
+            _ -> 1
+        end,
+    metric(up, gauge, "Whether a session is running.", [{[], Up}]).
+
+of_session(#{books := Books, engine := Engine, elapsed_ms := Ms} = Info) ->
+    [
+        metric(session_info, gauge, "The running session.", [{[{engine, Engine}], 1}]),
+        metric(session_seconds, gauge, "How long it has been running.", [{[], Ms / 1000}])
+        | [book(Key, Value) || {Key, Value} <- lists:sort(maps:to_list(Books)), is_integer(Value)] ++
+            targets(Info)
+    ];
+of_session(_) ->
+    [].
+
+book(Key, Value) ->
+    case {lists:member(Key, ?GAUGES), seconds_name(Key)} of
+        {true, _} -> metric(Key, gauge, help(Key), [{[], Value}]);
+        {false, none} -> metric([atom_to_list(Key), "_total"], counter, help(Key), [{[], Value}]);
+        {false, Name} -> metric(Name, counter, help(Key), [{[], Value / 1.0e9}])
+    end.
+
+seconds_name(Key) ->
+    Name = atom_to_list(Key),
+    case lists:suffix("_ns", Name) of
+        true -> [lists:sublist(Name, length(Name) - 3), "_seconds_total"];
+        false -> none
+    end.
+
+targets(#{targets := Targets}) ->
+    Kinds = [explicit, always, filtered, caught],
+    Help = "Processes looked at beside those that the rules choose.",
+    [metric(targets, gauge, Help, [{[{kind, Kind}], maps:get(Kind, Targets)} || Kind <- Kinds])];
+targets(_) ->
+    [].
+
+metric(Name, Type, Help, Values) ->
+    Full = ["flame_prof_", name(Name)],
+    [
+        ["# HELP ", Full, $\s, Help, $\n, "# TYPE ", Full, $\s, atom_to_list(Type), $\n]
+        | [[Full, labels(Labels), $\s, number(Value), $\n] || {Labels, Value} <- Values]
+    ].
+
+name(Name) when is_atom(Name) -> atom_to_list(Name);
+name(Name) -> Name.
+
+labels([]) -> [];
+labels([{Key, Value}]) -> [${, atom_to_list(Key), "=\"", atom_to_list(Value), "\"}"].
+
+number(N) when is_integer(N) -> integer_to_list(N);
+number(F) -> io_lib:format("~.6f", [F]).
+
+help(taken) -> "Samples begun.";
+help(written) -> "Samples formatted and handed to the file.";
+help(torn) -> "Samples given up because the process changed meanwhile.";
+help(dropped) -> "Samples given up because there was no room for them.";
+help(gone) -> "Samples given up because the process had exited.";
+help(lost) -> "Samples that the file refused, counted in dropped as well.";
+help(pending) -> "Samples between the engine and the file.";
+help(ticks) -> "Ticks done.";
+help(missed) -> "Ticks left out because their time had passed.";
+help(selected) -> "Processes looked at now.";
+help(processes) -> "Processes seen at the last selection.";
+help(bytes) -> "Bytes of text written.";
+help(sampler_cpu_ns) -> "CPU time of the engine.";
+help(writer_cpu_ns) -> "CPU time of the writer's thread.";
+help(handler_ns) -> "Time that schedulers spent answering.";
+help(_) -> "See The books in doc/internals.md.".

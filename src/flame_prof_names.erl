@@ -1,0 +1,127 @@
+%% @private What people call a process and a function.
+-module(flame_prof_names).
+
+-export([names/1, initial_calls/1, label/1, show/1]).
+-export([function/1]).
+
+-export_type([names/0]).
+
+%% Registered name (empty: none), initial call, $initial_call of proc_lib.
+-type names() :: {binary(), none | flame_prof_nif:mfa_text(), none | flame_prof_nif:mfa_text()}.
+
+%% Before 26.2 one key of a dictionary can not be asked for alone. A dictionary
+%% is on its process's heap, so this bounds what asking for all of it copies.
+-define(DICTIONARY_MOST_BYTES, 262144).
+%% Of a label, which may be any term.
+-define(LABEL_DEPTH, 8).
+
+%% @doc For a file.
+-spec names(pid()) -> names() | undefined.
+names(Pid) ->
+    case erlang:process_info(Pid, [registered_name, initial_call, memory]) of
+        [{_, Name}, {_, Call}, {_, Memory}] ->
+            ProcLib = proc_lib_call(Pid, Call, Memory),
+            {registered_name(Name), mfa_text(Call), mfa_text(ProcLib)};
+        undefined ->
+            undefined
+    end.
+
+%% @doc What it was spawned with, and what proc_lib has called for it.
+-spec initial_calls(pid()) -> [mfa()].
+initial_calls(Pid) ->
+    case erlang:process_info(Pid, [initial_call, memory]) of
+        [{_, Call}, {_, Memory}] ->
+            [C || {_, _, _} = C <- [Call, proc_lib_call(Pid, Call, Memory)]];
+        undefined ->
+            []
+    end.
+
+%% @doc The label that somebody has given it: with OTP 27 or newer.
+-spec label(pid()) -> undefined | term().
+label(Pid) ->
+    ProcLib = proc_lib,
+    case erlang:function_exported(ProcLib, get_label, 1) of
+        true ->
+            try
+                ProcLib:get_label(Pid)
+            catch
+                error:_ -> undefined
+            end;
+        false ->
+            undefined
+    end.
+
+%% @doc For a person: pid, registered name or label, and what it was started as.
+-spec show(pid()) -> unicode:chardata().
+show(Pid) ->
+    Parts = [shown_name(Pid), shown_call(Pid)],
+    lists:join($\s, [pid_to_list(Pid) | [Part || Part <- Parts, Part =/= []]]).
+
+shown_name(Pid) ->
+    case erlang:process_info(Pid, registered_name) of
+        {registered_name, Name} -> function(atom_to_list(Name));
+        _ -> shown_label(label(Pid))
+    end.
+
+shown_label(undefined) -> [];
+shown_label(Label) -> io_lib:format("~0tP", [Label, ?LABEL_DEPTH]).
+
+shown_call(Pid) ->
+    case lists:reverse(initial_calls(Pid)) of
+        [] -> [];
+        [{M, F, A} | _] -> function(io_lib:format("~ts:~ts/~b", [M, F, A]))
+    end.
+
+%% @doc The Elixir way where it is Elixir's: `Elixir.Foo.Bar:baz/1' is
+%% `Foo.Bar.baz/1' to who has written it, and the registered name
+%% `Elixir.Foo.Bar' is `Foo.Bar'. Anything else stays as it is.
+-spec function(unicode:chardata()) -> binary().
+function(<<"Elixir.", Rest/binary>>) -> elixir(Rest);
+%% Out of a damaged file, it may be no UTF-8.
+function(Name) when is_binary(Name) -> Name;
+function(Name) -> function(unicode:characters_to_binary(Name)).
+
+elixir(Text) ->
+    case binary:split(Text, <<":">>) of
+        [Module, Function] -> elixir(Module, Function);
+        [Module] -> Module
+    end.
+
+%% The compiler calls a fun -name/1-fun-0-/2.
+elixir(Module, Function) ->
+    case re:run(Function, "^-(.*)-fun-[0-9]+-/([0-9]+)(.*)$", [{capture, [1, 2, 3], binary}]) of
+        {match, [In, Arity, Rest]} ->
+            <<"anonymous fn/", Arity/binary, " in ", Module/binary, ".", In/binary, Rest/binary>>;
+        nomatch ->
+            <<Module/binary, ".", Function/binary>>
+    end.
+
+registered_name([]) -> <<>>;
+registered_name(Name) -> atom_to_binary(Name).
+
+%% The types of OTP before 26.2 do not know the item.
+-dialyzer({nowarn_function, proc_lib_call/3}).
+proc_lib_call(Pid, {proc_lib, init_p, _}, Memory) ->
+    try erlang:process_info(Pid, [{dictionary, '$initial_call'}]) of
+        [{_, Call}] -> Call;
+        undefined -> none
+    catch
+        error:badarg -> search_dictionary(Pid, Memory)
+    end;
+proc_lib_call(_, _, _) ->
+    none.
+
+search_dictionary(Pid, Memory) when Memory =< ?DICTIONARY_MOST_BYTES ->
+    case erlang:process_info(Pid, dictionary) of
+        {dictionary, Dictionary} -> proplists:get_value('$initial_call', Dictionary, none);
+        undefined -> none
+    end;
+search_dictionary(_, _) ->
+    none.
+
+mfa_text({Module, Function, Arity}) when
+    is_atom(Module), is_atom(Function), is_integer(Arity), Arity >= 0, Arity =< 255
+->
+    {flame_prof_stacks:name(Module), flame_prof_stacks:name(Function), Arity};
+mfa_text(_) ->
+    none.

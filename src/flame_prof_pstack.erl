@@ -1,0 +1,313 @@
+%% @doc What runs right now, or what some processes are doing: their stacks, as
+%% terms and as text. {@link flame_prof:pstack/0} prints it.
+%%
+%% ```
+%% 1> {ok, Look} = flame_prof_pstack:schedulers().
+%% 2> [Stack || {{scheduler, _}, #{stack := Stack}} <- Look].
+%% 3> {ok, Gone} = flame_prof_pstack:processes([my_server, self()]).
+%% 4> io:put_chars(flame_prof_pstack:format(Look)).
+%% '''
+%%
+%% == Why it is safe in production ==
+%% The processes are not asked and do not notice: their memory is read, and the
+%% schedulers' threads are interrupted for some 6 microseconds each. So it
+%% answers where `process_info/2' would wait: for a process in a long NIF or BIF,
+%% or in a dirty NIF. All of it is done on a dirty scheduler. A look takes some 5
+%% ms before it begins (the libraries' symbols are read anew each time), and 0.2 to
+%% 0.5 microseconds for each process of the node where those on dirty schedulers
+%% are looked for. The first call in a node calibrates the native engine and lets the
+%% schedulers register, which takes up to a second: so does each later one while a
+%% scheduler has been too busy for that.
+%%
+%% Nothing is done where the native engine is refused: whatever else could be
+%% asked would wait for the process, which is what this is there to avoid.
+-module(flame_prof_pstack).
+
+-export([schedulers/0, processes/1, format/1]).
+
+-import(flame_prof_text, [grouped/1, plural/1, printable/1]).
+
+-export_type([look/0, place/0, process/0, frame/0, target/0, figure/0, reason/0]).
+
+%% In the order of their schedulers, or that which was asked for.
+-type look() :: [{place(), process() | nothing()}].
+
+%% `dirty': on a dirty scheduler; which one is not known.
+-type place() :: {scheduler, pos_integer()} | dirty | {process, pid() | RegisteredName :: atom()}.
+
+%% Of a scheduler: it runs no process; it is offline; it has not answered within
+%% a fifth of a second; it has not been able to register yet, or must not.
+%% Of a process: there is none.
+-type nothing() :: idle | offline | late | unregistered | gone.
+
+%% `scheduler': the normal one that ran it. Names and calls are left out where
+%% there are none; figures are those of doc/sampling, reductions up to now.
+-type process() ::
+    #{
+        pid := pid(),
+        status := flame_prof:status(),
+        scheduler := pos_integer() | none,
+        stack := [frame()],
+        registered_name => atom(),
+        initial_call => mfa(),
+        proc_lib_initial_call => mfa(),
+        reductions := figure(),
+        message_queue_len := figure(),
+        memory := figure(),
+        atom() => figure()
+    }.
+
+%% Sizes are unknown while the collector exchanges the heaps.
+-type figure() :: non_neg_integer() | unknown.
+
+%% Leaf first. The first form is that of a stacktrace. C functions have their
+%% library beside them, and no name where the library has no symbol for them. The
+%% atoms are those of a file (doc/format); `stack_unreadable' is also of a process
+%% whose heaps are being exchanged.
+-type frame() ::
+    {module(), Function :: atom(), arity(), [{file, string()} | {line, pos_integer()}]}
+    | {bif | nif, mfa()}
+    | {native, Function :: binary() | none, Library :: binary()}
+    | gc
+    | truncated
+    | ambiguous
+    | stack_unreadable
+    | running_stack_not_sampled.
+
+-type target() :: pid() | RegisteredName :: atom().
+
+-type reason() ::
+    flame_prof_engine:capture_refusal() | {pstack, Error :: atom(), Why :: binary()}.
+
+%% @doc What every normal scheduler runs, all asked within a millisecond, and the
+%% processes on dirty schedulers, without the caller.
+%%
+%% The latter are looked for in the process table and told a moment later, as they
+%% are then.
+-spec schedulers() -> {ok, look()} | {error, reason()}.
+schedulers() ->
+    case flame_prof_engine:capture() of
+        {ok, _} -> schedulers(flame_prof_nif:snapshot(schedulers));
+        {error, _} = Refusal -> Refusal
+    end.
+
+schedulers({error, _} = Error) ->
+    failed(Error);
+schedulers(Normal) ->
+    case flame_prof_nif:snapshot(dirty) of
+        {error, _} = Error -> failed(Error);
+        Dirty -> {ok, [normal(Seen) || Seen <- Normal] ++ dirty(Dirty)}
+    end.
+
+normal({Number, Nothing}) when is_atom(Nothing) ->
+    {{scheduler, Number}, nothing(Nothing, Number > erlang:system_info(schedulers_online))};
+normal({Number, {Pid, Seen}}) ->
+    {{scheduler, Number}, process(Pid, Seen)}.
+
+nothing(late, _) -> late;
+nothing(_, true) -> offline;
+nothing(Nothing, false) -> Nothing.
+
+%% Some have gone on meanwhile, to a normal scheduler or for good.
+dirty(Found) ->
+    [
+        {dirty, process(Pid, Seen)}
+     || {Pid, #{status := Status, scheduler := none} = Seen} <- Found,
+        lists:member(Status, [running, garbage_collecting, exiting])
+    ].
+
+%% @doc What these processes do, whether they run or not. Where the schedulers can
+%% not be asked, a running one has the frame `running_stack_not_sampled'.
+-spec processes([target()]) -> {ok, look()} | {error, reason()}.
+processes(Targets) ->
+    case are_targets(Targets) andalso flame_prof_engine:choose(native) of
+        {ok, _} ->
+            _ = flame_prof_schedulers:ensure(),
+            Pids = [{Target, pid(Target)} || Target <- Targets],
+            processes(Pids, flame_prof_nif:snapshot([Pid || {_, Pid} <- Pids, is_pid(Pid)]));
+        false ->
+            {error, {pstack, bad_process, accepts()}};
+        {error, _} = Refusal ->
+            Refusal
+    end.
+
+processes(_Pids, {error, _} = Error) ->
+    failed(Error);
+processes(Pids, Seen) ->
+    Found = maps:from_list(Seen),
+    {ok, [{{process, Target}, found(Pid, Found)} || {Target, Pid} <- Pids]}.
+
+found(Pid, Found) ->
+    case Found of
+        #{Pid := #{} = Seen} -> process(Pid, Seen);
+        _ -> gone
+    end.
+
+%% Of an improper list the length is none.
+are_targets(Targets) when length(Targets) >= 0 -> lists:all(fun is_target/1, Targets);
+are_targets(_) -> false.
+
+is_target(Pid) when is_pid(Pid) -> node(Pid) =:= node();
+is_target(Name) -> is_atom(Name).
+
+%% A port may have a name, too.
+pid(Pid) when is_pid(Pid) -> Pid;
+pid(Name) -> whereis(Name).
+
+accepts() ->
+    <<"a process is a pid of this node or a registered name; a list of these is accepted, too">>.
+
+failed({error, Error}) ->
+    Why = iolist_to_binary(["the node's memory could not be looked at: ", atom_to_binary(Error)]),
+    {error, {pstack, Error, Why}}.
+
+%% Terms of the library to terms for people.
+
+process(Pid, #{stack := Stack} = Seen) ->
+    Named = maps:without([K || {K, none} <- maps:to_list(Seen), K =/= scheduler], Seen),
+    maps:map(fun term/2, Named#{pid => Pid, stack := [frame(Frame) || Frame <- Stack]}).
+
+term(registered_name, Name) -> name(Name);
+term(initial_call, Call) -> call(Call);
+term(proc_lib_initial_call, Call) -> call(Call);
+term(_, Term) -> Term.
+
+call({Module, Function, Arity}) -> {name(Module), name(Function), Arity}.
+
+%% They were read out of the atom table, and what is there stays.
+name(none) -> undefined;
+name(Text) -> binary_to_atom(Text).
+
+frame({Module, Function, Arity, File, Line}) ->
+    {name(Module), name(Function), Arity, [{file, binary_to_list(File)} || File =/= none] ++
+        [{line, Line} || Line > 0]};
+frame({Kind, {_, _, _} = Call}) when Kind =:= bif; Kind =:= nif ->
+    {Kind, call(Call)};
+frame(Frame) ->
+    Frame.
+
+%% Text.
+
+%% @doc As the VM's own tools would print it; idle schedulers in one line.
+-spec format(look()) -> unicode:chardata().
+format(Look) ->
+    Schedulers = [Entry || {{scheduler, _}, _} = Entry <- Look],
+    Nothing = [{What, Number} || {{scheduler, Number}, What} <- Schedulers, is_atom(What)],
+    Parts = [
+        [summary(Schedulers, length([dirty || {dirty, _} <- Look])) || Schedulers =/= []],
+        [entry(Entry) || {Place, What} = Entry <- Look, is_told(Place, What)],
+        [none_of(Nothing) || Nothing =/= []]
+    ],
+    lists:join("\n", lists:append(Parts)).
+
+is_told({scheduler, _}, What) -> is_map(What);
+is_told(_, _) -> true.
+
+summary(Schedulers, Dirty) ->
+    Busy = length([Number || {{scheduler, Number}, #{}} <- Schedulers]),
+    [
+        io_lib:format("~b of ~b", [Busy, length(Schedulers)]),
+        [" scheduler", plural(length(Schedulers)), " run"],
+        [$s || Busy =:= 1],
+        io_lib:format(" a process, ~b more on dirty schedulers~n", [Dirty])
+    ].
+
+none_of(Nothing) ->
+    [none_of(What, Nothing) || What <- [idle, late, unregistered, offline]].
+
+none_of(What, Nothing) ->
+    case [Number || {W, Number} <- Nothing, W =:= What] of
+        [] ->
+            [];
+        Numbers ->
+            Format = "Scheduler~ts ~ts: ~ts~n",
+            io_lib:format(Format, [plural(length(Numbers)), ranges(Numbers), why(What)])
+    end.
+
+why(late) -> "no answer in time";
+why(unregistered) -> "not registered: too busy, or it must not be interrupted";
+why(What) -> atom_to_list(What).
+
+%% 1, 3-5
+ranges(Numbers) ->
+    lists:join(", ", [range(Range) || Range <- lists:foldr(fun grow/2, [], Numbers)]).
+
+grow(Number, [{Next, Last} | Ranges]) when Number + 1 =:= Next -> [{Number, Last} | Ranges];
+grow(Number, Ranges) -> [{Number, Number} | Ranges].
+
+range({Number, Number}) -> integer_to_list(Number);
+range({First, Last}) -> io_lib:format("~b-~b", [First, Last]).
+
+entry({{process, Target}, gone}) ->
+    io_lib:format("~tw: no such process~n", [Target]);
+entry({Place, #{pid := Pid} = Process}) ->
+    [
+        [place(Place), pid_to_list(Pid), title(Process), where(Place, Process), "\n"],
+        ["    ", figures(Process), "\n"],
+        [["  ", Line, "\n"] || Line <- lines(Process)]
+    ].
+
+place({scheduler, Number}) -> io_lib:format("Scheduler ~b: ", [Number]);
+place(dirty) -> "Dirty scheduler: ";
+place({process, _}) -> "".
+
+title(Process) ->
+    Name = [io_lib:format(" ~tw", [Name]) || {registered_name, Name} <- maps:to_list(Process)],
+    case Process of
+        #{proc_lib_initial_call := Call} -> [Name, " ", function(Call)];
+        #{initial_call := Call} -> [Name, " ", function(Call)];
+        _ -> Name
+    end.
+
+where({process, _}, #{scheduler := Number}) when is_integer(Number) ->
+    io_lib:format(", on scheduler ~b", [Number]);
+where(_, _) ->
+    "".
+
+figures(#{status := Status, message_queue_len := Messages, reductions := Reductions} = Process) ->
+    #{memory := Memory} = Process,
+    [
+        [atom_to_list(Status), ", "],
+        [count(Messages), " message", plural(Messages), ", "],
+        [count(Reductions), " reductions, ", kilobytes(Memory)]
+    ].
+
+count(unknown) -> "?";
+count(Figure) -> grouped(Figure).
+
+kilobytes(unknown) -> "? KB";
+kilobytes(Bytes) -> [grouped((Bytes + 1023) div 1024), " KB"].
+
+%% Neighbours that look alike, such as functions of a library without symbols,
+%% are one line.
+lines(#{stack := Stack}) ->
+    [line(Run) || Run <- lists:foldr(fun gather/2, [], [line_of(Frame) || Frame <- Stack])].
+
+gather(Text, [{Text, Count} | Runs]) -> [{Text, Count + 1} | Runs];
+gather(Text, Runs) -> [{Text, 1} | Runs].
+
+line({Text, 1}) -> Text;
+line({Text, Count}) -> [Text, io_lib:format(" x ~b", [Count])].
+
+line_of({Module, Function, Arity, Location}) ->
+    unicode:characters_to_binary([function({Module, Function, Arity}), location(Location)]);
+line_of({native, none, Library}) ->
+    list_to_binary([$[, printable(Library), $]]);
+line_of({native, Function, Library}) ->
+    list_to_binary([printable(Function), " (", printable(Library), ")"]);
+line_of({Kind, Call}) ->
+    unicode:characters_to_binary([function(Call), " (", atom_to_list(Kind), ")"]);
+line_of(gc) ->
+    <<"[gc]">>;
+line_of(Word) ->
+    atom_to_binary(Word).
+
+location([{file, File}, {line, Line}]) -> io_lib:format(" (~ts:~b)", [file(File), Line]);
+location([{file, File}]) -> io_lib:format(" (~ts)", [file(File)]);
+location(_) -> "".
+
+%% As it lies in the VM: bytes.
+file(File) -> printable(list_to_binary(File)).
+
+function({Module, Function, Arity}) ->
+    io_lib:format("~tw:~tw/~b", [Module, Function, Arity]).

@@ -1,0 +1,479 @@
+%% @private Whom a session looks at beside those that its rules choose.
+%%
+%% ```
+%%   profile_start/1 ---> explicit --+
+%%   always ------------> always ----+--> wanted: to the sampler, at its next tick
+%%   rules with filters > filtered --+
+%%   viral -------------> caught ----+
+%% '''
+%%
+%% Explicit processes are those that profile themselves. Profiling spreads from
+%% them, and from those that were chosen where `auto_process_opts' says so:
+%% <ul>
+%% <li>`spawn': to the processes that one spawns. Nothing is traced: every process
+%%     knows who has spawned it, and new ones are asked. So one that lives shorter
+%%     than a poll is not caught. Polls take at most a twentieth of one
+%%     scheduler.</li>
+%% <li>`send': to the local processes that one sends to. Here there is nothing but
+%%     tracing: in a session of its own where OTP has them (27 on). Before that a
+%%     process can have one tracer only: one that has somebody's is left alone.
+%%     The tracer is the library itself (c_src/nif/sends.c): it looks at the
+%%     receiver, never at the message.</li>
+%% </ul>
+%% All that is bounded by `viral_limits'. When a limit is reached, spreading ends
+%% for good in this session, which is logged and in `info/0'; who was caught stays.
+-module(flame_prof_targets).
+
+-behaviour(gen_server).
+
+-export([start_link/1, attach/2, stop/1]).
+-export([processes/1, enter/2, leave/2, info/1, selected/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-export_type([config/0, engine/0, previous/0]).
+
+-type engine() :: {native, flame_prof_nif:session()} | {portable, flame_prof_portable:engine()}.
+
+-type config() ::
+    #{
+        options := flame_prof_options:options(),
+        %% Rules with filters, under the native engine.
+        rules := [flame_prof_selection:rule()],
+        exclude := [pid()]
+    }.
+
+%% What a process was before it profiled itself.
+-type previous() :: none | flame_prof_options:process().
+
+-record(explicit, {options :: flame_prof_options:process(), monitor :: reference()}).
+
+%% The tracer's state; in a session of its own, or as each process' only tracer.
+-record(tracing, {
+    state :: reference(),
+    session :: none | term(),
+    traced = #{} :: #{pid() => []}
+}).
+
+-record(targets, {
+    engine = none :: none | engine(),
+    selector = none :: none | pid(),
+    auto :: flame_prof_options:process(),
+    always :: [pid() | atom()],
+    limits :: flame_prof_options:viral_limits(),
+    exclude :: #{pid() => []},
+    explicit = #{} :: #{pid() => #explicit{}},
+    filtered = #{} :: flame_prof_selector:selected(),
+    %% Caught by spreading, each with the options of who it was caught from.
+    caught = #{} :: #{pid() => flame_prof_options:process()},
+    %% Explicit ones that have ended or left since the last poll: what they have
+    %% spawned is theirs all the same.
+    late = #{} :: #{pid() => flame_prof_options:process()},
+    %% Everybody at the last poll: who is not among them is new.
+    known = none :: none | #{pid() => []},
+    poll = none :: none | reference(),
+    tracing = none :: none | #tracing{},
+    ended = no :: no | processes | events | seconds,
+    wanted = [] :: [{pid(), all | flame_prof:status()}]
+}).
+
+-define(POLL_MS, 200).
+%% A poll that takes T is followed by a rest of 19 T.
+-define(REST, 19).
+%% FP_WANTED_MAX of c_src/sampler/sampler.h.
+-define(WANTED_MOST, 1024).
+
+-spec start_link(config()) -> pid().
+start_link(Config) ->
+    {ok, Pid} = gen_server:start_link(?MODULE, Config, []),
+    Pid.
+
+%% @doc To be called once, when the engine runs. Until then nobody is wanted.
+-spec attach(pid(), engine()) -> ok.
+attach(Pid, Engine) ->
+    gen_server:cast(Pid, {attach, Engine}).
+
+%% @doc Its own, for nobody to sample.
+-spec processes(pid()) -> [pid()].
+processes(Pid) ->
+    gen_server:call(Pid, processes).
+
+-spec stop(pid()) -> ok.
+stop(Pid) ->
+    try
+        gen_server:stop(Pid, normal, 1000)
+    catch
+        exit:_ -> ok
+    end.
+
+%% @doc From the next tick on. Answers what the process was before.
+-spec enter(pid(), flame_prof_options:process()) -> previous().
+enter(Pid, Options) ->
+    gen_server:call(Pid, {enter, self(), Options}).
+
+%% @doc Back to what it was.
+-spec leave(pid(), previous()) -> previous().
+leave(Pid, Previous) ->
+    gen_server:call(Pid, {leave, self(), Previous}).
+
+-spec info(pid()) -> map().
+info(Pid) ->
+    gen_server:call(Pid, info).
+
+%% @doc Everybody that is looked at.
+-spec selected(pid()) -> [pid()].
+selected(Pid) ->
+    gen_server:call(Pid, selected).
+
+-spec init(config()) -> {ok, #targets{}}.
+init(#{options := Options, rules := Rules, exclude := Exclude}) ->
+    _ = process_flag(trap_exit, true),
+    #{auto_process_opts := Auto, always := Always, viral_limits := Limits} = Options,
+    Own = [self() | Exclude],
+    {ok, #targets{
+        selector = start_selector(Rules, Own),
+        auto = Auto,
+        always = Always,
+        limits = Limits,
+        exclude = maps:from_keys(Own, [])
+    }}.
+
+start_selector([], _) -> none;
+start_selector(Rules, Own) -> flame_prof_selector:start_link(#{rules => Rules, exclude => Own}).
+
+-spec handle_call(term(), gen_server:from(), #targets{}) -> {reply, term(), #targets{}}.
+handle_call({enter, Pid, Options}, _From, #targets{explicit = Explicit} = State0) ->
+    {Previous, State} = forget(Pid, State0),
+    Monitor = erlang:monitor(process, Pid),
+    Entry = #explicit{options = Options, monitor = Monitor},
+    Entered = State#targets{explicit = Explicit#{Pid => Entry}},
+    {reply, Previous, want(begin_spreading(Pid, Options, Entered))};
+handle_call({leave, Pid, none}, _From, State0) ->
+    {Previous, State} = forget(Pid, State0),
+    {reply, Previous, want(State)};
+handle_call({leave, Pid, Options}, From, State) ->
+    handle_call({enter, Pid, Options}, From, State);
+handle_call(processes, _From, #targets{selector = Selector} = State) ->
+    {reply, [self() | [Selector || is_pid(Selector)]], State};
+handle_call(selected, _From, #targets{engine = {native, Session}} = State) ->
+    case flame_prof_nif:session_chosen(Session) of
+        {error, closed} -> {reply, [], State};
+        Pids -> {reply, lists:sort(Pids), State}
+    end;
+handle_call(selected, _From, #targets{engine = {portable, Engine}, wanted = Wanted} = State) ->
+    Pids = flame_prof_portable:chosen(Engine) ++ [Pid || {Pid, _} <- Wanted],
+    {reply, lists:usort(Pids), State};
+handle_call(info, _From, State) ->
+    {reply, describe(State), State};
+handle_call(_, _From, State) ->
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #targets{}) -> {noreply, #targets{}}.
+handle_cast({attach, Engine}, State) ->
+    {noreply, want(schedule(0, State#targets{engine = Engine}))};
+handle_cast(_, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #targets{}) -> {noreply, #targets{}} | {stop, term(), #targets{}}.
+handle_info(poll, State0) ->
+    Begun = erlang:monotonic_time(millisecond),
+    State = want(poll(State0#targets{poll = none})),
+    Took = erlang:monotonic_time(millisecond) - Begun,
+    {noreply, schedule(max(?POLL_MS, ?REST * Took), State)};
+handle_info({selected, _Selector, _Processes, Filtered}, State) ->
+    {noreply, want(State#targets{filtered = Filtered})};
+handle_info({flame_prof_sends, over, _Events}, State) ->
+    {noreply, end_spreading(events, State)};
+handle_info({flame_prof_sends, From, To}, State) ->
+    {noreply, want(catch_receiver(From, To, State))};
+handle_info(seconds_are_over, State) ->
+    {noreply, end_spreading(seconds, State)};
+handle_info({'DOWN', Monitor, process, Pid, _}, #targets{explicit = Explicit} = State) ->
+    case Explicit of
+        #{Pid := #explicit{monitor = Monitor}} ->
+            {_, Without} = forget(Pid, State),
+            {noreply, want(Without)};
+        _ ->
+            %% One that was caught.
+            {noreply, want(State#targets{caught = maps:remove(Pid, State#targets.caught)})}
+    end;
+%% The selector; nobody else is linked but the session, whose end gen_server sees.
+handle_info({'EXIT', _, Reason}, State) ->
+    {stop, Reason, State};
+handle_info(_, State) ->
+    {noreply, State}.
+
+-spec terminate(term(), #targets{}) -> ok.
+terminate(_Reason, State) ->
+    end_tracing(State).
+
+describe(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State) ->
+    #{
+        explicit => map_size(Explicit),
+        always => length(always(State)),
+        filtered => map_size(Filtered),
+        caught => map_size(Caught),
+        spreading => spreading(State)
+    }.
+
+spreading(#targets{ended = Limit}) when Limit =/= no -> {ended, Limit};
+spreading(#targets{tracing = #tracing{state = Tracer}}) ->
+    {traces, flame_prof_nif:sends_seen(Tracer)};
+spreading(State) ->
+    case is_spreading(State) of
+        true -> polls;
+        false -> off
+    end.
+
+%% What the sampler is told.
+
+%% In the order of their right to a place.
+want(#targets{engine = none} = State) ->
+    State;
+want(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State) ->
+    #targets{auto = #{status := Status}, wanted = Before, exclude = Exclude} = State,
+    All =
+        [{Pid, S} || {Pid, #explicit{options = #{status := S}}} <- maps:to_list(Explicit)] ++
+            [{Pid, Status} || Pid <- always(State)] ++
+            [{Pid, Status} || Pid <- maps:keys(Filtered)] ++
+            [{Pid, S} || {Pid, #{status := S}} <- maps:to_list(Caught)],
+    Wanted = lists:sublist(unique(All, Exclude, []), ?WANTED_MOST),
+    ok = tell(Wanted, Before, State#targets.engine),
+    State#targets{wanted = Wanted}.
+
+unique([], _Seen, Unique) ->
+    lists:reverse(Unique);
+unique([{Pid, _} | Rest], Seen, Unique) when is_map_key(Pid, Seen) ->
+    unique(Rest, Seen, Unique);
+unique([{Pid, _} = Wanted | Rest], Seen, Unique) ->
+    unique(Rest, Seen#{Pid => []}, [Wanted | Unique]).
+
+tell(Wanted, Wanted, _Engine) ->
+    ok;
+tell(Wanted, _Before, {native, Session}) ->
+    case flame_prof_nif:session_want(Session, Wanted) of
+        ok -> ok;
+        %% The session is ending.
+        {error, closed} -> ok
+    end;
+tell(Wanted, _Before, {portable, Engine}) ->
+    flame_prof_portable:want(Engine, Wanted).
+
+always(#targets{always = Always}) ->
+    [Pid || Who <- Always, Pid <- [whereis_pid(Who)], is_pid(Pid)].
+
+whereis_pid(Pid) when is_pid(Pid) -> Pid;
+whereis_pid(Name) -> whereis(Name).
+
+forget(Pid, #targets{explicit = Explicit, late = Late} = State) ->
+    case maps:take(Pid, Explicit) of
+        {#explicit{options = Options, monitor = Monitor}, Others} ->
+            _ = erlang:demonitor(Monitor, [flush]),
+            {Options, State#targets{explicit = Others, late = Late#{Pid => Options}}};
+        error ->
+            {none, State}
+    end.
+
+%% Spreading.
+
+%% The next poll, where there is something to look for.
+schedule(Ms, #targets{poll = none, always = Always} = State) ->
+    case Always =/= [] orelse is_spreading(State) of
+        true -> State#targets{poll = erlang:send_after(Ms, self(), poll)};
+        false -> State
+    end;
+schedule(_Ms, State) ->
+    State.
+
+is_spreading(#targets{ended = no, auto = Auto, explicit = Explicit, caught = Caught, late = Late}) ->
+    spreads(Auto) orelse map_size(Late) > 0 orelse
+        lists:any(fun spreads/1, maps:values(Caught)) orelse
+        lists:any(fun(#explicit{options = Options}) -> spreads(Options) end, maps:values(Explicit));
+is_spreading(_) ->
+    false.
+
+spreads(#{viral := Viral}) -> Viral =/= self_only.
+
+spreads_to_spawned(#{viral := Viral}) -> Viral =:= spawn orelse Viral =:= spawn_and_send.
+
+spreads_to_receivers(#{viral := Viral}) -> Viral =:= send orelse Viral =:= spawn_and_send.
+
+%% One more process from which profiling spreads.
+begin_spreading(Pid, Options, State) ->
+    case spreads(Options) of
+        true -> trace(Pid, Options, schedule(?POLL_MS, notice_everybody(State)));
+        false -> State
+    end.
+
+notice_everybody(#targets{known = none} = State) ->
+    State#targets{known = maps:from_keys(processes(), [])};
+notice_everybody(State) ->
+    State.
+
+poll(State0) ->
+    case is_spreading(State0) of
+        true -> poll_spawned(trace_chosen(notice_everybody(State0)));
+        false -> State0#targets{known = none, late = #{}}
+    end.
+
+%% Who is new, and of whom: its children may be new as well, so until nobody is
+%% found any more.
+poll_spawned(#targets{known = Known} = State) ->
+    Now = processes(),
+    New = [
+        {Pid, Parent}
+     || Pid <- Now,
+        not is_map_key(Pid, Known),
+        {parent, Parent} <- [erlang:process_info(Pid, parent)]
+    ],
+    Noticed = State#targets{known = maps:from_keys(Now, []), late = #{}},
+    catch_spawned(New, roots(State), Noticed).
+
+catch_spawned(New, Roots, State) ->
+    {Caught, Others} = lists:partition(fun({_, Parent}) -> is_map_key(Parent, Roots) end, New),
+    case Caught of
+        [] ->
+            State;
+        _ ->
+            Found = maps:from_list([{Pid, maps:get(Parent, Roots)} || {Pid, Parent} <- Caught]),
+            catch_spawned(Others, maps:merge(Roots, Found), maps:fold(fun catch_one/3, State, Found))
+    end.
+
+%% All whose children are caught, with the options that those get.
+roots(#targets{explicit = Explicit, caught = Caught, late = Late} = State) ->
+    Own = maps:map(fun(_, #explicit{options = Options}) -> Options end, Explicit),
+    All = maps:merge(maps:merge(maps:merge(chosen(State), Caught), Late), Own),
+    maps:filter(fun(_, Options) -> spreads_to_spawned(Options) end, All).
+
+%% Those that were chosen, where profiling spreads from them.
+chosen(#targets{auto = #{viral := self_only}}) ->
+    #{};
+chosen(#targets{engine = none}) ->
+    #{};
+chosen(#targets{auto = Auto, engine = {native, Session}} = State) ->
+    case flame_prof_nif:session_chosen(Session) of
+        {error, closed} -> #{};
+        Pids -> maps:from_keys(Pids -- maps:keys(State#targets.caught), Auto)
+    end;
+chosen(#targets{auto = Auto, engine = {portable, Engine}}) ->
+    maps:from_keys(flame_prof_portable:chosen(Engine), Auto).
+
+trace_chosen(#targets{auto = Auto} = State) ->
+    case spreads_to_receivers(Auto) of
+        true -> maps:fold(fun trace/3, State, chosen(State));
+        false -> State
+    end.
+
+catch_one(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
+    State;
+catch_one(Pid, _Options, #targets{exclude = Exclude} = State) when is_map_key(Pid, Exclude) ->
+    State;
+catch_one(Pid, Options, #targets{caught = Caught, explicit = Explicit, limits = Limits} = State) ->
+    case is_map_key(Pid, Caught) orelse is_map_key(Pid, Explicit) of
+        true ->
+            State;
+        false when map_size(Caught) >= map_get(processes, Limits) ->
+            end_spreading(processes, State);
+        false ->
+            _ = erlang:monitor(process, Pid),
+            trace(Pid, Options, State#targets{caught = Caught#{Pid => Options}})
+    end.
+
+catch_receiver(From, Name, State) when is_atom(Name) ->
+    case whereis(Name) of
+        To when is_pid(To) -> catch_receiver(From, To, State);
+        _ -> State
+    end;
+catch_receiver(From, To, #targets{explicit = Explicit, caught = Caught, auto = Auto} = State) ->
+    case {Explicit, Caught} of
+        {#{From := #explicit{options = Options}}, _} -> catch_one(To, Options, State);
+        {_, #{From := Options}} -> catch_one(To, Options, State);
+        _ -> catch_one(To, Auto, State)
+    end.
+
+end_spreading(_Limit, #targets{ended = Already} = State) when Already =/= no ->
+    State;
+end_spreading(Limit, #targets{limits = Limits} = State) ->
+    ok = end_tracing(State),
+    ok = flame_prof_event:emit(
+        [spreading, stop],
+        #{caught => map_size(State#targets.caught)},
+        #{limit => Limit, limits => Limits}
+    ),
+    State#targets{ended = Limit, tracing = none, known = none}.
+
+%% Tracing. Failing to trace is no failure: the process has ended, or has
+%% somebody's tracer.
+
+trace(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
+    State;
+trace(Pid, Options, State0) ->
+    case spreads_to_receivers(Options) of
+        true ->
+            #targets{tracing = #tracing{traced = Traced} = Tracing} = State = begin_tracing(State0),
+            ok = trace_sends(Pid, Tracing, is_map_key(Pid, Traced)),
+            State#targets{tracing = Tracing#tracing{traced = Traced#{Pid => []}}};
+        false ->
+            State0
+    end.
+
+begin_tracing(#targets{tracing = none, limits = #{events := Events, seconds := Seconds}} = State) ->
+    Tracer = flame_prof_nif:sends_open(Events),
+    _ = erlang:send_after(Seconds * 1000, self(), seconds_are_over),
+    State#targets{tracing = #tracing{state = Tracer, session = create_session(Tracer)}};
+begin_tracing(State) ->
+    State.
+
+%% By variables: older releases do not have the module.
+create_session(Tracer) ->
+    Trace = trace,
+    case code:ensure_loaded(Trace) of
+        {module, Trace} -> Trace:session_create(flame_prof, {flame_prof_nif, Tracer}, []);
+        {error, _} -> none
+    end.
+
+trace_sends(_Pid, _Tracing, true) ->
+    ok;
+trace_sends(Pid, #tracing{state = Tracer, session = none}, false) ->
+    try erlang:trace(Pid, true, [send, {tracer, flame_prof_nif, Tracer}]) of
+        _ -> ok
+    catch
+        error:badarg -> ok
+    end;
+trace_sends(Pid, #tracing{session = Session}, false) ->
+    Trace = trace,
+    try Trace:process(Session, Pid, true, [send]) of
+        _ -> ok
+    catch
+        error:badarg -> ok
+    end.
+
+%% Who does not send any more keeps the flag otherwise, and with it the place of
+%% its tracer.
+end_tracing(#targets{tracing = none}) ->
+    ok;
+end_tracing(#targets{tracing = #tracing{state = Tracer, session = none, traced = Traced}}) ->
+    ok = flame_prof_nif:sends_end(Tracer),
+    lists:foreach(fun(Pid) -> untrace(Pid, Tracer) end, maps:keys(Traced));
+end_tracing(#targets{tracing = #tracing{state = Tracer, session = Session}}) ->
+    Trace = trace,
+    ok = flame_prof_nif:sends_end(Tracer),
+    _ = Trace:session_destroy(Session),
+    ok.
+
+%% The types of OTP 25 do not know that a tracer may be a module.
+-dialyzer({nowarn_function, [untrace/2, trace_off/1]}).
+
+%% Only what is ours: between the two calls nobody else can have become its
+%% tracer, as long as it has us.
+untrace(Pid, Tracer) ->
+    case erlang:trace_info(Pid, tracer) of
+        {tracer, {flame_prof_nif, Tracer}} -> trace_off(Pid);
+        _ -> ok
+    end.
+
+trace_off(Pid) ->
+    try erlang:trace(Pid, false, [send]) of
+        _ -> ok
+    catch
+        error:badarg -> ok
+    end.

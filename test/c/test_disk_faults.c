@@ -1,0 +1,301 @@
+/*
+ * test_disk_faults.c - every call on files fails once, and for a while, with
+ * every error that there is: no flushed sample is missing, none is there twice,
+ * and every finished file is whole.
+ */
+#include "../../c_src/core/error.h"
+#include "../../c_src/out/sink.h"
+#include "faulty_disk.h"
+#include "logs.h"
+#include "run.h"
+#include "temporary.h"
+
+static const int errors[] = {ENOSPC, EDQUOT, EIO,    EROFS,
+                             EACCES, ENOENT, EMFILE, EFBIG};
+#define ERRORS (sizeof(errors) / sizeof(*errors))
+#define SAMPLES 12
+#define SAMPLE_SIZE 12
+
+struct outcome {
+    int calls;          /* on the disk */
+    int taken, flushed; /* samples, from the first one on */
+    uint64_t lost;
+    int err; /* of the start, or of the close */
+};
+
+static char why[512];
+
+static void put_samples(struct fp_sink *sink, struct outcome *outcome)
+{
+    for (int i = 0; i < SAMPLES; i++) {
+        char text[SAMPLE_SIZE + 1];
+
+        snprintf(text, sizeof(text), "sample %03d\n\n", i);
+        CHECK_INT(fp_sink_write(sink, text, SAMPLE_SIZE, 1), 0);
+        outcome->taken++;
+        if (i % 2 == 0 && fp_sink_flush(sink, true) == 0)
+            outcome->flushed = outcome->taken;
+        CHECK((fp_sink_error(sink)[0] != '\0') ==
+              (fp_sink_figures(sink).errors > 0));
+    }
+}
+
+static struct outcome run(const struct fp_sink_options *options)
+{
+    struct outcome outcome = {.calls = 0};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+
+    outcome.err = fp_sink_open(&sink, options, why, sizeof(why));
+    if (outcome.err == 0) {
+        put_samples(sink, &outcome);
+        outcome.err = fp_sink_close(sink, &end);
+        outcome.lost = end.lost_looks;
+        if (outcome.err == 0)
+            outcome.flushed = outcome.taken;
+    }
+    outcome.calls = atomic_load(&faulty_calls);
+    return outcome;
+}
+
+/* Files in progress are finished by who comes next. */
+static void recover(const struct fp_sink_options *options)
+{
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+
+    faulty_disk_mend();
+    CHECK_INT(fp_sink_open(&sink, options, why, sizeof(why)), 0);
+    CHECK_INT(fp_sink_close(sink, &end), 0);
+}
+
+/* A plain file that can not be cut back keeps the samples of a block that was
+ * half written, which come again in the next file: a reader sees them twice. A
+ * frame that was half written is none. */
+static void check(const char *directory, const struct outcome *outcome,
+                  bool may_repeat)
+{
+    size_t size;
+    char *text = logs_read_all(directory, &size), expected[SAMPLE_SIZE + 1];
+    int last = -1;
+
+    CHECK_INT(size % SAMPLE_SIZE, 0);
+    for (size_t at = 0; at < size; at += SAMPLE_SIZE) {
+        snprintf(expected, sizeof(expected), "sample %03d\n\n", last + 1);
+        if (memcmp(text + at, expected, SAMPLE_SIZE) == 0)
+            last++;
+        else if (!may_repeat)
+            CHECK_BYTES(text + at, (size_t)SAMPLE_SIZE, expected,
+                        (size_t)SAMPLE_SIZE);
+        else
+            CHECK_INT(sscanf(text + at, "sample %03d", &last), 1);
+    }
+    CHECK(last + 1 >= outcome->flushed);
+    if (!may_repeat)
+        CHECK_INT(last + 1, outcome->taken - (int)outcome->lost);
+    free(text);
+}
+
+/* `n` calls from each one on. */
+static void break_everywhere(struct fp_sink_options options, int n, int err)
+{
+    struct outcome outcome;
+    struct temporary t;
+    int first = 0;
+
+    do {
+        temporary_make(&t);
+        options.directory = temporary_at(&t, "logs");
+        faulty_disk_break(first, n, err);
+        outcome = run(&options);
+        recover(&options);
+        check(temporary_at(&t, "logs"), &outcome, !options.is_zst && n > 1);
+        temporary_remove(&t);
+    } while (first++ < outcome.calls);
+    CHECK(first > 20);
+}
+
+static void break_with_all_options(int n)
+{
+    for (size_t i = 0; i < ERRORS; i++) {
+        struct fp_sink_options options = {.is_zst = i % 2 == 0,
+                                          .sync = (enum fp_sync)(i % 3),
+                                          .flush_close_max = 2};
+
+        break_everywhere(options, n, errors[i]);
+        options.is_zst = !options.is_zst;
+        options.sync = FP_SYNC_FLUSH;
+        options.flush_close_max = 0;
+        break_everywhere(options, n, errors[i]);
+    }
+}
+
+static void one_call_that_fails_costs_nothing_that_was_flushed(void)
+{
+    break_with_all_options(1);
+}
+
+static void some_calls_that_fail_cost_nothing_that_was_flushed(void)
+{
+    break_with_all_options(3);
+    break_with_all_options(8);
+}
+
+static void a_disk_that_never_mends_keeps_what_was_flushed(void)
+{
+    break_with_all_options(1000000);
+}
+
+/* The oldest stays: what finds no room is refused, and counted by the caller. */
+static void what_waits_for_a_full_disk_is_bounded_and_the_oldest(void)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_NONE};
+    const size_t size = 1000, samples = 20000;
+    struct fp_sink_figures figures;
+    char sample[1000], *text;
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+    size_t taken = 0, got;
+
+    for (int is_zst = 0; is_zst <= 1; is_zst++) {
+        uint64_t random = 5;
+
+        temporary_make(&t);
+        options.directory = t.path;
+        options.is_zst = is_zst;
+        CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+        faulty_disk_room(100000);
+        taken = 0;
+        for (size_t i = 0; i < samples; i++) {
+            for (size_t k = 0; k < size; k++)
+                sample[k] = (char)run_random(&random);
+            memcpy(sample, &i, sizeof(i));
+            if (fp_sink_write(sink, sample, size, 1) == 0) {
+                CHECK_INT(i, taken); /* nothing behind a gap, until it heals */
+                taken++;
+            }
+        }
+        CHECK(taken > 4000 && taken < 12000);
+        figures = fp_sink_figures(sink);
+        CHECK(figures.errors >= 1 && figures.errors < 10);
+        CHECK_INT(fp_sink_flush(sink, false), FP_EIO);
+        CHECK_INT(fp_sink_figures(sink).errors, figures.errors);
+        CHECK(strstr(fp_sink_error(sink), t.path) != NULL);
+        CHECK(strstr(fp_sink_error(sink), "no space left on device") != NULL);
+        CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
+        CHECK(fp_sink_figures(sink).errors > figures.errors);
+        faulty_disk_mend();
+        CHECK_INT(fp_sink_close(sink, &end), 0);
+        text = logs_read_all(t.path, &got);
+        CHECK_INT(got, taken * size);
+        for (size_t i = 0; i < taken; i++)
+            CHECK(memcmp(text + i * size, &i, sizeof(i)) == 0);
+        CHECK_INT(logs_list(t.path).n, 1); /* the same file went on */
+        free(text);
+        temporary_remove(&t);
+    }
+}
+
+/* ---- faults that need no help ----------------------------------------- */
+
+static void put(struct fp_sink *sink, const char *text)
+{
+    CHECK_INT(fp_sink_write(sink, text, strlen(text), 1), 0);
+}
+
+static void a_file_that_was_removed_is_followed_by_another(void)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+    size_t size;
+    char *text;
+
+    temporary_make(&t);
+    options.directory = t.path;
+    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+    put(sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), 0);
+    CHECK(remove(fp_sink_path(sink)) == 0);
+    put(sink, "2\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), 0);
+    CHECK(strstr(fp_sink_error(sink), "removed or replaced") != NULL);
+    CHECK_INT(fp_sink_close(sink, &end), 0);
+    CHECK_INT(end.figures.errors, 1);
+    text = logs_read_all(t.path, &size);
+    CHECK_BYTES(text, size, "2\n\n", strlen("2\n\n"));
+    free(text);
+    temporary_remove(&t);
+}
+
+/* Moved away, and a link put in its place. */
+static void a_directory_that_was_replaced_is_noticed(void)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE, .is_zst = true};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+    size_t size;
+    char *text;
+
+    temporary_make(&t);
+    options.directory = temporary_at(&t, "logs");
+    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+    put(sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), 0);
+    CHECK(mkdir(temporary_at(&t, "elsewhere"), 0700) == 0);
+    CHECK(rename(temporary_at(&t, "logs"), temporary_at(&t, "moved")) == 0);
+    CHECK(symlink(temporary_at(&t, "elsewhere"), temporary_at(&t, "logs")) ==
+          0);
+    put(sink, "2\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
+    CHECK(strstr(fp_sink_error(sink), "logs: is a symbolic link") != NULL);
+    CHECK(remove(temporary_at(&t, "logs")) == 0);
+    CHECK_INT(fp_sink_close(sink, &end), 0);
+    CHECK_INT(logs_list(temporary_at(&t, "elsewhere")).n, 0);
+    text = logs_read_all(temporary_at(&t, "moved"), &size);
+    CHECK_BYTES(text, size, "1\n\n", strlen("1\n\n"));
+    free(text);
+    text = logs_read_all(temporary_at(&t, "logs"), &size);
+    CHECK_BYTES(text, size, "2\n\n", strlen("2\n\n"));
+    free(text);
+    temporary_remove(&t);
+}
+
+static void a_directory_that_was_removed_is_made_anew(void)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_FLUSH};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+    size_t size;
+    char *text;
+
+    temporary_make(&t);
+    options.directory = temporary_at(&t, "logs");
+    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+    CHECK(remove(fp_sink_path(sink)) == 0);
+    CHECK(rmdir(temporary_at(&t, "logs")) == 0);
+    put(sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), 0);
+    CHECK_INT(fp_sink_close(sink, &end), 0);
+    text = logs_read_all(temporary_at(&t, "logs"), &size);
+    CHECK_BYTES(text, size, "1\n\n", strlen("1\n\n"));
+    free(text);
+    temporary_remove(&t);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(one_call_that_fails_costs_nothing_that_was_flushed);
+    RUN(some_calls_that_fail_cost_nothing_that_was_flushed);
+    RUN(a_disk_that_never_mends_keeps_what_was_flushed);
+    RUN(what_waits_for_a_full_disk_is_bounded_and_the_oldest);
+    RUN(a_file_that_was_removed_is_followed_by_another);
+    RUN(a_directory_that_was_replaced_is_noticed);
+    RUN(a_directory_that_was_removed_is_made_anew);
+    return RUN_END();
+}

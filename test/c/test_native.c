@@ -1,0 +1,608 @@
+/*
+ * test_native.c - which library, which function: the real ones of this process,
+ * and such as are made here to be stripped, replaced and broken.
+ */
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <sys/auxv.h>
+#include <sys/wait.h>
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/native/image.h"
+#include "../../c_src/native/mapped_files.h"
+#include "native_truth.h"
+
+#define NAMES_SOURCE "test/c/native/names.c"
+
+static struct fp_native *native_now(void)
+{
+    struct fp_native *native;
+
+    CHECK_INT(fp_native_create(&native), 0);
+    return native;
+}
+
+static void expect(const struct fp_native *native, uint64_t pc,
+                   const char *expected_name, const char *expected_library)
+{
+    const char *name, *library;
+
+    CHECK_INT(fp_native_resolve(native, pc, &name, &library), 0);
+    CHECK_TEXT(library, expected_library);
+    if (expected_name == NULL && name != NULL)
+        RUN_FAIL("a name, %s, for what has none", name);
+    if (expected_name != NULL && name == NULL)
+        RUN_FAIL("no name for %s", expected_name);
+    if (name != NULL)
+        CHECK_TEXT(name, expected_name);
+}
+
+/* ---- names ------------------------------------------------------------ */
+
+static void build_names(const struct temporary *directory, const char *path,
+                        const char *flags)
+{
+    FILE *versions = fopen(temporary_at(directory, "versions"), "w");
+
+    CHECK(versions != NULL);
+    fputs("NAMES_2 { global: versioned; };\n", versions);
+    fclose(versions);
+    truth_shell("gcc -shared -fPIC -O1 %s -Wl,--version-script=%s "
+                "-Wl,--default-symver -o %s " NAMES_SOURCE,
+                flags, temporary_at(directory, "versions"), path);
+}
+
+static uint64_t hidden_function(void *library)
+{
+    void *(*hidden)(void) =
+        (void *(*)(void))(uintptr_t)truth_symbol(library, "names_hidden");
+
+    return (uint64_t)(uintptr_t)hidden();
+}
+
+static void expect_names(const struct fp_native *native, void *library,
+                         const char *file)
+{
+    uint64_t at = truth_symbol(library, "aliased");
+
+    /* global before weak and local; fewer underscores; shorter */
+    for (uint64_t i = 0; i < 4; i++)
+        expect(native, at + i, "aliased", file);
+    at = truth_symbol(library, "outer");
+    expect(native, at, "outer", file);
+    expect(native, at + 1, "inner", file);
+    expect(native, at + 2, "inner", file);
+    expect(native, at + 3, "outer", file);
+    expect(native, at + 4, "outer", file);
+    at = truth_symbol(library, "unsized");
+    expect(native, at, "unsized", file);
+    expect(native, at + 2, "unsized", file);
+    expect(native, truth_symbol(library, "nothing_known"), NULL, file);
+    expect(native, truth_symbol(library, "just_a_label"), NULL, file);
+    expect(native, truth_symbol(library, "versioned"), "versioned", file);
+    /* No dlsym: that would give what the resolver has chosen. */
+    expect(native, truth_symbol(library, "versioned") + 2, "resolver", file);
+}
+
+static void names_are_those_that_cover_the_address(void)
+{
+    struct temporary directory;
+    struct fp_native *native;
+    const char *path;
+    void *library;
+
+    temporary_make(&directory);
+    path = temporary_at(&directory, "libnames.so");
+    build_names(&directory, path, "");
+    library = truth_open(path);
+    native = native_now();
+    expect_names(native, library, "libnames.so");
+    expect(native, hidden_function(library), "hidden", "libnames.so");
+    fp_native_destroy(native);
+    dlclose(library);
+    temporary_remove(&directory);
+}
+
+static void a_stripped_library_names_no_internal_function(void)
+{
+    struct temporary directory;
+    struct fp_native *native;
+    char path[512];
+    void *library;
+
+    temporary_make(&directory);
+    snprintf(path, sizeof path, "%s",
+             temporary_at(&directory, "libstripped.so"));
+    truth_build("gcc", "-O2", path);
+    truth_shell("strip %s", path);
+    library = truth_open(path);
+    native = native_now();
+    expect(native, truth_symbol(library, "chain_run"), "chain_run",
+           "libstripped.so");
+    expect(native, truth_symbol(library, "chain_call_hidden"),
+           "chain_call_hidden", "libstripped.so");
+    fp_native_destroy(native);
+    dlclose(library);
+
+    snprintf(path, sizeof path, "%s", temporary_at(&directory, "libbare.so"));
+    build_names(&directory, path, "-s");
+    library = truth_open(path);
+    native = native_now();
+    expect(native, truth_symbol(library, "outer"), "outer", "libbare.so");
+    expect(native, hidden_function(library), NULL, "libbare.so");
+    fp_native_destroy(native);
+    dlclose(library);
+    temporary_remove(&directory);
+}
+
+/* dladdr knows .dynsym only. What we name is the function that it names, by
+ * this name or another that stands for the same address. */
+static void names_of_libc_are_dladdr_s(void)
+{
+    struct fp_native *native = native_now();
+    void *libc = dlopen("libc.so.6", RTLD_LAZY);
+    const char *name, *library;
+    uint64_t random = 5;
+    size_t named = 0;
+    Dl_info info;
+
+    CHECK(libc != NULL);
+    CHECK(dladdr((void *)(uintptr_t)gnu_get_libc_version, &info) != 0);
+    for (int i = 0; i < 20000; i++) {
+        uint64_t pc = (uint64_t)(uintptr_t)gnu_get_libc_version +
+                      run_below(&random, 1 << 20);
+        void *symbol;
+
+        CHECK(dladdr((void *)(uintptr_t)pc, &info) != 0);
+        if (fp_native_resolve(native, pc, &name, &library) != 0)
+            continue; /* behind the code */
+        CHECK_TEXT(library, "libc.so.6");
+        if (name == NULL)
+            continue;
+        symbol = dlsym(libc, name);
+        if (symbol == NULL || info.dli_sname == NULL)
+            continue; /* a libc that is not stripped: local names */
+        if (info.dli_saddr != symbol && strcmp(info.dli_sname, name) != 0 &&
+            dlvsym(libc, name, "GLIBC_2.2.5") != info.dli_saddr)
+            RUN_FAIL("%#" PRIx64 " is %s for us, %s for dladdr", pc, name,
+                     info.dli_sname);
+        named++;
+    }
+    printf("# %zu of 20000 addresses of libc have a name\n", named);
+    CHECK(named > 2000);
+    expect(native, (uint64_t)(uintptr_t)gnu_get_libc_version,
+           "gnu_get_libc_version", "libc.so.6");
+    dlclose(libc);
+    fp_native_destroy(native);
+}
+
+static void the_executable_and_the_vdso_are_libraries(void)
+{
+    struct fp_native *native = native_now();
+    const char *name, *library;
+    uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
+    Dl_info info;
+    size_t named = 0;
+
+    expect(native, (uint64_t)(uintptr_t)fp_native_create, "fp_native_create",
+           "test_native");
+    /* A static function: the test is not stripped. */
+    expect(native, (uint64_t)(uintptr_t)native_now, "native_now",
+           "test_native");
+    CHECK_INT(fp_native_resolve(native, 0x1000, &name, &library), FP_ENOENT);
+    CHECK_INT(
+        fp_native_resolve(native, (uint64_t)(uintptr_t)&info, &name, &library),
+        FP_ENOENT);
+    CHECK(!fp_native_contains(native, (uint64_t)(uintptr_t)&info));
+    for (uint64_t at = vdso; fp_native_contains(native, at); at++) {
+        CHECK_INT(fp_native_resolve(native, at, &name, &library), 0);
+        CHECK_TEXT(library, "[vdso]");
+        named += name != NULL && strstr(name, "clock_gettime") != NULL;
+    }
+    CHECK(vdso == 0 || named > 10);
+    fp_native_destroy(native);
+}
+
+/* ---- files that change ------------------------------------------------ */
+
+struct loaded {
+    struct temporary directory;
+    char path[512], other[512];
+    void *library;
+    uint64_t run;
+};
+
+/* libchain.so is loaded; beside it there is one of other content. */
+static void load_chain(struct loaded *loaded)
+{
+    temporary_make(&loaded->directory);
+    snprintf(loaded->path, sizeof loaded->path, "%s",
+             temporary_at(&loaded->directory, "libchain.so"));
+    snprintf(loaded->other, sizeof loaded->other, "%s",
+             temporary_at(&loaded->directory, "other.so"));
+    truth_build("gcc", "-O2", loaded->path);
+    truth_build("gcc", "-O0", loaded->other);
+    loaded->library = truth_open(loaded->path);
+    loaded->run = truth_symbol(loaded->library, "chain_run");
+}
+
+static void unload_chain(struct loaded *loaded)
+{
+    dlclose(loaded->library);
+    temporary_remove(&loaded->directory);
+}
+
+static void expect_now(uint64_t pc, const char *name, const char *library)
+{
+    struct fp_native *native = native_now();
+    struct fp_registers registers = {.rip = pc, .rsp = 0x1000};
+    uint64_t return_address = 0;
+    struct fp_native_stack stack = {0x1000, (unsigned char *)&return_address,
+                                    sizeof return_address};
+    struct fp_native_end end;
+    uint64_t frame;
+
+    expect(native, pc, name, library);
+    CHECK(fp_native_contains(native, pc));
+    CHECK_INT(fp_native_unwind(native, &registers, &stack, &frame, 1, &end), 1);
+    CHECK_INT(end.why, name == NULL ? FP_NATIVE_NO_CFI : FP_NATIVE_LEFT);
+    fp_native_destroy(native);
+}
+
+static void a_replaced_file_is_known_by_name_only(void)
+{
+    struct loaded loaded;
+
+    load_chain(&loaded);
+    expect_now(loaded.run, "chain_run", "libchain.so");
+    truth_shell("mv %s %s", loaded.other, loaded.path);
+    expect_now(loaded.run, NULL, "libchain.so");
+    unload_chain(&loaded);
+}
+
+static void a_deleted_file_is_known_by_name_only(void)
+{
+    struct loaded loaded;
+
+    load_chain(&loaded);
+    CHECK(unlink(loaded.path) == 0);
+    expect_now(loaded.run, NULL, "libchain.so");
+    CHECK(mkfifo(loaded.path, 0600) == 0); /* which nobody writes to */
+    expect_now(loaded.run, NULL, "libchain.so");
+    unload_chain(&loaded);
+}
+
+/* The same build, installed again. */
+static void a_file_replaced_by_its_like_is_known(void)
+{
+    struct loaded loaded;
+
+    load_chain(&loaded);
+    truth_shell("cp %s %s", loaded.path, loaded.other);
+    truth_shell("mv %s %s", loaded.other, loaded.path);
+    expect_now(loaded.run, "chain_run", "libchain.so");
+    unload_chain(&loaded);
+}
+
+static void without_a_build_id_the_inode_decides(void)
+{
+    struct loaded loaded;
+
+    load_chain(&loaded);
+    dlclose(loaded.library);
+    truth_build("gcc", "-O2 -Wl,--build-id=none", loaded.path);
+    loaded.library = truth_open(loaded.path);
+    loaded.run = truth_symbol(loaded.library, "chain_run");
+    expect_now(loaded.run, "chain_run", "libchain.so");
+    truth_shell("cp %s %s", loaded.path, loaded.other);
+    truth_shell("mv %s %s", loaded.other, loaded.path);
+    expect_now(loaded.run, NULL, "libchain.so");
+    unload_chain(&loaded);
+}
+
+static void truncate_chain(void)
+{
+    struct loaded loaded;
+
+    load_chain(&loaded);
+    CHECK(truncate(loaded.path, 5000) == 0);
+    expect_now(loaded.run, NULL, "libchain.so");
+    CHECK(truncate(loaded.path, 0) == 0);
+    expect_now(loaded.run, NULL, "libchain.so");
+    temporary_remove(&loaded.directory);
+}
+
+/* Its pages are gone: reading them through the mapping would be a SIGBUS. In a
+ * process of its own, because its data and its finalizers are gone as well. */
+static void a_truncated_file_is_no_harm(void)
+{
+    pid_t child = fork();
+    int status;
+
+    CHECK(child >= 0);
+    if (child == 0) {
+        truncate_chain();
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_INT(status, 0);
+}
+
+static void a_set_is_current_until_a_library_comes_or_goes(void)
+{
+    struct loaded loaded;
+    struct fp_native *before, *with;
+
+    load_chain(&loaded);
+    dlclose(loaded.library);
+    before = native_now();
+    CHECK(fp_native_is_current(before));
+    loaded.library = truth_open(loaded.path);
+    loaded.run = truth_symbol(loaded.library, "chain_run");
+    CHECK(!fp_native_is_current(before));
+    CHECK(!fp_native_contains(before, loaded.run));
+    with = native_now();
+    CHECK(fp_native_is_current(with));
+    CHECK(fp_native_contains(with, loaded.run));
+    dlclose(loaded.library);
+    CHECK(!fp_native_is_current(with));
+    expect(with, loaded.run, "chain_run", "libchain.so"); /* it stays */
+    fp_native_destroy(before);
+    fp_native_destroy(with);
+    temporary_remove(&loaded.directory);
+}
+
+/* ---- maps ------------------------------------------------------------- */
+
+static void lines_of_maps_are_libraries_or_are_not(void)
+{
+    static const char maps[] =
+        "1000-2000 r--p 00000000 08:01 7   /usr/bin/beam.smp\n"
+        "2000-3000 r-xp 00001000 fe:01f 7   /usr/bin/beam.smp\n"
+        "3000-4000 rwxp 00000000 00:00 0 \n"
+        "4000-5000 r-xs 00000000 00:01 9   /memfd:vmem (deleted)\n"
+        "5000-6000 r-xp 00002000 08:01 8   /opt/my lib.so (deleted)\n"
+        "6000-7000 r-xp 00000000 00:05 8   /dev/zero (deleted)\n"
+        "7000-8000 r-xp 00000000 00:00 0   [vdso]\n"
+        "8000-9000 r-xs 00000000 00:01 8   /SYSV00000000 (deleted)\n"
+        "7800-9000 r-xp 00000000 08:01 8   /lib/overlaps.so\n"
+        "9000-9000 r-xp 00000000 08:01 8   /lib/empty.so\n"
+        "hello\n\n9000-a000 r-xp\n"
+        "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]";
+    struct fp_mapped_files files;
+
+    CHECK_INT(fp_mapped_files_parse(&files, strdup(maps)), 0);
+    CHECK_INT(files.count, 3);
+    CHECK_TEXT(files.of[0].path, "/usr/bin/beam.smp");
+    CHECK_INT(files.of[0].start, 0x2000);
+    CHECK_INT(files.of[0].end, 0x3000);
+    CHECK_INT(files.of[0].offset, 0x1000);
+    CHECK_INT(files.of[0].device_major, 0xfe);
+    CHECK_INT(files.of[0].device_minor, 0x1f);
+    CHECK_INT(files.of[0].inode, 7);
+    CHECK_TEXT(files.of[1].path, "/opt/my lib.so");
+    CHECK_TEXT(files.of[2].path, "[vdso]");
+    fp_mapped_files_free(&files);
+    CHECK_INT(fp_mapped_files_parse(&files, strdup("")), 0);
+    CHECK_INT(files.count, 0);
+    fp_mapped_files_free(&files);
+}
+
+/* ---- broken files ----------------------------------------------------- */
+
+struct bytes {
+    unsigned char *at;
+    size_t size;
+};
+
+static int read_bytes(void *self, uint64_t offset, void *into, size_t size)
+{
+    const struct bytes *bytes = self;
+
+    if (offset > bytes->size || size > bytes->size - offset)
+        return FP_EIO;
+    memcpy(into, bytes->at + offset, size);
+    return 0;
+}
+
+#define MOVED UINT64_C(0x7f0000000000)
+
+/* Everything that can be asked of a library, whatever came of its file. */
+static size_t ask(struct fp_image *image, uint64_t *random)
+{
+    struct fp_library library = {"broken", *image};
+    struct fp_mapping mapping = {MOVED, MOVED + (1 << 22), MOVED, &library};
+    struct fp_native native = {.mapping = &mapping, .mappings = 1};
+    uint64_t words[64], pc[32];
+    struct fp_native_stack stack = {0x7ffe0000, (unsigned char *)words,
+                                    sizeof words};
+    size_t frames = 0;
+
+    for (int round = 0; round < 20; round++) {
+        struct fp_registers registers;
+        uint64_t *reg = (uint64_t *)&registers;
+        const char *name, *file;
+
+        for (int i = 0; i < 64; i++) {
+            uint32_t n = image->cfi.count;
+
+            words[i] =
+                MOVED + (n == 0
+                             ? run_below(random, 1 << 15)
+                             : image->cfi.function[run_below(random, n)].start +
+                                   run_below(random, 64));
+        }
+        for (int i = 0; i < 17; i++)
+            reg[i] = stack.start + 8 * run_below(random, 64);
+        registers.rip = words[0];
+        frames += fp_native_unwind(&native, &registers, &stack, pc, 32, NULL);
+        fp_native_resolve(&native, words[1], &name, &file);
+    }
+    return frames;
+}
+
+/* Flip bits, put in telling bytes, cut the end off. */
+static void damage(struct bytes *bytes, uint64_t *random, uint64_t from,
+                   uint64_t size)
+{
+    static const unsigned char telling[] = {0, 1, 0x7f, 0x80, 0xff};
+    uint32_t count = 1 + run_below(random, 8);
+
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned char *at =
+            bytes->at + from + run_below(random, (uint32_t)size);
+
+        if (run_below(random, 2) == 0)
+            *at ^= (unsigned char)(1 << run_below(random, 8));
+        else
+            *at = telling[run_below(random, sizeof telling)];
+    }
+    if (run_below(random, 10) == 0)
+        bytes->size = run_below(random, (uint32_t)bytes->size);
+}
+
+static uint64_t part_of(const struct fp_elf_part *part, uint64_t *size)
+{
+    *size = part->size;
+    return part->offset;
+}
+
+/* Where damage tells: anywhere, the headers, and each part that is decoded. */
+static uint64_t target(const struct fp_image *image, size_t file_size,
+                       uint32_t choice, uint64_t *size)
+{
+    struct fp_elf_part frames;
+
+    switch (choice) {
+    case 0:
+        *size = 1024;
+        return 0;
+    case 1:
+        return part_of(&image->elf.frame_index, size);
+    case 2:
+    case 3:
+        CHECK(fp_elf_at(&image->elf, image->cfi.address, &frames) == 0);
+        *size = image->cfi.size;
+        return frames.offset;
+    case 4:
+        return part_of(&image->elf.dynamic_symbols, size);
+    case 5: /* the sections' headers, most often */
+        *size = file_size < 3000 ? file_size : 3000;
+        return file_size - *size;
+    case 6:
+        if (image->elf.symbols.size > 0)
+            return part_of(&image->elf.symbols, size);
+        /* fall through */
+    default:
+        *size = file_size;
+        return 0;
+    }
+}
+
+static void break_file(const struct bytes *good, uint32_t times)
+{
+    struct bytes bad = {malloc(good->size), good->size};
+    struct fp_elf_source source = {read_bytes, &bad};
+    struct fp_image image, broken;
+    size_t loaded = 0, with_cfi = 0, with_names = 0, frames = 0;
+    uint64_t random = good->size;
+
+    memcpy(bad.at, good->at, good->size);
+    CHECK_INT(fp_image_load(&image, &source), 0);
+    CHECK(image.cfi.count > 0);
+    for (uint32_t i = 0; i < times; i++) {
+        uint64_t size, from = target(&image, good->size, i % 8, &size);
+
+        memcpy(bad.at, good->at, good->size);
+        bad.size = good->size;
+        damage(&bad, &random, from, size);
+        if (fp_image_load(&broken, &source) != 0)
+            continue;
+        loaded++;
+        with_cfi += broken.cfi.count > 0;
+        with_names += broken.symbols.count > 0;
+        frames += ask(&broken, &random);
+        fp_image_unload(&broken);
+    }
+    printf("# %u times broken: %zu times loaded, %zu with unwind information, "
+           "%zu with names; %zu frames\n",
+           times, loaded, with_cfi, with_names, frames);
+    CHECK(with_cfi > times / 3 && with_names > times / 3);
+    fp_image_unload(&image);
+    free(bad.at);
+}
+
+static void broken_files_are_no_harm(void)
+{
+    struct temporary directory;
+    static const char *const files[] = {"libchain.so", "libstripped.so",
+                                        "libnames.so"};
+    char path[3][512];
+
+    temporary_make(&directory);
+    for (int i = 0; i < 3; i++)
+        snprintf(path[i], sizeof path[i], "%s/%s", directory.path, files[i]);
+    truth_build("gcc", "-O2", path[0]);
+    truth_shell("strip -o %s %s", path[1], path[0]);
+    build_names(&directory, path[2], "");
+    for (int i = 0; i < 3; i++) {
+        struct bytes good;
+
+        good.at = (unsigned char *)temporary_read(path[i], &good.size);
+        break_file(&good, 5000);
+        free(good.at);
+    }
+    temporary_remove(&directory);
+}
+
+/* The real ones are large: fewer times. */
+static void broken_system_libraries_are_no_harm(void)
+{
+    const void *known[] = {(const void *)(uintptr_t)gnu_get_libc_version,
+                           (const void *)(uintptr_t)getauxval(AT_BASE)};
+
+    for (int i = 0; i < 2; i++) {
+        struct bytes good;
+        Dl_info info;
+
+        CHECK(dladdr(known[i], &info) != 0);
+        good.at = (unsigned char *)temporary_read(info.dli_fname, &good.size);
+        break_file(&good, i == 0 ? 160 : 2000);
+        free(good.at);
+    }
+}
+
+static void what_is_no_elf_file_is_refused(void)
+{
+    unsigned char bytes[256] = "\177ELF";
+    struct bytes file = {bytes, sizeof bytes};
+    struct fp_elf_source source = {read_bytes, &file};
+    struct fp_image image;
+
+    CHECK_INT(fp_image_load(&image, &source), FP_EINVAL);
+    file.size = 10;
+    CHECK_INT(fp_image_load(&image, &source), FP_EIO);
+    file.size = 0;
+    CHECK_INT(fp_image_load(&image, &source), FP_EIO);
+    CHECK_INT(image.cfi.count, 0);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(names_are_those_that_cover_the_address);
+    RUN(a_stripped_library_names_no_internal_function);
+    RUN(names_of_libc_are_dladdr_s);
+    RUN(the_executable_and_the_vdso_are_libraries);
+    RUN(a_replaced_file_is_known_by_name_only);
+    RUN(a_deleted_file_is_known_by_name_only);
+    RUN(a_file_replaced_by_its_like_is_known);
+    RUN(without_a_build_id_the_inode_decides);
+    RUN(a_truncated_file_is_no_harm);
+    RUN(a_set_is_current_until_a_library_comes_or_goes);
+    RUN(lines_of_maps_are_libraries_or_are_not);
+    RUN(broken_files_are_no_harm);
+    RUN(broken_system_libraries_are_no_harm);
+    RUN(what_is_no_elf_file_is_refused);
+    return RUN_END();
+}

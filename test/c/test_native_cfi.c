@@ -1,0 +1,507 @@
+/*
+ * test_native_cfi.c - rows out of programs written by hand, and out of real
+ * libraries, where readelf says what they are.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/native/cfi_expression.h"
+#include "../../c_src/native/image.h"
+#include "run.h"
+
+/* ---- by hand ---------------------------------------------------------- */
+
+#define BYTES(...)                                                             \
+    (const unsigned char[]){__VA_ARGS__},                                      \
+        sizeof((const unsigned char[]){__VA_ARGS__})
+
+#define START 0x1000u
+#define SIZE 0x100000u
+
+struct made {
+    unsigned char bytes[512];
+    size_t size;
+    struct fp_cfi_function function;
+    struct fp_cfi cfi;
+};
+
+static void put(struct made *made, const void *bytes, size_t size)
+{
+    CHECK(made->size + size <= sizeof made->bytes);
+    memcpy(made->bytes + made->size, bytes, size);
+    made->size += size;
+}
+
+static void put_u32(struct made *made, uint32_t value)
+{
+    put(made, &value, sizeof value);
+}
+
+/* "zR", code alignment 1, data alignment -8, return address in 16, addresses of
+ * four plain bytes; rsp+8, and the return address at CFA-8. */
+static const unsigned char cie[] = {1, 'z',  'R',  0, 1, 0x78, 16,
+                                    1, 0x03, 0x0c, 7, 8, 0x90, 1};
+
+static void make(struct made *made, const unsigned char *program, size_t size)
+{
+    memset(made, 0, sizeof *made);
+    put_u32(made, 4 + sizeof cie);
+    put_u32(made, 0);
+    put(made, cie, sizeof cie);
+    made->function =
+        (struct fp_cfi_function){START, SIZE, (uint32_t)made->size};
+    put_u32(made, (uint32_t)(4 + 4 + 4 + 1 + size));
+    put_u32(made, (uint32_t)made->size); /* back to the CIE, which is at 0 */
+    put_u32(made, START);
+    put_u32(made, SIZE);
+    put(made, "", 1); /* no augmentation data */
+    put(made, program, size);
+    made->cfi =
+        (struct fp_cfi){made->bytes, made->size, 0x500000, &made->function, 1};
+}
+
+static struct fp_cfi_row row_at(struct made *made, uint64_t address)
+{
+    struct fp_cfi_row row;
+
+    CHECK_INT(fp_cfi_row(&made->cfi, address, &row), 0);
+    return row;
+}
+
+static void expect_cfa(const struct fp_cfi_row *row, int reg, int offset)
+{
+    CHECK_INT(row->cfa.kind, FP_CFI_REGISTER);
+    CHECK_INT(row->cfa_register, reg);
+    CHECK_INT(row->cfa.value, offset);
+}
+
+static void expect(const struct fp_cfi_row *row, int reg, enum fp_cfi_kind kind,
+                   int value)
+{
+    CHECK_INT(row->rule[reg].kind, kind);
+    CHECK_INT(row->rule[reg].value, value);
+}
+
+static void a_function_begins_as_its_cie_says(void)
+{
+    struct made made;
+    struct fp_cfi_row row;
+
+    make(&made, BYTES(0));
+    row = row_at(&made, START);
+    expect_cfa(&row, 7, 8);
+    expect(&row, 16, FP_CFI_SAVED, -8);
+    expect(&row, 3, FP_CFI_SAME, 0);
+    CHECK(!row.is_signal);
+    CHECK_INT(fp_cfi_row(&made.cfi, START - 1, &row), FP_ENOENT);
+    CHECK_INT(fp_cfi_row(&made.cfi, START + SIZE, &row), FP_ENOENT);
+    CHECK_INT(fp_cfi_row(&made.cfi, START + SIZE - 1, &row), 0);
+}
+
+static void each_advance_moves_the_row(void)
+{
+    struct made made;
+
+    /* def_cfa_offset 16, 24.. after 1, then 0x80, 0x1234, 0x11223, set_loc */
+    make(&made, BYTES(0x41, 0x0e, 16, 0x02, 0x80, 0x0e, 24, 0x03, 0x34, 0x12,
+                      0x0e, 32, 0x04, 0x23, 0x12, 0x01, 0, 0x0e, 40, 0x01, 0, 0,
+                      0x10, 0, 0x0e, 48));
+    static const struct {
+        uint64_t at;
+        int offset;
+    } rows[] = {{0, 8},        {1, 16},       {0x80, 16},    {0x81, 24},
+                {0x12b4, 24},  {0x12b5, 32},  {0x124d7, 32}, {0x124d8, 40},
+                {0xfefff, 40}, {0xff000, 48}, {SIZE - 1, 48}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fp_cfi_row row = row_at(&made, START + rows[i].at);
+
+        expect_cfa(&row, 7, rows[i].offset);
+    }
+}
+
+static void each_definition_of_the_cfa(void)
+{
+    struct made made;
+    struct fp_cfi_row row;
+
+    make(&made, BYTES(0x0c, 6, 16)); /* def_cfa */
+    row = row_at(&made, START);
+    expect_cfa(&row, 6, 16);
+    make(&made, BYTES(0x12, 6, 0x7e)); /* def_cfa_sf, -2 */
+    row = row_at(&made, START);
+    expect_cfa(&row, 6, 16);
+    make(&made, BYTES(0x0d, 10)); /* def_cfa_register */
+    row = row_at(&made, START);
+    expect_cfa(&row, 10, 8);
+    make(&made, BYTES(0x13, 0x7d)); /* def_cfa_offset_sf, -3 */
+    row = row_at(&made, START);
+    expect_cfa(&row, 7, 24);
+    make(&made, BYTES(0x0f, 2, 0x77, 8, 0x0d, 6)); /* expression; a register */
+    CHECK_INT(fp_cfi_row(&made.cfi, START, &row), FP_EINVAL);
+    make(&made, BYTES(0x0f, 2, 0x77, 8));
+    row = row_at(&made, START);
+    CHECK_INT(row.cfa.kind, FP_CFI_EXPRESSION);
+    CHECK_INT(fp_bytes_left(&(struct fp_bytes){
+                  fp_cfi_expression(&made.cfi, &row.cfa).at,
+                  fp_cfi_expression(&made.cfi, &row.cfa).end, 0}),
+              2);
+    CHECK_INT(*fp_cfi_expression(&made.cfi, &row.cfa).at, 0x77);
+}
+
+static void each_rule_of_a_register(void)
+{
+    struct made made;
+    struct fp_cfi_row row;
+
+    make(&made, BYTES(0x83, 2,             /* offset rbx 2 */
+                      0x05, 6, 3,          /* offset_extended rbp 3 */
+                      0x11, 12, 0x7f,      /* offset_extended_sf r12 -1 */
+                      0x2f, 13, 5,         /* GNU_negative_offset_extended */
+                      0x14, 14, 4,         /* val_offset */
+                      0x15, 15, 0x7e,      /* val_offset_sf */
+                      0x09, 0, 1,          /* register rax in rdx */
+                      0x07, 2,             /* undefined */
+                      0x10, 4, 2, 0x77, 0, /* expression */
+                      0x16, 5, 2, 0x77, 0, /* val_expression */
+                      0x2e, 32,            /* GNU_args_size */
+                      0x05, 33, 9,         /* a register that is not ours */
+                      0x07, 16));
+    row = row_at(&made, START);
+    expect(&row, 3, FP_CFI_SAVED, -16);
+    expect(&row, 6, FP_CFI_SAVED, -24);
+    expect(&row, 12, FP_CFI_SAVED, 8);
+    expect(&row, 13, FP_CFI_SAVED, 40);
+    expect(&row, 14, FP_CFI_VALUE, -32);
+    expect(&row, 15, FP_CFI_VALUE, 16);
+    expect(&row, 0, FP_CFI_REGISTER, 1);
+    expect(&row, 2, FP_CFI_UNDEFINED, 0);
+    CHECK_INT(row.rule[4].kind, FP_CFI_EXPRESSION);
+    CHECK_INT(row.rule[5].kind, FP_CFI_VALUE_EXPRESSION);
+    expect(&row, 16, FP_CFI_UNDEFINED, 0);
+    expect_cfa(&row, 7, 8);
+}
+
+static void rules_are_restored_and_states_remembered(void)
+{
+    struct made made;
+    struct fp_cfi_row row;
+
+    make(&made, BYTES(0x83, 2, 0x0a, 0x0e, 64, 0x83, 9, 0x90, 4, /* at 0 */
+                      0x41, 0xd0,                                /* at 1 */
+                      0x41, 0x06, 3,                             /* at 2 */
+                      0x41, 0x0b,                                /* at 3 */
+                      0x41, 0x08, 3));                           /* at 4 */
+    row = row_at(&made, START);
+    expect_cfa(&row, 7, 64);
+    expect(&row, 3, FP_CFI_SAVED, -72);
+    expect(&row, 16, FP_CFI_SAVED, -32);
+    row = row_at(&made, START + 1);
+    expect(&row, 16, FP_CFI_SAVED, -8); /* as in the CIE */
+    row = row_at(&made, START + 2);
+    expect(&row, 3, FP_CFI_SAME, 0);
+    expect_cfa(&row, 7, 64);
+    row = row_at(&made, START + 3);
+    expect_cfa(&row, 7, 8);
+    expect(&row, 3, FP_CFI_SAVED, -16);
+    row = row_at(&made, START + 4);
+    expect(&row, 3, FP_CFI_SAME, 0);
+}
+
+static void what_is_no_program_is_refused(void)
+{
+    static const struct {
+        unsigned char bytes[12];
+        size_t size;
+    } bad[] = {
+        {{0x1f}, 1},                         /* not known */
+        {{0x0b}, 1},                         /* nothing remembered */
+        {{0x0a, 0x0a, 0x0a, 0x0a, 0x0a}, 5}, /* too much remembered */
+        {{0x0c, 7}, 2},                      /* ends in between */
+        {{0x0c, 60, 8}, 3},                  /* no such register */
+        {{0x0f, 40, 0x77}, 3},               /* longer than there are bytes */
+        {{0x0f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, 11},
+        {{0x05, 3, 0xff, 0xff, 0xff, 0xff, 0x7f}, 7}, /* beyond 32 bits */
+        {{0x11, 3, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01},
+         12},
+    };
+    struct fp_cfi_row row;
+    struct made made;
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        make(&made, bad[i].bytes, bad[i].size);
+        CHECK_INT(fp_cfi_row(&made.cfi, START, &row), FP_EINVAL);
+    }
+}
+
+/* ---- expressions ------------------------------------------------------ */
+
+static uint64_t stack_words[4] = {0x1122334455667788, 22, 33, 44};
+
+static int evaluate(const unsigned char *program, size_t size, uint64_t *value)
+{
+    struct fp_native_stack stack = {0x9000, (unsigned char *)stack_words,
+                                    sizeof stack_words};
+    struct fp_frame frame = {.known = 0x1fffd, .stack = &stack};
+    uint64_t first = 5;
+
+    for (uint64_t i = 0; i < FP_CFI_REGISTERS; i++)
+        frame.reg[i] = 0x9000 + i;
+    return fp_cfi_evaluate(fp_bytes(program, size), &frame, &first, value);
+}
+
+static void expect_value(const unsigned char *program, size_t size,
+                         uint64_t expected)
+{
+    uint64_t value;
+
+    CHECK_INT(evaluate(program, size, &value), 0);
+    CHECK_INT(value, expected);
+}
+
+static void each_operation_computes(void)
+{
+    uint64_t minus_3 = (uint64_t)-3;
+
+    expect_value(BYTES(0x96), 5);
+    expect_value(BYTES(0x30 + 17), 17);
+    expect_value(BYTES(0x08, 0xfd), 0xfd);
+    expect_value(BYTES(0x09, 0xfd), minus_3);
+    expect_value(BYTES(0x0a, 0xfd, 0xff), 0xfffd);
+    expect_value(BYTES(0x0b, 0xfd, 0xff), minus_3);
+    expect_value(BYTES(0x0c, 0xfd, 0xff, 0xff, 0xff), 0xfffffffd);
+    expect_value(BYTES(0x0d, 0xfd, 0xff, 0xff, 0xff), minus_3);
+    expect_value(BYTES(0x0e, 1, 0, 0, 0, 0, 0, 0, 0x80), 0x8000000000000001);
+    expect_value(BYTES(0x0f, 0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff),
+                 minus_3);
+    expect_value(BYTES(0x10, 0x80, 0x01), 128);
+    expect_value(BYTES(0x11, 0x7d), minus_3);
+    expect_value(BYTES(0x32, 0x12, 0x22), 4);               /* dup plus */
+    expect_value(BYTES(0x32, 0x13), 5);                     /* drop */
+    expect_value(BYTES(0x32, 0x14), 5);                     /* over */
+    expect_value(BYTES(0x32, 0x33, 0x15, 2), 5);            /* pick 2 */
+    expect_value(BYTES(0x32, 0x16, 0x1c), minus_3 + 6 - 6); /* 2 - 5 */
+    expect_value(BYTES(0x32, 0x33, 0x17, 0x13), 5);         /* 5 2 3 -> 3 5 2 */
+    expect_value(BYTES(0x11, 0x7d, 0x19), 3);
+    expect_value(BYTES(0x33, 0x1a), 1);
+    expect_value(BYTES(0x32, 0x21), 7);
+    expect_value(BYTES(0x33, 0x27), 6);
+    expect_value(BYTES(0x33, 0x1c), 2);
+    expect_value(BYTES(0x33, 0x1e), 15);
+    expect_value(BYTES(0x33, 0x1f), minus_3);
+    expect_value(BYTES(0x32, 0x20), minus_3);
+    expect_value(BYTES(0x23, 0x80, 0x01), 133);
+    expect_value(BYTES(0x33, 0x24), 40);
+    expect_value(BYTES(0x08, 64, 0x24), 0);
+    expect_value(BYTES(0x31, 0x25), 2);
+    expect_value(BYTES(0x11, 0x78, 0x31, 0x26), (uint64_t)-4);
+    expect_value(BYTES(0x11, 0x78, 0x08, 200, 0x26), (uint64_t)-1);
+    expect_value(BYTES(0x35, 0x29), 1);
+    expect_value(BYTES(0x35, 0x2e), 0);
+    expect_value(BYTES(0x11, 0x7d, 0x2a), 1); /* 5 >= -3 */
+    expect_value(BYTES(0x35, 0x2b), 0);
+    expect_value(BYTES(0x35, 0x2c), 1);
+    expect_value(BYTES(0x35, 0x2d), 0);
+    expect_value(BYTES(0x2f, 1, 0, 0x37, 0x38), 8); /* skip one */
+    expect_value(BYTES(0x28, 1, 0, 0x37, 0x38), 8); /* bra: 5 is true */
+    expect_value(BYTES(0x30, 0x28, 1, 0, 0x37, 0x31, 0x22), 8); /* 0 is not */
+    expect_value(BYTES(0x73, 0x7f), 0x9002);
+    expect_value(BYTES(0x92, 7, 1), 0x9008);
+    expect_value(BYTES(0x77, 1, 0x06), 22);
+    expect_value(BYTES(0x71 + 6, 0x79, 0x94, 1), 0x88);
+    expect_value(BYTES(0x77, 0x79, 0x94, 4), 0x55667788);
+}
+
+static void expressions_that_lead_nowhere_are_refused(void)
+{
+    uint64_t value;
+
+    CHECK_INT(evaluate(BYTES(0x71, 0), &value), FP_EFAULT); /* not known */
+    CHECK_INT(evaluate(BYTES(0x77, 0x78, 0x06), &value), FP_EFAULT);
+    CHECK_INT(evaluate(BYTES(0x77, 0x1a, 0x06), &value), FP_EFAULT);
+    CHECK_INT(evaluate(BYTES(0x30, 0x06), &value), FP_EFAULT);
+    CHECK_INT(evaluate(BYTES(0x09, 0xff, 0x06), &value), FP_EFAULT);
+    CHECK_INT(evaluate(BYTES(0x13, 0x13), &value), FP_EINVAL);
+    CHECK_INT(evaluate(BYTES(0x13), &value), FP_EINVAL); /* nothing is left */
+    CHECK_INT(evaluate(BYTES(0x15, 1), &value), FP_EINVAL);
+    CHECK_INT(evaluate(BYTES(0x2f, 0xfd, 0xff), &value), FP_EINVAL); /* loop */
+    CHECK_INT(evaluate(BYTES(0x2f, 0xfc, 0xff), &value), FP_EINVAL);
+    CHECK_INT(evaluate(BYTES(0x2f, 1, 0), &value), FP_EINVAL);
+    CHECK_INT(evaluate(BYTES(0x12, 0x2f, 0xfc, 0xff), &value), FP_EINVAL);
+    CHECK_INT(evaluate(BYTES(0x08), &value), FP_EINVAL);
+    CHECK_INT(evaluate(BYTES(0x94, 9), &value), FP_EINVAL);
+    CHECK_INT(evaluate(BYTES(0xe0), &value), FP_EINVAL);
+}
+
+/* ---- readelf's opinion of real libraries ------------------------------ */
+
+static int read_fd(void *self, uint64_t offset, void *into, size_t size)
+{
+    return pread(*(int *)self, into, size, (off_t)offset) == (ssize_t)size
+               ? 0
+               : FP_EIO;
+}
+
+static void load(struct fp_image *image, const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    struct fp_elf_source source = {read_fd, &fd};
+
+    CHECK(fd >= 0);
+    CHECK_INT(fp_image_load(image, &source), 0);
+    close(fd);
+}
+
+static const char *const names[FP_CFI_REGISTERS] = {
+    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
+    "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "ra"};
+
+static int number_of(const char *name)
+{
+    for (int i = 0; i < (int)FP_CFI_REGISTERS; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+/* As `readelf --debug-dump=frames-interp` has it. */
+static void print_cfa(const struct fp_cfi_row *row, char text[32])
+{
+    if (row->cfa.kind == FP_CFI_EXPRESSION)
+        strcpy(text, "exp");
+    else
+        snprintf(text, 32, "%s%+d", names[row->cfa_register], row->cfa.value);
+}
+
+static void print_rule(const struct fp_cfi_rule *rule, char text[32])
+{
+    if (rule->kind == FP_CFI_SAVED)
+        snprintf(text, 32, "c%+d", rule->value);
+    else if (rule->kind == FP_CFI_VALUE)
+        snprintf(text, 32, "v%+d", rule->value);
+    else if (rule->kind == FP_CFI_REGISTER)
+        snprintf(text, 32, "(%s)", names[rule->value]);
+    else
+        strcpy(text, rule->kind == FP_CFI_EXPRESSION         ? "exp"
+                     : rule->kind == FP_CFI_VALUE_EXPRESSION ? "vexp"
+                                                             : "u");
+}
+
+struct columns {
+    int count, reg[40];
+};
+
+static void read_columns(struct columns *columns, char *line)
+{
+    char *rest;
+
+    columns->count = 0;
+    strtok_r(line, " \n", &rest); /* LOC */
+    strtok_r(NULL, " \n", &rest); /* CFA */
+    for (char *name; (name = strtok_r(NULL, " \n", &rest)) != NULL;)
+        columns->reg[columns->count++] = number_of(name);
+}
+
+static void compare_row(const struct fp_cfi *cfi, const struct columns *columns,
+                        char *line)
+{
+    char *rest, *word = strtok_r(line, " \n", &rest), text[32];
+    uint64_t address = strtoull(word, NULL, 16);
+    struct fp_cfi_row row;
+
+    if (fp_cfi_row(cfi, address, &row) != 0)
+        RUN_FAIL("no row at %#" PRIx64, address);
+    print_cfa(&row, text);
+    word = strtok_r(NULL, " \n", &rest);
+    CHECK(word != NULL);
+    CHECK_TEXT(text, word);
+    for (int i = 0; i < columns->count; i++) {
+        word = strtok_r(NULL, " \n", &rest);
+        CHECK(word != NULL);
+        if (word[0] == 'r') /* "r1 (rdx)" */
+            word = strtok_r(NULL, " \n", &rest);
+        if (columns->reg[i] < 0)
+            continue; /* of floating point */
+        print_rule(&row.rule[columns->reg[i]], text);
+        if (strcmp(word, "s") == 0)
+            word = "u"; /* for readelf what is not said is undefined */
+        if (strcmp(text, word) != 0)
+            RUN_FAIL("at %#" PRIx64 " %s is %s, readelf has %s", address,
+                     names[columns->reg[i]], text, word);
+    }
+}
+
+static size_t compare_with_readelf(const char *path)
+{
+    char command[512], line[512];
+    struct columns columns = {0};
+    struct fp_image image;
+    int in_function = 0;
+    size_t rows = 0;
+    FILE *output;
+
+    load(&image, path);
+    snprintf(command, sizeof command, "readelf -wF %s 2>/dev/null", path);
+    output = popen(command, "r");
+    CHECK(output != NULL);
+    while (fgets(line, sizeof line, output) != NULL) {
+        if (strstr(line, " CIE ") != NULL || strstr(line, " FDE ") != NULL) {
+            uint64_t start = 0, end = 0;
+            char *at = strstr(line, " pc=");
+
+            in_function =
+                at != NULL &&
+                sscanf(at, " pc=%" SCNx64 "..%" SCNx64, &start, &end) == 2 &&
+                end > start;
+        } else if (strstr(line, "LOC") != NULL) {
+            read_columns(&columns, line);
+        } else if (in_function && strlen(line) > 17 && line[16] == ' ') {
+            compare_row(&image.cfi, &columns, line);
+            rows++;
+        }
+    }
+    pclose(output); /* a warning about debug files is a failure to it */
+    printf("# %s: %u functions, %zu rows\n", path, image.cfi.count, rows);
+    fp_image_unload(&image);
+    return rows;
+}
+
+static void real_libraries_rows_are_readelf_s(void)
+{
+    const void *known[] = {
+        (const void *)(uintptr_t)load,                 /* this program */
+        (const void *)(uintptr_t)gnu_get_libc_version, /* libc */
+        (const void *)(uintptr_t)getauxval(AT_BASE)};  /* dynamic linker */
+    const char *others = getenv("NATIVE_FILES");       /* for a look by hand */
+    char copy[2048];
+
+    for (size_t i = 0; i < 3; i++) {
+        Dl_info info;
+
+        CHECK(dladdr(known[i], &info) != 0);
+        CHECK(compare_with_readelf(info.dli_fname) > 1000);
+    }
+    snprintf(copy, sizeof copy, "%s", others == NULL ? "" : others);
+    for (char *path = strtok(copy, " \n"); path != NULL;
+         path = strtok(NULL, " \n"))
+        compare_with_readelf(path);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(a_function_begins_as_its_cie_says);
+    RUN(each_advance_moves_the_row);
+    RUN(each_definition_of_the_cfa);
+    RUN(each_rule_of_a_register);
+    RUN(rules_are_restored_and_states_remembered);
+    RUN(what_is_no_program_is_refused);
+    RUN(each_operation_computes);
+    RUN(expressions_that_lead_nowhere_are_refused);
+    RUN(real_libraries_rows_are_readelf_s);
+    return RUN_END();
+}

@@ -1,0 +1,199 @@
+/*
+ * test_native_symbols.c - frame words to symbols: of which kind each is, over
+ * modules that the test loads and the libraries of this very program.
+ */
+#include <time.h>
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/core/record.h"
+#include "../../c_src/native_symbols.h"
+#include "fake_vm.h"
+#include "run.h"
+
+struct fixture {
+    struct fake_vm vm;
+    struct fake_module module;
+    uint64_t name, function; /* atoms */
+    struct fp_live_native native;
+    struct fp_native_symbols *symbols;
+    const struct fp_symbolizer *interface;
+    struct fp_symbol symbol;
+};
+
+static struct fixture *create(int with_native)
+{
+    static const struct fake_module_options options = {4, 16, 0, 0, 0};
+    struct fixture *f = calloc(1, sizeof *f);
+    struct fake_body body[2];
+
+    fake_vm_create(&f->vm, 27, 64, 0);
+    fake_vm_add_atoms(&f->vm);
+    fake_vm_add_jit(&f->vm);
+    f->name = fake_atom_term(&f->vm, "alpha", 5);
+    f->function = fake_atom_term(&f->vm, "go", 2);
+    body[0] = body[1] = (struct fake_body){f->function, 2, 64};
+    fake_load(&f->vm, &f->module, f->name, body, 2, &options);
+    fake_map(&f->vm.memory, FAKE_MISC, 4096);
+    CHECK_INT(fp_native_symbols_create(&f->symbols, &f->vm.layout,
+                                       &f->vm.memory.peek, &f->vm.live_code,
+                                       with_native ? &f->native : NULL),
+              0);
+    f->interface = fp_native_symbols_interface(f->symbols);
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fp_native_symbols_destroy(f->symbols);
+    fake_vm_destroy(&f->vm);
+    free(f);
+}
+
+static int resolve(struct fixture *f, uint64_t word)
+{
+    memset(&f->symbol, 0xee, sizeof f->symbol);
+    return f->interface->resolve(f->interface->self, word, &f->symbol);
+}
+
+static void expect_names(struct fixture *f, int kind, const char *module,
+                         const char *function, uint32_t arity)
+{
+    CHECK_INT(f->symbol.kind, kind);
+    CHECK_BYTES(f->symbol.module, f->symbol.module_len, module, strlen(module));
+    CHECK_BYTES(f->symbol.function, f->symbol.function_len, function,
+                strlen(function));
+    CHECK_INT(f->symbol.arity, arity);
+}
+
+static void code_of_a_function_is_erlang(void)
+{
+    struct fixture *f = create(0);
+
+    CHECK_INT(resolve(f, f->module.code[1] + 20), 0);
+    expect_names(f, FP_SYMBOL_ERLANG, "alpha", "go", 2);
+    CHECK_INT(f->symbol.line, 102);
+    destroy(f);
+}
+
+static void code_before_the_first_function_is_shared(void)
+{
+    struct fixture *f = create(0);
+
+    CHECK_INT(resolve(f, FAKE_JIT), 0);
+    CHECK_INT(f->symbol.kind, FP_SYMBOL_NONE);
+    CHECK_INT(resolve(f, f->module.info[0] - 1), 0);
+    CHECK_INT(f->symbol.kind, FP_SYMBOL_NONE);
+    /* Behind it, what is nobody's is unknown. */
+    CHECK_INT(resolve(f, f->module.info[0] + 4), FP_ENOENT);
+    CHECK_INT(resolve(f, f->module.end + 64), FP_ENOENT);
+    destroy(f);
+}
+
+static void bifs_and_nifs_are_named_by_where_their_words_stand(void)
+{
+    struct fixture *f = create(0);
+
+    fake_put_word(&f->vm.memory, FAKE_MISC + 64, f->name);
+    fake_put_word(&f->vm.memory, FAKE_MISC + 72, f->function);
+    fake_put_word(&f->vm.memory, FAKE_MISC + 80, 255);
+    CHECK_INT(resolve(f, FP_FRAME_BIF | (FAKE_MISC + 64)), 0);
+    expect_names(f, FP_SYMBOL_BIF, "alpha", "go", 255);
+    CHECK_INT(f->symbol.line, 0);
+    CHECK_INT(f->symbol.file_len, 0);
+    CHECK_INT(resolve(f, FP_FRAME_NIF | (FAKE_MISC + 64)), 0);
+    expect_names(f, FP_SYMBOL_NIF, "alpha", "go", 255);
+    fake_put_word(&f->vm.memory, FAKE_MISC + 80, 256);
+    CHECK_INT(resolve(f, FP_FRAME_NIF | (FAKE_MISC + 64)), FP_ENOENT);
+    fake_put_word(&f->vm.memory, FAKE_MISC + 80, 0);
+    fake_put_word(&f->vm.memory, FAKE_MISC + 72, 0x0f); /* no atom */
+    CHECK_INT(resolve(f, FP_FRAME_NIF | (FAKE_MISC + 64)), FP_ENOENT);
+    CHECK_INT(resolve(f, FP_FRAME_BIF | 8), FP_ENOENT); /* unreadable */
+    CHECK_INT(resolve(f, FP_FRAME_BIF | (FAKE_MISC + 4090)), FP_ENOENT);
+    destroy(f);
+}
+
+/* Its module may be purged: then it must be noticed. */
+static void a_nif_in_the_code_of_its_module_is_watched(void)
+{
+    struct fixture *f = create(0);
+    struct timespec nap = {0, 150000000};
+
+    CHECK_INT(resolve(f, FP_FRAME_NIF | (f->module.code[0] - 24)), 0);
+    expect_names(f, FP_SYMBOL_NIF, "alpha", "go", 2);
+    memset(fake_at(&f->vm.memory, f->module.info[0], 64), 0xcc, 64);
+    nanosleep(&nap, NULL);
+    CHECK(f->interface->revalidate(f->interface->self) > 0);
+    CHECK_INT(resolve(f, FP_FRAME_NIF | (f->module.code[0] - 24)), FP_ENOENT);
+    destroy(f);
+}
+
+static void code_in_a_library_is_native(void)
+{
+    struct fixture *f = create(1);
+    uint64_t pc = (uint64_t)(uintptr_t)&fp_native_symbols_create;
+
+    CHECK(atomic_load(&f->native.set) != NULL);
+    CHECK_INT(resolve(f, pc), 0);
+    CHECK_INT(f->symbol.kind, FP_SYMBOL_NATIVE);
+    CHECK_BYTES(f->symbol.function, f->symbol.function_len,
+                "fp_native_symbols_create", 24);
+    CHECK_BYTES(f->symbol.file, f->symbol.file_len, "test_native_symbols", 19);
+    CHECK_INT(f->symbol.module_len, 0);
+    CHECK_INT(f->symbol.arity, 0);
+    CHECK_INT(f->symbol.line, 0);
+    CHECK_INT(resolve(f, FAKE_MISC), FP_ENOENT);
+    CHECK_INT(resolve(f, 4096), FP_ENOENT);
+    destroy(f);
+}
+
+static void where_c_code_is_not_wanted_it_is_unknown(void)
+{
+    struct fixture *f = create(0);
+
+    CHECK_INT(resolve(f, (uint64_t)(uintptr_t)&fp_native_symbols_create),
+              FP_ENOENT);
+    destroy(f);
+}
+
+static void any_word_is_survived(void)
+{
+    struct fixture *f = create(1);
+    uint64_t random = 3;
+
+    for (int i = 0; i < 100000; i++) {
+        uint64_t word = run_random(&random) >> run_below(&random, 64);
+
+        switch (run_below(&random, 4)) {
+        case 0:
+            word = FAKE_JIT + word % FAKE_JIT_SIZE;
+            break;
+        case 1:
+            word = FP_FRAME_BIF | (FAKE_JIT + word % FAKE_JIT_SIZE);
+            break;
+        case 2:
+            word = FP_FRAME_NIF | (FAKE_ATOMS + word % 65536);
+            break;
+        default:
+            break;
+        }
+        if (resolve(f, word) == 0) {
+            CHECK(f->symbol.kind <= FP_SYMBOL_NATIVE);
+            if (f->symbol.kind != FP_SYMBOL_NONE)
+                CHECK(f->symbol.function_len <= FP_ATOM_BYTES_MAX);
+        }
+    }
+    destroy(f);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(code_of_a_function_is_erlang);
+    RUN(code_before_the_first_function_is_shared);
+    RUN(bifs_and_nifs_are_named_by_where_their_words_stand);
+    RUN(a_nif_in_the_code_of_its_module_is_watched);
+    RUN(code_in_a_library_is_native);
+    RUN(where_c_code_is_not_wanted_it_is_unknown);
+    RUN(any_word_is_survived);
+    return RUN_END();
+}

@@ -1,0 +1,386 @@
+/*
+ * test_perf_map.c - functions to lines, and lines to a file at a place where
+ * somebody may have put something before.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/perf_map.h"
+#include "fake_vm.h"
+#include "run.h"
+#include "temporary.h"
+
+/* ------------------------------------------------------------ the text -- */
+
+struct fixture {
+    struct fake_vm vm;
+    struct fp_functions found;
+    struct fp_buffer text;
+    struct fp_perf_map_count count;
+    struct fake_body body[4];
+};
+
+static const struct fake_module_options plain = {0, 16, 0, 0, 0};
+
+static uint64_t atom(struct fixture *f, const char *text)
+{
+    return fake_atom_term(&f->vm, text, strlen(text));
+}
+
+static struct fixture *create(unsigned otp)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    fake_vm_create(&f->vm, otp, 64, 0);
+    fake_vm_add_atoms(&f->vm);
+    fake_vm_add_jit(&f->vm);
+    f->body[0] = (struct fake_body){atom(f, "start"), 0, 64};
+    f->body[1] = (struct fake_body){atom(f, "-loop/3-fun-0-"), 255, 1024};
+    f->body[2] = (struct fake_body){atom(f, "two words\nand a\tline"), 1, 32};
+    f->body[3] = (struct fake_body){atom(f, "gr\xc3\xb6\xc3\x9f"
+                                            "e"),
+                                    2, 32};
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fp_functions_free(&f->found);
+    fp_buffer_free(&f->text);
+    fake_vm_destroy(&f->vm);
+    free(f);
+}
+
+static void write_text(struct fixture *f, struct fp_loaded *loaded, size_t n)
+{
+    f->text.size = 0;
+    fp_functions_free(&f->found);
+    CHECK_INT(fp_functions_read(&f->found, &f->vm.layout.release,
+                                &f->vm.memory.peek, &f->vm.code),
+              0);
+    CHECK_INT(fp_perf_map_text(&f->text, &f->found, loaded, n, &f->vm.layout,
+                               &f->vm.memory.peek, &f->count),
+              0);
+}
+
+static void set_md5(struct fixture *f, const struct fake_module *module,
+                    const char *md5)
+{
+    uint64_t at = FAKE_LINES + (1u << 20) + (module->header - FAKE_JIT);
+
+    fake_put(&f->vm.memory, at, md5, FP_MD5_SIZE);
+    fake_put_word(&f->vm.memory, module->functions - 16, at);
+}
+
+static struct fp_loaded loaded_as(uint64_t name, const char *md5, int has_old)
+{
+    struct fp_loaded loaded = {.name = name, .has_old = has_old};
+
+    loaded.has_md5 = md5 != NULL;
+    if (md5 != NULL)
+        memcpy(loaded.md5, md5, FP_MD5_SIZE);
+    return loaded;
+}
+
+static void each_function_is_a_line_with_its_place_and_name(void)
+{
+    static const unsigned releases[] = {25, 27, 29};
+
+    for (size_t r = 0; r < 3; r++) {
+        struct fixture *f = create(releases[r]);
+        uint64_t name = atom(f, "Elixir.Some.Module");
+        struct fp_loaded loaded = loaded_as(name, NULL, 0);
+        struct fake_module a;
+        char expected[1024];
+
+        fake_load(&f->vm, &a, name, f->body, 4, &plain);
+        write_text(f, &loaded, 1);
+        snprintf(expected, sizeof expected,
+                 "%" PRIx64 " %" PRIx64 " [jit shared]\n"
+                 "%" PRIx64 " 40 Elixir.Some.Module:start/0\n"
+                 "%" PRIx64 " 400 Elixir.Some.Module:-loop/3-fun-0-/255\n"
+                 "%" PRIx64
+                 " 20 Elixir.Some.Module:two%%20words%%0Aand%%20a%%09line/1\n"
+                 "%" PRIx64 " 20 Elixir.Some.Module:gr\xc3\xb6\xc3\x9f"
+                 "e/2\n",
+                 FAKE_JIT, a.header - FAKE_JIT, a.code[0], a.code[1], a.code[2],
+                 a.code[3]);
+        CHECK_BYTES(f->text.bytes, f->text.size, expected, strlen(expected));
+        CHECK_INT(f->count.functions, 4);
+        CHECK_INT(f->count.left_out, 0);
+        destroy(f);
+    }
+}
+
+static void what_is_not_loaded_is_left_out(void)
+{
+    struct fixture *f = create(27);
+    uint64_t name[2] = {atom(f, "alpha"), atom(f, "beta")};
+    struct fp_loaded loaded = loaded_as(name[1], NULL, 0);
+    struct fake_module a, b;
+
+    fake_load(&f->vm, &a, name[0], f->body, 4, &plain);
+    fake_load(&f->vm, &b, name[1], f->body, 1, &plain);
+    write_text(f, &loaded, 1);
+    CHECK_INT(f->count.functions, 1);
+    CHECK_INT(f->count.left_out, 4);
+    CHECK(memmem(f->text.bytes, f->text.size, "alpha", 5) == NULL);
+    CHECK(memmem(f->text.bytes, f->text.size, "beta:start/0\n", 13) != NULL);
+    write_text(f, NULL, 0);
+    CHECK_INT(f->count.functions, 0);
+    CHECK_INT(f->count.left_out, 5);
+    destroy(f);
+}
+
+/* How often alpha's two copies are there: both have `start`. */
+static int copies(struct fixture *f, struct fp_loaded loaded)
+{
+    write_text(f, &loaded, 1);
+    CHECK_INT(f->count.functions + f->count.left_out, 5);
+    return (int)f->count.functions;
+}
+
+static void a_replaced_copy_is_told_by_its_md5(void)
+{
+    static const char old_md5[] = "0123456789abcdef",
+                      md5[] = "fedcba9876543210";
+    struct fixture *f = create(27);
+    uint64_t alpha = atom(f, "alpha");
+    struct fake_module a, b;
+
+    fake_load(&f->vm, &a, alpha, f->body, 1, &plain);
+    fake_load(&f->vm, &b, alpha, f->body, 4, &plain);
+    set_md5(f, &a, old_md5);
+    set_md5(f, &b, md5);
+    CHECK_INT(copies(f, loaded_as(alpha, md5, 0)), 4);
+    CHECK_INT(copies(f, loaded_as(alpha, old_md5, 0)), 1);
+    /* Old code that was not purged runs; which it is nobody says. */
+    CHECK_INT(copies(f, loaded_as(alpha, md5, 1)), 5);
+    CHECK_INT(copies(f, loaded_as(alpha, NULL, 1)), 5);
+    destroy(f);
+}
+
+static void a_name_that_is_no_atom_is_left_out(void)
+{
+    struct fixture *f = create(27);
+    struct fake_module a;
+    uint64_t alpha = atom(f, "alpha");
+    struct fp_loaded loaded = loaded_as(alpha, NULL, 0);
+
+    f->body[1].function = UINT64_C(0x0b) | UINT64_C(1900) << 6;
+    fake_load(&f->vm, &a, alpha, f->body, 4, &plain);
+    write_text(f, &loaded, 1);
+    CHECK_INT(f->count.functions, 3);
+    CHECK_INT(f->count.left_out, 1);
+    destroy(f);
+}
+
+/* ------------------------------------------------------------ the file -- */
+
+static const char map[] = "1000 20 alpha:start/0\n";
+#define MAP_SIZE (sizeof map - 1)
+
+static struct temporary dir;
+static char why[512];
+
+static int put(const char *path)
+{
+    why[0] = '\0';
+    return fp_perf_map_write(path, map, MAP_SIZE, why, sizeof why);
+}
+
+static void expect_file(const char *path)
+{
+    struct stat info;
+    size_t size;
+    char *bytes;
+
+    CHECK(lstat(path, &info) == 0 && S_ISREG(info.st_mode));
+    CHECK_INT(info.st_mode & 07777, 0600);
+    bytes = temporary_read(path, &size);
+    CHECK_BYTES(bytes, size, map, MAP_SIZE);
+    free(bytes);
+}
+
+static int entries(void)
+{
+    DIR *listing = opendir(dir.path);
+    int n = -2; /* . and .. */
+
+    CHECK(listing != NULL);
+    while (readdir(listing) != NULL)
+        n++;
+    closedir(listing);
+    return n;
+}
+
+static void fill_with(const char *path, const char *text, mode_t mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+    CHECK(fd >= 0 && fchmod(fd, mode) == 0);
+    CHECK_INT(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+}
+
+static void the_file_is_private_whatever_the_umask(void)
+{
+    static const mode_t masks[] = {0, 022, 0777};
+    const char *path;
+
+    temporary_make(&dir);
+    path = temporary_at(&dir, "perf-1.map");
+    for (size_t i = 0; i < 3; i++) {
+        mode_t before = umask(masks[i]);
+        int err = put(path);
+
+        umask(before);
+        CHECK_INT(err, 0);
+        expect_file(path);
+        CHECK_INT(entries(), 1);
+    }
+    temporary_remove(&dir);
+}
+
+static void a_file_that_is_there_is_replaced_as_a_whole(void)
+{
+    const char *path;
+    int reader;
+    char text[64];
+
+    temporary_make(&dir);
+    path = temporary_at(&dir, "perf-1.map");
+    fill_with(path, "older and longer than what will take its place", 0644);
+    reader = open(path, O_RDONLY);
+    CHECK_INT(put(path), 0);
+    expect_file(path);
+    CHECK_INT(entries(), 1);
+    /* Who reads it meanwhile has the old one, whole. */
+    CHECK_INT(read(reader, text, sizeof text), 46);
+    close(reader);
+    temporary_remove(&dir);
+}
+
+static void a_link_is_replaced_and_not_followed(void)
+{
+    const char *path, *target;
+    size_t size;
+    char *bytes;
+
+    temporary_make(&dir);
+    path = temporary_at(&dir, "perf-1.map");
+    target = temporary_at(&dir, "precious");
+    fill_with(target, "precious", 0644);
+    CHECK(symlink(target, path) == 0);
+    CHECK_INT(put(path), 0);
+    expect_file(path);
+    bytes = temporary_read(target, &size);
+    CHECK_BYTES(bytes, size, "precious", 8);
+    free(bytes);
+    CHECK(unlink(path) == 0 && unlink(target) == 0);
+    CHECK(symlink(target, path) == 0); /* to nothing */
+    CHECK_INT(put(path), 0);
+    expect_file(path);
+    CHECK(!temporary_exists(target));
+    CHECK_INT(entries(), 1);
+    temporary_remove(&dir);
+}
+
+static void expect_refusal(const char *path, int err, const char *reason)
+{
+    CHECK_INT(put(path), err);
+    CHECK(strncmp(why, path, strlen(path)) == 0);
+    CHECK(strstr(why, reason) != NULL);
+}
+
+static void a_directory_at_its_place_is_an_error_and_nothing_stays(void)
+{
+    const char *path;
+
+    temporary_make(&dir);
+    path = temporary_at(&dir, "perf-1.map");
+    CHECK(mkdir(path, 0700) == 0);
+    expect_refusal(path, FP_EIO, "Is a directory");
+    CHECK_INT(entries(), 1);
+    temporary_remove(&dir);
+}
+
+static void a_folder_that_is_missing_is_an_error(void)
+{
+    temporary_make(&dir);
+    expect_refusal(temporary_at(&dir, "none/perf-1.map"), FP_EIO, "No such");
+    CHECK_INT(entries(), 0);
+    temporary_remove(&dir);
+}
+
+static void when_the_bytes_do_not_fit_the_old_file_stays(void)
+{
+    struct rlimit before, small = {MAP_SIZE - 1, RLIM_INFINITY};
+    const char *path;
+    size_t size;
+    char *bytes;
+    int err;
+
+    temporary_make(&dir);
+    path = temporary_at(&dir, "perf-1.map");
+    fill_with(path, "old", 0600);
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small.rlim_max = before.rlim_max;
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    err = put(path);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    signal(SIGXFSZ, SIG_DFL);
+    CHECK_INT(err, FP_EIO);
+    CHECK(strstr(why, "File too large") != NULL);
+    bytes = temporary_read(path, &size);
+    CHECK_BYTES(bytes, size, "old", 3);
+    free(bytes);
+    CHECK_INT(entries(), 1);
+    temporary_remove(&dir);
+}
+
+/* As the VM does with its own. */
+static void a_file_that_this_process_writes_is_left_alone(void)
+{
+    const char *path;
+    size_t size;
+    char *bytes;
+    int fd;
+
+    temporary_make(&dir);
+    path = temporary_at(&dir, "perf-1.map");
+    fill_with(path, "the VM's own", 0644);
+    fd = open(path, O_WRONLY | O_APPEND);
+    expect_refusal(path, FP_ESTATE, "+JPperf");
+    bytes = temporary_read(path, &size);
+    CHECK_BYTES(bytes, size, "the VM's own", 12);
+    free(bytes);
+    CHECK_INT(entries(), 1);
+    close(fd);
+    fd = open(path, O_RDONLY); /* to look at it is no claim */
+    CHECK_INT(put(path), 0);
+    expect_file(path);
+    close(fd);
+    temporary_remove(&dir);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(each_function_is_a_line_with_its_place_and_name);
+    RUN(what_is_not_loaded_is_left_out);
+    RUN(a_replaced_copy_is_told_by_its_md5);
+    RUN(a_name_that_is_no_atom_is_left_out);
+    RUN(the_file_is_private_whatever_the_umask);
+    RUN(a_file_that_is_there_is_replaced_as_a_whole);
+    RUN(a_link_is_replaced_and_not_followed);
+    RUN(a_directory_at_its_place_is_an_error_and_nothing_stays);
+    RUN(a_folder_that_is_missing_is_an_error);
+    RUN(when_the_bytes_do_not_fit_the_old_file_stays);
+    RUN(a_file_that_this_process_writes_is_left_alone);
+    return RUN_END();
+}

@@ -1,0 +1,392 @@
+/*
+ * test_running_shared.c - where a running process' stack is found, and by whom C was
+ * called, in code and stacks that are laid out here. That the same holds in a
+ * VM is the matter of flame_prof_running_SUITE.
+ */
+#include "../../c_src/core/error.h"
+#include "../../c_src/vm/bif.h"
+#include "../../c_src/vm/running.h"
+#include "fake_memory.h"
+#include "run.h"
+
+#define FRAGMENTS FAKE_BASE
+#define FRAGMENTS_END (FAKE_BASE + 0x1000)
+#define CODE_END (FAKE_BASE + 0x4000)
+#define FUNCTION (FAKE_BASE + 0x2000)
+#define STUB (FAKE_BASE + 0x3000)
+#define DATA (FAKE_BASE + 0x10000)
+#define PROCESS (FAKE_BASE + 0x11000)
+#define HEAP (FAKE_BASE + 0x20000)
+#define HEND (HEAP + 0x1000)
+#define NEW_HEAP (FAKE_BASE + 0x30000)
+#define NATIVE_BASE (FAKE_BASE + 0x42000)
+#define BOTTOM (FRAGMENTS + 0x800)
+/* A return address in a function: right behind a call. */
+#define CALLER (FUNCTION + 0x100)
+
+struct fixture {
+    struct fake_memory memory;
+    struct fp_running_scheduler scheduler;
+    struct fp_registers registers;
+    struct fp_ranges ranges;
+    struct fp_running_code code;
+    struct fp_running running;
+    struct fp_snapshot snapshot;
+    struct fp_stack stack;
+};
+
+static void set_field(struct fixture *f, enum fp_field field, uint64_t word)
+{
+    fake_put_word(&f->memory,
+                  PROCESS + f->scheduler.layout.release.offset[field], word);
+}
+
+static void put_call(struct fixture *f, uint64_t returns_to, uint64_t target)
+{
+    unsigned char code[5] = {0xe8};
+    int32_t distance = (int32_t)(target - returns_to);
+
+    memcpy(code + 1, &distance, 4);
+    fake_put(&f->memory, returns_to - 5, code, sizeof code);
+}
+
+static void put_jump(struct fixture *f, uint64_t at, uint64_t target)
+{
+    unsigned char code[5] = {0xe9};
+    int32_t distance = (int32_t)(target - (at + 5));
+
+    memcpy(code + 1, &distance, 4);
+    fake_put(&f->memory, at, code, sizeof code);
+}
+
+/* mov rsp, [r13 + stop] */
+static void put_leave(struct fixture *f, uint64_t at)
+{
+    unsigned char code[4] = {
+        0x49, 0x8b, 0x65,
+        (unsigned char)f->scheduler.layout.release.offset[FP_FIELD_stop]};
+
+    fake_put(&f->memory, at, code, sizeof code);
+}
+
+/* A process that called C from `returns_to_jit`; two words on its stack. */
+static struct fixture *create(uint64_t returns_to_jit)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    fake_memory_create(&f->memory);
+    fake_map(&f->memory, FAKE_BASE, 0x4000);
+    fake_map(&f->memory, DATA, 0x2000);
+    fake_map(&f->memory, HEAP, 0x1000);
+    fake_map(&f->memory, NEW_HEAP, 0x2000);
+    fake_map(&f->memory, NATIVE_BASE - 0x2000, 0x2000);
+    f->scheduler.peek = &f->memory.peek;
+    f->scheduler.layout.release = *fp_release_find(27);
+    f->scheduler.layout.snapshot_size = 768;
+    f->scheduler.data = DATA;
+    f->scheduler.native_base = NATIVE_BASE;
+    f->scheduler.bottom = BOTTOM;
+    fake_put_word(&f->memory,
+                  DATA + f->scheduler.layout.release.running.current_process,
+                  PROCESS);
+    set_field(f, FP_FIELD_heap, HEAP);
+    set_field(f, FP_FIELD_hend, HEND);
+    set_field(f, FP_FIELD_stop, HEND - 16);
+    fake_put_word(&f->memory, HEND - 16, CALLER);
+    fake_put_word(&f->memory, HEND - 8, BOTTOM);
+    put_call(f, CALLER, FUNCTION);
+    fake_put_word(&f->memory, NATIVE_BASE - 8, returns_to_jit);
+    f->registers.rsp = NATIVE_BASE - 64;
+    f->registers.rip = 0x1234;
+    f->ranges.count = 1;
+    f->ranges.range[0] = (struct fp_range){FAKE_BASE, CODE_END};
+    f->code.peek = &f->memory.peek;
+    f->code.ranges = &f->ranges;
+    f->code.fragments = (struct fp_range){FRAGMENTS, FRAGMENTS_END};
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fake_memory_destroy(&f->memory);
+    free(f);
+}
+
+static uint8_t capture(struct fixture *f)
+{
+    fp_running_capture(&f->scheduler, &f->registers, &f->running);
+    return f->running.result;
+}
+
+static int frames(struct fixture *f)
+{
+    (void)fp_process_decode(&f->scheduler.layout, f->running.structure,
+                            &f->snapshot);
+    return fp_running_frames(&f->code, &f->scheduler.layout, &f->running,
+                             &f->snapshot, &f->stack);
+}
+
+/* ------------------------------------------------------ the stack's top -- */
+
+static void the_stack_may_come_back_late(void)
+{
+    for (uint64_t bytes = 0; bytes < 1000; bytes += 37) {
+        struct fixture *f = create(FUNCTION);
+
+        put_leave(f, FUNCTION + bytes);
+        CHECK(capture(f) == FP_RUNNING_CAPTURED);
+        CHECK(f->running.top_in == FP_TOP_IN_STOP);
+        CHECK(f->running.low == HEND - 16 && f->running.words == 2);
+        destroy(f);
+    }
+}
+
+static void a_stack_that_never_comes_back_is_unfound(void)
+{
+    struct fixture *f = create(FUNCTION);
+
+    put_leave(f, FUNCTION + 1500);
+    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    CHECK(f->running.top_in == FP_TOP_UNKNOWN);
+    destroy(f);
+}
+
+static void code_may_end_before_it_is_found(void)
+{
+    struct fixture *f = create(CODE_END - 10);
+
+    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    destroy(f);
+}
+
+/* ---------------------------------------------------- the stack's bottom -- */
+
+static void a_stack_that_is_being_moved_ends_with_its_last_word(void)
+{
+    struct fixture *f = create(FUNCTION);
+    uint64_t top = NEW_HEAP + 0x1000 - 24;
+
+    put_leave(f, FUNCTION);
+    /* Across a page: it is copied up to the end of each. */
+    set_field(f, FP_FIELD_stop, top);
+    fake_put_word(&f->memory, top, CALLER);
+    fake_put_word(&f->memory, top + 8, 0x3b);
+    fake_put_word(&f->memory, top + 24, BOTTOM);
+    fake_put_word(&f->memory, top + 32, CALLER);
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(f->running.words == 4 && f->running.high == top + 32);
+    CHECK(f->running.word[3] == BOTTOM);
+    CHECK(frames(f) == 0);
+    CHECK(f->snapshot.stop == top && f->snapshot.hend == top + 32);
+    CHECK(f->snapshot.value[FP_METRIC_stack_size] == 4);
+    destroy(f);
+}
+
+static void a_moved_stack_without_an_end_is_unfound(void)
+{
+    struct fixture *f = create(FUNCTION);
+
+    put_leave(f, FUNCTION);
+    set_field(f, FP_FIELD_stop, NEW_HEAP);
+    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    set_field(f, FP_FIELD_stop, NEW_HEAP + 3);
+    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    /* No scheduler has told what the last word is. */
+    fake_put_word(&f->memory, NEW_HEAP + 8, BOTTOM);
+    set_field(f, FP_FIELD_stop, NEW_HEAP);
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    f->scheduler.bottom = 0;
+    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    destroy(f);
+}
+
+/* Between two stores of the collector the old heap's end may be behind. */
+static void nothing_behind_the_last_word_is_stack(void)
+{
+    struct fixture *f = create(FUNCTION);
+
+    put_leave(f, FUNCTION);
+    set_field(f, FP_FIELD_stop, HEND - 64);
+    fake_put_word(&f->memory, HEND - 64, CALLER);
+    fake_put_word(&f->memory, HEND - 56, BOTTOM);
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(f->running.words == 2 && f->running.high == HEND - 48);
+    destroy(f);
+}
+
+/* ------------------------------------------------------------ the caller -- */
+
+static int has(const struct fixture *f, uint64_t frame)
+{
+    for (uint32_t i = 0; i < f->stack.count; i++)
+        if (f->stack.frame[i] == frame)
+            return 1;
+    return 0;
+}
+
+static void shared_code_is_reached_through_the_modules_jumps(void)
+{
+    struct fixture *f = create(FRAGMENTS + 0x200);
+
+    put_leave(f, FRAGMENTS + 0x200);
+    put_call(f, CALLER, STUB);
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(frames(f) == 0);
+    CHECK(has(f, FP_FRAME_AMBIGUOUS));
+    put_jump(f, STUB, FRAGMENTS + 0x100);
+    CHECK(frames(f) == 0);
+    CHECK(!has(f, FP_FRAME_AMBIGUOUS));
+    CHECK(f->stack.frame[0] == CALLER - 1);
+    destroy(f);
+}
+
+static void a_module_s_jump_is_no_leaf(void)
+{
+    struct fixture *f = create(0);
+
+    put_call(f, CALLER, STUB);
+    put_jump(f, STUB, FRAGMENTS + 0x100);
+    f->registers.rip = STUB;
+    f->registers.rsp = HEND - 16;
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(f->running.place == FP_RUNNING_IN_ERLANG);
+    CHECK(frames(f) == 0);
+    CHECK(f->stack.frame[0] == CALLER - 1);
+    destroy(f);
+}
+
+static void shared_code_that_nobody_called_is_ambiguous(void)
+{
+    struct fixture *f = create(0);
+
+    f->registers.rip = FRAGMENTS + 0x300;
+    f->registers.rsp = HEND - 16;
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    /* The call on top of the stack was that of a function. */
+    CHECK(frames(f) == 0);
+    CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
+    put_call(f, CALLER, FRAGMENTS + 0x280);
+    CHECK(frames(f) == 0);
+    CHECK(f->stack.frame[0] == CALLER - 1);
+    /* None at all. */
+    fake_put_word(&f->memory, HEND - 16, 0x3b);
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(frames(f) == 0);
+    CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
+    destroy(f);
+}
+
+static void shared_code_on_the_c_stack_belongs_to_who_called_it(void)
+{
+    struct fixture *f = create(FUNCTION + 0x400);
+
+    put_leave(f, FUNCTION + 0x400);
+    f->registers.rip = FRAGMENTS + 0x300;
+    f->registers.rsp = NATIVE_BASE - 8;
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(frames(f) == 0);
+    CHECK(f->stack.frame[0] == FUNCTION + 0x3ff);
+    CHECK(f->stack.frame[1] == CALLER - 1);
+    destroy(f);
+}
+
+static void an_exception_has_its_place_until_it_is_unwound(void)
+{
+    /* leave; test rax, rax; je; jmp rax */
+    static const unsigned char raise[] = {0x48, 0x85, 0xc0, 0x74,
+                                          0x10, 0xff, 0xe0};
+    struct fixture *f = create(FRAGMENTS + 0x200);
+
+    put_leave(f, FRAGMENTS + 0x200);
+    fake_put(&f->memory, FRAGMENTS + 0x204, raise, sizeof raise);
+    /* Aligned down: no call is right before it. */
+    fake_put_word(&f->memory, HEND - 16, FUNCTION + 0x80);
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(frames(f) == 0);
+    CHECK(f->stack.frame[0] == FUNCTION + 0x7f);
+    CHECK(!has(f, FP_FRAME_AMBIGUOUS));
+    fake_put_word(&f->memory, HEND - 16, 0x1f);
+    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(frames(f) == 0);
+    CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
+    destroy(f);
+}
+
+static void jumps_of_each_form_are_followed(void)
+{
+    static const unsigned char through_rax[] = {
+        0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 0x10, 0xff, 0xe0};
+    static const unsigned char by_table[] = {0x40, 0xff, 0x25, 9, 0, 0, 0};
+    static const unsigned char near[] = {0x40, 0xe9, 0x10, 0, 0, 0};
+    struct fixture *f = create(0);
+    const struct fp_peek *peek = &f->memory.peek;
+
+    fake_put(&f->memory, STUB, through_rax, sizeof through_rax);
+    CHECK(fp_jump_target(peek, STUB) == UINT64_C(0x1007060504030201));
+    fake_put(&f->memory, STUB, by_table, sizeof by_table);
+    fake_put_word(&f->memory, STUB + 16, FRAGMENTS + 7);
+    CHECK(fp_jump_target(peek, STUB) == FRAGMENTS + 7);
+    fake_put(&f->memory, STUB, near, sizeof near);
+    CHECK(fp_jump_target(peek, STUB) == STUB + 6 + 0x10);
+    /* No jump, and no memory. */
+    CHECK(fp_jump_target(peek, STUB + 0x100) == STUB + 0x100);
+    CHECK(fp_jump_target(peek, CODE_END - 4) == CODE_END - 4);
+    destroy(f);
+}
+
+/* Whatever the memory holds, captures end, within their bounds. */
+static void any_bytes_are_survived(void)
+{
+    uint64_t seed = 88172645463325252u;
+
+    for (int round = 0; round < 300; round++) {
+        struct fixture *f = create(FRAGMENTS + 0x200);
+
+        for (size_t r = 0; r < f->memory.regions; r++)
+            for (size_t i = 0; i < f->memory.region[r].size; i += 8) {
+                uint64_t word;
+
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                /* Often an address that means something here. */
+                word =
+                    (seed & 7) == 0 ? seed : FAKE_BASE + (seed >> 8) % 0x42000;
+                memcpy(f->memory.region[r].bytes + i, &word, 8);
+            }
+        fake_put_word(&f->memory,
+                      DATA +
+                          f->scheduler.layout.release.running.current_process,
+                      PROCESS);
+        f->registers.rip = FAKE_BASE + (seed >> 8) % 0x5000;
+        f->registers.rsp = round % 2 == 0 ? NATIVE_BASE - 64
+                                          : FAKE_BASE + (seed >> 24) % 0x42000;
+        (void)capture(f);
+        CHECK(f->running.words <= FP_STACK_WORDS_MAX);
+        CHECK(f->running.leaf_words <= f->running.words);
+        if (f->running.result != FP_RUNNING_NOBODY) {
+            (void)frames(f);
+            CHECK(f->stack.count <= FP_STACK_FRAMES_MAX);
+        }
+        destroy(f);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(the_stack_may_come_back_late);
+    RUN(a_stack_that_never_comes_back_is_unfound);
+    RUN(code_may_end_before_it_is_found);
+    RUN(a_stack_that_is_being_moved_ends_with_its_last_word);
+    RUN(a_moved_stack_without_an_end_is_unfound);
+    RUN(nothing_behind_the_last_word_is_stack);
+    RUN(shared_code_is_reached_through_the_modules_jumps);
+    RUN(a_module_s_jump_is_no_leaf);
+    RUN(shared_code_that_nobody_called_is_ambiguous);
+    RUN(shared_code_on_the_c_stack_belongs_to_who_called_it);
+    RUN(an_exception_has_its_place_until_it_is_unwound);
+    RUN(jumps_of_each_form_are_followed);
+    RUN(any_bytes_are_survived);
+    return RUN_END();
+}

@@ -1,0 +1,928 @@
+/*
+ * test_sampler_running.c - processes on a scheduler: it is asked, answers when
+ * it likes, and the books balance. The schedulers are the test's own; what
+ * they answer is captured from the fake VM as their handlers would.
+ */
+#include "../../c_src/core/error.h"
+#include "../../c_src/sampler/internal.h"
+#include "fake_vm.h"
+#include "run.h"
+
+#define CODE (FAKE_JIT + 0x1000)
+#define DATA(at) (FAKE_DATA + 4096u * (uint64_t)(at))
+#define SCHEDULERS 4u
+#define PROCESSES 12u
+/* A turn's reductions that are left when a scheduler is asked. */
+#define LEFT 2500
+
+/* ------------------------------------------------------- the schedulers -- */
+
+static struct {
+    uint64_t data; /* 0: not registered */
+    int refuses;   /* what a request comes to */
+    int in_flight; /* asked and not released */
+    int ready;     /* the answer is there */
+    uint32_t ticket;
+    uint64_t asked, released;
+    struct fp_running running;
+} scheduler[SCHEDULERS];
+static unsigned schedulers_count;
+
+unsigned fp_schedulers_count(void)
+{
+    return schedulers_count;
+}
+
+unsigned fp_schedulers_registered(void)
+{
+    return schedulers_count;
+}
+
+void fp_schedulers_code(struct fp_range *fragments, uint64_t *nif_return)
+{
+    *fragments = (struct fp_range){FAKE_JIT, CODE};
+    *nif_return = FAKE_JIT + 64;
+}
+
+uint64_t fp_schedulers_data(unsigned at)
+{
+    CHECK(at < schedulers_count);
+    return scheduler[at].data;
+}
+
+int fp_schedulers_find(uint64_t data)
+{
+    for (unsigned at = 0; at < schedulers_count; at++)
+        if (data != 0 && scheduler[at].data == data)
+            return (int)at;
+    return -1;
+}
+
+int fp_schedulers_request(unsigned at, uint32_t *ticket)
+{
+    CHECK(at < schedulers_count && scheduler[at].data != 0);
+    if (scheduler[at].refuses != 0)
+        return scheduler[at].refuses;
+    CHECK(!scheduler[at].in_flight);
+    scheduler[at].in_flight = 1;
+    scheduler[at].ready = 0;
+    scheduler[at].asked++;
+    *ticket = ++scheduler[at].ticket;
+    return 0;
+}
+
+const struct fp_running *fp_schedulers_answer(unsigned at, uint32_t ticket)
+{
+    CHECK(at < schedulers_count && scheduler[at].in_flight);
+    CHECK_INT(ticket, scheduler[at].ticket);
+    return scheduler[at].ready ? &scheduler[at].running : NULL;
+}
+
+void fp_schedulers_release(unsigned at, uint32_t ticket)
+{
+    CHECK(at < schedulers_count && scheduler[at].in_flight);
+    CHECK_INT(ticket, scheduler[at].ticket);
+    scheduler[at].in_flight = scheduler[at].ready = 0;
+    scheduler[at].released++;
+}
+
+uint64_t fp_schedulers_handler_ns(unsigned at)
+{
+    CHECK(scheduler[at].ready);
+    return 100;
+}
+
+/* ---------------------------------------------------- the writer's side -- */
+
+struct known {
+    int defined, sampled, is_scheduler;
+    uint32_t number, stack;
+    int64_t reductions;
+};
+
+struct bench {
+    struct fake_vm vm;
+    struct fp_ring *ring;
+    struct fp_stats stats;
+    struct fp_live_native native;
+    _Atomic uint32_t online;
+    struct fp_sampler *sampler;
+    struct fp_sampler_options options;
+    struct known process[FP_PROCESS_SLOTS];
+    uint32_t stack_count[FP_STACK_SLOTS];
+    uint64_t stack[FP_STACK_SLOTS][8]; /* its first frames */
+    uint64_t samples, repeats, definitions;
+    struct fp_record_sample last; /* SAMPLE */
+    uint64_t seen[64], idle[SCHEDULERS + 1];
+};
+
+static struct bench *create(enum fp_mode mode)
+{
+    struct bench *b = calloc(1, sizeof *b);
+
+    memset(scheduler, 0, sizeof scheduler);
+    schedulers_count = SCHEDULERS;
+    fake_vm_create(&b->vm, 27, 64, PROCESSES);
+    fake_map(&b->vm.memory, FAKE_DATA, 4096 * SCHEDULERS);
+    fake_map(&b->vm.memory, FAKE_JIT, 0x10000);
+    for (unsigned at = 0; at < SCHEDULERS; at++)
+        scheduler[at].data = DATA(at);
+    atomic_store(&b->online, SCHEDULERS);
+    CHECK_INT(fp_ring_create(&b->ring, 1u << 18), 0);
+    b->options = (struct fp_sampler_options){
+        .mode = (uint8_t)mode,
+        .running_stacks = 1,
+        .native = &b->native,
+        .schedulers_online = &b->online,
+        .layout = b->vm.layout,
+        .peek = &b->vm.memory.peek,
+        .code = &b->vm.live_code,
+        .ring = b->ring,
+        .stats = &b->stats,
+        .interval_us = 1000,
+        .rule = {{.top = PROCESSES, .is_delta = 1, .every = 1}},
+        .rules = 1,
+        .select_interval_ms = 1000000,
+        .status = -1};
+    return b;
+}
+
+static void destroy(struct bench *b)
+{
+    fp_sampler_destroy(b->sampler);
+    fp_ring_destroy(b->ring);
+    fake_vm_destroy(&b->vm);
+    free(b);
+}
+
+static void start(struct bench *b)
+{
+    CHECK_INT(fp_sampler_create(&b->sampler, &b->options), 0);
+}
+
+static void take_process(struct bench *b,
+                         const struct fp_record_process *record)
+{
+    struct known *known = &b->process[record->slot];
+
+    CHECK(record->slot < FP_PROCESS_SLOTS);
+    b->definitions++;
+    if (!known->defined || known->number != record->number)
+        memset(known, 0, sizeof *known);
+    known->defined = 1;
+    known->is_scheduler = record->is_scheduler;
+    known->number = record->number;
+}
+
+static void take_sample(struct bench *b, const struct fp_record_sample *record)
+{
+    struct known *known = &b->process[record->process];
+
+    CHECK(record->process < FP_PROCESS_SLOTS && known->defined);
+    CHECK(record->stack < FP_STACK_SLOTS && b->stack_count[record->stack] > 0);
+    b->samples++;
+    if (known->is_scheduler)
+        b->idle[known->number]++;
+    else if (known->number < 64)
+        b->seen[known->number]++;
+    if (record->head.type == FP_RECORD_REPEAT) {
+        b->repeats++;
+        CHECK(known->sampled);
+        CHECK_INT(record->stack, known->stack);
+        return;
+    }
+    if (known->sampled && record->delta[FP_METRIC_reductions] != 0) {
+        CHECK(record->value[FP_METRIC_reductions] >= known->reductions);
+        CHECK_INT(record->delta[FP_METRIC_reductions],
+                  record->value[FP_METRIC_reductions] - known->reductions);
+    }
+    known->sampled = 1;
+    known->stack = record->stack;
+    known->reductions = record->value[FP_METRIC_reductions];
+    b->last = *record;
+}
+
+static void drain(struct bench *b)
+{
+    const struct fp_record *record;
+    size_t size;
+
+    while ((record = fp_ring_peek(b->ring, &size)) != NULL) {
+        const struct fp_record_stack *stack = (const void *)record;
+
+        if (record->type == FP_RECORD_PROCESS) {
+            take_process(b, (const void *)record);
+        } else if (record->type == FP_RECORD_STACK) {
+            CHECK(record->count > 0 && record->count <= FP_STACK_FRAMES_MAX);
+            b->stack_count[stack->slot] = record->count;
+            for (uint32_t i = 0; i < 8; i++)
+                b->stack[stack->slot][i] =
+                    i < record->count ? stack->frame[i] : 0;
+        } else {
+            CHECK(record->type == FP_RECORD_SAMPLE ||
+                  record->type == FP_RECORD_REPEAT);
+            take_sample(b, (const void *)record);
+        }
+        fp_ring_release(b->ring);
+    }
+}
+
+static void tick(struct bench *b)
+{
+    fp_sampler_run(b->sampler, 1);
+    drain(b);
+}
+
+static uint64_t stat(struct bench *b, enum fp_stat stat)
+{
+    return fp_stats_get(&b->stats, stat);
+}
+
+/* Samples that wait for an answer are begun and not ended. */
+static uint64_t pending(const struct bench *b)
+{
+    uint64_t ticks = 0;
+
+    for (unsigned at = 0; at < SCHEDULERS; at++)
+        if (b->sampler->question[at].open)
+            ticks += b->sampler->question[at].ticks;
+    return ticks;
+}
+
+static void check_books(struct bench *b)
+{
+    CHECK_INT(stat(b, FP_STAT_taken), b->samples + stat(b, FP_STAT_torn) +
+                                          stat(b, FP_STAT_dropped) +
+                                          stat(b, FP_STAT_gone) + pending(b));
+    CHECK_INT(stat(b, FP_STAT_torn),
+              stat(b, FP_STAT_torn_changed) + stat(b, FP_STAT_torn_moved) +
+                  stat(b, FP_STAT_torn_unfound) + stat(b, FP_STAT_torn_late));
+}
+
+/* ------------------------------------------------------------- processes -- */
+
+static void spawn(struct bench *b, uint32_t n)
+{
+    const uint64_t words[] = {0x1b, CODE + 0x100 + 16 * n, CODE + 0x2000};
+
+    fake_spawn(&b->vm, n, CODE + 16 * n);
+    fake_set_stack(&b->vm, n, words, 3);
+    fake_set(&b->vm, n, FP_FIELD_reds, 1000000);
+}
+
+static void set_scheduler_data(struct bench *b, uint32_t n, uint64_t data)
+{
+    fake_put_word(
+        &b->vm.memory,
+        fake_process_at(n) + b->vm.layout.release.running.scheduler_data, data);
+}
+
+static void set_current(struct bench *b, unsigned at, uint64_t process)
+{
+    fake_put_word(&b->vm.memory,
+                  DATA(at) + b->vm.layout.release.running.current_process,
+                  process);
+}
+
+/* Process n is put on a scheduler, or taken from it. */
+static void run(struct bench *b, uint32_t n, unsigned at)
+{
+    fake_set(&b->vm, n, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
+    set_scheduler_data(b, n, DATA(at));
+    set_current(b, at, fake_process_at(n));
+}
+
+static void pause_it(struct bench *b, uint32_t n, unsigned at)
+{
+    fake_set(&b->vm, n, FP_FIELD_state, 0x2a);
+    set_scheduler_data(b, n, 0);
+    set_current(b, at, 0);
+}
+
+/* The handler runs: the process that is current is in Erlang code. */
+static void answer(struct bench *b, unsigned at)
+{
+    struct fp_running_scheduler captured = {&b->vm.memory.peek, b->vm.layout,
+                                            DATA(at), FAKE_MISC, 0};
+    struct fp_registers registers = {.rip = CODE + 0x500, .r14 = LEFT};
+    uint64_t process = fake_word(
+        &b->vm.memory, DATA(at) + b->vm.layout.release.running.current_process);
+    uint32_t n = (uint32_t)((process - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
+
+    CHECK(scheduler[at].in_flight);
+    if (process != 0)
+        registers.rsp = fake_get(&b->vm, n, FP_FIELD_stop);
+    fp_running_capture(&captured, &registers, &scheduler[at].running);
+    scheduler[at].ready = 1;
+}
+
+static const uint64_t *last_stack(const struct bench *b)
+{
+    return b->stack[b->last.stack];
+}
+
+/* ------------------------------------------------------------- one of them -- */
+
+static void what_runs_is_asked_and_sampled_when_it_answers(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 3);
+    run(b, 3, 1);
+    start(b);
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_STAT_signals), 1);
+    CHECK_INT(scheduler[1].asked, 1);
+    check_books(b);
+    answer(b, 1);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    CHECK_INT(b->last.head.status, FP_STATUS_running);
+    CHECK_INT(b->process[b->last.process].number, 3);
+    CHECK_INT(b->last.value[FP_METRIC_reductions], 1000000 + 4000 - LEFT);
+    CHECK_INT(b->last.value[FP_METRIC_stack_size], 3);
+    CHECK_INT(b->stack_count[b->last.stack], 3);
+    CHECK(last_stack(b)[0] == CODE + 0x500);
+    CHECK(last_stack(b)[1] == CODE + 0x100 + 48 - 1);
+    CHECK(last_stack(b)[2] == CODE + 0x2000 - 1);
+    CHECK_INT(stat(b, FP_STAT_captures), 1);
+    CHECK_INT(stat(b, FP_STAT_handler_ns), 100);
+    CHECK_INT(scheduler[1].released, 1);
+    CHECK_INT(stat(b, FP_STAT_signals), 2); /* of this tick */
+    check_books(b);
+    destroy(b);
+}
+
+static void a_late_answer_is_true_of_every_tick_that_waited(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    for (int i = 0; i < 5; i++)
+        tick(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_STAT_taken), 5);
+    CHECK_INT(stat(b, FP_STAT_signals), 1);
+    check_books(b);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->samples, 5);
+    CHECK_INT(b->repeats, 4);
+    CHECK_INT(b->seen[1], 5);
+    CHECK_INT(stat(b, FP_STAT_captures), 1);
+    check_books(b);
+    destroy(b);
+}
+
+static void what_has_left_its_scheduler_is_moved(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    spawn(b, 2);
+    run(b, 1, 0);
+    start(b);
+    /* For two ticks, and then nobody is there. */
+    tick(b);
+    pause_it(b, 1, 0);
+    run(b, 1, 0);
+    tick(b);
+    set_current(b, 0, 0);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 2);
+    /* Somebody else. */
+    fake_set(&b->vm, 1, FP_FIELD_state, 0x2a);
+    run(b, 2, 0);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 3);
+    /* Itself, but it does not run any more. */
+    answer(b, 0);
+    fake_set(&b->vm, 2, FP_FIELD_state, 0x2a);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 4);
+    CHECK_INT(stat(b, FP_STAT_torn), 4);
+    check_books(b);
+    destroy(b);
+}
+
+static void a_process_between_schedulers_is_moved(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    set_scheduler_data(b, 1, 0);
+    start(b);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
+    CHECK_INT(stat(b, FP_STAT_signals), 0);
+    check_books(b);
+    destroy(b);
+}
+
+static void on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 2);
+    scheduler[2].data = 0;
+    start(b);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    CHECK(last_stack(b)[0] == FP_FRAME_RUNNING);
+    CHECK_INT(stat(b, FP_STAT_signals), 0);
+    check_books(b);
+    destroy(b);
+}
+
+static void a_question_that_is_refused_is_late(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    scheduler[0].refuses = FP_ESTATE;
+    tick(b);
+    scheduler[0].refuses = FP_EDENIED;
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_late), 2);
+    CHECK_INT(stat(b, FP_STAT_signals), 0);
+    scheduler[0].refuses = 0;
+    tick(b);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    check_books(b);
+    destroy(b);
+}
+
+static void a_scheduler_that_is_asked_for_one_is_late_for_another(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    spawn(b, 2);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    pause_it(b, 1, 0);
+    run(b, 2, 0);
+    tick(b);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_late), 2);
+    CHECK_INT(stat(b, FP_STAT_signals), 1);
+    answer(b, 0); /* about 2, to a question about 1 */
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->seen[2], 1 + 1); /* the first time it waited */
+    check_books(b);
+    destroy(b);
+}
+
+static void a_stack_that_is_not_found_is_unfound(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    tick(b);
+    answer(b, 0);
+    scheduler[0].running.result = FP_RUNNING_UNFOUND;
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_unfound), 2);
+    CHECK_INT(b->samples, 0);
+    check_books(b);
+    destroy(b);
+}
+
+static void figures_that_contradict_each_other_are_changed(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    fake_set(&b->vm, 1, FP_FIELD_high_water, 0);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_changed), 1);
+    CHECK_INT(b->samples, 0);
+    check_books(b);
+    destroy(b);
+}
+
+static void only_answers_of_the_status_asked_for_are_samples(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    b->options.status = FP_STATUS_running;
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
+    CHECK_INT(stat(b, FP_STAT_taken), 1); /* now it was not asked for */
+    check_books(b);
+    destroy(b);
+}
+
+/* One that is wanted has a status of its own, whatever that of the chosen is. */
+static void an_answer_is_held_against_the_status_of_its_process(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+    struct fp_handover *wanted;
+    uint64_t *word;
+
+    CHECK_INT(fp_handover_create(&wanted, FP_WANTED_MAX * FP_WANTED_WORDS), 0);
+    b->options.wanted = wanted;
+    b->options.status = FP_STATUS_running;
+    b->options.rules = 0;
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    word = fp_handover_begin(wanted);
+    word[0] = fake_pid(&b->vm.layout, 1);
+    word[1] = UINT64_MAX;
+    fp_handover_publish(wanted, FP_WANTED_WORDS);
+    tick(b);
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 0);
+    CHECK_INT(b->samples, 1);
+    CHECK_INT(b->last.head.status, FP_STATUS_garbage_collecting);
+    destroy(b);
+    fp_handover_destroy(wanted);
+}
+
+/* ----------------------------------------------------------- the collector -- */
+
+static void while_collecting_the_last_whole_figures_stand(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+    struct fp_record_sample whole;
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    answer(b, 0);
+    tick(b);
+    whole = b->last;
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 1005000);
+    fake_set(&b->vm, 1, FP_FIELD_high_water, 0);
+    fake_set(&b->vm, 1, FP_FIELD_mbuf_size, UINT64_MAX);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->samples, 2);
+    CHECK_INT(b->last.head.status, FP_STATUS_garbage_collecting);
+    CHECK(last_stack(b)[0] == FP_FRAME_GC);
+    CHECK_INT(b->last.delta[FP_METRIC_reductions], 5000);
+    for (int m = 0; m < FP_METRIC_COUNT; m++)
+        if (m != FP_METRIC_reductions)
+            CHECK_INT(b->last.value[m], whole.value[m]);
+    check_books(b);
+    destroy(b);
+}
+
+static void where_there_are_no_whole_figures_none_are_made_up(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    fake_set(&b->vm, 1, FP_FIELD_high_water, 0);
+    start(b);
+    tick(b);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_STAT_torn_changed), 1);
+    check_books(b);
+    destroy(b);
+}
+
+/* ------------------------------------------------------------- reductions -- */
+
+/* What the turn has counted so far is not in the structure yet. */
+static void reductions_never_fall(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->last.value[FP_METRIC_reductions], 1001500);
+    /* It pauses before the structure has been brought up to that. */
+    pause_it(b, 1, 0);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 1000900);
+    set_current(b, 0, 0);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->last.head.status, FP_STATUS_waiting);
+    CHECK_INT(b->last.value[FP_METRIC_reductions], 1001500);
+    CHECK_INT(b->last.delta[FP_METRIC_reductions], 0);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 1001600);
+    tick(b);
+    CHECK_INT(b->last.value[FP_METRIC_reductions], 1001600);
+    CHECK_INT(b->last.delta[FP_METRIC_reductions], 100);
+    check_books(b);
+    destroy(b);
+}
+
+/* ----------------------------------------------------------- birth and end -- */
+
+static void a_process_that_is_gone_when_the_answer_comes_is_moved(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    fake_exit(&b->vm, 1);
+    tick(b); /* it is seen to be gone, and the question stays open */
+    CHECK_INT(stat(b, FP_STAT_gone), 1);
+    set_current(b, 0, 0);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
+    CHECK_INT(b->samples, 0);
+    check_books(b);
+    destroy(b);
+}
+
+static void at_the_end_what_is_answered_counts_and_the_rest_is_late(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    spawn(b, 2);
+    run(b, 1, 0);
+    run(b, 2, 3);
+    start(b);
+    tick(b);
+    tick(b);
+    answer(b, 3);
+    fp_sampler_drain(b->sampler);
+    drain(b);
+    CHECK_INT(b->seen[2], 2);
+    CHECK_INT(b->seen[1], 0);
+    CHECK_INT(stat(b, FP_STAT_torn_late), 2);
+    CHECK_INT(pending(b), 0);
+    for (unsigned at = 0; at < SCHEDULERS; at++) {
+        CHECK(!scheduler[at].in_flight);
+        CHECK_INT(scheduler[at].released, scheduler[at].asked);
+    }
+    check_books(b);
+    destroy(b);
+}
+
+/* -------------------------------------------------------- mode schedulers -- */
+
+static void every_scheduler_has_a_sample_of_its_own(void)
+{
+    struct bench *b = create(FP_MODE_SCHEDULERS);
+
+    spawn(b, 5);
+    run(b, 5, 1);
+    start(b);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_taken), SCHEDULERS);
+    CHECK_INT(b->samples, SCHEDULERS - 1);
+    CHECK_INT(b->idle[1], 1);
+    CHECK_INT(b->idle[2], 0);
+    CHECK_INT(b->idle[3], 1);
+    CHECK_INT(b->idle[4], 1);
+    CHECK_INT(b->last.head.status, FP_STATUS_waiting);
+    CHECK_INT(b->stack_count[b->last.stack], 1);
+    CHECK(last_stack(b)[0] == FP_FRAME_IDLE);
+    answer(b, 1);
+    pause_it(b, 5, 1);
+    tick(b);
+    CHECK_INT(b->seen[5], 1);
+    CHECK_INT(b->idle[2], 1);
+    CHECK_INT(b->repeats, SCHEDULERS - 1); /* the others still idle */
+    check_books(b);
+    destroy(b);
+}
+
+static void schedulers_that_are_offline_or_strangers_are_left_out(void)
+{
+    struct bench *b = create(FP_MODE_SCHEDULERS);
+
+    scheduler[0].data = 0;
+    atomic_store(&b->online, 2);
+    start(b);
+    tick(b);
+    CHECK_INT(b->samples, 1);
+    CHECK_INT(b->idle[2], 1);
+    atomic_store(&b->online, 4);
+    tick(b);
+    CHECK_INT(b->idle[2], 2);
+    CHECK_INT(b->idle[3], 1);
+    CHECK_INT(b->idle[4], 1);
+    check_books(b);
+    destroy(b);
+}
+
+static void processes_met_again_go_on_with_their_history(void)
+{
+    struct bench *b = create(FP_MODE_SCHEDULERS);
+    uint64_t definitions;
+
+    spawn(b, 1);
+    spawn(b, 2);
+    start(b);
+    for (uint32_t i = 0; i < 20; i++) {
+        uint32_t n = 1 + i % 2;
+
+        run(b, n, i % 3);
+        fake_set(&b->vm, n, FP_FIELD_reds, 1000000 + 5000 * i);
+        tick(b);
+        answer(b, i % 3);
+        pause_it(b, n, i % 3);
+        fp_sampler_collect(b->sampler);
+        drain(b);
+        if (i >= 2) {
+            CHECK_INT(b->last.delta[FP_METRIC_reductions], 10000);
+            CHECK_INT(b->process[b->last.process].number, n);
+        }
+        if (i == 3)
+            definitions = b->definitions;
+    }
+    CHECK_INT(b->seen[1], 10);
+    CHECK_INT(b->seen[2], 10);
+    CHECK_INT(b->definitions, definitions);
+    check_books(b);
+    destroy(b);
+}
+
+static void who_runs_when_it_is_asked_is_who_is_sampled(void)
+{
+    struct bench *b = create(FP_MODE_SCHEDULERS);
+
+    spawn(b, 1);
+    spawn(b, 2);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    pause_it(b, 1, 0);
+    run(b, 2, 0); /* before the handler */
+    tick(b);
+    answer(b, 0);
+    set_current(b, 0, 0);
+    tick(b);
+    CHECK_INT(b->seen[1], 0);
+    CHECK_INT(b->seen[2], 2);
+    /* And when it is nobody by then, that is no sample of anybody. */
+    run(b, 1, 0);
+    tick(b);
+    pause_it(b, 1, 0);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->seen[1], 0);
+    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
+    check_books(b);
+    destroy(b);
+}
+
+/* -------------------------------------------------------- anything at all -- */
+
+static void change_something(struct bench *b, uint64_t *random)
+{
+    uint32_t n = run_below(random, PROCESSES);
+    unsigned at = run_below(random, SCHEDULERS);
+
+    switch (run_below(random, 8)) {
+    case 0:
+        fake_exit(&b->vm, n);
+        break;
+    case 1:
+        spawn(b, n);
+        break;
+    case 2:
+    case 3:
+        run(b, n, at);
+        break;
+    case 4:
+        pause_it(b, n, at);
+        break;
+    case 5:
+        fake_set(&b->vm, n, FP_FIELD_state,
+                 FP_PSFLG_RUNNING | (run_below(random, 2) ? FP_PSFLG_GC : 0));
+        break;
+    case 6:
+        fake_set(&b->vm, n, (enum fp_field)run_below(random, FP_FIELD_COUNT),
+                 run_random(random) >> run_below(random, 64));
+        break;
+    default:
+        scheduler[at].refuses = run_below(random, 4) == 0 ? FP_EDENIED : 0;
+        break;
+    }
+}
+
+static void answer_some(struct bench *b, uint64_t *random)
+{
+    for (unsigned at = 0; at < SCHEDULERS; at++) {
+        if (!scheduler[at].in_flight || scheduler[at].ready ||
+            run_below(random, 3) == 0)
+            continue;
+        answer(b, at);
+        if (run_below(random, 16) == 0)
+            scheduler[at].running.result = (uint8_t)run_below(random, 3);
+        else if (run_below(random, 16) == 0)
+            scheduler[at].running.structure[run_below(
+                random, b->vm.layout.snapshot_size)] ^=
+                (unsigned char)run_random(random);
+    }
+}
+
+static void the_books_balance_whatever_is_answered(void)
+{
+    uint64_t samples = 0, causes[4] = {0};
+
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct bench *b =
+            create(seed % 2 == 0 ? FP_MODE_SCHEDULERS : FP_MODE_PROCESSES);
+        uint64_t random = seed;
+
+        b->options.select_interval_ms = 20;
+        b->options.status = seed % 4 == 3 ? FP_STATUS_running : -1;
+        for (uint32_t n = 0; n < PROCESSES; n++)
+            spawn(b, n);
+        start(b);
+        for (int round = 0; round < 2000; round++) {
+            for (uint32_t k = run_below(&random, 4); k > 0; k--)
+                change_something(b, &random);
+            answer_some(b, &random);
+            fp_sampler_run(b->sampler, 1 + run_below(&random, 3));
+            if (run_below(&random, 4) == 0) {
+                drain(b);
+                check_books(b);
+            }
+        }
+        fp_sampler_drain(b->sampler);
+        drain(b);
+        CHECK_INT(pending(b), 0);
+        check_books(b);
+        samples += b->samples;
+        causes[0] += stat(b, FP_STAT_torn_changed);
+        causes[1] += stat(b, FP_STAT_torn_moved);
+        causes[2] += stat(b, FP_STAT_torn_unfound);
+        causes[3] += stat(b, FP_STAT_torn_late);
+        destroy(b);
+    }
+    /* It was no quiet day. */
+    CHECK(samples > 10000);
+    for (int i = 0; i < 4; i++)
+        CHECK(causes[i] > 50);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(what_runs_is_asked_and_sampled_when_it_answers);
+    RUN(a_late_answer_is_true_of_every_tick_that_waited);
+    RUN(what_has_left_its_scheduler_is_moved);
+    RUN(a_process_between_schedulers_is_moved);
+    RUN(on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same);
+    RUN(a_question_that_is_refused_is_late);
+    RUN(a_scheduler_that_is_asked_for_one_is_late_for_another);
+    RUN(a_stack_that_is_not_found_is_unfound);
+    RUN(figures_that_contradict_each_other_are_changed);
+    RUN(only_answers_of_the_status_asked_for_are_samples);
+    RUN(an_answer_is_held_against_the_status_of_its_process);
+    RUN(while_collecting_the_last_whole_figures_stand);
+    RUN(where_there_are_no_whole_figures_none_are_made_up);
+    RUN(reductions_never_fall);
+    RUN(a_process_that_is_gone_when_the_answer_comes_is_moved);
+    RUN(at_the_end_what_is_answered_counts_and_the_rest_is_late);
+    RUN(every_scheduler_has_a_sample_of_its_own);
+    RUN(schedulers_that_are_offline_or_strangers_are_left_out);
+    RUN(processes_met_again_go_on_with_their_history);
+    RUN(who_runs_when_it_is_asked_is_who_is_sampled);
+    RUN(the_books_balance_whatever_is_answered);
+    return RUN_END();
+}

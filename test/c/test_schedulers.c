@@ -1,0 +1,1233 @@
+/*
+ * test_schedulers.c - asking a thread by a signal, for what it is doing: with
+ * real threads, real signals, and "JIT" code that changes stacks as ERTS does.
+ *
+ * What is static in schedulers.c is looked at, so that it is part of this file.
+ *
+ * TSan holds a signal back until the thread calls something that it intercepts,
+ * and hands the handler a context of then: what is captured makes no sense, and
+ * no scheduler would register. Its variant is about who may touch what, when.
+ */
+#include "../../c_src/schedulers.c"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <linux/futex.h>
+
+#include "run.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
+#define WORKERS 3u
+#define DEADLINE_S 60
+
+/* Nothing here is expected to take long; a machine may be busy, and have one
+ * processor for both threads. */
+static void patience(uint32_t *tried)
+{
+    static const struct timespec nap = {0, 20000};
+
+    if (++*tried % 64 == 0)
+        nanosleep(&nap, NULL);
+    else
+        sched_yield();
+}
+
+#define UNTIL(condition)                                                       \
+    do {                                                                       \
+        time_t until_ = time(NULL) + DEADLINE_S;                               \
+        uint32_t tried_ = 0;                                                   \
+        while (!(condition)) {                                                 \
+            CHECK(time(NULL) < until_);                                        \
+            patience(&tried_);                                                 \
+        }                                                                      \
+    } while (0)
+
+/* ---------------------------------------------------- a VM of few bytes -- */
+
+/* One page of code, more of nothing, and a function's ErtsCodeInfo: what is
+ * before that is shared. */
+#define JIT_SIZE 0x10000u
+#define ENTER 0x100u   /* void (void *process, void *stack, fn, arg) */
+#define ENTER_2 0x200u /* the same by another fragment */
+#define ENTER_3 0x300u /* ... by one that does not take the stack back */
+#define SPIN 0x400u    /* Erlang code that spins until a byte is not 0 */
+#define CALL_NIF 0x500u
+#define CALL_NIF_2 0x600u
+#define CALL_NIF_3 0x700u
+#define LOOP 0x800u
+#define INFO 0x4000u
+
+static unsigned char *jit;
+static struct fp_layout layout;
+static struct fp_ranges ranges;
+
+typedef void native(void *arg);
+typedef void enter(void *process, void *stack, native *call, void *arg);
+
+static void put(uint32_t at, const char *bytes, size_t size)
+{
+    memcpy(jit + at, bytes, size);
+}
+#define CODE(at, bytes) put(at, bytes, sizeof(bytes) - 1)
+
+/* Saves what it must, takes the C stack's place as rbx does in ERTS, goes to
+ * the Erlang stack and calls. The call returns to an aligned address. */
+static void put_enter(uint32_t at, uint32_t target)
+{
+    int32_t distance = (int32_t)(target - (at + 40));
+
+    CODE(at, "\x53\x55\x41\x54\x41\x55\x41\x56\x41\x57\x48\x83\xec\x08"
+             "\x48\x89\xe3\x49\x89\xfd\x49\x89\xd4\x49\x89\xce\x48\x89\xf4"
+             "\x90\x90\x90\x90\x90\x90\xe8");
+    memcpy(jit + at + 36, &distance, 4);
+    CODE(at + 40, "\x48\x89\xdc\x48\x83\xc4\x08"
+                  "\x41\x5f\x41\x5e\x41\x5d\x41\x5c\x5d\x5b\xc3");
+}
+
+/* mov [r13 + stop], rsp; mov rsp, rbx; mov rdi, r14; call r12; mov rsp, [r13 +
+ * stop]; ret */
+static void put_call_nif(uint32_t at)
+{
+    char stop = (char)layout.release.offset[FP_FIELD_stop];
+
+    CODE(at, "\x49\x89\x65\x00\x48\x89\xdc\x4c\x89\xf7\x41\xff\xd4"
+             "\x49\x8b\x65\x00\xc3");
+    jit[at + 3] = jit[at + 16] = (unsigned char)stop;
+}
+#define NIF_RETURN 13u
+
+static void make_code(void)
+{
+    const uint64_t info[] = {UINT64_C(0x90909000000000e8), 0, 5 << 6 | 0x0b,
+                             6 << 6 | 0x0b, 1};
+
+    layout.release = *fp_release_find(25);
+    layout.snapshot_size = layout.release.process_size;
+    jit = mmap(NULL, JIT_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
+               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(jit != MAP_FAILED);
+    memset(jit, 0xcc, JIT_SIZE);
+    put_enter(ENTER, CALL_NIF);
+    put_enter(ENTER_2, CALL_NIF_2);
+    put_enter(ENTER_3, CALL_NIF_3);
+    put_enter(SPIN, LOOP);
+    put_call_nif(CALL_NIF);
+    put_call_nif(CALL_NIF_2);
+    put_call_nif(CALL_NIF_3);
+    /* push rbx; pop rsp; mov rsp, [by way of] rax: none of the known ways */
+    CODE(CALL_NIF_3 + NIF_RETURN, "\x49\x8b\x45\x58\x50\x5c\xc3");
+    jit[CALL_NIF_3 + NIF_RETURN + 3] = jit[CALL_NIF + 3];
+    CODE(LOOP, "\xf3\x90\x41\x80\x3e\x00\x74\xf8\xc3");
+    memcpy(jit + INFO, info, sizeof info);
+    jit[INFO + sizeof info] = 0xeb;
+    ranges.count = 1;
+    ranges.range[0] = (struct fp_range){(uint64_t)(uintptr_t)jit,
+                                        (uint64_t)(uintptr_t)jit + JIT_SIZE};
+}
+
+static uint64_t code_at(uint32_t at)
+{
+    return (uint64_t)(uintptr_t)jit + at;
+}
+
+/* ------------------------------------------------------------- a scheduler -- */
+
+#define STACK_WORDS 256u
+#define ALTERNATE_SIZE (256u << 10) /* sanitizers need some of it */
+
+struct worker {
+    unsigned char process[1024], data[512];
+    uint64_t mfa[3], stack[STACK_WORDS];
+    unsigned number;
+    enter *way;
+    size_t alternate_size; /* 0: none */
+    int without_jit;       /* registers from where no JIT code called */
+    int blocks;            /* ... with its signal blocked */
+    void (*work)(struct worker *worker); /* after that */
+    pthread_t thread;
+    pid_t tid;
+    int err; /* of the registration */
+    char why[200];
+    _Atomic int ready, command;
+    _Atomic unsigned char stop;
+    _Atomic uint64_t rounds;
+};
+
+static void set_word(unsigned char *at, uint64_t offset, const void *value)
+{
+    uint64_t word = (uint64_t)(uintptr_t)value;
+
+    memcpy(at + offset, &word, sizeof word);
+}
+
+static void worker_init(struct worker *worker, unsigned number)
+{
+    const struct fp_release *release = &layout.release;
+
+    memset(worker, 0, sizeof *worker);
+    worker->number = number;
+    worker->way = (enter *)(uintptr_t)code_at(ENTER);
+    worker->alternate_size = ALTERNATE_SIZE;
+    worker->mfa[0] = 7 << 6 | 0x0b;
+    worker->mfa[1] = 8 << 6 | 0x0b;
+    worker->mfa[2] = 2;
+    for (uint32_t i = 0; i < STACK_WORDS; i++)
+        worker->stack[i] = i << 4 | 0xf;
+    set_word(worker->process, release->running.scheduler_data, worker->data);
+    set_word(worker->process, release->running.current, worker->mfa);
+    set_word(worker->process, release->offset[FP_FIELD_heap], worker->stack);
+    set_word(worker->process, release->offset[FP_FIELD_hend],
+             worker->stack + STACK_WORDS);
+    set_word(worker->process, release->offset[FP_FIELD_stop],
+             worker->stack + STACK_WORDS);
+    set_word(worker->data, release->running.current_process, worker->process);
+    set_word(worker->data, release->running.number, (void *)(uintptr_t)number);
+}
+
+static uint64_t process_of(const struct worker *worker)
+{
+    return (uint64_t)(uintptr_t)worker->process;
+}
+
+static void block(int how)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, schedulers.signal);
+    CHECK_INT(pthread_sigmask(how, &set, NULL), 0);
+}
+
+static void register_self(struct worker *worker)
+{
+    if (worker->blocks)
+        block(SIG_BLOCK);
+    worker->err =
+        fp_schedulers_register(worker->number, process_of(worker), worker->mfa,
+                               worker->why, sizeof worker->why);
+}
+
+/* What the NIF does. */
+static void nif(void *arg)
+{
+    struct worker *worker = arg;
+
+    register_self(worker);
+    atomic_store(&worker->ready, 1);
+    if (worker->work != NULL)
+        worker->work(worker);
+}
+
+/* A slot that is known without having registered, for TSan. */
+static void appoint(struct worker *worker)
+{
+    struct slot *slot = &schedulers.slot[worker->number - 1];
+
+    slot->thread = (pid_t)syscall(SYS_gettid);
+    slot->scheduler.data = (uint64_t)(uintptr_t)worker->data;
+    slot->scheduler.native_base =
+        (uint64_t)(uintptr_t)__builtin_frame_address(0) & ~15ull;
+    atomic_store(&slot->is_registered, 1);
+    atomic_store(&worker->ready, 1);
+    worker->work(worker);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *worker = arg;
+    stack_t ours = {.ss_flags = SS_DISABLE}, before;
+
+    worker->tid = (pid_t)syscall(SYS_gettid);
+    if (worker->alternate_size > 0) {
+        ours.ss_sp = malloc(worker->alternate_size);
+        ours.ss_size = worker->alternate_size;
+        ours.ss_flags = 0;
+    }
+    CHECK_INT(sigaltstack(&ours, &before), 0);
+    if (UNDER_TSAN)
+        appoint(worker);
+    else if (worker->without_jit)
+        nif(worker);
+    else
+        worker->way(worker->process, worker->stack + STACK_WORDS - 8, nif,
+                    worker);
+    /* A signal that is still on its way arrives where there is room for it. */
+    block(SIG_UNBLOCK);
+    /* A sanitizer's own is taken away at the thread's end. */
+    CHECK_INT(sigaltstack(&before, NULL), 0);
+    free(ours.ss_sp);
+    return NULL;
+}
+
+static void worker_start(struct worker *worker)
+{
+    CHECK_INT(pthread_create(&worker->thread, NULL, worker_main, worker), 0);
+    UNTIL(atomic_load(&worker->ready));
+}
+
+static void worker_end(struct worker *worker)
+{
+    atomic_store(&worker->stop, 1);
+    CHECK_INT(pthread_join(worker->thread, NULL), 0);
+}
+
+/* Schedulers are for life. For the next test they begin anew. */
+static void begin(void)
+{
+    char why[200];
+
+    if (schedulers.slot != NULL) {
+        for (unsigned i = 0; i < schedulers.count; i++)
+            fp_peek_close(&schedulers.slot[i].peek);
+        munmap(schedulers.slot, schedulers.count * sizeof *schedulers.slot);
+    }
+    schedulers.slot = NULL;
+    atomic_store(&schedulers.count, 0);
+    atomic_store(&schedulers.registered, 0);
+    atomic_store(&schedulers.code_known, 0);
+    /* The library would be pinned; a program stays anyway. */
+    if (schedulers.signal == 0)
+        CHECK_INT(install_handler(), 0);
+    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+              0);
+}
+
+/* A worker in slot 0, registered. */
+static struct worker *employ(void (*work)(struct worker *worker))
+{
+    struct worker *worker = malloc(sizeof *worker);
+
+    worker_init(worker, 1);
+    worker->work = work;
+    worker_start(worker);
+    if (worker->err != 0)
+        RUN_FAIL("not registered: %s", worker->why);
+    return worker;
+}
+
+static void dismiss(struct worker *worker)
+{
+    worker_end(worker);
+    free(worker);
+}
+
+static enum state state_of(unsigned at)
+{
+    return STATE_OF(atomic_load(&schedulers.slot[at].state));
+}
+
+static const struct fp_running *answer(unsigned at, uint32_t ticket)
+{
+    const struct fp_running *running;
+
+    UNTIL((running = fp_schedulers_answer(at, ticket)) != NULL);
+    return running;
+}
+
+/* ---- what a worker does -------------------------------------------------- */
+
+static void spin(struct worker *worker)
+{
+    while (!atomic_load(&worker->stop)) {
+        atomic_fetch_add(&worker->rounds, 1);
+        sched_yield();
+    }
+}
+
+/* Blocks the signal while `command` is 1. */
+static void obey(struct worker *worker)
+{
+    int blocked = 0;
+
+    while (!atomic_load(&worker->stop)) {
+        int command = atomic_load(&worker->command);
+
+        if (command != blocked)
+            block(command ? SIG_BLOCK : SIG_UNBLOCK);
+        blocked = command;
+        atomic_fetch_add(&worker->rounds, 1);
+        sched_yield();
+    }
+}
+
+static void tell(struct worker *worker, int command)
+{
+    uint64_t rounds = atomic_load(&worker->rounds);
+
+    atomic_store(&worker->command, command);
+    UNTIL(atomic_load(&worker->rounds) >= rounds + 3);
+}
+
+/* ------------------------------------------------------------ preparation -- */
+
+static void before_preparation_there_are_no_schedulers(void)
+{
+    uint32_t ticket;
+
+    CHECK_INT(fp_schedulers_count(), 0);
+    CHECK_INT(fp_schedulers_registered(), 0);
+    CHECK_INT(fp_schedulers_find(8), -1);
+    CHECK_INT(fp_schedulers_request(0, &ticket), FP_ESTATE);
+}
+
+static void numbers_that_can_not_be_are_refused(void)
+{
+    char why[200] = "";
+
+    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, 0, why, sizeof why),
+              FP_EINVAL);
+    CHECK(why[0] != '\0');
+    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, FP_SCHEDULERS_MAX + 1,
+                                    why, sizeof why),
+              FP_EINVAL);
+    CHECK_INT(schedulers.signal, 0);
+    begin();
+    CHECK_INT(fp_schedulers_count(), WORKERS);
+    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+              0);
+    CHECK_INT(
+        fp_schedulers_prepare(&layout, &ranges, WORKERS + 1, why, sizeof why),
+        FP_EINVAL);
+    CHECK_INT(fp_schedulers_data(0), 0);
+    CHECK_INT(fp_schedulers_find(0), -1);
+}
+
+static void somebodys_handler(int signal)
+{
+    (void)signal;
+}
+
+static void set_action(int signal, void (*handle)(int))
+{
+    struct sigaction action = {.sa_handler = handle};
+
+    CHECK_INT(sigaction(signal, &action, NULL), 0);
+}
+
+/* In a process of its own: it never gives the signal back. */
+static void a_signal_that_is_in_use_is_not_taken(void)
+{
+    pid_t child = fork();
+    int status;
+
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct sigaction theirs;
+
+        for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+            set_action(i, SIG_DFL);
+        set_action(SIGRTMAX, somebodys_handler);
+        set_action(SIGRTMAX - 1, SIG_IGN);
+        CHECK_INT(install_handler(), 0);
+        CHECK_INT(schedulers.signal, SIGRTMAX - 2);
+        CHECK_INT(sigaction(SIGRTMAX, NULL, &theirs), 0);
+        CHECK(theirs.sa_handler == somebodys_handler);
+        CHECK_INT(sigaction(SIGRTMAX - 1, NULL, &theirs), 0);
+        CHECK(theirs.sa_handler == SIG_IGN);
+        CHECK_INT(sigaction(SIGRTMAX - 2, NULL, &theirs), 0);
+        CHECK(theirs.sa_sigaction == handler);
+        CHECK((theirs.sa_flags & (SA_ONSTACK | SA_RESTART)) ==
+              (SA_ONSTACK | SA_RESTART));
+        /* None is left. */
+        for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
+            set_action(i, somebodys_handler);
+        CHECK_INT(install_handler(), FP_EDENIED);
+        CHECK_INT(schedulers.signal, SIGRTMAX - 2);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* ----------------------------------------------------------- registration -- */
+
+static void a_scheduler_registers_in_its_nif(void)
+{
+    struct worker *worker;
+    struct fp_range fragments;
+    uint64_t nif_return;
+
+    begin();
+    worker = employ(spin);
+    CHECK_INT(fp_schedulers_registered(), 1);
+    CHECK(fp_schedulers_data(0) == (uint64_t)(uintptr_t)worker->data);
+    CHECK_INT(fp_schedulers_find((uint64_t)(uintptr_t)worker->data), 0);
+    CHECK_INT(fp_schedulers_find((uint64_t)(uintptr_t)worker->data + 8), -1);
+    CHECK_INT(fp_schedulers_data(1), 0);
+    fp_schedulers_code(&fragments, &nif_return);
+    CHECK(fragments.start == code_at(0) && fragments.end == code_at(INFO));
+    CHECK(nif_return == code_at(CALL_NIF + NIF_RETURN));
+    CHECK_INT(state_of(0), IDLE);
+    dismiss(worker);
+}
+
+static void it_may_register_again(void)
+{
+    struct worker *worker, again;
+
+    begin();
+    worker = employ(spin);
+    worker_init(&again, 1);
+    register_self(&again); /* whatever it says now */
+    CHECK_INT(again.err, 0);
+    CHECK_INT(fp_schedulers_registered(), 1);
+    CHECK(fp_schedulers_data(0) == (uint64_t)(uintptr_t)worker->data);
+    dismiss(worker);
+}
+
+/* Does a registration come to `err`, with a sentence, and leave the slot as it
+ * was? */
+static void expect_refused(struct worker *worker, int err, const char *says)
+{
+    unsigned before = fp_schedulers_registered();
+    uint32_t ticket;
+
+    worker_start(worker);
+    worker_end(worker);
+    CHECK_INT(worker->err, err);
+    if (strstr(worker->why, says) == NULL)
+        RUN_FAIL("it says: %s", worker->why);
+    CHECK_INT(fp_schedulers_registered(), before);
+    CHECK_INT(fp_schedulers_request(worker->number - 1, &ticket), FP_ESTATE);
+}
+
+static void data_that_is_not_where_it_is_expected_is_refused(void)
+{
+    const struct fp_running_offsets *at = &layout.release.running;
+    struct worker worker;
+    uint64_t mfa[3] = {1, 2, 3};
+
+    begin();
+    worker_init(&worker, 1);
+    set_word(worker.process, at->scheduler_data, NULL);
+    expect_refused(&worker, FP_ELAYOUT, "data");
+    worker_init(&worker, 1);
+    set_word(worker.process, at->scheduler_data, (void *)16);
+    expect_refused(&worker, FP_ELAYOUT, "data");
+    worker_init(&worker, 1);
+    set_word(worker.data, at->current_process, worker.data);
+    expect_refused(&worker, FP_ELAYOUT, "data");
+    worker_init(&worker, 1);
+    set_word(worker.data, at->number, (void *)2);
+    expect_refused(&worker, FP_ELAYOUT, "data");
+    worker_init(&worker, 1);
+    set_word(worker.process, at->current, mfa);
+    expect_refused(&worker, FP_ELAYOUT, "data");
+    worker_init(&worker, 1);
+    set_word(worker.process, at->current, NULL);
+    expect_refused(&worker, FP_ELAYOUT, "data");
+}
+
+static void numbers_of_no_scheduler_are_refused(void)
+{
+    static const unsigned numbers[] = {0, WORKERS + 1, UINT32_MAX};
+    struct worker worker;
+
+    begin();
+    for (size_t i = 0; i < 3; i++) {
+        worker_init(&worker, numbers[i]);
+        worker_start(&worker);
+        worker_end(&worker);
+        CHECK_INT(worker.err, FP_EINVAL);
+    }
+    CHECK_INT(fp_schedulers_registered(), 0);
+}
+
+static void an_alternate_stack_that_is_small_or_missing_is_refused(void)
+{
+    struct worker worker;
+
+    begin();
+    worker_init(&worker, 1);
+    worker.alternate_size = 0;
+    expect_refused(&worker, FP_ENOMEM, "alternate signal stack");
+    worker_init(&worker, 1);
+    worker.alternate_size = getauxval(AT_MINSIGSTKSZ) + HANDLER_STACK_BYTES - 1;
+    expect_refused(&worker, FP_ENOMEM, "alternate signal stack");
+}
+
+static void a_call_from_no_jit_code_is_refused(void)
+{
+    struct worker worker;
+
+    begin();
+    worker_init(&worker, 1);
+    worker.without_jit = 1;
+    expect_refused(&worker, FP_ELAYOUT, "no return to JIT code");
+}
+
+static void a_capture_of_itself_that_is_not_right_is_refused(void)
+{
+    struct worker worker;
+
+    begin();
+    worker_init(&worker, 1);
+    worker.way = (enter *)(uintptr_t)code_at(ENTER_3);
+    expect_refused(&worker, FP_ELAYOUT, "captured itself");
+    CHECK_INT(state_of(0), IDLE);
+    /* The process has no stack there. */
+    worker_init(&worker, 1);
+    set_word(worker.process, layout.release.offset[FP_FIELD_hend],
+             worker.stack + 4);
+    expect_refused(&worker, FP_ELAYOUT, "captured itself");
+    CHECK_INT(state_of(0), IDLE);
+}
+
+static void nifs_that_return_elsewhere_than_those_before_are_refused(void)
+{
+    struct worker *first, second;
+
+    begin();
+    first = employ(spin);
+    worker_init(&second, 2);
+    second.way = (enter *)(uintptr_t)code_at(ENTER_2);
+    expect_refused(&second, FP_ELAYOUT, "captured itself");
+    worker_init(&second, 2);
+    worker_start(&second);
+    worker_end(&second);
+    CHECK_INT(second.err, 0);
+    CHECK_INT(fp_schedulers_registered(), 2);
+    dismiss(first);
+}
+
+/* The signal comes later: it finds that nobody waits for it. */
+static void
+a_thread_that_blocks_the_signal_can_not_register_before_it_came(void)
+{
+    struct worker worker;
+
+    begin();
+    worker_init(&worker, 1);
+    worker.blocks = 1;
+    worker.work = spin;
+    worker_start(&worker);
+    CHECK_INT(worker.err, FP_ELAYOUT);
+    CHECK_INT(state_of(0), ABANDONED);
+    worker_end(&worker); /* unblocks */
+    CHECK_INT(state_of(0), IDLE);
+    dismiss(employ(spin));
+}
+
+/* ----------------------------------------------------- asked and answered -- */
+
+static void a_thread_in_c_answers_with_its_stack(void)
+{
+    struct worker *worker;
+    const struct fp_running *running;
+    uint32_t ticket, first;
+
+    begin();
+    worker = employ(spin);
+    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    running = answer(0, ticket);
+    CHECK_INT(running->result, FP_RUNNING_CAPTURED);
+    CHECK_INT(running->place, FP_RUNNING_IN_C);
+    CHECK_INT(running->top_in, FP_TOP_IN_STOP);
+    CHECK(running->process == process_of(worker));
+    CHECK(running->native_return == code_at(CALL_NIF + NIF_RETURN));
+    CHECK(running->native_bytes > FP_RED_ZONE);
+    /* The return address into code that called the fragment, then the words. */
+    CHECK_INT(running->words, 9);
+    CHECK(running->word[0] == code_at(ENTER + 40));
+    CHECK_INT(running->word[1], (STACK_WORDS - 8) << 4 | 0xf);
+    CHECK_INT(running->word[8], (STACK_WORDS - 1) << 4 | 0xf);
+    CHECK(fp_schedulers_handler_ns(0) > 0);
+    /* It stays until it is released, and nobody else's question is taken. */
+    CHECK_INT(fp_schedulers_request(0, &first), FP_ESTATE);
+    CHECK(fp_schedulers_answer(0, ticket) == running);
+    CHECK(fp_schedulers_answer(0, ticket + 1) == NULL);
+    fp_schedulers_release(0, ticket);
+    CHECK(fp_schedulers_answer(0, ticket) == NULL);
+    CHECK_INT(state_of(0), IDLE);
+    first = ticket;
+    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    CHECK_INT(ticket, first + 1);
+    answer(0, ticket);
+    CHECK(fp_schedulers_answer(0, first) == NULL);
+    fp_schedulers_release(0, ticket);
+    dismiss(worker);
+}
+
+/* After the NIF: code that spins, with rsp on the Erlang stack. */
+static void *spin_in_erlang(void *arg)
+{
+    struct worker *worker = arg;
+    stack_t before,
+        ours = {.ss_sp = malloc(ALTERNATE_SIZE), .ss_size = ALTERNATE_SIZE};
+    enter *spins = (enter *)(uintptr_t)code_at(SPIN);
+
+    CHECK_INT(sigaltstack(&ours, &before), 0);
+    worker->way(worker->process, worker->stack + STACK_WORDS - 8,
+                (native *)register_self, worker);
+    atomic_store(&worker->ready, 1);
+    spins(worker->process, worker->stack + STACK_WORDS - 16, NULL,
+          &worker->stop);
+    CHECK_INT(sigaltstack(&before, NULL), 0);
+    free(ours.ss_sp);
+    return NULL;
+}
+
+static void a_thread_in_erlang_code_answers_with_its_stack(void)
+{
+    static struct worker worker;
+
+    begin();
+    worker_init(&worker, 1);
+    CHECK_INT(pthread_create(&worker.thread, NULL, spin_in_erlang, &worker), 0);
+    UNTIL(atomic_load(&worker.ready));
+    CHECK_INT(worker.err, 0);
+    for (int place = -1; place != FP_RUNNING_IN_ERLANG;) {
+        const struct fp_running *running;
+        uint32_t ticket;
+
+        CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+        running = answer(0, ticket);
+        /* It may not have got there. */
+        if (running->result == FP_RUNNING_CAPTURED)
+            place = running->place;
+        if (place == FP_RUNNING_IN_ERLANG) {
+            CHECK(running->registers.rip - code_at(LOOP) < 9);
+            CHECK(running->low ==
+                  (uint64_t)(uintptr_t)(worker.stack + STACK_WORDS - 17));
+            CHECK_INT(running->words, 17);
+            CHECK(running->word[0] == code_at(SPIN + 40));
+            CHECK_INT(running->word[16], (STACK_WORDS - 1) << 4 | 0xf);
+        }
+        fp_schedulers_release(0, ticket);
+    }
+    worker_end(&worker);
+}
+
+static void a_scheduler_without_a_process_answers_that(void)
+{
+    struct worker *worker;
+    uint32_t ticket;
+
+    begin();
+    worker = employ(spin);
+    set_word(worker->data, layout.release.running.current_process, NULL);
+    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    CHECK_INT(answer(0, ticket)->result, FP_RUNNING_NOBODY);
+    fp_schedulers_release(0, ticket);
+    dismiss(worker);
+}
+
+static void slots_that_are_none_are_not_asked(void)
+{
+    struct worker *worker;
+    uint32_t ticket = 4711;
+
+    begin();
+    worker = employ(spin);
+    CHECK_INT(fp_schedulers_request(1, &ticket), FP_ESTATE);
+    CHECK_INT(fp_schedulers_request(WORKERS, &ticket), FP_ESTATE);
+    CHECK_INT(fp_schedulers_request(UINT32_MAX, &ticket), FP_ESTATE);
+    CHECK_INT(ticket, 4711);
+    dismiss(worker);
+}
+
+/* ---------------------------------------------------------------- release -- */
+
+static void released_before_it_was_handled_it_is_handled_for_nobody(void)
+{
+    struct worker *worker;
+    uint32_t first, second;
+
+    begin();
+    worker = employ(obey);
+    tell(worker, 1);
+    CHECK_INT(fp_schedulers_request(0, &first), 0);
+    CHECK_INT(state_of(0), REQUESTED);
+    CHECK(fp_schedulers_answer(0, first) == NULL);
+    CHECK_INT(fp_schedulers_request(0, &second), FP_ESTATE);
+    fp_schedulers_release(0, first);
+    CHECK_INT(state_of(0), ABANDONED);
+    /* One signal at a time, whoever asks. */
+    CHECK_INT(fp_schedulers_request(0, &second), FP_ESTATE);
+    tell(worker, 0);
+    UNTIL(state_of(0) == IDLE);
+    CHECK(fp_schedulers_answer(0, first) == NULL);
+    CHECK_INT(fp_schedulers_request(0, &second), 0);
+    CHECK_INT(answer(0, second)->result, FP_RUNNING_CAPTURED);
+    fp_schedulers_release(0, second);
+    dismiss(worker);
+}
+
+/* A peek that stops the handler in its work. */
+static struct {
+    const struct fp_peek *real;
+    _Atomic int works, goes_on;
+} gate;
+
+static int64_t read_through_gate(void *self, const struct iovec *local,
+                                 const struct iovec *remote, size_t n)
+{
+    (void)self;
+    atomic_store(&gate.works, 1);
+    while (!atomic_load(&gate.goes_on))
+        ;
+    return gate.real->readv(gate.real->self, local, remote, n);
+}
+
+static void released_while_it_is_handled_it_is_nobodys_answer(void)
+{
+    static struct fp_peek gated = {.readv = read_through_gate, .fd = -1};
+    struct worker *worker;
+    uint32_t first, second;
+
+    begin();
+    worker = employ(spin);
+    gate.real = schedulers.slot[0].scheduler.peek;
+    atomic_store(&gate.works, 0);
+    atomic_store(&gate.goes_on, 0);
+    schedulers.slot[0].scheduler.peek = &gated;
+    CHECK_INT(fp_schedulers_request(0, &first), 0);
+    UNTIL(atomic_load(&gate.works));
+    CHECK_INT(state_of(0), WORKING);
+    CHECK(fp_schedulers_answer(0, first) == NULL);
+    CHECK_INT(fp_schedulers_request(0, &second), FP_ESTATE);
+    fp_schedulers_release(0, first);
+    CHECK_INT(state_of(0), ABANDONED);
+    CHECK_INT(fp_schedulers_request(0, &second), FP_ESTATE);
+    atomic_store(&gate.goes_on, 1);
+    UNTIL(state_of(0) == IDLE);
+    CHECK(fp_schedulers_answer(0, first) == NULL);
+    schedulers.slot[0].scheduler.peek = gate.real;
+    CHECK_INT(fp_schedulers_request(0, &second), 0);
+    CHECK_INT(answer(0, second)->result, FP_RUNNING_CAPTURED);
+    fp_schedulers_release(0, second);
+    dismiss(worker);
+}
+
+static void numbers_wrap(void)
+{
+    const uint32_t last = UINT32_MAX >> 3;
+    struct worker *worker;
+    uint32_t ticket;
+
+    begin();
+    worker = employ(spin);
+    atomic_store(&schedulers.slot[0].state, STATE(last - 1, IDLE));
+    for (uint32_t i = 0; i < 4; i++) {
+        static const uint32_t expected[] = {last, 0, 1, 2};
+
+        CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+        CHECK_INT(ticket, expected[i]);
+        CHECK_INT(answer(0, ticket)->result, FP_RUNNING_CAPTURED);
+        CHECK(fp_schedulers_answer(0, last - 1) == NULL);
+        fp_schedulers_release(0, ticket);
+        CHECK_INT(state_of(0), IDLE);
+    }
+    dismiss(worker);
+}
+
+/* --------------------------------------------------- signals of all kinds -- */
+
+static int send_to(pid_t tid, int code, pid_t from, uint64_t value)
+{
+    siginfo_t info;
+
+    memset(&info, 0, sizeof info);
+    info.si_signo = schedulers.signal;
+    info.si_code = code;
+    info.si_pid = from;
+    info.si_value.sival_ptr = (void *)(uintptr_t)value;
+    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, schedulers.signal,
+                        &info);
+}
+
+/* All have arrived when one of ours, sent after them, has: signals of one
+ * number are delivered in order. */
+static void expect_no_answer_but_to_ours(uint32_t number)
+{
+    uint32_t ticket;
+
+    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    CHECK_INT(ticket, number);
+    answer(0, ticket);
+    fp_schedulers_release(0, ticket);
+}
+
+static void a_signal_that_somebody_else_sends_is_ignored(void)
+{
+    struct worker *worker;
+    uint32_t number, word;
+
+    begin();
+    worker = employ(spin);
+    word = atomic_load(&schedulers.slot[0].state);
+    number = NUMBER_OF(word);
+    CHECK_INT(pthread_kill(worker->thread, schedulers.signal), 0);
+    /* Nobody asked for this one, and these name no slot or another one. */
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), number), 0);
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), number + 1), 0);
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), UINT64_MAX), 0);
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), (uint64_t)WORKERS << 32),
+              0);
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), UINT64_C(1) << 32), 0);
+    CHECK_INT(send_to(worker->tid, SI_TIMER, getpid(), number), 0);
+    UNTIL(atomic_load(&worker->rounds) > 100);
+    CHECK_INT(atomic_load(&schedulers.slot[0].state), word);
+    expect_no_answer_but_to_ours(number + 1);
+    dismiss(worker);
+}
+
+/* With a question open, and the right value in what is forged. */
+static void a_forged_answer_is_ignored(void)
+{
+    struct worker *worker;
+    uint32_t ticket;
+
+    begin();
+    worker = employ(obey);
+    tell(worker, 1);
+    /* As asking does, but for the signal. */
+    ticket = NUMBER_OF(atomic_load(&schedulers.slot[0].state)) + 1;
+    atomic_store(&schedulers.slot[0].state, STATE(ticket, REQUESTED));
+    tell(worker, 0);
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid() + 1, ticket), 0);
+    CHECK_INT(send_to(worker->tid, SI_MESGQ, getpid(), ticket), 0);
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), ticket + 1), 0);
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), ticket - 1), 0);
+    /* On a thread that is no scheduler's. */
+    CHECK_INT(send_to((pid_t)syscall(SYS_gettid), SI_QUEUE, getpid(), ticket),
+              0);
+    tell(worker, 0);
+    CHECK_INT(state_of(0), REQUESTED);
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), ticket), 0);
+    CHECK_INT(answer(0, ticket)->result, FP_RUNNING_CAPTURED);
+    fp_schedulers_release(0, ticket);
+    dismiss(worker);
+}
+
+static void a_request_that_the_kernel_refuses_leaves_it_idle(void)
+{
+    struct rlimit before, none;
+    struct worker *worker;
+    uint32_t ticket;
+
+    begin();
+    worker = employ(spin);
+    CHECK_INT(getrlimit(RLIMIT_SIGPENDING, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    CHECK_INT(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+    for (int i = 0; i < 10; i++)
+        CHECK_INT(fp_schedulers_request(0, &ticket), FP_EDENIED);
+    CHECK_INT(state_of(0), IDLE);
+    CHECK_INT(setrlimit(RLIMIT_SIGPENDING, &before), 0);
+    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    CHECK_INT(answer(0, ticket)->result, FP_RUNNING_CAPTURED);
+    fp_schedulers_release(0, ticket);
+    dismiss(worker);
+}
+
+static void a_thread_that_is_gone_can_not_be_asked(void)
+{
+    struct worker *worker;
+    uint32_t ticket;
+
+    begin();
+    worker = employ(spin);
+    worker_end(worker);
+    CHECK_INT(fp_schedulers_request(0, &ticket), FP_EDENIED);
+    CHECK_INT(state_of(0), IDLE);
+    free(worker);
+}
+
+/* ---------------------------------------------------- under fire for long -- */
+
+#define SIGNALS 100000u
+
+/* Ask as fast as it answers. */
+static void fire(struct worker *worker, uint64_t signals)
+{
+    for (uint64_t i = 0; i < signals; i++) {
+        const struct fp_running *running;
+        uint32_t ticket;
+
+        CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+        running = answer(0, ticket);
+        CHECK_INT(running->result, FP_RUNNING_CAPTURED);
+        CHECK(running->process == process_of(worker));
+        fp_schedulers_release(0, ticket);
+    }
+}
+
+/* What can be restarted is not seen, and errno is what it was. */
+static void use_a_pipe(struct worker *worker)
+{
+    uint64_t n = 0, back = 0;
+    int fd[2];
+
+    CHECK_INT(pipe(fd), 0);
+    while (!atomic_load(&worker->stop)) {
+        errno = 4711;
+        CHECK_INT(write(fd[1], &n, sizeof n), sizeof n);
+        CHECK_INT(read(fd[0], &back, sizeof back), sizeof back);
+        CHECK_INT(errno, 4711);
+        CHECK(back == n);
+        n++;
+        atomic_fetch_add(&worker->rounds, 1);
+    }
+    close(fd[0]);
+    close(fd[1]);
+}
+
+static void under_signals_a_pipe_works_as_ever(void)
+{
+    struct worker *worker;
+
+    begin();
+    worker = employ(use_a_pipe);
+    fire(worker, SIGNALS / 4);
+    CHECK(atomic_load(&worker->rounds) > 0);
+    dismiss(worker);
+}
+
+/* Reads that wait: the byte comes from another thread. */
+struct slow_pipe {
+    int fd[2];
+    _Atomic int stop;
+};
+
+static struct slow_pipe slow;
+
+static void wait_for_bytes(struct worker *worker)
+{
+    unsigned char expected = 0, byte;
+
+    while (!atomic_load(&worker->stop)) {
+        CHECK_INT(read(slow.fd[0], &byte, 1), 1);
+        CHECK_INT(byte, expected++);
+        atomic_fetch_add(&worker->rounds, 1);
+    }
+}
+
+static void *write_slowly(void *arg)
+{
+    static const struct timespec nap = {0, 1000000};
+    unsigned char byte = 0;
+
+    (void)arg;
+    while (!atomic_load(&slow.stop)) {
+        nanosleep(&nap, NULL);
+        CHECK_INT(write(slow.fd[1], &byte, 1), 1);
+        byte++;
+    }
+    return NULL;
+}
+
+static void under_signals_a_read_that_waits_goes_on_waiting(void)
+{
+    struct worker *worker;
+    pthread_t writer;
+
+    begin();
+    CHECK_INT(pipe(slow.fd), 0);
+    atomic_store(&slow.stop, 0);
+    CHECK_INT(pthread_create(&writer, NULL, write_slowly, NULL), 0);
+    worker = employ(wait_for_bytes);
+    fire(worker, 3 * SIGNALS / 8);
+    CHECK(atomic_load(&worker->rounds) > 0);
+    dismiss(worker);
+    atomic_store(&slow.stop, 1);
+    pthread_join(writer, NULL);
+    close(slow.fd[0]);
+    close(slow.fd[1]);
+}
+
+static _Atomic uint32_t futex_word;
+
+static long futex(int op, uint32_t value, const struct timespec *timeout)
+{
+    return syscall(SYS_futex, &futex_word, op, value, timeout, NULL, 0);
+}
+
+static int is_before(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec < b->tv_sec ||
+           (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* A futex without a timeout is restarted; sleep ends early, and says so, as
+ * with any handler. */
+static void sleep_and_wait(struct worker *worker)
+{
+    while (!atomic_load(&worker->stop)) {
+        struct timespec until, now;
+        uint32_t seen = atomic_load(&futex_word);
+        int result;
+
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += 200000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        do {
+            result =
+                clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+            CHECK(result == 0 || result == EINTR);
+        } while (result != 0);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        CHECK(!is_before(&now, &until));
+        CHECK(futex(FUTEX_WAIT_PRIVATE, seen, NULL) == 0 || errno == EAGAIN);
+        atomic_fetch_add(&worker->rounds, 1);
+    }
+}
+
+static void *wake_often(void *arg)
+{
+    static const struct timespec nap = {0, 300000};
+    struct worker *worker = arg;
+
+    for (;;) {
+        int last = atomic_load(&worker->stop);
+
+        atomic_fetch_add(&futex_word, 1);
+        futex(FUTEX_WAKE_PRIVATE, 1, NULL);
+        if (last)
+            return NULL;
+        nanosleep(&nap, NULL);
+    }
+}
+
+static void under_signals_sleep_and_futex_do_what_they_say(void)
+{
+    struct worker *worker;
+    pthread_t waker;
+
+    begin();
+    worker = employ(sleep_and_wait);
+    CHECK_INT(pthread_create(&waker, NULL, wake_often, worker), 0);
+    fire(worker, 3 * SIGNALS / 8);
+    CHECK(atomic_load(&worker->rounds) > 0);
+    atomic_store(&worker->stop, 1);
+    /* Awake for good: whoever comes late finds another word. */
+    pthread_join(waker, NULL);
+    atomic_fetch_add(&futex_word, 1);
+    futex(FUTEX_WAKE_PRIVATE, 1, NULL);
+    dismiss(worker);
+}
+
+/* --------------------------------------------------------- two who ask -- */
+
+struct asker {
+    pthread_t thread;
+    struct worker *worker;
+    uint64_t random, asked, answered, abandoned;
+    uint32_t refused;
+};
+
+static _Atomic int holders;
+
+/* Every answer is one's own, and nobody else holds one. */
+static void *ask_again_and_again(void *arg)
+{
+    struct asker *asker = arg;
+
+    while (asker->asked < (UNDER_TSAN ? 2000u : 10000u)) {
+        const struct fp_running *running = NULL;
+        uint32_t ticket, tries = run_below(&asker->random, 2000);
+        uint32_t tried = 0;
+
+        if (fp_schedulers_request(0, &ticket) != 0) {
+            patience(&asker->refused);
+            continue;
+        }
+        CHECK_INT(atomic_fetch_add(&holders, 1), 0);
+        asker->asked++;
+        while (running == NULL && tried < tries) {
+            running = fp_schedulers_answer(0, ticket);
+            patience(&tried);
+        }
+        if (running == NULL) {
+            asker->abandoned++;
+        } else {
+            asker->answered++;
+            CHECK(running->process == process_of(asker->worker));
+            CHECK(running->words <= FP_STACK_WORDS_MAX);
+            CHECK(fp_schedulers_handler_ns(0) < UINT64_C(60000000000));
+        }
+        CHECK_INT(atomic_fetch_sub(&holders, 1), 1);
+        fp_schedulers_release(0, ticket);
+    }
+    return NULL;
+}
+
+static void nap_often(struct worker *worker)
+{
+    static const struct timespec nap = {0, 1000};
+
+    while (!atomic_load(&worker->stop))
+        nanosleep(&nap, NULL);
+}
+
+static void of_two_who_ask_at_once_one_is_refused(void)
+{
+    struct asker asker[2] = {{.random = 1}, {.random = 2}};
+    struct worker *worker;
+
+    begin();
+    worker = employ(UNDER_TSAN ? nap_often : spin);
+    for (int i = 0; i < 2; i++) {
+        asker[i].worker = worker;
+        CHECK_INT(pthread_create(&asker[i].thread, NULL, ask_again_and_again,
+                                 &asker[i]),
+                  0);
+    }
+    for (int i = 0; i < 2; i++)
+        CHECK_INT(pthread_join(asker[i].thread, NULL), 0);
+    CHECK(asker[0].answered > 0 && asker[1].answered > 0);
+    CHECK(asker[0].abandoned + asker[1].abandoned > 0);
+    UNTIL(state_of(0) == IDLE);
+    dismiss(worker);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    make_code();
+    RUN(before_preparation_there_are_no_schedulers);
+    RUN(numbers_that_can_not_be_are_refused);
+    RUN(of_two_who_ask_at_once_one_is_refused);
+    if (UNDER_TSAN)
+        return RUN_END();
+    RUN(a_signal_that_is_in_use_is_not_taken);
+    RUN(a_scheduler_registers_in_its_nif);
+    RUN(it_may_register_again);
+    RUN(data_that_is_not_where_it_is_expected_is_refused);
+    RUN(numbers_of_no_scheduler_are_refused);
+    RUN(an_alternate_stack_that_is_small_or_missing_is_refused);
+    RUN(a_call_from_no_jit_code_is_refused);
+    RUN(a_capture_of_itself_that_is_not_right_is_refused);
+    RUN(nifs_that_return_elsewhere_than_those_before_are_refused);
+    RUN(a_thread_that_blocks_the_signal_can_not_register_before_it_came);
+    RUN(a_thread_in_c_answers_with_its_stack);
+    RUN(a_thread_in_erlang_code_answers_with_its_stack);
+    RUN(a_scheduler_without_a_process_answers_that);
+    RUN(slots_that_are_none_are_not_asked);
+    RUN(released_before_it_was_handled_it_is_handled_for_nobody);
+    RUN(released_while_it_is_handled_it_is_nobodys_answer);
+    RUN(numbers_wrap);
+    RUN(a_signal_that_somebody_else_sends_is_ignored);
+    RUN(a_forged_answer_is_ignored);
+    RUN(a_request_that_the_kernel_refuses_leaves_it_idle);
+    RUN(a_thread_that_is_gone_can_not_be_asked);
+    RUN(under_signals_a_pipe_works_as_ever);
+    RUN(under_signals_a_read_that_waits_goes_on_waiting);
+    RUN(under_signals_sleep_and_futex_do_what_they_say);
+    return RUN_END();
+}

@@ -1,0 +1,210 @@
+%% The application: what its environment starts, what it survives.
+-module(flame_prof_app_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    nothing_is_started_unless_asked/1,
+    the_profile_is_started_with_the_application/1,
+    options_of_the_environment_are_defaults_of_the_profile/1,
+    a_bad_environment_is_logged_and_harmless/1,
+    a_disk_that_refuses_is_logged_and_harmless/1,
+    modules_can_be_loaded_again_while_profiling/1,
+    the_library_refuses_to_be_replaced_while_profiling/1,
+    a_killed_session_is_not_started_again/1
+]).
+%% As a handler of logger.
+-export([log/2]).
+
+suite() ->
+    [{timetrap, {minutes, 2}}].
+
+all() ->
+    [
+        nothing_is_started_unless_asked,
+        the_profile_is_started_with_the_application,
+        options_of_the_environment_are_defaults_of_the_profile,
+        a_bad_environment_is_logged_and_harmless,
+        a_disk_that_refuses_is_logged_and_harmless,
+        modules_can_be_loaded_again_while_profiling,
+        the_library_refuses_to_be_replaced_while_profiling,
+        a_killed_session_is_not_started_again
+    ].
+
+init_per_suite(Config) ->
+    Config.
+
+end_per_suite(_Config) ->
+    _ = application:stop(flame_prof),
+    ok.
+
+init_per_testcase(Case, Config) ->
+    _ = application:stop(flame_prof),
+    Name = atom_to_list(Case) ++ integer_to_list(erlang:unique_integer([positive])),
+    [{directory, filename:join(proplists:get_value(priv_dir, Config), Name)} | Config].
+
+end_per_testcase(_Case, _Config) ->
+    _ = application:stop(flame_prof),
+    [application:unset_env(flame_prof, Key) || {Key, _} <- application:get_all_env(flame_prof)],
+    ok.
+
+nothing_is_started_unless_asked(Config) ->
+    set_env([{profile, #{basename => directory(Config)}}]),
+    ok = application:start(flame_prof),
+    timer:sleep(200),
+    ?assertEqual(#{state => stopped}, flame_prof:info()),
+    ?assertNot(filelib:is_file(directory(Config))).
+
+the_profile_is_started_with_the_application(Config) ->
+    set_env([{autostart, true}, {profile, #{basename => directory(Config), auto_select => {top, 7, 100}}}]),
+    ok = application:start(flame_prof),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
+    ?assertMatch(#{options := #{auto_select := {top, 7, 100}}}, flame_prof:info()),
+    {error, {already_started, _}} = flame_prof:start(#{basename => directory(Config)}),
+    sampled(),
+    {ok, #{files := [File]}} = flame_prof:stop(),
+    {ok, _} = perf_script_grammar:check(File).
+
+options_of_the_environment_are_defaults_of_the_profile(Config) ->
+    set_env([
+        {autostart, true},
+        {basename, directory(Config)},
+        {sample_interval, 20},
+        {flatten_recursive, false},
+        {profile, #{sample_interval => 30}}
+    ]),
+    ok = application:start(flame_prof),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
+    ?assertMatch(#{options := #{sample_interval := 30, flatten_recursive := false}}, flame_prof:info()),
+    {ok, _} = flame_prof:stop(),
+    %% The profile is what autostart starts, and nobody's default.
+    {ok, _} = flame_prof:start(),
+    ?assertMatch(#{options := #{sample_interval := 20}}, flame_prof:info()),
+    {ok, _} = flame_prof:stop().
+
+a_bad_environment_is_logged_and_harmless(Config) ->
+    Directory = directory(Config),
+    [
+        begin
+            set_env(Environment),
+            Text = logged(fun() -> ok = application:start(flame_prof) end),
+            ?assertNotEqual(nomatch, string:find(Text, Named), {Text, Named}),
+            ?assertEqual(#{state => stopped}, flame_prof:info()),
+            ?assertNot(filelib:is_file(Directory)),
+            ok = application:stop(flame_prof)
+        end
+     || {Environment, Named} <- [
+            {[{autostart, yes}], "autostart: true or false"},
+            {[{autostart, true}, {profile, [{sample_interval, 9}]}], "profile: a map of options"},
+            {[{autostart, true}, {profile, #{sample_interval => 0}}], "sample_interval: whole"},
+            {[{autostart, true}, {profile, #{sample_rate => 1}}], "sample_rate: no such option"},
+            {[{autostart, true}, {profile, #{}}, {sample_rate, 1}], "sample_rate: no such option"}
+        ]
+    ].
+
+a_disk_that_refuses_is_logged_and_harmless(Config) ->
+    File = directory(Config),
+    ok = file:write_file(File, "in the way"),
+    set_env([{autostart, true}, {profile, #{basename => File}}]),
+    Text = logged(fun() -> ok = application:start(flame_prof) end),
+    ?assertNotEqual(nomatch, string:find(Text, "it can not start"), Text),
+    ?assertEqual(#{state => stopped}, flame_prof:info()).
+
+%% Twice each, so that the first copy is purged.
+modules_can_be_loaded_again_while_profiling(Config) ->
+    {ok, Modules} = application:get_key(flame_prof, modules),
+    [
+        begin
+            {ok, Session} = flame_prof:start(#{basename => directory(Config), engine => Engine,
+                                               auto_select => {top, 20, 60000}}),
+            sampled(),
+            [
+                begin
+                    _ = code:purge(Module),
+                    {module, Module} = code:load_file(Module)
+                end
+             || _ <- [first, second], Module <- Modules -- [flame_prof_nif]
+            ],
+            _ = [code:purge(Module) || Module <- Modules -- [flame_prof_nif]],
+            sampled(),
+            ?assertEqual(Session, whereis(flame_prof_session)),
+            ?assertEqual(ok, flame_prof:flush()),
+            {ok, #{files := [File]}} = flame_prof:stop(),
+            {ok, _} = perf_script_grammar:check(File)
+        end
+     || Engine <- [auto, portable]
+    ].
+
+the_library_refuses_to_be_replaced_while_profiling(Config) ->
+    {ok, _} = flame_prof:start(#{basename => directory(Config)}),
+    sampled(),
+    [?assertMatch({error, _}, code:load_file(flame_prof_nif)) || _ <- [first, second]],
+    sampled(),
+    {ok, #{files := [File]}} = flame_prof:stop(),
+    {ok, _} = perf_script_grammar:check(File).
+
+a_killed_session_is_not_started_again(Config) ->
+    set_env([{autostart, true}, {profile, #{basename => directory(Config)}}]),
+    ok = application:start(flame_prof),
+    eventually(fun() -> whereis(flame_prof_session) =/= undefined end),
+    sampled(),
+    #{files := [File]} = flame_prof:info(),
+    exit(whereis(flame_prof_session), kill),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= stopped end),
+    %% Whole: it has lost the name of one in progress.
+    Finished = filename:rootname(File),
+    eventually(fun() -> filelib:is_file(Finished) end),
+    {ok, _} = perf_script_grammar:check(Finished),
+    timer:sleep(100),
+    ?assertEqual(undefined, whereis(flame_prof_session)),
+    ?assert(is_pid(whereis(flame_prof_sup))).
+
+%% ---- tools -----------------------------------------------------------------
+
+directory(Config) ->
+    proplists:get_value(directory, Config).
+
+set_env(Environment) ->
+    _ = application:load(flame_prof),
+    [application:unset_env(flame_prof, Key) || {Key, _} <- application:get_all_env(flame_prof)],
+    [ok = application:set_env(flame_prof, Key, Value) || {Key, Value} <- Environment].
+
+sampled() ->
+    #{books := #{written := Before}} = flame_prof:info(),
+    eventually(fun() ->
+        #{books := #{written := Now}} = flame_prof:info(),
+        Now > Before
+    end).
+
+%% The text of the first error of ours that is logged.
+logged(Fun) ->
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => error}),
+    try
+        Fun(),
+        receive
+            {logged, Text} -> Text
+        after 20000 -> ct:fail("nothing was logged")
+        end
+    after
+        ok = logger:remove_handler(?MODULE)
+    end.
+
+log(#{msg := {Format, Arguments}, meta := #{application := flame_prof}}, #{config := #{to := To}}) ->
+    To ! {logged, lists:flatten(io_lib:format(Format, Arguments))};
+log(_, _) ->
+    ok.
+
+eventually(Test) ->
+    eventually(Test, 1000).
+
+eventually(Test, 0) ->
+    ?assert(Test());
+eventually(Test, Attempts) ->
+    case Test() of
+        true ->
+            ok;
+        false ->
+            timer:sleep(10),
+            eventually(Test, Attempts - 1)
+    end.

@@ -1,0 +1,519 @@
+%% The files of real sessions, and what can befall them: a node that is killed, a
+%% disk that is full, read-only, gone, or does not answer. What needs root (a small
+%% file system of its own) is skipped, with the reason, where we are not.
+-module(flame_prof_files_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    files_are_rotated_and_the_oldest_removed/1,
+    compressed_or_not_the_samples_are_the_same/1,
+    a_file_in_progress_can_be_read_up_to_its_last_flush/1,
+    damage_in_a_frame_costs_that_frame/1,
+    each_flush_certifies_itself/1,
+    idle_processes_are_merged_with_their_weight/1,
+    no_tick_is_lost_at_a_flush/1,
+    losses_above_one_percent_are_logged_once/1,
+    a_killed_node_leaves_what_was_flushed/1,
+    a_node_that_ends_leaves_finished_files/1,
+    a_removed_directory_is_made_anew/1,
+    a_link_for_a_directory_is_refused/1,
+    a_full_disk_is_told_survived_and_healed/1,
+    a_disk_that_is_read_only_for_a_while_heals/1,
+    a_disk_that_hangs_is_not_waited_for/1
+]).
+-export([log/2]).
+
+suite() ->
+    [{timetrap, {minutes, 3}}].
+
+all() ->
+    [
+        files_are_rotated_and_the_oldest_removed,
+        compressed_or_not_the_samples_are_the_same,
+        a_file_in_progress_can_be_read_up_to_its_last_flush,
+        damage_in_a_frame_costs_that_frame,
+        each_flush_certifies_itself,
+        idle_processes_are_merged_with_their_weight,
+        no_tick_is_lost_at_a_flush,
+        losses_above_one_percent_are_logged_once,
+        a_killed_node_leaves_what_was_flushed,
+        a_node_that_ends_leaves_finished_files,
+        a_removed_directory_is_made_anew,
+        a_link_for_a_directory_is_refused,
+        a_full_disk_is_told_survived_and_healed,
+        a_disk_that_is_read_only_for_a_while_heals,
+        a_disk_that_hangs_is_not_waited_for
+    ].
+
+init_per_suite(Config) ->
+    Config.
+
+end_per_suite(_Config) ->
+    _ = application:stop(flame_prof),
+    ok.
+
+init_per_testcase(Case, Config) ->
+    Unique = atom_to_list(Case) ++ "_" ++ integer_to_list(erlang:unique_integer([positive])),
+    Directory = filename:join(proplists:get_value(priv_dir, Config), Unique),
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => notice}),
+    [{directory, Directory} | Config].
+
+end_per_testcase(_Case, Config) ->
+    _ = application:stop(flame_prof),
+    _ = logger:remove_handler(?MODULE),
+    _ = file:del_dir_r(proplists:get_value(directory, Config)),
+    ok.
+
+%% A logger handler: the events of flame_prof as messages.
+log(#{msg := {Format, Args}, meta := #{application := flame_prof}}, #{config := #{to := To}}) when
+    is_list(Args)
+->
+    To ! {logged, unicode:characters_to_binary(io_lib:format(Format, Args))};
+log(_, _) ->
+    ok.
+
+logged(Pattern) ->
+    receive
+        {logged, Text} ->
+            case re:run(Text, Pattern, [{capture, none}]) of
+                match -> Text;
+                nomatch -> logged(Pattern)
+            end
+    after 20000 -> error({not_logged, Pattern})
+    end.
+
+%% ---- what a session writes ------------------------------------------------------
+
+files_are_rotated_and_the_oldest_removed(Config) ->
+    _ = start(Config, #{flush_close_max => 2, files_max => 3}),
+    [flush() || _ <- lists:seq(1, 9)],
+    #{files := Files} = Info = flame_prof:info(),
+    ?assertEqual(lists:sort(Files), Files),
+    ?assertMatch([_, _, _], Files),
+    ?assertEqual([<<".zst">>, <<".zst">>, <<".part">>], [filename:extension(F) || F <- Files]),
+    ?assertEqual(lists:sort(Files), there(Config)),
+    ?assertMatch(#{files_begun := 5, files_removed := 2}, maps:get(books, Info)),
+    #{files := Finished} = stop(),
+    ?assertMatch([_, _, _], Finished),
+    ?assertEqual(Finished, there(Config)),
+    [check(File) || File <- Finished].
+
+compressed_or_not_the_samples_are_the_same(Config) ->
+    [
+        begin
+            _ = start(Config, #{compress => Compress, sync => Sync}),
+            flush(),
+            #{files := [File], written := Written, own_samples := Own, bytes := Bytes} = stop(),
+            ?assertMatch(#{samples := S} when S =:= Written + Own, check(File)),
+            ?assertMatch(
+                {ok, Written, #{samples := Written, own := Own, bad := 0, bytes := Bytes}},
+                count(File)
+            ),
+            Size = filelib:file_size(File),
+            ?assert((Compress =:= none andalso Size =:= Bytes) orelse 20 * Size < Bytes)
+        end
+     || {Compress, Sync} <- [{none, none}, {zstd, none}, {zstd, flush}, {none, flush}]
+    ].
+
+a_file_in_progress_can_be_read_up_to_its_last_flush(Config) ->
+    [
+        begin
+            _ = start(Config, #{compress => Compress}),
+            #{written := Written} = flush(),
+            #{files := Files} = flame_prof:info(),
+            ?assertMatch({ok, Read, #{bad := 0}} when Read >= Written, count(lists:last(Files))),
+            stop()
+        end
+     || Compress <- [zstd, none]
+    ].
+
+damage_in_a_frame_costs_that_frame(Config) ->
+    _ = start(Config, #{}),
+    [flush() || _ <- lists:seq(1, 6)],
+    #{files := [File], written := Written} = stop(),
+    {ok, Bytes} = file:read_file(File),
+    Frames = [At || {At, _} <- binary:matches(Bytes, <<16#fd2fb528:32/little>>)],
+    ?assert(length(Frames) >= 6),
+    Damaged = <<File/binary, ".damaged">>,
+    Sizes = [
+        begin
+            Place = (lists:nth(N, Frames) + lists:nth(N + 1, Frames)) div 2,
+            <<Head:Place/binary, Byte, Tail/binary>> = Bytes,
+            ok = file:write_file(Damaged, [Head, Byte bxor 255, Tail]),
+            {ok, Read, #{bad := Bad}} = count(Damaged),
+            ?assert(Bad >= 1),
+            ?assert(Read < Written),
+            Read
+        end
+     || N <- lists:seq(1, 5)
+    ],
+    %% One frame each, and there are six and more.
+    ?assert(lists:sum(Sizes) >= 3 * Written),
+    [
+        begin
+            ok = file:write_file(Damaged, binary:part(Bytes, 0, At)),
+            ?assertMatch({ok, _, #{bad := 1}}, count(Damaged))
+        end
+     || At <- [2, 3, lists:last(Frames) + 20]
+    ].
+
+each_flush_certifies_itself(Config) ->
+    _ = start(Config, #{}),
+    [flush() || _ <- lists:seq(1, 3)],
+    #{files := Files, engine := Engine, taken := Taken} = stop(),
+    {ok, Own, #{bad := 0, own := 4}} = flame_prof_reader:own(Files),
+    Name = atom_to_binary(Engine),
+    [?assertMatch(#{engine := Name, time_us := _, figures := #{}}, Sample) || Sample <- Own],
+    Figures = [F || #{figures := F} <- Own],
+    Takens = [V || #{<<"taken">> := {V, _}} <- Figures],
+    ?assertEqual(lists:sort(Takens), Takens),
+    ?assertEqual(Taken, lists:last(Takens)),
+    [
+        ?assert(is_map_key(Key, F), Key)
+     || F <- tl(Figures),
+        Key <- [
+            <<"missed">>, <<"torn">>, <<"dropped">>, <<"gone">>, <<"sampler_cpu_ns">>,
+            <<"writer_cpu_ns">>, <<"file_bytes">>, <<"rate_millihertz">>, <<"node_run_queues">>,
+            <<"node_memory_total">>, <<"node_processes">>, <<"node_ports">>,
+            <<"node_allocator_carriers">>, <<"node_allocator_blocks">>
+        ]
+    ],
+    #{<<"node_processes">> := {Processes, _}} = lists:last(Figures),
+    ?assert(abs(Processes - erlang:system_info(process_count)) < 20),
+    #{<<"node_allocator_carriers">> := {Carriers, _}, <<"node_allocator_blocks">> := {Blocks, _}} =
+        lists:last(Figures),
+    ?assert(Carriers >= Blocks andalso Blocks > 1000000).
+
+idle_processes_are_merged_with_their_weight(Config) ->
+    Waiters = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 50)],
+    _ = start(Config, #{idle_samples => changes, auto_select => {top, 1000}}),
+    timer:sleep(3000),
+    #{files := [File], written := Written, merged := Merged} = stop(),
+    [Pid ! stop || Pid <- Waiters],
+    ct:pal("~b looks, ~b of them merged", [Written, Merged]),
+    _ = check(File),
+    {ok, Looks, #{samples := Samples}} = flame_prof_reader:fold(
+        fun(#{period := Period}, Sum) -> Sum + Period end, 0, File
+    ),
+    ?assertEqual(Written, Looks),
+    ?assertEqual(Written - Merged, Samples),
+    ?assert(Merged * 10 > Written * 8),
+    {ok, #{total := #{samples := Total}}} = flame_prof_hot:hot(File, #{}),
+    ?assertEqual(Written, Total).
+
+%% All samples of a tick have one time, so each tick that was done shows.
+no_tick_is_lost_at_a_flush(Config) ->
+    _ = start(Config, #{flush_close_max => 3, engine => portable}),
+    [flush() || _ <- lists:seq(1, 10)],
+    #{files := Files, ticks := Ticks, dropped := 0} = stop(),
+    {ok, Times, _} = flame_prof_reader:fold(
+        fun(#{time_us := Time}, Seen) -> Seen#{Time => []} end, #{}, Files
+    ),
+    ?assert(map_size(Times) >= Ticks - 1).
+
+%% The engine can not run, and each of its ticks is missed.
+losses_above_one_percent_are_logged_once(Config) ->
+    Session = start(Config, #{engine => portable, sample_interval => 2, flush_interval => 1002}),
+    {links, Links} = process_info(Session, links),
+    {ok, Targets} = flame_prof_session:targets(),
+    [Engine] = [
+        Pid
+     || Pid <- Links,
+        is_pid(Pid),
+        Pid =/= whereis(flame_prof_sup),
+        Pid =/= Targets,
+        process_info(Pid, initial_call) =/= {initial_call, {flame_prof_node, init, 0}}
+    ],
+    [
+        begin
+            true = erlang:suspend_process(Engine),
+            timer:sleep(900),
+            true = erlang:resume_process(Engine),
+            timer:sleep(100)
+        end
+     || _ <- lists:seq(1, 3)
+    ],
+    _ = logged("loses more than 1 %"),
+    #{missed := Missed} = stop(),
+    ?assert(Missed > 100),
+    receive
+        {logged, Again} -> ?assertEqual(nomatch, string:find(Again, "loses more"))
+    after 0 -> ok
+    end.
+
+%% ---- the end of a node ------------------------------------------------------------
+
+%% At KILLS (3) random instants.
+a_killed_node_leaves_what_was_flushed(Config) ->
+    Kills = list_to_integer(os:getenv("KILLS", "3")),
+    [killed(Config, Compress) || _ <- lists:seq(1, Kills), Compress <- [zstd, none]].
+
+killed(Config, Compress) ->
+    Directory = proplists:get_value(directory, Config),
+    Peer = peer(
+        "{ok, _} = flame_prof:start(#{basename => \"" ++ Directory ++ "\", sample_interval => 1,"
+        "    auto_select => {top, 10}, compress => " ++ atom_to_list(Compress) ++ ", flush_close_max => 3}),"
+        "Loop = fun Loop() ->"
+        "    timer:sleep(rand:uniform(100)),"
+        "    #{books := #{written := Written}} = flame_prof:info(),"
+        "    ok = flame_prof:flush(),"
+        "    io:format(\"~b~n\", [Written]),"
+        "    Loop()"
+        "end, Loop()."
+    ),
+    timer:sleep(1500 + rand:uniform(700)),
+    {os_pid, OsPid} = erlang:port_info(Peer, os_pid),
+    [] = os:cmd("kill -9 " ++ integer_to_list(OsPid)),
+    Lines = string:lexemes(output(Peer, []), "\n"),
+    Flushed = last_number(lists:reverse(Lines)),
+    ?assert(Flushed > 0),
+    %% As they were left, and as the next session leaves them.
+    {ok, Read, _} = count(there(Config)),
+    ?assert(Read >= Flushed),
+    _ = start(Config, #{auto_select => {top, 0}, compress => Compress, files_max => infinity}),
+    #{files_recovered := Recovered} = stop(),
+    ?assert(Recovered =< 1),
+    Files = there(Config),
+    ?assertEqual([], [File || File <- Files, filename:extension(File) =:= <<".part">>]),
+    [check_whole(File) || File <- Files],
+    ?assertMatch({ok, Again, #{bad := 0}} when Again >= Flushed, count(Files)),
+    ct:pal("~p: ~b flushed, ~b read, ~b recovered", [Compress, Flushed, Read, Recovered]),
+    ok = file:del_dir_r(Directory).
+
+%% The last line may be cut off.
+last_number([Line | Lines]) ->
+    try
+        list_to_integer(Line)
+    catch
+        error:badarg -> last_number(Lines)
+    end.
+
+a_node_that_ends_leaves_finished_files(Config) ->
+    Directory = proplists:get_value(directory, Config),
+    Peer = peer(
+        "{ok, _} = flame_prof:start(#{basename => \"" ++ Directory ++ "\"}),"
+        "timer:sleep(500), init:stop()."
+    ),
+    _ = output(Peer, []),
+    [File] = there(Config),
+    ?assertEqual(<<".zst">>, filename:extension(File)),
+    _ = check(File).
+
+%% ---- disks that fail ----------------------------------------------------------------
+
+a_removed_directory_is_made_anew(Config) ->
+    Directory = proplists:get_value(directory, Config),
+    _ = start(Config, #{}),
+    flush(),
+    ok = file:del_dir_r(Directory),
+    flush(),
+    _ = logged("removed or replaced by somebody else"),
+    _ = logged("goes on writing"),
+    ?assertMatch(#{error := <<>>, books := #{errors := 1}}, flame_prof:info()),
+    #{files := Files} = stop(),
+    ?assertEqual(there(Config), [lists:last(Files)]),
+    _ = check(lists:last(Files)).
+
+a_link_for_a_directory_is_refused(Config) ->
+    Directory = proplists:get_value(directory, Config),
+    ok = file:make_dir(Directory),
+    Link = Directory ++ ".link",
+    ok = file:make_symlink(Directory, Link),
+    {error, {session, io, Text}} = flame_prof:start(#{basename => Link}),
+    ok = file:delete(Link),
+    ?assertMatch({match, _}, re:run(Text, "is a symbolic link")),
+    ?assertEqual({ok, []}, file:list_dir(Directory)).
+
+a_full_disk_is_told_survived_and_healed(Config) ->
+    with_disk(Config, fun(Disk) ->
+        Ballast = filename:join(Disk, "ballast"),
+        {ok, _} = flame_prof:start(#{
+            basename => filename:join(Disk, "logs"), compress => none, sample_interval => 3
+        }),
+        flush(),
+        fill(Ballast),
+        Text = logged("no space left on device"),
+        ?assertMatch({match, _}, re:run(Text, "\\.part: no space left on device")),
+        %% What waits is bounded: then samples are lost, and counted.
+        eventually(fun() -> maps:get(lost, books()) > 0 end),
+        {error, {io, Why}} = flame_prof:flush(),
+        ?assertMatch({match, _}, re:run(Why, "logs/.*no space left on device")),
+        ?assertMatch(#{state := running, error := Why}, flame_prof:info()),
+        ok = file:delete(Ballast),
+        _ = logged("goes on writing"),
+        ?assertMatch(#{error := <<>>}, flame_prof:info()),
+        #{lost := Lost, errors := Errors, written := Written, own_samples := Own} = Run = stop(),
+        ct:pal("~b lost, ~b errors", [Lost, Errors]),
+        ?assert(Lost > 0),
+        #{files := Files} = Run,
+        ?assertEqual(Written + Own, lists:sum([maps:get(samples, check(File)) || File <- Files]))
+    end).
+
+fill(Ballast) ->
+    {ok, Device} = file:open(Ballast, [write, raw]),
+    fill_up(Device, binary:copy(<<0>>, 1048576)),
+    fill_up(Device, binary:copy(<<0>>, 4096)),
+    file:close(Device).
+
+fill_up(Device, Bytes) ->
+    case file:write(Device, Bytes) of
+        ok -> fill_up(Device, Bytes);
+        {error, enospc} -> ok
+    end.
+
+a_disk_that_is_read_only_for_a_while_heals(Config) ->
+    case with_image(Config, fun read_only_for_a_while/1) of
+        {skip, _} = Skip -> Skip;
+        _ -> ok
+    end.
+
+read_only_for_a_while(Disk) ->
+    {ok, _} = flame_prof:start(#{basename => filename:join(Disk, "logs"), flush_close_max => 1}),
+    flush(),
+    %% The file of the last flush is finished; the next one can not be begun.
+    "" = os:cmd("mount -o remount,ro " ++ Disk),
+    {error, {io, Why}} = flame_prof:flush(),
+    ?assertMatch({match, _}, re:run(Why, "read-only file system")),
+    "" = os:cmd("mount -o remount,rw " ++ Disk),
+    _ = logged("goes on writing"),
+    #{lost := 0, files := Files, written := Written} = stop(),
+    ?assertMatch({ok, Written, #{bad := 0}}, count(Files)),
+    [check_whole(File) || File <- Files].
+
+a_disk_that_hangs_is_not_waited_for(Config) ->
+    case with_image(Config, fun hang/1) of
+        {skip, _} = Skip -> Skip;
+        _ -> ok
+    end.
+
+hang(Disk) ->
+    {ok, _} = flame_prof:start(#{basename => filename:join(Disk, "logs")}),
+    flush(),
+    "" = os:cmd("fsfreeze -f " ++ Disk),
+    try
+        ?assertEqual({error, {timeout, 300}}, flame_prof:flush(300)),
+        #{ticks := Before} = books(),
+        eventually(fun() -> maps:get(ticks, books()) > Before + 20 end),
+        ?assertEqual({error, {timeout, 300}}, flame_prof:stop(300)),
+        %% What would be lost if the node ended now.
+        ?assertMatch(#{state := stopping, books := #{pending := P}} when P > 0, flame_prof:info())
+    after
+        os:cmd("fsfreeze -u " ++ Disk)
+    end,
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= stopped end),
+    #{last_run := #{lost := 0, pending := 0, files := [File]}} = flame_prof:info(),
+    _ = check(File).
+
+%% ---- tools -----------------------------------------------------------------------------
+
+start(Config, Options) ->
+    Directory = proplists:get_value(directory, Config),
+    {ok, Pid} = flame_prof:start(maps:merge(#{basename => Directory}, Options)),
+    Pid.
+
+%% After some samples; the books of before.
+flush() ->
+    #{written := Before} = books(),
+    eventually(fun() -> maps:get(written, books()) > Before end),
+    Books = books(),
+    ?assertEqual(ok, flame_prof:flush()),
+    Books.
+
+books() ->
+    maps:get(books, flame_prof:info()).
+
+stop() ->
+    {ok, Run} = flame_prof:stop(),
+    #{taken := Taken, written := Written, torn := Torn, dropped := Dropped, gone := Gone} = Run,
+    ?assertEqual(Taken, Written + Torn + Dropped + Gone),
+    Run.
+
+there(Config) ->
+    Directory = unicode:characters_to_binary(proplists:get_value(directory, Config)),
+    {ok, Names} = file:list_dir(Directory),
+    lists:sort([filename:join(Directory, Name) || Name <- Names]).
+
+count(Files) ->
+    flame_prof_reader:fold(fun(_, N) -> N + 1 end, 0, Files).
+
+check(File) ->
+    case perf_script_grammar:check(File) of
+        {ok, Summary} -> Summary;
+        {error, {Line, Why}} -> ct:fail("~ts:~b: ~ts", [File, Line, Why])
+    end.
+
+%% A file may have one sample, which is too little for the grammar.
+check_whole(File) ->
+    case {filename:extension(File), count(File)} of
+        {_, {ok, _, #{samples := Samples, own := Own}}} when Samples + Own >= 2 -> check(File);
+        {<<".zst">>, _} -> ?assertEqual("", os:cmd("zstd -tq -- '" ++ binary_to_list(File) ++ "'"));
+        {<<".log">>, {ok, _, #{bad := Bad}}} -> ?assertEqual(0, Bad)
+    end.
+
+eventually(Test) ->
+    eventually(Test, 2000).
+
+eventually(Test, 0) ->
+    ?assert(Test());
+eventually(Test, Attempts) ->
+    case Test() of
+        true ->
+            ok;
+        false ->
+            timer:sleep(10),
+            eventually(Test, Attempts - 1)
+    end.
+
+%% A node that evaluates this.
+peer(Expressions) ->
+    Paths = lists:append([["-pa", filename:dirname(code:which(M))] || M <- [flame_prof, ?MODULE]]),
+    open_port({spawn_executable, filename:join([code:root_dir(), "bin", "erl"])}, [
+        exit_status, stderr_to_stdout, hide, {args, ["-noinput" | Paths] ++ ["-eval", Expressions]}
+    ]).
+
+output(Peer, Output) ->
+    receive
+        {Peer, {data, More}} -> output(Peer, [Output | More]);
+        {Peer, {exit_status, _}} -> lists:flatten(Output)
+    after 30000 -> error({peer_hangs, lists:flatten(Output)})
+    end.
+
+%% A file system in memory, with room for some seconds of plain text.
+with_disk(Config, Test) ->
+    Disk = proplists:get_value(directory, Config) ++ ".disk",
+    ok = filelib:ensure_dir(filename:join(Disk, "x")),
+    case os:cmd("mount -t tmpfs -o size=128m tmpfs '" ++ Disk ++ "' 2>&1") of
+        "" -> on_disk(Disk, Test);
+        Why -> skip("no file system of our own: ", Why)
+    end.
+
+%% One on a device, which can be frozen.
+with_image(Config, Test) ->
+    Disk = proplists:get_value(directory, Config) ++ ".disk",
+    Image = Disk ++ ".image",
+    ok = filelib:ensure_dir(filename:join(Disk, "x")),
+    Make = [
+        "PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M '", Image, "' && mkfs.ext4 -q '", Image,
+        "' && mount -o loop '", Image, "' '", Disk, "'"
+    ],
+    case os:cmd(lists:flatten(["{ ", Make, "; } 2>&1"])) of
+        "" ->
+            on_disk(Disk, Test);
+        Why ->
+            skip("no file system of our own: ", Why)
+    end.
+
+on_disk(Disk, Test) ->
+    try
+        Test(Disk)
+    after
+        _ = application:stop(flame_prof),
+        os:cmd("umount '" ++ Disk ++ "'")
+    end.
+
+skip(What, Why) ->
+    io:format(user, "    skipped: ~ts~ts~n", [What, Why]),
+    {skip, What ++ Why}.

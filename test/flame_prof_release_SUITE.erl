@@ -1,0 +1,204 @@
+%% A real release, made by rebar3, that profiles itself: it is started from
+%% `sys.config', upgraded and downgraded with the appup while it profiles, stopped
+%% and started again. Skipped where there is no rebar3.
+-module(flame_prof_release_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([a_release_profiles_from_boot_through_upgrades/1]).
+
+-define(OLD, "0.1.0").
+-define(NEW, "0.1.1").
+
+suite() ->
+    [{timetrap, {minutes, 10}}].
+
+all() ->
+    [a_release_profiles_from_boot_through_upgrades].
+
+init_per_suite(Config) ->
+    case os:find_executable("rebar3") of
+        false ->
+            {skip, "rebar3 is not installed"};
+        _ ->
+            _ = os:cmd("epmd -daemon"),
+            case net_kernel:start([name("test"), shortnames]) of
+                {ok, _} -> Config;
+                {error, Reason} -> {skip, lists:flatten(io_lib:format("no distribution: ~p", [Reason]))}
+            end
+    end.
+
+end_per_suite(_Config) ->
+    net_kernel:stop().
+
+name(Role) ->
+    list_to_atom("flame_prof_" ++ Role ++ "_" ++ os:getpid()).
+
+a_release_profiles_from_boot_through_upgrades(Config) ->
+    Top = filename:join(proplists:get_value(priv_dir, Config), "release"),
+    Target = filename:join(Top, "target"),
+    Files = filename:join(Top, "files"),
+    ok = make_project(Top, Files),
+    ok = make_releases(Top, Target),
+    Node = start_release(Target),
+    try
+        #{files := [First], engine := Engine} = profiling(Node),
+        ok = install(Node, ?NEW),
+        #{files := [Second], engine := Engine} = profiling(Node),
+        ?assertEqual(?NEW, version(Node)),
+        ok = install(Node, ?OLD),
+        #{files := [Third]} = profiling(Node),
+        ?assertEqual(?OLD, version(Node)),
+        ok = rpc(Node, application, stop, [flame_prof]),
+        ?assertEqual(#{state => stopped}, rpc(Node, flame_prof, info, [])),
+        ok = rpc(Node, application, start, [flame_prof, permanent]),
+        #{files := [Fourth]} = profiling(Node),
+        All = [First, Second, Third, Fourth],
+        ?assertEqual(4, length(lists:usort(All))),
+        %% Each that was ended on the way is whole.
+        [{ok, _} = perf_script_grammar:check(finished(File)) || File <- [First, Second, Third]],
+        %% A bad configuration does not stop a release.
+        ok = rpc(Node, application, stop, [flame_prof]),
+        ok = rpc(Node, application, set_env, [flame_prof, profile, #{sample_interval => 0}]),
+        ok = rpc(Node, application, start, [flame_prof, permanent]),
+        ?assertEqual(#{state => stopped}, rpc(Node, flame_prof, info, []))
+    after
+        stop_release(Node)
+    end.
+
+%% ---- the project -----------------------------------------------------------
+
+%% A project that has this checkout as its dependency.
+make_project(Top, Files) ->
+    Checkout = filename:join([Top, "_checkouts", "flame_prof"]),
+    ok = filelib:ensure_dir(filename:join(Checkout, "x")),
+    {ok, Here} = file:get_cwd(),
+    Root = root(Here),
+    %% With our objects and their times: they are not made again.
+    _ = [sh("cp -a ~ts/~ts ~ts", [Root, Name, Checkout])
+         || Name <- ["c_src", "src", "priv", "tools", "Makefile", "rebar.config"]],
+    ok = filelib:ensure_dir(filename:join([Checkout, "_build", "x"])),
+    _ = sh("cp -a ~ts/_build/c ~ts/_build/", [Root, Checkout]),
+    ok = write([Top, "src", "host.app.src"],
+        "{application, host, [{description, \"A host\"}, {vsn, \"1\"},"
+        " {applications, [kernel, stdlib]}]}.\n"),
+    ok = write([Top, "config", "vm.args"],
+        io_lib:format("-sname ~s~n-setcookie ~s~n", [name("host"), erlang:get_cookie()])),
+    write([Top, "config", "sys.config"],
+        io_lib:format("~tp.~n", [[{flame_prof, [
+            {autostart, true},
+            {profile, #{basename => Files, auto_select => {top, 50, 200}}}
+        ]}]])).
+
+root(Directory) ->
+    case filelib:is_regular(filename:join([Directory, "src", "flame_prof.app.src"])) of
+        true -> Directory;
+        false -> root(filename:dirname(Directory))
+    end.
+
+%% The old version is what the target starts with; the new one is a package.
+make_releases(Top, Target) ->
+    ok = make_release(Top, ?OLD),
+    Built = filename:join([Top, "_build", "default", "rel", "host"]),
+    _ = sh("cp -a ~ts ~ts", [Built, Target]),
+    ok = make_release(Top, ?NEW),
+    _ = rebar3(Top, "relup -n host -v " ?NEW " -u " ?OLD),
+    _ = rebar3(Top, "tar -n host -v " ?NEW),
+    Package = filename:join([Target, "releases", ?NEW, "host.tar.gz"]),
+    ok = filelib:ensure_dir(Package),
+    {ok, _} = file:copy(filename:join(Built, "host-" ?NEW ".tar.gz"), Package),
+    ok.
+
+make_release(Top, Version) ->
+    ok = write([Top, "rebar.config"],
+        "{deps, [flame_prof]}.\n"
+        "{relx, [{release, {host, \"" ++ Version ++ "\"}, [sasl, host, flame_prof]},\n"
+        "        {sys_config, \"config/sys.config\"}, {vm_args, \"config/vm.args\"},\n"
+        "        {include_erts, true}, {extended_start_script, true}, {dev_mode, false}]}.\n"),
+    App = filename:join([Top, "_checkouts", "flame_prof", "src", "flame_prof.app.src"]),
+    {ok, [{application, flame_prof, Keys}]} = file:consult(App),
+    Changed = {application, flame_prof, lists:keyreplace(vsn, 1, Keys, {vsn, Version})},
+    ok = file:write_file(App, io_lib:format("~tp.~n", [Changed])),
+    _ = rebar3(Top, "release"),
+    ok.
+
+rebar3(Top, Command) ->
+    sh("cd ~ts && env -u ERL_LIBS ERL_FLAGS= rebar3 ~ts", [Top, Command]).
+
+sh(Format, Arguments) ->
+    Command = lists:flatten(io_lib:format(Format, Arguments)),
+    Said = os:cmd("(" ++ Command ++ ") 2>&1; echo status $?"),
+    case lists:suffix("status 0\n", Said) of
+        true -> Said;
+        false -> ct:fail("~ts~n~ts", [Command, Said])
+    end.
+
+write(Path, Text) ->
+    File = filename:join(Path),
+    ok = filelib:ensure_dir(File),
+    file:write_file(File, Text).
+
+%% ---- the node --------------------------------------------------------------
+
+start_release(Target) ->
+    _ = sh("cd ~ts && env -u ERL_LIBS bin/host daemon", [Target]),
+    [_, Host] = string:lexemes(atom_to_list(node()), "@"),
+    Node = list_to_atom(atom_to_list(name("host")) ++ "@" ++ Host),
+    ok = wait(fun() -> net_adm:ping(Node) =:= pong end),
+    ok = wait(fun() -> is_list(rpc:call(Node, release_handler, which_releases, [])) end),
+    Node.
+
+stop_release(Node) ->
+    true = erlang:monitor_node(Node, true),
+    ok = rpc(Node, init, stop, []),
+    receive
+        {nodedown, Node} -> ok
+    after 60000 -> ct:fail("the release does not stop")
+    end.
+
+install(Node, Version) ->
+    Releases = [V || {"host", V, _, _} <- rpc(Node, release_handler, which_releases, [])],
+    _ = [{ok, Version} = rpc(Node, release_handler, unpack_release, [Version ++ "/host"])
+         || not lists:member(Version, Releases)],
+    {ok, _, []} = rpc(Node, release_handler, install_release, [Version]),
+    ok = rpc(Node, release_handler, make_permanent, [Version]).
+
+version(Node) ->
+    {flame_prof, _, Version} = lists:keyfind(flame_prof, 1, rpc(Node, application, which_applications, [])),
+    %% What runs is what is installed.
+    Beam = rpc(Node, code, which, [flame_prof_nif]),
+    ?assertNotEqual(nomatch, string:find(Beam, "flame_prof-" ++ Version ++ "/")),
+    Version.
+
+%% Its name once it is not in progress any more.
+finished(File) ->
+    ".part" = filename:extension(unicode:characters_to_list(File)),
+    filename:rootname(File).
+
+%% What info/0 says when samples have been written.
+profiling(Node) ->
+    ok = wait(fun() ->
+        case rpc(Node, flame_prof, info, []) of
+            #{state := running, books := #{written := Written}} -> Written > 500;
+            _ -> false
+        end
+    end),
+    rpc(Node, flame_prof, info, []).
+
+rpc(Node, Module, Function, Arguments) ->
+    rpc:call(Node, Module, Function, Arguments, 60000).
+
+wait(Test) ->
+    wait(Test, 600).
+
+wait(_Test, 0) ->
+    ct:fail("it did not happen in time");
+wait(Test, Attempts) ->
+    case Test() of
+        true ->
+            ok;
+        false ->
+            timer:sleep(50),
+            wait(Test, Attempts - 1)
+    end.

@@ -1,0 +1,724 @@
+%% What a session says of running processes against what is known of them: which
+%% share of their CPU time each leaf has, and which stack they have at any moment.
+%% And that asking for it harms nobody.
+%%
+%% Shares are about counts, never about how fast something is. The truth comes
+%% from the CPU clock of the thread that does the work, or from the VM's own
+%% microstate accounting.
+%%
+%% RUNNING_SECONDS (5) is the length of the storm of signals, RUNNING_CAPTURES
+%% (10000) the number of captures from which shares are taken.
+-module(flame_prof_running_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([init_per_testcase/2, end_per_testcase/2]).
+-export([
+    shares_of_erlang_functions_are_true/1,
+    shares_of_bif_nif_and_erlang_are_true/1,
+    the_share_of_the_collector_is_true/1,
+    stacks_of_running_processes_are_exact/1,
+    stacks_are_exact_when_schedulers_are_asked/1,
+    tracing_does_not_break_stacks/1,
+    reductions_include_the_running_part/1,
+    schedulers_come_and_go_while_it_samples/1,
+    without_running_stacks_nothing_is_installed/1,
+    a_signal_that_somebody_uses_is_left_alone/1,
+    stray_signals_do_no_harm/1,
+    ends_with_captures_in_flight_are_clean/1,
+    a_storm_of_signals_is_not_noticed/1
+]).
+
+%% For peers.
+-export([peer/1]).
+
+%% Points between a measured share and the truth; of captures that must be exact.
+-define(POINTS, 1.5).
+-define(EXACT_PERCENT, 97.0).
+
+suite() ->
+    [{timetrap, {minutes, 10}}].
+
+all() ->
+    [
+        shares_of_erlang_functions_are_true,
+        shares_of_bif_nif_and_erlang_are_true,
+        the_share_of_the_collector_is_true,
+        stacks_of_running_processes_are_exact,
+        stacks_are_exact_when_schedulers_are_asked,
+        tracing_does_not_break_stacks,
+        reductions_include_the_running_part,
+        schedulers_come_and_go_while_it_samples,
+        without_running_stacks_nothing_is_installed,
+        a_signal_that_somebody_uses_is_left_alone,
+        stray_signals_do_no_harm,
+        ends_with_captures_in_flight_are_clean,
+        a_storm_of_signals_is_not_noticed
+    ].
+
+init_per_suite(Config) ->
+    case flame_prof_nif:platform() of
+        #{native := false, why := Why} -> {skip, {no_native_engine, Why}};
+        #{native := true} -> built(running_test_nif:build(), Config)
+    end.
+
+built({skip, Why}, _Config) ->
+    say("skipped: ~s", [Why]),
+    {skip, Why};
+built(ok, Config) ->
+    {ok, _} = flame_prof_calibration:ensure(),
+    %% Workers have a scheduler each; what is left is the session's and ours.
+    Config.
+
+end_per_suite(_) ->
+    ok.
+
+init_per_testcase(_, Config) ->
+    _ = flame_prof:stop(),
+    Config.
+
+end_per_testcase(_, _Config) ->
+    _ = flame_prof:stop(),
+    ok.
+
+%%% ------------------------------------------------------------------ shares --
+
+%% Slices of a few ms, in an order that changes: several samples each, so that what
+%% chance does to where a slice ends is small against it, and many of them, so
+%% that the times when this machine does something else do not meet one leaf.
+shares_of_erlang_functions_are_true(Config) ->
+    Slices = sized([{leaf_a, 60}, {leaf_b, 30}, {leaf_c, 10}], 20000000),
+    [
+        shares(Config, Options, Slices, fun({Leaf, _}) -> Leaf end)
+     || Options <- [#{mode => processes}, #{mode => schedulers}, #{engine => portable}]
+    ].
+
+%% By what the sample says it is, not by the Erlang function.
+shares_of_bif_nif_and_erlang_are_true(Config) ->
+    Slices = sized([{light_bif, 1}, {nif, 1}, {erlang, 1}], 18000000),
+    Leaf = fun
+        ({light_bif, bif}) -> light_bif;
+        ({nif, nif}) -> nif;
+        ({erlang, erlang}) -> erlang;
+        ({Leaf, _}) -> {rest_of, Leaf}
+    end,
+    [
+        shares(Config, Options, Slices, Leaf)
+     || Options <- [#{mode => processes}, #{mode => schedulers}]
+    ].
+
+%% Weights to rounds, so that all slices together take so many nanoseconds.
+sized(Weights, Ns) ->
+    Sum = lists:sum([Weight || {_, Weight} <- Weights]),
+    [
+        {Leaf, max(1, Ns * Weight * 1000 div (Sum * running_work:calibrate(Leaf)))}
+     || {Leaf, Weight} <- Weights
+    ].
+
+%% Ten thousand samples are off by half a point with ease, and by 1.5 once in some
+%% hundred times. So a measure that is off is taken again, up to three times, and
+%% judged by all samples together. Who stops at the first good one is lenient: a bias
+%% near the bar passes now and then. Each round is printed.
+shares(Config, Options, Slices, Leaf) ->
+    shares(Config, Options, Slices, Leaf, #{}, #{}, 3).
+
+shares(Config, Options, Slices, Leaf, Counts0, Times0, Attempts) ->
+    {Books, Samples, NewTimes} = running_profile:record(Options, directory(Config), fun() ->
+        Workers = [running_work:start(S, {slices, Slices}) || S <- online()],
+        enough(Options),
+        Stopped = [running_work:stop(W) || W <- Workers],
+        {sum(Stopped), [Pid || {Pid, _, _} <- Workers]}
+    end),
+    Counts = sum([Counts0, counts(Leaf, Samples)]),
+    Times = sum([Times0, NewTimes]),
+    Known = maps:with(maps:keys(Times), Counts),
+    Total = total(Known),
+    say("~0p: ~w samples in slices, ~w elsewhere; ~s", [
+        Options, Total, total(Counts) - Total, books(Books)
+    ]),
+    Off = lists:max([off(L, Known, Times) || L <- lists:sort(maps:keys(Times))]),
+    Enough = total(Counts) * 0.95,
+    case maps:get(engine, Options, native) of
+        portable ->
+            %% Shown, not judged: it looks where a process can be interrupted.
+            ok;
+        %% A thread that the machine kept from its CPU answers once for many ticks.
+        native when (Off > ?POINTS orelse Total < Enough), Attempts > 1 ->
+            shares(Config, Options, Slices, Leaf, Counts, Times, Attempts - 1);
+        native ->
+            ?assert(Off =< ?POINTS),
+            ?assert(Total >= captures() * 8 div 10),
+            ?assert(Total >= total(Counts) * 0.9)
+    end.
+
+off(Leaf, Known, Times) ->
+    True = 100 * maps:get(Leaf, Times) / total(Times),
+    Seen = 100 * maps:get(Leaf, Known, 0) / max(1, total(Known)),
+    say("  ~-10s true ~5.2f %  seen ~5.2f %  off by ~.2f points", [Leaf, True, Seen, Seen - True]),
+    abs(Seen - True).
+
+%% Of the samples of a process that has something to do.
+counts(Leaf, Samples) ->
+    maps:fold(
+        fun
+            ({Status, Frames}, N, Acc) when Status =/= <<"waiting">> ->
+                add(Leaf(running_profile:leaf_of(Frames)), N, Acc);
+            (_, _, Acc) ->
+                Acc
+        end,
+        #{},
+        Samples
+    ).
+
+%% The VM's own accounting of its schedulers says how long they collected.
+%% This is weak: other work, with shorter turns, was off by 2.0 points in 28,000
+%% samples, and why is not known (doc/internals.md).
+the_share_of_the_collector_is_true(Config) ->
+    collector(Config, #{}, #{}, 4).
+
+collector(Config, Counts0, Times0, Attempts) ->
+    {Books, Samples, NewTimes} = running_profile:record(#{}, directory(Config), fun() ->
+        Workers = [running_work:start(S, {leaf, garbage}) || S <- online()],
+        timer:sleep(300),
+        _ = erlang:system_flag(microstate_accounting, true),
+        _ = erlang:system_flag(microstate_accounting, reset),
+        enough(#{}),
+        Accounted = accounted(),
+        _ = erlang:system_flag(microstate_accounting, false),
+        _ = [running_work:stop(W) || W <- Workers],
+        {Accounted, [Pid || {Pid, _, _} <- Workers]}
+    end),
+    Running = maps:filter(
+        fun({Status, _}, _) -> lists:member(Status, running()) end, Samples
+    ),
+    Kind = fun
+        ({_, gc}) -> collector;
+        (_) -> program
+    end,
+    Counts = sum([Counts0, counts(Kind, Running)]),
+    Times = sum([Times0, NewTimes]),
+    say("~w samples; ~s", [total(Counts), books(Books)]),
+    case off(collector, Counts, Times) of
+        Off when Off > ?POINTS, Attempts > 1 ->
+            collector(Config, Counts, Times, Attempts - 1);
+        Off ->
+            ?assert(Off =< ?POINTS),
+            %% Enough of it to be a test.
+            ?assert(maps:get(collector, Times) * 10 > total(Times))
+    end.
+
+accounted() ->
+    Counters = [
+        C
+     || #{type := scheduler, counters := C} <- erlang:statistics(microstate_accounting)
+    ],
+    #{
+        collector => lists:sum([maps:get(gc, C) + maps:get(gc_full, C, 0) || C <- Counters]),
+        program => lists:sum([maps:get(emulator, C) || C <- Counters])
+    }.
+
+enough(#{engine := portable}) -> timer:sleep(3000);
+enough(_) -> running_profile:until(captures(), 120000).
+
+%%% ------------------------------------------------------------------ stacks --
+
+stacks_of_running_processes_are_exact(Config) ->
+    Leaves = maps:keys(running_work:leaves()) -- [leaf_a, leaf_b, leaf_c],
+    exact_of_all(Config, #{mode => processes}, Leaves, 1000).
+
+stacks_are_exact_when_schedulers_are_asked(Config) ->
+    exact_of_all(Config, #{mode => schedulers}, [erlang, garbage, mixed], 1000).
+
+exact_of_all(Config, Options, Leaves, Captures) ->
+    exact_of_all(Config, Options, Leaves, Captures, ?EXACT_PERCENT).
+
+exact_of_all(Config, Options, Leaves, Captures, Bar) ->
+    say("~0p: of ~w captures", [Options, Captures]),
+    Short = [Leaf || Leaf <- Leaves, exact(Config, Options, Leaf, Captures) < bar(Leaf, Bar)],
+    ?assertEqual([], Short).
+
+%% Half of the time of a process that waits for each answer is that of coming and
+%% going, when there is a moment without a place.
+bar(ping_pong, _) -> 90.0;
+bar(_, Bar) -> Bar.
+
+%% Percent of the captures of two workers that are right to the last frame. One
+%% that met another process than it was sent for (torn_moved) is no capture of a
+%% running process; where it is sought and not found (torn_unfound), or said not
+%% to be known (ambiguous), is not exact.
+exact(Config, Options, Leaf, Captures) ->
+    Workers = [running_work:start(S, {leaf, Leaf}) || S <- online()],
+    timer:sleep(50),
+    {Books, Samples, _} = running_profile:record(Options, directory(Config), fun() ->
+        running_profile:until(Captures, 20000),
+        {ok, [Pid || {Pid, _, _} <- Workers]}
+    end),
+    _ = [running_work:stop(W) || W <- Workers],
+    {Counts, Examples} = running_profile:judged(
+        Leaf, running(), Samples
+    ),
+    {Stopped, StoppedExamples} = running_profile:judged(Leaf, [<<"runnable">>], Samples),
+    Exact = maps:get(exact, Counts, 0),
+    Judged = total(Counts) + maps:get(torn_unfound, Books),
+    Percent = 100 * Exact / max(1, Judged),
+    Wrong = lists:sum([N || {{wrong, _}, N} <- maps:to_list(Counts)]),
+    say("  ~-12s ~6.2f % of ~5w exact; not: ~0p; ~s", [
+        Leaf, Percent, Judged, maps:to_list(maps:remove(exact, Counts)), books(Books)
+    ]),
+    _ = [example(V, S) || {V, S} <- maps:to_list(maps:remove(exact, Examples))],
+    _ = [example(V, S) || {V, S} <- maps:to_list(maps:remove(exact, StoppedExamples))],
+    ?assertEqual([], maps:keys(maps:remove(exact, Stopped))),
+    ?assert(Judged >= 50),
+    %% What is not known says so; a stack that lies is another matter.
+    ?assert(Wrong * 200 =< Judged),
+    Percent.
+
+example(Verdict, {Status, Frames}) ->
+    Top = [[Symbol, $\s] || {Symbol, _} <- lists:sublist(Frames, 6)],
+    say("      ~0p: ~s, ~w frames: ~ts...", [Verdict, Status, length(Frames), Top]).
+
+%%% ----------------------------------------------------------------- tracing --
+
+%% Breakpoints put other code before a function and other words on its stack. While
+%% C decides what a breakpoint is to do, the function that has it is in no place
+%% that is copied (instr_trace.cpp generic_bp_local takes its addresses off the
+%% stack): its frame is `ambiguous' then, and below are its callers. So fewer are
+%% exact, but none may be wrong.
+tracing_does_not_break_stacks(Config) ->
+    %% A pattern is for what is loaded.
+    {module, running_work} = code:ensure_loaded(running_work),
+    All = {running_work, '_', '_'},
+    [
+        begin
+            say("breakpoints: ~w", [Flag]),
+            true = erlang:trace_pattern(All, true, [Flag]) > 20,
+            try
+                exact_of_all(Config, #{}, [erlang, mixed, exceptions], 300, 50.0)
+            after
+                erlang:trace_pattern(All, false, [Flag])
+            end
+        end
+     || Flag <- [local, call_count, call_time]
+    ],
+    Tracer = spawn_link(fun swallow/0),
+    call_traced(Config, Tracer, global, [call]),
+    call_traced(Config, Tracer, local, [call]),
+    call_traced(Config, Tracer, local, [call, return_to]),
+    in_trace_session(Config, Tracer, code:ensure_loaded(trace)),
+    unlink(Tracer),
+    exit(Tracer, kill),
+    ok.
+
+%% With return traces, each of which stays on the stack until its function returns:
+%% of functions that return, so that stacks do not grow for ever.
+call_traced(Config, Tracer, Scope, Flags) ->
+    say("call trace: ~w ~w", [Scope, Flags]),
+    [
+        erlang:trace_pattern(F, [{'_', [], [{return_trace}]}], [Scope])
+     || F <- returning()
+    ],
+    _ = erlang:trace(new_processes, true, [{tracer, Tracer} | Flags]),
+    try
+        traced(Config)
+    after
+        _ = erlang:trace(all, false, [all]),
+        _ = erlang:trace_pattern({'_', '_', '_'}, false, [Scope])
+    end.
+
+returning() ->
+    %% None with large arguments: a trace message has them all, and the tracer is not
+    %% waited for.
+    [{running_work, work, 1}, {running_work, thrower, 1}, {erlang, put, 2}, {erlang, get, 1}
+        | [{running_work, F, 2} || F <- [c05, c10, c20, bytes]]].
+
+%% Tracer and workers are busy alike. How much of the time is the tracing itself says
+%% nothing of us; that no stack is wrong does.
+traced(Config) ->
+    Options = #{auto_select => {top, 4, 100}},
+    exact_of_all(Config, Options, [funs, exceptions, dictionary], 150, 0.0).
+
+in_trace_session(Config, Tracer, {module, trace}) ->
+    say("a trace session", []),
+    Session = apply(trace, session_create, [running, Tracer, []]),
+    [apply(trace, function, [Session, F, true, [local]]) || F <- returning()],
+    _ = apply(trace, process, [Session, new_processes, true, [call]]),
+    try
+        traced(Config)
+    after
+        apply(trace, session_destroy, [Session])
+    end;
+in_trace_session(_, _, {error, _}) ->
+    say("there are no trace sessions in OTP ~s", [erlang:system_info(otp_release)]).
+
+swallow() ->
+    receive
+        _ -> swallow()
+    end.
+
+%%% -------------------------------------------------------------- reductions --
+
+%% The figures of one process never go down; what it has used when it is stopped
+%% is hardly more than what the last sample of it says.
+reductions_include_the_running_part(Config) ->
+    Worker = {Pid, _, _} = running_work:start(lists:last(online()), {leaf, erlang}),
+    timer:sleep(50),
+    {ok, _} = flame_prof:start(#{
+        basename => directory(Config), sample_interval => 1, cpu_budget => infinity, auto_select => {top, 1, 100}
+    }),
+    ok = running_profile:until(300, 60000),
+    true = erlang:suspend_process(Pid),
+    Name = list_to_binary(pid_to_list(Pid)),
+    {reductions, Public} = erlang:process_info(Pid, reductions),
+    {ok, #{files := Files}} = flame_prof:stop(),
+    true = erlang:resume_process(Pid),
+    _ = running_work:stop(Worker),
+    {ok, Seen, _} = flame_prof_reader:fold(
+        fun
+            (#{status := Status, metrics := M, words := #{<<"erl_pid">> := P}}, Acc) when P =:= Name ->
+                {Value, _} = maps:get(<<"reductions">>, M),
+                [{Status, Value} | Acc];
+            (_, Acc) ->
+                Acc
+        end,
+        [],
+        Files
+    ),
+    Values = [V || {_, V} <- lists:reverse(Seen)],
+    Running = [V || {<<"running">>, V} <- lists:reverse(Seen)],
+    ?assertEqual(lists:sort(Values), Values),
+    ?assert(length(Running) > 100),
+    %% The VM's own figure moves by turns of 4000; between two turns these differ.
+    Fine = length([1 || {A, B} <- lists:zip(lists:droplast(Running), tl(Running)), (B - A) rem 4000 =/= 0]),
+    say("~w running samples, ~w steps that are no whole turns; ~w at the end, the VM says ~w", [
+        length(Running), Fine, lists:last(Values), Public
+    ]),
+    ?assert(Fine * 2 > length(Running)),
+    ?assert(Public >= lists:max(Running) - 4000),
+    ?assert(lists:last(Values) =< Public).
+
+%%% -------------------------------------------------------------- schedulers --
+
+schedulers_come_and_go_while_it_samples(Config) ->
+    All = erlang:system_info(schedulers_online),
+    Stop = atomics:new(1, []),
+    Work = fun Burn(N) ->
+        case atomics:get(Stop, 1) of
+            0 -> Burn((N * 5 + 1) band 16#ffffff);
+            _ -> ok
+        end
+    end,
+    Burners = [spawn_monitor(fun() -> Work(1) end) || _ <- lists:seq(1, 3)],
+    [
+        begin
+            {ok, _} = flame_prof:start(#{
+                basename => directory(Config), sample_interval => 1, cpu_budget => infinity, mode => Mode
+            }),
+            [
+                begin
+                    _ = erlang:system_flag(schedulers_online, 1 + N rem All),
+                    timer:sleep(60)
+                end
+             || N <- lists:seq(1, 12)
+            ],
+            _ = erlang:system_flag(schedulers_online, All),
+            timer:sleep(100),
+            {ok, #{captures := Captures, torn := Torn, taken := T, written := W, dropped := D, gone := G}} =
+                flame_prof:stop(),
+            ?assertEqual(T, W + Torn + D + G),
+            say("~w: ~w captures with schedulers going off and on", [Mode, Captures]),
+            ?assert(Captures > 50)
+        end
+     || Mode <- [processes, schedulers]
+    ],
+    atomics:put(Stop, 1, 1),
+    [receive {'DOWN', M, process, P, normal} -> ok end || {P, M} <- Burners],
+    ok.
+
+%%% ----------------------------------------------------------------- signals --
+
+%% In a fresh VM: what is installed stays.
+without_running_stacks_nothing_is_installed(Config) ->
+    [[Before, During, After, Pending, Captures]] = in_peer(
+        without_running_stacks, [directory(Config)]
+    ),
+    ?assertEqual({Before, Before}, {During, After}),
+    ?assertEqual({0, 0}, {Pending, Captures}),
+    %% With them there is exactly one more.
+    [[Without, With, Signals]] = in_peer(with_running_stacks, [directory(Config)]),
+    ?assertMatch([_], With -- Without),
+    ?assert(Signals > 0).
+
+peer([without_running_stacks, Directory]) ->
+    Before = caught(),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity, running_stacks => false}),
+    burn(300),
+    During = caught(),
+    Pending = pending(),
+    #{running_stacks := {off, _}} = flame_prof:info(),
+    {ok, #{signals := 0, captures := Captures}} = flame_prof:stop(),
+    [Before, During, caught(), Pending, Captures];
+peer([with_running_stacks, Directory]) ->
+    Without = caught(),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    burn(300),
+    {ok, #{signals := Signals}} = flame_prof:stop(),
+    [Without, caught(), Signals];
+peer([used_signal, Directory]) ->
+    {_, Most} = running_test_nif:real_time_signals(),
+    ok = running_test_nif:take_signal(Most),
+    ok = running_test_nif:take_signal(Most - 1),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    burn(300),
+    {ok, #{captures := Captures}} = flame_prof:stop(),
+    Actions = [running_test_nif:signal_action(S) || S <- [Most, Most - 1, Most - 2, Most - 3]],
+    [Actions, running_test_nif:signals_arrived(), Captures];
+peer([all_signals_used, Directory]) ->
+    {Least, Most} = running_test_nif:real_time_signals(),
+    [ok = running_test_nif:take_signal(S) || S <- lists:seq(Least, Most)],
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    burn(200),
+    #{running_stacks := Running} = flame_prof:info(),
+    {ok, #{signals := Signals, written := Written}} = flame_prof:stop(),
+    Refused = flame_prof:start(#{basename => Directory, mode => schedulers}),
+    [Running, Signals, Written > 0, element(1, Refused), running_test_nif:signals_arrived()];
+peer([stray, Directory]) ->
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    Signal = our_signal(),
+    burn(100),
+    stray(Signal),
+    {ok, #{captures := C1}} = flame_prof:stop(),
+    stray(Signal),
+    true = code:delete(flame_prof_nif),
+    _ = code:purge(flame_prof_nif),
+    stray(Signal),
+    burn(100),
+    [C1 > 0, still_computes()];
+peer([{in_flight, How}, Directory]) ->
+    [
+        spawn(fun() -> burn(100000) end)
+     || _ <- lists:seq(1, erlang:system_info(schedulers_online))
+    ],
+    {ok, Pid} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    timer:sleep(60 + rand:uniform(40)),
+    in_flight(How, Pid).
+
+in_flight(stop, _) ->
+    {ok, #{taken := T, written := W, torn := N, dropped := D, gone := G}} = flame_prof:stop(),
+    T = W + N + D + G,
+    erlang:halt(0);
+in_flight(purge, Pid) ->
+    true = code:delete(flame_prof_nif),
+    _ = code:purge(flame_prof_nif),
+    exit(Pid, kill),
+    timer:sleep(20),
+    erlang:halt(0);
+in_flight(upgrade, _) ->
+    {error, on_load_failure} = code:load_file(flame_prof_nif),
+    {ok, _} = flame_prof:stop(),
+    erlang:halt(0);
+in_flight(halt, _) ->
+    erlang:halt(0);
+in_flight(abrupt_halt, _) ->
+    erlang:halt(0, [{flush, false}]);
+in_flight(init_stop, _) ->
+    init:stop(),
+    timer:sleep(infinity).
+
+a_signal_that_somebody_uses_is_left_alone(Config) ->
+    [[Actions, Arrived, Captures]] = in_peer(used_signal, [directory(Config)]),
+    ?assertEqual([ours, ours, other, default], Actions),
+    ?assertEqual(0, Arrived),
+    ?assert(Captures > 0),
+    %% Where all are taken it says so, and goes on without.
+    [[{off, Why}, Signals, Written, Refused, Others]] = in_peer(all_signals_used, [directory(Config)]),
+    say("all signals in use: ~s", [Why]),
+    ?assertMatch({match, _}, re:run(Why, "real-time signal is in use")),
+    ?assertEqual({0, true, error, 0}, {Signals, Written, Refused, Others}).
+
+%% With values that are no scheduler's, old numbers, to other threads, by kill(1),
+%% while it runs, when it has stopped and when the library is gone.
+stray_signals_do_no_harm(Config) ->
+    ?assertEqual([[true, true]], in_peer(stray, [directory(Config)])).
+
+stray(Signal) ->
+    Threads = threads(),
+    Values = [0, 1, 16#100000001, 16#7fffffff00000003, 16#ffffffffffffffff],
+    [
+        running_test_nif:queue_signal(Thread, Signal, Value)
+     || Thread <- Threads, Value <- Values
+    ],
+    _ = os:cmd("kill -s " ++ integer_to_list(Signal) ++ " " ++ os:getpid()),
+    timer:sleep(20).
+
+still_computes() ->
+    lists:sum(lists:seq(1, 1000)) =:= 500500.
+
+%% Exit status 0 of twenty VMs, ended in each way while signals are on their way.
+ends_with_captures_in_flight_are_clean(Config) ->
+    Hows = [stop, purge, upgrade, halt, abrupt_halt, init_stop],
+    Rounds = [lists:nth(1 + N rem length(Hows), Hows) || N <- lists:seq(0, 19)],
+    Ends = [{How, run_peer({in_flight, How}, [directory(Config)])} || How <- Rounds],
+    say("20 ends: ~0p", [lists:usort([{How, Status} || {How, {Status, _}} <- Ends])]),
+    ?assertEqual([], [E || {_, {Status, _}} = E <- Ends, Status =/= 0]).
+
+%%% ------------------------------------------------------------------- storm --
+
+%% 2 kHz a scheduler, beside programs that read, write, wait and count. Each checks
+%% its own results; a wrong one, or an EINTR, is a crash.
+a_storm_of_signals_is_not_noticed(Config) ->
+    Ms = 1000 * list_to_integer(os:getenv("RUNNING_SECONDS", "5")),
+    Quiet = running_harm:run(directory(Config), Ms div 5),
+    {Books, Stormy} = under_storm(Config, fun() -> running_harm:run(directory(Config), Ms) end),
+    #{captures := Captures, signals := Signals, handler_ns := Ns} = Books,
+    say("~w ms, ~w signals (~w a second and scheduler), ~w captures, ~w ns of handler each", [
+        Ms, Signals, Signals * 1000 div Ms div length(online()), Captures, Ns div max(1, Captures)
+    ]),
+    [
+        say("  ~-12s ~8w done in ~w ms without, ~8w in ~w ms with: ~0p", [
+            Kind, maps:get(done, maps:get(Kind, Quiet)), Ms div 5, Done, Ms, maps:remove(done, What)
+        ])
+     || {Kind, #{done := Done} = What} <- lists:sort(maps:to_list(Stormy))
+    ],
+    ?assertEqual(lists:sort(maps:keys(Quiet)), lists:sort(maps:keys(Stormy))),
+    %% All that is not a count is a result: the same, and not one EINTR.
+    Results = fun(Run) -> maps:map(fun(_, What) -> maps:remove(done, What) end, Run) end,
+    ?assertEqual(Results(Quiet), Results(Stormy)),
+    ?assert(lists:all(fun(#{done := Done}) -> Done > 0 end, maps:values(Stormy))),
+    ?assert(Signals > Ms div 10).
+
+%% The library's own session: intervals below a millisecond are not for users.
+under_storm(Config, Fun) ->
+    {ok, _} = application:ensure_all_started(flame_prof),
+    {ok, _, _} = flame_prof_schedulers:ensure(),
+    Directory = iolist_to_binary(directory(Config)),
+    {ok, Options} = flame_prof_options:validate(#{
+        basename => Directory,
+        mode => schedulers,
+        compress => none,
+        cpu_budget => infinity,
+        flush_interval => 2000
+    }),
+    Session = flame_prof_config:session(native, Options, true, []),
+    {ok, Ref} = flame_prof_nif:session_start(Session#{sample_interval_us => 500}),
+    Result = Fun(),
+    ok = flame_prof_nif:session_stop(Ref),
+    receive
+        {flame_prof_nif, Ref, {stopped, ok}} -> ok
+    after 10000 -> error(session_does_not_stop)
+    end,
+    Books = #{taken := T, written := W, torn := N, dropped := D, lost := L, gone := G} =
+        flame_prof_nif:session_info(Ref),
+    ok = flame_prof_nif:session_close(Ref),
+    _ = file:del_dir_r(Directory),
+    ?assertEqual(T, W + N + D + L + G),
+    {Books, Result}.
+
+%%% ------------------------------------------------------------------- peers --
+
+%% What a fresh VM answers; it must end well.
+in_peer(Case, Args) ->
+    case run_peer(Case, Args) of
+        {0, Out} -> answers(Out);
+        {Status, Out} -> error({peer, Case, Status, Out})
+    end.
+
+answers(Out) ->
+    [
+        binary_to_term(base64:decode(Answer))
+     || Line <- string:lexemes(Out, "\n"), [_, Answer] <- [string:split(Line, "answer:")]
+    ].
+
+run_peer(Case, Args) ->
+    Call = base64:encode_to_string(term_to_binary([Case | Args])),
+    Code =
+        "ok = running_test_nif:load(),"
+        "A = flame_prof_running_SUITE:peer(binary_to_term(base64:decode(\"" ++ Call ++ "\"))),"
+        "io:format(\"~nanswer:~s~n\", [base64:encode(term_to_binary(A))]), erlang:halt(0).",
+    Port = open_port({spawn_executable, filename:join([code:root_dir(), "bin", "erl"])}, [
+        exit_status, stderr_to_stdout, use_stdio, hide,
+        {args, ["-noinput"] ++ lists:append([["-pa", filename:dirname(code:which(M))]
+                                             || M <- [flame_prof, ?MODULE]]) ++ ["-eval", Code]}
+    ]),
+    collect(Port, []).
+
+collect(Port, Acc) ->
+    receive
+        {Port, {data, Data}} -> collect(Port, [Acc, Data]);
+        {Port, {exit_status, Status}} -> {Status, lists:flatten(Acc)}
+    after 60000 -> {hangs, lists:flatten(Acc)}
+    end.
+
+
+%%% ----------------------------------------------------------------- helpers --
+
+%% The statuses of a process that a scheduler runs.
+running() ->
+    [<<"running">>, <<"garbage_collecting">>].
+
+online() ->
+    lists:seq(1, min(2, erlang:system_info(schedulers_online))).
+
+captures() ->
+    list_to_integer(os:getenv("RUNNING_CAPTURES", "10000")).
+
+directory(Config) ->
+    proplists:get_value(priv_dir, Config).
+
+add(Key, N, Counts) ->
+    maps:update_with(Key, fun(M) -> M + N end, N, Counts).
+
+total(Counts) ->
+    lists:sum(maps:values(Counts)).
+
+sum(Maps) ->
+    lists:foldl(fun(M, Acc) -> maps:fold(fun add/3, Acc, M) end, #{}, Maps).
+
+books(Books) ->
+    Keys = [captures, torn_moved, torn_unfound, torn_late, torn_changed, missed],
+    lists:join(" ", [io_lib:format("~w ~w", [K, maps:get(K, Books, 0)]) || K <- Keys]).
+
+burn(Ms) ->
+    burn(erlang:monotonic_time(millisecond) + Ms, 1).
+
+burn(Until, N) ->
+    case erlang:monotonic_time(millisecond) >= Until of
+        true -> ok;
+        false -> burn(Until, (N * 5 + 1) band 16#ffffff)
+    end.
+
+%% Signals with a handler, of the whole process.
+caught() ->
+    [Bit || Bit <- lists:seq(0, 63), (status_mask("/proc/self/status", "SigCgt") bsr Bit) band 1 =:= 1].
+
+%% Real-time signals that wait on any thread.
+pending() ->
+    lists:foldl(
+        fun(Thread, Acc) ->
+            File = "/proc/self/task/" ++ integer_to_list(Thread) ++ "/status",
+            Acc bor (status_mask(File, "SigPnd") bsr 33)
+        end,
+        0,
+        threads()
+    ).
+
+status_mask(File, Key) ->
+    case file:read_file(File) of
+        {ok, Text} ->
+            {match, [Mask]} = re:run(Text, Key ++ ":\\s*([0-9a-f]+)", [{capture, all_but_first, list}]),
+            list_to_integer(Mask, 16);
+        {error, _} ->
+            0
+    end.
+
+threads() ->
+    {ok, Threads} = file:list_dir("/proc/self/task"),
+    [list_to_integer(T) || T <- Threads].
+
+our_signal() ->
+    {Least, Most} = running_test_nif:real_time_signals(),
+    hd([S || S <- lists:seq(Most, Least, -1), running_test_nif:signal_action(S) =:= other]).
+
+say(Format, Args) ->
+    io:format(user, "    " ++ Format ++ "~n", Args),
+    ct:log(Format, Args).

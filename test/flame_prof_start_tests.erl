@@ -1,0 +1,114 @@
+%% No map of options, however wrong, starts anything, leaves anything behind or
+%% crashes who gives it.
+-module(flame_prof_start_tests).
+
+-include_lib("proper/include/proper.hrl").
+-include_lib("eunit/include/eunit.hrl").
+
+wrong_options_start_nothing_test_() ->
+    Property = ?FORALL(Given, wrong(), refused(fun flame_prof:start/1, Given)),
+    {timeout, 120, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 300}]))}.
+
+wrong_options_of_a_linked_start_start_nothing_test_() ->
+    Property = ?FORALL(Given, wrong(), refused(fun flame_prof:start_link/1, Given)),
+    {timeout, 120, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 100}]))}.
+
+wrong_process_options_are_refused_without_a_session_test_() ->
+    Property = ?FORALL(
+        Given,
+        oneof([junk(), #{status => junk()}, #{viral => junk(), status => all}, #{junk() => all}]),
+        begin
+            Raised =
+                try
+                    flame_prof:profile_start(Given)
+                catch
+                    error:Reason -> Reason
+                end,
+            case Raised of
+                {bad_option, _, Accepted} -> is_binary(Accepted);
+                {not_started, flame_prof} -> true
+            end
+        end
+    ),
+    {timeout, 60, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 300}]))}.
+
+refused(Start, Given) ->
+    ok = application_stopped(),
+    Threads = threads(),
+    {error, {bad_option, _, Accepted} = Reason} = Start(Given),
+    Sentence = unicode:characters_to_binary(flame_prof:format_error(Reason)),
+    is_binary(Accepted) andalso
+        is_binary(Sentence) andalso
+        byte_size(Sentence) > byte_size(Accepted) andalso
+        whereis(flame_prof_session) =:= undefined andalso
+        whereis(flame_prof_sup) =:= undefined andalso
+        threads() =:= Threads andalso
+        not filelib:is_file(directory()).
+
+application_stopped() ->
+    case application:stop(flame_prof) of
+        ok -> ok;
+        {error, {not_started, flame_prof}} -> ok
+    end.
+
+threads() ->
+    {ok, Tasks} = file:list_dir("/proc/self/task"),
+    length(Tasks).
+
+directory() ->
+    "/tmp/flame_prof_start_tests_" ++ os:getpid().
+
+%% Some that are right, and one that is not.
+wrong() ->
+    ?LET(
+        {Right, Wrong},
+        {list(right()), wrong_pair()},
+        (maps:from_list([{basename, directory()} | Right]))#{
+            element(1, Wrong) => element(2, Wrong)
+        }
+    ).
+
+right() ->
+    oneof([
+        {sample_interval, range(1, 100)},
+        {flatten_recursive, oneof([true, false])},
+        {auto_select, {top, range(0, 100)}},
+        {auto_select, #{by => oneof(flame_prof_selection:metrics()), top => range(0, 100)}},
+        {always, [init]},
+        {viral_limits, #{events => range(1, 100)}}
+    ]).
+
+%% Nothing in junk() is right for any key.
+wrong_pair() ->
+    ?LET(
+        Key,
+        oneof(flame_prof_options:keys() ++ [junk()]),
+        {Key, wrong_value(Key)}
+    ).
+
+wrong_value(auto_select) ->
+    oneof([
+        junk(),
+        {top, junk()},
+        {top, 5, junk()},
+        #{top => junk()},
+        #{by => junk()},
+        #{delta => junk()},
+        #{interval => junk()},
+        #{include => junk()},
+        #{exclude => {junk(), a_name}},
+        #{junk() => 5},
+        [#{}, junk()],
+        [#{} | junk()]
+    ]);
+wrong_value(auto_process_opts) ->
+    oneof([junk(), #{status => junk()}, #{viral => junk()}, #{junk() => all}]);
+wrong_value(viral_limits) ->
+    oneof([junk(), #{events => junk()}, #{junk() => 5}]);
+wrong_value(always) ->
+    oneof([junk(), [init, junk()]]);
+wrong_value(_) ->
+    junk().
+
+junk() ->
+    oneof([-1, 1.5, 1 bsl 100, {}, {junk}, [a | b], [-1], "\0", <<0>>, make_ref(), fun() -> ok end]).

@@ -1,0 +1,79 @@
+%% What the tests of pstack and blame share: whether this VM has what they need,
+%% waiting for what must come, and what is left behind.
+-module(native_node).
+
+-export([why_not/0, until/1, wait_for/1, leftovers/0, printed/1]).
+
+%% Where this release should work natively, a refusal is no reason to skip.
+why_not() ->
+    case flame_prof_engine:capture() of
+        {ok, _} ->
+            none;
+        {error, Reason} ->
+            Text = lists:flatten(io_lib:format("~ts", [flame_prof:format_error(Reason)])),
+            Listed = lists:member(erlang:system_info(otp_release), ["25", "27", "29"]),
+            case Listed andalso erlang:system_info(emu_flavor) =:= jit of
+                true -> error({refused, Text});
+                false -> Text
+            end
+    end.
+
+%% Fun's answer, once it is not `again'. Not timed: how often is what is bounded.
+until(Fun) ->
+    until(Fun, 2000).
+
+until(Fun, 0) ->
+    error({never, Fun});
+until(Fun, Attempts) ->
+    case Fun() of
+        again ->
+            timer:sleep(5),
+            until(Fun, Attempts - 1);
+        Answer ->
+            Answer
+    end.
+
+wait_for(Fun) ->
+    until(fun() ->
+        case Fun() of
+            true -> ok;
+            false -> again
+        end
+    end).
+
+%% Processes that are ours, and threads of sessions.
+leftovers() ->
+    {ok, Tasks} = file:list_dir("/proc/self/task"),
+    Ours = [Pid || Pid <- erlang:processes(), is_ours(Pid)],
+    {length(Ours), length(Tasks)}.
+
+is_ours(Pid) ->
+    case erlang:process_info(Pid, [initial_call, current_stacktrace]) of
+        [{initial_call, {Module, _, _}}, {current_stacktrace, Stack}] ->
+            lists:any(
+                fun(M) -> lists:member(M, [flame_prof_blame, flame_prof_pstack]) end,
+                [Module | [M || {M, _, _, _} <- Stack]]
+            );
+        _ ->
+            false
+    end.
+
+%% What Fun prints to its group leader, and what it answers.
+printed(Fun) ->
+    Name = filename:join("/tmp", "printed_" ++ os:getpid() ++ "_"
+        ++ integer_to_list(erlang:unique_integer([positive]))),
+    {ok, Device} = file:open(Name, [write, {encoding, utf8}]),
+    Leader = group_leader(),
+    group_leader(Device, self()),
+    try
+        Fun()
+    of
+        Answer ->
+            group_leader(Leader, self()),
+            ok = file:close(Device),
+            {ok, Text} = file:read_file(Name),
+            {Answer, Text}
+    after
+        group_leader(Leader, self()),
+        file:delete(Name)
+    end.
