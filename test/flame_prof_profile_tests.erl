@@ -519,13 +519,19 @@ a_session_s_file_is_read_whole_test_() ->
              || Measure <- [samples, reductions, {value, memory}],
                 Levels <- [[status, process], [memory, queue]]
             ],
-            with_index(File, fun(#{rows := Rows}) ->
+            with_index(File, fun(#{rows := Rows, own_rows := OwnRows}) ->
+                {Own, Others} = lists:partition(
+                    fun({Number, _}) -> lists:member(Number, OwnRows) end,
+                    lists:zip(lists:seq(0, length(Rows) - 1), Rows)
+                ),
                 ?assertEqual(
                     [maps:remove(process, index_row(S)) || S <- samples(File)],
-                    [
-                        maps:remove(process, R)
-                     || #{frames := Frames} = R <- Rows, Frames =/= [<<"flame_prof_self">>]
-                    ]
+                    [maps:remove(process, R) || {_, R} <- Others]
+                ),
+                {ok, Told, _} = flame_prof_reader:own(File),
+                ?assertEqual(
+                    [{T, F} || #{time_us := T, figures := F} <- Told],
+                    [{T, M} || {_, #{time_us := T, metrics := M}} <- Own]
                 )
             end)
         end)

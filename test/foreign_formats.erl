@@ -161,6 +161,7 @@ index(#{<<"format">> := <<"flame_prof index">>, <<"version">> := 1} = Header, Da
     #{header => Header,
       processes => texts(Table(<<"process_erl_pid">>), Strings),
       names => texts(Table(<<"process_name">>), Strings),
+      own_rows => column(maps:get(<<"own_rows">>, Header), Data),
       rows => rows(Header, Columns, Data, Strings, Table)}.
 
 texts(Ids, Strings) ->

@@ -23,17 +23,31 @@ main([Dir, Demo]) ->
     {ok, _} = flame_prof:report(Demo, Report),
     {ok, _} = flame_prof:report(filename:join(Profiles, "hostile.log"), filename:join(Dir, "hostile.html")),
     ok = viewer_oracle:main([Demo, filename:join(Dir, "expected.json")]),
+    Weighted = weighted(filename:join(Dir, "weighted")),
+    {ok, _} = file:copy(Weighted, filename:join(Profiles, "weighted.erl_perf.log.zst")),
+    ok = viewer_oracle:main([Weighted, filename:join(Dir, "expected_weighted.json")]),
     {ok, #{url := Url, pid := Pid}} = flame_prof_view:start(Profiles),
     Live = #{name => <<"live.log">>, path => text(filename:join(Profiles, "live.log")),
              more => text(filename:join(Dir, "more.log"))},
     About = #{url => Url, profile => text(Name), report => text(Report), directory => text(Dir),
-              hostile => <<"hostile.log">>, live => Live},
+              hostile => <<"hostile.log">>, weighted => <<"weighted.erl_perf.log.zst">>, live => Live},
     ok = file:write_file(filename:join(Dir, "about.new"), flame_prof_view_json:encode(About)),
     ok = file:rename(filename:join(Dir, "about.new"), filename:join(Dir, "about.json")),
     eof = io:get_line(""),
     flame_prof_view:stop(Pid).
 
 text(Path) -> unicode:characters_to_binary(Path).
+
+%% A session that writes what does not move once a second: some of this node's
+%% processes, and one that works now and then.
+weighted(Dir) ->
+    Worker = spawn_link(fun Work() -> _ = lists:sum(lists:seq(1, 50000)), timer:sleep(40), Work() end),
+    {ok, _} = flame_prof:start(#{basename => Dir, idle_samples => changes, flush_interval => 1500}),
+    timer:sleep(5000),
+    {ok, #{files := [File]}} = flame_prof:stop(),
+    unlink(Worker),
+    exit(Worker, kill),
+    File.
 
 %% Names as a profile may hold them: written by hand, since flame_prof's own writer
 %% encodes the worst of it.

@@ -15,10 +15,11 @@ main([File, Out]) ->
     {ok, Samples0, _} = flame_prof_reader:fold(fun(S, Acc) -> [slim(S) | Acc] end, [], File),
     Samples = lists:reverse(Samples0),
     Start = maps:get(time_us, hd(Samples)),
-    Rows = [S#{at := T - Start} || #{at := T} = S <- named(Samples)],
+    Rows = with_since([S#{at := T - Start} || #{at := T} = S <- named(Samples)]),
     Metrics = lists:sort(maps:keys(maps:get(metrics, hd(Rows)))),
     Result = #{
-        samples => length(Rows),
+        samples => lists:sum([N || #{looks := N} <- Rows]),
+        lines => lines(File, Start),
         heat => heats(Rows, Metrics),
         flame => flames(Rows, Metrics),
         compare => [compared(Rows, {0, ?SECOND}, {2 * ?SECOND, 3 * ?SECOND}, M)
@@ -28,10 +29,10 @@ main([File, Out]) ->
     },
     ok = file:write_file(Out, flame_prof_view_json:encode(Result)).
 
-slim(#{time_us := Time, status := Status, frames := Frames, metrics := Metrics, words := Words,
+slim(#{time_us := Time, period := Looks, status := Status, frames := Frames, metrics := Metrics, words := Words,
        pid := OsPid}) ->
     Lines = lists:reverse([flame_prof_reader:decode(binary:copy(F)) || {F, _} <- Frames]),
-    #{time_us => Time, at => Time, status => Status, metrics => Metrics, os_pid => OsPid,
+    #{time_us => Time, at => Time, looks => Looks, status => Status, metrics => Metrics, os_pid => OsPid,
       lines => Lines, frames => [without_line(F) || F <- Lines],
       words => maps:map(fun(_, W) -> binary:copy(W) end, Words)}.
 
@@ -41,6 +42,13 @@ named(Samples) ->
                         #{}, Samples),
     [S#{pid => Pid, label => label(maps:get(Pid, Words))}
      || #{words := #{<<"erl_pid">> := Pid}} = S <- Samples].
+
+%% What stands for several looks had them since the process' sample before.
+with_since(Rows) ->
+    {All, _} = lists:mapfoldl(
+        fun(#{pid := Pid, at := At} = S, Last) -> {S#{since => maps:get(Pid, Last, At)}, Last#{Pid => At}} end,
+        #{}, Rows),
+    All.
 
 label(Words) ->
     [Text | _] = [T || Key <- [<<"name">>, <<"label">>, <<"proc_lib_initial_call">>,
@@ -59,20 +67,49 @@ heats(Rows, Metrics) ->
 heat(Rows, Measure, PerSecond) ->
     CellUs = ?SECOND div PerSecond,
     Cells = lists:foldl(
-        fun(#{at := At} = S, Acc) ->
-            W = weight(Measure, S),
-            maps:update_with(At div CellUs, fun({Sum, N}) -> {Sum + W, N + 1} end, {W, 1}, Acc)
-        end, #{}, Rows),
+        fun({At, W, N}, Acc) ->
+            maps:update_with(floor(At / CellUs), fun({Sum, Looks}) -> {Sum + W, Looks + N} end, {W, N}, Acc)
+        end, #{}, [Look || S <- Rows, Look <- looks(Measure, S)]),
     #{hash => text([<<"measure=">>, id(Measure), <<"&rows=">>, integer_to_binary(PerSecond)]),
-      cells => [[C * CellUs, Sum, N] || {C, {Sum, N}} <- lists:sort(maps:to_list(Cells))]}.
+      cells => [[C * CellUs, round(Sum), N] || {C, {Sum, N}} <- lists:sort(maps:to_list(Cells))]}.
 
-weight(samples, _) -> 1;
-weight({value, M}, #{metrics := Metrics}) -> element(1, maps:get(M, Metrics));
-weight({delta, M}, #{metrics := Metrics}) -> element(2, maps:get(M, Metrics)).
+%% {Time, Weight, Looks}: at the same distance from each other; what changed, changed
+%% at the last.
+looks(Measure, #{at := At, since := Since, looks := N} = S) when N =:= 1; At =:= Since ->
+    [{At, weight(Measure, S), N}];
+looks({delta, _} = Measure, #{at := At, since := Since, looks := N} = S) ->
+    [{At, weight(Measure, S), 1} | [{Since + K * (At - Since) / N, 0, 1} || K <- lists:seq(1, N - 1)]];
+looks(Measure, #{at := At, since := Since, looks := N} = S) ->
+    [{Since + K * (At - Since) / N, weight(Measure, S) / N, 1} || K <- lists:seq(1, N)].
+
+weight(samples, #{looks := N}) -> N;
+weight({value, _} = Measure, #{looks := N} = S) -> N * figure(Measure, S);
+weight(Measure, S) -> figure(Measure, S).
+
+figure({value, M}, #{metrics := Metrics}) -> element(1, maps:get(M, Metrics));
+figure({delta, M}, #{metrics := Metrics}) -> element(2, maps:get(M, Metrics)).
 
 id(samples) -> <<"samples">>;
 id({value, M}) -> M;
 id({delta, M}) -> <<M/binary, ".delta">>.
+
+%%% Lines: [Second, RateMillihertz, RunQueues, Memory, Missed, Dropped], of the flush that came
+%%% in that second or next after it.
+
+lines(File, Start) ->
+    {ok, Own, _} = flame_prof_reader:own(File),
+    {Lines, _} = lists:mapfoldl(
+        fun(#{time_us := Time, figures := Figures}, From) ->
+            To = (Time - Start) div ?SECOND,
+            Of = fun(Key) -> maps:get(Key, Figures) end,
+            {Rate, _} = Of(<<"rate_millihertz">>),
+            {Queues, _} = Of(<<"node_run_queues">>),
+            {Memory, _} = Of(<<"node_memory_total">>),
+            {_, Missed} = Of(<<"missed">>),
+            {_, Dropped} = Of(<<"dropped">>),
+            {[[Second, Rate, Queues, Memory, Missed, Dropped] || Second <- lists:seq(From, To)], To + 1}
+        end, 0, Own),
+    lists:append(Lines).
 
 %%% Flame graphs: what each stack has itself, [Path, Weight, Samples].
 
@@ -117,13 +154,13 @@ stacks(Rows, Measure, Levels, Options) ->
     Kept = [S || #{status := Status} = S <- Rows,
                  not (lists:member(busy, Options) andalso Status =:= <<"waiting">>)],
     lists:foldl(
-        fun(S, Acc) ->
+        fun(#{looks := Looks} = S, Acc) ->
             case weight(Measure, S) of
                 0 -> Acc;
                 W ->
                     Path = [level(L, S, W) || L <- Levels] ++ frames(S, Options),
                     maps:update_with(iolist_to_binary(lists:join(<<";">>, Path)),
-                                     fun({Sum, N}) -> {Sum + abs(W), N + 1} end, {abs(W), 1}, Acc)
+                                     fun({Sum, N}) -> {Sum + abs(W), N + Looks} end, {abs(W), Looks}, Acc)
             end
         end, #{}, Kept).
 
@@ -158,10 +195,10 @@ level(process, #{label := Label}, _) -> Label;
 level(pid, #{pid := Pid}, _) -> Pid;
 level(node, #{os_pid := Pid}, _) -> <<"os_pid_", (integer_to_binary(Pid))/binary>>;
 level(memory, S, _) ->
-    class(<<"memory">>, weight({value, <<"memory">>}, S), 1024,
+    class(<<"memory">>, figure({value, <<"memory">>}, S), 1024,
           [<<"_B">>, <<"_KiB">>, <<"_MiB">>, <<"_GiB">>]);
 level(queue, S, _) ->
-    class(<<"queue">>, weight({value, <<"message_queue_len">>}, S), 1000,
+    class(<<"queue">>, figure({value, <<"message_queue_len">>}, S), 1000,
           [<<>>, <<"_k">>, <<"_M">>]).
 
 class(What, 0, _Base, _Units) -> <<What/binary, "_0">>;
@@ -184,17 +221,17 @@ compared(Rows, A, B, Measure) ->
 
 processes(Rows, Range) ->
     Table = lists:foldl(
-        fun(#{pid := Pid, label := Label, status := Status} = S, Acc) ->
+        fun(#{pid := Pid, label := Label, status := Status, looks := Looks} = S, Acc) ->
             New = #{pid => Pid, name => Label, samples => 0, reductions => 0, queue_peak => 0,
                     memory_peak => 0, growth => 0, statuses => #{}},
             #{samples := N, reductions := R, queue_peak := Q, memory_peak := M, growth := G,
               statuses := Statuses} = P = maps:get(Pid, Acc, New),
-            Acc#{Pid => P#{samples := N + 1,
+            Acc#{Pid => P#{samples := N + Looks,
                            reductions := R + weight({delta, <<"reductions">>}, S),
-                           queue_peak := max(Q, weight({value, <<"message_queue_len">>}, S)),
-                           memory_peak := max(M, weight({value, <<"memory">>}, S)),
+                           queue_peak := max(Q, figure({value, <<"message_queue_len">>}, S)),
+                           memory_peak := max(M, figure({value, <<"memory">>}, S)),
                            growth := G + weight({delta, <<"memory">>}, S),
-                           statuses := maps:update_with(Status, fun(C) -> C + 1 end, 1, Statuses)}}
+                           statuses := maps:update_with(Status, fun(C) -> C + Looks end, Looks, Statuses)}}
         end, #{}, [S || S <- Rows, in(Range, S)]),
     #{hash => text([<<"view=processes">>, range(<<"range">>, Range)]), rows => maps:values(Table)}.
 

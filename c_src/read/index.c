@@ -15,7 +15,7 @@
 #define MAGIC "FPINDEX1"
 #define PREFIX_BYTES 16
 #define BUFFER_BYTES ((size_t)16 << 10)
-#define COLUMNS_MOST (10 + 4 * FP_METRICS_MOST)
+#define COLUMNS_MOST (11 + 4 * FP_METRICS_MOST)
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "numbers are written as they are in memory");
@@ -54,6 +54,7 @@ struct writing {
     uint64_t end;  /* of the data, from base */
     struct column time, process, status, node, period, schema, event, file;
     struct column run_time, run_end; /* instead of time, where it is in runs */
+    struct column own;               /* numbers of the profiler's own rows */
     bool has_runs;
     int64_t run_last; /* the time of the run that is being written */
     struct metric_columns metric[FP_METRICS_MOST];
@@ -223,6 +224,7 @@ static void place_rows(struct writing *w)
     place_row_column(w, &w->schema, 0, last_of(profile->schema_count));
     place_row_column(w, &w->event, 0, last_of(profile->event_count));
     place_row_column(w, &w->file, 0, last_of(profile->file_count));
+    place(w, &w->own, 0, (int64_t)UINT32_MAX, profile->own_count);
     for (uint32_t m = 0; m < profile->metric_count; m++)
         place_metric(w, m);
 }
@@ -522,6 +524,7 @@ static void put_metric(struct writing *w, uint32_t m)
     put_key(w, "unit");
     fp_output_json(w->output, fp_metric_unit(name));
     FP_OUTPUT_LITERAL(w->output, ",");
+    put_fact(w, "samples", (int64_t)profile->metric[m].samples);
     if (metric->is_sparse) {
         put_sparse(w, "value", &metric->odd_row, &metric->value);
         FP_OUTPUT_LITERAL(w->output, ",");
@@ -574,6 +577,7 @@ static void put_header(struct writing *w, const struct column *columns)
     put_texts(w, "events", profile->event, profile->event_count);
     put_texts(w, "statuses", w->status_text, w->status_count);
     put_schemas(w);
+    put_named(w, "own_rows", &w->own);
     put_key(w, "tables");
     FP_OUTPUT_LITERAL(w->output, "{");
     for (int t = 0; t < TABLE_COUNT; t++) {
@@ -621,7 +625,7 @@ static void give_buffers(struct writing *w)
 {
     struct column *column[] = {&w->time,     &w->process, &w->status, &w->node,
                                &w->period,   &w->schema,  &w->event,  &w->file,
-                               &w->run_time, &w->run_end};
+                               &w->run_time, &w->run_end, &w->own};
     uint8_t *at = w->buffers;
 
     for (size_t i = 0; i < sizeof(column) / sizeof(column[0]); i++) {
@@ -692,6 +696,8 @@ static void write_row(struct writing *w, const struct fp_row *row,
     put(w, &w->schema, row->schema);
     put(w, &w->event, row->event);
     put(w, &w->file, row->file);
+    if (w->profile->process[row->process].is_own)
+        put(w, &w->own, (int64_t)number);
     write_metrics(w, row, number);
 }
 
@@ -707,6 +713,7 @@ static void flush_all(struct writing *w)
     flush(w, &w->schema);
     flush(w, &w->event);
     flush(w, &w->file);
+    flush(w, &w->own);
     for (uint32_t m = 0; m < w->profile->metric_count; m++) {
         flush(w, &w->metric[m].value);
         flush(w, &w->metric[m].delta);

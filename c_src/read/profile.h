@@ -41,7 +41,8 @@ struct fp_metric_facts {
     uint32_t name;
     int64_t value_min, value_max, delta_min, delta_max; /* 0 is among them */
     uint64_t rows;                                      /* that have it */
-    uint64_t odd; /* rows whose delta is not the difference (rows.h) */
+    uint64_t samples; /* of these, without the profiler's own */
+    uint64_t odd;     /* rows whose delta is not the difference (rows.h) */
 };
 
 struct fp_file {

@@ -2,6 +2,8 @@
 
 import { chromium } from 'playwright-core';
 
+// Long enough for a machine that has other things to do.
+const PAGE_MS = Number(process.env.PAGE_MS ?? 180000);
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
 export async function launch() {
@@ -13,6 +15,7 @@ export async function launch() {
 export async function openPage(browser, address, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 720 }, ...options });
   const page = await context.newPage();
+  page.setDefaultTimeout(PAGE_MS);
   page.complaints = [];
   page.requested = [];
   if (!options.isDownloading) await page.addInitScript(keepSaved);
@@ -31,7 +34,7 @@ export async function rendered(page, before) {
       return rendered !== undefined && rendered !== last && document.querySelector('.busy').textContent === '';
     },
     before,
-    { timeout: Number(process.env.PAGE_MS ?? 15000) },
+    { timeout: PAGE_MS },
   );
   const failure = await page.evaluate(() => {
     const message = document.querySelector('.message');

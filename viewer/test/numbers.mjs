@@ -10,6 +10,7 @@ export function numberTests(test, expected, openShown) {
     const cells = await heat(page);
     assert.equal(sum(cells.map((cell) => Number(cell.samples))), expected.samples);
   });
+  test(`lines of ${expected.lines.length} seconds`, async () => compareLines(await openShown(), expected.heat[0], expected.lines));
   for (const query of expected.heat) {
     test(`heatmap ${query.hash}`, async () => compareHeat(await openShown(), query));
   }
@@ -48,6 +49,14 @@ async function compareHeat(page, { hash, cells }) {
     const value = Number(cell[id]) * (isMean ? Number(cell.ticks) : 1);
     near(value, cells[i][1], `cell at ${cell.from_us}`);
   });
+}
+
+async function compareLines(page, { hash }, wanted) {
+  await show(page, hash);
+  const rows = parseCsv(String(await saved(page, 'save the lines as CSV')));
+  const got = rows.filter((row) => row.rate !== 'NaN').map((row) =>
+    [row.second, row.rate, row.run_queues, row.memory, row.missed, row.dropped].map(Number));
+  assert.deepEqual(got, wanted.map(([second, millihertz, ...others]) => [second, millihertz / 1000, ...others]));
 }
 
 function near(got, wanted, what) {

@@ -217,7 +217,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     const before = await text(page, '.facts');
     await page.evaluate(() => (window.isTheSame = true));
     appendFileSync(live.path, readFileSync(live.more));
-    await page.waitForFunction((old) => document.querySelector('.facts').textContent !== old, before, { timeout: 15000 });
+    await page.waitForFunction((old) => document.querySelector('.facts').textContent !== old, before);
     assert.equal(await page.evaluate(() => window.isTheSame), true);
     assert.equal((await state(page)).range, '0-1000000');
     assert.deepEqual(page.complaints, []);

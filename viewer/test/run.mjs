@@ -11,8 +11,9 @@ import { pageTests } from './page.mjs';
 
 const dir = process.argv[2];
 const only = new RegExp(process.env.ONLY ?? '');
-const about = JSON.parse(readFileSync(join(dir, 'about.json'), 'utf8'));
-const expected = JSON.parse(readFileSync(join(dir, 'expected.json'), 'utf8'));
+const read = (name) => JSON.parse(readFileSync(join(dir, name), 'utf8'));
+const expected = read('expected.json');
+const about = read('about.json');
 const tests = [];
 const browser = await launch();
 
@@ -23,16 +24,16 @@ const shared = (address) => {
 const group = (title) => (name, run) => tests.push([`${title}: ${name}`, run]);
 
 const { url } = about;
-const served = shared(`${url}#file=${encodeURIComponent(about.profile)}`);
-const withFile = async () => served();
-numberTests(group('page'), withFiles(expected), withFile);
+const { profile, weighted } = about;
+numberTests(group('page'), withFile(expected, profile), shared(`${url}#file=${encodeURIComponent(profile)}`));
+numberTests(group('weighted'), withFile(read('expected_weighted.json'), weighted), shared(`${url}#file=${encodeURIComponent(weighted)}`));
 numberTests(group('report'), expected, shared(`file://${about.report}`));
 pageTests(group('page'), { ...about, browser, expected });
 
 // The server has several profiles: each address names its own.
-function withFiles(all) {
-  const named = (list) => list.map((query) => ({ ...query, hash: `${query.hash}&file=${encodeURIComponent(about.profile)}` }));
-  return Object.fromEntries(Object.entries(all).map(([key, value]) => [key, Array.isArray(value) ? named(value) : value]));
+function withFile(all, file) {
+  const named = (query) => (query.hash ? { ...query, hash: `${query.hash}&file=${encodeURIComponent(file)}` } : query);
+  return Object.fromEntries(Object.entries(all).map(([key, value]) => [key, Array.isArray(value) ? value.map(named) : value]));
 }
 
 let failed = 0;

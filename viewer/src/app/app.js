@@ -3,7 +3,8 @@
 
 import { Names } from '../model/names.js';
 import { openProfile } from '../model/profile.js';
-import { makeHeat, makeLines } from '../model/heat.js';
+import { makeHeat } from '../model/heat.js';
+import { makeLines } from '../model/lines.js';
 import { measureOf } from '../model/measures.js';
 import { select } from '../model/selection.js';
 import { PALETTES } from '../draw/palette.js';
@@ -209,8 +210,7 @@ export class App {
   // Last: they need columns that nothing else may need.
   async renderLines(isStale) {
     const { profile, state } = this;
-    const lines = await this.once('lines', [profile, state.pids, state.busy], async () =>
-      makeLines(await select(profile, null, this.only)));
+    const lines = await this.once('lines', [profile, state.pids, state.busy], () => makeLines(profile, this.only));
     if (!isStale()) this.heat.showLines(lines);
   }
 

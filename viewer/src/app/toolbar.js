@@ -74,7 +74,7 @@ export class Toolbar {
     const { files, warning_count: count, warnings } = profile.header;
     const bad = files.reduce((sum, file) => sum + file.bad, 0);
     const processes = profile.processCount - profile.isOwn.reduce((sum, n) => sum + n, 0);
-    const text = `${exact(profile.sampleCount)} samples, ${exact(processes)} processes, ${seconds(profile.durationUs)} from ${clock(profile.startUs)}`;
+    const text = `${exact(profile.lookCount)} samples, ${exact(processes)} processes, ${seconds(profile.durationUs)} from ${clock(profile.startUs)}`;
     const title = warnings.map((one) => `${files[one.file]?.path ?? ''}${one.line > 0 ? ` line ${one.line}` : ''}: ${one.what}`).join('\n');
     return h('span', { class: 'facts' }, text, count > 0 ? h('span', { class: 'warning', title, tabindex: '0' }, ` ${exact(bad)} damaged samples left out`) : '');
   }
@@ -88,6 +88,7 @@ export class Toolbar {
       button('SVG', () => saveText(`${name()}.svg`, 'image/svg+xml', app.heat.toSvg()), { 'aria-label': 'save the heatmap as SVG' }),
       button('PNG', () => saveCanvas(`${name()}.png`, app.heat.toCanvas()), { 'aria-label': 'save the heatmap as PNG' }),
       button('CSV', () => saveText(`${name()}.csv`, 'text/csv', app.heat.toCsv()), { 'aria-label': 'save the heatmap as CSV' }),
+      button('lines', () => saveText('lines.csv', 'text/csv', app.heat.linesToCsv()), { 'aria-label': 'save the lines as CSV', title: 'the lines above the heatmap as CSV' }),
     );
   }
 

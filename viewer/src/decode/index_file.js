@@ -86,8 +86,13 @@ class IndexFile {
     return this.unpacked?.deltas[metric] ?? this.column(this.header.metrics[metric].delta);
   }
 
-  async sparse({ count, rows, values }) {
-    return spread(count, ...(await Promise.all([this.column(rows), this.column(values)])));
+  async sparse(described) {
+    return spread(described.count, ...(await this.pairs(described)));
+  }
+
+  /** What a sparse column has: [rows, values]. */
+  pairs({ rows, values }) {
+    return Promise.all([this.column(rows), this.column(values)]);
   }
 
   async runs({ count, values, ends }) {

@@ -10,18 +10,18 @@ import { csv, svg } from './save.js';
 const LINE_HEIGHT = 20;
 const AXIS_HEIGHT = 16;
 const OVERVIEW_HEIGHT = 28;
-const LINES = [
-  ['ticks', 'ticks/s', 'count'],
-  ['samples', 'samples/s', 'count'],
-  ['ready', 'on or waiting for a CPU', 'count'],
-  ['memory', 'memory', 'bytes'],
-];
+const RARE = new Set(['missed', 'dropped']);
 
 export class HeatView {
   /** @param callbacks {onSelect([fromUs, toUs] | null)} */
   constructor(callbacks) {
     this.callbacks = callbacks;
-    this.lines = h('canvas', { class: 'lines', 'aria-hidden': 'true' });
+    this.lines = h('canvas', {
+      class: 'lines',
+      'aria-hidden': 'true',
+      onpointermove: (event) => this.tellLines(event),
+      onpointerleave: hideTip,
+    });
     this.canvas = h('canvas', {
       class: 'heat',
       tabindex: '0',
@@ -47,9 +47,10 @@ export class HeatView {
     this.draw();
   }
 
-  /** Of heat.js; those before stay until then. */
+  /** Of lines.js; those before stay until then. What is always 0 is told and not drawn. */
   showLines(lines) {
-    this.lineData = lines;
+    this.allLines = lines;
+    this.drawnLines = lines.filter(({ id, values }) => !RARE.has(id) || values.some((value) => value > 0));
     if (this.shown) this.paintLines(this.scroller.scrollLeft);
   }
 
@@ -176,11 +177,10 @@ export class HeatView {
   }
 
   paintLines(left) {
-    const { layout, pixels, lineData: lines } = this;
-    const context = sizeCanvas(this.lines, pixels, LINES.length * LINE_HEIGHT);
-    if (!lines) return;
-    LINES.forEach(([name, title, unit], i) => {
-      const most = lines[name].reduce((a, b) => Math.max(a, b), 0);
+    const { layout, pixels, drawnLines: lines = [] } = this;
+    const context = sizeCanvas(this.lines, pixels, lines.length * LINE_HEIGHT);
+    lines.forEach(({ title, unit, values }, i) => {
+      const most = values.reduce((a, b) => (b > a ? b : a), 0);
       const bottom = (i + 1) * LINE_HEIGHT - 3;
       const scale = most > 0 ? (LINE_HEIGHT - 7) / most : 0;
       context.beginPath();
@@ -189,8 +189,9 @@ export class HeatView {
       for (let s = Math.floor(left / layout.columnWidth); s < layout.columns; s++) {
         const x = s * layout.columnWidth - left;
         if (x > pixels) break;
-        context.lineTo(x, bottom - lines[name][s] * scale);
-        context.lineTo(x + layout.columnWidth, bottom - lines[name][s] * scale);
+        if (values[s] !== values[s]) continue;
+        context.lineTo(x, bottom - values[s] * scale);
+        context.lineTo(x + layout.columnWidth, bottom - values[s] * scale);
       }
       context.stroke();
       this.paintLabel(context, `${title}, at most ${short(most, unit)}`, i * LINE_HEIGHT + 13);
@@ -297,6 +298,14 @@ export class HeatView {
     return this.layout.cellAt(event.offsetX + this.scroller.scrollLeft, event.offsetY);
   }
 
+  tellLines(event) {
+    if (!this.allLines) return;
+    const second = Math.floor(this.cellOf(event) / this.shown.heat.rows);
+    const known = this.allLines.filter(({ values }) => values[second] === values[second]);
+    const lines = known.map(({ title, unit, values }) => `${title}: ${full(values[second], unit)}`);
+    showTip([`second ${second}`, ...lines], event.clientX, event.clientY);
+  }
+
   move(event) {
     if (!this.shown) return;
     const cell = this.cellOf(event);
@@ -391,6 +400,12 @@ export class HeatView {
       rows.push([...heat.timeOf(cell), value, heat.samples[cell], heat.ticks[cell], kinds[heat.kinds[cell]]]);
     });
     return csv(rows);
+  }
+
+  linesToCsv() {
+    const { allLines: lines = [], shown: { heat } } = this;
+    const seconds = Array.from({ length: heat.columns }, (_, second) => [second, ...lines.map(({ values }) => values[second])]);
+    return csv([['second', ...lines.map(({ id }) => id)], ...seconds]);
   }
 }
 

@@ -20,7 +20,7 @@ export async function groupSamples(selection, measure, levels, context) {
   const made = [];
   for (const name of levels) made.push(await makeLevel(name, profile, context));
   const drawers = new Drawers(made, profile.tables.node_parent.length);
-  const { node } = profile.columns;
+  const { looks, columns: { node } } = profile;
   const isDelta = measure.kind === 'delta';
   let total = 0;
   let samples = 0;
@@ -28,9 +28,10 @@ export async function groupSamples(selection, measure, levels, context) {
     const weight = weights === null ? 1 : weights[row];
     if (weight === 0 || (weight < 0 && !isDelta)) return;
     const size = weight < 0 ? -weight : weight;
+    const count = looks === null ? 1 : looks[row];
     total += size;
-    samples++;
-    drawers.of(row, weight).add(node[row], size);
+    samples += count;
+    drawers.of(row, weight).add(node[row], size, count);
   });
   return { total, samples, drawers: drawers.list.map((drawer) => drawer.finish()) };
 }
@@ -82,9 +83,9 @@ class DenseDrawer {
     this.samples = new Uint32Array(nodeCount);
   }
 
-  add(node, size) {
+  add(node, size, count) {
     this.weights[node] += size;
-    this.samples[node]++;
+    this.samples[node] += count;
   }
 
   finish() {
@@ -108,17 +109,17 @@ class SparseDrawer {
     this.samples = [];
   }
 
-  add(node, size) {
+  add(node, size, count) {
     const place = this.places.get(node);
     if (place !== undefined) {
       this.weights[place] += size;
-      this.samples[place]++;
+      this.samples[place] += count;
       return;
     }
     this.places.set(node, this.nodes.length);
     this.nodes.push(node);
     this.weights.push(size);
-    this.samples.push(1);
+    this.samples.push(count);
   }
 
   finish() {

@@ -24,14 +24,12 @@ export async function makeHeat(selection, measure, rows) {
   const ticks = await profile.ticks();
   const columns = Math.max(1, Math.ceil(profile.durationUs / SECOND_US));
   const heat = new Heat(rows, columns, measure);
-  const { time_us: time } = profile.columns;
-  const { values, samples, cellUs } = heat;
+  const { looks, since, columns: { time_us: time } } = profile;
   eachRow(selection, (row) => {
-    const cell = Math.floor(time[row] / cellUs);
     const weight = weights === null ? 1 : weights[row];
     if (weight < 0 && measure.kind !== 'delta') return;
-    values[cell] += weight;
-    samples[cell]++;
+    if (looks === null || looks[row] === 1) heat.add(time[row], weight, 1);
+    else heat.spread(since[row], time[row], weight, looks[row]);
   });
   heat.setTicks(ticks, profile.durationUs);
   return heat;
@@ -47,6 +45,23 @@ class Heat {
     this.samples = new Uint32Array(rows * columns);
     this.ticks = new Uint32Array(rows * columns);
     this.kinds = new Uint8Array(rows * columns).fill(CELL.empty);
+  }
+
+  add(us, weight, count) {
+    const cell = Math.floor(us / this.cellUs);
+    this.values[cell] += weight;
+    this.samples[cell] += count;
+  }
+
+  // Looks at the same distance from each other. What had changed had changed at
+  // the last of them.
+  spread(since, until, weight, count) {
+    if (since === until) return this.add(until, weight, count);
+    const isDelta = this.measure.kind === 'delta';
+    for (let n = 1; n <= count; n++) {
+      const share = isDelta ? (n === count ? weight : 0) : weight / count;
+      this.add(since + (n * (until - since)) / count, share, 1);
+    }
   }
 
   setTicks({ starts, intervalUs }, durationUs) {
@@ -85,36 +100,3 @@ class Heat {
     return { most, usual };
   }
 }
-
-/** Lines over the heatmap: one number a second. */
-export async function makeLines(selection) {
-  const { profile } = selection;
-  await profile.need('status');
-  const columns = Math.max(1, Math.ceil(profile.durationUs / SECOND_US));
-  const metric = profile.metric('memory');
-  const memory = metric < 0 ? null : await profile.values(metric);
-  const ready = profile.statuses.map((status) => Number(READY.has(status)));
-  const lines = {
-    ticks: new Float64Array(columns),
-    samples: new Float64Array(columns),
-    ready: new Float64Array(columns),
-    memory: new Float64Array(columns),
-  };
-  const { time_us: time, status } = profile.columns;
-  eachRow(selection, (row) => {
-    const second = Math.floor(time[row] / SECOND_US);
-    lines.samples[second]++;
-    lines.ready[second] += ready[status[row]];
-    if (memory !== null) lines.memory[second] += memory[row];
-  });
-  const { starts } = await profile.ticks();
-  for (const start of starts) lines.ticks[Math.floor(start / SECOND_US)]++;
-  for (let second = 0; second < columns; second++) {
-    const ticks = Math.max(1, lines.ticks[second]);
-    lines.ready[second] /= ticks;
-    lines.memory[second] /= ticks;
-  }
-  return lines;
-}
-
-const READY = new Set(['running', 'runnable', 'garbage_collecting']);

@@ -1,4 +1,5 @@
-// What a sample weighs: 1, its period, a metric, or the change of one.
+// What a sample weighs: 1, its period, a metric, or the change of one. What stands
+// for several looks weighs as much as they would; nothing changed at them.
 //
 // A measure is known by a word: samples, period, memory, memory.delta.
 
@@ -6,22 +7,17 @@ const DELTA = '.delta';
 
 export function measuresOf(profile) {
   const metrics = profile.header.metrics.flatMap((metric, number) =>
-    isOwn(profile, metric)
+    metric.samples === 0
       ? []
       : [one('value', metric.name, metric.unit, number), one('delta', metric.name, metric.unit, number)],
   );
   const period = profile.header.columns.period;
-  const isWeighted = period.type !== 'const' || period.value !== 1;
+  const hasPeriods = profile.looks === null && (period.type !== 'const' || period.value !== 1);
   return [
     one('samples', 'samples', 'samples', -1),
-    ...(isWeighted ? [one('period', 'period', 'count', -1)] : []),
+    ...(hasPeriods ? [one('period', 'period', 'count', -1)] : []),
     ...metrics,
   ];
-}
-
-// What the profiler tells of itself stands in a few rows of its own.
-function isOwn(profile, metric) {
-  return profile.hasOwn && metric.value.type === 'sparse';
 }
 
 function one(kind, name, unit, metric) {
@@ -44,13 +40,17 @@ export function measureOf(profile, id) {
 export async function weightsOf(profile, measure) {
   switch (measure.kind) {
     case 'samples':
-      return null;
+      return profile.looks;
     case 'period':
       await profile.need('period');
       return profile.columns.period;
     case 'value':
-      return profile.values(measure.metric);
+      return timesLooks(await profile.values(measure.metric), profile.looks);
     default:
       return profile.deltas(measure.metric);
   }
+}
+
+function timesLooks(values, looks) {
+  return looks === null ? values : Float64Array.from(values, (value, row) => value * looks[row]);
 }

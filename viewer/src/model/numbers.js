@@ -25,6 +25,7 @@ function scaled(value, base, units) {
 
 /** Short, with its unit: 1.23 MiB, 4.5k */
 export function short(value, unit) {
+  if (unit === 'percent') return `${precise.format(value)} %`;
   if (unit === 'bytes') return scaled(value, 1024, BINARY);
   if (unit === 'words') return scaled(value * WORD_BYTES, 1024, BINARY);
   return scaled(value, 1000, DECIMAL);

@@ -11,7 +11,7 @@ export async function processTable(selection) {
     const p = process[row];
     let one = found.get(p);
     if (one === undefined) found.set(p, (one = newRow(profile)));
-    count(one, columns, status[row], row);
+    count(one, columns, status[row], row, profile.looks === null ? 1 : profile.looks[row]);
   });
   return [...found].map(([p, one]) => ({
     process: p,
@@ -48,9 +48,9 @@ function newRow(profile) {
   };
 }
 
-function count(one, { reductions, queue, memory, growth }, status, row) {
-  one.samples++;
-  one.statuses[status]++;
+function count(one, { reductions, queue, memory, growth }, status, row, looks) {
+  one.samples += looks;
+  one.statuses[status] += looks;
   if (reductions !== null) one.reductions += reductions[row];
   if (queue !== null && queue[row] > one.queuePeak) one.queuePeak = queue[row];
   if (memory !== null && memory[row] > one.memoryPeak) one.memoryPeak = memory[row];

@@ -2,18 +2,21 @@
 // counts says what it needs first (`need`) and then runs without waiting.
 
 import { decodeName, parseSymbol } from './symbols.js';
+import { findTicks } from './ticks.js';
 
 const METRICS_KEPT = 4; // columns of metrics: a long profile has many rows
-// Two samples of one tick may be a microsecond apart (doc/format.md), two ticks
-// are a millisecond apart at least.
-const TICK_APART_US = 500;
+const OURS = 'flame_prof'; // the dialect of files that this library writes
+const SPREAD_MOST = 10000; // looks of one sample; ours are of a second
 
 export async function openProfile(index, name) {
   const tables = {};
   const names = Object.keys(index.header.tables);
   const arrays = await Promise.all(names.map((table) => index.table(table)));
   names.forEach((table, i) => (tables[table] = arrays[i]));
-  return new Profile(index, tables, name);
+  const profile = new Profile(index, tables, name);
+  profile.ownRows = await index.column(index.header.own_rows);
+  await profile.findLooks();
+  return profile;
 }
 
 export class Profile {
@@ -29,10 +32,11 @@ export class Profile {
     this.isOrdered = Boolean(header.ordered);
     this.statuses = header.statuses.map(decodeName);
     this.columns = {};
-    // Rows of the profiler itself are no samples: see select().
     this.isOwn = tables.process_is_own;
-    this.hasOwn = this.isOwn.includes(1);
-    this.sampleCount = tables.process_samples.reduce((sum, n, p) => (this.isOwn[p] ? sum : sum + n), 0);
+    this.ownRows = []; // of the profiler itself: they are no samples
+    this.looks = null; // by row, how many looks it stands for; null: each for one
+    this.lookCount = 0;
+    this.since = null; // by row, the time of the look before those; its own: not known
     this.metricColumns = new Map(); // key -> Promise of an array; the last used is last
     this.texts = new Map();
     this.decoder = new TextDecoder();
@@ -46,6 +50,43 @@ export class Profile {
       this.columns[name] ??= this.index.rows(name);
       this.columns[name] = await this.columns[name];
     }));
+  }
+
+  /** Calls `each(first, end)` for the runs of rows in [from, to) that are samples. */
+  eachRun(from, to, each) {
+    let first = from;
+    for (const own of this.ownRows) {
+      if (own < first) continue;
+      if (own >= to) break;
+      if (own > first) each(first, own);
+      first = own + 1;
+    }
+    if (first < to) each(first, to);
+  }
+
+  // A sample of ours stands for as many looks as its period says, all of them like
+  // it, since the process' sample before (doc/sampling.md). A period of perf is
+  // time, and its sample one look.
+  async findLooks() {
+    const { period } = this.header.columns;
+    const isOurs = this.header.files.map(({ dialect }) => dialect === OURS);
+    this.lookCount = this.rows - this.ownRows.length;
+    if ((period.type === 'const' && period.value === 1) || !isOurs.includes(true)) return;
+    await this.need('period', 'file', 'process', 'time_us');
+    const { period: periods, file, process, time_us: time } = this.columns;
+    const last = new Float64Array(this.processCount).fill(NaN);
+    this.looks = new Float64Array(this.rows);
+    this.since = new Float64Array(this.rows);
+    this.lookCount = 0;
+    this.eachRun(0, this.rows, (first, end) => {
+      for (let row = first; row < end; row++) {
+        this.looks[row] = isOurs[file[row]] ? periods[row] : 1;
+        this.lookCount += this.looks[row];
+        const before = last[process[row]];
+        this.since[row] = before < time[row] && this.looks[row] <= SPREAD_MOST ? before : time[row];
+        last[process[row]] = time[row];
+      }
+    });
   }
 
   metric(name) {
@@ -68,6 +109,18 @@ export class Profile {
       this.metricColumns.delete(this.metricColumns.keys().next().value);
     }
     return column;
+  }
+
+  /** The values or deltas of a metric in these rows; NaN where they have none. */
+  async numbersAt(metric, kind, rows) {
+    const described = this.header.metrics[metric][kind];
+    if (described.type === 'sparse') {
+      const [at, numbers] = await this.index.pairs(described);
+      const places = new Map(Array.from(at, (row, i) => [row, i]));
+      return Float64Array.from(rows, (row) => numbers[places.get(row)] ?? NaN);
+    }
+    const column = await (kind === 'delta' ? this.deltas(metric) : this.values(metric));
+    return Float64Array.from(rows, (row) => column[row]);
   }
 
   async makeDeltas(metric) {
@@ -162,37 +215,11 @@ export class Profile {
     return [lowerBound(time, fromUs), lowerBound(time, toUs)];
   }
 
-  /** @returns {starts: Float64Array of the ticks' times, intervalUs: the usual one} */
-  async ticks() {
-    this.tickCache ??= this.findTicks();
+  /** Of ticks.js. */
+  ticks() {
+    this.tickCache ??= findTicks(this);
     return this.tickCache;
   }
-
-  async findTicks() {
-    await this.need('time_us');
-    const { time_us: time } = this.columns;
-    const times = this.hasOwn ? await this.withoutOwn(time) : time;
-    const sorted = this.isOrdered ? times : Float64Array.from(times).sort();
-    const starts = [];
-    let last = -Infinity;
-    for (let row = 0; row < sorted.length; row++) {
-      const now = sorted[row];
-      if (now - last > TICK_APART_US) starts.push((last = now));
-    }
-    return { starts: Float64Array.from(starts), intervalUs: usualInterval(starts) };
-  }
-
-  async withoutOwn(column) {
-    await this.need('process');
-    const { process } = this.columns;
-    return column.filter((_, row) => !this.isOwn[process[row]]);
-  }
-}
-
-function usualInterval(starts) {
-  const gaps = Float64Array.from({ length: Math.max(0, starts.length - 1) }, (_, i) => starts[i + 1] - starts[i]);
-  gaps.sort();
-  return gaps.length === 0 ? 0 : gaps[gaps.length >> 1];
 }
 
 // May differences of these values be kept in 32 bits?
