@@ -76,7 +76,7 @@ init(Root) ->
     case serve(Token, ?PORT_TRIES) of
         {ok, Httpd, Port} ->
             Url = <<"http://127.0.0.1:", (integer_to_binary(Port))/binary, "/", Token/binary, "/">>,
-            {ok, #{root => Root, url => Url, httpd => Httpd, cache => Cache, builds => #{}}};
+            {ok, #{root => Root, url => Url, httpd => Httpd, cache => Cache, builds => #{}, heads => #{}}};
         {error, Reason} ->
             _ = file:del_dir_r(Cache),
             Text = io_lib:format("the page can not be served: ~0tp", [Reason]),
@@ -85,17 +85,19 @@ init(Root) ->
 
 handle_call(url, _From, #{url := Url} = State) ->
     {reply, Url, State};
-handle_call(profiles, _From, #{root := Root} = State) ->
-    {reply, [offered(Entry, State) || Entry <- flame_prof_view_files:list(Root)], State};
-handle_call({prepare, Name}, _From, #{root := Root} = State0) ->
-    case flame_prof_view_files:find(Root, Name) of
-        {ok, #{state := file} = Entry} ->
-            State = prepared(Entry, State0),
+handle_call(profiles, _From, State0) ->
+    {Entries, State} = listed(State0),
+    {reply, [offered(Entry, State) || Entry <- Entries], State};
+handle_call({prepare, Name}, _From, State0) ->
+    {Entries, State1} = listed(State0),
+    case [Entry || #{name := N} = Entry <- Entries, N =:= Name] of
+        [#{state := file} = Entry | _] ->
+            State = prepared(Entry, State1),
             {reply, answer(Entry, State), State};
-        {ok, #{why := Why}} ->
-            {reply, {failed, <<Name/binary, " is not shown: ", Why/binary>>}, State0};
-        error ->
-            {reply, {failed, <<"there is no such profile">>}, State0}
+        [#{why := Why} | _] ->
+            {reply, {failed, <<Name/binary, " is not shown: ", Why/binary>>}, State1};
+        [] ->
+            {reply, {failed, <<"there is no such profile">>}, State1}
     end;
 handle_call({index, Name, Version}, _From, #{builds := Builds} = State) ->
     case Builds of
@@ -106,8 +108,8 @@ handle_call({index, Name, Version}, _From, #{builds := Builds} = State) ->
             {reply, error, State}
     end.
 
-handle_cast({progress, Worker, Read, Size}, #{builds := Builds} = State) ->
-    {noreply, State#{builds := maps:map(fun(_, B) -> progress(B, Worker, Read, Size) end, Builds)}}.
+handle_cast({progress, Worker, Read}, #{builds := Builds} = State) ->
+    {noreply, State#{builds := maps:map(fun(_, B) -> progress(B, Worker, Read) end, Builds)}}.
 
 handle_info({'EXIT', Httpd, Reason}, #{httpd := Httpd} = State) ->
     {stop, {httpd, Reason}, State};
@@ -123,7 +125,14 @@ terminate(_Reason, #{httpd := Httpd, cache := Cache, builds := Builds}) ->
     _ = file:del_dir_r(Cache),
     ok.
 
-%% What is told of a file: the version that would be served.
+%% The newest first, those without a byte last; a series before its files.
+listed(#{root := Root, heads := Heads0} = State) ->
+    {Entries, Heads} = flame_prof_view_series:add(flame_prof_view_files:list(Root), Heads0),
+    Keyed = [{{Bytes > 0, Modified, length(Paths), Name}, Entry}
+             || #{bytes := Bytes, modified := Modified, paths := Paths, name := Name} = Entry <- Entries],
+    {[Entry || {_, Entry} <- lists:reverse(lists:sort(Keyed))], State#{heads := Heads}}.
+
+%% What is told of a profile: the version that would be served.
 
 offered(#{name := Name, version := Now} = Entry, #{builds := Builds}) ->
     case Builds of
@@ -165,14 +174,14 @@ may_begin(#{version := Version}, Version) ->
 may_begin(#{began := Began, took := Took}, _Version) ->
     now_ms() - Began > Took * ?REST_PER_WORK.
 
-begun(#{name := Name, version := Version, path := File, bytes := Size}, State) ->
+begun(#{name := Name, version := Version, paths := Files, bytes := Size}, State) ->
     #{builds := Builds, cache := Cache} = State,
     case length([B || #{state := reading} = B <- maps:values(Builds)]) < ?BUILDS_AT_ONCE of
         true ->
             _ = forget(maps:get(Name, Builds, #{})),
             Path = filename:join(Cache, integer_to_binary(erlang:unique_integer([positive]))),
             Server = self(),
-            Worker = spawn_link(fun() -> build(Server, File, Path) end),
+            Worker = spawn_link(fun() -> build(Server, Files, Path) end),
             Now = now_ms(),
             Build = #{state => reading, version => Version, path => Path, size => Size, read => 0,
                       worker => Worker, began => Now, used => Now, took => 0},
@@ -182,17 +191,21 @@ begun(#{name := Name, version := Version, path := File, bytes := Size}, State) -
     end.
 
 %% In the worker: its exit reason is the result.
-build(Server, File, Path) ->
-    Progress = fun(_, Read, Size) -> gen_server:cast(Server, {progress, self(), Read, Size}) end,
+build(Server, Files, Path) ->
+    Before = maps:from_list(lists:zip(Files, begins([filelib:file_size(File) || File <- Files], 0))),
+    Progress = fun(File, Read, _) -> gen_server:cast(Server, {progress, self(), map_get(File, Before) + Read}) end,
     Result =
-        case flame_prof_profile:read(File, #{progress => Progress}) of
+        case flame_prof_profile:read(Files, #{progress => Progress}) of
             {ok, Profile} -> flame_prof_profile:index(Profile, Path);
             {error, _} = Error -> Error
         end,
     exit({built, Result}).
 
-progress(#{worker := Worker} = Build, Worker, Read, Size) -> Build#{read := Read, size := Size};
-progress(Build, _Worker, _Read, _Size) -> Build.
+begins([], _At) -> [];
+begins([Size | Sizes], At) -> [At | begins(Sizes, At + Size)].
+
+progress(#{worker := Worker} = Build, Worker, Read) -> Build#{read := Read};
+progress(Build, _Worker, _Read) -> Build.
 
 finished(#{worker := Worker} = Build0, Worker, Reason) ->
     #{began := Began} = Build0,

@@ -3,11 +3,14 @@
 %% A name is taken from the listing and never made into a path of its own, so that
 %% nothing that is asked for can lead elsewhere. Links are refused, whoever made
 %% them, and so are files of people who are neither the directory's owner nor root.
+%%
+%% A file that is being written is known by the name that it will have, without
+%% `.part'.
 -module(flame_prof_view_files).
 
 -include_lib("kernel/include/file.hrl").
 
--export([root/1, list/1, find/2]).
+-export([root/1, list/1]).
 
 -export_type([root/0, entry/0]).
 
@@ -16,7 +19,8 @@
 -type entry() ::
     #{
         name := binary(),
-        path := binary(),
+        paths := [binary()],
+        inode := integer(),
         state := file | refused,
         why := binary(),
         bytes := non_neg_integer(),
@@ -26,7 +30,8 @@
 
 -define(OTHERS_WRITE, 8#022).
 -define(STICKY, 8#1000).
--define(PROFILES, "\\.(log|txt|perf|script|out)(\\.(gz|zst))?$").
+-define(PROFILES, "\\.(log|txt|perf|script|out)(\\.(gz|zst))?(\\.part)?$").
+-define(PART, <<".part">>).
 
 %% What is given to flame_prof:view/1.
 -spec root(file:name_all()) -> {ok, root()} | {error, {view, binary()}}.
@@ -41,7 +46,7 @@ at(Path) ->
         {ok, #file_info{type = directory}} ->
             safe(#{dir => Path, only => all});
         {ok, #file_info{type = regular}} ->
-            safe(#{dir => filename:dirname(Path), only => filename:basename(Path)});
+            safe(#{dir => filename:dirname(Path), only => finished(filename:basename(Path))});
         {ok, _} ->
             {error, {view, <<Path/binary, " is neither a directory nor a file">>}};
         {error, Reason} ->
@@ -59,24 +64,15 @@ safe(#{dir := Dir} = Root) ->
             {ok, Root}
     end.
 
-%% The newest first.
 -spec list(root()) -> [entry()].
 list(#{dir := Dir, only := Only}) ->
     case file:list_dir_all(Dir) of
         {ok, Names} ->
             Owners = owners(Dir),
             Wanted = [N || Given <- Names, {ok, N} <- [text(Given)], is_wanted(N, Only)],
-            Entries = [E || Name <- Wanted, E <- entry(Dir, Name, Owners)],
-            lists:sort(fun newer/2, Entries);
+            [E || Name <- Wanted, E <- entry(Dir, Name, Owners)];
         {error, _} ->
             []
-    end.
-
--spec find(root(), binary()) -> {ok, entry()} | error.
-find(Root, Name) ->
-    case [Entry || #{name := N} = Entry <- list(Root), N =:= Name] of
-        [Entry] -> {ok, Entry};
-        [] -> error
     end.
 
 %% Names that are not text could not be asked for.
@@ -89,7 +85,7 @@ text(Name) ->
 is_wanted(Name, all) ->
     re:run(Name, ?PROFILES, [{capture, none}]) =:= match andalso binary:first(Name) =/= $.;
 is_wanted(Name, Only) ->
-    Name =:= Only.
+    finished(Name) =:= Only.
 
 owners(Dir) ->
     case file:read_file_info(Dir, [raw]) of
@@ -106,13 +102,14 @@ entry(Dir, Name, Owners) ->
             {State, Why} = judged(Info, Owners),
             [
                 #{
-                    name => Name,
-                    path => Path,
+                    name => finished(Name),
+                    paths => [Path],
+                    inode => Inode,
                     state => State,
                     why => Why,
                     bytes => Size,
                     modified => Modified,
-                    version => version([Inode, Size, Modified])
+                    version => version([Inode, Size, Modified, erlang:crc32(Name)])
                 }
             ];
         {error, _} ->
@@ -128,7 +125,8 @@ judged(#file_info{uid = Uid, access = Access}, Owners) ->
         {true, _} -> {refused, <<"may not be read">>}
     end.
 
+finished(Name) ->
+    filename:rootname(Name, ?PART).
+
 version(Numbers) ->
     iolist_to_binary(lists:join("-", [integer_to_binary(N) || N <- Numbers])).
-
-newer(#{modified := A, name := N}, #{modified := B, name := M}) -> {A, N} >= {B, M}.

@@ -147,8 +147,7 @@ parameters(Query) ->
     end.
 
 api(<<"profiles">>, _, _, #{server := Server}) ->
-    Shown = [name, state, why, bytes, modified, version],
-    Profiles = [texts(maps:with(Shown, Entry)) || Entry <- flame_prof_view:profiles(Server)],
+    Profiles = [shown(Entry) || Entry <- flame_prof_view:profiles(Server)],
     json(200, #{profiles => Profiles});
 api(<<"modules">>, _, _, _) ->
     json(200, flame_prof_view_modules:known());
@@ -171,8 +170,9 @@ api(<<"index">>, #{<<"name">> := Name, <<"version">> := Version}, Request, #{ser
 api(_, _, _, _) ->
     not_found().
 
-texts(#{state := State} = Entry) ->
-    Entry#{state := atom_to_binary(State)}.
+shown(#{state := State, paths := Paths} = Entry) ->
+    Shown = maps:with([name, why, bytes, modified, version], Entry),
+    Shown#{state => atom_to_binary(State), files => length(Paths)}.
 
 range(#mod{parsed_header = Headers}, Size) ->
     Given = proplists:get_value("range", Headers, ""),

@@ -231,6 +231,50 @@ a_file_that_has_grown_is_read_again_test_() ->
         end)
     end}.
 
+files_of_one_session_are_one_profile_test() ->
+    in_directory(fun(Dir) ->
+        First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
+        Second = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
+        Third = written(Dir, "2026-11-21@1010.00.erl_perf.log", 77, 1600),
+        _ = written(Dir, "2026-11-21@1010.30.erl_perf.log", 78, 1630),
+        [ok = file:change_time(File, calendar:system_time_to_local_time(T, second))
+         || {File, T} <- [{First, 1119}, {Second, 1180}, {Third, 1620}]],
+        viewing(Dir, fun(#{token := Token} = V) ->
+            Name = "2026-11-21@1000.00.erl_perf.log%2B",
+            {200, _, List} = get(V, [Token, "/api/profiles"]),
+            #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+            ?assertEqual([{<<"2026-11-21@1000.00.erl_perf.log+">>, 2}],
+                         [{N, Files} || #{<<"name">> := N, <<"files">> := Files} <- Profiles, Files > 1]),
+            ?assertEqual([], [N || #{<<"name">> := N} <- Profiles, binary:match(N, <<".part">>) =/= nomatch]),
+            #{<<"version">> := Version, <<"size">> := Size} = ready(V, Name),
+            #{rows := Rows} = foreign_formats:index(index(V, Name, Version, Size)),
+            ?assertEqual([1000000001, 1120000001], [T || #{time_us := T} <- Rows])
+        end)
+    end).
+
+%% The newest comes first, since that is what a page without a choice shows.
+a_file_without_a_byte_is_not_what_is_shown_first_test() ->
+    in_directory(fun(Dir) ->
+        ok = file:write_file(filename:join(Dir, "2026-11-21@1000.00.erl_perf.log.zst.part"), <<>>),
+        viewing(Dir, fun(#{token := Token} = V) ->
+            {200, _, List} = get(V, [Token, "/api/profiles"]),
+            #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+            ?assertMatch(#{<<"bytes">> := 0}, lists:last(Profiles))
+        end)
+    end).
+
+a_file_that_is_finished_meanwhile_stays_in_view_test() ->
+    in_directory(fun(Dir) ->
+        Part = written(Dir, "2026-11-21@1000.00.erl_perf.log.part", 77, 1000),
+        viewing(Part, fun(#{token := Token} = V) ->
+            #{<<"version">> := First} = ready(V, "2026-11-21@1000.00.erl_perf.log"),
+            ok = file:rename(Part, filename:rootname(Part)),
+            {200, _, List} = get(V, [Token, "/api/profiles"]),
+            ?assertMatch(#{<<"profiles">> := [#{<<"state">> := <<"file">>}]}, foreign_formats:json(List)),
+            #{<<"version">> := _} = another(V, "2026-11-21@1000.00.erl_perf.log", First)
+        end)
+    end).
+
 many_requests_at_once_are_survived_test_() ->
     {timeout, 120, fun() ->
         viewing(fun(#{token := Token, pid := Pid, port := Port} = V) ->
@@ -396,3 +440,11 @@ corpus_index(Name) ->
 
 again(Ask) ->
     try Ask() catch _:_ -> timer:sleep(200), again(Ask) end.
+
+%% A file of one sample.
+written(Dir, Name, OsPid, Second) ->
+    Path = filename:join(Dir, Name),
+    ok = file:write_file(Path, io_lib:format(
+        "beam ~b/5 [000] ~b.000001: cpu-clock:\n# reductions=1/0 erl_pid=<0.5.0> (metrics)\n"
+        "\tffffffff a:b/0 (a.erl)\n\tffffffff waiting (status)\n\n", [OsPid, Second])),
+    Path.

@@ -1,6 +1,7 @@
 %% What the browser's tests (viewer/test) need, made in a directory: a profile of
-%% the demo, one with hostile names, a broken one, one that grows; reports; and a
-%% server that shows them until its standard input ends.
+%% the demo, a weighted one, one with hostile names, a broken one; reports; a server
+%% that shows them, and another one for a session that runs, until its standard
+%% input ends.
 %%
 %%     viewer_fixture:main([Dir, ProfileOfTheDemo])
 -module(viewer_fixture).
@@ -16,9 +17,6 @@ main([Dir, Demo]) ->
     ok = file:write_file(filename:join(Profiles, "hostile.log"), hostile()),
     ok = file:write_file(filename:join(Profiles, "own.log"), [hostile(), own()]),
     ok = file:write_file(filename:join(Profiles, "broken.log"), binary:copy(<<"no profile\n\n">>, 99)),
-    {ok, Ours} = file:read_file("test/corpus/ours.log"),
-    ok = file:write_file(filename:join(Profiles, "live.log"), Ours),
-    ok = file:write_file(filename:join(Dir, "more.log"), Ours),
     Report = filename:join(Dir, "report.html"),
     {ok, _} = flame_prof:report(Demo, Report),
     {ok, _} = flame_prof:report(filename:join(Profiles, "hostile.log"), filename:join(Dir, "hostile.html")),
@@ -27,13 +25,13 @@ main([Dir, Demo]) ->
     {ok, _} = file:copy(Weighted, filename:join(Profiles, "weighted.erl_perf.log.zst")),
     ok = viewer_oracle:main([Weighted, filename:join(Dir, "expected_weighted.json")]),
     {ok, #{url := Url, pid := Pid}} = flame_prof_view:start(Profiles),
-    Live = #{name => <<"live.log">>, path => text(filename:join(Profiles, "live.log")),
-             more => text(filename:join(Dir, "more.log"))},
+    {ok, #{url := Live}} = live(filename:join(Dir, "live")),
     About = #{url => Url, profile => text(Name), report => text(Report), directory => text(Dir),
               hostile => <<"hostile.log">>, weighted => <<"weighted.erl_perf.log.zst">>, live => Live},
     ok = file:write_file(filename:join(Dir, "about.new"), flame_prof_view_json:encode(About)),
     ok = file:rename(filename:join(Dir, "about.new"), filename:join(Dir, "about.json")),
     eof = io:get_line(""),
+    {ok, _} = flame_prof:stop(),
     flame_prof_view:stop(Pid).
 
 text(Path) -> unicode:characters_to_binary(Path).
@@ -48,6 +46,12 @@ weighted(Dir) ->
     unlink(Worker),
     exit(Worker, kill),
     File.
+
+%% A session that runs, and begins a new file with every second flush.
+live(Dir) ->
+    {ok, _} = flame_prof:start(#{basename => Dir, flush_interval => 1500, flush_close_max => 2,
+                                 files_max => infinity}),
+    flame_prof_view:start(Dir).
 
 %% Names as a profile may hold them: written by hand, since flame_prof's own writer
 %% encodes the worst of it.

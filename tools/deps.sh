@@ -19,13 +19,14 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
     erlang-xmerl erlang-crypto erlang-runtime-tools erlang-syntax-tools
     erlang-inets erlang-mnesia"
 # test: on this machine, also the C tests (clang and its sanitizers' runtime),
-# the checks, debootstrap for the matrix, and a browser for the viewer's tests.
+# the checks, and debootstrap for the matrix.
 # e2fsprogs: the tests of failing disks make a file system.
-TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap chromium nodejs npm"
+TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
 # Where there is none, the test that wants it goes without: perf, to read our map;
-# jiffy, somebody else's NIF to work beside ours (not in each release of the matrix).
-TEST_OPTIONAL="linux-perf erlang-jiffy"
+# jiffy, somebody else's NIF to work beside ours (not in each release of the matrix);
+# chromium, with node and npm, for the viewer's page.
+TEST_OPTIONAL="linux-perf erlang-jiffy chromium"
 TEST_ERLANG_OPTIONAL="erlang-jiffy"
 
 say() { echo "flame_prof: $*"; }
@@ -40,6 +41,13 @@ own_erlang() {
     local erl
     erl=$(command -v erl) || return 1
     ! dpkg-query -S "$(readlink -f "$erl")" >/dev/null 2>&1
+}
+
+# Those who have node from elsewhere (NodeSource, nvm) have npm with it, and
+# Debian's packages do not go together with theirs.
+node_packages() {
+    command -v node >/dev/null || echo nodejs
+    command -v npm >/dev/null || echo npm
 }
 
 wanted() { # set...: the packages of these sets
@@ -166,7 +174,7 @@ if [ "${1:-}" = list ]; then
     wanted "$@"
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
     on_debian "$@"
-    case " $* " in *" test "*) on_debian_perhaps $TEST_OPTIONAL ;; esac
+    case " $* " in *" test "*) on_debian_perhaps $TEST_OPTIONAL $(node_packages) ;; esac
 else
     elsewhere "$@"
 fi

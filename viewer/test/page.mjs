@@ -2,7 +2,7 @@
 // hostile profile can not do.
 
 import assert from 'node:assert/strict';
-import { appendFileSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { change, openPage, parseCsv, saved, show } from './browser.mjs';
 
@@ -212,12 +212,12 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     assert.deepEqual(page.requested.filter((one) => !one.startsWith(url) && !/^(blob|data):/.test(one)), []);
   }));
 
-  test('a running session is followed without a reload', async () => {
-    const page = await openPage(browser, `${url}#file=${encodeURIComponent(live.name)}&range=0-1000000`);
-    const before = await text(page, '.facts');
+  test('a running session is followed without a reload, from file to file', async () => {
+    const page = await openPage(browser, `${live}#range=0-1000000`);
     await page.evaluate(() => (window.isTheSame = true));
-    appendFileSync(live.path, readFileSync(live.more));
-    await page.waitForFunction((old) => document.querySelector('.facts').textContent !== old, before);
+    const first = await secondsShown(page);
+    await page.waitForFunction((least) => Number(/([\d.]+) s from/.exec(document.querySelector('.facts').textContent)[1]) > least, first + 6);
+    assert.match(await page.locator('[aria-label="profile"] option:checked').textContent(), /\+ \(\d+ files, /);
     assert.equal(await page.evaluate(() => window.isTheSame), true);
     assert.equal((await state(page)).range, '0-1000000');
     assert.deepEqual(page.complaints, []);
@@ -264,8 +264,12 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   });
 }
 
+async function secondsShown(page) {
+  return Number(/([\d.]+) s from/.exec(await page.textContent('.facts'))[1]);
+}
+
 async function columnWidth(page) {
-  const columns = await page.evaluate(() => Number(/([\d.]+) s from/.exec(document.querySelector('.facts').textContent)[1]));
+  const columns = await secondsShown(page);
   const width = await page.evaluate(() => parseFloat(document.querySelector('.heat-spacer').style.width));
   return width / Math.ceil(columns);
 }

@@ -196,6 +196,7 @@ export class App {
     if (this.name === '') throw new Error('there is no profile in this directory yet');
     const profile = await this.open(this.name);
     if (isStale()) return;
+    if (this.state.file === '') this.keepRange(this.profile, profile);
     this.profile = profile;
     this.measure = measureOf(profile, this.state.measure);
     this.toolbar.update();
@@ -205,6 +206,15 @@ export class App {
     if (this.panelBox.firstChild !== panel.element) this.panelBox.replaceChildren(panel.element);
     await panel.render(isStale);
     if (!isStale()) await this.renderLines(isStale);
+  }
+
+  // The oldest file of a running session was removed: its begin is another now.
+  keepRange(before, now) {
+    const { range } = this.state;
+    if (!before || !range || before.startUs === now.startUs) return;
+    const moved = range.map((us) => Math.max(0, us + before.startUs - now.startUs));
+    this.state = { ...this.state, range: moved[1] > moved[0] ? moved : null };
+    history.replaceState(null, '', formatState(this.state));
   }
 
   // Last: they need columns that nothing else may need.

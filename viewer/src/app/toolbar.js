@@ -42,7 +42,7 @@ export class Toolbar {
     this.header.replaceChildren(
       h('strong', { class: 'brand' }, 'flame_prof'),
       app.source.isLive
-        ? select('profile', app.profiles.map((one) => [one.name, `${one.name} (${short(one.bytes, 'bytes')}${one.state === 'file' ? '' : `, ${one.why}`})`]), app.name, (file) =>
+        ? select('profile', app.profiles.map((one) => [one.name, titleOf(one)]), app.name, (file) =>
             app.set({ file, range: null, zoom: [], pids: [] }))
         : h('span', { class: 'file' }, app.name),
       this.status,
@@ -105,6 +105,11 @@ export class Toolbar {
       })),
     );
   }
+}
+
+function titleOf({ name, files, bytes, state, why }) {
+  const parts = [...(files > 1 ? [`${files} files`] : []), short(bytes, 'bytes'), ...(state === 'file' ? [] : [why])];
+  return `${name} (${parts.join(', ')})`;
 }
 
 function rangeText(range, profile) {
