@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { launch, openPage } from '../test/browser.mjs';
 
 const PICTURES = {
-  samples: 'measure=samples&icicle=1&levels=status.process&rows=25',
-  reductions_delta: 'measure=reductions.delta&icicle=1&levels=sign.status.process&rows=25',
-  bin_vheap: 'measure=bin_vheap_size&icicle=1&levels=memory.process&rows=25',
-  bin_vheap_delta: 'measure=bin_vheap_size.delta&icicle=1&levels=sign.status.process&rows=25',
-  mbuf: 'measure=mbuf_size&icicle=1&levels=queue.process&rows=25',
+  samples: 'measure=samples&levels=status.process&rows=25',
+  reductions_delta: 'measure=reductions.delta&levels=sign.status.process&rows=25',
+  bin_vheap: 'measure=bin_vheap_size&levels=memory.process&rows=25',
+  bin_vheap_delta: 'measure=bin_vheap_size.delta&levels=sign.status.process&rows=25',
+  mbuf: 'measure=mbuf_size&levels=queue.process&rows=25',
 };
 
 const [, , report, out] = process.argv;

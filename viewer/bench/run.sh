@@ -7,11 +7,13 @@ dir=_build/bench/viewer
 mkdir -p "$dir"
 chmod 700 "$dir"
 [ -d viewer/node_modules/playwright-core ] || (cd viewer && npm ci)
-long=$dir/long.erl_perf.log.zst
+minute=$dir/minute.log
+long=$dir/long.log.zst
 if [ ! -f "$long" ]; then
     rm -rf "$dir/minute"
     DEMO_DIR=$dir/minute DEMO_SECONDS=60 examples/demo/run.sh >"$dir/demo.log"
-    node viewer/bench/long_profile.mjs "$dir"/minute/*.log 30 | zstd -q -1 -f -o "$long"
+    zstdcat "$dir"/minute/*.zst >"$minute"
+    node viewer/bench/long_profile.mjs "$minute" 30 | zstd -q -1 -f -o "$long"
 fi
 mkfifo "$dir/stdin.$$"
 trap 'rm -f "$dir/stdin.$$" "$dir/url"' EXIT
@@ -22,14 +24,15 @@ ERL_LIBS=_build/default/lib erl -noshell -pa _build/default/lib/flame_prof/ebin 
         io:format(\"  ~-58ts ~b ms~n\", [Title, Us div 1000]),
         Result
     end,
-    [Minute] = filelib:wildcard(\"$dir/minute/*.log\"),
-    {ok, P} = Timed(\"a minute, plain: read\", fun() -> flame_prof_profile:read(Minute) end),
+    Text = filelib:file_size(\"$minute\"),
+    {ok, P} = Timed(\"a minute, plain: read\", fun() -> flame_prof_profile:read(\"$minute\") end),
     {ok, _} = Timed(\"a minute: index\", fun() -> flame_prof_profile:index(P, \"$dir/index\") end),
-    {ok, R} = Timed(\"a minute: report\", fun() -> flame_prof:report(Minute, \"$dir/report.html\") end),
-    io:format(\"  ~p, ~b bytes of text~n\", [R, filelib:file_size(Minute)]),
+    {ok, R} = Timed(\"a minute: report\", fun() -> flame_prof:report(\"$minute\", \"$dir/report.html\") end),
+    io:format(\"  ~p of ~b bytes of text~n\", [R, Text]),
     {ok, L} = Timed(\"half an hour, zstd: read\", fun() -> flame_prof_profile:read(\"$long\") end),
     {ok, I} = Timed(\"half an hour: index\", fun() -> flame_prof_profile:index(L, \"$dir/index\") end),
-    io:format(\"  ~p ~p~n\", [I, maps:with([samples, memory], flame_prof_profile:info(L))]),
+    io:format(\"  ~p ~p of ~b bytes of text~n\",
+        [I, maps:with([samples, memory], flame_prof_profile:info(L)), 30 * Text]),
     flame_prof_profile:close(L),
     file:delete(\"$dir/index\"),
     {ok, #{url := Url, pid := Pid}} = flame_prof_view:start(\"$long\"),

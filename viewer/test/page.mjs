@@ -77,7 +77,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
 
   test('the keys walk the flame graph', withPage(async (page) => {
     await page.focus('.flame');
-    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('ArrowDown');
     const said = await text(page, '.flame-box [aria-live]');
     assert.match(said, /^(waiting|running|runnable|garbage_collecting), .* %: /);
     await change(page, () => page.keyboard.press('Enter'));
@@ -145,9 +145,9 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   test('an address is a view', withPage(async (page) => {
     assert.equal(await page.inputValue('[aria-label="measure"]'), 'memory.delta');
     assert.equal(await page.inputValue('[aria-label="rows"]'), '25');
-    assert.equal(await page.getAttribute('text=icicle', 'aria-pressed'), 'true');
+    assert.equal(await page.getAttribute('text=icicle', 'aria-pressed'), 'false');
     assert.match(await text(page, '#range'), /0 s to 2 s/);
-  }, '&measure=memory.delta&rows=25&icicle=1&range=0-2000000'));
+  }, '&measure=memory.delta&rows=25&icicle=0&range=0-2000000'));
 
   test('nonsense in an address is left out', withPage(async (page) => {
     assert.match(await text(page, '.summary'), /samples: /);
@@ -184,7 +184,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
         if (view === 'sandwich') await change(page, () => page.click('tbody tr:first-child'));
         if (view === 'flame') {
           await page.focus('.flame');
-          for (const key of ['ArrowUp', 'ArrowUp', 'ArrowUp']) await page.keyboard.press(key);
+          for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown']) await page.keyboard.press(key);
         }
         assert.equal(await page.evaluate(() => window.pwned), undefined);
         assert.equal(await page.locator('img, iframe, b, #app script').count(), 0);
@@ -282,8 +282,7 @@ async function biggest(page) {
 }
 
 async function clickFrame(page) {
-  const box = await page.locator('.flame').boundingBox();
-  await change(page, () => page.locator('.flame').click({ position: { x: 20, y: box.height - 27 } }));
+  await change(page, () => page.locator('.flame').click({ position: { x: 20, y: 27 } }));
 }
 
 function wellFormed(page, xml) {

@@ -1,6 +1,6 @@
 // The flame graph of the selection, and its comparison with another.
 
-import { button, h, select, toggle } from '../draw/dom.js';
+import { button, h, select, swatch, toggle } from '../draw/dom.js';
 import { FlameView } from '../draw/flame_view.js';
 import { changeColour } from '../draw/palette.js';
 import { csv, saveCanvas, saveText } from '../draw/save.js';
@@ -252,6 +252,7 @@ export class FlamePanel {
       button('swap', () => app.set({ range: state.otherRange, otherRange: state.range, zoom: [], ...(state.otherFile === '' ? {} : { file: state.otherFile, otherFile: app.name }) })),
       select('comparison', [['difference', 'difference'], ['elided', 'only what the other has not']], state.compare, (compare) => app.set({ compare, zoom: [] })),
       toggle('absolute', state.absolute, (absolute) => app.set({ absolute }), 'compare sizes, not shares'),
+      ...(state.compare === 'difference' ? [swatch('less', changeColour(app.palette, -0.7)), swatch('more', changeColour(app.palette, 0.7))] : []),
     ];
   }
 

@@ -10,7 +10,7 @@ const DEFAULTS = {
   range: null, // [fromUs, toUs) since the profile's start; null: all
   levels: null, // words of levels.js; null: those that suit the measure
   view: 'flame',
-  icicle: false,
+  icicle: true,
   inverted: false,
   merge: false, // recursion
   lines: false,

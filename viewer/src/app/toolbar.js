@@ -1,7 +1,7 @@
 // What there is to choose around the heatmap: file, measure, rows, colours,
 // range, filters; and which panel is below it.
 
-import { button, h, select, toggle } from '../draw/dom.js';
+import { button, h, select, swatch, toggle } from '../draw/dom.js';
 import { PALETTES, kindSample } from '../draw/palette.js';
 import { saveCanvas, saveText } from '../draw/save.js';
 import { measuresOf } from '../model/measures.js';
@@ -98,11 +98,7 @@ export class Toolbar {
       ...VIEWS.map(([id, title]) =>
         button(title, () => app.set({ view: id }), { role: 'tab', 'aria-selected': String(app.state.view === id) })),
       h('span', { class: 'space' }),
-      h('span', { class: 'kinds' }, KINDS.map((kind) => {
-        const swatch = h('i', { class: 'swatch' });
-        swatch.style.background = kindSample(kind);
-        return h('span', { class: 'key' }, swatch, kind);
-      })),
+      h('span', { class: 'kinds' }, KINDS.map((kind) => swatch(kind, kindSample(kind)))),
     );
   }
 }

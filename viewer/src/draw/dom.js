@@ -30,6 +30,13 @@ export function toggle(text, isOn, onchange, title) {
   return button(text, () => onchange(!isOn), { class: 'toggle', 'aria-pressed': String(isOn), title });
 }
 
+/** A colour with what it means. */
+export function swatch(text, colour) {
+  const sample = h('i', { class: 'swatch' });
+  sample.style.background = colour;
+  return h('span', { class: 'key' }, sample, text);
+}
+
 /** A canvas of CSS pixels, sharp on dense screens. */
 export function sizeCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;

@@ -8,6 +8,7 @@ import { channels } from './palette.js';
 import { csv, svg } from './save.js';
 
 const LINE_HEIGHT = 20;
+const LABEL_WIDTH = 200;
 const AXIS_HEIGHT = 16;
 const OVERVIEW_HEIGHT = 28;
 const RARE = new Set(['missed', 'dropped']);
@@ -178,7 +179,11 @@ export class HeatView {
 
   paintLines(left) {
     const { layout, pixels, drawnLines: lines = [] } = this;
-    const context = sizeCanvas(this.lines, pixels, lines.length * LINE_HEIGHT);
+    const room = Math.max(pixels, this.scroller.clientWidth);
+    const context = sizeCanvas(this.lines, room, lines.length * LINE_HEIGHT);
+    const labelAt = room - pixels >= LABEL_WIDTH ? pixels + 6 : 2;
+    context.font = '11px system-ui, sans-serif';
+    context.fillStyle = themeColour('muted');
     lines.forEach(({ title, unit, values }, i) => {
       const most = values.reduce((a, b) => (b > a ? b : a), 0);
       const bottom = (i + 1) * LINE_HEIGHT - 3;
@@ -194,18 +199,8 @@ export class HeatView {
         context.lineTo(x + layout.columnWidth, bottom - values[s] * scale);
       }
       context.stroke();
-      this.paintLabel(context, `${title}, at most ${short(most, unit)}`, i * LINE_HEIGHT + 13);
+      context.fillText(`${title}, at most ${short(most, unit)}`, labelAt, i * LINE_HEIGHT + 13);
     });
-  }
-
-  paintLabel(context, text, y) {
-    context.font = '10px system-ui, sans-serif';
-    context.globalAlpha = 0.8;
-    context.fillStyle = themeColour('panel');
-    context.fillRect(0, y - 9, context.measureText(text).width + 6, 12);
-    context.globalAlpha = 1;
-    context.fillStyle = themeColour('muted');
-    context.fillText(text, 2, y);
   }
 
   paintOverview(pixels) {
@@ -234,7 +229,7 @@ export class HeatView {
     for (let x = 0; x < 140; x++) {
       const t = isDelta ? (2 * x) / 139 - 1 : x / 139;
       context.fillStyle = this.colourOf(t * (usual || 1));
-      context.fillRect(x, 0, 1, 10);
+      context.fillRect(x, 0, 2, 10); // no gaps on dense screens
     }
     const { unit } = heat.measure;
     const key = (name, text) => h('span', { class: 'key' }, h('i', { class: `swatch ${name}` }), text);
@@ -260,7 +255,7 @@ export class HeatView {
     const kind = heat.kinds[cell];
     if (kind === CELL.outside) return [...lines, 'the profile has ended'];
     if (kind === CELL.empty) return [...lines, heat.ticks[cell] > 0 ? 'a tick, but no sample of the chosen' : 'no tick fell into it'];
-    if (kind === CELL.missed) return [...lines, 'no tick for more than two intervals: the sampler was late, or samples were lost'];
+    if (kind === CELL.missed) return [...lines, 'no tick for more than two intervals: the sampler was late or took fewer (cpu_budget), or samples were lost'];
     return [
       ...lines,
       `${heat.measure.title}: ${full(heat.values[cell], heat.measure.unit)}`,

@@ -2,7 +2,7 @@
 // the bottom.
 
 const COLUMN_LEAST = 6;
-const COLUMN_MOST = 28;
+const COLUMN_MOST = 48;
 const CELL_HEIGHTS = { 10: 16, 25: 8, 50: 4, 100: 2 };
 
 export class HeatLayout {

@@ -2,14 +2,6 @@
 
 export const KINDS = ['application', 'OTP', 'BIF', 'native', 'gc', 'pseudo', 'level'];
 
-// Modules whose functions are implemented in C, all or many of them. A frame of
-// them without a line is such a function: those in Erlang have one.
-const MODULES_IN_C = new Set(
-  ('atomics binary counters code crypto epp erl_tracer erlang erts_debug erts_internal ets file ' +
-    'io_lib lists maps math net_kernel os persistent_term prim_buffer prim_eval prim_file ' +
-    'prim_inet prim_net prim_socket prim_zip re string unicode zlib').split(' '),
-);
-
 // Where the server could not say which modules are OTP's (a page without one).
 const OTP_MODULES = new Set(
   ('application application_controller application_master array asn1rt_nif base64 beam_lib binary ' +
@@ -31,7 +23,8 @@ export function kindOf(frame, modules) {
     if (frame.text === '[gc]') return 'gc';
     return frame.file === 'flame_prof' || frame.file === 'status' ? 'pseudo' : 'native';
   }
-  if (frame.line === 0 && MODULES_IN_C.has(frame.module)) return 'BIF';
+  if (frame.file === 'bif') return 'BIF';
+  if (frame.file === 'nif') return 'native';
   return isOtp(frame.module, modules) ? 'OTP' : 'application';
 }
 

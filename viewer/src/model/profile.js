@@ -75,12 +75,11 @@ export class Profile {
     await this.need('period', 'file', 'process', 'time_us');
     const { period: periods, file, process, time_us: time } = this.columns;
     const last = new Float64Array(this.processCount).fill(NaN);
-    this.looks = new Float64Array(this.rows);
-    this.since = new Float64Array(this.rows);
+    this.looks = isOurs.every(Boolean) ? periods : Float64Array.from(periods, (n, row) => (isOurs[file[row]] ? n : 1));
+    this.since = new time.constructor(this.rows);
     this.lookCount = 0;
     this.eachRun(0, this.rows, (first, end) => {
       for (let row = first; row < end; row++) {
-        this.looks[row] = isOurs[file[row]] ? periods[row] : 1;
         this.lookCount += this.looks[row];
         const before = last[process[row]];
         this.since[row] = before < time[row] && this.looks[row] <= SPREAD_MOST ? before : time[row];
