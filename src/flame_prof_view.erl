@@ -109,13 +109,14 @@ handle_call({index, Name, Version}, _From, #{builds := Builds} = State) ->
     end.
 
 handle_cast({progress, Worker, Read}, #{builds := Builds} = State) ->
-    {noreply, State#{builds := maps:map(fun(_, B) -> progress(B, Worker, Read) end, Builds)}}.
+    {noreply, State#{builds := maps:map(fun(_, B) -> progress(B, Worker, Read) end, Builds)}};
+handle_cast({built, Worker, Result}, State) ->
+    {noreply, ended(Worker, Result, State)}.
 
 handle_info({'EXIT', Httpd, Reason}, #{httpd := Httpd} = State) ->
     {stop, {httpd, Reason}, State};
-handle_info({'EXIT', Worker, Reason}, #{builds := Builds} = State) ->
-    Done = maps:map(fun(_, Build) -> finished(Build, Worker, Reason) end, Builds),
-    {noreply, without_oldest(State#{builds := Done})};
+handle_info({'EXIT', Worker, _Reason}, State) ->
+    {noreply, ended(Worker, died, State)};
 handle_info(_, State) ->
     {noreply, State}.
 
@@ -190,7 +191,7 @@ begun(#{name := Name, version := Version, paths := Files, bytes := Size}, State)
             State
     end.
 
-%% In the worker: its exit reason is the result.
+%% In the worker.
 build(Server, Files, Path) ->
     Before = maps:from_list(lists:zip(Files, begins([filelib:file_size(File) || File <- Files], 0))),
     Progress = fun(File, Read, _) -> gen_server:cast(Server, {progress, self(), map_get(File, Before) + Read}) end,
@@ -199,7 +200,7 @@ build(Server, Files, Path) ->
             {ok, Profile} -> flame_prof_profile:index(Profile, Path);
             {error, _} = Error -> Error
         end,
-    exit({built, Result}).
+    gen_server:cast(Server, {built, self(), Result}).
 
 begins([], _At) -> [];
 begins([Size | Sizes], At) -> [At | begins(Sizes, At + Size)].
@@ -207,15 +208,19 @@ begins([Size | Sizes], At) -> [At | begins(Sizes, At + Size)].
 progress(#{worker := Worker} = Build, Worker, Read) -> Build#{read := Read};
 progress(Build, _Worker, _Read) -> Build.
 
-finished(#{worker := Worker} = Build0, Worker, Reason) ->
+%% A worker that has told its result is no build's worker any more when it exits.
+ended(Worker, Result, #{builds := Builds} = State) ->
+    without_oldest(State#{builds := maps:map(fun(_, Build) -> finished(Build, Worker, Result) end, Builds)}).
+
+finished(#{worker := Worker} = Build0, Worker, Result) ->
     #{began := Began} = Build0,
     Build = maps:remove(worker, Build0#{took := now_ms() - Began}),
-    case Reason of
-        {built, {ok, #{bytes := Size}}} -> Build#{state := ready, size := Size};
-        {built, {error, Error}} -> Build#{state := failed, why => why(Error)};
-        _ -> Build#{state := failed, why => <<"it could not be read">>}
+    case Result of
+        {ok, #{bytes := Size}} -> Build#{state := ready, size := Size};
+        {error, Error} -> Build#{state := failed, why => why(Error)};
+        died -> Build#{state := failed, why => <<"it could not be read">>}
     end;
-finished(Build, _Worker, _Reason) ->
+finished(Build, _Worker, _Result) ->
     Build.
 
 %% Not where the file lies, only what is the matter.

@@ -40,11 +40,9 @@ head(#{version := Version, paths := [Path]} = Entry, Heads) ->
     end.
 
 first_sample(Path, Version) ->
-    First = fun(#{time_us := Us, pid := Pid}, none) -> throw({first, {Us, Pid}}) end,
-    try flame_prof_samples:fold(First, none, Path, #{chunk => 1}) of
-        _ -> {none, Version}
-    catch
-        throw:{first, Head} -> Head
+    case flame_prof_samples:first(Path) of
+        {ok, #{time_us := Us, pid := Pid}} -> {Us, Pid};
+        none -> {none, Version}
     end.
 
 runs([]) ->

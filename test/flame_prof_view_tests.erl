@@ -279,6 +279,8 @@ many_requests_at_once_are_survived_test_() ->
     {timeout, 120, fun() ->
         viewing(fun(#{token := Token, pid := Pid, port := Port} = V) ->
             Self = self(),
+            _ = ready(V, "ours.log"),
+            Before = resources(),
             Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
             Paths = [[Token, "/"], "wrong/", [Token, "/api/profiles"], [Token, "/api/prepare?name=ours.log"]],
             Ask = fun(N) ->
@@ -293,7 +295,8 @@ many_requests_at_once_are_survived_test_() ->
             ?assertEqual(10000, length(Codes)),
             ?assertEqual([], lists:usort(Codes) -- [200, 403, 503, refused]),
             ?assert(is_process_alive(Pid)),
-            ?assertMatch({200, _, _}, again(fun() -> get(V, [Token, "/"]) end))
+            ?assertMatch({200, _, _}, again(fun() -> get(V, [Token, "/"]) end)),
+            until(fun() -> lists:all(fun({Was, Is}) -> Is =< Was + 5 end, lists:zip(Before, resources())) end)
         end)
     end}.
 
@@ -437,6 +440,14 @@ corpus_index(Name) ->
         {ok, Bytes} = file:read_file(Path),
         Bytes
     end).
+
+%% What a server could forget to give back.
+resources() ->
+    {ok, Files} = file:list_dir("/proc/self/fd"),
+    [length(Files), length(erlang:ports()), erlang:system_info(process_count)].
+
+until(Condition) ->
+    Condition() orelse begin timer:sleep(100), until(Condition) end.
 
 again(Ask) ->
     try Ask() catch _:_ -> timer:sleep(200), again(Ask) end.
