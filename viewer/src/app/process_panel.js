@@ -3,7 +3,7 @@
 import { button, h } from '../draw/dom.js';
 import { saveText } from '../draw/save.js';
 import { TableView } from '../draw/table_view.js';
-import { exact, full } from '../model/numbers.js';
+import { exact, short } from '../model/numbers.js';
 import { processTable } from '../model/processes.js';
 import { select } from '../model/selection.js';
 
@@ -55,7 +55,7 @@ function columnsOf(profile) {
     ...profile.statuses.map((status, i) => number(status || 'no status', status || 'no status', (row) => row.statuses[i])),
     number('reductions', 'reductions', (row) => row.reductions),
     number('queue_peak', 'longest queue', (row) => row.queuePeak),
-    number('memory_peak', 'most memory', (row) => row.memoryPeak, (row) => full(row.memoryPeak, 'bytes')),
-    number('growth', 'growth', (row) => row.growth, (row) => full(row.growth, 'bytes')),
+    number('memory_peak', 'most memory', (row) => row.memoryPeak, (row) => short(row.memoryPeak, 'bytes')),
+    number('growth', 'growth', (row) => row.growth, (row) => short(row.growth, 'bytes')),
   ];
 }

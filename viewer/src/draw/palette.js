@@ -23,7 +23,7 @@ export const PALETTES = {
   cividis: {
     title: 'cividis (colour-blind safe)',
     sequential: interpolateCividis,
-    diverging: (t) => interpolatePuOr(0.5 - t / 2),
+    diverging: (t) => interpolatePuOr(0.5 + t / 2),
   },
   viridis: {
     title: 'viridis (colour-blind safe)',
@@ -33,15 +33,15 @@ export const PALETTES = {
   inferno: {
     title: 'inferno (colour-blind safe)',
     sequential: interpolateInferno,
-    diverging: (t) => interpolatePuOr(0.5 - t / 2),
+    diverging: (t) => interpolatePuOr(0.5 + t / 2),
   },
 };
 
-/** A differential flame graph: red more, blue less, in every palette that is safe. */
+/** A differential flame graph: red or orange is more, blue or purple is less. */
 export function changeColour(palette, t) {
   return palette === PALETTES.classic || palette === PALETTES.viridis
     ? interpolateRdBu(0.5 - t / 2)
-    : interpolatePuOr(0.5 - t / 2);
+    : interpolatePuOr(0.5 + t / 2);
 }
 
 // After Okabe and Ito, whose eight colours all people can tell apart.
