@@ -40,9 +40,11 @@ text(Path) -> unicode:characters_to_binary(Path).
 %% processes, and one that works now and then.
 weighted(Dir) ->
     Worker = spawn_link(fun Work() -> _ = lists:sum(lists:seq(1, 50000)), timer:sleep(40), Work() end),
+    _ = erlang:system_flag(scheduler_wall_time, true),
     {ok, _} = flame_prof:start(#{basename => Dir, idle_samples => changes, flush_interval => 1500}),
     timer:sleep(5000),
     {ok, #{files := [File]}} = flame_prof:stop(),
+    _ = erlang:system_flag(scheduler_wall_time, false),
     unlink(Worker),
     exit(Worker, kill),
     File.

@@ -93,8 +93,9 @@ id(samples) -> <<"samples">>;
 id({value, M}) -> M;
 id({delta, M}) -> <<M/binary, ".delta">>.
 
-%%% Lines: [Second, RateMillihertz, RunQueues, Memory, Missed, Dropped], of the flush that came
-%%% in that second or next after it.
+%%% Lines: [Second, RateMillihertz, RunQueues, Memory, Missed, Dropped, Active,
+%%% Total], of the flush that came in that second or next after it; the last two are
+%%% times of schedulers, 0 where they are not told.
 
 lines(File, Start) ->
     {ok, Own, _} = flame_prof_reader:own(File),
@@ -107,7 +108,9 @@ lines(File, Start) ->
             {Memory, _} = Of(<<"node_memory_total">>),
             {_, Missed} = Of(<<"missed">>),
             {_, Dropped} = Of(<<"dropped">>),
-            {[[Second, Rate, Queues, Memory, Missed, Dropped] || Second <- lists:seq(From, To)], To + 1}
+            {_, Active} = maps:get(<<"node_schedulers_active">>, Figures, {0, 0}),
+            {_, Total} = maps:get(<<"node_schedulers_total">>, Figures, {0, 0}),
+            {[[Second, Rate, Queues, Memory, Missed, Dropped, Active, Total] || Second <- lists:seq(From, To)], To + 1}
         end, 0, Own),
     lists:append(Lines).
 

@@ -11,7 +11,9 @@ minute=$dir/minute.log
 long=$dir/long.log.zst
 if [ ! -f "$long" ]; then
     rm -rf "$dir/minute"
-    DEMO_DIR=$dir/minute DEMO_SECONDS=60 examples/demo/run.sh >"$dir/demo.log"
+    # Every look, whatever it costs: the demo keeps the budget by looking less.
+    ERL_FLAGS="-flame_prof cpu_budget infinity" \
+        DEMO_DIR=$dir/minute DEMO_SECONDS=60 examples/demo/run.sh >"$dir/demo.log"
     zstdcat "$dir"/minute/*.zst >"$minute"
     node viewer/bench/long_profile.mjs "$minute" 30 | zstd -q -1 -f -o "$long"
 fi

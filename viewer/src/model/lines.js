@@ -21,35 +21,49 @@ function line(profile, id, title, unit) {
 
 async function ownLines(profile) {
   const rows = await rowsOfOneNode(profile);
-  const { time_us: time } = profile.columns;
-  const figures = async (kind, name) => {
-    const metric = profile.metric(name);
-    return metric < 0 ? new Float64Array(rows.length).fill(NaN) : profile.numbersAt(metric, kind, rows);
-  };
-  const [rate, queues, memory] = await Promise.all(
-    ['rate_millihertz', 'node_run_queues', 'node_memory_total'].map((name) => figures('value', name)));
-  const [active, total, cpu, missed, dropped] = await Promise.all(
-    ['node_schedulers_active', 'node_schedulers_total', 'node_runtime_ms', 'missed', 'dropped'].map((name) => figures('delta', name)));
-  // A session's first flush knows of no flush before it.
-  const lasted = rows.map((row, i) => (i === 0 ? NaN : time[row] - time[rows[i - 1]]));
-  const made = [
-    ['rate', 'ticks a second', 'count', rate.map((n) => n / 1000)],
-    ['run_queues', 'in run queues', 'count', queues],
-    total.some((n) => n > 0)
-      ? ['scheduler_use', 'scheduler use', 'percent', active.map((n, i) => (100 * n) / total[i])]
-      : ['cpus', 'CPUs used', 'count', cpu.map((n, i) => (n > 0 ? (1000 * n) / lasted[i] : NaN))],
-    ['memory', 'memory of the node', 'bytes', memory],
-    ['missed', 'ticks missed', 'count', missed],
-    ['dropped', 'samples dropped', 'count', dropped],
-  ];
-  return made.map(([id, title, unit, numbers]) => {
+  const time = rows.map((row) => profile.columns.time_us[row]);
+  const figures = await figuresOf(profile, rows);
+  return shownOf(figures, time).map(([id, title, unit, numbers]) => {
     const one = line(profile, id, title, unit);
-    rows.forEach((row, i) => {
-      const from = i === 0 ? 0 : Math.floor(time[rows[i - 1]] / SECOND_US) + 1;
-      one.values.fill(numbers[i], from, Math.floor(time[row] / SECOND_US) + 1);
+    time.forEach((us, i) => {
+      const from = i === 0 ? 0 : Math.floor(time[i - 1] / SECOND_US) + 1;
+      one.values.fill(numbers[i], from, Math.floor(us / SECOND_US) + 1);
     });
     return one;
   });
+}
+
+const FIGURES = {
+  value: ['rate_millihertz', 'node_run_queues', 'node_memory_total'],
+  delta: ['node_schedulers_active', 'node_schedulers_total', 'node_runtime_ms', 'missed', 'dropped'],
+};
+
+// {name: a number a row}; NaN where the file does not tell.
+async function figuresOf(profile, rows) {
+  const figures = {};
+  for (const [kind, names] of Object.entries(FIGURES)) {
+    for (const name of names) {
+      const metric = profile.metric(name);
+      figures[name] = metric < 0 ? new Float64Array(rows.length).fill(NaN) : await profile.numbersAt(metric, kind, rows);
+    }
+  }
+  return figures;
+}
+
+// What changed since the flush before is not known of the first one.
+function shownOf(figures, time) {
+  const { node_schedulers_active: active, node_schedulers_total: total, node_runtime_ms: cpuMs } = figures;
+  const cpus = cpuMs.map((ms, i) => (i > 0 && ms > 0 ? (1000 * ms) / (time[i] - time[i - 1]) : NaN));
+  return [
+    ['rate', 'ticks a second', 'count', figures.rate_millihertz.map((n) => n / 1000)],
+    ['run_queues', 'in run queues', 'count', figures.node_run_queues],
+    total.some((n) => n > 0)
+      ? ['scheduler_use', 'scheduler use', 'percent', active.map((n, i) => (100 * n) / total[i])]
+      : ['cpus', 'CPUs used', 'count', cpus],
+    ['memory', 'memory of the node', 'bytes', figures.node_memory_total],
+    ['missed', 'ticks missed', 'count', figures.missed],
+    ['dropped', 'samples dropped', 'count', figures.dropped],
+  ];
 }
 
 // Of several nodes the one that told the most.
