@@ -16,6 +16,7 @@ main([Dir, Demo]) ->
     {ok, _} = file:copy(Demo, filename:join(Profiles, Name)),
     ok = file:write_file(filename:join(Profiles, "hostile.log"), hostile()),
     ok = file:write_file(filename:join(Profiles, "own.log"), [hostile(), own()]),
+    ok = file:write_file(filename:join(Profiles, "gaps.log"), gaps()),
     ok = file:write_file(filename:join(Profiles, "broken.log"), binary:copy(<<"no profile\n\n">>, 99)),
     Report = filename:join(Dir, "report.html"),
     {ok, _} = flame_prof:report(Demo, Report),
@@ -63,6 +64,14 @@ hostile() ->
              "\"onmouseover=window.pwned=1", "%22%27%26amp;%0A", "javascript:window.pwned=1", "<b>bold</b>",
              "%E2%80%AEdesrever", "__proto__", "constructor", "=1+1", "%00%01%02"],
     [sample(N, lists:nth(N rem length(Names) + 1, Names)) || N <- lists:seq(1, 400)].
+
+%% A second of ticks every 10 ms, one of ticks every 40 ms, half a second of none, and
+%% half a second of ticks every 40 ms.
+gaps() ->
+    Times = lists:seq(0, 990, 10) ++ lists:seq(1000, 1960, 40) ++ lists:seq(2500, 2980, 40),
+    [["beam 77/1 [000] 17952377", io_lib:format("~2..0b.~6..0b: cpu-clock:\n", [82 + T div 1000, T rem 1000 * 1000 + 1]),
+      "# reductions=1/0 erl_pid=<0.1.0> (metrics)\n\tffffffff a:b/0 (a.erl)\n\tffffffff waiting (status)\n\n"]
+     || T <- Times].
 
 %% What the profiler tells of itself: no sample.
 own() ->

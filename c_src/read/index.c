@@ -8,6 +8,7 @@
  */
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "export.h"
 
@@ -63,6 +64,11 @@ struct writing {
     size_t status_count, status_room, status_of_room;
     uint8_t *buffers;
     bool is_packed;
+    /* Of packed rows, as they are written: process << 32 | number of the row; and
+     * by the number of the row, its place in there. */
+    uint64_t *order;
+    uint32_t *rank;
+    size_t order_room, rank_room;
     int64_t *number; /* of one column, by process; while rows are packed */
     uint64_t *place; /* by process: of its next row in there */
     size_t number_room, place_room;
@@ -618,6 +624,53 @@ static void write_header(struct writing *w, const struct column *columns)
     fp_output_head(w->output, prefix, sizeof(prefix));
 }
 
+/* -------------------------------------------------------------------- order -- */
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void sort_run(struct writing *w, uint64_t begin, uint64_t end)
+{
+    qsort(w->order + begin, end - begin, sizeof(*w->order), compare_keys);
+    for (uint64_t i = begin; i < end; i++)
+        w->rank[(uint32_t)w->order[i]] = (uint32_t)i;
+}
+
+/* Packed rows of one time stand in the order of their processes. Who came first
+ * in a tick means nothing, and would be a tenth of a report. */
+static int find_order(struct writing *w)
+{
+    struct fp_profile *profile = w->profile;
+    struct fp_budget *budget = &profile->budget;
+    uint64_t begin = 0, number = 0;
+    int64_t time_us = 0;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    int more = FP_GROW(budget, &w->order, &w->order_room, profile->rows.count);
+
+    if (more == 0)
+        more = FP_GROW(budget, &w->rank, &w->rank_room, profile->rows.count);
+    if (more != 0)
+        return more;
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
+        if (row.time_us != time_us) {
+            sort_run(w, begin, number);
+            begin = number;
+            time_us = row.time_us;
+        }
+        w->order[number] = (uint64_t)row.process << 32 | number;
+        number++;
+    }
+    fp_cursor_close(&cursor);
+    sort_run(w, begin, number);
+    return more;
+}
+
 /* --------------------------------------------------------------------- rows -- */
 
 /* Each column gets a piece of one block. */
@@ -731,8 +784,10 @@ static int write_rows(struct writing *w)
     int more;
 
     fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
-    while ((more = fp_cursor_next(&cursor, &row)) > 0)
-        write_row(w, &row, number++);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
+        write_row(w, &row, w->is_packed ? w->rank[number] : number);
+        number++;
+    }
     fp_cursor_close(&cursor);
     if (w->has_runs && number > 0)
         put(w, &w->run_end, (int64_t)number);
@@ -767,7 +822,7 @@ static void put_change(struct writing *w, int64_t now, int64_t before)
 
 struct packing {
     struct writing *w;
-    int64_t before;     /* of the row before */
+    int64_t before;     /* process of the row before, from 1 on */
     int metric;         /* of a metric's columns */
     int is_delta;       /* of these */
     uint32_t *follower; /* by process: who came next last time, from 1 on */
@@ -775,42 +830,44 @@ struct packing {
 };
 
 typedef int64_t number_of_row(const struct packing *, const struct fp_row *);
-typedef void take_row(struct packing *, const struct fp_row *);
 
-static int each_row(struct writing *w, struct packing *packing, take_row *take)
-{
-    struct fp_profile *profile = w->profile;
-    struct fp_cursor cursor;
-    struct fp_row row;
-    int more;
-
-    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
-    while ((more = fp_cursor_next(&cursor, &row)) > 0)
-        take(packing, &row);
-    fp_cursor_close(&cursor);
-    return more;
-}
-
-static void pack_time(struct packing *packing, const struct fp_row *row)
-{
-    int64_t now = row->time_us - packing->w->profile->first_us;
-
-    put_change(packing->w, now, packing->before);
-    packing->before = now;
-}
-
-/* Ticks look at processes in much the same order: 0 is the one that is
- * expected, any other its number and 1. */
-static void pack_process(struct packing *packing, const struct fp_row *row)
+static void pack_process(struct packing *packing, uint32_t process)
 {
     uint32_t *follower = &packing->follower[packing->before];
     uint32_t expected =
         *follower > 0 ? *follower - 1 : (uint32_t)packing->before;
 
-    put_packed(packing->w,
-               row->process == expected ? 0 : (uint64_t)row->process + 1);
-    *follower = row->process + 1;
-    packing->before = (int64_t)row->process + 1;
+    put_packed(packing->w, process == expected ? 0 : (uint64_t)process + 1);
+    *follower = process + 1;
+    packing->before = (int64_t)process + 1;
+}
+
+/* Ticks look at much the same processes: 0 is the one that is expected, any other
+ * its number and 1. */
+static void pack_processes(struct packing *packing)
+{
+    const struct writing *w = packing->w;
+
+    packing->before = 0;
+    for (uint64_t i = 0; i < w->profile->rows.count; i++)
+        pack_process(packing, (uint32_t)(w->order[i] >> 32));
+}
+
+static int pack_times(struct writing *w)
+{
+    struct fp_profile *profile = w->profile;
+    int64_t before = profile->first_us;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    int more;
+
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
+        put_change(w, row.time_us, before);
+        before = row.time_us;
+    }
+    fp_cursor_close(&cursor);
+    return more;
 }
 
 static int64_t status_of(const struct packing *packing,
@@ -925,10 +982,9 @@ static int pack_rows(struct writing *w, struct packing *packing)
     int err = 0;
 
     if (w->process.type == PACKED)
-        err = each_row(w, packing, pack_process);
-    packing->before = 0;
-    if (err == 0 && w->time.type == PACKED)
-        err = each_row(w, packing, pack_time);
+        pack_processes(packing);
+    if (w->time.type == PACKED)
+        err = pack_times(w);
     if (err == 0)
         err = pack_column(w, packing, &w->status, status_of);
     if (err == 0)
@@ -976,6 +1032,8 @@ static int write_all(struct writing *w)
     struct column columns[TABLE_COUNT];
     int err = find_statuses(w);
 
+    if (err == 0 && w->is_packed)
+        err = find_order(w);
     if (err != 0)
         return err;
     for (int t = 0; t < TABLE_COUNT; t++)
@@ -1011,6 +1069,9 @@ int fp_export_index(struct fp_profile *profile, struct fp_output *output,
                    w->status_room);
     fp_budget_free(&profile->budget, w->status_of, sizeof(*w->status_of),
                    w->status_of_room);
+    fp_budget_free(&profile->budget, w->order, sizeof(*w->order),
+                   w->order_room);
+    fp_budget_free(&profile->budget, w->rank, sizeof(*w->rank), w->rank_room);
     free(w->buffers);
     free(w);
     return err;

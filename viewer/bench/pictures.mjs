@@ -1,7 +1,7 @@
 // node pictures.mjs REPORT OUT_DIRECTORY: the pictures of doc/viewer.md, of a report
 // of a minute of the demo.
 
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { launch, openPage } from '../test/browser.mjs';
 
 const PICTURES = {
@@ -15,7 +15,7 @@ const PICTURES = {
 const [, , report, out] = process.argv;
 const browser = await launch();
 for (const [name, hash] of Object.entries(PICTURES)) {
-  const page = await openPage(browser, `file://${report}#${hash}`, { viewport: { width: 1280, height: 860 } });
+  const page = await openPage(browser, `file://${resolve(report)}#${hash}`, { viewport: { width: 1280, height: 860 } });
   await page.screenshot({ path: join(out, `${name}.png`) });
   console.log(name, await page.textContent('.summary'));
   await page.context().close();

@@ -224,6 +224,15 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     await page.context().close();
   });
 
+  test('looking less often is no gap; a gap is told from cells without a sample', async () => {
+    const page = await openPage(browser, `${url}#file=gaps.log`);
+    const cells = parseCsv(await saved(page, 'save the heatmap as CSV'));
+    const of = (kind) => cells.filter((cell) => cell.cell === kind).map((cell) => Number(cell.from_us));
+    assert.deepEqual(of('missed'), Array.from({ length: 25 }, (_, i) => 2e6 + i * 20000));
+    assert.ok(of('empty').length > 10 && of('empty').every((us) => us > 1e6 && (us < 2e6 || us >= 2.5e6)), `${of('empty')}`);
+    await page.context().close();
+  });
+
   test('what the profiler tells of itself is no sample', async () => {
     const page = await openPage(browser, `${url}#file=own.log`);
     assert.match(await text(page, '.facts'), /^400 samples, 13 processes/);

@@ -255,7 +255,7 @@ export class HeatView {
     const kind = heat.kinds[cell];
     if (kind === CELL.outside) return [...lines, 'the profile has ended'];
     if (kind === CELL.empty) return [...lines, heat.ticks[cell] > 0 ? 'a tick, but no sample of the chosen' : 'no tick fell into it'];
-    if (kind === CELL.missed) return [...lines, 'no tick for more than two intervals: the sampler was late or took fewer (cpu_budget), or samples were lost'];
+    if (kind === CELL.missed) return [...lines, 'no tick for more than two intervals: the sampler was late, or samples were lost'];
     return [
       ...lines,
       `${heat.measure.title}: ${full(heat.values[cell], heat.measure.unit)}`,

@@ -9,9 +9,6 @@ export const SECOND_US = 1e6;
 /** What a cell is, when it has no number. */
 export const CELL = { value: 0, outside: 1, empty: 2, missed: 3 };
 
-// A gap between ticks this many times as long as usual has lost some.
-const GAP_MISSED = 2;
-
 /**
  * Of a value the number is the sum over all sampled processes at one tick, as
  * the mean of the cell's ticks; of the others it is the sum of the cell.
@@ -64,7 +61,7 @@ class Heat {
     }
   }
 
-  setTicks({ starts, intervalUs }, durationUs) {
+  setTicks({ starts, missed }, durationUs) {
     for (const start of starts) this.ticks[Math.floor(start / this.cellUs)]++;
     for (let cell = 0; cell < this.values.length; cell++) {
       if (this.samples[cell] > 0) this.kinds[cell] = CELL.value;
@@ -72,17 +69,12 @@ class Heat {
       else if (this.ticks[cell] > 0) this.kinds[cell] = CELL.empty;
       if (this.measure.kind === 'value' && this.ticks[cell] > 0) this.values[cell] /= this.ticks[cell];
     }
-    this.markGaps(starts, intervalUs);
+    missed.forEach(([from, to]) => this.markMissed(from, to));
   }
 
-  markGaps(starts, intervalUs) {
-    for (let i = 1; i < starts.length; i++) {
-      if (starts[i] - starts[i - 1] <= GAP_MISSED * intervalUs) continue;
-      const first = Math.floor((starts[i - 1] + intervalUs) / this.cellUs);
-      const last = Math.floor(starts[i] / this.cellUs);
-      for (let cell = first; cell <= last; cell++) {
-        if (this.kinds[cell] === CELL.empty && this.ticks[cell] === 0) this.kinds[cell] = CELL.missed;
-      }
+  markMissed(from, to) {
+    for (let cell = Math.floor(from / this.cellUs); cell <= Math.floor(to / this.cellUs); cell++) {
+      if (this.kinds[cell] === CELL.empty && this.ticks[cell] === 0) this.kinds[cell] = CELL.missed;
     }
   }
 

@@ -14,7 +14,7 @@ export async function openProfile(index, name) {
   const arrays = await Promise.all(names.map((table) => index.table(table)));
   names.forEach((table, i) => (tables[table] = arrays[i]));
   const profile = new Profile(index, tables, name);
-  profile.ownRows = await index.column(index.header.own_rows);
+  profile.ownRows = (await index.column(index.header.own_rows)).sort();
   await profile.findLooks();
   return profile;
 }

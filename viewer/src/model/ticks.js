@@ -4,14 +4,31 @@
 // are a millisecond apart at least.
 const TICK_APART_US = 500;
 
-/** @returns {starts: Float64Array of the ticks' times, intervalUs: the usual one} */
+// A gap between ticks this many times as long as usual has lost some. What is
+// usual changes, since a `cpu_budget` is kept by looking less often: it is the
+// median of so many gaps on both sides.
+const GAP_MISSED = 2;
+const GAPS_AROUND = 15;
+
+/** @returns {starts: Float64Array of the ticks' times, missed: [[fromUs, toUs)] without some} */
 export async function findTicks(profile) {
   await profile.need('time_us');
   const seen = startsOf(profile);
   const spans = profile.looks === null ? [] : spansOf(profile);
   const starts = Float64Array.from(spans.length === 0 ? seen : filled(seen, spans));
+  return { starts, missed: missedOf(starts) };
+}
+
+function missedOf(starts) {
   const gaps = starts.slice(1).map((start, i) => start - starts[i]);
-  return { starts, intervalUs: median(gaps) };
+  const least = GAP_MISSED * quantile(gaps, 0.1); // most gaps need no closer look
+  const missed = [];
+  gaps.forEach((gap, i) => {
+    if (gap <= least) return;
+    const usual = quantile(gaps.slice(Math.max(0, i - GAPS_AROUND), i + GAPS_AROUND + 1), 0.5);
+    if (gap > GAP_MISSED * usual) missed.push([starts[i] + usual, starts[i + 1]]);
+  });
+  return missed;
 }
 
 function startsOf(profile) {
@@ -64,6 +81,6 @@ function filled(starts, spans) {
   return all;
 }
 
-function median(numbers) {
-  return numbers.length === 0 ? 0 : numbers.sort()[numbers.length >> 1];
+function quantile(numbers, share) {
+  return Float64Array.from(numbers).sort()[Math.floor(share * numbers.length)] ?? 0;
 }
