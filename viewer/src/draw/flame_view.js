@@ -8,7 +8,7 @@ import { svg } from './save.js';
 
 const ROW = 18;
 const TEXT_LEAST = 26; // pixels
-const CHARACTER = 6.3;
+const USUAL_TEXT = 'gen_server:handle_call/3 demo_order:run/2'; // as wide as most, a character
 const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 export class FlameView {
@@ -57,6 +57,7 @@ export class FlameView {
     context.clearRect(0, 0, this.canvas.clientWidth || 1e5, this.depth * ROW);
     context.font = FONT;
     context.textBaseline = 'middle';
+    this.character = context.measureText(USUAL_TEXT).width / USUAL_TEXT.length;
     const line = themeColour('panel');
     for (const frame of this.frames) this.paintFrame(context, frame, line);
     this.outline(this.hovered, themeColour('text'), 1);
@@ -75,7 +76,7 @@ export class FlameView {
     const text = this.fitted(frame);
     if (text !== '') {
       context.fillStyle = '#16181d';
-      context.fillText(text, Math.max(0, frame.x) + 3, y + ROW / 2);
+      context.fillText(text, Math.max(0, frame.x) + 3, y + ROW / 2, frame.width - 5);
     }
     context.globalAlpha = 1;
   }
@@ -83,7 +84,7 @@ export class FlameView {
   fitted(frame) {
     if (frame.width < TEXT_LEAST) return '';
     const text = this.textOf(frame.node);
-    const room = Math.floor((frame.width - 5) / CHARACTER);
+    const room = Math.floor((frame.width - 5) / this.character);
     return text.length <= room ? text : room < 3 ? '' : `${text.slice(0, room - 1)}…`;
   }
 

@@ -9,6 +9,7 @@ import { csv, svg } from './save.js';
 
 const LINE_HEIGHT = 20;
 const LABEL_WIDTH = 200;
+const LABEL_LEAST = 26; // of the axis
 const AXIS_HEIGHT = 16;
 const OVERVIEW_HEIGHT = 28;
 const RARE = new Set(['missed', 'dropped']);
@@ -172,7 +173,7 @@ export class HeatView {
     context.fillStyle = themeColour('muted');
     context.font = '10px system-ui, sans-serif';
     const first = Math.floor(left / layout.columnWidth / every) * every;
-    for (let s = first; s * layout.columnWidth < left + this.pixels; s += every) {
+    for (let s = first; s * layout.columnWidth < left + this.pixels - LABEL_LEAST; s += every) {
       context.fillText(`${s} s`, s * layout.columnWidth + 1, layout.height + 12);
     }
   }
@@ -183,7 +184,6 @@ export class HeatView {
     const context = sizeCanvas(this.lines, room, lines.length * LINE_HEIGHT);
     const labelAt = room - pixels >= LABEL_WIDTH ? pixels + 6 : 2;
     context.font = '11px system-ui, sans-serif';
-    context.fillStyle = themeColour('muted');
     lines.forEach(({ title, unit, values }, i) => {
       const most = values.reduce((a, b) => (b > a ? b : a), 0);
       const bottom = (i + 1) * LINE_HEIGHT - 3;
@@ -199,8 +199,16 @@ export class HeatView {
         context.lineTo(x + layout.columnWidth, bottom - values[s] * scale);
       }
       context.stroke();
-      context.fillText(`${title}, at most ${short(most, unit)}`, labelAt, i * LINE_HEIGHT + 13);
+      this.paintLabel(context, `${title}, at most ${short(most, unit)}`, labelAt, i * LINE_HEIGHT + 14);
     });
+  }
+
+  // Legible over a line, too.
+  paintLabel(context, text, x, y) {
+    context.fillStyle = themeColour('panel');
+    context.fillRect(x - 2, y - 10, context.measureText(text).width + 4, 13);
+    context.fillStyle = themeColour('muted');
+    context.fillText(text, x, y);
   }
 
   paintOverview(pixels) {
