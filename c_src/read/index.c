@@ -635,6 +635,8 @@ static int compare_keys(const void *a, const void *b)
 
 static void sort_run(struct writing *w, uint64_t begin, uint64_t end)
 {
+    if (end == begin)
+        return;
     qsort(w->order + begin, end - begin, sizeof(*w->order), compare_keys);
     for (uint64_t i = begin; i < end; i++)
         w->rank[(uint32_t)w->order[i]] = (uint32_t)i;
