@@ -60,7 +60,7 @@ shell: build ## An Erlang shell with flame_prof on the path
 viewer: ## Build the viewer's page from viewer/ into priv/www; needs node and npm
 	@cd viewer && npm ci && node build.mjs
 
-bench-viewer: build ## Measure the viewer on half an hour of the demo's node (needs 2 GB)
+bench-viewer: build ## Measure the viewer on half an hour of the demo's node (needs 4 GB of disk)
 	@viewer/bench/run.sh
 
 soak: build ## Profile a churning node for SECONDS_ (60) at HZ (500)
