@@ -16,7 +16,7 @@ main([Dir, Demo]) ->
     {ok, _} = file:copy(Demo, filename:join(Profiles, Name)),
     ok = file:write_file(filename:join(Profiles, "hostile.log"), hostile()),
     ok = file:write_file(filename:join(Profiles, "own.log"), [hostile(), own()]),
-    ok = file:write_file(filename:join(Profiles, "gaps.log"), gaps()),
+    ok = file:write_file(filename:join(Profiles, "gaps.log"), gaps(0)),
     ok = file:write_file(filename:join(Profiles, "broken.log"), binary:copy(<<"no profile\n\n">>, 99)),
     Report = filename:join(Dir, "report.html"),
     {ok, _} = flame_prof:report(Demo, Report),
@@ -27,8 +27,10 @@ main([Dir, Demo]) ->
     ok = viewer_oracle:main([Weighted, filename:join(Dir, "expected_weighted.json")]),
     {ok, #{url := Url, pid := Pid}} = flame_prof_view:start(Profiles),
     {ok, #{url := Live}} = live(filename:join(Dir, "live")),
+    Series = series(filename:join(Dir, "series")),
     About = #{url => Url, profile => text(Name), report => text(Report), directory => text(Dir),
-              hostile => <<"hostile.log">>, weighted => <<"weighted.erl_perf.log.zst">>, live => Live},
+              hostile => <<"hostile.log">>, weighted => <<"weighted.erl_perf.log.zst">>, live => Live,
+              series => Series},
     ok = file:write_file(filename:join(Dir, "about.new"), flame_prof_view_json:encode(About)),
     ok = file:rename(filename:join(Dir, "about.new"), filename:join(Dir, "about.json")),
     eof = io:get_line(""),
@@ -56,6 +58,16 @@ live(Dir) ->
                                  files_max => infinity}),
     flame_prof_view:start(Dir).
 
+%% Two files of one session, ten seconds apart.
+series(Dir) ->
+    First = filename:join(Dir, "2026-11-21@0509.42.erl_perf.log"),
+    ok = filelib:ensure_dir(First),
+    ok = file:change_mode(Dir, 8#700),
+    ok = file:write_file(First, gaps(0)),
+    ok = file:write_file(filename:join(Dir, "2026-11-21@0509.52.erl_perf.log"), gaps(10)),
+    {ok, #{url := Url}} = flame_prof_view:start(Dir),
+    #{url => Url, first => text(First)}.
+
 %% Names as a profile may hold them: written by hand, since flame_prof's own writer
 %% encodes the worst of it.
 hostile() ->
@@ -66,10 +78,10 @@ hostile() ->
     [sample(N, lists:nth(N rem length(Names) + 1, Names)) || N <- lists:seq(1, 400)].
 
 %% A second of ticks every 10 ms, one of ticks every 40 ms, half a second of none, and
-%% half a second of ticks every 40 ms.
-gaps() ->
+%% half a second of ticks every 40 ms; from this second on.
+gaps(From) ->
     Times = lists:seq(0, 990, 10) ++ lists:seq(1000, 1960, 40) ++ lists:seq(2500, 2980, 40),
-    [["beam 77/1 [000] 17952377", io_lib:format("~2..0b.~6..0b: cpu-clock:\n", [82 + T div 1000, T rem 1000 * 1000 + 1]),
+    [["beam 77/1 [000] 17952377", io_lib:format("~2..0b.~6..0b: cpu-clock:\n", [From + 82 + T div 1000, T rem 1000 * 1000 + 1]),
       "# reductions=1/0 erl_pid=<0.1.0> (metrics)\n\tffffffff a:b/0 (a.erl)\n\tffffffff waiting (status)\n\n"]
      || T <- Times].
 

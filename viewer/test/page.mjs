@@ -2,14 +2,14 @@
 // hostile profile can not do.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { change, openPage, parseCsv, saved, show } from './browser.mjs';
 
 const state = (page) => page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
 const text = (page, selector) => page.textContent(selector);
 
-export function pageTests(test, { browser, url, profile, report, directory, hostile, live }) {
+export function pageTests(test, { browser, url, profile, report, directory, hostile, live, series }) {
   const address = (more = '') => `${url}#file=${encodeURIComponent(profile)}${more}`;
   const withPage = (run, more, options) => async () => {
     const page = await openPage(browser, address(more), options);
@@ -221,6 +221,15 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     assert.equal(await page.evaluate(() => window.isTheSame), true);
     assert.equal((await state(page)).range, '0-1000000');
     assert.deepEqual(page.complaints, []);
+    await page.context().close();
+  });
+
+  test('the selection stays where it was when the oldest file is removed', async () => {
+    const page = await openPage(browser, `${series.url}#range=10000000-11000000`);
+    const before = await text(page, '.summary');
+    rmSync(series.first);
+    await page.waitForFunction(() => location.hash === '#range=0-1000000');
+    await page.waitForFunction((summary) => document.querySelector('.summary').textContent === summary, before);
     await page.context().close();
   });
 
