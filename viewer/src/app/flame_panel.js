@@ -3,7 +3,7 @@
 import { button, h, select, swatch, toggle } from '../draw/dom.js';
 import { FlameView } from '../draw/flame_view.js';
 import { changeColour } from '../draw/palette.js';
-import { csv, saveCanvas, saveText } from '../draw/save.js';
+import { csv, saveButtons } from '../draw/save.js';
 import { changes, elided } from '../model/compare.js';
 import { groupSamples } from '../model/groups.js';
 import { LEVELS } from '../model/levels.js';
@@ -222,10 +222,11 @@ export class FlamePanel {
 
   saving() {
     const name = () => `${this.isComparison ? 'compare' : 'flame'}-${this.app.measure.id}`;
-    return h('span', { class: 'save' },
-      button('SVG', () => saveText(`${name()}.svg`, 'image/svg+xml', this.view.toSvg()), { 'aria-label': 'save the flame graph as SVG' }),
-      button('PNG', () => saveCanvas(`${name()}.png`, this.view.canvas), { 'aria-label': 'save the flame graph as PNG' }),
-      button('CSV', () => saveText(`${name()}.csv`, 'text/csv', this.toCsv()), { 'aria-label': 'save the flame graph as CSV' }));
+    return saveButtons('the flame graph', name, {
+      SVG: () => this.view.toSvg(),
+      PNG: () => this.view.canvas,
+      CSV: () => this.toCsv(),
+    });
   }
 
   toCsv() {
@@ -249,7 +250,7 @@ export class FlamePanel {
       h('output', { class: 'other-range' }, text),
       button('take the selection', () => app.set({ otherRange: state.range }), { title: 'compare with what is selected now; then select another range' }),
       button('all', () => app.set({ otherRange: null })),
-      button('swap', () => app.set({ range: state.otherRange, otherRange: state.range, zoom: [], ...(state.otherFile === '' ? {} : { file: state.otherFile, otherFile: app.name }) })),
+      button('swap', () => app.set(swappedSides(state, app.name))),
       select('comparison', [['difference', 'difference'], ['elided', 'only what the other has not']], state.compare, (compare) => app.set({ compare, zoom: [] })),
       toggle('absolute', state.absolute, (absolute) => app.set({ absolute }), 'compare sizes, not shares'),
       ...(state.compare === 'difference' ? [swatch('less', changeColour(app.palette, -0.7)), swatch('more', changeColour(app.palette, 0.7))] : []),
@@ -272,6 +273,11 @@ export class FlamePanel {
       ...others.map((level) => button(`+ ${LEVELS[level].title}`, () => put([...levels, level]), { class: 'add' })),
     );
   }
+}
+
+function swappedSides({ range, otherRange, otherFile }, name) {
+  const files = otherFile === '' ? {} : { file: otherFile, otherFile: name };
+  return { range: otherRange, otherRange: range, zoom: [], ...files };
 }
 
 function swapped(list, i) {

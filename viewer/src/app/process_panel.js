@@ -1,7 +1,7 @@
 // The processes of the selection; a click shows only that one everywhere.
 
-import { button, h } from '../draw/dom.js';
-import { saveText } from '../draw/save.js';
+import { h } from '../draw/dom.js';
+import { saveButtons } from '../draw/save.js';
 import { TableView } from '../draw/table_view.js';
 import { exact, short } from '../model/numbers.js';
 import { processTable } from '../model/processes.js';
@@ -15,7 +15,7 @@ export class ProcessPanel {
       h('div', { class: 'bar' },
         h('span', { class: 'muted' }, 'a click shows only this process, with Shift or Ctrl it is added'),
         h('span', { class: 'space' }),
-        h('span', { class: 'save' }, button('CSV', () => saveText('processes.csv', 'text/csv', this.table.toCsv()), { 'aria-label': 'save the processes as CSV' }))),
+        saveButtons('the processes', () => 'processes', { CSV: () => this.table.toCsv() })),
       this.box);
   }
 

@@ -1,8 +1,8 @@
 // Functions by their weight, and of the chosen one its callers and callees.
 
-import { button, h } from '../draw/dom.js';
+import { h } from '../draw/dom.js';
 import { FlameView } from '../draw/flame_view.js';
-import { saveCanvas, saveText } from '../draw/save.js';
+import { saveButtons } from '../draw/save.js';
 import { TableView } from '../draw/table_view.js';
 import { functionTable, sandwich } from '../model/functions.js';
 import { groupSamples } from '../model/groups.js';
@@ -22,7 +22,7 @@ export class SandwichPanel {
     this.element = h('section', { class: 'panel sandwich' },
       h('div', { class: 'functions' },
         h('div', { class: 'bar' }, h('span', { class: 'muted' }, 'a click shows callers and callees'), h('span', { class: 'space' }),
-          h('span', { class: 'save' }, button('CSV', () => saveText('functions.csv', 'text/csv', this.table.toCsv()), { 'aria-label': 'save the functions as CSV' }))),
+          saveButtons('the functions', () => 'functions', { CSV: () => this.table.toCsv() })),
         this.table.element),
       h('div', { class: 'slices' }, this.title, ...SIDES.map((side) => this.slice(side))));
   }
@@ -30,9 +30,8 @@ export class SandwichPanel {
   slice(side) {
     const view = this.views[side];
     return h('div', {},
-      h('div', { class: 'bar' }, h('h3', {}, side), h('span', { class: 'space' }), h('span', { class: 'save' },
-        button('SVG', () => saveText(`${side}.svg`, 'image/svg+xml', view.toSvg()), { 'aria-label': `save the ${side} as SVG` }),
-        button('PNG', () => saveCanvas(`${side}.png`, view.canvas), { 'aria-label': `save the ${side} as PNG` }))),
+      h('div', { class: 'bar' }, h('h3', {}, side), h('span', { class: 'space' }),
+        saveButtons(`the ${side}`, () => side, { SVG: () => view.toSvg(), PNG: () => view.canvas })),
       view.element);
   }
 

@@ -3,7 +3,7 @@
 
 import { button, h, select, swatch, toggle } from '../draw/dom.js';
 import { PALETTES, kindSample } from '../draw/palette.js';
-import { saveCanvas, saveText } from '../draw/save.js';
+import { saveButton, saveButtons } from '../draw/save.js';
 import { measuresOf } from '../model/measures.js';
 import { KINDS } from '../model/kinds.js';
 import { clock, exact, seconds, short } from '../model/numbers.js';
@@ -81,15 +81,14 @@ export class Toolbar {
 
   saving() {
     const { app } = this;
-    const name = () => `heatmap-${app.measure.id}`;
-    return h(
-      'span',
-      { class: 'save' },
-      button('SVG', () => saveText(`${name()}.svg`, 'image/svg+xml', app.heat.toSvg()), { 'aria-label': 'save the heatmap as SVG' }),
-      button('PNG', () => saveCanvas(`${name()}.png`, app.heat.toCanvas()), { 'aria-label': 'save the heatmap as PNG' }),
-      button('CSV', () => saveText(`${name()}.csv`, 'text/csv', app.heat.toCsv()), { 'aria-label': 'save the heatmap as CSV' }),
-      button('lines', () => saveText('lines.csv', 'text/csv', app.heat.linesToCsv()), { 'aria-label': 'save the lines as CSV', title: 'the lines above the heatmap as CSV' }),
-    );
+    const { heat } = app;
+    return h('span', { class: 'save' },
+      saveButtons('the heatmap', () => `heatmap-${app.measure.id}`, {
+        SVG: () => heat.toSvg(),
+        PNG: () => heat.toCanvas(),
+        CSV: () => heat.toCsv(),
+      }),
+      saveButton('the lines', 'CSV', () => 'lines', () => heat.linesToCsv(), 'lines'));
   }
 
   updateTabs() {

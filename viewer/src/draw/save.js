@@ -1,13 +1,21 @@
 // Pictures and tables as files.
 
-import { h } from './dom.js';
+import { button, h } from './dom.js';
 
-export function saveText(name, type, text) {
-  saveBlob(name, new Blob([text], { type }));
+const SAVERS = {
+  SVG: (name, text) => saveBlob(`${name}.svg`, new Blob([text], { type: 'image/svg+xml' })),
+  PNG: (name, canvas) => canvas.toBlob((blob) => saveBlob(`${name}.png`, blob), 'image/png'),
+  CSV: (name, text) => saveBlob(`${name}.csv`, new Blob([text], { type: 'text/csv' })),
+};
+
+/** A button that saves `what` as a `kind` of file; make() gives its text, or the canvas of a PNG. */
+export function saveButton(what, kind, name, make, text = kind) {
+  return button(text, () => SAVERS[kind](name(), make()), { 'aria-label': `save ${what} as ${kind}` });
 }
 
-export function saveCanvas(name, canvas) {
-  canvas.toBlob((blob) => saveBlob(name, blob), 'image/png');
+/** One for each kind. @param makers {kind: make} */
+export function saveButtons(what, name, makers) {
+  return h('span', { class: 'save' }, Object.entries(makers).map(([kind, make]) => saveButton(what, kind, name, make)));
 }
 
 function saveBlob(name, blob) {
