@@ -126,11 +126,11 @@ terminate(_Reason, #{httpd := Httpd, cache := Cache, builds := Builds}) ->
     _ = file:del_dir_r(Cache),
     ok.
 
-%% The newest first, those without a byte last; a series before its files.
+%% The newest first, those without a sample last; a series before its files.
 listed(#{root := Root, heads := Heads0} = State) ->
     {Entries, Heads} = flame_prof_view_series:add(flame_prof_view_files:list(Root), Heads0),
-    Keyed = [{{Bytes > 0, Modified, length(Paths), Name}, Entry}
-             || #{bytes := Bytes, modified := Modified, paths := Paths, name := Name} = Entry <- Entries],
+    Keyed = [{{HasSamples, Modified, length(Paths), Name}, Entry}
+             || #{has_samples := HasSamples, modified := Modified, paths := Paths, name := Name} = Entry <- Entries],
     {[Entry || {_, Entry} <- lists:reverse(lists:sort(Keyed))], State#{heads := Heads}}.
 
 %% What is told of a profile: the version that would be served.

@@ -24,6 +24,7 @@
         state := file | refused,
         why := binary(),
         bytes := non_neg_integer(),
+        has_samples := boolean(),
         modified := integer(),
         version := binary()
     }.
@@ -108,6 +109,7 @@ entry(Dir, Name, Owners) ->
                     state => State,
                     why => Why,
                     bytes => Size,
+                    has_samples => Size > 0,
                     modified => Modified,
                     version => version([Inode, Size, Modified, erlang:crc32(Name)])
                 }

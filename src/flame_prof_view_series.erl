@@ -19,13 +19,21 @@
 -define(LONGEST_US, 86400000000).
 -define(OURS, "^[0-9-]{10}@[0-9]{4}\\.[0-9]{2}(-[0-9]+)?\\.erl_perf\\.log(\\.zst)?$").
 
-%% Series of several files, and the files.
+%% Series of several files, and the files, of which it says whether they have samples.
 -spec add([flame_prof_view_files:entry()], heads()) -> {[flame_prof_view_files:entry()], heads()}.
 add(Entries, Heads) ->
     Found = [{head(Entry, Heads), Entry} || Entry <- Entries, is_ours(Entry)],
     Begun = lists:sort([{Began, Pid, Entry} || {{Began, Pid}, Entry} <- Found, Began =/= none]),
     Series = [one(Members) || [_, _ | _] = Members <- runs(Begun)],
-    {Series ++ Entries, maps:from_list([{key(Entry), Head} || {Head, Entry} <- Found])}.
+    Known = maps:from_list([{key(Entry), Head} || {Head, Entry} <- Found]),
+    {Series ++ [known(Entry, Known) || Entry <- Entries], Known}.
+
+%% A file that has just been begun may have bytes, but no sample yet.
+known(Entry, Heads) ->
+    case maps:get(key(Entry), Heads, unknown) of
+        {none, _} -> Entry#{has_samples := false};
+        _ -> Entry
+    end.
 
 is_ours(#{state := State, name := Name}) ->
     State =:= file andalso re:run(Name, ?OURS, [{capture, none}]) =:= match.

@@ -253,13 +253,16 @@ files_of_one_session_are_one_profile_test() ->
     end).
 
 %% The newest comes first, since that is what a page without a choice shows.
-a_file_without_a_byte_is_not_what_is_shown_first_test() ->
+a_file_without_a_sample_is_not_what_is_shown_first_test() ->
     in_directory(fun(Dir) ->
-        ok = file:write_file(filename:join(Dir, "2026-11-21@1000.00.erl_perf.log.zst.part"), <<>>),
+        Begun = [{"2026-11-21@1000.00.erl_perf.log.zst.part", <<>>},
+                 {"2026-11-21@1000.01.erl_perf.log.zst.part", <<16#28, 16#B5, 16#2F, 16#FD>>}],
+        [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Begun],
         viewing(Dir, fun(#{token := Token} = V) ->
             {200, _, List} = get(V, [Token, "/api/profiles"]),
             #{<<"profiles">> := Profiles} = foreign_formats:json(List),
-            ?assertMatch(#{<<"bytes">> := 0}, lists:last(Profiles))
+            ?assertEqual([<<"2026-11-21@1000.00.erl_perf.log.zst">>, <<"2026-11-21@1000.01.erl_perf.log.zst">>],
+                         lists:sort([N || #{<<"name">> := N} <- lists:nthtail(2, Profiles)]))
         end)
     end).
 

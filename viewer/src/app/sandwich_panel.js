@@ -19,12 +19,13 @@ export class SandwichPanel {
     this.title = h('h2', {});
     this.views = Object.fromEntries(SIDES.map((side) => [side, this.makeView(side)]));
     this.zoom = { callers: 0, callees: 0 };
+    this.slices = h('div', {}, SIDES.map((side) => this.slice(side)));
     this.element = h('section', { class: 'panel sandwich' },
       h('div', { class: 'functions' },
         h('div', { class: 'bar' }, h('span', { class: 'muted' }, 'a click shows callers and callees'), h('span', { class: 'space' }),
           saveButtons('the functions', () => 'functions', { CSV: () => this.table.toCsv() })),
         this.table.element),
-      h('div', { class: 'slices' }, this.title, ...SIDES.map((side) => this.slice(side))));
+      h('div', { class: 'slices' }, this.title, this.slices));
   }
 
   slice(side) {
@@ -77,20 +78,20 @@ export class SandwichPanel {
     if (row === undefined) {
       this.title.textContent = app.state.function === '' ? 'choose a function' : `${app.state.function} is not in the selection`;
       this.trees = null;
-      for (const side of SIDES) this.views[side].element.hidden = true;
+      this.slices.hidden = true;
       return;
     }
     const { unit } = app.measure;
     this.title.textContent = `${app.state.function}: ${full(row.total, unit)}, ${percent(row.total / this.total)}; itself ${full(row.self, unit)}`;
     this.trees = sandwich(app.names, app.profile, groups, options, wanted);
     this.zoom = { callers: 0, callees: 0 };
+    this.slices.hidden = false;
     this.draw();
   }
 
   draw() {
     for (const side of SIDES) {
       const tree = this.trees[side];
-      this.views[side].element.hidden = false;
       this.views[side].show({
         tree,
         widths: tree.total[0],
