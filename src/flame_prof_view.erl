@@ -193,14 +193,31 @@ begun(#{name := Name, version := Version, paths := Files, bytes := Size}, State)
 
 %% In the worker.
 build(Server, Files, Path) ->
-    Before = maps:from_list(lists:zip(Files, begins([filelib:file_size(File) || File <- Files], 0))),
-    Progress = fun(File, Read, _) -> gen_server:cast(Server, {progress, self(), map_get(File, Before) + Read}) end,
+    Finished = [flame_prof_view_files:finished(File) || File <- Files],
+    Before = maps:from_list(lists:zip(Finished, begins([filelib:file_size(File) || File <- Files], 0))),
+    Progress = fun(File, Read, _) ->
+        Begin = map_get(flame_prof_view_files:finished(File), Before),
+        gen_server:cast(Server, {progress, self(), Begin + Read})
+    end,
     Result =
-        case flame_prof_profile:read(Files, #{progress => Progress}) of
+        case read(Files, #{progress => Progress}) of
             {ok, Profile} -> flame_prof_profile:index(Profile, Path);
             {error, _} = Error -> Error
         end,
     gen_server:cast(Server, {built, self(), Result}).
+
+%% What is finished while the files before it are read is found by its new name.
+read(Files, Options) ->
+    case flame_prof_profile:read(Files, Options) of
+        {error, {Name, _}} = Error ->
+            Finished = flame_prof_view_files:finished(Name),
+            case Finished =/= Name andalso filelib:is_regular(Finished) of
+                true -> read([case File of Name -> Finished; _ -> File end || File <- Files], Options);
+                false -> Error
+            end;
+        Read ->
+            Read
+    end.
 
 begins([], _At) -> [];
 begins([Size | Sizes], At) -> [At | begins(Sizes, At + Size)].

@@ -10,7 +10,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([root/1, list/1]).
+-export([root/1, list/1, finished/1]).
 
 -export_type([root/0, entry/0]).
 
@@ -127,6 +127,8 @@ judged(#file_info{uid = Uid, access = Access}, Owners) ->
         {true, _} -> {refused, <<"may not be read">>}
     end.
 
+%% The name that a file has, or will have when it is finished.
+-spec finished(binary()) -> binary().
 finished(Name) ->
     filename:rootname(Name, ?PART).
 
