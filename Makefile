@@ -16,7 +16,7 @@ EBIN := _build/default/lib/flame_prof/ebin
 .PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
         test-attach test-real test-exports \
         deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
-        check-format clean clean-nif distclean help
+        check-format viewer test-viewer bench-viewer clean clean-nif distclean help
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
 
@@ -32,13 +32,16 @@ demo: deps-build ## Install what is missing, build, profile a busy node for ten 
 	@examples/demo/run.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
-	@tools/test.sh deps c fuzz exports erl
+	@tools/test.sh deps c fuzz exports erl viewer
 
 test-c: ## Run the C tests only, under ASan, UBSan, TSan (one: C_TESTS=test_ring)
 	@tools/test.sh c
 
 test-erl: ## Run the Erlang tests only (one module: TESTS=flame_prof_options_tests)
 	@tools/test.sh erl
+
+test-viewer: ## Run the viewer's tests in a browser only
+	@tools/test.sh viewer
 
 check-exports: nif ## Check that nif_init is all that the NIF exports
 	@tools/check_exports.sh priv/flame_prof_nif.so
@@ -64,6 +67,12 @@ deps-build: ## Install what the build alone needs (Debian)
 
 shell: build ## An Erlang shell with flame_prof on the path
 	@ERL_LIBS=_build/default/lib erl -pa $(EBIN)
+
+viewer: ## Build the viewer's page from viewer/ into priv/www; needs node and npm
+	@cd viewer && npm ci && node build.mjs
+
+bench-viewer: build ## Measure the viewer on half an hour of the demo's node (needs 4 GB of disk)
+	@viewer/bench/run.sh
 
 soak: build ## Profile a churning node for SECONDS_ (60) at HZ (500)
 	@test/soak.sh

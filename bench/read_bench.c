@@ -76,7 +76,7 @@ static double index_alone(struct fp_profile *profile, const char *path)
     snprintf(name, sizeof(name), "%s.index", path);
     if (fp_output_open(&output, name, 0, why, sizeof(why)) != 0)
         exit(1);
-    if (fp_output_close(output, fp_export_index(profile, output), why,
+    if (fp_output_close(output, fp_export_index(profile, output, 0), why,
                         sizeof(why)) != 0)
         exit(1);
     remove(name);

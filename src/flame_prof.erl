@@ -45,6 +45,7 @@
 -export([hot/1, hot/2, top/0, top/1]).
 -export([write_perf_map/0]).
 -export([fold/3, fold/4]).
+-export([view/1, report/2]).
 -export([format_error/1]).
 
 -export_type([options/0, process_options/0, status/0, run/0, info/0, reason/0]).
@@ -621,6 +622,27 @@ fold(Fun, Acc, Files) ->
 ) -> {ok, Acc, flame_prof_samples:counts()} | {error, reason()}.
 fold(Fun, Acc, Files, Options) ->
     flame_prof_samples:fold(Fun, Acc, Files, Options).
+
+%% @doc Shows the profiles of a directory, or one file, in a browser on this machine:
+%% heatmaps and flame graphs. Prints the link, without which nothing is shown to
+%% anybody; nothing can be changed through it. It goes on when the shell ends, until
+%% `flame_prof_view:stop(Pid)'.
+-spec view(file:name_all()) -> {ok, #{pid := pid(), url := binary()}} | {error, reason()}.
+view(DirOrFile) ->
+    case flame_prof_view:start(DirOrFile) of
+        {ok, #{url := Url}} = Started ->
+            io:format("~ts~n", [Url]),
+            Started;
+        {error, _} = Error ->
+            Error
+    end.
+
+%% @doc Writes the same page with the profile in it, one HTML file that opens from
+%% disk. Several files are one profile.
+-spec report(flame_prof_samples:files(), Out :: file:name_all()) ->
+    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, reason()}.
+report(Files, Out) ->
+    flame_prof_report:write(Files, Out).
 
 %% @doc One sentence for a person, from the reason of any `{error, Reason}'.
 -spec format_error(reason()) -> unicode:chardata().

@@ -32,7 +32,7 @@
 
 -export([read/1, read/2]).
 -export([info/1, processes/1, stacks/2, close/1]).
--export([export/3, export/4, index/2]).
+-export([export/3, export/4, index/2, packed_index/2]).
 
 -export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, level/0, measure/0, export_options/0, error/0]).
@@ -314,6 +314,12 @@ is_format(Format) ->
     {ok, #{bytes := non_neg_integer()}} | {error, error()}.
 index(Profile, Path) ->
     write(Profile, index, Path, [{samples, [], false}]).
+
+%% @doc The same with its rows packed, to be compressed and sent: doc/index.md.
+-spec packed_index(profile(), file:name_all()) ->
+    {ok, #{bytes := non_neg_integer()}} | {error, error()}.
+packed_index(Profile, Path) ->
+    write(Profile, packed_index, Path, [{samples, [], false}]).
 
 write(Profile, Format, Path, Queries) ->
     case write_to(Profile, Format, flame_prof_samples:path(Path), Queries) of

@@ -20,7 +20,7 @@
 -module(flame_prof_samples).
 
 -export([fold/3, fold/4]).
--export([path/1, list/1]).
+-export([first/1, path/1, list/1]).
 
 -export_type([sample/0, frame/0, counts/0, warning/0, files/0, options/0, error/0]).
 
@@ -108,6 +108,27 @@ is_option(_, _) -> false.
 accepts(chunk) -> <<"a whole number from 1 to 100000">>;
 accepts(bad) -> <<"count or stop">>;
 accepts(_) -> <<"no such option; there are: bad, chunk">>.
+
+%% @private The first good sample of a file.
+-spec first(file:name_all()) -> {ok, sample()} | none.
+first(File) ->
+    case open(path(File)) of
+        {ok, Reader} ->
+            try
+                first_of(Reader)
+            after
+                flame_prof_nif:reader_close(Reader)
+            end;
+        {error, _} ->
+            none
+    end.
+
+first_of(Reader) ->
+    case flame_prof_nif:reader_next(Reader, 1) of
+        {_, [Sample | _]} -> {ok, Sample};
+        {more, []} -> first_of(Reader);
+        _ -> none
+    end.
 
 %% @private A file's name as the system has it.
 -spec path(file:name_all()) -> {ok, binary()} | {error, {einval, binary()}}.

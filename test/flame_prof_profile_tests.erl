@@ -438,6 +438,25 @@ the_index_is_the_file_test_() ->
      || File <- ["ours.log", "nasty_names.log"]
     ].
 
+a_packed_index_is_the_index_test_() ->
+    [
+        {File, fun() ->
+            with_index(?CORPUS ++ File, fun(Index) ->
+                with_packed_index(?CORPUS ++ File, fun(Packed) ->
+                    #{rows := Rows, processes := Processes, names := Names} = Index,
+                    ?assertMatch(#{processes := Processes, names := Names}, Packed),
+                    ?assertEqual(by_time_and_process(Rows), maps:get(rows, Packed))
+                end)
+            end)
+        end}
+     || File <- ["ours.log", "nasty_names.log", "original.log", "perf.txt", "edges.log"]
+    ].
+
+%% In which packed rows are.
+by_time_and_process(Rows) ->
+    Keyed = [{{Time, Process}, Row} || #{time_us := Time, process := Process} = Row <- Rows],
+    [Row || {_, Row} <- lists:keysort(1, Keyed)].
+
 the_index_of_an_empty_file_has_no_rows_test() ->
     with_file("", fun(File) ->
         with_index(File, fun(#{rows := Rows, header := Header}) ->
@@ -504,13 +523,19 @@ a_session_s_file_is_read_whole_test_() ->
              || Measure <- [samples, reductions, {value, memory}],
                 Levels <- [[status, process], [memory, queue]]
             ],
-            with_index(File, fun(#{rows := Rows}) ->
+            with_index(File, fun(#{rows := Rows, own_rows := OwnRows}) ->
+                {Own, Others} = lists:partition(
+                    fun({Number, _}) -> lists:member(Number, OwnRows) end,
+                    lists:zip(lists:seq(0, length(Rows) - 1), Rows)
+                ),
                 ?assertEqual(
                     [maps:remove(process, index_row(S)) || S <- samples(File)],
-                    [
-                        maps:remove(process, R)
-                     || #{frames := Frames} = R <- Rows, Frames =/= [<<"flame_prof_self">>]
-                    ]
+                    [maps:remove(process, R) || {_, R} <- Others]
+                ),
+                {ok, Told, _} = flame_prof_reader:own(File),
+                ?assertEqual(
+                    [{T, F} || #{time_us := T, figures := F} <- Told],
+                    [{T, M} || {_, #{time_us := T, metrics := M}} <- Own]
                 )
             end)
         end)
@@ -639,6 +664,15 @@ with_export(Format, Files, Options, Test) ->
         {ok, Profile} = flame_prof_profile:read(Files),
         {ok, Facts} = flame_prof_profile:export(Profile, Format, Path, Options),
         Test(Path, Facts)
+    end).
+
+with_packed_index(File, Test) ->
+    with_directory(fun(Dir) ->
+        Path = filename:join(Dir, "packed"),
+        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, #{}} = flame_prof_profile:packed_index(Profile, Path),
+        {ok, Packed} = file:read_file(Path),
+        Test(foreign_formats:index(foreign_formats:unpacked(Packed)))
     end).
 
 with_index(File, Test) ->

@@ -2,7 +2,7 @@
 %% nothing with the code that writes them: JSON, pprof's protobuf, the index.
 -module(foreign_formats).
 
--export([json/1, collapsed/1, pprof/1, index/1]).
+-export([json/1, collapsed/1, pprof/1, index/1, unpacked/1]).
 
 %%% JSON: objects are maps, null, true and false are atoms.
 
@@ -146,16 +146,22 @@ signed(N) -> N.
 %%% The index, by doc/index.md: the header, and every row as a map.
 
 index(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
-    #{<<"format">> := <<"flame_prof index">>, <<"version">> := 1} = Header = json(Json),
-    #{<<"data_bytes">> := DataSize, <<"tables">> := Tables, <<"columns">> := Columns} = Header,
     0 = Size rem 8,
+    Header = #{<<"data_bytes">> := DataSize} = json(Json),
     DataSize = byte_size(Data),
+    index(Header, Data);
+index({Header, Data}) ->
+    index(Header, Data).
+
+index(#{<<"format">> := <<"flame_prof index">>, <<"version">> := 1} = Header, Data) ->
+    #{<<"tables">> := Tables, <<"columns">> := Columns} = Header,
     Strings = strings(column(maps:get(<<"string_end">>, Tables), Data),
                       list_to_binary(column(maps:get(<<"string_bytes">>, Tables), Data))),
     Table = fun(Name) -> list_to_tuple(column(maps:get(Name, Tables), Data)) end,
     #{header => Header,
       processes => texts(Table(<<"process_erl_pid">>), Strings),
       names => texts(Table(<<"process_name">>), Strings),
+      own_rows => column(maps:get(<<"own_rows">>, Header), Data),
       rows => rows(Header, Columns, Data, Strings, Table)}.
 
 texts(Ids, Strings) ->
@@ -231,6 +237,12 @@ derive(Row, [V | Vs], [P | Ps], [S | Ss], Sets, Metric, Odd, Before) ->
 
 column(#{<<"type">> := <<"const">>, <<"value">> := Value, <<"count">> := Count}, _Data) ->
     lists:duplicate(Count, Value);
+column(#{<<"type">> := <<"runs">>, <<"count">> := Count} = Runs, Data) ->
+    #{<<"values">> := Values, <<"ends">> := Ends} = Runs,
+    {Numbers, Count} = lists:foldl(
+        fun({V, End}, {Sum, Begin}) -> {Sum ++ lists:duplicate(End - Begin, V), End} end,
+        {[], 0}, lists:zip(column(Values, Data), column(Ends, Data))),
+    Numbers;
 column(#{<<"type">> := <<"sparse">>, <<"count">> := Count} = Sparse, Data) ->
     #{<<"rows">> := Rows, <<"values">> := Values} = Sparse,
     There = maps:from_list(lists:zip(column(Rows, Data), column(Values, Data))),
@@ -261,3 +273,77 @@ decode(<<"i16">>, B) -> [N || <<N:16/signed-little>> <= B];
 decode(<<"u32">>, B) -> [N || <<N:32/little>> <= B];
 decode(<<"i32">>, B) -> [N || <<N:32/signed-little>> <= B];
 decode(<<"f64">>, B) -> [trunc(N) || <<N:64/float-little>> <= B].
+
+%%% A packed index, as the same index unpacked: row columns become f64.
+
+unpacked(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
+    #{<<"packed">> := 1, <<"data_bytes">> := Bytes, <<"columns">> := Columns0,
+      <<"metrics">> := Metrics0, <<"rows">> := Rows} = Header = json(Json),
+    <<Arrays:Bytes/binary, Packed/binary>> = Data,
+    #{<<"process">> := #{<<"type">> := Type}} = Columns0,
+    {Processes, Rest0} = case Type of
+        <<"packed">> -> packed_processes(Rows, Packed, 0, #{}, []);
+        <<"const">> -> {lists:duplicate(Rows, 0), Packed}
+    end,
+    Order = [Row || {_, Row} <- lists:sort(lists:zip(Processes, lists:seq(1, Rows)))],
+    State0 = {Rest0, Arrays},
+    {Time, State1} = replaced(maps:get(<<"time_us">>, Columns0), State0, fun(Text) ->
+        {Changes, Rest} = varints(Rows, Text),
+        {tl(lists:reverse(lists:foldl(fun(C, [T | _] = Ts) -> [T + sign(C) | Ts] end, [0], Changes))), Rest}
+    end),
+    Unpack = fun(Text) ->
+        {Changes, Rest} = varints(Rows, Text),
+        Sums = sums(Changes, [lists:nth(R, Processes) || R <- Order], none, 0),
+        {[V || {_, V} <- lists:sort(lists:zip(Order, Sums))], Rest}
+    end,
+    {Process, State2} = replaced_by(maps:get(<<"process">>, Columns0), Processes, State1),
+    {Columns, State3} = lists:foldl(
+        fun(Name, {Cs, S}) ->
+            {Column, Next} = replaced(maps:get(Name, Columns0), S, Unpack),
+            {Cs#{Name => Column}, Next}
+        end, {#{<<"time_us">> => Time, <<"process">> => Process}, State2},
+        [<<"status">>, <<"node">>, <<"period">>, <<"schema">>, <<"event">>, <<"file">>]),
+    {Metrics, {<<>>, Whole}} = lists:mapfoldl(
+        fun(#{<<"value">> := V, <<"delta">> := D} = M, S) ->
+            {Value, S1} = replaced(V, S, Unpack),
+            {Delta, S2} = replaced(D, S1, Unpack),
+            {M#{<<"value">> := Value, <<"delta">> := Delta}, S2}
+        end, State3, Metrics0),
+    {Header#{<<"columns">> := Columns, <<"metrics">> := Metrics}, Whole}.
+
+replaced(#{<<"type">> := <<"packed">>} = Column, {Text, Arrays}, Unpack) ->
+    {Numbers, Rest} = Unpack(Text),
+    replaced_by(Column, Numbers, {Rest, Arrays});
+replaced(Column, State, _Unpack) ->
+    {Column, State}.
+
+replaced_by(#{<<"type">> := <<"packed">>} = Column, Numbers, {Text, Arrays}) ->
+    New = << <<(float(N)):64/float-little>> || N <- Numbers >>,
+    {Column#{<<"type">> := <<"f64">>, <<"offset">> => byte_size(Arrays)}, {Text, <<Arrays/binary, New/binary>>}};
+replaced_by(Column, _Numbers, State) ->
+    {Column, State}.
+
+packed_processes(0, Text, _Guess, _Followers, Found) ->
+    {lists:reverse(Found), Text};
+packed_processes(N, Text, Before, Followers, Found) ->
+    {[Number], Rest} = varints(1, Text),
+    Process = case Number of 0 -> maps:get(Before, Followers, Before); _ -> Number - 1 end,
+    packed_processes(N - 1, Rest, Process + 1, Followers#{Before => Process}, [Process | Found]).
+
+sums([], [], _, _) -> [];
+sums([C | Cs], [P | Ps], P, Sum0) ->
+    <<Sum:64/signed>> = <<(Sum0 + sign(C)):64>>,
+    [Sum | sums(Cs, Ps, P, Sum)];
+sums(Cs, [P | _] = Ps, _, _) -> sums(Cs, Ps, P, 0).
+
+sign(N) when N rem 2 =:= 0 -> N div 2;
+sign(N) -> -((N + 1) div 2).
+
+varints(0, Text) -> {[], Text};
+varints(N, Text) ->
+    {Number, Rest} = varint(Text, 0, 0),
+    {More, End} = varints(N - 1, Rest),
+    {[Number | More], End}.
+
+varint(<<1:1, Bits:7, Rest/binary>>, Shift, Sum) -> varint(Rest, Shift + 7, Sum bor (Bits bsl Shift));
+varint(<<0:1, Bits:7, Rest/binary>>, Shift, Sum) -> {Sum bor (Bits bsl Shift), Rest}.

@@ -10,9 +10,10 @@
 # Erlang that is not the distribution's (kerl, asdf, a source build) is kept.
 set -u
 
-# build: the compiler, headers, libraries; zstd, the command, reads our files.
+# build: the compiler, headers, libraries; zstd, the command, reads our files;
+# inets serves the viewer's page.
 BUILD="gcc libc6-dev make libuv1-dev libzstd-dev zlib1g-dev zstd"
-BUILD_ERLANG="erlang-base erlang-dev"
+BUILD_ERLANG="erlang-base erlang-dev erlang-inets"
 # test-erl: what the Erlang tests need, on each release of the matrix.
 TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
     erlang-xmerl erlang-crypto erlang-runtime-tools erlang-syntax-tools
@@ -23,8 +24,9 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
 TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap tmux"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
 # Where there is none, the test that wants it goes without: perf, to read our map;
-# elixir, to be profiled; jiffy, somebody else's NIF to work beside ours (not in each release of the matrix).
-TEST_OPTIONAL="linux-perf elixir erlang-jiffy"
+# elixir, to be profiled; jiffy, somebody else's NIF to work beside ours (not in each
+# release of the matrix); chromium, with node and npm, for the viewer's page.
+TEST_OPTIONAL="linux-perf elixir erlang-jiffy chromium"
 TEST_ERLANG_OPTIONAL="erlang-jiffy"
 
 say() { echo "flame_prof: $*"; }
@@ -39,6 +41,13 @@ own_erlang() {
     local erl
     erl=$(command -v erl) || return 1
     ! dpkg-query -S "$(readlink -f "$erl")" >/dev/null 2>&1
+}
+
+# Those who have node from elsewhere (NodeSource, nvm) have npm with it, and
+# Debian's packages do not go together with theirs.
+node_packages() {
+    command -v node >/dev/null || echo nodejs
+    command -v npm >/dev/null || echo npm
 }
 
 wanted() { # set...: the packages of these sets
@@ -165,7 +174,7 @@ if [ "${1:-}" = list ]; then
     wanted "$@"
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
     on_debian "$@"
-    case " $* " in *" test "*) on_debian_perhaps $TEST_OPTIONAL ;; esac
+    case " $* " in *" test "*) on_debian_perhaps $TEST_OPTIONAL $(node_packages) ;; esac
 else
     elsewhere "$@"
 fi

@@ -8,7 +8,7 @@ if [ ! -f "$plt" ]; then
     echo "  making $plt, once; it takes a minute or two"
     mkdir -p _build
     dialyzer --build_plt --output_plt "$plt.new" \
-        --apps erts kernel stdlib compiler crypto >/dev/null ||
+        --apps erts kernel stdlib compiler crypto inets >/dev/null ||
         [ -s "$plt.new" ]
     mv -f "$plt.new" "$plt"
 fi

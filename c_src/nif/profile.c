@@ -584,7 +584,12 @@ static int pprof(struct export *export, struct fp_output *output)
 
 static int make_index(struct export *export, struct fp_output *output)
 {
-    return fp_export_index(export->profile, output);
+    return fp_export_index(export->profile, output, 0);
+}
+
+static int packed_index(struct export *export, struct fp_output *output)
+{
+    return fp_export_index(export->profile, output, 1);
 }
 
 static const struct {
@@ -594,7 +599,7 @@ static const struct {
 } formats[] = {
     {"collapsed", collapsed, 0},   {"perf", perf, 0},
     {"speedscope", speedscope, 0}, {"pprof", pprof, 1},
-    {"index", make_index, 0},
+    {"index", make_index, 0},      {"packed_index", packed_index, 0},
 };
 
 static int find_format(ErlNifEnv *env, ERL_NIF_TERM term)

@@ -8,6 +8,7 @@
  */
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "export.h"
 
@@ -15,12 +16,12 @@
 #define MAGIC "FPINDEX1"
 #define PREFIX_BYTES 16
 #define BUFFER_BYTES ((size_t)16 << 10)
-#define COLUMNS_MOST (8 + 4 * FP_METRICS_MOST)
+#define COLUMNS_MOST (11 + 4 * FP_METRICS_MOST)
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "numbers are written as they are in memory");
 
-enum type { CONST, U8, I8, U16, I16, U32, I32, F64 };
+enum type { CONST, U8, I8, U16, I16, U32, I32, F64, PACKED };
 
 static const struct {
     const char *name;
@@ -28,7 +29,7 @@ static const struct {
 } types[] = {
     [CONST] = {"const", 0}, [U8] = {"u8", 1},   [I8] = {"i8", 1},
     [U16] = {"u16", 2},     [I16] = {"i16", 2}, [U32] = {"u32", 4},
-    [I32] = {"i32", 4},     [F64] = {"f64", 8},
+    [I32] = {"i32", 4},     [F64] = {"f64", 8}, [PACKED] = {"packed", 0},
 };
 
 struct column {
@@ -53,11 +54,25 @@ struct writing {
     uint64_t base; /* of all offsets */
     uint64_t end;  /* of the data, from base */
     struct column time, process, status, node, period, schema, event, file;
+    struct column run_time, run_end; /* instead of time, where it is in runs */
+    struct column own;               /* numbers of the profiler's own rows */
+    bool has_runs;
+    int64_t run_last; /* the time of the run that is being written */
     struct metric_columns metric[FP_METRICS_MOST];
     uint32_t *status_text; /* which statuses there are; texts */
     uint32_t *status_of;   /* by stack: place in status_text */
     size_t status_count, status_room, status_of_room;
     uint8_t *buffers;
+    bool is_packed;
+    /* Of packed rows, as they are written: process << 32 | number of the row; and
+     * by the number of the row, its place in there. */
+    uint64_t *order;
+    uint32_t *rank;
+    size_t order_room, rank_room;
+    int64_t *number; /* of one column, by process; while rows are packed */
+    uint64_t *place; /* by process: of its next row in there */
+    size_t number_room, place_room;
+    struct column stream; /* the packed rows */
 };
 
 /* ------------------------------------------------------------------ columns -- */
@@ -91,6 +106,17 @@ static void place(struct writing *w, struct column *column, int64_t min,
     column->count = count;
     column->offset = w->end;
     w->end += aligned(count * types[column->type].size);
+}
+
+/* A column of a number a row. Packed ones have no place: they follow each other
+ * behind everything else. */
+static void place_row_column(struct writing *w, struct column *column,
+                             int64_t min, int64_t max)
+{
+    place(w, column, min, max, w->is_packed ? 0 : w->profile->rows.count);
+    column->count = w->profile->rows.count;
+    if (w->is_packed && column->type != CONST)
+        column->type = PACKED;
 }
 
 static void flush(struct writing *w, struct column *column)
@@ -165,10 +191,10 @@ static void place_metric(struct writing *w, uint32_t m)
               facts->rows);
         return;
     }
-    place(w, &metric->value, facts->value_min, facts->value_max, rows);
+    place_row_column(w, &metric->value, facts->value_min, facts->value_max);
     metric->is_derived = facts->odd <= rows / 16;
     if (!metric->is_derived) {
-        place(w, &metric->delta, facts->delta_min, facts->delta_max, rows);
+        place_row_column(w, &metric->delta, facts->delta_min, facts->delta_max);
         return;
     }
     place(w, &metric->odd_row, 0, (int64_t)UINT32_MAX, facts->odd);
@@ -176,19 +202,35 @@ static void place_metric(struct writing *w, uint32_t m)
           facts->odd);
 }
 
+/* All samples of a tick are of one time: a hundredth of the rows' number. */
+static void place_time(struct writing *w)
+{
+    const struct fp_profile *profile = w->profile;
+    int64_t last = profile->last_us - profile->first_us;
+
+    w->has_runs =
+        !w->is_packed && profile->time_runs <= profile->rows.count / 4;
+    if (!w->has_runs) {
+        place_row_column(w, &w->time, 0, last);
+        return;
+    }
+    place(w, &w->run_time, 0, last, profile->time_runs);
+    place(w, &w->run_end, 0, (int64_t)profile->rows.count, profile->time_runs);
+}
+
 static void place_rows(struct writing *w)
 {
     const struct fp_profile *profile = w->profile;
-    uint64_t rows = profile->rows.count;
 
-    place(w, &w->time, 0, profile->last_us - profile->first_us, rows);
-    place(w, &w->process, 0, last_of(profile->process_count), rows);
-    place(w, &w->status, 0, last_of(w->status_count), rows);
-    place(w, &w->node, 0, last_of(profile->tree.node_count), rows);
-    place(w, &w->period, 1, profile->period_max, rows);
-    place(w, &w->schema, 0, last_of(profile->schema_count), rows);
-    place(w, &w->event, 0, last_of(profile->event_count), rows);
-    place(w, &w->file, 0, last_of(profile->file_count), rows);
+    place_time(w);
+    place_row_column(w, &w->process, 0, last_of(profile->process_count));
+    place_row_column(w, &w->status, 0, last_of(w->status_count));
+    place_row_column(w, &w->node, 0, last_of(profile->tree.node_count));
+    place_row_column(w, &w->period, 1, profile->period_max);
+    place_row_column(w, &w->schema, 0, last_of(profile->schema_count));
+    place_row_column(w, &w->event, 0, last_of(profile->event_count));
+    place_row_column(w, &w->file, 0, last_of(profile->file_count));
+    place(w, &w->own, 0, (int64_t)UINT32_MAX, profile->own_count);
     for (uint32_t m = 0; m < profile->metric_count; m++)
         place_metric(w, m);
 }
@@ -365,7 +407,7 @@ static void put_column(struct writing *w, const struct column *column)
     put_fact(w, "count", (int64_t)column->count);
     if (column->type == CONST)
         put_fact(w, "value", column->constant);
-    else
+    else if (column->type != PACKED)
         put_fact(w, "offset", (int64_t)column->offset);
     put_key(w, "type");
     fp_output_json(w->output,
@@ -488,6 +530,7 @@ static void put_metric(struct writing *w, uint32_t m)
     put_key(w, "unit");
     fp_output_json(w->output, fp_metric_unit(name));
     FP_OUTPUT_LITERAL(w->output, ",");
+    put_fact(w, "samples", (int64_t)profile->metric[m].samples);
     if (metric->is_sparse) {
         put_sparse(w, "value", &metric->odd_row, &metric->value);
         FP_OUTPUT_LITERAL(w->output, ",");
@@ -509,6 +552,20 @@ static void put_metric(struct writing *w, uint32_t m)
     FP_OUTPUT_LITERAL(w->output, "}");
 }
 
+static void put_time(struct writing *w)
+{
+    if (!w->has_runs) {
+        put_named(w, "time_us", &w->time);
+        return;
+    }
+    put_key(w, "time_us");
+    FP_OUTPUT_LITERAL(w->output, "{");
+    put_named(w, "values", &w->run_time);
+    put_named(w, "ends", &w->run_end);
+    put_fact(w, "count", (int64_t)w->profile->rows.count);
+    FP_OUTPUT_LITERAL(w->output, "\"type\":\"runs\"},");
+}
+
 static void put_header(struct writing *w, const struct column *columns)
 {
     const struct fp_profile *profile = w->profile;
@@ -520,11 +577,13 @@ static void put_header(struct writing *w, const struct column *columns)
     put_fact(w, "end_us", profile->last_us);
     put_fact(w, "ordered", profile->is_ordered);
     put_fact(w, "data_bytes", (int64_t)w->end);
+    put_fact(w, "packed", w->is_packed);
     put_files(w);
     put_warnings(w);
     put_texts(w, "events", profile->event, profile->event_count);
     put_texts(w, "statuses", w->status_text, w->status_count);
     put_schemas(w);
+    put_named(w, "own_rows", &w->own);
     put_key(w, "tables");
     FP_OUTPUT_LITERAL(w->output, "{");
     for (int t = 0; t < TABLE_COUNT; t++) {
@@ -534,7 +593,7 @@ static void put_header(struct writing *w, const struct column *columns)
         put_column(w, &columns[t]);
     }
     FP_OUTPUT_LITERAL(w->output, "},\"columns\":{");
-    put_named(w, "time_us", &w->time);
+    put_time(w);
     put_named(w, "process", &w->process);
     put_named(w, "status", &w->status);
     put_named(w, "node", &w->node);
@@ -565,13 +624,63 @@ static void write_header(struct writing *w, const struct column *columns)
     fp_output_head(w->output, prefix, sizeof(prefix));
 }
 
+/* -------------------------------------------------------------------- order -- */
+
+static int compare_keys(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void sort_run(struct writing *w, uint64_t begin, uint64_t end)
+{
+    if (end == begin)
+        return;
+    qsort(w->order + begin, end - begin, sizeof(*w->order), compare_keys);
+    for (uint64_t i = begin; i < end; i++)
+        w->rank[(uint32_t)w->order[i]] = (uint32_t)i;
+}
+
+/* Packed rows of one time stand in the order of their processes. Who came first
+ * in a tick means nothing, and would be a tenth of a report. */
+static int find_order(struct writing *w)
+{
+    struct fp_profile *profile = w->profile;
+    struct fp_budget *budget = &profile->budget;
+    uint64_t begin = 0, number = 0;
+    int64_t time_us = 0;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    int more = FP_GROW(budget, &w->order, &w->order_room, profile->rows.count);
+
+    if (more == 0)
+        more = FP_GROW(budget, &w->rank, &w->rank_room, profile->rows.count);
+    if (more != 0)
+        return more;
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
+        if (row.time_us != time_us) {
+            sort_run(w, begin, number);
+            begin = number;
+            time_us = row.time_us;
+        }
+        w->order[number] = (uint64_t)row.process << 32 | number;
+        number++;
+    }
+    fp_cursor_close(&cursor);
+    sort_run(w, begin, number);
+    return more;
+}
+
 /* --------------------------------------------------------------------- rows -- */
 
 /* Each column gets a piece of one block. */
 static void give_buffers(struct writing *w)
 {
-    struct column *column[] = {&w->time,   &w->process, &w->status, &w->node,
-                               &w->period, &w->schema,  &w->event,  &w->file};
+    struct column *column[] = {&w->time,     &w->process, &w->status, &w->node,
+                               &w->period,   &w->schema,  &w->event,  &w->file,
+                               &w->run_time, &w->run_end, &w->own};
     uint8_t *at = w->buffers;
 
     for (size_t i = 0; i < sizeof(column) / sizeof(column[0]); i++) {
@@ -617,10 +726,24 @@ static void write_metrics(struct writing *w, const struct fp_row *row,
     }
 }
 
+static void write_time(struct writing *w, int64_t now, uint64_t number)
+{
+    if (!w->has_runs) {
+        put(w, &w->time, now);
+        return;
+    }
+    if (number > 0 && now == w->run_last)
+        return;
+    if (number > 0)
+        put(w, &w->run_end, (int64_t)number);
+    put(w, &w->run_time, now);
+    w->run_last = now;
+}
+
 static void write_row(struct writing *w, const struct fp_row *row,
                       uint64_t number)
 {
-    put(w, &w->time, row->time_us - w->profile->first_us);
+    write_time(w, row->time_us - w->profile->first_us, number);
     put(w, &w->process, row->process);
     put(w, &w->status, w->status_of[row->stack]);
     put(w, &w->node, w->profile->tree.stack[row->stack].node);
@@ -628,12 +751,16 @@ static void write_row(struct writing *w, const struct fp_row *row,
     put(w, &w->schema, row->schema);
     put(w, &w->event, row->event);
     put(w, &w->file, row->file);
+    if (w->profile->process[row->process].is_own)
+        put(w, &w->own, (int64_t)number);
     write_metrics(w, row, number);
 }
 
 static void flush_all(struct writing *w)
 {
     flush(w, &w->time);
+    flush(w, &w->run_time);
+    flush(w, &w->run_end);
     flush(w, &w->process);
     flush(w, &w->status);
     flush(w, &w->node);
@@ -641,6 +768,7 @@ static void flush_all(struct writing *w)
     flush(w, &w->schema);
     flush(w, &w->event);
     flush(w, &w->file);
+    flush(w, &w->own);
     for (uint32_t m = 0; m < w->profile->metric_count; m++) {
         flush(w, &w->metric[m].value);
         flush(w, &w->metric[m].delta);
@@ -658,11 +786,247 @@ static int write_rows(struct writing *w)
     int more;
 
     fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
-    while ((more = fp_cursor_next(&cursor, &row)) > 0)
-        write_row(w, &row, number++);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
+        write_row(w, &row, w->is_packed ? w->rank[number] : number);
+        number++;
+    }
     fp_cursor_close(&cursor);
+    if (w->has_runs && number > 0)
+        put(w, &w->run_end, (int64_t)number);
     flush_all(w);
     return more;
+}
+
+/* ------------------------------------------------------------------- packed -- */
+
+/* 7 bits a byte, the least first; all but the last have the eighth. */
+static void put_packed(struct writing *w, uint64_t number)
+{
+    struct column *stream = &w->stream;
+
+    do {
+        uint8_t more = number > 0x7f ? 0x80 : 0;
+
+        stream->buffer[stream->used++] = (uint8_t)(number & 0x7f) | more;
+        if (stream->used == BUFFER_BYTES)
+            flush(w, stream);
+        number >>= 7;
+    } while (number != 0);
+}
+
+/* Small numbers of either sign are small: 0, -1, 1, -2 ... */
+static void put_change(struct writing *w, int64_t now, int64_t before)
+{
+    uint64_t change = (uint64_t)now - (uint64_t)before;
+
+    put_packed(w, change << 1 ^ (change >> 63 ? UINT64_MAX : 0));
+}
+
+struct packing {
+    struct writing *w;
+    int64_t before;     /* process of the row before, from 1 on */
+    int metric;         /* of a metric's columns */
+    int is_delta;       /* of these */
+    uint32_t *follower; /* by process: who came next last time, from 1 on */
+    size_t follower_room;
+};
+
+typedef int64_t number_of_row(const struct packing *, const struct fp_row *);
+
+static void pack_process(struct packing *packing, uint32_t process)
+{
+    uint32_t *follower = &packing->follower[packing->before];
+    uint32_t expected =
+        *follower > 0 ? *follower - 1 : (uint32_t)packing->before;
+
+    put_packed(packing->w, process == expected ? 0 : (uint64_t)process + 1);
+    *follower = process + 1;
+    packing->before = (int64_t)process + 1;
+}
+
+/* Ticks look at much the same processes: 0 is the one that is expected, any other
+ * its number and 1. */
+static void pack_processes(struct packing *packing)
+{
+    const struct writing *w = packing->w;
+
+    packing->before = 0;
+    for (uint64_t i = 0; i < w->profile->rows.count; i++)
+        pack_process(packing, (uint32_t)(w->order[i] >> 32));
+}
+
+static int pack_times(struct writing *w)
+{
+    struct fp_profile *profile = w->profile;
+    int64_t before = profile->first_us;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    int more;
+
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
+        put_change(w, row.time_us, before);
+        before = row.time_us;
+    }
+    fp_cursor_close(&cursor);
+    return more;
+}
+
+static int64_t status_of(const struct packing *packing,
+                         const struct fp_row *row)
+{
+    return packing->w->status_of[row->stack];
+}
+
+static int64_t node_of(const struct packing *packing, const struct fp_row *row)
+{
+    return packing->w->profile->tree.stack[row->stack].node;
+}
+
+static int64_t period_of(const struct packing *packing,
+                         const struct fp_row *row)
+{
+    (void)packing;
+    return row->period;
+}
+
+static int64_t schema_of(const struct packing *packing,
+                         const struct fp_row *row)
+{
+    (void)packing;
+    return row->schema;
+}
+
+static int64_t event_of(const struct packing *packing, const struct fp_row *row)
+{
+    (void)packing;
+    return row->event;
+}
+
+static int64_t file_of(const struct packing *packing, const struct fp_row *row)
+{
+    (void)packing;
+    return row->file;
+}
+
+static int64_t metric_of(const struct packing *packing,
+                         const struct fp_row *row)
+{
+    const struct fp_schema *schema = &packing->w->profile->schema[row->schema];
+
+    for (uint32_t i = 0; i < schema->count; i++) {
+        if (schema->metric[i] == packing->metric)
+            return packing->is_delta ? row->delta[i] : row->value[i];
+    }
+    return 0;
+}
+
+/* Where the rows of each process begin, once they stand together. */
+static void find_places(struct writing *w)
+{
+    const struct fp_profile *profile = w->profile;
+    uint64_t place = 0;
+
+    for (size_t p = 0; p < profile->process_count; p++) {
+        w->place[p] = place;
+        place += profile->process[p].samples;
+    }
+}
+
+/* A column by process, as changes: most of what a process is stays as it was,
+ * and what changes in one way stands together, which is what a compressor
+ * wants. */
+static int pack_column(struct writing *w, struct packing *packing,
+                       const struct column *column, number_of_row *number)
+{
+    const struct fp_profile *profile = w->profile;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    uint64_t at = 0;
+    int more;
+
+    if (column->type != PACKED)
+        return 0;
+    find_places(w);
+    fp_cursor_open(&cursor, &profile->rows, profile->schema,
+                   &w->profile->budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0)
+        w->number[w->place[row.process]++] = number(packing, &row);
+    fp_cursor_close(&cursor);
+    for (size_t p = 0; p < profile->process_count; p++) {
+        int64_t before = 0;
+
+        for (; at < w->place[p]; at++) {
+            put_change(w, w->number[at], before);
+            before = w->number[at];
+        }
+    }
+    return more;
+}
+
+static int pack_metrics(struct writing *w)
+{
+    int err = 0;
+
+    for (uint32_t m = 0; m < w->profile->metric_count && err == 0; m++) {
+        struct packing packing = {.w = w, .metric = (int)m};
+
+        err = pack_column(w, &packing, &w->metric[m].value, metric_of);
+        packing.is_delta = 1;
+        if (err == 0 && !w->metric[m].is_derived)
+            err = pack_column(w, &packing, &w->metric[m].delta, metric_of);
+    }
+    return err;
+}
+
+static int pack_rows(struct writing *w, struct packing *packing)
+{
+    int err = 0;
+
+    if (w->process.type == PACKED)
+        pack_processes(packing);
+    if (w->time.type == PACKED)
+        err = pack_times(w);
+    if (err == 0)
+        err = pack_column(w, packing, &w->status, status_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->node, node_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->period, period_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->schema, schema_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->event, event_of);
+    if (err == 0)
+        err = pack_column(w, packing, &w->file, file_of);
+    return err == 0 ? pack_metrics(w) : err;
+}
+
+static int write_packed(struct writing *w)
+{
+    struct fp_profile *profile = w->profile;
+    struct fp_budget *budget = &profile->budget;
+    struct packing packing = {.w = w};
+    int err = FP_GROW(budget, &packing.follower, &packing.follower_room,
+                      profile->process_count + 1);
+
+    if (err == 0)
+        err = FP_GROW(budget, &w->number, &w->number_room, profile->rows.count);
+    if (err == 0)
+        err =
+            FP_GROW(budget, &w->place, &w->place_room, profile->process_count);
+    w->stream = (struct column){.offset = w->end, .buffer = w->buffers};
+    if (err == 0) {
+        memset(packing.follower, 0,
+               packing.follower_room * sizeof(*packing.follower));
+        err = pack_rows(w, &packing);
+    }
+    flush(w, &w->stream);
+    fp_budget_free(budget, packing.follower, sizeof(*packing.follower),
+                   packing.follower_room);
+    fp_budget_free(budget, w->number, sizeof(*w->number), w->number_room);
+    fp_budget_free(budget, w->place, sizeof(*w->place), w->place_room);
+    return err;
 }
 
 static int write_all(struct writing *w)
@@ -670,6 +1034,8 @@ static int write_all(struct writing *w)
     struct column columns[TABLE_COUNT];
     int err = find_statuses(w);
 
+    if (err == 0 && w->is_packed)
+        err = find_order(w);
     if (err != 0)
         return err;
     for (int t = 0; t < TABLE_COUNT; t++)
@@ -682,10 +1048,11 @@ static int write_all(struct writing *w)
     err = write_rows(w);
     /* The padding behind the last column is part of the file. */
     fp_output_extend(w->output, w->base + w->end);
-    return err;
+    return err == 0 && w->is_packed ? write_packed(w) : err;
 }
 
-int fp_export_index(struct fp_profile *profile, struct fp_output *output)
+int fp_export_index(struct fp_profile *profile, struct fp_output *output,
+                    int is_packed)
 {
     struct writing *w;
     int err;
@@ -697,12 +1064,16 @@ int fp_export_index(struct fp_profile *profile, struct fp_output *output)
         return FP_ENOMEM;
     w->profile = profile;
     w->output = output;
+    w->is_packed = is_packed;
     w->buffers = malloc(COLUMNS_MOST * BUFFER_BYTES);
     err = w->buffers == NULL ? FP_ENOMEM : write_all(w);
     fp_budget_free(&profile->budget, w->status_text, sizeof(*w->status_text),
                    w->status_room);
     fp_budget_free(&profile->budget, w->status_of, sizeof(*w->status_of),
                    w->status_of_room);
+    fp_budget_free(&profile->budget, w->order, sizeof(*w->order),
+                   w->order_room);
+    fp_budget_free(&profile->budget, w->rank, sizeof(*w->rank), w->rank_room);
     free(w->buffers);
     free(w);
     return err;

@@ -168,6 +168,7 @@ static void note_metrics(struct fp_profile *profile)
 {
     const struct fp_row *row = &profile->row;
     const struct fp_schema *schema = &profile->schema[row->schema];
+    int is_own = profile->process[row->process].is_own;
 
     for (uint32_t i = 0; i < schema->count; i++) {
         struct fp_metric_facts *facts = &profile->metric[schema->metric[i]];
@@ -181,6 +182,7 @@ static void note_metrics(struct fp_profile *profile)
         if (row->delta[i] > facts->delta_max)
             facts->delta_max = row->delta[i];
         facts->rows++;
+        facts->samples += !is_own;
         facts->odd += row->odd >> i & 1;
     }
 }
@@ -464,6 +466,8 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     note_time(profile, process);
     if (row->period > profile->period_max)
         profile->period_max = row->period;
+    if (profile->rows.count == 0 || row->time_us != profile->rows.time_us)
+        profile->time_runs++;
     err = fp_rows_add(&profile->rows, &profile->budget, profile->schema, row);
     if (err != 0)
         return err;

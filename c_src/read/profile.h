@@ -41,7 +41,8 @@ struct fp_metric_facts {
     uint32_t name;
     int64_t value_min, value_max, delta_min, delta_max; /* 0 is among them */
     uint64_t rows;                                      /* that have it */
-    uint64_t odd; /* rows whose delta is not the difference (rows.h) */
+    uint64_t samples; /* of these, without the profiler's own */
+    uint64_t odd;     /* rows whose delta is not the difference (rows.h) */
 };
 
 struct fp_file {
@@ -78,6 +79,7 @@ struct fp_profile {
     struct fp_schema schema[FP_SCHEMAS_MOST];
     uint32_t schema_count, last_schema;
     uint64_t own_count; /* rows that are the profiler's own */
+    uint64_t time_runs; /* rows of another time than the row before */
     uint32_t *event;    /* texts */
     size_t event_count, event_room;
     struct fp_file *file;

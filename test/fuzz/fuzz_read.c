@@ -91,7 +91,9 @@ static void export_all(struct fp_profile *profile)
     output = open_output(1);
     close_output(output, fp_export_pprof(profile, output));
     output = open_output(0);
-    close_output(output, fp_export_index(profile, output));
+    close_output(output, fp_export_index(profile, output, 0));
+    output = open_output(0);
+    close_output(output, fp_export_index(profile, output, 1));
     if (profile->rows.count == 0)
         return;
     query.measure.kind = FP_MEASURE_SAMPLES;

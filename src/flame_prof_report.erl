@@ -1,0 +1,102 @@
+%% @private One HTML file with a profile in it: flame_prof:report/2.
+%%
+%% The page is that of flame_prof:view/1, built by `make viewer' with its script
+%% inside; the profile is a packed index (doc/index.md), compressed.
+-module(flame_prof_report).
+
+-export([write/2]).
+-export([www/1]).
+
+-define(PLACE, <<"@DATA@">>).
+-define(GZIP_BITS, 31).
+-define(LEVEL, 9).
+-define(PIECE, 1048576).
+
+%% `bytes' are those of the HTML.
+-spec write(flame_prof_samples:files(), file:name_all()) ->
+    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, term()}.
+write(Files, Out) ->
+    case {flame_prof_samples:path(Out), flame_prof_profile:read(Files)} of
+        {{ok, Path}, {ok, Profile}} -> written(Profile, flame_prof_samples:list(Files), Path);
+        {{error, Reason}, _} -> {error, {Out, Reason}};
+        {_, {error, _} = Error} -> Error
+    end.
+
+written(Profile, Files, Out) ->
+    Packed = <<Out/binary, ".packed">>,
+    try
+        case flame_prof_profile:packed_index(Profile, Packed) of
+            {ok, _} -> page(Profile, Files, Packed, Out);
+            {error, _} = Error -> Error
+        end
+    after
+        _ = file:delete(Packed)
+    end.
+
+page(Profile, Files, Packed, Out) ->
+    {ok, Template} = file:read_file(www(<<"report.html">>)),
+    [Before, After] = binary:split(Template, ?PLACE),
+    #{samples := Samples} = flame_prof_profile:info(Profile),
+    Page = [Before, about(Files), data(Packed), After],
+    case replace(Out, Page) of
+        ok ->
+            {ok, #{bytes => iolist_size(Page), samples => Samples}};
+        {error, Reason} ->
+            {error, {Out, {eio, unicode:characters_to_binary(file:format_error(Reason))}}}
+    end.
+
+about(Files) ->
+    Names = [basename(File) || File <- Files],
+    About = #{name => name(Names), modules => flame_prof_view_modules:known()},
+    ["<script type=\"application/json\" id=\"profile-about\">", flame_prof_view_json:encode(About),
+     "</script>\n"].
+
+basename(File) ->
+    {ok, Path} = flame_prof_samples:path(File),
+    filename:basename(Path).
+
+name([Name]) -> Name;
+name([Name | More]) -> iolist_to_binary([Name, " and ", integer_to_list(length(More)), " more"]).
+
+data(Packed) ->
+    {ok, File} = file:open(Packed, [read, raw, binary]),
+    Z = zlib:open(),
+    try
+        ok = zlib:deflateInit(Z, ?LEVEL, deflated, ?GZIP_BITS, 9, default),
+        Gzip = iolist_to_binary(deflated(Z, File)),
+        ["<script type=\"application/octet-stream\" id=\"profile-data\">", base64:encode(Gzip),
+         "</script>"]
+    after
+        zlib:close(Z),
+        ok = file:close(File)
+    end.
+
+deflated(Z, File) ->
+    case file:read(File, ?PIECE) of
+        {ok, Bytes} ->
+            Some = zlib:deflate(Z, Bytes),
+            [Some | deflated(Z, File)];
+        eof ->
+            zlib:deflate(Z, <<>>, finish)
+    end.
+
+%% Whole or not at all, and for its owner's eyes only.
+replace(Out, Page) ->
+    New = <<Out/binary, ".new">>,
+    _ = file:delete(New),
+    case file:open(New, [write, exclusive, raw, binary]) of
+        {ok, File} ->
+            Written = [file:change_mode(New, 8#600), file:write(File, Page), file:close(File)],
+            case [Error || {error, _} = Error <- Written] ++ [file:rename(New, Out)] of
+                [ok] -> ok;
+                [{error, _} = Error | _] -> _ = file:delete(New), Error
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+%% @private A file that `make viewer' has built.
+-spec www(binary()) -> file:filename_all().
+www(Name) ->
+    Ebin = filename:dirname(code:which(?MODULE)),
+    filename:join([filename:dirname(Ebin), "priv", "www", Name]).

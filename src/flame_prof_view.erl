@@ -1,0 +1,323 @@
+%% @private A server of profiles to a browser on this machine: flame_prof:view/1.
+%%
+%% It owns an HTTP server of inets on 127.0.0.1, which ends with it, and a private
+%% directory for the indexes that it makes: doc/index.md. Whoever has the link may
+%% look; nothing can be changed through it. flame_prof_view_http answers requests
+%% and asks this process for what they are about.
+%%
+%% A profile is read when it is asked for, by a process of its own. When its file
+%% has grown since, as that of a running session does with each flush, it is read
+%% again, but never for more than a twentieth of the time.
+-module(flame_prof_view).
+-behaviour(gen_server).
+
+-export([start/1, stop/1]).
+-export([profiles/1, prepare/2, index/3]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-export_type([prepared/0]).
+
+-type prepared() ::
+    {ready, Version :: binary(), Size :: non_neg_integer()}
+    | {reading, Read :: non_neg_integer(), Size :: non_neg_integer()}
+    | {failed, Why :: binary()}.
+
+-define(TOKEN_BYTES, 24).
+-define(PORT_TRIES, 10).
+-define(BUILDS_AT_ONCE, 2).
+-define(INDEXES_KEPT, 4).
+-define(REST_PER_WORK, 20).
+-define(CALL_MS, 30000).
+
+%% Connections at once, each of which holds an answer of 4 MiB at most.
+-define(CLIENTS, 32).
+-define(REQUEST_BYTES, 8192).
+-define(BODY_BYTES, 1024).
+
+-spec start(file:name_all()) -> {ok, #{pid := pid(), url := binary()}} | {error, term()}.
+start(Given) ->
+    case {code:which(httpd), flame_prof_view_files:root(Given)} of
+        {non_existing, _} ->
+            {error, {view, <<"inets, which serves the page, is not installed (Debian: erlang-inets)">>}};
+        {_, {ok, Root}} ->
+            started(gen_server:start(?MODULE, Root, []));
+        {_, {error, _} = Error} ->
+            Error
+    end.
+
+started({ok, Pid}) -> {ok, #{pid => Pid, url => gen_server:call(Pid, url)}};
+started({error, _} = Error) -> Error.
+
+-spec stop(pid()) -> ok.
+stop(Pid) ->
+    gen_server:stop(Pid).
+
+%% For flame_prof_view_http.
+
+-spec profiles(pid()) -> [flame_prof_view_files:entry()].
+profiles(Pid) ->
+    gen_server:call(Pid, profiles, ?CALL_MS).
+
+-spec prepare(pid(), binary()) -> prepared().
+prepare(Pid, Name) ->
+    gen_server:call(Pid, {prepare, Name}, ?CALL_MS).
+
+%% Where an index lies that prepare/2 has told of.
+-spec index(pid(), binary(), binary()) -> {ok, file:name_all(), non_neg_integer()} | error.
+index(Pid, Name, Version) ->
+    gen_server:call(Pid, {index, Name, Version}, ?CALL_MS).
+
+%% gen_server
+
+init(Root) ->
+    process_flag(trap_exit, true),
+    Token = token(),
+    Cache = make_cache(Token),
+    case serve(Token, ?PORT_TRIES) of
+        {ok, Httpd, Port} ->
+            Url = <<"http://127.0.0.1:", (integer_to_binary(Port))/binary, "/", Token/binary, "/">>,
+            {ok, #{root => Root, url => Url, httpd => Httpd, cache => Cache, builds => #{}, heads => #{}}};
+        {error, Reason} ->
+            _ = file:del_dir_r(Cache),
+            Text = io_lib:format("the page can not be served: ~0tp", [Reason]),
+            {stop, {view, unicode:characters_to_binary(Text)}}
+    end.
+
+handle_call(url, _From, #{url := Url} = State) ->
+    {reply, Url, State};
+handle_call(profiles, _From, State0) ->
+    {Entries, State} = listed(State0),
+    {reply, [offered(Entry, State) || Entry <- Entries], State};
+handle_call({prepare, Name}, _From, State0) ->
+    {Entries, State1} = listed(State0),
+    case [Entry || #{name := N} = Entry <- Entries, N =:= Name] of
+        [#{state := file} = Entry | _] ->
+            State = prepared(Entry, State1),
+            {reply, answer(Entry, State), State};
+        [#{why := Why} | _] ->
+            {reply, {failed, <<Name/binary, " is not shown: ", Why/binary>>}, State1};
+        [] ->
+            {reply, {failed, <<"there is no such profile">>}, State1}
+    end;
+handle_call({index, Name, Version}, _From, #{builds := Builds} = State) ->
+    case Builds of
+        #{Name := #{state := ready, version := Version, path := Path, size := Size} = Build} ->
+            Used = Builds#{Name := Build#{used := now_ms()}},
+            {reply, {ok, Path, Size}, State#{builds := Used}};
+        #{} ->
+            {reply, error, State}
+    end.
+
+handle_cast({progress, Worker, Read}, #{builds := Builds} = State) ->
+    {noreply, State#{builds := maps:map(fun(_, B) -> progress(B, Worker, Read) end, Builds)}};
+handle_cast({built, Worker, Result}, State) ->
+    {noreply, ended(Worker, Result, State)}.
+
+handle_info({'EXIT', Httpd, Reason}, #{httpd := Httpd} = State) ->
+    {stop, {httpd, Reason}, State};
+handle_info({'EXIT', Worker, _Reason}, State) ->
+    {noreply, ended(Worker, died, State)};
+handle_info(_, State) ->
+    {noreply, State}.
+
+terminate(_Reason, #{httpd := Httpd, cache := Cache, builds := Builds}) ->
+    _ = [exit(Worker, kill) || #{worker := Worker} <- maps:values(Builds)],
+    _ = inets:stop(stand_alone, Httpd),
+    _ = file:del_dir_r(Cache),
+    ok.
+
+%% The newest first, those without a sample last; a series before its files.
+listed(#{root := Root, heads := Heads0} = State) ->
+    {Entries, Heads} = flame_prof_view_series:add(flame_prof_view_files:list(Root), Heads0),
+    Keyed = [{{HasSamples, Modified, length(Paths), Name}, Entry}
+             || #{has_samples := HasSamples, modified := Modified, paths := Paths, name := Name} = Entry <- Entries],
+    {[Entry || {_, Entry} <- lists:reverse(lists:sort(Keyed))], State#{heads := Heads}}.
+
+%% What is told of a profile: the version that would be served.
+
+offered(#{name := Name, version := Now} = Entry, #{builds := Builds}) ->
+    case Builds of
+        #{Name := Build} ->
+            case may_begin(Build, Now) of
+                true -> Entry;
+                false -> Entry#{version := maps:get(version, Build)}
+            end;
+        #{} ->
+            Entry
+    end.
+
+answer(#{name := Name}, #{builds := Builds}) ->
+    case Builds of
+        #{Name := #{state := ready, version := Version, size := Size}} -> {ready, Version, Size};
+        #{Name := #{state := failed, why := Why}} -> {failed, Why};
+        #{Name := #{state := reading, read := Read, size := Size}} -> {reading, Read, Size};
+        #{} -> {reading, 0, 0}
+    end.
+
+%% Builds: #{state := reading | ready | failed, version, path, size, used, began,
+%% took}, and the worker while it reads.
+
+prepared(#{name := Name, version := Version} = Entry, #{builds := Builds} = State) ->
+    case Builds of
+        #{Name := Build} ->
+            case may_begin(Build, Version) of
+                true -> begun(Entry, State);
+                false -> State
+            end;
+        #{} ->
+            begun(Entry, State)
+    end.
+
+may_begin(#{state := reading}, _Version) ->
+    false;
+may_begin(#{version := Version}, Version) ->
+    false;
+may_begin(#{began := Began, took := Took}, _Version) ->
+    now_ms() - Began > Took * ?REST_PER_WORK.
+
+begun(#{name := Name, version := Version, paths := Files, bytes := Size}, State) ->
+    #{builds := Builds, cache := Cache} = State,
+    case length([B || #{state := reading} = B <- maps:values(Builds)]) < ?BUILDS_AT_ONCE of
+        true ->
+            _ = forget(maps:get(Name, Builds, #{})),
+            Path = filename:join(Cache, integer_to_binary(erlang:unique_integer([positive]))),
+            Server = self(),
+            Worker = spawn_link(fun() -> build(Server, Files, Path) end),
+            Now = now_ms(),
+            Build = #{state => reading, version => Version, path => Path, size => Size, read => 0,
+                      worker => Worker, began => Now, used => Now, took => 0},
+            State#{builds := Builds#{Name => Build}};
+        false ->
+            State
+    end.
+
+%% In the worker.
+build(Server, Files, Path) ->
+    Finished = [flame_prof_view_files:finished(File) || File <- Files],
+    Before = maps:from_list(lists:zip(Finished, begins([filelib:file_size(File) || File <- Files], 0))),
+    Progress = fun(File, Read, _) ->
+        Begin = map_get(flame_prof_view_files:finished(File), Before),
+        gen_server:cast(Server, {progress, self(), Begin + Read})
+    end,
+    Result =
+        case read(Files, #{progress => Progress}) of
+            {ok, Profile} -> flame_prof_profile:index(Profile, Path);
+            {error, _} = Error -> Error
+        end,
+    gen_server:cast(Server, {built, self(), Result}).
+
+%% What is finished while the files before it are read is found by its new name.
+read(Files, Options) ->
+    case flame_prof_profile:read(Files, Options) of
+        {error, {Name, _}} = Error ->
+            Finished = flame_prof_view_files:finished(Name),
+            case Finished =/= Name andalso filelib:is_regular(Finished) of
+                true -> read([case File of Name -> Finished; _ -> File end || File <- Files], Options);
+                false -> Error
+            end;
+        Read ->
+            Read
+    end.
+
+begins([], _At) -> [];
+begins([Size | Sizes], At) -> [At | begins(Sizes, At + Size)].
+
+progress(#{worker := Worker} = Build, Worker, Read) -> Build#{read := Read};
+progress(Build, _Worker, _Read) -> Build.
+
+%% A worker that has told its result is no build's worker any more when it exits.
+ended(Worker, Result, #{builds := Builds} = State) ->
+    without_oldest(State#{builds := maps:map(fun(_, Build) -> finished(Build, Worker, Result) end, Builds)}).
+
+finished(#{worker := Worker} = Build0, Worker, Result) ->
+    #{began := Began} = Build0,
+    Build = maps:remove(worker, Build0#{took := now_ms() - Began}),
+    case Result of
+        {ok, #{bytes := Size}} -> Build#{state := ready, size := Size};
+        {error, Error} -> Build#{state := failed, why => why(Error)};
+        died -> Build#{state := failed, why => <<"it could not be read">>}
+    end;
+finished(Build, _Worker, _Result) ->
+    Build.
+
+%% Not where the file lies, only what is the matter.
+why({_File, {_Error, Why}}) when is_binary(Why) -> Why;
+why(Reason) -> unicode:characters_to_binary(flame_prof:format_error(Reason)).
+
+without_oldest(#{builds := Builds} = State) ->
+    Ready = lists:sort([{Used, Name} || {Name, #{state := ready, used := Used}} <- maps:to_list(Builds)]),
+    Old = [Name || {_, Name} <- lists:sublist(Ready, max(0, length(Ready) - ?INDEXES_KEPT))],
+    _ = [forget(maps:get(Name, Builds)) || Name <- Old],
+    State#{builds := maps:without(Old, Builds)}.
+
+forget(#{path := Path}) -> file:delete(Path);
+forget(#{}) -> ok.
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).
+
+%% Serving
+
+token() ->
+    {ok, Device} = file:open("/dev/urandom", [read, raw, binary]),
+    {ok, Bytes} = file:read(Device, ?TOKEN_BYTES),
+    ok = file:close(Device),
+    << <<(digit(N))>> || <<N:4>> <= Bytes >>.
+
+digit(N) when N < 10 -> $0 + N;
+digit(N) -> $a + N - 10.
+
+%% Under the user's cache, for their eyes only; those of nodes that died are removed.
+make_cache(Token) ->
+    Base = filename:basedir(user_cache, "flame_prof"),
+    ok = filelib:ensure_dir(filename:join(Base, "x")),
+    remove_abandoned(Base),
+    Name = ["view-", os:getpid(), "-", binary:part(Token, 0, 8)],
+    Dir = filename:join(Base, unicode:characters_to_list(Name)),
+    ok = file:make_dir(Dir),
+    ok = file:change_mode(Dir, 8#700),
+    Dir.
+
+remove_abandoned(Base) ->
+    _ = [
+        file:del_dir_r(Dir)
+     || Dir <- filelib:wildcard(filename:join(Base, "view-*")),
+        ["view", Pid, _] <- [string:split(filename:basename(Dir), "-", all)],
+        not filelib:is_dir(filename:join("/proc", Pid))
+    ],
+    ok.
+
+serve(_Token, 0) ->
+    {error, <<"no free port was found">>};
+serve(Token, Tries) ->
+    Port = free_port(),
+    case inets:start(httpd, configuration(Token, Port), stand_alone) of
+        {ok, Httpd} -> {ok, Httpd, Port};
+        {error, Reason} when Tries =:= 1 -> {error, Reason};
+        {error, _} -> serve(Token, Tries - 1)
+    end.
+
+%% httpd does not tell which port it got; somebody may take this one first.
+free_port() ->
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    ok = gen_tcp:close(Socket),
+    Port.
+
+%% The roots are asked for and never used: flame_prof_view_http is all there is.
+configuration(Token, Port) ->
+    [
+        {bind_address, {127, 0, 0, 1}},
+        {ipfamily, inet},
+        {port, Port},
+        {server_name, "127.0.0.1"},
+        {server_root, "/"},
+        {document_root, "/"},
+        {server_tokens, none},
+        {modules, [flame_prof_view_http]},
+        {max_clients, ?CLIENTS},
+        {max_header_size, ?REQUEST_BYTES},
+        {max_uri_size, ?REQUEST_BYTES},
+        {max_body_size, ?BODY_BYTES},
+        {flame_prof_view, flame_prof_view_http:context(self(), Token, Port)}
+    ].

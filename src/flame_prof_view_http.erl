@@ -1,0 +1,209 @@
+%% @private Requests of the page: a module of inets' httpd, called in a process for
+%% each connection.
+%%
+%% ```
+%% GET /TOKEN/                              the page, and viewer.js, viewer.css
+%% GET /TOKEN/api/profiles                  what there is
+%% GET /TOKEN/api/modules                   application of each module
+%% GET /TOKEN/api/prepare?name=N            make its index, or how far that is
+%% GET /TOKEN/api/index?name=N&version=V    bytes of it, by Range
+%% '''
+%%
+%% Host and Origin are checked against other pages of the same browser (DNS
+%% rebinding), the token against other users of the machine. There is nothing but
+%% GET and HEAD.
+-module(flame_prof_view_http).
+
+-include_lib("inets/include/httpd.hrl").
+
+-export([context/3]).
+-export([do/1]).
+
+-define(RANGE_MOST, 4194304).
+
+-define(POLICY,
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'").
+
+%% What do/1 finds in the server's configuration.
+-spec context(pid(), binary(), inet:port_number()) -> map().
+context(Server, Token, Port) ->
+    Text = integer_to_list(Port),
+    #{
+        server => Server,
+        token => Token,
+        hosts => ["127.0.0.1:" ++ Text, "localhost:" ++ Text],
+        files => maps:from_list([{Name, {Type, file(Name)}} || {Name, Type} <- files()])
+    }.
+
+files() ->
+    [
+        {<<"index.html">>, "text/html; charset=utf-8"},
+        {<<"viewer.js">>, "text/javascript; charset=utf-8"},
+        {<<"viewer.css">>, "text/css; charset=utf-8"}
+    ].
+
+file(Name) ->
+    {ok, Bytes} = file:read_file(flame_prof_report:www(Name)),
+    Bytes.
+
+%% httpd's callback.
+do(#mod{config_db = Config} = Request) ->
+    Context = httpd_util:lookup(Config, flame_prof_view),
+    {Code, Type, Extra, Body} =
+        try
+            answer(Request, Context)
+        catch
+            _:_ -> failure(500, <<"the request could not be answered">>)
+        end,
+    Headers = [{code, Code}, {content_type, Type}, {content_length, size_of(Body)} | Extra ++ headers()],
+    Sent = sent(Request#mod.method, Body),
+    {proceed, [{response, {response, Headers, Sent}}]}.
+
+size_of(Body) -> integer_to_list(iolist_size(Body)).
+
+sent("HEAD", _Body) -> nobody;
+sent(_, Body) -> [Body].
+
+headers() ->
+    [
+        {cache_control, "no-store"},
+        {"Content-Security-Policy", ?POLICY},
+        {"Cross-Origin-Opener-Policy", "same-origin"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Referrer-Policy", "no-referrer"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", "DENY"}
+    ].
+
+%% Who asks is looked at before what is asked for.
+answer(#mod{method = Method} = Request, Context) ->
+    case {is_here(Request, Context), Method} of
+        {false, _} ->
+            failure(403, <<"this page is for a browser on this machine">>);
+        {true, _} when Method =/= "GET", Method =/= "HEAD" ->
+            failure(405, <<"GET and HEAD only">>);
+        {true, _} ->
+            allowed(Request, Context)
+    end.
+
+is_here(#mod{parsed_header = Headers}, #{hosts := Hosts}) ->
+    Origins = ["http://" ++ Host || Host <- Hosts],
+    is_one_of("host", Headers, Hosts, false) andalso
+        is_one_of("origin", Headers, Origins, true) andalso
+        is_one_of("sec-fetch-site", Headers, ["same-origin", "none"], true).
+
+is_one_of(Name, Headers, Accepted, IfMissing) ->
+    case [Value || {Key, Value} <- Headers, Key =:= Name] of
+        [] -> IfMissing;
+        [Value] -> lists:member(Value, Accepted);
+        _ -> false
+    end.
+
+allowed(#mod{request_uri = Uri} = Request, #{token := Token} = Context) ->
+    {Path, Query} = split(list_to_binary(Uri)),
+    case binary:split(Path, <<"/">>, [global]) of
+        [<<>>, Given | Rest] ->
+            case is_equal(Given, Token) of
+                true -> resource(Rest, Query, Request, Context);
+                false -> failure(403, <<"the link is not complete, or of an earlier session">>)
+            end;
+        _ ->
+            failure(403, <<"the link is not complete, or of an earlier session">>)
+    end.
+
+split(Uri) ->
+    case binary:split(Uri, <<"?">>) of
+        [Path, Query] -> {Path, Query};
+        [Path] -> {Path, <<>>}
+    end.
+
+%% Takes as long for any token of this size.
+is_equal(Given, Token) when byte_size(Given) =:= byte_size(Token) ->
+    Pairs = lists:zip(binary_to_list(Given), binary_to_list(Token)),
+    lists:foldl(fun({A, B}, Differ) -> Differ bor (A bxor B) end, 0, Pairs) =:= 0;
+is_equal(_, _) ->
+    false.
+
+resource([<<>>], _Query, _Request, Context) ->
+    page(<<"index.html">>, Context);
+resource([<<"api">>, What], Query, Request, Context) ->
+    api(What, parameters(Query), Request, Context);
+resource([Name], _Query, _Request, Context) ->
+    page(Name, Context);
+resource(_, _, _, _) ->
+    not_found().
+
+page(Name, #{files := Files}) ->
+    case Files of
+        #{Name := {Type, Bytes}} -> {200, Type, [], Bytes};
+        #{} -> not_found()
+    end.
+
+parameters(Query) ->
+    case uri_string:dissect_query(Query) of
+        Pairs when is_list(Pairs) -> maps:from_list(Pairs);
+        {error, _, _} -> #{}
+    end.
+
+api(<<"profiles">>, _, _, #{server := Server}) ->
+    Profiles = [shown(Entry) || Entry <- flame_prof_view:profiles(Server)],
+    json(200, #{profiles => Profiles});
+api(<<"modules">>, _, _, _) ->
+    json(200, flame_prof_view_modules:known());
+api(<<"prepare">>, #{<<"name">> := Name}, _, #{server := Server}) when is_binary(Name) ->
+    case flame_prof_view:prepare(Server, Name) of
+        {ready, Version, Size} ->
+            json(200, #{state => <<"ready">>, version => Version, size => Size});
+        {reading, Read, Size} ->
+            json(200, #{state => <<"reading">>, read => Read, size => Size});
+        {failed, Why} ->
+            json(200, #{state => <<"failed">>, why => Why})
+    end;
+api(<<"index">>, #{<<"name">> := Name, <<"version">> := Version}, Request, #{server := Server}) when
+    is_binary(Name), is_binary(Version)
+->
+    case flame_prof_view:index(Server, Name, Version) of
+        {ok, Path, Size} -> bytes(Path, Size, range(Request, Size));
+        error -> failure(410, <<"there is no such index any more">>)
+    end;
+api(_, _, _, _) ->
+    not_found().
+
+shown(#{state := State, paths := Paths} = Entry) ->
+    Shown = maps:with([name, why, bytes, modified, version], Entry),
+    Shown#{state => atom_to_binary(State), files => length(Paths)}.
+
+range(#mod{parsed_header = Headers}, Size) ->
+    Given = proplists:get_value("range", Headers, ""),
+    case re:run(Given, "^bytes=([0-9]{1,15})-([0-9]{1,15})$", [{capture, all_but_first, list}]) of
+        {match, [From, To]} -> checked(list_to_integer(From), list_to_integer(To), Size);
+        nomatch -> error
+    end.
+
+checked(From, To, Size) when From =< To, To < Size, To - From < ?RANGE_MOST -> {From, To};
+checked(_, _, _) -> error.
+
+bytes(_Path, Size, error) ->
+    {Code, Type, _, Body} = failure(416, <<"a Range within the index, of 4 MiB at most">>),
+    {Code, Type, [{"Content-Range", "bytes */" ++ integer_to_list(Size)}], Body};
+bytes(Path, Size, {From, To}) ->
+    {ok, File} = file:open(Path, [read, raw, binary]),
+    try file:pread(File, From, To - From + 1) of
+        {ok, Bytes} when byte_size(Bytes) =:= To - From + 1 ->
+            Range = io_lib:format("bytes ~b-~b/~b", [From, To, Size]),
+            {206, "application/octet-stream", [{"Content-Range", lists:flatten(Range)}], Bytes};
+        _ ->
+            failure(410, <<"there is no such index any more">>)
+    after
+        ok = file:close(File)
+    end.
+
+not_found() ->
+    failure(404, <<"there is nothing of this name">>).
+
+failure(Code, Why) ->
+    json(Code, #{why => Why}).
+
+json(Code, Term) ->
+    {Code, "application/json; charset=utf-8", [], iolist_to_binary(flame_prof_view_json:encode(Term))}.

@@ -1,0 +1,78 @@
+%% @private Which files of a directory are one profile: those that one session
+%% wrote, one after the other.
+%%
+%% A file continues another when its first sample is of the same OS process and was
+%% taken at most a minute after the other was written to. A day is the most that is
+%% shown as one.
+-module(flame_prof_view_series).
+
+-export([add/2]).
+
+-export_type([heads/0]).
+
+%% What the first sample of a file says, once there is one; else the version in
+%% which there was none.
+-type heads() :: #{{Inode :: integer(), Name :: binary()} => head() | {none, Version :: binary()}}.
+-type head() :: {BeganUs :: integer(), OsPid :: non_neg_integer()}.
+
+-define(GAP_US, 60000000).
+-define(LONGEST_US, 86400000000).
+-define(OURS, "^[0-9-]{10}@[0-9]{4}\\.[0-9]{2}(-[0-9]+)?\\.erl_perf\\.log(\\.zst)?$").
+
+%% Series of several files, and the files, of which it says whether they have samples.
+-spec add([flame_prof_view_files:entry()], heads()) -> {[flame_prof_view_files:entry()], heads()}.
+add(Entries, Heads) ->
+    Found = [{head(Entry, Heads), Entry} || Entry <- Entries, is_ours(Entry)],
+    Begun = lists:sort([{Began, Pid, Entry} || {{Began, Pid}, Entry} <- Found, Began =/= none]),
+    Series = [one(Members) || [_, _ | _] = Members <- runs(Begun)],
+    Known = maps:from_list([{key(Entry), Head} || {Head, Entry} <- Found]),
+    {Series ++ [known(Entry, Known) || Entry <- Entries], Known}.
+
+%% A file that has just been begun may have bytes, but no sample yet.
+known(Entry, Heads) ->
+    case maps:get(key(Entry), Heads, unknown) of
+        {none, _} -> Entry#{has_samples := false};
+        _ -> Entry
+    end.
+
+is_ours(#{state := State, name := Name}) ->
+    State =:= file andalso re:run(Name, ?OURS, [{capture, none}]) =:= match.
+
+key(#{inode := Inode, name := Name}) -> {Inode, Name}.
+
+head(#{version := Version, paths := [Path]} = Entry, Heads) ->
+    case maps:get(key(Entry), Heads, unknown) of
+        {none, Version} = Head -> Head;
+        {Began, _} = Head when Began =/= none -> Head;
+        _ -> first_sample(Path, Version)
+    end.
+
+first_sample(Path, Version) ->
+    case flame_prof_samples:first(Path) of
+        {ok, #{time_us := Us, pid := Pid}} -> {Us, Pid};
+        none -> {none, Version}
+    end.
+
+runs([]) ->
+    [];
+runs([{Began, Pid, Entry} | Others]) ->
+    {Members, Rest} = continued(Began, Pid, Entry, Others),
+    [[Entry | Members] | runs(Rest)].
+
+continued(Began, Pid, #{modified := Modified}, [{Next, Pid, Entry} | Others]) when
+    Next - Modified * 1000000 =< ?GAP_US, Next - Began =< ?LONGEST_US
+->
+    {Members, Rest} = continued(Began, Pid, Entry, Others),
+    {[Entry | Members], Rest};
+continued(_Began, _Pid, _Entry, Others) ->
+    {[], Others}.
+
+%% No file's name ends like this one's.
+one([#{name := First} | _] = Members) ->
+    Last = lists:last(Members),
+    Last#{
+        name := <<First/binary, "+">>,
+        paths := lists:append([Paths || #{paths := Paths} <- Members]),
+        bytes := lists:sum([Bytes || #{bytes := Bytes} <- Members]),
+        version := integer_to_binary(erlang:phash2([V || #{version := V} <- Members], 1 bsl 32))
+    }.

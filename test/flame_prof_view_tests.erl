@@ -1,0 +1,464 @@
+%% The viewer's server, by its sockets: who is answered, with what, and what can
+%% not be reached.
+-module(flame_prof_view_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(CORPUS, "test/corpus/").
+
+%%% Who is answered
+
+the_link_shows_the_page_test() ->
+    viewing(fun(#{token := Token} = V) ->
+        ?assertMatch({200, _, <<"<!doctype html>", _/binary>>}, get(V, [Token, "/"])),
+        ?assertMatch({200, _, _}, get(V, [Token, "/viewer.js"])),
+        ?assertMatch({200, _, _}, get(V, [Token, "/viewer.css"]))
+    end).
+
+nothing_is_shown_without_the_token_test() ->
+    viewing(fun(#{token := Token} = V) ->
+        Last = binary:last(Token),
+        Other = case Last of $0 -> $1; _ -> $0 end,
+        Almost = [binary:part(Token, 0, byte_size(Token) - 1), Other],
+        [
+            ?assertMatch({403, _, _}, get(V, Path))
+         || Given <- ["", "x", Almost, [Token, "0"], binary:part(Token, 0, 47), [Token, "g"]],
+            Rest <- ["/", "/viewer.js", "/api/profiles", "/api/prepare?name=ours.log"],
+            Path <- [[Given, Rest]]
+        ]
+    end).
+
+every_session_has_a_token_of_its_own_test() ->
+    Tokens = [viewing(fun(#{token := Token}) -> Token end) || _ <- lists:seq(1, 3)],
+    ?assertEqual(3, length(lists:usort(Tokens))),
+    [?assertMatch({match, _}, re:run(Token, "^[0-9a-f]{48}$")) || Token <- Tokens].
+
+another_host_s_name_is_refused_test() ->
+    viewing(fun(#{token := Token, port := Port} = V) ->
+        Number = integer_to_list(Port),
+        Ask = fun(Headers) -> element(1, ask(V, "GET", [Token, "/"], Headers)) end,
+        [
+            ?assertEqual(403, Ask([["Host: ", Host]]))
+         || Host <- ["evil.example", "evil.example:" ++ Number, "127.0.0.1", "127.0.0.1:1", "localhost",
+                     "127.0.0.1:" ++ Number ++ ".evil.example", "[::1]:" ++ Number]
+        ],
+        ?assertEqual(200, Ask([["Host: localhost:", Number]]))
+    end).
+
+another_page_s_requests_are_refused_test() ->
+    viewing(fun(#{token := Token, port := Port} = V) ->
+        Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
+        Ask = fun(Header) -> element(1, ask(V, "GET", [Token, "/api/profiles"], [Host, Header])) end,
+        [
+            ?assertEqual(403, Ask(Header))
+         || Header <- ["Origin: http://evil.example", "Origin: null", "Origin: http://127.0.0.1:1",
+                       "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"]
+        ],
+        [
+            ?assertEqual(200, Ask(Header))
+         || Header <- [["Origin: http://127.0.0.1:", integer_to_list(Port)],
+                       "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none"]
+        ]
+    end).
+
+only_reading_is_possible_test() ->
+    viewing(fun(#{token := Token, port := Port} = V) ->
+        Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
+        [
+            begin
+                {Code, _, _} = ask(V, Method, [Token, "/api/profiles"], [Host, "Content-Length: 0"]),
+                ?assert(lists:member(Code, [400, 405, 501]))
+            end
+         || Method <- ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"]
+        ],
+        ?assertMatch({200, _, <<>>}, ask(V, "HEAD", [Token, "/"], [Host]))
+    end).
+
+it_listens_on_this_machine_only_test() ->
+    viewing(fun(#{port := Port}) ->
+        {ok, Interfaces} = inet:getifaddrs(),
+        Others = [A || {_, Options} <- Interfaces, {addr, {_, _, _, _} = A} <- Options, element(1, A) =/= 127],
+        [?assertMatch({error, _}, gen_tcp:connect(A, Port, [], 1000)) || A <- Others]
+    end).
+
+every_answer_has_a_strict_policy_test() ->
+    viewing(fun(#{token := Token} = V) ->
+        [
+            begin
+                {_, Headers, _} = get(V, Path),
+                Policy = maps:get("content-security-policy", Headers),
+                ?assertMatch("default-src 'none';" ++ _, Policy),
+                ?assertEqual(nomatch, re:run(Policy, "unsafe|\\*|https?:")),
+                ?assertMatch(#{"x-content-type-options" := "nosniff", "referrer-policy" := "no-referrer",
+                               "x-frame-options" := "DENY", "cache-control" := "no-store"}, Headers),
+                ?assertNot(maps:is_key("server", Headers)),
+                ?assertNot(maps:is_key("access-control-allow-origin", Headers))
+            end
+         || Path <- [[Token, "/"], [Token, "/viewer.js"], [Token, "/api/profiles"], "wrong/", [Token, "/none"]]
+        ]
+    end).
+
+%%% What can not be reached
+
+no_path_leads_elsewhere_test() ->
+    viewing(fun(#{token := Token, dir := Dir} = V) ->
+        ok = file:write_file(filename:join(filename:dirname(Dir), "secret.log"), "a secret\n"),
+        Games = ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "..%252fsecret.log", "..\\secret.log",
+                 "/etc/passwd", "//etc/passwd", "file:///etc/passwd", "./ours.log", "ours.log%00.log",
+                 "ours.log/", "ours.log/../ours.log", "..", ".", "", "%c0%ae%c0%ae/secret.log",
+                 [filename:join(filename:dirname(Dir), "secret.log")]],
+        [
+            begin
+                {Code, _, Body} = get(V, [Token, How, Game]),
+                ?assertEqual(nomatch, binary:match(Body, [<<"a secret">>, <<"root:">>])),
+                ?assert(lists:member(Code, [200, 400, 403, 404, 410])),
+                Code =:= 200 andalso ?assertMatch({match, _}, re:run(Body, "\"state\":\"failed\"|<!doctype"))
+            end
+         || Game <- Games, How <- ["/api/prepare?name=", "/api/index?version=1-1-1&name=",
+                                   "/api/index?name=ours.log&version=", "/", "/api/", "/../"]
+        ]
+    end).
+
+links_and_other_users_files_are_not_shown_test() ->
+    viewing(fun(#{token := Token, dir := Dir} = V) ->
+        ok = file:make_symlink("/etc/passwd", filename:join(Dir, "link.log")),
+        ok = file:make_symlink(filename:join(Dir, "ours.log"), filename:join(Dir, "inner.log")),
+        ok = file:write_file(filename:join(Dir, "theirs.log"), "x"),
+        _ = file:change_owner(filename:join(Dir, "theirs.log"), 12345),
+        {200, _, List} = get(V, [Token, "/api/profiles"]),
+        #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+        States = maps:from_list([{N, {S, W}} || #{<<"name">> := N, <<"state">> := S, <<"why">> := W} <- Profiles]),
+        ?assertMatch(#{<<"link.log">> := {<<"refused">>, <<"a link">>},
+                       <<"inner.log">> := {<<"refused">>, <<"a link">>},
+                       <<"ours.log">> := {<<"file">>, <<>>}}, States),
+        [?assertEqual({<<"refused">>, <<"another user's">>}, maps:get(<<"theirs.log">>, States))
+         || is_root()],
+        [
+            ?assertMatch(#{<<"state">> := <<"failed">>}, prepare(V, Name))
+         || Name <- ["link.log", "inner.log"] ++ ["theirs.log" || is_root()]
+        ]
+    end).
+
+a_directory_that_others_may_write_is_refused_test() ->
+    in_directory(fun(Dir) ->
+        ok = file:change_mode(Dir, 8#777),
+        {error, Reason} = flame_prof:view(Dir),
+        ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "written by others"))
+    end).
+
+what_is_not_there_is_an_error_test() ->
+    ?assertMatch({error, {view, _}}, flame_prof:view("/nonexistent/directory")),
+    ?assertMatch({error, {view, _}}, flame_prof:view("/dev/null")),
+    ?assertMatch({error, {view, _}}, flame_prof:view(some_atom_with_no_file)).
+
+one_file_is_shown_alone_test() ->
+    in_directory(fun(Dir) ->
+        viewing(filename:join(Dir, "ours.log"), fun(#{token := Token} = V) ->
+            {200, _, List} = get(V, [Token, "/api/profiles"]),
+            ?assertMatch(#{<<"profiles">> := [#{<<"name">> := <<"ours.log">>}]}, foreign_formats:json(List)),
+            ?assertMatch(#{<<"state">> := <<"failed">>}, prepare(V, "damaged.log"))
+        end)
+    end).
+
+%%% What is served
+
+the_index_comes_in_ranges_test() ->
+    viewing(fun(#{} = V) ->
+        #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
+        Bytes = index(V, "ours.log", Version, Size),
+        in_directory(fun(Dir) ->
+            Path = filename:join(Dir, "index"),
+            {ok, Profile} = flame_prof_profile:read(?CORPUS "ours.log"),
+            {ok, _} = flame_prof_profile:index(Profile, Path),
+            {ok, Expected} = file:read_file(Path),
+            #{rows := Rows} = foreign_formats:index(Expected),
+            ?assertMatch(#{rows := Rows}, foreign_formats:index(Bytes))
+        end)
+    end).
+
+a_range_that_is_none_is_refused_test() ->
+    viewing(fun(#{token := Token, port := Port} = V) ->
+        #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
+        Path = [Token, "/api/index?name=ours.log&version=", Version],
+        Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
+        [
+            ?assertMatch({416, _, _}, ask(V, "GET", Path, [Host | Range]))
+         || Range <- [[], ["Range: bytes=0-"], ["Range: bytes=-5"], ["Range: bytes=5-1"],
+                      ["Range: bytes=0-99999999999"], ["Range: bytes=0-1,3-4"], ["Range: lines=0-1"],
+                      [["Range: bytes=0-", integer_to_list(Size)]]]
+        ],
+        ?assertMatch({410, _, _}, get(V, [Token, "/api/index?name=ours.log&version=0-0-0"]))
+    end).
+
+broken_files_are_shown_as_such_test() ->
+    in_directory(fun(Dir) ->
+        Broken = [{"zeros.log", binary:copy(<<0>>, 100000)}, {"empty.log", <<>>},
+                  {"noise.log.zst", <<16#28, 16#B5, 16#2F, 16#FD, (binary:copy(<<7>>, 5000))/binary>>},
+                  {"noise.log.gz", <<31, 139, 8, (binary:copy(<<9>>, 5000))/binary>>},
+                  {"prose.txt", binary:copy(<<"this is no profile\n\n">>, 1000)}],
+        [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Broken],
+        viewing(Dir, fun(V) ->
+            [
+                case finished(V, Name) of
+                    #{<<"state">> := <<"failed">>, <<"why">> := Why} ->
+                        ?assertNotEqual(<<>>, Why);
+                    #{<<"state">> := <<"ready">>, <<"version">> := Version, <<"size">> := Size} ->
+                        Bytes = index(V, Name, Version, Size),
+                        #{rows := Rows, header := Header} = foreign_formats:index(Bytes),
+                        ?assertEqual([], Rows),
+                        Name =:= "empty.log" orelse ?assert(maps:get(<<"warning_count">>, Header) > 0)
+                end
+             || {Name, _} <- Broken
+            ],
+            ?assertMatch(#{<<"state">> := <<"ready">>}, finished(V, "ours.log"))
+        end)
+    end).
+
+a_file_that_has_grown_is_read_again_test_() ->
+    {timeout, 60, fun() ->
+        in_directory(fun(Dir) ->
+            {ok, Text} = file:read_file(?CORPUS "ours.log"),
+            Path = filename:join(Dir, "grows.log"),
+            ok = file:write_file(Path, Text),
+            viewing(Dir, fun(V) ->
+                #{<<"version">> := First} = ready(V, "grows.log"),
+                ok = file:write_file(Path, Text, [append]),
+                #{<<"version">> := Second, <<"size">> := Size} = another(V, "grows.log", First),
+                #{rows := Rows} = foreign_formats:index(index(V, "grows.log", Second, Size)),
+                #{rows := Before} = foreign_formats:index(corpus_index("ours.log")),
+                ?assertEqual(2 * length(Before), length(Rows))
+            end)
+        end)
+    end}.
+
+files_of_one_session_are_one_profile_test() ->
+    in_directory(fun(Dir) ->
+        First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
+        Second = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
+        Third = written(Dir, "2026-11-21@1010.00.erl_perf.log", 77, 1600),
+        _ = written(Dir, "2026-11-21@1010.30.erl_perf.log", 78, 1630),
+        [ok = file:change_time(File, calendar:system_time_to_local_time(T, second))
+         || {File, T} <- [{First, 1119}, {Second, 1180}, {Third, 1620}]],
+        viewing(Dir, fun(#{token := Token} = V) ->
+            Name = "2026-11-21@1000.00.erl_perf.log%2B",
+            {200, _, List} = get(V, [Token, "/api/profiles"]),
+            #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+            ?assertEqual([{<<"2026-11-21@1000.00.erl_perf.log+">>, 2}],
+                         [{N, Files} || #{<<"name">> := N, <<"files">> := Files} <- Profiles, Files > 1]),
+            ?assertEqual([], [N || #{<<"name">> := N} <- Profiles, binary:match(N, <<".part">>) =/= nomatch]),
+            #{<<"version">> := Version, <<"size">> := Size} = ready(V, Name),
+            #{rows := Rows} = foreign_formats:index(index(V, Name, Version, Size)),
+            ?assertEqual([1000000001, 1120000001], [T || #{time_us := T} <- Rows])
+        end)
+    end).
+
+%% The newest comes first, since that is what a page without a choice shows.
+a_file_without_a_sample_is_not_what_is_shown_first_test() ->
+    in_directory(fun(Dir) ->
+        Begun = [{"2026-11-21@1000.00.erl_perf.log.zst.part", <<>>},
+                 {"2026-11-21@1000.01.erl_perf.log.zst.part", <<16#28, 16#B5, 16#2F, 16#FD>>}],
+        [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Begun],
+        viewing(Dir, fun(#{token := Token} = V) ->
+            {200, _, List} = get(V, [Token, "/api/profiles"]),
+            #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+            ?assertEqual([<<"2026-11-21@1000.00.erl_perf.log.zst">>, <<"2026-11-21@1000.01.erl_perf.log.zst">>],
+                         lists:sort([N || #{<<"name">> := N} <- lists:nthtail(2, Profiles)]))
+        end)
+    end).
+
+a_file_that_is_finished_meanwhile_stays_in_view_test() ->
+    in_directory(fun(Dir) ->
+        Part = written(Dir, "2026-11-21@1000.00.erl_perf.log.part", 77, 1000),
+        viewing(Part, fun(#{token := Token} = V) ->
+            #{<<"version">> := First} = ready(V, "2026-11-21@1000.00.erl_perf.log"),
+            ok = file:rename(Part, filename:rootname(Part)),
+            {200, _, List} = get(V, [Token, "/api/profiles"]),
+            ?assertMatch(#{<<"profiles">> := [#{<<"state">> := <<"file">>}]}, foreign_formats:json(List)),
+            #{<<"version">> := _} = another(V, "2026-11-21@1000.00.erl_perf.log", First)
+        end)
+    end).
+
+many_requests_at_once_are_survived_test_() ->
+    {timeout, 120, fun() ->
+        viewing(fun(#{token := Token, pid := Pid, port := Port} = V) ->
+            Self = self(),
+            _ = ready(V, "ours.log"),
+            Before = resources(),
+            Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
+            Paths = [[Token, "/"], "wrong/", [Token, "/api/profiles"], [Token, "/api/prepare?name=ours.log"]],
+            Ask = fun(N) ->
+                try ask(V, "GET", lists:nth(N rem 4 + 1, Paths), [Host]) of
+                    {Code, _, _} -> Code
+                catch _:_ -> refused
+                end
+            end,
+            Workers = [spawn_link(fun() -> Self ! {self(), [Ask(N) || N <- lists:seq(1, 50)]} end)
+                       || _ <- lists:seq(1, 200)],
+            Codes = lists:append([receive {W, Some} -> Some end || W <- Workers]),
+            ?assertEqual(10000, length(Codes)),
+            ?assertEqual([], lists:usort(Codes) -- [200, 403, 503, refused]),
+            ?assert(is_process_alive(Pid)),
+            ?assertMatch({200, _, _}, again(fun() -> get(V, [Token, "/"]) end)),
+            until(fun() -> lists:all(fun({Was, Is}) -> Is =< Was + 5 end, lists:zip(Before, resources())) end)
+        end)
+    end}.
+
+it_leaves_nothing_behind_test() ->
+    Cache = filename:basedir(user_cache, "flame_prof"),
+    Before = filelib:wildcard(filename:join(Cache, "view-*")),
+    Port = viewing(fun(#{port := Port} = V) ->
+        _ = ready(V, "ours.log"),
+        ?assertNotEqual(Before, filelib:wildcard(filename:join(Cache, "view-*"))),
+        Port
+    end),
+    ?assertEqual(Before, filelib:wildcard(filename:join(Cache, "view-*"))),
+    ?assertMatch({error, _}, gen_tcp:connect({127, 0, 0, 1}, Port, [], 1000)).
+
+it_writes_nothing_beside_the_profiles_test() ->
+    in_directory(fun(Dir) ->
+        {ok, Before} = file:list_dir(Dir),
+        viewing(Dir, fun(V) -> ready(V, "ours.log") end),
+        {ok, After} = file:list_dir(Dir),
+        ?assertEqual(lists:sort(Before), lists:sort(After))
+    end).
+
+%%% The report
+
+a_report_is_one_private_file_test() ->
+    in_directory(fun(Dir) ->
+        Out = filename:join(Dir, "report.html"),
+        {ok, #{bytes := Bytes, samples := Samples}} = flame_prof:report(?CORPUS "ours.log", Out),
+        {ok, Html} = file:read_file(Out),
+        ?assertEqual(Bytes, byte_size(Html)),
+        ?assert(Samples > 0),
+        ?assertEqual(nomatch, re:run(Html, "(src|href)=[\"']?(https?:)?//")),
+        ?assertEqual(["report.html"], filelib:wildcard("report*", Dir)),
+        {ok, Info} = file:read_file_info(Out),
+        ?assertEqual(8#600, element(8, Info) band 8#777)
+    end).
+
+a_name_can_not_end_the_report_s_data_test() ->
+    in_directory(fun(Dir) ->
+        {ok, Text} = file:read_file(?CORPUS "ours.log"),
+        Nasty = filename:join(Dir, "a<script>alert(1)<!--&.log"),
+        ok = file:write_file(Nasty, Text),
+        Out = filename:join(Dir, "out.html"),
+        {ok, _} = flame_prof:report(Nasty, Out),
+        {ok, Html} = file:read_file(Out),
+        ?assertEqual(nomatch, binary:match(Html, <<"alert(1)<">>)),
+        ?assertEqual(nomatch, binary:match(Html, <<"a<script">>))
+    end).
+
+a_report_of_nothing_names_the_file_test() ->
+    ?assertMatch({error, {"/nonexistent.log", _}}, flame_prof:report("/nonexistent.log", "/tmp/x.html")),
+    in_directory(fun(Dir) ->
+        ?assertMatch({error, _}, flame_prof:report(?CORPUS "ours.log", filename:join([Dir, "no", "x.html"])))
+    end).
+
+%%% Help
+
+is_root() ->
+    os:cmd("id -u") =:= "0\n".
+
+viewing(Test) ->
+    in_directory(fun(Dir) -> viewing(Dir, Test) end).
+
+viewing(What, Test) ->
+    {ok, #{pid := Pid, url := Url}} = flame_prof:view(What),
+    #{port := Port, path := <<"/", Path/binary>>} = uri_string:parse(Url),
+    [Token, <<>>] = binary:split(Path, <<"/">>),
+    try
+        Test(#{pid => Pid, port => Port, token => Token, dir => What})
+    after
+        flame_prof_view:stop(Pid)
+    end.
+
+%% With profiles in it, inside of another one.
+in_directory(Test) ->
+    Outer = filename:join("/tmp", "flame_prof_view_" ++ os:getpid() ++ "_"
+                          ++ integer_to_list(erlang:unique_integer([positive]))),
+    Dir = filename:join(Outer, "profiles"),
+    ok = filelib:ensure_dir(filename:join(Dir, "x")),
+    ok = file:change_mode(Dir, 8#700),
+    [{ok, _} = file:copy(?CORPUS ++ Name, filename:join(Dir, Name)) || Name <- ["ours.log", "damaged.log"]],
+    try
+        Test(Dir)
+    after
+        file:del_dir_r(Outer)
+    end.
+
+get(#{port := Port} = V, Path) ->
+    ask(V, "GET", Path, [["Host: 127.0.0.1:", integer_to_list(Port)]]).
+
+%% As bytes on a socket: no client that mends what is asked.
+ask(#{port := Port}, Method, Path, Headers) ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}], 10000),
+    ok = gen_tcp:send(Socket, [Method, " /", Path, " HTTP/1.1\r\nConnection: close\r\n",
+                               [[H, "\r\n"] || H <- Headers], "\r\n"]),
+    Answer = received(Socket, <<>>),
+    [Head, Body] = binary:split(Answer, <<"\r\n\r\n">>),
+    [<<"HTTP/1.1 ", Code:3/binary, _/binary>> | Lines] = binary:split(Head, <<"\r\n">>, [global]),
+    {binary_to_integer(Code), maps:from_list([header(Line) || Line <- Lines]), Body}.
+
+received(Socket, Text) ->
+    case gen_tcp:recv(Socket, 0, 20000) of
+        {ok, More} -> received(Socket, <<Text/binary, More/binary>>);
+        {error, _} -> gen_tcp:close(Socket), Text
+    end.
+
+header(Line) ->
+    [Key, Value] = binary:split(Line, <<":">>),
+    {string:lowercase(binary_to_list(Key)), string:trim(binary_to_list(Value))}.
+
+prepare(#{token := Token} = V, Name) ->
+    {200, _, Body} = get(V, [Token, "/api/prepare?name=", Name]),
+    foreign_formats:json(Body).
+
+finished(V, Name) ->
+    case prepare(V, Name) of
+        #{<<"state">> := <<"reading">>} -> timer:sleep(20), finished(V, Name);
+        Answer -> Answer
+    end.
+
+ready(V, Name) ->
+    #{<<"state">> := <<"ready">>} = Answer = finished(V, Name),
+    Answer.
+
+another(V, Name, Version) ->
+    case ready(V, Name) of
+        #{<<"version">> := Version} -> timer:sleep(50), another(V, Name, Version);
+        Answer -> Answer
+    end.
+
+index(#{token := Token, port := Port} = V, Name, Version, Size) ->
+    Headers = [["Host: 127.0.0.1:", integer_to_list(Port)], ["Range: bytes=0-", integer_to_list(Size - 1)]],
+    {206, _, Bytes} = ask(V, "GET", [Token, "/api/index?name=", Name, "&version=", Version], Headers),
+    Bytes.
+
+corpus_index(Name) ->
+    in_directory(fun(Dir) ->
+        {ok, Profile} = flame_prof_profile:read(?CORPUS ++ Name),
+        Path = filename:join(Dir, "index"),
+        {ok, _} = flame_prof_profile:index(Profile, Path),
+        {ok, Bytes} = file:read_file(Path),
+        Bytes
+    end).
+
+%% What a server could forget to give back.
+resources() ->
+    {ok, Files} = file:list_dir("/proc/self/fd"),
+    [length(Files), length(erlang:ports()), erlang:system_info(process_count)].
+
+until(Condition) ->
+    Condition() orelse begin timer:sleep(100), until(Condition) end.
+
+again(Ask) ->
+    try Ask() catch _:_ -> timer:sleep(200), again(Ask) end.
+
+%% A file of one sample.
+written(Dir, Name, OsPid, Second) ->
+    Path = filename:join(Dir, Name),
+    ok = file:write_file(Path, io_lib:format(
+        "beam ~b/5 [000] ~b.000001: cpu-clock:\n# reductions=1/0 erl_pid=<0.5.0> (metrics)\n"
+        "\tffffffff a:b/0 (a.erl)\n\tffffffff waiting (status)\n\n", [OsPid, Second])),
+    Path.

@@ -1,0 +1,66 @@
+// Build the viewer into priv/www: index.html, viewer.js and viewer.css for the
+// server, report.html for reports, where both stand inline.
+//
+//   node build.mjs           build
+//   node build.mjs --check   is what is committed what the sources give?
+
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const www = join(here, '..', 'priv', 'www');
+
+async function bundle(entry) {
+  const { outputFiles } = await build({
+    entryPoints: [join(here, 'src', entry)],
+    absWorkingDir: here,
+    bundle: true,
+    minify: true,
+    write: false,
+    charset: 'utf8',
+    format: entry.endsWith('.js') ? 'iife' : undefined,
+    target: ['chrome109', 'firefox115', 'safari16.4'],
+    legalComments: 'none',
+  });
+  return outputFiles[0].text;
+}
+
+const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+
+// The report's policy names its one script and its one style by what they are.
+function reportTemplate(html, js, css) {
+  const script = js.replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
+  const policy =
+    `default-src 'none'; script-src ${hash(script)}; style-src ${hash(css)}; ` +
+    `img-src data: blob:; base-uri 'none'; form-action 'none'`;
+  const inlined = html
+    .replace('<link rel="stylesheet" href="viewer.css">', () => `<style>${css}</style>`)
+    .replace('<script src="viewer.js" defer></script>\n', '')
+    .replace('<meta charset="utf-8">', () => `<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="${policy}">`)
+    .replace('</body>', () => `@DATA@\n<script>${script}</script>\n</body>`);
+  if (inlined.split('@DATA@').length !== 2) throw new Error('report.html: no place for the data');
+  return inlined;
+}
+
+const licence = '/* flame_prof, Apache License 2.0; with d3-scale-chromatic, d3-interpolate and d3-color, ISC License, Mike Bostock. */\n';
+const js = licence + (await bundle('app/main.js'));
+const css = await bundle('style.css');
+const html = readFileSync(join(here, 'src', 'index.html'), 'utf8');
+const files = { 'index.html': html, 'viewer.js': js, 'viewer.css': css, 'report.html': reportTemplate(html, js, css) };
+
+mkdirSync(www, { recursive: true });
+let wrong = 0;
+for (const [name, text] of Object.entries(files)) {
+  const path = join(www, name);
+  if (!process.argv.includes('--check')) {
+    writeFileSync(path, text);
+    console.log(`  ${name} ${Buffer.byteLength(text)} bytes`);
+  } else if (readFileSync(path, 'utf8') !== text) {
+    console.error(`  priv/www/${name} is not what viewer/src gives: make viewer`);
+    wrong = 1;
+  }
+}
+process.exit(wrong);

@@ -1,0 +1,287 @@
+// The flame graph of the selection, and its comparison with another.
+
+import { button, h, select, swatch, toggle } from '../draw/dom.js';
+import { FlameView } from '../draw/flame_view.js';
+import { changeColour } from '../draw/palette.js';
+import { csv, saveButtons } from '../draw/save.js';
+import { changes, elided } from '../model/compare.js';
+import { groupSamples } from '../model/groups.js';
+import { LEVELS } from '../model/levels.js';
+import { exact, full, percent, seconds } from '../model/numbers.js';
+import { select as selectRows } from '../model/selection.js';
+import { addGroups, FlameTree, search } from '../model/tree.js';
+import { measureOf } from '../model/measures.js';
+import { levelsOf } from './state.js';
+
+export class FlamePanel {
+  constructor(app, isComparison) {
+    this.app = app;
+    this.isComparison = isComparison;
+    this.view = new FlameView(isComparison ? 'comparison' : 'flame graph', {
+      onZoom: (node) => app.set({ zoom: this.tree.path(node) }),
+      onPick: (node) => this.pick(node),
+      describe: (node) => this.describe(node),
+    });
+    this.searchBox = h('input', {
+      id: isComparison ? null : 'search',
+      type: 'search',
+      placeholder: 'search: regular expression',
+      'aria-label': 'search',
+      oninput: () => app.set({ search: this.searchBox.value }),
+    });
+    this.found = h('output', { class: 'found' });
+    this.bar = h('div', { class: 'bar' });
+    this.levels = h('div', { class: 'bar levels' });
+    this.details = h('div', { class: 'bar details' });
+    this.summary = h('p', { class: 'muted summary' });
+    this.element = h('section', { class: 'panel' },
+      h('div', { class: 'bar' }, this.searchBox, this.found, this.bar), this.levels, this.summary, this.view.element, this.details);
+  }
+
+  async render(isStale) {
+    const { app } = this;
+    const { state } = app;
+    const levels = levelsOf(state, app.measure);
+    this.updateBar();
+    this.updateLevels(levels);
+    const tree = await this.makeTree(levels);
+    if (isStale()) return;
+    this.show(tree);
+  }
+
+  // -------------------------------------------------------------------- tree
+
+  get treeOptions() {
+    const { state } = this.app;
+    return {
+      isInverted: state.inverted,
+      isRecursionMerged: state.merge,
+      hasLines: state.lines,
+      hidden: new Set(state.hide),
+    };
+  }
+
+  makeTree(levels) {
+    const { app } = this;
+    const { state, profile, measure } = app;
+    const key = [profile, measure.id, state.range, levels, state.pids, state.busy, state.inverted, state.merge, state.lines, state.hide];
+    if (!this.isComparison) return app.once('flame', key, () => this.makePlain(levels));
+    return app.once('compare', [...key, state.otherFile, state.otherRange, app.opened.get(state.otherFile)?.version ?? ''], () => this.makeBoth(levels));
+  }
+
+  async makePlain(levels) {
+    const tree = new FlameTree(this.app.names);
+    await this.addSide(tree, 0, this.app.profile, this.app.state.range, levels);
+    return tree.finish();
+  }
+
+  async makeBoth(levels) {
+    const { app } = this;
+    const tree = new FlameTree(app.names);
+    const other = app.state.otherFile === '' ? app.profile : await app.open(app.state.otherFile);
+    await this.addSide(tree, 0, app.profile, app.state.range, levels);
+    await this.addSide(tree, 1, other, app.state.otherRange, levels);
+    return tree.finish();
+  }
+
+  async addSide(tree, side, profile, range, levels) {
+    const { app } = this;
+    const selection = await selectRows(profile, range, app.only);
+    const measure = measureOf(profile, app.measure.id);
+    const groups = await groupSamples(selection, measure, levels, { modules: app.names.modules });
+    addGroups(tree, side, profile, groups, this.treeOptions);
+  }
+
+  // -------------------------------------------------------------------- show
+
+  show(tree) {
+    const { app } = this;
+    const { state } = app;
+    this.tree = tree;
+    const isElided = this.isComparison && state.compare === 'elided';
+    this.widths = isElided ? elided(tree) : tree.total[0];
+    this.changes = this.isComparison ? changes(tree, !state.absolute) : null;
+    const matches = this.search(tree);
+    this.updateSummary();
+    this.view.show({
+      tree,
+      widths: this.widths,
+      zoom: tree.find(state.zoom),
+      sort: state.sort,
+      isIcicle: state.icicle,
+      matches,
+      colourOf: this.isComparison && !isElided ? this.colours() : null,
+    });
+  }
+
+  search(tree) {
+    const { state } = this.app;
+    if (this.searchBox !== document.activeElement) this.searchBox.value = state.search;
+    this.searchBox.setCustomValidity('');
+    this.found.textContent = '';
+    if (state.search === '') return null;
+    try {
+      const found = search(tree, 0, new RegExp(state.search, 'i'));
+      this.found.textContent = `${percent(found.share)} matched, ${full(found.weight, this.app.measure.unit)}`;
+      return found.matches;
+    } catch (error) {
+      this.searchBox.setCustomValidity(error.message);
+      this.found.textContent = error.message;
+      return null;
+    }
+  }
+
+  // The colour is the change as a part of the frame's own size.
+  colours() {
+    const { palette } = this.app;
+    const { tree, changes: changed } = this;
+    return (node) => {
+      const size = Math.max(tree.total[0][node], tree.total[0][node] - changed[node]);
+      const t = size > 0 ? changed[node] / size : 0;
+      return changeColour(palette, t);
+    };
+  }
+
+  updateSummary() {
+    const { app, tree } = this;
+    const total = tree.total[0][0];
+    const { unit, title } = app.measure;
+    const among = unit === 'samples' ? '' : ` in ${exact(tree.totalSamples[0][0])} samples`;
+    const parts = [`${title}: ${full(total, unit)}${among}`];
+    if (this.isComparison) {
+      parts.push(`compared with ${full(tree.total[1][0], unit)} in ${exact(tree.totalSamples[1][0])} samples`);
+      if (app.state.compare === 'elided') parts.push(`${full(this.widths[0], unit)} of it has no counterpart`);
+    }
+    this.summary.textContent = total > 0 ? parts.join('; ') : `${parts.join('; ')}. There is nothing to show.`;
+    this.element.dataset.total = String(total);
+  }
+
+  describe(node) {
+    const { app, tree, widths } = this;
+    const { unit, kind } = app.measure;
+    const value = tree.total[0][node];
+    const whole = tree.total[0][0];
+    const lines = [
+      tree.names.text[tree.name[node]],
+      `${percent(whole > 0 ? value / whole : 0)}: ${full(value, unit)}`,
+      `itself ${full(tree.self[0][node], unit)}; ${exact(tree.totalSamples[0][node])} samples`,
+    ];
+    if (kind === 'value' && tree.totalSamples[0][node] > 0) {
+      lines.push(`on average ${full(value / tree.totalSamples[0][node], unit)} a sample`);
+    }
+    if (this.isComparison) lines.push(this.describeChange(node));
+    if (widths !== tree.total[0]) lines.push(`without counterpart ${full(widths[node], unit)}`);
+    const place = tree.names.place[tree.name[node]];
+    return place ? [...lines, place] : lines;
+  }
+
+  describeChange(node) {
+    const { unit } = this.app.measure;
+    const before = full(this.tree.total[1][node], unit);
+    const change = this.changes[node];
+    const how = this.app.state.absolute ? 'more' : 'more, both taken as equally large';
+    return `other side ${before}; ${change < 0 ? '−' : '+'}${full(Math.abs(change), unit)} ${how}`;
+  }
+
+  // ------------------------------------------------------------------- frame
+
+  pick(node) {
+    const { app, tree } = this;
+    const name = tree.name[node];
+    const { names } = tree;
+    const place = names.place[name];
+    const module = names.module[name];
+    this.details.replaceChildren(
+      h('code', {}, names.text[name]),
+      h('span', { class: 'muted' }, this.describe(node).slice(1, 3).join('; ')),
+      names.isLevel(name) ? '' : button('sandwich', () => app.set({ view: 'sandwich', function: names.text[name] })),
+      module === '' ? '' : button(`hide ${module}`, () => app.set({ hide: [...new Set([...app.state.hide, module])], zoom: [] })),
+      place ? button(`copy ${place}`, () => navigator.clipboard?.writeText(place), { title: 'for the “go to file” of your editor' }) : '',
+      app.state.zoom.length > 0 ? button('zoom out', () => app.set({ zoom: [] })) : '',
+    );
+  }
+
+  // -------------------------------------------------------------------- bars
+
+  updateBar() {
+    const { app } = this;
+    const { state } = app;
+    const reset = (changes) => app.set({ ...changes, zoom: [] });
+    this.bar.replaceChildren(
+      toggle('icicle', state.icicle, (icicle) => app.set({ icicle }), 'the root at the top (i)'),
+      toggle('callers', state.inverted, (inverted) => reset({ inverted }), 'inverted: the leaf at the root (v)'),
+      toggle('merge recursion', state.merge, (merge) => reset({ merge })),
+      toggle('lines', state.lines, (lines) => reset({ lines }), 'a frame for each line of a function'),
+      select('sort', [['name', 'by name'], ['width', 'by width']], state.sort, (sort) => app.set({ sort })),
+      ...state.hide.map((module) => button(`${module} hidden ×`, () => reset({ hide: state.hide.filter((one) => one !== module) }), { class: 'chip' })),
+      h('span', { class: 'space' }),
+      this.saving(),
+    );
+    if (this.isComparison) this.bar.prepend(...this.comparisonBar());
+  }
+
+  saving() {
+    const name = () => `${this.isComparison ? 'compare' : 'flame'}-${this.app.measure.id}`;
+    return saveButtons('the flame graph', name, {
+      SVG: () => this.view.toSvg(),
+      PNG: () => this.view.canvas,
+      CSV: () => this.toCsv(),
+    });
+  }
+
+  toCsv() {
+    const { tree } = this;
+    const head = ['stack', 'total', 'self', 'samples'];
+    const rows = [this.isComparison ? [...head, 'other_total', 'other_self', 'change', 'width'] : head];
+    for (let node = 0; node < tree.size; node++) {
+      const row = [tree.path(node).join(';'), tree.total[0][node], tree.self[0][node], tree.totalSamples[0][node]];
+      rows.push(this.isComparison ? [...row, tree.total[1][node], tree.self[1][node], this.changes[node], this.widths[node]] : row);
+    }
+    return csv(rows);
+  }
+
+  comparisonBar() {
+    const { app } = this;
+    const { state } = app;
+    const files = [['', 'this profile'], ...app.profiles.filter((one) => one.name !== app.name).map((one) => [one.name, one.name])];
+    const text = state.otherRange === null ? 'all of it' : `${seconds(state.otherRange[0])} to ${seconds(state.otherRange[1])}`;
+    return [
+      h('label', {}, 'with ', select('compare with', files, state.otherFile, (otherFile) => app.set({ otherFile, otherRange: null, zoom: [] }))),
+      h('output', { class: 'other-range' }, text),
+      button('take the selection', () => app.set({ otherRange: state.range }), { title: 'compare with what is selected now; then select another range' }),
+      button('all', () => app.set({ otherRange: null })),
+      button('swap', () => app.set(swappedSides(state, app.name))),
+      select('comparison', [['difference', 'difference'], ['elided', 'only what the other has not']], state.compare, (compare) => app.set({ compare, zoom: [] })),
+      toggle('absolute', state.absolute, (absolute) => app.set({ absolute }), 'compare sizes, not shares'),
+      ...(state.compare === 'difference' ? [swatch('less', changeColour(app.palette, -0.7)), swatch('more', changeColour(app.palette, 0.7))] : []),
+    ];
+  }
+
+  updateLevels(levels) {
+    const { app } = this;
+    const others = Object.keys(LEVELS).filter((level) => !levels.includes(level) && (level !== 'sign' || app.measure.kind === 'delta'));
+    const put = (next) => app.set({ levels: next, zoom: [] });
+    const isFixed = (level) => level === 'sign';
+    this.levels.replaceChildren(
+      h('span', { class: 'muted' }, 'levels, root first:'),
+      ...levels.map((level, i) =>
+        h('span', { class: 'chip', 'data-level': level },
+          i > 0 ? button('◂', () => put(swapped(levels, i - 1)), { 'aria-label': `${level} outwards` }) : '',
+          LEVELS[level].title,
+          i < levels.length - 1 ? button('▸', () => put(swapped(levels, i)), { 'aria-label': `${level} inwards` }) : '',
+          isFixed(level) ? '' : button('×', () => put(levels.filter((one) => one !== level)), { 'aria-label': `without ${level}` }))),
+      ...others.map((level) => button(`+ ${LEVELS[level].title}`, () => put([...levels, level]), { class: 'add' })),
+    );
+  }
+}
+
+function swappedSides({ range, otherRange, otherFile }, name) {
+  const files = otherFile === '' ? {} : { file: otherFile, otherFile: name };
+  return { range: otherRange, otherRange: range, zoom: [], ...files };
+}
+
+function swapped(list, i) {
+  const copy = [...list];
+  [copy[i], copy[i + 1]] = [copy[i + 1], copy[i]];
+  return copy;
+}

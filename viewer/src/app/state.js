@@ -1,0 +1,94 @@
+// What the person has chosen. It lives in the address, behind the #, which no
+// server sees: an address is a view.
+
+import { levelNames } from '../model/levels.js';
+
+const DEFAULTS = {
+  file: '', // the profile's name; empty: the newest
+  measure: 'samples',
+  rows: 50, // of the heatmap, a second
+  range: null, // [fromUs, toUs) since the profile's start; null: all
+  levels: null, // words of levels.js; null: those that suit the measure
+  view: 'flame',
+  icicle: true,
+  inverted: false,
+  merge: false, // recursion
+  lines: false,
+  sort: 'name',
+  busy: false, // hide what waits
+  hide: [], // modules
+  search: '',
+  zoom: [], // texts of the frames from the root
+  pids: [],
+  function: '',
+  otherFile: '', // to compare with; empty: this one
+  otherRange: null,
+  compare: 'difference',
+  absolute: false, // differences not normalised
+  follow: true,
+  theme: '',
+  palette: 'classic',
+};
+
+const CHOICES = {
+  rows: [10, 25, 50, 100],
+  view: ['flame', 'compare', 'processes', 'sandwich'],
+  sort: ['name', 'width'],
+  compare: ['difference', 'elided'],
+  theme: ['', 'light', 'dark'],
+  palette: ['classic', 'cividis', 'viridis', 'inferno'],
+};
+
+const LIST_END = '\u001f'; // between the parts of a list; in no name
+
+/** From an address; what is wrong in it is as if it were not there. */
+export function parseState(hash) {
+  const given = new URLSearchParams(hash.replace(/^#/, ''));
+  const state = { ...DEFAULTS };
+  for (const key of Object.keys(DEFAULTS)) {
+    if (given.has(key)) state[key] = parse(key, given.get(key));
+  }
+  return state;
+}
+
+function parse(key, text) {
+  const initial = DEFAULTS[key];
+  if (key === 'range' || key === 'otherRange') return parseRange(text);
+  if (key === 'levels') return levelNames(text.split('.'));
+  if (CHOICES[key]) return CHOICES[key].find((choice) => String(choice) === text) ?? initial;
+  if (Array.isArray(initial)) return text === '' ? [] : text.split(LIST_END);
+  if (typeof initial === 'boolean') return text === '1';
+  return text;
+}
+
+function parseRange(text) {
+  const match = /^(\d{1,15})-(\d{1,15})$/.exec(text);
+  if (match === null) return null;
+  const [from, to] = [Number(match[1]), Number(match[2])];
+  return from < to ? [from, to] : null;
+}
+
+export function formatState(state) {
+  const given = new URLSearchParams();
+  for (const [key, initial] of Object.entries(DEFAULTS)) {
+    const text = format(key, state[key]);
+    if (text !== format(key, initial)) given.set(key, text ?? '');
+  }
+  return `#${given}`;
+}
+
+function format(key, value) {
+  if (value === null) return null;
+  if (key === 'range' || key === 'otherRange') return value.join('-');
+  if (key === 'levels') return value.join('.');
+  if (Array.isArray(value)) return value.join(LIST_END);
+  if (typeof value === 'boolean') return value ? '1' : '0';
+  return String(value);
+}
+
+/** The levels in use: growth and release never share a frame. */
+export function levelsOf(state, measure) {
+  const levels = state.levels ?? ['status'];
+  if (measure.kind !== 'delta') return levels.filter((level) => level !== 'sign');
+  return levels.includes('sign') ? levels : ['sign', ...levels];
+}

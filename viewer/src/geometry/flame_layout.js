@@ -1,0 +1,56 @@
+// Where the frames of a flame graph lie. Only those that are wide enough to be
+// seen are looked at, so that the size of the tree does not matter.
+
+const LEAST_PIXELS = 0.4;
+
+/**
+ * @param widths by node; of a node at least the sum of its children's
+ * @param zoom the node that takes the whole width
+ * @param sort 'name' or 'width'
+ * @returns [{node, x, width, depth, isAncestor}], pixels; depth 0 is the root of all
+ */
+export function visibleFrames(tree, widths, { zoom, pixels, sort }) {
+  const frames = ancestors(tree, zoom, pixels);
+  if (!(widths[zoom] > 0)) return frames;
+  const scale = pixels / widths[zoom];
+  const todo = [{ node: zoom, x: 0, depth: frames.length }];
+  while (todo.length > 0) {
+    const { node, x, depth } = todo.pop();
+    frames.push({ node, x, width: widths[node] * scale, depth, isAncestor: false });
+    let at = x;
+    for (const child of sorted(tree, widths, node, sort)) {
+      const width = widths[child] * scale;
+      if (width >= LEAST_PIXELS) todo.push({ node: child, x: at, depth: depth + 1 });
+      at += width;
+    }
+  }
+  return frames;
+}
+
+function ancestors(tree, zoom, pixels) {
+  const frames = [];
+  for (let node = tree.parent[zoom]; node >= 0; node = tree.parent[node]) {
+    frames.unshift({ node, x: 0, width: pixels, depth: 0, isAncestor: true });
+  }
+  frames.forEach((frame, depth) => (frame.depth = depth));
+  return frames;
+}
+
+// Levels that have an order come in it: memory_1s_MiB before memory_10s_MiB.
+export function sorted(tree, widths, node, sort) {
+  const children = tree.children[node];
+  if (children.length < 2) return children;
+  const byOrder = (a, b) => (tree.order[a] ?? 0) - (tree.order[b] ?? 0);
+  const byName = (a, b) => compareTexts(tree.names.text[tree.name[a]], tree.names.text[tree.name[b]]);
+  const byWidth = (a, b) => widths[b] - widths[a];
+  const [first, second] = sort === 'width' ? [byWidth, byName] : [byOrder, byName];
+  return [...children].sort((a, b) => first(a, b) || second(a, b));
+}
+
+function compareTexts(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+export function depthOf(frames) {
+  return frames.reduce((most, frame) => Math.max(most, frame.depth + 1), 1);
+}

@@ -1,0 +1,131 @@
+// The drawers that samples are put into, between the root and their stacks:
+// what the process was, and how it fared. Spelled as exports spell them.
+
+import { applicationOf, isOtp } from './kinds.js';
+
+const SIZES = ['1s', '10s', '100s'];
+const BYTES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+const COUNTS = ['', 'k', 'M', 'G', 'T', 'P'];
+
+/** All of them, in the order in which they are offered. */
+export const LEVELS = {
+  sign: { title: 'sign of the delta', make: signLevel },
+  memory: { title: 'memory class', make: (profile) => classLevel(profile, 'memory', 1024, memoryText) },
+  queue: { title: 'queue class', make: (profile) => classLevel(profile, 'message_queue_len', 1000, queueText) },
+  status: { title: 'status', make: statusLevel },
+  application: { title: 'application', make: applicationLevel },
+  process: { title: 'process', make: processLevel },
+  pid: { title: 'pid', make: pidLevel },
+  node: { title: 'node', make: nodeLevel },
+};
+
+/** Those of the words that are levels, each once. */
+export function levelNames(words) {
+  return [...new Set(words)].filter((word) => Object.hasOwn(LEVELS, word));
+}
+
+/**
+ * What a level's drawers are: {codeOf(row, weight) => number, textOf(code),
+ * orderOf(code)}; the order is for sorting, among texts if it is absent.
+ */
+export function makeLevel(name, profile, context) {
+  return LEVELS[name].make(profile, context);
+}
+
+function signLevel() {
+  return {
+    codeOf: (_row, weight) => (weight < 0 ? 0 : 1),
+    textOf: (code) => (code === 0 ? 'negative' : 'positive'),
+    orderOf: (code) => code,
+  };
+}
+
+async function statusLevel(profile) {
+  await profile.need('status');
+  const { status } = profile.columns;
+  return { codeOf: (row) => status[row], textOf: (code) => profile.statuses[code] || 'no status' };
+}
+
+// Classes: 0 is nothing or unknown; 1 + 3 * power + (0, 1, 2 for 1s, 10s, 100s).
+async function classLevel(profile, metric, base, textOf) {
+  const number = profile.metric(metric);
+  const values = number < 0 ? null : await profile.values(number);
+  return {
+    codeOf: (row) => (values === null ? 0 : classOf(values[row], base)),
+    textOf,
+    orderOf: (code) => code,
+  };
+}
+
+export function classOf(value, base) {
+  if (!(value > 0)) return 0;
+  let power = 0;
+  let rest = value;
+  while (rest >= base && power < 5) {
+    rest = Math.floor(rest / base);
+    power++;
+  }
+  return 1 + 3 * power + (rest >= 100 ? 2 : rest >= 10 ? 1 : 0);
+}
+
+function memoryText(code) {
+  return code === 0 ? 'memory_0' : `memory_${SIZES[(code - 1) % 3]}_${BYTES[Math.floor((code - 1) / 3)]}`;
+}
+
+function queueText(code) {
+  return code === 0 ? 'queue_0' : `queue_${SIZES[(code - 1) % 3]}${unit(COUNTS[Math.floor((code - 1) / 3)])}`;
+}
+
+function unit(text) {
+  return text === '' ? '' : `_${text}`;
+}
+
+async function processLevel(profile) {
+  const labels = [];
+  return perProcess(profile, (process) => numbered(labels, profile.label(process)), (code) => labels[code]);
+}
+
+async function pidLevel(profile) {
+  return perProcess(profile, (process) => process, (code) => profile.pid(code));
+}
+
+async function nodeLevel(profile) {
+  const { process_pid: pid } = profile.tables;
+  return perProcess(profile, (process) => pid[process], (code) => (code === 0 ? 'node' : `os_pid_${code}`));
+}
+
+async function perProcess(profile, codeOf, textOf) {
+  await profile.need('process');
+  const { process } = profile.columns;
+  const codes = Float64Array.from({ length: profile.processCount }, (_, p) => codeOf(p));
+  return { codeOf: (row) => codes[process[row]], textOf };
+}
+
+// The application of the stack's outermost frame that is not OTP's; of its
+// outermost one where all are.
+async function applicationLevel(profile, { modules }) {
+  await profile.need('node');
+  const { node } = profile.columns;
+  const { node_parent: parent, node_frame: frame } = profile.tables;
+  const applications = ['unknown'];
+  const own = new Int32Array(parent.length).fill(-1); // the outermost that is not OTP's
+  const any = new Int32Array(parent.length).fill(-1);
+  for (let n = 1; n < parent.length; n++) {
+    const { module, isFunction } = profile.frame(frame[n]);
+    own[n] = own[parent[n]];
+    any[n] = any[parent[n]];
+    if (!isFunction) continue;
+    const code = numbered(applications, applicationOf(module, modules));
+    if (own[n] < 0 && !isOtp(module, modules)) own[n] = code;
+    if (any[n] < 0) any[n] = code;
+  }
+  return {
+    codeOf: (row) => Math.max(0, own[node[row]] < 0 ? any[node[row]] : own[node[row]]),
+    textOf: (code) => applications[code],
+  };
+}
+
+function numbered(texts, text) {
+  const found = texts.indexOf(text);
+  return found < 0 ? texts.push(text) - 1 : found;
+}

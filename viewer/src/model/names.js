@@ -1,0 +1,51 @@
+// Texts that are shown, each with a number of its own: frames of several files
+// and levels meet here, so that two trees can be compared by number.
+
+import { kindOf, KINDS } from './kinds.js';
+
+const LEVEL_KIND = KINDS.indexOf('level');
+
+export class Names {
+  constructor() {
+    this.text = [];
+    this.kind = [];
+    this.module = [];
+    this.place = []; // "file.erl:12"
+    this.ids = new Map();
+    this.modules = null; // module -> [application, is it OTP's], from the server
+  }
+
+  /** A level's entry; `order` sorts it among its siblings. */
+  level(text) {
+    return this.add('\u0001' + text, text, LEVEL_KIND, '', '');
+  }
+
+  /** @param frame of symbols.js */
+  frame(frame, withLine) {
+    const text = withLine && frame.line ? `${frame.text}:${frame.line}` : frame.text;
+    const place = frame.line ? `${frame.file}:${frame.line}` : frame.file;
+    const kind = KINDS.indexOf(kindOf(frame, this.modules));
+    return this.add(text, text, kind, frame.module, place);
+  }
+
+  add(key, text, kind, module, place) {
+    let id = this.ids.get(key);
+    if (id === undefined) {
+      id = this.text.length;
+      this.ids.set(key, id);
+      this.text.push(text);
+      this.kind.push(kind);
+      this.module.push(module);
+      this.place.push(place);
+    }
+    return id;
+  }
+
+  isLevel(id) {
+    return this.kind[id] === LEVEL_KIND;
+  }
+
+  find(text) {
+    return this.ids.get(text);
+  }
+}

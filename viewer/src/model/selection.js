@@ -1,0 +1,55 @@
+// Which samples are looked at: a range of time, processes, statuses.
+
+/**
+ * Rows of the profiler itself are never among them, see eachRow().
+ *
+ * @param range [fromUs, toUs) since the profile's start, or null: all of it
+ * @param only {pids: [text], isIdleHidden}
+ */
+export async function select(profile, range, only) {
+  await profile.need('time_us');
+  if (only.pids.length > 0) await profile.need('process');
+  if (only.isIdleHidden) await profile.need('status');
+  const [fromUs, toUs] = range ?? [0, Infinity];
+  const [from, to] = profile.rowRange(fromUs, toUs);
+  return {
+    profile,
+    from,
+    to,
+    fromUs,
+    toUs,
+    isTimeChecked: !profile.isOrdered && range !== null,
+    process: processMask(profile, only.pids),
+    status: only.isIdleHidden ? statusMask(profile) : null,
+  };
+}
+
+// By number of the process: 1 where it is wanted. null: all are.
+function processMask(profile, pids) {
+  if (pids.length === 0) return null;
+  const wanted = new Set(pids);
+  return Uint8Array.from({ length: profile.processCount }, (_, p) => Number(wanted.has(profile.pid(p))));
+}
+
+function statusMask(profile) {
+  return Uint8Array.from(profile.statuses, (status) => Number(status !== 'waiting'));
+}
+
+/** Calls `each(row)` for every sample of it, in the order of the file. */
+export function eachRow(selection, each) {
+  const { profile, from, to } = selection;
+  profile.eachRun(from, to, (first, end) => eachOf(selection, first, end, each));
+}
+
+function eachOf({ process, status, isTimeChecked, fromUs, toUs, profile: { columns } }, first, end, each) {
+  if (process === null && status === null && !isTimeChecked) {
+    for (let row = first; row < end; row++) each(row);
+    return;
+  }
+  for (let row = first; row < end; row++) {
+    if (process !== null && process[columns.process[row]] === 0) continue;
+    if (status !== null && status[columns.status[row]] === 0) continue;
+    if (isTimeChecked && (columns.time_us[row] < fromUs || columns.time_us[row] >= toUs)) continue;
+    each(row);
+  }
+}

@@ -1,0 +1,311 @@
+// What people do with the page: pointer, keys, addresses, files; and what a
+// hostile profile can not do.
+
+import assert from 'node:assert/strict';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { change, openPage, parseCsv, saved, show } from './browser.mjs';
+
+const state = (page) => page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
+const text = (page, selector) => page.textContent(selector);
+
+export function pageTests(test, { browser, url, profile, report, directory, hostile, live, series }) {
+  const address = (more = '') => `${url}#file=${encodeURIComponent(profile)}${more}`;
+  const withPage = (run, more, options) => async () => {
+    const page = await openPage(browser, address(more), options);
+    try {
+      await run(page);
+      assert.deepEqual(page.complaints, []);
+    } finally {
+      await page.context().close();
+    }
+  };
+  const at = async (page, selector, x, y) => {
+    const box = await page.locator(selector).boundingBox();
+    return [box.x + x, box.y + y];
+  };
+
+  test('a drag over the heatmap selects that time', withPage(async (page) => {
+    const width = await columnWidth(page);
+    await page.mouse.move(...(await at(page, '.heat', 1.5 * width, 199)));
+    await page.mouse.down();
+    await page.mouse.move(...(await at(page, '.heat', 2.5 * width, 99)), { steps: 4 });
+    await change(page, () => page.mouse.up());
+    assert.equal((await state(page)).range, '1000000-2520000');
+    assert.match(await text(page, '#range'), /1 s to 2.520 s/);
+  }));
+
+  test('a click selects a second, Shift extends, Escape clears', withPage(async (page) => {
+    const width = await columnWidth(page);
+    await change(page, async () => page.mouse.click(...(await at(page, '.heat', 1.5 * width, 50))));
+    assert.equal((await state(page)).range, '1000000-2000000');
+    await page.keyboard.down('Shift');
+    await change(page, async () => page.mouse.click(...(await at(page, '.heat', 2.5 * width, 50))));
+    await page.keyboard.up('Shift');
+    assert.equal((await state(page)).range, '1000000-3000000');
+    await page.focus('.heat');
+    await change(page, () => page.keyboard.press('Escape'));
+    assert.equal((await state(page)).range, undefined);
+  }));
+
+  test('the keys select in the heatmap', withPage(async (page) => {
+    await page.focus('.heat');
+    await change(page, () => page.keyboard.press('ArrowRight'));
+    assert.equal((await state(page)).range, '0-1000000');
+    await change(page, () => page.keyboard.press('Shift+ArrowRight'));
+    assert.equal((await state(page)).range, '0-2000000');
+  }));
+
+  test('hovering tells the second, the milliseconds and the value', withPage(async (page) => {
+    const rows = parseCsv(await saved(page, 'save the heatmap as CSV'));
+    const cell = rows.find((row) => row.from_us === '1020000');
+    const width = await columnWidth(page);
+    await page.mouse.move(...(await at(page, '.heat', 1.5 * width, 200 - 6)));
+    const tip = await text(page, '.tip');
+    assert.match(tip, /second 1, 20 to 40 ms/);
+    assert.ok(tip.includes(`samples: ${cell.samples} samples`), tip);
+  }));
+
+  test('a click on a frame zooms, Escape goes back out', withPage(async (page) => {
+    const wide = await biggest(page);
+    await clickFrame(page, wide);
+    assert.equal((await state(page)).zoom, wide);
+    await page.focus('.flame');
+    await change(page, () => page.keyboard.press('Escape'));
+    assert.equal((await state(page)).zoom, undefined);
+  }, '&sort=width'));
+
+  test('the keys walk the flame graph', withPage(async (page) => {
+    await page.focus('.flame');
+    await page.keyboard.press('ArrowDown');
+    const said = await text(page, '.flame-box [aria-live]');
+    assert.match(said, /^(waiting|running|runnable|garbage_collecting), .* %: /);
+    await change(page, () => page.keyboard.press('Enter'));
+    assert.equal((await state(page)).zoom, said.split(',')[0]);
+  }));
+
+  test('search tells the share that matched, each sample once', withPage(async (page) => {
+    const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
+    const matched = rows.filter((row) => /demo_encoder/.test(row.stack)).reduce((sum, row) => sum + Number(row.self), 0);
+    await page.keyboard.press('/');
+    await change(page, () => page.keyboard.type('demo_encoder', { delay: 0 }));
+    await page.waitForFunction(() => location.hash.includes('search=demo_encoder'));
+    await page.waitForFunction(() => /matched/.test(document.querySelector('.found').textContent));
+    const found = await text(page, '.found');
+    assert.ok(found.includes(matched.toLocaleString('en-US')), `${found}: ${matched}`);
+  }));
+
+  test('a wrong regular expression is named', withPage(async (page) => {
+    assert.match(await text(page, '.found'), /[Ii]nvalid regular expression/);
+  }, '&search=(('));
+
+  test('levels are turned on, ordered and turned off', withPage(async (page) => {
+    await change(page, () => page.click('text=+ memory class'));
+    assert.equal((await state(page)).levels, 'status.memory');
+    await change(page, () => page.click('[aria-label="memory outwards"]'));
+    assert.equal((await state(page)).levels, 'memory.status');
+    await change(page, () => page.click('[aria-label="without status"]'));
+    assert.equal((await state(page)).levels, 'memory');
+  }));
+
+  test('the application level knows the demo from OTP', withPage(async (page) => {
+    const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
+    const tops = rows.filter((row) => row.stack !== '' && !row.stack.includes(';'));
+    const demo = rows.filter((row) => row.self !== '0' && /;demo_/.test(row.stack));
+    assert.ok(demo.length > 0 && tops.length > 1);
+    const seen = demo.map((row) => row.stack.split(';')[0]);
+    assert.deepEqual([...new Set(seen)].filter((one) => ['stdlib', 'kernel', 'erts'].includes(one)), []);
+  }, '&levels=application'));
+
+  test('a click on a process shows only that one', withPage(async (page) => {
+    const rows = parseCsv(await saved(page, 'save the processes as CSV'));
+    await change(page, () => page.click('tbody tr:first-child'));
+    const { pids } = await state(page);
+    const row = rows.find((one) => one.pid === pids);
+    await show(page, `file=${encodeURIComponent(profile)}&pids=${encodeURIComponent(pids)}`);
+    assert.match(await text(page, '.summary'), new RegExp(`samples: ${Number(row.samples).toLocaleString('en-US')} samples`));
+  }, '&view=processes'));
+
+  test('the sandwich adds up', withPage(async (page) => {
+    const rows = parseCsv(await saved(page, 'save the functions as CSV'));
+    const one = rows.find((row) => /^demo_encoder:/.test(row.function));
+    await change(page, () => page.click(`td:text-is("${one.function}")`));
+    const title = await text(page, '.slices h2');
+    assert.ok(title.includes(Number(one.total).toLocaleString('en-US')), title);
+    assert.equal((await state(page)).function, one.function);
+  }, '&view=sandwich'));
+
+  test('Back goes to the view before', withPage(async (page) => {
+    await change(page, () => page.click('[role=tab]:text-is("Processes")'));
+    await change(page, () => page.goBack());
+    assert.equal((await state(page)).view, undefined);
+    assert.ok(await page.isVisible('.flame'));
+  }));
+
+  test('an address is a view', withPage(async (page) => {
+    assert.equal(await page.inputValue('[aria-label="measure"]'), 'memory.delta');
+    assert.equal(await page.inputValue('[aria-label="rows"]'), '25');
+    assert.equal(await page.getAttribute('text=icicle', 'aria-pressed'), 'false');
+    assert.match(await text(page, '#range'), /0 s to 2 s/);
+  }, '&measure=memory.delta&rows=25&icicle=0&range=0-2000000'));
+
+  test('nonsense in an address is left out', withPage(async (page) => {
+    assert.match(await text(page, '.summary'), /samples: /);
+  }, '&measure=__proto__&rows=7&range=9-1&levels=constructor.status.<b>&view=x&palette=../&zoom=%00'));
+
+  test('pictures are saved as SVG and PNG', async () => {
+    const page = await openPage(browser, address(), { isDownloading: true, acceptDownloads: true });
+    for (const [label, magic] of [
+      ['save the flame graph as SVG', '<svg '],
+      ['save the heatmap as SVG', '<svg '],
+      ['save the flame graph as PNG', '\u0089PNG'],
+      ['save the heatmap as PNG', '\u0089PNG'],
+    ]) {
+      const [download] = await Promise.all([page.waitForEvent('download'), page.click(`[aria-label="${label}"]`)]);
+      const bytes = readFileSync(await download.path());
+      assert.ok(bytes.toString('latin1').startsWith(magic), label);
+      if (magic === '<svg ') assert.equal(await wellFormed(page, bytes.toString()), true);
+    }
+    await page.context().close();
+  });
+
+  test('two files are compared', withPage(async (page) => {
+    assert.match(await text(page, '.summary'), /compared with 0 samples|compared with [\d,]+ samples/);
+    const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
+    const [root] = rows;
+    assert.ok(Number(root.total) > 0 && Number(root.other_total) > 0);
+  }, `&view=compare&otherFile=${encodeURIComponent(hostile)}`));
+
+  test('symbols with HTML in them are text', async () => {
+    for (const where of [`${url}#file=${encodeURIComponent(hostile)}&levels=process`, `file://${join(directory, 'hostile.html')}#levels=process`]) {
+      const page = await openPage(browser, where);
+      for (const view of ['flame', 'processes', 'sandwich', 'compare']) {
+        await show(page, `${where.split('#')[1]}&view=${view}`);
+        if (view === 'sandwich') await change(page, () => page.click('tbody tr:first-child'));
+        if (view === 'flame') {
+          await page.focus('.flame');
+          for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown']) await page.keyboard.press(key);
+        }
+        assert.equal(await page.evaluate(() => window.pwned), undefined);
+        assert.equal(await page.locator('img, iframe, b, #app script').count(), 0);
+      }
+      await show(page, `${where.split('#')[1]}&view=flame`);
+      const svg = await saved(page, 'save the flame graph as SVG');
+      assert.equal(await wellFormed(page, svg), true);
+      assert.ok(!svg.includes('<img') && svg.includes('&lt;img'), 'the SVG has the name as text');
+      const csv = await saved(page, 'save the flame graph as CSV');
+      assert.ok(csv.includes('<img'), 'the name is there');
+      assert.deepEqual(page.complaints, []);
+      await page.context().close();
+    }
+  });
+
+  test('a report asks the network for nothing', async () => {
+    const page = await openPage(browser, `file://${report}`);
+    for (const view of ['flame', 'compare', 'processes', 'sandwich']) await show(page, `view=${view}`);
+    assert.deepEqual(page.requested.filter((one) => !/^(file|blob|data):/.test(one)), []);
+    assert.deepEqual(page.complaints, []);
+    await page.context().close();
+  });
+
+  test('a page asks nobody but its server', withPage(async (page) => {
+    assert.deepEqual(page.requested.filter((one) => !one.startsWith(url) && !/^(blob|data):/.test(one)), []);
+  }));
+
+  test('a running session is followed without a reload, from file to file', async () => {
+    const page = await openPage(browser, `${live}#range=0-1000000`);
+    await page.evaluate(() => (window.isTheSame = true));
+    const first = await secondsShown(page);
+    await page.waitForFunction((least) => Number(/([\d.]+) s from/.exec(document.querySelector('.facts').textContent)[1]) > least, first + 6);
+    assert.match(await page.locator('[aria-label="profile"] option:checked').textContent(), /\+ \(\d+ files, /);
+    assert.equal(await page.evaluate(() => window.isTheSame), true);
+    assert.equal((await state(page)).range, '0-1000000');
+    assert.deepEqual(page.complaints, []);
+    await page.context().close();
+  });
+
+  test('the selection stays where it was when the oldest file is removed', async () => {
+    const page = await openPage(browser, `${series.url}#range=10000000-11000000`);
+    const before = await text(page, '.summary');
+    rmSync(series.first);
+    await page.waitForFunction(() => location.hash === '#range=0-1000000');
+    await page.waitForFunction((summary) => document.querySelector('.summary').textContent === summary, before);
+    await page.context().close();
+  });
+
+  test('looking less often is no gap; a gap is told from cells without a sample', async () => {
+    const page = await openPage(browser, `${url}#file=gaps.log`);
+    const cells = parseCsv(await saved(page, 'save the heatmap as CSV'));
+    const of = (kind) => cells.filter((cell) => cell.cell === kind).map((cell) => Number(cell.from_us));
+    assert.deepEqual(of('missed'), Array.from({ length: 25 }, (_, i) => 2e6 + i * 20000));
+    assert.ok(of('empty').length > 10 && of('empty').every((us) => us > 1e6 && (us < 2e6 || us >= 2.5e6)), `${of('empty')}`);
+    await page.context().close();
+  });
+
+  test('what the profiler tells of itself is no sample', async () => {
+    const page = await openPage(browser, `${url}#file=own.log`);
+    assert.match(await text(page, '.facts'), /^400 samples, 13 processes/);
+    assert.match(await text(page, '.summary'), /^samples: 400 samples/);
+    assert.equal(await page.locator('[aria-label="measure"] option[value^="ticks"]').count(), 0);
+    await page.context().close();
+  });
+
+  test('a file without a sample says so', async () => {
+    const page = await openPage(browser, `${url}#file=broken.log`);
+    assert.match(await text(page, '.summary'), /There is nothing to show/);
+    assert.match(await text(page, '.warning'), /damaged/);
+    await page.context().close();
+  });
+
+  for (const [title, options] of [
+    ['1280x720', {}],
+    ['a phone', { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }],
+  ]) {
+    test(`nothing is wider than ${title}`, async () => {
+      const page = await openPage(browser, address(), options);
+      for (const view of ['flame', 'compare', 'processes', 'sandwich']) {
+        await show(page, `file=${encodeURIComponent(profile)}&view=${view}`);
+        const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+        assert.ok(wide <= room, `${view}: ${wide} of ${room}`);
+      }
+      await page.context().close();
+    });
+  }
+
+  test('light and dark follow the system and the choice', async () => {
+    const page = await openPage(browser, address(), { colorScheme: 'dark' });
+    const colour = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const dark = await colour();
+    await change(page, () => page.selectOption('[aria-label="theme"]', 'light'));
+    assert.notEqual(await colour(), dark);
+    await page.context().close();
+  });
+}
+
+async function secondsShown(page) {
+  return Number(/([\d.]+) s from/.exec(await page.textContent('.facts'))[1]);
+}
+
+async function columnWidth(page) {
+  const columns = await secondsShown(page);
+  const width = await page.evaluate(() => parseFloat(document.querySelector('.heat-spacer').style.width));
+  return width / Math.ceil(columns);
+}
+
+// The widest category at the root, which then is the leftmost, by sort=width.
+async function biggest(page) {
+  const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
+  const tops = rows.filter((row) => row.stack !== '' && !row.stack.includes(';'));
+  return tops.sort((a, b) => Number(b.total) - Number(a.total))[0].stack;
+}
+
+async function clickFrame(page) {
+  await change(page, () => page.locator('.flame').click({ position: { x: 20, y: 27 } }));
+}
+
+function wellFormed(page, xml) {
+  return page.evaluate((source) => {
+    const parsed = new DOMParser().parseFromString(source, 'image/svg+xml');
+    return parsed.querySelector('parsererror') === null;
+  }, xml);
+}
