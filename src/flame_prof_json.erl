@@ -5,11 +5,24 @@
 %% tuples, functions) is a string of how the shell would show it.
 -module(flame_prof_json).
 
--export([encode/1]).
+-export([encode/1, encode_for_page/1]).
 
 -spec encode(term()) -> iodata().
 encode(Term) ->
     value(Term).
+
+%% @doc The same text for a JSON reader, with nothing in it that could end the
+%% element of a page in which it stands.
+-spec encode_for_page(term()) -> binary().
+encode_for_page(Term) ->
+    lists:foldl(
+        fun(Character, Json) ->
+            Escape = io_lib:format("\\u~4.16.0b", [Character]),
+            binary:replace(Json, <<Character/utf8>>, iolist_to_binary(Escape), [global])
+        end,
+        iolist_to_binary(encode(Term)),
+        [$<, $>, $&, 16#2028, 16#2029]
+    ).
 
 value(true) -> <<"true">>;
 value(false) -> <<"false">>;

@@ -154,11 +154,11 @@
 -define(CPU_BUDGET_LEAST, 0.1).
 -define(CPU_BUDGET_MOST, 6400).
 -define(MEMORY_BUDGET, 67108864).
-%% What does not depend on the options: the blocks that wait for the disk (6 MiB),
-%% compression and the table of frames (7 MiB), the tables of processes, stacks,
+%% What does not depend on the options: the blocks that wait for the disk (5.5 MiB),
+%% compression and the table of frames (6.75 MiB), the tables of processes, stacks,
 %% frames and functions (12 MiB), room for who is sampled beside the chosen (3.5
 %% MiB), and a mebibyte each for ring and texts.
--define(MEMORY_LEAST_BYTES, 31981568).
+-define(MEMORY_LEAST_BYTES, 31195136).
 %% What is kept of a chosen process: its structure three times over, its texts.
 -define(PROCESS_BYTES, 3584).
 %% What there is memory for depends on what there is to say: see flame_prof_triggers.
@@ -453,7 +453,7 @@ accepts(idle_samples) ->
 accepts(cpu_budget) ->
     <<"percent of one core, a number from 0.1 to 6400, or infinity">>;
 accepts(memory_budget) ->
-    <<"a count of bytes, at least 31981568 and 3584 more for each process of auto_select">>;
+    <<"a count of bytes, at least 31195136 and 3584 more for each process of auto_select">>;
 accepts(flatten_recursive) ->
     <<"true or false">>;
 accepts(auto_select) ->

@@ -206,4 +206,4 @@ failure(Code, Why) ->
     json(Code, #{why => Why}).
 
 json(Code, Term) ->
-    {Code, "application/json; charset=utf-8", [], iolist_to_binary(flame_prof_view_json:encode(Term))}.
+    {Code, "application/json; charset=utf-8", [], flame_prof_json:encode_for_page(Term)}.

@@ -85,7 +85,7 @@ accepted_test_() ->
             {sync, flush, flush},
             {compress, none, none},
             {idle_samples, changes, changes},
-            {memory_budget, 32339968, 32339968},
+            {memory_budget, 31553536, 31553536},
             {flatten_recursive, false, false},
             {auto_select, {top, 1}, {top, 1, 5000}},
             {auto_select, {top, 0}, {top, 0, 5000}},
@@ -185,7 +185,7 @@ refused_test_() ->
             {total_max_bytes, [0, 4194303, Huge, "5000000"]},
             {sync, [true, always, "flush"]},
             {idle_samples, [none, true, 1]},
-            {memory_budget, [0, -1, 32339967, Huge, infinity, 64.0e6]},
+            {memory_budget, [0, -1, 31553535, Huge, infinity, 64.0e6]},
             {compress, [gzip, true, {zstd, 3}]},
             {flatten_recursive, [yes, 1, "true"]},
             {auto_select, [

@@ -31,7 +31,7 @@ main([Dir, Demo]) ->
     About = #{url => Url, profile => text(Name), report => text(Report), directory => text(Dir),
               hostile => <<"hostile.log">>, weighted => <<"weighted.erl_perf.log.zst">>, live => Live,
               series => Series},
-    ok = file:write_file(filename:join(Dir, "about.new"), flame_prof_view_json:encode(About)),
+    ok = file:write_file(filename:join(Dir, "about.new"), flame_prof_json:encode_for_page(About)),
     ok = file:rename(filename:join(Dir, "about.new"), filename:join(Dir, "about.json")),
     eof = io:get_line(""),
     {ok, _} = flame_prof:stop(),

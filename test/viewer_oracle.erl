@@ -27,7 +27,7 @@ main([File, Out]) ->
         processes => [processes(Rows, Range) || Range <- [all, {?SECOND, 2 * ?SECOND}]],
         functions => [functions(Rows, M) || M <- [samples, {delta, <<"reductions">>}]]
     },
-    ok = file:write_file(Out, flame_prof_view_json:encode(Result)).
+    ok = file:write_file(Out, flame_prof_json:encode_for_page(Result)).
 
 slim(#{time_us := Time, period := Looks, status := Status, frames := Frames, metrics := Metrics, words := Words,
        pid := OsPid}) ->

@@ -23,13 +23,14 @@
 #define PLAIN_TEXT ((size_t)64 << 10)
 #define FRAME_TEXT ((size_t)16 << 20)
 /* Of text that does not compress. */
-#define FRAME_BYTES ((size_t)2 << 20)
+#define FRAME_BYTES ((size_t)1 << 20)
 /* Compressed at once: in smaller pieces, which come when the processor's cache
  * has forgotten window and table, it is a third slower. */
 #define PIECE ((size_t)1 << 20)
 /* What waits while the file does not take bytes. The largest single sample (250
- * frames of the longest atoms, percent-encoded) is below 3 MiB. */
-#define BYTES_ROOM ((size_t)6 << 20)
+ * frames of the longest atoms, percent-encoded) is below 3 MiB: it finds room
+ * behind an open block and its piece. */
+#define BYTES_ROOM ((size_t)11 << 19)
 #define BLOCKS_MAX 1024u
 
 struct fp_blocks {

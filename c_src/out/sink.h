@@ -14,7 +14,7 @@
  *              for the disk, and the oldest are forgotten. fp_sink_commit()
  *              begins a file with what is kept.
  *   trouble    when anything fails, the file is cut back to its last whole block
- *              and the rest waits in memory, up to 6 MiB. It is tried again at
+ *              and the rest waits in memory, up to 5.5 MiB. It is tried again at
  *              every flush that somebody asked for, and after 1, 2, 4 ... 32
  *              seconds: in the same file when the disk was full, else in a new
  *              one.
