@@ -108,6 +108,11 @@ uint64_t fp_session_flush(struct fp_session *session)
     return fp_writer_flush(session->writer);
 }
 
+int fp_session_commit(struct fp_session *session, const char *note)
+{
+    return fp_writer_commit(session->writer, note);
+}
+
 struct fp_portable *fp_session_enter(struct fp_session *session)
 {
     if (session->is_native ||
@@ -268,6 +273,7 @@ static int start_writer(struct fp_session *session, struct fp_sink *sink)
         .engine = session->is_native ? "native" : "portable",
         .node = &session->node,
         .flush_interval_ms = session->options.flush_interval_ms,
+        .note = session->options.note == NULL ? "" : session->options.note,
         .notify = on_writer,
         .arg = session,
     };

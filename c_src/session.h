@@ -30,6 +30,7 @@
 
 #include "core/figures.h"
 #include "core/stats.h"
+#include "out/perf_script.h"
 #include "out/sink.h"
 #include "portable.h"
 #include "selector.h"
@@ -69,7 +70,8 @@ struct fp_session_options {
     uint32_t flush_interval_ms;
     int flatten_recursive, merge_idle;
     size_t ring_bytes, text_bytes; /* of the ring; for the stacks' texts */
-    struct fp_sink_options files;
+    struct fp_sink_options files;  /* hold_ms: until fp_session_commit */
+    const char *note;              /* perf_script.h; NULL: none */
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
      * writer's last act; err is 0, or FP_EIO with "path: reason" as text. FILE_*
      * with the text of sink.h; of the first file nobody is told. */
@@ -90,6 +92,8 @@ int fp_session_start(struct fp_session **session,
 /* ANY THREAD until fp_session_close, none blocks. The ticket, or 0 when the
  * session is stopping. */
 uint64_t fp_session_flush(struct fp_session *session);
+/* fp_writer_commit() of writer.h. */
+int fp_session_commit(struct fp_session *session, const char *note);
 void fp_session_stop(struct fp_session *session);
 
 enum fp_session_state {
@@ -103,7 +107,7 @@ const struct fp_stats *fp_session_stats(const struct fp_session *session);
 void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n);
 /* For counters that Erlang keeps (the portable engine's). */
 struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
-/* Of the first file, while it was written. */
+/* Of the first file, while it was written; "" where it began by holding. */
 const char *fp_session_path(const struct fp_session *session);
 /* How the sampler reads memory: fp_peek_method; "" for the portable engine. */
 const char *fp_session_reads(const struct fp_session *session);

@@ -9,7 +9,8 @@
  * All that other threads ever write is one word, `requests`:
  *
  *      bit 63        stop was asked for
- *      bits 0..62    flush tickets handed out
+ *      bit 62        what is held is to be written
+ *      bits 0..61    flush tickets handed out
  *
  * One word, so that the order between a flush and a stop is never in doubt: a
  * ticket is handed out only while the stop bit is clear, and the writer, when
@@ -43,6 +44,7 @@
 #define WHY_ROOM 4600
 
 #define STOP_BIT (UINT64_C(1) << 63)
+#define COMMIT_BIT (UINT64_C(1) << 62)
 
 struct fp_writer {
     struct fp_writer_options options;
@@ -56,11 +58,16 @@ struct fp_writer {
     uint64_t swept_ms; /* when what nobody adds to was last written */
     uint64_t answered; /* the last ticket that was */
     _Atomic uint64_t requests;
+    /* 1: nothing is held, or somebody has asked to write it. Who has set it
+     * writes the note, and hands it over by COMMIT_BIT. */
+    _Atomic int is_committed;
+    char note[FP_NOTE_ROOM];
 };
 
 /* ---- draining --------------------------------------------------------- */
 
-/* Text of so many samples is either written or lost. */
+/* Text of so many samples is either written or lost; or held, and counted when
+ * that is decided. */
 static void write_text(struct fp_writer *writer, const char *text, size_t size,
                        uint64_t looks)
 {
@@ -72,6 +79,8 @@ static void write_text(struct fp_writer *writer, const char *text, size_t size,
         fp_stats_add(stats, FP_STAT_lost, looks);
         return;
     }
+    if (fp_sink_is_holding(writer->options.sink))
+        return;
     fp_stats_add(stats, FP_STAT_written, looks);
     fp_stats_add(stats, FP_STAT_bytes, size);
 }
@@ -129,6 +138,7 @@ static void note_books(struct fp_writer *writer,
 {
     struct fp_stats *stats = writer->options.stats;
 
+    fp_stats_set(stats, FP_STAT_expired, figures->expired);
     fp_stats_set(stats, FP_STAT_errors, figures->errors);
     fp_stats_set(stats, FP_STAT_file_bytes, figures->bytes);
     fp_stats_set(stats, FP_STAT_files_begun, figures->files);
@@ -180,6 +190,7 @@ static void write_own_sample(struct fp_writer *writer)
         .now = {&self->own, &self->told},
         .before = {&self->own_before, &self->told_before},
         .now_us = (int64_t)(fp_clock_ns(CLOCK_REALTIME) / 1000u),
+        .note = writer->note,
     };
     const char *text;
     size_t size;
@@ -196,6 +207,8 @@ static int flush(struct fp_writer *writer, bool is_asked)
 {
     int err;
 
+    if (fp_sink_is_holding(writer->options.sink))
+        return 0;
     write_held(writer, FP_HELD_ALL);
     write_own_sample(writer);
     err = fp_sink_flush(writer->options.sink, is_asked);
@@ -203,6 +216,20 @@ static int flush(struct fp_writer *writer, bool is_asked)
         fp_stats_add(writer->options.stats, FP_STAT_flushes, 1);
     note_sink(writer);
     return err;
+}
+
+/* From now on it is a session like any other; its own sample, with the note, stands
+ * between what came before and what comes. */
+static void commit(struct fp_writer *writer)
+{
+    uint64_t text, looks;
+
+    drain(writer);
+    write_held(writer, FP_HELD_ALL);
+    fp_sink_commit(writer->options.sink, &text, &looks);
+    fp_stats_add(writer->options.stats, FP_STAT_written, looks);
+    fp_stats_add(writer->options.stats, FP_STAT_bytes, text);
+    flush(writer, true);
 }
 
 /* ---- what the loop calls ---------------------------------------------- */
@@ -282,11 +309,14 @@ static void on_wake(uv_async_t *wake)
      * before it asked is in the ring for the drain that follows. */
     uint64_t requests =
         atomic_load_explicit(&writer->requests, memory_order_acquire);
-    uint64_t last_ticket = requests & ~STOP_BIT;
+    uint64_t last_ticket = requests & ~(STOP_BIT | COMMIT_BIT);
 
-    if (writer->script == NULL) {
+    if (writer->script == NULL)
         return; /* woken once more after finish() */
-    } else if ((requests & STOP_BIT) != 0) {
+    if ((requests & COMMIT_BIT) != 0 &&
+        fp_sink_is_holding(writer->options.sink))
+        commit(writer);
+    if ((requests & STOP_BIT) != 0) {
         finish(writer, last_ticket);
     } else if (writer->answered < last_ticket) {
         drain(writer);
@@ -355,6 +385,11 @@ static int open_loop(struct fp_writer *writer)
     return 0;
 }
 
+static void set_note(struct fp_writer *writer, const char *note)
+{
+    snprintf(writer->note, sizeof(writer->note), "%s", note);
+}
+
 int fp_writer_start(struct fp_writer **writer,
                     const struct fp_writer_options *options)
 {
@@ -365,6 +400,8 @@ int fp_writer_start(struct fp_writer **writer,
         return FP_ENOMEM;
     made->options = *options;
     atomic_init(&made->requests, 0);
+    atomic_init(&made->is_committed, !fp_sink_is_holding(options->sink));
+    set_note(made, options->note);
     fp_self_init(&made->self, options->stats, options->node);
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)
@@ -401,7 +438,21 @@ uint64_t fp_writer_flush(struct fp_writer *writer)
         &writer->requests, &seen, seen + 1, memory_order_release,
         memory_order_relaxed));
     uv_async_send(&writer->wake);
-    return seen + 1;
+    return (seen & ~COMMIT_BIT) + 1;
+}
+
+int fp_writer_commit(struct fp_writer *writer, const char *note)
+{
+    /* acq_rel: of all that come, one is the first. */
+    if (atomic_exchange_explicit(&writer->is_committed, 1,
+                                 memory_order_acq_rel))
+        return FP_ESTATE;
+    set_note(writer, note);
+    /* release: partner is the acquire in on_wake(). */
+    atomic_fetch_or_explicit(&writer->requests, COMMIT_BIT,
+                             memory_order_release);
+    uv_async_send(&writer->wake);
+    return 0;
 }
 
 void fp_writer_stop(struct fp_writer *writer)

@@ -26,6 +26,7 @@ struct fp_writer_options {
     const char *engine;          /* "native", "portable": static */
     struct fp_figures_box *node; /* what Erlang says of the node, or NULL */
     uint32_t flush_interval_ms;  /* 0: flushed only when asked */
+    const char *note; /* for its own samples, or "" (perf_script.h); copied */
     /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with
      * FP_WRITER_STOPPED); err is 0 or FP_EIO, and `why` is "" or "path:
      * reason".
@@ -46,6 +47,11 @@ int fp_writer_start(struct fp_writer **writer,
  * ticket (> 0; they are answered in order, each one before FP_WRITER_STOPPED).
  * 0 after fp_writer_stop: nothing will be answered. */
 uint64_t fp_writer_flush(struct fp_writer *writer);
+
+/* ANY THREAD until fp_writer_join, never blocks. Where the sink holds what comes:
+ * everything that it has kept, and what is in the ring, goes to a file, with the
+ * note. 0; FP_ESTATE: it does not hold, or somebody was faster. */
+int fp_writer_commit(struct fp_writer *writer, const char *note);
 
 /* ANY THREAD until fp_writer_join, never blocks; doing it twice does no harm.
  * Drain, close the file, notify, end. The producer must have stopped. */

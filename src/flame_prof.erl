@@ -90,6 +90,13 @@
 %% <li>`viral_limits': `#{processes => 200, events => 100000, seconds => 60}'.
 %%     Spreading ends when so many were caught, so many messages were looked at, or
 %%     tracing has lasted so long.</li>
+%% <li>`triggers': start nothing now, but a profile of bounded length each time that a
+%%     condition holds, or a list of them: {@link flame_prof_trigger} (`[]').
+%%     {@link stop/0} ends the waiting, too.</li>
+%% <li>`pre_roll': with triggers, milliseconds before the one that fires which are to be
+%%     in its file, 1000 to 60000: it samples all the time then, into memory (0). There
+%%     is room for 6 MiB as it will be in the file; when that is less, info/0 says so
+%%     by its rates, and the file by its first sample.</li>
 %% <li>`cpu_budget': percent of one core that the native engine may take: it samples
 %%     less when that is not enough, and says so (2.0), `infinity'</li>
 %% <li>`mode': `processes', the chosen ones whatever they do; or `schedulers', whatever
@@ -133,10 +140,12 @@
     }.
 
 %% While a session runs: what {@link run()} has, with the counts in `books'.
-%% Otherwise `#{state => stopped}', with `last_run' when there was one.
+%% Otherwise `#{state => stopped}', with `last_run' when there was one. `armed' is one
+%% that waits for its triggers, and has `triggers', each with how often it fired and
+%% how often it did not although its condition held.
 -type info() ::
     #{
-        state := running | stopping | stopped,
+        state := running | stopping | stopped | armed,
         last_run => run(),
         books => #{atom() => integer()},
         atom() => term()
@@ -230,22 +239,36 @@ stop() ->
 %% many those are. After a timeout, on a disk that does not answer, the session
 %% goes on ending by itself: {@link info/0} tells, with what is not written yet as
 %% `pending', and stop can be called again. With a pid, or the name `flame_prof',
-%% instead of a time: {@link stop/2}.
+%% instead of a time: {@link stop/2}. Where triggers are waited for, that ends, and
+%% the profile that one has started; the answer is that of the last of those, with
+%% `triggers' as in {@link info/0}.
 -spec stop(timeout() | pid() | flame_prof) -> {ok, run()} | {error, reason()}.
 stop(Timeout) when Timeout =:= infinity; is_integer(Timeout) ->
     stop(?MODULE, Timeout);
 stop(Session) ->
     stop(Session, ?STOP_MS).
 
-%% @doc Ends this session and no other.
+%% @doc Ends this session and no other: where a trigger has started it, the triggers go
+%% on.
 -spec stop(pid() | flame_prof, timeout()) -> {ok, run()} | {error, reason()}.
 stop(Session, Timeout) when is_pid(Session) ->
-    case whereis(flame_prof_session) of
-        Session -> flame_prof_session:stop(Session, Timeout);
+    case {whereis(flame_prof_session), whereis(flame_prof_triggers)} of
+        {Session, _} -> flame_prof_session:stop(Session, Timeout);
+        {_, Session} -> stop_triggers(Session, Timeout);
         _ -> {error, not_started}
     end;
 stop(?MODULE, Timeout) ->
-    flame_prof_session:stop(current, Timeout).
+    case whereis(flame_prof_triggers) of
+        undefined -> flame_prof_session:stop(current, Timeout);
+        Triggers -> stop_triggers(Triggers, Timeout)
+    end.
+
+stop_triggers(Pid, Timeout) ->
+    case flame_prof_triggers:stop(Pid, Timeout) of
+        {ok, none, Triggers} -> {ok, Triggers#{state => stopped, files => []}};
+        {ok, Run, Triggers} -> {ok, maps:merge(Run, Triggers)};
+        {error, _} = Error -> Error
+    end.
 
 %% @equiv apply(Fun, #{})
 -spec apply(fun(() -> Result)) -> Result.
@@ -344,11 +367,21 @@ flush(Timeout) ->
 %% @doc What runs, why it is this engine, and how the books stand.
 -spec info() -> info().
 info() ->
-    case flame_prof_session:info() of
-        {ok, Info} -> add_targets(Info);
-        %% It answers at any time but while the application shuts it down.
-        {error, {timeout, _}} -> #{state => stopping};
-        {error, _} -> stopped(flame_prof_session:last_run())
+    add_triggers(
+        case flame_prof_session:info() of
+            {ok, Info} -> add_targets(Info);
+            %% It answers at any time but while the application shuts it down.
+            {error, {timeout, _}} -> #{state => stopping};
+            {error, _} -> stopped(flame_prof_session:last_run())
+        end
+    ).
+
+add_triggers(#{state := State} = Info) ->
+    case {flame_prof_triggers:info(), State} of
+        {{ok, Triggers}, stopped} -> maps:merge(Info#{state := armed}, Triggers);
+        {{ok, Triggers}, armed} -> maps:merge(add_last_run(Info), Triggers);
+        {{ok, Triggers}, _} -> maps:merge(Info, Triggers);
+        {{error, _}, _} -> Info
     end.
 
 add_targets(Info) ->
@@ -362,6 +395,10 @@ add_targets(Info) ->
         {error, _} ->
             Info
     end.
+
+%% It keeps what comes before the next one.
+add_last_run(Info) ->
+    maps:merge(stopped(flame_prof_session:last_run()), Info).
 
 stopped(none) -> #{state => stopped};
 stopped(Run) -> #{state => stopped, last_run => Run}.
@@ -567,7 +604,7 @@ report(Files, Out) ->
 format_error({bad_option, _, _} = Reason) ->
     flame_prof_options:format_error(Reason);
 format_error({already_started, Pid}) ->
-    io_lib:format("a session is running already, ~p", [Pid]);
+    io_lib:format("a session is running, or waits for its triggers, already: ~p", [Pid]);
 format_error({native_engine, _, Text}) ->
     ["the native engine can not be used here: ", Text];
 format_error({session, _, Text}) ->

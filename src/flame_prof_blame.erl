@@ -512,7 +512,7 @@ format(Report) ->
         time(Report),
         confidence(Report),
         table("Callers", "caller < its own caller", [{R, caller(R)} || R <- Callers]),
-        table("Processes", "process", [{R, maps:get(name, R)} || R <- Processes])
+        table("Processes", "process", [{R, shown(maps:get(name, R))} || R <- Processes])
     ].
 
 measured(#{elapsed_ms := Ms, interval_ms := Interval, schedulers := Schedulers, torn := Torn}) ->
@@ -537,11 +537,14 @@ confidence(#{error_points := Points}) ->
 
 %% What the caller called, when that is not what was asked for; and who called it.
 caller(#{name := Name, through := Through, callers := Callers}) ->
-    [Name, [[" (in ", Through, ")"] || Through =/= none], next(Callers)].
+    [shown(Name), [[" (in ", shown(Through), ")"] || Through =/= none], next(Callers)].
 
 next([]) -> "";
-next([{Caller, _}]) -> [" < ", Caller];
-next([{Caller, _} | More]) -> [" < ", Caller, ", ", integer_to_list(length(More)), " more"].
+next([{Caller, _}]) -> [" < ", shown(Caller)];
+next([{Caller, _} | More]) -> [" < ", shown(Caller), ", ", integer_to_list(length(More)), " more"].
+
+%% What is Elixir's, the Elixir way. In the report it is as it stands in the file.
+shown(Name) -> flame_prof_names:function(Name).
 
 table(Title, What, Rows) ->
     [
@@ -565,7 +568,7 @@ alike_table(Alike) ->
     [
         "\nNames that look alike\n    samples\n",
         [
-            [right(grouped(Count), 11), "  ", fit(Name, ?COLUMNS - 13), "\n"]
+            [right(grouped(Count), 11), "  ", fit(shown(Name), ?COLUMNS - 13), "\n"]
          || {Name, Count} <- Alike
         ]
     ].

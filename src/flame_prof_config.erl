@@ -12,7 +12,7 @@
 -define(LEAST_BYTES, 1048576).
 
 %% The application's own processes tell nothing about the program.
--define(OWN_NAMES, [flame_prof_sup]).
+-define(OWN_NAMES, [flame_prof_sup, flame_prof_triggers]).
 
 %% @doc By the process that will own the session. `IsCapturing': the schedulers
 %% are asked for the stacks of running processes. `Excluded': processes that are
@@ -43,6 +43,8 @@ session(Engine, Options, IsCapturing, Excluded) ->
         sample_interval_us => SampleMs * 1000,
         cpu_permille => permille(maps:get(cpu_budget, Options)),
         flush_interval_ms => FlushMs,
+        hold_ms => 0,
+        note => <<>>,
         flatten_recursive => Flatten,
         merge_idle => Idle =:= changes,
         rules => [native_rule(Rule, Rules) || Rule <- Rules],

@@ -10,15 +10,30 @@
 %% @doc Of what `flame_prof:info/0' says. Times are in seconds.
 -spec format(flame_prof:info()) -> binary().
 format(Info) ->
-    iolist_to_binary([up(Info) | of_session(Info)]).
+    iolist_to_binary([up(Info), triggers(Info) | of_session(Info)]).
 
-up(#{state := State}) ->
+up(#{state := State} = Info) ->
     Up =
         case State of
             stopped -> 0;
+            armed when not is_map_key(books, Info) -> 0;
             _ -> 1
         end,
     metric(up, gauge, "Whether a session is running.", [{[], Up}]).
+
+%% One line for each, as they are many: of two on the same the sum.
+triggers(#{triggers := Triggers}) ->
+    Fired = lists:foldl(
+        fun(#{on := On, fired := N}, Sums) ->
+            maps:update_with(flame_prof_trigger:name(On), fun(Sum) -> Sum + N end, N, Sums)
+        end,
+        #{},
+        Triggers
+    ),
+    Values = [{[{on, On}], N} || {On, N} <- lists:sort(maps:to_list(Fired))],
+    metric(triggers_fired_total, counter, "Profiles that a trigger has started.", Values);
+triggers(_) ->
+    [].
 
 of_session(#{books := Books, engine := Engine, elapsed_ms := Ms} = Info) ->
     [
@@ -62,7 +77,14 @@ name(Name) when is_atom(Name) -> atom_to_list(Name);
 name(Name) -> Name.
 
 labels([]) -> [];
-labels([{Key, Value}]) -> [${, atom_to_list(Key), "=\"", atom_to_list(Value), "\"}"].
+labels([{Key, Value}]) -> [${, atom_to_list(Key), "=\"", label(Value), "\"}"].
+
+label(Value) when is_atom(Value) -> atom_to_list(Value);
+label(Text) ->
+    Escapes = [{<<"\\">>, <<"\\\\">>}, {<<"\"">>, <<"\\\"">>}, {<<"\n">>, <<"\\n">>}],
+    lists:foldl(fun escape/2, Text, Escapes).
+
+escape({What, By}, Text) -> binary:replace(Text, What, By, [global]).
 
 number(N) when is_integer(N) -> integer_to_list(N);
 number(F) -> io_lib:format("~.6f", [F]).
@@ -73,6 +95,7 @@ help(torn) -> "Samples given up because the process changed meanwhile.";
 help(dropped) -> "Samples given up because there was no room for them.";
 help(gone) -> "Samples given up because the process had exited.";
 help(lost) -> "Samples that the file refused, counted in dropped as well.";
+help(expired) -> "Samples held for a trigger that did not fire in time.";
 help(pending) -> "Samples between the engine and the file.";
 help(ticks) -> "Ticks done.";
 help(missed) -> "Ticks left out because their time had passed.";

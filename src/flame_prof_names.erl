@@ -1,8 +1,8 @@
 %% @private What people call a process and a function.
 -module(flame_prof_names).
 
--export([names/1, initial_calls/1, label/1, show/1]).
--export([function/1]).
+-export([names/1, initial_calls/1, label/1, labels/2, show/1, plain/1]).
+-export([function/1, show_label/1]).
 
 -export_type([names/0]).
 
@@ -51,11 +51,50 @@ label(Pid) ->
             undefined
     end.
 
+%% @doc Those of several processes that have one, as far as they answer within so many
+%% milliseconds: one in a long NIF does not.
+-spec labels([pid()], Ms :: non_neg_integer()) -> #{pid() => term()}.
+labels(Pids, Ms) ->
+    case erlang:function_exported(proc_lib, get_label, 1) of
+        true -> labels_of(Pids, Ms);
+        false -> #{}
+    end.
+
+labels_of(Pids, Ms) ->
+    Alias = erlang:alias(),
+    Askers = [spawn(fun() -> Alias ! {Alias, Pid, label(Pid)} end) || Pid <- Pids],
+    Until = erlang:monotonic_time(millisecond) + Ms,
+    Labels = collect_labels(Alias, length(Pids), Until, #{}),
+    _ = erlang:unalias(Alias),
+    _ = [exit(Asker, kill) || Asker <- Askers],
+    %% One that came between the end and the unalias.
+    collect_labels(Alias, length(Pids), Until, Labels).
+
+collect_labels(_Alias, 0, _Until, Labels) ->
+    Labels;
+collect_labels(Alias, Left, Until, Labels) ->
+    receive
+        {Alias, _Pid, undefined} -> collect_labels(Alias, Left - 1, Until, Labels);
+        {Alias, Pid, Label} -> collect_labels(Alias, Left - 1, Until, Labels#{Pid => Label})
+    after max(0, Until - erlang:monotonic_time(millisecond)) -> Labels
+    end.
+
 %% @doc For a person: pid, registered name or label, and what it was started as.
 -spec show(pid()) -> unicode:chardata().
 show(Pid) ->
     Parts = [shown_name(Pid), shown_call(Pid)],
     lists:join($\s, [pid_to_list(Pid) | [Part || Part <- Parts, Part =/= []]]).
+
+%% @doc The same without a label, which may be any term: for a file.
+-spec plain(pid()) -> binary().
+plain(Pid) ->
+    Name =
+        case erlang:process_info(Pid, registered_name) of
+            {registered_name, Registered} -> function(atom_to_list(Registered));
+            _ -> []
+        end,
+    Parts = [Part || Part <- [Name, shown_call(Pid)], Part =/= []],
+    unicode:characters_to_binary(lists:join($\s, [pid_to_list(Pid) | Parts])).
 
 shown_name(Pid) ->
     case erlang:process_info(Pid, registered_name) of
@@ -64,7 +103,11 @@ shown_name(Pid) ->
     end.
 
 shown_label(undefined) -> [];
-shown_label(Label) -> io_lib:format("~0tP", [Label, ?LABEL_DEPTH]).
+shown_label(Label) -> show_label(Label).
+
+%% @doc For a person, cut where it is deep.
+-spec show_label(term()) -> unicode:chardata().
+show_label(Label) -> io_lib:format("~0tP", [Label, ?LABEL_DEPTH]).
 
 shown_call(Pid) ->
     case lists:reverse(initial_calls(Pid)) of

@@ -12,7 +12,7 @@
 -export([calibration_open/0, calibration_probe/1, calibration_solve/2]).
 -export([layout_info/0, snapshot/1, select_top/2]).
 -export([write_perf_map/1]).
--export([session_start/1, session_push/2, session_flush/1]).
+-export([session_start/1, session_push/2, session_flush/1, session_commit/2]).
 -export([session_stop/1, session_close/1, session_info/1]).
 -export([session_schedulers_online/2]).
 -export([session_want/2, session_chosen/1]).
@@ -27,6 +27,7 @@
 -export([unzst_open/0, unzst_read/3]).
 
 -export_type([query/0, platform/0, session/0, config/0, item/0, mfa_text/0]).
+-export_type([wanted/0]).
 
 -on_load(load/0).
 
@@ -62,6 +63,11 @@
         %% Of one core; 0: no limit.
         cpu_permille := non_neg_integer(),
         flush_interval_ms := pos_integer(),
+        %% More than 0: until session_commit/2, the samples of the last so many
+        %% milliseconds are kept in memory, and nothing is written.
+        hold_ms := non_neg_integer(),
+        %% For the session's samples of itself; <<>>: nothing.
+        note := binary(),
         flatten_recursive := boolean(),
         merge_idle := boolean(),
         %% The interval is that of a pass; a rule takes part in every EveryPasses-th.
@@ -82,6 +88,9 @@
         %% Of a pid's data, how many are its number: what <0.Number.Serial> shows.
         pid_number_bits := 15 | 28
     }.
+
+%% A `chosen' one may be left out to keep within the budget.
+-type wanted() :: {pid(), all | flame_prof:status(), named | chosen}.
 
 -type mfa_text() :: {binary(), binary(), arity()}.
 
@@ -141,6 +150,11 @@ session_push(_, _) -> ?NOT_LOADED.
 -spec session_flush(session()) -> Ticket :: pos_integer() | {error, closed}.
 session_flush(_) -> ?NOT_LOADED.
 
+%% What is held goes to a file, and all that comes from now on. A note has at most
+%% 511 bytes, and no zero byte.
+-spec session_commit(session(), Note :: binary()) -> ok | {error, closed | state}.
+session_commit(_, _) -> ?NOT_LOADED.
+
 -spec session_stop(session()) -> ok.
 session_stop(_) -> ?NOT_LOADED.
 
@@ -155,7 +169,7 @@ session_schedulers_online(_, _) -> ?NOT_LOADED.
 
 %% At most 1024, whatever the rules choose; all others that were wanted before are
 %% wanted no more.
--spec session_want(session(), [{pid(), all | flame_prof:status()}]) ->
+-spec session_want(session(), [wanted()]) ->
     ok | {error, closed | state}.
 session_want(_, _) -> ?NOT_LOADED.
 

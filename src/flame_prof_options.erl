@@ -43,6 +43,8 @@
         auto_process_opts => process_given() | undefined,
         always => pid() | atom() | [pid() | atom()],
         viral_limits => #{atom() => pos_integer() | undefined} | undefined,
+        triggers => flame_prof_trigger:given() | [flame_prof_trigger:given()] | undefined,
+        pre_roll => non_neg_integer() | undefined,
         mode => processes | schedulers | undefined,
         running_stacks => boolean() | undefined,
         native_frames => boolean() | undefined,
@@ -84,6 +86,8 @@
         auto_process_opts := process(),
         always := [pid() | atom()],
         viral_limits := viral_limits(),
+        triggers := [flame_prof_trigger:spec()],
+        pre_roll := non_neg_integer(),
         mode := processes | schedulers,
         running_stacks := boolean(),
         native_frames := boolean(),
@@ -108,6 +112,8 @@
     | auto_process_opts
     | always
     | viral_limits
+    | triggers
+    | pre_roll
     | mode
     | running_stacks
     | native_frames
@@ -115,7 +121,7 @@
 
 %% The key is what was given, so it may be any term; `options' when what was
 %% given is not a map, `{auto_process_opts, Key}' for a key inside that map, and
-%% likewise with `viral_limits'.
+%% likewise with `viral_limits' and `triggers'.
 -type error() :: {bad_option, Key :: term(), Accepted :: binary()}.
 
 -define(IS_WITHIN(Value, Least, Most),
@@ -155,6 +161,9 @@
 -define(MEMORY_LEAST_BYTES, 30932992).
 %% What is kept of a chosen process: its structure three times over, its texts.
 -define(PROCESS_BYTES, 3584).
+%% What there is memory for depends on what there is to say: see flame_prof_triggers.
+-define(PRE_ROLL_LEAST_MS, 1000).
+-define(PRE_ROLL_MOST_MS, 60000).
 -define(DAY_MS, 86400000).
 -define(COUNT_MOST, 1000000).
 %% Of a path, with room for the file's own name below Linux's 4096.
@@ -198,6 +207,12 @@ mode(#{mode := schedulers, running_stacks := false}) ->
 mode(#{mode := schedulers, engine := portable}) ->
     {error, {bad_option, mode, accepts(mode)}};
 mode(Options) ->
+    pre_roll(Options).
+
+%% Before what?
+pre_roll(#{pre_roll := Ms, triggers := []}) when Ms > 0 ->
+    {error, {bad_option, pre_roll, accepts(pre_roll)}};
+pre_roll(Options) ->
     {ok, Options}.
 
 %% @doc What the budget leaves for the ring and the stacks' texts, beyond a
@@ -228,6 +243,8 @@ keys() ->
         auto_process_opts,
         always,
         viral_limits,
+        triggers,
+        pre_roll,
         mode,
         running_stacks,
         native_frames,
@@ -252,6 +269,8 @@ option(auto_select, undefined) -> {ok, ?AUTO_SELECT};
 option(auto_process_opts, undefined) -> {ok, #{status => all, viral => self_only}};
 option(always, undefined) -> {ok, []};
 option(viral_limits, undefined) -> {ok, ?VIRAL_LIMITS};
+option(triggers, undefined) -> {ok, []};
+option(pre_roll, undefined) -> {ok, 0};
 option(mode, undefined) -> {ok, processes};
 option(running_stacks, undefined) -> {ok, true};
 option(native_frames, undefined) -> {ok, true};
@@ -304,6 +323,12 @@ option(always, Given) ->
     always([Given]);
 option(viral_limits, Given) when is_map(Given) ->
     viral_limits(lists:sort(maps:keys(Given)), Given, ?VIRAL_LIMITS);
+option(triggers, Given) ->
+    flame_prof_trigger:validate(Given);
+option(pre_roll, 0) ->
+    {ok, 0};
+option(pre_roll, Ms) when ?IS_WITHIN(Ms, ?PRE_ROLL_LEAST_MS, ?PRE_ROLL_MOST_MS) ->
+    {ok, Ms};
 option(mode, Mode) when Mode =:= processes; Mode =:= schedulers ->
     {ok, Mode};
 option(running_stacks, Capture) when is_boolean(Capture) ->
@@ -439,6 +464,10 @@ accepts(always) ->
     <<"a pid of this node or a registered name, or a list of up to 100 of them">>;
 accepts(viral_limits) ->
     <<"a map, #{processes => Count, events => Count, seconds => Count}">>;
+accepts(triggers) ->
+    flame_prof_trigger:accepts();
+accepts(pre_roll) ->
+    <<"whole milliseconds from 1000 to 60000, with triggers; or 0">>;
 accepts(mode) ->
     <<"processes, or schedulers (with the native engine and running_stacks)">>;
 accepts(running_stacks) ->
@@ -462,7 +491,7 @@ no_such_option() ->
 %% @doc One sentence for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({bad_option, {Outer, Key}, Accepted}) when
-    Outer =:= auto_process_opts; Outer =:= viral_limits
+    Outer =:= auto_process_opts; Outer =:= viral_limits; Outer =:= triggers
 ->
     io_lib:format("~tp, ~tp: ~ts", [Outer, Key, Accepted]);
 format_error({bad_option, Key, Accepted}) ->

@@ -8,8 +8,12 @@
 %% 4> io:put_chars(flame_prof_pstack:format(Look)).
 %% '''
 %%
+%% The one thing that is asked of a process is its label (OTP 27's
+%% `proc_lib:set_label/1'), where it has no registered name: it has a tenth of a
+%% second to answer, or is told without.
+%%
 %% == Why it is safe in production ==
-%% The processes are not asked and do not notice: their memory is read, and the
+%% Otherwise the processes are not asked and do not notice: their memory is read, and the
 %% schedulers' threads are interrupted for some 6 microseconds each. So it
 %% answers where `process_info/2' would wait: for a process in a long NIF or BIF,
 %% or in a dirty NIF. All of it is done on a dirty scheduler. A look takes some 5
@@ -26,6 +30,9 @@
 -export([schedulers/0, processes/1, format/1]).
 
 -import(flame_prof_text, [grouped/1, plural/1, printable/1]).
+
+%% What a process has to tell its label.
+-define(LABEL_MS, 100).
 
 -export_type([look/0, place/0, process/0, frame/0, target/0, figure/0, reason/0]).
 
@@ -49,6 +56,7 @@
         scheduler := pos_integer() | none,
         stack := [frame()],
         registered_name => atom(),
+        label => term(),
         initial_call => mfa(),
         proc_lib_initial_call => mfa(),
         reductions := figure(),
@@ -96,7 +104,7 @@ schedulers({error, _} = Error) ->
 schedulers(Normal) ->
     case flame_prof_nif:snapshot(dirty) of
         {error, _} = Error -> failed(Error);
-        Dirty -> {ok, [normal(Seen) || Seen <- Normal] ++ dirty(Dirty)}
+        Dirty -> {ok, labelled([normal(Seen) || Seen <- Normal] ++ dirty(Dirty))}
     end.
 
 normal({Number, Nothing}) when is_atom(Nothing) ->
@@ -135,7 +143,21 @@ processes(_Pids, {error, _} = Error) ->
     failed(Error);
 processes(Pids, Seen) ->
     Found = maps:from_list(Seen),
-    {ok, [{{process, Target}, found(Pid, Found)} || {Target, Pid} <- Pids]}.
+    {ok, labelled([{{process, Target}, found(Pid, Found)} || {Target, Pid} <- Pids])}.
+
+%% Not for a name that is better.
+labelled(Look) ->
+    Unnamed = [Pid || {_, #{pid := Pid} = P} <- Look, not is_map_key(registered_name, P)],
+    Labels = flame_prof_names:labels(lists:usort(Unnamed) -- [self()], ?LABEL_MS),
+    [{Place, label(What, Labels)} || {Place, What} <- Look].
+
+label(#{pid := Pid} = Process, Labels) ->
+    case Labels of
+        #{Pid := Label} -> Process#{label => Label};
+        _ -> Process
+    end;
+label(Nothing, _Labels) ->
+    Nothing.
 
 found(Pid, Found) ->
     case Found of
@@ -252,7 +274,8 @@ place(dirty) -> "Dirty scheduler: ";
 place({process, _}) -> "".
 
 title(Process) ->
-    Name = [io_lib:format(" ~tw", [Name]) || {registered_name, Name} <- maps:to_list(Process)],
+    Name = [[" ", registered(Name)] || #{registered_name := Name} <- [Process]] ++
+        [[" ", flame_prof_names:show_label(Label)] || #{label := Label} <- [Process]],
     case Process of
         #{proc_lib_initial_call := Call} -> [Name, " ", function(Call)];
         #{initial_call := Call} -> [Name, " ", function(Call)];
@@ -309,5 +332,18 @@ location(_) -> "".
 %% As it lies in the VM: bytes.
 file(File) -> printable(list_to_binary(File)).
 
+%% Elixir's the Elixir way.
 function({Module, Function, Arity}) ->
-    io_lib:format("~tw:~tw/~b", [Module, Function, Arity]).
+    case is_elixir(Module) of
+        true -> flame_prof_names:function(io_lib:format("~ts:~ts/~b", [Module, Function, Arity]));
+        false -> io_lib:format("~tw:~tw/~b", [Module, Function, Arity])
+    end.
+
+registered(Name) ->
+    case is_elixir(Name) of
+        true -> flame_prof_names:function(atom_to_binary(Name));
+        false -> io_lib:format("~tw", [Name])
+    end.
+
+is_elixir(Name) ->
+    string:prefix(atom_to_binary(Name), "Elixir.") =/= nomatch.

@@ -40,11 +40,13 @@
     }.
 
 %% A sample that the profiler took of itself at a flush: its counters and the
-%% node's own figures, each with its change since the flush before.
+%% node's own figures, each with its change since the flush before. `trigger': what
+%% has started the session; the first one of these stands where it fired.
 -type own() ::
     #{
         time_us := integer(),
         engine := binary(),
+        trigger => binary(),
         figures := #{binary() => {Value :: integer(), Delta :: integer()}}
     }.
 
@@ -127,8 +129,12 @@ is_own(_) -> false.
 
 own_sample(Raw) ->
     case sample(Raw) of
-        #{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine}} ->
-            #{time_us => Time, engine => Engine, figures => Figures};
+        #{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine} = Words} ->
+            Own = #{time_us => Time, engine => Engine, figures => Figures},
+            case Words of
+                #{<<"trigger">> := Trigger} -> Own#{trigger => decode(Trigger)};
+                #{} -> Own
+            end;
         _ ->
             bad
     end.

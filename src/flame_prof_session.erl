@@ -21,12 +21,21 @@
 -include_lib("kernel/include/logger.hrl").
 
 -export([start_link/2, flush/1, stop/2, info/0, targets/0]).
+-export([commit/2, end_soon/1]).
 -export([create_last_run/0, last_run/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([run/0, how/0]).
 
--type how() :: #{timeout := timeout(), owner := none | pid()}.
+%% `hold_ms': what is sampled is kept in memory for so long, and written from
+%% commit/2 on. `note': why it was started, for the file and for info/0.
+-type how() ::
+    #{
+        timeout := timeout(),
+        owner := none | pid(),
+        hold_ms => pos_integer(),
+        note => binary()
+    }.
 
 %% What a session was, once it has ended: info/0 and its books in one map.
 -type run() :: #{atom() => term()}.
@@ -46,6 +55,9 @@
     started_at :: calendar:datetime(),
     started_ms :: integer(),
     phase = running :: running | halting | closing | closed,
+    %% Nothing has been written yet, and nothing will be before commit/2.
+    is_holding = false :: boolean(),
+    trigger = none :: none | binary(),
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: schedulers(),
     failure = none :: none | term(),
@@ -63,6 +75,8 @@
 %% No domain: OTP's default handler drops events of a domain of one's own, and
 %% these are few and meant to be seen.
 -define(LOG_META, #{application => flame_prof}).
+%% What nobody has to do anything about.
+-define(QUIET_META, #{application => flame_prof, domain => [flame_prof]}).
 
 %% The portable engine's last tick is over by then, unless a process that it
 %% asks does not answer.
@@ -78,8 +92,8 @@
 %% @doc A session that has not started within the time is given up. It is linked to
 %% its owner, and ends with it.
 -spec start_link(flame_prof_options:options(), how()) -> {ok, pid()} | {error, term()}.
-start_link(Options, #{timeout := Timeout, owner := Owner}) ->
-    Arguments = {Options, Owner},
+start_link(Options, #{timeout := Timeout} = How) ->
+    Arguments = {Options, How},
     case gen_server:start_link({local, ?MODULE}, ?MODULE, Arguments, [{timeout, Timeout}]) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, Reason};
@@ -107,6 +121,16 @@ stop(Pid, Timeout) ->
                 {'DOWN', Monitor, process, _, _} -> Answer
             end
     end.
+
+%% @doc Writes what it holds, and all that comes from now on.
+-spec commit(pid(), Note :: binary()) -> ok | {error, term()}.
+commit(Pid, Note) ->
+    call(Pid, {commit, Note}, 5000).
+
+%% @doc Only asks: whoever is linked to it hears of the end.
+-spec end_soon(pid()) -> ok.
+end_soon(Pid) ->
+    gen_server:cast(Pid, stop).
 
 -spec info() -> {ok, map()} | {error, term()}.
 info() ->
@@ -146,13 +170,13 @@ last_run() ->
 
 %% Start: the engine, the directory, the library's session, the portable engine.
 
--spec init({flame_prof_options:options(), none | pid()}) -> {ok, #session{}} | {stop, term()}.
-init({Options, Owner}) ->
+-spec init({flame_prof_options:options(), how()}) -> {ok, #session{}} | {stop, term()}.
+init({Options, #{owner := Owner} = How}) ->
     _ = process_flag(trap_exit, true),
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
             ok = log_choice(Options, Choice),
-            started(Owner, open(Options, Choice));
+            started(Owner, open(Options, Choice, How));
         {error, Reason} ->
             refused(Reason)
     end.
@@ -166,12 +190,21 @@ started(Owner, {ok, State}) ->
 started(_Owner, {error, Reason}) ->
     refused(Reason).
 
+tell_started(#session{is_holding = true}) ->
+    ok;
 tell_started(State) ->
     #{engine := Engine, why := Why, files := Files} = describe(State),
     flame_prof_event:emit(
         [session, start],
         #{system_time => erlang:system_time()},
-        #{session => self(), engine => Engine, why => Why, files => Files}
+        #{
+            session => self(),
+            engine => Engine,
+            why => Why,
+            %% None yet of one that a trigger has just told to write.
+            files => Files,
+            trigger => State#session.trigger
+        }
     ).
 
 tell_stopped(Outcome, Run) ->
@@ -179,7 +212,7 @@ tell_stopped(Outcome, Run) ->
     flame_prof_event:emit(
         [session, stop],
         maps:with(Counts, Run),
-        (maps:with([engine, files, error], Run))#{session => self(), outcome => Outcome}
+        (maps:with([engine, files, error, trigger], Run))#{session => self(), outcome => Outcome}
     ).
 
 %% Not a crash to be reported: whoever starts a session gets the reason.
@@ -187,23 +220,26 @@ refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
 
 log_choice(#{engine := auto}, #{engine := portable, why := Why}) ->
-    ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?LOG_META);
+    ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?QUIET_META);
 log_choice(_, _) ->
     ok.
 
-open(Options, #{engine := Engine} = Choice) ->
+open(Options, #{engine := Engine} = Choice, How) ->
     Schedulers = schedulers(Engine, Options),
     case usable(maps:get(mode, Options), Schedulers) of
-        ok -> open(Options, Choice, Schedulers);
+        ok -> open(Options, Choice, How, Schedulers);
         {error, _} = Error -> Error
     end.
 
-open(Options, #{engine := Engine} = Choice, Schedulers) ->
+open(Options, #{engine := Engine} = Choice, How, Schedulers) ->
     Node = flame_prof_node:start_link(),
     Targets = start_targets(Engine, Options, Node),
     Own = [Node | flame_prof_targets:processes(Targets)],
     IsCapturing = element(1, Schedulers) =:= on,
-    Config = flame_prof_config:session(Engine, Options, IsCapturing, Own),
+    Config = maps:merge(
+        flame_prof_config:session(Engine, Options, IsCapturing, Own),
+        maps:with([hold_ms, note], How)
+    ),
     case make_parents(maps:get(directory, Config)) of
         ok ->
             State = #session{
@@ -213,6 +249,8 @@ open(Options, #{engine := Engine} = Choice, Schedulers) ->
                 choice = Choice,
                 node = Node,
                 schedulers = Schedulers,
+                is_holding = is_map_key(hold_ms, How),
+                trigger = maps:get(note, How, none),
                 started_at = calendar:local_time(),
                 started_ms = erlang:monotonic_time(millisecond)
             },
@@ -224,7 +262,8 @@ open(Options, #{engine := Engine} = Choice, Schedulers) ->
 opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
     #{path := Path} = flame_prof_nif:session_info(Ref),
     ok = watch_schedulers(Schedulers),
-    attach_targets(start_engine(Engine, State#session{ref = Ref, files = [Path]}));
+    Files = [Path || Path =/= <<>>],
+    attach_targets(start_engine(Engine, State#session{ref = Ref, files = Files}));
 opened({error, {Error, Text}}, _State) ->
     {error, {session, Error, Text}}.
 
@@ -239,7 +278,7 @@ schedulers(native, _Options) ->
             {on, Known};
         {error, Why} ->
             ?LOG_NOTICE(
-                "flame_prof does without the stacks of running processes: ~ts", [Why], ?LOG_META
+                "flame_prof does without the stacks of running processes: ~ts", [Why], ?QUIET_META
             ),
             {off, Why}
     end.
@@ -311,6 +350,17 @@ handle_call(targets, _From, #session{phase = running, targets = Targets} = State
     {reply, {ok, Targets}, State};
 handle_call(targets, _From, State) ->
     {reply, {error, stopping}, State};
+handle_call({commit, Note}, _From, #session{is_holding = true, ref = Ref} = State) ->
+    case flame_prof_nif:session_commit(Ref, Note) of
+        ok ->
+            Committed = State#session{is_holding = false, trigger = Note},
+            ok = tell_started(Committed),
+            {reply, ok, Committed};
+        {error, _} ->
+            {reply, {error, stopping}, State}
+    end;
+handle_call(flush, _From, #session{is_holding = true} = State) ->
+    {reply, {error, {armed, <<"no trigger has fired: nothing is written yet">>}}, State};
 handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
     case flame_prof_nif:session_flush(Ref) of
         {error, closed} -> {reply, {error, stopping}, State};
@@ -324,6 +374,8 @@ handle_call(_, _From, State) ->
     {reply, {error, unknown_call}, State}.
 
 -spec handle_cast(term(), #session{}) -> {noreply, #session{}}.
+handle_cast(stop, State) ->
+    {noreply, begin_stop(State)};
 handle_cast(_, State) ->
     {noreply, State}.
 
@@ -416,7 +468,7 @@ file(failed, Text, State) ->
     ?LOG_WARNING("flame_prof can not write: ~ts. It keeps trying", [Text], ?LOG_META),
     State#session{trouble = Text};
 file(healed, Path, State) ->
-    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?LOG_META),
+    ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?QUIET_META),
     State#session{trouble = <<>>}.
 
 %% The newest one, if it is.
@@ -482,9 +534,8 @@ outcome({error, {Error, Why}}, #{lost := Lost}) ->
     {error, {Error, unicode:characters_to_binary(Text)}}.
 
 %% Who flushed has it now, too.
-settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
-    true = ets:insert(?MODULE, {last_run, Run}),
-    ok = tell_stopped(Outcome, Run),
+settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping} = State) ->
+    ok = keep(Outcome, Run, State),
     Answer =
         case Outcome of
             ok -> {ok, Run};
@@ -493,6 +544,13 @@ settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping}) ->
     _ = [gen_server:reply(From, Outcome) || From <- maps:values(Flushing)],
     _ = [gen_server:reply(From, Answer) || From <- Stopping],
     ok.
+
+%% Of one that never wrote anything nobody wants to know.
+keep(_Outcome, _Run, #session{is_holding = true}) ->
+    ok;
+keep(Outcome, Run, _State) ->
+    true = ets:insert(?MODULE, {last_run, Run}),
+    tell_stopped(Outcome, Run).
 
 exit_reason(#session{failure = none}) -> normal;
 exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
@@ -536,11 +594,11 @@ release_portable(#session{portable = Engine}) ->
 
 %% Books.
 
-describe(#session{phase = Phase, files = Files, trouble = Trouble} = State) ->
+describe(#session{files = Files, trouble = Trouble} = State) ->
     Books = books(State),
     Elapsed = elapsed_ms(State),
     (about(State))#{
-        state => state_name(Phase),
+        state => state_name(State),
         files => lists:reverse(Files),
         error => Trouble,
         elapsed_ms => Elapsed,
@@ -552,6 +610,8 @@ run(State) ->
     Description = #{books := Books} = describe(State),
     maps:merge(maps:remove(books, Description#{state := stopped}), Books).
 
+about(#session{trigger = Note} = State) when Note =/= none ->
+    (about(State#session{trigger = none}))#{trigger => Note};
 about(#session{choice = Choice, options = Options, started_at = StartedAt} = State) ->
     Choice#{
         options => Options,
@@ -562,7 +622,8 @@ about(#session{choice = Choice, options = Options, started_at = StartedAt} = Sta
 running_stacks({on, _}) -> on;
 running_stacks({off, Why}) -> {off, Why}.
 
-state_name(running) -> running;
+state_name(#session{phase = running, is_holding = true}) -> armed;
+state_name(#session{phase = running}) -> running;
 state_name(_) -> stopping.
 
 %% `pending' samples are between the engine and the file: 0 after the end. What
@@ -572,9 +633,9 @@ books(#session{ref = Ref}) ->
     Info = flame_prof_nif:session_info(Ref),
     Counts = maps:without([state, path], Info),
     #{taken := Taken, written := Written, torn := Torn, gone := Gone} = Counts,
-    #{dropped := Refused, lost := Lost} = Counts,
+    #{dropped := Refused, lost := Lost, expired := Expired} = Counts,
     Dropped = Refused + Lost,
-    Pending = Taken - Written - Torn - Dropped - Gone,
+    Pending = Taken - Written - Torn - Dropped - Gone - Expired,
     Counts#{dropped := Dropped, pending => Pending}.
 
 elapsed_ms(#session{started_ms = Started}) ->

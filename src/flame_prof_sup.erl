@@ -52,10 +52,17 @@ already_started(Pid, Options, How, Attempts) ->
             {error, {already_started, Pid}}
     end.
 
-session_spec(Options, How) ->
+%% One that waits for a trigger is in the place of the session.
+session_spec(#{triggers := Triggers} = Options, How) ->
+    Module =
+        case Triggers of
+            [] -> flame_prof_session;
+            _ -> flame_prof_triggers
+        end,
     #{
         id => flame_prof_session,
-        start => {flame_prof_session, start_link, [Options, How]},
+        start => {Module, start_link, [Options, How]},
+        modules => [Module],
         restart => temporary,
         shutdown => ?SHUTDOWN_MS
     }.

@@ -73,7 +73,7 @@
     poll = none :: none | reference(),
     tracing = none :: none | #tracing{},
     ended = no :: no | processes | events | seconds,
-    wanted = [] :: [{pid(), all | flame_prof:status()}]
+    wanted = [] :: [flame_prof_nif:wanted()]
 }).
 
 -define(POLL_MS, 200).
@@ -160,7 +160,7 @@ handle_call(selected, _From, #targets{engine = {native, Session}} = State) ->
         Pids -> {reply, lists:sort(Pids), State}
     end;
 handle_call(selected, _From, #targets{engine = {portable, Engine}, wanted = Wanted} = State) ->
-    Pids = flame_prof_portable:chosen(Engine) ++ [Pid || {Pid, _} <- Wanted],
+    Pids = flame_prof_portable:chosen(Engine) ++ [Pid || {Pid, _, _} <- Wanted],
     {reply, lists:usort(Pids), State};
 handle_call(info, _From, State) ->
     {reply, describe(State), State};
@@ -226,25 +226,26 @@ spreading(State) ->
 
 %% What the sampler is told.
 
-%% In the order of their right to a place.
+%% In the order of their right to a place. Who is named stays when the engine has to
+%% do with fewer to keep within its budget.
 want(#targets{engine = none} = State) ->
     State;
 want(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State) ->
     #targets{auto = #{status := Status}, wanted = Before, exclude = Exclude} = State,
     All =
-        [{Pid, S} || {Pid, #explicit{options = #{status := S}}} <- maps:to_list(Explicit)] ++
-            [{Pid, Status} || Pid <- always(State)] ++
-            [{Pid, Status} || Pid <- maps:keys(Filtered)] ++
-            [{Pid, S} || {Pid, #{status := S}} <- maps:to_list(Caught)],
+        [{Pid, S, named} || {Pid, #explicit{options = #{status := S}}} <- maps:to_list(Explicit)] ++
+            [{Pid, Status, named} || Pid <- always(State)] ++
+            [{Pid, Status, chosen} || Pid <- maps:keys(Filtered)] ++
+            [{Pid, S, chosen} || {Pid, #{status := S}} <- maps:to_list(Caught)],
     Wanted = lists:sublist(unique(All, Exclude, []), ?WANTED_MOST),
     ok = tell(Wanted, Before, State#targets.engine),
     State#targets{wanted = Wanted}.
 
 unique([], _Seen, Unique) ->
     lists:reverse(Unique);
-unique([{Pid, _} | Rest], Seen, Unique) when is_map_key(Pid, Seen) ->
+unique([{Pid, _, _} | Rest], Seen, Unique) when is_map_key(Pid, Seen) ->
     unique(Rest, Seen, Unique);
-unique([{Pid, _} = Wanted | Rest], Seen, Unique) ->
+unique([{Pid, _, _} = Wanted | Rest], Seen, Unique) ->
     unique(Rest, Seen#{Pid => []}, [Wanted | Unique]).
 
 tell(Wanted, Wanted, _Engine) ->
@@ -256,7 +257,7 @@ tell(Wanted, _Before, {native, Session}) ->
         {error, closed} -> ok
     end;
 tell(Wanted, _Before, {portable, Engine}) ->
-    flame_prof_portable:want(Engine, Wanted).
+    flame_prof_portable:want(Engine, [{Pid, Status} || {Pid, Status, _} <- Wanted]).
 
 always(#targets{always = Always}) ->
     [Pid || Who <- Always, Pid <- [whereis_pid(Who)], is_pid(Pid)].

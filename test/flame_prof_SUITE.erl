@@ -566,6 +566,8 @@ small_session(Config) ->
         total_max_bytes => 0,
         sample_interval_us => 5000,
         flush_interval_ms => 15000,
+        hold_ms => 0,
+        note => <<>>,
         flatten_recursive => false,
         rules => [{reductions, true, 10000, 1}],
         merge_idle => false,

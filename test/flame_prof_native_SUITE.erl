@@ -348,6 +348,8 @@ config(Config) ->
         total_max_bytes => 0,
         sample_interval_us => 2000,
         flush_interval_ms => 60000,
+        hold_ms => 0,
+        note => <<>>,
         flatten_recursive => true,
         rules => [{reductions, true, 100, 1}],
         merge_idle => false,

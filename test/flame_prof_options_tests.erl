@@ -24,6 +24,8 @@ defaults_test() ->
             auto_process_opts => #{status => all, viral => self_only},
             always => [],
             viral_limits => #{processes => 200, events => 100000, seconds => 60},
+            triggers => [],
+            pre_roll => 0,
             cpu_budget => 2.0,
             mode => processes,
             running_stacks => true,
@@ -108,6 +110,18 @@ accepted_test_() ->
             {viral_limits, #{}, #{processes => 200, events => 100000, seconds => 60}},
             {viral_limits, #{events => 5, seconds => undefined},
                 #{processes => 200, events => 5, seconds => 60}},
+            {triggers, [], []},
+            {triggers, #{on => run_queue, above => 50}, [
+                trigger(#{on => run_queue, above => 50, below => 40.0})
+            ]},
+            {triggers, [#{on => busy_port, interval => undefined}, #{on => long_gc, above => 7, duration => 5000}], [
+                trigger(#{on => busy_port}), trigger(#{on => long_gc, above => 7, duration => 5000})
+            ]},
+            {triggers, #{on => {m, f}}, [trigger(#{on => {m, f}})]},
+            {triggers, #{on => {m, f}, above => -10}, [trigger(#{on => {m, f}, above => -10, below => -12.0})]},
+            {triggers, #{on => fun erlang:node/0, cooldown => 0, timeout => 10}, [
+                trigger(#{on => fun erlang:node/0, cooldown => 0, timeout => 10})
+            ]},
             {cpu_budget, 0.1, 0.1},
             {cpu_budget, 5, 5},
             {cpu_budget, infinity, infinity},
@@ -125,6 +139,12 @@ rule(Given) ->
 rule(Given, Top) ->
     maps:merge(
         #{top => Top, by => reductions, delta => true, interval => 5000, include => [], exclude => []},
+        Given
+    ).
+
+trigger(Given) ->
+    maps:merge(
+        #{interval => 1000, duration => 30000, cooldown => 60000, max_per_hour => 4, timeout => 1000},
         Given
     ).
 
@@ -201,6 +221,9 @@ refused_test_() ->
             {auto_process_opts, [[], all, [{status, all}], {}]},
             {always, [7, "name", [init | self()], lists:duplicate(101, init), make_ref()]},
             {viral_limits, [[], all, 7]},
+            {triggers, [all, run_queue, [run_queue], [#{on => busy_port} | x],
+                lists:duplicate(33, #{on => busy_port})]},
+            {pre_roll, [-1, 1, 999, 60001, 1.0e4, infinity, 5000]},
             {cpu_budget, [0, 0.05, -1, 6401, "2", none]},
             {mode, [threads, "schedulers", true]},
             {running_stacks, [yes, 1, "true"]},
@@ -263,6 +286,49 @@ what_is_no_map_is_refused_test_() ->
      || Given <- [[], [{sample_interval, 9}], foo, <<>>, 7, [a | b]]
     ].
 
+a_bad_trigger_is_named_test_() ->
+    [
+        {lists:flatten(io_lib:format("~0tp", [Given])), fun() ->
+            {error, {bad_option, {triggers, Key}, Why}} =
+                flame_prof_options:validate(#{triggers => Given}),
+            ?assertNotEqual(nomatch, string:find(Why, Part), Why)
+        end}
+     || {Given, Key, Part} <- [
+            {#{}, on, "scheduler_utilisation, run_queue, memory"},
+            {#{on => undefined}, on, "a fun without arguments"},
+            {#{on => load}, on, "process_count"},
+            {#{on => fun(_) -> true end}, on, "a fun without arguments"},
+            {#{on => {m, f, 0}}, on, "{Module, Function}"},
+            {#{on => run_queue}, above, "for run_queue, a count from 1"},
+            {#{on => run_queue, above => 0}, above, "a count from 1"},
+            {#{on => run_queue, above => 1.5}, above, "a count from 1"},
+            {#{on => memory, above => 1 bsl 200}, above, "bytes from 1"},
+            {#{on => scheduler_utilisation, above => 101}, above, "percent"},
+            {#{on => scheduler_utilisation, above => 0}, above, "percent"},
+            {#{on => long_gc}, above, "whole milliseconds from 1"},
+            {#{on => large_heap, above => big}, above, "words from 1"},
+            {#{on => {m, f}, above => big}, above, "a number"},
+            {#{on => {m, f}, above => 1 bsl 2000}, above, "a number"},
+            {#{on => run_queue, above => 5, below => 6}, below, "up to above, 5"},
+            {#{on => run_queue, above => 5, below => low}, below, "up to above, 5"},
+            {#{on => busy_port, above => 1}, above, "no such key for busy_port; there are: on, interval"},
+            {#{on => long_gc, above => 5, below => 1}, below, "no such key for long_gc"},
+            {#{on => {m, f}, below => 1}, below, "no such key"},
+            {#{on => busy_port, cool_down => 1}, cool_down, "cooldown"},
+            {#{on => busy_port, interval => 99}, interval, "milliseconds from 100 to 3600000"},
+            {#{on => busy_port, duration => 999}, duration, "milliseconds from 1000 to 86400000"},
+            {#{on => busy_port, cooldown => -1}, cooldown, "milliseconds from 0"},
+            {#{on => busy_port, max_per_hour => 0}, max_per_hour, "a count from 1 to 1000"},
+            {#{on => busy_port, timeout => infinity}, timeout, "milliseconds from 10 to 60000"}
+        ]
+    ].
+
+what_comes_before_needs_something_that_it_is_before_test() ->
+    Triggers = #{on => busy_port},
+    ?assertMatch({ok, #{pre_roll := 5000}}, flame_prof_options:validate(#{triggers => Triggers, pre_roll => 5000})),
+    {error, {bad_option, pre_roll, Why}} = flame_prof_options:validate(#{pre_roll => 5000}),
+    ?assertNotEqual(nomatch, string:find(Why, "with triggers")).
+
 errors_can_be_read_test() ->
     {error, Error} = flame_prof_options:validate(#{sample_interval => 0}),
     ?assertEqual(
@@ -316,6 +382,8 @@ nearly() ->
         ?LET(Pairs, list({oneof([status, viral, any()]), any()}), maps:from_list(Pairs)),
         contest(),
         list(contest()),
+        trigger(),
+        list(trigger()),
         ?LET(Pairs, list({oneof([processes, events, seconds, junk()]), oneof([junk(), range(1, 500)])}), maps:from_list(Pairs))
     ]).
 
@@ -324,6 +392,17 @@ contest() ->
     Key = oneof([top, by, delta, interval, include, exclude, junk()]),
     Value = oneof([junk(), range(0, 20000), oneof(flame_prof_selection:metrics()), filter()]),
     ?LET(Pairs, list({Key, Value}), maps:from_list(Pairs)).
+
+trigger() ->
+    Key = oneof([above, below, interval, duration, cooldown, max_per_hour, timeout, junk()]),
+    ?LET(
+        {On, Pairs},
+        {
+            oneof([run_queue, long_gc, busy_port, {m, f}, fun erlang:node/0, junk()]),
+            list({Key, oneof([junk(), range(-5, 5000), ?LET(Bits, range(1, 2000), 1 bsl Bits)])})
+        },
+        (maps:from_list(Pairs))#{on => On}
+    ).
 
 filter() ->
     Kind = oneof([registered_name, initial_call, module, application, junk()]),
@@ -334,8 +413,9 @@ junk() ->
 
 likely() ->
     ?LET(
-        {Sample, Flush, Close, Files, Top, Engine, Name},
+        {Triggers, Sample, Flush, Close, Files, Top, Engine, Name},
         {
+            list(trigger()),
             range(0, 70000),
             range(0, 90000000),
             oneof([infinity, non_neg_integer()]),
@@ -355,6 +435,7 @@ likely() ->
             flush_interval => Flush,
             flush_close_max => Close,
             files_max => Files,
+            triggers => Triggers,
             auto_select => Top,
             engine => Engine,
             basename => Name

@@ -27,6 +27,7 @@ tests() ->
         {"beside a profile, whose books balance", fun beside_profile/0},
         {"from many processes at once", fun at_once/0},
         {"leaves nothing behind", fun leaves_nothing/0},
+        {"a label is told, where OTP has them", fun label/0},
         {"prints and answers ok", fun prints/0}
     ].
 
@@ -238,6 +239,30 @@ leaves_nothing() ->
     [{ok, _} = flame_prof_pstack:schedulers() || _ <- lists:seq(1, 20)],
     native_node:wait_for(fun() -> native_node:leftovers() =:= {0, Threads} end).
 
+%% By variables: older releases do not have these.
+label() ->
+    ProcLib = proc_lib,
+    case erlang:function_exported(ProcLib, set_label, 1) of
+        true ->
+            Test = self(),
+            Pid = spawn(fun() ->
+                ok = ProcLib:set_label({cart, 7}),
+                Test ! labelled,
+                timer:sleep(infinity)
+            end),
+            receive
+                labelled -> ok
+            end,
+            native_node:wait_for(fun() ->
+                {ok, [{_, Seen}]} = flame_prof_pstack:processes([Pid]),
+                maps:get(label, Seen, none) =:= {cart, 7}
+            end),
+            exit(Pid, kill);
+        false ->
+            {ok, [{_, Seen}]} = flame_prof_pstack:processes([self()]),
+            ?assertNot(is_map_key(label, Seen))
+    end.
+
 prints() ->
     {ok, All} = native_node:printed(fun flame_prof:pstack/0),
     ?assertNotEqual(nomatch, binary:match(All, <<" on dirty schedulers\n">>)),
@@ -249,6 +274,26 @@ prints() ->
     ?assertNotEqual(nomatch, binary:match(Several, list_to_binary(pid_to_list(self())))).
 
 %% Text, of looks that are made up.
+
+elixir_and_labels_are_shown_as_their_authors_know_them_test() ->
+    Process = #{
+        pid => self(),
+        status => waiting,
+        scheduler => none,
+        initial_call => {'Elixir.Shop.Cart', init, 1},
+        reductions => 1,
+        message_queue_len => 0,
+        memory => 1024,
+        stack => []
+    },
+    First = fun(More) ->
+        Text = flame_prof_pstack:format([{{process, self()}, maps:merge(Process, More)}]),
+        hd(string:split(unicode:characters_to_list(Text), "\n"))
+    end,
+    Pid = pid_to_list(self()),
+    ?assertEqual(Pid ++ " Shop.Cart.init/1", First(#{})),
+    ?assertEqual(Pid ++ " Shop.Till Shop.Cart.init/1", First(#{registered_name => 'Elixir.Shop.Till'})),
+    ?assertEqual(Pid ++ " {cart,7} Shop.Cart.init/1", First(#{label => {cart, 7}})).
 
 a_look_as_text_test() ->
     Process = #{
@@ -291,7 +336,7 @@ a_look_as_text_test() ->
         "  f? (lib.so)\n"
         "  [gc]\n"
         "  ets:lookup/2 (bif)\n"
-        "  'Elixir.M':'x!'/1 (lib/m.ex:7)\n"
+        "  M.x!/1 (lib/m.ex:7)\n"
         "  m:loop/0 (m.erl)\n"
         "  m:init/1\n"
         "  truncated\n\n"

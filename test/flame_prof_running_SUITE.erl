@@ -247,20 +247,27 @@ bar(_, Bar) -> Bar.
 %% that met another process than it was sent for (torn_moved) is no capture of a
 %% running process; where it is sought and not found (torn_unfound), or said not
 %% to be known (ambiguous), is not exact.
+%% On a machine that is busy elsewhere many captures meet nobody that is judged: then
+%% it samples again, until there are enough together, or ten times.
 exact(Config, Options, Leaf, Captures) ->
+    exact(Config, Options, Leaf, Captures, {#{}, 0}, 10).
+
+exact(Config, Options, Leaf, Captures, {Counts0, Unfound0}, Attempts) ->
     Workers = [running_work:start(S, {leaf, Leaf}) || S <- online()],
     timer:sleep(50),
     {Books, Samples, _} = running_profile:record(Options, directory(Config), fun() ->
-        running_profile:until(Captures, 20000),
+        running_profile:until(Captures, 120000),
         {ok, [Pid || {Pid, _, _} <- Workers]}
     end),
     _ = [running_work:stop(W) || W <- Workers],
-    {Counts, Examples} = running_profile:judged(
+    {NewCounts, Examples} = running_profile:judged(
         Leaf, running(), Samples
     ),
+    Counts = sum([Counts0, NewCounts]),
+    Unfound = Unfound0 + maps:get(torn_unfound, Books),
     {Stopped, StoppedExamples} = running_profile:judged(Leaf, [<<"runnable">>], Samples),
     Exact = maps:get(exact, Counts, 0),
-    Judged = total(Counts) + maps:get(torn_unfound, Books),
+    Judged = total(Counts) + Unfound,
     Percent = 100 * Exact / max(1, Judged),
     Wrong = lists:sum([N || {{wrong, _}, N} <- maps:to_list(Counts)]),
     say("  ~-12s ~6.2f % of ~5w exact; not: ~0p; ~s", [
@@ -269,10 +276,15 @@ exact(Config, Options, Leaf, Captures) ->
     _ = [example(V, S) || {V, S} <- maps:to_list(maps:remove(exact, Examples))],
     _ = [example(V, S) || {V, S} <- maps:to_list(maps:remove(exact, StoppedExamples))],
     ?assertEqual([], maps:keys(maps:remove(exact, Stopped))),
-    ?assert(Judged >= 50),
-    %% What is not known says so; a stack that lies is another matter.
-    ?assert(Wrong * 200 =< Judged),
-    Percent.
+    case Judged >= 50 of
+        false when Attempts > 1 ->
+            exact(Config, Options, Leaf, Captures, {Counts, Unfound}, Attempts - 1);
+        _ ->
+            ?assert(Judged >= 50),
+            %% What is not known says so; a stack that lies is another matter.
+            ?assert(Wrong * 200 =< Judged),
+            Percent
+    end.
 
 example(Verdict, {Status, Frames}) ->
     Top = [[Symbol, $\s] || {Symbol, _} <- lists:sublist(Frames, 6)],

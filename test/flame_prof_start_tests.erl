@@ -34,7 +34,7 @@ wrong_process_options_are_refused_without_a_session_test_() ->
 
 refused(Start, Given) ->
     ok = application_stopped(),
-    Threads = threads(),
+    ok = ended(),
     {error, {bad_option, _, Accepted} = Reason} = Start(Given),
     Sentence = unicode:characters_to_binary(flame_prof:format_error(Reason)),
     is_binary(Accepted) andalso
@@ -42,7 +42,7 @@ refused(Start, Given) ->
         byte_size(Sentence) > byte_size(Accepted) andalso
         whereis(flame_prof_session) =:= undefined andalso
         whereis(flame_prof_sup) =:= undefined andalso
-        threads() =:= Threads andalso
+        threads() =:= [] andalso
         not filelib:is_file(directory()).
 
 application_stopped() ->
@@ -51,9 +51,17 @@ application_stopped() ->
         {error, {not_started, flame_prof}} -> ok
     end.
 
+%% Of sessions: those of the VM come and go. A session of whoever was here before may
+%% be on its way out.
 threads() ->
-    {ok, Tasks} = file:list_dir("/proc/self/task"),
-    length(Tasks).
+    [
+        Name
+     || Path <- filelib:wildcard("/proc/self/task/*/comm"),
+        {ok, <<"flame_prof", _/binary>> = Name} <- [file:read_file(Path)]
+    ].
+
+ended() ->
+    native_node:wait_for(fun() -> threads() =:= [] end).
 
 directory() ->
     "/tmp/flame_prof_start_tests_" ++ os:getpid().
@@ -75,7 +83,8 @@ right() ->
         {auto_select, {top, range(0, 100)}},
         {auto_select, #{by => oneof(flame_prof_selection:metrics()), top => range(0, 100)}},
         {always, [init]},
-        {viral_limits, #{events => range(1, 100)}}
+        {viral_limits, #{events => range(1, 100)}},
+        {triggers, [#{on => run_queue, above => range(1, 100)}, #{on => busy_port}]}
     ]).
 
 %% Nothing in junk() is right for any key.
@@ -105,10 +114,24 @@ wrong_value(auto_process_opts) ->
     oneof([junk(), #{status => junk()}, #{viral => junk()}, #{junk() => all}]);
 wrong_value(viral_limits) ->
     oneof([junk(), #{events => junk()}, #{junk() => 5}]);
+wrong_value(triggers) ->
+    oneof([
+        junk_but_a_list(),
+        [junk()],
+        #{on => junk()},
+        #{on => run_queue, above => junk()},
+        #{on => busy_port, interval => junk()},
+        #{on => busy_port, junk() => 5},
+        [#{on => busy_port} | junk()]
+    ]);
 wrong_value(always) ->
     oneof([junk(), [init, junk()]]);
 wrong_value(_) ->
     junk().
+
+%% The empty list is no trigger at all.
+junk_but_a_list() ->
+    oneof([-1, 1.5, {}, {junk}, [a | b], make_ref()]).
 
 junk() ->
     oneof([-1, 1.5, 1 bsl 100, {}, {junk}, [a | b], [-1], "\0", <<0>>, make_ref(), fun() -> ok end]).

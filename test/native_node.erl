@@ -20,7 +20,7 @@ why_not() ->
 
 %% Fun's answer, once it is not `again'. Not timed: how often is what is bounded.
 until(Fun) ->
-    until(Fun, 2000).
+    until(Fun, 12000).
 
 until(Fun, 0) ->
     error({never, Fun});

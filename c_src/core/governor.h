@@ -11,7 +11,7 @@
  *   0       everything, as asked for
  *   1       of processes that wait, only what changes
  *   2..5    half as many ticks a second at each step
- *   6..8    half as many processes at each step
+ *   6..8    half as many processes at each step, but all that somebody has named
  */
 #ifndef FP_GOVERNOR_H
 #define FP_GOVERNOR_H

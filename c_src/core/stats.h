@@ -1,8 +1,8 @@
 /*
  * stats.h - the books of a session, readable at any time from any thread.
  *
- * taken = written + torn + dropped + gone + pending, where pending is what is
- * in the ring or the writer's hands: 0 once a session has stopped.
+ * taken = written + torn + dropped + gone + expired + pending, where pending is
+ * what is in the ring or the writer's hands: 0 once a session has stopped.
  *
  * Every counter has one writing thread (named here) and is stored with
  * relaxed order: a reader sees each figure whole, not all figures of one
@@ -43,6 +43,7 @@
     X(merged)      /* ... of which in the period of another sample */          \
     X(lost)        /* ... formatted, but the file refused them */              \
     X(bytes)       /* text bytes handed to the file */                         \
+    X(expired)     /* ... held for a trigger that did not fire in time */      \
     X(own_samples) /* samples of the profiler itself, not in `written` */      \
     X(flushes)     /* completed flushes */                                     \
     X(errors)      /* failed file operations */                                \

@@ -49,6 +49,7 @@ FP_NIF(fp_nif_write_perf_map);
 FP_NIF(fp_nif_session_start);
 FP_NIF(fp_nif_session_push);
 FP_NIF(fp_nif_session_flush);
+FP_NIF(fp_nif_session_commit);
 FP_NIF(fp_nif_session_stop);
 FP_NIF(fp_nif_session_close);
 FP_NIF(fp_nif_session_info);

@@ -174,6 +174,7 @@ static ErlNifFunc functions[] = {
     {"session_start", 1, fp_nif_session_start, IO},
     {"session_push", 2, fp_nif_session_push, CPU},
     {"session_flush", 1, fp_nif_session_flush, 0},
+    {"session_commit", 2, fp_nif_session_commit, 0},
     {"session_stop", 1, fp_nif_session_stop, 0},
     {"session_close", 1, fp_nif_session_close, IO},
     {"session_info", 1, fp_nif_session_info, 0},

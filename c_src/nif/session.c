@@ -157,7 +157,7 @@ struct start {
     struct fp_session_options options;
     struct fp_layout layout;
     uint64_t excluded[FP_EXCLUDED_MAX];
-    char directory[PATH_ROOM];
+    char directory[PATH_ROOM], note[FP_NOTE_ROOM];
 };
 
 static int get_excluded(ErlNifEnv *env, ERL_NIF_TERM list, struct start *start)
@@ -261,8 +261,11 @@ static int get_files(ErlNifEnv *env, ERL_NIF_TERM map, struct start *start)
         !fp_map_get_u32(env, map, "flush_close_max", &files->flush_close_max) ||
         !fp_map_get_u64(env, map, "files_max", &files->files_max) ||
         !fp_map_get_u64(env, map, "file_max_bytes", &files->file_max_bytes) ||
-        !fp_map_get_u64(env, map, "total_max_bytes", &files->total_max_bytes))
+        !fp_map_get_u64(env, map, "total_max_bytes", &files->total_max_bytes) ||
+        !fp_map_get_u32(env, map, "hold_ms", &files->hold_ms) ||
+        !fp_map_get_text(env, map, "note", start->note, sizeof start->note))
         return 0;
+    start->options.note = start->note;
     files->is_zst = is_zst;
     files->directory = start->directory;
     return 1;
@@ -446,6 +449,28 @@ ERL_NIF_TERM fp_nif_session_flush(ErlNifEnv *env, int argc,
                       : fp_error(env, fp_atom(env, "closed"));
 }
 
+/* (Ref, Note): ok, or {error, closed | state}. */
+ERL_NIF_TERM fp_nif_session_commit(ErlNifEnv *env, int argc,
+                                   const ERL_NIF_TERM argv[])
+{
+    struct handle *handle = get_handle(env, argv[0]);
+    char note[FP_NOTE_ROOM];
+    ERL_NIF_TERM answer;
+    struct fp_session *session;
+    int err;
+
+    (void)argc;
+    if (!fp_get_text(env, argv[1], note, sizeof note))
+        return enif_make_badarg(env);
+    session = use(env, handle, &answer);
+    if (session == NULL)
+        return answer;
+    err = fp_session_commit(session, note);
+    unuse(handle);
+    return err == 0 ? fp_atom(env, "ok")
+                    : fp_error(env, fp_atom(env, fp_err_name(err)));
+}
+
 ERL_NIF_TERM fp_nif_session_stop(ErlNifEnv *env, int argc,
                                  const ERL_NIF_TERM argv[])
 {
@@ -582,16 +607,17 @@ static int get_wanted(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
     ErlNifPid pid;
     int size, status;
 
-    if (!enif_get_tuple(env, term, &size, &part) || size != 2 ||
+    if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
         !enif_get_local_pid(env, part[0], &pid) ||
         !get_status(env, part[1], &status))
         return 0;
     word[0] = pid.pid;
     word[1] = (uint64_t)(int64_t)status;
+    word[2] = enif_is_identical(part[2], fp_atom(env, "chosen")) ? 1 : 0;
     return 1;
 }
 
-/* (Session, [{Pid, all | Status}]) -> ok | {error, closed | state} */
+/* (Session, [{Pid, all | Status, named | chosen}]) -> ok | {error, closed | state} */
 ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc,
                                  const ERL_NIF_TERM argv[])
 {

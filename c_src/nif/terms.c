@@ -83,14 +83,11 @@ int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
     return *value || enif_is_identical(term, fp_atom(env, "false"));
 }
 
-int fp_map_get_text(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
-                    char *text, size_t room)
+int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room)
 {
-    ERL_NIF_TERM term;
     ErlNifBinary binary;
 
-    if (!fp_map_get(env, map, key, &term) ||
-        !enif_inspect_binary(env, term, &binary) || binary.size >= room ||
+    if (!enif_inspect_binary(env, term, &binary) || binary.size >= room ||
         memchr(binary.data, 0, binary.size) != NULL)
         return 0;
     memcpy(text, binary.data, binary.size);
@@ -98,17 +95,18 @@ int fp_map_get_text(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
     return 1;
 }
 
+int fp_map_get_text(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                    char *text, size_t room)
+{
+    ERL_NIF_TERM term;
+
+    return fp_map_get(env, map, key, &term) &&
+           fp_get_text(env, term, text, room);
+}
+
 int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES])
 {
-    ErlNifBinary binary;
-
-    if (!enif_inspect_binary(env, term, &binary) || binary.size == 0 ||
-        binary.size >= FP_PATH_BYTES ||
-        memchr(binary.data, 0, binary.size) != NULL)
-        return 0;
-    memcpy(path, binary.data, binary.size);
-    path[binary.size] = '\0';
-    return 1;
+    return fp_get_text(env, term, path, FP_PATH_BYTES) && path[0] != '\0';
 }
 
 void fp_map_put_source(ErlNifEnv *env, ERL_NIF_TERM *map,

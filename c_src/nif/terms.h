@@ -34,7 +34,9 @@ int fp_map_get_u64(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                    uint64_t *value);
 int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                     int *value);
-/* A binary without NUL bytes, copied with a terminating one. */
+/* A binary without NUL bytes, copied with a terminating one: a term, or the value
+ * of a key. */
+int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room);
 int fp_map_get_text(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                     char *text, size_t room);
 

@@ -101,8 +101,10 @@ int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size,
     if (size > TEXT_ROOM - blocks->open.text ||
         !make_room(blocks, bound(blocks, blocks->open.text + size)))
         return FP_EFULL;
-    if (blocks->open.text == 0)
+    if (blocks->open.text == 0) {
         blocks->open.begun = time(NULL);
+        blocks->open.begun_ms = fp_monotonic_ms();
+    }
     memcpy(blocks->text + blocks->open.text, text, size);
     blocks->open.text += size;
     blocks->open.looks += looks;
@@ -141,6 +143,7 @@ int fp_blocks_end(struct fp_blocks *blocks)
     err = finish(blocks, &blocks->open.bytes);
     if (err != 0)
         return err;
+    blocks->open.ended_ms = fp_monotonic_ms();
     blocks->closed[(blocks->first + blocks->n) % BLOCKS_MAX] = blocks->open;
     blocks->n++;
     blocks->end += blocks->open.bytes;
@@ -168,6 +171,19 @@ void fp_blocks_drop_first(struct fp_blocks *blocks)
     blocks->n--;
     if (blocks->n == 0)
         blocks->begin = blocks->end = 0;
+}
+
+const struct fp_block *fp_blocks_open(const struct fp_blocks *blocks)
+{
+    return &blocks->open;
+}
+
+void fp_blocks_clear(struct fp_blocks *blocks)
+{
+    memset(&blocks->open, 0, sizeof(blocks->open));
+    blocks->begin = blocks->end = 0;
+    blocks->first = blocks->n = 0;
+    blocks->waiting_text = blocks->waiting_looks = 0;
 }
 
 void fp_blocks_waiting(const struct fp_blocks *blocks, uint64_t *text,

@@ -21,6 +21,8 @@ struct fp_block {
     size_t text;  /* before it was compressed */
     uint64_t looks;
     time_t begun; /* when its first sample came */
+    /* The same, and when it was closed; of the monotonic clock. */
+    uint64_t begun_ms, ended_ms;
 };
 
 /* 0 or FP_ENOMEM. */
@@ -38,6 +40,10 @@ int fp_blocks_end(struct fp_blocks *blocks);
 const struct fp_block *fp_blocks_first(const struct fp_blocks *blocks,
                                        const char **bytes);
 void fp_blocks_drop_first(struct fp_blocks *blocks);
+/* The open block; all 0 where there is nothing in it. */
+const struct fp_block *fp_blocks_open(const struct fp_blocks *blocks);
+/* Forget everything. */
+void fp_blocks_clear(struct fp_blocks *blocks);
 
 /* Text and looks of the open and all closed blocks. */
 void fp_blocks_waiting(const struct fp_blocks *blocks, uint64_t *text,

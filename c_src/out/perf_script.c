@@ -510,7 +510,7 @@ int fp_perf_script_own(struct fp_perf_script *script,
     script->looks = 0;
     err = fp_buffer_reserve(
         &script->out,
-        CONSTANT_BYTES_MAX + strlen(sample->engine) +
+        CONSTANT_BYTES_MAX + strlen(sample->engine) + 3 * strlen(sample->note) +
             2 * FP_FIGURES_MAX * (FP_FIGURE_NAME_ROOM + 2 * FP_I64_DIGITS + 3));
     if (err != 0)
         return err;
@@ -525,6 +525,10 @@ int fp_perf_script_own(struct fp_perf_script *script,
         out = put_figures(out, sample->now[i], sample->before[i]);
     out = FP_PUT_LITERAL(out, " name=flame_prof engine=");
     out = fp_put(out, sample->engine, strlen(sample->engine));
+    if (sample->note[0] != '\0') {
+        out = FP_PUT_LITERAL(out, " trigger=");
+        out += fp_perf_script_encode(sample->note, strlen(sample->note), out);
+    }
     out = FP_PUT_LITERAL(out, " (metrics)\n" FP_FRAME_ADDRESS
                               "flame_prof_self (flame_prof)\n");
     fp_buffer_end(&script->out, put_status(out, FP_STATUS_waiting));

@@ -60,10 +60,12 @@ int fp_perf_script_held(struct fp_perf_script *script, enum fp_held which,
  * with their change since `before`, where that has them. `now_us` is Unix time;
  * it may be up to a second earlier than the time that is written. 0 or
  * FP_ENOMEM; *text is valid until the next call. */
+#define FP_NOTE_ROOM 512 /* of a note, its end counted; longer ones are cut */
 struct fp_own_sample {
     const char *engine;
     const struct fp_figures *now[2], *before[2];
     int64_t now_us;
+    const char *note; /* why there is a session; "" where nobody says */
 };
 int fp_perf_script_own(struct fp_perf_script *script,
                        const struct fp_own_sample *sample, const char **text,

@@ -30,6 +30,8 @@
 #define TEXT_ROOM 4600 /* a path, and what went wrong with it */
 #define RETRY_FIRST_MS 1000u
 #define RETRY_MOST_MS 32000u
+/* What is held is forgotten in so many pieces. */
+#define HELD_PIECES 8u
 
 struct file {
     int descriptor; /* -1: there is none */
@@ -49,7 +51,7 @@ struct fp_sink {
     int folder; /* -1: it has to be opened again */
     struct file file;
     struct fp_folder_kept kept; /* finished files when we last looked */
-    bool is_failing;
+    bool is_holding, is_failing;
     uint64_t retry_ms, retry_at_ms;
     struct fp_sink_figures figures;
     char error[TEXT_ROOM], path[TEXT_ROOM], text[TEXT_ROOM];
@@ -323,10 +325,81 @@ static int write_out(struct fp_sink *sink)
     return err;
 }
 
+/* ---- holding ---------------------------------------------------------- */
+
+/* The oldest closed block; false: there is none. */
+static bool forget_first(struct fp_sink *sink)
+{
+    const char *bytes;
+    const struct fp_block *block = fp_blocks_first(sink->blocks, &bytes);
+
+    if (block == NULL)
+        return false;
+    sink->figures.expired += block->looks;
+    fp_blocks_drop_first(sink->blocks);
+    return true;
+}
+
+static int hold(struct fp_sink *sink, const char *text, size_t size,
+                uint64_t looks)
+{
+    int err;
+
+    do
+        err = fp_blocks_put(sink->blocks, text, size, looks);
+    while (err == FP_EFULL && forget_first(sink));
+    return err;
+}
+
+/* A block is forgotten when all of it is old enough. */
+static void forget_old(struct fp_sink *sink)
+{
+    const struct fp_block *open = fp_blocks_open(sink->blocks), *first;
+    uint64_t now = fp_monotonic_ms(), hold_ms = sink->options.hold_ms;
+    const char *bytes;
+
+    if (open->text > 0 && now - open->begun_ms >= hold_ms / HELD_PIECES)
+        fp_blocks_end(sink->blocks); /* when it can not, it grows */
+    while ((first = fp_blocks_first(sink->blocks, &bytes)) != NULL &&
+           now - first->ended_ms > hold_ms)
+        forget_first(sink);
+}
+
+static void forget_all(struct fp_sink *sink)
+{
+    uint64_t text, looks;
+
+    fp_blocks_waiting(sink->blocks, &text, &looks);
+    sink->figures.expired += looks;
+    fp_blocks_clear(sink->blocks);
+}
+
+bool fp_sink_is_holding(const struct fp_sink *sink)
+{
+    return sink->is_holding;
+}
+
+void fp_sink_commit(struct fp_sink *sink, uint64_t *text, uint64_t *looks)
+{
+    *text = *looks = 0;
+    if (!sink->is_holding)
+        return;
+    forget_old(sink);
+    sink->is_holding = false;
+    fp_blocks_waiting(sink->blocks, text, looks);
+    write_out(sink); /* or waits, as any block that could not be written */
+}
+
+/* ---- taking ----------------------------------------------------------- */
+
 int fp_sink_write(struct fp_sink *sink, const char *text, size_t size,
                   uint64_t looks)
 {
-    int err = fp_blocks_put(sink->blocks, text, size, looks);
+    int err;
+
+    if (sink->is_holding)
+        return hold(sink, text, size, looks);
+    err = fp_blocks_put(sink->blocks, text, size, looks);
 
     /* What was taken is the next flush's to report. */
     if (err == 0 && !sink->is_failing)
@@ -405,12 +478,16 @@ static bool is_due(const struct fp_sink *sink)
 
 int fp_sink_flush(struct fp_sink *sink, bool is_asked)
 {
+    if (sink->is_holding)
+        return 0;
     return is_asked || is_due(sink) ? flush(sink) : FP_EIO;
 }
 
 void fp_sink_tend(struct fp_sink *sink)
 {
-    if (sink->is_failing && is_due(sink))
+    if (sink->is_holding)
+        forget_old(sink);
+    else if (sink->is_failing && is_due(sink))
         write_out(sink);
 }
 
@@ -429,7 +506,8 @@ static int begin(struct fp_sink *sink, char *why, size_t why_size)
     if (err == 0) {
         recovered = fp_folder_recover(sink->folder);
         sink->figures.recovered = recovered < 0 ? 0 : (uint64_t)recovered;
-        err = begin_file(sink, time(NULL));
+        if (!sink->is_holding)
+            err = begin_file(sink, time(NULL));
     }
     if (err == 0)
         return 0;
@@ -466,6 +544,7 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options,
     if (made == NULL)
         return err;
     made->options = *options;
+    made->is_holding = options->hold_ms > 0;
     made->limits =
         (struct fp_folder_limits){options->files_max, options->total_max_bytes};
     made->folder = made->file.descriptor = -1;
@@ -483,8 +562,11 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options,
 
 int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end)
 {
-    int err = flush(sink);
+    int err;
 
+    if (sink->is_holding)
+        forget_all(sink);
+    err = flush(sink);
     if (sink->file.descriptor >= 0)
         finish_file(sink);
     fp_blocks_waiting(sink->blocks, &end->lost_text, &end->lost_looks);

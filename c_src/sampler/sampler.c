@@ -175,6 +175,7 @@ static int govern(struct fp_sampler *s)
     const struct fp_stats *stats = s->options.stats;
     int64_t now = clock_ns(CLOCK_MONOTONIC);
     uint32_t factor = s->governed.interval_factor;
+    uint32_t divisor = s->governed.top_divisor;
 
     if (now - s->governor.last_ns < GOVERN_NS)
         return 0;
@@ -188,6 +189,8 @@ static int govern(struct fp_sampler *s)
     fp_stats_set(s->options.stats, FP_STAT_budget_step, s->governor.step);
     fp_sampler_count(s, FP_STAT_budget_changes, 1);
     fp_selector_divide(s->selector, s->governed.top_divisor);
+    if (s->governed.top_divisor != divisor && s->wanted_n > 0)
+        fp_sampler_adopt(s);
     s->slots_per_tick = slots_per_tick(s, s->options.select_interval_ms);
     return s->governed.interval_factor != factor;
 }

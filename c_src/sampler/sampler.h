@@ -68,8 +68,9 @@ struct fp_sampler_options {
  * looked at has a slot (record.h). */
 #define FP_TOP_MAX 10000u
 #define FP_WANTED_MAX 1024u
-/* The pid, and the status to sample it in (all ones: any). */
-#define FP_WANTED_WORDS 2u
+/* The pid, the status to sample it in (all ones: any), and whether nobody has
+ * named this one: then it may be left out to keep within the budget. */
+#define FP_WANTED_WORDS 3u
 
 /* Any thread that may block. 0, FP_ENOMEM, FP_EINVAL or FP_ETHREAD. All
  * signals are blocked in the new thread. */

@@ -126,6 +126,33 @@ static void admit_wanted(struct fp_sampler *s, const uint64_t *wanted,
     s->target[slot].repeatable = 0;
 }
 
+/* Of those that nobody has named, the first of every so many. */
+static int is_within_budget(const struct fp_sampler *s, size_t i,
+                            size_t *unnamed)
+{
+    if (s->wanted[FP_WANTED_WORDS * i + 2] == 0)
+        return 1;
+    return (*unnamed)++ % s->governed.top_divisor == 0;
+}
+
+static void keep_wanted(struct fp_sampler *s)
+{
+    size_t unnamed = 0;
+
+    for (size_t i = 0; i < s->wanted_n; i++)
+        if (is_within_budget(s, i, &unnamed))
+            keep(s, s->wanted[FP_WANTED_WORDS * i]);
+}
+
+static void admit_all_wanted(struct fp_sampler *s, uint32_t *next)
+{
+    size_t unnamed = 0;
+
+    for (size_t i = 0; i < s->wanted_n; i++)
+        if (is_within_budget(s, i, &unnamed))
+            admit_wanted(s, s->wanted + FP_WANTED_WORDS * i, next);
+}
+
 void fp_sampler_adopt(struct fp_sampler *s)
 {
     const struct fp_candidate *chosen;
@@ -142,16 +169,14 @@ void fp_sampler_adopt(struct fp_sampler *s)
     }
     for (size_t i = 0; i < n; i++)
         keep(s, chosen[i].id);
-    for (size_t i = 0; i < s->wanted_n; i++)
-        keep(s, s->wanted[FP_WANTED_WORDS * i]);
+    keep_wanted(s);
     for (uint32_t slot = 0; slot < s->targets; slot++)
         if (s->target[slot].live && !s->target[slot].kept)
             fp_sampler_release(s, slot);
     for (size_t i = 0; i < n; i++)
         if (*place_of(s, chosen[i].id) == UINT32_MAX)
             admit(s, chosen[i].id, chosen[i].address, &next);
-    for (size_t i = 0; i < s->wanted_n; i++)
-        admit_wanted(s, s->wanted + FP_WANTED_WORDS * i, &next);
+    admit_all_wanted(s, &next);
     list_live(s);
     fp_stats_set(s->options.stats, FP_STAT_processes, processes);
 }

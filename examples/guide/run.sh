@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 ebin=_build/examples/guide/ebin
 mkdir -p "$ebin"
 erlc -o "$ebin" examples/guide/*.erl
-for name in ${1:-guide_first guide_bottleneck guide_binaries guide_mailbox guide_garbage guide_request}; do
+for name in ${1:-guide_first guide_bottleneck guide_binaries guide_mailbox guide_garbage guide_request guide_trigger}; do
     echo "== $name"
     ERL_LIBS=_build/default/lib erl -noinput \
         -pa _build/default/lib/flame_prof/ebin "$ebin" \

@@ -320,7 +320,7 @@ static const char *grammar_metrics(const char *at, const char *end)
     return NULL;
 }
 
-/* Any figures, then two words. */
+/* Any figures, then two words, or three. */
 static const char *grammar_own_metrics(const char *at, const char *end)
 {
     uint64_t ignored;
@@ -342,6 +342,9 @@ static const char *grammar_own_metrics(const char *at, const char *end)
     GRAMMAR_NEED(grammar_literal(&at, end, "native") ||
                      grammar_literal(&at, end, "portable"),
                  "no engine");
+    if (grammar_literal(&at, end, " trigger="))
+        while (at < end && *at != ' ')
+            at++;
     GRAMMAR_NEED(grammar_literal(&at, end, " (metrics)") && at == end,
                  "the metrics line does not end with (metrics)");
     return NULL;

@@ -7,6 +7,7 @@
 
 #include "../../c_src/core/error.h"
 #include "../../c_src/core/record.h"
+#include "../../c_src/sampler/internal.h"
 #include "../../c_src/sampler/sampler.h"
 #include "../../c_src/vm/stack.h"
 #include "fake_vm.h"
@@ -1107,15 +1108,23 @@ static void every_tick_has_a_time_of_its_own(void)
 
 /* -------------------------------------------------------------- wanted -- */
 
-static void want(struct bench *b, const uint32_t *number, size_t n, int status)
+/* The first `named` of them by name. */
+static void want_some(struct bench *b, const uint32_t *number, size_t n,
+                      size_t named, int status)
 {
     uint64_t *word = fp_handover_begin(b->options.wanted);
 
-    for (size_t i = 0; i < n; i++) {
-        word[2 * i] = fake_pid(&b->vm.layout, number[i]);
-        word[2 * i + 1] = (uint64_t)(int64_t)status;
+    for (size_t i = 0; i < n; i++, word += FP_WANTED_WORDS) {
+        word[0] = fake_pid(&b->vm.layout, number[i]);
+        word[1] = (uint64_t)(int64_t)status;
+        word[2] = i >= named;
     }
     fp_handover_publish(b->options.wanted, n * FP_WANTED_WORDS);
+}
+
+static void want(struct bench *b, const uint32_t *number, size_t n, int status)
+{
+    want_some(b, number, n, n, status);
 }
 
 static struct bench *bench_with_wanted(uint32_t rules)
@@ -1165,6 +1174,26 @@ static void the_wanted_are_sampled_from_the_next_tick_on(void)
     tick(b);
     CHECK_INT(b->samples, 6);
     CHECK_INT(stat(b, FP_STAT_selections), 0);
+    check_books(b);
+    bench_with_wanted_destroy(b);
+}
+
+static void the_budget_leaves_out_those_that_nobody_has_named(void)
+{
+    static const uint32_t wanted[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct bench *b = bench_with_wanted(0);
+
+    b->sampler->governed = fp_governed(7); /* a quarter of the processes */
+    want_some(b, wanted, 8, 3, -1);
+    tick(b);
+    CHECK_INT(b->samples, 5);
+    for (int i = 1; i <= 3; i++)
+        CHECK_INT(b->seen[i], 1);
+    CHECK_INT(b->seen[4] + b->seen[8], 2);
+    b->sampler->governed = fp_governed(0);
+    want_some(b, wanted, 8, 3, -1);
+    tick(b);
+    CHECK_INT(stat(b, FP_STAT_selected), 8);
     check_books(b);
     bench_with_wanted_destroy(b);
 }
@@ -1268,6 +1297,7 @@ int main(int argc, char **argv)
     RUN(nobody_chosen_is_nobody_sampled);
     RUN(every_tick_has_a_time_of_its_own);
     RUN(the_wanted_are_sampled_from_the_next_tick_on);
+    RUN(the_budget_leaves_out_those_that_nobody_has_named);
     RUN(the_wanted_stay_beside_the_chosen);
     RUN(a_wanted_process_may_have_a_status_of_its_own);
     RUN(a_wanted_process_that_has_ended_is_let_go);

@@ -451,6 +451,127 @@ static void what_can_never_fit_is_refused_whole(void)
     temporary_remove(&t);
 }
 
+/* ---- holding ---------------------------------------------------------- */
+
+static void what_is_held_is_in_no_file_and_forgotten_at_the_end(void)
+{
+    struct fp_sink_options options;
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+
+    for (int is_zst = 0; is_zst <= 1; is_zst++) {
+        temporary_make(&t);
+        options = in(t.path);
+        options.is_zst = is_zst;
+        options.hold_ms = 60000;
+        sink = open_sink(&options);
+        CHECK(fp_sink_is_holding(sink));
+        CHECK_TEXT(fp_sink_path(sink), "");
+        put(sink, "one\n\n");
+        CHECK_INT(fp_sink_flush(sink, true), 0);
+        fp_sink_tend(sink);
+        put(sink, "two\n\n");
+        CHECK_INT(logs_list(t.path).n, 0);
+        CHECK_INT(fp_sink_close(sink, &end), 0);
+        CHECK_INT(end.lost_looks, 0);
+        CHECK_INT(end.figures.expired, 2);
+        CHECK_INT(end.figures.files, 0);
+        CHECK_INT(logs_list(t.path).n, 0);
+        temporary_remove(&t);
+    }
+}
+
+static void what_is_held_comes_first_once_it_is_committed(void)
+{
+    struct fp_sink_options options;
+    uint64_t text, looks;
+    struct fp_sink *sink;
+    struct temporary t;
+
+    for (int is_zst = 0; is_zst <= 1; is_zst++) {
+        temporary_make(&t);
+        options = in(t.path);
+        options.is_zst = is_zst;
+        options.hold_ms = 60000;
+        sink = open_sink(&options);
+        put(sink, "one\n\n");
+        put(sink, "two\n\n");
+        fp_sink_commit(sink, &text, &looks);
+        CHECK_INT(text, 10);
+        CHECK_INT(looks, 2);
+        CHECK(!fp_sink_is_holding(sink));
+        put(sink, "three\n\n");
+        CHECK_INT(fp_sink_flush(sink, true), 0);
+        check_all(t.path, "one\n\ntwo\n\nthree\n\n");
+        fp_sink_commit(sink, &text, &looks); /* again: nothing is held */
+        CHECK_INT(looks, 0);
+        CHECK_INT(fp_sink_figures(sink).files, 1);
+        close_sink(sink);
+        temporary_remove(&t);
+    }
+}
+
+static void what_was_held_for_long_enough_is_forgotten(void)
+{
+    struct fp_sink_options options;
+    struct timespec moment = {0, 5000000};
+    uint64_t text, looks;
+    struct fp_sink *sink;
+    struct temporary t;
+
+    temporary_make(&t);
+    options = in(t.path);
+    options.hold_ms = 50;
+    sink = open_sink(&options);
+    put(sink, "old\n\n");
+    for (int i = 0; i < 6000 && fp_sink_figures(sink).expired == 0; i++) {
+        nanosleep(&moment, NULL);
+        fp_sink_tend(sink);
+    }
+    CHECK_INT(fp_sink_figures(sink).expired, 1);
+    put(sink, "new\n\n");
+    fp_sink_commit(sink, &text, &looks);
+    CHECK_INT(looks, 1);
+    close_sink(sink);
+    check_all(t.path, "new\n\n");
+    temporary_remove(&t);
+}
+
+/* Twenty times what there is room for: the end of it is kept, in order. */
+static void what_is_held_takes_no_more_memory_than_there_is(void)
+{
+    const size_t size = 60 * MIB, piece = 1000;
+    char *bytes = pattern(size), *got;
+    uint64_t text, looks, expired;
+    struct fp_sink_options options;
+    struct fp_sink *sink;
+    struct temporary t;
+    size_t got_size;
+
+    for (int is_zst = 0; is_zst <= 1; is_zst++) {
+        temporary_make(&t);
+        options = in(t.path);
+        options.is_zst = is_zst;
+        options.hold_ms = 3600000;
+        sink = open_sink(&options);
+        for (size_t at = 0; at + piece <= size; at += piece)
+            CHECK_INT(fp_sink_write(sink, bytes + at, piece, 1), 0);
+        expired = fp_sink_figures(sink).expired;
+        fp_sink_commit(sink, &text, &looks);
+        CHECK(expired > 0 && looks > 0);
+        CHECK_INT(expired + looks, size / piece);
+        CHECK(text <= 10 * MIB);
+        close_sink(sink);
+        got = logs_read_all(t.path, &got_size);
+        CHECK_INT(got_size, text);
+        CHECK(memcmp(got, bytes + size / piece * piece - text, text) == 0);
+        free(got);
+        temporary_remove(&t);
+    }
+    free(bytes);
+}
+
 /* The table: as many frames as there are, and their sizes. */
 static void a_finished_file_ends_with_its_table(void)
 {
@@ -897,6 +1018,10 @@ int main(int argc, char **argv)
     RUN(what_was_taken_is_in_the_file_after_a_flush);
     RUN(everything_comes_in_order_whatever_the_sizes);
     RUN(what_can_never_fit_is_refused_whole);
+    RUN(what_is_held_is_in_no_file_and_forgotten_at_the_end);
+    RUN(what_is_held_comes_first_once_it_is_committed);
+    RUN(what_was_held_for_long_enough_is_forgotten);
+    RUN(what_is_held_takes_no_more_memory_than_there_is);
     RUN(a_finished_file_ends_with_its_table);
     RUN(a_file_takes_so_many_flushes);
     RUN(everything_that_happens_to_files_is_told);

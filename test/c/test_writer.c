@@ -14,6 +14,7 @@
 #include "fake_code.h"
 #include "faulty_disk.h"
 #include "grammar.h"
+#include "logs.h"
 #include "records.h"
 #include "run.h"
 #include "temporary.h"
@@ -88,7 +89,8 @@ static void wait_for_stop(struct notes *notes)
 static const struct fake_function functions[] = {
     {"lists", "map", "lists.erl", 2}, {"gen_server", "loop", "", 7}};
 
-static struct fixture *setup(uint32_t flush_interval_ms)
+static struct fixture *setup_holding(uint32_t flush_interval_ms,
+                                     uint32_t hold_ms)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     struct fp_writer_options options;
@@ -105,6 +107,7 @@ static struct fixture *setup(uint32_t flush_interval_ms)
     f->symbolizer = fake_symbolizer(&f->code);
     CHECK_INT(fp_ring_create(&f->ring, 1u << 20), 0);
     files.directory = f->directory.path;
+    files.hold_ms = hold_ms;
     CHECK_INT(fp_sink_open(&sink, &files, why, sizeof(why)), 0);
     snprintf(f->path, sizeof(f->path), "%s", fp_sink_path(sink));
     options = (struct fp_writer_options){
@@ -117,12 +120,18 @@ static struct fixture *setup(uint32_t flush_interval_ms)
         .engine = "native",
         .node = &f->node,
         .flush_interval_ms = flush_interval_ms,
+        .note = "",
         .notify = notify,
         .arg = &f->notes,
     };
     f->time_us = 1000001;
     CHECK_INT(fp_writer_start(&f->writer, &options), 0);
     return f;
+}
+
+static struct fixture *setup(uint32_t flush_interval_ms)
+{
+    return setup_holding(flush_interval_ms, 0);
 }
 
 static void stop(struct fixture *f)
@@ -396,6 +405,103 @@ static void each_flush_writes_the_books_and_the_nodes_figures(void)
     teardown(f);
 }
 
+/* ---- holding ---------------------------------------------------------- */
+
+/* The one file that a holding writer has begun. */
+static void find_file(struct fixture *f)
+{
+    struct logs logs = logs_list(f->directory.path);
+
+    CHECK_INT(logs.n, 1);
+    snprintf(f->path, sizeof(f->path), "%s/%s", f->directory.path,
+             logs.name[0]);
+}
+
+static void what_a_writer_holds_is_written_when_committed(void)
+{
+    struct fixture *f = setup_holding(20, 60000);
+
+    CHECK_TEXT(f->path, "");
+    push_definitions(f);
+    push_samples(f, 30);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    CHECK_INT(f->notes.flush_err, 0);
+    CHECK_INT(counter(f, FP_STAT_written), 0);
+    CHECK_INT(logs_list(f->directory.path).n, 0);
+    CHECK_INT(fp_writer_commit(f->writer, "run_queue=9 (of 5)"), 0);
+    CHECK_INT(fp_writer_commit(f->writer, "too late"), FP_ESTATE);
+    push_samples(f, 12);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    find_file(f);
+    CHECK_INT(samples_in_file(f), 42);
+    CHECK(has(f, "flame_prof engine=native trigger=run_queue=9%20%28of%205%29 "
+                 "(metrics)\n"));
+    CHECK(!has(f, "too%20late"));
+    stop(f);
+    CHECK_INT(samples_in_file(f), 42);
+    CHECK_INT(counter(f, FP_STAT_written), 42);
+    CHECK_INT(counter(f, FP_STAT_expired), 0);
+    teardown(f);
+}
+
+static void what_nobody_commits_is_forgotten_and_counted(void)
+{
+    struct fixture *f = setup_holding(0, 60000);
+
+    push_definitions(f);
+    push_samples(f, 1000);
+    fp_writer_stop(f->writer);
+    wait_for_stop(&f->notes);
+    fp_writer_join(f->writer);
+    CHECK_INT(f->notes.stop_err, 0);
+    CHECK_INT(counter(f, FP_STAT_expired), 1000);
+    CHECK_INT(counter(f, FP_STAT_written), 0);
+    CHECK_INT(counter(f, FP_STAT_bytes), 0);
+    CHECK_INT(logs_list(f->directory.path).n, 0);
+    teardown(f);
+}
+
+static void a_writer_that_does_not_hold_can_not_be_committed(void)
+{
+    struct fixture *f = setup(0);
+
+    CHECK_INT(fp_writer_commit(f->writer, "why"), FP_ESTATE);
+    stop(f);
+    CHECK(!has(f, "trigger="));
+    teardown(f);
+}
+
+static void *committer(void *arg)
+{
+    struct fixture *f = arg;
+
+    return fp_writer_commit(f->writer, "one of several") == 0 ? f : NULL;
+}
+
+static void of_all_that_commit_one_is_the_first(void)
+{
+    struct fixture *f = setup_holding(0, 60000);
+    pthread_t thread[4];
+    int firsts = 0;
+    void *is_first;
+
+    push_definitions(f);
+    for (int i = 0; i < 4; i++)
+        CHECK_INT(pthread_create(&thread[i], NULL, committer, f), 0);
+    push_samples(f, 5000);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(thread[i], &is_first);
+        firsts += is_first != NULL;
+    }
+    CHECK_INT(firsts, 1);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    find_file(f);
+    stop(f);
+    CHECK_INT(samples_in_file(f), 5000);
+    CHECK_INT(counter(f, FP_STAT_written), 5000);
+    teardown(f);
+}
+
 static void figures_have_names_and_a_limit(void)
 {
     static struct fp_figures figures;
@@ -618,6 +724,10 @@ int main(int argc, char **argv)
     RUN(the_thread_has_a_name_and_takes_no_signals);
     RUN(replaced_code_is_rendered_anew_and_counted);
     RUN(each_flush_writes_the_books_and_the_nodes_figures);
+    RUN(what_a_writer_holds_is_written_when_committed);
+    RUN(what_nobody_commits_is_forgotten_and_counted);
+    RUN(a_writer_that_does_not_hold_can_not_be_committed);
+    RUN(of_all_that_commit_one_is_the_first);
     RUN(figures_have_names_and_a_limit);
     RUN(nonsense_in_the_ring_is_lost_and_counted);
     RUN(tickets_are_answered_in_order_under_load);

@@ -1,0 +1,510 @@
+%% @private Waits for something to happen, and profiles it.
+%%
+%% ```
+%%              a trigger fires                duration, or stop/2 of that session
+%%   armed  ---------------------> profiling ----------------------------> armed
+%%     |                                                                     |
+%%     +----- stop/1 of all: the session is ended, and this process ---------+
+%% '''
+%%
+%% It takes the place of the one session that there may be, and starts the sessions
+%% itself, one at a time: with `pre_roll' one that keeps what it samples in memory
+%% (c_src/out/sink.h) until a trigger fires, without it one when a trigger fires.
+%% They are linked: they end with this process, however that ends.
+%%
+%% It waits for nobody but the start of a session: it looks by processes of their own
+%% ({@link flame_prof_condition}), each with a limit of time, and with a rest of 19
+%% times as long as the look has taken.
+-module(flame_prof_triggers).
+
+-behaviour(gen_server).
+
+-include_lib("kernel/include/logger.hrl").
+
+-export([start_link/2, stop/2, info/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-record(watch, {
+    trigger :: flame_prof_trigger:trigger(),
+    memory = none :: flame_prof_condition:memory(),
+    %% A look that is on its way, since when, and its limit.
+    look = none :: none | {pid(), reference(), integer(), reference()},
+    %% The VM has told of it since the last look.
+    was_told = false :: boolean(),
+    failures = 0 :: non_neg_integer(),
+    %% Why it can not fire.
+    trouble = none :: none | binary()
+}).
+
+-type id() :: pos_integer().
+
+-record(state, {
+    %% Of the sessions.
+    options :: flame_prof_options:options(),
+    pre_roll :: non_neg_integer(),
+    owner :: none | pid(),
+    watches :: #{id() => #watch{}},
+    events = none :: none | flame_prof_system_events:handle(),
+    %% The one that holds, or that a trigger has started.
+    session = none :: none | pid(),
+    %% Whose profile runs, and its end.
+    firing = none :: none | {id(), End :: reference()},
+    run = none :: none | flame_prof_session:run(),
+    stopping = [] :: [gen_server:from()]
+}).
+
+-define(LOG_META, #{application => flame_prof}).
+
+%% A look that takes T is followed by a rest of 19 T.
+-define(REST, 19).
+%% After one that could not be started.
+-define(AGAIN_MS, 10000).
+%% A session's clock is the system's at its start: one that waits is replaced, so
+%% that its times are right when it matters.
+-define(RENEW_MS, 3600000).
+-define(CLOSE_MS, 12000).
+%% What there is room for in a file (FP_NOTE_ROOM).
+-define(NOTE_BYTES, 400).
+
+-spec start_link(flame_prof_options:options(), flame_prof_session:how()) ->
+    {ok, pid()} | {error, term()}.
+start_link(Options, #{timeout := Timeout, owner := Owner}) ->
+    case gen_server:start_link({local, ?MODULE}, ?MODULE, {Options, Owner}, [{timeout, Timeout}]) of
+        {ok, Pid} -> {ok, Pid};
+        {error, Reason} -> {error, Reason};
+        ignore -> {error, ignore}
+    end.
+
+%% @doc Disarms, ends the profile if one runs, and returns when that is closed.
+%% Answers the last run, or `none'.
+-spec stop(pid(), timeout()) -> {ok, none | flame_prof_session:run(), map()} | {error, term()}.
+stop(Pid, Timeout) ->
+    Monitor = erlang:monitor(process, Pid),
+    case call(Pid, stop, Timeout) of
+        {error, {timeout, _}} = Error ->
+            _ = erlang:demonitor(Monitor, [flush]),
+            Error;
+        Answer ->
+            receive
+                {'DOWN', Monitor, process, _, _} -> Answer
+            end
+    end.
+
+-spec info() -> {ok, map()} | {error, term()}.
+info() ->
+    call(?MODULE, info, 5000).
+
+call(Pid, Request, Timeout) ->
+    try
+        gen_server:call(Pid, Request, Timeout)
+    catch
+        exit:{timeout, _} -> {error, {timeout, Timeout}};
+        exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
+        exit:{Reason, _} -> {error, {session_ended, Reason}}
+    end.
+
+-spec init({flame_prof_options:options(), none | pid()}) -> {ok, #state{}} | {stop, term()}.
+init({#{triggers := Specs, pre_roll := PreRoll} = Options, Owner}) ->
+    _ = process_flag(trap_exit, true),
+    _ = process_flag(priority, high),
+    State = #state{
+        options = Options#{triggers := [], pre_roll := 0},
+        pre_roll = PreRoll,
+        owner = Owner,
+        watches = watches(Specs)
+    },
+    %% What can not be is told now, and not at three in the morning.
+    case flame_prof_engine:choose(maps:get(engine, Options)) of
+        {ok, _} -> armed(arm(State));
+        {error, Reason} -> refused(Reason)
+    end.
+
+watches(Specs) ->
+    Numbered = lists:zip(lists:seq(1, length(Specs)), Specs),
+    maps:from_list([{Id, #watch{trigger = flame_prof_trigger:new(S)}} || {Id, S} <- Numbered]).
+
+armed({ok, #state{owner = Owner, watches = Watches} = State}) ->
+    _ = [link(Owner) || is_pid(Owner)],
+    ok = measure_schedulers(Watches),
+    Listening = listen(State),
+    ok = maps:foreach(fun(Id, Watch) -> look_after(interval(Watch), Id) end, Watches),
+    {ok, Listening};
+armed({error, Reason}) ->
+    refused(Reason).
+
+%% Not a crash to be reported: whoever starts gets the reason.
+refused(Reason) ->
+    {stop, {shutdown, {refused, Reason}}}.
+
+%% The VM counts who has asked for it, and stops when all of those have ended.
+measure_schedulers(Watches) ->
+    case lists:any(fun(W) -> on(W) =:= scheduler_utilisation end, maps:values(Watches)) of
+        true ->
+            _ = erlang:system_flag(scheduler_wall_time, true),
+            ok;
+        false ->
+            ok
+    end.
+
+listen(#state{watches = Watches} = State) ->
+    case maps:fold(fun(_, Watch, Events) -> add_event(spec(Watch), Events) end, #{}, Watches) of
+        None when map_size(None) =:= 0 ->
+            State;
+        Wanted ->
+            case flame_prof_system_events:open(Wanted) of
+                {ok, Handle} -> State#state{events = Handle};
+                {error, Why} -> deaf(Why, State)
+            end
+    end.
+
+add_event(#{on := busy_port}, Events) ->
+    Events#{busy_port => true};
+add_event(#{on := On, above := Above}, Events) ->
+    case flame_prof_trigger:is_event(On) of
+        true -> maps:update_with(On, fun(Least) -> min(Least, Above) end, Above, Events);
+        false -> Events
+    end;
+add_event(_, Events) ->
+    Events.
+
+%% Nothing that the VM tells of can be had. All other triggers stay.
+deaf(Why, #state{watches = Watches} = State) ->
+    Deaf = [on(Watch) || Watch <- maps:values(Watches), is_event(Watch)],
+    ?LOG_WARNING("flame_prof has no trigger on ~0tp: ~ts", [Deaf, Why], ?LOG_META),
+    Mark = fun(_, Watch) ->
+        case is_event(Watch) of
+            true -> Watch#watch{trouble = Why};
+            false -> Watch
+        end
+    end,
+    State#state{events = none, watches = maps:map(Mark, Watches)}.
+
+spec(#watch{trigger = Trigger}) -> flame_prof_trigger:spec(Trigger).
+
+on(Watch) -> maps:get(on, spec(Watch)).
+
+is_event(Watch) -> flame_prof_trigger:is_event(on(Watch)).
+
+interval(Watch) -> maps:get(interval, spec(Watch)).
+
+look_after(Ms, Id) ->
+    _ = erlang:send_after(Ms, self(), {look, Id}),
+    ok.
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).
+
+%% Sessions.
+
+%% One that holds, where something is to be known of the time before.
+arm(#state{pre_roll = 0} = State) ->
+    {ok, State};
+arm(#state{pre_roll = Ms} = State) ->
+    case start(#{hold_ms => Ms}, State) of
+        {ok, Session} ->
+            _ = erlang:send_after(?RENEW_MS, self(), {renew, Session}),
+            {ok, State#state{session = Session}};
+        {error, _} = Error ->
+            Error
+    end.
+
+start(How, #state{options = Options}) ->
+    case flame_prof_session:start_link(Options, How#{timeout => infinity, owner => none}) of
+        {ok, Session} -> {ok, Session};
+        {error, {shutdown, {refused, Reason}}} -> {error, Reason};
+        {error, Reason} -> {error, Reason}
+    end.
+
+rearm(State) ->
+    case arm(State) of
+        {ok, Armed} ->
+            Armed;
+        {error, Reason} ->
+            complain("keep what comes before a trigger", Reason),
+            again(State)
+    end.
+
+again(State) ->
+    _ = erlang:send_after(?AGAIN_MS, self(), arm),
+    State.
+
+complain(What, Reason) ->
+    Why = flame_prof:format_error(Reason),
+    ?LOG_WARNING("flame_prof can not ~ts: ~ts", [What, Why], ?LOG_META).
+
+begin_profile(Note, #state{session = none} = State) ->
+    start(#{note => Note}, State);
+begin_profile(Note, #state{session = Session}) ->
+    case flame_prof_session:commit(Session, Note) of
+        ok -> {ok, Session};
+        {error, _} = Error -> Error
+    end.
+
+%% Calls and messages.
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {noreply, #state{}} | {reply, term(), #state{}} | {stop, normal, term(), #state{}}.
+handle_call(info, _From, State) ->
+    {reply, {ok, describe(State)}, State};
+handle_call(stop, _From, #state{session = none} = State) ->
+    {stop, normal, stopped(State), State};
+handle_call(stop, From, #state{session = Session, stopping = Callers} = State) ->
+    ok = flame_prof_session:end_soon(Session),
+    {noreply, State#state{stopping = [From | Callers]}};
+handle_call(_, _From, State) ->
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
+handle_info({look, Id}, #state{watches = Watches} = State) ->
+    {noreply, look(Id, maps:get(Id, Watches), State)};
+handle_info({limit, Pid}, State) ->
+    %% One of ours, or none any more.
+    true = exit(Pid, kill),
+    {noreply, State};
+handle_info({'DOWN', Monitor, process, _, Outcome}, #state{watches = Watches} = State) ->
+    case [Id || {Id, #watch{look = {_, M, _, _}}} <- maps:to_list(Watches), M =:= Monitor] of
+        [Id] -> {noreply, looked(Id, maps:get(Id, Watches), Outcome, State)};
+        [] -> {noreply, State}
+    end;
+handle_info({monitor, _, _, _} = Message, #state{events = Events} = State) when Events =/= none ->
+    {noreply, told(flame_prof_system_events:event(Message), State)};
+handle_info({over, Session}, #state{session = Session} = State) ->
+    ok = flame_prof_session:end_soon(Session),
+    {noreply, State};
+handle_info({renew, Session}, #state{session = Session, firing = none} = State) ->
+    ok = flame_prof_session:end_soon(Session),
+    {noreply, State};
+handle_info(arm, #state{session = none, firing = none} = State) ->
+    {noreply, rearm(State)};
+handle_info({'EXIT', Session, Reason}, #state{session = Session} = State) ->
+    ended(Reason, State#state{session = none});
+handle_info({'EXIT', Owner, _}, #state{owner = Owner} = State) ->
+    {stop, normal, State};
+handle_info(_, State) ->
+    {noreply, State}.
+
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, #state{events = Events, session = Session, watches = Watches}) ->
+    _ = [flame_prof_system_events:close(Events) || Events =/= none],
+    _ = [exit(Pid, kill) || #watch{look = {Pid, _, _, _}} <- maps:values(Watches)],
+    end_now(Session).
+
+%% Its file is closed when we have ended.
+end_now(none) ->
+    ok;
+end_now(Session) ->
+    Monitor = erlang:monitor(process, Session),
+    true = exit(Session, shutdown),
+    receive
+        {'DOWN', Monitor, process, _, _} -> ok
+    after ?CLOSE_MS -> ok
+    end.
+
+%% The end of a session.
+
+ended(_Reason, #state{stopping = [_ | _] = Callers} = State0) ->
+    State = finished(State0),
+    _ = [gen_server:reply(From, stopped(State)) || From <- Callers],
+    {stop, normal, State};
+ended(Reason, #state{firing = none} = State) when Reason =/= normal ->
+    %% It has said why.
+    {noreply, again(State)};
+ended(_Reason, State) ->
+    {noreply, rearm(finished(State))}.
+
+finished(#state{firing = none} = State) ->
+    State;
+finished(#state{firing = {Id, End}, watches = Watches} = State) ->
+    _ = erlang:cancel_timer(End),
+    Cooling = fun(#watch{trigger = Trigger} = Watch) ->
+        Watch#watch{trigger = flame_prof_trigger:ended(now_ms(), Trigger)}
+    end,
+    State#state{
+        firing = none,
+        watches = maps:update_with(Id, Cooling, Watches),
+        run = flame_prof_session:last_run()
+    }.
+
+stopped(#state{run = Run} = State) ->
+    {ok, Run, describe(State)}.
+
+%% Looks.
+
+look(Id, #watch{trouble = Why} = Watch, State) when Why =/= none ->
+    %% Without events nothing is going to change.
+    put_watch(Id, Watch, State);
+look(Id, Watch, State) ->
+    case is_event(Watch) of
+        true ->
+            ok = look_after(interval(Watch), Id),
+            look_back(Id, Watch, State);
+        false ->
+            put_watch(Id, begin_look(Watch), State)
+    end.
+
+begin_look(#watch{memory = Memory} = Watch) ->
+    #{on := On, timeout := Limit} = spec(Watch),
+    {Pid, Monitor} = flame_prof_condition:look(On, Memory),
+    Timer = erlang:send_after(Limit, self(), {limit, Pid}),
+    Watch#watch{look = {Pid, Monitor, now_ms(), Timer}}.
+
+looked(Id, #watch{look = {_, _, Since, Timer}} = Watch0, Outcome, State) ->
+    _ = erlang:cancel_timer(Timer),
+    Watch = Watch0#watch{look = none},
+    ok = look_after(max(interval(Watch), ?REST * (now_ms() - Since)), Id),
+    case Outcome of
+        {flame_prof_condition, Value, Detail, Memory} ->
+            step(Id, Watch#watch{memory = Memory}, Value, Detail, State);
+        _ ->
+            put_watch(Id, failed(Outcome, Watch), State)
+    end.
+
+failed(Reason, #watch{failures = Before} = Watch) ->
+    #{on := On, timeout := Limit} = spec(Watch),
+    %% It may fail at every look from now on.
+    Before =:= 0 andalso
+        ?LOG_WARNING(
+            "flame_prof can not look at its trigger on ~ts: ~ts. It keeps trying, and says no more",
+            [flame_prof_trigger:name(On), failure(Reason, Limit)],
+            ?LOG_META
+        ),
+    Watch#watch{failures = Before + 1}.
+
+failure(killed, Limit) -> io_lib:format("no answer within ~b ms, or too much memory", [Limit]);
+failure(Reason, _) -> io_lib:format("~0tP", [Reason, 20]).
+
+%% Of an event: was there any since the look before?
+look_back(Id, #watch{was_told = true} = Watch, #state{events = Events} = State) ->
+    Quiet = put_watch(Id, Watch#watch{was_told = false}, State),
+    heard(flame_prof_system_events:renew(on(Watch), Events), Quiet);
+look_back(Id, Watch, State) ->
+    step(Id, Watch, false, <<>>, State).
+
+heard({ok, Events}, State) -> State#state{events = Events};
+heard({error, Why}, State) -> deaf(Why, State).
+
+%% Once for each look: what comes meanwhile is the same.
+told(none, State) ->
+    State;
+told({Event, Said, Detail}, #state{watches = Watches, events = Events} = State) ->
+    Value = lists:max([Said | least(Event, Watches)]),
+    case [Id || {Id, Watch} <- maps:to_list(Watches), is_told(Event, Value, Watch)] of
+        [] ->
+            State;
+        Ids ->
+            Paused = heard(flame_prof_system_events:pause(Event, Events), State),
+            lists:foldl(fun(Id, S) -> tell(Id, Value, Detail, S) end, Paused, Ids)
+    end.
+
+%% The VM would not have told of less, however it has counted.
+least(Event, Watches) ->
+    Bounds = [
+        Above
+     || Watch <- maps:values(Watches), #{on := On, above := Above} <- [spec(Watch)], On =:= Event
+    ],
+    lists:sublist(lists:sort(Bounds), 1).
+
+is_told(Event, Value, #watch{was_told = false} = Watch) ->
+    case spec(Watch) of
+        #{on := Event, above := Above} -> Value >= Above;
+        #{on := Event} -> true;
+        _ -> false
+    end;
+is_told(_, _, _) ->
+    false.
+
+tell(Id, Value, Detail, #state{watches = Watches} = State) ->
+    Watch = maps:get(Id, Watches),
+    step(Id, Watch#watch{was_told = true}, reached(Value, spec(Watch)), Detail, State).
+
+%% Where the VM has drawn the line itself.
+reached(Value, #{above := _}) -> Value;
+reached(_, _) -> true.
+
+put_watch(Id, Watch, #state{watches = Watches} = State) ->
+    State#state{watches = Watches#{Id := Watch}}.
+
+%% Firing.
+
+step(Id, #watch{trigger = Trigger} = Watch, Value, Detail, State0) ->
+    IsFree = State0#state.firing =:= none andalso State0#state.stopping =:= [],
+    {What, Stepped} = flame_prof_trigger:step(Value, now_ms(), IsFree, Trigger),
+    State = put_watch(Id, Watch#watch{trigger = Stepped}, State0),
+    case What of
+        fire -> fire(Id, spec(Watch), Value, Detail, State);
+        rest -> State
+    end.
+
+fire(Id, #{on := On, duration := Duration} = Spec, Value, Detail, State) ->
+    case begin_profile(note(Spec, Value, Detail), State) of
+        {ok, Session} ->
+            End = erlang:send_after(Duration, self(), {over, Session}),
+            ok = tell_fired(Spec, Value, Detail, Session, State),
+            State#state{session = Session, firing = {Id, End}};
+        {error, Reason} ->
+            complain(["profile what its trigger on ", flame_prof_trigger:name(On), " is for"], Reason),
+            #{Id := #watch{trigger = Trigger} = Watch} = State#state.watches,
+            put_watch(Id, Watch#watch{trigger = flame_prof_trigger:ended(now_ms(), Trigger)}, State)
+    end.
+
+tell_fired(#{on := On, duration := Duration} = Spec, Value, Detail, Session, State) ->
+    flame_prof_event:emit(
+        [trigger, fire],
+        #{value => number(Value)},
+        #{
+            trigger => flame_prof_trigger:name(On),
+            above => maps:get(above, Spec, true),
+            detail => Detail,
+            session => Session,
+            duration => Duration,
+            pre_roll => State#state.pre_roll
+        }
+    ).
+
+number(true) -> 1;
+number(Value) -> Value.
+
+%% What the file says: `run_queue 57, above 50'.
+note(#{on := On} = Spec, Value, Detail) ->
+    Above =
+        case Spec of
+            #{above := Bound} -> [" ", shown(Value), ", above ", shown(Bound)];
+            _ -> []
+        end,
+    Of = [[", ", Detail] || Detail =/= <<>>],
+    cut(unicode:characters_to_binary([flame_prof_trigger:name(On), Above, Of])).
+
+shown(Value) when is_float(Value) -> io_lib:format("~.1f", [Value]);
+shown(Value) -> io_lib:format("~w", [Value]).
+
+cut(Note) ->
+    %% No name of a process ends it, in C.
+    Text = binary:replace(Note, <<0>>, <<"?">>, [global]),
+    case unicode:characters_to_binary(binary:part(Text, 0, min(?NOTE_BYTES, byte_size(Text)))) of
+        Whole when is_binary(Whole) -> Whole;
+        {_, Good, _} -> Good
+    end.
+
+%% What info/0 says.
+
+describe(#state{watches = Watches, pre_roll = PreRoll, firing = Firing}) ->
+    #{
+        pre_roll => PreRoll,
+        profiling =>
+            case Firing of
+                none -> false;
+                {Id, _} -> on(maps:get(Id, Watches))
+            end,
+        triggers => [described(Watch) || {_, Watch} <- lists:sort(maps:to_list(Watches))]
+    }.
+
+described(#watch{trigger = Trigger, failures = Failures, trouble = Trouble}) ->
+    Info = (flame_prof_trigger:info(Trigger))#{failures => Failures},
+    case Trouble of
+        none -> Info;
+        Why -> Info#{trouble => Why}
+    end.

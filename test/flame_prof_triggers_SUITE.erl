@@ -1,0 +1,690 @@
+%% Triggers on real conditions: each fires, leaves a bounded profile that says why,
+%% and does no harm where it can not.
+-module(flame_prof_triggers_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    on_scheduler_utilisation/1,
+    on_the_run_queue/1,
+    on_memory/1,
+    on_the_count_of_processes/1,
+    on_a_message_queue/1,
+    on_a_long_collection/1,
+    on_a_long_turn/1,
+    on_a_large_heap/1,
+    on_a_busy_port/1,
+    on_a_fun/1,
+    on_a_function_with_a_number/1
+]).
+-export([
+    what_came_before_is_in_the_file/1,
+    nothing_is_written_unless_one_fires/1,
+    one_that_waits_for_long_is_replaced/1,
+    it_is_armed_again_after_its_profile/1
+]).
+-export([
+    it_keeps_quiet_for_its_cooldown/1,
+    it_fires_no_more_than_so_often/1,
+    what_holds_on_fires_once/1,
+    of_several_one_profiles_at_a_time/1,
+    a_monitor_of_somebodys_is_left_alone/1,
+    a_monitor_that_somebody_takes_later_is_left_alone/1,
+    ours_is_given_back/1,
+    a_bad_fun_harms_nothing/1,
+    nobody_looks_on_for_nobody/1,
+    what_fired_is_told/1,
+    armed_is_started/1,
+    a_profile_can_be_ended_alone/1,
+    who_has_linked_it_ends_it/1,
+    the_end_of_the_application_closes_the_file/1,
+    a_killed_one_leaves_nothing_behind/1,
+    it_starts_with_the_application/1,
+    what_can_not_be_is_refused_at_once/1
+]).
+%% As triggers, and as a handler of logger.
+-export([is_set/0, level/0, hang/0, fall/0, grow/0, junk/0, log/2]).
+%% Seen in a file.
+-export([before_it_happened/0]).
+
+-define(SWITCH, {?MODULE, switch}).
+
+suite() ->
+    [{timetrap, {minutes, 4}}].
+
+all() ->
+    [{group, native}, {group, portable} | single()].
+
+groups() ->
+    [{native, [], conditions() ++ before()}, {portable, [], [on_the_run_queue | before()]}].
+
+conditions() ->
+    [
+        on_scheduler_utilisation,
+        on_the_run_queue,
+        on_memory,
+        on_the_count_of_processes,
+        on_a_message_queue,
+        on_a_long_collection,
+        on_a_long_turn,
+        on_a_large_heap,
+        on_a_busy_port,
+        on_a_fun,
+        on_a_function_with_a_number
+    ].
+
+before() ->
+    [
+        what_came_before_is_in_the_file,
+        nothing_is_written_unless_one_fires,
+        one_that_waits_for_long_is_replaced,
+        it_is_armed_again_after_its_profile
+    ].
+
+single() ->
+    [
+        it_keeps_quiet_for_its_cooldown,
+        it_fires_no_more_than_so_often,
+        what_holds_on_fires_once,
+        of_several_one_profiles_at_a_time,
+        a_monitor_of_somebodys_is_left_alone,
+        a_monitor_that_somebody_takes_later_is_left_alone,
+        ours_is_given_back,
+        a_bad_fun_harms_nothing,
+        nobody_looks_on_for_nobody,
+        what_fired_is_told,
+        armed_is_started,
+        a_profile_can_be_ended_alone,
+        who_has_linked_it_ends_it,
+        the_end_of_the_application_closes_the_file,
+        a_killed_one_leaves_nothing_behind,
+        it_starts_with_the_application,
+        what_can_not_be_is_refused_at_once
+    ].
+
+init_per_suite(Config) ->
+    Config.
+
+end_per_suite(_Config) ->
+    _ = application:stop(flame_prof),
+    ok.
+
+init_per_group(native, Config) ->
+    case flame_prof_nif:platform() of
+        #{native := true} -> [{engine, native} | Config];
+        #{native := false, why := Why} -> {skip, Why}
+    end;
+init_per_group(portable, Config) ->
+    [{engine, portable} | Config].
+
+end_per_group(_, _Config) ->
+    ok.
+
+init_per_testcase(Case, Config) ->
+    _ = application:stop(flame_prof),
+    switch(false),
+    Name = atom_to_list(Case) ++ integer_to_list(erlang:unique_integer([positive])),
+    [{directory, filename:join(proplists:get_value(priv_dir, Config), Name)} | Config].
+
+end_per_testcase(_Case, _Config) ->
+    _ = application:stop(flame_prof),
+    _ = logger:remove_handler(?MODULE),
+    _ = erlang:system_monitor(undefined),
+    [application:unset_env(flame_prof, Key) || {Key, _} <- application:get_all_env(flame_prof)],
+    _ = persistent_term:erase(?SWITCH),
+    ok.
+
+%%% --------------------------------------------------------- each fires, really --
+
+on_scheduler_utilisation(Config) ->
+    fires(Config, #{on => scheduler_utilisation, above => 30}, fun busy/0).
+
+on_the_run_queue(Config) ->
+    fires(Config, #{on => run_queue, above => 10}, fun busy/0).
+
+on_memory(Config) ->
+    Now = erlang:memory(total),
+    fires(Config, #{on => memory, above => Now + 64000000}, fun() ->
+        helper(fun() ->
+            Held = binary:copy(<<"x">>, 128000000),
+            timer:sleep(infinity),
+            byte_size(Held)
+        end)
+    end).
+
+on_the_count_of_processes(Config) ->
+    Now = erlang:system_info(process_count),
+    fires(Config, #{on => process_count, above => Now + 500}, fun() ->
+        lists:append([helper(fun() -> timer:sleep(infinity) end) || _ <- lists:seq(1, 1000)])
+    end).
+
+on_a_message_queue(Config) ->
+    Note = fires(Config, #{on => message_queue_len, above => 1000}, fun() ->
+        [Pid] = helper(fun() ->
+            true = register(far_behind, self()),
+            timer:sleep(infinity)
+        end),
+        [Pid ! message || _ <- lists:seq(1, 2000)],
+        [Pid]
+    end),
+    %% Whose it was.
+    ?assertNotEqual(nomatch, string:find(Note, "far_behind")).
+
+on_a_long_collection(Config) ->
+    fires(Config, #{on => long_gc, above => 1}, fun collecting/0).
+
+%% A BIF that does not yield.
+on_a_long_turn(Config) ->
+    fires(Config, #{on => long_schedule, above => 2}, fun() ->
+        helper(fun() -> multiply((1 bsl 2000000) - 1) end)
+    end).
+
+on_a_large_heap(Config) ->
+    fires(Config, #{on => large_heap, above => 1000000}, fun collecting/0).
+
+on_a_busy_port(Config) ->
+    Test = self(),
+    _ = fires(Config, #{on => busy_port}, fun() ->
+        helper(fun() ->
+            Port = open_port({spawn, "sleep 600"}, [binary, stream]),
+            {os_pid, Reader} = erlang:port_info(Port, os_pid),
+            Test ! {reader, Reader},
+            fill(Port, binary:copy(<<"x">>, 100000))
+        end)
+    end),
+    %% A node that ends waits for what its ports still have to write.
+    receive
+        {reader, Reader} -> os:cmd("kill " ++ integer_to_list(Reader))
+    end.
+
+on_a_fun(Config) ->
+    fires(Config, #{on => fun ?MODULE:is_set/0}, fun set/0).
+
+on_a_function_with_a_number(Config) ->
+    Note = fires(Config, #{on => {?MODULE, level}, above => 7.5}, fun() -> level(8), [] end),
+    ?assertNotEqual(nomatch, string:find(Note, "8, above 7.5")).
+
+%% Not before it is so, and then once; the file says why.
+fires(Config, Trigger, Cause) ->
+    ok = start(Config, #{triggers => [bounded(Trigger)]}),
+    eventually(fun() -> seen(Trigger) =/= none orelse is_event(Trigger) end),
+    ?assertMatch(#{state := armed, files := []}, maps:merge(#{files => []}, flame_prof:info())),
+    ?assertEqual(0, fired(Trigger)),
+    Pids = Cause(),
+    eventually(fun() -> fired(Trigger) >= 1 end),
+    kill(Pids),
+    eventually(fun() -> finished(Config) =/= [] end),
+    {ok, #{trigger := Note, files := [_ | _]}} = flame_prof:stop(),
+    [File | _] = finished(Config),
+    {ok, _} = perf_script_grammar:check(File),
+    {ok, [#{trigger := Note} | _], #{bad := 0}} = flame_prof_reader:own(File),
+    #{on := On} = Trigger,
+    ?assertEqual({0, byte_size(flame_prof_trigger:name(On))}, binary:match(Note, flame_prof_trigger:name(On))),
+    ct:pal("~ts", [Note]),
+    Note.
+
+%% Looks often, is short, and fires as soon as it may.
+bounded(Trigger) ->
+    maps:merge(#{interval => 100, duration => 1000, cooldown => 0, max_per_hour => 100, timeout => 30000}, Trigger).
+
+is_event(#{on := On}) ->
+    flame_prof_trigger:is_event(On).
+
+seen(Trigger) -> maps:get(last, about(Trigger)).
+
+fired(Trigger) -> maps:get(fired, about(Trigger)).
+
+suppressed(Why, Trigger) -> maps:get(Why, maps:get(suppressed, about(Trigger)), 0).
+
+about(#{on := On}) ->
+    #{triggers := Triggers} = flame_prof:info(),
+    [About] = [T || #{on := O} = T <- Triggers, O =:= On],
+    About.
+
+%%% ------------------------------------------------------------------- before --
+
+%% It has ended when the trigger fires.
+what_came_before_is_in_the_file(Config) ->
+    ok = start(Config, #{
+        triggers => [bounded(set_trigger())],
+        pre_roll => 20000,
+        sample_interval => 20,
+        always => [what_came_before]
+    }),
+    ?assertMatch(#{state := armed, files := []}, flame_prof:info()),
+    [Early] = helper(fun() ->
+        true = register(what_came_before, self()),
+        ?MODULE:before_it_happened()
+    end),
+    eventually(fun() -> lists:keymember(Early, 1, flame_prof:selected()) end),
+    ticks(30),
+    kill([Early]),
+    set(),
+    eventually(fun() -> fired(set_trigger()) =:= 1 end),
+    eventually(fun() -> finished(Config) =/= [] end),
+    {ok, #{expired := Expired} = Run} = flame_prof:stop(),
+    balanced(Run),
+    [File] = finished(Config),
+    {ok, _} = perf_script_grammar:check(File),
+    {ok, [#{trigger := _, time_us := Fired} | _], _} = flame_prof_reader:own(File),
+    {ok, Times, _} = flame_prof_reader:fold(
+        fun(#{time_us := Time, frames := Frames}, Times) ->
+            case lists:any(fun is_before/1, Frames) of
+                true -> [Time | Times];
+                false -> Times
+            end
+        end,
+        [],
+        [File]
+    ),
+    ?assert(length(Times) >= 5, {Expired, length(Times)}),
+    ?assert(lists:max(Times) =< Fired).
+
+is_before({Symbol, _}) ->
+    binary:match(Symbol, <<"before_it_happened/0">>) =/= nomatch.
+
+before_it_happened() ->
+    receive
+        never -> ok
+    after 1 -> ok
+    end,
+    ?MODULE:before_it_happened().
+
+nothing_is_written_unless_one_fires(Config) ->
+    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    ?assertMatch({error, {armed, _}}, flame_prof:flush()),
+    %% Older samples are forgotten, and counted.
+    eventually(fun() -> maps:get(expired, maps:get(books, flame_prof:info())) > 0 end),
+    ?assertMatch(#{books := #{written := 0, bytes := 0}}, flame_prof:info()),
+    ?assertEqual([], files(Config)),
+    ?assertMatch({ok, #{state := stopped, files := []}}, flame_prof:stop()),
+    ?assertEqual([], files(Config)).
+
+%% The hour is not waited for: this is what comes then.
+one_that_waits_for_long_is_replaced(Config) ->
+    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    Old = whereis(flame_prof_session),
+    whereis(flame_prof_triggers) ! {renew, Old},
+    eventually(fun() -> not lists:member(whereis(flame_prof_session), [Old, undefined]) end),
+    ?assertEqual([], files(Config)),
+    set(),
+    eventually(fun() -> length(finished(Config)) =:= 1 end),
+    {ok, _} = flame_prof:stop().
+
+it_is_armed_again_after_its_profile(Config) ->
+    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    [
+        begin
+            set(),
+            eventually(fun() -> length(finished(Config)) =:= N end),
+            eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
+            switch(false),
+            eventually(fun() -> seen(set_trigger()) =:= false end)
+        end
+     || N <- [1, 2, 3]
+    ],
+    ?assertEqual(3, fired(set_trigger())),
+    #{last_run := #{files := [Last]}} = flame_prof:info(),
+    ?assert(lists:member(Last, finished(Config))),
+    {ok, _} = flame_prof:stop(),
+    [{ok, _} = perf_script_grammar:check(File) || File <- finished(Config)].
+
+balanced(#{taken := T, written := W, torn := N, dropped := D, gone := G, expired := E}) ->
+    ?assertEqual(T, W + N + D + G + E).
+
+%% So many more.
+ticks(N) ->
+    #{books := #{ticks := Ticks}} = flame_prof:info(),
+    eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) >= Ticks + N end).
+
+%%% ------------------------------------------------------------------- bounds --
+
+it_keeps_quiet_for_its_cooldown(Config) ->
+    Trigger = (bounded(set_trigger()))#{cooldown => 86400000},
+    ok = start(Config, #{triggers => [Trigger]}),
+    twice(Config, Trigger, cooldown).
+
+it_fires_no_more_than_so_often(Config) ->
+    Trigger = (bounded(set_trigger()))#{max_per_hour => 1},
+    ok = start(Config, #{triggers => [Trigger]}),
+    twice(Config, Trigger, maximum).
+
+twice(Config, Trigger, Why) ->
+    set(),
+    eventually(fun() -> finished(Config) =/= [] end),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
+    switch(false),
+    eventually(fun() -> seen(Trigger) =:= false end),
+    set(),
+    eventually(fun() -> suppressed(Why, Trigger) >= 3 end),
+    ?assertEqual(1, fired(Trigger)),
+    ?assertEqual(1, length(finished(Config))).
+
+what_holds_on_fires_once(Config) ->
+    Trigger = bounded(set_trigger()),
+    ok = start(Config, #{triggers => [Trigger]}),
+    set(),
+    eventually(fun() -> maps:get(profiling, flame_prof:info()) =/= false end),
+    eventually(fun() -> maps:get(profiling, flame_prof:info()) =:= false end),
+    Held = suppressed(hysteresis, Trigger),
+    eventually(fun() -> suppressed(hysteresis, Trigger) >= Held + 3 end),
+    ?assertEqual(1, fired(Trigger)).
+
+of_several_one_profiles_at_a_time(Config) ->
+    First = (bounded(set_trigger()))#{duration => 3000},
+    Second = bounded(#{on => {?MODULE, level}, above => 5}),
+    ok = start(Config, #{triggers => [First, Second]}),
+    set(),
+    eventually(fun() -> fired(First) =:= 1 end),
+    level(9),
+    eventually(fun() -> suppressed(profiling, Second) >= 1 end),
+    %% It still holds when the first is over.
+    eventually(fun() -> fired(Second) =:= 1 end),
+    eventually(fun() -> length(finished(Config)) =:= 2 end).
+
+%%% ----------------------------------------------------------- system monitor --
+
+has_sessions() ->
+    {module, trace} =:= code:ensure_loaded(trace) andalso erlang:function_exported(trace, system, 3).
+
+a_monitor_of_somebodys_is_left_alone(Config) ->
+    [Theirs] = helper(fun() -> timer:sleep(infinity) end),
+    undefined = erlang:system_monitor(Theirs, [{long_gc, 123456}, busy_port]),
+    Before = erlang:system_monitor(),
+    LongGc = bounded(#{on => long_gc, above => 1}),
+    Text = logged(fun() -> ok = start(Config, #{triggers => [LongGc, bounded(set_trigger())]}) end),
+    Pids = collecting(),
+    case has_sessions() of
+        true ->
+            eventually(fun() -> fired(LongGc) >= 1 end);
+        false ->
+            ?assertNotEqual(nomatch, string:find(Text, "somebody has set erlang:system_monitor/2")),
+            ?assertMatch(#{trouble := <<"somebody has set", _/binary>>, fired := 0}, about(LongGc)),
+            ?assertEqual(Before, erlang:system_monitor())
+    end,
+    %% All others are what they would be.
+    set(),
+    eventually(fun() -> fired(set_trigger()) >= 1 end),
+    kill(Pids),
+    {ok, _} = flame_prof:stop(),
+    ?assertEqual(Before, erlang:system_monitor()),
+    kill([Theirs]).
+
+a_monitor_that_somebody_takes_later_is_left_alone(Config) ->
+    LongGc = bounded(#{on => long_gc, above => 1}),
+    ok = start(Config, #{triggers => [LongGc]}),
+    [Theirs] = helper(fun() -> timer:sleep(infinity) end),
+    _ = erlang:system_monitor(Theirs, [{large_heap, 123456789}]),
+    Before = erlang:system_monitor(),
+    Pids = collecting(),
+    has_sessions() andalso eventually(fun() -> fired(LongGc) >= 1 end),
+    kill(Pids),
+    ?assertEqual(Before, erlang:system_monitor()),
+    {ok, _} = flame_prof:stop(),
+    ?assertEqual(Before, erlang:system_monitor()),
+    kill([Theirs]).
+
+%% Also after it was switched off and on again, by events.
+ours_is_given_back(Config) ->
+    LongGc = bounded(#{on => long_gc, above => 1}),
+    ok = start(Config, #{triggers => [LongGc, bounded(#{on => busy_port})]}),
+    has_sessions() orelse ?assertMatch({_, [_, _]}, erlang:system_monitor()),
+    Pids = collecting(),
+    eventually(fun() -> fired(LongGc) >= 1 end),
+    kill(Pids),
+    eventually(fun() -> seen(LongGc) =:= false end),
+    has_sessions() orelse eventually(fun() -> length(element(2, erlang:system_monitor())) =:= 2 end),
+    {ok, _} = flame_prof:stop(),
+    ?assertEqual(undefined, erlang:system_monitor()).
+
+%%% --------------------------------------------------------------------- harm --
+
+a_bad_fun_harms_nothing(Config) ->
+    Bad = [#{on => {?MODULE, F}, interval => 100, timeout => 100} || F <- [hang, fall, grow, junk, not_there]],
+    Text = logged(fun() ->
+        ok = start(Config, #{triggers => [bounded(set_trigger()) | Bad]}),
+        eventually(fun() -> lists:all(fun(T) -> maps:get(failures, about(T)) >= 3 end, Bad) end)
+    end),
+    %% Each is told, once.
+    [
+        ?assertEqual(2, length(string:split(Text, "trigger on " ++ binary_to_list(flame_prof_trigger:name(On)) ++ ":", all)), {On, Text})
+     || #{on := On} <- Bad
+    ],
+    set(),
+    eventually(fun() -> fired(set_trigger()) =:= 1 end),
+    ?assert(lists:all(fun(T) -> fired(T) =:= 0 end, Bad)),
+    {ok, _} = flame_prof:stop(),
+    eventually(fun() -> looking() =:= [] end).
+
+%% Whoever hangs in a look does not outlive who wanted to know; nor when that is killed.
+nobody_looks_on_for_nobody(Config) ->
+    Hang = #{on => {?MODULE, hang}, interval => 100, timeout => 60000},
+    [
+        begin
+            ok = start(Config, #{triggers => [Hang]}),
+            eventually(fun() -> looking() =/= [] end),
+            End(),
+            eventually(fun() -> looking() =:= [] end)
+        end
+     || End <- [
+            fun() -> {ok, _} = flame_prof:stop() end,
+            fun() ->
+                exit(whereis(flame_prof_triggers), kill),
+                eventually(fun gone/0)
+            end
+        ]
+    ].
+
+looking() ->
+    [P || P <- processes(), {initial_call, {flame_prof_condition, run, 2}} <- [process_info(P, initial_call)]].
+
+hang() -> timer:sleep(infinity).
+fall() -> error(broken).
+grow() -> grow([]).
+grow(List) -> grow([List | List]).
+junk() -> maybe_true.
+
+%%% --------------------------------------------------------------------- told --
+
+what_fired_is_told(Config) ->
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => all}),
+    ok = start(Config, #{triggers => [bounded(#{on => {?MODULE, level}, above => 7})], pre_roll => 1000}),
+    level(9),
+    {Meta, #{measurements := Measured, metadata := Metadata}} = event([flame_prof, trigger, fire]),
+    ?assertMatch(#{domain := [flame_prof], application := flame_prof}, Meta),
+    ?assertEqual(#{value => 9}, Measured),
+    ?assertMatch(#{trigger := <<"{flame_prof_triggers_SUITE,level}">>, above := 7, duration := 1000, pre_roll := 1000}, Metadata),
+    {_, #{metadata := #{trigger := Note}}} = event([flame_prof, session, stop]),
+    ?assertNotEqual(nomatch, string:find(Note, "9, above 7")),
+    Text = flame_prof:metrics(),
+    ?assertNotEqual(nomatch, string:find(Text, "flame_prof_triggers_fired_total{on=\"{flame_prof_triggers_SUITE,level}\"} 1\n")),
+    {ok, _} = flame_prof:stop().
+
+%% The one of that name, whatever comes before.
+event(Name) ->
+    receive
+        {event, Meta, #{event := Name} = Report} -> {Meta, Report}
+    after 60000 -> ct:fail({never, Name})
+    end.
+
+log(#{msg := {report, #{event := _} = Report}, meta := Meta}, #{config := #{to := To}}) ->
+    To ! {event, Meta, Report};
+log(#{msg := {Format, Args}} = Event, #{config := #{to := To}}) when is_list(Args) ->
+    case Event of
+        #{meta := #{application := flame_prof}} -> To ! {text, io_lib:format(Format, Args)};
+        _ -> ok
+    end;
+log(_, _) ->
+    ok.
+
+%% All that we have said for a person meanwhile.
+logged(Fun) ->
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => all}),
+    _ = Fun(),
+    ok = logger:remove_handler(?MODULE),
+    lists:flatten(io_lib:format("~ts", [texts()])).
+
+texts() ->
+    receive
+        {text, Text} -> [Text | texts()]
+    after 0 -> []
+    end.
+
+%%% ----------------------------------------------------------- life and death --
+
+armed_is_started(Config) ->
+    ok = start(Config, #{triggers => [bounded(set_trigger())]}),
+    ?assertMatch(#{state := armed, triggers := [_], profiling := false}, flame_prof:info()),
+    Pid = whereis(flame_prof_triggers),
+    ?assertEqual({error, {already_started, Pid}}, flame_prof:start(#{basename => directory(Config)})),
+    ?assertEqual({error, not_started}, flame_prof:flush()),
+    {ok, #{state := stopped, files := [], triggers := [#{fired := 0}]}} = flame_prof:stop(Pid),
+    ?assertEqual({error, not_started}, flame_prof:stop()),
+    ?assertMatch(#{state := stopped}, flame_prof:info()),
+    ?assertEqual([], files(Config)).
+
+a_profile_can_be_ended_alone(Config) ->
+    ok = start(Config, #{triggers => [(bounded(set_trigger()))#{duration => 600000}]}),
+    set(),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
+    {ok, #{files := [_]}} = flame_prof:stop(whereis(flame_prof_session)),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
+    {ok, #{files := [_], state := stopped}} = flame_prof:stop().
+
+who_has_linked_it_ends_it(Config) ->
+    Test = self(),
+    Owner = spawn(fun() ->
+        Test ! flame_prof:start_link(#{basename => directory(Config), triggers => [bounded(set_trigger())], pre_roll => 1000}),
+        timer:sleep(infinity)
+    end),
+    receive
+        {ok, Pid} -> ?assertEqual(Pid, whereis(flame_prof_triggers))
+    end,
+    exit(Owner, kill),
+    eventually(fun() -> gone() end),
+    ?assertEqual([], files(Config)).
+
+the_end_of_the_application_closes_the_file(Config) ->
+    ok = start(Config, #{triggers => [(bounded(set_trigger()))#{duration => 600000}]}),
+    set(),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
+    ticks(3),
+    ok = application:stop(flame_prof),
+    [File] = finished(Config),
+    {ok, _} = perf_script_grammar:check(File),
+    ?assert(gone()).
+
+a_killed_one_leaves_nothing_behind(Config) ->
+    ok = start(Config, #{
+        triggers => [(bounded(set_trigger()))#{duration => 600000}, bounded(#{on => long_gc, above => 1000})],
+        pre_roll => 1000
+    }),
+    set(),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
+    ticks(3),
+    exit(whereis(flame_prof_triggers), kill),
+    eventually(fun() -> gone() end),
+    eventually(fun() -> length(finished(Config)) =:= 1 end),
+    %% The VM sees to its monitor itself.
+    eventually(fun() -> erlang:system_monitor() =:= undefined end),
+    %% Nothing starts it again.
+    ?assertMatch(#{state := stopped}, flame_prof:info()),
+    {ok, _} = flame_prof:start(#{basename => directory(Config)}),
+    {ok, _} = flame_prof:stop().
+
+gone() ->
+    whereis(flame_prof_triggers) =:= undefined andalso whereis(flame_prof_session) =:= undefined.
+
+it_starts_with_the_application(Config) ->
+    ok = application:set_env(flame_prof, autostart, true),
+    ok = application:set_env(flame_prof, profile, #{
+        basename => directory(Config), triggers => [bounded(set_trigger())]
+    }),
+    ok = application:start(flame_prof),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
+    set(),
+    eventually(fun() -> finished(Config) =/= [] end).
+
+what_can_not_be_is_refused_at_once(Config) ->
+    File = directory(Config),
+    ok = file:write_file(File, "in the way"),
+    {error, {session, io, Why}} =
+        flame_prof:start(#{basename => File, triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    ?assertNotEqual(nomatch, string:find(Why, File)),
+    eventually(fun() -> gone() end).
+
+%%% ------------------------------------------------------------------ helpers --
+
+start(Config, Options) ->
+    Engine = proplists:get_value(engine, Config, auto),
+    {ok, Pid} = flame_prof:start(Options#{basename => directory(Config), engine => Engine}),
+    ?assertEqual(Pid, whereis(flame_prof_triggers)),
+    ok.
+
+directory(Config) ->
+    proplists:get_value(directory, Config).
+
+files(Config) ->
+    [list_to_binary(File) || File <- filelib:wildcard(filename:join(directory(Config), "*"))].
+
+finished(Config) ->
+    [File || File <- files(Config), filename:extension(File) =/= <<".part">>].
+
+%% What is waited for has no time: a minute is for a machine that does much else.
+eventually(Fun) ->
+    eventually(Fun, 1200).
+
+eventually(Fun, 0) ->
+    ct:fail({never, Fun, flame_prof:info()});
+eventually(Fun, Attempts) ->
+    case Fun() of
+        true ->
+            ok;
+        false ->
+            timer:sleep(50),
+            eventually(Fun, Attempts - 1)
+    end.
+
+set_trigger() -> #{on => {?MODULE, is_set}}.
+
+is_set() -> persistent_term:get(?SWITCH, false) =:= true.
+
+set() ->
+    switch(true),
+    [].
+
+switch(Value) -> persistent_term:put(?SWITCH, Value).
+
+level() ->
+    case persistent_term:get(?SWITCH, 0) of
+        N when is_number(N) -> N;
+        _ -> 0
+    end.
+
+level(N) -> persistent_term:put(?SWITCH, N).
+
+helper(Fun) -> [spawn(Fun)].
+
+kill(Pids) -> [exit(Pid, kill) || Pid <- Pids].
+
+busy() ->
+    lists:append([helper(fun() -> burn(1) end) || _ <- lists:seq(1, 40)]).
+
+burn(N) -> burn((N * 5 + 1) band 16#ffffff).
+
+collecting() ->
+    helper(fun() -> collect(lists:seq(1, 2000000)) end).
+
+collect(Live) ->
+    true = erlang:garbage_collect(),
+    collect([N + 1 || N <- Live]).
+
+multiply(N) ->
+    _ = N * N,
+    multiply(N).
+
+fill(Port, Bytes) ->
+    true = port_command(Port, Bytes),
+    fill(Port, Bytes).
