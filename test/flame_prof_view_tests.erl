@@ -100,24 +100,26 @@ every_answer_has_a_strict_policy_test() ->
 
 %%% What can not be reached
 
-no_path_leads_elsewhere_test() ->
-    viewing(fun(#{token := Token, dir := Dir} = V) ->
-        ok = file:write_file(filename:join(filename:dirname(Dir), "secret.log"), "a secret\n"),
-        Games = ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "..%252fsecret.log", "..\\secret.log",
-                 "/etc/passwd", "//etc/passwd", "file:///etc/passwd", "./ours.log", "ours.log%00.log",
-                 "ours.log/", "ours.log/../ours.log", "..", ".", "", "%c0%ae%c0%ae/secret.log",
-                 [filename:join(filename:dirname(Dir), "secret.log")]],
-        [
-            begin
-                {Code, _, Body} = get(V, [Token, How, Game]),
-                ?assertEqual(nomatch, binary:match(Body, [<<"a secret">>, <<"root:">>])),
-                ?assert(lists:member(Code, [200, 400, 403, 404, 410])),
-                Code =:= 200 andalso ?assertMatch({match, _}, re:run(Body, "\"state\":\"failed\"|<!doctype"))
-            end
-         || Game <- Games, How <- ["/api/prepare?name=", "/api/index?version=1-1-1&name=",
-                                   "/api/index?name=ours.log&version=", "/", "/api/", "/../"]
-        ]
-    end).
+no_path_leads_elsewhere_test_() ->
+    {timeout, 60, fun() ->
+        viewing(fun(#{token := Token, dir := Dir} = V) ->
+            ok = file:write_file(filename:join(filename:dirname(Dir), "secret.log"), "a secret\n"),
+            Games = ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "..%252fsecret.log", "..\\secret.log",
+                     "/etc/passwd", "//etc/passwd", "file:///etc/passwd", "./ours.log", "ours.log%00.log",
+                     "ours.log/", "ours.log/../ours.log", "..", ".", "", "%c0%ae%c0%ae/secret.log",
+                     [filename:join(filename:dirname(Dir), "secret.log")]],
+            [
+                begin
+                    {Code, _, Body} = get(V, [Token, How, Game]),
+                    ?assertEqual(nomatch, binary:match(Body, [<<"a secret">>, <<"root:">>])),
+                    ?assert(lists:member(Code, [200, 400, 403, 404, 410])),
+                    Code =:= 200 andalso ?assertMatch({match, _}, re:run(Body, "\"state\":\"failed\"|<!doctype"))
+                end
+             || Game <- Games, How <- ["/api/prepare?name=", "/api/index?version=1-1-1&name=",
+                                       "/api/index?name=ours.log&version=", "/", "/api/", "/../"]
+            ]
+        end)
+    end}.
 
 links_and_other_users_files_are_not_shown_test() ->
     viewing(fun(#{token := Token, dir := Dir} = V) ->
@@ -162,19 +164,21 @@ one_file_is_shown_alone_test() ->
 
 %%% What is served
 
-the_index_comes_in_ranges_test() ->
-    viewing(fun(#{} = V) ->
-        #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
-        Bytes = index(V, "ours.log", Version, Size),
-        in_directory(fun(Dir) ->
-            Path = filename:join(Dir, "index"),
-            {ok, Profile} = flame_prof_profile:read(?CORPUS "ours.log"),
-            {ok, _} = flame_prof_profile:index(Profile, Path),
-            {ok, Expected} = file:read_file(Path),
-            #{rows := Rows} = foreign_formats:index(Expected),
-            ?assertMatch(#{rows := Rows}, foreign_formats:index(Bytes))
+the_index_comes_in_ranges_test_() ->
+    {timeout, 60, fun() ->
+        viewing(fun(#{} = V) ->
+            #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
+            Bytes = index(V, "ours.log", Version, Size),
+            in_directory(fun(Dir) ->
+                Path = filename:join(Dir, "index"),
+                {ok, Profile} = flame_prof_profile:read(?CORPUS "ours.log"),
+                {ok, _} = flame_prof_profile:index(Profile, Path),
+                {ok, Expected} = file:read_file(Path),
+                #{rows := Rows} = foreign_formats:index(Expected),
+                ?assertMatch(#{rows := Rows}, foreign_formats:index(Bytes))
+            end)
         end)
-    end).
+    end}.
 
 a_range_that_is_none_is_refused_test() ->
     viewing(fun(#{token := Token, port := Port} = V) ->
@@ -190,29 +194,31 @@ a_range_that_is_none_is_refused_test() ->
         ?assertMatch({410, _, _}, get(V, [Token, "/api/index?name=ours.log&version=0-0-0"]))
     end).
 
-broken_files_are_shown_as_such_test() ->
-    in_directory(fun(Dir) ->
-        Broken = [{"zeros.log", binary:copy(<<0>>, 100000)}, {"empty.log", <<>>},
-                  {"noise.log.zst", <<16#28, 16#B5, 16#2F, 16#FD, (binary:copy(<<7>>, 5000))/binary>>},
-                  {"noise.log.gz", <<31, 139, 8, (binary:copy(<<9>>, 5000))/binary>>},
-                  {"prose.txt", binary:copy(<<"this is no profile\n\n">>, 1000)}],
-        [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Broken],
-        viewing(Dir, fun(V) ->
-            [
-                case finished(V, Name) of
-                    #{<<"state">> := <<"failed">>, <<"why">> := Why} ->
-                        ?assertNotEqual(<<>>, Why);
-                    #{<<"state">> := <<"ready">>, <<"version">> := Version, <<"size">> := Size} ->
-                        Bytes = index(V, Name, Version, Size),
-                        #{rows := Rows, header := Header} = foreign_formats:index(Bytes),
-                        ?assertEqual([], Rows),
-                        Name =:= "empty.log" orelse ?assert(maps:get(<<"warning_count">>, Header) > 0)
-                end
-             || {Name, _} <- Broken
-            ],
-            ?assertMatch(#{<<"state">> := <<"ready">>}, finished(V, "ours.log"))
+broken_files_are_shown_as_such_test_() ->
+    {timeout, 60, fun() ->
+        in_directory(fun(Dir) ->
+            Broken = [{"zeros.log", binary:copy(<<0>>, 100000)}, {"empty.log", <<>>},
+                      {"noise.log.zst", <<16#28, 16#B5, 16#2F, 16#FD, (binary:copy(<<7>>, 5000))/binary>>},
+                      {"noise.log.gz", <<31, 139, 8, (binary:copy(<<9>>, 5000))/binary>>},
+                      {"prose.txt", binary:copy(<<"this is no profile\n\n">>, 1000)}],
+            [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Broken],
+            viewing(Dir, fun(V) ->
+                [
+                    case finished(V, Name) of
+                        #{<<"state">> := <<"failed">>, <<"why">> := Why} ->
+                            ?assertNotEqual(<<>>, Why);
+                        #{<<"state">> := <<"ready">>, <<"version">> := Version, <<"size">> := Size} ->
+                            Bytes = index(V, Name, Version, Size),
+                            #{rows := Rows, header := Header} = foreign_formats:index(Bytes),
+                            ?assertEqual([], Rows),
+                            Name =:= "empty.log" orelse ?assert(maps:get(<<"warning_count">>, Header) > 0)
+                    end
+                 || {Name, _} <- Broken
+                ],
+                ?assertMatch(#{<<"state">> := <<"ready">>}, finished(V, "ours.log"))
+            end)
         end)
-    end).
+    end}.
 
 a_file_that_has_grown_is_read_again_test_() ->
     {timeout, 60, fun() ->
@@ -231,26 +237,28 @@ a_file_that_has_grown_is_read_again_test_() ->
         end)
     end}.
 
-files_of_one_session_are_one_profile_test() ->
-    in_directory(fun(Dir) ->
-        First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
-        Second = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
-        Third = written(Dir, "2026-11-21@1010.00.erl_perf.log", 77, 1600),
-        _ = written(Dir, "2026-11-21@1010.30.erl_perf.log", 78, 1630),
-        [ok = file:change_time(File, calendar:system_time_to_local_time(T, second))
-         || {File, T} <- [{First, 1119}, {Second, 1180}, {Third, 1620}]],
-        viewing(Dir, fun(#{token := Token} = V) ->
-            Name = "2026-11-21@1000.00.erl_perf.log%2B",
-            {200, _, List} = get(V, [Token, "/api/profiles"]),
-            #{<<"profiles">> := Profiles} = foreign_formats:json(List),
-            ?assertEqual([{<<"2026-11-21@1000.00.erl_perf.log+">>, 2}],
-                         [{N, Files} || #{<<"name">> := N, <<"files">> := Files} <- Profiles, Files > 1]),
-            ?assertEqual([], [N || #{<<"name">> := N} <- Profiles, binary:match(N, <<".part">>) =/= nomatch]),
-            #{<<"version">> := Version, <<"size">> := Size} = ready(V, Name),
-            #{rows := Rows} = foreign_formats:index(index(V, Name, Version, Size)),
-            ?assertEqual([1000000001, 1120000001], [T || #{time_us := T} <- Rows])
+files_of_one_session_are_one_profile_test_() ->
+    {timeout, 60, fun() ->
+        in_directory(fun(Dir) ->
+            First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
+            Second = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
+            Third = written(Dir, "2026-11-21@1010.00.erl_perf.log", 77, 1600),
+            _ = written(Dir, "2026-11-21@1010.30.erl_perf.log", 78, 1630),
+            [ok = file:change_time(File, calendar:system_time_to_local_time(T, second))
+             || {File, T} <- [{First, 1119}, {Second, 1180}, {Third, 1620}]],
+            viewing(Dir, fun(#{token := Token} = V) ->
+                Name = "2026-11-21@1000.00.erl_perf.log%2B",
+                {200, _, List} = get(V, [Token, "/api/profiles"]),
+                #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+                ?assertEqual([{<<"2026-11-21@1000.00.erl_perf.log+">>, 2}],
+                             [{N, Files} || #{<<"name">> := N, <<"files">> := Files} <- Profiles, Files > 1]),
+                ?assertEqual([], [N || #{<<"name">> := N} <- Profiles, binary:match(N, <<".part">>) =/= nomatch]),
+                #{<<"version">> := Version, <<"size">> := Size} = ready(V, Name),
+                #{rows := Rows} = foreign_formats:index(index(V, Name, Version, Size)),
+                ?assertEqual([1000000001, 1120000001], [T || #{time_us := T} <- Rows])
+            end)
         end)
-    end).
+    end}.
 
 %% The newest comes first, since that is what a page without a choice shows.
 a_file_without_a_sample_is_not_what_is_shown_first_test() ->
@@ -266,17 +274,19 @@ a_file_without_a_sample_is_not_what_is_shown_first_test() ->
         end)
     end).
 
-a_file_that_is_finished_meanwhile_stays_in_view_test() ->
-    in_directory(fun(Dir) ->
-        Part = written(Dir, "2026-11-21@1000.00.erl_perf.log.part", 77, 1000),
-        viewing(Part, fun(#{token := Token} = V) ->
-            #{<<"version">> := First} = ready(V, "2026-11-21@1000.00.erl_perf.log"),
-            ok = file:rename(Part, filename:rootname(Part)),
-            {200, _, List} = get(V, [Token, "/api/profiles"]),
-            ?assertMatch(#{<<"profiles">> := [#{<<"state">> := <<"file">>}]}, foreign_formats:json(List)),
-            #{<<"version">> := _} = another(V, "2026-11-21@1000.00.erl_perf.log", First)
+a_file_that_is_finished_meanwhile_stays_in_view_test_() ->
+    {timeout, 60, fun() ->
+        in_directory(fun(Dir) ->
+            Part = written(Dir, "2026-11-21@1000.00.erl_perf.log.part", 77, 1000),
+            viewing(Part, fun(#{token := Token} = V) ->
+                #{<<"version">> := First} = ready(V, "2026-11-21@1000.00.erl_perf.log"),
+                ok = file:rename(Part, filename:rootname(Part)),
+                {200, _, List} = get(V, [Token, "/api/profiles"]),
+                ?assertMatch(#{<<"profiles">> := [#{<<"state">> := <<"file">>}]}, foreign_formats:json(List)),
+                #{<<"version">> := _} = another(V, "2026-11-21@1000.00.erl_perf.log", First)
+            end)
         end)
-    end).
+    end}.
 
 many_requests_at_once_are_survived_test_() ->
     {timeout, 120, fun() ->
