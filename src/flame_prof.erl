@@ -96,7 +96,7 @@
 %%     {@link stop/0} ends the waiting, too.</li>
 %% <li>`pre_roll': with triggers, milliseconds before the one that fires which are to be
 %%     in its file, 1000 to 60000: it samples all the time then, into memory (0). There
-%%     is room for 6 MiB as it will be in the file; when that is less, info/0 says so
+%%     is room for 5.5 MiB as it will be in the file; when that is less, info/0 says so
 %%     by its rates, and the file by its first sample.</li>
 %% <li>`cpu_budget': percent of one core that the native engine may take: it samples
 %%     less when that is not enough, and says so (2.0), `infinity'</li>
