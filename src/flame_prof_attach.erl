@@ -33,7 +33,14 @@
 -define(EM_AARCH64, 183).
 -define(LEASE, flame_prof_lease).
 %% That are called from here, or as children of supervisors.
--define(ROOTS, [?LEASE, flame_prof_sup, flame_prof_autostart, flame_prof_pstack, flame_prof_top_look]).
+-define(ROOTS, [
+    ?LEASE,
+    flame_prof_sup,
+    flame_prof_autostart,
+    flame_prof_triggers,
+    flame_prof_pstack,
+    flame_prof_top_look
+]).
 
 %% @doc Send everything to the node. Refused where it does not fit, or has one.
 -spec open(node()) -> {ok, lease()} | {error, error()}.

@@ -51,6 +51,8 @@ has_folder(File) ->
 %% Refused before anything is sent.
 options(Parsed) ->
     Given = maps:remove(basename, flame_prof_cli_nodes:session_options(maps:remove(output, Parsed))),
+    is_map_key(triggers, Given) andalso
+        throw({error, {usage, "--set triggers: not with attach; start takes them"}}),
     Interval = maps:get(sample_interval, Given, 9),
     Options = maps:merge(
         #{flush_interval => Interval + ?FLUSH_MS, flush_close_max => ?FLUSHES_A_FILE}, Given
