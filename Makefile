@@ -13,7 +13,7 @@ export WERROR ?= 0
 
 EBIN := _build/default/lib/flame_prof/ebin
 
-.PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
+.PHONY: build nif erl demo test test-c test-erl test-foreign check-exports test-matrix \
         deps deps-build shell soak bench fuzz format check dialyzer xref \
         check-format clean clean-nif distclean help
 
@@ -37,6 +37,9 @@ test-c: ## Run the C tests only, under ASan, UBSan, TSan (one: C_TESTS=test_ring
 
 test-erl: ## Run the Erlang tests only (one module: TESTS=flame_prof_options_tests)
 	@tools/test.sh erl
+
+test-foreign: ## Test that stackcollapse-perf.pl (STACKCOLLAPSE=path) and speedscope (npm) read our files
+	@tools/deps.sh build foreign && tools/test.sh foreign
 
 check-exports: nif ## Check that nif_init is all that the NIF exports
 	@tools/check_exports.sh priv/flame_prof_nif.so

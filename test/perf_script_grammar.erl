@@ -15,6 +15,7 @@
         symbols := #{binary() => Samples :: pos_integer()},
         keys := [binary()],
         comm := binary(),
+        pid := binary(),
         event := binary(),
         first_us := integer(),
         last_us := integer()
@@ -285,6 +286,7 @@ summary(Seen) ->
         symbols => Seen#seen.symbols,
         keys => lists:sort(maps:keys(Seen#seen.keys)),
         comm => Seen#seen.comm,
+        pid => Seen#seen.pid,
         event => Seen#seen.event,
         first_us => Seen#seen.first_us,
         last_us => Seen#seen.last_us

@@ -3,6 +3,7 @@
 #
 #   tools/deps.sh build        to build the library and run the demo
 #   tools/deps.sh build test   to run the tests and checks as well
+#   tools/deps.sh foreign      for make test-foreign, as far as it is to be had
 #   tools/deps.sh list SET...  print the packages of a set (for tools/matrix.sh)
 #
 # On Debian and its children the packages come with apt-get, through sudo when
@@ -26,6 +27,8 @@ CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
 # jiffy, somebody else's NIF to work beside ours (not in each release of the matrix).
 TEST_OPTIONAL="linux-perf erlang-jiffy"
 TEST_ERLANG_OPTIONAL="erlang-jiffy"
+# foreign: perl for stackcollapse-perf.pl; chromium, node and npm for speedscope.
+FOREIGN_OPTIONAL="perl chromium"
 
 say() { echo "flame_prof: $*"; }
 
@@ -41,6 +44,13 @@ own_erlang() {
     ! dpkg-query -S "$(readlink -f "$erl")" >/dev/null 2>&1
 }
 
+# Those who have node from elsewhere (NodeSource, nvm) have npm with it, and
+# Debian's packages do not go together with theirs.
+node_packages() {
+    command -v node >/dev/null || echo nodejs
+    command -v npm >/dev/null || echo npm
+}
+
 wanted() { # set...: the packages of these sets
     local set erlang=1
     own_erlang && erlang=
@@ -49,6 +59,7 @@ wanted() { # set...: the packages of these sets
         build) echo $BUILD ${erlang:+$BUILD_ERLANG} ;;
         test-erl) echo ${erlang:+$TEST_ERLANG} ;;
         test-erl-optional) echo ${erlang:+$TEST_ERLANG_OPTIONAL} ;;
+        foreign) ;;
         test) echo $TEST ${erlang:+$TEST_ERLANG $CHECK_ERLANG} ;;
         *) fail "tools/deps.sh: no such set: $set" ;;
         esac
@@ -151,6 +162,7 @@ elsewhere() {
             module eunit || lacks EUnit erlang-eunit
             module ct || lacks "Common Test" erlang-common-test
             ;;
+        foreign) ;; # tools/test_foreign.sh says what is missing
         *) fail "tools/deps.sh: no such set: $set" ;;
         esac
     done
@@ -166,6 +178,9 @@ if [ "${1:-}" = list ]; then
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
     on_debian "$@"
     case " $* " in *" test "*) on_debian_perhaps $TEST_OPTIONAL ;; esac
+    case " $* " in
+    *" foreign "*) on_debian_perhaps $FOREIGN_OPTIONAL $(node_packages) ;;
+    esac
 else
     elsewhere "$@"
 fi

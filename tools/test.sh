@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, c, fuzz, exports, erl
+#   tools/test.sh STEP...   steps: deps, c, fuzz, exports, erl, foreign
 #
 # What failed, and why, is told again before the last line, which is `N passed,
 # N failed` and nothing else; the exit status is 0 only when something passed and
@@ -89,6 +89,11 @@ for step in "$@"; do
         must build "${MAKE:-make}" build
         heading "Erlang tests"
         RESULTS=$results tools/test_erl.sh
+        ;;
+    foreign)
+        must build "${MAKE:-make}" build
+        heading "Other people's programs on our files"
+        RESULTS=$results tools/test_foreign.sh
         ;;
     *)
         echo "tools/test.sh: unknown step $step" >&2
