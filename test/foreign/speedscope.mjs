@@ -3,7 +3,6 @@
 // test/foreign/foreign_oracle.erl explains. The last line is "PASSED FAILED".
 
 import { readFileSync } from 'node:fs';
-import { basename } from 'node:path';
 import { chromium } from 'playwright-core';
 
 const PAGE_MS = Number(process.env.PAGE_MS ?? 180000);
@@ -122,7 +121,7 @@ for (const file of process.argv.slice(2)) {
     const error = compare(await imported(browser, file), expected);
     const all = [...expected.values()];
     console.log(
-      `    ok    ${basename(file)}: ${all.length} processes, ${sum(all.map((p) => p.samples))} samples, ` +
+      `    ok    ${file.split('/').slice(-2).join('/')}: ${all.length} processes, ${sum(all.map((p) => p.samples))} samples, ` +
         `${sum(all.map((p) => p.frames.size))} frames; off by ${(error * 1e6).toFixed(3)} us a sample at most`,
     );
     passed++;
