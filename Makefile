@@ -14,7 +14,7 @@ export WERROR ?= 0
 EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
-        test-attach test-real test-exports \
+        test-attach test-real test-exports test-foreign \
         deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
         check-format viewer test-viewer bench-viewer clean clean-nif distclean help
 
@@ -42,6 +42,9 @@ test-erl: ## Run the Erlang tests only (one module: TESTS=flame_prof_options_tes
 
 test-viewer: ## Run the viewer's tests in a browser only
 	@tools/test.sh viewer
+
+test-foreign: ## Test that stackcollapse-perf.pl (STACKCOLLAPSE=path) and speedscope (npm) read our files
+	@tools/deps.sh build foreign && tools/test.sh foreign
 
 check-exports: nif ## Check that nif_init is all that the NIF exports
 	@tools/check_exports.sh priv/flame_prof_nif.so

@@ -165,6 +165,6 @@ search_dictionary(_, _) ->
 mfa_text({Module, Function, Arity}) when
     is_atom(Module), is_atom(Function), is_integer(Arity), Arity >= 0, Arity =< 255
 ->
-    {flame_prof_stacks:name(Module), flame_prof_stacks:name(Function), Arity};
+    {flame_prof_stacks:module(Module), atom_to_binary(Function), Arity};
 mfa_text(_) ->
     none.

@@ -9,7 +9,7 @@
 -module(flame_prof_stacks).
 
 -export([new/0, new/2, intern/3]).
--export([name/1]).
+-export([module/1]).
 
 -export_type([stacks/0, trace/0]).
 
@@ -91,12 +91,12 @@ emptied(Stacks) ->
     Stacks#stacks{slots = #{}, frames = #{}}.
 
 frame_item(Id, {Module, Function, Arity, Line}, Location) ->
-    {frame, Id, name(Module), name(Function), Arity, Line, file(Location)}.
+    {frame, Id, module(Module), atom_to_binary(Function), Arity, Line, file(Location)}.
 
-%% @doc An atom as text. The file has no place for an empty name, but Erlang has.
--spec name(atom()) -> binary().
-name('') -> <<"''">>;
-name(Atom) -> atom_to_binary(Atom).
+%% @doc A module as text. The writer takes an empty one for none, but Erlang has it.
+-spec module(module()) -> binary().
+module('') -> <<"''">>;
+module(Module) -> atom_to_binary(Module).
 
 line(Location) ->
     case lists:keyfind(line, 1, Location) of

@@ -324,45 +324,13 @@ the_busy_function_is_on_top(Config) ->
 
 %% Names that would break every reader.
 names_of_any_kind_keep_the_grammar(Config) ->
-    %% The compiler takes fewer names for a module than for a function.
-    Modules = ['(status)', 'a b;c', '"\'', '%41', '0x12', '_Zfoo', '_Rfoo', '[unknown]', 'é'],
-    Functions =
-        Modules ++
-            ['', ' ', '\n\n', '\t', '🔥🔥🔥🔥🔥🔥🔥🔥🔥', '\x{2028}', '\x{85}'] ++
-            [list_to_atom(lists:duplicate(63, 16#1f525))],
-    Pids = [waiter(Module, Module) || Module <- Modules] ++ waiters(Functions),
+    Waiters = nasty_names:start(),
     _ = start(Config, #{auto_select => {top, 10000}}),
     sampled(),
     #{files := [File]} = stop(),
-    [exit(Pid, kill) || Pid <- Pids],
-    #{symbols := Symbols} = check(File),
-    Decoded = [flame_prof_reader:decode(Symbol) || Symbol <- maps:keys(Symbols)],
-    [
-        ?assert(lists:any(fun(Symbol) -> string:prefix(Symbol, Begin) =/= nomatch end, Decoded), Begin)
-     || Begin <- ["a b;c:a b;c/0", "%41:%41/0", "0x12:0x12/0", "é:é/0"]
-    ].
-
-waiters(Functions) ->
-    [
-        waiter(list_to_atom("flame_prof_suite_" ++ integer_to_list(N)), Function)
-     || {N, Function} <- lists:zip(lists:seq(1, length(Functions)), Functions)
-    ].
-
-%% A process that waits in a function of this name, and is registered by it.
-waiter(Module, Function) ->
-    Forms = [
-        {attribute, 1, module, Module},
-        {attribute, 1, export, [{Function, 0}]},
-        {function, 2, Function, 0, [
-            {clause, 2, [], [], [{'receive', 3, [{clause, 3, [{atom, 3, stop}], [], [{atom, 3, ok}]}]}]}
-        ]}
-    ],
-    {ok, Module, Beam} = compile:forms(Forms, []),
-    {module, Module} = code:load_binary(Module, "no file", Beam),
-    Pid = spawn(Module, Function, []),
-    Pid ! ?MODULE,
-    true = whereis(Function) =/= undefined orelse register(Function, Pid),
-    Pid.
+    ok = nasty_names:stop(Waiters),
+    _ = check(File),
+    ok = nasty_names:check(Waiters, File).
 
 a_deep_stack_is_truncated(Config) ->
     Pid = spawn_ours(fun() -> ?MODULE:even(600, 0) end),

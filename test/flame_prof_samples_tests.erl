@@ -68,7 +68,7 @@ both_readers_agree_test_() ->
             element(2, flame_prof_reader:fold(fun collect/2, [], ?CORPUS ++ File)),
             [maps:without([comm, event], S) || S <- lists:reverse(read(File))]
         )
-     || File <- ["ours.log", "edges.log"]
+     || File <- ["ours.log", "edges.log", "schedulers.log"]
     ].
 
 the_size_of_a_chunk_does_not_show_test() ->

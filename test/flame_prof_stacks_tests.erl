@@ -42,9 +42,9 @@ a_file_that_is_no_text_is_left_out_test() ->
      || File <- [[16#d800], [a | b], lists:duplicate(256, $a), foo]
     ].
 
-an_empty_name_is_shown_as_erlang_writes_it_test() ->
+a_function_may_have_an_empty_name_but_no_module_test() ->
     ?assertMatch(
-        {0, [{stack, 0, [0]}, {frame, 0, <<"''">>, <<"''">>, 0, 0, <<>>}], _},
+        {0, [{stack, 0, [0]}, {frame, 0, <<"''">>, <<>>, 0, 0, <<>>}], _},
         flame_prof_stacks:intern([{'', '', 0, []}], [], flame_prof_stacks:new())
     ).
 

@@ -15,6 +15,7 @@
         symbols := #{binary() => Samples :: pos_integer()},
         keys := [binary()],
         comm := binary(),
+        pid := binary(),
         event := binary(),
         first_us := integer(),
         last_us := integer()
@@ -259,8 +260,8 @@ is_hex(Digit) ->
 is_reserved(Point) ->
     lists:member(Point, "\"'()+;<>&%") orelse
         Point =< $\s orelse (Point >= 16#7f andalso Point =< 16#a0) orelse
-        (Point >= 16#2000 andalso Point =< 16#200a) orelse
-        lists:member(Point, [16#1680, 16#2028, 16#2029, 16#202f, 16#205f, 16#3000]).
+        (Point >= 16#2000 andalso Point =< 16#200b) orelse
+        lists:member(Point, [16#1680, 16#2028, 16#2029, 16#202f, 16#205f, 16#3000, 16#feff]).
 
 beginning(Symbol, Line) ->
     Begins = fun(Prefix) -> string:prefix(Symbol, Prefix) =/= nomatch end,
@@ -285,6 +286,7 @@ summary(Seen) ->
         symbols => Seen#seen.symbols,
         keys => lists:sort(maps:keys(Seen#seen.keys)),
         comm => Seen#seen.comm,
+        pid => Seen#seen.pid,
         event => Seen#seen.event,
         first_us => Seen#seen.first_us,
         last_us => Seen#seen.last_us

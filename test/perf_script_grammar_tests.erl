@@ -82,6 +82,8 @@ refused_test_() ->
             {"a lower-case percent", 3, changed("%2B", "%2b")},
             {"a Unicode blank", 3, changed("%2B", " ")},
             {"a line separator", 3, changed("%2B", <<16#2028/utf8>>)},
+            {"a blank of no width", 3, changed("%2B", <<16#200b/utf8>>)},
+            {"a byte order mark inside", 3, changed("%2B", <<16#feff/utf8>>)},
             {"a C1 control", 3, changed("%2B", <<16#85/utf8>>)},
             {"a bracket in a dso", 3, changed("erlang.erl", "erlang(1).erl")},
             {"no arity", 3, changed("/2 ", " ")},

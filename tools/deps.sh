@@ -3,6 +3,7 @@
 #
 #   tools/deps.sh build        to build the library and run the demo
 #   tools/deps.sh build test   to run the tests and checks as well
+#   tools/deps.sh foreign      for make test-foreign, as far as it is to be had
 #   tools/deps.sh list SET...  print the packages of a set (for tools/matrix.sh)
 #
 # On Debian and its children the packages come with apt-get, through sudo when
@@ -28,6 +29,8 @@ CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
 # release of the matrix); chromium, with node and npm, for the viewer's page.
 TEST_OPTIONAL="linux-perf elixir erlang-jiffy chromium"
 TEST_ERLANG_OPTIONAL="erlang-jiffy"
+# foreign: perl for stackcollapse-perf.pl; chromium, node and npm for speedscope.
+FOREIGN_OPTIONAL="perl chromium"
 
 say() { echo "flame_prof: $*"; }
 
@@ -58,6 +61,7 @@ wanted() { # set...: the packages of these sets
         build) echo $BUILD ${erlang:+$BUILD_ERLANG} ;;
         test-erl) echo ${erlang:+$TEST_ERLANG} ;;
         test-erl-optional) echo ${erlang:+$TEST_ERLANG_OPTIONAL} ;;
+        foreign) ;;
         test) echo $TEST ${erlang:+$TEST_ERLANG $CHECK_ERLANG} ;;
         *) fail "tools/deps.sh: no such set: $set" ;;
         esac
@@ -160,6 +164,7 @@ elsewhere() {
             module eunit || lacks EUnit erlang-eunit
             module ct || lacks "Common Test" erlang-common-test
             ;;
+        foreign) ;; # tools/test_foreign.sh says what is missing
         *) fail "tools/deps.sh: no such set: $set" ;;
         esac
     done
@@ -175,6 +180,7 @@ if [ "${1:-}" = list ]; then
 elif command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
     on_debian "$@"
     case " $* " in *" test "*) on_debian_perhaps $TEST_OPTIONAL $(node_packages) ;; esac
+    case " $* " in *" foreign "*) on_debian_perhaps $FOREIGN_OPTIONAL $(node_packages) ;; esac
 else
     elsewhere "$@"
 fi

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, c, fuzz, exports, erl, viewer
+#   tools/test.sh STEP...   steps: deps, c, fuzz, exports, erl, viewer, foreign
 #
 # What failed, and why, is told again before the last line, which is `N passed,
 # N failed` and nothing else; the exit status is 0 only when something passed and
@@ -94,6 +94,11 @@ for step in "$@"; do
         must build "${MAKE:-make}" build
         heading "The viewer in a browser"
         RESULTS=$results tools/test_viewer.sh
+        ;;
+    foreign)
+        must build "${MAKE:-make}" build
+        heading "Other people's programs on our files"
+        RESULTS=$results tools/test_foreign.sh
         ;;
     *)
         echo "tools/test.sh: unknown step $step" >&2

@@ -263,13 +263,15 @@ static const char *take_key(const char *at, const char *end, const char *mark,
     return p + mark_size;
 }
 
-/* Words that stand behind the numbers: a process may be registered as '5/6'. */
+/* Words that stand behind the numbers: a process may be registered as '5/6', and
+ * a scheduler is one. */
 static bool is_word_key(struct fp_slice key)
 {
     return fp_slice_is(key, FP_SLICE("erl_pid")) ||
            fp_slice_is(key, FP_SLICE("name")) ||
            fp_slice_is(key, FP_SLICE("label")) ||
            fp_slice_is(key, FP_SLICE("node")) ||
+           fp_slice_is(key, FP_SLICE("scheduler")) ||
            fp_slice_is(key, FP_SLICE("initial_call")) ||
            fp_slice_is(key, FP_SLICE("proc_lib_initial_call"));
 }

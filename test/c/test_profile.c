@@ -41,6 +41,19 @@ static void our_samples_are_taken_apart(void)
     fp_profile_destroy(profile);
 }
 
+/* A scheduler that runs nothing has no pid, and its number for a word. */
+static void idle_schedulers_are_read(void)
+{
+    struct fp_profile *profile = profile_of_corpus("schedulers.log");
+
+    CHECK_INT(profile->file[0].bad, 0);
+    CHECK_INT(profile->rows.count, 3);
+    CHECK_INT(profile->process_count, 2);
+    CHECK_INT(profile->process[0].tid, 2147483645);
+    CHECK_INT(profile->process[0].erl_pid, 0);
+    fp_profile_destroy(profile);
+}
+
 static void the_original_files_are_read(void)
 {
     struct fp_profile *profile = profile_of_corpus("original.log");
@@ -454,6 +467,7 @@ int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(our_samples_are_taken_apart);
+    RUN(idle_schedulers_are_read);
     RUN(the_original_files_are_read);
     RUN(perf_scripts_of_linux_are_read);
     RUN(symbols_are_spelled_as_the_writer_does);
