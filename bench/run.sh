@@ -28,7 +28,7 @@ reading() {
     gzip -1 -k "$dir/demo.log"
     "${CC:-gcc}" -std=c11 -D_GNU_SOURCE= -O2 -Ic_src -o _build/bench/read_bench \
         bench/read_bench.c c_src/read/*.c c_src/out/encode.c c_src/out/buffer.c \
-        c_src/core/error.c -lz -lzstd
+        c_src/core/error.c c_src/core/pages.c c_src/core/pool.c -lz -lzstd
     printf '\nReading, MB of text a second of CPU\n'
     _build/bench/read_bench "$dir"/demo.log*
     rm -rf "$dir"

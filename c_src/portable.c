@@ -1,10 +1,10 @@
 #include "portable.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "core/error.h"
+#include "core/pages.h"
 #include "core/record.h"
 #include "core/series.h"
 
@@ -41,7 +41,7 @@ static int64_t clock_ns(clockid_t clock)
 int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
                        struct fp_stats *stats)
 {
-    struct fp_portable *p = calloc(1, sizeof *p);
+    struct fp_portable *p = fp_pages_take(sizeof *p);
 
     if (p == NULL)
         return FP_ENOMEM;
@@ -54,7 +54,7 @@ int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
 
 void fp_portable_destroy(struct fp_portable *p)
 {
-    free(p);
+    fp_pages_give(p, sizeof *p);
 }
 
 void fp_portable_tick(struct fp_portable *p, uint64_t missed)

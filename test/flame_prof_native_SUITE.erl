@@ -14,8 +14,11 @@
     purge_ends_the_threads/1,
     halt_while_profiling_exits_cleanly/1,
     survives_the_storms/1,
+    sessions_leave_no_memory_behind/1,
     a_budget_is_kept_by_sampling_less/1
 ]).
+%% For peers.
+-export([print_memory/2]).
 
 -define(IDLE_MIN, 200).
 
@@ -32,6 +35,7 @@ all() ->
         purge_ends_the_threads,
         halt_while_profiling_exits_cleanly,
         survives_the_storms,
+        sessions_leave_no_memory_behind,
         a_budget_is_kept_by_sampling_less
     ].
 
@@ -430,6 +434,70 @@ survives_the_storms(Config) ->
     #{books := #{taken := T, written := W, torn := N, dropped := D, gone := G}, deaths := 0} = Result,
     {T, T} = {T, W + N + D + G},
     ok.
+
+%%% ------------------------------------------------------------------ memory --
+
+%% The first sessions warm up what stays: the layout, arenas, carriers. Texts that
+%% were malloc'ed stayed in another thread's arena each time, some 8 MB of them.
+sessions_leave_no_memory_behind(_) ->
+    Out = eval_in_peer(
+        lists:flatten(io_lib:format("~s:print_memory(~p, 8), halt().", [?MODULE, scratch()]))
+    ),
+    {match, Found} = re:run(Out, "rss ([0-9]+)", [global, {capture, all_but_first, list}]),
+    KiBs = [list_to_integer(KiB) || [KiB] <- Found],
+    say("RssAnon after each session: ~w KiB~n", [KiBs]),
+    [_, _, Third, _, _, _, Seventh, Eighth] = KiBs,
+    true = min(Seventh, Eighth) - Third < 8192.
+
+%% By a peer: so many sessions over many deep stacks, each of as many samples.
+print_memory(Directory, Sessions) ->
+    [spawn_link(fun climb/0) || _ <- lists:seq(1, 1000)],
+    [
+        begin
+            {ok, _} = flame_prof:start(#{
+                basename => Directory,
+                engine => native,
+                auto_select => {top, 1000, 500},
+                sample_interval => 3,
+                cpu_budget => infinity
+            }),
+            written(60000),
+            {ok, _} = flame_prof:stop(60000),
+            [erlang:garbage_collect(Pid) || Pid <- processes()],
+            {ok, Status} = file:read_file("/proc/self/status"),
+            {match, [KiB]} =
+                re:run(Status, "RssAnon:\\s+([0-9]+)", [{capture, all_but_first, list}]),
+            io:format("rss ~s~n", [KiB])
+        end
+     || _ <- lists:seq(1, Sessions)
+    ].
+
+written(Least) ->
+    case flame_prof:info() of
+        #{books := #{written := Written}} when Written >= Least -> ok;
+        _ -> timer:sleep(50), written(Least)
+    end.
+
+%% To another depth by another way each time: hardly a stack comes twice.
+climb() ->
+    left(rand:uniform(60)),
+    climb().
+
+left(0) ->
+    timer:sleep(rand:uniform(30));
+left(N) ->
+    {ok, step(N - 1)}.
+
+right(0) ->
+    timer:sleep(rand:uniform(30));
+right(N) ->
+    [ok | step(N - 1)].
+
+step(N) ->
+    case rand:uniform(2) of
+        1 -> {left, left(N)};
+        2 -> {right, right(N)}
+    end.
 
 %%% ----------------------------------------------------------------- helpers --
 

@@ -106,6 +106,8 @@ only_in zstd.h '#[[:space:]]*include[[:space:]]*<zstd\.h>' \
     out/zst.c out/unzst.c out/recover.c read/ nif/nif.c
 only_in 'calls on files by name' '\<(open|unlink|rename|mkdir|link)(at)?[[:space:]]*\(' \
     out/disk.c vm/peek.c vm/maps.c perf_map.c native/ read/
+only_in 'mappings of its own' '\<(mmap|mremap|munmap)[[:space:]]*\(' \
+    core/pages.c core/ring.c schedulers.c selector.c sampler/sampler.c vm/peek.c
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' vm/peek.c
 
 # ------------------------------------------------------ the sampler's tick --
@@ -176,6 +178,8 @@ needs() {
     core/handover) echo "| calloc free" ;;
     core/stack_table) echo "| calloc aligned_alloc free" ;;
     core/governor) echo "" ;;
+    core/pages) echo "| mmap mremap munmap" ;;
+    core/pool) echo "| fp_pages_take fp_pages_give" ;;
     core/series) echo "fp_ring_reserve fp_ring_commit" ;;
     core/stats) echo "" ;;
     esac
@@ -186,7 +190,8 @@ trap 'rm -rf "$tmp"' EXIT
 for object in sampler/sampler sampler/samples sampler/targets \
     sampler/stopped sampler/running schedulers selector vm/running vm/bif vm/process vm/stack vm/names vm/ptab vm/peek \
     vm/layout_table native/unwind native/cfi native/cfi_expression core/ring \
-    core/handover core/stack_table core/series core/stats core/governor; do
+    core/handover core/stack_table core/series core/stats core/governor \
+    core/pages core/pool; do
     if ! $CC -std=c11 -O2 -D_GNU_SOURCE= -Ic_src -w -fno-stack-protector \
         -U_FORTIFY_SOURCE -c -o "$tmp/object.o" "c_src/$object.c"; then
         complain "$object.c does not compile"

@@ -22,6 +22,7 @@ fi
     -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
     -Wall -Wextra -o "$out/fuzz_read" test/fuzz/fuzz_read.c c_src/read/*.c \
     c_src/out/encode.c c_src/out/buffer.c c_src/core/error.c \
+    c_src/core/pages.c c_src/core/pool.c \
     $($PKG_CONFIG --libs libzstd zlib 2>/dev/null || echo -lzstd -lz) || exit 1
 
 # Sanitizers of 2022 need their addresses where they look for them.

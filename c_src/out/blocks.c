@@ -10,10 +10,10 @@
  */
 #include "blocks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "../core/error.h"
+#include "../core/pages.h"
 #include "clock.h"
 #include "zst.h"
 
@@ -35,9 +35,9 @@
 
 struct fp_blocks {
     struct fp_zst *zst; /* NULL: plain text */
-    char *piece;        /* of the open block, not yet compressed */
+    char piece[PIECE];  /* of the open block, not yet compressed */
     size_t piece_size;
-    char *bytes;
+    char bytes[BYTES_ROOM];
     size_t begin, end;
     struct fp_block open;
     struct fp_block closed[BLOCKS_MAX]; /* a ring of n from `first` on */
@@ -48,16 +48,12 @@ struct fp_blocks {
 
 int fp_blocks_create(struct fp_blocks **blocks, bool is_zst)
 {
-    struct fp_blocks *made = calloc(1, sizeof(*made));
+    struct fp_blocks *made = fp_pages_take(sizeof(*made));
     int err = 0;
 
     if (made == NULL)
         return FP_ENOMEM;
-    made->piece = malloc(PIECE);
-    made->bytes = malloc(BYTES_ROOM);
-    if (made->piece == NULL || made->bytes == NULL)
-        err = FP_ENOMEM;
-    else if (is_zst)
+    if (is_zst)
         err = fp_zst_create(&made->zst);
     if (err != 0)
         fp_blocks_destroy(made);
@@ -71,9 +67,7 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
     if (blocks == NULL)
         return;
     fp_zst_destroy(blocks->zst);
-    free(blocks->bytes);
-    free(blocks->piece);
-    free(blocks);
+    fp_pages_give(blocks, sizeof(*blocks));
 }
 
 /* ---- in --------------------------------------------------------------- */
@@ -260,6 +254,6 @@ uint64_t fp_blocks_cpu_ns(const struct fp_blocks *blocks)
 
 size_t fp_blocks_memory(const struct fp_blocks *blocks)
 {
-    return sizeof(*blocks) + PIECE + BYTES_ROOM +
+    return sizeof(*blocks) +
            (blocks->zst == NULL ? 0 : fp_zst_memory(blocks->zst));
 }

@@ -4,11 +4,10 @@
  */
 #include "buffer.h"
 
-#include <stdlib.h>
-
 #include "../core/error.h"
+#include "../core/pages.h"
 
-#define ROOM_MIN 4096
+#define ROOM_MIN FP_PAGE
 
 int fp_buffer_reserve(struct fp_buffer *buffer, size_t more)
 {
@@ -19,7 +18,7 @@ int fp_buffer_reserve(struct fp_buffer *buffer, size_t more)
         return 0;
     while (room - buffer->size < more)
         room *= 2;
-    grown = realloc(buffer->bytes, room);
+    grown = fp_pages_resize(buffer->bytes, buffer->room, room);
     if (grown == NULL)
         return FP_ENOMEM;
     buffer->bytes = grown;
@@ -29,13 +28,13 @@ int fp_buffer_reserve(struct fp_buffer *buffer, size_t more)
 
 void fp_buffer_free(struct fp_buffer *buffer)
 {
-    free(buffer->bytes);
+    fp_pages_give(buffer->bytes, buffer->room);
     *buffer = (struct fp_buffer){NULL, 0, 0};
 }
 
-char *fp_buffer_copy(const struct fp_buffer *buffer)
+char *fp_buffer_copy(const struct fp_buffer *buffer, struct fp_pool *pool)
 {
-    char *copy = malloc(buffer->size == 0 ? 1 : buffer->size);
+    char *copy = fp_pool_take(pool, buffer->size);
 
     if (copy != NULL)
         fp_put(copy, buffer->bytes, buffer->size);

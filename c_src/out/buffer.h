@@ -3,7 +3,8 @@
  *
  * Whoever writes reserves once for all that follows (fp_buffer_reserve), then
  * writes without asking: at() + bytes, and fp_buffer_end() sets the new size.
- * Not shared between threads.
+ * It is whole pages of its own: there are few, and they grow without being
+ * copied. Not shared between threads.
  */
 #ifndef FP_BUFFER_H
 #define FP_BUFFER_H
@@ -11,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "../core/pool.h"
 
 struct fp_buffer {
     char *bytes;
@@ -62,8 +65,8 @@ static inline int fp_buffer_append(struct fp_buffer *buffer, const char *bytes,
     return err;
 }
 
-/* A copy of what was written, to be freed by the caller; NULL: no memory. */
-char *fp_buffer_copy(const struct fp_buffer *buffer);
+/* A copy of what was written, as a piece of `size` bytes; NULL: no memory. */
+char *fp_buffer_copy(const struct fp_buffer *buffer, struct fp_pool *pool);
 
 char *fp_put_u64(char *out, uint64_t value);
 char *fp_put_i64(char *out, int64_t value);

@@ -15,11 +15,12 @@
 #include "perf_script.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../core/error.h"
 #include "../core/governor.h"
+#include "../core/pages.h"
+#include "../core/pool.h"
 #include "buffer.h"
 #include "frame.h"
 #include "process_text.h"
@@ -45,15 +46,16 @@ struct process {
 struct fp_perf_script {
     struct fp_perf_script_options options;
     struct fp_stacks *stacks;
-    struct process *process; /* FP_PROCESS_SLOTS */
+    struct process process[FP_PROCESS_SLOTS];
     int64_t last_time_us;
     /* The slots of the processes that hold something, held_n of them; and how
      * many of them hold a stack. */
-    uint32_t *held, held_n;
+    uint32_t held[FP_PROCESS_SLOTS], held_n;
     uint32_t held_at; /* where fp_perf_script_held() goes on */
-    uint16_t *stack_held;
+    uint16_t stack_held[FP_STACK_SLOTS];
     uint64_t looks;           /* that `out` stands for */
     struct process own;       /* of the profiler itself: its last time only */
+    struct fp_pool pool;      /* of the processes' texts and quiet lines */
     struct fp_buffer out;     /* the sample handed to the caller */
     struct fp_buffer scratch; /* a process being rendered */
 };
@@ -61,19 +63,14 @@ struct fp_perf_script {
 int fp_perf_script_create(struct fp_perf_script **script,
                           const struct fp_perf_script_options *options)
 {
-    struct fp_perf_script *made = calloc(1, sizeof(*made));
+    struct fp_perf_script *made = fp_pages_take(sizeof(*made));
 
     if (made == NULL)
         return FP_ENOMEM;
     made->options = *options;
     if (made->options.pid_number_bits == 0)
         made->options.pid_number_bits = 28;
-    made->process = calloc(FP_PROCESS_SLOTS, sizeof(*made->process));
-    made->held = calloc(FP_PROCESS_SLOTS, sizeof(*made->held));
-    made->stack_held = calloc(FP_STACK_SLOTS, sizeof(*made->stack_held));
-    if (made->process == NULL || made->held == NULL ||
-        made->stack_held == NULL ||
-        fp_stacks_create(&made->stacks, options->symbolizer,
+    if (fp_stacks_create(&made->stacks, options->symbolizer,
                          options->flatten_recursive, options->text_bytes,
                          options->stats) != 0) {
         fp_perf_script_destroy(made);
@@ -87,17 +84,11 @@ void fp_perf_script_destroy(struct fp_perf_script *script)
 {
     if (script == NULL)
         return;
-    for (size_t i = 0; script->process != NULL && i < FP_PROCESS_SLOTS; i++) {
-        fp_process_text_free(&script->process[i].text);
-        free(script->process[i].quiet);
-    }
-    free(script->process);
-    free(script->held);
-    free(script->stack_held);
+    fp_pool_destroy(&script->pool);
     fp_stacks_destroy(script->stacks);
     fp_buffer_free(&script->out);
     fp_buffer_free(&script->scratch);
-    free(script);
+    fp_pages_give(script, sizeof(*script));
 }
 
 void fp_perf_script_recode(struct fp_perf_script *script)
@@ -118,14 +109,14 @@ static int define_process(struct fp_perf_script *script,
         record->slot >= FP_PROCESS_SLOTS)
         return FP_EINVAL;
     process = &script->process[record->slot];
-    fp_process_text_free(&process->text);
+    fp_process_text_free(&process->text, &script->pool);
     process->quiet_size = 0;
     if (process->number != record->number || process->serial != record->serial)
         process->sampled = false;
     process->number = record->number;
     process->serial = record->serial;
     return fp_process_text_render(
-        &process->text, &script->scratch, script->options.os_pid,
+        &process->text, &script->pool, &script->scratch, script->options.os_pid,
         script->options.pid_number_bits, script->options.symbolizer, record);
 }
 
@@ -167,7 +158,7 @@ static char *put_piece(char *out, const struct fp_piece *piece)
 }
 
 /* The metrics line with all deltas 0, kept until the next SAMPLE. */
-static int render_quiet(struct process *process)
+static int render_quiet(struct fp_perf_script *script, struct process *process)
 {
     char line[METRICS_BYTES_MAX];
     size_t metrics_size, room;
@@ -178,11 +169,12 @@ static int render_quiet(struct process *process)
     metrics_size = (size_t)(put_metrics(line, process->value, NULL) - line);
     room = metrics_size + process->text.words.size;
     if (room > process->quiet_room) {
-        char *grown = realloc(process->quiet, room);
+        char *larger = fp_pool_take(&script->pool, room);
 
-        if (grown == NULL)
+        if (larger == NULL)
             return FP_ENOMEM;
-        process->quiet = grown;
+        fp_pool_give(&script->pool, process->quiet, process->quiet_room);
+        process->quiet = larger;
         process->quiet_room = (uint32_t)room;
     }
     end = put_piece(fp_put(process->quiet, line, metrics_size),
@@ -337,7 +329,7 @@ static int release(struct fp_perf_script *script, uint32_t slot)
     repeat.time_us = process->held_time_us;
     err = fp_stacks_text(script->stacks, process->held_stack, &stack);
     if (err == 0)
-        err = render_quiet(process);
+        err = render_quiet(script, process);
     if (err == 0)
         err = put_sample(script, process, &stack, &repeat, process->held);
     if (err == 0)
@@ -461,7 +453,7 @@ static int write_sample(struct fp_perf_script *script,
                    : release(script, record->process);
     }
     if (err == 0 && is_repeat)
-        err = render_quiet(process);
+        err = render_quiet(script, process);
     return err != 0 ? err : put_sample(script, process, &stack, record, 1);
 }
 

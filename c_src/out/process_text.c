@@ -5,7 +5,6 @@
 #include "process_text.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../core/error.h"
@@ -195,9 +194,9 @@ static struct fp_root root_of(struct fp_piece line, const struct fp_frame *call)
     return (struct fp_root){line, line.size == 0 ? 0 : fp_frame_function(call)};
 }
 
-static int render(struct fp_process_text *text, struct fp_buffer *scratch,
-                  uint32_t os_pid, uint32_t number_bits,
-                  const struct names *names,
+static int render(struct fp_process_text *text, struct fp_pool *pool,
+                  struct fp_buffer *scratch, uint32_t os_pid,
+                  uint32_t number_bits, const struct names *names,
                   const struct fp_record_process *record)
 {
     size_t begin_end, words_end, initial_end;
@@ -221,9 +220,10 @@ static int render(struct fp_process_text *text, struct fp_buffer *scratch,
     if (err != 0)
         return err;
 
-    text->bytes = fp_buffer_copy(scratch);
+    text->bytes = fp_buffer_copy(scratch, pool);
     if (text->bytes == NULL)
         return FP_ENOMEM;
+    text->size = scratch->size;
     at = text->bytes;
     text->begin = piece_until(&at, text->bytes, begin_end);
     text->words = piece_until(&at, text->bytes, words_end);
@@ -234,7 +234,7 @@ static int render(struct fp_process_text *text, struct fp_buffer *scratch,
     return 0;
 }
 
-int fp_process_text_render(struct fp_process_text *text,
+int fp_process_text_render(struct fp_process_text *text, struct fp_pool *pool,
                            struct fp_buffer *scratch, uint32_t os_pid,
                            uint32_t number_bits,
                            const struct fp_symbolizer *symbolizer,
@@ -252,11 +252,11 @@ int fp_process_text_render(struct fp_process_text *text,
         return FP_EINVAL;
     names.initial.arity = record->initial_call.arity;
     names.proc_lib.arity = record->proc_lib_initial_call.arity;
-    return render(text, scratch, os_pid, number_bits, &names, record);
+    return render(text, pool, scratch, os_pid, number_bits, &names, record);
 }
 
-void fp_process_text_free(struct fp_process_text *text)
+void fp_process_text_free(struct fp_process_text *text, struct fp_pool *pool)
 {
-    free(text->bytes);
+    fp_pool_give(pool, text->bytes, text->size);
     memset(text, 0, sizeof(*text));
 }

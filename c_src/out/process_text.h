@@ -22,20 +22,22 @@ struct fp_root {
 /* The pieces point into `bytes`. */
 struct fp_process_text {
     char *bytes;           /* NULL: nothing is rendered */
+    size_t size;           /* of all */
     struct fp_piece begin; /* `beam 4242/71 [000] ` */
     struct fp_piece words; /* ` erl_pid=<0.71.0> ... (metrics)` LF */
     struct fp_root initial, proc_lib;
 };
 
-/* From a PROCESS record. `scratch` is used and left to the caller.
+/* From a PROCESS record, as a piece of `pool`. `scratch` is used and left to the
+ * caller.
  * `number_bits`: how many bits of a pid are its number (perf_script.h). 0,
  * FP_ENOMEM, or FP_EINVAL when the record's lengths make no sense; `text` is
  * written on 0 only. */
-int fp_process_text_render(struct fp_process_text *text,
+int fp_process_text_render(struct fp_process_text *text, struct fp_pool *pool,
                            struct fp_buffer *scratch, uint32_t os_pid,
                            uint32_t number_bits,
                            const struct fp_symbolizer *symbolizer,
                            const struct fp_record_process *record);
-void fp_process_text_free(struct fp_process_text *text);
+void fp_process_text_free(struct fp_process_text *text, struct fp_pool *pool);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "../core/pages.h"
 #include "disk.h"
 #include "zst.h"
 
@@ -129,14 +130,14 @@ static bool is_readable(int file, uint64_t at, const struct fp_zst_entry *entry)
     /* What says that it is larger is damaged. */
     if (entry->bytes > FP_ZST_FRAME_MAX || entry->text > FP_ZST_FRAME_MAX)
         return false;
-    bytes = malloc(entry->bytes);
-    text = malloc(entry->text + 1u);
+    bytes = fp_pages_take(entry->bytes);
+    text = fp_pages_take(entry->text + 1u);
     if (bytes != NULL && text != NULL &&
         fp_disk_read(file, at, bytes, entry->bytes) == (int64_t)entry->bytes)
         is_good = ZSTD_decompress(text, entry->text, bytes, entry->bytes) ==
                   entry->text;
-    free(bytes);
-    free(text);
+    fp_pages_give(bytes, entry->bytes);
+    fp_pages_give(text, entry->text + 1u);
     return is_good;
 }
 

@@ -7,15 +7,17 @@
 #include "stack_text.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 
 #include "../core/error.h"
+#include "../core/pages.h"
+#include "../core/pool.h"
 #include "buffer.h"
 #include "frame.h"
 
 /* Of all texts together, when nobody says; 8192 ordinary rendered stacks take
  * about 10 MiB. FRAME records have half of it: they can not be asked for again,
- * so what comes beyond is refused and its frames count as unresolved. */
+ * so what comes beyond is refused and its frames count as unresolved. It is a
+ * bound for what their pools map, so that what lies waste in these is in it. */
 #define TEXT_BYTES ((size_t)32 << 20)
 
 /* A stack that lacks frames is rendered again after so many samples of it, and
@@ -47,10 +49,13 @@ struct fp_stacks {
     const struct fp_symbolizer *symbolizer;
     struct fp_stats *stats;
     int flatten_recursive;
-    struct stack *stack;                       /* FP_STACK_SLOTS */
-    struct text_frame *text_frame;             /* FP_FRAME_TEXT_MAX */
+    struct stack stack[FP_STACK_SLOTS];
+    struct text_frame text_frame[FP_FRAME_TEXT_MAX];
     struct fp_mfa_words named[FP_NAMED_SLOTS]; /* module 0: not defined */
-    size_t text_bytes_max, rendered_bytes, text_frame_bytes;
+    size_t text_bytes_max;
+    struct fp_pool texts;     /* of stacks: emptied when it is full */
+    struct fp_pool lines;     /* of text_frame[] */
+    struct fp_pool words;     /* of stacks */
     struct fp_buffer scratch; /* what is being rendered */
     struct fp_symbol symbol;
 };
@@ -60,7 +65,7 @@ int fp_stacks_create(struct fp_stacks **stacks,
                      int flatten_recursive, size_t text_bytes,
                      struct fp_stats *stats)
 {
-    struct fp_stacks *made = calloc(1, sizeof(*made));
+    struct fp_stacks *made = fp_pages_take(sizeof(*made));
 
     if (made == NULL)
         return FP_ENOMEM;
@@ -68,12 +73,7 @@ int fp_stacks_create(struct fp_stacks **stacks,
     made->stats = stats;
     made->flatten_recursive = flatten_recursive;
     made->text_bytes_max = text_bytes > 0 ? text_bytes : TEXT_BYTES;
-    made->stack = calloc(FP_STACK_SLOTS, sizeof(*made->stack));
-    made->text_frame = calloc(FP_FRAME_TEXT_MAX, sizeof(*made->text_frame));
-    if (made->stack == NULL || made->text_frame == NULL) {
-        fp_stacks_destroy(made);
-        return FP_ENOMEM;
-    }
+    made->lines.most = (made->text_bytes_max + 1) / 2; /* 0 is no bound */
     *stacks = made;
     return 0;
 }
@@ -82,16 +82,31 @@ void fp_stacks_destroy(struct fp_stacks *stacks)
 {
     if (stacks == NULL)
         return;
-    for (size_t i = 0; stacks->stack != NULL && i < FP_STACK_SLOTS; i++) {
-        free(stacks->stack[i].word);
-        free(stacks->stack[i].text);
-    }
-    for (size_t i = 0; stacks->text_frame != NULL && i < FP_FRAME_TEXT_MAX; i++)
-        free(stacks->text_frame[i].line);
-    free(stacks->stack);
-    free(stacks->text_frame);
+    fp_pool_destroy(&stacks->texts);
+    fp_pool_destroy(&stacks->lines);
+    fp_pool_destroy(&stacks->words);
     fp_buffer_free(&stacks->scratch);
-    free(stacks);
+    fp_pages_give(stacks, sizeof(*stacks));
+}
+
+/* ---- forgetting ------------------------------------------------------- */
+
+static void forget_text(struct fp_stacks *stacks, struct stack *stack)
+{
+    if (stack->text == NULL)
+        return;
+    fp_pool_give(&stacks->texts, stack->text, stack->text_size);
+    stack->text = NULL;
+    stack->text_size = 0;
+}
+
+static void forget_all(struct fp_stacks *stacks)
+{
+    for (size_t i = 0; i < FP_STACK_SLOTS; i++) {
+        stacks->stack[i].text = NULL;
+        stacks->stack[i].text_size = 0;
+    }
+    fp_pool_empty(&stacks->texts);
 }
 
 /* ---- definitions ------------------------------------------------------ */
@@ -122,22 +137,22 @@ int fp_stacks_define_frame(struct fp_stacks *stacks,
     frame.file = (struct fp_piece){text, record->file_len};
 
     slot = &stacks->text_frame[id];
-    stacks->text_frame_bytes -= slot->size;
-    free(slot->line);
+    fp_pool_give(&stacks->lines, slot->line, slot->size);
     *slot = (struct text_frame){NULL, 0, 0};
 
     scratch->size = 0;
     err = fp_frame_put(scratch, &frame);
     if (err != 0)
         return err;
-    if (stacks->text_frame_bytes + scratch->size > stacks->text_bytes_max / 2)
-        return 0;
-    line = fp_buffer_copy(scratch);
+    line = fp_buffer_copy(scratch, &stacks->lines);
     if (line == NULL)
-        return FP_ENOMEM;
+        return 0;
+    if (stacks->lines.mapped + stacks->texts.mapped > stacks->text_bytes_max) {
+        forget_all(stacks);
+        fp_pool_destroy(&stacks->texts);
+    }
     *slot = (struct text_frame){line, (uint32_t)scratch->size,
                                 fp_frame_function(&frame)};
-    stacks->text_frame_bytes += slot->size;
     return 0;
 }
 
@@ -148,16 +163,6 @@ int fp_stacks_define_name(struct fp_stacks *stacks,
         return FP_EINVAL;
     stacks->named[record->slot] = record->mfa;
     return 0;
-}
-
-static void forget_text(struct fp_stacks *stacks, struct stack *stack)
-{
-    if (stack->text == NULL)
-        return;
-    stacks->rendered_bytes -= stack->text_size;
-    free(stack->text);
-    stack->text = NULL;
-    stack->text_size = 0;
 }
 
 void fp_stacks_recode(struct fp_stacks *stacks)
@@ -191,11 +196,12 @@ int fp_stacks_define(struct fp_stacks *stacks,
         record->head.size < fixed + count * sizeof(uint64_t))
         return FP_EINVAL;
     if (count > stack->room) {
-        uint64_t *grown = realloc(stack->word, count * sizeof(uint64_t));
+        uint64_t *room = fp_pool_take(&stacks->words, count * sizeof(*room));
 
-        if (grown == NULL)
+        if (room == NULL)
             return FP_ENOMEM;
-        stack->word = grown;
+        fp_pool_give(&stacks->words, stack->word, stack->room * sizeof(*room));
+        stack->word = room;
         stack->room = count;
     }
     stack->count = count;
@@ -367,10 +373,10 @@ static int put_frames(struct fp_stacks *stacks, struct stack *stack,
     return 0;
 }
 
+/* To the scratch text. */
 static int render_stack(struct fp_stacks *stacks, struct stack *stack)
 {
     uint64_t last = 0;
-    char *text;
     int err;
 
     stacks->scratch.size = 0;
@@ -378,20 +384,22 @@ static int render_stack(struct fp_stacks *stacks, struct stack *stack)
     err = put_frames(stacks, stack, &last);
     if (err != 0)
         return err;
-    text = fp_buffer_copy(&stacks->scratch);
-    if (text == NULL)
-        return FP_ENOMEM;
-    if (stacks->text_frame_bytes + stacks->rendered_bytes +
-            stacks->scratch.size >
-        stacks->text_bytes_max) {
-        for (size_t i = 0; i < FP_STACK_SLOTS; i++)
-            forget_text(stacks, &stacks->stack[i]);
-    }
-    stack->text = text;
-    stack->text_size = (uint32_t)stacks->scratch.size;
     stack->last_function = last;
-    stacks->rendered_bytes += stack->text_size;
     return 0;
+}
+
+/* When there is no room but for all others, these go. When there is none even
+ * then, it is not kept. */
+static void keep_text(struct fp_stacks *stacks, struct stack *stack)
+{
+    stacks->texts.most = stacks->text_bytes_max - stacks->lines.mapped;
+    stack->text = fp_buffer_copy(&stacks->scratch, &stacks->texts);
+    if (stack->text == NULL) {
+        forget_all(stacks);
+        stack->text = fp_buffer_copy(&stacks->scratch, &stacks->texts);
+    }
+    if (stack->text != NULL)
+        stack->text_size = (uint32_t)stacks->scratch.size;
 }
 
 /* What could not be resolved may be known later: its code was swapped out, or
@@ -421,8 +429,14 @@ int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot,
         err = render_stack(stacks, stack);
         if (err != 0)
             return err;
+        keep_text(stacks, stack);
     }
-    *text = (struct fp_stack_text){stack->text, stack->text_size,
-                                   stack->last_function};
+    text->last_function = stack->last_function;
+    text->lines = stack->text;
+    text->size = stack->text_size;
+    if (stack->text == NULL) { /* not kept */
+        text->lines = stacks->scratch.bytes;
+        text->size = stacks->scratch.size;
+    }
     return 0;
 }

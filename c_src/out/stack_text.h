@@ -5,7 +5,7 @@
  * A stack keeps its frame words, so its text can be thrown away at any time:
  * when code was replaced (fp_stacks_recode), when the slot is defined anew,
  * and when all texts together outgrow their bound. It is rendered when it is
- * asked for.
+ * asked for. A FRAME record for which there is no room is not kept.
  */
 #ifndef FP_STACK_TEXT_H
 #define FP_STACK_TEXT_H
@@ -27,7 +27,8 @@ struct fp_stack_text {
 };
 
 /* 0 or FP_ENOMEM. `symbolizer` may be NULL. Neither is copied. `text_bytes`: a
- * bound for all texts together; 0: 32 MiB. */
+ * bound for the memory of all texts together, with what lies waste in it; 0:
+ * 32 MiB. */
 int fp_stacks_create(struct fp_stacks **stacks,
                      const struct fp_symbolizer *symbolizer,
                      int flatten_recursive, size_t text_bytes,

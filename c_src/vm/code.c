@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "../core/error.h"
+#include "../core/pages.h"
+#include "../core/pool.h"
 #include "code_info.h"
 #include "resident.h"
 
@@ -15,7 +17,8 @@
 #define WALK_BACK_MAX (32u << 20)
 #define BLOCK 8192u
 
-/* Bounds of the caches: when one is full, it is emptied and fills anew. */
+/* Bounds of the caches: when one is full, it is emptied and fills anew. What is
+ * not used of them is memory that nobody touches. */
 #define PC_CACHE_SIZE 16384u /* power of two */
 #define FUNCTIONS_MAX 4096u
 #define ATOM_CACHE_SIZE 8192u /* power of two; at most 3/4 full */
@@ -61,19 +64,21 @@ struct fp_code {
     const struct fp_layout *layout;
     const struct fp_peek *peek;
     struct fp_ranges ranges;
-    uint32_t epoch;            /* revalidations so far */
-    uint32_t replaced;         /* modules found to be others, since the last */
-    struct pc_entry *pc;       /* direct mapped */
-    struct function *function; /* in the order they were met */
+    uint32_t epoch;    /* revalidations so far */
+    uint32_t replaced; /* modules found to be others, since the last */
+    struct pc_entry pc[PC_CACHE_SIZE];       /* direct mapped */
+    struct function function[FUNCTIONS_MAX]; /* in the order they were met */
     uint32_t functions;
-    struct module *module; /* likewise */
+    struct module module[MODULES_MAX]; /* likewise */
     uint32_t modules;
-    struct atom_text *atom; /* open addressing */
+    struct atom_text atom[ATOM_CACHE_SIZE]; /* open addressing */
     uint32_t atoms;
-    struct fp_peek_span *span; /* for revalidation: one for each function */
-    uint64_t (*now)[3];        /* likewise */
-    struct fp_peek_span *header_span; /* and one for each module */
-    uint64_t (*header_now)[HEADER_WORDS_MAX];
+    struct fp_pool texts; /* of atom[] */
+    /* For revalidation: one for each function, and one for each module. */
+    struct fp_peek_span span[FUNCTIONS_MAX];
+    uint64_t now[FUNCTIONS_MAX][3];
+    struct fp_peek_span header_span[MODULES_MAX];
+    uint64_t header_now[MODULES_MAX][HEADER_WORDS_MAX];
 };
 
 /* ------------------------------------------------------- walking back -- */
@@ -574,10 +579,8 @@ void fp_code_set_ranges(struct fp_code *code, const struct fp_ranges *ranges)
 
 static void forget_texts(struct fp_code *code)
 {
-    for (uint32_t i = 0; i < ATOM_CACHE_SIZE; i++) {
-        free(code->atom[i].text);
-        code->atom[i] = (struct atom_text){0};
-    }
+    fp_pool_empty(&code->texts);
+    memset(code->atom, 0, sizeof code->atom);
     code->atoms = 0;
 }
 
@@ -610,7 +613,7 @@ static const char *cached_text(struct fp_code *code, uint64_t term,
             forget_texts(code);
             place = atom_place(code, term);
         }
-        place->text = malloc((size_t)size + 1);
+        place->text = fp_pool_take(&code->texts, (size_t)size + 1);
         if (place->text == NULL)
             return NULL;
         memcpy(place->text, text, (size_t)size);
@@ -685,27 +688,13 @@ const char *fp_code_file(struct fp_code *code, uint64_t file, uint32_t *len)
 int fp_code_create(struct fp_code **out, const struct fp_layout *layout,
                    const struct fp_peek *peek, const struct fp_ranges *ranges)
 {
-    struct fp_code *code = calloc(1, sizeof *code);
+    struct fp_code *code = fp_pages_take(sizeof *code);
 
     if (code == NULL)
         return FP_ENOMEM;
     code->layout = layout;
     code->peek = peek;
     code->ranges = *ranges;
-    code->pc = calloc(PC_CACHE_SIZE, sizeof *code->pc);
-    code->function = calloc(FUNCTIONS_MAX, sizeof *code->function);
-    code->module = calloc(MODULES_MAX, sizeof *code->module);
-    code->atom = calloc(ATOM_CACHE_SIZE, sizeof *code->atom);
-    code->span = calloc(FUNCTIONS_MAX, sizeof *code->span);
-    code->now = calloc(FUNCTIONS_MAX, sizeof *code->now);
-    code->header_span = calloc(MODULES_MAX, sizeof *code->header_span);
-    code->header_now = calloc(MODULES_MAX, sizeof *code->header_now);
-    if (code->pc == NULL || code->function == NULL || code->module == NULL ||
-        code->atom == NULL || code->span == NULL || code->now == NULL ||
-        code->header_span == NULL || code->header_now == NULL) {
-        fp_code_destroy(code);
-        return FP_ENOMEM;
-    }
     *out = code;
     return 0;
 }
@@ -714,15 +703,6 @@ void fp_code_destroy(struct fp_code *code)
 {
     if (code == NULL)
         return;
-    if (code->atom != NULL)
-        forget_texts(code);
-    free(code->pc);
-    free(code->function);
-    free(code->module);
-    free(code->atom);
-    free(code->span);
-    free(code->now);
-    free(code->header_span);
-    free(code->header_now);
-    free(code);
+    fp_pool_destroy(&code->texts);
+    fp_pages_give(code, sizeof *code);
 }
