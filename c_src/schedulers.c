@@ -625,7 +625,7 @@ int fp_schedulers_retire_begin(void)
     return err;
 }
 
-int fp_schedulers_retire_here(unsigned number)
+static int is_here(unsigned number)
 {
     struct slot *slot;
     stack_t alternate;
@@ -640,6 +640,19 @@ int fp_schedulers_retire_here(unsigned number)
         return FP_ESTATE;
     atomic_store_explicit(&slot->was_here, 1, memory_order_release);
     return 0;
+}
+
+int fp_schedulers_retire_here(unsigned number)
+{
+    int err;
+
+    /* Who comes late, for an attempt before, must not find the slots half gone;
+     * a scheduler does not wait for the lock. */
+    if (pthread_mutex_trylock(&schedulers.lock) != 0)
+        return FP_ESTATE;
+    err = is_here(number);
+    pthread_mutex_unlock(&schedulers.lock);
+    return err;
 }
 
 static int all_were_here(void)

@@ -291,6 +291,8 @@ static void finish(struct fp_writer *writer, uint64_t last_ticket)
     uv_timer_stop(&writer->flush_timer);
     while (drain(writer) > 0)
         ;
+    /* Also where the flush does nothing, because all is only held. */
+    write_held(writer, FP_HELD_ALL);
     answer(writer, last_ticket, flush(writer, true));
     snprintf(why, sizeof(why), "%s", fp_sink_error(writer->options.sink));
     err = close_file(writer); /* tries once more what the flush could not */
@@ -443,14 +445,21 @@ uint64_t fp_writer_flush(struct fp_writer *writer)
 
 int fp_writer_commit(struct fp_writer *writer, const char *note)
 {
+    uint64_t seen;
+
     /* acq_rel: of all that come, one is the first. */
     if (atomic_exchange_explicit(&writer->is_committed, 1,
                                  memory_order_acq_rel))
         return FP_ESTATE;
     set_note(writer, note);
-    /* release: partner is the acquire in on_wake(). */
-    atomic_fetch_or_explicit(&writer->requests, COMMIT_BIT,
-                             memory_order_release);
+    seen = atomic_load_explicit(&writer->requests, memory_order_relaxed);
+    do {
+        if ((seen & STOP_BIT) != 0)
+            return FP_ESTATE;
+        /* release: partner is the acquire in on_wake(). */
+    } while (!atomic_compare_exchange_weak_explicit(
+        &writer->requests, &seen, seen | COMMIT_BIT, memory_order_release,
+        memory_order_relaxed));
     uv_async_send(&writer->wake);
     return 0;
 }

@@ -50,7 +50,7 @@ uint64_t fp_writer_flush(struct fp_writer *writer);
 
 /* ANY THREAD until fp_writer_join, never blocks. Where the sink holds what comes:
  * everything that it has kept, and what is in the ring, goes to a file, with the
- * note. 0; FP_ESTATE: it does not hold, or somebody was faster. */
+ * note. 0; FP_ESTATE: it does not hold, somebody was faster, or it stops. */
 int fp_writer_commit(struct fp_writer *writer, const char *note);
 
 /* ANY THREAD until fp_writer_join, never blocks; doing it twice does no harm.

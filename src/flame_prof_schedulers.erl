@@ -56,10 +56,17 @@ refresh(Known) ->
 retire() ->
     case flame_prof_nif:schedulers_retire_begin() of
         {ok, Numbers} ->
-            Until = erlang:monotonic_time(millisecond) + ?REGISTER_MS,
-            Asked = [spawn_bound(Number, fun retire_this/1) || Number <- Numbers],
-            _ = [await(One, Until) || One <- Asked],
-            retired(flame_prof_nif:schedulers_retire_end());
+            try
+                Until = erlang:monotonic_time(millisecond) + ?REGISTER_MS,
+                Asked = [spawn_bound(Number, fun retire_this/1) || Number <- Numbers],
+                [await(One, Until) || One <- Asked]
+            of
+                _ -> retired(flame_prof_nif:schedulers_retire_end())
+            catch
+                error:system_limit ->
+                    _ = flame_prof_nif:schedulers_retire_end(),
+                    {error, <<"there is no room for a process on each scheduler">>}
+            end;
         {error, _} = Error ->
             retired(Error)
     end.

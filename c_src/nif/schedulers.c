@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../core/error.h"
+#include "../session.h"
 #include "../vm/maps.h"
 #include "library.h"
 #include "terms.h"
@@ -70,10 +71,13 @@ ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
                                             const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
-    int err = fp_schedulers_retire_begin();
+    int err;
 
     (void)argc;
     (void)argv;
+    /* Those that nobody closed are in until then, although they have ended. */
+    fp_session_reap(fp_library(env));
+    err = fp_schedulers_retire_begin();
     if (err != 0)
         return refusal(env, err,
                        err == FP_ESTATE ? "the schedulers are in use"

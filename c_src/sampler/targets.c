@@ -105,6 +105,9 @@ static void keep(struct fp_sampler *s, uint64_t id)
     s->target[slot].kept = 1;
     /* Its name may be another one by now: told again, in one record. */
     s->target[slot].defined = 0;
+    /* What it was repeats what may not be wanted any more. */
+    if (s->target[slot].status != (int8_t)s->options.status)
+        s->target[slot].repeatable = 0;
     s->target[slot].status = (int8_t)s->options.status;
 }
 

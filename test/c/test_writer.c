@@ -89,8 +89,8 @@ static void wait_for_stop(struct notes *notes)
 static const struct fake_function functions[] = {
     {"lists", "map", "lists.erl", 2}, {"gen_server", "loop", "", 7}};
 
-static struct fixture *setup_holding(uint32_t flush_interval_ms,
-                                     uint32_t hold_ms)
+static struct fixture *setup_merging(uint32_t flush_interval_ms,
+                                     uint32_t hold_ms, int merge_idle)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     struct fp_writer_options options;
@@ -116,6 +116,7 @@ static struct fixture *setup_holding(uint32_t flush_interval_ms,
         .sink = sink,
         .script = {.os_pid = 1,
                    .symbolizer = &f->symbolizer,
+                   .merge_idle = merge_idle,
                    .stats = &f->stats},
         .engine = "native",
         .node = &f->node,
@@ -127,6 +128,12 @@ static struct fixture *setup_holding(uint32_t flush_interval_ms,
     f->time_us = 1000001;
     CHECK_INT(fp_writer_start(&f->writer, &options), 0);
     return f;
+}
+
+static struct fixture *setup_holding(uint32_t flush_interval_ms,
+                                     uint32_t hold_ms)
+{
+    return setup_merging(flush_interval_ms, hold_ms, 0);
 }
 
 static struct fixture *setup(uint32_t flush_interval_ms)
@@ -461,6 +468,26 @@ static void what_nobody_commits_is_forgotten_and_counted(void)
     teardown(f);
 }
 
+static void what_was_kept_back_to_be_merged_is_counted_too(void)
+{
+    struct fixture *f = setup_merging(0, 60000, 1);
+
+    push_definitions(f);
+    push_samples(f, 1);
+    for (int i = 0; i < 99; i++) {
+        union record_buffer b;
+
+        f->time_us += 100;
+        push(f, make_repeat(&b, 0, 0, f->time_us));
+    }
+    fp_writer_stop(f->writer);
+    wait_for_stop(&f->notes);
+    CHECK_INT(fp_writer_commit(f->writer, "too late"), FP_ESTATE);
+    fp_writer_join(f->writer);
+    CHECK_INT(counter(f, FP_STAT_expired), 100);
+    teardown(f);
+}
+
 static void a_writer_that_does_not_hold_can_not_be_committed(void)
 {
     struct fixture *f = setup(0);
@@ -726,6 +753,7 @@ int main(int argc, char **argv)
     RUN(each_flush_writes_the_books_and_the_nodes_figures);
     RUN(what_a_writer_holds_is_written_when_committed);
     RUN(what_nobody_commits_is_forgotten_and_counted);
+    RUN(what_was_kept_back_to_be_merged_is_counted_too);
     RUN(a_writer_that_does_not_hold_can_not_be_committed);
     RUN(of_all_that_commit_one_is_the_first);
     RUN(figures_have_names_and_a_limit);
