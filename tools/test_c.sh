@@ -83,7 +83,7 @@ run_variant() { # variant, compiler, sanitizer flags, test name...
         if [ $all_built = 1 ] || build_programs "$name" >/dev/null 2>&1; then
             run_program "$name.$variant" "_build/ctest/$variant/$name"
         else
-            echo "  $name.$variant does not compile"
+            echo "  $name.$variant does not compile" | tee -a "${FAILURES:-/dev/null}"
             echo "$name.$variant 0 1" >>"$RESULTS"
         fi
     done

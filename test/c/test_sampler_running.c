@@ -28,6 +28,15 @@ static struct {
 } scheduler[SCHEDULERS];
 static unsigned schedulers_count;
 
+int fp_schedulers_enter(void)
+{
+    return 0;
+}
+
+void fp_schedulers_leave(void)
+{
+}
+
 unsigned fp_schedulers_count(void)
 {
     return schedulers_count;
