@@ -3,7 +3,7 @@
 -module(command_line).
 
 -export([run/1, run/2, start/1, await/1, script/0, shell/1]).
--export([start_node/1, start_node_in/2, stop_node/1, is_root/0, call/4, cookie/0, until/1, until/2]).
+-export([start_node/1, start_node_in/2, stop_node/1, has_mounts/0, call/4, cookie/0, until/1, until/2]).
 -export([traces/1, is_distributed/0]).
 
 -define(COOKIE, "flame_prof_tests").
@@ -89,7 +89,8 @@ start_node(Executable, Before, Args) ->
         is_pid(call(Node, erlang, whereis, [busy])) end),
     #{node => Node, name => Name, port => Port, pid => call(Node, os, getpid, [])}.
 
-is_root() -> os:cmd("id -u") =:= "0\n".
+%% Only root has, and not in a changed root.
+has_mounts() -> os:cmd("unshare --mount true 2>&1") =:= "".
 
 stop_node(#{port := Port, pid := Pid}) ->
     _ = os:cmd("kill -9 " ++ Pid),
