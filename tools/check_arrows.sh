@@ -175,7 +175,7 @@ needs() {
     native/unwind) echo "fp_cfi_row fp_cfi_expression fp_cfi_evaluate" ;;
     native/cfi | native/cfi_expression) echo "" ;;
     core/ring) echo "| mmap munmap" ;;
-    core/handover) echo "| calloc free" ;;
+    core/handover) echo "| fp_pages_take fp_pages_give" ;;
     core/stack_table) echo "| calloc aligned_alloc free" ;;
     core/governor) echo "" ;;
     core/pages) echo "| mmap mremap munmap" ;;

@@ -1,9 +1,10 @@
 #include "handover.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <stddef.h>
 
 #include "error.h"
+#include "pages.h"
 
 #define BUFFERS 3u
 /* Set in `middle` from a publish until the next take. */
@@ -25,10 +26,14 @@ static uint64_t *buffer(struct fp_handover *handover, unsigned at)
     return handover->word + at * handover->room;
 }
 
+static size_t bytes(size_t room)
+{
+    return sizeof(struct fp_handover) + BUFFERS * room * sizeof(uint64_t);
+}
+
 int fp_handover_create(struct fp_handover **out, size_t room)
 {
-    struct fp_handover *handover =
-        calloc(1, sizeof *handover + BUFFERS * room * sizeof(uint64_t));
+    struct fp_handover *handover = fp_pages_take(bytes(room));
 
     if (handover == NULL)
         return FP_ENOMEM;
@@ -42,7 +47,8 @@ int fp_handover_create(struct fp_handover **out, size_t room)
 
 void fp_handover_destroy(struct fp_handover *handover)
 {
-    free(handover);
+    if (handover != NULL)
+        fp_pages_give(handover, bytes(handover->room));
 }
 
 uint64_t *fp_handover_begin(struct fp_handover *handover)

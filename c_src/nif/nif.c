@@ -182,7 +182,7 @@ static ErlNifFunc functions[] = {
     {"session_close", 1, fp_nif_session_close, IO},
     {"session_info", 1, fp_nif_session_info, 0},
     {"session_schedulers_online", 2, fp_nif_session_schedulers_online, 0},
-    {"session_want", 2, fp_nif_session_want, 0},
+    {"session_want", 2, fp_nif_session_want, CPU},
     {"session_chosen", 1, fp_nif_session_chosen, 0},
     {"sends_open", 1, fp_nif_sends_open, 0},
     {"sends_end", 1, fp_nif_sends_end, 0},
