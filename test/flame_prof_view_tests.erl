@@ -365,7 +365,54 @@ a_report_of_nothing_names_the_file_test() ->
         ?assertMatch({error, _}, flame_prof:report(?CORPUS "ours.log", filename:join([Dir, "no", "x.html"])))
     end).
 
+a_report_gives_its_memory_back_at_once_test() ->
+    in_directory(fun(Dir) ->
+        [
+            begin
+                Calls = closes(fun() -> flame_prof:report(?CORPUS "ours.log", filename:join(Dir, Out)) end),
+                ?assertMatch([_], Calls)
+            end
+         || Out <- ["report.html", "no/report.html"]
+        ]
+    end).
+
+a_report_leaves_other_files_alone_test() ->
+    in_directory(fun(Dir) ->
+        Out = filename:join(Dir, "report.html"),
+        Theirs = [Out ++ Suffix || Suffix <- [".packed", ".new"]],
+        [ok = file:write_file(File, "theirs") || File <- Theirs],
+        {ok, _} = flame_prof:report(?CORPUS "ours.log", Out),
+        [?assertEqual({ok, <<"theirs">>}, file:read_file(File)) || File <- Theirs],
+        ?assertEqual(3, length(filelib:wildcard("report*", Dir)))
+    end).
+
+a_report_to_no_name_reads_nothing_test() ->
+    ?assertEqual([], closes(fun() -> {error, {<<0>>, {einval, _}}} = flame_prof:report(?CORPUS "ours.log", <<0>>) end)).
+
 %%% Help
+
+%% Profiles that a fun closes.
+closes(Fun) ->
+    Close = {flame_prof_nif, profile_close, 1},
+    {Pid, Monitor} = spawn_monitor(fun() -> receive go -> Fun() end end),
+    1 = erlang:trace(Pid, true, [call]),
+    1 = erlang:trace_pattern(Close, true, []),
+    Pid ! go,
+    receive
+        {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason)
+    end,
+    Delivered = erlang:trace_delivered(Pid),
+    receive
+        {trace_delivered, Pid, Delivered} -> ok
+    end,
+    _ = erlang:trace_pattern(Close, false, []),
+    traced(Pid).
+
+traced(Pid) ->
+    receive
+        {trace, Pid, call, Call} -> [Call | traced(Pid)]
+    after 0 -> []
+    end.
 
 is_root() ->
     os:cmd("id -u") =:= "0\n".
