@@ -14,6 +14,9 @@
 -define(DICTIONARY_MOST_BYTES, 262144).
 %% Of a label, which may be any term.
 -define(LABEL_DEPTH, 8).
+%% Each is asked by a process of its own, since one that does not answer holds up
+%% who asks.
+-define(LABELS_MOST, 1000).
 
 %% @doc For a file.
 -spec names(pid()) -> names() | undefined.
@@ -52,7 +55,8 @@ label(Pid) ->
     end.
 
 %% @doc Those of several processes that have one, as far as they answer within so many
-%% milliseconds: one in a long NIF does not.
+%% milliseconds: one in a long NIF does not. Of more than 1,000 processes only the
+%% first 1,000 are asked.
 -spec labels([pid()], Ms :: non_neg_integer()) -> #{pid() => term()}.
 labels(Pids, Ms) ->
     case erlang:function_exported(proc_lib, get_label, 1) of
@@ -62,21 +66,24 @@ labels(Pids, Ms) ->
 
 labels_of(Pids, Ms) ->
     Alias = erlang:alias(),
-    Askers = [spawn(fun() -> Alias ! {Alias, Pid, label(Pid)} end) || Pid <- Pids],
+    Asked = lists:sublist(Pids, ?LABELS_MOST),
+    Askers = [spawn(fun() -> Alias ! {Alias, Pid, label(Pid)} end) || Pid <- Asked],
     Until = erlang:monotonic_time(millisecond) + Ms,
-    Labels = collect_labels(Alias, length(Pids), Until, #{}),
+    {Labels, Left} = collect_labels(Alias, length(Asked), Until, #{}),
     _ = erlang:unalias(Alias),
-    _ = [exit(Asker, kill) || Asker <- Askers],
-    %% One that came between the end and the unalias.
-    collect_labels(Alias, length(Pids), Until, Labels).
+    _ = [exit(Asker, kill) || Left > 0, Asker <- Askers],
+    %% Those that came between the end and the unalias.
+    {All, _} = collect_labels(Alias, Left, Until, Labels),
+    All.
 
+%% And how many have not answered. After the end, what is there already.
 collect_labels(_Alias, 0, _Until, Labels) ->
-    Labels;
+    {Labels, 0};
 collect_labels(Alias, Left, Until, Labels) ->
     receive
         {Alias, _Pid, undefined} -> collect_labels(Alias, Left - 1, Until, Labels);
         {Alias, Pid, Label} -> collect_labels(Alias, Left - 1, Until, Labels#{Pid => Label})
-    after max(0, Until - erlang:monotonic_time(millisecond)) -> Labels
+    after max(0, Until - erlang:monotonic_time(millisecond)) -> {Labels, Left}
     end.
 
 %% @doc For a person: pid, registered name or label, and what it was started as.

@@ -10,7 +10,7 @@
 %%
 %% The one thing that is asked of a process is its label (OTP 27's
 %% `proc_lib:set_label/1'), where it has no registered name: it has a tenth of a
-%% second to answer, or is told without.
+%% second to answer, or is told without. A thousand are asked at most.
 %%
 %% == Why it is safe in production ==
 %% Otherwise the processes are not asked and do not notice: their memory is read, and the

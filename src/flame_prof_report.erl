@@ -15,23 +15,44 @@
 %% `bytes' are those of the HTML.
 -spec write(flame_prof_samples:files(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, term()}.
-write(Files, Out) ->
-    case {flame_prof_samples:path(Out), flame_prof_profile:read(Files)} of
-        {{ok, Path}, {ok, Profile}} -> written(Profile, flame_prof_samples:list(Files), Path);
-        {{error, Reason}, _} -> {error, {Out, Reason}};
-        {_, {error, _} = Error} -> Error
+write(Files, Given) ->
+    case flame_prof_samples:path(Given) of
+        {ok, Out} -> read(Files, Out, Given);
+        {error, Reason} -> {error, {Given, Reason}}
     end.
 
-written(Profile, Files, Out) ->
-    Packed = <<Out/binary, ".packed">>,
-    try
-        case flame_prof_profile:packed_index(Profile, Packed) of
-            {ok, _} -> page(Profile, Files, Packed, Out);
-            {error, _} = Error -> Error
-        end
-    after
-        _ = file:delete(Packed)
+%% A profile may be large, and the caller's next garbage collection far.
+read(Files, Out, Given) ->
+    case flame_prof_profile:read(Files) of
+        {ok, Profile} ->
+            try
+                written(Profile, flame_prof_samples:list(Files), Out, Given)
+            after
+                ok = flame_prof_profile:close(Profile)
+            end;
+        {error, _} = Error ->
+            Error
     end.
+
+%% What is left of an index that could not be made, its writer has removed.
+written(Profile, Files, Out, Given) ->
+    Packed = beside(Out, ".packed"),
+    case flame_prof_profile:packed_index(Profile, Packed) of
+        {ok, _} ->
+            try
+                page(Profile, Files, Packed, Out)
+            after
+                _ = file:delete(Packed)
+            end;
+        {error, {_, Reason}} ->
+            {error, {Given, Reason}}
+    end.
+
+%% A name that nobody else has: neither another report to the same place nor a
+%% file of the user's.
+beside(Out, Suffix) ->
+    Unique = integer_to_list(erlang:unique_integer([positive])),
+    iolist_to_binary([Out, ".", os:getpid(), "-", Unique, Suffix]).
 
 page(Profile, Files, Packed, Out) ->
     {ok, Template} = file:read_file(www(<<"report.html">>)),
@@ -82,8 +103,7 @@ deflated(Z, File) ->
 
 %% Whole or not at all, and for its owner's eyes only.
 replace(Out, Page) ->
-    New = <<Out/binary, ".new">>,
-    _ = file:delete(New),
+    New = beside(Out, ".new"),
     case file:open(New, [write, exclusive, raw, binary]) of
         {ok, File} ->
             Written = [file:change_mode(New, 8#600), file:write(File, Page), file:close(File)],

@@ -162,7 +162,7 @@ command(Word, Options) ->
 flush(Looker) ->
     receive
         {flame_prof_top_look, Looker, _} -> flush(Looker);
-        {?MODULE, line, _} -> flush(Looker)
+        {?MODULE, line, _, _} -> flush(Looker)
     after 0 -> ok
     end.
 

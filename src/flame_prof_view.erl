@@ -11,6 +11,8 @@
 -module(flame_prof_view).
 -behaviour(gen_server).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([start/1, stop/1]).
 -export([profiles/1, prepare/2, index/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
@@ -28,6 +30,8 @@
 -define(INDEXES_KEPT, 4).
 -define(REST_PER_WORK, 20).
 -define(CALL_MS, 30000).
+-define(NO_HOUSE, "0").
+-define(ABANDONED_S, 30 * 24 * 3600).
 
 %% Connections at once, each of which holds an answer of 4 MiB at most.
 -define(CLIENTS, 32).
@@ -102,8 +106,14 @@ handle_call({prepare, Name}, _From, State0) ->
 handle_call({index, Name, Version}, _From, #{builds := Builds} = State) ->
     case Builds of
         #{Name := #{state := ready, version := Version, path := Path, size := Size} = Build} ->
-            Used = Builds#{Name := Build#{used := now_ms()}},
-            {reply, {ok, Path, Size}, State#{builds := Used}};
+            %% A cache is anybody's to clean; it is made again when it is asked for.
+            case filelib:is_regular(Path) of
+                true ->
+                    Used = Builds#{Name := Build#{used := now_ms()}},
+                    {reply, {ok, Path, Size}, State#{builds := Used}};
+                false ->
+                    {reply, error, State#{builds := maps:remove(Name, Builds)}}
+            end;
         #{} ->
             {reply, error, State}
     end.
@@ -180,6 +190,8 @@ begun(#{name := Name, version := Version, paths := Files, bytes := Size}, State)
     case length([B || #{state := reading} = B <- maps:values(Builds)]) < ?BUILDS_AT_ONCE of
         true ->
             _ = forget(maps:get(Name, Builds, #{})),
+            %% There already, unless it was cleaned away.
+            _ = make_private(Cache),
             Path = filename:join(Cache, integer_to_binary(erlang:unique_integer([positive]))),
             Server = self(),
             Worker = spawn_link(fun() -> build(Server, Files, Path) end),
@@ -267,25 +279,55 @@ token() ->
 digit(N) when N < 10 -> $0 + N;
 digit(N) -> $a + N - 10.
 
-%% Under the user's cache, for their eyes only; those of nodes that died are removed.
+%% Under the user's cache, for their eyes only: view-HOUSE-PID-RANDOM. Those of
+%% nodes that died are removed.
 make_cache(Token) ->
     Base = filename:basedir(user_cache, "flame_prof"),
     ok = filelib:ensure_dir(filename:join(Base, "x")),
-    remove_abandoned(Base),
-    Name = ["view-", os:getpid(), "-", binary:part(Token, 0, 8)],
-    Dir = filename:join(Base, unicode:characters_to_list(Name)),
-    ok = file:make_dir(Dir),
-    ok = file:change_mode(Dir, 8#700),
+    House = house(),
+    remove_abandoned(Base, House),
+    Name = lists:join("-", ["view", House, os:getpid(), binary_to_list(binary:part(Token, 0, 8))]),
+    Dir = filename:join(Base, lists:append(Name)),
+    ok = make_private(Dir),
     Dir.
 
-remove_abandoned(Base) ->
+make_private(Dir) ->
+    case file:make_dir(Dir) of
+        ok -> file:change_mode(Dir, 8#700);
+        {error, _} = Error -> Error
+    end.
+
+%% Whose pids ours are among: this start of this kernel, and its pid namespace.
+%% Containers and other machines may share the home, and a pid of theirs says
+%% nothing here. Where /proc is not that of our namespace it is no witness of anybody's death.
+house() ->
+    Self = os:getpid(),
+    case {file:read_file("/proc/sys/kernel/random/boot_id"), file:read_link("/proc/self/ns/pid"),
+          file:read_link("/proc/self")} of
+        {{ok, Boot}, {ok, Namespace}, {ok, Self}} ->
+            lists:append(string:replace(string:trim(binary_to_list(Boot)), "-", "", all)) ++
+                "." ++ [C || C <- Namespace, C >= $0, C =< $9];
+        _ ->
+            ?NO_HOUSE
+    end.
+
+remove_abandoned(Base, House) ->
     _ = [
         file:del_dir_r(Dir)
      || Dir <- filelib:wildcard(filename:join(Base, "view-*")),
-        ["view", Pid, _] <- [string:split(filename:basename(Dir), "-", all)],
-        not filelib:is_dir(filename:join("/proc", Pid))
+        is_abandoned(string:split(filename:basename(Dir), "-", all), House, Dir)
     ],
     ok.
+
+%% Of another house nothing is known but when an index was made last. A server that
+%% lives longer without one makes its indexes anew.
+is_abandoned(["view", House, Pid, _], House, _Dir) when House =/= ?NO_HOUSE ->
+    not filelib:is_dir(filename:join("/proc", Pid));
+is_abandoned(_, _, Dir) ->
+    case file:read_file_info(Dir, [{time, posix}]) of
+        {ok, #file_info{mtime = Modified}} -> os:system_time(second) - Modified > ?ABANDONED_S;
+        {error, _} -> false
+    end.
 
 serve(_Token, 0) ->
     {error, <<"no free port was found">>};

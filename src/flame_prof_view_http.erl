@@ -165,7 +165,7 @@ api(<<"index">>, #{<<"name">> := Name, <<"version">> := Version}, Request, #{ser
 ->
     case flame_prof_view:index(Server, Name, Version) of
         {ok, Path, Size} -> bytes(Path, Size, range(Request, Size));
-        error -> failure(410, <<"there is no such index any more">>)
+        error -> no_index()
     end;
 api(_, _, _, _) ->
     not_found().
@@ -188,16 +188,30 @@ bytes(_Path, Size, error) ->
     {Code, Type, _, Body} = failure(416, <<"a Range within the index, of 4 MiB at most">>),
     {Code, Type, [{"Content-Range", "bytes */" ++ integer_to_list(Size)}], Body};
 bytes(Path, Size, {From, To}) ->
-    {ok, File} = file:open(Path, [read, raw, binary]),
-    try file:pread(File, From, To - From + 1) of
-        {ok, Bytes} when byte_size(Bytes) =:= To - From + 1 ->
+    case read(Path, From, To - From + 1) of
+        {ok, Bytes} ->
             Range = io_lib:format("bytes ~b-~b/~b", [From, To, Size]),
             {206, "application/octet-stream", [{"Content-Range", lists:flatten(Range)}], Bytes};
-        _ ->
-            failure(410, <<"there is no such index any more">>)
-    after
-        ok = file:close(File)
+        error ->
+            no_index()
     end.
+
+%% It may have been removed since we were told where it is.
+read(Path, From, Size) ->
+    case file:open(Path, [read, raw, binary]) of
+        {ok, File} ->
+            try file:pread(File, From, Size) of
+                {ok, Bytes} when byte_size(Bytes) =:= Size -> {ok, Bytes};
+                _ -> error
+            after
+                ok = file:close(File)
+            end;
+        {error, _} ->
+            error
+    end.
+
+no_index() ->
+    failure(410, <<"there is no such index any more">>).
 
 not_found() ->
     failure(404, <<"there is nothing of this name">>).

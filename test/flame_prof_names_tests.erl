@@ -45,6 +45,55 @@ names_of_a_process_for_a_person_test() ->
     end,
     ?assertEqual(pid_to_list(Pid), lists:flatten(flame_prof_names:show(Pid))).
 
+%% The limit is more than the test's: only an answer of all ends it in time.
+labels_are_there_when_all_have_answered_test_() ->
+    {timeout, 300, fun() ->
+        in_processes(20, fun(Pids) ->
+            Labels = flame_prof_names:labels(Pids, 3600000),
+            Expected = maps:from_list([{Pid, {worker, N}} || {N, Pid} <- lists:zip(lists:seq(1, 20), Pids), has_labels()]),
+            ?assertEqual(Expected, Labels),
+            ?assertEqual(#{}, flame_prof_names:labels([], 3600000))
+        end)
+    end}.
+
+no_more_than_a_thousand_are_asked_test_() ->
+    {timeout, 300, fun() ->
+        in_processes(1001, fun(Pids) ->
+            Labels = flame_prof_names:labels(Pids, 3600000),
+            Expected = [Pid || Pid <- lists:droplast(Pids), has_labels()],
+            ?assertEqual(lists:sort(Expected), lists:sort(maps:keys(Labels)))
+        end)
+    end}.
+
+nothing_comes_after_the_labels_test() ->
+    in_processes(20, fun(Pids) ->
+        _ = flame_prof_names:labels(Pids, 0),
+        receive
+            Late -> ?assertEqual(nothing, Late)
+        after 100 -> ok
+        end
+    end).
+
+%% Each labelled with its number.
+in_processes(Count, Test) ->
+    Self = self(),
+    Pids = [
+        proc_lib:spawn_link(fun() ->
+            set_label({worker, N}),
+            Self ! {self(), ready},
+            receive
+                stop -> ok
+            end
+        end)
+     || N <- lists:seq(1, Count)
+    ],
+    _ = [receive {Pid, ready} -> ok end || Pid <- Pids],
+    try
+        Test(Pids)
+    after
+        _ = [begin unlink(Pid), exit(Pid, kill) end || Pid <- Pids]
+    end.
+
 has_labels() ->
     erlang:function_exported(proc_lib, set_label, 1).
 

@@ -314,15 +314,51 @@ many_requests_at_once_are_survived_test_() ->
     end}.
 
 it_leaves_nothing_behind_test() ->
-    Cache = filename:basedir(user_cache, "flame_prof"),
-    Before = filelib:wildcard(filename:join(Cache, "view-*")),
-    Port = viewing(fun(#{port := Port} = V) ->
-        _ = ready(V, "ours.log"),
-        ?assertNotEqual(Before, filelib:wildcard(filename:join(Cache, "view-*"))),
-        Port
-    end),
-    ?assertEqual(Before, filelib:wildcard(filename:join(Cache, "view-*"))),
-    ?assertMatch({error, _}, gen_tcp:connect({127, 0, 0, 1}, Port, [], 1000)).
+    with_cache(fun(Cache) ->
+        Port = viewing(fun(#{port := Port} = V) ->
+            _ = ready(V, "ours.log"),
+            ?assertMatch(["view-" ++ _], filelib:wildcard("*", Cache)),
+            Port
+        end),
+        ?assertEqual([], filelib:wildcard("*", Cache)),
+        ?assertMatch({error, _}, gen_tcp:connect({127, 0, 0, 1}, Port, [], 1000))
+    end).
+
+what_a_dead_node_has_left_is_removed_test() ->
+    with_cache(fun(Cache) ->
+        {House, Pid} = viewing(fun(_) -> house(Cache) end),
+        Dead = "4194305", % above what Linux gives away
+        Month = 31 * 24 * 3600,
+        Gone = [left(Cache, House, Dead, 0), left(Cache, "other.1", Pid, Month), left(Cache, "0", Dead, Month)],
+        Kept = [left(Cache, House, Pid, Month), left(Cache, "other.1", Dead, 0), left(Cache, "other.1", Pid, 0),
+                left(Cache, "0", Dead, 0)],
+        viewing(fun(_) ->
+            ?assertEqual([], [Dir || Dir <- Gone, filelib:is_dir(Dir)]),
+            ?assertEqual([], [Dir || Dir <- Kept, not filelib:is_dir(Dir)])
+        end)
+    end).
+
+an_index_that_is_cleaned_away_is_made_again_test_() ->
+    {timeout, 60, fun() ->
+        with_cache(fun(Cache) ->
+            viewing(fun(V) ->
+                Removals = [fun file:delete/1, fun(Index) -> file:del_dir_r(filename:dirname(Index)) end],
+                [made_again(V, Cache, Remove) || Remove <- Removals]
+            end)
+        end)
+    end}.
+
+made_again(#{token := Token, port := Port} = V, Cache, Remove) ->
+    #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
+    [Index] = filelib:wildcard(filename:join(Cache, "view-*/*")),
+    ok = Remove(Index),
+    Headers = [["Host: 127.0.0.1:", integer_to_list(Port)], "Range: bytes=0-3"],
+    Path = [Token, "/api/index?name=ours.log&version=", Version],
+    ?assertMatch({410, _, _}, ask(V, "GET", Path, Headers)),
+    #{<<"version">> := Again, <<"size">> := Size} = ready(V, "ours.log"),
+    ?assertEqual(Size, byte_size(index(V, "ours.log", Again, Size))),
+    {ok, Info} = file:read_file_info(filename:dirname(Index)),
+    ?assertEqual(8#700, element(8, Info) band 8#777).
 
 it_writes_nothing_beside_the_profiles_test() ->
     in_directory(fun(Dir) ->
@@ -365,7 +401,54 @@ a_report_of_nothing_names_the_file_test() ->
         ?assertMatch({error, _}, flame_prof:report(?CORPUS "ours.log", filename:join([Dir, "no", "x.html"])))
     end).
 
+a_report_gives_its_memory_back_at_once_test() ->
+    in_directory(fun(Dir) ->
+        [
+            begin
+                Calls = closes(fun() -> flame_prof:report(?CORPUS "ours.log", filename:join(Dir, Out)) end),
+                ?assertMatch([_], Calls)
+            end
+         || Out <- ["report.html", "no/report.html"]
+        ]
+    end).
+
+a_report_leaves_other_files_alone_test() ->
+    in_directory(fun(Dir) ->
+        Out = filename:join(Dir, "report.html"),
+        Theirs = [Out ++ Suffix || Suffix <- [".packed", ".new"]],
+        [ok = file:write_file(File, "theirs") || File <- Theirs],
+        {ok, _} = flame_prof:report(?CORPUS "ours.log", Out),
+        [?assertEqual({ok, <<"theirs">>}, file:read_file(File)) || File <- Theirs],
+        ?assertEqual(3, length(filelib:wildcard("report*", Dir)))
+    end).
+
+a_report_to_no_name_reads_nothing_test() ->
+    ?assertEqual([], closes(fun() -> {error, {<<0>>, {einval, _}}} = flame_prof:report(?CORPUS "ours.log", <<0>>) end)).
+
 %%% Help
+
+%% Profiles that a fun closes.
+closes(Fun) ->
+    Close = {flame_prof_nif, profile_close, 1},
+    {Pid, Monitor} = spawn_monitor(fun() -> receive go -> Fun() end end),
+    1 = erlang:trace(Pid, true, [call]),
+    1 = erlang:trace_pattern(Close, true, []),
+    Pid ! go,
+    receive
+        {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason)
+    end,
+    Delivered = erlang:trace_delivered(Pid),
+    receive
+        {trace_delivered, Pid, Delivered} -> ok
+    end,
+    _ = erlang:trace_pattern(Close, false, []),
+    traced(Pid).
+
+traced(Pid) ->
+    receive
+        {trace, Pid, call, Call} -> [Call | traced(Pid)]
+    after 0 -> []
+    end.
 
 is_root() ->
     os:cmd("id -u") =:= "0\n".
@@ -396,6 +479,38 @@ in_directory(Test) ->
     after
         file:del_dir_r(Outer)
     end.
+
+%% One that no other suite uses.
+with_cache(Test) ->
+    in_directory(fun(Dir) ->
+        Home = filename:join(filename:dirname(Dir), "cache"),
+        Before = os:getenv("XDG_CACHE_HOME"),
+        true = os:putenv("XDG_CACHE_HOME", Home),
+        try
+            Test(filename:basedir(user_cache, "flame_prof"))
+        after
+            case Before of
+                false -> os:unsetenv("XDG_CACHE_HOME");
+                _ -> os:putenv("XDG_CACHE_HOME", Before)
+            end
+        end
+    end).
+
+%% As the one server that runs has named its own.
+house(Cache) ->
+    [Name] = filelib:wildcard("view-*", Cache),
+    ["view", House, Pid, _] = string:split(Name, "-", all),
+    ?assertEqual(os:getpid(), Pid),
+    {House, Pid}.
+
+%% A server's folder with an index in it.
+left(Cache, House, Pid, Age) ->
+    Dir = filename:join(Cache, lists:flatten(lists:join("-", ["view", House, Pid, integer_to_list(Age)]))),
+    ok = filelib:ensure_dir(filename:join(Dir, "x")),
+    ok = file:write_file(filename:join(Dir, "1"), "an index"),
+    Time = calendar:system_time_to_local_time(os:system_time(second) - Age, second),
+    ok = file:change_time(Dir, Time),
+    Dir.
 
 get(#{port := Port} = V, Path) ->
     ask(V, "GET", Path, [["Host: 127.0.0.1:", integer_to_list(Port)]]).
