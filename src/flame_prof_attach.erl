@@ -13,12 +13,14 @@
 -export_type([lease/0, fetching/0, error/0]).
 
 -opaque lease() :: #{node := node(), lease := pid(), folder := string(), heart := pid()}.
-%% Per file there, by its name when it is finished: how many bytes of it are here.
+%% Per file there, by its name when it is finished.
 -opaque fetching() :: #{
     node := node(),
     output := file:filename(),
-    done := #{binary() => non_neg_integer() | complete}
+    done := #{binary() => begun() | complete}
 }.
+%% A file that we made and have open, and how many bytes of it are there.
+-type begun() :: {file:fd(), non_neg_integer()}.
 -type error() :: {does_not_fit | refused | unreachable, unicode:chardata()}.
 
 -define(LEASE_MS, 15000).
@@ -32,6 +34,8 @@
 -define(EM_X86_64, 62).
 -define(EM_AARCH64, 183).
 -define(LEASE, flame_prof_lease).
+%% What a node that we are attached to has as the file of our modules.
+-define(FROM, "flame_prof_attached").
 %% That are called from here, or as children of supervisors.
 -define(ROOTS, [
     ?LEASE,
@@ -46,36 +50,45 @@
 -spec open(node()) -> {ok, lease()} | {error, error()}.
 open(Node) ->
     try
-        Library = library(),
-        ok = fits(Node, Library),
-        {ok, lent(Node, Library)}
+        Config = config(),
+        ok = fits(Node, Config),
+        {ok, lent(Node, Config)}
     catch
         throw:{error, _} = Error -> Error
     end.
 
-lent(Node, Library) ->
-    Config = #{
+%% Made before the node is looked at: little time is to pass from that until it has
+%% a lease.
+config() ->
+    #{
         controller => self(),
         lease_ms => ?LEASE_MS,
         modules => lent_modules(),
-        library => Library,
+        library => library(),
         companions => companions()
-    },
-    %% One request, so that nothing can come between the two.
-    Both = [
-        fun erlang:apply/2,
-        [fun code:load_binary/3, fun ?LEASE:start/1],
-        [[?LEASE, "flame_prof_attached", object_code(?LEASE)], [Config]]
-    ],
-    case call(Node, lists, zipwith, Both, ?OPEN_MS) of
-        [{module, ?LEASE}, {ok, #{lease := Lease, folder := Folder}}] ->
+    }.
+
+%% In one request. Others may attach at the same moment, with a module of the same
+%% name: atomic_load never purges what a lease runs, and the lease that registers
+%% first is the one that is there.
+lent(Node, Config) ->
+    Module = {?LEASE, ?FROM, object_code(?LEASE)},
+    case each(Node, [{fun code:atomic_load/1, [[Module]]}, {fun ?LEASE:start/1, [Config]}], ?OPEN_MS) of
+        [_, {ok, #{lease := Lease, folder := Folder}}] ->
             Heart = spawn_link(fun() -> beat(Lease) end),
             #{node => Node, lease => Lease, folder => Folder, heart => Heart};
-        [{module, ?LEASE}, {error, {Kind, Text}}] ->
-            refuse(does_not_fit, "~ts can not take the ~ts: ~ts", [Node, Kind, Text]);
-        [{error, Reason} | _] ->
-            refuse(does_not_fit, "~ts does not load our modules: ~0tP", [Node, Reason, 12])
+        [_, {error, {attached, _}}] ->
+            attached(Node);
+        [_, {error, {present, _}}] ->
+            present(Node);
+        [_, {error, {Kind, Text}}] ->
+            refuse(does_not_fit, "~ts can not take the ~ts: ~ts", [Node, Kind, Text])
     end.
+
+%% One request; only OTP's code runs there but for these.
+each(Node, Calls, Timeout) ->
+    {Funs, Args} = lists:unzip(Calls),
+    call(Node, lists, zipwith, [fun erlang:apply/2, Funs, Args], Timeout).
 
 %% Not as a message to this process, which may be busy with a file.
 beat(Lease) ->
@@ -137,11 +150,11 @@ companions() ->
 
 %% Does it fit?
 
-fits(Node, Library) ->
+fits(Node, #{modules := Modules, library := Library}) ->
     ok = release(Node, call(Node, erlang, system_info, [otp_release], ?CALL_MS)),
     ok = architecture(Node, call(Node, erlang, system_info, [system_architecture], ?CALL_MS), Library),
     ok = libc(Node, call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS)),
-    is_free(Node, [{M, call(Node, code, is_loaded, [M], ?CALL_MS)} || M <- [flame_prof_nif, ?LEASE]]).
+    is_free(Node, [?LEASE | [Module || {Module, _} <- Modules]]).
 
 release(Node, Release) ->
     Own = erlang:system_info(otp_release),
@@ -186,20 +199,25 @@ libc(_Node, {error, _}) ->
     %% Then loading it tells.
     ok.
 
-is_free(Node, Loaded) ->
-    case [Module || {Module, {file, _}} <- Loaded] of
-        [] ->
-            ok;
-        [flame_prof_lease | _] ->
-            refuse(refused, "somebody else is attached to ~ts", [Node]);
-        [_ | _] ->
-            case call(Node, code, is_loaded, [?LEASE], ?CALL_MS) of
-                {file, "flame_prof_attached"} -> refuse(refused, "somebody else is attached to ~ts", [Node]);
-                _ ->
-                    refuse(refused,
-                        "~ts has flame_prof already; use start, info and stop with --node ~ts", [Node, Node])
-            end
+%% Any of them: a node that has the application may not have needed the library yet.
+%% The lease looks again, as things may change until it is there.
+is_free(Node, Modules) ->
+    Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun code:is_loaded/1, [Module]} || Module <- Modules]],
+    [Supervisor | Loaded] = each(Node, Looks, ?CALL_MS),
+    Files = [File || {file, File} <- Loaded],
+    case {lists:member(?FROM, Files), Files} of
+        {true, _} -> attached(Node);
+        {false, []} when Supervisor =:= undefined -> ok;
+        {false, _} -> present(Node)
     end.
+
+-spec attached(node()) -> no_return().
+attached(Node) ->
+    refuse(refused, "somebody else is attached to ~ts", [Node]).
+
+-spec present(node()) -> no_return().
+present(Node) ->
+    refuse(refused, "~ts has flame_prof already; use start, info and stop with --node ~ts", [Node, Node]).
 
 %% @doc Everything is gone there when it answers.
 -spec close(lease()) -> ok | {error, error()}.
@@ -275,17 +293,20 @@ fetch([], #{node := Node, output := Output, done := Done} = Fetching) ->
     {ok, lists:sort([local(File, Node, Output) || File <- maps:keys(Done)]), Fetching};
 fetch([File | Files], #{node := Node, output := Output, done := Done} = Fetching) ->
     {Finished, IsFinished} = finished_name(File),
-    case maps:get(Finished, Done, 0) of
+    case maps:get(Finished, Done, none) of
         complete ->
             fetch(Files, Fetching);
-        From ->
-            case copy(Node, File, local(Finished, Node, Output), From) of
-                {ok, _} when IsFinished ->
+        Begun ->
+            case copy(Node, File, local(Finished, Node, Output), Begun) of
+                {ok, {Device, _}} when IsFinished ->
+                    _ = file:close(Device),
                     fetch(Files, Fetching#{done := Done#{Finished => complete}});
-                {ok, Offset} ->
-                    fetch(Files, Fetching#{done := Done#{Finished => Offset}});
-                {error, Reason, Offset} ->
-                    {error, Reason, Fetching#{done := Done#{Finished => Offset}}}
+                {ok, Longer} ->
+                    fetch(Files, Fetching#{done := Done#{Finished => Longer}});
+                {error, Reason, none} ->
+                    {error, Reason, Fetching};
+                {error, Reason, Longer} ->
+                    {error, Reason, Fetching#{done := Done#{Finished => Longer}}}
             end
     end.
 
@@ -308,26 +329,29 @@ local_name(File, Node) ->
 
 %% Where both see the same file, it need not travel: that is all the same to a node
 %% that is busy.
-copy(Node, File, Path, Offset) ->
-    copy(reader(Node, File), Node, File, Path, Offset).
+copy(Node, File, Path, Begun) ->
+    copy(reader(Node, File), Node, File, Path, Begun).
 
-copy(Reader, Node, File, Path, Offset) ->
-    case Reader(Offset) of
+copy(Reader, Node, File, Path, Begun) ->
+    case Reader(offset(Begun)) of
         {ok, {ok, Bytes}} ->
-            case append(Path, Offset, Bytes) of
-                ok -> copy(Reader, Node, File, Path, Offset + byte_size(Bytes));
-                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]}, Offset}
+            case append(Path, Begun, Bytes) of
+                {ok, Longer} -> copy(Reader, Node, File, Path, Longer);
+                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]}, Begun}
             end;
         {ok, eof} ->
-            case append(Path, Offset, <<>>) of
-                ok -> {ok, Offset};
-                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]}, Offset}
+            case append(Path, Begun, <<>>) of
+                {ok, _} = Done -> Done;
+                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]}, Begun}
             end;
         {ok, {error, Reason}} ->
-            {error, {refused, io_lib:format("~ts on ~ts: ~ts", [File, Node, file:format_error(Reason)])}, Offset};
+            {error, {refused, io_lib:format("~ts on ~ts: ~ts", [File, Node, file:format_error(Reason)])}, Begun};
         {error, Error} ->
-            {error, Error, Offset}
+            {error, Error, Begun}
     end.
+
+offset(none) -> 0;
+offset({_, Offset}) -> Offset.
 
 reader(Node, File) ->
     {Finished, _} = finished_name(File),
@@ -351,30 +375,21 @@ there(Node, File) ->
 from(Node, File) ->
     fun(Offset) -> flame_prof_remote:call(Node, ?LEASE, read, [File, Offset, ?FETCH_BYTES], ?CALL_MS) end.
 
-%% New, for its owner's eyes only, before there is anything in it.
-append(Path, 0, Bytes) ->
+%% New, for its owner's eyes only, before there is anything in it; never what somebody
+%% else has put there, be it a link. Kept open: its name may come to mean another file.
+append(Path, none, Bytes) ->
     case file:open(Path, [write, exclusive, raw, binary]) of
         {ok, Device} ->
             ok = file:change_mode(Path, 8#600),
-            written(Device, Bytes);
-        {error, eexist} ->
-            appended(Path, Bytes);
+            append(Path, {Device, 0}, Bytes);
         {error, _} = Error ->
             Error
     end;
-append(Path, _Offset, Bytes) ->
-    appended(Path, Bytes).
-
-appended(Path, Bytes) ->
-    case file:open(Path, [append, raw, binary]) of
-        {ok, Device} -> written(Device, Bytes);
+append(_Path, {Device, Offset}, Bytes) ->
+    case file:pwrite(Device, Offset, Bytes) of
+        ok -> {ok, {Device, Offset + byte_size(Bytes)}};
         {error, _} = Error -> Error
     end.
-
-written(Device, Bytes) ->
-    Outcome = file:write(Device, Bytes),
-    _ = file:close(Device),
-    Outcome.
 
 call(Node, Module, Function, Args, Timeout) ->
     case flame_prof_remote:call(Node, Module, Function, Args, Timeout) of

@@ -39,7 +39,8 @@
     }.
 
 -type lent() :: #{lease := pid(), folder := file:filename()}.
--type refusal() :: {no_folder | library | module, unicode:chardata()}.
+%% `attached': somebody else is. `present': the node has flame_prof, and keeps it.
+-type refusal() :: {attached | present | library | module, unicode:chardata()}.
 
 -record(lease, {
     lease_ms :: pos_integer(),
@@ -55,6 +56,7 @@
 -define(CLOSE_MS, 45000).
 %% The session gives the disk 10 s, its supervisor 15.
 -define(SESSION_MS, 20000).
+-define(ANSWERED_MS, 5000).
 -define(RETIRE_ATTEMPTS, 5).
 -define(RETIRE_PAUSE_MS, 1000).
 -define(LIBRARY, "flame_prof_nif").
@@ -122,12 +124,36 @@ read(File, Offset, Bytes) ->
 %% The lease.
 
 -spec init(config(), pid()) -> ok.
-init(#{controller := Controller} = Config, Caller) ->
+init(Config, Caller) ->
     %% What we log, and whom we start, is none of the controller's.
     true = group_leader(whereis(init), self()),
     _ = process_flag(trap_exit, true),
-    %% Registered, so that no session samples them.
-    true = register(?MODULE, self()),
+    case {is_alone(), has_own(modules(Config))} of
+        {false, _} ->
+            %% Whoever is there takes this module away in the end.
+            Caller ! {self(), {error, {attached, "somebody else is attached"}}},
+            ok;
+        {true, true} ->
+            _ = spawn(?MODULE, janitor, [self(), []]),
+            answered(Caller, {error, {present, "it has flame_prof already"}});
+        {true, false} ->
+            begun(Config, Caller)
+    end.
+
+%% Registered, so that no session samples us, and that there is one of us. One that
+%% ended may have left its janitor at work.
+is_alone() ->
+    try register(?MODULE, self()) of
+        true -> whereis(flame_prof_janitor) =:= undefined
+    catch
+        error:badarg -> false
+    end.
+
+%% Its own modules would become ours, and its supervisor run them.
+has_own(Modules) ->
+    whereis(flame_prof_sup) =/= undefined orelse lists:any(fun erlang:module_loaded/1, Modules).
+
+begun(#{controller := Controller} = Config, Caller) ->
     Janitor = spawn_monitor(?MODULE, janitor, [self(), modules(Config)]),
     case lend(Config, Janitor) of
         {ok, Folder} ->
@@ -140,8 +166,16 @@ init(#{controller := Controller} = Config, Caller) ->
                 controller = monitor(process, Controller)
             });
         {error, _} = Error ->
-            Caller ! {self(), Error},
-            ok
+            answered(Caller, Error)
+    end.
+
+%% Who asked runs this module until it has the answer, and ends then.
+answered(Caller, Answer) ->
+    Monitor = monitor(process, Caller),
+    Caller ! {self(), Answer},
+    receive
+        {'DOWN', Monitor, process, _, _} -> ok
+    after ?ANSWERED_MS -> ok
     end.
 
 modules(#{modules := Modules}) -> [Module || {Module, _} <- Modules].
@@ -178,10 +212,20 @@ session(Given, #lease{folder = Folder}) ->
 
 %% Linked to us. Without the application, whose coming and going is logged.
 start_session_now(Options, undefined) ->
-    {ok, Supervisor} = flame_prof_sup:start_link(),
-    start_session_now(Options, Supervisor);
-start_session_now(Options, _) ->
-    flame_prof_sup:start_session(Options, #{timeout => ?START_MS, owner => none}).
+    _ = flame_prof_sup:start_link(),
+    start_session_now(Options, whereis(flame_prof_sup));
+start_session_now(Options, Supervisor) ->
+    case is_lent(Supervisor) of
+        true -> flame_prof_sup:start_session(Options, #{timeout => ?START_MS, owner => none});
+        false -> {error, {session, present, <<"the application flame_prof was started meanwhile">>}}
+    end.
+
+%% Not that of an application, which is not ours to use or to end.
+is_lent(Supervisor) ->
+    case process_info(Supervisor, dictionary) of
+        {dictionary, Words} -> lists:member(?MODULE, proplists:get_value('$ancestors', Words, []));
+        undefined -> false
+    end.
 
 %% Lending.
 
@@ -337,7 +381,8 @@ sweep(Modules, Folder) ->
 %% An error is what had to stay.
 swept(Modules, Folder) ->
     ok = end_session(whereis(flame_prof_sup)),
-    Outcome = retire(erlang:module_loaded(flame_prof_nif), ?RETIRE_ATTEMPTS),
+    IsMapped = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif),
+    Outcome = retire(IsMapped, ?RETIRE_ATTEMPTS),
     _ = Folder =/= none andalso file:del_dir_r(Folder),
     _ = [unload(Module) || Module <- Modules],
     Outcome.
@@ -358,6 +403,12 @@ retire(true, Attempts) ->
 end_session(undefined) ->
     ok;
 end_session(Supervisor) ->
+    case is_lent(Supervisor) of
+        true -> end_lent(Supervisor);
+        false -> ok
+    end.
+
+end_lent(Supervisor) ->
     Monitor = monitor(process, Supervisor),
     true = exit(Supervisor, shutdown),
     receive
@@ -372,8 +423,9 @@ unload(Module) ->
     _ = code:delete(Module),
     code:purge(Module).
 
-%% Nothing of ours runs when the last module goes.
+%% Nothing of ours runs when the last module goes: neither what we run, which is old
+%% if somebody else loaded theirs meanwhile, nor theirs, which was refused.
 leave() ->
-    true = code:delete(?MODULE),
-    _ = spawn(code, purge, [?MODULE]),
+    Steps = [fun code:purge/1, fun code:delete/1, fun code:purge/1],
+    _ = spawn(lists, zipwith, [fun erlang:apply/2, Steps, [[?MODULE] || _ <- Steps]]),
     ok.

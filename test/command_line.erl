@@ -80,7 +80,7 @@ start_node(Executable, Before, Args) ->
     Name = "plain_" ++ os:getpid() ++ "_" ++ integer_to_list(erlang:unique_integer([positive])) ++ "@127.0.0.1",
     Work = "spawn(fun() -> register(busy, self()), (fun F() -> lists:sort(lists:seq(1, 1000)), timer:sleep(1), F() end)() end)",
     Port = open_port({spawn_executable, Executable}, [
-        {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work | Args]},
+        {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work, "-eval", end_with_us() | Args]},
         exit_status, binary, stderr_to_stdout, {env, environment()}
     ]),
     Node = list_to_atom(Name),
@@ -89,12 +89,17 @@ start_node(Executable, Before, Args) ->
         is_pid(call(Node, erlang, whereis, [busy])) end),
     #{node => Node, name => Name, port => Port, pid => call(Node, os, getpid, [])}.
 
+%% Its standard input is our port, which closes when this node ends, in any way.
+end_with_us() ->
+    "spawn(fun() -> Input = open_port({fd, 0, 0}, [in, eof]), "
+    "(fun F() -> receive {Input, eof} -> halt(0, [{flush, false}]); _ -> F() end end)() end)".
+
 %% Only root has, and not in a changed root.
 has_mounts() -> os:cmd("unshare --mount true 2>&1") =:= "".
 
 stop_node(#{port := Port, pid := Pid}) ->
     _ = os:cmd("kill -9 " ++ Pid),
-    receive {Port, {exit_status, _}} -> ok after 10000 -> error(does_not_die) end.
+    receive {Port, {exit_status, _}} -> ok after 60000 -> error(does_not_die) end.
 
 call(Node, Module, Function, Args) ->
     erpc:call(Node, Module, Function, Args).

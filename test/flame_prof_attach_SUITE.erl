@@ -22,8 +22,13 @@
     again_and_again_under_load_leaves_nothing/1,
     pstack_and_top_leave_nothing/1,
     what_does_not_fit_is_refused_with_the_reason/1,
+    an_application_that_never_loaded_the_library_lives_on/1,
+    an_application_that_starts_meanwhile_lives_on/1,
+    of_many_at_once_one_is_attached_and_nothing_is_left/1,
+    a_file_that_is_there_already_is_left_alone/1,
     schedulers_are_not_retired_while_they_are_used/1,
-    schedulers_can_be_used_again_after_they_retired/1
+    schedulers_can_be_used_again_after_they_retired/1,
+    a_node_of_these_tests_ends_with_their_run/1
 ]).
 
 -import(command_line, [run/1, start/1, await/1, until/1, traces/1, call/4]).
@@ -48,8 +53,13 @@ all() ->
         again_and_again_under_load_leaves_nothing,
         pstack_and_top_leave_nothing,
         what_does_not_fit_is_refused_with_the_reason,
+        an_application_that_never_loaded_the_library_lives_on,
+        an_application_that_starts_meanwhile_lives_on,
+        of_many_at_once_one_is_attached_and_nothing_is_left,
+        a_file_that_is_there_already_is_left_alone,
         schedulers_are_not_retired_while_they_are_used,
-        schedulers_can_be_used_again_after_they_retired
+        schedulers_can_be_used_again_after_they_retired,
+        a_node_of_these_tests_ends_with_their_run
     ].
 
 init_per_testcase(Case, Config) ->
@@ -287,7 +297,13 @@ lease_and_sample(Node) ->
         {ok, #{books := #{taken := Taken}}} = flame_prof_attach:figures(Lease),
         Taken > 100
     end),
-    flame_prof_attach:close(Lease).
+    case flame_prof_attach:close(Lease) of
+        ok ->
+            ok;
+        %% Busy as it is, it may take longer than anybody waits for.
+        {error, {refused, _}} ->
+            until(fun() -> call(Node, code, is_loaded, [flame_prof_lease]) =:= false end)
+    end.
 
 pstack_and_top_leave_nothing(_) ->
     with_node(fun(#{name := Name} = Node, Before) ->
@@ -335,6 +351,105 @@ has_it_already(false, #{node := Node} = Plain, Config) ->
         {1, Present} = run(attach(Plain, Config, [])),
         {match, _} = re:run(Present, "has flame_prof already; use start").
 
+%% As a permanent one, whose end would be the node's.
+an_application_that_never_loaded_the_library_lives_on(Config) ->
+    with_application(fun(#{node := Node} = Plain) ->
+        Supervisor = started_application(Node),
+        false = call(Node, code, is_loaded, [flame_prof_nif]),
+        {1, Text} = run(attach(Plain, Config, ["--for", "1s"])),
+        {match, _} = re:run(Text, "has flame_prof already; use start"),
+        false = call(Node, code, is_loaded, [flame_prof_lease]),
+        %% The lease itself refuses, too.
+        {flame_prof_lease, Code, _} = code:get_object_code(flame_prof_lease),
+        {module, _} = call(Node, code, load_binary, [flame_prof_lease, "flame_prof_attached", Code]),
+        Lent = #{controller => self(), lease_ms => 60000, modules => [], library => <<>>, companions => []},
+        {error, {present, _}} = call(Node, flame_prof_lease, start, [Lent]),
+        until(fun() -> call(Node, code, is_loaded, [flame_prof_lease]) =:= false end),
+        lives_on(Supervisor, Node)
+    end).
+
+an_application_that_starts_meanwhile_lives_on(_) ->
+    with_application(fun(#{node := Node}) ->
+        {ok, Lease} = flame_prof_attach:open(Node),
+        Supervisor = started_application(Node),
+        [{Node, {error, Reason}}] = flame_prof_attach:start_sessions([Lease], #{}),
+        {match, _} = re:run(flame_prof:format_error(Reason), "was started meanwhile"),
+        ok = flame_prof_attach:close(Lease),
+        lives_on(Supervisor, Node)
+    end).
+
+with_application(Fun) ->
+    case os:getenv("FLAME_PROF_TEST_ROOT") of
+        false ->
+            Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
+            with_node(["-pa", Ebin], fun(Node, _) -> Fun(Node) end);
+        _ ->
+            {skip, "the application is not in the node's file system"}
+    end.
+
+started_application(Node) ->
+    ok = call(Node, application, start, [flame_prof, permanent]),
+    Supervisor = call(Node, erlang, whereis, [flame_prof_sup]),
+    true = is_pid(Supervisor),
+    Supervisor.
+
+lives_on(Supervisor, Node) ->
+    ?assertEqual(Supervisor, call(Node, erlang, whereis, [flame_prof_sup])),
+    ?assert(lists:keymember(flame_prof, 1, call(Node, application, which_applications, []))).
+
+of_many_at_once_one_is_attached_and_nothing_is_left(_) ->
+    with_node(fun(Node, Before) ->
+        [ok = many_at_once(4, Node, Before) || _ <- lists:seq(1, 5)]
+    end).
+
+many_at_once(N, #{node := Node} = Plain, Before) ->
+    Self = self(),
+    All = [spawn_monitor(fun() -> open_at_once(Self, Node) end) || _ <- lists:seq(1, N)],
+    _ = [Pid ! now || {Pid, _} <- All],
+    Opened = [opened(One) || One <- All],
+    [_] = [Lease || {ok, Lease} <- Opened],
+    [match = re:run(Text, "somebody else is attached", [{capture, none}]) || {error, {refused, Text}} <- Opened],
+    N = 1 + length([Text || {error, {refused, Text}} <- Opened]),
+    _ = [Pid ! close || {Pid, _} <- All],
+    _ = [receive {'DOWN', Monitor, process, _, normal} -> ok end || {_, Monitor} <- All],
+    leaves_nothing(Plain, Before).
+
+opened({Pid, Monitor}) ->
+    receive
+        {Pid, Opened} -> Opened;
+        {'DOWN', Monitor, process, _, Why} -> error(Why)
+    end.
+
+open_at_once(Parent, Node) ->
+    receive now -> ok end,
+    Opened = flame_prof_attach:open(Node),
+    Parent ! {self(), Opened},
+    receive close -> ok end,
+    _ = [ok = flame_prof_attach:close(Lease) || {ok, Lease} <- [Opened]].
+
+a_file_that_is_there_already_is_left_alone(Config) ->
+    with_node(fun(#{node := Node}, _) ->
+        {ok, Lease} = flame_prof_attach:open(Node),
+        File = filename:join(proplists:get_value(priv_dir, Config), "2026-11-21@0509.42.erl_perf.log"),
+        ok = file:write_file(File, "samples"),
+        Victim = filename:join(output(Config), "victim"),
+        ok = filelib:ensure_dir(Victim),
+        ok = file:write_file(Victim, "mine"),
+        Fetching = flame_prof_attach:fetching(Lease, output(Config)),
+        Local = filename:join(output(Config),
+            "2026-11-21@0509.42." ++ atom_to_list(Node) ++ ".erl_perf.log"),
+        ok = file:make_symlink(Victim, Local),
+        Names = [unicode:characters_to_binary(File)],
+        {error, {refused, Text}, Fetching} = flame_prof_attach:fetch(Names, Fetching),
+        {match, _} = re:run(unicode:characters_to_binary(Text), "file already exists"),
+        {ok, <<"mine">>} = file:read_file(Victim),
+        ok = file:delete(Local),
+        {ok, [Local], Done} = flame_prof_attach:fetch(Names, Fetching),
+        {ok, <<"samples">>} = file:read_file(Local),
+        {ok, [Local], Done} = flame_prof_attach:fetch(Names, Done),
+        ok = flame_prof_attach:close(Lease)
+    end).
+
 %% In this node.
 
 schedulers_are_not_retired_while_they_are_used(Config) ->
@@ -367,3 +482,9 @@ caught() ->
     {ok, Text} = file:read_file("/proc/self/status"),
     {match, [Mask]} = re:run(Text, "SigCgt:\\s*(\\S+)", [{capture, all_but_first, binary}]),
     Mask.
+
+%% Which closes its port when it is killed.
+a_node_of_these_tests_ends_with_their_run(_) ->
+    #{port := Port, pid := Pid} = command_line:start_node([]),
+    true = port_close(Port),
+    until(fun() -> not filelib:is_dir("/proc/" ++ Pid) end).
