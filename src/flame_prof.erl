@@ -311,8 +311,8 @@ profile_start() ->
 %% `auto_process_opts'.
 %%
 %% Answers how many processes it has started to profile: 1. Raises
-%% `{not_started, flame_prof}' where there is no session, and
-%% `{bad_option, Key, Accepted}'.
+%% `{not_started, flame_prof}' where there is no session, or none that answers
+%% within seconds, and `{bad_option, Key, Accepted}'.
 -spec profile_start(process_options()) -> 1.
 profile_start(Given) ->
     _ = enter(Given),
@@ -336,9 +336,12 @@ enter(Given) ->
 
 enter_session(Options) ->
     case flame_prof_session:targets() of
-        {ok, Targets} -> flame_prof_targets:enter(Targets, Options);
-        {error, _} -> error({not_started, ?MODULE})
+        {ok, Targets} -> entered(flame_prof_targets:enter(Targets, Options));
+        {error, _} = Error -> entered(Error)
     end.
+
+entered({ok, Previous}) -> Previous;
+entered({error, _}) -> error({not_started, ?MODULE}).
 
 %% Of a session that has ended there is nothing to leave.
 leave(Previous) ->

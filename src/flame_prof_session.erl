@@ -350,7 +350,8 @@ handle_call(targets, _From, #session{phase = running, targets = Targets} = State
     {reply, {ok, Targets}, State};
 handle_call(targets, _From, State) ->
     {reply, {error, stopping}, State};
-handle_call({commit, Note}, _From, #session{is_holding = true, ref = Ref} = State) ->
+handle_call({commit, Note}, _From, #session{phase = running, is_holding = true} = State) ->
+    #session{ref = Ref} = State,
     case flame_prof_nif:session_commit(Ref, Note) of
         ok ->
             Committed = State#session{is_holding = false, trigger = Note},
@@ -359,6 +360,8 @@ handle_call({commit, Note}, _From, #session{is_holding = true, ref = Ref} = Stat
         {error, _} ->
             {reply, {error, stopping}, State}
     end;
+handle_call({commit, _Note}, _From, State) ->
+    {reply, {error, stopping}, State};
 handle_call(flush, _From, #session{is_holding = true} = State) ->
     {reply, {error, {armed, <<"no trigger has fired: nothing is written yet">>}}, State};
 handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
@@ -569,10 +572,14 @@ close_now(#session{ref = Ref, targets = Targets} = State) ->
     after ?CLOSE_MS ->
         %% The library goes on without us, and cleans up when the disk answers.
         Told = told(State),
-        Text = [hd(Told#session.files), io_lib:format(": no answer in ~b ms", [?CLOSE_MS])],
+        Text = [last_place(Told), io_lib:format(": no answer in ~b ms", [?CLOSE_MS])],
         Silent = Told#session{trouble = unicode:characters_to_binary(Text)},
         settle({error, {timeout, Silent#session.trouble}}, run(Silent), Silent)
     end.
+
+%% The newest file; the directory where there is none yet.
+last_place(#session{files = [File | _]}) -> File;
+last_place(#session{options = #{basename := Directory}}) -> Directory.
 
 %% What the library said of its files before it said that it had stopped.
 told(#session{ref = Ref} = State) ->

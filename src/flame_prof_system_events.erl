@@ -6,11 +6,11 @@
 %% has set it, given back at the end, and left alone from the moment on at which
 %% somebody else has taken it.
 %%
-%% An event that has come is switched off until `renew/2': a node in trouble makes
-%% thousands in a second.
+%% An event that has come has to be switched off for a while, or its bound raised: a
+%% node in trouble makes thousands in a second.
 -module(flame_prof_system_events).
 
--export([open/1, renew/2, pause/2, close/1]).
+-export([open/1, set/3, close/1]).
 -export([event/1]).
 
 -export_type([handle/0, wanted/0, event/0]).
@@ -18,7 +18,6 @@
 -type wanted() :: #{flame_prof_trigger:event() => pos_integer() | true}.
 
 -record(handle, {
-    wanted :: wanted(),
     on :: wanted(),
     session :: none | term()
 }).
@@ -35,7 +34,7 @@ open(Wanted) ->
         true ->
             Trace = trace,
             Session = Trace:session_create(flame_prof_triggers, self(), []),
-            {ok, switch(Wanted, #handle{wanted = Wanted, on = #{}, session = Session})};
+            {ok, switch(Wanted, #handle{on = #{}, session = Session})};
         false ->
             open_node(Wanted, erlang:system_monitor())
     end.
@@ -50,7 +49,7 @@ has_sessions() ->
 open_node(Wanted, undefined) ->
     case erlang:system_monitor(self(), options(Wanted)) of
         undefined ->
-            {ok, #handle{wanted = Wanted, on = Wanted, session = none}};
+            {ok, #handle{on = Wanted, session = none}};
         Theirs ->
             %% Between the two calls.
             _ = erlang:system_monitor(Theirs),
@@ -69,16 +68,17 @@ options(On) ->
 option(Event, true) -> Event;
 option(Event, Value) -> {Event, Value}.
 
-%% @doc This event is not to be told of, for a while.
--spec pause(flame_prof_trigger:event(), handle()) -> {ok, handle()} | {error, binary()}.
-pause(Event, #handle{on = On} = Handle) ->
-    change(maps:remove(Event, On), Handle).
+%% @doc From this bound on it is to be told of, or not at all. What came before may
+%% still be among the messages. Asks nothing of the VM where nothing changes.
+-spec set(flame_prof_trigger:event(), pos_integer() | true | off, handle()) ->
+    {ok, handle()} | {error, binary()}.
+set(Event, off, #handle{on = On} = Handle) ->
+    change(maps:remove(Event, On), Handle);
+set(Event, Bound, #handle{on = On} = Handle) ->
+    change(On#{Event => Bound}, Handle).
 
-%% @doc It is again.
--spec renew(flame_prof_trigger:event(), handle()) -> {ok, handle()} | {error, binary()}.
-renew(Event, #handle{on = On, wanted = Wanted} = Handle) ->
-    change(On#{Event => maps:get(Event, Wanted)}, Handle).
-
+change(On, #handle{on = On} = Handle) ->
+    {ok, Handle};
 change(On, #handle{session = none} = Handle) ->
     case is_ours() of
         true -> change_node(On, Handle);
@@ -110,7 +110,7 @@ switch(On, #handle{on = Before, session = Session} = Handle) ->
     _ = [Trace:system(Session, Event, false) || Event <- maps:keys(Off)],
     _ = [
         Trace:system(Session, Event, Value)
-     || {Event, Value} <- maps:to_list(On), not is_map_key(Event, Before)
+     || {Event, Value} <- maps:to_list(On), maps:get(Event, Before, off) =/= Value
     ],
     Handle#handle{on = On}.
 

@@ -66,7 +66,7 @@
     %% Caught by spreading, each with the options of who it was caught from.
     caught = #{} :: #{pid() => flame_prof_options:process()},
     %% Explicit ones that have ended or left since the last poll: what they have
-    %% spawned is theirs all the same.
+    %% spawned is theirs all the same. None where no poll would come to empty it.
     late = #{} :: #{pid() => flame_prof_options:process()},
     %% Everybody at the last poll: who is not among them is new.
     known = none :: none | #{pid() => []},
@@ -105,10 +105,18 @@ stop(Pid) ->
         exit:_ -> ok
     end.
 
-%% @doc From the next tick on. Answers what the process was before.
--spec enter(pid(), flame_prof_options:process()) -> previous().
+%% @doc From the next tick on. Answers what the process was before. After an error it
+%% is not profiled.
+-spec enter(pid(), flame_prof_options:process()) -> {ok, previous()} | {error, not_started}.
 enter(Pid, Options) ->
-    gen_server:call(Pid, {enter, self(), Options}).
+    try
+        {ok, gen_server:call(Pid, {enter, self(), Options})}
+    catch
+        exit:_ ->
+            %% It may only be late; this comes after it.
+            ok = gen_server:cast(Pid, {leave, self()}),
+            {error, not_started}
+    end.
 
 %% @doc Back to what it was.
 -spec leave(pid(), previous()) -> previous().
@@ -170,6 +178,9 @@ handle_call(_, _From, State) ->
 -spec handle_cast(term(), #targets{}) -> {noreply, #targets{}}.
 handle_cast({attach, Engine}, State) ->
     {noreply, want(schedule(0, State#targets{engine = Engine}))};
+handle_cast({leave, Pid}, State0) ->
+    {_, State} = forget(Pid, State0),
+    {noreply, want(State)};
 handle_cast(_, State) ->
     {noreply, State}.
 
@@ -265,14 +276,22 @@ always(#targets{always = Always}) ->
 whereis_pid(Pid) when is_pid(Pid) -> Pid;
 whereis_pid(Name) -> whereis(Name).
 
-forget(Pid, #targets{explicit = Explicit, late = Late} = State) ->
+forget(Pid, #targets{explicit = Explicit} = State) ->
     case maps:take(Pid, Explicit) of
         {#explicit{options = Options, monitor = Monitor}, Others} ->
             _ = erlang:demonitor(Monitor, [flush]),
-            {Options, State#targets{explicit = Others, late = Late#{Pid => Options}}};
+            {Options, add_late(Pid, Options, State#targets{explicit = Others})};
         error ->
             {none, State}
     end.
+
+add_late(Pid, Options, #targets{ended = no, late = Late} = State) ->
+    case spreads_to_spawned(Options) of
+        true -> State#targets{late = Late#{Pid => Options}};
+        false -> State
+    end;
+add_late(_Pid, _Options, State) ->
+    State.
 
 %% Spreading.
 
@@ -299,6 +318,8 @@ spreads_to_spawned(#{viral := Viral}) -> Viral =:= spawn orelse Viral =:= spawn_
 spreads_to_receivers(#{viral := Viral}) -> Viral =:= send orelse Viral =:= spawn_and_send.
 
 %% One more process from which profiling spreads.
+begin_spreading(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
+    State;
 begin_spreading(Pid, Options, State) ->
     case spreads(Options) of
         true -> trace(Pid, Options, schedule(?POLL_MS, notice_everybody(State)));
@@ -312,8 +333,15 @@ notice_everybody(State) ->
 
 poll(State0) ->
     case is_spreading(State0) of
-        true -> poll_spawned(trace_chosen(notice_everybody(State0)));
-        false -> State0#targets{known = none, late = #{}}
+        true -> settled(poll_spawned(trace_chosen(notice_everybody(State0))));
+        false -> State0#targets{known = none}
+    end.
+
+%% The next from whom it spreads is not to find children that he had long before.
+settled(State) ->
+    case is_spreading(State) of
+        true -> State;
+        false -> State#targets{known = none}
     end.
 
 %% Who is new, and of whom: its children may be new as well, so until nobody is
@@ -400,7 +428,7 @@ end_spreading(Limit, #targets{limits = Limits} = State) ->
         #{caught => map_size(State#targets.caught)},
         #{limit => Limit, limits => Limits}
     ),
-    State#targets{ended = Limit, tracing = none, known = none}.
+    State#targets{ended = Limit, tracing = none, known = none, late = #{}}.
 
 %% Tracing. Failing to trace is no failure: the process has ended, or has
 %% somebody's tracer.

@@ -47,6 +47,8 @@
     events = none :: none | flame_prof_system_events:handle(),
     %% The one that holds, or that a trigger has started.
     session = none :: none | pid(),
+    %% It has been told to end without a profile: until it has, nothing fires.
+    is_closing = false :: boolean(),
     %% Whose profile runs, and its end.
     firing = none :: none | {id(), End :: reference()},
     run = none :: none | flame_prof_session:run(),
@@ -237,8 +239,18 @@ begin_profile(Note, #state{session = none} = State) ->
 begin_profile(Note, #state{session = Session}) ->
     case flame_prof_session:commit(Session, Note) of
         ok -> {ok, Session};
+        %% It is late, and will read what it was told: a node in trouble is what
+        %% triggers are for.
+        {error, {timeout, _}} -> {ok, Session};
         {error, _} = Error -> Error
     end.
+
+%% Its 'EXIT' arms again.
+close_session(#state{session = none} = State) ->
+    State;
+close_session(#state{session = Session} = State) ->
+    ok = flame_prof_session:end_soon(Session),
+    State#state{is_closing = true}.
 
 %% Calls and messages.
 
@@ -276,12 +288,11 @@ handle_info({over, Session}, #state{session = Session} = State) ->
     ok = flame_prof_session:end_soon(Session),
     {noreply, State};
 handle_info({renew, Session}, #state{session = Session, firing = none} = State) ->
-    ok = flame_prof_session:end_soon(Session),
-    {noreply, State};
+    {noreply, close_session(State)};
 handle_info(arm, #state{session = none, firing = none} = State) ->
     {noreply, rearm(State)};
 handle_info({'EXIT', Session, Reason}, #state{session = Session} = State) ->
-    ended(Reason, State#state{session = none});
+    ended(Reason, State#state{session = none, is_closing = false});
 handle_info({'EXIT', Owner, _}, #state{owner = Owner} = State) ->
     {stop, normal, State};
 handle_info(_, State) ->
@@ -358,9 +369,16 @@ looked(Id, #watch{look = {_, _, Since, Timer}} = Watch0, Outcome, State) ->
     ok = look_after(max(interval(Watch), ?REST * (now_ms() - Since)), Id),
     case Outcome of
         {flame_prof_condition, Value, Detail, Memory} ->
-            step(Id, Watch#watch{memory = Memory}, Value, Detail, State);
+            answered(Id, Watch#watch{memory = Memory}, Value, Detail, State);
         _ ->
             put_watch(Id, failed(Outcome, Watch), State)
+    end.
+
+%% There is nothing that a number alone could be compared with.
+answered(Id, Watch, Value, Detail, State) ->
+    case is_boolean(Value) orelse is_map_key(above, spec(Watch)) of
+        true -> step(Id, Watch, Value, Detail, State);
+        false -> put_watch(Id, failed({no_above, Value}, Watch), State)
     end.
 
 failed(Reason, #watch{failures = Before} = Watch) ->
@@ -374,15 +392,30 @@ failed(Reason, #watch{failures = Before} = Watch) ->
         ),
     Watch#watch{failures = Before + 1}.
 
-failure(killed, Limit) -> io_lib:format("no answer within ~b ms, or too much memory", [Limit]);
-failure(Reason, _) -> io_lib:format("~0tP", [Reason, 20]).
+failure(killed, Limit) ->
+    io_lib:format("no answer within ~b ms, or too much memory", [Limit]);
+failure({no_above, Value}, _) ->
+    io_lib:format("it answered ~0tp, and a number needs above: true or false do without", [Value]);
+failure(Reason, _) ->
+    io_lib:format("~0tP", [Reason, 20]).
 
 %% Of an event: was there any since the look before?
-look_back(Id, #watch{was_told = true} = Watch, #state{events = Events} = State) ->
-    Quiet = put_watch(Id, Watch#watch{was_told = false}, State),
-    heard(flame_prof_system_events:renew(on(Watch), Events), Quiet);
+look_back(Id, #watch{was_told = true} = Watch, State) ->
+    listen_again(on(Watch), put_watch(Id, Watch#watch{was_told = false}, State));
 look_back(Id, Watch, State) ->
-    step(Id, Watch, false, <<>>, State).
+    Listening = #state{watches = #{Id := Same}} = listen_again(on(Watch), State),
+    step(Id, Same, false, <<>>, Listening).
+
+%% For those that have not been told since their last look, and for what they want:
+%% what others have been told of may come a thousand times in a second.
+listen_again(Event, #state{watches = Watches, events = Events} = State) ->
+    Untold = maps:filter(fun(_, #watch{was_told = WasTold}) -> not WasTold end, Watches),
+    Bound =
+        case maps:fold(fun(_, W, Wanted) -> add_event(spec(W), Wanted) end, #{}, Untold) of
+            #{Event := Least} -> Least;
+            _ -> off
+        end,
+    heard(flame_prof_system_events:set(Event, Bound, Events), State).
 
 heard({ok, Events}, State) -> State#state{events = Events};
 heard({error, Why}, State) -> deaf(Why, State).
@@ -394,11 +427,15 @@ told({Event, Said, Detail}, #state{watches = Watches, events = Events} = State) 
     Value = lists:max([Said | least(Event, Watches)]),
     case [Id || {Id, Watch} <- maps:to_list(Watches), is_told(Event, Value, Watch)] of
         [] ->
-            State;
+            %% Nobody needs it, and there may be many: until the next look.
+            heard(flame_prof_system_events:set(Event, off, Events), State);
         Ids ->
-            Paused = heard(flame_prof_system_events:pause(Event, Events), State),
-            lists:foldl(fun(Id, S) -> tell(Id, Value, Detail, S) end, Paused, Ids)
+            Listening = listen_again(Event, lists:foldl(fun mark_told/2, State, Ids)),
+            lists:foldl(fun(Id, S) -> tell(Id, Value, Detail, S) end, Listening, Ids)
     end.
+
+mark_told(Id, #state{watches = Watches} = State) ->
+    put_watch(Id, (maps:get(Id, Watches))#watch{was_told = true}, State).
 
 %% The VM would not have told of less, however it has counted.
 least(Event, Watches) ->
@@ -419,7 +456,7 @@ is_told(_, _, _) ->
 
 tell(Id, Value, Detail, #state{watches = Watches} = State) ->
     Watch = maps:get(Id, Watches),
-    step(Id, Watch#watch{was_told = true}, reached(Value, spec(Watch)), Detail, State).
+    step(Id, Watch, reached(Value, spec(Watch)), Detail, State).
 
 %% Where the VM has drawn the line itself.
 reached(Value, #{above := _}) -> Value;
@@ -431,13 +468,15 @@ put_watch(Id, Watch, #state{watches = Watches} = State) ->
 %% Firing.
 
 step(Id, #watch{trigger = Trigger} = Watch, Value, Detail, State0) ->
-    IsFree = State0#state.firing =:= none andalso State0#state.stopping =:= [],
-    {What, Stepped} = flame_prof_trigger:step(Value, now_ms(), IsFree, Trigger),
+    {What, Stepped} = flame_prof_trigger:step(Value, now_ms(), is_free(State0), Trigger),
     State = put_watch(Id, Watch#watch{trigger = Stepped}, State0),
     case What of
         fire -> fire(Id, spec(Watch), Value, Detail, State);
         rest -> State
     end.
+
+is_free(#state{firing = none, stopping = [], is_closing = false}) -> true;
+is_free(_) -> false.
 
 fire(Id, #{on := On, duration := Duration} = Spec, Value, Detail, State) ->
     case begin_profile(note(Spec, Value, Detail), State) of
@@ -448,7 +487,8 @@ fire(Id, #{on := On, duration := Duration} = Spec, Value, Detail, State) ->
         {error, Reason} ->
             complain(["profile what its trigger on ", flame_prof_trigger:name(On), " is for"], Reason),
             #{Id := #watch{trigger = Trigger} = Watch} = State#state.watches,
-            put_watch(Id, Watch#watch{trigger = flame_prof_trigger:ended(now_ms(), Trigger)}, State)
+            Ended = flame_prof_trigger:ended(now_ms(), Trigger),
+            close_session(put_watch(Id, Watch#watch{trigger = Ended}, State))
     end.
 
 tell_fired(#{on := On, duration := Duration} = Spec, Value, Detail, Session, State) ->

@@ -16,7 +16,7 @@
 -export([log/2]).
 
 suite() ->
-    [{timetrap, {minutes, 1}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [
@@ -55,7 +55,7 @@ a_session_is_told_to_logger(Config) ->
 told() ->
     receive
         {told, Meta, Text} -> {Meta, Text}
-    after 5000 -> ct:fail("nothing was logged")
+    after 60000 -> ct:fail("nothing was logged")
     end.
 
 log(#{msg := {report, #{event := [flame_prof | _]} = Report}, meta := #{report_cb := Format} = Meta}, #{
@@ -114,17 +114,22 @@ load_telemetry(Execute) ->
 numbers_are_in_the_text_form_of_prometheus(Config) ->
     ?assertMatch(#{"flame_prof_up" := 0.0}, parse(flame_prof:metrics())),
     {ok, _} = flame_prof:start(#{basename => directory(Config)}),
-    timer:sleep(300),
-    Numbers = parse(flame_prof:metrics()),
+    Numbers = eventually(fun() ->
+        case parse(flame_prof:metrics()) of
+            #{"flame_prof_taken_total" := 0.0} -> false;
+            Parsed -> {true, Parsed}
+        end
+    end),
     #{books := Books} = flame_prof:info(),
     ?assertMatch(#{"flame_prof_up" := 1.0}, Numbers),
     %% Each book is there, and none has gone backwards since.
-    ?assertNotEqual(0.0, maps:get("flame_prof_taken_total", Numbers)),
+    ?assert(maps:get("flame_prof_taken_total", Numbers) > 0),
     [
         ?assert(maps:get("flame_prof_" ++ atom_to_list(Key) ++ "_total", Numbers) =< maps:get(Key, Books))
      || Key <- [taken, written, torn, dropped, gone, ticks, missed, bytes]
     ],
-    ?assert(maps:get("flame_prof_sampler_cpu_seconds_total", Numbers) < 10),
+    #{sampler_cpu_ns := SamplerNs} = Books,
+    ?assert(maps:get("flame_prof_sampler_cpu_seconds_total", Numbers) =< SamplerNs / 1.0e9),
     ?assertMatch(#{"flame_prof_targets{kind=\"explicit\"}" := 0.0}, Numbers),
     {ok, _} = flame_prof:stop().
 
@@ -159,12 +164,31 @@ to_number(Text) ->
 those_looked_at_have_names(Config) ->
     ?assertEqual([], flame_prof:selected()),
     {ok, _} = flame_prof:start(#{basename => directory(Config), auto_select => {top, 0}, always => kernel_sup}),
-    timer:sleep(500),
     Pid = whereis(kernel_sup),
-    [{Pid, Names}] = flame_prof:selected(),
+    Names = eventually(fun() ->
+        case flame_prof:selected() of
+            [] -> false;
+            [{Pid, Text}] -> {true, Text}
+        end
+    end),
     ?assertNotEqual(nomatch, string:find(Names, "kernel_sup")),
     ?assertNotEqual(nomatch, string:find(Names, "supervisor:kernel/1")),
     {ok, _} = flame_prof:stop().
+
+%% What it answers with; a minute is for a machine that does much else.
+eventually(Look) ->
+    eventually(Look, 1200).
+
+eventually(Look, 0) ->
+    ct:fail({never, Look});
+eventually(Look, Attempts) ->
+    case Look() of
+        {true, Found} ->
+            Found;
+        false ->
+            timer:sleep(50),
+            eventually(Look, Attempts - 1)
+    end.
 
 directory(Config) ->
     proplists:get_value(directory, Config).

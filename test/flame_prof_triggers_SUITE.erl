@@ -23,6 +23,9 @@
     what_came_before_is_in_the_file/1,
     nothing_is_written_unless_one_fires/1,
     one_that_waits_for_long_is_replaced/1,
+    nothing_fires_while_one_is_replaced/1,
+    a_session_that_ends_takes_no_commit/1,
+    one_that_is_late_to_write_ends_all_the_same/1,
     it_is_armed_again_after_its_profile/1
 ]).
 -export([
@@ -30,6 +33,7 @@
     it_fires_no_more_than_so_often/1,
     what_holds_on_fires_once/1,
     of_several_one_profiles_at_a_time/1,
+    one_does_not_silence_another_on_the_same_event/1,
     a_monitor_of_somebodys_is_left_alone/1,
     a_monitor_that_somebody_takes_later_is_left_alone/1,
     ours_is_given_back/1,
@@ -45,7 +49,7 @@
     what_can_not_be_is_refused_at_once/1
 ]).
 %% As triggers, and as a handler of logger.
--export([is_set/0, level/0, hang/0, fall/0, grow/0, junk/0, log/2]).
+-export([is_set/0, level/0, hang/0, fall/0, grow/0, junk/0, number/0, log/2]).
 %% Seen in a file.
 -export([before_it_happened/0]).
 
@@ -80,6 +84,9 @@ before() ->
         what_came_before_is_in_the_file,
         nothing_is_written_unless_one_fires,
         one_that_waits_for_long_is_replaced,
+        nothing_fires_while_one_is_replaced,
+        a_session_that_ends_takes_no_commit,
+        one_that_is_late_to_write_ends_all_the_same,
         it_is_armed_again_after_its_profile
     ].
 
@@ -89,6 +96,7 @@ single() ->
         it_fires_no_more_than_so_often,
         what_holds_on_fires_once,
         of_several_one_profiles_at_a_time,
+        one_does_not_silence_another_on_the_same_event,
         a_monitor_of_somebodys_is_left_alone,
         a_monitor_that_somebody_takes_later_is_left_alone,
         ours_is_given_back,
@@ -313,6 +321,51 @@ one_that_waits_for_long_is_replaced(Config) ->
     eventually(fun() -> length(finished(Config)) =:= 1 end),
     {ok, _} = flame_prof:stop().
 
+nothing_fires_while_one_is_replaced(Config) ->
+    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    Old = whereis(flame_prof_session),
+    ok = sys:suspend(Old),
+    whereis(flame_prof_triggers) ! {renew, Old},
+    set(),
+    %% The session would not answer info/0.
+    eventually(fun() ->
+        {ok, #{triggers := [#{suppressed := Suppressed}]}} = flame_prof_triggers:info(),
+        maps:get(profiling, Suppressed, 0) >= 1
+    end),
+    ok = sys:resume(Old),
+    eventually(fun() -> length(finished(Config)) =:= 1 end),
+    ?assertEqual(1, fired(set_trigger())),
+    {ok, _} = flame_prof:stop().
+
+a_session_that_ends_takes_no_commit(Config) ->
+    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    Old = whereis(flame_prof_session),
+    ok = sys:suspend(Old),
+    ok = flame_prof_session:end_soon(Old),
+    Test = self(),
+    _ = helper(fun() -> Test ! {answer, flame_prof_session:commit(Old, <<"too late">>)} end),
+    eventually(fun() -> process_info(Old, message_queue_len) >= {message_queue_len, 2} end),
+    ok = sys:resume(Old),
+    receive
+        {answer, Answer} -> ?assertEqual({error, stopping}, Answer)
+    end,
+    eventually(fun() -> not lists:member(whereis(flame_prof_session), [Old, undefined]) end),
+    ?assertEqual([], files(Config)),
+    {ok, _} = flame_prof:stop().
+
+%% What is asked of it waits in its queue for longer than anybody waits for an answer.
+one_that_is_late_to_write_ends_all_the_same(Config) ->
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => all}),
+    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    Late = whereis(flame_prof_session),
+    ok = sys:suspend(Late),
+    set(),
+    {_, #{metadata := #{session := Late}}} = event([flame_prof, trigger, fire]),
+    ok = sys:resume(Late),
+    eventually(fun() -> length(finished(Config)) =:= 1 end),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
+    {ok, #{trigger := _}} = flame_prof:stop().
+
 it_is_armed_again_after_its_profile(Config) ->
     ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
     [
@@ -384,6 +437,22 @@ of_several_one_profiles_at_a_time(Config) ->
     eventually(fun() -> fired(Second) =:= 1 end),
     eventually(fun() -> length(finished(Config)) =:= 2 end).
 
+%% The first is told at once and then not for an hour; what it is told of goes on.
+one_does_not_silence_another_on_the_same_event(Config) ->
+    Low = (bounded(#{on => large_heap, above => 100000}))#{interval => 3600000},
+    High = bounded(#{on => large_heap, above => 3000000}),
+    ok = start(Config, #{triggers => [Low, High]}),
+    Small = helper(fun() -> collect(lists:seq(1, 100000)) end),
+    eventually(fun() -> length(finished(Config)) =:= 1 end),
+    ?assertMatch(#{triggers := [#{fired := 1}, #{fired := 0}]}, flame_prof:info()),
+    Large = collecting(),
+    eventually(fun() ->
+        #{triggers := [_, #{fired := Fired}]} = flame_prof:info(),
+        Fired >= 1
+    end),
+    kill(Small ++ Large),
+    {ok, _} = flame_prof:stop().
+
 %%% ----------------------------------------------------------- system monitor --
 
 has_sessions() ->
@@ -442,7 +511,7 @@ ours_is_given_back(Config) ->
 %%% --------------------------------------------------------------------- harm --
 
 a_bad_fun_harms_nothing(Config) ->
-    Bad = [#{on => {?MODULE, F}, interval => 100, timeout => 100} || F <- [hang, fall, grow, junk, not_there]],
+    Bad = [#{on => {?MODULE, F}, interval => 100, timeout => 100} || F <- [hang, fall, grow, junk, not_there, number]],
     Text = logged(fun() ->
         ok = start(Config, #{triggers => [bounded(set_trigger()) | Bad]}),
         eventually(fun() -> lists:all(fun(T) -> maps:get(failures, about(T)) >= 3 end, Bad) end)
@@ -485,6 +554,8 @@ fall() -> error(broken).
 grow() -> grow([]).
 grow(List) -> grow([List | List]).
 junk() -> maybe_true.
+%% Where there is nothing to compare it with.
+number() -> 7.
 
 %%% --------------------------------------------------------------------- told --
 
