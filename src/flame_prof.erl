@@ -335,13 +335,16 @@ enter(Given) ->
     end.
 
 enter_session(Options) ->
-    case flame_prof_session:targets() of
-        {ok, Targets} -> entered(flame_prof_targets:enter(Targets, Options));
-        {error, _} = Error -> entered(Error)
+    case entered(Options) of
+        {ok, Previous} -> Previous;
+        {error, _} -> error({not_started, ?MODULE})
     end.
 
-entered({ok, Previous}) -> Previous;
-entered({error, _}) -> error({not_started, ?MODULE}).
+entered(Options) ->
+    case flame_prof_session:targets() of
+        {ok, Targets} -> flame_prof_targets:enter(Targets, Options);
+        {error, _} = Error -> Error
+    end.
 
 %% Of a session that has ended there is nothing to leave.
 leave(Previous) ->

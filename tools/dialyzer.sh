@@ -3,12 +3,13 @@
 # rebar3, so that both look at the same beams, those of `make build`.
 set -eu
 otp=$(tools/otp_facts.sh | cut -d ' ' -f 1)
-plt=_build/otp$otp.plt
+apps="erts kernel stdlib compiler crypto inets"
+plt=_build/otp$otp-${apps// /-}.plt
 if [ ! -f "$plt" ]; then
     echo "  making $plt, once; it takes a minute or two"
     mkdir -p _build
     dialyzer --build_plt --output_plt "$plt.new" \
-        --apps erts kernel stdlib compiler crypto inets >/dev/null ||
+        --apps $apps >/dev/null ||
         [ -s "$plt.new" ]
     mv -f "$plt.new" "$plt"
 fi
