@@ -111,21 +111,12 @@ stop(current, Timeout) ->
 stop(undefined, _Timeout) ->
     {error, not_started};
 stop(Pid, Timeout) ->
-    Monitor = erlang:monitor(process, Pid),
-    case call(Pid, stop, Timeout) of
-        {error, {timeout, _}} = Error ->
-            _ = erlang:demonitor(Monitor, [flush]),
-            Error;
-        Answer ->
-            receive
-                {'DOWN', Monitor, process, _, _} -> Answer
-            end
-    end.
+    flame_prof_call:stop(Pid, Timeout).
 
 %% @doc Writes what it holds, and all that comes from now on.
 -spec commit(pid(), Note :: binary()) -> ok | {error, term()}.
 commit(Pid, Note) ->
-    call(Pid, {commit, Note}, 5000).
+    flame_prof_call:call(Pid, {commit, Note}, 5000).
 
 %% @doc Only asks: whoever is linked to it hears of the end.
 -spec end_soon(pid()) -> ok.
@@ -142,16 +133,7 @@ targets() ->
     call(targets, 5000).
 
 call(Request, Timeout) ->
-    call(?MODULE, Request, Timeout).
-
-call(Session, Request, Timeout) ->
-    try
-        gen_server:call(Session, Request, Timeout)
-    catch
-        exit:{timeout, _} -> {error, {timeout, Timeout}};
-        exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
-        exit:{Reason, _} -> {error, {session_ended, Reason}}
-    end.
+    flame_prof_call:call(?MODULE, Request, Timeout).
 
 %% @doc The books of the last run outlive it here; the supervisor owns the table.
 -spec create_last_run() -> ok.

@@ -81,29 +81,11 @@ start_link(Options, #{timeout := Timeout, owner := Owner}) ->
 %% Answers the last run, or `none'.
 -spec stop(pid(), timeout()) -> {ok, none | flame_prof_session:run(), map()} | {error, term()}.
 stop(Pid, Timeout) ->
-    Monitor = erlang:monitor(process, Pid),
-    case call(Pid, stop, Timeout) of
-        {error, {timeout, _}} = Error ->
-            _ = erlang:demonitor(Monitor, [flush]),
-            Error;
-        Answer ->
-            receive
-                {'DOWN', Monitor, process, _, _} -> Answer
-            end
-    end.
+    flame_prof_call:stop(Pid, Timeout).
 
 -spec info() -> {ok, map()} | {error, term()}.
 info() ->
-    call(?MODULE, info, 5000).
-
-call(Pid, Request, Timeout) ->
-    try
-        gen_server:call(Pid, Request, Timeout)
-    catch
-        exit:{timeout, _} -> {error, {timeout, Timeout}};
-        exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
-        exit:{Reason, _} -> {error, {session_ended, Reason}}
-    end.
+    flame_prof_call:call(?MODULE, info, 5000).
 
 -spec init({flame_prof_options:options(), none | pid()}) -> {ok, #state{}} | {stop, term()}.
 init({#{triggers := Specs, pre_roll := PreRoll} = Options, Owner}) ->

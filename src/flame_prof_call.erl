@@ -1,0 +1,31 @@
+%% @private Calls of the servers that the interface talks to, with the errors of the
+%% interface for answers.
+-module(flame_prof_call).
+
+-export([call/3, stop/2]).
+
+%% What the server answers; `{error, {timeout, Timeout} | not_started | {session_ended,
+%% Reason}}' where it does not.
+-spec call(gen_server:server_ref(), term(), timeout()) -> term().
+call(Server, Request, Timeout) ->
+    try
+        gen_server:call(Server, Request, Timeout)
+    catch
+        exit:{timeout, _} -> {error, {timeout, Timeout}};
+        exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
+        exit:{Reason, _} -> {error, {session_ended, Reason}}
+    end.
+
+%% @doc What it answers to `stop', once it has ended, so that another can be started.
+-spec stop(pid(), timeout()) -> term().
+stop(Pid, Timeout) ->
+    Monitor = erlang:monitor(process, Pid),
+    case call(Pid, stop, Timeout) of
+        {error, {timeout, _}} = Error ->
+            _ = erlang:demonitor(Monitor, [flush]),
+            Error;
+        Answer ->
+            receive
+                {'DOWN', Monitor, process, _, _} -> Answer
+            end
+    end.
