@@ -55,9 +55,11 @@ struct slot {
 /* Until they retire, also when the NIF library is unloaded and loaded again: the
  * handler may run at any time. */
 static struct {
-    pthread_mutex_t lock; /* fp_schedulers_prepare, fp_schedulers_retire_* */
-    _Atomic int users;    /* RETIRING: none, and none is let in */
-    void *pin;            /* keeps the library mapped */
+    /* Who makes or takes back the slots writes; the schedulers, which come all at
+     * once, read (fp_schedulers_retire_here). */
+    pthread_rwlock_t lock;
+    _Atomic int users; /* RETIRING: none, and none is let in */
+    void *pin;         /* keeps the library mapped */
     struct slot *slot;
     _Atomic unsigned count; /* release after `slot` is mapped */
     _Atomic unsigned registered;
@@ -69,7 +71,7 @@ static struct {
     _Atomic int code_known;
     struct fp_range fragments;
     uint64_t nif_return;
-} schedulers = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} schedulers = {.lock = PTHREAD_RWLOCK_INITIALIZER};
 
 #define RETIRING (-1)
 
@@ -401,9 +403,9 @@ int fp_schedulers_prepare(const struct fp_layout *layout,
     if (fp_schedulers_enter() != 0)
         return say(why, why_size, FP_ESTATE,
                    "the schedulers are being retired");
-    pthread_mutex_lock(&schedulers.lock);
+    pthread_rwlock_wrlock(&schedulers.lock);
     err = prepare(layout, ranges, count, why, why_size);
-    pthread_mutex_unlock(&schedulers.lock);
+    pthread_rwlock_unlock(&schedulers.lock);
     fp_schedulers_leave();
     return err;
 }
@@ -648,10 +650,10 @@ int fp_schedulers_retire_here(unsigned number)
 
     /* Who comes late, for an attempt before, must not find the slots half gone;
      * a scheduler does not wait for the lock. */
-    if (pthread_mutex_trylock(&schedulers.lock) != 0)
+    if (pthread_rwlock_tryrdlock(&schedulers.lock) != 0)
         return FP_ESTATE;
     err = is_here(number);
-    pthread_mutex_unlock(&schedulers.lock);
+    pthread_rwlock_unlock(&schedulers.lock);
     return err;
 }
 
@@ -691,14 +693,14 @@ int fp_schedulers_retire_end(void)
 
     if (atomic_load(&schedulers.users) != RETIRING)
         return FP_ESTATE;
-    pthread_mutex_lock(&schedulers.lock);
+    pthread_rwlock_wrlock(&schedulers.lock);
     if (all_were_here()) {
         take_back();
     } else {
         (void)replace_action(is_ignored, &ours);
         err = FP_ESTATE;
     }
-    pthread_mutex_unlock(&schedulers.lock);
+    pthread_rwlock_unlock(&schedulers.lock);
     atomic_store(&schedulers.users, 0);
     return err;
 }

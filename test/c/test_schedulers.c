@@ -1260,6 +1260,37 @@ static void retired_it_is_as_it_was_and_can_begin_anew(void)
     dismiss(employ(spin));
 }
 
+/* As soon as `command` is 2, so often that they meet; err tells if one was refused. */
+static void be_here_often(struct worker *worker)
+{
+    while (atomic_load(&worker->command) != 2)
+        sched_yield();
+    for (int i = 0; i < 20000; i++)
+        worker->err |= fp_schedulers_retire_here(worker->number);
+    spin(worker);
+}
+
+static void all_may_be_here_at_once(void)
+{
+    struct worker worker[WORKERS];
+
+    begin();
+    for (unsigned at = 0; at < WORKERS; at++) {
+        worker_init(&worker[at], at + 1);
+        worker[at].work = be_here_often;
+        worker_start(&worker[at]);
+        CHECK_INT(worker[at].err, 0);
+    }
+    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    for (unsigned at = 0; at < WORKERS; at++)
+        atomic_store(&worker[at].command, 2);
+    for (unsigned at = 0; at < WORKERS; at++)
+        worker_end(&worker[at]);
+    for (unsigned at = 0; at < WORKERS; at++)
+        CHECK_INT(worker[at].err, 0);
+    CHECK_INT(fp_schedulers_retire_end(), 0);
+}
+
 static void nobody_retires_while_somebody_is_inside(void)
 {
     begin();
@@ -1381,6 +1412,7 @@ int main(int argc, char **argv)
     RUN(under_signals_a_read_that_waits_goes_on_waiting);
     RUN(under_signals_sleep_and_futex_do_what_they_say);
     RUN(retired_it_is_as_it_was_and_can_begin_anew);
+    RUN(all_may_be_here_at_once);
     RUN(nobody_retires_while_somebody_is_inside);
     RUN(without_each_scheduler_here_all_stays_as_it_was);
     RUN(a_signal_on_its_way_is_waited_for);
