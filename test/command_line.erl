@@ -3,7 +3,7 @@
 -module(command_line).
 
 -export([run/1, run/2, start/1, await/1, script/0, shell/1]).
--export([start_node/1, start_node_in/2, stop_node/1, has_mounts/0, call/4, cookie/0, until/1, until/2]).
+-export([start_node/1, start_node_in/2, stop_node/1, has_mounts/0, call/4, cookie/0, until/1]).
 -export([traces/1, is_distributed/0]).
 
 -define(COOKIE, "flame_prof_tests").
@@ -80,7 +80,7 @@ start_node(Executable, Before, Args) ->
     Name = "plain_" ++ os:getpid() ++ "_" ++ integer_to_list(erlang:unique_integer([positive])) ++ "@127.0.0.1",
     Work = "spawn(fun() -> register(busy, self()), (fun F() -> lists:sort(lists:seq(1, 1000)), timer:sleep(1), F() end)() end)",
     Port = open_port({spawn_executable, Executable}, [
-        {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work, "-eval", end_with_us() | Args]},
+        {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work, "-eval", peer_vm:end_with_us() | Args]},
         exit_status, binary, stderr_to_stdout, {env, environment()}
     ]),
     Node = list_to_atom(Name),
@@ -88,11 +88,6 @@ start_node(Executable, Before, Args) ->
     until(fun() -> net_kernel:connect_node(Node) =:= true andalso
         is_pid(call(Node, erlang, whereis, [busy])) end),
     #{node => Node, name => Name, port => Port, pid => call(Node, os, getpid, [])}.
-
-%% Its standard input is our port, which closes when this node ends, in any way.
-end_with_us() ->
-    "spawn(fun() -> Input = open_port({fd, 0, 0}, [in, eof]), "
-    "(fun F() -> receive {Input, eof} -> halt(0, [{flush, false}]); _ -> F() end end)() end)".
 
 %% Only root has, and not in a changed root.
 has_mounts() -> os:cmd("unshare --mount true 2>&1") =:= "".
@@ -104,15 +99,7 @@ stop_node(#{port := Port, pid := Pid}) ->
 call(Node, Module, Function, Args) ->
     erpc:call(Node, Module, Function, Args).
 
-%% Not timed: how often is what is bounded.
-until(Fun) -> until(Fun, 3000).
-
-until(Fun, 0) -> error({never, Fun});
-until(Fun, Attempts) ->
-    case Fun() of
-        true -> ok;
-        _ -> timer:sleep(20), until(Fun, Attempts - 1)
-    end.
+until(Look) -> waiting:eventually(Look).
 
 %% Everything of a node that attaching could leave something in. Modules of OTP may
 %% stay loaded, so that only ours count.

@@ -56,6 +56,8 @@
 
 -export([burn/1, even/2, odd/2]).
 
+-import(waiting, [eventually/1]).
+
 suite() ->
     [{timetrap, {minutes, 10}}].
 
@@ -714,20 +716,6 @@ is_open(File) ->
     {ok, Descriptors} = file:list_dir("/proc/self/fd"),
     Links = [file:read_link_all(filename:join("/proc/self/fd", Fd)) || Fd <- Descriptors],
     lists:any(fun({ok, Path}) -> unicode:characters_to_binary(Path) =:= File; (_) -> false end, Links).
-
-eventually(Test) ->
-    eventually(Test, 6000).
-
-eventually(Test, 0) ->
-    ?assert(Test());
-eventually(Test, Attempts) ->
-    case Test() of
-        true ->
-            ok;
-        false ->
-            timer:sleep(10),
-            eventually(Test, Attempts - 1)
-    end.
 
 burner() ->
     Pid = spawn(?MODULE, burn, [0]),

@@ -17,6 +17,8 @@
 %% As a handler of logger.
 -export([log/2]).
 
+-import(waiting, [eventually/1]).
+
 suite() ->
     [{timetrap, {minutes, 2}}].
 
@@ -195,16 +197,3 @@ log(#{msg := {Format, Arguments}, meta := #{application := flame_prof}}, #{confi
 log(_, _) ->
     ok.
 
-eventually(Test) ->
-    eventually(Test, 1000).
-
-eventually(Test, 0) ->
-    ?assert(Test());
-eventually(Test, Attempts) ->
-    case Test() of
-        true ->
-            ok;
-        false ->
-            timer:sleep(10),
-            eventually(Test, Attempts - 1)
-    end.

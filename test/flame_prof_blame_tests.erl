@@ -180,10 +180,10 @@ recursion(_) ->
 
 misspelt(_) ->
     with_asking(fun(_) ->
-        Report = native_node:until(fun() ->
+        Report = waiting:eventually(fun() ->
             case flame_prof_blame:report({ets, lokup, 2}, 1000) of
-                {ok, #{running := Running} = R} when Running >= 20 -> R;
-                {ok, _} -> again
+                {ok, #{running := Running} = R} when Running >= 20 -> {true, R};
+                {ok, _} -> false
             end
         end),
         #{matched := 0, callers := [], processes := [], alike := Alike} = Report,
@@ -201,7 +201,7 @@ beside_profile(_) ->
         with_asking(fun(_) ->
             ?assert(share("often/1", report({ets, lookup, 2})) > 50),
             %% Neither keeps the other from its answers.
-            native_node:wait_for(fun() ->
+            waiting:eventually(fun() ->
                 {ok, _} = flame_prof_blame:report({ets, lookup, 2}, 200),
                 #{books := #{captures := Captures}} = flame_prof:info(),
                 Captures > 0
@@ -218,21 +218,21 @@ beside_profile(_) ->
 killed_caller(Directory) ->
     {0, Threads} = native_node:leftovers(),
     Caller = spawn(fun() -> flame_prof:blame(gc, 60000) end),
-    native_node:wait_for(fun() -> filelib:wildcard(Directory ++ "/*/*.log*") =/= [] end),
+    waiting:eventually(fun() -> filelib:wildcard(Directory ++ "/*/*.log*") =/= [] end),
     {Processes, More} = native_node:leftovers(),
     ?assert(Processes >= 1),
     ?assert(More > Threads),
     exit(Caller, kill),
-    native_node:wait_for(fun() -> {ok, []} =:= file:list_dir(Directory) end),
-    native_node:wait_for(fun() -> {0, Threads} =:= native_node:leftovers() end).
+    waiting:eventually(fun() -> {ok, []} =:= file:list_dir(Directory) end),
+    waiting:eventually(fun() -> {0, Threads} =:= native_node:leftovers() end).
 
 private(Directory) ->
     Self = self(),
     Asking = spawn_link(fun() -> Self ! {self(), flame_prof_blame:report(gc, 2000)} end),
-    File = native_node:until(fun() ->
+    File = waiting:eventually(fun() ->
         case filelib:wildcard(Directory ++ "/*/*.log*") of
-            [Found] -> Found;
-            [] -> again
+            [Found] -> {true, Found};
+            [] -> false
         end
     end),
     ?assertEqual(8#600, mode(File)),

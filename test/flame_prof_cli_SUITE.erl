@@ -237,9 +237,9 @@ screen() ->
 
 shows(Expression) ->
     try
-        command_line:until(fun() -> re:run(screen(), Expression, [multiline]) =/= nomatch end, 600)
+        waiting:eventually(fun() -> re:run(screen(), Expression, [multiline]) =/= nomatch end, 600)
     catch
-        error:{never, _} -> error({not_shown, Expression, screen()})
+        error:{never, _, _} -> error({not_shown, Expression, screen()})
     end.
 
 with_plain(Fun) ->

@@ -15,6 +15,8 @@
 %% As a handler of logger.
 -export([log/2]).
 
+-import(waiting, [eventually/1]).
+
 suite() ->
     [{timetrap, {minutes, 5}}].
 
@@ -174,21 +176,6 @@ those_looked_at_have_names(Config) ->
     ?assertNotEqual(nomatch, string:find(Names, "kernel_sup")),
     ?assertNotEqual(nomatch, string:find(Names, "supervisor:kernel/1")),
     {ok, _} = flame_prof:stop().
-
-%% What it answers with; a minute is for a machine that does much else.
-eventually(Look) ->
-    eventually(Look, 1200).
-
-eventually(Look, 0) ->
-    ct:fail({never, Look});
-eventually(Look, Attempts) ->
-    case Look() of
-        {true, Found} ->
-            Found;
-        false ->
-            timer:sleep(50),
-            eventually(Look, Attempts - 1)
-    end.
 
 directory(Config) ->
     proplists:get_value(directory, Config).

@@ -26,6 +26,8 @@
 ]).
 -export([log/2]).
 
+-import(waiting, [eventually/1]).
+
 suite() ->
     [{timetrap, {minutes, 10}}].
 
@@ -253,7 +255,7 @@ a_killed_node_leaves_what_was_flushed(Config) ->
 
 killed(Config, Compress) ->
     Directory = proplists:get_value(directory, Config),
-    Peer = peer(
+    Peer = peer_vm:start([flame_prof, ?MODULE],
         "{ok, _} = flame_prof:start(#{basename => \"" ++ Directory ++ "\", sample_interval => 1,"
         "    auto_select => {top, 10}, compress => " ++ atom_to_list(Compress) ++ ","
         "    flush_close_max => 3, files_max => infinity, cpu_budget => infinity}),"
@@ -270,7 +272,7 @@ killed(Config, Compress) ->
     timer:sleep(rand:uniform(700)),
     {os_pid, OsPid} = erlang:port_info(Peer, os_pid),
     [] = os:cmd("kill -9 " ++ integer_to_list(OsPid)),
-    Lines = string:lexemes(First ++ output(Peer, []), "\n"),
+    Lines = string:lexemes(First ++ rest(Peer), "\n"),
     Flushed = last_number(lists:reverse(Lines)),
     ?assert(Flushed > 0),
     %% As they were left, and as the next session leaves them.
@@ -296,11 +298,11 @@ last_number([Line | Lines]) ->
 
 a_node_that_ends_leaves_finished_files(Config) ->
     Directory = proplists:get_value(directory, Config),
-    Peer = peer(
+    Peer = peer_vm:start([flame_prof, ?MODULE],
         "{ok, _} = flame_prof:start(#{basename => \"" ++ Directory ++ "\"}),"
         "timer:sleep(500), init:stop()."
     ),
-    _ = output(Peer, []),
+    _ = rest(Peer),
     [File] = there(Config),
     ?assertEqual(<<".zst">>, filename:extension(File)),
     _ = check(File).
@@ -463,33 +465,10 @@ check_whole(File) ->
         {<<".log">>, {ok, _, #{bad := Bad}}} -> ?assertEqual(0, Bad)
     end.
 
-eventually(Test) ->
-    eventually(Test, 6000).
-
-eventually(Test, 0) ->
-    ?assert(Test());
-eventually(Test, Attempts) ->
-    case Test() of
-        true ->
-            ok;
-        false ->
-            timer:sleep(10),
-            eventually(Test, Attempts - 1)
-    end.
-
-%% A node that evaluates this.
-peer(Expressions) ->
-    Paths = lists:append([["-pa", filename:dirname(code:which(M))] || M <- [flame_prof, ?MODULE]]),
-    open_port({spawn_executable, filename:join([code:root_dir(), "bin", "erl"])}, [
-        exit_status, stderr_to_stdout, hide, {args, ["-noinput" | Paths] ++ ["-eval", Expressions]}
-    ]).
-
-output(Peer, Output) ->
-    receive
-        {Peer, {data, More}} -> output(Peer, [Output | More]);
-        {Peer, {exit_status, _}} -> lists:flatten(Output)
-    after 60000 -> error({peer_hangs, lists:flatten(Output)})
-    end.
+rest(Peer) ->
+    {Status, Output} = peer_vm:output(Peer),
+    true = is_integer(Status),
+    Output.
 
 output_until(Peer, End, Output) ->
     receive

@@ -60,16 +60,16 @@ with(Pid, Fun) ->
 
 bif() ->
     with_lookups(fun(Pid) ->
-        Stack = native_node:until(fun() ->
+        Stack = waiting:eventually(fun() ->
             {ok, Look} = flame_prof_pstack:schedulers(),
             case [P || {{scheduler, _}, #{pid := Seen} = P} <- Look, Seen =:= Pid] of
                 [#{stack := Stack, status := running}] ->
                     case lists:member({bif, {ets, lookup, 2}}, Stack) of
-                        true -> Stack;
-                        false -> again
+                        true -> {true, Stack};
+                        false -> false
                     end;
                 _ ->
-                    again
+                    false
             end
         end),
         [{bif, _}, {?MODULE, lookups, 1, Location} | _] =
@@ -86,11 +86,11 @@ bif() ->
 
 gc() ->
     with(spawn(?MODULE, garbage, [lists:seq(1, 20000)]), fun(Pid) ->
-        Stack = native_node:until(fun() ->
+        Stack = waiting:eventually(fun() ->
             case flame_prof_pstack:processes([Pid]) of
                 {ok, [{{process, Pid}, #{status := garbage_collecting, stack := [_, _ | _] = S}}]} ->
-                    S;
-                {ok, [{_, #{}}]} -> again
+                    {true, S};
+                {ok, [{_, #{}}]} -> false
             end
         end),
         ?assert(lists:member(gc, Stack))
@@ -124,13 +124,13 @@ with_fifo(Fun) ->
     [] = os:cmd("mkfifo " ++ Fifo),
     Pid = spawn(fun() -> {read, file:open(Fifo, [read, raw])} end),
     try
-        native_node:wait_for(fun() ->
+        waiting:eventually(fun() ->
             case erlang:process_info(Pid, current_stacktrace) of
                 {_, [{prim_file, _, _, _} | _]} -> true;
                 _ -> false
             end
         end),
-        native_node:wait_for(fun() -> {status, running} =:= erlang:process_info(Pid, status) end),
+        waiting:eventually(fun() -> {status, running} =:= erlang:process_info(Pid, status) end),
         Fun(Pid)
     after
         {ok, Writer} = file:open(Fifo, [write, raw]),
@@ -140,7 +140,7 @@ with_fifo(Fun) ->
 
 waiting() ->
     with(spawn(?MODULE, sleeper, [1]), fun(Pid) ->
-        native_node:wait_for(fun() -> {status, waiting} =:= erlang:process_info(Pid, status) end),
+        waiting:eventually(fun() -> {status, waiting} =:= erlang:process_info(Pid, status) end),
         {current_stacktrace, Public} = erlang:process_info(Pid, current_stacktrace),
         {ok, [{_, #{status := waiting, scheduler := none, stack := Stack} = Process}]} =
             flame_prof_pstack:processes([Pid]),
@@ -237,7 +237,7 @@ leaves_nothing() ->
     {ok, _} = flame_prof_pstack:schedulers(),
     {_, Threads} = native_node:leftovers(),
     [{ok, _} = flame_prof_pstack:schedulers() || _ <- lists:seq(1, 20)],
-    native_node:wait_for(fun() -> native_node:leftovers() =:= {0, Threads} end).
+    waiting:eventually(fun() -> native_node:leftovers() =:= {0, Threads} end).
 
 %% By variables: older releases do not have these.
 label() ->
@@ -253,7 +253,7 @@ label() ->
             receive
                 labelled -> ok
             end,
-            native_node:wait_for(fun() ->
+            waiting:eventually(fun() ->
                 {ok, [{_, Seen}]} = flame_prof_pstack:processes([Pid]),
                 maps:get(label, Seen, none) =:= {cart, 7}
             end),

@@ -650,20 +650,7 @@ run_peer(Case, Args) ->
         "ok = running_test_nif:load(),"
         "A = flame_prof_running_SUITE:peer(binary_to_term(base64:decode(\"" ++ Call ++ "\"))),"
         "io:format(\"~nanswer:~s~n\", [base64:encode(term_to_binary(A))]), erlang:halt(0).",
-    Port = open_port({spawn_executable, filename:join([code:root_dir(), "bin", "erl"])}, [
-        exit_status, stderr_to_stdout, use_stdio, hide,
-        {args, ["-noinput"] ++ lists:append([["-pa", filename:dirname(code:which(M))]
-                                             || M <- [flame_prof, ?MODULE]]) ++ ["-eval", Code]}
-    ]),
-    collect(Port, []).
-
-collect(Port, Acc) ->
-    receive
-        {Port, {data, Data}} -> collect(Port, [Acc, Data]);
-        {Port, {exit_status, Status}} -> {Status, lists:flatten(Acc)}
-    after 60000 -> {hangs, lists:flatten(Acc)}
-    end.
-
+    peer_vm:output(peer_vm:start([flame_prof, ?MODULE], Code)).
 
 %%% ----------------------------------------------------------------- helpers --
 

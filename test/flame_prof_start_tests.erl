@@ -68,7 +68,7 @@ threads() ->
     ].
 
 ended() ->
-    native_node:wait_for(fun() -> threads() =:= [] end).
+    waiting:eventually(fun() -> threads() =:= [] end).
 
 directory() ->
     "/tmp/flame_prof_start_tests_" ++ os:getpid().

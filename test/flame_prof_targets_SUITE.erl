@@ -36,6 +36,8 @@
 ]).
 -export([burn/1, wait/0, started_as/1]).
 
+-import(waiting, [eventually/1]).
+
 suite() ->
     [{timetrap, {minutes, 10}}].
 
@@ -627,17 +629,3 @@ wait() ->
 burn(N) ->
     ?MODULE:burn(N + 1).
 
-%% What is waited for has no time: a minute is for a machine that does much else.
-eventually(Test) ->
-    eventually(Test, 3000).
-
-eventually(Test, 0) ->
-    ?assert(Test());
-eventually(Test, Attempts) ->
-    case Test() of
-        true ->
-            ok;
-        false ->
-            timer:sleep(20),
-            eventually(Test, Attempts - 1)
-    end.

@@ -53,6 +53,8 @@
 %% Seen in a file.
 -export([before_it_happened/0]).
 
+-import(waiting, [eventually/1]).
+
 -define(SWITCH, {?MODULE, switch}).
 
 suite() ->
@@ -702,21 +704,6 @@ files(Config) ->
 
 finished(Config) ->
     [File || File <- files(Config), filename:extension(File) =/= <<".part">>].
-
-%% What is waited for has no time: a minute is for a machine that does much else.
-eventually(Fun) ->
-    eventually(Fun, 1200).
-
-eventually(Fun, 0) ->
-    ct:fail({never, Fun, flame_prof:info()});
-eventually(Fun, Attempts) ->
-    case Fun() of
-        true ->
-            ok;
-        false ->
-            timer:sleep(50),
-            eventually(Fun, Attempts - 1)
-    end.
 
 set_trigger() -> #{on => {?MODULE, is_set}}.
 

@@ -1,8 +1,8 @@
 %% What the tests of pstack and blame share: whether this VM has what they need,
-%% waiting for what must come, and what is left behind.
+%% and what is left behind.
 -module(native_node).
 
--export([why_not/0, until/1, wait_for/1, leftovers/0, printed/1]).
+-export([why_not/0, leftovers/0, printed/1]).
 
 %% Where this release should work natively, a refusal is no reason to skip.
 why_not() ->
@@ -17,29 +17,6 @@ why_not() ->
                 false -> Text
             end
     end.
-
-%% Fun's answer, once it is not `again'. Not timed: how often is what is bounded.
-until(Fun) ->
-    until(Fun, 12000).
-
-until(Fun, 0) ->
-    error({never, Fun});
-until(Fun, Attempts) ->
-    case Fun() of
-        again ->
-            timer:sleep(5),
-            until(Fun, Attempts - 1);
-        Answer ->
-            Answer
-    end.
-
-wait_for(Fun) ->
-    until(fun() ->
-        case Fun() of
-            true -> ok;
-            false -> again
-        end
-    end).
 
 %% Processes that are ours, and threads of sessions.
 leftovers() ->

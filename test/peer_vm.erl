@@ -1,0 +1,31 @@
+%% Another VM of this release that evaluates something, for tests that would harm or
+%% end the one that they run in. It does not live on when that ends.
+-module(peer_vm).
+
+-export([start/2, output/1, end_with_us/0]).
+
+-define(PATIENCE_MS, 60000).
+
+%% With the code of these modules on its path. The port is the caller's.
+start(Modules, Expressions) ->
+    Paths = lists:append([["-pa", filename:dirname(code:which(M))] || M <- Modules]),
+    open_port({spawn_executable, filename:join([code:root_dir(), "bin", "erl"])}, [
+        exit_status, stderr_to_stdout, use_stdio, hide,
+        {args, ["-noinput" | Paths] ++ ["-eval", end_with_us(), "-eval", Expressions]}
+    ]).
+
+%% All that it prints until it ends, and its exit status.
+output(Port) -> output(Port, []).
+
+output(Port, Output) ->
+    receive
+        {Port, {data, More}} -> output(Port, [Output | More]);
+        {Port, {exit_status, Status}} -> {Status, lists:flatten(Output)}
+    after ?PATIENCE_MS -> {hangs, lists:flatten(Output)}
+    end.
+
+%% Expressions for the VM behind a port: its standard input is that port, which
+%% closes when the VM that opened it ends, in any way.
+end_with_us() ->
+    "spawn(fun() -> Input = open_port({fd, 0, 0}, [in, eof]), "
+    "(fun F() -> receive {Input, eof} -> halt(0, [{flush, false}]); _ -> F() end end)() end).".
