@@ -5,15 +5,15 @@
 # what the node said is otp-N.log, and all of it together sum.txt. Exit status 0
 # when it was good everywhere; doc/soak.md says what is checked.
 #
-# SEED repeats an order of sessions. The node has SOAK_LIMIT_MIB (6144, `ulimit
-# -d') of memory, of which a storm takes SOAK_MEMORY_PERCENT (50) of what is free,
-# at most SOAK_MEMORY_MIB (1024).
+# SEED repeats an order of sessions. The node has SOAK_LIMIT_MIB (4096, `ulimit
+# -d') of memory, of which a storm takes SOAK_MEMORY_PERCENT (70) of what is free,
+# at most SOAK_MEMORY_MIB (4096).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 seconds=${SECONDS_:-60} hz=${HZ:-500} seed=${SEED:-$RANDOM}
-limit=${SOAK_LIMIT_MIB:-6144}
-export SOAK_MEMORY_PERCENT=${SOAK_MEMORY_PERCENT:-50} SOAK_MEMORY_MIB=${SOAK_MEMORY_MIB:-1024}
+limit=${SOAK_LIMIT_MIB:-4096}
+export SOAK_MEMORY_PERCENT=${SOAK_MEMORY_PERCENT:-70} SOAK_MEMORY_MIB=${SOAK_MEMORY_MIB:-4096}
 matrix=${FLAME_PROF_MATRIX_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/flame_prof/matrix}
 suites="25:bookworm 27:trixie 29:forky"
 here=$(tools/otp_facts.sh | cut -d ' ' -f 1)

@@ -17,8 +17,8 @@
 %% {What, leak by a session, and altogether}. Of what is counted nothing may stay; in
 %% 1 of 20 sessions is still a leak, and two may be somebody else's for a moment. Atoms:
 %% whoever makes one a session is found. Of RssAnon: a session's tables are 30 MB and
-%% more, so that one in 100 that stays is 0.3; storms alone move the figure by some
-%% tens of MiB, as fragments of the VM's own carriers.
+%% more, so that one in 100 that stays is 300 KiB a session; storms alone move the
+%% figure by some 10 MiB, as fragments of the VM's own carriers.
 limits() ->
     [
         {descriptors, 0.05, 3},
@@ -28,7 +28,7 @@ limits() ->
         {tables, 0.05, 3},
         {atoms, 0.5, 20},
         {mappings, 0.5, 100},
-        {rss_kib, 256, 98304}
+        {rss_kib, 128, 49152}
     ].
 
 %% After so many sessions.

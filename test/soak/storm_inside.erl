@@ -8,13 +8,18 @@
 -export([chain/2, wake/1]).
 
 -define(QUEUED, 30000).
+-define(PRESSURE_STEPS, 8).
 
 kinds() ->
     [spawner, collector, loader, mailer, mailbox, suspender, hibernator, binary, table, tracer,
      scheduler, pressure].
 
 open(loader) -> list_to_tuple([generated(Generation) || Generation <- lists:seq(0, 6)]);
-open(_) -> none.
+open(pressure) ->
+    io:format("memory: ~b pieces of 32 MiB may be taken now~n", [storm_memory:pieces()]),
+    none;
+open(_) ->
+    none.
 
 close(_, _) -> ok.
 
@@ -104,12 +109,15 @@ step(scheduler, N) ->
     true = erlang:system_info(schedulers_online) =:= All,
     timer:sleep(30),
     ok;
-%% Most of what there is, and when it is all there each piece is what it was.
+%% Most of what there is, and when it is all there each piece is what it was. Most of
+%% the time there is none.
+step(pressure, N) when N rem ?PRESSURE_STEPS =/= 0 ->
+    timer:sleep(500);
 step(pressure, _) ->
     Pieces = [{K, storm_memory:piece(K)} || K <- lists:seq(1, storm_memory:pieces())],
     timer:sleep(200),
     [] = [K || {K, Piece} <- Pieces, not storm_memory:is_whole(K, Piece)],
-    timer:sleep(1000).
+    ok.
 
 %% The Kth is the Kth.
 drain(_, 0, Sum) -> Sum;

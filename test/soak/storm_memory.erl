@@ -14,8 +14,8 @@
 
 %% So many may be there at once.
 pieces() ->
-    Share = rest() * number("SOAK_MEMORY_PERCENT", "50") div 100,
-    max(0, min(Share, number("SOAK_MEMORY_MIB", "1024") * ?MIB) div ?PIECE_BYTES).
+    Share = rest() * number("SOAK_MEMORY_PERCENT", "70") div 100,
+    max(0, min(Share, number("SOAK_MEMORY_MIB", "4096") * ?MIB) div ?PIECE_BYTES).
 
 number(Name, Default) ->
     list_to_integer(os:getenv(Name, Default)).

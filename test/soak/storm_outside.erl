@@ -32,7 +32,7 @@ open(distribution) ->
         args => ["-name", Name ++ "@127.0.0.1", "-args_file", os:getenv("SOAK_VM_ARGS"),
                  "-pa", filename:dirname(code:which(?MODULE))]
     }),
-    true = is_pid(peer:call(Peer, erlang, spawn, [?MODULE, serve, []], ?PATIENCE_MS)),
+    true = peer:call(Peer, ?MODULE, serve, [], ?PATIENCE_MS),
     #{peer => Peer, node => Node};
 open(_) ->
     none.
@@ -109,8 +109,7 @@ echo(Node, Monitor, K, Bytes) ->
 
 %% On the peer.
 serve() ->
-    true = register(?MODULE, self()),
-    serving().
+    register(?MODULE, spawn(fun serving/0)).
 
 serving() ->
     receive {From, K, Bytes, Term} -> From ! {echo, K, Bytes, Term} end,
