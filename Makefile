@@ -77,7 +77,7 @@ viewer: ## Build the viewer's page from viewer/ into priv/www; needs node and np
 bench-viewer: build ## Measure the viewer on half an hour of the demo's node (needs 4 GB of disk)
 	@viewer/bench/run.sh
 
-soak: build ## Profile a churning node for SECONDS_ (60) at HZ (500)
+soak: build ## Sessions in all storms for SECONDS_ (60) at HZ (500) on each of OTPS (doc/soak.md)
 	@test/soak.sh
 
 bench: build ## Measure the overhead: SECONDS_ (60) at HZ (500)
