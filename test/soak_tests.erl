@@ -13,7 +13,7 @@ a_wrong_result_is_a_death_and_the_storm_goes_on_test_() ->
         #{level := Level} = logger:get_primary_config(),
         ok = logger:set_primary_config(level, none),
         {ok, Storm} = storm:start([{?MODULE, wrong_at_3}]),
-        ok = native_node:wait_for(fun() -> length(maps:get(deaths, storm:report(Storm))) >= 2 end),
+        ok = waiting:eventually(fun() -> length(maps:get(deaths, storm:report(Storm))) >= 2 end),
         #{deaths := [{wrong_at_3, Reason} | _], steps := #{wrong_at_3 := Steps}} = storm:stop(Storm),
         ok = logger:set_primary_config(level, Level),
         ?assertMatch({{badmatch, 4}, _}, Reason),
@@ -24,13 +24,13 @@ a_paused_storm_takes_no_step_test_() ->
     {timeout, 60, fun() ->
         {ok, Storm} = storm:start([{?MODULE, right}]),
         Steps = fun() -> maps:get(right, maps:get(steps, storm:report(Storm))) end,
-        ok = native_node:wait_for(fun() -> Steps() > 0 end),
+        ok = waiting:eventually(fun() -> Steps() > 0 end),
         ok = storm:pause(Storm),
         Before = Steps(),
         timer:sleep(50),
         ?assertEqual(Before, Steps()),
         ok = storm:resume(Storm),
-        ok = native_node:wait_for(fun() -> Steps() > Before end),
+        ok = waiting:eventually(fun() -> Steps() > Before end),
         ?assertMatch(#{deaths := []}, storm:stop(Storm))
     end}.
 
