@@ -13,7 +13,7 @@ export WERROR ?= 0
 
 EBIN := _build/default/lib/flame_prof/ebin
 
-.PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
+.PHONY: build nif erl demo test test-c test-erl check-exports check-threads test-matrix \
         test-attach test-real test-exports test-foreign \
         deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
         check-format viewer test-viewer bench-viewer clean clean-nif distclean help
@@ -48,6 +48,10 @@ test-foreign: ## Test that stackcollapse-perf.pl (STACKCOLLAPSE=path) and speeds
 
 check-exports: nif ## Check that nif_init is all that the NIF exports
 	@tools/check_exports.sh priv/flame_prof_nif.so
+
+check-threads: nif ## Check what the sampler's thread and the signal handler can call
+	@tools/check_threads.sh priv/flame_prof_nif.so
+	@tools/check_threads.sh --prove
 
 test-matrix: ## Run the suite on OTP 25, 27 and 29 (needs root; see tools/matrix.sh)
 	@tools/matrix.sh
