@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../core/known.h"
 #include "export.h"
 
 #define INDEX_VERSION 1
@@ -665,6 +666,7 @@ static int find_order(struct writing *w)
             begin = number;
             time_us = row.time_us;
         }
+        FP_KNOWN(w->order != NULL); /* for all rows that are counted */
         w->order[number] = (uint64_t)row.process << 32 | number;
         number++;
     }
