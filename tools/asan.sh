@@ -15,7 +15,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 : "${SECONDS_:=15}"
-: "${ASAN_TESTS=flame_prof_triggers_SUITE flame_prof_profile_tests flame_prof_reader_tests
+: "${ASAN_TESTS=flame_prof_triggers_SUITE flame_prof_profile_tests flame_prof_samples_tests
     flame_prof_pstack_tests flame_prof_perf_map_tests flame_prof_selector_tests}"
 
 out=$PWD/_build/asan
