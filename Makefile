@@ -13,9 +13,9 @@ export WERROR ?= 0
 
 EBIN := _build/default/lib/flame_prof/ebin
 
-.PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
+.PHONY: build nif erl demo test test-c test-erl check-exports check-threads test-matrix \
         test-attach test-real test-exports test-foreign \
-        deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
+        asan tsan valgrind analyze deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
         check-format viewer test-viewer bench-viewer clean clean-nif distclean help
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
@@ -37,6 +37,23 @@ test: ## Run all tests on this machine's OTP; installs what they need
 test-c: ## Run the C tests only, under ASan, UBSan, TSan (one: C_TESTS=test_ring)
 	@tools/test.sh c
 
+asan: ## The C tests, and the library in a VM for SECONDS_, under ASan and UBSan
+	@tools/deps.sh build test
+	@SANITIZERS=asan tools/test.sh c
+	@$(MAKE) build && tools/asan.sh && tools/asan.sh --prove
+
+tsan: ## The C tests that share memory between threads, under TSan
+	@tools/deps.sh build test
+	@SANITIZERS=tsan tools/test.sh c
+
+valgrind: ## The readers on corpus and real files under valgrind's memcheck
+	@tools/deps.sh build analyze
+	@$(MAKE) build && tools/valgrind.sh
+
+analyze: ## Clang's static analyzer and cppcheck over all C sources
+	@tools/deps.sh build analyze
+	@tools/analyze.sh
+
 test-erl: ## Run the Erlang tests only (one module: TESTS=flame_prof_options_tests)
 	@tools/test.sh erl
 
@@ -48,6 +65,10 @@ test-foreign: ## Test that stackcollapse-perf.pl (STACKCOLLAPSE=path) and speeds
 
 check-exports: nif ## Check that nif_init is all that the NIF exports
 	@tools/check_exports.sh priv/flame_prof_nif.so
+
+check-threads: nif ## Check what the sampler's thread and the signal handler can call
+	@tools/check_threads.sh priv/flame_prof_nif.so
+	@tools/check_threads.sh --prove
 
 test-matrix: ## Run the suite on OTP 25, 27 and 29 (needs root; see tools/matrix.sh)
 	@tools/matrix.sh

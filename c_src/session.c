@@ -347,7 +347,7 @@ int fp_session_start(struct fp_session **out,
     session->options = *options;
     session->is_native = options->layout != NULL;
     fp_session_set_schedulers_online(session, options->schedulers_online);
-    if (session->is_native)
+    if (options->layout != NULL)
         session->layout = *options->layout;
     err = fp_ring_create(&session->ring, options->ring_bytes);
     if (err == 0)

@@ -70,7 +70,7 @@ calibrate(AllowUnlisted) ->
     Self = self(),
     Tag = make_ref(),
     {Pid, Monitor} = spawn_monitor(fun() ->
-        Self ! {Tag, solve(flame_prof_nif:calibration_open(), AllowUnlisted)}
+        Self ! {Tag, in_turn(AllowUnlisted)}
     end),
     receive
         {'DOWN', Monitor, process, Pid, normal} ->
@@ -79,6 +79,23 @@ calibrate(AllowUnlisted) ->
             end;
         {'DOWN', Monitor, process, Pid, Crash} ->
             {error, {probe, probes, crash_text(Crash)}}
+    end.
+
+%% Two at once would want the same names for their probes. Who comes second finds
+%% what the first has found.
+in_turn(AllowUnlisted) ->
+    try register(?MODULE, self()) of
+        true ->
+            case flame_prof_nif:layout_info() of
+                undefined -> solve(flame_prof_nif:calibration_open(), AllowUnlisted);
+                #{} = Info -> {ok, Info}
+            end
+    catch
+        error:badarg ->
+            Monitor = erlang:monitor(process, ?MODULE),
+            receive
+                {'DOWN', Monitor, process, _, _} -> in_turn(AllowUnlisted)
+            end
     end.
 
 crash_text(Crash) ->

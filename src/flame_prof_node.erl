@@ -80,8 +80,15 @@ memory() ->
         {atom, node_memory_atom},
         {code, node_memory_code}
     ],
-    Memory = erlang:memory(),
-    [{Name, Bytes} || {Kind, Name} <- Kinds, {K, Bytes} <- Memory, K =:= Kind].
+    [{Name, Bytes} || {Kind, Name} <- Kinds, {K, Bytes} <- memory_of_vm(), K =:= Kind].
+
+%% A VM whose allocators are switched off (`+Mea min', say) does not know.
+memory_of_vm() ->
+    try
+        erlang:memory()
+    catch
+        error:notsup -> []
+    end.
 
 %% Two totals: their changes between two flushes make the utilisation.
 schedulers(undefined) ->

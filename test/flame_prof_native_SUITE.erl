@@ -4,6 +4,8 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([
     calibration_leaves_nothing/1,
+    calibrations_at_once_agree/1,
+    works_where_the_allocators_are_switched_off/1,
     idle_processes_equal_process_info/1,
     a_dirty_nif_has_its_full_stack/1,
     every_process_is_found_and_no_other/1,
@@ -25,6 +27,8 @@
 all() ->
     [
         calibration_leaves_nothing,
+        calibrations_at_once_agree,
+        works_where_the_allocators_are_switched_off,
         idle_processes_equal_process_info,
         a_dirty_nif_has_its_full_stack,
         every_process_is_found_and_no_other,
@@ -82,6 +86,34 @@ calibration_leaves_nothing(_) ->
     say("calibration took ~s us~n", [Us]),
     Before = lists:sort(registered()),
     true = erlang:system_info(process_count) =< Count + 1.
+
+%% pstack/0 beside start/1, in a VM that has not calibrated yet.
+calibrations_at_once_agree(_) ->
+    Out = eval_in_peer(
+        "Self = self(),"
+        "[spawn_link(fun() -> Self ! {calibrated, flame_prof_calibration:ensure()} end)"
+        " || _ <- lists:seq(1, 8)],"
+        "{ok, Info} = receive {calibrated, First} -> First end,"
+        "[receive {calibrated, Other} -> {ok, Info} = Other end || _ <- lists:seq(1, 7)],"
+        "io:format(\"agreed\"), halt()."
+    ),
+    "agreed status 0" = Out.
+
+%% erlang:memory/0 fails there.
+works_where_the_allocators_are_switched_off(_) ->
+    Out = eval_in_peer(
+        "{ok, _} = flame_prof:start(#{basename => \"" ++ scratch() ++ "\", engine => native}),"
+        "timer:sleep(300), ok = flame_prof:flush(),"
+        "{ok, #{written := N, files := [File]}} = flame_prof:stop(),"
+        "true = N > 0,"
+        "{ok, [_ | _] = Own, _} = flame_prof_reader:own([File]),"
+        "Names = maps:from_list([{N, V} || #{figures := M} <- Own, {N, V} <- maps:to_list(M)]),"
+        "true = is_map_key(<<\"node_processes\">>, Names),"
+        "false = is_map_key(<<\"node_memory_total\">>, Names),"
+        "io:format(\"works\"), halt().",
+        ["+Mea", "min"]
+    ),
+    "works status 0" = Out.
 
 %%% -------------------------------------------------------------- exactness --
 
@@ -519,7 +551,10 @@ scratch() ->
 
 %% What a fresh VM prints, and "status N" behind it.
 eval_in_peer(Expressions) ->
-    {Status, Output} = peer_vm:output(peer_vm:start([flame_prof, ?MODULE], Expressions)),
+    eval_in_peer(Expressions, []).
+
+eval_in_peer(Expressions, Arguments) ->
+    {Status, Output} = peer_vm:output(peer_vm:start([flame_prof, ?MODULE], Expressions, Arguments)),
     Output ++ lists:flatten(io_lib:format(" status ~w", [Status])).
 
 say(Format, Args) ->

@@ -28,6 +28,27 @@ a_sample_is_taken_apart_test() ->
         Sample#{metrics := maps:with([<<"memory">>, <<"reductions">>], Metrics)}
     ).
 
+%% What is remembered moves as it grows; make asan sees it where it is looked at
+%% after that.
+a_known_stack_with_a_new_status_each_time_test() ->
+    Path = filename:join(
+        filename:basedir(user_cache, "flame_prof_test"),
+        "statuses." ++ os:getpid() ++ ".log"
+    ),
+    ok = filelib:ensure_dir(Path),
+    Statuses = [<<"status", (integer_to_binary(N))/binary>> || N <- lists:seq(1, 300)],
+    ok = file:write_file(Path, [
+        [Status, "\t0.71.0 [000] 1795237782.011367: cpu-clock:\n\tffffffff a:b/1;8 (a.erl)\n\n"]
+     || Status <- Statuses
+    ]),
+    try
+        {ok, Read, _} = flame_prof:fold(fun(Sample, Acc) -> [Sample | Acc] end, [], Path),
+        ?assertEqual(Statuses, [Status || #{status := Status} <- lists:reverse(Read)]),
+        ?assertMatch([_], lists:usort([Frames || #{frames := Frames} <- Read]))
+    after
+        file:delete(Path)
+    end.
+
 the_original_files_are_read_test() ->
     ?assertMatch(
         [

@@ -2,16 +2,19 @@
 %% end the one that they run in. It does not live on when that ends.
 -module(peer_vm).
 
--export([start/2, output/1, end_with_us/0]).
+-export([start/2, start/3, output/1, end_with_us/0]).
 
 -define(PATIENCE_MS, 60000).
 
 %% With the code of these modules on its path. The port is the caller's.
-start(Modules, Expressions) ->
+start(Modules, Expressions) -> start(Modules, Expressions, []).
+
+%% And with more arguments of `erl'.
+start(Modules, Expressions, Arguments) ->
     Paths = lists:append([["-pa", filename:dirname(code:which(M))] || M <- Modules]),
     open_port({spawn_executable, filename:join([code:root_dir(), "bin", "erl"])}, [
         exit_status, stderr_to_stdout, use_stdio, hide,
-        {args, ["-noinput" | Paths] ++ ["-eval", end_with_us(), "-eval", Expressions]}
+        {args, Arguments ++ ["-noinput" | Paths] ++ ["-eval", end_with_us(), "-eval", Expressions]}
     ]).
 
 %% All that it prints until it ends, and its exit status.

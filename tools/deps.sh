@@ -3,6 +3,7 @@
 #
 #   tools/deps.sh build        to build the library and run the demo
 #   tools/deps.sh build test   to run the tests and checks as well
+#   tools/deps.sh analyze      for make analyze and make valgrind
 #   tools/deps.sh foreign      for make test-foreign, as far as it is to be had
 #   tools/deps.sh list SET...  print the packages of a set (for tools/matrix.sh)
 #
@@ -24,6 +25,8 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
 # e2fsprogs: the tests of failing disks make a file system.
 TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap tmux"
 CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
+# analyze: for make analyze and make valgrind.
+ANALYZE="clang cppcheck valgrind"
 # Where there is none, the test that wants it goes without: perf, to read our map;
 # elixir, to be profiled; jiffy, somebody else's NIF to work beside ours (not in each
 # release of the matrix); chromium, with node and npm, for the viewer's page.
@@ -62,6 +65,7 @@ wanted() { # set...: the packages of these sets
         test-erl) echo ${erlang:+$TEST_ERLANG} ;;
         test-erl-optional) echo ${erlang:+$TEST_ERLANG_OPTIONAL} ;;
         foreign) ;;
+        analyze) echo $ANALYZE ;;
         test) echo $TEST ${erlang:+$TEST_ERLANG $CHECK_ERLANG} ;;
         *) fail "tools/deps.sh: no such set: $set" ;;
         esac
@@ -163,6 +167,11 @@ elsewhere() {
             command -v zstd >/dev/null || lacks "the zstd command" zstd
             module eunit || lacks EUnit erlang-eunit
             module ct || lacks "Common Test" erlang-common-test
+            ;;
+        analyze)
+            command -v clang >/dev/null || lacks clang clang
+            command -v cppcheck >/dev/null || lacks cppcheck cppcheck
+            command -v valgrind >/dev/null || lacks valgrind valgrind
             ;;
         foreign) ;; # tools/test_foreign.sh says what is missing
         *) fail "tools/deps.sh: no such set: $set" ;;

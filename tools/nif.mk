@@ -13,7 +13,9 @@ SHELL := /bin/bash
 
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 PKG_CONFIG ?= pkg-config
+# tools/asan.sh builds another one elsewhere.
 NIF := priv/flame_prof_nif.so
+LINKED := $(if $(filter priv/%,$(NIF)),_build/c/linked,$(dir $(NIF)).linked)
 
 # One question to the VM: "release include-dir", with the headers of the VM
 # that is first on the PATH.
@@ -48,11 +50,11 @@ NIF_LDFLAGS := -shared -pthread -Wl,-z,relro -Wl,-z,now \
 
 # Put in place by rename only: a VM that has the old file mapped keeps it.
 $(NIF): $(OBJECTS) $(BUILD)/libs tools/nif.map
-	@mkdir -p priv
+	@mkdir -p $(@D)
 	@echo "  LINK  $@ ($$(cat $(BUILD)/libs))"
-	@new=priv/.flame_prof_nif.so.$$$$; \
+	@new=$(@D)/.flame_prof_nif.so.$$$$; \
 	if $(CC) $(NIF_LDFLAGS) -o $$new $(OBJECTS) $$(cat $(BUILD)/libs); \
-	then mv -f $$new $@; echo $(BUILD) > _build/c/linked; else rm -f $$new; exit 1; fi
+	then mv -f $$new $@; echo $(BUILD) > $(LINKED); else rm -f $$new; exit 1; fi
 
 $(BUILD)/%.o: c_src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -75,7 +77,7 @@ $(BUILD)/flags: FORCE
 
 # The library that is in place was linked for one release: another one, or a
 # build with other flags, replaces it even when it is newer.
-ifneq ($(shell cat _build/c/linked 2>/dev/null),$(BUILD))
+ifneq ($(shell cat $(LINKED) 2>/dev/null),$(BUILD))
 $(NIF): FORCE
 endif
 .PHONY: FORCE

@@ -84,6 +84,12 @@ for step in "$@"; do
         else
             record exports 0 1
         fi
+        heading "What the sampler and the signal handler can call"
+        if tools/check_threads.sh priv/flame_prof_nif.so && tools/check_threads.sh --prove; then
+            record threads 1 0
+        else
+            record threads 0 1
+        fi
         ;;
     erl)
         must build "${MAKE:-make}" build

@@ -2,11 +2,12 @@
 # Build and run the C tests; append "name passed failed" to $RESULTS.
 #
 # Each test/c/test_*.c runs under ASan and UBSan; those of TSAN_TESTS, where two
-# threads share memory, under TSan as well. A program speaks TAP (test/c/run.h
+# threads share memory, under TSan as well; SANITIZERS, of "asan tsan", limits it.
+# A program speaks TAP (test/c/run.h
 # does), or ends with `N passed, N failed`; otherwise it is one test, by its exit
 # status. A crash or a sanitizer's complaint is a failed test.
 set -u
-: "${RESULTS:?}" "${TSAN_TESTS:=test_ring test_handover test_writer test_session test_schedulers}"
+: "${RESULTS:?}" "${SANITIZERS:=asan tsan}" "${TSAN_TESTS:=test_ring test_handover test_writer test_session test_schedulers}"
 
 if ! ls test/c/test_*.c >/dev/null 2>&1; then
     echo "  there are no C tests"
@@ -92,18 +93,22 @@ run_variant() { # variant, compiler, sanitizer flags, test name...
 names=$(for test in test/c/test_*.c; do printf '%s ' "$(basename "$test" .c)"; done)
 if [ -n "${C_TESTS:-}" ]; then names=$C_TESTS; fi
 
-cc=$(pick -fsanitize=address,undefined)
-if [ -z "$cc" ]; then
-    echo "  neither clang nor gcc has a working AddressSanitizer" >&2
-    echo "asan 0 1" >>"$RESULTS"
-else
-    # shellcheck disable=SC2086
-    run_variant asan "$cc" \
-        "-fsanitize=address,undefined -fno-sanitize-recover=all" $names
-fi
+case $SANITIZERS in *asan*)
+    cc=$(pick -fsanitize=address,undefined)
+    if [ -z "$cc" ]; then
+        echo "  neither clang nor gcc has a working AddressSanitizer" >&2
+        echo "asan 0 1" >>"$RESULTS"
+    else
+        # shellcheck disable=SC2086
+        run_variant asan "$cc" \
+            "-fsanitize=address,undefined -fno-sanitize-recover=all" $names
+    fi
+    ;;
+esac
 
 shared=
 for name in $TSAN_TESTS; do
+    case $SANITIZERS in *tsan*) ;; *) continue ;; esac
     case " $names " in *" $name "*) shared="$shared $name" ;; esac
 done
 if [ -n "$shared" ]; then

@@ -8,7 +8,8 @@ set -u
 : "${RESULTS:?}" "${TEST_TIMEOUT:=900}"
 
 out=$PWD/_build/test
-lib=$PWD/_build/default/lib
+# FLAME_PROF_LIBS: another folder of applications, with another build of the NIF.
+lib=${FLAME_PROF_LIBS:-$PWD/_build/default/lib}
 rm -rf "$out/ebin" "$out/result."*
 mkdir -p "$out/ebin" "$out/logs"
 

@@ -97,13 +97,15 @@ static int slurp(int fd, char **text)
     char *grown = malloc(room);
     ssize_t got = 1;
 
-    *text = NULL;
+    *text = grown;
     while (grown != NULL && got > 0) {
-        *text = grown;
         got = read(fd, *text + size, room - size - 1);
         size += got > 0 ? (size_t)got : 0;
-        if (room - size < 4096)
+        if (room - size < 4096) {
             grown = realloc(*text, room *= 2);
+            if (grown != NULL)
+                *text = grown;
+        }
     }
     if (grown == NULL || got < 0) {
         free(*text);

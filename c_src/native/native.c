@@ -5,6 +5,7 @@
  *                                         one for each file
  */
 #include "native.h"
+#include "../core/known.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,6 +185,7 @@ static int load_file(struct fp_image *image, const struct fp_mapped_file *file)
 
 static void destroy_library(struct fp_library *library)
 {
+    FP_KNOWN(library != NULL); /* only what was made is counted */
     fp_image_unload(&library->image);
     free(library->name);
     free(library);

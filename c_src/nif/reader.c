@@ -75,6 +75,7 @@ static void forget(struct memory *memory)
     free(memory->bytes);
 }
 
+/* Valid until the next remember(). */
 static struct known *recall(const struct memory *memory, enum kind kind,
                             uint64_t hash, struct fp_slice text)
 {
@@ -173,10 +174,12 @@ static const char *stack_terms(ErlNifEnv *env, struct reader *reader,
 {
     uint64_t hash = fp_hash(sample->stack.at, sample->stack.size) ^
                     (uint64_t)sample->dialect;
-    struct known *known = recall(memory, STACK, hash, sample->stack);
+    const struct known *known;
     const char *bad;
 
+    /* Before: a text that is remembered may move what is known. */
     *status = text_term(env, memory, sample->header.status);
+    known = recall(memory, STACK, hash, sample->stack);
     if (known != NULL) {
         *frames = known->term;
         if (sample->dialect == FP_OURS)

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "../core/known.h"
+
 /* -------------------------------------------------------------------- order -- */
 
 static int compare_keys(const void *a, const void *b)
@@ -47,6 +49,7 @@ int fp_index_find_order(struct fp_index *w)
             begin = number;
             time_us = row.time_us;
         }
+        FP_KNOWN(w->order != NULL); /* for all rows that are counted */
         w->order[number] = (uint64_t)row.process << 32 | number;
         number++;
     }

@@ -85,6 +85,7 @@ void fp_output_put(struct fp_output *output, const void *bytes, size_t size)
         size_t some = BUFFER_BYTES - output->used;
 
         some = size < some ? size : some;
+        /* cppcheck-suppress uninitvar; what fp_put_i64() has written */
         memcpy(output->buffer + output->used, at, some);
         output->used += some;
         at += some;

@@ -5,6 +5,7 @@
  * files is `Left Heavy` or `Sandwich`. Frames come last in the file, when it is
  * known which levels there are.
  */
+#include "../core/known.h"
 #include "export.h"
 #include "groups.h"
 #include "text.h"
@@ -28,6 +29,7 @@ static int intern_level(struct level_frames *frames, struct fp_budget *budget,
 
     fp_table_seek(&frames->table, hash, &at);
     while (fp_table_next(&frames->table, &at, id)) {
+        FP_KNOWN(frames->frame != NULL); /* what is in the table is there */
         if (frames->frame[*id].level == level &&
             frames->frame[*id].code == code)
             return 0;

@@ -245,7 +245,7 @@ static void retry(struct fp_sampler *s, struct capture *capture)
     unsigned char *bytes =
         s->structure + (size_t)capture->target * s->layout->snapshot_size;
     struct fp_peek_span span[4];
-    struct fp_snapshot now;
+    struct fp_snapshot now = {0};
     uint32_t n;
     int err;
 

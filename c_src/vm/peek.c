@@ -36,14 +36,14 @@ static size_t fitting(const struct fp_peek *peek, const struct iovec *remote,
 }
 
 static void scatter(const unsigned char *from, size_t size,
-                    const struct iovec *local)
+                    const struct iovec *local, size_t n)
 {
-    for (; size > 0; local++) {
-        size_t n = size < local->iov_len ? size : local->iov_len;
+    for (size_t i = 0; i < n && size > 0; i++) {
+        size_t part = size < local[i].iov_len ? size : local[i].iov_len;
 
-        memcpy(local->iov_base, from, n);
-        from += n;
-        size -= n;
+        memcpy(local[i].iov_base, from, part);
+        from += part;
+        size -= part;
     }
 }
 
@@ -67,7 +67,8 @@ static int64_t read_by_copy(void *self, const struct iovec *local,
             got = syscall(SYS_pwritev, peek->fd, remote + i, some,
                           (long)peek->view, 0L);
             if (got > 0)
-                scatter(peek->window + peek->view, (size_t)got, local + i);
+                scatter(peek->window + peek->view, (size_t)got, local + i,
+                        some);
         }
         if (got < 0)
             return total > 0 ? total : -1;
@@ -187,6 +188,7 @@ const char *fp_peek_method(const struct fp_peek *peek)
 int fp_peek_read(const struct fp_peek *peek, uint64_t address, void *into,
                  size_t size)
 {
+    /* cppcheck-suppress ctuuninitvar; it is what is read into */
     struct iovec local = {into, size};
     struct iovec remote = {(void *)(uintptr_t)address, size};
     int64_t got = peek->readv(peek->self, &local, &remote, 1);

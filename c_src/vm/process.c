@@ -92,6 +92,7 @@ int fp_process_decode(const struct fp_layout *layout,
 {
 #define FIELD(name) load64(bytes, layout->release.offset[FP_FIELD_##name])
     uint64_t heap = FIELD(heap), hend = FIELD(hend), old_heap = FIELD(old_heap);
+    /* cppcheck-suppress ctuuninitvar; it is what is written to */
     int64_t *value = snapshot->value;
 
     snapshot->id = FIELD(id);

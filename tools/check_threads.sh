@@ -1,0 +1,234 @@
+#!/bin/bash
+# Check what the sampler's thread and the signal handler can call, by following
+# the calls in the machine code of the library that is loaded.
+#
+#   tools/check_threads.sh priv/flame_prof_nif.so   the check
+#   tools/check_threads.sh --prove                  does the check find anything?
+#
+# From the first function of each (roots, below) every call, every jump and every
+# function whose address is taken on the way is followed. A call through a
+# pointer must be listed with where it can lead; what is called of other
+# libraries must be listed with the reason why it may be, and so must the numbers
+# that are given to syscall(2). The exit status is 0 when all is listed.
+# --prove builds the library with one wrong thing at a time, and fails unless each
+# is found; it needs the objects of `make nif`.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+: "${CC:=gcc}"
+
+# Calls through pointers: "function: where they lead". Several functions, because
+# compilers differ in what they inline into what. "none" is not followed: once in
+# that function.
+pointers="
+fp_peek_read: read_by_copy read_by_syscall read_by_file
+read_prefix: read_by_copy read_by_syscall read_by_file
+fp_peek_batch: read_by_copy read_by_syscall read_by_file
+fp_peek_view: read_by_copy read_by_syscall read_by_file
+add_native: unwind
+fp_running_frames: unwind
+sampler_main: none"
+# sampler_main calls `ended' when there will be no other tick.
+
+# What a read of foreign memory needs; all are in POSIX' list of functions that
+# are async-signal-safe, or said why not.
+reads="
+memcpy     POSIX' list (2016)
+getpid     POSIX' list
+pread      POSIX' list; of /proc/self/mem, where seccomp refuses the others
+pread64    the same
+process_vm_readv  a system call and nothing else; of memory only
+syscall    the numbers are checked below"
+
+# The handler interrupts anything: a malloc, a lock that is held.
+handler="$reads
+clock_gettime     POSIX' list; the vDSO
+__errno_location  an address in the thread's static TLS, there since its start
+memset            POSIX' list (2016)
+memmove           POSIX' list (2016)
+memcmp            POSIX' list (2016)
+bcmp              what clang makes of memcmp
+__stack_chk_fail  ends the VM, where the distribution's compiler guards stacks
+__memcpy_chk      memcpy, or ends the VM"
+
+# The sampler must not wait for anybody.
+sampler_main="$handler
+clock_nanosleep   between ticks, and only there
+__assert_fail     ends the VM: our own books are broken"
+
+# x86_64: 0xba gettid, 0x128 pwritev (into our memfd), 0x129 rt_tgsigqueueinfo.
+numbers="0xba 0x128 0x129"
+
+roots="sampler_main handler"
+
+follow() { # library, root: says what is wrong, last "reached N"
+    local allowed=${!2}
+    LC_ALL=C objdump -d --no-show-raw-insn "$1" | awk -v root="$2" \
+        -v pointers="$(echo "$pointers" | tr '\n' ';')" -v numbers=" $numbers " \
+        -v allowed=" $(awk 'NF { print $1 }' <<<"$allowed" | tr '\n' ' ') " '
+    # Without what compilers put behind the names of parts and copies.
+    function plain(n) {
+        while (sub(/\.(isra|part|constprop|cold|lto_priv)(\.[0-9]+)*$/, "", n)) ;
+        return n
+    }
+    function way(f,    text) {
+        for (text = name[f]; f in from; f = from[f]) text = text " < " name[from[f]]
+        return text
+    }
+    function reach(f, by) {
+        if (f in seen) return
+        seen[f] = 1; queue[++queued] = f
+        if (by != "") from[f] = by
+    }
+    function reach_name(n, by,    f, found) {
+        for (f in name) if (plain(name[f]) == n) { reach(f, by); found = 1 }
+        if (!found) print "there is no function " n
+    }
+    BEGIN {
+        n = split(pointers, line, ";")
+        for (i = 1; i <= n; i++)
+            if (split(line[i], part, ": ") == 2) leads[part[1]] = part[2]
+    }
+    /^[0-9a-f]+ <.*>:$/ {
+        f = $1; sub(/^0+/, "", f)
+        n = $2; gsub(/[<>:]/, "", n)
+        name[f] = n
+        next
+    }
+    !/^ *[0-9a-f]+:/ { next }
+    {
+        at = $1; sub(/:$/, "", at); owner[at] = f
+        code = $2; to = $3
+        if (code ~ /^(notrack|bnd)$/) { code = $3; to = $4 }
+    }
+    # A symbol of another library through the GOT: called, or its address taken.
+    /# [0-9a-f]+ <[^>]*@/ {
+        n = $0; sub(/.*</, "", n); sub(/@.*/, "", n)
+        outside[f] = outside[f] " " n
+        next
+    }
+    code ~ /^(call|j[a-z]+)$/ {
+        if (to !~ /^\*/) edges[f] = edges[f] " " to
+        # The jump table of a switch: base + offset, then the jump.
+        else if (code != "jmp" || !(substr(to, 2) in sum) || NR - sum[substr(to, 2)] > 3)
+            indirect[f]++
+        if ($0 ~ /<syscall@plt>/) given[f] = given[f] " " (number == "" ? "unknown" : number)
+        if (code == "call") number = ""
+    }
+    code == "lea" && /# [0-9a-f]+ </ {
+        match($0, /# [0-9a-f]+ /)
+        taken[f] = taken[f] " " substr($0, RSTART + 2, RLENGTH - 3)
+    }
+    code == "mov" && to ~ /^\$0x[0-9a-f]+,%edi$/ {
+        number = to; sub(/^\$/, "", number); sub(/,.*/, "", number)
+    }
+    code == "syscall" || code == "sysenter" || code == "int" { bare[f] = 1 }
+    code == "add" && to ~ /^%r[a-z0-9]+,%r[a-z0-9]+$/ { sub(/.*,/, "", to); sum[to] = NR }
+    END {
+        reach_name(root, "")
+        for (i = 1; i <= queued; i++) {
+            f = queue[i]
+            if (name[f] ~ /@plt$/) {
+                n = name[f]; sub(/(@.*)?@plt$/, "", n)
+                if (!index(allowed, " " n " ")) print n " < " way(from[f])
+                continue
+            }
+            n = split(outside[f], list, " ")
+            for (j = 1; j <= n; j++)
+                if (!index(allowed, " " list[j] " ")) print list[j] " < " way(f)
+            n = split(given[f], list, " ")
+            for (j = 1; j <= n; j++)
+                if (!index(numbers, " " list[j] " ")) print "system call " list[j] " < " way(f)
+            if (f in bare) print "a system call of its own < " way(f)
+            if (f in indirect) {
+                to = leads[plain(name[f])]
+                if (to == "" || (to == "none" && indirect[f] > 1))
+                    print "a call through a pointer < " way(f)
+                n = to == "none" ? 0 : split(to, list, " ")
+                for (j = 1; j <= n; j++) reach_name(list[j], f)
+            }
+            n = split(edges[f], list, " ")
+            for (j = 1; j <= n; j++)
+                if (list[j] in owner) reach(owner[list[j]], f)
+                else print "a call to " list[j] " < " way(f)
+            n = split(taken[f], list, " ")
+            for (j = 1; j <= n; j++) if (list[j] in name) reach(list[j], f)
+        }
+        print "reached " queued
+    }'
+}
+
+check() { # library: 0 when all that is reached may be
+    local root found wrong=0 reached=
+    LC_ALL=C readelf -h "$1" | grep -q 'Machine:.*X86-64' || {
+        echo "  skip  $1: only the instructions of x86_64 are understood"
+        return 0
+    }
+    # Symbols are bound at load: no call runs the dynamic linker.
+    readelf -d "$1" | grep -qw BIND_NOW || {
+        echo "  wrong  $1 binds its symbols when they are first called" >&2
+        wrong=1
+    }
+    for root in $roots; do
+        found=$(follow "$1" "$root")
+        reached="$reached, $root ${found##*reached }"
+        found=$(grep -v '^reached ' <<<"$found") && {
+            wrong=1
+            awk -v root="$root" '{ print "  wrong  " root ": " $0 }' <<<"$found" >&2
+        }
+    done
+    # What a compiler has made of it, so that a check of nothing is seen.
+    [ "$(grep -oE '[0-9]+' <<<"$reached" | sort -n | head -1)" -ge 5 ] || wrong=1
+    [ $wrong = 0 ] && echo "  ok    functions followed, none waits or allocates: ${reached#, }"
+    return $wrong
+}
+
+# ------------------------------------------------------------- the proof --
+# The library with one statement more: it must be found, and by its name.
+prove_one() { # source below c_src, the line to put it behind, statement, finding
+    local build said object=$tmp/wrong.o
+    build=$(cat _build/c/linked)
+    mkdir -p "$tmp/c_src" && cp -r c_src/. "$tmp/c_src" &&
+        awk -v after="$2" -v wrong="{ $3 }" '{ print }
+            index($0, after) && !done { print wrong; done = 1 }
+            END { exit !done }' "c_src/$1.c" >"$tmp/c_src/$1.c" &&
+        $CC -std=c11 -O2 -fPIC -fvisibility=hidden -pthread -w -D_GNU_SOURCE= \
+            -include stdlib.h -include unistd.h -include pthread.h \
+            -c -o "$object" "$tmp/c_src/$1.c" &&
+        # shellcheck disable=SC2046
+        $CC -shared -pthread -Wl,-z,now -Wl,-Bsymbolic -o "$tmp/wrong.so" "$object" \
+            $(find "$build" -name '*.o' ! -path "$build/$1.o") $(cat "$build/libs") || {
+        echo "  wrong  $1.c with $3 could not be built" >&2
+        return 1
+    }
+    if said=$(check "$tmp/wrong.so" 2>&1) || ! grep -qF "$4" <<<"$said"; then
+        echo "  wrong  $3 in $1.c is not found" >&2
+        return 1
+    fi
+}
+
+prove() {
+    local wrong=0 tick="fp_sampler_drop_released(s);"
+    local handler="running->result = FP_RUNNING_NOBODY;"
+    tmp=$(mktemp -d)
+    trap 'rm -rf "$tmp"' EXIT
+    prove_one sampler/stopped "$tick" \
+        'static void *volatile p; p = malloc(1);' "malloc < fp_sampler" || wrong=1
+    prove_one sampler/stopped "$tick" \
+        'static void *(*volatile p)(size_t); p = malloc;' "malloc < fp_sampler" || wrong=1
+    prove_one core/ring "assert(size % 8 == 0);" \
+        'static void (*volatile f)(void); if (f) f();' "a call through a pointer < " || wrong=1
+    prove_one vm/running "$handler" \
+        'static pthread_mutex_t m; pthread_mutex_lock(&m);' "pthread_mutex_lock < " || wrong=1
+    prove_one vm/running "$handler" \
+        'extern long syscall(long, ...); syscall(1, 2, "", 1);' "system call 0x1 < " || wrong=1
+    prove_one vm/running "$handler" \
+        'static _Thread_local volatile int t; t++;' "__tls_get_addr < " || wrong=1
+    [ $wrong = 0 ] && echo "  ok    what a tick or the handler must not call is found when it does"
+    return $wrong
+}
+
+case ${1:-} in
+--prove) prove ;;
+*.so) check "$1" ;;
+*) echo "tools/check_threads.sh LIBRARY | --prove" >&2 && exit 2 ;;
+esac
