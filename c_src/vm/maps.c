@@ -28,8 +28,7 @@ static int parse_line(const char *line, size_t len, struct mapping *map)
     copy[n] = '\0';
     if (sscanf(copy, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s%n",
                &map->at.start, &map->at.end, map->perms, &name_at) < 3 ||
-        name_at == 0 || strlen(map->perms) < 4 ||
-        map->at.start >= map->at.end)
+        name_at == 0 || strlen(map->perms) < 4 || map->at.start >= map->at.end)
         return FP_EINVAL;
     map->name = line + name_at;
     map->name_len = len - (size_t)name_at;
