@@ -304,16 +304,17 @@ static void atom(unsigned release)
     destroy(&w);
 }
 
-static void code(unsigned release)
+/* The first page of the range may be one that nobody has touched. */
+static void code(unsigned release, int is_away)
 {
     struct world w;
 
     create(&w, release, 64);
     forget_processes(&w);
-    begin("code", "otp", releases[release]);
+    begin("code", is_away ? "away" : "otp", releases[release]);
     u8(release);
     put_atom_table(&w);
-    ranges(1, 2);
+    ranges(is_away ? 0 : 1, is_away ? 3 : 2);
     for (int i = 0; i < 3; i++) {
         address(w.module.code[i] + 20);
         u8(0);
@@ -322,8 +323,13 @@ static void code(unsigned release)
     u8(2);
     address(w.module.end + 8);
     u8(0);
-    address(FAKE_JIT);
+    address(FAKE_JIT + PAGE + 48); /* in front of them all */
     u8(0);
+    if (is_away) {
+        u8(FUZZ_AWAY | 3);
+        u16(0);
+        u8(1);
+    }
     put_memory(&w.vm.memory);
     end();
     destroy(&w);
@@ -867,13 +873,14 @@ int main(int argc, char **argv)
     folder = argv[1];
     for (unsigned release = 0; release < 5; release++) {
         atom(release);
-        code(release);
+        code(release, 0);
         functions(release);
         process(release);
         table(release);
         sampler(release);
         layout(release);
     }
+    code(2, 1);
     running(0);
     running(2);
     bif(2);
