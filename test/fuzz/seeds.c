@@ -415,12 +415,27 @@ static void put_change(struct world *w, uint32_t n, enum fp_field field,
     u64(fuzz_relocatable(word));
 }
 
+/* One runs, one collects, one is in a dirty NIF: its `i` is in no code, but
+ * behind three words that name it. */
+static void put_states(struct world *w)
+{
+    const uint64_t mfa[] = {w->atom[0], w->atom[2], 1};
+
+    fake_set(&w->vm, 2, FP_FIELD_state, FP_PSFLG_RUNNING);
+    fake_set(&w->vm, 3, FP_FIELD_state, FP_PSFLG_DIRTY_RUNNING);
+    fake_put(&w->vm.memory, FAKE_MISC + 0x1000, mfa, sizeof mfa);
+    fake_set(&w->vm, 3, FP_FIELD_i, FAKE_MISC + 0x1000 + sizeof mfa);
+    fake_set(&w->vm, 4, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
+}
+
 static void sampler(unsigned release)
 {
     struct world w;
 
     create(&w, release, 8);
     forget_code(&w);
+    if (release % 2 == 0)
+        put_states(&w);
     begin("sampler", "otp", releases[release]);
     u8(release);
     ranges(1, 2);
