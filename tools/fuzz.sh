@@ -5,9 +5,8 @@
 # runs found (_build/fuzz/corpus/TARGET).
 #
 #   tools/fuzz.sh            fuzz
-#   tools/fuzz.sh minimize   ... then make test/corpus small again: what reaches
-#                            code that nothing else does, with what is named
-#                            regression_* and what test/fuzz/seeds.c writes
+#   tools/fuzz.sh minimize   ... then put into test/corpus what is small and reaches
+#                            code that nothing else there does
 #
 # Needs clang with libFuzzer; says so and ends with 3 where there is none. Ends
 # with 1 when an input failed: it is in _build/fuzz then. To run it once more:
@@ -82,16 +81,25 @@ said() { # target
         "$(sed -nE 's/.* cov: ([0-9]+) .*/\1/p' "$log" | tail -n 1)"
 }
 
+# Files with names of their own stay: seeds, and what failed once. Of what the
+# fuzzer found beside these, what reaches other code (not: as often), the
+# smallest first, up to FOUND_BYTES and FOUND_FILES.
+FOUND_BYTES=8192 FOUND_FILES=24
+found_in() { # folder: the files named by their hash, the smallest first
+    find "$1" -type f -printf '%s %p\n' | grep -E '/[0-9a-f]{40}$' | sort -n
+}
+
 minimize() { # target
-    local new=$out/new/$1 file
-    rm -rf "$new" && mkdir -p "$new"
-    # Paths, not how often they are gone: a tenth of the files.
+    local new=$out/new/$1 size file bytes=0 files=0
+    rm -rf "$new" && mkdir -p "$out/new" && cp -r "test/corpus/$1" "$new"
+    found_in "$new" | cut -d ' ' -f 2- | xargs -r rm
     # shellcheck disable=SC2046
     $no_aslr "$out/bin/fuzz_$1" -merge=1 -use_counters=0 "$new" \
         $(corpus_of "$1") >"$out/$1.merge.log" 2>&1 || return 1
-    for file in "test/corpus/$1"/*; do
-        case $file in */regression_*) cp "$file" "$new" ;; esac
-    done
+    while read -r size file; do
+        bytes=$((bytes + size)) files=$((files + 1))
+        [ $bytes -le $FOUND_BYTES ] && [ $files -le $FOUND_FILES ] || rm "$file"
+    done < <(found_in "$new")
     rm -rf "test/corpus/$1" && mv "$new" "test/corpus/$1"
 }
 
