@@ -107,7 +107,7 @@ bench: build ## Measure the overhead: SECONDS_ (60) at HZ (500)
 guide: build ## Run the examples of doc/guide
 	@examples/guide/run.sh
 
-fuzz: ## Fuzz the reader for FUZZ_SECONDS (60); needs clang with libFuzzer
+fuzz: ## Fuzz every decoder for FUZZ_SECONDS (60) each (one: TARGET=stack); needs clang with libFuzzer
 	@tools/fuzz.sh
 
 format: ## Format the C sources with clang-format

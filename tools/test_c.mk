@@ -32,21 +32,44 @@ SOURCES := $(filter-out c_src/nif.c c_src/nif/%,$(sort \
     $(wildcard c_src/*.c c_src/*/*.c c_src/*/*/*.c)))
 TESTS := $(filter $(if $(ONLY),$(ONLY:%=test/c/%.c),%),$(sort \
     $(wildcard test/c/test_*.c)))
-HELPERS := $(filter-out test/c/test_% test/c/fuzz_% test/c/bench_%,$(sort \
+HELPERS := $(filter-out test/c/test_% test/c/bench_%,$(sort \
     $(wildcard test/c/*.c)))
+# test/fuzz/: the targets, which test_fuzz.c runs, and libFuzzer does by the
+# program `fuzz` (tools/fuzz.sh).
+TARGETS := $(filter-out test/fuzz/driver.c test/fuzz/seeds.c,$(sort \
+    $(wildcard test/fuzz/*.c)))
 
 LIB_OBJECTS := $(SOURCES:%.c=$(BUILD)/%.o)
 HELPER_OBJECTS := $(HELPERS:%.c=$(BUILD)/%.o)
+TARGET_OBJECTS := $(TARGETS:%.c=$(BUILD)/%.o)
 TEST_OBJECTS := $(TESTS:%.c=$(BUILD)/%.o)
 PROGRAMS := $(TESTS:test/c/%.c=$(BUILD)/%)
 
 programs: $(PROGRAMS)
+fuzz: $(BUILD)/fuzz $(BUILD)/seeds
 
+# In front of the other archives: its resident.h is of fake memory.
+$(BUILD)/test_fuzz $(BUILD)/seeds $(BUILD)/fuzz: $(BUILD)/fuzz.a
+$(BUILD)/test_fuzz $(BUILD)/seeds: FIRST := $(BUILD)/fuzz.a
+$(BUILD)/fuzz: FIRST := $(BUILD)/fuzz.a -fsanitize=fuzzer
+
+$(BUILD)/fuzz: $(BUILD)/test/fuzz/driver.o $(BUILD)/helpers.a \
+    $(BUILD)/flame_prof.a
+	$(LINK)
+$(BUILD)/seeds: $(BUILD)/test/fuzz/seeds.o $(BUILD)/helpers.a \
+    $(BUILD)/flame_prof.a
+	$(LINK)
 $(BUILD)/%: $(BUILD)/test/c/%.o $(BUILD)/helpers.a $(BUILD)/flame_prof.a
-	@echo "  LINK  $@"
-	@$(CC) $(SANITIZE) -rdynamic -o $@ $< -Wl,--start-group $(BUILD)/helpers.a \
-	    $(BUILD)/flame_prof.a -Wl,--end-group $(LIBS)
+	$(LINK)
 
+define LINK
+@echo "  LINK  $@"
+@$(CC) $(SANITIZE) -rdynamic -o $@ $< $(FIRST) -Wl,--start-group \
+    $(BUILD)/helpers.a $(BUILD)/flame_prof.a -Wl,--end-group $(LIBS)
+endef
+
+$(BUILD)/fuzz.a: $(TARGET_OBJECTS) $(BUILD)/flags
+	@rm -f $@ && ar rcs $@ $(TARGET_OBJECTS)
 $(BUILD)/helpers.a: $(HELPER_OBJECTS) $(BUILD)/flags
 	@rm -f $@ && ar rcs $@ $(HELPER_OBJECTS)
 $(BUILD)/flame_prof.a: $(LIB_OBJECTS) $(BUILD)/flags
@@ -58,11 +81,13 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	@$(CC) $(COMMON) $(if $(filter c_src/%,$<),$(WARNINGS),-Wall -Wextra) \
 	    $(WERROR_FLAG) -MMD -MP -c -o $@ $<
 
-FLAGS := $(CC) $(COMMON) $(WARNINGS) $(WERROR_FLAG) $(sort $(SOURCES) $(HELPERS))
+FLAGS := $(CC) $(COMMON) $(WARNINGS) $(WERROR_FLAG) \
+    $(sort $(SOURCES) $(HELPERS) $(TARGETS))
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
-.PHONY: FORCE programs
+.PHONY: FORCE programs fuzz
 FORCE:
 
--include $(LIB_OBJECTS:.o=.d) $(HELPER_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
+-include $(LIB_OBJECTS:.o=.d) $(HELPER_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) \
+    $(TARGET_OBJECTS:.o=.d)

@@ -302,6 +302,11 @@ static int64_t scaled_sleb(struct run *run)
     return scaled(run, fp_bytes_sleb(&run->bytes));
 }
 
+static int64_t negative(int64_t n)
+{
+    return n == INT64_MIN ? INT64_MAX : -n;
+}
+
 /* Step over an expression: where it is. */
 static int64_t skip_expression(struct run *run)
 {
@@ -387,7 +392,7 @@ static int define_register(struct run *run, uint8_t code)
         set_rule(run, reg, FP_CFI_SAVED, scaled_sleb(run));
         return 1;
     case GNU_NEGATIVE_OFFSET_EXTENDED:
-        set_rule(run, reg, FP_CFI_SAVED, -scaled_uleb(run));
+        set_rule(run, reg, FP_CFI_SAVED, negative(scaled_uleb(run)));
         return 1;
     case VAL_OFFSET:
         set_rule(run, reg, FP_CFI_VALUE, scaled_uleb(run));

@@ -159,7 +159,9 @@ int fp_code_nearest(const struct fp_peek *peek, const struct fp_ranges *ranges,
     for (;;) {
         uint64_t top = at + MFA_SIZE + 8; /* the entry byte is needed too */
 
-        if (top > range->end || window_load(&w, top, 0) != 0)
+        /* Pages that are not there end it: nothing lies across them. */
+        if (top > range->end || window_load(&w, top, 0) != 0 ||
+            at < w.low + MFA_IN_INFO)
             return FP_ENOENT;
         for (; at >= w.low + MFA_IN_INFO; at -= 8) {
             if (!is_mfa(&w, at))
@@ -278,7 +280,8 @@ static int find_header(struct fp_code *code, uint64_t pc, uint64_t mfa_at,
     while (walked < WALK_BACK_MAX) {
         uint64_t overlap = MFA_SIZE + 8;
 
-        if (window_load(&w, at + 8, (uint32_t)overlap) != 0)
+        if (window_load(&w, at + 8, (uint32_t)overlap) != 0 ||
+            at < w.low + MFA_IN_INFO)
             return FP_ENOENT;
         for (; at >= w.low + MFA_IN_INFO; at -= 8) {
             if (window_word(&w, at) == first &&

@@ -28,7 +28,7 @@ static int parse_line(const char *line, size_t len, struct mapping *map)
     copy[n] = '\0';
     if (sscanf(copy, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s%n",
                &map->at.start, &map->at.end, map->perms, &name_at) < 3 ||
-        name_at == 0)
+        name_at == 0 || strlen(map->perms) < 4 || map->at.start >= map->at.end)
         return FP_EINVAL;
     map->name = line + name_at;
     map->name_len = len - (size_t)name_at;
@@ -58,6 +58,9 @@ static int add(struct fp_ranges *ranges, const struct fp_range *at)
     struct fp_range *last =
         ranges->count > 0 ? &ranges->range[ranges->count - 1] : NULL;
 
+    /* The kernel tells them in order; two that overlap are not both true. */
+    if (last != NULL && at->start < last->end)
+        return 0;
     if (last != NULL && last->end == at->start) {
         last->end = at->end;
         return 0;

@@ -22,6 +22,7 @@
 #define TUPLE_3 (3u << 6)
 #define SMALL_MASK 0xfu
 #define SMALL_TAG 0xfu
+#define ARITY_MAX 255u
 
 /* Entries of one slot that are looked through. */
 #define CHAIN_MAX 16
@@ -44,7 +45,8 @@ static int read_entry(const struct fp_peek *peek, uint64_t term, uint64_t key,
     if ((pair[2] & TAG_MASK) != TAG_BOXED ||
         fp_peek_read(peek, to_address(pair[2]), call, sizeof call) != 0 ||
         call[0] != TUPLE_3 || !fp_term_is_atom(call[1]) ||
-        !fp_term_is_atom(call[2]) || (call[3] & SMALL_MASK) != SMALL_TAG)
+        !fp_term_is_atom(call[2]) || (call[3] & SMALL_MASK) != SMALL_TAG ||
+        call[3] >> 4 > ARITY_MAX)
         return FP_ENOENT;
     *mfa = (struct fp_mfa_words){call[1], call[2], call[3] >> 4};
     return 0;
@@ -87,7 +89,7 @@ void fp_names_read(const struct fp_layout *layout, const struct fp_peek *peek,
     memset(names, 0, sizeof *names);
     if (fp_term_is_atom(snapshot->initial_call[0]) &&
         fp_term_is_atom(snapshot->initial_call[1]) &&
-        snapshot->initial_call[2] < 256)
+        snapshot->initial_call[2] <= ARITY_MAX)
         names->initial_call = (struct fp_mfa_words){snapshot->initial_call[0],
                                                     snapshot->initial_call[1],
                                                     snapshot->initial_call[2]};

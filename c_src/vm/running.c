@@ -262,6 +262,13 @@ static void add(struct leaf *leaf, uint64_t frame)
     leaf->frame[leaf->count++] = frame;
 }
 
+/* Words of the structure become frames only where they may be addresses: what
+ * is no address may be a frame of another kind (record.h). */
+static int is_address(uint64_t word)
+{
+    return word >= PAGE_BYTES && word >> 47 == 0;
+}
+
 static int in_fragments(const struct fp_running_code *code, uint64_t pc)
 {
     return pc - code->fragments.start <
@@ -348,7 +355,7 @@ caller_in_fragment(const struct fp_running_code *code,
            sizeof current);
     if (running->native_return == code->nif_return) {
         *mfa_at = current;
-        return FP_CALLER_NIF;
+        return is_address(current) ? FP_CALLER_NIF : FP_CALLER_UNKNOWN;
     }
     if (fp_bif_is_schedule(code->peek, running->native_return))
         return FP_CALLER_SCHEDULE;
@@ -400,7 +407,7 @@ add_caller(const struct fp_running_code *code, const struct fp_layout *layout,
         add(leaf, mfa_at + 24); /* where its code begins */
         break;
     case FP_CALLER_SCHEDULE:
-        add(leaf, snapshot->i);
+        add(leaf, is_address(snapshot->i) ? snapshot->i : FP_FRAME_AMBIGUOUS);
         break;
     case FP_CALLER_UNKNOWN:
         add(leaf, FP_FRAME_AMBIGUOUS);

@@ -23,7 +23,7 @@
 #include "../../c_src/vm/peek.h"
 
 #define FAKE_BASE UINT64_C(0x300000000000)
-#define FAKE_REGIONS_MAX 64u
+#define FAKE_REGIONS_MAX 128u
 
 struct fake_region {
     uint64_t address;

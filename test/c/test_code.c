@@ -646,6 +646,59 @@ static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
     munmap(page, 4 * 4096);
 }
 
+static int64_t count_reads(void *self, const struct iovec *local,
+                           const struct iovec *remote, size_t n)
+{
+    ++*(int *)self;
+    for (size_t i = 0; i < n; i++)
+        memcpy(local[i].iov_base, remote[i].iov_base, remote[i].iov_len);
+    return (int64_t)remote[0].iov_len;
+}
+
+/* No function is before it: looked for once, not as often as 32 MiB have
+ * blocks. */
+static void pages_that_are_not_there_end_the_search_at_once(void)
+{
+    unsigned char *page = mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t start = (uint64_t)(uintptr_t)page, mfa[3], at;
+    struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
+    int reads = 0;
+    struct fp_peek peek = {.readv = count_reads, .self = &reads};
+
+    CHECK(page != MAP_FAILED);
+    memset(page + 6 * 4096, 0x90, 2 * 4096);
+    CHECK_INT(fp_code_nearest(&peek, &ranges, start + 7 * 4096, mfa, &at),
+              FP_ENOENT);
+    CHECK(reads <= 4);
+    munmap(page, 8 * 4096);
+}
+
+/* A header is one piece with its functions, too. */
+static void pages_that_are_not_there_end_the_search_for_a_module(void)
+{
+    const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};
+    unsigned char *page = mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t start = (uint64_t)(uintptr_t)page;
+    struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
+    struct fp_layout layout = {.release = *fp_release_find(27)};
+    int reads = 0;
+    struct fp_peek peek = {.readv = count_reads, .self = &reads};
+    struct fp_location location;
+    struct fp_code *code;
+
+    CHECK(page != MAP_FAILED);
+    memcpy(page + 6 * 4096 + 64, info, sizeof info);
+    page[7 * 4096] = 1;
+    CHECK_INT(fp_code_create(&code, &layout, &peek, &ranges), 0);
+    CHECK_INT(fp_code_resolve(code, start + 6 * 4096 + 160, &location),
+              FP_ENOENT);
+    CHECK(reads <= 8);
+    fp_code_destroy(code);
+    munmap(page, 8 * 4096);
+}
+
 /* A tracer's frame: on the stack stands where an MFA does, of one's own module
  * or of the next. */
 static void a_pointer_to_an_mfa_is_no_return_address(void)
@@ -695,6 +748,8 @@ int main(int argc, char **argv)
     RUN(the_first_function_may_be_at_the_very_end_of_a_range);
     RUN(where_there_is_no_function_none_is_found);
     RUN(a_page_that_is_not_there_leaves_the_first_function_unknown);
+    RUN(pages_that_are_not_there_end_the_search_at_once);
+    RUN(pages_that_are_not_there_end_the_search_for_a_module);
     RUN(a_pointer_to_an_mfa_is_no_return_address);
     return RUN_END();
 }

@@ -114,6 +114,21 @@ static void text_that_is_no_such_has_nothing(void)
            (struct fp_range[]){{0x557d01740000, 0x557d017a0000}});
 }
 
+/* No kernel writes such; whoever searches the ranges relies on their order. */
+static void ranges_are_sorted_and_disjoint_whatever_is_told(void)
+{
+    static const char text[] = "4000-5000 r-xp 00000000 00:00 0 \n"
+                               "3000-2000 r-xp 00000000 00:00 0 \n"
+                               "1000-2000 r-xp 00000000 00:00 0 \n"
+                               "4800-6000 r-xp 00000000 00:00 0 \n"
+                               "7000-7000 r-xp 00000000 00:00 0 \n"
+                               "8000-9000 r-x 00000000 00:00 0 \n"
+                               "a000-b000 r-xp 00000000 00:00 0 \n";
+    static const struct fp_range code[] = {{0x4000, 0x5000}, {0xa000, 0xb000}};
+
+    expect(text, 'c', 0, 2, code);
+}
+
 static void the_last_line_needs_no_newline(void)
 {
     expect("1000-2000 rwxp 00000000 00:00 0", 'c', 0, 1,
@@ -296,6 +311,7 @@ int main(int argc, char **argv)
     RUN(data_is_the_executable_s_and_what_follows_it_without_a_gap);
     RUN(a_deleted_executable_has_data);
     RUN(text_that_is_no_such_has_nothing);
+    RUN(ranges_are_sorted_and_disjoint_whatever_is_told);
     RUN(the_last_line_needs_no_newline);
     RUN(a_long_name_is_no_harm);
     RUN(more_ranges_than_there_is_room_for_are_refused);

@@ -161,12 +161,13 @@ static void an_entry_of_another_shape_is_none(void)
 {
     const uint64_t shapes[][3] = {
         {SMALL(10), ATOM(11), SMALL(3)}, /* no module */
-        {ATOM(10), SMALL(11), SMALL(3)},
-        {ATOM(10), ATOM(11), ATOM(3)},
+        {ATOM(10), SMALL(11), SMALL(3)},  {ATOM(10), ATOM(11), ATOM(3)},
+        {ATOM(10), ATOM(11), SMALL(256)}, /* no function has so many */
+        {ATOM(10), ATOM(11), UINT64_MAX}, /* -1 */
     };
     struct fixture *f;
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 5; i++) {
         f = create(8, 7);
         put_slot(f, KEY_INDEX % 8, pair(f, KEY, tuple(f, 3, shapes[i])));
         expect_none(f);

@@ -648,6 +648,27 @@ static void a_nif_is_named_by_current(void)
     destroy(b);
 }
 
+/* A word that is no address could pass for a frame of another kind. */
+static void a_nif_is_ambiguous_where_current_is_no_address(void)
+{
+    static const uint64_t words[] = {0,
+                                     FP_FRAME_IDLE,
+                                     FP_FRAME_TEXT | 7,
+                                     FP_FRAME_SLOT | 7,
+                                     FP_FRAME_BIF | NIF_MFA,
+                                     UINT64_C(1) << 47};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct bench *b = create(27);
+
+        set_current(b, words[i]);
+        enter_c(b, 256, SHARED_NIF);
+        unwinds(b, 1, 0);
+        FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, CALLERS);
+        destroy(b);
+    }
+}
+
 static void shared_code_that_a_function_calls_is_no_frame(void)
 {
     const uint64_t words[] = {FIRST, SECOND};
@@ -683,6 +704,22 @@ static void in_the_scheduler_a_process_is_where_it_continues(void)
     /* Its turn has not begun, or is counted already. */
     CHECK_INT(b->snapshot.value[FP_METRIC_reductions], 100000);
     destroy(b);
+}
+
+static void in_the_scheduler_it_is_ambiguous_where_that_is_no_address(void)
+{
+    static const uint64_t words[] = {0, FP_FRAME_IDLE, FP_FRAME_RUNNING,
+                                     FP_FRAME_TEXT | 7, FP_FRAME_NIF | FIRST};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct bench *b = create(29);
+
+        fake_set(&b->vm, 0, FP_FIELD_i, words[i]);
+        enter_c(b, 256, SHARED_SCHEDULE);
+        unwinds(b, 1, 0);
+        FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, CALLERS);
+        destroy(b);
+    }
 }
 
 /* The module that the fragments call from has not aligned the stack. */
@@ -1166,9 +1203,11 @@ int main(int argc, char **argv)
     RUN(a_light_bif_stands_between_c_and_its_caller);
     RUN(a_heavy_bif_is_named_by_current);
     RUN(a_nif_is_named_by_current);
+    RUN(a_nif_is_ambiguous_where_current_is_no_address);
     RUN(shared_code_that_a_function_calls_is_no_frame);
     RUN(what_called_shared_code_may_be_ambiguous);
     RUN(in_the_scheduler_a_process_is_where_it_continues);
+    RUN(in_the_scheduler_it_is_ambiguous_where_that_is_no_address);
     RUN(an_unaligned_return_address_of_a_fragment_is_a_frame);
     RUN(an_unaligned_word_without_a_call_is_no_frame);
     RUN(frame_pointers_are_looked_through);

@@ -1,23 +1,14 @@
 /*
- * fuzz_read.c - any bytes as a file: read, walked, and exported in every way.
- *
- *      make fuzz                      60 seconds, on from the corpus
- *      make fuzz FUZZ_SECONDS=600
- *
- * Input that fails is left in _build/fuzz. What is looked at besides crashes:
- * what was read is what is written, and no limit is passed.
+ * fuzz_read.c - any bytes as a file: read, walked, and exported in every way,
+ * the viewer's index among them. What is looked at besides crashes: what was
+ * read is what is written, and no limit is passed.
  */
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "read/export.h"
+#include "../../c_src/read/export.h"
+#include "fuzz.h"
 
 #define LIMIT ((size_t)16 << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 /* One file that is written again and again, in memory where there is such. */
 static const char *path(void)
@@ -58,20 +49,20 @@ static void walk(struct fp_profile *profile)
 
     fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
     while ((more = fp_cursor_next(&cursor, &row)) > 0) {
-        assert(row.process < profile->process_count);
-        assert(row.stack < profile->tree.stack_count);
-        assert(row.schema < profile->schema_count);
-        assert(row.event < profile->event_count);
-        assert(row.file < profile->file_count);
-        assert(row.time_us >= profile->first_us &&
-               row.time_us <= profile->last_us);
+        FUZZ_CHECK(row.process < profile->process_count);
+        FUZZ_CHECK(row.stack < profile->tree.stack_count);
+        FUZZ_CHECK(row.schema < profile->schema_count);
+        FUZZ_CHECK(row.event < profile->event_count);
+        FUZZ_CHECK(row.file < profile->file_count);
+        FUZZ_CHECK(row.time_us >= profile->first_us &&
+                   row.time_us <= profile->last_us);
         count++;
     }
     fp_cursor_close(&cursor);
-    assert(more < 0 || count == profile->rows.count);
+    FUZZ_CHECK(more < 0 || count == profile->rows.count);
     for (size_t i = 0; i < profile->process_count; i++)
         samples += profile->process[i].samples;
-    assert(samples == profile->rows.count);
+    FUZZ_CHECK(samples == profile->rows.count);
 }
 
 static void export_all(struct fp_profile *profile)
@@ -102,13 +93,13 @@ static void export_all(struct fp_profile *profile)
                  fp_export_perf(profile, &query.measure, output, &a, &b));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+void fuzz_read(const uint8_t *bytes, size_t size)
 {
     struct fp_profile *profile;
     struct fp_source *source;
 
     if (fp_profile_create(&profile, LIMIT) != 0)
-        return 0;
+        return;
     if (fp_source_memory(&source, bytes, size) == 0 &&
         fp_profile_begin(profile, source, FP_SLICE("fuzz")) == 0) {
         while (fp_profile_step(profile, 1000) > 0)
@@ -118,7 +109,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         if (profile->rows.count > 0 && size % 4 == 0)
             export_all(profile);
     }
-    assert(profile->budget.used <= LIMIT);
+    FUZZ_CHECK(profile->budget.used <= LIMIT);
     fp_profile_destroy(profile);
-    return 0;
 }

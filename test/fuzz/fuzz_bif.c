@@ -1,0 +1,59 @@
+/*
+ * fuzz_bif.c - any bytes as JIT code: the calls and jumps that are looked for.
+ */
+#include "fuzz.h"
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/vm/bif.h"
+
+#define PLACES 6
+
+static void check_mfa(const struct fake_memory *memory, uint64_t at)
+{
+    uint64_t mfa[3];
+
+    FUZZ_CHECK(fp_peek_read(&memory->peek, at, mfa, sizeof mfa) == 0);
+    FUZZ_CHECK(fp_term_is_atom(mfa[0]) && fp_term_is_atom(mfa[1]) &&
+               mfa[2] <= 255);
+}
+
+static void look_at(struct fuzz_memory *memory, uint64_t at, uint64_t other)
+{
+    const struct fp_peek *peek = &memory->memory.peek;
+    int is_still = memory->laters == 0;
+    uint64_t mfa_at = 0;
+    int err;
+
+    fp_is_return_address(peek, at);
+    fp_call_target(peek, at);
+    fp_jump_target(peek, at);
+    fp_jump_target(peek, fp_jump_target(peek, at));
+    err = fp_bif_light(peek, at, &mfa_at);
+    FUZZ_CHECK(err == 0 || err == FP_ENOENT);
+    if (err == 0 && is_still)
+        check_mfa(&memory->memory, mfa_at);
+    if (fp_bif_heavy(peek, at, other) && is_still)
+        check_mfa(&memory->memory, at);
+    fp_bif_is_breakpoint(peek, at);
+    mfa_at = fp_bif_breakpoint_mfa(peek, at);
+    if (mfa_at != 0 && is_still)
+        check_mfa(&memory->memory, mfa_at);
+    fp_bif_is_schedule(peek, at);
+    fp_bif_is_raise(peek, at);
+}
+
+void fuzz_bif(const uint8_t *bytes, size_t size)
+{
+    struct fuzz_input input = {bytes, size};
+    struct fuzz_memory memory;
+    uint64_t at[PLACES];
+
+    for (int i = 0; i < PLACES; i++)
+        at[i] = fuzz_address(&input);
+    fuzz_memory_create(&memory, &input);
+    for (int i = 0; i < PLACES; i++)
+        look_at(&memory, at[i], at[(i + 1) % PLACES]);
+    /* Most are for the jumps that a heavy BIF's code may have. */
+    FUZZ_CHECK(fuzz_memory_asked(&memory) <= 256 * PLACES);
+    fuzz_memory_destroy(&memory);
+}

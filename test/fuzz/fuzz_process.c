@@ -1,0 +1,77 @@
+/*
+ * fuzz_process.c - any bytes as a process structure, and what hangs on it: its
+ * registered name, its dictionary and the '$initial_call' in that.
+ */
+#include "fuzz.h"
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/vm/names.h"
+#include "../../c_src/vm/process.h"
+
+/* A dictionary's slot is looked through for 16 entries of three reads each. */
+#define ASKED_MAX 64u
+
+static void check_values(const struct fp_layout *layout,
+                         const struct fp_snapshot *snapshot)
+{
+    const int64_t *value = snapshot->value;
+
+    for (int metric = 0; metric < FP_METRIC_COUNT; metric++)
+        FUZZ_CHECK(value[metric] >= 0);
+    FUZZ_CHECK(value[FP_METRIC_heap_size] <= value[FP_METRIC_heap_block_size]);
+    FUZZ_CHECK(value[FP_METRIC_stack_size] <= value[FP_METRIC_heap_block_size]);
+    FUZZ_CHECK(value[FP_METRIC_old_heap_size] <=
+               value[FP_METRIC_old_heap_block_size]);
+    FUZZ_CHECK(value[FP_METRIC_memory] >= layout->release.process_size);
+    FUZZ_CHECK(snapshot->hend - snapshot->stop ==
+               8 * (uint64_t)value[FP_METRIC_stack_size]);
+}
+
+static void check_call(const struct fp_mfa_words *call)
+{
+    FUZZ_CHECK(call->module == 0 ||
+               (fp_term_is_atom(call->module) &&
+                fp_term_is_atom(call->function) && call->arity <= 255));
+}
+
+static void look_at(const struct fp_layout *layout, struct fuzz_memory *memory,
+                    const unsigned char *structure, uint64_t key)
+{
+    struct fp_snapshot snapshot;
+    struct fp_names names;
+    int err = fp_process_decode(layout, structure, &snapshot);
+    int64_t dictionary;
+
+    FUZZ_CHECK(err == 0 || err == FP_ETORN);
+    FUZZ_CHECK(snapshot.status < FP_STATUS_COUNT);
+    if (err == 0)
+        check_values(layout, &snapshot);
+    fp_names_read(layout, &memory->memory.peek, &snapshot, key, &names);
+    FUZZ_CHECK(names.registered == 0 || fp_term_is_atom(names.registered));
+    check_call(&names.initial_call);
+    check_call(&names.proc_lib);
+    dictionary = fp_dictionary_bytes(&memory->memory.peek, snapshot.dictionary);
+    FUZZ_CHECK(dictionary >= 0 && dictionary <= INT64_C(1) << 36);
+}
+
+void fuzz_process(const uint8_t *bytes, size_t size)
+{
+    struct fuzz_input input = {bytes, size}, part;
+    unsigned char structure[FP_PROBE_WINDOW];
+    struct fuzz_memory memory;
+    struct fp_layout layout;
+    uint64_t key;
+
+    fuzz_layout_of(&input, &layout);
+    key = fuzz_u32(&input);
+    part = fuzz_part(&input, layout.snapshot_size);
+    for (size_t at = 0; at < sizeof structure; at += 8) {
+        uint64_t word = fuzz_word(&part);
+
+        memcpy(structure + at, &word, sizeof word);
+    }
+    fuzz_memory_create(&memory, &input);
+    look_at(&layout, &memory, structure, key);
+    FUZZ_CHECK(fuzz_memory_asked(&memory) <= ASKED_MAX);
+    fuzz_memory_destroy(&memory);
+}

@@ -1,0 +1,151 @@
+/*
+ * fuzz_sampler.c - a few ticks of the sampler over any process table, structures
+ * and stacks, which change while it reads: what comes out of its ring is what
+ * the writer may rely on, and its books balance.
+ */
+#include "fuzz.h"
+
+#include "../../c_src/core/record.h"
+#include "../../c_src/core/ring.h"
+#include "../../c_src/sampler/sampler.h"
+
+#define TICKS 3
+#define TOP 4u
+
+struct writer {
+    uint8_t is_process[FP_PROCESS_SLOTS], is_stack[FP_STACK_SLOTS];
+    uint64_t samples;
+    int64_t last_us;
+};
+
+static void take_stack(struct writer *writer,
+                       const struct fp_record_stack *record)
+{
+    FUZZ_CHECK(record->slot < FP_STACK_SLOTS);
+    FUZZ_CHECK(record->head.count > 0 &&
+               record->head.count <= FP_STACK_FRAMES_MAX);
+    FUZZ_CHECK(record->head.size ==
+               sizeof *record + 8u * (size_t)record->head.count);
+    writer->is_stack[record->slot] = 1;
+}
+
+static void take_sample(struct writer *writer,
+                        const struct fp_record_sample *record)
+{
+    FUZZ_CHECK(record->process < FP_PROCESS_SLOTS &&
+               writer->is_process[record->process]);
+    FUZZ_CHECK(record->stack < FP_STACK_SLOTS &&
+               writer->is_stack[record->stack]);
+    FUZZ_CHECK(record->head.status < FP_STATUS_COUNT);
+    FUZZ_CHECK(record->time_us >= writer->last_us);
+    writer->last_us = record->time_us;
+    writer->samples++;
+    for (int metric = 0;
+         record->head.type == FP_RECORD_SAMPLE && metric < FP_METRIC_COUNT;
+         metric++)
+        FUZZ_CHECK(record->value[metric] >= 0);
+}
+
+static void take(struct writer *writer, const struct fp_record *record)
+{
+    const struct fp_record_process *process = (const void *)record;
+    const struct fp_record_name *name = (const void *)record;
+
+    switch (record->type) {
+    case FP_RECORD_PROCESS:
+        FUZZ_CHECK(process->slot < FP_PROCESS_SLOTS);
+        writer->is_process[process->slot] = 1;
+        break;
+    case FP_RECORD_STACK:
+        take_stack(writer, (const void *)record);
+        break;
+    case FP_RECORD_NAME:
+        FUZZ_CHECK(name->slot < FP_NAMED_SLOTS && name->mfa.module != 0);
+        break;
+    default:
+        FUZZ_CHECK(record->type == FP_RECORD_SAMPLE ||
+                   record->type == FP_RECORD_REPEAT);
+        take_sample(writer, (const void *)record);
+    }
+}
+
+static void drain(struct writer *writer, struct fp_ring *ring)
+{
+    const struct fp_record *record;
+    size_t size;
+
+    while ((record = fp_ring_peek(ring, &size)) != NULL) {
+        FUZZ_CHECK(record->size == size && size % 8 == 0);
+        take(writer, record);
+        fp_ring_release(ring);
+    }
+}
+
+static void check_books(const struct writer *writer,
+                        const struct fp_stats *stats)
+{
+    FUZZ_CHECK(fp_stats_get(stats, FP_STAT_taken) ==
+               writer->samples + fp_stats_get(stats, FP_STAT_torn) +
+                   fp_stats_get(stats, FP_STAT_dropped) +
+                   fp_stats_get(stats, FP_STAT_gone));
+    FUZZ_CHECK(fp_stats_get(stats, FP_STAT_torn) ==
+               fp_stats_get(stats, FP_STAT_torn_changed) +
+                   fp_stats_get(stats, FP_STAT_torn_moved) +
+                   fp_stats_get(stats, FP_STAT_torn_unfound) +
+                   fp_stats_get(stats, FP_STAT_torn_late));
+}
+
+static void run(const struct fp_sampler_options *options,
+                struct fuzz_memory *memory)
+{
+    static struct writer writer;
+    struct fp_sampler *sampler;
+    uint32_t slots = options->layout.process_limit;
+
+    memset(&writer, 0, sizeof writer);
+    FUZZ_CHECK(fp_sampler_create(&sampler, options) == 0);
+    for (int tick = 0; tick < TICKS; tick++) {
+        uint64_t asked = fuzz_memory_asked(memory);
+
+        fp_sampler_run(sampler, 1);
+        drain(&writer, options->ring);
+        check_books(&writer, options->stats);
+        /* A selection, and two looks at each: structure, stack, names. */
+        FUZZ_CHECK(fuzz_memory_asked(memory) - asked <=
+                   3ull * slots + 1 + 160 * TOP);
+    }
+    fp_sampler_destroy(sampler);
+}
+
+void fuzz_sampler(const uint8_t *bytes, size_t size)
+{
+    struct fuzz_input input = {bytes, size};
+    struct fp_sampler_options options = {.interval_us = 1000,
+                                         .rules = 1,
+                                         .rule = {{.top = TOP, .every = 1}},
+                                         .select_interval_ms = 1};
+    struct fp_live_ranges code = {0};
+    struct fp_stats stats = {0};
+    struct fuzz_memory memory;
+    struct fp_ranges ranges;
+
+    fuzz_layout_of(&input, &options.layout);
+    options.layout.process_limit = 8;
+    fuzz_ranges(&input, &ranges);
+    fp_live_ranges_update(&code, &ranges);
+    options.rule[0].metric = fuzz_u8(&input) % FP_METRIC_COUNT;
+    options.rule[0].is_delta = fuzz_u8(&input) & 1;
+    options.status = (int)(fuzz_u8(&input) % (FP_STATUS_COUNT + 8)) - 8;
+    if (options.status < 0)
+        options.status = -1;
+    options.initial_call_key = fuzz_u32(&input);
+    options.peek = &memory.memory.peek;
+    options.code = &code;
+    options.stats = &stats;
+    if (fp_ring_create(&options.ring, 1u << 16) != 0)
+        return;
+    fuzz_memory_create(&memory, &input);
+    run(&options, &memory);
+    fuzz_memory_destroy(&memory);
+    fp_ring_destroy(options.ring);
+}

@@ -1,0 +1,104 @@
+/*
+ * fuzz_table.c - any process table, of any structures: pids looked up in it, and
+ * the passes of a selection over it.
+ */
+#include "fuzz.h"
+
+#include "../../c_src/core/error.h"
+#include "../../c_src/selector.h"
+#include "../../c_src/vm/ptab.h"
+
+#define PIDS 4
+#define PASSES 3
+#define SLOTS_MAX 512u
+
+static void look_up(const struct fp_layout *layout, struct fuzz_memory *memory,
+                    uint64_t pid)
+{
+    uint64_t address = 0, id = 0;
+    uint32_t number, serial;
+    int err = fp_ptab_lookup(layout, &memory->memory.peek, pid, &address);
+
+    FUZZ_CHECK(err == 0 || err == FP_EGONE || err == FP_EFAULT);
+    if (err == 0 && memory->laters == 0)
+        FUZZ_CHECK(fp_peek_word(&memory->memory.peek, address, &id) == 0 &&
+                   id == pid);
+    fp_pid_numbers(layout, pid, &number, &serial);
+    FUZZ_CHECK(number >> layout->release.pid_number_bits == 0);
+}
+
+static void read_slots(const struct fp_layout *layout,
+                       struct fuzz_memory *memory)
+{
+    uint64_t word[SLOTS_MAX];
+    int err = fp_ptab_read(layout, &memory->memory.peek, 0,
+                           layout->process_limit, word);
+
+    FUZZ_CHECK(err == 0 || err == FP_EFAULT);
+    for (uint32_t i = 0; err == 0 && i < layout->process_limit; i++)
+        FUZZ_CHECK(word[i] % 8 == 0);
+}
+
+static void check_chosen(const struct fp_selector *selector, uint64_t excluded,
+                         size_t most)
+{
+    size_t n;
+    uint64_t processes;
+    const struct fp_candidate *chosen =
+        fp_selector_chosen(selector, &n, &processes);
+
+    FUZZ_CHECK(n <= most && processes <= SLOTS_MAX);
+    for (size_t i = 0; i < n; i++)
+        FUZZ_CHECK(chosen[i].address != 0 && chosen[i].address % 8 == 0 &&
+                   chosen[i].id != excluded);
+}
+
+static void select_some(const struct fp_layout *layout,
+                        struct fuzz_memory *memory, struct fp_rule rule[2],
+                        uint64_t excluded, uint32_t slots)
+{
+    struct fp_selector *selector;
+    int err = fp_selector_create(&selector, layout, &memory->memory.peek, rule,
+                                 2, &excluded, 1);
+
+    FUZZ_CHECK(err == 0);
+    for (uint32_t pass = 0; pass < PASSES; pass++) {
+        uint32_t steps = 1;
+
+        fp_selector_divide(selector, 1 + pass);
+        while (!fp_selector_step(selector, slots))
+            FUZZ_CHECK(++steps <= SLOTS_MAX);
+        check_chosen(selector, excluded, rule[0].top + rule[1].top);
+    }
+    fp_selector_destroy(selector);
+}
+
+void fuzz_table(const uint8_t *bytes, size_t size)
+{
+    struct fuzz_input input = {bytes, size};
+    struct fuzz_memory memory;
+    struct fp_layout layout;
+    struct fp_rule rule[2];
+    uint64_t pid[PIDS];
+    uint32_t slots;
+
+    fuzz_layout_of(&input, &layout);
+    layout.process_limit = 8u << fuzz_u8(&input) % 7;
+    slots = 1 + fuzz_u8(&input);
+    for (int i = 0; i < 2; i++)
+        rule[i] = (struct fp_rule){fuzz_u8(&input) % FP_METRIC_COUNT,
+                                   fuzz_u8(&input) % 2, fuzz_u8(&input) % 16,
+                                   1 + fuzz_u8(&input) % 2};
+    for (int i = 0; i < PIDS; i++)
+        pid[i] = fuzz_u64(&input);
+    fuzz_memory_create(&memory, &input);
+    for (int i = 0; i < PIDS; i++)
+        look_up(&layout, &memory, pid[i]);
+    read_slots(&layout, &memory);
+    select_some(&layout, &memory, rule, pid[0], slots);
+    /* At worst, each slot's structure is read together with its neighbours,
+     * and then alone. */
+    FUZZ_CHECK(fuzz_memory_asked(&memory) <=
+               3 * PIDS + 1 + 3ull * PASSES * layout.process_limit);
+    fuzz_memory_destroy(&memory);
+}
