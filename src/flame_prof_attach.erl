@@ -232,17 +232,21 @@ architecture(Text, <<16#7f, "ELF", _:14/binary, Machine:16/little, _/binary>>) -
             ?EM_AARCH64 -> "aarch64";
             _ -> "another architecture"
         end,
-    [Theirs, System] = [lists:flatten(Part) || Part <- string:split(Text, "-")],
-    case {Theirs =:= Wanted, string:find(System, "linux")} of
-        {true, Linux} when is_list(Linux) -> none;
-        _ -> io_lib:format("it is built for ~ts, and our library for ~ts Linux", [Text, Wanted])
+    case string:split(Text, "-") of
+        [Wanted, System] -> system(string:find(System, "linux"), Text, Wanted);
+        _ -> system(nomatch, Text, Wanted)
     end;
 architecture(_Text, _Library) ->
     "our library is no ELF file".
 
-%% Ours is built for glibc.
+system(nomatch, Text, Wanted) ->
+    io_lib:format("it is built for ~ts, and our library for ~ts Linux", [Text, Wanted]);
+system(_Linux, _Text, _Wanted) ->
+    none.
+
+%% Ours is built for glibc. Debian's musl is x86_64-linux-musl/libc.so.
 libc({ok, Maps}) ->
-    case re:run(Maps, "(ld-musl|libc\\.musl)[^\\n]*", [{capture, first, binary}]) of
+    case re:run(Maps, "/\\S*(?:/ld-musl|/libc\\.musl|-musl/libc\\.so)\\S*", [{capture, first, binary}]) of
         {match, [Which]} -> io_lib:format("it runs on musl (~ts), and our library needs glibc", [Which]);
         nomatch -> none
     end;
