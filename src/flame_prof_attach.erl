@@ -341,7 +341,7 @@ received(Request, Timeout) ->
     end.
 
 %% @doc How the session stands: flame_prof:info/0.
--spec figures(lease()) -> {ok, flame_prof:info()} | {error, error()}.
+-spec figures(lease()) -> {ok, flame_prof:info()} | {error, error() | term()}.
 figures(#{node := Node, scribe := none}) ->
     flame_prof_remote:call(Node, flame_prof, info, [], ?CALL_MS);
 figures(#{scribe := Scribe}) ->

@@ -169,7 +169,7 @@ looked_after(#target{state = sampling, lease = Lease} = Target) ->
         {ok, _} -> lost("the session has ended by itself", Target);
         %% A scribe that is busy.
         {error, {timeout, _}} -> Target;
-        {error, {_, Text}} -> lost(Text, Target)
+        {error, Reason} -> lost(text(Reason), Target)
     end;
 looked_after(Target) ->
     Target.
@@ -188,13 +188,12 @@ stopped(#target{state = sampling, lease = Lease} = Target) ->
     ok = flame_prof_cli_out:progress(io_lib:format("fetching from ~ts", [Target#target.node])),
     case flame_prof_attach:stop(Lease) of
         {ok, #{files := Files} = Run} -> fetched(Files, Target#target{info = Run});
-        {error, {_, Text}} when not is_integer(Text) -> lost(text(Text), Target);
         {error, Reason} -> lost(text(Reason), Target)
     end;
 stopped(Target) ->
     Target.
 
-text(Text) when is_binary(Text); is_list(Text) -> Text;
+text({_, Text}) when is_binary(Text); is_list(Text) -> Text;
 text(Reason) -> io_lib:format("~0tP", [Reason, 20]).
 
 %% 12 s of 30: 23,352 samples, 0 dropped, 0 ticks missed, native
