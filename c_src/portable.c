@@ -1,7 +1,6 @@
 #include "portable.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "core/error.h"
 #include "core/pages.h"
@@ -13,7 +12,6 @@
 struct fp_portable {
     struct fp_ring *ring;
     struct fp_stats *stats;
-    int64_t wall_offset_ns;
     int64_t time_us;
     struct fp_series series[FP_PROCESS_SLOTS];
     /* Whose series that is: told anew, it goes on. */
@@ -30,14 +28,6 @@ struct fp_portable {
     int frame_refused;
 };
 
-static int64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
                        struct fp_stats *stats)
 {
@@ -47,7 +37,6 @@ int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
         return FP_ENOMEM;
     p->ring = ring;
     p->stats = stats;
-    p->wall_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
     *out = p;
     return 0;
 }
@@ -57,14 +46,24 @@ void fp_portable_destroy(struct fp_portable *p)
     fp_pages_give(p, sizeof *p);
 }
 
-void fp_portable_tick(struct fp_portable *p, uint64_t missed)
+int fp_portable_tick(struct fp_portable *p, uint64_t missed, int64_t time_us)
 {
-    int64_t us = (clock_ns(CLOCK_MONOTONIC) + p->wall_offset_ns) / 1000;
-
-    p->time_us = us > p->time_us ? us : p->time_us + 1;
+    if (time_us <= 0 || time_us > FP_TIME_US_MAX)
+        return FP_EINVAL;
+    p->time_us = time_us > p->time_us ? time_us : p->time_us + 1;
     p->frame_refused = 0;
     fp_stats_add(p->stats, FP_STAT_ticks, 1);
     fp_stats_add(p->stats, FP_STAT_missed, missed);
+    return 0;
+}
+
+void fp_portable_lost(struct fp_portable *p, uint64_t ticks, uint64_t missed,
+                      uint64_t samples)
+{
+    fp_stats_add(p->stats, FP_STAT_ticks, ticks);
+    fp_stats_add(p->stats, FP_STAT_missed, missed);
+    fp_stats_add(p->stats, FP_STAT_taken, samples);
+    fp_stats_add(p->stats, FP_STAT_dropped, samples);
 }
 
 static size_t padded(size_t size)

@@ -34,8 +34,14 @@ int fp_portable_create(struct fp_portable **portable, struct fp_ring *ring,
                        struct fp_stats *stats);
 void fp_portable_destroy(struct fp_portable *portable);
 
-/* A tick begins now; `missed` deadlines passed before it. */
-void fp_portable_tick(struct fp_portable *portable, uint64_t missed);
+/* A tick began at this Unix time, by the clock of whoever took the samples;
+ * `missed` deadlines passed before it. 0, or FP_EINVAL for a time that is none. */
+int fp_portable_tick(struct fp_portable *portable, uint64_t missed,
+                     int64_t time_us);
+/* Ticks that were done, and missed ones, and samples that were taken and dropped,
+ * before they could be handed over: only counted. */
+void fp_portable_lost(struct fp_portable *portable, uint64_t ticks,
+                      uint64_t missed, uint64_t samples);
 
 /* Definitions. 0, FP_EINVAL, or FP_EFULL: the caller must define again before
  * it uses the slot, and samples until then are dropped. */

@@ -64,6 +64,8 @@ struct fp_session_options {
     int running_stacks, native_frames;
     uint32_t schedulers_online;
     /* Both engines'. */
+    /* Of the VM that is sampled. 0: this one. */
+    uint32_t os_pid;
     uint32_t pid_number_bits; /* perf_script.h */
     uint32_t sample_interval_us;
     uint32_t cpu_permille; /* native; 0: no limit */

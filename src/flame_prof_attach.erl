@@ -7,15 +7,27 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([open/1, close/1, start_sessions/2, figures/1, stop/1]).
+-export([open/1, open/2, lacks/1, close/1, start_sessions/2, figures/1, stop/1]).
 -export([fetching/2, fetch/2]).
 
--export_type([lease/0, fetching/0, error/0]).
+-export_type([lease/0, fetching/0, error/0, without/0]).
 
--opaque lease() :: #{node := node(), lease := pid(), folder := string(), heart := pid()}.
-%% Per file there, by its name when it is finished.
+%% Who writes its files: the node itself, or a scribe of ours.
+-opaque lease() :: #{
+    node := node(),
+    lease := pid(),
+    heart := pid(),
+    library := file:filename() | {none, Why :: binary()},
+    scribe := none | pid()
+}.
+%% Where our library does not fit: the node is refused; or does without, as what is wanted
+%% of it needs none; or is sampled by the portable engine, and the files are written
+%% here, below a folder.
+-type without() :: refused | bare | {scribe, file:filename()}.
+%% Per file, by its name when it is finished. `from': who has it.
 -opaque fetching() :: #{
     node := node(),
+    from := node(),
     output := file:filename(),
     done := #{binary() => begun() | complete}
 }.
@@ -42,6 +54,7 @@
     flame_prof_sup,
     flame_prof_autostart,
     flame_prof_triggers,
+    flame_prof_outpost,
     flame_prof_pstack,
     flame_prof_top_look
 ]).
@@ -49,24 +62,63 @@
 %% @doc Send everything to the node. Refused where it does not fit, or has one.
 -spec open(node()) -> {ok, lease()} | {error, error()}.
 open(Node) ->
+    open(Node, refused).
+
+%% @doc The same where our library may not fit.
+-spec open(node(), without()) -> {ok, lease()} | {error, error()}.
+open(Node, Without) ->
     try
-        Config = config(),
-        ok = fits(Node, Config),
-        {ok, lent(Node, Config)}
+        Config = config(Without),
+        ok = release(Node, call(Node, erlang, system_info, [otp_release], ?CALL_MS)),
+        Fitting = fitting(Node, misfit(Node, Config), Config),
+        ok = is_free(Node, Fitting),
+        {ok, with_scribe(Without, lent(Node, Fitting))}
     catch
         throw:{error, _} = Error -> Error
     end.
 
+%% @doc Why there is no library in the node.
+-spec lacks(lease()) -> {true, Why :: binary()} | false.
+lacks(#{library := {none, Why}}) -> {true, Why};
+lacks(#{}) -> false.
+
 %% Made before the node is looked at: little time is to pass from that until it has
 %% a lease.
-config() ->
+config(Without) ->
     #{
         controller => self(),
         lease_ms => ?LEASE_MS,
         modules => lent_modules(),
         library => library(),
+        may_lack => Without =/= refused,
         companions => companions()
     }.
+
+%% What runs in another VM than ours is not sent.
+fitting(_Node, none, Config) ->
+    Config;
+fitting(_Node, Why, #{may_lack := true} = Config) ->
+    Config#{library := {none, unicode:characters_to_binary(Why)}, companions := []};
+fitting(Node, Why, _Config) ->
+    refuse(does_not_fit, "~ts: ~ts", [Node, Why]).
+
+with_scribe({scribe, Output}, #{node := Node, library := {none, Why}} = Lease) ->
+    Config = #{
+        node => Node,
+        os_pid => list_to_integer(call(Node, os, getpid, [], ?CALL_MS)),
+        release => call(Node, erlang, system_info, [otp_release], ?CALL_MS),
+        why => Why,
+        output => Output
+    },
+    case flame_prof_scribe:start_link(Config) of
+        {ok, Scribe} ->
+            Lease#{scribe := Scribe};
+        {error, {shutdown, {folder, Folder, Reason}}} ->
+            _ = close(Lease),
+            refuse(refused, "~ts: ~ts", [Folder, file:format_error(Reason)])
+    end;
+with_scribe(_, Lease) ->
+    Lease.
 
 %% In one request. Others may attach at the same moment, with a module of the same
 %% name: atomic_load never purges what a lease runs, and the lease that registers
@@ -74,9 +126,9 @@ config() ->
 lent(Node, Config) ->
     Module = {?LEASE, ?FROM, object_code(?LEASE)},
     case each(Node, [{fun code:atomic_load/1, [[Module]]}, {fun ?LEASE:start/1, [Config]}], ?OPEN_MS) of
-        [_, {ok, #{lease := Lease, folder := Folder}}] ->
+        [_, {ok, #{lease := Lease, library := Library}}] ->
             Heart = spawn_link(fun() -> beat(Lease) end),
-            #{node => Node, lease => Lease, folder => Folder, heart => Heart};
+            #{node => Node, lease => Lease, heart => Heart, library => Library, scribe => none};
         [_, {error, {attached, _}}] ->
             attached(Node);
         [_, {error, {present, _}}] ->
@@ -150,12 +202,6 @@ companions() ->
 
 %% Does it fit?
 
-fits(Node, #{modules := Modules, library := Library}) ->
-    ok = release(Node, call(Node, erlang, system_info, [otp_release], ?CALL_MS)),
-    ok = architecture(Node, call(Node, erlang, system_info, [system_architecture], ?CALL_MS), Library),
-    ok = libc(Node, call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS)),
-    is_free(Node, [?LEASE | [Module || {Module, _} <- Modules]]).
-
 release(Node, Release) ->
     Own = erlang:system_info(otp_release),
     try list_to_integer(Release) of
@@ -172,36 +218,46 @@ release(Node, Release) ->
         error:badarg -> refuse(does_not_fit, "~ts: OTP ~ts is no release that we know", [Node, Release])
     end.
 
-architecture(Node, Text, <<16#7f, "ELF", _:14/binary, Machine:16/little, _/binary>>) ->
+%% Why our library can not run there, as far as that can be told before it is tried.
+misfit(Node, #{library := Library}) ->
+    case architecture(call(Node, erlang, system_info, [system_architecture], ?CALL_MS), Library) of
+        none -> libc(call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS));
+        Why -> Why
+    end.
+
+architecture(Text, <<16#7f, "ELF", _:14/binary, Machine:16/little, _/binary>>) ->
     Wanted =
         case Machine of
             ?EM_X86_64 -> "x86_64";
             ?EM_AARCH64 -> "aarch64";
             _ -> "another architecture"
         end,
-    [Theirs, System] = [lists:flatten(Part) || Part <- string:split(Text, "-")],
-    case {Theirs =:= Wanted, string:find(System, "linux")} of
-        {true, Linux} when is_list(Linux) -> ok;
-        _ -> refuse(does_not_fit, "~ts is built for ~ts, and our library for ~ts Linux", [Node, Text, Wanted])
+    case string:split(Text, "-") of
+        [Wanted, System] -> system(string:find(System, "linux"), Text, Wanted);
+        _ -> system(nomatch, Text, Wanted)
     end;
-architecture(_Node, _Text, _Library) ->
-    refuse(does_not_fit, "our library is no ELF file", []).
+architecture(_Text, _Library) ->
+    "our library is no ELF file".
 
-%% Ours is built for glibc.
-libc(Node, {ok, Maps}) ->
-    case re:run(Maps, "(ld-musl|libc\\.musl)[^\\n]*", [{capture, first, binary}]) of
-        {match, [Which]} ->
-            refuse(does_not_fit, "~ts runs on musl (~ts), and our library needs glibc", [Node, Which]);
-        nomatch ->
-            ok
+system(nomatch, Text, Wanted) ->
+    io_lib:format("it is built for ~ts, and our library for ~ts Linux", [Text, Wanted]);
+system(_Linux, _Text, _Wanted) ->
+    none.
+
+%% Ours is built for glibc. Debian's musl is x86_64-linux-musl/libc.so.
+libc({ok, Maps}) ->
+    case re:run(Maps, "/\\S*(?:/ld-musl|/libc\\.musl|-musl/libc\\.so)\\S*", [{capture, first, binary}]) of
+        {match, [Which]} -> io_lib:format("it runs on musl (~ts), and our library needs glibc", [Which]);
+        nomatch -> none
     end;
-libc(_Node, {error, _}) ->
+libc({error, _}) ->
     %% Then loading it tells.
-    ok.
+    none.
 
 %% Any of them: a node that has the application may not have needed the library yet.
 %% The lease looks again, as things may change until it is there.
-is_free(Node, Modules) ->
+is_free(Node, #{modules := Lent}) ->
+    Modules = [?LEASE | [Module || {Module, _} <- Lent]],
     Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun code:is_loaded/1, [Module]} || Module <- Modules]],
     [Supervisor | Loaded] = each(Node, Looks, ?CALL_MS),
     Files = [File || {file, File} <- Loaded],
@@ -221,7 +277,8 @@ present(Node) ->
 
 %% @doc Everything is gone there when it answers.
 -spec close(lease()) -> ok | {error, error()}.
-close(#{node := Node, lease := Lease, heart := Heart}) ->
+close(#{node := Node, lease := Lease, heart := Heart, scribe := Scribe}) ->
+    _ = [flame_prof_scribe:close(Scribe) || Scribe =/= none],
     true = unlink(Heart),
     true = exit(Heart, kill),
     try
@@ -255,11 +312,26 @@ gone(Node, Attempts) ->
 %% @doc At the same moment in all of them.
 -spec start_sessions([lease()], flame_prof:options()) -> [{node(), {ok, pid()} | {error, term()}}].
 start_sessions(Leases, Options) ->
-    Requests = [
-        {Node, erpc:send_request(Node, ?LEASE, start_session, [Lease, Options])}
-     || #{node := Node, lease := Lease} <- Leases
-    ],
-    [{Node, received(Request, ?CALL_MS)} || {Node, Request} <- Requests].
+    Ready = [{Lease, ready(Lease, Options)} || Lease <- Leases],
+    Requests = [{Lease, requested(Lease, IsReady, Options)} || {Lease, IsReady} <- Ready],
+    [{Node, begun(Lease, answer(Request))} || {#{node := Node} = Lease, Request} <- Requests].
+
+ready(#{scribe := none}, _Options) -> ok;
+ready(#{scribe := Scribe}, Options) -> flame_prof_scribe:open(Scribe, Options).
+
+requested(#{node := Node, lease := Lease, scribe := Scribe}, ok, Options) ->
+    {asked, erpc:send_request(Node, ?LEASE, start_session, [Lease, Options, Scribe])};
+requested(_Lease, {error, _} = Error, _Options) ->
+    Error.
+
+answer({asked, Request}) -> received(Request, ?CALL_MS);
+answer({error, _} = Error) -> Error.
+
+begun(#{scribe := Scribe}, {ok, Outpost} = Begun) when is_pid(Scribe) ->
+    ok = flame_prof_scribe:begun(Scribe, Outpost),
+    Begun;
+begun(_Lease, Answer) ->
+    Answer.
 
 received(Request, Timeout) ->
     try
@@ -269,21 +341,27 @@ received(Request, Timeout) ->
     end.
 
 %% @doc How the session stands: flame_prof:info/0.
--spec figures(lease()) -> {ok, flame_prof:info()} | {error, error()}.
-figures(#{node := Node}) ->
-    flame_prof_remote:call(Node, flame_prof, info, [], ?CALL_MS).
+-spec figures(lease()) -> {ok, flame_prof:info()} | {error, error() | term()}.
+figures(#{node := Node, scribe := none}) ->
+    flame_prof_remote:call(Node, flame_prof, info, [], ?CALL_MS);
+figures(#{scribe := Scribe}) ->
+    flame_prof_scribe:info(Scribe).
 
 -spec stop(lease()) -> {ok, flame_prof:run()} | {error, term()}.
-stop(#{node := Node}) ->
+stop(#{node := Node, scribe := none}) ->
     case flame_prof_remote:call(Node, flame_prof, stop, [], ?STOP_MS) of
         {ok, Answer} -> Answer;
         {error, _} = Error -> Error
-    end.
+    end;
+stop(#{scribe := Scribe}) ->
+    flame_prof_scribe:stop(Scribe, ?STOP_MS).
 
 %% @doc Files go to this folder, with the node's name in theirs.
 -spec fetching(lease(), file:filename()) -> fetching().
+fetching(#{node := Node, scribe := none}, Output) ->
+    #{node => Node, from => Node, output => Output, done => #{}};
 fetching(#{node := Node}, Output) ->
-    #{node => Node, output => Output, done => #{}}.
+    #{node => Node, from => node(), output => Output, done => #{}}.
 
 %% @doc What has come to these files since the last time: a node that goes away
 %% costs what came after that. Answers the files that are here.
@@ -291,13 +369,13 @@ fetching(#{node := Node}, Output) ->
     {ok, [file:filename()], fetching()} | {error, error(), fetching()}.
 fetch([], #{node := Node, output := Output, done := Done} = Fetching) ->
     {ok, lists:sort([local(File, Node, Output) || File <- maps:keys(Done)]), Fetching};
-fetch([File | Files], #{node := Node, output := Output, done := Done} = Fetching) ->
+fetch([File | Files], #{node := Node, from := From, output := Output, done := Done} = Fetching) ->
     {Finished, IsFinished} = finished_name(File),
     case maps:get(Finished, Done, none) of
         complete ->
             fetch(Files, Fetching);
         Begun ->
-            case copy(Node, File, local(Finished, Node, Output), Begun) of
+            case copy(From, File, local(Finished, Node, Output), Begun) of
                 {ok, {Device, _}} when IsFinished ->
                     _ = file:close(Device),
                     fetch(Files, Fetching#{done := Done#{Finished => complete}});

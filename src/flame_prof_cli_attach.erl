@@ -1,7 +1,7 @@
 %% @private `flame_prof attach', and lending flame_prof to nodes for a while.
 -module(flame_prof_cli_attach).
 
--export([do/1, borrowing/3]).
+-export([do/1, borrowing/4]).
 
 -import(flame_prof_text, [grouped/1]).
 
@@ -65,20 +65,36 @@ options(Parsed) ->
 connected({error, _} = Error, _Output, _Options, _Parsed) ->
     Error;
 connected({ok, Nodes}, Output, Options, Parsed) ->
-    with_leases(Nodes, [], fun(Leases) -> profile(Leases, Output, Options, Parsed) end).
+    with_leases(Nodes, without(Options, Output), [], fun(Leases) ->
+        ok = lists:foreach(fun told_why/1, Leases),
+        profile(Leases, Output, Options, Parsed)
+    end).
+
+%% Where our library does not fit.
+without(#{engine := native}, _Output) -> refused;
+without(_Options, Output) -> {scribe, Output}.
+
+told_why({Node, Lease}) ->
+    case flame_prof_attach:lacks(Lease) of
+        {true, Why} ->
+            Format = "~ts does without our library (~ts): the portable engine samples it, and the files are written here",
+            flame_prof_cli_out:say(io_lib:format(Format, [Node, Why]));
+        false ->
+            ok
+    end.
 
 %% All or none; closed in any case.
-with_leases([], Leases, Fun) ->
+with_leases([], _Without, Leases, Fun) ->
     try
         Fun(lists:reverse(Leases))
     after
         close(Leases)
     end;
-with_leases([Node | Nodes], Leases, Fun) ->
+with_leases([Node | Nodes], Without, Leases, Fun) ->
     ok = flame_prof_cli_out:progress(io_lib:format("attaching to ~ts", [Node])),
-    case flame_prof_attach:open(Node) of
+    case flame_prof_attach:open(Node, Without) of
         {ok, Lease} ->
-            with_leases(Nodes, [{Node, Lease} | Leases], Fun);
+            with_leases(Nodes, Without, [{Node, Lease} | Leases], Fun);
         {error, _} = Error ->
             close(Leases),
             Error
@@ -99,10 +115,11 @@ close(Leases) ->
     flame_prof_cli_out:progress_done().
 
 %% @doc While Fun runs, the nodes have flame_prof: their own, or ours.
--spec borrowing([node()], timeout(), fun(() -> Answer)) -> Answer | {error, flame_prof_attach:error()}.
-borrowing(Nodes, Timeout, Fun) ->
+-spec borrowing([node()], flame_prof_attach:without(), timeout(), fun(() -> Answer)) ->
+    Answer | {error, flame_prof_attach:error()}.
+borrowing(Nodes, Without, Timeout, Fun) ->
     Lacking = [Node || Node <- Nodes, lacks(Node, Timeout)],
-    with_leases(Lacking, [], fun(_) -> Fun() end).
+    with_leases(Lacking, Without, [], fun(_) -> Fun() end).
 
 lacks(Node, Timeout) ->
     case flame_prof_remote:call(Node, code, which, [flame_prof_top_look], Timeout) of
@@ -148,8 +165,11 @@ sample(Targets0, Since, Until) ->
 looked_after(#target{state = sampling, lease = Lease} = Target) ->
     case flame_prof_attach:figures(Lease) of
         {ok, #{state := running, files := Files} = Info} -> fetched(Files, Target#target{info = Info});
+        {ok, #{failure := Why}} -> lost(Why, stopped(Target));
         {ok, _} -> lost("the session has ended by itself", Target);
-        {error, {_, Text}} -> lost(Text, Target)
+        %% A scribe that is busy.
+        {error, {timeout, _}} -> Target;
+        {error, Reason} -> lost(text(Reason), Target)
     end;
 looked_after(Target) ->
     Target.
@@ -168,26 +188,30 @@ stopped(#target{state = sampling, lease = Lease} = Target) ->
     ok = flame_prof_cli_out:progress(io_lib:format("fetching from ~ts", [Target#target.node])),
     case flame_prof_attach:stop(Lease) of
         {ok, #{files := Files} = Run} -> fetched(Files, Target#target{info = Run});
-        {error, {_, Text}} when not is_integer(Text) -> lost(text(Text), Target);
         {error, Reason} -> lost(text(Reason), Target)
     end;
 stopped(Target) ->
     Target.
 
-text(Text) when is_binary(Text); is_list(Text) -> Text;
+text({_, Text}) when is_binary(Text); is_list(Text) -> Text;
 text(Reason) -> io_lib:format("~0tP", [Reason, 20]).
 
 %% 12 s of 30: 23,352 samples, 0 dropped, 0 ticks missed, native
+%% ..., portable: it runs on musl (ld-musl-x86_64.so.1), and our library needs glibc
 progress(Targets, Ms, Of) ->
     Books = [Books || #target{info = #{books := Books}} <- Targets],
     Sum = fun(Key) -> grouped(lists:sum([maps:get(Key, B) || B <- Books])) end,
-    Engines = lists:usort([atom_to_list(E) || #target{info = #{engine := E}} <- Targets]),
+    Engines = lists:usort([engine(Info) || #target{info = #{engine := _} = Info} <- Targets]),
     [
         io_lib:format("~b s of ~b: ", [Ms div 1000, (Of + 999) div 1000]),
         [Sum(taken), " samples, ", Sum(dropped), " dropped, ", Sum(missed), " ticks missed"],
-        [[", ", Engine] || Engine <- Engines],
-        [io_lib:format(", ~b of ~b nodes", [length(Books), length(Targets)]) || length(Targets) > 1]
+        [io_lib:format(", ~b of ~b nodes", [length(Books), length(Targets)]) || length(Targets) > 1],
+        [[", ", Engine] || Engine <- Engines]
     ].
+
+%% Why it is not the native one.
+engine(#{engine := native}) -> <<"native">>;
+engine(#{why := Why}) -> Why.
 
 %% Telling.
 

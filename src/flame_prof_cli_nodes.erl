@@ -25,7 +25,7 @@ timeout(Parsed) -> maps:get(timeout, Parsed, ?TIMEOUT_MS).
 at(top, Nodes, Parsed) ->
     flame_prof_cli_top:do(Nodes, Parsed);
 at(pstack, Nodes, Parsed) ->
-    flame_prof_cli_attach:borrowing(Nodes, timeout(Parsed), fun() ->
+    flame_prof_cli_attach:borrowing(Nodes, refused, timeout(Parsed), fun() ->
         first_error([Error || Node <- Nodes, {error, _} = Error <- [pstack(Node, Parsed)]])
     end);
 at(info, Nodes, Parsed) ->

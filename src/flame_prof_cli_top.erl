@@ -26,7 +26,7 @@
 -spec do([node()], flame_prof_cli_args:parsed()) -> ok | interrupted | {error, term()}.
 do(Nodes, Parsed) ->
     Timeout = flame_prof_cli_nodes:timeout(Parsed),
-    flame_prof_cli_attach:borrowing(Nodes, Timeout, fun() -> watch(Nodes, Timeout, Parsed) end).
+    flame_prof_cli_attach:borrowing(Nodes, bare, Timeout, fun() -> watch(Nodes, Timeout, Parsed) end).
 
 watch(Nodes, Timeout, Parsed) ->
     Options = #{

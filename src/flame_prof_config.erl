@@ -2,7 +2,7 @@
 %% that have been validated.
 -module(flame_prof_config).
 
--export([session/4, portable/3, own_processes/0]).
+-export([session/4, scribe/3, portable/3, own_processes/0]).
 
 %% One second of samples that all differ, of 280 bytes each, should fit: the
 %% writer may be kept from its CPU or its disk for as long.
@@ -53,7 +53,8 @@ session(Engine, Options, IsCapturing, Excluded) ->
         exclude => Excluded ++ own_processes(),
         ring_bytes => Ring,
         text_bytes => ?LEAST_BYTES + Spare - (Ring - ?LEAST_BYTES),
-        pid_number_bits => pid_number_bits()
+        os_pid => 0,
+        pid_number_bits => pid_number_bits(erlang:system_info(otp_release))
     }.
 
 files(Options) ->
@@ -74,17 +75,26 @@ permille(Percent) -> max(1, round(Percent * 10)).
 limit(infinity) -> 0;
 limit(Limit) -> Limit.
 
+%% @doc By a scribe, for the samples of another node: with that OS process, of that OTP
+%% release.
+-spec scribe(flame_prof_options:options(), non_neg_integer(), string()) -> flame_prof_nif:config().
+scribe(Options, OsPid, Release) ->
+    (session(portable, Options, false, []))#{
+        os_pid := OsPid,
+        pid_number_bits := pid_number_bits(Release)
+    }.
+
 %% @doc For the portable engine, by the owner of the session.
--spec portable(flame_prof_nif:session(), flame_prof_options:options(), [pid()]) ->
+-spec portable(flame_prof_outlet:outlet(), flame_prof_options:options(), [pid()]) ->
     flame_prof_portable:config().
-portable(Ref, Options, Excluded) ->
+portable(Outlet, Options, Excluded) ->
     #{
         sample_interval := SampleMs,
         auto_select := Select,
         auto_process_opts := #{status := Status}
     } = Options,
     #{
-        session => Ref,
+        outlet => Outlet,
         sample_interval_ms => SampleMs,
         rules => flame_prof_selection:rules(Select),
         status => Status,
@@ -97,8 +107,8 @@ own_processes() ->
     [self() | [Pid || Name <- ?OWN_NAMES, Pid <- [whereis(Name)], is_pid(Pid)]].
 
 %% erl_term.h, _PID_NUM_SIZE: pids grew with OTP 26.
-pid_number_bits() ->
-    case list_to_integer(erlang:system_info(otp_release)) of
+pid_number_bits(Release) ->
+    case list_to_integer(Release) of
         Old when Old < 26 -> 15;
         _ -> 28
     end.

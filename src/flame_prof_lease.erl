@@ -22,30 +22,33 @@
 %% </ul>
 -module(flame_prof_lease).
 
--export([start/1, start_session/2, renew/1, close/1, read/3]).
+-export([start/1, start_session/3, renew/1, close/1, read/3]).
 -export([init/2, janitor/2]).
 
 -export_type([config/0, lent/0, refusal/0]).
 
-%% `modules': with their object code. `library': the NIF's bytes. `companions': libraries
+%% `modules': with their object code. `library': the NIF's bytes, or why there is none for
+%% this node. `may_lack': go on without one where none can be had. `companions': libraries
 %% that it is linked with, for where they are missing.
 -type config() ::
     #{
         controller := pid(),
         lease_ms := pos_integer(),
         modules := [{module(), binary()}],
-        library := binary(),
+        library := binary() | {none, Why :: binary()},
+        may_lack := boolean(),
         companions := [{file:filename(), binary()}]
     }.
 
--type lent() :: #{lease := pid(), folder := file:filename()}.
+-type lent() :: #{lease := pid(), library := file:filename() | {none, Why :: binary()}}.
 %% `attached': somebody else is. `present': the node has flame_prof, and keeps it.
 -type refusal() :: {attached | present | library | module, unicode:chardata()}.
 
 -record(lease, {
     lease_ms :: pos_integer(),
     modules :: [module()],
-    folder :: file:filename(),
+    %% Of the library and its samples.
+    folder :: none | file:filename(),
     janitor :: {pid(), reference()},
     controller :: reference()
 }).
@@ -77,10 +80,12 @@ start(Config) ->
         {error, {module, "loading took too long"}}
     end.
 
-%% @doc Options as for {@link flame_prof:start/1}; the folder is the lease's.
--spec start_session(pid(), flame_prof:options()) -> {ok, pid()} | {error, flame_prof:reason()}.
-start_session(Lease, Options) ->
-    ask(Lease, {start_session, Options}, ?READY_MS).
+%% @doc Options as for {@link flame_prof:start/1}; the folder is the lease's. Without a
+%% library the samples go to a scribe (flame_prof_scribe).
+-spec start_session(pid(), flame_prof:options(), Scribe :: none | pid()) ->
+    {ok, pid()} | {error, flame_prof:reason()}.
+start_session(Lease, Options, Scribe) ->
+    ask(Lease, {start_session, Options, Scribe}, ?READY_MS).
 
 %% @doc Never waits.
 -spec renew(pid()) -> ok.
@@ -156,18 +161,21 @@ has_own(Modules) ->
 begun(#{controller := Controller} = Config, Caller) ->
     Janitor = spawn_monitor(?MODULE, janitor, [self(), modules(Config)]),
     case lend(Config, Janitor) of
-        {ok, Folder} ->
-            Caller ! {self(), {ok, #{lease => self(), folder => Folder}}},
+        {ok, Library} ->
+            Caller ! {self(), {ok, #{lease => self(), library => Library}}},
             loop(#lease{
                 lease_ms = maps:get(lease_ms, Config),
                 modules = modules(Config),
-                folder = Folder,
+                folder = folder(Library),
                 janitor = Janitor,
                 controller = monitor(process, Controller)
             });
         {error, _} = Error ->
             answered(Caller, Error)
     end.
+
+folder({none, _Why}) -> none;
+folder(Folder) -> Folder.
 
 %% Who asked runs this module until it has the answer, and ends then.
 answered(Caller, Answer) ->
@@ -185,8 +193,8 @@ loop(#lease{lease_ms = Ms} = State) ->
     receive
         renew ->
             loop(State);
-        {{start_session, Options}, From, Ref} ->
-            From ! {Ref, session(Options, State)},
+        {{start_session, Options, Scribe}, From, Ref} ->
+            From ! {Ref, session(Options, Scribe, State)},
             loop(State);
         {close, From, Ref} ->
             finish({From, Ref}, Janitor);
@@ -204,19 +212,25 @@ finish(Whom, {Janitor, _}) ->
     Janitor ! {tell, Whom},
     ok.
 
-session(Given, #lease{folder = Folder}) ->
-    case flame_prof_options:validate(Given#{basename => Folder}) of
-        {ok, Options} -> start_session_now(Options, whereis(flame_prof_sup));
-        {error, _} = Error -> Error
+session(Given, Scribe, #lease{folder = Folder}) ->
+    How = #{timeout => ?START_MS, owner => none},
+    case {flame_prof_options:validate(Given#{basename => basename(Folder)}), Scribe} of
+        {{ok, Options}, none} -> start_session_now(Options, How, whereis(flame_prof_sup));
+        {{ok, Options}, _} -> start_session_now(Options, How#{scribe => Scribe}, whereis(flame_prof_sup));
+        {{error, _} = Error, _} -> Error
     end.
 
+%% Without a library nothing is written here.
+basename(none) -> "/";
+basename(Folder) -> Folder.
+
 %% Linked to us. Without the application, whose coming and going is logged.
-start_session_now(Options, undefined) ->
+start_session_now(Options, How, undefined) ->
     _ = flame_prof_sup:start_link(),
-    start_session_now(Options, whereis(flame_prof_sup));
-start_session_now(Options, Supervisor) ->
+    start_session_now(Options, How, whereis(flame_prof_sup));
+start_session_now(Options, How, Supervisor) ->
     case is_lent(Supervisor) of
-        true -> flame_prof_sup:start_session(Options, #{timeout => ?START_MS, owner => none});
+        true -> flame_prof_sup:start_session(Options, How);
         false -> {error, {session, present, <<"the application flame_prof was started meanwhile">>}}
     end.
 
@@ -229,10 +243,11 @@ is_lent(Supervisor) ->
 
 %% Lending.
 
-lend(#{modules := Modules} = Config, {Janitor, _}) ->
-    case load(lists:keydelete(flame_prof_nif, 1, Modules)) of
-        ok -> library(candidates(), Config, Janitor, []);
-        {error, _} = Error -> Error
+lend(#{modules := Modules, library := Library} = Config, {Janitor, _}) ->
+    case {load(lists:keydelete(flame_prof_nif, 1, Modules)), Library} of
+        {ok, {none, _}} -> {ok, Library};
+        {ok, _} -> library(candidates(), Config, Janitor, []);
+        {{error, _} = Error, _} -> Error
     end.
 
 load([]) ->
@@ -254,8 +269,11 @@ candidates() ->
     Named = fun(Name) -> [Folder || Folder <- [os:getenv(Name)], is_list(Folder)] end,
     Named("TMPDIR") ++ ["/tmp", "/var/tmp", "/dev/shm"] ++ Named("HOME") ++ Current.
 
+library([], #{may_lack := true}, Janitor, Why) ->
+    Janitor ! {folder, none},
+    {ok, {none, unicode:characters_to_binary(["it can not be loaded there: ", reasons(Why)])}};
 library([], _Config, _Janitor, Why) ->
-    {error, {library, lists:join("; ", lists:reverse(Why))}};
+    {error, {library, reasons(Why)}};
 library([Candidate | Candidates], Config, Janitor, Why) ->
     Folder = filename:join(Candidate, unique()),
     Janitor ! {folder, Folder},
@@ -264,11 +282,23 @@ library([Candidate | Candidates], Config, Janitor, Why) ->
             {ok, Folder};
         false ->
             Text = "no library may be run from there (noexec)",
-            library(Candidates, Config, Janitor, [[Candidate, ": ", Text] | Why]);
+            library(Candidates, Config, Janitor, [{Candidate, Text} | Why]);
         {error, Text} ->
             _ = file:del_dir_r(Folder),
-            library(Candidates, Config, Janitor, [[Candidate, ": ", Text] | Why])
+            library(Candidates, Config, Janitor, [{Candidate, text(Text)} | Why])
     end.
+
+%% A loader's names the file, which is in another folder each time.
+text(Text) ->
+    re:replace(Text, "/[^ ]*/flame_prof\\.[^ ]*/", "", [global, unicode, {return, list}]).
+
+%% /tmp, /var/tmp: file too large; /dev/shm: ...
+reasons(Why) ->
+    Texts = lists:usort([Text || {_, Text} <- Why]),
+    lists:join("; ", [
+        [lists:join(", ", [Folder || {Folder, T} <- lists:reverse(Why), T =:= Text]), ": ", Text]
+     || Text <- Texts
+    ]).
 
 %% Nothing lies there any more when it is mapped.
 lodged(Folder, #{library := Library, companions := Companions, modules := Modules}) ->

@@ -88,6 +88,8 @@
         ring_bytes := pos_integer(),
         %% For the stacks' texts; 0: 32 MiB.
         text_bytes := non_neg_integer(),
+        %% Of the VM that is sampled; 0: of this one.
+        os_pid := non_neg_integer(),
         %% Of a pid's data, how many are its number: what <0.Number.Serial> shows.
         pid_number_bits := 15 | 28
     }.
@@ -112,7 +114,9 @@
         Line :: non_neg_integer(), File :: binary()}
     | {stack, Slot :: 0..8191, [Id :: -2..65535]}
     | {sample, ProcessSlot :: 0..16383, StackSlot :: 0..8191, Status :: 0..5, Values :: tuple()}
-    | {tick, Missed :: non_neg_integer()}
+    | {tick, Missed :: non_neg_integer(), UnixTimeUs :: pos_integer()}
+    %% Of ticks that were done, and their samples, which did not come so far.
+    | {lost, Ticks :: non_neg_integer(), Missed :: non_neg_integer(), Samples :: non_neg_integer()}
     | {gone, non_neg_integer()}
     | {torn, non_neg_integer()}
     | {cpu, Nanoseconds :: non_neg_integer()}

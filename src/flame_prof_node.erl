@@ -27,9 +27,9 @@ start_link() ->
     spawn_link(?MODULE, init, []).
 
 %% @doc Begin: figures for a session that flushes every so many milliseconds.
--spec watch(pid(), flame_prof_nif:session(), IntervalMs :: pos_integer()) -> ok.
-watch(Pid, Session, IntervalMs) ->
-    Pid ! {watch, Session, IntervalMs},
+-spec watch(pid(), flame_prof_outlet:outlet(), IntervalMs :: pos_integer()) -> ok.
+watch(Pid, Outlet, IntervalMs) ->
+    Pid ! {watch, Outlet, IntervalMs},
     ok.
 
 -spec stop(pid()) -> ok.
@@ -41,17 +41,17 @@ stop(Pid) ->
 -spec init() -> ok.
 init() ->
     receive
-        {watch, Session, IntervalMs} ->
-            loop(Session, IntervalMs, erlang:monotonic_time(millisecond) - ?AHEAD_MS)
+        {watch, Outlet, IntervalMs} ->
+            loop(Outlet, IntervalMs, erlang:monotonic_time(millisecond) - ?AHEAD_MS)
     end.
 
-loop(Session, IntervalMs, LastMs) ->
-    case flame_prof_nif:session_figures(Session, figures()) of
+loop(Outlet, IntervalMs, LastMs) ->
+    case flame_prof_outlet:figures(figures(), Outlet) of
         ok ->
             NextMs = LastMs + IntervalMs,
             timer:sleep(max(?AHEAD_MS, NextMs - erlang:monotonic_time(millisecond))),
-            loop(Session, IntervalMs, NextMs);
-        {error, closed} ->
+            loop(Outlet, IntervalMs, NextMs);
+        closed ->
             ok
     end.
 

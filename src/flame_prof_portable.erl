@@ -1,6 +1,7 @@
 %% @private The portable engine: the native one's samples, by `process_info/2'.
 %%
-%% It runs wherever Erlang runs, and differs from the native engine in what a
+%% It runs wherever Erlang runs, with the library or without it: its samples go to
+%% an outlet (flame_prof_outlet). It differs from the native engine in what a
 %% sample means: `process_info/2' interrupts its target, which answers at the
 %% next point where it takes signals. Time inside a long NIF or BIF is thus seen
 %% late, at its end, and the stack of a running process is that of such a point.
@@ -34,7 +35,7 @@
 
 -type config() ::
     #{
-        session := flame_prof_nif:session(),
+        outlet := flame_prof_outlet:outlet(),
         sample_interval_ms := pos_integer(),
         rules := [flame_prof_selection:rule()],
         status := all | flame_prof:status(),
@@ -69,7 +70,7 @@
 }).
 
 -record(engine, {
-    session :: flame_prof_nif:session(),
+    outlet :: flame_prof_outlet:outlet(),
     selector :: none | pid(),
     status :: all | flame_prof:status(),
     depth :: non_neg_integer(),
@@ -85,6 +86,9 @@
     slots = 0 :: non_neg_integer(),
     interval_ms :: pos_integer(),
     started_ms :: integer(),
+    %% From monotonic to Unix time, as it was at the start: so the samples' clock is
+    %% never set.
+    clock_offset_us :: integer(),
     %% How many intervals after the start the next tick is due.
     due = 0 :: non_neg_integer(),
     %% Ticks left out since the last one that was done.
@@ -159,15 +163,18 @@ init({Config, Owner, Before, InForce}) ->
     _ = process_flag(priority, high),
     %% So that no tick has to wait for it, where code is loaded when it is used.
     {module, _} = code:ensure_loaded(flame_prof_stacks),
-    #{session := Session, sample_interval_ms := Interval, status := Status} = Config,
+    {module, _} = code:ensure_loaded(flame_prof_outlet),
+    #{outlet := Outlet, sample_interval_ms := Interval, status := Status} = Config,
+    NowUs = erlang:monotonic_time(microsecond),
     State = #engine{
-        session = Session,
+        outlet = Outlet,
         selector = start_selector(Config, Owner),
         status = Status,
         depth = InForce,
         depth_before = Before,
         interval_ms = Interval,
-        started_ms = erlang:monotonic_time(millisecond)
+        clock_offset_us = os:system_time(microsecond) - NowUs,
+        started_ms = NowUs div 1000
     },
     {ok, schedule(1, State)}.
 
@@ -198,21 +205,25 @@ handle_info({timeout, _, tick}, State) ->
     {noreply, tick(State)};
 handle_info({selected, Selector, Processes, Selected}, #engine{selector = Selector} = State) ->
     {noreply, select(Processes, Selected, State)};
+handle_info({flame_prof_taken, _, _} = Answer, #engine{outlet = Outlet} = State) ->
+    {noreply, answered(flame_prof_outlet:heard(Answer, Outlet), State)};
 handle_info({'EXIT', Selector, Reason}, #engine{selector = Selector} = State) ->
     {stop, {selector, Reason}, State};
 handle_info(_, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #engine{}) -> ok.
-terminate(_Reason, #engine{depth_before = Before, depth = InForce}) ->
-    restore_depth(Before, InForce).
+terminate(_Reason, #engine{outlet = Outlet, depth_before = Before, depth = InForce}) ->
+    ok = restore_depth(Before, InForce),
+    flame_prof_outlet:close(Outlet).
 
 %% Ticks.
 
-tick(#engine{missed = Missed, processes = Processes} = State0) ->
+tick(#engine{missed = Missed, processes = Processes, clock_offset_us = Offset} = State0) ->
     Begun = erlang:monotonic_time(),
+    Tick = {tick, Missed, erlang:convert_time_unit(Begun, native, microsecond) + Offset},
     Iterator = maps:iterator(Processes),
-    State = sample_all(maps:next(Iterator), 0, 0, [{tick, Missed}], State0),
+    State = sample_all(maps:next(Iterator), 0, 0, [Tick], State0),
     Ended = erlang:monotonic_time(),
     Took = Ended - Begun,
     Rested = erlang:convert_time_unit(Ended + Took, native, millisecond),
@@ -263,32 +274,38 @@ sample_all({Pid, Process, Iterator}, Samples, Gone, Items, State) ->
     end.
 
 sample(Pid, Process, Status, [{_, Trace} | Metrics], Items0, State0) ->
-    {Items1, State} = tell(Pid, Process, Items0, State0),
+    {Items1, State} = tell(Pid, Items0, State0),
     #engine{depth = Depth, stacks = Stacks0} = State,
     {Slot, Items, Stacks} = flame_prof_stacks:intern(cut(Trace, Depth), Items1, Stacks0),
     Sample = {sample, Process#process.slot, Slot, status_number(Status), values(Metrics)},
     {[Sample | Items], State#engine{stacks = Stacks}}.
 
-tell(_Pid, #process{is_told = true}, Items, State) ->
-    {Items, State};
-tell(Pid, #process{slot = Slot, names = {Name, Call, ProcLibCall}} = Process, Items, State) ->
-    {Number, Serial} = pid_numbers(Pid),
-    Processes = (State#engine.processes)#{Pid := Process#process{is_told = true}},
-    Item = {process, Slot, Number, Serial, Name, Call, ProcLibCall},
-    {[Item | Items], State#engine{processes = Processes}}.
+%% Not by what the iterator has: all may have to be told anew in the middle of a tick.
+tell(Pid, Items, #engine{processes = Processes} = State) ->
+    case Processes of
+        #{Pid := #process{is_told = true}} ->
+            {Items, State};
+        #{Pid := #process{slot = Slot, names = {Name, Call, ProcLibCall}} = Process} ->
+            {Number, Serial} = pid_numbers(Pid),
+            Item = {process, Slot, Number, Serial, Name, Call, ProcLibCall},
+            Told = Processes#{Pid := Process#process{is_told = true}},
+            {[Item | Items], State#engine{processes = Told}}
+    end.
 
 %% A trace as long as ERTS makes them may have been longer.
 cut(Trace, Depth) when length(Trace) < Depth -> Trace;
 cut(Trace, _) -> Trace ++ [truncated].
 
-%% What a full ring refused may have been a definition: all is told anew.
-push(Items, #engine{session = Session} = State) ->
-    case flame_prof_nif:session_push(Session, lists:reverse(Items)) of
+push(Items, #engine{outlet = Outlet} = State) ->
+    case flame_prof_outlet:push(lists:reverse(Items), Outlet) of
         %% The session has ended, or its owner has.
-        {error, closed} -> exit(normal);
-        {_Taken, 0} -> State;
-        {_Taken, _Dropped} -> tell_all_anew(State)
+        closed -> exit(normal);
+        Answer -> answered(Answer, State)
     end.
+
+%% What was refused may have been a definition: all is told anew.
+answered({taken, Outlet}, State) -> State#engine{outlet = Outlet};
+answered({refused, Outlet}, State) -> tell_all_anew(State#engine{outlet = Outlet}).
 
 tell_all_anew(#engine{processes = Processes} = State) ->
     State#engine{

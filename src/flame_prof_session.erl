@@ -34,7 +34,9 @@
         timeout := timeout(),
         owner := none | pid(),
         hold_ms => pos_integer(),
-        note => binary()
+        note => binary(),
+        %% Of a flame_prof_outpost.
+        scribe => pid()
     }.
 
 %% What a session was, once it has ended: info/0 and its books in one map.
@@ -298,7 +300,7 @@ attach_targets({error, _} = Error) ->
 start_engine(native, State) ->
     {ok, watched(State)};
 start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State) ->
-    case flame_prof_portable:start_link(flame_prof_config:portable(Ref, Options, Own)) of
+    case start_portable(Ref, Options, Own) of
         {ok, Engine} ->
             {ok, watched(State#session{portable = Engine})};
         {error, Reason} ->
@@ -306,9 +308,13 @@ start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State
             {error, {portable_engine, Reason}}
     end.
 
+start_portable(Ref, Options, Own) ->
+    Outlet = flame_prof_outlet:library(Ref),
+    flame_prof_portable:start_link(flame_prof_config:portable(Outlet, Options, Own)).
+
 %% The node's own figures, for each flush; and a look at the losses.
 watched(#session{ref = Ref, node = Node, options = #{flush_interval := FlushMs}} = State) ->
-    ok = flame_prof_node:watch(Node, Ref, FlushMs),
+    ok = flame_prof_node:watch(Node, flame_prof_outlet:library(Ref), FlushMs),
     _ = erlang:send_after(FlushMs, self(), look_at_losses),
     State.
 
@@ -389,7 +395,7 @@ handle_info(schedulers, #session{schedulers = {on, Known}, ref = Ref} = State) -
     {noreply, State#session{schedulers = On}};
 handle_info(look_at_losses, #session{phase = running, options = Options} = State) ->
     _ = erlang:send_after(maps:get(flush_interval, Options), self(), look_at_losses),
-    {noreply, look_at_losses(books(State), State)};
+    {noreply, look_at_losses(flame_prof_books:books(State#session.ref), State)};
 handle_info(halt_now, #session{phase = halting, portable = Engine} = State) ->
     ok = flame_prof_portable:kill(Engine),
     {noreply, State};
@@ -443,27 +449,14 @@ flushed(Ticket, Result, #session{flushing = Flushing} = State) ->
 
 %% Files.
 
-file(begun, Path, #session{files = Files} = State) ->
-    State#session{files = [Path | Files]};
-file(finished, Path, #session{files = Files} = State) ->
-    State#session{files = [Path | Files -- in_progress(Files)]};
-file(removed, Path, #session{files = Files} = State) ->
-    State#session{files = lists:delete(Path, Files)};
 file(failed, Text, State) ->
     ?LOG_WARNING("flame_prof can not write: ~ts. It keeps trying", [Text], ?LOG_META),
     State#session{trouble = Text};
 file(healed, Path, State) ->
     ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?QUIET_META),
-    State#session{trouble = <<>>}.
-
-%% The newest one, if it is.
-in_progress([Path | _]) ->
-    case filename:extension(Path) of
-        <<".part">> -> [Path];
-        _ -> []
-    end;
-in_progress([]) ->
-    [].
+    State#session{trouble = <<>>};
+file(Event, Path, #session{files = Files} = State) ->
+    State#session{files = flame_prof_books:files(Event, Path, Files)}.
 
 %% Stop.
 
@@ -584,7 +577,7 @@ release_portable(#session{portable = Engine}) ->
 %% Books.
 
 describe(#session{files = Files, trouble = Trouble} = State) ->
-    Books = books(State),
+    Books = flame_prof_books:books(State#session.ref),
     Elapsed = elapsed_ms(State),
     (about(State))#{
         state => state_name(State),
@@ -592,7 +585,7 @@ describe(#session{files = Files, trouble = Trouble} = State) ->
         error => Trouble,
         elapsed_ms => Elapsed,
         books => Books,
-        rates => rates(Books, Elapsed)
+        rates => flame_prof_books:rates(Books, Elapsed)
     }.
 
 run(State) ->
@@ -615,36 +608,5 @@ state_name(#session{phase = running, is_holding = true}) -> armed;
 state_name(#session{phase = running}) -> running;
 state_name(_) -> stopping.
 
-%% `pending' samples are between the engine and the file: 0 after the end. What
-%% the file refused was dropped no less than what found the ring full: `lost'
-%% tells how many of the dropped those were.
-books(#session{ref = Ref}) ->
-    Info = flame_prof_nif:session_info(Ref),
-    Counts = maps:without([state, path], Info),
-    #{taken := Taken, written := Written, torn := Torn, gone := Gone} = Counts,
-    #{dropped := Refused, lost := Lost, expired := Expired} = Counts,
-    Dropped = Refused + Lost,
-    Pending = Taken - Written - Torn - Dropped - Gone - Expired,
-    Counts#{dropped := Dropped, pending => Pending}.
-
 elapsed_ms(#session{started_ms = Started}) ->
     erlang:monotonic_time(millisecond) - Started.
-
-rates(Books, ElapsedMs) ->
-    #{ticks := Ticks, missed := Missed, taken := Taken, bytes := Bytes} = Books,
-    #{sampler_cpu_ns := SamplerNs, writer_cpu_ns := WriterNs, handler_ns := HandlerNs} = Books,
-    Seconds = max(1, ElapsedMs) / 1000,
-    #{
-        ticks_per_second => rounded(Ticks / Seconds),
-        samples_per_second => rounded(Taken / Seconds),
-        bytes_per_second => rounded(Bytes / Seconds),
-        missed_percent => rounded(100 * Missed / max(1, Ticks + Missed)),
-        %% Of one core.
-        sampler_cpu_percent => rounded(SamplerNs / 1.0e7 / Seconds),
-        writer_cpu_percent => rounded(WriterNs / 1.0e7 / Seconds),
-        %% Of one core, spent on the schedulers themselves.
-        handler_cpu_percent => rounded(HandlerNs / 1.0e7 / Seconds)
-    }.
-
-rounded(Float) ->
-    round(Float * 100) / 100.

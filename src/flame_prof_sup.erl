@@ -52,13 +52,8 @@ already_started(Pid, Options, How, Attempts) ->
             {error, {already_started, Pid}}
     end.
 
-%% One that waits for a trigger is in the place of the session.
-session_spec(#{triggers := Triggers} = Options, How) ->
-    Module =
-        case Triggers of
-            [] -> flame_prof_session;
-            _ -> flame_prof_triggers
-        end,
+session_spec(Options, How) ->
+    Module = session_module(Options, How),
     #{
         id => flame_prof_session,
         start => {Module, start_link, [Options, How]},
@@ -66,6 +61,11 @@ session_spec(#{triggers := Triggers} = Options, How) ->
         restart => temporary,
         shutdown => ?SHUTDOWN_MS
     }.
+
+%% In its place is what waits for a trigger, and what has no library.
+session_module(_Options, #{scribe := _}) -> flame_prof_outpost;
+session_module(#{triggers := []}, _How) -> flame_prof_session;
+session_module(_Options, _How) -> flame_prof_triggers.
 
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->

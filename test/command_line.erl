@@ -3,7 +3,7 @@
 -module(command_line).
 
 -export([run/1, run/2, start/1, await/1, script/0, shell/1]).
--export([start_node/1, start_node_in/2, stop_node/1, has_mounts/0, call/4, cookie/0, until/1]).
+-export([start_node/1, start_node_in/2, start_small_node/1, stop_node/1, has_mounts/0, call/4, cookie/0, until/1]).
 -export([traces/1, is_distributed/0]).
 
 -define(COOKIE, "flame_prof_tests").
@@ -66,7 +66,17 @@ is_distributed() ->
 start_node(Args) ->
     case os:getenv("FLAME_PROF_TEST_ROOT") of
         false -> start_node(os:find_executable("erl"), [], Args);
-        Root -> start_node_in("mount -t proc proc " ++ Root ++ "/proc && exec chroot " ++ Root, Args)
+        Root -> start_node_in(with_proc(Root) ++ "exec chroot " ++ Root, Args)
+    end.
+
+with_proc(Root) -> "mount -t proc proc " ++ Root ++ "/proc && ".
+
+%% That can not write a byte into any file: no folder takes the library.
+start_small_node(Args) ->
+    Limited = "trap '' XFSZ && ulimit -f 0 && exec ",
+    case os:getenv("FLAME_PROF_TEST_ROOT") of
+        false -> start_node("/bin/sh", ["-c", Limited ++ "erl \"$@\"", "sh"], Args);
+        Root -> start_node_in(with_proc(Root) ++ Limited ++ "chroot " ++ Root, Args)
     end.
 
 %% By a command of a shell that has mounts of its own, and ends with whatever runs

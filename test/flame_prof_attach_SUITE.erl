@@ -8,6 +8,14 @@
 -export([
     a_profile_names_the_busy_function_and_leaves_nothing/1,
     the_portable_engine_leaves_nothing/1,
+    without_its_library_a_node_is_sampled_by_the_portable_engine/1,
+    where_no_folder_may_run_a_library_the_portable_engine_does/1,
+    without_the_library_a_killed_controller_leaves_nothing/1,
+    a_slow_controller_drops_and_counts/1,
+    of_several_nodes_one_does_without_the_library/1,
+    without_the_library_a_node_that_dies_costs_its_tail_only/1,
+    what_needs_the_library_is_refused_with_the_reason/1,
+    top_does_without_the_library/1,
     an_interrupt_keeps_what_was_sampled_and_leaves_nothing/1,
     a_killed_controller_leaves_nothing/1,
     a_controller_that_is_cut_off_leaves_nothing/1,
@@ -31,6 +39,9 @@
     a_node_of_these_tests_ends_with_their_run/1
 ]).
 
+%% Of flame_prof_outlet.
+-define(CREDIT_BYTES, 4194304).
+
 -import(command_line, [run/1, start/1, await/1, until/1, traces/1, call/4]).
 
 suite() -> [{timetrap, {minutes, 3}}].
@@ -39,6 +50,14 @@ all() ->
     [
         a_profile_names_the_busy_function_and_leaves_nothing,
         the_portable_engine_leaves_nothing,
+        without_its_library_a_node_is_sampled_by_the_portable_engine,
+        where_no_folder_may_run_a_library_the_portable_engine_does,
+        without_the_library_a_killed_controller_leaves_nothing,
+        a_slow_controller_drops_and_counts,
+        of_several_nodes_one_does_without_the_library,
+        without_the_library_a_node_that_dies_costs_its_tail_only,
+        what_needs_the_library_is_refused_with_the_reason,
+        top_does_without_the_library,
         an_interrupt_keeps_what_was_sampled_and_leaves_nothing,
         a_killed_controller_leaves_nothing,
         a_controller_that_is_cut_off_leaves_nothing,
@@ -153,6 +172,153 @@ the_portable_engine_leaves_nothing(Config) ->
         {match, _} = re:run(Text, "portable: asked for"),
         true = samples(files(Config)) > 0,
         leaves_nothing(Node, Before)
+    end).
+
+%% Nodes that our library does not fit.
+
+with_small_node(Fun) -> with_started(command_line:start_small_node([]), Fun).
+
+without_its_library_a_node_is_sampled_by_the_portable_engine(Config) ->
+    with_small_node(fun(#{node := Node, pid := OsPid} = Plain, Before) ->
+        {0, Text} = run(attach(Plain, Config, ["--for", "2s"])),
+        {match, _} = re:run(Text, "does without our library \\(it can not be loaded there: .*/tmp.*: file too large"),
+        {match, _} = re:run(Text, "portable: it can not be loaded there: "),
+        {match, _} = re:run(Text, "timer:sleep/1"),
+        [File] = files(Config),
+        {match, _} = re:run(File, atom_to_list(Node)),
+        {ok, #{mode := Mode}} = stat(File),
+        ?assertEqual(8#600, Mode band 8#777),
+        true = samples([File]) > 20,
+        is_of(OsPid, File),
+        {ok, [_]} = file:list_dir_all(output(Config)),
+        leaves_nothing(Plain, Before),
+        ?assertEqual(8, call(Node, erlang, system_flag, [backtrace_depth, 8]))
+    end).
+
+%% The samples are of that process of the operating system, at the time of now.
+is_of(OsPid, File) ->
+    Now = os:system_time(second),
+    {ok, true, _} = flame_prof_reader:fold(
+        fun(#{pid := Pid, time_us := Us}, IsSo) ->
+            IsSo andalso Pid =:= list_to_integer(OsPid) andalso abs(Us div 1000000 - Now) < 600
+        end, true, File).
+
+where_no_folder_may_run_a_library_the_portable_engine_does(Config) ->
+    case command_line:has_mounts() of
+        true -> with_started(command_line:start_node_in(nowhere(), []), fun(Plain, Before) ->
+            {0, Text} = run(attach(Plain, Config, ["--for", "1s", "--quiet"])),
+            {match, _} = re:run(Text, "may be run from there \\(noexec\\)"),
+            {match, _} = re:run(Text, "portable: "),
+            true = samples(files(Config)) > 0,
+            leaves_nothing(Plain, Before)
+        end);
+        false -> {skip, "mounts of one's own are not to be had here"}
+    end.
+
+nowhere() ->
+    Folders = ["/tmp", "/var/tmp", "/dev/shm"],
+    [["mount -t tmpfs -o noexec tmpfs ", Folder, " && "] || Folder <- Folders] ++
+        "cd / && exec env HOME=/nonexistent setpriv --reuid 65534 --regid 65534 --clear-groups".
+
+without_the_library_a_killed_controller_leaves_nothing(Config) ->
+    with_small_node(fun(Node, Before) ->
+        Port = start(attach(Node, Config, ["--for", "1h", "--quiet"])),
+        until(fun() -> size_of(files(Config)) > 0 end),
+        _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
+        {137, _} = await(Port),
+        true = samples(files(Config)) > 0,
+        leaves_nothing(Node, Before)
+    end).
+
+%% As slow as can be: the scribe stands still until something was dropped.
+a_slow_controller_drops_and_counts(Config) ->
+    with_small_node(fun(#{node := Node} = Plain, Before) ->
+        ok = filelib:ensure_path(output(Config)),
+        {ok, #{scribe := Scribe} = Lease} = flame_prof_attach:open(Node, {scribe, output(Config)}),
+        Idle = [call(Node, erlang, spawn, [timer, sleep, [infinity]]) || _ <- lists:seq(1, 400)],
+        Options = #{sample_interval => 1, compress => none, auto_select => {top, 500, 100}},
+        [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease], Options),
+        Books = fun() -> {ok, #{books := B}} = flame_prof_attach:figures(Lease), B end,
+        until(fun() -> maps:get(written, Books()) > 1000 end),
+        Memory = call(Node, erlang, memory, [total]),
+        ok = stands_still(Scribe),
+        until(fun() -> maps:get(dropped, Books()) > 0 end),
+        ?assert(call(Node, erlang, memory, [total]) - Memory < 64 * 1048576),
+        %% And goes on.
+        #{written := Written} = Books(),
+        until(fun() -> maps:get(written, Books()) > Written + 1000 end),
+        {ok, #{files := [File], written := All} = Run} = flame_prof_attach:stop(Lease),
+        balances(Run),
+        {ok, Read, #{bad := 0}} = flame_prof_reader:fold(fun(#{period := N}, Sum) -> Sum + N end, 0, File),
+        ?assertEqual(All, Read),
+        {ok, #{functions := Functions}} = flame_prof_tree:report(File, #{top => 1000}),
+        true = lists:any(fun(#{name := Name}) -> Name =:= <<"timer:sleep/1">> end, Functions),
+        ok = flame_prof_attach:close(Lease),
+        _ = [call(Node, erlang, exit, [Pid, kill]) || Pid <- Idle],
+        leaves_nothing(Plain, Before)
+    end).
+
+%% No more is on its way than the engine has credit for, and one batch.
+stands_still(Scribe) ->
+    ok = sys:suspend(Scribe),
+    until(fun() -> lists:sum(batches(Scribe)) >= ?CREDIT_BYTES end),
+    timer:sleep(500),
+    Sizes = batches(Scribe),
+    ?assert(lists:sum(Sizes) < ?CREDIT_BYTES + lists:max(Sizes)),
+    sys:resume(Scribe).
+
+batches(Scribe) ->
+    {messages, Messages} = process_info(Scribe, messages),
+    [byte_size(Batch) || {flame_prof_batch, _, _, Batch} <- Messages].
+
+balances(#{taken := Taken, written := Written, dropped := Dropped, torn := 0, gone := Gone}) ->
+    ?assertEqual(Taken, Written + Dropped + Gone).
+
+of_several_nodes_one_does_without_the_library(Config) ->
+    with_node(fun(One, BeforeOne) ->
+        with_small_node(fun(Two, BeforeTwo) ->
+            {0, Text} = run(attach_to([One, Two], Config, ["--for", "2s"])),
+            {match, _} = re:run(Text, "portable: it can not be loaded there"),
+            [_, _] = Files = files(Config),
+            [true = samples([File]) > 0 || File <- Files],
+            {ok, #{tree := Tree, files := 2}} = flame_prof_tree:report(Files, #{node => true}),
+            2 = length(Tree),
+            leaves_nothing(One, BeforeOne),
+            leaves_nothing(Two, BeforeTwo)
+        end)
+    end).
+
+without_the_library_a_node_that_dies_costs_its_tail_only(Config) ->
+    Node = command_line:start_small_node([]),
+    Port = start(attach(Node, Config, ["--for", "1h"])),
+    until(fun() -> size_of(files(Config)) > 0 end),
+    command_line:stop_node(Node),
+    {1, Text} = await(Port),
+    {match, _} = re:run(Text, "is gone; what came until then is kept"),
+    [File] = files(Config),
+    {ok, _, #{bad := 0}} = flame_prof:fold(fun(_, N) -> N + 1 end, 0, File),
+    {ok, [_]} = file:list_dir_all(output(Config)).
+
+what_needs_the_library_is_refused_with_the_reason(Config) ->
+    with_small_node(fun(#{name := Name} = Plain, Before) ->
+        {3, Native} = run(attach(Plain, Config, ["--engine", "native"])),
+        {match, _} = re:run(Native, "can not take the library: .*/tmp.*: file too large"),
+        {3, Stacks} = run(["pstack", "--node", Name, "--cookie", command_line:cookie()]),
+        {match, _} = re:run(Stacks, "can not take the library: .*/tmp.*: file too large"),
+        {1, Schedulers} = run(attach(Plain, Config, ["--set", "mode=schedulers"])),
+        {match, _} = re:run(Schedulers, "mode schedulers can not be without the library"),
+        {1, Send} = run(attach(Plain, Config, ["--set", "auto_process_opts=#{viral => send}"])),
+        {match, _} = re:run(Send, "can not spread by send without the library"),
+        [] = files(Config),
+        leaves_nothing(Plain, Before)
+    end).
+
+top_does_without_the_library(_Config) ->
+    with_small_node(fun(#{name := Name} = Plain, Before) ->
+        Options = ["--node", Name, "--cookie", command_line:cookie()],
+        {0, Table} = run(["top", "--count", "2", "--every", "300ms" | Options]),
+        {match, _} = re:run(Table, "\\(portable\\)(.|\n)*busy"),
+        leaves_nothing(Plain, Before)
     end).
 
 an_interrupt_keeps_what_was_sampled_and_leaves_nothing(Config) ->
@@ -325,7 +491,7 @@ pstack_and_top_leave_nothing(_) ->
     end).
 
 what_does_not_fit_is_refused_with_the_reason(Config) ->
-    with_node(fun(#{name := Name, node := Node} = Plain, Before) ->
+    with_node(fun(#{name := Name} = Plain, Before) ->
         Wrong = ["attach", Name, "--output", output(Config)],
         {3, Cookie} = run(Wrong ++ ["--cookie", "wrong"]),
         {match, _} = re:run(Cookie, "is the cookie right"),
@@ -362,7 +528,8 @@ an_application_that_never_loaded_the_library_lives_on(Config) ->
         %% The lease itself refuses, too.
         {flame_prof_lease, Code, _} = code:get_object_code(flame_prof_lease),
         {module, _} = call(Node, code, load_binary, [flame_prof_lease, "flame_prof_attached", Code]),
-        Lent = #{controller => self(), lease_ms => 60000, modules => [], library => <<>>, companions => []},
+        Lent = #{controller => self(), lease_ms => 60000, modules => [], library => <<>>,
+            may_lack => false, companions => []},
         {error, {present, _}} = call(Node, flame_prof_lease, start, [Lent]),
         until(fun() -> call(Node, code, is_loaded, [flame_prof_lease]) =:= false end),
         lives_on(Supervisor, Node)

@@ -394,6 +394,7 @@ config(Config) ->
         ring_bytes => 4 bsl 20,
         text_bytes => 0,
         cpu_permille => 0,
+        os_pid => 0,
         pid_number_bits => 28,
         mode => processes,
         running_stacks => false,

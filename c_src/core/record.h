@@ -30,6 +30,10 @@
  * and marker it stays within the grammar's 255. */
 #define FP_STACK_FRAMES_MAX 250u
 
+/* The end of the year 9999: a later time is a bug, and would hold back all
+ * that follow it. */
+#define FP_TIME_US_MAX (INT64_C(253402300799) * 1000000)
+
 /* Frame words. A word below FP_FRAME_SPECIAL_END is one of these; a word with
  * FP_FRAME_TEXT set is the id of a FRAME record; one with FP_FRAME_BIF or
  * FP_FRAME_NIF is the address of the three words that name one; any other is

@@ -107,19 +107,38 @@ static int take_sample(ErlNifEnv *env, struct fp_portable *to,
     return fp_portable_sample(to, process, stack, status, value) != FP_EINVAL;
 }
 
+static int take_tick(ErlNifEnv *env, struct fp_portable *to,
+                     const ERL_NIF_TERM *part)
+{
+    ErlNifUInt64 missed;
+    ErlNifSInt64 time_us;
+
+    return enif_get_uint64(env, part[1], &missed) &&
+           enif_get_int64(env, part[2], &time_us) &&
+           fp_portable_tick(to, missed, time_us) != FP_EINVAL;
+}
+
+static int take_lost(ErlNifEnv *env, struct fp_portable *to,
+                     const ERL_NIF_TERM *part)
+{
+    ErlNifUInt64 ticks, missed, samples;
+
+    if (!enif_get_uint64(env, part[1], &ticks) ||
+        !enif_get_uint64(env, part[2], &missed) ||
+        !enif_get_uint64(env, part[3], &samples))
+        return 0;
+    fp_portable_lost(to, ticks, missed, samples);
+    return 1;
+}
+
 static int take_count(ErlNifEnv *env, struct fp_session *session,
-                      struct fp_portable *to, const char *kind,
-                      const ERL_NIF_TERM *part)
+                      const char *kind, const ERL_NIF_TERM *part)
 {
     struct fp_stats *stats = fp_session_stats_mutable(session);
     ErlNifUInt64 n;
 
     if (!enif_get_uint64(env, part[1], &n))
         return 0;
-    if (strcmp(kind, "tick") == 0) {
-        fp_portable_tick(to, n);
-        return 1;
-    }
     fp_stats_add(stats, FP_STAT_taken, n);
     if (strcmp(kind, "gone") == 0) {
         fp_stats_add(stats, FP_STAT_gone, n);
@@ -178,8 +197,11 @@ int fp_portable_take(ErlNifEnv *env, struct fp_session *session,
         return take_selection(env, session, part);
     if (strcmp(kind, "cpu") == 0 && size == 2)
         return take_cpu(env, session, part);
-    if (size == 2 && (strcmp(kind, "tick") == 0 || strcmp(kind, "gone") == 0 ||
-                      strcmp(kind, "torn") == 0))
-        return take_count(env, session, to, kind, part);
+    if (strcmp(kind, "tick") == 0 && size == 3)
+        return take_tick(env, to, part);
+    if (strcmp(kind, "lost") == 0 && size == 4)
+        return take_lost(env, to, part);
+    if (size == 2 && (strcmp(kind, "gone") == 0 || strcmp(kind, "torn") == 0))
+        return take_count(env, session, kind, part);
     return 0;
 }

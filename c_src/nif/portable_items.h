@@ -15,7 +15,9 @@
  *      {frame, Id, Module, Function, Arity, Line, File}
  *      {stack, Slot, [FrameId]}
  *      {sample, ProcessSlot, StackSlot, Status, Metrics}
- *      {tick, Missed} | {gone, N} | {torn, N} | {cpu, Ns}
+ *      {tick, Missed, UnixTimeUs}
+ *      {lost, Ticks, Missed, Samples}
+ *      {gone, N} | {torn, N} | {cpu, Ns}
  *      {selection, Processes, Selected}
  *
  * with texts as binaries, and {Module, Function, Arity} or `none` for Initial and

@@ -455,7 +455,7 @@ ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc,
 /* ------------------------------------------------- the portable engine's -- */
 
 /* All items up to the first that makes no sense, which is a badarg. Answers
- * {Taken, Dropped} of this call. */
+ * {Taken, Dropped} of this call, what came as lost counted in both. */
 ERL_NIF_TERM fp_nif_session_push(ErlNifEnv *env, int argc,
                                  const ERL_NIF_TERM argv[])
 {

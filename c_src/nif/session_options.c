@@ -176,6 +176,7 @@ static int get_options(ErlNifEnv *env, ERL_NIF_TERM map,
                         &options->select_interval_ms) ||
         !fp_map_get_u32(env, map, "ring_bytes", &ring_bytes) ||
         !fp_map_get_u32(env, map, "text_bytes", &text_bytes) ||
+        !fp_map_get_u32(env, map, "os_pid", &options->os_pid) ||
         !fp_map_get_u32(env, map, "pid_number_bits",
                         &options->pid_number_bits) ||
         options->pid_number_bits > 28 || !get_mode(env, map, &options->mode) ||

@@ -26,10 +26,6 @@
 #include "process_text.h"
 #include "stack_text.h"
 
-/* The end of the year 9999: a later time is a bug, and would hold back all
- * that follow it. */
-#define TIME_US_MAX (INT64_C(253402300799) * 1000000)
-
 struct process {
     struct fp_process_text text; /* .bytes NULL: not defined */
     char *quiet; /* the metrics line with all deltas 0; made when needed */
@@ -429,7 +425,7 @@ static int write_sample(struct fp_perf_script *script,
     if (record->head.size <
             (is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(*record)) ||
         record->head.status >= FP_STATUS_COUNT ||
-        record->time_us > TIME_US_MAX || record->process >= FP_PROCESS_SLOTS)
+        record->time_us > FP_TIME_US_MAX || record->process >= FP_PROCESS_SLOTS)
         return FP_EINVAL;
     process = &script->process[record->process];
     if (process->text.bytes == NULL)

@@ -6,15 +6,17 @@
 #
 # The server's Debian packages are downloaded and unpacked into _build/real, not
 # installed; it runs from there as a node of its own, with data and ports of its own.
-# The load comes from test/attach/load. Says how much was done in windows of 250 ms
-# during a profile of ATTACH_SECONDS (30), fetching and reports included, and for as
-# long before and after it; what was hot; and what was left behind: nothing. Fails
-# when it was something.
+# The load comes from test/attach/load, for ATTACH_ROUNDS (12): a profile of
+# ATTACH_SECONDS (6), coming, fetching and going included, and then as long without.
+# So each profile is compared with the seconds right before and after it, and what else
+# the machine does in these minutes is in both. Says the median of these comparisons
+# with its 95 % interval (bootstrap), what was hot in the last profile, and what was
+# left behind: nothing. Fails when it was something. Takes less than four minutes.
 set -eu
 cd "$(dirname "$0")/../.."
 top=$PWD
 server=${1:?rabbitmq or ejabberd}
-seconds=${ATTACH_SECONDS:-30}
+seconds=${ATTACH_SECONDS:-6} rounds=${ATTACH_ROUNDS:-12}
 root=$top/_build/real/$server
 work=$(mktemp -d)
 pids=()
@@ -99,6 +101,11 @@ traces() {
 # Windows of the load and CPU time of the server until now.
 now() { echo "$(wc -l <"$work/rates") $(awk '{ print 10 * ($14 + $15) }' "/proc/$pid/stat")"; }
 
+attach() { # more options
+    bin/flame_prof attach "$node" --for "${seconds}s" --output "$work/prof" \
+        --top "${ATTACH_TOP:-100}" --cookie-file "$cookie" "$@"
+}
+
 "start_$server"
 ERL_LIBS=$libraries erlc -o "$work" "test/attach/load/$load.erl"
 ERL_LIBS=$libraries erl -noinput -pa "$work" -run "$load" main "$port" "$work/rates" >"$work/load" 2>&1 &
@@ -107,36 +114,61 @@ sleep 3
 traces >"$work/warm" # loads what it needs itself
 traces >"$work/before"
 pid=$(sed -n 's/^pid //p' "$work/before")
-read -r first first_ms < <(now)
+now >>"$work/phases"
 sleep "$seconds"
-read -r begin begin_ms < <(now)
-bin/flame_prof attach "$node" --for "${seconds}s" --output "$work/prof" --top "${ATTACH_TOP:-100}" \
-    --cookie-file "$cookie"
-read -r end end_ms < <(now)
-sleep "$seconds"
-read -r last last_ms < <(now)
+for round in $(seq "$rounds"); do
+    now >>"$work/phases"
+    if [ "$round" = "$rounds" ]; then
+        attach
+    else
+        attach --quiet >>"$work/attached"
+    fi
+    now >>"$work/phases"
+    sleep "$seconds"
+done
+now >>"$work/phases"
 traces >"$work/after"
 
-awk -v first="$first" -v begin="$begin" -v end="$end" -v last="$last" \
-    -v around_ms=$((begin_ms - first_ms + last_ms - end_ms)) -v during_ms=$((end_ms - begin_ms)) '
-    function median(rate, n,    i, j, r) {
+# The phases are off, on, off, ..., off. A round is one that is on, and both that are
+# beside it.
+awk '
+    function sort(a, n,    i, j, x) {
         for (i = 2; i <= n; i++)
-            for (j = i; j > 1 && rate[j] < rate[j - 1]; j--) {
-                r = rate[j]; rate[j] = rate[j - 1]; rate[j - 1] = r
+            for (j = i; j > 1 && a[j] < a[j - 1]; j--) {
+                x = a[j]; a[j] = a[j - 1]; a[j - 1] = x
             }
-        return rate[int((n + 1) / 2)]
     }
-    NR > first && NR <= last {
-        if (NR > begin && NR <= end) { during[++d] = 4 * $1; sum_d += $1 }
-        else { around[++a] = 4 * $1; sum_a += $1 }
+    function median(a, n) {
+        sort(a, n)
+        return n % 2 ? a[(n + 1) / 2] : (a[n / 2] + a[n / 2 + 1]) / 2
     }
+    function told(what, ratio, n,    b, i, drawn, medians) {
+        for (b = 1; b <= 1000; b++) {
+            for (i = 1; i <= n; i++) drawn[i] = ratio[int(rand() * n) + 1]
+            medians[b] = median(drawn, n)
+        }
+        sort(medians, 1000)
+        printf "%s: median %.3f of that around it, 95 %% interval %.3f to %.3f (%d rounds, %.3f to %.3f)\n",
+            what, median(ratio, n), medians[25], medians[975], n, ratio[1], ratio[n]
+    }
+    FNR == NR { window[++windows] = $1; next }
+    { at[++phases] = $1; ms[phases] = $2 }
     END {
-        md = median(during, d); ma = median(around, a)
-        printf "\nMessages a second, medians of windows of 250 ms: %d during (%d windows), %d around (%d): %.3f\n",
-            md, d, ma, a, md / ma
-        cd = 1000 * during_ms / sum_d; ca = 1000 * around_ms / sum_a
-        printf "CPU time of the server for a message: %.2f us during, %.2f us around: %.3f\n", cd, ca, cd / ca
-    }' "$work/rates"
+        srand(1)
+        for (p = 1; p < phases; p++) {
+            for (w = at[p] + 1; w <= at[p + 1]; w++) done[p] += window[w]
+            rate[p] = 4 * done[p] / (at[p + 1] - at[p])
+            cost[p] = 1000 * (ms[p + 1] - ms[p]) / done[p]
+        }
+        for (p = 2; p < phases; p += 2) {
+            rates[++n] = rate[p] / ((rate[p - 1] + rate[p + 1]) / 2)
+            costs[n] = cost[p] / ((cost[p - 1] + cost[p + 1]) / 2)
+            on += rate[p]; off += rate[p + 1]
+        }
+        printf "\nMessages a second: %d during, %d around (means)\n", on / n, off / n
+        told("Throughput during a profile", rates, n)
+        told("CPU time of the server for a message", costs, n)
+    }' "$work/rates" "$work/phases"
 if diff "$work/before" "$work/after"; then
     echo "Nothing was left behind"
 else

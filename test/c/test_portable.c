@@ -17,7 +17,7 @@ struct fixture {
     struct fp_portable *portable;
     struct fp_ring *ring;
     struct fp_stats stats;
-    int64_t value[FP_METRIC_COUNT];
+    int64_t value[FP_METRIC_COUNT], time_us;
     union {
         struct fp_record head;
         struct fp_record_process process;
@@ -28,13 +28,21 @@ struct fixture {
     } last;
 };
 
+/* One a millisecond, from some day in 2026 on. */
+static void tick(struct fixture *f, uint64_t missed)
+{
+    f->time_us += 1000;
+    CHECK_INT(fp_portable_tick(f->portable, missed, f->time_us), 0);
+}
+
 static struct fixture *create(void)
 {
     struct fixture *f = calloc(1, sizeof *f);
 
     CHECK_INT(fp_ring_create(&f->ring, 0), 0);
     CHECK_INT(fp_portable_create(&f->portable, f->ring, &f->stats), 0);
-    fp_portable_tick(f->portable, 0);
+    f->time_us = INT64_C(1795237782932904);
+    tick(f, 0);
     return f;
 }
 
@@ -186,10 +194,10 @@ static void samples_are_those_of_the_process(void)
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(pop(f), FP_RECORD_SAMPLE);
     before = f->last.sample.time_us;
-    fp_portable_tick(f->portable, 4);
+    tick(f, 4);
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(pop(f), FP_RECORD_REPEAT);
-    CHECK(f->last.sample.time_us > before);
+    CHECK_INT(f->last.sample.time_us, before + 1000);
     f->value[FP_METRIC_reductions] = 130;
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(pop(f), FP_RECORD_SAMPLE);
@@ -210,6 +218,37 @@ static void samples_are_those_of_the_process(void)
     CHECK_INT(stat(f, FP_STAT_dropped), 0);
     CHECK_INT(stat(f, FP_STAT_ticks), 2);
     CHECK_INT(stat(f, FP_STAT_missed), 4);
+    destroy(f);
+}
+
+static void a_clock_that_is_set_back_does_not_set_back_the_samples(void)
+{
+    struct fixture *f = create();
+    int64_t before = f->time_us;
+
+    define(f, 5, 9);
+    CHECK_INT(fp_portable_tick(f->portable, 0, before - 7000000), 0);
+    CHECK_INT(sample(f, 5, 9), 0);
+    CHECK_INT(pop(f), FP_RECORD_SAMPLE);
+    CHECK_INT(f->last.sample.time_us, before + 1);
+    CHECK_INT(fp_portable_tick(f->portable, 0, 0), FP_EINVAL);
+    CHECK_INT(fp_portable_tick(f->portable, 0, -1), FP_EINVAL);
+    CHECK_INT(fp_portable_tick(f->portable, 0, FP_TIME_US_MAX + 1), FP_EINVAL);
+    CHECK_INT(stat(f, FP_STAT_ticks), 2);
+    destroy(f);
+}
+
+static void what_was_lost_on_its_way_is_counted(void)
+{
+    struct fixture *f = create();
+
+    define(f, 5, 9);
+    fp_portable_lost(f->portable, 3, 4, 50);
+    CHECK_INT(sample(f, 5, 9), 0);
+    CHECK_INT(stat(f, FP_STAT_ticks), 4);
+    CHECK_INT(stat(f, FP_STAT_missed), 4);
+    CHECK_INT(stat(f, FP_STAT_taken), 51);
+    CHECK_INT(stat(f, FP_STAT_dropped), 50);
     destroy(f);
 }
 
@@ -247,7 +286,7 @@ static void a_full_ring_drops_until_all_is_defined_anew(void)
     CHECK_INT(fp_portable_stack(f->portable, 9, frame, 1), FP_EFULL);
     empty(f);
     CHECK_INT(sample(f, 5, 9), FP_EFULL); /* would be another's */
-    fp_portable_tick(f->portable, 0);
+    tick(f, 0);
     define(f, 5, 9);
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(stat(f, FP_STAT_taken), 4);
@@ -270,7 +309,7 @@ static void a_frame_that_was_refused_takes_its_stacks_with_it(void)
     CHECK_INT(fp_portable_stack(f->portable, 9, frame, 1), FP_EFULL);
     CHECK_INT(sample(f, 5, 9), FP_EFULL);
     CHECK_INT(pop(f), -1);
-    fp_portable_tick(f->portable, 0);
+    tick(f, 0);
     CHECK_INT(
         fp_portable_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing),
         0);
@@ -372,7 +411,7 @@ static void the_books_balance_whatever_is_handed_over(void)
             fp_portable_stack(f->portable, slot, frame, run_below(&random, 3));
             break;
         case 2:
-            fp_portable_tick(f->portable, run_below(&random, 2));
+            tick(f, run_below(&random, 2));
             break;
         case 3:
             while (run_below(&random, 20) != 0 && (type = pop(f)) >= 0)
@@ -401,6 +440,8 @@ int main(int argc, char **argv)
     RUN(a_frame_carries_its_texts_in_order);
     RUN(a_stack_carries_ids_and_markers);
     RUN(samples_are_those_of_the_process);
+    RUN(a_clock_that_is_set_back_does_not_set_back_the_samples);
+    RUN(what_was_lost_on_its_way_is_counted);
     RUN(a_sample_of_what_is_not_defined_is_dropped);
     RUN(a_full_ring_drops_until_all_is_defined_anew);
     RUN(a_frame_that_was_refused_takes_its_stacks_with_it);

@@ -1,0 +1,171 @@
+%% @private Where the portable engine's items go: into the library of its own node,
+%% or to a scribe (flame_prof_scribe), who has the library and is in another node.
+%%
+%% Both are a function call to the engine, which is told whether the items were
+%% taken. To a scribe each call is a message, and what comes back is its size:
+%%
+%% ```
+%%   engine ----- {flame_prof_batch, Engine, Generation, Binary} -----> scribe
+%%   engine <---- {flame_prof_taken, Bytes, Generation} --------------- scribe
+%%   engine ----- {flame_prof_over, Engine, Items} -------------------> scribe
+%%   node   ----- {flame_prof_figures, Figures} ----------------------> scribe
+%% '''
+%%
+%% What bounds it in the engine's node, whatever becomes of the link or the scribe:
+%% no more than ?CREDIT_BYTES and one batch are on their way; and nothing is sent
+%% that the connection has no room for, so that nobody is suspended. What can not be
+%% sent is dropped, and told as a few counts with the next batch that can.
+%%
+%% A dropped batch may have had definitions, as one that found the ring full. Then
+%% all is told anew, in a new generation; the scribe takes nothing of the
+%% one before, as it may mean what was lost.
+-module(flame_prof_outlet).
+
+-export([library/1, far/1]).
+-export([push/2, heard/2, close/1, figures/2]).
+-export([opened/1, without_samples/1]).
+
+-export_type([outlet/0, message/0]).
+
+%% What was not sent. Ticks: but for the last one, which the samples that follow may
+%% belong to.
+-record(missing, {
+    ticks = 0 :: non_neg_integer(),
+    missed = 0 :: non_neg_integer(),
+    samples = 0 :: non_neg_integer(),
+    gone = 0 :: non_neg_integer(),
+    tick = none :: none | flame_prof_nif:item()
+}).
+
+-record(far, {
+    scribe :: pid(),
+    generation = 1 :: pos_integer(),
+    bytes = 0 :: integer(),
+    missing = none :: none | #missing{}
+}).
+
+-opaque outlet() :: {library, flame_prof_nif:session()} | #far{}.
+
+-type message() ::
+    {flame_prof_batch, Engine :: pid(), Generation :: pos_integer(), binary()}
+    | {flame_prof_taken, Bytes :: non_neg_integer(), Generation :: pos_integer()}
+    | {flame_prof_over, Engine :: pid(), [flame_prof_nif:item()]}
+    | {flame_prof_figures, flame_prof_node:figures()}.
+
+%% As much as the library's ring has (flame_prof_config).
+-define(CREDIT_BYTES, 4194304).
+%% For the last message of all.
+-define(ATTEMPTS, 25).
+-define(PAUSE_MS, 20).
+
+-spec library(flame_prof_nif:session()) -> outlet().
+library(Session) ->
+    {library, Session}.
+
+-spec far(pid()) -> outlet().
+far(Scribe) ->
+    #far{scribe = Scribe}.
+
+%% @doc By the engine. `refused': some of it was dropped, so that all has to be told
+%% anew. `closed': nobody wants it any more.
+-spec push([flame_prof_nif:item()], outlet()) -> {taken | refused, outlet()} | closed.
+push(Items, {library, Session} = Outlet) ->
+    case flame_prof_nif:session_push(Session, Items) of
+        {error, closed} -> closed;
+        {_Taken, 0} -> {taken, Outlet};
+        {_Taken, _Dropped} -> {refused, Outlet}
+    end;
+push(Items, #far{bytes = Bytes} = Far) when Bytes >= ?CREDIT_BYTES ->
+    {refused, missed(Items, Far)};
+push(Items, #far{scribe = Scribe, generation = Generation, bytes = Before} = Far) ->
+    Batch = term_to_binary(told(Far) ++ Items),
+    case send(Scribe, {flame_prof_batch, self(), Generation, Batch}) of
+        ok -> {taken, Far#far{bytes = Before + byte_size(Batch), missing = none}};
+        nosuspend -> {refused, missed(Items, Far)};
+        noconnect -> closed
+    end.
+
+send(Scribe, Message) ->
+    erlang:send(Scribe, Message, [nosuspend, noconnect]).
+
+%% @doc The scribe's answer; as for push/2.
+-spec heard(message(), outlet()) -> {taken | refused, outlet()}.
+heard({flame_prof_taken, Bytes, Generation}, #far{generation = Own, bytes = Before} = Far) ->
+    case Far#far{bytes = Before - Bytes} of
+        Lighter when Generation > Own -> {refused, Lighter#far{generation = Generation}};
+        Lighter -> {taken, Lighter}
+    end.
+
+%% @doc Once, when the engine ends. Waits half a second for a connection that is
+%% busy; what is not told then is missing in the books.
+-spec close(outlet()) -> ok.
+close({library, _}) ->
+    ok;
+close(#far{} = Far) ->
+    close(Far, ?ATTEMPTS).
+
+close(#far{scribe = Scribe} = Far, Attempts) ->
+    case send(Scribe, {flame_prof_over, self(), told(Far)}) of
+        nosuspend when Attempts > 1 ->
+            timer:sleep(?PAUSE_MS),
+            close(Far, Attempts - 1);
+        _ ->
+            ok
+    end.
+
+%% @doc By flame_prof_node: there are new ones soon, so that some may be lost.
+-spec figures(flame_prof_node:figures(), outlet()) -> ok | closed.
+figures(Figures, {library, Session}) ->
+    case flame_prof_nif:session_figures(Session, Figures) of
+        ok -> ok;
+        {error, closed} -> closed
+    end;
+figures(Figures, #far{scribe = Scribe}) ->
+    case send(Scribe, {flame_prof_figures, Figures}) of
+        noconnect -> closed;
+        _ -> ok
+    end.
+
+%% @doc By the scribe: what is in a batch. What sent it can run code here as it likes,
+%% as all nodes of a cluster can; so an atom more is no harm.
+-spec opened(binary()) -> {ok, [flame_prof_nif:item()]} | error.
+opened(Batch) ->
+    try binary_to_term(Batch) of
+        Items when is_list(Items) -> {ok, Items};
+        _ -> error
+    catch
+        error:badarg -> error
+    end.
+
+%% @doc What is left of items of which nothing can be used: what they count.
+-spec without_samples([flame_prof_nif:item()]) -> [flame_prof_nif:item()].
+without_samples(Items) ->
+    items(lists:foldl(fun miss/2, #missing{}, Items)).
+
+missed(Items, #far{missing = none} = Far) ->
+    missed(Items, Far#far{missing = #missing{}});
+missed(Items, #far{missing = Missing, generation = Generation} = Far) ->
+    Far#far{missing = lists:foldl(fun miss/2, Missing, Items), generation = Generation + 1}.
+
+miss({tick, _, _} = Tick, #missing{tick = none} = Missing) ->
+    Missing#missing{tick = Tick};
+miss({tick, _, _} = Tick, #missing{tick = {tick, More, _}, ticks = Ticks, missed = Missed} = Missing) ->
+    Missing#missing{tick = Tick, ticks = Ticks + 1, missed = Missed + More};
+miss({sample, _, _, _, _}, #missing{samples = Samples} = Missing) ->
+    Missing#missing{samples = Samples + 1};
+miss({gone, More}, #missing{gone = Gone} = Missing) ->
+    Missing#missing{gone = Gone + More};
+miss({lost, MoreTicks, MoreMissed, MoreSamples}, Missing) ->
+    #missing{ticks = Ticks, missed = Missed, samples = Samples} = Missing,
+    Missing#missing{
+        ticks = Ticks + MoreTicks, missed = Missed + MoreMissed, samples = Samples + MoreSamples
+    };
+%% Definitions, and figures that the next batch has anew.
+miss(_, Missing) ->
+    Missing.
+
+told(#far{missing = none}) -> [];
+told(#far{missing = Missing}) -> items(Missing).
+
+items(#missing{ticks = Ticks, missed = Missed, samples = Samples, gone = Gone, tick = Tick}) ->
+    [{lost, Ticks, Missed, Samples}, {gone, Gone} | [Tick || Tick =/= none]].

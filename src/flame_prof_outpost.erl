@@ -1,0 +1,115 @@
+%% @private What is a session elsewhere, in a node that can not run the library: the
+%% portable engine with all that chooses whom it looks at, for a scribe
+%% (flame_prof_scribe) in another node, who writes the files.
+%%
+%% It ends when it is told to, and when its engine or its scribe does. It is a child of
+%% flame_prof_sup in the place of the session, and goes with it.
+-module(flame_prof_outpost).
+
+-behaviour(gen_server).
+
+-export([start_link/2, end_soon/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-record(outpost, {
+    node :: pid(),
+    targets :: pid(),
+    engine :: flame_prof_portable:engine(),
+    scribe :: reference()
+}).
+
+%% The engine's last tick is over by then, and told, unless a process that it asks does
+%% not answer.
+-define(HALT_MS, 2000).
+
+%% @doc With the scribe that there is in How.
+-spec start_link(flame_prof_options:options(), flame_prof_session:how()) ->
+    {ok, pid()} | {error, term()}.
+start_link(Options, #{scribe := Scribe, timeout := Timeout}) ->
+    case gen_server:start_link(?MODULE, {Options, Scribe}, [{timeout, Timeout}]) of
+        {ok, Pid} -> {ok, Pid};
+        {error, Reason} -> {error, Reason};
+        ignore -> {error, ignore}
+    end.
+
+%% @doc Only asks, from anywhere: the scribe hears of the end.
+-spec end_soon(pid()) -> ok.
+end_soon(Pid) ->
+    gen_server:cast(Pid, stop).
+
+-spec init({flame_prof_options:options(), pid()}) -> {ok, #outpost{}} | {stop, term()}.
+init({Options, Scribe}) ->
+    _ = process_flag(trap_exit, true),
+    case lacking(Options) of
+        none -> begun(Options, Scribe);
+        Why -> {stop, {shutdown, {refused, {session, library, Why}}}}
+    end.
+
+lacking(#{mode := schedulers}) ->
+    <<"mode schedulers can not be without the library">>;
+lacking(#{auto_process_opts := #{viral := Viral}}) when Viral =:= send; Viral =:= spawn_and_send ->
+    <<"profiling can not spread by send without the library, which is the tracer">>;
+lacking(_) ->
+    none.
+
+begun(#{flush_interval := FlushMs} = Options, Scribe) ->
+    Node = flame_prof_node:start_link(),
+    Targets = flame_prof_targets:start_link(#{
+        options => Options,
+        rules => [],
+        exclude => [Node | flame_prof_config:own_processes()]
+    }),
+    Outlet = flame_prof_outlet:far(Scribe),
+    Own = [Node | flame_prof_targets:processes(Targets)],
+    case flame_prof_portable:start_link(flame_prof_config:portable(Outlet, Options, Own)) of
+        {ok, Engine} ->
+            ok = flame_prof_node:watch(Node, Outlet, FlushMs),
+            ok = flame_prof_targets:attach(Targets, {portable, Engine}),
+            Monitor = monitor(process, Scribe),
+            {ok, #outpost{node = Node, targets = Targets, engine = Engine, scribe = Monitor}};
+        {error, Reason} ->
+            {stop, {shutdown, {refused, {portable_engine, Reason}}}}
+    end.
+
+-spec handle_call(term(), gen_server:from(), #outpost{}) ->
+    {reply, {error, unknown_call}, #outpost{}}.
+handle_call(_, _From, State) ->
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #outpost{}) -> {noreply, #outpost{}}.
+handle_cast(stop, State) ->
+    {noreply, halting(State)};
+handle_cast(_, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #outpost{}) -> {noreply, #outpost{}} | {stop, term(), #outpost{}}.
+handle_info({'DOWN', Scribe, process, _, _}, #outpost{scribe = Scribe} = State) ->
+    {noreply, halting(State)};
+handle_info(halt_now, #outpost{engine = Engine} = State) ->
+    ok = flame_prof_portable:kill(Engine),
+    {noreply, State};
+handle_info({'EXIT', Pid, Reason}, #outpost{engine = Engine, targets = Targets} = State) ->
+    case flame_prof_portable:pid(Engine) of
+        Pid -> {stop, ended(Reason), State};
+        _ when Pid =:= Targets -> {stop, {shutdown, {targets, Reason}}, State};
+        _ -> {noreply, State}
+    end;
+handle_info(_, State) ->
+    {noreply, State}.
+
+halting(#outpost{engine = Engine} = State) ->
+    ok = flame_prof_portable:stop(Engine),
+    _ = erlang:send_after(?HALT_MS, self(), halt_now),
+    State.
+
+%% The scribe is told, not the log.
+ended(normal) -> normal;
+ended(Reason) -> {shutdown, {portable_engine, Reason}}.
+
+%% In the end the engine is gone, or has to go.
+-spec terminate(term(), #outpost{}) -> ok.
+terminate(_Reason, #outpost{node = Node, targets = Targets, engine = Engine}) ->
+    ok = flame_prof_node:stop(Node),
+    ok = flame_prof_targets:stop(Targets),
+    ok = flame_prof_portable:kill(Engine),
+    flame_prof_portable:restore(Engine).
