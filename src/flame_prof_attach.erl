@@ -31,8 +31,6 @@
 -define(CLOSE_MS, 50000).
 -define(GONE_ATTEMPTS, 200).
 -define(FETCH_BYTES, 1048576).
--define(EM_X86_64, 62).
--define(EM_AARCH64, 183).
 -define(LEASE, flame_prof_lease).
 %% What a node that we are attached to has as the file of our modules.
 -define(FROM, "flame_prof_attached").
@@ -152,8 +150,12 @@ companions() ->
 
 fits(Node, #{modules := Modules, library := Library}) ->
     ok = release(Node, call(Node, erlang, system_info, [otp_release], ?CALL_MS)),
-    ok = architecture(Node, call(Node, erlang, system_info, [system_architecture], ?CALL_MS), Library),
-    ok = libc(Node, call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS)),
+    Architecture = call(Node, erlang, system_info, [system_architecture], ?CALL_MS),
+    Maps = call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS),
+    case flame_prof_fit:misfit(Architecture, Maps, Library) of
+        none -> ok;
+        Why -> refuse(does_not_fit, "~ts: ~ts", [Node, Why])
+    end,
     is_free(Node, [?LEASE | [Module || {Module, _} <- Modules]]).
 
 release(Node, Release) ->
@@ -171,33 +173,6 @@ release(Node, Release) ->
     catch
         error:badarg -> refuse(does_not_fit, "~ts: OTP ~ts is no release that we know", [Node, Release])
     end.
-
-architecture(Node, Text, <<16#7f, "ELF", _:14/binary, Machine:16/little, _/binary>>) ->
-    Wanted =
-        case Machine of
-            ?EM_X86_64 -> "x86_64";
-            ?EM_AARCH64 -> "aarch64";
-            _ -> "another architecture"
-        end,
-    [Theirs, System] = [lists:flatten(Part) || Part <- string:split(Text, "-")],
-    case {Theirs =:= Wanted, string:find(System, "linux")} of
-        {true, Linux} when is_list(Linux) -> ok;
-        _ -> refuse(does_not_fit, "~ts is built for ~ts, and our library for ~ts Linux", [Node, Text, Wanted])
-    end;
-architecture(_Node, _Text, _Library) ->
-    refuse(does_not_fit, "our library is no ELF file", []).
-
-%% Ours is built for glibc.
-libc(Node, {ok, Maps}) ->
-    case re:run(Maps, "(ld-musl|libc\\.musl)[^\\n]*", [{capture, first, binary}]) of
-        {match, [Which]} ->
-            refuse(does_not_fit, "~ts runs on musl (~ts), and our library needs glibc", [Node, Which]);
-        nomatch ->
-            ok
-    end;
-libc(_Node, {error, _}) ->
-    %% Then loading it tells.
-    ok.
 
 %% Any of them: a node that has the application may not have needed the library yet.
 %% The lease looks again, as things may change until it is there.
