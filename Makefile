@@ -14,7 +14,7 @@ export WERROR ?= 0
 EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: build nif erl demo test test-c test-erl check-exports check-threads test-matrix \
-        test-attach test-real test-exports test-foreign \
+        test-attach portability test-real test-exports test-foreign \
         asan tsan valgrind analyze deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
         check-format viewer test-viewer bench-viewer clean clean-nif distclean help
 
@@ -75,6 +75,10 @@ test-matrix: ## Run the suite on OTP 25, 27 and 29 (needs root; see tools/matrix
 
 test-attach: build ## Attach to nodes of OTP 27 and 29 (after `make test-matrix`; needs root)
 	@test/attach/matrix.sh
+
+PARTS ?=
+portability: build ## Build and run elsewhere: PARTS="clang aarch64 musl headers releases"
+	@tools/portability.sh $(PARTS)
 
 test-real: build ## Attach to a real RabbitMQ and a real ejabberd under load (Debian)
 	@test/attach/real.sh rabbitmq

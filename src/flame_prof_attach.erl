@@ -43,8 +43,6 @@
 -define(CLOSE_MS, 50000).
 -define(GONE_ATTEMPTS, 200).
 -define(FETCH_BYTES, 1048576).
--define(EM_X86_64, 62).
--define(EM_AARCH64, 183).
 -define(LEASE, flame_prof_lease).
 %% What a node that we are attached to has as the file of our modules.
 -define(FROM, "flame_prof_attached").
@@ -220,39 +218,9 @@ release(Node, Release) ->
 
 %% Why our library can not run there, as far as that can be told before it is tried.
 misfit(Node, #{library := Library}) ->
-    case architecture(call(Node, erlang, system_info, [system_architecture], ?CALL_MS), Library) of
-        none -> libc(call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS));
-        Why -> Why
-    end.
-
-architecture(Text, <<16#7f, "ELF", _:14/binary, Machine:16/little, _/binary>>) ->
-    Wanted =
-        case Machine of
-            ?EM_X86_64 -> "x86_64";
-            ?EM_AARCH64 -> "aarch64";
-            _ -> "another architecture"
-        end,
-    case string:split(Text, "-") of
-        [Wanted, System] -> system(string:find(System, "linux"), Text, Wanted);
-        _ -> system(nomatch, Text, Wanted)
-    end;
-architecture(_Text, _Library) ->
-    "our library is no ELF file".
-
-system(nomatch, Text, Wanted) ->
-    io_lib:format("it is built for ~ts, and our library for ~ts Linux", [Text, Wanted]);
-system(_Linux, _Text, _Wanted) ->
-    none.
-
-%% Ours is built for glibc. Debian's musl is x86_64-linux-musl/libc.so.
-libc({ok, Maps}) ->
-    case re:run(Maps, "/\\S*(?:/ld-musl|/libc\\.musl|-musl/libc\\.so)\\S*", [{capture, first, binary}]) of
-        {match, [Which]} -> io_lib:format("it runs on musl (~ts), and our library needs glibc", [Which]);
-        nomatch -> none
-    end;
-libc({error, _}) ->
-    %% Then loading it tells.
-    none.
+    Architecture = call(Node, erlang, system_info, [system_architecture], ?CALL_MS),
+    Maps = call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS),
+    flame_prof_fit:misfit(Architecture, Maps, Library).
 
 %% Any of them: a node that has the application may not have needed the library yet.
 %% The lease looks again, as things may change until it is there.

@@ -2,39 +2,53 @@
 # Print the linker arguments for libuv, zstd and zlib.
 #
 # Their static archives when those are position independent, which is found out
-# by linking; the shared libraries otherwise. Environment: CC, PKG_CONFIG,
-# ERL_INCLUDE. Fails, naming Debian's packages, when a header is missing.
+# by linking; the shared libraries otherwise. Environment: CC, PKG_CONFIG, and
+# CPPFLAGS and LDFLAGS, with what the build gives the compiler. Fails when a
+# header is missing, with the packages that have it.
 set -eu
 
-: "${CC:=gcc}" "${PKG_CONFIG:=pkg-config}" "${ERL_INCLUDE:=}"
+: "${CC:=gcc}" "${PKG_CONFIG:=pkg-config}" "${CPPFLAGS:=}" "${LDFLAGS:=}"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-command -v "${CC%% *}" >/dev/null || {
-    echo "flame_prof: there is no C compiler '$CC' (Debian: gcc libc6-dev)" >&2
-    exit 1
+debian='' fedora='' alpine=''
+packages() { # of Debian, of Fedora, of Alpine
+    debian="$debian $1" fedora="$fedora $2" alpine="$alpine $3"
 }
+how_to_install() {
+    echo "    Debian, Ubuntu   apt-get install$debian      (or: make deps-build)"
+    echo "    Fedora           dnf install$fedora"
+    echo "    Alpine           apk add$alpine"
+}
+
+command -v "${CC%% *}" >/dev/null || {
+    packages "gcc libc6-dev" "gcc glibc-devel" "gcc musl-dev"
+    echo "flame_prof: there is no C compiler '${CC%% *}'. To install one:"
+    how_to_install
+    exit 1
+} >&2
 
 missing=
-need_header() { # header, package
-    echo "#include <$1>" |
-        $CC ${ERL_INCLUDE:+-isystem "$ERL_INCLUDE"} -E - >/dev/null 2>&1 ||
-        missing="$missing
-    <$1> is missing (Debian: $2)"
+need_header() { # header, packages
+    echo "#include <$1>" | $CC $CPPFLAGS -E - >/dev/null 2>&1 && return
+    missing="$missing <$1>"
+    shift
+    packages "$@"
 }
-need_header stdio.h libc6-dev
-need_header erl_nif.h erlang-dev
-need_header uv.h libuv1-dev
-need_header zstd.h libzstd-dev
-need_header zlib.h zlib1g-dev
+need_header stdio.h libc6-dev glibc-devel musl-dev
+need_header erl_nif.h erlang-dev erlang-erts erlang-dev
+need_header uv.h libuv1-dev libuv-devel libuv-dev
+need_header zstd.h libzstd-dev libzstd-devel zstd-dev
+need_header zlib.h zlib1g-dev zlib-devel zlib-dev
 if [ -n "$missing" ]; then
-    echo "flame_prof: the NIF cannot be built:$missing
-    \`make deps-build\` installs them on Debian." >&2
+    echo "flame_prof: the NIF cannot be built, as '$CC' does not find$missing. To install:"
+    how_to_install
+    echo "  What is in a prefix of its own is found by PKG_CONFIG_PATH, or by CPPFLAGS and LDFLAGS."
     exit 1
-fi
+fi >&2
 
-cat >"$tmp/probe.c" <<'EOF'
+cat >"$tmp/probe.c" <<'END'
 #include <uv.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -48,26 +62,30 @@ const void *probe(void)
     used[3] = (void *)inflate;
     return used;
 }
-EOF
-$CC -fPIC -c -o "$tmp/probe.o" "$tmp/probe.c"
+END
+$CC $CPPFLAGS -fPIC -c -o "$tmp/probe.o" "$tmp/probe.c"
 
-# $CC knows its own library path; pkg-config knows the odd prefix.
+# pkg-config knows the odd prefix, which goes before what $CC finds itself: a
+# cross compiler may find the archives of this machine.
+folders() {
+    $PKG_CONFIG --variable=libdir libuv libzstd zlib 2>/dev/null || true
+}
 archive() { # name...
-    local name dir path
+    local name folder path
     for name in "$@"; do
+        for folder in $(folders); do
+            [ -f "$folder/$name" ] && echo "$folder/$name" && return
+        done
         path=$($CC -print-file-name="$name")
         if [ "$path" != "$name" ] && [ -f "$path" ]; then
-            realpath -s "$path"
+            echo "$(cd "$(dirname "$path")" && pwd)/$name"
             return
         fi
-        for dir in $($PKG_CONFIG --variable=libdir libuv libzstd zlib 2>/dev/null); do
-            [ -f "$dir/$name" ] && echo "$dir/$name" && return
-        done
     done
 }
 
 links() {
-    $CC -shared -Wl,-z,text -Wl,-z,defs -o "$tmp/probe.so" "$tmp/probe.o" \
+    $CC -shared -Wl,-z,text -Wl,-z,defs $LDFLAGS -o "$tmp/probe.so" "$tmp/probe.o" \
         "$@" -pthread >/dev/null 2>&1
 }
 

@@ -29,27 +29,6 @@ complain() {
     return 1
 }
 
-# Where this machine gets its Debian from.
-mirror() {
-    if [ -n "${FLAME_PROF_MIRROR:-}" ]; then
-        echo "$FLAME_PROF_MIRROR"
-        return
-    fi
-    local codename
-    # shellcheck disable=SC1091
-    codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    {
-        apt-get indextargets --format '$(CODENAME) $(COMPONENT) $(REPO_URI)' \
-            'Created-By: Packages' 2>/dev/null |
-            awk -v codename="$codename" '$1 == codename && $2 == "main" { print $3 }'
-        # apt has no lists yet: what it is configured to fetch.
-        cat /etc/apt/sources.list.d/*.sources 2>/dev/null |
-            awk '$1 == "URIs:" { print $2 }'
-        cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
-            sed -nE 's/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p'
-    } | grep -v security | head -n 1
-}
-
 # Run a command in a folder, /proc mounted, in namespaces of its own: mounts and
 # processes end with it, however it ends.
 inside() { # folder, command...
@@ -103,7 +82,7 @@ bootstrap() { # suite
     command -v debootstrap >/dev/null || {
         complain "debootstrap is missing (\`make deps\` installs it)" || return
     }
-    from=$(mirror)
+    from=$(tools/mirror.sh)
     [ -n "$from" ] || {
         complain "apt's configuration names no mirror; set FLAME_PROF_MIRROR" ||
             return

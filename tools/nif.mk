@@ -23,7 +23,7 @@ OTP_FACTS := $(shell tools/otp_facts.sh)
 OTP := $(word 1,$(OTP_FACTS))
 ERL_INCLUDE := $(word 2,$(OTP_FACTS))
 ifeq ($(OTP),)
-$(error Erlang is missing (Debian: erlang-base). `make deps-build` installs it)
+$(error Erlang is missing. To install it: Debian, Ubuntu: apt-get install erlang-base erlang-dev (or: make deps-build); Fedora: dnf install erlang-erts; Alpine: apk add erlang erlang-dev)
 endif
 
 ifeq ($(WERROR),1)
@@ -38,7 +38,9 @@ OBJECTS := $(SOURCES:c_src/%.c=$(BUILD)/%.o)
 
 OPTIMIZE ?= -O2 -g
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers
-NIF_CPPFLAGS := -D_GNU_SOURCE= -isystem $(ERL_INCLUDE) $(CPPFLAGS)
+# Where libuv and zstd are in a prefix of their own, pkg-config knows it.
+LIB_CPPFLAGS := $(shell $(PKG_CONFIG) --cflags libuv libzstd zlib 2>/dev/null)
+NIF_CPPFLAGS := -D_GNU_SOURCE= -isystem $(ERL_INCLUDE) $(LIB_CPPFLAGS) $(CPPFLAGS)
 NIF_CFLAGS := -std=c11 $(OPTIMIZE) -fPIC -fvisibility=hidden -pthread \
               $(WARNINGS) $(WERROR_FLAG) $(CFLAGS)
 # $ORIGIN: `attach' puts what we are linked with beside us where a node lacks it.
@@ -61,11 +63,11 @@ $(BUILD)/%.o: c_src/%.c $(BUILD)/flags
 	@echo "  CC    $<"
 	@$(CC) $(NIF_CPPFLAGS) $(NIF_CFLAGS) -MMD -MP -c -o $@ $<
 
-# How to link libuv, zstd and zlib; fails with the names of the packages when their
-# headers, or Erlang's, are not there.
+# How to link libuv, zstd and zlib; fails with the names of the packages, on some
+# systems, when their headers, or Erlang's, are not there.
 $(BUILD)/libs: tools/find_libs.sh $(BUILD)/flags
-	@CC="$(CC)" PKG_CONFIG="$(PKG_CONFIG)" ERL_INCLUDE="$(ERL_INCLUDE)" \
-	    tools/find_libs.sh > $@.new && mv -f $@.new $@
+	@CC="$(CC)" PKG_CONFIG="$(PKG_CONFIG)" CPPFLAGS="$(NIF_CPPFLAGS)" \
+	    LDFLAGS="$(LDFLAGS)" tools/find_libs.sh > $@.new && mv -f $@.new $@
 
 $(OBJECTS): | $(BUILD)/libs
 

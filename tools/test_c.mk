@@ -24,7 +24,8 @@ endif
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers \
             -Wno-sign-conversion
 COMMON := -std=c11 -O1 -g -fno-omit-frame-pointer -pthread $(SANITIZE) \
-          -D_GNU_SOURCE= -Ic_src -Itest/c
+          -D_GNU_SOURCE= -Ic_src -Itest/c \
+          $(shell $(PKG_CONFIG) --cflags libuv libzstd zlib 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs libuv libzstd zlib 2>/dev/null || \
           echo -luv -lzstd -lz) -pthread -ldl -lm
 

@@ -8,6 +8,11 @@
 #ifndef FP_ERROR_H
 #define FP_ERROR_H
 
+/* Terms, counters and the records of the ring are 64 bits wide everywhere. */
+#if !defined(__SIZEOF_POINTER__) || __SIZEOF_POINTER__ != 8
+#error "flame_prof needs a 64-bit system: a compiler and an Erlang of 64 bits"
+#endif
+
 #define FP_ERR_MAP(X)                                                          \
     X(NOMEM, "enomem", "memory could not be reserved")                         \
     X(INVAL, "einval", "an argument is outside what is accepted")              \

@@ -208,7 +208,7 @@ static ERL_NIF_TERM offsets_term(ErlNifEnv *env, const struct fp_layout *layout)
 {
     ERL_NIF_TERM offsets = enif_make_new_map(env);
 
-    for (int field = 0; field < FP_FIELD_COUNT; field++)
+    for (enum fp_field field = 0; field < FP_FIELD_COUNT; field++)
         fp_map_put(env, &offsets, fp_field_name(field),
                    enif_make_uint(env, layout->release.offset[field]));
     return offsets;

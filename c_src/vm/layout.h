@@ -51,8 +51,8 @@ enum fp_field {
         FP_FIELD_COUNT
 };
 
-const char *fp_field_name(int field);
-uint32_t fp_field_width(int field);
+const char *fp_field_name(enum fp_field field);
+uint32_t fp_field_width(enum fp_field field);
 /* The field of that name, or -1. */
 int fp_field_find(const char *name, size_t len);
 

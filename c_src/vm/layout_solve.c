@@ -588,7 +588,7 @@ static void measure_snapshot(struct fp_layout *layout)
 {
     uint32_t size = 0;
 
-    for (int field = 0; field < FP_FIELD_COUNT; field++) {
+    for (enum fp_field field = 0; field < FP_FIELD_COUNT; field++) {
         uint32_t width =
             field == FP_FIELD_initial_call ? 24 : fp_field_width(field);
         uint32_t end = layout->release.offset[field] + width;

@@ -141,12 +141,12 @@ static const struct {
 #undef FP_FIELD_ROW
 };
 
-const char *fp_field_name(int field)
+const char *fp_field_name(enum fp_field field)
 {
-    return field >= 0 && field < FP_FIELD_COUNT ? fields[field].name : NULL;
+    return field < FP_FIELD_COUNT ? fields[field].name : NULL;
 }
 
-uint32_t fp_field_width(int field)
+uint32_t fp_field_width(enum fp_field field)
 {
     return fields[field].width;
 }

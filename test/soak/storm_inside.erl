@@ -128,9 +128,8 @@ drain(K, Left, Sum) ->
 load(Generation, Code) ->
     Module = storm_generated,
     {module, Module} = code:load_binary(Module, "storm_generated.erl", Code),
-    Pid = spawn(fun() -> Module:answer() end),
+    {Pid, _} = spawn_monitor(fun() -> Module:answer() end),
     Generation = Module:answer(),
-    erlang:monitor(process, Pid),
     receive {'DOWN', _, process, Pid, normal} -> ok end,
     code:purge(Module),
     code:delete(Module),
