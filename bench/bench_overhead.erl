@@ -70,8 +70,8 @@ heading(all_else, #{window_ms := Ms}) ->
 -spec settings() -> settings().
 settings() ->
     #{
-        pairs => number("PAIRS", 120),
-        peer_pairs => number("PEER_PAIRS", 12),
+        pairs => number("PAIRS", 100),
+        peer_pairs => number("PEER_PAIRS", 10),
         window_ms => number("WINDOW_MS", 100),
         workloads => chosen("WORKLOADS", [{atom_to_list(N), N} || N <- bench_workloads:names()]),
         variants => chosen("VARIANTS", [{bench_peers:word(N), N} || N <- bench_peers:names()])

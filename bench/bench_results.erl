@@ -2,7 +2,7 @@
 %% all of them as JSON, for doc/benchmarks.md, its chart and the history.
 -module(bench_results).
 
--export([tell/1, meets_bar/1, append/2, load/1, save_json/2]).
+-export([tell/1, meets_bar/1, number/1, append/2, load/1, save_json/2, machine/0]).
 
 -export_type([result/0, bar/0]).
 
@@ -59,6 +59,7 @@ counted(#{counted := Counted}) ->
 counted(#{}) ->
     "".
 
+-spec number(number()) -> string().
 number(N) when is_integer(N) -> integer_to_list(N);
 number(N) when abs(N) >= 100 -> float_to_list(N, [{decimals, 1}]);
 number(N) -> float_to_list(N, [{decimals, 4}]).
@@ -86,6 +87,7 @@ value(interval, {Low, High}) -> [Low, High];
 value(bar, {Kind, Bar}) -> #{Kind => Bar};
 value(_, Value) -> Value.
 
+-spec machine() -> #{atom() => binary() | integer()}.
 machine() ->
     #{
         otp => list_to_binary(erlang:system_info(otp_release)),

@@ -34,5 +34,6 @@ reading() {
     rm -rf "$dir"
 }
 
-[ "${1:-}" = read ] || sampling
+[ "${1:-}" = read ] || { sampling; bench/overhead.sh afresh; bench/rabbitmq.sh; }
 reading
+[ "${1:-}" = read ] || bench/report.sh json
