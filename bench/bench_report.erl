@@ -52,13 +52,13 @@ verdicts(Results) ->
 
 peers(Workload, Results) ->
     [P || P <- bench_peers:names(), lists:member(bench_peers:kind(P), [samples, traces]),
-          is_found(Workload, P, Results), is_found(Workload, opponent(P), Results)].
+          is_found(Workload, P, Results), opponent(Workload, P, Results) =/= none].
 
 is_found(Workload, Tool, Results) ->
     found(Workload, bench_peers:title(Tool), work_per_vm_second, Results) =/= none.
 
 verdict(Workload, Peer, Results) ->
-    Own = bench_peers:title(opponent(Peer)),
+    Own = bench_peers:title(opponent(Workload, Peer, Results)),
     Title = bench_peers:title(Peer),
     [
         row(Workload, [Of, <<" taken by ">>, Own, <<", by ">>, Title], cost(Workload, Own, Measure, Results),
@@ -70,10 +70,19 @@ cost(Workload, Title, Measure, Results) ->
     #{value := Ratio} = found(Workload, Title, Measure, Results),
     100 * (1 - Ratio).
 
-%% The least of ours that takes ten times its samples; against those that trace, which
-%% take none, a thousand ticks a second.
-opponent({perf, 99}) -> {native, 10, 100};
-opponent(_) -> {native, 1, 100}.
+%% The first of ours that took ten times the samples of a peer on this workload, or the
+%% one that took the most; against those that trace, which take none, top 100 at 99 Hz.
+opponent(Workload, Peer, Results) ->
+    Least = ?TIMES * samples(Workload, bench_peers:title(Peer), Results),
+    Ours = lists:sort([
+        {samples(Workload, bench_peers:title(Name), Results), Name}
+     || {native, _, _} = Name <- bench_peers:names(), is_found(Workload, Name, Results)
+    ]),
+    case {[Name || {Samples, Name} <- Ours, Samples >= Least], Ours} of
+        {[First | _], _} -> First;
+        {[], []} -> none;
+        {[], _} -> element(2, lists:last(Ours))
+    end.
 
 times(Workload, Peer, Own, Title, Results) ->
     case {bench_peers:kind(Peer), samples(Workload, Own, Results), samples(Workload, Title, Results)} of
