@@ -60,15 +60,20 @@ is_found(Workload, Tool, Results) ->
 verdict(Workload, Peer, Results) ->
     Own = bench_peers:title(opponent(Workload, Peer, Results)),
     Title = bench_peers:title(Peer),
-    [
-        row(Workload, [Of, <<" taken by ">>, Own, <<", by ">>, Title], cost(Workload, Own, Measure, Results),
-            <<"%">>, {at_most, cost(Workload, Title, Measure, Results)})
-     || {Of, Measure} <- [{<<"schedulers' CPU">>, work_per_scheduler_second}, {<<"VM's CPU">>, work_per_vm_second}]
-    ] ++ times(Workload, Peer, Own, Title, Results).
+    Costs = [
+        row(Workload, Own, Title, Measure, <<"%">>, {not_above, Theirs}, #{
+            value => Ours, interval => {Low, High}
+        })
+     || Measure <- [work_per_scheduler_second, work_per_vm_second],
+        {Ours, Low, High} <- [cost(Workload, Own, Measure, Results)],
+        {Theirs, _, _} <- [cost(Workload, Title, Measure, Results)]
+    ],
+    Costs ++ times(Workload, Peer, Own, Title, Results).
 
+%% Percent of the CPU time.
 cost(Workload, Title, Measure, Results) ->
-    #{value := Ratio} = found(Workload, Title, Measure, Results),
-    100 * (1 - Ratio).
+    #{value := Ratio, interval := {Low, High}} = found(Workload, Title, Measure, Results),
+    {100 * (1 - Ratio), 100 * (1 - High), 100 * (1 - Low)}.
 
 %% The first of ours that took ten times the samples of a peer on this workload, or the
 %% one that took the most; against those that trace, which take none, top 100 at 99 Hz.
@@ -87,8 +92,7 @@ opponent(Workload, Peer, Results) ->
 times(Workload, Peer, Own, Title, Results) ->
     case {bench_peers:kind(Peer), samples(Workload, Own, Results), samples(Workload, Title, Results)} of
         {samples, Ours, Theirs} when Ours > 0, Theirs > 0 ->
-            [row(Workload, [<<"samples of ">>, Own, <<" for one of ">>, Title], Ours / Theirs, <<"times">>,
-                 {at_least, ?TIMES})];
+            [row(Workload, Own, Title, samples, <<"times">>, {at_least, ?TIMES}, #{value => Ours / Theirs})];
         _ ->
             []
     end.
@@ -99,9 +103,10 @@ samples(Workload, Title, Results) ->
         _ -> 0
     end.
 
-row(Workload, Name, Value, Unit, Bar) ->
-    #{section => overhead_peers, workload => Workload, value => Value, unit => Unit, bar => Bar,
-      name => iolist_to_binary([atom_to_binary(Workload), ": " | Name])}.
+row(Workload, Own, Peer, Measure, Unit, Bar, Figures) ->
+    Name = io_lib:format("~s: ~ts against ~ts: ~s", [Workload, Own, Peer, Measure]),
+    Figures#{section => overhead_peers, workload => Workload, tool => Own, peer => Peer, measure => Measure,
+             unit => Unit, bar => Bar, name => unicode:characters_to_binary(Name)}.
 
 found(Workload, Title, Measure, Results) ->
     Found = [R || #{section := overhead, workload := W, tool := T, measure := M} = R <- Results,
@@ -131,10 +136,30 @@ section(overhead, Results) ->
     ["\n### Overhead, for each workload\n", [overhead(W, Results) || W <- ordered(
         [W || #{section := overhead, workload := W} <- Results])],
      "\n### Overhead: the bars\n", table([R || #{section := overhead, bar := _} = R <- Results])];
+section(overhead_peers, Results) ->
+    Rows = [R || #{section := overhead_peers} = R <- Results],
+    [
+        "\n### Overhead: ours against each peer\n\n"
+        "CPU time that each takes, in percent, and whether ours is above by more than its interval; samples of\n"
+        "ours for one of theirs, where they take samples.\n\n"
+        "| | ours | of the schedulers | | of the whole VM | | samples | |\n|---|---|---|---|---|---|---|---|\n",
+        [against(Pair, Rows) || Pair <- ordered([{W, P, T} || #{workload := W, peer := P, tool := T} <- Rows])]
+    ];
 section(Section, Results) ->
     ["\n### ", heading(Section), "\n", table([R || #{section := S} = R <- Results, S =:= Section])].
 
-heading(overhead_peers) -> "Overhead: ours against each peer";
+against({Workload, Peer, Own}, Rows) ->
+    Figures = [[R || #{workload := W, peer := P, measure := M} = R <- Rows, W =:= Workload, P =:= Peer, M =:= Measure]
+            || Measure <- [work_per_scheduler_second, work_per_vm_second, samples]],
+    cells([[atom_to_binary(Workload), ": ", Peer], Own | lists:append([judged(Found) || Found <- Figures])]).
+
+judged([]) ->
+    ["", ""];
+judged([#{value := Value, bar := {not_above, Theirs}} = Row]) ->
+    [io_lib:format("~.1f, theirs ~.1f", [Value * 1.0, Theirs * 1.0]), met(Row)];
+judged([#{value := Value} = Row]) ->
+    [io_lib:format("~.1f", [Value * 1.0]), met(Row)].
+
 heading(overhead_left_out) -> "Overhead: what was not measured";
 heading(Section) ->
     [First | Rest] = atom_to_list(Section),

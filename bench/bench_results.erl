@@ -19,6 +19,7 @@
     %% Of the overhead: to find a figure by, without taking the name apart.
     workload => atom(),
     tool => binary(),
+    peer => binary(),
     measure => atom(),
     note => binary()
 }.
@@ -29,8 +30,8 @@
 %% Prints it and answers it.
 -spec tell(result()) -> result().
 tell(#{name := Name, value := Value, unit := Unit} = Result) ->
-    io:format("~-58ts ~12ts ~-8ts~ts~ts~ts~n", [
-        Name, number(Value), Unit, interval(Result), bar(Result), counted(Result)
+    io:format("~ts ~12ts ~-8ts~ts~ts~ts~n", [
+        string:pad(Name, 58), number(Value), Unit, interval(Result), bar(Result), counted(Result)
     ]),
     Result.
 

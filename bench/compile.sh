@@ -8,4 +8,5 @@ erlc -o "$out" bench/bench_{stats,latency,results,threads,requests,workloads,pee
 include=$(erl -noinput -eval '
     io:put_chars(filename:join([code:root_dir(), "erts-" ++ erlang:system_info(version), "include"])), halt().')
 "${CC:-gcc}" -std=c11 -Wall -Wextra -O2 -fPIC -shared -isystem "$include" \
-    -o "$out/bench_threads.so" bench/bench_threads.c
+    -o "$out/bench_threads.so.new" bench/bench_threads.c
+mv "$out/bench_threads.so.new" "$out/bench_threads.so"
