@@ -3,6 +3,7 @@
 # measurement. In two VMs: one as anybody would start it, one with room for the
 # million processes of the selection. Then how fast files are read: what the demo
 # writes in ten seconds, plain and compressed; `bench/run.sh read` is that alone.
+# Before the reading, what ours and other tools cost the program: bench/overhead.sh.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p _build/bench
