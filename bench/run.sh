@@ -35,6 +35,6 @@ reading() {
     rm -rf "$dir"
 }
 
-[ "${1:-}" = read ] || { sampling; bench/overhead.sh afresh; bench/rabbitmq.sh; }
+[ "${1:-}" = read ] || { rm -f _build/bench/results; sampling; bench/overhead.sh; bench/rabbitmq.sh; }
 reading
 [ "${1:-}" = read ] || bench/report.sh json
