@@ -3,6 +3,7 @@
 # measurement. In two VMs: one as anybody would start it, one with room for the
 # million processes of the selection. Then how fast files are read: what the demo
 # writes in ten seconds, plain and compressed; `bench/run.sh read` is that alone.
+# Before the reading, what ours and other tools cost the program: bench/overhead.sh.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p _build/bench
@@ -34,5 +35,6 @@ reading() {
     rm -rf "$dir"
 }
 
-[ "${1:-}" = read ] || sampling
+[ "${1:-}" = read ] || { rm -f _build/bench/results; sampling; bench/overhead.sh; bench/rabbitmq.sh; }
 reading
+[ "${1:-}" = read ] || bench/report.sh json
