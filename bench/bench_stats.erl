@@ -7,7 +7,7 @@
 %% of its resamplings fall into (the percentile bootstrap, Efron 1979).
 -module(bench_stats).
 
--export([pairs/3, median/1, quantile/2, interval/1]).
+-export([pairs/3, pairs_until/4, median/1, quantile/2, interval/1]).
 
 -define(RESAMPLINGS, 1000).
 
@@ -15,6 +15,16 @@
 -spec pairs(Count :: pos_integer(), fun(() -> A), fun(() -> B)) -> [{A, B}].
 pairs(Count, A, B) ->
     [pair(rand:uniform(2), A, B) || _ <- lists:seq(1, Count)].
+
+%% The same, but none is begun after a time of erlang:monotonic_time(millisecond).
+-spec pairs_until(Limit :: integer(), Count :: non_neg_integer(), fun(() -> A), fun(() -> B)) -> [{A, B}].
+pairs_until(_, 0, _, _) ->
+    [];
+pairs_until(Limit, Count, A, B) ->
+    case erlang:monotonic_time(millisecond) < Limit of
+        true -> [pair(rand:uniform(2), A, B) | pairs_until(Limit, Count - 1, A, B)];
+        false -> []
+    end.
 
 pair(1, A, B) ->
     First = A(),

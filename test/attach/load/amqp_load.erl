@@ -2,7 +2,7 @@
 %% consumed in each 250 ms, a line each.
 -module(amqp_load).
 
--export([main/1]).
+-export([main/1, pair/2]).
 
 -include_lib("amqp_client/include/amqp_client.hrl").
 
@@ -23,6 +23,7 @@ windows(Device, Counter, Before, At) ->
     ok = file:write(Device, [integer_to_list(Now - Before), "\n"]),
     windows(Device, Counter, Now, At + ?WINDOW_MS).
 
+%% Never ends; adds one to the counter for each message.
 pair(Port, Counter) ->
     {ok, Connection} = amqp_connection:start(#amqp_params_network{port = Port}),
     {ok, Channel} = amqp_connection:open_channel(Connection),

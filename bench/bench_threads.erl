@@ -1,0 +1,28 @@
+%% CPU time of this VM's threads, from the kernel's own clocks of them.
+-module(bench_threads).
+
+-export([schedulers/0, cpu_ns/1]).
+
+-on_load(load/0).
+-nifs([cpu_ns/1]).
+
+load() ->
+    erlang:load_nif(filename:rootname(code:which(?MODULE)), 0).
+
+%% The threads of the normal schedulers, as the kernel numbers them.
+-spec schedulers() -> [pos_integer()].
+schedulers() ->
+    {ok, Threads} = file:list_dir("/proc/self/task"),
+    [list_to_integer(Thread) || Thread <- Threads, is_scheduler(Thread)].
+
+%% Named by the VM: up to OTP 25 `1_scheduler', then `erts_sched_1'.
+is_scheduler(Thread) ->
+    case file:read_file(filename:join(["/proc/self/task", Thread, "comm"])) of
+        {ok, Comm} -> re:run(Comm, "^([0-9]+_scheduler|erts_sched_[0-9]+)", [{capture, none}]) =:= match;
+        {error, _} -> false
+    end.
+
+%% Until now: of these threads, and of the whole VM.
+-spec cpu_ns([pos_integer()]) -> {Ns :: non_neg_integer(), AllNs :: non_neg_integer()}.
+cpu_ns(_) ->
+    erlang:nif_error(not_loaded).
