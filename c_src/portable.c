@@ -7,6 +7,7 @@
 #include "core/pages.h"
 #include "core/record.h"
 #include "core/series.h"
+#include "core/wall.h"
 
 #define TEXT_MAX 1020u
 
@@ -47,7 +48,7 @@ int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
         return FP_ENOMEM;
     p->ring = ring;
     p->stats = stats;
-    p->wall_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+    p->wall_offset_ns = fp_wall_offset_ns(clock_ns);
     *out = p;
     return 0;
 }
