@@ -17,7 +17,7 @@ run(Seconds) ->
     _ = process_flag(priority, high),
     Count = Seconds * 20,
     Counter = counters:new(1, [write_concurrency]),
-    Threads = bench_threads:of_process(os:getpid()),
+    Threads = bench_threads:schedulers(),
     Stolen = stolen_ticks(),
     Measured = bench_processes:saturated(Counter, fun() ->
         bench_stats:pairs(

@@ -45,7 +45,7 @@ of_vm(Ms) ->
     row(<<"portable, idle node: CPU of the whole VM for it">>, With - Alone, After - Before, Ms).
 
 vm_cpu_ns(Fun) ->
-    Threads = bench_threads:of_process(os:getpid()),
+    Threads = bench_threads:schedulers(),
     {_, Before} = bench_threads:cpu_ns(Threads),
     Fun(),
     {_, After} = bench_threads:cpu_ns(Threads),

@@ -10,6 +10,7 @@
 #   accuracy   shares against known truth, with other samplers; against perf
 #   timing     a burst of 20 ms: is it where it was?
 #   read       how fast files are read and indexed
+#   overhead   what it takes from programs, beside what others take
 #
 # SECONDS_ (60) divided by 12 is how long a thing is measured. Results go to the
 # terminal and, as Erlang terms, to _build/bench/results, which is begun anew when no
@@ -22,11 +23,6 @@ ebin=_build/bench
 results=_build/bench/results
 each=$((${SECONDS_:-60} / 12))
 [ "$each" -ge 1 ] || each=1
-
-compile() {
-    erlc +debug_info -o "$ebin" bench/*.erl examples/demo/src/demo_*.erl \
-        test/running_work.erl test/running_profile.erl test/running_test_nif.erl
-}
 
 vm() { # part, flags of the VM...
     local part=$1
@@ -48,7 +44,7 @@ read_files() {
     "${CC:-gcc}" -std=c11 -D_GNU_SOURCE= -O2 -Ic_src -o "$ebin/read_bench" \
         bench/read_bench.c c_src/read/*.c c_src/out/encode.c c_src/out/buffer.c \
         c_src/core/error.c c_src/core/pages.c c_src/core/pool.c -lz -lzstd
-    printf '\nReading, MB of text a second of CPU\n'
+    printf "\nread: MB of text a second of CPU\n\n"
     (cd "$dir" && ../read_bench ../results demo.log*)
     rm -rf "$dir"
 }
@@ -65,6 +61,7 @@ part() {
         vm agreement +JPperf true +sbwt none +sbwtdcpu none +sbwtdio none
         ;;
     read) read_files ;;
+    overhead) bench/overhead.sh ;;
     *)
         echo "there is no part $1; see $0" >&2
         exit 1
@@ -72,10 +69,10 @@ part() {
     esac
 }
 
-compile
+bench/compile.sh
 if [ $# -eq 0 ]; then
     rm -f "$results"
-    set -- cost selection files capture accuracy timing read
+    set -- cost selection files capture accuracy timing read overhead
 fi
 for name in "$@"; do
     part "$name"
