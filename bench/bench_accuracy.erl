@@ -8,7 +8,7 @@
 -export([run/1]).
 
 -define(INTERVAL_MS, 2).
--define(ROUNDS, 6).
+-define(TURN_MS, 1500).
 
 %% Erlang functions in unequal shares; all kinds of work alike, by function; and by
 %% what was being done: an Erlang function, a BIF, a NIF, the collector.
@@ -18,14 +18,13 @@
 -spec run(pos_integer()) -> [bench_results:result()].
 run(Seconds) ->
     ok = running_test_nif:build(),
-    TurnMs = Seconds * 1000 div 3,
-    lists:append([of_program(Program, TurnMs) || Program <- [functions, kinds_of_work, categories]]).
+    lists:append([of_program(Program, 1 + Seconds) || Program <- [functions, kinds_of_work, categories]]).
 
--spec of_program(program(), pos_integer()) -> [bench_results:result()].
-of_program(Program, TurnMs) ->
+-spec of_program(program(), Rounds :: pos_integer()) -> [bench_results:result()].
+of_program(Program, Rounds) ->
     Slices = slices(Program),
-    Turns = lists:append([in_random_order(samplers()) || _ <- lists:seq(1, ?ROUNDS)]),
-    Taken = [{Sampler, turn(Sampler, Program, Slices, TurnMs)} || Sampler <- Turns],
+    Turns = lists:append([in_random_order(samplers()) || _ <- lists:seq(1, Rounds)]),
+    Taken = [{Sampler, turn(Sampler, Program, Slices)} || Sampler <- Turns],
     Each = [{Sampler, together(Sampler, Taken)} || Sampler <- samplers()],
     show(Program, Each),
     lists:append([rows(Program, Sampler, Seen, True) || {Sampler, {Seen, True}} <- Each]).
@@ -50,16 +49,25 @@ kinds_of_work() ->
     [leaf_a, floats, maps, binaries, dictionary, messages, exceptions, funs, guard_bif, light_bif,
         heavy_bif, tables, nif].
 
-%% So that all together take as many times ?SLICE_NS as there are.
+%% Rounds, so that slices have these shares and take about ?SLICE_NS each. What a
+%% collection takes depends on what the worker has on its heap, so the first guess is
+%% put right by a pilot.
 -define(SLICE_NS, 5000000).
+-define(PILOT_MS, 500).
 
 sized(Weights) ->
     Sum = lists:sum([Weight || {_, Weight} <- Weights]),
     Ns = ?SLICE_NS * length(Weights),
-    [
-        {Leaf, max(1, Ns * Weight * 1000 div (Sum * max(1, running_work:calibrate(Leaf))))}
-     || {Leaf, Weight} <- Weights
-    ].
+    Guess = [{Leaf, Ns * Weight * 1000 / (Sum * max(1, running_work:calibrate(Leaf)))}
+             || {Leaf, Weight} <- Weights],
+    Pilot = running_work:start(1, {slices, [{Leaf, rounds(Rounds)} || {Leaf, Rounds} <- Guess]}),
+    timer:sleep(?PILOT_MS),
+    Times = running_work:stop(Pilot),
+    Factors = [Weight / maps:get(Leaf, Times) || {Leaf, Weight} <- Weights],
+    Usual = bench_stats:median(Factors),
+    [{Leaf, rounds(Rounds * F / Usual)} || {{Leaf, Rounds}, F} <- lists:zip(Guess, Factors)].
+
+rounds(Rounds) -> max(1, round(Rounds)).
 
 %% Where a slice's time belongs. The BIF of heavy_bif is the collector, and nearly
 %% nothing else.
@@ -81,11 +89,11 @@ true_key(_, Leaf) -> Leaf.
 
 %% ------------------------------------------------------------------ samplers --
 
-turn(Sampler, Program, Slices, Ms) ->
+turn(Sampler, Program, Slices) ->
     {Seen, Times} = sampled(Sampler, fun(Sampling) ->
         Workers = [running_work:start(S, {slices, Slices})
                    || S <- lists:seq(1, erlang:system_info(schedulers_online))],
-        Answer = Sampling([Pid || {Pid, _, _} <- Workers], fun() -> timer:sleep(Ms) end),
+        Answer = Sampling([Pid || {Pid, _, _} <- Workers], fun() -> timer:sleep(?TURN_MS) end),
         {Answer, bench_shares:sum([running_work:stop(W) || W <- Workers]), Workers}
     end),
     Counts = maps:fold(
