@@ -80,8 +80,8 @@ bench-viewer: build ## Measure the viewer on half an hour of the demo's node (ne
 soak: build ## Profile a churning node for SECONDS_ (60) at HZ (500)
 	@test/soak.sh
 
-bench: build ## Measure the overhead: SECONDS_ (60) at HZ (500)
-	@bench/run.sh
+bench: build ## Measure cost, accuracy and overhead, or the PARTS of it; SECONDS_ (60)
+	@bench/run.sh $(PARTS)
 
 guide: build ## Run the examples of doc/guide
 	@examples/guide/run.sh

@@ -29,9 +29,12 @@ crowd(Count, Depth, Fun) ->
     timer:sleep(100),
     Result.
 
+%% By two functions: neighbouring frames of one would be written as one.
 dig(N) when N =< 0 -> serve();
-dig(N) when N rem 2 =:= 0 -> [dig(N - 1)];
-dig(N) -> {dig(N - 1)}.
+dig(N) -> [delve(N - 1)].
+
+delve(N) when N =< 0 -> serve();
+delve(N) -> {dig(N - 1)}.
 
 serve() ->
     receive work -> _ = lists:sum(lists:seq(1, 100)) end,
