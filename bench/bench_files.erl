@@ -53,7 +53,7 @@ ticks(#{files := Files, ticks := Ticks, missed := Missed}) ->
         {<<"between two ticks, median">>, bench_stats:median(Ms), <<"ms">>, #{}},
         {<<"between two ticks, 99 of 100">>, bench_stats:quantile(0.99, Ms), <<"ms">>, #{}},
         {<<"between two ticks, longest">>, lists:max(Ms), <<"ms">>, #{}},
-        {<<"longest at a flush">>, lists:max(AtFlush) / 1000, <<"ms">>,
+        {<<"longest at a flush">>, lists:max([0 | AtFlush]) / 1000, <<"ms">>,
          #{bar => {at_most, 30}, counted => #{flushes => length(AtFlush)}}}
     ]).
 
