@@ -15,7 +15,7 @@ EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: build nif erl demo test test-c test-erl check-exports test-matrix \
         test-attach test-real test-exports test-foreign \
-        deps deps-build shell soak bench guide fuzz format check dialyzer xref edoc \
+        deps deps-build shell soak bench bench-overhead bench-doc bench-check bench-record guide fuzz format check dialyzer xref edoc \
         check-format viewer test-viewer bench-viewer clean clean-nif distclean help
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
@@ -80,8 +80,25 @@ bench-viewer: build ## Measure the viewer on half an hour of the demo's node (ne
 soak: build ## Profile a churning node for SECONDS_ (60) at HZ (500)
 	@test/soak.sh
 
+<<<<<<< HEAD
 bench: build ## Measure cost, accuracy and overhead, or the PARTS of it; SECONDS_ (60)
 	@bench/run.sh $(PARTS)
+=======
+bench: build ## Measure everything (half an hour); less: SECONDS_, WORKLOADS, VARIANTS, PAIRS
+	@bench/run.sh
+>>>>>>> wip/bench
+
+bench-overhead: build ## The overhead alone, ours and that of others, on seven workloads
+	@bench/overhead.sh afresh && bench/rabbitmq.sh && bench/report.sh json
+
+bench-doc: ## The last run's tables and chart to doc/benchmarks.md
+	@bench/report.sh doc
+
+bench-check: build ## Has a ratio got worse than in doc/benchmarks/history? A minute
+	@bench/check.sh check
+
+bench-record: build ## The same, and add what was measured to the history
+	@bench/check.sh record
 
 guide: build ## Run the examples of doc/guide
 	@examples/guide/run.sh

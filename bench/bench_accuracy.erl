@@ -189,6 +189,6 @@ rows(Program, Sampler, Seen, True) ->
         bench_results:tell(Row#{
             name => Name("total variation distance"), value => bench_shares:distance(Seen, True)
         })
-        | [Row#{name => Name(io_lib:format("~w, seen less true", [Key])), value => Error}
+        | [Row#{section => shares, name => Name(io_lib:format("~w, seen less true", [Key])), value => Error}
            || {Key, Error} <- lists:sort(maps:to_list(Errors))]
     ].

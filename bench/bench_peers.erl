@@ -112,7 +112,7 @@ start({call_trace, _}, Processes) ->
     Counter = counters:new(1, []),
     Tracer = spawn(fun() -> process_flag(priority, high), count(Counter) end),
     _ = erlang:trace_pattern({bench_workloads, '_', '_'}, true, [local]),
-    _ = [catch erlang:trace(P, true, [call, set_on_spawn, {tracer, Tracer}]) || P <- Processes],
+    _ = [erlang:trace(P, true, [call, set_on_spawn, {tracer, Tracer}]) || P <- Processes],
     {call_trace, {Tracer, Counter, Processes}};
 start({{perf, _} = Name, Perf}, _) ->
     ok = tell(Perf, "enable\n"),

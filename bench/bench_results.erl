@@ -2,7 +2,7 @@
 %% all of them as JSON, for doc/benchmarks.md, its chart and the history.
 -module(bench_results).
 
--export([tell/1, meets_bar/1, append/2, load/1, save_json/2]).
+-export([tell/1, meets_bar/1, number/1, append/2, load/1, save_json/2, machine/0]).
 
 -export_type([result/0, bar/0]).
 
@@ -19,6 +19,7 @@
     %% Of the overhead: to find a figure by, without taking the name apart.
     workload => atom(),
     tool => binary(),
+    peer => binary(),
     measure => atom(),
     note => binary()
 }.
@@ -29,8 +30,8 @@
 %% Prints it and answers it.
 -spec tell(result()) -> result().
 tell(#{name := Name, value := Value, unit := Unit} = Result) ->
-    io:format("~-58ts ~12ts ~-8ts~ts~ts~ts~n", [
-        Name, number(Value), Unit, interval(Result), bar(Result), counted(Result)
+    io:format("~ts ~12ts ~-8ts~ts~ts~ts~n", [
+        string:pad(Name, 58), number(Value), Unit, interval(Result), bar(Result), counted(Result)
     ]),
     Result.
 
@@ -59,6 +60,7 @@ counted(#{counted := Counted}) ->
 counted(#{}) ->
     "".
 
+-spec number(number()) -> string().
 number(N) when is_integer(N) -> integer_to_list(N);
 number(N) when abs(N) >= 100 -> float_to_list(N, [{decimals, 1}]);
 number(N) -> float_to_list(N, [{decimals, 4}]).
@@ -86,6 +88,7 @@ value(interval, {Low, High}) -> [Low, High];
 value(bar, {Kind, Bar}) -> #{Kind => Bar};
 value(_, Value) -> Value.
 
+-spec machine() -> #{atom() => binary() | integer()}.
 machine() ->
     #{
         otp => list_to_binary(erlang:system_info(otp_release)),

@@ -11,4 +11,5 @@ erlc +debug_info -o "$out" bench/!(bench_rabbitmq).erl examples/demo/src/demo_*.
 include=$(erl -noinput -eval '
     io:put_chars(filename:join([code:root_dir(), "erts-" ++ erlang:system_info(version), "include"])), halt().')
 "${CC:-gcc}" -std=c11 -Wall -Wextra -O2 -fPIC -shared -isystem "$include" \
-    -o "$out/bench_threads.so" bench/bench_threads.c
+    -o "$out/bench_threads.so.new" bench/bench_threads.c
+mv "$out/bench_threads.so.new" "$out/bench_threads.so"

@@ -2,9 +2,11 @@
 # The overhead on a RabbitMQ under load, as in bench/overhead.sh: adds to
 # _build/bench/results. The server comes from Debian's packages (test/attach/servers.sh)
 # and runs from _build/real; where it can not be had this says so, and that is all.
+# Windows are longer than there, as what is read at their ends comes from two VMs.
 set -eu
 cd "$(dirname "$0")/.."
 bench/compile.sh
+export PAIRS=${RABBITMQ_PAIRS:-60} WINDOW_MS=${RABBITMQ_WINDOW_MS:-200}
 export BENCH_FOLDER=$PWD/_build/bench
 server=rabbitmq
 . test/attach/servers.sh

@@ -61,7 +61,10 @@ part() {
         vm agreement +JPperf true +sbwt none +sbwtdcpu none +sbwtdio none
         ;;
     read) read_files ;;
-    overhead) bench/overhead.sh ;;
+    overhead)
+        bench/overhead.sh
+        bench/rabbitmq.sh
+        ;;
     *)
         echo "there is no part $1; see $0" >&2
         exit 1
@@ -77,3 +80,4 @@ fi
 for name in "$@"; do
     part "$name"
 done
+bench/report.sh json

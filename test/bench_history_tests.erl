@@ -1,0 +1,146 @@
+%% The benchmarks' own arithmetic: a figure that nobody can check is to be worth something.
+-module(bench_history_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(MODULES, [bench_stats, bench_latency, bench_results, bench_requests, bench_history]).
+
+bench_history_test_() ->
+    {setup, fun load/0, fun unload/1, [
+        {"a ratio that got worse by more than noise and spread is refused, in either direction", fun worse/0},
+        {"one that is worse within the noise, or better, is not", fun as_good/0},
+        {"a history whose entries differ more allows more", fun spread/0},
+        {"with fewer than three entries of the same OTP nothing is judged", fun not_judged/0},
+        {"only the last twenty entries count", fun last_twenty/0},
+        {"what is appended is read again, and no file is no history", fun kept/0},
+        {"latencies' quantiles are those of all windows together", fun quantiles/0},
+        {"twice the latency is a ratio of two, and none is within the noise of one", fun latency_ratio/0},
+        {"one bad window in many is noise", fun one_bad_window/0},
+        {"`not above' is met when the interval reaches the bar", fun bars/0},
+        {"requests that were due in a stall have its latency, sent or not", {timeout, 60, fun stall/0}}
+    ]}.
+
+load() ->
+    Source = proplists:get_value(source, ?MODULE:module_info(compile)),
+    Bench = filename:join(filename:dirname(filename:dirname(Source)), "bench"),
+    lists:foreach(
+        fun(Module) ->
+            {ok, Module, Beam} = compile:file(filename:join(Bench, Module), [binary, report]),
+            {module, Module} = code:load_binary(Module, "bench", Beam)
+        end,
+        ?MODULES
+    ).
+
+unload(_) ->
+    [begin code:delete(M), code:purge(M) end || M <- ?MODULES].
+
+%%% --------------------------------------------------------------------- history --
+
+worse() ->
+    Overhead = [entry(higher, V, 0.01) || V <- [0.995, 0.998, 1.0]],
+    ?assertMatch([{x, _, {worse, _}}], judged(entry(higher, 0.90, 0.01), Overhead)),
+    Cost = [entry(lower, V, 1) || V <- [10, 11, 12]],
+    ?assertMatch([{x, _, {worse, _}}], judged(entry(lower, 20, 1), Cost)).
+
+as_good() ->
+    Cost = [entry(lower, V, 1) || V <- [10, 11, 12]],
+    [?assertMatch([{x, _, {good, _}}], judged(entry(lower, V, Noise), Cost))
+     || {V, Noise} <- [{11, 1}, {3, 1}, {14, 1}, {20, 10}]],
+    Overhead = [entry(higher, V, 0.01) || V <- [0.995, 0.998, 1.0]],
+    [?assertMatch([{x, _, {good, _}}], judged(entry(higher, V, Noise), Overhead))
+     || {V, Noise} <- [{0.99, 0.01}, {1.5, 0.01}, {0.7, 0.4}]].
+
+spread() ->
+    New = entry(lower, 20, 1),
+    ?assertMatch([{x, _, {worse, _}}], judged(New, [entry(lower, V, 1) || V <- [10, 11, 12]])),
+    ?assertMatch([{x, _, {good, _}}], judged(New, [entry(lower, V, 1) || V <- [10, 11, 18]])).
+
+not_judged() ->
+    Bad = entry(lower, 1000, 1),
+    Two = [entry(lower, 10, 1), entry(lower, 11, 1)],
+    ?assertMatch([{x, _, {not_judged, 0}}], judged(Bad, [])),
+    ?assertMatch([{x, _, {not_judged, 2}}], judged(Bad, Two)),
+    ?assertMatch([{x, _, {not_judged, 2}}], judged(Bad, Two ++ [E#{otp := <<"99">>} || E <- Two])).
+
+last_twenty() ->
+    Old = [entry(lower, 1000, 1) || _ <- lists:seq(1, 5)],
+    New = [entry(lower, 10, 1) || _ <- lists:seq(1, 20)],
+    ?assertMatch([{x, _, {worse, _}}], judged(entry(lower, 100, 1), Old ++ New)).
+
+kept() ->
+    File = filename:join(filename:dirname(code:which(?MODULE)), "history." ++ os:getpid()),
+    ?assertEqual({ok, []}, bench_history:load(File)),
+    Entries = [entry(lower, 10, 1), entry(higher, 0.99, 0.01)],
+    try
+        [ok = bench_history:append(File, Entry) || Entry <- Entries],
+        ?assertEqual({ok, Entries}, bench_history:load(File))
+    after
+        file:delete(File)
+    end.
+
+judged(Entry, History) -> bench_history:judge(Entry, History).
+
+entry(Better, Value, Noise) ->
+    Ratio = #{value => Value, interval => {Value - Noise, Value + Noise}, better => Better, margin => 0.02},
+    #{date => <<"2026-11-21T00:00:00Z">>, commit => <<"0123456">>, otp => <<"25">>, machine => <<"x">>,
+      ratios => #{x => Ratio}}.
+
+%%% ------------------------------------------------------------------- latencies --
+
+quantiles() ->
+    Windows = [[rand:uniform(1000) || _ <- lists:seq(1, rand:uniform(50))] || _ <- lists:seq(1, 20)],
+    [?assertEqual(bench_stats:quantile(Q, lists:append(Windows)), bench_latency:quantile(Q, Windows))
+     || Q <- [0.5, 0.9, 0.99, 0.999, 1.0]].
+
+latency_ratio() ->
+    Windows = [{[2 * L || L <- Ls], Ls} || _ <- lists:seq(1, 30), Ls <- [lists:seq(1000, 1100)]],
+    [begin
+         #{value := Value, interval := {Low, High}} = bench_latency:ratio(Q, Windows),
+         ?assert(abs(Value - 2) < 0.01),
+         ?assert(Low > 1.9 andalso High < 2.1)
+     end || Q <- [0.5, 0.99]].
+
+one_bad_window() ->
+    Quiet = {lists:seq(1000, 1100), lists:seq(1000, 1100)},
+    Stalled = {lists:duplicate(101, 50000), lists:seq(1000, 1100)},
+    #{interval := {Low, High}} = bench_latency:ratio(0.99, [Stalled | lists:duplicate(30, Quiet)]),
+    ?assert(Low =< 1.0),
+    ?assert(High > 10).
+
+bars() ->
+    Row = fun(Bar, Value, Interval) ->
+        bench_results:meets_bar(#{section => x, name => <<"x">>, unit => <<>>, bar => Bar,
+                                  value => Value, interval => Interval})
+    end,
+    ?assert(Row({not_above, 1.0}, 1.3, {0.9, 2.0})),
+    ?assertNot(Row({not_above, 1.0}, 1.3, {1.1, 2.0})),
+    ?assert(Row({at_least, 0.99}, 0.99, {0.9, 1.0})),
+    ?assertNot(Row({at_most, 1.5}, 1.6, {1.4, 1.7})).
+
+%% The servers answer nothing until they are told to: a client that waited for answers
+%% would have no more than one latency for each of them.
+stall() ->
+    Gate = spawn_link(fun() -> receive open -> gate() end end),
+    From = erlang:monotonic_time(),
+    Client = bench_requests:start_link(fun(_) -> Gate ! {self(), pass}, receive pass -> ok end end),
+    await_requests(Client, From, 40),
+    Gate ! open,
+    [begin unlink(P), exit(P, kill) end || P <- [Gate | bench_requests:processes(Client)]].
+
+gate() ->
+    receive {Pid, pass} -> Pid ! pass end,
+    gate().
+
+await_requests(Client, From, Least) ->
+    To = erlang:monotonic_time(),
+    Latencies = bench_requests:latencies(Client, From, To),
+    case length(Latencies) >= Least of
+        true ->
+            %% Each is as old as it is, none as young as the last.
+            Age = erlang:convert_time_unit(To - From, native, nanosecond),
+            ?assert(lists:max(Latencies) > lists:min(Latencies)),
+            ?assert(lists:max(Latencies) =< Age);
+        false ->
+            timer:sleep(10),
+            await_requests(Client, From, Least)
+    end.
