@@ -2,10 +2,11 @@
  * read_bench.c - how fast files are read: to a profile, to an index, and the
  * text alone, which is the file system and the decompression.
  *
- *      read_bench FILE...          (bench/run.sh read makes files for it)
+ *      read_bench RESULTS FILE...          (bench/run.sh read makes files for it)
  *
  * One line a file: MB of text a second of CPU, the best of ROUNDS, and the bytes
- * that a sample takes as a row of the profile. Not a test.
+ * that a sample takes as a row of the profile; and to the file RESULTS the same as
+ * the terms of bench_results.erl. Not a test.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,38 +84,76 @@ static double index_alone(struct fp_profile *profile, const char *path)
     return now_s() - begin;
 }
 
+static void append_result(FILE *results, const char *path, const char *what,
+                          double value, const char *unit)
+{
+    const char *name = strrchr(path, '/');
+
+    fprintf(results,
+            "#{section => reading, name => <<\"%s: %s\">>, value => %.3f, "
+            "unit => <<\"%s\">>}.\n",
+            name == NULL ? path : name + 1, what, value, unit);
+}
+
 static double least(double a, double b)
 {
     return a < b ? a : b;
 }
 
+struct measured {
+    double read, index, alone; /* seconds, the least; index is that alone */
+    uint64_t text, rows, bytes, bad;
+};
+
+static struct measured measure(const char *path)
+{
+    struct measured m = {.read = 1e9, .index = 1e9, .alone = 1e9};
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct fp_profile *profile;
+
+        m.alone = least(m.alone, text_alone(path, &m.text));
+        m.read = least(m.read, whole(path, &profile));
+        m.index = least(m.index, index_alone(profile, path));
+        m.rows = profile->rows.count;
+        m.bytes = profile->rows.size;
+        m.bad = profile->warning_count;
+        fp_profile_destroy(profile);
+    }
+    return m;
+}
+
+static void tell(FILE *results, const char *path)
+{
+    struct measured m = measure(path);
+    double megabytes = (double)m.text / 1e6;
+    double row = (double)m.bytes / (double)(m.rows > 0 ? m.rows : 1);
+
+    printf("%-20.20s %8.1f %9llu %10.0f %10.0f %10.0f %10.0f %10.1f %5llu\n",
+           path, megabytes, (unsigned long long)m.rows, megabytes / m.alone,
+           megabytes / m.read, megabytes / m.index,
+           megabytes / (m.read + m.index), row, (unsigned long long)m.bad);
+    append_result(results, path, "text alone", megabytes / m.alone, "MB/s");
+    append_result(results, path, "to a profile", megabytes / m.read, "MB/s");
+    append_result(results, path, "a profile to its index", megabytes / m.index,
+                  "MB/s");
+    append_result(results, path, "to an index, both",
+                  megabytes / (m.read + m.index), "MB/s");
+    append_result(results, path, "a sample in a profile", row, "B");
+}
+
 int main(int argc, char **argv)
 {
-    printf("%-36s %8s %9s %13s %13s %10s %10s %5s\n", "", "MB text", "samples",
-           "to a profile", "to an index", "text alone", "bytes/row", "bad");
-    for (int i = 1; i < argc; i++) {
-        double read = 1e9, index = 1e9, alone = 1e9, megabytes;
-        uint64_t text = 0, rows = 0, bytes = 0, bad = 0;
+    FILE *results = argc > 1 ? fopen(argv[1], "a") : NULL;
 
-        for (int round = 0; round < ROUNDS; round++) {
-            struct fp_profile *profile;
-            double seconds;
-
-            alone = least(alone, text_alone(argv[i], &text));
-            seconds = whole(argv[i], &profile);
-            read = least(read, seconds);
-            index = least(index, seconds + index_alone(profile, argv[i]));
-            rows = profile->rows.count;
-            bytes = profile->rows.size;
-            bad = profile->warning_count;
-            fp_profile_destroy(profile);
-        }
-        megabytes = (double)text / 1e6;
-        printf("%-36.36s %8.1f %9llu %13.0f %13.0f %10.0f %10.1f %5llu\n",
-               argv[i], megabytes, (unsigned long long)rows, megabytes / read,
-               megabytes / index, megabytes / alone,
-               (double)bytes / (double)(rows > 0 ? rows : 1),
-               (unsigned long long)bad);
+    if (results == NULL) {
+        fprintf(stderr, "usage: read_bench RESULTS FILE...\n");
+        return 1;
     }
-    return 0;
+    printf("%-20s %8s %9s %10s %10s %10s %10s %10s %5s\n", "", "MB text",
+           "samples", "text alone", "profile", "index", "both", "bytes/row",
+           "bad");
+    for (int i = 2; i < argc; i++)
+        tell(results, argv[i]);
+    return fclose(results) == 0 ? 0 : 1;
 }

@@ -1,25 +1,39 @@
 #!/bin/bash
-# make bench: what sampling costs on this machine, in SECONDS_ (60) seconds of
-# measurement. In two VMs: one as anybody would start it, one with room for the
-# million processes of the selection. Then how fast files are read: what the demo
-# writes in ten seconds, plain and compressed; `bench/run.sh read` is that alone.
-# Before the reading, what ours and other tools cost the program: bench/overhead.sh.
+# Measure on this machine, all of it or the parts that are named:
+#
+#   bench/run.sh [PART...]
+#
+#   cost       CPU time of a process-sample: nodes, numbers, depths, rates
+#   selection  choosing 100 of 1,000 to 1,000,000 processes
+#   files      bytes a sample; rate and jitter on saturated schedulers
+#   capture    what asking for running stacks takes from a program
+#   accuracy   shares against known truth, with other samplers; against perf
+#   timing     a burst of 20 ms: is it where it was?
+#   read       how fast files are read and indexed
+#   overhead   what it takes from programs, beside what others take
+#
+# SECONDS_ (60) divided by 12 is how long a thing is measured. Results go to the
+# terminal and, as Erlang terms, to _build/bench/results, which is begun anew when no
+# part is named.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p _build/bench
 export ERL_LIBS=_build/default/lib
+ebin=_build/bench
+results=_build/bench/results
+each=$((${SECONDS_:-60} / 12))
+[ "$each" -ge 1 ] || each=1
 
-sampling() {
-    erlc -o _build/bench bench/bench.erl examples/demo/src/demo_*.erl
-    bench() {
-        erl -noinput "$@" -pa _build/bench _build/default/lib/flame_prof/ebin
-    }
-    bench -s bench main "${SECONDS_:-60}"
-    bench +P 2000000 -s bench selection
+vm() { # part, flags of the VM...
+    local part=$1
+    shift
+    erl -noinput "$@" -pa "$ebin" _build/default/lib/flame_prof/ebin \
+        -s bench main "$part" "$each"
 }
 
-reading() {
-    local dir=_build/bench/read written
+# What the demo writes in ten seconds, plain and compressed.
+read_files() {
+    local dir=$ebin/read written
     rm -rf "$dir"
     mkdir -p "$dir"
     DEMO_DIR=$dir DEMO_SECONDS=10 examples/demo/run.sh >/dev/null
@@ -27,14 +41,43 @@ reading() {
     mv "$written" "$dir/demo.log.zst"
     zstd -q -d "$dir/demo.log.zst"
     gzip -1 -k "$dir/demo.log"
-    "${CC:-gcc}" -std=c11 -D_GNU_SOURCE= -O2 -Ic_src -o _build/bench/read_bench \
+    "${CC:-gcc}" -std=c11 -D_GNU_SOURCE= -O2 -Ic_src -o "$ebin/read_bench" \
         bench/read_bench.c c_src/read/*.c c_src/out/encode.c c_src/out/buffer.c \
         c_src/core/error.c c_src/core/pages.c c_src/core/pool.c -lz -lzstd
-    printf '\nReading, MB of text a second of CPU\n'
-    _build/bench/read_bench "$dir"/demo.log*
+    printf "\nread: MB of text a second of CPU\n\n"
+    (cd "$dir" && ../read_bench ../results demo.log*)
     rm -rf "$dir"
 }
 
-[ "${1:-}" = read ] || { rm -f _build/bench/results; sampling; bench/overhead.sh; bench/rabbitmq.sh; }
-reading
-[ "${1:-}" = read ] || bench/report.sh json
+part() {
+    case $1 in
+    cost | files | capture) vm "$1" ;;
+    selection) vm selection +P 2000000 ;;
+    timing) vm timing ;;
+    accuracy)
+        vm accuracy
+        # A VM that writes perf's map itself, and whose schedulers wait without
+        # spinning: perf would show that, we call it idle.
+        vm agreement +JPperf true +sbwt none +sbwtdcpu none +sbwtdio none
+        ;;
+    read) read_files ;;
+    overhead)
+        bench/overhead.sh
+        bench/rabbitmq.sh
+        ;;
+    *)
+        echo "there is no part $1; see $0" >&2
+        exit 1
+        ;;
+    esac
+}
+
+bench/compile.sh
+if [ $# -eq 0 ]; then
+    rm -f "$results"
+    set -- cost selection files capture accuracy timing read overhead
+fi
+for name in "$@"; do
+    part "$name"
+done
+bench/report.sh json

@@ -23,6 +23,7 @@
     stacks_are_exact_when_schedulers_are_asked/1,
     tracing_does_not_break_stacks/1,
     reductions_include_the_running_part/1,
+    bursts_are_where_they_were/1,
     schedulers_come_and_go_while_it_samples/1,
     without_running_stacks_nothing_is_installed/1,
     a_signal_that_somebody_uses_is_left_alone/1,
@@ -50,6 +51,7 @@ all() ->
         stacks_are_exact_when_schedulers_are_asked,
         tracing_does_not_break_stacks,
         reductions_include_the_running_part,
+        bursts_are_where_they_were,
         schedulers_come_and_go_while_it_samples,
         without_running_stacks_nothing_is_installed,
         a_signal_that_somebody_uses_is_left_alone,
@@ -411,6 +413,49 @@ reductions_include_the_running_part(Config) ->
     ?assert(Fine * 2 > length(Running)),
     ?assert(Public >= lists:max(Running) - 4000),
     ?assert(lists:last(Values) =< Public).
+
+%%% ---------------------------------------------------------------- timing --
+
+%% A process records begin and end of each of its bursts by the system's clock; what
+%% a sample's stack says must have been so at the sample's time. Judged is the share
+%% of samples that are right to a tick.
+bursts_are_where_they_were(Config) ->
+    TickUs = 2000,
+    {Burster, Monitor} = spawn_monitor(fun() ->
+        receive begin_ -> exit({shutdown, [burst_of(20000) || _ <- lists:seq(1, 20)]}) end
+    end),
+    {ok, _} = flame_prof:start(#{
+        basename => directory(Config), sample_interval => TickUs div 1000, cpu_budget => infinity,
+        always => [Burster]
+    }),
+    timer:sleep(200),
+    Burster ! begin_,
+    Recorded = receive {'DOWN', Monitor, process, Burster, {shutdown, Bursts}} -> Bursts end,
+    {ok, #{files := Files}} = flame_prof:stop(),
+    {ok, Times, _} = flame_prof_reader:fold(
+        fun(#{time_us := Us, frames := Frames}, Acc) -> [Us || is_in_burst(Frames)] ++ Acc end, [], Files
+    ),
+    _ = [file:delete(File) || File <- Files],
+    Right = [T || T <- Times, {Begin, End} <- Recorded, T >= Begin - TickUs, T =< End + TickUs],
+    say("~w of ~w samples of a burst within a tick of it", [length(Right), length(Times)]),
+    ?assert(Times =/= []),
+    ?assert(length(Right) * 10 >= length(Times) * 9).
+
+burst_of(Us) ->
+    timer:sleep(50),
+    Begin = os:system_time(microsecond),
+    End = burst(Begin + Us),
+    {Begin, End}.
+
+burst(Until) ->
+    _ = lists:seq(1, 200),
+    case os:system_time(microsecond) of
+        Now when Now >= Until -> Now;
+        _ -> burst(Until)
+    end.
+
+is_in_burst(Frames) ->
+    lists:any(fun({Symbol, _}) -> running_profile:plain(Symbol) =:= <<"flame_prof_running_SUITE:burst/1">> end, Frames).
 
 %%% -------------------------------------------------------------- schedulers --
 

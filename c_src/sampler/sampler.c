@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "../core/error.h"
+#include "../core/wall.h"
 #include "internal.h"
 
 /* The first selection counts from each process' start; the next one follows
@@ -324,7 +325,7 @@ int fp_sampler_create(struct fp_sampler **out,
         s->targets += FP_WANTED_MAX;
     fp_sampler_running_create(s);
     s->random = (uint64_t)clock_ns(CLOCK_MONOTONIC) | 1;
-    s->wall_offset_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+    s->wall_offset_ns = fp_wall_offset_ns(clock_ns);
     if (map_arrays(s) != 0 || fp_stack_table_create(&s->stacks) != 0 ||
         fp_selector_create(&s->selector, s->layout, options->peek,
                            options->rule, options->rules, options->excluded,

@@ -1,0 +1,51 @@
+/*
+ * test_wall.c - Unix time of monotonic time, by a thread that is held up.
+ */
+#include "../../c_src/core/wall.h"
+#include "run.h"
+
+#define OFFSET INT64_C(1700000000123456789)
+#define READING 30 /* ns that reading a clock takes */
+#define HELD_UP INT64_C(10000000)
+
+static int64_t now_ns;
+static int reading, held_up_every;
+
+/* Time goes on while clocks are read, and now and then for much longer. */
+static int64_t clock_ns(clockid_t clock)
+{
+    now_ns += READING;
+    if (held_up_every > 0 && ++reading % held_up_every == 0)
+        now_ns += HELD_UP;
+    return clock == CLOCK_REALTIME ? now_ns + OFFSET : now_ns;
+}
+
+static int64_t error_with(int every, int first)
+{
+    now_ns = 5000;
+    held_up_every = every;
+    reading = first;
+    return fp_wall_offset_ns(clock_ns) - OFFSET;
+}
+
+static void both_clocks_agree(void)
+{
+    CHECK(llabs(error_with(0, 0)) <= READING);
+}
+
+/* Wherever in a reading, and however often, short of every time. */
+static void who_is_held_up_moves_nothing(void)
+{
+    for (int every = 4; every < 20; every++) {
+        for (int first = 0; first < every; first++)
+            CHECK(llabs(error_with(every, first)) <= READING);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(both_clocks_agree);
+    RUN(who_is_held_up_moves_nothing);
+    return RUN_END();
+}
