@@ -106,13 +106,8 @@ bench-viewer: build ## Measure the viewer on half an hour of the demo's node (ne
 soak: build ## Sessions in all storms for SECONDS_ (60) at HZ (500) on each of OTPS (doc/soak.md)
 	@test/soak.sh
 
-<<<<<<< HEAD
-bench: build ## Measure cost, accuracy and overhead, or the PARTS of it; SECONDS_ (60)
+bench: build ## Measure everything (half an hour), or PARTS of it; SECONDS_, WORKLOADS, VARIANTS, PAIRS
 	@bench/run.sh $(PARTS)
-=======
-bench: build ## Measure everything (half an hour); less: SECONDS_, WORKLOADS, VARIANTS, PAIRS
-	@bench/run.sh
->>>>>>> wip/bench
 
 bench-overhead: build ## The overhead alone, ours and that of others, on seven workloads
 	@bench/overhead.sh afresh && bench/rabbitmq.sh && bench/report.sh json

@@ -6,7 +6,6 @@
 #include "core/pages.h"
 #include "core/record.h"
 #include "core/series.h"
-#include "core/wall.h"
 
 #define TEXT_MAX 1020u
 

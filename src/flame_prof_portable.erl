@@ -173,10 +173,23 @@ init({Config, Owner, Before, InForce}) ->
         depth = InForce,
         depth_before = Before,
         interval_ms = Interval,
-        clock_offset_us = os:system_time(microsecond) - NowUs,
+        clock_offset_us = clock_offset_us(),
         started_ms = NowUs div 1000
     },
     {ok, schedule(1, State)}.
+
+%% From the monotonic clock to Unix time. Whoever is held up between the two readings
+%% would move all samples by as long: of some tries the quickest is believed, as in
+%% c_src/core/wall.c.
+clock_offset_us() ->
+    {_Took, Offset} = lists:min([clock_reading() || _ <- lists:seq(1, 5)]),
+    Offset.
+
+clock_reading() ->
+    Before = erlang:monotonic_time(microsecond),
+    Wall = os:system_time(microsecond),
+    Took = erlang:monotonic_time(microsecond) - Before,
+    {Took, Wall - (Before + Took div 2)}.
 
 start_selector(#{rules := []}, _Owner) ->
     none;
