@@ -24,10 +24,19 @@ main([Seconds, Directory, Corpus]) ->
 
 round(Seconds, Directory, Corpus) ->
     Looker = spawn_link(fun look/0),
-    #{deaths := 0, checks := Checks, books := Books, files := Files} =
-        storm:run(#{seconds => Seconds, hz => 200, directory => Directory}),
-    true = Checks > 0,
-    true = maps:get(written, Books) > 0,
+    {ok, Storm} = storm:start([{storm_inside, Kind} || Kind <- storm_inside:kinds(), Kind =/= pressure]),
+    {ok, _} = flame_prof:start(#{
+        basename => filename:join(Directory, "storm"),
+        sample_interval => 5,
+        cpu_budget => infinity,
+        auto_select => {top, 100, 250},
+        engine => native
+    }),
+    timer:sleep(1000 * Seconds),
+    {ok, #{written := Written, files := Files}} = flame_prof:stop(),
+    #{deaths := [], steps := Steps} = storm:stop(Storm),
+    true = lists:sum(maps:values(Steps)) > 0,
+    true = Written > 0,
     unlink(Looker),
     exit(Looker, kill),
     Portable = portable(Directory),

@@ -128,7 +128,7 @@ prove() {
 }
 
 build "$libs" >"$out.build" 2>&1 || { cat "$out.build" && exit 1; }
-fresh && erlc -o "$out/ebin" test/storm.erl test/sanitized.erl || exit 1
+fresh && erlc -o "$out/ebin" test/soak/storm*.erl test/sanitized.erl || exit 1
 case ${1:-} in
 --prove) prove ;;
 '') check && echo "  ok    no report of the library in a VM" ;;
