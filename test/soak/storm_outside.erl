@@ -65,7 +65,7 @@ step(nif_pipe, _, none) ->
     none;
 step(distribution, N, #{node := Node} = State) ->
     ok = ensure_named(),
-    true = await_connected(Node, erlang:monotonic_time(millisecond) + ?PATIENCE_MS),
+    true = await_connected(Node),
     true = lists:member(Node, nodes(connected)),
     Monitor = erlang:monitor(process, {?MODULE, Node}),
     _ = [ok = echo(Node, Monitor, K, binary:copy(<<N:32, K:32>>, 1 bsl K)) || K <- lists:seq(0, 13)],
@@ -80,24 +80,50 @@ step(distribution, N, #{node := Node} = State) ->
     timer:sleep(50),
     State.
 
+%% The supervisor of OTP's distribution kills what has not ended two seconds after it was
+%% told to, and where the machine is that slow, what it starts next may find a name
+%% still taken: it is started again until it is up.
 ensure_named() ->
-    case is_alive() of
+    ensure_named(until()).
+
+ensure_named(Until) ->
+    Name = list_to_atom("soak_" ++ os:getpid() ++ "@127.0.0.1"),
+    case is_alive() orelse net_kernel:start([Name, longnames]) of
         true ->
             ok;
-        false ->
-            Name = list_to_atom("soak_" ++ os:getpid() ++ "@127.0.0.1"),
-            {ok, _} = net_kernel:start([Name, longnames]),
-            ok
+        {ok, _} ->
+            ok;
+        {error, Reason} ->
+            not_later_than(Until, Reason),
+            _ = net_kernel:stop(),
+            ensure_named(Until)
     end.
 
-%% The other side may not have noticed yet that the connection before is no more.
+%% The other side may not have noticed yet that the connection before is no more. And a
+%% distribution of which a part was killed (see above) connects to nobody, whom it has
+%% to be started anew for.
+await_connected(Node) ->
+    await_connected(Node, until()) orelse
+        begin
+            io:format("distribution: started anew, as it does not connect~n"),
+            _ = net_kernel:stop(),
+            ok = ensure_named(),
+            await_connected(Node, until()) orelse error({not_connected, Node})
+        end.
+
 await_connected(Node, Until) ->
     net_kernel:connect_node(Node) =:= true orelse
-        begin
-            erlang:monotonic_time(millisecond) < Until orelse error({not_connected, Node}),
-            timer:sleep(20),
-            await_connected(Node, Until)
-        end.
+        (erlang:monotonic_time(millisecond) < Until andalso
+            begin
+                timer:sleep(20),
+                await_connected(Node, Until)
+            end).
+
+until() -> erlang:monotonic_time(millisecond) + ?PATIENCE_MS.
+
+not_later_than(Until, Reason) ->
+    erlang:monotonic_time(millisecond) < Until orelse error(Reason),
+    timer:sleep(20).
 
 echo(Node, Monitor, K, Bytes) ->
     {?MODULE, Node} ! {self(), K, Bytes, self()},
