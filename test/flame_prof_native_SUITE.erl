@@ -20,7 +20,7 @@
     a_budget_is_kept_by_sampling_less/1
 ]).
 %% For peers.
--export([print_memory/2]).
+-export([print_memory/2, soak/3]).
 
 -define(IDLE_MIN, 200).
 
@@ -463,20 +463,30 @@ survives_the_storms(Config) ->
     Seconds = list_to_integer(os:getenv("STORM_SECONDS", "6")),
     Here = filename:dirname(proplists:get_value(source, soak:module_info(compile))),
     Arguments = filename:join(Here, "vm.args"),
-    {ok, Peer, _} = peer:start_link(#{
-        connection => standard_io,
-        wait_boot => 120000,
-        env => [{"SOAK_VM_ARGS", Arguments}, {"SOAK_MEMORY_MIB", "256"}],
-        args => ["-args_file", Arguments, "-pa" | code:get_path()]
-    }),
     Directory = filename:join(proplists:get_value(priv_dir, Config), "soak"),
-    Summary = peer:call(
-        Peer, soak, run, [#{seconds => Seconds, hz => 500, directory => Directory}], infinity
+    %% A node that we would speak to over its standard output can not be it: what is under
+    %% way while its distribution comes up or goes down comes back to a pid of another
+    %% node's name, to nobody.
+    Port = peer_vm:start(
+        [soak, flame_prof],
+        lists:flatten(io_lib:format("~s:soak(~p, ~p, ~p).", [?MODULE, Seconds, Arguments, Directory])),
+        ["-args_file", Arguments]
     ),
+    {0, _} = peer_vm:output(Port, infinity),
+    {ok, [Summary]} = file:consult(summary_file(Directory)),
     say("~ts", [soak:format(Summary)]),
-    ok = peer:stop(Peer),
     #{deaths := [], faults := [], leaking := []} = Summary,
     ok.
+
+%% By that node.
+soak(Seconds, Arguments, Directory) ->
+    true = os:putenv("SOAK_VM_ARGS", Arguments),
+    true = os:putenv("SOAK_MEMORY_MIB", "256"),
+    Summary = soak:run(#{seconds => Seconds, hz => 500, directory => Directory}),
+    ok = file:write_file(summary_file(Directory), io_lib:format("~tp.~n", [Summary])),
+    halt(0).
+
+summary_file(Directory) -> filename:join(Directory, "summary.term").
 
 %%% ------------------------------------------------------------------ memory --
 

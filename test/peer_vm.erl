@@ -2,7 +2,7 @@
 %% end the one that they run in. It does not live on when that ends.
 -module(peer_vm).
 
--export([start/2, start/3, output/1, end_with_us/0]).
+-export([start/2, start/3, output/1, output/2, end_with_us/0]).
 
 -define(PATIENCE_MS, 60000).
 
@@ -18,13 +18,16 @@ start(Modules, Expressions, Arguments) ->
     ]).
 
 %% All that it prints until it ends, and its exit status.
-output(Port) -> output(Port, []).
+output(Port) -> output(Port, ?PATIENCE_MS).
 
-output(Port, Output) ->
+%% Which may be silent for so long (or infinity).
+output(Port, PatienceMs) -> output(Port, PatienceMs, []).
+
+output(Port, PatienceMs, Output) ->
     receive
-        {Port, {data, More}} -> output(Port, [Output | More]);
+        {Port, {data, More}} -> output(Port, PatienceMs, [Output | More]);
         {Port, {exit_status, Status}} -> {Status, lists:flatten(Output)}
-    after ?PATIENCE_MS -> {hangs, lists:flatten(Output)}
+    after PatienceMs -> {hangs, lists:flatten(Output)}
     end.
 
 %% Expressions for the VM behind a port: its standard input is that port, which
