@@ -1,5 +1,5 @@
 #!/bin/bash
-# Has one of the benchmarks' ratios got worse by more than its noise? Less than a minute;
+# Has one of the benchmarks' ratios got worse by more than its noise? A minute or two;
 # see bench/bench_check.erl.
 #
 #   bench/check.sh check|record      record: and add them to doc/benchmarks/history

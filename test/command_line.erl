@@ -100,11 +100,11 @@ start_node(Executable, Before, Args) ->
     #{node => Node, name => Name, port => Port, pid => call(Node, os, getpid, [])}.
 
 %% Only root has, and not in a changed root.
-has_mounts() -> os:cmd("unshare --mount true 2>&1") =:= "".
+has_mounts() -> os:cmd("unshare --mount mount -t tmpfs tmpfs /tmp 2>&1") =:= "".
 
 stop_node(#{port := Port, pid := Pid}) ->
     _ = os:cmd("kill -9 " ++ Pid),
-    receive {Port, {exit_status, _}} -> ok after 60000 -> error(does_not_die) end.
+    receive {Port, {exit_status, _}} -> ok after 300000 -> error(does_not_die) end.
 
 call(Node, Module, Function, Args) ->
     erpc:call(Node, Module, Function, Args).

@@ -248,16 +248,17 @@ a_stop_that_is_not_waited_for_ends_all_the_same(Config) ->
     _ = check(File).
 
 threads_end_with_the_session(Config) ->
-    Before = threads(),
+    Before = settled_threads(),
     _ = start(Config, #{}),
     ?assert(threads() > Before),
     sampled(),
     #{files := [File]} = stop(),
-    ?assertEqual(Before, threads()),
+    %% A thread that was joined is listed for a moment more.
+    eventually(fun() -> threads() =:= Before end),
     ?assertNot(is_open(File)).
 
 threads_end_when_the_session_is_killed(Config) ->
-    Before = threads(),
+    Before = settled_threads(),
     Pid = start(Config, #{}),
     sampled(),
     #{files := [File]} = flame_prof:info(),
@@ -271,7 +272,7 @@ threads_end_when_the_session_is_killed(Config) ->
     _ = stop().
 
 stopping_the_application_closes_the_file(Config) ->
-    Before = threads(),
+    Before = settled_threads(),
     _ = start(Config, #{}),
     sampled(),
     #{files := [File]} = flame_prof:info(),
@@ -308,7 +309,11 @@ the_busy_function_is_on_top(Config) ->
     Pid = burner(),
     true = register(flame_prof_suite_burner, Pid),
     _ = start(Config, #{auto_select => {top, 5, 500}}),
-    timer:sleep(2000),
+    %% Chosen among others at least once, and then looked at.
+    timer:sleep(1000),
+    eventually(fun() -> maps:get(selections, maps:get(books, flame_prof:info())) >= 3 end),
+    #{books := #{ticks := Ticks}} = flame_prof:info(),
+    eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) >= Ticks + 50 end),
     #{files := [File]} = stop(),
     _ = check(File),
     {ok, Report} = flame_prof_hot:hot(File, #{by => reductions}),
@@ -430,7 +435,7 @@ the_session_ends_when_its_engine_is_killed(Config) ->
     receive
         {'DOWN', Monitor, process, _, Reason} ->
             ?assertEqual({shutdown, {portable_engine, killed}}, Reason)
-    after 10000 -> error(still_there)
+    after 300000 -> error(still_there)
     end,
     #{state := stopped, last_run := #{files := [File]} = Run} = flame_prof:info(),
     balance(Run),
@@ -476,13 +481,15 @@ depth() ->
     Depth.
 
 late_ticks_are_counted_as_missed(Config) ->
-    Pid = start(Config, #{}),
+    %% The governor would make it look less often on a slow machine.
+    Pid = start(Config, #{cpu_budget => infinity}),
     sampled(),
     true = erlang:suspend_process(engine(Pid)),
+    #{books := #{missed := Before}} = flame_prof:info(),
     timer:sleep(500),
     true = erlang:resume_process(engine(Pid)),
     %% 500 / 9, less what the first late tick makes up for.
-    eventually(fun() -> maps:get(missed, maps:get(books, flame_prof:info())) >= 50 end),
+    eventually(fun() -> maps:get(missed, maps:get(books, flame_prof:info())) >= Before + 50 end),
     _ = stop().
 
 %% A ring that holds less than one tick, so that every tick loses definitions
@@ -593,7 +600,7 @@ nothing_runs_at_first(_Config) ->
 bad_options_start_nothing(Config) ->
     ok = application:stop(flame_prof),
     Directory = proplists:get_value(directory, Config),
-    Threads = threads(),
+    Threads = settled_threads(),
     Processes = length(processes()),
     [
         ?assertMatch({error, {bad_option, Key, _}}, flame_prof:start(Options))
@@ -607,12 +614,11 @@ bad_options_start_nothing(Config) ->
         ]
     ],
     ?assertEqual(undefined, whereis(flame_prof_sup)),
-    ?assertEqual(Threads, threads()),
-    ?assert(length(processes()) =< Processes + 1),
+    eventually(fun() -> threads() =:= Threads andalso length(processes()) =< Processes + 1 end),
     ?assertNot(filelib:is_file(Directory)).
 
 a_bad_directory_starts_nothing(Config) ->
-    Threads = threads(),
+    Threads = settled_threads(),
     File = proplists:get_value(directory, Config) ++ ".file",
     ok = file:write_file(File, "in the way"),
     [
@@ -620,7 +626,7 @@ a_bad_directory_starts_nothing(Config) ->
             {error, {session, Error, Text}} = flame_prof:start(#{basename => Basename, engine => portable}),
             ?assert(is_atom(Error)),
             ?assertMatch({match, _}, re:run(Text, "\\.file"), Text),
-            ?assertEqual(Threads, threads()),
+            eventually(fun() -> threads() =:= Threads end),
             ?assertEqual(undefined, whereis(flame_prof_session)),
             ?assertEqual(8, depth())
         end
@@ -712,6 +718,14 @@ check(File) ->
 threads() ->
     {ok, Tasks} = file:list_dir("/proc/self/task"),
     length(Tasks).
+
+%% Those of the session before may be on their way out.
+settled_threads() ->
+    eventually(fun() -> [] =:= [T || {ok, <<"flame_prof", _/binary>> = T} <- names_of_threads()] end),
+    threads().
+
+names_of_threads() ->
+    [file:read_file(Comm) || Comm <- filelib:wildcard("/proc/self/task/*/comm")].
 
 is_open(File) ->
     {ok, Descriptors} = file:list_dir("/proc/self/fd"),

@@ -186,7 +186,7 @@ logged(Fun) ->
         Fun(),
         receive
             {logged, Text} -> Text
-        after 20000 -> ct:fail("nothing was logged")
+        after 300000 -> ct:fail("nothing was logged")
         end
     after
         ok = logger:remove_handler(?MODULE)

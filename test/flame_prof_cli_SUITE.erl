@@ -183,8 +183,10 @@ elixir_starts_it_and_is_attached_to(Config) ->
         _ ->
             Priv = proplists:get_value(priv_dir, Config),
             Lib = filename:dirname(filename:dirname(filename:dirname(filename:absname(code:which(flame_prof))))),
-            {0, Text} = shell(["ERL_LIBS=", Lib, " elixir -e '{:ok, _} = :flame_prof.start(%{basename: \"", Priv,
-                "elixir\"}); Process.sleep(300); {:ok, %{files: files}} = :flame_prof.stop(); ",
+            Tests = filename:dirname(code:which(waiting)),
+            {0, Text} = shell(["ERL_LIBS=", Lib, " elixir -pa ", Tests, " -e '{:ok, _} = :flame_prof.start(%{basename: \"", Priv,
+                "elixir\"}); :waiting.eventually(fn -> :flame_prof.info().books.written > 100 end); ",
+                "{:ok, %{files: files}} = :flame_prof.stop(); ",
                 ":ok = :flame_prof.hot(files, %{top: 3})'"]),
             {match, _} = re:run(Text, "Functions: share"),
             ok = command_line:is_distributed(),
@@ -237,7 +239,7 @@ screen() ->
 
 shows(Expression) ->
     try
-        waiting:eventually(fun() -> re:run(screen(), Expression, [multiline]) =/= nomatch end, 600)
+        waiting:eventually(fun() -> re:run(screen(), Expression, [multiline]) =/= nomatch end)
     catch
         error:{never, _, _} -> error({not_shown, Expression, screen()})
     end.

@@ -158,7 +158,7 @@ stop_release(Node) ->
     ok = rpc(Node, init, stop, []),
     receive
         {nodedown, Node} -> ok
-    after 60000 -> ct:fail("the release does not stop")
+    after 300000 -> ct:fail("the release does not stop")
     end.
 
 install(Node, Version) ->
@@ -191,10 +191,10 @@ profiling(Node) ->
     rpc(Node, flame_prof, info, []).
 
 rpc(Node, Module, Function, Arguments) ->
-    rpc:call(Node, Module, Function, Arguments, 60000).
+    rpc:call(Node, Module, Function, Arguments, 300000).
 
 wait(Test) ->
-    wait(Test, 600).
+    wait(Test, 6000).
 
 wait(_Test, 0) ->
     ct:fail("it did not happen in time");

@@ -63,7 +63,7 @@ has_dictionary_key() ->
 
 %% The second walk knows what the first one could not: who is busy now.
 the_second_choice_goes_by_what_was_done_since_the_first_test_() ->
-    {timeout, 30, fun() ->
+    {timeout, 120, fun() ->
         Busy = spawn_link(fun Loop() -> Loop() end),
         Selector = start(1, []),
         {_, _} = choice(Selector),
@@ -91,7 +91,7 @@ start_with(Contests, Exclude) ->
 choice(Selector) ->
     receive
         {selected, Selector, Processes, Selected} -> {Processes, Selected}
-    after 10000 -> error(no_choice)
+    after 300000 -> error(no_choice)
     end.
 
 stop(Selector) ->

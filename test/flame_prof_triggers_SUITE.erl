@@ -149,7 +149,7 @@ end_per_testcase(_Case, _Config) ->
 %%% --------------------------------------------------------- each fires, really --
 
 on_scheduler_utilisation(Config) ->
-    fires(Config, #{on => scheduler_utilisation, above => 30}, fun busy/0).
+    fires(Config, #{on => scheduler_utilisation, above => 60}, fun busy/0).
 
 on_the_run_queue(Config) ->
     fires(Config, #{on => run_queue, above => 10}, fun busy/0).
@@ -220,16 +220,23 @@ on_a_function_with_a_number(Config) ->
 fires(Config, Trigger, Cause) ->
     ok = start(Config, #{triggers => [bounded(Trigger)]}),
     eventually(fun() -> seen(Trigger) =/= none orelse is_event(Trigger) end),
-    ?assertMatch(#{state := armed, files := []}, maps:merge(#{files => []}, flame_prof:info())),
-    ?assertEqual(0, fired(Trigger)),
+    %% A slow machine has long turns and collections of its own accord.
+    happens_anywhere(Trigger) orelse begin
+        ?assertMatch(#{state := armed, files := []}, maps:merge(#{files => []}, flame_prof:info())),
+        ?assertEqual(0, fired(Trigger))
+    end,
     Pids = Cause(),
     eventually(fun() -> fired(Trigger) >= 1 end),
     kill(Pids),
     eventually(fun() -> finished(Config) =/= [] end),
-    {ok, #{trigger := Note, files := [_ | _]}} = flame_prof:stop(),
-    [File | _] = finished(Config),
+    {ok, #{trigger := Last, files := LastFiles}} = flame_prof:stop(),
+    [File | _] = Files = finished(Config),
     {ok, _} = perf_script_grammar:check(File),
-    {ok, [#{trigger := Note} | _], #{bad := 0}} = flame_prof_reader:own(File),
+    %% It may have fired again meanwhile: what the end tells is of one of them.
+    Notes = [Own || F <- Files, {ok, [#{trigger := Own} | _], #{bad := 0}} <- [flame_prof_reader:own(F)]],
+    ?assertEqual(length(Files), length(Notes)),
+    ?assert(LastFiles =:= [] orelse lists:member(Last, Notes)),
+    [Note | _] = Notes,
     #{on := On} = Trigger,
     ?assertEqual({0, byte_size(flame_prof_trigger:name(On))}, binary:match(Note, flame_prof_trigger:name(On))),
     ct:pal("~ts", [Note]),
@@ -238,6 +245,8 @@ fires(Config, Trigger, Cause) ->
 %% Looks often, is short, and fires as soon as it may.
 bounded(Trigger) ->
     maps:merge(#{interval => 100, duration => 1000, cooldown => 0, max_per_hour => 100, timeout => 30000}, Trigger).
+
+happens_anywhere(#{on := On}) -> lists:member(On, [long_gc, long_schedule]).
 
 is_event(#{on := On}) ->
     flame_prof_trigger:is_event(On).
@@ -428,13 +437,15 @@ what_holds_on_fires_once(Config) ->
     ?assertEqual(1, fired(Trigger)).
 
 of_several_one_profiles_at_a_time(Config) ->
-    First = (bounded(set_trigger()))#{duration => 3000},
+    First = (bounded(set_trigger()))#{duration => 600000},
     Second = bounded(#{on => {?MODULE, level}, above => 5}),
     ok = start(Config, #{triggers => [First, Second]}),
     set(),
     eventually(fun() -> fired(First) =:= 1 end),
     level(9),
     eventually(fun() -> suppressed(profiling, Second) >= 1 end),
+    ?assertEqual(0, fired(Second)),
+    {ok, _} = flame_prof:stop(whereis(flame_prof_session)),
     %% It still holds when the first is over.
     eventually(fun() -> fired(Second) =:= 1 end),
     eventually(fun() -> length(finished(Config)) =:= 2 end).
@@ -579,7 +590,7 @@ what_fired_is_told(Config) ->
 event(Name) ->
     receive
         {event, Meta, #{event := Name} = Report} -> {Meta, Report}
-    after 60000 -> ct:fail({never, Name})
+    after 300000 -> ct:fail({never, Name})
     end.
 
 log(#{msg := {report, #{event := _} = Report}, meta := Meta}, #{config := #{to := To}}) ->
@@ -727,8 +738,10 @@ helper(Fun) -> [spawn(Fun)].
 
 kill(Pids) -> [exit(Pid, kill) || Pid <- Pids].
 
+%% More than any machine has schedulers.
 busy() ->
-    lists:append([helper(fun() -> burn(1) end) || _ <- lists:seq(1, 40)]).
+    Count = 40 + 2 * erlang:system_info(schedulers_online),
+    lists:append([helper(fun() -> burn(1) end) || _ <- lists:seq(1, Count)]).
 
 burn(N) -> burn((N * 5 + 1) band 16#ffffff).
 

@@ -4,7 +4,7 @@
 
 -export([start/2, start/3, output/1, output/2, end_with_us/0]).
 
--define(PATIENCE_MS, 60000).
+-define(PATIENCE_MS, 300000).
 
 %% With the code of these modules on its path. The port is the caller's.
 start(Modules, Expressions) -> start(Modules, Expressions, []).

@@ -5,6 +5,8 @@
 
 -export([run/2]).
 
+-define(PATIENCE_MS, 300000).
+
 %% @doc All of them at once for so many milliseconds. `done' counts rounds; all else
 %% is a result, the same however often it is run.
 -spec run(file:name_all(), pos_integer()) -> #{atom() => #{done := non_neg_integer(), atom() => term()}}.
@@ -84,16 +86,16 @@ round(files, Name, N, Result) ->
 round(tcp, {Client, Server}, N, Result) ->
     Bytes = binary:copy(<<N:32>>, 5000),
     ok = gen_tcp:send(Client, Bytes),
-    {ok, Bytes} = gen_tcp:recv(Server, 20000, 10000),
+    {ok, Bytes} = gen_tcp:recv(Server, 20000, ?PATIENCE_MS),
     ok = gen_tcp:send(Server, <<N:32>>),
-    {ok, <<N:32>>} = gen_tcp:recv(Client, 4, 10000),
+    {ok, <<N:32>>} = gen_tcp:recv(Client, 4, ?PATIENCE_MS),
     Result;
 round(socket, {Client, Server}, N, Result) ->
     Bytes = binary:copy(<<N:32>>, 5000),
     Self = self(),
     %% The receiver waits first: it is told by enif_select.
-    Receiver = spawn_link(fun() -> Self ! {self(), socket:recv(Server, 20000, 10000)} end),
-    ok = socket:send(Client, Bytes, 10000),
+    Receiver = spawn_link(fun() -> Self ! {self(), socket:recv(Server, 20000, ?PATIENCE_MS)} end),
+    ok = socket:send(Client, Bytes, ?PATIENCE_MS),
     receive {Receiver, {ok, Bytes}} -> ok end,
     Result;
 round(port, Port, N, Result) ->
@@ -135,5 +137,5 @@ from_port(_, 0, Acc) ->
 from_port(Port, Left, Acc) ->
     receive
         {Port, {data, Bytes}} -> from_port(Port, Left - byte_size(Bytes), [Bytes | Acc])
-    after 10000 -> error({port_is_silent, Left})
+    after ?PATIENCE_MS -> error({port_is_silent, Left})
     end.

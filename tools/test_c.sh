@@ -43,7 +43,7 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 run_program() { # label, program
     local log=$2.log status passed failed planned
     echo "  $1"
-    timeout "${TEST_TIMEOUT:-300}" $no_aslr "$2" >"$log" 2>&1
+    timeout "${TEST_TIMEOUT:-1800}" $no_aslr "$2" >"$log" 2>&1
     status=$?
     passed=$(grep -c '^ok ' "$log")
     failed=$(grep -c '^not ok ' "$log")

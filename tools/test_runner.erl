@@ -11,6 +11,10 @@
 %% Common Test's hook callbacks
 -export([id/1, init/2, on_tc_fail/4]).
 
+%% How much slower than usual a machine may be: for what is there to end a hang, and
+%% is never what a test is about.
+-define(PATIENCE, 12).
+
 %% EUnit's listener callbacks
 -behaviour(eunit_listener).
 -export([start/1, init/1, handle_begin/3, handle_end/3, handle_cancel/3, terminate/2]).
@@ -82,9 +86,22 @@ link_data(Source, Out) ->
 %%% eunit MODULE RESULT_FILE LOG_DIR
 
 eunit([Module, ResultFile, _Logs]) ->
-    _ = eunit:test({module, Module},
-                   [no_tty, {report, {?MODULE, [{result, atom_to_list(ResultFile)}]}}]),
+    {module, Module} = code:ensure_loaded(Module),
+    %% EUnit's five seconds are for machines as fast as its authors'. Older releases
+    %% scale no timeouts: those of test_/0 are the tests' own affair there.
+    _ = eunit:test({spawn, [patient(Module, F) || {F, 0} <- Module:module_info(exports)]},
+                   [no_tty, {scale_timeouts, ?PATIENCE},
+                    {report, {?MODULE, [{result, atom_to_list(ResultFile)}]}}]),
     halt(0).
+
+%% What `{module, Module}' stands for.
+patient(Module, Function) ->
+    Name = atom_to_list(Function),
+    case {lists:suffix("_test", Name), lists:suffix("_test_", Name)} of
+        {true, _} -> {timeout, 5 * ?PATIENCE, {Module, Function}};
+        {_, true} -> {generator, Module, Function};
+        _ -> []
+    end.
 
 start(Options) ->
     eunit_listener:start(?MODULE, Options).
@@ -168,6 +185,7 @@ ct([Module, ResultFile, Logs]) ->
     Dir = filename:dirname(code:which(Module)),
     case ct:run_test([{dir, Dir}, {suite, Module}, {auto_compile, false},
                       {logdir, atom_to_list(Logs)}, {abort_if_missing_suites, true},
+                      {multiply_timetraps, ?PATIENCE},
                       {ct_hooks, [?MODULE]}]) of
         {Pass, Fail, {UserSkip, AutoSkip}} ->
             %% Skipped by itself: its init failed.

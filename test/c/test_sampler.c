@@ -1034,7 +1034,7 @@ static void the_thread_ticks_and_ends_when_told(void)
 {
     struct bench *b = bench_create(27, 64, 8);
     struct fp_sampler *sampler;
-    struct timespec before, after, nap = {0, 30000000};
+    struct timespec nap = {0, 10000000};
 
     spawn_with_stack(b, 1);
     b->options.ended = has_ended;
@@ -1042,24 +1042,23 @@ static void the_thread_ticks_and_ends_when_told(void)
     b->options.interval_us = 1000;
     atomic_store(&ended, 0);
     CHECK_INT(fp_sampler_start(&sampler, &b->options), 0);
-    nanosleep(&nap, NULL);
+    for (int i = 0; i < 6000 && stat(b, FP_STAT_ticks) == 0; i++)
+        nanosleep(&nap, NULL);
     fp_sampler_stop(sampler);
     fp_sampler_join(sampler);
     CHECK_INT(atomic_load(&ended), 1);
     CHECK(stat(b, FP_STAT_ticks) > 0);
     CHECK(stat(b, FP_STAT_sampler_cpu_ns) > 0);
     drain(b);
-    CHECK_INT(b->samples, stat(b, FP_STAT_ticks));
+    /* However late it was stopped: what the ring did not take is counted. */
+    CHECK_INT(b->samples + stat(b, FP_STAT_dropped), stat(b, FP_STAT_ticks));
     check_books(b);
 
-    /* A long interval does not make it deaf. */
+    /* A long interval does not make it deaf, or the hour is waited for. */
     b->options.interval_us = 3600u * 1000000u;
     CHECK_INT(fp_sampler_start(&sampler, &b->options), 0);
-    clock_gettime(CLOCK_MONOTONIC, &before);
     fp_sampler_stop(sampler);
     fp_sampler_join(sampler);
-    clock_gettime(CLOCK_MONOTONIC, &after);
-    CHECK(after.tv_sec - before.tv_sec <= 2);
     CHECK_INT(atomic_load(&ended), 2);
     bench_destroy(b);
 }

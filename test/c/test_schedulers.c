@@ -31,7 +31,7 @@
 #endif
 
 #define WORKERS 3u
-#define DEADLINE_S 60
+#define DEADLINE_S 300
 
 /* Nothing here is expected to take long; a machine may be busy, and have one
  * processor for both threads. */
@@ -994,7 +994,7 @@ static void under_signals_a_pipe_works_as_ever(void)
     begin();
     worker = employ(use_a_pipe);
     fire(worker, SIGNALS / 4);
-    CHECK(atomic_load(&worker->rounds) > 0);
+    UNTIL(atomic_load(&worker->rounds) > 0);
     dismiss(worker);
 }
 
@@ -1042,7 +1042,7 @@ static void under_signals_a_read_that_waits_goes_on_waiting(void)
     CHECK_INT(pthread_create(&writer, NULL, write_slowly, NULL), 0);
     worker = employ(wait_for_bytes);
     fire(worker, 3 * SIGNALS / 8);
-    CHECK(atomic_load(&worker->rounds) > 0);
+    UNTIL(atomic_load(&worker->rounds) > 0);
     dismiss(worker);
     atomic_store(&slow.stop, 1);
     pthread_join(writer, NULL);
@@ -1113,7 +1113,7 @@ static void under_signals_sleep_and_futex_do_what_they_say(void)
     worker = employ(sleep_and_wait);
     CHECK_INT(pthread_create(&waker, NULL, wake_often, worker), 0);
     fire(worker, 3 * SIGNALS / 8);
-    CHECK(atomic_load(&worker->rounds) > 0);
+    UNTIL(atomic_load(&worker->rounds) > 0);
     atomic_store(&worker->stop, 1);
     /* Awake for good: whoever comes late finds another word. */
     pthread_join(waker, NULL);

@@ -279,7 +279,7 @@ static void the_ring_is_drained_without_being_asked(void)
 
     push_definitions(f);
     push_samples(f, 10);
-    for (int i = 0; i < 500 && counter(f, FP_STAT_written) < 10; i++)
+    for (int i = 0; i < 6000 && counter(f, FP_STAT_written) < 10; i++)
         sleep_ms(10);
     CHECK_INT(counter(f, FP_STAT_written), 10);
     CHECK_INT(counter(f, FP_STAT_flushes), 0);
@@ -293,7 +293,7 @@ static void the_file_is_flushed_every_interval(void)
 
     push_definitions(f);
     push_samples(f, 10);
-    for (int i = 0; i < 500 && counter(f, FP_STAT_flushes) < 3; i++)
+    for (int i = 0; i < 6000 && counter(f, FP_STAT_flushes) < 3; i++)
         sleep_ms(10);
     CHECK(counter(f, FP_STAT_flushes) >= 3);
     CHECK_INT(samples_in_file(f), 10);
@@ -699,7 +699,7 @@ static void a_disk_that_recovers_is_noticed(void)
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK_INT(f->notes.flush_err, FP_EIO);
     faulty_disk_mend();
-    for (int i = 0; i < 1000 && counter(f, FP_STAT_file_bytes) == 0; i++)
+    for (int i = 0; i < 6000 && counter(f, FP_STAT_file_bytes) == 0; i++)
         sleep_ms(10);
     CHECK(counter(f, FP_STAT_file_bytes) > 0);
     stop(f);
