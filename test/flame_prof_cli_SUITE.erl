@@ -203,7 +203,8 @@ elixir_starts_it_and_is_attached_to(Config) ->
             {match, _} = re:run(Hot, "Elixir\\.Enum"),
             is_left(Node),
             _ = os:cmd("kill -9 " ++ command_line:call(Node, os, getpid, [])),
-            port_close(Port)
+            %% With it goes its port.
+            until(fun() -> erlang:port_info(Port) =:= undefined end)
     end.
 
 %%% The terminal.
