@@ -9,7 +9,9 @@
 
 #include "core/error.h"
 #include "core/ring.h"
+#include "core/wall.h"
 #include "native_symbols.h"
+#include "out/clock.h"
 #include "sampler/sampler.h"
 #include "writer.h"
 
@@ -20,7 +22,10 @@ struct fp_session {
     struct fp_stats stats;
     struct fp_live_ranges code;
     struct fp_live_native native;
-    _Atomic uint32_t schedulers_online;       /* relaxed: only a figure */
+    _Atomic uint32_t schedulers_online; /* relaxed: only a figure */
+    /* The samples' clock, see wall.h; the portable engine's tells it itself. */
+    int64_t wall_offset_ns;
+    _Atomic int64_t wall_offset_us;
     struct fp_peek sampler_peek, writer_peek; /* native: one a thread */
     int peeks;                                /* how many of them are open */
     struct fp_ring *ring;
@@ -226,6 +231,17 @@ static void session_free(struct fp_session *session)
     free(session);
 }
 
+static int64_t clock_ns(clockid_t clock)
+{
+    return (int64_t)fp_clock_ns(clock);
+}
+
+static void set_clock(struct fp_session *session)
+{
+    session->wall_offset_ns = fp_wall_offset_ns(clock_ns);
+    atomic_init(&session->wall_offset_us, session->wall_offset_ns / 1000);
+}
+
 static int prepare_engine(struct fp_session *session)
 {
     struct fp_ranges mapped;
@@ -233,7 +249,7 @@ static int prepare_engine(struct fp_session *session)
 
     if (!session->is_native)
         return fp_portable_create(&session->portable, session->ring,
-                                  &session->stats);
+                                  &session->stats, &session->wall_offset_us);
     for (; session->peeks < 2; session->peeks++) {
         err = fp_peek_open_own(session->peeks == 0 ? &session->sampler_peek
                                                    : &session->writer_peek);
@@ -275,6 +291,7 @@ static int start_writer(struct fp_session *session, struct fp_sink *sink)
         .engine = session->is_native ? "native" : "portable",
         .node = &session->node,
         .flush_interval_ms = session->options.flush_interval_ms,
+        .wall_offset_us = &session->wall_offset_us,
         .note = session->options.note == NULL ? "" : session->options.note,
         .notify = on_writer,
         .arg = session,
@@ -298,6 +315,7 @@ static int start_sampler(struct fp_session *session)
         .code = &session->code,
         .ring = session->ring,
         .stats = &session->stats,
+        .wall_offset_ns = session->wall_offset_ns,
         .interval_us = from->sample_interval_us,
         .cpu_permille = from->cpu_permille,
         .rules = from->rules,
@@ -348,6 +366,7 @@ int fp_session_start(struct fp_session **out,
         return say(why, why_size, FP_ENOMEM);
     session->options = *options;
     session->is_native = options->layout != NULL;
+    set_clock(session);
     fp_session_set_schedulers_online(session, options->schedulers_online);
     if (options->layout != NULL)
         session->layout = *options->layout;

@@ -180,6 +180,13 @@ static size_t drain(struct fp_writer *writer)
     return used;
 }
 
+static int64_t now_us(const struct fp_writer *writer)
+{
+    return (int64_t)(fp_clock_ns(CLOCK_MONOTONIC) / 1000u) +
+           atomic_load_explicit(writer->options.wall_offset_us,
+                                memory_order_relaxed);
+}
+
 /* What a file has to tell of how it came about. On a full disk it is left out
  * like any other sample. */
 static void write_own_sample(struct fp_writer *writer)
@@ -189,7 +196,7 @@ static void write_own_sample(struct fp_writer *writer)
         .engine = writer->options.engine,
         .now = {&self->own, &self->told},
         .before = {&self->own_before, &self->told_before},
-        .now_us = (int64_t)(fp_clock_ns(CLOCK_REALTIME) / 1000u),
+        .now_us = now_us(writer),
         .note = writer->note,
     };
     const char *text;

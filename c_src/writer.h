@@ -27,6 +27,9 @@ struct fp_writer_options {
     struct fp_figures_box *node; /* what Erlang says of the node, or NULL */
     uint32_t flush_interval_ms;  /* 0: flushed only when asked */
     const char *note; /* for its own samples, or "" (perf_script.h); copied */
+    /* The time of the samples less monotonic time (relaxed): the system's clock,
+     * that may be set at any time, would move its own against the others. */
+    const _Atomic int64_t *wall_offset_us;
     /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with
      * FP_WRITER_STOPPED); err is 0 or FP_EIO, and `why` is "" or "path:
      * reason".

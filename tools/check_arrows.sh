@@ -123,7 +123,7 @@ needs() {
             fp_sampler_collect fp_sampler_forget_stacks fp_sampler_ask_all
             fp_sampler_is_asking fp_sampler_drain fp_selector_divide
             fp_governor_ask fp_governed clock_gettime clock_nanosleep |
-            fp_governor_init fp_wall_offset_ns
+            fp_governor_init
             fp_selector_create fp_selector_destroy fp_stack_table_create
             fp_stack_table_destroy fp_sampler_running_create
             fp_schedulers_count fp_schedulers_enter fp_schedulers_leave calloc free

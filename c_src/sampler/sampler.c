@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "../core/error.h"
-#include "../core/wall.h"
 #include "internal.h"
 
 /* The first selection counts from each process' start; the next one follows
@@ -116,7 +115,7 @@ static void tick(struct fp_sampler *s)
 
     /* Answers belong to the tick that asked. */
     fp_sampler_collect(s);
-    us = (clock_ns(CLOCK_MONOTONIC) + s->wall_offset_ns) / 1000;
+    us = (clock_ns(CLOCK_MONOTONIC) + s->options.wall_offset_ns) / 1000;
 
     /* Each tick has a time of its own, whatever the clock's grain. */
     s->last_us = us > s->last_us ? us : s->last_us + 1;
@@ -325,7 +324,6 @@ int fp_sampler_create(struct fp_sampler **out,
         s->targets += FP_WANTED_MAX;
     fp_sampler_running_create(s);
     s->random = (uint64_t)clock_ns(CLOCK_MONOTONIC) | 1;
-    s->wall_offset_ns = fp_wall_offset_ns(clock_ns);
     if (map_arrays(s) != 0 || fp_stack_table_create(&s->stacks) != 0 ||
         fp_selector_create(&s->selector, s->layout, options->peek,
                            options->rule, options->rules, options->excluded,

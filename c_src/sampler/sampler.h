@@ -44,6 +44,7 @@ struct fp_sampler_options {
     struct fp_live_ranges *code;
     struct fp_ring *ring;
     struct fp_stats *stats;
+    int64_t wall_offset_ns; /* Unix time less monotonic time, at the start */
     uint32_t interval_us;
     /* Of one core, for all that profiling does; 0: any. */
     uint32_t cpu_permille;

@@ -41,7 +41,8 @@ struct fixture {
     struct fp_writer *writer;
     struct notes notes;
     int64_t time_us;
-    uint64_t pushed; /* SAMPLE and REPEAT */
+    _Atomic int64_t wall_offset_us; /* of that time */
+    uint64_t pushed;                /* SAMPLE and REPEAT */
     char path[512];
 };
 
@@ -122,6 +123,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms,
         .node = &f->node,
         .flush_interval_ms = flush_interval_ms,
         .note = "",
+        .wall_offset_us = &f->wall_offset_us,
         .notify = notify,
         .arg = &f->notes,
     };
@@ -325,6 +327,33 @@ static int has(struct fixture *f, const char *what)
 
     free(text);
     return found;
+}
+
+/* The session began two hours ago by the system's clock, which was set since. */
+static void a_step_of_the_systems_clock_moves_no_sample(void)
+{
+    struct fixture *f = setup(0);
+    struct timespec mono;
+    char stamp[64];
+
+    clock_gettime(CLOCK_MONOTONIC, &mono);
+    f->time_us = ((int64_t)time(NULL) - 7200) * 1000000 + 1;
+    atomic_store(&f->wall_offset_us,
+                 f->time_us - (int64_t)mono.tv_sec * 1000000);
+    push_definitions(f);
+    for (int i = 0; i < 3; i++) {
+        push_samples(f, 2);
+        snprintf(stamp, sizeof(stamp),
+                 " %lld.%06lld: cpu-clock:", (long long)(f->time_us / 1000000),
+                 (long long)(f->time_us % 1000000));
+        wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+        CHECK(has(f, stamp));
+        f->time_us += 10000000;
+    }
+    stop(f);
+    CHECK_INT(samples_in_file(f), f->pushed);
+    CHECK_INT(grammar_own, 4);
+    teardown(f);
 }
 
 static void replaced_code_is_rendered_anew_and_counted(void)
@@ -749,6 +778,7 @@ int main(int argc, char **argv)
     RUN(the_ring_is_drained_without_being_asked);
     RUN(the_file_is_flushed_every_interval);
     RUN(the_thread_has_a_name_and_takes_no_signals);
+    RUN(a_step_of_the_systems_clock_moves_no_sample);
     RUN(replaced_code_is_rendered_anew_and_counted);
     RUN(each_flush_writes_the_books_and_the_nodes_figures);
     RUN(what_a_writer_holds_is_written_when_committed);
