@@ -345,7 +345,7 @@ static void *run(void *arg)
 /* ---- start, ask, join ------------------------------------------------- */
 
 /* The VM's signals are the VM's: none may be delivered to our thread. */
-static int start_thread(struct fp_writer *writer)
+int fp_writer_start(struct fp_writer *writer)
 {
     sigset_t all, before;
     int err;
@@ -399,8 +399,8 @@ static void set_note(struct fp_writer *writer, const char *note)
     snprintf(writer->note, sizeof(writer->note), "%s", note);
 }
 
-int fp_writer_start(struct fp_writer **writer,
-                    const struct fp_writer_options *options)
+int fp_writer_create(struct fp_writer **writer,
+                     const struct fp_writer_options *options)
 {
     struct fp_writer *made = calloc(1, sizeof(*made));
     int err;
@@ -418,19 +418,21 @@ int fp_writer_start(struct fp_writer **writer,
     err = open_loop(made);
     if (err != 0)
         goto fail_script;
-    err = start_thread(made);
-    if (err != 0)
-        goto fail_loop;
     *writer = made;
     return 0;
 
-fail_loop:
-    close_loop(made);
 fail_script:
     fp_perf_script_destroy(made->script);
 fail_writer:
     free(made);
     return err;
+}
+
+void fp_writer_destroy(struct fp_writer *writer)
+{
+    close_loop(writer);
+    fp_perf_script_destroy(writer->script);
+    free(writer);
 }
 
 uint64_t fp_writer_flush(struct fp_writer *writer)
@@ -481,6 +483,5 @@ void fp_writer_stop(struct fp_writer *writer)
 void fp_writer_join(struct fp_writer *writer)
 {
     pthread_join(writer->thread, NULL);
-    close_loop(writer);
-    free(writer);
+    fp_writer_destroy(writer);
 }

@@ -40,10 +40,16 @@ struct fp_writer_options {
     void *arg;
 };
 
-/* Any thread that may block. 0, FP_ENOMEM or FP_ETHREAD; on failure the sink
- * stays the caller's. All signals are blocked in the new thread. */
-int fp_writer_start(struct fp_writer **writer,
-                    const struct fp_writer_options *options);
+/* Any thread that may block. All that can fail but the thread: 0 or FP_ENOMEM. It
+ * may be told anything from here on. */
+int fp_writer_create(struct fp_writer **writer,
+                     const struct fp_writer_options *options);
+/* Without a thread, or when it could not be started: the sink stays the
+ * caller's. */
+void fp_writer_destroy(struct fp_writer *writer);
+
+/* The thread. 0 or FP_ETHREAD. All signals are blocked in it. */
+int fp_writer_start(struct fp_writer *writer);
 
 /* ANY THREAD until fp_writer_join, never blocks. Everything in the ring at the
  * time of the call is written before FP_WRITER_FLUSHED comes with the returned

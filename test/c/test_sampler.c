@@ -1041,7 +1041,8 @@ static void the_thread_ticks_and_ends_when_told(void)
     b->options.arg = &ended;
     b->options.interval_us = 1000;
     atomic_store(&ended, 0);
-    CHECK_INT(fp_sampler_start(&sampler, &b->options), 0);
+    CHECK_INT(fp_sampler_create(&sampler, &b->options), 0);
+    CHECK_INT(fp_sampler_start(sampler), 0);
     nanosleep(&nap, NULL);
     fp_sampler_stop(sampler);
     fp_sampler_join(sampler);
@@ -1054,7 +1055,8 @@ static void the_thread_ticks_and_ends_when_told(void)
 
     /* A long interval does not make it deaf. */
     b->options.interval_us = 3600u * 1000000u;
-    CHECK_INT(fp_sampler_start(&sampler, &b->options), 0);
+    CHECK_INT(fp_sampler_create(&sampler, &b->options), 0);
+    CHECK_INT(fp_sampler_start(sampler), 0);
     clock_gettime(CLOCK_MONOTONIC, &before);
     fp_sampler_stop(sampler);
     fp_sampler_join(sampler);

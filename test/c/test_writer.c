@@ -128,7 +128,8 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms,
         .arg = &f->notes,
     };
     f->time_us = 1000001;
-    CHECK_INT(fp_writer_start(&f->writer, &options), 0);
+    CHECK_INT(fp_writer_create(&f->writer, &options), 0);
+    CHECK_INT(fp_writer_start(f->writer), 0);
     return f;
 }
 
