@@ -558,9 +558,19 @@ int fp_schedulers_register(unsigned number, uint64_t process,
 #define RETIRE_ATTEMPTS 1000
 static const struct timespec millisecond = {0, 1000000};
 
-int fp_schedulers_must_be_here(unsigned at)
+static int was_asked(unsigned at)
 {
     return schedulers.slot[at].thread != 0;
+}
+
+int fp_schedulers_must_be_here(unsigned at)
+{
+    int must;
+
+    pthread_rwlock_rdlock(&schedulers.lock);
+    must = at < fp_schedulers_count() && was_asked(at);
+    pthread_rwlock_unlock(&schedulers.lock);
+    return must;
 }
 
 /* After a request only its handler makes a slot IDLE. */
@@ -690,7 +700,7 @@ int fp_schedulers_retire_here(unsigned number)
 static int all_were_here(void)
 {
     for (unsigned at = 0; at < fp_schedulers_count(); at++)
-        if (fp_schedulers_must_be_here(at) &&
+        if (was_asked(at) &&
             !atomic_load_explicit(&schedulers.slot[at].was_here,
                                   memory_order_acquire))
             return 0;

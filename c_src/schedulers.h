@@ -77,8 +77,9 @@ int fp_schedulers_register(unsigned number, uint64_t process,
  * may block: begin waits for handlers, for a second at most. FP_ESTATE: somebody
  * is inside or retires them, a handler did not run, a scheduler has not been here;
  * FP_EDENIED: somebody has replaced our handler; all is as before, then. Who has to
- * be here is one of the slots below fp_schedulers_count(). `who`, not 0, is for
- * whom it is done: the end of anybody else's attempt is FP_ESTATE. */
+ * be here is one of the slots below fp_schedulers_count(), asked by a thread that
+ * may block. `who`, not 0, is for whom it is done: the end of anybody else's attempt
+ * is FP_ESTATE. */
 int fp_schedulers_retire_begin(uint64_t who);
 int fp_schedulers_must_be_here(unsigned slot);
 int fp_schedulers_retire_here(unsigned number);

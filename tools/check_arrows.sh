@@ -155,7 +155,8 @@ needs() {
             fp_peek_open_small fp_peek_close getpid getauxval sigaltstack
             sigaction sigfillset __libc_current_sigrtmin
             __libc_current_sigrtmax dladdr dlopen dlclose mmap munmap snprintf
-            pthread_rwlock_wrlock pthread_rwlock_tryrdlock pthread_rwlock_unlock nanosleep" ;;
+            pthread_rwlock_wrlock pthread_rwlock_rdlock pthread_rwlock_tryrdlock
+            pthread_rwlock_unlock nanosleep" ;;
     vm/running)
         echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
             fp_bif_heavy fp_bif_is_schedule fp_bif_is_raise fp_jump_target

@@ -138,7 +138,7 @@ static void put_dirty(struct look *look, uint64_t address, struct sight *sight)
              fp_peek_word(&look->peek,
                           address + look->layout->release.running.current,
                           &current) == 0 &&
-             fp_is_mfa(&look->peek, current))
+             fp_is_mfa_at(&look->peek, current))
         put_leaf(&sight->stack, FP_FRAME_NIF | current);
 }
 

@@ -113,7 +113,7 @@ static int is_mfa(const unsigned char *at)
            load_u64(at + 16) <= 255;
 }
 
-int fp_is_mfa(const struct fp_peek *peek, uint64_t at)
+int fp_is_mfa_at(const struct fp_peek *peek, uint64_t at)
 {
     unsigned char mfa[24];
 
@@ -242,5 +242,5 @@ uint64_t fp_bif_breakpoint_mfa(const struct fp_peek *peek, uint64_t at)
 {
     uint64_t mfa_at = at - 8 - 24;
 
-    return fp_is_mfa(peek, mfa_at) ? mfa_at : 0;
+    return fp_is_mfa_at(peek, mfa_at) ? mfa_at : 0;
 }

@@ -443,16 +443,16 @@ static void a_function_is_named_only_where_its_words_stand(void)
         fake_put_word(&memory, from + 8, 5 << 6 | 0x0b);
         fake_put_word(&memory, from + 16, 6 << 6 | 0x0b);
         fake_put_word(&memory, from + 24, 255);
-        CHECK_INT(fp_is_mfa(&memory.peek, from + 8), !high);
+        CHECK_INT(fp_is_mfa_at(&memory.peek, from + 8), !high);
     }
-    CHECK(!fp_is_mfa(&memory.peek, 0));
-    CHECK(!fp_is_mfa(&memory.peek, at));
-    CHECK(!fp_is_mfa(&memory.peek, at + 16));
-    CHECK(!fp_is_mfa(&memory.peek, at + 48));
+    CHECK(!fp_is_mfa_at(&memory.peek, 0));
+    CHECK(!fp_is_mfa_at(&memory.peek, at));
+    CHECK(!fp_is_mfa_at(&memory.peek, at + 16));
+    CHECK(!fp_is_mfa_at(&memory.peek, at + 48));
     for (uint64_t off = 1; off < 8; off++)
-        CHECK(!fp_is_mfa(&memory.peek, at + 8 + off));
+        CHECK(!fp_is_mfa_at(&memory.peek, at + 8 + off));
     fake_put_word(&memory, at + 24, 256);
-    CHECK(!fp_is_mfa(&memory.peek, at + 8));
+    CHECK(!fp_is_mfa_at(&memory.peek, at + 8));
     fake_memory_destroy(&memory);
 }
 
@@ -680,7 +680,7 @@ static void any_bytes_are_survived(void)
         fp_bif_heavy(&memory.peek, at, CODE + run_below(&random, 4096));
         fp_call_target(&memory.peek, at);
         fp_is_return_address(&memory.peek, at);
-        fp_is_mfa(&memory.peek, at);
+        fp_is_mfa_at(&memory.peek, at);
         fp_bif_is_schedule(&memory.peek, at);
     }
     fake_memory_destroy(&memory);
