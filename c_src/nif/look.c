@@ -230,7 +230,9 @@ static int decode(struct look *look, unsigned at,
         return FP_ENOENT;
     torn =
         fp_process_decode(look->layout, running->structure, &sight->snapshot);
-    if (sight->snapshot.status == FP_STATUS_free || sight->snapshot.id == 0)
+    /* The id becomes a term: no other word may. */
+    if (sight->snapshot.status == FP_STATUS_free ||
+        !fp_term_is_pid(sight->snapshot.id))
         return FP_EGONE;
     fp_schedulers_code(&code.fragments, &code.nif_return);
     if (fp_running_frames(&code, look->layout, running, &sight->snapshot,
