@@ -459,6 +459,12 @@ static int write_sample(struct fp_perf_script *script,
 #define OWN_TID 0x7fffffff
 #define OWN_SLACK_US 1000000
 
+/* What other nodes tell may be any numbers: then it wraps around. */
+static int64_t grown(int64_t before, int64_t now)
+{
+    return (int64_t)((uint64_t)now - (uint64_t)before);
+}
+
 static char *put_figures(char *out, const struct fp_figures *now,
                          const struct fp_figures *before)
 {
@@ -471,7 +477,8 @@ static char *put_figures(char *out, const struct fp_figures *now,
         *out++ = '=';
         out = fp_put_i64(out, figure->value);
         *out++ = '/';
-        out = fp_put_i64(out, old == NULL ? 0 : figure->value - old->value);
+        out =
+            fp_put_i64(out, old == NULL ? 0 : grown(old->value, figure->value));
     }
     return out;
 }

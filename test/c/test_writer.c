@@ -559,6 +559,21 @@ static void of_all_that_commit_one_is_the_first(void)
     teardown(f);
 }
 
+static void any_figures_are_written(void)
+{
+    struct fixture *f = setup(0);
+    long long delta;
+
+    for (int i = 0; i < 2; i++) {
+        offer(f, i == 0 ? INT64_MAX : INT64_MIN);
+        wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    }
+    CHECK(own_figure(f, "node_processes", &delta) == INT64_MIN);
+    CHECK_INT(delta, 1);
+    stop(f);
+    teardown(f);
+}
+
 static void figures_have_names_and_a_limit(void)
 {
     static struct fp_figures figures;
@@ -787,6 +802,7 @@ int main(int argc, char **argv)
     RUN(what_was_kept_back_to_be_merged_is_counted_too);
     RUN(a_writer_that_does_not_hold_can_not_be_committed);
     RUN(of_all_that_commit_one_is_the_first);
+    RUN(any_figures_are_written);
     RUN(figures_have_names_and_a_limit);
     RUN(nonsense_in_the_ring_is_lost_and_counted);
     RUN(tickets_are_answered_in_order_under_load);
