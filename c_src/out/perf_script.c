@@ -314,15 +314,15 @@ static void unhold(struct fp_perf_script *script, struct process *process)
 static int release(struct fp_perf_script *script, uint32_t slot)
 {
     struct process *process = &script->process[slot];
-    struct fp_record_sample repeat;
+    struct fp_record_sample repeat = {
+        .head = {FP_RECORD_REPEAT_SIZE, FP_RECORD_REPEAT, FP_STATUS_waiting, 0},
+        .time_us = process->held_time_us,
+    };
     struct fp_stack_text stack;
     int err;
 
     if (process->held == 0)
         return 0;
-    repeat.head = (struct fp_record){FP_RECORD_REPEAT_SIZE, FP_RECORD_REPEAT,
-                                     FP_STATUS_waiting, 0};
-    repeat.time_us = process->held_time_us;
     err = fp_stacks_text(script->stacks, process->held_stack, &stack);
     if (err == 0)
         err = render_quiet(script, process);
