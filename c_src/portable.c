@@ -1,6 +1,8 @@
 #include "portable.h"
 
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/error.h"
 #include "core/pages.h"
@@ -12,6 +14,7 @@
 struct fp_portable {
     struct fp_ring *ring;
     struct fp_stats *stats;
+    _Atomic int64_t *wall_offset_us;
     int64_t time_us;
     struct fp_series series[FP_PROCESS_SLOTS];
     /* Whose series that is: told anew, it goes on. */
@@ -28,8 +31,16 @@ struct fp_portable {
     int frame_refused;
 };
 
+static int64_t monotonic_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
-                       struct fp_stats *stats)
+                       struct fp_stats *stats, _Atomic int64_t *wall_offset_us)
 {
     struct fp_portable *p = fp_pages_take(sizeof *p);
 
@@ -37,6 +48,7 @@ int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
         return FP_ENOMEM;
     p->ring = ring;
     p->stats = stats;
+    p->wall_offset_us = wall_offset_us;
     *out = p;
     return 0;
 }
@@ -51,6 +63,8 @@ int fp_portable_tick(struct fp_portable *p, uint64_t missed, int64_t time_us)
     if (time_us <= 0 || time_us > FP_TIME_US_MAX)
         return FP_EINVAL;
     p->time_us = time_us > p->time_us ? time_us : p->time_us + 1;
+    atomic_store_explicit(p->wall_offset_us, p->time_us - monotonic_us(),
+                          memory_order_relaxed);
     p->frame_refused = 0;
     fp_stats_add(p->stats, FP_STAT_ticks, 1);
     fp_stats_add(p->stats, FP_STAT_missed, missed);

@@ -29,9 +29,10 @@ struct fp_mfa_text {
     uint32_t arity;
 };
 
-/* 0 or FP_ENOMEM. */
+/* 0 or FP_ENOMEM. Each tick puts its time less monotonic time to *wall_offset_us
+ * (relaxed). */
 int fp_portable_create(struct fp_portable **portable, struct fp_ring *ring,
-                       struct fp_stats *stats);
+                       struct fp_stats *stats, _Atomic int64_t *wall_offset_us);
 void fp_portable_destroy(struct fp_portable *portable);
 
 /* A tick began at this Unix time, by the clock of whoever took the samples;

@@ -59,7 +59,9 @@ static struct {
      * once, read (fp_schedulers_retire_here). */
     pthread_rwlock_t lock;
     _Atomic int users; /* RETIRING: none, and none is let in */
-    void *pin;         /* keeps the library mapped */
+    /* RETIRING: by whom. Both change under the lock, then. */
+    _Atomic uint64_t retiring;
+    void *pin; /* keeps the library mapped */
     struct slot *slot;
     _Atomic unsigned count; /* release after `slot` is mapped */
     _Atomic unsigned registered;
@@ -556,9 +558,19 @@ int fp_schedulers_register(unsigned number, uint64_t process,
 #define RETIRE_ATTEMPTS 1000
 static const struct timespec millisecond = {0, 1000000};
 
-int fp_schedulers_must_be_here(unsigned at)
+static int was_asked(unsigned at)
 {
     return schedulers.slot[at].thread != 0;
+}
+
+int fp_schedulers_must_be_here(unsigned at)
+{
+    int must;
+
+    pthread_rwlock_rdlock(&schedulers.lock);
+    must = at < fp_schedulers_count() && was_asked(at);
+    pthread_rwlock_unlock(&schedulers.lock);
+    return must;
 }
 
 /* After a request only its handler makes a slot IDLE. */
@@ -608,13 +620,26 @@ static void forget_who_was_here(void)
         atomic_store(&schedulers.slot[at].was_here, 0);
 }
 
-int fp_schedulers_retire_begin(void)
+static int is_retired_by(uint64_t who)
+{
+    return atomic_load(&schedulers.users) == RETIRING &&
+           atomic_load(&schedulers.retiring) == who;
+}
+
+static void let_in(void)
+{
+    atomic_store(&schedulers.retiring, 0);
+    atomic_store(&schedulers.users, 0);
+}
+
+static int retire_begin(uint64_t who)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     int nobody = 0, err;
 
     if (!atomic_compare_exchange_strong(&schedulers.users, &nobody, RETIRING))
         return FP_ESTATE;
+    atomic_store(&schedulers.retiring, who);
     err = await_handlers();
     if (err == 0)
         err = replace_action(is_ours, &ignore);
@@ -623,8 +648,23 @@ int fp_schedulers_retire_begin(void)
          * any time. */
         forget_who_was_here();
     else
-        atomic_store(&schedulers.users, 0);
+        let_in();
     return err;
+}
+
+int fp_schedulers_retire_begin(uint64_t who)
+{
+    int err;
+
+    pthread_rwlock_wrlock(&schedulers.lock);
+    err = retire_begin(who);
+    pthread_rwlock_unlock(&schedulers.lock);
+    return err;
+}
+
+uint64_t fp_schedulers_retiring(void)
+{
+    return atomic_load(&schedulers.retiring);
 }
 
 static int is_here(unsigned number)
@@ -660,7 +700,7 @@ int fp_schedulers_retire_here(unsigned number)
 static int all_were_here(void)
 {
     for (unsigned at = 0; at < fp_schedulers_count(); at++)
-        if (fp_schedulers_must_be_here(at) &&
+        if (was_asked(at) &&
             !atomic_load_explicit(&schedulers.slot[at].was_here,
                                   memory_order_acquire))
             return 0;
@@ -686,21 +726,44 @@ static void take_back(void)
     schedulers.pin = NULL;
 }
 
-int fp_schedulers_retire_end(void)
+static void go_on(void)
 {
     struct sigaction ours = our_action();
-    int err = 0;
 
-    if (atomic_load(&schedulers.users) != RETIRING)
+    (void)replace_action(is_ignored, &ours);
+}
+
+static int retire_end(uint64_t who)
+{
+    int are_gone;
+
+    if (!is_retired_by(who))
         return FP_ESTATE;
-    pthread_rwlock_wrlock(&schedulers.lock);
-    if (all_were_here()) {
+    are_gone = all_were_here();
+    if (are_gone)
         take_back();
-    } else {
-        (void)replace_action(is_ignored, &ours);
-        err = FP_ESTATE;
+    else
+        go_on();
+    let_in();
+    return are_gone ? 0 : FP_ESTATE;
+}
+
+int fp_schedulers_retire_end(uint64_t who)
+{
+    int err;
+
+    pthread_rwlock_wrlock(&schedulers.lock);
+    err = retire_end(who);
+    pthread_rwlock_unlock(&schedulers.lock);
+    return err;
+}
+
+void fp_schedulers_retire_give_up(uint64_t who)
+{
+    pthread_rwlock_wrlock(&schedulers.lock);
+    if (is_retired_by(who)) {
+        go_on();
+        let_in();
     }
     pthread_rwlock_unlock(&schedulers.lock);
-    atomic_store(&schedulers.users, 0);
-    return err;
 }

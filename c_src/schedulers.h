@@ -75,13 +75,19 @@ int fp_schedulers_register(unsigned number, uint64_t process,
 /* Take all of it back, see above: begin; then here, on each scheduler's own thread;
  * then end, which is due whenever begin answered 0. begin and end by a thread that
  * may block: begin waits for handlers, for a second at most. FP_ESTATE: somebody
- * is inside, a handler did not run, a scheduler has not been here; FP_EDENIED:
- * somebody has replaced our handler; all is as before, then. Who has to be here
- * is one of the slots below fp_schedulers_count(). */
-int fp_schedulers_retire_begin(void);
+ * is inside or retires them, a handler did not run, a scheduler has not been here;
+ * FP_EDENIED: somebody has replaced our handler; all is as before, then. Who has to
+ * be here is one of the slots below fp_schedulers_count(), asked by a thread that
+ * may block. `who`, not 0, is for whom it is done: the end of anybody else's attempt
+ * is FP_ESTATE. */
+int fp_schedulers_retire_begin(uint64_t who);
 int fp_schedulers_must_be_here(unsigned slot);
 int fp_schedulers_retire_here(unsigned number);
-int fp_schedulers_retire_end(void);
+int fp_schedulers_retire_end(uint64_t who);
+/* Whose attempt has not ended; 0: nobody's. Any thread. One whose process is gone
+ * never will: then who finds that gives it up, and all is as before. */
+uint64_t fp_schedulers_retiring(void);
+void fp_schedulers_retire_give_up(uint64_t who);
 
 /* ANY THREAD, from here on. None blocks or allocates. */
 

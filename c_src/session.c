@@ -9,7 +9,9 @@
 
 #include "core/error.h"
 #include "core/ring.h"
+#include "core/wall.h"
 #include "native_symbols.h"
+#include "out/clock.h"
 #include "sampler/sampler.h"
 #include "writer.h"
 
@@ -20,7 +22,10 @@ struct fp_session {
     struct fp_stats stats;
     struct fp_live_ranges code;
     struct fp_live_native native;
-    _Atomic uint32_t schedulers_online;       /* relaxed: only a figure */
+    _Atomic uint32_t schedulers_online; /* relaxed: only a figure */
+    /* The samples' clock, see wall.h; the portable engine's tells it itself. */
+    int64_t wall_offset_ns;
+    _Atomic int64_t wall_offset_us;
     struct fp_peek sampler_peek, writer_peek; /* native: one a thread */
     int peeks;                                /* how many of them are open */
     struct fp_ring *ring;
@@ -213,6 +218,7 @@ static int say(char *why, size_t size, int err)
 
 static void session_free(struct fp_session *session)
 {
+    fp_sampler_destroy(session->sampler);
     fp_portable_destroy(session->portable);
     fp_native_symbols_destroy(session->symbols);
     fp_ring_destroy(session->ring);
@@ -226,6 +232,17 @@ static void session_free(struct fp_session *session)
     free(session);
 }
 
+static int64_t clock_ns(clockid_t clock)
+{
+    return (int64_t)fp_clock_ns(clock);
+}
+
+static void set_clock(struct fp_session *session)
+{
+    session->wall_offset_ns = fp_wall_offset_ns(clock_ns);
+    atomic_init(&session->wall_offset_us, session->wall_offset_ns / 1000);
+}
+
 static int prepare_engine(struct fp_session *session)
 {
     struct fp_ranges mapped;
@@ -233,7 +250,7 @@ static int prepare_engine(struct fp_session *session)
 
     if (!session->is_native)
         return fp_portable_create(&session->portable, session->ring,
-                                  &session->stats);
+                                  &session->stats, &session->wall_offset_us);
     for (; session->peeks < 2; session->peeks++) {
         err = fp_peek_open_own(session->peeks == 0 ? &session->sampler_peek
                                                    : &session->writer_peek);
@@ -254,7 +271,7 @@ static int prepare_engine(struct fp_session *session)
         session->options.running_stacks ? &session->native : NULL);
 }
 
-static int start_writer(struct fp_session *session, struct fp_sink *sink)
+static int create_writer(struct fp_session *session, struct fp_sink *sink)
 {
     struct fp_writer_options options = {
         .ring = session->ring,
@@ -275,16 +292,17 @@ static int start_writer(struct fp_session *session, struct fp_sink *sink)
         .engine = session->is_native ? "native" : "portable",
         .node = &session->node,
         .flush_interval_ms = session->options.flush_interval_ms,
+        .wall_offset_us = &session->wall_offset_us,
         .note = session->options.note == NULL ? "" : session->options.note,
         .notify = on_writer,
         .arg = session,
     };
 
     fp_sink_listen(sink, on_sink, session);
-    return fp_writer_start(&session->writer, &options);
+    return fp_writer_create(&session->writer, &options);
 }
 
-static int start_sampler(struct fp_session *session)
+static int create_sampler(struct fp_session *session)
 {
     const struct fp_session_options *from = &session->options;
     struct fp_sampler_options options = {
@@ -298,6 +316,7 @@ static int start_sampler(struct fp_session *session)
         .code = &session->code,
         .ring = session->ring,
         .stats = &session->stats,
+        .wall_offset_ns = session->wall_offset_ns,
         .interval_us = from->sample_interval_us,
         .cpu_permille = from->cpu_permille,
         .rules = from->rules,
@@ -313,8 +332,58 @@ static int start_sampler(struct fp_session *session)
     };
 
     memcpy(options.rule, from->rule, sizeof options.rule);
-    return session->is_native ? fp_sampler_start(&session->sampler, &options)
+    return session->is_native ? fp_sampler_create(&session->sampler, &options)
                               : 0;
+}
+
+/* All that needs no file. */
+static int create_engine(struct fp_session *session, char *why, size_t why_size)
+{
+    int err = fp_ring_create(&session->ring, session->options.ring_bytes);
+
+    if (err == 0)
+        err = prepare_engine(session);
+    if (err == 0)
+        err = create_sampler(session);
+    if (err != 0)
+        snprintf(why, why_size, "%s",
+                 err == FP_ESTATE ? "the schedulers are being retired"
+                                  : fp_err_text(err));
+    return err;
+}
+
+static void join_sampler(struct fp_session *session)
+{
+    if (session->is_native)
+        fp_sampler_join(session->sampler);
+    session->sampler = NULL;
+}
+
+/* The writer's thread last: once it runs it may write to the file. */
+static int start_threads(struct fp_session *session)
+{
+    int err = session->is_native ? fp_sampler_start(session->sampler) : 0;
+
+    if (err != 0)
+        return err;
+    err = fp_writer_start(session->writer);
+    if (err != 0 && session->is_native) {
+        fp_sampler_stop(session->sampler);
+        join_sampler(session);
+    }
+    return err;
+}
+
+static int start_with(struct fp_session *session, struct fp_sink *sink)
+{
+    int err = create_writer(session, sink);
+
+    if (err != 0)
+        return err;
+    err = start_threads(session);
+    if (err != 0)
+        fp_writer_destroy(session->writer);
+    return err;
 }
 
 static void list(struct fp_session *session)
@@ -348,40 +417,26 @@ int fp_session_start(struct fp_session **out,
         return say(why, why_size, FP_ENOMEM);
     session->options = *options;
     session->is_native = options->layout != NULL;
+    set_clock(session);
     fp_session_set_schedulers_online(session, options->schedulers_online);
     if (options->layout != NULL)
         session->layout = *options->layout;
-    err = fp_ring_create(&session->ring, options->ring_bytes);
-    if (err == 0)
-        err = prepare_engine(session);
-    if (err != 0) {
-        say(why, why_size, err);
+    err = create_engine(session, why, why_size);
+    if (err != 0)
         goto fail;
-    }
     err = fp_sink_open(&sink, &options->files, why, why_size);
     if (err != 0)
         goto fail;
     snprintf(session->path, sizeof session->path, "%s", fp_sink_path(sink));
-    err = start_writer(session, sink);
-    if (err != 0) {
-        say(why, why_size, err);
+    err = start_with(session, sink);
+    if (err != 0)
         goto fail_sink;
-    }
-    err = start_sampler(session);
-    if (err != 0) {
-        say(why, why_size, err);
-        goto fail_writer;
-    }
     list(session);
     *out = session;
     return 0;
-fail_writer:
-    /* Nobody has been told of this session: its end is nobody's news. */
-    session->options.notify = quiet;
-    fp_writer_stop(session->writer);
-    fp_writer_join(session->writer);
-    goto fail;
 fail_sink:
+    say(why, why_size, err);
+    /* Nobody has been told of this session: its end is nobody's news. */
     session->options.notify = quiet;
     fp_sink_close(sink, &end);
 fail:
@@ -402,8 +457,7 @@ static void unlist(struct fp_session *session)
 static void join(struct fp_session *session)
 {
     fp_session_stop(session);
-    if (session->is_native)
-        fp_sampler_join(session->sampler);
+    join_sampler(session);
     fp_writer_join(session->writer);
 }
 

@@ -180,6 +180,13 @@ static size_t drain(struct fp_writer *writer)
     return used;
 }
 
+static int64_t now_us(const struct fp_writer *writer)
+{
+    return (int64_t)(fp_clock_ns(CLOCK_MONOTONIC) / 1000u) +
+           atomic_load_explicit(writer->options.wall_offset_us,
+                                memory_order_relaxed);
+}
+
 /* What a file has to tell of how it came about. On a full disk it is left out
  * like any other sample. */
 static void write_own_sample(struct fp_writer *writer)
@@ -189,7 +196,7 @@ static void write_own_sample(struct fp_writer *writer)
         .engine = writer->options.engine,
         .now = {&self->own, &self->told},
         .before = {&self->own_before, &self->told_before},
-        .now_us = (int64_t)(fp_clock_ns(CLOCK_REALTIME) / 1000u),
+        .now_us = now_us(writer),
         .note = writer->note,
     };
     const char *text;
@@ -338,7 +345,7 @@ static void *run(void *arg)
 /* ---- start, ask, join ------------------------------------------------- */
 
 /* The VM's signals are the VM's: none may be delivered to our thread. */
-static int start_thread(struct fp_writer *writer)
+int fp_writer_start(struct fp_writer *writer)
 {
     sigset_t all, before;
     int err;
@@ -392,8 +399,8 @@ static void set_note(struct fp_writer *writer, const char *note)
     snprintf(writer->note, sizeof(writer->note), "%s", note);
 }
 
-int fp_writer_start(struct fp_writer **writer,
-                    const struct fp_writer_options *options)
+int fp_writer_create(struct fp_writer **writer,
+                     const struct fp_writer_options *options)
 {
     struct fp_writer *made = calloc(1, sizeof(*made));
     int err;
@@ -411,19 +418,21 @@ int fp_writer_start(struct fp_writer **writer,
     err = open_loop(made);
     if (err != 0)
         goto fail_script;
-    err = start_thread(made);
-    if (err != 0)
-        goto fail_loop;
     *writer = made;
     return 0;
 
-fail_loop:
-    close_loop(made);
 fail_script:
     fp_perf_script_destroy(made->script);
 fail_writer:
     free(made);
     return err;
+}
+
+void fp_writer_destroy(struct fp_writer *writer)
+{
+    close_loop(writer);
+    fp_perf_script_destroy(writer->script);
+    free(writer);
 }
 
 uint64_t fp_writer_flush(struct fp_writer *writer)
@@ -474,6 +483,5 @@ void fp_writer_stop(struct fp_writer *writer)
 void fp_writer_join(struct fp_writer *writer)
 {
     pthread_join(writer->thread, NULL);
-    close_loop(writer);
-    free(writer);
+    fp_writer_destroy(writer);
 }

@@ -27,6 +27,9 @@ struct fp_writer_options {
     struct fp_figures_box *node; /* what Erlang says of the node, or NULL */
     uint32_t flush_interval_ms;  /* 0: flushed only when asked */
     const char *note; /* for its own samples, or "" (perf_script.h); copied */
+    /* The time of the samples less monotonic time (relaxed): the system's clock,
+     * that may be set at any time, would move its own against the others. */
+    const _Atomic int64_t *wall_offset_us;
     /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with
      * FP_WRITER_STOPPED); err is 0 or FP_EIO, and `why` is "" or "path:
      * reason".
@@ -37,10 +40,16 @@ struct fp_writer_options {
     void *arg;
 };
 
-/* Any thread that may block. 0, FP_ENOMEM or FP_ETHREAD; on failure the sink
- * stays the caller's. All signals are blocked in the new thread. */
-int fp_writer_start(struct fp_writer **writer,
-                    const struct fp_writer_options *options);
+/* Any thread that may block. All that can fail but the thread: 0 or FP_ENOMEM. It
+ * may be told anything from here on. */
+int fp_writer_create(struct fp_writer **writer,
+                     const struct fp_writer_options *options);
+/* Without a thread, or when it could not be started: the sink stays the
+ * caller's. */
+void fp_writer_destroy(struct fp_writer *writer);
+
+/* The thread. 0 or FP_ETHREAD. All signals are blocked in it. */
+int fp_writer_start(struct fp_writer *writer);
 
 /* ANY THREAD until fp_writer_join, never blocks. Everything in the ring at the
  * time of the call is written before FP_WRITER_FLUSHED comes with the returned

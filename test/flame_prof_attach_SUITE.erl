@@ -36,6 +36,7 @@
     a_file_that_is_there_already_is_left_alone/1,
     schedulers_are_not_retired_while_they_are_used/1,
     schedulers_can_be_used_again_after_they_retired/1,
+    schedulers_go_on_when_who_retires_them_is_killed/1,
     a_node_of_these_tests_ends_with_their_run/1
 ]).
 
@@ -78,6 +79,7 @@ all() ->
         a_file_that_is_there_already_is_left_alone,
         schedulers_are_not_retired_while_they_are_used,
         schedulers_can_be_used_again_after_they_retired,
+        schedulers_go_on_when_who_retires_them_is_killed,
         a_node_of_these_tests_ends_with_their_run
     ].
 
@@ -643,6 +645,34 @@ schedulers_can_be_used_again_after_they_retired(_) ->
             {ok, Look} = flame_prof_pstack:schedulers(),
             [_ | _] = [On || {{scheduler, _}, What} = On <- Look, What =/= unregistered],
             ?assertEqual(Caught, caught())
+    end.
+
+schedulers_go_on_when_who_retires_them_is_killed(_) ->
+    case is_capable() of
+        false ->
+            {skip, "schedulers can not be asked here"};
+        true ->
+            {ok, Registered, _} = flame_prof_schedulers:ensure(),
+            killed_while_it_retires(),
+            {ok, Registered, _} = flame_prof_schedulers:ensure(),
+            killed_while_it_retires(),
+            ok = flame_prof_schedulers:retire()
+    end.
+
+killed_while_it_retires() ->
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        {ok, [_ | _]} = flame_prof_nif:schedulers_retire_begin(),
+        receive after infinity -> ok end
+    end),
+    until(fun() -> {error, bad_state} =:= is_retiring() end),
+    {error, <<"the schedulers are in use">>} = flame_prof_schedulers:retire(),
+    exit(Pid, kill),
+    receive {'DOWN', Monitor, process, Pid, killed} -> ok end.
+
+is_retiring() ->
+    case flame_prof_nif:schedulers_prepare(erlang:system_info(schedulers)) of
+        {error, {Error, _}} -> {error, Error};
+        {ok, _} -> ok
     end.
 
 %% Signals that this process has handlers for.

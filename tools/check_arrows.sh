@@ -123,7 +123,7 @@ needs() {
             fp_sampler_collect fp_sampler_forget_stacks fp_sampler_ask_all
             fp_sampler_is_asking fp_sampler_drain fp_selector_divide
             fp_governor_ask fp_governed clock_gettime clock_nanosleep |
-            fp_governor_init fp_wall_offset_ns
+            fp_governor_init
             fp_selector_create fp_selector_destroy fp_stack_table_create
             fp_stack_table_destroy fp_sampler_running_create
             fp_schedulers_count fp_schedulers_enter fp_schedulers_leave calloc free
@@ -155,7 +155,8 @@ needs() {
             fp_peek_open_small fp_peek_close getpid getauxval sigaltstack
             sigaction sigfillset __libc_current_sigrtmin
             __libc_current_sigrtmax dladdr dlopen dlclose mmap munmap snprintf
-            pthread_rwlock_wrlock pthread_rwlock_tryrdlock pthread_rwlock_unlock nanosleep" ;;
+            pthread_rwlock_wrlock pthread_rwlock_rdlock pthread_rwlock_tryrdlock
+            pthread_rwlock_unlock nanosleep" ;;
     vm/running)
         echo "fp_peek_read fp_process_field fp_stack_frames fp_bif_light
             fp_bif_heavy fp_bif_is_schedule fp_bif_is_raise fp_jump_target

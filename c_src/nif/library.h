@@ -10,6 +10,13 @@
 #include "../vm/layout.h"
 #include "../vm/peek.h"
 
+/* What sends.c says and asks for at each message of others: to look an atom up by
+ * its text takes a lock of the VM. */
+struct fp_sends_atoms {
+    ERL_NIF_TERM ok, trace, discard, remove, send, trace_status, extra, over,
+        flame_prof_sends;
+};
+
 struct fp_library {
     struct fp_peek peek;
     int peek_err; /* 0, or why nothing can be read here */
@@ -18,6 +25,7 @@ struct fp_library {
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
     ErlNifResourceType *calibration_type, *session_type, *reader_type,
         *profile_type, *selector_type, *unzst_type, *sends_type;
+    struct fp_sends_atoms sends_atoms; /* immutable */
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -84,6 +92,9 @@ FP_NIF(fp_nif_profile_export);
 FP_NIF(fp_nif_session_figures);
 FP_NIF(fp_nif_unzst_open);
 FP_NIF(fp_nif_unzst_read);
+
+/* At load. */
+void fp_sends_make_atoms(ErlNifEnv *env, struct fp_sends_atoms *atoms);
 
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);

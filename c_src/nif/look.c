@@ -6,6 +6,7 @@
 
 #include "../core/error.h"
 #include "../schedulers.h"
+#include "../vm/bif.h"
 #include "../vm/ptab.h"
 #include "../vm/running.h"
 
@@ -125,7 +126,7 @@ static void put_leaf(struct fp_stack *stack, uint64_t frame)
 }
 
 /* On a dirty scheduler: it collects, or runs the NIF that `current` names
- * (beam_common.c, erts_dirty_process_main). */
+ * (beam_common.c, erts_dirty_process_main), unless it has gone on meanwhile. */
 static void put_dirty(struct look *look, uint64_t address, struct sight *sight)
 {
     uint64_t current = 0;
@@ -137,7 +138,7 @@ static void put_dirty(struct look *look, uint64_t address, struct sight *sight)
              fp_peek_word(&look->peek,
                           address + look->layout->release.running.current,
                           &current) == 0 &&
-             current != 0)
+             fp_is_mfa_at(&look->peek, current))
         put_leaf(&sight->stack, FP_FRAME_NIF | current);
 }
 
@@ -229,7 +230,9 @@ static int decode(struct look *look, unsigned at,
         return FP_ENOENT;
     torn =
         fp_process_decode(look->layout, running->structure, &sight->snapshot);
-    if (sight->snapshot.status == FP_STATUS_free || sight->snapshot.id == 0)
+    /* The id becomes a term: no other word may. */
+    if (sight->snapshot.status == FP_STATUS_free ||
+        !fp_term_is_pid(sight->snapshot.id))
         return FP_EGONE;
     fp_schedulers_code(&code.fragments, &code.nif_return);
     if (fp_running_frames(&code, look->layout, running, &sight->snapshot,

@@ -120,6 +120,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     memset(library, 0, sizeof *library);
     library->peek_err = fp_peek_open(&library->peek);
     library->lock = enif_mutex_create("flame_prof_library");
+    fp_sends_make_atoms(env, &library->sends_atoms);
     library->calibration_type = enif_open_resource_type_x(
         env, "flame_prof_calibration", &calibration, ERL_NIF_RT_CREATE, NULL);
     library->session_type = enif_open_resource_type_x(

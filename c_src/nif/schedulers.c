@@ -18,6 +18,17 @@ static ERL_NIF_TERM refusal(ErlNifEnv *env, int err, const char *why)
                                           fp_binary(env, why, strlen(why))));
 }
 
+/* Who was to retire them may have been killed in between. */
+static void recover(ErlNifEnv *env)
+{
+    ErlNifPid who, self;
+
+    who.pid = fp_schedulers_retiring();
+    if (who.pid != 0 && enif_self(env, &self) != NULL &&
+        (who.pid == self.pid || !enif_is_process_alive(env, &who)))
+        fp_schedulers_retire_give_up(who.pid);
+}
+
 /* (Schedulers) -> {ok, Registered} | {error, {Error, Why}} */
 ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc,
                                        const ERL_NIF_TERM argv[])
@@ -37,6 +48,7 @@ ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc,
     err = fp_maps_code(&ranges);
     if (err != 0)
         return refusal(env, err, fp_err_text(err));
+    recover(env);
     err = fp_schedulers_prepare(layout, &ranges, count, why, sizeof why);
     if (err != 0)
         return refusal(env, err, why);
@@ -71,13 +83,16 @@ ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
                                             const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
+    ErlNifPid self;
     int err;
 
     (void)argc;
     (void)argv;
     /* Those that nobody closed are in until then, although they have ended. */
     fp_session_reap(fp_library(env));
-    err = fp_schedulers_retire_begin();
+    recover(env);
+    enif_self(env, &self);
+    err = fp_schedulers_retire_begin(self.pid);
     if (err != 0)
         return refusal(env, err,
                        err == FP_ESTATE ? "the schedulers are in use"
@@ -103,14 +118,17 @@ ERL_NIF_TERM fp_nif_scheduler_retire(ErlNifEnv *env, int argc,
                     : refusal(env, err, "that is not the scheduler's thread");
 }
 
-/* () -> ok | {error, {Error, Why}}: all is as before */
+/* () -> ok | {error, {Error, Why}}: all is as before. By who has begun. */
 ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc,
                                           const ERL_NIF_TERM argv[])
 {
-    int err = fp_schedulers_retire_end();
+    ErlNifPid self;
+    int err;
 
     (void)argc;
     (void)argv;
+    enif_self(env, &self);
+    err = fp_schedulers_retire_end(self.pid);
     return err == 0 ? fp_atom(env, "ok")
                     : refusal(env, err, "a scheduler has not answered");
 }

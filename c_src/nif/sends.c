@@ -9,7 +9,7 @@
  * busy or dead.
  *
  * What runs here runs in the process that sends: no lock, no allocation but the
- * message to the owner.
+ * message to the owner. So its atoms are made once, at load.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -103,29 +103,51 @@ ERL_NIF_TERM fp_nif_sends_end(ErlNifEnv *env, int argc,
 
 /* ------------------------------------------------------- erl_tracer's part -- */
 
+void fp_sends_make_atoms(ErlNifEnv *env, struct fp_sends_atoms *atoms)
+{
+    *atoms = (struct fp_sends_atoms){
+        .ok = fp_atom(env, "ok"),
+        .trace = fp_atom(env, "trace"),
+        .discard = fp_atom(env, "discard"),
+        .remove = fp_atom(env, "remove"),
+        .send = fp_atom(env, "send"),
+        .trace_status = fp_atom(env, "trace_status"),
+        .extra = fp_atom(env, "extra"),
+        .over = fp_atom(env, "over"),
+        .flame_prof_sends = fp_atom(env, "flame_prof_sends"),
+    };
+}
+
+static const struct fp_sends_atoms *get_atoms(ErlNifEnv *env)
+{
+    return &fp_library(env)->sends_atoms;
+}
+
 /* (Tag, State, Tracee) -> trace | discard | remove */
 ERL_NIF_TERM fp_nif_sends_enabled(ErlNifEnv *env, int argc,
                                   const ERL_NIF_TERM argv[])
 {
+    const struct fp_sends_atoms *atoms = get_atoms(env);
     struct sends *sends = get_sends(env, argv[1]);
 
     (void)argc;
     if (sends == NULL ||
         atomic_load_explicit(&sends->is_over, memory_order_relaxed))
-        return fp_atom(env, "remove");
-    if (enif_is_identical(argv[0], fp_atom(env, "send")) ||
-        enif_is_identical(argv[0], fp_atom(env, "trace_status")))
-        return fp_atom(env, "trace");
-    return fp_atom(env, "discard");
+        return atoms->remove;
+    if (enif_is_identical(argv[0], atoms->send) ||
+        enif_is_identical(argv[0], atoms->trace_status))
+        return atoms->trace;
+    return atoms->discard;
 }
 
 /* {flame_prof_sends, What, Of} to the owner. */
 static void tell(ErlNifEnv *env, struct sends *sends, ERL_NIF_TERM what,
                  ERL_NIF_TERM of)
 {
-    enif_send(
-        env, &sends->owner, NULL,
-        enif_make_tuple3(env, fp_atom(env, "flame_prof_sends"), what, of));
+    const struct fp_sends_atoms *atoms = get_atoms(env);
+
+    enif_send(env, &sends->owner, NULL,
+              enif_make_tuple3(env, atoms->flame_prof_sends, what, of));
 }
 
 static int was_told(struct sends *sends, ERL_NIF_TERM to)
@@ -147,7 +169,7 @@ static void count(ErlNifEnv *env, struct sends *sends)
     if (events < sends->limit)
         return;
     if (atomic_exchange_explicit(&sends->is_over, 1, memory_order_relaxed) == 0)
-        tell(env, sends, fp_atom(env, "over"), enif_make_uint64(env, events));
+        tell(env, sends, get_atoms(env)->over, enif_make_uint64(env, events));
 }
 
 /* (send, State, Tracee, Message, #{extra := Receiver}) -> ok. A receiver is a
@@ -156,17 +178,18 @@ static void count(ErlNifEnv *env, struct sends *sends)
 ERL_NIF_TERM fp_nif_sends_trace(ErlNifEnv *env, int argc,
                                 const ERL_NIF_TERM argv[])
 {
+    const struct fp_sends_atoms *atoms = get_atoms(env);
     struct sends *sends = get_sends(env, argv[1]);
     ErlNifPid pid;
     ERL_NIF_TERM to;
 
     (void)argc;
-    if (sends == NULL || !enif_is_identical(argv[0], fp_atom(env, "send")) ||
-        !fp_map_get(env, argv[4], "extra", &to))
-        return fp_atom(env, "ok");
+    if (sends == NULL || !enif_is_identical(argv[0], atoms->send) ||
+        !enif_get_map_value(env, argv[4], atoms->extra, &to))
+        return atoms->ok;
     count(env, sends);
     if ((enif_is_atom(env, to) || enif_get_local_pid(env, to, &pid)) &&
         !was_told(sends, to) && !enif_is_identical(to, sends->owner.pid))
         tell(env, sends, argv[2], to);
-    return fp_atom(env, "ok");
+    return atoms->ok;
 }

@@ -314,15 +314,15 @@ static void unhold(struct fp_perf_script *script, struct process *process)
 static int release(struct fp_perf_script *script, uint32_t slot)
 {
     struct process *process = &script->process[slot];
-    struct fp_record_sample repeat;
+    struct fp_record_sample repeat = {
+        .head = {FP_RECORD_REPEAT_SIZE, FP_RECORD_REPEAT, FP_STATUS_waiting, 0},
+        .time_us = process->held_time_us,
+    };
     struct fp_stack_text stack;
     int err;
 
     if (process->held == 0)
         return 0;
-    repeat.head = (struct fp_record){FP_RECORD_REPEAT_SIZE, FP_RECORD_REPEAT,
-                                     FP_STATUS_waiting, 0};
-    repeat.time_us = process->held_time_us;
     err = fp_stacks_text(script->stacks, process->held_stack, &stack);
     if (err == 0)
         err = render_quiet(script, process);
@@ -459,6 +459,12 @@ static int write_sample(struct fp_perf_script *script,
 #define OWN_TID 0x7fffffff
 #define OWN_SLACK_US 1000000
 
+/* What other nodes tell may be any numbers: then it wraps around. */
+static int64_t grown(int64_t before, int64_t now)
+{
+    return (int64_t)((uint64_t)now - (uint64_t)before);
+}
+
 static char *put_figures(char *out, const struct fp_figures *now,
                          const struct fp_figures *before)
 {
@@ -471,7 +477,8 @@ static char *put_figures(char *out, const struct fp_figures *now,
         *out++ = '=';
         out = fp_put_i64(out, figure->value);
         *out++ = '/';
-        out = fp_put_i64(out, old == NULL ? 0 : figure->value - old->value);
+        out =
+            fp_put_i64(out, old == NULL ? 0 : grown(old->value, figure->value));
     }
     return out;
 }

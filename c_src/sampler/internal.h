@@ -103,7 +103,6 @@ struct fp_sampler {
     struct fp_governed governed;
     size_t bytes; /* of the mapping behind the arrays above */
     uint64_t random;
-    int64_t wall_offset_ns; /* Unix time less monotonic time, at the start */
     int64_t last_us;
     pthread_t thread;
     _Atomic int stopping; /* set by fp_sampler_stop (relaxed: only a flag) */

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "../core/error.h"
-#include "../core/wall.h"
 #include "internal.h"
 
 /* The first selection counts from each process' start; the next one follows
@@ -116,7 +115,7 @@ static void tick(struct fp_sampler *s)
 
     /* Answers belong to the tick that asked. */
     fp_sampler_collect(s);
-    us = (clock_ns(CLOCK_MONOTONIC) + s->wall_offset_ns) / 1000;
+    us = (clock_ns(CLOCK_MONOTONIC) + s->options.wall_offset_ns) / 1000;
 
     /* Each tick has a time of its own, whatever the clock's grain. */
     s->last_us = us > s->last_us ? us : s->last_us + 1;
@@ -302,6 +301,7 @@ int fp_sampler_create(struct fp_sampler **out,
                       const struct fp_sampler_options *options)
 {
     struct fp_sampler *s;
+    int err;
 
     if (options->interval_us == 0 || options->rules > FP_RULES_MAX ||
         all_top(options) > FP_TOP_MAX ||
@@ -313,7 +313,8 @@ int fp_sampler_create(struct fp_sampler **out,
     s->options = *options;
     s->layout = &s->options.layout;
     s->governed = fp_governed(0);
-    if (options->running_stacks && fp_schedulers_enter() != 0)
+    err = options->running_stacks ? fp_schedulers_enter() : 0;
+    if (err != 0)
         goto fail;
     s->is_inside = options->running_stacks;
     if (s->is_inside)
@@ -325,17 +326,20 @@ int fp_sampler_create(struct fp_sampler **out,
         s->targets += FP_WANTED_MAX;
     fp_sampler_running_create(s);
     s->random = (uint64_t)clock_ns(CLOCK_MONOTONIC) | 1;
-    s->wall_offset_ns = fp_wall_offset_ns(clock_ns);
-    if (map_arrays(s) != 0 || fp_stack_table_create(&s->stacks) != 0 ||
-        fp_selector_create(&s->selector, s->layout, options->peek,
-                           options->rule, options->rules, options->excluded,
-                           options->excluded_n) != 0)
+    err = map_arrays(s);
+    if (err == 0)
+        err = fp_stack_table_create(&s->stacks);
+    if (err == 0)
+        err = fp_selector_create(&s->selector, s->layout, options->peek,
+                                 options->rule, options->rules,
+                                 options->excluded, options->excluded_n);
+    if (err != 0)
         goto fail;
     *out = s;
     return 0;
 fail:
     fp_sampler_destroy(s);
-    return FP_ENOMEM;
+    return err;
 }
 
 void fp_sampler_destroy(struct fp_sampler *s)
@@ -362,26 +366,19 @@ uint64_t fp_sampler_run(struct fp_sampler *s, uint32_t n)
     return (uint64_t)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
 }
 
-int fp_sampler_start(struct fp_sampler **out,
-                     const struct fp_sampler_options *options)
+int fp_sampler_start(struct fp_sampler *s)
 {
-    struct fp_sampler *s;
     sigset_t all, old;
-    int err = fp_sampler_create(&s, options);
+    int err;
 
-    if (err != 0)
-        return err;
     /* The VM's signals are the VM's threads' business. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     err = pthread_create(&s->thread, NULL, sampler_main, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (err != 0) {
-        fp_sampler_destroy(s);
+    if (err != 0)
         return FP_ETHREAD;
-    }
     pthread_setname_np(s->thread, "flame_prof_smp");
-    *out = s;
     return 0;
 }
 

@@ -44,6 +44,7 @@ struct fp_sampler_options {
     struct fp_live_ranges *code;
     struct fp_ring *ring;
     struct fp_stats *stats;
+    int64_t wall_offset_ns; /* Unix time less monotonic time, at the start */
     uint32_t interval_us;
     /* Of one core, for all that profiling does; 0: any. */
     uint32_t cpu_permille;
@@ -72,10 +73,15 @@ struct fp_sampler_options {
  * named this one: then it may be left out to keep within the budget. */
 #define FP_WANTED_WORDS 3u
 
-/* Any thread that may block. 0, FP_ENOMEM, FP_EINVAL or FP_ETHREAD. All
- * signals are blocked in the new thread. */
-int fp_sampler_start(struct fp_sampler **sampler,
-                     const struct fp_sampler_options *options);
+/* Any thread that may block. All that can fail but the thread: 0, FP_ENOMEM,
+ * FP_EINVAL, or FP_ESTATE while the schedulers are being retired. */
+int fp_sampler_create(struct fp_sampler **sampler,
+                      const struct fp_sampler_options *options);
+/* Without a thread, or when it could not be started; NULL is nobody. */
+void fp_sampler_destroy(struct fp_sampler *sampler);
+
+/* The thread. 0 or FP_ETHREAD. All signals are blocked in it. */
+int fp_sampler_start(struct fp_sampler *sampler);
 
 /* ANY THREAD, never blocks: the thread ends within 50 ms. */
 void fp_sampler_stop(struct fp_sampler *sampler);
@@ -85,9 +91,6 @@ void fp_sampler_join(struct fp_sampler *sampler);
 
 /* For the bench and tests: `n` ticks now, in the calling thread, without a
  * thread of its own. CPU time of them in nanoseconds. */
-int fp_sampler_create(struct fp_sampler **sampler,
-                      const struct fp_sampler_options *options);
 uint64_t fp_sampler_run(struct fp_sampler *sampler, uint32_t n);
-void fp_sampler_destroy(struct fp_sampler *sampler);
 
 #endif

@@ -113,6 +113,14 @@ static int is_mfa(const unsigned char *at)
            load_u64(at + 16) <= 255;
 }
 
+int fp_is_mfa_at(const struct fp_peek *peek, uint64_t at)
+{
+    unsigned char mfa[24];
+
+    return (at & 7) == 0 && at >> 47 == 0 &&
+           fp_peek_read(peek, at, mfa, sizeof mfa) == 0 && is_mfa(mfa);
+}
+
 static int export_mfa(const struct fp_peek *peek, uint64_t export,
                       uint64_t *mfa_at)
 {
@@ -232,11 +240,7 @@ int fp_bif_is_breakpoint(const struct fp_peek *peek, uint64_t native_return)
 /* It returns behind the first word of the function's code. */
 uint64_t fp_bif_breakpoint_mfa(const struct fp_peek *peek, uint64_t at)
 {
-    unsigned char mfa[24];
-    uint64_t mfa_at = at - 8 - sizeof mfa;
+    uint64_t mfa_at = at - 8 - 24;
 
-    if ((at & 7) != 0 || fp_peek_read(peek, mfa_at, mfa, sizeof mfa) != 0 ||
-        !is_mfa(mfa))
-        return 0;
-    return mfa_at;
+    return fp_is_mfa_at(peek, mfa_at) ? mfa_at : 0;
 }

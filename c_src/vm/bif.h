@@ -16,6 +16,9 @@
 /* Is there an instruction before `at` that calls? */
 int fp_is_return_address(const struct fp_peek *peek, uint64_t at);
 
+/* Do module, function and arity stand there, at what can be an address? */
+int fp_is_mfa_at(const struct fp_peek *peek, uint64_t at);
+
 /* Where the call before `returns_to` goes; 0 where that can not be told. */
 uint64_t fp_call_target(const struct fp_peek *peek, uint64_t returns_to);
 

@@ -427,6 +427,35 @@ static void what_is_no_heavy_bif_is_none(void)
     fake_memory_destroy(&memory);
 }
 
+/* What follows a process' `current` meets any word. */
+static void a_function_is_named_only_where_its_words_stand(void)
+{
+    const uint64_t at = 0x7f0000001000;
+    struct fake_memory memory;
+
+    fake_memory_create(&memory);
+    fake_map(&memory, at, 64);
+    /* Bits of a frame's kind are none of an address. */
+    fake_map(&memory, at | UINT64_C(1) << 60, 64);
+    for (unsigned high = 0; high < 2; high++) {
+        uint64_t from = high ? at | UINT64_C(1) << 60 : at;
+
+        fake_put_word(&memory, from + 8, 5 << 6 | 0x0b);
+        fake_put_word(&memory, from + 16, 6 << 6 | 0x0b);
+        fake_put_word(&memory, from + 24, 255);
+        CHECK_INT(fp_is_mfa_at(&memory.peek, from + 8), !high);
+    }
+    CHECK(!fp_is_mfa_at(&memory.peek, 0));
+    CHECK(!fp_is_mfa_at(&memory.peek, at));
+    CHECK(!fp_is_mfa_at(&memory.peek, at + 16));
+    CHECK(!fp_is_mfa_at(&memory.peek, at + 48));
+    for (uint64_t off = 1; off < 8; off++)
+        CHECK(!fp_is_mfa_at(&memory.peek, at + 8 + off));
+    fake_put_word(&memory, at + 24, 256);
+    CHECK(!fp_is_mfa_at(&memory.peek, at + 8));
+    fake_memory_destroy(&memory);
+}
+
 static void a_jump_whose_target_is_gone_leads_nowhere(void)
 {
     const struct heavy *heavy = &heavies[4];
@@ -651,6 +680,7 @@ static void any_bytes_are_survived(void)
         fp_bif_heavy(&memory.peek, at, CODE + run_below(&random, 4096));
         fp_call_target(&memory.peek, at);
         fp_is_return_address(&memory.peek, at);
+        fp_is_mfa_at(&memory.peek, at);
         fp_bif_is_schedule(&memory.peek, at);
     }
     fake_memory_destroy(&memory);
@@ -669,6 +699,7 @@ int main(int argc, char **argv)
     RUN(a_heavy_bif_is_known_by_its_jump_in_each_release);
     RUN(a_heavy_bif_of_before_is_not_believed);
     RUN(what_is_no_heavy_bif_is_none);
+    RUN(a_function_is_named_only_where_its_words_stand);
     RUN(a_jump_whose_target_is_gone_leads_nowhere);
     RUN(the_call_of_the_scheduler_is_known_in_each_release);
     RUN(a_call_of_any_shape_is_before_a_return_address);

@@ -2,6 +2,9 @@
  * test_portable.c - what the portable engine hands over, as records; and what
  * it must not hand over.
  */
+#include <stdatomic.h>
+#include <time.h>
+
 #include "../../c_src/core/error.h"
 #include "../../c_src/core/record.h"
 #include "../../c_src/portable.h"
@@ -18,6 +21,7 @@ struct fixture {
     struct fp_ring *ring;
     struct fp_stats stats;
     int64_t value[FP_METRIC_COUNT], time_us;
+    _Atomic int64_t wall_offset_us;
     union {
         struct fp_record head;
         struct fp_record_process process;
@@ -40,7 +44,9 @@ static struct fixture *create(void)
     struct fixture *f = calloc(1, sizeof *f);
 
     CHECK_INT(fp_ring_create(&f->ring, 0), 0);
-    CHECK_INT(fp_portable_create(&f->portable, f->ring, &f->stats), 0);
+    CHECK_INT(fp_portable_create(&f->portable, f->ring, &f->stats,
+                                 &f->wall_offset_us),
+              0);
     f->time_us = INT64_C(1795237782932904);
     tick(f, 0);
     return f;
@@ -218,6 +224,31 @@ static void samples_are_those_of_the_process(void)
     CHECK_INT(stat(f, FP_STAT_dropped), 0);
     CHECK_INT(stat(f, FP_STAT_ticks), 2);
     CHECK_INT(stat(f, FP_STAT_missed), 4);
+    destroy(f);
+}
+
+static int64_t monotonic_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Not this machine's clock: that of the node whose samples these are. */
+static void the_clock_of_the_samples_is_told(void)
+{
+    struct fixture *f = create();
+
+    for (int i = 0; i < 3; i++) {
+        int64_t before = monotonic_us(), after, offset;
+
+        tick(f, 0);
+        after = monotonic_us();
+        offset = atomic_load(&f->wall_offset_us);
+        CHECK(f->time_us - offset >= before && f->time_us - offset <= after);
+        f->time_us += 3600000000;
+    }
     destroy(f);
 }
 
@@ -440,6 +471,7 @@ int main(int argc, char **argv)
     RUN(a_frame_carries_its_texts_in_order);
     RUN(a_stack_carries_ids_and_markers);
     RUN(samples_are_those_of_the_process);
+    RUN(the_clock_of_the_samples_is_told);
     RUN(a_clock_that_is_set_back_does_not_set_back_the_samples);
     RUN(what_was_lost_on_its_way_is_counted);
     RUN(a_sample_of_what_is_not_defined_is_dropped);

@@ -1041,7 +1041,8 @@ static void the_thread_ticks_and_ends_when_told(void)
     b->options.arg = &ended;
     b->options.interval_us = 1000;
     atomic_store(&ended, 0);
-    CHECK_INT(fp_sampler_start(&sampler, &b->options), 0);
+    CHECK_INT(fp_sampler_create(&sampler, &b->options), 0);
+    CHECK_INT(fp_sampler_start(sampler), 0);
     for (int i = 0; i < 6000 && stat(b, FP_STAT_ticks) == 0; i++)
         nanosleep(&nap, NULL);
     fp_sampler_stop(sampler);
@@ -1056,7 +1057,8 @@ static void the_thread_ticks_and_ends_when_told(void)
 
     /* A long interval does not make it deaf, or the hour is waited for. */
     b->options.interval_us = 3600u * 1000000u;
-    CHECK_INT(fp_sampler_start(&sampler, &b->options), 0);
+    CHECK_INT(fp_sampler_create(&sampler, &b->options), 0);
+    CHECK_INT(fp_sampler_start(sampler), 0);
     fp_sampler_stop(sampler);
     fp_sampler_join(sampler);
     CHECK_INT(atomic_load(&ended), 2);

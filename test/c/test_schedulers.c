@@ -1240,7 +1240,7 @@ static void retired_it_is_as_it_was_and_can_begin_anew(void)
     begin();
     signal = schedulers.signal;
     worker = employ(be_here_when_told);
-    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    CHECK_INT(fp_schedulers_retire_begin(1), 0);
     CHECK(fp_schedulers_must_be_here(0) && !fp_schedulers_must_be_here(1));
     CHECK_INT(fp_schedulers_enter(), FP_ESTATE);
     CHECK_INT(fp_schedulers_prepare(&layout, &ranges, WORKERS, why, sizeof why),
@@ -1249,12 +1249,12 @@ static void retired_it_is_as_it_was_and_can_begin_anew(void)
     CHECK_INT(fp_schedulers_retire_here(1), FP_ESTATE);
     tell(worker, 2);
     CHECK_INT(worker->err, 0);
-    CHECK_INT(fp_schedulers_retire_end(), 0);
+    CHECK_INT(fp_schedulers_retire_end(1), 0);
     CHECK(action_is(signal, (void *)SIG_DFL));
     CHECK_INT(schedulers.signal, 0);
     CHECK_INT(fp_schedulers_count(), 0);
     CHECK_INT(fp_schedulers_request(0, &ticket), FP_ESTATE);
-    CHECK_INT(fp_schedulers_retire_end(), FP_ESTATE);
+    CHECK_INT(fp_schedulers_retire_end(1), FP_ESTATE);
     dismiss(worker);
     begin();
     dismiss(employ(spin));
@@ -1281,24 +1281,24 @@ static void all_may_be_here_at_once(void)
         worker_start(&worker[at]);
         CHECK_INT(worker[at].err, 0);
     }
-    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    CHECK_INT(fp_schedulers_retire_begin(1), 0);
     for (unsigned at = 0; at < WORKERS; at++)
         atomic_store(&worker[at].command, 2);
     for (unsigned at = 0; at < WORKERS; at++)
         worker_end(&worker[at]);
     for (unsigned at = 0; at < WORKERS; at++)
         CHECK_INT(worker[at].err, 0);
-    CHECK_INT(fp_schedulers_retire_end(), 0);
+    CHECK_INT(fp_schedulers_retire_end(1), 0);
 }
 
 static void nobody_retires_while_somebody_is_inside(void)
 {
     begin();
     CHECK_INT(fp_schedulers_enter(), 0);
-    CHECK_INT(fp_schedulers_retire_begin(), FP_ESTATE);
+    CHECK_INT(fp_schedulers_retire_begin(1), FP_ESTATE);
     fp_schedulers_leave();
-    CHECK_INT(fp_schedulers_retire_begin(), 0);
-    CHECK_INT(fp_schedulers_retire_end(), 0);
+    CHECK_INT(fp_schedulers_retire_begin(1), 0);
+    CHECK_INT(fp_schedulers_retire_end(1), 0);
 }
 
 static void expect_at_work(void)
@@ -1319,20 +1319,52 @@ static void without_each_scheduler_here_all_stays_as_it_was(void)
 
     begin();
     worker = employ(be_here_when_told);
-    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    CHECK_INT(fp_schedulers_retire_begin(1), 0);
     CHECK(action_is(schedulers.signal, (void *)SIG_IGN));
-    CHECK_INT(fp_schedulers_retire_end(), FP_ESTATE);
+    CHECK_INT(fp_schedulers_retire_end(1), FP_ESTATE);
     expect_at_work();
     /* Nor does it count that it was here for the attempt before. */
-    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    CHECK_INT(fp_schedulers_retire_begin(1), 0);
     tell(worker, 2);
     atomic_store(&schedulers.slot[1].is_registered, 0);
     schedulers.slot[1].thread = worker->tid; /* asked, but not here */
-    CHECK_INT(fp_schedulers_retire_end(), FP_ESTATE);
+    CHECK_INT(fp_schedulers_retire_end(1), FP_ESTATE);
     schedulers.slot[1].thread = 0;
-    CHECK_INT(fp_schedulers_retire_begin(), 0);
-    CHECK_INT(fp_schedulers_retire_end(), FP_ESTATE);
+    CHECK_INT(fp_schedulers_retire_begin(1), 0);
+    CHECK_INT(fp_schedulers_retire_end(1), FP_ESTATE);
     expect_at_work();
+    dismiss(worker);
+}
+
+/* As when the process that retires them is killed. */
+static void what_nobody_ends_is_given_up_and_can_begin_anew(void)
+{
+    struct worker *worker;
+
+    begin();
+    worker = employ(be_here_when_told);
+    CHECK_INT(fp_schedulers_retiring(), 0);
+    CHECK_INT(fp_schedulers_retire_begin(7), 0);
+    CHECK_INT(fp_schedulers_retiring(), 7);
+    tell(worker, 2);
+    /* Nobody else ends it, or begins one of his own. */
+    CHECK_INT(fp_schedulers_retire_begin(8), FP_ESTATE);
+    CHECK_INT(fp_schedulers_retire_end(8), FP_ESTATE);
+    fp_schedulers_retire_give_up(8);
+    CHECK_INT(fp_schedulers_retiring(), 7);
+    CHECK_INT(fp_schedulers_enter(), FP_ESTATE);
+    fp_schedulers_retire_give_up(7);
+    CHECK_INT(fp_schedulers_retiring(), 0);
+    expect_at_work();
+    fp_schedulers_retire_give_up(7);
+    expect_at_work();
+    /* And he who was given up has nothing to end any more. */
+    CHECK_INT(fp_schedulers_retire_begin(8), 0);
+    CHECK_INT(fp_schedulers_retire_end(7), FP_ESTATE);
+    tell(worker, 2);
+    CHECK_INT(fp_schedulers_retire_end(8), 0);
+    CHECK_INT(fp_schedulers_count(), 0);
+    CHECK_INT(fp_schedulers_retiring(), 0);
     dismiss(worker);
 }
 
@@ -1346,7 +1378,7 @@ static void a_signal_on_its_way_is_waited_for(void)
     tell(worker, 1);
     CHECK_INT(fp_schedulers_request(0, &ticket), 0);
     fp_schedulers_release(0, ticket);
-    CHECK_INT(fp_schedulers_retire_begin(), FP_ESTATE);
+    CHECK_INT(fp_schedulers_retire_begin(1), FP_ESTATE);
     CHECK(action_is(schedulers.signal, handler));
     tell(worker, 0);
     UNTIL(state_of(0) == IDLE);
@@ -1364,15 +1396,15 @@ static void a_handler_of_somebody_elses_is_not_touched(void)
     signal = schedulers.signal;
     worker = employ(be_here_when_told);
     set_action(signal, somebodys_handler);
-    CHECK_INT(fp_schedulers_retire_begin(), FP_EDENIED);
+    CHECK_INT(fp_schedulers_retire_begin(1), FP_EDENIED);
     CHECK(action_is(signal, (void *)somebodys_handler));
     CHECK_INT(sigaction(signal, &ours, NULL), 0);
     expect_at_work();
     /* Nor one that comes in between. */
-    CHECK_INT(fp_schedulers_retire_begin(), 0);
+    CHECK_INT(fp_schedulers_retire_begin(1), 0);
     set_action(signal, somebodys_handler);
     tell(worker, 2);
-    CHECK_INT(fp_schedulers_retire_end(), 0);
+    CHECK_INT(fp_schedulers_retire_end(1), 0);
     CHECK(action_is(signal, (void *)somebodys_handler));
     set_action(signal, SIG_DFL);
     dismiss(worker);
@@ -1415,6 +1447,7 @@ int main(int argc, char **argv)
     RUN(all_may_be_here_at_once);
     RUN(nobody_retires_while_somebody_is_inside);
     RUN(without_each_scheduler_here_all_stays_as_it_was);
+    RUN(what_nobody_ends_is_given_up_and_can_begin_anew);
     RUN(a_signal_on_its_way_is_waited_for);
     RUN(a_handler_of_somebody_elses_is_not_touched);
     return RUN_END();

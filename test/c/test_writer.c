@@ -41,7 +41,8 @@ struct fixture {
     struct fp_writer *writer;
     struct notes notes;
     int64_t time_us;
-    uint64_t pushed; /* SAMPLE and REPEAT */
+    _Atomic int64_t wall_offset_us; /* of that time */
+    uint64_t pushed;                /* SAMPLE and REPEAT */
     char path[512];
 };
 
@@ -122,11 +123,13 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms,
         .node = &f->node,
         .flush_interval_ms = flush_interval_ms,
         .note = "",
+        .wall_offset_us = &f->wall_offset_us,
         .notify = notify,
         .arg = &f->notes,
     };
     f->time_us = 1000001;
-    CHECK_INT(fp_writer_start(&f->writer, &options), 0);
+    CHECK_INT(fp_writer_create(&f->writer, &options), 0);
+    CHECK_INT(fp_writer_start(f->writer), 0);
     return f;
 }
 
@@ -325,6 +328,33 @@ static int has(struct fixture *f, const char *what)
 
     free(text);
     return found;
+}
+
+/* The session began two hours ago by the system's clock, which was set since. */
+static void a_step_of_the_systems_clock_moves_no_sample(void)
+{
+    struct fixture *f = setup(0);
+    struct timespec mono;
+    char stamp[64];
+
+    clock_gettime(CLOCK_MONOTONIC, &mono);
+    f->time_us = ((int64_t)time(NULL) - 7200) * 1000000 + 1;
+    atomic_store(&f->wall_offset_us,
+                 f->time_us - (int64_t)mono.tv_sec * 1000000);
+    push_definitions(f);
+    for (int i = 0; i < 3; i++) {
+        push_samples(f, 2);
+        snprintf(stamp, sizeof(stamp),
+                 " %lld.%06lld: cpu-clock:", (long long)(f->time_us / 1000000),
+                 (long long)(f->time_us % 1000000));
+        wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+        CHECK(has(f, stamp));
+        f->time_us += 10000000;
+    }
+    stop(f);
+    CHECK_INT(samples_in_file(f), f->pushed);
+    CHECK_INT(grammar_own, 4);
+    teardown(f);
 }
 
 static void replaced_code_is_rendered_anew_and_counted(void)
@@ -526,6 +556,21 @@ static void of_all_that_commit_one_is_the_first(void)
     stop(f);
     CHECK_INT(samples_in_file(f), 5000);
     CHECK_INT(counter(f, FP_STAT_written), 5000);
+    teardown(f);
+}
+
+static void any_figures_are_written(void)
+{
+    struct fixture *f = setup(0);
+    long long delta;
+
+    for (int i = 0; i < 2; i++) {
+        offer(f, i == 0 ? INT64_MAX : INT64_MIN);
+        wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    }
+    CHECK(own_figure(f, "node_processes", &delta) == INT64_MIN);
+    CHECK_INT(delta, 1);
+    stop(f);
     teardown(f);
 }
 
@@ -749,6 +794,7 @@ int main(int argc, char **argv)
     RUN(the_ring_is_drained_without_being_asked);
     RUN(the_file_is_flushed_every_interval);
     RUN(the_thread_has_a_name_and_takes_no_signals);
+    RUN(a_step_of_the_systems_clock_moves_no_sample);
     RUN(replaced_code_is_rendered_anew_and_counted);
     RUN(each_flush_writes_the_books_and_the_nodes_figures);
     RUN(what_a_writer_holds_is_written_when_committed);
@@ -756,6 +802,7 @@ int main(int argc, char **argv)
     RUN(what_was_kept_back_to_be_merged_is_counted_too);
     RUN(a_writer_that_does_not_hold_can_not_be_committed);
     RUN(of_all_that_commit_one_is_the_first);
+    RUN(any_figures_are_written);
     RUN(figures_have_names_and_a_limit);
     RUN(nonsense_in_the_ring_is_lost_and_counted);
     RUN(tickets_are_answered_in_order_under_load);

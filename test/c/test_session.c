@@ -1,0 +1,190 @@
+/*
+ * test_session.c - a session that can not start: nothing of it is left, and what
+ * it says is why. Its own thread-starting is told to fail, all else is real.
+ */
+#include "../../c_src/core/error.h"
+#include "../../c_src/sampler/sampler.h"
+#include "../../c_src/writer.h"
+
+static int sampler_err, writer_err;
+
+static int start_sampler_thread(struct fp_sampler *sampler)
+{
+    return sampler_err != 0 ? sampler_err : fp_sampler_start(sampler);
+}
+
+static int start_writer_thread(struct fp_writer *writer)
+{
+    return writer_err != 0 ? writer_err : fp_writer_start(writer);
+}
+
+#define fp_sampler_start start_sampler_thread
+#define fp_writer_start start_writer_thread
+#include "../../c_src/session.c"
+
+#include "../../c_src/schedulers.h"
+
+#include <dirent.h>
+#include <sys/mman.h>
+
+#include "run.h"
+#include "temporary.h"
+
+struct fixture {
+    struct temporary directory;
+    struct fp_layout layout;
+    struct fp_session_options options;
+    _Atomic int stopped, told; /* what was told: STOPPED, and all */
+};
+
+static void notify(void *arg, enum fp_session_event event, uint64_t ticket,
+                   int err, const char *text)
+{
+    struct fixture *f = arg;
+
+    (void)ticket, (void)err, (void)text;
+    atomic_fetch_add(&f->told, 1);
+    atomic_fetch_add(&f->stopped, event == FP_SESSION_STOPPED);
+}
+
+static struct fixture *setup(int is_native)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    CHECK(f != NULL);
+    temporary_make(&f->directory);
+    f->layout.release = *fp_release_find(25);
+    f->layout.snapshot_size = f->layout.release.process_size;
+    f->layout.process_limit = 1024;
+    f->options = (struct fp_session_options){
+        .layout = is_native ? &f->layout : NULL,
+        .status = -1,
+        .mode = FP_MODE_PROCESSES,
+        .select_interval_ms = 1000,
+        .sample_interval_us = 1000,
+        .files = {.directory = f->directory.path, .files_max = 1},
+        .notify = notify,
+        .arg = f,
+        .owner = f,
+    };
+    return f;
+}
+
+static void teardown(struct fixture *f)
+{
+    temporary_remove(&f->directory);
+    free(f);
+}
+
+static int files(const struct fixture *f)
+{
+    DIR *directory = opendir(f->directory.path);
+    const struct dirent *entry;
+    int n = 0;
+
+    CHECK(directory != NULL);
+    while ((entry = readdir(directory)) != NULL)
+        n += entry->d_name[0] != '.';
+    closedir(directory);
+    return n;
+}
+
+static void does_not_start(struct fixture *f, int err, const char *says)
+{
+    struct fp_session *session = NULL;
+    char why[512] = "";
+
+    CHECK_INT(fp_session_start(&session, &f->options, why, sizeof why), err);
+    CHECK_TEXT(why, says);
+    CHECK(session == NULL);
+    CHECK_INT(atomic_load(&f->told), 0);
+    CHECK_INT(files(f), 0);
+}
+
+static void starts(struct fixture *f)
+{
+    struct fp_session *session;
+    char why[512];
+
+    CHECK_INT(fp_session_start(&session, &f->options, why, sizeof why), 0);
+    fp_session_close(session);
+    CHECK_INT(atomic_load(&f->stopped), 1);
+    CHECK_INT(files(f), 1);
+}
+
+/* ---- tests ------------------------------------------------------------ */
+
+static void a_session_starts_and_ends(void)
+{
+    for (int is_native = 0; is_native < 2; is_native++) {
+        struct fixture *f = setup(is_native);
+
+        starts(f);
+        teardown(f);
+    }
+}
+
+static void what_the_sampler_refuses_leaves_no_file(void)
+{
+    struct fixture *f = setup(1);
+
+    f->options.mode = FP_MODE_SCHEDULERS; /* without running_stacks */
+    does_not_start(f, FP_EINVAL, fp_err_text(FP_EINVAL));
+    teardown(f);
+}
+
+static void while_the_schedulers_retire_that_is_what_it_says(void)
+{
+    struct fixture *f = setup(1);
+
+    CHECK_INT(fp_schedulers_retire_begin(1), 0);
+    f->options.running_stacks = 1;
+    does_not_start(f, FP_ESTATE, "the schedulers are being retired");
+    f->options.running_stacks = 0;
+    starts(f);
+    CHECK_INT(fp_schedulers_retire_end(1), 0);
+    teardown(f);
+}
+
+static void a_sampler_without_a_thread_leaves_nothing(void)
+{
+    struct fixture *f = setup(1);
+
+    sampler_err = FP_ETHREAD;
+    does_not_start(f, FP_ETHREAD, fp_err_text(FP_ETHREAD));
+    sampler_err = 0;
+    starts(f);
+    teardown(f);
+}
+
+static void a_writer_without_a_thread_leaves_nothing(void)
+{
+    for (int is_native = 0; is_native < 2; is_native++) {
+        struct fixture *f = setup(is_native);
+
+        writer_err = FP_ETHREAD;
+        does_not_start(f, FP_ETHREAD, fp_err_text(FP_ETHREAD));
+        writer_err = 0;
+        starts(f);
+        teardown(f);
+    }
+}
+
+/* Without any a VM has no JIT. */
+static void map_code(void)
+{
+    CHECK(mmap(NULL, 1u << 16, PROT_READ | PROT_EXEC,
+               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    map_code();
+    RUN(a_session_starts_and_ends);
+    RUN(what_the_sampler_refuses_leaves_no_file);
+    RUN(while_the_schedulers_retire_that_is_what_it_says);
+    RUN(a_sampler_without_a_thread_leaves_nothing);
+    RUN(a_writer_without_a_thread_leaves_nothing);
+    return RUN_END();
+}
