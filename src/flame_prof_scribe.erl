@@ -52,6 +52,8 @@
 -define(CALL_MS, 5000).
 %% For the engine's last words; more than the outpost gives it.
 -define(HALT_MS, 4000).
+%% For a disk that stands still.
+-define(CLOSE_MS, 10000).
 
 %% @doc By the controller of a lease: linked.
 -spec start_link(config()) -> {ok, pid()} | {error, term()}.
@@ -82,11 +84,11 @@ info(Scribe) ->
 stop(Scribe, Timeout) ->
     flame_prof_call:call(Scribe, stop, Timeout).
 
-%% @doc It ends, and its files are no more.
+%% @doc It ends, and its files are no more; later where the disk stands still.
 -spec close(pid()) -> ok.
 close(Scribe) ->
     try
-        gen_server:stop(Scribe, normal, infinity)
+        gen_server:stop(Scribe, normal, ?CLOSE_MS)
     catch
         exit:_ -> ok
     end.

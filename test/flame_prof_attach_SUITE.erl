@@ -12,6 +12,7 @@
     where_no_folder_may_run_a_library_the_portable_engine_does/1,
     without_the_library_a_killed_controller_leaves_nothing/1,
     a_slow_controller_drops_and_counts/1,
+    without_the_library_a_disk_that_stands_still_keeps_no_node/1,
     of_several_nodes_one_does_without_the_library/1,
     without_the_library_a_node_that_dies_costs_its_tail_only/1,
     what_needs_the_library_is_refused_with_the_reason/1,
@@ -54,6 +55,7 @@ all() ->
         where_no_folder_may_run_a_library_the_portable_engine_does,
         without_the_library_a_killed_controller_leaves_nothing,
         a_slow_controller_drops_and_counts,
+        without_the_library_a_disk_that_stands_still_keeps_no_node,
         of_several_nodes_one_does_without_the_library,
         without_the_library_a_node_that_dies_costs_its_tail_only,
         what_needs_the_library_is_refused_with_the_reason,
@@ -273,6 +275,25 @@ batches(Scribe) ->
 
 balances(#{taken := Taken, written := Written, dropped := Dropped, torn := 0, gone := Gone}) ->
     ?assertEqual(Taken, Written + Dropped + Gone).
+
+%% As the scribe does while it waits for its disk.
+without_the_library_a_disk_that_stands_still_keeps_no_node(Config) ->
+    with_small_node(fun(#{node := Node} = Plain, Before) ->
+        ok = filelib:ensure_path(output(Config)),
+        {ok, #{scribe := Scribe} = Lease} = flame_prof_attach:open(Node, {scribe, output(Config)}),
+        [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease], #{}),
+        Look = fun() -> leaves_nothing(Plain, Before) end,
+        {Holding, Monitor} = spawn_monitor(fun() -> held_up(Scribe, Look) end),
+        until(fun() -> {status, suspended} =:= process_info(Scribe, status) end),
+        ok = flame_prof_attach:close(Lease),
+        receive {'DOWN', Monitor, process, Holding, Why} -> ?assertEqual(normal, Why) end,
+        until(fun() -> {ok, []} =:= file:list_dir_all(output(Config)) end)
+    end).
+
+held_up(Scribe, Fun) ->
+    true = erlang:suspend_process(Scribe),
+    _ = Fun(),
+    true = erlang:resume_process(Scribe).
 
 of_several_nodes_one_does_without_the_library(Config) ->
     with_node(fun(One, BeforeOne) ->
