@@ -43,7 +43,7 @@
     started_at = none :: none | calendar:datetime(),
     files = [] :: [binary()],
     trouble = <<>> :: binary(),
-    %% Why it ended without being told to.
+    %% Why it ended without being told to, or what is not known of its end.
     failure = none :: none | unicode:chardata(),
     run = none :: none | {ok, map()} | {error, term()},
     stopping = [] :: [gen_server:from()]
@@ -74,12 +74,13 @@ open(Scribe, Options) ->
 begun(Scribe, Outpost) ->
     gen_server:cast(Scribe, {begun, Outpost}).
 
-%% @doc As flame_prof:info/0. `failure': why it ended without being told to.
+%% @doc As flame_prof:info/0. `failure': why it ended without being told to, or why its
+%% end is not known: then what the engine dropped last is in no book.
 -spec info(pid()) -> {ok, map()} | {error, term()}.
 info(Scribe) ->
     flame_prof_call:call(Scribe, info, ?CALL_MS).
 
-%% @doc As flame_prof:stop/0.
+%% @doc As flame_prof:stop/0; `failure' as for info/1.
 -spec stop(pid(), timeout()) -> {ok, map()} | {error, term()}.
 stop(Scribe, Timeout) ->
     flame_prof_call:call(Scribe, stop, Timeout).
@@ -170,12 +171,11 @@ handle_info({flame_prof_figures, Figures}, #scribe{phase = running, ref = Ref} =
         error:badarg -> {noreply, nonsense(State)}
     end;
 handle_info({flame_prof_over, _Engine, Items}, State) ->
-    %% Unless we have asked for it, it failed.
-    {noreply, finish(failed("the engine there has ended", push(Items, State)))};
+    {noreply, over(push(Items, State))};
 handle_info({'DOWN', _, process, Outpost, Reason}, #scribe{outpost = Outpost} = State) ->
     {noreply, gone(Reason, State)};
-handle_info(halt_now, State) ->
-    {noreply, finish(State)};
+handle_info(halt_now, #scribe{config = #{node := Node}} = State) ->
+    {noreply, finish(failed(io_lib:format("~ts did not say that its engine has ended", [Node]), State))};
 handle_info({flame_prof_nif, Ref, {file, failed, Text}}, #scribe{ref = Ref} = State) ->
     {noreply, State#scribe{trouble = Text}};
 handle_info({flame_prof_nif, Ref, {file, healed, _}}, #scribe{ref = Ref} = State) ->
@@ -239,16 +239,22 @@ ending(#scribe{phase = running, outpost = Outpost} = State) ->
 ending(State) ->
     State.
 
-gone(_Reason, #scribe{phase = ending} = State) ->
-    finish(State);
+%% Unless we have asked for it, it failed.
+over(#scribe{phase = ending} = State) -> finish(State);
+over(State) -> finish(failed("the engine there has ended", State)).
+
 gone(noconnection, #scribe{config = #{node := Node}} = State) ->
     finish(failed(io_lib:format("the connection to ~ts is gone", [Node]), State));
+gone(_Reason, #scribe{phase = ending} = State) ->
+    finish(State);
 gone(Reason, State) ->
     finish(failed(io_lib:format("the engine there has ended: ~0tP", [Reason, 12]), State)).
 
 %% The first reason is the reason.
-failed(Why, #scribe{failure = none, phase = running} = State) -> State#scribe{failure = Why};
-failed(_Why, State) -> State.
+failed(Why, #scribe{failure = none, phase = Phase} = State) when Phase =:= running; Phase =:= ending ->
+    State#scribe{failure = Why};
+failed(_Why, State) ->
+    State.
 
 finish(#scribe{phase = Phase, ref = Ref} = State) when Phase =:= running; Phase =:= ending ->
     ok = flame_prof_nif:session_stop(Ref),
