@@ -32,7 +32,7 @@
 
 -record(scribe, {
     config :: config(),
-    folder :: file:filename(),
+    folder :: binary(),
     ref = none :: none | flame_prof_nif:session(),
     options = #{} :: map(),
     phase = idle :: idle | running | ending | closing | stopped,
@@ -97,10 +97,18 @@ close(Scribe) ->
 -spec init(config()) -> {ok, #scribe{}} | {stop, term()}.
 init(#{output := Output} = Config) ->
     _ = process_flag(trap_exit, true),
-    Folder = filename:join(Output, unique()),
+    Folder = native(filename:join(Output, unique())),
     case made(Folder) of
         ok -> {ok, #scribe{config = Config, folder = Folder}};
         {error, Reason} -> {stop, {shutdown, {folder, Folder, Reason}}}
+    end.
+
+%% The library takes names as they are, not as this VM's locale would have them.
+native(Path) when is_binary(Path) -> Path;
+native(Path) ->
+    case unicode:characters_to_binary(Path, unicode, file:native_name_encoding()) of
+        Name when is_binary(Name) -> Name;
+        _ -> unicode:characters_to_binary(Path)
     end.
 
 unique() ->

@@ -10,6 +10,7 @@
     the_portable_engine_leaves_nothing/1,
     without_its_library_a_node_is_sampled_by_the_portable_engine/1,
     where_no_folder_may_run_a_library_the_portable_engine_does/1,
+    without_the_library_a_folder_may_have_any_name/1,
     without_the_library_a_killed_controller_leaves_nothing/1,
     a_slow_controller_drops_and_counts/1,
     without_the_library_a_disk_that_stands_still_keeps_no_node/1,
@@ -53,6 +54,7 @@ all() ->
         the_portable_engine_leaves_nothing,
         without_its_library_a_node_is_sampled_by_the_portable_engine,
         where_no_folder_may_run_a_library_the_portable_engine_does,
+        without_the_library_a_folder_may_have_any_name,
         without_the_library_a_killed_controller_leaves_nothing,
         a_slow_controller_drops_and_counts,
         without_the_library_a_disk_that_stands_still_keeps_no_node,
@@ -221,6 +223,19 @@ nowhere() ->
     Folders = ["/tmp", "/var/tmp", "/dev/shm"],
     [["mount -t tmpfs -o noexec tmpfs ", Folder, " && "] || Folder <- Folders] ++
         "cd / && exec env HOME=/nonexistent setpriv --reuid 65534 --regid 65534 --clear-groups".
+
+%% Also where this side's locale has no letters for it.
+without_the_library_a_folder_may_have_any_name(Config) ->
+    with_small_node(fun(#{name := Name} = Plain, Before) ->
+        Folder = filename:join(output(Config), [16#fc, 16#65e5]),
+        Command = ["LC_ALL=C ", command_line:script(), " attach ", Name, " --cookie ", command_line:cookie(),
+            " --for 1s --quiet --output '", Folder, "'"],
+        {0, _} = command_line:shell(lists:flatten(Command)),
+        [File] = filelib:wildcard(filename:join(Folder, "*.log*")),
+        true = samples([File]) > 0,
+        {ok, [_]} = file:list_dir_all(Folder),
+        leaves_nothing(Plain, Before)
+    end).
 
 without_the_library_a_killed_controller_leaves_nothing(Config) ->
     with_small_node(fun(Node, Before) ->
