@@ -31,8 +31,9 @@
     output := file:filename(),
     done := #{binary() => begun() | complete}
 }.
-%% A file that we made and have open, and how many bytes of it are there.
--type begun() :: {file:fd(), non_neg_integer()}.
+%% A file that we made and have open, and how many bytes of it are there; or another
+%% name of the one that grows.
+-type begun() :: {file:fd(), non_neg_integer()} | linked.
 -type error() :: {does_not_fit | refused | unreachable, unicode:chardata()}.
 
 -define(LEASE_MS, 15000).
@@ -345,8 +346,8 @@ fetch([File | Files], #{node := Node, from := From, output := Output, done := Do
             fetch(Files, Fetching);
         Begun ->
             case copy(From, File, local(Finished, Node, Output), Begun) of
-                {ok, {Device, _}} when IsFinished ->
-                    _ = file:close(Device),
+                {ok, Whole} when IsFinished ->
+                    _ = [file:close(Device) || {Device, _} <- [Whole]],
                     fetch(Files, Fetching#{done := Done#{Finished => complete}});
                 {ok, Longer} ->
                     fetch(Files, Fetching#{done := Done#{Finished => Longer}});
@@ -374,9 +375,22 @@ local_name(File, Node) ->
         [_] -> lists:flatten([atom_to_list(Node), ".", Name])
     end.
 
+%% A scribe's files are beside ours: a second name takes no room on a disk that may
+%% be full.
+copy(_Node, _File, _Path, linked) ->
+    {ok, linked};
+copy(Node, File, Path, none) when Node =:= node() ->
+    {Finished, _} = finished_name(File),
+    case [linked || Name <- [File, Finished], file:make_link(Name, Path) =:= ok] of
+        [linked | _] -> {ok, linked};
+        [] -> copied(Node, File, Path, none)
+    end;
+copy(Node, File, Path, Begun) ->
+    copied(Node, File, Path, Begun).
+
 %% Where both see the same file, it need not travel: that is all the same to a node
 %% that is busy.
-copy(Node, File, Path, Begun) ->
+copied(Node, File, Path, Begun) ->
     copy(reader(Node, File), Node, File, Path, Begun).
 
 copy(Reader, Node, File, Path, Begun) ->

@@ -11,6 +11,7 @@
     without_its_library_a_node_is_sampled_by_the_portable_engine/1,
     where_no_folder_may_run_a_library_the_portable_engine_does/1,
     without_the_library_a_folder_may_have_any_name/1,
+    without_the_library_a_full_disk_keeps_what_it_took/1,
     without_the_library_a_killed_controller_leaves_nothing/1,
     a_slow_controller_drops_and_counts/1,
     without_the_library_a_disk_that_stands_still_keeps_no_node/1,
@@ -55,6 +56,7 @@ all() ->
         without_its_library_a_node_is_sampled_by_the_portable_engine,
         where_no_folder_may_run_a_library_the_portable_engine_does,
         without_the_library_a_folder_may_have_any_name,
+        without_the_library_a_full_disk_keeps_what_it_took,
         without_the_library_a_killed_controller_leaves_nothing,
         a_slow_controller_drops_and_counts,
         without_the_library_a_disk_that_stands_still_keeps_no_node,
@@ -236,6 +238,25 @@ without_the_library_a_folder_may_have_any_name(Config) ->
         {ok, [_]} = file:list_dir_all(Folder),
         leaves_nothing(Plain, Before)
     end).
+
+without_the_library_a_full_disk_keeps_what_it_took(Config) ->
+    case command_line:has_mounts() of
+        true -> with_small_node(fun(Plain, Before) -> on_a_full_disk(Plain, Before, Config) end);
+        false -> {skip, "mounts of one's own are not to be had here"}
+    end.
+
+on_a_full_disk(#{name := Name} = Plain, Before, Config) ->
+    Disk = filename:join(output(Config), "disk"),
+    ok = filelib:ensure_path(Disk),
+    Command = [
+        "unshare --mount sh -c 'mount -t tmpfs -o size=256k tmpfs ", Disk, " && ", command_line:script(), " attach ", Name,
+        " --cookie ", command_line:cookie(), " --for 5s --quiet --set sample_interval=1 --set compress=none --output ", Disk,
+        "; status=$?; cp ", Disk, "/*.log ", output(Config), "; exit $status'"
+    ],
+    {1, Text} = command_line:shell(lists:flatten(Command)),
+    {match, _} = re:run(Text, "no space left on device"),
+    true = samples(files(Config)) > 0,
+    leaves_nothing(Plain, Before).
 
 without_the_library_a_killed_controller_leaves_nothing(Config) ->
     with_small_node(fun(Node, Before) ->
