@@ -280,6 +280,7 @@ static int create_writer(struct fp_session *session, struct fp_sink *sink)
         .script = {.os_pid = session->options.os_pid != 0
                                  ? session->options.os_pid
                                  : (uint32_t)getpid(),
+                   .is_elsewhere = session->options.os_pid != 0,
                    .pid_number_bits = session->options.pid_number_bits,
                    .flatten_recursive = session->options.flatten_recursive,
                    .merge_idle = session->options.merge_idle,

@@ -202,6 +202,8 @@ static void write_own_sample(struct fp_writer *writer)
     const char *text;
     size_t size;
 
+    if (!fp_perf_script_has_time(writer->script))
+        return;
     fp_self_look(self);
     if (fp_perf_script_own(writer->script, &sample, &text, &size) != 0 ||
         fp_sink_write(writer->options.sink, text, size, 0) != 0)

@@ -31,8 +31,9 @@
     output := file:filename(),
     done := #{binary() => begun() | complete}
 }.
-%% A file that we made and have open, and how many bytes of it are there.
--type begun() :: {file:fd(), non_neg_integer()}.
+%% A file that we made and have open, and how many bytes of it are there; or another
+%% name of the one that grows.
+-type begun() :: {file:fd(), non_neg_integer()} | linked.
 -type error() :: {does_not_fit | refused | unreachable, unicode:chardata()}.
 
 -define(LEASE_MS, 15000).
@@ -67,10 +68,12 @@ open(Node) ->
 open(Node, Without) ->
     try
         Config = config(Without),
-        ok = release(Node, call(Node, erlang, system_info, [otp_release], ?CALL_MS)),
+        Release = call(Node, erlang, system_info, [otp_release], ?CALL_MS),
+        ok = release(Node, Release),
+        OsPid = list_to_integer(call(Node, os, getpid, [], ?CALL_MS)),
         Fitting = fitting(Node, misfit(Node, Config), Config),
         ok = is_free(Node, Fitting),
-        {ok, with_scribe(Without, lent(Node, Fitting))}
+        {ok, with_scribe(Without, OsPid, Release, lent(Node, Fitting))}
     catch
         throw:{error, _} = Error -> Error
     end.
@@ -100,14 +103,9 @@ fitting(_Node, Why, #{may_lack := true} = Config) ->
 fitting(Node, Why, _Config) ->
     refuse(does_not_fit, "~ts: ~ts", [Node, Why]).
 
-with_scribe({scribe, Output}, #{node := Node, library := {none, Why}} = Lease) ->
-    Config = #{
-        node => Node,
-        os_pid => list_to_integer(call(Node, os, getpid, [], ?CALL_MS)),
-        release => call(Node, erlang, system_info, [otp_release], ?CALL_MS),
-        why => Why,
-        output => Output
-    },
+%% Asks the node nothing: an error here is to leave no lease.
+with_scribe({scribe, Output}, OsPid, Release, #{node := Node, library := {none, Why}} = Lease) ->
+    Config = #{node => Node, os_pid => OsPid, release => Release, why => Why, output => Output},
     case flame_prof_scribe:start_link(Config) of
         {ok, Scribe} ->
             Lease#{scribe := Scribe};
@@ -115,7 +113,7 @@ with_scribe({scribe, Output}, #{node := Node, library := {none, Why}} = Lease) -
             _ = close(Lease),
             refuse(refused, "~ts: ~ts", [Folder, file:format_error(Reason)])
     end;
-with_scribe(_, Lease) ->
+with_scribe(_, _, _, Lease) ->
     Lease.
 
 %% In one request. Others may attach at the same moment, with a module of the same
@@ -243,10 +241,14 @@ attached(Node) ->
 present(Node) ->
     refuse(refused, "~ts has flame_prof already; use start, info and stop with --node ~ts", [Node, Node]).
 
-%% @doc Everything is gone there when it answers.
+%% @doc Everything is gone there when it answers, whatever becomes of the files here.
 -spec close(lease()) -> ok | {error, error()}.
-close(#{node := Node, lease := Lease, heart := Heart, scribe := Scribe}) ->
+close(#{scribe := Scribe} = Lease) ->
+    Answer = given_back(Lease),
     _ = [flame_prof_scribe:close(Scribe) || Scribe =/= none],
+    Answer.
+
+given_back(#{node := Node, lease := Lease, heart := Heart}) ->
     true = unlink(Heart),
     true = exit(Heart, kill),
     try
@@ -344,8 +346,8 @@ fetch([File | Files], #{node := Node, from := From, output := Output, done := Do
             fetch(Files, Fetching);
         Begun ->
             case copy(From, File, local(Finished, Node, Output), Begun) of
-                {ok, {Device, _}} when IsFinished ->
-                    _ = file:close(Device),
+                {ok, Whole} when IsFinished ->
+                    _ = [file:close(Device) || {Device, _} <- [Whole]],
                     fetch(Files, Fetching#{done := Done#{Finished => complete}});
                 {ok, Longer} ->
                     fetch(Files, Fetching#{done := Done#{Finished => Longer}});
@@ -373,9 +375,22 @@ local_name(File, Node) ->
         [_] -> lists:flatten([atom_to_list(Node), ".", Name])
     end.
 
+%% A scribe's files are beside ours: a second name takes no room on a disk that may
+%% be full.
+copy(_Node, _File, _Path, linked) ->
+    {ok, linked};
+copy(Node, File, Path, none) when Node =:= node() ->
+    {Finished, _} = finished_name(File),
+    case [linked || Name <- [File, Finished], file:make_link(Name, Path) =:= ok] of
+        [linked | _] -> {ok, linked};
+        [] -> copied(Node, File, Path, none)
+    end;
+copy(Node, File, Path, Begun) ->
+    copied(Node, File, Path, Begun).
+
 %% Where both see the same file, it need not travel: that is all the same to a node
 %% that is busy.
-copy(Node, File, Path, Begun) ->
+copied(Node, File, Path, Begun) ->
     copy(reader(Node, File), Node, File, Path, Begun).
 
 copy(Reader, Node, File, Path, Begun) ->

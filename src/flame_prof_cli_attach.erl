@@ -165,7 +165,7 @@ sample(Targets0, Since, Until) ->
 looked_after(#target{state = sampling, lease = Lease} = Target) ->
     case flame_prof_attach:figures(Lease) of
         {ok, #{state := running, files := Files} = Info} -> fetched(Files, Target#target{info = Info});
-        {ok, #{failure := Why}} -> lost(Why, stopped(Target));
+        {ok, #{failure := _}} -> stopped(Target);
         {ok, _} -> lost("the session has ended by itself", Target);
         %% A scribe that is busy.
         {error, {timeout, _}} -> Target;
@@ -187,11 +187,14 @@ lost(Text, #target{node = Node} = Target) ->
 stopped(#target{state = sampling, lease = Lease} = Target) ->
     ok = flame_prof_cli_out:progress(io_lib:format("fetching from ~ts", [Target#target.node])),
     case flame_prof_attach:stop(Lease) of
-        {ok, #{files := Files} = Run} -> fetched(Files, Target#target{info = Run});
+        {ok, #{files := Files} = Run} -> whole(Run, fetched(Files, Target#target{info = Run}));
         {error, Reason} -> lost(text(Reason), Target)
     end;
 stopped(Target) ->
     Target.
+
+whole(#{failure := Why}, #target{state = sampling} = Target) -> lost(Why, Target);
+whole(_Run, Target) -> Target.
 
 text({_, Text}) when is_binary(Text); is_list(Text) -> Text;
 text(Reason) -> io_lib:format("~0tP", [Reason, 20]).

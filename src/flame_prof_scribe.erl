@@ -32,7 +32,7 @@
 
 -record(scribe, {
     config :: config(),
-    folder :: file:filename(),
+    folder :: binary(),
     ref = none :: none | flame_prof_nif:session(),
     options = #{} :: map(),
     phase = idle :: idle | running | ending | closing | stopped,
@@ -43,7 +43,7 @@
     started_at = none :: none | calendar:datetime(),
     files = [] :: [binary()],
     trouble = <<>> :: binary(),
-    %% Why it ended without being told to.
+    %% Why it ended without being told to, or what is not known of its end.
     failure = none :: none | unicode:chardata(),
     run = none :: none | {ok, map()} | {error, term()},
     stopping = [] :: [gen_server:from()]
@@ -52,6 +52,8 @@
 -define(CALL_MS, 5000).
 %% For the engine's last words; more than the outpost gives it.
 -define(HALT_MS, 4000).
+%% For a disk that stands still.
+-define(CLOSE_MS, 10000).
 
 %% @doc By the controller of a lease: linked.
 -spec start_link(config()) -> {ok, pid()} | {error, term()}.
@@ -72,21 +74,22 @@ open(Scribe, Options) ->
 begun(Scribe, Outpost) ->
     gen_server:cast(Scribe, {begun, Outpost}).
 
-%% @doc As flame_prof:info/0. `failure': why it ended without being told to.
+%% @doc As flame_prof:info/0. `failure': why it ended without being told to, or why its
+%% end is not known: then what the engine dropped last is in no book.
 -spec info(pid()) -> {ok, map()} | {error, term()}.
 info(Scribe) ->
     flame_prof_call:call(Scribe, info, ?CALL_MS).
 
-%% @doc As flame_prof:stop/0.
+%% @doc As flame_prof:stop/0; `failure' as for info/1.
 -spec stop(pid(), timeout()) -> {ok, map()} | {error, term()}.
 stop(Scribe, Timeout) ->
     flame_prof_call:call(Scribe, stop, Timeout).
 
-%% @doc It ends, and its files are no more.
+%% @doc It ends, and its files are no more; later where the disk stands still.
 -spec close(pid()) -> ok.
 close(Scribe) ->
     try
-        gen_server:stop(Scribe, normal, infinity)
+        gen_server:stop(Scribe, normal, ?CLOSE_MS)
     catch
         exit:_ -> ok
     end.
@@ -94,10 +97,18 @@ close(Scribe) ->
 -spec init(config()) -> {ok, #scribe{}} | {stop, term()}.
 init(#{output := Output} = Config) ->
     _ = process_flag(trap_exit, true),
-    Folder = filename:join(Output, unique()),
+    Folder = native(filename:join(Output, unique())),
     case made(Folder) of
         ok -> {ok, #scribe{config = Config, folder = Folder}};
         {error, Reason} -> {stop, {shutdown, {folder, Folder, Reason}}}
+    end.
+
+%% The library takes names as they are, not as this VM's locale would have them.
+native(Path) when is_binary(Path) -> Path;
+native(Path) ->
+    case unicode:characters_to_binary(Path, unicode, file:native_name_encoding()) of
+        Name when is_binary(Name) -> Name;
+        _ -> unicode:characters_to_binary(Path)
     end.
 
 unique() ->
@@ -168,12 +179,11 @@ handle_info({flame_prof_figures, Figures}, #scribe{phase = running, ref = Ref} =
         error:badarg -> {noreply, nonsense(State)}
     end;
 handle_info({flame_prof_over, _Engine, Items}, State) ->
-    %% Unless we have asked for it, it failed.
-    {noreply, finish(failed("the engine there has ended", push(Items, State)))};
+    {noreply, over(push(Items, State))};
 handle_info({'DOWN', _, process, Outpost, Reason}, #scribe{outpost = Outpost} = State) ->
     {noreply, gone(Reason, State)};
-handle_info(halt_now, State) ->
-    {noreply, finish(State)};
+handle_info(halt_now, #scribe{config = #{node := Node}} = State) ->
+    {noreply, finish(failed(io_lib:format("~ts did not say that its engine has ended", [Node]), State))};
 handle_info({flame_prof_nif, Ref, {file, failed, Text}}, #scribe{ref = Ref} = State) ->
     {noreply, State#scribe{trouble = Text}};
 handle_info({flame_prof_nif, Ref, {file, healed, _}}, #scribe{ref = Ref} = State) ->
@@ -237,16 +247,22 @@ ending(#scribe{phase = running, outpost = Outpost} = State) ->
 ending(State) ->
     State.
 
-gone(_Reason, #scribe{phase = ending} = State) ->
-    finish(State);
+%% Unless we have asked for it, it failed.
+over(#scribe{phase = ending} = State) -> finish(State);
+over(State) -> finish(failed("the engine there has ended", State)).
+
 gone(noconnection, #scribe{config = #{node := Node}} = State) ->
     finish(failed(io_lib:format("the connection to ~ts is gone", [Node]), State));
+gone(_Reason, #scribe{phase = ending} = State) ->
+    finish(State);
 gone(Reason, State) ->
     finish(failed(io_lib:format("the engine there has ended: ~0tP", [Reason, 12]), State)).
 
 %% The first reason is the reason.
-failed(Why, #scribe{failure = none, phase = running} = State) -> State#scribe{failure = Why};
-failed(_Why, State) -> State.
+failed(Why, #scribe{failure = none, phase = Phase} = State) when Phase =:= running; Phase =:= ending ->
+    State#scribe{failure = Why};
+failed(_Why, State) ->
+    State.
 
 finish(#scribe{phase = Phase, ref = Ref} = State) when Phase =:= running; Phase =:= ending ->
     ok = flame_prof_nif:session_stop(Ref),

@@ -10,8 +10,11 @@
     the_portable_engine_leaves_nothing/1,
     without_its_library_a_node_is_sampled_by_the_portable_engine/1,
     where_no_folder_may_run_a_library_the_portable_engine_does/1,
+    without_the_library_a_folder_may_have_any_name/1,
+    without_the_library_a_full_disk_keeps_what_it_took/1,
     without_the_library_a_killed_controller_leaves_nothing/1,
     a_slow_controller_drops_and_counts/1,
+    without_the_library_a_disk_that_stands_still_keeps_no_node/1,
     of_several_nodes_one_does_without_the_library/1,
     without_the_library_a_node_that_dies_costs_its_tail_only/1,
     what_needs_the_library_is_refused_with_the_reason/1,
@@ -53,8 +56,11 @@ all() ->
         the_portable_engine_leaves_nothing,
         without_its_library_a_node_is_sampled_by_the_portable_engine,
         where_no_folder_may_run_a_library_the_portable_engine_does,
+        without_the_library_a_folder_may_have_any_name,
+        without_the_library_a_full_disk_keeps_what_it_took,
         without_the_library_a_killed_controller_leaves_nothing,
         a_slow_controller_drops_and_counts,
+        without_the_library_a_disk_that_stands_still_keeps_no_node,
         of_several_nodes_one_does_without_the_library,
         without_the_library_a_node_that_dies_costs_its_tail_only,
         what_needs_the_library_is_refused_with_the_reason,
@@ -223,6 +229,38 @@ nowhere() ->
     [["mount -t tmpfs -o noexec tmpfs ", Folder, " && "] || Folder <- Folders] ++
         "cd / && exec env HOME=/nonexistent setpriv --reuid 65534 --regid 65534 --clear-groups".
 
+%% Also where this side's locale has no letters for it.
+without_the_library_a_folder_may_have_any_name(Config) ->
+    with_small_node(fun(#{name := Name} = Plain, Before) ->
+        Folder = filename:join(output(Config), [16#fc, 16#65e5]),
+        Command = ["LC_ALL=C ", command_line:script(), " attach ", Name, " --cookie ", command_line:cookie(),
+            " --for 1s --quiet --output '", Folder, "'"],
+        {0, _} = command_line:shell(lists:flatten(Command)),
+        [File] = filelib:wildcard(filename:join(Folder, "*.log*")),
+        true = samples([File]) > 0,
+        {ok, [_]} = file:list_dir_all(Folder),
+        leaves_nothing(Plain, Before)
+    end).
+
+without_the_library_a_full_disk_keeps_what_it_took(Config) ->
+    case command_line:has_mounts() of
+        true -> with_small_node(fun(Plain, Before) -> on_a_full_disk(Plain, Before, Config) end);
+        false -> {skip, "mounts of one's own are not to be had here"}
+    end.
+
+on_a_full_disk(#{name := Name} = Plain, Before, Config) ->
+    Disk = filename:join(output(Config), "disk"),
+    ok = filelib:ensure_path(Disk),
+    Command = [
+        "unshare --mount sh -c 'mount -t tmpfs -o size=256k tmpfs ", Disk, " && ", command_line:script(), " attach ", Name,
+        " --cookie ", command_line:cookie(), " --for 5s --quiet --set sample_interval=1 --set compress=none --output ", Disk,
+        "; status=$?; cp ", Disk, "/*.log ", output(Config), "; exit $status'"
+    ],
+    {1, Text} = command_line:shell(lists:flatten(Command)),
+    {match, _} = re:run(Text, "no space left on device"),
+    true = samples(files(Config)) > 0,
+    leaves_nothing(Plain, Before).
+
 without_the_library_a_killed_controller_leaves_nothing(Config) ->
     with_small_node(fun(Node, Before) ->
         Port = start(attach(Node, Config, ["--for", "1h", "--quiet"])),
@@ -276,6 +314,25 @@ batches(Scribe) ->
 
 balances(#{taken := Taken, written := Written, dropped := Dropped, torn := 0, gone := Gone}) ->
     ?assertEqual(Taken, Written + Dropped + Gone).
+
+%% As the scribe does while it waits for its disk.
+without_the_library_a_disk_that_stands_still_keeps_no_node(Config) ->
+    with_small_node(fun(#{node := Node} = Plain, Before) ->
+        ok = filelib:ensure_path(output(Config)),
+        {ok, #{scribe := Scribe} = Lease} = flame_prof_attach:open(Node, {scribe, output(Config)}),
+        [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease], #{}),
+        Look = fun() -> leaves_nothing(Plain, Before) end,
+        {Holding, Monitor} = spawn_monitor(fun() -> held_up(Scribe, Look) end),
+        until(fun() -> {status, suspended} =:= process_info(Scribe, status) end),
+        ok = flame_prof_attach:close(Lease),
+        receive {'DOWN', Monitor, process, Holding, Why} -> ?assertEqual(normal, Why) end,
+        until(fun() -> {ok, []} =:= file:list_dir_all(output(Config)) end)
+    end).
+
+held_up(Scribe, Fun) ->
+    true = erlang:suspend_process(Scribe),
+    _ = Fun(),
+    true = erlang:resume_process(Scribe).
 
 of_several_nodes_one_does_without_the_library(Config) ->
     with_node(fun(One, BeforeOne) ->

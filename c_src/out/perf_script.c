@@ -494,6 +494,11 @@ static int64_t own_time(struct fp_perf_script *script, int64_t now_us)
     return choose_time(script, &script->own, time_us);
 }
 
+int fp_perf_script_has_time(const struct fp_perf_script *script)
+{
+    return !script->options.is_elsewhere || script->last_time_us > 0;
+}
+
 int fp_perf_script_own(struct fp_perf_script *script,
                        const struct fp_own_sample *sample, const char **text,
                        size_t *size)

@@ -19,6 +19,7 @@ struct fp_perf_script;
 
 struct fp_perf_script_options {
     uint32_t os_pid;
+    int is_elsewhere;         /* the VM that is sampled has another clock */
     uint32_t pid_number_bits; /* of a pid's data: 15 in OTP 25, else 28;
                                  0 is taken for 28 */
     int flatten_recursive;    /* merge neighbouring frames of one function */
@@ -70,6 +71,10 @@ struct fp_own_sample {
 int fp_perf_script_own(struct fp_perf_script *script,
                        const struct fp_own_sample *sample, const char **text,
                        size_t *size);
+
+/* Whether there is a time for it yet: of a clock elsewhere nothing is known before
+ * the first sample is written, and those that follow would be moved behind ours. */
+int fp_perf_script_has_time(const struct fp_perf_script *script);
 
 /* Forget every rendered text that came from code addresses: it is rendered
  * anew, from the kept frame words, when next used. What is held should have

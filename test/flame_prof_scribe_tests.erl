@@ -1,0 +1,99 @@
+%% The scribe, with real files, for a node and an engine that the tests play.
+-module(flame_prof_scribe_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(AN_HOUR_US, 3600000000).
+
+with_scribe(Fun) ->
+    Output = filename:join("/tmp", "flame_prof_scribe." ++ os:getpid() ++ "." ++ integer_to_list(erlang:unique_integer([positive]))),
+    ok = file:make_dir(Output),
+    Config = #{
+        node => 'engine@elsewhere',
+        os_pid => 4711,
+        release => erlang:system_info(otp_release),
+        why => <<"of a test">>,
+        output => Output
+    },
+    {ok, Scribe} = flame_prof_scribe:start_link(Config),
+    try
+        Fun(Scribe)
+    after
+        ok = flame_prof_scribe:close(Scribe),
+        ok = file:del_dir(Output)
+    end.
+
+open(Scribe, Options) ->
+    Least = #{sample_interval => 1, flush_interval => 1001, compress => none},
+    ok = flame_prof_scribe:open(Scribe, maps:merge(Least, Options)).
+
+books(Scribe) ->
+    {ok, #{books := Books}} = flame_prof_scribe:info(Scribe),
+    Books.
+
+%% As the engine does: what it defines, and then a sample in each tick.
+samples(Times) ->
+    Defined = [
+        {process, 0, 84, 0, <<"shop">>, none, none},
+        {frame, 0, <<"shop">>, <<"sell">>, 1, 12, <<"shop.erl">>},
+        {stack, 0, [0]}
+    ],
+    Defined ++ lists:append([[{tick, 0, Us}, {sample, 0, 0, 0, erlang:make_tuple(16, 7)}] || Us <- Times]).
+
+send(Scribe, Items) ->
+    Scribe ! {flame_prof_batch, self(), 1, term_to_binary(Items)},
+    receive {flame_prof_taken, _, 1} -> ok end.
+
+%% Whose clock may be behind ours by any time.
+samples_have_the_time_of_their_node_also_after_a_flush_without_any_test_() ->
+    {timeout, 120, fun() ->
+        with_scribe(fun(Scribe) ->
+            ok = open(Scribe, #{}),
+            waiting:eventually(fun() -> maps:get(flushes, books(Scribe)) > 0 end),
+            Begin = os:system_time(microsecond) div 1000000 * 1000000 - ?AN_HOUR_US + 1,
+            Times = [Begin + N * 10000 || N <- lists:seq(1, 50)],
+            ok = send(Scribe, samples(Times)),
+            {ok, #{files := [File], written := 50} = Run} = flame_prof_scribe:stop(Scribe, 60000),
+            ?assertNot(is_map_key(failure, Run)),
+            {ok, Read, #{bad := 0}} = flame_prof_reader:fold(fun(#{time_us := Us}, All) -> [Us | All] end, [], File),
+            ?assertEqual(Times, lists:reverse(Read))
+        end)
+    end}.
+
+%% Both are in its mailbox before it knows that nobody is there.
+a_connection_that_is_gone_before_the_end_was_heard_of_is_told_test() ->
+    with_scribe(fun(Scribe) ->
+        ok = open(Scribe, #{}),
+        Nobody = binary_to_term(<<131, 88, 119, 9, "nobody@no", 7:32, 0:32, 1:32>>),
+        ok = sys:suspend(Scribe),
+        ok = flame_prof_scribe:begun(Scribe, Nobody),
+        Stop = gen_server:send_request(Scribe, stop),
+        ok = sys:resume(Scribe),
+        {reply, {ok, #{failure := Why}}} = gen_server:receive_response(Stop, 60000),
+        ?assertEqual(<<"the connection to engine@elsewhere is gone">>, Why)
+    end).
+
+an_engine_that_does_not_say_that_it_has_ended_is_told_test_() ->
+    {timeout, 120, fun() ->
+        with_scribe(fun(Scribe) ->
+            ok = open(Scribe, #{}),
+            Deaf = spawn_link(fun() -> receive never -> ok end end),
+            ok = flame_prof_scribe:begun(Scribe, Deaf),
+            {ok, #{failure := Why}} = flame_prof_scribe:stop(Scribe, 60000),
+            ?assertEqual(<<"engine@elsewhere did not say that its engine has ended">>, Why),
+            true = unlink(Deaf),
+            true = exit(Deaf, kill)
+        end)
+    end}.
+
+an_engine_that_ends_as_it_was_told_to_is_no_failure_test() ->
+    with_scribe(fun(Scribe) ->
+        ok = open(Scribe, #{}),
+        ok = flame_prof_scribe:begun(Scribe, self()),
+        Stop = gen_server:send_request(Scribe, stop),
+        receive {'$gen_cast', stop} -> ok end,
+        Scribe ! {flame_prof_over, self(), [{lost, 1, 2, 3}, {gone, 4}]},
+        {reply, {ok, Run}} = gen_server:receive_response(Stop, 60000),
+        ?assertNot(is_map_key(failure, Run)),
+        ?assertMatch(#{taken := 7, dropped := 3, gone := 4, ticks := 1, missed := 2, written := 0}, Run)
+    end).
