@@ -595,10 +595,11 @@ open_at_once(Parent, Node) ->
     _ = [ok = flame_prof_attach:close(Lease) || {ok, Lease} <- [Opened]].
 
 a_file_that_is_there_already_is_left_alone(Config) ->
-    with_node(fun(#{node := Node}, _) ->
+    with_node(fun(#{node := Node} = Plain, _) ->
         {ok, Lease} = flame_prof_attach:open(Node),
-        File = filename:join(proplists:get_value(priv_dir, Config), "2026-11-21@0509.42.erl_perf.log"),
-        ok = file:write_file(File, "samples"),
+        Folder = folder_there(Plain),
+        File = filename:join(Folder, "2026-11-21@0509.42.erl_perf.log"),
+        ok = call(Node, file, write_file, [File, "samples"]),
         Victim = filename:join(output(Config), "victim"),
         ok = filelib:ensure_dir(Victim),
         ok = file:write_file(Victim, "mine"),
@@ -614,8 +615,15 @@ a_file_that_is_there_already_is_left_alone(Config) ->
         {ok, [Local], Done} = flame_prof_attach:fetch(Names, Fetching),
         {ok, <<"samples">>} = file:read_file(Local),
         {ok, [Local], Done} = flame_prof_attach:fetch(Names, Done),
-        ok = flame_prof_attach:close(Lease)
+        ok = flame_prof_attach:close(Lease),
+        ok = call(Node, file, del_dir_r, [Folder])
     end).
+
+%% In the node's file system, which may not be ours.
+folder_there(#{node := Node, pid := Pid}) ->
+    Folder = "/tmp/flame_prof_tests." ++ Pid,
+    ok = call(Node, file, make_dir, [Folder]),
+    Folder.
 
 %% In this node.
 
