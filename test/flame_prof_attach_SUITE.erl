@@ -5,6 +5,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
+-export([again_and_again_under_load_leaves_nothing/0]).
 -export([
     a_profile_names_the_busy_function_and_leaves_nothing/1,
     the_portable_engine_leaves_nothing/1,
@@ -436,12 +437,14 @@ as_root(Command, Config) ->
             {skip, "mounts of one's own are not to be had here"}
     end.
 
+again_and_again_under_load_leaves_nothing() -> [{timetrap, {minutes, 10}}].
+
 %% What would crash the node if a signal found the library gone.
 again_and_again_under_load_leaves_nothing(_) ->
     with_node(fun(#{node := Node} = Plain, Before) ->
         ok = make_busy(Node, 8),
         Busy = length(call(Node, erlang, processes, [])),
-        [ok = lease_and_sample(Node) || _ <- lists:seq(1, 20)],
+        [ok = lease_and_sample(Node) || _ <- lists:seq(1, 10)],
         until(fun() -> length(call(Node, erlang, processes, [])) =< Busy end),
         Kept = [modules, old, registered, tables, environment, threads, mappings, signals, files],
         leaves_nothing_of(Kept, Plain, Before)
