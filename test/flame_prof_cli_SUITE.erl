@@ -223,7 +223,11 @@ tmux(Arguments) ->
 
 in_terminal(Command, Fun) ->
     _ = tmux("kill-server"),
-    {0, _} = tmux(["new-session -d -x 100 -y 30 -s t ", quoted(["bash --norc --noprofile"])]),
+    %% The one before may be about to end.
+    until(fun() ->
+        {Status, _} = tmux(["new-session -d -x 100 -y 30 -s t ", quoted(["bash --norc --noprofile"])]),
+        Status =:= 0
+    end),
     try
         ok = type([Command, "; echo status $?"]),
         ok = key("Enter"),
