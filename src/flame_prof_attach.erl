@@ -42,7 +42,8 @@
 -define(CALL_MS, 15000).
 -define(STOP_MS, 35000).
 -define(CLOSE_MS, 50000).
--define(GONE_ATTEMPTS, 200).
+%% 10 ms each. The last purge asks every process, and a busy node has others to run.
+-define(GONE_ATTEMPTS, 1000).
 -define(FETCH_BYTES, 1048576).
 -define(LEASE, flame_prof_lease).
 %% What a node that we are attached to has as the file of our modules.

@@ -9,7 +9,7 @@
 -type parsed() :: #{command := atom(), arguments := [string()], atom() => term()}.
 
 %% Name, what it takes, what it does. `flag' takes nothing.
--type option() :: {atom(), flag | {string(), kind()}, string()}.
+-type option() :: {atom(), flag | {string(), kind()}, unicode:chardata()}.
 -type kind() ::
     text | file | nodes | duration | measure | levels | setting | {whole, integer(), integer()}
     | percent | top | {one_of, [atom()]}.
@@ -175,8 +175,8 @@ accepts(_) -> "a text that is not empty".
 counted(Command, #{arguments := Arguments} = Parsed) ->
     {Command, Usage, {Least, Most}, _} = lists:keyfind(Command, 1, table()),
     case length(Arguments) of
-        N when N < Least -> {usage, ["too few arguments: ", Usage]};
-        N when N > Most -> {usage, ["too many arguments: ", Usage]};
+        N when N < Least -> {usage, ["too few arguments: flame_prof ", Usage]};
+        N when N > Most -> {usage, [quoted(lists:nth(Most + 1, Arguments)), " is too much: flame_prof ", Usage]};
         _ -> required(Command, Parsed)
     end.
 
@@ -230,7 +230,7 @@ options(attach) ->
 options(top) ->
     [
         {every, {"TIME", duration}, "between two tables (1s)"},
-        {sort, {"COLUMN", {one_of, flame_prof_top:columns()}}, "by what (reductions)"},
+        {sort, {"COLUMN", {one_of, flame_prof_top:columns()}}, [either(flame_prof_top:columns()), " (reductions)"]},
         {filter, {"TEXT", text}, "only processes whose name or function has it"},
         {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
         {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
@@ -240,7 +240,7 @@ options(pstack) ->
 options(hot) ->
     [
         {by, {"MEASURE", measure}, "samples, a metric such as reductions, value:METRIC (samples)"},
-        {status, {"STATUS", {one_of, statuses()}}, "only samples with this status (all)"},
+        {status, {"STATUS", {one_of, statuses()}}, "only samples of this status, such as running (all)"},
         {files, flag, "sort into files first: one for each node"},
         {top, {"N", {whole, 1, 100000}}, "functions to list (20)"},
         {min, {"PERCENT", percent}, "leave out branches below it (1)"},
@@ -271,9 +271,9 @@ session_options() ->
     [
         {top, {"N[:MS]", top}, "the N busiest processes, chosen anew every MS (100:5000)"},
         {interval, {"MS", {whole, 1, 60000}}, "between two samples of a process (9)"},
-        {status, {"STATUS", {one_of, statuses()}}, "only while a process has this status (all)"},
-        {mode, {"MODE", {one_of, [processes, schedulers]}}, "sample processes, or schedulers"},
-        {engine, {"ENGINE", {one_of, [auto, native, portable]}}, "(auto)"},
+        {status, {"STATUS", {one_of, statuses()}}, "only while a process has this status, such as running (all)"},
+        {mode, {"MODE", {one_of, [processes, schedulers]}}, "sample processes, or what schedulers run (processes)"},
+        {engine, {"ENGINE", {one_of, [auto, native, portable]}}, "native, portable, or what the node can do (auto)"},
         {set, {"KEY=TERM", setting}, "any option of flame_prof:start/1, as in sys.config"}
     ].
 
@@ -352,6 +352,10 @@ example(info) -> ["flame_prof info --node shop@myhost --json"];
 example(start) -> ["flame_prof start --node shop@myhost --output /tmp/prof --top 50:1000"];
 example(flush) -> ["flame_prof flush --node shop@myhost"];
 example(stop) -> ["flame_prof stop --node shop@myhost"].
+
+either(Atoms) ->
+    lists:join(", ", [atom_to_list(Atom) || Atom <- lists:droplast(Atoms)]) ++
+        [" or ", atom_to_list(lists:last(Atoms))].
 
 spelled(Key) -> lists:flatten(string:replace(atom_to_list(Key), "_", "-", all)).
 

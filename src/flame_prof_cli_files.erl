@@ -1,7 +1,7 @@
 %% @private The commands about files: hot, check and export.
 -module(flame_prof_cli_files).
 
--export([do/2]).
+-export([do/2, progress/3]).
 
 -import(flame_prof_cli_out, [put/1]).
 -import(flame_prof_text, [grouped/1]).
@@ -20,8 +20,11 @@ do(Command, #{arguments := Files} = Parsed) ->
 reading(#{max_memory := Megabytes}) -> (reading(#{}))#{max_memory => Megabytes bsl 20};
 reading(_) -> #{progress => fun progress/3}.
 
+%% @doc While files are read, by the process that runs the command. Does not come back
+%% when it was interrupted.
+-spec progress(file:name_all(), non_neg_integer(), non_neg_integer()) -> ok.
 progress(File, Read, Size) ->
-    flame_prof_cli_signals:is_orphan() andalso throw(interrupted),
+    flame_prof_cli:was_interrupted() andalso throw(interrupted),
     flame_prof_cli_out:progress([
         io_lib:format("~ts: ~b of ~b MB read", [File, Read bsr 20, Size bsr 20])
     ]).

@@ -95,8 +95,8 @@ session_options(Parsed) ->
     Status = [{auto_process_opts, #{status => S}} || {status, S} <- maps:to_list(Parsed)],
     maps:merge(Options, maps:from_list(Status ++ maps:get(set, Parsed, []))).
 
-started(Node, Pid) ->
-    io_lib:format("~ts: started, ~p; `flame_prof stop --node ~ts' ends it~n", [Node, Pid, Node]).
+started(Node, _Pid) ->
+    io_lib:format("~ts: started; `flame_prof stop --node ~ts' ends it~n", [Node, Node]).
 
 flushed(Node, ok) ->
     io_lib:format("~ts: flushed~n", [Node]).

@@ -2,7 +2,9 @@
 %% output, everything else to the standard error.
 %%
 %% The standard output is a port of our own. Erlang's own writer would outlive a
-%% reader that has gone away (`| head'): this ends, quietly.
+%% reader that has gone away (`| head'): this ends, quietly. Where both are the same
+%% terminal, both go through it: only what one port writes comes in its order, and a
+%% progress line is to be gone before what comes next.
 -module(flame_prof_cli_out).
 
 -export([open/0, put/1, put_bytes/1, say/1, progress/1, progress_done/0]).
@@ -26,6 +28,7 @@ put(Text) ->
 %% @doc As they are.
 -spec put_bytes(binary()) -> ok.
 put_bytes(Bytes) ->
+    ok = progress_done(),
     write(get(?MODULE), Bytes).
 
 write(Port, <<Part:?BYTES_AT_ONCE/binary, Rest/binary>>) when Rest =/= <<>> ->
@@ -49,8 +52,19 @@ say(Text) ->
     complain(["flame_prof: ", Text, "\n"]).
 
 complain(Text) ->
-    _ = file:write(standard_error, encoded(Text)),
-    ok.
+    case is_one_terminal() of
+        true ->
+            write(get(?MODULE), encoded(Text));
+        false ->
+            _ = file:write(standard_error, encoded(Text)),
+            ok
+    end.
+
+is_one_terminal() ->
+    is_terminal(out) andalso is_terminal(err) andalso same(file:read_link("/proc/self/fd/1"), file:read_link("/proc/self/fd/2")).
+
+same({ok, Path}, {ok, Path}) -> true;
+same(_, _) -> false.
 
 %% @doc A line that the next one replaces; nothing where nobody watches.
 -spec progress(unicode:chardata()) -> ok.

@@ -12,12 +12,13 @@
 -spec do(view | report, flame_prof_cli_args:parsed()) -> ok | {error, unicode:chardata()}.
 do(view, #{arguments := [Path]}) ->
     %% That prints the link.
-    case viewer(view, [Path]) of
+    case viewer(flame_prof, view, [Path]) of
         {ok, #{url := _}} -> until_interrupted();
         {error, _} = Error -> Error
     end;
 do(report, #{arguments := [First | _] = Files} = Parsed) ->
-    report(Files, maps:get(output, Parsed, First ++ ".html")).
+    Reading = #{progress => fun flame_prof_cli_files:progress/3},
+    report(Files, maps:get(output, Parsed, First ++ ".html"), Reading).
 
 until_interrupted() ->
     case flame_prof_cli:was_interrupted() of
@@ -29,13 +30,16 @@ until_interrupted() ->
     end.
 
 -spec has_reports() -> boolean().
-has_reports() -> is_there(report, 2).
+has_reports() -> is_there(flame_prof_report, write, 3).
 
-%% @doc Several files are one profile.
+%% @doc Several files are one profile. To its end, also when it is interrupted.
 -spec report([file:filename()], file:filename()) -> ok | {error, unicode:chardata()}.
 report(Files, Out) ->
+    report(Files, Out, #{}).
+
+report(Files, Out, Reading) ->
     ok = flame_prof_cli_out:progress(["writing ", Out]),
-    case viewer(report, [Files, Out]) of
+    case viewer(flame_prof_report, write, [Files, Out, Reading]) of
         {ok, #{bytes := Bytes}} ->
             ok = flame_prof_cli_out:progress_done(),
             put([Out, ": ", flame_prof_text:grouped(Bytes), " bytes\n"]);
@@ -43,10 +47,10 @@ report(Files, Out) ->
             Error
     end.
 
-viewer(Function, Arguments) ->
-    case is_there(Function, length(Arguments)) of
+viewer(Module, Function, Arguments) ->
+    case is_there(Module, Function, length(Arguments)) of
         true ->
-            case apply(flame_prof, Function, Arguments) of
+            case apply(Module, Function, Arguments) of
                 {error, Reason} -> {error, flame_prof:format_error(Reason)};
                 Answer -> Answer
             end;
@@ -54,6 +58,6 @@ viewer(Function, Arguments) ->
             {error, "this flame_prof was built without its viewer"}
     end.
 
-is_there(Function, Arity) ->
-    {module, flame_prof} = code:ensure_loaded(flame_prof),
-    erlang:function_exported(flame_prof, Function, Arity).
+is_there(Module, Function, Arity) ->
+    _ = code:ensure_loaded(Module),
+    erlang:function_exported(Module, Function, Arity).

@@ -45,8 +45,10 @@ domain(Names) ->
         _ -> refuse(refused, "nodes with short and with long names can not be reached at once", [])
     end.
 
-cookie(#{cookie := Text}) ->
+cookie(#{cookie := Text}) when length(Text) < 256 ->
     list_to_atom(Text);
+cookie(#{cookie := _}) ->
+    refuse(refused, "--cookie: no cookie has more than 255 characters", []);
 cookie(#{cookie_file := File}) ->
     cookie_of(File, file:read_file(File));
 cookie(_) ->
@@ -99,7 +101,7 @@ is_registered(Name, Domain) ->
                 Host, unknown(Host, Domain)
             ]);
         {error, Reason} ->
-            refuse(unreachable, "~ts: ~0tp", [Host, Reason])
+            refuse(unreachable, "the host ~ts can not be found: ~ts", [Host, inet:format_error(Reason)])
     end.
 
 unknown(Host, _) ->

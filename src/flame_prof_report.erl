@@ -4,7 +4,7 @@
 %% inside; the profile is a packed index (doc/index.md), compressed.
 -module(flame_prof_report).
 
--export([write/2]).
+-export([write/2, write/3]).
 -export([www/1]).
 
 -define(PLACE, <<"@DATA@">>).
@@ -16,14 +16,20 @@
 -spec write(flame_prof_samples:files(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, term()}.
 write(Files, Given) ->
+    write(Files, Given, #{}).
+
+%% While it reads it calls `progress' of {@link flame_prof_profile:options()}.
+-spec write(flame_prof_samples:files(), file:name_all(), #{progress => fun()}) ->
+    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, term()}.
+write(Files, Given, Reading) ->
     case flame_prof_samples:path(Given) of
-        {ok, Out} -> read(Files, Out, Given);
+        {ok, Out} -> read(Files, Out, Given, Reading);
         {error, Reason} -> {error, {Given, Reason}}
     end.
 
 %% A profile may be large, and the caller's next garbage collection far.
-read(Files, Out, Given) ->
-    case flame_prof_profile:read(Files) of
+read(Files, Out, Given, Reading) ->
+    case flame_prof_profile:read(Files, Reading) of
         {ok, Profile} ->
             try
                 written(Profile, flame_prof_samples:list(Files), Out, Given)

@@ -73,6 +73,8 @@
         detail := [{binary(), float()}]
     }.
 
+%% `samples' are those that have the status and weigh something, `all_samples' those of
+%% the files.
 -type report() ::
     #{
         by := binary(),
@@ -83,6 +85,7 @@
         bad := non_neg_integer(),
         weight := non_neg_integer(),
         samples := non_neg_integer(),
+        all_samples := non_neg_integer(),
         tree := [branch()],
         functions := [hot_function()],
         more_functions := non_neg_integer()
@@ -132,7 +135,7 @@ stacks({error, _} = Error, _Profile, _Options) ->
     Error;
 stacks({ok, #{stacks := Stacks}}, Profile, Options) ->
     #{processes := Processes, bad := Bad, files := Files} = Info = flame_prof_profile:info(Profile),
-    #{first_us := First, last_us := Last} = Info,
+    #{samples := All, first_us := First, last_us := Last} = Info,
     #{by := By, status := Status, top := Top} = Options,
     Rows = [row(Stack) || Stack <- unsigned(Stacks), is_wanted(Stack, Status)],
     Total = lists:sum([Weight || {_, _, _, Weight, _} <- Rows]),
@@ -146,6 +149,7 @@ stacks({ok, #{stacks := Stacks}}, Profile, Options) ->
         bad => Bad,
         weight => Total,
         samples => lists:sum([Samples || {_, _, _, _, Samples} <- Rows]),
+        all_samples => All,
         tree => tree(Rows, Total, Options),
         functions => Functions,
         more_functions => More
@@ -309,15 +313,24 @@ format(Report, Columns) ->
         [["                            ", grouped(More), " more\n"] || More > 0]
     ].
 
-summary(#{files := Files, bad := Bad, status := Status, by := By} = Report) ->
-    #{samples := Samples, processes := Processes, seconds := Seconds, weight := Weight} = Report,
+summary(#{files := Files, bad := Bad, all_samples := All} = Report) ->
+    #{processes := Processes, seconds := Seconds} = Report,
     [
-        [grouped(Samples), " samples", [[" ", atom_to_list(Status)] || Status =/= all]],
-        [" of ", grouped(Processes), " processes, "],
+        [grouped(All), " sample", plural(All), " of ", grouped(Processes), " processes, "],
         [io_lib:format("~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
-        [[", ", grouped(Weight), " ", By] || By =/= <<"samples">>],
         [[", ", grouped(Bad), " bad sample", plural(Bad), " left out"] || Bad > 0],
+        considered(Report),
         "\n"
+    ].
+
+%% What the shares are shares of, where that is not all of it.
+considered(#{by := <<"samples">>, status := all}) ->
+    [];
+considered(#{by := By, status := Status, samples := Samples, weight := Weight}) ->
+    [
+        [": "],
+        [[grouped(Weight), " ", By, " in "] || By =/= <<"samples">>],
+        [grouped(Samples), [[" ", atom_to_list(Status)] || Status =/= all], " sample", plural(Samples)]
     ].
 
 %% A status has a line of its own; below it, who has nothing beside it and takes

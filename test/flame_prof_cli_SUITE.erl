@@ -5,6 +5,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, groups/0, suite/0, init_per_group/2, end_per_group/2]).
+-export([a_session_and_its_files_by_hand/0]).
 -export([
     exit_codes_tell_scripts/1,
     it_works_from_any_folder_and_through_links/1,
@@ -19,6 +20,9 @@
     top_sorts_filters_and_ends_by_keys/1,
     top_ends_by_control_c_and_by_a_hangup/1,
     attach_shows_progress_and_ends_by_control_c/1,
+    what_is_lent_shows_nothing_but_the_answer/1,
+    a_session_and_its_files_by_hand/1,
+    reading_ends_by_control_c/1,
     colours_are_for_terminals/1,
     the_shells_top_ends_with_the_shell/1
 ]).
@@ -47,6 +51,9 @@ groups() ->
             top_sorts_filters_and_ends_by_keys,
             top_ends_by_control_c_and_by_a_hangup,
             attach_shows_progress_and_ends_by_control_c,
+            what_is_lent_shows_nothing_but_the_answer,
+            a_session_and_its_files_by_hand,
+            reading_ends_by_control_c,
             colours_are_for_terminals,
             the_shells_top_ends_with_the_shell
         ]}
@@ -78,6 +85,10 @@ exit_codes_tell_scripts(_) ->
     {2, _} = run([]),
     {2, _} = run(["hot"]),
     {3, _} = run(["info", "--node", "nobody@127.0.0.1", "--cookie", "x"]),
+    {3, Nowhere} = run(["info", "--node", "nobody@no.such.host.invalid", "--cookie", "x"]),
+    {match, _} = re:run(Nowhere, "the host no.such.host.invalid can not be found: "),
+    {1, Long} = run(["info", "--node", "nobody@127.0.0.1", "--cookie", lists:duplicate(256, $x)]),
+    {match, _} = re:run(Long, "no cookie has more than 255 characters"),
     {1, _} = run(["info", "--node", "no body@x", "--cookie", "x"]),
     {0, _} = run(["--help"]),
     {0, <<"0.1.0\n">>} = run(["--version"]).
@@ -215,7 +226,11 @@ tmux(Arguments) ->
 
 in_terminal(Command, Fun) ->
     _ = tmux("kill-server"),
-    {0, _} = tmux(["new-session -d -x 100 -y 30 -s t ", quoted(["bash --norc --noprofile"])]),
+    %% The one before may be about to end.
+    until(fun() ->
+        {Status, _} = tmux(["new-session -d -x 100 -y 30 -s t ", quoted(["bash --norc --noprofile"])]),
+        Status =:= 0
+    end),
     try
         ok = type([Command, "; echo status $?"]),
         ok = key("Enter"),
@@ -331,6 +346,86 @@ attach_shows_progress_and_ends_by_control_c(Config) ->
         {0, _} = run(["check", File]),
         is_left(Node)
     end).
+
+%% The progress line is gone, wherever the screen's other lines come from.
+what_is_lent_shows_nothing_but_the_answer(Config) ->
+    with_plain(fun(#{name := Name, node := Node}) ->
+        Cookie = [" --cookie ", command_line:cookie()],
+        in_terminal(["cd ", proplists:get_value(priv_dir, Config)], fun() ->
+            ok = shows("^status 0"),
+            ok = does(["attach ", Name, " --for 1s --report lent.html", Cookie], 0, "^lent.html: [0-9,]+ bytes$"),
+            nomatch = re:run(screen(), "(attaching to|fetching from|leaving) "),
+            %% Refused where the native engine is.
+            Mark = types(["pstack --node ", Name, Cookie]),
+            ok = shows(["status [013] ", Mark, "$"]),
+            ok = shows(["^", Name, "$|^flame_prof: "]),
+            nomatch = re:run(screen(), "(attaching to|leaving) ")
+        end),
+        is_left(Node)
+    end).
+
+a_session_and_its_files_by_hand() -> [{timetrap, {minutes, 6}}].
+
+a_session_and_its_files_by_hand(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "hand"),
+    ok = file:make_dir(Folder),
+    with_prepared(fun(#{name := Name} = Node) ->
+        Words = [" ", lists:join(" ", at(Node))],
+        Is = ["^", Name, ": "],
+        in_terminal(["cd ", Folder], fun() ->
+            ok = shows("^status 0"),
+            ok = does(["start --output $PWD", Words], 0, [Is, "started; "]),
+            ok = does(["info", Words], 0, [Is, "running\n  (native|portable): "]),
+            ok = does(["flush", Words], 0, [Is, "flushed$"]),
+            ok = does(["stop", Words], 0, "^  [0-9,]+ samples taken, "),
+            ok = does(["stop", Words], 1, "no session is running$"),
+            Files = " *.log.zst",
+            ok = does(["check", Files], 0, ": whole$"),
+            ok = does(["hot", Files], 0, "^Functions: share"),
+            ok = does(["export --as collapsed", Files], 0, ".collapsed.txt: [0-9,]+ bytes$"),
+            ok = does(["export --as collapsed --output -", Files, " | head -n 1"], 0, " [0-9]+$"),
+            ok = does(["report --output hand.html", Files], 0, "^hand.html: [0-9,]+ bytes$"),
+            Mark = types("view ."),
+            ok = shows("^http://127.0.0.1:[0-9]+/"),
+            ok = key("C-c"),
+            ok = ended(0, Mark)
+        end)
+    end).
+
+does(Words, Status, Expression) ->
+    ok = ended(Status, types(Words)),
+    shows(Expression).
+
+%% On a screen of its own; the mark tells its status from that of the command before.
+types(Words) ->
+    Mark = integer_to_list(erlang:unique_integer([positive])),
+    ok = type(["clear; ", script(), " ", Words, "; echo status $? ", Mark]),
+    ok = key("Enter"),
+    Mark.
+
+ended(Status, Mark) -> shows(["status ", integer_to_list(Status), " ", Mark, "$"]).
+
+%% A file that takes longer to read than anybody would wait.
+reading_ends_by_control_c(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "long"),
+    ok = file:make_dir(Folder),
+    {ok, Text} = file:read_file(corpus("ours.log")),
+    Member = zlib:gzip(lists:duplicate(10000000 div byte_size(Text), Text)),
+    ok = file:write_file(filename:join(Folder, "long.log.gz"), lists:duplicate(4000, Member)),
+    in_terminal(["cd ", Folder], fun() ->
+        ok = shows("^status 0"),
+        lists:foreach(
+            fun(Words) ->
+                Mark = types(Words),
+                ok = shows("MB read"),
+                ok = key("C-c"),
+                ok = ended(130, Mark)
+            end,
+            ["hot long.log.gz", "check long.log.gz", "report long.log.gz", "export --as perf long.log.gz"]
+        ),
+        {ok, ["long.log.gz"]} = file:list_dir_all(Folder)
+    end),
+    ok = file:del_dir_r(Folder).
 
 colours_are_for_terminals(_) ->
     Command = [script(), " check ", corpus("cut.log.gz")],

@@ -40,7 +40,8 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
      || {Line, Wanted} <- [
             {"", "a command is missing"},
             {"nix", "no command"},
-            {"hot", "too few arguments: hot FILE"},
+            {"hot", "too few arguments: flame_prof hot FILE"},
+            {"top a@b", "\"a@b\" is too much: flame_prof top --node NODE"},
             {"hot f --nix 3", "--nix: no such option; there are: --by"},
             {"hot f --top", "--top takes N"},
             {"hot f --top 0", "--top: \"0\"; it takes a whole number from 1"},
@@ -136,6 +137,21 @@ a_status_alone_is_a_part_of_all_test() ->
     #{samples := All} = report(#{}),
     #{samples := Waiting, tree := [#{name := <<"waiting">>}]} = report(#{status => waiting}),
     ?assert(Waiting > 0 andalso Waiting < All).
+
+%% Whoever reads the first line is to know of how many samples the rest is.
+the_summary_tells_what_the_shares_are_shares_of_test_() ->
+    [
+        {Wanted, fun() ->
+            [Summary | _] = string:split(text(flame_prof_tree:format(report(Options), 100)), "\n"),
+            ?assertMatch({match, _}, re:run(Summary, "^6 samples of [0-9]+ processes, [0-9.]+ s, 1 file" ++ Wanted ++ "$"))
+        end}
+     || {Options, Wanted} <- [
+            {#{}, ""},
+            {#{status => waiting}, ": [1-5] waiting samples?"},
+            {#{by => reductions}, ": [0-9,]+ reductions in [1-5] samples?"},
+            {#{by => reductions, status => running}, ": [0-9,]+ reductions in [1-5] running samples?"}
+        ]
+    ].
 
 bad_options_are_named_test() ->
     {error, {bad_option, nix, _}} = flame_prof_tree:report("x", #{nix => 1}),

@@ -11,7 +11,8 @@
 # So each profile is compared with the seconds right before and after it, and what else
 # the machine does in these minutes is in both. Says the median of these comparisons
 # with its 95 % interval (bootstrap), what was hot in the last profile, and what was
-# left behind: nothing. Fails when it was something. Takes less than four minutes.
+# left behind: nothing, also by a profile that Ctrl-C ends, and by one that is killed.
+# Fails when it was something. Takes less than four minutes.
 set -eu
 cd "$(dirname "$0")/../.."
 server=${1:?rabbitmq or ejabberd}
@@ -28,6 +29,28 @@ now() { echo "$(wc -l <"$work/rates") $(awk '{ print 10 * ($14 + $15) }' "/proc/
 attach() { # more options
     bin/flame_prof attach "$node" --for "${seconds}s" --output "$work/prof" \
         --top "${ATTACH_TOP:-100}" --cookie-file "$cookie" "$@"
+}
+
+# A killed one can not wait until the node has noticed.
+left_nothing() { # by what, looks
+    for _ in $(seq "$2"); do
+        traces >"$work/after"
+        if diff "$work/before" "$work/after" >"$work/left"; then
+            echo "Nothing was left behind $1"
+            return
+        fi
+        sleep 1
+    done
+    cat "$work/left"
+    echo "This was left behind $1 (>), or has gone (<)"
+    exit 1
+}
+
+# The signal goes to script and Erlang, as from a terminal.
+end_by() { # signal
+    echo "Ended by SIG$1:"
+    timeout --signal="$1" "$seconds" bin/flame_prof attach "$node" --for 1h \
+        --output "$work/prof" --cookie-file "$cookie" --quiet || true
 }
 
 "start_$server"
@@ -51,7 +74,6 @@ for round in $(seq "$rounds"); do
     sleep "$seconds"
 done
 now >>"$work/phases"
-traces >"$work/after"
 
 # The phases are off, on, off, ..., off. A round is one that is on, and both that are
 # beside it.
@@ -93,9 +115,8 @@ awk '
         told("Throughput during a profile", rates, n)
         told("CPU time of the server for a message", costs, n)
     }' "$work/rates" "$work/phases"
-if diff "$work/before" "$work/after"; then
-    echo "Nothing was left behind"
-else
-    echo "This was left behind (>), or has gone (<)"
-    exit 1
-fi
+left_nothing "by these" 1
+end_by INT
+left_nothing "after Ctrl-C" 1
+end_by KILL
+left_nothing "by a killed controller" 60
