@@ -124,8 +124,10 @@
 -type format() :: collapsed | perf | speedscope | pprof.
 
 %% What a sample weighs: one; its period; a metric of {@link info/1} as it was; or
-%% by how much that changed since the process' sample before. An atom is the same
-%% as a binary, and a metric alone is its change.
+%% by how much that changed since the process' sample before. A sample of a process
+%% that was the same at N looks (`idle_samples => changes', `cpu_budget') is N samples,
+%% and weighs N times its value. An atom is the same as a binary, and a metric alone
+%% is its change.
 -type measure() ::
     samples
     | period

@@ -312,10 +312,11 @@ format(Report, Columns) ->
 summary(#{files := Files, bad := Bad, status := Status, by := By} = Report) ->
     #{samples := Samples, processes := Processes, seconds := Seconds, weight := Weight} = Report,
     [
-        [grouped(Samples), " samples", [[" ", atom_to_list(Status)] || Status =/= all]],
-        [" of ", grouped(Processes), " processes, "],
-        [io_lib:format("~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
-        [[", ", grouped(Weight), " ", By] || By =/= <<"samples">>],
+        %% Samples that weigh nothing are not counted.
+        [[grouped(Weight), " ", By, " in "] || By =/= <<"samples">>],
+        [grouped(Samples), [[" ", atom_to_list(Status)] || Status =/= all]],
+        [" sample", plural(Samples), " of ", grouped(Processes), " process", [["es"] || Processes =/= 1]],
+        [io_lib:format(", ~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
         [[", ", grouped(Bad), " bad sample", plural(Bad), " left out"] || Bad > 0],
         "\n"
     ].
