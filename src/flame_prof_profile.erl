@@ -74,8 +74,9 @@
 
 %% `own' is what the profiler said of itself in its last sample in the file, as it
 %% stands there: counters, engine and the like; empty where there is none.
-%% `bytes' are those of the file, `text' those of the text in it. `damaged' counts
-%% places where compressed text made no sense.
+%% `bytes' are those of the file, `text' those of the text in it. `looks' are what the
+%% samples stand for: see {@link measure()}. `damaged' counts places where compressed
+%% text made no sense.
 -type file() ::
     #{
         path := binary(),
@@ -84,6 +85,7 @@
         bytes := non_neg_integer(),
         text := non_neg_integer(),
         samples := non_neg_integer(),
+        looks := non_neg_integer(),
         bad := non_neg_integer(),
         own := binary(),
         damaged := non_neg_integer(),

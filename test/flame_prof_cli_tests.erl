@@ -129,6 +129,7 @@ a_sample_is_as_many_as_its_looks_test() ->
         ?assertMatch("51,000 value of memory in 51 samples of 1 process, 0.1 s, 1 file\n" ++ _,
             text(flame_prof_tree:format(ByMemory, 100))),
         {ok, Profile} = flame_prof_profile:read(File),
+        #{files := [#{samples := 2, looks := 51}]} = flame_prof_profile:info(Profile),
         Out = File ++ ".export",
         {ok, #{total := 51}} = flame_prof_profile:export(Profile, collapsed, Out),
         {ok, #{samples := 2}} = flame_prof_profile:export(Profile, perf, Out, #{measure => {value, memory}}),
