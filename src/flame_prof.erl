@@ -29,7 +29,7 @@
 %% <li>Nothing that it keeps grows with time. A tick that comes too late is left
 %%     out, a sample that finds no room is dropped, and both are counted: the
 %%     books of {@link info/0} balance, taken = written + torn + dropped + gone
-%%     (+ pending while it runs).</li>
+%%     + expired (+ pending while it runs).</li>
 %% <li>No process ever waits for the disk. Files are for their owner's eyes only
 %%     (mode 0600, in a directory of 0700).</li>
 %% <li>A session ends with its process, however that ends; it is never started

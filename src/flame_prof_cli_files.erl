@@ -76,14 +76,15 @@ is_whole(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
     Bad =:= 0 andalso Damaged =:= 0 andalso not CutOff.
 
 file(#{path := Path, dialect := Dialect, compression := Compression} = File) ->
-    #{bytes := Bytes, text := Text, samples := Samples, bad := Bad} = File,
+    #{bytes := Bytes, text := Text, samples := Samples, looks := Looks, bad := Bad} = File,
     #{first_us := First, last_us := Last, cut_off := CutOff, damaged := Damaged} = File,
     [
         [Path, ": ", verdict(is_whole(File)), "\n"],
         io_lib:format("  ~ts, ~ts, ~ts bytes", [dialect(Dialect), Compression, grouped(Bytes)]),
         [[" of ", grouped(Text), " bytes of text"] || Compression =/= plain],
         ["\n  ", grouped(Samples), " samples"],
-        [[", ", time(First), " to ", time(Last), " UTC"] || Samples > 0],
+        [[" of ", grouped(Looks), " looks"] || Looks > Samples],
+        [[", ", time(First), " to ", time(Last)] || Samples > 0],
         "\n",
         [["  lost: ", grouped(Bad), " damaged samples\n"] || Bad > 0],
         ["  lost: the end is cut off\n" || CutOff],

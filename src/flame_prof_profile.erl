@@ -74,8 +74,9 @@
 
 %% `own' is what the profiler said of itself in its last sample in the file, as it
 %% stands there: counters, engine and the like; empty where there is none.
-%% `bytes' are those of the file, `text' those of the text in it. `damaged' counts
-%% places where compressed text made no sense.
+%% `bytes' are those of the file, `text' those of the text in it. `looks' are what the
+%% samples stand for: see {@link measure()}. `damaged' counts places where compressed
+%% text made no sense.
 -type file() ::
     #{
         path := binary(),
@@ -84,6 +85,7 @@
         bytes := non_neg_integer(),
         text := non_neg_integer(),
         samples := non_neg_integer(),
+        looks := non_neg_integer(),
         bad := non_neg_integer(),
         own := binary(),
         damaged := non_neg_integer(),
@@ -124,8 +126,10 @@
 -type format() :: collapsed | perf | speedscope | pprof.
 
 %% What a sample weighs: one; its period; a metric of {@link info/1} as it was; or
-%% by how much that changed since the process' sample before. An atom is the same
-%% as a binary, and a metric alone is its change.
+%% by how much that changed since the process' sample before. A sample of a process
+%% that was the same at N looks (`idle_samples => changes', `cpu_budget') is N samples,
+%% and weighs N times its value. An atom is the same as a binary, and a metric alone
+%% is its change.
 -type measure() ::
     samples
     | period

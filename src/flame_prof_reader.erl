@@ -1,8 +1,8 @@
 %% @doc Reads the files that flame_prof writes, sample by sample.
 %%
 %% ```
-%% 1> Count = fun(#{status := Status}, Counts) ->
-%%        maps:update_with(Status, fun(N) -> N + 1 end, 1, Counts)
+%% 1> Count = fun(#{status := Status, period := N}, Counts) ->
+%%        Counts#{Status => maps:get(Status, Counts, 0) + N}
 %%    end.
 %% 2> flame_prof_reader:fold(Count, #{}, ["2026-11-21@0154.07.erl_perf.log"]).
 %% {ok,#{<<"running">> => 310,<<"waiting">> => 9690},

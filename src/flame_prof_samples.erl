@@ -1,8 +1,8 @@
 %% @doc Samples of files, one after the other, for analyses of your own.
 %%
 %% ```
-%% 1> Count = fun(#{status := Status}, Counts) ->
-%%        maps:update_with(Status, fun(N) -> N + 1 end, 1, Counts)
+%% 1> Count = fun(#{status := Status, period := N}, Counts) ->
+%%        Counts#{Status => maps:get(Status, Counts, 0) + N}
 %%    end.
 %% 2> flame_prof:fold(Count, #{}, ["2026-11-21@0154.07.erl_perf.log"]).
 %% {ok,#{<<"running">> => 310,<<"waiting">> => 9690},
@@ -29,7 +29,9 @@
 
 %% `pid' and `tid' are those of the header, 0 in files of the original; `comm' is
 %% what stands before them, in files of the original the Erlang pid. `status' is
-%% empty in files of perf. Symbols, names and calls are percent-encoded: see
+%% empty in files of perf. In files of ours `period' is how many looks the sample
+%% stands for (doc/sampling.md, What waits and does not move): add it up to count
+%% samples. Symbols, names and calls are percent-encoded: see
 %% {@link flame_prof_reader:decode/1}.
 -type sample() ::
     #{

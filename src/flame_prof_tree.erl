@@ -316,7 +316,7 @@ format(Report, Columns) ->
 summary(#{files := Files, bad := Bad, all_samples := All} = Report) ->
     #{processes := Processes, seconds := Seconds} = Report,
     [
-        [grouped(All), " sample", plural(All), " of ", grouped(Processes), " processes, "],
+        [grouped(All), " sample", plural(All), " of ", grouped(Processes), " process", [["es"] || Processes =/= 1], ", "],
         [io_lib:format("~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
         [[", ", grouped(Bad), " bad sample", plural(Bad), " left out"] || Bad > 0],
         considered(Report),

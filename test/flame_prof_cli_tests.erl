@@ -110,6 +110,39 @@ weight(Metric, Metrics) -> abs(element(2, maps:get(atom_to_binary(Metric), Metri
 selves(#{self := Self, children := Children}) ->
     Self + lists:sum([selves(Child) || Child <- Children]).
 
+%% A sample that waited at 50 looks, as `idle_samples => changes' and the budget write
+%% it, is 50 samples.
+a_sample_is_as_many_as_its_looks_test() ->
+    File = filename:join("/tmp", "flame_prof_cli_tests_" ++ os:getpid() ++ ".log"),
+    Sample = fun(Us, Period, Status) ->
+        ["beam 1/71 [000] 1795237782.", integer_to_list(Us), ": ", Period, "cpu-clock:\n",
+            "# reductions=9/0 memory=1000/0 erl_pid=<0.71.0> (metrics)\n",
+            "\tffffffff shop:price/1:31 (shop.erl)\n\tffffffff ", Status, " (status)\n\n"]
+    end,
+    ok = file:write_file(File, [Sample(100000, "50 ", "waiting"), Sample(200000, "", "running")]),
+    try
+        {ok, #{samples := 51, weight := 51, tree := Tree}} = flame_prof_tree:report(File, #{min => 0}),
+        ?assertMatch([
+            #{name := <<"running">>, weight := 1, samples := 1},
+            #{name := <<"waiting">>, weight := 50, samples := 50}
+        ], Tree),
+        {ok, #{weight := 51000} = ByMemory} = flame_prof_tree:report(File, #{by => {value, memory}}),
+        ?assertMatch("51,000 value of memory in 51 samples of 1 process, 0.1 s, 1 file\n" ++ _,
+            text(flame_prof_tree:format(ByMemory, 100))),
+        {ok, Profile} = flame_prof_profile:read(File),
+        #{files := [#{samples := 2, looks := 51}]} = flame_prof_profile:info(Profile),
+        Out = File ++ ".export",
+        {ok, #{total := 51}} = flame_prof_profile:export(Profile, collapsed, Out),
+        {ok, #{samples := 2}} = flame_prof_profile:export(Profile, perf, Out, #{measure => {value, memory}}),
+        {ok, Text} = file:read_file(Out),
+        ?assertMatch({match, _}, re:run(Text, ": 50000 cpu-clock:\n# memory=1000/0 ")),
+        %% There the period is memory, and no number of looks.
+        {ok, #{samples := 2, weight := 2000}} = flame_prof_tree:report(Out, #{by => {value, memory}}),
+        ok = file:delete(Out)
+    after
+        file:delete(File)
+    end.
+
 c_functions_are_a_detail_of_their_caller_test() ->
     File = filename:join("/tmp", "flame_prof_cli_tests_" ++ os:getpid() ++ ".log"),
     Stack = "\tffffffff db_get_hash (beam.smp)\n\tffffffff [beam.smp] (beam.smp)\n"

@@ -133,6 +133,8 @@ numbers_are_in_the_text_form_of_prometheus(Config) ->
     #{sampler_cpu_ns := SamplerNs} = Books,
     ?assert(maps:get("flame_prof_sampler_cpu_seconds_total", Numbers) =< SamplerNs / 1.0e9),
     ?assertMatch(#{"flame_prof_targets{kind=\"explicit\"}" := 0.0}, Numbers),
+    %% It falls again.
+    ?assertMatch(#{"flame_prof_budget_step" := _}, Numbers),
     {ok, _} = flame_prof:stop().
 
 %% By the grammar of the text form, version 0.0.4: a help line and a type line,

@@ -192,6 +192,7 @@ static ERL_NIF_TERM file_term(ErlNifEnv *env, const struct fp_profile *profile,
                fp_atom(env, fp_dialect_name(file->dialect)));
     fp_map_put_source(env, &map, &file->source);
     put_u64(env, &map, "samples", file->samples);
+    put_u64(env, &map, "looks", file->looks);
     put_u64(env, &map, "bad", file->bad);
     fp_map_put(env, &map, "own", text_of(env, profile, file->own));
     fp_map_put(env, &map, "first_us", enif_make_int64(env, file->first_us));

@@ -103,7 +103,7 @@ static int add(struct fp_groups *groups, const struct fp_group *key,
         struct fp_group *group = &groups->group[id];
 
         if (same_group(group, key, levels)) {
-            group->samples++;
+            group->samples = saturated(group->samples, key->samples);
             group->weight = saturated(group->weight, key->weight);
             return 0;
         }
@@ -122,7 +122,7 @@ static int add_row(struct fp_groups *groups, const struct fp_profile *profile,
                    const struct fp_query *query, const struct fp_row *row)
 {
     uint32_t node = profile->tree.stack[row->stack].node;
-    struct fp_group key = {.samples = 1};
+    struct fp_group key = {.samples = (uint64_t)fp_looks(profile, row)};
     int64_t weight;
 
     if (!fp_measure(profile, &query->measure, row, &weight) || weight == 0)

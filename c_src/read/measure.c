@@ -18,29 +18,49 @@ static int place_of(const struct fp_profile *profile, int metric,
     return -1;
 }
 
+/* A weighted export has one metric at most. */
+int64_t fp_looks(const struct fp_profile *profile, const struct fp_row *row)
+{
+    if (row->period == 1 || profile->file[row->file].dialect != FP_OURS ||
+        profile->schema[row->schema].count <= 1)
+        return 1;
+    return row->period;
+}
+
+int fp_figure(const struct fp_profile *profile,
+              const struct fp_measure *measure, const struct fp_row *row,
+              int64_t *figure)
+{
+    int place = place_of(profile, measure->metric, row);
+
+    if (place < 0 || profile->process[row->process].is_own)
+        return 0;
+    *figure = measure->kind == FP_MEASURE_VALUE ? row->value[place]
+                                                : row->delta[place];
+    /* Nothing that is measured can be less than nothing. */
+    return measure->kind == FP_MEASURE_DELTA || *figure >= 0;
+}
+
 int fp_measure(const struct fp_profile *profile,
                const struct fp_measure *measure, const struct fp_row *row,
                int64_t *weight)
 {
-    int place;
-
     if (profile->process[row->process].is_own)
         return 0;
     switch (measure->kind) {
     case FP_MEASURE_SAMPLES:
-        *weight = 1;
+        *weight = fp_looks(profile, row);
         return 1;
     case FP_MEASURE_PERIOD:
         *weight = row->period;
         return 1;
     default:
-        place = place_of(profile, measure->metric, row);
-        if (place < 0)
+        if (!fp_figure(profile, measure, row, weight))
             return 0;
-        *weight = measure->kind == FP_MEASURE_VALUE ? row->value[place]
-                                                    : row->delta[place];
-        /* Nothing that is measured can be less than nothing. */
-        return measure->kind == FP_MEASURE_DELTA || *weight >= 0;
+        /* What changed, changed at one of the looks. */
+        if (measure->kind == FP_MEASURE_VALUE)
+            *weight = fp_times_looks(*weight, fp_looks(profile, row));
+        return 1;
     }
 }
 
@@ -94,7 +114,7 @@ static uint32_t class_of_metric(const struct fp_profile *profile,
                                  fp_profile_metric(profile, name)};
     int64_t value;
 
-    if (measure.metric < 0 || !fp_measure(profile, &measure, row, &value))
+    if (measure.metric < 0 || !fp_figure(profile, &measure, row, &value))
         return 0;
     return class_of(value, base);
 }

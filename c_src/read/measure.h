@@ -8,9 +8,9 @@
 #include "profile.h"
 
 enum fp_measure_kind {
-    FP_MEASURE_SAMPLES, /* 1 */
+    FP_MEASURE_SAMPLES, /* 1 for each look that it stands for */
     FP_MEASURE_PERIOD,  /* the sample's own weight */
-    FP_MEASURE_VALUE,   /* a metric as it was */
+    FP_MEASURE_VALUE,   /* a metric as it was, for each look */
     FP_MEASURE_DELTA,   /* its change; by sign */
 };
 
@@ -18,6 +18,27 @@ struct fp_measure {
     enum fp_measure_kind kind;
     int metric; /* of the last two */
 };
+
+/* At how many looks the process was like this: the period of a session's sample
+ * (doc/sampling.md, What waits and does not move). 1 for a period that means
+ * something else: perf's, and that of a weighted export. */
+int64_t fp_looks(const struct fp_profile *profile, const struct fp_row *row);
+
+/* The same figure at each of them. */
+static inline int64_t fp_times_looks(int64_t figure, int64_t looks)
+{
+    int64_t product;
+
+    if (__builtin_mul_overflow(figure, looks, &product))
+        return figure < 0 ? INT64_MIN : INT64_MAX;
+    return product;
+}
+
+/* 1 and a metric's value or change at one look; 0: this sample does not have the
+ * metric, or it is none: a value below 0, or the profiler's own. */
+int fp_figure(const struct fp_profile *profile,
+              const struct fp_measure *measure, const struct fp_row *row,
+              int64_t *figure);
 
 /* 1 and the weight, which is negative for a delta that is; 0: this sample does
  * not have the metric, or is the profiler's own. */

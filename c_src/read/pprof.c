@@ -11,6 +11,7 @@
 
 #include "../out/buffer.h"
 #include "export.h"
+#include "measure.h"
 #include "text.h"
 
 enum { /* of message Profile */
@@ -164,16 +165,18 @@ static void add_row(struct writing *w, const struct fp_row *row)
 {
     const struct fp_schema *schema = &w->profile->schema[row->schema];
     int64_t *sum = sums_of(w, row);
+    int64_t looks;
 
     if (sum == NULL)
         return;
-    sum[0]++;
+    looks = fp_looks(w->profile, row);
+    sum[0] = saturated(sum[0], looks);
     sum[1] = saturated(sum[1], row->period);
     for (uint32_t i = 0; i < schema->count; i++) {
         int64_t *both = &sum[2 + 2 * schema->metric[i]];
 
         both[0] = saturated(both[0], row->delta[i]);
-        both[1] = saturated(both[1], row->value[i]);
+        both[1] = saturated(both[1], fp_times_looks(row->value[i], looks));
     }
 }
 

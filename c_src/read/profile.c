@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "measure.h"
+
 int fp_profile_create(struct fp_profile **profile, size_t limit)
 {
     struct fp_profile *made = calloc(1, sizeof(*made));
@@ -477,6 +479,7 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
         file->dialect = sample->dialect;
     if (!process->is_own) {
         file->samples++;
+        file->looks += (uint64_t)fp_looks(profile, row);
         return 0;
     }
     profile->own_count++;

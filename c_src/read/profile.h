@@ -50,6 +50,7 @@ struct fp_file {
     enum fp_dialect dialect; /* of its first sample */
     struct fp_source_state source;
     uint64_t samples, bad;     /* without the profiler's own */
+    uint64_t looks;            /* that these samples stand for (measure.h) */
     uint32_t own;              /* text: the fields of the last one of those */
     int64_t first_us, last_us; /* least and greatest */
 };

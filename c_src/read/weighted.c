@@ -113,10 +113,10 @@ static void put_metrics(struct writing *writing, const struct fp_row *row)
     if (measure.kind < FP_MEASURE_VALUE)
         return;
     measure.kind = FP_MEASURE_VALUE;
-    if (!fp_measure(profile, &measure, row, &value))
+    if (!fp_figure(profile, &measure, row, &value))
         return;
     measure.kind = FP_MEASURE_DELTA;
-    fp_measure(profile, &measure, row, &delta);
+    fp_figure(profile, &measure, row, &delta);
     FP_OUTPUT_LITERAL(output, "# ");
     fp_output_text(
         output, fp_profile_text(profile, profile->metric[measure.metric].name));

@@ -4,7 +4,7 @@
  * It wakes at absolute deadlines, reads the chosen processes' structures and
  * the stacks of those that moved, asks the schedulers for the stacks of those
  * that run, and puts records into the ring. What a scheduler answers is taken
- * in at the next tick, as a sample of the tick that asked. After
+ * in between two ticks or at the next, as a sample of the tick that asked. After
  * fp_sampler_start() it allocates nothing, takes no lock, does no I/O and
  * calls neither the VM nor libuv; it never waits for anybody.
  */
