@@ -22,7 +22,7 @@ files=$(find "$out" -name '*.c.log' | wc -l)
 
 # Its opinions of style are not asked for: clang-format and -Wall have theirs.
 cppcheck --quiet --std=c11 --enable=warning,portability,performance --inline-suppr \
-    --error-exitcode=1 -j "$(nproc)" -D_GNU_SOURCE= -D__x86_64__ \
+    --error-exitcode=1 -j "$(nproc)" -D_GNU_SOURCE= -D__x86_64__ -D__SIZEOF_POINTER__=8 \
     --suppress=missingIncludeSystem c_src >"$out/cppcheck" 2>&1 || wrong=1
 cat "$out/cppcheck"
 
