@@ -94,7 +94,7 @@ minimize() { # target
     rm -rf "$new" && mkdir -p "$out/new" && cp -r "test/corpus/$1" "$new"
     found_in "$new" | cut -d ' ' -f 2- | xargs -r rm
     # shellcheck disable=SC2046
-    $no_aslr "$out/bin/fuzz_$1" -merge=1 -use_counters=0 "$new" \
+    $no_aslr "$out/bin/fuzz_$1" -merge=1 -use_counters=0 -artifact_prefix="$out/$1." "$new" \
         $(corpus_of "$1") >"$out/$1.merge.log" 2>&1 || return 1
     while read -r size file; do
         bytes=$((bytes + size)) files=$((files + 1))

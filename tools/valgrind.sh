@@ -40,7 +40,8 @@ ${CC:-gcc} -std=c11 -O1 -g -D_GNU_SOURCE= -Ic_src -o "$out/read_files" \
     c_src/out/buffer.c c_src/core/error.c c_src/core/pages.c c_src/core/pool.c \
     $($PKG_CONFIG --libs libzstd zlib 2>/dev/null || echo -lzstd -lz) || exit 1
 # shellcheck disable=SC2046
-memcheck corpus "$out/read_files" test/corpus/* $(find _build/fuzz/corpus -type f 2>/dev/null | head -n 300)
+memcheck corpus "$out/read_files" $(find test/corpus -maxdepth 1 -type f) \
+    $(find _build/fuzz/corpus/read -type f 2>/dev/null | head -n 300)
 # shellcheck disable=SC2086
 memcheck session "$out/read_files" $recorded "$out"/session/cut.*
 

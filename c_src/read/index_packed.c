@@ -278,6 +278,7 @@ int fp_index_write_packed(struct fp_index *w)
             FP_GROW(budget, &w->place, &w->place_room, profile->process_count);
     w->stream = (struct fp_column){.offset = w->end, .buffer = w->buffers};
     if (err == 0) {
+        FP_KNOWN(packing.follower != NULL); /* one more than processes: some */
         memset(packing.follower, 0,
                packing.follower_room * sizeof(*packing.follower));
         err = pack_rows(w, &packing);

@@ -1,10 +1,6 @@
-/* The fuzzer's one input at a time, from files: for valgrind, and to look at what
+/* The target `read` over files, one at a time: for valgrind, and to look at what
  * the fuzzer has found without libFuzzer. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+#include "fuzz.h"
 
 /* In a block of its very size, so that reading on is seen. */
 static int read_one(const char *path)
@@ -27,7 +23,7 @@ static int read_one(const char *path)
         if (bytes == NULL || fread(bytes, 1, n, file) != n)
             abort();
         rewind(file);
-        LLVMFuzzerTestOneInput(bytes, n);
+        fuzz_read(bytes, n);
         free(bytes);
     }
     fclose(file);
