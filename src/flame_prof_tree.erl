@@ -93,6 +93,8 @@
 
 -type error() :: flame_prof_profile:error() | {atom(), binary()}.
 
+%% A sample may stand for several looks, and counts as so many.
+-define(ALL_LOOKS, #{measure => samples, levels => [], lines => false}).
 -define(DETAILS, 3).
 -define(CHILDREN, 15).
 -define(MEASURE_COLUMNS, (7 + 1 + 15)).
@@ -135,7 +137,7 @@ stacks({error, _} = Error, _Profile, _Options) ->
     Error;
 stacks({ok, #{stacks := Stacks}}, Profile, Options) ->
     #{processes := Processes, bad := Bad, files := Files} = Info = flame_prof_profile:info(Profile),
-    #{samples := All, first_us := First, last_us := Last} = Info,
+    #{first_us := First, last_us := Last} = Info,
     #{by := By, status := Status, top := Top} = Options,
     Rows = [row(Stack) || Stack <- unsigned(Stacks), is_wanted(Stack, Status)],
     Total = lists:sum([Weight || {_, _, _, Weight, _} <- Rows]),
@@ -149,11 +151,13 @@ stacks({ok, #{stacks := Stacks}}, Profile, Options) ->
         bad => Bad,
         weight => Total,
         samples => lists:sum([Samples || {_, _, _, _, Samples} <- Rows]),
-        all_samples => All,
+        all_samples => looks(flame_prof_profile:stacks(Profile, ?ALL_LOOKS)),
         tree => tree(Rows, Total, Options),
         functions => Functions,
         more_functions => More
     }}.
+
+looks({ok, #{stacks := Stacks}}) -> lists:sum([Samples || {_, _, _, Samples} <- Stacks]).
 
 is_wanted(_Stack, all) -> true;
 is_wanted({Levels, _, _, _}, Status) -> lists:member(atom_to_binary(Status), Levels).

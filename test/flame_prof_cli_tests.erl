@@ -127,7 +127,7 @@ a_sample_is_as_many_as_its_looks_test() ->
             #{name := <<"waiting">>, weight := 50, samples := 50}
         ], Tree),
         {ok, #{weight := 51000} = ByMemory} = flame_prof_tree:report(File, #{by => {value, memory}}),
-        ?assertMatch("51,000 value of memory in 51 samples of 1 process, 0.1 s, 1 file\n" ++ _,
+        ?assertMatch("51 samples of 1 process, 0.1 s, 1 file: 51,000 value of memory in 51 samples\n" ++ _,
             text(flame_prof_tree:format(ByMemory, 100))),
         {ok, Profile} = flame_prof_profile:read(File),
         #{files := [#{samples := 2, looks := 51}]} = flame_prof_profile:info(Profile),

@@ -61,9 +61,12 @@ class Heat {
     }
   }
 
+  // Of looks and ticks of which a span tells the times are estimates, apart: where one
+  // has a look, there was a tick.
   setTicks({ starts, missed }, durationUs) {
     for (const start of starts) this.ticks[Math.floor(start / this.cellUs)]++;
     for (let cell = 0; cell < this.values.length; cell++) {
+      if (this.samples[cell] > 0) this.ticks[cell] = Math.max(1, this.ticks[cell]);
       if (this.samples[cell] > 0) this.kinds[cell] = CELL.value;
       else if (cell * this.cellUs >= durationUs) this.kinds[cell] = CELL.outside;
       else if (this.ticks[cell] > 0) this.kinds[cell] = CELL.empty;
