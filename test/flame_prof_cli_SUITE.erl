@@ -20,6 +20,7 @@
     top_sorts_filters_and_ends_by_keys/1,
     top_ends_by_control_c_and_by_a_hangup/1,
     attach_shows_progress_and_ends_by_control_c/1,
+    attach_keeps_all_of_it_when_its_terminal_goes_away/1,
     what_is_lent_shows_nothing_but_the_answer/1,
     a_session_and_its_files_by_hand/1,
     reading_ends_by_control_c/1,
@@ -51,6 +52,7 @@ groups() ->
             top_sorts_filters_and_ends_by_keys,
             top_ends_by_control_c_and_by_a_hangup,
             attach_shows_progress_and_ends_by_control_c,
+            attach_keeps_all_of_it_when_its_terminal_goes_away,
             what_is_lent_shows_nothing_but_the_answer,
             a_session_and_its_files_by_hand,
             reading_ends_by_control_c,
@@ -345,6 +347,19 @@ attach_shows_progress_and_ends_by_control_c(Config) ->
         [File] = filelib:wildcard(filename:join(Output, "*.log*")),
         {0, _} = run(["check", File]),
         is_left(Node)
+    end).
+
+%% Nothing is in the file before the session ends.
+attach_keeps_all_of_it_when_its_terminal_goes_away(Config) ->
+    with_plain(fun(#{name := Name, node := Node}) ->
+        Output = filename:join(proplists:get_value(priv_dir, Config), "hangup"),
+        Command = [script(), " attach ", Name, " --for 5m --set flush_interval=600000 --output ", Output,
+            " --cookie ", command_line:cookie()],
+        in_terminal(Command, fun() -> ok = shows("s of 300: [1-9][0-9,]* samples") end),
+        is_left(Node),
+        [File] = filelib:wildcard(filename:join(Output, "*.log*")),
+        {0, Text} = run(["check", File]),
+        {match, _} = re:run(Text, "^  [1-9][0-9,]* samples, ", [multiline])
     end).
 
 %% The progress line is gone, wherever the screen's other lines come from.
