@@ -18,6 +18,7 @@
     of_several_nodes_one_does_without_the_library/1,
     without_the_library_a_node_that_dies_costs_its_tail_only/1,
     what_needs_the_library_is_refused_with_the_reason/1,
+    without_a_library_on_this_side_that_is_said/1,
     top_does_without_the_library/1,
     an_interrupt_keeps_what_was_sampled_and_leaves_nothing/1,
     a_killed_controller_leaves_nothing/1,
@@ -63,6 +64,7 @@ all() ->
         of_several_nodes_one_does_without_the_library,
         without_the_library_a_node_that_dies_costs_its_tail_only,
         what_needs_the_library_is_refused_with_the_reason,
+        without_a_library_on_this_side_that_is_said,
         top_does_without_the_library,
         an_interrupt_keeps_what_was_sampled_and_leaves_nothing,
         a_killed_controller_leaves_nothing,
@@ -367,6 +369,20 @@ what_needs_the_library_is_refused_with_the_reason(Config) ->
         {1, Send} = run(attach(Plain, Config, ["--set", "auto_process_opts=#{viral => send}"])),
         {match, _} = re:run(Send, "can not spread by send without the library"),
         [] = files(Config),
+        leaves_nothing(Plain, Before)
+    end).
+
+without_a_library_on_this_side_that_is_said(Config) ->
+    with_node(fun(Plain, Before) ->
+        Copy = filename:join(output(Config), "copy"),
+        Ebin = filename:join(Copy, "ebin"),
+        Library = filename:join([Copy, "priv", "flame_prof_nif.so"]),
+        ok = filelib:ensure_dir(Library),
+        ok = file:write_file(Library, "nothing that could be loaded"),
+        [] = os:cmd(["cp -r ", filename:dirname(code:which(flame_prof_attach)), " ", Ebin]),
+        Command = lists:join(" ", ["FLAME_PROF_EBIN=" ++ Ebin, command_line:script() | attach(Plain, Config, [])]),
+        {1, Text} = command_line:shell(lists:append(Command)),
+        {match, _} = re:run(Text, "flame_prof_nif.so: it can not be loaded here"),
         leaves_nothing(Plain, Before)
     end).
 
