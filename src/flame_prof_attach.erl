@@ -107,15 +107,25 @@ fitting(Node, Why, _Config) ->
 %% Asks the node nothing: an error here is to leave no lease.
 with_scribe({scribe, Output}, OsPid, Release, #{node := Node, library := {none, Why}} = Lease) ->
     Config = #{node => Node, os_pid => OsPid, release => Release, why => Why, output => Output},
-    case flame_prof_scribe:start_link(Config) of
+    case scribe(code:ensure_loaded(flame_prof_nif), Config) of
         {ok, Scribe} ->
             Lease#{scribe := Scribe};
-        {error, {shutdown, {folder, Folder, Reason}}} ->
+        {error, {File, Reason}} ->
             _ = close(Lease),
-            refuse(refused, "~ts: ~ts", [Folder, file:format_error(Reason)])
+            refuse(refused, "~ts: ~ts", [File, Reason])
     end;
 with_scribe(_, _, _, Lease) ->
     Lease.
+
+scribe({module, _}, Config) ->
+    case flame_prof_scribe:start_link(Config) of
+        {ok, Scribe} -> {ok, Scribe};
+        {error, {shutdown, {folder, Folder, Reason}}} -> {error, {Folder, file:format_error(Reason)}}
+    end;
+scribe({error, _}, #{node := Node}) ->
+    {ok, Path} = library_path(),
+    Why = io_lib:format("it can not be loaded here, and it is to write the files of ~ts, which does without it", [Node]),
+    {error, {Path, Why}}.
 
 %% In one request. Others may attach at the same moment, with a module of the same
 %% name: atomic_load never purges what a lease runs, and the lease that registers

@@ -370,15 +370,27 @@ is_below(Folder, Point) -> lists:prefix(filename:split(Point), filename:split(Fo
 
 mapped(Path, Nif) ->
     ok = application:set_env(?ENVIRONMENT, library, Path),
-    Loaded = load(Nif),
-    Failure = application:get_env(?ENVIRONMENT, failure, none),
+    Outcome = mapped(load(Nif)),
+    ok = forget(),
+    Outcome.
+
+%% That the module is there says nothing: flame_prof_nif:load_lent/1.
+mapped(ok) ->
+    case failure() of
+        none ->
+            ok;
+        {_, Text} ->
+            _ = unload(flame_prof_nif),
+            {error, Text}
+    end;
+mapped({error, {_, Text}}) ->
+    {error, Text}.
+
+failure() -> application:get_env(?ENVIRONMENT, failure, none).
+
+forget() ->
     ok = application:unset_env(?ENVIRONMENT, library),
-    ok = application:unset_env(?ENVIRONMENT, failure),
-    case {Loaded, Failure} of
-        {ok, _} -> ok;
-        {_, {_, Text}} -> {error, Text};
-        {{error, {_, Text}}, none} -> {error, Text}
-    end.
+    application:unset_env(?ENVIRONMENT, failure).
 
 %% The janitor.
 
@@ -411,8 +423,9 @@ sweep(Modules, Folder) ->
 %% An error is what had to stay.
 swept(Modules, Folder) ->
     ok = end_session(whereis(flame_prof_sup)),
-    IsMapped = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif),
-    Outcome = retire(IsMapped, ?RETIRE_ATTEMPTS),
+    IsLoaded = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif),
+    Outcome = retire(IsLoaded andalso failure() =:= none, ?RETIRE_ATTEMPTS),
+    ok = forget(),
     _ = Folder =/= none andalso file:del_dir_r(Folder),
     _ = [unload(Module) || Module <- Modules],
     Outcome.

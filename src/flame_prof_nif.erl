@@ -295,14 +295,12 @@ load() ->
         undefined -> erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0)
     end.
 
-%% See flame_prof_lease: the code server tells nobody why it failed.
+%% See flame_prof_lease, which takes this module away again: of an error the code server
+%% would tell nobody but the node's log.
 load_lent(Path) ->
     case erlang:load_nif(Path, 0) of
-        ok ->
-            ok;
-        {error, Reason} = Error ->
-            ok = application:set_env(flame_prof_attached, failure, Reason),
-            Error
+        ok -> ok;
+        {error, Reason} -> application:set_env(flame_prof_attached, failure, Reason)
     end.
 
 %% Beside the beam file when the application is run from a plain build folder,

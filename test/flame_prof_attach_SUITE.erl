@@ -19,6 +19,8 @@
     of_several_nodes_one_does_without_the_library/1,
     without_the_library_a_node_that_dies_costs_its_tail_only/1,
     what_needs_the_library_is_refused_with_the_reason/1,
+    without_a_library_on_this_side_that_is_said/1,
+    a_library_that_can_not_be_loaded_is_not_in_the_nodes_log/1,
     top_does_without_the_library/1,
     an_interrupt_keeps_what_was_sampled_and_leaves_nothing/1,
     a_killed_controller_leaves_nothing/1,
@@ -65,6 +67,8 @@ all() ->
         of_several_nodes_one_does_without_the_library,
         without_the_library_a_node_that_dies_costs_its_tail_only,
         what_needs_the_library_is_refused_with_the_reason,
+        without_a_library_on_this_side_that_is_said,
+        a_library_that_can_not_be_loaded_is_not_in_the_nodes_log,
         top_does_without_the_library,
         an_interrupt_keeps_what_was_sampled_and_leaves_nothing,
         a_killed_controller_leaves_nothing,
@@ -373,6 +377,38 @@ what_needs_the_library_is_refused_with_the_reason(Config) ->
         [] = files(Config),
         leaves_nothing(Plain, Before)
     end).
+
+without_a_library_on_this_side_that_is_said(Config) ->
+    with_node(fun(Plain, Before) ->
+        {1, Text} = attach_with(<<"nothing that could be loaded">>, Plain, Config),
+        {match, _} = re:run(Text, "flame_prof_nif.so: it can not be loaded here"),
+        leaves_nothing(Plain, Before)
+    end).
+
+%% A head as it has to be, with nothing behind it.
+a_library_that_can_not_be_loaded_is_not_in_the_nodes_log(Config) ->
+    with_node(fun(#{port := Port} = Plain, Before) ->
+        Head = <<16#7f, "ELF", 2, 1, 1, 0:72, 3:16/little, 62:16/little, 0:512>>,
+        {3, Text} = attach_with(Head, ["--engine", "native"], Plain, Config),
+        {match, _} = re:run(Text, "can not take the library: .*/tmp.*: .*flame_prof_nif"),
+        leaves_nothing(Plain, Before),
+        nomatch = re:run(logged(Port), "on_load")
+    end).
+
+logged(Port) ->
+    receive {Port, {data, Bytes}} -> [Bytes | logged(Port)] after 0 -> [] end.
+
+attach_with(Library, Plain, Config) -> attach_with(Library, [], Plain, Config).
+
+attach_with(Library, More, Plain, Config) ->
+    Copy = filename:join(output(Config), "copy"),
+    Ebin = filename:join(Copy, "ebin"),
+    File = filename:join([Copy, "priv", "flame_prof_nif.so"]),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, Library),
+    [] = os:cmd(["cp -r ", filename:dirname(code:which(flame_prof_attach)), " ", Ebin]),
+    Words = ["FLAME_PROF_EBIN=" ++ Ebin, command_line:script() | attach(Plain, Config, More)],
+    command_line:shell(lists:append(lists:join(" ", Words))).
 
 top_does_without_the_library(_Config) ->
     with_small_node(fun(#{name := Name} = Plain, Before) ->
