@@ -19,13 +19,13 @@ bench_history_test_() ->
         {"what is worse is so three times, each measured anew", fun worse_each_time/0},
         {"what is good once is good, and kept is the surest", fun good_once/0},
         {"what can not be measured is not told, and what was measured before is kept", fun not_measured/0},
-        {"of regressions of a tenth all are found, of noise of a third nothing is refused", {timeout, 300, fun drawn/0}},
+        {"of regressions of a tenth all are found, of noise of a third nothing is refused", {timeout, 3000, fun drawn/0}},
         {"what is appended is read again, and no file is no history", fun kept/0},
         {"latencies' quantiles are those of all windows together", fun quantiles/0},
         {"twice the latency is a ratio of two, and none is within the noise of one", fun latency_ratio/0},
         {"one bad window in many is noise", fun one_bad_window/0},
         {"`not above' is met when the interval reaches the bar", fun bars/0},
-        {"requests that were due in a stall have its latency, sent or not", {timeout, 60, fun stall/0}}
+        {"requests that were due in a stall have its latency, sent or not", {timeout, 600, fun stall/0}}
     ]}.
 
 load() ->

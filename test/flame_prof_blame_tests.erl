@@ -10,8 +10,8 @@
 native_test_() ->
     case native_node:why_not() of
         none ->
-            {timeout, 600, {setup, fun setup/0, fun teardown/1, fun(Setup) ->
-                [{timeout, 180, {Title, fun() -> Test(Setup) end}} || {Title, Test} <- tests()]
+            {timeout, 6000, {setup, fun setup/0, fun teardown/1, fun(Setup) ->
+                [{timeout, 1800, {Title, fun() -> Test(Setup) end}} || {Title, Test} <- tests()]
             end}};
         Why ->
             {"skipped: " ++ Why, []}
@@ -87,12 +87,12 @@ with(Pid, Fun) ->
 
 %% Until there are enough samples to judge shares by: the machine may be busy.
 report(Target) ->
-    report(Target, 2000, 6).
+    report(Target, 2000, 12).
 
 report(Target, Ms, Attempts) ->
     {ok, #{matched := Matched} = Report} = flame_prof_blame:report(Target, Ms),
     case Matched < ?ENOUGH andalso Attempts > 1 of
-        true -> report(Target, 2 * Ms, Attempts - 1);
+        true -> report(Target, min(60000, 2 * Ms), Attempts - 1);
         false -> Report
     end.
 
@@ -216,7 +216,7 @@ beside_profile(_) ->
     end.
 
 killed_caller(Directory) ->
-    {0, Threads} = native_node:leftovers(),
+    {0, Threads} = native_node:settled(),
     Caller = spawn(fun() -> flame_prof:blame(gc, 60000) end),
     waiting:eventually(fun() -> filelib:wildcard(Directory ++ "/*/*.log*") =/= [] end),
     {Processes, More} = native_node:leftovers(),
@@ -228,7 +228,7 @@ killed_caller(Directory) ->
 
 private(Directory) ->
     Self = self(),
-    Asking = spawn_link(fun() -> Self ! {self(), flame_prof_blame:report(gc, 2000)} end),
+    Asking = spawn_link(fun() -> Self ! {self(), flame_prof_blame:report(gc, 4000)} end),
     File = waiting:eventually(fun() ->
         case filelib:wildcard(Directory ++ "/*/*.log*") of
             [Found] -> {true, Found};

@@ -47,7 +47,7 @@ names_of_a_process_for_a_person_test() ->
 
 %% The limit is more than the test's: only an answer of all ends it in time.
 labels_are_there_when_all_have_answered_test_() ->
-    {timeout, 300, fun() ->
+    {timeout, 3000, fun() ->
         in_processes(20, fun(Pids) ->
             Labels = flame_prof_names:labels(Pids, 3600000),
             Expected = maps:from_list([{Pid, {worker, N}} || {N, Pid} <- lists:zip(lists:seq(1, 20), Pids), has_labels()]),
@@ -57,7 +57,7 @@ labels_are_there_when_all_have_answered_test_() ->
     end}.
 
 no_more_than_a_thousand_are_asked_test_() ->
-    {timeout, 300, fun() ->
+    {timeout, 3000, fun() ->
         in_processes(1001, fun(Pids) ->
             Labels = flame_prof_names:labels(Pids, 3600000),
             Expected = [Pid || Pid <- lists:droplast(Pids), has_labels()],

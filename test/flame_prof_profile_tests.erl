@@ -504,11 +504,11 @@ index_row(#{frames := Frames, words := #{<<"erl_pid">> := Pid}} = Sample) ->
 %%% A file that a session wrote
 
 a_session_s_file_is_read_whole_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         with_directory(fun(Dir) ->
             Worker = spawn_link(fun() -> work(0) end),
             {ok, _} = flame_prof:start(#{basename => Dir}),
-            timer:sleep(1000),
+            waiting:eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) > 2000 end),
             {ok, #{files := [File0], written := Written}} = flame_prof:stop(),
             unlink(Worker),
             exit(Worker, kill),

@@ -8,7 +8,7 @@
 native_test_() ->
     case native_node:why_not() of
         none ->
-            {timeout, 300, [{timeout, 120, Test} || Test <- tests()]};
+            {timeout, 3000, [{timeout, 1200, Test} || Test <- tests()]};
         Why ->
             {"skipped: " ++ Why, []}
     end.
@@ -235,7 +235,7 @@ at_once() ->
 
 leaves_nothing() ->
     {ok, _} = flame_prof_pstack:schedulers(),
-    {_, Threads} = native_node:leftovers(),
+    {0, Threads} = native_node:settled(),
     [{ok, _} = flame_prof_pstack:schedulers() || _ <- lists:seq(1, 20)],
     waiting:eventually(fun() -> native_node:leftovers() =:= {0, Threads} end).
 

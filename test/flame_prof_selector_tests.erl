@@ -63,7 +63,7 @@ has_dictionary_key() ->
 
 %% The second walk knows what the first one could not: who is busy now.
 the_second_choice_goes_by_what_was_done_since_the_first_test_() ->
-    {timeout, 120, fun() ->
+    {timeout, 1200, fun() ->
         Busy = spawn_link(fun Loop() -> Loop() end),
         Selector = start(1, []),
         {_, _} = choice(Selector),
@@ -113,6 +113,6 @@ the_busiest_are_those_that_sorting_finds_test_() ->
                 Found =:= lists:sort(lists:sublist(lists:reverse(lists:sort(Values)), N))
         end
     ),
-    {timeout, 60, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 1000}]))}.
+    {timeout, 600, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 1000}]))}.
 
 -endif.

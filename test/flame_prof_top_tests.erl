@@ -5,7 +5,7 @@
 
 %% The table's printing is held up until the line has come: it is not read any more.
 a_line_that_came_too_late_is_not_left_test_() ->
-    {timeout, 120, fun() ->
+    {timeout, 1200, fun() ->
         Test = self(),
         {Top, Monitor} = spawn_monitor(fun() ->
             true = group_leader(Test, self()),

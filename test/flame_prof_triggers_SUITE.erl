@@ -258,7 +258,8 @@ fired(Trigger) -> maps:get(fired, about(Trigger)).
 suppressed(Why, Trigger) -> maps:get(Why, maps:get(suppressed, about(Trigger)), 0).
 
 about(#{on := On}) ->
-    #{triggers := Triggers} = flame_prof:info(),
+    %% It may be late with its answer.
+    Triggers = eventually(fun() -> {true, maps:get(triggers, flame_prof:info())} end),
     [About] = [T || #{on := O} = T <- Triggers, O =:= On],
     About.
 
@@ -738,10 +739,11 @@ helper(Fun) -> [spawn(Fun)].
 
 kill(Pids) -> [exit(Pid, kill) || Pid <- Pids].
 
-%% More than any machine has schedulers.
+%% On each scheduler, however many there are, and more than it can run.
 busy() ->
-    Count = 40 + 2 * erlang:system_info(schedulers_online),
-    lists:append([helper(fun() -> burn(1) end) || _ <- lists:seq(1, Count)]).
+    Online = lists:seq(1, erlang:system_info(schedulers_online)),
+    [spawn_opt(fun() -> burn(1) end, [{scheduler, S}]) || S <- Online, _ <- [runs, waits]] ++
+        lists:append([helper(fun() -> burn(1) end) || _ <- lists:seq(1, 40)]).
 
 burn(N) -> burn((N * 5 + 1) band 16#ffffff).
 

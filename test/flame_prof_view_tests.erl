@@ -101,7 +101,7 @@ every_answer_has_a_strict_policy_test() ->
 %%% What can not be reached
 
 no_path_leads_elsewhere_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         viewing(fun(#{token := Token, dir := Dir} = V) ->
             ok = file:write_file(filename:join(filename:dirname(Dir), "secret.log"), "a secret\n"),
             Games = ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "..%252fsecret.log", "..\\secret.log",
@@ -126,7 +126,8 @@ links_and_other_users_files_are_not_shown_test() ->
         ok = file:make_symlink("/etc/passwd", filename:join(Dir, "link.log")),
         ok = file:make_symlink(filename:join(Dir, "ours.log"), filename:join(Dir, "inner.log")),
         ok = file:write_file(filename:join(Dir, "theirs.log"), "x"),
-        _ = file:change_owner(filename:join(Dir, "theirs.log"), 12345),
+        %% Root of a container may have nobody else to give it to.
+        IsTheirs = is_root() andalso file:change_owner(filename:join(Dir, "theirs.log"), 12345) =:= ok,
         {200, _, List} = get(V, [Token, "/api/profiles"]),
         #{<<"profiles">> := Profiles} = foreign_formats:json(List),
         States = maps:from_list([{N, {S, W}} || #{<<"name">> := N, <<"state">> := S, <<"why">> := W} <- Profiles]),
@@ -134,10 +135,10 @@ links_and_other_users_files_are_not_shown_test() ->
                        <<"inner.log">> := {<<"refused">>, <<"a link">>},
                        <<"ours.log">> := {<<"file">>, <<>>}}, States),
         [?assertEqual({<<"refused">>, <<"another user's">>}, maps:get(<<"theirs.log">>, States))
-         || is_root()],
+         || IsTheirs],
         [
             ?assertMatch(#{<<"state">> := <<"failed">>}, prepare(V, Name))
-         || Name <- ["link.log", "inner.log"] ++ ["theirs.log" || is_root()]
+         || Name <- ["link.log", "inner.log"] ++ ["theirs.log" || IsTheirs]
         ]
     end).
 
@@ -165,7 +166,7 @@ one_file_is_shown_alone_test() ->
 %%% What is served
 
 the_index_comes_in_ranges_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         viewing(fun(#{} = V) ->
             #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
             Bytes = index(V, "ours.log", Version, Size),
@@ -195,7 +196,7 @@ a_range_that_is_none_is_refused_test() ->
     end).
 
 broken_files_are_shown_as_such_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         in_directory(fun(Dir) ->
             Broken = [{"zeros.log", binary:copy(<<0>>, 100000)}, {"empty.log", <<>>},
                       {"noise.log.zst", <<16#28, 16#B5, 16#2F, 16#FD, (binary:copy(<<7>>, 5000))/binary>>},
@@ -221,7 +222,7 @@ broken_files_are_shown_as_such_test_() ->
     end}.
 
 a_file_that_has_grown_is_read_again_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         in_directory(fun(Dir) ->
             {ok, Text} = file:read_file(?CORPUS "ours.log"),
             Path = filename:join(Dir, "grows.log"),
@@ -238,7 +239,7 @@ a_file_that_has_grown_is_read_again_test_() ->
     end}.
 
 files_of_one_session_are_one_profile_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         in_directory(fun(Dir) ->
             First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
             Second = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
@@ -275,7 +276,7 @@ a_file_without_a_sample_is_not_what_is_shown_first_test() ->
     end).
 
 a_file_that_is_finished_meanwhile_stays_in_view_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         in_directory(fun(Dir) ->
             Part = written(Dir, "2026-11-21@1000.00.erl_perf.log.part", 77, 1000),
             viewing(Part, fun(#{token := Token} = V) ->
@@ -289,7 +290,7 @@ a_file_that_is_finished_meanwhile_stays_in_view_test_() ->
     end}.
 
 many_requests_at_once_are_survived_test_() ->
-    {timeout, 120, fun() ->
+    {timeout, 1200, fun() ->
         viewing(fun(#{token := Token, pid := Pid, port := Port} = V) ->
             Self = self(),
             _ = ready(V, "ours.log"),
@@ -339,7 +340,7 @@ what_a_dead_node_has_left_is_removed_test() ->
     end).
 
 an_index_that_is_cleaned_away_is_made_again_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         with_cache(fun(Cache) ->
             viewing(fun(V) ->
                 Removals = [fun file:delete/1, fun(Index) -> file:del_dir_r(filename:dirname(Index)) end],

@@ -2,7 +2,7 @@
 %% and what is left behind.
 -module(native_node).
 
--export([why_not/0, leftovers/0, printed/1]).
+-export([why_not/0, leftovers/0, settled/0, printed/1]).
 
 %% Where this release should work natively, a refusal is no reason to skip.
 why_not() ->
@@ -23,6 +23,18 @@ leftovers() ->
     {ok, Tasks} = file:list_dir("/proc/self/task"),
     Ours = [Pid || Pid <- erlang:processes(), is_ours(Pid)],
     {length(Ours), length(Tasks)}.
+
+%% When those of whoever was here before are gone: a thread that has ended is listed for
+%% a moment more.
+settled() -> settled(leftovers(), 0).
+
+settled({0, _} = Left, Looks) when Looks >= 10 -> Left;
+settled(Left, Looks) ->
+    timer:sleep(20),
+    case leftovers() of
+        Left -> settled(Left, Looks + 1);
+        Other -> settled(Other, 0)
+    end.
 
 is_ours(Pid) ->
     case erlang:process_info(Pid, [initial_call, current_stacktrace]) of

@@ -8,7 +8,7 @@
 -export([open/1, step/3, close/2]).
 
 a_wrong_result_is_a_death_and_the_storm_goes_on_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         %% The deaths are wanted, their reports are not.
         #{level := Level} = logger:get_primary_config(),
         ok = logger:set_primary_config(level, none),
@@ -21,7 +21,7 @@ a_wrong_result_is_a_death_and_the_storm_goes_on_test_() ->
     end}.
 
 a_paused_storm_takes_no_step_test_() ->
-    {timeout, 60, fun() ->
+    {timeout, 600, fun() ->
         {ok, Storm} = storm:start([{?MODULE, right}]),
         Steps = fun() -> maps:get(right, maps:get(steps, storm:report(Storm))) end,
         ok = waiting:eventually(fun() -> Steps() > 0 end),

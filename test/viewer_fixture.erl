@@ -55,7 +55,7 @@ weighted(Dir) ->
 %% A session that runs, and begins a new file with every second flush.
 live(Dir) ->
     {ok, _} = flame_prof:start(#{basename => Dir, flush_interval => 1500, flush_close_max => 2,
-                                 files_max => infinity}),
+                                 files_max => infinity, auto_select => {top, 10}}),
     flame_prof_view:start(Dir).
 
 %% Two files of one session, ten seconds apart.

@@ -7,14 +7,24 @@
 -define(LOOKS, 6000).
 -define(PAUSE_MS, 10).
 
-%% Until Look answers true, or {true, Found}: then Found.
+%% Until Look answers true, or {true, Found}: then Found. A look that fails is one too many
+%% or too early: on a slow machine info/0 may say no more than that it got no answer.
 eventually(Look) -> eventually(Look, ?LOOKS).
 
-eventually(Look, 0) ->
-    error({never, Look, catch flame_prof:info()});
-eventually(Look, Looks) ->
-    case Look() of
+eventually(Look, Looks) -> eventually(Look, Looks, false).
+
+eventually(Look, 0, Last) ->
+    error({never, Look, {Last, catch flame_prof:info()}});
+eventually(Look, Looks, _) ->
+    case looked(Look) of
         true -> ok;
         {true, Found} -> Found;
-        _ -> timer:sleep(?PAUSE_MS), eventually(Look, Looks - 1)
+        Other -> timer:sleep(?PAUSE_MS), eventually(Look, Looks - 1, Other)
+    end.
+
+looked(Look) ->
+    try
+        Look()
+    catch
+        Class:Reason:Stack -> {Class, Reason, Stack}
     end.

@@ -98,7 +98,7 @@ become_root() {
 
 apt_get() {
     $root env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
-        apt-get -q -o Dpkg::Use-Pty=0 "$@"
+        apt-get -q -o Dpkg::Use-Pty=0 -o Acquire::Retries=5 "$@"
 }
 install="install -y --no-install-recommends"
 

@@ -43,8 +43,10 @@ no_aslr=
 setarch "$(uname -m)" -R true 2>/dev/null && no_aslr="setarch $(uname -m) -R"
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
 
-seconds=$FUZZ_SECONDS
+# A test begins alike each time; a fuzzer somewhere else.
+seconds=$FUZZ_SECONDS seed=
 if [ -n "$FUZZ_TOTAL" ]; then
+    seed=-seed=1
     seconds=$((FUZZ_TOTAL * cores / $(wc -w <<<"$targets")))
     [ "$seconds" -gt 0 ] || seconds=1
 fi
@@ -67,7 +69,7 @@ fuzz() { # target
     [ "$1" = read ] && most=65536
     [ -e "test/fuzz/$1.dict" ] && dict="-dict=test/fuzz/$1.dict"
     # shellcheck disable=SC2046,SC2086
-    $no_aslr "$out/bin/fuzz_$1" -max_total_time="$seconds" -timeout=20 \
+    $no_aslr "$out/bin/fuzz_$1" -max_total_time="$seconds" -timeout=300 $seed \
         -max_len=$most $dict -artifact_prefix="$out/$1." -print_final_stats=1 \
         $(corpus_of "$1") >"$out/$1.log" 2>&1 && return
     touch "$out/failed"

@@ -68,7 +68,10 @@ prepare() { # suite
     fi
     rm -f "$matrix/$suite.stamp"
     if ! { [ -x "$folder/usr/bin/apt-get" ] && install "$suite"; }; then
-        bootstrap "$suite" && install "$suite" || return
+        bootstrap "$suite" && install "$suite" || {
+            say "once more: a mirror may have changed meanwhile"
+            bootstrap "$suite" && install "$suite"
+        } || return
     fi
     echo "$stamp" >"$matrix/$suite.stamp"
 }
@@ -122,6 +125,7 @@ failed() { # what, its log
 configure_apt() { # folder
     cat >"$1/etc/apt/apt.conf.d/99flame-prof" <<'EOF'
 APT::Install-Recommends "false";
+Acquire::Retries "5";
 // A mirror frozen at a date offers Release files past their Valid-Until. Their
 // signatures are checked all the same; what is given up is only the certainty
 // of seeing the newest state, which a test does not need.

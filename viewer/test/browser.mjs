@@ -7,8 +7,9 @@ const PAGE_MS = Number(process.env.PAGE_MS ?? 180000);
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
 export async function launch() {
-  // Root has no sandbox for itself; the pages are our own.
-  return chromium.launch({ executablePath: CHROMIUM, args: process.getuid() === 0 ? ['--no-sandbox'] : [] });
+  // Root has no sandbox for itself; the pages are our own. A container's /dev/shm is small.
+  const args = ['--disable-dev-shm-usage', ...(process.getuid() === 0 ? ['--no-sandbox'] : [])];
+  return chromium.launch({ executablePath: CHROMIUM, args, timeout: PAGE_MS });
 }
 
 /** Opens the address; complaints of the page are collected in `complaints`. */

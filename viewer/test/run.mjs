@@ -1,7 +1,7 @@
 // node run.mjs DIRECTORY: tests of the viewer against a running server. What
 // there is to test with, tools/test_viewer.sh has made: DIRECTORY/about.json.
 //
-// The last line is "PASSED FAILED".
+// The last line is "PASSED FAILED", or, with status 77, why the browser does not start.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,10 @@ const read = (name) => JSON.parse(readFileSync(join(dir, name), 'utf8'));
 const expected = read('expected.json');
 const about = read('about.json');
 const tests = [];
-const browser = await launch();
+const browser = await launch().catch((error) => {
+  console.log(String(error.message).split('\n').slice(0, 3).join(' '));
+  process.exit(77);
+});
 
 const shared = (address) => {
   let page;
@@ -35,6 +38,10 @@ function withFile(all, file) {
   const named = (query) => (query.hash ? { ...query, hash: `${query.hash}&file=${encodeURIComponent(file)}` } : query);
   return Object.fromEntries(Object.entries(all).map(([key, value]) => [key, Array.isArray(value) ? value.map(named) : value]));
 }
+
+// A session that has run for as long as all else takes, on a slow machine, is a long one.
+const isOfRunning = ([title]) => Number(title.includes('a running session'));
+tests.sort((a, b) => isOfRunning(b) - isOfRunning(a));
 
 let failed = 0;
 let passed = 0;
