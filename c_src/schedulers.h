@@ -55,7 +55,7 @@
 
 /* A thread that may block, before any registration; again at any time. 0; or
  * FP_ENOMEM, FP_EDENIED (no signal is free, the library can not be pinned),
- * FP_EINVAL, with a sentence in *why. `count`: normal schedulers of this VM;
+ * FP_EINVAL, FP_ESTATE (they are being retired), with a sentence in *why. `count`: normal schedulers of this VM;
  * `ranges`: where JIT code is now. */
 int fp_schedulers_prepare(const struct fp_layout *layout,
                           const struct fp_ranges *ranges, unsigned count,
@@ -85,7 +85,8 @@ int fp_schedulers_must_be_here(unsigned slot);
 int fp_schedulers_retire_here(unsigned number);
 int fp_schedulers_retire_end(uint64_t who);
 /* Whose attempt has not ended; 0: nobody's. Any thread. One whose process is gone
- * never will: then who finds that gives it up, and all is as before. */
+ * never will: then who finds that, a thread that may block, gives it up, and all is
+ * as before. It is nothing when that attempt has ended. */
 uint64_t fp_schedulers_retiring(void);
 void fp_schedulers_retire_give_up(uint64_t who);
 

@@ -86,7 +86,8 @@ struct fp_session_options {
 };
 
 /* A thread that may block. 0, or FP_EINVAL, FP_ENOMEM, FP_EIO, FP_ETHREAD,
- * FP_EDENIED with a sentence in *why: then nothing was started. */
+ * FP_EDENIED, FP_ESTATE (running_stacks, while the schedulers are being retired)
+ * with a sentence in *why: then nothing was started, and there is no file. */
 int fp_session_start(struct fp_session **session,
                      const struct fp_session_options *options, char *why,
                      size_t why_size);

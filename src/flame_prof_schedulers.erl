@@ -34,7 +34,9 @@ register_online() ->
     Answers = [await(Registrar, Until) || Registrar <- spawn_registrars(1, Online)],
     case flame_prof_nif:schedulers_prepare(erlang:system_info(schedulers)) of
         {ok, 0} -> {error, hd([Why || {error, Why} <- Answers] ++ [<<"no scheduler answered">>])};
-        {ok, Registered} -> {ok, Registered, Online}
+        {ok, Registered} -> {ok, Registered, Online};
+        %% Meanwhile somebody has begun to retire them.
+        {error, {_, Why}} -> {error, Why}
     end.
 
 %% @doc Schedulers that have come online since. Never waits.

@@ -20,12 +20,13 @@ struct fp_sends_atoms {
 struct fp_library {
     struct fp_peek peek;
     int peek_err; /* 0, or why nothing can be read here */
-    /* Guards what follows. Taken by dirty NIFs only. */
+    /* Guards `layout`. Taken by dirty NIFs only. */
     ErlNifMutex *lock;
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
+    /* Immutable: */
     ErlNifResourceType *calibration_type, *session_type, *reader_type,
         *profile_type, *selector_type, *unzst_type, *sends_type;
-    struct fp_sends_atoms sends_atoms; /* immutable */
+    struct fp_sends_atoms sends_atoms;
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)

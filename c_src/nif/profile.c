@@ -490,8 +490,8 @@ static int stacks_term(struct stacks *stacks, uint64_t most,
     }
     for (size_t i = 0; i < groups->count; i++) {
         order[i] = &groups->group[i];
-        weight += order[i]->weight;
-        samples += order[i]->samples;
+        weight = fp_sum(weight, order[i]->weight);
+        samples = fp_sum(samples, order[i]->samples);
     }
     qsort(order, groups->count, sizeof(*order), is_heavier);
     for (size_t i = most < groups->count ? most : groups->count; i-- > 0;)

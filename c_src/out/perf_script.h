@@ -59,8 +59,8 @@ int fp_perf_script_held(struct fp_perf_script *script, enum fp_held which,
 
 /* The sample of the profiler itself, in a frame of its own: all figures of `now`
  * with their change since `before`, where that has them. `now_us` is Unix time;
- * it may be up to a second earlier than the time that is written. 0 or
- * FP_ENOMEM; *text is valid until the next call. */
+ * the time that is written may be up to a second earlier, as samples of that time
+ * may still come, and is never before that of the last sample. 0 or FP_ENOMEM; *text is valid until the next call. */
 #define FP_NOTE_ROOM 512 /* of a note, its end counted; longer ones are cut */
 struct fp_own_sample {
     const char *engine;

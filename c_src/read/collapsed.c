@@ -89,7 +89,7 @@ int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
 
     *total = 0;
     for (size_t i = 0; i < groups.count && err == 0; i++) {
-        *total += groups.group[i].weight;
+        *total = fp_sum(*total, groups.group[i].weight);
         put_group(&groups, profile, query, &groups.group[i], output);
     }
     fp_groups_free(&groups);

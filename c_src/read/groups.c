@@ -85,11 +85,6 @@ static uint64_t hash_of(const struct fp_group *group, uint32_t levels)
     return fp_hash_two(hash, levels);
 }
 
-static uint64_t saturated(uint64_t a, uint64_t b)
-{
-    return a + b < a || a + b > INT64_MAX ? INT64_MAX : a + b;
-}
-
 static int add(struct fp_groups *groups, const struct fp_group *key,
                uint32_t levels)
 {
@@ -103,8 +98,8 @@ static int add(struct fp_groups *groups, const struct fp_group *key,
         struct fp_group *group = &groups->group[id];
 
         if (same_group(group, key, levels)) {
-            group->samples = saturated(group->samples, key->samples);
-            group->weight = saturated(group->weight, key->weight);
+            group->samples = fp_sum(group->samples, key->samples);
+            group->weight = fp_sum(group->weight, key->weight);
             return 0;
         }
     }

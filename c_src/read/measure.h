@@ -34,14 +34,21 @@ static inline int64_t fp_times_looks(int64_t figure, int64_t looks)
     return product;
 }
 
+/* The sum of what is not negative, INT64_MAX where it would be more: what a file
+ * says are any numbers. */
+static inline uint64_t fp_sum(uint64_t a, uint64_t b)
+{
+    return a + b < a || a + b > INT64_MAX ? INT64_MAX : a + b;
+}
+
 /* 1 and a metric's value or change at one look; 0: this sample does not have the
  * metric, or it is none: a value below 0, or the profiler's own. */
 int fp_figure(const struct fp_profile *profile,
               const struct fp_measure *measure, const struct fp_row *row,
               int64_t *figure);
 
-/* 1 and the weight, which is negative for a delta that is; 0: this sample does
- * not have the metric, or is the profiler's own. */
+/* 1 and the weight, which is negative for a delta that is; 0: this sample has no
+ * such figure (fp_figure), or is the profiler's own. */
 int fp_measure(const struct fp_profile *profile,
                const struct fp_measure *measure, const struct fp_row *row,
                int64_t *weight);

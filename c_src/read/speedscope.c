@@ -106,7 +106,7 @@ static int put_profile(struct fp_profile *profile, struct fp_query *query,
         if (i > 0)
             FP_OUTPUT_LITERAL(output, ",");
         fp_output_number(output, (int64_t)groups.group[i].weight);
-        total += groups.group[i].weight;
+        total = fp_sum(total, groups.group[i].weight);
     }
     FP_OUTPUT_LITERAL(output, "],\"endValue\":");
     fp_output_number(output, (int64_t)total);

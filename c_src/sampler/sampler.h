@@ -83,7 +83,8 @@ void fp_sampler_destroy(struct fp_sampler *sampler);
 /* The thread. 0 or FP_ETHREAD. All signals are blocked in it. */
 int fp_sampler_start(struct fp_sampler *sampler);
 
-/* ANY THREAD, never blocks: the thread ends within 50 ms. */
+/* ANY THREAD, never blocks: the thread sees it within 50 ms, and waits another
+ * 100 ms at most for what schedulers answer yet. */
 void fp_sampler_stop(struct fp_sampler *sampler);
 
 /* A thread that may block, once, after fp_sampler_stop: join and free. */

@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "out/perf_script.h"
+#include "read/export.h"
 
 /* ---------------------------------------------------------------- dialects -- */
 
@@ -147,6 +148,44 @@ static void the_largest_numbers_fit(void)
     /* One tid, two pids: two processes. */
     CHECK_INT(profile->process_count, 2);
     free(text);
+    fp_profile_destroy(profile);
+}
+
+static uint64_t total_of(struct fp_profile *profile)
+{
+    struct fp_query query = {.measure = {FP_MEASURE_SAMPLES, -1}};
+    struct temporary directory;
+    struct fp_output *output;
+    char path[512], why[512];
+    uint64_t total;
+
+    temporary_make(&directory);
+    snprintf(path, sizeof(path), "%s/collapsed", directory.path);
+    CHECK_INT(fp_output_open(&output, path, 0, why, sizeof(why)), 0);
+    CHECK_INT(fp_export_collapsed(profile, &query, output, &total), 0);
+    CHECK_INT(fp_output_close(output, 0, why, sizeof(why)), 0);
+    temporary_remove(&directory);
+    return total;
+}
+
+static void what_files_say_adds_up_without_wrapping(void)
+{
+    enum { SAMPLES = 5 };
+    static const char sample[] =
+        "beam 1/1 [000] %d.000001: 9223372036854775807 cpu-clock:\n"
+        "# reductions=1/1 memory=9/0 erl_pid=<0.1.0> (metrics)\n"
+        "\tffffffff a:a/%d (a.erl)\n\tffffffff waiting (status)\n\n";
+    char text[SAMPLES * 256];
+    struct fp_profile *profile;
+    size_t size = 0;
+
+    for (int i = 0; i < SAMPLES; i++)
+        size +=
+            (size_t)snprintf(text + size, sizeof(text) - size, sample, i, i);
+    profile = profile_of(text, size);
+    CHECK_INT(profile->file[0].samples, SAMPLES);
+    CHECK_INT(profile->file[0].looks, INT64_MAX);
+    CHECK_INT(total_of(profile), INT64_MAX);
     fp_profile_destroy(profile);
 }
 
@@ -473,6 +512,7 @@ int main(int argc, char **argv)
     RUN(symbols_are_spelled_as_the_writer_does);
     RUN(nasty_names_stay_what_they_are);
     RUN(the_largest_numbers_fit);
+    RUN(what_files_say_adds_up_without_wrapping);
     RUN(a_number_too_large_is_damage);
     RUN(damage_costs_the_damaged_samples);
     RUN(a_file_may_end_anywhere);
