@@ -2,7 +2,8 @@
 %% output, everything else to the standard error.
 %%
 %% The standard output is a port of our own. Erlang's own writer would outlive a
-%% reader that has gone away (`| head'): this ends, quietly. Where both are the same
+%% reader that has gone away (`| head'): with this the command ends, quietly, by the
+%% throw of `reader_gone': what it has lent is given back first. Where both are the same
 %% terminal, both go through it: only what one port writes comes in its order, and a
 %% progress line is to be gone before what comes next.
 -module(flame_prof_cli_out).
@@ -38,11 +39,11 @@ write(Port, Bytes) ->
     try
         true = port_command(Port, Bytes),
         receive
-            {'EXIT', Port, _} -> erlang:halt(0, [{flush, false}])
+            {'EXIT', Port, _} -> throw(reader_gone)
         after 0 -> ok
         end
     catch
-        error:badarg -> erlang:halt(0, [{flush, false}])
+        error:badarg -> throw(reader_gone)
     end.
 
 %% @doc A line for the person.
