@@ -19,7 +19,10 @@ main() ->
     ok = flame_prof_cli_signals:install(self()),
     Status = status(run(init:get_plain_arguments())),
     ok = flame_prof_cli_out:progress_done(),
-    erlang:halt(Status).
+    erlang:halt(whole(Status, flame_prof_cli_out:written())).
+
+whole(?DONE, {error, Reason}) -> complain(["the output: ", file:format_error(Reason)], ?FAILED);
+whole(Status, _) -> Status.
 
 run(Words) ->
     try

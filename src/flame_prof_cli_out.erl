@@ -8,12 +8,15 @@
 %% progress line is to be gone before what comes next.
 -module(flame_prof_cli_out).
 
--export([open/0, put/1, put_bytes/1, say/1, progress/1, progress_done/0]).
+-export([open/0, put/1, put_bytes/1, written/0, say/1, progress/1, progress_done/0]).
 -export([is_terminal/1, columns/0, rows/0, bold/1]).
 
 -define(COLUMNS, 100).
 -define(ROWS, 24).
 -define(BYTES_AT_ONCE, 16384).
+-define(LOOK_MS, 5).
+%% Why a port has ended is told a moment after.
+-define(GONE_MS, 1000).
 
 %% @doc By the process that is going to write.
 -spec open() -> ok.
@@ -36,14 +39,28 @@ write(Port, <<Part:?BYTES_AT_ONCE/binary, Rest/binary>>) when Rest =/= <<>> ->
     ok = write(Port, Part),
     write(Port, Rest);
 write(Port, Bytes) ->
-    try
-        true = port_command(Port, Bytes),
-        receive
-            {'EXIT', Port, _} -> throw(reader_gone)
-        after 0 -> ok
-        end
+    try port_command(Port, Bytes) of
+        true -> ok
     catch
         error:badarg -> throw(reader_gone)
+    end.
+
+%% @doc When all of it is where it was to go, or can not get there. That its reader has
+%% gone away is no error.
+-spec written() -> ok | {error, file:posix()}.
+written() ->
+    Port = get(?MODULE),
+    case erlang:port_info(Port, queue_size) of
+        {queue_size, 0} -> ok;
+        {queue_size, _} -> written(Port, ?LOOK_MS, fun written/0);
+        undefined -> written(Port, ?GONE_MS, fun() -> ok end)
+    end.
+
+written(Port, Ms, Otherwise) ->
+    receive
+        {'EXIT', Port, Reason} when Reason =:= enospc; Reason =:= edquot; Reason =:= efbig -> {error, Reason};
+        {'EXIT', Port, _} -> ok
+    after Ms -> Otherwise()
     end.
 
 %% @doc A line for the person.
