@@ -69,14 +69,19 @@ say(Text) ->
     ok = progress_done(),
     complain(["flame_prof: ", Text, "\n"]).
 
-%% A terminal that has gone away is no reason to end: there is something to be kept.
 complain(Text) ->
-    _ =
-        case is_one_terminal() of
-            true -> catch port_command(get(?MODULE), encoded(Text));
-            false -> file:write(standard_error, encoded(Text))
-        end,
-    ok.
+    case is_one_terminal() of
+        true -> shown(encoded(Text));
+        false -> _ = file:write(standard_error, encoded(Text)), ok
+    end.
+
+%% A terminal that has gone away is no reason to end: there is something to be kept.
+shown(Bytes) ->
+    try port_command(get(?MODULE), Bytes) of
+        true -> ok
+    catch
+        error:badarg -> ok
+    end.
 
 is_one_terminal() ->
     is_terminal(out) andalso is_terminal(err) andalso same(file:read_link("/proc/self/fd/1"), file:read_link("/proc/self/fd/2")).
