@@ -115,7 +115,7 @@ bench-overhead: build ## The overhead alone, ours and that of others, on seven w
 bench-doc: ## The last run's tables and chart to doc/benchmarks.md
 	@bench/report.sh doc
 
-bench-check: build ## Has a ratio got worse than in doc/benchmarks/history? A minute
+bench-check: build ## Has a ratio got worse than in doc/benchmarks/history? A minute or two
 	@bench/check.sh check
 
 bench-record: build ## The same, and add what was measured to the history

@@ -46,8 +46,10 @@ load(File) ->
 %% One line.
 -spec append(file:filename(), entry()) -> ok | {error, term()}.
 append(File, Entry) ->
-    ok = filelib:ensure_dir(File),
-    file:write_file(File, unicode:characters_to_binary(io_lib:format("~0tp.~n", [Entry])), [append]).
+    case filelib:ensure_dir(File) of
+        ok -> file:write_file(File, unicode:characters_to_binary(io_lib:format("~0tp.~n", [Entry])), [append]);
+        {error, _} = Error -> Error
+    end.
 
 %%% --------------------------------------------------------------------- measuring --
 

@@ -19,24 +19,26 @@ main() ->
     ok = flame_prof_cli_signals:install(self()),
     Status = status(run(init:get_plain_arguments())),
     ok = flame_prof_cli_out:progress_done(),
-    erlang:halt(Status).
+    erlang:halt(whole(Status, flame_prof_cli_out:written())).
+
+whole(?DONE, {error, Reason}) -> complain(["the output: ", file:format_error(Reason)], ?FAILED);
+whole(Status, _) -> Status.
 
 run(Words) ->
-    case flame_prof_cli_args:parse(Words) of
-        {ok, #{command := Command} = Parsed} -> try_to(Command, Parsed);
-        {help, Text} -> flame_prof_cli_out:put(Text);
-        {usage, _} = Usage -> {error, Usage}
-    end.
-
-try_to(Command, Parsed) ->
     try
-        do(Command, Parsed)
+        try_to(flame_prof_cli_args:parse(Words))
     catch
         throw:interrupted ->
             interrupted;
+        throw:reader_gone ->
+            ok;
         Class:Reason:Stack ->
             {error, io_lib:format("~ts, by a mistake of ours: ~0tP in ~0tP", [Class, Reason, 20, Stack, 12])}
     end.
+
+try_to({ok, #{command := Command} = Parsed}) -> do(Command, Parsed);
+try_to({help, Text}) -> flame_prof_cli_out:put(Text);
+try_to({usage, _} = Usage) -> {error, Usage}.
 
 do(version, _) ->
     _ = application:load(flame_prof),

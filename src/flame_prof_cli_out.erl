@@ -2,17 +2,21 @@
 %% output, everything else to the standard error.
 %%
 %% The standard output is a port of our own. Erlang's own writer would outlive a
-%% reader that has gone away (`| head'): this ends, quietly. Where both are the same
+%% reader that has gone away (`| head'): with this the command ends, quietly, by the
+%% throw of `reader_gone': what it has lent is given back first. Where both are the same
 %% terminal, both go through it: only what one port writes comes in its order, and a
 %% progress line is to be gone before what comes next.
 -module(flame_prof_cli_out).
 
--export([open/0, put/1, put_bytes/1, say/1, progress/1, progress_done/0]).
+-export([open/0, put/1, put_bytes/1, written/0, say/1, progress/1, progress_done/0]).
 -export([is_terminal/1, columns/0, rows/0, bold/1]).
 
 -define(COLUMNS, 100).
 -define(ROWS, 24).
 -define(BYTES_AT_ONCE, 16384).
+-define(LOOK_MS, 5).
+%% Why a port has ended is told a moment after.
+-define(GONE_MS, 1000).
 
 %% @doc By the process that is going to write.
 -spec open() -> ok.
@@ -35,14 +39,28 @@ write(Port, <<Part:?BYTES_AT_ONCE/binary, Rest/binary>>) when Rest =/= <<>> ->
     ok = write(Port, Part),
     write(Port, Rest);
 write(Port, Bytes) ->
-    try
-        true = port_command(Port, Bytes),
-        receive
-            {'EXIT', Port, _} -> erlang:halt(0, [{flush, false}])
-        after 0 -> ok
-        end
+    try port_command(Port, Bytes) of
+        true -> ok
     catch
-        error:badarg -> erlang:halt(0, [{flush, false}])
+        error:badarg -> throw(reader_gone)
+    end.
+
+%% @doc When all of it is where it was to go, or can not get there. That its reader has
+%% gone away is no error.
+-spec written() -> ok | {error, file:posix()}.
+written() ->
+    Port = get(?MODULE),
+    case erlang:port_info(Port, queue_size) of
+        {queue_size, 0} -> ok;
+        {queue_size, _} -> written(Port, ?LOOK_MS, fun written/0);
+        undefined -> written(Port, ?GONE_MS, fun() -> ok end)
+    end.
+
+written(Port, Ms, Otherwise) ->
+    receive
+        {'EXIT', Port, Reason} when Reason =:= enospc; Reason =:= edquot; Reason =:= efbig -> {error, Reason};
+        {'EXIT', Port, _} -> ok
+    after Ms -> Otherwise()
     end.
 
 %% @doc A line for the person.
@@ -51,14 +69,19 @@ say(Text) ->
     ok = progress_done(),
     complain(["flame_prof: ", Text, "\n"]).
 
-%% A terminal that has gone away is no reason to end: there is something to be kept.
 complain(Text) ->
-    _ =
-        case is_one_terminal() of
-            true -> catch port_command(get(?MODULE), encoded(Text));
-            false -> file:write(standard_error, encoded(Text))
-        end,
-    ok.
+    case is_one_terminal() of
+        true -> shown(encoded(Text));
+        false -> _ = file:write(standard_error, encoded(Text)), ok
+    end.
+
+%% A terminal that has gone away is no reason to end: there is something to be kept.
+shown(Bytes) ->
+    try port_command(get(?MODULE), Bytes) of
+        true -> ok
+    catch
+        error:badarg -> ok
+    end.
 
 is_one_terminal() ->
     is_terminal(out) andalso is_terminal(err) andalso same(file:read_link("/proc/self/fd/1"), file:read_link("/proc/self/fd/2")).

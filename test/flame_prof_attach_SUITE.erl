@@ -12,6 +12,7 @@
     without_its_library_a_node_is_sampled_by_the_portable_engine/1,
     where_no_folder_may_run_a_library_the_portable_engine_does/1,
     without_the_library_a_folder_may_have_any_name/1,
+    without_the_library_a_reader_that_goes_away_leaves_nothing/1,
     without_the_library_a_full_disk_keeps_what_it_took/1,
     without_the_library_a_killed_controller_leaves_nothing/1,
     a_slow_controller_drops_and_counts/1,
@@ -60,6 +61,7 @@ all() ->
         without_its_library_a_node_is_sampled_by_the_portable_engine,
         where_no_folder_may_run_a_library_the_portable_engine_does,
         without_the_library_a_folder_may_have_any_name,
+        without_the_library_a_reader_that_goes_away_leaves_nothing,
         without_the_library_a_full_disk_keeps_what_it_took,
         without_the_library_a_killed_controller_leaves_nothing,
         a_slow_controller_drops_and_counts,
@@ -244,6 +246,17 @@ without_the_library_a_folder_may_have_any_name(Config) ->
         [File] = filelib:wildcard(filename:join(Folder, "*.log*")),
         true = samples([File]) > 0,
         {ok, [_]} = file:list_dir_all(Folder),
+        leaves_nothing(Plain, Before)
+    end).
+
+without_the_library_a_reader_that_goes_away_leaves_nothing(Config) ->
+    with_small_node(fun(#{name := Name} = Plain, Before) ->
+        Command = [command_line:script(), " attach ", Name, " --cookie ", command_line:cookie(),
+            " --for 1s --output ", output(Config), " | true; exit ${PIPESTATUS[0]}"],
+        {0, _} = command_line:shell(lists:flatten(Command)),
+        [File] = files(Config),
+        true = samples([File]) > 0,
+        {ok, [_]} = file:list_dir_all(output(Config)),
         leaves_nothing(Plain, Before)
     end).
 

@@ -11,6 +11,7 @@
     it_works_from_any_folder_and_through_links/1,
     it_works_in_the_layout_of_a_release/1,
     a_reader_that_goes_away_is_no_error/1,
+    results_that_find_no_room_are_told/1,
     exports_go_to_files_and_pipes/1,
     json_is_read_by_others/1,
     a_session_is_started_flushed_and_stopped/1,
@@ -41,6 +42,7 @@ groups() ->
             it_works_from_any_folder_and_through_links,
             it_works_in_the_layout_of_a_release,
             a_reader_that_goes_away_is_no_error,
+            results_that_find_no_room_are_told,
             exports_go_to_files_and_pipes,
             json_is_read_by_others,
             a_session_is_started_flushed_and_stopped,
@@ -118,6 +120,15 @@ a_reader_that_goes_away_is_no_error(_) ->
     {0, Text} = shell(["set -o pipefail; ", script(), " check ", Files, " 2>&1 | head -1; ",
         "test ${PIPESTATUS[0]} = 0 -o ${PIPESTATUS[0]} = 4"]),
     ?assertEqual(1, length(binary:split(Text, <<"\n">>, [global, trim]))).
+
+results_that_find_no_room_are_told(_) ->
+    [
+        begin
+            {1, Text} = shell([script(), Words, corpus("ours.log"), " >/dev/full"]),
+            {match, _} = re:run(Text, "^flame_prof: the output: no space left on device$", [multiline])
+        end
+     || Words <- [" hot ", " export --as perf --output - "]
+    ].
 
 exports_go_to_files_and_pipes(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "ours.log"),
