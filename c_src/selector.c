@@ -48,15 +48,20 @@ struct fp_selector {
 
 /* ------------------------------------------------------ the N largest -- */
 
+static int is_less(const struct fp_candidate *a, const struct fp_candidate *b)
+{
+    return a->figure != b->figure ? a->figure < b->figure : a->value < b->value;
+}
+
 static void sift_down(struct fp_candidate *heap, size_t n, size_t at)
 {
     for (;;) {
         size_t least = at, left = 2 * at + 1, right = left + 1;
         struct fp_candidate swap;
 
-        if (left < n && heap[left].figure < heap[least].figure)
+        if (left < n && is_less(&heap[left], &heap[least]))
             least = left;
-        if (right < n && heap[right].figure < heap[least].figure)
+        if (right < n && is_less(&heap[right], &heap[least]))
             least = right;
         if (least == at)
             return;
@@ -73,7 +78,7 @@ static void sift_up(struct fp_candidate *heap, size_t at)
         size_t up = (at - 1) / 2;
         struct fp_candidate swap;
 
-        if (heap[up].figure <= heap[at].figure)
+        if (!is_less(&heap[at], &heap[up]))
             return;
         swap = heap[at];
         heap[at] = heap[up];
@@ -82,16 +87,13 @@ static void sift_up(struct fp_candidate *heap, size_t at)
     }
 }
 
-static void offer(struct contest *c, int64_t figure, uint64_t id,
-                  uint64_t address)
+static void offer(struct contest *c, const struct fp_candidate *candidate)
 {
-    struct fp_candidate candidate = {figure, id, address};
-
     if (c->heap_n < c->limit) {
-        c->heap[c->heap_n] = candidate;
+        c->heap[c->heap_n] = *candidate;
         sift_up(c->heap, c->heap_n++);
-    } else if (c->limit > 0 && figure > c->heap[0].figure) {
-        c->heap[0] = candidate;
+    } else if (c->limit > 0 && is_less(&c->heap[0], candidate)) {
+        c->heap[0] = *candidate;
         sift_down(c->heap, c->heap_n, 0);
     }
 }
@@ -122,14 +124,15 @@ static void compete(struct fp_selector *s, struct contest *c, uint64_t *seen,
 {
     int64_t value = now->value[c->rule.metric];
     int64_t before = is_known ? (int64_t)*seen : 0;
+    struct fp_candidate candidate = {value, value, now->id, address};
 
     if (c->rule.metric == FP_METRIC_reductions && value < before)
         before = 0;
     *seen = (uint64_t)value;
+    if (c->rule.is_delta)
+        candidate.figure = grown(c->rule.metric, before, value);
     if (!is_excluded(s, now->id))
-        offer(c,
-              c->rule.is_delta ? grown(c->rule.metric, before, value) : value,
-              now->id, address);
+        offer(c, &candidate);
 }
 
 /* A slot's word may point to a structure that is given back already, or to the

@@ -29,8 +29,12 @@ struct fp_rule {
 };
 #define FP_RULES_MAX 8u
 
+/* Of equal figures the greater value wins: in a short or starved interval few have
+ * moved at all, and who fills the places that are left shall be who has done most
+ * since it was started, not whoever comes first. */
 struct fp_candidate {
     int64_t figure; /* what the rule goes by */
+    int64_t value;  /* the metric itself */
     uint64_t id;    /* pid term */
     uint64_t address;
 };

@@ -167,6 +167,32 @@ static void the_first_pass_counts_from_the_start_the_next_from_the_last(void)
     destroy(f);
 }
 
+/* An interval in which the machine gave the VM no time has hardly any. */
+static void who_has_not_moved_comes_by_what_it_has_ever_done(void)
+{
+    struct fixture *f = create(29, 64, 40, 3, NULL, 0);
+    const struct fp_candidate *chosen;
+    uint64_t processes, found = 0;
+    size_t n;
+
+    for (uint32_t k = 0; k < 40; k++) {
+        fake_spawn(&f->vm, k, 0);
+        fake_set(&f->vm, k, FP_FIELD_reds, 100 + k);
+    }
+    fake_set(&f->vm, 30, FP_FIELD_reds, 7000);
+    fake_set(&f->vm, 20, FP_FIELD_reds, 5000);
+    fp_selector_step(f->selector, 64);
+    fake_set(&f->vm, 10, FP_FIELD_reds, 110 + 1);
+    fp_selector_step(f->selector, 64);
+    chosen = fp_selector_chosen(f->selector, &n, &processes);
+    CHECK_INT(n, 3);
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 10; k <= 30; k += 10)
+            found += chosen[i].id == fake_pid(&f->vm.layout, k);
+    CHECK_INT(found, 3);
+    destroy(f);
+}
+
 /* The slot is the same, the process another: its reductions are its own. */
 static void a_slot_that_is_used_again_counts_from_the_start(void)
 {
@@ -509,6 +535,7 @@ int main(int argc, char **argv)
     RUN_START(argc, argv);
     RUN(random_tables_agree_with_sorting);
     RUN(the_first_pass_counts_from_the_start_the_next_from_the_last);
+    RUN(who_has_not_moved_comes_by_what_it_has_ever_done);
     RUN(a_slot_that_is_used_again_counts_from_the_start);
     RUN(the_excluded_are_counted_but_never_chosen);
     RUN(what_is_no_living_process_is_passed_over);
