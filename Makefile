@@ -1,7 +1,7 @@
 # flame_prof - `make help` lists what there is.
 #
 # This file is the table of contents; the work is in tools/. Everything that is
-# built goes to _build/ and priv/flame_prof_nif.so.
+# built goes to _build/ and to priv/flame_prof*_nif.so.
 
 SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
@@ -21,7 +21,7 @@ EBIN := _build/default/lib/flame_prof/ebin
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
 
-nif: ## Build priv/flame_prof_nif.so only
+nif: ## Build the two libraries in priv/ only
 	@tools/locked.sh $(MAKE) -f tools/nif.mk
 
 erl: ## Compile the Erlang modules only, to _build/default/lib/flame_prof/ebin
@@ -64,11 +64,11 @@ test-viewer: ## Run the viewer's tests in a browser only
 test-foreign: ## Test that stackcollapse-perf.pl (STACKCOLLAPSE=path) and speedscope (npm) read our files
 	@tools/deps.sh build foreign && tools/test.sh foreign
 
-check-exports: nif ## Check that nif_init is all that the NIF exports
-	@tools/check_exports.sh priv/flame_prof_nif.so
+check-exports: nif ## Check what the two libraries export, hold and weigh
+	@tools/check_exports.sh
 
 check-threads: nif ## Check what the sampler's thread and the signal handler can call
-	@tools/check_threads.sh priv/flame_prof_nif.so
+	@tools/check_threads.sh
 	@tools/check_threads.sh --prove
 
 test-matrix: ## Run the suite on OTP 25, 27 and 29 (needs root; see tools/matrix.sh)
@@ -145,7 +145,7 @@ check-format: ## Is the C code formatted?
 	@tools/format.sh --dry-run
 
 clean-nif: ## Remove the NIF and its objects
-	@rm -rf _build/c priv/flame_prof_nif.so priv/.flame_prof_nif.so.*
+	@rm -rf _build/c priv/flame_prof*_nif.so priv/flame_prof*_nif.so.debug priv/.flame_prof*
 
 clean: clean-nif ## Remove what was built, keep the dialyzer PLT
 	@rm -rf _build/ctest _build/default _build/test _build/demo _build/examples

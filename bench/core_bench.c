@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../c_src/core/ring.h"
-#include "../c_src/core/stack_table.h"
-#include "../c_src/out/perf_script.h"
+#include "base/ring.h"
+#include "session/stack_table.h"
+#include "format/perf_script.h"
 #include "../test/c/fake_code.h"
 #include "../test/c/records.h"
 

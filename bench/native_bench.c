@@ -15,7 +15,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "../c_src/native/native.h"
+#include "cstack/cstack.h"
 
 #define ROUNDS 20
 #define WALKS 20000

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../c_src/read/export.h"
+#include "report/export.h"
 
 #define ROUNDS 5
 

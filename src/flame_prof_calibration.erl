@@ -4,7 +4,7 @@
 %% differ: heaps, old heaps, binaries, collections, messages, dictionaries,
 %% priorities. What `erlang:process_info/2' says of them is handed to the C
 %% library, which looks for the one place in their memory where it stands and
-%% compares it with the table of the release (c_src/vm/layout_solve.c). The
+%% compares it with the table of the release (c_src/erts/layout_solve.c). The
 %% probes are gone when {@link ensure/1} returns.
 %%
 %% Some 50 ms, once in a VM's life: the layout is kept by the C library.
@@ -23,7 +23,7 @@
     offsets := #{atom() => non_neg_integer()}
 }.
 
-%% Why the native engine is refused: an error of c_src/core/error.h, the field
+%% Why the native engine is refused: an error of c_src/base/error.h, the field
 %% or table that it is about, and a sentence.
 -type reason() :: {Error :: atom(), Field :: atom(), Why :: binary()}.
 

@@ -1,12 +1,11 @@
-%% @private The stubs of the C library, and nothing else.
+%% @private The stubs of flame_prof_nif.so, the agent, and nothing else.
 %%
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_look} for
 %% `selector_*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
-%% {@link flame_prof_samples} for `reader_*', {@link flame_prof_profile} for
-%% `profile_*', {@link flame_prof_calibration} for the rest.
+%% {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
 -export([platform/0]).
@@ -23,13 +22,9 @@
 -export([schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
 -export([selector_new/1, selector_next/1]).
--export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
--export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
--export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
 -export([session_figures/2]).
--export([unzst_open/0, unzst_read/3]).
 
--export_type([query/0, platform/0, session/0, config/0, item/0, mfa_text/0]).
+-export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([wanted/0]).
 
 -on_load(load/0).
@@ -98,13 +93,6 @@
 -type wanted() :: {pid(), all | flame_prof:status(), named | chosen}.
 
 -type mfa_text() :: {binary(), binary(), arity()}.
-
--type query() ::
-    {
-        Measure :: samples | period | {value | delta, binary()},
-        [flame_prof_profile:level()],
-        WithoutLines :: boolean()
-    }.
 
 -type item() ::
     {process, Slot :: 0..16383, Number :: non_neg_integer(), Serial :: non_neg_integer(),
@@ -224,70 +212,9 @@ selector_new(_) -> ?NOT_LOADED.
     {Processes :: non_neg_integer(), [{pid(), Reductions :: integer()}]}.
 selector_next(_) -> ?NOT_LOADED.
 
--spec reader_open(Path :: binary()) -> {ok, reference()} | {error, {atom(), binary()}}.
-reader_open(_) -> ?NOT_LOADED.
-
--spec reader_next(reference(), Most :: non_neg_integer()) ->
-    {more | done, [flame_prof_samples:sample()]} | {error, {atom(), binary()}}.
-reader_next(_, _) -> ?NOT_LOADED.
-
--spec reader_info(reference()) -> #{atom() => term()}.
-reader_info(_) -> ?NOT_LOADED.
-
--spec reader_close(reference()) -> ok.
-reader_close(_) -> ?NOT_LOADED.
-
--spec profile_new(MaxMemory :: non_neg_integer()) ->
-    {ok, reference()} | {error, {atom(), binary()}}.
-profile_new(_) -> ?NOT_LOADED.
-
--spec profile_begin(reference(), Path :: binary()) ->
-    {ok, Bytes :: non_neg_integer()} | {error, {atom(), binary()}}.
-profile_begin(_, _) -> ?NOT_LOADED.
-
--spec profile_step(reference(), Bytes :: non_neg_integer()) ->
-    {more, BytesRead :: non_neg_integer()} | done | {error, {atom(), binary()}}.
-profile_step(_, _) -> ?NOT_LOADED.
-
--spec profile_close(reference()) -> ok.
-profile_close(_) -> ?NOT_LOADED.
-
--spec profile_info(reference()) -> flame_prof_profile:info().
-profile_info(_) -> ?NOT_LOADED.
-
--spec profile_processes(reference(), From :: non_neg_integer(), Most :: non_neg_integer()) ->
-    [flame_prof_profile:process()].
-profile_processes(_, _, _) -> ?NOT_LOADED.
-
--spec profile_stacks(reference(), query(), Most :: non_neg_integer()) ->
-    {ok, {
-        Weight :: non_neg_integer(),
-        Samples :: non_neg_integer(),
-        Count :: non_neg_integer(),
-        [flame_prof_profile:stack()]
-    }}
-    | {error, {atom(), binary()}}.
-profile_stacks(_, _, _) -> ?NOT_LOADED.
-
--spec profile_export(reference(), flame_prof_profile:format() | index | packed_index, binary(), [query()]) ->
-    {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
-profile_export(_, _, _, _) -> ?NOT_LOADED.
-
 %% For the sample that the session takes of itself: names of [a-z_], at most 64.
 -spec session_figures(session(), [{atom(), integer()}]) -> ok | {error, closed}.
 session_figures(_, _) -> ?NOT_LOADED.
-
-%% A decompressor of zstd frames, one after the other.
--spec unzst_open() -> reference().
-unzst_open() -> ?NOT_LOADED.
-
-%% Reads on in Input, from a place in it: at most 256 KiB of text, and the place
-%% to go on at, which is the end of Input when it needs more of it. `is_between'
-%% says that no frame is open there. After an error it is as if newly opened.
--spec unzst_read(reference(), Input :: binary(), From :: non_neg_integer()) ->
-    {ok, Text :: binary(), Next :: non_neg_integer(), IsBetween :: boolean()}
-    | {error, Why :: binary()}.
-unzst_read(_, _, _) -> ?NOT_LOADED.
 
 load() ->
     case application:get_env(flame_prof_attached, library) of

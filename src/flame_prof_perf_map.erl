@@ -1,6 +1,6 @@
 %% @private The file of Linux `perf' for this node's code.
 %%
-%% The C library finds every function in memory by itself (c_src/vm/functions).
+%% The C library finds every function in memory by itself (c_src/erts/functions).
 %% What memory does not tell is which of them are still in use: the VM does not
 %% wipe code that was purged. So it is told here which modules are loaded, and
 %% the MD5 of their current code.

@@ -180,7 +180,7 @@ init({Config, Owner, Before, InForce}) ->
 
 %% From the monotonic clock to Unix time. Whoever is held up between the two readings
 %% would move all samples by as long: of some tries the quickest is believed, as in
-%% c_src/core/wall.c.
+%% c_src/base/clock_offset.c.
 clock_offset_us() ->
     {_Took, Offset} = lists:min([clock_reading() || _ <- lists:seq(1, 5)]),
     Offset.
@@ -368,7 +368,7 @@ pid_numbers(Pid) ->
     [_Node, Number, Serial] = string:lexemes(pid_to_list(Pid), "<.>"),
     {list_to_integer(Number), list_to_integer(Serial)}.
 
-%% enum fp_status of c_src/core/metric.h.
+%% enum fp_status of c_src/base/metric.h.
 status_number(waiting) -> 0;
 status_number(runnable) -> 1;
 status_number(running) -> 2;
@@ -376,7 +376,7 @@ status_number(garbage_collecting) -> 3;
 status_number(suspended) -> 4;
 status_number(exiting) -> 5.
 
-%% enum fp_metric of c_src/core/metric.h.
+%% enum fp_metric of c_src/base/metric.h.
 values([
     {reductions, Reductions},
     {message_queue_len, Queue},

@@ -179,7 +179,7 @@ read(Files) ->
 read(Files, Given) ->
     case read_options(Given) of
         {ok, #{max_memory := Most} = Options} ->
-            {ok, Profile} = flame_prof_nif:profile_new(Most),
+            {ok, Profile} = flame_prof_report_nif:profile_new(Most),
             read_all(flame_prof_samples:list(Files), Profile, Options);
         {error, _} = Error ->
             Error
@@ -209,10 +209,10 @@ read_file(File, Profile, #{progress := Progress}) ->
     end.
 
 begin_file(_Profile, {error, _} = Error) -> Error;
-begin_file(Profile, {ok, Path}) -> flame_prof_nif:profile_begin(Profile, Path).
+begin_file(Profile, {ok, Path}) -> flame_prof_report_nif:profile_begin(Profile, Path).
 
 read_steps(Profile, Progress) ->
-    case flame_prof_nif:profile_step(Profile, ?STEP_BYTES) of
+    case flame_prof_report_nif:profile_step(Profile, ?STEP_BYTES) of
         {more, Read} ->
             _ = Progress(Read),
             read_steps(Profile, Progress);
@@ -231,7 +231,7 @@ read_options(_) ->
 %% @doc What the profile holds, what was damaged, and what it takes.
 -spec info(profile()) -> info().
 info(Profile) ->
-    flame_prof_nif:profile_info(Profile).
+    flame_prof_report_nif:profile_info(Profile).
 
 %% @doc All processes that were sampled, in the order of their first samples. The
 %% words of a process are its last ones.
@@ -240,7 +240,7 @@ processes(Profile) ->
     processes(Profile, 0).
 
 processes(Profile, From) ->
-    case flame_prof_nif:profile_processes(Profile, From, ?PROCESSES_AT_ONCE) of
+    case flame_prof_report_nif:profile_processes(Profile, From, ?PROCESSES_AT_ONCE) of
         [] -> [];
         Some -> Some ++ processes(Profile, From + length(Some))
     end.
@@ -262,7 +262,7 @@ stacks(Profile, Given) ->
     end.
 
 stacks(Profile, Query, Most) ->
-    case flame_prof_nif:profile_stacks(Profile, Query, Most) of
+    case flame_prof_report_nif:profile_stacks(Profile, Query, Most) of
         {ok, {Weight, Samples, Count, Stacks}} ->
             {ok, #{weight => Weight, samples => Samples, count => Count, stacks => Stacks}};
         {error, _} = Error ->
@@ -276,7 +276,7 @@ most(Top) -> Top.
 %% with it fail with badarg, as they do while another process is at it.
 -spec close(profile()) -> ok.
 close(Profile) ->
-    flame_prof_nif:profile_close(Profile).
+    flame_prof_report_nif:profile_close(Profile).
 
 %% @equiv export(Profile, Format, Path, #{})
 -spec export(profile(), format(), file:name_all()) ->
@@ -333,7 +333,7 @@ write(Profile, Format, Path, Queries) ->
 
 write_to(_Profile, _Format, {error, _} = Error, _Queries) -> Error;
 write_to(Profile, Format, {ok, Path}, Queries) ->
-    flame_prof_nif:profile_export(Profile, Format, Path, Queries).
+    flame_prof_report_nif:profile_export(Profile, Format, Path, Queries).
 
 export_options(Profile, Given) when is_map(Given) ->
     case checked(maps:merge(#{measure => samples, levels => [status], lines => true}, Given)) of

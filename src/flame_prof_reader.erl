@@ -164,7 +164,7 @@ each_chunk(File, Fun, Acc, Counts) ->
     end.
 
 %% A frame, or one of the skippable ones.
-kind({ok, <<?ZSTD_MAGIC:32/little>>}) -> {zstd, flame_prof_nif:unzst_open()};
+kind({ok, <<?ZSTD_MAGIC:32/little>>}) -> {zstd, flame_prof_report_nif:unzst_open()};
 kind({ok, <<Low, 16#2a4d18:24/little>>}) when Low >= 16#50 -> kind({ok, <<?ZSTD_MAGIC:32/little>>});
 kind(_) -> plain.
 
@@ -183,7 +183,7 @@ read(Device, Carried, Kind, Fun, Acc0, Counts0) ->
 at_end(<<>>, plain, Counts) ->
     Counts;
 at_end(<<>>, {zstd, Stream}, Counts) ->
-    case flame_prof_nif:unzst_read(Stream, <<>>, 0) of
+    case flame_prof_report_nif:unzst_read(Stream, <<>>, 0) of
         {ok, _, _, true} -> Counts;
         _ -> one_bad(Counts)
     end;
@@ -196,7 +196,7 @@ text({zstd, Stream}, Chunk, Carried, Fun, Acc, Counts) ->
     frames(Stream, Chunk, 0, Carried, Fun, Acc, Counts).
 
 frames(Stream, Chunk, From, Carried, Fun, Acc0, Counts0) ->
-    case flame_prof_nif:unzst_read(Stream, Chunk, From) of
+    case flame_prof_report_nif:unzst_read(Stream, Chunk, From) of
         {ok, <<>>, _Next, _IsBetween} ->
             {Carried, Acc0, Counts0};
         {ok, Text, Next, _IsBetween} ->

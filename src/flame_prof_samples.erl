@@ -119,14 +119,14 @@ first(File) ->
             try
                 first_of(Reader)
             after
-                flame_prof_nif:reader_close(Reader)
+                flame_prof_report_nif:reader_close(Reader)
             end;
         {error, _} ->
             none
     end.
 
 first_of(Reader) ->
-    case flame_prof_nif:reader_next(Reader, 1) of
+    case flame_prof_report_nif:reader_next(Reader, 1) of
         {_, [Sample | _]} -> {ok, Sample};
         {more, []} -> first_of(Reader);
         _ -> none
@@ -173,16 +173,16 @@ one_file(File, Fun, Acc, Options) ->
             try
                 each_chunk(Reader, Fun, Acc, Options)
             after
-                flame_prof_nif:reader_close(Reader)
+                flame_prof_report_nif:reader_close(Reader)
             end;
         {error, _} = Error -> Error
     end.
 
 open({error, _} = Error) -> Error;
-open({ok, Path}) -> flame_prof_nif:reader_open(Path).
+open({ok, Path}) -> flame_prof_report_nif:reader_open(Path).
 
 each_chunk(Reader, Fun, Acc0, #{chunk := Chunk} = Options) ->
-    case flame_prof_nif:reader_next(Reader, Chunk) of
+    case flame_prof_report_nif:reader_next(Reader, Chunk) of
         {error, _} = Error ->
             Error;
         {More, Samples} ->
@@ -190,14 +190,14 @@ each_chunk(Reader, Fun, Acc0, #{chunk := Chunk} = Options) ->
             case {More, stopped(Reader, Options)} of
                 {_, {error, _} = Error} -> Error;
                 {more, no} -> each_chunk(Reader, Fun, Acc, Options);
-                {done, no} -> {ok, Acc, flame_prof_nif:reader_info(Reader)}
+                {done, no} -> {ok, Acc, flame_prof_report_nif:reader_info(Reader)}
             end
     end.
 
 stopped(_Reader, #{bad := count}) ->
     no;
 stopped(Reader, #{bad := stop}) ->
-    case losses(flame_prof_nif:reader_info(Reader)) of
+    case losses(flame_prof_report_nif:reader_info(Reader)) of
         [] -> no;
         [{Line, What} | _] -> {error, {bad_sample, in_line(Line, What)}}
     end.

@@ -51,7 +51,7 @@ refresh(Known) ->
     end.
 
 %% @doc Take it all back, the signal's handler included, so that the library can be
-%% unmapped: c_src/schedulers.h says how that is proven to be safe. Refused while a
+%% unmapped: c_src/erts/capture/sigcapture.h says how that is proven to be safe. Refused while a
 %% session or a look uses them, and when a scheduler is kept from answering for a
 %% second; then all stays as it was.
 -spec retire() -> ok | {error, Why :: binary()}.

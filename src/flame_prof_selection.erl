@@ -2,7 +2,7 @@
 %%
 %% A rule is a contest: the N processes with the highest figure, of those that its
 %% filters let take part, held anew every so many milliseconds. The native engine
-%% holds those without filters itself (c_src/selector.h); all others are held by
+%% holds those without filters itself (c_src/session/top_processes.h); all others are held by
 %% {@link flame_prof_selector}.
 -module(flame_prof_selection).
 
@@ -68,7 +68,7 @@
 -define(DAY_MS, 86400000).
 %% Each selected process costs at every tick. The writer has room for 16384.
 -define(TOP_MOST, 10000).
-%% FP_RULES_MAX of c_src/selector.h.
+%% FP_RULES_MAX of c_src/session/top_processes.h.
 -define(RULES_MOST, 8).
 -define(CONDITIONS_MOST, 100).
 %% Those go through the hands of flame_prof_targets, which has room for 1024 in

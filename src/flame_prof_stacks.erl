@@ -13,11 +13,11 @@
 
 -export_type([stacks/0, trace/0]).
 
-%% FP_STACK_SLOTS and FP_FRAME_TEXT_MAX of c_src/core/record.h.
+%% FP_STACK_SLOTS and FP_FRAME_TEXT_MAX of c_src/format/record.h.
 -define(STACKS_MAX, 8192).
 -define(FRAMES_MAX, 65536).
 -define(TRUNCATED, -1).
-%% FP_FILE_BYTES_MAX of c_src/out/symbolizer.h, so that both engines agree.
+%% FP_FILE_BYTES_MAX of c_src/format/symbolizer.h, so that both engines agree.
 -define(FILE_MOST_BYTES, 255).
 
 -record(stacks, {

@@ -17,7 +17,7 @@
 %% <li>`send': to the local processes that one sends to. Here there is nothing but
 %%     tracing: in a session of its own where OTP has them (27 on). Before that a
 %%     process can have one tracer only: one that has somebody's is left alone.
-%%     The tracer is the library itself (c_src/nif/sends.c): it looks at the
+%%     The tracer is the library itself (c_src/agent_nif/sends.c): it looks at the
 %%     receiver, never at the message.</li>
 %% </ul>
 %% All that is bounded by `viral_limits'. When a limit is reached, spreading ends
@@ -79,7 +79,7 @@
 -define(POLL_MS, 200).
 %% A poll that takes T is followed by a rest of 19 T.
 -define(REST, 19).
-%% FP_WANTED_MAX of c_src/sampler/sampler.h.
+%% FP_WANTED_MAX of c_src/session/sampler.h.
 -define(WANTED_MOST, 1024).
 
 -spec start_link(config()) -> pid().

@@ -9,7 +9,7 @@
 %%
 %% It takes the place of the one session that there may be, and starts the sessions
 %% itself, one at a time: with `pre_roll' one that keeps what it samples in memory
-%% (c_src/out/sink.h) until a trigger fires, without it one when a trigger fires.
+%% (c_src/store/sink.h) until a trigger fires, without it one when a trigger fires.
 %% They are linked: they end with this process, however that ends.
 %%
 %% It waits for nobody but the start of a session: it looks by processes of their own

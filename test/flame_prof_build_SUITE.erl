@@ -82,7 +82,7 @@ a_32_bit_system_is_refused_by_the_compiler(Config) ->
     Cc = proplists:get_value(cc, Config),
     Compile = [Cc, " -m32 -ffreestanding -fsyntax-only -x c "],
     case shell(Config, [Compile, "/dev/null"]) of
-        {0, _} -> says(fails(Config, [Compile, "-include c_src/core/error.h /dev/null"]), "needs a 64-bit system");
+        {0, _} -> says(fails(Config, [Compile, "-include c_src/base/error.h /dev/null"]), "needs a 64-bit system");
         _ -> {skip, "this compiler is of 64 bits only"}
     end.
 

@@ -430,7 +430,7 @@ a_report_to_no_name_reads_nothing_test() ->
 
 %% Profiles that a fun closes.
 closes(Fun) ->
-    Close = {flame_prof_nif, profile_close, 1},
+    Close = {flame_prof_report_nif, profile_close, 1},
     {Pid, Monitor} = spawn_monitor(fun() -> receive go -> Fun() end end),
     1 = erlang:trace(Pid, true, [call]),
     1 = erlang:trace_pattern(Close, true, []),

@@ -28,9 +28,9 @@ build() { # folder of applications
     mkdir -p "$1/flame_prof/priv"
     ln -sfn "$PWD/_build/default/lib/flame_prof/ebin" "$1/flame_prof/ebin"
     ln -sfn "$PWD/priv/www" "$1/flame_prof/priv/www"
-    tools/locked.sh "${MAKE:-make}" -j2 -f tools/nif.mk NIF="$1/flame_prof/priv/flame_prof_nif.so" \
+    tools/locked.sh "${MAKE:-make}" -j2 -f tools/nif.mk PRIV="$1/flame_prof/priv" \
         CC=gcc BUILD=_build/asan/c OPTIMIZE="-O1 -g -fno-omit-frame-pointer $sanitize" \
-        WARNINGS=-w LDFLAGS="$sanitize"
+        WARNINGS=-w HARDEN= STRIP= LDFLAGS="$sanitize"
 }
 
 # The VM's signals are its own: SIGSEGV is how it grows and protects things, and
@@ -50,7 +50,7 @@ under_asan() { # options, command...: with the runtime in each program that it s
 # frame in our library; slow unwinding finds it below the VM's functions, which
 # have no frame pointers. A library that was unloaded has no name any more.
 ours() { # report: what in it is ours
-    awk -v RS= '/flame_prof_nif\.so|unknown module/ || !/leak of|SUMMARY|LeakSanitizer/' "$1" |
+    awk -v RS= '/flame_prof_(report_)?nif\.so|unknown module/ || !/leak of|SUMMARY|LeakSanitizer/' "$1" |
         grep -v '^=*$'
 }
 
@@ -95,20 +95,20 @@ check() {
 
 # ------------------------------------------------------------- the proof --
 prove_one() { # statement, what is said of it
-    local name=flame_prof/priv/flame_prof_nif.so
+    local name=flame_prof/priv/flame_prof_report_nif.so
     cp -r c_src "$out/proof/" && mkdir -p "$out/proof/lib" &&
         awk -v wrong="{ $1 }" '{ print } /map = enif_make_new_map/ { print wrong }' \
-            c_src/nif/profile.c >"$out/proof/c_src/nif/profile.c" &&
+            c_src/report_nif/profile_nif.c >"$out/proof/c_src/report_nif/profile_nif.c" &&
         cp -rP "$libs/." "$out/proof/lib" && rm "$out/proof/lib/$name" &&
         # shellcheck disable=SC2046,SC2086
         gcc -std=c11 -fPIC -w -O1 -g -fno-omit-frame-pointer $sanitize -D_GNU_SOURCE= \
-            -isystem "$(tools/otp_facts.sh | cut -d ' ' -f 2)" -c \
-            -o "$out/proof/wrong.o" "$out/proof/c_src/nif/profile.c" &&
+            -I"$out/proof/c_src" -isystem "$(tools/otp_facts.sh | cut -d ' ' -f 2)" -c \
+            -o "$out/proof/wrong.o" "$out/proof/c_src/report_nif/profile_nif.c" &&
         # shellcheck disable=SC2046,SC2086
         gcc -shared -pthread $sanitize -Wl,-Bsymbolic -Wl,--version-script=tools/nif.map \
             -o "$out/proof/lib/$name" "$out/proof/wrong.o" \
-            $(find _build/asan/c -name '*.o' ! -path '*/nif/profile.o') \
-            $(cat _build/asan/c/libs) || return
+            _build/asan/c/report/*.o $(find _build/asan/c/report_nif -name '*.o' ! -name 'profile_nif.o') \
+            _build/asan/c/shared.a $(cat _build/asan/c/libs.report) || return
     fresh && drive "$out/proof/lib" 3
     reports >"$out/found" && echo "  wrong  nothing is said of $1" >&2 && return 1
     grep -q "$2" "$out/found" && return

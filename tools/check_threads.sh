@@ -2,8 +2,8 @@
 # Check what the sampler's thread and the signal handler can call, by following
 # the calls in the machine code of the library that is loaded.
 #
-#   tools/check_threads.sh priv/flame_prof_nif.so   the check
-#   tools/check_threads.sh --prove                  does the check find anything?
+#   tools/check_threads.sh           the check
+#   tools/check_threads.sh --prove   does the check find anything?
 #
 # From the first function of each (roots, below) every call, every jump and every
 # function whose address is taken on the way is followed. A call through a
@@ -11,7 +11,8 @@
 # libraries must be listed with the reason why it may be, and so must the numbers
 # that are given to syscall(2). The exit status is 0 when all is listed.
 # --prove builds the library with one wrong thing at a time, and fails unless each
-# is found; it needs the objects of `make nif`.
+# is found. Both need what `make nif` leaves in _build/c: the agent with its symbols,
+# which is stripped when it is put into priv/, and its objects.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 : "${CC:=gcc}"
@@ -191,12 +192,13 @@ prove_one() { # source below c_src, the line to put it behind, statement, findin
         awk -v after="$2" -v wrong="{ $3 }" '{ print }
             index($0, after) && !done { print wrong; done = 1 }
             END { exit !done }' "c_src/$1.c" >"$tmp/c_src/$1.c" &&
-        $CC -std=c11 -O2 -fPIC -fvisibility=hidden -pthread -w -D_GNU_SOURCE= \
+        $CC -std=c11 -O2 -fPIC -fvisibility=hidden -pthread -w -D_GNU_SOURCE= -I"$tmp/c_src" \
             -include stdlib.h -include unistd.h -include pthread.h \
             -c -o "$object" "$tmp/c_src/$1.c" &&
         # shellcheck disable=SC2046
         $CC -shared -pthread -Wl,-z,now -Wl,-Bsymbolic -o "$tmp/wrong.so" "$object" \
-            $(find "$build" -name '*.o' ! -path "$build/$1.o") $(cat "$build/libs") || {
+            $(find "$build"/{agent_nif,session,erts,cstack} -name '*.o' ! -path "$build/$1.o") \
+            "$build/shared.a" $(cat "$build/libs.agent") || {
         echo "  wrong  $1.c with $3 could not be built" >&2
         return 1
     }
@@ -211,17 +213,17 @@ prove() {
     local handler="running->result = FP_RUNNING_NOBODY;"
     tmp=$(mktemp -d)
     trap 'rm -rf "$tmp"' EXIT
-    prove_one sampler/stopped "$tick" \
+    prove_one session/off_cpu "$tick" \
         'static void *volatile p; p = malloc(1);' "malloc < fp_sampler" || wrong=1
-    prove_one sampler/stopped "$tick" \
+    prove_one session/off_cpu "$tick" \
         'static void *(*volatile p)(size_t); p = malloc;' "malloc < fp_sampler" || wrong=1
-    prove_one core/ring "assert(size % 8 == 0);" \
+    prove_one base/ring "assert(size % 8 == 0);" \
         'static void (*volatile f)(void); if (f) f();' "a call through a pointer < " || wrong=1
-    prove_one vm/running "$handler" \
+    prove_one erts/capture/explain "$handler" \
         'static pthread_mutex_t m; pthread_mutex_lock(&m);' "pthread_mutex_lock < " || wrong=1
-    prove_one vm/running "$handler" \
+    prove_one erts/capture/explain "$handler" \
         'extern long syscall(long, ...); syscall(1, 2, "", 1);' "system call 0x1 < " || wrong=1
-    prove_one vm/running "$handler" \
+    prove_one erts/capture/explain "$handler" \
         'static _Thread_local volatile int t; t++;' "__tls_get_addr < " || wrong=1
     [ $wrong = 0 ] && echo "  ok    what a tick or the handler must not call is found when it does"
     return $wrong
@@ -229,6 +231,6 @@ prove() {
 
 case ${1:-} in
 --prove) prove ;;
-*.so) check "$1" ;;
-*) echo "tools/check_threads.sh LIBRARY | --prove" >&2 && exit 2 ;;
+'') check "$(cat _build/c/linked)/flame_prof_nif.so" ;;
+*) echo "tools/check_threads.sh [--prove]" >&2 && exit 2 ;;
 esac

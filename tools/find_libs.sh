@@ -1,5 +1,8 @@
 #!/bin/bash
-# Print the linker arguments for libuv, zstd and zlib.
+# Find the linker arguments for libuv, zstd and zlib.
+#
+#   tools/find_libs.sh FILE   writes FILE.agent (libuv, zstd) and FILE.report
+#                             (zstd, zlib)
 #
 # Their static archives when those are position independent, which is found out
 # by linking; the shared libraries otherwise. Environment: CC, PKG_CONFIG, and
@@ -110,4 +113,5 @@ links $uv $zstd $z || {
         exit 1
     }
 }
-echo $uv $zstd $z $system
+echo $uv $zstd $system >"$1.agent"
+echo $zstd $z $system >"$1.report"

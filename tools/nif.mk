@@ -1,5 +1,14 @@
-# priv/flame_prof_nif.so out of c_src/. Called by the Makefile and by rebar3's
+# The two libraries out of c_src/. Called by the Makefile and by rebar3's
 # pre-hook; run it from the top of the checkout.
+#
+#   priv/flame_prof_nif.so         the agent: what a profiled node loads and what
+#                                  `attach' ships
+#   priv/flame_prof_report_nif.so  the reader of profile files
+#
+# They share base/, format/, store/ and terms/, which are an archive: a library has
+# the members that it calls, so the agent has neither zlib nor a parser of files.
+# Each library is stripped; NAME.so.debug beside it has its symbols (gdb finds them
+# by name), and _build/c/OTP/NAME.so is the library before it was stripped.
 #
 # Objects live in _build/c/<OTP release>/, so that the releases of a matrix do
 # not share them. libuv, zstd and zlib are linked statically where they are position
@@ -13,9 +22,11 @@ SHELL := /bin/bash
 
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 PKG_CONFIG ?= pkg-config
-# tools/asan.sh builds another one elsewhere.
-NIF := priv/flame_prof_nif.so
-LINKED := $(if $(filter priv/%,$(NIF)),_build/c/linked,$(dir $(NIF)).linked)
+OBJCOPY ?= objcopy
+STRIP ?= --strip-all
+# tools/asan.sh builds others elsewhere.
+PRIV := priv
+LINKED := $(if $(filter priv,$(PRIV)),_build/c/linked,$(PRIV)/.linked)
 
 # One question to the VM: "release include-dir", with the headers of the VM
 # that is first on the PATH.
@@ -33,30 +44,53 @@ else
 BUILD := _build/c/$(OTP)
 endif
 
-SOURCES := $(sort $(wildcard c_src/*.c c_src/*/*.c c_src/*/*/*.c))
-OBJECTS := $(SOURCES:c_src/%.c=$(BUILD)/%.o)
+# Who may include whom is doc/dev's picture; tools/check_arrows.sh checks it.
+in = $(sort $(foreach folder,$(1),$(wildcard c_src/$(folder)/*.c)))
+objects = $(patsubst c_src/%.c,$(BUILD)/%.o,$(1))
+SHARED := $(call in,base format store terms)
+AGENT := $(call in,agent_nif session erts erts/capture cstack)
+REPORT := $(call in,report_nif report)
+SOURCES := $(SHARED) $(AGENT) $(REPORT)
+OBJECTS := $(call objects,$(SOURCES))
 
 OPTIMIZE ?= -O2 -g
+# Of code that runs in production. Unset first: some compilers define it already.
+HARDEN ?= -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers
 # Where libuv and zstd are in a prefix of their own, pkg-config knows it.
 LIB_CPPFLAGS := $(shell $(PKG_CONFIG) --cflags libuv libzstd zlib 2>/dev/null)
-NIF_CPPFLAGS := -D_GNU_SOURCE= -isystem $(ERL_INCLUDE) $(LIB_CPPFLAGS) $(CPPFLAGS)
-NIF_CFLAGS := -std=c11 $(OPTIMIZE) -fPIC -fvisibility=hidden -pthread \
+NIF_CPPFLAGS := -D_GNU_SOURCE= -Ic_src -isystem $(ERL_INCLUDE) $(LIB_CPPFLAGS) $(CPPFLAGS)
+NIF_CFLAGS := -std=c11 $(OPTIMIZE) $(HARDEN) -fPIC -fvisibility=hidden -pthread \
               $(WARNINGS) $(WERROR_FLAG) $(CFLAGS)
 # $ORIGIN: `attach' puts what we are linked with beside us where a node lacks it.
 # No -z defs: the enif_* functions are found in the VM at load time; -z now makes
 # any other missing symbol fail the load instead of a later call.
-NIF_LDFLAGS := -shared -pthread -Wl,-z,relro -Wl,-z,now \
+NIF_LDFLAGS := -shared -pthread -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack \
                -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-rpath,'$$ORIGIN' \
                -Wl,--version-script=tools/nif.map $(LDFLAGS)
 
+LIBRARIES := $(PRIV)/flame_prof_nif.so $(PRIV)/flame_prof_report_nif.so
+all: $(LIBRARIES)
+
+$(PRIV)/flame_prof_nif.so: $(call objects,$(AGENT))
+$(PRIV)/flame_prof_nif.so: LIBS = $(BUILD)/libs.agent
+$(PRIV)/flame_prof_report_nif.so: $(call objects,$(REPORT))
+$(PRIV)/flame_prof_report_nif.so: LIBS = $(BUILD)/libs.report
+
 # Put in place by rename only: a VM that has the old file mapped keeps it.
-$(NIF): $(OBJECTS) $(BUILD)/libs tools/nif.map
+$(LIBRARIES): $(BUILD)/shared.a $(BUILD)/libs tools/nif.map
 	@mkdir -p $(@D)
-	@echo "  LINK  $@ ($$(cat $(BUILD)/libs))"
-	@new=$(@D)/.flame_prof_nif.so.$$$$; \
-	if $(CC) $(NIF_LDFLAGS) -o $$new $(OBJECTS) $$(cat $(BUILD)/libs); \
-	then mv -f $$new $@; echo $(BUILD) > $(LINKED); else rm -f $$new; exit 1; fi
+	@echo "  LINK  $@ ($$(cat $(LIBS)))"
+	@whole=$(BUILD)/$(@F) new=$(@D)/.$(@F).$$$$; \
+	if $(CC) $(NIF_LDFLAGS) -o $$whole $(filter %.o,$^) $(BUILD)/shared.a $$(cat $(LIBS)) && \
+	    $(OBJCOPY) --only-keep-debug $$whole $$new.debug && \
+	    mv -f $$new.debug $@.debug && \
+	    $(OBJCOPY) $(STRIP) --add-gnu-debuglink=$@.debug $$whole $$new && \
+	    mv -f $$new $@; \
+	then echo $(BUILD) > $(LINKED); else rm -f $$new $$new.debug; exit 1; fi
+
+$(BUILD)/shared.a: $(call objects,$(SHARED))
+	@rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: c_src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -67,7 +101,7 @@ $(BUILD)/%.o: c_src/%.c $(BUILD)/flags
 # systems, when their headers, or Erlang's, are not there.
 $(BUILD)/libs: tools/find_libs.sh $(BUILD)/flags
 	@CC="$(CC)" PKG_CONFIG="$(PKG_CONFIG)" CPPFLAGS="$(NIF_CPPFLAGS)" \
-	    LDFLAGS="$(LDFLAGS)" tools/find_libs.sh > $@.new && mv -f $@.new $@
+	    LDFLAGS="$(LDFLAGS)" tools/find_libs.sh $@ && touch $@
 
 $(OBJECTS): | $(BUILD)/libs
 
@@ -77,12 +111,12 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
 
-# The library that is in place was linked for one release: another one, or a
-# build with other flags, replaces it even when it is newer.
+# The libraries that are in place were linked for one release: another one, or a
+# build with other flags, replaces them even when they are newer.
 ifneq ($(shell cat $(LINKED) 2>/dev/null),$(BUILD))
-$(NIF): FORCE
+$(LIBRARIES): FORCE
 endif
-.PHONY: FORCE
+.PHONY: FORCE all
 FORCE:
 
 -include $(OBJECTS:.o=.d)

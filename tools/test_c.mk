@@ -1,5 +1,5 @@
 # The C tests: each test/c/test_*.c becomes a program in _build/ctest/VARIANT/,
-# linked with everything in c_src/ but nif/, which needs a VM, instrumented by
+# linked with everything in c_src/ but the folders that need a VM, instrumented by
 # SANITIZE.
 #
 # c_src/ and the helpers (the other files of test/c/) are archives: a test that
@@ -29,8 +29,8 @@ COMMON := -std=c11 -O1 -g -fno-omit-frame-pointer -pthread $(SANITIZE) \
 LIBS := $(shell $(PKG_CONFIG) --libs libuv libzstd zlib 2>/dev/null || \
           echo -luv -lzstd -lz) -pthread -ldl -lm
 
-SOURCES := $(filter-out c_src/nif.c c_src/nif/%,$(sort \
-    $(wildcard c_src/*.c c_src/*/*.c c_src/*/*/*.c)))
+SOURCES := $(filter-out c_src/agent_nif/% c_src/report_nif/% c_src/terms/%, \
+    $(sort $(wildcard c_src/*/*.c c_src/*/*/*.c)))
 TESTS := $(filter $(if $(ONLY),$(ONLY:%=test/c/%.c),%),$(sort \
     $(wildcard test/c/test_*.c)))
 HELPERS := $(filter-out test/c/test_% test/c/bench_%,$(sort \

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/out/symbolizer.h"
+#include "base/error.h"
+#include "format/symbolizer.h"
 
 struct fake_function {
     const char *module, *function, *file;

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../c_src/vm/peek.h"
+#include "base/safe_read.h"
 
 #define FAKE_BASE UINT64_C(0x300000000000)
 #define FAKE_REGIONS_MAX 128u

@@ -9,8 +9,8 @@
 #ifndef FAKE_VM_H
 #define FAKE_VM_H
 
-#include "../../c_src/vm/layout.h"
-#include "../../c_src/vm/process.h"
+#include "erts/layout.h"
+#include "erts/process.h"
 #include "fake_memory.h"
 
 #define FAKE_TABLE (FAKE_BASE + UINT64_C(0x000000000))

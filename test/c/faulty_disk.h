@@ -22,7 +22,7 @@
 #define fp_disk_rename real_rename
 #define fp_disk_remove real_remove
 #define fp_disk_list real_list
-#include "../../c_src/out/disk.c"
+#include "store/fs.c"
 #undef fp_disk_open_folder
 #undef fp_disk_sync_folder
 #undef fp_disk_create

@@ -12,7 +12,7 @@
 #include <ucontext.h>
 #include <unwind.h>
 
-#include "../../c_src/native/native.h"
+#include "cstack/cstack.h"
 #include "run.h"
 #include "temporary.h"
 

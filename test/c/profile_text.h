@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "read/profile.h"
+#include "report/profile.h"
 #include "run.h"
 #include "temporary.h"
 

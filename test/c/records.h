@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../../c_src/core/record.h"
+#include "format/record.h"
 
 struct bytes {
     const char *text;

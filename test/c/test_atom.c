@@ -1,8 +1,8 @@
 /*
  * test_atom.c - the text of atoms, in the forms that the releases keep it in.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/atom.h"
+#include "base/error.h"
+#include "erts/atom.h"
 #include "fake_vm.h"
 #include "run.h"
 

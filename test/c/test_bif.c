@@ -2,8 +2,8 @@
  * test_bif.c - who called C, by the code that did: the bytes of real VMs (OTP
  * 25, 27, 29 of Debian), at the addresses where they stood, and near misses.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/bif.h"
+#include "base/error.h"
+#include "erts/capture/jit_code.h"
 #include "fake_memory.h"
 #include "run.h"
 

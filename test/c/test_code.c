@@ -4,8 +4,8 @@
  */
 #include <sys/mman.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/code.h"
+#include "base/error.h"
+#include "erts/code_index.h"
 #include "fake_vm.h"
 #include "run.h"
 

@@ -3,11 +3,11 @@
  * every error that there is: no flushed sample is missing, none is there twice,
  * and every finished file is whole.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/out/sink.h"
+#include "base/error.h"
 #include "faulty_disk.h"
 #include "logs.h"
 #include "run.h"
+#include "store/sink.h"
 #include "temporary.h"
 
 static const int errors[] = {ENOSPC, EDQUOT, EIO,    EROFS,

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/code_info.h"
-#include "../../c_src/vm/functions.h"
-#include "../../c_src/vm/resident.h"
+#include "base/error.h"
+#include "erts/code_info.h"
+#include "erts/functions.h"
+#include "erts/resident.h"
 #include "fake_vm.h"
 #include "run.h"
 

@@ -1,7 +1,7 @@
 /*
  * test_governor.c - the governor over programs whose cost is known.
  */
-#include "../../c_src/core/governor.h"
+#include "base/governor.h"
 
 #include "run.h"
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "../../c_src/core/handover.h"
+#include "base/triple_buffer.h"
 #include "run.h"
 
 #define ROOM 64u

@@ -2,7 +2,7 @@
  * test_layout_solve.c - the calibration over a VM whose layout is known: it
  * finds all of it, and refuses naming the field when anything is wrong.
  */
-#include "../../c_src/core/error.h"
+#include "base/error.h"
 #include "fake_vm.h"
 #include "run.h"
 

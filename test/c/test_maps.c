@@ -3,8 +3,8 @@
  */
 #include <sys/mman.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/maps.h"
+#include "base/error.h"
+#include "base/maps.h"
 #include "run.h"
 
 #define EXE "/usr/lib/erlang/erts-15.2/bin/beam.smp"

@@ -2,8 +2,8 @@
  * test_names.c - the names around a process: its registration, its initial
  * call and '$initial_call' in its dictionary.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/names.h"
+#include "base/error.h"
+#include "erts/process_names.h"
 #include "fake_memory.h"
 #include "run.h"
 

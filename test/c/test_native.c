@@ -7,9 +7,9 @@
 #include <sys/auxv.h>
 #include <sys/wait.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/native/image.h"
-#include "../../c_src/native/mapped_files.h"
+#include "base/error.h"
+#include "cstack/image.h"
+#include "cstack/mapped_files.h"
 #include "native_truth.h"
 
 #define NAMES_SOURCE "test/c/native/names.c"
@@ -410,7 +410,7 @@ static int read_bytes(void *self, uint64_t offset, void *into, size_t size)
 /* Everything that can be asked of a library, whatever came of its file. */
 static size_t ask(struct fp_image *image, uint64_t *random)
 {
-    struct fp_library library = {"broken", *image};
+    struct fp_cstack_library library = {"broken", *image};
     struct fp_mapping mapping = {MOVED, MOVED + (1 << 22), MOVED, &library};
     struct fp_native native = {.mapping = &mapping, .mappings = 1};
     uint64_t words[64], pc[32];

@@ -8,9 +8,9 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/native/cfi_expression.h"
-#include "../../c_src/native/image.h"
+#include "base/error.h"
+#include "cstack/cfi_expression.h"
+#include "cstack/image.h"
 #include "run.h"
 
 /* ---- by hand ---------------------------------------------------------- */
@@ -248,7 +248,7 @@ static int evaluate(const unsigned char *program, size_t size, uint64_t *value)
 {
     struct fp_native_stack stack = {0x9000, (unsigned char *)stack_words,
                                     sizeof stack_words};
-    struct fp_frame frame = {.known = 0x1fffd, .stack = &stack};
+    struct fp_cfi_frame frame = {.known = 0x1fffd, .stack = &stack};
     uint64_t first = 5;
 
     for (uint64_t i = 0; i < FP_CFI_REGISTERS; i++)

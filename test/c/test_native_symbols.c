@@ -4,10 +4,10 @@
  */
 #include <time.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/core/record.h"
-#include "../../c_src/native_symbols.h"
+#include "base/error.h"
+#include "erts/symbolize.h"
 #include "fake_vm.h"
+#include "format/record.h"
 #include "run.h"
 
 struct fixture {

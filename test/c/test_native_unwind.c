@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "../../c_src/core/error.h"
+#include "base/error.h"
 #include "native_truth.h"
 
 static uint64_t stack_end;

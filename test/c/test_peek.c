@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/peek.h"
+#include "base/error.h"
+#include "base/safe_read.h"
 #include "fake_memory.h"
 #include "run.h"
 

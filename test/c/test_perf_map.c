@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/perf_map.h"
+#include "base/error.h"
+#include "erts/perf_map.h"
 #include "fake_vm.h"
 #include "run.h"
 #include "temporary.h"

@@ -2,9 +2,9 @@
  * test_perf_script.c - records to text: the encoding rule by rule, samples
  * word by word, and thousands of random ones against the grammar (grammar.h).
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/out/perf_script.h"
+#include "base/error.h"
 #include "fake_code.h"
+#include "format/perf_script.h"
 #include "grammar.h"
 #include "records.h"
 #include "run.h"

@@ -43,13 +43,13 @@ static int counting_munmap(void *at, size_t size)
 #define mmap faulty_mmap
 #define mremap faulty_mremap
 #define munmap counting_munmap
-#include "../../c_src/core/pages.c"
+#include "base/pages.c"
 #undef mmap
 #undef mremap
 #undef munmap
 
-#include "../../c_src/core/pool.h"
-#include "../../c_src/out/buffer.h"
+#include "base/buffer.h"
+#include "base/pool.h"
 #include "run.h"
 
 #define PIECES 2000

@@ -5,10 +5,10 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/core/record.h"
-#include "../../c_src/portable.h"
+#include "base/error.h"
+#include "format/record.h"
 #include "run.h"
+#include "session/record_encoder.h"
 
 #define TEXT(literal)                                                          \
     ((struct fp_text){(const unsigned char *)(literal), sizeof(literal) - 1})

@@ -2,8 +2,8 @@
  * test_process.c - a copied process structure to what process_info/2 would
  * say, and the figures that no process can have.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/process.h"
+#include "base/error.h"
+#include "erts/process.h"
 #include "run.h"
 
 #define HEAP UINT64_C(0x7f0000000000)

@@ -6,8 +6,8 @@
 
 #include <zstd.h>
 
-#include "out/perf_script.h"
-#include "read/export.h"
+#include "format/perf_script.h"
+#include "report/export.h"
 
 /* ---------------------------------------------------------------- dialects -- */
 

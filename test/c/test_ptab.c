@@ -2,8 +2,8 @@
  * test_ptab.c - pids to slots and numbers, against the VM's own way forward
  * from its counter (erl_ptab.c), and pids to structures.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/ptab.h"
+#include "base/error.h"
+#include "erts/process_table.h"
 #include "fake_vm.h"
 #include "run.h"
 

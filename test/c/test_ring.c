@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/core/ring.h"
+#include "base/error.h"
+#include "base/ring.h"
 #include "run.h"
 
 #define KIB64 (64u << 10)

@@ -2,8 +2,8 @@
  * test_running.c - what is copied of a running process, wherever its thread
  * was, and what that is taken to mean; over a memory that the test lays out.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/running.h"
+#include "base/error.h"
+#include "erts/capture/explain.h"
 #include "fake_vm.h"
 #include "run.h"
 

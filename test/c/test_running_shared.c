@@ -3,9 +3,9 @@
  * called, in code and stacks that are laid out here. That the same holds in a
  * VM is the matter of flame_prof_running_SUITE.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/bif.h"
-#include "../../c_src/vm/running.h"
+#include "base/error.h"
+#include "erts/capture/explain.h"
+#include "erts/capture/jit_code.h"
 #include "fake_memory.h"
 #include "run.h"
 

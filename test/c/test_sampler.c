@@ -5,13 +5,13 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/core/record.h"
-#include "../../c_src/sampler/internal.h"
-#include "../../c_src/sampler/sampler.h"
-#include "../../c_src/vm/stack.h"
+#include "base/error.h"
+#include "erts/stack.h"
 #include "fake_vm.h"
+#include "format/record.h"
 #include "run.h"
+#include "session/sampler.h"
+#include "session/sampler_internal.h"
 
 #define CODE (FAKE_JIT + 0x1000)
 

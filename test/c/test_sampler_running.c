@@ -3,10 +3,10 @@
  * it likes, and the books balance. The schedulers are the test's own; what
  * they answer is captured from the fake VM as their handlers would.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/sampler/internal.h"
+#include "base/error.h"
 #include "fake_vm.h"
 #include "run.h"
+#include "session/sampler_internal.h"
 
 #define CODE (FAKE_JIT + 0x1000)
 #define DATA(at) (FAKE_DATA + 4096u * (uint64_t)(at))

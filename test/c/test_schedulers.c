@@ -8,7 +8,7 @@
  * and hands the handler a context of then: what is captured makes no sense, and
  * no scheduler would register. Its variant is about who may touch what, when.
  */
-#include "../../c_src/schedulers.c"
+#include "erts/capture/sigcapture.c"
 
 #include <sched.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /*
  * test_selector.c - the N busiest processes, against sorting all of them.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/selector.h"
+#include "base/error.h"
 #include "fake_vm.h"
 #include "run.h"
+#include "session/top_processes.h"
 
 #define MARKER_AT FAKE_MISC
 

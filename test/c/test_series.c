@@ -1,10 +1,10 @@
 /*
  * test_series.c - each sample of a process with its change since the last one.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/core/record.h"
-#include "../../c_src/core/series.h"
+#include "base/error.h"
+#include "format/record.h"
 #include "run.h"
+#include "session/series.h"
 
 struct fixture {
     struct fp_series series;

@@ -2,9 +2,9 @@
  * test_session.c - a session that can not start: nothing of it is left, and what
  * it says is why. Its own thread-starting is told to fail, all else is real.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/sampler/sampler.h"
-#include "../../c_src/writer.h"
+#include "base/error.h"
+#include "session/sampler.h"
+#include "session/writer.h"
 
 static int sampler_err, writer_err;
 
@@ -20,9 +20,9 @@ static int start_writer_thread(struct fp_writer *writer)
 
 #define fp_sampler_start start_sampler_thread
 #define fp_writer_start start_writer_thread
-#include "../../c_src/session.c"
+#include "session/session.c"
 
-#include "../../c_src/schedulers.h"
+#include "erts/capture/sigcapture.h"
 
 #include <dirent.h>
 #include <sys/mman.h>

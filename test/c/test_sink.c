@@ -6,11 +6,11 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/out/log_name.h"
-#include "../../c_src/out/sink.h"
+#include "base/error.h"
 #include "logs.h"
 #include "run.h"
+#include "store/log_name.h"
+#include "store/sink.h"
 #include "temporary.h"
 
 #define MIB ((size_t)1 << 20)

@@ -2,8 +2,8 @@
  * test_stack.c - words of a stack to frames, against a slow and obvious way of
  * doing the same.
  */
-#include "../../c_src/core/record.h"
-#include "../../c_src/vm/stack.h"
+#include "erts/stack.h"
+#include "format/record.h"
 #include "run.h"
 
 #define CODE UINT64_C(0x400000)

@@ -2,10 +2,10 @@
  * test_stack_table.c - the table against a plain model of itself: what it
  * calls known must be the stack that the slot was last given to.
  */
-#include "../../c_src/core/error.h"
-#include "../../c_src/core/record.h"
-#include "../../c_src/core/stack_table.h"
+#include "base/error.h"
+#include "format/record.h"
 #include "run.h"
+#include "session/stack_table.h"
 
 static struct fp_stack_table *create(void)
 {

@@ -4,10 +4,10 @@
  */
 #include <zstd.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/out/unzst.h"
-#include "../../c_src/out/zst.h"
+#include "base/error.h"
 #include "run.h"
+#include "store/unzstd.h"
+#include "store/zstd_frame.h"
 
 #define TEXT 300000
 #define FRAMES 4

@@ -1,7 +1,7 @@
 /*
  * test_wall.c - Unix time of monotonic time, by a thread that is held up.
  */
-#include "../../c_src/core/wall.h"
+#include "base/clock_offset.h"
 #include "run.h"
 
 #define OFFSET INT64_C(1700000000123456789)

@@ -8,15 +8,15 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/core/ring.h"
-#include "../../c_src/writer.h"
+#include "base/error.h"
+#include "base/ring.h"
 #include "fake_code.h"
 #include "faulty_disk.h"
 #include "grammar.h"
 #include "logs.h"
 #include "records.h"
 #include "run.h"
+#include "session/writer.h"
 #include "temporary.h"
 
 /* ---- a writer and what it said ---------------------------------------- */

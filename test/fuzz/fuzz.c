@@ -1,6 +1,6 @@
 #include "fuzz.h"
 
-#include "../../c_src/vm/resident.h"
+#include "erts/resident.h"
 
 #define PAGE 4096u
 

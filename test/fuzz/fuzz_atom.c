@@ -3,8 +3,8 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/atom.h"
+#include "base/error.h"
+#include "erts/atom.h"
 
 #define TERMS 8
 

@@ -3,8 +3,8 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/bif.h"
+#include "base/error.h"
+#include "erts/capture/jit_code.h"
 
 #define PLACES 6
 

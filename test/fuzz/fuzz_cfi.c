@@ -4,9 +4,9 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/native/cfi_expression.h"
-#include "../../c_src/native/image.h"
+#include "base/error.h"
+#include "cstack/cfi_expression.h"
+#include "cstack/image.h"
 
 #define CFI_MAX 1024u
 #define STACK_MAX 512u
@@ -71,7 +71,8 @@ static void check_row(const struct fp_cfi *cfi, uint64_t address)
     }
 }
 
-static void evaluate(struct fuzz_input program, const struct fp_frame *frame)
+static void evaluate(struct fuzz_input program,
+                     const struct fp_cfi_frame *frame)
 {
     static const unsigned char none[1];
     uint64_t first = STACK_START, value;
@@ -133,12 +134,12 @@ void fuzz_cfi(const uint8_t *bytes, size_t size)
     struct fuzz_input input = {bytes, size}, part;
     struct fp_cfi_function function[FUNCTIONS_MAX];
     unsigned char stack_bytes[STACK_MAX];
-    struct fp_library library = {.name = NULL};
+    struct fp_cstack_library library = {.name = NULL};
     struct fp_mapping mapping = {BIAS + CODE_START,
                                  BIAS + CODE_START + CODE_SIZE, BIAS, &library};
     struct fp_native native = {.mapping = &mapping, .mappings = 1};
     struct fp_native_stack stack = {STACK_START, stack_bytes, STACK_MAX};
-    struct fp_frame frame = {.known = 0, .stack = &stack};
+    struct fp_cfi_frame frame = {.known = 0, .stack = &stack};
     struct fp_registers registers;
     struct fp_cfi *cfi = &library.image.cfi;
 

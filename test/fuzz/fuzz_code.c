@@ -4,10 +4,10 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/core/record.h"
-#include "../../c_src/native_symbols.h"
-#include "../../c_src/vm/code.h"
+#include "base/error.h"
+#include "erts/code_index.h"
+#include "erts/symbolize.h"
+#include "format/record.h"
 
 #define PLACES 6
 /* To resolve one address: the region has 64 blocks, and each word of what is

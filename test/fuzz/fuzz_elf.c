@@ -4,8 +4,8 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/native/image.h"
+#include "base/error.h"
+#include "cstack/image.h"
 
 #define LOOKED_AT_MAX 64u
 

@@ -3,8 +3,8 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/perf_map.h"
+#include "base/error.h"
+#include "erts/perf_map.h"
 
 #define LOADED 4
 

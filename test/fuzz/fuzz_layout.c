@@ -4,8 +4,8 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/ptab.h"
+#include "base/error.h"
+#include "erts/process_table.h"
 
 #define PROBES_MAX 5u
 #define ATOMS_MAX 2u

@@ -3,7 +3,7 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/out/log_name.h"
+#include "store/log_name.h"
 
 void fuzz_log_name(const uint8_t *bytes, size_t size)
 {

@@ -4,9 +4,9 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/native/mapped_files.h"
-#include "../../c_src/vm/maps.h"
+#include "base/error.h"
+#include "base/maps.h"
+#include "cstack/mapped_files.h"
 
 static char *text_of(struct fuzz_input part)
 {

@@ -4,9 +4,9 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/names.h"
-#include "../../c_src/vm/process.h"
+#include "base/error.h"
+#include "erts/process.h"
+#include "erts/process_names.h"
 
 /* A dictionary's slot is looked through for 16 entries of three reads each. */
 #define ASKED_MAX 64u

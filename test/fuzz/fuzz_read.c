@@ -5,8 +5,8 @@
  */
 #include <unistd.h>
 
-#include "../../c_src/read/export.h"
 #include "fuzz.h"
+#include "report/export.h"
 
 #define LIMIT ((size_t)16 << 20)
 

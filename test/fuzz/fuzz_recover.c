@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "../../c_src/out/recover.h"
+#include "store/recover.h"
 
 static char *contents(int file, size_t size)
 {

@@ -4,8 +4,8 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/vm/running.h"
+#include "base/error.h"
+#include "erts/capture/explain.h"
 
 /* The handler may look at a KiB of code behind a return address, 61 bytes at a
  * time, and at 6,144 words of a stack, a page at a time. */

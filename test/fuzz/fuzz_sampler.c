@@ -5,9 +5,9 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/record.h"
-#include "../../c_src/core/ring.h"
-#include "../../c_src/sampler/sampler.h"
+#include "base/ring.h"
+#include "format/record.h"
+#include "session/sampler.h"
 
 #define TICKS 3
 #define TOP 4u

@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/vm/stack.h"
+#include "erts/stack.h"
 
 #define TOP_MAX 52u /* running.c: C frames and four more */
 

@@ -4,9 +4,9 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/selector.h"
-#include "../../c_src/vm/ptab.h"
+#include "base/error.h"
+#include "erts/process_table.h"
+#include "session/top_processes.h"
 
 #define PIDS 4
 #define PASSES 3

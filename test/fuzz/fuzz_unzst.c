@@ -3,8 +3,8 @@
  */
 #include "fuzz.h"
 
-#include "../../c_src/core/error.h"
-#include "../../c_src/out/unzst.h"
+#include "base/error.h"
+#include "store/unzstd.h"
 
 #define ROOM_MAX 4096u
 #define TEXT_MAX (UINT32_C(4) << 20)

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <zstd.h>
 
-#include "../../c_src/core/metric.h"
-#include "../../c_src/core/registers.h"
+#include "base/metric.h"
+#include "base/registers.h"
 #include "fuzz.h"
 
 #define ATOM(n) ((uint64_t)(n) << 6 | 0x0b)

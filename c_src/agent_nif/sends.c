@@ -1,0 +1,195 @@
+/*
+ * Who sends to whom, for viral profiling: a tracer (erl_tracer) of the trace
+ * flag `send`, instead of a process that would be sent a copy of every message.
+ *
+ * It looks at the receiver and never at the message, tells its owner of each
+ * receiver about once, and is asked by the VM before every event: when its
+ * number of events is used up, or its owner has ended, it answers `remove`, and
+ * that process is not traced any more. So it bounds its own cost, whoever is
+ * busy or dead.
+ *
+ * What runs here runs in the process that sends: no lock, no allocation but the
+ * message to the owner. So its atoms are made once, at load.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent_nif/library.h"
+#include "terms/terms.h"
+
+/* Receivers that were told lately, by hash. One that another has replaced is
+ * told again. */
+#define TOLD 4096u
+
+struct sends {
+    ErlNifPid owner;
+    ErlNifMonitor monitor;
+    uint64_t limit;
+    /* All relaxed: figures and hints, nothing is read behind them. */
+    _Atomic uint64_t events;
+    _Atomic int is_over;
+    _Atomic uint64_t told[TOLD];
+};
+
+static void owner_down(ErlNifEnv *env, void *object, ErlNifPid *pid,
+                       ErlNifMonitor *monitor)
+{
+    struct sends *sends = object;
+
+    (void)env;
+    (void)pid;
+    (void)monitor;
+    atomic_store_explicit(&sends->is_over, 1, memory_order_relaxed);
+}
+
+const ErlNifResourceTypeInit fp_sends_type_init = {.down = owner_down};
+
+static struct sends *get_sends(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+    struct sends *sends;
+
+    if (!enif_get_resource(env, term, fp_library(env)->sends_type,
+                           (void **)&sends))
+        return NULL;
+    return sends;
+}
+
+/* (MaxEvents) -> Tracer state; the caller is the owner. */
+ERL_NIF_TERM fp_nif_sends_open(ErlNifEnv *env, int argc,
+                               const ERL_NIF_TERM argv[])
+{
+    struct sends *sends;
+    ErlNifUInt64 limit;
+    ERL_NIF_TERM ref;
+
+    (void)argc;
+    if (!enif_get_uint64(env, argv[0], &limit))
+        return enif_make_badarg(env);
+    sends = enif_alloc_resource(fp_library(env)->sends_type, sizeof *sends);
+    memset(sends, 0, sizeof *sends);
+    sends->limit = limit;
+    enif_self(env, &sends->owner);
+    ref = enif_make_resource(env, sends);
+    enif_monitor_process(env, sends, &sends->owner, &sends->monitor);
+    enif_release_resource(sends);
+    return ref;
+}
+
+/* (State) -> Events so far. */
+ERL_NIF_TERM fp_nif_sends_seen(ErlNifEnv *env, int argc,
+                               const ERL_NIF_TERM argv[])
+{
+    struct sends *sends = get_sends(env, argv[0]);
+
+    (void)argc;
+    if (sends == NULL)
+        return enif_make_badarg(env);
+    return enif_make_uint64(
+        env, atomic_load_explicit(&sends->events, memory_order_relaxed));
+}
+
+/* (State) -> ok. Every process that it traces is let go at its next event. */
+ERL_NIF_TERM fp_nif_sends_end(ErlNifEnv *env, int argc,
+                              const ERL_NIF_TERM argv[])
+{
+    struct sends *sends = get_sends(env, argv[0]);
+
+    (void)argc;
+    if (sends == NULL)
+        return enif_make_badarg(env);
+    atomic_store_explicit(&sends->is_over, 1, memory_order_relaxed);
+    return fp_atom(env, "ok");
+}
+
+/* ------------------------------------------------------- erl_tracer's part -- */
+
+void fp_sends_make_atoms(ErlNifEnv *env, struct fp_sends_atoms *atoms)
+{
+    *atoms = (struct fp_sends_atoms){
+        .ok = fp_atom(env, "ok"),
+        .trace = fp_atom(env, "trace"),
+        .discard = fp_atom(env, "discard"),
+        .remove = fp_atom(env, "remove"),
+        .send = fp_atom(env, "send"),
+        .trace_status = fp_atom(env, "trace_status"),
+        .extra = fp_atom(env, "extra"),
+        .over = fp_atom(env, "over"),
+        .flame_prof_sends = fp_atom(env, "flame_prof_sends"),
+    };
+}
+
+static const struct fp_sends_atoms *get_atoms(ErlNifEnv *env)
+{
+    return &fp_library(env)->sends_atoms;
+}
+
+/* (Tag, State, Tracee) -> trace | discard | remove */
+ERL_NIF_TERM fp_nif_sends_enabled(ErlNifEnv *env, int argc,
+                                  const ERL_NIF_TERM argv[])
+{
+    const struct fp_sends_atoms *atoms = get_atoms(env);
+    struct sends *sends = get_sends(env, argv[1]);
+
+    (void)argc;
+    if (sends == NULL ||
+        atomic_load_explicit(&sends->is_over, memory_order_relaxed))
+        return atoms->remove;
+    if (enif_is_identical(argv[0], atoms->send) ||
+        enif_is_identical(argv[0], atoms->trace_status))
+        return atoms->trace;
+    return atoms->discard;
+}
+
+/* {flame_prof_sends, What, Of} to the owner. */
+static void tell(ErlNifEnv *env, struct sends *sends, ERL_NIF_TERM what,
+                 ERL_NIF_TERM of)
+{
+    const struct fp_sends_atoms *atoms = get_atoms(env);
+
+    enif_send(env, &sends->owner, NULL,
+              enif_make_tuple3(env, atoms->flame_prof_sends, what, of));
+}
+
+static int was_told(struct sends *sends, ERL_NIF_TERM to)
+{
+    uint64_t hash = (uint64_t)to * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    _Atomic uint64_t *told = &sends->told[hash % TOLD];
+
+    if (atomic_load_explicit(told, memory_order_relaxed) == to)
+        return 1;
+    atomic_store_explicit(told, to, memory_order_relaxed);
+    return 0;
+}
+
+static void count(ErlNifEnv *env, struct sends *sends)
+{
+    uint64_t events =
+        atomic_fetch_add_explicit(&sends->events, 1, memory_order_relaxed) + 1;
+
+    if (events < sends->limit)
+        return;
+    if (atomic_exchange_explicit(&sends->is_over, 1, memory_order_relaxed) == 0)
+        tell(env, sends, get_atoms(env)->over, enif_make_uint64(env, events));
+}
+
+/* (send, State, Tracee, Message, #{extra := Receiver}) -> ok. A receiver is a
+ * pid of this node or a registered name; ports, references (aliases) and other
+ * nodes are not profiled here. */
+ERL_NIF_TERM fp_nif_sends_trace(ErlNifEnv *env, int argc,
+                                const ERL_NIF_TERM argv[])
+{
+    const struct fp_sends_atoms *atoms = get_atoms(env);
+    struct sends *sends = get_sends(env, argv[1]);
+    ErlNifPid pid;
+    ERL_NIF_TERM to;
+
+    (void)argc;
+    if (sends == NULL || !enif_is_identical(argv[0], atoms->send) ||
+        !enif_get_map_value(env, argv[4], atoms->extra, &to))
+        return atoms->ok;
+    count(env, sends);
+    if ((enif_is_atom(env, to) || enif_get_local_pid(env, to, &pid)) &&
+        !was_told(sends, to) && !enif_is_identical(to, sends->owner.pid))
+        tell(env, sends, argv[2], to);
+    return atoms->ok;
+}

@@ -1,0 +1,134 @@
+/*
+ * Schedulers register for the capture of what they run: who calls
+ * scheduler_register/1 has to run on the scheduler that it names.
+ */
+#include "erts/capture/sigcapture.h"
+
+#include <string.h>
+
+#include "agent_nif/library.h"
+#include "base/error.h"
+#include "base/maps.h"
+#include "session/session.h"
+#include "terms/terms.h"
+
+static ERL_NIF_TERM refusal(ErlNifEnv *env, int err, const char *why)
+{
+    return fp_error(env, enif_make_tuple2(env, fp_atom(env, fp_err_name(err)),
+                                          fp_binary(env, why, strlen(why))));
+}
+
+/* Who was to retire them may have been killed in between. */
+static void recover(ErlNifEnv *env)
+{
+    ErlNifPid who, self;
+
+    who.pid = fp_schedulers_retiring();
+    if (who.pid != 0 && enif_self(env, &self) != NULL &&
+        (who.pid == self.pid || !enif_is_process_alive(env, &who)))
+        fp_schedulers_retire_give_up(who.pid);
+}
+
+/* (Schedulers) -> {ok, Registered} | {error, {Error, Why}} */
+ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc,
+                                       const ERL_NIF_TERM argv[])
+{
+    struct fp_library *library = fp_library(env);
+    struct fp_layout *layout = fp_library_layout(library);
+    struct fp_ranges ranges;
+    char why[160] = "";
+    unsigned count;
+    int err;
+
+    (void)argc;
+    if (!enif_get_uint(env, argv[0], &count))
+        return enif_make_badarg(env);
+    if (layout == NULL)
+        return refusal(env, FP_ESTATE, "the layout has not been found yet");
+    err = fp_maps_code(&ranges);
+    if (err != 0)
+        return refusal(env, err, fp_err_text(err));
+    recover(env);
+    err = fp_schedulers_prepare(layout, &ranges, count, why, sizeof why);
+    if (err != 0)
+        return refusal(env, err, why);
+    return enif_make_tuple2(env, fp_atom(env, "ok"),
+                            enif_make_uint(env, fp_schedulers_registered()));
+}
+
+/* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
+ERL_NIF_TERM fp_nif_scheduler_register(ErlNifEnv *env, int argc,
+                                       const ERL_NIF_TERM argv[])
+{
+    struct fp_library *library = fp_library(env);
+    uint64_t process = fp_own_process(env, &library->peek);
+    uint64_t mfa[3] = {fp_atom(env, "flame_prof_nif"),
+                       fp_atom(env, "scheduler_register"), 1};
+    char why[160] = "";
+    unsigned number;
+    int err;
+
+    (void)argc;
+    if (!enif_get_uint(env, argv[0], &number))
+        return enif_make_badarg(env);
+    if (process == 0)
+        return refusal(env, FP_ELAYOUT, "the own process was not found");
+    err = fp_schedulers_register(number, process, mfa, why, sizeof why);
+    return err == 0 ? fp_atom(env, "ok") : refusal(env, err, why);
+}
+
+/* () -> {ok, [Number]}: which have to call scheduler_retire/1, then
+ * schedulers_retire_end/0 is due; or {error, {Error, Why}}: nothing has changed */
+ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
+                                            const ERL_NIF_TERM argv[])
+{
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    ErlNifPid self;
+    int err;
+
+    (void)argc;
+    (void)argv;
+    /* Those that nobody closed are in until then, although they have ended. */
+    fp_session_reap(fp_library(env));
+    recover(env);
+    enif_self(env, &self);
+    err = fp_schedulers_retire_begin(self.pid);
+    if (err != 0)
+        return refusal(env, err,
+                       err == FP_ESTATE ? "the schedulers are in use"
+                                        : "somebody has replaced our handler");
+    for (unsigned at = fp_schedulers_count(); at-- > 0;)
+        if (fp_schedulers_must_be_here(at))
+            list = enif_make_list_cell(env, enif_make_uint(env, at + 1), list);
+    return enif_make_tuple2(env, fp_atom(env, "ok"), list);
+}
+
+/* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
+ERL_NIF_TERM fp_nif_scheduler_retire(ErlNifEnv *env, int argc,
+                                     const ERL_NIF_TERM argv[])
+{
+    unsigned number;
+    int err;
+
+    (void)argc;
+    if (!enif_get_uint(env, argv[0], &number))
+        return enif_make_badarg(env);
+    err = fp_schedulers_retire_here(number);
+    return err == 0 ? fp_atom(env, "ok")
+                    : refusal(env, err, "that is not the scheduler's thread");
+}
+
+/* () -> ok | {error, {Error, Why}}: all is as before. By who has begun. */
+ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc,
+                                          const ERL_NIF_TERM argv[])
+{
+    ErlNifPid self;
+    int err;
+
+    (void)argc;
+    (void)argv;
+    enif_self(env, &self);
+    err = fp_schedulers_retire_end(self.pid);
+    return err == 0 ? fp_atom(env, "ok")
+                    : refusal(env, err, "a scheduler has not answered");
+}

@@ -1,0 +1,89 @@
+/*
+ * A selector that lives between two calls, for the live table: who has done most
+ * since the call before.
+ */
+#include <stdatomic.h>
+
+#include "agent_nif/library.h"
+#include "base/error.h"
+#include "session/top_processes.h"
+#include "terms/terms.h"
+
+#define TOP_MAX 10000u
+
+struct top_handle {
+    /* 1 while a call is inside: one process at a time. */
+    _Atomic int entered;
+    struct fp_peek peek;
+    struct fp_selector *selector; /* NULL: creation has failed */
+    int is_open;
+};
+
+void fp_selector_handle_destroy(ErlNifEnv *env, void *object)
+{
+    struct top_handle *handle = object;
+
+    (void)env;
+    if (handle->selector != NULL)
+        fp_selector_destroy(handle->selector);
+    if (handle->is_open)
+        fp_peek_close(&handle->peek);
+}
+
+/* (Top) -> {ok, Selector} | {error, Error} */
+ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc,
+                                 const ERL_NIF_TERM argv[])
+{
+    struct fp_library *library = fp_library(env);
+    struct fp_layout *layout = fp_library_layout(library);
+    struct fp_rule most = {
+        .metric = FP_METRIC_reductions, .is_delta = 1, .every = 1};
+    struct top_handle *handle;
+    ERL_NIF_TERM term;
+    int err;
+
+    (void)argc;
+    if (layout == NULL || !enif_get_uint(env, argv[0], &most.top) ||
+        most.top > TOP_MAX)
+        return enif_make_badarg(env);
+    handle = enif_alloc_resource(library->selector_type, sizeof *handle);
+    atomic_init(&handle->entered, 0);
+    handle->selector = NULL;
+    err = fp_peek_open(&handle->peek);
+    handle->is_open = err == 0;
+    if (err == 0)
+        err = fp_selector_create(&handle->selector, layout, &handle->peek,
+                                 &most, 1, NULL, 0);
+    term = enif_make_resource(env, handle);
+    enif_release_resource(handle);
+    return err == 0 ? enif_make_tuple2(env, fp_atom(env, "ok"), term)
+                    : fp_error(env, fp_atom(env, fp_err_name(err)));
+}
+
+/* (Selector) -> {Processes, [{Pid, Reductions since the call before}]} */
+ERL_NIF_TERM fp_nif_selector_next(ErlNifEnv *env, int argc,
+                                  const ERL_NIF_TERM argv[])
+{
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    const struct fp_candidate *chosen;
+    struct top_handle *handle;
+    uint64_t processes;
+    size_t n;
+
+    (void)argc;
+    if (!enif_get_resource(env, argv[0], fp_library(env)->selector_type,
+                           (void **)&handle) ||
+        handle->selector == NULL ||
+        atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
+        return enif_make_badarg(env);
+    fp_selector_step(handle->selector, fp_selector_slots(handle->selector));
+    chosen = fp_selector_chosen(handle->selector, &n, &processes);
+    for (size_t i = 0; i < n; i++)
+        list = enif_make_list_cell(
+            env,
+            enif_make_tuple2(env, chosen[i].id,
+                             enif_make_int64(env, chosen[i].figure)),
+            list);
+    atomic_store_explicit(&handle->entered, 0, memory_order_release);
+    return enif_make_tuple2(env, enif_make_uint64(env, processes), list);
+}

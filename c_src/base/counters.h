@@ -1,0 +1,95 @@
+/*
+ * counters.h - the books of a session, readable at any time from any thread.
+ *
+ * taken = written + torn + dropped + gone + expired + pending, where pending is
+ * what is in the ring or the writer's hands: 0 once a session has stopped.
+ *
+ * Every counter has one writing thread (named here) and is stored with
+ * relaxed order: a reader sees each figure whole, not all figures of one
+ * instant. fp_stats_read() after the threads are joined is exact.
+ */
+#ifndef FP_BASE_COUNTERS_H
+#define FP_BASE_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define FP_STATS_MAP(X)                                                        \
+    /* the engine's thread: the sampler, or the portable engine's process */   \
+    X(ticks)        /* ticks done */                                           \
+    X(missed)       /* ticks whose deadline had passed: not done */            \
+    X(taken)        /* process-samples begun */                                \
+    X(torn)         /* ... given up: the sum of these four causes: */          \
+    X(torn_changed) /* it contradicted itself: it changed while we read */     \
+    X(torn_moved)   /* it had left the scheduler when that was captured */     \
+    X(torn_unfound) /* its stack was not where it should be */                 \
+    X(torn_late)    /* its scheduler was being asked by somebody else, or    \
+                       * did not answer before the end */ \
+    X(dropped)      /* ... given up: the ring was full */                      \
+    X(gone)         /* ... given up: the process had exited */                 \
+    X(retried)      /* stacks read twice because the first read was torn */    \
+    X(stacks)       /* stacks seen that were not in the table */               \
+    X(selections)   /* completed choices of the top N */                       \
+    X(selected)     /* processes in the set now */                             \
+    X(processes)    /* processes seen at the last selection */                 \
+    X(sampler_cpu_ns) /* CPU time of the engine's thread */                    \
+    X(budget_step)    /* governor.h: how much is left out now */               \
+    X(budget_changes) /* ... and how often that was changed */                 \
+    X(signals)        /* sent to schedulers */                                 \
+    X(captures)   /* stacks of running processes taken by their handlers */    \
+    X(handler_ns) /* time that the handlers took, on the schedulers */         \
+    /* the writer's thread */                                                  \
+    X(written)     /* process-samples formatted and handed to the file */      \
+    X(merged)      /* ... of which in the period of another sample */          \
+    X(lost)        /* ... formatted, but the file refused them */              \
+    X(bytes)       /* text bytes handed to the file */                         \
+    X(expired)     /* ... held for a trigger that did not fire in time */      \
+    X(own_samples) /* samples of the profiler itself, not in `written` */      \
+    X(flushes)     /* completed flushes */                                     \
+    X(errors)      /* failed file operations */                                \
+    X(file_bytes)  /* bytes that the files took, compressed or not */          \
+    X(files_begun)                                                             \
+    X(files_removed)   /* ... finished ones, because they were too old */      \
+    X(files_recovered) /* ... of dead sessions, finished by this one */        \
+    X(unresolved)      /* frames whose address is in no known function */      \
+    X(recoded)         /* cached functions found replaced by other code */     \
+    X(writer_cpu_ns)   /* CPU time of the writer's thread */                   \
+    X(file_cpu_ns)     /* ... of which inside calls on files */                \
+    X(compress_cpu_ns) /* ... and in compression */
+
+enum fp_stat {
+#define FP_STATS_ENUM(name) FP_STAT_##name,
+    FP_STATS_MAP(FP_STATS_ENUM)
+#undef FP_STATS_ENUM
+        FP_STAT_COUNT
+};
+
+struct fp_stats {
+    _Atomic uint64_t counter[FP_STAT_COUNT];
+};
+
+/* By the counter's own thread only. */
+static inline void fp_stats_add(struct fp_stats *stats, enum fp_stat stat,
+                                uint64_t n)
+{
+    uint64_t old =
+        atomic_load_explicit(&stats->counter[stat], memory_order_relaxed);
+    atomic_store_explicit(&stats->counter[stat], old + n, memory_order_relaxed);
+}
+
+static inline void fp_stats_set(struct fp_stats *stats, enum fp_stat stat,
+                                uint64_t n)
+{
+    atomic_store_explicit(&stats->counter[stat], n, memory_order_relaxed);
+}
+
+/* Any thread. */
+static inline uint64_t fp_stats_get(const struct fp_stats *stats,
+                                    enum fp_stat stat)
+{
+    return atomic_load_explicit(&stats->counter[stat], memory_order_relaxed);
+}
+
+const char *fp_stats_name(enum fp_stat stat);
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * pages.h - memory by whole pages, from the kernel and back to it.
+ *
+ * For what is large or belongs to one session. malloc would do as well, but for
+ * two things: freeing large chunks there teaches glibc to keep more of every
+ * thread's memory (its thresholds follow the largest), and this is the host's
+ * malloc, not ours. ANY THREAD.
+ */
+#ifndef FP_BASE_PAGES_H
+#define FP_BASE_PAGES_H
+
+#include <stddef.h>
+
+#define FP_PAGE ((size_t)4096)
+
+/* All 0; NULL: no memory. `bytes` is not 0. */
+void *fp_pages_take(size_t bytes);
+/* As realloc: the same bytes, wherever they are now. NULL: nothing changed. */
+void *fp_pages_resize(void *pages, size_t bytes, size_t new_bytes);
+/* `bytes` as they were taken. NULL is nothing. */
+void fp_pages_give(void *pages, size_t bytes);
+
+#endif

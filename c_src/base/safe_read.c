@@ -1,0 +1,263 @@
+#include "base/safe_read.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static int64_t read_by_syscall(void *self, const struct iovec *local,
+                               const struct iovec *remote, size_t n)
+{
+    (void)self;
+    /* getpid() is a cheap system call and always right, also after a fork. */
+    return process_vm_readv(getpid(), local, n, remote, n, 0);
+}
+
+/* The memfd's parts: what fp_peek_view shows stays in the first until its next
+ * call, all else passes through the second. Pieces that are larger than that go
+ * by process_vm_readv. */
+#define VIEW (512u << 10)
+#define PASSAGE (512u << 10)
+
+/* How many of remote[0..n) fit into the window together. */
+static size_t fitting(const struct fp_peek *peek, const struct iovec *remote,
+                      size_t n, size_t *bytes)
+{
+    size_t i;
+
+    *bytes = 0;
+    for (i = 0; i < n && *bytes + remote[i].iov_len <= peek->passage; i++)
+        *bytes += remote[i].iov_len;
+    return i;
+}
+
+static void scatter(const unsigned char *from, size_t size,
+                    const struct iovec *local, size_t n)
+{
+    for (size_t i = 0; i < n && size > 0; i++) {
+        size_t part = size < local[i].iov_len ? size : local[i].iov_len;
+
+        memcpy(local[i].iov_base, from, part);
+        from += part;
+        size -= part;
+    }
+}
+
+static int64_t read_by_copy(void *self, const struct iovec *local,
+                            const struct iovec *remote, size_t n)
+{
+    const struct fp_peek *peek = self;
+    int64_t total = 0;
+
+    for (size_t i = 0; i < n;) {
+        size_t bytes, some = fitting(peek, remote + i, n - i, &bytes);
+        ssize_t got;
+
+        if (some == 0) {
+            some = 1;
+            bytes = remote[i].iov_len;
+            got = process_vm_readv(getpid(), local + i, 1, remote + i, 1, 0);
+        } else {
+            /* pwritev(2) itself: a sanitizer's in between would look at the
+             * address before the kernel does. */
+            got = syscall(SYS_pwritev, peek->fd, remote + i, some,
+                          (long)peek->view, 0L);
+            if (got > 0)
+                scatter(peek->window + peek->view, (size_t)got, local + i,
+                        some);
+        }
+        if (got < 0)
+            return total > 0 ? total : -1;
+        total += got;
+        if ((size_t)got < bytes)
+            break;
+        i += some;
+    }
+    return total;
+}
+
+static int64_t read_by_file(void *self, const struct iovec *local,
+                            const struct iovec *remote, size_t n)
+{
+    const struct fp_peek *peek = self;
+    int64_t total = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t address = (uint64_t)(uintptr_t)remote[i].iov_base;
+        ssize_t got = -1;
+
+        if (address <= INT64_MAX)
+            got = pread(peek->fd, local[i].iov_base, remote[i].iov_len,
+                        (off_t)address);
+        if (got < 0 || (size_t)got != remote[i].iov_len)
+            return total > 0 ? total : -1;
+        total += got;
+    }
+    return total;
+}
+
+/* A known word, read the way everything else will be. */
+static int works(const struct fp_peek *peek)
+{
+    static const uint64_t known = UINT64_C(0x666c616d655f7072);
+    uint64_t word = 0;
+
+    return fp_peek_word(peek, (uint64_t)(uintptr_t)&known, &word) == 0 &&
+           word == known;
+}
+
+int fp_peek_open_mem(struct fp_peek *peek)
+{
+    peek->readv = read_by_file;
+    peek->self = peek;
+    peek->window = NULL;
+    peek->fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    if (peek->fd >= 0 && works(peek))
+        return 0;
+    fp_peek_close(peek);
+    return FP_EDENIED;
+}
+
+int fp_peek_open(struct fp_peek *peek)
+{
+    peek->readv = read_by_syscall;
+    peek->self = NULL;
+    peek->window = NULL;
+    peek->fd = -1;
+    if (works(peek))
+        return 0;
+    return fp_peek_open_mem(peek);
+}
+
+static int open_window(struct fp_peek *peek, uint32_t view, uint32_t passage)
+{
+    size_t size = (size_t)view + passage;
+    void *window = MAP_FAILED;
+
+    peek->readv = read_by_copy;
+    peek->self = peek;
+    peek->window = NULL;
+    peek->view = view;
+    peek->passage = passage;
+    peek->fd = memfd_create("flame_prof", MFD_CLOEXEC);
+    if (peek->fd >= 0 && ftruncate(peek->fd, (off_t)size) == 0)
+        /* Populated for writing: no page is allocated by a later copy. */
+        window = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_POPULATE, peek->fd, 0);
+    if (window != MAP_FAILED) {
+        peek->window = window;
+        if (works(peek))
+            return 0;
+    }
+    fp_peek_close(peek);
+    return fp_peek_open(peek);
+}
+
+int fp_peek_open_own(struct fp_peek *peek)
+{
+    return open_window(peek, VIEW, PASSAGE);
+}
+
+int fp_peek_open_small(struct fp_peek *peek, uint32_t bytes)
+{
+    return open_window(peek, 0, bytes);
+}
+
+void fp_peek_close(struct fp_peek *peek)
+{
+    if (peek->window != NULL)
+        munmap(peek->window, (size_t)peek->view + peek->passage);
+    peek->window = NULL;
+    if (peek->fd >= 0)
+        close(peek->fd);
+    peek->fd = -1;
+}
+
+const char *fp_peek_method(const struct fp_peek *peek)
+{
+    if (peek->readv == read_by_copy)
+        return "pwritev to memfd";
+    return peek->readv == read_by_syscall ? "process_vm_readv"
+                                          : "/proc/self/mem";
+}
+
+int fp_peek_read(const struct fp_peek *peek, uint64_t address, void *into,
+                 size_t size)
+{
+    /* cppcheck-suppress ctuuninitvar; it is what is read into */
+    struct iovec local = {into, size};
+    struct iovec remote = {(void *)(uintptr_t)address, size};
+    int64_t got = peek->readv(peek->self, &local, &remote, 1);
+
+    return got == (int64_t)size ? 0 : FP_EFAULT;
+}
+
+/* Read spans[0..n), n <= FP_PEEK_BATCH_MAX: how many came whole before the
+ * first that did not. */
+static size_t read_prefix(const struct fp_peek *peek,
+                          const struct fp_peek_span *spans, size_t n)
+{
+    struct iovec local[FP_PEEK_BATCH_MAX], remote[FP_PEEK_BATCH_MAX];
+    int64_t got;
+    size_t whole = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        local[i] = (struct iovec){spans[i].into, spans[i].size};
+        remote[i] =
+            (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
+    }
+    got = peek->readv(peek->self, local, remote, n);
+    if (got < 0)
+        got = 0; /* the first that is not empty could not be read */
+    while (whole < n && got >= (int64_t)spans[whole].size)
+        got -= spans[whole++].size;
+    return whole;
+}
+
+size_t fp_peek_batch(const struct fp_peek *peek, struct fp_peek_span *spans,
+                     size_t n)
+{
+    size_t readable = 0;
+
+    for (size_t at = 0; at < n;) {
+        size_t chunk = n - at < FP_PEEK_BATCH_MAX ? n - at : FP_PEEK_BATCH_MAX;
+        size_t whole = read_prefix(peek, spans + at, chunk);
+
+        for (size_t i = 0; i < whole; i++)
+            spans[at + i].result = 0;
+        readable += whole;
+        at += whole;
+        if (whole < chunk) /* the kernel stopped at this one: pass over it */
+            spans[at++].result = FP_EFAULT;
+    }
+    return readable;
+}
+
+size_t fp_peek_view(const struct fp_peek *peek, struct fp_peek_span *spans,
+                    size_t n)
+{
+    struct iovec remote[FP_PEEK_BATCH_MAX];
+    size_t total = 0;
+
+    if (peek->window == NULL || n > FP_PEEK_BATCH_MAX)
+        return fp_peek_batch(peek, spans, n);
+    for (size_t i = 0; i < n; i++) {
+        remote[i] =
+            (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
+        total += spans[i].size;
+    }
+    if (total > peek->view ||
+        syscall(SYS_pwritev, peek->fd, remote, n, 0L, 0L) != (long)total)
+        return fp_peek_batch(peek, spans, n);
+    total = 0;
+    for (size_t i = 0; i < n; i++) {
+        spans[i].into = peek->window + total;
+        spans[i].result = 0;
+        total += spans[i].size;
+    }
+    return n;
+}

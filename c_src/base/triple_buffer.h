@@ -1,0 +1,33 @@
+/*
+ * triple_buffer.h - the latest list of words, from one thread to another.
+ *
+ * Neither side ever waits, and nothing is allocated after creation: three
+ * buffers, one in the producer's hands, one in the consumer's, and one between
+ * them that each exchanges for its own. What nobody has taken is overwritten.
+ *
+ *   producer: begin -> fill -> publish          consumer: take -> read
+ *                       back <-> middle <-> front
+ */
+#ifndef FP_BASE_TRIPLE_BUFFER_H
+#define FP_BASE_TRIPLE_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fp_handover;
+
+/* For lists of up to `room` words. 0 or FP_ENOMEM. */
+int fp_handover_create(struct fp_handover **handover, size_t room);
+void fp_handover_destroy(struct fp_handover *handover);
+
+/* ONE PRODUCER at a time: where to write up to `room` words, then how many of
+ * them were written. */
+uint64_t *fp_handover_begin(struct fp_handover *handover);
+void fp_handover_publish(struct fp_handover *handover, size_t n);
+
+/* ONE CONSUMER at a time. The latest list; *is_new says whether it was published
+ * since the last call. It stays as it is until the next call. Empty at first. */
+const uint64_t *fp_handover_take(struct fp_handover *handover, size_t *n,
+                                 int *is_new);
+
+#endif

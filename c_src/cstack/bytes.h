@@ -1,0 +1,104 @@
+/*
+ * bytes.h - a cursor over bytes that others wrote.
+ *
+ * Reading beyond the end gives zeros and is remembered in `is_bad`: a decoder
+ * reads what it expects and asks once whether it was all there. Little-endian,
+ * as the machine that we are on.
+ */
+#ifndef FP_CSTACK_BYTES_H
+#define FP_CSTACK_BYTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct fp_bytes {
+    const unsigned char *at, *end;
+    int is_bad;
+};
+
+static inline struct fp_bytes fp_bytes(const unsigned char *at, size_t size)
+{
+    return (struct fp_bytes){at, at + size, 0};
+}
+
+static inline size_t fp_bytes_left(const struct fp_bytes *bytes)
+{
+    return (size_t)(bytes->end - bytes->at);
+}
+
+static inline void fp_bytes_fail(struct fp_bytes *bytes)
+{
+    bytes->is_bad = 1;
+    bytes->at = bytes->end;
+}
+
+static inline void fp_bytes_skip(struct fp_bytes *bytes, uint64_t size)
+{
+    if (size > fp_bytes_left(bytes))
+        fp_bytes_fail(bytes);
+    else
+        bytes->at += size;
+}
+
+/* The next `size` (at most 8) bytes as an unsigned number. */
+static inline uint64_t fp_bytes_unsigned(struct fp_bytes *bytes, size_t size)
+{
+    uint64_t value = 0;
+
+    if (size > fp_bytes_left(bytes)) {
+        fp_bytes_fail(bytes);
+        return 0;
+    }
+    memcpy(&value, bytes->at, size);
+    bytes->at += size;
+    return value;
+}
+
+static inline int64_t fp_bytes_signed(struct fp_bytes *bytes, size_t size)
+{
+    unsigned unused = 64 - 8 * (unsigned)size;
+
+    return (int64_t)(fp_bytes_unsigned(bytes, size) << unused) >> unused;
+}
+
+static inline uint8_t fp_bytes_u8(struct fp_bytes *bytes)
+{
+    return (uint8_t)fp_bytes_unsigned(bytes, 1);
+}
+
+static inline uint32_t fp_bytes_u32(struct fp_bytes *bytes)
+{
+    return (uint32_t)fp_bytes_unsigned(bytes, 4);
+}
+
+/* Seven bits a byte, lowest first; the top bit says that more follow. What does
+ * not fit into 64 bits is cut off. */
+static inline uint64_t fp_bytes_leb(struct fp_bytes *bytes, int is_signed)
+{
+    uint64_t value = 0;
+    unsigned shift = 0;
+    uint8_t byte;
+
+    do {
+        byte = fp_bytes_u8(bytes);
+        if (shift < 64)
+            value |= (uint64_t)(byte & 0x7f) << shift;
+        shift += 7;
+    } while ((byte & 0x80) != 0 && !bytes->is_bad);
+    if (is_signed && (byte & 0x40) != 0 && shift < 64)
+        value |= ~UINT64_C(0) << shift;
+    return value;
+}
+
+static inline uint64_t fp_bytes_uleb(struct fp_bytes *bytes)
+{
+    return fp_bytes_leb(bytes, 0);
+}
+
+static inline int64_t fp_bytes_sleb(struct fp_bytes *bytes)
+{
+    return (int64_t)fp_bytes_leb(bytes, 1);
+}
+
+#endif

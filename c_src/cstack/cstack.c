@@ -1,0 +1,354 @@
+/*
+ * native.c - make the set of libraries, and ask it for names.
+ *
+ *      /proc/self/maps --> mapping --> library --> image: cfi, symbols
+ *                                         one for each file
+ */
+#include "cstack/cstack.h"
+#include "base/assume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cstack/image.h"
+#include "cstack/mapped_files.h"
+
+/* ---- sources ---------------------------------------------------------- */
+
+/* Of memory that may be unmapped, or whose file may be truncated, while it is
+ * read: the kernel copies it into a pipe, and reports what is not there. */
+struct cstack_memory {
+    uint64_t address;
+    int pipe[2];
+};
+
+#define PIPE_BYTES 4096u /* what an empty pipe takes without waiting */
+
+static int read_memory(void *self, uint64_t offset, void *into, size_t size)
+{
+    struct cstack_memory *memory = self;
+    uint64_t from = memory->address + offset;
+
+    for (size_t done = 0; done < size;) {
+        size_t chunk = size - done < PIPE_BYTES ? size - done : PIPE_BYTES;
+        ssize_t put = write(memory->pipe[1],
+                            (const void *)(uintptr_t)(from + done), chunk);
+
+        if (put <= 0 ||
+            read(memory->pipe[0], (char *)into + done, (size_t)put) != put)
+            return FP_EIO;
+        done += (size_t)put;
+    }
+    return 0;
+}
+
+static int open_memory(struct cstack_memory *memory, uint64_t address)
+{
+    memory->address = address;
+    return pipe2(memory->pipe, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : FP_EIO;
+}
+
+static void close_memory(struct cstack_memory *memory)
+{
+    close(memory->pipe[0]);
+    close(memory->pipe[1]);
+}
+
+static int read_file(void *self, uint64_t offset, void *into, size_t size)
+{
+    const int *fd = self;
+
+    for (size_t done = 0; done < size;) {
+        ssize_t got = -1;
+
+        if (offset + done <= INT64_MAX)
+            got = pread(*fd, (char *)into + done, size - done,
+                        (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return FP_EIO;
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+/* The executable is there as long as it runs, also when its path is another
+ * file by now, or none. */
+static int open_file(const struct fp_mapped_file *file)
+{
+    char exe[PATH_MAX + 16];
+    ssize_t size = readlink("/proc/self/exe", exe, PATH_MAX);
+    size_t path_size = strlen(file->path);
+    const char *path = file->path;
+
+    if (size >= 0 && strncmp(exe, path, path_size) == 0 &&
+        ((size_t)size == path_size ||
+         ((size_t)size > path_size && exe[path_size] == ' ')))
+        path = "/proc/self/exe";
+    /* Somebody may have put a pipe there. */
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+/* ---- is this the file that is mapped? --------------------------------- */
+
+static int is_same_inode(const struct fp_mapped_file *file,
+                         const struct stat *info)
+{
+    return file->inode == info->st_ino &&
+           file->device_major == major(info->st_dev) &&
+           file->device_minor == minor(info->st_dev);
+}
+
+/* 1 or 0; -1 when it has none. */
+static int has_memory_s_build_id(const struct fp_elf *elf, uint64_t bias,
+                                 const struct fp_elf_source *source)
+{
+    unsigned char on_disk[FP_BUILD_ID_MAX], in_memory[FP_BUILD_ID_MAX];
+    size_t size = elf->build_id.size;
+    struct cstack_memory memory;
+    int is_same;
+
+    if (size == 0 || open_memory(&memory, bias) != 0)
+        return -1;
+    is_same =
+        source->read(source->self, elf->build_id.offset, on_disk, size) == 0 &&
+        read_memory(&memory, elf->build_id.address, in_memory, size) == 0 &&
+        memcmp(on_disk, in_memory, size) == 0;
+    close_memory(&memory);
+    return is_same;
+}
+
+/* By its build id, which stays what it is where file systems tell one number to
+ * maps and another to fstat (overlayfs, btrfs); else by device and inode. */
+static int is_same_file(const struct fp_mapped_file *file, int fd,
+                        const struct fp_elf *elf,
+                        const struct fp_elf_source *source)
+{
+    struct stat info;
+    uint64_t address;
+    int by_build_id;
+
+    if (fstat(fd, &info) != 0 ||
+        fp_elf_code_address(elf, file->offset, &address) != 0)
+        return 0;
+    by_build_id = has_memory_s_build_id(elf, file->start - address, source);
+    return by_build_id >= 0 ? by_build_id : is_same_inode(file, &info);
+}
+
+/* ---- libraries -------------------------------------------------------- */
+
+static int load_vdso(struct fp_image *image, const struct fp_mapped_file *file)
+{
+    struct cstack_memory memory;
+    struct fp_elf_source source = {read_memory, &memory};
+    int err = open_memory(&memory, file->start);
+
+    if (err != 0)
+        return err;
+    err = fp_image_load(image, &source);
+    close_memory(&memory);
+    return err;
+}
+
+static int is_regular(int fd)
+{
+    struct stat info;
+
+    return fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+static int load_file(struct fp_image *image, const struct fp_mapped_file *file)
+{
+    int fd = open_file(file), err = FP_EIO;
+    struct fp_elf_source source = {read_file, &fd};
+
+    if (fd < 0)
+        return FP_EIO;
+    if (is_regular(fd))
+        err = fp_elf_parse(&image->elf, &source);
+    if (err == 0)
+        err = is_same_file(file, fd, &image->elf, &source)
+                  ? fp_image_load(image, &source)
+                  : FP_EINVAL;
+    close(fd);
+    return err;
+}
+
+static void destroy_library(struct fp_cstack_library *library)
+{
+    FP_KNOWN(library != NULL); /* only what was made is counted */
+    fp_image_unload(&library->image);
+    free(library->name);
+    free(library);
+}
+
+static int create_library(struct fp_cstack_library **library,
+                          const struct fp_mapped_file *file)
+{
+    const char *slash = strrchr(file->path, '/');
+    struct fp_cstack_library *made = calloc(1, sizeof *made);
+    int err;
+
+    if (made == NULL)
+        return FP_ENOMEM;
+    made->name = strdup(slash == NULL ? file->path : slash + 1);
+    if (made->name == NULL) {
+        free(made);
+        return FP_ENOMEM;
+    }
+    err = file->path[0] == '/' ? load_file(&made->image, file)
+                               : load_vdso(&made->image, file);
+    if (err == FP_ENOMEM) {
+        destroy_library(made);
+        return FP_ENOMEM;
+    }
+    if (err != 0) /* known by its name */
+        memset(&made->image, 0, sizeof made->image);
+    *library = made;
+    return 0;
+}
+
+/* ---- the set ---------------------------------------------------------- */
+
+/* Two mappings are of one file. */
+static int is_alike(const struct fp_mapped_file *a,
+                    const struct fp_mapped_file *b)
+{
+    return a->inode == b->inode && a->device_major == b->device_major &&
+           a->device_minor == b->device_minor && strcmp(a->path, b->path) == 0;
+}
+
+static struct fp_cstack_library *
+known_library(const struct fp_native *native,
+              const struct fp_mapped_files *files, size_t i)
+{
+    for (size_t k = i; k-- > 0;)
+        if (is_alike(&files->of[k], &files->of[i]))
+            return native->mapping[k].library;
+    return NULL;
+}
+
+static int add_mapping(struct fp_native *native,
+                       const struct fp_mapped_files *files, size_t i)
+{
+    const struct fp_mapped_file *file = &files->of[i];
+    struct fp_cstack_library *library = known_library(native, files, i);
+    uint64_t address;
+
+    if (library == NULL) {
+        int err = create_library(&library, file);
+
+        if (err != 0)
+            return err;
+        native->library[native->libraries++] = library;
+    }
+    if (fp_elf_code_address(&library->image.elf, file->offset, &address) != 0)
+        address = 0; /* there is nothing then that a bias would be needed for */
+    native->mapping[native->mappings++] = (struct fp_mapping){
+        file->start, file->end, file->start - address, library};
+    return 0;
+}
+
+static int fill(struct fp_native *native, const struct fp_mapped_files *files)
+{
+    native->mapping = calloc(files->count + 1, sizeof *native->mapping);
+    native->library = calloc(files->count + 1, sizeof *native->library);
+    if (native->mapping == NULL || native->library == NULL)
+        return FP_ENOMEM;
+    for (size_t i = 0; i < files->count; i++) {
+        int err = add_mapping(native, files, i);
+
+        if (err != 0)
+            return err;
+    }
+    return 0;
+}
+
+static int note_counters(struct dl_phdr_info *info, size_t size, void *into)
+{
+    struct fp_native *native = into;
+
+    (void)size;
+    native->loaded = info->dlpi_adds;
+    native->unloaded = info->dlpi_subs;
+    return 1; /* they are the same for all libraries */
+}
+
+int fp_native_create(struct fp_native **out)
+{
+    struct fp_native *native = calloc(1, sizeof *native);
+    struct fp_mapped_files files;
+    int err;
+
+    if (native == NULL)
+        return FP_ENOMEM;
+    /* Before the maps: what is loaded in between is in the set or is not, and
+     * the set does not pass for current. */
+    dl_iterate_phdr(note_counters, native);
+    err = fp_mapped_files_read(&files);
+    if (err == 0)
+        err = fill(native, &files);
+    fp_mapped_files_free(&files);
+    if (err != 0) {
+        fp_native_destroy(native);
+        return err;
+    }
+    *out = native;
+    return 0;
+}
+
+void fp_native_destroy(struct fp_native *native)
+{
+    if (native == NULL)
+        return;
+    for (size_t i = 0; i < native->libraries; i++)
+        destroy_library(native->library[i]);
+    free(native->library);
+    free(native->mapping);
+    free(native);
+}
+
+int fp_native_is_current(const struct fp_native *native)
+{
+    struct fp_native now;
+
+    dl_iterate_phdr(note_counters, &now);
+    return now.loaded == native->loaded && now.unloaded == native->unloaded;
+}
+
+size_t fp_native_bytes(const struct fp_native *native)
+{
+    size_t bytes = sizeof *native + native->mappings * sizeof *native->mapping;
+
+    for (size_t i = 0; i < native->libraries; i++) {
+        const struct fp_image *image = &native->library[i]->image;
+
+        bytes += sizeof *native->library[i] + image->cfi.size +
+                 image->cfi.count * sizeof *image->cfi.function +
+                 image->symbols.count * sizeof *image->symbols.entry +
+                 image->symbols.names_size;
+    }
+    return bytes;
+}
+
+int fp_native_resolve(const struct fp_native *native, uint64_t pc,
+                      const char **name, const char **library)
+{
+    const struct fp_mapping *mapping = fp_native_mapping(native, pc);
+
+    if (mapping == NULL)
+        return FP_ENOENT;
+    *library = mapping->library->name;
+    *name = fp_symbol_table_find(&mapping->library->image.symbols,
+                                 pc - mapping->bias);
+    return 0;
+}

@@ -1,0 +1,62 @@
+/*
+ * elf.h - where in an ELF file the things are that we ask of it.
+ *
+ * Pure but for its source: a file, the vDSO's memory, or a test's bytes. Any
+ * bytes may come from it.
+ */
+#ifndef FP_CSTACK_ELF_H
+#define FP_CSTACK_ELF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fp_elf_source {
+    /* All `size` bytes at `offset` of the file, or FP_EIO. */
+    int (*read)(void *self, uint64_t offset, void *into, size_t size);
+    void *self;
+};
+
+/* `size` bytes of the file; `address` is where the file says they are mapped,
+ * before the library is moved to where there was room. */
+struct fp_elf_part {
+    uint64_t address, offset, size;
+};
+
+struct fp_elf_segment {
+    struct fp_elf_part in_file;
+    int is_code;
+};
+
+#define FP_ELF_SEGMENTS_MAX 16u
+#define FP_BUILD_ID_MAX 64u
+
+struct fp_elf {
+    uint32_t segment_count;
+    struct fp_elf_segment segment[FP_ELF_SEGMENTS_MAX];
+    struct fp_elf_part frame_index;      /* .eh_frame_hdr; size 0: none */
+    struct fp_elf_part build_id;         /* its bytes; size 0: none */
+    struct fp_elf_part symbols, strings; /* .symtab and its names */
+    struct fp_elf_part dynamic_symbols, dynamic_strings; /* .dynsym's */
+};
+
+/* 0; FP_EINVAL when this is no ELF file for x86_64 with something to map; FP_EIO
+ * when its headers can not be read. */
+int fp_elf_parse(struct fp_elf *elf, const struct fp_elf_source *source);
+
+/* The part of the file from `address` to the end of what is mapped with it.
+ * 0, or FP_ENOENT when nothing of the file is mapped there. */
+int fp_elf_at(const struct fp_elf *elf, uint64_t address,
+              struct fp_elf_part *part);
+
+/* Where the file says that the code at `offset` of it is mapped. A mapping
+ * begins at a whole page, so up to a page before the segment. 0, or FP_ENOENT
+ * when there is no code. */
+int fp_elf_code_address(const struct fp_elf *elf, uint64_t offset,
+                        uint64_t *address);
+
+/* The bytes of a part; free() them. NULL when there are none, more than `most`,
+ * no memory, or not readable. */
+unsigned char *fp_elf_load(const struct fp_elf_source *source,
+                           const struct fp_elf_part *part, size_t most);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * image.h - one library's file as we know it, and the set of them.
+ *
+ *      address - mapping.bias = address in the file's own numbers,
+ *      which is what image->cfi and image->symbols are about.
+ */
+#ifndef FP_CSTACK_IMAGE_H
+#define FP_CSTACK_IMAGE_H
+
+#include "cstack/cfi.h"
+#include "cstack/cstack.h"
+#include "cstack/elf.h"
+#include "cstack/symbols.h"
+
+/* Empty `cfi` and `symbols`: known by its name only. */
+struct fp_image {
+    struct fp_elf elf;
+    struct fp_cfi cfi;
+    struct fp_symbol_table symbols;
+};
+
+/* 0; FP_EINVAL or FP_EIO when this is no ELF file; FP_ENOMEM. `image` is empty
+ * then. A thread that may block. */
+int fp_image_load(struct fp_image *image, const struct fp_elf_source *source);
+void fp_image_unload(struct fp_image *image);
+
+struct fp_cstack_library {
+    char *name;
+    struct fp_image image;
+};
+
+/* An executable mapping. */
+struct fp_mapping {
+    uint64_t start, end, bias;
+    struct fp_cstack_library *library;
+};
+
+struct fp_native {
+    struct fp_mapping *mapping; /* sorted, disjoint */
+    size_t mappings;
+    struct fp_cstack_library **library;
+    size_t libraries;
+    uint64_t loaded, unloaded; /* the dynamic linker's counters */
+};
+
+/* The mapping around an address, or NULL. Pure; unwind.c. */
+const struct fp_mapping *fp_native_mapping(const struct fp_native *native,
+                                           uint64_t address);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * atom.h - the text of an atom word. Any thread; no state.
+ */
+#ifndef FP_ERTS_ATOM_H
+#define FP_ERTS_ATOM_H
+
+#include "erts/layout.h"
+
+#define FP_ATOM_TEXT_MAX 1020 /* 255 characters of UTF-8 */
+
+/* How many bytes were written to `text`; FP_ENOENT when the word is no atom of
+ * this VM, FP_EFAULT when its entry can not be read. */
+int fp_atom_text(const struct fp_layout *layout, const struct fp_peek *peek,
+                 uint64_t term, char text[FP_ATOM_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,602 @@
+#include "erts/capture/explain.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "erts/capture/jit_code.h"
+
+/* No C stack of a thread is deeper than this. */
+#define NATIVE_DEPTH_MAX (UINT64_C(64) << 20)
+/* Instructions that follow a call of C, as many bytes as are looked at: one may
+ * be followed by many more before the Erlang stack comes back (the segments of
+ * a binary that is being constructed); and so many at a time. */
+#define LEAVE_BYTES_MAX 1024u
+#define LEAVE_PIECE 64u
+/* The longest instruction that is looked for, less one. */
+#define LEAVE_OVERLAP 3u
+/* C frames of one stack. */
+#define NATIVE_FRAMES_MAX 48u
+/* A stack whose end is not known is copied up to the end of a page at a time. */
+#define PAGE_BYTES 4096u
+/* Reductions of one turn on a scheduler (erl_vm.h CONTEXT_REDS). */
+#define CONTEXT_REDUCTIONS 4000
+
+/* --------------------------------------------------------- the handler -- */
+
+static uint64_t field(const struct fp_running_scheduler *scheduler,
+                      const struct fp_running *running, enum fp_field which)
+{
+    return fp_process_field(&scheduler->layout, running->structure, which);
+}
+
+/* Does the code from `at` on take the Erlang stack's top out of the process
+ * structure (`mov rsp, [r13 + stop]`), or out of rbp (`mov rsp, rbp`)? In the
+ * scheduler, which asks for another process, it is in the structure. */
+static uint8_t where_is_top(const struct fp_peek *peek,
+                            const struct fp_layout *layout, uint64_t at)
+{
+    unsigned char code[LEAVE_PIECE];
+    uint16_t stop = layout->release.offset[FP_FIELD_stop];
+
+    /* It has been saved before, and is not taken back. */
+    if (fp_bif_is_schedule(peek, at))
+        return FP_TOP_IN_STOP;
+    for (uint64_t end = at + LEAVE_BYTES_MAX; at < end;
+         at += sizeof code - LEAVE_OVERLAP) {
+        if (fp_peek_read(peek, at, code, sizeof code) != 0)
+            return FP_TOP_UNKNOWN;
+        for (size_t i = 0; i + 4 <= sizeof code; i++) {
+            if (code[i] == 0x48 &&
+                ((code[i + 1] == 0x8b && code[i + 2] == 0xe5) ||
+                 (code[i + 1] == 0x89 && code[i + 2] == 0xec)))
+                return FP_TOP_IN_RBP;
+            if (code[i] == 0x49 && code[i + 1] == 0x8b && code[i + 2] == 0x65 &&
+                code[i + 3] == stop)
+                return FP_TOP_IN_STOP;
+        }
+    }
+    return FP_TOP_UNKNOWN;
+}
+
+/* The lowest word that may be what rbp was: it is among what the C frames
+ * saved, or still in the register. Words on the heap are among them too, so
+ * only what leaves a stack that can be copied whole counts. */
+static uint64_t lowest_candidate(const struct fp_running *running,
+                                 uint64_t lowest, uint64_t hend)
+{
+    uint64_t best = hend, word = running->registers.rbp;
+
+    for (uint32_t at = 0;; at += 8) {
+        if (word >= lowest && word < best && (word & 7) == 0)
+            best = word;
+        if (at + 8 > running->native_bytes)
+            return best;
+        memcpy(&word, running->native + at, sizeof word);
+    }
+}
+
+static int copy_native(const struct fp_running_scheduler *scheduler,
+                       struct fp_running *running)
+{
+    uint64_t start = running->registers.rsp - FP_RED_ZONE;
+    uint64_t size = scheduler->native_base - start;
+
+    if (size > NATIVE_DEPTH_MAX || (size & 7) != 0)
+        return 0;
+    if (size > FP_RUNNING_NATIVE_MAX)
+        size = FP_RUNNING_NATIVE_MAX;
+    running->native_start = start;
+    running->native_bytes = (uint32_t)size;
+    if (fp_peek_read(scheduler->peek, scheduler->native_base, running->kept,
+                     sizeof running->kept) != 0)
+        memset(running->kept, 0, sizeof running->kept);
+    return fp_peek_read(scheduler->peek, start, running->native,
+                        (size_t)size) == 0;
+}
+
+/* Where the copy of the Erlang stack begins, when the thread is in C, or in
+ * code of the JIT that has switched to the C stack already. 0: not found. */
+static uint64_t low_end_in_c(const struct fp_running_scheduler *scheduler,
+                             struct fp_running *running, uint64_t heap,
+                             uint64_t hend)
+{
+    uint64_t stop = field(scheduler, running, FP_FIELD_stop), at, lowest;
+
+    if (!copy_native(scheduler, running))
+        return 0;
+    at = running->registers.rip;
+    if (running->registers.rsp < scheduler->native_base) {
+        if (fp_peek_word(scheduler->peek, scheduler->native_base - 8,
+                         &running->native_return) != 0)
+            return 0;
+        at = running->native_return;
+    }
+    running->top_in = where_is_top(scheduler->peek, &scheduler->layout, at);
+    if (running->top_in != FP_TOP_IN_RBP)
+        return running->top_in == FP_TOP_IN_STOP ? stop : 0;
+    lowest = hend - heap > 8u * FP_STACK_WORDS_MAX
+                 ? hend - 8u * FP_STACK_WORDS_MAX
+                 : heap;
+    return lowest_candidate(running, lowest, hend);
+}
+
+static int copy_stack(const struct fp_running_scheduler *scheduler,
+                      struct fp_running *running, uint64_t hend)
+{
+    uint64_t words = (hend - running->low) / 8;
+    uint32_t root = 0;
+
+    running->high = hend;
+    running->words = running->leaf_words = (uint32_t)words;
+    if (words > FP_STACK_WORDS_MAX) {
+        running->words = FP_STACK_WORDS_MAX;
+        running->leaf_words = FP_STACK_WORDS_LEAF;
+        root = FP_STACK_WORDS_ROOT;
+    }
+    return (running->leaf_words == 0 ||
+            fp_peek_read(scheduler->peek, running->low, running->word,
+                         8 * (size_t)running->leaf_words) == 0) &&
+           (root == 0 || fp_peek_read(scheduler->peek, hend - 8ull * root,
+                                      running->word + running->leaf_words,
+                                      8 * (size_t)root) == 0);
+}
+
+/* From `low` on, up to the last word that every stack has. */
+static int copy_moved_stack(const struct fp_running_scheduler *scheduler,
+                            struct fp_running *running)
+{
+    uint64_t at = running->low;
+    uint32_t words = 0;
+
+    while (words < FP_STACK_WORDS_LEAF) {
+        uint32_t piece = (uint32_t)(PAGE_BYTES - at % PAGE_BYTES) / 8;
+
+        if (piece > FP_STACK_WORDS_LEAF - words)
+            piece = FP_STACK_WORDS_LEAF - words;
+        if (fp_peek_read(scheduler->peek, at, running->word + words,
+                         8 * (size_t)piece) != 0)
+            return 0;
+        at += 8 * (uint64_t)piece;
+        for (uint32_t end = words + piece; words < end; words++)
+            if (running->word[words] == scheduler->bottom) {
+                running->words = running->leaf_words = words + 1;
+                running->high = running->low + 8 * (uint64_t)running->words;
+                return 1;
+            }
+    }
+    return 0;
+}
+
+/* Between two stores to the structure, an old bound may lie behind the new heap:
+ * but no stack goes on beyond its last word. */
+static void end_at_bottom(const struct fp_running_scheduler *scheduler,
+                          struct fp_running *running)
+{
+    for (uint32_t i = 0; i + 1 < running->leaf_words; i++)
+        if (running->word[i] == scheduler->bottom) {
+            running->words = running->leaf_words = i + 1;
+            running->high = running->low + 8 * (uint64_t)running->words;
+        }
+}
+
+static int is_within_heap(uint64_t at, uint64_t heap, uint64_t hend)
+{
+    return at >= heap && at <= hend;
+}
+
+static int copy_from_low(const struct fp_running_scheduler *scheduler,
+                         struct fp_running *running, uint64_t heap,
+                         uint64_t hend)
+{
+    int in_stop = running->place == FP_RUNNING_IN_C &&
+                  running->top_in == FP_TOP_IN_STOP && scheduler->bottom != 0;
+
+    if (running->low == 0 || (running->low & 7) != 0)
+        return 0;
+    if (!is_within_heap(running->low, heap, hend))
+        return in_stop && copy_moved_stack(scheduler, running);
+    if (!copy_stack(scheduler, running, hend))
+        return 0;
+    if (in_stop)
+        end_at_bottom(scheduler, running);
+    return 1;
+}
+
+void fp_running_capture(const struct fp_running_scheduler *scheduler,
+                        const struct fp_registers *registers,
+                        struct fp_running *running)
+{
+    const struct fp_running_offsets *offsets =
+        &scheduler->layout.release.running;
+    uint64_t heap, hend, rsp = registers->rsp;
+
+    running->result = FP_RUNNING_NOBODY;
+    running->place = FP_RUNNING_IN_C;
+    running->top_in = FP_TOP_UNKNOWN;
+    running->registers = *registers;
+    running->native_bytes = 0;
+    running->native_return = 0;
+    running->words = running->leaf_words = 0;
+    if (fp_peek_word(scheduler->peek,
+                     scheduler->data + offsets->current_process,
+                     &running->process) != 0 ||
+        running->process == 0)
+        return;
+    running->result = FP_RUNNING_UNFOUND;
+    if (fp_peek_read(scheduler->peek, running->process, running->structure,
+                     scheduler->layout.snapshot_size) != 0)
+        return;
+    heap = field(scheduler, running, FP_FIELD_heap);
+    hend = field(scheduler, running, FP_FIELD_hend);
+    if (hend < heap || ((heap | hend) & 7) != 0)
+        return;
+    if (rsp >= heap && rsp <= hend) {
+        running->place = FP_RUNNING_IN_ERLANG;
+        running->low = rsp;
+    } else {
+        running->place = FP_RUNNING_IN_C;
+        running->low = low_end_in_c(scheduler, running, heap, hend);
+    }
+    if (copy_from_low(scheduler, running, heap, hend))
+        running->result = FP_RUNNING_CAPTURED;
+}
+
+/* ----------------------------------------------- what the capture means -- */
+
+/* The words of the Erlang stack, once its top is known. */
+struct erlang_stack {
+    const uint64_t *word;
+    uint32_t words, leaf_words;
+    uint64_t top;
+    uint64_t returns_to; /* see return_address() */
+};
+
+/* What is put together here, leaf first. */
+struct leaf {
+    uint64_t frame[NATIVE_FRAMES_MAX + 4];
+    size_t count;
+};
+
+static void add(struct leaf *leaf, uint64_t frame)
+{
+    leaf->frame[leaf->count++] = frame;
+}
+
+/* Words of the structure become frames only where they may be addresses: what
+ * is no address may be a frame of another kind (record.h). */
+static int is_address(uint64_t word)
+{
+    return word >= PAGE_BYTES && word >> 47 == 0;
+}
+
+static int in_fragments(const struct fp_running_code *code, uint64_t pc)
+{
+    return pc - code->fragments.start <
+           code->fragments.end - code->fragments.start;
+}
+
+/* May this be where an older frame of the stack is? A value there is tagged. */
+static int is_frame_pointer(const struct erlang_stack *stack, uint64_t word)
+{
+    return (word & 7) == 0 && word > stack->top &&
+           word - stack->top <= 8ull * stack->words;
+}
+
+/* The return address on top of the stack: where the code that was called
+ * returns to. With frame pointers it is behind one. Not aligned, thus no
+ * return address for anybody else, when a fragment is called that never looks
+ * at the stack. 0: there is none. */
+static uint64_t return_address(const struct fp_running_code *code,
+                               const struct erlang_stack *stack)
+{
+    for (uint32_t i = 0; i < 2 && i < stack->leaf_words; i++) {
+        if (fp_ranges_contain(code->ranges, stack->word[i]))
+            return fp_is_return_address(code->peek, stack->word[i])
+                       ? stack->word[i]
+                       : 0;
+        if (!is_frame_pointer(stack, stack->word[i]))
+            return 0;
+    }
+    return 0;
+}
+
+/* Is there any code address on top? Where an exception was raised is aligned
+ * down, so nothing calls right before it; once the stack has been unwound to
+ * who catches, or who was there has been scheduled out, there is none. */
+static int begins_with_code(const struct fp_running_code *code,
+                            const struct erlang_stack *stack)
+{
+    return (stack->leaf_words > 0 &&
+            fp_ranges_contain(code->ranges, stack->word[0])) ||
+           (stack->leaf_words > 1 && is_frame_pointer(stack, stack->word[0]) &&
+            fp_ranges_contain(code->ranges, stack->word[1]));
+}
+
+static int calls_fragment(const struct fp_running_code *code,
+                          uint64_t returns_to)
+{
+    uint64_t target = fp_call_target(code->peek, returns_to);
+
+    return in_fragments(code, target) ||
+           (target != 0 &&
+            in_fragments(code, fp_jump_target(code->peek, target)));
+}
+
+/* Is this one of the jumps at a module's end that lead to shared code? They are
+ * in no function, but behind the last one. */
+static int in_stub(const struct fp_running_code *code, uint64_t pc,
+                   uint64_t returns_to)
+{
+    return returns_to != 0 && fp_call_target(code->peek, returns_to) == pc &&
+           in_fragments(code, fp_jump_target(code->peek, pc));
+}
+
+/* The first of the kept words that is such an address. */
+static uint64_t breakpoint_mfa(const struct fp_running_code *code,
+                               const struct fp_running *running)
+{
+    uint64_t mfa_at = 0;
+
+    for (size_t i = 0; i < FP_RUNNING_KEPT && mfa_at == 0; i++)
+        if (fp_ranges_contain(code->ranges, running->kept[i]))
+            mfa_at = fp_bif_breakpoint_mfa(code->peek, running->kept[i]);
+    return mfa_at;
+}
+
+static enum fp_running_caller
+caller_in_fragment(const struct fp_running_code *code,
+                   const struct fp_layout *layout,
+                   const struct fp_running *running,
+                   const struct erlang_stack *from, uint64_t *mfa_at)
+{
+    uint64_t current, returns_to = from->returns_to;
+
+    memcpy(&current, running->structure + layout->release.running.current,
+           sizeof current);
+    if (running->native_return == code->nif_return) {
+        *mfa_at = current;
+        return is_address(current) ? FP_CALLER_NIF : FP_CALLER_UNKNOWN;
+    }
+    if (fp_bif_is_schedule(code->peek, running->native_return))
+        return FP_CALLER_SCHEDULE;
+    if (fp_bif_is_raise(code->peek, running->native_return))
+        return begins_with_code(code, from) ? FP_CALLER_RAISE
+                                            : FP_CALLER_UNKNOWN;
+    if (fp_bif_is_breakpoint(code->peek, running->native_return)) {
+        *mfa_at = breakpoint_mfa(code, running);
+        return *mfa_at != 0 ? FP_CALLER_BREAKPOINT : FP_CALLER_UNKNOWN;
+    }
+    if (returns_to != 0 && fp_bif_light(code->peek, returns_to, mfa_at) == 0)
+        return FP_CALLER_BIF;
+    if (returns_to != 0 && calls_fragment(code, returns_to))
+        return FP_CALLER_FUNCTION;
+    if (fp_bif_heavy(code->peek, current, running->native_return)) {
+        *mfa_at = current;
+        return FP_CALLER_BIF;
+    }
+    return FP_CALLER_UNKNOWN;
+}
+
+/* The Erlang side of a call of C: the BIF or NIF, or the function. */
+static enum fp_running_caller
+add_caller(const struct fp_running_code *code, const struct fp_layout *layout,
+           const struct fp_running *running, const struct fp_snapshot *snapshot,
+           const struct erlang_stack *from, struct leaf *leaf)
+{
+    enum fp_running_caller caller;
+    uint64_t mfa_at = 0;
+
+    /* Not in C at all: in code of a range that is not known yet. */
+    if (running->native_return == 0) {
+        add(leaf, FP_FRAME_AMBIGUOUS);
+        return FP_CALLER_UNKNOWN;
+    }
+    if (!in_fragments(code, running->native_return)) {
+        add(leaf, running->native_return - 1);
+        return FP_CALLER_FUNCTION;
+    }
+    caller = caller_in_fragment(code, layout, running, from, &mfa_at);
+    switch (caller) {
+    case FP_CALLER_BIF:
+        add(leaf, FP_FRAME_BIF | mfa_at);
+        break;
+    case FP_CALLER_NIF:
+        add(leaf, FP_FRAME_NIF | mfa_at);
+        break;
+    case FP_CALLER_BREAKPOINT:
+        add(leaf, mfa_at + 24); /* where its code begins */
+        break;
+    case FP_CALLER_SCHEDULE:
+        add(leaf, is_address(snapshot->i) ? snapshot->i : FP_FRAME_AMBIGUOUS);
+        break;
+    case FP_CALLER_UNKNOWN:
+        add(leaf, FP_FRAME_AMBIGUOUS);
+        break;
+    case FP_CALLER_FUNCTION:
+    case FP_CALLER_RAISE:
+        break;
+    }
+    return caller;
+}
+
+/* The leaf, 0 when it is on the stack already. Shared code is in no function,
+ * whoever called it is the leaf. */
+static uint64_t leaf_in_jit(const struct fp_running_code *code,
+                            const struct fp_layout *layout,
+                            const struct fp_running *running,
+                            const struct erlang_stack *from, struct leaf *leaf)
+{
+    uint64_t pc = running->registers.rip, current;
+
+    /* Some is called on the C stack (the construction of binaries), by a jump
+     * of the module's own from OTP 27 on. */
+    if (running->place == FP_RUNNING_IN_C &&
+        fp_ranges_contain(code->ranges, running->native_return) &&
+        !in_fragments(code, running->native_return) &&
+        in_fragments(code, fp_jump_target(code->peek, pc)))
+        return running->native_return - 1;
+    if (!in_fragments(code, pc))
+        return in_stub(code, pc, from->returns_to) ? 0 : pc;
+    if (from->returns_to != 0 ? calls_fragment(code, from->returns_to)
+                              : begins_with_code(code, from))
+        return 0;
+    /* Jumped to: by a heavy BIF, else it is not known by whom (the process
+     * yields, goes or comes, or has just caught something). */
+    memcpy(&current, running->structure + layout->release.running.current,
+           sizeof current);
+    add(leaf, from->returns_to != 0 && fp_bif_heavy(code->peek, current, pc)
+                  ? FP_FRAME_BIF | current
+                  : FP_FRAME_AMBIGUOUS);
+    return 0;
+}
+
+/* The C frames; *rbp as it was in JIT code, 0 when that was not found. */
+static void add_native(const struct fp_running_code *code,
+                       const struct fp_running *running, struct leaf *leaf,
+                       uint64_t *rbp)
+{
+    struct fp_registers at_entry;
+    uint64_t pc[NATIVE_FRAMES_MAX];
+    int complete = 0;
+    size_t n;
+
+    *rbp = 0;
+    if (code->unwind == NULL)
+        return;
+    n = code->unwind(code->unwind_self, running, pc, NATIVE_FRAMES_MAX,
+                     &at_entry, &complete);
+    if (complete)
+        *rbp = at_entry.rbp;
+    if (!code->with_native)
+        return;
+    for (size_t i = 0; i < n; i++)
+        add(leaf, pc[i]);
+    if (!complete)
+        add(leaf, FP_FRAME_TRUNCATED);
+}
+
+/* Where the Erlang stack's top is, within what was copied. 0: not known. */
+static uint64_t top_of(const struct fp_running *running,
+                       const struct fp_snapshot *snapshot, uint64_t rbp)
+{
+    if (running->place == FP_RUNNING_IN_ERLANG)
+        return running->registers.rsp;
+    if (running->top_in == FP_TOP_IN_STOP)
+        return snapshot->stop;
+    if (rbp >= running->low && rbp <= running->high && (rbp & 7) == 0)
+        return rbp;
+    return 0;
+}
+
+/* The part of the copy from `top` on. */
+static struct erlang_stack stack_from(const struct fp_running *running,
+                                      uint64_t top)
+{
+    uint32_t below = (uint32_t)((top - running->low) / 8);
+    struct erlang_stack stack = {.top = top};
+
+    if (below > running->leaf_words)
+        below = running->leaf_words;
+    stack.word = running->word + below;
+    stack.words = running->words - below;
+    stack.leaf_words = running->leaf_words - below;
+    return stack;
+}
+
+static void put_together(const struct fp_running_code *code,
+                         const struct leaf *leaf, uint64_t i,
+                         const struct erlang_stack *from,
+                         struct fp_stack *stack)
+{
+    fp_stack_frames(stack, code->ranges, i, from->word, from->words,
+                    from->leaf_words);
+    fp_stack_put_on_top(stack, leaf->frame, (uint32_t)leaf->count);
+}
+
+/* Sizes that hang on the stack's top. */
+static void size_anew(const struct fp_running *running, uint64_t top,
+                      int in_jit, struct fp_snapshot *snapshot)
+{
+    int64_t *value = snapshot->value;
+    uint64_t htop = running->registers.r15;
+    uint64_t heap =
+        snapshot->hend - 8ull * (uint64_t)value[FP_METRIC_heap_block_size];
+
+    snapshot->stop = top;
+    snapshot->hend = running->high;
+    value[FP_METRIC_stack_size] = (int64_t)(running->high - top) / 8;
+    if (in_jit && htop >= heap && htop <= top && (htop & 7) == 0)
+        value[FP_METRIC_heap_size] = (int64_t)(htop - heap) / 8;
+}
+
+/* Reductions up to now: those of the turn on the scheduler that it is in. */
+static void count_turn(const struct fp_layout *layout,
+                       const struct fp_running *running, int in_jit,
+                       struct fp_snapshot *snapshot)
+{
+    int64_t *reductions = &snapshot->value[FP_METRIC_reductions];
+    int32_t left = (int32_t)running->registers.r14;
+
+    if (!in_jit)
+        memcpy(&left, running->structure + layout->release.running.fcalls,
+               sizeof left);
+    if (left < 0)
+        left = 0;
+    if (left <= CONTEXT_REDUCTIONS &&
+        *reductions <= INT64_MAX - CONTEXT_REDUCTIONS)
+        *reductions += CONTEXT_REDUCTIONS - left;
+}
+
+/* The collector is exchanging the heaps, and the stack with them: where it is
+ * can not be told, what the process does can. */
+static int only_collecting(struct leaf *leaf, struct fp_stack *stack)
+{
+    add(leaf, FP_FRAME_GC);
+    add(leaf, FP_FRAME_AMBIGUOUS);
+    memcpy(stack->frame, leaf->frame, 8 * leaf->count);
+    stack->count = (uint32_t)leaf->count;
+    return 0;
+}
+
+int fp_running_frames(const struct fp_running_code *code,
+                      const struct fp_layout *layout,
+                      const struct fp_running *running,
+                      struct fp_snapshot *snapshot, struct fp_stack *stack)
+{
+    int collects = snapshot->status == FP_STATUS_garbage_collecting;
+    int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
+    int in_jit = !in_c || running->place == FP_RUNNING_IN_ERLANG;
+    enum fp_running_caller caller = FP_CALLER_FUNCTION;
+    struct leaf leaf = {.count = 0};
+    struct erlang_stack from;
+    uint64_t rbp = running->registers.rbp, leaf_at = 0, top;
+
+    if (in_c && running->native_bytes > 0)
+        add_native(code, running, &leaf, &rbp);
+    top = running->result == FP_RUNNING_CAPTURED
+              ? top_of(running, snapshot, rbp)
+              : 0;
+    if (top == 0)
+        return collects && in_c ? only_collecting(&leaf, stack) : FP_ENOENT;
+    from = stack_from(running, top);
+    from.returns_to = return_address(code, &from);
+    if (collects)
+        add(&leaf, FP_FRAME_GC);
+    if (in_c)
+        caller = add_caller(code, layout, running, snapshot, &from, &leaf);
+    else
+        leaf_at = leaf_in_jit(code, layout, running, &from, &leaf);
+    /* Aligned, it is among the stack's frames by itself. */
+    if ((from.returns_to & 3) != 0) {
+        if (leaf_at != 0)
+            add(&leaf, leaf_at);
+        add(&leaf, from.returns_to - 1);
+        leaf_at = 0;
+    }
+    put_together(code, &leaf, leaf_at, &from, stack);
+    size_anew(running, top, in_jit, snapshot);
+    /* In the scheduler, its turn has not begun or is counted already. */
+    if (caller != FP_CALLER_SCHEDULE)
+        count_turn(layout, running, in_jit, snapshot);
+    return stack->count > 0 ? 0 : FP_ENOENT;
+}

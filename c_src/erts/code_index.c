@@ -1,0 +1,711 @@
+#include "erts/code_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/pages.h"
+#include "base/pool.h"
+#include "erts/code_info.h"
+#include "erts/resident.h"
+
+#define MFA_IN_INFO FP_MFA_IN_INFO
+#define MFA_SIZE FP_MFA_SIZE
+
+/* How far a function or a module may reach back. The largest module of OTP
+ * has 2 MB of code; generated parsers and tables of others are larger. */
+#define WALK_BACK_MAX (32u << 20)
+#define BLOCK 8192u
+
+/* Bounds of the caches: when one is full, it is emptied and fills anew. What is
+ * not used of them is memory that nobody touches. */
+#define PC_CACHE_SIZE 16384u /* power of two */
+#define FUNCTIONS_MAX 4096u
+#define ATOM_CACHE_SIZE 8192u /* power of two; at most 3/4 full */
+#define MODULES_MAX 1024u
+
+/* Words of a BeamCodeHeader from num_functions to functions[0], at most. */
+#define HEADER_WORDS_MAX 24u
+
+/* What a function looked like when it was resolved: enough to notice that
+ * other code stands there now. */
+struct function {
+    uint64_t mfa_at;
+    uint64_t mfa[3];
+};
+
+struct module {
+    uint64_t functions;  /* address of functions[0] */
+    uint64_t start, end; /* of its code: functions[0] .. functions[N] */
+    uint64_t name;
+    uint64_t line_table;
+    uint32_t count; /* N */
+    /* The header from num_functions to functions[0]: addresses of the line
+     * table, the attributes, the checksum ... A module loaded anew, even at
+     * the same place with the same functions, differs somewhere in it. */
+    uint64_t header[HEADER_WORDS_MAX];
+};
+
+struct pc_entry {
+    uint64_t pc;    /* 0: free */
+    int found;      /* 0 or FP_ENOENT */
+    uint32_t epoch; /* when FP_ENOENT: believed until the next revalidation */
+    struct fp_location location;
+};
+
+/* Text of an atom, or of a string in a module's literals. */
+struct atom_text {
+    uint64_t atom; /* the term; 0: free */
+    uint32_t len;
+    char *text;
+};
+
+struct fp_code {
+    const struct fp_layout *layout;
+    const struct fp_peek *peek;
+    struct fp_ranges ranges;
+    uint32_t epoch;    /* revalidations so far */
+    uint32_t replaced; /* modules found to be others, since the last */
+    struct pc_entry pc[PC_CACHE_SIZE];       /* direct mapped */
+    struct function function[FUNCTIONS_MAX]; /* in the order they were met */
+    uint32_t functions;
+    struct module module[MODULES_MAX]; /* likewise */
+    uint32_t modules;
+    struct atom_text atom[ATOM_CACHE_SIZE]; /* open addressing */
+    uint32_t atoms;
+    struct fp_pool texts; /* of atom[] */
+    /* For revalidation: one for each function, and one for each module. */
+    struct fp_peek_span span[FUNCTIONS_MAX];
+    uint64_t now[FUNCTIONS_MAX][3];
+    struct fp_peek_span header_span[MODULES_MAX];
+    uint64_t header_now[MODULES_MAX][HEADER_WORDS_MAX];
+};
+
+/* ------------------------------------------------------- walking back -- */
+
+/* A window over memory below some address, moved downwards block by block. */
+struct window {
+    const struct fp_peek *peek;
+    uint64_t low;   /* address of byte[0] */
+    uint64_t floor; /* never read below: the mapping's start */
+    uint64_t top;   /* first address not in the window */
+    unsigned char byte[BLOCK + 64];
+};
+
+/* The lowest address from `low` on whose pages are all resident up to `top`. */
+static uint64_t resident_from(uint64_t low, uint64_t top)
+{
+    uint64_t from = low;
+    int resident;
+
+    for (uint64_t at = low; at < top;) {
+        at = fp_resident_until(at, top, &resident);
+        if (!resident)
+            from = at;
+    }
+    return from;
+}
+
+/* Make [low, top) the block below `top`, with `overlap` bytes above it. */
+static int window_load(struct window *w, uint64_t top, uint32_t overlap)
+{
+    uint64_t low = top - w->floor > BLOCK ? top - BLOCK : w->floor;
+
+    low = resident_from(low, top + overlap);
+    if (low >= top)
+        return FP_ENOENT;
+    if (fp_peek_read(w->peek, low, w->byte, (size_t)(top + overlap - low)) != 0)
+        return FP_EFAULT;
+    w->low = low;
+    w->top = top + overlap;
+    return 0;
+}
+
+static uint64_t window_word(const struct window *w, uint64_t at)
+{
+    uint64_t word;
+
+    memcpy(&word, w->byte + (at - w->low), sizeof word);
+    return word;
+}
+
+static const struct fp_range *range_of(const struct fp_ranges *ranges,
+                                       uint64_t pc)
+{
+    for (uint32_t i = 0; i < ranges->count; i++)
+        if (pc >= ranges->range[i].start && pc < ranges->range[i].end)
+            return &ranges->range[i];
+    return NULL;
+}
+
+/* The window holds [at - 16, at + 25). */
+static int is_mfa(const struct window *w, uint64_t at)
+{
+    return fp_is_mfa(w->byte + (at - w->low));
+}
+
+int fp_code_nearest(const struct fp_peek *peek, const struct fp_ranges *ranges,
+                    uint64_t pc, uint64_t mfa[3], uint64_t *mfa_at)
+{
+    const struct fp_range *range = range_of(ranges, pc);
+    struct window w = {.peek = peek};
+    uint64_t at, walked = 0;
+
+    if (range == NULL || pc - range->start < MFA_IN_INFO + MFA_SIZE)
+        return FP_ENOENT;
+    w.floor = range->start;
+    /* The last place where an MFA can stand whose code has begun at pc. */
+    at = (pc - MFA_SIZE) & ~UINT64_C(7);
+    for (;;) {
+        uint64_t top = at + MFA_SIZE + 8; /* the entry byte is needed too */
+
+        /* Pages that are not there end it: nothing lies across them. */
+        if (top > range->end || window_load(&w, top, 0) != 0 ||
+            at < w.low + MFA_IN_INFO)
+            return FP_ENOENT;
+        for (; at >= w.low + MFA_IN_INFO; at -= 8) {
+            if (!is_mfa(&w, at))
+                continue;
+            for (size_t i = 0; i < 3; i++)
+                mfa[i] = window_word(&w, at + 8 * i);
+            *mfa_at = at;
+            return 0;
+        }
+        walked += BLOCK;
+        if (w.low <= w.floor || walked > WALK_BACK_MAX)
+            return FP_ENOENT;
+    }
+}
+
+int fp_code_first(const struct fp_peek *peek, const struct fp_range *range,
+                  uint64_t from, uint64_t *info)
+{
+    struct window w = {.peek = peek, .floor = range->start};
+    uint64_t low = (from + 7) & ~UINT64_C(7);
+
+    if (from < range->start)
+        return FP_ENOENT;
+    while (low < range->end && low - from <= WALK_BACK_MAX) {
+        uint64_t left = range->end - low;
+
+        /* Pages that are not there might hold an earlier one. */
+        if (window_load(&w, left > BLOCK ? low + BLOCK : range->end, 0) != 0 ||
+            w.low > low)
+            return FP_ENOENT;
+        for (uint64_t at = low + MFA_IN_INFO; at + MFA_SIZE + 8 <= w.top;
+             at += 8)
+            if (is_mfa(&w, at)) {
+                *info = at - MFA_IN_INFO;
+                return 0;
+            }
+        if (left <= BLOCK)
+            return FP_ENOENT;
+        low += BLOCK - MFA_IN_INFO - MFA_SIZE - 8;
+    }
+    return FP_ENOENT;
+}
+
+/* A tracer's frame holds a pointer to the MFA of the function that it traces
+ * (beam_bp.c), which looks like a return address and is none: what stands
+ * there is no code. */
+static int is_before_mfa(const struct fp_peek *peek, uint64_t pc)
+{
+    struct window w = {.peek = peek};
+    uint64_t at = pc + 1;
+
+    if ((at & 7) != 0)
+        return 0;
+    w.low = at - MFA_IN_INFO;
+    return fp_peek_read(peek, w.low, w.byte, MFA_IN_INFO + MFA_SIZE + 8) == 0 &&
+           is_mfa(&w, at);
+}
+
+/* -------------------------------------------------------------- modules -- */
+
+static uint32_t header_size(const struct fp_code *code)
+{
+    return 8u * (code->layout->release.functions_to_num_functions + 1u);
+}
+
+/* Is `at` the address of functions[0] of a header whose functions enclose
+ * `pc`? Every entry but the last must be the info of a function. */
+static int read_header(struct fp_code *code, uint64_t at, uint64_t pc,
+                       struct module *module)
+{
+    const struct fp_release *release = &code->layout->release;
+    uint64_t count = 0, edge[2], previous = 0, entry[256];
+
+    if (fp_peek_word(code->peek, at - 8u * release->functions_to_num_functions,
+                     &count) != 0 ||
+        count == 0 || count > 65535)
+        return FP_ENOENT;
+    if (fp_peek_word(code->peek, at, &edge[0]) != 0 ||
+        fp_peek_word(code->peek, at + 8 * count, &edge[1]) != 0 ||
+        pc < edge[0] || pc >= edge[1])
+        return FP_ENOENT;
+    for (uint64_t i = 0; i <= count; i += 256) {
+        size_t n = count + 1 - i < 256 ? (size_t)(count + 1 - i) : 256;
+
+        if (fp_peek_read(code->peek, at + 8 * i, entry, 8 * n) != 0)
+            return FP_ENOENT;
+        for (size_t k = 0; k < n; k++) {
+            /* The last one is the end of the code, wherever that falls. */
+            if (entry[k] <= previous || ((entry[k] & 7) != 0 && i + k < count))
+                return FP_ENOENT;
+            previous = entry[k];
+        }
+    }
+    memset(module->header, 0, sizeof module->header);
+    if (fp_peek_read(code->peek, at - 8u * release->functions_to_num_functions,
+                     module->header, header_size(code)) != 0)
+        return FP_ENOENT;
+    module->line_table = module->header[release->functions_to_num_functions -
+                                        release->functions_to_line_table];
+    module->functions = at;
+    module->start = edge[0];
+    module->end = edge[1];
+    module->count = (uint32_t)count;
+    return 0;
+}
+
+/* Walk back from a function of module `name` to the header: past the module's
+ * earlier functions, to a word that is the address of the earliest. */
+static int find_header(struct fp_code *code, uint64_t pc, uint64_t mfa_at,
+                       uint64_t name, struct module *module)
+{
+    const struct fp_range *range = range_of(&code->ranges, mfa_at);
+    struct window w = {.peek = code->peek, .floor = range->start};
+    uint64_t first = mfa_at - MFA_IN_INFO, at = first - 8, walked = 0;
+
+    while (walked < WALK_BACK_MAX) {
+        uint64_t overlap = MFA_SIZE + 8;
+
+        if (window_load(&w, at + 8, (uint32_t)overlap) != 0 ||
+            at < w.low + MFA_IN_INFO)
+            return FP_ENOENT;
+        for (; at >= w.low + MFA_IN_INFO; at -= 8) {
+            if (window_word(&w, at) == first &&
+                read_header(code, at, pc, module) == 0) {
+                module->name = name;
+                return 0;
+            }
+            if (is_mfa(&w, at)) {
+                if (window_word(&w, at) != name)
+                    return FP_ENOENT; /* another module: no header of ours */
+                first = at - MFA_IN_INFO;
+            }
+        }
+        walked += BLOCK;
+        if (w.low <= w.floor)
+            return FP_ENOENT;
+    }
+    return FP_ENOENT;
+}
+
+static const struct module *known_module(const struct fp_code *code,
+                                         uint64_t pc)
+{
+    for (uint32_t i = 0; i < code->modules; i++)
+        if (pc >= code->module[i].start && pc < code->module[i].end)
+            return &code->module[i];
+    return NULL;
+}
+
+/* A module that was purged and replaced must not answer for the new one: the
+ * kept header is compared with memory before each use. */
+static int still_there(struct fp_code *code, const struct module *kept,
+                       uint64_t pc)
+{
+    struct module now;
+
+    return read_header(code, kept->functions, pc, &now) == 0 &&
+           now.end == kept->end &&
+           memcmp(now.header, kept->header, sizeof now.header) == 0;
+}
+
+static int module_around(struct fp_code *code, uint64_t pc, uint64_t mfa_at,
+                         uint64_t name, struct module *module)
+{
+    const struct module *kept = known_module(code, pc);
+
+    if (kept != NULL) {
+        if (kept->name == name && still_there(code, kept, pc)) {
+            *module = *kept;
+            return 0;
+        }
+        /* What was resolved by it is not true any more either. */
+        code->replaced++;
+        code->module[kept - code->module] = code->module[--code->modules];
+    }
+    if (find_header(code, pc, mfa_at, name, module) != 0)
+        return FP_ENOENT;
+    if (code->modules == MODULES_MAX)
+        code->modules = 0; /* functions stay watched by their own words */
+    code->module[code->modules++] = *module;
+    return 0;
+}
+
+/* ---------------------------------------------------------------- lines -- */
+
+/* BeamCodeLineTab (beam_code.h): 0 fname_ptr, 8 int loc_size, 16 loc_tab,
+ * 24 func_tab[]. func_tab[f]..func_tab[f+1] is an ascending array of code
+ * addresses; the location of an address is that of the last one not above it.
+ * A location is file << 24 | line, with fname_ptr[file] the file's name, a
+ * string in the module's literals; 0 is no location (utils.c
+ * erts_build_mfa_item). */
+#define TAG_MASK 3u
+#define TAG_LIST 1u
+#define SMALL_TAG 0xfu
+#define FILE_TEXT_MAX 255u
+#define LINE_ENTRIES_MAX 65536u
+
+static int line_index(struct fp_code *code, uint64_t low, uint64_t high,
+                      uint64_t pc, uint64_t *at)
+{
+    uint64_t n = (high - low) / 8, left = 0, right = n;
+    uint64_t pair[2];
+
+    if (high <= low || n > LINE_ENTRIES_MAX)
+        return FP_ENOENT;
+    while (left < right) {
+        uint64_t mid = left + (right - left) / 2;
+
+        if (fp_peek_read(code->peek, low + 8 * mid, pair, sizeof pair) != 0)
+            return FP_ENOENT;
+        if (pc < pair[0])
+            right = mid;
+        else if (pc < pair[1]) {
+            *at = low + 8 * mid;
+            return 0;
+        } else
+            left = mid + 1;
+    }
+    return FP_ENOENT;
+}
+
+static void find_line(struct fp_code *code, const struct module *module,
+                      uint32_t function, uint64_t pc,
+                      struct fp_location *location)
+{
+    struct {
+        uint64_t fname;
+        int32_t loc_size, padding;
+        uint64_t loc_tab, func_tab0;
+    } table;
+    uint64_t bounds[2], at = 0, index;
+    uint32_t loc = 0;
+
+    if (module->line_table == 0 ||
+        fp_peek_read(code->peek, module->line_table, &table, sizeof table) !=
+            0 ||
+        fp_peek_read(code->peek, module->line_table + 24 + 8ull * function,
+                     bounds, sizeof bounds) != 0 ||
+        line_index(code, bounds[0], bounds[1], pc, &at) != 0)
+        return;
+    index = (at - table.func_tab0) / 8;
+    if ((table.loc_size != 2 && table.loc_size != 4) ||
+        fp_peek_read(code->peek,
+                     table.loc_tab + index * (uint64_t)table.loc_size, &loc,
+                     (size_t)table.loc_size) != 0 ||
+        loc == 0)
+        return;
+    location->line = loc & 0xffffff;
+    if (fp_peek_word(code->peek, table.fname + 8ull * (loc >> 24),
+                     &location->file) != 0 ||
+        (location->file & TAG_MASK) != TAG_LIST)
+        location->file = 0;
+}
+
+/* ------------------------------------------------------------ resolving -- */
+
+/* Which of the module's functions starts last at or before `pc`. */
+static int function_index(struct fp_code *code, const struct module *module,
+                          uint64_t pc, uint32_t *index, uint64_t *info)
+{
+    uint32_t left = 0, right = module->count;
+
+    while (right - left > 1) {
+        uint32_t mid = left + (right - left) / 2;
+        uint64_t at;
+
+        if (fp_peek_word(code->peek, module->functions + 8ull * mid, &at) != 0)
+            return FP_EFAULT;
+        if (at <= pc)
+            left = mid;
+        else
+            right = mid;
+    }
+    *index = left;
+    return fp_peek_word(code->peek, module->functions + 8ull * left, info);
+}
+
+static void forget_all(struct fp_code *code)
+{
+    memset(code->pc, 0, PC_CACHE_SIZE * sizeof *code->pc);
+    code->functions = 0;
+}
+
+static void remember_function(struct fp_code *code, uint64_t mfa_at,
+                              const uint64_t mfa[3])
+{
+    for (uint32_t i = code->functions; i-- > 0;)
+        if (code->function[i].mfa_at == mfa_at)
+            return;
+    if (code->functions == FUNCTIONS_MAX)
+        forget_all(code);
+    code->function[code->functions].mfa_at = mfa_at;
+    memcpy(code->function[code->functions++].mfa, mfa, MFA_SIZE);
+}
+
+static int resolve(struct fp_code *code, uint64_t pc, struct fp_location *out)
+{
+    struct module module;
+    uint64_t mfa_at = 0, info = 0;
+    uint32_t index = 0;
+
+    memset(out, 0, sizeof *out);
+    if (is_before_mfa(code->peek, pc))
+        return FP_ENOENT;
+    if (fp_code_nearest(code->peek, &code->ranges, pc, out->mfa, &mfa_at) != 0)
+        return FP_ENOENT;
+    if (module_around(code, pc, mfa_at, out->mfa[0], &module) != 0 ||
+        function_index(code, &module, pc, &index, &info) != 0 ||
+        info + MFA_IN_INFO != mfa_at)
+        return FP_ENOENT;
+    find_line(code, &module, index, pc, out);
+    remember_function(code, mfa_at, out->mfa);
+    return 0;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 29;
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ (x >> 32);
+}
+
+int fp_code_resolve(struct fp_code *code, uint64_t pc,
+                    struct fp_location *location)
+{
+    struct pc_entry *entry = &code->pc[mix(pc) & (PC_CACHE_SIZE - 1)];
+
+    if (entry->pc != pc || pc == 0 ||
+        (entry->found != 0 && entry->epoch != code->epoch)) {
+        struct fp_location found;
+        int err = resolve(code, pc, &found);
+
+        /* resolve() may have emptied the cache: the entry is written last. */
+        entry->found = err;
+        entry->location = found;
+        entry->epoch = code->epoch;
+        entry->pc = pc;
+    }
+    *location = entry->location;
+    return entry->found;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct function *x = a, *y = b;
+
+    return x->mfa_at < y->mfa_at ? -1 : x->mfa_at > y->mfa_at;
+}
+
+static int functions_changed(struct fp_code *code)
+{
+    int changed = 0;
+
+    /* In address order, neighbours lie in the same pages: the kernel's work
+     * per entry is then least. */
+    qsort(code->function, code->functions, sizeof *code->function, by_address);
+    for (uint32_t i = 0; i < code->functions; i++)
+        code->span[i] = (struct fp_peek_span){code->function[i].mfa_at,
+                                              code->now[i], MFA_SIZE, 0};
+    fp_peek_batch(code->peek, code->span, code->functions);
+    for (uint32_t i = 0; i < code->functions; i++)
+        if (code->span[i].result != 0 ||
+            memcmp(code->now[i], code->function[i].mfa, MFA_SIZE) != 0)
+            changed++;
+    return changed;
+}
+
+static int modules_changed(struct fp_code *code)
+{
+    uint32_t size = header_size(code);
+    int changed = 0;
+
+    for (uint32_t i = 0; i < code->modules; i++)
+        code->header_span[i] = (struct fp_peek_span){
+            code->module[i].functions -
+                8ull * code->layout->release.functions_to_num_functions,
+            code->header_now[i], size, 0};
+    fp_peek_batch(code->peek, code->header_span, code->modules);
+    for (uint32_t i = 0; i < code->modules; i++)
+        if (code->header_span[i].result != 0 ||
+            memcmp(code->header_now[i], code->module[i].header, size) != 0)
+            changed++;
+    return changed;
+}
+
+static void forget_texts(struct fp_code *code);
+
+int fp_code_revalidate(struct fp_code *code)
+{
+    int changed =
+        functions_changed(code) + modules_changed(code) + (int)code->replaced;
+
+    code->epoch++;
+    code->replaced = 0;
+    if (changed > 0) {
+        forget_all(code);
+        forget_texts(code); /* a file's name goes with its module */
+        code->modules = 0;
+    }
+    return changed;
+}
+
+uint32_t fp_code_size(const struct fp_code *code)
+{
+    return code->functions;
+}
+
+void fp_code_set_ranges(struct fp_code *code, const struct fp_ranges *ranges)
+{
+    if (memcmp(&code->ranges, ranges, sizeof *ranges) == 0)
+        return;
+    code->ranges = *ranges;
+    /* Addresses that were in no function may be in one now. */
+    forget_all(code);
+}
+
+/* ---------------------------------------------------------------- texts -- */
+
+static void forget_texts(struct fp_code *code)
+{
+    fp_pool_empty(&code->texts);
+    memset(code->atom, 0, sizeof code->atom);
+    code->atoms = 0;
+}
+
+static struct atom_text *atom_place(struct fp_code *code, uint64_t atom)
+{
+    uint64_t at = mix(atom);
+
+    while (code->atom[at & (ATOM_CACHE_SIZE - 1)].atom != 0 &&
+           code->atom[at & (ATOM_CACHE_SIZE - 1)].atom != atom)
+        at++;
+    return &code->atom[at & (ATOM_CACHE_SIZE - 1)];
+}
+
+/* The text kept under `term`, which `read` makes when it is not there yet. */
+static const char *cached_text(struct fp_code *code, uint64_t term,
+                               int (*read)(struct fp_code *, uint64_t, char *),
+                               uint32_t *len)
+{
+    struct atom_text *place = atom_place(code, term);
+    char text[FP_ATOM_TEXT_MAX];
+    int size;
+
+    if (term == 0)
+        return NULL;
+    if (place->atom == 0) {
+        size = read(code, term, text);
+        if (size < 0)
+            return NULL;
+        if (code->atoms >= ATOM_CACHE_SIZE / 4 * 3) {
+            forget_texts(code);
+            place = atom_place(code, term);
+        }
+        place->text = fp_pool_take(&code->texts, (size_t)size + 1);
+        if (place->text == NULL)
+            return NULL;
+        memcpy(place->text, text, (size_t)size);
+        place->text[size] = '\0';
+        place->len = (uint32_t)size;
+        place->atom = term;
+        code->atoms++;
+    }
+    *len = place->len;
+    return place->text;
+}
+
+static int read_atom(struct fp_code *code, uint64_t term, char *text)
+{
+    return fp_atom_text(code->layout, code->peek, term, text);
+}
+
+const char *fp_code_atom(struct fp_code *code, uint64_t atom, uint32_t *len)
+{
+    return cached_text(code, atom, read_atom, len);
+}
+
+static uint32_t put_utf8(uint64_t c, char *out)
+{
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (char)(0xc0 | c >> 6);
+        out[1] = (char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (char)(0xe0 | c >> 12);
+        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | (c >> 18 & 7));
+    out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (c & 0x3f));
+    return 4;
+}
+
+/* A string: cells of {character, rest}, until nil or the room's end. */
+static int read_file(struct fp_code *code, uint64_t term, char *text)
+{
+    uint32_t size = 0;
+
+    while ((term & TAG_MASK) == TAG_LIST && size + 4 <= FILE_TEXT_MAX) {
+        uint64_t cell[2];
+
+        if (fp_peek_read(code->peek, term & ~(uint64_t)7, cell, sizeof cell) !=
+                0 ||
+            (cell[0] & SMALL_TAG) != SMALL_TAG || cell[0] >> 4 > 0x10ffff)
+            return FP_ENOENT;
+        size += put_utf8(cell[0] >> 4, text + size);
+        term = cell[1];
+    }
+    return (int)size;
+}
+
+const char *fp_code_file(struct fp_code *code, uint64_t file, uint32_t *len)
+{
+    return cached_text(code, file, read_file, len);
+}
+
+/* ------------------------------------------------------- life and death -- */
+
+int fp_code_create(struct fp_code **out, const struct fp_layout *layout,
+                   const struct fp_peek *peek, const struct fp_ranges *ranges)
+{
+    struct fp_code *code = fp_pages_take(sizeof *code);
+
+    if (code == NULL)
+        return FP_ENOMEM;
+    code->layout = layout;
+    code->peek = peek;
+    code->ranges = *ranges;
+    *out = code;
+    return 0;
+}
+
+void fp_code_destroy(struct fp_code *code)
+{
+    if (code == NULL)
+        return;
+    fp_pool_destroy(&code->texts);
+    fp_pages_give(code, sizeof *code);
+}

@@ -1,0 +1,200 @@
+/*
+ * layout.h - where things are inside the running VM.
+ *
+ * A struct fp_layout is found once a VM life: layout_solve.c compares memory
+ * with public answers, layout_table.c says what each release is expected to
+ * say, and only where both agree in every field the native engine runs. After
+ * that it is immutable.
+ *
+ * Offsets are in bytes from the start of `struct process` (erl_process.h).
+ */
+#ifndef FP_ERTS_LAYOUT_H
+#define FP_ERTS_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/maps.h"
+#include "base/safe_read.h"
+
+/* X(field, bytes wide): the members of the VM's process structure in use. */
+#define FP_FIELD_MAP(X)                                                        \
+    X(id, 8)           /* the pid term */                                      \
+    X(registered, 8)   /* -> struct whose word at +32 is the name */           \
+    X(htop, 8)         /* heap top */                                          \
+    X(stop, 8)         /* stack top; stale while Erlang code runs */           \
+    X(heap, 8)         /* heap start */                                        \
+    X(hend, 8)         /* heap end, which is the stack's start */              \
+    X(i, 8)            /* code address where it continues */                   \
+    X(reds, 8)         /* reductions done, up to the last schedule-out */      \
+    X(inner_len, 8)    /* messages fetched to the inner queue */               \
+    X(outer_len, 8)    /* messages in the shared in-queue */                   \
+    X(dictionary, 8)   /* -> ProcDict, or NULL */                              \
+    X(initial_call, 8) /* module, function, arity: three words */              \
+    X(parent, 8)       /* pid term of who spawned it */                        \
+    X(high_water, 8)   /* end of what survived the last minor GC */            \
+    X(old_hend, 8)                                                             \
+    X(old_htop, 8)                                                             \
+    X(old_heap, 8)  /* NULL when there is none */                              \
+    X(gen_gcs, 2)   /* minor GCs since the last full sweep */                  \
+    X(bin_vheap, 8) /* off_heap.overhead: words of refc binaries */            \
+    X(mbuf_size, 8) /* words in heap and message fragments */                  \
+    X(bin_vheap_block, 8)                                                      \
+    X(bin_old_vheap_block, 8)                                                  \
+    X(bin_old_vheap, 8)                                                        \
+    X(state, 4) /* ERTS_PSFLG_* */
+
+enum fp_field {
+#define FP_FIELD_ENUM(name, width) FP_FIELD_##name,
+    FP_FIELD_MAP(FP_FIELD_ENUM)
+#undef FP_FIELD_ENUM
+        FP_FIELD_COUNT
+};
+
+const char *fp_field_name(enum fp_field field);
+uint32_t fp_field_width(enum fp_field field);
+/* The field of that name, or -1. */
+int fp_field_find(const char *name, size_t len);
+
+/* How a pid term tells its slot in the process table and its number. */
+enum fp_pid_form {
+    FP_PID_SLOT_HIGH, /* slot in bits 32..63, number and serial in 4..31 */
+    FP_PID_SLOT_LOW   /* slot and data share bits 4..63, permuted */
+};
+
+/* How an atom's entry tells its text. */
+enum fp_atom_form {
+    FP_ATOM_NAME_POINTER, /* a pointer to the bytes */
+    FP_ATOM_NAME_BINARY   /* a term: a binary in the literal area */
+};
+
+/* What the capture of running processes needs beside the calibrated fields, by
+ * the sources. Each scheduler that registers compares them with what it is
+ * doing just then (schedulers.c); where they differ, nothing is captured. */
+struct fp_running_offsets {
+    /* in struct process */
+    uint16_t scheduler_data; /* -> ErtsSchedulerData, NULL when not running */
+    uint16_t fcalls;         /* reductions left, int32 */
+    uint16_t current;        /* -> module, function, arity; or NULL */
+    /* in ErtsSchedulerData */
+    uint16_t current_process;
+    uint16_t number; /* 1.. for a normal scheduler, 0 for a dirty one */
+};
+
+/* What a release's sources say (layout_table.c), each figure with its
+ * provenance there. */
+struct fp_release {
+    uint16_t otp;      /* 25 */
+    uint8_t tested;    /* in the tested matrix */
+    uint8_t pid_form;  /* enum fp_pid_form */
+    uint8_t atom_form; /* enum fp_atom_form */
+    uint8_t pid_number_bits;
+    uint8_t functions_to_line_table;    /* words back from functions[0] */
+    uint8_t functions_to_num_functions; /* likewise */
+    uint16_t process_size;              /* sizeof(struct process) */
+    uint16_t message_size;              /* sizeof(ErtsMessage) */
+    struct fp_running_offsets running;
+    uint16_t offset[FP_FIELD_COUNT];
+};
+
+/* The entry for an OTP release, NULL when the table does not list it. */
+const struct fp_release *fp_release_find(unsigned otp);
+
+struct fp_layout {
+    struct fp_release release; /* the table's, or what was found instead */
+    uint16_t snapshot_size;    /* bytes of the structure that are read */
+    uint64_t process_table;    /* address of the array of process pointers */
+    uint32_t process_limit;    /* its length */
+    uint64_t atom_segments;    /* address of the atom index's segment table */
+    uint64_t atom_entries;     /* address of its u32 number of entries */
+};
+
+/* Bytes of a process structure that calibration looks at. */
+#define FP_PROBE_WINDOW 1024u
+#define FP_PROBES_MAX 16u
+
+/* A public answer about a probe, by the field(s) it says something of. */
+enum fp_answer {
+    FP_ANSWER_heap_size,           /* words, htop - heap */
+    FP_ANSWER_heap_block_size,     /* hend - heap */
+    FP_ANSWER_stack_size,          /* hend - stop */
+    FP_ANSWER_recent_size,         /* high_water - heap */
+    FP_ANSWER_old_heap_size,       /* old_htop - old_heap */
+    FP_ANSWER_old_heap_block_size, /* old_hend - old_heap */
+    FP_ANSWER_mbuf_size,
+    FP_ANSWER_bin_vheap_size,
+    FP_ANSWER_bin_vheap_block_size,
+    FP_ANSWER_bin_old_vheap_size,
+    FP_ANSWER_bin_old_vheap_block_size,
+    FP_ANSWER_minor_gcs,
+    FP_ANSWER_reductions,
+    FP_ANSWER_inner_len,      /* messages fetched, process_info's count */
+    FP_ANSWER_outer_len,      /* messages sent while suspended */
+    FP_ANSWER_dictionary_len, /* entries in the process dictionary */
+    FP_ANSWER_state,          /* the flags of what it is known to be */
+    FP_ANSWER_COUNT
+};
+
+const char *fp_answer_name(int answer);
+
+struct fp_probe {
+    uint64_t address;                /* of its process structure */
+    uint64_t id, parent, registered; /* terms */
+    uint64_t initial_call[3];        /* module, function: terms; arity */
+    uint64_t current_function[3];
+    uint32_t known;                  /* bit per answer that was given */
+    uint32_t pid_number, pid_serial; /* as the pid is printed */
+    int64_t answer[FP_ANSWER_COUNT];
+    unsigned char window[FP_PROBE_WINDOW];
+    uint32_t window_size; /* bytes of it that were readable */
+};
+
+/* Text known to be that of an atom. */
+struct fp_known_atom {
+    uint64_t term;
+    const char *text;
+    uint32_t len;
+};
+
+struct fp_solve_input {
+    unsigned otp;
+    uint32_t process_limit, atom_limit;
+    uint32_t process_size; /* memory of a bare process less 8 x its words */
+    struct fp_probe *probe;
+    size_t probes;
+    const struct fp_known_atom *atom;
+    size_t atoms;
+    struct fp_ranges code, data;
+    int allow_unlisted; /* engine => native asked for an unlisted release */
+};
+
+/* Why the native engine was refused. */
+struct fp_refusal {
+    int err;        /* FP_ELAYOUT, FP_EAMBIGUOUS, FP_ENOENT ... */
+    char field[32]; /* what it is about: a field, "process_table", ... */
+    char why[160];  /* one sentence */
+};
+
+/* Find the layout, or say which field does not agree. Reads the probes'
+ * windows itself. Takes some 10 ms: a dirty scheduler's work.
+ * 0, or the refusal's err. */
+int fp_layout_solve(struct fp_layout *layout, const struct fp_peek *peek,
+                    struct fp_solve_input *input, struct fp_refusal *refusal);
+
+/* Slot of a pid term in the process table; its number and serial as printed
+ * in <0.Number.Serial>. */
+uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid);
+void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid,
+                    uint32_t *number, uint32_t *serial);
+
+/* Tags (erl_term.h, the same in all listed releases). */
+static inline int fp_term_is_atom(uint64_t term)
+{
+    return (term & 0x3f) == 0x0b;
+}
+static inline int fp_term_is_pid(uint64_t term)
+{
+    return (term & 0x0f) == 0x03;
+}
+
+#endif

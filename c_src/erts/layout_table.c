@@ -1,0 +1,161 @@
+/*
+ * What each OTP release is expected to say, on x86_64 with the JIT.
+ *
+ * Offsets of struct process: computed from erts/emulator/beam/erl_process.h of
+ * the release (JIT, frame pointers compiled in, no DEBUG), and for the
+ * releases of the tested matrix measured on Debian's stock builds (25.2.3,
+ * 27.3.4.1, 29.1.1). The calibration must find every one of them again before
+ * it is used. How to add a release: doc/new_otp_release.md.
+ *
+ * 26 was computed by compiling offsetof() against the sources of OTP 26.2.5:
+ * its process structure is that of 25, its pids are those of 27. 28 could not
+ * be compiled from a release; its structure is that of 27 and 29 (whose texts
+ * agree, and agree with a copy of erl_process.h from between the two), its
+ * module header and atoms those of 29 (beam_code.h of 2025; atoms became
+ * binaries in 2024). Neither is in the tested matrix: they run when, and only
+ * when, the calibration agrees in every field.
+ *
+ *   pid_form           erl_ptab.h erts_ptab_id2pix()
+ *   pid_number_bits    erl_term.h _PID_NUM_SIZE
+ *   atom_form          atom.h struct atom: byte *name, or Eterm bin
+ *   functions_to_*     beam_code.h BeamCodeHeader under BEAMASM
+ *   message_size       erl_message.h sizeof(ErtsMessage)
+ */
+#include "erts/layout.h"
+
+#include <string.h>
+
+#define OFFSETS_25                                                             \
+    {                                                                          \
+        [FP_FIELD_id] = 0, [FP_FIELD_registered] = 48, [FP_FIELD_htop] = 80,   \
+        [FP_FIELD_stop] = 88, [FP_FIELD_heap] = 128, [FP_FIELD_hend] = 136,    \
+        [FP_FIELD_i] = 256, [FP_FIELD_reds] = 280, [FP_FIELD_inner_len] = 392, \
+        [FP_FIELD_dictionary] = 416, [FP_FIELD_initial_call] = 448,            \
+        [FP_FIELD_parent] = 480, [FP_FIELD_high_water] = 496,                  \
+        [FP_FIELD_old_hend] = 504, [FP_FIELD_old_htop] = 512,                  \
+        [FP_FIELD_old_heap] = 520, [FP_FIELD_gen_gcs] = 528,                   \
+        [FP_FIELD_bin_vheap] = 544, [FP_FIELD_mbuf_size] = 584,                \
+        [FP_FIELD_bin_vheap_block] = 600,                                      \
+        [FP_FIELD_bin_old_vheap_block] = 608, [FP_FIELD_bin_old_vheap] = 616,  \
+        [FP_FIELD_state] = 640, [FP_FIELD_outer_len] = 672                     \
+    }
+
+#define OFFSETS_27                                                             \
+    {                                                                          \
+        [FP_FIELD_id] = 0, [FP_FIELD_registered] = 32, [FP_FIELD_htop] = 80,   \
+        [FP_FIELD_stop] = 88, [FP_FIELD_heap] = 192, [FP_FIELD_hend] = 200,    \
+        [FP_FIELD_i] = 248, [FP_FIELD_reds] = 272, [FP_FIELD_inner_len] = 336, \
+        [FP_FIELD_dictionary] = 408, [FP_FIELD_initial_call] = 440,            \
+        [FP_FIELD_parent] = 472, [FP_FIELD_gen_gcs] = 484,                     \
+        [FP_FIELD_high_water] = 488, [FP_FIELD_old_hend] = 496,                \
+        [FP_FIELD_old_htop] = 504, [FP_FIELD_old_heap] = 512,                  \
+        [FP_FIELD_bin_vheap] = 528, [FP_FIELD_mbuf_size] = 568,                \
+        [FP_FIELD_bin_vheap_block] = 584,                                      \
+        [FP_FIELD_bin_old_vheap_block] = 592, [FP_FIELD_bin_old_vheap] = 600,  \
+        [FP_FIELD_state] = 624, [FP_FIELD_outer_len] = 656                     \
+    }
+
+/* offsetof() compiled against the sources of 25.2.3, 26.2.5, 27.3.4.1 and
+ * 29.1.1: struct process in erl_process.h, ErtsSchedulerData likewise. */
+#define RUNNING_25                                                             \
+    {                                                                          \
+        .scheduler_data = 760, .fcalls = 104, .current = 472,                  \
+        .current_process = 168, .number = 184                                  \
+    }
+#define RUNNING_27                                                             \
+    {                                                                          \
+        .scheduler_data = 744, .fcalls = 120, .current = 464,                  \
+        .current_process = 168, .number = 184                                  \
+    }
+
+static const struct fp_release releases[] = {
+    {.otp = 25,
+     .tested = 1,
+     .pid_form = FP_PID_SLOT_HIGH,
+     .pid_number_bits = 15,
+     .atom_form = FP_ATOM_NAME_POINTER,
+     .functions_to_line_table = 3,
+     .functions_to_num_functions = 12,
+     .process_size = 776,
+     .message_size = 88,
+     .running = RUNNING_25,
+     .offset = OFFSETS_25},
+    {.otp = 26,
+     .pid_form = FP_PID_SLOT_LOW,
+     .pid_number_bits = 28,
+     .atom_form = FP_ATOM_NAME_POINTER,
+     .functions_to_line_table = 3,
+     .functions_to_num_functions = 12,
+     .process_size = 776,
+     .message_size = 88,
+     .running = RUNNING_25,
+     .offset = OFFSETS_25},
+    {.otp = 27,
+     .tested = 1,
+     .pid_form = FP_PID_SLOT_LOW,
+     .pid_number_bits = 28,
+     .atom_form = FP_ATOM_NAME_POINTER,
+     .functions_to_line_table = 8,
+     .functions_to_num_functions = 17,
+     .process_size = 760,
+     .message_size = 88,
+     .running = RUNNING_27,
+     .offset = OFFSETS_27},
+    {.otp = 28,
+     .pid_form = FP_PID_SLOT_LOW,
+     .pid_number_bits = 28,
+     .atom_form = FP_ATOM_NAME_BINARY,
+     .functions_to_line_table = 10,
+     .functions_to_num_functions = 19,
+     .process_size = 760,
+     .message_size = 88,
+     .running = RUNNING_27,
+     .offset = OFFSETS_27},
+    {.otp = 29,
+     .tested = 1,
+     .pid_form = FP_PID_SLOT_LOW,
+     .pid_number_bits = 28,
+     .atom_form = FP_ATOM_NAME_BINARY,
+     .functions_to_line_table = 10,
+     .functions_to_num_functions = 19,
+     .process_size = 768,
+     .message_size = 88,
+     .running = RUNNING_27,
+     .offset = OFFSETS_27},
+};
+
+const struct fp_release *fp_release_find(unsigned otp)
+{
+    for (size_t i = 0; i < sizeof releases / sizeof *releases; i++)
+        if (releases[i].otp == otp)
+            return &releases[i];
+    return NULL;
+}
+
+static const struct {
+    const char *name;
+    uint32_t width;
+} fields[FP_FIELD_COUNT] = {
+#define FP_FIELD_ROW(name, width) {#name, width},
+    FP_FIELD_MAP(FP_FIELD_ROW)
+#undef FP_FIELD_ROW
+};
+
+const char *fp_field_name(enum fp_field field)
+{
+    return field < FP_FIELD_COUNT ? fields[field].name : NULL;
+}
+
+uint32_t fp_field_width(enum fp_field field)
+{
+    return fields[field].width;
+}
+
+int fp_field_find(const char *name, size_t len)
+{
+    for (int field = 0; field < FP_FIELD_COUNT; field++)
+        if (strlen(fields[field].name) == len &&
+            memcmp(fields[field].name, name, len) == 0)
+            return field;
+    return -1;
+}

@@ -1,0 +1,151 @@
+#include "erts/process.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+uint64_t fp_process_field(const struct fp_layout *layout,
+                          const unsigned char *bytes, enum fp_field field)
+{
+    uint64_t value = 0;
+
+    /* Little endian, as every target of the native engine is. */
+    memcpy(&value, bytes + layout->release.offset[field],
+           fp_field_width(field));
+    return value;
+}
+
+/* The widths are those of FP_FIELD_MAP: the sampler's hot path knows them. */
+static inline uint64_t load64(const unsigned char *bytes, uint16_t offset)
+{
+    uint64_t word;
+
+    memcpy(&word, bytes + offset, sizeof word);
+    return word;
+}
+
+static inline uint32_t load32(const unsigned char *bytes, uint16_t offset)
+{
+    uint32_t word;
+
+    memcpy(&word, bytes + offset, sizeof word);
+    return word;
+}
+
+static inline uint16_t load16(const unsigned char *bytes, uint16_t offset)
+{
+    uint16_t word;
+
+    memcpy(&word, bytes + offset, sizeof word);
+    return word;
+}
+
+int fp_process_status(uint32_t state)
+{
+    if (state & FP_PSFLG_FREE)
+        return FP_STATUS_free;
+    if (state & FP_PSFLG_EXITING)
+        return FP_STATUS_exiting;
+    if (state & FP_PSFLG_GC)
+        return FP_STATUS_garbage_collecting;
+    if (state & FP_PSFLG_SUSPENDED)
+        return FP_STATUS_suspended;
+    if (state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS |
+                 FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS))
+        return FP_STATUS_running;
+    if (state &
+        (FP_PSFLG_ACTIVE | FP_PSFLG_ACTIVE_SYS | FP_PSFLG_DIRTY_ACTIVE_SYS))
+        return FP_STATUS_runnable;
+    return FP_STATUS_waiting;
+}
+
+/* (high - low) in words; -1 when it can not be a size of one heap. */
+static int64_t words(uint64_t low, uint64_t high)
+{
+    uint64_t bytes = high - low;
+
+    if (high < low || (bytes & 7) != 0 || bytes >> 46 != 0)
+        return -1;
+    return (int64_t)(bytes >> 3);
+}
+
+/* A count or a number of words; -1 when no memory could hold so many. */
+static int64_t bounded(uint64_t n)
+{
+    return n >> 46 != 0 ? -1 : (int64_t)n;
+}
+
+/* Message queue: fetched and not yet fetched. In 27 on, the in-queue's figure
+ * counts the messages behind the last signal that is no message, so it is a
+ * lower bound while signals are pending (erl_message.h). */
+static int64_t queue_len(int64_t inner, int64_t outer)
+{
+    const int64_t limit = INT64_C(1) << 40;
+
+    if (inner < -limit || inner > limit || outer < -limit || outer > limit)
+        return -1;
+    return inner + outer < 0 ? 0 : inner + outer;
+}
+
+int fp_process_decode(const struct fp_layout *layout,
+                      const unsigned char *bytes, struct fp_snapshot *snapshot)
+{
+#define FIELD(name) load64(bytes, layout->release.offset[FP_FIELD_##name])
+    uint64_t heap = FIELD(heap), hend = FIELD(hend), old_heap = FIELD(old_heap);
+    /* cppcheck-suppress ctuuninitvar; it is what is written to */
+    int64_t *value = snapshot->value;
+
+    snapshot->id = FIELD(id);
+    snapshot->i = FIELD(i);
+    snapshot->stop = FIELD(stop);
+    snapshot->hend = hend;
+    snapshot->registered_at = FIELD(registered);
+    snapshot->dictionary = FIELD(dictionary);
+    memcpy(snapshot->initial_call,
+           bytes + layout->release.offset[FP_FIELD_initial_call],
+           sizeof snapshot->initial_call);
+    snapshot->state = load32(bytes, layout->release.offset[FP_FIELD_state]);
+    snapshot->status = (uint8_t)fp_process_status(snapshot->state);
+    snapshot->runs_erlang =
+        (snapshot->state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS)) != 0;
+
+    value[FP_METRIC_reductions] = (int64_t)FIELD(reds);
+    value[FP_METRIC_message_queue_len] =
+        queue_len((int64_t)FIELD(inner_len), (int64_t)FIELD(outer_len));
+    value[FP_METRIC_heap_block_size] = words(heap, hend);
+    value[FP_METRIC_heap_size] = words(heap, FIELD(htop));
+    value[FP_METRIC_stack_size] = words(snapshot->stop, hend);
+    value[FP_METRIC_recent_size] = words(heap, FIELD(high_water));
+    value[FP_METRIC_old_heap_size] = 0;
+    value[FP_METRIC_old_heap_block_size] = 0;
+    if (old_heap != 0) {
+        value[FP_METRIC_old_heap_size] = words(old_heap, FIELD(old_htop));
+        value[FP_METRIC_old_heap_block_size] = words(old_heap, FIELD(old_hend));
+    }
+    value[FP_METRIC_mbuf_size] = bounded(FIELD(mbuf_size));
+    value[FP_METRIC_bin_vheap_size] = bounded(FIELD(bin_vheap));
+    value[FP_METRIC_bin_vheap_block_size] = bounded(FIELD(bin_vheap_block));
+    value[FP_METRIC_bin_old_vheap_size] = bounded(FIELD(bin_old_vheap));
+    value[FP_METRIC_bin_old_vheap_block_size] =
+        bounded(FIELD(bin_old_vheap_block));
+    value[FP_METRIC_minor_gcs] =
+        load16(bytes, layout->release.offset[FP_FIELD_gen_gcs]);
+    value[FP_METRIC_total_heap_size] = value[FP_METRIC_heap_block_size] +
+                                       value[FP_METRIC_old_heap_block_size] +
+                                       value[FP_METRIC_mbuf_size];
+    value[FP_METRIC_memory] =
+        layout->release.process_size + 8 * value[FP_METRIC_total_heap_size] +
+        layout->release.message_size * value[FP_METRIC_message_queue_len];
+#undef FIELD
+    /* A size that can not be, or parts larger than their whole: the collector
+     * was exchanging the heaps while the kernel copied. */
+    for (int metric = 0; metric < FP_METRIC_COUNT; metric++)
+        if (value[metric] < 0)
+            return FP_ETORN;
+    if (value[FP_METRIC_heap_size] > value[FP_METRIC_heap_block_size] ||
+        value[FP_METRIC_stack_size] > value[FP_METRIC_heap_block_size] ||
+        value[FP_METRIC_recent_size] > value[FP_METRIC_heap_block_size] ||
+        value[FP_METRIC_old_heap_size] > value[FP_METRIC_old_heap_block_size])
+        return FP_ETORN;
+    return 0;
+}

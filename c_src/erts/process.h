@@ -1,0 +1,53 @@
+/*
+ * process.h - one process structure, copied, to what process_info/2 would say.
+ * Pure: works on bytes already read. Any thread.
+ */
+#ifndef FP_ERTS_PROCESS_H
+#define FP_ERTS_PROCESS_H
+
+#include "base/metric.h"
+#include "erts/layout.h"
+
+/* Process state flags: erl_process.h ERTS_PSFLG_BIT(N) is 1 << (6 + N);
+ * textually the same in OTP 25 to 29. */
+#define FP_PSFLG_FREE (1u << 10)
+#define FP_PSFLG_EXITING (1u << 11)
+#define FP_PSFLG_ACTIVE (1u << 13)
+#define FP_PSFLG_RUNNING (1u << 15)
+#define FP_PSFLG_SUSPENDED (1u << 16)
+#define FP_PSFLG_GC (1u << 17)
+#define FP_PSFLG_ACTIVE_SYS (1u << 20)
+#define FP_PSFLG_RUNNING_SYS (1u << 21)
+#define FP_PSFLG_OFF_HEAP_MSGQ (1u << 24)
+#define FP_PSFLG_DIRTY_ACTIVE_SYS (1u << 28)
+#define FP_PSFLG_DIRTY_RUNNING (1u << 29)
+#define FP_PSFLG_DIRTY_RUNNING_SYS (1u << 30)
+/* Priorities in bits 0..5: actual, user's and queue's, two bits each. */
+#define FP_PSFLG_PRIORITIES(prio) ((uint32_t)(prio)*0x15u)
+
+struct fp_snapshot {
+    uint64_t id;
+    uint64_t i, stop, hend; /* of the stack: [stop, hend) */
+    uint64_t registered_at; /* -> name, 0 for none */
+    uint64_t dictionary;    /* -> ProcDict, 0 for none */
+    uint64_t initial_call[3];
+    uint32_t state;
+    uint8_t status;      /* enum fp_status */
+    uint8_t runs_erlang; /* on a normal scheduler now: `stop` and `i`
+                                      are stale */
+    int64_t value[FP_METRIC_COUNT];
+};
+
+/* What erts_process_state2status() (erl_process.c) makes of the flags. */
+int fp_process_status(uint32_t state);
+
+/* From `bytes` (layout->snapshot_size of them) at the structure's start. 0, or
+ * FP_ETORN when the figures contradict each other: it was changing. */
+int fp_process_decode(const struct fp_layout *layout,
+                      const unsigned char *bytes, struct fp_snapshot *snapshot);
+
+/* A field of the copied structure, as an unsigned number. */
+uint64_t fp_process_field(const struct fp_layout *layout,
+                          const unsigned char *bytes, enum fp_field field);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * The array of process pointers that erts_proc (erl_ptab.h) points to. A slot
+ * holds NULL, a process, or a marker that looks like one; so nothing is
+ * believed before the structure's own id names the slot it was found in.
+ */
+#include "erts/process_table.h"
+
+#include "base/error.h"
+
+/* Pointers per cache line: consecutive pids go to different lines
+ * (erts_ptab_init_table in erl_ptab.c, all listed releases). */
+#define SLOTS_PER_LINE_SHIFT 3u
+
+static uint32_t log2_of(uint32_t power)
+{
+    return power == 0 ? 0 : 31u - (uint32_t)__builtin_clz(power);
+}
+
+uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid)
+{
+    if (layout->release.pid_form == FP_PID_SLOT_HIGH)
+        return (uint32_t)(pid >> 32);
+    return (uint32_t)(pid >> 4) & (layout->process_limit - 1);
+}
+
+/* The counter value that the pid was made from. */
+static uint64_t pid_data(const struct fp_layout *layout, uint64_t pid)
+{
+    uint64_t mask = layout->process_limit - 1, word = pid >> 4;
+    uint32_t lines = layout->process_limit >> SLOTS_PER_LINE_SHIFT;
+
+    if (layout->release.pid_form == FP_PID_SLOT_HIGH)
+        return (uint32_t)pid >> 4;
+    return (word & ~mask) | ((word >> SLOTS_PER_LINE_SHIFT) & (lines - 1)) |
+           (word & ((1u << SLOTS_PER_LINE_SHIFT) - 1)) << log2_of(lines);
+}
+
+void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid,
+                    uint32_t *number, uint32_t *serial)
+{
+    uint64_t data = pid_data(layout, pid);
+    unsigned bits = layout->release.pid_number_bits;
+
+    *number = (uint32_t)(data & ((UINT64_C(1) << bits) - 1));
+    *serial = (uint32_t)(data >> bits);
+}
+
+int fp_ptab_lookup(const struct fp_layout *layout, const struct fp_peek *peek,
+                   uint64_t pid, uint64_t *address)
+{
+    uint32_t slot = fp_pid_slot(layout, pid);
+    uint64_t id = 0;
+
+    if (slot >= layout->process_limit)
+        return FP_EGONE;
+    if (fp_peek_word(peek, layout->process_table + 8u * (uint64_t)slot,
+                     address) != 0)
+        return FP_EFAULT;
+    if (*address == 0 ||
+        fp_peek_word(peek, *address + layout->release.offset[FP_FIELD_id],
+                     &id) != 0 ||
+        id != pid)
+        return FP_EGONE;
+    return 0;
+}
+
+int fp_ptab_read(const struct fp_layout *layout, const struct fp_peek *peek,
+                 uint32_t slot, uint32_t n, uint64_t *word)
+{
+    if (fp_peek_read(peek, layout->process_table + 8u * (uint64_t)slot, word,
+                     8u * (size_t)n) != 0)
+        return FP_EFAULT;
+    for (uint32_t i = 0; i < n; i++)
+        if ((word[i] & 7) != 0)
+            word[i] = 0;
+    return 0;
+}

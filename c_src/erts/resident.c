@@ -1,0 +1,33 @@
+#include "erts/resident.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* The smallest page there is. */
+#define PAGES_MAX (FP_RESIDENT_MAX / 4096u + 1u)
+
+uint64_t fp_resident_until(uint64_t from, uint64_t to, int *resident)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t start = from & ~(page - 1), at = start + page;
+    unsigned char state[PAGES_MAX];
+
+    if (to - from > FP_RESIDENT_MAX)
+        to = from + FP_RESIDENT_MAX;
+    *resident = 1;
+    if (mincore((void *)(uintptr_t)start, (size_t)(to - start), state) != 0)
+        return to;
+    *resident = state[0] & 1;
+    while (at < to && (state[(at - start) / page] & 1) == *resident)
+        at += page;
+    return at < to ? at : to;
+}
+
+int fp_is_resident(uint64_t from, uint64_t to)
+{
+    int resident = 1;
+
+    while (from < to && resident)
+        from = fp_resident_until(from, to, &resident);
+    return resident;
+}

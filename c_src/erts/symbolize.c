@@ -1,0 +1,294 @@
+/*
+ * Keeps three things fresh while the VM loads and purges code: the ranges where
+ * code may be, the cached functions, and the set of C libraries.
+ */
+#include "erts/symbolize.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "erts/code_index.h"
+
+/* What is cached is compared with memory this often, or less often where
+ * there is so much of it that it would cost more than some 0.15 % of a core
+ * (fp_code_revalidate takes about 0.15 us a function). */
+#define REVALIDATE_NS INT64_C(100000000)
+#define REVALIDATE_NS_PER_FUNCTION INT64_C(100000)
+/* /proc/self/maps is read when an address was met that is in no known range,
+ * at most this often; and this often in any case. */
+#define RANGES_STALE_NS INT64_C(200000000)
+#define RANGES_NS INT64_C(5000000000)
+/* A library was loaded: another set is made at most this often, and so many
+ * times in all, because the old ones can be in use until the end. */
+#define NATIVE_NS INT64_C(1000000000)
+#define NATIVE_SETS_MAX 32u
+
+struct fp_native_symbols {
+    struct fp_symbolizer interface;
+    struct fp_code *code;
+    const struct fp_peek *peek;
+    struct fp_live_ranges *live;
+    struct fp_ranges ranges;
+    struct fp_ranges fragments; /* at a range's start: in no function */
+    int64_t validated_ns, ranged_ns, native_ns;
+    int64_t stale_ns;              /* how long a stale mark waits now */
+    struct fp_live_native *native; /* NULL: C code is not wanted */
+    struct fp_native *set[NATIVE_SETS_MAX];
+    uint32_t sets;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static uint32_t put(char *out, size_t room, const char *text, uint32_t len)
+{
+    uint32_t n = len < room ? len : (uint32_t)room;
+
+    memcpy(out, text, n);
+    return n;
+}
+
+static void put_file(struct fp_code *code, const struct fp_location *at,
+                     struct fp_symbol *symbol)
+{
+    uint32_t len;
+    const char *text =
+        at->file == 0 ? NULL : fp_code_file(code, at->file, &len);
+
+    symbol->file_len =
+        text == NULL ? 0 : put(symbol->file, sizeof symbol->file, text, len);
+}
+
+static int put_mfa(struct fp_code *code, const uint64_t mfa[3],
+                   struct fp_symbol *symbol)
+{
+    uint32_t len;
+    const char *text;
+
+    if ((text = fp_code_atom(code, mfa[0], &len)) == NULL)
+        return FP_ENOENT;
+    symbol->module_len = put(symbol->module, sizeof symbol->module, text, len);
+    if ((text = fp_code_atom(code, mfa[1], &len)) == NULL)
+        return FP_ENOENT;
+    symbol->function_len =
+        put(symbol->function, sizeof symbol->function, text, len);
+    symbol->arity = (uint32_t)mfa[2];
+    return 0;
+}
+
+static int resolve_erlang(struct fp_native_symbols *symbols, uint64_t pc,
+                          struct fp_symbol *symbol)
+{
+    struct fp_location at;
+    int err;
+
+    symbol->kind = FP_SYMBOL_NONE;
+    if (fp_ranges_contain(&symbols->fragments, pc))
+        return 0;
+    err = fp_code_resolve(symbols->code, pc, &at);
+    if (err == 0)
+        err = put_mfa(symbols->code, at.mfa, symbol);
+    if (err != 0)
+        return err;
+    symbol->kind = FP_SYMBOL_ERLANG;
+    symbol->line = at.line;
+    put_file(symbols->code, &at, symbol);
+    return 0;
+}
+
+/* A BIF or NIF: the word says where its module, function and arity stand. */
+static int resolve_named(struct fp_native_symbols *symbols, uint64_t word,
+                         struct fp_symbol *symbol)
+{
+    uint64_t at = word & ~(FP_FRAME_BIF | FP_FRAME_NIF), mfa[3];
+    struct fp_location unused;
+
+    if (fp_peek_read(symbols->peek, at, mfa, sizeof mfa) != 0 || mfa[2] > 255)
+        return FP_ENOENT;
+    /* A NIF's stands in the code of its module, which may be purged: so it is
+     * known as a function too, and watched. */
+    if (fp_ranges_contain(&symbols->ranges, at))
+        (void)fp_code_resolve(symbols->code, at + sizeof mfa, &unused);
+    symbol->kind = word & FP_FRAME_BIF ? FP_SYMBOL_BIF : FP_SYMBOL_NIF;
+    symbol->line = 0;
+    symbol->file_len = 0;
+    return put_mfa(symbols->code, mfa, symbol);
+}
+
+static int resolve_native(struct fp_native_symbols *symbols, uint64_t pc,
+                          struct fp_symbol *symbol)
+{
+    const char *name, *library;
+
+    if (symbols->sets == 0 || fp_native_resolve(symbols->set[symbols->sets - 1],
+                                                pc, &name, &library) != 0)
+        return FP_ENOENT;
+    if (name == NULL)
+        name = "";
+    symbol->kind = FP_SYMBOL_NATIVE;
+    symbol->line = 0;
+    symbol->arity = 0;
+    symbol->module_len = 0;
+    symbol->function_len = put(symbol->function, sizeof symbol->function, name,
+                               (uint32_t)strlen(name));
+    symbol->file_len = put(symbol->file, sizeof symbol->file, library,
+                           (uint32_t)strlen(library));
+    return 0;
+}
+
+static int resolve(void *self, uint64_t word, struct fp_symbol *symbol)
+{
+    struct fp_native_symbols *symbols = self;
+
+    if ((word & (FP_FRAME_BIF | FP_FRAME_NIF)) != 0)
+        return resolve_named(symbols, word, symbol);
+    if (fp_ranges_contain(&symbols->ranges, word))
+        return resolve_erlang(symbols, word, symbol);
+    return resolve_native(symbols, word, symbol);
+}
+
+static int atom(void *self, uint64_t word, char text[FP_ATOM_BYTES_MAX])
+{
+    struct fp_native_symbols *symbols = self;
+    uint32_t len;
+    const char *cached = fp_code_atom(symbols->code, word, &len);
+
+    if (cached == NULL)
+        return FP_ENOENT;
+    return (int)put(text, FP_ATOM_BYTES_MAX, cached, len);
+}
+
+/* What the JIT's functions share is at the start of its memory. */
+static void find_fragments(struct fp_native_symbols *symbols)
+{
+    struct fp_ranges *fragments = &symbols->fragments;
+    uint64_t first;
+
+    fragments->count = 0;
+    for (uint32_t i = 0; i < symbols->ranges.count; i++) {
+        const struct fp_range *range = &symbols->ranges.range[i];
+
+        if (fp_code_first(symbols->peek, range, range->start, &first) == 0)
+            fragments->range[fragments->count++] =
+                (struct fp_range){range->start, first};
+    }
+}
+
+static void refresh_ranges(struct fp_native_symbols *symbols, int64_t now)
+{
+    int stale =
+        atomic_load_explicit(&symbols->live->stale, memory_order_relaxed) != 0;
+    struct fp_ranges mapped;
+
+    if (now - symbols->ranged_ns < (stale ? symbols->stale_ns : RANGES_NS))
+        return;
+    symbols->ranged_ns = now;
+    atomic_store_explicit(&symbols->live->stale, 0, memory_order_relaxed);
+    if (fp_maps_code(&mapped) == 0 &&
+        fp_live_ranges_update(symbols->live, &mapped)) {
+        fp_live_ranges_copy(symbols->live, &symbols->ranges);
+        fp_code_set_ranges(symbols->code, &symbols->ranges);
+        find_fragments(symbols);
+        symbols->stale_ns = RANGES_STALE_NS;
+    } else if (symbols->stale_ns < RANGES_NS) {
+        /* Reading the maps takes some us for each of them: not for nothing. */
+        symbols->stale_ns *= 2;
+    }
+}
+
+static int add_set(struct fp_native_symbols *symbols)
+{
+    struct fp_native *set;
+    int err = fp_native_create(&set);
+
+    if (err != 0)
+        return err;
+    symbols->set[symbols->sets++] = set;
+    atomic_store_explicit(&symbols->native->set, set, memory_order_release);
+    return 0;
+}
+
+/* 1 when there is a new set. */
+static int refresh_native(struct fp_native_symbols *symbols, int64_t now)
+{
+    if (symbols->native == NULL || symbols->sets == NATIVE_SETS_MAX ||
+        now - symbols->native_ns < NATIVE_NS ||
+        atomic_exchange_explicit(&symbols->native->stale, 0,
+                                 memory_order_relaxed) == 0)
+        return 0;
+    symbols->native_ns = now;
+    return !fp_native_is_current(symbols->set[symbols->sets - 1]) &&
+           add_set(symbols) == 0;
+}
+
+static int revalidate(void *self)
+{
+    struct fp_native_symbols *symbols = self;
+    int64_t now = now_ns();
+    int64_t due =
+        REVALIDATE_NS_PER_FUNCTION * (int64_t)fp_code_size(symbols->code);
+    int changed;
+
+    refresh_ranges(symbols, now);
+    changed = refresh_native(symbols, now);
+    if (now - symbols->validated_ns <
+        (due > REVALIDATE_NS ? due : REVALIDATE_NS))
+        return changed;
+    symbols->validated_ns = now;
+    return changed + fp_code_revalidate(symbols->code);
+}
+
+int fp_native_symbols_create(struct fp_native_symbols **out,
+                             const struct fp_layout *layout,
+                             const struct fp_peek *peek,
+                             struct fp_live_ranges *live,
+                             struct fp_live_native *native)
+{
+    struct fp_native_symbols *symbols = calloc(1, sizeof *symbols);
+    int err;
+
+    if (symbols == NULL)
+        return FP_ENOMEM;
+    symbols->live = live;
+    symbols->peek = peek;
+    symbols->native = native;
+    symbols->validated_ns = symbols->ranged_ns = now_ns();
+    symbols->stale_ns = RANGES_STALE_NS;
+    fp_live_ranges_copy(live, &symbols->ranges);
+    find_fragments(symbols);
+    err = fp_code_create(&symbols->code, layout, peek, &symbols->ranges);
+    if (err == 0 && native != NULL)
+        err = add_set(symbols);
+    if (err != 0) {
+        fp_native_symbols_destroy(symbols);
+        return err;
+    }
+    symbols->interface =
+        (struct fp_symbolizer){symbols, resolve, atom, revalidate};
+    *out = symbols;
+    return 0;
+}
+
+void fp_native_symbols_destroy(struct fp_native_symbols *symbols)
+{
+    if (symbols == NULL)
+        return;
+    for (uint32_t i = 0; i < symbols->sets; i++)
+        fp_native_destroy(symbols->set[i]);
+    fp_code_destroy(symbols->code);
+    free(symbols);
+}
+
+const struct fp_symbolizer *
+fp_native_symbols_interface(struct fp_native_symbols *symbols)
+{
+    return &symbols->interface;
+}

@@ -1,0 +1,87 @@
+/*
+ * parse.h - a piece of text to what it says. Three dialects:
+ *
+ *      FP_OURS      doc/format.md: metrics on a `#` line, the status is the
+ *                   root frame
+ *      FP_ORIGINAL  the first flame_prof: `waiting TAB 0.71.0 [000] 12.0: cpu-
+ *                   clock:TAB metric_erlang_reductions: 9, 12 TAB ...`, frames
+ *                   as `mod:fun/1;123 (file.erl)`
+ *      FP_PERF      `perf script` of Linux
+ *
+ * Nothing is copied but what has to be spelled otherwise: slices are parts of
+ * the piece. Each function answers NULL, or why the sample is not one, in words
+ * for a person. Any bytes may come.
+ */
+#ifndef FP_FORMAT_PARSE_H
+#define FP_FORMAT_PARSE_H
+
+#include <stdint.h>
+
+#include "format/scan.h"
+
+enum fp_dialect { FP_NO_DIALECT, FP_OURS, FP_ORIGINAL, FP_PERF };
+
+const char *fp_dialect_name(enum fp_dialect dialect);
+
+struct fp_header {
+    enum fp_dialect dialect; /* FP_ORIGINAL, or FP_PERF: that or ours */
+    struct fp_slice who;  /* what names the process: "beam 4242/71", "0.71.0" */
+    struct fp_slice comm; /* "beam"; empty in the original's */
+    uint64_t pid, tid;    /* 0 in the original's */
+    int64_t time_us;
+    int64_t period; /* 1 where none is given */
+    struct fp_slice event;
+    struct fp_slice status; /* the original's */
+    struct fp_slice rest;   /* behind the event: the original's metrics, or the
+                               only frame of a perf sample without a stack */
+};
+
+const char *fp_parse_header(struct fp_slice line, struct fp_header *header);
+
+/* One `key=value/delta`, or the original's `metric_erlang_key: value, delta`,
+ * at *at, which moves behind it and a separator. `hint` is a key that is likely
+ * (its size may be 0). 1; 0: no number is there. */
+int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end,
+                    struct fp_slice hint, struct fp_slice *key, int64_t *value,
+                    int64_t *delta);
+
+/* A metrics line without its `# ` and ` (metrics)`. NULL or why not. */
+const char *fp_parse_metrics_line(struct fp_slice line,
+                                  struct fp_slice *fields);
+
+/* Is what stands behind the numbers words, by its first one? A number that was
+ * damaged is none. NULL, or why not. */
+const char *fp_parse_words(struct fp_slice words);
+
+/* The `key=text` at *at, which moves behind it and a blank. 1; 0: none. */
+int fp_parse_word(const char **at, const char *end, struct fp_slice *key,
+                  struct fp_slice *text);
+
+/* The most frames of a sample; 255 is the most that ours have. */
+#define FP_FRAMES_MOST 1024
+/* Longer lines are refused. */
+#define FP_FRAME_BYTES_MOST 16384
+
+struct fp_frame_text {
+    struct fp_slice symbol; /* percent-encoded, line as `:123` */
+    struct fp_slice dso;
+};
+
+/* Room for a symbol and a dso, each byte of them percent-encoded. */
+#define FP_SPELLED_BYTES ((size_t)6 * FP_FRAME_BYTES_MOST)
+
+/* The frame at *at, up to its line end; *at moves behind that. `spelled` has
+ * FP_SPELLED_BYTES for what has to be spelled anew. */
+const char *fp_parse_frame(enum fp_dialect dialect, const char **at,
+                           const char *end, char *spelled,
+                           struct fp_frame_text *frame);
+/* Is this root frame of ours the status? */
+static inline int fp_is_status(const struct fp_frame_text *frame)
+{
+    return fp_slice_is(frame->dso, FP_SLICE("status"));
+}
+
+/* Could this line be a frame of perf's? */
+int fp_is_frame(struct fp_slice line);
+
+#endif

@@ -1,0 +1,138 @@
+/*
+ * record.h - what travels through the ring, from either engine to the writer.
+ *
+ * Definitions travel in band, before their first use: because the ring keeps
+ * order, a slot that is defined anew needs no lock and no generation.
+ *
+ *   PROCESS  slot := this Erlang process, its names and initial calls; or a
+ *            scheduler, for the time that it runs none
+ *   FRAME    id := the text parts of one frame        (portable engine only)
+ *   NAME     slot := a NIF's module, function, arity; once (native engine only)
+ *   STACK    slot := these frames, leaf first
+ *   SAMPLE   one process-sample with all its metrics
+ *   REPEAT   one process-sample equal to that process's previous one in
+ *            status, stack and every metric (so every delta is 0)
+ *
+ * All sizes are multiples of 8. Text is UTF-8 and not terminated.
+ */
+#ifndef FP_FORMAT_RECORD_H
+#define FP_FORMAT_RECORD_H
+
+#include <stdint.h>
+
+#include "base/metric.h"
+
+/* Slots of the two tables that writer and sampler keep in step. */
+#define FP_STACK_SLOTS 8192u
+#define FP_PROCESS_SLOTS 16384u
+
+/* Frames of one stack, pseudo frames not counted: with initial calls, status
+ * and marker it stays within the grammar's 255. */
+#define FP_STACK_FRAMES_MAX 250u
+
+/* The end of the year 9999: a later time is a bug, and would hold back all
+ * that follow it. */
+#define FP_TIME_US_MAX (INT64_C(253402300799) * 1000000)
+
+/* Frame words. A word below FP_FRAME_SPECIAL_END is one of these; a word with
+ * FP_FRAME_TEXT set is the id of a FRAME record; one with FP_FRAME_BIF or
+ * FP_FRAME_NIF is the address of the three words that name one; any other is
+ * a code address, of Erlang or of C (for a return address: that address minus
+ * one). */
+enum fp_frame_special {
+    FP_FRAME_NONE = 0,
+    FP_FRAME_TRUNCATED,  /* frames left out here: stack deeper than the limit */
+    FP_FRAME_RUNNING,    /* the process was running: its stack was not read */
+    FP_FRAME_GC,         /* it was collecting garbage: its stack was not read */
+    FP_FRAME_UNREADABLE, /* the stack could not be read */
+    FP_FRAME_AMBIGUOUS,  /* what ran above here could not be told for certain */
+    FP_FRAME_IDLE,       /* of a scheduler: it runs no process */
+    FP_FRAME_SPECIAL_END
+};
+#define FP_FRAME_TEXT (UINT64_C(1) << 63)
+#define FP_FRAME_BIF (UINT64_C(1) << 62)
+#define FP_FRAME_NIF (UINT64_C(1) << 61)
+/* With FP_FRAME_NIF: no address, but the slot of a NAME record. */
+#define FP_FRAME_SLOT (UINT64_C(1) << 60)
+#define FP_NAMED_SLOTS 1024u
+
+enum fp_record_type {
+    FP_RECORD_PAD = 0,
+    FP_RECORD_PROCESS,
+    FP_RECORD_FRAME,
+    FP_RECORD_STACK,
+    FP_RECORD_SAMPLE,
+    FP_RECORD_REPEAT,
+    FP_RECORD_NAME
+};
+
+struct fp_record {
+    uint32_t size;  /* of the whole record, in bytes */
+    uint8_t type;   /* enum fp_record_type */
+    uint8_t status; /* enum fp_status; SAMPLE and REPEAT */
+    uint16_t count; /* STACK: number of frames */
+};
+
+/* Module, function, arity. module == 0: there is none. Atom words are those
+ * of the VM; 1 in `text` says that the words are lengths into text instead. */
+struct fp_mfa_words {
+    uint64_t module, function, arity;
+};
+
+struct fp_record_process {
+    struct fp_record head;
+    uint32_t slot;
+    uint8_t is_text; /* 1: names are text (portable engine), 0: atom words */
+    uint8_t is_scheduler; /* no process: the scheduler of that number */
+    uint16_t unused;
+    uint32_t number; /* of <0.Number.Serial> */
+    uint32_t serial;
+    /* is_text == 0: atom words, 0 for none.
+     * is_text == 1: registered_name, and module and function of the calls,
+     * are byte lengths of pieces that follow each other in text[], in the
+     * order registered name, initial module, initial function, $initial_call
+     * module, $initial_call function; 0 for none. */
+    uint64_t registered_name;
+    struct fp_mfa_words initial_call;
+    struct fp_mfa_words proc_lib_initial_call; /* $initial_call */
+    char text[];
+};
+
+struct fp_record_frame {
+    struct fp_record head;
+    uint64_t id;   /* FP_FRAME_TEXT | n, n < FP_FRAME_TEXT_MAX */
+    uint32_t line; /* 0: not known */
+    uint16_t arity;
+    uint16_t module_len, function_len,
+        file_len; /* pieces of text[], in order */
+    uint16_t unused[3];
+    char text[];
+};
+#define FP_FRAME_TEXT_MAX 65536u
+
+struct fp_record_name {
+    struct fp_record head;
+    uint32_t slot;
+    uint32_t unused;
+    struct fp_mfa_words mfa; /* atom words */
+};
+
+struct fp_record_stack {
+    struct fp_record head;
+    uint32_t slot;
+    uint32_t unused;
+    uint64_t frame[]; /* leaf first, head.count of them */
+};
+
+struct fp_record_sample {
+    struct fp_record head;
+    uint32_t process; /* slot */
+    uint32_t stack;   /* slot */
+    int64_t time_us;  /* Unix time, never decreasing */
+    /* REPEAT ends here. */
+    int64_t value[FP_METRIC_COUNT];
+    int64_t delta[FP_METRIC_COUNT];
+};
+#define FP_RECORD_REPEAT_SIZE (8u + 8u + 8u)
+
+#endif

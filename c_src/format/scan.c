@@ -1,0 +1,264 @@
+/*
+ * scan.c - where a sample ends: at a line end that is followed by anything but
+ * a frame. Looked for 16 bytes at a time, because it is most of the reading.
+ */
+#include "format/scan.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+#include "base/error.h"
+#endif
+
+#define WINDOW_BYTES ((size_t)1 << 20)
+
+static bool is_blank(char c)
+{
+    return c == '\t' || c == ' ';
+}
+
+/* ------------------------------------------------- the end of the frames -- */
+
+/* What one step of 16 bytes can count without an overflow of a byte. */
+#define STEPS_MOST 255
+
+/* The line end behind the last frame, or NULL: not in these bytes. `end` is
+ * behind the last byte that may be looked at. *lines grows by the line ends up
+ * to it, that one included (or by all of them). */
+static const char *end_of_frames_slowly(const char *at, const char *end,
+                                        uint64_t *lines)
+{
+    for (; at < end; at++) {
+        if (*at != '\n')
+            continue;
+        ++*lines;
+        if (at + 1 < end && !is_blank(at[1]))
+            return at;
+    }
+    return NULL;
+}
+
+#ifdef __SSE2__
+static uint64_t sum_of_bytes(__m128i counts)
+{
+    __m128i sums = _mm_sad_epu8(counts, _mm_setzero_si128());
+
+    return (uint64_t)_mm_cvtsi128_si64(sums) +
+           (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums));
+}
+
+static const char *end_of_frames(const char *at, const char *end,
+                                 uint64_t *lines)
+{
+    const __m128i newline = _mm_set1_epi8('\n');
+    const __m128i tab = _mm_set1_epi8('\t'), blank = _mm_set1_epi8(' ');
+
+    while (end - at > 16) {
+        __m128i counts = _mm_setzero_si128();
+        unsigned found = 0;
+
+        for (int n = 0; n < STEPS_MOST && end - at > 16; n++, at += 16) {
+            __m128i here = _mm_loadu_si128((const __m128i *)(const void *)at);
+            __m128i next =
+                _mm_loadu_si128((const __m128i *)(const void *)(at + 1));
+            __m128i ends = _mm_cmpeq_epi8(here, newline);
+            __m128i frame = _mm_or_si128(_mm_cmpeq_epi8(next, tab),
+                                         _mm_cmpeq_epi8(next, blank));
+
+            found = (unsigned)_mm_movemask_epi8(_mm_andnot_si128(frame, ends));
+            if (found != 0)
+                break;
+            counts = _mm_sub_epi8(counts, ends);
+        }
+        *lines += sum_of_bytes(counts);
+        if (found != 0)
+            break;
+    }
+    return end_of_frames_slowly(at, end, lines);
+}
+#else
+#define end_of_frames end_of_frames_slowly
+#endif
+
+/* ----------------------------------------------------------------- window -- */
+
+/* More text behind what is there. */
+static int refill(struct fp_scan *scan)
+{
+    size_t kept = scan->end - scan->begin, got;
+    char *grown;
+    int err;
+
+    if (scan->begin > 0)
+        memmove(scan->window, scan->window + scan->begin, kept);
+    scan->begin = 0;
+    scan->end = kept;
+    if (kept == scan->room) {
+        grown = realloc(scan->window, scan->room * 2);
+        if (grown == NULL)
+            return FP_ENOMEM;
+        scan->window = grown;
+        scan->room *= 2;
+    }
+    while (scan->end < scan->room) {
+        err = scan->read(scan->arg, scan->window + scan->end,
+                         scan->room - scan->end, &got);
+        if (err != 0)
+            return err;
+        scan->end += got;
+        if (got == 0) {
+            scan->is_at_end = 1;
+            break;
+        }
+    }
+    return 0;
+}
+
+int fp_scan_open(struct fp_scan *scan, fp_scan_read *read, void *arg)
+{
+    *scan = (struct fp_scan){
+        .read = read, .arg = arg, .room = WINDOW_BYTES, .line = 1};
+    scan->window = malloc(WINDOW_BYTES);
+    return scan->window == NULL ? FP_ENOMEM : 0;
+}
+
+void fp_scan_close(struct fp_scan *scan)
+{
+    free(scan->window);
+    scan->window = NULL;
+}
+
+/* ------------------------------------------------------------------ pieces -- */
+
+/* A line from `at`: behind its end, or NULL when that is not there yet. The
+ * last line of a file may do without. */
+static const char *line_from(const struct fp_scan *scan, const char *at,
+                             struct fp_slice *line)
+{
+    const char *end = scan->window + scan->end;
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+
+    if (stop == NULL && !scan->is_at_end)
+        return NULL;
+    line->at = at;
+    line->size = (size_t)((stop == NULL ? end : stop) - at);
+    return stop == NULL ? end : stop + 1;
+}
+
+/* The frames from `at`, and the empty line behind them. */
+static const char *frames_from(const struct fp_scan *scan, const char *at,
+                               struct fp_scan_piece *piece, uint64_t *lines)
+{
+    const char *end = scan->window + scan->end, *stop;
+
+    piece->stack = (struct fp_slice){at, 0};
+    if (at == end)
+        return scan->is_at_end ? at : NULL;
+    if (is_blank(*at)) {
+        stop = end_of_frames(at, end, lines);
+        if (stop == NULL && !scan->is_at_end)
+            return NULL;
+        piece->stack.size = (size_t)((stop == NULL ? end : stop + 1) - at);
+        if (stop == NULL)
+            return end;
+        at = stop + 1;
+    }
+    if (*at == '\n') {
+        piece->is_ended = 1;
+        ++*lines;
+        at++;
+    }
+    return at;
+}
+
+static void skip_empty_lines(struct fp_scan *scan)
+{
+    while (scan->begin < scan->end && scan->window[scan->begin] == '\n') {
+        scan->begin++;
+        scan->line++;
+    }
+}
+
+enum step { MORE, PIECE, NOTHING };
+
+/* Behind a piece that was too long to be one. */
+static enum step skip(struct fp_scan *scan)
+{
+    const char *at = scan->window + scan->begin;
+    const char *stop = end_of_frames(at, scan->window + scan->end, &scan->line);
+
+    if (stop == NULL) {
+        /* The last byte may be the line end that is looked for. */
+        if (scan->end > scan->begin) {
+            scan->begin = scan->end - 1;
+            scan->line -= scan->window[scan->begin] == '\n';
+        }
+        return MORE;
+    }
+    scan->begin = (size_t)(stop + 1 - scan->window);
+    scan->is_skipping = 0;
+    return NOTHING;
+}
+
+static enum step take(struct fp_scan *scan, struct fp_scan_piece *piece)
+{
+    const char *at;
+    uint64_t lines = 0;
+
+    if (scan->is_skipping)
+        return skip(scan);
+    skip_empty_lines(scan);
+    if (scan->begin == scan->end)
+        return MORE;
+    *piece = (struct fp_scan_piece){.line = scan->line};
+    at = scan->window + scan->begin;
+    if (is_blank(*at)) {
+        piece->bad = "frames without a header";
+    } else {
+        at = line_from(scan, at, &piece->header);
+        if (at != NULL && at[-1] != '\n')
+            piece->bad = "cut off: no line end";
+        lines++;
+        if (at == NULL || (at == scan->window + scan->end && !scan->is_at_end))
+            return MORE;
+        if (piece->header.at[0] != '#' && at < scan->window + scan->end &&
+            *at == '#') {
+            at = line_from(scan, at, &piece->metrics);
+            lines++;
+        }
+    }
+    if (at != NULL && (piece->header.size == 0 || piece->header.at[0] != '#'))
+        at = frames_from(scan, at, piece, &lines);
+    if (at == NULL)
+        return MORE;
+    scan->begin = (size_t)(at - scan->window);
+    scan->line += lines;
+    /* A comment that belongs to no sample, as perf script has them on top. */
+    return piece->header.size > 0 && piece->header.at[0] == '#' ? NOTHING
+                                                                : PIECE;
+}
+
+int fp_scan_next(struct fp_scan *scan, struct fp_scan_piece *piece)
+{
+    enum step step;
+    int err;
+
+    do {
+        step = take(scan, piece);
+    } while (step == NOTHING);
+    if (step == PIECE)
+        return FP_SCAN_PIECE;
+    if (scan->is_at_end)
+        return 0;
+    if (scan->end - scan->begin >= FP_SCAN_SAMPLE_MOST) {
+        *piece = (struct fp_scan_piece){.line = scan->line,
+                                        .bad = "longer than any sample"};
+        scan->is_skipping = 1;
+        return FP_SCAN_PIECE;
+    }
+    err = refill(scan);
+    return err != 0 ? err : FP_SCAN_MORE;
+}

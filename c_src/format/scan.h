@@ -1,0 +1,59 @@
+/*
+ * scan.h - text to pieces: one sample each, not yet understood.
+ *
+ *      beam 4242/71 [003] 12.011367: cpu-clock:         header
+ *      # reductions=9/12 ... (metrics)                  metrics, may be missing
+ *      	ffffffff erlang:apply/2 (erlang.erl)           stack: lines that begin
+ *      	ffffffff waiting (status)                      with a blank or a TAB
+ *                                                       an empty line
+ *
+ * A line that does not begin with a blank or a TAB ends the sample before it,
+ * whatever it holds: damage costs the piece it is in. Memory: a window of 1 MiB
+ * that grows to SCAN_SAMPLE_MOST at the most.
+ */
+#ifndef FP_FORMAT_SCAN_H
+#define FP_FORMAT_SCAN_H
+
+#include <stdint.h>
+
+#include "base/slice.h"
+
+/* The longest sample that we write: 255 frames of two atoms of 255 characters,
+ * each of them three times as long when it is encoded. What is longer is none. */
+#define FP_SCAN_SAMPLE_MOST ((size_t)4 << 20)
+
+/* Reads up to `room` (at least 1) bytes to `to`; *size is 0 at the end. 0 or a
+ * negative error, which fp_scan_next() returns. store/source.h's
+ * fp_source_read() is one. */
+typedef int fp_scan_read(void *arg, char *to, size_t room, size_t *size);
+
+struct fp_scan {
+    fp_scan_read *read;
+    void *arg;
+    char *window;
+    size_t room, begin, end;
+    uint64_t line; /* number of the line at `begin`, from 1 */
+    int is_at_end, is_skipping;
+};
+
+struct fp_scan_piece {
+    struct fp_slice header;  /* these two without their line end */
+    struct fp_slice metrics; /* size 0: none */
+    struct fp_slice stack;   /* whole lines; size 0: none */
+    int is_ended;            /* an empty line follows */
+    uint64_t line;           /* of the header, from 1 */
+    const char *bad;         /* why this is no sample; NULL */
+};
+
+/* 0 or FP_ENOMEM. `arg` is given to `read`. */
+int fp_scan_open(struct fp_scan *scan, fp_scan_read *read, void *arg);
+void fp_scan_close(struct fp_scan *scan);
+
+/* FP_SCAN_PIECE and the next piece, valid until the next call; FP_SCAN_MORE:
+ * text was read and no piece was in it yet, which lets callers count what a call
+ * of theirs may take; 0 at the end; FP_EIO or FP_ENOMEM. */
+#define FP_SCAN_PIECE 1
+#define FP_SCAN_MORE 2
+int fp_scan_next(struct fp_scan *scan, struct fp_scan_piece *piece);
+
+#endif

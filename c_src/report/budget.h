@@ -1,0 +1,57 @@
+/*
+ * budget.h - how much memory one profile may hold.
+ *
+ * Every table of c_src/read asks here before it grows, so that a file of any
+ * size, and of any bytes, costs what its reader allowed and not more. What is
+ * counted are the tables' own bytes, not malloc's.
+ */
+#ifndef FP_REPORT_BUDGET_H
+#define FP_REPORT_BUDGET_H
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+
+struct fp_budget {
+    size_t used, limit;
+};
+
+/* Room for `count` items of `item` bytes in *bytes, which holds *room items:
+ * at least doubled. 0; FP_EFULL: the budget says no; FP_ENOMEM. */
+static inline int fp_budget_grow(struct fp_budget *budget, void **bytes,
+                                 size_t item, size_t *room, size_t count)
+{
+    size_t more = *room < 16 ? 16 : *room, grown;
+    void *moved;
+
+    if (count <= *room)
+        return 0;
+    while (*room + more < count)
+        more *= 2;
+    grown = *room + more;
+    if (more > (budget->limit - budget->used) / item)
+        return FP_EFULL;
+    moved = realloc(*bytes, grown * item);
+    if (moved == NULL)
+        return FP_ENOMEM;
+    budget->used += more * item;
+    *bytes = moved;
+    *room = grown;
+    return 0;
+}
+
+/* The same for an array of any type: FP_GROW(budget, &array, &room, count). */
+#define FP_GROW(budget, array, room, count)                                    \
+    fp_budget_grow((budget), (void **)(array), sizeof(**(array)), (room),      \
+                   (count))
+
+/* Give back what such an array took. */
+static inline void fp_budget_free(struct fp_budget *budget, void *bytes,
+                                  size_t item, size_t room)
+{
+    budget->used -= item * room;
+    free(bytes);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * export.h - a profile for other tools. Each writes to an output that the
+ * caller opens and closes; 0, FP_EFULL or FP_ENOMEM.
+ */
+#ifndef FP_REPORT_EXPORT_H
+#define FP_REPORT_EXPORT_H
+
+#include "report/measure.h"
+#include "report/output.h"
+
+/* One line a stack: `waiting;gen_server:loop/7 1234`, levels first, root first.
+ * For flamegraph.pl, inferno, speedscope. The query may get a level `sign`
+ * (groups.h). *total is the sum of the weights. */
+int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
+                        struct fp_output *output, uint64_t *total);
+
+/* doc/format.md's weighted export: a sample for each whose weight is not 0,
+ * with that as its period, and a `negative (sign)` or `positive (sign)` frame
+ * below the status for a delta. *moved counts the times that had to be moved to
+ * keep them in order. */
+int fp_export_perf(struct fp_profile *profile, const struct fp_measure *measure,
+                   struct fp_output *output, uint64_t *samples,
+                   uint64_t *moved);
+
+/* speedscope's JSON: a profile for each query. */
+int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries,
+                         uint32_t count, struct fp_output *output);
+
+/* pprof's protobuf; the output should be one with gzip. Samples, and of each
+ * metric the sum of its deltas and of its values; labels pid, name, status. */
+int fp_export_pprof(struct fp_profile *profile, struct fp_output *output);
+
+/* The viewer's index: doc/index.md. `is_packed`: small instead of mapped. */
+int fp_export_index(struct fp_profile *profile, struct fp_output *output,
+                    int is_packed);
+
+/* "bytes", "words" or "count". */
+struct fp_slice fp_metric_unit(struct fp_slice name);
+/* "reductions", "reductions delta", "samples". `room` has 160 bytes. */
+struct fp_slice fp_measure_name(const struct fp_profile *profile,
+                                const struct fp_measure *measure, char *room);
+
+#endif

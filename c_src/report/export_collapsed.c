@@ -1,0 +1,97 @@
+/*
+ * collapsed.c - stacks as lines. Names stay percent-encoded as they are in the
+ * file: a `;` or a blank in one would be taken for structure.
+ */
+#include <stdio.h>
+
+#include "format/perf_script.h"
+#include "report/export.h"
+#include "report/groups.h"
+
+struct fp_slice fp_metric_unit(struct fp_slice name)
+{
+    static const char size[] = "_size";
+    const size_t length = sizeof(size) - 1;
+
+    if (fp_slice_is(name, FP_SLICE("memory")))
+        return FP_SLICE("bytes");
+    if (name.size > length &&
+        memcmp(name.at + name.size - length, size, length) == 0)
+        return FP_SLICE("words");
+    return FP_SLICE("count");
+}
+
+struct fp_slice fp_measure_name(const struct fp_profile *profile,
+                                const struct fp_measure *measure, char *room)
+{
+    struct fp_slice metric;
+    int length;
+
+    if (measure->kind == FP_MEASURE_SAMPLES)
+        return FP_SLICE("samples");
+    if (measure->kind == FP_MEASURE_PERIOD)
+        return FP_SLICE("period");
+    metric = fp_profile_text(profile, profile->metric[measure->metric].name);
+    length = snprintf(room, 160, "%.*s%s",
+                      (int)(metric.size > 128 ? 128 : metric.size), metric.at,
+                      measure->kind == FP_MEASURE_DELTA ? " delta" : "");
+    return (struct fp_slice){room, (size_t)length};
+}
+
+/* A level's text is encoded already, but for a file's name and what a perf of
+ * Linux calls its commands: the rest of it is encoded here. */
+static void put_level(struct fp_output *output, struct fp_slice text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char encoded[3];
+
+        if ((unsigned char)text.at[i] >= 0x80 || text.at[i] == '%' ||
+            text.at[i] == '<' || text.at[i] == '>')
+            fp_output_put(output, text.at + i, 1);
+        else
+            fp_output_put(output, encoded,
+                          fp_perf_script_encode(text.at + i, 1, encoded));
+    }
+    if (text.size > 0)
+        FP_OUTPUT_LITERAL(output, ";");
+}
+
+static void put_group(const struct fp_groups *groups,
+                      const struct fp_profile *profile,
+                      const struct fp_query *query,
+                      const struct fp_group *group, struct fp_output *output)
+{
+    uint32_t nodes[FP_FRAMES_MOST];
+    size_t count =
+        fp_groups_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
+    char room[FP_LEVEL_BYTES];
+
+    for (uint32_t i = 0; i < query->level_count; i++)
+        put_level(output, fp_level_text(profile, query->level[i],
+                                        group->code[i], room));
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            FP_OUTPUT_LITERAL(output, ";");
+        fp_output_text(output, fp_groups_symbol(groups, profile, nodes[i]));
+    }
+    if (count == 0)
+        FP_OUTPUT_LITERAL(output, "[no_frames]");
+    FP_OUTPUT_LITERAL(output, " ");
+    fp_output_number(output, (int64_t)group->weight);
+    FP_OUTPUT_LITERAL(output, "\n");
+}
+
+int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
+                        struct fp_output *output, uint64_t *total)
+{
+    struct fp_groups groups;
+    int err = fp_groups_make(&groups, profile, query);
+
+    *total = 0;
+    for (size_t i = 0; i < groups.count && err == 0; i++) {
+        *total = fp_sum(*total, groups.group[i].weight);
+        put_group(&groups, profile, query, &groups.group[i], output);
+    }
+    fp_groups_free(&groups);
+    return err;
+}

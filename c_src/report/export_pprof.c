@@ -1,0 +1,403 @@
+/*
+ * pprof.c - profile.proto of github.com/google/pprof, written by hand: nine
+ * kinds of fields do not need a generator.
+ *
+ * A message is made in a buffer and put behind its size. Field numbers are
+ * those of profile.proto; samples come first and texts last, when it is known
+ * which there are.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/buffer.h"
+#include "report/export.h"
+#include "report/measure.h"
+#include "report/text.h"
+
+enum { /* of message Profile */
+       SAMPLE_TYPE = 1,
+       SAMPLE = 2,
+       LOCATION = 4,
+       FUNCTION = 5,
+       STRING_TABLE = 6,
+       TIME_NANOS = 9,
+       DURATION_NANOS = 10,
+       PERIOD_TYPE = 11,
+       PERIOD = 12,
+       COMMENT = 13,
+       DEFAULT_SAMPLE_TYPE = 14,
+};
+
+enum { VARINT = 0, BYTES = 2 }; /* wire types */
+
+#define VARINT_MOST 10
+
+struct key {
+    uint32_t stack, process;
+};
+
+struct pprof_writing {
+    struct fp_profile *profile;
+    struct fp_budget *budget;
+    struct fp_output *output;
+    struct fp_strings
+        strings; /* pprof's own; number 0 is empty, as it must be */
+    struct fp_buffer message, inner;
+    struct key *key;
+    int64_t *sum; /* of key k: at k * columns */
+    size_t key_count, key_room, sum_room, columns;
+    struct fp_table keys;
+    char *room; /* for decoding */
+    int err;
+};
+
+/* ----------------------------------------------------------------- encoding -- */
+
+static void put_varint(struct pprof_writing *w, struct fp_buffer *buffer,
+                       uint64_t number)
+{
+    char *at;
+
+    if (fp_buffer_reserve(buffer, VARINT_MOST) != 0) {
+        w->err = FP_ENOMEM;
+        return;
+    }
+    at = fp_buffer_at(buffer);
+    for (; number >= 0x80; number >>= 7)
+        *at++ = (char)(number | 0x80);
+    *at++ = (char)number;
+    fp_buffer_end(buffer, at);
+}
+
+static void put_field(struct pprof_writing *w, struct fp_buffer *buffer,
+                      unsigned field, int64_t number)
+{
+    put_varint(w, buffer, field << 3 | VARINT);
+    put_varint(w, buffer, (uint64_t)number);
+}
+
+/* A message, a text or packed numbers inside another message. */
+static void put_inside(struct pprof_writing *w, unsigned field)
+{
+    put_varint(w, &w->message, field << 3 | BYTES);
+    put_varint(w, &w->message, w->inner.size);
+    if (fp_buffer_append(&w->message, w->inner.bytes, w->inner.size) != 0)
+        w->err = FP_ENOMEM;
+    w->inner.size = 0;
+}
+
+/* The finished message (or text) as a field of Profile. */
+static void put_message(struct pprof_writing *w, unsigned field)
+{
+    struct fp_buffer head = {NULL, 0, 0};
+
+    put_varint(w, &head, field << 3 | BYTES);
+    put_varint(w, &head, w->message.size);
+    fp_output_put(w->output, head.bytes, head.size);
+    fp_output_put(w->output, w->message.bytes, w->message.size);
+    w->message.size = 0;
+    fp_buffer_free(&head);
+}
+
+static void put_number(struct pprof_writing *w, unsigned field, int64_t number)
+{
+    put_field(w, &w->message, field, number);
+    fp_output_put(w->output, w->message.bytes, w->message.size);
+    w->message.size = 0;
+}
+
+static int64_t text_id(struct pprof_writing *w, struct fp_slice text)
+{
+    uint32_t id = 0;
+    int err = fp_strings_intern(&w->strings, w->budget, text, &id);
+
+    if (err != 0)
+        w->err = err;
+    return id;
+}
+
+static int64_t profile_text_id(struct pprof_writing *w, uint32_t text)
+{
+    return text_id(w,
+                   fp_text_decode(fp_profile_text(w->profile, text), w->room));
+}
+
+/* --------------------------------------------------------------- adding up -- */
+
+static int64_t *sums_of(struct pprof_writing *w, const struct fp_row *row)
+{
+    uint64_t hash = fp_hash_two(row->stack, row->process);
+    struct fp_table_at at;
+    uint32_t id;
+    size_t place;
+
+    fp_table_seek(&w->keys, hash, &at);
+    while (fp_table_next(&w->keys, &at, &id)) {
+        if (w->key[id].stack == row->stack &&
+            w->key[id].process == row->process)
+            return &w->sum[id * w->columns];
+    }
+    place = w->key_count * w->columns;
+    w->err = FP_GROW(w->budget, &w->key, &w->key_room, w->key_count + 1);
+    if (w->err == 0)
+        w->err = FP_GROW(w->budget, &w->sum, &w->sum_room, place + w->columns);
+    if (w->err == 0)
+        w->err =
+            fp_table_put(&w->keys, w->budget, hash, (uint32_t)w->key_count);
+    if (w->err != 0)
+        return NULL;
+    w->key[w->key_count++] = (struct key){row->stack, row->process};
+    memset(&w->sum[place], 0, w->columns * sizeof(*w->sum));
+    return &w->sum[place];
+}
+
+static int64_t saturated(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    if (__builtin_add_overflow(a, b, &sum))
+        return a < 0 ? INT64_MIN : INT64_MAX;
+    return sum;
+}
+
+/* samples, period, then delta and value of each metric. */
+static void add_row(struct pprof_writing *w, const struct fp_row *row)
+{
+    const struct fp_schema *schema = &w->profile->schema[row->schema];
+    int64_t *sum = sums_of(w, row);
+    int64_t looks;
+
+    if (sum == NULL)
+        return;
+    looks = fp_looks(w->profile, row);
+    sum[0] = saturated(sum[0], looks);
+    sum[1] = saturated(sum[1], row->period);
+    for (uint32_t i = 0; i < schema->count; i++) {
+        int64_t *both = &sum[2 + 2 * schema->metric[i]];
+
+        both[0] = saturated(both[0], row->delta[i]);
+        both[1] = saturated(both[1], fp_times_looks(row->value[i], looks));
+    }
+}
+
+static void add_rows(struct pprof_writing *w)
+{
+    struct fp_cursor cursor;
+    struct fp_row row;
+    int more = 0;
+
+    fp_cursor_open(&cursor, &w->profile->rows, w->profile->schema, w->budget);
+    while (w->err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0) {
+        if (!w->profile->process[row.process].is_own)
+            add_row(w, &row);
+    }
+    fp_cursor_close(&cursor);
+    if (more < 0)
+        w->err = more;
+}
+
+/* ------------------------------------------------------------------ writing -- */
+
+static void put_value_type(struct pprof_writing *w, unsigned field,
+                           struct fp_slice type, struct fp_slice unit)
+{
+    put_field(w, &w->message, 1, text_id(w, type));
+    put_field(w, &w->message, 2, text_id(w, unit));
+    put_message(w, field);
+}
+
+static void put_value_types(struct pprof_writing *w)
+{
+    put_value_type(w, SAMPLE_TYPE, FP_SLICE("samples"), FP_SLICE("count"));
+    put_value_type(w, SAMPLE_TYPE, FP_SLICE("period"), FP_SLICE("count"));
+    for (uint32_t m = 0; m < w->profile->metric_count; m++) {
+        struct fp_slice name =
+            fp_profile_text(w->profile, w->profile->metric[m].name);
+        char delta[160];
+        int size = snprintf(delta, sizeof(delta), "%.*s_delta",
+                            (int)(name.size > 128 ? 128 : name.size), name.at);
+
+        put_value_type(w, SAMPLE_TYPE, (struct fp_slice){delta, (size_t)size},
+                       fp_metric_unit(name));
+        put_value_type(w, SAMPLE_TYPE, name, fp_metric_unit(name));
+    }
+}
+
+static void put_label(struct pprof_writing *w, struct fp_slice key,
+                      int64_t text)
+{
+    if (text == 0)
+        return;
+    put_field(w, &w->inner, 1, text_id(w, key));
+    put_field(w, &w->inner, 2, text);
+    put_inside(w, 3);
+}
+
+static void put_labels(struct pprof_writing *w, const struct key *key)
+{
+    const struct fp_process *process = &w->profile->process[key->process];
+    char room[FP_LEVEL_BYTES];
+    struct fp_slice pid =
+        fp_level_text(w->profile, FP_LEVEL_pid, key->process, room);
+
+    put_label(w, FP_SLICE("pid"), text_id(w, pid));
+    put_label(w, FP_SLICE("name"),
+              profile_text_id(w, fp_process_label(process)));
+    put_label(w, FP_SLICE("status"),
+              profile_text_id(w, w->profile->tree.stack[key->stack].status));
+}
+
+static void put_sample(struct pprof_writing *w, size_t k)
+{
+    const struct fp_tree *tree = &w->profile->tree;
+    const int64_t *sum = &w->sum[k * w->columns];
+
+    for (uint32_t n = tree->stack[w->key[k].stack].node; n != 0;
+         n = tree->node[n].parent)
+        put_varint(w, &w->inner, (uint64_t)tree->node[n].frame + 1);
+    put_inside(w, 1);
+    for (size_t i = 0; i < w->columns; i++)
+        put_varint(w, &w->inner, (uint64_t)sum[i]);
+    put_inside(w, 2);
+    put_labels(w, &w->key[k]);
+    put_message(w, SAMPLE);
+}
+
+struct functions {
+    struct function {
+        int64_t name, file; /* texts */
+    } * function;
+    size_t count, room;
+    struct fp_table table;
+};
+
+static void put_function(struct pprof_writing *w, uint32_t id,
+                         const struct function *one)
+{
+    put_field(w, &w->message, 1, (int64_t)id + 1);
+    put_field(w, &w->message, 2, one->name);
+    put_field(w, &w->message, 3, one->name);
+    put_field(w, &w->message, 4, one->file);
+    put_message(w, FUNCTION);
+}
+
+/* The number of a function, which is written when it is new. */
+static uint32_t function_of(struct pprof_writing *w,
+                            struct functions *functions, struct function one)
+{
+    uint64_t hash = fp_hash_two((uint64_t)one.name, (uint64_t)one.file);
+    struct fp_table_at at;
+    uint32_t id;
+
+    fp_table_seek(&functions->table, hash, &at);
+    while (fp_table_next(&functions->table, &at, &id)) {
+        if (functions->function[id].name == one.name &&
+            functions->function[id].file == one.file)
+            return id;
+    }
+    id = (uint32_t)functions->count;
+    w->err = FP_GROW(w->budget, &functions->function, &functions->room,
+                     functions->count + 1);
+    if (w->err == 0)
+        w->err = fp_table_put(&functions->table, w->budget, hash, id);
+    if (w->err != 0)
+        return 0;
+    functions->function[functions->count++] = one;
+    put_function(w, id, &one);
+    return id;
+}
+
+static void put_location(struct pprof_writing *w, struct functions *functions,
+                         uint32_t f)
+{
+    const struct fp_frame_ids *frame = &w->profile->tree.frame[f];
+    uint32_t line, function;
+    struct fp_slice symbol =
+        fp_text_without_line(fp_profile_text(w->profile, frame->symbol), &line);
+    struct function one;
+
+    one.name = text_id(w, fp_text_decode(symbol, w->room));
+    one.file = profile_text_id(w, frame->dso);
+    function = function_of(w, functions, one);
+    put_field(w, &w->message, 1, (int64_t)f + 1);
+    put_field(w, &w->inner, 1, (int64_t)function + 1);
+    put_field(w, &w->inner, 2, line);
+    put_inside(w, 4);
+    put_message(w, LOCATION);
+}
+
+/* A location for each frame; a function for each symbol without its line. */
+static void put_locations(struct pprof_writing *w)
+{
+    struct functions functions = {NULL, 0, 0, {NULL, 0, 0}};
+
+    for (size_t f = 0; f < w->profile->tree.frame_count && w->err == 0; f++)
+        put_location(w, &functions, (uint32_t)f);
+    fp_budget_free(w->budget, functions.function, sizeof(*functions.function),
+                   functions.room);
+    fp_table_free(&functions.table, w->budget);
+}
+
+/* Texts have to be UTF-8. */
+static void put_text(struct pprof_writing *w, struct fp_slice text)
+{
+    for (size_t i = 0; i < text.size;) {
+        uint32_t point;
+        size_t size = fp_utf8(text.at + i, text.size - i, &point);
+        struct fp_slice piece = size == 0
+                                    ? FP_SLICE("\xef\xbf\xbd")
+                                    : (struct fp_slice){text.at + i, size};
+
+        if (fp_buffer_append(&w->message, piece.at, piece.size) != 0)
+            w->err = FP_ENOMEM;
+        i += size == 0 ? 1 : size;
+    }
+    put_message(w, STRING_TABLE);
+}
+
+static void put_whole(struct pprof_writing *w)
+{
+    const struct fp_profile *profile = w->profile;
+    int64_t comment;
+
+    add_rows(w);
+    put_value_types(w);
+    for (size_t k = 0; k < w->key_count && w->err == 0; k++)
+        put_sample(w, k);
+    put_locations(w);
+    if (profile->first_us <= INT64_MAX / 1000)
+        put_number(w, TIME_NANOS, profile->first_us * 1000);
+    if (profile->last_us - profile->first_us <= INT64_MAX / 1000)
+        put_number(w, DURATION_NANOS,
+                   (profile->last_us - profile->first_us) * 1000);
+    put_value_type(w, PERIOD_TYPE, FP_SLICE("samples"), FP_SLICE("count"));
+    put_number(w, PERIOD, 1);
+    comment = text_id(w, FP_SLICE("made by flame_prof; NAME is the sum of its "
+                                  "values, NAME_delta of its changes"));
+    put_number(w, COMMENT, comment);
+    put_number(w, DEFAULT_SAMPLE_TYPE, text_id(w, FP_SLICE("samples")));
+    for (uint32_t i = 0; i < w->strings.count && w->err == 0; i++)
+        put_text(w, fp_strings_at(&w->strings, i));
+}
+
+int fp_export_pprof(struct fp_profile *profile, struct fp_output *output)
+{
+    struct pprof_writing w = {.profile = profile,
+                              .budget = &profile->budget,
+                              .output = output,
+                              .columns = 2 + 2 * (size_t)profile->metric_count};
+
+    w.room = malloc(profile->strings.size + 1);
+    if (w.room == NULL)
+        return FP_ENOMEM;
+    text_id(&w, FP_SLICE(""));
+    put_whole(&w);
+    fp_budget_free(w.budget, w.key, sizeof(*w.key), w.key_room);
+    fp_budget_free(w.budget, w.sum, sizeof(*w.sum), w.sum_room);
+    fp_table_free(&w.keys, w.budget);
+    fp_strings_free(&w.strings, w.budget);
+    fp_buffer_free(&w.message);
+    fp_buffer_free(&w.inner);
+    free(w.room);
+    return w.err;
+}

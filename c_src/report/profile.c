@@ -1,0 +1,595 @@
+/*
+ * profile.c - a sample is looked at whole before anything of it is kept, so that
+ * a damaged one leaves nothing but its warning (and at most some texts that
+ * nobody names).
+ */
+#include "report/profile.h"
+
+#include <stdbool.h>
+
+#include "report/measure.h"
+
+int fp_profile_create(struct fp_profile **profile, size_t limit)
+{
+    struct fp_profile *made = calloc(1, sizeof(*made));
+    int err;
+
+    if (made == NULL)
+        return FP_ENOMEM;
+    made->budget.limit = limit;
+    made->is_ordered = 1;
+    made->period_max = 1;
+    err = fp_tree_create(&made->tree, &made->budget);
+    if (err != 0) {
+        fp_profile_destroy(made);
+        return err;
+    }
+    *profile = made;
+    return 0;
+}
+
+static void close_file(struct fp_profile *profile)
+{
+    if (profile->source == NULL)
+        return;
+    profile->file[profile->file_count - 1].source =
+        *fp_source_state(profile->source);
+    fp_scan_close(&profile->scan);
+    fp_source_close(profile->source);
+    profile->source = NULL;
+}
+
+void fp_profile_destroy(struct fp_profile *profile)
+{
+    struct fp_budget *budget;
+
+    if (profile == NULL)
+        return;
+    budget = &profile->budget;
+    close_file(profile);
+    fp_rows_free(&profile->rows, budget);
+    fp_tree_free(&profile->tree, budget);
+    fp_strings_free(&profile->strings, budget);
+    fp_table_free(&profile->processes, budget);
+    fp_table_free(&profile->whos, budget);
+    fp_table_free(&profile->pids, budget);
+    free(profile->process);
+    free(profile->who);
+    free(profile->event);
+    free(profile->file);
+    free(profile);
+}
+
+static void warn(struct fp_profile *profile, uint64_t line, const char *what)
+{
+    if (profile->warning_count < FP_WARNINGS_MOST)
+        profile->warning[profile->warning_count] = (struct fp_warning){
+            (uint32_t)(profile->file_count - 1), line, what};
+    profile->warning_count++;
+}
+
+int fp_profile_metric(const struct fp_profile *profile, struct fp_slice name)
+{
+    for (uint32_t i = 0; i < profile->metric_count; i++) {
+        if (fp_slice_is(fp_profile_text(profile, profile->metric[i].name),
+                        name))
+            return (int)i;
+    }
+    return -1;
+}
+
+/* ---------------------------------------------------------------- metrics -- */
+
+/* 0, *metric is -1 when there is no more room. */
+static int intern_metric(struct fp_profile *profile, struct fp_slice name,
+                         int *metric)
+{
+    struct fp_metric_facts *facts;
+    int err;
+
+    *metric = fp_profile_metric(profile, name);
+    if (*metric >= 0 || profile->metric_count == FP_METRICS_MOST)
+        return 0;
+    facts = &profile->metric[profile->metric_count];
+    *facts = (struct fp_metric_facts){0};
+    err = fp_strings_intern(&profile->strings, &profile->budget, name,
+                            &facts->name);
+    if (err == 0)
+        *metric = (int)profile->metric_count++;
+    return err;
+}
+
+static bool same_schema(const struct fp_schema *a, const struct fp_schema *b)
+{
+    return a->count == b->count && memcmp(a->metric, b->metric, a->count) == 0;
+}
+
+static const char *intern_schema(struct fp_profile *profile,
+                                 const struct fp_schema *schema, uint32_t *id)
+{
+    for (*id = 0; *id < profile->schema_count; ++*id) {
+        if (same_schema(&profile->schema[*id], schema))
+            return NULL;
+    }
+    if (profile->schema_count == FP_SCHEMAS_MOST)
+        return "too many different sets of metrics";
+    profile->schema[profile->schema_count++] = *schema;
+    return NULL;
+}
+
+/* The numbers at the front of the fields; *words is what is behind them. */
+static int read_numbers(struct fp_profile *profile,
+                        const struct fp_sample *sample, struct fp_slice *words,
+                        const char **bad)
+{
+    const char *at = sample->fields.at, *end = at + sample->fields.size;
+    const struct fp_schema *likely = &profile->schema[profile->last_schema];
+    struct fp_schema schema = {0};
+    struct fp_row *row = &profile->row;
+    fp_metric_set seen = 0;
+
+    while (at < end) {
+        uint32_t n = schema.count;
+        struct fp_slice hint = FP_SLICE(""), key;
+        int64_t value, delta;
+        int metric, err;
+
+        if (n < likely->count)
+            hint = fp_profile_text(profile,
+                                   profile->metric[likely->metric[n]].name);
+        if (!fp_parse_number(sample->dialect, &at, end, hint, &key, &value,
+                             &delta))
+            break;
+        if (hint.size > 0 && fp_slice_is(key, hint))
+            metric = likely->metric[n];
+        else if ((err = intern_metric(profile, key, &metric)) != 0)
+            return err;
+        if (metric < 0 || seen >> metric & 1) {
+            *bad = metric < 0 ? "too many different metrics"
+                              : "a metric twice in one line";
+            return 0;
+        }
+        seen |= FP_METRIC_BIT(metric);
+        row->value[n] = value;
+        row->delta[n] = delta;
+        schema.metric[schema.count++] = (uint8_t)metric;
+    }
+    *words = (struct fp_slice){at, (size_t)(end - at)};
+    *bad = fp_parse_words(*words);
+    if (*bad != NULL)
+        return 0;
+    row->schema = profile->last_schema;
+    if (profile->schema_count == 0 || !same_schema(likely, &schema))
+        *bad = intern_schema(profile, &schema, &row->schema);
+    if (*bad == NULL)
+        profile->last_schema = row->schema;
+    return 0;
+}
+
+static void note_metrics(struct fp_profile *profile)
+{
+    const struct fp_row *row = &profile->row;
+    const struct fp_schema *schema = &profile->schema[row->schema];
+    int is_own = profile->process[row->process].is_own;
+
+    for (uint32_t i = 0; i < schema->count; i++) {
+        struct fp_metric_facts *facts = &profile->metric[schema->metric[i]];
+
+        if (row->value[i] < facts->value_min)
+            facts->value_min = row->value[i];
+        if (row->value[i] > facts->value_max)
+            facts->value_max = row->value[i];
+        if (row->delta[i] < facts->delta_min)
+            facts->delta_min = row->delta[i];
+        if (row->delta[i] > facts->delta_max)
+            facts->delta_max = row->delta[i];
+        facts->rows++;
+        facts->samples += !is_own;
+        facts->odd += row->odd >> i & 1;
+    }
+}
+
+/* -------------------------------------------------------------- processes -- */
+
+struct words {
+    struct fp_slice erl_pid, name, label, initial_call, proc_lib_initial_call;
+};
+
+/* False: what is there is no words. Words that we do not know are kept as part
+ * of the whole. */
+static bool read_words(struct fp_slice text, struct words *words)
+{
+    const char *at = text.at, *end = at + text.size;
+    struct fp_slice key, word;
+
+    *words = (struct words){.erl_pid = FP_SLICE("")};
+    while (at < end) {
+        if (!fp_parse_word(&at, end, &key, &word))
+            return false;
+        if (fp_slice_is(key, FP_SLICE("erl_pid")))
+            words->erl_pid = word;
+        else if (fp_slice_is(key, FP_SLICE("name")))
+            words->name = word;
+        else if (fp_slice_is(key, FP_SLICE("label")))
+            words->label = word;
+        else if (fp_slice_is(key, FP_SLICE("initial_call")))
+            words->initial_call = word;
+        else if (fp_slice_is(key, FP_SLICE("proc_lib_initial_call")))
+            words->proc_lib_initial_call = word;
+    }
+    return true;
+}
+
+/* The entry of this name, made where there is none. */
+static int intern_who(struct fp_profile *profile, struct fp_slice text,
+                      struct fp_who **who)
+{
+    uint64_t hash = fp_hash(text.at, text.size);
+    struct fp_table_at at;
+    uint32_t id, text_id;
+    int err;
+
+    fp_table_seek(&profile->whos, hash, &at);
+    while (fp_table_next(&profile->whos, &at, &id)) {
+        *who = &profile->who[id];
+        if (fp_slice_is(fp_profile_text(profile, (*who)->text), text))
+            return 0;
+    }
+    err =
+        fp_strings_intern(&profile->strings, &profile->budget, text, &text_id);
+    if (err == 0)
+        err = FP_GROW(&profile->budget, &profile->who, &profile->who_room,
+                      profile->who_count + 1);
+    if (err == 0)
+        err = fp_table_put(&profile->whos, &profile->budget, hash,
+                           (uint32_t)profile->who_count);
+    if (err != 0)
+        return err;
+    *who = &profile->who[profile->who_count++];
+    **who = (struct fp_who){text_id, UINT32_MAX};
+    return 0;
+}
+
+/* `id` is the new process, where it is the first one of its OS process. */
+static int node_of(struct fp_profile *profile, uint64_t pid, uint32_t id,
+                   uint32_t *node)
+{
+    uint64_t hash = fp_hash_two(pid, 1);
+    struct fp_table_at at;
+
+    fp_table_seek(&profile->pids, hash, &at);
+    while (fp_table_next(&profile->pids, &at, node)) {
+        if (profile->process[*node].pid == pid)
+            return 0;
+    }
+    *node = id;
+    return fp_table_put(&profile->pids, &profile->budget, hash, id);
+}
+
+static int new_process(struct fp_profile *profile,
+                       const struct fp_sample *sample, uint32_t who,
+                       uint32_t erl_pid, uint64_t hash, uint32_t *id)
+{
+    const struct fp_header *header = &sample->header;
+    struct fp_process *process;
+    uint32_t comm, node;
+    int err = fp_strings_intern(&profile->strings, &profile->budget,
+                                header->comm, &comm);
+
+    if (err == 0)
+        err = FP_GROW(&profile->budget, &profile->process,
+                      &profile->process_room, profile->process_count + 1);
+    *id = (uint32_t)profile->process_count;
+    if (err == 0)
+        err = fp_table_put(&profile->processes, &profile->budget, hash, *id);
+    if (err == 0)
+        err = node_of(profile, header->pid, *id, &node);
+    if (err != 0)
+        return err;
+    process = &profile->process[profile->process_count++];
+    *process = (struct fp_process){.who = who,
+                                   .comm = comm,
+                                   .pid = header->pid,
+                                   .tid = header->tid,
+                                   .erl_pid = erl_pid,
+                                   .file = profile->row.file,
+                                   .node = node,
+                                   .is_own = fp_sample_is_own(sample),
+                                   .first_us = header->time_us};
+    return 0;
+}
+
+/* Two processes can share a tid (doc/format.md); the pid tells them apart. */
+static int find_process(struct fp_profile *profile,
+                        const struct fp_sample *sample, struct fp_who *who,
+                        uint32_t erl_pid)
+{
+    uint64_t hash = fp_hash_two(who->text, erl_pid);
+    uint32_t id, text = who->text;
+    struct fp_table_at at;
+    int err;
+
+    fp_table_seek(&profile->processes, hash, &at);
+    while (fp_table_next(&profile->processes, &at, &id)) {
+        const struct fp_process *process = &profile->process[id];
+
+        if (process->who == text && process->erl_pid == erl_pid) {
+            who->process = id;
+            return 0;
+        }
+    }
+    err = new_process(profile, sample, text, erl_pid, hash, &id);
+    if (err == 0)
+        who->process = id;
+    return err;
+}
+
+static int update_words(struct fp_profile *profile, struct fp_process *process,
+                        struct fp_slice text, const struct words *words)
+{
+    struct fp_strings *strings = &profile->strings;
+    struct fp_budget *budget = &profile->budget;
+    int err = fp_strings_intern(strings, budget, text, &process->words);
+
+    if (err == 0 && words->name.size > 0)
+        err = fp_strings_intern(strings, budget, words->name, &process->name);
+    if (err == 0 && words->label.size > 0)
+        err = fp_strings_intern(strings, budget, words->label, &process->label);
+    if (err == 0 && words->initial_call.size > 0)
+        err = fp_strings_intern(strings, budget, words->initial_call,
+                                &process->initial_call);
+    if (err == 0 && words->proc_lib_initial_call.size > 0)
+        err = fp_strings_intern(strings, budget, words->proc_lib_initial_call,
+                                &process->proc_lib_initial_call);
+    return err;
+}
+
+/* The original has the pid in the place of the name: <0.71.0> without < >. */
+static int original_pid(struct fp_profile *profile, struct fp_slice who,
+                        uint32_t *id)
+{
+    char text[66];
+
+    if (who.size > sizeof(text) - 2)
+        who.size = sizeof(text) - 2;
+    text[0] = '<';
+    memcpy(text + 1, who.at, who.size);
+    text[who.size + 1] = '>';
+    return fp_strings_intern(&profile->strings, &profile->budget,
+                             (struct fp_slice){text, who.size + 2}, id);
+}
+
+static int process_of(struct fp_profile *profile,
+                      const struct fp_sample *sample, struct fp_slice text,
+                      const char **bad, uint32_t *id)
+{
+    struct words words;
+    struct fp_who *who;
+    uint32_t erl_pid;
+    int err = intern_who(profile, sample->header.who, &who);
+
+    if (err != 0)
+        return err;
+    *id = who->process;
+    if (*id != UINT32_MAX &&
+        fp_slice_is(fp_profile_text(profile, profile->process[*id].words),
+                    text))
+        return 0;
+    if (!read_words(text, &words)) {
+        *bad = "a metric or word that makes no sense";
+        return 0;
+    }
+    err = sample->dialect == FP_ORIGINAL
+              ? original_pid(profile, sample->header.who, &erl_pid)
+              : fp_strings_intern(&profile->strings, &profile->budget,
+                                  words.erl_pid, &erl_pid);
+    if (err == 0)
+        err = find_process(profile, sample, who, erl_pid);
+    if (err != 0)
+        return err;
+    *id = who->process;
+    return update_words(profile, &profile->process[*id], text, &words);
+}
+
+/* ---------------------------------------------------------------- samples -- */
+
+static int intern_event(struct fp_profile *profile, struct fp_slice name,
+                        const char **bad, uint32_t *event)
+{
+    uint32_t text;
+    int err;
+
+    for (*event = 0; *event < profile->event_count; ++*event) {
+        if (fp_slice_is(fp_profile_text(profile, profile->event[*event]), name))
+            return 0;
+    }
+    if (*event == 256) {
+        *bad = "too many different events";
+        return 0;
+    }
+    err = fp_strings_intern(&profile->strings, &profile->budget, name, &text);
+    if (err == 0)
+        err = FP_GROW(&profile->budget, &profile->event, &profile->event_room,
+                      profile->event_count + 1);
+    if (err == 0)
+        profile->event[profile->event_count++] = text;
+    return err;
+}
+
+static int stack_of(struct fp_profile *profile, const struct fp_sample *sample,
+                    const char **bad, uint32_t *id)
+{
+    /* A text means something else with another status or in another dialect. */
+    uint64_t hash = fp_hash(sample->stack.at, sample->stack.size);
+    uint32_t status = 0;
+    int err = 0;
+
+    if (sample->dialect == FP_ORIGINAL)
+        err = fp_strings_intern(&profile->strings, &profile->budget,
+                                sample->header.status, &status);
+    hash = fp_hash_two(hash ^ status, (uint64_t)sample->dialect);
+    if (err != 0 || fp_tree_find(&profile->tree, hash, sample->dialect, status,
+                                 sample->stack, id))
+        return err;
+    return fp_tree_add(&profile->tree, &profile->strings, &profile->budget,
+                       sample->dialect, hash, sample->stack, status, id, bad);
+}
+
+static void note_time(struct fp_profile *profile, struct fp_process *process)
+{
+    struct fp_file *file = &profile->file[profile->file_count - 1];
+    int64_t now = profile->row.time_us;
+
+    if (profile->rows.count == 0)
+        profile->first_us = profile->last_us = now;
+    if (now < profile->rows.time_us)
+        profile->is_ordered = 0;
+    if (now < profile->first_us)
+        profile->first_us = now;
+    if (now > profile->last_us)
+        profile->last_us = now;
+    if (file->dialect == FP_NO_DIALECT || now < file->first_us)
+        file->first_us = now;
+    if (file->dialect == FP_NO_DIALECT || now > file->last_us)
+        file->last_us = now;
+    if (now < process->first_us)
+        process->first_us = now;
+    if (process->samples == 0 || now > process->last_us)
+        process->last_us = now;
+}
+
+static int keep(struct fp_profile *profile, const struct fp_sample *sample)
+{
+    struct fp_file *file = &profile->file[profile->file_count - 1];
+    struct fp_row *row = &profile->row;
+    struct fp_process *process = &profile->process[row->process];
+    int err;
+
+    note_time(profile, process);
+    if (row->period > profile->period_max)
+        profile->period_max = row->period;
+    if (profile->rows.count == 0 || row->time_us != profile->rows.time_us)
+        profile->time_runs++;
+    err = fp_rows_add(&profile->rows, &profile->budget, profile->schema, row);
+    if (err != 0)
+        return err;
+    note_metrics(profile);
+    process->samples++;
+    if (file->dialect == FP_NO_DIALECT)
+        file->dialect = sample->dialect;
+    if (!process->is_own) {
+        file->samples++;
+        file->looks = fp_sum(file->looks, (uint64_t)fp_looks(profile, row));
+        return 0;
+    }
+    profile->own_count++;
+    return fp_strings_intern(&profile->strings, &profile->budget,
+                             sample->fields, &file->own);
+}
+
+/* What is in the row is of this sample when *bad stays NULL. */
+static int understand(struct fp_profile *profile,
+                      const struct fp_sample *sample, const char **bad)
+{
+    struct fp_row *row = &profile->row;
+    struct fp_slice words;
+    int err = read_numbers(profile, sample, &words, bad);
+
+    row->time_us = sample->header.time_us;
+    row->period = sample->header.period;
+    row->file = (uint32_t)(profile->file_count - 1);
+    if (err == 0 && *bad == NULL)
+        err = stack_of(profile, sample, bad, &row->stack);
+    if (err == 0 && *bad == NULL)
+        err = intern_event(profile, sample->header.event, bad, &row->event);
+    if (err == 0 && *bad == NULL)
+        err = process_of(profile, sample, words, bad, &row->process);
+    return err;
+}
+
+static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
+{
+    struct fp_file *file = &profile->file[profile->file_count - 1];
+    enum fp_dialect known = file->dialect;
+    struct fp_sample sample;
+    const char *bad = fp_sample_read(piece, known, &sample);
+    int err = 0;
+
+    if (bad == NULL)
+        err = understand(profile, &sample, &bad);
+    if (err == 0 && bad == NULL)
+        return keep(profile, &sample);
+    if (err != 0)
+        return err;
+    file->bad++;
+    warn(profile, piece->line, bad);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ files -- */
+
+int fp_profile_begin(struct fp_profile *profile, struct fp_source *source,
+                     struct fp_slice path)
+{
+    struct fp_file *file;
+    int err = profile->source != NULL ? FP_ESTATE : 0;
+
+    if (err == 0 && profile->file_count == FP_FILES_MOST)
+        err = FP_EFULL;
+    if (err == 0)
+        err = FP_GROW(&profile->budget, &profile->file, &profile->file_room,
+                      profile->file_count + 1);
+    if (err == 0) {
+        file = &profile->file[profile->file_count];
+        *file = (struct fp_file){0};
+        err = fp_strings_intern(&profile->strings, &profile->budget, path,
+                                &file->path);
+    }
+    if (err == 0)
+        err = fp_scan_open(&profile->scan, fp_source_read, source);
+    if (err != 0) {
+        fp_source_close(source);
+        return err;
+    }
+    profile->file_count++;
+    profile->source = source;
+    return 0;
+}
+
+/* What the file as a whole has lost. */
+static void warn_of_file(struct fp_profile *profile)
+{
+    const struct fp_source_state *state = fp_source_state(profile->source);
+
+    if (state->is_cut_off)
+        warn(profile, 0, "the compressed file is cut off: its end is missing");
+    if (state->damaged > 0)
+        warn(profile, 0, "the compressed file is damaged: text is missing");
+}
+
+int fp_profile_step(struct fp_profile *profile, uint64_t bytes)
+{
+    const struct fp_source_state *state;
+    uint64_t until;
+    int more = 1;
+
+    if (profile->source == NULL)
+        return 0;
+    state = fp_source_state(profile->source);
+    until = state->text + bytes;
+    while (more > 0 && state->text < until) {
+        struct fp_scan_piece piece;
+
+        more = fp_scan_next(&profile->scan, &piece);
+        if (more == FP_SCAN_PIECE) {
+            int err = add(profile, &piece);
+
+            more = err != 0 ? err : more;
+        }
+    }
+    if (more == 0)
+        warn_of_file(profile);
+    if (more <= 0)
+        close_file(profile);
+    return more > 0 ? 1 : more;
+}

@@ -1,0 +1,120 @@
+/*
+ * profile.h - files read whole: texts, frames, the tree of stacks, processes,
+ * and one row for each sample.
+ *
+ *      fp_profile_create(&profile, limit);
+ *      fp_profile_begin(profile, source, "a.log");
+ *      while ((more = fp_profile_step(profile, bytes)) > 0)
+ *          ;
+ *      fp_cursor_open(&cursor, &profile->rows, profile->schema, ...);
+ *
+ * Whoever reads a profile reads its fields; only profile.c writes them. It
+ * never holds more than its limit: FP_EFULL then, and the profile is what was
+ * read until then. One thread at a time.
+ */
+#ifndef FP_REPORT_PROFILE_H
+#define FP_REPORT_PROFILE_H
+
+#include "format/sample.h"
+#include "report/rows.h"
+#include "report/tree.h"
+#include "store/source.h"
+
+#define FP_SCHEMAS_MOST 64
+#define FP_WARNINGS_MOST 32
+#define FP_FILES_MOST 65535
+
+/* Of a process the last words are kept: a name may come later. Texts. */
+struct fp_process {
+    uint32_t who; /* "beam 4242/71", "0.71.0" */
+    uint32_t comm;
+    uint64_t pid, tid;
+    uint32_t words; /* all of them, as they stand in the file */
+    uint32_t erl_pid, name, label, initial_call, proc_lib_initial_call;
+    uint32_t file; /* the first that it is in */
+    uint32_t node; /* the first process of its OS process */
+    int is_own;    /* the profiler itself, see fp_sample_is_own() */
+    uint64_t samples;
+    int64_t first_us, last_us;
+};
+
+struct fp_metric_facts {
+    uint32_t name;
+    int64_t value_min, value_max, delta_min, delta_max; /* 0 is among them */
+    uint64_t rows;                                      /* that have it */
+    uint64_t samples; /* of these, without the profiler's own */
+    uint64_t odd;     /* rows whose delta is not the difference (rows.h) */
+};
+
+struct fp_file {
+    uint32_t path;
+    enum fp_dialect dialect; /* of its first sample */
+    struct fp_source_state source;
+    uint64_t samples, bad;     /* without the profiler's own */
+    uint64_t looks;            /* that these samples stand for (measure.h) */
+    uint32_t own;              /* text: the fields of the last one of those */
+    int64_t first_us, last_us; /* least and greatest */
+};
+
+struct fp_warning {
+    uint32_t file;
+    uint64_t line; /* 0: of the file as a whole */
+    const char *what;
+};
+
+struct fp_profile {
+    struct fp_budget budget;
+    struct fp_strings strings;
+    struct fp_tree tree;
+    struct fp_rows rows;
+    struct fp_process *process;
+    size_t process_count, process_room;
+    struct fp_table processes; /* by who and erl_pid */
+    struct fp_table whos;      /* who -> its last process */
+    struct fp_table pids;      /* OS process -> the first process of it */
+    struct fp_who {
+        uint32_t text, process;
+    } * who;
+    size_t who_count, who_room;
+    struct fp_metric_facts metric[FP_METRICS_MOST];
+    uint32_t metric_count;
+    struct fp_schema schema[FP_SCHEMAS_MOST];
+    uint32_t schema_count, last_schema;
+    uint64_t own_count; /* rows that are the profiler's own */
+    uint64_t time_runs; /* rows of another time than the row before */
+    uint32_t *event;    /* texts */
+    size_t event_count, event_room;
+    struct fp_file *file;
+    size_t file_count, file_room;
+    struct fp_warning warning[FP_WARNINGS_MOST]; /* the first ones */
+    uint64_t warning_count;                      /* of all */
+    int64_t first_us, last_us, period_max;
+    int is_ordered; /* no row is earlier than the one before it */
+    /* while a file is read */
+    struct fp_source *source;
+    struct fp_scan scan;
+    struct fp_row row;
+};
+
+/* 0 or FP_ENOMEM. `limit` in bytes. */
+int fp_profile_create(struct fp_profile **profile, size_t limit);
+void fp_profile_destroy(struct fp_profile *profile);
+
+/* Go on with this file. The source is the profile's from now on, also after an
+ * error: FP_ENOMEM, FP_EFULL, FP_ESTATE: another one is being read. */
+int fp_profile_begin(struct fp_profile *profile, struct fp_source *source,
+                     struct fp_slice path);
+/* Read about `bytes` of text. 1: there is more; 0: the file is at its end;
+ * FP_EIO, FP_EFULL, FP_ENOMEM: it ends here. */
+int fp_profile_step(struct fp_profile *profile, uint64_t bytes);
+
+static inline struct fp_slice fp_profile_text(const struct fp_profile *profile,
+                                              uint32_t id)
+{
+    return fp_strings_at(&profile->strings, id);
+}
+
+/* By name; -1: there is none. */
+int fp_profile_metric(const struct fp_profile *profile, struct fp_slice name);
+
+#endif

@@ -1,0 +1,100 @@
+/*
+ * rows.h - the samples of a profile, in the order of the files, as a log that is
+ * read from its beginning only.
+ *
+ * A process mostly is what it was: a sample is written as what is different
+ * from the process' sample before, in numbers of 7 bits a byte. One that is the
+ * same as before takes about 4 bytes, a busy one about 30, instead of 700 of
+ * text. Deltas that are the difference of two values, as they should be, are
+ * not written.
+ *
+ *      flags       1 byte, HAS_*
+ *      time        change since the row before, signed
+ *      process
+ *      [file]      HAS_FILE: otherwise the row before's
+ *      [event]     HAS_EVENT: otherwise 0
+ *      [schema]    HAS_SCHEMA: otherwise the process' last
+ *      [stack]     HAS_STACK: otherwise the process' last
+ *      [period]    HAS_PERIOD: otherwise 1
+ *      [mask, changes...]    HAS_VALUES: of the schema's metrics, by place
+ *      [mask, deltas...]     HAS_DELTAS: those that are not the difference
+ *
+ * Not shared between threads.
+ */
+#ifndef FP_REPORT_ROWS_H
+#define FP_REPORT_ROWS_H
+
+#include <stdint.h>
+
+#include "report/budget.h"
+
+/* Metrics of a profile; a mask of them is a uint64_t. */
+#define FP_METRICS_MOST 128
+
+/* Metrics, or places of a schema, by their numbers. */
+__extension__ typedef unsigned __int128 fp_metric_set;
+#define FP_METRIC_BIT(n) ((fp_metric_set)1 << (n))
+
+/* Which metrics a sample has, in the order of its line. */
+struct fp_schema {
+    uint32_t count;
+    uint8_t metric[FP_METRICS_MOST];
+};
+
+struct fp_row {
+    int64_t time_us;
+    int64_t period;
+    uint32_t process, stack, schema, event, file;
+    /* By the place in the schema. */
+    int64_t value[FP_METRICS_MOST], delta[FP_METRICS_MOST];
+    /* Of the deltas, those that are not the difference to the value before,
+     * which is taken for 0 at the process' first: by the place in the schema.
+     * Set by both add and next. */
+    fp_metric_set odd;
+};
+
+/* What a process last was. */
+struct fp_track {
+    uint32_t stack, schema;
+    fp_metric_set seen; /* metrics that it had at any time */
+    int64_t *value;     /* by metric */
+    uint32_t room;
+};
+
+struct fp_tracks {
+    struct fp_track *track;
+    size_t room;
+};
+
+struct fp_rows {
+    uint8_t *bytes;
+    size_t size, room;
+    uint64_t count;
+    struct fp_tracks tracks;
+    int64_t time_us;
+    uint32_t file;
+};
+
+/* Append. row->odd is set. 0, FP_EFULL or FP_ENOMEM. */
+int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget,
+                const struct fp_schema *schemas, struct fp_row *row);
+void fp_rows_free(struct fp_rows *rows, struct fp_budget *budget);
+
+/* Read from the beginning. The cursor's own memory is asked of the budget. */
+struct fp_cursor {
+    const struct fp_rows *rows;
+    const struct fp_schema *schemas;
+    struct fp_budget *budget;
+    const uint8_t *at;
+    struct fp_tracks tracks;
+    int64_t time_us;
+    uint32_t file;
+};
+
+void fp_cursor_open(struct fp_cursor *cursor, const struct fp_rows *rows,
+                    const struct fp_schema *schemas, struct fp_budget *budget);
+/* 1 and the next row; 0 at the end; FP_EFULL or FP_ENOMEM. */
+int fp_cursor_next(struct fp_cursor *cursor, struct fp_row *row);
+void fp_cursor_close(struct fp_cursor *cursor);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * strings.h - each text once, under a small number. Number 0 is the empty text.
+ *
+ * Not shared between threads. A pointer into the table is valid until the next
+ * text is added.
+ */
+#ifndef FP_REPORT_STRINGS_H
+#define FP_REPORT_STRINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+#include "report/table.h"
+
+struct fp_strings {
+    char *bytes;
+    size_t size, bytes_room;
+    uint64_t *end; /* text i is bytes[end[i - 1]] to bytes[end[i]] */
+    size_t count, end_room;
+    struct fp_table table;
+};
+
+/* 0, FP_EFULL or FP_ENOMEM; *id is the text's number. */
+int fp_strings_intern(struct fp_strings *strings, struct fp_budget *budget,
+                      struct fp_slice text, uint32_t *id);
+/* `id` is one that was given out. */
+struct fp_slice fp_strings_at(const struct fp_strings *strings, uint32_t id);
+void fp_strings_free(struct fp_strings *strings, struct fp_budget *budget);
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * table.h - from a hash to small numbers: the index of every table here.
+ *
+ * Open addressing over pairs of a 32-bit hash and a number. What is equal is
+ * the caller's to say:
+ *
+ *      fp_table_seek(&table, hash, &at);
+ *      while (fp_table_next(&table, &at, &id))
+ *          if (is_it(id))
+ *              return id;
+ *      fp_table_put(&table, budget, hash, id);
+ *
+ * Nothing is taken out. Not shared between threads.
+ */
+#ifndef FP_REPORT_TABLE_H
+#define FP_REPORT_TABLE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "report/budget.h"
+
+struct fp_table_slot {
+    uint32_t hash;
+    uint32_t id; /* plus 1; 0: empty */
+};
+
+struct fp_table {
+    struct fp_table_slot *slot;
+    size_t room; /* a power of two, or 0 */
+    size_t count;
+};
+
+struct fp_table_at {
+    uint32_t hash;
+    size_t index;
+};
+
+static inline void fp_table_seek(const struct fp_table *table, uint64_t hash,
+                                 struct fp_table_at *at)
+{
+    at->hash = (uint32_t)hash;
+    at->index = table->room == 0 ? 0 : at->hash & (table->room - 1);
+}
+
+/* The next number of this hash: 1; 0 when there are no more. */
+static inline int fp_table_next(const struct fp_table *table,
+                                struct fp_table_at *at, uint32_t *id)
+{
+    if (table->room == 0)
+        return 0;
+    for (;;) {
+        const struct fp_table_slot *slot = &table->slot[at->index];
+
+        if (slot->id == 0)
+            return 0;
+        at->index = (at->index + 1) & (table->room - 1);
+        if (slot->hash == at->hash) {
+            *id = slot->id - 1;
+            return 1;
+        }
+    }
+}
+
+/* 0, FP_EFULL or FP_ENOMEM. */
+int fp_table_put(struct fp_table *table, struct fp_budget *budget,
+                 uint64_t hash, uint32_t id);
+/* Empty it; its memory stays. */
+void fp_table_clear(struct fp_table *table);
+void fp_table_free(struct fp_table *table, struct fp_budget *budget);
+
+static inline uint64_t fp_hash_mix(uint64_t a, uint64_t b)
+{
+    __extension__ unsigned __int128 product = (unsigned __int128)a * b;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t fp_hash_two(uint64_t a, uint64_t b)
+{
+    return fp_hash_mix(a ^ UINT64_C(0x8ebc6af09c88c6e3),
+                       b ^ UINT64_C(0x589965cc75374cc3));
+}
+
+/* Two independent lanes of 16 bytes a step; the rest byte-wise into one word.
+ * Made for text of any length, not against somebody who wants collisions:
+ * those cost time, never a wrong answer, because what is found is compared. */
+static inline uint64_t fp_hash(const char *bytes, size_t size)
+{
+    uint64_t a = UINT64_C(0xd1b54a32d192ed03) ^ size;
+    uint64_t b = UINT64_C(0xaef17502108ef2d9);
+    uint64_t word[4] = {0, 0, 0, 0};
+
+    for (; size >= 32; bytes += 32, size -= 32) {
+        memcpy(word, bytes, 32);
+        a = fp_hash_mix(a ^ word[0], UINT64_C(0x9fb21c651e98df25) ^ word[1]);
+        b = fp_hash_mix(b ^ word[2], UINT64_C(0xa0761d6478bd642f) ^ word[3]);
+    }
+    memset(word, 0, sizeof(word));
+    memcpy(word, bytes, size);
+    a = fp_hash_mix(a ^ word[0], UINT64_C(0x9fb21c651e98df25) ^ word[1]);
+    b = fp_hash_mix(b ^ word[2], UINT64_C(0xa0761d6478bd642f) ^ word[3]);
+    return fp_hash_two(a, b);
+}
+
+#endif

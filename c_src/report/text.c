@@ -1,0 +1,105 @@
+#include "report/text.h"
+
+#include <stdbool.h>
+
+size_t fp_utf8(const char *at, size_t size, uint32_t *point)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned char first = (unsigned char)*at;
+    size_t length = first < 0x80   ? 1
+                    : first < 0xc0 ? 0
+                    : first < 0xe0 ? 2
+                    : first < 0xf0 ? 3
+                    : first < 0xf8 ? 4
+                                   : 0;
+
+    if (length == 0 || size < length)
+        return 0;
+    *point = length == 1 ? first : first & (0xffu >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        unsigned char next = (unsigned char)at[i];
+
+        if ((next & 0xc0) != 0x80)
+            return 0;
+        *point = *point << 6 | (next & 0x3fu);
+    }
+    if (*point < least[length] || *point > 0x10ffff ||
+        (*point >= 0xd800 && *point <= 0xdfff))
+        return 0;
+    return length;
+}
+
+/* Neither controls nor what turns the direction of a line around. */
+static bool is_printable(uint32_t point)
+{
+    return point >= ' ' && !(point >= 0x7f && point <= 0xa0) &&
+           !(point >= 0x200b && point <= 0x200f) &&
+           !(point >= 0x2028 && point <= 0x202e) &&
+           !(point >= 0x2066 && point <= 0x2069) && point != 0xfeff;
+}
+
+static bool all_printable(struct fp_slice text)
+{
+    for (size_t i = 0; i < text.size;) {
+        uint32_t point;
+        size_t size = fp_utf8(text.at + i, text.size - i, &point);
+
+        if (size == 0 || !is_printable(point))
+            return false;
+        i += size;
+    }
+    return true;
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return -1;
+}
+
+struct fp_slice fp_text_decode(struct fp_slice text, char *room)
+{
+    struct fp_slice decoded = {room, 0};
+
+    if (text.size == 0 || memchr(text.at, '%', text.size) == NULL)
+        return text;
+    for (size_t i = 0; i < text.size; i++) {
+        char byte = text.at[i];
+
+        if (byte == '%' && i + 2 < text.size && hex(text.at[i + 1]) >= 0 &&
+            hex(text.at[i + 2]) >= 0) {
+            byte = (char)(hex(text.at[i + 1]) << 4 | hex(text.at[i + 2]));
+            i += 2;
+        }
+        room[decoded.size++] = byte;
+    }
+    return all_printable(decoded) ? decoded : text;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* `m:f/1:23`: digits behind a colon behind an arity. */
+struct fp_slice fp_text_without_line(struct fp_slice symbol, uint32_t *line)
+{
+    size_t at = symbol.size;
+    uint64_t number = 0;
+
+    *line = 0;
+    while (at > 0 && is_digit(symbol.at[at - 1]))
+        at--;
+    if (at < 3 || at == symbol.size || symbol.size - at > 9 ||
+        symbol.at[at - 1] != ':' || !is_digit(symbol.at[at - 2]))
+        return symbol;
+    for (size_t i = at; i < symbol.size; i++)
+        number = number * 10 + (uint64_t)(symbol.at[i] - '0');
+    *line = (uint32_t)number;
+    return (struct fp_slice){symbol.at, at - 1};
+}

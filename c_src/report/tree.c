@@ -1,0 +1,258 @@
+/*
+ * tree.c - a text is read leaf first, and put into the tree root first.
+ */
+#include "report/tree.h"
+
+#include <stdbool.h>
+
+/* Texts of perf hold addresses, so that nearly each is new: a cache of them
+ * must not grow with the file. */
+#define RAW_MOST ((size_t)64 << 20)
+
+int fp_tree_create(struct fp_tree *tree, struct fp_budget *budget)
+{
+    int err;
+
+    memset(tree, 0, sizeof(*tree));
+    tree->spelled = malloc(FP_SPELLED_BYTES);
+    if (tree->spelled == NULL)
+        return FP_ENOMEM;
+    err = FP_GROW(budget, &tree->node, &tree->node_room, 1);
+    if (err == 0)
+        tree->node[tree->node_count++] = (struct fp_node){0, 0};
+    return err;
+}
+
+void fp_tree_free(struct fp_tree *tree, struct fp_budget *budget)
+{
+    fp_budget_free(budget, tree->frame, sizeof(*tree->frame), tree->frame_room);
+    fp_budget_free(budget, tree->node, sizeof(*tree->node), tree->node_room);
+    fp_budget_free(budget, tree->stack, sizeof(*tree->stack), tree->stack_room);
+    fp_budget_free(budget, tree->raw, 1, tree->raw_room);
+    fp_budget_free(budget, tree->raw_stack, sizeof(*tree->raw_stack),
+                   tree->raw_stack_room);
+    fp_table_free(&tree->frames, budget);
+    fp_table_free(&tree->nodes, budget);
+    fp_table_free(&tree->stacks, budget);
+    fp_table_free(&tree->raws, budget);
+    free(tree->spelled);
+    free(tree->line);
+}
+
+/* -------------------------------------------------------------- raw texts -- */
+
+int fp_tree_find(const struct fp_tree *tree, uint64_t hash,
+                 enum fp_dialect dialect, uint32_t status, struct fp_slice text,
+                 uint32_t *id)
+{
+    struct fp_table_at at;
+    uint32_t n;
+
+    fp_table_seek(&tree->raws, hash, &at);
+    while (fp_table_next(&tree->raws, &at, &n)) {
+        const struct fp_raw_stack *raw = &tree->raw_stack[n];
+
+        if (raw->size == text.size && raw->dialect == dialect &&
+            raw->status == status &&
+            (text.size == 0 ||
+             memcmp(tree->raw + raw->at, text.at, text.size) == 0)) {
+            *id = raw->stack;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int keep_raw(struct fp_tree *tree, struct fp_budget *budget,
+                    uint64_t hash, struct fp_slice text,
+                    struct fp_raw_stack raw)
+{
+    int err;
+
+    if (text.size > RAW_MOST / 16)
+        return 0;
+    if (tree->raw_size + text.size > RAW_MOST) {
+        tree->raw_size = tree->raw_count = 0;
+        fp_table_clear(&tree->raws);
+    }
+    err = FP_GROW(budget, &tree->raw, &tree->raw_room,
+                  tree->raw_size + text.size);
+    if (err == 0)
+        err = FP_GROW(budget, &tree->raw_stack, &tree->raw_stack_room,
+                      tree->raw_count + 1);
+    if (err == 0)
+        err =
+            fp_table_put(&tree->raws, budget, hash, (uint32_t)tree->raw_count);
+    if (err != 0)
+        return err;
+    raw.at = tree->raw_size;
+    raw.size = (uint32_t)text.size;
+    tree->raw_stack[tree->raw_count++] = raw;
+    if (text.size > 0)
+        memcpy(tree->raw + tree->raw_size, text.at, text.size);
+    tree->raw_size += text.size;
+    return 0;
+}
+
+/* ----------------------------------------------------- frames, nodes, ids -- */
+
+/* Three tables of pairs of numbers, alike: find the pair, or append it. */
+#define INTERN_PAIR(name, type, array, table, first, second)                   \
+    static int name(struct fp_tree *tree, struct fp_budget *budget, type pair, \
+                    uint32_t *id)                                              \
+    {                                                                          \
+        uint64_t hash = fp_hash_two(pair.first, pair.second);                  \
+        struct fp_table_at at;                                                 \
+        int err;                                                               \
+                                                                               \
+        fp_table_seek(&tree->table, hash, &at);                                \
+        while (fp_table_next(&tree->table, &at, id)) {                         \
+            if (tree->array[*id].first == pair.first &&                        \
+                tree->array[*id].second == pair.second)                        \
+                return 0;                                                      \
+        }                                                                      \
+        *id = (uint32_t)tree->array##_count;                                   \
+        err = FP_GROW(budget, &tree->array, &tree->array##_room,               \
+                      tree->array##_count + 1);                                \
+        if (err == 0)                                                          \
+            err = fp_table_put(&tree->table, budget, hash, *id);               \
+        if (err == 0)                                                          \
+            tree->array[tree->array##_count++] = pair;                         \
+        return err;                                                            \
+    }
+
+INTERN_PAIR(intern_frame, struct fp_frame_ids, frame, frames, symbol, dso)
+INTERN_PAIR(intern_node, struct fp_node, node, nodes, parent, frame)
+INTERN_PAIR(intern_stack, struct fp_stack_ids, stack, stacks, node, status)
+
+struct frames {
+    uint32_t id[FP_FRAMES_MOST];
+    size_t count;
+};
+
+/* Where this line is known, or will be; NULL: not kept. */
+static struct fp_known_line *
+known_line(struct fp_tree *tree, enum fp_dialect dialect, struct fp_slice line)
+{
+    if (dialect == FP_OURS || line.size == 0 || line.size > FP_LINE_BYTES)
+        return NULL;
+    if (tree->line == NULL)
+        tree->line = calloc(FP_LINES, sizeof(*tree->line));
+    if (tree->line == NULL)
+        return NULL;
+    return &tree->line[fp_hash(line.at, line.size) % FP_LINES];
+}
+
+static int is_known(const struct fp_known_line *known, enum fp_dialect dialect,
+                    struct fp_slice line)
+{
+    return known != NULL && known->size == line.size &&
+           known->dialect == dialect &&
+           memcmp(known->text, line.at, line.size) == 0;
+}
+
+static void know(struct fp_known_line *known, enum fp_dialect dialect,
+                 struct fp_slice line, uint32_t frame)
+{
+    if (known == NULL)
+        return;
+    known->frame = frame;
+    known->size = (uint16_t)line.size;
+    known->dialect = (uint8_t)dialect;
+    memcpy(known->text, line.at, line.size);
+}
+
+/* One line to a frame. *is_status is set when it is ours and the status, whose
+ * text is then in *id. */
+static int read_frame(struct fp_tree *tree, struct fp_strings *strings,
+                      struct fp_budget *budget, enum fp_dialect dialect,
+                      const char **at, const char *end, uint32_t *id,
+                      int *is_status, const char **bad)
+{
+    const char *begin = *at, *stop;
+    struct fp_frame_text frame;
+    struct fp_known_line *known;
+    struct fp_frame_ids pair;
+    struct fp_slice line;
+    int err;
+
+    stop = memchr(begin, '\n', (size_t)(end - begin));
+    line =
+        (struct fp_slice){begin, (size_t)((stop == NULL ? end : stop) - begin)};
+    known = known_line(tree, dialect, line);
+    if (is_known(known, dialect, line)) {
+        *at = stop == NULL ? end : stop + 1;
+        *id = known->frame;
+        return 0;
+    }
+    *bad = fp_parse_frame(dialect, at, end, tree->spelled, &frame);
+    if (*bad != NULL)
+        return 0;
+    *is_status = dialect == FP_OURS && *at == end && fp_is_status(&frame);
+    if (*is_status)
+        return fp_strings_intern(strings, budget, frame.symbol, id);
+    err = fp_strings_intern(strings, budget, frame.symbol, &pair.symbol);
+    if (err == 0)
+        err = fp_strings_intern(strings, budget, frame.dso, &pair.dso);
+    if (err == 0)
+        err = intern_frame(tree, budget, pair, id);
+    if (err == 0)
+        know(known, dialect, line, *id);
+    return err;
+}
+
+/* Frames are interned on the way, so that what is spelled anew need not be
+ * kept. *status is the root frame's when that is one. */
+static int read_frames(struct fp_tree *tree, struct fp_strings *strings,
+                       struct fp_budget *budget, enum fp_dialect dialect,
+                       struct fp_slice text, struct frames *frames,
+                       uint32_t *status, const char **bad)
+{
+    const char *at = text.at, *end = text.at + text.size;
+
+    frames->count = 0;
+    while (at < end) {
+        int is_status = 0, err;
+        uint32_t id;
+
+        err = read_frame(tree, strings, budget, dialect, &at, end, &id,
+                         &is_status, bad);
+        if (err != 0 || *bad != NULL)
+            return err;
+        if (is_status) {
+            *status = id;
+            return 0;
+        }
+        if (frames->count == FP_FRAMES_MOST) {
+            *bad = "more frames than any stack has";
+            return 0;
+        }
+        frames->id[frames->count++] = id;
+    }
+    if (dialect == FP_OURS)
+        *bad = "no status frame at the root";
+    return 0;
+}
+
+int fp_tree_add(struct fp_tree *tree, struct fp_strings *strings,
+                struct fp_budget *budget, enum fp_dialect dialect,
+                uint64_t hash, struct fp_slice text, uint32_t status,
+                uint32_t *id, const char **bad)
+{
+    struct frames frames;
+    struct fp_raw_stack raw = {.status = status, .dialect = dialect};
+    uint32_t node = 0;
+    int err = read_frames(tree, strings, budget, dialect, text, &frames,
+                          &status, bad);
+
+    if (err != 0 || *bad != NULL)
+        return err;
+    for (size_t i = frames.count; i-- > 0 && err == 0;)
+        err = intern_node(tree, budget, (struct fp_node){node, frames.id[i]},
+                          &node);
+    if (err == 0)
+        err =
+            intern_stack(tree, budget, (struct fp_stack_ids){node, status}, id);
+    raw.stack = *id;
+    return err != 0 ? err : keep_raw(tree, budget, hash, text, raw);
+}

@@ -1,0 +1,170 @@
+#include <string.h>
+
+#include "base/error.h"
+#include "erts/process_names.h"
+#include "session/sampler_internal.h"
+
+static int push_process(struct fp_sampler *s, uint32_t slot,
+                        const struct fp_snapshot *snapshot)
+{
+    struct fp_record_process *record =
+        fp_ring_reserve(s->options.ring, sizeof *record);
+    struct fp_names names;
+
+    if (record == NULL)
+        return FP_EFULL;
+    fp_names_read(s->layout, s->options.peek, snapshot,
+                  s->options.initial_call_key, &names);
+    memset(record, 0, sizeof *record);
+    record->head.size = sizeof *record;
+    record->head.type = FP_RECORD_PROCESS;
+    record->slot = slot;
+    fp_pid_numbers(s->layout, snapshot->id, &record->number, &record->serial);
+    record->registered_name = names.registered;
+    record->initial_call = names.initial_call;
+    record->proc_lib_initial_call = names.proc_lib;
+    fp_ring_commit(s->options.ring);
+    return 0;
+}
+
+/* Few NIFs are dirty: the table is never emptied, and its slots never change. */
+uint64_t fp_sampler_name_nif(struct fp_sampler *s, const uint64_t mfa[3])
+{
+    uint64_t hash =
+        (mfa[0] ^ mfa[1] << 7 ^ mfa[2]) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    struct fp_record_name *record;
+    uint32_t slot = 0, tried;
+
+    for (tried = 0; tried < FP_NAMED_SLOTS; tried++) {
+        slot = (uint32_t)(hash + tried) % FP_NAMED_SLOTS;
+        if (memcmp(s->named[slot], mfa, sizeof s->named[slot]) == 0)
+            return FP_FRAME_NIF | FP_FRAME_SLOT | slot;
+        if (s->named[slot][0] == 0)
+            break;
+    }
+    record = tried == FP_NAMED_SLOTS
+                 ? NULL
+                 : fp_ring_reserve(s->options.ring, sizeof *record);
+    if (record == NULL)
+        return FP_FRAME_NONE;
+    memset(record, 0, sizeof *record);
+    record->head.size = sizeof *record;
+    record->head.type = FP_RECORD_NAME;
+    record->slot = slot;
+    record->mfa = (struct fp_mfa_words){mfa[0], mfa[1], mfa[2]};
+    fp_ring_commit(s->options.ring);
+    memcpy(s->named[slot], mfa, sizeof s->named[slot]);
+    return FP_FRAME_NIF | FP_FRAME_SLOT | slot;
+}
+
+/* The slot of these frames, defined for the writer. 0 or FP_EFULL. */
+static int push_stack(struct fp_sampler *s, const struct fp_stack *stack,
+                      uint32_t *slot)
+{
+    size_t size = sizeof(struct fp_record_stack) + 8u * stack->count;
+    struct fp_record_stack *record;
+
+    if (fp_stack_table_intern(s->stacks, stack->frame, stack->count, slot))
+        return 0;
+    fp_sampler_count(s, FP_STAT_stacks, 1);
+    record = fp_ring_reserve(s->options.ring, size);
+    if (record == NULL) {
+        fp_stack_table_forget(s->stacks, *slot);
+        return FP_EFULL;
+    }
+    memset(record, 0, sizeof *record);
+    record->head.size = (uint32_t)size;
+    record->head.type = FP_RECORD_STACK;
+    record->head.count = (uint16_t)stack->count;
+    record->slot = *slot;
+    memcpy(record->frame, stack->frame, 8u * stack->count);
+    fp_ring_commit(s->options.ring);
+    return 0;
+}
+
+int fp_sampler_push(struct fp_sampler *s, uint32_t slot,
+                    const struct fp_snapshot *now,
+                    const struct fp_stack *frames)
+{
+    struct target *target = &s->target[slot];
+    uint32_t stack = target->series.stack;
+    int64_t value[FP_METRIC_COUNT];
+
+    memcpy(value, now->value, sizeof value);
+    if (target->series.sampled &&
+        value[FP_METRIC_reductions] <
+            target->series.value[FP_METRIC_reductions])
+        value[FP_METRIC_reductions] =
+            target->series.value[FP_METRIC_reductions];
+    if (target->registered_at != now->registered_at)
+        target->defined = 0;
+    if (!target->defined) {
+        if (push_process(s, slot, now) != 0)
+            goto full;
+        target->defined = 1;
+        target->registered_at = now->registered_at;
+    }
+    if (frames != NULL && push_stack(s, frames, &stack) != 0)
+        goto full;
+    if (fp_series_push(&target->series, s->options.ring, slot, stack,
+                       now->status, s->last_us, value) != 0)
+        goto full;
+    target->stack_token = fp_stack_table_token(s->stacks, stack);
+    target->state = now->state;
+    target->i = now->i;
+    target->stop = now->stop;
+    target->hend = now->hend;
+    return 1;
+full:
+    fp_sampler_count(s, FP_STAT_dropped, 1);
+    return 0;
+}
+
+void fp_sampler_push_special(struct fp_sampler *s, uint32_t slot,
+                             const struct fp_snapshot *now, uint64_t frame)
+{
+    struct fp_stack stack;
+
+    stack.count = 1;
+    stack.frame[0] = frame;
+    fp_sampler_push(s, slot, now, &stack);
+}
+
+static int push_scheduler(struct fp_sampler *s, uint32_t slot, uint32_t number)
+{
+    struct fp_record_process *record =
+        fp_ring_reserve(s->options.ring, sizeof *record);
+
+    if (record == NULL)
+        return FP_EFULL;
+    memset(record, 0, sizeof *record);
+    record->head.size = sizeof *record;
+    record->head.type = FP_RECORD_PROCESS;
+    record->is_scheduler = 1;
+    record->slot = slot;
+    record->number = number;
+    fp_ring_commit(s->options.ring);
+    return 0;
+}
+
+void fp_sampler_push_idle(struct fp_sampler *s, uint32_t slot, uint32_t number)
+{
+    static const int64_t nothing[FP_METRIC_COUNT];
+    struct target *target = &s->target[slot];
+    struct fp_stack idle = {.count = 1, .frame = {FP_FRAME_IDLE}};
+    uint32_t stack;
+
+    fp_sampler_count(s, FP_STAT_taken, 1);
+    if (!target->defined) {
+        if (push_scheduler(s, slot, number) != 0)
+            goto full;
+        target->defined = 1;
+    }
+    if (push_stack(s, &idle, &stack) != 0 ||
+        fp_series_push(&target->series, s->options.ring, slot, stack,
+                       FP_STATUS_waiting, s->last_us, nothing) != 0)
+        goto full;
+    return;
+full:
+    fp_sampler_count(s, FP_STAT_dropped, 1);
+}

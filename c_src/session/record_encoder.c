@@ -1,0 +1,237 @@
+#include "session/record_encoder.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/pages.h"
+#include "format/record.h"
+#include "session/series.h"
+
+#define TEXT_MAX 1020u
+
+struct fp_portable {
+    struct fp_ring *ring;
+    struct fp_stats *stats;
+    _Atomic int64_t *wall_offset_us;
+    int64_t time_us;
+    struct fp_series series[FP_PROCESS_SLOTS];
+    /* Whose series that is: told anew, it goes on. */
+    struct {
+        uint32_t number, serial;
+    } pid[FP_PROCESS_SLOTS];
+    /* Whether the writer has what the slot means: not while a definition
+     * found the ring full. */
+    uint8_t process_defined[FP_PROCESS_SLOTS];
+    uint8_t stack_defined[FP_STACK_SLOTS];
+    /* A frame told in this tick found the ring full: stacks told after it may
+     * name it, so they are refused too, and their samples dropped - by which
+     * the caller learns to tell everything anew. */
+    int frame_refused;
+};
+
+static int64_t monotonic_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
+                       struct fp_stats *stats, _Atomic int64_t *wall_offset_us)
+{
+    struct fp_portable *p = fp_pages_take(sizeof *p);
+
+    if (p == NULL)
+        return FP_ENOMEM;
+    p->ring = ring;
+    p->stats = stats;
+    p->wall_offset_us = wall_offset_us;
+    *out = p;
+    return 0;
+}
+
+void fp_portable_destroy(struct fp_portable *p)
+{
+    fp_pages_give(p, sizeof *p);
+}
+
+int fp_portable_tick(struct fp_portable *p, uint64_t missed, int64_t time_us)
+{
+    if (time_us <= 0 || time_us > FP_TIME_US_MAX)
+        return FP_EINVAL;
+    p->time_us = time_us > p->time_us ? time_us : p->time_us + 1;
+    atomic_store_explicit(p->wall_offset_us, p->time_us - monotonic_us(),
+                          memory_order_relaxed);
+    p->frame_refused = 0;
+    fp_stats_add(p->stats, FP_STAT_ticks, 1);
+    fp_stats_add(p->stats, FP_STAT_missed, missed);
+    return 0;
+}
+
+void fp_portable_lost(struct fp_portable *p, uint64_t ticks, uint64_t missed,
+                      uint64_t samples)
+{
+    fp_stats_add(p->stats, FP_STAT_ticks, ticks);
+    fp_stats_add(p->stats, FP_STAT_missed, missed);
+    fp_stats_add(p->stats, FP_STAT_taken, samples);
+    fp_stats_add(p->stats, FP_STAT_dropped, samples);
+}
+
+static size_t padded(size_t size)
+{
+    return (size + 7) & ~(size_t)7;
+}
+
+static char *append(char *at, struct fp_text text)
+{
+    if (text.size > 0)
+        memcpy(at, text.bytes, text.size);
+    return at + text.size;
+}
+
+static int mfa_is_valid(const struct fp_mfa_text *mfa)
+{
+    return !mfa->is_some ||
+           (mfa->module.size <= TEXT_MAX && mfa->function.size <= TEXT_MAX &&
+            mfa->module.size > 0 && mfa->arity < 256);
+}
+
+static size_t mfa_size(const struct fp_mfa_text *mfa)
+{
+    return mfa->is_some ? mfa->module.size + mfa->function.size : 0;
+}
+
+static char *append_mfa(char *at, const struct fp_mfa_text *mfa,
+                        struct fp_mfa_words *words)
+{
+    if (!mfa->is_some)
+        return at;
+    *words =
+        (struct fp_mfa_words){mfa->module.size, mfa->function.size, mfa->arity};
+    return append(append(at, mfa->module), mfa->function);
+}
+
+int fp_portable_process(struct fp_portable *p, uint32_t slot, uint32_t number,
+                        uint32_t serial, struct fp_text name,
+                        const struct fp_mfa_text *initial_call,
+                        const struct fp_mfa_text *proc_lib_initial_call)
+{
+    size_t size;
+    struct fp_record_process *record;
+    char *at;
+
+    if (slot >= FP_PROCESS_SLOTS || name.size > TEXT_MAX ||
+        !mfa_is_valid(initial_call) || !mfa_is_valid(proc_lib_initial_call))
+        return FP_EINVAL;
+    size = padded(sizeof *record + name.size + mfa_size(initial_call) +
+                  mfa_size(proc_lib_initial_call));
+    if (p->pid[slot].number != number || p->pid[slot].serial != serial)
+        memset(&p->series[slot], 0, sizeof p->series[slot]);
+    p->pid[slot].number = number;
+    p->pid[slot].serial = serial;
+    record = fp_ring_reserve(p->ring, size);
+    p->process_defined[slot] = record != NULL;
+    if (record == NULL)
+        return FP_EFULL;
+    memset(record, 0, size);
+    record->head.size = (uint32_t)size;
+    record->head.type = FP_RECORD_PROCESS;
+    record->slot = slot;
+    record->is_text = 1;
+    record->number = number;
+    record->serial = serial;
+    record->registered_name = name.size;
+    at = append(record->text, name);
+    at = append_mfa(at, initial_call, &record->initial_call);
+    append_mfa(at, proc_lib_initial_call, &record->proc_lib_initial_call);
+    fp_ring_commit(p->ring);
+    return 0;
+}
+
+int fp_portable_frame(struct fp_portable *p, uint32_t id, struct fp_text module,
+                      struct fp_text function, uint32_t arity, uint32_t line,
+                      struct fp_text file)
+{
+    size_t size;
+    struct fp_record_frame *record;
+
+    if (id >= FP_FRAME_TEXT_MAX || module.size > TEXT_MAX || module.size == 0 ||
+        function.size > TEXT_MAX || file.size > TEXT_MAX || arity > 255)
+        return FP_EINVAL;
+    size = padded(sizeof *record + module.size + function.size + file.size);
+    record = fp_ring_reserve(p->ring, size);
+    if (record == NULL) {
+        p->frame_refused = 1;
+        return FP_EFULL;
+    }
+    memset(record, 0, size);
+    record->head.size = (uint32_t)size;
+    record->head.type = FP_RECORD_FRAME;
+    record->id = FP_FRAME_TEXT | id;
+    record->line = line;
+    record->arity = (uint16_t)arity;
+    record->module_len = (uint16_t)module.size;
+    record->function_len = (uint16_t)function.size;
+    record->file_len = (uint16_t)file.size;
+    append(append(append(record->text, module), function), file);
+    fp_ring_commit(p->ring);
+    return 0;
+}
+
+static int frame_word(int32_t frame, uint64_t *word)
+{
+    if (frame == -1)
+        *word = FP_FRAME_TRUNCATED;
+    else if (frame == -2)
+        *word = FP_FRAME_RUNNING;
+    else if (frame >= 0 && (uint32_t)frame < FP_FRAME_TEXT_MAX)
+        *word = FP_FRAME_TEXT | (uint32_t)frame;
+    else
+        return FP_EINVAL;
+    return 0;
+}
+
+int fp_portable_stack(struct fp_portable *p, uint32_t slot,
+                      const int32_t *frame, size_t n)
+{
+    size_t size = sizeof(struct fp_record_stack) + 8 * n;
+    struct fp_record_stack *record;
+
+    if (slot >= FP_STACK_SLOTS || n > FP_STACK_FRAMES_MAX)
+        return FP_EINVAL;
+    record = p->frame_refused ? NULL : fp_ring_reserve(p->ring, size);
+    p->stack_defined[slot] = record != NULL;
+    if (record == NULL)
+        return FP_EFULL;
+    memset(record, 0, sizeof *record);
+    record->head.size = (uint32_t)size;
+    record->head.type = FP_RECORD_STACK;
+    record->head.count = (uint16_t)n;
+    record->slot = slot;
+    for (size_t i = 0; i < n; i++)
+        if (frame_word(frame[i], &record->frame[i]) != 0) {
+            p->stack_defined[slot] = 0;
+            return FP_EINVAL; /* not committed: the reservation lapses */
+        }
+    fp_stats_add(p->stats, FP_STAT_stacks, 1);
+    fp_ring_commit(p->ring);
+    return 0;
+}
+
+int fp_portable_sample(struct fp_portable *p, uint32_t process, uint32_t stack,
+                       uint32_t status, const int64_t value[FP_METRIC_COUNT])
+{
+    if (process >= FP_PROCESS_SLOTS || stack >= FP_STACK_SLOTS ||
+        status >= FP_STATUS_free)
+        return FP_EINVAL;
+    fp_stats_add(p->stats, FP_STAT_taken, 1);
+    if (p->process_defined[process] && p->stack_defined[stack] &&
+        fp_series_push(&p->series[process], p->ring, process, stack,
+                       (uint8_t)status, p->time_us, value) == 0)
+        return 0;
+    fp_stats_add(p->stats, FP_STAT_dropped, 1);
+    return FP_EFULL;
+}

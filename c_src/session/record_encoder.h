@@ -1,0 +1,66 @@
+/*
+ * record_encoder.h - what the portable engine hands over, into the ring.
+ *
+ * flame_prof_portable takes its samples with process_info/2, keeps the tables
+ * of frames, stacks and processes itself and names their slots; here they
+ * become the same records that the sampler makes. One caller at a time.
+ * Everything is checked: what is out of range is FP_EINVAL.
+ */
+#ifndef FP_SESSION_RECORD_ENCODER_H
+#define FP_SESSION_RECORD_ENCODER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/metric.h"
+#include "base/ring.h"
+
+struct fp_portable;
+
+struct fp_text {
+    const unsigned char *bytes;
+    size_t size; /* at most 1020 */
+};
+
+struct fp_mfa_text {
+    int is_some;
+    struct fp_text module, function;
+    uint32_t arity;
+};
+
+/* 0 or FP_ENOMEM. Each tick puts its time less monotonic time to *wall_offset_us
+ * (relaxed). */
+int fp_portable_create(struct fp_portable **portable, struct fp_ring *ring,
+                       struct fp_stats *stats, _Atomic int64_t *wall_offset_us);
+void fp_portable_destroy(struct fp_portable *portable);
+
+/* A tick began at this Unix time, by the clock of whoever took the samples;
+ * `missed` deadlines passed before it. 0, or FP_EINVAL for a time that is none. */
+int fp_portable_tick(struct fp_portable *portable, uint64_t missed,
+                     int64_t time_us);
+/* Ticks that were done, and missed ones, and samples that were taken and dropped,
+ * before they could be handed over: only counted. */
+void fp_portable_lost(struct fp_portable *portable, uint64_t ticks,
+                      uint64_t missed, uint64_t samples);
+
+/* Definitions. 0, FP_EINVAL, or FP_EFULL: the caller must define again before
+ * it uses the slot, and samples until then are dropped. */
+int fp_portable_process(struct fp_portable *portable, uint32_t slot,
+                        uint32_t number, uint32_t serial, struct fp_text name,
+                        const struct fp_mfa_text *initial_call,
+                        const struct fp_mfa_text *proc_lib_initial_call);
+int fp_portable_frame(struct fp_portable *portable, uint32_t id,
+                      struct fp_text module, struct fp_text function,
+                      uint32_t arity, uint32_t line, struct fp_text file);
+/* Frames: an id, or -1 truncated, -2 running. */
+int fp_portable_stack(struct fp_portable *portable, uint32_t slot,
+                      const int32_t *frame, size_t n);
+
+/* One process-sample, at the time of the last tick; counted as taken, and as
+ * dropped when the ring is full. 0, FP_EINVAL or FP_EFULL. */
+int fp_portable_sample(struct fp_portable *portable, uint32_t process,
+                       uint32_t stack, uint32_t status,
+                       const int64_t value[FP_METRIC_COUNT]);
+
+#endif

@@ -1,0 +1,518 @@
+#include "session/session.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/clock_offset.h"
+#include "base/error.h"
+#include "base/ring.h"
+#include "erts/symbolize.h"
+#include "session/sampler.h"
+#include "session/writer.h"
+
+struct fp_session {
+    struct fp_session_options options;
+    struct fp_layout layout;
+    int is_native;
+    struct fp_stats stats;
+    struct fp_live_ranges code;
+    struct fp_live_native native;
+    _Atomic uint32_t schedulers_online; /* relaxed: only a figure */
+    /* The samples' clock, see wall.h; the portable engine's tells it itself. */
+    int64_t wall_offset_ns;
+    _Atomic int64_t wall_offset_us;
+    struct fp_peek sampler_peek, writer_peek; /* native: one a thread */
+    int peeks;                                /* how many of them are open */
+    struct fp_ring *ring;
+    struct fp_native_symbols *symbols;
+    struct fp_sampler *sampler; /* native */
+    /* Native: to the sampler and from it. Whoever is at one of them on Erlang's
+     * side has put its flag to 1 (acq_rel). */
+    struct fp_handover *wanted, *chosen;
+    _Atomic int is_wanting, is_asking;
+    struct fp_portable *portable; /* portable */
+    struct fp_writer *writer;
+    struct fp_figures_box node;
+    char path[4096];
+    /* RUNNING -> STOPPING by whoever stops first (acq_rel exchange);
+     * -> STOPPED by the writer (release), read by anybody (acquire). */
+    _Atomic int state;
+    /* 1 while the portable engine's caller is inside (acq_rel). */
+    _Atomic int entered;
+    /* Guarded by `sessions_lock`: */
+    struct fp_session *next;
+    int is_abandoned;
+};
+
+/* Every session that is not freed yet. Held for a few steps only. */
+static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fp_session *sessions;
+
+/* ---------------------------------------------------------- the endings -- */
+
+static void on_sink(void *arg, enum fp_sink_event event, const char *text)
+{
+    static const enum fp_session_event events[] = {
+        [FP_SINK_BEGUN] = FP_SESSION_FILE_BEGUN,
+        [FP_SINK_FINISHED] = FP_SESSION_FILE_FINISHED,
+        [FP_SINK_REMOVED] = FP_SESSION_FILE_REMOVED,
+        [FP_SINK_FAILED] = FP_SESSION_FILE_FAILED,
+        [FP_SINK_HEALED] = FP_SESSION_FILE_HEALED,
+    };
+    struct fp_session *session = arg;
+
+    session->options.notify(session->options.arg, events[event], 0, 0, text);
+}
+
+static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket,
+                      int err, const char *why)
+{
+    struct fp_session *session = arg;
+
+    if (event == FP_WRITER_FLUSHED) {
+        session->options.notify(session->options.arg, FP_SESSION_FLUSHED,
+                                ticket, err, why);
+        return;
+    }
+    atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED,
+                          memory_order_release);
+    session->options.notify(session->options.arg, FP_SESSION_STOPPED, 0, err,
+                            why);
+}
+
+static void on_sampler_ended(void *arg)
+{
+    struct fp_session *session = arg;
+
+    fp_writer_stop(session->writer);
+}
+
+void fp_session_stop(struct fp_session *session)
+{
+    int running = FP_SESSION_IS_RUNNING;
+
+    /* This and fp_session_leave() each write one word and read the other: with
+     * any weaker order both could miss what the other wrote. */
+    if (!atomic_compare_exchange_strong(&session->state, &running,
+                                        FP_SESSION_IS_STOPPING))
+        return;
+    if (session->is_native)
+        fp_sampler_stop(session->sampler);
+    else if (atomic_exchange(&session->entered, 1) == 0)
+        fp_writer_stop(session->writer);
+    /* else: who is inside tells the writer when it leaves */
+}
+
+uint64_t fp_session_flush(struct fp_session *session)
+{
+    return fp_writer_flush(session->writer);
+}
+
+int fp_session_commit(struct fp_session *session, const char *note)
+{
+    return fp_writer_commit(session->writer, note);
+}
+
+struct fp_portable *fp_session_enter(struct fp_session *session)
+{
+    if (session->is_native ||
+        fp_session_state(session) != FP_SESSION_IS_RUNNING ||
+        atomic_exchange_explicit(&session->entered, 1, memory_order_acq_rel))
+        return NULL;
+    return session->portable;
+}
+
+void fp_session_leave(struct fp_session *session)
+{
+    atomic_store(&session->entered, 0);
+    /* fp_session_stop may have found somebody inside: then it is us. */
+    if (atomic_load(&session->state) == FP_SESSION_IS_STOPPING)
+        fp_writer_stop(session->writer);
+}
+
+/* ------------------------------------------------------------- reading -- */
+
+enum fp_session_state fp_session_state(const struct fp_session *session)
+{
+    return (enum fp_session_state)atomic_load_explicit(&session->state,
+                                                       memory_order_acquire);
+}
+
+const struct fp_stats *fp_session_stats(const struct fp_session *session)
+{
+    return &session->stats;
+}
+
+void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n)
+{
+    atomic_store_explicit(&session->schedulers_online, n, memory_order_relaxed);
+}
+
+struct fp_stats *fp_session_stats_mutable(struct fp_session *session)
+{
+    return &session->stats;
+}
+
+const char *fp_session_reads(const struct fp_session *session)
+{
+    return session->is_native ? fp_peek_method(&session->sampler_peek) : "";
+}
+
+const char *fp_session_path(const struct fp_session *session)
+{
+    return session->path;
+}
+
+int fp_session_want(struct fp_session *session, const uint64_t *words, size_t n)
+{
+    if (!session->is_native || n > FP_WANTED_MAX)
+        return FP_EINVAL;
+    if (atomic_exchange_explicit(&session->is_wanting, 1, memory_order_acq_rel))
+        return FP_ESTATE;
+    memcpy(fp_handover_begin(session->wanted), words,
+           n * FP_WANTED_WORDS * sizeof *words);
+    fp_handover_publish(session->wanted, n * FP_WANTED_WORDS);
+    atomic_store_explicit(&session->is_wanting, 0, memory_order_release);
+    return 0;
+}
+
+size_t fp_session_chosen(struct fp_session *session, uint64_t *pid, size_t room)
+{
+    const uint64_t *word;
+    size_t n;
+    int is_new;
+
+    if (!session->is_native ||
+        atomic_exchange_explicit(&session->is_asking, 1, memory_order_acq_rel))
+        return 0;
+    word = fp_handover_take(session->chosen, &n, &is_new);
+    if (n > room)
+        n = room;
+    memcpy(pid, word, n * sizeof *pid);
+    atomic_store_explicit(&session->is_asking, 0, memory_order_release);
+    return n;
+}
+
+struct fp_figures_box *fp_session_node(struct fp_session *session)
+{
+    return &session->node;
+}
+
+int fp_session_is_native(const struct fp_session *session)
+{
+    return session->is_native;
+}
+
+/* ------------------------------------------------------ life and death -- */
+
+static int say(char *why, size_t size, int err)
+{
+    snprintf(why, size, "%s", fp_err_text(err));
+    return err;
+}
+
+static void session_free(struct fp_session *session)
+{
+    fp_sampler_destroy(session->sampler);
+    fp_portable_destroy(session->portable);
+    fp_native_symbols_destroy(session->symbols);
+    fp_ring_destroy(session->ring);
+    fp_handover_destroy(session->wanted);
+    fp_handover_destroy(session->chosen);
+    fp_figures_offer(&session->node, NULL);
+    if (session->peeks > 0)
+        fp_peek_close(&session->sampler_peek);
+    if (session->peeks > 1)
+        fp_peek_close(&session->writer_peek);
+    free(session);
+}
+
+static int64_t clock_ns(clockid_t clock)
+{
+    return (int64_t)fp_clock_ns(clock);
+}
+
+static void set_clock(struct fp_session *session)
+{
+    session->wall_offset_ns = fp_wall_offset_ns(clock_ns);
+    atomic_init(&session->wall_offset_us, session->wall_offset_ns / 1000);
+}
+
+static int prepare_engine(struct fp_session *session)
+{
+    struct fp_ranges mapped;
+    int err;
+
+    if (!session->is_native)
+        return fp_portable_create(&session->portable, session->ring,
+                                  &session->stats, &session->wall_offset_us);
+    for (; session->peeks < 2; session->peeks++) {
+        err = fp_peek_open_own(session->peeks == 0 ? &session->sampler_peek
+                                                   : &session->writer_peek);
+        if (err != 0)
+            return err;
+    }
+    err = fp_handover_create(&session->wanted, FP_WANTED_MAX * FP_WANTED_WORDS);
+    if (err == 0)
+        err = fp_handover_create(&session->chosen, FP_TOP_MAX + FP_WANTED_MAX);
+    if (err == 0)
+        err = fp_maps_code(&mapped);
+    if (err != 0)
+        return err;
+    fp_live_ranges_update(&session->code, &mapped);
+    return fp_native_symbols_create(
+        &session->symbols, &session->layout, &session->writer_peek,
+        &session->code,
+        session->options.running_stacks ? &session->native : NULL);
+}
+
+static int create_writer(struct fp_session *session, struct fp_sink *sink)
+{
+    struct fp_writer_options options = {
+        .ring = session->ring,
+        .stats = &session->stats,
+        .sink = sink,
+        .script = {.os_pid = session->options.os_pid != 0
+                                 ? session->options.os_pid
+                                 : (uint32_t)getpid(),
+                   .is_elsewhere = session->options.os_pid != 0,
+                   .pid_number_bits = session->options.pid_number_bits,
+                   .flatten_recursive = session->options.flatten_recursive,
+                   .merge_idle = session->options.merge_idle,
+                   .text_bytes = session->options.text_bytes,
+                   .symbolizer =
+                       session->is_native
+                           ? fp_native_symbols_interface(session->symbols)
+                           : NULL,
+                   .stats = &session->stats},
+        .engine = session->is_native ? "native" : "portable",
+        .node = &session->node,
+        .flush_interval_ms = session->options.flush_interval_ms,
+        .wall_offset_us = &session->wall_offset_us,
+        .note = session->options.note == NULL ? "" : session->options.note,
+        .notify = on_writer,
+        .arg = session,
+    };
+
+    fp_sink_listen(sink, on_sink, session);
+    return fp_writer_create(&session->writer, &options);
+}
+
+static int create_sampler(struct fp_session *session)
+{
+    const struct fp_session_options *from = &session->options;
+    struct fp_sampler_options options = {
+        .mode = from->mode,
+        .running_stacks = from->running_stacks,
+        .native_frames = from->native_frames,
+        .native = &session->native,
+        .schedulers_online = &session->schedulers_online,
+        .layout = session->layout,
+        .peek = &session->sampler_peek,
+        .code = &session->code,
+        .ring = session->ring,
+        .stats = &session->stats,
+        .wall_offset_ns = session->wall_offset_ns,
+        .interval_us = from->sample_interval_us,
+        .cpu_permille = from->cpu_permille,
+        .rules = from->rules,
+        .wanted = session->wanted,
+        .chosen = session->chosen,
+        .select_interval_ms = from->select_interval_ms,
+        .status = from->status,
+        .initial_call_key = from->initial_call_key,
+        .excluded = from->excluded,
+        .excluded_n = from->excluded_n,
+        .ended = on_sampler_ended,
+        .arg = session,
+    };
+
+    memcpy(options.rule, from->rule, sizeof options.rule);
+    return session->is_native ? fp_sampler_create(&session->sampler, &options)
+                              : 0;
+}
+
+/* All that needs no file. */
+static int create_engine(struct fp_session *session, char *why, size_t why_size)
+{
+    int err = fp_ring_create(&session->ring, session->options.ring_bytes);
+
+    if (err == 0)
+        err = prepare_engine(session);
+    if (err == 0)
+        err = create_sampler(session);
+    if (err != 0)
+        snprintf(why, why_size, "%s",
+                 err == FP_ESTATE ? "the schedulers are being retired"
+                                  : fp_err_text(err));
+    return err;
+}
+
+static void join_sampler(struct fp_session *session)
+{
+    if (session->is_native)
+        fp_sampler_join(session->sampler);
+    session->sampler = NULL;
+}
+
+/* The writer's thread last: once it runs it may write to the file. */
+static int start_threads(struct fp_session *session)
+{
+    int err = session->is_native ? fp_sampler_start(session->sampler) : 0;
+
+    if (err != 0)
+        return err;
+    err = fp_writer_start(session->writer);
+    if (err != 0 && session->is_native) {
+        fp_sampler_stop(session->sampler);
+        join_sampler(session);
+    }
+    return err;
+}
+
+static int start_with(struct fp_session *session, struct fp_sink *sink)
+{
+    int err = create_writer(session, sink);
+
+    if (err != 0)
+        return err;
+    err = start_threads(session);
+    if (err != 0)
+        fp_writer_destroy(session->writer);
+    return err;
+}
+
+static void list(struct fp_session *session)
+{
+    pthread_mutex_lock(&sessions_lock);
+    session->next = sessions;
+    sessions = session;
+    pthread_mutex_unlock(&sessions_lock);
+}
+
+static void quiet(void *arg, enum fp_session_event event, uint64_t ticket,
+                  int err, const char *text)
+{
+    (void)text;
+    (void)arg;
+    (void)event;
+    (void)ticket;
+    (void)err;
+}
+
+int fp_session_start(struct fp_session **out,
+                     const struct fp_session_options *options, char *why,
+                     size_t why_size)
+{
+    struct fp_session *session = calloc(1, sizeof *session);
+    struct fp_sink *sink = NULL;
+    struct fp_sink_end end;
+    int err;
+
+    if (session == NULL)
+        return say(why, why_size, FP_ENOMEM);
+    session->options = *options;
+    session->is_native = options->layout != NULL;
+    set_clock(session);
+    fp_session_set_schedulers_online(session, options->schedulers_online);
+    if (options->layout != NULL)
+        session->layout = *options->layout;
+    err = create_engine(session, why, why_size);
+    if (err != 0)
+        goto fail;
+    err = fp_sink_open(&sink, &options->files, why, why_size);
+    if (err != 0)
+        goto fail;
+    snprintf(session->path, sizeof session->path, "%s", fp_sink_path(sink));
+    err = start_with(session, sink);
+    if (err != 0)
+        goto fail_sink;
+    list(session);
+    *out = session;
+    return 0;
+fail_sink:
+    say(why, why_size, err);
+    /* Nobody has been told of this session: its end is nobody's news. */
+    session->options.notify = quiet;
+    fp_sink_close(sink, &end);
+fail:
+    session_free(session);
+    return err;
+}
+
+/* Under the lock. */
+static void unlist(struct fp_session *session)
+{
+    struct fp_session **at = &sessions;
+
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+}
+
+static void join(struct fp_session *session)
+{
+    fp_session_stop(session);
+    join_sampler(session);
+    fp_writer_join(session->writer);
+}
+
+void fp_session_close(struct fp_session *session)
+{
+    pthread_mutex_lock(&sessions_lock);
+    unlist(session);
+    pthread_mutex_unlock(&sessions_lock);
+    join(session);
+    session_free(session);
+}
+
+void fp_session_abandon(struct fp_session *session)
+{
+    fp_session_stop(session);
+    pthread_mutex_lock(&sessions_lock);
+    session->is_abandoned = 1;
+    pthread_mutex_unlock(&sessions_lock);
+}
+
+/* An abandoned session that has stopped; or `any` one. Off the list. */
+static struct fp_session *take(const void *owner, int any)
+{
+    struct fp_session *found;
+
+    pthread_mutex_lock(&sessions_lock);
+    for (found = sessions; found != NULL; found = found->next)
+        if (found->options.owner == owner &&
+            (any || (found->is_abandoned &&
+                     fp_session_state(found) == FP_SESSION_IS_STOPPED)))
+            break;
+    if (found != NULL)
+        unlist(found);
+    pthread_mutex_unlock(&sessions_lock);
+    return found;
+}
+
+static void free_all(const void *owner, int any)
+{
+    struct fp_session *session;
+
+    while ((session = take(owner, any)) != NULL) {
+        /* Not under the lock: its last message may abandon it. */
+        join(session);
+        session_free(session);
+    }
+}
+
+void fp_session_reap(const void *owner)
+{
+    free_all(owner, 0);
+}
+
+void fp_session_join_all(const void *owner)
+{
+    free_all(owner, 1);
+}

@@ -1,0 +1,147 @@
+/*
+ * session.h - one profiling run: ring, engine, writer and file, with their
+ * life and death in one place.
+ *
+ *              fp_session_start
+ *                     v
+ *   RUNNING: sampler (or fp_session_push by the portable engine) -> ring ->
+ *                     |                                    writer -> file
+ *                     | fp_session_stop, from anybody: the owner, its death,
+ *                     v                                  or the unload
+ *   STOPPING: the sampler ends by itself and, as its last act, tells the
+ *             writer, which drains the ring, closes the file and
+ *                     |  notifies FP_SESSION_STOPPED
+ *                     v
+ *   STOPPED: nothing runs. The books are final.
+ *                     | fp_session_close
+ *                     v
+ *   joined and freed
+ *
+ * A session that nobody closes (its owner died) is given up with
+ * fp_session_abandon(), which never blocks; fp_session_reap() frees those that
+ * were and have stopped. fp_session_join_all() stops and joins every session
+ * of an owner: so no thread outlives the library.
+ */
+#ifndef FP_SESSION_SESSION_H
+#define FP_SESSION_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/counters.h"
+#include "base/gauges.h"
+#include "base/safe_read.h"
+#include "erts/layout.h"
+#include "format/perf_script.h"
+#include "session/record_encoder.h"
+#include "session/top_processes.h"
+#include "store/sink.h"
+
+struct fp_session;
+
+enum fp_session_event {
+    FP_SESSION_FLUSHED,
+    FP_SESSION_STOPPED,
+    /* Of its files: enum fp_sink_event says what the text is. */
+    FP_SESSION_FILE_BEGUN,
+    FP_SESSION_FILE_FINISHED,
+    FP_SESSION_FILE_REMOVED,
+    FP_SESSION_FILE_FAILED,
+    FP_SESSION_FILE_HEALED
+};
+
+struct fp_session_options {
+    /* The native engine's; NULL layout: the portable engine. Copied. */
+    const struct fp_layout *layout;
+    uint64_t initial_call_key;
+    const uint64_t *excluded;
+    size_t excluded_n;
+    struct fp_rule rule[FP_RULES_MAX]; /* selector.h */
+    uint32_t rules, select_interval_ms;
+    int status;   /* -1: all */
+    uint8_t mode; /* enum fp_mode */
+    /* Ask registered schedulers for the stacks of running processes. */
+    int running_stacks, native_frames;
+    uint32_t schedulers_online;
+    /* Both engines'. */
+    /* Of the VM that is sampled. 0: this one. */
+    uint32_t os_pid;
+    uint32_t pid_number_bits; /* perf_script.h */
+    uint32_t sample_interval_us;
+    uint32_t cpu_permille; /* native; 0: no limit */
+    uint32_t flush_interval_ms;
+    int flatten_recursive, merge_idle;
+    size_t ring_bytes, text_bytes; /* of the ring; for the stacks' texts */
+    struct fp_sink_options files;  /* hold_ms: until fp_session_commit */
+    const char *note;              /* perf_script.h; NULL: none */
+    /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
+     * writer's last act; err is 0, or FP_EIO with "path: reason" as text. FILE_*
+     * with the text of sink.h; of the first file nobody is told. */
+    void (*notify)(void *arg, enum fp_session_event event, uint64_t ticket,
+                   int err, const char *text);
+    void *arg;
+    /* Whose session it is, for fp_session_reap and fp_session_join_all: after
+     * a purge, two loaded instances of the library can share this code. */
+    const void *owner;
+};
+
+/* A thread that may block. 0, or FP_EINVAL, FP_ENOMEM, FP_EIO, FP_ETHREAD,
+ * FP_EDENIED, FP_ESTATE (running_stacks, while the schedulers are being retired)
+ * with a sentence in *why: then nothing was started, and there is no file. */
+int fp_session_start(struct fp_session **session,
+                     const struct fp_session_options *options, char *why,
+                     size_t why_size);
+
+/* ANY THREAD until fp_session_close, none blocks. The ticket, or 0 when the
+ * session is stopping. */
+uint64_t fp_session_flush(struct fp_session *session);
+/* fp_writer_commit() of writer.h. */
+int fp_session_commit(struct fp_session *session, const char *note);
+void fp_session_stop(struct fp_session *session);
+
+enum fp_session_state {
+    FP_SESSION_IS_RUNNING,
+    FP_SESSION_IS_STOPPING,
+    FP_SESSION_IS_STOPPED
+};
+enum fp_session_state fp_session_state(const struct fp_session *session);
+const struct fp_stats *fp_session_stats(const struct fp_session *session);
+/* Schedulers beyond these are offline, not idle. */
+void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n);
+/* For counters that Erlang keeps (the portable engine's). */
+struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
+/* Of the first file, while it was written; "" where it began by holding. */
+const char *fp_session_path(const struct fp_session *session);
+/* How the sampler reads memory: fp_peek_method; "" for the portable engine. */
+const char *fp_session_reads(const struct fp_session *session);
+/* Where Erlang puts what is written of the node at each flush. */
+struct fp_figures_box *fp_session_node(struct fp_session *session);
+int fp_session_is_native(const struct fp_session *session);
+
+/* Sample these processes whatever the rules say, from the next tick on and until
+ * others are named: FP_WANTED_WORDS for each (sampler.h). 0; FP_EINVAL for more
+ * than FP_WANTED_MAX or the portable engine, FP_ESTATE while another caller is at
+ * it. ANY THREAD, never blocks. */
+int fp_session_want(struct fp_session *session, const uint64_t *words,
+                    size_t n);
+/* The pids that the native engine looks at: up to `room`, how many. 0 while
+ * another caller is at it. ANY THREAD, never blocks. */
+size_t fp_session_chosen(struct fp_session *session, uint64_t *pid,
+                         size_t room);
+
+/* The portable engine's door, for one caller at a time: NULL when the session
+ * is native, stopping, or somebody is inside. fp_session_leave() after it. */
+struct fp_portable *fp_session_enter(struct fp_session *session);
+void fp_session_leave(struct fp_session *session);
+
+/* A thread that may block. Stops, waits, frees. Must not be called from
+ * notify. */
+void fp_session_close(struct fp_session *session);
+
+/* ANY THREAD, never blocks: stop; fp_session_reap frees it later. */
+void fp_session_abandon(struct fp_session *session);
+/* Threads that may block. */
+void fp_session_reap(const void *owner);
+void fp_session_join_all(const void *owner);
+
+#endif

@@ -1,0 +1,259 @@
+/*
+ * blocks.c - one buffer of bytes: closed blocks, and the open one behind them.
+ *
+ *      | ... |. block .|. block .|.. the open block ..|   room   |
+ *            begin               end
+ *
+ * Text is compressed as it comes, a piece at a time. A sample is taken only if
+ * the open block would still find room when it is closed: what was taken is
+ * lost by nothing but the end of a session.
+ */
+#include "store/blocks.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/pages.h"
+#include "store/zstd_frame.h"
+
+/* Plain text goes out in pieces that are still in the processor's cache when
+ * the kernel copies them. Frames are larger: each learns the text anew, which
+ * with 2 MiB costs 8 % of the bytes, and takes a line in the table. */
+#define PLAIN_TEXT ((size_t)64 << 10)
+#define FRAME_TEXT ((size_t)16 << 20)
+/* Of text that does not compress. */
+#define FRAME_BYTES ((size_t)1 << 20)
+/* Compressed at once: in smaller pieces, which come when the processor's cache
+ * has forgotten window and table, it is a third slower. */
+#define PIECE ((size_t)1 << 20)
+/* What waits while the file does not take bytes. The largest single sample (250
+ * frames of the longest atoms, percent-encoded) is below 3 MiB: it finds room
+ * behind an open block and its piece. */
+#define BYTES_ROOM ((size_t)11 << 19)
+#define BLOCKS_MAX 1024u
+
+struct fp_blocks {
+    struct fp_zst *zst; /* NULL: plain text */
+    char piece[PIECE];  /* of the open block, not yet compressed */
+    size_t piece_size;
+    char bytes[BYTES_ROOM];
+    size_t begin, end;
+    struct fp_block open;
+    struct fp_block closed[BLOCKS_MAX]; /* a ring of n from `first` on */
+    unsigned first, n;
+    uint64_t waiting_text, waiting_looks;
+    uint64_t cpu_ns;
+};
+
+int fp_blocks_create(struct fp_blocks **blocks, bool is_zst)
+{
+    struct fp_blocks *made = fp_pages_take(sizeof(*made));
+    int err = 0;
+
+    if (made == NULL)
+        return FP_ENOMEM;
+    if (is_zst)
+        err = fp_zst_create(&made->zst);
+    if (err != 0)
+        fp_blocks_destroy(made);
+    else
+        *blocks = made;
+    return err;
+}
+
+void fp_blocks_destroy(struct fp_blocks *blocks)
+{
+    if (blocks == NULL)
+        return;
+    fp_zst_destroy(blocks->zst);
+    fp_pages_give(blocks, sizeof(*blocks));
+}
+
+/* ---- in --------------------------------------------------------------- */
+
+/* What `size` more bytes of text may need, until the open block is closed. */
+static size_t bound(const struct fp_blocks *blocks, size_t size)
+{
+    return blocks->zst == NULL ? size : fp_zst_bound(blocks->piece_size + size);
+}
+
+/* Whether `size` bytes find room behind the open block, moved up with all
+ * others if need be. */
+static bool make_room(struct fp_blocks *blocks, size_t size)
+{
+    size_t used = blocks->end + blocks->open.bytes;
+
+    if (size > BYTES_ROOM - used && blocks->begin > 0) {
+        memmove(blocks->bytes, blocks->bytes + blocks->begin,
+                used - blocks->begin);
+        blocks->end -= blocks->begin;
+        used -= blocks->begin;
+        blocks->begin = 0;
+    }
+    return size <= BYTES_ROOM - used;
+}
+
+/* It is closed in time, so that one that waits for the disk leaves room. */
+static bool is_full(const struct fp_blocks *blocks, size_t size)
+{
+    size_t most = blocks->zst == NULL ? PLAIN_TEXT : FRAME_TEXT;
+
+    return blocks->open.text > 0 && (blocks->open.text + size > most ||
+                                     blocks->open.bytes >= FRAME_BYTES);
+}
+
+/* What was in it stays among what waits, to be counted as lost at the end. */
+static int throw_away(struct fp_blocks *blocks)
+{
+    memset(&blocks->open, 0, sizeof(blocks->open));
+    blocks->piece_size = 0;
+    return FP_ENOMEM;
+}
+
+static int compress(struct fp_blocks *blocks, const char *text, size_t size)
+{
+    uint64_t before = fp_thread_cpu_ns();
+    int err = fp_zst_put(blocks->zst, text, size, blocks->bytes + blocks->end,
+                         &blocks->open.bytes);
+
+    blocks->cpu_ns += fp_thread_cpu_ns() - before;
+    return err == 0 ? 0 : throw_away(blocks);
+}
+
+static int put_piece(struct fp_blocks *blocks)
+{
+    size_t size = blocks->piece_size;
+
+    blocks->piece_size = 0;
+    return compress(blocks, blocks->piece, size);
+}
+
+static int append(struct fp_blocks *blocks, const char *text, size_t size)
+{
+    if (blocks->zst == NULL) {
+        memcpy(blocks->bytes + blocks->end + blocks->open.bytes, text, size);
+        blocks->open.bytes += size;
+        return 0;
+    }
+    if (size > PIECE - blocks->piece_size && put_piece(blocks) != 0)
+        return FP_ENOMEM;
+    if (size > PIECE)
+        return compress(blocks, text, size);
+    memcpy(blocks->piece + blocks->piece_size, text, size);
+    blocks->piece_size += size;
+    return 0;
+}
+
+int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size,
+                  uint64_t looks)
+{
+    int err;
+
+    if (is_full(blocks, size))
+        fp_blocks_end(blocks); /* when it can not, the block grows */
+    if (blocks->open.text + size > FP_ZST_FRAME_MAX ||
+        !make_room(blocks, bound(blocks, size)))
+        return FP_EFULL;
+    if (blocks->open.text == 0) {
+        blocks->open.begun = time(NULL);
+        blocks->open.begun_ms = fp_monotonic_ms();
+    }
+    err = append(blocks, text, size);
+    if (err != 0)
+        return err;
+    blocks->open.text += size;
+    blocks->open.looks += looks;
+    blocks->waiting_text += size;
+    blocks->waiting_looks += looks;
+    return 0;
+}
+
+static int end_frame(struct fp_blocks *blocks)
+{
+    uint64_t before;
+    int err = put_piece(blocks);
+
+    if (err != 0)
+        return err;
+    before = fp_thread_cpu_ns();
+    err = fp_zst_end(blocks->zst, blocks->bytes + blocks->end,
+                     &blocks->open.bytes);
+    blocks->cpu_ns += fp_thread_cpu_ns() - before;
+    return err == 0 ? 0 : throw_away(blocks);
+}
+
+int fp_blocks_end(struct fp_blocks *blocks)
+{
+    int err;
+
+    if (blocks->open.text == 0)
+        return 0;
+    if (blocks->n == BLOCKS_MAX)
+        return FP_EFULL;
+    err = blocks->zst == NULL ? 0 : end_frame(blocks);
+    if (err != 0)
+        return err;
+    blocks->open.ended_ms = fp_monotonic_ms();
+    blocks->closed[(blocks->first + blocks->n) % BLOCKS_MAX] = blocks->open;
+    blocks->n++;
+    blocks->end += blocks->open.bytes;
+    memset(&blocks->open, 0, sizeof(blocks->open));
+    return 0;
+}
+
+/* ---- out -------------------------------------------------------------- */
+
+const struct fp_block *fp_blocks_first(const struct fp_blocks *blocks,
+                                       const char **bytes)
+{
+    *bytes = blocks->bytes + blocks->begin;
+    return blocks->n == 0 ? NULL : &blocks->closed[blocks->first];
+}
+
+void fp_blocks_drop_first(struct fp_blocks *blocks)
+{
+    const struct fp_block *block = &blocks->closed[blocks->first];
+
+    blocks->begin += block->bytes;
+    blocks->waiting_text -= block->text;
+    blocks->waiting_looks -= block->looks;
+    blocks->first = (blocks->first + 1) % BLOCKS_MAX;
+    blocks->n--;
+    if (blocks->n == 0 && blocks->open.bytes == 0)
+        blocks->begin = blocks->end = 0;
+}
+
+const struct fp_block *fp_blocks_open(const struct fp_blocks *blocks)
+{
+    return &blocks->open;
+}
+
+void fp_blocks_clear(struct fp_blocks *blocks)
+{
+    if (blocks->zst != NULL)
+        fp_zst_drop(blocks->zst);
+    memset(&blocks->open, 0, sizeof(blocks->open));
+    blocks->piece_size = 0;
+    blocks->begin = blocks->end = 0;
+    blocks->first = blocks->n = 0;
+    blocks->waiting_text = blocks->waiting_looks = 0;
+}
+
+void fp_blocks_waiting(const struct fp_blocks *blocks, uint64_t *text,
+                       uint64_t *looks)
+{
+    *text = blocks->waiting_text;
+    *looks = blocks->waiting_looks;
+}
+
+uint64_t fp_blocks_cpu_ns(const struct fp_blocks *blocks)
+{
+    return blocks->cpu_ns;
+}
+
+size_t fp_blocks_memory(const struct fp_blocks *blocks)
+{
+    return sizeof(*blocks) +
+           (blocks->zst == NULL ? 0 : fp_zst_memory(blocks->zst));
+}

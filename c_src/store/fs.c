@@ -1,0 +1,253 @@
+#include "store/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* linux/fs.h has it, and defines too much else. */
+#define RENAME_WITHOUT_REPLACING 1u
+
+const char *fp_disk_reason(int err)
+{
+    static _Thread_local char text[128];
+
+    if (err == -ELOOP) /* the only call that answers it refuses links */
+        return "is a symbolic link";
+    if (err == -EDQUOT) /* which libuv has no words for */
+        return "disk quota exceeded";
+    return uv_strerror_r(err, text, sizeof(text));
+}
+
+bool fp_disk_is_full(int err)
+{
+    return err == -ENOSPC || err == -EDQUOT;
+}
+
+/* -1 and errno, as most of the calls below answer. */
+static int answer(int result)
+{
+    return result < 0 ? -errno : result;
+}
+
+/* ---- folders ---------------------------------------------------------- */
+
+int fp_disk_open_folder(const char *path)
+{
+    int made = answer(mkdir(path, 0700));
+    int folder =
+        answer(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info;
+
+    if (folder == -ENOENT)
+        return made < 0 ? made : folder;
+    if (folder == -ENOTDIR && lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
+        return -ELOOP;
+    return folder;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool fp_disk_is_folder(int folder, const char *path)
+{
+    struct stat open_one, named;
+
+    return fstat(folder, &open_one) == 0 && lstat(path, &named) == 0 &&
+           is_same(&open_one, &named);
+}
+
+int fp_disk_sync_folder(int folder)
+{
+    return answer(fsync(folder));
+}
+
+/* ---- open files ------------------------------------------------------- */
+
+/* 0, or -EWOULDBLOCK: somebody has it. Where there are no locks nobody has. */
+static int lock(int file)
+{
+    return flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
+               ? -EWOULDBLOCK
+               : 0;
+}
+
+int fp_disk_create(int folder, const char *name)
+{
+    int file = answer(openat(
+        folder, name,
+        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0600));
+
+    if (file >= 0 && lock(file) != 0) {
+        close(file);
+        return -EEXIST;
+    }
+    return file;
+}
+
+/* Whether nobody else can have put it there, or has another name for it. */
+static bool is_ours_alone(int file)
+{
+    struct stat info;
+
+    return fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+           info.st_uid == geteuid() && info.st_nlink == 1;
+}
+
+int fp_disk_adopt(int folder, const char *name)
+{
+    /* Not blocking: the name may be a pipe's. */
+    int file = answer(openat(
+        folder, name, O_RDWR | O_NOFOLLOW | O_APPEND | O_NONBLOCK | O_CLOEXEC));
+    int err = 0;
+
+    if (file < 0)
+        return file;
+    if (!is_ours_alone(file))
+        err = -EPERM;
+    else if (flock(file, LOCK_EX | LOCK_NB) != 0)
+        err = -EWOULDBLOCK; /* in use, or it can not be known */
+    if (err == 0)
+        return file;
+    close(file);
+    return err;
+}
+
+void fp_disk_close(int file)
+{
+    uv_fs_t request;
+
+    uv_fs_close(NULL, &request, file, NULL);
+    uv_fs_req_cleanup(&request);
+}
+
+int fp_disk_write(int file, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        uv_buf_t buffer = uv_buf_init((char *)bytes, (unsigned)size);
+        uv_fs_t request;
+        int written;
+
+        written = uv_fs_write(NULL, &request, file, &buffer, 1, -1, NULL);
+        uv_fs_req_cleanup(&request);
+        if (written <= 0) /* 0 is no error, but might never end */
+            return written == 0 ? -EIO : written;
+        bytes += written;
+        size -= (size_t)written;
+    }
+    return 0;
+}
+
+int64_t fp_disk_read(int file, uint64_t at, char *bytes, size_t size)
+{
+    size_t done = 0;
+
+    while (done < size) {
+        ssize_t got =
+            pread(file, bytes + done, size - done, (off_t)(at + done));
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (int64_t)done;
+}
+
+int fp_disk_cut(int file, uint64_t size)
+{
+    uv_fs_t request;
+    int err = uv_fs_ftruncate(NULL, &request, file, (int64_t)size, NULL);
+
+    uv_fs_req_cleanup(&request);
+    return err;
+}
+
+int fp_disk_sync(int file)
+{
+    uv_fs_t request;
+    int err = uv_fs_fdatasync(NULL, &request, file, NULL);
+
+    uv_fs_req_cleanup(&request);
+    return err;
+}
+
+int64_t fp_disk_size(int file)
+{
+    struct stat info;
+
+    return fstat(file, &info) == 0 ? (int64_t)info.st_size : -errno;
+}
+
+/* ---- names ------------------------------------------------------------ */
+
+bool fp_disk_is_named(int folder, const char *name, int file)
+{
+    struct stat open_one, named;
+
+    return fstat(file, &open_one) == 0 &&
+           fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is_same(&open_one, &named);
+}
+
+bool fp_disk_exists(int folder, const char *name)
+{
+    struct stat info;
+
+    return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int fp_disk_rename(int folder, const char *from, const char *to)
+{
+    int err = answer((int)syscall(SYS_renameat2, folder, from, folder, to,
+                                  RENAME_WITHOUT_REPLACING));
+
+    /* Some file systems have only the rename that replaces. */
+    if (err != -EINVAL && err != -ENOSYS)
+        return err;
+    if (fp_disk_exists(folder, to))
+        return -EEXIST;
+    return answer(renameat(folder, from, folder, to));
+}
+
+int fp_disk_remove(int folder, const char *name)
+{
+    return answer(unlinkat(folder, name, 0));
+}
+
+int fp_disk_list(int folder,
+                 void (*each)(void *arg, const char *name, uint64_t size),
+                 void *arg)
+{
+    /* Opened anew: a copy of the descriptor would share its place. */
+    int copy = answer(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct dirent *entry;
+    struct stat info;
+    DIR *list;
+
+    if (copy < 0)
+        return copy;
+    list = fdopendir(copy);
+    if (list == NULL) {
+        close(copy);
+        return -ENOMEM;
+    }
+    while ((entry = readdir(list)) != NULL) {
+        if (fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(info.st_mode))
+            each(arg, entry->d_name, (uint64_t)info.st_size);
+    }
+    closedir(list);
+    return 0;
+}

@@ -1,0 +1,86 @@
+#include "store/log_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* '0' stands for any digit. */
+static const char second_shape[] = "0000-00-00@0000.00";
+static const char suffix_shape[] = "_000";
+#define SECOND_SIZE (sizeof(second_shape) - 1)
+#define SUFFIX_SIZE (sizeof(suffix_shape) - 1)
+
+static bool has_shape(const char *text, const char *shape)
+{
+    for (; *shape != '\0'; shape++, text++) {
+        bool is_digit = *text >= '0' && *text <= '9';
+
+        if (*shape == '0' ? !is_digit : *text != *shape)
+            return false;
+    }
+    return true;
+}
+
+/* Moves *text over `word` when it begins with that. */
+static bool skip(const char **text, const char *word)
+{
+    size_t size = strlen(word);
+
+    if (strncmp(*text, word, size) != 0)
+        return false;
+    *text += size;
+    return true;
+}
+
+bool fp_log_name_parse(struct fp_log_name *name, const char *text)
+{
+    const char *end = text + SECOND_SIZE;
+
+    if (!has_shape(text, second_shape))
+        return false;
+    while (has_shape(end, suffix_shape))
+        end += SUFFIX_SIZE;
+    if ((size_t)(end - text) >= sizeof(name->key))
+        return false;
+    snprintf(name->key, sizeof(name->key), "%.*s", (int)(end - text), text);
+    if (!skip(&end, ".erl_perf.log"))
+        return false;
+    name->is_zst = skip(&end, ".zst");
+    name->is_part = skip(&end, ".part");
+    return *end == '\0';
+}
+
+void fp_log_name_print(const struct fp_log_name *name,
+                       char text[FP_LOG_NAME_ROOM])
+{
+    snprintf(text, FP_LOG_NAME_ROOM, "%s.erl_perf.log%s%s", name->key,
+             name->is_zst ? ".zst" : "", name->is_part ? ".part" : "");
+}
+
+void fp_log_key_of(char key[FP_LOG_KEY_ROOM], time_t time)
+{
+    struct tm local;
+
+    /* A year of five digits would break the order; so would none. */
+    if (localtime_r(&time, &local) == NULL || local.tm_year < 0 ||
+        local.tm_year > 8099 ||
+        strftime(key, FP_LOG_KEY_ROOM, "%Y-%m-%d@%H%M.%S", &local) !=
+            SECOND_SIZE)
+        snprintf(key, FP_LOG_KEY_ROOM, "1970-01-01@0000.00");
+}
+
+/* '_' is greater than the '.' behind a key, so `07_001` follows `07`; behind
+ * `07_999` comes `07_999_001`. */
+void fp_log_key_increase(char key[FP_LOG_KEY_ROOM])
+{
+    size_t size = strlen(key);
+
+    if (size > SECOND_SIZE && strcmp(key + size - 3, "999") != 0) {
+        char *digit = key + size - 1;
+
+        for (; *digit == '9'; digit--)
+            *digit = '0';
+        (*digit)++;
+    } else if (size + SUFFIX_SIZE < FP_LOG_KEY_ROOM) {
+        strcpy(key + size, "_001");
+    }
+}

@@ -1,0 +1,390 @@
+/*
+ * source.c - one buffer of the file's bytes, and three ways to make text of it.
+ */
+#include "store/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/error.h"
+
+#define INPUT_BYTES ((size_t)256 << 10)
+#define MAGIC_BYTES 4
+
+struct fp_source {
+    int file; /* -1: memory */
+    uint64_t file_size;
+    const char *memory; /* what is left of it */
+    size_t memory_size;
+    char *input;
+    size_t begin, end; /* of what is in `input` and was not used */
+    bool is_at_end;    /* of the file's bytes */
+    struct fp_source_state state;
+    /* gzip */
+    z_stream gzip;
+    bool is_inside; /* of a gzip member or a zstd frame */
+    /* zstd */
+    ZSTD_DCtx *zstd;
+    bool is_lost; /* looking for the next frame */
+};
+
+/* ------------------------------------------------------- the file's bytes -- */
+
+static int read_some(struct fp_source *source, char *to, size_t room,
+                     size_t *size)
+{
+    ssize_t got;
+
+    if (source->file < 0) {
+        *size = source->memory_size < room ? source->memory_size : room;
+        if (*size > 0)
+            memcpy(to, source->memory, *size);
+        source->memory += *size;
+        source->memory_size -= *size;
+        return 0;
+    }
+    do {
+        got = read(source->file, to, room);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return FP_EIO;
+    *size = (size_t)got;
+    return 0;
+}
+
+/* Have at least `want` bytes in `input`, where the file has them. */
+static int fill(struct fp_source *source, size_t want)
+{
+    while (source->end - source->begin < want && !source->is_at_end) {
+        size_t got;
+        int err;
+
+        if (source->begin > 0) {
+            memmove(source->input, source->input + source->begin,
+                    source->end - source->begin);
+            source->end -= source->begin;
+            source->begin = 0;
+        }
+        err = read_some(source, source->input + source->end,
+                        INPUT_BYTES - source->end, &got);
+        if (err != 0)
+            return err;
+        source->is_at_end = got == 0;
+        source->end += got;
+        source->state.bytes_in += got;
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------ plain -- */
+
+static int read_plain(struct fp_source *source, char *to, size_t room,
+                      size_t *size)
+{
+    int err;
+
+    if (source->begin < source->end) {
+        *size = source->end - source->begin < room ? source->end - source->begin
+                                                   : room;
+        memcpy(to, source->input + source->begin, *size);
+        source->begin += *size;
+        return 0;
+    }
+    *size = 0;
+    if (source->is_at_end)
+        return 0;
+    err = read_some(source, to, room, size);
+    if (err != 0)
+        return err;
+    source->is_at_end = *size == 0;
+    source->state.bytes_in += *size;
+    return 0;
+}
+
+/* ------------------------------------------------------------------- gzip -- */
+
+/* Behind a member comes another one, padding, or nothing. */
+static void next_member(struct fp_source *source)
+{
+    source->is_inside = false;
+    if (inflateReset(&source->gzip) != Z_OK)
+        source->is_at_end = true;
+}
+
+static void give_up(struct fp_source *source)
+{
+    source->begin = source->end = 0;
+    source->is_at_end = true;
+    source->is_inside = false;
+}
+
+static bool is_gzip(const char *bytes)
+{
+    return memcmp(bytes, "\x1f\x8b", 2) == 0;
+}
+
+/* gzip has no mark that a reader could look for behind damage: what follows
+ * is lost. */
+static int read_gzip(struct fp_source *source, char *to, size_t room,
+                     size_t *size)
+{
+    z_stream *gzip = &source->gzip;
+    unsigned limit = room > (size_t)1 << 30 ? 1u << 30 : (unsigned)room;
+
+    gzip->next_out = (unsigned char *)to;
+    gzip->avail_out = limit;
+    while (gzip->avail_out == limit) {
+        int err = fill(source, source->is_inside ? 1 : 2), got;
+
+        if (err != 0)
+            return err;
+        if (source->begin == source->end && !source->is_inside)
+            break;
+        if (!source->is_inside && (source->end - source->begin < 2 ||
+                                   !is_gzip(source->input + source->begin))) {
+            /* Zeros behind the last member are a tape's padding. */
+            source->state.damaged += source->input[source->begin] != 0;
+            give_up(source);
+            break;
+        }
+        source->is_inside = true;
+        gzip->next_in = (unsigned char *)source->input + source->begin;
+        gzip->avail_in = (unsigned)(source->end - source->begin);
+        got = inflate(gzip, Z_NO_FLUSH);
+        source->begin = source->end - gzip->avail_in;
+        if (got == Z_STREAM_END) {
+            next_member(source);
+        } else if (got == Z_BUF_ERROR && source->is_at_end) {
+            source->state.is_cut_off = gzip->avail_out == limit;
+            break;
+        } else if (got != Z_OK && got != Z_BUF_ERROR) {
+            source->state.damaged++;
+            give_up(source);
+            break;
+        }
+    }
+    *size = limit - gzip->avail_out;
+    return 0;
+}
+
+/* ------------------------------------------------------------------- zstd -- */
+
+static bool is_zstd(const char *bytes)
+{
+    return memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0;
+}
+
+/* Frames that carry no text, such as a table for seeking. */
+static bool is_skippable(const char *bytes)
+{
+    return (bytes[0] & 0xf0) == 0x50 &&
+           memcmp(bytes + 1, "\x2a\x4d\x18", 3) == 0;
+}
+
+/* To the next frame, as far as one can be told from other bytes: what only
+ * looks like one is found to be damaged in its turn. */
+static int find_frame(struct fp_source *source)
+{
+    for (;;) {
+        int err = fill(source, MAGIC_BYTES);
+
+        if (err != 0)
+            return err;
+        if (source->end - source->begin < MAGIC_BYTES) {
+            give_up(source);
+            return 0;
+        }
+        for (; source->end - source->begin >= MAGIC_BYTES; source->begin++) {
+            const char *bytes = source->input + source->begin;
+
+            if (is_zstd(bytes) || is_skippable(bytes)) {
+                source->is_lost = false;
+                return 0;
+            }
+        }
+    }
+}
+
+static void lose(struct fp_source *source)
+{
+    source->state.damaged++;
+    ZSTD_DCtx_reset(source->zstd, ZSTD_reset_session_only);
+    source->is_lost = true;
+    source->is_inside = false;
+}
+
+static int read_zstd(struct fp_source *source, char *to, size_t room,
+                     size_t *size)
+{
+    ZSTD_outBuffer out = {to, room, 0};
+
+    while (out.pos == 0) {
+        int err = source->is_lost ? find_frame(source) : fill(source, 1);
+        ZSTD_inBuffer in;
+        size_t left;
+
+        if (err != 0)
+            return err;
+        /* A frame may still have text when its last byte was taken. */
+        if (source->begin == source->end && !source->is_inside)
+            break;
+        in = (ZSTD_inBuffer){source->input + source->begin,
+                             source->end - source->begin, 0};
+        left = ZSTD_decompressStream(source->zstd, &out, &in);
+        if (ZSTD_isError(left)) {
+            /* At least one byte on, or it would be found again. */
+            if (source->begin < source->end)
+                source->begin += in.pos > 0 ? in.pos : 1;
+            lose(source);
+            continue;
+        }
+        source->is_inside = left != 0;
+        source->begin += in.pos;
+        if (in.size == 0 && out.pos == 0) {
+            source->state.is_cut_off = 1;
+            source->is_inside = false;
+            break;
+        }
+    }
+    *size = out.pos;
+    return 0;
+}
+
+/* ------------------------------------------------------------------- open -- */
+
+static int begin_reading(struct fp_source *source)
+{
+    int err = fill(source, MAGIC_BYTES);
+    size_t size = source->end - source->begin;
+
+    if (err != 0)
+        return err;
+    if (size >= 2 && is_gzip(source->input)) {
+        /* 16: the gzip format; 15: any window. */
+        if (inflateInit2(&source->gzip, 16 + 15) != Z_OK)
+            return FP_ENOMEM;
+        source->state.kind = FP_SOURCE_GZIP;
+    } else if (size >= MAGIC_BYTES &&
+               (is_zstd(source->input) || is_skippable(source->input))) {
+        source->zstd = ZSTD_createDCtx();
+        if (source->zstd == NULL)
+            return FP_ENOMEM;
+        source->state.kind = FP_SOURCE_ZSTD;
+    }
+    return 0;
+}
+
+static int create(struct fp_source **source, struct fp_source from)
+{
+    struct fp_source *made = malloc(sizeof(*made));
+    int err;
+
+    if (made == NULL)
+        return FP_ENOMEM;
+    *made = from;
+    made->input = malloc(INPUT_BYTES);
+    err = made->input == NULL ? FP_ENOMEM : begin_reading(made);
+    if (err != 0) {
+        made->file = -1; /* the caller's still */
+        fp_source_close(made);
+        return err;
+    }
+    *source = made;
+    return 0;
+}
+
+static int refuse(char *why, size_t why_size, const char *reason)
+{
+    snprintf(why, why_size, "%s", reason);
+    return FP_EIO;
+}
+
+int fp_source_open(struct fp_source **source, const char *path, char *why,
+                   size_t why_size)
+{
+    struct stat info;
+    /* NONBLOCK: opening a pipe would wait for somebody who writes to it. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), err;
+
+    if (file < 0)
+        return refuse(why, why_size, strerror(errno));
+    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(file);
+        return refuse(why, why_size, "not a regular file");
+    }
+    err =
+        create(source, (struct fp_source){.file = file,
+                                          .file_size = (uint64_t)info.st_size});
+    if (err == FP_EIO)
+        refuse(why, why_size, "it can not be read");
+    if (err != 0)
+        close(file);
+    return err;
+}
+
+int fp_source_memory(struct fp_source **source, const void *bytes, size_t size)
+{
+    return create(source, (struct fp_source){.file = -1,
+                                             .file_size = size,
+                                             .memory = bytes,
+                                             .memory_size = size});
+}
+
+void fp_source_close(struct fp_source *source)
+{
+    if (source == NULL)
+        return;
+    if (source->file >= 0)
+        close(source->file);
+    if (source->state.kind == FP_SOURCE_GZIP)
+        inflateEnd(&source->gzip);
+    ZSTD_freeDCtx(source->zstd);
+    free(source->input);
+    free(source);
+}
+
+int fp_source_read(void *arg, char *to, size_t room, size_t *size)
+{
+    struct fp_source *source = arg;
+    int err;
+
+    if (source->state.kind == FP_SOURCE_GZIP)
+        err = read_gzip(source, to, room, size);
+    else if (source->state.kind == FP_SOURCE_ZSTD)
+        err = read_zstd(source, to, room, size);
+    else
+        err = read_plain(source, to, room, size);
+    if (err == 0)
+        source->state.text += *size;
+    return err;
+}
+
+const struct fp_source_state *fp_source_state(const struct fp_source *source)
+{
+    return &source->state;
+}
+
+uint64_t fp_source_size(const struct fp_source *source)
+{
+    return source->file_size;
+}
+
+const char *fp_source_kind_name(enum fp_source_kind kind)
+{
+    static const char *const name[] = {
+        [FP_SOURCE_PLAIN] = "plain",
+        [FP_SOURCE_GZIP] = "gzip",
+        [FP_SOURCE_ZSTD] = "zstd",
+    };
+
+    return name[kind];
+}

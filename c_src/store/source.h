@@ -1,0 +1,49 @@
+/*
+ * source.h - the text of a file: plain, gzip or zstd, told apart by its first
+ * bytes and not by its name.
+ *
+ * What is cut off or damaged costs what is lost in it and is counted: the end
+ * of a file that was cut off is not there, and behind a damaged zstd frame
+ * reading goes on at the next one. Memory: two buffers of 256 KiB, and the
+ * window of a decompressor (at most 128 MiB, as zstd -d has it; 1 MiB or less
+ * for what flame_prof writes).
+ *
+ * Calls read the disk: dirty I/O threads only. One thread at a time.
+ */
+#ifndef FP_STORE_SOURCE_H
+#define FP_STORE_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fp_source;
+
+enum fp_source_kind { FP_SOURCE_PLAIN, FP_SOURCE_GZIP, FP_SOURCE_ZSTD };
+
+struct fp_source_state {
+    enum fp_source_kind kind;
+    uint64_t bytes_in; /* of the file, read so far */
+    uint64_t text;     /* bytes of text made of them */
+    uint64_t damaged;  /* places where compressed bytes made no sense */
+    int is_cut_off;    /* it ends in the middle of what was compressed */
+};
+
+/* 0; FP_ENOMEM; FP_EIO with a sentence in `why`, which ends with a NUL. Only
+ * regular files: a pipe could hold a thread for ever. */
+int fp_source_open(struct fp_source **source, const char *path, char *why,
+                   size_t why_size);
+/* The same of bytes in memory, which must outlive it. For tests. */
+int fp_source_memory(struct fp_source **source, const void *bytes, size_t size);
+void fp_source_close(struct fp_source *source);
+
+/* `source` is a struct fp_source: this is a reader of format/scan.h. Up to
+ * `room` (at least 1) bytes of text to `to`; *size is 0 at the end.
+ * 0, or FP_EIO: the disk says so. */
+int fp_source_read(void *source, char *to, size_t room, size_t *size);
+const struct fp_source_state *fp_source_state(const struct fp_source *source);
+/* The size of the file when it was opened. */
+uint64_t fp_source_size(const struct fp_source *source);
+
+const char *fp_source_kind_name(enum fp_source_kind kind);
+
+#endif

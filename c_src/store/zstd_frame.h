@@ -1,0 +1,61 @@
+/*
+ * zstd_frame.h - text to zstd frames, and the table of frames that ends a file.
+ *
+ * Each frame stands alone, with its size and a checksum in it, and is made as
+ * its text comes: what has to be kept of the text is the window. The table is
+ * that of the seekable format, in a skippable frame, which every other reader of
+ * zstd skips:
+ *
+ *      5E 2A 4D 18 | size | n x (compressed, text) | n | 00 | B1 EA 92 8F
+ *
+ * all numbers 32 bits, little end first. Not shared between threads.
+ */
+#ifndef FP_STORE_ZSTD_FRAME_H
+#define FP_STORE_ZSTD_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fp_zst;
+
+/* No frame of ours is of more text, or takes more bytes. */
+#define FP_ZST_FRAME_MAX ((size_t)24 << 20)
+
+/* 0; FP_ENOMEM, or FP_EINVAL: this libzstd makes other frames than we know. */
+int fp_zst_create(struct fp_zst **zst);
+void fp_zst_destroy(struct fp_zst *zst);
+/* Memory that it holds. */
+size_t fp_zst_memory(const struct fp_zst *zst);
+
+/* What putting so much text, and ending the frame after it, may add to it. */
+size_t fp_zst_bound(size_t text);
+/* More text into the frame that has *size bytes so far, 0: a new one. Behind
+ * them is room for fp_zst_bound(text_size). 0; or FP_ENOMEM, and the frame that
+ * was begun is good for nothing. */
+int fp_zst_put(struct fp_zst *zst, const char *text, size_t text_size,
+               char *frame, size_t *size);
+/* Likewise. */
+int fp_zst_end(struct fp_zst *zst, char *frame, size_t *size);
+/* The frame that was begun, if any, is not wanted. */
+void fp_zst_drop(struct fp_zst *zst);
+
+struct fp_zst_entry {
+    uint32_t bytes, text;
+};
+
+/* An empty one to begin with: all 0. */
+struct fp_zst_table {
+    struct fp_zst_entry *entry;
+    size_t n, room;
+    int is_broken; /* there was no memory for an entry: it is not written */
+};
+
+/* More than this a table does not take: a terabyte of text, in frames of 16 MiB. */
+#define FP_ZST_TABLE_MAX 65536u
+
+void fp_zst_table_add(struct fp_zst_table *table, size_t bytes, size_t text);
+void fp_zst_table_free(struct fp_zst_table *table);
+/* The finished skippable frame, to be freed, or NULL. */
+char *fp_zst_table_print(const struct fp_zst_table *table, size_t *size);
+
+#endif

@@ -1,0 +1,126 @@
+#include "terms/terms.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+ERL_NIF_TERM fp_atom(ErlNifEnv *env, const char *name)
+{
+    return enif_make_atom(env, name);
+}
+
+ERL_NIF_TERM fp_binary(ErlNifEnv *env, const char *text, size_t size)
+{
+    ERL_NIF_TERM binary;
+    unsigned char *bytes = enif_make_new_binary(env, size, &binary);
+
+    memcpy(bytes, text, size);
+    return binary;
+}
+
+ERL_NIF_TERM fp_error(ErlNifEnv *env, ERL_NIF_TERM reason)
+{
+    return enif_make_tuple2(env, fp_atom(env, "error"), reason);
+}
+
+ERL_NIF_TERM fp_text(ErlNifEnv *env, const char *text)
+{
+    return fp_binary(env, text, strlen(text));
+}
+
+ERL_NIF_TERM fp_error_text(ErlNifEnv *env, int err, const char *text)
+{
+    if (text[0] == '\0')
+        text = fp_err_text(err);
+    return fp_error(env, enif_make_tuple2(env, fp_atom(env, fp_err_name(err)),
+                                          fp_text(env, text)));
+}
+
+void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
+                ERL_NIF_TERM value)
+{
+    enif_make_map_put(env, *map, fp_atom(env, key), value, map);
+}
+
+int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+               ERL_NIF_TERM *value)
+{
+    return enif_get_map_value(env, map, fp_atom(env, key), value);
+}
+
+int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                   uint32_t *value)
+{
+    ERL_NIF_TERM term;
+    unsigned n;
+
+    if (!fp_map_get(env, map, key, &term) || !enif_get_uint(env, term, &n))
+        return 0;
+    *value = n;
+    return 1;
+}
+
+int fp_map_get_u64(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                   uint64_t *value)
+{
+    ErlNifUInt64 n;
+    ERL_NIF_TERM term;
+
+    if (!fp_map_get(env, map, key, &term) || !enif_get_uint64(env, term, &n))
+        return 0;
+    *value = n;
+    return 1;
+}
+
+int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                    int *value)
+{
+    ERL_NIF_TERM term;
+
+    if (!fp_map_get(env, map, key, &term))
+        return 0;
+    *value = enif_is_identical(term, fp_atom(env, "true"));
+    return *value || enif_is_identical(term, fp_atom(env, "false"));
+}
+
+int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room)
+{
+    ErlNifBinary binary;
+
+    if (!enif_inspect_binary(env, term, &binary) || binary.size >= room ||
+        memchr(binary.data, 0, binary.size) != NULL)
+        return 0;
+    memcpy(text, binary.data, binary.size);
+    text[binary.size] = '\0';
+    return 1;
+}
+
+int fp_map_get_text(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                    char *text, size_t room)
+{
+    ERL_NIF_TERM term;
+
+    return fp_map_get(env, map, key, &term) &&
+           fp_get_text(env, term, text, room);
+}
+
+int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES])
+{
+    return fp_get_text(env, term, path, FP_PATH_BYTES) && path[0] != '\0';
+}
+
+int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3])
+{
+    const ERL_NIF_TERM *part;
+    unsigned arity;
+    int size;
+
+    if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
+        !enif_is_atom(env, part[0]) || !enif_is_atom(env, part[1]) ||
+        !enif_get_uint(env, part[2], &arity) || arity > 255)
+        return 0;
+    mfa[0] = part[0];
+    mfa[1] = part[1];
+    mfa[2] = arity;
+    return 1;
+}

@@ -1,0 +1,48 @@
+/*
+ * terms.h - Erlang terms to C and back, for agent_nif/ and report_nif/. Only
+ * these three folders know erl_nif.h.
+ */
+#ifndef FP_TERMS_TERMS_H
+#define FP_TERMS_TERMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <erl_nif.h>
+
+ERL_NIF_TERM fp_atom(ErlNifEnv *env, const char *name);
+ERL_NIF_TERM fp_binary(ErlNifEnv *env, const char *text, size_t size);
+ERL_NIF_TERM fp_error(ErlNifEnv *env, ERL_NIF_TERM reason);
+
+/* Of a sentence of ours, which ends with a NUL. */
+ERL_NIF_TERM fp_text(ErlNifEnv *env, const char *text);
+/* {error, {Atom, Text}}; an empty text is replaced by the error's own. */
+ERL_NIF_TERM fp_error_text(ErlNifEnv *env, int err, const char *text);
+
+/* Put Key => Value into *map; Key is made an atom. */
+void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
+                ERL_NIF_TERM value);
+
+/* The value of an atom key. 1 when there is one of the asked kind. */
+int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+               ERL_NIF_TERM *value);
+int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                   uint32_t *value);
+int fp_map_get_u64(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                   uint64_t *value);
+int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                    int *value);
+/* A binary without NUL bytes, copied with a terminating one: a term, or the value
+ * of a key. */
+int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room);
+int fp_map_get_text(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
+                    char *text, size_t room);
+
+/* A file's name, as a binary in the file system's encoding. */
+#define FP_PATH_BYTES 4096
+int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES]);
+
+/* {Module, Function, Arity} with atoms: their words. */
+int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3]);
+
+#endif

@@ -1,0 +1,100 @@
+%% @private The stubs of flame_prof_report_nif.so, which reads profile files back, and
+%% nothing else. A profiled node does not load it.
+%%
+%% {@link flame_prof_samples} documents the arguments and results of `reader_*',
+%% {@link flame_prof_profile} those of `profile_*', {@link flame_prof_reader} those of
+%% `unzst_*'.
+-module(flame_prof_report_nif).
+
+-export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
+-export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
+-export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
+-export([unzst_open/0, unzst_read/3]).
+
+-export_type([query/0]).
+
+-on_load(load/0).
+
+-define(NOT_LOADED, erlang:nif_error({not_loaded, ?MODULE})).
+
+-type query() ::
+    {
+        Measure :: samples | period | {value | delta, binary()},
+        [flame_prof_profile:level()],
+        WithoutLines :: boolean()
+    }.
+
+-spec reader_open(Path :: binary()) -> {ok, reference()} | {error, {atom(), binary()}}.
+reader_open(_) -> ?NOT_LOADED.
+
+-spec reader_next(reference(), Most :: non_neg_integer()) ->
+    {more | done, [flame_prof_samples:sample()]} | {error, {atom(), binary()}}.
+reader_next(_, _) -> ?NOT_LOADED.
+
+-spec reader_info(reference()) -> #{atom() => term()}.
+reader_info(_) -> ?NOT_LOADED.
+
+-spec reader_close(reference()) -> ok.
+reader_close(_) -> ?NOT_LOADED.
+
+-spec profile_new(MaxMemory :: non_neg_integer()) ->
+    {ok, reference()} | {error, {atom(), binary()}}.
+profile_new(_) -> ?NOT_LOADED.
+
+-spec profile_begin(reference(), Path :: binary()) ->
+    {ok, Bytes :: non_neg_integer()} | {error, {atom(), binary()}}.
+profile_begin(_, _) -> ?NOT_LOADED.
+
+-spec profile_step(reference(), Bytes :: non_neg_integer()) ->
+    {more, BytesRead :: non_neg_integer()} | done | {error, {atom(), binary()}}.
+profile_step(_, _) -> ?NOT_LOADED.
+
+-spec profile_close(reference()) -> ok.
+profile_close(_) -> ?NOT_LOADED.
+
+-spec profile_info(reference()) -> flame_prof_profile:info().
+profile_info(_) -> ?NOT_LOADED.
+
+-spec profile_processes(reference(), From :: non_neg_integer(), Most :: non_neg_integer()) ->
+    [flame_prof_profile:process()].
+profile_processes(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_stacks(reference(), query(), Most :: non_neg_integer()) ->
+    {ok, {
+        Weight :: non_neg_integer(),
+        Samples :: non_neg_integer(),
+        Count :: non_neg_integer(),
+        [flame_prof_profile:stack()]
+    }}
+    | {error, {atom(), binary()}}.
+profile_stacks(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_export(reference(), flame_prof_profile:format() | index | packed_index, binary(), [query()]) ->
+    {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
+profile_export(_, _, _, _) -> ?NOT_LOADED.
+
+%% A decompressor of zstd frames, one after the other.
+-spec unzst_open() -> reference().
+unzst_open() -> ?NOT_LOADED.
+
+%% Reads on in Input, from a place in it: at most 256 KiB of text, and the place
+%% to go on at, which is the end of Input when it needs more of it. `is_between'
+%% says that no frame is open there. After an error it is as if newly opened.
+-spec unzst_read(reference(), Input :: binary(), From :: non_neg_integer()) ->
+    {ok, Text :: binary(), Next :: non_neg_integer(), IsBetween :: boolean()}
+    | {error, Why :: binary()}.
+unzst_read(_, _, _) -> ?NOT_LOADED.
+
+load() ->
+    erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).
+
+%% Beside the beam file when the application is run from a plain build folder,
+%% which the code server knows under no application's name.
+priv_dir() ->
+    case code:priv_dir(flame_prof) of
+        {error, bad_name} ->
+            Ebin = filename:dirname(code:which(?MODULE)),
+            filename:join([Ebin, "..", "priv"]);
+        Directory ->
+            Directory
+    end.
