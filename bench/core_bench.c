@@ -42,7 +42,7 @@ static void check(int ok, const char *what)
 struct bench {
     struct fake_code code;
     struct fp_symbolizer symbolizer;
-    struct fp_stats stats;
+    struct fp_counters stats;
     struct fp_perf_script *script;
     int64_t time_us;
     uint64_t bytes;

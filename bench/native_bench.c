@@ -37,34 +37,34 @@ static void check(int ok, const char *what)
     }
 }
 
-static struct fp_native *bench_create(void)
+static struct fp_cstack *bench_create(void)
 {
-    struct fp_native *native = NULL;
+    struct fp_cstack *native = NULL;
     double best = 1e18;
 
     for (int i = 0; i < ROUNDS; i++) {
         double begin = now_ns(), ns;
 
-        fp_native_destroy(native);
-        check(fp_native_create(&native) == 0, "fp_native_create");
+        fp_cstack_destroy(native);
+        check(fp_cstack_create(&native) == 0, "fp_cstack_create");
         ns = now_ns() - begin;
         best = ns < best ? ns : best;
     }
     printf("%-24s %8.2f ms  %6zu KiB\n", "create", best / 1e6,
-           fp_native_bytes(native) / 1024);
+           fp_cstack_bytes(native) / 1024);
     return native;
 }
 
-static void bench_is_current(const struct fp_native *native)
+static void bench_is_current(const struct fp_cstack *native)
 {
     double begin = now_ns();
 
     for (int i = 0; i < WALKS; i++)
-        check(fp_native_is_current(native), "fp_native_is_current");
+        check(fp_cstack_is_current(native), "fp_cstack_is_current");
     printf("%-24s %8.1f ns\n", "is_current", (now_ns() - begin) / WALKS);
 }
 
-static void bench_resolve(const struct fp_native *native, const uint64_t *pc,
+static void bench_resolve(const struct fp_cstack *native, const uint64_t *pc,
                           size_t count)
 {
     double best = 1e18;
@@ -75,7 +75,7 @@ static void bench_resolve(const struct fp_native *native, const uint64_t *pc,
 
         for (int walk = 0; walk < WALKS; walk++)
             for (size_t k = 0; k < count; k++)
-                fp_native_resolve(native, pc[k], &name, &library);
+                fp_cstack_resolve(native, pc[k], &name, &library);
         ns = (now_ns() - begin) / (WALKS * (double)count);
         best = ns < best ? ns : best;
     }
@@ -98,11 +98,11 @@ static struct fp_registers registers_of(const ucontext_t *context)
                                         .r15 = (uint64_t)from[REG_R15]};
 }
 
-static void bench_walk(const struct fp_native *native,
+static void bench_walk(const struct fp_cstack *native,
                        const struct fp_registers *registers)
 {
     static unsigned char copy[1 << 16];
-    struct fp_native_stack stack = {registers->rsp, copy,
+    struct fp_cstack_stack stack = {registers->rsp, copy,
                                     stack_end - registers->rsp};
     double best = 1e18;
     uint64_t pc[100];
@@ -114,18 +114,18 @@ static void bench_walk(const struct fp_native *native,
         double begin = now_ns(), ns;
 
         for (int walk = 0; walk < WALKS; walk++)
-            count = fp_native_unwind(native, registers, &stack, pc, 100, NULL);
+            count = fp_cstack_unwind(native, registers, &stack, pc, 100, NULL);
         ns = (now_ns() - begin) / (WALKS * (double)count);
         best = ns < best ? ns : best;
     }
-    check(count > DEPTH, "fp_native_unwind");
+    check(count > DEPTH, "fp_cstack_unwind");
     printf("%-24s %8.1f ns  %6zu frames a walk\n", "unwind, a frame", best,
            count);
     bench_resolve(native, pc, count);
 }
 
 /* The frame that is looked at has to be there until it was. */
-static void measure(const struct fp_native *native)
+static void measure(const struct fp_cstack *native)
 {
     struct fp_registers registers;
     ucontext_t context;
@@ -135,7 +135,7 @@ static void measure(const struct fp_native *native)
     bench_walk(native, &registers);
 }
 
-static __attribute__((noinline)) int descend(const struct fp_native *native,
+static __attribute__((noinline)) int descend(const struct fp_cstack *native,
                                              int depth)
 {
     volatile int below = 0;
@@ -149,7 +149,7 @@ static __attribute__((noinline)) int descend(const struct fp_native *native,
 
 int main(int argc, char **argv)
 {
-    struct fp_native *native;
+    struct fp_cstack *native;
 
     stack_end = (uint64_t)(uintptr_t)(&native + 1);
     for (int i = 1; i < argc; i++)
@@ -157,6 +157,6 @@ int main(int argc, char **argv)
     native = bench_create();
     bench_is_current(native);
     descend(native, DEPTH);
-    fp_native_destroy(native);
+    fp_cstack_destroy(native);
     return 0;
 }

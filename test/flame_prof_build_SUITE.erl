@@ -57,7 +57,7 @@ headers_in_a_prefix_of_their_own_are_found(Config) ->
     _ = [file:make_symlink(Path, filename:join(Prefix, Name)) || {Name, Path} <- paths(Headers, Config)],
     Libs = "_build/c/" ++ erlang:system_info(otp_release) ++ "/libs",
     {0, _} = shell(Config, ["make -f tools/nif.mk ", Libs, " CPPFLAGS=-I", Prefix, " CC='", Cc, "'"]),
-    {ok, Linked} = file:read_file(filename:join(proplists:get_value(copy, Config), Libs)),
+    {ok, Linked} = file:read_file(filename:join(proplists:get_value(copy, Config), Libs ++ ".agent")),
     says(Linked, "uv").
 
 a_missing_compiler_is_named_with_its_packages(Config) ->

@@ -21,12 +21,12 @@ cd "$(dirname "$0")/.." || exit 1
 # compilers differ in what they inline into what. "none" is not followed: once in
 # that function.
 pointers="
-fp_peek_read: read_by_copy read_by_syscall read_by_file
+fp_safe_read: read_by_copy read_by_syscall read_by_file
 read_prefix: read_by_copy read_by_syscall read_by_file
-fp_peek_batch: read_by_copy read_by_syscall read_by_file
-fp_peek_view: read_by_copy read_by_syscall read_by_file
+fp_safe_read_batch: read_by_copy read_by_syscall read_by_file
+fp_safe_read_view: read_by_copy read_by_syscall read_by_file
 add_native: unwind
-fp_running_frames: unwind
+fp_explain_frames: unwind
 sampler_main: none"
 # sampler_main calls `ended' when there will be no other tick.
 
@@ -209,14 +209,14 @@ prove_one() { # source below c_src, the line to put it behind, statement, findin
 }
 
 prove() {
-    local wrong=0 tick="fp_sampler_drop_released(s);"
-    local handler="running->result = FP_RUNNING_NOBODY;"
+    local wrong=0 tick="fp_targets_drop_released(s);"
+    local handler="running->result = FP_CAPTURE_NOBODY;"
     tmp=$(mktemp -d)
     trap 'rm -rf "$tmp"' EXIT
     prove_one session/off_cpu "$tick" \
-        'static void *volatile p; p = malloc(1);' "malloc < fp_sampler" || wrong=1
+        'static void *volatile p; p = malloc(1);' "malloc < fp_off_cpu" || wrong=1
     prove_one session/off_cpu "$tick" \
-        'static void *(*volatile p)(size_t); p = malloc;' "malloc < fp_sampler" || wrong=1
+        'static void *(*volatile p)(size_t); p = malloc;' "malloc < fp_off_cpu" || wrong=1
     prove_one base/ring "assert(size % 8 == 0);" \
         'static void (*volatile f)(void); if (f) f();' "a call through a pointer < " || wrong=1
     prove_one erts/capture/explain "$handler" \

@@ -5,7 +5,7 @@
 # of VALGRIND_TESTS. The exit status is 1 on any complaint or leak.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-: "${VALGRIND_TESTS=test_profile test_unzst test_perf_script}" "${PKG_CONFIG:=pkg-config}"
+: "${VALGRIND_TESTS=test_profile test_unzstd test_perf_script}" "${PKG_CONFIG:=pkg-config}"
 out=_build/valgrind
 wrong=0
 

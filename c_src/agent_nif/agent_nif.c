@@ -33,14 +33,14 @@ struct fp_layout *fp_library_layout(struct fp_library *library)
  * begins with the pid term. Believed only when it does. */
 #define PROCESS_IN_ENV 8u
 
-uint64_t fp_own_process(ErlNifEnv *env, const struct fp_peek *peek)
+uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek)
 {
     uint64_t address = 0, id = 0;
     ErlNifPid self;
 
-    if (fp_peek_word(peek, (uint64_t)(uintptr_t)env + PROCESS_IN_ENV,
-                     &address) != 0 ||
-        fp_peek_word(peek, address, &id) != 0 ||
+    if (fp_safe_read_word(peek, (uint64_t)(uintptr_t)env + PROCESS_IN_ENV,
+                          &address) != 0 ||
+        fp_safe_read_word(peek, address, &id) != 0 ||
         enif_self(env, &self) == NULL || id != enif_make_pid(env, &self))
         return 0;
     return address;
@@ -96,7 +96,7 @@ static ERL_NIF_TERM platform(ErlNifEnv *env, int argc,
 static void library_free(struct fp_library *library)
 {
     if (library->peek_err == 0)
-        fp_peek_close(&library->peek);
+        fp_safe_read_close(&library->peek);
     if (library->lock != NULL)
         enif_mutex_destroy(library->lock);
     enif_free(library->layout);
@@ -109,13 +109,13 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     ErlNifResourceTypeInit calibration = {.dtor = fp_calibration_destroy};
     ErlNifResourceTypeInit session = fp_session_type_init;
     ErlNifResourceTypeInit sends = fp_sends_type_init;
-    ErlNifResourceTypeInit selector = {.dtor = fp_selector_handle_destroy};
+    ErlNifResourceTypeInit selector = {.dtor = fp_top_handle_destroy};
 
     (void)info;
     if (library == NULL)
         return -1;
     memset(library, 0, sizeof *library);
-    library->peek_err = fp_peek_open(&library->peek);
+    library->peek_err = fp_safe_read_open(&library->peek);
     library->lock = enif_mutex_create("flame_prof_library");
     fp_sends_make_atoms(env, &library->sends_atoms);
     library->calibration_type = enif_open_resource_type_x(

@@ -225,8 +225,8 @@ static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
                             : layout->release.tested ? "tested"
                                                      : "untested"));
     fp_map_put(env, &map, "reads",
-               fp_binary(env, fp_peek_method(&fp_library(env)->peek),
-                         strlen(fp_peek_method(&fp_library(env)->peek))));
+               fp_binary(env, fp_safe_read_method(&fp_library(env)->peek),
+                         strlen(fp_safe_read_method(&fp_library(env)->peek))));
     fp_map_put(env, &map, "process_size",
                enif_make_uint(env, layout->release.process_size));
     fp_map_put(env, &map, "offsets", offsets_term(env, layout));

@@ -19,11 +19,11 @@
 /* How often more a process is looked at that is never the same twice. */
 #define PROCESS_ATTEMPTS 20
 /* Slots of the process table looked at together. */
-#define CHUNK FP_PEEK_BATCH_MAX
+#define CHUNK FP_SAFE_READ_BATCH_MAX
 
 /* ----------------------------------------------------- birth and the end -- */
 
-int look_open(struct look *look, struct fp_library *library)
+int fp_inspect_open(struct fp_inspect *look, struct fp_library *library)
 {
     int err;
 
@@ -32,10 +32,10 @@ int look_open(struct look *look, struct fp_library *library)
     look->layout = fp_library_layout(library);
     if (look->layout == NULL)
         return FP_ESTATE;
-    err = fp_schedulers_enter();
+    err = fp_sigcapture_acquire();
     look->is_inside = err == 0;
     if (err == 0)
-        err = fp_peek_open_own(&look->peek);
+        err = fp_safe_read_open_own(&look->peek);
     if (err != 0) {
         look->layout = NULL;
         return err;
@@ -46,21 +46,21 @@ int look_open(struct look *look, struct fp_library *library)
     if (look->word == NULL)
         return FP_ENOMEM;
     /* Without it there are no C frames, and all else there is. */
-    if (fp_schedulers_registered() > 0 && fp_native_create(&look->native) != 0)
+    if (fp_sigcapture_registered() > 0 && fp_cstack_create(&look->native) != 0)
         look->native = NULL;
-    return fp_code_create(&look->code, look->layout, &look->peek,
-                          &look->ranges);
+    return fp_code_index_create(&look->code, look->layout, &look->peek,
+                                &look->ranges);
 }
 
-void look_close(struct look *look)
+void fp_inspect_close(struct fp_inspect *look)
 {
-    fp_native_destroy(look->native);
-    fp_code_destroy(look->code);
+    fp_cstack_destroy(look->native);
+    fp_code_index_destroy(look->code);
     free(look->word);
     if (look->layout != NULL)
-        fp_peek_close(&look->peek);
+        fp_safe_read_close(&look->peek);
     if (look->is_inside)
-        fp_schedulers_leave();
+        fp_sigcapture_release();
 }
 
 /* --------------------------------------------------------- the stopped -- */
@@ -71,7 +71,8 @@ static void only(struct fp_stack *stack, uint64_t frame)
     stack->frame[0] = frame;
 }
 
-static void read_stack(struct look *look, const struct fp_snapshot *snapshot,
+static void read_stack(struct fp_inspect *look,
+                       const struct fp_snapshot *snapshot,
                        struct fp_stack *stack)
 {
     uint64_t words = (snapshot->hend - snapshot->stop) / 8;
@@ -81,9 +82,9 @@ static void read_stack(struct look *look, const struct fp_snapshot *snapshot,
         leaf = FP_STACK_WORDS_LEAF;
         root = FP_STACK_WORDS_ROOT;
     }
-    if ((leaf > 0 && fp_peek_read(&look->peek, snapshot->stop, look->word,
+    if ((leaf > 0 && fp_safe_read(&look->peek, snapshot->stop, look->word,
                                   8 * leaf) != 0) ||
-        (root > 0 && fp_peek_read(&look->peek, snapshot->hend - 8 * root,
+        (root > 0 && fp_safe_read(&look->peek, snapshot->hend - 8 * root,
                                   look->word + leaf, 8 * root) != 0))
         only(stack, FP_FRAME_UNREADABLE);
     else
@@ -100,14 +101,14 @@ static void forget_sizes(struct fp_snapshot *snapshot)
             snapshot->value[i] = -1;
 }
 
-static int read_process(struct look *look, uint64_t pid, uint64_t *address,
-                        struct fp_snapshot *snapshot)
+static int read_process(struct fp_inspect *look, uint64_t pid,
+                        uint64_t *address, struct fp_snapshot *snapshot)
 {
     unsigned char bytes[FP_PROBE_WINDOW];
-    int err = fp_ptab_lookup(look->layout, &look->peek, pid, address);
+    int err = fp_process_table_lookup(look->layout, &look->peek, pid, address);
 
     if (err == 0)
-        err = fp_peek_read(&look->peek, *address, bytes,
+        err = fp_safe_read(&look->peek, *address, bytes,
                            look->layout->snapshot_size);
     if (err != 0)
         return err;
@@ -127,17 +128,18 @@ static void put_leaf(struct fp_stack *stack, uint64_t frame)
 
 /* On a dirty scheduler: it collects, or runs the NIF that `current` names
  * (beam_common.c, erts_dirty_process_main), unless it has gone on meanwhile. */
-static void put_dirty(struct look *look, uint64_t address, struct sight *sight)
+static void put_dirty(struct fp_inspect *look, uint64_t address,
+                      struct sight *sight)
 {
     uint64_t current = 0;
 
     if (sight->snapshot.status == FP_STATUS_garbage_collecting)
         put_leaf(&sight->stack, FP_FRAME_GC);
     else if ((sight->snapshot.state & FP_PSFLG_DIRTY_RUNNING) != 0 &&
-             fp_schedulers_registered() > 0 &&
-             fp_peek_word(&look->peek,
-                          address + look->layout->release.running.current,
-                          &current) == 0 &&
+             fp_sigcapture_registered() > 0 &&
+             fp_safe_read_word(&look->peek,
+                               address + look->layout->release.running.current,
+                               &current) == 0 &&
              fp_is_mfa_at(&look->peek, current))
         put_leaf(&sight->stack, FP_FRAME_NIF | current);
 }
@@ -153,8 +155,8 @@ static int agree(const struct fp_snapshot *before,
                after->value[FP_METRIC_reductions];
 }
 
-static int look_at_stopped(struct look *look, uint64_t pid, uint64_t address,
-                           struct sight *sight)
+static int look_at_stopped(struct fp_inspect *look, uint64_t pid,
+                           uint64_t address, struct sight *sight)
 {
     struct fp_snapshot after;
     int err;
@@ -167,17 +169,17 @@ static int look_at_stopped(struct look *look, uint64_t pid, uint64_t address,
 
 /* --------------------------------------------------------- the running -- */
 
-static size_t unwind(void *self, const struct fp_running *running, uint64_t *pc,
+static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
                      size_t max, struct fp_registers *at_entry, int *complete)
 {
-    struct look *look = self;
-    struct fp_native_stack stack = {running->native_start, running->native,
+    struct fp_inspect *look = self;
+    struct fp_cstack_stack stack = {running->native_start, running->native,
                                     running->native_bytes};
-    struct fp_native_end end;
-    size_t n = fp_native_unwind(look->native, &running->registers, &stack, pc,
+    struct fp_cstack_end end;
+    size_t n = fp_cstack_unwind(look->native, &running->registers, &stack, pc,
                                 max, &end);
 
-    *complete = n > 0 && end.why == FP_NATIVE_LEFT &&
+    *complete = n > 0 && end.why == FP_CSTACK_LEFT &&
                 end.registers.rip == running->native_return;
     *at_entry = end.registers;
     return n;
@@ -190,13 +192,13 @@ static void pause_before(int attempt)
     nanosleep(&moment, NULL);
 }
 
-static const struct fp_running *await(unsigned at, uint32_t ticket)
+static const struct fp_capture *await(unsigned at, uint32_t ticket)
 {
-    const struct fp_running *running = fp_schedulers_answer(at, ticket);
+    const struct fp_capture *running = fp_sigcapture_poll(at, ticket);
 
     for (int i = 0; i < ANSWER_ATTEMPTS && running == NULL; i++) {
         pause_before(i);
-        running = fp_schedulers_answer(at, ticket);
+        running = fp_sigcapture_poll(at, ticket);
     }
     return running;
 }
@@ -204,21 +206,21 @@ static const struct fp_running *await(unsigned at, uint32_t ticket)
 /* A running profile may have asked it just now. */
 static int ask(unsigned at, uint32_t *ticket)
 {
-    int err = fp_schedulers_request(at, ticket);
+    int err = fp_sigcapture_request(at, ticket);
 
     for (int i = 0; i < ANSWER_ATTEMPTS && err == FP_ESTATE; i++) {
         pause_before(i);
-        err = fp_schedulers_request(at, ticket);
+        err = fp_sigcapture_request(at, ticket);
     }
     return err == 0 ? 0 : FP_ESTATE;
 }
 
 /* While the collector exchanges the heaps, their figures contradict each other;
  * what it does can be told all the same. */
-static int decode(struct look *look, unsigned at,
-                  const struct fp_running *running, struct sight *sight)
+static int decode(struct fp_inspect *look, unsigned at,
+                  const struct fp_capture *running, struct sight *sight)
 {
-    struct fp_running_code code = {.peek = &look->peek,
+    struct fp_capture_code code = {.peek = &look->peek,
                                    .ranges = &look->ranges,
                                    .unwind = look->native ? unwind : NULL,
                                    .unwind_self = look,
@@ -226,7 +228,7 @@ static int decode(struct look *look, unsigned at,
 
     int torn;
 
-    if (running->result == FP_RUNNING_NOBODY)
+    if (running->result == FP_CAPTURE_NOBODY)
         return FP_ENOENT;
     torn =
         fp_process_decode(look->layout, running->structure, &sight->snapshot);
@@ -234,8 +236,8 @@ static int decode(struct look *look, unsigned at,
     if (sight->snapshot.status == FP_STATUS_free ||
         !fp_term_is_pid(sight->snapshot.id))
         return FP_EGONE;
-    fp_schedulers_code(&code.fragments, &code.nif_return);
-    if (fp_running_frames(&code, look->layout, running, &sight->snapshot,
+    fp_sigcapture_code(&code.fragments, &code.nif_return);
+    if (fp_explain_frames(&code, look->layout, running, &sight->snapshot,
                           &sight->stack) != 0)
         only(&sight->stack, FP_FRAME_UNREADABLE);
     if (torn)
@@ -244,36 +246,37 @@ static int decode(struct look *look, unsigned at,
     return 0;
 }
 
-int look_answer(struct look *look, unsigned at,
-                const struct look_question *question, struct sight *sight)
+int fp_inspect_poll(struct fp_inspect *look, unsigned at,
+                    const struct look_question *question, struct sight *sight)
 {
-    const struct fp_running *running;
+    const struct fp_capture *running;
     int err;
 
     if (question->err != 0)
         return question->err;
     running = await(at, question->ticket);
     err = running == NULL ? FP_ESTATE : decode(look, at, running, sight);
-    fp_schedulers_release(at, question->ticket);
+    fp_sigcapture_drop(at, question->ticket);
     return err;
 }
 
 /* Without a process it may be asleep: then it is let alone. */
-static int ask_if_busy(struct look *look, unsigned at, uint32_t *ticket)
+static int ask_if_busy(struct fp_inspect *look, unsigned at, uint32_t *ticket)
 {
-    uint64_t data = fp_schedulers_data(at), process = 0;
+    uint64_t data = fp_sigcapture_data(at), process = 0;
 
     if (data == 0)
         return FP_ESTATE;
-    (void)fp_peek_word(&look->peek,
-                       data + look->layout->release.running.current_process,
-                       &process);
+    (void)fp_safe_read_word(
+        &look->peek, data + look->layout->release.running.current_process,
+        &process);
     return process == 0 ? FP_ENOENT : ask(at, ticket);
 }
 
-void look_ask_all(struct look *look, struct look_question *question)
+void fp_inspect_request_all(struct fp_inspect *look,
+                            struct look_question *question)
 {
-    unsigned count = fp_schedulers_count(), idle = count;
+    unsigned count = fp_sigcapture_count(), idle = count;
 
     for (unsigned at = 0; at < count; at++)
         question[at].err = FP_ENOENT;
@@ -292,8 +295,8 @@ void look_ask_all(struct look *look, struct look_question *question)
 
 /* A process that was seen running: on its scheduler, if that can be asked.
  * FP_ETORN when it has left that one. */
-static int look_at_running(struct look *look, uint64_t pid, uint64_t address,
-                           struct sight *sight)
+static int look_at_running(struct fp_inspect *look, uint64_t pid,
+                           uint64_t address, struct sight *sight)
 {
     struct sight now = {.scheduler = 0};
     struct look_question question;
@@ -303,17 +306,17 @@ static int look_at_running(struct look *look, uint64_t pid, uint64_t address,
     only(&sight->stack, sight->snapshot.status == FP_STATUS_garbage_collecting
                             ? FP_FRAME_GC
                             : FP_FRAME_RUNNING);
-    (void)fp_peek_word(&look->peek,
-                       address + look->layout->release.running.scheduler_data,
-                       &data);
+    (void)fp_safe_read_word(
+        &look->peek, address + look->layout->release.running.scheduler_data,
+        &data);
     if (data == 0)
         return FP_ETORN;
-    at = fp_schedulers_find(data);
+    at = fp_sigcapture_find(data);
     if (at < 0)
         return 0;
     sight->scheduler = (unsigned)at + 1;
     question.err = ask((unsigned)at, &question.ticket);
-    err = look_answer(look, (unsigned)at, &question, &now);
+    err = fp_inspect_poll(look, (unsigned)at, &question, &now);
     if (err == FP_ESTATE)
         return 0;
     if (err != 0 || now.snapshot.id != pid)
@@ -324,7 +327,7 @@ static int look_at_running(struct look *look, uint64_t pid, uint64_t address,
 
 /* -------------------------------------------------------- one process -- */
 
-static int look_once(struct look *look, uint64_t pid, struct sight *sight)
+static int look_once(struct fp_inspect *look, uint64_t pid, struct sight *sight)
 {
     uint64_t address;
     int err = read_process(look, pid, &address, &sight->snapshot);
@@ -350,7 +353,8 @@ static void look_in_vain(struct sight *sight)
         put_leaf(&sight->stack, FP_FRAME_GC);
 }
 
-int look_at_process(struct look *look, uint64_t pid, struct sight *sight)
+int fp_inspect_process(struct fp_inspect *look, uint64_t pid,
+                       struct sight *sight)
 {
     int err = look_once(look, pid, sight);
 
@@ -367,24 +371,24 @@ int look_at_process(struct look *look, uint64_t pid, struct sight *sight)
 
 struct inspect_scan {
     uint64_t word[CHUNK], state[CHUNK];
-    struct fp_peek_span span[CHUNK];
+    struct fp_safe_read_span span[CHUNK];
 };
 
-static void scan_chunk(struct look *look, struct inspect_scan *scan, uint32_t n,
-                       uint64_t self, void (*each)(void *arg, uint64_t pid),
-                       void *arg)
+static void scan_chunk(struct fp_inspect *look, struct inspect_scan *scan,
+                       uint32_t n, uint64_t self,
+                       void (*each)(void *arg, uint64_t pid), void *arg)
 {
     const uint16_t *offset = look->layout->release.offset;
     size_t used = 0;
 
     for (uint32_t i = 0; i < n; i++)
         if (scan->word[i] != 0) {
-            scan->span[used] =
-                (struct fp_peek_span){scan->word[i] + offset[FP_FIELD_state],
-                                      &scan->state[used], 4, 0};
+            scan->span[used] = (struct fp_safe_read_span){
+                scan->word[i] + offset[FP_FIELD_state], &scan->state[used], 4,
+                0};
             scan->state[used++] = 0;
         }
-    fp_peek_batch(&look->peek, scan->span, used);
+    fp_safe_read_batch(&look->peek, scan->span, used);
     for (size_t i = 0; i < used; i++) {
         uint64_t id = 0, at = scan->span[i].address - offset[FP_FIELD_state];
 
@@ -393,14 +397,15 @@ static void scan_chunk(struct look *look, struct inspect_scan *scan, uint32_t n,
              (FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS)) == 0 ||
             (scan->state[i] & FP_PSFLG_FREE) != 0)
             continue;
-        if (fp_peek_word(&look->peek, at + offset[FP_FIELD_id], &id) == 0 &&
+        if (fp_safe_read_word(&look->peek, at + offset[FP_FIELD_id], &id) ==
+                0 &&
             fp_term_is_pid(id) && id != self)
             each(arg, id);
     }
 }
 
-int look_for_dirty(struct look *look, uint64_t self,
-                   void (*each)(void *arg, uint64_t pid), void *arg)
+int fp_inspect_dirty(struct fp_inspect *look, uint64_t self,
+                     void (*each)(void *arg, uint64_t pid), void *arg)
 {
     uint32_t slots = look->layout->process_limit, n;
     struct inspect_scan *scan = malloc(sizeof *scan);
@@ -410,7 +415,8 @@ int look_for_dirty(struct look *look, uint64_t self,
         return FP_ENOMEM;
     for (uint32_t slot = 0; slot < slots && err == 0; slot += n) {
         n = slots - slot < CHUNK ? slots - slot : CHUNK;
-        err = fp_ptab_read(look->layout, &look->peek, slot, n, scan->word);
+        err = fp_process_table_read(look->layout, &look->peek, slot, n,
+                                    scan->word);
         if (err == 0)
             scan_chunk(look, scan, n, self, each, arg);
     }

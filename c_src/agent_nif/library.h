@@ -18,7 +18,7 @@ struct fp_sends_atoms {
 };
 
 struct fp_library {
-    struct fp_peek peek;
+    struct fp_memory peek;
     int peek_err; /* 0, or why nothing can be read here */
     /* Guards `layout`. Taken by dirty NIFs only. */
     ErlNifMutex *lock;
@@ -42,7 +42,7 @@ struct fp_layout *fp_library_layout(struct fp_library *library);
 const char *fp_library_refusal(const struct fp_library *library);
 
 /* The calling process's structure, 0 when it is not where it is expected. */
-uint64_t fp_own_process(ErlNifEnv *env, const struct fp_peek *peek);
+uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek);
 
 /* The NIFs, by room. */
 #define FP_NIF(name)                                                           \
@@ -85,7 +85,7 @@ void fp_sends_make_atoms(ErlNifEnv *env, struct fp_sends_atoms *atoms);
 
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);
-void fp_selector_handle_destroy(ErlNifEnv *env, void *object);
+void fp_top_handle_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
 extern const ErlNifResourceTypeInit fp_sends_type_init;
 

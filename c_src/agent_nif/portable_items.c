@@ -41,7 +41,7 @@ static int get_mfa_text(ErlNifEnv *env, ERL_NIF_TERM term,
            get_u32(env, part[2], &mfa->arity);
 }
 
-static int take_process(ErlNifEnv *env, struct fp_portable *to,
+static int take_process(ErlNifEnv *env, struct fp_record_encoder *to,
                         const ERL_NIF_TERM *part)
 {
     uint32_t slot, number, serial;
@@ -52,11 +52,11 @@ static int take_process(ErlNifEnv *env, struct fp_portable *to,
            get_u32(env, part[3], &serial) && get_text(env, part[4], &name) &&
            get_mfa_text(env, part[5], &initial) &&
            get_mfa_text(env, part[6], &proc_lib) &&
-           fp_portable_process(to, slot, number, serial, name, &initial,
-                               &proc_lib) != FP_EINVAL;
+           fp_record_encoder_process(to, slot, number, serial, name, &initial,
+                                     &proc_lib) != FP_EINVAL;
 }
 
-static int take_frame(ErlNifEnv *env, struct fp_portable *to,
+static int take_frame(ErlNifEnv *env, struct fp_record_encoder *to,
                       const ERL_NIF_TERM *part)
 {
     uint32_t id, arity, line;
@@ -65,11 +65,11 @@ static int take_frame(ErlNifEnv *env, struct fp_portable *to,
     return get_u32(env, part[1], &id) && get_text(env, part[2], &module) &&
            get_text(env, part[3], &function) && get_u32(env, part[4], &arity) &&
            get_u32(env, part[5], &line) && get_text(env, part[6], &file) &&
-           fp_portable_frame(to, id, module, function, arity, line, file) !=
-               FP_EINVAL;
+           fp_record_encoder_frame(to, id, module, function, arity, line,
+                                   file) != FP_EINVAL;
 }
 
-static int take_stack(ErlNifEnv *env, struct fp_portable *to,
+static int take_stack(ErlNifEnv *env, struct fp_record_encoder *to,
                       const ERL_NIF_TERM *part)
 {
     int32_t frame[256];
@@ -81,10 +81,10 @@ static int take_stack(ErlNifEnv *env, struct fp_portable *to,
         if (n == 256 || !enif_get_int(env, head, &frame[n]))
             return 0;
     return get_u32(env, part[1], &slot) &&
-           fp_portable_stack(to, slot, frame, n) != FP_EINVAL;
+           fp_record_encoder_stack(to, slot, frame, n) != FP_EINVAL;
 }
 
-static int take_sample(ErlNifEnv *env, struct fp_portable *to,
+static int take_sample(ErlNifEnv *env, struct fp_record_encoder *to,
                        const ERL_NIF_TERM *part)
 {
     uint32_t process, stack, status;
@@ -104,10 +104,11 @@ static int take_sample(ErlNifEnv *env, struct fp_portable *to,
             return 0;
         value[i] = n;
     }
-    return fp_portable_sample(to, process, stack, status, value) != FP_EINVAL;
+    return fp_record_encoder_sample(to, process, stack, status, value) !=
+           FP_EINVAL;
 }
 
-static int take_tick(ErlNifEnv *env, struct fp_portable *to,
+static int take_tick(ErlNifEnv *env, struct fp_record_encoder *to,
                      const ERL_NIF_TERM *part)
 {
     ErlNifUInt64 missed;
@@ -115,10 +116,10 @@ static int take_tick(ErlNifEnv *env, struct fp_portable *to,
 
     return enif_get_uint64(env, part[1], &missed) &&
            enif_get_int64(env, part[2], &time_us) &&
-           fp_portable_tick(to, missed, time_us) != FP_EINVAL;
+           fp_record_encoder_tick(to, missed, time_us) != FP_EINVAL;
 }
 
-static int take_lost(ErlNifEnv *env, struct fp_portable *to,
+static int take_lost(ErlNifEnv *env, struct fp_record_encoder *to,
                      const ERL_NIF_TERM *part)
 {
     ErlNifUInt64 ticks, missed, samples;
@@ -127,40 +128,40 @@ static int take_lost(ErlNifEnv *env, struct fp_portable *to,
         !enif_get_uint64(env, part[2], &missed) ||
         !enif_get_uint64(env, part[3], &samples))
         return 0;
-    fp_portable_lost(to, ticks, missed, samples);
+    fp_record_encoder_lost(to, ticks, missed, samples);
     return 1;
 }
 
 static int take_count(ErlNifEnv *env, struct fp_session *session,
                       const char *kind, const ERL_NIF_TERM *part)
 {
-    struct fp_stats *stats = fp_session_stats_mutable(session);
+    struct fp_counters *stats = fp_session_stats_mutable(session);
     ErlNifUInt64 n;
 
     if (!enif_get_uint64(env, part[1], &n))
         return 0;
-    fp_stats_add(stats, FP_STAT_taken, n);
+    fp_counters_add(stats, FP_COUNTER_taken, n);
     if (strcmp(kind, "gone") == 0) {
-        fp_stats_add(stats, FP_STAT_gone, n);
+        fp_counters_add(stats, FP_COUNTER_gone, n);
         return 1;
     }
-    fp_stats_add(stats, FP_STAT_torn, n);
-    fp_stats_add(stats, FP_STAT_torn_changed, n);
+    fp_counters_add(stats, FP_COUNTER_torn, n);
+    fp_counters_add(stats, FP_COUNTER_torn_changed, n);
     return 1;
 }
 
 static int take_selection(ErlNifEnv *env, struct fp_session *session,
                           const ERL_NIF_TERM *part)
 {
-    struct fp_stats *stats = fp_session_stats_mutable(session);
+    struct fp_counters *stats = fp_session_stats_mutable(session);
     ErlNifUInt64 processes, selected;
 
     if (!enif_get_uint64(env, part[1], &processes) ||
         !enif_get_uint64(env, part[2], &selected))
         return 0;
-    fp_stats_add(stats, FP_STAT_selections, 1);
-    fp_stats_set(stats, FP_STAT_processes, processes);
-    fp_stats_set(stats, FP_STAT_selected, selected);
+    fp_counters_add(stats, FP_COUNTER_selections, 1);
+    fp_counters_set(stats, FP_COUNTER_processes, processes);
+    fp_counters_set(stats, FP_COUNTER_selected, selected);
     return 1;
 }
 
@@ -171,12 +172,13 @@ static int take_cpu(ErlNifEnv *env, struct fp_session *session,
 
     if (!enif_get_uint64(env, part[1], &ns))
         return 0;
-    fp_stats_set(fp_session_stats_mutable(session), FP_STAT_sampler_cpu_ns, ns);
+    fp_counters_set(fp_session_stats_mutable(session),
+                    FP_COUNTER_sampler_cpu_ns, ns);
     return 1;
 }
 
-int fp_portable_take(ErlNifEnv *env, struct fp_session *session,
-                     struct fp_portable *to, ERL_NIF_TERM item)
+int fp_record_encoder_take(ErlNifEnv *env, struct fp_session *session,
+                           struct fp_record_encoder *to, ERL_NIF_TERM item)
 {
     const ERL_NIF_TERM *part;
     char kind[16];

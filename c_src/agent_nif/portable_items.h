@@ -24,7 +24,7 @@
  * ProcLib. 1, or 0 when it makes no sense. What finds no room in the ring is
  * counted there and is no error.
  */
-int fp_portable_take(ErlNifEnv *env, struct fp_session *session,
-                     struct fp_portable *to, ERL_NIF_TERM item);
+int fp_record_encoder_take(ErlNifEnv *env, struct fp_session *session,
+                           struct fp_record_encoder *to, ERL_NIF_TERM item);
 
 #endif

@@ -318,7 +318,7 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
     struct session_handle *handle = get_handle(env, argv[0]);
     ERL_NIF_TERM map;
     struct fp_session *session = use(env, handle, &map);
-    const struct fp_stats *stats;
+    const struct fp_counters *stats;
     const char *path;
 
     (void)argc;
@@ -333,10 +333,10 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
                fp_binary(env, fp_session_reads(session),
                          strlen(fp_session_reads(session))));
     fp_map_put(env, &map, "path", fp_binary(env, path, strlen(path)));
-    for (int stat = 0; stat < FP_STAT_COUNT; stat++)
-        fp_map_put(
-            env, &map, fp_stats_name((enum fp_stat)stat),
-            enif_make_uint64(env, fp_stats_get(stats, (enum fp_stat)stat)));
+    for (int stat = 0; stat < FP_COUNTER_COUNT; stat++)
+        fp_map_put(env, &map, fp_counters_name((enum fp_counter)stat),
+                   enif_make_uint64(
+                       env, fp_counters_get(stats, (enum fp_counter)stat)));
     unuse(handle);
     return map;
 }
@@ -344,9 +344,9 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
 /* ----------------------------------------------------------- of the node -- */
 
 static int add_figure(ErlNifEnv *env, ERL_NIF_TERM term,
-                      struct fp_figures *figures)
+                      struct fp_gauges *figures)
 {
-    char name[FP_FIGURE_NAME_ROOM];
+    char name[FP_GAUGES_NAME_ROOM];
     const ERL_NIF_TERM *part;
     ErlNifSInt64 value;
     int size;
@@ -354,7 +354,7 @@ static int add_figure(ErlNifEnv *env, ERL_NIF_TERM term,
     return enif_get_tuple(env, term, &size, &part) && size == 2 &&
            enif_get_atom(env, part[0], name, sizeof name, ERL_NIF_LATIN1) &&
            enif_get_int64(env, part[1], &value) &&
-           fp_figures_add(figures, name, value) == 0;
+           fp_gauges_add(figures, name, value) == 0;
 }
 
 /* [{Name, Integer}]: for the next flush, and every later one until others
@@ -365,7 +365,7 @@ ERL_NIF_TERM fp_nif_session_figures(ErlNifEnv *env, int argc,
     struct session_handle *handle = get_handle(env, argv[0]);
     ERL_NIF_TERM answer, list = argv[1], head;
     struct fp_session *session = use(env, handle, &answer);
-    struct fp_figures *figures;
+    struct fp_gauges *figures;
     int valid = 1;
 
     (void)argc;
@@ -376,7 +376,7 @@ ERL_NIF_TERM fp_nif_session_figures(ErlNifEnv *env, int argc,
            enif_get_list_cell(env, list, &head, &list))
         valid = add_figure(env, head, figures);
     if (valid && figures != NULL)
-        fp_figures_offer(fp_session_node(session), figures);
+        fp_gauges_mailbox_put(fp_session_node(session), figures);
     else
         free(figures);
     unuse(handle);
@@ -406,7 +406,7 @@ static int get_wanted(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
 ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc,
                                  const ERL_NIF_TERM argv[])
 {
-    uint64_t words[FP_WANTED_MAX * FP_WANTED_WORDS];
+    uint64_t words[FP_PINNED_MAX * FP_PINNED_WORDS];
     struct session_handle *handle = get_handle(env, argv[0]);
     ERL_NIF_TERM answer, list = argv[1], head;
     struct fp_session *session;
@@ -415,13 +415,13 @@ ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc,
 
     (void)argc;
     for (; enif_get_list_cell(env, list, &head, &list); n++)
-        if (n == FP_WANTED_MAX ||
-            !get_wanted(env, head, words + FP_WANTED_WORDS * n))
+        if (n == FP_PINNED_MAX ||
+            !get_wanted(env, head, words + FP_PINNED_WORDS * n))
             return enif_make_badarg(env);
     session = use(env, handle, &answer);
     if (session == NULL)
         return answer;
-    err = fp_session_want(session, words, n);
+    err = fp_session_pin(session, words, n);
     unuse(handle);
     if (err == FP_EINVAL)
         return enif_make_badarg(env);
@@ -442,10 +442,10 @@ ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc,
     (void)argc;
     if (session == NULL)
         return answer;
-    pid = malloc((FP_TOP_MAX + FP_WANTED_MAX) * sizeof *pid);
+    pid = malloc((FP_TOP_MAX + FP_PINNED_MAX) * sizeof *pid);
     n = pid == NULL
             ? 0
-            : fp_session_chosen(session, pid, FP_TOP_MAX + FP_WANTED_MAX);
+            : fp_session_selected(session, pid, FP_TOP_MAX + FP_PINNED_MAX);
     unuse(handle);
     while (n > 0)
         list = enif_make_list_cell(env, pid[--n], list);
@@ -463,8 +463,8 @@ ERL_NIF_TERM fp_nif_session_push(ErlNifEnv *env, int argc,
     struct session_handle *handle = get_handle(env, argv[0]);
     ERL_NIF_TERM answer, list = argv[1], head;
     struct fp_session *session = use(env, handle, &answer);
-    struct fp_portable *to;
-    const struct fp_stats *stats;
+    struct fp_record_encoder *to;
+    const struct fp_counters *stats;
     uint64_t taken, dropped;
     int valid = 1;
 
@@ -477,12 +477,12 @@ ERL_NIF_TERM fp_nif_session_push(ErlNifEnv *env, int argc,
         return fp_error(env, fp_atom(env, "closed"));
     }
     stats = fp_session_stats(session);
-    taken = fp_stats_get(stats, FP_STAT_taken);
-    dropped = fp_stats_get(stats, FP_STAT_dropped);
+    taken = fp_counters_get(stats, FP_COUNTER_taken);
+    dropped = fp_counters_get(stats, FP_COUNTER_dropped);
     while (valid && enif_get_list_cell(env, list, &head, &list))
-        valid = fp_portable_take(env, session, to, head);
-    taken = fp_stats_get(stats, FP_STAT_taken) - taken;
-    dropped = fp_stats_get(stats, FP_STAT_dropped) - dropped;
+        valid = fp_record_encoder_take(env, session, to, head);
+    taken = fp_counters_get(stats, FP_COUNTER_taken) - taken;
+    dropped = fp_counters_get(stats, FP_COUNTER_dropped) - dropped;
     fp_session_leave(session);
     unuse(handle);
     if (!valid || !enif_is_empty_list(env, list))

@@ -31,7 +31,7 @@ int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status)
     if (enif_is_identical(term, fp_atom(env, "all")))
         return 1;
     for (int i = 0; i < FP_STATUS_free; i++) {
-        if (enif_is_identical(term, fp_atom(env, fp_status_name(i)))) {
+        if (enif_is_identical(term, fp_atom(env, fp_counterus_name(i)))) {
             *status = i;
             return 1;
         }
@@ -123,7 +123,7 @@ static int get_files(ErlNifEnv *env, ERL_NIF_TERM map,
 }
 
 /* {Metric, IsDelta, Top, EveryPasses} */
-static int get_rule(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_rule *rule)
+static int get_rule(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_ranking *rule)
 {
     const ERL_NIF_TERM *part;
     int size;
@@ -149,7 +149,7 @@ static int get_rules(ErlNifEnv *env, ERL_NIF_TERM map,
     if (!fp_map_get(env, map, "rules", &list))
         return 0;
     while (enif_get_list_cell(env, list, &head, &list))
-        if (options->rules == FP_RULES_MAX ||
+        if (options->rules == FP_RANKINGS_MAX ||
             !get_rule(env, head, &options->rule[options->rules++]))
             return 0;
     return 1;

@@ -23,10 +23,10 @@ static void recover(ErlNifEnv *env)
 {
     ErlNifPid who, self;
 
-    who.pid = fp_schedulers_retiring();
+    who.pid = fp_sigcapture_is_shutting_down();
     if (who.pid != 0 && enif_self(env, &self) != NULL &&
         (who.pid == self.pid || !enif_is_process_alive(env, &who)))
-        fp_schedulers_retire_give_up(who.pid);
+        fp_sigcapture_shutdown_abort(who.pid);
 }
 
 /* (Schedulers) -> {ok, Registered} | {error, {Error, Why}} */
@@ -49,11 +49,11 @@ ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc,
     if (err != 0)
         return refusal(env, err, fp_err_text(err));
     recover(env);
-    err = fp_schedulers_prepare(layout, &ranges, count, why, sizeof why);
+    err = fp_sigcapture_prepare(layout, &ranges, count, why, sizeof why);
     if (err != 0)
         return refusal(env, err, why);
     return enif_make_tuple2(env, fp_atom(env, "ok"),
-                            enif_make_uint(env, fp_schedulers_registered()));
+                            enif_make_uint(env, fp_sigcapture_registered()));
 }
 
 /* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
@@ -73,7 +73,7 @@ ERL_NIF_TERM fp_nif_scheduler_register(ErlNifEnv *env, int argc,
         return enif_make_badarg(env);
     if (process == 0)
         return refusal(env, FP_ELAYOUT, "the own process was not found");
-    err = fp_schedulers_register(number, process, mfa, why, sizeof why);
+    err = fp_sigcapture_register(number, process, mfa, why, sizeof why);
     return err == 0 ? fp_atom(env, "ok") : refusal(env, err, why);
 }
 
@@ -92,13 +92,13 @@ ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
     fp_session_reap(fp_library(env));
     recover(env);
     enif_self(env, &self);
-    err = fp_schedulers_retire_begin(self.pid);
+    err = fp_sigcapture_shutdown_begin(self.pid);
     if (err != 0)
         return refusal(env, err,
                        err == FP_ESTATE ? "the schedulers are in use"
                                         : "somebody has replaced our handler");
-    for (unsigned at = fp_schedulers_count(); at-- > 0;)
-        if (fp_schedulers_must_be_here(at))
+    for (unsigned at = fp_sigcapture_count(); at-- > 0;)
+        if (fp_sigcapture_must_quiesce(at))
             list = enif_make_list_cell(env, enif_make_uint(env, at + 1), list);
     return enif_make_tuple2(env, fp_atom(env, "ok"), list);
 }
@@ -113,7 +113,7 @@ ERL_NIF_TERM fp_nif_scheduler_retire(ErlNifEnv *env, int argc,
     (void)argc;
     if (!enif_get_uint(env, argv[0], &number))
         return enif_make_badarg(env);
-    err = fp_schedulers_retire_here(number);
+    err = fp_sigcapture_shutdown_quiesce(number);
     return err == 0 ? fp_atom(env, "ok")
                     : refusal(env, err, "that is not the scheduler's thread");
 }
@@ -128,7 +128,7 @@ ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc,
     (void)argc;
     (void)argv;
     enif_self(env, &self);
-    err = fp_schedulers_retire_end(self.pid);
+    err = fp_sigcapture_shutdown_end(self.pid);
     return err == 0 ? fp_atom(env, "ok")
                     : refusal(env, err, "a scheduler has not answered");
 }

@@ -16,14 +16,14 @@
 /* A look, and where its terms are made. */
 struct telling {
     ErlNifEnv *env;
-    struct look look;
-    ERL_NIF_TERM list; /* of look_for_dirty */
+    struct fp_inspect look;
+    ERL_NIF_TERM list; /* of fp_inspect_dirty */
 };
 
 static ERL_NIF_TERM atom_text(struct telling *telling, uint64_t atom)
 {
     uint32_t len = 0;
-    const char *text = fp_code_atom(telling->look.code, atom, &len);
+    const char *text = fp_code_index_atom(telling->look.code, atom, &len);
 
     return text == NULL ? fp_atom(telling->env, "none")
                         : fp_binary(telling->env, text, len);
@@ -32,7 +32,7 @@ static ERL_NIF_TERM atom_text(struct telling *telling, uint64_t atom)
 static ERL_NIF_TERM file_text(struct telling *telling, uint64_t file)
 {
     uint32_t len = 0;
-    const char *text = fp_code_file(telling->look.code, file, &len);
+    const char *text = fp_code_index_file(telling->look.code, file, &len);
 
     return text == NULL ? fp_atom(telling->env, "none")
                         : fp_binary(telling->env, text, len);
@@ -63,7 +63,7 @@ static ERL_NIF_TERM erlang_frame(struct telling *telling, uint64_t pc)
 {
     struct fp_location at;
 
-    if (fp_code_resolve(telling->look.code, pc, &at) != 0)
+    if (fp_code_index_resolve(telling->look.code, pc, &at) != 0)
         return 0;
     return enif_make_tuple5(telling->env, atom_text(telling, at.mfa[0]),
                             atom_text(telling, at.mfa[1]),
@@ -77,7 +77,7 @@ static ERL_NIF_TERM named_frame(struct telling *telling, uint64_t word)
 {
     uint64_t mfa[3];
 
-    if (fp_peek_read(&telling->look.peek, word & ~(FP_FRAME_BIF | FP_FRAME_NIF),
+    if (fp_safe_read(&telling->look.peek, word & ~(FP_FRAME_BIF | FP_FRAME_NIF),
                      mfa, sizeof mfa) != 0 ||
         mfa[2] > 255)
         return 0;
@@ -93,7 +93,7 @@ static ERL_NIF_TERM native_frame(struct telling *telling, uint64_t pc)
     const char *name, *library;
 
     if (telling->look.native == NULL ||
-        fp_native_resolve(telling->look.native, pc, &name, &library) != 0)
+        fp_cstack_resolve(telling->look.native, pc, &name, &library) != 0)
         return 0;
     return enif_make_tuple3(telling->env, fp_atom(telling->env, "native"),
                             name == NULL
@@ -144,13 +144,13 @@ static ERL_NIF_TERM process_term(struct telling *telling,
                                  const struct sight *sight)
 {
     const struct fp_snapshot *snapshot = &sight->snapshot;
-    struct look *look = &telling->look;
+    struct fp_inspect *look = &telling->look;
     ErlNifEnv *env = telling->env;
     ERL_NIF_TERM map = enif_make_new_map(env);
-    struct fp_names names;
+    struct fp_process_names names;
 
-    fp_names_read(look->layout, &look->peek, snapshot,
-                  fp_atom(env, "$initial_call"), &names);
+    fp_process_names_read(look->layout, &look->peek, snapshot,
+                          fp_atom(env, "$initial_call"), &names);
     for (int i = 0; i < FP_METRIC_COUNT; i++)
         fp_map_put(env, &map, fp_metric_name(i),
                    figure_term(env, snapshot->value[i]));
@@ -161,7 +161,7 @@ static ERL_NIF_TERM process_term(struct telling *telling,
                                      fp_dictionary_bytes(
                                          &look->peek, snapshot->dictionary)));
     fp_map_put(env, &map, "status",
-               fp_atom(env, fp_status_name(snapshot->status)));
+               fp_atom(env, fp_counterus_name(snapshot->status)));
     fp_map_put(env, &map, "scheduler", scheduler_term(env, sight));
     fp_map_put(env, &map, "registered_name",
                atom_text(telling, names.registered));
@@ -178,7 +178,7 @@ static ERL_NIF_TERM process_term(struct telling *telling,
 static ERL_NIF_TERM tell_process(struct telling *telling, uint64_t pid)
 {
     struct sight sight;
-    int err = look_at_process(&telling->look, pid, &sight);
+    int err = fp_inspect_process(&telling->look, pid, &sight);
 
     if (err != 0)
         return fp_error(telling->env, fp_atom(telling->env, fp_err_name(err)));
@@ -203,9 +203,9 @@ static ERL_NIF_TERM tell_scheduler(struct telling *telling, unsigned at,
     struct sight sight;
     int err;
 
-    if (fp_schedulers_data(at) == 0)
+    if (fp_sigcapture_data(at) == 0)
         return fp_atom(telling->env, "unregistered");
-    err = look_answer(&telling->look, at, question, &sight);
+    err = fp_inspect_poll(&telling->look, at, question, &sight);
     if (err != 0)
         return fp_atom(telling->env, err == FP_ENOENT ? "idle" : "late");
     return enif_make_tuple2(telling->env, sight.snapshot.id,
@@ -214,13 +214,13 @@ static ERL_NIF_TERM tell_scheduler(struct telling *telling, unsigned at,
 
 static int tell_schedulers(struct telling *telling, ERL_NIF_TERM *answer)
 {
-    unsigned count = fp_schedulers_count();
+    unsigned count = fp_sigcapture_count();
     struct look_question *question = calloc(count + 1, sizeof *question);
     ERL_NIF_TERM list = enif_make_list(telling->env, 0);
 
     if (question == NULL)
         return FP_ENOMEM;
-    look_ask_all(&telling->look, question);
+    fp_inspect_request_all(&telling->look, question);
     for (unsigned at = count; at-- > 0;)
         list = enif_make_list_cell(
             telling->env,
@@ -247,8 +247,8 @@ static int tell_dirty(struct telling *telling, ERL_NIF_TERM *answer)
 
     telling->list = enif_make_list(telling->env, 0);
     enif_self(telling->env, &self);
-    err = look_for_dirty(&telling->look, enif_make_pid(telling->env, &self),
-                         collect, telling);
+    err = fp_inspect_dirty(&telling->look, enif_make_pid(telling->env, &self),
+                           collect, telling);
     *answer = tell_processes(telling, telling->list);
     return err;
 }
@@ -270,7 +270,7 @@ ERL_NIF_TERM fp_nif_snapshot(ErlNifEnv *env, int argc,
         !enif_is_identical(argv[0], fp_atom(env, "schedulers")) &&
         !enif_is_identical(argv[0], fp_atom(env, "dirty")))
         return enif_make_badarg(env);
-    err = look_open(&telling.look, fp_library(env));
+    err = fp_inspect_open(&telling.look, fp_library(env));
     if (err != 0)
         ;
     else if (enif_is_list(env, argv[0]))
@@ -279,7 +279,7 @@ ERL_NIF_TERM fp_nif_snapshot(ErlNifEnv *env, int argc,
         err = tell_dirty(&telling, &answer);
     else
         err = tell_schedulers(&telling, &answer);
-    look_close(&telling.look);
+    fp_inspect_close(&telling.look);
     return err == 0 ? answer : fp_error(env, fp_atom(env, fp_err_name(err)));
 }
 
@@ -289,8 +289,8 @@ ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
-    struct fp_selector *selector;
-    struct fp_rule rule = {FP_METRIC_reductions, 1, 0, 1};
+    struct fp_top_processes *selector;
+    struct fp_ranking rule = {FP_METRIC_reductions, 1, 0, 1};
     const struct fp_candidate *chosen;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     struct timespec from, to;
@@ -303,22 +303,22 @@ ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
         !enif_get_uint(env, argv[1], &passes) || passes == 0 || top > 1000000)
         return enif_make_badarg(env);
     rule.top = top;
-    if (fp_selector_create(&selector, layout, &library->peek, &rule, 1, NULL,
-                           0) != 0)
+    if (fp_top_processes_create(&selector, layout, &library->peek, &rule, 1,
+                                NULL, 0) != 0)
         return fp_error(env, fp_atom(env, fp_err_name(FP_ENOMEM)));
     for (unsigned i = 0; i < passes; i++) {
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
-        fp_selector_step(selector, fp_selector_slots(selector));
+        fp_top_processes_step(selector, fp_top_processes_slots(selector));
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
     }
-    chosen = fp_selector_chosen(selector, &n, &processes);
+    chosen = fp_top_processes_selected(selector, &n, &processes);
     for (size_t i = 0; i < n; i++)
         list = enif_make_list_cell(
             env,
             enif_make_tuple2(env, chosen[i].id,
                              enif_make_int64(env, chosen[i].figure)),
             list);
-    fp_selector_destroy(selector);
+    fp_top_processes_destroy(selector);
     return enif_make_tuple3(
         env, enif_make_uint64(env, processes), list,
         enif_make_int64(env, (to.tv_sec - from.tv_sec) * 1000000000 +

@@ -14,20 +14,20 @@
 struct top_handle {
     /* 1 while a call is inside: one process at a time. */
     _Atomic int entered;
-    struct fp_peek peek;
-    struct fp_selector *selector; /* NULL: creation has failed */
+    struct fp_memory peek;
+    struct fp_top_processes *selector; /* NULL: creation has failed */
     int is_open;
 };
 
-void fp_selector_handle_destroy(ErlNifEnv *env, void *object)
+void fp_top_handle_destroy(ErlNifEnv *env, void *object)
 {
     struct top_handle *handle = object;
 
     (void)env;
     if (handle->selector != NULL)
-        fp_selector_destroy(handle->selector);
+        fp_top_processes_destroy(handle->selector);
     if (handle->is_open)
-        fp_peek_close(&handle->peek);
+        fp_safe_read_close(&handle->peek);
 }
 
 /* (Top) -> {ok, Selector} | {error, Error} */
@@ -36,7 +36,7 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc,
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
-    struct fp_rule most = {
+    struct fp_ranking most = {
         .metric = FP_METRIC_reductions, .is_delta = 1, .every = 1};
     struct top_handle *handle;
     ERL_NIF_TERM term;
@@ -49,11 +49,11 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc,
     handle = enif_alloc_resource(library->selector_type, sizeof *handle);
     atomic_init(&handle->entered, 0);
     handle->selector = NULL;
-    err = fp_peek_open(&handle->peek);
+    err = fp_safe_read_open(&handle->peek);
     handle->is_open = err == 0;
     if (err == 0)
-        err = fp_selector_create(&handle->selector, layout, &handle->peek,
-                                 &most, 1, NULL, 0);
+        err = fp_top_processes_create(&handle->selector, layout, &handle->peek,
+                                      &most, 1, NULL, 0);
     term = enif_make_resource(env, handle);
     enif_release_resource(handle);
     return err == 0 ? enif_make_tuple2(env, fp_atom(env, "ok"), term)
@@ -76,8 +76,9 @@ ERL_NIF_TERM fp_nif_selector_next(ErlNifEnv *env, int argc,
         handle->selector == NULL ||
         atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
         return enif_make_badarg(env);
-    fp_selector_step(handle->selector, fp_selector_slots(handle->selector));
-    chosen = fp_selector_chosen(handle->selector, &n, &processes);
+    fp_top_processes_step(handle->selector,
+                          fp_top_processes_slots(handle->selector));
+    chosen = fp_top_processes_selected(handle->selector, &n, &processes);
     for (size_t i = 0; i < n; i++)
         list = enif_make_list_cell(
             env,

@@ -1,20 +1,20 @@
 /*
  * assume.h - what holds, and the static analyzer can not find out.
  *
- * FP_KNOWN(condition) is nothing in a program. Beside each use stands why the
+ * FP_ASSUME(condition) is nothing in a program. Beside each use stands why the
  * condition holds.
  */
 #ifndef FP_BASE_ASSUME_H
 #define FP_BASE_ASSUME_H
 
 #ifdef __clang_analyzer__
-#define FP_KNOWN(condition)                                                    \
+#define FP_ASSUME(condition)                                                   \
     do {                                                                       \
         if (!(condition))                                                      \
             __builtin_unreachable();                                           \
     } while (0)
 #else
-#define FP_KNOWN(condition) ((void)0)
+#define FP_ASSUME(condition) ((void)0)
 #endif
 
 #endif

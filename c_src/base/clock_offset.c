@@ -2,7 +2,7 @@
 
 #define TRIES 5
 
-int64_t fp_wall_offset_ns(fp_clock *read)
+int64_t fp_clock_offset_ns(fp_clock *read)
 {
     int64_t least = INT64_MAX, offset = 0;
 

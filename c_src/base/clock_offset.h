@@ -18,6 +18,6 @@ typedef int64_t fp_clock(clockid_t);
 
 /* Unix time less monotonic time, in nanoseconds: off by half of the shortest
  * time that reading took. */
-int64_t fp_wall_offset_ns(fp_clock *read);
+int64_t fp_clock_offset_ns(fp_clock *read);
 
 #endif

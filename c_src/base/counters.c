@@ -6,15 +6,15 @@
 
 #include <stddef.h>
 
-static const char *const stat_names[FP_STAT_COUNT] = {
-#define FP_STATS_ROW(name) [FP_STAT_##name] = #name,
-    FP_STATS_MAP(FP_STATS_ROW)
-#undef FP_STATS_ROW
+static const char *const stat_names[FP_COUNTER_COUNT] = {
+#define FP_COUNTERS_ROW(name) [FP_COUNTER_##name] = #name,
+    FP_COUNTERS_MAP(FP_COUNTERS_ROW)
+#undef FP_COUNTERS_ROW
 };
 
-const char *fp_stats_name(enum fp_stat stat)
+const char *fp_counters_name(enum fp_counter stat)
 {
-    if ((unsigned)stat >= FP_STAT_COUNT)
+    if ((unsigned)stat >= FP_COUNTER_COUNT)
         return NULL;
     return stat_names[stat];
 }

@@ -6,7 +6,7 @@
  *
  * Every counter has one writing thread (named here) and is stored with
  * relaxed order: a reader sees each figure whole, not all figures of one
- * instant. fp_stats_read() after the threads are joined is exact.
+ * instant. fp_counters_read() after the threads are joined is exact.
  */
 #ifndef FP_BASE_COUNTERS_H
 #define FP_BASE_COUNTERS_H
@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define FP_STATS_MAP(X)                                                        \
+#define FP_COUNTERS_MAP(X)                                                     \
     /* the engine's thread: the sampler, or the portable engine's process */   \
     X(ticks)        /* ticks done */                                           \
     X(missed)       /* ticks whose deadline had passed: not done */            \
@@ -57,39 +57,39 @@
     X(file_cpu_ns)     /* ... of which inside calls on files */                \
     X(compress_cpu_ns) /* ... and in compression */
 
-enum fp_stat {
-#define FP_STATS_ENUM(name) FP_STAT_##name,
-    FP_STATS_MAP(FP_STATS_ENUM)
-#undef FP_STATS_ENUM
-        FP_STAT_COUNT
+enum fp_counter {
+#define FP_COUNTERS_ENUM(name) FP_COUNTER_##name,
+    FP_COUNTERS_MAP(FP_COUNTERS_ENUM)
+#undef FP_COUNTERS_ENUM
+        FP_COUNTER_COUNT
 };
 
-struct fp_stats {
-    _Atomic uint64_t counter[FP_STAT_COUNT];
+struct fp_counters {
+    _Atomic uint64_t counter[FP_COUNTER_COUNT];
 };
 
 /* By the counter's own thread only. */
-static inline void fp_stats_add(struct fp_stats *stats, enum fp_stat stat,
-                                uint64_t n)
+static inline void fp_counters_add(struct fp_counters *stats,
+                                   enum fp_counter stat, uint64_t n)
 {
     uint64_t old =
         atomic_load_explicit(&stats->counter[stat], memory_order_relaxed);
     atomic_store_explicit(&stats->counter[stat], old + n, memory_order_relaxed);
 }
 
-static inline void fp_stats_set(struct fp_stats *stats, enum fp_stat stat,
-                                uint64_t n)
+static inline void fp_counters_set(struct fp_counters *stats,
+                                   enum fp_counter stat, uint64_t n)
 {
     atomic_store_explicit(&stats->counter[stat], n, memory_order_relaxed);
 }
 
 /* Any thread. */
-static inline uint64_t fp_stats_get(const struct fp_stats *stats,
-                                    enum fp_stat stat)
+static inline uint64_t fp_counters_get(const struct fp_counters *stats,
+                                       enum fp_counter stat)
 {
     return atomic_load_explicit(&stats->counter[stat], memory_order_relaxed);
 }
 
-const char *fp_stats_name(enum fp_stat stat);
+const char *fp_counters_name(enum fp_counter stat);
 
 #endif

@@ -9,16 +9,16 @@ static int is_name(const char *name)
 {
     size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyz_");
 
-    return size > 0 && size < FP_FIGURE_NAME_ROOM && name[size] == '\0';
+    return size > 0 && size < FP_GAUGES_NAME_ROOM && name[size] == '\0';
 }
 
-int fp_figures_add(struct fp_figures *figures, const char *name, int64_t value)
+int fp_gauges_add(struct fp_gauges *figures, const char *name, int64_t value)
 {
     struct fp_figure *figure;
 
     if (!is_name(name))
         return FP_EINVAL;
-    if (figures->n == FP_FIGURES_MAX)
+    if (figures->n == FP_GAUGES_MAX)
         return FP_EFULL;
     figure = &figures->figure[figures->n++];
     memcpy(figure->name, name, strlen(name) + 1);
@@ -26,8 +26,8 @@ int fp_figures_add(struct fp_figures *figures, const char *name, int64_t value)
     return 0;
 }
 
-const struct fp_figure *fp_figures_find(const struct fp_figures *figures,
-                                        const char *name)
+const struct fp_figure *fp_gauges_find(const struct fp_gauges *figures,
+                                       const char *name)
 {
     for (uint32_t i = 0; i < figures->n; i++)
         if (strcmp(figures->figure[i].name, name) == 0)
@@ -35,13 +35,14 @@ const struct fp_figure *fp_figures_find(const struct fp_figures *figures,
     return NULL;
 }
 
-void fp_figures_offer(struct fp_figures_box *box, struct fp_figures *figures)
+void fp_gauges_mailbox_put(struct fp_gauges_mailbox *box,
+                           struct fp_gauges *figures)
 {
     free(
         atomic_exchange_explicit(&box->offered, figures, memory_order_acq_rel));
 }
 
-struct fp_figures *fp_figures_take(struct fp_figures_box *box)
+struct fp_gauges *fp_gauges_mailbox_take(struct fp_gauges_mailbox *box)
 {
     return atomic_exchange_explicit(&box->offered, NULL, memory_order_acq_rel);
 }

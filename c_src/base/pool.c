@@ -72,7 +72,7 @@ static size_t room_of(unsigned class)
     if (class < EVEN_CLASSES)
         return (class + 1) * FP_POOL_ALIGNMENT;
     log = (class - EVEN_CLASSES) / 4 + EVEN_LOG;
-    FP_KNOWN(log < 32); /* class_of() of a size that is no large one */
+    FP_ASSUME(log < 32); /* class_of() of a size that is no large one */
     return (5 + class % 4) * ((size_t)1 << (log - 2));
 }
 

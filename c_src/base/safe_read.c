@@ -17,14 +17,14 @@ static int64_t read_by_syscall(void *self, const struct iovec *local,
     return process_vm_readv(getpid(), local, n, remote, n, 0);
 }
 
-/* The memfd's parts: what fp_peek_view shows stays in the first until its next
+/* The memfd's parts: what fp_safe_read_view shows stays in the first until its next
  * call, all else passes through the second. Pieces that are larger than that go
  * by process_vm_readv. */
 #define VIEW (512u << 10)
 #define PASSAGE (512u << 10)
 
 /* How many of remote[0..n) fit into the window together. */
-static size_t fitting(const struct fp_peek *peek, const struct iovec *remote,
+static size_t fitting(const struct fp_memory *peek, const struct iovec *remote,
                       size_t n, size_t *bytes)
 {
     size_t i;
@@ -50,7 +50,7 @@ static void scatter(const unsigned char *from, size_t size,
 static int64_t read_by_copy(void *self, const struct iovec *local,
                             const struct iovec *remote, size_t n)
 {
-    const struct fp_peek *peek = self;
+    const struct fp_memory *peek = self;
     int64_t total = 0;
 
     for (size_t i = 0; i < n;) {
@@ -83,7 +83,7 @@ static int64_t read_by_copy(void *self, const struct iovec *local,
 static int64_t read_by_file(void *self, const struct iovec *local,
                             const struct iovec *remote, size_t n)
 {
-    const struct fp_peek *peek = self;
+    const struct fp_memory *peek = self;
     int64_t total = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -101,16 +101,16 @@ static int64_t read_by_file(void *self, const struct iovec *local,
 }
 
 /* A known word, read the way everything else will be. */
-static int works(const struct fp_peek *peek)
+static int works(const struct fp_memory *peek)
 {
     static const uint64_t known = UINT64_C(0x666c616d655f7072);
     uint64_t word = 0;
 
-    return fp_peek_word(peek, (uint64_t)(uintptr_t)&known, &word) == 0 &&
+    return fp_safe_read_word(peek, (uint64_t)(uintptr_t)&known, &word) == 0 &&
            word == known;
 }
 
-int fp_peek_open_mem(struct fp_peek *peek)
+int fp_safe_read_open_mem(struct fp_memory *peek)
 {
     peek->readv = read_by_file;
     peek->self = peek;
@@ -118,11 +118,11 @@ int fp_peek_open_mem(struct fp_peek *peek)
     peek->fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
     if (peek->fd >= 0 && works(peek))
         return 0;
-    fp_peek_close(peek);
+    fp_safe_read_close(peek);
     return FP_EDENIED;
 }
 
-int fp_peek_open(struct fp_peek *peek)
+int fp_safe_read_open(struct fp_memory *peek)
 {
     peek->readv = read_by_syscall;
     peek->self = NULL;
@@ -130,10 +130,10 @@ int fp_peek_open(struct fp_peek *peek)
     peek->fd = -1;
     if (works(peek))
         return 0;
-    return fp_peek_open_mem(peek);
+    return fp_safe_read_open_mem(peek);
 }
 
-static int open_window(struct fp_peek *peek, uint32_t view, uint32_t passage)
+static int open_window(struct fp_memory *peek, uint32_t view, uint32_t passage)
 {
     size_t size = (size_t)view + passage;
     void *window = MAP_FAILED;
@@ -153,21 +153,21 @@ static int open_window(struct fp_peek *peek, uint32_t view, uint32_t passage)
         if (works(peek))
             return 0;
     }
-    fp_peek_close(peek);
-    return fp_peek_open(peek);
+    fp_safe_read_close(peek);
+    return fp_safe_read_open(peek);
 }
 
-int fp_peek_open_own(struct fp_peek *peek)
+int fp_safe_read_open_own(struct fp_memory *peek)
 {
     return open_window(peek, VIEW, PASSAGE);
 }
 
-int fp_peek_open_small(struct fp_peek *peek, uint32_t bytes)
+int fp_safe_read_open_small(struct fp_memory *peek, uint32_t bytes)
 {
     return open_window(peek, 0, bytes);
 }
 
-void fp_peek_close(struct fp_peek *peek)
+void fp_safe_read_close(struct fp_memory *peek)
 {
     if (peek->window != NULL)
         munmap(peek->window, (size_t)peek->view + peek->passage);
@@ -177,7 +177,7 @@ void fp_peek_close(struct fp_peek *peek)
     peek->fd = -1;
 }
 
-const char *fp_peek_method(const struct fp_peek *peek)
+const char *fp_safe_read_method(const struct fp_memory *peek)
 {
     if (peek->readv == read_by_copy)
         return "pwritev to memfd";
@@ -185,7 +185,7 @@ const char *fp_peek_method(const struct fp_peek *peek)
                                           : "/proc/self/mem";
 }
 
-int fp_peek_read(const struct fp_peek *peek, uint64_t address, void *into,
+int fp_safe_read(const struct fp_memory *peek, uint64_t address, void *into,
                  size_t size)
 {
     /* cppcheck-suppress ctuuninitvar; it is what is read into */
@@ -196,12 +196,12 @@ int fp_peek_read(const struct fp_peek *peek, uint64_t address, void *into,
     return got == (int64_t)size ? 0 : FP_EFAULT;
 }
 
-/* Read spans[0..n), n <= FP_PEEK_BATCH_MAX: how many came whole before the
+/* Read spans[0..n), n <= FP_SAFE_READ_BATCH_MAX: how many came whole before the
  * first that did not. */
-static size_t read_prefix(const struct fp_peek *peek,
-                          const struct fp_peek_span *spans, size_t n)
+static size_t read_prefix(const struct fp_memory *peek,
+                          const struct fp_safe_read_span *spans, size_t n)
 {
-    struct iovec local[FP_PEEK_BATCH_MAX], remote[FP_PEEK_BATCH_MAX];
+    struct iovec local[FP_SAFE_READ_BATCH_MAX], remote[FP_SAFE_READ_BATCH_MAX];
     int64_t got;
     size_t whole = 0;
 
@@ -218,13 +218,14 @@ static size_t read_prefix(const struct fp_peek *peek,
     return whole;
 }
 
-size_t fp_peek_batch(const struct fp_peek *peek, struct fp_peek_span *spans,
-                     size_t n)
+size_t fp_safe_read_batch(const struct fp_memory *peek,
+                          struct fp_safe_read_span *spans, size_t n)
 {
     size_t readable = 0;
 
     for (size_t at = 0; at < n;) {
-        size_t chunk = n - at < FP_PEEK_BATCH_MAX ? n - at : FP_PEEK_BATCH_MAX;
+        size_t chunk =
+            n - at < FP_SAFE_READ_BATCH_MAX ? n - at : FP_SAFE_READ_BATCH_MAX;
         size_t whole = read_prefix(peek, spans + at, chunk);
 
         for (size_t i = 0; i < whole; i++)
@@ -237,14 +238,14 @@ size_t fp_peek_batch(const struct fp_peek *peek, struct fp_peek_span *spans,
     return readable;
 }
 
-size_t fp_peek_view(const struct fp_peek *peek, struct fp_peek_span *spans,
-                    size_t n)
+size_t fp_safe_read_view(const struct fp_memory *peek,
+                         struct fp_safe_read_span *spans, size_t n)
 {
-    struct iovec remote[FP_PEEK_BATCH_MAX];
+    struct iovec remote[FP_SAFE_READ_BATCH_MAX];
     size_t total = 0;
 
-    if (peek->window == NULL || n > FP_PEEK_BATCH_MAX)
-        return fp_peek_batch(peek, spans, n);
+    if (peek->window == NULL || n > FP_SAFE_READ_BATCH_MAX)
+        return fp_safe_read_batch(peek, spans, n);
     for (size_t i = 0; i < n; i++) {
         remote[i] =
             (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
@@ -252,7 +253,7 @@ size_t fp_peek_view(const struct fp_peek *peek, struct fp_peek_span *spans,
     }
     if (total > peek->view ||
         syscall(SYS_pwritev, peek->fd, remote, n, 0L, 0L) != (long)total)
-        return fp_peek_batch(peek, spans, n);
+        return fp_safe_read_batch(peek, spans, n);
     total = 0;
     for (size_t i = 0; i < n; i++) {
         spans[i].into = peek->window + total;

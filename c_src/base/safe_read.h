@@ -10,7 +10,7 @@
  *          reports a bad address. A fifth of process_vm_readv's cost in
  *          batches (80 against 400 ns for each of 100 x 680 bytes), because no
  *          page has to be looked up and pinned. Needs room of its own, so each
- *          thread that uses it has a struct fp_peek of its own.
+ *          thread that uses it has a struct fp_memory of its own.
  *   readv  process_vm_readv(2) on our own process.
  *   file   pread(2) on /proc/self/mem, where a seccomp filter refuses that.
  *
@@ -26,14 +26,14 @@
 #include <sys/uio.h>
 
 /* One entry of a batch. */
-struct fp_peek_span {
+struct fp_safe_read_span {
     uint64_t address;
     void *into;
     uint32_t size;
     int32_t result; /* out: 0 or FP_EFAULT */
 };
 
-struct fp_peek {
+struct fp_memory {
     /* Copy remote[0..n) to local[0..n), like process_vm_readv: how many bytes
      * were copied before the first bad address, or -1. The fake memory of the
      * tests stands behind this. */
@@ -46,43 +46,43 @@ struct fp_peek {
 };
 
 /* What the kernel takes in one call (IOV_MAX). Larger batches are cut. */
-#define FP_PEEK_BATCH_MAX 1024u
+#define FP_SAFE_READ_BATCH_MAX 1024u
 
 /* Finds a way that works here and that any thread may use at any time: readv,
- * or file. 0 or FP_EDENIED. Must stay at its address until fp_peek_close. */
-int fp_peek_open(struct fp_peek *peek);
+ * or file. 0 or FP_EDENIED. Must stay at its address until fp_safe_read_close. */
+int fp_safe_read_open(struct fp_memory *peek);
 /* The same for the use of one thread: copy, where that works. */
-int fp_peek_open_own(struct fp_peek *peek);
+int fp_safe_read_open_own(struct fp_memory *peek);
 /* The same with a window of `bytes` only, for reads up to that size: views are
  * copies then. Its reads are ASYNC-SIGNAL-SAFE: system calls and memcpy. */
-int fp_peek_open_small(struct fp_peek *peek, uint32_t bytes);
+int fp_safe_read_open_small(struct fp_memory *peek, uint32_t bytes);
 /* By /proc/self/mem only: what a seccomp filter leaves us. */
-int fp_peek_open_mem(struct fp_peek *peek);
-void fp_peek_close(struct fp_peek *peek);
+int fp_safe_read_open_mem(struct fp_memory *peek);
+void fp_safe_read_close(struct fp_memory *peek);
 
 /* "pwritev to memfd", "process_vm_readv" or "/proc/self/mem". */
-const char *fp_peek_method(const struct fp_peek *peek);
+const char *fp_safe_read_method(const struct fp_memory *peek);
 
 /* 0 or FP_EFAULT. On FP_EFAULT what `into` holds is undefined. */
-int fp_peek_read(const struct fp_peek *peek, uint64_t address, void *into,
+int fp_safe_read(const struct fp_memory *peek, uint64_t address, void *into,
                  size_t size);
 
 /* One aligned or unaligned word. */
-static inline int fp_peek_word(const struct fp_peek *peek, uint64_t address,
-                               uint64_t *word)
+static inline int fp_safe_read_word(const struct fp_memory *peek,
+                                    uint64_t address, uint64_t *word)
 {
-    return fp_peek_read(peek, address, word, sizeof *word);
+    return fp_safe_read(peek, address, word, sizeof *word);
 }
 
 /* Many at once, read in the order given, each with a result of its own. A bad
  * entry costs one more system call, nothing else. How many were readable. */
-size_t fp_peek_batch(const struct fp_peek *peek, struct fp_peek_span *spans,
-                     size_t n);
+size_t fp_safe_read_batch(const struct fp_memory *peek,
+                          struct fp_safe_read_span *spans, size_t n);
 
 /* The same, but where the bytes come to lie in this peek's own window anyway,
  * `into` is changed to point there instead of being copied to: valid, and the
- * caller's to change, until the next fp_peek_view. */
-size_t fp_peek_view(const struct fp_peek *peek, struct fp_peek_span *spans,
-                    size_t n);
+ * caller's to change, until the next fp_safe_read_view. */
+size_t fp_safe_read_view(const struct fp_memory *peek,
+                         struct fp_safe_read_span *spans, size_t n);
 
 #endif

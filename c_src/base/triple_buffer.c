@@ -10,7 +10,7 @@
 /* Set in `middle` from a publish until the next take. */
 #define FRESH 4u
 
-struct fp_handover {
+struct fp_triple_buffer {
     /* Which buffer is between the two, and FRESH. Exchanged with acq_rel order:
      * who takes a buffer sees all that was done to it before. */
     _Atomic unsigned middle;
@@ -21,19 +21,19 @@ struct fp_handover {
     uint64_t word[];
 };
 
-static uint64_t *buffer(struct fp_handover *handover, unsigned at)
+static uint64_t *buffer(struct fp_triple_buffer *handover, unsigned at)
 {
     return handover->word + at * handover->room;
 }
 
 static size_t bytes(size_t room)
 {
-    return sizeof(struct fp_handover) + BUFFERS * room * sizeof(uint64_t);
+    return sizeof(struct fp_triple_buffer) + BUFFERS * room * sizeof(uint64_t);
 }
 
-int fp_handover_create(struct fp_handover **out, size_t room)
+int fp_triple_buffer_create(struct fp_triple_buffer **out, size_t room)
 {
-    struct fp_handover *handover = fp_pages_take(bytes(room));
+    struct fp_triple_buffer *handover = fp_pages_take(bytes(room));
 
     if (handover == NULL)
         return FP_ENOMEM;
@@ -45,18 +45,18 @@ int fp_handover_create(struct fp_handover **out, size_t room)
     return 0;
 }
 
-void fp_handover_destroy(struct fp_handover *handover)
+void fp_triple_buffer_destroy(struct fp_triple_buffer *handover)
 {
     if (handover != NULL)
         fp_pages_give(handover, bytes(handover->room));
 }
 
-uint64_t *fp_handover_begin(struct fp_handover *handover)
+uint64_t *fp_triple_buffer_begin(struct fp_triple_buffer *handover)
 {
     return buffer(handover, handover->back);
 }
 
-void fp_handover_publish(struct fp_handover *handover, size_t n)
+void fp_triple_buffer_publish(struct fp_triple_buffer *handover, size_t n)
 {
     handover->n[handover->back] = n;
     handover->back =
@@ -65,8 +65,8 @@ void fp_handover_publish(struct fp_handover *handover, size_t n)
         ~FRESH;
 }
 
-const uint64_t *fp_handover_take(struct fp_handover *handover, size_t *n,
-                                 int *is_new)
+const uint64_t *fp_triple_buffer_take(struct fp_triple_buffer *handover,
+                                      size_t *n, int *is_new)
 {
     /* Only a hint: the exchange orders. Nobody but us takes FRESH away. */
     *is_new = (atomic_load_explicit(&handover->middle, memory_order_relaxed) &

@@ -14,20 +14,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct fp_handover;
+struct fp_triple_buffer;
 
 /* For lists of up to `room` words. 0 or FP_ENOMEM. */
-int fp_handover_create(struct fp_handover **handover, size_t room);
-void fp_handover_destroy(struct fp_handover *handover);
+int fp_triple_buffer_create(struct fp_triple_buffer **handover, size_t room);
+void fp_triple_buffer_destroy(struct fp_triple_buffer *handover);
 
 /* ONE PRODUCER at a time: where to write up to `room` words, then how many of
  * them were written. */
-uint64_t *fp_handover_begin(struct fp_handover *handover);
-void fp_handover_publish(struct fp_handover *handover, size_t n);
+uint64_t *fp_triple_buffer_begin(struct fp_triple_buffer *handover);
+void fp_triple_buffer_publish(struct fp_triple_buffer *handover, size_t n);
 
 /* ONE CONSUMER at a time. The latest list; *is_new says whether it was published
  * since the last call. It stays as it is until the next call. Empty at first. */
-const uint64_t *fp_handover_take(struct fp_handover *handover, size_t *n,
-                                 int *is_new);
+const uint64_t *fp_triple_buffer_take(struct fp_triple_buffer *handover,
+                                      size_t *n, int *is_new);
 
 #endif

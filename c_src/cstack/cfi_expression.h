@@ -15,7 +15,7 @@
 struct fp_cfi_frame {
     uint64_t reg[FP_CFI_REGISTERS];
     uint32_t known; /* bit N: reg[N] is what it was */
-    const struct fp_native_stack *stack;
+    const struct fp_cstack_stack *stack;
 };
 
 static inline int fp_frame_knows(const struct fp_cfi_frame *frame, uint64_t reg)
@@ -27,7 +27,7 @@ static inline int fp_frame_knows(const struct fp_cfi_frame *frame, uint64_t reg)
 static inline int fp_frame_word(const struct fp_cfi_frame *frame,
                                 uint64_t address, uint64_t *word)
 {
-    const struct fp_native_stack *stack = frame->stack;
+    const struct fp_cstack_stack *stack = frame->stack;
     uint64_t at = address - stack->start;
 
     if (stack->size < sizeof *word || at > stack->size - sizeof *word)

@@ -185,7 +185,7 @@ static int load_file(struct fp_image *image, const struct fp_mapped_file *file)
 
 static void destroy_library(struct fp_cstack_library *library)
 {
-    FP_KNOWN(library != NULL); /* only what was made is counted */
+    FP_ASSUME(library != NULL); /* only what was made is counted */
     fp_image_unload(&library->image);
     free(library->name);
     free(library);
@@ -228,7 +228,7 @@ static int is_alike(const struct fp_mapped_file *a,
 }
 
 static struct fp_cstack_library *
-known_library(const struct fp_native *native,
+known_library(const struct fp_cstack *native,
               const struct fp_mapped_files *files, size_t i)
 {
     for (size_t k = i; k-- > 0;)
@@ -237,7 +237,7 @@ known_library(const struct fp_native *native,
     return NULL;
 }
 
-static int add_mapping(struct fp_native *native,
+static int add_mapping(struct fp_cstack *native,
                        const struct fp_mapped_files *files, size_t i)
 {
     const struct fp_mapped_file *file = &files->of[i];
@@ -258,7 +258,7 @@ static int add_mapping(struct fp_native *native,
     return 0;
 }
 
-static int fill(struct fp_native *native, const struct fp_mapped_files *files)
+static int fill(struct fp_cstack *native, const struct fp_mapped_files *files)
 {
     native->mapping = calloc(files->count + 1, sizeof *native->mapping);
     native->library = calloc(files->count + 1, sizeof *native->library);
@@ -275,7 +275,7 @@ static int fill(struct fp_native *native, const struct fp_mapped_files *files)
 
 static int note_counters(struct dl_phdr_info *info, size_t size, void *into)
 {
-    struct fp_native *native = into;
+    struct fp_cstack *native = into;
 
     (void)size;
     native->loaded = info->dlpi_adds;
@@ -283,9 +283,9 @@ static int note_counters(struct dl_phdr_info *info, size_t size, void *into)
     return 1; /* they are the same for all libraries */
 }
 
-int fp_native_create(struct fp_native **out)
+int fp_cstack_create(struct fp_cstack **out)
 {
-    struct fp_native *native = calloc(1, sizeof *native);
+    struct fp_cstack *native = calloc(1, sizeof *native);
     struct fp_mapped_files files;
     int err;
 
@@ -299,14 +299,14 @@ int fp_native_create(struct fp_native **out)
         err = fill(native, &files);
     fp_mapped_files_free(&files);
     if (err != 0) {
-        fp_native_destroy(native);
+        fp_cstack_destroy(native);
         return err;
     }
     *out = native;
     return 0;
 }
 
-void fp_native_destroy(struct fp_native *native)
+void fp_cstack_destroy(struct fp_cstack *native)
 {
     if (native == NULL)
         return;
@@ -317,15 +317,15 @@ void fp_native_destroy(struct fp_native *native)
     free(native);
 }
 
-int fp_native_is_current(const struct fp_native *native)
+int fp_cstack_is_current(const struct fp_cstack *native)
 {
-    struct fp_native now;
+    struct fp_cstack now;
 
     dl_iterate_phdr(note_counters, &now);
     return now.loaded == native->loaded && now.unloaded == native->unloaded;
 }
 
-size_t fp_native_bytes(const struct fp_native *native)
+size_t fp_cstack_bytes(const struct fp_cstack *native)
 {
     size_t bytes = sizeof *native + native->mappings * sizeof *native->mapping;
 
@@ -340,10 +340,10 @@ size_t fp_native_bytes(const struct fp_native *native)
     return bytes;
 }
 
-int fp_native_resolve(const struct fp_native *native, uint64_t pc,
+int fp_cstack_resolve(const struct fp_cstack *native, uint64_t pc,
                       const char **name, const char **library)
 {
-    const struct fp_mapping *mapping = fp_native_mapping(native, pc);
+    const struct fp_mapping *mapping = fp_cstack_mapping(native, pc);
 
     if (mapping == NULL)
         return FP_ENOENT;

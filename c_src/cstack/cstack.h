@@ -2,7 +2,7 @@
  * cstack.h - the C code of this process: which library an address is in, what
  * function, and who called it.
  *
- *      maps, ELF files --create--> struct fp_native --unwind--> addresses
+ *      maps, ELF files --create--> struct fp_cstack --unwind--> addresses
  *                                                   --resolve-> names
  *
  * What is known of the libraries is read once, by a thread that may block, out
@@ -21,7 +21,7 @@
 
 #include "base/registers.h"
 
-struct fp_native; /* immutable once made */
+struct fp_cstack; /* immutable once made */
 
 /* ---- a thread that may block ------------------------------------------ */
 
@@ -29,22 +29,22 @@ struct fp_native; /* immutable once made */
  * or FP_EIO when there is no maps file to be read. A library that can not be
  * read, or is another file now than the one that was mapped, is no error: it is
  * known by its name. */
-int fp_native_create(struct fp_native **native);
-void fp_native_destroy(struct fp_native *native);
+int fp_cstack_create(struct fp_cstack **native);
+void fp_cstack_destroy(struct fp_cstack *native);
 
 /* Has no library been loaded or unloaded since `native` was made? Asks the
  * dynamic linker's counters, under its lock: well below a microsecond, and no
  * I/O. Whoever hears 0 makes a new set; the old one stays as it is. */
-int fp_native_is_current(const struct fp_native *native);
+int fp_cstack_is_current(const struct fp_cstack *native);
 
 /* How much memory the set takes, in bytes. */
-size_t fp_native_bytes(const struct fp_native *native);
+size_t fp_cstack_bytes(const struct fp_cstack *native);
 
 /* ---- any thread: no allocation, no I/O, no lock ----------------------- */
 
 /* Is `pc` in executable memory of a library (the executable and the vDSO
  * included)? */
-int fp_native_contains(const struct fp_native *native, uint64_t pc);
+int fp_cstack_contains(const struct fp_cstack *native, uint64_t pc);
 
 /* A copy of a piece of a thread's stack.
  *
@@ -55,30 +55,30 @@ int fp_native_contains(const struct fp_native *native, uint64_t pc);
  * Compilers describe a register that an epilogue has popped as still saved, in
  * what is the red zone by then: a copy that starts at rsp loses the callers of
  * some interrupted epilogues. So start FP_RED_ZONE below rsp. */
-struct fp_native_stack {
+struct fp_cstack_stack {
     uint64_t start; /* address of bytes[0] */
     const unsigned char *bytes;
     size_t size;
 };
 
-enum fp_native_why {
-    FP_NATIVE_LEFT,      /* the next address is in no library: all were found,
+enum fp_cstack_why {
+    FP_CSTACK_LEFT,      /* the next address is in no library: all were found,
                           * if it is code of the JIT, which the caller knows */
-    FP_NATIVE_OUTERMOST, /* where a thread starts: all were found */
-    FP_NATIVE_CUT,       /* a word that is needed is not in the copy */
-    FP_NATIVE_NO_CFI,    /* the last function has no unwind information, or such
+    FP_CSTACK_OUTERMOST, /* where a thread starts: all were found */
+    FP_CSTACK_CUT,       /* a word that is needed is not in the copy */
+    FP_CSTACK_NO_CFI,    /* the last function has no unwind information, or such
                           * as can not be followed */
-    FP_NATIVE_STUCK,     /* the stack pointer would not rise */
-    FP_NATIVE_FULL,      /* there are more than `max` */
+    FP_CSTACK_STUCK,     /* the stack pointer would not rise */
+    FP_CSTACK_FULL,      /* there are more than `max` */
 };
 
-/* Where a walk ended. After FP_NATIVE_LEFT, `registers` are what the code that
+/* Where a walk ended. After FP_CSTACK_LEFT, `registers` are what the code that
  * was returned to, or was interrupted, had: rip the whole return address, rsp
  * as it will be right after the return (the address lies 8 below it). Bit N of
  * `known`: the register of DWARF number N has the value that it will have
  * there. */
-struct fp_native_end {
-    enum fp_native_why why;
+struct fp_cstack_end {
+    enum fp_cstack_why why;
     uint32_t known;
     struct fp_registers registers;
 };
@@ -88,10 +88,10 @@ struct fp_native_end {
  * the function that called; but what a signal interrupted, and the trampoline
  * that a signal handler returns to, are whole. None when rip is in no library.
  * `end` may be NULL. About 0.2 us a frame. */
-size_t fp_native_unwind(const struct fp_native *native,
+size_t fp_cstack_unwind(const struct fp_cstack *native,
                         const struct fp_registers *registers,
-                        const struct fp_native_stack *stack, uint64_t *pc,
-                        size_t max, struct fp_native_end *end);
+                        const struct fp_cstack_stack *stack, uint64_t *pc,
+                        size_t max, struct fp_cstack_end *end);
 
 /* The library around pc by its file's last name ("beam.smp", "libc.so.6",
  * "[vdso]"), and the function. 0, or FP_ENOENT when pc is in no library.
@@ -108,7 +108,7 @@ size_t fp_native_unwind(const struct fp_native *native,
  * for a version (`@@GLIBC_2.14`): they may be mangled, and of any bytes.
  *
  * Both are valid as long as `native` is. */
-int fp_native_resolve(const struct fp_native *native, uint64_t pc,
+int fp_cstack_resolve(const struct fp_cstack *native, uint64_t pc,
                       const char **name, const char **library);
 
 #endif

@@ -35,7 +35,7 @@ struct fp_mapping {
     struct fp_cstack_library *library;
 };
 
-struct fp_native {
+struct fp_cstack {
     struct fp_mapping *mapping; /* sorted, disjoint */
     size_t mappings;
     struct fp_cstack_library **library;
@@ -44,7 +44,7 @@ struct fp_native {
 };
 
 /* The mapping around an address, or NULL. Pure; unwind.c. */
-const struct fp_mapping *fp_native_mapping(const struct fp_native *native,
+const struct fp_mapping *fp_cstack_mapping(const struct fp_cstack *native,
                                            uint64_t address);
 
 #endif

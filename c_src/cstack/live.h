@@ -13,8 +13,8 @@
 
 #include "cstack/cstack.h"
 
-struct fp_live_native {
-    _Atomic(struct fp_native *) set; /* release, acquire; NULL: there is none */
+struct fp_live_cstack {
+    _Atomic(struct fp_cstack *) set; /* release, acquire; NULL: there is none */
     _Atomic uint32_t stale; /* set by who met an address in no library */
 };
 

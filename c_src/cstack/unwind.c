@@ -18,7 +18,7 @@ static_assert(sizeof(struct fp_registers) == 8 * FP_CFI_REGISTERS,
     (UINT32_C(1) << FP_CFI_RBX | UINT32_C(3) << FP_CFI_RBP |                   \
      UINT32_C(0xf) << FP_CFI_R12 | UINT32_C(1) << FP_CFI_RIP)
 
-const struct fp_mapping *fp_native_mapping(const struct fp_native *native,
+const struct fp_mapping *fp_cstack_mapping(const struct fp_cstack *native,
                                            uint64_t address)
 {
     size_t low = 0, high = native->mappings;
@@ -36,9 +36,9 @@ const struct fp_mapping *fp_native_mapping(const struct fp_native *native,
     return &native->mapping[low - 1];
 }
 
-int fp_native_contains(const struct fp_native *native, uint64_t pc)
+int fp_cstack_contains(const struct fp_cstack *native, uint64_t pc)
 {
-    return fp_native_mapping(native, pc) != NULL;
+    return fp_cstack_mapping(native, pc) != NULL;
 }
 
 /* ---- one step --------------------------------------------------------- */
@@ -129,18 +129,18 @@ static int step(const struct fp_cfi *cfi, const struct fp_cfi_row *row,
 /* ---- the walk --------------------------------------------------------- */
 
 struct walk {
-    const struct fp_native *native;
+    const struct fp_cstack *native;
     struct fp_cfi_frame frame;
     int is_exact; /* rip itself, not the address behind a call, is of interest */
     uint64_t *pc;
     size_t count, max;
 };
 
-static enum fp_native_why why_of(int err)
+static enum fp_cstack_why why_of(int err)
 {
-    return err == FP_ENOENT   ? FP_NATIVE_OUTERMOST
-           : err == FP_EFAULT ? FP_NATIVE_CUT
-                              : FP_NATIVE_NO_CFI;
+    return err == FP_ENOENT   ? FP_CSTACK_OUTERMOST
+           : err == FP_EFAULT ? FP_CSTACK_CUT
+                              : FP_CSTACK_NO_CFI;
 }
 
 /* Callers lie above. Only a function that was interrupted where it had popped
@@ -155,27 +155,27 @@ static int is_progress(const struct walk *walk,
 }
 
 /* Note this frame and go on to its caller. 0 when the walk has ended. */
-static int go_on(struct walk *walk, enum fp_native_why *why)
+static int go_on(struct walk *walk, enum fp_cstack_why *why)
 {
     uint64_t rip = walk->frame.reg[FP_CFI_RIP];
     uint64_t inside = walk->is_exact ? rip : rip - 1;
-    const struct fp_mapping *mapping = fp_native_mapping(walk->native, inside);
+    const struct fp_mapping *mapping = fp_cstack_mapping(walk->native, inside);
     struct fp_cfi_row row;
     struct fp_cfi_frame caller;
     int err;
 
-    *why = mapping == NULL ? FP_NATIVE_LEFT : FP_NATIVE_FULL;
+    *why = mapping == NULL ? FP_CSTACK_LEFT : FP_CSTACK_FULL;
     if (mapping == NULL || walk->count == walk->max)
         return 0;
     err =
         fp_cfi_row(&mapping->library->image.cfi, inside - mapping->bias, &row);
     /* A trampoline was not called from: its address is that of its start. */
     walk->pc[walk->count++] = err == 0 && row.is_signal ? rip : inside;
-    *why = FP_NATIVE_NO_CFI;
+    *why = FP_CSTACK_NO_CFI;
     if (err != 0)
         return 0;
     err = step(&mapping->library->image.cfi, &row, &walk->frame, &caller);
-    *why = err != 0 ? why_of(err) : FP_NATIVE_STUCK;
+    *why = err != 0 ? why_of(err) : FP_CSTACK_STUCK;
     if (err != 0 || !is_progress(walk, &caller, &row))
         return 0;
     walk->frame = caller;
@@ -183,13 +183,13 @@ static int go_on(struct walk *walk, enum fp_native_why *why)
     return 1;
 }
 
-size_t fp_native_unwind(const struct fp_native *native,
+size_t fp_cstack_unwind(const struct fp_cstack *native,
                         const struct fp_registers *registers,
-                        const struct fp_native_stack *stack, uint64_t *pc,
-                        size_t max, struct fp_native_end *end)
+                        const struct fp_cstack_stack *stack, uint64_t *pc,
+                        size_t max, struct fp_cstack_end *end)
 {
     struct walk walk = {.native = native, .is_exact = 1, .pc = pc, .max = max};
-    enum fp_native_why why;
+    enum fp_cstack_why why;
 
     memcpy(walk.frame.reg, registers, sizeof walk.frame.reg);
     walk.frame.known = ALL_KNOWN;

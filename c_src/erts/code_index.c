@@ -60,9 +60,9 @@ struct atom_text {
     char *text;
 };
 
-struct fp_code {
+struct fp_code_index_index {
     const struct fp_layout *layout;
-    const struct fp_peek *peek;
+    const struct fp_memory *peek;
     struct fp_ranges ranges;
     uint32_t epoch;    /* revalidations so far */
     uint32_t replaced; /* modules found to be others, since the last */
@@ -75,9 +75,9 @@ struct fp_code {
     uint32_t atoms;
     struct fp_pool texts; /* of atom[] */
     /* For revalidation: one for each function, and one for each module. */
-    struct fp_peek_span span[FUNCTIONS_MAX];
+    struct fp_safe_read_span span[FUNCTIONS_MAX];
     uint64_t now[FUNCTIONS_MAX][3];
-    struct fp_peek_span header_span[MODULES_MAX];
+    struct fp_safe_read_span header_span[MODULES_MAX];
     uint64_t header_now[MODULES_MAX][HEADER_WORDS_MAX];
 };
 
@@ -85,7 +85,7 @@ struct fp_code {
 
 /* A window over memory below some address, moved downwards block by block. */
 struct window {
-    const struct fp_peek *peek;
+    const struct fp_memory *peek;
     uint64_t low;   /* address of byte[0] */
     uint64_t floor; /* never read below: the mapping's start */
     uint64_t top;   /* first address not in the window */
@@ -114,7 +114,7 @@ static int window_load(struct window *w, uint64_t top, uint32_t overlap)
     low = resident_from(low, top + overlap);
     if (low >= top)
         return FP_ENOENT;
-    if (fp_peek_read(w->peek, low, w->byte, (size_t)(top + overlap - low)) != 0)
+    if (fp_safe_read(w->peek, low, w->byte, (size_t)(top + overlap - low)) != 0)
         return FP_EFAULT;
     w->low = low;
     w->top = top + overlap;
@@ -144,8 +144,9 @@ static int is_mfa(const struct window *w, uint64_t at)
     return fp_is_mfa(w->byte + (at - w->low));
 }
 
-int fp_code_nearest(const struct fp_peek *peek, const struct fp_ranges *ranges,
-                    uint64_t pc, uint64_t mfa[3], uint64_t *mfa_at)
+int fp_code_index_nearest(const struct fp_memory *peek,
+                          const struct fp_ranges *ranges, uint64_t pc,
+                          uint64_t mfa[3], uint64_t *mfa_at)
 {
     const struct fp_range *range = range_of(ranges, pc);
     struct window w = {.peek = peek};
@@ -177,8 +178,9 @@ int fp_code_nearest(const struct fp_peek *peek, const struct fp_ranges *ranges,
     }
 }
 
-int fp_code_first(const struct fp_peek *peek, const struct fp_range *range,
-                  uint64_t from, uint64_t *info)
+int fp_code_index_first(const struct fp_memory *peek,
+                        const struct fp_range *range, uint64_t from,
+                        uint64_t *info)
 {
     struct window w = {.peek = peek, .floor = range->start};
     uint64_t low = (from + 7) & ~UINT64_C(7);
@@ -208,7 +210,7 @@ int fp_code_first(const struct fp_peek *peek, const struct fp_range *range,
 /* A tracer's frame holds a pointer to the MFA of the function that it traces
  * (beam_bp.c), which looks like a return address and is none: what stands
  * there is no code. */
-static int is_before_mfa(const struct fp_peek *peek, uint64_t pc)
+static int is_before_mfa(const struct fp_memory *peek, uint64_t pc)
 {
     struct window w = {.peek = peek};
     uint64_t at = pc + 1;
@@ -216,37 +218,38 @@ static int is_before_mfa(const struct fp_peek *peek, uint64_t pc)
     if ((at & 7) != 0)
         return 0;
     w.low = at - MFA_IN_INFO;
-    return fp_peek_read(peek, w.low, w.byte, MFA_IN_INFO + MFA_SIZE + 8) == 0 &&
+    return fp_safe_read(peek, w.low, w.byte, MFA_IN_INFO + MFA_SIZE + 8) == 0 &&
            is_mfa(&w, at);
 }
 
 /* -------------------------------------------------------------- modules -- */
 
-static uint32_t header_size(const struct fp_code *code)
+static uint32_t header_size(const struct fp_code_index_index *code)
 {
     return 8u * (code->layout->release.functions_to_num_functions + 1u);
 }
 
 /* Is `at` the address of functions[0] of a header whose functions enclose
  * `pc`? Every entry but the last must be the info of a function. */
-static int read_header(struct fp_code *code, uint64_t at, uint64_t pc,
-                       struct module *module)
+static int read_header(struct fp_code_index_index *code, uint64_t at,
+                       uint64_t pc, struct module *module)
 {
     const struct fp_release *release = &code->layout->release;
     uint64_t count = 0, edge[2], previous = 0, entry[256];
 
-    if (fp_peek_word(code->peek, at - 8u * release->functions_to_num_functions,
-                     &count) != 0 ||
+    if (fp_safe_read_word(code->peek,
+                          at - 8u * release->functions_to_num_functions,
+                          &count) != 0 ||
         count == 0 || count > 65535)
         return FP_ENOENT;
-    if (fp_peek_word(code->peek, at, &edge[0]) != 0 ||
-        fp_peek_word(code->peek, at + 8 * count, &edge[1]) != 0 ||
+    if (fp_safe_read_word(code->peek, at, &edge[0]) != 0 ||
+        fp_safe_read_word(code->peek, at + 8 * count, &edge[1]) != 0 ||
         pc < edge[0] || pc >= edge[1])
         return FP_ENOENT;
     for (uint64_t i = 0; i <= count; i += 256) {
         size_t n = count + 1 - i < 256 ? (size_t)(count + 1 - i) : 256;
 
-        if (fp_peek_read(code->peek, at + 8 * i, entry, 8 * n) != 0)
+        if (fp_safe_read(code->peek, at + 8 * i, entry, 8 * n) != 0)
             return FP_ENOENT;
         for (size_t k = 0; k < n; k++) {
             /* The last one is the end of the code, wherever that falls. */
@@ -256,7 +259,7 @@ static int read_header(struct fp_code *code, uint64_t at, uint64_t pc,
         }
     }
     memset(module->header, 0, sizeof module->header);
-    if (fp_peek_read(code->peek, at - 8u * release->functions_to_num_functions,
+    if (fp_safe_read(code->peek, at - 8u * release->functions_to_num_functions,
                      module->header, header_size(code)) != 0)
         return FP_ENOENT;
     module->line_table = module->header[release->functions_to_num_functions -
@@ -270,8 +273,8 @@ static int read_header(struct fp_code *code, uint64_t at, uint64_t pc,
 
 /* Walk back from a function of module `name` to the header: past the module's
  * earlier functions, to a word that is the address of the earliest. */
-static int find_header(struct fp_code *code, uint64_t pc, uint64_t mfa_at,
-                       uint64_t name, struct module *module)
+static int find_header(struct fp_code_index_index *code, uint64_t pc,
+                       uint64_t mfa_at, uint64_t name, struct module *module)
 {
     const struct fp_range *range = range_of(&code->ranges, mfa_at);
     struct window w = {.peek = code->peek, .floor = range->start};
@@ -302,7 +305,7 @@ static int find_header(struct fp_code *code, uint64_t pc, uint64_t mfa_at,
     return FP_ENOENT;
 }
 
-static const struct module *known_module(const struct fp_code *code,
+static const struct module *known_module(const struct fp_code_index_index *code,
                                          uint64_t pc)
 {
     for (uint32_t i = 0; i < code->modules; i++)
@@ -313,8 +316,8 @@ static const struct module *known_module(const struct fp_code *code,
 
 /* A module that was purged and replaced must not answer for the new one: the
  * kept header is compared with memory before each use. */
-static int still_there(struct fp_code *code, const struct module *kept,
-                       uint64_t pc)
+static int still_there(struct fp_code_index_index *code,
+                       const struct module *kept, uint64_t pc)
 {
     struct module now;
 
@@ -323,8 +326,8 @@ static int still_there(struct fp_code *code, const struct module *kept,
            memcmp(now.header, kept->header, sizeof now.header) == 0;
 }
 
-static int module_around(struct fp_code *code, uint64_t pc, uint64_t mfa_at,
-                         uint64_t name, struct module *module)
+static int module_around(struct fp_code_index_index *code, uint64_t pc,
+                         uint64_t mfa_at, uint64_t name, struct module *module)
 {
     const struct module *kept = known_module(code, pc);
 
@@ -359,8 +362,8 @@ static int module_around(struct fp_code *code, uint64_t pc, uint64_t mfa_at,
 #define FILE_TEXT_MAX 255u
 #define LINE_ENTRIES_MAX 65536u
 
-static int line_index(struct fp_code *code, uint64_t low, uint64_t high,
-                      uint64_t pc, uint64_t *at)
+static int line_index(struct fp_code_index_index *code, uint64_t low,
+                      uint64_t high, uint64_t pc, uint64_t *at)
 {
     uint64_t n = (high - low) / 8, left = 0, right = n;
     uint64_t pair[2];
@@ -370,7 +373,7 @@ static int line_index(struct fp_code *code, uint64_t low, uint64_t high,
     while (left < right) {
         uint64_t mid = left + (right - left) / 2;
 
-        if (fp_peek_read(code->peek, low + 8 * mid, pair, sizeof pair) != 0)
+        if (fp_safe_read(code->peek, low + 8 * mid, pair, sizeof pair) != 0)
             return FP_ENOENT;
         if (pc < pair[0])
             right = mid;
@@ -383,9 +386,9 @@ static int line_index(struct fp_code *code, uint64_t low, uint64_t high,
     return FP_ENOENT;
 }
 
-static void find_line(struct fp_code *code, const struct module *module,
-                      uint32_t function, uint64_t pc,
-                      struct fp_location *location)
+static void find_line(struct fp_code_index_index *code,
+                      const struct module *module, uint32_t function,
+                      uint64_t pc, struct fp_location *location)
 {
     struct {
         uint64_t fname;
@@ -396,22 +399,22 @@ static void find_line(struct fp_code *code, const struct module *module,
     uint32_t loc = 0;
 
     if (module->line_table == 0 ||
-        fp_peek_read(code->peek, module->line_table, &table, sizeof table) !=
+        fp_safe_read(code->peek, module->line_table, &table, sizeof table) !=
             0 ||
-        fp_peek_read(code->peek, module->line_table + 24 + 8ull * function,
+        fp_safe_read(code->peek, module->line_table + 24 + 8ull * function,
                      bounds, sizeof bounds) != 0 ||
         line_index(code, bounds[0], bounds[1], pc, &at) != 0)
         return;
     index = (at - table.func_tab0) / 8;
     if ((table.loc_size != 2 && table.loc_size != 4) ||
-        fp_peek_read(code->peek,
+        fp_safe_read(code->peek,
                      table.loc_tab + index * (uint64_t)table.loc_size, &loc,
                      (size_t)table.loc_size) != 0 ||
         loc == 0)
         return;
     location->line = loc & 0xffffff;
-    if (fp_peek_word(code->peek, table.fname + 8ull * (loc >> 24),
-                     &location->file) != 0 ||
+    if (fp_safe_read_word(code->peek, table.fname + 8ull * (loc >> 24),
+                          &location->file) != 0 ||
         (location->file & TAG_MASK) != TAG_LIST)
         location->file = 0;
 }
@@ -419,8 +422,9 @@ static void find_line(struct fp_code *code, const struct module *module,
 /* ------------------------------------------------------------ resolving -- */
 
 /* Which of the module's functions starts last at or before `pc`. */
-static int function_index(struct fp_code *code, const struct module *module,
-                          uint64_t pc, uint32_t *index, uint64_t *info)
+static int function_index(struct fp_code_index_index *code,
+                          const struct module *module, uint64_t pc,
+                          uint32_t *index, uint64_t *info)
 {
     uint32_t left = 0, right = module->count;
 
@@ -428,7 +432,8 @@ static int function_index(struct fp_code *code, const struct module *module,
         uint32_t mid = left + (right - left) / 2;
         uint64_t at;
 
-        if (fp_peek_word(code->peek, module->functions + 8ull * mid, &at) != 0)
+        if (fp_safe_read_word(code->peek, module->functions + 8ull * mid,
+                              &at) != 0)
             return FP_EFAULT;
         if (at <= pc)
             left = mid;
@@ -436,16 +441,16 @@ static int function_index(struct fp_code *code, const struct module *module,
             right = mid;
     }
     *index = left;
-    return fp_peek_word(code->peek, module->functions + 8ull * left, info);
+    return fp_safe_read_word(code->peek, module->functions + 8ull * left, info);
 }
 
-static void forget_all(struct fp_code *code)
+static void forget_all(struct fp_code_index_index *code)
 {
     memset(code->pc, 0, PC_CACHE_SIZE * sizeof *code->pc);
     code->functions = 0;
 }
 
-static void remember_function(struct fp_code *code, uint64_t mfa_at,
+static void remember_function(struct fp_code_index_index *code, uint64_t mfa_at,
                               const uint64_t mfa[3])
 {
     for (uint32_t i = code->functions; i-- > 0;)
@@ -457,7 +462,8 @@ static void remember_function(struct fp_code *code, uint64_t mfa_at,
     memcpy(code->function[code->functions++].mfa, mfa, MFA_SIZE);
 }
 
-static int resolve(struct fp_code *code, uint64_t pc, struct fp_location *out)
+static int resolve(struct fp_code_index_index *code, uint64_t pc,
+                   struct fp_location *out)
 {
     struct module module;
     uint64_t mfa_at = 0, info = 0;
@@ -466,7 +472,8 @@ static int resolve(struct fp_code *code, uint64_t pc, struct fp_location *out)
     memset(out, 0, sizeof *out);
     if (is_before_mfa(code->peek, pc))
         return FP_ENOENT;
-    if (fp_code_nearest(code->peek, &code->ranges, pc, out->mfa, &mfa_at) != 0)
+    if (fp_code_index_nearest(code->peek, &code->ranges, pc, out->mfa,
+                              &mfa_at) != 0)
         return FP_ENOENT;
     if (module_around(code, pc, mfa_at, out->mfa[0], &module) != 0 ||
         function_index(code, &module, pc, &index, &info) != 0 ||
@@ -484,8 +491,8 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 32);
 }
 
-int fp_code_resolve(struct fp_code *code, uint64_t pc,
-                    struct fp_location *location)
+int fp_code_index_resolve(struct fp_code_index_index *code, uint64_t pc,
+                          struct fp_location *location)
 {
     struct pc_entry *entry = &code->pc[mix(pc) & (PC_CACHE_SIZE - 1)];
 
@@ -511,7 +518,7 @@ static int by_address(const void *a, const void *b)
     return x->mfa_at < y->mfa_at ? -1 : x->mfa_at > y->mfa_at;
 }
 
-static int functions_changed(struct fp_code *code)
+static int functions_changed(struct fp_code_index_index *code)
 {
     int changed = 0;
 
@@ -519,9 +526,9 @@ static int functions_changed(struct fp_code *code)
      * per entry is then least. */
     qsort(code->function, code->functions, sizeof *code->function, by_address);
     for (uint32_t i = 0; i < code->functions; i++)
-        code->span[i] = (struct fp_peek_span){code->function[i].mfa_at,
-                                              code->now[i], MFA_SIZE, 0};
-    fp_peek_batch(code->peek, code->span, code->functions);
+        code->span[i] = (struct fp_safe_read_span){code->function[i].mfa_at,
+                                                   code->now[i], MFA_SIZE, 0};
+    fp_safe_read_batch(code->peek, code->span, code->functions);
     for (uint32_t i = 0; i < code->functions; i++)
         if (code->span[i].result != 0 ||
             memcmp(code->now[i], code->function[i].mfa, MFA_SIZE) != 0)
@@ -529,17 +536,17 @@ static int functions_changed(struct fp_code *code)
     return changed;
 }
 
-static int modules_changed(struct fp_code *code)
+static int modules_changed(struct fp_code_index_index *code)
 {
     uint32_t size = header_size(code);
     int changed = 0;
 
     for (uint32_t i = 0; i < code->modules; i++)
-        code->header_span[i] = (struct fp_peek_span){
+        code->header_span[i] = (struct fp_safe_read_span){
             code->module[i].functions -
                 8ull * code->layout->release.functions_to_num_functions,
             code->header_now[i], size, 0};
-    fp_peek_batch(code->peek, code->header_span, code->modules);
+    fp_safe_read_batch(code->peek, code->header_span, code->modules);
     for (uint32_t i = 0; i < code->modules; i++)
         if (code->header_span[i].result != 0 ||
             memcmp(code->header_now[i], code->module[i].header, size) != 0)
@@ -547,9 +554,9 @@ static int modules_changed(struct fp_code *code)
     return changed;
 }
 
-static void forget_texts(struct fp_code *code);
+static void forget_texts(struct fp_code_index_index *code);
 
-int fp_code_revalidate(struct fp_code *code)
+int fp_code_index_revalidate(struct fp_code_index_index *code)
 {
     int changed =
         functions_changed(code) + modules_changed(code) + (int)code->replaced;
@@ -564,12 +571,13 @@ int fp_code_revalidate(struct fp_code *code)
     return changed;
 }
 
-uint32_t fp_code_size(const struct fp_code *code)
+uint32_t fp_code_index_size(const struct fp_code_index_index *code)
 {
     return code->functions;
 }
 
-void fp_code_set_ranges(struct fp_code *code, const struct fp_ranges *ranges)
+void fp_code_index_set_ranges(struct fp_code_index_index *code,
+                              const struct fp_ranges *ranges)
 {
     if (memcmp(&code->ranges, ranges, sizeof *ranges) == 0)
         return;
@@ -580,14 +588,15 @@ void fp_code_set_ranges(struct fp_code *code, const struct fp_ranges *ranges)
 
 /* ---------------------------------------------------------------- texts -- */
 
-static void forget_texts(struct fp_code *code)
+static void forget_texts(struct fp_code_index_index *code)
 {
     fp_pool_empty(&code->texts);
     memset(code->atom, 0, sizeof code->atom);
     code->atoms = 0;
 }
 
-static struct atom_text *atom_place(struct fp_code *code, uint64_t atom)
+static struct atom_text *atom_place(struct fp_code_index_index *code,
+                                    uint64_t atom)
 {
     uint64_t at = mix(atom);
 
@@ -598,8 +607,9 @@ static struct atom_text *atom_place(struct fp_code *code, uint64_t atom)
 }
 
 /* The text kept under `term`, which `read` makes when it is not there yet. */
-static const char *cached_text(struct fp_code *code, uint64_t term,
-                               int (*read)(struct fp_code *, uint64_t, char *),
+static const char *cached_text(struct fp_code_index_index *code, uint64_t term,
+                               int (*read)(struct fp_code_index_index *,
+                                           uint64_t, char *),
                                uint32_t *len)
 {
     struct atom_text *place = atom_place(code, term);
@@ -629,12 +639,14 @@ static const char *cached_text(struct fp_code *code, uint64_t term,
     return place->text;
 }
 
-static int read_atom(struct fp_code *code, uint64_t term, char *text)
+static int read_atom(struct fp_code_index_index *code, uint64_t term,
+                     char *text)
 {
     return fp_atom_text(code->layout, code->peek, term, text);
 }
 
-const char *fp_code_atom(struct fp_code *code, uint64_t atom, uint32_t *len)
+const char *fp_code_index_atom(struct fp_code_index_index *code, uint64_t atom,
+                               uint32_t *len)
 {
     return cached_text(code, atom, read_atom, len);
 }
@@ -664,14 +676,15 @@ static uint32_t put_utf8(uint64_t c, char *out)
 }
 
 /* A string: cells of {character, rest}, until nil or the room's end. */
-static int read_file(struct fp_code *code, uint64_t term, char *text)
+static int read_file(struct fp_code_index_index *code, uint64_t term,
+                     char *text)
 {
     uint32_t size = 0;
 
     while ((term & TAG_MASK) == TAG_LIST && size + 4 <= FILE_TEXT_MAX) {
         uint64_t cell[2];
 
-        if (fp_peek_read(code->peek, term & ~(uint64_t)7, cell, sizeof cell) !=
+        if (fp_safe_read(code->peek, term & ~(uint64_t)7, cell, sizeof cell) !=
                 0 ||
             (cell[0] & SMALL_TAG) != SMALL_TAG || cell[0] >> 4 > 0x10ffff)
             return FP_ENOENT;
@@ -681,17 +694,20 @@ static int read_file(struct fp_code *code, uint64_t term, char *text)
     return (int)size;
 }
 
-const char *fp_code_file(struct fp_code *code, uint64_t file, uint32_t *len)
+const char *fp_code_index_file(struct fp_code_index_index *code, uint64_t file,
+                               uint32_t *len)
 {
     return cached_text(code, file, read_file, len);
 }
 
 /* ------------------------------------------------------- life and death -- */
 
-int fp_code_create(struct fp_code **out, const struct fp_layout *layout,
-                   const struct fp_peek *peek, const struct fp_ranges *ranges)
+int fp_code_index_create(struct fp_code_index_index **out,
+                         const struct fp_layout *layout,
+                         const struct fp_memory *peek,
+                         const struct fp_ranges *ranges)
 {
-    struct fp_code *code = fp_pages_take(sizeof *code);
+    struct fp_code_index_index *code = fp_pages_take(sizeof *code);
 
     if (code == NULL)
         return FP_ENOMEM;
@@ -702,7 +718,7 @@ int fp_code_create(struct fp_code **out, const struct fp_layout *layout,
     return 0;
 }
 
-void fp_code_destroy(struct fp_code *code)
+void fp_code_index_destroy(struct fp_code_index_index *code)
 {
     if (code == NULL)
         return;

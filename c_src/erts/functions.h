@@ -60,7 +60,7 @@ struct fp_functions {
  * freed. */
 int fp_functions_read(struct fp_functions *functions,
                       const struct fp_release *release,
-                      const struct fp_peek *peek,
+                      const struct fp_memory *peek,
                       const struct fp_ranges *ranges);
 void fp_functions_free(struct fp_functions *functions);
 

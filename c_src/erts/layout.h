@@ -71,7 +71,7 @@ enum fp_atom_form {
 /* What the capture of running processes needs beside the calibrated fields, by
  * the sources. Each scheduler that registers compares them with what it is
  * doing just then (schedulers.c); where they differ, nothing is captured. */
-struct fp_running_offsets {
+struct fp_capture_offsets {
     /* in struct process */
     uint16_t scheduler_data; /* -> ErtsSchedulerData, NULL when not running */
     uint16_t fcalls;         /* reductions left, int32 */
@@ -93,7 +93,7 @@ struct fp_release {
     uint8_t functions_to_num_functions; /* likewise */
     uint16_t process_size;              /* sizeof(struct process) */
     uint16_t message_size;              /* sizeof(ErtsMessage) */
-    struct fp_running_offsets running;
+    struct fp_capture_offsets running;
     uint16_t offset[FP_FIELD_COUNT];
 };
 
@@ -178,7 +178,7 @@ struct fp_refusal {
 /* Find the layout, or say which field does not agree. Reads the probes'
  * windows itself. Takes some 10 ms: a dirty scheduler's work.
  * 0, or the refusal's err. */
-int fp_layout_solve(struct fp_layout *layout, const struct fp_peek *peek,
+int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *peek,
                     struct fp_solve_input *input, struct fp_refusal *refusal);
 
 /* Slot of a pid term in the process table; its number and serial as printed

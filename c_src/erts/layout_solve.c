@@ -27,7 +27,7 @@
 
 struct solver {
     struct fp_layout *layout;
-    const struct fp_peek *peek;
+    const struct fp_memory *peek;
     struct fp_solve_input *input;
     struct fp_refusal *refusal;
     int listed;
@@ -176,7 +176,7 @@ static int fits_registered(const struct solver *s, const struct fp_probe *probe,
     if (probe->registered == 0)
         return 1;
     return to != 0 && (to & 7) == 0 &&
-           fp_peek_word(s->peek, to + NAME_IN_REGISTRATION, &name) == 0 &&
+           fp_safe_read_word(s->peek, to + NAME_IN_REGISTRATION, &name) == 0 &&
            name == probe->registered;
 }
 
@@ -198,7 +198,8 @@ static int fits_i(const struct solver *s, const struct fp_probe *probe,
     if (probe->current_function[0] == 0)
         return 1;
     return fp_ranges_contain(&s->input->code, pc) &&
-           fp_code_nearest(s->peek, &s->input->code, pc, mfa, &mfa_at) == 0 &&
+           fp_code_index_nearest(s->peek, &s->input->code, pc, mfa, &mfa_at) ==
+               0 &&
            memcmp(mfa, probe->current_function, sizeof mfa) == 0;
 }
 
@@ -210,7 +211,8 @@ static int fits_dictionary(const struct solver *s, const struct fp_probe *probe,
     if (!knows(probe, FP_ANSWER_dictionary_len))
         return 1;
     return to != 0 && (to & 7) == 0 &&
-           fp_peek_word(s->peek, to + ELEMENTS_IN_DICTIONARY, &elements) == 0 &&
+           fp_safe_read_word(s->peek, to + ELEMENTS_IN_DICTIONARY, &elements) ==
+               0 &&
            elements == (uint64_t)probe->answer[FP_ANSWER_dictionary_len];
 }
 
@@ -307,7 +309,7 @@ static int scan_data(struct solver *s,
             uint64_t left = range->end - at;
             size_t size = left < BLOCK + LOOK ? (size_t)left : BLOCK + LOOK;
 
-            if (fp_peek_read(s->peek, at, block, size) != 0)
+            if (fp_safe_read(s->peek, at, block, size) != 0)
                 continue;
             for (size_t k = 0; k + LOOK <= size && k < BLOCK; k += 8)
                 check(s, at + k, block + k);
@@ -344,8 +346,8 @@ static int check_process_table(struct solver *s, uint64_t at,
     for (size_t i = 0; i < s->input->probes; i++) {
         uint64_t address;
 
-        if (fp_ptab_lookup(&try, s->peek, s->input->probe[i].id, &address) !=
-                0 ||
+        if (fp_process_table_lookup(&try, s->peek, s->input->probe[i].id,
+                                    &address) != 0 ||
             address != s->input->probe[i].address)
             return 0;
     }
@@ -423,7 +425,7 @@ static int read_probes(struct solver *s)
         /* No further: the next structure may be that of another probe. */
         probe->window_size = s->input->process_size;
         if (probe->window_size > FP_PROBE_WINDOW ||
-            fp_peek_read(s->peek, probe->address, probe->window,
+            fp_safe_read(s->peek, probe->address, probe->window,
                          probe->window_size) != 0)
             return refuse(s, FP_EFAULT, "id", "a probe could not be read");
     }
@@ -527,8 +529,8 @@ static int check_pids(struct solver *s)
  * says for every probe's own function. */
 static int check_lines(struct solver *s)
 {
-    struct fp_code *code = NULL;
-    int err = fp_code_create(&code, s->layout, s->peek, &s->input->code);
+    struct fp_code_index_index *code = NULL;
+    int err = fp_code_index_create(&code, s->layout, s->peek, &s->input->code);
 
     for (size_t i = 0; err == 0 && i < s->input->probes; i++) {
         const struct fp_probe *probe = &s->input->probe[i];
@@ -536,7 +538,7 @@ static int check_lines(struct solver *s)
 
         if (probe->current_function[0] == 0)
             continue;
-        err = fp_code_resolve(
+        err = fp_code_index_resolve(
             code, word_at(probe, s->layout->release.offset[FP_FIELD_i], 8),
             &location);
         if (err == 0 && (memcmp(location.mfa, probe->current_function,
@@ -544,7 +546,7 @@ static int check_lines(struct solver *s)
                          location.line == 0))
             err = FP_ELAYOUT;
     }
-    fp_code_destroy(code);
+    fp_code_index_destroy(code);
     if (err != 0)
         return refuse(s, err, "line_table",
                       "a known function's line was not found");
@@ -599,7 +601,7 @@ static void measure_snapshot(struct fp_layout *layout)
     layout->snapshot_size = (uint16_t)((size + 7) & ~7u);
 }
 
-int fp_layout_solve(struct fp_layout *layout, const struct fp_peek *peek,
+int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *peek,
                     struct fp_solve_input *input, struct fp_refusal *refusal)
 {
     struct solver s = {

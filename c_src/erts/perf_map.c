@@ -43,7 +43,7 @@ static int is_loaded(const struct fp_module *module,
 struct writer {
     struct fp_buffer *text;
     const struct fp_layout *layout;
-    const struct fp_peek *peek;
+    const struct fp_memory *peek;
     uint64_t module; /* atom word of what is in module_text */
     int module_size; /* or why there is nothing */
     char module_text[FP_ATOM_TEXT_MAX];
@@ -158,7 +158,8 @@ static int put_all(struct writer *writer, const struct fp_functions *functions,
 int fp_perf_map_text(struct fp_buffer *text,
                      const struct fp_functions *functions,
                      struct fp_loaded *loaded, size_t n,
-                     const struct fp_layout *layout, const struct fp_peek *peek,
+                     const struct fp_layout *layout,
+                     const struct fp_memory *peek,
                      struct fp_perf_map_count *count)
 {
     struct writer writer = {.text = text, .layout = layout, .peek = peek};

@@ -41,7 +41,8 @@ struct fp_perf_map_count {
 int fp_perf_map_text(struct fp_buffer *text,
                      const struct fp_functions *functions,
                      struct fp_loaded *loaded, size_t n,
-                     const struct fp_layout *layout, const struct fp_peek *peek,
+                     const struct fp_layout *layout,
+                     const struct fp_memory *peek,
                      struct fp_perf_map_count *count);
 
 /* Make `path` a file of mode 0600 with these bytes. 0; FP_ESTATE: this process

@@ -11,7 +11,7 @@
 #include "erts/process.h"
 #include "format/record.h"
 
-struct fp_names {
+struct fp_process_names {
     uint64_t registered; /* atom, 0 for none */
     struct fp_mfa_words initial_call;
     struct fp_mfa_words proc_lib; /* $initial_call; module 0: none */
@@ -19,13 +19,15 @@ struct fp_names {
 
 /* `initial_call_key` is the atom '$initial_call'. What can not be read is left
  * out: a name is never an error. */
-void fp_names_read(const struct fp_layout *layout, const struct fp_peek *peek,
-                   const struct fp_snapshot *snapshot,
-                   uint64_t initial_call_key, struct fp_names *names);
+void fp_process_names_read(const struct fp_layout *layout,
+                           const struct fp_memory *peek,
+                           const struct fp_snapshot *snapshot,
+                           uint64_t initial_call_key,
+                           struct fp_process_names *names);
 
 /* Bytes of a process dictionary's array, which process_info counts as memory of
  * the process; 0 where there is none. (Its contents lie on the heap.) */
-int64_t fp_dictionary_bytes(const struct fp_peek *peek, uint64_t dictionary);
+int64_t fp_dictionary_bytes(const struct fp_memory *peek, uint64_t dictionary);
 
 /* The same from the first FP_DICTIONARY_HEAD bytes of it, already read. Pure. */
 #define FP_DICTIONARY_HEAD 16u

@@ -45,29 +45,31 @@ void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid,
     *serial = (uint32_t)(data >> bits);
 }
 
-int fp_ptab_lookup(const struct fp_layout *layout, const struct fp_peek *peek,
-                   uint64_t pid, uint64_t *address)
+int fp_process_table_lookup(const struct fp_layout *layout,
+                            const struct fp_memory *peek, uint64_t pid,
+                            uint64_t *address)
 {
     uint32_t slot = fp_pid_slot(layout, pid);
     uint64_t id = 0;
 
     if (slot >= layout->process_limit)
         return FP_EGONE;
-    if (fp_peek_word(peek, layout->process_table + 8u * (uint64_t)slot,
-                     address) != 0)
+    if (fp_safe_read_word(peek, layout->process_table + 8u * (uint64_t)slot,
+                          address) != 0)
         return FP_EFAULT;
     if (*address == 0 ||
-        fp_peek_word(peek, *address + layout->release.offset[FP_FIELD_id],
-                     &id) != 0 ||
+        fp_safe_read_word(peek, *address + layout->release.offset[FP_FIELD_id],
+                          &id) != 0 ||
         id != pid)
         return FP_EGONE;
     return 0;
 }
 
-int fp_ptab_read(const struct fp_layout *layout, const struct fp_peek *peek,
-                 uint32_t slot, uint32_t n, uint64_t *word)
+int fp_process_table_read(const struct fp_layout *layout,
+                          const struct fp_memory *peek, uint32_t slot,
+                          uint32_t n, uint64_t *word)
 {
-    if (fp_peek_read(peek, layout->process_table + 8u * (uint64_t)slot, word,
+    if (fp_safe_read(peek, layout->process_table + 8u * (uint64_t)slot, word,
                      8u * (size_t)n) != 0)
         return FP_EFAULT;
     for (uint32_t i = 0; i < n; i++)

@@ -14,7 +14,7 @@
 
 /* What is cached is compared with memory this often, or less often where
  * there is so much of it that it would cost more than some 0.15 % of a core
- * (fp_code_revalidate takes about 0.15 us a function). */
+ * (fp_code_index_revalidate takes about 0.15 us a function). */
 #define REVALIDATE_NS INT64_C(100000000)
 #define REVALIDATE_NS_PER_FUNCTION INT64_C(100000)
 /* /proc/self/maps is read when an address was met that is in no known range,
@@ -26,17 +26,17 @@
 #define NATIVE_NS INT64_C(1000000000)
 #define NATIVE_SETS_MAX 32u
 
-struct fp_native_symbols {
+struct fp_symbolize {
     struct fp_symbolizer interface;
-    struct fp_code *code;
-    const struct fp_peek *peek;
+    struct fp_code_index_index *code;
+    const struct fp_memory *peek;
     struct fp_live_ranges *live;
     struct fp_ranges ranges;
     struct fp_ranges fragments; /* at a range's start: in no function */
     int64_t validated_ns, ranged_ns, native_ns;
     int64_t stale_ns;              /* how long a stale mark waits now */
-    struct fp_live_native *native; /* NULL: C code is not wanted */
-    struct fp_native *set[NATIVE_SETS_MAX];
+    struct fp_live_cstack *native; /* NULL: C code is not wanted */
+    struct fp_cstack *set[NATIVE_SETS_MAX];
     uint32_t sets;
 };
 
@@ -56,27 +56,27 @@ static uint32_t put(char *out, size_t room, const char *text, uint32_t len)
     return n;
 }
 
-static void put_file(struct fp_code *code, const struct fp_location *at,
-                     struct fp_symbol *symbol)
+static void put_file(struct fp_code_index_index *code,
+                     const struct fp_location *at, struct fp_symbol *symbol)
 {
     uint32_t len;
     const char *text =
-        at->file == 0 ? NULL : fp_code_file(code, at->file, &len);
+        at->file == 0 ? NULL : fp_code_index_file(code, at->file, &len);
 
     symbol->file_len =
         text == NULL ? 0 : put(symbol->file, sizeof symbol->file, text, len);
 }
 
-static int put_mfa(struct fp_code *code, const uint64_t mfa[3],
+static int put_mfa(struct fp_code_index_index *code, const uint64_t mfa[3],
                    struct fp_symbol *symbol)
 {
     uint32_t len;
     const char *text;
 
-    if ((text = fp_code_atom(code, mfa[0], &len)) == NULL)
+    if ((text = fp_code_index_atom(code, mfa[0], &len)) == NULL)
         return FP_ENOENT;
     symbol->module_len = put(symbol->module, sizeof symbol->module, text, len);
-    if ((text = fp_code_atom(code, mfa[1], &len)) == NULL)
+    if ((text = fp_code_index_atom(code, mfa[1], &len)) == NULL)
         return FP_ENOENT;
     symbol->function_len =
         put(symbol->function, sizeof symbol->function, text, len);
@@ -84,7 +84,7 @@ static int put_mfa(struct fp_code *code, const uint64_t mfa[3],
     return 0;
 }
 
-static int resolve_erlang(struct fp_native_symbols *symbols, uint64_t pc,
+static int resolve_erlang(struct fp_symbolize *symbols, uint64_t pc,
                           struct fp_symbol *symbol)
 {
     struct fp_location at;
@@ -93,7 +93,7 @@ static int resolve_erlang(struct fp_native_symbols *symbols, uint64_t pc,
     symbol->kind = FP_SYMBOL_NONE;
     if (fp_ranges_contain(&symbols->fragments, pc))
         return 0;
-    err = fp_code_resolve(symbols->code, pc, &at);
+    err = fp_code_index_resolve(symbols->code, pc, &at);
     if (err == 0)
         err = put_mfa(symbols->code, at.mfa, symbol);
     if (err != 0)
@@ -105,30 +105,30 @@ static int resolve_erlang(struct fp_native_symbols *symbols, uint64_t pc,
 }
 
 /* A BIF or NIF: the word says where its module, function and arity stand. */
-static int resolve_named(struct fp_native_symbols *symbols, uint64_t word,
+static int resolve_named(struct fp_symbolize *symbols, uint64_t word,
                          struct fp_symbol *symbol)
 {
     uint64_t at = word & ~(FP_FRAME_BIF | FP_FRAME_NIF), mfa[3];
     struct fp_location unused;
 
-    if (fp_peek_read(symbols->peek, at, mfa, sizeof mfa) != 0 || mfa[2] > 255)
+    if (fp_safe_read(symbols->peek, at, mfa, sizeof mfa) != 0 || mfa[2] > 255)
         return FP_ENOENT;
     /* A NIF's stands in the code of its module, which may be purged: so it is
      * known as a function too, and watched. */
     if (fp_ranges_contain(&symbols->ranges, at))
-        (void)fp_code_resolve(symbols->code, at + sizeof mfa, &unused);
+        (void)fp_code_index_resolve(symbols->code, at + sizeof mfa, &unused);
     symbol->kind = word & FP_FRAME_BIF ? FP_SYMBOL_BIF : FP_SYMBOL_NIF;
     symbol->line = 0;
     symbol->file_len = 0;
     return put_mfa(symbols->code, mfa, symbol);
 }
 
-static int resolve_native(struct fp_native_symbols *symbols, uint64_t pc,
+static int resolve_native(struct fp_symbolize *symbols, uint64_t pc,
                           struct fp_symbol *symbol)
 {
     const char *name, *library;
 
-    if (symbols->sets == 0 || fp_native_resolve(symbols->set[symbols->sets - 1],
+    if (symbols->sets == 0 || fp_cstack_resolve(symbols->set[symbols->sets - 1],
                                                 pc, &name, &library) != 0)
         return FP_ENOENT;
     if (name == NULL)
@@ -146,7 +146,7 @@ static int resolve_native(struct fp_native_symbols *symbols, uint64_t pc,
 
 static int resolve(void *self, uint64_t word, struct fp_symbol *symbol)
 {
-    struct fp_native_symbols *symbols = self;
+    struct fp_symbolize *symbols = self;
 
     if ((word & (FP_FRAME_BIF | FP_FRAME_NIF)) != 0)
         return resolve_named(symbols, word, symbol);
@@ -157,9 +157,9 @@ static int resolve(void *self, uint64_t word, struct fp_symbol *symbol)
 
 static int atom(void *self, uint64_t word, char text[FP_ATOM_BYTES_MAX])
 {
-    struct fp_native_symbols *symbols = self;
+    struct fp_symbolize *symbols = self;
     uint32_t len;
-    const char *cached = fp_code_atom(symbols->code, word, &len);
+    const char *cached = fp_code_index_atom(symbols->code, word, &len);
 
     if (cached == NULL)
         return FP_ENOENT;
@@ -167,7 +167,7 @@ static int atom(void *self, uint64_t word, char text[FP_ATOM_BYTES_MAX])
 }
 
 /* What the JIT's functions share is at the start of its memory. */
-static void find_fragments(struct fp_native_symbols *symbols)
+static void find_fragments(struct fp_symbolize *symbols)
 {
     struct fp_ranges *fragments = &symbols->fragments;
     uint64_t first;
@@ -176,13 +176,14 @@ static void find_fragments(struct fp_native_symbols *symbols)
     for (uint32_t i = 0; i < symbols->ranges.count; i++) {
         const struct fp_range *range = &symbols->ranges.range[i];
 
-        if (fp_code_first(symbols->peek, range, range->start, &first) == 0)
+        if (fp_code_index_first(symbols->peek, range, range->start, &first) ==
+            0)
             fragments->range[fragments->count++] =
                 (struct fp_range){range->start, first};
     }
 }
 
-static void refresh_ranges(struct fp_native_symbols *symbols, int64_t now)
+static void refresh_ranges(struct fp_symbolize *symbols, int64_t now)
 {
     int stale =
         atomic_load_explicit(&symbols->live->stale, memory_order_relaxed) != 0;
@@ -195,7 +196,7 @@ static void refresh_ranges(struct fp_native_symbols *symbols, int64_t now)
     if (fp_maps_code(&mapped) == 0 &&
         fp_live_ranges_update(symbols->live, &mapped)) {
         fp_live_ranges_copy(symbols->live, &symbols->ranges);
-        fp_code_set_ranges(symbols->code, &symbols->ranges);
+        fp_code_index_set_ranges(symbols->code, &symbols->ranges);
         find_fragments(symbols);
         symbols->stale_ns = RANGES_STALE_NS;
     } else if (symbols->stale_ns < RANGES_NS) {
@@ -204,10 +205,10 @@ static void refresh_ranges(struct fp_native_symbols *symbols, int64_t now)
     }
 }
 
-static int add_set(struct fp_native_symbols *symbols)
+static int add_set(struct fp_symbolize *symbols)
 {
-    struct fp_native *set;
-    int err = fp_native_create(&set);
+    struct fp_cstack *set;
+    int err = fp_cstack_create(&set);
 
     if (err != 0)
         return err;
@@ -217,7 +218,7 @@ static int add_set(struct fp_native_symbols *symbols)
 }
 
 /* 1 when there is a new set. */
-static int refresh_native(struct fp_native_symbols *symbols, int64_t now)
+static int refresh_native(struct fp_symbolize *symbols, int64_t now)
 {
     if (symbols->native == NULL || symbols->sets == NATIVE_SETS_MAX ||
         now - symbols->native_ns < NATIVE_NS ||
@@ -225,16 +226,16 @@ static int refresh_native(struct fp_native_symbols *symbols, int64_t now)
                                  memory_order_relaxed) == 0)
         return 0;
     symbols->native_ns = now;
-    return !fp_native_is_current(symbols->set[symbols->sets - 1]) &&
+    return !fp_cstack_is_current(symbols->set[symbols->sets - 1]) &&
            add_set(symbols) == 0;
 }
 
 static int revalidate(void *self)
 {
-    struct fp_native_symbols *symbols = self;
+    struct fp_symbolize *symbols = self;
     int64_t now = now_ns();
     int64_t due =
-        REVALIDATE_NS_PER_FUNCTION * (int64_t)fp_code_size(symbols->code);
+        REVALIDATE_NS_PER_FUNCTION * (int64_t)fp_code_index_size(symbols->code);
     int changed;
 
     refresh_ranges(symbols, now);
@@ -243,16 +244,16 @@ static int revalidate(void *self)
         (due > REVALIDATE_NS ? due : REVALIDATE_NS))
         return changed;
     symbols->validated_ns = now;
-    return changed + fp_code_revalidate(symbols->code);
+    return changed + fp_code_index_revalidate(symbols->code);
 }
 
-int fp_native_symbols_create(struct fp_native_symbols **out,
-                             const struct fp_layout *layout,
-                             const struct fp_peek *peek,
-                             struct fp_live_ranges *live,
-                             struct fp_live_native *native)
+int fp_symbolize_create(struct fp_symbolize **out,
+                        const struct fp_layout *layout,
+                        const struct fp_memory *peek,
+                        struct fp_live_ranges *live,
+                        struct fp_live_cstack *native)
 {
-    struct fp_native_symbols *symbols = calloc(1, sizeof *symbols);
+    struct fp_symbolize *symbols = calloc(1, sizeof *symbols);
     int err;
 
     if (symbols == NULL)
@@ -264,11 +265,11 @@ int fp_native_symbols_create(struct fp_native_symbols **out,
     symbols->stale_ns = RANGES_STALE_NS;
     fp_live_ranges_copy(live, &symbols->ranges);
     find_fragments(symbols);
-    err = fp_code_create(&symbols->code, layout, peek, &symbols->ranges);
+    err = fp_code_index_create(&symbols->code, layout, peek, &symbols->ranges);
     if (err == 0 && native != NULL)
         err = add_set(symbols);
     if (err != 0) {
-        fp_native_symbols_destroy(symbols);
+        fp_symbolize_destroy(symbols);
         return err;
     }
     symbols->interface =
@@ -277,18 +278,17 @@ int fp_native_symbols_create(struct fp_native_symbols **out,
     return 0;
 }
 
-void fp_native_symbols_destroy(struct fp_native_symbols *symbols)
+void fp_symbolize_destroy(struct fp_symbolize *symbols)
 {
     if (symbols == NULL)
         return;
     for (uint32_t i = 0; i < symbols->sets; i++)
-        fp_native_destroy(symbols->set[i]);
-    fp_code_destroy(symbols->code);
+        fp_cstack_destroy(symbols->set[i]);
+    fp_code_index_destroy(symbols->code);
     free(symbols);
 }
 
-const struct fp_symbolizer *
-fp_native_symbols_interface(struct fp_native_symbols *symbols)
+const struct fp_symbolizer *fp_symbolize_interface(struct fp_symbolize *symbols)
 {
     return &symbols->interface;
 }

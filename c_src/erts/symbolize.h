@@ -12,20 +12,20 @@
 #include "erts/layout.h"
 #include "format/symbolizer.h"
 
-struct fp_native_symbols;
+struct fp_symbolize;
 
 /* 0, FP_ENOMEM or FP_EIO. `layout`, `peek`, `live` and `native` must outlive
  * it. With `native`, C code is known: the sets that are put there are freed
  * with this, so that all who read them must have ended before. */
-int fp_native_symbols_create(struct fp_native_symbols **symbols,
-                             const struct fp_layout *layout,
-                             const struct fp_peek *peek,
-                             struct fp_live_ranges *live,
-                             struct fp_live_native *native);
-void fp_native_symbols_destroy(struct fp_native_symbols *symbols);
+int fp_symbolize_create(struct fp_symbolize **symbols,
+                        const struct fp_layout *layout,
+                        const struct fp_memory *peek,
+                        struct fp_live_ranges *live,
+                        struct fp_live_cstack *native);
+void fp_symbolize_destroy(struct fp_symbolize *symbols);
 
 /* Valid as long as `symbols`. */
 const struct fp_symbolizer *
-fp_native_symbols_interface(struct fp_native_symbols *symbols);
+fp_symbolize_interface(struct fp_symbolize *symbols);
 
 #endif

@@ -278,7 +278,7 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
         out = FP_PUT_LITERAL(out, no_frames);
     fp_buffer_end(&script->out, put_status(out, record->head.status));
     script->looks += looks;
-    fp_stats_add(script->options.stats, FP_STAT_merged, looks - 1);
+    fp_counters_add(script->options.stats, FP_COUNTER_merged, looks - 1);
     return 0;
 }
 
@@ -366,8 +366,8 @@ static int release_process(struct fp_perf_script *script,
 static bool is_merging(const struct fp_perf_script *script)
 {
     return script->options.merge_idle ||
-           fp_governed((uint32_t)fp_stats_get(script->options.stats,
-                                              FP_STAT_budget_step))
+           fp_governed((uint32_t)fp_counters_get(script->options.stats,
+                                                 FP_COUNTER_budget_step))
                .merge_idle;
 }
 
@@ -408,7 +408,7 @@ int fp_perf_script_held(struct fp_perf_script *script, enum fp_held which,
     return err;
 }
 
-uint64_t fp_perf_script_looks(const struct fp_perf_script *script)
+uint64_t fp_perf_script_weight(const struct fp_perf_script *script)
 {
     return script->looks;
 }
@@ -465,12 +465,12 @@ static int64_t grown(int64_t before, int64_t now)
     return (int64_t)((uint64_t)now - (uint64_t)before);
 }
 
-static char *put_figures(char *out, const struct fp_figures *now,
-                         const struct fp_figures *before)
+static char *put_figures(char *out, const struct fp_gauges *now,
+                         const struct fp_gauges *before)
 {
     for (uint32_t i = 0; i < now->n; i++) {
         const struct fp_figure *figure = &now->figure[i];
-        const struct fp_figure *old = fp_figures_find(before, figure->name);
+        const struct fp_figure *old = fp_gauges_find(before, figure->name);
 
         *out++ = ' ';
         out = fp_put(out, figure->name, strlen(figure->name));
@@ -499,9 +499,9 @@ int fp_perf_script_has_time(const struct fp_perf_script *script)
     return !script->options.is_elsewhere || script->last_time_us > 0;
 }
 
-int fp_perf_script_own(struct fp_perf_script *script,
-                       const struct fp_own_sample *sample, const char **text,
-                       size_t *size)
+int fp_perf_script_self(struct fp_perf_script *script,
+                        const struct fp_self_sample *sample, const char **text,
+                        size_t *size)
 {
     char *out;
     int err;
@@ -511,7 +511,7 @@ int fp_perf_script_own(struct fp_perf_script *script,
     err = fp_buffer_reserve(
         &script->out,
         CONSTANT_BYTES_MAX + strlen(sample->engine) + 3 * strlen(sample->note) +
-            2 * FP_FIGURES_MAX * (FP_FIGURE_NAME_ROOM + 2 * FP_I64_DIGITS + 3));
+            2 * FP_GAUGES_MAX * (FP_GAUGES_NAME_ROOM + 2 * FP_I64_DIGITS + 3));
     if (err != 0)
         return err;
     out = FP_PUT_LITERAL(script->out.bytes, "beam ");

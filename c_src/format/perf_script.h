@@ -27,7 +27,7 @@ struct fp_perf_script_options {
                                  second, as one sample with a period */
     size_t text_bytes;        /* for the stacks' texts; 0: stack_text.h's */
     const struct fp_symbolizer *symbolizer; /* may be NULL: text frames only */
-    struct fp_stats *stats;
+    struct fp_counters *stats;
 };
 
 /* 0 or FP_ENOMEM. `options` is copied, what it points to must outlive this. */
@@ -48,7 +48,7 @@ int fp_perf_script_record(struct fp_perf_script *script,
                           size_t *size);
 
 /* How many SAMPLEs and REPEATs the last text stands for. */
-uint64_t fp_perf_script_looks(const struct fp_perf_script *script);
+uint64_t fp_perf_script_weight(const struct fp_perf_script *script);
 
 /* One of the samples that are held: of all, or of those of which nothing came
  * for a second, because nobody looks at the process any more. *size is 0 when
@@ -62,15 +62,15 @@ int fp_perf_script_held(struct fp_perf_script *script, enum fp_held which,
  * the time that is written may be up to a second earlier, as samples of that time
  * may still come, and is never before that of the last sample. 0 or FP_ENOMEM; *text is valid until the next call. */
 #define FP_NOTE_ROOM 512 /* of a note, its end counted; longer ones are cut */
-struct fp_own_sample {
+struct fp_self_sample {
     const char *engine;
-    const struct fp_figures *now[2], *before[2];
+    const struct fp_gauges *now[2], *before[2];
     int64_t now_us;
     const char *note; /* why there is a session; "" where nobody says */
 };
-int fp_perf_script_own(struct fp_perf_script *script,
-                       const struct fp_own_sample *sample, const char **text,
-                       size_t *size);
+int fp_perf_script_self(struct fp_perf_script *script,
+                        const struct fp_self_sample *sample, const char **text,
+                        size_t *size);
 
 /* Whether there is a time for it yet: of a clock elsewhere nothing is known before
  * the first sample is written, and those that follow would be moved behind ours. */

@@ -47,7 +47,7 @@ struct stack {
 
 struct fp_stacks {
     const struct fp_symbolizer *symbolizer;
-    struct fp_stats *stats;
+    struct fp_counters *stats;
     int flatten_recursive;
     struct stack stack[FP_STACK_SLOTS];
     struct text_frame text_frame[FP_FRAME_TEXT_MAX];
@@ -63,7 +63,7 @@ struct fp_stacks {
 int fp_stacks_create(struct fp_stacks **stacks,
                      const struct fp_symbolizer *symbolizer,
                      int flatten_recursive, size_t text_bytes,
-                     struct fp_stats *stats)
+                     struct fp_counters *stats)
 {
     struct fp_stacks *made = fp_pages_take(sizeof(*made));
 
@@ -364,7 +364,7 @@ static int put_frames(struct fp_stacks *stacks, struct stack *stack,
         else
             err = put_text_frame(stacks, word, last);
         if (err == FP_ENOENT) {
-            fp_stats_add(stacks->stats, FP_STAT_unresolved, 1);
+            fp_counters_add(stacks->stats, FP_COUNTER_unresolved, 1);
             stack->lacks = true;
         } else if (err != 0) {
             return err;

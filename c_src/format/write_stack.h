@@ -32,7 +32,7 @@ struct fp_stack_text {
 int fp_stacks_create(struct fp_stacks **stacks,
                      const struct fp_symbolizer *symbolizer,
                      int flatten_recursive, size_t text_bytes,
-                     struct fp_stats *stats);
+                     struct fp_counters *stats);
 void fp_stacks_destroy(struct fp_stacks *stacks);
 
 /* 0, FP_ENOMEM, or FP_EINVAL for a record that makes no sense. */

@@ -56,14 +56,14 @@ static void put_level(struct fp_output *output, struct fp_slice text)
         FP_OUTPUT_LITERAL(output, ";");
 }
 
-static void put_group(const struct fp_groups *groups,
+static void put_group(const struct fp_aggregate *groups,
                       const struct fp_profile *profile,
                       const struct fp_query *query,
                       const struct fp_group *group, struct fp_output *output)
 {
     uint32_t nodes[FP_FRAMES_MOST];
     size_t count =
-        fp_groups_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
+        fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
     char room[FP_LEVEL_BYTES];
 
     for (uint32_t i = 0; i < query->level_count; i++)
@@ -72,7 +72,7 @@ static void put_group(const struct fp_groups *groups,
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             FP_OUTPUT_LITERAL(output, ";");
-        fp_output_text(output, fp_groups_symbol(groups, profile, nodes[i]));
+        fp_output_text(output, fp_aggregate_symbol(groups, profile, nodes[i]));
     }
     if (count == 0)
         FP_OUTPUT_LITERAL(output, "[no_frames]");
@@ -84,14 +84,14 @@ static void put_group(const struct fp_groups *groups,
 int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
                         struct fp_output *output, uint64_t *total)
 {
-    struct fp_groups groups;
-    int err = fp_groups_make(&groups, profile, query);
+    struct fp_aggregate groups;
+    int err = fp_aggregate_make(&groups, profile, query);
 
     *total = 0;
     for (size_t i = 0; i < groups.count && err == 0; i++) {
         *total = fp_sum(*total, groups.group[i].weight);
         put_group(&groups, profile, query, &groups.group[i], output);
     }
-    fp_groups_free(&groups);
+    fp_aggregate_free(&groups);
     return err;
 }

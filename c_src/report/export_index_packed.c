@@ -49,7 +49,7 @@ int fp_index_find_order(struct fp_index *w)
             begin = number;
             time_us = row.time_us;
         }
-        FP_KNOWN(w->order != NULL); /* for all rows that are counted */
+        FP_ASSUME(w->order != NULL); /* for all rows that are counted */
         w->order[number] = (uint64_t)row.process << 32 | number;
         number++;
     }
@@ -278,7 +278,7 @@ int fp_index_write_packed(struct fp_index *w)
             FP_GROW(budget, &w->place, &w->place_room, profile->process_count);
     w->stream = (struct fp_column){.offset = w->end, .buffer = w->buffers};
     if (err == 0) {
-        FP_KNOWN(packing.follower != NULL); /* one more than processes: some */
+        FP_ASSUME(packing.follower != NULL); /* one more than processes: some */
         memset(packing.follower, 0,
                packing.follower_room * sizeof(*packing.follower));
         err = pack_rows(w, &packing);

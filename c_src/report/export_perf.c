@@ -58,7 +58,7 @@ static int64_t in_order(struct writing *writing, const struct fp_row *row)
 {
     int64_t *last = &writing->last_us[row->process], time = row->time_us;
 
-    FP_KNOWN(last != NULL); /* who has a row is counted */
+    FP_ASSUME(last != NULL); /* who has a row is counted */
     if (time < writing->now_us)
         time = writing->now_us;
     if (*last >= time)

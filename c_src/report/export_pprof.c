@@ -169,7 +169,7 @@ static void add_row(struct pprof_writing *w, const struct fp_row *row)
 
     if (sum == NULL)
         return;
-    looks = fp_looks(w->profile, row);
+    looks = fp_weight(w->profile, row);
     sum[0] = saturated(sum[0], looks);
     sum[1] = saturated(sum[1], row->period);
     for (uint32_t i = 0; i < schema->count; i++) {

@@ -29,7 +29,7 @@ static int intern_level(struct level_frames *frames, struct fp_budget *budget,
 
     fp_table_seek(&frames->table, hash, &at);
     while (fp_table_next(&frames->table, &at, id)) {
-        FP_KNOWN(frames->frame != NULL); /* what is in the table is there */
+        FP_ASSUME(frames->frame != NULL); /* what is in the table is there */
         if (frames->frame[*id].level == level &&
             frames->frame[*id].code == code)
             return 0;
@@ -43,14 +43,15 @@ static int intern_level(struct level_frames *frames, struct fp_budget *budget,
     return err;
 }
 
-static int put_stack(struct fp_profile *profile, const struct fp_groups *groups,
+static int put_stack(struct fp_profile *profile,
+                     const struct fp_aggregate *groups,
                      const struct fp_query *query, const struct fp_group *group,
                      struct level_frames *levels, struct fp_output *output)
 {
     const struct fp_tree *tree = &profile->tree;
     uint32_t nodes[FP_FRAMES_MOST], id;
     size_t count =
-        fp_groups_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
+        fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
     char room[FP_LEVEL_BYTES];
     int needs_comma = 0, err = 0;
 
@@ -79,7 +80,7 @@ static int put_stack(struct fp_profile *profile, const struct fp_groups *groups,
 static int put_profile(struct fp_profile *profile, struct fp_query *query,
                        struct level_frames *levels, struct fp_output *output)
 {
-    struct fp_groups groups;
+    struct fp_aggregate groups;
     char room[160];
     uint64_t total = 0;
     struct fp_slice name = fp_measure_name(profile, &query->measure, room);
@@ -87,7 +88,7 @@ static int put_profile(struct fp_profile *profile, struct fp_query *query,
     int err;
 
     query->without_lines = 0; /* frames have a place for them */
-    err = fp_groups_make(&groups, profile, query);
+    err = fp_aggregate_make(&groups, profile, query);
     FP_OUTPUT_LITERAL(output, "{\"type\":\"sampled\",\"name\":");
     fp_output_json(output, name);
     if (is_bytes)
@@ -111,7 +112,7 @@ static int put_profile(struct fp_profile *profile, struct fp_query *query,
     FP_OUTPUT_LITERAL(output, "],\"endValue\":");
     fp_output_number(output, (int64_t)total);
     FP_OUTPUT_LITERAL(output, "}");
-    fp_groups_free(&groups);
+    fp_aggregate_free(&groups);
     return err;
 }
 

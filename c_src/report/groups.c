@@ -85,7 +85,7 @@ static uint64_t hash_of(const struct fp_group *group, uint32_t levels)
     return fp_hash_two(hash, levels);
 }
 
-static int add(struct fp_groups *groups, const struct fp_group *key,
+static int add(struct fp_aggregate *groups, const struct fp_group *key,
                uint32_t levels)
 {
     uint64_t hash = hash_of(key, levels);
@@ -113,11 +113,12 @@ static int add(struct fp_groups *groups, const struct fp_group *key,
     return err;
 }
 
-static int add_row(struct fp_groups *groups, const struct fp_profile *profile,
+static int add_row(struct fp_aggregate *groups,
+                   const struct fp_profile *profile,
                    const struct fp_query *query, const struct fp_row *row)
 {
     uint32_t node = profile->tree.stack[row->stack].node;
-    struct fp_group key = {.samples = (uint64_t)fp_looks(profile, row)};
+    struct fp_group key = {.samples = (uint64_t)fp_weight(profile, row)};
     int64_t weight;
 
     if (!fp_measure(profile, &query->measure, row, &weight) || weight == 0)
@@ -139,14 +140,14 @@ static void keep_signs_apart(struct fp_query *query)
         query->level[query->level_count++] = FP_LEVEL_sign;
 }
 
-int fp_groups_make(struct fp_groups *groups, struct fp_profile *profile,
-                   struct fp_query *query)
+int fp_aggregate_make(struct fp_aggregate *groups, struct fp_profile *profile,
+                      struct fp_query *query)
 {
     struct fp_cursor cursor;
     struct fp_row row;
     int more = 0;
 
-    *groups = (struct fp_groups){.budget = &profile->budget};
+    *groups = (struct fp_aggregate){.budget = &profile->budget};
     keep_signs_apart(query);
     if (query->without_lines)
         more = make_view(&groups->view, profile);
@@ -165,7 +166,7 @@ int fp_groups_make(struct fp_groups *groups, struct fp_profile *profile,
     return more;
 }
 
-void fp_groups_free(struct fp_groups *groups)
+void fp_aggregate_free(struct fp_aggregate *groups)
 {
     fp_budget_free(groups->budget, groups->group, sizeof(*groups->group),
                    groups->room);
@@ -173,9 +174,9 @@ void fp_groups_free(struct fp_groups *groups)
     free_view(&groups->view, groups->budget);
 }
 
-size_t fp_groups_stack(const struct fp_groups *groups,
-                       const struct fp_profile *profile, uint32_t node,
-                       uint32_t *nodes, size_t room)
+size_t fp_aggregate_stack(const struct fp_aggregate *groups,
+                          const struct fp_profile *profile, uint32_t node,
+                          uint32_t *nodes, size_t room)
 {
     const struct fp_node *tree =
         groups->view.map == NULL ? profile->tree.node : groups->view.node;
@@ -188,9 +189,9 @@ size_t fp_groups_stack(const struct fp_groups *groups,
     return count;
 }
 
-struct fp_slice fp_groups_symbol(const struct fp_groups *groups,
-                                 const struct fp_profile *profile,
-                                 uint32_t node)
+struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *groups,
+                                    const struct fp_profile *profile,
+                                    uint32_t node)
 {
     const struct fp_tree *tree = &profile->tree;
 

@@ -26,7 +26,7 @@ struct fp_view {
     struct fp_strings names;
 };
 
-struct fp_groups {
+struct fp_aggregate {
     struct fp_group *group; /* in the order of their first samples */
     size_t count, room;
     struct fp_table table;
@@ -37,17 +37,17 @@ struct fp_groups {
 /* A measure of deltas gets the level `sign` as its innermost where the query
  * does not name it: growth and release never cancel each other. Weights of 0
  * are left out. 0, FP_EFULL or FP_ENOMEM; free what there is in any case. */
-int fp_groups_make(struct fp_groups *groups, struct fp_profile *profile,
-                   struct fp_query *query);
-void fp_groups_free(struct fp_groups *groups);
+int fp_aggregate_make(struct fp_aggregate *groups, struct fp_profile *profile,
+                      struct fp_query *query);
+void fp_aggregate_free(struct fp_aggregate *groups);
 
 /* Root first: the nodes of a stack, at most `room`; how many. */
-size_t fp_groups_stack(const struct fp_groups *groups,
-                       const struct fp_profile *profile, uint32_t node,
-                       uint32_t *nodes, size_t room);
+size_t fp_aggregate_stack(const struct fp_aggregate *groups,
+                          const struct fp_profile *profile, uint32_t node,
+                          uint32_t *nodes, size_t room);
 /* The symbol of a node of such a stack. */
-struct fp_slice fp_groups_symbol(const struct fp_groups *groups,
-                                 const struct fp_profile *profile,
-                                 uint32_t node);
+struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *groups,
+                                    const struct fp_profile *profile,
+                                    uint32_t node);
 
 #endif

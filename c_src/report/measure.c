@@ -19,7 +19,7 @@ static int place_of(const struct fp_profile *profile, int metric,
 }
 
 /* A weighted export has one metric at most. */
-int64_t fp_looks(const struct fp_profile *profile, const struct fp_row *row)
+int64_t fp_weight(const struct fp_profile *profile, const struct fp_row *row)
 {
     if (row->period == 1 || profile->file[row->file].dialect != FP_OURS ||
         profile->schema[row->schema].count <= 1)
@@ -49,7 +49,7 @@ int fp_measure(const struct fp_profile *profile,
         return 0;
     switch (measure->kind) {
     case FP_MEASURE_SAMPLES:
-        *weight = fp_looks(profile, row);
+        *weight = fp_weight(profile, row);
         return 1;
     case FP_MEASURE_PERIOD:
         *weight = row->period;
@@ -59,7 +59,7 @@ int fp_measure(const struct fp_profile *profile,
             return 0;
         /* What changed, changed at one of the looks. */
         if (measure->kind == FP_MEASURE_VALUE)
-            *weight = fp_times_looks(*weight, fp_looks(profile, row));
+            *weight = fp_times_looks(*weight, fp_weight(profile, row));
         return 1;
     }
 }

@@ -22,7 +22,7 @@ struct fp_measure {
 /* At how many looks the process was like this: the period of a session's sample
  * (doc/sampling.md, What waits and does not move). 1 for a period that means
  * something else: perf's, and that of a weighted export. */
-int64_t fp_looks(const struct fp_profile *profile, const struct fp_row *row);
+int64_t fp_weight(const struct fp_profile *profile, const struct fp_row *row);
 
 /* The same figure at each of them. */
 static inline int64_t fp_times_looks(int64_t figure, int64_t looks)

@@ -479,7 +479,7 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
         file->dialect = sample->dialect;
     if (!process->is_own) {
         file->samples++;
-        file->looks = fp_sum(file->looks, (uint64_t)fp_looks(profile, row));
+        file->looks = fp_sum(file->looks, (uint64_t)fp_weight(profile, row));
         return 0;
     }
     profile->own_count++;

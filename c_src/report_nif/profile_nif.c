@@ -414,7 +414,7 @@ struct stacks {
     ErlNifEnv *env;
     const struct fp_profile *profile;
     const struct fp_query *query;
-    struct fp_groups groups;
+    struct fp_aggregate groups;
     ERL_NIF_TERM
     *frames; /* by node: the list from it to the root; 0: not yet */
     size_t node_count;
@@ -424,8 +424,8 @@ struct stacks {
 static ERL_NIF_TERM frames_term(struct stacks *stacks, uint32_t node)
 {
     uint32_t nodes[FP_FRAMES_MOST];
-    size_t count = fp_groups_stack(&stacks->groups, stacks->profile, node,
-                                   nodes, FP_FRAMES_MOST);
+    size_t count = fp_aggregate_stack(&stacks->groups, stacks->profile, node,
+                                      nodes, FP_FRAMES_MOST);
     ERL_NIF_TERM list = enif_make_list(stacks->env, 0);
 
     for (size_t i = 0; i < count; i++) {
@@ -433,7 +433,7 @@ static ERL_NIF_TERM frames_term(struct stacks *stacks, uint32_t node)
 
         if (*known == 0) {
             struct fp_slice symbol =
-                fp_groups_symbol(&stacks->groups, stacks->profile, nodes[i]);
+                fp_aggregate_symbol(&stacks->groups, stacks->profile, nodes[i]);
 
             *known = enif_make_list_cell(
                 stacks->env, fp_binary(stacks->env, symbol.at, symbol.size),
@@ -478,7 +478,7 @@ static int stacks_term(struct stacks *stacks, uint64_t most,
                        ERL_NIF_TERM *answer)
 {
     ErlNifEnv *env = stacks->env;
-    const struct fp_groups *groups = &stacks->groups;
+    const struct fp_aggregate *groups = &stacks->groups;
     const struct fp_group **order =
         malloc((groups->count + 1) * sizeof(struct fp_group *));
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -526,10 +526,10 @@ ERL_NIF_TERM fp_nif_profile_stacks(ErlNifEnv *env, int argc,
     stacks.profile = handle->profile;
     /* The tree without lines has no more nodes than the other one. */
     stacks.node_count = handle->profile->tree.node_count;
-    err = fp_groups_make(&stacks.groups, handle->profile, &query);
+    err = fp_aggregate_make(&stacks.groups, handle->profile, &query);
     if (err == 0)
         err = stacks_term(&stacks, most, &answer);
-    fp_groups_free(&stacks.groups);
+    fp_aggregate_free(&stacks.groups);
     free(stacks.frames);
     return leave(handle,
                  err != 0 ? refusal(env, err, "")

@@ -47,6 +47,6 @@ FP_REPORT_NIF(fp_nif_unzst_read);
 /* Resource destructors. */
 void fp_reader_destroy(ErlNifEnv *env, void *object);
 void fp_profile_handle_destroy(ErlNifEnv *env, void *object);
-void fp_unzst_nif_destroy(ErlNifEnv *env, void *object);
+void fp_unzstd_nif_destroy(ErlNifEnv *env, void *object);
 
 #endif

@@ -41,7 +41,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     library->profile_type =
         open_type(env, "flame_prof_profile", fp_profile_handle_destroy);
     library->unzst_type =
-        open_type(env, "flame_prof_unzst", fp_unzst_nif_destroy);
+        open_type(env, "flame_prof_unzst", fp_unzstd_nif_destroy);
     if (library->reader_type == NULL || library->profile_type == NULL ||
         library->unzst_type == NULL) {
         enif_free(library);

@@ -15,14 +15,14 @@
 #define CHUNK_PERCENT 25
 
 struct unzst {
-    struct fp_unzst *stream;
+    struct fp_unzstd *stream;
     atomic_flag is_used; /* acquire, release: one caller at a time */
 };
 
-void fp_unzst_nif_destroy(ErlNifEnv *env, void *object)
+void fp_unzstd_nif_destroy(ErlNifEnv *env, void *object)
 {
     (void)env;
-    fp_unzst_destroy(((struct unzst *)object)->stream);
+    fp_unzstd_destroy(((struct unzst *)object)->stream);
 }
 
 ERL_NIF_TERM fp_nif_unzst_open(ErlNifEnv *env, int argc,
@@ -38,12 +38,12 @@ ERL_NIF_TERM fp_nif_unzst_open(ErlNifEnv *env, int argc,
     atomic_flag_clear(&unzst->is_used);
     ref = enif_make_resource(env, unzst);
     enif_release_resource(unzst);
-    if (fp_unzst_create(&unzst->stream) != 0)
+    if (fp_unzstd_create(&unzst->stream) != 0)
         return enif_raise_exception(env, fp_atom(env, "enomem"));
     return ref;
 }
 
-static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzst *stream,
+static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzstd *stream,
                             const ErlNifBinary *in, size_t from)
 {
     size_t used, made;
@@ -52,8 +52,8 @@ static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzst *stream,
 
     if (!enif_alloc_binary(CHUNK, &out))
         return enif_raise_exception(env, fp_atom(env, "enomem"));
-    if (fp_unzst_read(stream, (const char *)in->data + from, in->size - from,
-                      &used, (char *)out.data, out.size, &made, &why) != 0) {
+    if (fp_unzstd_read(stream, (const char *)in->data + from, in->size - from,
+                       &used, (char *)out.data, out.size, &made, &why) != 0) {
         enif_release_binary(&out);
         return fp_error(env, fp_binary(env, why, strlen(why)));
     }
@@ -63,7 +63,7 @@ static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzst *stream,
     return enif_make_tuple4(
         env, fp_atom(env, "ok"), enif_make_binary(env, &out),
         enif_make_uint64(env, from + used),
-        fp_atom(env, fp_unzst_is_between(stream) ? "true" : "false"));
+        fp_atom(env, fp_unzstd_is_between(stream) ? "true" : "false"));
 }
 
 ERL_NIF_TERM fp_nif_unzst_read(ErlNifEnv *env, int argc,

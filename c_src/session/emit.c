@@ -9,12 +9,12 @@ static int push_process(struct fp_sampler *s, uint32_t slot,
 {
     struct fp_record_process *record =
         fp_ring_reserve(s->options.ring, sizeof *record);
-    struct fp_names names;
+    struct fp_process_names names;
 
     if (record == NULL)
         return FP_EFULL;
-    fp_names_read(s->layout, s->options.peek, snapshot,
-                  s->options.initial_call_key, &names);
+    fp_process_names_read(s->layout, s->options.peek, snapshot,
+                          s->options.initial_call_key, &names);
     memset(record, 0, sizeof *record);
     record->head.size = sizeof *record;
     record->head.type = FP_RECORD_PROCESS;
@@ -28,7 +28,7 @@ static int push_process(struct fp_sampler *s, uint32_t slot,
 }
 
 /* Few NIFs are dirty: the table is never emptied, and its slots never change. */
-uint64_t fp_sampler_name_nif(struct fp_sampler *s, const uint64_t mfa[3])
+uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3])
 {
     uint64_t hash =
         (mfa[0] ^ mfa[1] << 7 ^ mfa[2]) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
@@ -66,7 +66,7 @@ static int push_stack(struct fp_sampler *s, const struct fp_stack *stack,
 
     if (fp_stack_table_intern(s->stacks, stack->frame, stack->count, slot))
         return 0;
-    fp_sampler_count(s, FP_STAT_stacks, 1);
+    fp_sampler_count(s, FP_COUNTER_stacks, 1);
     record = fp_ring_reserve(s->options.ring, size);
     if (record == NULL) {
         fp_stack_table_forget(s->stacks, *slot);
@@ -82,9 +82,8 @@ static int push_stack(struct fp_sampler *s, const struct fp_stack *stack,
     return 0;
 }
 
-int fp_sampler_push(struct fp_sampler *s, uint32_t slot,
-                    const struct fp_snapshot *now,
-                    const struct fp_stack *frames)
+int fp_emit_sample(struct fp_sampler *s, uint32_t slot,
+                   const struct fp_snapshot *now, const struct fp_stack *frames)
 {
     struct target *target = &s->target[slot];
     uint32_t stack = target->series.stack;
@@ -116,18 +115,18 @@ int fp_sampler_push(struct fp_sampler *s, uint32_t slot,
     target->hend = now->hend;
     return 1;
 full:
-    fp_sampler_count(s, FP_STAT_dropped, 1);
+    fp_sampler_count(s, FP_COUNTER_dropped, 1);
     return 0;
 }
 
-void fp_sampler_push_special(struct fp_sampler *s, uint32_t slot,
-                             const struct fp_snapshot *now, uint64_t frame)
+void fp_emit_special(struct fp_sampler *s, uint32_t slot,
+                     const struct fp_snapshot *now, uint64_t frame)
 {
     struct fp_stack stack;
 
     stack.count = 1;
     stack.frame[0] = frame;
-    fp_sampler_push(s, slot, now, &stack);
+    fp_emit_sample(s, slot, now, &stack);
 }
 
 static int push_scheduler(struct fp_sampler *s, uint32_t slot, uint32_t number)
@@ -147,14 +146,14 @@ static int push_scheduler(struct fp_sampler *s, uint32_t slot, uint32_t number)
     return 0;
 }
 
-void fp_sampler_push_idle(struct fp_sampler *s, uint32_t slot, uint32_t number)
+void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number)
 {
     static const int64_t nothing[FP_METRIC_COUNT];
     struct target *target = &s->target[slot];
     struct fp_stack idle = {.count = 1, .frame = {FP_FRAME_IDLE}};
     uint32_t stack;
 
-    fp_sampler_count(s, FP_STAT_taken, 1);
+    fp_sampler_count(s, FP_COUNTER_taken, 1);
     if (!target->defined) {
         if (push_scheduler(s, slot, number) != 0)
             goto full;
@@ -166,5 +165,5 @@ void fp_sampler_push_idle(struct fp_sampler *s, uint32_t slot, uint32_t number)
         goto full;
     return;
 full:
-    fp_sampler_count(s, FP_STAT_dropped, 1);
+    fp_sampler_count(s, FP_COUNTER_dropped, 1);
 }

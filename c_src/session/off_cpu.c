@@ -32,14 +32,14 @@ static int stack_is_known(struct fp_sampler *s, const struct target *target,
 static int decode(struct fp_sampler *s, struct target *target,
                   unsigned char *bytes, struct fp_snapshot *now)
 {
-    if (fp_sampler_decode(s, target, bytes, now) == 0)
+    if (fp_target_decode(s, target, bytes, now) == 0)
         return 0;
     if (now->id != target->id)
         return FP_EGONE;
-    if (fp_peek_read(s->options.peek, target->address, bytes,
+    if (fp_safe_read(s->options.peek, target->address, bytes,
                      s->layout->snapshot_size) != 0)
         return FP_EGONE;
-    return fp_sampler_decode(s, target, bytes, now);
+    return fp_target_decode(s, target, bytes, now);
 }
 
 static void plan_capture(struct capture *capture, uint32_t slot,
@@ -80,11 +80,11 @@ static int repeat(struct fp_sampler *s, uint32_t slot,
         !fp_stack_table_holds(s->stacks, target->series.stack,
                               target->stack_token))
         return 0;
-    fp_sampler_count(s, FP_STAT_taken, 1);
+    fp_sampler_count(s, FP_COUNTER_taken, 1);
     if (fp_series_push(&target->series, s->options.ring, slot,
                        target->series.stack, target->series.status, s->last_us,
                        target->series.value) != 0)
-        fp_sampler_count(s, FP_STAT_dropped, 1);
+        fp_sampler_count(s, FP_COUNTER_dropped, 1);
     return 1;
 }
 
@@ -105,27 +105,27 @@ static int look_at(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
 
     if (err == FP_EGONE || now.id != target->id ||
         now.status == FP_STATUS_free) {
-        fp_sampler_count(s, FP_STAT_taken, 1);
-        fp_sampler_count(s, FP_STAT_gone, 1);
-        fp_sampler_release(s, slot);
+        fp_sampler_count(s, FP_COUNTER_taken, 1);
+        fp_sampler_count(s, FP_COUNTER_gone, 1);
+        fp_target_release(s, slot);
         return 0;
     }
     if (!fp_sampler_wants(target, now.status))
         return 0; /* not asked for */
-    fp_sampler_count(s, FP_STAT_taken, 1);
+    fp_sampler_count(s, FP_COUNTER_taken, 1);
     frame = pseudo_frame(&now);
     /* Its scheduler knows better, whatever was read here. */
     if (now.runs_erlang && s->options.running_stacks &&
-        fp_sampler_ask(s, slot) == 0)
+        fp_on_cpu_request(s, slot) == 0)
         return 0;
     if (err != 0) {
-        fp_sampler_torn(s, FP_STAT_torn_changed, 1);
+        fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
         return 0;
     }
     if (frame != FP_FRAME_NONE)
-        fp_sampler_push_special(s, slot, &now, frame);
+        fp_emit_special(s, slot, &now, frame);
     else if (stack_is_known(s, target, &now)) {
-        if (fp_sampler_push(s, slot, &now, NULL))
+        if (fp_emit_sample(s, slot, &now, NULL))
             remember(s, slot, bytes);
     } else {
         plan_capture(capture, slot, &now);
@@ -137,7 +137,7 @@ static int look_at(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
 /* The stack's ends and the dictionary's, then the structure once more, in this
  * order. */
 static uint32_t plan_spans(struct fp_sampler *s, struct capture *capture,
-                           struct fp_peek_span *span)
+                           struct fp_safe_read_span *span)
 {
     const struct fp_snapshot *before = &capture->before;
     uint32_t n = 0, root = capture->words - capture->leaf_words;
@@ -145,18 +145,18 @@ static uint32_t plan_spans(struct fp_sampler *s, struct capture *capture,
         s->again + (size_t)capture->target * s->layout->snapshot_size;
 
     if (capture->leaf_words > 0)
-        span[n++] = (struct fp_peek_span){before->stop, capture->word,
-                                          8 * capture->leaf_words, 0};
+        span[n++] = (struct fp_safe_read_span){before->stop, capture->word,
+                                               8 * capture->leaf_words, 0};
     if (root > 0)
-        span[n++] = (struct fp_peek_span){before->hend - 8ull * root,
-                                          capture->word + capture->leaf_words,
-                                          8 * root, 0};
+        span[n++] = (struct fp_safe_read_span){
+            before->hend - 8ull * root, capture->word + capture->leaf_words,
+            8 * root, 0};
     if (before->dictionary != 0)
-        span[n++] =
-            (struct fp_peek_span){before->dictionary, capture->dictionary_head,
-                                  FP_DICTIONARY_HEAD, 0};
-    span[n++] = (struct fp_peek_span){s->target[capture->target].address, again,
-                                      s->layout->snapshot_size, 0};
+        span[n++] = (struct fp_safe_read_span){before->dictionary,
+                                               capture->dictionary_head,
+                                               FP_DICTIONARY_HEAD, 0};
+    span[n++] = (struct fp_safe_read_span){s->target[capture->target].address,
+                                           again, s->layout->snapshot_size, 0};
     capture->spans = n;
     return n;
 }
@@ -170,7 +170,7 @@ static int same_moment(const struct fp_snapshot *a, const struct fp_snapshot *b)
 
 /* Did the process hold still while its stack was copied? */
 static int is_whole(struct fp_sampler *s, const struct capture *capture,
-                    const struct fp_peek_span *span, uint32_t n)
+                    const struct fp_safe_read_span *span, uint32_t n)
 {
     const unsigned char *again =
         s->again + (size_t)capture->target * s->layout->snapshot_size;
@@ -209,10 +209,10 @@ static uint32_t top_frames(struct fp_sampler *s, const struct fp_snapshot *now,
     if (fp_ranges_contain(&s->code, now->i))
         return n;
     if (now->i != 0 &&
-        fp_peek_read(s->options.peek, now->i - sizeof mfa, mfa, sizeof mfa) ==
+        fp_safe_read(s->options.peek, now->i - sizeof mfa, mfa, sizeof mfa) ==
             0 &&
         fp_term_is_atom(mfa[0]) && fp_term_is_atom(mfa[1]) && mfa[2] <= 255) {
-        nif = fp_sampler_name_nif(s, mfa);
+        nif = fp_emit_nif_name(s, mfa);
         if (nif != FP_FRAME_NONE)
             frame[n++] = nif;
     } else {
@@ -235,7 +235,7 @@ static void push_capture(struct fp_sampler *s, struct capture *capture)
         frames.frame[0] = FP_FRAME_UNREADABLE;
     }
     size_dictionary(s, capture);
-    fp_sampler_push(s, capture->target, &capture->before, &frames);
+    fp_emit_sample(s, capture->target, &capture->before, &frames);
 }
 
 /* A second try for one that moved; after that it is counted as torn. */
@@ -244,21 +244,21 @@ static void retry(struct fp_sampler *s, struct capture *capture)
     struct target *target = &s->target[capture->target];
     unsigned char *bytes =
         s->structure + (size_t)capture->target * s->layout->snapshot_size;
-    struct fp_peek_span span[4];
+    struct fp_safe_read_span span[4];
     struct fp_snapshot now = {0};
     uint32_t n;
     int err;
 
-    fp_sampler_count(s, FP_STAT_retried, 1);
-    if (fp_peek_read(s->options.peek, target->address, bytes,
+    fp_sampler_count(s, FP_COUNTER_retried, 1);
+    if (fp_safe_read(s->options.peek, target->address, bytes,
                      s->layout->snapshot_size) != 0)
         err = FP_EGONE;
     else
-        err = fp_sampler_decode(s, target, bytes, &now);
+        err = fp_target_decode(s, target, bytes, &now);
     if (err == FP_EGONE || now.id != target->id ||
         now.status == FP_STATUS_free) {
-        fp_sampler_count(s, FP_STAT_gone, 1);
-        fp_sampler_release(s, capture->target);
+        fp_sampler_count(s, FP_COUNTER_gone, 1);
+        fp_target_release(s, capture->target);
         return;
     }
     /* Of another status now: not asked for, but begun, so torn. */
@@ -266,18 +266,17 @@ static void retry(struct fp_sampler *s, struct capture *capture)
         err = FP_ETORN;
     /* Running by now, as likely as not. */
     else if (now.runs_erlang && s->options.running_stacks &&
-             fp_sampler_ask(s, capture->target) == 0)
+             fp_on_cpu_request(s, capture->target) == 0)
         return;
     if (err == 0) {
         if (pseudo_frame(&now) != FP_FRAME_NONE) {
-            fp_sampler_push_special(s, capture->target, &now,
-                                    pseudo_frame(&now));
+            fp_emit_special(s, capture->target, &now, pseudo_frame(&now));
             return;
         }
         plan_capture(capture, capture->target, &now);
         capture->word = s->stack_words;
         n = plan_spans(s, capture, span);
-        fp_peek_batch(s->options.peek, span, n);
+        fp_safe_read_batch(s->options.peek, span, n);
         if (is_whole(s, capture, span, n)) {
             push_capture(s, capture);
             return;
@@ -285,9 +284,9 @@ static void retry(struct fp_sampler *s, struct capture *capture)
     }
     /* Without its stack, what a process does is known all the same. */
     if (err == 0 && now.status == FP_STATUS_garbage_collecting)
-        fp_sampler_push_special(s, capture->target, &now, FP_FRAME_GC);
+        fp_emit_special(s, capture->target, &now, FP_FRAME_GC);
     else
-        fp_sampler_torn(s, FP_STAT_torn_changed, 1);
+        fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
 }
 
 /* Captures [from, to): their stacks fit into the scratch together. */
@@ -298,7 +297,7 @@ static void capture_together(struct fp_sampler *s, uint32_t from, uint32_t to)
 
     for (uint32_t i = from; i < to; i++)
         spans += plan_spans(s, &s->capture[i], s->span + spans);
-    fp_peek_batch(s->options.peek, s->span, spans);
+    fp_safe_read_batch(s->options.peek, s->span, spans);
     for (uint32_t i = from; i < to; i++) {
         struct capture *capture = &s->capture[i];
         int whole = is_whole(s, capture, s->span + at, capture->spans);
@@ -330,20 +329,20 @@ static void capture_all(struct fp_sampler *s, uint32_t n)
     capture_together(s, from, n);
 }
 
-void fp_sampler_look_at_all(struct fp_sampler *s)
+void fp_off_cpu_sample_all(struct fp_sampler *s)
 {
     size_t size = s->layout->snapshot_size;
     uint32_t captures = 0;
 
-    fp_sampler_drop_released(s);
+    fp_targets_drop_released(s);
     for (uint32_t k = 0; k < s->live_n; k++) {
         uint32_t slot = s->live[k];
 
-        s->span[k] = (struct fp_peek_span){s->target[slot].address,
-                                           s->structure + slot * size,
-                                           (uint32_t)size, 0};
+        s->span[k] = (struct fp_safe_read_span){s->target[slot].address,
+                                                s->structure + slot * size,
+                                                (uint32_t)size, 0};
     }
-    fp_peek_view(s->options.peek, s->span, s->live_n);
+    fp_safe_read_view(s->options.peek, s->span, s->live_n);
     for (uint32_t k = 0; k < s->live_n; k++) {
         uint32_t slot = s->live[k];
 

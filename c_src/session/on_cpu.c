@@ -9,22 +9,22 @@
 
 /* ------------------------------------------------------------ C frames -- */
 
-static size_t unwind(void *self, const struct fp_running *running, uint64_t *pc,
+static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
                      size_t max, struct fp_registers *at_entry, int *complete)
 {
     struct fp_sampler *s = self;
-    const struct fp_native *native =
+    const struct fp_cstack *native =
         atomic_load_explicit(&s->options.native->set, memory_order_acquire);
-    struct fp_native_stack stack = {running->native_start, running->native,
+    struct fp_cstack_stack stack = {running->native_start, running->native,
                                     running->native_bytes};
-    struct fp_native_end end;
+    struct fp_cstack_end end;
     size_t n;
 
     *complete = 0;
     if (native == NULL)
         return 0;
-    n = fp_native_unwind(native, &running->registers, &stack, pc, max, &end);
-    *complete = n > 0 && end.why == FP_NATIVE_LEFT &&
+    n = fp_cstack_unwind(native, &running->registers, &stack, pc, max, &end);
+    *complete = n > 0 && end.why == FP_CSTACK_LEFT &&
                 end.registers.rip == running->native_return;
     *at_entry = end.registers;
     /* A library that was loaded since: the writer makes a new set. */
@@ -38,37 +38,37 @@ static size_t unwind(void *self, const struct fp_running *running, uint64_t *pc,
 
 static void ask(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id)
 {
-    struct question *question = &s->question[at];
+    struct pending_capture *question = &s->question[at];
 
     if (question->open && question->target == slot && question->id == id) {
         question->ticks++;
         return;
     }
-    if (question->open || fp_schedulers_request(at, &question->ticket) != 0) {
-        fp_sampler_torn(s, FP_STAT_torn_late, 1);
+    if (question->open || fp_sigcapture_request(at, &question->ticket) != 0) {
+        fp_emit_torn(s, FP_COUNTER_torn_late, 1);
         return;
     }
-    fp_sampler_count(s, FP_STAT_signals, 1);
+    fp_sampler_count(s, FP_COUNTER_signals, 1);
     question->open = 1;
     question->ticks = 1;
     question->target = slot;
     question->id = id;
 }
 
-int fp_sampler_ask(struct fp_sampler *s, uint32_t slot)
+int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot)
 {
     struct target *target = &s->target[slot];
     uint64_t data = 0;
     int at;
 
-    (void)fp_peek_word(
+    (void)fp_safe_read_word(
         s->options.peek,
         target->address + s->layout->release.running.scheduler_data, &data);
     if (data == 0) {
-        fp_sampler_torn(s, FP_STAT_torn_moved, 1);
+        fp_emit_torn(s, FP_COUNTER_torn_moved, 1);
         return 0;
     }
-    at = fp_schedulers_find(data);
+    at = fp_sigcapture_find(data);
     if (at < 0 || (unsigned)at >= s->schedulers)
         return FP_ENOENT;
     ask(s, (unsigned)at, slot, target->id);
@@ -79,30 +79,30 @@ int fp_sampler_ask(struct fp_sampler *s, uint32_t slot)
 static void read_runs(struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++) {
-        uint64_t data = fp_schedulers_data(at);
+        uint64_t data = fp_sigcapture_data(at);
 
         s->runs[at] = 0;
-        s->span[at] = (struct fp_peek_span){
+        s->span[at] = (struct fp_safe_read_span){
             data == 0 ? 0 : data + s->layout->release.running.current_process,
             &s->runs[at], data == 0 ? 0 : 8u, 0};
     }
-    fp_peek_batch(s->options.peek, s->span, s->schedulers);
+    fp_safe_read_batch(s->options.peek, s->span, s->schedulers);
 }
 
-void fp_sampler_ask_all(struct fp_sampler *s)
+void fp_on_cpu_request_all(struct fp_sampler *s)
 {
     uint32_t online = atomic_load_explicit(s->options.schedulers_online,
                                            memory_order_relaxed);
 
     read_runs(s);
     for (unsigned at = 0; at < s->schedulers && at < online; at++) {
-        if (fp_schedulers_data(at) == 0)
+        if (fp_sigcapture_data(at) == 0)
             continue;
         if (s->runs[at] == 0 || s->span[at].result != 0) {
-            fp_sampler_push_idle(s, at, at + 1);
+            fp_emit_idle(s, at, at + 1);
             continue;
         }
-        fp_sampler_count(s, FP_STAT_taken, 1);
+        fp_sampler_count(s, FP_COUNTER_taken, 1);
         ask(s, at, 0, 0);
     }
 }
@@ -110,15 +110,16 @@ void fp_sampler_ask_all(struct fp_sampler *s)
 /* -------------------------------------------------------------- answers -- */
 
 /* Whose answer it is: the slot, or UINT32_MAX when it is nobody's. */
-static uint32_t target_of(struct fp_sampler *s, const struct question *question,
-                          const struct fp_running *running)
+static uint32_t target_of(struct fp_sampler *s,
+                          const struct pending_capture *question,
+                          const struct fp_capture *running)
 {
     const struct target *target = &s->target[question->target];
 
-    if (running->result == FP_RUNNING_NOBODY)
+    if (running->result == FP_CAPTURE_NOBODY)
         return UINT32_MAX;
     if (s->options.mode == FP_MODE_SCHEDULERS)
-        return fp_sampler_meet(
+        return fp_target_find_or_add(
             s, fp_process_field(s->layout, running->structure, FP_FIELD_id),
             running->process);
     return target->live && target->id == question->id &&
@@ -138,8 +139,8 @@ static void use_last_values(const struct target *target,
     now->value[FP_METRIC_reductions] = reductions;
 }
 
-static void take(struct fp_sampler *s, const struct question *question,
-                 const struct fp_running *running)
+static void take(struct fp_sampler *s, const struct pending_capture *question,
+                 const struct fp_capture *running)
 {
     uint32_t slot = target_of(s, question, running), n = question->ticks;
     struct fp_snapshot now;
@@ -147,10 +148,10 @@ static void take(struct fp_sampler *s, const struct question *question,
     int err;
 
     if (slot == UINT32_MAX) {
-        fp_sampler_torn(s, FP_STAT_torn_moved, n);
+        fp_emit_torn(s, FP_COUNTER_torn_moved, n);
         return;
     }
-    err = fp_sampler_decode(s, &s->target[slot], running->structure, &now);
+    err = fp_target_decode(s, &s->target[slot], running->structure, &now);
     if (err != 0 && now.status == FP_STATUS_garbage_collecting &&
         s->target[slot].series.sampled) {
         use_last_values(&s->target[slot], &now);
@@ -158,37 +159,38 @@ static void take(struct fp_sampler *s, const struct question *question,
     }
     if (now.id != s->target[slot].id || !now.runs_erlang ||
         !fp_sampler_wants(&s->target[slot], now.status))
-        fp_sampler_torn(s, FP_STAT_torn_moved, n);
+        fp_emit_torn(s, FP_COUNTER_torn_moved, n);
     else if (err != 0)
-        fp_sampler_torn(s, FP_STAT_torn_changed, n);
-    else if (fp_running_frames(&s->running_code, s->layout, running, &now,
+        fp_emit_torn(s, FP_COUNTER_torn_changed, n);
+    else if (fp_explain_frames(&s->running_code, s->layout, running, &now,
                                &stack) != 0)
-        fp_sampler_torn(s, FP_STAT_torn_unfound, n);
+        fp_emit_torn(s, FP_COUNTER_torn_unfound, n);
     else
         for (; n > 0; n--)
-            fp_sampler_push(s, slot, &now, &stack);
+            fp_emit_sample(s, slot, &now, &stack);
 }
 
-void fp_sampler_collect(struct fp_sampler *s)
+void fp_on_cpu_poll(struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++) {
-        struct question *question = &s->question[at];
-        const struct fp_running *running;
+        struct pending_capture *question = &s->question[at];
+        const struct fp_capture *running;
 
         if (!question->open)
             continue;
-        running = fp_schedulers_answer(at, question->ticket);
+        running = fp_sigcapture_poll(at, question->ticket);
         if (running == NULL)
             continue;
         question->open = 0;
-        fp_sampler_count(s, FP_STAT_captures, 1);
-        fp_sampler_count(s, FP_STAT_handler_ns, fp_schedulers_handler_ns(at));
+        fp_sampler_count(s, FP_COUNTER_captures, 1);
+        fp_sampler_count(s, FP_COUNTER_handler_ns,
+                         fp_sigcapture_handler_ns(at));
         take(s, question, running);
-        fp_schedulers_release(at, question->ticket);
+        fp_sigcapture_drop(at, question->ticket);
     }
 }
 
-int fp_sampler_is_asking(const struct fp_sampler *s)
+int fp_on_cpu_is_pending(const struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++)
         if (s->question[at].open)
@@ -196,30 +198,30 @@ int fp_sampler_is_asking(const struct fp_sampler *s)
     return 0;
 }
 
-void fp_sampler_drain(struct fp_sampler *s)
+void fp_on_cpu_drain(struct fp_sampler *s)
 {
     static const struct timespec millisecond = {0, 1000000};
 
-    for (int ms = 0; ms < DRAIN_MS && fp_sampler_is_asking(s); ms++) {
+    for (int ms = 0; ms < DRAIN_MS && fp_on_cpu_is_pending(s); ms++) {
         clock_nanosleep(CLOCK_MONOTONIC, 0, &millisecond, NULL);
-        fp_sampler_collect(s);
+        fp_on_cpu_poll(s);
     }
     for (unsigned at = 0; at < s->schedulers; at++)
         if (s->question[at].open) {
             s->question[at].open = 0;
-            fp_sampler_torn(s, FP_STAT_torn_late, s->question[at].ticks);
-            fp_schedulers_release(at, s->question[at].ticket);
+            fp_emit_torn(s, FP_COUNTER_torn_late, s->question[at].ticks);
+            fp_sigcapture_drop(at, s->question[at].ticket);
         }
 }
 
-void fp_sampler_running_create(struct fp_sampler *s)
+void fp_on_cpu_create(struct fp_sampler *s)
 {
-    struct fp_running_code *code = &s->running_code;
+    struct fp_capture_code *code = &s->running_code;
 
     code->peek = s->options.peek;
     code->ranges = &s->code;
     code->unwind = unwind;
     code->unwind_self = s;
     code->with_native = s->options.native_frames;
-    fp_schedulers_code(&code->fragments, &code->nif_return);
+    fp_sigcapture_code(&code->fragments, &code->nif_return);
 }

@@ -11,9 +11,9 @@
 
 #define TEXT_MAX 1020u
 
-struct fp_portable {
+struct fp_record_encoder {
     struct fp_ring *ring;
-    struct fp_stats *stats;
+    struct fp_counters *stats;
     _Atomic int64_t *wall_offset_us;
     int64_t time_us;
     struct fp_series series[FP_PROCESS_SLOTS];
@@ -39,10 +39,11 @@ static int64_t monotonic_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
-                       struct fp_stats *stats, _Atomic int64_t *wall_offset_us)
+int fp_record_encoder_create(struct fp_record_encoder **out,
+                             struct fp_ring *ring, struct fp_counters *stats,
+                             _Atomic int64_t *wall_offset_us)
 {
-    struct fp_portable *p = fp_pages_take(sizeof *p);
+    struct fp_record_encoder *p = fp_pages_take(sizeof *p);
 
     if (p == NULL)
         return FP_ENOMEM;
@@ -53,12 +54,13 @@ int fp_portable_create(struct fp_portable **out, struct fp_ring *ring,
     return 0;
 }
 
-void fp_portable_destroy(struct fp_portable *p)
+void fp_record_encoder_destroy(struct fp_record_encoder *p)
 {
     fp_pages_give(p, sizeof *p);
 }
 
-int fp_portable_tick(struct fp_portable *p, uint64_t missed, int64_t time_us)
+int fp_record_encoder_tick(struct fp_record_encoder *p, uint64_t missed,
+                           int64_t time_us)
 {
     if (time_us <= 0 || time_us > FP_TIME_US_MAX)
         return FP_EINVAL;
@@ -66,18 +68,18 @@ int fp_portable_tick(struct fp_portable *p, uint64_t missed, int64_t time_us)
     atomic_store_explicit(p->wall_offset_us, p->time_us - monotonic_us(),
                           memory_order_relaxed);
     p->frame_refused = 0;
-    fp_stats_add(p->stats, FP_STAT_ticks, 1);
-    fp_stats_add(p->stats, FP_STAT_missed, missed);
+    fp_counters_add(p->stats, FP_COUNTER_ticks, 1);
+    fp_counters_add(p->stats, FP_COUNTER_missed, missed);
     return 0;
 }
 
-void fp_portable_lost(struct fp_portable *p, uint64_t ticks, uint64_t missed,
-                      uint64_t samples)
+void fp_record_encoder_lost(struct fp_record_encoder *p, uint64_t ticks,
+                            uint64_t missed, uint64_t samples)
 {
-    fp_stats_add(p->stats, FP_STAT_ticks, ticks);
-    fp_stats_add(p->stats, FP_STAT_missed, missed);
-    fp_stats_add(p->stats, FP_STAT_taken, samples);
-    fp_stats_add(p->stats, FP_STAT_dropped, samples);
+    fp_counters_add(p->stats, FP_COUNTER_ticks, ticks);
+    fp_counters_add(p->stats, FP_COUNTER_missed, missed);
+    fp_counters_add(p->stats, FP_COUNTER_taken, samples);
+    fp_counters_add(p->stats, FP_COUNTER_dropped, samples);
 }
 
 static size_t padded(size_t size)
@@ -114,10 +116,11 @@ static char *append_mfa(char *at, const struct fp_mfa_text *mfa,
     return append(append(at, mfa->module), mfa->function);
 }
 
-int fp_portable_process(struct fp_portable *p, uint32_t slot, uint32_t number,
-                        uint32_t serial, struct fp_text name,
-                        const struct fp_mfa_text *initial_call,
-                        const struct fp_mfa_text *proc_lib_initial_call)
+int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot,
+                              uint32_t number, uint32_t serial,
+                              struct fp_text name,
+                              const struct fp_mfa_text *initial_call,
+                              const struct fp_mfa_text *proc_lib_initial_call)
 {
     size_t size;
     struct fp_record_process *record;
@@ -151,9 +154,9 @@ int fp_portable_process(struct fp_portable *p, uint32_t slot, uint32_t number,
     return 0;
 }
 
-int fp_portable_frame(struct fp_portable *p, uint32_t id, struct fp_text module,
-                      struct fp_text function, uint32_t arity, uint32_t line,
-                      struct fp_text file)
+int fp_record_encoder_frame(struct fp_record_encoder *p, uint32_t id,
+                            struct fp_text module, struct fp_text function,
+                            uint32_t arity, uint32_t line, struct fp_text file)
 {
     size_t size;
     struct fp_record_frame *record;
@@ -194,8 +197,8 @@ static int frame_word(int32_t frame, uint64_t *word)
     return 0;
 }
 
-int fp_portable_stack(struct fp_portable *p, uint32_t slot,
-                      const int32_t *frame, size_t n)
+int fp_record_encoder_stack(struct fp_record_encoder *p, uint32_t slot,
+                            const int32_t *frame, size_t n)
 {
     size_t size = sizeof(struct fp_record_stack) + 8 * n;
     struct fp_record_stack *record;
@@ -216,22 +219,23 @@ int fp_portable_stack(struct fp_portable *p, uint32_t slot,
             p->stack_defined[slot] = 0;
             return FP_EINVAL; /* not committed: the reservation lapses */
         }
-    fp_stats_add(p->stats, FP_STAT_stacks, 1);
+    fp_counters_add(p->stats, FP_COUNTER_stacks, 1);
     fp_ring_commit(p->ring);
     return 0;
 }
 
-int fp_portable_sample(struct fp_portable *p, uint32_t process, uint32_t stack,
-                       uint32_t status, const int64_t value[FP_METRIC_COUNT])
+int fp_record_encoder_sample(struct fp_record_encoder *p, uint32_t process,
+                             uint32_t stack, uint32_t status,
+                             const int64_t value[FP_METRIC_COUNT])
 {
     if (process >= FP_PROCESS_SLOTS || stack >= FP_STACK_SLOTS ||
         status >= FP_STATUS_free)
         return FP_EINVAL;
-    fp_stats_add(p->stats, FP_STAT_taken, 1);
+    fp_counters_add(p->stats, FP_COUNTER_taken, 1);
     if (p->process_defined[process] && p->stack_defined[stack] &&
         fp_series_push(&p->series[process], p->ring, process, stack,
                        (uint8_t)status, p->time_us, value) == 0)
         return 0;
-    fp_stats_add(p->stats, FP_STAT_dropped, 1);
+    fp_counters_add(p->stats, FP_COUNTER_dropped, 1);
     return FP_EFULL;
 }

@@ -16,7 +16,7 @@
 #include "base/metric.h"
 #include "base/ring.h"
 
-struct fp_portable;
+struct fp_record_encoder;
 
 struct fp_text {
     const unsigned char *bytes;
@@ -31,36 +31,38 @@ struct fp_mfa_text {
 
 /* 0 or FP_ENOMEM. Each tick puts its time less monotonic time to *wall_offset_us
  * (relaxed). */
-int fp_portable_create(struct fp_portable **portable, struct fp_ring *ring,
-                       struct fp_stats *stats, _Atomic int64_t *wall_offset_us);
-void fp_portable_destroy(struct fp_portable *portable);
+int fp_record_encoder_create(struct fp_record_encoder **portable,
+                             struct fp_ring *ring, struct fp_counters *stats,
+                             _Atomic int64_t *wall_offset_us);
+void fp_record_encoder_destroy(struct fp_record_encoder *portable);
 
 /* A tick began at this Unix time, by the clock of whoever took the samples;
  * `missed` deadlines passed before it. 0, or FP_EINVAL for a time that is none. */
-int fp_portable_tick(struct fp_portable *portable, uint64_t missed,
-                     int64_t time_us);
+int fp_record_encoder_tick(struct fp_record_encoder *portable, uint64_t missed,
+                           int64_t time_us);
 /* Ticks that were done, and missed ones, and samples that were taken and dropped,
  * before they could be handed over: only counted. */
-void fp_portable_lost(struct fp_portable *portable, uint64_t ticks,
-                      uint64_t missed, uint64_t samples);
+void fp_record_encoder_lost(struct fp_record_encoder *portable, uint64_t ticks,
+                            uint64_t missed, uint64_t samples);
 
 /* Definitions. 0, FP_EINVAL, or FP_EFULL: the caller must define again before
  * it uses the slot, and samples until then are dropped. */
-int fp_portable_process(struct fp_portable *portable, uint32_t slot,
-                        uint32_t number, uint32_t serial, struct fp_text name,
-                        const struct fp_mfa_text *initial_call,
-                        const struct fp_mfa_text *proc_lib_initial_call);
-int fp_portable_frame(struct fp_portable *portable, uint32_t id,
-                      struct fp_text module, struct fp_text function,
-                      uint32_t arity, uint32_t line, struct fp_text file);
+int fp_record_encoder_process(struct fp_record_encoder *portable, uint32_t slot,
+                              uint32_t number, uint32_t serial,
+                              struct fp_text name,
+                              const struct fp_mfa_text *initial_call,
+                              const struct fp_mfa_text *proc_lib_initial_call);
+int fp_record_encoder_frame(struct fp_record_encoder *portable, uint32_t id,
+                            struct fp_text module, struct fp_text function,
+                            uint32_t arity, uint32_t line, struct fp_text file);
 /* Frames: an id, or -1 truncated, -2 running. */
-int fp_portable_stack(struct fp_portable *portable, uint32_t slot,
-                      const int32_t *frame, size_t n);
+int fp_record_encoder_stack(struct fp_record_encoder *portable, uint32_t slot,
+                            const int32_t *frame, size_t n);
 
 /* One process-sample, at the time of the last tick; counted as taken, and as
  * dropped when the ring is full. 0, FP_EINVAL or FP_EFULL. */
-int fp_portable_sample(struct fp_portable *portable, uint32_t process,
-                       uint32_t stack, uint32_t status,
-                       const int64_t value[FP_METRIC_COUNT]);
+int fp_record_encoder_sample(struct fp_record_encoder *portable,
+                             uint32_t process, uint32_t stack, uint32_t status,
+                             const int64_t value[FP_METRIC_COUNT]);
 
 #endif

@@ -56,16 +56,17 @@ static uint32_t slots_per_tick(const struct fp_sampler *s, uint32_t pass_ms)
 
     if (ticks == 0)
         ticks = 1;
-    return (uint32_t)((fp_selector_slots(s->selector) + ticks - 1) / ticks);
+    return (uint32_t)((fp_top_processes_slots(s->selector) + ticks - 1) /
+                      ticks);
 }
 
 static void select_slice(struct fp_sampler *s)
 {
     if (s->options.rules == 0 ||
-        !fp_selector_step(s->selector, s->slots_per_tick))
+        !fp_top_processes_step(s->selector, s->slots_per_tick))
         return;
-    fp_sampler_adopt(s);
-    fp_sampler_count(s, FP_STAT_selections, 1);
+    fp_targets_update(s);
+    fp_sampler_count(s, FP_COUNTER_selections, 1);
     s->slots_per_tick = slots_per_tick(s, s->options.select_interval_ms);
 }
 
@@ -77,9 +78,10 @@ static void select_first(struct fp_sampler *s)
 
     s->slots_per_tick = slots_per_tick(s, soon);
     if (s->options.rules > 0 && s->options.mode == FP_MODE_PROCESSES &&
-        fp_selector_step(s->selector, fp_selector_slots(s->selector))) {
-        fp_sampler_adopt(s);
-        fp_sampler_count(s, FP_STAT_selections, 1);
+        fp_top_processes_step(s->selector,
+                              fp_top_processes_slots(s->selector))) {
+        fp_targets_update(s);
+        fp_sampler_count(s, FP_COUNTER_selections, 1);
     }
 }
 
@@ -91,10 +93,10 @@ static void take_wanted(struct fp_sampler *s)
 
     if (s->options.wanted == NULL)
         return;
-    s->wanted = fp_handover_take(s->options.wanted, &words, &is_new);
-    s->wanted_n = words / FP_WANTED_WORDS;
+    s->wanted = fp_triple_buffer_take(s->options.wanted, &words, &is_new);
+    s->wanted_n = words / FP_PINNED_WORDS;
     if (is_new)
-        fp_sampler_adopt(s);
+        fp_targets_update(s);
 }
 
 /* ---------------------------------------------------------- the thread -- */
@@ -106,7 +108,7 @@ static void take_ranges(struct fp_sampler *s)
 
     fp_live_ranges_copy(s->options.code, &s->code);
     if (before != 0 && s->code.count != before)
-        fp_sampler_forget_stacks(s);
+        fp_targets_forget_stacks(s);
 }
 
 static void tick(struct fp_sampler *s)
@@ -114,19 +116,19 @@ static void tick(struct fp_sampler *s)
     int64_t us;
 
     /* Answers belong to the tick that asked. */
-    fp_sampler_collect(s);
+    fp_on_cpu_poll(s);
     us = (clock_ns(CLOCK_MONOTONIC) + s->options.wall_offset_ns) / 1000;
 
     /* Each tick has a time of its own, whatever the clock's grain. */
     s->last_us = us > s->last_us ? us : s->last_us + 1;
     take_ranges(s);
-    fp_sampler_count(s, FP_STAT_ticks, 1);
+    fp_sampler_count(s, FP_COUNTER_ticks, 1);
     if (s->options.mode == FP_MODE_SCHEDULERS) {
-        fp_sampler_ask_all(s);
+        fp_on_cpu_request_all(s);
         return;
     }
     take_wanted(s);
-    fp_sampler_look_at_all(s);
+    fp_off_cpu_sample_all(s);
     select_slice(s);
 }
 
@@ -143,7 +145,7 @@ static int64_t least(int64_t a, int64_t b)
 static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
 {
     int64_t answer_ns = ANSWER_NS;
-    int is_asking = fp_sampler_is_asking(s);
+    int is_asking = fp_on_cpu_is_pending(s);
 
     while (!is_stopping(s)) {
         int64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -155,8 +157,8 @@ static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
             return;
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
         if (is_asking) {
-            fp_sampler_collect(s);
-            is_asking = fp_sampler_is_asking(s);
+            fp_on_cpu_poll(s);
+            is_asking = fp_on_cpu_is_pending(s);
             answer_ns = least(2 * answer_ns, SLEEP_MAX_NS);
         }
     }
@@ -164,15 +166,15 @@ static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
 
 static void account_cpu(struct fp_sampler *s)
 {
-    fp_stats_set(s->options.stats, FP_STAT_sampler_cpu_ns,
-                 (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID));
+    fp_counters_set(s->options.stats, FP_COUNTER_sampler_cpu_ns,
+                    (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
 /* Once a second: what was used, by all that profiling does, against what may
  * be. 1 when the interval between ticks is another one now. */
 static int govern(struct fp_sampler *s)
 {
-    const struct fp_stats *stats = s->options.stats;
+    const struct fp_counters *stats = s->options.stats;
     int64_t now = clock_ns(CLOCK_MONOTONIC);
     uint32_t factor = s->governed.interval_factor;
     uint32_t divisor = s->governed.top_divisor;
@@ -180,17 +182,18 @@ static int govern(struct fp_sampler *s)
     if (now - s->governor.last_ns < GOVERN_NS)
         return 0;
     account_cpu(s);
-    if (!fp_governor_ask(&s->governor, now,
-                         (int64_t)(fp_stats_get(stats, FP_STAT_sampler_cpu_ns) +
-                                   fp_stats_get(stats, FP_STAT_writer_cpu_ns) +
-                                   fp_stats_get(stats, FP_STAT_handler_ns))))
+    if (!fp_governor_ask(
+            &s->governor, now,
+            (int64_t)(fp_counters_get(stats, FP_COUNTER_sampler_cpu_ns) +
+                      fp_counters_get(stats, FP_COUNTER_writer_cpu_ns) +
+                      fp_counters_get(stats, FP_COUNTER_handler_ns))))
         return 0;
     s->governed = fp_governed(s->governor.step);
-    fp_stats_set(s->options.stats, FP_STAT_budget_step, s->governor.step);
-    fp_sampler_count(s, FP_STAT_budget_changes, 1);
-    fp_selector_divide(s->selector, s->governed.top_divisor);
+    fp_counters_set(s->options.stats, FP_COUNTER_budget_step, s->governor.step);
+    fp_sampler_count(s, FP_COUNTER_budget_changes, 1);
+    fp_top_processes_divide(s->selector, s->governed.top_divisor);
     if (s->governed.top_divisor != divisor && s->wanted_n > 0)
-        fp_sampler_adopt(s);
+        fp_targets_update(s);
     s->slots_per_tick = slots_per_tick(s, s->options.select_interval_ms);
     return s->governed.interval_factor != factor;
 }
@@ -216,7 +219,7 @@ static void *sampler_main(void *arg)
         tick(s);
         due = (clock_ns(CLOCK_MONOTONIC) - start) / interval;
         if (due > k) {
-            fp_sampler_count(s, FP_STAT_missed, (uint64_t)(due - k));
+            fp_sampler_count(s, FP_COUNTER_missed, (uint64_t)(due - k));
             k = due;
         }
         k++;
@@ -227,7 +230,7 @@ static void *sampler_main(void *arg)
             k = 0;
         }
     }
-    fp_sampler_drain(s);
+    fp_on_cpu_drain(s);
     account_cpu(s);
     s->options.ended(s->options.arg);
     return NULL;
@@ -303,7 +306,7 @@ int fp_sampler_create(struct fp_sampler **out,
     struct fp_sampler *s;
     int err;
 
-    if (options->interval_us == 0 || options->rules > FP_RULES_MAX ||
+    if (options->interval_us == 0 || options->rules > FP_RANKINGS_MAX ||
         all_top(options) > FP_TOP_MAX ||
         (options->mode == FP_MODE_SCHEDULERS && !options->running_stacks))
         return FP_EINVAL;
@@ -313,26 +316,26 @@ int fp_sampler_create(struct fp_sampler **out,
     s->options = *options;
     s->layout = &s->options.layout;
     s->governed = fp_governed(0);
-    err = options->running_stacks ? fp_schedulers_enter() : 0;
+    err = options->running_stacks ? fp_sigcapture_acquire() : 0;
     if (err != 0)
         goto fail;
     s->is_inside = options->running_stacks;
     if (s->is_inside)
-        s->schedulers = fp_schedulers_count();
+        s->schedulers = fp_sigcapture_count();
     s->targets = options->mode == FP_MODE_SCHEDULERS
                      ? s->schedulers + MET_PROCESSES
                      : (uint32_t)all_top(options);
     if (options->mode == FP_MODE_PROCESSES && options->wanted != NULL)
-        s->targets += FP_WANTED_MAX;
-    fp_sampler_running_create(s);
+        s->targets += FP_PINNED_MAX;
+    fp_on_cpu_create(s);
     s->random = (uint64_t)clock_ns(CLOCK_MONOTONIC) | 1;
     err = map_arrays(s);
     if (err == 0)
         err = fp_stack_table_create(&s->stacks);
     if (err == 0)
-        err = fp_selector_create(&s->selector, s->layout, options->peek,
-                                 options->rule, options->rules,
-                                 options->excluded, options->excluded_n);
+        err = fp_top_processes_create(&s->selector, s->layout, options->peek,
+                                      options->rule, options->rules,
+                                      options->excluded, options->excluded_n);
     if (err != 0)
         goto fail;
     *out = s;
@@ -346,12 +349,12 @@ void fp_sampler_destroy(struct fp_sampler *s)
 {
     if (s == NULL)
         return;
-    fp_selector_destroy(s->selector);
+    fp_top_processes_destroy(s->selector);
     fp_stack_table_destroy(s->stacks);
     if (s->bytes > 0)
         munmap(s->target, s->bytes);
     if (s->is_inside)
-        fp_schedulers_leave();
+        fp_sigcapture_release();
     free(s);
 }
 
@@ -359,7 +362,7 @@ uint64_t fp_sampler_run(struct fp_sampler *s, uint32_t n)
 {
     int64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
-    if (fp_stats_get(s->options.stats, FP_STAT_selections) == 0)
+    if (fp_counters_get(s->options.stats, FP_COUNTER_selections) == 0)
         select_first(s);
     for (uint32_t i = 0; i < n; i++)
         tick(s);

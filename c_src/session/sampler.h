@@ -37,25 +37,25 @@ struct fp_sampler_options {
      * registered before; FP_MODE_SCHEDULERS needs it. */
     int running_stacks;
     int native_frames;                   /* with their C frames */
-    struct fp_live_native *native;       /* running_stacks */
+    struct fp_live_cstack *native;       /* running_stacks */
     _Atomic uint32_t *schedulers_online; /* FP_MODE_SCHEDULERS (relaxed) */
     struct fp_layout layout;             /* copied */
-    const struct fp_peek *peek;
+    const struct fp_memory *peek;
     struct fp_live_ranges *code;
     struct fp_ring *ring;
-    struct fp_stats *stats;
+    struct fp_counters *stats;
     int64_t wall_offset_ns; /* Unix time less monotonic time, at the start */
     uint32_t interval_us;
     /* Of one core, for all that profiling does; 0: any. */
     uint32_t cpu_permille;
-    struct fp_rule rule[FP_RULES_MAX];
+    struct fp_ranking rule[FP_RANKINGS_MAX];
     uint32_t rules;              /* 0: nobody is chosen */
     uint32_t select_interval_ms; /* between passes of the selection */
-    /* Who is looked at whatever the rules say: FP_WANTED_WORDS for each. Taken
+    /* Who is looked at whatever the rules say: FP_PINNED_WORDS for each. Taken
      * at each tick. NULL: nobody. */
-    struct fp_handover *wanted;
+    struct fp_triple_buffer *wanted;
     /* The pids looked at, after each change. NULL: not to be told. */
-    struct fp_handover *chosen;
+    struct fp_triple_buffer *chosen;
     int status;                /* only samples of this status; -1: all */
     uint64_t initial_call_key; /* the atom '$initial_call' */
     const uint64_t *excluded;  /* pids never chosen; copied */
@@ -68,10 +68,10 @@ struct fp_sampler_options {
 /* Highest sum of the rules' `top`, and most in `wanted`: every process that is
  * looked at has a slot (record.h). */
 #define FP_TOP_MAX 10000u
-#define FP_WANTED_MAX 1024u
+#define FP_PINNED_MAX 1024u
 /* The pid, the status to sample it in (all ones: any), and whether nobody has
  * named this one: then it may be left out to keep within the budget. */
-#define FP_WANTED_WORDS 3u
+#define FP_PINNED_WORDS 3u
 
 /* Any thread that may block. All that can fail but the thread: 0, FP_ENOMEM,
  * FP_EINVAL, or FP_ESTATE while the schedulers are being retired. */

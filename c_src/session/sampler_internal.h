@@ -59,7 +59,7 @@ struct capture {
 };
 
 /* A scheduler that was asked. Its place in the array is its slot. */
-struct question {
+struct pending_capture {
     uint8_t open;
     uint32_t ticket;
     /* Ticks that wait for the answer. While the signal has not been handled,
@@ -74,10 +74,10 @@ struct fp_sampler {
     const struct fp_layout *layout; /* options.layout */
     struct fp_ranges code;
     struct fp_stack_table *stacks;
-    struct fp_selector *selector;
+    struct fp_top_processes *selector;
     uint32_t slots_per_tick;
     const uint64_t
-        *wanted; /* wanted_n of FP_WANTED_WORDS, until the next take */
+        *wanted; /* wanted_n of FP_PINNED_WORDS, until the next take */
     size_t wanted_n;
     uint32_t targets; /* size of the next array */
     struct target *target;
@@ -85,20 +85,21 @@ struct fp_sampler {
     uint32_t live_n;
     /* targets x snapshot_size: of this tick, and of the last sample */
     unsigned char *structure, *previous;
-    unsigned char *again;      /* likewise: read after the stacks */
-    struct fp_peek_span *span; /* 4 x targets, and one for each scheduler */
-    struct capture *capture;   /* targets */
-    uint64_t *stack_words;     /* FP_SAMPLER_STACK_WORDS */
-    uint32_t *by_id;           /* hash of live targets, by_id_mask + 1 */
+    unsigned char *again; /* likewise: read after the stacks */
+    struct fp_safe_read_span
+        *span;               /* 4 x targets, and one for each scheduler */
+    struct capture *capture; /* targets */
+    uint64_t *stack_words;   /* FP_SAMPLER_STACK_WORDS */
+    uint32_t *by_id;         /* hash of live targets, by_id_mask + 1 */
     uint32_t by_id_mask;
-    struct question *question; /* schedulers */
-    uint64_t *runs;            /* likewise: address of its process, or 0 */
+    struct pending_capture *question; /* schedulers */
+    uint64_t *runs; /* likewise: address of its process, or 0 */
     uint32_t schedulers;
-    int is_inside; /* fp_schedulers_enter */
+    int is_inside; /* fp_sigcapture_acquire */
     /* BIFs and NIFs met whose names lie in memory that changes: slot by slot,
      * as the writer knows them. */
     uint64_t (*named)[3]; /* FP_NAMED_SLOTS */
-    struct fp_running_code running_code;
+    struct fp_capture_code running_code;
     struct fp_governor governor;
     struct fp_governed governed;
     size_t bytes; /* of the mapping behind the arrays above */
@@ -108,10 +109,10 @@ struct fp_sampler {
     _Atomic int stopping; /* set by fp_sampler_stop (relaxed: only a flag) */
 };
 
-static inline void fp_sampler_count(struct fp_sampler *s, enum fp_stat stat,
+static inline void fp_sampler_count(struct fp_sampler *s, enum fp_counter stat,
                                     uint64_t n)
 {
-    fp_stats_add(s->options.stats, stat, n);
+    fp_counters_add(s->options.stats, stat, n);
 }
 
 static inline int fp_sampler_wants(const struct target *target, uint8_t status)
@@ -120,10 +121,10 @@ static inline int fp_sampler_wants(const struct target *target, uint8_t status)
 }
 
 /* Samples begun and given up, for this cause. */
-static inline void fp_sampler_torn(struct fp_sampler *s, enum fp_stat cause,
-                                   uint32_t n)
+static inline void fp_emit_torn(struct fp_sampler *s, enum fp_counter cause,
+                                uint32_t n)
 {
-    fp_sampler_count(s, FP_STAT_torn, n);
+    fp_sampler_count(s, FP_COUNTER_torn, n);
     fp_sampler_count(s, cause, n);
 }
 
@@ -133,54 +134,55 @@ static inline void fp_sampler_torn(struct fp_sampler *s, enum fp_stat cause,
  * last. Reductions never fall: those of a running process are counted up to
  * now, later ones of the same turn perhaps only up to its last pause. 1; 0 when it was dropped because the ring is full: then the next one's
  * deltas reach back to the last that was not. */
-int fp_sampler_push(struct fp_sampler *s, uint32_t slot,
-                    const struct fp_snapshot *now,
-                    const struct fp_stack *frames);
+int fp_emit_sample(struct fp_sampler *s, uint32_t slot,
+                   const struct fp_snapshot *now,
+                   const struct fp_stack *frames);
 /* With one special frame instead of a stack. */
-void fp_sampler_push_special(struct fp_sampler *s, uint32_t slot,
-                             const struct fp_snapshot *now, uint64_t frame);
+void fp_emit_special(struct fp_sampler *s, uint32_t slot,
+                     const struct fp_snapshot *now, uint64_t frame);
 /* The frame word of a NIF by its name, which the writer is told; FP_FRAME_NONE
  * when there is no room for it. */
-uint64_t fp_sampler_name_nif(struct fp_sampler *s, const uint64_t mfa[3]);
+uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3]);
 /* A scheduler that runs no process: slot of its pseudo process, number. */
-void fp_sampler_push_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
+void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
 
 /* targets.c */
 
 /* The structure's meaning, for this target. 0, FP_ETORN when it contradicts
  * itself, FP_EGONE when it is another process's by now. */
-int fp_sampler_decode(struct fp_sampler *s, struct target *target,
-                      const unsigned char *bytes, struct fp_snapshot *now);
+int fp_target_decode(struct fp_sampler *s, struct target *target,
+                     const unsigned char *bytes, struct fp_snapshot *now);
 /* What is known of every stack is no longer believed. */
-void fp_sampler_forget_stacks(struct fp_sampler *s);
-void fp_sampler_release(struct fp_sampler *s, uint32_t slot);
+void fp_targets_forget_stacks(struct fp_sampler *s);
+void fp_target_release(struct fp_sampler *s, uint32_t slot);
 /* Those released in the last tick are not looked at again. */
-void fp_sampler_drop_released(struct fp_sampler *s);
+void fp_targets_drop_released(struct fp_sampler *s);
 /* Make the chosen and the wanted the set: who stays keeps its slot and its
  * history. */
-void fp_sampler_adopt(struct fp_sampler *s);
+void fp_targets_update(struct fp_sampler *s);
 /* The target of a process met on a scheduler, made where there is none. */
-uint32_t fp_sampler_meet(struct fp_sampler *s, uint64_t id, uint64_t address);
+uint32_t fp_target_find_or_add(struct fp_sampler *s, uint64_t id,
+                               uint64_t address);
 
 /* stopped.c */
 
 /* Look at every target. */
-void fp_sampler_look_at_all(struct fp_sampler *s);
+void fp_off_cpu_sample_all(struct fp_sampler *s);
 
 /* running.c */
 
 /* When s->schedulers is known: what reading their answers needs. */
-void fp_sampler_running_create(struct fp_sampler *s);
+void fp_on_cpu_create(struct fp_sampler *s);
 /* Take in what has been answered: of the last tick. */
-void fp_sampler_collect(struct fp_sampler *s);
+void fp_on_cpu_poll(struct fp_sampler *s);
 /* Is an answer still to come? */
-int fp_sampler_is_asking(const struct fp_sampler *s);
+int fp_on_cpu_is_pending(const struct fp_sampler *s);
 /* Ask the scheduler that runs this target. 0: asked, or given up and counted;
  * FP_ENOENT: it can not be asked. */
-int fp_sampler_ask(struct fp_sampler *s, uint32_t slot);
+int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot);
 /* Mode schedulers: ask all that run a process, push a sample of the others. */
-void fp_sampler_ask_all(struct fp_sampler *s);
+void fp_on_cpu_request_all(struct fp_sampler *s);
 /* At the end: take in what comes yet, give up the rest. Up to 100 ms. */
-void fp_sampler_drain(struct fp_sampler *s);
+void fp_on_cpu_drain(struct fp_sampler *s);
 
 #endif

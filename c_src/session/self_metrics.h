@@ -9,17 +9,18 @@
 #include "base/counters.h"
 #include "base/gauges.h"
 
-struct fp_self {
-    const struct fp_stats *stats;
-    struct fp_figures_box *node; /* NULL: nobody says anything of the node */
+struct fp_self_metrics {
+    const struct fp_counters *stats;
+    struct fp_gauges_mailbox *node; /* NULL: nobody says anything of the node */
     /* Of this sample, and of the one before. */
-    struct fp_figures own, own_before, told, told_before;
+    struct fp_gauges own, own_before, told, told_before;
     uint64_t at_ns;
 };
 
-void fp_self_init(struct fp_self *self, const struct fp_stats *stats,
-                  struct fp_figures_box *node);
+void fp_self_metrics_init(struct fp_self_metrics *self,
+                          const struct fp_counters *stats,
+                          struct fp_gauges_mailbox *node);
 /* Look at everything now. */
-void fp_self_look(struct fp_self *self);
+void fp_self_metrics_metrics_update(struct fp_self_metrics *self);
 
 #endif

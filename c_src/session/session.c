@@ -19,25 +19,25 @@ struct fp_session {
     struct fp_session_options options;
     struct fp_layout layout;
     int is_native;
-    struct fp_stats stats;
+    struct fp_counters stats;
     struct fp_live_ranges code;
-    struct fp_live_native native;
+    struct fp_live_cstack native;
     _Atomic uint32_t schedulers_online; /* relaxed: only a figure */
     /* The samples' clock, see wall.h; the portable engine's tells it itself. */
     int64_t wall_offset_ns;
     _Atomic int64_t wall_offset_us;
-    struct fp_peek sampler_peek, writer_peek; /* native: one a thread */
-    int peeks;                                /* how many of them are open */
+    struct fp_memory sampler_peek, writer_peek; /* native: one a thread */
+    int peeks;                                  /* how many of them are open */
     struct fp_ring *ring;
-    struct fp_native_symbols *symbols;
+    struct fp_symbolize *symbols;
     struct fp_sampler *sampler; /* native */
     /* Native: to the sampler and from it. Whoever is at one of them on Erlang's
      * side has put its flag to 1 (acq_rel). */
-    struct fp_handover *wanted, *chosen;
+    struct fp_triple_buffer *wanted, *chosen;
     _Atomic int is_wanting, is_asking;
-    struct fp_portable *portable; /* portable */
+    struct fp_record_encoder *portable; /* portable */
     struct fp_writer *writer;
-    struct fp_figures_box node;
+    struct fp_gauges_mailbox node;
     char path[4096];
     /* RUNNING -> STOPPING by whoever stops first (acq_rel exchange);
      * -> STOPPED by the writer (release), read by anybody (acquire). */
@@ -118,7 +118,7 @@ int fp_session_commit(struct fp_session *session, const char *note)
     return fp_writer_commit(session->writer, note);
 }
 
-struct fp_portable *fp_session_enter(struct fp_session *session)
+struct fp_record_encoder *fp_session_enter(struct fp_session *session)
 {
     if (session->is_native ||
         fp_session_state(session) != FP_SESSION_IS_RUNNING ||
@@ -143,7 +143,7 @@ enum fp_session_state fp_session_state(const struct fp_session *session)
                                                        memory_order_acquire);
 }
 
-const struct fp_stats *fp_session_stats(const struct fp_session *session)
+const struct fp_counters *fp_session_stats(const struct fp_session *session)
 {
     return &session->stats;
 }
@@ -153,14 +153,15 @@ void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n)
     atomic_store_explicit(&session->schedulers_online, n, memory_order_relaxed);
 }
 
-struct fp_stats *fp_session_stats_mutable(struct fp_session *session)
+struct fp_counters *fp_session_stats_mutable(struct fp_session *session)
 {
     return &session->stats;
 }
 
 const char *fp_session_reads(const struct fp_session *session)
 {
-    return session->is_native ? fp_peek_method(&session->sampler_peek) : "";
+    return session->is_native ? fp_safe_read_method(&session->sampler_peek)
+                              : "";
 }
 
 const char *fp_session_path(const struct fp_session *session)
@@ -168,20 +169,21 @@ const char *fp_session_path(const struct fp_session *session)
     return session->path;
 }
 
-int fp_session_want(struct fp_session *session, const uint64_t *words, size_t n)
+int fp_session_pin(struct fp_session *session, const uint64_t *words, size_t n)
 {
-    if (!session->is_native || n > FP_WANTED_MAX)
+    if (!session->is_native || n > FP_PINNED_MAX)
         return FP_EINVAL;
     if (atomic_exchange_explicit(&session->is_wanting, 1, memory_order_acq_rel))
         return FP_ESTATE;
-    memcpy(fp_handover_begin(session->wanted), words,
-           n * FP_WANTED_WORDS * sizeof *words);
-    fp_handover_publish(session->wanted, n * FP_WANTED_WORDS);
+    memcpy(fp_triple_buffer_begin(session->wanted), words,
+           n * FP_PINNED_WORDS * sizeof *words);
+    fp_triple_buffer_publish(session->wanted, n * FP_PINNED_WORDS);
     atomic_store_explicit(&session->is_wanting, 0, memory_order_release);
     return 0;
 }
 
-size_t fp_session_chosen(struct fp_session *session, uint64_t *pid, size_t room)
+size_t fp_session_selected(struct fp_session *session, uint64_t *pid,
+                           size_t room)
 {
     const uint64_t *word;
     size_t n;
@@ -190,7 +192,7 @@ size_t fp_session_chosen(struct fp_session *session, uint64_t *pid, size_t room)
     if (!session->is_native ||
         atomic_exchange_explicit(&session->is_asking, 1, memory_order_acq_rel))
         return 0;
-    word = fp_handover_take(session->chosen, &n, &is_new);
+    word = fp_triple_buffer_take(session->chosen, &n, &is_new);
     if (n > room)
         n = room;
     memcpy(pid, word, n * sizeof *pid);
@@ -198,7 +200,7 @@ size_t fp_session_chosen(struct fp_session *session, uint64_t *pid, size_t room)
     return n;
 }
 
-struct fp_figures_box *fp_session_node(struct fp_session *session)
+struct fp_gauges_mailbox *fp_session_node(struct fp_session *session)
 {
     return &session->node;
 }
@@ -219,16 +221,16 @@ static int say(char *why, size_t size, int err)
 static void session_free(struct fp_session *session)
 {
     fp_sampler_destroy(session->sampler);
-    fp_portable_destroy(session->portable);
-    fp_native_symbols_destroy(session->symbols);
+    fp_record_encoder_destroy(session->portable);
+    fp_symbolize_destroy(session->symbols);
     fp_ring_destroy(session->ring);
-    fp_handover_destroy(session->wanted);
-    fp_handover_destroy(session->chosen);
-    fp_figures_offer(&session->node, NULL);
+    fp_triple_buffer_destroy(session->wanted);
+    fp_triple_buffer_destroy(session->chosen);
+    fp_gauges_mailbox_put(&session->node, NULL);
     if (session->peeks > 0)
-        fp_peek_close(&session->sampler_peek);
+        fp_safe_read_close(&session->sampler_peek);
     if (session->peeks > 1)
-        fp_peek_close(&session->writer_peek);
+        fp_safe_read_close(&session->writer_peek);
     free(session);
 }
 
@@ -239,7 +241,7 @@ static int64_t clock_ns(clockid_t clock)
 
 static void set_clock(struct fp_session *session)
 {
-    session->wall_offset_ns = fp_wall_offset_ns(clock_ns);
+    session->wall_offset_ns = fp_clock_offset_ns(clock_ns);
     atomic_init(&session->wall_offset_us, session->wall_offset_ns / 1000);
 }
 
@@ -249,23 +251,27 @@ static int prepare_engine(struct fp_session *session)
     int err;
 
     if (!session->is_native)
-        return fp_portable_create(&session->portable, session->ring,
-                                  &session->stats, &session->wall_offset_us);
+        return fp_record_encoder_create(&session->portable, session->ring,
+                                        &session->stats,
+                                        &session->wall_offset_us);
     for (; session->peeks < 2; session->peeks++) {
-        err = fp_peek_open_own(session->peeks == 0 ? &session->sampler_peek
-                                                   : &session->writer_peek);
+        err =
+            fp_safe_read_open_own(session->peeks == 0 ? &session->sampler_peek
+                                                      : &session->writer_peek);
         if (err != 0)
             return err;
     }
-    err = fp_handover_create(&session->wanted, FP_WANTED_MAX * FP_WANTED_WORDS);
+    err = fp_triple_buffer_create(&session->wanted,
+                                  FP_PINNED_MAX * FP_PINNED_WORDS);
     if (err == 0)
-        err = fp_handover_create(&session->chosen, FP_TOP_MAX + FP_WANTED_MAX);
+        err = fp_triple_buffer_create(&session->chosen,
+                                      FP_TOP_MAX + FP_PINNED_MAX);
     if (err == 0)
         err = fp_maps_code(&mapped);
     if (err != 0)
         return err;
     fp_live_ranges_update(&session->code, &mapped);
-    return fp_native_symbols_create(
+    return fp_symbolize_create(
         &session->symbols, &session->layout, &session->writer_peek,
         &session->code,
         session->options.running_stacks ? &session->native : NULL);
@@ -285,10 +291,9 @@ static int create_writer(struct fp_session *session, struct fp_sink *sink)
                    .flatten_recursive = session->options.flatten_recursive,
                    .merge_idle = session->options.merge_idle,
                    .text_bytes = session->options.text_bytes,
-                   .symbolizer =
-                       session->is_native
-                           ? fp_native_symbols_interface(session->symbols)
-                           : NULL,
+                   .symbolizer = session->is_native
+                                     ? fp_symbolize_interface(session->symbols)
+                                     : NULL,
                    .stats = &session->stats},
         .engine = session->is_native ? "native" : "portable",
         .node = &session->node,

@@ -56,7 +56,7 @@ struct fp_session_options {
     uint64_t initial_call_key;
     const uint64_t *excluded;
     size_t excluded_n;
-    struct fp_rule rule[FP_RULES_MAX]; /* selector.h */
+    struct fp_ranking rule[FP_RANKINGS_MAX]; /* selector.h */
     uint32_t rules, select_interval_ms;
     int status;   /* -1: all */
     uint8_t mode; /* enum fp_mode */
@@ -105,33 +105,32 @@ enum fp_session_state {
     FP_SESSION_IS_STOPPED
 };
 enum fp_session_state fp_session_state(const struct fp_session *session);
-const struct fp_stats *fp_session_stats(const struct fp_session *session);
+const struct fp_counters *fp_session_stats(const struct fp_session *session);
 /* Schedulers beyond these are offline, not idle. */
 void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n);
 /* For counters that Erlang keeps (the portable engine's). */
-struct fp_stats *fp_session_stats_mutable(struct fp_session *session);
+struct fp_counters *fp_session_stats_mutable(struct fp_session *session);
 /* Of the first file, while it was written; "" where it began by holding. */
 const char *fp_session_path(const struct fp_session *session);
-/* How the sampler reads memory: fp_peek_method; "" for the portable engine. */
+/* How the sampler reads memory: fp_safe_read_method; "" for the portable engine. */
 const char *fp_session_reads(const struct fp_session *session);
 /* Where Erlang puts what is written of the node at each flush. */
-struct fp_figures_box *fp_session_node(struct fp_session *session);
+struct fp_gauges_mailbox *fp_session_node(struct fp_session *session);
 int fp_session_is_native(const struct fp_session *session);
 
 /* Sample these processes whatever the rules say, from the next tick on and until
- * others are named: FP_WANTED_WORDS for each (sampler.h). 0; FP_EINVAL for more
- * than FP_WANTED_MAX or the portable engine, FP_ESTATE while another caller is at
+ * others are named: FP_PINNED_WORDS for each (sampler.h). 0; FP_EINVAL for more
+ * than FP_PINNED_MAX or the portable engine, FP_ESTATE while another caller is at
  * it. ANY THREAD, never blocks. */
-int fp_session_want(struct fp_session *session, const uint64_t *words,
-                    size_t n);
+int fp_session_pin(struct fp_session *session, const uint64_t *words, size_t n);
 /* The pids that the native engine looks at: up to `room`, how many. 0 while
  * another caller is at it. ANY THREAD, never blocks. */
-size_t fp_session_chosen(struct fp_session *session, uint64_t *pid,
-                         size_t room);
+size_t fp_session_selected(struct fp_session *session, uint64_t *pid,
+                           size_t room);
 
 /* The portable engine's door, for one caller at a time: NULL when the session
  * is native, stopping, or somebody is inside. fp_session_leave() after it. */
-struct fp_portable *fp_session_enter(struct fp_session *session);
+struct fp_record_encoder *fp_session_enter(struct fp_session *session);
 void fp_session_leave(struct fp_session *session);
 
 /* A thread that may block. Stops, waits, frees. Must not be called from

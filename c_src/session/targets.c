@@ -5,8 +5,8 @@
 #include "erts/process_table.h"
 #include "session/sampler_internal.h"
 
-int fp_sampler_decode(struct fp_sampler *s, struct target *target,
-                      const unsigned char *bytes, struct fp_snapshot *now)
+int fp_target_decode(struct fp_sampler *s, struct target *target,
+                     const unsigned char *bytes, struct fp_snapshot *now)
 {
     int err = fp_process_decode(s->layout, bytes, now);
 
@@ -21,7 +21,7 @@ int fp_sampler_decode(struct fp_sampler *s, struct target *target,
     return 0;
 }
 
-void fp_sampler_forget_stacks(struct fp_sampler *s)
+void fp_targets_forget_stacks(struct fp_sampler *s)
 {
     for (uint32_t slot = 0; slot < s->targets; slot++) {
         s->target[slot].repeatable = 0;
@@ -29,12 +29,12 @@ void fp_sampler_forget_stacks(struct fp_sampler *s)
     }
 }
 
-void fp_sampler_release(struct fp_sampler *s, uint32_t slot)
+void fp_target_release(struct fp_sampler *s, uint32_t slot)
 {
     s->target[slot].live = 0;
 }
 
-void fp_sampler_drop_released(struct fp_sampler *s)
+void fp_targets_drop_released(struct fp_sampler *s)
 {
     uint32_t kept = 0;
 
@@ -42,7 +42,7 @@ void fp_sampler_drop_released(struct fp_sampler *s)
         if (s->target[s->live[k]].live)
             s->live[kept++] = s->live[k];
     s->live_n = kept;
-    fp_stats_set(s->options.stats, FP_STAT_selected, kept);
+    fp_counters_set(s->options.stats, FP_COUNTER_selected, kept);
 }
 
 static uint32_t *place_of(struct fp_sampler *s, uint64_t id)
@@ -64,10 +64,10 @@ static void publish_live(struct fp_sampler *s)
 
     if (s->options.chosen == NULL)
         return;
-    word = fp_handover_begin(s->options.chosen);
+    word = fp_triple_buffer_begin(s->options.chosen);
     for (uint32_t k = 0; k < s->live_n; k++)
         word[k] = s->target[s->live[k]].id;
-    fp_handover_publish(s->options.chosen, s->live_n);
+    fp_triple_buffer_publish(s->options.chosen, s->live_n);
 }
 
 static void list_live(struct fp_sampler *s)
@@ -76,7 +76,7 @@ static void list_live(struct fp_sampler *s)
     for (uint32_t slot = 0; slot < s->targets; slot++)
         if (s->target[slot].live)
             s->live[s->live_n++] = slot;
-    fp_stats_set(s->options.stats, FP_STAT_selected, s->live_n);
+    fp_counters_set(s->options.stats, FP_COUNTER_selected, s->live_n);
     publish_live(s);
 }
 
@@ -119,8 +119,8 @@ static void admit_wanted(struct fp_sampler *s, const uint64_t *wanted,
     uint64_t address;
 
     if (slot == UINT32_MAX) {
-        if (fp_ptab_lookup(s->layout, s->options.peek, wanted[0], &address) !=
-            0)
+        if (fp_process_table_lookup(s->layout, s->options.peek, wanted[0],
+                                    &address) != 0)
             return;
         slot = admit(s, wanted[0], address, next);
     }
@@ -133,7 +133,7 @@ static void admit_wanted(struct fp_sampler *s, const uint64_t *wanted,
 static int is_within_budget(const struct fp_sampler *s, size_t i,
                             size_t *unnamed)
 {
-    if (s->wanted[FP_WANTED_WORDS * i + 2] == 0)
+    if (s->wanted[FP_PINNED_WORDS * i + 2] == 0)
         return 1;
     return (*unnamed)++ % s->governed.top_divisor == 0;
 }
@@ -144,7 +144,7 @@ static void keep_wanted(struct fp_sampler *s)
 
     for (size_t i = 0; i < s->wanted_n; i++)
         if (is_within_budget(s, i, &unnamed))
-            keep(s, s->wanted[FP_WANTED_WORDS * i]);
+            keep(s, s->wanted[FP_PINNED_WORDS * i]);
 }
 
 static void admit_all_wanted(struct fp_sampler *s, uint32_t *next)
@@ -153,17 +153,17 @@ static void admit_all_wanted(struct fp_sampler *s, uint32_t *next)
 
     for (size_t i = 0; i < s->wanted_n; i++)
         if (is_within_budget(s, i, &unnamed))
-            admit_wanted(s, s->wanted + FP_WANTED_WORDS * i, next);
+            admit_wanted(s, s->wanted + FP_PINNED_WORDS * i, next);
 }
 
-void fp_sampler_adopt(struct fp_sampler *s)
+void fp_targets_update(struct fp_sampler *s)
 {
     const struct fp_candidate *chosen;
     uint64_t processes;
     uint32_t next = 0;
     size_t n;
 
-    chosen = fp_selector_chosen(s->selector, &n, &processes);
+    chosen = fp_top_processes_selected(s->selector, &n, &processes);
     memset(s->by_id, 0xff, (s->by_id_mask + 1) * sizeof *s->by_id);
     for (uint32_t slot = 0; slot < s->targets; slot++) {
         s->target[slot].kept = 0;
@@ -175,18 +175,19 @@ void fp_sampler_adopt(struct fp_sampler *s)
     keep_wanted(s);
     for (uint32_t slot = 0; slot < s->targets; slot++)
         if (s->target[slot].live && !s->target[slot].kept)
-            fp_sampler_release(s, slot);
+            fp_target_release(s, slot);
     for (size_t i = 0; i < n; i++)
         if (*place_of(s, chosen[i].id) == UINT32_MAX)
             admit(s, chosen[i].id, chosen[i].address, &next);
     admit_all_wanted(s, &next);
     list_live(s);
-    fp_stats_set(s->options.stats, FP_STAT_processes, processes);
+    fp_counters_set(s->options.stats, FP_COUNTER_processes, processes);
 }
 
 /* A slot for each hash, behind those of the schedulers: who meets it taken by
  * another process, replaces that. */
-uint32_t fp_sampler_meet(struct fp_sampler *s, uint64_t id, uint64_t address)
+uint32_t fp_target_find_or_add(struct fp_sampler *s, uint64_t id,
+                               uint64_t address)
 {
     uint64_t hash = id * UINT64_C(0x9e3779b97f4a7c15) >> 32;
     uint32_t slot =

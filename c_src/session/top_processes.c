@@ -16,7 +16,7 @@
 
 /* A rule at work. */
 struct contest {
-    struct fp_rule rule;
+    struct fp_ranking rule;
     uint32_t limit; /* of rule.top: how many this pass chooses */
     uint8_t is_due; /* takes part in the pass in hand */
     size_t heap_n, winners_n;
@@ -24,16 +24,16 @@ struct contest {
     struct fp_candidate *winners; /* of its last pass */
 };
 
-struct fp_selector {
+struct fp_top_processes {
     const struct fp_layout *layout;
-    const struct fp_peek *peek;
+    const struct fp_memory *peek;
     uint64_t excluded[FP_EXCLUDED_MAX];
     size_t excluded_n;
     uint32_t slots, cursor;
     uint32_t divisor;  /* of each rule's `top`: how many a pass chooses */
     uint8_t has_begun; /* the first pass has ended */
     uint64_t passes, processes, chosen_processes;
-    struct contest contest[FP_RULES_MAX];
+    struct contest contest[FP_RANKINGS_MAX];
     size_t contests;
     uint8_t needs_decoding; /* a rule goes by more than reductions */
     size_t chosen_n;
@@ -100,7 +100,7 @@ static void offer(struct contest *c, const struct fp_candidate *candidate)
 
 /* --------------------------------------------------------- one process -- */
 
-static int is_excluded(const struct fp_selector *s, uint64_t id)
+static int is_excluded(const struct fp_top_processes *s, uint64_t id)
 {
     for (size_t i = 0; i < s->excluded_n; i++)
         if (s->excluded[i] == id)
@@ -118,8 +118,8 @@ static int64_t grown(int metric, int64_t before, int64_t now)
 
 /* A process that was not here at the rule's last pass has grown from nothing;
  * and so has one whose reductions went back: it is another one. */
-static void compete(struct fp_selector *s, struct contest *c, uint64_t *seen,
-                    int is_known, const struct fp_snapshot *now,
+static void compete(struct fp_top_processes *s, struct contest *c,
+                    uint64_t *seen, int is_known, const struct fp_snapshot *now,
                     uint64_t address)
 {
     int64_t value = now->value[c->rule.metric];
@@ -137,7 +137,7 @@ static void compete(struct fp_selector *s, struct contest *c, uint64_t *seen,
 
 /* A slot's word may point to a structure that is given back already, or to the
  * VM's marker: only one whose id belongs into this table, alive, counts. */
-static void look(struct fp_selector *s, const unsigned char *bytes,
+static void look(struct fp_top_processes *s, const unsigned char *bytes,
                  uint64_t address)
 {
     uint64_t id = fp_process_field(s->layout, bytes, FP_FIELD_id);
@@ -176,7 +176,7 @@ static void look(struct fp_selector *s, const unsigned char *bytes,
 /* Least significant digit first, three digits of eleven bits of the address
  * above the allocator's granularity. Addresses that differ only beyond those
  * 37 bits come out unordered, which costs time and nothing else. */
-static void sort_addresses(struct fp_selector *s, size_t n)
+static void sort_addresses(struct fp_top_processes *s, size_t n)
 {
     for (unsigned shift = 4; shift < 4 + 3 * 11; shift += 11) {
         uint32_t start[2048] = {0}, sum = 0;
@@ -199,12 +199,12 @@ static void sort_addresses(struct fp_selector *s, size_t n)
 
 /* Structures word[from..to) in one read; one by one when a part of that is not
  * readable. */
-static void look_at(struct fp_selector *s, size_t from, size_t to)
+static void look_at(struct fp_top_processes *s, size_t from, size_t to)
 {
     uint64_t base = s->word[from];
     size_t size = (size_t)(s->word[to - 1] - base) + s->layout->snapshot_size;
 
-    if (fp_peek_read(s->peek, base, s->span, size) == 0) {
+    if (fp_safe_read(s->peek, base, s->span, size) == 0) {
         for (size_t i = from; i < to; i++)
             look(s, s->span + (s->word[i] - base), s->word[i]);
         return;
@@ -213,7 +213,7 @@ static void look_at(struct fp_selector *s, size_t from, size_t to)
         look_at(s, i, i + 1);
 }
 
-static void look_at_all(struct fp_selector *s, size_t n)
+static void look_at_all(struct fp_top_processes *s, size_t n)
 {
     size_t from = 0;
 
@@ -227,11 +227,11 @@ static void look_at_all(struct fp_selector *s, size_t n)
     }
 }
 
-static void look_at_chunk(struct fp_selector *s, uint32_t slot, uint32_t n)
+static void look_at_chunk(struct fp_top_processes *s, uint32_t slot, uint32_t n)
 {
     size_t used = 0;
 
-    if (fp_ptab_read(s->layout, s->peek, slot, n, s->word) != 0)
+    if (fp_process_table_read(s->layout, s->peek, slot, n, s->word) != 0)
         return;
     for (uint32_t i = 0; i < n; i++)
         if (s->word[i] != 0)
@@ -255,7 +255,7 @@ static void end_contest(struct contest *c)
     c->heap_n = 0;
 }
 
-static void begin_pass(struct fp_selector *s)
+static void begin_pass(struct fp_top_processes *s)
 {
     s->processes = 0;
     s->cursor = 0;
@@ -270,7 +270,7 @@ static void begin_pass(struct fp_selector *s)
     }
 }
 
-static void end_pass(struct fp_selector *s)
+static void end_pass(struct fp_top_processes *s)
 {
     s->chosen_processes = s->processes;
     s->chosen_n = 0;
@@ -289,12 +289,12 @@ static void end_pass(struct fp_selector *s)
     begin_pass(s);
 }
 
-void fp_selector_divide(struct fp_selector *s, uint32_t divisor)
+void fp_top_processes_divide(struct fp_top_processes *s, uint32_t divisor)
 {
     s->divisor = divisor;
 }
 
-int fp_selector_step(struct fp_selector *s, uint32_t slots)
+int fp_top_processes_step(struct fp_top_processes *s, uint32_t slots)
 {
     uint32_t left = s->slots - s->cursor;
     uint32_t todo = slots < left ? slots : left;
@@ -312,24 +312,25 @@ int fp_selector_step(struct fp_selector *s, uint32_t slots)
     return 1;
 }
 
-const struct fp_candidate *fp_selector_chosen(const struct fp_selector *s,
-                                              size_t *n, uint64_t *processes)
+const struct fp_candidate *
+fp_top_processes_selected(const struct fp_top_processes *s, size_t *n,
+                          uint64_t *processes)
 {
     *n = s->chosen_n;
     *processes = s->chosen_processes;
     return s->chosen;
 }
 
-uint32_t fp_selector_slots(const struct fp_selector *s)
+uint32_t fp_top_processes_slots(const struct fp_top_processes *s)
 {
     return s->slots;
 }
 
 /* ------------------------------------------------------ life and death -- */
 
-static int rules_are_valid(const struct fp_rule *rule, size_t rules)
+static int rules_are_valid(const struct fp_ranking *rule, size_t rules)
 {
-    if (rules > FP_RULES_MAX)
+    if (rules > FP_RANKINGS_MAX)
         return 0;
     for (size_t i = 0; i < rules; i++)
         if (rule[i].metric >= FP_METRIC_COUNT || rule[i].every == 0)
@@ -337,7 +338,7 @@ static int rules_are_valid(const struct fp_rule *rule, size_t rules)
     return 1;
 }
 
-static uint64_t all_top(const struct fp_rule *rule, size_t rules)
+static uint64_t all_top(const struct fp_ranking *rule, size_t rules)
 {
     uint64_t top = 0;
 
@@ -348,14 +349,16 @@ static uint64_t all_top(const struct fp_rule *rule, size_t rules)
 
 /* One mapping for everything: it is touched where it is used, so that the
  * memory of a table of a million slots is only that of its processes. */
-int fp_selector_create(struct fp_selector **out, const struct fp_layout *layout,
-                       const struct fp_peek *peek, const struct fp_rule *rule,
-                       size_t rules, const uint64_t *excluded, size_t n)
+int fp_top_processes_create(struct fp_top_processes **out,
+                            const struct fp_layout *layout,
+                            const struct fp_memory *peek,
+                            const struct fp_ranking *rule, size_t rules,
+                            const uint64_t *excluded, size_t n)
 {
     uint32_t slots = layout->process_limit;
-    size_t head = (sizeof(struct fp_selector) + 63) & ~(size_t)63;
+    size_t head = (sizeof(struct fp_top_processes) + 63) & ~(size_t)63;
     size_t candidates, bytes;
-    struct fp_selector *s;
+    struct fp_top_processes *s;
     unsigned char *at;
 
     if (!rules_are_valid(rule, rules))
@@ -367,7 +370,7 @@ int fp_selector_create(struct fp_selector **out, const struct fp_layout *layout,
               -1, 0);
     if (at == MAP_FAILED)
         return FP_ENOMEM;
-    s = (struct fp_selector *)(void *)at;
+    s = (struct fp_top_processes *)(void *)at;
     s->layout = layout;
     s->peek = peek;
     s->slots = slots;
@@ -396,7 +399,7 @@ int fp_selector_create(struct fp_selector **out, const struct fp_layout *layout,
     return 0;
 }
 
-void fp_selector_destroy(struct fp_selector *s)
+void fp_top_processes_destroy(struct fp_top_processes *s)
 {
     if (s != NULL)
         munmap(s, s->bytes);

@@ -17,17 +17,17 @@
 #include "base/safe_read.h"
 #include "erts/layout.h"
 
-struct fp_selector;
+struct fp_top_processes;
 
 /* Whom to choose. */
-struct fp_rule {
+struct fp_ranking {
     uint8_t metric;   /* enum fp_metric */
     uint8_t is_delta; /* what it has grown by since the rule's last pass; since
                          the process' start when that is new */
     uint32_t top;     /* how many */
     uint32_t every;   /* passes: 1 for each, 2 for every other */
 };
-#define FP_RULES_MAX 8u
+#define FP_RANKINGS_MAX 8u
 
 /* Of equal figures the greater value wins: in a short or starved interval few have
  * moved at all, and who fills the places that are left shall be who has done most
@@ -44,28 +44,30 @@ struct fp_candidate {
 
 /* 0, FP_ENOMEM or FP_EINVAL. `layout` and `peek` must outlive it; rules and pids
  * are copied. */
-int fp_selector_create(struct fp_selector **selector,
-                       const struct fp_layout *layout,
-                       const struct fp_peek *peek, const struct fp_rule *rule,
-                       size_t rules, const uint64_t *excluded, size_t n);
-void fp_selector_destroy(struct fp_selector *selector);
+int fp_top_processes_create(struct fp_top_processes **selector,
+                            const struct fp_layout *layout,
+                            const struct fp_memory *peek,
+                            const struct fp_ranking *rule, size_t rules,
+                            const uint64_t *excluded, size_t n);
+void fp_top_processes_destroy(struct fp_top_processes *selector);
 
 /* Look at the next `slots` of the table. 1 when that ended a pass: its result
  * stands until the next call. */
-int fp_selector_step(struct fp_selector *selector, uint32_t slots);
+int fp_top_processes_step(struct fp_top_processes *selector, uint32_t slots);
 
 /* Of the pass that has ended: the chosen, in no order, rule after rule (so that
  * one may be there twice), and how many processes there were. A rule that had no
  * part in that pass stays with its last choice. */
 const struct fp_candidate *
-fp_selector_chosen(const struct fp_selector *selector, size_t *n,
-                   uint64_t *processes);
+fp_top_processes_selected(const struct fp_top_processes *selector, size_t *n,
+                          uint64_t *processes);
 
 /* Choose only this part of each rule's `top`, rounded up (1: all), from the next
  * pass on. */
-void fp_selector_divide(struct fp_selector *selector, uint32_t divisor);
+void fp_top_processes_divide(struct fp_top_processes *selector,
+                             uint32_t divisor);
 
 /* Slots of the whole table. */
-uint32_t fp_selector_slots(const struct fp_selector *selector);
+uint32_t fp_top_processes_slots(const struct fp_top_processes *selector);
 
 #endif

@@ -49,7 +49,7 @@
 struct fp_writer {
     struct fp_writer_options options;
     struct fp_perf_script *script;
-    struct fp_self self;
+    struct fp_self_metrics self;
     uv_loop_t loop;
     uv_timer_t drain_timer;
     uv_timer_t flush_timer;
@@ -71,18 +71,18 @@ struct fp_writer {
 static void write_text(struct fp_writer *writer, const char *text, size_t size,
                        uint64_t looks)
 {
-    struct fp_stats *stats = writer->options.stats;
+    struct fp_counters *stats = writer->options.stats;
 
     if (size == 0)
         return;
     if (fp_sink_write(writer->options.sink, text, size, looks) != 0) {
-        fp_stats_add(stats, FP_STAT_lost, looks);
+        fp_counters_add(stats, FP_COUNTER_lost, looks);
         return;
     }
     if (fp_sink_is_holding(writer->options.sink))
         return;
-    fp_stats_add(stats, FP_STAT_written, looks);
-    fp_stats_add(stats, FP_STAT_bytes, size);
+    fp_counters_add(stats, FP_COUNTER_written, looks);
+    fp_counters_add(stats, FP_COUNTER_bytes, size);
 }
 
 /* The samples that were kept back to be merged with others. */
@@ -93,7 +93,7 @@ static void write_held(struct fp_writer *writer, enum fp_held which)
 
     while (fp_perf_script_held(writer->script, which, &text, &size) == 0 &&
            size > 0)
-        write_text(writer, text, size, fp_perf_script_looks(writer->script));
+        write_text(writer, text, size, fp_perf_script_weight(writer->script));
 }
 
 static void revalidate(struct fp_writer *writer)
@@ -107,7 +107,8 @@ static void revalidate(struct fp_writer *writer)
     if (recoded > 0) {
         write_held(writer, FP_HELD_ALL);
         fp_perf_script_recode(writer->script);
-        fp_stats_add(writer->options.stats, FP_STAT_recoded, (uint64_t)recoded);
+        fp_counters_add(writer->options.stats, FP_COUNTER_recoded,
+                        (uint64_t)recoded);
     }
 }
 
@@ -128,25 +129,25 @@ static void write_record(struct fp_writer *writer,
         return;
     if (record->size <= span)
         err = fp_perf_script_record(writer->script, record, &text, &size);
-    write_text(writer, text, size, fp_perf_script_looks(writer->script));
+    write_text(writer, text, size, fp_perf_script_weight(writer->script));
     if (err != 0 && is_sample(record))
-        fp_stats_add(writer->options.stats, FP_STAT_lost, 1);
+        fp_counters_add(writer->options.stats, FP_COUNTER_lost, 1);
 }
 
 static void note_books(struct fp_writer *writer,
                        const struct fp_sink_figures *figures)
 {
-    struct fp_stats *stats = writer->options.stats;
+    struct fp_counters *stats = writer->options.stats;
 
-    fp_stats_set(stats, FP_STAT_expired, figures->expired);
-    fp_stats_set(stats, FP_STAT_errors, figures->errors);
-    fp_stats_set(stats, FP_STAT_file_bytes, figures->bytes);
-    fp_stats_set(stats, FP_STAT_files_begun, figures->files);
-    fp_stats_set(stats, FP_STAT_files_removed, figures->removed);
-    fp_stats_set(stats, FP_STAT_files_recovered, figures->recovered);
-    fp_stats_set(stats, FP_STAT_file_cpu_ns, figures->file_ns);
-    fp_stats_set(stats, FP_STAT_compress_cpu_ns, figures->compress_ns);
-    fp_stats_set(stats, FP_STAT_writer_cpu_ns, fp_thread_cpu_ns());
+    fp_counters_set(stats, FP_COUNTER_expired, figures->expired);
+    fp_counters_set(stats, FP_COUNTER_errors, figures->errors);
+    fp_counters_set(stats, FP_COUNTER_file_bytes, figures->bytes);
+    fp_counters_set(stats, FP_COUNTER_files_begun, figures->files);
+    fp_counters_set(stats, FP_COUNTER_files_removed, figures->removed);
+    fp_counters_set(stats, FP_COUNTER_files_recovered, figures->recovered);
+    fp_counters_set(stats, FP_COUNTER_file_cpu_ns, figures->file_ns);
+    fp_counters_set(stats, FP_COUNTER_compress_cpu_ns, figures->compress_ns);
+    fp_counters_set(stats, FP_COUNTER_writer_cpu_ns, fp_thread_cpu_ns());
 }
 
 static void note_sink(struct fp_writer *writer)
@@ -191,8 +192,8 @@ static int64_t now_us(const struct fp_writer *writer)
  * like any other sample. */
 static void write_own_sample(struct fp_writer *writer)
 {
-    struct fp_self *self = &writer->self;
-    struct fp_own_sample sample = {
+    struct fp_self_metrics *self = &writer->self;
+    struct fp_self_sample sample = {
         .engine = writer->options.engine,
         .now = {&self->own, &self->told},
         .before = {&self->own_before, &self->told_before},
@@ -204,12 +205,12 @@ static void write_own_sample(struct fp_writer *writer)
 
     if (!fp_perf_script_has_time(writer->script))
         return;
-    fp_self_look(self);
-    if (fp_perf_script_own(writer->script, &sample, &text, &size) != 0 ||
+    fp_self_metrics_metrics_update(self);
+    if (fp_perf_script_self(writer->script, &sample, &text, &size) != 0 ||
         fp_sink_write(writer->options.sink, text, size, 0) != 0)
         return;
-    fp_stats_add(writer->options.stats, FP_STAT_own_samples, 1);
-    fp_stats_add(writer->options.stats, FP_STAT_bytes, size);
+    fp_counters_add(writer->options.stats, FP_COUNTER_own_samples, 1);
+    fp_counters_add(writer->options.stats, FP_COUNTER_bytes, size);
 }
 
 static int flush(struct fp_writer *writer, bool is_asked)
@@ -222,7 +223,7 @@ static int flush(struct fp_writer *writer, bool is_asked)
     write_own_sample(writer);
     err = fp_sink_flush(writer->options.sink, is_asked);
     if (err == 0)
-        fp_stats_add(writer->options.stats, FP_STAT_flushes, 1);
+        fp_counters_add(writer->options.stats, FP_COUNTER_flushes, 1);
     note_sink(writer);
     return err;
 }
@@ -236,8 +237,8 @@ static void commit(struct fp_writer *writer)
     drain(writer);
     write_held(writer, FP_HELD_ALL);
     fp_sink_commit(writer->options.sink, &text, &looks);
-    fp_stats_add(writer->options.stats, FP_STAT_written, looks);
-    fp_stats_add(writer->options.stats, FP_STAT_bytes, text);
+    fp_counters_add(writer->options.stats, FP_COUNTER_written, looks);
+    fp_counters_add(writer->options.stats, FP_COUNTER_bytes, text);
     flush(writer, true);
 }
 
@@ -278,14 +279,14 @@ static void answer(struct fp_writer *writer, uint64_t last_ticket, int err)
 /* What was taken and no file took was not written after all. */
 static int close_file(struct fp_writer *writer)
 {
-    struct fp_stats *stats = writer->options.stats;
+    struct fp_counters *stats = writer->options.stats;
     struct fp_sink_end end;
     int err = fp_sink_close(writer->options.sink, &end);
 
     writer->options.sink = NULL;
-    fp_stats_add(stats, FP_STAT_lost, end.lost_looks);
-    fp_stats_add(stats, FP_STAT_written, 0 - end.lost_looks);
-    fp_stats_add(stats, FP_STAT_bytes, 0 - end.lost_text);
+    fp_counters_add(stats, FP_COUNTER_lost, end.lost_looks);
+    fp_counters_add(stats, FP_COUNTER_written, 0 - end.lost_looks);
+    fp_counters_add(stats, FP_COUNTER_bytes, 0 - end.lost_text);
     note_books(writer, &end.figures);
     return err;
 }
@@ -413,7 +414,7 @@ int fp_writer_create(struct fp_writer **writer,
     atomic_init(&made->requests, 0);
     atomic_init(&made->is_committed, !fp_sink_is_holding(options->sink));
     set_note(made, options->note);
-    fp_self_init(&made->self, options->stats, options->node);
+    fp_self_metrics_init(&made->self, options->stats, options->node);
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)
         goto fail_writer;

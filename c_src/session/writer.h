@@ -20,12 +20,12 @@ enum fp_writer_event { FP_WRITER_FLUSHED, FP_WRITER_STOPPED };
 
 struct fp_writer_options {
     struct fp_ring *ring;
-    struct fp_stats *stats;
+    struct fp_counters *stats;
     struct fp_sink *sink; /* the writer's from a successful start on */
     struct fp_perf_script_options script;
-    const char *engine;          /* "native", "portable": static */
-    struct fp_figures_box *node; /* what Erlang says of the node, or NULL */
-    uint32_t flush_interval_ms;  /* 0: flushed only when asked */
+    const char *engine;             /* "native", "portable": static */
+    struct fp_gauges_mailbox *node; /* what Erlang says of the node, or NULL */
+    uint32_t flush_interval_ms;     /* 0: flushed only when asked */
     const char *note; /* for its own samples, or "" (perf_script.h); copied */
     /* The time of the samples less monotonic time (relaxed): the system's clock,
      * that may be set at any time, would move its own against the others. */

@@ -34,8 +34,8 @@
 #define BLOCKS_MAX 1024u
 
 struct fp_blocks {
-    struct fp_zst *zst; /* NULL: plain text */
-    char piece[PIECE];  /* of the open block, not yet compressed */
+    struct fp_zstd *zst; /* NULL: plain text */
+    char piece[PIECE];   /* of the open block, not yet compressed */
     size_t piece_size;
     char bytes[BYTES_ROOM];
     size_t begin, end;
@@ -54,7 +54,7 @@ int fp_blocks_create(struct fp_blocks **blocks, bool is_zst)
     if (made == NULL)
         return FP_ENOMEM;
     if (is_zst)
-        err = fp_zst_create(&made->zst);
+        err = fp_zstd_create(&made->zst);
     if (err != 0)
         fp_blocks_destroy(made);
     else
@@ -66,7 +66,7 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
 {
     if (blocks == NULL)
         return;
-    fp_zst_destroy(blocks->zst);
+    fp_zstd_destroy(blocks->zst);
     fp_pages_give(blocks, sizeof(*blocks));
 }
 
@@ -75,7 +75,8 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
 /* What `size` more bytes of text may need, until the open block is closed. */
 static size_t bound(const struct fp_blocks *blocks, size_t size)
 {
-    return blocks->zst == NULL ? size : fp_zst_bound(blocks->piece_size + size);
+    return blocks->zst == NULL ? size
+                               : fp_zstd_bound(blocks->piece_size + size);
 }
 
 /* Whether `size` bytes find room behind the open block, moved up with all
@@ -114,8 +115,8 @@ static int throw_away(struct fp_blocks *blocks)
 static int compress(struct fp_blocks *blocks, const char *text, size_t size)
 {
     uint64_t before = fp_thread_cpu_ns();
-    int err = fp_zst_put(blocks->zst, text, size, blocks->bytes + blocks->end,
-                         &blocks->open.bytes);
+    int err = fp_zstd_put(blocks->zst, text, size, blocks->bytes + blocks->end,
+                          &blocks->open.bytes);
 
     blocks->cpu_ns += fp_thread_cpu_ns() - before;
     return err == 0 ? 0 : throw_away(blocks);
@@ -177,8 +178,8 @@ static int end_frame(struct fp_blocks *blocks)
     if (err != 0)
         return err;
     before = fp_thread_cpu_ns();
-    err = fp_zst_end(blocks->zst, blocks->bytes + blocks->end,
-                     &blocks->open.bytes);
+    err = fp_zstd_end(blocks->zst, blocks->bytes + blocks->end,
+                      &blocks->open.bytes);
     blocks->cpu_ns += fp_thread_cpu_ns() - before;
     return err == 0 ? 0 : throw_away(blocks);
 }
@@ -232,7 +233,7 @@ const struct fp_block *fp_blocks_open(const struct fp_blocks *blocks)
 void fp_blocks_clear(struct fp_blocks *blocks)
 {
     if (blocks->zst != NULL)
-        fp_zst_drop(blocks->zst);
+        fp_zstd_drop(blocks->zst);
     memset(&blocks->open, 0, sizeof(blocks->open));
     blocks->piece_size = 0;
     blocks->begin = blocks->end = 0;
@@ -255,5 +256,5 @@ uint64_t fp_blocks_cpu_ns(const struct fp_blocks *blocks)
 size_t fp_blocks_memory(const struct fp_blocks *blocks)
 {
     return sizeof(*blocks) +
-           (blocks->zst == NULL ? 0 : fp_zst_memory(blocks->zst));
+           (blocks->zst == NULL ? 0 : fp_zstd_memory(blocks->zst));
 }

@@ -54,7 +54,7 @@ static int list_ours(struct list *list, int folder)
     int err;
 
     *list = (struct list){NULL, 0, 0, 0};
-    err = fp_disk_list(folder, add_ours, list);
+    err = fp_fs_list(folder, add_ours, list);
     if (list->n > 0)
         qsort(list->found, list->n, sizeof(*list->found), by_key);
     return err != 0 ? err : list->err;
@@ -87,8 +87,8 @@ static int choose_key(int folder, time_t begun, char key[FP_LOG_KEY_ROOM])
     return err;
 }
 
-int fp_folder_create(int folder, time_t begun, bool is_zst,
-                     struct fp_log_name *name)
+int fp_directory_create(int folder, time_t begun, bool is_zst,
+                        struct fp_log_name *name)
 {
     char text[FP_LOG_NAME_ROOM];
     int file = -EEXIST;
@@ -98,14 +98,14 @@ int fp_folder_create(int folder, time_t begun, bool is_zst,
     name->is_part = true;
     for (int i = 0; err == 0 && file == -EEXIST && i < ATTEMPTS; i++) {
         fp_log_name_print(name, text);
-        file = fp_disk_create(folder, text);
+        file = fp_fs_create(folder, text);
         if (file == -EEXIST)
             fp_log_key_increase(name->key);
     }
     return err != 0 ? err : file;
 }
 
-int fp_folder_finish(int folder, struct fp_log_name *name)
+int fp_directory_finish(int folder, struct fp_log_name *name)
 {
     char part[FP_LOG_NAME_ROOM], text[FP_LOG_NAME_ROOM];
     struct fp_log_name finished = *name;
@@ -115,7 +115,7 @@ int fp_folder_finish(int folder, struct fp_log_name *name)
     finished.is_part = false;
     for (int i = 0; err == -EEXIST && i < ATTEMPTS; i++) {
         fp_log_name_print(&finished, text);
-        err = fp_disk_rename(folder, part, text);
+        err = fp_fs_rename(folder, part, text);
         if (err == -EEXIST)
             fp_log_key_increase(finished.key);
     }
@@ -126,16 +126,16 @@ int fp_folder_finish(int folder, struct fp_log_name *name)
 
 /* ---- retain ----------------------------------------------------------- */
 
-static bool is_within(const struct fp_folder_limits *limits, uint64_t files,
+static bool is_within(const struct fp_directory_limits *limits, uint64_t files,
                       uint64_t bytes)
 {
     return (limits->files == 0 || files <= limits->files) &&
            (limits->bytes == 0 || bytes <= limits->bytes);
 }
 
-static struct fp_folder_kept count_finished(const struct list *list)
+static struct fp_directory_kept count_finished(const struct list *list)
 {
-    struct fp_folder_kept kept = {0, 0};
+    struct fp_directory_kept kept = {0, 0};
 
     for (size_t i = 0; i < list->n; i++) {
         if (list->found[i].name.is_part)
@@ -146,10 +146,10 @@ static struct fp_folder_kept count_finished(const struct list *list)
     return kept;
 }
 
-int fp_folder_retain(int folder, const struct fp_folder_limits *limits,
-                     uint64_t files_more, uint64_t bytes_more,
-                     void (*removed)(void *arg, const char *name), void *arg,
-                     struct fp_folder_kept *kept)
+int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
+                        uint64_t files_more, uint64_t bytes_more,
+                        void (*removed)(void *arg, const char *name), void *arg,
+                        struct fp_directory_kept *kept)
 {
     char text[FP_LOG_NAME_ROOM];
     struct list list;
@@ -165,7 +165,7 @@ int fp_folder_retain(int folder, const struct fp_folder_limits *limits,
         if (list.found[i].name.is_part)
             continue;
         fp_log_name_print(&list.found[i].name, text);
-        one = fp_disk_remove(folder, text);
+        one = fp_fs_remove(folder, text);
         if (one == 0)
             removed(arg, text);
         else
@@ -189,19 +189,19 @@ static bool recover_one(int folder, struct fp_log_name *name)
     int file;
 
     fp_log_name_print(name, text);
-    file = fp_disk_adopt(folder, text);
+    file = fp_fs_adopt(folder, text);
     if (file < 0)
         return false;
     good = fp_recover(file, name->is_zst);
     if (good == 0)
-        fp_disk_remove(folder, text);
+        fp_fs_remove(folder, text);
     else if (good > 0)
-        fp_folder_finish(folder, name);
-    fp_disk_close(file);
+        fp_directory_finish(folder, name);
+    fp_fs_close(file);
     return true;
 }
 
-int fp_folder_recover(int folder)
+int fp_directory_recover(int folder)
 {
     struct list list;
     int err = list_ours(&list, folder);

@@ -14,7 +14,7 @@
 /* linux/fs.h has it, and defines too much else. */
 #define RENAME_WITHOUT_REPLACING 1u
 
-const char *fp_disk_reason(int err)
+const char *fp_fs_reason(int err)
 {
     static _Thread_local char text[128];
 
@@ -25,7 +25,7 @@ const char *fp_disk_reason(int err)
     return uv_strerror_r(err, text, sizeof(text));
 }
 
-bool fp_disk_is_full(int err)
+bool fp_fs_is_full(int err)
 {
     return err == -ENOSPC || err == -EDQUOT;
 }
@@ -38,7 +38,7 @@ static int answer(int result)
 
 /* ---- folders ---------------------------------------------------------- */
 
-int fp_disk_open_folder(const char *path)
+int fp_fs_open_folder(const char *path)
 {
     int made = answer(mkdir(path, 0700));
     int folder =
@@ -57,7 +57,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-bool fp_disk_is_folder(int folder, const char *path)
+bool fp_fs_is_folder(int folder, const char *path)
 {
     struct stat open_one, named;
 
@@ -65,7 +65,7 @@ bool fp_disk_is_folder(int folder, const char *path)
            is_same(&open_one, &named);
 }
 
-int fp_disk_sync_folder(int folder)
+int fp_fs_sync_folder(int folder)
 {
     return answer(fsync(folder));
 }
@@ -80,7 +80,7 @@ static int lock(int file)
                : 0;
 }
 
-int fp_disk_create(int folder, const char *name)
+int fp_fs_create(int folder, const char *name)
 {
     int file = answer(openat(
         folder, name,
@@ -102,7 +102,7 @@ static bool is_ours_alone(int file)
            info.st_uid == geteuid() && info.st_nlink == 1;
 }
 
-int fp_disk_adopt(int folder, const char *name)
+int fp_fs_adopt(int folder, const char *name)
 {
     /* Not blocking: the name may be a pipe's. */
     int file = answer(openat(
@@ -121,7 +121,7 @@ int fp_disk_adopt(int folder, const char *name)
     return err;
 }
 
-void fp_disk_close(int file)
+void fp_fs_close(int file)
 {
     uv_fs_t request;
 
@@ -129,7 +129,7 @@ void fp_disk_close(int file)
     uv_fs_req_cleanup(&request);
 }
 
-int fp_disk_write(int file, const char *bytes, size_t size)
+int fp_fs_write(int file, const char *bytes, size_t size)
 {
     while (size > 0) {
         uv_buf_t buffer = uv_buf_init((char *)bytes, (unsigned)size);
@@ -146,7 +146,7 @@ int fp_disk_write(int file, const char *bytes, size_t size)
     return 0;
 }
 
-int64_t fp_disk_read(int file, uint64_t at, char *bytes, size_t size)
+int64_t fp_fs_read(int file, uint64_t at, char *bytes, size_t size)
 {
     size_t done = 0;
 
@@ -165,7 +165,7 @@ int64_t fp_disk_read(int file, uint64_t at, char *bytes, size_t size)
     return (int64_t)done;
 }
 
-int fp_disk_cut(int file, uint64_t size)
+int fp_fs_cut(int file, uint64_t size)
 {
     uv_fs_t request;
     int err = uv_fs_ftruncate(NULL, &request, file, (int64_t)size, NULL);
@@ -174,7 +174,7 @@ int fp_disk_cut(int file, uint64_t size)
     return err;
 }
 
-int fp_disk_sync(int file)
+int fp_fs_sync(int file)
 {
     uv_fs_t request;
     int err = uv_fs_fdatasync(NULL, &request, file, NULL);
@@ -183,7 +183,7 @@ int fp_disk_sync(int file)
     return err;
 }
 
-int64_t fp_disk_size(int file)
+int64_t fp_fs_size(int file)
 {
     struct stat info;
 
@@ -192,7 +192,7 @@ int64_t fp_disk_size(int file)
 
 /* ---- names ------------------------------------------------------------ */
 
-bool fp_disk_is_named(int folder, const char *name, int file)
+bool fp_fs_is_named(int folder, const char *name, int file)
 {
     struct stat open_one, named;
 
@@ -201,14 +201,14 @@ bool fp_disk_is_named(int folder, const char *name, int file)
            is_same(&open_one, &named);
 }
 
-bool fp_disk_exists(int folder, const char *name)
+bool fp_fs_exists(int folder, const char *name)
 {
     struct stat info;
 
     return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-int fp_disk_rename(int folder, const char *from, const char *to)
+int fp_fs_rename(int folder, const char *from, const char *to)
 {
     int err = answer((int)syscall(SYS_renameat2, folder, from, folder, to,
                                   RENAME_WITHOUT_REPLACING));
@@ -216,19 +216,19 @@ int fp_disk_rename(int folder, const char *from, const char *to)
     /* Some file systems have only the rename that replaces. */
     if (err != -EINVAL && err != -ENOSYS)
         return err;
-    if (fp_disk_exists(folder, to))
+    if (fp_fs_exists(folder, to))
         return -EEXIST;
     return answer(renameat(folder, from, folder, to));
 }
 
-int fp_disk_remove(int folder, const char *name)
+int fp_fs_remove(int folder, const char *name)
 {
     return answer(unlinkat(folder, name, 0));
 }
 
-int fp_disk_list(int folder,
-                 void (*each)(void *arg, const char *name, uint64_t size),
-                 void *arg)
+int fp_fs_list(int folder,
+               void (*each)(void *arg, const char *name, uint64_t size),
+               void *arg)
 {
     /* Opened anew: a copy of the descriptor would share its place. */
     int copy = answer(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

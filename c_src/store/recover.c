@@ -38,7 +38,7 @@ static int64_t good_text(int file, uint64_t size)
         return -ENOMEM;
     while (found == 0 && size > 0) {
         uint64_t from = size > WINDOW ? size - WINDOW : 0;
-        int64_t got = fp_disk_read(file, from, window, (size_t)(size - from));
+        int64_t got = fp_fs_read(file, from, window, (size_t)(size - from));
 
         if (got < 0) {
             free(window);
@@ -90,7 +90,7 @@ static uint64_t walk_blocks(int file, uint64_t at)
     for (;;) {
         uint32_t header, type;
 
-        if (fp_disk_read(file, at, (char *)bytes, sizeof(bytes)) !=
+        if (fp_fs_read(file, at, (char *)bytes, sizeof(bytes)) !=
             (int64_t)sizeof(bytes))
             return 0;
         header = get(bytes, sizeof(bytes));
@@ -109,7 +109,7 @@ static uint64_t walk_frame(int file, uint64_t at, uint64_t size, uint64_t *text)
 {
     unsigned char head[HEADER_MAX];
     uint64_t end;
-    int64_t got = fp_disk_read(file, at, (char *)head, sizeof(head));
+    int64_t got = fp_fs_read(file, at, (char *)head, sizeof(head));
 
     if (got < 6 || get(head, 4) != MAGIC || (head[4] & 4) == 0)
         return 0;
@@ -122,7 +122,8 @@ static uint64_t walk_frame(int file, uint64_t at, uint64_t size, uint64_t *text)
     return end + CHECKSUM;
 }
 
-static bool is_readable(int file, uint64_t at, const struct fp_zst_entry *entry)
+static bool is_readable(int file, uint64_t at,
+                        const struct fp_zstd_entry *entry)
 {
     char *bytes, *text;
     bool is_good = false;
@@ -133,7 +134,7 @@ static bool is_readable(int file, uint64_t at, const struct fp_zst_entry *entry)
     bytes = fp_pages_take(entry->bytes);
     text = fp_pages_take(entry->text + 1u);
     if (bytes != NULL && text != NULL &&
-        fp_disk_read(file, at, bytes, entry->bytes) == (int64_t)entry->bytes)
+        fp_fs_read(file, at, bytes, entry->bytes) == (int64_t)entry->bytes)
         is_good = ZSTD_decompress(text, entry->text, bytes, entry->bytes) ==
                   entry->text;
     fp_pages_give(bytes, entry->bytes);
@@ -141,19 +142,19 @@ static bool is_readable(int file, uint64_t at, const struct fp_zst_entry *entry)
     return is_good;
 }
 
-static int64_t good_frames(int file, uint64_t size, struct fp_zst_table *table)
+static int64_t good_frames(int file, uint64_t size, struct fp_zstd_table *table)
 {
     uint64_t at = 0, end, text;
 
     while (!table->is_broken && table->n < FP_ZST_TABLE_MAX &&
            (end = walk_frame(file, at, size, &text)) != 0) {
-        fp_zst_table_add(table, (size_t)(end - at), (size_t)text);
+        fp_zstd_table_add(table, (size_t)(end - at), (size_t)text);
         at = end;
     }
     if (table->is_broken)
         return -ENOMEM;
     for (; table->n > 0; table->n--) {
-        const struct fp_zst_entry *last = &table->entry[table->n - 1];
+        const struct fp_zstd_entry *last = &table->entry[table->n - 1];
 
         if (is_readable(file, at - last->bytes, last))
             break;
@@ -164,11 +165,11 @@ static int64_t good_frames(int file, uint64_t size, struct fp_zst_table *table)
 
 /* ---- both ------------------------------------------------------------- */
 
-static int add_table(int file, const struct fp_zst_table *table)
+static int add_table(int file, const struct fp_zstd_table *table)
 {
     size_t size;
-    char *bytes = fp_zst_table_print(table, &size);
-    int err = bytes == NULL ? -ENOMEM : fp_disk_write(file, bytes, size);
+    char *bytes = fp_zstd_table_print(table, &size);
+    int err = bytes == NULL ? -ENOMEM : fp_fs_write(file, bytes, size);
 
     free(bytes);
     return err;
@@ -176,8 +177,8 @@ static int add_table(int file, const struct fp_zst_table *table)
 
 int64_t fp_recover(int file, bool is_zst)
 {
-    struct fp_zst_table table = {NULL, 0, 0, 0};
-    int64_t size = fp_disk_size(file), good;
+    struct fp_zstd_table table = {NULL, 0, 0, 0};
+    int64_t size = fp_fs_size(file), good;
     int err = 0;
 
     if (size < 0)
@@ -185,12 +186,12 @@ int64_t fp_recover(int file, bool is_zst)
     good = is_zst ? good_frames(file, (uint64_t)size, &table)
                   : good_text(file, (uint64_t)size);
     if (good > 0 && good < size)
-        err = fp_disk_cut(file, (uint64_t)good);
+        err = fp_fs_cut(file, (uint64_t)good);
     /* Without its table, on a full disk, it is a good file as well. */
     if (good > 0 && err == 0 && is_zst && add_table(file, &table) != 0)
-        err = fp_disk_cut(file, (uint64_t)good);
+        err = fp_fs_cut(file, (uint64_t)good);
     if (good > 0 && err == 0)
-        err = fp_disk_sync(file);
-    fp_zst_table_free(&table);
+        err = fp_fs_sync(file);
+    fp_zstd_table_free(&table);
     return err != 0 ? err : good;
 }

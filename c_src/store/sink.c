@@ -38,19 +38,19 @@ struct file {
     struct fp_log_name name;
     uint64_t size; /* of whole blocks */
     uint32_t flushes;
-    struct fp_zst_table table;
+    struct fp_zstd_table table;
 };
 
 struct fp_sink {
     struct fp_sink_options options;
     void (*notify)(void *arg, enum fp_sink_event event, const char *text);
     void *arg;
-    struct fp_folder_limits limits;
+    struct fp_directory_limits limits;
     struct fp_blocks *blocks;
     char *directory;
     int folder; /* -1: it has to be opened again */
     struct file file;
-    struct fp_folder_kept kept; /* finished files when we last looked */
+    struct fp_directory_kept kept; /* finished files when we last looked */
     bool is_holding, is_failing;
     uint64_t retry_ms, retry_at_ms;
     struct fp_sink_figures figures;
@@ -101,11 +101,11 @@ static void retain(struct fp_sink *sink)
     if (sink->folder < 0 ||
         (sink->limits.files == 0 && sink->limits.bytes == 0))
         return;
-    err = fp_folder_retain(sink->folder, &sink->limits,
-                           sink->file.descriptor >= 0, sink->file.size,
-                           on_removed, sink, &sink->kept);
+    err = fp_directory_retain(sink->folder, &sink->limits,
+                              sink->file.descriptor >= 0, sink->file.size,
+                              on_removed, sink, &sink->kept);
     if (err != 0)
-        note_error(sink, sink->directory, fp_disk_reason(err));
+        note_error(sink, sink->directory, fp_fs_reason(err));
 }
 
 static bool has_outgrown(const struct fp_sink *sink)
@@ -117,14 +117,14 @@ static bool has_outgrown(const struct fp_sink *sink)
 static int open_folder(struct fp_sink *sink)
 {
     if (sink->folder < 0)
-        sink->folder = fp_disk_open_folder(sink->directory);
+        sink->folder = fp_fs_open_folder(sink->directory);
     return sink->folder < 0 ? sink->folder : 0;
 }
 
 static void close_folder(struct fp_sink *sink)
 {
     if (sink->folder >= 0)
-        fp_disk_close(sink->folder);
+        fp_fs_close(sink->folder);
     sink->folder = -1;
 }
 
@@ -137,8 +137,8 @@ static int begin_file(struct fp_sink *sink, time_t begun)
 
     if (err != 0)
         return err;
-    file = fp_folder_create(sink->folder, begun, sink->options.is_zst,
-                            &sink->file.name);
+    file = fp_directory_create(sink->folder, begun, sink->options.is_zst,
+                               &sink->file.name);
     if (file < 0) {
         /* It may have gone: the next try looks where it is then. */
         close_folder(sink);
@@ -150,7 +150,7 @@ static int begin_file(struct fp_sink *sink, time_t begun)
     sink->figures.files++;
     set_path(sink);
     if (sink->options.sync == FP_SYNC_FLUSH)
-        err = fp_disk_sync_folder(sink->folder);
+        err = fp_fs_sync_folder(sink->folder);
     tell(sink, FP_SINK_BEGUN, sink->path);
     retain(sink);
     return err;
@@ -158,9 +158,9 @@ static int begin_file(struct fp_sink *sink, time_t begun)
 
 static void forget_file(struct fp_sink *sink)
 {
-    fp_disk_close(sink->file.descriptor);
+    fp_fs_close(sink->file.descriptor);
     sink->file.descriptor = -1;
-    fp_zst_table_free(&sink->file.table);
+    fp_zstd_table_free(&sink->file.table);
 }
 
 /* Without its table it is a good file as well. */
@@ -172,15 +172,15 @@ static int write_table(struct fp_sink *sink)
 
     if (!sink->options.is_zst)
         return 0;
-    bytes = fp_zst_table_print(&sink->file.table, &size);
+    bytes = fp_zstd_table_print(&sink->file.table, &size);
     if (bytes == NULL)
         return 0;
-    err = fp_disk_write(sink->file.descriptor, bytes, size);
+    err = fp_fs_write(sink->file.descriptor, bytes, size);
     free(bytes);
     if (err == 0)
         sink->figures.bytes += size;
-    else if (fp_disk_cut(sink->file.descriptor, sink->file.size) == 0)
-        err = fp_disk_is_full(err) ? 0 : err;
+    else if (fp_fs_cut(sink->file.descriptor, sink->file.size) == 0)
+        err = fp_fs_is_full(err) ? 0 : err;
     return err;
 }
 
@@ -190,12 +190,12 @@ static int name_finished(struct fp_sink *sink)
     int err = 0;
 
     if (sink->options.sync != FP_SYNC_NONE)
-        err = fp_disk_sync(sink->file.descriptor);
+        err = fp_fs_sync(sink->file.descriptor);
     if (err == 0)
-        err = fp_folder_finish(sink->folder, &sink->file.name);
+        err = fp_directory_finish(sink->folder, &sink->file.name);
     set_path(sink);
     if (err == 0 && sink->options.sync != FP_SYNC_NONE)
-        err = fp_disk_sync_folder(sink->folder);
+        err = fp_fs_sync_folder(sink->folder);
     return err;
 }
 
@@ -207,7 +207,7 @@ static void finish_file(struct fp_sink *sink)
 
     if (sink->file.size == 0) {
         fp_log_name_print(&sink->file.name, name);
-        err = fp_disk_remove(sink->folder, name);
+        err = fp_fs_remove(sink->folder, name);
         if (err == 0)
             tell(sink, FP_SINK_REMOVED, sink->path);
     } else {
@@ -218,7 +218,7 @@ static void finish_file(struct fp_sink *sink)
             tell(sink, FP_SINK_FINISHED, sink->path);
     }
     if (err != 0) {
-        note_error(sink, sink->path, fp_disk_reason(err));
+        note_error(sink, sink->path, fp_fs_reason(err));
         if (!sink->is_failing)
             tell(sink, FP_SINK_FAILED, sink->error);
     }
@@ -254,14 +254,14 @@ static void heal(struct fp_sink *sink)
 static int fail_file(struct fp_sink *sink, int err)
 {
     char path[TEXT_ROOM];
-    bool is_whole = fp_disk_cut(sink->file.descriptor, sink->file.size) == 0;
+    bool is_whole = fp_fs_cut(sink->file.descriptor, sink->file.size) == 0;
 
     memcpy(path, sink->path, sizeof(path)); /* of the name that it had */
     if (!is_whole)
         forget_file(sink);
-    else if (!fp_disk_is_full(err))
+    else if (!fp_fs_is_full(err))
         finish_file(sink);
-    return fail(sink, path, fp_disk_reason(err));
+    return fail(sink, path, fp_fs_reason(err));
 }
 
 /* ---- out -------------------------------------------------------------- */
@@ -287,15 +287,15 @@ static int write_block(struct fp_sink *sink, const struct fp_block *block,
         if (err != 0)
             return sink->file.descriptor >= 0
                        ? fail_file(sink, err)
-                       : fail(sink, sink->directory, fp_disk_reason(err));
+                       : fail(sink, sink->directory, fp_fs_reason(err));
     }
-    err = fp_disk_write(sink->file.descriptor, bytes, block->bytes);
+    err = fp_fs_write(sink->file.descriptor, bytes, block->bytes);
     if (err != 0)
         return fail_file(sink, err);
     sink->file.size += block->bytes;
     sink->figures.bytes += block->bytes;
     if (sink->options.is_zst)
-        fp_zst_table_add(&sink->file.table, block->bytes, block->text);
+        fp_zstd_table_add(&sink->file.table, block->bytes, block->text);
     heal(sink);
     return 0;
 }
@@ -418,10 +418,10 @@ static int look_after(struct fp_sink *sink)
     if (sink->file.descriptor < 0)
         return 0;
     fp_log_name_print(&sink->file.name, name);
-    if (!fp_disk_is_named(sink->folder, name, sink->file.descriptor)) {
+    if (!fp_fs_is_named(sink->folder, name, sink->file.descriptor)) {
         fail(sink, sink->path, "was removed or replaced by somebody else");
         forget_file(sink);
-    } else if (!fp_disk_is_folder(sink->folder, sink->directory)) {
+    } else if (!fp_fs_is_folder(sink->folder, sink->directory)) {
         fail(sink, sink->directory, "was removed or replaced by somebody else");
         finish_file(sink);
     }
@@ -440,7 +440,7 @@ static int flush_file(struct fp_sink *sink)
         return 0; /* it was just finished */
     sink->file.flushes++;
     if (sink->options.sync == FP_SYNC_FLUSH)
-        err = fp_disk_sync(sink->file.descriptor);
+        err = fp_fs_sync(sink->file.descriptor);
     if (err != 0)
         return fail_file(sink, err);
     if (sink->options.flush_close_max != 0 &&
@@ -495,7 +495,7 @@ void fp_sink_tend(struct fp_sink *sink)
 
 static int refuse(char *why, size_t why_size, const char *path, int err)
 {
-    snprintf(why, why_size, "%s: %s", path, fp_disk_reason(err));
+    snprintf(why, why_size, "%s: %s", path, fp_fs_reason(err));
     return err == -ENOMEM ? FP_ENOMEM : FP_EIO;
 }
 
@@ -504,7 +504,7 @@ static int begin(struct fp_sink *sink, char *why, size_t why_size)
     int recovered, err = open_folder(sink);
 
     if (err == 0) {
-        recovered = fp_folder_recover(sink->folder);
+        recovered = fp_directory_recover(sink->folder);
         sink->figures.recovered = recovered < 0 ? 0 : (uint64_t)recovered;
         if (!sink->is_holding)
             err = begin_file(sink, time(NULL));
@@ -545,8 +545,8 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options,
         return err;
     made->options = *options;
     made->is_holding = options->hold_ms > 0;
-    made->limits =
-        (struct fp_folder_limits){options->files_max, options->total_max_bytes};
+    made->limits = (struct fp_directory_limits){options->files_max,
+                                                options->total_max_bytes};
     made->folder = made->file.descriptor = -1;
     made->directory = copy_directory(options->directory);
     if (made->directory != NULL)
@@ -607,5 +607,5 @@ struct fp_sink_figures fp_sink_figures(const struct fp_sink *sink)
 size_t fp_sink_memory(const struct fp_sink *sink)
 {
     return sizeof(*sink) + fp_blocks_memory(sink->blocks) +
-           FP_ZST_TABLE_MAX * sizeof(struct fp_zst_entry);
+           FP_ZST_TABLE_MAX * sizeof(struct fp_zstd_entry);
 }

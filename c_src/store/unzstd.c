@@ -5,15 +5,15 @@
 
 #include "base/error.h"
 
-struct fp_unzst {
+struct fp_unzstd {
     ZSTD_DCtx *context;
     int is_between;
     const char *why; /* what the next call has to say; NULL: nothing */
 };
 
-int fp_unzst_create(struct fp_unzst **unzst)
+int fp_unzstd_create(struct fp_unzstd **unzst)
 {
-    struct fp_unzst *made = calloc(1, sizeof(*made));
+    struct fp_unzstd *made = calloc(1, sizeof(*made));
 
     if (made == NULL)
         return FP_ENOMEM;
@@ -29,7 +29,7 @@ int fp_unzst_create(struct fp_unzst **unzst)
     return 0;
 }
 
-void fp_unzst_destroy(struct fp_unzst *unzst)
+void fp_unzstd_destroy(struct fp_unzstd *unzst)
 {
     if (unzst == NULL)
         return;
@@ -39,7 +39,7 @@ void fp_unzst_destroy(struct fp_unzst *unzst)
 
 /* Until there is a full buffer, the end of a frame, or no more input: text of a
  * good frame is handed out before the next frame can spoil it. */
-static void read_on(struct fp_unzst *unzst, ZSTD_inBuffer *from,
+static void read_on(struct fp_unzstd *unzst, ZSTD_inBuffer *from,
                     ZSTD_outBuffer *to)
 {
     size_t in_before, out_before, left;
@@ -58,9 +58,9 @@ static void read_on(struct fp_unzst *unzst, ZSTD_inBuffer *from,
     } while (to->pos < to->size && !(unzst->is_between && to->pos > 0));
 }
 
-int fp_unzst_read(struct fp_unzst *unzst, const char *in, size_t in_size,
-                  size_t *used, char *out, size_t room, size_t *made,
-                  const char **why)
+int fp_unzstd_read(struct fp_unzstd *unzst, const char *in, size_t in_size,
+                   size_t *used, char *out, size_t room, size_t *made,
+                   const char **why)
 {
     ZSTD_inBuffer from = {in, in_size, 0};
     ZSTD_outBuffer to = {out, room, 0};
@@ -78,7 +78,7 @@ int fp_unzst_read(struct fp_unzst *unzst, const char *in, size_t in_size,
     return FP_EINVAL;
 }
 
-int fp_unzst_is_between(const struct fp_unzst *unzst)
+int fp_unzstd_is_between(const struct fp_unzstd *unzst)
 {
     return unzst->is_between;
 }

@@ -7,24 +7,24 @@
 
 #include <stddef.h>
 
-struct fp_unzst;
+struct fp_unzstd;
 
 /* Frames that need a larger window are refused: our own need 4 MiB, the zstd
  * command's at most 8 MiB unless it is told otherwise. */
 #define FP_UNZST_WINDOW_LOG 25
 
 /* 0 or FP_ENOMEM. */
-int fp_unzst_create(struct fp_unzst **unzst);
-void fp_unzst_destroy(struct fp_unzst *unzst);
+int fp_unzstd_create(struct fp_unzstd **unzst);
+void fp_unzstd_destroy(struct fp_unzstd *unzst);
 
 /* Some of `in` to `out`: *used and *made say how much. Frames may follow each
  * other, skippable ones between them. 0; or FP_EINVAL and in *why what is wrong
  * (static), and the next call begins anew. */
-int fp_unzst_read(struct fp_unzst *unzst, const char *in, size_t in_size,
-                  size_t *used, char *out, size_t room, size_t *made,
-                  const char **why);
+int fp_unzstd_read(struct fp_unzstd *unzst, const char *in, size_t in_size,
+                   size_t *used, char *out, size_t room, size_t *made,
+                   const char **why);
 
 /* Whether no frame is half read. */
-int fp_unzst_is_between(const struct fp_unzst *unzst);
+int fp_unzstd_is_between(const struct fp_unzstd *unzst);
 
 #endif

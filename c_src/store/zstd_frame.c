@@ -30,7 +30,7 @@
 #define DESCRIPTOR_OTHER 0xe3
 #define DESCRIPTOR_SIZE_OF_4 (2 << 6)
 
-struct fp_zst {
+struct fp_zstd {
     ZSTD_CCtx *context;
     size_t text; /* in the frame so far */
 };
@@ -45,25 +45,25 @@ static void set_parameters(ZSTD_CCtx *context)
 
 /* A first frame makes the context take the memory that it will need, and shows
  * that this libzstd's header is the one that we know. */
-static int try_it(struct fp_zst *zst)
+static int try_it(struct fp_zstd *zst)
 {
     size_t size = 0;
-    char *frame = fp_pages_take(fp_zst_bound(1));
+    char *frame = fp_pages_take(fp_zstd_bound(1));
     int err = FP_ENOMEM;
 
     if (frame != NULL)
-        err = fp_zst_put(zst, "\n", 1, frame, &size);
+        err = fp_zstd_put(zst, "\n", 1, frame, &size);
     if (err == 0)
-        err = fp_zst_end(zst, frame, &size);
+        err = fp_zstd_end(zst, frame, &size);
     if (err == 0 && ZSTD_getFrameContentSize(frame, size) != 1)
         err = FP_EINVAL;
-    fp_pages_give(frame, fp_zst_bound(1));
+    fp_pages_give(frame, fp_zstd_bound(1));
     return err;
 }
 
-int fp_zst_create(struct fp_zst **zst)
+int fp_zstd_create(struct fp_zstd **zst)
 {
-    struct fp_zst *made = calloc(1, sizeof(*made));
+    struct fp_zstd *made = calloc(1, sizeof(*made));
     int err = FP_ENOMEM;
 
     if (made == NULL)
@@ -76,13 +76,13 @@ int fp_zst_create(struct fp_zst **zst)
         err = try_it(made);
     }
     if (err != 0)
-        fp_zst_destroy(made);
+        fp_zstd_destroy(made);
     else
         *zst = made;
     return err;
 }
 
-void fp_zst_destroy(struct fp_zst *zst)
+void fp_zstd_destroy(struct fp_zstd *zst)
 {
     if (zst == NULL)
         return;
@@ -90,13 +90,13 @@ void fp_zst_destroy(struct fp_zst *zst)
     free(zst);
 }
 
-size_t fp_zst_memory(const struct fp_zst *zst)
+size_t fp_zstd_memory(const struct fp_zstd *zst)
 {
     return sizeof(*zst) + ZSTD_sizeof_CCtx(zst->context);
 }
 
 /* What it has taken and not yet given out is less than a block. */
-size_t fp_zst_bound(size_t text)
+size_t fp_zstd_bound(size_t text)
 {
     return ZSTD_compressBound(text + ZSTD_BLOCKSIZE_MAX) + HEADER_SIZE +
            CONTENT_SIZE;
@@ -117,18 +117,18 @@ static void make_header(char *frame)
         frame[DESCRIPTOR] = (char)(frame[DESCRIPTOR] | DESCRIPTOR_SIZE_OF_4);
 }
 
-void fp_zst_drop(struct fp_zst *zst)
+void fp_zstd_drop(struct fp_zstd *zst)
 {
     ZSTD_CCtx_reset(zst->context, ZSTD_reset_session_only);
     zst->text = 0;
 }
 
-static int compress(struct fp_zst *zst, const char *text, size_t text_size,
+static int compress(struct fp_zstd *zst, const char *text, size_t text_size,
                     ZSTD_EndDirective directive, char *frame, size_t *size)
 {
     size_t gap = *size == 0 ? CONTENT_SIZE : 0;
     ZSTD_inBuffer in = {text, text_size, 0};
-    ZSTD_outBuffer out = {frame + *size + gap, fp_zst_bound(text_size) - gap,
+    ZSTD_outBuffer out = {frame + *size + gap, fp_zstd_bound(text_size) - gap,
                           0};
     size_t left;
 
@@ -138,7 +138,7 @@ static int compress(struct fp_zst *zst, const char *text, size_t text_size,
            (in.pos < in.size || (directive == ZSTD_e_end && left > 0)));
     if (ZSTD_isError(left) || in.pos < in.size) {
         /* There is room by its own bound: only memory can be missing. */
-        fp_zst_drop(zst);
+        fp_zstd_drop(zst);
         return FP_ENOMEM;
     }
     zst->text += text_size;
@@ -150,13 +150,13 @@ static int compress(struct fp_zst *zst, const char *text, size_t text_size,
     return 0;
 }
 
-int fp_zst_put(struct fp_zst *zst, const char *text, size_t text_size,
-               char *frame, size_t *size)
+int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size,
+                char *frame, size_t *size)
 {
     return compress(zst, text, text_size, ZSTD_e_continue, frame, size);
 }
 
-int fp_zst_end(struct fp_zst *zst, char *frame, size_t *size)
+int fp_zstd_end(struct fp_zstd *zst, char *frame, size_t *size)
 {
     int err = compress(zst, NULL, 0, ZSTD_e_end, frame, size);
 
@@ -168,11 +168,11 @@ int fp_zst_end(struct fp_zst *zst, char *frame, size_t *size)
 
 /* ---- the table -------------------------------------------------------- */
 
-void fp_zst_table_add(struct fp_zst_table *table, size_t bytes, size_t text)
+void fp_zstd_table_add(struct fp_zstd_table *table, size_t bytes, size_t text)
 {
     if (table->n == table->room) {
         size_t room = table->room == 0 ? 64 : 2 * table->room;
-        struct fp_zst_entry *grown =
+        struct fp_zstd_entry *grown =
             realloc(table->entry, room * sizeof(*grown));
 
         if (grown == NULL) {
@@ -183,19 +183,19 @@ void fp_zst_table_add(struct fp_zst_table *table, size_t bytes, size_t text)
         table->room = room;
     }
     table->entry[table->n++] =
-        (struct fp_zst_entry){(uint32_t)bytes, (uint32_t)text};
+        (struct fp_zstd_entry){(uint32_t)bytes, (uint32_t)text};
 }
 
-void fp_zst_table_free(struct fp_zst_table *table)
+void fp_zstd_table_free(struct fp_zstd_table *table)
 {
     free(table->entry);
-    *table = (struct fp_zst_table){NULL, 0, 0, 0};
+    *table = (struct fp_zstd_table){NULL, 0, 0, 0};
 }
 
 #define TABLE_HEAD_SIZE 8u
 #define TABLE_END_SIZE 9u
 
-char *fp_zst_table_print(const struct fp_zst_table *table, size_t *size)
+char *fp_zstd_table_print(const struct fp_zstd_table *table, size_t *size)
 {
     size_t content = 8 * table->n + TABLE_END_SIZE;
     char *bytes = table->is_broken ? NULL : malloc(TABLE_HEAD_SIZE + content);

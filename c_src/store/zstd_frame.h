@@ -16,36 +16,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct fp_zst;
+struct fp_zstd;
 
 /* No frame of ours is of more text, or takes more bytes. */
 #define FP_ZST_FRAME_MAX ((size_t)24 << 20)
 
 /* 0; FP_ENOMEM, or FP_EINVAL: this libzstd makes other frames than we know. */
-int fp_zst_create(struct fp_zst **zst);
-void fp_zst_destroy(struct fp_zst *zst);
+int fp_zstd_create(struct fp_zstd **zst);
+void fp_zstd_destroy(struct fp_zstd *zst);
 /* Memory that it holds. */
-size_t fp_zst_memory(const struct fp_zst *zst);
+size_t fp_zstd_memory(const struct fp_zstd *zst);
 
 /* What putting so much text, and ending the frame after it, may add to it. */
-size_t fp_zst_bound(size_t text);
+size_t fp_zstd_bound(size_t text);
 /* More text into the frame that has *size bytes so far, 0: a new one. Behind
- * them is room for fp_zst_bound(text_size). 0; or FP_ENOMEM, and the frame that
+ * them is room for fp_zstd_bound(text_size). 0; or FP_ENOMEM, and the frame that
  * was begun is good for nothing. */
-int fp_zst_put(struct fp_zst *zst, const char *text, size_t text_size,
-               char *frame, size_t *size);
+int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size,
+                char *frame, size_t *size);
 /* Likewise. */
-int fp_zst_end(struct fp_zst *zst, char *frame, size_t *size);
+int fp_zstd_end(struct fp_zstd *zst, char *frame, size_t *size);
 /* The frame that was begun, if any, is not wanted. */
-void fp_zst_drop(struct fp_zst *zst);
+void fp_zstd_drop(struct fp_zstd *zst);
 
-struct fp_zst_entry {
+struct fp_zstd_entry {
     uint32_t bytes, text;
 };
 
 /* An empty one to begin with: all 0. */
-struct fp_zst_table {
-    struct fp_zst_entry *entry;
+struct fp_zstd_table {
+    struct fp_zstd_entry *entry;
     size_t n, room;
     int is_broken; /* there was no memory for an entry: it is not written */
 };
@@ -53,9 +53,9 @@ struct fp_zst_table {
 /* More than this a table does not take: a terabyte of text, in frames of 16 MiB. */
 #define FP_ZST_TABLE_MAX 65536u
 
-void fp_zst_table_add(struct fp_zst_table *table, size_t bytes, size_t text);
-void fp_zst_table_free(struct fp_zst_table *table);
+void fp_zstd_table_add(struct fp_zstd_table *table, size_t bytes, size_t text);
+void fp_zstd_table_free(struct fp_zstd_table *table);
 /* The finished skippable frame, to be freed, or NULL. */
-char *fp_zst_table_print(const struct fp_zst_table *table, size_t *size);
+char *fp_zstd_table_print(const struct fp_zstd_table *table, size_t *size);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * fake_memory.h - memory that a test lays out, behind a struct fp_peek.
+ * fake_memory.h - memory that a test lays out, behind a struct fp_memory.
  *
  * Regions lie at the addresses that the test names; all else is a hole, and
  * reading it fails as the kernel fails: what comes before the hole is copied,
@@ -9,7 +9,7 @@
  *      fake_memory_create(&memory);
  *      fake_map(&memory, 0x300000000000, 4096);
  *      fake_put_word(&memory, 0x300000000008, 42);
- *      fp_peek_word(&memory.peek, 0x300000000008, &word);
+ *      fp_safe_read_word(&memory.peek, 0x300000000008, &word);
  *
  * Choose addresses where neither the program nor a sanitizer has anything
  * (FAKE_BASE and up): code.c asks mincore(2) about them.
@@ -32,7 +32,7 @@ struct fake_region {
 };
 
 struct fake_memory {
-    struct fp_peek peek;
+    struct fp_memory peek;
     struct fake_region region[FAKE_REGIONS_MAX];
     size_t regions;
     void (*before_read)(struct fake_memory *memory, void *arg, uint64_t address,

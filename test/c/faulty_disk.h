@@ -10,31 +10,31 @@
 
 #include <stdatomic.h>
 
-#define fp_disk_open_folder real_open_folder
-#define fp_disk_sync_folder real_sync_folder
-#define fp_disk_create real_create
-#define fp_disk_adopt real_adopt
-#define fp_disk_write real_write
-#define fp_disk_read real_read
-#define fp_disk_cut real_cut
-#define fp_disk_sync real_sync
-#define fp_disk_size real_size
-#define fp_disk_rename real_rename
-#define fp_disk_remove real_remove
-#define fp_disk_list real_list
+#define fp_fs_open_folder real_open_folder
+#define fp_fs_sync_folder real_sync_folder
+#define fp_fs_create real_create
+#define fp_fs_adopt real_adopt
+#define fp_fs_write real_write
+#define fp_fs_read real_read
+#define fp_fs_cut real_cut
+#define fp_fs_sync real_sync
+#define fp_fs_size real_size
+#define fp_fs_rename real_rename
+#define fp_fs_remove real_remove
+#define fp_fs_list real_list
 #include "store/fs.c"
-#undef fp_disk_open_folder
-#undef fp_disk_sync_folder
-#undef fp_disk_create
-#undef fp_disk_adopt
-#undef fp_disk_write
-#undef fp_disk_read
-#undef fp_disk_cut
-#undef fp_disk_sync
-#undef fp_disk_size
-#undef fp_disk_rename
-#undef fp_disk_remove
-#undef fp_disk_list
+#undef fp_fs_open_folder
+#undef fp_fs_sync_folder
+#undef fp_fs_create
+#undef fp_fs_adopt
+#undef fp_fs_write
+#undef fp_fs_read
+#undef fp_fs_cut
+#undef fp_fs_sync
+#undef fp_fs_size
+#undef fp_fs_rename
+#undef fp_fs_remove
+#undef fp_fs_list
 
 static _Atomic int64_t faulty_room = INT64_MAX; /* bytes that a disk takes */
 static _Atomic int faulty_stall;                /* writes do not return */
@@ -82,28 +82,28 @@ static int faulty_next(void)
         return faulty != 0 ? faulty : (call);                                  \
     } while (0)
 
-int fp_disk_open_folder(const char *path)
+int fp_fs_open_folder(const char *path)
 {
     FAULTY(real_open_folder(path));
 }
 
-int fp_disk_sync_folder(int folder)
+int fp_fs_sync_folder(int folder)
 {
     FAULTY(real_sync_folder(folder));
 }
 
-int fp_disk_create(int folder, const char *name)
+int fp_fs_create(int folder, const char *name)
 {
     FAULTY(real_create(folder, name));
 }
 
-int fp_disk_adopt(int folder, const char *name)
+int fp_fs_adopt(int folder, const char *name)
 {
     FAULTY(real_adopt(folder, name));
 }
 
 /* A call that fails has written some of it: that is what they do. */
-int fp_disk_write(int file, const char *bytes, size_t size)
+int fp_fs_write(int file, const char *bytes, size_t size)
 {
     int64_t room = atomic_load(&faulty_room);
     int err = faulty_next();
@@ -123,39 +123,39 @@ int fp_disk_write(int file, const char *bytes, size_t size)
     return -ENOSPC;
 }
 
-int64_t fp_disk_read(int file, uint64_t at, char *bytes, size_t size)
+int64_t fp_fs_read(int file, uint64_t at, char *bytes, size_t size)
 {
     FAULTY(real_read(file, at, bytes, size));
 }
 
-int fp_disk_cut(int file, uint64_t size)
+int fp_fs_cut(int file, uint64_t size)
 {
     FAULTY(real_cut(file, size));
 }
 
-int fp_disk_sync(int file)
+int fp_fs_sync(int file)
 {
     FAULTY(real_sync(file));
 }
 
-int64_t fp_disk_size(int file)
+int64_t fp_fs_size(int file)
 {
     FAULTY(real_size(file));
 }
 
-int fp_disk_rename(int folder, const char *from, const char *to)
+int fp_fs_rename(int folder, const char *from, const char *to)
 {
     FAULTY(real_rename(folder, from, to));
 }
 
-int fp_disk_remove(int folder, const char *name)
+int fp_fs_remove(int folder, const char *name)
 {
     FAULTY(real_remove(folder, name));
 }
 
-int fp_disk_list(int folder,
-                 void (*each)(void *arg, const char *name, uint64_t size),
-                 void *arg)
+int fp_fs_list(int folder,
+               void (*each)(void *arg, const char *name, uint64_t size),
+               void *arg)
 {
     FAULTY(real_list(folder, each, arg));
 }

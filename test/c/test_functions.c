@@ -465,7 +465,7 @@ static void looking_allocates_nothing(void)
     struct fp_functions found;
     struct fp_ranges range = {.count = 1};
     struct stat before, after;
-    struct fp_peek peek;
+    struct fp_memory peek;
     unsigned char *rw, *rx, byte;
 
     CHECK(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
@@ -477,7 +477,7 @@ static void looking_allocates_nothing(void)
     put_info(rw + size - 8192, 0x0b | 9 << 6);
     range.range[0] =
         (struct fp_range){(uintptr_t)rx, (uintptr_t)rx + (uintptr_t)size};
-    CHECK_INT(fp_peek_open(&peek), 0);
+    CHECK_INT(fp_safe_read_open(&peek), 0);
     CHECK(fstat(fd, &before) == 0);
     CHECK_INT(fp_functions_read(&found, &release, &peek, &range), 0);
     CHECK(fstat(fd, &after) == 0);
@@ -486,11 +486,11 @@ static void looking_allocates_nothing(void)
     CHECK_INT(found.function[1].mfa[0], 0x0b | 9 << 6);
     CHECK_INT(after.st_blocks, before.st_blocks);
     /* So it would have been seen: a single byte of another page. */
-    CHECK_INT(fp_peek_read(&peek, (uintptr_t)rx + 100 * 4096, &byte, 1), 0);
+    CHECK_INT(fp_safe_read(&peek, (uintptr_t)rx + 100 * 4096, &byte, 1), 0);
     CHECK(fstat(fd, &after) == 0);
     CHECK(after.st_blocks > before.st_blocks);
     fp_functions_free(&found);
-    fp_peek_close(&peek);
+    fp_safe_read_close(&peek);
     munmap(rw, size);
     munmap(rx, size);
     close(fd);

@@ -102,7 +102,7 @@ static void bytes_that_are_not_utf8_are_percent_encoded(void)
 struct fixture {
     struct fake_code code;
     struct fp_symbolizer symbolizer;
-    struct fp_stats stats;
+    struct fp_counters stats;
     struct fp_perf_script *script;
     const char *text;
     size_t size;
@@ -333,7 +333,7 @@ static void each_status_is_the_root_frame(void)
         f->buffer.head.status = status;
         CHECK_INT(take(f, &f->buffer.head), 0);
         snprintf(expected, sizeof(expected), ")\n" ADDRESS "%s (status)\n\n",
-                 fp_status_name(status));
+                 fp_counterus_name(status));
         CHECK_BYTES(f->text + f->size - strlen(expected), strlen(expected),
                     expected, strlen(expected));
     }
@@ -544,10 +544,10 @@ static void unresolved_frames_are_left_out_and_counted_once_a_rendering(void)
     sample(f, 1000001);
     FRAMES(f, "lists:map/2:1 (lists.erl)");
     sample(f, 1000002);
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 4);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 4);
     fp_perf_script_recode(f->script);
     sample(f, 1000003);
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 8);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 8);
     teardown(f);
 }
 
@@ -784,7 +784,7 @@ static void the_memory_for_text_frames_is_bounded(void)
         define(f, make_frame(&f->buffer, i, bytes, bytes, 0, 1, BYTES("f")));
     STACK(f, 0, FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 11999);
     sample(f, 1000001);
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 1);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 1);
     /* Defined anew, the slot gives its room back. */
     define(f,
            make_frame(&f->buffer, 0, BYTES("m"), BYTES("f"), 0, 1, NO_BYTES));
@@ -798,7 +798,7 @@ static void the_memory_for_text_frames_is_bounded(void)
 
 static void without_a_symbolizer_text_frames_do(void)
 {
-    struct fp_stats stats;
+    struct fp_counters stats;
     struct fp_perf_script_options options = {.os_pid = 1, .stats = &stats};
     struct fixture f;
 
@@ -813,7 +813,7 @@ static void without_a_symbolizer_text_frames_do(void)
     STACK(&f, 0, FP_FRAME_TEXT | 3, fake_address(0, 1));
     sample(&f, 1000001);
     FRAMES(&f, "m:f/0:1 (m.erl)");
-    CHECK_INT(fp_stats_get(&stats, FP_STAT_unresolved), 1);
+    CHECK_INT(fp_counters_get(&stats, FP_COUNTER_unresolved), 1);
     fp_perf_script_destroy(f.script);
 }
 
@@ -1205,7 +1205,7 @@ static const char *find(const struct fixture *f, const char *what)
 
 static uint64_t looks(struct fixture *f)
 {
-    return fp_perf_script_looks(f->script);
+    return fp_perf_script_weight(f->script);
 }
 
 static void a_waiting_process_is_written_once_a_second_with_its_weight(void)
@@ -1230,7 +1230,7 @@ static void a_waiting_process_is_written_once_a_second_with_its_weight(void)
     }
     CHECK_INT(texts, 10);
     CHECK_INT(all, 1000);
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_merged), 990);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_merged), 990);
     teardown(f);
 }
 
@@ -1425,7 +1425,7 @@ static void what_functions_share_is_no_frame_and_no_loss(void)
     STACK(f, 0, fake_address(3, 0), fake_address(0, 7), fake_address(3, 1));
     sample(f, 1000001);
     FRAMES(f, "lists:map/2:7 (lists.erl)");
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 0);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 0);
     teardown(f);
 }
 
@@ -1482,7 +1482,7 @@ static void a_name_that_is_not_known_is_left_out_and_counted(void)
     STACK(f, 0, NAMED(0), NAMED(1), NAMED(FP_NAMED_SLOTS), fake_address(0, 7));
     sample(f, 1000001);
     FRAMES(f, "lists:map/2:7 (lists.erl)");
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 3);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 3);
     teardown(f);
 }
 
@@ -1512,22 +1512,25 @@ static void what_could_not_be_resolved_is_tried_again_ever_more_seldom(void)
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1), fake_address(500, 1));
     sample(f, 1000001);
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), unresolved);
     for (size_t i = 0; i < 3; i++) {
         for (unsigned k = 1; k < after[i]; k++)
             sample(f, 1000001);
-        CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved);
+        CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved),
+                  unresolved);
         sample(f, 1000001);
-        CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), ++unresolved);
+        CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved),
+                  ++unresolved);
     }
     for (unsigned k = 0; k < 10000; k++)
         sample(f, 1000001);
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), unresolved);
     /* The slot's next stack is another one. */
     STACK(f, 0, fake_address(500, 2));
     for (unsigned k = 0; k < 17; k++)
         sample(f, 1000001);
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), unresolved + 2);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved),
+              unresolved + 2);
     teardown(f);
 }
 
@@ -1552,7 +1555,7 @@ static void what_is_resolved_at_last_is_shown_and_not_tried_again(void)
     for (int k = 0; k < 600; k++)
         sample(f, 1000001);
     CHECK_INT(f->code.resolved, resolved);
-    CHECK_INT(fp_stats_get(&f->stats, FP_STAT_unresolved), 1);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 1);
     teardown(f);
 }
 

@@ -34,7 +34,7 @@ struct known_stack {
 struct bench {
     struct fake_vm vm;
     struct fp_ring *ring;
-    struct fp_stats stats;
+    struct fp_counters stats;
     struct fp_sampler *sampler;
     struct fp_sampler_options options;
     /* What the writer would know. */
@@ -183,16 +183,16 @@ static void drain(struct bench *b)
     }
 }
 
-static uint64_t stat(struct bench *b, enum fp_stat stat)
+static uint64_t stat(struct bench *b, enum fp_counter stat)
 {
-    return fp_stats_get(&b->stats, stat);
+    return fp_counters_get(&b->stats, stat);
 }
 
 static void check_books(struct bench *b)
 {
-    CHECK_INT(stat(b, FP_STAT_taken), b->samples + stat(b, FP_STAT_torn) +
-                                          stat(b, FP_STAT_dropped) +
-                                          stat(b, FP_STAT_gone));
+    CHECK_INT(stat(b, FP_COUNTER_taken), b->samples + stat(b, FP_COUNTER_torn) +
+                                             stat(b, FP_COUNTER_dropped) +
+                                             stat(b, FP_COUNTER_gone));
 }
 
 static void start(struct bench *b)
@@ -328,7 +328,7 @@ static void what_can_not_be_read_has_a_frame_that_says_so(void)
 {
     static const struct {
         uint32_t state;
-        enum fp_status status;
+        enum fp_counterus status;
         uint64_t frame;
         int with_stack; /* at `stop` */
     } cases[] = {
@@ -568,8 +568,8 @@ static void a_stack_that_moved_once_is_read_twice(void)
     b->vm.memory.arg = &mover;
     tick(b);
     CHECK_INT(b->samples, 2);
-    CHECK_INT(stat(b, FP_STAT_retried), 1);
-    CHECK_INT(stat(b, FP_STAT_torn), 0);
+    CHECK_INT(stat(b, FP_COUNTER_retried), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
     CHECK_INT(b->process[b->last.process].number, 1);
     CHECK_INT(b->last.value[FP_METRIC_reductions], 1101);
     check_books(b);
@@ -588,9 +588,9 @@ static void a_stack_that_never_holds_still_is_torn(void)
     for (int i = 0; i < 5; i++)
         tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_STAT_taken), 5);
-    CHECK_INT(stat(b, FP_STAT_retried), 5);
-    CHECK_INT(stat(b, FP_STAT_torn), 5);
+    CHECK_INT(stat(b, FP_COUNTER_taken), 5);
+    CHECK_INT(stat(b, FP_COUNTER_retried), 5);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 5);
     check_books(b);
     bench_destroy(b);
 }
@@ -605,7 +605,7 @@ static void figures_that_contradict_each_other_are_read_again_then_torn(void)
     fake_set(&b->vm, 1, FP_FIELD_htop, fake_heap_at(1) - 8);
     tick(b);
     CHECK_INT(b->samples, 1);
-    CHECK_INT(stat(b, FP_STAT_torn), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -619,7 +619,7 @@ static void a_stack_that_is_not_readable_is_torn(void)
     fake_unmap(&b->vm.memory, FAKE_HEAPS);
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_STAT_torn), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -647,9 +647,9 @@ static void a_process_that_exits_while_read_is_gone(void)
     tick(b);
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_STAT_taken), 1);
-    CHECK_INT(stat(b, FP_STAT_gone), 1);
-    CHECK_INT(stat(b, FP_STAT_retried), 1);
+    CHECK_INT(stat(b, FP_COUNTER_taken), 1);
+    CHECK_INT(stat(b, FP_COUNTER_gone), 1);
+    CHECK_INT(stat(b, FP_COUNTER_retried), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -665,20 +665,20 @@ static void a_gone_process_is_counted_once(void)
     start(b);
     tick(b);
     CHECK_INT(b->samples, 4);
-    CHECK_INT(stat(b, FP_STAT_selected), 4);
+    CHECK_INT(stat(b, FP_COUNTER_selected), 4);
     fake_exit(&b->vm, 1); /* free, still there */
     fake_set(&b->vm, 2, FP_FIELD_id, fake_pid(&b->vm.layout, 62)); /* reused */
     for (int i = 0; i < 5; i++)
         tick(b);
-    CHECK_INT(stat(b, FP_STAT_gone), 2);
-    CHECK_INT(stat(b, FP_STAT_taken), 4 + 2 + 5 * 2);
-    CHECK_INT(stat(b, FP_STAT_selected), 2);
+    CHECK_INT(stat(b, FP_COUNTER_gone), 2);
+    CHECK_INT(stat(b, FP_COUNTER_taken), 4 + 2 + 5 * 2);
+    CHECK_INT(stat(b, FP_COUNTER_selected), 2);
     fake_unmap(&b->vm.memory, FAKE_PROCESSES); /* given back */
     for (int i = 0; i < 5; i++)
         tick(b);
-    CHECK_INT(stat(b, FP_STAT_gone), 4);
-    CHECK_INT(stat(b, FP_STAT_taken), 4 + 2 + 5 * 2 + 2);
-    CHECK_INT(stat(b, FP_STAT_selected), 0);
+    CHECK_INT(stat(b, FP_COUNTER_gone), 4);
+    CHECK_INT(stat(b, FP_COUNTER_taken), 4 + 2 + 5 * 2 + 2);
+    CHECK_INT(stat(b, FP_COUNTER_selected), 0);
     check_books(b);
     bench_destroy(b);
 }
@@ -717,8 +717,8 @@ static void the_chosen_keep_their_slots_and_their_history(void)
         samples_of_5 += b->seen[5];
         CHECK_INT(samples_of_5, 2);
         CHECK_INT(b->process[slot_of_5].number, 5);
-        CHECK_INT(stat(b, FP_STAT_selected), 4);
-        CHECK_INT(stat(b, FP_STAT_processes), 16);
+        CHECK_INT(stat(b, FP_COUNTER_selected), 4);
+        CHECK_INT(stat(b, FP_COUNTER_processes), 16);
         if (i > 0) {
             /* Three are new, and of the one that stays the name is told. */
             CHECK_INT(b->definitions - definitions, 4);
@@ -726,7 +726,7 @@ static void the_chosen_keep_their_slots_and_their_history(void)
                 CHECK_INT(b->seen[6 + (3 * (i - 1) + k) % 10], 1);
         }
     }
-    CHECK_INT(stat(b, FP_STAT_selections), 21);
+    CHECK_INT(stat(b, FP_COUNTER_selections), 21);
     CHECK_INT(b->samples, 4 * 2 * 20);
     check_books(b);
     bench_destroy(b);
@@ -776,7 +776,7 @@ static void only_samples_of_the_status_asked_for_are_taken(void)
     fake_set(&b->vm, 4, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
     start(b);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_taken), 1);
+    CHECK_INT(stat(b, FP_COUNTER_taken), 1);
     CHECK_INT(b->seen[2], 1);
     check_books(b);
     bench_destroy(b);
@@ -803,7 +803,7 @@ static void a_retry_that_finds_another_status_is_no_sample_of_it(void)
     b->vm.memory.arg = &b->vm;
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_STAT_torn), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -827,7 +827,7 @@ static void what_a_full_ring_refuses_is_dropped_and_the_delta_reaches_back(void)
         fake_set(&b->vm, 1, FP_FIELD_reds, 2000 + 10u * i);
         fp_sampler_run(b->sampler, 1);
     }
-    CHECK_INT(stat(b, FP_STAT_dropped), 3);
+    CHECK_INT(stat(b, FP_COUNTER_dropped), 3);
     CHECK_INT(fp_ring_used(b->ring), before);
     for (size_t size; fp_ring_peek(b->ring, &size) != NULL;)
         fp_ring_release(b->ring);
@@ -863,7 +863,7 @@ static void nothing_is_used_that_was_not_defined(void)
             drain(b);
     }
     drain(b);
-    CHECK(stat(b, FP_STAT_dropped) > 1000);
+    CHECK(stat(b, FP_COUNTER_dropped) > 1000);
     CHECK(b->samples > 1000);
     check_books(b);
     bench_destroy(b);
@@ -980,9 +980,9 @@ static void the_books_balance_whatever_happens(void)
         drain(b);
         check_books(b);
         samples += b->samples;
-        gone += stat(b, FP_STAT_gone);
-        torn += stat(b, FP_STAT_torn);
-        retried += stat(b, FP_STAT_retried);
+        gone += stat(b, FP_COUNTER_gone);
+        torn += stat(b, FP_COUNTER_torn);
+        retried += stat(b, FP_COUNTER_retried);
         bench_destroy(b);
     }
     /* It was no quiet day. */
@@ -1043,16 +1043,17 @@ static void the_thread_ticks_and_ends_when_told(void)
     atomic_store(&ended, 0);
     CHECK_INT(fp_sampler_create(&sampler, &b->options), 0);
     CHECK_INT(fp_sampler_start(sampler), 0);
-    for (int i = 0; i < 6000 && stat(b, FP_STAT_ticks) == 0; i++)
+    for (int i = 0; i < 6000 && stat(b, FP_COUNTER_ticks) == 0; i++)
         nanosleep(&nap, NULL);
     fp_sampler_stop(sampler);
     fp_sampler_join(sampler);
     CHECK_INT(atomic_load(&ended), 1);
-    CHECK(stat(b, FP_STAT_ticks) > 0);
-    CHECK(stat(b, FP_STAT_sampler_cpu_ns) > 0);
+    CHECK(stat(b, FP_COUNTER_ticks) > 0);
+    CHECK(stat(b, FP_COUNTER_sampler_cpu_ns) > 0);
     drain(b);
     /* However late it was stopped: what the ring did not take is counted. */
-    CHECK_INT(b->samples + stat(b, FP_STAT_dropped), stat(b, FP_STAT_ticks));
+    CHECK_INT(b->samples + stat(b, FP_COUNTER_dropped),
+              stat(b, FP_COUNTER_ticks));
     check_books(b);
 
     /* A long interval does not make it deaf, or the hour is waited for. */
@@ -1086,8 +1087,8 @@ static void nobody_chosen_is_nobody_sampled(void)
     start(b);
     fp_sampler_run(b->sampler, 5);
     drain(b);
-    CHECK_INT(stat(b, FP_STAT_ticks), 5);
-    CHECK_INT(stat(b, FP_STAT_taken), 0);
+    CHECK_INT(stat(b, FP_COUNTER_ticks), 5);
+    CHECK_INT(stat(b, FP_COUNTER_taken), 0);
     bench_destroy(b);
 }
 
@@ -1113,14 +1114,14 @@ static void every_tick_has_a_time_of_its_own(void)
 static void want_some(struct bench *b, const uint32_t *number, size_t n,
                       size_t named, int status)
 {
-    uint64_t *word = fp_handover_begin(b->options.wanted);
+    uint64_t *word = fp_triple_buffer_begin(b->options.wanted);
 
-    for (size_t i = 0; i < n; i++, word += FP_WANTED_WORDS) {
+    for (size_t i = 0; i < n; i++, word += FP_PINNED_WORDS) {
         word[0] = fake_pid(&b->vm.layout, number[i]);
         word[1] = (uint64_t)(int64_t)status;
         word[2] = i >= named;
     }
-    fp_handover_publish(b->options.wanted, n * FP_WANTED_WORDS);
+    fp_triple_buffer_publish(b->options.wanted, n * FP_PINNED_WORDS);
 }
 
 static void want(struct bench *b, const uint32_t *number, size_t n, int status)
@@ -1132,10 +1133,10 @@ static struct bench *bench_with_wanted(uint32_t rules)
 {
     struct bench *b = bench_create(29, 64, 16);
 
-    CHECK_INT(
-        fp_handover_create(&b->options.wanted, FP_WANTED_MAX * FP_WANTED_WORDS),
-        0);
-    CHECK_INT(fp_handover_create(&b->options.chosen, FP_TOP_MAX), 0);
+    CHECK_INT(fp_triple_buffer_create(&b->options.wanted,
+                                      FP_PINNED_MAX * FP_PINNED_WORDS),
+              0);
+    CHECK_INT(fp_triple_buffer_create(&b->options.chosen, FP_TOP_MAX), 0);
     b->options.rules = rules;
     b->options.rule[0].top = 1;
     for (uint32_t n = 0; n < 16; n++)
@@ -1146,8 +1147,8 @@ static struct bench *bench_with_wanted(uint32_t rules)
 
 static void bench_with_wanted_destroy(struct bench *b)
 {
-    fp_handover_destroy(b->options.wanted);
-    fp_handover_destroy(b->options.chosen);
+    fp_triple_buffer_destroy(b->options.wanted);
+    fp_triple_buffer_destroy(b->options.chosen);
     bench_destroy(b);
 }
 
@@ -1163,7 +1164,7 @@ static void the_wanted_are_sampled_from_the_next_tick_on(void)
     CHECK_INT(b->samples, 2);
     CHECK_INT(b->seen[3], 1);
     CHECK_INT(b->seen[5], 1);
-    CHECK_INT(stat(b, FP_STAT_selected), 2);
+    CHECK_INT(stat(b, FP_COUNTER_selected), 2);
     tick(b);
     CHECK_INT(b->samples, 4);
     want(b, second, 2, -1);
@@ -1174,7 +1175,7 @@ static void the_wanted_are_sampled_from_the_next_tick_on(void)
     want(b, NULL, 0, -1);
     tick(b);
     CHECK_INT(b->samples, 6);
-    CHECK_INT(stat(b, FP_STAT_selections), 0);
+    CHECK_INT(stat(b, FP_COUNTER_selections), 0);
     check_books(b);
     bench_with_wanted_destroy(b);
 }
@@ -1194,7 +1195,7 @@ static void the_budget_leaves_out_those_that_nobody_has_named(void)
     b->sampler->governed = fp_governed(0);
     want_some(b, wanted, 8, 3, -1);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_selected), 8);
+    CHECK_INT(stat(b, FP_COUNTER_selected), 8);
     check_books(b);
     bench_with_wanted_destroy(b);
 }
@@ -1215,7 +1216,7 @@ static void the_wanted_stay_beside_the_chosen(void)
         CHECK_INT(b->seen[2], 1);
         CHECK_INT(b->seen[15], 1);
     }
-    pid = fp_handover_take(b->options.chosen, &n, &is_new);
+    pid = fp_triple_buffer_take(b->options.chosen, &n, &is_new);
     CHECK_INT(is_new, 1);
     CHECK_INT(n, 2);
     CHECK(pid[0] + pid[1] ==
@@ -1251,11 +1252,11 @@ static void a_wanted_process_that_has_ended_is_let_go(void)
     want(b, wanted, 2, -1);
     tick(b);
     CHECK_INT(b->samples, 1);
-    CHECK_INT(stat(b, FP_STAT_gone), 0);
+    CHECK_INT(stat(b, FP_COUNTER_gone), 0);
     fake_exit(&b->vm, 2);
     tick(b);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_gone), 1);
+    CHECK_INT(stat(b, FP_COUNTER_gone), 1);
     want(b, wanted, 2, -1);
     tick(b);
     CHECK_INT(b->samples, 1);

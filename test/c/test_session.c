@@ -137,12 +137,12 @@ static void while_the_schedulers_retire_that_is_what_it_says(void)
 {
     struct fixture *f = setup(1);
 
-    CHECK_INT(fp_schedulers_retire_begin(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     f->options.running_stacks = 1;
     does_not_start(f, FP_ESTATE, "the schedulers are being retired");
     f->options.running_stacks = 0;
     starts(f);
-    CHECK_INT(fp_schedulers_retire_end(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     teardown(f);
 }
 

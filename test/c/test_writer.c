@@ -35,8 +35,8 @@ struct fixture {
     struct temporary directory;
     struct fake_code code;
     struct fp_symbolizer symbolizer;
-    struct fp_stats stats;
-    struct fp_figures_box node;
+    struct fp_counters stats;
+    struct fp_gauges_mailbox node;
     struct fp_ring *ring;
     struct fp_writer *writer;
     struct notes notes;
@@ -155,7 +155,7 @@ static void stop(struct fixture *f)
 
 static void teardown(struct fixture *f)
 {
-    fp_figures_offer(&f->node, NULL);
+    fp_gauges_mailbox_put(&f->node, NULL);
     fp_ring_destroy(f->ring);
     temporary_remove(&f->directory);
     pthread_mutex_destroy(&f->notes.lock);
@@ -196,9 +196,9 @@ static void push_samples(struct fixture *f, unsigned count)
     }
 }
 
-static uint64_t counter(struct fixture *f, enum fp_stat stat)
+static uint64_t counter(struct fixture *f, enum fp_counter stat)
 {
-    return fp_stats_get(&f->stats, stat);
+    return fp_counters_get(&f->stats, stat);
 }
 
 /* How many samples the file holds; all of it must follow the grammar. */
@@ -266,12 +266,12 @@ static void stopping_drains_everything_and_the_books_are_even(void)
     stop(f);
     CHECK_INT(f->notes.stop_err, 0);
     CHECK_INT(samples_in_file(f), f->pushed);
-    CHECK_INT(counter(f, FP_STAT_written), f->pushed);
-    CHECK_INT(counter(f, FP_STAT_lost), 0);
-    CHECK_INT(counter(f, FP_STAT_errors), 0);
-    CHECK(counter(f, FP_STAT_writer_cpu_ns) > 0);
+    CHECK_INT(counter(f, FP_COUNTER_written), f->pushed);
+    CHECK_INT(counter(f, FP_COUNTER_lost), 0);
+    CHECK_INT(counter(f, FP_COUNTER_errors), 0);
+    CHECK(counter(f, FP_COUNTER_writer_cpu_ns) > 0);
     CHECK(stat(f->path, &info) == 0);
-    CHECK_INT(counter(f, FP_STAT_bytes), info.st_size);
+    CHECK_INT(counter(f, FP_COUNTER_bytes), info.st_size);
     CHECK_INT(fp_ring_used(f->ring), 0);
     teardown(f);
 }
@@ -282,10 +282,10 @@ static void the_ring_is_drained_without_being_asked(void)
 
     push_definitions(f);
     push_samples(f, 10);
-    for (int i = 0; i < 6000 && counter(f, FP_STAT_written) < 10; i++)
+    for (int i = 0; i < 6000 && counter(f, FP_COUNTER_written) < 10; i++)
         sleep_ms(10);
-    CHECK_INT(counter(f, FP_STAT_written), 10);
-    CHECK_INT(counter(f, FP_STAT_flushes), 0);
+    CHECK_INT(counter(f, FP_COUNTER_written), 10);
+    CHECK_INT(counter(f, FP_COUNTER_flushes), 0);
     stop(f);
     teardown(f);
 }
@@ -296,9 +296,9 @@ static void the_file_is_flushed_every_interval(void)
 
     push_definitions(f);
     push_samples(f, 10);
-    for (int i = 0; i < 6000 && counter(f, FP_STAT_flushes) < 3; i++)
+    for (int i = 0; i < 6000 && counter(f, FP_COUNTER_flushes) < 3; i++)
         sleep_ms(10);
-    CHECK(counter(f, FP_STAT_flushes) >= 3);
+    CHECK(counter(f, FP_COUNTER_flushes) >= 3);
     CHECK_INT(samples_in_file(f), 10);
     CHECK_INT(f->notes.flushes, 0); /* nobody asked */
     stop(f);
@@ -367,13 +367,13 @@ static void replaced_code_is_rendered_anew_and_counted(void)
     push_samples(f, 2);
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK(has(f, "lists:map/2") && !has(f, "m:newer/1"));
-    CHECK_INT(counter(f, FP_STAT_recoded), 0);
+    CHECK_INT(counter(f, FP_COUNTER_recoded), 0);
     f->code.newer = newer;
     atomic_store(&f->code.recoded, 3);
     push_samples(f, 2);
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK(has(f, "m:newer/1"));
-    CHECK_INT(counter(f, FP_STAT_recoded), 3);
+    CHECK_INT(counter(f, FP_COUNTER_recoded), 3);
     stop(f);
     CHECK_INT(f->code.resolved, 4); /* two frames, twice */
     teardown(f);
@@ -404,11 +404,11 @@ static long long own_figure(struct fixture *f, const char *name,
 
 static void offer(struct fixture *f, int64_t value)
 {
-    struct fp_figures *figures = calloc(1, sizeof(*figures));
+    struct fp_gauges *figures = calloc(1, sizeof(*figures));
 
     CHECK(figures != NULL);
-    CHECK_INT(fp_figures_add(figures, "node_processes", value), 0);
-    fp_figures_offer(&f->node, figures);
+    CHECK_INT(fp_gauges_add(figures, "node_processes", value), 0);
+    fp_gauges_mailbox_put(&f->node, figures);
 }
 
 static void each_flush_writes_the_books_and_the_nodes_figures(void)
@@ -438,7 +438,7 @@ static void each_flush_writes_the_books_and_the_nodes_figures(void)
     stop(f);
     CHECK_INT(samples_in_file(f), 15);
     CHECK_INT(grammar_own, 4);
-    CHECK_INT(counter(f, FP_STAT_own_samples), 4);
+    CHECK_INT(counter(f, FP_COUNTER_own_samples), 4);
     teardown(f);
 }
 
@@ -463,7 +463,7 @@ static void what_a_writer_holds_is_written_when_committed(void)
     push_samples(f, 30);
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK_INT(f->notes.flush_err, 0);
-    CHECK_INT(counter(f, FP_STAT_written), 0);
+    CHECK_INT(counter(f, FP_COUNTER_written), 0);
     CHECK_INT(logs_list(f->directory.path).n, 0);
     CHECK_INT(fp_writer_commit(f->writer, "run_queue=9 (of 5)"), 0);
     CHECK_INT(fp_writer_commit(f->writer, "too late"), FP_ESTATE);
@@ -476,8 +476,8 @@ static void what_a_writer_holds_is_written_when_committed(void)
     CHECK(!has(f, "too%20late"));
     stop(f);
     CHECK_INT(samples_in_file(f), 42);
-    CHECK_INT(counter(f, FP_STAT_written), 42);
-    CHECK_INT(counter(f, FP_STAT_expired), 0);
+    CHECK_INT(counter(f, FP_COUNTER_written), 42);
+    CHECK_INT(counter(f, FP_COUNTER_expired), 0);
     teardown(f);
 }
 
@@ -491,9 +491,9 @@ static void what_nobody_commits_is_forgotten_and_counted(void)
     wait_for_stop(&f->notes);
     fp_writer_join(f->writer);
     CHECK_INT(f->notes.stop_err, 0);
-    CHECK_INT(counter(f, FP_STAT_expired), 1000);
-    CHECK_INT(counter(f, FP_STAT_written), 0);
-    CHECK_INT(counter(f, FP_STAT_bytes), 0);
+    CHECK_INT(counter(f, FP_COUNTER_expired), 1000);
+    CHECK_INT(counter(f, FP_COUNTER_written), 0);
+    CHECK_INT(counter(f, FP_COUNTER_bytes), 0);
     CHECK_INT(logs_list(f->directory.path).n, 0);
     teardown(f);
 }
@@ -514,7 +514,7 @@ static void what_was_kept_back_to_be_merged_is_counted_too(void)
     wait_for_stop(&f->notes);
     CHECK_INT(fp_writer_commit(f->writer, "too late"), FP_ESTATE);
     fp_writer_join(f->writer);
-    CHECK_INT(counter(f, FP_STAT_expired), 100);
+    CHECK_INT(counter(f, FP_COUNTER_expired), 100);
     teardown(f);
 }
 
@@ -555,7 +555,7 @@ static void of_all_that_commit_one_is_the_first(void)
     find_file(f);
     stop(f);
     CHECK_INT(samples_in_file(f), 5000);
-    CHECK_INT(counter(f, FP_STAT_written), 5000);
+    CHECK_INT(counter(f, FP_COUNTER_written), 5000);
     teardown(f);
 }
 
@@ -576,18 +576,18 @@ static void any_figures_are_written(void)
 
 static void figures_have_names_and_a_limit(void)
 {
-    static struct fp_figures figures;
+    static struct fp_gauges figures;
 
-    CHECK_INT(fp_figures_add(&figures, "", 1), FP_EINVAL);
-    CHECK_INT(fp_figures_add(&figures, "a b", 1), FP_EINVAL);
-    CHECK_INT(fp_figures_add(&figures, "A", 1), FP_EINVAL);
-    CHECK_INT(fp_figures_add(&figures, "a=1/2", 1), FP_EINVAL);
-    CHECK_INT(fp_figures_add(&figures,
-                             "forty_letters_are_too_many_for_one_figure", 1),
-              FP_EINVAL);
-    for (unsigned i = 0; i < FP_FIGURES_MAX; i++)
-        CHECK_INT(fp_figures_add(&figures, "a", INT64_MIN), 0);
-    CHECK_INT(fp_figures_add(&figures, "a", 1), FP_EFULL);
+    CHECK_INT(fp_gauges_add(&figures, "", 1), FP_EINVAL);
+    CHECK_INT(fp_gauges_add(&figures, "a b", 1), FP_EINVAL);
+    CHECK_INT(fp_gauges_add(&figures, "A", 1), FP_EINVAL);
+    CHECK_INT(fp_gauges_add(&figures, "a=1/2", 1), FP_EINVAL);
+    CHECK_INT(
+        fp_gauges_add(&figures, "forty_letters_are_too_many_for_one_figure", 1),
+        FP_EINVAL);
+    for (unsigned i = 0; i < FP_GAUGES_MAX; i++)
+        CHECK_INT(fp_gauges_add(&figures, "a", INT64_MIN), 0);
+    CHECK_INT(fp_gauges_add(&figures, "a", 1), FP_EFULL);
 }
 
 static void nonsense_in_the_ring_is_lost_and_counted(void)
@@ -605,9 +605,9 @@ static void nonsense_in_the_ring_is_lost_and_counted(void)
     push_samples(f, 2);
     f->pushed--; /* the record of type 99 is no sample */
     stop(f);
-    CHECK_INT(counter(f, FP_STAT_written), 2);
-    CHECK_INT(counter(f, FP_STAT_lost), 2);
-    CHECK_INT(counter(f, FP_STAT_written) + counter(f, FP_STAT_lost),
+    CHECK_INT(counter(f, FP_COUNTER_written), 2);
+    CHECK_INT(counter(f, FP_COUNTER_lost), 2);
+    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost),
               f->pushed);
     CHECK_INT(samples_in_file(f), 2);
     teardown(f);
@@ -652,7 +652,7 @@ static void tickets_are_answered_in_order_under_load(void)
     stop(f);
     CHECK_INT(f->notes.flushes, 200);
     CHECK_INT(samples_in_file(f), f->pushed);
-    CHECK_INT(counter(f, FP_STAT_written) + counter(f, FP_STAT_lost),
+    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost),
               f->pushed);
     teardown(f);
 }
@@ -700,16 +700,16 @@ static void a_full_disk_loses_samples_but_not_the_books(void)
     push_samples(f, 20000); /* some 12 MB of text */
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK_INT(f->notes.flush_err, FP_EIO);
-    CHECK(counter(f, FP_STAT_errors) >= 1);
+    CHECK(counter(f, FP_COUNTER_errors) >= 1);
     stop(f);
     faulty_disk_mend();
     CHECK_INT(f->notes.stop_err, FP_EIO);
-    CHECK(counter(f, FP_STAT_lost) > 0);
-    CHECK_INT(counter(f, FP_STAT_written) + counter(f, FP_STAT_lost),
+    CHECK(counter(f, FP_COUNTER_lost) > 0);
+    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost),
               f->pushed);
     /* What is said to be written is there, and nothing else. */
-    CHECK_INT(samples_in_file(f), counter(f, FP_STAT_written));
-    CHECK_INT(counter(f, FP_STAT_bytes), counter(f, FP_STAT_file_bytes));
+    CHECK_INT(samples_in_file(f), counter(f, FP_COUNTER_written));
+    CHECK_INT(counter(f, FP_COUNTER_bytes), counter(f, FP_COUNTER_file_bytes));
     teardown(f);
 }
 
@@ -728,8 +728,8 @@ static void a_disk_that_recovers_loses_nothing_that_was_taken(void)
     CHECK_INT(f->notes.flush_err, 0);
     CHECK_INT(samples_in_file(f), 2000);
     stop(f);
-    CHECK_INT(counter(f, FP_STAT_written), 2000);
-    CHECK_INT(counter(f, FP_STAT_lost), 0);
+    CHECK_INT(counter(f, FP_COUNTER_written), 2000);
+    CHECK_INT(counter(f, FP_COUNTER_lost), 0);
     teardown(f);
 }
 
@@ -744,9 +744,9 @@ static void a_disk_that_recovers_is_noticed(void)
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK_INT(f->notes.flush_err, FP_EIO);
     faulty_disk_mend();
-    for (int i = 0; i < 6000 && counter(f, FP_STAT_file_bytes) == 0; i++)
+    for (int i = 0; i < 6000 && counter(f, FP_COUNTER_file_bytes) == 0; i++)
         sleep_ms(10);
-    CHECK(counter(f, FP_STAT_file_bytes) > 0);
+    CHECK(counter(f, FP_COUNTER_file_bytes) > 0);
     stop(f);
     CHECK_INT(samples_in_file(f), 1000);
     teardown(f);

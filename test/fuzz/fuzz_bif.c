@@ -12,14 +12,14 @@ static void check_mfa(const struct fake_memory *memory, uint64_t at)
 {
     uint64_t mfa[3];
 
-    FUZZ_CHECK(fp_peek_read(&memory->peek, at, mfa, sizeof mfa) == 0);
+    FUZZ_CHECK(fp_safe_read(&memory->peek, at, mfa, sizeof mfa) == 0);
     FUZZ_CHECK(fp_term_is_atom(mfa[0]) && fp_term_is_atom(mfa[1]) &&
                mfa[2] <= 255);
 }
 
 static void look_at(struct fuzz_memory *memory, uint64_t at, uint64_t other)
 {
-    const struct fp_peek *peek = &memory->memory.peek;
+    const struct fp_memory *peek = &memory->memory.peek;
     int is_still = memory->laters == 0;
     uint64_t mfa_at = 0;
     int err;
@@ -28,18 +28,18 @@ static void look_at(struct fuzz_memory *memory, uint64_t at, uint64_t other)
     fp_call_target(peek, at);
     fp_jump_target(peek, at);
     fp_jump_target(peek, fp_jump_target(peek, at));
-    err = fp_bif_light(peek, at, &mfa_at);
+    err = fp_jit_light(peek, at, &mfa_at);
     FUZZ_CHECK(err == 0 || err == FP_ENOENT);
     if (err == 0 && is_still)
         check_mfa(&memory->memory, mfa_at);
-    if (fp_bif_heavy(peek, at, other) && is_still)
+    if (fp_jit_heavy(peek, at, other) && is_still)
         check_mfa(&memory->memory, at);
-    fp_bif_is_breakpoint(peek, at);
-    mfa_at = fp_bif_breakpoint_mfa(peek, at);
+    fp_jit_is_breakpoint(peek, at);
+    mfa_at = fp_jit_breakpoint_mfa(peek, at);
     if (mfa_at != 0 && is_still)
         check_mfa(&memory->memory, mfa_at);
-    fp_bif_is_schedule(peek, at);
-    fp_bif_is_raise(peek, at);
+    fp_jit_is_schedule(peek, at);
+    fp_jit_is_raise(peek, at);
 }
 
 void fuzz_bif(const uint8_t *bytes, size_t size)

@@ -83,21 +83,21 @@ static void evaluate(struct fuzz_input program,
     FUZZ_CHECK(err == 0 || err == FP_EFAULT || err == FP_EINVAL);
 }
 
-static void walk(struct fp_native *native, const struct fp_registers *registers,
-                 const struct fp_native_stack *stack)
+static void walk(struct fp_cstack *native, const struct fp_registers *registers,
+                 const struct fp_cstack_stack *stack)
 {
     uint64_t pc[FRAMES_MAX + 1];
-    struct fp_native_end end;
+    struct fp_cstack_end end;
     size_t n;
 
     pc[FRAMES_MAX] = 0x5a;
-    n = fp_native_unwind(native, registers, stack, pc, FRAMES_MAX, &end);
+    n = fp_cstack_unwind(native, registers, stack, pc, FRAMES_MAX, &end);
     FUZZ_CHECK(n <= FRAMES_MAX && pc[FRAMES_MAX] == 0x5a);
-    FUZZ_CHECK(end.why <= FP_NATIVE_FULL);
+    FUZZ_CHECK(end.why <= FP_CSTACK_FULL);
     FUZZ_CHECK(end.known >> FP_CFI_REGISTERS == 0);
     for (size_t i = 0; i < n; i++)
         FUZZ_CHECK(pc[i] - (CODE_START + BIAS) <= CODE_SIZE);
-    if (end.why == FP_NATIVE_LEFT)
+    if (end.why == FP_CSTACK_LEFT)
         FUZZ_CHECK((end.known >> FP_CFI_RIP & 1) != 0);
 }
 
@@ -137,8 +137,8 @@ void fuzz_cfi(const uint8_t *bytes, size_t size)
     struct fp_cstack_library library = {.name = NULL};
     struct fp_mapping mapping = {BIAS + CODE_START,
                                  BIAS + CODE_START + CODE_SIZE, BIAS, &library};
-    struct fp_native native = {.mapping = &mapping, .mappings = 1};
-    struct fp_native_stack stack = {STACK_START, stack_bytes, STACK_MAX};
+    struct fp_cstack native = {.mapping = &mapping, .mappings = 1};
+    struct fp_cstack_stack stack = {STACK_START, stack_bytes, STACK_MAX};
     struct fp_cfi_frame frame = {.known = 0, .stack = &stack};
     struct fp_registers registers;
     struct fp_cfi *cfi = &library.image.cfi;

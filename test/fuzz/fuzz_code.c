@@ -24,7 +24,8 @@ static void check_text(const char *text, uint32_t len, uint32_t most)
     FUZZ_CHECK(text == NULL || (len <= most && text[len] == '\0'));
 }
 
-static void check_location(struct fp_code *code, const struct fp_location *at)
+static void check_location(struct fp_code_index_index *code,
+                           const struct fp_location *at)
 {
     uint32_t len = 0;
     const char *text;
@@ -33,11 +34,11 @@ static void check_location(struct fp_code *code, const struct fp_location *at)
                at->mfa[2] < 256);
     FUZZ_CHECK(at->line < 1u << 24);
     for (int i = 0; i < 2; i++) {
-        text = fp_code_atom(code, at->mfa[i], &len);
+        text = fp_code_index_atom(code, at->mfa[i], &len);
         check_text(text, len, FP_ATOM_TEXT_MAX);
     }
     FUZZ_CHECK(at->file == 0 || (at->file & 3) == 1);
-    text = fp_code_file(code, at->file, &len);
+    text = fp_code_index_file(code, at->file, &len);
     check_text(text, len, 255);
 }
 
@@ -53,7 +54,7 @@ static void by_shape(struct fuzz_memory *memory, const struct fp_ranges *ranges,
                      uint64_t pc)
 {
     uint64_t mfa[3], at = 0, first = 0, asked = fuzz_memory_asked(memory);
-    int err = fp_code_nearest(&memory->memory.peek, ranges, pc, mfa, &at);
+    int err = fp_code_index_nearest(&memory->memory.peek, ranges, pc, mfa, &at);
 
     FUZZ_CHECK(err == 0 || err == FP_ENOENT);
     if (err == 0)
@@ -61,8 +62,8 @@ static void by_shape(struct fuzz_memory *memory, const struct fp_ranges *ranges,
                    fp_ranges_contain(ranges, at) && mfa[2] < 256);
     check_asked(memory, &asked);
     for (uint32_t i = 0; i < ranges->count; i++) {
-        err =
-            fp_code_first(&memory->memory.peek, &ranges->range[i], pc, &first);
+        err = fp_code_index_first(&memory->memory.peek, &ranges->range[i], pc,
+                                  &first);
         FUZZ_CHECK(err == 0 || err == FP_ENOENT);
         if (err == 0)
             FUZZ_CHECK(first >= pc && first < ranges->range[i].end);
@@ -70,27 +71,27 @@ static void by_shape(struct fuzz_memory *memory, const struct fp_ranges *ranges,
     }
 }
 
-static void resolve_all(struct fp_code *code, struct fuzz_memory *memory,
-                        const struct places *places)
+static void resolve_all(struct fp_code_index_index *code,
+                        struct fuzz_memory *memory, const struct places *places)
 {
     uint64_t asked = fuzz_memory_asked(memory);
 
     for (int i = 0; i < PLACES; i++) {
         struct fp_location at, again;
-        int err = fp_code_resolve(code, places->at[i], &at);
+        int err = fp_code_index_resolve(code, places->at[i], &at);
 
         FUZZ_CHECK(err == 0 || err == FP_ENOENT);
         check_asked(memory, &asked);
-        FUZZ_CHECK(fp_code_resolve(code, places->at[i], &again) == err);
+        FUZZ_CHECK(fp_code_index_resolve(code, places->at[i], &again) == err);
         if (err != 0)
             continue;
         FUZZ_CHECK(memcmp(&at, &again, sizeof at) == 0);
         check_location(code, &at);
         check_asked(memory, &asked);
     }
-    fp_code_revalidate(code);
+    fp_code_index_revalidate(code);
     if (memory->laters == 0)
-        FUZZ_CHECK(fp_code_revalidate(code) == 0);
+        FUZZ_CHECK(fp_code_index_revalidate(code) == 0);
 }
 
 /* As the writer asks: frame words, those of BIFs and NIFs among them. */
@@ -100,14 +101,14 @@ static void as_frames(const struct fp_layout *layout,
                       const struct places *places)
 {
     struct fp_live_ranges live = {0};
-    struct fp_native_symbols *symbols;
+    struct fp_symbolize *symbols;
     const struct fp_symbolizer *interface;
 
     fp_live_ranges_update(&live, ranges);
-    if (fp_native_symbols_create(&symbols, layout, &memory->memory.peek, &live,
-                                 NULL) != 0)
+    if (fp_symbolize_create(&symbols, layout, &memory->memory.peek, &live,
+                            NULL) != 0)
         return;
-    interface = fp_native_symbols_interface(symbols);
+    interface = fp_symbolize_interface(symbols);
     for (int i = 0; i < PLACES; i++) {
         struct fp_symbol symbol;
         uint64_t word = places->at[i];
@@ -122,7 +123,7 @@ static void as_frames(const struct fp_layout *layout,
                    symbol.file_len <= sizeof symbol.file);
         FUZZ_CHECK(symbol.arity <= 255);
     }
-    fp_native_symbols_destroy(symbols);
+    fp_symbolize_destroy(symbols);
 }
 
 void fuzz_code(const uint8_t *bytes, size_t size)
@@ -132,7 +133,7 @@ void fuzz_code(const uint8_t *bytes, size_t size)
     struct fp_layout layout;
     struct fp_ranges ranges;
     struct places places;
-    struct fp_code *code;
+    struct fp_code_index_index *code;
 
     fuzz_layout_of(&input, &layout);
     layout.atom_segments = fuzz_address(&input);
@@ -145,10 +146,11 @@ void fuzz_code(const uint8_t *bytes, size_t size)
     fuzz_memory_create(&memory, &input);
     for (int i = 0; i < PLACES; i++)
         by_shape(&memory, &ranges, places.at[i]);
-    if (fp_code_create(&code, &layout, &memory.memory.peek, &ranges) == 0) {
+    if (fp_code_index_create(&code, &layout, &memory.memory.peek, &ranges) ==
+        0) {
         resolve_all(code, &memory, &places);
         resolve_all(code, &memory, &places);
-        fp_code_destroy(code);
+        fp_code_index_destroy(code);
     }
     as_frames(&layout, &memory, &ranges, &places);
     fuzz_memory_destroy(&memory);

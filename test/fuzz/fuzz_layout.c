@@ -53,8 +53,9 @@ static void check_layout(const struct fp_layout *layout,
     for (size_t i = 0; i < solved->probes && memory->laters == 0; i++) {
         uint64_t address;
 
-        FUZZ_CHECK(fp_ptab_lookup(layout, &memory->memory.peek,
-                                  solved->probe[i].id, &address) == 0 &&
+        FUZZ_CHECK(fp_process_table_lookup(layout, &memory->memory.peek,
+                                           solved->probe[i].id,
+                                           &address) == 0 &&
                    address == solved->probe[i].address);
     }
 }

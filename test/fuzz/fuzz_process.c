@@ -38,7 +38,7 @@ static void look_at(const struct fp_layout *layout, struct fuzz_memory *memory,
                     const unsigned char *structure, uint64_t key)
 {
     struct fp_snapshot snapshot;
-    struct fp_names names;
+    struct fp_process_names names;
     int err = fp_process_decode(layout, structure, &snapshot);
     int64_t dictionary;
 
@@ -46,7 +46,7 @@ static void look_at(const struct fp_layout *layout, struct fuzz_memory *memory,
     FUZZ_CHECK(snapshot.status < FP_STATUS_COUNT);
     if (err == 0)
         check_values(layout, &snapshot);
-    fp_names_read(layout, &memory->memory.peek, &snapshot, key, &names);
+    fp_process_names_read(layout, &memory->memory.peek, &snapshot, key, &names);
     FUZZ_CHECK(names.registered == 0 || fp_term_is_atom(names.registered));
     check_call(&names.initial_call);
     check_call(&names.proc_lib);

@@ -21,7 +21,7 @@ struct script {
     int complete;
 };
 
-static size_t unwind(void *self, const struct fp_running *running, uint64_t *pc,
+static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
                      size_t max, struct fp_registers *at_entry, int *complete)
 {
     const struct script *script = self;
@@ -44,15 +44,15 @@ static void take_registers(struct fuzz_input *input, struct fp_registers *r)
     r->r14 = fuzz_u32(input);
 }
 
-static void check_capture(const struct fp_running *running)
+static void check_capture(const struct fp_capture *running)
 {
-    FUZZ_CHECK(running->result <= FP_RUNNING_UNFOUND);
-    FUZZ_CHECK(running->place <= FP_RUNNING_IN_C);
+    FUZZ_CHECK(running->result <= FP_CAPTURE_UNFOUND);
+    FUZZ_CHECK(running->place <= FP_CAPTURE_IN_C);
     FUZZ_CHECK(running->top_in <= FP_TOP_UNKNOWN);
-    FUZZ_CHECK(running->native_bytes <= FP_RUNNING_NATIVE_MAX);
+    FUZZ_CHECK(running->native_bytes <= FP_CAPTURE_NATIVE_MAX);
     FUZZ_CHECK(running->leaf_words <= running->words &&
                running->words <= FP_STACK_WORDS_MAX);
-    if (running->result != FP_RUNNING_CAPTURED)
+    if (running->result != FP_CAPTURE_CAPTURED)
         return;
     FUZZ_CHECK(running->low % 8 == 0 && running->low <= running->high);
     FUZZ_CHECK(running->words == running->leaf_words
@@ -86,9 +86,9 @@ static void check_frames(const struct fp_stack *stack,
                before->value[FP_METRIC_reductions]);
 }
 
-static void understand(const struct fp_running_code *code,
+static void understand(const struct fp_capture_code *code,
                        const struct fp_layout *layout,
-                       const struct fp_running *running)
+                       const struct fp_capture *running)
 {
     struct fp_snapshot before, now;
     struct fp_stack stack;
@@ -100,7 +100,7 @@ static void understand(const struct fp_running_code *code,
     if (err != 0)
         memset(now.value, 0, sizeof now.value); /* of an earlier sample */
     before = now;
-    err = fp_running_frames(code, layout, running, &now, &stack);
+    err = fp_explain_frames(code, layout, running, &now, &stack);
     FUZZ_CHECK(err == 0 || err == FP_ENOENT);
     if (err == 0)
         check_frames(&stack, &before, &now);
@@ -108,10 +108,10 @@ static void understand(const struct fp_running_code *code,
 
 void fuzz_running(const uint8_t *bytes, size_t size)
 {
-    static struct fp_running running;
+    static struct fp_capture running;
     struct fuzz_input input = {bytes, size};
-    struct fp_running_scheduler scheduler = {.peek = NULL};
-    struct fp_running_code code = {.unwind = unwind};
+    struct fp_capture_scheduler scheduler = {.peek = NULL};
+    struct fp_capture_code code = {.unwind = unwind};
     struct fp_registers registers = {.rip = 0};
     struct fuzz_memory memory;
     struct script script = {.count = 0};
@@ -134,11 +134,11 @@ void fuzz_running(const uint8_t *bytes, size_t size)
     script.at_entry.rbp = fuzz_address(&input);
     code.unwind_self = &script;
     fuzz_memory_create(&memory, &input);
-    fp_running_capture(&scheduler, &registers, &running);
+    fp_capture_take(&scheduler, &registers, &running);
     FUZZ_CHECK(fuzz_memory_asked(&memory) <= CAPTURE_ASKED_MAX);
     check_capture(&running);
-    if (running.result != FP_RUNNING_NOBODY &&
-        (running.result == FP_RUNNING_CAPTURED || running.process != 0))
+    if (running.result != FP_CAPTURE_NOBODY &&
+        (running.result == FP_CAPTURE_CAPTURED || running.process != 0))
         understand(&code, &scheduler.layout, &running);
     FUZZ_CHECK(fuzz_memory_asked(&memory) <=
                CAPTURE_ASKED_MAX + FRAMES_ASKED_MAX);

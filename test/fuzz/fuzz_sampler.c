@@ -82,17 +82,17 @@ static void drain(struct writer *writer, struct fp_ring *ring)
 }
 
 static void check_books(const struct writer *writer,
-                        const struct fp_stats *stats)
+                        const struct fp_counters *stats)
 {
-    FUZZ_CHECK(fp_stats_get(stats, FP_STAT_taken) ==
-               writer->samples + fp_stats_get(stats, FP_STAT_torn) +
-                   fp_stats_get(stats, FP_STAT_dropped) +
-                   fp_stats_get(stats, FP_STAT_gone));
-    FUZZ_CHECK(fp_stats_get(stats, FP_STAT_torn) ==
-               fp_stats_get(stats, FP_STAT_torn_changed) +
-                   fp_stats_get(stats, FP_STAT_torn_moved) +
-                   fp_stats_get(stats, FP_STAT_torn_unfound) +
-                   fp_stats_get(stats, FP_STAT_torn_late));
+    FUZZ_CHECK(fp_counters_get(stats, FP_COUNTER_taken) ==
+               writer->samples + fp_counters_get(stats, FP_COUNTER_torn) +
+                   fp_counters_get(stats, FP_COUNTER_dropped) +
+                   fp_counters_get(stats, FP_COUNTER_gone));
+    FUZZ_CHECK(fp_counters_get(stats, FP_COUNTER_torn) ==
+               fp_counters_get(stats, FP_COUNTER_torn_changed) +
+                   fp_counters_get(stats, FP_COUNTER_torn_moved) +
+                   fp_counters_get(stats, FP_COUNTER_torn_unfound) +
+                   fp_counters_get(stats, FP_COUNTER_torn_late));
 }
 
 static void run(const struct fp_sampler_options *options,
@@ -125,7 +125,7 @@ void fuzz_sampler(const uint8_t *bytes, size_t size)
                                          .rule = {{.top = TOP, .every = 1}},
                                          .select_interval_ms = 1};
     struct fp_live_ranges code = {0};
-    struct fp_stats stats = {0};
+    struct fp_counters stats = {0};
     struct fuzz_memory memory;
     struct fp_ranges ranges;
 

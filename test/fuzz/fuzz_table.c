@@ -17,11 +17,12 @@ static void look_up(const struct fp_layout *layout, struct fuzz_memory *memory,
 {
     uint64_t address = 0, id = 0;
     uint32_t number, serial;
-    int err = fp_ptab_lookup(layout, &memory->memory.peek, pid, &address);
+    int err =
+        fp_process_table_lookup(layout, &memory->memory.peek, pid, &address);
 
     FUZZ_CHECK(err == 0 || err == FP_EGONE || err == FP_EFAULT);
     if (err == 0 && memory->laters == 0)
-        FUZZ_CHECK(fp_peek_word(&memory->memory.peek, address, &id) == 0 &&
+        FUZZ_CHECK(fp_safe_read_word(&memory->memory.peek, address, &id) == 0 &&
                    id == pid);
     fp_pid_numbers(layout, pid, &number, &serial);
     FUZZ_CHECK(number >> layout->release.pid_number_bits == 0);
@@ -31,21 +32,21 @@ static void read_slots(const struct fp_layout *layout,
                        struct fuzz_memory *memory)
 {
     uint64_t word[SLOTS_MAX];
-    int err = fp_ptab_read(layout, &memory->memory.peek, 0,
-                           layout->process_limit, word);
+    int err = fp_process_table_read(layout, &memory->memory.peek, 0,
+                                    layout->process_limit, word);
 
     FUZZ_CHECK(err == 0 || err == FP_EFAULT);
     for (uint32_t i = 0; err == 0 && i < layout->process_limit; i++)
         FUZZ_CHECK(word[i] % 8 == 0);
 }
 
-static void check_chosen(const struct fp_selector *selector, uint64_t excluded,
-                         size_t most)
+static void check_chosen(const struct fp_top_processes *selector,
+                         uint64_t excluded, size_t most)
 {
     size_t n;
     uint64_t processes;
     const struct fp_candidate *chosen =
-        fp_selector_chosen(selector, &n, &processes);
+        fp_top_processes_selected(selector, &n, &processes);
 
     FUZZ_CHECK(n <= most && processes <= SLOTS_MAX);
     for (size_t i = 0; i < n; i++)
@@ -54,23 +55,23 @@ static void check_chosen(const struct fp_selector *selector, uint64_t excluded,
 }
 
 static void select_some(const struct fp_layout *layout,
-                        struct fuzz_memory *memory, struct fp_rule rule[2],
+                        struct fuzz_memory *memory, struct fp_ranking rule[2],
                         uint64_t excluded, uint32_t slots)
 {
-    struct fp_selector *selector;
-    int err = fp_selector_create(&selector, layout, &memory->memory.peek, rule,
-                                 2, &excluded, 1);
+    struct fp_top_processes *selector;
+    int err = fp_top_processes_create(&selector, layout, &memory->memory.peek,
+                                      rule, 2, &excluded, 1);
 
     FUZZ_CHECK(err == 0);
     for (uint32_t pass = 0; pass < PASSES; pass++) {
         uint32_t steps = 1;
 
-        fp_selector_divide(selector, 1 + pass);
-        while (!fp_selector_step(selector, slots))
+        fp_top_processes_divide(selector, 1 + pass);
+        while (!fp_top_processes_step(selector, slots))
             FUZZ_CHECK(++steps <= SLOTS_MAX);
         check_chosen(selector, excluded, rule[0].top + rule[1].top);
     }
-    fp_selector_destroy(selector);
+    fp_top_processes_destroy(selector);
 }
 
 void fuzz_table(const uint8_t *bytes, size_t size)
@@ -78,7 +79,7 @@ void fuzz_table(const uint8_t *bytes, size_t size)
     struct fuzz_input input = {bytes, size};
     struct fuzz_memory memory;
     struct fp_layout layout;
-    struct fp_rule rule[2];
+    struct fp_ranking rule[2];
     uint64_t pid[PIDS];
     uint32_t slots;
 
@@ -86,9 +87,9 @@ void fuzz_table(const uint8_t *bytes, size_t size)
     layout.process_limit = 8u << fuzz_u8(&input) % 7;
     slots = 1 + fuzz_u8(&input);
     for (int i = 0; i < 2; i++)
-        rule[i] = (struct fp_rule){fuzz_u8(&input) % FP_METRIC_COUNT,
-                                   fuzz_u8(&input) % 2, fuzz_u8(&input) % 16,
-                                   1 + fuzz_u8(&input) % 2};
+        rule[i] = (struct fp_ranking){fuzz_u8(&input) % FP_METRIC_COUNT,
+                                      fuzz_u8(&input) % 2, fuzz_u8(&input) % 16,
+                                      1 + fuzz_u8(&input) % 2};
     for (int i = 0; i < PIDS; i++)
         pid[i] = fuzz_u64(&input);
     fuzz_memory_create(&memory, &input);

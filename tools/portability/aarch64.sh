@@ -48,11 +48,11 @@ profile() {
         inside env ERL_FLAGS="+JPperf true" sh -c '/srv/flame_prof/bin/flame_prof check /tmp/profile/*'
 }
 
-# Those that were seen to pass. test_peek fails and test_native_symbols does not end
+# Those that were seen to pass. test_safe_read fails and test_symbolize does not end
 # under qemu-user 7.2, why is open; native ones know x86_64 only; the rest was not run.
 c_tests() {
-    local names="test_atom test_bif test_code test_disk_faults test_functions test_fuzz
-        test_governor test_handover test_layout_solve test_maps test_names"
+    local names="test_atom test_jit_code test_code_index test_disk_faults test_functions test_fuzz
+        test_governor test_triple_buffer test_layout_solve test_maps test_process_names"
     make -C "$copy" -f tools/test_c.mk VARIANT=aarch64 SANITIZE= CC="$cross" ONLY="$names" \
         -j"$jobs" programs &&
         run_c_tests "$copy/_build/ctest/aarch64" "$names" inside_program

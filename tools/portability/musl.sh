@@ -105,7 +105,7 @@ profile() {
 # has for its own.
 c_tests() {
     local names
-    names=$(c_tests_without test_native test_native_cfi test_native_unwind)
+    names=$(c_tests_without test_cstack test_cfi test_unwind)
     make -C "$copy" -f tools/test_c.mk VARIANT=musl SANITIZE= CC="$cc" ONLY="$names" \
         -j"$jobs" programs && cd "$copy" &&
         run_c_tests _build/ctest/musl "$names" timeout 300 env LD_LIBRARY_PATH="$prefix/lib"

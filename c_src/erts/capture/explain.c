@@ -23,8 +23,8 @@
 
 /* --------------------------------------------------------- the handler -- */
 
-static uint64_t field(const struct fp_running_scheduler *scheduler,
-                      const struct fp_running *running, enum fp_field which)
+static uint64_t field(const struct fp_capture_scheduler *scheduler,
+                      const struct fp_capture *running, enum fp_field which)
 {
     return fp_process_field(&scheduler->layout, running->structure, which);
 }
@@ -32,18 +32,18 @@ static uint64_t field(const struct fp_running_scheduler *scheduler,
 /* Does the code from `at` on take the Erlang stack's top out of the process
  * structure (`mov rsp, [r13 + stop]`), or out of rbp (`mov rsp, rbp`)? In the
  * scheduler, which asks for another process, it is in the structure. */
-static uint8_t where_is_top(const struct fp_peek *peek,
+static uint8_t where_is_top(const struct fp_memory *peek,
                             const struct fp_layout *layout, uint64_t at)
 {
     unsigned char code[LEAVE_PIECE];
     uint16_t stop = layout->release.offset[FP_FIELD_stop];
 
     /* It has been saved before, and is not taken back. */
-    if (fp_bif_is_schedule(peek, at))
+    if (fp_jit_is_schedule(peek, at))
         return FP_TOP_IN_STOP;
     for (uint64_t end = at + LEAVE_BYTES_MAX; at < end;
          at += sizeof code - LEAVE_OVERLAP) {
-        if (fp_peek_read(peek, at, code, sizeof code) != 0)
+        if (fp_safe_read(peek, at, code, sizeof code) != 0)
             return FP_TOP_UNKNOWN;
         for (size_t i = 0; i + 4 <= sizeof code; i++) {
             if (code[i] == 0x48 &&
@@ -61,7 +61,7 @@ static uint8_t where_is_top(const struct fp_peek *peek,
 /* The lowest word that may be what rbp was: it is among what the C frames
  * saved, or still in the register. Words on the heap are among them too, so
  * only what leaves a stack that can be copied whole counts. */
-static uint64_t lowest_candidate(const struct fp_running *running,
+static uint64_t lowest_candidate(const struct fp_capture *running,
                                  uint64_t lowest, uint64_t hend)
 {
     uint64_t best = hend, word = running->registers.rbp;
@@ -75,29 +75,29 @@ static uint64_t lowest_candidate(const struct fp_running *running,
     }
 }
 
-static int copy_native(const struct fp_running_scheduler *scheduler,
-                       struct fp_running *running)
+static int copy_native(const struct fp_capture_scheduler *scheduler,
+                       struct fp_capture *running)
 {
     uint64_t start = running->registers.rsp - FP_RED_ZONE;
     uint64_t size = scheduler->native_base - start;
 
     if (size > NATIVE_DEPTH_MAX || (size & 7) != 0)
         return 0;
-    if (size > FP_RUNNING_NATIVE_MAX)
-        size = FP_RUNNING_NATIVE_MAX;
+    if (size > FP_CAPTURE_NATIVE_MAX)
+        size = FP_CAPTURE_NATIVE_MAX;
     running->native_start = start;
     running->native_bytes = (uint32_t)size;
-    if (fp_peek_read(scheduler->peek, scheduler->native_base, running->kept,
+    if (fp_safe_read(scheduler->peek, scheduler->native_base, running->kept,
                      sizeof running->kept) != 0)
         memset(running->kept, 0, sizeof running->kept);
-    return fp_peek_read(scheduler->peek, start, running->native,
+    return fp_safe_read(scheduler->peek, start, running->native,
                         (size_t)size) == 0;
 }
 
 /* Where the copy of the Erlang stack begins, when the thread is in C, or in
  * code of the JIT that has switched to the C stack already. 0: not found. */
-static uint64_t low_end_in_c(const struct fp_running_scheduler *scheduler,
-                             struct fp_running *running, uint64_t heap,
+static uint64_t low_end_in_c(const struct fp_capture_scheduler *scheduler,
+                             struct fp_capture *running, uint64_t heap,
                              uint64_t hend)
 {
     uint64_t stop = field(scheduler, running, FP_FIELD_stop), at, lowest;
@@ -106,8 +106,8 @@ static uint64_t low_end_in_c(const struct fp_running_scheduler *scheduler,
         return 0;
     at = running->registers.rip;
     if (running->registers.rsp < scheduler->native_base) {
-        if (fp_peek_word(scheduler->peek, scheduler->native_base - 8,
-                         &running->native_return) != 0)
+        if (fp_safe_read_word(scheduler->peek, scheduler->native_base - 8,
+                              &running->native_return) != 0)
             return 0;
         at = running->native_return;
     }
@@ -120,8 +120,8 @@ static uint64_t low_end_in_c(const struct fp_running_scheduler *scheduler,
     return lowest_candidate(running, lowest, hend);
 }
 
-static int copy_stack(const struct fp_running_scheduler *scheduler,
-                      struct fp_running *running, uint64_t hend)
+static int copy_stack(const struct fp_capture_scheduler *scheduler,
+                      struct fp_capture *running, uint64_t hend)
 {
     uint64_t words = (hend - running->low) / 8;
     uint32_t root = 0;
@@ -134,16 +134,16 @@ static int copy_stack(const struct fp_running_scheduler *scheduler,
         root = FP_STACK_WORDS_ROOT;
     }
     return (running->leaf_words == 0 ||
-            fp_peek_read(scheduler->peek, running->low, running->word,
+            fp_safe_read(scheduler->peek, running->low, running->word,
                          8 * (size_t)running->leaf_words) == 0) &&
-           (root == 0 || fp_peek_read(scheduler->peek, hend - 8ull * root,
+           (root == 0 || fp_safe_read(scheduler->peek, hend - 8ull * root,
                                       running->word + running->leaf_words,
                                       8 * (size_t)root) == 0);
 }
 
 /* From `low` on, up to the last word that every stack has. */
-static int copy_moved_stack(const struct fp_running_scheduler *scheduler,
-                            struct fp_running *running)
+static int copy_moved_stack(const struct fp_capture_scheduler *scheduler,
+                            struct fp_capture *running)
 {
     uint64_t at = running->low;
     uint32_t words = 0;
@@ -153,7 +153,7 @@ static int copy_moved_stack(const struct fp_running_scheduler *scheduler,
 
         if (piece > FP_STACK_WORDS_LEAF - words)
             piece = FP_STACK_WORDS_LEAF - words;
-        if (fp_peek_read(scheduler->peek, at, running->word + words,
+        if (fp_safe_read(scheduler->peek, at, running->word + words,
                          8 * (size_t)piece) != 0)
             return 0;
         at += 8 * (uint64_t)piece;
@@ -169,8 +169,8 @@ static int copy_moved_stack(const struct fp_running_scheduler *scheduler,
 
 /* Between two stores to the structure, an old bound may lie behind the new heap:
  * but no stack goes on beyond its last word. */
-static void end_at_bottom(const struct fp_running_scheduler *scheduler,
-                          struct fp_running *running)
+static void end_at_bottom(const struct fp_capture_scheduler *scheduler,
+                          struct fp_capture *running)
 {
     for (uint32_t i = 0; i + 1 < running->leaf_words; i++)
         if (running->word[i] == scheduler->bottom) {
@@ -184,11 +184,11 @@ static int is_within_heap(uint64_t at, uint64_t heap, uint64_t hend)
     return at >= heap && at <= hend;
 }
 
-static int copy_from_low(const struct fp_running_scheduler *scheduler,
-                         struct fp_running *running, uint64_t heap,
+static int copy_from_low(const struct fp_capture_scheduler *scheduler,
+                         struct fp_capture *running, uint64_t heap,
                          uint64_t hend)
 {
-    int in_stop = running->place == FP_RUNNING_IN_C &&
+    int in_stop = running->place == FP_CAPTURE_IN_C &&
                   running->top_in == FP_TOP_IN_STOP && scheduler->bottom != 0;
 
     if (running->low == 0 || (running->low & 7) != 0)
@@ -202,28 +202,28 @@ static int copy_from_low(const struct fp_running_scheduler *scheduler,
     return 1;
 }
 
-void fp_running_capture(const struct fp_running_scheduler *scheduler,
-                        const struct fp_registers *registers,
-                        struct fp_running *running)
+void fp_capture_take(const struct fp_capture_scheduler *scheduler,
+                     const struct fp_registers *registers,
+                     struct fp_capture *running)
 {
-    const struct fp_running_offsets *offsets =
+    const struct fp_capture_offsets *offsets =
         &scheduler->layout.release.running;
     uint64_t heap, hend, rsp = registers->rsp;
 
-    running->result = FP_RUNNING_NOBODY;
-    running->place = FP_RUNNING_IN_C;
+    running->result = FP_CAPTURE_NOBODY;
+    running->place = FP_CAPTURE_IN_C;
     running->top_in = FP_TOP_UNKNOWN;
     running->registers = *registers;
     running->native_bytes = 0;
     running->native_return = 0;
     running->words = running->leaf_words = 0;
-    if (fp_peek_word(scheduler->peek,
-                     scheduler->data + offsets->current_process,
-                     &running->process) != 0 ||
+    if (fp_safe_read_word(scheduler->peek,
+                          scheduler->data + offsets->current_process,
+                          &running->process) != 0 ||
         running->process == 0)
         return;
-    running->result = FP_RUNNING_UNFOUND;
-    if (fp_peek_read(scheduler->peek, running->process, running->structure,
+    running->result = FP_CAPTURE_UNFOUND;
+    if (fp_safe_read(scheduler->peek, running->process, running->structure,
                      scheduler->layout.snapshot_size) != 0)
         return;
     heap = field(scheduler, running, FP_FIELD_heap);
@@ -231,14 +231,14 @@ void fp_running_capture(const struct fp_running_scheduler *scheduler,
     if (hend < heap || ((heap | hend) & 7) != 0)
         return;
     if (rsp >= heap && rsp <= hend) {
-        running->place = FP_RUNNING_IN_ERLANG;
+        running->place = FP_CAPTURE_IN_ERLANG;
         running->low = rsp;
     } else {
-        running->place = FP_RUNNING_IN_C;
+        running->place = FP_CAPTURE_IN_C;
         running->low = low_end_in_c(scheduler, running, heap, hend);
     }
     if (copy_from_low(scheduler, running, heap, hend))
-        running->result = FP_RUNNING_CAPTURED;
+        running->result = FP_CAPTURE_CAPTURED;
 }
 
 /* ----------------------------------------------- what the capture means -- */
@@ -269,7 +269,7 @@ static int is_address(uint64_t word)
     return word >= PAGE_BYTES && word >> 47 == 0;
 }
 
-static int in_fragments(const struct fp_running_code *code, uint64_t pc)
+static int in_fragments(const struct fp_capture_code *code, uint64_t pc)
 {
     return pc - code->fragments.start <
            code->fragments.end - code->fragments.start;
@@ -286,7 +286,7 @@ static int is_frame_pointer(const struct erlang_stack *stack, uint64_t word)
  * returns to. With frame pointers it is behind one. Not aligned, thus no
  * return address for anybody else, when a fragment is called that never looks
  * at the stack. 0: there is none. */
-static uint64_t return_address(const struct fp_running_code *code,
+static uint64_t return_address(const struct fp_capture_code *code,
                                const struct erlang_stack *stack)
 {
     for (uint32_t i = 0; i < 2 && i < stack->leaf_words; i++) {
@@ -303,7 +303,7 @@ static uint64_t return_address(const struct fp_running_code *code,
 /* Is there any code address on top? Where an exception was raised is aligned
  * down, so nothing calls right before it; once the stack has been unwound to
  * who catches, or who was there has been scheduled out, there is none. */
-static int begins_with_code(const struct fp_running_code *code,
+static int begins_with_code(const struct fp_capture_code *code,
                             const struct erlang_stack *stack)
 {
     return (stack->leaf_words > 0 &&
@@ -312,7 +312,7 @@ static int begins_with_code(const struct fp_running_code *code,
             fp_ranges_contain(code->ranges, stack->word[1]));
 }
 
-static int calls_fragment(const struct fp_running_code *code,
+static int calls_fragment(const struct fp_capture_code *code,
                           uint64_t returns_to)
 {
     uint64_t target = fp_call_target(code->peek, returns_to);
@@ -324,7 +324,7 @@ static int calls_fragment(const struct fp_running_code *code,
 
 /* Is this one of the jumps at a module's end that lead to shared code? They are
  * in no function, but behind the last one. */
-static int in_stub(const struct fp_running_code *code, uint64_t pc,
+static int in_stub(const struct fp_capture_code *code, uint64_t pc,
                    uint64_t returns_to)
 {
     return returns_to != 0 && fp_call_target(code->peek, returns_to) == pc &&
@@ -332,21 +332,21 @@ static int in_stub(const struct fp_running_code *code, uint64_t pc,
 }
 
 /* The first of the kept words that is such an address. */
-static uint64_t breakpoint_mfa(const struct fp_running_code *code,
-                               const struct fp_running *running)
+static uint64_t breakpoint_mfa(const struct fp_capture_code *code,
+                               const struct fp_capture *running)
 {
     uint64_t mfa_at = 0;
 
-    for (size_t i = 0; i < FP_RUNNING_KEPT && mfa_at == 0; i++)
+    for (size_t i = 0; i < FP_CAPTURE_KEPT && mfa_at == 0; i++)
         if (fp_ranges_contain(code->ranges, running->kept[i]))
-            mfa_at = fp_bif_breakpoint_mfa(code->peek, running->kept[i]);
+            mfa_at = fp_jit_breakpoint_mfa(code->peek, running->kept[i]);
     return mfa_at;
 }
 
-static enum fp_running_caller
-caller_in_fragment(const struct fp_running_code *code,
+static enum fp_capture_caller
+caller_in_fragment(const struct fp_capture_code *code,
                    const struct fp_layout *layout,
-                   const struct fp_running *running,
+                   const struct fp_capture *running,
                    const struct erlang_stack *from, uint64_t *mfa_at)
 {
     uint64_t current, returns_to = from->returns_to;
@@ -357,20 +357,20 @@ caller_in_fragment(const struct fp_running_code *code,
         *mfa_at = current;
         return is_address(current) ? FP_CALLER_NIF : FP_CALLER_UNKNOWN;
     }
-    if (fp_bif_is_schedule(code->peek, running->native_return))
+    if (fp_jit_is_schedule(code->peek, running->native_return))
         return FP_CALLER_SCHEDULE;
-    if (fp_bif_is_raise(code->peek, running->native_return))
+    if (fp_jit_is_raise(code->peek, running->native_return))
         return begins_with_code(code, from) ? FP_CALLER_RAISE
                                             : FP_CALLER_UNKNOWN;
-    if (fp_bif_is_breakpoint(code->peek, running->native_return)) {
+    if (fp_jit_is_breakpoint(code->peek, running->native_return)) {
         *mfa_at = breakpoint_mfa(code, running);
         return *mfa_at != 0 ? FP_CALLER_BREAKPOINT : FP_CALLER_UNKNOWN;
     }
-    if (returns_to != 0 && fp_bif_light(code->peek, returns_to, mfa_at) == 0)
+    if (returns_to != 0 && fp_jit_light(code->peek, returns_to, mfa_at) == 0)
         return FP_CALLER_BIF;
     if (returns_to != 0 && calls_fragment(code, returns_to))
         return FP_CALLER_FUNCTION;
-    if (fp_bif_heavy(code->peek, current, running->native_return)) {
+    if (fp_jit_heavy(code->peek, current, running->native_return)) {
         *mfa_at = current;
         return FP_CALLER_BIF;
     }
@@ -378,12 +378,12 @@ caller_in_fragment(const struct fp_running_code *code,
 }
 
 /* The Erlang side of a call of C: the BIF or NIF, or the function. */
-static enum fp_running_caller
-add_caller(const struct fp_running_code *code, const struct fp_layout *layout,
-           const struct fp_running *running, const struct fp_snapshot *snapshot,
+static enum fp_capture_caller
+add_caller(const struct fp_capture_code *code, const struct fp_layout *layout,
+           const struct fp_capture *running, const struct fp_snapshot *snapshot,
            const struct erlang_stack *from, struct leaf *leaf)
 {
-    enum fp_running_caller caller;
+    enum fp_capture_caller caller;
     uint64_t mfa_at = 0;
 
     /* Not in C at all: in code of a range that is not known yet. */
@@ -421,16 +421,16 @@ add_caller(const struct fp_running_code *code, const struct fp_layout *layout,
 
 /* The leaf, 0 when it is on the stack already. Shared code is in no function,
  * whoever called it is the leaf. */
-static uint64_t leaf_in_jit(const struct fp_running_code *code,
+static uint64_t leaf_in_jit(const struct fp_capture_code *code,
                             const struct fp_layout *layout,
-                            const struct fp_running *running,
+                            const struct fp_capture *running,
                             const struct erlang_stack *from, struct leaf *leaf)
 {
     uint64_t pc = running->registers.rip, current;
 
     /* Some is called on the C stack (the construction of binaries), by a jump
      * of the module's own from OTP 27 on. */
-    if (running->place == FP_RUNNING_IN_C &&
+    if (running->place == FP_CAPTURE_IN_C &&
         fp_ranges_contain(code->ranges, running->native_return) &&
         !in_fragments(code, running->native_return) &&
         in_fragments(code, fp_jump_target(code->peek, pc)))
@@ -444,15 +444,15 @@ static uint64_t leaf_in_jit(const struct fp_running_code *code,
      * yields, goes or comes, or has just caught something). */
     memcpy(&current, running->structure + layout->release.running.current,
            sizeof current);
-    add(leaf, from->returns_to != 0 && fp_bif_heavy(code->peek, current, pc)
+    add(leaf, from->returns_to != 0 && fp_jit_heavy(code->peek, current, pc)
                   ? FP_FRAME_BIF | current
                   : FP_FRAME_AMBIGUOUS);
     return 0;
 }
 
 /* The C frames; *rbp as it was in JIT code, 0 when that was not found. */
-static void add_native(const struct fp_running_code *code,
-                       const struct fp_running *running, struct leaf *leaf,
+static void add_native(const struct fp_capture_code *code,
+                       const struct fp_capture *running, struct leaf *leaf,
                        uint64_t *rbp)
 {
     struct fp_registers at_entry;
@@ -476,10 +476,10 @@ static void add_native(const struct fp_running_code *code,
 }
 
 /* Where the Erlang stack's top is, within what was copied. 0: not known. */
-static uint64_t top_of(const struct fp_running *running,
+static uint64_t top_of(const struct fp_capture *running,
                        const struct fp_snapshot *snapshot, uint64_t rbp)
 {
-    if (running->place == FP_RUNNING_IN_ERLANG)
+    if (running->place == FP_CAPTURE_IN_ERLANG)
         return running->registers.rsp;
     if (running->top_in == FP_TOP_IN_STOP)
         return snapshot->stop;
@@ -489,7 +489,7 @@ static uint64_t top_of(const struct fp_running *running,
 }
 
 /* The part of the copy from `top` on. */
-static struct erlang_stack stack_from(const struct fp_running *running,
+static struct erlang_stack stack_from(const struct fp_capture *running,
                                       uint64_t top)
 {
     uint32_t below = (uint32_t)((top - running->low) / 8);
@@ -503,7 +503,7 @@ static struct erlang_stack stack_from(const struct fp_running *running,
     return stack;
 }
 
-static void put_together(const struct fp_running_code *code,
+static void put_together(const struct fp_capture_code *code,
                          const struct leaf *leaf, uint64_t i,
                          const struct erlang_stack *from,
                          struct fp_stack *stack)
@@ -514,7 +514,7 @@ static void put_together(const struct fp_running_code *code,
 }
 
 /* Sizes that hang on the stack's top. */
-static void size_anew(const struct fp_running *running, uint64_t top,
+static void size_anew(const struct fp_capture *running, uint64_t top,
                       int in_jit, struct fp_snapshot *snapshot)
 {
     int64_t *value = snapshot->value;
@@ -531,7 +531,7 @@ static void size_anew(const struct fp_running *running, uint64_t top,
 
 /* Reductions up to now: those of the turn on the scheduler that it is in. */
 static void count_turn(const struct fp_layout *layout,
-                       const struct fp_running *running, int in_jit,
+                       const struct fp_capture *running, int in_jit,
                        struct fp_snapshot *snapshot)
 {
     int64_t *reductions = &snapshot->value[FP_METRIC_reductions];
@@ -558,22 +558,22 @@ static int only_collecting(struct leaf *leaf, struct fp_stack *stack)
     return 0;
 }
 
-int fp_running_frames(const struct fp_running_code *code,
+int fp_explain_frames(const struct fp_capture_code *code,
                       const struct fp_layout *layout,
-                      const struct fp_running *running,
+                      const struct fp_capture *running,
                       struct fp_snapshot *snapshot, struct fp_stack *stack)
 {
     int collects = snapshot->status == FP_STATUS_garbage_collecting;
     int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
-    int in_jit = !in_c || running->place == FP_RUNNING_IN_ERLANG;
-    enum fp_running_caller caller = FP_CALLER_FUNCTION;
+    int in_jit = !in_c || running->place == FP_CAPTURE_IN_ERLANG;
+    enum fp_capture_caller caller = FP_CALLER_FUNCTION;
     struct leaf leaf = {.count = 0};
     struct erlang_stack from;
     uint64_t rbp = running->registers.rbp, leaf_at = 0, top;
 
     if (in_c && running->native_bytes > 0)
         add_native(code, running, &leaf, &rbp);
-    top = running->result == FP_RUNNING_CAPTURED
+    top = running->result == FP_CAPTURE_CAPTURED
               ? top_of(running, snapshot, rbp)
               : 0;
     if (top == 0)

@@ -4,8 +4,8 @@
  * While Erlang code runs, the processor's stack pointer is the Erlang stack's
  * and what the process structure says of it is old. So the scheduler's thread
  * is interrupted, and in its signal handler, where nothing of it moves,
- * fp_running_capture() copies what is needed. What it means is found out later
- * and elsewhere, by fp_running_frames().
+ * fp_capture_take() copies what is needed. What it means is found out later
+ * and elsewhere, by fp_explain_frames().
  *
  *   where the thread was      top of the Erlang stack
  *   ------------------------  ---------------------------------------------
@@ -36,25 +36,25 @@
 
 /* Of the C stack, so many bytes from the red zone below rsp on are copied: the
  * frames that matter and, mostly, all of them. */
-#define FP_RUNNING_NATIVE_MAX 16384u
+#define FP_CAPTURE_NATIVE_MAX 16384u
 
 /* Words that are copied from above the C stack. */
-#define FP_RUNNING_KEPT 8u
+#define FP_CAPTURE_KEPT 8u
 
-enum fp_running_result {
-    FP_RUNNING_CAPTURED,
-    FP_RUNNING_NOBODY,  /* the scheduler had no process */
-    FP_RUNNING_UNFOUND, /* its stack was not where it should be */
+enum fp_capture_result {
+    FP_CAPTURE_CAPTURED,
+    FP_CAPTURE_NOBODY,  /* the scheduler had no process */
+    FP_CAPTURE_UNFOUND, /* its stack was not where it should be */
 };
 
-enum fp_running_place { FP_RUNNING_IN_ERLANG, FP_RUNNING_IN_C };
+enum fp_capture_place { FP_CAPTURE_IN_ERLANG, FP_CAPTURE_IN_C };
 
 /* Where the code that called C left the Erlang stack's top. */
-enum fp_running_top { FP_TOP_IN_STOP, FP_TOP_IN_RBP, FP_TOP_UNKNOWN };
+enum fp_capture_top { FP_TOP_IN_STOP, FP_TOP_IN_RBP, FP_TOP_UNKNOWN };
 
 /* A scheduler as its handler sees it. Immutable. */
-struct fp_running_scheduler {
-    const struct fp_peek *peek; /* for the handler's use alone */
+struct fp_capture_scheduler {
+    const struct fp_memory *peek; /* for the handler's use alone */
     struct fp_layout layout;
     uint64_t data;        /* address of its ErtsSchedulerData */
     uint64_t native_base; /* where its C stack begins (its highest address) */
@@ -65,7 +65,7 @@ struct fp_running_scheduler {
  * in the new one, of which the structure does not tell the bounds yet
  * (erl_gc.c: it frees the old one in between, which takes a while): then its end
  * is told by its last word. */
-struct fp_running {
+struct fp_capture {
     uint8_t result, place, top_in;
     uint64_t process; /* address of its structure */
     struct fp_registers registers;
@@ -79,20 +79,20 @@ struct fp_running {
     uint64_t native_start, native_return;
     /* In C, from where the C stack begins upwards: what the JIT's code keeps
      * for a moment (erl_process.h ErtsSchedulerRegisters, TMP_MEM). */
-    uint64_t kept[FP_RUNNING_KEPT];
+    uint64_t kept[FP_CAPTURE_KEPT];
     unsigned char structure[FP_PROBE_WINDOW];
-    unsigned char native[FP_RUNNING_NATIVE_MAX];
+    unsigned char native[FP_CAPTURE_NATIVE_MAX];
     uint64_t word[FP_STACK_WORDS_MAX];
 };
 
 /* ASYNC-SIGNAL-SAFE: reads through the scheduler's peek, writes to `running`,
  * does nothing else. */
-void fp_running_capture(const struct fp_running_scheduler *scheduler,
-                        const struct fp_registers *registers,
-                        struct fp_running *running);
+void fp_capture_take(const struct fp_capture_scheduler *scheduler,
+                     const struct fp_registers *registers,
+                     struct fp_capture *running);
 
 /* By whom C code was called, when it was not a function itself. */
-enum fp_running_caller {
+enum fp_capture_caller {
     FP_CALLER_FUNCTION, /* an instruction of an Erlang function */
     FP_CALLER_BIF,
     FP_CALLER_NIF,
@@ -103,8 +103,8 @@ enum fp_running_caller {
 };
 
 /* The VM's code as the reader of captures needs it. */
-struct fp_running_code {
-    const struct fp_peek *peek;
+struct fp_capture_code {
+    const struct fp_memory *peek;
     const struct fp_ranges *ranges;
     /* What the JIT's functions share lies here, in no function. */
     struct fp_range fragments;
@@ -113,7 +113,7 @@ struct fp_running_code {
     /* C frames, innermost first, from a capture: how many, and in `at_entry`
      * the registers as JIT code had them when it called C. NULL: there is no
      * unwinder. `complete` is 0 when the walk ended before JIT code. */
-    size_t (*unwind)(void *self, const struct fp_running *running, uint64_t *pc,
+    size_t (*unwind)(void *self, const struct fp_capture *running, uint64_t *pc,
                      size_t max, struct fp_registers *at_entry, int *complete);
     void *unwind_self;
     int with_native; /* C frames are wanted in the stack */
@@ -123,9 +123,9 @@ struct fp_running_code {
  * the sizes that hang on it, and the reductions are brought up to the moment of
  * the capture. The frames of the whole stack. 0, or FP_ENOENT when the stack
  * was not found. Any thread, no allocation. */
-int fp_running_frames(const struct fp_running_code *code,
+int fp_explain_frames(const struct fp_capture_code *code,
                       const struct fp_layout *layout,
-                      const struct fp_running *running,
+                      const struct fp_capture *running,
                       struct fp_snapshot *snapshot, struct fp_stack *stack);
 
 #endif

@@ -40,11 +40,11 @@ static uint64_t load_u64(const unsigned char *at)
     return n;
 }
 
-int fp_is_return_address(const struct fp_peek *peek, uint64_t at)
+int fp_is_return_address(const struct fp_memory *peek, uint64_t at)
 {
     unsigned char code[8];
 
-    if (fp_peek_read(peek, at - sizeof code, code, sizeof code) != 0)
+    if (fp_safe_read(peek, at - sizeof code, code, sizeof code) != 0)
         return 0;
     if (code[3] == 0xe8) /* call rel32 */
         return 1;
@@ -57,7 +57,7 @@ int fp_is_return_address(const struct fp_peek *peek, uint64_t at)
 
 /* Where the jump that `code` begins with goes, when it stands at `at`: by
  * itself, or by the table of addresses that a module has. 0: it is none. */
-static uint64_t jump_target(const struct fp_peek *peek, uint64_t at,
+static uint64_t jump_target(const struct fp_memory *peek, uint64_t at,
                             const unsigned char code[6])
 {
     uint64_t target;
@@ -65,36 +65,37 @@ static uint64_t jump_target(const struct fp_peek *peek, uint64_t at,
     if (code[0] == 0xe9) /* jmp rel32 */
         return at + 5 + (uint64_t)(int64_t)load_i32(code + 1);
     if (code[0] == 0xff && code[1] == 0x25 && /* jmp [rip + disp32] */
-        fp_peek_word(peek, at + 6 + (uint64_t)(int64_t)load_i32(code + 2),
-                     &target) == 0)
+        fp_safe_read_word(peek, at + 6 + (uint64_t)(int64_t)load_i32(code + 2),
+                          &target) == 0)
         return target;
     return 0;
 }
 
-uint64_t fp_call_target(const struct fp_peek *peek, uint64_t returns_to)
+uint64_t fp_call_target(const struct fp_memory *peek, uint64_t returns_to)
 {
     unsigned char code[6];
     uint64_t target;
 
-    if (fp_peek_read(peek, returns_to - sizeof code, code, sizeof code) != 0)
+    if (fp_safe_read(peek, returns_to - sizeof code, code, sizeof code) != 0)
         return 0;
     if (code[1] == 0xe8)
         return returns_to + (uint64_t)(int64_t)load_i32(code + 2);
     if (code[0] == 0xff && code[1] == 0x15 &&
-        fp_peek_word(peek, returns_to + (uint64_t)(int64_t)load_i32(code + 2),
-                     &target) == 0)
+        fp_safe_read_word(peek,
+                          returns_to + (uint64_t)(int64_t)load_i32(code + 2),
+                          &target) == 0)
         return target;
     return 0;
 }
 
-uint64_t fp_jump_target(const struct fp_peek *peek, uint64_t at)
+uint64_t fp_jump_target(const struct fp_memory *peek, uint64_t at)
 {
     unsigned char code[12];
     /* A prefix without meaning, where an address table may come to be used. */
     size_t prefix;
     uint64_t target;
 
-    if (fp_peek_read(peek, at, code, sizeof code) != 0)
+    if (fp_safe_read(peek, at, code, sizeof code) != 0)
         return at;
     prefix = code[0] == 0x40;
     target = jump_target(peek, at + prefix, code + prefix);
@@ -113,22 +114,22 @@ static int is_mfa(const unsigned char *at)
            load_u64(at + 16) <= 255;
 }
 
-int fp_is_mfa_at(const struct fp_peek *peek, uint64_t at)
+int fp_is_mfa_at(const struct fp_memory *peek, uint64_t at)
 {
     unsigned char mfa[24];
 
     return (at & 7) == 0 && at >> 47 == 0 &&
-           fp_peek_read(peek, at, mfa, sizeof mfa) == 0 && is_mfa(mfa);
+           fp_safe_read(peek, at, mfa, sizeof mfa) == 0 && is_mfa(mfa);
 }
 
-static int export_mfa(const struct fp_peek *peek, uint64_t export,
+static int export_mfa(const struct fp_memory *peek, uint64_t export,
                       uint64_t *mfa_at)
 {
     unsigned char bytes[EXPORT_BYTES];
     int found = 0;
 
     if ((export & 7) != 0 ||
-        fp_peek_read(peek, export, bytes, sizeof bytes) != 0)
+        fp_safe_read(peek, export, bytes, sizeof bytes) != 0)
         return FP_ENOENT;
     for (size_t at = 0; at + 24 <= sizeof bytes; at += 8)
         if (is_mfa(bytes + at)) {
@@ -144,13 +145,13 @@ static int ends_with_call(const unsigned char *end)
 }
 
 /* mov rcx, Export; mov rax, Bif; lea rdx, [the first of these]; call */
-int fp_bif_light(const struct fp_peek *peek, uint64_t returns_to,
+int fp_jit_light(const struct fp_memory *peek, uint64_t returns_to,
                  uint64_t *mfa_at)
 {
     unsigned char code[LIGHT_BYTES];
     uint64_t start = returns_to - sizeof code;
 
-    if (fp_peek_read(peek, start, code, sizeof code) != 0 ||
+    if (fp_safe_read(peek, start, code, sizeof code) != 0 ||
         !ends_with_call(code + sizeof code))
         return FP_ENOENT;
     for (size_t call = LIGHT_CALL_MIN; call <= LIGHT_CALL_MAX; call++) {
@@ -171,7 +172,7 @@ int fp_bif_light(const struct fp_peek *peek, uint64_t returns_to,
 }
 
 /* Directly, or through a jump of the module's own. */
-static int leads_to(const struct fp_peek *peek, uint64_t target,
+static int leads_to(const struct fp_memory *peek, uint64_t target,
                     uint64_t native_return)
 {
     if (native_return - target > HEAVY_FRAGMENT_BYTES)
@@ -180,13 +181,13 @@ static int leads_to(const struct fp_peek *peek, uint64_t target,
            native_return - target <= HEAVY_FRAGMENT_BYTES;
 }
 
-int fp_bif_heavy(const struct fp_peek *peek, uint64_t current,
+int fp_jit_heavy(const struct fp_memory *peek, uint64_t current,
                  uint64_t native_return)
 {
     unsigned char bytes[24 + HEAVY_BYTES];
 
     if (current == 0 || (current & 7) != 0 ||
-        fp_peek_read(peek, current, bytes, sizeof bytes) != 0 || !is_mfa(bytes))
+        fp_safe_read(peek, current, bytes, sizeof bytes) != 0 || !is_mfa(bytes))
         return 0;
     for (size_t i = 24; i + 6 <= sizeof bytes; i++) {
         uint64_t target = jump_target(peek, current + i, bytes + i);
@@ -197,21 +198,21 @@ int fp_bif_heavy(const struct fp_peek *peek, uint64_t current,
     return 0;
 }
 
-int fp_bif_is_schedule(const struct fp_peek *peek, uint64_t native_return)
+int fp_jit_is_schedule(const struct fp_memory *peek, uint64_t native_return)
 {
     static const unsigned char becomes_current[] = {0x49, 0x89, 0xc5};
     unsigned char code[sizeof becomes_current];
 
-    return fp_peek_read(peek, native_return, code, sizeof code) == 0 &&
+    return fp_safe_read(peek, native_return, code, sizeof code) == 0 &&
            memcmp(code, becomes_current, sizeof code) == 0;
 }
 
 /* test rax, rax; je (short or near); jmp rax */
-int fp_bif_is_raise(const struct fp_peek *peek, uint64_t native_return)
+int fp_jit_is_raise(const struct fp_memory *peek, uint64_t native_return)
 {
     unsigned char code[RAISE_BYTES];
 
-    if (fp_peek_read(peek, native_return, code, sizeof code) != 0)
+    if (fp_safe_read(peek, native_return, code, sizeof code) != 0)
         return 0;
     for (size_t i = 0; i + 11 <= sizeof code; i++) {
         size_t jump = code[i + 3] == 0x74 ? 2 : 6;
@@ -224,11 +225,11 @@ int fp_bif_is_raise(const struct fp_peek *peek, uint64_t native_return)
     return 0;
 }
 
-int fp_bif_is_breakpoint(const struct fp_peek *peek, uint64_t native_return)
+int fp_jit_is_breakpoint(const struct fp_memory *peek, uint64_t native_return)
 {
     unsigned char code[BREAKPOINT_BYTES];
 
-    if (fp_peek_read(peek, native_return, code, sizeof code) != 0)
+    if (fp_safe_read(peek, native_return, code, sizeof code) != 0)
         return 0;
     for (size_t i = 0; i + 7 <= sizeof code; i++)
         if (code[i] == 0xff && code[i + 1] == 0x73 && code[i + 3] == 0xff &&
@@ -238,7 +239,7 @@ int fp_bif_is_breakpoint(const struct fp_peek *peek, uint64_t native_return)
 }
 
 /* It returns behind the first word of the function's code. */
-uint64_t fp_bif_breakpoint_mfa(const struct fp_peek *peek, uint64_t at)
+uint64_t fp_jit_breakpoint_mfa(const struct fp_memory *peek, uint64_t at)
 {
     uint64_t mfa_at = at - 8 - 24;
 

@@ -46,17 +46,17 @@ struct slot {
     /* Since retiring began, its thread was outside of the handler. */
     _Atomic int was_here;
     pid_t thread; /* 0: never asked */
-    struct fp_peek peek;
-    struct fp_running_scheduler scheduler;
+    struct fp_memory peek;
+    struct fp_capture_scheduler scheduler;
     uint64_t handler_ns;
-    struct fp_running running;
+    struct fp_capture running;
 };
 
 /* Until they retire, also when the NIF library is unloaded and loaded again: the
  * handler may run at any time. */
 static struct {
     /* Who makes or takes back the slots writes; the schedulers, which come all at
-     * once, read (fp_schedulers_retire_here). */
+     * once, read (fp_sigcapture_shutdown_quiesce). */
     pthread_rwlock_t lock;
     _Atomic int users; /* RETIRING: none, and none is let in */
     /* RETIRING: by whom. Both change under the lock, then. */
@@ -148,7 +148,7 @@ static void capture(struct slot *slot, uint32_t number,
     }
     begin = clock_ns();
     copy_registers(context, &registers);
-    fp_running_capture(&slot->scheduler, &registers, &slot->running);
+    fp_capture_take(&slot->scheduler, &registers, &slot->running);
     slot->handler_ns = clock_ns() - begin;
     if (!move(slot, number, WORKING, ANSWERED))
         (void)move(slot, number, ABANDONED, IDLE);
@@ -185,7 +185,7 @@ static int send_signal(const struct slot *slot, unsigned at, uint32_t number)
 
 /* -------------------------------------------------------------- inside -- */
 
-int fp_schedulers_enter(void)
+int fp_sigcapture_acquire(void)
 {
     int users = atomic_load(&schedulers.users);
 
@@ -195,24 +195,24 @@ int fp_schedulers_enter(void)
     return FP_ESTATE;
 }
 
-void fp_schedulers_leave(void)
+void fp_sigcapture_release(void)
 {
     atomic_fetch_sub(&schedulers.users, 1);
 }
 
 /* ------------------------------------------------------------- asking -- */
 
-unsigned fp_schedulers_count(void)
+unsigned fp_sigcapture_count(void)
 {
     return atomic_load_explicit(&schedulers.count, memory_order_acquire);
 }
 
-unsigned fp_schedulers_registered(void)
+unsigned fp_sigcapture_registered(void)
 {
     return atomic_load_explicit(&schedulers.registered, memory_order_acquire);
 }
 
-void fp_schedulers_code(struct fp_range *fragments, uint64_t *nif_return)
+void fp_sigcapture_code(struct fp_range *fragments, uint64_t *nif_return)
 {
     *fragments = schedulers.fragments;
     *nif_return = schedulers.nif_return;
@@ -223,19 +223,19 @@ static int is_registered(const struct slot *slot)
     return atomic_load_explicit(&slot->is_registered, memory_order_acquire);
 }
 
-uint64_t fp_schedulers_data(unsigned at)
+uint64_t fp_sigcapture_data(unsigned at)
 {
     return is_registered(&schedulers.slot[at])
                ? schedulers.slot[at].scheduler.data
                : 0;
 }
 
-int fp_schedulers_find(uint64_t data)
+int fp_sigcapture_find(uint64_t data)
 {
-    unsigned count = fp_schedulers_count();
+    unsigned count = fp_sigcapture_count();
 
     for (unsigned at = 0; data != 0 && at < count; at++)
-        if (fp_schedulers_data(at) == data)
+        if (fp_sigcapture_data(at) == data)
             return (int)at;
     return -1;
 }
@@ -259,14 +259,14 @@ static int ask(unsigned at, uint32_t *ticket)
     return 0;
 }
 
-int fp_schedulers_request(unsigned at, uint32_t *ticket)
+int fp_sigcapture_request(unsigned at, uint32_t *ticket)
 {
-    if (at >= fp_schedulers_count() || !is_registered(&schedulers.slot[at]))
+    if (at >= fp_sigcapture_count() || !is_registered(&schedulers.slot[at]))
         return FP_ESTATE;
     return ask(at, ticket);
 }
 
-const struct fp_running *fp_schedulers_answer(unsigned at, uint32_t ticket)
+const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
 {
     const struct slot *slot = &schedulers.slot[at];
 
@@ -276,7 +276,7 @@ const struct fp_running *fp_schedulers_answer(unsigned at, uint32_t ticket)
                : NULL;
 }
 
-void fp_schedulers_release(unsigned at, uint32_t ticket)
+void fp_sigcapture_drop(unsigned at, uint32_t ticket)
 {
     struct slot *slot = &schedulers.slot[at];
 
@@ -287,7 +287,7 @@ void fp_schedulers_release(unsigned at, uint32_t ticket)
         ;
 }
 
-uint64_t fp_schedulers_handler_ns(unsigned at)
+uint64_t fp_sigcapture_handler_ns(unsigned at)
 {
     return schedulers.slot[at].handler_ns;
 }
@@ -341,7 +341,7 @@ static int install_handler(void)
 static void unmap_slots(struct slot *slots, unsigned count, unsigned opened)
 {
     while (opened-- > 0)
-        fp_peek_close(&slots[opened].peek);
+        fp_safe_read_close(&slots[opened].peek);
     munmap(slots, count * sizeof *slots);
 }
 
@@ -354,7 +354,7 @@ static int map_slots(const struct fp_layout *layout, unsigned count)
     if (slots == MAP_FAILED)
         return FP_ENOMEM;
     for (unsigned i = 0; i < count; i++) {
-        if (fp_peek_open_small(&slots[i].peek, HANDLER_WINDOW) != 0) {
+        if (fp_safe_read_open_small(&slots[i].peek, HANDLER_WINDOW) != 0) {
             unmap_slots(slots, count, i);
             return FP_EDENIED;
         }
@@ -373,7 +373,7 @@ static int prepare(const struct fp_layout *layout,
     int err;
 
     if (schedulers.slot != NULL)
-        return count == fp_schedulers_count()
+        return count == fp_sigcapture_count()
                    ? 0
                    : say(why, size, FP_EINVAL,
                          "the number of schedulers is "
@@ -396,19 +396,19 @@ static int prepare(const struct fp_layout *layout,
     return 0;
 }
 
-int fp_schedulers_prepare(const struct fp_layout *layout,
+int fp_sigcapture_prepare(const struct fp_layout *layout,
                           const struct fp_ranges *ranges, unsigned count,
                           char *why, size_t why_size)
 {
     int err;
 
-    if (fp_schedulers_enter() != 0)
+    if (fp_sigcapture_acquire() != 0)
         return say(why, why_size, FP_ESTATE,
                    "the schedulers are being retired");
     pthread_rwlock_wrlock(&schedulers.lock);
     err = prepare(layout, ranges, count, why, why_size);
     pthread_rwlock_unlock(&schedulers.lock);
-    fp_schedulers_leave();
+    fp_sigcapture_release();
     return err;
 }
 
@@ -419,15 +419,15 @@ int fp_schedulers_prepare(const struct fp_layout *layout,
 static int check_structures(struct slot *slot, unsigned number,
                             uint64_t process, const uint64_t mfa[3])
 {
-    const struct fp_running_offsets *at = &schedulers.layout.release.running;
-    const struct fp_peek *peek = &slot->peek;
+    const struct fp_capture_offsets *at = &schedulers.layout.release.running;
+    const struct fp_memory *peek = &slot->peek;
     uint64_t data, back, own_number, current, words[3];
 
-    if (fp_peek_word(peek, process + at->scheduler_data, &data) != 0 ||
-        fp_peek_word(peek, data + at->current_process, &back) != 0 ||
-        fp_peek_word(peek, data + at->number, &own_number) != 0 ||
-        fp_peek_word(peek, process + at->current, &current) != 0 ||
-        fp_peek_read(peek, current, words, sizeof words) != 0 ||
+    if (fp_safe_read_word(peek, process + at->scheduler_data, &data) != 0 ||
+        fp_safe_read_word(peek, data + at->current_process, &back) != 0 ||
+        fp_safe_read_word(peek, data + at->number, &own_number) != 0 ||
+        fp_safe_read_word(peek, process + at->current, &current) != 0 ||
+        fp_safe_read(peek, current, words, sizeof words) != 0 ||
         back != process || own_number != number ||
         memcmp(words, mfa, sizeof words) != 0)
         return FP_ELAYOUT;
@@ -455,7 +455,7 @@ static uint64_t find_native_base(const struct slot *slot)
     uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0) & ~7ull;
     uint64_t words[NIF_DEPTH_BYTES / 8];
 
-    if (fp_peek_read(&slot->peek, frame, words, sizeof words) != 0)
+    if (fp_safe_read(&slot->peek, frame, words, sizeof words) != 0)
         return 0;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         uint64_t base = frame + 8 * i + 8;
@@ -479,7 +479,7 @@ static int find_code(struct slot *slot, uint64_t nif_return)
         if (nif_return - ranges->range[i].start <
             ranges->range[i].end - ranges->range[i].start)
             range = ranges->range[i];
-    if (fp_code_first(&slot->peek, &range, nif_return, &first) != 0)
+    if (fp_code_index_first(&slot->peek, &range, nif_return, &first) != 0)
         return FP_ELAYOUT;
     schedulers.fragments = (struct fp_range){range.start, first};
     schedulers.nif_return = nif_return;
@@ -490,22 +490,22 @@ static int find_code(struct slot *slot, uint64_t nif_return)
 /* The whole way, once, where the answer is known. */
 static int captures_itself(struct slot *slot, unsigned at, uint64_t process)
 {
-    const struct fp_running *running;
+    const struct fp_capture *running;
     uint32_t ticket;
     int err = FP_ELAYOUT;
 
     if (ask(at, &ticket) != 0)
         return FP_EDENIED;
     /* Sent to itself, a signal that is not blocked has arrived by now. */
-    running = fp_schedulers_answer(at, ticket);
-    if (running != NULL && running->result == FP_RUNNING_CAPTURED &&
-        running->process == process && running->place == FP_RUNNING_IN_C &&
+    running = fp_sigcapture_poll(at, ticket);
+    if (running != NULL && running->result == FP_CAPTURE_CAPTURED &&
+        running->process == process && running->place == FP_CAPTURE_IN_C &&
         running->top_in == FP_TOP_IN_STOP && running->words > 0 &&
         fp_ranges_contain(&schedulers.ranges, running->native_return)) {
         err = find_code(slot, running->native_return);
         slot->scheduler.bottom = running->word[running->words - 1];
     }
-    fp_schedulers_release(at, ticket);
+    fp_sigcapture_drop(at, ticket);
     return err;
 }
 
@@ -515,7 +515,7 @@ static int register_here(unsigned number, uint64_t process,
     struct slot *slot;
     int err;
 
-    if (number == 0 || number > fp_schedulers_count())
+    if (number == 0 || number > fp_sigcapture_count())
         return say(why, why_size, FP_EINVAL, "there is no such scheduler");
     slot = &schedulers.slot[number - 1];
     if (is_registered(slot))
@@ -540,16 +540,16 @@ static int register_here(unsigned number, uint64_t process,
     return 0;
 }
 
-int fp_schedulers_register(unsigned number, uint64_t process,
+int fp_sigcapture_register(unsigned number, uint64_t process,
                            const uint64_t mfa[3], char *why, size_t why_size)
 {
     int err;
 
-    if (fp_schedulers_enter() != 0)
+    if (fp_sigcapture_acquire() != 0)
         return say(why, why_size, FP_ESTATE,
                    "the schedulers are being retired");
     err = register_here(number, process, mfa, why, why_size);
-    fp_schedulers_leave();
+    fp_sigcapture_release();
     return err;
 }
 
@@ -563,12 +563,12 @@ static int was_asked(unsigned at)
     return schedulers.slot[at].thread != 0;
 }
 
-int fp_schedulers_must_be_here(unsigned at)
+int fp_sigcapture_must_quiesce(unsigned at)
 {
     int must;
 
     pthread_rwlock_rdlock(&schedulers.lock);
-    must = at < fp_schedulers_count() && was_asked(at);
+    must = at < fp_sigcapture_count() && was_asked(at);
     pthread_rwlock_unlock(&schedulers.lock);
     return must;
 }
@@ -576,7 +576,7 @@ int fp_schedulers_must_be_here(unsigned at)
 /* After a request only its handler makes a slot IDLE. */
 static int await_handlers(void)
 {
-    for (unsigned at = 0, attempt = 0; at < fp_schedulers_count();)
+    for (unsigned at = 0, attempt = 0; at < fp_sigcapture_count();)
         if (STATE_OF(atomic_load_explicit(&schedulers.slot[at].state,
                                           memory_order_acquire)) == IDLE)
             at++;
@@ -616,7 +616,7 @@ static int replace_action(int (*is_expected)(const struct sigaction *),
 
 static void forget_who_was_here(void)
 {
-    for (unsigned at = 0; at < fp_schedulers_count(); at++)
+    for (unsigned at = 0; at < fp_sigcapture_count(); at++)
         atomic_store(&schedulers.slot[at].was_here, 0);
 }
 
@@ -652,7 +652,7 @@ static int retire_begin(uint64_t who)
     return err;
 }
 
-int fp_schedulers_retire_begin(uint64_t who)
+int fp_sigcapture_shutdown_begin(uint64_t who)
 {
     int err;
 
@@ -662,7 +662,7 @@ int fp_schedulers_retire_begin(uint64_t who)
     return err;
 }
 
-uint64_t fp_schedulers_retiring(void)
+uint64_t fp_sigcapture_is_shutting_down(void)
 {
     return atomic_load(&schedulers.retiring);
 }
@@ -673,7 +673,7 @@ static int is_here(unsigned number)
     stack_t alternate;
 
     if (atomic_load(&schedulers.users) != RETIRING || number == 0 ||
-        number > fp_schedulers_count())
+        number > fp_sigcapture_count())
         return FP_ESTATE;
     slot = &schedulers.slot[number - 1];
     if (slot->thread != (pid_t)syscall(SYS_gettid) ||
@@ -684,7 +684,7 @@ static int is_here(unsigned number)
     return 0;
 }
 
-int fp_schedulers_retire_here(unsigned number)
+int fp_sigcapture_shutdown_quiesce(unsigned number)
 {
     int err;
 
@@ -699,7 +699,7 @@ int fp_schedulers_retire_here(unsigned number)
 
 static int all_were_here(void)
 {
-    for (unsigned at = 0; at < fp_schedulers_count(); at++)
+    for (unsigned at = 0; at < fp_sigcapture_count(); at++)
         if (was_asked(at) &&
             !atomic_load_explicit(&schedulers.slot[at].was_here,
                                   memory_order_acquire))
@@ -711,7 +711,7 @@ static int all_were_here(void)
 static void take_back(void)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
-    unsigned count = fp_schedulers_count();
+    unsigned count = fp_sigcapture_count();
 
     atomic_store_explicit(&schedulers.count, 0, memory_order_release);
     atomic_store_explicit(&schedulers.registered, 0, memory_order_release);
@@ -748,7 +748,7 @@ static int retire_end(uint64_t who)
     return are_gone ? 0 : FP_ESTATE;
 }
 
-int fp_schedulers_retire_end(uint64_t who)
+int fp_sigcapture_shutdown_end(uint64_t who)
 {
     int err;
 
@@ -758,7 +758,7 @@ int fp_schedulers_retire_end(uint64_t who)
     return err;
 }
 
-void fp_schedulers_retire_give_up(uint64_t who)
+void fp_sigcapture_shutdown_abort(uint64_t who)
 {
     pthread_rwlock_wrlock(&schedulers.lock);
     if (is_retired_by(who)) {

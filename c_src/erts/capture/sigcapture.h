@@ -29,7 +29,7 @@
  *      If the action was not our handler any more, this ends here: who replaced it
  *      may still call it.
  *   4. Who is still inside is in its last instructions, behind the store of 2. A
- *      thread that runs a NIF for us (fp_schedulers_retire_here, on the
+ *      thread that runs a NIF for us (fp_sigcapture_shutdown_quiesce, on the
  *      scheduler's own thread, not on the alternate stack) has left it: handlers
  *      nest strictly. Each thread that was ever asked must do so.
  *   5. Then no thread is in the handler, and none can come: the action goes back
@@ -57,19 +57,19 @@
  * FP_ENOMEM, FP_EDENIED (no signal is free, the library can not be pinned),
  * FP_EINVAL, FP_ESTATE (they are being retired), with a sentence in *why. `count`: normal schedulers of this VM;
  * `ranges`: where JIT code is now. */
-int fp_schedulers_prepare(const struct fp_layout *layout,
+int fp_sigcapture_prepare(const struct fp_layout *layout,
                           const struct fp_ranges *ranges, unsigned count,
                           char *why, size_t why_size);
 
 /* ANY THREAD, none blocks. Who uses anything below but the counts is inside. 0, or
  * FP_ESTATE while the schedulers are being retired. */
-int fp_schedulers_enter(void);
-void fp_schedulers_leave(void);
+int fp_sigcapture_acquire(void);
+void fp_sigcapture_release(void);
 
 /* On the scheduler's own thread, inside, by a NIF that is `mfa` and runs in `process`.
  * Some 50 us. 0 also when it was registered before; else an error, with a
  * sentence in *why, and this scheduler is never signalled. */
-int fp_schedulers_register(unsigned number, uint64_t process,
+int fp_sigcapture_register(unsigned number, uint64_t process,
                            const uint64_t mfa[3], char *why, size_t why_size);
 
 /* Take all of it back, see above: begin; then here, on each scheduler's own thread;
@@ -77,42 +77,42 @@ int fp_schedulers_register(unsigned number, uint64_t process,
  * may block: begin waits for handlers, for a second at most. FP_ESTATE: somebody
  * is inside or retires them, a handler did not run, a scheduler has not been here;
  * FP_EDENIED: somebody has replaced our handler; all is as before, then. Who has to
- * be here is one of the slots below fp_schedulers_count(), asked by a thread that
+ * be here is one of the slots below fp_sigcapture_count(), asked by a thread that
  * may block. `who`, not 0, is for whom it is done: the end of anybody else's attempt
  * is FP_ESTATE. */
-int fp_schedulers_retire_begin(uint64_t who);
-int fp_schedulers_must_be_here(unsigned slot);
-int fp_schedulers_retire_here(unsigned number);
-int fp_schedulers_retire_end(uint64_t who);
+int fp_sigcapture_shutdown_begin(uint64_t who);
+int fp_sigcapture_must_quiesce(unsigned slot);
+int fp_sigcapture_shutdown_quiesce(unsigned number);
+int fp_sigcapture_shutdown_end(uint64_t who);
 /* Whose attempt has not ended; 0: nobody's. Any thread. One whose process is gone
  * never will: then who finds that, a thread that may block, gives it up, and all is
  * as before. It is nothing when that attempt has ended. */
-uint64_t fp_schedulers_retiring(void);
-void fp_schedulers_retire_give_up(uint64_t who);
+uint64_t fp_sigcapture_is_shutting_down(void);
+void fp_sigcapture_shutdown_abort(uint64_t who);
 
 /* ANY THREAD, from here on. None blocks or allocates. */
 
 /* Slots are 0..n-1; a scheduler's number is its slot + 1. 0 before
- * fp_schedulers_prepare. Not every slot is registered. */
-unsigned fp_schedulers_count(void);
-unsigned fp_schedulers_registered(void);
+ * fp_sigcapture_prepare. Not every slot is registered. */
+unsigned fp_sigcapture_count(void);
+unsigned fp_sigcapture_registered(void);
 
 /* What registration has found of the VM's code; valid with one registered. */
-void fp_schedulers_code(struct fp_range *fragments, uint64_t *nif_return);
+void fp_sigcapture_code(struct fp_range *fragments, uint64_t *nif_return);
 
 /* Address of the slot's ErtsSchedulerData, 0 when it is not registered. */
-uint64_t fp_schedulers_data(unsigned slot);
+uint64_t fp_sigcapture_data(unsigned slot);
 /* The slot with that data, or -1. */
-int fp_schedulers_find(uint64_t data);
+int fp_sigcapture_find(uint64_t data);
 
 /* Ask. 0 and a ticket; FP_ESTATE: somebody else's request is in flight, or it
  * is not registered; FP_EDENIED: the kernel takes no more signals. */
-int fp_schedulers_request(unsigned slot, uint32_t *ticket);
-/* The answer, valid until fp_schedulers_release; NULL: not yet. */
-const struct fp_running *fp_schedulers_answer(unsigned slot, uint32_t ticket);
+int fp_sigcapture_request(unsigned slot, uint32_t *ticket);
+/* The answer, valid until fp_sigcapture_drop; NULL: not yet. */
+const struct fp_capture *fp_sigcapture_poll(unsigned slot, uint32_t ticket);
 /* Done with it, or no longer interested. */
-void fp_schedulers_release(unsigned slot, uint32_t ticket);
+void fp_sigcapture_drop(unsigned slot, uint32_t ticket);
 /* How long the handler took for the slot's answer. */
-uint64_t fp_schedulers_handler_ns(unsigned slot);
+uint64_t fp_sigcapture_handler_ns(unsigned slot);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * test_schedulers.c - asking a thread by a signal, for what it is doing: with
+ * test_sigcapture.c - asking a thread by a signal, for what it is doing: with
  * real threads, real signals, and "JIT" code that changes stacks as ERTS does.
  *
  * What is static in schedulers.c is looked at, so that it is part of this file.
@@ -216,7 +216,7 @@ static void register_self(struct worker *worker)
     if (worker->blocks)
         block(SIG_BLOCK);
     worker->err =
-        fp_schedulers_register(worker->number, process_of(worker), worker->mfa,
+        fp_sigcapture_register(worker->number, process_of(worker), worker->mfa,
                                worker->why, sizeof worker->why);
 }
 
@@ -291,7 +291,7 @@ static void begin(void)
 
     if (schedulers.slot != NULL) {
         for (unsigned i = 0; i < schedulers.count; i++)
-            fp_peek_close(&schedulers.slot[i].peek);
+            fp_safe_read_close(&schedulers.slot[i].peek);
         munmap(schedulers.slot, schedulers.count * sizeof *schedulers.slot);
     }
     schedulers.slot = NULL;
@@ -301,7 +301,7 @@ static void begin(void)
     /* The library would be pinned; a program stays anyway. */
     if (schedulers.signal == 0)
         CHECK_INT(install_handler(), 0);
-    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
               0);
 }
 
@@ -329,11 +329,11 @@ static enum state state_of(unsigned at)
     return STATE_OF(atomic_load(&schedulers.slot[at].state));
 }
 
-static const struct fp_running *answer(unsigned at, uint32_t ticket)
+static const struct fp_capture *answer(unsigned at, uint32_t ticket)
 {
-    const struct fp_running *running;
+    const struct fp_capture *running;
 
-    UNTIL((running = fp_schedulers_answer(at, ticket)) != NULL);
+    UNTIL((running = fp_sigcapture_poll(at, ticket)) != NULL);
     return running;
 }
 
@@ -377,32 +377,32 @@ static void before_preparation_there_are_no_schedulers(void)
 {
     uint32_t ticket;
 
-    CHECK_INT(fp_schedulers_count(), 0);
-    CHECK_INT(fp_schedulers_registered(), 0);
-    CHECK_INT(fp_schedulers_find(8), -1);
-    CHECK_INT(fp_schedulers_request(0, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_count(), 0);
+    CHECK_INT(fp_sigcapture_registered(), 0);
+    CHECK_INT(fp_sigcapture_find(8), -1);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE);
 }
 
 static void numbers_that_can_not_be_are_refused(void)
 {
     char why[200] = "";
 
-    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, 0, why, sizeof why),
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, 0, why, sizeof why),
               FP_EINVAL);
     CHECK(why[0] != '\0');
-    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, FP_SCHEDULERS_MAX + 1,
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX + 1,
                                     why, sizeof why),
               FP_EINVAL);
     CHECK_INT(schedulers.signal, 0);
     begin();
-    CHECK_INT(fp_schedulers_count(), WORKERS);
-    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+    CHECK_INT(fp_sigcapture_count(), WORKERS);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
               0);
     CHECK_INT(
-        fp_schedulers_prepare(&layout, &ranges, WORKERS + 1, why, sizeof why),
+        fp_sigcapture_prepare(&layout, &ranges, WORKERS + 1, why, sizeof why),
         FP_EINVAL);
-    CHECK_INT(fp_schedulers_data(0), 0);
-    CHECK_INT(fp_schedulers_find(0), -1);
+    CHECK_INT(fp_sigcapture_data(0), 0);
+    CHECK_INT(fp_sigcapture_find(0), -1);
 }
 
 static void somebodys_handler(int signal)
@@ -462,12 +462,12 @@ static void a_scheduler_registers_in_its_nif(void)
 
     begin();
     worker = employ(spin);
-    CHECK_INT(fp_schedulers_registered(), 1);
-    CHECK(fp_schedulers_data(0) == (uint64_t)(uintptr_t)worker->data);
-    CHECK_INT(fp_schedulers_find((uint64_t)(uintptr_t)worker->data), 0);
-    CHECK_INT(fp_schedulers_find((uint64_t)(uintptr_t)worker->data + 8), -1);
-    CHECK_INT(fp_schedulers_data(1), 0);
-    fp_schedulers_code(&fragments, &nif_return);
+    CHECK_INT(fp_sigcapture_registered(), 1);
+    CHECK(fp_sigcapture_data(0) == (uint64_t)(uintptr_t)worker->data);
+    CHECK_INT(fp_sigcapture_find((uint64_t)(uintptr_t)worker->data), 0);
+    CHECK_INT(fp_sigcapture_find((uint64_t)(uintptr_t)worker->data + 8), -1);
+    CHECK_INT(fp_sigcapture_data(1), 0);
+    fp_sigcapture_code(&fragments, &nif_return);
     CHECK(fragments.start == code_at(0) && fragments.end == code_at(INFO));
     CHECK(nif_return == code_at(CALL_NIF + NIF_RETURN));
     CHECK_INT(state_of(0), IDLE);
@@ -483,8 +483,8 @@ static void it_may_register_again(void)
     worker_init(&again, 1);
     register_self(&again); /* whatever it says now */
     CHECK_INT(again.err, 0);
-    CHECK_INT(fp_schedulers_registered(), 1);
-    CHECK(fp_schedulers_data(0) == (uint64_t)(uintptr_t)worker->data);
+    CHECK_INT(fp_sigcapture_registered(), 1);
+    CHECK(fp_sigcapture_data(0) == (uint64_t)(uintptr_t)worker->data);
     dismiss(worker);
 }
 
@@ -492,7 +492,7 @@ static void it_may_register_again(void)
  * was? */
 static void expect_refused(struct worker *worker, int err, const char *says)
 {
-    unsigned before = fp_schedulers_registered();
+    unsigned before = fp_sigcapture_registered();
     uint32_t ticket;
 
     worker_start(worker);
@@ -500,13 +500,13 @@ static void expect_refused(struct worker *worker, int err, const char *says)
     CHECK_INT(worker->err, err);
     if (strstr(worker->why, says) == NULL)
         RUN_FAIL("it says: %s", worker->why);
-    CHECK_INT(fp_schedulers_registered(), before);
-    CHECK_INT(fp_schedulers_request(worker->number - 1, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_registered(), before);
+    CHECK_INT(fp_sigcapture_request(worker->number - 1, &ticket), FP_ESTATE);
 }
 
 static void data_that_is_not_where_it_is_expected_is_refused(void)
 {
-    const struct fp_running_offsets *at = &layout.release.running;
+    const struct fp_capture_offsets *at = &layout.release.running;
     struct worker worker;
     uint64_t mfa[3] = {1, 2, 3};
 
@@ -543,7 +543,7 @@ static void numbers_of_no_scheduler_are_refused(void)
         worker_end(&worker);
         CHECK_INT(worker.err, FP_EINVAL);
     }
-    CHECK_INT(fp_schedulers_registered(), 0);
+    CHECK_INT(fp_sigcapture_registered(), 0);
 }
 
 static void an_alternate_stack_that_is_small_or_missing_is_refused(void)
@@ -599,7 +599,7 @@ static void nifs_that_return_elsewhere_than_those_before_are_refused(void)
     worker_start(&second);
     worker_end(&second);
     CHECK_INT(second.err, 0);
-    CHECK_INT(fp_schedulers_registered(), 2);
+    CHECK_INT(fp_sigcapture_registered(), 2);
     dismiss(first);
 }
 
@@ -626,15 +626,15 @@ a_thread_that_blocks_the_signal_can_not_register_before_it_came(void)
 static void a_thread_in_c_answers_with_its_stack(void)
 {
     struct worker *worker;
-    const struct fp_running *running;
+    const struct fp_capture *running;
     uint32_t ticket, first;
 
     begin();
     worker = employ(spin);
-    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     running = answer(0, ticket);
-    CHECK_INT(running->result, FP_RUNNING_CAPTURED);
-    CHECK_INT(running->place, FP_RUNNING_IN_C);
+    CHECK_INT(running->result, FP_CAPTURE_CAPTURED);
+    CHECK_INT(running->place, FP_CAPTURE_IN_C);
     CHECK_INT(running->top_in, FP_TOP_IN_STOP);
     CHECK(running->process == process_of(worker));
     CHECK(running->native_return == code_at(CALL_NIF + NIF_RETURN));
@@ -644,20 +644,20 @@ static void a_thread_in_c_answers_with_its_stack(void)
     CHECK(running->word[0] == code_at(ENTER + 40));
     CHECK_INT(running->word[1], (STACK_WORDS - 8) << 4 | 0xf);
     CHECK_INT(running->word[8], (STACK_WORDS - 1) << 4 | 0xf);
-    CHECK(fp_schedulers_handler_ns(0) > 0);
+    CHECK(fp_sigcapture_handler_ns(0) > 0);
     /* It stays until it is released, and nobody else's question is taken. */
-    CHECK_INT(fp_schedulers_request(0, &first), FP_ESTATE);
-    CHECK(fp_schedulers_answer(0, ticket) == running);
-    CHECK(fp_schedulers_answer(0, ticket + 1) == NULL);
-    fp_schedulers_release(0, ticket);
-    CHECK(fp_schedulers_answer(0, ticket) == NULL);
+    CHECK_INT(fp_sigcapture_request(0, &first), FP_ESTATE);
+    CHECK(fp_sigcapture_poll(0, ticket) == running);
+    CHECK(fp_sigcapture_poll(0, ticket + 1) == NULL);
+    fp_sigcapture_drop(0, ticket);
+    CHECK(fp_sigcapture_poll(0, ticket) == NULL);
     CHECK_INT(state_of(0), IDLE);
     first = ticket;
-    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     CHECK_INT(ticket, first + 1);
     answer(0, ticket);
-    CHECK(fp_schedulers_answer(0, first) == NULL);
-    fp_schedulers_release(0, ticket);
+    CHECK(fp_sigcapture_poll(0, first) == NULL);
+    fp_sigcapture_drop(0, ticket);
     dismiss(worker);
 }
 
@@ -689,16 +689,16 @@ static void a_thread_in_erlang_code_answers_with_its_stack(void)
     CHECK_INT(pthread_create(&worker.thread, NULL, spin_in_erlang, &worker), 0);
     UNTIL(atomic_load(&worker.ready));
     CHECK_INT(worker.err, 0);
-    for (int place = -1; place != FP_RUNNING_IN_ERLANG;) {
-        const struct fp_running *running;
+    for (int place = -1; place != FP_CAPTURE_IN_ERLANG;) {
+        const struct fp_capture *running;
         uint32_t ticket;
 
-        CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+        CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
         running = answer(0, ticket);
         /* It may not have got there. */
-        if (running->result == FP_RUNNING_CAPTURED)
+        if (running->result == FP_CAPTURE_CAPTURED)
             place = running->place;
-        if (place == FP_RUNNING_IN_ERLANG) {
+        if (place == FP_CAPTURE_IN_ERLANG) {
             CHECK(running->registers.rip - code_at(LOOP) < 9);
             CHECK(running->low ==
                   (uint64_t)(uintptr_t)(worker.stack + STACK_WORDS - 17));
@@ -706,7 +706,7 @@ static void a_thread_in_erlang_code_answers_with_its_stack(void)
             CHECK(running->word[0] == code_at(SPIN + 40));
             CHECK_INT(running->word[16], (STACK_WORDS - 1) << 4 | 0xf);
         }
-        fp_schedulers_release(0, ticket);
+        fp_sigcapture_drop(0, ticket);
     }
     worker_end(&worker);
 }
@@ -719,9 +719,9 @@ static void a_scheduler_without_a_process_answers_that(void)
     begin();
     worker = employ(spin);
     set_word(worker->data, layout.release.running.current_process, NULL);
-    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
-    CHECK_INT(answer(0, ticket)->result, FP_RUNNING_NOBODY);
-    fp_schedulers_release(0, ticket);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_NOBODY);
+    fp_sigcapture_drop(0, ticket);
     dismiss(worker);
 }
 
@@ -732,9 +732,9 @@ static void slots_that_are_none_are_not_asked(void)
 
     begin();
     worker = employ(spin);
-    CHECK_INT(fp_schedulers_request(1, &ticket), FP_ESTATE);
-    CHECK_INT(fp_schedulers_request(WORKERS, &ticket), FP_ESTATE);
-    CHECK_INT(fp_schedulers_request(UINT32_MAX, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(1, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(WORKERS, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(UINT32_MAX, &ticket), FP_ESTATE);
     CHECK_INT(ticket, 4711);
     dismiss(worker);
 }
@@ -749,26 +749,26 @@ static void released_before_it_was_handled_it_is_handled_for_nobody(void)
     begin();
     worker = employ(obey);
     tell(worker, 1);
-    CHECK_INT(fp_schedulers_request(0, &first), 0);
+    CHECK_INT(fp_sigcapture_request(0, &first), 0);
     CHECK_INT(state_of(0), REQUESTED);
-    CHECK(fp_schedulers_answer(0, first) == NULL);
-    CHECK_INT(fp_schedulers_request(0, &second), FP_ESTATE);
-    fp_schedulers_release(0, first);
+    CHECK(fp_sigcapture_poll(0, first) == NULL);
+    CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
+    fp_sigcapture_drop(0, first);
     CHECK_INT(state_of(0), ABANDONED);
     /* One signal at a time, whoever asks. */
-    CHECK_INT(fp_schedulers_request(0, &second), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
     tell(worker, 0);
     UNTIL(state_of(0) == IDLE);
-    CHECK(fp_schedulers_answer(0, first) == NULL);
-    CHECK_INT(fp_schedulers_request(0, &second), 0);
-    CHECK_INT(answer(0, second)->result, FP_RUNNING_CAPTURED);
-    fp_schedulers_release(0, second);
+    CHECK(fp_sigcapture_poll(0, first) == NULL);
+    CHECK_INT(fp_sigcapture_request(0, &second), 0);
+    CHECK_INT(answer(0, second)->result, FP_CAPTURE_CAPTURED);
+    fp_sigcapture_drop(0, second);
     dismiss(worker);
 }
 
 /* A peek that stops the handler in its work. */
 static struct {
-    const struct fp_peek *real;
+    const struct fp_memory *real;
     _Atomic int works, goes_on;
 } gate;
 
@@ -784,7 +784,7 @@ static int64_t read_through_gate(void *self, const struct iovec *local,
 
 static void released_while_it_is_handled_it_is_nobodys_answer(void)
 {
-    static struct fp_peek gated = {.readv = read_through_gate, .fd = -1};
+    static struct fp_memory gated = {.readv = read_through_gate, .fd = -1};
     struct worker *worker;
     uint32_t first, second;
 
@@ -794,21 +794,21 @@ static void released_while_it_is_handled_it_is_nobodys_answer(void)
     atomic_store(&gate.works, 0);
     atomic_store(&gate.goes_on, 0);
     schedulers.slot[0].scheduler.peek = &gated;
-    CHECK_INT(fp_schedulers_request(0, &first), 0);
+    CHECK_INT(fp_sigcapture_request(0, &first), 0);
     UNTIL(atomic_load(&gate.works));
     CHECK_INT(state_of(0), WORKING);
-    CHECK(fp_schedulers_answer(0, first) == NULL);
-    CHECK_INT(fp_schedulers_request(0, &second), FP_ESTATE);
-    fp_schedulers_release(0, first);
+    CHECK(fp_sigcapture_poll(0, first) == NULL);
+    CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
+    fp_sigcapture_drop(0, first);
     CHECK_INT(state_of(0), ABANDONED);
-    CHECK_INT(fp_schedulers_request(0, &second), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
     atomic_store(&gate.goes_on, 1);
     UNTIL(state_of(0) == IDLE);
-    CHECK(fp_schedulers_answer(0, first) == NULL);
+    CHECK(fp_sigcapture_poll(0, first) == NULL);
     schedulers.slot[0].scheduler.peek = gate.real;
-    CHECK_INT(fp_schedulers_request(0, &second), 0);
-    CHECK_INT(answer(0, second)->result, FP_RUNNING_CAPTURED);
-    fp_schedulers_release(0, second);
+    CHECK_INT(fp_sigcapture_request(0, &second), 0);
+    CHECK_INT(answer(0, second)->result, FP_CAPTURE_CAPTURED);
+    fp_sigcapture_drop(0, second);
     dismiss(worker);
 }
 
@@ -824,11 +824,11 @@ static void numbers_wrap(void)
     for (uint32_t i = 0; i < 4; i++) {
         static const uint32_t expected[] = {last, 0, 1, 2};
 
-        CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+        CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
         CHECK_INT(ticket, expected[i]);
-        CHECK_INT(answer(0, ticket)->result, FP_RUNNING_CAPTURED);
-        CHECK(fp_schedulers_answer(0, last - 1) == NULL);
-        fp_schedulers_release(0, ticket);
+        CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
+        CHECK(fp_sigcapture_poll(0, last - 1) == NULL);
+        fp_sigcapture_drop(0, ticket);
         CHECK_INT(state_of(0), IDLE);
     }
     dismiss(worker);
@@ -855,10 +855,10 @@ static void expect_no_answer_but_to_ours(uint32_t number)
 {
     uint32_t ticket;
 
-    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     CHECK_INT(ticket, number);
     answer(0, ticket);
-    fp_schedulers_release(0, ticket);
+    fp_sigcapture_drop(0, ticket);
 }
 
 static void a_signal_that_somebody_else_sends_is_ignored(void)
@@ -908,8 +908,8 @@ static void a_forged_answer_is_ignored(void)
     tell(worker, 0);
     CHECK_INT(state_of(0), REQUESTED);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), ticket), 0);
-    CHECK_INT(answer(0, ticket)->result, FP_RUNNING_CAPTURED);
-    fp_schedulers_release(0, ticket);
+    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
+    fp_sigcapture_drop(0, ticket);
     dismiss(worker);
 }
 
@@ -926,12 +926,12 @@ static void a_request_that_the_kernel_refuses_leaves_it_idle(void)
     none.rlim_cur = 0;
     CHECK_INT(setrlimit(RLIMIT_SIGPENDING, &none), 0);
     for (int i = 0; i < 10; i++)
-        CHECK_INT(fp_schedulers_request(0, &ticket), FP_EDENIED);
+        CHECK_INT(fp_sigcapture_request(0, &ticket), FP_EDENIED);
     CHECK_INT(state_of(0), IDLE);
     CHECK_INT(setrlimit(RLIMIT_SIGPENDING, &before), 0);
-    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
-    CHECK_INT(answer(0, ticket)->result, FP_RUNNING_CAPTURED);
-    fp_schedulers_release(0, ticket);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
+    fp_sigcapture_drop(0, ticket);
     dismiss(worker);
 }
 
@@ -943,7 +943,7 @@ static void a_thread_that_is_gone_can_not_be_asked(void)
     begin();
     worker = employ(spin);
     worker_end(worker);
-    CHECK_INT(fp_schedulers_request(0, &ticket), FP_EDENIED);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_EDENIED);
     CHECK_INT(state_of(0), IDLE);
     free(worker);
 }
@@ -956,14 +956,14 @@ static void a_thread_that_is_gone_can_not_be_asked(void)
 static void fire(struct worker *worker, uint64_t signals)
 {
     for (uint64_t i = 0; i < signals; i++) {
-        const struct fp_running *running;
+        const struct fp_capture *running;
         uint32_t ticket;
 
-        CHECK_INT(fp_schedulers_request(0, &ticket), 0);
+        CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
         running = answer(0, ticket);
-        CHECK_INT(running->result, FP_RUNNING_CAPTURED);
+        CHECK_INT(running->result, FP_CAPTURE_CAPTURED);
         CHECK(running->process == process_of(worker));
-        fp_schedulers_release(0, ticket);
+        fp_sigcapture_drop(0, ticket);
     }
 }
 
@@ -1157,10 +1157,10 @@ static void *ask_again_and_again(void *arg)
     struct asker *asker = arg;
 
     while (asker->asked < (UNDER_TSAN ? 2000u : 10000u)) {
-        const struct fp_running *running = NULL;
+        const struct fp_capture *running = NULL;
         uint32_t ticket, tries = patience_for(asker), tried = 0;
 
-        if (fp_schedulers_request(0, &ticket) != 0) {
+        if (fp_sigcapture_request(0, &ticket) != 0) {
             patience(&asker->refused);
             send_again_under_tsan(asker->refused);
             continue;
@@ -1168,7 +1168,7 @@ static void *ask_again_and_again(void *arg)
         CHECK_INT(atomic_fetch_add(&holders, 1), 0);
         asker->asked++;
         while (running == NULL && tried < tries) {
-            running = fp_schedulers_answer(0, ticket);
+            running = fp_sigcapture_poll(0, ticket);
             patience(&tried);
         }
         if (running == NULL) {
@@ -1177,10 +1177,10 @@ static void *ask_again_and_again(void *arg)
             asker->answered++;
             CHECK(running->process == process_of(asker->worker));
             CHECK(running->words <= FP_STACK_WORDS_MAX);
-            CHECK(fp_schedulers_handler_ns(0) < UINT64_C(60000000000));
+            CHECK(fp_sigcapture_handler_ns(0) < UINT64_C(60000000000));
         }
         CHECK_INT(atomic_fetch_sub(&holders, 1), 1);
-        fp_schedulers_release(0, ticket);
+        fp_sigcapture_drop(0, ticket);
     }
     return NULL;
 }
@@ -1229,7 +1229,7 @@ static void be_here_when_told(struct worker *worker)
 {
     while (!atomic_load(&worker->stop)) {
         if (atomic_load(&worker->command) == 2) {
-            worker->err = fp_schedulers_retire_here(worker->number);
+            worker->err = fp_sigcapture_shutdown_quiesce(worker->number);
             atomic_store(&worker->command, 0);
         }
         atomic_fetch_add(&worker->rounds, 1);
@@ -1247,21 +1247,21 @@ static void retired_it_is_as_it_was_and_can_begin_anew(void)
     begin();
     signal = schedulers.signal;
     worker = employ(be_here_when_told);
-    CHECK_INT(fp_schedulers_retire_begin(1), 0);
-    CHECK(fp_schedulers_must_be_here(0) && !fp_schedulers_must_be_here(1));
-    CHECK_INT(fp_schedulers_enter(), FP_ESTATE);
-    CHECK_INT(fp_schedulers_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
+    CHECK(fp_sigcapture_must_quiesce(0) && !fp_sigcapture_must_quiesce(1));
+    CHECK_INT(fp_sigcapture_acquire(), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
               FP_ESTATE);
     /* Nobody else's thread counts. */
-    CHECK_INT(fp_schedulers_retire_here(1), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_shutdown_quiesce(1), FP_ESTATE);
     tell(worker, 2);
     CHECK_INT(worker->err, 0);
-    CHECK_INT(fp_schedulers_retire_end(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     CHECK(action_is(signal, (void *)SIG_DFL));
     CHECK_INT(schedulers.signal, 0);
-    CHECK_INT(fp_schedulers_count(), 0);
-    CHECK_INT(fp_schedulers_request(0, &ticket), FP_ESTATE);
-    CHECK_INT(fp_schedulers_retire_end(1), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_count(), 0);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
     dismiss(worker);
     begin();
     dismiss(employ(spin));
@@ -1273,7 +1273,7 @@ static void be_here_often(struct worker *worker)
     while (atomic_load(&worker->command) != 2)
         sched_yield();
     for (int i = 0; i < 20000; i++)
-        worker->err |= fp_schedulers_retire_here(worker->number);
+        worker->err |= fp_sigcapture_shutdown_quiesce(worker->number);
     spin(worker);
 }
 
@@ -1288,24 +1288,24 @@ static void all_may_be_here_at_once(void)
         worker_start(&worker[at]);
         CHECK_INT(worker[at].err, 0);
     }
-    CHECK_INT(fp_schedulers_retire_begin(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     for (unsigned at = 0; at < WORKERS; at++)
         atomic_store(&worker[at].command, 2);
     for (unsigned at = 0; at < WORKERS; at++)
         worker_end(&worker[at]);
     for (unsigned at = 0; at < WORKERS; at++)
         CHECK_INT(worker[at].err, 0);
-    CHECK_INT(fp_schedulers_retire_end(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
 }
 
 static void nobody_retires_while_somebody_is_inside(void)
 {
     begin();
-    CHECK_INT(fp_schedulers_enter(), 0);
-    CHECK_INT(fp_schedulers_retire_begin(1), FP_ESTATE);
-    fp_schedulers_leave();
-    CHECK_INT(fp_schedulers_retire_begin(1), 0);
-    CHECK_INT(fp_schedulers_retire_end(1), 0);
+    CHECK_INT(fp_sigcapture_acquire(), 0);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), FP_ESTATE);
+    fp_sigcapture_release();
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
 }
 
 static void expect_at_work(void)
@@ -1313,11 +1313,11 @@ static void expect_at_work(void)
     uint32_t ticket;
 
     CHECK(action_is(schedulers.signal, handler));
-    CHECK_INT(fp_schedulers_enter(), 0);
-    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
-    CHECK_INT(answer(0, ticket)->result, FP_RUNNING_CAPTURED);
-    fp_schedulers_release(0, ticket);
-    fp_schedulers_leave();
+    CHECK_INT(fp_sigcapture_acquire(), 0);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
+    fp_sigcapture_drop(0, ticket);
+    fp_sigcapture_release();
 }
 
 static void without_each_scheduler_here_all_stays_as_it_was(void)
@@ -1326,19 +1326,19 @@ static void without_each_scheduler_here_all_stays_as_it_was(void)
 
     begin();
     worker = employ(be_here_when_told);
-    CHECK_INT(fp_schedulers_retire_begin(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK(action_is(schedulers.signal, (void *)SIG_IGN));
-    CHECK_INT(fp_schedulers_retire_end(1), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
     expect_at_work();
     /* Nor does it count that it was here for the attempt before. */
-    CHECK_INT(fp_schedulers_retire_begin(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     tell(worker, 2);
     atomic_store(&schedulers.slot[1].is_registered, 0);
     schedulers.slot[1].thread = worker->tid; /* asked, but not here */
-    CHECK_INT(fp_schedulers_retire_end(1), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
     schedulers.slot[1].thread = 0;
-    CHECK_INT(fp_schedulers_retire_begin(1), 0);
-    CHECK_INT(fp_schedulers_retire_end(1), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
     expect_at_work();
     dismiss(worker);
 }
@@ -1350,28 +1350,28 @@ static void what_nobody_ends_is_given_up_and_can_begin_anew(void)
 
     begin();
     worker = employ(be_here_when_told);
-    CHECK_INT(fp_schedulers_retiring(), 0);
-    CHECK_INT(fp_schedulers_retire_begin(7), 0);
-    CHECK_INT(fp_schedulers_retiring(), 7);
+    CHECK_INT(fp_sigcapture_is_shutting_down(), 0);
+    CHECK_INT(fp_sigcapture_shutdown_begin(7), 0);
+    CHECK_INT(fp_sigcapture_is_shutting_down(), 7);
     tell(worker, 2);
     /* Nobody else ends it, or begins one of his own. */
-    CHECK_INT(fp_schedulers_retire_begin(8), FP_ESTATE);
-    CHECK_INT(fp_schedulers_retire_end(8), FP_ESTATE);
-    fp_schedulers_retire_give_up(8);
-    CHECK_INT(fp_schedulers_retiring(), 7);
-    CHECK_INT(fp_schedulers_enter(), FP_ESTATE);
-    fp_schedulers_retire_give_up(7);
-    CHECK_INT(fp_schedulers_retiring(), 0);
+    CHECK_INT(fp_sigcapture_shutdown_begin(8), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_shutdown_end(8), FP_ESTATE);
+    fp_sigcapture_shutdown_abort(8);
+    CHECK_INT(fp_sigcapture_is_shutting_down(), 7);
+    CHECK_INT(fp_sigcapture_acquire(), FP_ESTATE);
+    fp_sigcapture_shutdown_abort(7);
+    CHECK_INT(fp_sigcapture_is_shutting_down(), 0);
     expect_at_work();
-    fp_schedulers_retire_give_up(7);
+    fp_sigcapture_shutdown_abort(7);
     expect_at_work();
     /* And he who was given up has nothing to end any more. */
-    CHECK_INT(fp_schedulers_retire_begin(8), 0);
-    CHECK_INT(fp_schedulers_retire_end(7), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_shutdown_begin(8), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(7), FP_ESTATE);
     tell(worker, 2);
-    CHECK_INT(fp_schedulers_retire_end(8), 0);
-    CHECK_INT(fp_schedulers_count(), 0);
-    CHECK_INT(fp_schedulers_retiring(), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(8), 0);
+    CHECK_INT(fp_sigcapture_count(), 0);
+    CHECK_INT(fp_sigcapture_is_shutting_down(), 0);
     dismiss(worker);
 }
 
@@ -1383,9 +1383,9 @@ static void a_signal_on_its_way_is_waited_for(void)
     begin();
     worker = employ(obey);
     tell(worker, 1);
-    CHECK_INT(fp_schedulers_request(0, &ticket), 0);
-    fp_schedulers_release(0, ticket);
-    CHECK_INT(fp_schedulers_retire_begin(1), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    fp_sigcapture_drop(0, ticket);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), FP_ESTATE);
     CHECK(action_is(schedulers.signal, handler));
     tell(worker, 0);
     UNTIL(state_of(0) == IDLE);
@@ -1403,15 +1403,15 @@ static void a_handler_of_somebody_elses_is_not_touched(void)
     signal = schedulers.signal;
     worker = employ(be_here_when_told);
     set_action(signal, somebodys_handler);
-    CHECK_INT(fp_schedulers_retire_begin(1), FP_EDENIED);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), FP_EDENIED);
     CHECK(action_is(signal, (void *)somebodys_handler));
     CHECK_INT(sigaction(signal, &ours, NULL), 0);
     expect_at_work();
     /* Nor one that comes in between. */
-    CHECK_INT(fp_schedulers_retire_begin(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     set_action(signal, somebodys_handler);
     tell(worker, 2);
-    CHECK_INT(fp_schedulers_retire_end(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     CHECK(action_is(signal, (void *)somebodys_handler));
     set_action(signal, SIG_DFL);
     dismiss(worker);

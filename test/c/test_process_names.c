@@ -1,5 +1,5 @@
 /*
- * test_names.c - the names around a process: its registration, its initial
+ * test_process_names.c - the names around a process: its registration, its initial
  * call and '$initial_call' in its dictionary.
  */
 #include "base/error.h"
@@ -20,7 +20,7 @@
 struct fixture {
     struct fake_memory memory;
     struct fp_snapshot snapshot;
-    struct fp_names names;
+    struct fp_process_names names;
     uint64_t top; /* of the terms */
 };
 
@@ -87,7 +87,8 @@ static void read_names(struct fixture *f)
 {
     static const struct fp_layout unused;
 
-    fp_names_read(&unused, &f->memory.peek, &f->snapshot, KEY, &f->names);
+    fp_process_names_read(&unused, &f->memory.peek, &f->snapshot, KEY,
+                          &f->names);
 }
 
 static void expect_call(struct fixture *f)

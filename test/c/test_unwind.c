@@ -1,5 +1,5 @@
 /*
- * test_native_unwind.c - our walks beside libgcc's, in the same thread at the
+ * test_unwind.c - our walks beside libgcc's, in the same thread at the
  * same instruction: at calls, and while code is stepped through instruction by
  * instruction.
  */
@@ -7,24 +7,24 @@
 #include <sys/mman.h>
 
 #include "base/error.h"
-#include "native_truth.h"
+#include "cstack_truth.h"
 
 static uint64_t stack_end;
 static struct truth_stack copy;
 static uint64_t ours[TRUTH_FRAMES];
 
-static struct fp_native *native_now(void)
+static struct fp_cstack *native_now(void)
 {
-    struct fp_native *native;
+    struct fp_cstack *native;
 
-    CHECK_INT(fp_native_create(&native), 0);
+    CHECK_INT(fp_cstack_create(&native), 0);
     return native;
 }
 
 /* ---- at a call -------------------------------------------------------- */
 
 struct visit {
-    struct fp_native *native;
+    struct fp_cstack *native;
     size_t deepest, calls;
 };
 
@@ -33,7 +33,7 @@ static __attribute__((noinline)) void compare_here(void *self)
 {
     struct visit *visit = self;
     struct fp_registers registers;
-    struct fp_native_end end;
+    struct fp_cstack_end end;
     struct truth_frames truth;
     ucontext_t context;
     size_t count;
@@ -41,7 +41,7 @@ static __attribute__((noinline)) void compare_here(void *self)
     getcontext(&context);
     registers = truth_registers(&context);
     truth_copy(&copy, registers.rsp, stack_end);
-    count = fp_native_unwind(visit->native, &registers, &copy.stack, ours,
+    count = fp_cstack_unwind(visit->native, &registers, &copy.stack, ours,
                              TRUTH_FRAMES, &end);
     truth_unwind(&truth);
     if (count != truth.count ||
@@ -50,7 +50,7 @@ static __attribute__((noinline)) void compare_here(void *self)
         truth_print(visit->native, "libgcc's", truth.pc, truth.count);
         RUN_FAIL("the walks differ (ours ended by %d)", end.why);
     }
-    CHECK_INT(end.why, FP_NATIVE_OUTERMOST);
+    CHECK_INT(end.why, FP_CSTACK_OUTERMOST);
     visit->calls++;
     if (count > visit->deepest)
         visit->deepest = count;
@@ -74,7 +74,7 @@ static void *visit_chain(void *path)
     CHECK(visit.deepest > 80);
     sort(compare_here, &visit); /* through qsort */
     CHECK(visit.calls > 45);
-    fp_native_destroy(visit.native);
+    fp_cstack_destroy(visit.native);
     dlclose(library);
     return NULL;
 }
@@ -130,7 +130,7 @@ static void call_chains_are_libgcc_s(void)
 #define TRAP_FLAG 0x100
 
 static struct {
-    struct fp_native *native;
+    struct fp_cstack *native;
     volatile int is_on;
     size_t steps, same, deepest;
     size_t in_vdso,
@@ -150,18 +150,18 @@ static size_t interrupted_at(const struct truth_frames *truth, uint64_t rip)
 
 static int is_same_walk(const struct fp_registers *registers)
 {
-    struct fp_native_end end;
+    struct fp_cstack_end end;
     struct truth_frames truth;
     size_t count, from;
 
     truth_copy(&copy, registers->rsp, stack_end);
-    count = fp_native_unwind(stepping.native, registers, &copy.stack, ours,
+    count = fp_cstack_unwind(stepping.native, registers, &copy.stack, ours,
                              TRUTH_FRAMES, &end);
     truth_unwind(&truth);
     from = interrupted_at(&truth, registers->rip);
     if (count > stepping.deepest)
         stepping.deepest = count;
-    if (end.why == FP_NATIVE_OUTERMOST && count == truth.count - from &&
+    if (end.why == FP_CSTACK_OUTERMOST && count == truth.count - from &&
         memcmp(ours, truth.pc + from, count * sizeof *ours) == 0)
         return 1;
     if (stepping.steps - stepping.same < 3) {
@@ -185,7 +185,7 @@ static void on_step(int signal, siginfo_t *info, void *self)
         return;
     }
     context->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
-    if (fp_native_resolve(stepping.native, registers.rip, &name, &library) != 0)
+    if (fp_cstack_resolve(stepping.native, registers.rip, &name, &library) != 0)
         library = "";
     stepping.in_linker += strncmp(library, "ld-linux", 8) == 0;
     stepping.in_vdso += strcmp(library, "[vdso]") == 0;
@@ -223,7 +223,7 @@ static void step_through(const char *path, size_t build)
     CHECK(stepping.from_handler.calls > 10);
     CHECK(stepping.from_handler.deepest > stepping.deepest);
     CHECK_INT(stepping.same, stepping.steps);
-    fp_native_destroy(stepping.native);
+    fp_cstack_destroy(stepping.native);
     dlclose(library);
 }
 
@@ -236,7 +236,7 @@ static void every_instruction_is_walked_as_libgcc_walks_it(void)
 
 /* As the JIT's code is: in no library, with no unwind information. */
 struct foreign {
-    struct fp_native *native;
+    struct fp_cstack *native;
     uint64_t begin, end; /* the code */
     uint64_t rsp;        /* as it was at its call */
 };
@@ -261,7 +261,7 @@ static run_function *chain;
 static __attribute__((noinline)) void walk_to_foreign_code(void *unused)
 {
     struct fp_registers registers;
-    struct fp_native_end end;
+    struct fp_cstack_end end;
     ucontext_t context;
     size_t count;
 
@@ -269,12 +269,12 @@ static __attribute__((noinline)) void walk_to_foreign_code(void *unused)
     getcontext(&context);
     registers = truth_registers(&context);
     truth_copy(&copy, registers.rsp, stack_end);
-    count = fp_native_unwind(foreign.native, &registers, &copy.stack, ours,
+    count = fp_cstack_unwind(foreign.native, &registers, &copy.stack, ours,
                              TRUTH_FRAMES, &end);
     CHECK(count > 20); /* the chain's, and one of this file */
-    CHECK_INT(end.why, FP_NATIVE_LEFT);
+    CHECK_INT(end.why, FP_CSTACK_LEFT);
     for (size_t i = 0; i < count; i++)
-        CHECK(fp_native_contains(foreign.native, ours[i]));
+        CHECK(fp_cstack_contains(foreign.native, ours[i]));
     CHECK(end.registers.rip > foreign.begin && end.registers.rip < foreign.end);
     CHECK_INT(end.registers.rsp, foreign.rsp);
     CHECK_INT(end.registers.rbx, 0x1111);
@@ -307,11 +307,11 @@ static void a_walk_ends_in_foreign_code_with_the_registers_it_had(void)
     foreign.begin = (uint64_t)(uintptr_t)page;
     foreign.end = foreign.begin + sizeof foreign_code;
     foreign.native = native_now();
-    CHECK(!fp_native_contains(foreign.native, foreign.begin));
+    CHECK(!fp_cstack_contains(foreign.native, foreign.begin));
     stack_end = truth_stack_end();
     enter = (void (*)(uint64_t *, void (*)(void)))(uintptr_t)page;
     enter(&foreign.rsp, called_by_foreign_code);
-    fp_native_destroy(foreign.native);
+    fp_cstack_destroy(foreign.native);
     munmap(page, 4096);
     dlclose(library);
     temporary_remove(&directory);
@@ -319,24 +319,24 @@ static void a_walk_ends_in_foreign_code_with_the_registers_it_had(void)
 
 static void code_in_no_library_has_no_frames(void)
 {
-    struct fp_native *native = native_now();
-    struct fp_native_stack none = {0x1000, NULL, 0};
+    struct fp_cstack *native = native_now();
+    struct fp_cstack_stack none = {0x1000, NULL, 0};
     struct fp_registers registers = {.rip = 0x1000, .rsp = 0x1000};
-    struct fp_native_end end;
+    struct fp_cstack_end end;
 
-    CHECK_INT(fp_native_unwind(native, &registers, &none, ours, 10, &end), 0);
-    CHECK_INT(end.why, FP_NATIVE_LEFT);
+    CHECK_INT(fp_cstack_unwind(native, &registers, &none, ours, 10, &end), 0);
+    CHECK_INT(end.why, FP_CSTACK_LEFT);
     CHECK_INT(end.registers.rip, 0x1000);
-    fp_native_destroy(native);
+    fp_cstack_destroy(native);
 }
 
 /* All shorter copies, and all smaller rooms for the answer, of one walk. */
 static __attribute__((noinline)) void walk_less(void *self)
 {
-    struct fp_native *native = self;
+    struct fp_cstack *native = self;
     static uint64_t less[TRUTH_FRAMES];
     struct fp_registers registers;
-    struct fp_native_end end;
+    struct fp_cstack_end end;
     ucontext_t context;
     size_t count, last = 0, whole;
 
@@ -344,16 +344,16 @@ static __attribute__((noinline)) void walk_less(void *self)
     registers = truth_registers(&context);
     truth_copy(&copy, registers.rsp, stack_end);
     whole = copy.stack.size;
-    count = fp_native_unwind(native, &registers, &copy.stack, ours,
+    count = fp_cstack_unwind(native, &registers, &copy.stack, ours,
                              TRUTH_FRAMES, &end);
-    CHECK_INT(end.why, FP_NATIVE_OUTERMOST);
+    CHECK_INT(end.why, FP_CSTACK_OUTERMOST);
     for (size_t size = 0; size <= whole; size += size < 8192 ? 1 : 8) {
         unsigned char *bytes = malloc(size); /* ASan guards its end */
-        struct fp_native_stack stack = {copy.stack.start, bytes, size};
+        struct fp_cstack_stack stack = {copy.stack.start, bytes, size};
         size_t got;
 
         memcpy(bytes, copy.bytes, size);
-        got = fp_native_unwind(native, &registers, &stack, less, TRUTH_FRAMES,
+        got = fp_cstack_unwind(native, &registers, &stack, less, TRUTH_FRAMES,
                                NULL);
         free(bytes);
         CHECK(got >= last && got <= count);
@@ -363,38 +363,38 @@ static __attribute__((noinline)) void walk_less(void *self)
     CHECK_INT(last, count);
     for (size_t max = 0; max < count; max++) {
         CHECK_INT(
-            fp_native_unwind(native, &registers, &copy.stack, less, max, &end),
+            fp_cstack_unwind(native, &registers, &copy.stack, less, max, &end),
             max);
-        CHECK_INT(end.why, FP_NATIVE_FULL);
+        CHECK_INT(end.why, FP_CSTACK_FULL);
         CHECK(memcmp(less, ours, max * sizeof *less) == 0);
     }
     copy.stack.size = 256;
-    CHECK(fp_native_unwind(native, &registers, &copy.stack, less, TRUTH_FRAMES,
+    CHECK(fp_cstack_unwind(native, &registers, &copy.stack, less, TRUTH_FRAMES,
                            &end) < count);
-    CHECK_INT(end.why, FP_NATIVE_CUT);
+    CHECK_INT(end.why, FP_CSTACK_CUT);
 }
 
 static void less_stack_or_less_room_gives_the_first_frames(void)
 {
-    struct fp_native *native = native_now();
+    struct fp_cstack *native = native_now();
 
     stack_end = truth_stack_end();
     walk_less(native);
-    fp_native_destroy(native);
+    fp_cstack_destroy(native);
 }
 
 /* Whatever registers and stacks hold, a walk ends, inside of its bounds. */
 static void random_registers_and_stacks_are_no_harm(void)
 {
-    struct fp_native *native = native_now();
+    struct fp_cstack *native = native_now();
     uint64_t random = 11, some = (uint64_t)(uintptr_t)qsort;
-    uint64_t own = (uint64_t)(uintptr_t)fp_native_unwind;
+    uint64_t own = (uint64_t)(uintptr_t)fp_cstack_unwind;
     struct fp_registers registers;
     uint64_t *words = malloc(512 * sizeof *words);
     size_t frames = 0;
 
     for (int round = 0; round < 20000; round++) {
-        struct fp_native_stack stack = {UINT64_C(0x7ffe00000000),
+        struct fp_cstack_stack stack = {UINT64_C(0x7ffe00000000),
                                         (unsigned char *)words,
                                         run_below(&random, 4096)};
         uint64_t *reg = (uint64_t *)&registers;
@@ -405,11 +405,11 @@ static void random_registers_and_stacks_are_no_harm(void)
         for (int i = 0; i < 17; i++)
             reg[i] = stack.start + run_below(&random, 4096);
         registers.rip = words[run_below(&random, 512)];
-        frames += fp_native_unwind(native, &registers, &stack, ours, 100, NULL);
+        frames += fp_cstack_unwind(native, &registers, &stack, ours, 100, NULL);
     }
     CHECK(frames > 20000);
     free(words);
-    fp_native_destroy(native);
+    fp_cstack_destroy(native);
 }
 
 int main(int argc, char **argv)

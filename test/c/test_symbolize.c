@@ -1,5 +1,5 @@
 /*
- * test_native_symbols.c - frame words to symbols: of which kind each is, over
+ * test_symbolize.c - frame words to symbols: of which kind each is, over
  * modules that the test loads and the libraries of this very program.
  */
 #include <time.h>
@@ -14,8 +14,8 @@ struct fixture {
     struct fake_vm vm;
     struct fake_module module;
     uint64_t name, function; /* atoms */
-    struct fp_live_native native;
-    struct fp_native_symbols *symbols;
+    struct fp_live_cstack native;
+    struct fp_symbolize *symbols;
     const struct fp_symbolizer *interface;
     struct fp_symbol symbol;
 };
@@ -34,17 +34,17 @@ static struct fixture *create(int with_native)
     body[0] = body[1] = (struct fake_body){f->function, 2, 64};
     fake_load(&f->vm, &f->module, f->name, body, 2, &options);
     fake_map(&f->vm.memory, FAKE_MISC, 4096);
-    CHECK_INT(fp_native_symbols_create(&f->symbols, &f->vm.layout,
-                                       &f->vm.memory.peek, &f->vm.live_code,
-                                       with_native ? &f->native : NULL),
+    CHECK_INT(fp_symbolize_create(&f->symbols, &f->vm.layout,
+                                  &f->vm.memory.peek, &f->vm.live_code,
+                                  with_native ? &f->native : NULL),
               0);
-    f->interface = fp_native_symbols_interface(f->symbols);
+    f->interface = fp_symbolize_interface(f->symbols);
     return f;
 }
 
 static void destroy(struct fixture *f)
 {
-    fp_native_symbols_destroy(f->symbols);
+    fp_symbolize_destroy(f->symbols);
     fake_vm_destroy(&f->vm);
     free(f);
 }
@@ -130,14 +130,14 @@ static void a_nif_in_the_code_of_its_module_is_watched(void)
 static void code_in_a_library_is_native(void)
 {
     struct fixture *f = create(1);
-    uint64_t pc = (uint64_t)(uintptr_t)&fp_native_symbols_create;
+    uint64_t pc = (uint64_t)(uintptr_t)&fp_symbolize_create;
 
     CHECK(atomic_load(&f->native.set) != NULL);
     CHECK_INT(resolve(f, pc), 0);
     CHECK_INT(f->symbol.kind, FP_SYMBOL_NATIVE);
     CHECK_BYTES(f->symbol.function, f->symbol.function_len,
-                "fp_native_symbols_create", 24);
-    CHECK_BYTES(f->symbol.file, f->symbol.file_len, "test_native_symbols", 19);
+                "fp_symbolize_create", 24);
+    CHECK_BYTES(f->symbol.file, f->symbol.file_len, "test_symbolize", 19);
     CHECK_INT(f->symbol.module_len, 0);
     CHECK_INT(f->symbol.arity, 0);
     CHECK_INT(f->symbol.line, 0);
@@ -150,8 +150,7 @@ static void where_c_code_is_not_wanted_it_is_unknown(void)
 {
     struct fixture *f = create(0);
 
-    CHECK_INT(resolve(f, (uint64_t)(uintptr_t)&fp_native_symbols_create),
-              FP_ENOENT);
+    CHECK_INT(resolve(f, (uint64_t)(uintptr_t)&fp_symbolize_create), FP_ENOENT);
     destroy(f);
 }
 

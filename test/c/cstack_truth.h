@@ -1,5 +1,5 @@
 /*
- * native_truth.h - what is true of stacks and libraries, from others: libgcc's
+ * cstack_truth.h - what is true of stacks and libraries, from others: libgcc's
  * unwinder, and a library that is built here and now.
  */
 #ifndef NATIVE_TRUTH_H
@@ -16,7 +16,7 @@
 #include "run.h"
 #include "temporary.h"
 
-#define CHAIN_SOURCE "test/c/native/chain.c"
+#define CHAIN_SOURCE "test/c/cstack/chain.c"
 
 /* ---- libraries -------------------------------------------------------- */
 
@@ -117,7 +117,7 @@ static inline uint64_t truth_stack_end(void)
 }
 
 struct truth_stack {
-    struct fp_native_stack stack;
+    struct fp_cstack_stack stack;
     unsigned char bytes[1 << 18];
 };
 
@@ -133,7 +133,7 @@ static inline void truth_copy(struct truth_stack *copy, uint64_t rsp,
 
     CHECK(process_vm_readv(getpid(), &local, 1, &remote, 1, 0) ==
           (ssize_t)size);
-    copy->stack = (struct fp_native_stack){start, copy->bytes, size};
+    copy->stack = (struct fp_cstack_stack){start, copy->bytes, size};
 }
 
 static inline struct fp_registers truth_registers(const ucontext_t *context)
@@ -161,14 +161,14 @@ static inline struct fp_registers truth_registers(const ucontext_t *context)
     };
 }
 
-static inline void truth_print(const struct fp_native *native, const char *who,
+static inline void truth_print(const struct fp_cstack *native, const char *who,
                                const uint64_t *pc, size_t count)
 {
     printf("# %s:\n", who);
     for (size_t i = 0; i < count; i++) {
         const char *name = NULL, *library = "nowhere";
 
-        fp_native_resolve(native, pc[i], &name, &library);
+        fp_cstack_resolve(native, pc[i], &name, &library);
         printf("#   %zu %#" PRIx64 " %s in %s\n", i, pc[i],
                name == NULL ? "?" : name, library);
     }

@@ -1,5 +1,5 @@
 /*
- * test_wall.c - Unix time of monotonic time, by a thread that is held up.
+ * test_clock_offset.c - Unix time of monotonic time, by a thread that is held up.
  */
 #include "base/clock_offset.h"
 #include "run.h"
@@ -25,7 +25,7 @@ static int64_t error_with(int every, int first)
     now_ns = 5000;
     held_up_every = every;
     reading = first;
-    return fp_wall_offset_ns(clock_ns) - OFFSET;
+    return fp_clock_offset_ns(clock_ns) - OFFSET;
 }
 
 static void both_clocks_agree(void)

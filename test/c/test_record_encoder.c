@@ -1,5 +1,5 @@
 /*
- * test_portable.c - what the portable engine hands over, as records; and what
+ * test_record_encoder.c - what the portable engine hands over, as records; and what
  * it must not hand over.
  */
 #include <stdatomic.h>
@@ -17,9 +17,9 @@ static const struct fp_text nothing = {NULL, 0};
 static const struct fp_mfa_text no_call = {0};
 
 struct fixture {
-    struct fp_portable *portable;
+    struct fp_record_encoder *portable;
     struct fp_ring *ring;
-    struct fp_stats stats;
+    struct fp_counters stats;
     int64_t value[FP_METRIC_COUNT], time_us;
     _Atomic int64_t wall_offset_us;
     union {
@@ -36,7 +36,7 @@ struct fixture {
 static void tick(struct fixture *f, uint64_t missed)
 {
     f->time_us += 1000;
-    CHECK_INT(fp_portable_tick(f->portable, missed, f->time_us), 0);
+    CHECK_INT(fp_record_encoder_tick(f->portable, missed, f->time_us), 0);
 }
 
 static struct fixture *create(void)
@@ -44,8 +44,8 @@ static struct fixture *create(void)
     struct fixture *f = calloc(1, sizeof *f);
 
     CHECK_INT(fp_ring_create(&f->ring, 0), 0);
-    CHECK_INT(fp_portable_create(&f->portable, f->ring, &f->stats,
-                                 &f->wall_offset_us),
+    CHECK_INT(fp_record_encoder_create(&f->portable, f->ring, &f->stats,
+                                       &f->wall_offset_us),
               0);
     f->time_us = INT64_C(1795237782932904);
     tick(f, 0);
@@ -54,7 +54,7 @@ static struct fixture *create(void)
 
 static void destroy(struct fixture *f)
 {
-    fp_portable_destroy(f->portable);
+    fp_record_encoder_destroy(f->portable);
     fp_ring_destroy(f->ring);
     free(f);
 }
@@ -94,10 +94,10 @@ static void define_pid(struct fixture *f, uint32_t process, uint32_t number,
 {
     const int32_t frame[] = {4};
 
-    CHECK_INT(fp_portable_process(f->portable, process, number, 0, nothing,
-                                  &no_call, &no_call),
+    CHECK_INT(fp_record_encoder_process(f->portable, process, number, 0,
+                                        nothing, &no_call, &no_call),
               0);
-    CHECK_INT(fp_portable_stack(f->portable, stack, frame, 1), 0);
+    CHECK_INT(fp_record_encoder_stack(f->portable, stack, frame, 1), 0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(pop(f), FP_RECORD_STACK);
 }
@@ -109,13 +109,13 @@ static void define(struct fixture *f, uint32_t process, uint32_t stack)
 
 static int sample(struct fixture *f, uint32_t process, uint32_t stack)
 {
-    return fp_portable_sample(f->portable, process, stack, FP_STATUS_waiting,
-                              f->value);
+    return fp_record_encoder_sample(f->portable, process, stack,
+                                    FP_STATUS_waiting, f->value);
 }
 
-static uint64_t stat(struct fixture *f, enum fp_stat stat)
+static uint64_t stat(struct fixture *f, enum fp_counter stat)
 {
-    return fp_stats_get(&f->stats, stat);
+    return fp_counters_get(&f->stats, stat);
 }
 
 static void a_process_carries_its_texts_in_order(void)
@@ -124,8 +124,8 @@ static void a_process_carries_its_texts_in_order(void)
     struct fp_mfa_text initial = {1, TEXT("proc_lib"), TEXT("init_p"), 5};
     struct fp_mfa_text behaviour = {1, TEXT("my_server"), TEXT("init"), 1};
 
-    CHECK_INT(fp_portable_process(f->portable, FP_PROCESS_SLOTS - 1, 42, 3,
-                                  TEXT("me"), &initial, &behaviour),
+    CHECK_INT(fp_record_encoder_process(f->portable, FP_PROCESS_SLOTS - 1, 42,
+                                        3, TEXT("me"), &initial, &behaviour),
               0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(f->last.process.slot, FP_PROCESS_SLOTS - 1);
@@ -138,9 +138,9 @@ static void a_process_carries_its_texts_in_order(void)
     CHECK_INT(f->last.process.initial_call.arity, 5);
     CHECK_INT(f->last.process.proc_lib_initial_call.module, 9);
     CHECK_BYTES(f->last.process.text, 29, "meproc_libinit_pmy_serverinit", 29);
-    CHECK_INT(
-        fp_portable_process(f->portable, 0, 1, 0, nothing, &no_call, &no_call),
-        0);
+    CHECK_INT(fp_record_encoder_process(f->portable, 0, 1, 0, nothing, &no_call,
+                                        &no_call),
+              0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(f->last.process.initial_call.module, 0);
     CHECK_INT(f->last.head.size, sizeof f->last.process);
@@ -151,9 +151,9 @@ static void a_frame_carries_its_texts_in_order(void)
 {
     struct fixture *f = create();
 
-    CHECK_INT(fp_portable_frame(f->portable, FP_FRAME_TEXT_MAX - 1,
-                                TEXT("lists"), TEXT("map"), 2, 1239,
-                                TEXT("lists.erl")),
+    CHECK_INT(fp_record_encoder_frame(f->portable, FP_FRAME_TEXT_MAX - 1,
+                                      TEXT("lists"), TEXT("map"), 2, 1239,
+                                      TEXT("lists.erl")),
               0);
     CHECK_INT(pop(f), FP_RECORD_FRAME);
     CHECK(f->last.frame.id == (FP_FRAME_TEXT | (FP_FRAME_TEXT_MAX - 1)));
@@ -163,9 +163,9 @@ static void a_frame_carries_its_texts_in_order(void)
     CHECK_INT(f->last.frame.function_len, 3);
     CHECK_INT(f->last.frame.file_len, 9);
     CHECK_BYTES(f->last.frame.text, 17, "listsmaplists.erl", 17);
-    CHECK_INT(
-        fp_portable_frame(f->portable, 0, TEXT("m"), nothing, 0, 0, nothing),
-        0);
+    CHECK_INT(fp_record_encoder_frame(f->portable, 0, TEXT("m"), nothing, 0, 0,
+                                      nothing),
+              0);
     CHECK_INT(pop(f), FP_RECORD_FRAME);
     destroy(f);
 }
@@ -176,7 +176,8 @@ static void a_stack_carries_ids_and_markers(void)
     const int32_t frame[] = {0, 65535, -1, -2};
     int32_t full[FP_STACK_FRAMES_MAX] = {0};
 
-    CHECK_INT(fp_portable_stack(f->portable, FP_STACK_SLOTS - 1, frame, 4), 0);
+    CHECK_INT(
+        fp_record_encoder_stack(f->portable, FP_STACK_SLOTS - 1, frame, 4), 0);
     CHECK_INT(pop(f), FP_RECORD_STACK);
     CHECK_INT(f->last.stack.slot, FP_STACK_SLOTS - 1);
     CHECK_INT(f->last.head.count, 4);
@@ -184,9 +185,10 @@ static void a_stack_carries_ids_and_markers(void)
     CHECK(f->last.stack.frame[1] == (FP_FRAME_TEXT | 65535));
     CHECK_INT(f->last.stack.frame[2], FP_FRAME_TRUNCATED);
     CHECK_INT(f->last.stack.frame[3], FP_FRAME_RUNNING);
-    CHECK_INT(fp_portable_stack(f->portable, 0, full, FP_STACK_FRAMES_MAX), 0);
+    CHECK_INT(
+        fp_record_encoder_stack(f->portable, 0, full, FP_STACK_FRAMES_MAX), 0);
     CHECK_INT(pop(f), FP_RECORD_STACK);
-    CHECK_INT(stat(f, FP_STAT_stacks), 2);
+    CHECK_INT(stat(f, FP_COUNTER_stacks), 2);
     destroy(f);
 }
 
@@ -220,10 +222,10 @@ static void samples_are_those_of_the_process(void)
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(pop(f), FP_RECORD_SAMPLE);
     CHECK_INT(f->last.sample.delta[FP_METRIC_reductions], 0);
-    CHECK_INT(stat(f, FP_STAT_taken), 5);
-    CHECK_INT(stat(f, FP_STAT_dropped), 0);
-    CHECK_INT(stat(f, FP_STAT_ticks), 2);
-    CHECK_INT(stat(f, FP_STAT_missed), 4);
+    CHECK_INT(stat(f, FP_COUNTER_taken), 5);
+    CHECK_INT(stat(f, FP_COUNTER_dropped), 0);
+    CHECK_INT(stat(f, FP_COUNTER_ticks), 2);
+    CHECK_INT(stat(f, FP_COUNTER_missed), 4);
     destroy(f);
 }
 
@@ -258,14 +260,15 @@ static void a_clock_that_is_set_back_does_not_set_back_the_samples(void)
     int64_t before = f->time_us;
 
     define(f, 5, 9);
-    CHECK_INT(fp_portable_tick(f->portable, 0, before - 7000000), 0);
+    CHECK_INT(fp_record_encoder_tick(f->portable, 0, before - 7000000), 0);
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(pop(f), FP_RECORD_SAMPLE);
     CHECK_INT(f->last.sample.time_us, before + 1);
-    CHECK_INT(fp_portable_tick(f->portable, 0, 0), FP_EINVAL);
-    CHECK_INT(fp_portable_tick(f->portable, 0, -1), FP_EINVAL);
-    CHECK_INT(fp_portable_tick(f->portable, 0, FP_TIME_US_MAX + 1), FP_EINVAL);
-    CHECK_INT(stat(f, FP_STAT_ticks), 2);
+    CHECK_INT(fp_record_encoder_tick(f->portable, 0, 0), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_tick(f->portable, 0, -1), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_tick(f->portable, 0, FP_TIME_US_MAX + 1),
+              FP_EINVAL);
+    CHECK_INT(stat(f, FP_COUNTER_ticks), 2);
     destroy(f);
 }
 
@@ -274,12 +277,12 @@ static void what_was_lost_on_its_way_is_counted(void)
     struct fixture *f = create();
 
     define(f, 5, 9);
-    fp_portable_lost(f->portable, 3, 4, 50);
+    fp_record_encoder_lost(f->portable, 3, 4, 50);
     CHECK_INT(sample(f, 5, 9), 0);
-    CHECK_INT(stat(f, FP_STAT_ticks), 4);
-    CHECK_INT(stat(f, FP_STAT_missed), 4);
-    CHECK_INT(stat(f, FP_STAT_taken), 51);
-    CHECK_INT(stat(f, FP_STAT_dropped), 50);
+    CHECK_INT(stat(f, FP_COUNTER_ticks), 4);
+    CHECK_INT(stat(f, FP_COUNTER_missed), 4);
+    CHECK_INT(stat(f, FP_COUNTER_taken), 51);
+    CHECK_INT(stat(f, FP_COUNTER_dropped), 50);
     destroy(f);
 }
 
@@ -292,8 +295,8 @@ static void a_sample_of_what_is_not_defined_is_dropped(void)
     CHECK_INT(sample(f, 5, 9), FP_EFULL);
     CHECK_INT(sample(f, 4, 8), FP_EFULL);
     CHECK_INT(sample(f, 5, 8), 0);
-    CHECK_INT(stat(f, FP_STAT_taken), 4);
-    CHECK_INT(stat(f, FP_STAT_dropped), 3);
+    CHECK_INT(stat(f, FP_COUNTER_taken), 4);
+    CHECK_INT(stat(f, FP_COUNTER_dropped), 3);
     destroy(f);
 }
 
@@ -305,23 +308,23 @@ static void a_full_ring_drops_until_all_is_defined_anew(void)
     define(f, 5, 9);
     fill(f);
     CHECK_INT(sample(f, 5, 9), FP_EFULL);
-    CHECK_INT(
-        fp_portable_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing),
-        FP_EFULL);
+    CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0,
+                                      0, nothing),
+              FP_EFULL);
     empty(f);
     CHECK_INT(sample(f, 5, 9), 0);
     fill(f);
-    CHECK_INT(
-        fp_portable_process(f->portable, 5, 91, 0, nothing, &no_call, &no_call),
-        FP_EFULL);
-    CHECK_INT(fp_portable_stack(f->portable, 9, frame, 1), FP_EFULL);
+    CHECK_INT(fp_record_encoder_process(f->portable, 5, 91, 0, nothing,
+                                        &no_call, &no_call),
+              FP_EFULL);
+    CHECK_INT(fp_record_encoder_stack(f->portable, 9, frame, 1), FP_EFULL);
     empty(f);
     CHECK_INT(sample(f, 5, 9), FP_EFULL); /* would be another's */
     tick(f, 0);
     define(f, 5, 9);
     CHECK_INT(sample(f, 5, 9), 0);
-    CHECK_INT(stat(f, FP_STAT_taken), 4);
-    CHECK_INT(stat(f, FP_STAT_dropped), 2);
+    CHECK_INT(stat(f, FP_COUNTER_taken), 4);
+    CHECK_INT(stat(f, FP_COUNTER_dropped), 2);
     destroy(f);
 }
 
@@ -333,18 +336,18 @@ static void a_frame_that_was_refused_takes_its_stacks_with_it(void)
 
     define(f, 5, 9);
     fill(f);
-    CHECK_INT(
-        fp_portable_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing),
-        FP_EFULL);
+    CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0,
+                                      0, nothing),
+              FP_EFULL);
     empty(f);
-    CHECK_INT(fp_portable_stack(f->portable, 9, frame, 1), FP_EFULL);
+    CHECK_INT(fp_record_encoder_stack(f->portable, 9, frame, 1), FP_EFULL);
     CHECK_INT(sample(f, 5, 9), FP_EFULL);
     CHECK_INT(pop(f), -1);
     tick(f, 0);
-    CHECK_INT(
-        fp_portable_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing),
-        0);
-    CHECK_INT(fp_portable_stack(f->portable, 9, frame, 1), 0);
+    CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0,
+                                      0, nothing),
+              0);
+    CHECK_INT(fp_record_encoder_stack(f->portable, 9, frame, 1), 0);
     CHECK_INT(sample(f, 5, 9), 0);
     destroy(f);
 }
@@ -360,48 +363,57 @@ static void what_is_out_of_range_is_refused(void)
                                   {1, TEXT("m"), TEXT("f"), 256}};
     struct fp_mfa_text all = {1, longest, longest, 255};
     int32_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
-    struct fp_portable *p = f->portable;
+    struct fp_record_encoder *p = f->portable;
 
-    CHECK_INT(fp_portable_process(p, FP_PROCESS_SLOTS, 1, 0, nothing, &no_call,
-                                  &no_call),
+    CHECK_INT(fp_record_encoder_process(p, FP_PROCESS_SLOTS, 1, 0, nothing,
+                                        &no_call, &no_call),
               FP_EINVAL);
-    CHECK_INT(fp_portable_process(p, 1, 1, 0, long_text, &no_call, &no_call),
-              FP_EINVAL);
+    CHECK_INT(
+        fp_record_encoder_process(p, 1, 1, 0, long_text, &no_call, &no_call),
+        FP_EINVAL);
     for (size_t i = 0; i < 4; i++) {
-        CHECK_INT(fp_portable_process(p, 1, 1, 0, nothing, &calls[i], &no_call),
-                  FP_EINVAL);
-        CHECK_INT(fp_portable_process(p, 1, 1, 0, nothing, &no_call, &calls[i]),
-                  FP_EINVAL);
+        CHECK_INT(
+            fp_record_encoder_process(p, 1, 1, 0, nothing, &calls[i], &no_call),
+            FP_EINVAL);
+        CHECK_INT(
+            fp_record_encoder_process(p, 1, 1, 0, nothing, &no_call, &calls[i]),
+            FP_EINVAL);
     }
-    CHECK_INT(fp_portable_frame(p, FP_FRAME_TEXT_MAX, TEXT("m"), TEXT("f"), 0,
-                                0, nothing),
+    CHECK_INT(fp_record_encoder_frame(p, FP_FRAME_TEXT_MAX, TEXT("m"),
+                                      TEXT("f"), 0, 0, nothing),
               FP_EINVAL);
-    CHECK_INT(fp_portable_frame(p, 0, nothing, TEXT("f"), 0, 0, nothing),
+    CHECK_INT(fp_record_encoder_frame(p, 0, nothing, TEXT("f"), 0, 0, nothing),
               FP_EINVAL);
-    CHECK_INT(fp_portable_frame(p, 0, long_text, TEXT("f"), 0, 0, nothing),
-              FP_EINVAL);
-    CHECK_INT(fp_portable_frame(p, 0, TEXT("m"), long_text, 0, 0, nothing),
-              FP_EINVAL);
-    CHECK_INT(fp_portable_frame(p, 0, TEXT("m"), TEXT("f"), 0, 0, long_text),
-              FP_EINVAL);
-    CHECK_INT(fp_portable_frame(p, 0, TEXT("m"), TEXT("f"), 256, 0, nothing),
-              FP_EINVAL);
-    CHECK_INT(fp_portable_stack(p, FP_STACK_SLOTS, frame, 1), FP_EINVAL);
-    CHECK_INT(fp_portable_stack(p, 0, frame, FP_STACK_FRAMES_MAX + 1),
+    CHECK_INT(
+        fp_record_encoder_frame(p, 0, long_text, TEXT("f"), 0, 0, nothing),
+        FP_EINVAL);
+    CHECK_INT(
+        fp_record_encoder_frame(p, 0, TEXT("m"), long_text, 0, 0, nothing),
+        FP_EINVAL);
+    CHECK_INT(
+        fp_record_encoder_frame(p, 0, TEXT("m"), TEXT("f"), 0, 0, long_text),
+        FP_EINVAL);
+    CHECK_INT(
+        fp_record_encoder_frame(p, 0, TEXT("m"), TEXT("f"), 256, 0, nothing),
+        FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(p, FP_STACK_SLOTS, frame, 1), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(p, 0, frame, FP_STACK_FRAMES_MAX + 1),
               FP_EINVAL);
     frame[2] = -3;
-    CHECK_INT(fp_portable_stack(p, 0, frame, 3), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(p, 0, frame, 3), FP_EINVAL);
     frame[2] = FP_FRAME_TEXT_MAX;
-    CHECK_INT(fp_portable_stack(p, 0, frame, 3), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(p, 0, frame, 3), FP_EINVAL);
     CHECK_INT(sample(f, FP_PROCESS_SLOTS, 0), FP_EINVAL);
     CHECK_INT(sample(f, 0, FP_STACK_SLOTS), FP_EINVAL);
-    CHECK_INT(fp_portable_sample(p, 0, 0, FP_STATUS_free, f->value), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_sample(p, 0, 0, FP_STATUS_free, f->value),
+              FP_EINVAL);
     CHECK_INT(pop(f), -1);
-    CHECK_INT(stat(f, FP_STAT_taken), 0);
+    CHECK_INT(stat(f, FP_COUNTER_taken), 0);
     /* The longest there may be. */
-    CHECK_INT(fp_portable_process(p, 1, 1, 0, longest, &all, &all), 0);
-    CHECK_INT(
-        fp_portable_frame(p, 0, longest, longest, 255, UINT32_MAX, longest), 0);
+    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, longest, &all, &all), 0);
+    CHECK_INT(fp_record_encoder_frame(p, 0, longest, longest, 255, UINT32_MAX,
+                                      longest),
+              0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(pop(f), FP_RECORD_FRAME);
     destroy(f);
@@ -413,8 +425,8 @@ static void a_refused_stack_is_not_committed_by_the_next(void)
     struct fixture *f = create();
     const int32_t bad[] = {1, 2, -9}, good[] = {7};
 
-    CHECK_INT(fp_portable_stack(f->portable, 3, bad, 3), FP_EINVAL);
-    CHECK_INT(fp_portable_stack(f->portable, 4, good, 1), 0);
+    CHECK_INT(fp_record_encoder_stack(f->portable, 3, bad, 3), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(f->portable, 4, good, 1), 0);
     CHECK_INT(pop(f), FP_RECORD_STACK);
     CHECK_INT(f->last.stack.slot, 4);
     CHECK_INT(pop(f), -1);
@@ -433,13 +445,14 @@ static void the_books_balance_whatever_is_handed_over(void)
 
         switch (run_below(&random, 8)) {
         case 0:
-            fp_portable_process(f->portable, slot, slot, 0, TEXT("name"),
-                                &no_call, &no_call);
+            fp_record_encoder_process(f->portable, slot, slot, 0, TEXT("name"),
+                                      &no_call, &no_call);
             break;
         case 1:
             for (size_t k = 0; k < 300; k++)
                 frame[k] = (int32_t)run_below(&random, 70000) - 2;
-            fp_portable_stack(f->portable, slot, frame, run_below(&random, 3));
+            fp_record_encoder_stack(f->portable, slot, frame,
+                                    run_below(&random, 3));
             break;
         case 2:
             tick(f, run_below(&random, 2));
@@ -451,16 +464,16 @@ static void the_books_balance_whatever_is_handed_over(void)
         default:
             f->value[run_below(&random, FP_METRIC_COUNT)] =
                 (int64_t)run_random(&random);
-            fp_portable_sample(f->portable, slot, run_below(&random, 20),
-                               run_below(&random, 9), f->value);
+            fp_record_encoder_sample(f->portable, slot, run_below(&random, 20),
+                                     run_below(&random, 9), f->value);
             break;
         }
     }
     for (int type; (type = pop(f)) >= 0;)
         samples += type == FP_RECORD_SAMPLE || type == FP_RECORD_REPEAT;
     CHECK(samples > 1000);
-    CHECK(stat(f, FP_STAT_dropped) > 1000);
-    CHECK_INT(stat(f, FP_STAT_taken), samples + stat(f, FP_STAT_dropped));
+    CHECK(stat(f, FP_COUNTER_dropped) > 1000);
+    CHECK_INT(stat(f, FP_COUNTER_taken), samples + stat(f, FP_COUNTER_dropped));
     destroy(f);
 }
 

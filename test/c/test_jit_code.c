@@ -1,5 +1,5 @@
 /*
- * test_bif.c - who called C, by the code that did: the bytes of real VMs (OTP
+ * test_jit_code.c - who called C, by the code that did: the bytes of real VMs (OTP
  * 25, 27, 29 of Debian), at the addresses where they stood, and near misses.
  */
 #include "base/error.h"
@@ -232,7 +232,7 @@ static void a_light_bif_is_named_by_the_call_of_each_release(void)
 
         place_light(&memory, &lights[i]);
         CHECK(fp_is_return_address(&memory.peek, lights[i].returns_to));
-        CHECK_INT(fp_bif_light(&memory.peek, lights[i].returns_to, &mfa_at), 0);
+        CHECK_INT(fp_jit_light(&memory.peek, lights[i].returns_to, &mfa_at), 0);
         CHECK(mfa_at == lights[i].mfa_at);
         CHECK_INT(fake_word(&memory, mfa_at + 16), 2); /* register/2 */
         CHECK(fp_call_target(&memory.peek, lights[i].returns_to) ==
@@ -260,7 +260,7 @@ static void a_light_call_with_one_byte_wrong_names_no_other(void)
                 int err;
 
                 *at ^= (unsigned char)flip;
-                err = fp_bif_light(&memory.peek, lights[i].returns_to, &mfa_at);
+                err = fp_jit_light(&memory.peek, lights[i].returns_to, &mfa_at);
                 if (err == 0)
                     CHECK(mfa_at == lights[i].mfa_at);
                 if (memchr(matters, (int)k, sizeof matters) != NULL)
@@ -280,7 +280,7 @@ static void any_other_address_is_of_no_light_bif(void)
          at++) {
         uint64_t mfa_at;
 
-        CHECK_INT(fp_bif_light(&memory.peek, at, &mfa_at),
+        CHECK_INT(fp_jit_light(&memory.peek, at, &mfa_at),
                   at == lights[0].returns_to ? 0 : FP_ENOENT);
     }
     fake_memory_destroy(&memory);
@@ -302,9 +302,9 @@ static void a_call_right_after_that_of_a_light_bif_is_another_one(void)
             place_light(&memory, &lights[0]);
             fake_put(&memory, at, call, unhex(calls[i], call, sizeof call));
             CHECK(fp_is_return_address(&memory.peek, at + size[i]));
-            CHECK_INT(fp_bif_light(&memory.peek, at + size[i], &mfa_at),
+            CHECK_INT(fp_jit_light(&memory.peek, at + size[i], &mfa_at),
                       FP_ENOENT);
-            CHECK_INT(fp_bif_light(&memory.peek, lights[0].returns_to, &mfa_at),
+            CHECK_INT(fp_jit_light(&memory.peek, lights[0].returns_to, &mfa_at),
                       0);
             fake_memory_destroy(&memory);
         }
@@ -322,7 +322,7 @@ static void what_lea_points_to_must_lie_before_it(void)
         uint64_t mfa_at;
 
         fake_put(&memory, lights[0].site.at + 23, &displacements[i], 4);
-        CHECK_INT(fp_bif_light(&memory.peek, lights[0].returns_to, &mfa_at),
+        CHECK_INT(fp_jit_light(&memory.peek, lights[0].returns_to, &mfa_at),
                   FP_ENOENT);
     }
     fake_memory_destroy(&memory);
@@ -336,18 +336,18 @@ static void an_export_with_no_mfa_or_two_names_nothing(void)
 
     place_light(&memory, light);
     fake_put_word(&memory, light->mfa_at + 16, 256); /* no arity */
-    CHECK_INT(fp_bif_light(&memory.peek, light->returns_to, &mfa_at),
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
               FP_ENOENT);
     fake_put_word(&memory, light->mfa_at + 16, 255);
-    CHECK_INT(fp_bif_light(&memory.peek, light->returns_to, &mfa_at), 0);
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), 0);
     fake_put_word(&memory, light->mfa_at, 0x3b03); /* a pid, no atom */
-    CHECK_INT(fp_bif_light(&memory.peek, light->returns_to, &mfa_at),
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
               FP_ENOENT);
     fake_put_word(&memory, light->mfa_at, 0x3b0b);
     fake_put_word(&memory, export, 0x4b);
     fake_put_word(&memory, export + 8, 0x8b);
     fake_put_word(&memory, export + 16, 1); /* a second one */
-    CHECK_INT(fp_bif_light(&memory.peek, light->returns_to, &mfa_at),
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
               FP_ENOENT);
     fake_memory_destroy(&memory);
 }
@@ -360,13 +360,13 @@ static void what_can_not_be_read_is_no_light_bif(void)
 
     place_light(&memory, light);
     fake_unmap(&memory, light->export.at - ROOM);
-    CHECK_INT(fp_bif_light(&memory.peek, light->returns_to, &mfa_at),
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
               FP_ENOENT);
     fake_unmap(&memory, light->site.at - ROOM);
-    CHECK_INT(fp_bif_light(&memory.peek, light->returns_to, &mfa_at),
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
               FP_ENOENT);
-    CHECK_INT(fp_bif_light(&memory.peek, 0, &mfa_at), FP_ENOENT);
-    CHECK_INT(fp_bif_light(&memory.peek, UINT64_MAX, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.peek, 0, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.peek, UINT64_MAX, &mfa_at), FP_ENOENT);
     fake_memory_destroy(&memory);
 }
 
@@ -379,7 +379,7 @@ static void a_heavy_bif_is_known_by_its_jump_in_each_release(void)
 
         place_heavy(&memory, &heavies[i]);
         CHECK(fp_is_return_address(&memory.peek, heavies[i].native_return));
-        CHECK(fp_bif_heavy(&memory.peek, heavies[i].code.at,
+        CHECK(fp_jit_heavy(&memory.peek, heavies[i].code.at,
                            heavies[i].native_return));
         fake_memory_destroy(&memory);
     }
@@ -394,11 +394,11 @@ static void a_heavy_bif_of_before_is_not_believed(void)
         uint64_t fragment = heavy->fragment.at;
 
         place_heavy(&memory, heavy);
-        CHECK(!fp_bif_heavy(&memory.peek, heavy->code.at, fragment - 1));
-        CHECK(!fp_bif_heavy(&memory.peek, heavy->code.at, fragment));
-        CHECK(!fp_bif_heavy(&memory.peek, heavy->code.at, fragment + 513));
-        CHECK(!fp_bif_heavy(&memory.peek, heavy->code.at, 0));
-        CHECK(!fp_bif_heavy(&memory.peek, heavy->code.at, UINT64_MAX));
+        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, fragment - 1));
+        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, fragment));
+        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, fragment + 513));
+        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, 0));
+        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, UINT64_MAX));
         fake_memory_destroy(&memory);
     }
 }
@@ -410,20 +410,20 @@ static void what_is_no_heavy_bif_is_none(void)
     struct fake_memory memory;
 
     place_heavy(&memory, heavy);
-    CHECK(!fp_bif_heavy(&memory.peek, 0, native_return));
-    CHECK(!fp_bif_heavy(&memory.peek, 8, native_return));
+    CHECK(!fp_jit_heavy(&memory.peek, 0, native_return));
+    CHECK(!fp_jit_heavy(&memory.peek, 8, native_return));
     CHECK(
-        !fp_bif_heavy(&memory.peek, UINT64_MAX & ~UINT64_C(7), native_return));
+        !fp_jit_heavy(&memory.peek, UINT64_MAX & ~UINT64_C(7), native_return));
     for (uint64_t off = 1; off < 8; off++)
-        CHECK(!fp_bif_heavy(&memory.peek, at + off, native_return));
-    CHECK(!fp_bif_heavy(&memory.peek, at + 8, native_return));
+        CHECK(!fp_jit_heavy(&memory.peek, at + off, native_return));
+    CHECK(!fp_jit_heavy(&memory.peek, at + 8, native_return));
     fake_put_word(&memory, at + 16, 256);
-    CHECK(!fp_bif_heavy(&memory.peek, at, native_return));
+    CHECK(!fp_jit_heavy(&memory.peek, at, native_return));
     fake_put_word(&memory, at + 16, 1);
-    CHECK(fp_bif_heavy(&memory.peek, at, native_return));
+    CHECK(fp_jit_heavy(&memory.peek, at, native_return));
     /* An Erlang function: it jumps nowhere near. */
     fake_put(&memory, at + 24 + 32, "\x0f\x1f\x44\x00\x00", 5);
-    CHECK(!fp_bif_heavy(&memory.peek, at, native_return));
+    CHECK(!fp_jit_heavy(&memory.peek, at, native_return));
     fake_memory_destroy(&memory);
 }
 
@@ -463,9 +463,9 @@ static void a_jump_whose_target_is_gone_leads_nowhere(void)
 
     place_heavy(&memory, heavy);
     fake_unmap(&memory, heavy->jump.at - ROOM);
-    CHECK(!fp_bif_heavy(&memory.peek, heavy->code.at, heavy->native_return));
+    CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, heavy->native_return));
     fake_unmap(&memory, heavy->code.at - ROOM);
-    CHECK(!fp_bif_heavy(&memory.peek, heavy->code.at, heavy->native_return));
+    CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, heavy->native_return));
     fake_memory_destroy(&memory);
 }
 
@@ -478,24 +478,24 @@ static void the_call_of_the_scheduler_is_known_in_each_release(void)
         struct fake_memory memory;
 
         place_all(&memory, &schedules[i], 1);
-        CHECK(fp_bif_is_schedule(&memory.peek, returns_to));
+        CHECK(fp_jit_is_schedule(&memory.peek, returns_to));
         CHECK(fp_is_return_address(&memory.peek, returns_to));
-        CHECK(!fp_bif_is_schedule(&memory.peek, returns_to + 1));
+        CHECK(!fp_jit_is_schedule(&memory.peek, returns_to + 1));
         for (unsigned bit = 0; bit < 24; bit++) {
             unsigned char *at = fake_at(&memory, returns_to + bit / 8, 1);
 
             *at ^= (unsigned char)(1u << bit % 8);
-            CHECK(!fp_bif_is_schedule(&memory.peek, returns_to));
+            CHECK(!fp_jit_is_schedule(&memory.peek, returns_to));
             *at ^= (unsigned char)(1u << bit % 8);
         }
-        CHECK(!fp_bif_is_schedule(&memory.peek, 0x1000));
+        CHECK(!fp_jit_is_schedule(&memory.peek, 0x1000));
         fake_memory_destroy(&memory);
     }
     for (size_t i = 0; i < HEAVIES; i++) {
         struct fake_memory memory;
 
         place_heavy(&memory, &heavies[i]);
-        CHECK(!fp_bif_is_schedule(&memory.peek, heavies[i].native_return));
+        CHECK(!fp_jit_is_schedule(&memory.peek, heavies[i].native_return));
         fake_memory_destroy(&memory);
     }
 }
@@ -673,15 +673,15 @@ static void any_bytes_are_survived(void)
                           CODE + 8 * run_below(&random, 512));
         if (run_below(&random, 4) == 0)
             at &= ~UINT64_C(7);
-        if (fp_bif_light(&memory.peek, at, &mfa_at) == 0) {
+        if (fp_jit_light(&memory.peek, at, &mfa_at) == 0) {
             CHECK(mfa_at >= CODE && mfa_at + 24 <= CODE + CODE_SIZE);
             CHECK(fake_word(&memory, mfa_at + 16) <= 255);
         }
-        fp_bif_heavy(&memory.peek, at, CODE + run_below(&random, 4096));
+        fp_jit_heavy(&memory.peek, at, CODE + run_below(&random, 4096));
         fp_call_target(&memory.peek, at);
         fp_is_return_address(&memory.peek, at);
         fp_is_mfa_at(&memory.peek, at);
-        fp_bif_is_schedule(&memory.peek, at);
+        fp_jit_is_schedule(&memory.peek, at);
     }
     fake_memory_destroy(&memory);
 }

@@ -1,5 +1,5 @@
 /*
- * test_code.c - addresses in JIT code to functions and lines, over modules that
+ * test_code_index.c - addresses in JIT code to functions and lines, over modules that
  * the test loads (fake_vm.c), each with a known answer for every byte.
  */
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 
 struct fixture {
     struct fake_vm vm;
-    struct fp_code *code;
+    struct fp_code_index_index *code;
     uint64_t name[3];        /* module names */
     uint64_t own_file, file; /* strings */
     struct fake_body body[FAKE_FUNCTIONS_MAX];
@@ -50,15 +50,15 @@ static struct fixture *create(unsigned otp)
         f->body[i].arity = i % 256;
         f->body[i].size = 32 + 8 * (i * 7 % 50);
     }
-    CHECK_INT(fp_code_create(&f->code, &f->vm.layout, &f->vm.memory.peek,
-                             &f->vm.code),
+    CHECK_INT(fp_code_index_create(&f->code, &f->vm.layout, &f->vm.memory.peek,
+                                   &f->vm.code),
               0);
     return f;
 }
 
 static void destroy(struct fixture *f)
 {
-    fp_code_destroy(f->code);
+    fp_code_index_destroy(f->code);
     fake_vm_destroy(&f->vm);
     free(f);
 }
@@ -72,7 +72,7 @@ static void expect(struct fixture *f, uint64_t pc,
     struct fp_location location;
     uint32_t line = 0;
 
-    CHECK_INT(fp_code_resolve(f->code, pc, &location), 0);
+    CHECK_INT(fp_code_index_resolve(f->code, pc, &location), 0);
     CHECK(location.mfa[0] == module->name);
     CHECK(location.mfa[1] == f->body[function].function);
     CHECK(location.mfa[2] == f->body[function].arity);
@@ -102,7 +102,7 @@ static void expect_nothing(struct fixture *f, uint64_t pc)
 {
     struct fp_location location;
 
-    CHECK_INT(fp_code_resolve(f->code, pc, &location), FP_ENOENT);
+    CHECK_INT(fp_code_index_resolve(f->code, pc, &location), FP_ENOENT);
 }
 
 static void every_function_is_found_at_its_first_middle_and_last_byte(void)
@@ -119,7 +119,7 @@ static void every_function_is_found_at_its_first_middle_and_last_byte(void)
         expect_all(f, &a, &four);
         expect_all(f, &b, &with_file);
         expect_all(f, &a, &four); /* from the cache */
-        CHECK_INT(fp_code_size(f->code), 2 * BODIES);
+        CHECK_INT(fp_code_index_size(f->code), 2 * BODIES);
         destroy(f);
     }
 }
@@ -172,14 +172,14 @@ static void a_line_table_that_is_no_such_gives_no_line(void)
     fake_load(&f->vm, &a, f->name[0], f->body, 3, &four);
     table = fake_word(&f->vm.memory, a.functions - 8 * 8);
     fake_put(&f->vm.memory, table + 8, "\3\0\0\0", 4); /* loc_size 3 */
-    CHECK_INT(fp_code_resolve(f->code, a.code[0], &location), 0);
+    CHECK_INT(fp_code_index_resolve(f->code, a.code[0], &location), 0);
     CHECK_INT(location.line, 0);
     fake_put(&f->vm.memory, table + 8, "\4\0\0\0", 4);
     fake_put_word(&f->vm.memory, table + 24 + 8, UINT64_MAX); /* func_tab[1] */
-    CHECK_INT(fp_code_resolve(f->code, a.code[1], &location), 0);
+    CHECK_INT(fp_code_index_resolve(f->code, a.code[1], &location), 0);
     CHECK_INT(location.line, 0);
     fake_put_word(&f->vm.memory, a.functions - 8 * 8, 0x1000); /* unreadable */
-    CHECK_INT(fp_code_resolve(f->code, a.code[2], &location), 0);
+    CHECK_INT(fp_code_index_resolve(f->code, a.code[2], &location), 0);
     CHECK_INT(location.line, 0);
     destroy(f);
 }
@@ -278,7 +278,7 @@ static void code_up_to_the_very_end_of_a_mapping_is_found(void)
     for (uint64_t spare = 0; spare <= 16; spare += 8) {
         struct fp_ranges tight = {1, {{FAKE_JIT, a.end + spare}}};
 
-        fp_code_set_ranges(f->code, &tight);
+        fp_code_index_set_ranges(f->code, &tight);
         expect_all(f, &a, &four);
     }
     destroy(f);
@@ -305,14 +305,14 @@ static void a_function_replaced_at_the_same_place_is_noticed(void)
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     expect_all(f, &a, &four);
-    CHECK_INT(fp_code_revalidate(f->code), 0);
-    CHECK_INT(fp_code_size(f->code), BODIES);
+    CHECK_INT(fp_code_index_revalidate(f->code), 0);
+    CHECK_INT(fp_code_index_size(f->code), BODIES);
     here.at = a.header;
     fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &here);
-    CHECK(fp_code_revalidate(f->code) > 0);
-    CHECK_INT(fp_code_size(f->code), 0);
+    CHECK(fp_code_index_revalidate(f->code) > 0);
+    CHECK_INT(fp_code_index_size(f->code), 0);
     expect_all(f, &b, &here);
-    CHECK_INT(fp_code_revalidate(f->code), 0);
+    CHECK_INT(fp_code_index_revalidate(f->code), 0);
     destroy(f);
 }
 
@@ -326,7 +326,7 @@ static void the_same_functions_with_other_lines_are_noticed(void)
     expect_all(f, &a, &four);
     other.at = a.header;
     fake_load(&f->vm, &b, f->name[0], f->body, BODIES, &other);
-    CHECK(fp_code_revalidate(f->code) > 0);
+    CHECK(fp_code_index_revalidate(f->code) > 0);
     expect_all(f, &b, &other);
     destroy(f);
 }
@@ -356,11 +356,11 @@ static void a_removed_module_is_forgotten(void)
     expect_all(f, &a, &four);
     memset(fake_at(&f->vm.memory, a.header, a.end - a.header), 0xcc,
            a.end - a.header);
-    CHECK(fp_code_revalidate(f->code) >= (int)BODIES);
+    CHECK(fp_code_index_revalidate(f->code) >= (int)BODIES);
     for (uint32_t i = 0; i < BODIES; i++)
         expect_nothing(f, a.code[i]);
     fake_unmap(&f->vm.memory, FAKE_JIT);
-    CHECK_INT(fp_code_revalidate(f->code), 0);
+    CHECK_INT(fp_code_index_revalidate(f->code), 0);
     expect_nothing(f, a.code[0] + 1);
     destroy(f);
 }
@@ -373,7 +373,7 @@ static void an_unmapped_range_is_forgotten(void)
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     expect_all(f, &a, &four);
     fake_unmap(&f->vm.memory, FAKE_JIT);
-    CHECK_INT(fp_code_revalidate(f->code), BODIES + 1);
+    CHECK_INT(fp_code_index_revalidate(f->code), BODIES + 1);
     expect_nothing(f, a.code[1]);
     destroy(f);
 }
@@ -416,9 +416,9 @@ static void new_ranges_make_unknown_addresses_known(void)
     struct fp_ranges none = {1, {{FAKE_MISC, FAKE_MISC + 4096}}};
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    fp_code_set_ranges(f->code, &none);
+    fp_code_index_set_ranges(f->code, &none);
     expect_nothing(f, a.code[0]);
-    fp_code_set_ranges(f->code, &f->vm.code);
+    fp_code_index_set_ranges(f->code, &f->vm.code);
     expect_all(f, &a, &four);
     destroy(f);
 }
@@ -439,8 +439,8 @@ static void caches_that_fill_up_begin_anew(void)
         for (uint32_t m = 0; m < 10; m++)
             for (uint32_t i = 0; i < 500; i++)
                 expect(f, a[m].code[i] + 3, &a[m], i, &coarse);
-    CHECK(fp_code_size(f->code) <= 4096);
-    CHECK_INT(fp_code_revalidate(f->code), 0);
+    CHECK(fp_code_index_size(f->code) <= 4096);
+    CHECK_INT(fp_code_index_revalidate(f->code), 0);
     destroy(f);
 }
 
@@ -448,16 +448,16 @@ static void atoms_are_cached_and_what_is_no_atom_has_no_text(void)
 {
     struct fixture *f = create(29);
     uint32_t len = 0;
-    const char *text = fp_code_atom(f->code, f->name[0], &len);
+    const char *text = fp_code_index_atom(f->code, f->name[0], &len);
 
     CHECK(text != NULL);
     CHECK_BYTES(text, len, "alpha", 5);
     f->vm.memory.calls = 0;
-    CHECK(fp_code_atom(f->code, f->name[0], &len) == text);
+    CHECK(fp_code_index_atom(f->code, f->name[0], &len) == text);
     CHECK_INT(f->vm.memory.calls, 0);
-    CHECK(fp_code_atom(f->code, 0, &len) == NULL);
-    CHECK(fp_code_atom(f->code, 0x0f, &len) == NULL);
-    CHECK(fp_code_atom(f->code, 1999u << 6 | 0x0b, &len) == NULL);
+    CHECK(fp_code_index_atom(f->code, 0, &len) == NULL);
+    CHECK(fp_code_index_atom(f->code, 0x0f, &len) == NULL);
+    CHECK(fp_code_index_atom(f->code, 1999u << 6 | 0x0b, &len) == NULL);
     destroy(f);
 }
 
@@ -472,19 +472,20 @@ static void files_are_strings_in_utf8(void)
     struct fixture *f = create(27);
     const char *got;
 
-    got = fp_code_file(f->code, f->file, &len);
+    got = fp_code_index_file(f->code, f->file, &len);
     CHECK(got != NULL);
     CHECK_BYTES(got, len, "src/included.hrl", 16);
-    got = fp_code_file(f->code, fake_string(&f->vm, text, 8), &len);
+    got = fp_code_index_file(f->code, fake_string(&f->vm, text, 8), &len);
     CHECK(got != NULL);
     CHECK_BYTES(got, len, utf8, sizeof utf8 - 1);
     for (size_t i = 0; i < 1000; i++)
         much[i] = i % 2 == 0 ? 0x1f600 : 'x';
-    got = fp_code_file(f->code, fake_string(&f->vm, much, 1000), &len);
+    got = fp_code_index_file(f->code, fake_string(&f->vm, much, 1000), &len);
     CHECK(got != NULL && len > 200 && len <= 255);
-    CHECK(fp_code_file(f->code, fake_string(&f->vm, no_text, 2), &len) == NULL);
-    CHECK(fp_code_file(f->code, FAKE_BASE | 1, &len) == NULL);
-    CHECK(fp_code_file(f->code, 0, &len) == NULL);
+    CHECK(fp_code_index_file(f->code, fake_string(&f->vm, no_text, 2), &len) ==
+          NULL);
+    CHECK(fp_code_index_file(f->code, FAKE_BASE | 1, &len) == NULL);
+    CHECK(fp_code_index_file(f->code, 0, &len) == NULL);
     destroy(f);
 }
 
@@ -499,13 +500,13 @@ static void a_file_of_a_replaced_module_is_not_that_of_the_new_one(void)
 
     fake_load(&f->vm, &a, f->name[0], f->body, 3, &with_file);
     expect(f, a.code[0], &a, 0, &with_file);
-    text = fp_code_file(f->code, f->file, &len);
+    text = fp_code_index_file(f->code, f->file, &len);
     CHECK(text != NULL);
     fake_put_word(&f->vm.memory, (f->file & ~UINT64_C(7)), 'X' << 4 | 0x0f);
     with_file.at = a.header;
     fake_load(&f->vm, &b, f->name[1], f->body, 3, &with_file);
-    CHECK(fp_code_revalidate(f->code) > 0);
-    text = fp_code_file(f->code, f->file, &len);
+    CHECK(fp_code_index_revalidate(f->code) > 0);
+    text = fp_code_index_file(f->code, f->file, &len);
     CHECK(text != NULL);
     CHECK_BYTES(text, len, "Xrc/included.hrl", 16);
     destroy(f);
@@ -537,10 +538,10 @@ static void random_code_harms_nothing(void)
             fake_put_word(&f->vm.memory,
                           FAKE_LINES + 8 * run_below(&random, 4000),
                           run_random(&random) >> run_below(&random, 64));
-        fp_code_resolve(f->code, a.header + run_random(&random) % size,
-                        &location);
+        fp_code_index_resolve(f->code, a.header + run_random(&random) % size,
+                              &location);
         if (round % 64 == 0)
-            fp_code_revalidate(f->code);
+            fp_code_index_revalidate(f->code);
         if (round % 2000 == 1999) {
             struct fake_module_options here = {4, 16, 0, 0, a.header};
 
@@ -564,19 +565,22 @@ static void the_first_function_behind_shared_code_is_found(void)
 
         far.at = (FAKE_JIT + 4096 + gap) & ~UINT64_C(63);
         fake_load(&f->vm, &a, f->name[0], f->body, 3, &far);
-        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
-                  0);
-        CHECK(info == a.info[0]);
         CHECK_INT(
-            fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT + 777, &info),
+            fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
             0);
         CHECK(info == a.info[0]);
-        /* From itself on, and from behind its beginning. */
-        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, a.info[0], &info),
+        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range,
+                                      FAKE_JIT + 777, &info),
                   0);
         CHECK(info == a.info[0]);
+        /* From itself on, and from behind its beginning. */
         CHECK_INT(
-            fp_code_first(&f->vm.memory.peek, &range, a.info[0] + 1, &info), 0);
+            fp_code_index_first(&f->vm.memory.peek, &range, a.info[0], &info),
+            0);
+        CHECK(info == a.info[0]);
+        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, a.info[0] + 1,
+                                      &info),
+                  0);
         CHECK(info == a.info[1]);
         destroy(f);
     }
@@ -593,8 +597,9 @@ static void the_first_function_may_be_at_the_very_end_of_a_range(void)
         fake_load(&f->vm, &a, f->name[0], f->body, 1, &four);
         /* Its MFA and the word behind belong to it; less is no function. */
         range.end = a.code[0] + 8 - cut;
-        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
-                  cut == 0 ? 0 : FP_ENOENT);
+        CHECK_INT(
+            fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+            cut == 0 ? 0 : FP_ENOENT);
         destroy(f);
     }
 }
@@ -605,21 +610,24 @@ static void where_there_is_no_function_none_is_found(void)
     struct fp_range range = f->vm.code.range[0];
     uint64_t info;
 
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
               FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT - 8, &info),
+    CHECK_INT(
+        fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT - 8, &info),
+        FP_ENOENT);
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, range.end, &info),
               FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, range.end, &info),
-              FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, range.end - 4, &info),
-              FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, UINT64_MAX, &info),
-              FP_ENOENT);
+    CHECK_INT(
+        fp_code_index_first(&f->vm.memory.peek, &range, range.end - 4, &info),
+        FP_ENOENT);
+    CHECK_INT(
+        fp_code_index_first(&f->vm.memory.peek, &range, UINT64_MAX, &info),
+        FP_ENOENT);
     range.end = range.start;
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
               FP_ENOENT);
     range = (struct fp_range){FAKE_MISC, FAKE_MISC + 65536}; /* unreadable */
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_MISC, &info),
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_MISC, &info),
               FP_ENOENT);
     destroy(f);
 }
@@ -633,16 +641,16 @@ static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint64_t start = (uint64_t)(uintptr_t)page, found = 0;
     struct fp_range range = {start, start + 4 * 4096};
-    struct fp_peek peek;
+    struct fp_memory peek;
 
     CHECK(page != MAP_FAILED);
-    CHECK_INT(fp_peek_open(&peek), 0);
+    CHECK_INT(fp_safe_read_open(&peek), 0);
     memcpy(page + 4096 + 64, info, sizeof info);
-    CHECK_INT(fp_code_first(&peek, &range, start, &found), FP_ENOENT);
+    CHECK_INT(fp_code_index_first(&peek, &range, start, &found), FP_ENOENT);
     page[8] = 1; /* now it is there */
-    CHECK_INT(fp_code_first(&peek, &range, start, &found), 0);
+    CHECK_INT(fp_code_index_first(&peek, &range, start, &found), 0);
     CHECK(found == start + 4096 + 64);
-    fp_peek_close(&peek);
+    fp_safe_read_close(&peek);
     munmap(page, 4 * 4096);
 }
 
@@ -664,11 +672,11 @@ static void pages_that_are_not_there_end_the_search_at_once(void)
     uint64_t start = (uint64_t)(uintptr_t)page, mfa[3], at;
     struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
     int reads = 0;
-    struct fp_peek peek = {.readv = count_reads, .self = &reads};
+    struct fp_memory peek = {.readv = count_reads, .self = &reads};
 
     CHECK(page != MAP_FAILED);
     memset(page + 6 * 4096, 0x90, 2 * 4096);
-    CHECK_INT(fp_code_nearest(&peek, &ranges, start + 7 * 4096, mfa, &at),
+    CHECK_INT(fp_code_index_nearest(&peek, &ranges, start + 7 * 4096, mfa, &at),
               FP_ENOENT);
     CHECK(reads <= 4);
     munmap(page, 8 * 4096);
@@ -684,18 +692,18 @@ static void pages_that_are_not_there_end_the_search_for_a_module(void)
     struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
     struct fp_layout layout = {.release = *fp_release_find(27)};
     int reads = 0;
-    struct fp_peek peek = {.readv = count_reads, .self = &reads};
+    struct fp_memory peek = {.readv = count_reads, .self = &reads};
     struct fp_location location;
-    struct fp_code *code;
+    struct fp_code_index_index *code;
 
     CHECK(page != MAP_FAILED);
     memcpy(page + 6 * 4096 + 64, info, sizeof info);
     page[7 * 4096] = 1;
-    CHECK_INT(fp_code_create(&code, &layout, &peek, &ranges), 0);
-    CHECK_INT(fp_code_resolve(code, start + 6 * 4096 + 160, &location),
+    CHECK_INT(fp_code_index_create(&code, &layout, &peek, &ranges), 0);
+    CHECK_INT(fp_code_index_resolve(code, start + 6 * 4096 + 160, &location),
               FP_ENOENT);
     CHECK(reads <= 8);
-    fp_code_destroy(code);
+    fp_code_index_destroy(code);
     munmap(page, 8 * 4096);
 }
 

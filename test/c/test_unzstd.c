@@ -1,5 +1,5 @@
 /*
- * test_unzst.c - frames and back: in pieces of any size, from files that are
+ * test_unzstd.c - frames and back: in pieces of any size, from files that are
  * cut off, damaged, or were never ours.
  */
 #include <zstd.h>
@@ -21,16 +21,16 @@ struct stream {
 /* Frames of text, a skippable one in front of the last, the table behind. */
 static void make(struct stream *s)
 {
-    struct fp_zst_table table = {NULL, 0, 0, 0};
+    struct fp_zstd_table table = {NULL, 0, 0, 0};
     uint64_t random = 1;
-    struct fp_zst *zst;
+    struct fp_zstd *zst;
     size_t size;
     char *end;
 
     for (size_t i = 0; i < sizeof(s->text); i++)
         s->text[i] = (char)('a' + run_below(&random, 4));
-    CHECK_INT(fp_zst_create(&zst), 0);
-    s->bytes = malloc(FRAMES * fp_zst_bound(TEXT) + 1000);
+    CHECK_INT(fp_zstd_create(&zst), 0);
+    s->bytes = malloc(FRAMES * fp_zstd_bound(TEXT) + 1000);
     CHECK(s->bytes != NULL);
     s->size = 0;
     for (size_t i = 0; i < FRAMES; i++) {
@@ -39,20 +39,20 @@ static void make(struct stream *s)
             s->size += 11;
         }
         size = 0;
-        CHECK_INT(fp_zst_put(zst, s->text + i * TEXT, TEXT, s->bytes + s->size,
-                             &size),
+        CHECK_INT(fp_zstd_put(zst, s->text + i * TEXT, TEXT, s->bytes + s->size,
+                              &size),
                   0);
-        CHECK_INT(fp_zst_end(zst, s->bytes + s->size, &size), 0);
+        CHECK_INT(fp_zstd_end(zst, s->bytes + s->size, &size), 0);
         s->end[i] = s->size += size;
-        fp_zst_table_add(&table, size, TEXT);
+        fp_zstd_table_add(&table, size, TEXT);
     }
-    end = fp_zst_table_print(&table, &size);
+    end = fp_zstd_table_print(&table, &size);
     CHECK(end != NULL);
     memcpy(s->bytes + s->size, end, size);
     s->size += size;
     free(end);
-    fp_zst_table_free(&table);
-    fp_zst_destroy(zst);
+    fp_zstd_table_free(&table);
+    fp_zstd_destroy(zst);
 }
 
 struct result {
@@ -65,18 +65,18 @@ struct result {
 static void read_all(struct result *result, const char *bytes, size_t size,
                      size_t piece, size_t room)
 {
-    struct fp_unzst *unzst;
+    struct fp_unzstd *unzst;
     const char *why;
 
     memset(result, 0, sizeof(*result));
-    CHECK_INT(fp_unzst_create(&unzst), 0);
+    CHECK_INT(fp_unzstd_create(&unzst), 0);
     for (size_t at = 0, used, made; at < size;) {
         size_t in = size - at < piece ? size - at : piece;
         int err;
 
         CHECK(result->size + room <= sizeof(result->text));
-        err = fp_unzst_read(unzst, bytes + at, in, &used,
-                            result->text + result->size, room, &made, &why);
+        err = fp_unzstd_read(unzst, bytes + at, in, &used,
+                             result->text + result->size, room, &made, &why);
         if (err == 0) {
             CHECK(used <= in && made <= room && used + made > 0);
             at += used;
@@ -91,8 +91,8 @@ static void read_all(struct result *result, const char *bytes, size_t size,
         if (at + 4 > size)
             at = size;
     }
-    result->is_between = fp_unzst_is_between(unzst);
-    fp_unzst_destroy(unzst);
+    result->is_between = fp_unzstd_is_between(unzst);
+    fp_unzstd_destroy(unzst);
 }
 
 static struct stream stream;
@@ -167,17 +167,17 @@ static void any_bytes_are_refused_or_read(void)
 static void a_frame_with_a_huge_window_is_refused(void)
 {
     static const char head[] = "\x28\xb5\x2f\xfd\x00\x88\x01\x00\x00";
-    struct fp_unzst *unzst;
+    struct fp_unzstd *unzst;
     size_t used, made;
     char out[100];
     const char *why = "";
 
-    CHECK_INT(fp_unzst_create(&unzst), 0);
+    CHECK_INT(fp_unzstd_create(&unzst), 0);
     CHECK_INT(
-        fp_unzst_read(unzst, head, 9, &used, out, sizeof(out), &made, &why),
+        fp_unzstd_read(unzst, head, 9, &used, out, sizeof(out), &made, &why),
         FP_EINVAL);
     CHECK(strstr(why, "memory") != NULL);
-    fp_unzst_destroy(unzst);
+    fp_unzstd_destroy(unzst);
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /*
- * test_running_shared.c - where a running process' stack is found, and by whom C was
+ * test_explain_shared.c - where a running process' stack is found, and by whom C was
  * called, in code and stacks that are laid out here. That the same holds in a
  * VM is the matter of flame_prof_running_SUITE.
  */
@@ -26,11 +26,11 @@
 
 struct fixture {
     struct fake_memory memory;
-    struct fp_running_scheduler scheduler;
+    struct fp_capture_scheduler scheduler;
     struct fp_registers registers;
     struct fp_ranges ranges;
-    struct fp_running_code code;
-    struct fp_running running;
+    struct fp_capture_code code;
+    struct fp_capture running;
     struct fp_snapshot snapshot;
     struct fp_stack stack;
 };
@@ -114,7 +114,7 @@ static void destroy(struct fixture *f)
 
 static uint8_t capture(struct fixture *f)
 {
-    fp_running_capture(&f->scheduler, &f->registers, &f->running);
+    fp_capture_take(&f->scheduler, &f->registers, &f->running);
     return f->running.result;
 }
 
@@ -122,7 +122,7 @@ static int frames(struct fixture *f)
 {
     (void)fp_process_decode(&f->scheduler.layout, f->running.structure,
                             &f->snapshot);
-    return fp_running_frames(&f->code, &f->scheduler.layout, &f->running,
+    return fp_explain_frames(&f->code, &f->scheduler.layout, &f->running,
                              &f->snapshot, &f->stack);
 }
 
@@ -134,7 +134,7 @@ static void the_stack_may_come_back_late(void)
         struct fixture *f = create(FUNCTION);
 
         put_leave(f, FUNCTION + bytes);
-        CHECK(capture(f) == FP_RUNNING_CAPTURED);
+        CHECK(capture(f) == FP_CAPTURE_CAPTURED);
         CHECK(f->running.top_in == FP_TOP_IN_STOP);
         CHECK(f->running.low == HEND - 16 && f->running.words == 2);
         destroy(f);
@@ -146,7 +146,7 @@ static void a_stack_that_never_comes_back_is_unfound(void)
     struct fixture *f = create(FUNCTION);
 
     put_leave(f, FUNCTION + 1500);
-    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    CHECK(capture(f) == FP_CAPTURE_UNFOUND);
     CHECK(f->running.top_in == FP_TOP_UNKNOWN);
     destroy(f);
 }
@@ -155,7 +155,7 @@ static void code_may_end_before_it_is_found(void)
 {
     struct fixture *f = create(CODE_END - 10);
 
-    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    CHECK(capture(f) == FP_CAPTURE_UNFOUND);
     destroy(f);
 }
 
@@ -173,7 +173,7 @@ static void a_stack_that_is_being_moved_ends_with_its_last_word(void)
     fake_put_word(&f->memory, top + 8, 0x3b);
     fake_put_word(&f->memory, top + 24, BOTTOM);
     fake_put_word(&f->memory, top + 32, CALLER);
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(f->running.words == 4 && f->running.high == top + 32);
     CHECK(f->running.word[3] == BOTTOM);
     CHECK(frames(f) == 0);
@@ -188,15 +188,15 @@ static void a_moved_stack_without_an_end_is_unfound(void)
 
     put_leave(f, FUNCTION);
     set_field(f, FP_FIELD_stop, NEW_HEAP);
-    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    CHECK(capture(f) == FP_CAPTURE_UNFOUND);
     set_field(f, FP_FIELD_stop, NEW_HEAP + 3);
-    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    CHECK(capture(f) == FP_CAPTURE_UNFOUND);
     /* No scheduler has told what the last word is. */
     fake_put_word(&f->memory, NEW_HEAP + 8, BOTTOM);
     set_field(f, FP_FIELD_stop, NEW_HEAP);
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     f->scheduler.bottom = 0;
-    CHECK(capture(f) == FP_RUNNING_UNFOUND);
+    CHECK(capture(f) == FP_CAPTURE_UNFOUND);
     destroy(f);
 }
 
@@ -209,7 +209,7 @@ static void nothing_behind_the_last_word_is_stack(void)
     set_field(f, FP_FIELD_stop, HEND - 64);
     fake_put_word(&f->memory, HEND - 64, CALLER);
     fake_put_word(&f->memory, HEND - 56, BOTTOM);
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(f->running.words == 2 && f->running.high == HEND - 48);
     destroy(f);
 }
@@ -230,7 +230,7 @@ static void shared_code_is_reached_through_the_modules_jumps(void)
 
     put_leave(f, FRAGMENTS + 0x200);
     put_call(f, CALLER, STUB);
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(frames(f) == 0);
     CHECK(has(f, FP_FRAME_AMBIGUOUS));
     put_jump(f, STUB, FRAGMENTS + 0x100);
@@ -248,8 +248,8 @@ static void a_module_s_jump_is_no_leaf(void)
     put_jump(f, STUB, FRAGMENTS + 0x100);
     f->registers.rip = STUB;
     f->registers.rsp = HEND - 16;
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
-    CHECK(f->running.place == FP_RUNNING_IN_ERLANG);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
+    CHECK(f->running.place == FP_CAPTURE_IN_ERLANG);
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == CALLER - 1);
     destroy(f);
@@ -261,7 +261,7 @@ static void shared_code_that_nobody_called_is_ambiguous(void)
 
     f->registers.rip = FRAGMENTS + 0x300;
     f->registers.rsp = HEND - 16;
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     /* The call on top of the stack was that of a function. */
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
@@ -270,7 +270,7 @@ static void shared_code_that_nobody_called_is_ambiguous(void)
     CHECK(f->stack.frame[0] == CALLER - 1);
     /* None at all. */
     fake_put_word(&f->memory, HEND - 16, 0x3b);
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
     destroy(f);
@@ -283,7 +283,7 @@ static void shared_code_on_the_c_stack_belongs_to_who_called_it(void)
     put_leave(f, FUNCTION + 0x400);
     f->registers.rip = FRAGMENTS + 0x300;
     f->registers.rsp = NATIVE_BASE - 8;
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == FUNCTION + 0x3ff);
     CHECK(f->stack.frame[1] == CALLER - 1);
@@ -301,12 +301,12 @@ static void an_exception_has_its_place_until_it_is_unwound(void)
     fake_put(&f->memory, FRAGMENTS + 0x204, raise, sizeof raise);
     /* Aligned down: no call is right before it. */
     fake_put_word(&f->memory, HEND - 16, FUNCTION + 0x80);
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == FUNCTION + 0x7f);
     CHECK(!has(f, FP_FRAME_AMBIGUOUS));
     fake_put_word(&f->memory, HEND - 16, 0x1f);
-    CHECK(capture(f) == FP_RUNNING_CAPTURED);
+    CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
     destroy(f);
@@ -319,7 +319,7 @@ static void jumps_of_each_form_are_followed(void)
     static const unsigned char by_table[] = {0x40, 0xff, 0x25, 9, 0, 0, 0};
     static const unsigned char near[] = {0x40, 0xe9, 0x10, 0, 0, 0};
     struct fixture *f = create(0);
-    const struct fp_peek *peek = &f->memory.peek;
+    const struct fp_memory *peek = &f->memory.peek;
 
     fake_put(&f->memory, STUB, through_rax, sizeof through_rax);
     CHECK(fp_jump_target(peek, STUB) == UINT64_C(0x1007060504030201));
@@ -364,7 +364,7 @@ static void any_bytes_are_survived(void)
         (void)capture(f);
         CHECK(f->running.words <= FP_STACK_WORDS_MAX);
         CHECK(f->running.leaf_words <= f->running.words);
-        if (f->running.result != FP_RUNNING_NOBODY) {
+        if (f->running.result != FP_CAPTURE_NOBODY) {
             (void)frames(f);
             CHECK(f->stack.count <= FP_STACK_FRAMES_MAX);
         }

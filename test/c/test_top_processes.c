@@ -1,5 +1,5 @@
 /*
- * test_selector.c - the N busiest processes, against sorting all of them.
+ * test_top_processes.c - the N busiest processes, against sorting all of them.
  */
 #include "base/error.h"
 #include "fake_vm.h"
@@ -10,7 +10,7 @@
 
 struct fixture {
     struct fake_vm vm;
-    struct fp_selector *selector;
+    struct fp_top_processes *selector;
     uint64_t reductions[4096]; /* at the last pass, by process; 0: not seen */
     uint64_t pid[4096];
 };
@@ -19,19 +19,20 @@ static struct fixture *create(unsigned otp, uint32_t limit, uint32_t processes,
                               uint32_t top, const uint64_t *excluded, size_t n)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct fp_rule rule = {FP_METRIC_reductions, 1, top, 1};
+    struct fp_ranking rule = {FP_METRIC_reductions, 1, top, 1};
 
     fake_vm_create(&f->vm, otp, limit, processes);
-    CHECK_INT(fp_selector_create(&f->selector, &f->vm.layout,
-                                 &f->vm.memory.peek, &rule, 1, excluded, n),
+    CHECK_INT(fp_top_processes_create(&f->selector, &f->vm.layout,
+                                      &f->vm.memory.peek, &rule, 1, excluded,
+                                      n),
               0);
-    CHECK_INT(fp_selector_slots(f->selector), limit);
+    CHECK_INT(fp_top_processes_slots(f->selector), limit);
     return f;
 }
 
 static void destroy(struct fixture *f)
 {
-    fp_selector_destroy(f->selector);
+    fp_top_processes_destroy(f->selector);
     fake_vm_destroy(&f->vm);
     free(f);
 }
@@ -64,7 +65,7 @@ static void check_chosen(struct fixture *f, uint32_t top, uint64_t excluded)
     uint64_t processes, alive = 0;
     size_t n, count = 0;
     const struct fp_candidate *chosen =
-        fp_selector_chosen(f->selector, &n, &processes);
+        fp_top_processes_selected(f->selector, &n, &processes);
 
     for (uint32_t k = 0; k < f->vm.processes; k++) {
         if (!is_alive(f, k))
@@ -101,8 +102,9 @@ static void pass(struct fixture *f, uint32_t slots)
     uint32_t steps = 0;
 
     do
-        CHECK(++steps <= (fp_selector_slots(f->selector) + slots - 1) / slots);
-    while (!fp_selector_step(f->selector, slots));
+        CHECK(++steps <=
+              (fp_top_processes_slots(f->selector) + slots - 1) / slots);
+    while (!fp_top_processes_step(f->selector, slots));
 }
 
 static void random_tables_agree_with_sorting(void)
@@ -155,12 +157,12 @@ static void the_first_pass_counts_from_the_start_the_next_from_the_last(void)
         fake_spawn(&f->vm, k, 0);
         fake_set(&f->vm, k, FP_FIELD_reds, 1000 * (k + 1));
     }
-    CHECK_INT(fp_selector_step(f->selector, 64), 1);
-    chosen = fp_selector_chosen(f->selector, &n, &processes);
+    CHECK_INT(fp_top_processes_step(f->selector, 64), 1);
+    chosen = fp_top_processes_selected(f->selector, &n, &processes);
     CHECK_INT(chosen[0].figure, 3000);
     fake_set(&f->vm, 0, FP_FIELD_reds, 1000 + 50);
-    CHECK_INT(fp_selector_step(f->selector, 64), 1);
-    chosen = fp_selector_chosen(f->selector, &n, &processes);
+    CHECK_INT(fp_top_processes_step(f->selector, 64), 1);
+    chosen = fp_top_processes_selected(f->selector, &n, &processes);
     CHECK_INT(n, 1);
     CHECK_INT(chosen[0].figure, 50);
     CHECK(chosen[0].id == fake_pid(&f->vm.layout, 0));
@@ -181,10 +183,10 @@ static void who_has_not_moved_comes_by_what_it_has_ever_done(void)
     }
     fake_set(&f->vm, 30, FP_FIELD_reds, 7000);
     fake_set(&f->vm, 20, FP_FIELD_reds, 5000);
-    fp_selector_step(f->selector, 64);
+    fp_top_processes_step(f->selector, 64);
     fake_set(&f->vm, 10, FP_FIELD_reds, 110 + 1);
-    fp_selector_step(f->selector, 64);
-    chosen = fp_selector_chosen(f->selector, &n, &processes);
+    fp_top_processes_step(f->selector, 64);
+    chosen = fp_top_processes_selected(f->selector, &n, &processes);
     CHECK_INT(n, 3);
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 10; k <= 30; k += 10)
@@ -203,12 +205,12 @@ static void a_slot_that_is_used_again_counts_from_the_start(void)
 
     fake_spawn(&f->vm, 0, 0);
     fake_set(&f->vm, 0, FP_FIELD_reds, 5000);
-    fp_selector_step(f->selector, 64);
+    fp_top_processes_step(f->selector, 64);
     CHECK_INT(fp_pid_slot(&f->vm.layout, newer), 0);
     fake_set(&f->vm, 0, FP_FIELD_id, newer);
     fake_set(&f->vm, 0, FP_FIELD_reds, 6000);
-    fp_selector_step(f->selector, 64);
-    chosen = fp_selector_chosen(f->selector, &n, &processes);
+    fp_top_processes_step(f->selector, 64);
+    chosen = fp_top_processes_selected(f->selector, &n, &processes);
     CHECK_INT(n, 1);
     CHECK_INT(chosen[0].figure, 6000);
     destroy(f);
@@ -249,7 +251,7 @@ static void what_is_no_living_process_is_passed_over(void)
     fake_put_word(&f->vm.memory, slot + 32, MARKER_AT + 4096 - 16); /* edge */
     fake_set(&f->vm, 3, FP_FIELD_state, FP_PSFLG_FREE | FP_PSFLG_EXITING);
     pass(f, 64);
-    CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
     CHECK_INT(n, 3);
     CHECK_INT(processes, 3);
     destroy(f);
@@ -275,7 +277,7 @@ static void a_hole_between_processes_hides_none(void)
     fake_put(&f->vm.memory, hole + FAKE_PROCESS_STRIDE,
              copy + 101 * FAKE_PROCESS_STRIDE, 99 * FAKE_PROCESS_STRIDE);
     pass(f, 256);
-    CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
     CHECK_INT(processes, 199);
     CHECK_INT(n, 199);
     free(copy);
@@ -291,7 +293,7 @@ static void a_table_that_is_not_readable_has_nobody(void)
     fake_spawn(&f->vm, 0, 0);
     fake_unmap(&f->vm.memory, FAKE_TABLE);
     pass(f, 64);
-    CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
     CHECK_INT(n, 0);
     CHECK_INT(processes, 0);
     destroy(f);
@@ -314,7 +316,7 @@ static void addresses_far_apart_are_all_looked_at(void)
                       FAKE_TABLE + 8u * fake_slot(&f->vm.layout, k), at);
     }
     pass(f, 7);
-    CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
     CHECK_INT(n, 30);
     destroy(f);
 }
@@ -354,8 +356,8 @@ static void random_tables_harm_nothing(void)
                  ~UINT64_C(0xf)) |
                     3);
         }
-        fp_selector_step(f->selector, 1 + run_below(&random, 2000));
-        CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+        fp_top_processes_step(f->selector, 1 + run_below(&random, 2000));
+        CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
         CHECK(n <= 50);
     }
     destroy(f);
@@ -369,20 +371,20 @@ static uint32_t winner(struct fixture *f, size_t at)
     uint64_t processes;
     size_t n;
     const struct fp_candidate *chosen =
-        fp_selector_chosen(f->selector, &n, &processes);
+        fp_top_processes_selected(f->selector, &n, &processes);
 
     CHECK(at < n);
     return (uint32_t)((chosen[at].address - FAKE_PROCESSES) /
                       FAKE_PROCESS_STRIDE);
 }
 
-static struct fixture *create_with(const struct fp_rule *rule, size_t rules)
+static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
 {
     struct fixture *f = calloc(1, sizeof *f);
 
     fake_vm_create(&f->vm, 27, 64, 8);
-    CHECK_INT(fp_selector_create(&f->selector, &f->vm.layout,
-                                 &f->vm.memory.peek, rule, rules, NULL, 0),
+    CHECK_INT(fp_top_processes_create(&f->selector, &f->vm.layout,
+                                      &f->vm.memory.peek, rule, rules, NULL, 0),
               0);
     for (uint32_t k = 0; k < 8; k++)
         fake_spawn(&f->vm, k, 0);
@@ -391,7 +393,7 @@ static struct fixture *create_with(const struct fp_rule *rule, size_t rules)
 
 static void each_rule_has_its_own_winners(void)
 {
-    static const struct fp_rule rules[] = {
+    static const struct fp_ranking rules[] = {
         {FP_METRIC_reductions, 1, 1, 1},
         {FP_METRIC_message_queue_len, 0, 1, 1},
         {FP_METRIC_message_queue_len, 1, 1, 1},
@@ -409,7 +411,7 @@ static void each_rule_has_its_own_winners(void)
     CHECK_INT(winner(f, 1), 2);
     CHECK_INT(winner(f, 2), 2); /* grown from nothing */
     CHECK_INT(winner(f, 3) + winner(f, 4), 9);
-    CHECK(fp_selector_chosen(f->selector, &n, &processes) != NULL);
+    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
     CHECK_INT(n, 5);
     CHECK_INT(processes, 8);
     /* 2 still has the longest queue, but that of 3 grows. */
@@ -425,7 +427,7 @@ static void each_rule_has_its_own_winners(void)
 /* The first two passes are for all; then every third is. */
 static void a_rule_with_a_longer_interval_keeps_its_winners(void)
 {
-    static const struct fp_rule rules[] = {
+    static const struct fp_ranking rules[] = {
         {FP_METRIC_reductions, 1, 1, 1},
         {FP_METRIC_message_queue_len, 1, 1, 3}};
     struct fixture *f = create_with(rules, 2);
@@ -449,7 +451,7 @@ static void a_rule_with_a_longer_interval_keeps_its_winners(void)
 
 static void minor_collections_are_counted_anew_after_a_full_sweep(void)
 {
-    static const struct fp_rule rule = {FP_METRIC_minor_gcs, 1, 1, 1};
+    static const struct fp_ranking rule = {FP_METRIC_minor_gcs, 1, 1, 1};
     struct fixture *f = create_with(&rule, 1);
     uint64_t processes;
     size_t n;
@@ -462,7 +464,8 @@ static void minor_collections_are_counted_anew_after_a_full_sweep(void)
     fake_set(&f->vm, 2, FP_FIELD_gen_gcs, 55);
     pass(f, 64);
     CHECK_INT(winner(f, 0), 1);
-    CHECK_INT(fp_selector_chosen(f->selector, &n, &processes)->figure, 7);
+    CHECK_INT(fp_top_processes_selected(f->selector, &n, &processes)->figure,
+              7);
     destroy(f);
 }
 
@@ -471,13 +474,13 @@ static size_t chosen_n(struct fixture *f)
     uint64_t processes;
     size_t n;
 
-    (void)fp_selector_chosen(f->selector, &n, &processes);
+    (void)fp_top_processes_selected(f->selector, &n, &processes);
     return n;
 }
 
 static void each_rule_chooses_a_part_of_its_own(void)
 {
-    static const struct fp_rule rules[] = {
+    static const struct fp_ranking rules[] = {
         {FP_METRIC_reductions, 1, 5, 1},
         {FP_METRIC_message_queue_len, 0, 2, 1},
         {FP_METRIC_bin_vheap_size, 0, 0, 1}};
@@ -490,7 +493,7 @@ static void each_rule_chooses_a_part_of_its_own(void)
     pass(f, 64);
     CHECK_INT(chosen_n(f), 5 + 2);
     /* The pass in hand was begun with all. */
-    fp_selector_divide(f->selector, 4);
+    fp_top_processes_divide(f->selector, 4);
     pass(f, 64);
     CHECK_INT(chosen_n(f), 5 + 2);
     fake_set(&f->vm, 6, FP_FIELD_reds, 9000);
@@ -499,7 +502,7 @@ static void each_rule_chooses_a_part_of_its_own(void)
     CHECK_INT(chosen_n(f), 2 + 1);
     CHECK_INT(winner(f, 0) + winner(f, 1), 6 + 3);
     CHECK_INT(winner(f, 2), 7);
-    fp_selector_divide(f->selector, 1);
+    fp_top_processes_divide(f->selector, 1);
     pass(f, 64);
     pass(f, 64);
     CHECK_INT(chosen_n(f), 5 + 2);
@@ -508,25 +511,25 @@ static void each_rule_chooses_a_part_of_its_own(void)
 
 static void rules_that_can_not_be_are_refused(void)
 {
-    static const struct fp_rule many[FP_RULES_MAX + 1];
-    static const struct fp_rule bad[] = {{FP_METRIC_COUNT, 1, 1, 1},
-                                         {FP_METRIC_memory, 1, 1, 0}};
-    struct fp_selector *selector;
+    static const struct fp_ranking many[FP_RANKINGS_MAX + 1];
+    static const struct fp_ranking bad[] = {{FP_METRIC_COUNT, 1, 1, 1},
+                                            {FP_METRIC_memory, 1, 1, 0}};
+    struct fp_top_processes *selector;
     struct fake_vm vm;
 
     fake_vm_create(&vm, 27, 64, 8);
     for (int i = 0; i < 2; i++)
-        CHECK_INT(fp_selector_create(&selector, &vm.layout, &vm.memory.peek,
-                                     &bad[i], 1, NULL, 0),
+        CHECK_INT(fp_top_processes_create(&selector, &vm.layout,
+                                          &vm.memory.peek, &bad[i], 1, NULL, 0),
                   FP_EINVAL);
-    CHECK_INT(fp_selector_create(&selector, &vm.layout, &vm.memory.peek, many,
-                                 FP_RULES_MAX + 1, NULL, 0),
+    CHECK_INT(fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek,
+                                      many, FP_RANKINGS_MAX + 1, NULL, 0),
               FP_EINVAL);
-    CHECK_INT(fp_selector_create(&selector, &vm.layout, &vm.memory.peek, NULL,
-                                 0, NULL, 0),
+    CHECK_INT(fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek,
+                                      NULL, 0, NULL, 0),
               0);
-    CHECK_INT(fp_selector_step(selector, 64), 1);
-    fp_selector_destroy(selector);
+    CHECK_INT(fp_top_processes_step(selector, 64), 1);
+    fp_top_processes_destroy(selector);
     fake_vm_destroy(&vm);
 }
 

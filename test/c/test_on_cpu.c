@@ -1,5 +1,5 @@
 /*
- * test_sampler_running.c - processes on a scheduler: it is asked, answers when
+ * test_on_cpu.c - processes on a scheduler: it is asked, answers when
  * it likes, and the books balance. The schedulers are the test's own; what
  * they answer is captured from the fake VM as their handlers would.
  */
@@ -24,42 +24,42 @@ static struct {
     int ready;     /* the answer is there */
     uint32_t ticket;
     uint64_t asked, released;
-    struct fp_running running;
+    struct fp_capture running;
 } scheduler[SCHEDULERS];
 static unsigned schedulers_count;
 
-int fp_schedulers_enter(void)
+int fp_sigcapture_acquire(void)
 {
     return 0;
 }
 
-void fp_schedulers_leave(void)
+void fp_sigcapture_release(void)
 {
 }
 
-unsigned fp_schedulers_count(void)
-{
-    return schedulers_count;
-}
-
-unsigned fp_schedulers_registered(void)
+unsigned fp_sigcapture_count(void)
 {
     return schedulers_count;
 }
 
-void fp_schedulers_code(struct fp_range *fragments, uint64_t *nif_return)
+unsigned fp_sigcapture_registered(void)
+{
+    return schedulers_count;
+}
+
+void fp_sigcapture_code(struct fp_range *fragments, uint64_t *nif_return)
 {
     *fragments = (struct fp_range){FAKE_JIT, CODE};
     *nif_return = FAKE_JIT + 64;
 }
 
-uint64_t fp_schedulers_data(unsigned at)
+uint64_t fp_sigcapture_data(unsigned at)
 {
     CHECK(at < schedulers_count);
     return scheduler[at].data;
 }
 
-int fp_schedulers_find(uint64_t data)
+int fp_sigcapture_find(uint64_t data)
 {
     for (unsigned at = 0; at < schedulers_count; at++)
         if (data != 0 && scheduler[at].data == data)
@@ -67,7 +67,7 @@ int fp_schedulers_find(uint64_t data)
     return -1;
 }
 
-int fp_schedulers_request(unsigned at, uint32_t *ticket)
+int fp_sigcapture_request(unsigned at, uint32_t *ticket)
 {
     CHECK(at < schedulers_count && scheduler[at].data != 0);
     if (scheduler[at].refuses != 0)
@@ -80,14 +80,14 @@ int fp_schedulers_request(unsigned at, uint32_t *ticket)
     return 0;
 }
 
-const struct fp_running *fp_schedulers_answer(unsigned at, uint32_t ticket)
+const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
 {
     CHECK(at < schedulers_count && scheduler[at].in_flight);
     CHECK_INT(ticket, scheduler[at].ticket);
     return scheduler[at].ready ? &scheduler[at].running : NULL;
 }
 
-void fp_schedulers_release(unsigned at, uint32_t ticket)
+void fp_sigcapture_drop(unsigned at, uint32_t ticket)
 {
     CHECK(at < schedulers_count && scheduler[at].in_flight);
     CHECK_INT(ticket, scheduler[at].ticket);
@@ -95,7 +95,7 @@ void fp_schedulers_release(unsigned at, uint32_t ticket)
     scheduler[at].released++;
 }
 
-uint64_t fp_schedulers_handler_ns(unsigned at)
+uint64_t fp_sigcapture_handler_ns(unsigned at)
 {
     CHECK(scheduler[at].ready);
     return 100;
@@ -112,8 +112,8 @@ struct known {
 struct bench {
     struct fake_vm vm;
     struct fp_ring *ring;
-    struct fp_stats stats;
-    struct fp_live_native native;
+    struct fp_counters stats;
+    struct fp_live_cstack native;
     _Atomic uint32_t online;
     struct fp_sampler *sampler;
     struct fp_sampler_options options;
@@ -242,9 +242,9 @@ static void tick(struct bench *b)
     drain(b);
 }
 
-static uint64_t stat(struct bench *b, enum fp_stat stat)
+static uint64_t stat(struct bench *b, enum fp_counter stat)
 {
-    return fp_stats_get(&b->stats, stat);
+    return fp_counters_get(&b->stats, stat);
 }
 
 /* Samples that wait for an answer are begun and not ended. */
@@ -260,12 +260,14 @@ static uint64_t pending(const struct bench *b)
 
 static void check_books(struct bench *b)
 {
-    CHECK_INT(stat(b, FP_STAT_taken), b->samples + stat(b, FP_STAT_torn) +
-                                          stat(b, FP_STAT_dropped) +
-                                          stat(b, FP_STAT_gone) + pending(b));
-    CHECK_INT(stat(b, FP_STAT_torn),
-              stat(b, FP_STAT_torn_changed) + stat(b, FP_STAT_torn_moved) +
-                  stat(b, FP_STAT_torn_unfound) + stat(b, FP_STAT_torn_late));
+    CHECK_INT(stat(b, FP_COUNTER_taken), b->samples + stat(b, FP_COUNTER_torn) +
+                                             stat(b, FP_COUNTER_dropped) +
+                                             stat(b, FP_COUNTER_gone) +
+                                             pending(b));
+    CHECK_INT(stat(b, FP_COUNTER_torn), stat(b, FP_COUNTER_torn_changed) +
+                                            stat(b, FP_COUNTER_torn_moved) +
+                                            stat(b, FP_COUNTER_torn_unfound) +
+                                            stat(b, FP_COUNTER_torn_late));
 }
 
 /* ------------------------------------------------------------- processes -- */
@@ -311,7 +313,7 @@ static void pause_it(struct bench *b, uint32_t n, unsigned at)
 /* The handler runs: the process that is current is in Erlang code. */
 static void answer(struct bench *b, unsigned at)
 {
-    struct fp_running_scheduler captured = {&b->vm.memory.peek, b->vm.layout,
+    struct fp_capture_scheduler captured = {&b->vm.memory.peek, b->vm.layout,
                                             DATA(at), FAKE_MISC, 0};
     struct fp_registers registers = {.rip = CODE + 0x500, .r14 = LEFT};
     uint64_t process = fake_word(
@@ -321,7 +323,7 @@ static void answer(struct bench *b, unsigned at)
     CHECK(scheduler[at].in_flight);
     if (process != 0)
         registers.rsp = fake_get(&b->vm, n, FP_FIELD_stop);
-    fp_running_capture(&captured, &registers, &scheduler[at].running);
+    fp_capture_take(&captured, &registers, &scheduler[at].running);
     scheduler[at].ready = 1;
 }
 
@@ -341,7 +343,7 @@ static void what_runs_is_asked_and_sampled_when_it_answers(void)
     start(b);
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_STAT_signals), 1);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 1);
     CHECK_INT(scheduler[1].asked, 1);
     check_books(b);
     answer(b, 1);
@@ -355,10 +357,10 @@ static void what_runs_is_asked_and_sampled_when_it_answers(void)
     CHECK(last_stack(b)[0] == CODE + 0x500);
     CHECK(last_stack(b)[1] == CODE + 0x100 + 48 - 1);
     CHECK(last_stack(b)[2] == CODE + 0x2000 - 1);
-    CHECK_INT(stat(b, FP_STAT_captures), 1);
-    CHECK_INT(stat(b, FP_STAT_handler_ns), 100);
+    CHECK_INT(stat(b, FP_COUNTER_captures), 1);
+    CHECK_INT(stat(b, FP_COUNTER_handler_ns), 100);
     CHECK_INT(scheduler[1].released, 1);
-    CHECK_INT(stat(b, FP_STAT_signals), 2); /* of this tick */
+    CHECK_INT(stat(b, FP_COUNTER_signals), 2); /* of this tick */
     check_books(b);
     destroy(b);
 }
@@ -373,15 +375,15 @@ static void a_late_answer_is_true_of_every_tick_that_waited(void)
     for (int i = 0; i < 5; i++)
         tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_STAT_taken), 5);
-    CHECK_INT(stat(b, FP_STAT_signals), 1);
+    CHECK_INT(stat(b, FP_COUNTER_taken), 5);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 1);
     check_books(b);
     answer(b, 0);
     tick(b);
     CHECK_INT(b->samples, 5);
     CHECK_INT(b->repeats, 4);
     CHECK_INT(b->seen[1], 5);
-    CHECK_INT(stat(b, FP_STAT_captures), 1);
+    CHECK_INT(stat(b, FP_COUNTER_captures), 1);
     check_books(b);
     destroy(b);
 }
@@ -402,20 +404,20 @@ static void what_has_left_its_scheduler_is_moved(void)
     set_current(b, 0, 0);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_moved), 2);
+    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 2);
     /* Somebody else. */
     fake_set(&b->vm, 1, FP_FIELD_state, 0x2a);
     run(b, 2, 0);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_moved), 3);
+    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 3);
     /* Itself, but it does not run any more. */
     answer(b, 0);
     fake_set(&b->vm, 2, FP_FIELD_state, 0x2a);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_moved), 4);
-    CHECK_INT(stat(b, FP_STAT_torn), 4);
+    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 4);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 4);
     check_books(b);
     destroy(b);
 }
@@ -429,8 +431,8 @@ static void a_process_between_schedulers_is_moved(void)
     set_scheduler_data(b, 1, 0);
     start(b);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
-    CHECK_INT(stat(b, FP_STAT_signals), 0);
+    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 0);
     check_books(b);
     destroy(b);
 }
@@ -446,7 +448,7 @@ static void on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same(void)
     tick(b);
     CHECK_INT(b->samples, 1);
     CHECK(last_stack(b)[0] == FP_FRAME_RUNNING);
-    CHECK_INT(stat(b, FP_STAT_signals), 0);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 0);
     check_books(b);
     destroy(b);
 }
@@ -462,8 +464,8 @@ static void a_question_that_is_refused_is_late(void)
     tick(b);
     scheduler[0].refuses = FP_EDENIED;
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_late), 2);
-    CHECK_INT(stat(b, FP_STAT_signals), 0);
+    CHECK_INT(stat(b, FP_COUNTER_torn_late), 2);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 0);
     scheduler[0].refuses = 0;
     tick(b);
     answer(b, 0);
@@ -486,11 +488,11 @@ static void a_scheduler_that_is_asked_for_one_is_late_for_another(void)
     run(b, 2, 0);
     tick(b);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_late), 2);
-    CHECK_INT(stat(b, FP_STAT_signals), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn_late), 2);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 1);
     answer(b, 0); /* about 2, to a question about 1 */
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
     answer(b, 0);
     tick(b);
     CHECK_INT(b->seen[2], 1 + 1); /* the first time it waited */
@@ -508,9 +510,9 @@ static void a_stack_that_is_not_found_is_unfound(void)
     tick(b);
     tick(b);
     answer(b, 0);
-    scheduler[0].running.result = FP_RUNNING_UNFOUND;
+    scheduler[0].running.result = FP_CAPTURE_UNFOUND;
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_unfound), 2);
+    CHECK_INT(stat(b, FP_COUNTER_torn_unfound), 2);
     CHECK_INT(b->samples, 0);
     check_books(b);
     destroy(b);
@@ -527,7 +529,7 @@ static void figures_that_contradict_each_other_are_changed(void)
     fake_set(&b->vm, 1, FP_FIELD_high_water, 0);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_changed), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn_changed), 1);
     CHECK_INT(b->samples, 0);
     check_books(b);
     destroy(b);
@@ -545,8 +547,8 @@ static void only_answers_of_the_status_asked_for_are_samples(void)
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
-    CHECK_INT(stat(b, FP_STAT_taken), 1); /* now it was not asked for */
+    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_taken), 1); /* now it was not asked for */
     check_books(b);
     destroy(b);
 }
@@ -555,29 +557,30 @@ static void only_answers_of_the_status_asked_for_are_samples(void)
 static void an_answer_is_held_against_the_status_of_its_process(void)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
-    struct fp_handover *wanted;
+    struct fp_triple_buffer *wanted;
     uint64_t *word;
 
-    CHECK_INT(fp_handover_create(&wanted, FP_WANTED_MAX * FP_WANTED_WORDS), 0);
+    CHECK_INT(fp_triple_buffer_create(&wanted, FP_PINNED_MAX * FP_PINNED_WORDS),
+              0);
     b->options.wanted = wanted;
     b->options.status = FP_STATUS_running;
     b->options.rules = 0;
     spawn(b, 1);
     run(b, 1, 0);
     start(b);
-    word = fp_handover_begin(wanted);
+    word = fp_triple_buffer_begin(wanted);
     word[0] = fake_pid(&b->vm.layout, 1);
     word[1] = UINT64_MAX;
-    fp_handover_publish(wanted, FP_WANTED_WORDS);
+    fp_triple_buffer_publish(wanted, FP_PINNED_WORDS);
     tick(b);
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_moved), 0);
+    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 0);
     CHECK_INT(b->samples, 1);
     CHECK_INT(b->last.head.status, FP_STATUS_garbage_collecting);
     destroy(b);
-    fp_handover_destroy(wanted);
+    fp_triple_buffer_destroy(wanted);
 }
 
 /* ----------------------------------------------------------- the collector -- */
@@ -624,7 +627,7 @@ static void where_there_are_no_whole_figures_none_are_made_up(void)
     answer(b, 0);
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_STAT_torn_changed), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn_changed), 1);
     check_books(b);
     destroy(b);
 }
@@ -672,11 +675,11 @@ static void a_process_that_is_gone_when_the_answer_comes_is_moved(void)
     tick(b);
     fake_exit(&b->vm, 1);
     tick(b); /* it is seen to be gone, and the question stays open */
-    CHECK_INT(stat(b, FP_STAT_gone), 1);
+    CHECK_INT(stat(b, FP_COUNTER_gone), 1);
     set_current(b, 0, 0);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
     CHECK_INT(b->samples, 0);
     check_books(b);
     destroy(b);
@@ -694,11 +697,11 @@ static void at_the_end_what_is_answered_counts_and_the_rest_is_late(void)
     tick(b);
     tick(b);
     answer(b, 3);
-    fp_sampler_drain(b->sampler);
+    fp_on_cpu_drain(b->sampler);
     drain(b);
     CHECK_INT(b->seen[2], 2);
     CHECK_INT(b->seen[1], 0);
-    CHECK_INT(stat(b, FP_STAT_torn_late), 2);
+    CHECK_INT(stat(b, FP_COUNTER_torn_late), 2);
     CHECK_INT(pending(b), 0);
     for (unsigned at = 0; at < SCHEDULERS; at++) {
         CHECK(!scheduler[at].in_flight);
@@ -718,7 +721,7 @@ static void every_scheduler_has_a_sample_of_its_own(void)
     run(b, 5, 1);
     start(b);
     tick(b);
-    CHECK_INT(stat(b, FP_STAT_taken), SCHEDULERS);
+    CHECK_INT(stat(b, FP_COUNTER_taken), SCHEDULERS);
     CHECK_INT(b->samples, SCHEDULERS - 1);
     CHECK_INT(b->idle[1], 1);
     CHECK_INT(b->idle[2], 0);
@@ -772,7 +775,7 @@ static void processes_met_again_go_on_with_their_history(void)
         tick(b);
         answer(b, i % 3);
         pause_it(b, n, i % 3);
-        fp_sampler_collect(b->sampler);
+        fp_on_cpu_poll(b->sampler);
         drain(b);
         if (i >= 2) {
             CHECK_INT(b->last.delta[FP_METRIC_reductions], 10000);
@@ -812,7 +815,7 @@ static void who_runs_when_it_is_asked_is_who_is_sampled(void)
     answer(b, 0);
     tick(b);
     CHECK_INT(b->seen[1], 0);
-    CHECK_INT(stat(b, FP_STAT_torn_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
     check_books(b);
     destroy(b);
 }
@@ -892,15 +895,15 @@ static void the_books_balance_whatever_is_answered(void)
                 check_books(b);
             }
         }
-        fp_sampler_drain(b->sampler);
+        fp_on_cpu_drain(b->sampler);
         drain(b);
         CHECK_INT(pending(b), 0);
         check_books(b);
         samples += b->samples;
-        causes[0] += stat(b, FP_STAT_torn_changed);
-        causes[1] += stat(b, FP_STAT_torn_moved);
-        causes[2] += stat(b, FP_STAT_torn_unfound);
-        causes[3] += stat(b, FP_STAT_torn_late);
+        causes[0] += stat(b, FP_COUNTER_torn_changed);
+        causes[1] += stat(b, FP_COUNTER_torn_moved);
+        causes[2] += stat(b, FP_COUNTER_torn_unfound);
+        causes[3] += stat(b, FP_COUNTER_torn_late);
         destroy(b);
     }
     /* It was no quiet day. */

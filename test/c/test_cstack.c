@@ -1,5 +1,5 @@
 /*
- * test_native.c - which library, which function: the real ones of this process,
+ * test_cstack.c - which library, which function: the real ones of this process,
  * and such as are made here to be stripped, replaced and broken.
  */
 #include <fcntl.h>
@@ -10,24 +10,24 @@
 #include "base/error.h"
 #include "cstack/image.h"
 #include "cstack/mapped_files.h"
-#include "native_truth.h"
+#include "cstack_truth.h"
 
-#define NAMES_SOURCE "test/c/native/names.c"
+#define NAMES_SOURCE "test/c/cstack/names.c"
 
-static struct fp_native *native_now(void)
+static struct fp_cstack *native_now(void)
 {
-    struct fp_native *native;
+    struct fp_cstack *native;
 
-    CHECK_INT(fp_native_create(&native), 0);
+    CHECK_INT(fp_cstack_create(&native), 0);
     return native;
 }
 
-static void expect(const struct fp_native *native, uint64_t pc,
+static void expect(const struct fp_cstack *native, uint64_t pc,
                    const char *expected_name, const char *expected_library)
 {
     const char *name, *library;
 
-    CHECK_INT(fp_native_resolve(native, pc, &name, &library), 0);
+    CHECK_INT(fp_cstack_resolve(native, pc, &name, &library), 0);
     CHECK_TEXT(library, expected_library);
     if (expected_name == NULL && name != NULL)
         RUN_FAIL("a name, %s, for what has none", name);
@@ -60,7 +60,7 @@ static uint64_t hidden_function(void *library)
     return (uint64_t)(uintptr_t)hidden();
 }
 
-static void expect_names(const struct fp_native *native, void *library,
+static void expect_names(const struct fp_cstack *native, void *library,
                          const char *file)
 {
     uint64_t at = truth_symbol(library, "aliased");
@@ -87,7 +87,7 @@ static void expect_names(const struct fp_native *native, void *library,
 static void names_are_those_that_cover_the_address(void)
 {
     struct temporary directory;
-    struct fp_native *native;
+    struct fp_cstack *native;
     const char *path;
     void *library;
 
@@ -98,7 +98,7 @@ static void names_are_those_that_cover_the_address(void)
     native = native_now();
     expect_names(native, library, "libnames.so");
     expect(native, hidden_function(library), "hidden", "libnames.so");
-    fp_native_destroy(native);
+    fp_cstack_destroy(native);
     dlclose(library);
     temporary_remove(&directory);
 }
@@ -106,7 +106,7 @@ static void names_are_those_that_cover_the_address(void)
 static void a_stripped_library_names_no_internal_function(void)
 {
     struct temporary directory;
-    struct fp_native *native;
+    struct fp_cstack *native;
     char path[512];
     void *library;
 
@@ -121,7 +121,7 @@ static void a_stripped_library_names_no_internal_function(void)
            "libstripped.so");
     expect(native, truth_symbol(library, "chain_call_hidden"),
            "chain_call_hidden", "libstripped.so");
-    fp_native_destroy(native);
+    fp_cstack_destroy(native);
     dlclose(library);
 
     snprintf(path, sizeof path, "%s", temporary_at(&directory, "libbare.so"));
@@ -130,7 +130,7 @@ static void a_stripped_library_names_no_internal_function(void)
     native = native_now();
     expect(native, truth_symbol(library, "outer"), "outer", "libbare.so");
     expect(native, hidden_function(library), NULL, "libbare.so");
-    fp_native_destroy(native);
+    fp_cstack_destroy(native);
     dlclose(library);
     temporary_remove(&directory);
 }
@@ -139,7 +139,7 @@ static void a_stripped_library_names_no_internal_function(void)
  * this name or another that stands for the same address. */
 static void names_of_libc_are_dladdr_s(void)
 {
-    struct fp_native *native = native_now();
+    struct fp_cstack *native = native_now();
     void *libc = dlopen("libc.so.6", RTLD_LAZY);
     const char *name, *library;
     uint64_t random = 5;
@@ -154,7 +154,7 @@ static void names_of_libc_are_dladdr_s(void)
         void *symbol;
 
         CHECK(dladdr((void *)(uintptr_t)pc, &info) != 0);
-        if (fp_native_resolve(native, pc, &name, &library) != 0)
+        if (fp_cstack_resolve(native, pc, &name, &library) != 0)
             continue; /* behind the code */
         CHECK_TEXT(library, "libc.so.6");
         if (name == NULL)
@@ -173,34 +173,34 @@ static void names_of_libc_are_dladdr_s(void)
     expect(native, (uint64_t)(uintptr_t)gnu_get_libc_version,
            "gnu_get_libc_version", "libc.so.6");
     dlclose(libc);
-    fp_native_destroy(native);
+    fp_cstack_destroy(native);
 }
 
 static void the_executable_and_the_vdso_are_libraries(void)
 {
-    struct fp_native *native = native_now();
+    struct fp_cstack *native = native_now();
     const char *name, *library;
     uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
     Dl_info info;
     size_t named = 0;
 
-    expect(native, (uint64_t)(uintptr_t)fp_native_create, "fp_native_create",
-           "test_native");
+    expect(native, (uint64_t)(uintptr_t)fp_cstack_create, "fp_cstack_create",
+           "test_cstack");
     /* A static function: the test is not stripped. */
     expect(native, (uint64_t)(uintptr_t)native_now, "native_now",
-           "test_native");
-    CHECK_INT(fp_native_resolve(native, 0x1000, &name, &library), FP_ENOENT);
+           "test_cstack");
+    CHECK_INT(fp_cstack_resolve(native, 0x1000, &name, &library), FP_ENOENT);
     CHECK_INT(
-        fp_native_resolve(native, (uint64_t)(uintptr_t)&info, &name, &library),
+        fp_cstack_resolve(native, (uint64_t)(uintptr_t)&info, &name, &library),
         FP_ENOENT);
-    CHECK(!fp_native_contains(native, (uint64_t)(uintptr_t)&info));
-    for (uint64_t at = vdso; fp_native_contains(native, at); at++) {
-        CHECK_INT(fp_native_resolve(native, at, &name, &library), 0);
+    CHECK(!fp_cstack_contains(native, (uint64_t)(uintptr_t)&info));
+    for (uint64_t at = vdso; fp_cstack_contains(native, at); at++) {
+        CHECK_INT(fp_cstack_resolve(native, at, &name, &library), 0);
         CHECK_TEXT(library, "[vdso]");
         named += name != NULL && strstr(name, "clock_gettime") != NULL;
     }
     CHECK(vdso == 0 || named > 10);
-    fp_native_destroy(native);
+    fp_cstack_destroy(native);
 }
 
 /* ---- files that change ------------------------------------------------ */
@@ -234,19 +234,19 @@ static void unload_chain(struct loaded *loaded)
 
 static void expect_now(uint64_t pc, const char *name, const char *library)
 {
-    struct fp_native *native = native_now();
+    struct fp_cstack *native = native_now();
     struct fp_registers registers = {.rip = pc, .rsp = 0x1000};
     uint64_t return_address = 0;
-    struct fp_native_stack stack = {0x1000, (unsigned char *)&return_address,
+    struct fp_cstack_stack stack = {0x1000, (unsigned char *)&return_address,
                                     sizeof return_address};
-    struct fp_native_end end;
+    struct fp_cstack_end end;
     uint64_t frame;
 
     expect(native, pc, name, library);
-    CHECK(fp_native_contains(native, pc));
-    CHECK_INT(fp_native_unwind(native, &registers, &stack, &frame, 1, &end), 1);
-    CHECK_INT(end.why, name == NULL ? FP_NATIVE_NO_CFI : FP_NATIVE_LEFT);
-    fp_native_destroy(native);
+    CHECK(fp_cstack_contains(native, pc));
+    CHECK_INT(fp_cstack_unwind(native, &registers, &stack, &frame, 1, &end), 1);
+    CHECK_INT(end.why, name == NULL ? FP_CSTACK_NO_CFI : FP_CSTACK_LEFT);
+    fp_cstack_destroy(native);
 }
 
 static void a_replaced_file_is_known_by_name_only(void)
@@ -331,24 +331,24 @@ static void a_truncated_file_is_no_harm(void)
 static void a_set_is_current_until_a_library_comes_or_goes(void)
 {
     struct loaded loaded;
-    struct fp_native *before, *with;
+    struct fp_cstack *before, *with;
 
     load_chain(&loaded);
     dlclose(loaded.library);
     before = native_now();
-    CHECK(fp_native_is_current(before));
+    CHECK(fp_cstack_is_current(before));
     loaded.library = truth_open(loaded.path);
     loaded.run = truth_symbol(loaded.library, "chain_run");
-    CHECK(!fp_native_is_current(before));
-    CHECK(!fp_native_contains(before, loaded.run));
+    CHECK(!fp_cstack_is_current(before));
+    CHECK(!fp_cstack_contains(before, loaded.run));
     with = native_now();
-    CHECK(fp_native_is_current(with));
-    CHECK(fp_native_contains(with, loaded.run));
+    CHECK(fp_cstack_is_current(with));
+    CHECK(fp_cstack_contains(with, loaded.run));
     dlclose(loaded.library);
-    CHECK(!fp_native_is_current(with));
+    CHECK(!fp_cstack_is_current(with));
     expect(with, loaded.run, "chain_run", "libchain.so"); /* it stays */
-    fp_native_destroy(before);
-    fp_native_destroy(with);
+    fp_cstack_destroy(before);
+    fp_cstack_destroy(with);
     temporary_remove(&loaded.directory);
 }
 
@@ -412,9 +412,9 @@ static size_t ask(struct fp_image *image, uint64_t *random)
 {
     struct fp_cstack_library library = {"broken", *image};
     struct fp_mapping mapping = {MOVED, MOVED + (1 << 22), MOVED, &library};
-    struct fp_native native = {.mapping = &mapping, .mappings = 1};
+    struct fp_cstack native = {.mapping = &mapping, .mappings = 1};
     uint64_t words[64], pc[32];
-    struct fp_native_stack stack = {0x7ffe0000, (unsigned char *)words,
+    struct fp_cstack_stack stack = {0x7ffe0000, (unsigned char *)words,
                                     sizeof words};
     size_t frames = 0;
 
@@ -435,8 +435,8 @@ static size_t ask(struct fp_image *image, uint64_t *random)
         for (int i = 0; i < 17; i++)
             reg[i] = stack.start + 8 * run_below(random, 64);
         registers.rip = words[0];
-        frames += fp_native_unwind(&native, &registers, &stack, pc, 32, NULL);
-        fp_native_resolve(&native, words[1], &name, &file);
+        frames += fp_cstack_unwind(&native, &registers, &stack, pc, 32, NULL);
+        fp_cstack_resolve(&native, words[1], &name, &file);
     }
     return frames;
 }

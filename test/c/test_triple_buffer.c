@@ -1,5 +1,5 @@
 /*
- * test_handover.c - the latest list gets over, whole, and nobody waits.
+ * test_triple_buffer.c - the latest list gets over, whole, and nobody waits.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,51 +10,51 @@
 #define ROOM 64u
 #define LISTS 200000u
 
-static void publish(struct fp_handover *handover, uint64_t first, size_t n)
+static void publish(struct fp_triple_buffer *handover, uint64_t first, size_t n)
 {
-    uint64_t *word = fp_handover_begin(handover);
+    uint64_t *word = fp_triple_buffer_begin(handover);
 
     for (size_t i = 0; i < n; i++)
         word[i] = first + i;
-    fp_handover_publish(handover, n);
+    fp_triple_buffer_publish(handover, n);
 }
 
 static void nothing_is_there_at_first(void)
 {
-    struct fp_handover *handover;
+    struct fp_triple_buffer *handover;
     size_t n = 7;
     int is_new = 7;
 
-    CHECK_INT(fp_handover_create(&handover, ROOM), 0);
-    CHECK(fp_handover_take(handover, &n, &is_new) != NULL);
+    CHECK_INT(fp_triple_buffer_create(&handover, ROOM), 0);
+    CHECK(fp_triple_buffer_take(handover, &n, &is_new) != NULL);
     CHECK_INT(n, 0);
     CHECK_INT(is_new, 0);
-    fp_handover_destroy(handover);
-    fp_handover_destroy(NULL);
+    fp_triple_buffer_destroy(handover);
+    fp_triple_buffer_destroy(NULL);
 }
 
 static void the_latest_is_taken_once_and_stays(void)
 {
-    struct fp_handover *handover;
+    struct fp_triple_buffer *handover;
     const uint64_t *word;
     size_t n;
     int is_new;
 
-    CHECK_INT(fp_handover_create(&handover, ROOM), 0);
+    CHECK_INT(fp_triple_buffer_create(&handover, ROOM), 0);
     for (uint64_t round = 1; round < 50; round++) {
         for (uint64_t i = 0; i < round % 5; i++)
             publish(handover, 1000 * i, ROOM);
         publish(handover, round, round % ROOM);
-        word = fp_handover_take(handover, &n, &is_new);
+        word = fp_triple_buffer_take(handover, &n, &is_new);
         CHECK_INT(is_new, 1);
         CHECK_INT(n, round % ROOM);
         CHECK(n == 0 || word[n - 1] == round + n - 1);
-        word = fp_handover_take(handover, &n, &is_new);
+        word = fp_triple_buffer_take(handover, &n, &is_new);
         CHECK_INT(is_new, 0);
         CHECK_INT(n, round % ROOM);
         CHECK(n == 0 || word[0] == round);
     }
-    fp_handover_destroy(handover);
+    fp_triple_buffer_destroy(handover);
 }
 
 static void *produce(void *arg)
@@ -67,16 +67,16 @@ static void *produce(void *arg)
 /* Each list has one beginning, and its length goes with that. */
 static void lists_are_never_mixed(void)
 {
-    struct fp_handover *handover;
+    struct fp_triple_buffer *handover;
     uint64_t last = 0;
     pthread_t thread;
 
-    CHECK_INT(fp_handover_create(&handover, ROOM), 0);
+    CHECK_INT(fp_triple_buffer_create(&handover, ROOM), 0);
     CHECK_INT(pthread_create(&thread, NULL, produce, handover), 0);
     while (last < LISTS) {
         size_t n;
         int is_new;
-        const uint64_t *word = fp_handover_take(handover, &n, &is_new);
+        const uint64_t *word = fp_triple_buffer_take(handover, &n, &is_new);
 
         if (!is_new)
             continue;
@@ -87,7 +87,7 @@ static void lists_are_never_mixed(void)
             CHECK(word[i] == last + i);
     }
     pthread_join(thread, NULL);
-    fp_handover_destroy(handover);
+    fp_triple_buffer_destroy(handover);
 }
 
 int main(int argc, char **argv)

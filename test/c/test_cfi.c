@@ -1,5 +1,5 @@
 /*
- * test_native_cfi.c - rows out of programs written by hand, and out of real
+ * test_cfi.c - rows out of programs written by hand, and out of real
  * libraries, where readelf says what they are.
  */
 #include <dlfcn.h>
@@ -246,7 +246,7 @@ static uint64_t stack_words[4] = {0x1122334455667788, 22, 33, 44};
 
 static int evaluate(const unsigned char *program, size_t size, uint64_t *value)
 {
-    struct fp_native_stack stack = {0x9000, (unsigned char *)stack_words,
+    struct fp_cstack_stack stack = {0x9000, (unsigned char *)stack_words,
                                     sizeof stack_words};
     struct fp_cfi_frame frame = {.known = 0x1fffd, .stack = &stack};
     uint64_t first = 5;

@@ -1,5 +1,5 @@
 /*
- * test_running.c - what is copied of a running process, wherever its thread
+ * test_explain.c - what is copied of a running process, wherever its thread
  * was, and what that is taken to mean; over a memory that the test lays out.
  */
 #include "base/error.h"
@@ -55,16 +55,16 @@ struct fake_unwind {
 
 struct bench {
     struct fake_vm vm;
-    struct fp_running_scheduler scheduler;
+    struct fp_capture_scheduler scheduler;
     struct fp_registers registers;
-    struct fp_running running;
-    struct fp_running_code code;
+    struct fp_capture running;
+    struct fp_capture_code code;
     struct fake_unwind unwind;
     struct fp_snapshot snapshot;
     struct fp_stack stack;
 };
 
-static size_t unwind(void *self, const struct fp_running *running, uint64_t *pc,
+static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
                      size_t max, struct fp_registers *at_entry, int *complete)
 {
     struct fake_unwind *fake = self;
@@ -160,9 +160,9 @@ static struct bench *create(unsigned otp)
                   fake_process_at(0));
     put_shared_code(b);
     put_functions(b);
-    b->scheduler = (struct fp_running_scheduler){
+    b->scheduler = (struct fp_capture_scheduler){
         &b->vm.memory.peek, b->vm.layout, SCHEDULER, BASE, 0};
-    b->code = (struct fp_running_code){.peek = &b->vm.memory.peek,
+    b->code = (struct fp_capture_code){.peek = &b->vm.memory.peek,
                                        .ranges = &b->vm.code,
                                        .fragments = {FAKE_JIT, SHARED_END},
                                        .nif_return = SHARED_NIF,
@@ -212,20 +212,20 @@ static void set_current(struct bench *b, uint64_t mfa)
 static void capture(struct bench *b)
 {
     memset(&b->running, 0xee, sizeof b->running);
-    fp_running_capture(&b->scheduler, &b->registers, &b->running);
+    fp_capture_take(&b->scheduler, &b->registers, &b->running);
 }
 
 static void expect_unfound(struct bench *b)
 {
     capture(b);
-    CHECK_INT(b->running.result, FP_RUNNING_UNFOUND);
+    CHECK_INT(b->running.result, FP_CAPTURE_UNFOUND);
 }
 
 static void expect_captured(struct bench *b, int place, int top_in,
                             uint64_t low, uint32_t words)
 {
     capture(b);
-    CHECK_INT(b->running.result, FP_RUNNING_CAPTURED);
+    CHECK_INT(b->running.result, FP_CAPTURE_CAPTURED);
     CHECK_INT(b->running.place, place);
     CHECK_INT(b->running.top_in, top_in);
     CHECK(b->running.process == fake_process_at(0));
@@ -239,7 +239,7 @@ static int frames(struct bench *b)
 {
     memset(&b->stack, 0xee, sizeof b->stack);
     fp_process_decode(&b->vm.layout, b->running.structure, &b->snapshot);
-    return fp_running_frames(&b->code, &b->vm.layout, &b->running, &b->snapshot,
+    return fp_explain_frames(&b->code, &b->vm.layout, &b->running, &b->snapshot,
                              &b->stack);
 }
 
@@ -273,7 +273,7 @@ static void in_erlang_code_the_stack_begins_at_rsp(void)
 
         /* What the structure says is old. */
         fake_set(&b->vm, 0, FP_FIELD_stop, HEND - 8);
-        expect_captured(b, FP_RUNNING_IN_ERLANG, FP_TOP_UNKNOWN, HEND - 48, 6);
+        expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEND - 48, 6);
         CHECK_INT(b->running.leaf_words, 6);
         CHECK(b->running.word[1] == FIRST && b->running.word[5] == THIRD);
         CHECK_INT(b->running.native_bytes, 0);
@@ -289,9 +289,9 @@ static void an_erlang_stack_may_be_empty_or_all_of_the_heap(void)
     struct bench *b = create(27);
 
     b->registers.rsp = HEND;
-    expect_captured(b, FP_RUNNING_IN_ERLANG, FP_TOP_UNKNOWN, HEND, 0);
+    expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEND, 0);
     b->registers.rsp = HEAP;
-    expect_captured(b, FP_RUNNING_IN_ERLANG, FP_TOP_UNKNOWN, HEAP,
+    expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEAP,
                     FAKE_HEAP_WORDS);
     b->registers.rsp = HEND - 44; /* no word begins there */
     expect_unfound(b);
@@ -309,7 +309,7 @@ static void in_c_the_stack_begins_at_stop_where_code_has_saved_it(void)
             struct bench *b = create(releases[i]);
 
             enter_c(b, 256, returns[k]);
-            expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
+            expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
             CHECK(b->running.native_return == returns[k]);
             CHECK(b->running.native_start == BASE - 256 - FP_RED_ZONE);
             CHECK_INT(b->running.native_bytes, 256 + FP_RED_ZONE);
@@ -329,17 +329,17 @@ static void in_c_otherwise_it_begins_at_the_lowest_word_that_rbp_may_be(void)
 
         enter_c(b, 1024, returns[k]);
         fake_put_word(&b->vm.memory, BASE - 512, HEND - 48);
-        expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_RBP, HEND - 48, 6);
+        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND - 48, 6);
         /* A word on the heap, as htop is: lower, so more is copied. */
         fake_put_word(&b->vm.memory, BASE - 520, HEAP + 8 * 100);
-        expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_RBP, HEAP + 8 * 100,
+        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEAP + 8 * 100,
                         FAKE_HEAP_WORDS - 100);
         b->registers.rbp = HEAP + 8 * 50; /* C has not used it yet */
-        expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_RBP, HEAP + 8 * 50,
+        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEAP + 8 * 50,
                         FAKE_HEAP_WORDS - 50);
         /* In the red zone, too. */
         fake_put_word(&b->vm.memory, BASE - 1024 - FP_RED_ZONE, HEAP);
-        expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_RBP, HEAP,
+        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEAP,
                         FAKE_HEAP_WORDS);
         destroy(b);
     }
@@ -357,7 +357,7 @@ static void words_that_are_no_top_are_no_candidates(void)
     fake_put_word(&b->vm.memory, BASE - 88, UINT64_MAX - 7);
     fake_put_word(&b->vm.memory, BASE + 8, HEAP); /* not of the C frames */
     fake_put_word(&b->vm.memory, BASE - 256 - FP_RED_ZONE - 8, HEAP);
-    expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_RBP, HEND, 0);
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND, 0);
     destroy(b);
 }
 
@@ -367,11 +367,11 @@ static void code_that_has_switched_to_the_c_stack_tells_by_what_comes_next(void)
 
     b->registers.rsp = BASE;
     b->registers.rip = FUNCTION_STOP;
-    expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
     CHECK(b->running.native_return == 0);
     b->registers.rip = FUNCTION_RBP;
     b->registers.rbp = HEND - 16;
-    expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_RBP, HEND - 16, 2);
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND - 16, 2);
     b->registers.rip = FUNCTION;
     expect_unfound(b);
     destroy(b);
@@ -395,7 +395,7 @@ static void in_the_scheduler_the_stack_begins_at_stop(void)
     struct bench *b = create(27);
 
     enter_c(b, 512, SHARED_SCHEDULE);
-    expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
     destroy(b);
 }
 
@@ -444,10 +444,10 @@ static void a_scheduler_without_a_process_has_nobody(void)
 
     fake_put_word(&b->vm.memory, at, 0);
     capture(b);
-    CHECK_INT(b->running.result, FP_RUNNING_NOBODY);
+    CHECK_INT(b->running.result, FP_CAPTURE_NOBODY);
     fake_unmap(&b->vm.memory, SCHEDULER);
     capture(b);
-    CHECK_INT(b->running.result, FP_RUNNING_NOBODY);
+    CHECK_INT(b->running.result, FP_CAPTURE_NOBODY);
     CHECK_INT(b->running.words, 0);
     CHECK_INT(b->running.native_bytes, 0);
     destroy(b);
@@ -478,7 +478,7 @@ static void heap_ends_that_make_no_sense_are_unfound(void)
     fake_set(&b->vm, 0, FP_FIELD_hend, UINT64_MAX - 7); /* unreadable */
     expect_unfound(b);
     fake_set(&b->vm, 0, FP_FIELD_hend, HEND);
-    expect_captured(b, FP_RUNNING_IN_ERLANG, FP_TOP_UNKNOWN, HEND - 48, 6);
+    expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEND - 48, 6);
     destroy(b);
 }
 
@@ -528,7 +528,7 @@ static void a_stack_too_large_keeps_both_ends(void)
             sizes[i] <= FP_STACK_WORDS_MAX ? sizes[i] : FP_STACK_WORDS_LEAF;
 
         b->registers.rsp = LARGE + 8 * first;
-        expect_captured(b, FP_RUNNING_IN_ERLANG, FP_TOP_UNKNOWN,
+        expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN,
                         b->registers.rsp, FP_STACK_WORDS_MAX);
         CHECK_INT(b->running.leaf_words, leaf);
         CHECK_INT(b->running.word[0] >> 4, first);
@@ -551,10 +551,10 @@ static void no_candidate_is_farther_from_the_end_than_can_be_copied(void)
     give_large_heap(b);
     enter_c(b, 256, SHARED_RBP);
     b->registers.rbp = lowest - 8;
-    expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_RBP, LARGE + 8 * LARGE_WORDS,
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, LARGE + 8 * LARGE_WORDS,
                     0);
     b->registers.rbp = lowest;
-    expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_RBP, lowest,
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, lowest,
                     FP_STACK_WORDS_MAX);
     CHECK_INT(b->running.leaf_words, FP_STACK_WORDS_MAX);
     destroy(b);
@@ -563,22 +563,22 @@ static void no_candidate_is_farther_from_the_end_than_can_be_copied(void)
 static void of_a_deep_c_stack_the_inner_end_is_kept(void)
 {
     struct bench *b = create(27);
-    uint64_t depth = FP_RUNNING_NATIVE_MAX - FP_RED_ZONE;
+    uint64_t depth = FP_CAPTURE_NATIVE_MAX - FP_RED_ZONE;
 
     enter_c(b, depth, SHARED_STOP);
-    expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
-    CHECK_INT(b->running.native_bytes, FP_RUNNING_NATIVE_MAX);
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
+    CHECK_INT(b->running.native_bytes, FP_CAPTURE_NATIVE_MAX);
     enter_c(b, depth + 0x8000, SHARED_STOP);
     fake_put_word(&b->vm.memory, b->registers.rsp - FP_RED_ZONE, 4711);
-    expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
-    CHECK_INT(b->running.native_bytes, FP_RUNNING_NATIVE_MAX);
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
+    CHECK_INT(b->running.native_bytes, FP_CAPTURE_NATIVE_MAX);
     CHECK(b->running.native_start == b->registers.rsp - FP_RED_ZONE);
     CHECK_INT(b->running.native[0], 4711 & 255);
     CHECK(b->running.native_return == SHARED_STOP);
     /* What rbp was has been saved beyond: it is not seen. */
     enter_c(b, depth + 0x8000, SHARED_RBP);
     fake_put_word(&b->vm.memory, BASE - 64, HEND - 48);
-    expect_captured(b, FP_RUNNING_IN_C, FP_TOP_IN_RBP, HEND, 0);
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND, 0);
     destroy(b);
 }
 
@@ -801,7 +801,7 @@ static void an_rbp_that_can_not_be_is_not_believed(void)
     for (size_t i = 0; i < 4; i++) {
         unwinds(b, 1, HEND + (uint64_t)from_end[i]);
         capture(b);
-        CHECK_INT(b->running.result, FP_RUNNING_CAPTURED);
+        CHECK_INT(b->running.result, FP_CAPTURE_CAPTURED);
         CHECK_INT(frames(b), FP_ENOENT);
     }
     unwinds(b, 1, 0);
@@ -891,7 +891,7 @@ static void while_the_collector_moves_the_stack_that_alone_is_told(void)
     enter_c(b, 256, FUNCTION_STOP);
     unwinds(b, 2, 0);
     FRAMES(b, C_CODE, C_CODE + 0x100, FP_FRAME_GC, FP_FRAME_AMBIGUOUS);
-    CHECK_INT(b->running.result, FP_RUNNING_UNFOUND);
+    CHECK_INT(b->running.result, FP_CAPTURE_UNFOUND);
     b->code.with_native = 0;
     FRAMES(b, FP_FRAME_GC, FP_FRAME_AMBIGUOUS);
     /* In Erlang code nobody collects. */
@@ -909,7 +909,7 @@ static void a_stack_that_was_not_found_has_no_frames(void)
     enter_c(b, 256, SHARED_NEITHER);
     unwinds(b, 2, 0);
     capture(b);
-    CHECK_INT(b->running.result, FP_RUNNING_UNFOUND);
+    CHECK_INT(b->running.result, FP_CAPTURE_UNFOUND);
     CHECK_INT(frames(b), FP_ENOENT);
     destroy(b);
 }
@@ -1159,11 +1159,11 @@ static void whatever_is_there_nothing_is_read_or_written_out_of_bounds(void)
         }
         randomize_memory(b, &random);
         randomize_thread(b, &random);
-        fp_running_capture(&b->scheduler, &b->registers, &b->running);
+        fp_capture_take(&b->scheduler, &b->registers, &b->running);
         CHECK(b->running.words <= FP_STACK_WORDS_MAX);
         CHECK(b->running.leaf_words <= b->running.words);
-        CHECK(b->running.native_bytes <= FP_RUNNING_NATIVE_MAX);
-        if (b->running.result == FP_RUNNING_NOBODY)
+        CHECK(b->running.native_bytes <= FP_CAPTURE_NATIVE_MAX);
+        if (b->running.result == FP_CAPTURE_NOBODY)
             continue;
         if (frames(b) == 0) {
             CHECK(b->stack.count > 0);
@@ -1173,9 +1173,9 @@ static void whatever_is_there_nothing_is_read_or_written_out_of_bounds(void)
     }
     destroy(b);
     /* It was not all refused at the door. */
-    CHECK(found[FP_RUNNING_IN_ERLANG][FP_TOP_UNKNOWN] > rounds / 100);
-    CHECK(found[FP_RUNNING_IN_C][FP_TOP_IN_STOP] > rounds / 100);
-    CHECK(found[FP_RUNNING_IN_C][FP_TOP_IN_RBP] > rounds / 1000);
+    CHECK(found[FP_CAPTURE_IN_ERLANG][FP_TOP_UNKNOWN] > rounds / 100);
+    CHECK(found[FP_CAPTURE_IN_C][FP_TOP_IN_STOP] > rounds / 100);
+    CHECK(found[FP_CAPTURE_IN_C][FP_TOP_IN_RBP] > rounds / 1000);
 }
 
 int main(int argc, char **argv)
