@@ -31,7 +31,7 @@ int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status)
     if (enif_is_identical(term, fp_atom(env, "all")))
         return 1;
     for (int i = 0; i < FP_STATUS_free; i++) {
-        if (enif_is_identical(term, fp_atom(env, fp_counterus_name(i)))) {
+        if (enif_is_identical(term, fp_atom(env, fp_status_name(i)))) {
             *status = i;
             return 1;
         }

@@ -161,7 +161,7 @@ static ERL_NIF_TERM process_term(struct telling *telling,
                                      fp_dictionary_bytes(
                                          &look->peek, snapshot->dictionary)));
     fp_map_put(env, &map, "status",
-               fp_atom(env, fp_counterus_name(snapshot->status)));
+               fp_atom(env, fp_status_name(snapshot->status)));
     fp_map_put(env, &map, "scheduler", scheduler_term(env, sight));
     fp_map_put(env, &map, "registered_name",
                atom_text(telling, names.registered));

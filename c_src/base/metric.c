@@ -24,7 +24,7 @@ const char *fp_metric_name(int metric)
     return metric_names[metric];
 }
 
-const char *fp_counterus_name(int status)
+const char *fp_status_name(int status)
 {
     if (status < 0 || status >= FP_STATUS_COUNT)
         return NULL;

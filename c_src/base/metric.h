@@ -48,13 +48,13 @@ const char *fp_metric_name(int metric);
 
 /* What erlang:process_info(Pid, status) answers; `free` is a process whose
  * structure has not been given back yet: the sampler counts it as gone. */
-enum fp_counterus {
+enum fp_status {
 #define FP_STATUS_VALUE(name) FP_STATUS_##name,
     FP_STATUS_MAP(FP_STATUS_VALUE)
 #undef FP_STATUS_VALUE
         FP_STATUS_COUNT
 };
 
-const char *fp_counterus_name(int status);
+const char *fp_status_name(int status);
 
 #endif

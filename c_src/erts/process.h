@@ -32,7 +32,7 @@ struct fp_snapshot {
     uint64_t dictionary;    /* -> ProcDict, 0 for none */
     uint64_t initial_call[3];
     uint32_t state;
-    uint8_t status;      /* enum fp_counterus */
+    uint8_t status;      /* enum fp_status */
     uint8_t runs_erlang; /* on a normal scheduler now: `stop` and `i`
                                       are stale */
     int64_t value[FP_METRIC_COUNT];

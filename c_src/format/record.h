@@ -69,7 +69,7 @@ enum fp_record_type {
 struct fp_record {
     uint32_t size;  /* of the whole record, in bytes */
     uint8_t type;   /* enum fp_record_type */
-    uint8_t status; /* enum fp_counterus; SAMPLE and REPEAT */
+    uint8_t status; /* enum fp_status; SAMPLE and REPEAT */
     uint16_t count; /* STACK: number of frames */
 };
 

@@ -333,7 +333,7 @@ static void each_status_is_the_root_frame(void)
         f->buffer.head.status = status;
         CHECK_INT(take(f, &f->buffer.head), 0);
         snprintf(expected, sizeof(expected), ")\n" ADDRESS "%s (status)\n\n",
-                 fp_counterus_name(status));
+                 fp_status_name(status));
         CHECK_BYTES(f->text + f->size - strlen(expected), strlen(expected),
                     expected, strlen(expected));
     }

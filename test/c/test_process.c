@@ -197,11 +197,11 @@ static void figures_that_no_process_has_are_torn(void)
 }
 
 /* erts_process_state2status() of erl_process.c, in its order. */
-static enum fp_counterus state2status(uint32_t state)
+static enum fp_status state2status(uint32_t state)
 {
     static const struct {
         uint32_t flags;
-        enum fp_counterus status;
+        enum fp_status status;
     } order[] = {
         {1u << 10, FP_STATUS_free},
         {1u << 11, FP_STATUS_exiting},

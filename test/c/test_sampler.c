@@ -328,7 +328,7 @@ static void what_can_not_be_read_has_a_frame_that_says_so(void)
 {
     static const struct {
         uint32_t state;
-        enum fp_counterus status;
+        enum fp_status status;
         uint64_t frame;
         int with_stack; /* at `stop` */
     } cases[] = {
