@@ -10,47 +10,63 @@
 
 #include "base/error.h"
 
-struct mapping {
-    struct fp_range at;
-    char perms[5];
-    const char *name; /* up to the end of the line */
-    size_t name_len;
-};
-
-/* "start-end perms offset dev inode   name" */
-static int parse_line(const char *line, size_t len, struct mapping *map)
+/* "start-end perms offset major:minor inode   name". sscanf() measures its whole
+ * text first, so it gets a copy of the fields alone. */
+static int parse_line(const char *line, size_t size, struct fp_maps_line *map)
 {
     int name_at = 0;
     char copy[128];
-    size_t n = len < sizeof copy - 1 ? len : sizeof copy - 1;
+    size_t n = size < sizeof copy - 1 ? size : sizeof copy - 1;
 
     memcpy(copy, line, n);
     copy[n] = '\0';
-    if (sscanf(copy, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s%n",
-               &map->at.start, &map->at.end, map->perms, &name_at) < 3 ||
+    if (sscanf(copy,
+               "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx64 ":%" SCNx64
+               " %" SCNu64 "%n",
+               &map->at.start, &map->at.end, map->perms, &map->offset,
+               &map->device_major, &map->device_minor, &map->inode,
+               &name_at) < 7 ||
         name_at == 0 || strlen(map->perms) < 4 || map->at.start >= map->at.end)
-        return FP_EINVAL;
+        return 0;
+    while ((size_t)name_at < size && line[name_at] == ' ')
+        name_at++;
     map->name = line + name_at;
-    map->name_len = len - (size_t)name_at;
-    while (map->name_len > 0 && *map->name == ' ') {
-        map->name++;
-        map->name_len--;
+    map->name_size = size - (size_t)name_at;
+    return 1;
+}
+
+int fp_maps_next(const char **text, struct fp_maps_line *map)
+{
+    while (**text != '\0') {
+        const char *line = *text;
+        size_t size = strcspn(line, "\n");
+
+        *text += size + (line[size] == '\n');
+        if (parse_line(line, size, map))
+            return 1;
     }
     return 0;
 }
 
-static int name_starts(const struct mapping *map, const char *prefix)
+static int name_starts(const struct fp_maps_line *map, const char *prefix)
 {
     size_t n = strlen(prefix);
 
-    return map->name_len >= n && memcmp(map->name, prefix, n) == 0;
+    return map->name_size >= n && memcmp(map->name, prefix, n) == 0;
 }
 
-static int is_code(const struct mapping *map)
+static int name_is(const struct fp_maps_line *map, const char *name)
+{
+    return map->name_size == strlen(name) && name_starts(map, name);
+}
+
+/* ------------------------------------------------------- code and data -- */
+
+static int is_code(const struct fp_maps_line *map)
 {
     if (map->perms[0] != 'r' || map->perms[2] != 'x')
         return 0;
-    return map->name_len == 0 || name_starts(map, "/memfd:vmem");
+    return map->name_size == 0 || name_starts(map, "/memfd:vmem");
 }
 
 static int add(struct fp_ranges *ranges, const struct fp_range *at)
@@ -71,44 +87,41 @@ static int add(struct fp_ranges *ranges, const struct fp_range *at)
     return 0;
 }
 
+/* `data_end`: where the executable's last data mapping ended. Its bss follows. */
+static int is_data(const struct fp_maps_line *map, const char *exe,
+                   uint64_t *data_end)
+{
+    if (map->perms[0] != 'r' || map->perms[1] != 'w' ||
+        !(name_is(map, exe) ||
+          (map->name_size == 0 && map->at.start == *data_end)))
+        return 0;
+    *data_end = map->at.end;
+    return 1;
+}
+
 int fp_maps_parse(const char *text, const char *exe, int want,
                   struct fp_ranges *ranges)
 {
-    uint64_t data_end = 0; /* where the executable's last data mapping ended */
+    struct fp_maps_line map;
+    uint64_t data_end = 0;
 
     ranges->count = 0;
-    for (const char *line = text; *line != '\0';) {
-        size_t len = strcspn(line, "\n");
-        struct mapping map;
-        int take = 0;
+    while (fp_maps_next(&text, &map)) {
+        int take = want == 'd'
+                       ? is_data(&map, exe, &data_end)
+                       : is_code(&map) && (want == 'c' || map.name_size > 0);
 
-        if (parse_line(line, len, &map) == 0) {
-            if (want == 'c') {
-                take = is_code(&map);
-            } else if (want == 'm') {
-                take = is_code(&map) && map.name_len > 0;
-            } else if (map.perms[0] == 'r' && map.perms[1] == 'w') {
-                int ours = map.name_len == strlen(exe) &&
-                           memcmp(map.name, exe, map.name_len) == 0;
-                int bss = map.name_len == 0 && map.at.start == data_end;
-
-                take = ours || bss;
-                if (take)
-                    data_end = map.at.end;
-            }
-        }
         if (take && add(ranges, &map.at) != 0)
             return FP_EFULL;
-        line += len + (line[len] == '\n');
     }
     return ranges->count > 0 ? 0 : FP_ENOENT;
 }
 
-static char *slurp(const char *path)
+char *fp_maps_read(void)
 {
     size_t size = 0, room = 1u << 16;
     char *text = malloc(room);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     ssize_t got = -1;
 
     while (fd >= 0 && text != NULL) {
@@ -140,7 +153,7 @@ static int from_proc(int want, struct fp_ranges *ranges)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    char *text = n > 0 ? slurp("/proc/self/maps") : NULL;
+    char *text = n > 0 ? fp_maps_read() : NULL;
     int err;
 
     if (text == NULL)
@@ -167,6 +180,85 @@ int fp_maps_data(struct fp_ranges *ranges)
 {
     return from_proc('d', ranges);
 }
+
+/* ---------------------------------------------------- code out of files -- */
+
+static int is_library(const struct fp_maps_line *map)
+{
+    if (name_is(map, "[vdso]"))
+        return 1;
+    return name_starts(map, "/") && !name_starts(map, "/memfd:") &&
+           !name_starts(map, "/dev/") && !name_starts(map, "/SYSV") &&
+           !name_starts(map, "/anon_hugepage");
+}
+
+static void cut_deleted(struct fp_maps_line *map)
+{
+    static const char deleted[] = " (deleted)";
+    size_t tail = sizeof deleted - 1;
+
+    if (map->name_size > tail &&
+        memcmp(map->name + map->name_size - tail, deleted, tail) == 0)
+        map->name_size -= tail;
+}
+
+static int add_file(struct fp_mapped_files *files,
+                    const struct fp_maps_line *map)
+{
+    if ((files->count & (files->count - 1)) == 0) { /* full: 0, 1, 2, 4... */
+        size_t room = files->count == 0 ? 1 : 2 * files->count;
+        struct fp_mapped_file *more =
+            realloc(files->of, room * sizeof *files->of);
+
+        if (more == NULL)
+            return FP_ENOMEM;
+        files->of = more;
+    }
+    files->of[files->count++] = (struct fp_mapped_file){
+        map->at.start,     map->at.end, map->offset, map->device_major,
+        map->device_minor, map->inode,  map->name};
+    return 0;
+}
+
+int fp_mapped_files_parse(struct fp_mapped_files *files, char *text)
+{
+    const char *rest = text;
+    struct fp_maps_line map;
+
+    *files = (struct fp_mapped_files){.text = text};
+    while (fp_maps_next(&rest, &map)) {
+        /* The kernel lists mappings in order; one that is out of order would
+         * break the search by address. */
+        if (map.perms[2] != 'x' || !is_library(&map) ||
+            (files->count > 0 &&
+             map.at.start < files->of[files->count - 1].end))
+            continue;
+        cut_deleted(&map);
+        if (add_file(files, &map) != 0) {
+            fp_mapped_files_free(files);
+            return FP_ENOMEM;
+        }
+        text[map.name - text + (ptrdiff_t)map.name_size] = '\0';
+    }
+    return 0;
+}
+
+int fp_mapped_files_read(struct fp_mapped_files *files)
+{
+    char *text = fp_maps_read();
+
+    *files = (struct fp_mapped_files){0};
+    return text == NULL ? FP_EIO : fp_mapped_files_parse(files, text);
+}
+
+void fp_mapped_files_free(struct fp_mapped_files *files)
+{
+    free(files->of);
+    free(files->text);
+    *files = (struct fp_mapped_files){0};
+}
+
+/* --------------------------------------------------- ranges that grow -- */
 
 static int is_covered(const struct fp_live_ranges *live, uint32_t count,
                       struct fp_range *rest)

@@ -18,48 +18,26 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/maps.h"
+#include "base/safe_read.h"
 #include "cstack/image.h"
-#include "cstack/mapped_files.h"
 
 /* ---- sources ---------------------------------------------------------- */
 
-/* Of memory that may be unmapped, or whose file may be truncated, while it is
- * read: the kernel copies it into a pipe, and reports what is not there. */
-struct cstack_memory {
+/* An image in memory. It may be unmapped, or its file truncated, while it is
+ * read. */
+struct memory_image {
+    const struct fp_memory *memory;
     uint64_t address;
-    int pipe[2];
 };
-
-#define PIPE_BYTES 4096u /* what an empty pipe takes without waiting */
 
 static int read_memory(void *self, uint64_t offset, void *into, size_t size)
 {
-    struct cstack_memory *memory = self;
-    uint64_t from = memory->address + offset;
+    const struct memory_image *image = self;
 
-    for (size_t done = 0; done < size;) {
-        size_t chunk = size - done < PIPE_BYTES ? size - done : PIPE_BYTES;
-        ssize_t put = write(memory->pipe[1],
-                            (const void *)(uintptr_t)(from + done), chunk);
-
-        if (put <= 0 ||
-            read(memory->pipe[0], (char *)into + done, (size_t)put) != put)
-            return FP_EIO;
-        done += (size_t)put;
-    }
-    return 0;
-}
-
-static int open_memory(struct cstack_memory *memory, uint64_t address)
-{
-    memory->address = address;
-    return pipe2(memory->pipe, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : FP_EIO;
-}
-
-static void close_memory(struct cstack_memory *memory)
-{
-    close(memory->pipe[0]);
-    close(memory->pipe[1]);
+    return fp_safe_read(image->memory, image->address + offset, into, size) == 0
+               ? 0
+               : FP_EIO;
 }
 
 static int read_file(void *self, uint64_t offset, void *into, size_t size)
@@ -108,22 +86,23 @@ static int is_same_inode(const struct fp_mapped_file *file,
            file->device_minor == minor(info->st_dev);
 }
 
-/* 1 or 0; -1 when it has none. */
+/* 1 or 0; -1 when the file has none, or memory cannot be read. */
 static int has_memory_s_build_id(const struct fp_elf *elf, uint64_t bias,
                                  const struct fp_elf_source *source)
 {
     unsigned char on_disk[FP_BUILD_ID_MAX], in_memory[FP_BUILD_ID_MAX];
     size_t size = elf->build_id.size;
-    struct cstack_memory memory;
+    struct fp_memory memory;
     int is_same;
 
-    if (size == 0 || open_memory(&memory, bias) != 0)
+    if (size == 0 || fp_safe_read_open(&memory) != 0)
         return -1;
     is_same =
         source->read(source->self, elf->build_id.offset, on_disk, size) == 0 &&
-        read_memory(&memory, elf->build_id.address, in_memory, size) == 0 &&
+        fp_safe_read(&memory, bias + elf->build_id.address, in_memory, size) ==
+            0 &&
         memcmp(on_disk, in_memory, size) == 0;
-    close_memory(&memory);
+    fp_safe_read_close(&memory);
     return is_same;
 }
 
@@ -148,14 +127,15 @@ static int is_same_file(const struct fp_mapped_file *file, int fd,
 
 static int load_vdso(struct fp_image *image, const struct fp_mapped_file *file)
 {
-    struct cstack_memory memory;
-    struct fp_elf_source source = {read_memory, &memory};
-    int err = open_memory(&memory, file->start);
+    struct fp_memory memory;
+    struct memory_image vdso = {&memory, file->start};
+    struct fp_elf_source source = {read_memory, &vdso};
+    int err = fp_safe_read_open(&memory);
 
     if (err != 0)
         return err;
     err = fp_image_load(image, &source);
-    close_memory(&memory);
+    fp_safe_read_close(&memory);
     return err;
 }
 

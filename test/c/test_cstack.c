@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "cstack/image.h"
-#include "cstack/mapped_files.h"
 #include "cstack_truth.h"
 
 #define NAMES_SOURCE "test/c/cstack/names.c"
@@ -352,42 +351,6 @@ static void a_set_is_current_until_a_library_comes_or_goes(void)
     temporary_remove(&loaded.directory);
 }
 
-/* ---- maps ------------------------------------------------------------- */
-
-static void lines_of_maps_are_libraries_or_are_not(void)
-{
-    static const char maps[] =
-        "1000-2000 r--p 00000000 08:01 7   /usr/bin/beam.smp\n"
-        "2000-3000 r-xp 00001000 fe:01f 7   /usr/bin/beam.smp\n"
-        "3000-4000 rwxp 00000000 00:00 0 \n"
-        "4000-5000 r-xs 00000000 00:01 9   /memfd:vmem (deleted)\n"
-        "5000-6000 r-xp 00002000 08:01 8   /opt/my lib.so (deleted)\n"
-        "6000-7000 r-xp 00000000 00:05 8   /dev/zero (deleted)\n"
-        "7000-8000 r-xp 00000000 00:00 0   [vdso]\n"
-        "8000-9000 r-xs 00000000 00:01 8   /SYSV00000000 (deleted)\n"
-        "7800-9000 r-xp 00000000 08:01 8   /lib/overlaps.so\n"
-        "9000-9000 r-xp 00000000 08:01 8   /lib/empty.so\n"
-        "hello\n\n9000-a000 r-xp\n"
-        "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]";
-    struct fp_mapped_files files;
-
-    CHECK_INT(fp_mapped_files_parse(&files, strdup(maps)), 0);
-    CHECK_INT(files.count, 3);
-    CHECK_TEXT(files.of[0].path, "/usr/bin/beam.smp");
-    CHECK_INT(files.of[0].start, 0x2000);
-    CHECK_INT(files.of[0].end, 0x3000);
-    CHECK_INT(files.of[0].offset, 0x1000);
-    CHECK_INT(files.of[0].device_major, 0xfe);
-    CHECK_INT(files.of[0].device_minor, 0x1f);
-    CHECK_INT(files.of[0].inode, 7);
-    CHECK_TEXT(files.of[1].path, "/opt/my lib.so");
-    CHECK_TEXT(files.of[2].path, "[vdso]");
-    fp_mapped_files_free(&files);
-    CHECK_INT(fp_mapped_files_parse(&files, strdup("")), 0);
-    CHECK_INT(files.count, 0);
-    fp_mapped_files_free(&files);
-}
-
 /* ---- broken files ----------------------------------------------------- */
 
 struct bytes {
@@ -600,7 +563,6 @@ int main(int argc, char **argv)
     RUN(without_a_build_id_the_inode_decides);
     RUN(a_truncated_file_is_no_harm);
     RUN(a_set_is_current_until_a_library_comes_or_goes);
-    RUN(lines_of_maps_are_libraries_or_are_not);
     RUN(broken_files_are_no_harm);
     RUN(broken_system_libraries_are_no_harm);
     RUN(what_is_no_elf_file_is_refused);

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/maps.h"
-#include "cstack/mapped_files.h"
 
 static char *text_of(struct fuzz_input part)
 {
