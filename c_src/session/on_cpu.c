@@ -42,6 +42,7 @@ static void ask(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id)
 
     if (question->open && question->target == slot && question->id == id) {
         question->ticks++;
+        question->last_us = s->last_us;
         return;
     }
     if (question->open || fp_sigcapture_request(at, &question->ticket) != 0) {
@@ -51,6 +52,7 @@ static void ask(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id)
     fp_sampler_count(s, FP_COUNTER_signals, 1);
     question->open = 1;
     question->ticks = 1;
+    question->first_us = question->last_us = s->last_us;
     question->target = slot;
     question->id = id;
 }
@@ -139,6 +141,24 @@ static void use_last_values(const struct target *target,
     now->value[FP_METRIC_reductions] = reductions;
 }
 
+/* One sample for each tick that waited, at the time of that tick: they lie
+ * evenly between the first and the last. */
+static void emit_ticks(struct fp_sampler *s,
+                       const struct pending_capture *question, uint32_t slot,
+                       const struct fp_snapshot *now,
+                       const struct fp_stack *stack)
+{
+    int64_t tick_us = s->last_us, n = question->ticks;
+    int64_t passed = question->last_us - question->first_us;
+
+    for (int64_t k = 1; k <= n; k++) {
+        s->last_us =
+            question->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
+        fp_emit_sample(s, slot, now, stack);
+    }
+    s->last_us = tick_us;
+}
+
 static void take(struct fp_sampler *s, const struct pending_capture *question,
                  const struct fp_capture *running)
 {
@@ -166,8 +186,7 @@ static void take(struct fp_sampler *s, const struct pending_capture *question,
                                &stack) != 0)
         fp_emit_torn(s, FP_COUNTER_torn_unfound, n);
     else
-        for (; n > 0; n--)
-            fp_emit_sample(s, slot, &now, &stack);
+        emit_ticks(s, question, slot, &now, &stack);
 }
 
 void fp_on_cpu_poll(struct fp_sampler *s)

@@ -65,8 +65,9 @@ struct pending_capture {
     /* Ticks that wait for the answer. While the signal has not been handled,
      * the thread has not gone on either: what it answers is true of all. */
     uint32_t ticks;
-    uint32_t target; /* mode processes: for whom */
-    uint64_t id;     /* likewise */
+    int64_t first_us, last_us; /* times of the first and the last of them */
+    uint32_t target;           /* mode processes: for whom */
+    uint64_t id;               /* likewise */
 };
 
 struct fp_sampler {

@@ -3,6 +3,8 @@
  * it likes, and the books balance. The schedulers are the test's own; what
  * they answer is captured from the fake VM as their handlers would.
  */
+#include <unistd.h>
+
 #include "base/error.h"
 #include "fake_vm.h"
 #include "run.h"
@@ -122,6 +124,7 @@ struct bench {
     uint64_t stack[FP_STACK_SLOTS][8]; /* its first frames */
     uint64_t samples, repeats, definitions;
     struct fp_record_sample last; /* SAMPLE */
+    int64_t time_us;              /* of the latest */
     uint64_t seen[64], idle[SCHEDULERS + 1];
 };
 
@@ -190,6 +193,7 @@ static void take_sample(struct bench *b, const struct fp_record_sample *record)
     CHECK(record->process < FP_PROCESS_SLOTS && known->defined);
     CHECK(record->stack < FP_STACK_SLOTS && b->stack_count[record->stack] > 0);
     b->samples++;
+    b->time_us = record->time_us;
     if (known->is_scheduler)
         b->idle[known->number]++;
     else if (known->number < 64)
@@ -211,29 +215,32 @@ static void take_sample(struct bench *b, const struct fp_record_sample *record)
     b->last = *record;
 }
 
+static void take_record(struct bench *b, const struct fp_record *record)
+{
+    const struct fp_record_stack *stack = (const void *)record;
+
+    if (record->type == FP_RECORD_PROCESS) {
+        take_process(b, (const void *)record);
+    } else if (record->type == FP_RECORD_STACK) {
+        CHECK(record->count > 0 && record->count <= FP_STACK_FRAMES_MAX);
+        b->stack_count[stack->slot] = record->count;
+        for (uint32_t i = 0; i < 8; i++)
+            b->stack[stack->slot][i] = i < record->count ? stack->frame[i] : 0;
+    } else {
+        CHECK(record->type == FP_RECORD_SAMPLE ||
+              record->type == FP_RECORD_REPEAT);
+        take_sample(b, (const void *)record);
+    }
+    fp_ring_release(b->ring);
+}
+
 static void drain(struct bench *b)
 {
     const struct fp_record *record;
     size_t size;
 
-    while ((record = fp_ring_peek(b->ring, &size)) != NULL) {
-        const struct fp_record_stack *stack = (const void *)record;
-
-        if (record->type == FP_RECORD_PROCESS) {
-            take_process(b, (const void *)record);
-        } else if (record->type == FP_RECORD_STACK) {
-            CHECK(record->count > 0 && record->count <= FP_STACK_FRAMES_MAX);
-            b->stack_count[stack->slot] = record->count;
-            for (uint32_t i = 0; i < 8; i++)
-                b->stack[stack->slot][i] =
-                    i < record->count ? stack->frame[i] : 0;
-        } else {
-            CHECK(record->type == FP_RECORD_SAMPLE ||
-                  record->type == FP_RECORD_REPEAT);
-            take_sample(b, (const void *)record);
-        }
-        fp_ring_release(b->ring);
-    }
+    while ((record = fp_ring_peek(b->ring, &size)) != NULL)
+        take_record(b, record);
 }
 
 static void tick(struct bench *b)
@@ -385,6 +392,49 @@ static void a_late_answer_is_true_of_every_tick_that_waited(void)
     CHECK_INT(b->seen[1], 5);
     CHECK_INT(stat(b, FP_COUNTER_captures), 1);
     check_books(b);
+    destroy(b);
+}
+
+/* The times of the next n samples of the ring. */
+static void take_times(struct bench *b, int n, int64_t *time_us)
+{
+    for (int i = 0; i < n;) {
+        uint64_t before = b->samples;
+        const struct fp_record *record;
+        size_t size;
+
+        record = fp_ring_peek(b->ring, &size);
+        CHECK(record != NULL);
+        take_record(b, record);
+        if (b->samples > before)
+            time_us[i++] = b->time_us;
+    }
+}
+
+static void each_tick_that_waited_has_a_time_of_its_own(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+    int64_t first_us, last_us, time_us[5];
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    first_us = b->sampler->last_us;
+    for (int i = 0; i < 4; i++) {
+        usleep(3000);
+        tick(b);
+    }
+    last_us = b->sampler->last_us;
+    answer(b, 0);
+    fp_on_cpu_poll(b->sampler);
+    CHECK_INT(b->sampler->last_us, last_us);
+    take_times(b, 5, time_us);
+    CHECK_INT(time_us[0], first_us);
+    CHECK_INT(time_us[4], last_us);
+    for (int i = 0; i < 4; i++)
+        CHECK(llabs(4 * (time_us[i + 1] - time_us[i]) - (last_us - first_us)) <=
+              4);
     destroy(b);
 }
 
@@ -917,6 +967,7 @@ int main(int argc, char **argv)
     RUN_START(argc, argv);
     RUN(what_runs_is_asked_and_sampled_when_it_answers);
     RUN(a_late_answer_is_true_of_every_tick_that_waited);
+    RUN(each_tick_that_waited_has_a_time_of_its_own);
     RUN(what_has_left_its_scheduler_is_moved);
     RUN(a_process_between_schedulers_is_moved);
     RUN(on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same);
