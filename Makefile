@@ -13,7 +13,7 @@ export WERROR ?= 0
 
 EBIN := _build/default/lib/flame_prof/ebin
 
-.PHONY: build nif erl demo test test-c test-erl check-exports check-threads test-matrix \
+.PHONY: build nif erl demo test tidy test-c test-erl check-exports check-threads test-matrix \
         test-attach portability test-real test-exports test-foreign \
         asan tsan valgrind analyze deps deps-build shell soak \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz format check dialyzer xref edoc \
@@ -34,6 +34,9 @@ demo: deps-build ## Install what is missing, build, profile a busy node for ten 
 
 test: ## Run all tests on this machine's OTP; installs what they need
 	@tools/test.sh deps c fuzz exports erl viewer
+
+tidy: ## Sizes, columns, dead exports, dependencies of folders, retired words
+	@tools/tidy.escript && tools/tidy.escript --prove
 
 test-c: ## Run the C tests only, under ASan, UBSan, TSan (one: C_TESTS=test_ring)
 	@tools/test.sh c

@@ -18,7 +18,8 @@
 -spec run(pos_integer()) -> [bench_results:result()].
 run(Seconds) ->
     ok = running_test_nif:build(),
-    lists:append([of_program(Program, 1 + Seconds) || Program <- [functions, kinds_of_work, categories]]).
+    lists:append([of_program(Program, 1 + Seconds)
+        || Program <- [functions, kinds_of_work, categories]]).
 
 -spec of_program(program(), Rounds :: pos_integer()) -> [bench_results:result()].
 of_program(Program, Rounds) ->
@@ -74,7 +75,8 @@ rounds(Rounds) -> max(1, round(Rounds)).
 truth(Program, Times) ->
     maps:fold(
         fun
-            (Leaf, Ns, Acc) when is_atom(Leaf) -> bench_shares:add(true_key(Program, Leaf), Ns, Acc);
+            (Leaf, Ns, Acc) when is_atom(Leaf) ->
+                bench_shares:add(true_key(Program, Leaf), Ns, Acc);
             ({cpu, _}, _, Acc) -> Acc
         end,
         #{},
@@ -189,6 +191,7 @@ rows(Program, Sampler, Seen, True) ->
         bench_results:tell(Row#{
             name => Name("total variation distance"), value => bench_shares:distance(Seen, True)
         })
-        | [Row#{section => shares, name => Name(io_lib:format("~w, seen less true", [Key])), value => Error}
+        | [Row#{section => shares, name => Name(io_lib:format("~w, seen less true", [Key])),
+            value => Error}
            || {Key, Error} <- lists:sort(maps:to_list(Errors))]
     ].

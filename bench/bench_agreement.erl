@@ -60,7 +60,8 @@ of_functions(Seconds) ->
         {error, _} ->
             [];
         {Ours, Theirs, Times} ->
-            True = maps:from_list([{{erlang, function(L)}, maps:get({cpu, L}, Times)} || {L, _} <- ?PURE]),
+            True = maps:from_list([{{erlang, function(L)}, maps:get({cpu, L}, Times)}
+                || {L, _} <- ?PURE]),
             lists:append([
                 errors(Who, maps:with(maps:keys(True), Seen), True)
              || {Who, Seen} <- [{<<"native beside perf">>, Ours}, {<<"perf">>, Theirs}]
@@ -152,10 +153,12 @@ top([{Symbol, Dso} | _]) ->
 
 show(Ours, Theirs) ->
     {A, B} = {bench_shares:percent(Ours), bench_shares:percent(Theirs)},
-    Rows = [{bench_shares:get(K, A), bench_shares:get(K, B), K} || K <- maps:keys(maps:merge(A, B))],
+    Rows = [{bench_shares:get(K, A), bench_shares:get(K, B), K}
+        || K <- maps:keys(maps:merge(A, B))],
     io:format("~8s ~8s ~8s~n", ["ours %", "perf %", "differ"]),
     lists:foreach(
-        fun({O, T, Key}) -> io:format("~8.2f ~8.2f ~8.2f  ~ts~n", [1.0 * O, 1.0 * T, 1.0 * O - T, text(Key)]) end,
+        fun({O, T, Key}) -> io:format("~8.2f ~8.2f ~8.2f  ~ts~n",
+            [1.0 * O, 1.0 * T, 1.0 * O - T, text(Key)]) end,
         lists:sublist(lists:reverse(lists:sort(Rows)), ?SHOWN)
     ),
     io:format("~n").

@@ -41,7 +41,8 @@ window(Capture, Counter, Threads) ->
 
 look(Counter, Threads) ->
     #{books := Books} = flame_prof:info(),
-    {counters:get(Counter, 1), bench_threads:cpu_ns(Threads), maps:with([signals, handler_ns], Books)}.
+    {counters:get(Counter, 1), bench_threads:cpu_ns(Threads),
+        maps:with([signals, handler_ns], Books)}.
 
 told(Measured, Stolen) ->
     Ratios = [With / Without || {#{rate := With}, #{rate := Without}} <- Measured],

@@ -34,11 +34,13 @@ svg(Results) ->
                       [Width, Height, Width, Height]),
         style(),
         io_lib:format("<rect class=\"page\" width=\"~b\" height=\"~b\"/>~n", [Width, Height]),
-        text(?MARGIN, 26, "heading", "start", "Work done for each CPU second of the VM: with the tool / without"),
+        text(?MARGIN, 26, "heading", "start",
+            "Work done for each CPU second of the VM: with the tool / without"),
         text(?MARGIN, 45, "quiet", "start",
              "1 costs nothing; further to the left costs more. The VM's CPU includes the profiler's threads. "
              "Bars are 95 % intervals."),
-        [panel(Panel, place(I, PanelHeight)) || {I, Panel} <- lists:zip(lists:seq(0, length(Panels) - 1), Panels)],
+        [panel(Panel, place(I, PanelHeight))
+            || {I, Panel} <- lists:zip(lists:seq(0, length(Panels) - 1), Panels)],
         "</svg>\n"
     ]).
 
@@ -85,12 +87,15 @@ row(#{tool := Tool, value := Value, interval := {Low, High}}, X, Y) ->
     [
         text(X, Y + 4, "ink", "start", Tool),
         line("bar-" ++ Kind, 3, {at(Low, X), Y}, {at(High, X), Y}),
-        io_lib:format("<circle class=\"dot-~s\" cx=\"~.1f\" cy=\"~b\" r=\"4\"/>~n", [Kind, at(Value, X), Y]),
-        text(X + ?PANEL_WIDTH - ?MARGIN, Y + 4, "quiet", "end", io_lib:format("~.3f", [Value * 1.0]))
+        io_lib:format("<circle class=\"dot-~s\" cx=\"~.1f\" cy=\"~b\" r=\"4\"/>~n",
+            [Kind, at(Value, X), Y]),
+        text(X + ?PANEL_WIDTH - ?MARGIN, Y + 4, "quiet", "end",
+            io_lib:format("~.3f", [Value * 1.0]))
     ].
 
 kind(Tool) ->
-    Kinds = [bench_peers:kind(Name) || Name <- bench_peers:names(), bench_peers:title(Name) =:= Tool],
+    Kinds = [bench_peers:kind(Name) || Name <- bench_peers:names(),
+        bench_peers:title(Name) =:= Tool],
     case Kinds of
         [own] -> "own";
         [none] -> "none";

@@ -32,27 +32,32 @@ main([What]) ->
         {ok, _} ->
             check(What, History);
         {error, Reason} ->
-            io:format("NOT TOLD  there is no native engine here: ~ts~n", [flame_prof_calibration:format_error(Reason)]),
+            io:format("NOT TOLD  there is no native engine here: ~ts~n",
+                [flame_prof_calibration:format_error(Reason)]),
             halt(0)
     end.
 
 check(What, History) ->
     Until = erlang:monotonic_time(millisecond) + ?BUDGET_MS,
     Entry = entry(Until),
-    io:format("  ~ts; by itself the machine is off by a factor of ~.3f~n", [maps:get(machine, Entry), maps:get(noise, Entry)]),
+    io:format("  ~ts; by itself the machine is off by a factor of ~.3f~n",
+        [maps:get(machine, Entry), maps:get(noise, Entry)]),
     Told = [{Name, told(Name, Measure, Entry, History)} || {Name, Measure} <- ratios(Until)],
     Untold = [Name || {Name, {_, {{not_told, _}, _}}} <- Told],
     Ratios = maps:from_list([{Name, Ratio} || {Name, {#{} = Ratio, _}} <- Told]),
-    ended(What, Entry#{ratios => Ratios, not_told => Untold}, [Name || {Name, {_, {worse, _}}} <- Told]).
+    ended(What, Entry#{ratios => Ratios, not_told => Untold},
+        [Name || {Name, {_, {worse, _}}} <- Told]).
 
 ended(_, #{ratios := Ratios}, _) when map_size(Ratios) =:= 0 ->
     io:format("FAIL  not one of the ratios could be measured~n"),
     halt(1);
 ended(_, _, [_ | _] = Worse) ->
-    io:format("FAIL  got worse by more than the noise, each time: ~ts (see ~s)~n", [names(Worse), ?HISTORY]),
+    io:format("FAIL  got worse by more than the noise, each time: ~ts (see ~s)~n",
+        [names(Worse), ?HISTORY]),
     halt(1);
 ended(What, #{not_told := Untold} = Entry, []) ->
-    _ = [io:format("NOT TOLD  on this machine, at this time: ~ts~n", [names(Untold)]) || Untold =/= []],
+    _ = [io:format("NOT TOLD  on this machine, at this time: ~ts~n", [names(Untold)])
+        || Untold =/= []],
     _ = [recorded(bench_history:append(?HISTORY, Entry)) || What =:= record],
     halt(0).
 
@@ -72,17 +77,21 @@ told(Name, Measure, Entry, History) ->
     Told.
 
 tell(Name, #{value := Value, interval := {Low, High}, better := Better}, Verdict) ->
-    io:format("  ~-34s ~8.4f (~.4f to ~.4f), ~s is better: ~s~n", [Name, Value * 1.0, Low * 1.0, High * 1.0, Better, text(Verdict)]).
+    io:format("  ~-34s ~8.4f (~.4f to ~.4f), ~s is better: ~s~n",
+        [Name, Value * 1.0, Low * 1.0, High * 1.0, Better, text(Verdict)]).
 
 text({good, Limit}) -> io_lib:format("good, the limit is ~.4f", [Limit]);
 text({worse, Limit}) -> io_lib:format("WORSE than the limit of ~.4f", [Limit]);
-text({{not_told, noisy}, Limit}) -> io_lib:format("not told, the limit of ~.4f is within the noise", [Limit]);
-text({{not_told, {few, N}}, none}) -> io_lib:format("not told, the history has ~b of this OTP", [N]).
+text({{not_told, noisy}, Limit}) -> io_lib:format("not told, the limit of ~.4f is within the noise",
+    [Limit]);
+text({{not_told, {few, N}}, none}) -> io_lib:format("not told, the history has ~b of this OTP",
+    [N]).
 
 entry(Until) ->
     #{otp := Otp} = bench_results:machine(),
     #{
-        date => list_to_binary(calendar:system_time_to_rfc3339(os:system_time(second), [{offset, "Z"}])),
+        date => list_to_binary(calendar:system_time_to_rfc3339(os:system_time(second),
+            [{offset, "Z"}])),
         commit => list_to_binary(os:getenv("COMMIT", "unknown")),
         otp => Otp,
         machine => machine(),
@@ -111,7 +120,8 @@ machine() ->
 
 %% Nothing against nothing: by which factor the same thing seems to differ from itself.
 noise(Until) ->
-    #{interval := {Low, High}} = compared(Until, ?NOISE_PAIRS, fun reference_ns/0, fun reference_ns/0),
+    #{interval := {Low, High}} = compared(Until, ?NOISE_PAIRS, fun reference_ns/0,
+        fun reference_ns/0),
     max(1.0, max(High, 1 / Low)).
 
 ratios(Until) ->
@@ -120,7 +130,8 @@ ratios(Until) ->
             (work(Until))#{better => higher, margin => 0.02, anywhere => true}
         end},
         {portable_sample_per_native_sample, fun() ->
-            Ratio = compared(Until, ?COST_PAIRS, fun() -> cost(portable) end, fun() -> cost(native) end),
+            Ratio = compared(Until, ?COST_PAIRS, fun() -> cost(portable) end,
+                fun() -> cost(native) end),
             Ratio#{better => higher, margin => 0.25}
         end},
         {native_sample_per_reference, fun() ->
@@ -129,7 +140,8 @@ ratios(Until) ->
         end},
         {reader_per_zstd, fun() ->
             File = written(),
-            Ratio = compared(Until, ?READER_PAIRS, fun() -> reader_ns(File) end, fun() -> zstd_ns(File) end),
+            Ratio = compared(Until, ?READER_PAIRS, fun() -> reader_ns(File) end,
+                fun() -> zstd_ns(File) end),
             ok = file:del_dir_r(?FOLDER),
             Ratio#{better => lower, margin => 0.25}
         end}
@@ -152,7 +164,8 @@ work(Until) ->
     Schedulers = bench_threads:schedulers(),
     timer:sleep(300),
     Window = fun(Tool) -> window(Tool, Workload, Schedulers) end,
-    Ratio = compared(Until, ?PAIRS, fun() -> Window({native, 10, 100}) end, fun() -> Window(off) end),
+    Ratio = compared(Until, ?PAIRS, fun() -> Window({native, 10, 100}) end,
+        fun() -> Window(off) end),
     bench_workloads:stop(Workload),
     Ratio.
 
@@ -200,7 +213,8 @@ reference_ns() ->
 written() ->
     Workload = bench_workloads:start(messages),
     {ok, _} = flame_prof:start(#{
-        basename => filename:absname(?FOLDER), engine => native, sample_interval => 1, cpu_budget => infinity
+        basename => filename:absname(?FOLDER), engine => native, sample_interval => 1,
+            cpu_budget => infinity
     }),
     ok = until_written(?READ_SAMPLES),
     {ok, #{files := [File]}} = flame_prof:stop(),

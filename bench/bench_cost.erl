@@ -35,7 +35,8 @@ warm_up_page_cache() ->
 
 whole_nodes(Ms) ->
     Cost = fun(Name) -> told(Name, #{}, bench_session:measure(options(111), Ms)) end,
-    Idle = bench_processes:waiting(2 * ?TOP, ?FRAMES, fun() -> Cost(<<"idle node, 20 frames">>) end),
+    Idle = bench_processes:waiting(2 * ?TOP, ?FRAMES,
+        fun() -> Cost(<<"idle node, 20 frames">>) end),
     Moving = bench_processes:moving(2 * ?TOP, ?FRAMES, fun() ->
         Cost(<<"100 processes that move, 20 frames">>)
     end),

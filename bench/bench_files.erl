@@ -72,7 +72,8 @@ gaps(Times) ->
     [{From, To, To - From} || {From, To} <- lists:zip(lists:droplast(Times), tl(Times))].
 
 told(Section, Prefix, Rows) ->
-    [told(Section, <<Prefix/binary, Name/binary>>, Value, Unit, More) || {Name, Value, Unit, More} <- Rows].
+    [told(Section, <<Prefix/binary, Name/binary>>, Value, Unit, More)
+        || {Name, Value, Unit, More} <- Rows].
 
 told(Section, Name, Value, Unit, More) ->
     bench_results:tell(More#{section => Section, name => Name, value => Value, unit => Unit}).

@@ -47,7 +47,8 @@ load(File) ->
 -spec append(file:filename(), entry()) -> ok | {error, term()}.
 append(File, Entry) ->
     case filelib:ensure_dir(File) of
-        ok -> file:write_file(File, unicode:characters_to_binary(io_lib:format("~0tp.~n", [Entry])), [append]);
+        ok -> file:write_file(File, unicode:characters_to_binary(io_lib:format("~0tp.~n", [Entry])),
+            [append]);
         {error, _} = Error -> Error
     end.
 
@@ -104,8 +105,10 @@ against(#{better := Better, margin := Margin} = Ratio, Known, Factor) ->
     Values = [V || #{value := V} <- Known],
     Wider = lists:max(Values) - lists:min(Values) + Margin * bench_stats:median(Values),
     case Better of
-        higher -> verdict(Ratio, (bench_stats:median([L || #{interval := {L, _}} <- Known]) - Wider) / Factor);
-        lower -> verdict(Ratio, (bench_stats:median([H || #{interval := {_, H}} <- Known]) + Wider) * Factor)
+        higher -> verdict(Ratio, (bench_stats:median([L
+            || #{interval := {L, _}} <- Known]) - Wider) / Factor);
+        lower -> verdict(Ratio, (bench_stats:median([H
+            || #{interval := {_, H}} <- Known]) + Wider) * Factor)
     end.
 
 verdict(#{value := Value, interval := {Low, High}, better := Better} = Ratio, Limit) ->

@@ -9,7 +9,8 @@
 -export_type([ratio/0]).
 
 %% `with' and `without' are in the unit of the latencies.
--type ratio() :: #{value := float(), interval := {float(), float()}, with := number(), without := number()}.
+-type ratio() :: #{value := float(), interval := {float(), float()}, with := number(),
+    without := number()}.
 
 -define(RESAMPLINGS, 400).
 
@@ -21,7 +22,8 @@ ratio(Share, Pairs) ->
     Sides = {pooled(Withs), pooled(Withouts)},
     Once = erlang:make_tuple(length(Pairs), 1),
     {With, Without} = quantiles(Share, Sides, Once),
-    Ratios = [quotient(quantiles(Share, Sides, weights(length(Pairs)))) || _ <- lists:seq(1, ?RESAMPLINGS)],
+    Ratios = [quotient(quantiles(Share, Sides, weights(length(Pairs))))
+        || _ <- lists:seq(1, ?RESAMPLINGS)],
     #{
         value => quotient({With, Without}),
         interval => {bench_stats:quantile(0.025, Ratios), bench_stats:quantile(0.975, Ratios)},
@@ -54,7 +56,8 @@ pooled(Windows) ->
     {Sizes, lists:reverse(lists:sort([{L, I} || {I, Window} <- Numbered, L <- Window]))}.
 
 weighted(Share, {Sizes, Sorted}, Weights) ->
-    Total = lists:sum([element(I, Sizes) * element(I, Weights) || I <- lists:seq(1, tuple_size(Sizes))]),
+    Total = lists:sum([element(I, Sizes) * element(I, Weights)
+        || I <- lists:seq(1, tuple_size(Sizes))]),
     from_above(Total - max(1, ceil(Share * Total)) + 1, Sorted, Weights).
 
 from_above(_, [], _) -> 0;

@@ -28,7 +28,8 @@
     resume := fun(() -> ok),
     processes := [pid()]
 }.
--type settings() :: #{pairs := pos_integer(), peer_pairs := pos_integer(), window_ms := pos_integer(),
+-type settings() :: #{pairs := pos_integer(), peer_pairs := pos_integer(),
+    window_ms := pos_integer(),
                       variants := [bench_peers:name()], workloads := [bench_workloads:name()]}.
 
 -define(RESULTS, "_build/bench/results").
@@ -88,7 +89,8 @@ chosen(Variable, All) ->
     Words = string:lexemes(os:getenv(Variable, string:join([W || {W, _} <- All], " ")), " "),
     case [W || W <- Words, not lists:keymember(W, 1, All)] of
         [] -> [Name || {Word, Name} <- All, lists:member(Word, Words)];
-        [Word | _] -> refuse("~s: there is no ~ts; there are ~s", [Variable, Word, string:join([W || {W, _} <- All], " ")])
+        [Word | _] -> refuse("~s: there is no ~ts; there are ~s",
+            [Variable, Word, string:join([W || {W, _} <- All], " ")])
     end.
 
 refuse(Format, Args) ->
@@ -107,8 +109,10 @@ workload(Name, Settings) ->
         cpu_ns => fun() -> bench_threads:cpu_ns(Threads) end,
         requests => bench_workloads:requests(Workload),
         call => fun(Function, Args) -> apply(bench_peers, Function, Args) end,
-        pause => fun() -> lists:foreach(fun(P) -> true = erlang:suspend_process(P, [asynchronous]) end, Workers) end,
-        resume => fun() -> lists:foreach(fun(P) -> true = erlang:resume_process(P) end, Workers) end,
+        pause => fun() -> lists:foreach(fun(P) -> true =
+            erlang:suspend_process(P, [asynchronous]) end, Workers) end,
+        resume => fun() -> lists:foreach(fun(P) -> true = erlang:resume_process(P) end,
+            Workers) end,
         processes => bench_workloads:processes(Workload)
     }, Settings, fun available/1),
     bench_workloads:stop(Workload).
@@ -147,7 +151,8 @@ one(#{name := Name} = Subject, Variant, Settings) ->
             results(Name, Variant, Pairs, Counted);
         {Pid, {Pairs, _}} ->
             demonitor(Monitor, [flush]),
-            left_out(Subject, Variant, Begin, io_lib:format("~b pairs of windows in its time", [length(Pairs)]));
+            left_out(Subject, Variant, Begin,
+                io_lib:format("~b pairs of windows in its time", [length(Pairs)]));
         {'DOWN', Monitor, _, _, Reason} ->
             left_out(Subject, Variant, Begin, io_lib:format("failed: ~0tP", [Reason, 12]))
     after Limit + ?GRACE_MS - Begin ->
@@ -245,7 +250,8 @@ ns(Native) -> erlang:convert_time_unit(Native, native, nanosecond).
 results(Name, Variant, Pairs, Released) ->
     Counted = figures(Variant, [C || {#{counted := C}, _} <- Pairs], Released, Pairs),
     Throughput = [throughput(Measure, Key, Pairs) || {Measure, Key} <- [
-        {work_per_scheduler_second, schedulers_ns}, {work_per_vm_second, vm_ns}, {work_per_second, ns}
+        {work_per_scheduler_second, schedulers_ns}, {work_per_vm_second, vm_ns},
+            {work_per_second, ns}
     ]],
     Latency = [latency(Measure, Share, Pairs) || {Measure, Share} <- [
         {p50, 0.5}, {p99, 0.99}, {p999, 0.999}
@@ -257,13 +263,15 @@ results(Name, Variant, Pairs, Released) ->
             workload => Name,
             tool => bench_peers:title(Variant)
         }
-     || #{measure := Measure} = Result <- with_bars(Variant, with_counted(Counted, Throughput) ++ Latency)
+     || #{measure := Measure} = Result <- with_bars(Variant, with_counted(Counted, Throughput) ++
+         Latency)
     ],
     show(Variant, Results, Counted),
     Results.
 
 label(Name, Variant, Measure) ->
-    unicode:characters_to_binary(io_lib:format("~s: ~ts: ~s", [Name, bench_peers:title(Variant), Measure])).
+    unicode:characters_to_binary(io_lib:format("~s: ~ts: ~s",
+        [Name, bench_peers:title(Variant), Measure])).
 
 with_counted(Counted, [First | Rest]) -> [First#{counted => Counted} | Rest].
 
@@ -276,7 +284,8 @@ with_bar(Result) -> Result.
 
 throughput(Measure, Key, Pairs) ->
     Ratios = [rate(Key, With) / rate(Key, Without) || {With, Without} <- Pairs],
-    #{measure => Measure, value => bench_stats:median(Ratios), interval => bench_stats:interval(Ratios),
+    #{measure => Measure, value => bench_stats:median(Ratios),
+        interval => bench_stats:interval(Ratios),
       unit => <<"ratio">>}.
 
 %% No work at all in a window is a ratio of (nearly) 0, not a crash.

@@ -39,7 +39,8 @@ word(Name) -> atom_to_list(Name).
 
 -spec title(name()) -> binary().
 title(off) -> <<"off again">>;
-title({native, Interval, Top}) -> iolist_to_binary(io_lib:format("native ~s Hz, top ~b", [hz(Interval), Top]));
+title({native, Interval, Top}) -> iolist_to_binary(io_lib:format("native ~s Hz, top ~b",
+    [hz(Interval), Top]));
 title(portable) -> <<"portable 99 Hz, top 100">>;
 title(poller) -> <<"process_info poller 99 Hz, top 100">>;
 title(call_count) -> <<"call_count, all functions">>;
@@ -62,8 +63,10 @@ kind(_) -> traces.
 %% Of this VM.
 -spec available(name()) -> ok | {no, Why :: binary()}.
 available(tprof) -> has(code:which(tprof) =/= non_existing, <<"is of OTP 27">>);
-available(eprof) -> has(code:which(eprof) =/= non_existing, <<"the application tools is not installed">>);
-available(fprof) -> has(code:which(fprof) =/= non_existing, <<"the application tools is not installed">>);
+available(eprof) -> has(code:which(eprof) =/= non_existing,
+    <<"the application tools is not installed">>);
+available(fprof) -> has(code:which(fprof) =/= non_existing,
+    <<"the application tools is not installed">>);
 available({perf, _}) -> has(os:find_executable("perf") =/= false, <<"perf is not installed">>);
 available(_) -> ok.
 
@@ -186,7 +189,8 @@ give_up() ->
     _ = erlang:trace(all, false, [all]),
     _ = erlang:trace_pattern({'_', '_', '_'}, false, [local, call_count, call_time]),
     _ = flame_prof:stop(),
-    _ = [exit(Pid, kill) || Name <- [eprof, fprof_server, tprof], Pid <- [whereis(Name)], is_pid(Pid)],
+    _ = [exit(Pid, kill) || Name <- [eprof, fprof_server, tprof], Pid <- [whereis(Name)],
+        is_pid(Pid)],
     ok.
 
 ended(Pid) ->
@@ -273,7 +277,8 @@ perf(Hz) ->
     File = file("perf.data"),
     %% Should we be killed, it ends all the same.
     Port = open_port({spawn_executable, os:find_executable("timeout")}, [
-        {args, ["900", "perf", "record", "-e", "cpu-clock:u", "-g", "-F", integer_to_list(Hz), "-D", "-1",
+        {args, ["900", "perf", "record", "-e", "cpu-clock:u", "-g", "-F", integer_to_list(Hz), "-D",
+            "-1",
                 "--control", "fd:0,1", "-p", os:getpid(), "-o", File]},
         {env, [{"LC_ALL", "C"}]}, binary, stderr_to_stdout, exit_status
     ]),

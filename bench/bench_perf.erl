@@ -29,7 +29,8 @@ samples(Data) ->
 
 %% `comm  address symbol (dso)', the symbol with blanks or without any.
 line(Line, Counts) ->
-    case re:run(Line, "^\\s*(\\S+)\\s+[0-9a-f]+ (.*) \\((.*)\\)$", [{capture, all_but_first, binary}]) of
+    case re:run(Line, "^\\s*(\\S+)\\s+[0-9a-f]+ (.*) \\((.*)\\)$",
+        [{capture, all_but_first, binary}]) of
         {match, [Comm, Symbol, Dso]} -> scheduler(is_scheduler(Comm), {Symbol, Dso}, Counts);
         nomatch -> Counts
     end.

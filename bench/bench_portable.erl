@@ -11,7 +11,8 @@
 -define(SETTLE_MS, 1500).
 
 %% Beside the native engine's, of the same nodes.
--spec run(pos_integer(), bench_results:result(), bench_results:result()) -> [bench_results:result()].
+-spec run(pos_integer(), bench_results:result(), bench_results:result()) ->
+    [bench_results:result()].
 run(Ms, NativeSaturated, NativeIdle) ->
     Idle = bench_processes:waiting(2 * ?TOP, ?FRAMES, fun() -> of_vm(Ms) end),
     Elapsed = bench_processes:moving(2 * ?TOP, ?FRAMES, fun() ->
@@ -27,7 +28,8 @@ run(Ms, NativeSaturated, NativeIdle) ->
 
 times(Name, #{value := Portable}, #{value := Native}) ->
     bench_results:tell(#{
-        section => cost, name => Name, value => Portable / Native, unit => <<"x">>, bar => {at_least, 10}
+        section => cost, name => Name, value => Portable / Native,
+            unit => <<"x">>, bar => {at_least, 10}
     }).
 
 options() ->

@@ -62,7 +62,8 @@ spawn_idle(Count) ->
     spawn_idle(Count, []).
 
 spawn_idle(Count, Pids) when Count =< 0 -> Pids;
-spawn_idle(Count, Pids) -> spawn_idle(Count - 1, [spawn_link(fun() -> receive never -> ok end end) | Pids]).
+spawn_idle(Count, Pids) -> spawn_idle(Count - 1, [spawn_link(fun() -> receive never ->
+    ok end end) | Pids]).
 
 settle(Most) ->
     timer:sleep(200),

@@ -17,7 +17,8 @@ main([Port, Node | Paths]) ->
     ok = erpc:call(Server, code, add_pathsa, [Paths]),
     {ok, _} = erpc:call(Server, flame_prof_calibration, ensure, []),
     Counter = counters:new(1, []),
-    _ = [spawn_link(amqp_load, pair, [list_to_integer(Port), Counter]) || _ <- lists:seq(1, ?LOADS)],
+    _ = [spawn_link(amqp_load, pair, [list_to_integer(Port), Counter])
+        || _ <- lists:seq(1, ?LOADS)],
     Requests = requests(list_to_integer(Port)),
     Schedulers = erpc:call(Server, bench_threads, schedulers, []),
     timer:sleep(3000),
@@ -37,7 +38,8 @@ main([Port, Node | Paths]) ->
 %% Tools that trace what processes they are given need some; perf needs a VM that is
 %% started for it.
 is_for_servers(Variant) ->
-    lists:member(bench_peers:kind(Variant), [none, own]) orelse lists:member(Variant, [poller, call_count]).
+    lists:member(bench_peers:kind(Variant), [none, own])
+        orelse lists:member(Variant, [poller, call_count]).
 
 requests(Port) ->
     Parent = self(),
@@ -54,7 +56,8 @@ requests(Port) ->
 returns(Port, Parent) ->
     {ok, Connection} = amqp_connection:start(#amqp_params_network{port = Port}),
     {ok, Channel} = amqp_connection:open_channel(Connection),
-    #'queue.declare_ok'{queue = Queue} = amqp_channel:call(Channel, #'queue.declare'{exclusive = true}),
+    #'queue.declare_ok'{queue = Queue} =
+        amqp_channel:call(Channel, #'queue.declare'{exclusive = true}),
     #'basic.consume_ok'{} =
         amqp_channel:subscribe(Channel, #'basic.consume'{queue = Queue, no_ack = true}, self()),
     receive #'basic.consume_ok'{} -> ok end,

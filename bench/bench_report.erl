@@ -90,9 +90,11 @@ opponent(Workload, Peer, Results) ->
     end.
 
 times(Workload, Peer, Own, Title, Results) ->
-    case {bench_peers:kind(Peer), samples(Workload, Own, Results), samples(Workload, Title, Results)} of
+    case {bench_peers:kind(Peer), samples(Workload, Own, Results),
+        samples(Workload, Title, Results)} of
         {samples, Ours, Theirs} when Ours > 0, Theirs > 0 ->
-            [row(Workload, Own, Title, samples, <<"times">>, {at_least, ?TIMES}, #{value => Ours / Theirs})];
+            [row(Workload, Own, Title, samples,
+                <<"times">>, {at_least, ?TIMES}, #{value => Ours / Theirs})];
         _ ->
             []
     end.
@@ -105,7 +107,8 @@ samples(Workload, Title, Results) ->
 
 row(Workload, Own, Peer, Measure, Unit, Bar, Figures) ->
     Name = io_lib:format("~s: ~ts against ~ts: ~s", [Workload, Own, Peer, Measure]),
-    Figures#{section => overhead_peers, workload => Workload, tool => Own, peer => Peer, measure => Measure,
+    Figures#{section => overhead_peers, workload => Workload, tool => Own, peer => Peer,
+        measure => Measure,
              unit => Unit, bar => Bar, name => unicode:characters_to_binary(Name)}.
 
 found(Workload, Title, Measure, Results) ->
@@ -143,15 +146,18 @@ section(overhead_peers, Results) ->
         "CPU time that each takes, in percent, and whether ours is above by more than its interval; samples of\n"
         "ours for one of theirs, where they take samples.\n\n"
         "| | ours | of the schedulers | | of the whole VM | | samples | |\n|---|---|---|---|---|---|---|---|\n",
-        [against(Pair, Rows) || Pair <- ordered([{W, P, T} || #{workload := W, peer := P, tool := T} <- Rows])]
+        [against(Pair, Rows) || Pair <- ordered([{W, P, T}
+            || #{workload := W, peer := P, tool := T} <- Rows])]
     ];
 section(Section, Results) ->
     ["\n### ", heading(Section), "\n", table([R || #{section := S} = R <- Results, S =:= Section])].
 
 against({Workload, Peer, Own}, Rows) ->
-    Figures = [[R || #{workload := W, peer := P, measure := M} = R <- Rows, W =:= Workload, P =:= Peer, M =:= Measure]
+    Figures = [[R || #{workload := W, peer := P, measure := M} = R <- Rows, W =:= Workload,
+        P =:= Peer, M =:= Measure]
             || Measure <- [work_per_scheduler_second, work_per_vm_second, samples]],
-    cells([[atom_to_binary(Workload), ": ", Peer], Own | lists:append([judged(Found) || Found <- Figures])]).
+    cells([[atom_to_binary(Workload), ": ", Peer],
+        Own | lists:append([judged(Found) || Found <- Figures])]).
 
 judged([]) ->
     ["", ""];
@@ -166,7 +172,8 @@ heading(Section) ->
     [string:to_upper(First) | string:replace(Rest, "_", " ", all)].
 
 overhead(Workload, Results) ->
-    Tools = ordered([T || #{section := overhead, workload := W, tool := T} <- Results, W =:= Workload]),
+    Tools = ordered([T || #{section := overhead, workload := W, tool := T} <- Results,
+        W =:= Workload]),
     [
         io_lib:format("~n**~s**~n~n", [Workload]),
         "| | work for a CPU second of the schedulers | of the whole VM | for a second | p50 | p99 | p99.9 | a second |\n"
@@ -178,7 +185,8 @@ tool(Workload, Tool, Results) ->
     Cell = fun(Measure, Show) -> Show(found(Workload, Tool, Measure, Results)) end,
     cells([
         Tool,
-        Cell(work_per_scheduler_second, fun with_interval/1), Cell(work_per_vm_second, fun with_interval/1),
+        Cell(work_per_scheduler_second, fun with_interval/1),
+            Cell(work_per_vm_second, fun with_interval/1),
         Cell(work_per_second, fun plain/1), Cell(p50, fun plain/1), Cell(p99, fun with_interval/1),
         Cell(p999, fun plain/1), Cell(work_per_scheduler_second, fun rate/1)
     ]).
@@ -203,7 +211,8 @@ line(#{name := Name, value := Value, unit := Unit} = Row) ->
         Name,
         [bench_results:number(Value), " ", Unit],
         case Row of
-            #{interval := {Low, High}} -> [bench_results:number(Low), " to ", bench_results:number(High)];
+            #{interval := {Low, High}} ->
+                [bench_results:number(Low), " to ", bench_results:number(High)];
             #{} -> ""
         end,
         case Row of
@@ -213,7 +222,8 @@ line(#{name := Name, value := Value, unit := Unit} = Row) ->
         case Row of
             #{note := Note} -> Note;
             #{counted := Counted} ->
-                lists:join(", ", [[string:replace(atom_to_list(K), "_", " ", all), " ", bench_results:number(N)]
+                lists:join(", ", [[string:replace(atom_to_list(K), "_", " ", all), " ",
+                    bench_results:number(N)]
                                   || {K, N} <- lists:sort(maps:to_list(Counted))]);
             #{} -> ""
         end

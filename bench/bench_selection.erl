@@ -18,7 +18,8 @@ of_processes(N) ->
     bench_processes:with_idle(N, fun() -> [native(N), by_process_info(N)] end).
 
 native(N) ->
-    Ns = [begin {_, _, Took} = flame_prof_nif:select_top(?TOP, ?PASSES), Took end || _ <- lists:seq(1, ?ROUNDS)],
+    Ns = [begin {_, _, Took} = flame_prof_nif:select_top(?TOP, ?PASSES), Took end
+        || _ <- lists:seq(1, ?ROUNDS)],
     row(<<"native">>, N, [Took / 1.0e6 || Took <- Ns], bar(N)).
 
 bar(100000) -> #{bar => {at_most, 40}};

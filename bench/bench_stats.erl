@@ -17,7 +17,8 @@ pairs(Count, A, B) ->
     [pair(rand:uniform(2), A, B) || _ <- lists:seq(1, Count)].
 
 %% The same, but none is begun after a time of erlang:monotonic_time(millisecond).
--spec pairs_until(Limit :: integer(), Count :: non_neg_integer(), fun(() -> A), fun(() -> B)) -> [{A, B}].
+-spec pairs_until(Limit :: integer(), Count :: non_neg_integer(), fun(() -> A), fun(() -> B)) ->
+    [{A, B}].
 pairs_until(_, 0, _, _) ->
     [];
 pairs_until(Limit, Count, A, B) ->

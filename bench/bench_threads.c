@@ -11,7 +11,8 @@
 #define THREADS_MAX 256
 
 /* The kernel's clock of any thread of this process (clock_getcpuclockid(3) has only
- * that of a whole process): the thread's number inverted, above CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED. */
+ * that of a whole process): the thread's number inverted, above CPUCLOCK_PERTHREAD |
+ * CPUCLOCK_SCHED. */
 static clockid_t clock_of(int thread)
 {
     return (clockid_t)((~(unsigned int)thread << 3) | 6u);

@@ -18,7 +18,8 @@ schedulers() ->
 %% Named by the VM: up to OTP 25 `1_scheduler', then `erts_sched_1'.
 is_scheduler(Thread) ->
     case file:read_file(filename:join(["/proc/self/task", Thread, "comm"])) of
-        {ok, Comm} -> re:run(Comm, "^([0-9]+_scheduler|erts_sched_[0-9]+)", [{capture, none}]) =:= match;
+        {ok, Comm} -> re:run(Comm, "^([0-9]+_scheduler|erts_sched_[0-9]+)",
+            [{capture, none}]) =:= match;
         {error, _} -> false
     end.
 

@@ -63,7 +63,8 @@ bar(_, _) -> #{}.
 bursts(Count, Recorded) ->
     receive
         {From, begin_} ->
-            From ! {self(), lists:reverse(bursts(Count, erlang:monotonic_time(millisecond), Recorded))}
+            From ! {self(), lists:reverse(bursts(Count, erlang:monotonic_time(millisecond),
+                Recorded))}
     end,
     receive never -> ok end.
 
@@ -93,7 +94,8 @@ spin(N, Acc) -> spin(N - 1, Acc bxor N).
 samples(Files, Pid) ->
     {ok, Times, _} = flame_prof_reader:fold(
         fun
-            (#{time_us := Us, frames := Frames, words := #{<<"erl_pid">> := P}}, Acc) when P =:= Pid ->
+            (#{time_us := Us, frames := Frames, words := #{<<"erl_pid">> := P}}, Acc)
+                when P =:= Pid ->
                 case [S || {S, _} <- Frames, is_burst(S)] of
                     [] -> Acc;
                     _ -> [Us | Acc]
@@ -112,11 +114,14 @@ is_burst(_) -> false.
 of_samples(Name, Times, Recorded, TickUs) ->
     Offsets = [offset(Time, Time, Recorded) || Time <- Times],
     Inside = length([1 || 0 <- Offsets]),
-    Seen = length([1 || {Begin, End} <- Recorded, lists:any(fun(T) -> T >= Begin andalso T =< End end, Times)]),
+    Seen = length([1 || {Begin, End} <- Recorded, lists:any(fun(T) -> T >= Begin
+        andalso T =< End end, Times)]),
     Lasted = lists:sum([End - Begin || {Begin, End} <- Recorded]),
-    Counted = #{samples => length(Times), expected => Lasted div TickUs, bursts => length(Recorded)},
+    Counted = #{samples => length(Times), expected => Lasted div TickUs,
+        bursts => length(Recorded)},
     [
-        told(Name("samples of a burst inside of it"), percent(Inside, length(Times)), <<"%">>, Counted),
+        told(Name("samples of a burst inside of it"), percent(Inside, length(Times)),
+            <<"%">>, Counted),
         told(Name("bursts seen"), percent(Seen, length(Recorded)), <<"%">>, #{}),
         told(Name("farthest sample from its burst"), lists:max([0 | Offsets]) / 1000, <<"ms">>, #{})
     ].
@@ -150,7 +155,8 @@ of_heat(Node, Name, Files, Pid, Recorded, TickUs) ->
 cells(Node, Index, Pid, Rows, Measure) ->
     Said = Index ++ ".cells",
     "" = os:cmd(lists:flatten(lists:join(" ", [
-        Node, "bench/heat_cells.mjs", Index, [$', binary_to_list(Pid), $'], integer_to_list(Rows), Measure, ">", Said
+        Node, "bench/heat_cells.mjs", Index, [$', binary_to_list(Pid), $'], integer_to_list(Rows),
+            Measure, ">", Said
     ]))),
     {ok, [{start_us, Start} | Cells]} = file:consult(Said),
     ok = file:delete(Said),
@@ -160,7 +166,8 @@ of_cells(Name, Rows, Measure, Cells, Recorded, TickUs) ->
     Slack = slack(Measure, TickUs),
     Right = [Cell || {From, To, _} = Cell <- Cells, offset(From, To, Recorded) =< Slack],
     Hot = length([1 || {Begin, End} <- Recorded,
-                       lists:any(fun({From, To, _}) -> From =< End andalso To >= Begin end, Cells)]),
+                       lists:any(fun({From, To, _}) -> From =< End
+                           andalso To >= Begin end, Cells)]),
     Farthest = lists:max([0 | [offset(From, To, Recorded) || {From, To, _} <- Cells]]),
     told(Name(io_lib:format("~s, in right ones of ~w rows", [Measure, Rows])),
          percent(heat(Right), heat(Cells)), <<"%">>, #{

@@ -81,7 +81,8 @@ own(Name, Starter) ->
     Workers = [spawn_link(fun() -> work(Unit, Unit(begin_), Counter) end)
                || _ <- lists:seq(1, how_many(Name))],
     Requests = bench_requests:start_link(fun request/1),
-    Starter ! {self(), #{owner => self(), counter => Counter, workers => Workers, requests => Requests}},
+    Starter ! {self(), #{owner => self(), counter => Counter, workers => Workers,
+        requests => Requests}},
     receive never -> ok end.
 
 how_many(spawn) -> erlang:system_info(schedulers_online);
@@ -171,6 +172,7 @@ serve() ->
     serve().
 
 move(Bystanders, I) ->
-    _ = [element(1 + (I + K) rem tuple_size(Bystanders), Bystanders) ! work || K <- lists:seq(1, ?MOVING)],
+    _ = [element(1 + (I + K) rem tuple_size(Bystanders), Bystanders) ! work
+        || K <- lists:seq(1, ?MOVING)],
     timer:sleep(?MOVE_MS),
     move(Bystanders, I + ?MOVING).

@@ -9,7 +9,8 @@ shopt -s extglob
 erlc +debug_info -o "$out" bench/!(bench_rabbitmq).erl examples/demo/src/demo_*.erl \
     test/running_work.erl test/running_profile.erl test/running_test_nif.erl
 include=$(erl -noinput -eval '
-    io:put_chars(filename:join([code:root_dir(), "erts-" ++ erlang:system_info(version), "include"])), halt().')
+    Erts = "erts-" ++ erlang:system_info(version),
+    io:put_chars(filename:join([code:root_dir(), Erts, "include"])), halt().')
 "${CC:-gcc}" -std=c11 -Wall -Wextra -O2 -fPIC -shared -isystem "$include" \
     -o "$out/bench_threads.so.new" bench/bench_threads.c
 mv "$out/bench_threads.so.new" "$out/bench_threads.so"

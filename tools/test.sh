@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, c, fuzz, exports, erl, viewer, foreign
+#   tools/test.sh STEP...   steps: deps, tidy, c, fuzz, exports, erl, viewer, foreign
 #
 # What failed, and why, is told again before the last line, which is `N passed,
 # N failed` and nothing else; the exit status is 0 only when something passed and
@@ -75,6 +75,14 @@ for step in "$@"; do
         3) ;; # said so
         *) record fuzz 0 1 ;;
         esac
+        ;;
+    tidy)
+        heading "The house rules"
+        if tools/tidy.escript && tools/tidy.escript --prove; then
+            record tidy 1 0
+        else
+            record tidy 0 1
+        fi
         ;;
     exports)
         must build "${MAKE:-make}" build

@@ -142,7 +142,8 @@ handle_cancel(Kind, Data, #{broken := Broken} = State) ->
     end.
 
 terminate({ok, Data}, #{broken := Broken} = State) ->
-    [Pass, Fail, Skip, Cancel] = [proplists:get_value(K, Data, 0) || K <- [pass, fail, skip, cancel]],
+    [Pass, Fail, Skip, Cancel] = [proplists:get_value(K, Data, 0)
+        || K <- [pass, fail, skip, cancel]],
     Broken1 = if Cancel > 0, Broken =:= 0 -> 1; true -> Broken end,
     write_result(State, Pass, Fail + Broken1, Skip);
 terminate({error, Reason}, State) ->

@@ -49,7 +49,10 @@ const licence = '/* flame_prof, Apache License 2.0; with d3-scale-chromatic, d3-
 const js = licence + (await bundle('app/main.js'));
 const css = await bundle('style.css');
 const html = readFileSync(join(here, 'src', 'index.html'), 'utf8');
-const files = { 'index.html': html, 'viewer.js': js, 'viewer.css': css, 'report.html': reportTemplate(html, js, css) };
+const files = {
+  'index.html': html, 'viewer.js': js, 'viewer.css': css,
+  'report.html': reportTemplate(html, js, css),
+};
 
 mkdirSync(www, { recursive: true });
 let wrong = 0;

@@ -6,7 +6,8 @@ cd "$(dirname "$0")/../.."
 ebin=_build/examples/guide/ebin
 mkdir -p "$ebin"
 erlc -o "$ebin" examples/guide/*.erl
-for name in ${1:-guide_first guide_bottleneck guide_binaries guide_mailbox guide_garbage guide_request guide_trigger}; do
+all="guide_first guide_bottleneck guide_binaries guide_mailbox guide_garbage guide_request guide_trigger"
+for name in ${1:-$all}; do
     echo "== $name"
     ERL_LIBS=_build/default/lib erl -noinput \
         -pa _build/default/lib/flame_prof/ebin "$ebin" \

@@ -13,7 +13,8 @@ for (let at = 0; at < text.length; ) {
   if (at === 1) break;
 }
 
-const timeAt = (place) => Number(text.toString('latin1', place, place + 10)) * 1e6 + Number(text.toString('latin1', place + 11, place + 17));
+const timeAt = (place) => Number(text.toString('latin1', place, place + 10)) * 1e6 +
+    Number(text.toString('latin1', place + 11, place + 17));
 const first = timeAt(places[0]);
 const step = timeAt(places[places.length - 1]) - first + 9000;
 
@@ -27,5 +28,6 @@ function setTime(place, us) {
 const began = places.map(timeAt);
 for (let n = 0; n < Number(times); n++) {
   places.forEach((place, i) => setTime(place, began[i] + n * step));
-  for (let at = 0; at < text.length; ) at += writeSync(1, text, at, Math.min(1 << 20, text.length - at));
+  for (let at = 0; at < text.length; ) at += writeSync(1, text, at,
+      Math.min(1 << 20, text.length - at));
 }

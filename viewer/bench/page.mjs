@@ -30,11 +30,15 @@ await timed(`address to heatmap and flame graph of ${range} s`, async () => {
 });
 const go = (title, text) =>
   timed(title, () => change(page, () => page.evaluate((to) => (location.hash = to), text)));
-await go(`another range of ${range} s, status`, `follow=0&range=20000000-${20000000 + Number(seconds)}`);
-await go(`the same, process and status`, `follow=0&levels=process.status&range=20000000-${20000000 + Number(seconds)}`);
+await go(`another range of ${range} s, status`,
+    `follow=0&range=20000000-${20000000 + Number(seconds)}`);
+await go(`the same, process and status`,
+    `follow=0&levels=process.status&range=20000000-${20000000 + Number(seconds)}`);
 await go(`another range of 60 s, status`, `follow=0&range=60000000-120000000`);
-await go('heatmap by reductions delta (a new column)', `follow=0&measure=reductions.delta&range=0-${seconds}`);
-await go(`a range of ${range} s by reductions delta`, `follow=0&measure=reductions.delta&range=30000000-${30000000 + Number(seconds)}`);
+await go('heatmap by reductions delta (a new column)',
+    `follow=0&measure=reductions.delta&range=0-${seconds}`);
+await go(`a range of ${range} s by reductions delta`,
+    `follow=0&measure=reductions.delta&range=30000000-${30000000 + Number(seconds)}`);
 await go('heatmap by memory (a new column)', `follow=0&measure=memory&range=0-${seconds}`);
 await go('the whole profile, samples by status', 'follow=0');
 const client = await page.context().newCDPSession(page);

@@ -15,7 +15,8 @@ const PICTURES = {
 const [, , report, out] = process.argv;
 const browser = await launch();
 for (const [name, hash] of Object.entries(PICTURES)) {
-  const page = await openPage(browser, `file://${resolve(report)}#${hash}`, { viewport: { width: 1280, height: 860 } });
+  const page = await openPage(browser, `file://${resolve(report)}#${hash}`,
+      { viewport: { width: 1280, height: 860 } });
   await page.screenshot({ path: join(out, `${name}.png`) });
   console.log(name, await page.textContent('.summary'));
   await page.context().close();

@@ -29,10 +29,12 @@ ERL_LIBS=_build/default/lib erl -noshell -pa _build/default/lib/flame_prof/ebin 
     Text = filelib:file_size(\"$minute\"),
     {ok, P} = Timed(\"a minute, plain: read\", fun() -> flame_prof_profile:read(\"$minute\") end),
     {ok, _} = Timed(\"a minute: index\", fun() -> flame_prof_profile:index(P, \"$dir/index\") end),
-    {ok, R} = Timed(\"a minute: report\", fun() -> flame_prof:report(\"$minute\", \"$dir/report.html\") end),
+    {ok, R} = Timed(\"a minute: report\", fun() ->
+        flame_prof:report(\"$minute\", \"$dir/report.html\") end),
     io:format(\"  ~p of ~b bytes of text~n\", [R, Text]),
     {ok, L} = Timed(\"half an hour, zstd: read\", fun() -> flame_prof_profile:read(\"$long\") end),
-    {ok, I} = Timed(\"half an hour: index\", fun() -> flame_prof_profile:index(L, \"$dir/index\") end),
+    {ok, I} = Timed(\"half an hour: index\", fun() ->
+        flame_prof_profile:index(L, \"$dir/index\") end),
     io:format(\"  ~p ~p of ~b bytes of text~n\",
         [I, maps:with([samples, memory], flame_prof_profile:info(L)), 30 * Text]),
     flame_prof_profile:close(L),

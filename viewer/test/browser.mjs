@@ -21,7 +21,8 @@ export async function openPage(browser, address, options = {}) {
   page.requested = [];
   if (!options.isDownloading) await page.addInitScript(keepSaved);
   page.on('pageerror', (error) => page.complaints.push(error.message));
-  page.on('console', (message) => message.type() === 'error' && page.complaints.push(message.text()));
+  page.on('console', (message) => message.type() === 'error'
+      && page.complaints.push(message.text()));
   page.on('request', (request) => page.requested.push(request.url()));
   await page.goto(address);
   await rendered(page, '');
@@ -32,7 +33,8 @@ export async function rendered(page, before) {
   await page.waitForFunction(
     (last) => {
       const { rendered } = document.getElementById('app').dataset;
-      return rendered !== undefined && rendered !== last && document.querySelector('.busy').textContent === '';
+      return rendered !== undefined && rendered !== last
+          && document.querySelector('.busy').textContent === '';
     },
     before,
     { timeout: PAGE_MS },

@@ -10,7 +10,8 @@ export function numberTests(test, expected, openShown) {
     const cells = await heat(page);
     assert.equal(sum(cells.map((cell) => Number(cell.samples))), expected.samples);
   });
-  test(`lines of ${expected.lines.length} seconds`, async () => compareLines(await openShown(), expected.heat[0], expected.lines));
+  test(`lines of ${expected.lines.length} seconds`, async () =>
+      compareLines(await openShown(), expected.heat[0], expected.lines));
   for (const query of expected.heat) {
     test(`heatmap ${query.hash}`, async () => compareHeat(await openShown(), query));
   }
@@ -44,7 +45,8 @@ async function compareHeat(page, { hash, cells }) {
   const [, id] = /measure=([^&]*)/.exec(hash);
   const isMean = id !== 'samples' && !id.endsWith('.delta');
   const got = (await heat(page)).filter((cell) => cell.samples !== '0');
-  assert.deepEqual(got.map((cell) => [Number(cell.from_us), Number(cell.samples)]), cells.map(([at, , n]) => [at, n]));
+  assert.deepEqual(got.map((cell) => [Number(cell.from_us), Number(cell.samples)]),
+      cells.map(([at, , n]) => [at, n]));
   got.forEach((cell, i) => {
     const value = Number(cell[id]) * (isMean ? Number(cell.ticks) : 1);
     near(value, cells[i][1], `cell at ${cell.from_us}`);
@@ -55,15 +57,19 @@ async function compareLines(page, { hash }, wanted) {
   await show(page, hash);
   const rows = parseCsv(String(await saved(page, 'save the lines as CSV')));
   const known = rows.filter((row) => row.rate !== 'NaN');
-  const got = known.map((row) => [row.second, row.rate, row.run_queues, row.memory, row.missed, row.dropped].map(Number));
-  assert.deepEqual(got, wanted.map(([second, millihertz, ...others]) => [second, millihertz / 1000, ...others.slice(0, 4)]));
+  const got = known.map((row) => [row.second, row.rate, row.run_queues, row.memory, row.missed,
+      row.dropped].map(Number));
+  assert.deepEqual(got, wanted.map(([second, millihertz, ...others]) =>
+      [second, millihertz / 1000, ...others.slice(0, 4)]));
   wanted.forEach(([second, , , , , , active, total], i) => {
-    if (total > 0) near(Number(known[i].scheduler_use), (100 * active) / total, `schedulers in second ${second}`);
+    if (total > 0) near(Number(known[i].scheduler_use), (100 * active) / total,
+        `schedulers in second ${second}`);
   });
 }
 
 function near(got, wanted, what) {
-  assert.ok(Math.abs(got - wanted) <= 1e-9 * Math.max(1, Math.abs(wanted)), `${what}: ${got}, not ${wanted}`);
+  assert.ok(Math.abs(got - wanted) <= 1e-9 * Math.max(1, Math.abs(wanted)),
+      `${what}: ${got}, not ${wanted}`);
 }
 
 const sorted = (rows) => rows.sort(([a], [b]) => (a < b ? -1 : 1));
@@ -112,7 +118,8 @@ async function compareElided(page, { hash, stacks: wanted }) {
   await show(page, `${hash}&compare=elided`);
   const there = totalsOf(wanted, 2);
   const left = totalsOf(wanted.filter(([path]) => there.get(path) === 0), 1);
-  for (const row of await stacks(page)) assert.equal(Number(row.width), left.get(row.stack) ?? 0, row.stack);
+  for (const row of await stacks(page)) assert.equal(Number(row.width), left.get(row.stack) ?? 0,
+      row.stack);
 }
 
 async function compareProcesses(page, { hash, rows: wanted }) {

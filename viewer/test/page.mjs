@@ -6,10 +6,12 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { change, openPage, parseCsv, saved, show } from './browser.mjs';
 
-const state = (page) => page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
+const state = (page) =>
+    page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
 const text = (page, selector) => page.textContent(selector);
 
-export function pageTests(test, { browser, url, profile, report, directory, hostile, live, series }) {
+export function pageTests(test, { browser, url, profile, report, directory, hostile, live,
+    series }) {
   const address = (more = '') => `${url}#file=${encodeURIComponent(profile)}${more}`;
   const withPage = (run, more, options) => async () => {
     const page = await openPage(browser, address(more), options);
@@ -86,7 +88,8 @@ export function pageTests(test, { browser, url, profile, report, directory, host
 
   test('search tells the share that matched, each sample once', withPage(async (page) => {
     const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
-    const matched = rows.filter((row) => /demo_encoder/.test(row.stack)).reduce((sum, row) => sum + Number(row.self), 0);
+    const matched = rows.filter((row) => /demo_encoder/.test(row.stack)).reduce((sum, row) =>
+        sum + Number(row.self), 0);
     await page.keyboard.press('/');
     await change(page, () => page.keyboard.type('demo_encoder', { delay: 0 }));
     await page.waitForFunction(() => location.hash.includes('search=demo_encoder'));
@@ -114,7 +117,8 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     const demo = rows.filter((row) => row.self !== '0' && /;demo_/.test(row.stack));
     assert.ok(demo.length > 0 && tops.length > 1);
     const seen = demo.map((row) => row.stack.split(';')[0]);
-    assert.deepEqual([...new Set(seen)].filter((one) => ['stdlib', 'kernel', 'erts'].includes(one)), []);
+    assert.deepEqual([...new Set(seen)].filter((one) => ['stdlib', 'kernel', 'erts'].includes(one)),
+        []);
   }, '&levels=application'));
 
   test('a click on a process shows only that one', withPage(async (page) => {
@@ -123,7 +127,8 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     const { pids } = await state(page);
     const row = rows.find((one) => one.pid === pids);
     await show(page, `file=${encodeURIComponent(profile)}&pids=${encodeURIComponent(pids)}`);
-    assert.match(await text(page, '.summary'), new RegExp(`samples: ${Number(row.samples).toLocaleString('en-US')} samples`));
+    assert.match(await text(page, '.summary'),
+        new RegExp(`samples: ${Number(row.samples).toLocaleString('en-US')} samples`));
   }, '&view=processes'));
 
   test('the sandwich adds up', withPage(async (page) => {
@@ -151,7 +156,8 @@ export function pageTests(test, { browser, url, profile, report, directory, host
 
   test('nonsense in an address is left out', withPage(async (page) => {
     assert.match(await text(page, '.summary'), /samples: /);
-  }, '&measure=__proto__&rows=7&range=9-1&levels=constructor.status.<b>&view=x&palette=../&zoom=%00'));
+  }, '&measure=__proto__&rows=7&range=9-1&levels=constructor.status.<b>' +
+    '&view=x&palette=../&zoom=%00'));
 
   test('pictures are saved as SVG and PNG', async () => {
     const page = await openPage(browser, address(), { isDownloading: true, acceptDownloads: true });
@@ -161,7 +167,8 @@ export function pageTests(test, { browser, url, profile, report, directory, host
       ['save the flame graph as PNG', '\u0089PNG'],
       ['save the heatmap as PNG', '\u0089PNG'],
     ]) {
-      const [download] = await Promise.all([page.waitForEvent('download'), page.click(`[aria-label="${label}"]`)]);
+      const [download] = await Promise.all([page.waitForEvent('download'),
+          page.click(`[aria-label="${label}"]`)]);
       const bytes = readFileSync(await download.path());
       assert.ok(bytes.toString('latin1').startsWith(magic), label);
       if (magic === '<svg ') assert.equal(await wellFormed(page, bytes.toString()), true);
@@ -170,14 +177,16 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   });
 
   test('two files are compared', withPage(async (page) => {
-    assert.match(await text(page, '.summary'), /compared with 0 samples|compared with [\d,]+ samples/);
+    assert.match(await text(page, '.summary'),
+        /compared with 0 samples|compared with [\d,]+ samples/);
     const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
     const [root] = rows;
     assert.ok(Number(root.total) > 0 && Number(root.other_total) > 0);
   }, `&view=compare&otherFile=${encodeURIComponent(hostile)}`));
 
   test('symbols with HTML in them are text', async () => {
-    for (const where of [`${url}#file=${encodeURIComponent(hostile)}&levels=process`, `file://${join(directory, 'hostile.html')}#levels=process`]) {
+    for (const where of [`${url}#file=${encodeURIComponent(hostile)}&levels=process`,
+        `file://${join(directory, 'hostile.html')}#levels=process`]) {
       const page = await openPage(browser, where);
       for (const view of ['flame', 'processes', 'sandwich', 'compare']) {
         await show(page, `${where.split('#')[1]}&view=${view}`);
@@ -202,22 +211,27 @@ export function pageTests(test, { browser, url, profile, report, directory, host
 
   test('a report asks the network for nothing', async () => {
     const page = await openPage(browser, `file://${report}`);
-    for (const view of ['flame', 'compare', 'processes', 'sandwich']) await show(page, `view=${view}`);
+    for (const view of ['flame', 'compare', 'processes', 'sandwich']) await show(page,
+        `view=${view}`);
     assert.deepEqual(page.requested.filter((one) => !/^(file|blob|data):/.test(one)), []);
     assert.deepEqual(page.complaints, []);
     await page.context().close();
   });
 
   test('a page asks nobody but its server', withPage(async (page) => {
-    assert.deepEqual(page.requested.filter((one) => !one.startsWith(url) && !/^(blob|data):/.test(one)), []);
+    assert.deepEqual(page.requested.filter((one) => !one.startsWith(url)
+        && !/^(blob|data):/.test(one)), []);
   }));
 
   test('a running session is followed without a reload, from file to file', async () => {
     const page = await openPage(browser, `${live}#range=0-1000000`);
     await page.evaluate(() => (window.isTheSame = true));
     const first = await secondsShown(page);
-    await page.waitForFunction((least) => Number(/([\d.]+) s from/.exec(document.querySelector('.facts').textContent)[1]) > least, first + 6);
-    assert.match(await page.locator('[aria-label="profile"] option:checked').textContent(), /\+ \(\d+ files, /);
+    await page.waitForFunction((least) =>
+        Number(/([\d.]+) s from/.exec(document.querySelector('.facts').textContent)[1]) > least,
+        first + 6);
+    assert.match(await page.locator('[aria-label="profile"] option:checked').textContent(),
+        /\+ \(\d+ files, /);
     assert.equal(await page.evaluate(() => window.isTheSame), true);
     assert.equal((await state(page)).range, '0-1000000');
     assert.deepEqual(page.complaints, []);
@@ -229,16 +243,19 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     const before = await text(page, '.summary');
     rmSync(series.first);
     await page.waitForFunction(() => location.hash === '#range=0-1000000');
-    await page.waitForFunction((summary) => document.querySelector('.summary').textContent === summary, before);
+    await page.waitForFunction((summary) =>
+        document.querySelector('.summary').textContent === summary, before);
     await page.context().close();
   });
 
   test('looking less often is no gap; a gap is told from cells without a sample', async () => {
     const page = await openPage(browser, `${url}#file=gaps.log`);
     const cells = parseCsv(await saved(page, 'save the heatmap as CSV'));
-    const of = (kind) => cells.filter((cell) => cell.cell === kind).map((cell) => Number(cell.from_us));
+    const of = (kind) => cells.filter((cell) => cell.cell === kind).map((cell) =>
+        Number(cell.from_us));
     assert.deepEqual(of('missed'), Array.from({ length: 25 }, (_, i) => 2e6 + i * 20000));
-    assert.ok(of('empty').length > 10 && of('empty').every((us) => us > 1e6 && (us < 2e6 || us >= 2.5e6)), `${of('empty')}`);
+    assert.ok(of('empty').length > 10 && of('empty').every((us) => us > 1e6
+        && (us < 2e6 || us >= 2.5e6)), `${of('empty')}`);
     await page.context().close();
   });
 
@@ -259,13 +276,15 @@ export function pageTests(test, { browser, url, profile, report, directory, host
 
   for (const [title, options] of [
     ['1280x720', {}],
-    ['a phone', { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }],
+    ['a phone', { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true,
+        deviceScaleFactor: 2 }],
   ]) {
     test(`nothing is wider than ${title}`, async () => {
       const page = await openPage(browser, address(), options);
       for (const view of ['flame', 'compare', 'processes', 'sandwich']) {
         await show(page, `file=${encodeURIComponent(profile)}&view=${view}`);
-        const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+        const [wide, room] = await page.evaluate(() =>
+            [document.documentElement.scrollWidth, innerWidth]);
         assert.ok(wide <= room, `${view}: ${wide} of ${room}`);
       }
       await page.context().close();
@@ -288,7 +307,8 @@ async function secondsShown(page) {
 
 async function columnWidth(page) {
   const columns = await secondsShown(page);
-  const width = await page.evaluate(() => parseFloat(document.querySelector('.heat-spacer').style.width));
+  const width =
+      await page.evaluate(() => parseFloat(document.querySelector('.heat-spacer').style.width));
   return width / Math.ceil(columns);
 }
 

@@ -28,15 +28,19 @@ const group = (title) => (name, run) => tests.push([`${title}: ${name}`, run]);
 
 const { url } = about;
 const { profile, weighted } = about;
-numberTests(group('page'), withFile(expected, profile), shared(`${url}#file=${encodeURIComponent(profile)}`));
-numberTests(group('weighted'), withFile(read('expected_weighted.json'), weighted), shared(`${url}#file=${encodeURIComponent(weighted)}`));
+numberTests(group('page'), withFile(expected, profile),
+    shared(`${url}#file=${encodeURIComponent(profile)}`));
+numberTests(group('weighted'), withFile(read('expected_weighted.json'), weighted),
+    shared(`${url}#file=${encodeURIComponent(weighted)}`));
 numberTests(group('report'), expected, shared(`file://${about.report}`));
 pageTests(group('page'), { ...about, browser, expected });
 
 // The server has several profiles: each address names its own.
 function withFile(all, file) {
-  const named = (query) => (query.hash ? { ...query, hash: `${query.hash}&file=${encodeURIComponent(file)}` } : query);
-  return Object.fromEntries(Object.entries(all).map(([key, value]) => [key, Array.isArray(value) ? value.map(named) : value]));
+  const named = (query) => (query.hash ? { ...query,
+      hash: `${query.hash}&file=${encodeURIComponent(file)}` } : query);
+  return Object.fromEntries(Object.entries(all).map(([key, value]) =>
+      [key, Array.isArray(value) ? value.map(named) : value]));
 }
 
 // A session that has run for as long as all else takes, on a slow machine, is a long one.

@@ -38,7 +38,8 @@ handle_cast(_, State) ->
     {noreply, State}.
 
 handle_info(search, State) ->
-    Cheap = ets:select(?MODULE, [{{'$1', '$2', '_', '$3'}, [{'<', '$2', 1500}], [{{'$2', '$1', '$3'}}]}]),
+    Pattern = {{'$1', '$2', '_', '$3'}, [{'<', '$2', 1500}], [{{'$2', '$1', '$3'}}]},
+    Cheap = ets:select(?MODULE, [Pattern]),
     _ = lists:sublist(lists:reverse(lists:sort(Cheap)), 20),
     erlang:send_after(?SEARCH_MS, self(), search),
     {noreply, State}.

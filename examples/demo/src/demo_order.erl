@@ -35,7 +35,9 @@ handle_cast({order, {Customer, Lines}}, Totals) ->
 
 price(Lines) ->
     lists:foldl(
-        fun({Product, Count}, Sum) -> Sum + Count * discounted(demo_cache:price(Product), Count) end,
+        fun({Product, Count}, Sum) ->
+            Sum + Count * discounted(demo_cache:price(Product), Count)
+        end,
         0, Lines).
 
 discounted(Price, Count) when Count >= 10 -> Price * 90 div 100;

@@ -45,7 +45,8 @@ export class App {
     this.root.replaceChildren(
       this.toolbar.header,
       this.message,
-      h('section', { class: 'panel heat-panel', 'aria-label': 'heatmap' }, this.toolbar.heatBar, this.heat.element),
+      h('section', { class: 'panel heat-panel', 'aria-label': 'heatmap' }, this.toolbar.heatBar,
+          this.heat.element),
       this.toolbar.tabs,
       this.panelBox,
     );
@@ -70,7 +71,8 @@ export class App {
   set(changes) {
     this.state = { ...this.state, ...changes };
     const address = formatState(this.state);
-    if (address !== location.hash) history.pushState(null, '', address === '#' ? location.pathname : address);
+    if (address !== location.hash) history.pushState(null, '', address === '#' ? location.pathname
+        : address);
     this.render();
   }
 
@@ -94,10 +96,12 @@ export class App {
   }
 
   key(event) {
-    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey) return;
+    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || event.ctrlKey
+        || event.metaKey) return;
     const views = ['flame', 'compare', 'processes', 'sandwich'];
     if (event.key === '/') document.getElementById('search')?.focus();
-    else if (event.key === 'Escape') this.set(this.state.zoom.length > 0 ? { zoom: [] } : { range: null });
+    else if (event.key === 'Escape') this.set(this.state.zoom.length > 0 ? { zoom: [] }
+        : { range: null });
     else if (event.key === 'i') this.set({ icicle: !this.state.icicle });
     else if (event.key === 'v') this.set({ inverted: !this.state.inverted, zoom: [] });
     else if (views[Number(event.key) - 1]) this.set({ view: views[Number(event.key) - 1] });
@@ -220,7 +224,8 @@ export class App {
   // Last: they need columns that nothing else may need.
   async renderLines(isStale) {
     const { profile, state } = this;
-    const lines = await this.once('lines', [profile, state.pids, state.busy], () => makeLines(profile, this.only));
+    const lines = await this.once('lines', [profile, state.pids, state.busy], () =>
+        makeLines(profile, this.only));
     if (!isStale()) this.heat.showLines(lines);
   }
 
@@ -228,7 +233,8 @@ export class App {
     const { profile, measure, state } = this;
     const theme = getComputedStyle(document.documentElement).colorScheme;
     const all = await select(profile, null, this.only);
-    const heat = await this.once('heat', [profile, measure.id, state.rows, state.pids, state.busy], () =>
+    const heat = await this.once('heat', [profile, measure.id, state.rows, state.pids, state.busy],
+        () =>
       makeHeat(all, measure, state.rows));
     if (isStale()) return;
     if (theme !== this.heatTheme) this.heat.image = null;
@@ -245,7 +251,8 @@ export class App {
 
   /** Counted once for as long as what it depends on stays the same. */
   once(what, key, make) {
-    const text = key.map((part) => (part?.index ? `${part.name} ${numberOf(part)}` : JSON.stringify(part))).join('|');
+    const text = key.map((part) => (part?.index ? `${part.name} ${numberOf(part)}`
+        : JSON.stringify(part))).join('|');
     const known = this.made.get(what);
     if (known?.text === text) return known.value;
     const value = make();

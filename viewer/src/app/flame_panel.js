@@ -35,7 +35,8 @@ export class FlamePanel {
     this.details = h('div', { class: 'bar details' });
     this.summary = h('p', { class: 'muted summary' });
     this.element = h('section', { class: 'panel' },
-      h('div', { class: 'bar' }, this.searchBox, this.found, this.bar), this.levels, this.summary, this.view.element, this.details);
+      h('div', { class: 'bar' }, this.searchBox, this.found, this.bar), this.levels, this.summary,
+          this.view.element, this.details);
   }
 
   async render(isStale) {
@@ -64,9 +65,11 @@ export class FlamePanel {
   makeTree(levels) {
     const { app } = this;
     const { state, profile, measure } = app;
-    const key = [profile, measure.id, state.range, levels, state.pids, state.busy, state.inverted, state.merge, state.lines, state.hide];
+    const key = [profile, measure.id, state.range, levels, state.pids, state.busy, state.inverted,
+        state.merge, state.lines, state.hide];
     if (!this.isComparison) return app.once('flame', key, () => this.makePlain(levels));
-    return app.once('compare', [...key, state.otherFile, state.otherRange, app.opened.get(state.otherFile)?.version ?? ''], () => this.makeBoth(levels));
+    return app.once('compare', [...key, state.otherFile, state.otherRange,
+        app.opened.get(state.otherFile)?.version ?? ''], () => this.makeBoth(levels));
   }
 
   async makePlain(levels) {
@@ -122,7 +125,8 @@ export class FlamePanel {
     if (state.search === '') return null;
     try {
       const found = search(tree, 0, new RegExp(state.search, 'i'));
-      this.found.textContent = `${percent(found.share)} matched, ${full(found.weight, this.app.measure.unit)}`;
+      this.found.textContent =
+          `${percent(found.share)} matched, ${full(found.weight, this.app.measure.unit)}`;
       return found.matches;
     } catch (error) {
       this.searchBox.setCustomValidity(error.message);
@@ -152,7 +156,8 @@ export class FlamePanel {
       parts.push(`compared with ${full(tree.total[1][0], unit)} in ${exact(tree.totalSamples[1][0])} samples`);
       if (app.state.compare === 'elided') parts.push(`${full(this.widths[0], unit)} of it has no counterpart`);
     }
-    this.summary.textContent = total > 0 ? parts.join('; ') : `${parts.join('; ')}. There is nothing to show.`;
+    this.summary.textContent = total > 0 ? parts.join('; ')
+        : `${parts.join('; ')}. There is nothing to show.`;
     this.element.dataset.total = String(total);
   }
 
@@ -194,9 +199,12 @@ export class FlamePanel {
     this.details.replaceChildren(
       h('code', {}, names.text[name]),
       h('span', { class: 'muted' }, this.describe(node).slice(1, 3).join('; ')),
-      names.isLevel(name) ? '' : button('sandwich', () => app.set({ view: 'sandwich', function: names.text[name] })),
-      module === '' ? '' : button(`hide ${module}`, () => app.set({ hide: [...new Set([...app.state.hide, module])], zoom: [] })),
-      place ? button(`copy ${place}`, () => navigator.clipboard?.writeText(place), { title: 'for the “go to file” of your editor' }) : '',
+      names.isLevel(name) ? '' : button('sandwich', () =>
+          app.set({ view: 'sandwich', function: names.text[name] })),
+      module === '' ? '' : button(`hide ${module}`, () =>
+          app.set({ hide: [...new Set([...app.state.hide, module])], zoom: [] })),
+      place ? button(`copy ${place}`, () => navigator.clipboard?.writeText(place),
+          { title: 'for the “go to file” of your editor' }) : '',
       app.state.zoom.length > 0 ? button('zoom out', () => app.set({ zoom: [] })) : '',
     );
   }
@@ -209,11 +217,15 @@ export class FlamePanel {
     const reset = (changes) => app.set({ ...changes, zoom: [] });
     this.bar.replaceChildren(
       toggle('icicle', state.icicle, (icicle) => app.set({ icicle }), 'the root at the top (i)'),
-      toggle('callers', state.inverted, (inverted) => reset({ inverted }), 'inverted: the leaf at the root (v)'),
+      toggle('callers', state.inverted, (inverted) => reset({ inverted }),
+          'inverted: the leaf at the root (v)'),
       toggle('merge recursion', state.merge, (merge) => reset({ merge })),
-      toggle('lines', state.lines, (lines) => reset({ lines }), 'a frame for each line of a function'),
-      select('sort', [['name', 'by name'], ['width', 'by width']], state.sort, (sort) => app.set({ sort })),
-      ...state.hide.map((module) => button(`${module} hidden ×`, () => reset({ hide: state.hide.filter((one) => one !== module) }), { class: 'chip' })),
+      toggle('lines', state.lines, (lines) => reset({ lines }),
+          'a frame for each line of a function'),
+      select('sort', [['name', 'by name'], ['width', 'by width']], state.sort, (sort) =>
+          app.set({ sort })),
+      ...state.hide.map((module) => button(`${module} hidden ×`, () =>
+          reset({ hide: state.hide.filter((one) => one !== module) }), { class: 'chip' })),
       h('span', { class: 'space' }),
       this.saving(),
     );
@@ -232,10 +244,13 @@ export class FlamePanel {
   toCsv() {
     const { tree } = this;
     const head = ['stack', 'total', 'self', 'samples'];
-    const rows = [this.isComparison ? [...head, 'other_total', 'other_self', 'change', 'width'] : head];
+    const rows = [this.isComparison ? [...head, 'other_total', 'other_self', 'change', 'width']
+        : head];
     for (let node = 0; node < tree.size; node++) {
-      const row = [tree.path(node).join(';'), tree.total[0][node], tree.self[0][node], tree.totalSamples[0][node]];
-      rows.push(this.isComparison ? [...row, tree.total[1][node], tree.self[1][node], this.changes[node], this.widths[node]] : row);
+      const row = [tree.path(node).join(';'), tree.total[0][node], tree.self[0][node],
+          tree.totalSamples[0][node]];
+      rows.push(this.isComparison ? [...row, tree.total[1][node], tree.self[1][node],
+          this.changes[node], this.widths[node]] : row);
     }
     return csv(rows);
   }
@@ -243,34 +258,48 @@ export class FlamePanel {
   comparisonBar() {
     const { app } = this;
     const { state } = app;
-    const files = [['', 'this profile'], ...app.profiles.filter((one) => one.name !== app.name).map((one) => [one.name, one.name])];
-    const text = state.otherRange === null ? 'all of it' : `${seconds(state.otherRange[0])} to ${seconds(state.otherRange[1])}`;
+    const files = [['', 'this profile'], ...app.profiles.filter((one) =>
+        one.name !== app.name).map((one) => [one.name, one.name])];
+    const text = state.otherRange === null ? 'all of it'
+        : `${seconds(state.otherRange[0])} to ${seconds(state.otherRange[1])}`;
     return [
-      h('label', {}, 'with ', select('compare with', files, state.otherFile, (otherFile) => app.set({ otherFile, otherRange: null, zoom: [] }))),
+      h('label', {}, 'with ', select('compare with', files, state.otherFile, (otherFile) =>
+          app.set({ otherFile, otherRange: null, zoom: [] }))),
       h('output', { class: 'other-range' }, text),
-      button('take the selection', () => app.set({ otherRange: state.range }), { title: 'compare with what is selected now; then select another range' }),
+      button('take the selection', () => app.set({ otherRange: state.range }),
+          { title: 'compare with what is selected now; then select another range' }),
       button('all', () => app.set({ otherRange: null })),
       button('swap', () => app.set(swappedSides(state, app.name))),
-      select('comparison', [['difference', 'difference'], ['elided', 'only what the other has not']], state.compare, (compare) => app.set({ compare, zoom: [] })),
-      toggle('absolute', state.absolute, (absolute) => app.set({ absolute }), 'compare sizes, not shares'),
-      ...(state.compare === 'difference' ? [swatch('less', changeColour(app.palette, -0.7)), swatch('more', changeColour(app.palette, 0.7))] : []),
+      select('comparison', [['difference', 'difference'],
+          ['elided', 'only what the other has not']], state.compare, (compare) =>
+          app.set({ compare, zoom: [] })),
+      toggle('absolute', state.absolute, (absolute) => app.set({ absolute }),
+          'compare sizes, not shares'),
+      ...(state.compare === 'difference'
+          ? [swatch('less', changeColour(app.palette, -0.7)),
+          swatch('more', changeColour(app.palette, 0.7))] : []),
     ];
   }
 
   updateLevels(levels) {
     const { app } = this;
-    const others = Object.keys(LEVELS).filter((level) => !levels.includes(level) && (level !== 'sign' || app.measure.kind === 'delta'));
+    const others = Object.keys(LEVELS).filter((level) => !levels.includes(level)
+        && (level !== 'sign' || app.measure.kind === 'delta'));
     const put = (next) => app.set({ levels: next, zoom: [] });
     const isFixed = (level) => level === 'sign';
     this.levels.replaceChildren(
       h('span', { class: 'muted' }, 'levels, root first:'),
       ...levels.map((level, i) =>
         h('span', { class: 'chip', 'data-level': level },
-          i > 0 ? button('◂', () => put(swapped(levels, i - 1)), { 'aria-label': `${level} outwards` }) : '',
+          i > 0 ? button('◂', () => put(swapped(levels, i - 1)),
+              { 'aria-label': `${level} outwards` }) : '',
           LEVELS[level].title,
-          i < levels.length - 1 ? button('▸', () => put(swapped(levels, i)), { 'aria-label': `${level} inwards` }) : '',
-          isFixed(level) ? '' : button('×', () => put(levels.filter((one) => one !== level)), { 'aria-label': `without ${level}` }))),
-      ...others.map((level) => button(`+ ${LEVELS[level].title}`, () => put([...levels, level]), { class: 'add' })),
+          i < levels.length - 1 ? button('▸', () => put(swapped(levels, i)),
+              { 'aria-label': `${level} inwards` }) : '',
+          isFixed(level) ? '' : button('×', () => put(levels.filter((one) => one !== level)),
+              { 'aria-label': `without ${level}` }))),
+      ...others.map((level) => button(`+ ${LEVELS[level].title}`, () => put([...levels, level]),
+          { class: 'add' })),
     );
   }
 }

@@ -13,7 +13,8 @@ export class ProcessPanel {
     this.box = h('div');
     this.element = h('section', { class: 'panel' },
       h('div', { class: 'bar' },
-        h('span', { class: 'muted' }, 'a click shows only this process, with Shift or Ctrl it is added'),
+        h('span', { class: 'muted' },
+            'a click shows only this process, with Shift or Ctrl it is added'),
         h('span', { class: 'space' }),
         saveButtons('the processes', () => 'processes', { CSV: () => this.table.toCsv() })),
       this.box);
@@ -22,7 +23,8 @@ export class ProcessPanel {
   async render(isStale) {
     const { app } = this;
     const { profile, state } = app;
-    const rows = await app.once('processes', [profile, state.range, state.pids, state.busy], async () =>
+    const rows = await app.once('processes', [profile, state.range, state.pids, state.busy],
+        async () =>
       processTable(await select(profile, state.range, app.only)));
     if (isStale()) return;
     this.tableOf(profile).show(rows);
@@ -32,7 +34,8 @@ export class ProcessPanel {
     if (this.table === undefined || this.statuses !== profile.statuses) {
       const sort = this.table?.sort;
       this.statuses = profile.statuses;
-      this.table = new TableView('processes', columnsOf(profile), 'reductions', (row, event) => this.pick(row, event));
+      this.table = new TableView('processes', columnsOf(profile), 'reductions', (row, event) =>
+          this.pick(row, event));
       if (sort) this.table.sort = sort;
       this.box.replaceChildren(this.table.element);
     }
@@ -47,15 +50,18 @@ export class ProcessPanel {
 }
 
 function columnsOf(profile) {
-  const number = (id, title, value, text) => ({ id, title, value, text: text ?? ((row) => exact(value(row))), isNumber: true });
+  const number = (id, title, value, text) =>
+      ({ id, title, value, text: text ?? ((row) => exact(value(row))), isNumber: true });
   return [
     { id: 'pid', title: 'pid', value: (row) => row.pid, isWord: true },
     { id: 'name', title: 'name or call', value: (row) => row.name },
     number('samples', 'samples', (row) => row.samples),
-    ...profile.statuses.map((status, i) => number(status || 'no status', status || 'no status', (row) => row.statuses[i])),
+    ...profile.statuses.map((status, i) =>
+        number(status || 'no status', status || 'no status', (row) => row.statuses[i])),
     number('reductions', 'reductions', (row) => row.reductions),
     number('queue_peak', 'longest queue', (row) => row.queuePeak),
-    number('memory_peak', 'most memory', (row) => row.memoryPeak, (row) => short(row.memoryPeak, 'bytes')),
+    number('memory_peak', 'most memory', (row) => row.memoryPeak, (row) =>
+        short(row.memoryPeak, 'bytes')),
     number('growth', 'growth', (row) => row.growth, (row) => short(row.growth, 'bytes')),
   ];
 }

@@ -15,14 +15,16 @@ const SIDES = ['callers', 'callees'];
 export class SandwichPanel {
   constructor(app) {
     this.app = app;
-    this.table = new TableView('functions', this.columns(), 'total', (row) => app.set({ function: app.names.text[row.name] }));
+    this.table = new TableView('functions', this.columns(), 'total', (row) =>
+        app.set({ function: app.names.text[row.name] }));
     this.title = h('h2', {});
     this.views = Object.fromEntries(SIDES.map((side) => [side, this.makeView(side)]));
     this.zoom = { callers: 0, callees: 0 };
     this.slices = h('div', {}, SIDES.map((side) => this.slice(side)));
     this.element = h('section', { class: 'panel sandwich' },
       h('div', { class: 'functions' },
-        h('div', { class: 'bar' }, h('span', { class: 'muted' }, 'a click shows callers and callees'), h('span', { class: 'space' }),
+        h('div', { class: 'bar' }, h('span', { class: 'muted' },
+            'a click shows callers and callees'), h('span', { class: 'space' }),
           saveButtons('the functions', () => 'functions', { CSV: () => this.table.toCsv() })),
         this.table.element),
       h('div', { class: 'slices' }, this.title, this.slices));
@@ -32,7 +34,8 @@ export class SandwichPanel {
     const view = this.views[side];
     return h('div', {},
       h('div', { class: 'bar' }, h('h3', {}, side), h('span', { class: 'space' }),
-        saveButtons(`the ${side}`, () => side, { SVG: () => view.toSvg(), PNG: () => view.canvas })),
+        saveButtons(`the ${side}`, () => side,
+            { SVG: () => view.toSvg(), PNG: () => view.canvas })),
       view.element);
   }
 
@@ -54,7 +57,8 @@ export class SandwichPanel {
       id, title, isNumber: true, value: (row) => row[id],
       text: (row) => `${short(row[id], app.measure.unit)} ${percent(row[id] / (this.total || 1))}`,
     });
-    return [{ id: 'function', title: 'function', value: name }, number('total', 'total'), number('self', 'itself')];
+    return [{ id: 'function', title: 'function', value: name }, number('total', 'total'),
+        number('self', 'itself')];
   }
 
   async render(isStale) {
@@ -62,8 +66,10 @@ export class SandwichPanel {
     const { state, profile, measure } = app;
     const options = { hasLines: state.lines, hidden: new Set(state.hide) };
     const levels = levelsOf(state, measure);
-    const groups = await app.once('groups', [profile, measure.id, state.range, state.pids, state.busy, levels], async () =>
-      groupSamples(await select(profile, state.range, app.only), measure, levels, { modules: app.names.modules }));
+    const groups = await app.once('groups', [profile, measure.id, state.range, state.pids,
+        state.busy, levels], async () =>
+      groupSamples(await select(profile, state.range, app.only), measure, levels,
+          { modules: app.names.modules }));
     if (isStale()) return;
     this.total = groups.total;
     const rows = functionTable(app.names, profile, groups, options);
@@ -76,13 +82,15 @@ export class SandwichPanel {
     const wanted = app.names.find(app.state.function);
     const row = rows.find((one) => one.name === wanted);
     if (row === undefined) {
-      this.title.textContent = app.state.function === '' ? 'choose a function' : `${app.state.function} is not in the selection`;
+      this.title.textContent = app.state.function === '' ? 'choose a function'
+          : `${app.state.function} is not in the selection`;
       this.trees = null;
       this.slices.hidden = true;
       return;
     }
     const { unit } = app.measure;
-    this.title.textContent = `${app.state.function}: ${full(row.total, unit)}, ${percent(row.total / this.total)}; itself ${full(row.self, unit)}`;
+    this.title.textContent =
+        `${app.state.function}: ${full(row.total, unit)}, ${percent(row.total / this.total)}; itself ${full(row.self, unit)}`;
     this.trees = sandwich(app.names, app.profile, groups, options, wanted);
     this.zoom = { callers: 0, callees: 0 };
     this.slices.hidden = false;

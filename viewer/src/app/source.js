@@ -62,7 +62,8 @@ class ServerSource {
 
   async openReady(name, { version, size }) {
     const query = new URLSearchParams({ name, version });
-    const bytes = remoteBytes(size, (offset, wanted) => this.piece(`api/index?${query}`, offset, wanted));
+    const bytes = remoteBytes(size, (offset, wanted) =>
+        this.piece(`api/index?${query}`, offset, wanted));
     return { index: await openIndex(bytes), version };
   }
 

@@ -47,9 +47,12 @@ export class Toolbar {
         : h('span', { class: 'file' }, app.name),
       this.status,
       h('span', { class: 'space' }),
-      app.source.isLive ? toggle('follow', state.follow, (follow) => app.set({ follow }), 'show what a running session flushes') : '',
-      select('palette', Object.entries(PALETTES).map(([id, { title }]) => [id, title]), state.palette, (palette) => app.set({ palette })),
-      select('theme', [['', 'as the system'], ['light', 'light'], ['dark', 'dark']], state.theme, (theme) => app.set({ theme })),
+      app.source.isLive ? toggle('follow', state.follow, (follow) => app.set({ follow }),
+          'show what a running session flushes') : '',
+      select('palette', Object.entries(PALETTES).map(([id, { title }]) => [id, title]),
+          state.palette, (palette) => app.set({ palette })),
+      select('theme', [['', 'as the system'], ['light', 'light'], ['dark', 'dark']], state.theme,
+          (theme) => app.set({ theme })),
     );
   }
 
@@ -58,12 +61,18 @@ export class Toolbar {
     const { state, profile } = app;
     if (!profile) return;
     this.heatBar.replaceChildren(
-      h('label', {}, 'by ', select('measure', measuresOf(profile).map((m) => [m.id, m.title]), app.measure?.id ?? state.measure, (measure) => app.set({ measure, zoom: [] }))),
-      h('label', {}, select('rows', [10, 25, 50, 100].map((n) => [n, `${1000 / n} ms`]), state.rows, (rows) => app.set({ rows: Number(rows) })), ' a cell'),
-      button('whole profile', () => app.set({ range: null, zoom: [] }), { 'aria-pressed': String(state.range === null), class: 'toggle' }),
+      h('label', {}, 'by ', select('measure', measuresOf(profile).map((m) => [m.id, m.title]),
+          app.measure?.id ?? state.measure, (measure) => app.set({ measure, zoom: [] }))),
+      h('label', {}, select('rows', [10, 25, 50, 100].map((n) => [n, `${1000 / n} ms`]), state.rows,
+          (rows) => app.set({ rows: Number(rows) })), ' a cell'),
+      button('whole profile', () => app.set({ range: null, zoom: [] }),
+          { 'aria-pressed': String(state.range === null), class: 'toggle' }),
       h('output', { id: 'range' }, rangeText(state.range, profile)),
-      toggle('hide idle', state.busy, (busy) => app.set({ busy, zoom: [] }), 'leave out samples of waiting processes'),
-      ...state.pids.map((pid) => button(`${pid} ×`, () => app.set({ pids: state.pids.filter((one) => one !== pid), zoom: [] }), { class: 'chip', title: 'show other processes again' })),
+      toggle('hide idle', state.busy, (busy) => app.set({ busy, zoom: [] }),
+          'leave out samples of waiting processes'),
+      ...state.pids.map((pid) => button(`${pid} ×`, () =>
+          app.set({ pids: state.pids.filter((one) => one !== pid), zoom: [] }),
+          { class: 'chip', title: 'show other processes again' })),
       h('span', { class: 'space' }),
       this.facts(profile),
       this.saving(),
@@ -74,9 +83,15 @@ export class Toolbar {
     const { files, warning_count: count, warnings } = profile.header;
     const bad = files.reduce((sum, file) => sum + file.bad, 0);
     const processes = profile.processCount - profile.isOwn.reduce((sum, n) => sum + n, 0);
-    const text = `${exact(profile.lookCount)} samples, ${exact(processes)} processes, ${seconds(profile.durationUs)} from ${clock(profile.startUs)}`;
-    const title = warnings.map((one) => `${files[one.file]?.path ?? ''}${one.line > 0 ? ` line ${one.line}` : ''}: ${one.what}`).join('\n');
-    return h('span', { class: 'facts' }, text, count > 0 ? h('span', { class: 'warning', title, tabindex: '0' }, ` ${exact(bad)} damaged samples left out`) : '');
+    const text =
+        `${exact(profile.lookCount)} samples, ${exact(processes)} processes, ${seconds(profile.durationUs)} from ${clock(profile.startUs)}`;
+    const title =
+        warnings.map((one) =>
+          (files[one.file]?.path ?? '') + (one.line > 0 ? ` line ${one.line}` : '') + `: ${one.what}`,
+        ).join('\n');
+    return h('span', { class: 'facts' }, text, count > 0
+        ? h('span', { class: 'warning', title, tabindex: '0' },
+        ` ${exact(bad)} damaged samples left out`) : '');
   }
 
   saving() {
@@ -95,7 +110,8 @@ export class Toolbar {
     const { app } = this;
     this.tabs.replaceChildren(
       ...VIEWS.map(([id, title]) =>
-        button(title, () => app.set({ view: id }), { role: 'tab', 'aria-selected': String(app.state.view === id) })),
+        button(title, () => app.set({ view: id }),
+            { role: 'tab', 'aria-selected': String(app.state.view === id) })),
       h('span', { class: 'space' }),
       h('span', { class: 'kinds' }, KINDS.map((kind) => swatch(kind, kindSample(kind)))),
     );
@@ -103,7 +119,8 @@ export class Toolbar {
 }
 
 function titleOf({ name, files, bytes, state, why }) {
-  const parts = [...(files > 1 ? [`${files} files`] : []), short(bytes, 'bytes'), ...(state === 'file' ? [] : [why])];
+  const parts = [...(files > 1 ? [`${files} files`] : []), short(bytes, 'bytes'),
+      ...(state === 'file' ? [] : [why])];
   return `${name} (${parts.join(', ')})`;
 }
 

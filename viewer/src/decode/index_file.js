@@ -18,7 +18,7 @@ const TYPES = {
   f64: Float64Array,
 };
 
-export class FormatError extends Error {}
+class FormatError extends Error {}
 
 /** @param bytes of bytes.js */
 export async function openIndex(bytes) {

@@ -38,7 +38,8 @@ export function unpackColumns(header, data) {
   columns.process = isPacked(described.process) ? processes(numbers, rows) : new Uint8Array(rows);
   if (isPacked(described.time_us)) columns.time_us = times(numbers, rows);
   const order = byProcess(columns.process);
-  const next = (column) => (isPacked(column) ? differences(numbers, columns.process, order) : undefined);
+  const next = (column) => (isPacked(column) ? differences(numbers, columns.process, order)
+      : undefined);
   for (const name of ['status', 'node', 'period', 'schema', 'event', 'file']) {
     columns[name] = next(described[name]);
   }

@@ -27,7 +27,8 @@ export function button(text, onclick, attributes = {}) {
 }
 
 export function toggle(text, isOn, onchange, title) {
-  return button(text, () => onchange(!isOn), { class: 'toggle', 'aria-pressed': String(isOn), title });
+  return button(text, () => onchange(!isOn),
+      { class: 'toggle', 'aria-pressed': String(isOn), title });
 }
 
 /** A colour with what it means. */
@@ -58,11 +59,13 @@ const tip = h('div', { class: 'tip', role: 'status', hidden: true });
 /** Lines of text beside the pointer. */
 export function showTip(lines, x, y) {
   if (!tip.isConnected) document.body.append(tip);
-  tip.replaceChildren(...lines.map((line, i) => h('div', { class: i === 0 ? 'tip-title' : null }, line)));
+  tip.replaceChildren(...lines.map((line, i) =>
+      h('div', { class: i === 0 ? 'tip-title' : null }, line)));
   tip.hidden = false;
   const { offsetWidth, offsetHeight } = tip;
   tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - offsetWidth - 4))}px`;
-  tip.style.top = `${y + 18 + offsetHeight > innerHeight ? Math.max(4, y - offsetHeight - 10) : y + 18}px`;
+  tip.style.top =
+      `${y + 18 + offsetHeight > innerHeight ? Math.max(4, y - offsetHeight - 10) : y + 18}px`;
 }
 
 export function hideTip() {

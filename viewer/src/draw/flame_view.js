@@ -107,7 +107,8 @@ export class FlameView {
     if (frame === undefined) return;
     this.context.strokeStyle = colour;
     this.context.lineWidth = width;
-    this.context.strokeRect(frame.x + 0.5, this.top(frame) + 0.5, Math.max(1, frame.width - 1), ROW - 2);
+    this.context.strokeRect(frame.x + 0.5, this.top(frame) + 0.5, Math.max(1, frame.width - 1),
+        ROW - 2);
   }
 
   top(frame) {
@@ -200,7 +201,8 @@ export class FlameView {
     const { tree, widths, sort } = this.shown;
     const visible = new Set(this.frames.map((frame) => frame.node));
     const children = sorted(tree, widths, node, sort).filter((child) => visible.has(child));
-    return children.reduce((most, child) => (most < 0 || widths[child] > widths[most] ? child : most), -1) < 0
+    return children.reduce((most, child) =>
+        (most < 0 || widths[child] > widths[most] ? child : most), -1) < 0
       ? node
       : children.reduce((most, child) => (widths[child] > widths[most] ? child : most));
   }

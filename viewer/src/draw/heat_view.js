@@ -52,7 +52,8 @@ export class HeatView {
   /** Of lines.js; those before stay until then. What is always 0 is told and not drawn. */
   showLines(lines) {
     this.allLines = lines;
-    this.drawnLines = lines.filter(({ id, values }) => !RARE.has(id) || values.some((value) => value > 0));
+    this.drawnLines = lines.filter(({ id, values }) => !RARE.has(id)
+        || values.some((value) => value > 0));
     if (this.shown) this.paintLines(this.scroller.scrollLeft);
   }
 
@@ -97,7 +98,8 @@ export class HeatView {
       if (kind === CELL.value) {
         const step = Math.round((255 * heat.values[cell]) / (this.limits.usual || 1));
         const key = Math.max(-255, Math.min(255, step));
-        if (!memo.has(key)) memo.set(key, channels(this.colourOf((key / 255) * (this.limits.usual || 1))));
+        if (!memo.has(key)) memo.set(key,
+            channels(this.colourOf((key / 255) * (this.limits.usual || 1))));
         colour = memo.get(key);
       }
       const column = Math.floor(cell / heat.rows);
@@ -169,7 +171,8 @@ export class HeatView {
 
   paintAxis(context, left) {
     const { layout } = this;
-    const every = [1, 2, 5, 10, 15, 30, 60, 120, 300].find((n) => n * layout.columnWidth >= 56) ?? 600;
+    const every = [1, 2, 5, 10, 15, 30, 60, 120, 300].find((n) =>
+        n * layout.columnWidth >= 56) ?? 600;
     context.fillStyle = themeColour('muted');
     context.font = '10px system-ui, sans-serif';
     const first = Math.floor(left / layout.columnWidth / every) * every;
@@ -199,7 +202,8 @@ export class HeatView {
         context.lineTo(x + layout.columnWidth, bottom - values[s] * scale);
       }
       context.stroke();
-      this.paintLabel(context, `${title}, at most ${short(most, unit)}`, labelAt, i * LINE_HEIGHT + 14);
+      this.paintLabel(context, `${title}, at most ${short(most, unit)}`, labelAt,
+          i * LINE_HEIGHT + 14);
     });
   }
 
@@ -222,10 +226,12 @@ export class HeatView {
     if (range) {
       context.fillStyle = themeColour('accent');
       const second = this.layout.columnWidth * scale / 1e6;
-      context.fillRect(range[0] * second, OVERVIEW_HEIGHT - 4, Math.max(2, (range[1] - range[0]) * second), 4);
+      context.fillRect(range[0] * second, OVERVIEW_HEIGHT - 4,
+          Math.max(2, (range[1] - range[0]) * second), 4);
     }
     context.strokeStyle = themeColour('text');
-    context.strokeRect(this.scroller.scrollLeft * scale + 0.5, 0.5, pixels * scale - 1, OVERVIEW_HEIGHT - 1);
+    context.strokeRect(this.scroller.scrollLeft * scale + 0.5, 0.5, pixels * scale - 1,
+        OVERVIEW_HEIGHT - 1);
   }
 
   paintLegend() {
@@ -240,7 +246,8 @@ export class HeatView {
       context.fillRect(x, 0, 2, 10); // no gaps on dense screens
     }
     const { unit } = heat.measure;
-    const key = (name, text) => h('span', { class: 'key' }, h('i', { class: `swatch ${name}` }), text);
+    const key = (name, text) => h('span', { class: 'key' }, h('i', { class: `swatch ${name}` }),
+        text);
     this.legend.replaceChildren(
       h('span', {}, isDelta ? `≤ −${short(usual, unit)} release` : '0'),
       bar,
@@ -248,7 +255,8 @@ export class HeatView {
       h('span', { class: 'muted' }, `(greatest ${short(most, unit)})`),
       key('empty', 'no sample'),
       key('missed', 'ticks missed'),
-      h('span', { class: 'muted' }, heat.measure.kind === 'value' ? 'a cell: all sampled processes, at one tick' : 'a cell: its sum'),
+      h('span', { class: 'muted' }, heat.measure.kind === 'value'
+          ? 'a cell: all sampled processes, at one tick' : 'a cell: its sum'),
     );
   }
 
@@ -262,8 +270,10 @@ export class HeatView {
     ];
     const kind = heat.kinds[cell];
     if (kind === CELL.outside) return [...lines, 'the profile has ended'];
-    if (kind === CELL.empty) return [...lines, heat.ticks[cell] > 0 ? 'a tick, but no sample of the chosen' : 'no tick fell into it'];
-    if (kind === CELL.missed) return [...lines, 'no tick for more than two intervals: the sampler was late, or samples were lost'];
+    if (kind === CELL.empty) return [...lines, heat.ticks[cell] > 0
+        ? 'a tick, but no sample of the chosen' : 'no tick fell into it'];
+    if (kind === CELL.missed) return [...lines,
+        'no tick for more than two intervals: the sampler was late, or samples were lost'];
     return [
       ...lines,
       `${heat.measure.title}: ${full(heat.values[cell], heat.measure.unit)}`,
@@ -287,7 +297,8 @@ export class HeatView {
     canvas.addEventListener('pointerleave', hideTip);
     canvas.addEventListener('keydown', (event) => this.key(event));
     this.overview.addEventListener('pointerdown', (event) => this.scrollTo(event));
-    this.overview.addEventListener('pointermove', (event) => event.buttons & 1 && this.scrollTo(event));
+    this.overview.addEventListener('pointermove', (event) => event.buttons & 1
+        && this.scrollTo(event));
     new ResizeObserver(() => this.resized()).observe(this.scroller);
   }
 
@@ -357,11 +368,13 @@ export class HeatView {
     const [from, to] = this.shown.range ?? (step > 0 ? [-1e6, 0] : [end, end + 1e6]);
     const second = Math.floor((step > 0 ? to - 1 : from) / 1e6) * 1e6 + step * 1e6;
     const next = Math.max(0, Math.min(end - 1e6, second));
-    const range = isExtended ? [Math.min(from, next), Math.max(to, next + 1e6)] : [next, next + 1e6];
+    const range = isExtended ? [Math.min(from, next), Math.max(to, next + 1e6)]
+        : [next, next + 1e6];
     this.callbacks.onSelect(range);
     const x = (next / 1e6) * this.layout.columnWidth;
     const { scrollLeft, clientWidth } = this.scroller;
-    if (x < scrollLeft || x > scrollLeft + clientWidth - 40) this.scroller.scrollLeft = x - clientWidth / 2;
+    if (x < scrollLeft || x > scrollLeft + clientWidth - 40) this.scroller.scrollLeft =
+        x - clientWidth / 2;
   }
 
   scrollTo(event) {
@@ -377,7 +390,8 @@ export class HeatView {
     const rects = [];
     heat.values.forEach((value, cell) => {
       if (heat.kinds[cell] === CELL.outside) return;
-      const fill = heat.kinds[cell] === CELL.value ? this.colourOf(value) : themeColour(heat.kinds[cell] === CELL.missed ? 'cell-missed' : 'cell-empty');
+      const fill = heat.kinds[cell] === CELL.value ? this.colourOf(value)
+          : themeColour(heat.kinds[cell] === CELL.missed ? 'cell-missed' : 'cell-empty');
       rects.push({ ...this.layout.rectOf(cell), fill });
     });
     return svg(this.layout.width, this.layout.height, '#ffffff', rects);
@@ -400,14 +414,16 @@ export class HeatView {
     const kinds = ['sampled', 'outside', 'empty', 'missed'];
     heat.values.forEach((value, cell) => {
       if (heat.kinds[cell] === CELL.outside) return;
-      rows.push([...heat.timeOf(cell), value, heat.samples[cell], heat.ticks[cell], kinds[heat.kinds[cell]]]);
+      rows.push([...heat.timeOf(cell), value, heat.samples[cell], heat.ticks[cell],
+          kinds[heat.kinds[cell]]]);
     });
     return csv(rows);
   }
 
   linesToCsv() {
     const { allLines: lines = [], shown: { heat } } = this;
-    const seconds = Array.from({ length: heat.columns }, (_, second) => [second, ...lines.map(({ values }) => values[second])]);
+    const seconds = Array.from({ length: heat.columns }, (_, second) =>
+        [second, ...lines.map(({ values }) => values[second])]);
     return csv([['second', ...lines.map(({ id }) => id)], ...seconds]);
   }
 }

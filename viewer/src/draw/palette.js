@@ -82,7 +82,8 @@ function steps(colours, t) {
 
 function mix(a, b, t) {
   const channel = (text, i) => parseInt(text.slice(1 + 2 * i, 3 + 2 * i), 16);
-  const mixed = [0, 1, 2].map((i) => Math.round(channel(a, i) + (channel(b, i) - channel(a, i)) * t));
+  const mixed = [0, 1, 2].map((i) => Math.round(channel(a, i) +
+      (channel(b, i) - channel(a, i)) * t));
   return `rgb(${mixed.join(', ')})`;
 }
 

@@ -8,14 +8,17 @@ const SAVERS = {
   CSV: (name, text) => saveBlob(`${name}.csv`, new Blob([text], { type: 'text/csv' })),
 };
 
-/** A button that saves `what` as a `kind` of file; make() gives its text, or the canvas of a PNG. */
+/** A button that saves `what` as a `kind` of file;
+    make() gives its text, or the canvas of a PNG. */
 export function saveButton(what, kind, name, make, text = kind) {
-  return button(text, () => SAVERS[kind](name(), make()), { 'aria-label': `save ${what} as ${kind}` });
+  return button(text, () => SAVERS[kind](name(), make()),
+      { 'aria-label': `save ${what} as ${kind}` });
 }
 
 /** One for each kind. @param makers {kind: make} */
 export function saveButtons(what, name, makers) {
-  return h('span', { class: 'save' }, Object.entries(makers).map(([kind, make]) => saveButton(what, kind, name, make)));
+  return h('span', { class: 'save' }, Object.entries(makers).map(([kind, make]) =>
+      saveButton(what, kind, name, make)));
 }
 
 function saveBlob(name, blob) {
@@ -41,7 +44,8 @@ function csvCell(value) {
 /** @param rects [{x, y, width, height, fill, title, text}] */
 export function svg(width, height, background, rects) {
   const body = rects.map((rect) => {
-    const box = `<rect x="${round(rect.x)}" y="${round(rect.y)}" width="${round(rect.width)}" height="${round(rect.height)}" fill="${xml(rect.fill)}"/>`;
+    const box =
+        `<rect x="${round(rect.x)}" y="${round(rect.y)}" width="${round(rect.width)}" height="${round(rect.height)}" fill="${xml(rect.fill)}"/>`;
     const title = rect.title ? `<title>${xml(rect.title)}</title>` : '';
     const text = rect.text
       ? `<text x="${round(rect.x + 3)}" y="${round(rect.y + rect.height - 5)}">${xml(rect.text)}</text>`

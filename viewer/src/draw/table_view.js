@@ -47,13 +47,15 @@ export class TableView {
   head(column) {
     const isSorted = column.id === this.sort.id;
     const onclick = () => {
-      this.sort = { id: column.id, isDown: isSorted ? !this.sort.isDown : Boolean(column.isNumber) };
+      this.sort = { id: column.id, isDown: isSorted ? !this.sort.isDown
+          : Boolean(column.isNumber) };
       this.draw();
     };
     const mark = isSorted ? (this.sort.isDown ? ' ▾' : ' ▴') : '';
     return h(
       'th',
-      { class: column.isNumber ? 'number' : null, 'aria-sort': isSorted ? (this.sort.isDown ? 'descending' : 'ascending') : null },
+      { class: column.isNumber ? 'number' : null, 'aria-sort': isSorted
+          ? (this.sort.isDown ? 'descending' : 'ascending') : null },
       h('button', { type: 'button', onclick }, column.title + mark),
     );
   }
@@ -64,12 +66,14 @@ export class TableView {
       'tr',
       { tabindex: '0', onclick: pick, onkeydown: (event) => event.key === 'Enter' && pick(event) },
       this.columns.map((column) =>
-        h('td', { class: column.isNumber ? 'number' : column.isWord ? 'word' : null }, (column.text ?? ((r) => String(column.value(r))))(row)),
+        h('td', { class: column.isNumber ? 'number' : column.isWord ? 'word' : null },
+            (column.text ?? ((r) => String(column.value(r))))(row)),
       ),
     );
   }
 
   toCsv() {
-    return csv([this.columns.map((column) => column.id), ...this.sorted().map((row) => this.columns.map((column) => column.value(row)))]);
+    return csv([this.columns.map((column) => column.id),
+        ...this.sorted().map((row) => this.columns.map((column) => column.value(row)))]);
   }
 }

@@ -41,7 +41,8 @@ export function sorted(tree, widths, node, sort) {
   const children = tree.children[node];
   if (children.length < 2) return children;
   const byOrder = (a, b) => (tree.order[a] ?? 0) - (tree.order[b] ?? 0);
-  const byName = (a, b) => compareTexts(tree.names.text[tree.name[a]], tree.names.text[tree.name[b]]);
+  const byName = (a, b) => compareTexts(tree.names.text[tree.name[a]],
+      tree.names.text[tree.name[b]]);
   const byWidth = (a, b) => widths[b] - widths[a];
   const [first, second] = sort === 'width' ? [byWidth, byName] : [byOrder, byName];
   return [...children].sort((a, b) => first(a, b) || second(a, b));

@@ -70,7 +70,8 @@ class Heat {
       if (this.samples[cell] > 0) this.kinds[cell] = CELL.value;
       else if (cell * this.cellUs >= durationUs) this.kinds[cell] = CELL.outside;
       else if (this.ticks[cell] > 0) this.kinds[cell] = CELL.empty;
-      if (this.measure.kind === 'value' && this.ticks[cell] > 0) this.values[cell] /= this.ticks[cell];
+      if (this.measure.kind === 'value'
+          && this.ticks[cell] > 0) this.values[cell] /= this.ticks[cell];
     }
     missed.forEach(([from, to]) => this.markMissed(from, to));
   }
@@ -88,7 +89,8 @@ class Heat {
 
   /** Where colours end: the greatest sizes, without the last half percent. */
   limits() {
-    const sizes = this.values.filter((value, cell) => this.kinds[cell] === CELL.value && value !== 0).map(Math.abs);
+    const sizes = this.values.filter((value, cell) => this.kinds[cell] === CELL.value
+        && value !== 0).map(Math.abs);
     sizes.sort();
     const most = sizes.length === 0 ? 0 : sizes[sizes.length - 1];
     const usual = sizes.length === 0 ? 0 : sizes[Math.floor((sizes.length - 1) * 0.995)];

@@ -10,8 +10,10 @@ const COUNTS = ['', 'k', 'M', 'G', 'T', 'P'];
 /** All of them, in the order in which they are offered. */
 export const LEVELS = {
   sign: { title: 'sign of the delta', make: signLevel },
-  memory: { title: 'memory class', make: (profile) => classLevel(profile, 'memory', 1024, memoryText) },
-  queue: { title: 'queue class', make: (profile) => classLevel(profile, 'message_queue_len', 1000, queueText) },
+  memory: { title: 'memory class', make: (profile) =>
+      classLevel(profile, 'memory', 1024, memoryText) },
+  queue: { title: 'queue class', make: (profile) =>
+      classLevel(profile, 'message_queue_len', 1000, queueText) },
   status: { title: 'status', make: statusLevel },
   application: { title: 'application', make: applicationLevel },
   process: { title: 'process', make: processLevel },
@@ -57,7 +59,7 @@ async function classLevel(profile, metric, base, textOf) {
   };
 }
 
-export function classOf(value, base) {
+function classOf(value, base) {
   if (!(value > 0)) return 0;
   let power = 0;
   let rest = value;
@@ -69,11 +71,13 @@ export function classOf(value, base) {
 }
 
 function memoryText(code) {
-  return code === 0 ? 'memory_0' : `memory_${SIZES[(code - 1) % 3]}_${BYTES[Math.floor((code - 1) / 3)]}`;
+  return code === 0 ? 'memory_0'
+      : `memory_${SIZES[(code - 1) % 3]}_${BYTES[Math.floor((code - 1) / 3)]}`;
 }
 
 function queueText(code) {
-  return code === 0 ? 'queue_0' : `queue_${SIZES[(code - 1) % 3]}${unit(COUNTS[Math.floor((code - 1) / 3)])}`;
+  return code === 0 ? 'queue_0'
+      : `queue_${SIZES[(code - 1) % 3]}${unit(COUNTS[Math.floor((code - 1) / 3)])}`;
 }
 
 function unit(text) {
@@ -82,7 +86,8 @@ function unit(text) {
 
 async function processLevel(profile) {
   const labels = [];
-  return perProcess(profile, (process) => numbered(labels, profile.label(process)), (code) => labels[code]);
+  return perProcess(profile, (process) => numbered(labels, profile.label(process)), (code) =>
+      labels[code]);
 }
 
 async function pidLevel(profile) {
@@ -91,7 +96,8 @@ async function pidLevel(profile) {
 
 async function nodeLevel(profile) {
   const { process_pid: pid } = profile.tables;
-  return perProcess(profile, (process) => pid[process], (code) => (code === 0 ? 'node' : `os_pid_${code}`));
+  return perProcess(profile, (process) => pid[process], (code) =>
+      (code === 0 ? 'node' : `os_pid_${code}`));
 }
 
 async function perProcess(profile, codeOf, textOf) {

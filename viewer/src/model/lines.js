@@ -8,7 +8,8 @@ const ON_CPU = new Set(['running', 'runnable', 'garbage_collecting']);
 
 /** @returns [{id, title, unit, values: a number a second, NaN where none is known}] */
 export async function makeLines(profile, only) {
-  const lines = profile.ownRows.length > 0 ? await ownLines(profile) : await sampleLines(await select(profile, null, only));
+  const lines = profile.ownRows.length > 0 ? await ownLines(profile)
+      : await sampleLines(await select(profile, null, only));
   return lines.filter(({ values }) => values.some((value) => value === value));
 }
 
@@ -35,7 +36,8 @@ async function ownLines(profile) {
 
 const FIGURES = {
   value: ['rate_millihertz', 'node_run_queues', 'node_memory_total'],
-  delta: ['node_schedulers_active', 'node_schedulers_total', 'node_runtime_ms', 'missed', 'dropped'],
+  delta: ['node_schedulers_active', 'node_schedulers_total', 'node_runtime_ms', 'missed',
+      'dropped'],
 };
 
 // {name: a number a row}; NaN where the file does not tell.
@@ -44,7 +46,8 @@ async function figuresOf(profile, rows) {
   for (const [kind, names] of Object.entries(FIGURES)) {
     for (const name of names) {
       const metric = profile.metric(name);
-      figures[name] = metric < 0 ? new Float64Array(rows.length).fill(NaN) : await profile.numbersAt(metric, kind, rows);
+      figures[name] = metric < 0 ? new Float64Array(rows.length).fill(NaN)
+          : await profile.numbersAt(metric, kind, rows);
     }
   }
   return figures;
@@ -52,8 +55,10 @@ async function figuresOf(profile, rows) {
 
 // What changed since the flush before is not known of the first one.
 function shownOf(figures, time) {
-  const { node_schedulers_active: active, node_schedulers_total: total, node_runtime_ms: cpuMs } = figures;
-  const cpus = cpuMs.map((ms, i) => (i > 0 && ms > 0 ? (1000 * ms) / (time[i] - time[i - 1]) : NaN));
+  const { node_schedulers_active: active, node_schedulers_total: total, node_runtime_ms: cpuMs } =
+      figures;
+  const cpus = cpuMs.map((ms, i) => (i > 0 && ms > 0 ? (1000 * ms) / (time[i] - time[i - 1])
+      : NaN));
   return [
     ['rate', 'ticks a second', 'count', figures.rate_millihertz.map((n) => n / 1000)],
     ['run_queues', 'in run queues', 'count', figures.node_run_queues],
@@ -72,7 +77,9 @@ async function rowsOfOneNode(profile) {
   const many = isOwn.reduce((sum, n) => sum + n, 0) > 1;
   await profile.need('time_us', ...(many ? ['process'] : []));
   if (!many) return Array.from(ownRows);
-  const most = isOwn.reduce((best, is, p) => (is && !(tables.process_samples[best] >= tables.process_samples[p]) ? p : best), -1);
+  const most =
+      isOwn.reduce((best, is, p) =>
+      (is && !(tables.process_samples[best] >= tables.process_samples[p]) ? p : best), -1);
   return Array.from(ownRows).filter((row) => profile.columns.process[row] === most);
 }
 
@@ -99,6 +106,7 @@ async function sampleLines(selection) {
   });
   const { starts } = await profile.ticks();
   for (const start of starts) ticks.values[Math.floor(start / SECOND_US)]++;
-  for (const mean of [ready, sizes]) mean.values.forEach((sum, second) => (mean.values[second] = sum / Math.max(1, ticks.values[second])));
+  for (const mean of [ready, sizes]) mean.values.forEach((sum, second) =>
+      (mean.values[second] = sum / Math.max(1, ticks.values[second])));
   return lines;
 }

@@ -9,7 +9,8 @@ export function measuresOf(profile) {
   const metrics = profile.header.metrics.flatMap((metric, number) =>
     metric.samples === 0
       ? []
-      : [one('value', metric.name, metric.unit, number), one('delta', metric.name, metric.unit, number)],
+      : [one('value', metric.name, metric.unit, number),
+          one('delta', metric.name, metric.unit, number)],
   );
   const period = profile.header.columns.period;
   const hasPeriods = profile.looks === null && (period.type !== 'const' || period.value !== 1);

@@ -19,7 +19,8 @@ function scaled(value, base, units) {
     rest /= base;
     power++;
   }
-  const digits = power === 0 ? (Number.isInteger(rest) ? 0 : Math.abs(rest) < 1 ? 2 : 1) : Math.abs(rest) >= 100 ? 0 : Math.abs(rest) >= 10 ? 1 : 2;
+  const digits = power === 0 ? (Number.isInteger(rest) ? 0 : Math.abs(rest) < 1 ? 2 : 1)
+      : Math.abs(rest) >= 100 ? 0 : Math.abs(rest) >= 10 ? 1 : 2;
   return `${rest.toFixed(digits)}${units === BINARY ? ' ' : ''}${units[power]}`;
 }
 

@@ -19,7 +19,7 @@ export async function openProfile(index, name) {
   return profile;
 }
 
-export class Profile {
+class Profile {
   constructor(index, tables, name) {
     const { header } = index;
     this.index = index;
@@ -75,7 +75,8 @@ export class Profile {
     await this.need('period', 'file', 'process', 'time_us');
     const { period: periods, file, process, time_us: time } = this.columns;
     const last = new Float64Array(this.processCount).fill(NaN);
-    this.looks = isOurs.every(Boolean) ? periods : Float64Array.from(periods, (n, row) => (isOurs[file[row]] ? n : 1));
+    this.looks = isOurs.every(Boolean) ? periods
+        : Float64Array.from(periods, (n, row) => (isOurs[file[row]] ? n : 1));
     this.since = new time.constructor(this.rows);
     this.lookCount = 0;
     this.eachRun(0, this.rows, (first, end) => {
@@ -192,7 +193,8 @@ export class Profile {
   /** Its registered name or label, else what it was started with, else its pid. */
   label(process) {
     const tables = this.tables;
-    for (const table of ['name', 'label', 'proc_lib_initial_call', 'initial_call', 'erl_pid', 'comm']) {
+    for (const table of ['name', 'label', 'proc_lib_initial_call', 'initial_call', 'erl_pid',
+        'comm']) {
       const id = tables[`process_${table}`][process];
       if (id !== 0) return decodeName(this.text(id));
     }
@@ -201,7 +203,8 @@ export class Profile {
 
   initialCall(process) {
     const tables = this.tables;
-    const id = tables.process_proc_lib_initial_call[process] || tables.process_initial_call[process];
+    const id = tables.process_proc_lib_initial_call[process]
+        || tables.process_initial_call[process];
     return decodeName(this.text(id));
   }
 
@@ -224,12 +227,13 @@ export class Profile {
 // May differences of these values be kept in 32 bits?
 function fits32(header, oddDeltas, values) {
   const isSmall = (n) => n > -(2 ** 31) && n < 2 ** 31;
-  return !(values instanceof Float64Array) && !(values instanceof Uint32Array && values.some((v) => v >= 2 ** 31)) &&
+  return !(values instanceof Float64Array)
+      && !(values instanceof Uint32Array && values.some((v) => v >= 2 ** 31)) &&
     oddDeltas.every(isSmall);
 }
 
 /** The first place in sorted `array` with a number of `least` or more. */
-export function lowerBound(array, least) {
+function lowerBound(array, least) {
   let low = 0;
   let high = array.length;
   while (low < high) {

@@ -28,7 +28,8 @@ export async function select(profile, range, only) {
 function processMask(profile, pids) {
   if (pids.length === 0) return null;
   const wanted = new Set(pids);
-  return Uint8Array.from({ length: profile.processCount }, (_, p) => Number(wanted.has(profile.pid(p))));
+  return Uint8Array.from({ length: profile.processCount }, (_, p) =>
+      Number(wanted.has(profile.pid(p))));
 }
 
 function statusMask(profile) {
@@ -41,7 +42,8 @@ export function eachRow(selection, each) {
   profile.eachRun(from, to, (first, end) => eachOf(selection, first, end, each));
 }
 
-function eachOf({ process, status, isTimeChecked, fromUs, toUs, profile: { columns } }, first, end, each) {
+function eachOf({ process, status, isTimeChecked, fromUs, toUs, profile: { columns } }, first, end,
+    each) {
   if (process === null && status === null && !isTimeChecked) {
     for (let row = first; row < end; row++) each(row);
     return;

@@ -37,7 +37,8 @@ function isPrintable(text) {
 export function parseSymbol(symbol, dso) {
   const match = /^(.*?):(.*)\/(\d{1,3})(?::(\d+))?$/s.exec(symbol);
   const file = decodeName(dso);
-  if (match === null) return { text: decodeName(symbol), module: '', line: 0, file, isFunction: false };
+  if (match === null) return { text: decodeName(symbol), module: '', line: 0, file,
+      isFunction: false };
   const [, module, name, arity, line] = match;
   return {
     text: `${decodeName(module)}:${decodeName(name)}/${arity}`,

@@ -58,7 +58,8 @@ function spansOf({ looks, since, columns: { time_us: time } }) {
   const spans = [];
   looks.forEach((count, row) => {
     const length = time[row] - since[row];
-    if (count > 1 && length > 0) spans.push({ since: since[row], until: time[row], step: length / count });
+    if (count > 1 && length > 0) spans.push({ since: since[row], until: time[row],
+        step: length / count });
   });
   return spans.sort((a, b) => a.since - b.since);
 }

@@ -45,7 +45,8 @@ export class FlameTree {
   /** Sums up; nothing is added afterwards. */
   finish() {
     this.total = this.self.map((self) => upward(Float64Array.from(self), this.parent));
-    this.totalSamples = this.samples.map((samples) => upward(Float64Array.from(samples), this.parent));
+    this.totalSamples = this.samples.map((samples) =>
+        upward(Float64Array.from(samples), this.parent));
     this.children = childLists(this.parent);
     return this;
   }
@@ -96,11 +97,13 @@ export function addGroups(tree, side, profile, groups, options) {
   const nameOf = frameNames(tree.names, profile, options);
   for (const drawer of groups.drawers) {
     let root = 0;
-    for (const level of drawer.levels) root = tree.child(root, tree.names.level(level.text), level.order);
+    for (const level of drawer.levels) root =
+        tree.child(root, tree.names.level(level.text), level.order);
     const place = options.isInverted
       ? (node) => invertedPlace(tree, profile, root, node, nameOf, options)
       : plainPlaces(tree, profile, root, nameOf, options);
-    drawer.nodes.forEach((node, i) => tree.add(place(node), side, drawer.weights[i], drawer.samples[i]));
+    drawer.nodes.forEach((node, i) => tree.add(place(node), side, drawer.weights[i],
+        drawer.samples[i]));
   }
 }
 
