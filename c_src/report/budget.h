@@ -1,9 +1,9 @@
 /*
  * budget.h - how much memory one profile may hold.
  *
- * Every table of c_src/read asks here before it grows, so that a file of any
- * size, and of any bytes, costs what its reader allowed and not more. What is
- * counted are the tables' own bytes, not malloc's.
+ * Every table of report/ grows by these functions, so that a file of any size and
+ * of any bytes costs at most what its reader allowed. The budget counts the
+ * tables' own bytes, not malloc's.
  */
 #ifndef FP_REPORT_BUDGET_H
 #define FP_REPORT_BUDGET_H
@@ -18,7 +18,7 @@ struct fp_budget {
 };
 
 /* Room for `count` items of `item` bytes in *bytes, which holds *room items:
- * at least doubled. 0; FP_EFULL: the budget says no; FP_ENOMEM. */
+ * at least doubled. 0; FP_EFULL: more than the budget; FP_ENOMEM. */
 static inline int fp_budget_grow(struct fp_budget *budget, void **bytes,
                                  size_t item, size_t *room, size_t count)
 {
@@ -41,17 +41,35 @@ static inline int fp_budget_grow(struct fp_budget *budget, void **bytes,
     return 0;
 }
 
+/* An array of `count` zeros (at least one) in *bytes. 0, FP_EFULL or
+ * FP_ENOMEM. */
+static inline int fp_budget_zeros(struct fp_budget *budget, void **bytes,
+                                  size_t item, size_t count)
+{
+    if (count > (budget->limit - budget->used) / item)
+        return FP_EFULL;
+    *bytes = calloc(count > 0 ? count : 1, item);
+    if (*bytes == NULL)
+        return FP_ENOMEM;
+    budget->used += item * count;
+    return 0;
+}
+
+static inline void fp_budget_free(struct fp_budget *budget, void *bytes,
+                                  size_t item, size_t room)
+{
+    if (bytes != NULL)
+        budget->used -= item * room;
+    free(bytes);
+}
+
 /* The same for an array of any type: FP_GROW(budget, &array, &room, count). */
 #define FP_GROW(budget, array, room, count)                                    \
     fp_budget_grow((budget), (void **)(array), sizeof(**(array)), (room),      \
                    (count))
-
-/* Give back what such an array took. */
-static inline void fp_budget_free(struct fp_budget *budget, void *bytes,
-                                  size_t item, size_t room)
-{
-    budget->used -= item * room;
-    free(bytes);
-}
+#define FP_ZEROS(budget, array, count)                                         \
+    fp_budget_zeros((budget), (void **)(array), sizeof(**(array)), (count))
+#define FP_FREE(budget, array, room)                                           \
+    fp_budget_free((budget), (array), sizeof(*(array)), (room))
 
 #endif

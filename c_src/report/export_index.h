@@ -1,6 +1,9 @@
 /*
- * export_index.h - a profile as typed arrays that a browser maps as they are: what the
- * files index*.c share. export.h has the entry, doc/index.md the layout.
+ * export_index.h - an index while it is written: what export_index*.c share.
+ * export.h declares the export, doc/index.md is the layout.
+ *
+ * export_index_columns.c knows none of the other three; export_index.c calls
+ * them all.
  */
 #ifndef FP_REPORT_EXPORT_INDEX_H
 #define FP_REPORT_EXPORT_INDEX_H
@@ -27,7 +30,7 @@ enum fp_column_type {
     FP_COLUMN_PACKED
 };
 
-/* By type; of no size is what has no array. */
+/* By type. CONST and PACKED have no array: size 0. */
 extern const struct fp_column_kind {
     const char *name;
     size_t size;
@@ -37,79 +40,74 @@ struct fp_column {
     enum fp_column_type type;
     int64_t constant;
     uint64_t count, offset;
-    uint8_t *buffer;
+    uint8_t *buffer; /* FP_INDEX_BUFFER_BYTES */
     size_t used;
     uint64_t written;
 };
 
-/* Of one metric. Deltas are full, or derived but for the odd ones. What few rows
- * have is sparse: `odd_row` names them, value and delta are theirs alone. */
-struct fp_metric_columns {
-    struct fp_column value, delta, odd_row, odd_delta;
+/* Columns of a number a row, in the order of the packed rows: these, and of each
+ * metric its values and deltas. */
+enum fp_row_column {
+    FP_ROW_PROCESS,
+    FP_ROW_TIME,
+    FP_ROW_STATUS,
+    FP_ROW_NODE,
+    FP_ROW_PERIOD,
+    FP_ROW_SCHEMA,
+    FP_ROW_EVENT,
+    FP_ROW_FILE,
+    FP_ROW_VALUE, /* of metric 0; its deltas follow */
+    FP_ROW_COLUMNS = FP_ROW_VALUE + 2 * FP_METRICS_MOST
+};
+
+/* The rows that a metric's columns list: `is_sparse`: those that have the metric,
+ * in both columns; `is_derived`: those whose delta is odd (rows.h), in the
+ * column of deltas. */
+struct fp_listed_rows {
+    struct fp_column row;
     bool is_derived, is_sparse;
 };
 
-/* One that is being written. */
+#define FP_INDEX_TABLES 21
+/* Of the whole file: the last are the end of a run and the own rows. */
+#define FP_INDEX_COLUMNS                                                       \
+    (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 2)
+
 struct fp_index {
     struct fp_profile *profile;
     struct fp_output *output;
-    uint64_t base; /* of all offsets */
-    uint64_t end;  /* of the data, from base */
-    struct fp_column time, process, status, node, period, schema, event, file;
-    /* Instead of time, where it is in runs. */
-    struct fp_column run_time, run_end;
-    struct fp_column own; /* numbers of the profiler's own rows */
-    bool has_runs;
-    int64_t run_last; /* the time of the run that is being written */
-    struct fp_metric_columns metric[FP_METRICS_MOST];
-    uint32_t *status_text; /* which statuses there are; texts */
-    uint32_t *status_of;   /* by stack: place in status_text */
-    size_t status_count, status_room, status_of_room;
-    uint8_t *buffers;
     bool is_packed;
-    /* Of packed rows, as they are written: process << 32 | number of the row; and
-     * by the number of the row, its place in there. */
+    uint64_t base; /* of all offsets, in the file */
+    uint64_t end;  /* of the data, from base */
+    struct fp_column table[FP_INDEX_TABLES];
+    struct fp_column column[FP_ROW_COLUMNS];
+    struct fp_listed_rows listed[FP_METRICS_MOST];
+    struct fp_column own; /* numbers of the profiler's own rows */
+    /* Rows of one time in a row are a run: column[FP_ROW_TIME] has its time. */
+    struct fp_column run_end;
+    bool has_runs;
+    int64_t run_us; /* the time of the run that is being written */
+    struct fp_column *placed[FP_INDEX_COLUMNS];
+    size_t placed_count;
+    uint8_t *buffers;      /* one for each */
+    uint32_t *status_text; /* which statuses there are; texts */
+    size_t status_count, status_room;
+    uint32_t *status_of; /* by stack: place in status_text */
+    /* Packed: process << 32 | number of the row, as they are written; and by the
+     * number of the row, its place in there. */
     uint64_t *order;
     uint32_t *rank;
-    size_t order_room, rank_room;
-    int64_t *number; /* of one column, by process; while rows are packed */
-    uint64_t *place; /* by process: of its next row in there */
-    size_t number_room, place_room;
-    struct fp_column stream; /* the packed rows */
 };
 
-enum fp_index_table {
-    FP_TABLE_STRING_END,
-    FP_TABLE_STRING_BYTES,
-    FP_TABLE_FRAME_SYMBOL,
-    FP_TABLE_FRAME_DSO,
-    FP_TABLE_NODE_PARENT,
-    FP_TABLE_NODE_FRAME,
-    FP_TABLE_PROCESS_WHO,
-    FP_TABLE_PROCESS_COMM,
-    FP_TABLE_PROCESS_PID,
-    FP_TABLE_PROCESS_TID,
-    FP_TABLE_PROCESS_ERL_PID,
-    FP_TABLE_PROCESS_NAME,
-    FP_TABLE_PROCESS_LABEL,
-    FP_TABLE_PROCESS_INITIAL_CALL,
-    FP_TABLE_PROCESS_PROC_LIB_INITIAL_CALL,
-    FP_TABLE_PROCESS_WORDS,
-    FP_TABLE_PROCESS_FILE,
-    FP_TABLE_PROCESS_IS_OWN,
-    FP_TABLE_PROCESS_SAMPLES,
-    FP_TABLE_PROCESS_FIRST_US,
-    FP_TABLE_PROCESS_LAST_US,
-    FP_INDEX_TABLES
-};
+/* ---- export_index_columns.c -- */
 
-/* ---- index.c -- */
-
-uint64_t fp_index_aligned(uint64_t n);
-/* What is in the column's buffer, to its place in the file. */
+/* Gives the column its type, its place and its buffer. Offsets are known before
+ * the first row, because the profile knows the range of every column. */
+void fp_index_place(struct fp_index *w, struct fp_column *column, int64_t min,
+                    int64_t max, uint64_t count);
 void fp_index_flush(struct fp_index *w, struct fp_column *column);
 
-/* The bytes of a two's complement number are right for any width that holds
+/* The low bytes of a two's complement number are right for any width that holds
  * it, of either sign. */
 static inline void fp_index_put(struct fp_index *w, struct fp_column *column,
                                 int64_t number)
@@ -127,24 +125,20 @@ static inline void fp_index_put(struct fp_index *w, struct fp_column *column,
         fp_index_flush(w, column);
 }
 
-/* ---- index_tables.c: numbers that are not of rows -- */
+/* The number of a row in a column; 0 where the row does not have the metric. */
+int64_t fp_index_number(const struct fp_index *w, uint32_t column,
+                        const struct fp_row *row);
 
-const char *fp_index_table_name(enum fp_index_table table);
-void fp_index_place_table(struct fp_index *w, struct fp_column *column,
-                          enum fp_index_table table);
-void fp_index_write_table(struct fp_index *w, struct fp_column *column,
-                          enum fp_index_table table);
+const char *fp_index_table_name(int table);
+void fp_index_place_tables(struct fp_index *w);
+void fp_index_write_tables(struct fp_index *w);
 
-/* ---- index_header.c -- */
+/* ---- export_index_header.c -- */
 
-/* All columns are placed; where they begin in the file is known afterwards. */
-void fp_index_write_header(struct fp_index *w, const struct fp_column *columns);
+/* After all columns are placed. Sets `base`. */
+void fp_index_write_header(struct fp_index *w);
 
-/* ---- index_rows.c: a number a row, each column through its own buffer -- */
-
-int fp_index_write_rows(struct fp_index *w);
-
-/* ---- index_packed.c: the rows of a report, small instead of mapped -- */
+/* ---- export_index_packed.c -- */
 
 /* Before the rows are written: which number each will have. */
 int fp_index_find_order(struct fp_index *w);

@@ -5,6 +5,8 @@
  * files is `Left Heavy` or `Sandwich`. Frames come last in the file, when it is
  * known which levels there are.
  */
+#include <stdbool.h>
+
 #include "base/assume.h"
 #include "report/export.h"
 #include "report/groups.h"
@@ -53,27 +55,20 @@ static int put_stack(struct fp_profile *profile,
     size_t count =
         fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
     char room[FP_LEVEL_BYTES];
-    int needs_comma = 0, err = 0;
+    int err = 0;
 
-    FP_OUTPUT_LITERAL(output, "[");
+    fp_json_begin(output, NULL, "[");
     for (uint32_t i = 0; i < query->level_count && err == 0; i++) {
         if (fp_level_text(profile, query->level[i], group->code[i], room)
                 .size == 0)
             continue;
         err = intern_level(levels, &profile->budget, query->level[i],
                            group->code[i], &id);
-        if (needs_comma)
-            FP_OUTPUT_LITERAL(output, ",");
-        fp_output_number(output, (int64_t)tree->frame_count + id);
-        needs_comma = 1;
+        fp_json_number(output, NULL, (int64_t)tree->frame_count + id);
     }
-    for (size_t i = 0; i < count; i++) {
-        if (needs_comma)
-            FP_OUTPUT_LITERAL(output, ",");
-        fp_output_number(output, tree->node[nodes[i]].frame);
-        needs_comma = 1;
-    }
-    FP_OUTPUT_LITERAL(output, "]");
+    for (size_t i = 0; i < count; i++)
+        fp_json_number(output, NULL, tree->node[nodes[i]].frame);
+    fp_json_end(output, "]");
     return err;
 }
 
@@ -84,34 +79,29 @@ static int put_profile(struct fp_profile *profile, struct fp_query *query,
     char room[160];
     uint64_t total = 0;
     struct fp_slice name = fp_measure_name(profile, &query->measure, room);
-    int is_bytes = name.size >= 6 && memcmp(name.at, "memory", 6) == 0;
+    bool is_bytes = name.size >= 6 && memcmp(name.at, "memory", 6) == 0;
     int err;
 
     query->without_lines = 0; /* frames have a place for them */
     err = fp_aggregate_make(&groups, profile, query);
-    FP_OUTPUT_LITERAL(output, "{\"type\":\"sampled\",\"name\":");
-    fp_output_json(output, name);
-    if (is_bytes)
-        FP_OUTPUT_LITERAL(output, ",\"unit\":\"bytes\"");
-    else
-        FP_OUTPUT_LITERAL(output, ",\"unit\":\"none\"");
-    FP_OUTPUT_LITERAL(output, ",\"startValue\":0,\"samples\":[");
-    for (size_t i = 0; i < groups.count && err == 0; i++) {
-        if (i > 0)
-            FP_OUTPUT_LITERAL(output, ",\n");
+    fp_json_begin(output, NULL, "{");
+    fp_json_word(output, "type", "sampled");
+    fp_json_text(output, "name", name);
+    fp_json_word(output, "unit", is_bytes ? "bytes" : "none");
+    fp_json_number(output, "startValue", 0);
+    fp_json_begin(output, "samples", "[");
+    for (size_t i = 0; i < groups.count && err == 0; i++)
         err = put_stack(profile, &groups, query, &groups.group[i], levels,
                         output);
-    }
-    FP_OUTPUT_LITERAL(output, "],\"weights\":[");
+    fp_json_end(output, "]");
+    fp_json_begin(output, "weights", "[");
     for (size_t i = 0; i < groups.count; i++) {
-        if (i > 0)
-            FP_OUTPUT_LITERAL(output, ",");
-        fp_output_number(output, (int64_t)groups.group[i].weight);
+        fp_json_number(output, NULL, (int64_t)groups.group[i].weight);
         total = fp_sum(total, groups.group[i].weight);
     }
-    FP_OUTPUT_LITERAL(output, "],\"endValue\":");
-    fp_output_number(output, (int64_t)total);
-    FP_OUTPUT_LITERAL(output, "}");
+    fp_json_end(output, "]");
+    fp_json_number(output, "endValue", (int64_t)total);
+    fp_json_end(output, "}");
     fp_aggregate_free(&groups);
     return err;
 }
@@ -123,15 +113,12 @@ static void put_frame(struct fp_output *output, struct fp_slice symbol,
     uint32_t line;
 
     symbol = fp_text_without_line(symbol, &line);
-    FP_OUTPUT_LITERAL(output, "{\"name\":");
-    fp_output_json(output, fp_text_decode(symbol, room));
-    FP_OUTPUT_LITERAL(output, ",\"file\":");
-    fp_output_json(output, fp_text_decode(dso, room));
-    if (line > 0) {
-        FP_OUTPUT_LITERAL(output, ",\"line\":");
-        fp_output_number(output, line);
-    }
-    FP_OUTPUT_LITERAL(output, "}");
+    fp_json_begin(output, NULL, "{");
+    fp_json_text(output, "name", fp_text_decode(symbol, room));
+    fp_json_text(output, "file", fp_text_decode(dso, room));
+    if (line > 0)
+        fp_json_number(output, "line", line);
+    fp_json_end(output, "}");
 }
 
 static int put_frames(const struct fp_profile *profile,
@@ -143,25 +130,21 @@ static int put_frames(const struct fp_profile *profile,
 
     if (room == NULL)
         return FP_ENOMEM;
-    FP_OUTPUT_LITERAL(output, "{\"frames\":[");
-    for (size_t i = 0; i < tree->frame_count; i++) {
-        if (i > 0)
-            FP_OUTPUT_LITERAL(output, ",\n");
+    fp_json_begin(output, "shared", "{");
+    fp_json_begin(output, "frames", "[");
+    for (size_t i = 0; i < tree->frame_count; i++)
         put_frame(output, fp_profile_text(profile, tree->frame[i].symbol),
                   fp_profile_text(profile, tree->frame[i].dso), room);
-    }
     for (size_t i = 0; i < levels->count; i++) {
         const struct level_frame *frame = &levels->frame[i];
         const char *name = fp_level_name((int)frame->level);
-        struct fp_slice file = {name, strlen(name)};
 
-        if (i > 0 || tree->frame_count > 0)
-            FP_OUTPUT_LITERAL(output, ",\n");
         put_frame(output,
                   fp_level_text(profile, frame->level, frame->code, small),
-                  file, room);
+                  (struct fp_slice){name, strlen(name)}, room);
     }
-    FP_OUTPUT_LITERAL(output, "]}");
+    fp_json_end(output, "]");
+    fp_json_end(output, "}");
     free(room);
     return 0;
 }
@@ -173,25 +156,23 @@ int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries,
     struct fp_budget *budget = &profile->budget;
     int err = 0;
 
-    FP_OUTPUT_LITERAL(
-        output,
-        "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
-        "\"exporter\":\"flame_prof\",\"name\":");
-    fp_output_json(output,
-                   profile->file_count == 0
-                       ? FP_SLICE("")
-                       : fp_profile_text(profile, profile->file[0].path));
-    FP_OUTPUT_LITERAL(output, ",\"activeProfileIndex\":0,\"profiles\":[");
-    for (uint32_t i = 0; i < count && err == 0; i++) {
-        if (i > 0)
-            FP_OUTPUT_LITERAL(output, ",\n");
+    fp_json_begin(output, NULL, "{");
+    fp_json_word(output, "$schema",
+                 "https://www.speedscope.app/file-format-schema.json");
+    fp_json_word(output, "exporter", "flame_prof");
+    fp_json_text(output, "name",
+                 profile->file_count == 0
+                     ? FP_SLICE("")
+                     : fp_profile_text(profile, profile->file[0].path));
+    fp_json_number(output, "activeProfileIndex", 0);
+    fp_json_begin(output, "profiles", "[");
+    for (uint32_t i = 0; i < count && err == 0; i++)
         err = put_profile(profile, &queries[i], &levels, output);
-    }
-    FP_OUTPUT_LITERAL(output, "],\"shared\":");
+    fp_json_end(output, "]");
     if (err == 0)
         err = put_frames(profile, &levels, output);
-    FP_OUTPUT_LITERAL(output, "}\n");
-    fp_budget_free(budget, levels.frame, sizeof(*levels.frame), levels.room);
+    fp_json_end(output, "}");
+    FP_FREE(budget, levels.frame, levels.room);
     fp_table_free(&levels.table, budget);
     return err;
 }

@@ -2,36 +2,11 @@
 
 #include <stdio.h>
 
-/* The place of a metric in the schema of this row, or -1. */
-static int place_of(const struct fp_profile *profile, int metric,
-                    const struct fp_row *row)
-{
-    const struct fp_schema *schema = &profile->schema[row->schema];
-
-    /* Mostly it is the metric's own number. */
-    if ((uint32_t)metric < schema->count && schema->metric[metric] == metric)
-        return metric;
-    for (uint32_t i = 0; i < schema->count; i++) {
-        if (schema->metric[i] == metric)
-            return (int)i;
-    }
-    return -1;
-}
-
-/* A weighted export has one metric at most. */
-int64_t fp_weight(const struct fp_profile *profile, const struct fp_row *row)
-{
-    if (row->period == 1 || profile->file[row->file].dialect != FP_OURS ||
-        profile->schema[row->schema].count <= 1)
-        return 1;
-    return row->period;
-}
-
 int fp_figure(const struct fp_profile *profile,
               const struct fp_measure *measure, const struct fp_row *row,
               int64_t *figure)
 {
-    int place = place_of(profile, measure->metric, row);
+    int place = fp_profile_place(profile, row, measure->metric);
 
     if (place < 0 || profile->process[row->process].is_own)
         return 0;

@@ -19,11 +19,6 @@ struct fp_measure {
     int metric; /* of the last two */
 };
 
-/* At how many looks the process was like this: the period of a session's sample
- * (doc/sampling.md, What waits and does not move). 1 for a period that means
- * something else: perf's, and that of a weighted export. */
-int64_t fp_weight(const struct fp_profile *profile, const struct fp_row *row);
-
 /* The same figure at each of them. */
 static inline int64_t fp_times_looks(int64_t figure, int64_t looks)
 {
@@ -32,13 +27,6 @@ static inline int64_t fp_times_looks(int64_t figure, int64_t looks)
     if (__builtin_mul_overflow(figure, looks, &product))
         return figure < 0 ? INT64_MIN : INT64_MAX;
     return product;
-}
-
-/* The sum of what is not negative, INT64_MAX where it would be more: what a file
- * says are any numbers. */
-static inline uint64_t fp_sum(uint64_t a, uint64_t b)
-{
-    return a + b < a || a + b > INT64_MAX ? INT64_MAX : a + b;
 }
 
 /* 1 and a metric's value or change at one look; 0: this sample does not have the

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -20,7 +21,8 @@
 
 struct fp_output {
     int file, is_gzip;
-    int failed; /* errno of what failed first; -1: zlib */
+    bool needs_comma; /* the next value of the JSON */
+    int failed;       /* errno of what failed first; -1: zlib */
     char *path, *temporary;
     char *buffer;
     size_t used;
@@ -159,7 +161,7 @@ static void put_json_byte(struct fp_output *output, unsigned char byte)
         fp_output_put(output, &byte, 1);
 }
 
-void fp_output_json(struct fp_output *output, struct fp_slice text)
+static void put_json_text(struct fp_output *output, struct fp_slice text)
 {
     const char *at = text.at, *end = at + text.size;
 
@@ -177,6 +179,51 @@ void fp_output_json(struct fp_output *output, struct fp_slice text)
         at += size == 0 ? 1 : size;
     }
     FP_OUTPUT_LITERAL(output, "\"");
+}
+
+static void begin_json(struct fp_output *output, const char *key)
+{
+    if (output->needs_comma)
+        FP_OUTPUT_LITERAL(output, ",");
+    if (key != NULL) {
+        put_json_text(output, (struct fp_slice){key, strlen(key)});
+        FP_OUTPUT_LITERAL(output, ":");
+    }
+    output->needs_comma = true;
+}
+
+void fp_json_begin(struct fp_output *output, const char *key,
+                   const char *bracket)
+{
+    begin_json(output, key);
+    fp_output_put(output, bracket, 1);
+    output->needs_comma = false;
+}
+
+/* A line for each, so that no line of the file is too long for an editor. */
+void fp_json_end(struct fp_output *output, const char *bracket)
+{
+    fp_output_put(output, bracket, 1);
+    FP_OUTPUT_LITERAL(output, "\n");
+    output->needs_comma = true;
+}
+
+void fp_json_number(struct fp_output *output, const char *key, int64_t number)
+{
+    begin_json(output, key);
+    fp_output_number(output, number);
+}
+
+void fp_json_text(struct fp_output *output, const char *key,
+                  struct fp_slice text)
+{
+    begin_json(output, key);
+    put_json_text(output, text);
+}
+
+void fp_json_word(struct fp_output *output, const char *key, const char *word)
+{
+    fp_json_text(output, key, (struct fp_slice){word, strlen(word)});
 }
 
 uint64_t fp_output_size(const struct fp_output *output)

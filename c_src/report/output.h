@@ -32,8 +32,17 @@ void fp_output_at(struct fp_output *output, uint64_t at, const void *bytes,
 void fp_output_head(struct fp_output *output, const void *bytes, size_t size);
 /* Make the file at least so long, with zeros. */
 void fp_output_extend(struct fp_output *output, uint64_t size);
-/* As a JSON string, quotes included; what is not UTF-8 becomes U+FFFD. */
-void fp_output_json(struct fp_output *output, struct fp_slice text);
+
+/* JSON, with the commas that it needs. `key` is NULL in an array. Bytes of a text
+ * that are not UTF-8 become U+FFFD. `bracket` is "{" or "[", "}" or "]". */
+void fp_json_begin(struct fp_output *output, const char *key,
+                   const char *bracket);
+void fp_json_end(struct fp_output *output, const char *bracket);
+void fp_json_number(struct fp_output *output, const char *key, int64_t number);
+void fp_json_text(struct fp_output *output, const char *key,
+                  struct fp_slice text);
+/* A text that ends with a NUL. */
+void fp_json_word(struct fp_output *output, const char *key, const char *word);
 
 /* Bytes put so far, before compression. */
 uint64_t fp_output_size(const struct fp_output *output);

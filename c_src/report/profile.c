@@ -7,8 +7,6 @@
 
 #include <stdbool.h>
 
-#include "report/measure.h"
-
 int fp_profile_create(struct fp_profile **profile, size_t limit)
 {
     struct fp_profile *made = calloc(1, sizeof(*made));
@@ -76,6 +74,30 @@ int fp_profile_metric(const struct fp_profile *profile, struct fp_slice name)
             return (int)i;
     }
     return -1;
+}
+
+int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
+                     int metric)
+{
+    const struct fp_schema *schema = &profile->schema[row->schema];
+
+    /* Mostly it is the metric's own number. */
+    if ((uint32_t)metric < schema->count && schema->metric[metric] == metric)
+        return metric;
+    for (uint32_t i = 0; i < schema->count; i++) {
+        if (schema->metric[i] == metric)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* A weighted export has one metric at most. */
+int64_t fp_weight(const struct fp_profile *profile, const struct fp_row *row)
+{
+    if (row->period == 1 || profile->file[row->file].dialect != FP_OURS ||
+        profile->schema[row->schema].count <= 1)
+        return 1;
+    return row->period;
 }
 
 /* ---------------------------------------------------------------- metrics -- */

@@ -116,5 +116,20 @@ static inline struct fp_slice fp_profile_text(const struct fp_profile *profile,
 
 /* By name; -1: there is none. */
 int fp_profile_metric(const struct fp_profile *profile, struct fp_slice name);
+/* The place of a metric in the row's schema; -1: the row does not have it. */
+int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
+                     int metric);
+
+/* How many observations a sample stands for: its period in a session's file
+ * (doc/sampling.md, What waits and does not move). 1 where a period means
+ * something else: in perf's files, and in weighted exports. */
+int64_t fp_weight(const struct fp_profile *profile, const struct fp_row *row);
+
+/* The sum of two numbers that are not negative, at most INT64_MAX: a damaged file
+ * may hold any numbers. */
+static inline uint64_t fp_sum(uint64_t a, uint64_t b)
+{
+    return a + b < a || a + b > INT64_MAX ? INT64_MAX : a + b;
+}
 
 #endif
