@@ -163,7 +163,6 @@ static ErlNifFunc functions[] = {
     {"calibration_solve", 2, fp_nif_calibration_solve, CPU},
     {"layout_info", 0, fp_nif_layout_info, CPU},
     {"snapshot", 1, fp_nif_snapshot, IO},
-    {"select_top", 2, fp_nif_select_top, CPU},
     {"write_perf_map", 1, fp_nif_write_perf_map, IO},
     {"session_start", 1, fp_nif_session_start, IO},
     {"session_push", 2, fp_nif_session_push, CPU},

@@ -198,19 +198,15 @@ ERL_NIF_TERM fp_nif_session_start(ErlNifEnv *env, int argc,
 {
     struct fp_session_start *start = calloc(1, sizeof *start);
     ERL_NIF_TERM answer;
+    char why[256];
     int err;
 
     (void)argc;
     if (start == NULL)
         return why_term(env, FP_ENOMEM, fp_err_text(FP_ENOMEM));
     fp_session_reap(fp_library(env));
-    err = fp_session_start_read(env, argv[0], start);
-    if (err == FP_EINVAL)
-        answer = enif_make_badarg(env);
-    else if (err != 0)
-        answer = why_term(env, err, "the layout has not been found yet");
-    else
-        answer = start_session(env, start);
+    err = fp_session_start_read(env, argv[0], start, why, sizeof why);
+    answer = err == 0 ? start_session(env, start) : why_term(env, err, why);
     free(start);
     return answer;
 }
