@@ -152,12 +152,6 @@ static ERL_NIF_TERM process_term(struct telling *telling,
     for (int i = 0; i < FP_METRIC_COUNT; i++)
         fp_map_put(env, &map, fp_metric_name(i),
                    figure_term(env, snapshot->value[i]));
-    if (snapshot->value[FP_METRIC_memory] >= 0)
-        fp_map_put(
-            env, &map, "memory",
-            enif_make_int64(env, snapshot->value[FP_METRIC_memory] +
-                                     fp_dictionary_bytes(
-                                         &look->peek, snapshot->dictionary)));
     fp_map_put(env, &map, "status",
                fp_atom(env, fp_status_name(snapshot->status)));
     fp_map_put(env, &map, "scheduler", scheduler_term(env, sight));
