@@ -57,7 +57,7 @@ static int read_number(ErlNifEnv *env, ERL_NIF_TERM value,
 static int read_limit(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
                       struct fp_session_start *start)
 {
-    if (enif_is_identical(value, fp_atom(env, "infinity")))
+    if (fp_is_atom(env, value, "infinity"))
         return store(row, start, 0);
     return read_number(env, value, row, start);
 }
@@ -65,10 +65,9 @@ static int read_limit(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
 static int read_name(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
                      struct fp_session_start *start)
 {
-    for (uint64_t i = 0; row->names[i] != NULL; i++)
-        if (enif_is_identical(value, fp_atom(env, row->names[i])))
-            return store(row, start, i);
-    return 0;
+    int index = fp_get_name(env, value, row->names);
+
+    return index >= 0 && store(row, start, (uint64_t)index);
 }
 
 static int read_text(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
@@ -80,10 +79,10 @@ static int read_text(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
 int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status)
 {
     *status = -1;
-    if (enif_is_identical(term, fp_atom(env, "all")))
+    if (fp_is_atom(env, term, "all"))
         return 1;
     for (int i = 0; i < FP_STATUS_free; i++) {
-        if (enif_is_identical(term, fp_atom(env, fp_status_name(i)))) {
+        if (fp_is_atom(env, term, fp_status_name(i))) {
             *status = i;
             return 1;
         }
@@ -123,11 +122,10 @@ static int get_ranking(ErlNifEnv *env, ERL_NIF_TERM term,
         !enif_get_uint(env, part[2], &ranking->top) ||
         !enif_get_uint(env, part[3], &ranking->every))
         return 0;
-    ranking->is_delta =
-        (uint8_t)enif_is_identical(part[1], fp_atom(env, "true"));
+    ranking->is_delta = (uint8_t)fp_is_atom(env, part[1], "true");
     for (uint8_t i = 0; i < FP_METRIC_COUNT; i++) {
         ranking->metric = i;
-        if (enif_is_identical(part[0], fp_atom(env, fp_metric_name(i))))
+        if (fp_is_atom(env, part[0], fp_metric_name(i)))
             return 1;
     }
     return 0;
