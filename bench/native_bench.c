@@ -2,8 +2,8 @@
  * native_bench.c - what it costs to know the C code of this process: to read
  * the libraries, to walk a stack, to name an address.
  *
- *      gcc -std=c11 -D_GNU_SOURCE -O2 bench/native_bench.c \
- *          $(find c_src/core c_src/native -name '*.c') -o native_bench
+ *      gcc -std=c11 -D_GNU_SOURCE -O2 -Ic_src bench/native_bench.c \
+ *          $(find c_src/base c_src/cstack -name '*.c') -o native_bench
  *      ./native_bench [library to load as well...]
  *
  * One line a figure; the best of ROUNDS. Not a test.

@@ -46,7 +46,12 @@ const ErlNifResourceTypeInit fp_sends_type_init = {.down = owner_down};
 
 static struct sends *get_sends(ErlNifEnv *env, ERL_NIF_TERM term)
 {
-    return fp_get_object(env, term, fp_library(env)->sends_type);
+    struct sends *sends;
+
+    if (!enif_get_resource(env, term, fp_library(env)->sends_type,
+                           (void **)&sends))
+        return NULL;
+    return sends;
 }
 
 /* (MaxEvents) -> Tracer state; the caller is the owner. */

@@ -312,8 +312,10 @@ size_t fp_cstack_bytes(const struct fp_cstack *native)
     for (size_t i = 0; i < native->libraries; i++) {
         const struct fp_image *image = &native->library[i]->image;
 
-        bytes += sizeof *native->library[i] + image->cfi.size +
-                 image->cfi.count * sizeof *image->cfi.function +
+        bytes += sizeof *native->library[i] +
+                 image->rows.count *
+                     (sizeof *image->rows.from + sizeof *image->rows.shape) +
+                 image->rows.distinct_count * sizeof *image->rows.distinct +
                  image->symbols.count * sizeof *image->symbols.entry +
                  image->symbols.names_size;
     }

@@ -37,14 +37,10 @@ void fp_cstack_destroy(struct fp_cstack *native);
  * I/O. Whoever hears 0 makes a new set; the old one stays as it is. */
 int fp_cstack_is_current(const struct fp_cstack *native);
 
-/* How much memory the set takes, in bytes. */
+/* For tests. The memory of the set, in bytes. */
 size_t fp_cstack_bytes(const struct fp_cstack *native);
 
 /* ---- any thread: no allocation, no I/O, no lock ----------------------- */
-
-/* Is `pc` in executable memory of a library (the executable and the vDSO
- * included)? */
-int fp_cstack_contains(const struct fp_cstack *native, uint64_t pc);
 
 /* A copy of a piece of a thread's stack.
  *

@@ -2,20 +2,20 @@
  * image.h - one library's file as we know it, and the set of them.
  *
  *      address - mapping.bias = address in the file's own numbers,
- *      which is what image->cfi and image->symbols are about.
+ *      the addresses of image->rows and image->symbols.
  */
 #ifndef FP_CSTACK_IMAGE_H
 #define FP_CSTACK_IMAGE_H
 
-#include "cstack/cfi.h"
+#include "cstack/cfi_rows.h"
 #include "cstack/cstack.h"
 #include "cstack/elf.h"
 #include "cstack/symbols.h"
 
-/* Empty `cfi` and `symbols`: known by its name only. */
+/* Empty `rows` and `symbols`: known by its name only. */
 struct fp_image {
     struct fp_elf elf;
-    struct fp_cfi cfi;
+    struct fp_cfi_rows rows;
     struct fp_symbol_table symbols;
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/search.h"
 
 /* A file that has more is a compiler's or a browser's: its .dynsym may do. */
 #define SYMBOLS_BYTES_MAX ((size_t)8 << 20)
@@ -42,14 +43,8 @@ static size_t name_size(const char *name)
  * that starts there does. */
 static uint64_t size_of(const Elf64_Sym *symbol, const struct fp_cfi *cfi)
 {
-    const struct fp_cfi_function *function;
-
-    if (symbol->st_size != 0)
-        return symbol->st_size;
-    function = fp_cfi_find(cfi, symbol->st_value);
-    if (function == NULL || function->start != symbol->st_value)
-        return 0;
-    return function->size;
+    return symbol->st_size != 0 ? symbol->st_size
+                                : fp_cfi_function_size(cfi, symbol->st_value);
 }
 
 static void consider(struct candidates *candidates, const Elf64_Sym *symbol,
@@ -249,18 +244,12 @@ void fp_symbol_table_unload(struct fp_symbol_table *table)
 const char *fp_symbol_table_find(const struct fp_symbol_table *table,
                                  uint64_t address)
 {
-    uint32_t low = 0, high = table->count;
+    const struct fp_symbol_entry *entry = table->entry;
+    size_t n = fp_search(entry, table->count, sizeof *entry,
+                         sizeof entry->start, address);
 
-    while (low < high) { /* all before `low` start at or before the address */
-        uint32_t middle = low + (high - low) / 2;
-
-        if (table->entry[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low > 0 && table->entry[low - 1].reach > address; low--)
-        if (address - table->entry[low - 1].start < table->entry[low - 1].size)
-            return table->names + table->entry[low - 1].name;
+    for (; n > 0 && entry[n - 1].reach > address; n--)
+        if (address - entry[n - 1].start < entry[n - 1].size)
+            return table->names + entry[n - 1].name;
     return NULL;
 }

@@ -16,9 +16,8 @@
 #define FP_REPORT_TABLE_H
 
 #include <stdint.h>
-#include <string.h>
 
-#include "base/assume.h"
+#include "base/hash.h"
 #include "report/budget.h"
 
 struct fp_table_slot {
@@ -69,68 +68,5 @@ int fp_table_put(struct fp_table *table, struct fp_budget *budget,
 /* Empty it; its memory stays. */
 void fp_table_clear(struct fp_table *table);
 void fp_table_free(struct fp_table *table, struct fp_budget *budget);
-
-static inline uint64_t fp_hash_mix(uint64_t a, uint64_t b)
-{
-    __extension__ unsigned __int128 product = (unsigned __int128)a * b;
-
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static inline uint64_t fp_hash_two(uint64_t a, uint64_t b)
-{
-    return fp_hash_mix(a ^ UINT64_C(0x8ebc6af09c88c6e3),
-                       b ^ UINT64_C(0x589965cc75374cc3));
-}
-
-/* Defines a function: 0 and in *id the place of `pair` in the owner's `array`,
- * where it is appended when it is new; FP_EFULL or FP_ENOMEM. The owner has
- * array, array_count, array_room, and `table` for its hashes. */
-#define FP_INTERN_PAIR(name, owner_type, type, array, table, first, second)    \
-    static int name(owner_type *owner, struct fp_budget *budget, type pair,    \
-                    uint32_t *id)                                              \
-    {                                                                          \
-        uint64_t hash =                                                        \
-            fp_hash_two((uint64_t)pair.first, (uint64_t)pair.second);          \
-        struct fp_table_at at;                                                 \
-        int err;                                                               \
-                                                                               \
-        fp_table_seek(&owner->table, hash, &at);                               \
-        while (fp_table_next(&owner->table, &at, id)) {                        \
-            FP_ASSUME(owner->array != NULL); /* the table has its places */    \
-            if (owner->array[*id].first == pair.first &&                       \
-                owner->array[*id].second == pair.second)                       \
-                return 0;                                                      \
-        }                                                                      \
-        *id = (uint32_t)owner->array##_count;                                  \
-        err = FP_GROW(budget, &owner->array, &owner->array##_room,             \
-                      owner->array##_count + 1);                               \
-        if (err == 0)                                                          \
-            err = fp_table_put(&owner->table, budget, hash, *id);              \
-        if (err == 0)                                                          \
-            owner->array[owner->array##_count++] = pair;                       \
-        return err;                                                            \
-    }
-
-/* Two independent lanes of 16 bytes a step; the rest byte-wise into one word.
- * Made for text of any length, not against somebody who wants collisions:
- * those cost time, never a wrong answer, because what is found is compared. */
-static inline uint64_t fp_hash(const char *bytes, size_t size)
-{
-    uint64_t a = UINT64_C(0xd1b54a32d192ed03) ^ size;
-    uint64_t b = UINT64_C(0xaef17502108ef2d9);
-    uint64_t word[4] = {0, 0, 0, 0};
-
-    for (; size >= 32; bytes += 32, size -= 32) {
-        memcpy(word, bytes, 32);
-        a = fp_hash_mix(a ^ word[0], UINT64_C(0x9fb21c651e98df25) ^ word[1]);
-        b = fp_hash_mix(b ^ word[2], UINT64_C(0xa0761d6478bd642f) ^ word[3]);
-    }
-    memset(word, 0, sizeof(word));
-    memcpy(word, bytes, size);
-    a = fp_hash_mix(a ^ word[0], UINT64_C(0x9fb21c651e98df25) ^ word[1]);
-    b = fp_hash_mix(b ^ word[2], UINT64_C(0xa0761d6478bd642f) ^ word[3]);
-    return fp_hash_two(a, b);
-}
 
 #endif

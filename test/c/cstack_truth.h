@@ -18,6 +18,14 @@
 
 #define CHAIN_SOURCE "test/c/cstack/chain.c"
 
+/* Is the address in a library, the executable or the vDSO? */
+static inline int truth_contains(const struct fp_cstack *set, uint64_t pc)
+{
+    const char *name, *library;
+
+    return fp_cstack_resolve(set, pc, &name, &library) == 0;
+}
+
 /* ---- libraries -------------------------------------------------------- */
 
 static inline void truth_shell(const char *format, ...)

@@ -274,7 +274,7 @@ static __attribute__((noinline)) void walk_to_foreign_code(void *unused)
     CHECK(count > 20); /* the chain's, and one of this file */
     CHECK_INT(end.why, FP_CSTACK_LEFT);
     for (size_t i = 0; i < count; i++)
-        CHECK(fp_cstack_contains(foreign.native, ours[i]));
+        CHECK(truth_contains(foreign.native, ours[i]));
     CHECK(end.registers.rip > foreign.begin && end.registers.rip < foreign.end);
     CHECK_INT(end.registers.rsp, foreign.rsp);
     CHECK_INT(end.registers.rbx, 0x1111);
@@ -307,7 +307,7 @@ static void a_walk_ends_in_foreign_code_with_the_registers_it_had(void)
     foreign.begin = (uint64_t)(uintptr_t)page;
     foreign.end = foreign.begin + sizeof foreign_code;
     foreign.native = native_now();
-    CHECK(!fp_cstack_contains(foreign.native, foreign.begin));
+    CHECK(!truth_contains(foreign.native, foreign.begin));
     stack_end = truth_stack_end();
     enter = (void (*)(uint64_t *, void (*)(void)))(uintptr_t)page;
     enter(&foreign.rsp, called_by_foreign_code);

@@ -1,11 +1,10 @@
 /*
  * fuzz_cfi.c - any bytes as call frame information, and any registers and stack
- * to go through by it; and any program of its stack machine.
+ * to walk by its rows.
  */
 #include "fuzz.h"
 
 #include "base/error.h"
-#include "cstack/cfi_expression.h"
 #include "cstack/image.h"
 
 #define CFI_MAX 1024u
@@ -24,7 +23,7 @@ static int by_start(const void *left, const void *right)
     return a->start < b->start ? -1 : a->start > b->start;
 }
 
-/* All descriptions there are, as cfi_load.c has them: sorted, disjoint. */
+/* All descriptions there are, as fp_cfi_load() has them: sorted, disjoint. */
 static void find_functions(struct fp_cfi *cfi)
 {
     uint32_t kept = 0;
@@ -35,7 +34,8 @@ static void find_functions(struct fp_cfi *cfi)
 
         if (fp_cfi_fde(cfi, place, &fde) != 0)
             continue;
-        FUZZ_CHECK(fde.end <= cfi->size);
+        FUZZ_CHECK(fde.common.end <= cfi->bytes + cfi->size);
+        FUZZ_CHECK(fde.program.end <= cfi->bytes + cfi->size);
         if (fde.size > 0 && fde.size <= UINT32_MAX)
             cfi->function[cfi->count++] = (struct fp_cfi_function){
                 fde.start, (uint32_t)fde.size, (uint32_t)place};
@@ -49,38 +49,33 @@ static void find_functions(struct fp_cfi *cfi)
     cfi->count = kept;
 }
 
-static void check_row(const struct fp_cfi *cfi, uint64_t address)
+/* Rows rise, each is of a kind that is known, and none is outside of the
+ * functions. */
+static void check_rows(const struct fp_cfi *cfi, const struct fp_cfi_rows *rows)
 {
-    struct fp_cfi_row row;
-    int err = fp_cfi_row(cfi, address, &row);
+    const struct fp_cfi_function *last = cfi->function + cfi->count - 1;
 
-    FUZZ_CHECK(err == 0 || err == FP_ENOENT || err == FP_EINVAL);
-    if (err != 0)
-        return;
-    FUZZ_CHECK(fp_cfi_find(cfi, address) != NULL);
-    FUZZ_CHECK(row.cfa_register < FP_CFI_REGISTERS);
-    for (uint32_t i = 0; i < FP_CFI_REGISTERS; i++) {
-        FUZZ_CHECK(row.rule[i].kind <= FP_CFI_VALUE_EXPRESSION);
-        if (row.rule[i].kind == FP_CFI_EXPRESSION ||
-            row.rule[i].kind == FP_CFI_VALUE_EXPRESSION) {
-            struct fp_bytes program = fp_cfi_expression(cfi, &row.rule[i]);
-
-            FUZZ_CHECK(program.end >= program.at &&
-                       program.end <= cfi->bytes + cfi->size);
-        }
+    for (uint32_t i = 0; i < rows->count; i++) {
+        FUZZ_CHECK(i == 0 || rows->from[i] > rows->from[i - 1]);
+        FUZZ_CHECK(i == 0 || rows->shape[i] != rows->shape[i - 1]);
+        FUZZ_CHECK(rows->shape[i] < rows->distinct_count);
     }
-}
+    for (uint32_t i = 1; i < rows->distinct_count; i++) {
+        const struct fp_cfi_row *row = &rows->distinct[i];
 
-static void evaluate(struct fuzz_input program,
-                     const struct fp_cfi_frame *frame)
-{
-    static const unsigned char none[1];
-    uint64_t first = STACK_START, value;
-    int err = fp_cfi_evaluate(
-        fp_bytes(program.at == NULL ? none : program.at, program.left), frame,
-        &first, &value);
-
-    FUZZ_CHECK(err == 0 || err == FP_EFAULT || err == FP_EINVAL);
+        FUZZ_CHECK(row->cfa_kind != FP_CFA_UNKNOWN &&
+                   row->cfa_kind <= FP_CFA_PLT);
+        FUZZ_CHECK(row->cfa_register < FP_CFI_REGISTERS);
+        FUZZ_CHECK(row->cfa_index <= FP_CFI_REGISTERS);
+        for (uint32_t k = 0; k < FP_CFI_REGISTERS; k++)
+            FUZZ_CHECK(row->rule[k].kind <= FP_CFI_SAVED_AT &&
+                       row->rule[k].base < FP_CFI_REGISTERS);
+    }
+    FUZZ_CHECK(rows->count == 0 || rows->shape[rows->count - 1] == 0);
+    if (cfi->count == 0)
+        return;
+    FUZZ_CHECK(fp_cfi_rows_find(rows, cfi->function->start - 1) == NULL);
+    FUZZ_CHECK(fp_cfi_rows_find(rows, last->start + last->size) == NULL);
 }
 
 static void walk(struct fp_cstack *native, const struct fp_registers *registers,
@@ -139,32 +134,24 @@ void fuzz_cfi(const uint8_t *bytes, size_t size)
                                  BIAS + CODE_START + CODE_SIZE, BIAS, &library};
     struct fp_cstack native = {.mapping = &mapping, .mappings = 1};
     struct fp_cstack_stack stack = {STACK_START, stack_bytes, STACK_MAX};
-    struct fp_cfi_frame frame = {.known = 0, .stack = &stack};
     struct fp_registers registers;
-    struct fp_cfi *cfi = &library.image.cfi;
+    struct fp_cfi cfi;
 
     take_registers(&input, &registers);
-    frame.known = fuzz_u32(&input);
-    memcpy(frame.reg, &registers, sizeof frame.reg);
     part = fuzz_part(&input, 2 * STACK_MAX / 8);
     take_stack(&part, stack_bytes);
-    part = fuzz_part(&input, 256);
-    evaluate(part, &frame);
     part = input; /* where ASan sees its end */
     if (part.left > CFI_MAX)
         part.left = CFI_MAX;
-    *cfi = (struct fp_cfi){malloc(part.left + 1), part.left, CODE_START,
-                           function, 0};
-    FUZZ_CHECK(cfi->bytes != NULL);
+    cfi = (struct fp_cfi){malloc(part.left + 1), part.left, CODE_START,
+                          function, 0};
+    FUZZ_CHECK(cfi.bytes != NULL);
     if (part.left > 0)
-        memcpy(cfi->bytes, part.at, part.left);
-    find_functions(cfi);
-    for (uint32_t i = 0; i < cfi->count; i++) {
-        check_row(cfi, function[i].start);
-        check_row(cfi, function[i].start + function[i].size / 2);
-        check_row(cfi, function[i].start + function[i].size - 1);
-        check_row(cfi, function[i].start + function[i].size);
-    }
+        memcpy(cfi.bytes, part.at, part.left);
+    find_functions(&cfi);
+    FUZZ_CHECK(fp_cfi_rows_load(&library.image.rows, &cfi) == 0);
+    check_rows(&cfi, &library.image.rows);
+    free(cfi.bytes); /* rows do without */
     walk(&native, &registers, &stack);
-    free(cfi->bytes);
+    fp_cfi_rows_unload(&library.image.rows);
 }

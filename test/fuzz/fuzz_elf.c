@@ -46,25 +46,33 @@ static void check_elf(const struct fp_elf *elf)
     }
 }
 
-static void check_functions(const struct fp_image *image)
+static void check_functions(const struct fp_image *image,
+                            const struct fp_elf_source *source)
 {
-    const struct fp_cfi *cfi = &image->cfi;
+    const struct fp_cfi_rows *rows = &image->rows;
+    struct fp_cfi cfi;
 
-    for (uint32_t i = 0; i < cfi->count; i++) {
-        const struct fp_cfi_function *function = &cfi->function[i];
-        struct fp_cfi_row row;
+    if (fp_cfi_load(&cfi, &image->elf, source) != 0)
+        FUZZ_CHECK(cfi.count == 0 && rows->count == 0);
+    for (uint32_t i = 0; i < cfi.count; i++) {
+        const struct fp_cfi_function *function = &cfi.function[i];
         uint64_t at = function->start + i % function->size;
 
-        FUZZ_CHECK(function->size > 0 && function->fde < cfi->size);
+        FUZZ_CHECK(function->size > 0 && function->fde < cfi.size);
         FUZZ_CHECK(i == 0 ||
                    function->start - function[-1].start >= function[-1].size);
         FUZZ_CHECK(i == 0 || function[-1].start < function->start);
         if (i >= LOOKED_AT_MAX)
             continue;
-        FUZZ_CHECK(fp_cfi_find(cfi, at) == function);
-        fp_cfi_row(cfi, function->start, &row);
-        fp_cfi_row(cfi, at, &row);
-        fp_cfi_row(cfi, function->start + function->size - 1, &row);
+        FUZZ_CHECK(fp_cfi_function_size(&cfi, function->start) ==
+                   function->size);
+        fp_cfi_rows_find(rows, at);
+        fp_cfi_rows_find(rows, function->start + function->size - 1);
+    }
+    fp_cfi_unload(&cfi);
+    for (uint32_t i = 0; i < rows->count; i++) {
+        FUZZ_CHECK(i == 0 || rows->from[i] > rows->from[i - 1]);
+        FUZZ_CHECK(rows->shape[i] < rows->distinct_count);
     }
 }
 
@@ -99,7 +107,7 @@ void fuzz_elf(const uint8_t *bytes, size_t size)
                err == FP_ENOMEM);
     if (err == 0) {
         check_elf(&image.elf);
-        check_functions(&image);
+        check_functions(&image, &source);
         check_symbols(&image);
     }
     /* Each header is read once; a section's strings', and notes, too. Two

@@ -854,18 +854,18 @@ static void cfi(void)
         0,    0x41, 0x0e, 16, 0x86, 2,    0x43, 0x0d, 6,
         0x0a, 0x0c, 7,    8,  0x0b, 0x16, 3,    2,    0x77,
         8,    0x10, 12,   2,  0x77, 0,    0x2f, 3,    1};
-    static const unsigned char program[] = {
-        0x77, 8, 0x06, 0x08, 16, 0x22, 0x12, 0x96, 0x28, 0, 0, 0x16, 0x13};
+    /* The PLT's CFA, and one in memory. */
+    static const unsigned char other[] = {
+        0,    0x0f, 11,   0x77, 8,    0x80, 0,    0x3f, 0x1a, 0x3b, 0x2a, 0x33,
+        0x24, 0x22, 0x44, 0x0f, 10,   0x77, 8,    0x79, 0,    0x38, 0x1e, 0x22,
+        0x06, 0x23, 8,    0x44, 0x0f, 4,    0x77, 0xa0, 1,    0x06};
 
     begin("cfi", "frames", 0);
     for (uint32_t i = 0; i < 17; i++)
         u16(i == 7 ? 64 : i == 6 ? 80 : i == 16 ? 0x14 : 8 * i);
-    u32(0x1ffff);
     u16(64);
     for (unsigned i = 0; i < 32; i++)
         u16(i % 2 == 1 ? 0x21 | i << 4 : (80 + 16 * i) << 1);
-    u16(sizeof program);
-    put(program, sizeof program);
     u32(4 + sizeof cie);
     u32(0);
     put(cie, sizeof cie);
@@ -876,6 +876,11 @@ static void cfi(void)
         u32(0x100);
         put(fde, sizeof fde);
     }
+    u32(12 + sizeof other);
+    u32(8 + sizeof cie + 4 + 2 * (16 + sizeof fde));
+    u32(0x400200);
+    u32(0x100);
+    put(other, sizeof other);
     end();
 }
 
