@@ -5,7 +5,7 @@
 -export([format/1]).
 
 %% What goes up and down; all other books only grow while a session runs.
--define(GAUGES, [selected, processes, pending, budget_step]).
+-define(GAUGES, [selected, processes, pending, budget_step, select_interval_ms]).
 
 %% @doc Of what `flame_prof:info/0' says. Times are in seconds.
 -spec format(flame_prof:info()) -> binary().
@@ -106,4 +106,5 @@ help(sampler_cpu_ns) -> "CPU time of the engine.";
 help(writer_cpu_ns) -> "CPU time of the writer's thread.";
 help(handler_ns) -> "Time that schedulers spent answering.";
 help(budget_step) -> "How much is left out to keep within cpu_budget: 0 nothing, 8 most.";
+help(select_interval_ms) -> "Milliseconds between selections, as stretched to keep within cpu_budget.";
 help(_) -> "See The books in doc/sampling.md.".

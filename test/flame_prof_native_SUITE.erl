@@ -17,7 +17,8 @@
     halt_while_profiling_exits_cleanly/1,
     survives_the_storms/1,
     sessions_leave_no_memory_behind/1,
-    a_budget_is_kept_by_sampling_less/1
+    a_budget_is_kept_by_sampling_less/1,
+    the_selection_is_stretched_before_anything_is_left_out/1
 ]).
 %% For peers.
 -export([print_memory/2, written/1, soak/3]).
@@ -43,7 +44,8 @@ all() ->
         halt_while_profiling_exits_cleanly,
         survives_the_storms,
         sessions_leave_no_memory_behind,
-        a_budget_is_kept_by_sampling_less
+        a_budget_is_kept_by_sampling_less,
+        the_selection_is_stretched_before_anything_is_left_out
     ].
 
 init_per_suite(Config) ->
@@ -610,6 +612,35 @@ a_budget_is_kept_by_sampling_less(Config) ->
     true = Changes >= 3,
     {ok, Own, _} = flame_prof_reader:own(Files),
     #{figures := #{<<"budget_step">> := {Step, _}}} = lists:last(Own).
+
+%% The pass over so many costs more than half of the budget, and goes first.
+the_selection_is_stretched_before_anything_is_left_out(Config) ->
+    Idle = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100000)],
+    {ok, _} = flame_prof:start(#{
+        engine => native,
+        basename => filename:join(proplists:get_value(priv_dir, Config), "stretched"),
+        sample_interval => 500,
+        cpu_budget => 0.3
+    }),
+    #{ticks := Ticks} = await_ticks(4, 600),
+    {ok, Books} = flame_prof:stop(),
+    [exit(Pid, kill) || Pid <- Idle],
+    true = Ticks >= 4,
+    #{select_interval_ms := Ms, selected := 100, processes := Processes} = Books,
+    true = Ms > 5000,
+    true = Processes >= 100000,
+    %% Neither ticks nor processes were.
+    #{budget_step := Step} = Books,
+    true = Step =< 1.
+
+await_ticks(Ticks, Attempts) when Attempts > 0 ->
+    case flame_prof:info() of
+        #{books := #{ticks := Now} = Books} when Now >= Ticks ->
+            Books;
+        _ ->
+            timer:sleep(100),
+            await_ticks(Ticks, Attempts - 1)
+    end.
 
 await_step(Step, Attempts) when Attempts > 0 ->
     case flame_prof:info() of

@@ -14,47 +14,48 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define FP_COUNTERS_MAP(X)                                                     \
-    /* the engine's thread: the sampler, or the portable engine's process */   \
-    X(ticks)        /* ticks done */                                           \
-    X(missed)       /* ticks whose deadline had passed: not done */            \
-    X(taken)        /* process-samples begun */                                \
-    X(torn)         /* ... given up: the sum of these four causes: */          \
-    X(torn_changed) /* it contradicted itself: it changed while we read */     \
-    X(torn_moved)   /* it had left the scheduler when that was captured */     \
-    X(torn_unfound) /* its stack was not where it should be */                 \
+#define FP_COUNTERS_MAP(X)                                                       \
+    /* the engine's thread: the sampler, or the portable engine's process */     \
+    X(ticks)        /* ticks done */                                             \
+    X(missed)       /* ticks whose deadline had passed: not done */              \
+    X(taken)        /* process-samples begun */                                  \
+    X(torn)         /* ... given up: the sum of these four causes: */            \
+    X(torn_changed) /* it contradicted itself: it changed while we read */       \
+    X(torn_moved)   /* it had left the scheduler when that was captured */       \
+    X(torn_unfound) /* its stack was not where it should be */                   \
     X(torn_late)    /* its scheduler was being asked by somebody else, or    \
-                       * did not answer before the end */ \
-    X(dropped)      /* ... given up: the ring was full */                      \
-    X(gone)         /* ... given up: the process had exited */                 \
-    X(retried)      /* stacks read twice because the first read was torn */    \
-    X(stacks)       /* stacks seen that were not in the table */               \
-    X(selections)   /* completed choices of the top N */                       \
-    X(selected)     /* processes in the set now */                             \
-    X(processes)    /* processes seen at the last selection */                 \
-    X(sampler_cpu_ns) /* CPU time of the engine's thread */                    \
-    X(budget_step)    /* governor.h: how much is left out now */               \
-    X(budget_changes) /* ... and how often that was changed */                 \
-    X(signals)        /* sent to schedulers */                                 \
-    X(captures)   /* stacks of running processes taken by their handlers */    \
-    X(handler_ns) /* time that the handlers took, on the schedulers */         \
-    /* the writer's thread */                                                  \
-    X(written)     /* process-samples formatted and handed to the file */      \
-    X(merged)      /* ... of which in the period of another sample */          \
-    X(lost)        /* ... formatted, but the file refused them */              \
-    X(bytes)       /* text bytes handed to the file */                         \
-    X(expired)     /* ... held for a trigger that did not fire in time */      \
-    X(own_samples) /* samples of the profiler itself, not in `written` */      \
-    X(flushes)     /* completed flushes */                                     \
-    X(errors)      /* failed file operations */                                \
-    X(file_bytes)  /* bytes that the files took, compressed or not */          \
-    X(files_begun)                                                             \
-    X(files_removed)   /* ... finished ones, because they were too old */      \
-    X(files_recovered) /* ... of dead sessions, finished by this one */        \
-    X(unresolved)      /* frames whose address is in no known function */      \
-    X(recoded)         /* cached functions found replaced by other code */     \
-    X(writer_cpu_ns)   /* CPU time of the writer's thread */                   \
-    X(file_cpu_ns)     /* ... of which inside calls on files */                \
+                       * did not answer before the end */   \
+    X(dropped)      /* ... given up: the ring was full */                        \
+    X(gone)         /* ... given up: the process had exited */                   \
+    X(retried)      /* stacks read twice because the first read was torn */      \
+    X(stacks)       /* stacks seen that were not in the table */                 \
+    X(selections)   /* completed choices of the top N */                         \
+    X(selected)     /* processes in the set now */                               \
+    X(processes)    /* processes seen at the last selection */                   \
+    X(sampler_cpu_ns)     /* CPU time of the engine's thread */                  \
+    X(budget_step)        /* governor.h: how much is left out now */             \
+    X(budget_changes)     /* ... and how often that was changed */               \
+    X(select_interval_ms) /* between selections, as stretched by the governor */ \
+    X(signals)            /* sent to schedulers */                               \
+    X(captures)   /* stacks of running processes taken by their handlers */      \
+    X(handler_ns) /* time that the handlers took, on the schedulers */           \
+    /* the writer's thread */                                                    \
+    X(written)     /* process-samples formatted and handed to the file */        \
+    X(merged)      /* ... of which in the period of another sample */            \
+    X(lost)        /* ... formatted, but the file refused them */                \
+    X(bytes)       /* text bytes handed to the file */                           \
+    X(expired)     /* ... held for a trigger that did not fire in time */        \
+    X(own_samples) /* samples of the profiler itself, not in `written` */        \
+    X(flushes)     /* completed flushes */                                       \
+    X(errors)      /* failed file operations */                                  \
+    X(file_bytes)  /* bytes that the files took, compressed or not */            \
+    X(files_begun)                                                               \
+    X(files_removed)   /* ... finished ones, because they were too old */        \
+    X(files_recovered) /* ... of dead sessions, finished by this one */          \
+    X(unresolved)      /* frames whose address is in no known function */        \
+    X(recoded)         /* cached functions found replaced by other code */       \
+    X(writer_cpu_ns)   /* CPU time of the writer's thread */                     \
+    X(file_cpu_ns)     /* ... of which inside calls on files */                  \
     X(compress_cpu_ns) /* ... and in compression */
 
 enum fp_counter {

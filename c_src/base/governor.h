@@ -1,17 +1,19 @@
 /*
- * governor.h - how much is sampled, so that profiling costs no more CPU than it
- * may. Pure: told what was used, answers what to do. One thread's.
+ * governor.h - how much is sampled, so that profiling stays within its CPU
+ * budget. Pure: clocks and CPU times are arguments. One thread.
  *
- * The budget fills a bucket at its rate, and what is used is taken out of it.
- * What a spike of the program costs comes out of what was saved before, for some
- * ten seconds of it: spikes are what a profiler is for. Only when the bucket is
- * empty is one step taken down, and one up again when the use has been low
- * enough for long enough that the dearer step should fit:
+ * The budget fills a bucket at its rate; CPU time that was used empties it. The
+ * bucket holds ten seconds of budget, so that a spike of the program is sampled
+ * in full. Below empty it is in debt. While the debt would last for more than a
+ * minute at the present rate, a step is taken every two seconds, in this order:
  *
- *   0       everything, as asked for
- *   1       of processes that wait, only what changes
- *   2..5    half as many ticks a second at each step
- *   6..8    half as many processes at each step, but all that somebody has named
+ *   stretch  the pass of the selection takes 2, 4 ... 256 times as long; only
+ *            while it uses an eighth of the budget or more
+ *   step 1   of waiting processes, only changes are written
+ *   2..5     half as many ticks a second at each step
+ *   6..8     half as many selected processes at each step
+ *
+ * Steps are taken back in the reverse order, when the dearer one should fit.
  */
 #ifndef FP_BASE_GOVERNOR_H
 #define FP_BASE_GOVERNOR_H
@@ -19,32 +21,46 @@
 #include <stdint.h>
 
 #define FP_GOVERNOR_STEPS 9u
+#define FP_GOVERNOR_STRETCH_MAX 8u
+
+/* CPU time since the start, in ns. */
+struct fp_cpu_used {
+    int64_t total_ns; /* of all that profiling does */
+    int64_t pass_ns;  /* ... of which for the passes of the selection */
+};
 
 struct fp_governor {
-    int64_t permille; /* the budget, of one core; 0: there is none */
+    int64_t permille; /* the budget, of one core; 0: none */
     int64_t credit_ns;
-    int64_t last_ns,
-        used_ns; /* when it was asked last, and what was used then */
+    int64_t last_ns; /* of the last update */
+    struct fp_cpu_used used;
     int64_t lowered_ns, low_since_ns;
     uint32_t step;
+    uint32_t stretch; /* the pass takes 2^stretch as long */
 };
 
 /* What a step means. */
 struct fp_governed {
     int merge_idle;
     uint32_t interval_factor; /* of the ticks' interval */
-    uint32_t top_divisor;     /* of the number of processes */
+    uint32_t top_divisor;     /* of the number of selected processes */
 };
 
-/* `permille` of one core, 0 for no limit. Times are monotonic. */
+/* After the first pass. `permille` of one core, 0 for no limit; `used` is a debt.
+ * Another such pass every `interval_ms` that would take more than half of the
+ * budget is stretched until it takes at most a quarter. Times are monotonic. */
 void fp_governor_init(struct fp_governor *governor, uint32_t permille,
-                      int64_t now_ns);
+                      int64_t now_ns, struct fp_cpu_used used,
+                      uint32_t interval_ms);
 
-/* `used_ns`: CPU time since the beginning, of everything that profiling does.
- * Asked about once a second. 1 when the step has changed. */
-int fp_governor_ask(struct fp_governor *governor, int64_t now_ns,
-                    int64_t used_ns);
+/* About once a second. 1 when `step` or `stretch` has changed. */
+int fp_governor_update(struct fp_governor *governor, int64_t now_ns,
+                       struct fp_cpu_used used);
 
 struct fp_governed fp_governed(uint32_t step);
+
+/* Slots of the process table to read at each tick for a pass of `pass_ms`. */
+uint32_t fp_governor_slots(const struct fp_governor *governor, uint32_t slots,
+                           uint32_t pass_ms, int64_t interval_ns);
 
 #endif

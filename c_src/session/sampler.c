@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "session/sampler_internal.h"
 
-/* The first selection counts from each process' start; the next one follows
- * soon, so that what is chosen is what is busy now. */
 #define SECOND_SELECTION_MS 500u
+/* Slots of the process table read at once, at least. */
+#define SLICE_SLOTS 1024u
 /* Longest sleep before the stop flag is looked at again. */
 #define SLEEP_MAX_NS INT64_C(50000000)
 /* When schedulers have answered that were asked, unless the machine gives them
@@ -43,46 +43,53 @@ static uint64_t next_random(struct fp_sampler *s)
     return s->random;
 }
 
-/* ----------------------------------------------------------- the choice -- */
+/* -------------------------------------------------------- the selection -- */
 
 static int64_t interval_ns(const struct fp_sampler *s)
 {
     return (int64_t)s->options.interval_us * 1000 * s->governed.interval_factor;
 }
 
-static uint32_t slots_per_tick(const struct fp_sampler *s, uint32_t pass_ms)
+static void set_slice(struct fp_sampler *s, uint32_t pass_ms)
 {
-    uint64_t ticks = (uint64_t)pass_ms * 1000000 / (uint64_t)interval_ns(s);
-
-    if (ticks == 0)
-        ticks = 1;
-    return (uint32_t)((fp_top_processes_slots(s->selector) + ticks - 1) /
-                      ticks);
+    s->slots_per_tick =
+        fp_governor_slots(&s->governor, fp_top_processes_slots(s->selector),
+                          pass_ms, interval_ns(s));
 }
 
+/* The governor decides by the CPU time of passes how long they may take. */
+static int step_pass(struct fp_sampler *s, uint32_t slots)
+{
+    int64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int has_ended = fp_top_processes_step(s->selector, slots);
+
+    s->pass_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+    if (has_ended) {
+        fp_targets_update(s);
+        fp_sampler_count(s, FP_COUNTER_selections, 1);
+    }
+    return has_ended;
+}
+
+/* A slice has a cost of its own, so slices of a stretched pass are not thinner
+ * but rarer. */
 static void select_slice(struct fp_sampler *s)
 {
-    if (s->options.rules == 0 ||
-        !fp_top_processes_step(s->selector, s->slots_per_tick))
+    if (s->options.rules == 0)
         return;
-    fp_targets_update(s);
-    fp_sampler_count(s, FP_COUNTER_selections, 1);
-    s->slots_per_tick = slots_per_tick(s, s->options.select_interval_ms);
+    s->slots_due += s->slots_per_tick;
+    if (s->slots_due < SLICE_SLOTS &&
+        s->slots_due < fp_top_processes_slots(s->selector))
+        return;
+    if (step_pass(s, s->slots_due))
+        set_slice(s, s->options.select_interval_ms);
+    s->slots_due = 0;
 }
 
 static void select_first(struct fp_sampler *s)
 {
-    uint32_t soon = s->options.select_interval_ms < SECOND_SELECTION_MS
-                        ? s->options.select_interval_ms
-                        : SECOND_SELECTION_MS;
-
-    s->slots_per_tick = slots_per_tick(s, soon);
-    if (s->options.rules > 0 && s->options.mode == FP_MODE_PROCESSES &&
-        fp_top_processes_step(s->selector,
-                              fp_top_processes_slots(s->selector))) {
-        fp_targets_update(s);
-        fp_sampler_count(s, FP_COUNTER_selections, 1);
-    }
+    if (s->options.rules > 0 && s->options.mode == FP_MODE_PROCESSES)
+        step_pass(s, fp_top_processes_slots(s->selector));
 }
 
 /* Whom Erlang has named since the last tick. */
@@ -170,31 +177,58 @@ static void account_cpu(struct fp_sampler *s)
                     (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
-/* Once a second: what was used, by all that profiling does, against what may
- * be. 1 when the interval between ticks is another one now. */
-static int govern(struct fp_sampler *s)
+static struct fp_cpu_used cpu_used(struct fp_sampler *s)
 {
     const struct fp_counters *stats = s->options.stats;
+
+    account_cpu(s);
+    return (struct fp_cpu_used){
+        (int64_t)(fp_counters_get(stats, FP_COUNTER_sampler_cpu_ns) +
+                  fp_counters_get(stats, FP_COUNTER_writer_cpu_ns) +
+                  fp_counters_get(stats, FP_COUNTER_handler_ns)),
+        s->pass_ns};
+}
+
+static void publish_select_interval(struct fp_sampler *s)
+{
+    fp_counters_set(s->options.stats, FP_COUNTER_select_interval_ms,
+                    (uint64_t)s->options.select_interval_ms
+                        << s->governor.stretch);
+}
+
+/* The first selection counts from each process' start. The second follows
+ * soon, so that what is selected is what is busy now; not where that pass alone
+ * would use up the budget. */
+static void govern_from_now(struct fp_sampler *s, int64_t now)
+{
+    uint32_t pass_ms = s->options.select_interval_ms;
+
+    fp_governor_init(&s->governor, s->options.cpu_permille, now, cpu_used(s),
+                     pass_ms);
+    if (s->governor.stretch == 0 && pass_ms > SECOND_SELECTION_MS)
+        pass_ms = SECOND_SELECTION_MS;
+    set_slice(s, pass_ms);
+    publish_select_interval(s);
+}
+
+/* Once a second. 1 when the interval between ticks has changed. */
+static int govern(struct fp_sampler *s)
+{
     int64_t now = clock_ns(CLOCK_MONOTONIC);
     uint32_t factor = s->governed.interval_factor;
     uint32_t divisor = s->governed.top_divisor;
 
-    if (now - s->governor.last_ns < GOVERN_NS)
-        return 0;
-    account_cpu(s);
-    if (!fp_governor_ask(
-            &s->governor, now,
-            (int64_t)(fp_counters_get(stats, FP_COUNTER_sampler_cpu_ns) +
-                      fp_counters_get(stats, FP_COUNTER_writer_cpu_ns) +
-                      fp_counters_get(stats, FP_COUNTER_handler_ns))))
+    if (now - s->governor.last_ns < GOVERN_NS ||
+        !fp_governor_update(&s->governor, now, cpu_used(s)))
         return 0;
     s->governed = fp_governed(s->governor.step);
     fp_counters_set(s->options.stats, FP_COUNTER_budget_step, s->governor.step);
     fp_sampler_count(s, FP_COUNTER_budget_changes, 1);
+    publish_select_interval(s);
     fp_top_processes_divide(s->selector, s->governed.top_divisor);
     if (s->governed.top_divisor != divisor && s->wanted_n > 0)
         fp_targets_update(s);
-    s->slots_per_tick = slots_per_tick(s, s->options.select_interval_ms);
+    set_slice(s, s->options.select_interval_ms);
     return s->governed.interval_factor != factor;
 }
 
@@ -207,7 +241,7 @@ static void *sampler_main(void *arg)
 
     select_first(s);
     start = clock_ns(CLOCK_MONOTONIC);
-    fp_governor_init(&s->governor, s->options.cpu_permille, start);
+    govern_from_now(s, start);
     while (!is_stopping(s)) {
         int64_t interval = interval_ns(s);
         int64_t jitter = (int64_t)(next_random(s) % (uint64_t)interval) / 16;
@@ -362,8 +396,10 @@ uint64_t fp_sampler_run(struct fp_sampler *s, uint32_t n)
 {
     int64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
-    if (fp_counters_get(s->options.stats, FP_COUNTER_selections) == 0)
+    if (fp_counters_get(s->options.stats, FP_COUNTER_selections) == 0) {
         select_first(s);
+        govern_from_now(s, clock_ns(CLOCK_MONOTONIC));
+    }
     for (uint32_t i = 0; i < n; i++)
         tick(s);
     return (uint64_t)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);

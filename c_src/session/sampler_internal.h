@@ -76,7 +76,8 @@ struct fp_sampler {
     struct fp_ranges code;
     struct fp_stack_table *stacks;
     struct fp_top_processes *selector;
-    uint32_t slots_per_tick;
+    uint32_t slots_per_tick, slots_due;
+    int64_t pass_ns; /* CPU time of all passes of the selection */
     const uint64_t
         *wanted; /* wanted_n of FP_PINNED_WORDS, until the next take */
     size_t wanted_n;

@@ -13,6 +13,8 @@
  * little more is copied, but the kernel's cost is per piece and per page. */
 #define SPAN (256u << 10)
 #define GAP 1024u
+/* Below that, counting digits costs more than comparing. */
+#define FEW 128u
 
 /* A rule at work. */
 struct contest {
@@ -173,11 +175,27 @@ static void look(struct fp_top_processes *s, const unsigned char *bytes,
 
 /* ----------------------------------------------------- reading a chunk -- */
 
+static void sort_few(uint64_t *word, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        uint64_t address = word[i];
+        size_t at = i;
+
+        for (; at > 0 && word[at - 1] > address; at--)
+            word[at] = word[at - 1];
+        word[at] = address;
+    }
+}
+
 /* Least significant digit first, three digits of eleven bits of the address
  * above the allocator's granularity. Addresses that differ only beyond those
  * 37 bits come out unordered, which costs time and nothing else. */
 static void sort_addresses(struct fp_top_processes *s, size_t n)
 {
+    if (n < FEW) {
+        sort_few(s->word, n);
+        return;
+    }
     for (unsigned shift = 4; shift < 4 + 3 * 11; shift += 11) {
         uint32_t start[2048] = {0}, sum = 0;
         uint64_t *swap = s->other;

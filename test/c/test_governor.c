@@ -6,8 +6,15 @@
 #include "run.h"
 
 #define SECOND INT64_C(1000000000)
+#define INTERVAL_MS 5000u
 
-/* What a second costs at a step, in ns, when a full one costs `full`. */
+/* What a second costs, in ns, when nothing is left out. */
+struct program {
+    int64_t ticks; /* ... of sampling */
+    int64_t pass;  /* ... of one pass of the selection */
+};
+
+/* What a second of sampling costs at a step, when a full one costs `full`. */
 static int64_t cost(uint32_t step, int64_t full)
 {
     struct fp_governed governed = fp_governed(step);
@@ -20,33 +27,45 @@ static int64_t cost(uint32_t step, int64_t full)
 
 struct life {
     struct fp_governor governor;
-    int64_t now, used;
+    int64_t now;
+    struct fp_cpu_used used;
     uint32_t changes;
 };
 
-static void begin(struct life *life, uint32_t permille)
+static void begin(struct life *life, uint32_t permille, int64_t pass)
 {
-    *life = (struct life){.now = 5 * SECOND};
-    fp_governor_init(&life->governor, permille, life->now);
+    *life = (struct life){.now = 5 * SECOND, .used = {pass, pass}};
+    fp_governor_init(&life->governor, permille, life->now, life->used,
+                     INTERVAL_MS);
 }
 
-static void live(struct life *life, int seconds, int64_t full)
+static void live_as(struct life *life, int seconds, struct program program)
 {
     for (int i = 0; i < seconds; i++) {
+        int64_t pass = program.pass * 1000 /
+                       ((int64_t)INTERVAL_MS << life->governor.stretch);
+
         life->now += SECOND;
-        life->used += cost(life->governor.step, full);
-        life->changes +=
-            (uint32_t)fp_governor_ask(&life->governor, life->now, life->used);
+        life->used.pass_ns += pass;
+        life->used.total_ns += pass + cost(life->governor.step, program.ticks);
+        life->changes += (uint32_t)fp_governor_update(&life->governor,
+                                                      life->now, life->used);
     }
+}
+
+static void live(struct life *life, int seconds, int64_t ticks)
+{
+    live_as(life, seconds, (struct program){ticks, 0});
 }
 
 static void what_fits_is_left_alone(void)
 {
     struct life life;
 
-    begin(&life, 20);
+    begin(&life, 20, SECOND / 1000);
     live(&life, 1000, SECOND * 19 / 1000);
     CHECK_INT(life.governor.step, 0);
+    CHECK_INT(life.governor.stretch, 0);
     CHECK_INT(life.changes, 0);
 }
 
@@ -54,7 +73,7 @@ static void a_spike_is_sampled_in_full(void)
 {
     struct life life;
 
-    begin(&life, 20);
+    begin(&life, 20, 0);
     live(&life, 60, SECOND / 1000);
     /* Three times the budget for four seconds. */
     live(&life, 4, SECOND * 60 / 1000);
@@ -69,12 +88,13 @@ static void what_lasts_is_brought_within_the_budget(void)
         struct life life;
         int64_t used;
 
-        begin(&life, 20);
+        begin(&life, 20, 0);
         live(&life, 120, SECOND * percent[i] / 100);
-        used = life.used;
+        used = life.used.total_ns;
         live(&life, 600, SECOND * percent[i] / 100);
-        CHECK(life.used - used <= 600 * SECOND * 21 / 1000);
+        CHECK(life.used.total_ns - used <= 600 * SECOND * 21 / 1000);
         CHECK(life.governor.step > 0);
+        CHECK_INT(life.governor.stretch, 0);
     }
 }
 
@@ -82,7 +102,7 @@ static void it_settles(void)
 {
     struct life life;
 
-    begin(&life, 20);
+    begin(&life, 20, 0);
     live(&life, 60, SECOND * 10 / 100);
     life.changes = 0;
     live(&life, 600, SECOND * 10 / 100);
@@ -94,20 +114,23 @@ static void it_recovers_when_the_program_is_quiet_again(void)
 {
     struct life life;
 
-    begin(&life, 20);
-    live(&life, 60, SECOND * 50 / 100);
+    begin(&life, 20, 0);
+    live_as(&life, 60, (struct program){SECOND * 50 / 100, SECOND / 2});
     CHECK(life.governor.step >= 4);
-    live(&life, 200, SECOND / 1000);
+    CHECK(life.governor.stretch > 0);
+    live(&life, 300, SECOND / 1000);
     CHECK_INT(life.governor.step, 0);
+    CHECK_INT(life.governor.stretch, 0);
 }
 
 static void without_a_budget_nothing_is_lowered(void)
 {
     struct life life;
 
-    begin(&life, 0);
-    live(&life, 100, SECOND);
+    begin(&life, 0, SECOND);
+    live_as(&life, 100, (struct program){SECOND, SECOND});
     CHECK_INT(life.governor.step, 0);
+    CHECK_INT(life.governor.stretch, 0);
 }
 
 static void each_step_is_cheaper_and_the_order_is_idle_rate_processes(void)
@@ -125,6 +148,82 @@ static void each_step_is_cheaper_and_the_order_is_idle_rate_processes(void)
         CHECK(cost(step, SECOND) < cost(step - 1, SECOND));
 }
 
+/* ------------------------------------------------------------ the pass -- */
+
+/* 1.1 % for sampling; passes over half a million to 40 million processes, of
+ * 250 ns each: 2.5 to 200 % of a core every five seconds. */
+static void a_dear_pass_is_stretched_and_no_tick_is_lost_to_it(void)
+{
+    static const int64_t million_processes[] = {1, 2, 4, 8};
+
+    for (size_t i = 0; i < 4; i++) {
+        struct program program = {SECOND * 11 / 1000,
+                                  million_processes[i] * 1000000 * 250 / 2};
+        struct life life;
+
+        begin(&life, 20, program.pass);
+        live_as(&life, 60, program);
+        CHECK(life.used.total_ns <= 60 * SECOND * 20 / 1000 ||
+              program.pass > SECOND / 2);
+        CHECK(fp_governed(life.governor.step).interval_factor == 1);
+        CHECK(fp_governed(life.governor.step).top_divisor == 1);
+        CHECK(life.governor.stretch > 0 || program.pass < SECOND / 5);
+    }
+}
+
+static void the_pass_is_stretched_before_ticks_and_processes_go(void)
+{
+    struct life life;
+    uint32_t stretched = 0;
+
+    begin(&life, 20, 0);
+    for (int i = 0; i < 300; i++) {
+        uint32_t step = life.governor.step, stretch = life.governor.stretch;
+
+        live_as(&life, 1,
+                (struct program){SECOND * 90 / 1000, SECOND * 5 / 10});
+        if (life.governor.step > step)
+            CHECK(life.governor.stretch >= 4); /* 6 ms or less of 20 */
+        stretched += life.governor.stretch > stretch;
+    }
+    CHECK(stretched >= 4);
+    CHECK(life.governor.step > 0);
+}
+
+/* What the pass does not use cannot be saved there. */
+static void a_cheap_pass_is_never_stretched(void)
+{
+    struct life life;
+
+    begin(&life, 20, SECOND / 500);
+    live_as(&life, 300, (struct program){SECOND / 5, SECOND / 500});
+    CHECK_INT(life.governor.stretch, 0);
+    CHECK(life.governor.step > 0);
+}
+
+static void a_pass_that_fits_again_is_no_longer_stretched(void)
+{
+    struct life life;
+
+    begin(&life, 20, SECOND * 3 / 10);
+    CHECK(life.governor.stretch >= 3);
+    live_as(&life, 600, (struct program){SECOND / 1000, SECOND / 100});
+    CHECK_INT(life.governor.stretch, 0);
+}
+
+static void a_pass_takes_its_interval_at_any_rate_of_ticks(void)
+{
+    struct fp_governor governor = {.permille = 20};
+
+    CHECK_INT(fp_governor_slots(&governor, 1u << 21, 5000, 10000000), 4195);
+    governor.stretch = 3;
+    CHECK_INT(fp_governor_slots(&governor, 1u << 21, 5000, 10000000), 525);
+    CHECK_INT(fp_governor_slots(&governor, 1u << 21, 5000, 160000000), 8389);
+    CHECK_INT(fp_governor_slots(&governor, 1u << 21, 100, INT64_C(60000000000)),
+              1u << 21);
+    CHECK_INT(fp_governor_slots(&governor, 8, 86400000, 1000000), 1);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -135,5 +234,10 @@ int main(int argc, char **argv)
     RUN(it_recovers_when_the_program_is_quiet_again);
     RUN(without_a_budget_nothing_is_lowered);
     RUN(each_step_is_cheaper_and_the_order_is_idle_rate_processes);
+    RUN(a_dear_pass_is_stretched_and_no_tick_is_lost_to_it);
+    RUN(the_pass_is_stretched_before_ticks_and_processes_go);
+    RUN(a_cheap_pass_is_never_stretched);
+    RUN(a_pass_that_fits_again_is_no_longer_stretched);
+    RUN(a_pass_takes_its_interval_at_any_rate_of_ticks);
     return RUN_END();
 }

@@ -2,6 +2,7 @@
  * test_top_processes.c - the N busiest processes, against sorting all of them.
  */
 #include "base/error.h"
+#include "base/governor.h"
 #include "fake_vm.h"
 #include "run.h"
 #include "session/top_processes.h"
@@ -533,6 +534,106 @@ static void rules_that_can_not_be_are_refused(void)
     fake_vm_destroy(&vm);
 }
 
+/* ------------------------------------------------------- two million -- */
+
+#define MANY_SLOTS (1u << 21)
+#define MANY_STRIDE 1024u
+
+#define MANY_PROCESSES (MANY_SLOTS / 8 * 5)
+
+/* A table with 1.3 million processes, made up as it is read: only ids and
+ * reductions differ from zero. */
+struct many {
+    struct fp_layout layout;
+    struct fp_memory memory;
+};
+
+static uint64_t many_at(uint32_t slot)
+{
+    return FAKE_PROCESSES + (uint64_t)MANY_STRIDE * slot;
+}
+
+static void make_word(const struct many *many, uint64_t at, unsigned char *into)
+{
+    uint64_t word = 0, slot = (at - FAKE_PROCESSES) / MANY_STRIDE;
+    uint64_t offset = (at - FAKE_PROCESSES) % MANY_STRIDE;
+
+    if (at < FAKE_PROCESSES)
+        word = at % 64 < 40 ? many_at((uint32_t)((at - FAKE_TABLE) / 8)) : 0;
+    else if (offset == many->layout.release.offset[FP_FIELD_id])
+        word = slot << 32 | 0x13;
+    else if (offset == many->layout.release.offset[FP_FIELD_reds])
+        word = slot;
+    memcpy(into, &word, sizeof word);
+}
+
+static int64_t make_up(void *self, const struct iovec *local,
+                       const struct iovec *remote, size_t n)
+{
+    int64_t total = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t from = (uint64_t)(uintptr_t)remote[i].iov_base;
+        size_t size = remote[i].iov_len;
+        unsigned char *into = local[i].iov_base;
+
+        for (size_t at = 0; at + 8 <= size; at += 8)
+            make_word(self, from + at, into + at);
+        total += (int64_t)size;
+    }
+    return total;
+}
+
+/* Five minutes, by clocks that the test turns: a process read costs 250 ns, a
+ * tick's samples of 100 processes 100 us. */
+static void the_governor_paces_a_pass_over_two_million_processes(void)
+{
+    struct many many = {.layout = {.release = *fp_release_find(25),
+                                   .snapshot_size = 680,
+                                   .process_table = FAKE_TABLE,
+                                   .process_limit = MANY_SLOTS},
+                        .memory = {.readv = make_up, .self = &many, .fd = -1}};
+    struct fp_ranking ranking = {FP_METRIC_reductions, 1, 100, 1};
+    const int64_t second = 1000000000, pass_ns = MANY_PROCESSES * 250ll;
+    const int64_t tick_ns = 100000;
+    struct fp_cpu_used used = {pass_ns, pass_ns};
+    struct fp_top_processes *top;
+    struct fp_governor governor;
+    uint64_t processes;
+    uint32_t passes = 0;
+    size_t n;
+
+    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory,
+                                      &ranking, 1, NULL, 0),
+              0);
+    CHECK_INT(fp_top_processes_step(top, MANY_SLOTS), 1);
+    CHECK(fp_top_processes_selected(top, &n, &processes)->value >=
+          MANY_SLOTS - 200);
+    CHECK_INT(n, 100);
+    CHECK_INT(processes, MANY_PROCESSES);
+    fp_governor_init(&governor, 20, 0, used, 5000);
+    for (int i = 1; i <= 300; i++) {
+        int64_t interval =
+            9000000 * (int64_t)fp_governed(governor.step).interval_factor;
+        uint32_t slots =
+            fp_governor_slots(&governor, MANY_SLOTS, 5000, interval);
+        uint32_t ticks = (uint32_t)(second / interval);
+
+        passes += (uint32_t)fp_top_processes_step(top, slots * ticks);
+        used.total_ns += ticks * tick_ns;
+        used.total_ns += (int64_t)slots * ticks * pass_ns / MANY_SLOTS;
+        used.pass_ns += (int64_t)slots * ticks * pass_ns / MANY_SLOTS;
+        fp_governor_update(&governor, i * second, used);
+        CHECK_INT(fp_governed(governor.step).interval_factor, 1);
+        CHECK_INT(fp_governed(governor.step).top_divisor, 1);
+        if (i == 60)
+            CHECK(used.total_ns <= 60 * second * 20 / 1000);
+    }
+    CHECK(used.total_ns <= 300 * second * 20 / 1000);
+    CHECK(passes >= 2 && passes <= 8);
+    fp_top_processes_destroy(top);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -552,5 +653,6 @@ int main(int argc, char **argv)
     RUN(minor_collections_are_counted_anew_after_a_full_sweep);
     RUN(each_rule_chooses_a_part_of_its_own);
     RUN(rules_that_can_not_be_are_refused);
+    RUN(the_governor_paces_a_pass_over_two_million_processes);
     return RUN_END();
 }
