@@ -1,5 +1,5 @@
-%% @private What the C library is told of a session: one flat map, out of options
-%% that have been validated.
+%% @private What the C library is told of a session: the validated options by their own
+%% names, and what is computed out of them.
 -module(flame_prof_config).
 
 -export([session/4, scribe/3, portable/3, own_processes/0]).
@@ -21,32 +21,24 @@
     flame_prof_nif:config().
 session(Engine, Options, IsCapturing, Excluded) ->
     #{
+        basename := Basename,
         sample_interval := SampleMs,
-        flush_interval := FlushMs,
-        flatten_recursive := Flatten,
-        idle_samples := Idle,
         auto_select := Select,
-        auto_process_opts := #{status := Status},
-        mode := Mode,
-        native_frames := NativeFrames
+        auto_process_opts := #{status := Status}
     } = Options,
     All = flame_prof_selection:rules(Select),
     Rules = [Rule || Rule <- All, not flame_prof_selection:is_filtered(Rule)],
     Spare = flame_prof_options:spare_memory(Options),
     Ring = ring_bytes(flame_prof_selection:top(All), SampleMs, Spare div 2),
-    (files(Options))#{
-        engine => Engine,
-        mode => Mode,
-        running_stacks => IsCapturing,
-        native_frames => NativeFrames,
+    Options#{
+        engine := Engine,
+        running_stacks := IsCapturing,
+        directory => filename:absname(Basename),
         schedulers_online => erlang:system_info(schedulers_online),
         sample_interval_us => SampleMs * 1000,
         cpu_permille => permille(maps:get(cpu_budget, Options)),
-        flush_interval_ms => FlushMs,
         hold_ms => 0,
         note => <<>>,
-        flatten_recursive => Flatten,
-        merge_idle => Idle =:= changes,
         rules => [native_rule(Rule, Rules) || Rule <- Rules],
         select_interval_ms => flame_prof_selection:interval(Rules),
         status => Status,
@@ -57,23 +49,11 @@ session(Engine, Options, IsCapturing, Excluded) ->
         pid_number_bits => pid_number_bits(erlang:system_info(otp_release))
     }.
 
-files(Options) ->
-    #{basename := Basename, compress := Compress, sync := Sync} = Options,
-    Limits = maps:with([flush_close_max, files_max, file_max_bytes, total_max_bytes], Options),
-    (maps:map(fun(_, Limit) -> limit(Limit) end, Limits))#{
-        directory => filename:absname(Basename),
-        compress => Compress =:= zstd,
-        sync => Sync
-    }.
-
 native_rule(#{by := Metric, delta := IsDelta, top := Top} = Rule, Rules) ->
     {Metric, IsDelta, Top, flame_prof_selection:every(Rule, Rules)}.
 
 permille(infinity) -> 0;
 permille(Percent) -> max(1, round(Percent * 10)).
-
-limit(infinity) -> 0;
-limit(Limit) -> Limit.
 
 %% @doc By a scribe, for the samples of another node: with that OS process, of that OTP
 %% release.

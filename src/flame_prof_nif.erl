@@ -10,7 +10,7 @@
 
 -export([platform/0]).
 -export([calibration_open/0, calibration_probe/1, calibration_solve/2]).
--export([layout_info/0, snapshot/1, select_top/2]).
+-export([layout_info/0, snapshot/1]).
 -export([write_perf_map/1]).
 -export([session_start/1, session_push/2, session_flush/1, session_commit/2]).
 -export([session_stop/1, session_close/1, session_info/1]).
@@ -42,32 +42,22 @@
         zstd := binary()
     }.
 
+%% The user's options have their own names and values. c_src/agent_nif/session_options.c
+%% has a row for each key that the library reads.
 -type config() ::
     #{
         engine := native | portable,
-        mode := processes | schedulers,
         running_stacks := boolean(),
-        native_frames := boolean(),
-        schedulers_online := pos_integer(),
         directory := binary(),
-        compress := boolean(),
-        sync := none | flush | close,
-        %% 0: without limit.
-        flush_close_max := non_neg_integer(),
-        files_max := non_neg_integer(),
-        file_max_bytes := non_neg_integer(),
-        total_max_bytes := non_neg_integer(),
+        schedulers_online := pos_integer(),
         sample_interval_us := pos_integer(),
         %% Of one core; 0: no limit.
         cpu_permille := non_neg_integer(),
-        flush_interval_ms := pos_integer(),
         %% More than 0: until session_commit/2, the samples of the last so many
         %% milliseconds are kept in memory, and nothing is written.
         hold_ms := non_neg_integer(),
         %% For the session's samples of itself; <<>>: nothing.
         note := binary(),
-        flatten_recursive := boolean(),
-        merge_idle := boolean(),
         %% The interval is that of a pass; a rule takes part in every EveryPasses-th.
         rules := [
             {
@@ -86,7 +76,8 @@
         %% Of the VM that is sampled; 0: of this one.
         os_pid := non_neg_integer(),
         %% Of a pid's data, how many are its number: what <0.Number.Serial> shows.
-        pid_number_bits := 15 | 28
+        pid_number_bits := 15 | 28,
+        atom() => term()
     }.
 
 %% A `chosen' one may be left out to keep within the budget.
@@ -127,9 +118,6 @@ layout_info() -> ?NOT_LOADED.
 
 -spec snapshot(term()) -> term().
 snapshot(_) -> ?NOT_LOADED.
-
--spec select_top(term(), term()) -> term().
-select_top(_, _) -> ?NOT_LOADED.
 
 -spec write_perf_map([flame_prof_perf_map:loaded()]) ->
     {ok, flame_prof_perf_map:written()} | {error, {atom(), binary()}}.

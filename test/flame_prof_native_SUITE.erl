@@ -21,7 +21,7 @@
     the_selection_is_stretched_before_anything_is_left_out/1
 ]).
 %% For peers.
--export([print_memory/2, written/1, soak/3]).
+-export([print_memory/2, written/1, soak/3, sample_with_wrong_layouts/1]).
 
 -import(waiting, [eventually/1]).
 
@@ -291,7 +291,7 @@ every_process_is_found_and_no_other(_) ->
 
 agree(Attempts) ->
     Before = erlang:processes(),
-    {Count, Chosen, _} = flame_prof_nif:select_top(100000, 1),
+    {Count, Chosen} = top(10000),
     After = erlang:processes(),
     Native = lists:sort([Pid || {Pid, _} <- Chosen]),
     case {lists:sort(Before), lists:sort(After)} of
@@ -310,11 +310,15 @@ the_top_is_the_busiest(_) ->
     Idle = [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 2000)],
     Busy = [spawn(fun() -> burn(N * 100000), receive never -> ok end end) || N <- lists:seq(1, 20)],
     eventually(fun() -> lists:all(fun is_waiting/1, Idle ++ Busy) end),
-    {_, Chosen, _} = flame_prof_nif:select_top(40, 1),
+    {_, Chosen} = top(40),
     [exit(P, kill) || P <- Idle ++ Busy],
     40 = length(Chosen),
     %% The 20 did at least 100,000 reductions each; most else did less.
     [] = lists:sublist(lists:reverse(Busy), 15) -- [P || {P, _} <- Chosen].
+
+top(N) ->
+    {ok, Selector} = flame_prof_nif:selector_new(N),
+    flame_prof_nif:selector_next(Selector).
 
 burn(0) -> ok;
 burn(N) -> burn(N - 1).
@@ -366,21 +370,39 @@ load_generation(Module, Generation) ->
 %% Every field in turn at offsets that are something else: the worst is wrong
 %% data. (That the calibration refuses such layouts: test/c/test_layout_solve.)
 wrong_layouts_never_fault(Config) ->
+    Directory = proplists:get_value(priv_dir, Config),
+    Out = eval_in_peer(lists:flatten(io_lib:format(
+        "application:set_env(flame_prof_attached, library, ~p), ~s:sample_with_wrong_layouts(~p).",
+        [hooked_library(), ?MODULE, Directory]
+    ))),
+    {match, [Layouts, Taken]} =
+        re:run(Out, "^([0-9]+) ([0-9]+) status 0$", [{capture, all_but_first, list}]),
+    say("~s wrong layouts, ~s process-samples taken with them, no fault~n", [Layouts, Taken]).
+
+%% Where tools/nif.mk puts the agent with test/hooks/.
+hooked_library() ->
+    Here = filename:dirname(proplists:get_value(source, ?MODULE:module_info(compile))),
+    filename:join([filename:dirname(Here), "_build", "test", "hooks", "flame_prof_nif"]).
+
+%% In a peer, which ends.
+sample_with_wrong_layouts(Directory) ->
+    {ok, _} = flame_prof_calibration:ensure(),
     #{offsets := Offsets} = flame_prof_nif:layout_info(),
-    Load = [spawn_link(fun Loop() -> lists:sort(lists:seq(1, 500)), Loop() end) || _ <- [1, 2]],
+    _ = [spawn(fun Loop() -> lists:sort(lists:seq(1, 500)), Loop() end) || _ <- [1, 2]],
     Wrong = [{Field, At} || Field <- maps:keys(Offsets), At <- wrong_offsets(Field)],
-    Books = [sample_wrongly(Config, Field, At) || {Field, At} <- Wrong],
-    [begin unlink(P), exit(P, kill) end || P <- Load],
+    Books = [sample_wrongly([{priv_dir, Directory}], Field, At) || {Field, At} <- Wrong],
     Taken = lists:sum([maps:get(taken, B) || B <- Books]),
-    say("~w wrong layouts, ~w process-samples taken with them, no fault~n", [length(Wrong), Taken]),
-    true = Taken > 0.
+    true = Taken > 0,
+    io:format("~w ~w", [length(Wrong), Taken]),
+    halt().
 
 wrong_offsets(Field) ->
     [8 * (erlang:phash2({Field, N}, 75)) || N <- lists:seq(1, 3)].
 
 sample_wrongly(Config, Field, At) ->
+    Note = iolist_to_binary(io_lib:format("layout ~s ~w", [Field, At])),
     {ok, Ref} = flame_prof_nif:session_start((config(Config))#{
-        layout_patch => #{Field => At}, sample_interval_us => 1000
+        note => Note, sample_interval_us => 1000
     }),
     timer:sleep(40),
     stop_session(Ref).
@@ -389,19 +411,19 @@ config(Config) ->
     #{
         engine => native,
         directory => list_to_binary(proplists:get_value(priv_dir, Config)),
-        compress => true,
+        compress => zstd,
         sync => none,
         flush_close_max => 0,
         files_max => 0,
         file_max_bytes => 0,
         total_max_bytes => 0,
         sample_interval_us => 2000,
-        flush_interval_ms => 60000,
+        flush_interval => 60000,
         hold_ms => 0,
         note => <<>>,
         flatten_recursive => true,
         rules => [{reductions, true, 100, 1}],
-        merge_idle => false,
+        idle_samples => all,
         select_interval_ms => 100,
         status => all,
         exclude => [],

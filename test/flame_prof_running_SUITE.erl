@@ -25,6 +25,7 @@
     reductions_include_the_running_part/1,
     bursts_are_where_they_were/1,
     schedulers_come_and_go_while_it_samples/1,
+    memory_and_status_of_processes_that_end_are_possible/1,
     without_running_stacks_nothing_is_installed/1,
     a_signal_that_somebody_uses_is_left_alone/1,
     stray_signals_do_no_harm/1,
@@ -34,6 +35,8 @@
 
 %% For peers.
 -export([peer/1]).
+%% Spawned.
+-export([spawns/2, shuffles_dictionary/1]).
 
 %% Points between a measured share and the truth; of captures that must be exact.
 -define(POINTS, 1.5).
@@ -57,6 +60,7 @@ all() ->
         reductions_include_the_running_part,
         bursts_are_where_they_were,
         schedulers_come_and_go_while_it_samples,
+        memory_and_status_of_processes_that_end_are_possible,
         without_running_stacks_nothing_is_installed,
         a_signal_that_somebody_uses_is_left_alone,
         stray_signals_do_no_harm,
@@ -542,6 +546,57 @@ burst(Until) ->
 
 is_in_burst(Frames) ->
     lists:any(fun({Symbol, _}) -> running_profile:plain(Symbol) =:= <<"flame_prof_running_SUITE:burst/1">> end, Frames).
+
+%%% ------------------------------------------------------- short-lived processes --
+
+%% Their dictionaries are reallocated and given back while a capture is on its way. No
+%% process here has more than the bound: each holds some hundred small tuples.
+memory_and_status_of_processes_that_end_are_possible(Config) ->
+    Bound = 10000000,
+    {ok, _} = flame_prof:start(#{
+        basename => directory(Config),
+        mode => schedulers,
+        sample_interval => 1,
+        cpu_budget => infinity
+    }),
+    Spawners = [spawn_link(?MODULE, spawns, [0, self()]) || _ <- online()],
+    ok = running_profile:until(3000, 60000),
+    [begin Pid ! {stop, self()}, receive {stopped, Pid} -> ok end end || Pid <- Spawners],
+    {ok, #{files := Files, taken := T, written := W, torn := N, dropped := D, gone := G}} =
+        flame_prof:stop(),
+    ?assertEqual(T, W + N + D + G),
+    {ok, Seen, #{bad := 0}} = flame_prof_reader:fold(fun status_and_memory/2, #{}, Files),
+    say("statuses and the most memory: ~0tp; ~w gone", [Seen, G]),
+    ?assert(maps:size(Seen) > 0),
+    ?assertEqual(#{}, maps:filter(fun(_, Memory) -> Memory > Bound end, Seen)),
+    ?assertEqual([], maps:keys(Seen) -- [atom_to_binary(Status) || Status <- statuses()]).
+
+status_and_memory(#{words := #{<<"erl_pid">> := _}, status := Status, metrics := Metrics}, Seen) ->
+    #{<<"memory">> := {Memory, _}} = Metrics,
+    Seen#{Status => max(Memory, maps:get(Status, Seen, 0))};
+status_and_memory(_, Seen) ->
+    Seen.
+
+%% doc/format.md
+statuses() ->
+    [waiting, runnable, running, garbage_collecting, suspended, exiting].
+
+%% @private
+spawns(N, Parent) ->
+    receive
+        {stop, Parent} -> Parent ! {stopped, self()}
+    after 0 ->
+        {_, Monitor} = spawn_monitor(?MODULE, shuffles_dictionary, [5 + N rem 300]),
+        receive
+            {'DOWN', Monitor, process, _, normal} -> spawns(N + 1, Parent)
+        end
+    end.
+
+%% @private
+shuffles_dictionary(N) ->
+    [put({key, K}, K) || K <- lists:seq(1, N)],
+    [erase({key, K}) || K <- lists:seq(1, N)],
+    ok.
 
 %%% -------------------------------------------------------------- schedulers --
 

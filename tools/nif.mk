@@ -89,6 +89,19 @@ $(LIBRARIES): $(BUILD)/shared.a $(BUILD)/libs tools/nif.map
 	    mv -f $$new $@; \
 	then echo $(BUILD) > $(LINKED); else rm -f $$new $$new.debug; exit 1; fi
 
+# The agent for tests, which wraps what it hooks into: test/hooks/ in the product's
+# own objects.
+HOOKS := $(patsubst test/%.c,$(BUILD)/%.o,$(sort $(wildcard test/hooks/*.c)))
+HOOKED := _build/test/hooks/flame_prof_nif.so
+hooks: $(HOOKED)
+$(HOOKED): $(HOOKS) $(call objects,$(AGENT)) $(BUILD)/shared.a $(BUILD)/libs FORCE
+	@mkdir -p $(@D)
+	@$(CC) $(NIF_LDFLAGS) -Wl,--wrap=fp_session_start -o $@.new $(filter %.o,$^) \
+	    $(BUILD)/shared.a $$(cat $(BUILD)/libs.agent) && mv -f $@.new $@
+$(BUILD)/hooks/%.o: test/hooks/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(CC) $(NIF_CPPFLAGS) $(NIF_CFLAGS) -MMD -MP -c -o $@ $<
+
 $(BUILD)/shared.a: $(call objects,$(SHARED))
 	@rm -f $@ && ar rcs $@ $^
 
@@ -116,7 +129,7 @@ $(BUILD)/flags: FORCE
 ifneq ($(shell cat $(LINKED) 2>/dev/null),$(BUILD))
 $(LIBRARIES): FORCE
 endif
-.PHONY: FORCE all
+.PHONY: FORCE all hooks
 FORCE:
 
--include $(OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(HOOKS:.o=.d)

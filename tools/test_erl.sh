@@ -19,6 +19,11 @@ erlc -o "$out/ebin" tools/test_runner.erl || {
     exit
 }
 
+tools/locked.sh "${MAKE:-make}" -f tools/nif.mk hooks || {
+    echo "hooks 0 1" >>"$RESULTS"
+    exit
+}
+
 # ERL_LIBS, not only -pa: nodes that a test starts inherit it.
 export ERL_LIBS=$lib${ERL_LIBS:+:$ERL_LIBS}
 export ERL_CRASH_DUMP=$out/erl_crash.dump

@@ -80,16 +80,11 @@ static ERL_NIF_TERM platform(ErlNifEnv *env, int argc,
 
     (void)argc;
     (void)argv;
-    fp_map_put(env, &map, "native", fp_atom(env, why ? "false" : "true"));
-    why = why ? why : "";
-    fp_map_put(env, &map, "why", fp_binary(env, why, strlen(why)));
-    fp_map_put(env, &map, "arch", fp_binary(env, arch(), strlen(arch())));
-    fp_map_put(
-        env, &map, "libuv",
-        fp_binary(env, uv_version_string(), strlen(uv_version_string())));
-    fp_map_put(
-        env, &map, "zstd",
-        fp_binary(env, ZSTD_versionString(), strlen(ZSTD_versionString())));
+    fp_map_put(env, &map, "native", fp_boolean(env, why == NULL));
+    fp_map_put_text(env, &map, "why", why == NULL ? "" : why);
+    fp_map_put_text(env, &map, "arch", arch());
+    fp_map_put_text(env, &map, "libuv", uv_version_string());
+    fp_map_put_text(env, &map, "zstd", ZSTD_versionString());
     return map;
 }
 
@@ -163,7 +158,6 @@ static ErlNifFunc functions[] = {
     {"calibration_solve", 2, fp_nif_calibration_solve, CPU},
     {"layout_info", 0, fp_nif_layout_info, CPU},
     {"snapshot", 1, fp_nif_snapshot, IO},
-    {"select_top", 2, fp_nif_select_top, CPU},
     {"write_perf_map", 1, fp_nif_write_perf_map, IO},
     {"session_start", 1, fp_nif_session_start, IO},
     {"session_push", 2, fp_nif_session_push, CPU},

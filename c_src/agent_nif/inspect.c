@@ -105,6 +105,7 @@ static int read_process(struct fp_inspect *look, uint64_t pid,
                         uint64_t *address, struct fp_snapshot *snapshot)
 {
     unsigned char bytes[FP_PROBE_WINDOW];
+    int64_t dictionary;
     int err = fp_process_table_lookup(look->layout, &look->peek, pid, address);
 
     if (err == 0)
@@ -115,10 +116,14 @@ static int read_process(struct fp_inspect *look, uint64_t pid,
     err = fp_process_decode(look->layout, bytes, snapshot);
     if (snapshot->id != pid || snapshot->status == FP_STATUS_free)
         return FP_EGONE;
-    if (err == 0 || !snapshot->runs_erlang)
-        return err;
-    forget_sizes(snapshot);
-    return 0;
+    if (err == 0)
+        err = fp_dictionary_read(look->layout, &look->peek, *address, snapshot,
+                                 &dictionary);
+    if (err == 0)
+        snapshot->value[FP_METRIC_memory] += dictionary;
+    else if (snapshot->runs_erlang)
+        forget_sizes(snapshot);
+    return snapshot->runs_erlang ? 0 : err;
 }
 
 static void put_leaf(struct fp_stack *stack, uint64_t frame)
@@ -236,6 +241,12 @@ static int decode(struct fp_inspect *look, unsigned at,
     if (sight->snapshot.status == FP_STATUS_free ||
         !fp_term_is_pid(sight->snapshot.id))
         return FP_EGONE;
+    if (sight->snapshot.dictionary != 0) {
+        int64_t bytes = fp_dictionary_bytes(&running->dictionary);
+
+        sight->snapshot.value[FP_METRIC_memory] += bytes;
+        torn |= bytes < 0;
+    }
     fp_sigcapture_code(&code.fragments, &code.nif_return);
     if (fp_explain_frames(&code, look->layout, running, &sight->snapshot,
                           &sight->stack) != 0)

@@ -53,7 +53,6 @@ FP_NIF(fp_nif_calibration_probe);
 FP_NIF(fp_nif_calibration_solve);
 FP_NIF(fp_nif_layout_info);
 FP_NIF(fp_nif_snapshot);
-FP_NIF(fp_nif_select_top);
 FP_NIF(fp_nif_write_perf_map);
 FP_NIF(fp_nif_session_start);
 FP_NIF(fp_nif_session_push);

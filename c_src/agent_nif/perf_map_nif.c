@@ -30,8 +30,8 @@ static int get_loaded(ErlNifEnv *env, ERL_NIF_TERM term,
     loaded->has_md5 = md5.size != 0;
     if (loaded->has_md5)
         memcpy(loaded->md5, md5.data, FP_MD5_SIZE);
-    loaded->has_old = enif_is_identical(part[2], fp_atom(env, "true"));
-    return loaded->has_old || enif_is_identical(part[2], fp_atom(env, "false"));
+    loaded->has_old = fp_is_atom(env, part[2], "true");
+    return loaded->has_old || fp_is_atom(env, part[2], "false");
 }
 
 /* NULL when `list` is not one of {Module, Md5, HasOldCode}. */
@@ -54,24 +54,18 @@ static struct fp_loaded *get_all_loaded(ErlNifEnv *env, ERL_NIF_TERM list,
     return loaded;
 }
 
-static ERL_NIF_TERM refuse(ErlNifEnv *env, int err, const char *why)
-{
-    return fp_error(env, enif_make_tuple2(env, fp_atom(env, fp_err_name(err)),
-                                          fp_binary(env, why, strlen(why))));
-}
-
 static ERL_NIF_TERM written(ErlNifEnv *env, const char *path, size_t bytes,
                             const struct fp_perf_map_count *count)
 {
     ERL_NIF_TERM map = enif_make_new_map(env);
 
-    fp_map_put(env, &map, "file", fp_binary(env, path, strlen(path)));
-    fp_map_put(env, &map, "bytes", enif_make_uint64(env, bytes));
-    fp_map_put(env, &map, "functions", enif_make_uint64(env, count->functions));
-    fp_map_put(env, &map, "left_out", enif_make_uint64(env, count->left_out));
-    fp_map_put(env, &map, "memory",
-               fp_atom(env, fp_maps_code_is_memfd() ? "memfd" : "anonymous"));
-    return enif_make_tuple2(env, fp_atom(env, "ok"), map);
+    fp_map_put_text(env, &map, "file", path);
+    fp_map_put_u64(env, &map, "bytes", bytes);
+    fp_map_put_u64(env, &map, "functions", count->functions);
+    fp_map_put_u64(env, &map, "left_out", count->left_out);
+    fp_map_put_atom(env, &map, "memory",
+                    fp_maps_code_is_memfd() ? "memfd" : "anonymous");
+    return fp_ok(env, map);
 }
 
 /* What is there to be written; 0 or an error. */
@@ -120,7 +114,7 @@ ERL_NIF_TERM fp_nif_write_perf_map(ErlNifEnv *env, int argc,
     if (err == 0)
         err = fp_perf_map_write(path, text.bytes, text.size, why, sizeof why);
     answer = err == 0 ? written(env, path, text.size, &count)
-                      : refuse(env, err, why);
+                      : fp_error_text(env, err, why);
     fp_buffer_free(&text);
     free(loaded);
     return answer;

@@ -46,12 +46,7 @@ const ErlNifResourceTypeInit fp_sends_type_init = {.down = owner_down};
 
 static struct sends *get_sends(ErlNifEnv *env, ERL_NIF_TERM term)
 {
-    struct sends *sends;
-
-    if (!enif_get_resource(env, term, fp_library(env)->sends_type,
-                           (void **)&sends))
-        return NULL;
-    return sends;
+    return fp_get_object(env, term, fp_library(env)->sends_type);
 }
 
 /* (MaxEvents) -> Tracer state; the caller is the owner. */

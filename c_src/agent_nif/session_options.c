@@ -1,37 +1,88 @@
 /*
- * What a session is started with, out of the map that flame_prof_session makes of
- * the user's options; that has validated them, here only shapes are checked.
+ * The map of flame_prof_config into the structs of a session: one row an option.
+ * flame_prof_options validates values; this file checks shapes only.
  */
 #include "agent_nif/session_options.h"
+
+#include <stdio.h>
+#include <string.h>
 
 #include "agent_nif/library.h"
 #include "base/error.h"
 #include "base/metric.h"
 #include "session/sampler.h"
 
-static int get_excluded(ErlNifEnv *env, ERL_NIF_TERM list,
-                        struct fp_session_start *start)
-{
-    ERL_NIF_TERM head;
-    size_t n = 0;
+struct row;
 
-    while (enif_get_list_cell(env, list, &head, &list)) {
-        if (n == FP_EXCLUDED_MAX || !enif_is_pid(env, head))
-            return 0;
-        start->excluded[n++] = head;
-    }
-    start->options.excluded = start->excluded;
-    start->options.excluded_n = n;
+/* Reads `value` into the member of `start` that the row names. 1, or 0. */
+typedef int read_value(ErlNifEnv *env, ERL_NIF_TERM value,
+                       const struct row *row, struct fp_session_start *start);
+
+struct row {
+    const char *key;
+    read_value *read;
+    size_t offset, size;      /* of the member in struct fp_session_start */
+    const char *const *names; /* read_name: the member is the index */
+    const char *accepted;     /* for the error's text; NULL: the names */
+};
+
+static void *member(const struct row *row, struct fp_session_start *start)
+{
+    return (char *)start + row->offset;
+}
+
+static int store(const struct row *row, struct fp_session_start *start,
+                 uint64_t value)
+{
+    if (row->size == 8)
+        *(uint64_t *)member(row, start) = value;
+    else if (row->size == 4 && value <= UINT32_MAX)
+        *(uint32_t *)member(row, start) = (uint32_t)value;
+    else if (row->size == 1 && value <= UINT8_MAX)
+        *(uint8_t *)member(row, start) = (uint8_t)value;
+    else
+        return 0;
     return 1;
+}
+
+static int read_number(ErlNifEnv *env, ERL_NIF_TERM value,
+                       const struct row *row, struct fp_session_start *start)
+{
+    ErlNifUInt64 n;
+
+    return enif_get_uint64(env, value, &n) && store(row, start, n);
+}
+
+/* `infinity` is 0. */
+static int read_limit(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
+                      struct fp_session_start *start)
+{
+    if (fp_is_atom(env, value, "infinity"))
+        return store(row, start, 0);
+    return read_number(env, value, row, start);
+}
+
+static int read_name(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
+                     struct fp_session_start *start)
+{
+    int index = fp_get_name(env, value, row->names);
+
+    return index >= 0 && store(row, start, (uint64_t)index);
+}
+
+static int read_text(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
+                     struct fp_session_start *start)
+{
+    return fp_get_text(env, value, member(row, start), row->size);
 }
 
 int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status)
 {
     *status = -1;
-    if (enif_is_identical(term, fp_atom(env, "all")))
+    if (fp_is_atom(env, term, "all"))
         return 1;
     for (int i = 0; i < FP_STATUS_free; i++) {
-        if (enif_is_identical(term, fp_atom(env, fp_status_name(i)))) {
+        if (fp_is_atom(env, term, fp_status_name(i))) {
             *status = i;
             return 1;
         }
@@ -39,189 +90,157 @@ int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status)
     return 0;
 }
 
-/* For the tests of wrong layouts: #{Field => Offset} instead of what was
- * found. Only this session's copy is changed. */
-static int patch_layout(ErlNifEnv *env, ERL_NIF_TERM map,
-                        struct fp_layout *layout)
+static int read_status(ErlNifEnv *env, ERL_NIF_TERM value,
+                       const struct row *row, struct fp_session_start *start)
 {
-    ERL_NIF_TERM patch, key, value;
-    ErlNifMapIterator at;
-    unsigned offset;
-    char name[64];
-    int size, field;
+    return fp_get_status(env, value, member(row, start));
+}
 
-    if (!fp_map_get(env, map, "layout_patch", &patch))
-        return 1;
-    if (!enif_map_iterator_create(env, patch, &at, ERL_NIF_MAP_ITERATOR_FIRST))
-        return 0;
-    while (enif_map_iterator_get_pair(env, &at, &key, &value)) {
-        size = enif_get_atom(env, key, name, sizeof name, ERL_NIF_LATIN1);
-        field = size > 0 ? fp_field_find(name, (size_t)size - 1) : -1;
-        if (field < 0 || !enif_get_uint(env, value, &offset) ||
-            offset > layout->snapshot_size - 24u)
-            break;
-        layout->release.offset[field] = (uint16_t)offset;
-        enif_map_iterator_next(env, &at);
+static int read_excluded(ErlNifEnv *env, ERL_NIF_TERM list,
+                         const struct row *row, struct fp_session_start *start)
+{
+    struct fp_sampler_options *sampler = &start->options.sampler;
+    ERL_NIF_TERM head;
+
+    (void)row;
+    sampler->excluded = start->excluded;
+    while (enif_get_list_cell(env, list, &head, &list)) {
+        if (sampler->excluded_n == FP_EXCLUDED_MAX || !enif_is_pid(env, head))
+            return 0;
+        start->excluded[sampler->excluded_n++] = head;
     }
-    field = enif_map_iterator_is_tail(env, &at);
-    enif_map_iterator_destroy(env, &at);
-    return field;
+    return enif_is_empty_list(env, list);
 }
 
-static int get_mode(ErlNifEnv *env, ERL_NIF_TERM map, uint8_t *mode)
-{
-    ERL_NIF_TERM term;
-
-    if (!fp_map_get(env, map, "mode", &term))
-        return 0;
-    *mode = enif_is_identical(term, fp_atom(env, "schedulers"))
-                ? FP_MODE_SCHEDULERS
-                : FP_MODE_PROCESSES;
-    return *mode == FP_MODE_SCHEDULERS ||
-           enif_is_identical(term, fp_atom(env, "processes"));
-}
-
-static int get_sync(ErlNifEnv *env, ERL_NIF_TERM map, enum fp_sync *sync)
-{
-    static const char *const names[] = {[FP_SYNC_NONE] = "none",
-                                        [FP_SYNC_FLUSH] = "flush",
-                                        [FP_SYNC_CLOSE] = "close"};
-    ERL_NIF_TERM term;
-
-    if (!fp_map_get(env, map, "sync", &term))
-        return 0;
-    for (int i = FP_SYNC_NONE; i <= FP_SYNC_CLOSE; i++) {
-        if (enif_is_identical(term, fp_atom(env, names[i]))) {
-            *sync = (enum fp_sync)i;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int get_files(ErlNifEnv *env, ERL_NIF_TERM map,
-                     struct fp_session_start *start)
-{
-    struct fp_sink_options *files = &start->options.files;
-    int is_zst;
-
-    if (!fp_map_get_text(env, map, "directory", start->directory,
-                         sizeof start->directory) ||
-        !fp_map_get_bool(env, map, "compress", &is_zst) ||
-        !get_sync(env, map, &files->sync) ||
-        !fp_map_get_u32(env, map, "flush_close_max", &files->flush_close_max) ||
-        !fp_map_get_u64(env, map, "files_max", &files->files_max) ||
-        !fp_map_get_u64(env, map, "file_max_bytes", &files->file_max_bytes) ||
-        !fp_map_get_u64(env, map, "total_max_bytes", &files->total_max_bytes) ||
-        !fp_map_get_u32(env, map, "hold_ms", &files->hold_ms) ||
-        !fp_map_get_text(env, map, "note", start->note, sizeof start->note))
-        return 0;
-    start->options.note = start->note;
-    files->is_zst = is_zst;
-    files->directory = start->directory;
-    return 1;
-}
-
-/* {Metric, IsDelta, Top, EveryPasses} */
-static int get_rule(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_ranking *rule)
+static int get_ranking(ErlNifEnv *env, ERL_NIF_TERM term,
+                       struct fp_ranking *ranking)
 {
     const ERL_NIF_TERM *part;
     int size;
 
     if (!enif_get_tuple(env, term, &size, &part) || size != 4 ||
-        !enif_get_uint(env, part[2], &rule->top) ||
-        !enif_get_uint(env, part[3], &rule->every))
+        !enif_get_uint(env, part[2], &ranking->top) ||
+        !enif_get_uint(env, part[3], &ranking->every))
         return 0;
-    rule->is_delta = (uint8_t)enif_is_identical(part[1], fp_atom(env, "true"));
+    ranking->is_delta = (uint8_t)fp_is_atom(env, part[1], "true");
     for (uint8_t i = 0; i < FP_METRIC_COUNT; i++) {
-        rule->metric = i;
-        if (enif_is_identical(part[0], fp_atom(env, fp_metric_name(i))))
+        ranking->metric = i;
+        if (fp_is_atom(env, part[0], fp_metric_name(i)))
             return 1;
     }
     return 0;
 }
 
-static int get_rules(ErlNifEnv *env, ERL_NIF_TERM map,
-                     struct fp_session_options *options)
+static int read_rankings(ErlNifEnv *env, ERL_NIF_TERM list,
+                         const struct row *row, struct fp_session_start *start)
 {
-    ERL_NIF_TERM list, head;
+    struct fp_sampler_options *sampler = &start->options.sampler;
+    ERL_NIF_TERM head;
 
-    if (!fp_map_get(env, map, "rules", &list))
-        return 0;
+    (void)row;
     while (enif_get_list_cell(env, list, &head, &list))
-        if (options->rules == FP_RANKINGS_MAX ||
-            !get_rule(env, head, &options->rule[options->rules++]))
+        if (sampler->rules == FP_RANKINGS_MAX ||
+            !get_ranking(env, head, &sampler->rule[sampler->rules++]))
             return 0;
-    return 1;
+    return enif_is_empty_list(env, list);
 }
 
-static int get_options(ErlNifEnv *env, ERL_NIF_TERM map,
-                       struct fp_session_start *start)
+static const char *const booleans[] = {"false", "true", NULL};
+static const char *const engines[] = {"portable", "native", NULL};
+static const char *const modes[] = {[FP_MODE_PROCESSES] = "processes",
+                                    [FP_MODE_SCHEDULERS] = "schedulers",
+                                    NULL};
+static const char *const syncs[] = {[FP_SYNC_NONE] = "none",
+                                    [FP_SYNC_FLUSH] = "flush",
+                                    [FP_SYNC_CLOSE] = "close",
+                                    NULL};
+static const char *const compressions[] = {"none", "zstd", NULL};
+static const char *const idles[] = {"all", "changes", NULL};
+
+#define ROW(key, read, member, names, accepted)                                \
+    {                                                                          \
+        key, read, offsetof(struct fp_session_start, member),                  \
+            sizeof((struct fp_session_start *)0)->member, names, accepted      \
+    }
+#define NUMBER(key, member)                                                    \
+    ROW(key, read_number, options.member, NULL, "a number from 0")
+#define LIMIT(key, member)                                                     \
+    ROW(key, read_limit, options.member, NULL, "a number from 0, or infinity")
+#define NAME(key, member, names)                                               \
+    ROW(key, read_name, options.member, names, NULL)
+#define TEXT(key, member)                                                      \
+    ROW(key, read_text, member, NULL, "a binary without zero bytes that fits")
+
+/* Options of the user have the names that flame_prof_options gives them. */
+static const struct row rows[] = {
+    NAME("engine", is_native, engines),
+    NUMBER("ring_bytes", ring_bytes),
+    NUMBER("schedulers_online", schedulers_online),
+    NAME("mode", sampler.mode, modes),
+    NAME("running_stacks", sampler.running_stacks, booleans),
+    NAME("native_frames", sampler.native_frames, booleans),
+    NUMBER("sample_interval_us", sampler.interval_us),
+    NUMBER("cpu_permille", sampler.cpu_permille),
+    NUMBER("select_interval_ms", sampler.select_interval_ms),
+    ROW("rules", read_rankings, options.sampler.rule, NULL,
+        "at most 8 of {Metric, IsDelta, Top, EveryPasses}"),
+    ROW("status", read_status, options.sampler.status, NULL,
+        "all or the status of a process"),
+    ROW("exclude", read_excluded, excluded, NULL, "at most 32 pids"),
+    NUMBER("flush_interval", writer.flush_interval_ms),
+    TEXT("note", note),
+    NUMBER("os_pid", writer.script.os_pid),
+    NUMBER("pid_number_bits", writer.script.pid_number_bits),
+    NAME("flatten_recursive", writer.script.flatten_recursive, booleans),
+    NAME("idle_samples", writer.script.merge_idle, idles),
+    NUMBER("text_bytes", writer.script.text_bytes),
+    TEXT("directory", directory),
+    NAME("compress", files.is_zst, compressions),
+    NAME("sync", files.sync, syncs),
+    NUMBER("hold_ms", files.hold_ms),
+    LIMIT("flush_close_max", files.flush_close_max),
+    LIMIT("files_max", files.files_max),
+    LIMIT("file_max_bytes", files.file_max_bytes),
+    LIMIT("total_max_bytes", files.total_max_bytes),
+};
+
+static int refuse(const struct row *row, const char *problem, char *why,
+                  size_t size)
 {
-    struct fp_session_options *options = &start->options;
-    ERL_NIF_TERM status, excluded;
-    uint32_t ring_bytes, text_bytes;
+    char names[128] = "one of";
 
-    if (!get_files(env, map, start) ||
-        !fp_map_get_u32(env, map, "sample_interval_us",
-                        &options->sample_interval_us) ||
-        !fp_map_get_u32(env, map, "cpu_permille", &options->cpu_permille) ||
-        !fp_map_get_u32(env, map, "flush_interval_ms",
-                        &options->flush_interval_ms) ||
-        !fp_map_get_bool(env, map, "flatten_recursive",
-                         &options->flatten_recursive) ||
-        !fp_map_get_bool(env, map, "merge_idle", &options->merge_idle) ||
-        !get_rules(env, map, options) ||
-        !fp_map_get_u32(env, map, "select_interval_ms",
-                        &options->select_interval_ms) ||
-        !fp_map_get_u32(env, map, "ring_bytes", &ring_bytes) ||
-        !fp_map_get_u32(env, map, "text_bytes", &text_bytes) ||
-        !fp_map_get_u32(env, map, "os_pid", &options->os_pid) ||
-        !fp_map_get_u32(env, map, "pid_number_bits",
-                        &options->pid_number_bits) ||
-        options->pid_number_bits > 28 || !get_mode(env, map, &options->mode) ||
-        !fp_map_get_bool(env, map, "running_stacks",
-                         &options->running_stacks) ||
-        !fp_map_get_bool(env, map, "native_frames", &options->native_frames) ||
-        !fp_map_get_u32(env, map, "schedulers_online",
-                        &options->schedulers_online) ||
-        !fp_map_get(env, map, "status", &status) ||
-        !fp_get_status(env, status, &options->status) ||
-        !fp_map_get(env, map, "exclude", &excluded) ||
-        !get_excluded(env, excluded, start))
-        return 0;
-    options->ring_bytes = ring_bytes;
-    options->text_bytes = text_bytes;
-    return 1;
-}
-
-static int choose_engine(ErlNifEnv *env, ERL_NIF_TERM map,
-                         struct fp_session_start *start)
-{
-    struct fp_library *library = fp_library(env);
-    struct fp_layout *layout;
-    ERL_NIF_TERM engine;
-
-    if (!fp_map_get(env, map, "engine", &engine))
-        return FP_EINVAL;
-    if (enif_is_identical(engine, fp_atom(env, "portable")))
-        return 0;
-    if (!enif_is_identical(engine, fp_atom(env, "native")))
-        return FP_EINVAL;
-    layout = fp_library_layout(library);
-    if (layout == NULL)
-        return FP_ESTATE;
-    start->layout = *layout;
-    if (!patch_layout(env, map, &start->layout))
-        return FP_EINVAL;
-    start->options.layout = &start->layout;
-    start->options.initial_call_key = fp_atom(env, "$initial_call");
-    return 0;
+    for (size_t i = 0; row->accepted == NULL && row->names[i] != NULL; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), " %s",
+                 row->names[i]);
+    snprintf(why, size, "the session's `%s` %s; accepted: %s", row->key,
+             problem, row->accepted == NULL ? names : row->accepted);
+    return FP_EINVAL;
 }
 
 int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map,
-                          struct fp_session_start *start)
+                          struct fp_session_start *start, char *why,
+                          size_t why_size)
 {
-    return get_options(env, map, start) ? choose_engine(env, map, start)
-                                        : FP_EINVAL;
+    struct fp_session_options *options = &start->options;
+    const struct fp_layout *layout;
+    ERL_NIF_TERM value;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!fp_map_get(env, map, rows[i].key, &value))
+            return refuse(&rows[i], "is missing", why, why_size);
+        if (!rows[i].read(env, value, &rows[i], start))
+            return refuse(&rows[i], "has a wrong value", why, why_size);
+    }
+    options->writer.note = start->note;
+    options->files.directory = start->directory;
+    if (!options->is_native)
+        return 0;
+    layout = fp_library_layout(fp_library(env));
+    if (layout == NULL) {
+        snprintf(why, why_size, "the layout has not been found yet");
+        return FP_ESTATE;
+    }
+    options->sampler.layout = *layout;
+    options->sampler.initial_call_key = fp_atom(env, "$initial_call");
+    return 0;
 }

@@ -4,13 +4,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent_nif/inspect.h"
 #include "base/error.h"
 #include "erts/capture/sigcapture.h"
 #include "erts/process_names.h"
-#include "session/top_processes.h"
 #include "terms/terms.h"
 
 /* A look, and where its terms are made. */
@@ -154,12 +152,6 @@ static ERL_NIF_TERM process_term(struct telling *telling,
     for (int i = 0; i < FP_METRIC_COUNT; i++)
         fp_map_put(env, &map, fp_metric_name(i),
                    figure_term(env, snapshot->value[i]));
-    if (snapshot->value[FP_METRIC_memory] >= 0)
-        fp_map_put(
-            env, &map, "memory",
-            enif_make_int64(env, snapshot->value[FP_METRIC_memory] +
-                                     fp_dictionary_bytes(
-                                         &look->peek, snapshot->dictionary)));
     fp_map_put(env, &map, "status",
                fp_atom(env, fp_status_name(snapshot->status)));
     fp_map_put(env, &map, "scheduler", scheduler_term(env, sight));
@@ -281,46 +273,4 @@ ERL_NIF_TERM fp_nif_snapshot(ErlNifEnv *env, int argc,
         err = tell_schedulers(&telling, &answer);
     fp_inspect_close(&telling.look);
     return err == 0 ? answer : fp_error(env, fp_atom(env, fp_err_name(err)));
-}
-
-/* (Top, Passes) -> {Processes, [{Pid, Reductions}], CpuNs of the last pass} */
-ERL_NIF_TERM fp_nif_select_top(ErlNifEnv *env, int argc,
-                               const ERL_NIF_TERM argv[])
-{
-    struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = fp_library_layout(library);
-    struct fp_top_processes *selector;
-    struct fp_ranking rule = {FP_METRIC_reductions, 1, 0, 1};
-    const struct fp_candidate *chosen;
-    ERL_NIF_TERM list = enif_make_list(env, 0);
-    struct timespec from, to;
-    uint64_t processes;
-    unsigned top, passes;
-    size_t n;
-
-    (void)argc;
-    if (layout == NULL || !enif_get_uint(env, argv[0], &top) ||
-        !enif_get_uint(env, argv[1], &passes) || passes == 0 || top > 1000000)
-        return enif_make_badarg(env);
-    rule.top = top;
-    if (fp_top_processes_create(&selector, layout, &library->peek, &rule, 1,
-                                NULL, 0) != 0)
-        return fp_error(env, fp_atom(env, fp_err_name(FP_ENOMEM)));
-    for (unsigned i = 0; i < passes; i++) {
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
-        fp_top_processes_step(selector, fp_top_processes_slots(selector));
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
-    }
-    chosen = fp_top_processes_selected(selector, &n, &processes);
-    for (size_t i = 0; i < n; i++)
-        list = enif_make_list_cell(
-            env,
-            enif_make_tuple2(env, chosen[i].id,
-                             enif_make_int64(env, chosen[i].figure)),
-            list);
-    fp_top_processes_destroy(selector);
-    return enif_make_tuple3(
-        env, enif_make_uint64(env, processes), list,
-        enif_make_int64(env, (to.tv_sec - from.tv_sec) * 1000000000 +
-                                 (to.tv_nsec - from.tv_nsec)));
 }

@@ -25,12 +25,4 @@ void fp_process_names_read(const struct fp_layout *layout,
                            uint64_t initial_call_key,
                            struct fp_process_names *names);
 
-/* Bytes of a process dictionary's array, which process_info counts as memory of
- * the process; 0 where there is none. (Its contents lie on the heap.) */
-int64_t fp_dictionary_bytes(const struct fp_memory *peek, uint64_t dictionary);
-
-/* The same from the first FP_DICTIONARY_HEAD bytes of it, already read. Pure. */
-#define FP_DICTIONARY_HEAD 16u
-int64_t fp_dictionary_bytes_of(const uint32_t head[4]);
-
 #endif

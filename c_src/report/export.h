@@ -5,11 +5,11 @@
 #ifndef FP_REPORT_EXPORT_H
 #define FP_REPORT_EXPORT_H
 
-#include "report/measure.h"
+#include "report/aggregate.h"
 #include "report/output.h"
 
-/* One line a stack: `waiting;gen_server:loop/7 1234`, levels first, root first.
- * For flamegraph.pl, inferno, speedscope. The query may get a level `sign`
+/* One line a stack: `waiting;gen_server:loop/7 1234`, dimensions first, root first.
+ * For flamegraph.pl, inferno, speedscope. The query may get a dimension `sign`
  * (groups.h). *total is the sum of the weights. */
 int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
                         struct fp_output *output, uint64_t *total);
@@ -18,7 +18,7 @@ int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
  * with that as its period, and a `negative (sign)` or `positive (sign)` frame
  * below the status for a delta. *moved counts the times that had to be moved to
  * keep them in order. */
-int fp_export_perf(struct fp_profile *profile, const struct fp_measure *measure,
+int fp_export_perf(struct fp_profile *profile, const struct fp_by *by,
                    struct fp_output *output, uint64_t *samples,
                    uint64_t *moved);
 
@@ -37,7 +37,7 @@ int fp_export_index(struct fp_profile *profile, struct fp_output *output,
 /* "bytes", "words" or "count". */
 struct fp_slice fp_metric_unit(struct fp_slice name);
 /* "reductions", "reductions delta", "samples". `room` has 160 bytes. */
-struct fp_slice fp_measure_name(const struct fp_profile *profile,
-                                const struct fp_measure *measure, char *room);
+struct fp_slice fp_by_name(const struct fp_profile *profile,
+                           const struct fp_by *by, char *room);
 
 #endif

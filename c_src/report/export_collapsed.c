@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "format/perf_script.h"
+#include "report/aggregate.h"
 #include "report/export.h"
-#include "report/groups.h"
 
 struct fp_slice fp_metric_unit(struct fp_slice name)
 {
@@ -21,26 +21,26 @@ struct fp_slice fp_metric_unit(struct fp_slice name)
     return FP_SLICE("count");
 }
 
-struct fp_slice fp_measure_name(const struct fp_profile *profile,
-                                const struct fp_measure *measure, char *room)
+struct fp_slice fp_by_name(const struct fp_profile *profile,
+                           const struct fp_by *by, char *room)
 {
     struct fp_slice metric;
     int length;
 
-    if (measure->kind == FP_MEASURE_SAMPLES)
+    if (by->kind == FP_BY_SAMPLES)
         return FP_SLICE("samples");
-    if (measure->kind == FP_MEASURE_PERIOD)
+    if (by->kind == FP_BY_PERIOD)
         return FP_SLICE("period");
-    metric = fp_profile_text(profile, profile->metric[measure->metric].name);
+    metric = fp_profile_text(profile, profile->metric[by->metric].name);
     length = snprintf(room, 160, "%.*s%s",
                       (int)(metric.size > 128 ? 128 : metric.size), metric.at,
-                      measure->kind == FP_MEASURE_DELTA ? " delta" : "");
+                      by->kind == FP_BY_DELTA ? " delta" : "");
     return (struct fp_slice){room, (size_t)length};
 }
 
-/* A level's text is encoded already, but for a file's name and what a perf of
+/* A dimension's text is encoded already, but for a file's name and what a perf of
  * Linux calls its commands: the rest of it is encoded here. */
-static void put_level(struct fp_output *output, struct fp_slice text)
+static void put_dimension(struct fp_output *output, struct fp_slice text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char encoded[3];
@@ -64,11 +64,11 @@ static void put_group(const struct fp_aggregate *groups,
     uint32_t nodes[FP_FRAMES_MOST];
     size_t count =
         fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
-    char room[FP_LEVEL_BYTES];
+    char room[FP_DIMENSION_BYTES];
 
-    for (uint32_t i = 0; i < query->level_count; i++)
-        put_level(output, fp_level_text(profile, query->level[i],
-                                        group->code[i], room));
+    for (uint32_t i = 0; i < query->dimension_count; i++)
+        put_dimension(output, fp_dimension_text(profile, query->dimension[i],
+                                                group->code[i], room));
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             FP_OUTPUT_LITERAL(output, ";");

@@ -12,7 +12,7 @@
 struct writing {
     struct fp_profile *profile;
     struct fp_output *output;
-    const struct fp_measure *measure;
+    const struct fp_by *by;
     int64_t *last_us; /* by process */
     size_t room;
     int64_t now_us;
@@ -107,19 +107,19 @@ static void put_metrics(struct writing *writing, const struct fp_row *row)
     const struct fp_profile *profile = writing->profile;
     const struct fp_process *process = &profile->process[row->process];
     struct fp_output *output = writing->output;
-    struct fp_measure measure = *writing->measure;
+    struct fp_by by = *writing->by;
     int64_t value, delta;
 
-    if (measure.kind < FP_MEASURE_VALUE)
+    if (by.kind < FP_BY_VALUE)
         return;
-    measure.kind = FP_MEASURE_VALUE;
-    if (!fp_figure(profile, &measure, row, &value))
+    by.kind = FP_BY_VALUE;
+    if (!fp_row_metric(profile, &by, row, &value))
         return;
-    measure.kind = FP_MEASURE_DELTA;
-    fp_figure(profile, &measure, row, &delta);
+    by.kind = FP_BY_DELTA;
+    fp_row_metric(profile, &by, row, &delta);
     FP_OUTPUT_LITERAL(output, "# ");
-    fp_output_text(
-        output, fp_profile_text(profile, profile->metric[measure.metric].name));
+    fp_output_text(output,
+                   fp_profile_text(profile, profile->metric[by.metric].name));
     FP_OUTPUT_LITERAL(output, "=");
     fp_output_number(output, value);
     FP_OUTPUT_LITERAL(output, "/");
@@ -155,7 +155,7 @@ static void put_stack(struct writing *writing, const struct fp_row *row,
         put_frame(writing->output, fp_profile_text(profile, frame->symbol),
                   fp_profile_text(profile, frame->dso));
     }
-    if (writing->measure->kind == FP_MEASURE_DELTA)
+    if (writing->by->kind == FP_BY_DELTA)
         put_frame(writing->output,
                   weight < 0 ? FP_SLICE("negative") : FP_SLICE("positive"),
                   FP_SLICE("sign"));
@@ -169,7 +169,7 @@ static void put_row(struct writing *writing, const struct fp_row *row)
     int64_t weight;
     uint64_t period;
 
-    if (!fp_measure(writing->profile, writing->measure, row, &weight) ||
+    if (!fp_row_weight(writing->profile, writing->by, row, &weight) ||
         weight == 0)
         return;
     period = weight < 0 ? 0 - (uint64_t)weight : (uint64_t)weight;
@@ -181,11 +181,10 @@ static void put_row(struct writing *writing, const struct fp_row *row)
     writing->samples++;
 }
 
-int fp_export_perf(struct fp_profile *profile, const struct fp_measure *measure,
+int fp_export_perf(struct fp_profile *profile, const struct fp_by *by,
                    struct fp_output *output, uint64_t *samples, uint64_t *moved)
 {
-    struct writing writing = {
-        .profile = profile, .output = output, .measure = measure};
+    struct writing writing = {.profile = profile, .output = output, .by = by};
     struct fp_budget *budget = &profile->budget;
     struct fp_cursor cursor;
     struct fp_row row;
@@ -200,8 +199,7 @@ int fp_export_perf(struct fp_profile *profile, const struct fp_measure *measure,
     while ((more = fp_cursor_next(&cursor, &row)) > 0)
         put_row(&writing, &row);
     fp_cursor_close(&cursor);
-    fp_budget_free(budget, writing.last_us, sizeof(*writing.last_us),
-                   writing.room);
+    FP_FREE(budget, writing.last_us, writing.room);
     *samples = writing.samples;
     *moved = writing.moved;
     return more;

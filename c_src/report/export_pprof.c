@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 #include "base/buffer.h"
+#include "report/aggregate.h"
 #include "report/export.h"
-#include "report/measure.h"
 #include "report/text.h"
 
 enum { /* of message Profile */
@@ -106,13 +106,19 @@ static void put_number(struct pprof_writing *w, unsigned field, int64_t number)
     w->message.size = 0;
 }
 
+/* The first error is the one that counts. */
+static int note(struct pprof_writing *w, int err)
+{
+    if (w->err == 0)
+        w->err = err;
+    return w->err;
+}
+
 static int64_t text_id(struct pprof_writing *w, struct fp_slice text)
 {
     uint32_t id = 0;
-    int err = fp_strings_intern(&w->strings, w->budget, text, &id);
 
-    if (err != 0)
-        w->err = err;
+    note(w, fp_strings_intern(&w->strings, w->budget, text, &id));
     return id;
 }
 
@@ -124,29 +130,23 @@ static int64_t profile_text_id(struct pprof_writing *w, uint32_t text)
 
 /* --------------------------------------------------------------- adding up -- */
 
+FP_INTERN_PAIR(intern_key, struct pprof_writing, struct key, key, keys, stack,
+               process)
+
 static int64_t *sums_of(struct pprof_writing *w, const struct fp_row *row)
 {
-    uint64_t hash = fp_hash_two(row->stack, row->process);
-    struct fp_table_at at;
+    struct key key = {row->stack, row->process};
+    size_t known = w->key_count, place;
     uint32_t id;
-    size_t place;
 
-    fp_table_seek(&w->keys, hash, &at);
-    while (fp_table_next(&w->keys, &at, &id)) {
-        if (w->key[id].stack == row->stack &&
-            w->key[id].process == row->process)
-            return &w->sum[id * w->columns];
-    }
-    place = w->key_count * w->columns;
-    w->err = FP_GROW(w->budget, &w->key, &w->key_room, w->key_count + 1);
-    if (w->err == 0)
-        w->err = FP_GROW(w->budget, &w->sum, &w->sum_room, place + w->columns);
-    if (w->err == 0)
-        w->err =
-            fp_table_put(&w->keys, w->budget, hash, (uint32_t)w->key_count);
-    if (w->err != 0)
+    if (note(w, intern_key(w, w->budget, key, &id)) != 0)
         return NULL;
-    w->key[w->key_count++] = (struct key){row->stack, row->process};
+    place = id * w->columns;
+    if (id < known)
+        return &w->sum[place];
+    if (note(w, FP_GROW(w->budget, &w->sum, &w->sum_room,
+                        place + w->columns)) != 0)
+        return NULL;
     memset(&w->sum[place], 0, w->columns * sizeof(*w->sum));
     return &w->sum[place];
 }
@@ -165,18 +165,18 @@ static void add_row(struct pprof_writing *w, const struct fp_row *row)
 {
     const struct fp_schema *schema = &w->profile->schema[row->schema];
     int64_t *sum = sums_of(w, row);
-    int64_t looks;
+    int64_t observations;
 
     if (sum == NULL)
         return;
-    looks = fp_weight(w->profile, row);
-    sum[0] = saturated(sum[0], looks);
+    observations = fp_row_count(w->profile, row);
+    sum[0] = saturated(sum[0], observations);
     sum[1] = saturated(sum[1], row->period);
     for (uint32_t i = 0; i < schema->count; i++) {
         int64_t *both = &sum[2 + 2 * schema->metric[i]];
 
         both[0] = saturated(both[0], row->delta[i]);
-        both[1] = saturated(both[1], fp_times_looks(row->value[i], looks));
+        both[1] = saturated(both[1], fp_times(row->value[i], observations));
     }
 }
 
@@ -236,9 +236,9 @@ static void put_label(struct pprof_writing *w, struct fp_slice key,
 static void put_labels(struct pprof_writing *w, const struct key *key)
 {
     const struct fp_process *process = &w->profile->process[key->process];
-    char room[FP_LEVEL_BYTES];
+    char room[FP_DIMENSION_BYTES];
     struct fp_slice pid =
-        fp_level_text(w->profile, FP_LEVEL_pid, key->process, room);
+        fp_dimension_text(w->profile, FP_DIMENSION_pid, key->process, room);
 
     put_label(w, FP_SLICE("pid"), text_id(w, pid));
     put_label(w, FP_SLICE("name"),
@@ -267,43 +267,28 @@ struct functions {
     struct function {
         int64_t name, file; /* texts */
     } * function;
-    size_t count, room;
-    struct fp_table table;
+    size_t function_count, function_room;
+    struct fp_table functions;
 };
 
-static void put_function(struct pprof_writing *w, uint32_t id,
-                         const struct function *one)
-{
-    put_field(w, &w->message, 1, (int64_t)id + 1);
-    put_field(w, &w->message, 2, one->name);
-    put_field(w, &w->message, 3, one->name);
-    put_field(w, &w->message, 4, one->file);
-    put_message(w, FUNCTION);
-}
+FP_INTERN_PAIR(intern_function, struct functions, struct function, function,
+               functions, name, file)
 
 /* The number of a function, which is written when it is new. */
 static uint32_t function_of(struct pprof_writing *w,
                             struct functions *functions, struct function one)
 {
-    uint64_t hash = fp_hash_two((uint64_t)one.name, (uint64_t)one.file);
-    struct fp_table_at at;
+    size_t known = functions->function_count;
     uint32_t id;
 
-    fp_table_seek(&functions->table, hash, &at);
-    while (fp_table_next(&functions->table, &at, &id)) {
-        if (functions->function[id].name == one.name &&
-            functions->function[id].file == one.file)
-            return id;
-    }
-    id = (uint32_t)functions->count;
-    w->err = FP_GROW(w->budget, &functions->function, &functions->room,
-                     functions->count + 1);
-    if (w->err == 0)
-        w->err = fp_table_put(&functions->table, w->budget, hash, id);
-    if (w->err != 0)
-        return 0;
-    functions->function[functions->count++] = one;
-    put_function(w, id, &one);
+    if (note(w, intern_function(functions, w->budget, one, &id)) != 0 ||
+        id < known)
+        return id;
+    put_field(w, &w->message, 1, (int64_t)id + 1);
+    put_field(w, &w->message, 2, one.name);
+    put_field(w, &w->message, 3, one.name);
+    put_field(w, &w->message, 4, one.file);
+    put_message(w, FUNCTION);
     return id;
 }
 
@@ -329,13 +314,12 @@ static void put_location(struct pprof_writing *w, struct functions *functions,
 /* A location for each frame; a function for each symbol without its line. */
 static void put_locations(struct pprof_writing *w)
 {
-    struct functions functions = {NULL, 0, 0, {NULL, 0, 0}};
+    struct functions functions = {0};
 
     for (size_t f = 0; f < w->profile->tree.frame_count && w->err == 0; f++)
         put_location(w, &functions, (uint32_t)f);
-    fp_budget_free(w->budget, functions.function, sizeof(*functions.function),
-                   functions.room);
-    fp_table_free(&functions.table, w->budget);
+    FP_FREE(w->budget, functions.function, functions.function_room);
+    fp_table_free(&functions.functions, w->budget);
 }
 
 /* Texts have to be UTF-8. */
@@ -392,8 +376,8 @@ int fp_export_pprof(struct fp_profile *profile, struct fp_output *output)
         return FP_ENOMEM;
     text_id(&w, FP_SLICE(""));
     put_whole(&w);
-    fp_budget_free(w.budget, w.key, sizeof(*w.key), w.key_room);
-    fp_budget_free(w.budget, w.sum, sizeof(*w.sum), w.sum_room);
+    FP_FREE(w.budget, w.key, w.key_room);
+    FP_FREE(w.budget, w.sum, w.sum_room);
     fp_table_free(&w.keys, w.budget);
     fp_strings_free(&w.strings, w.budget);
     fp_buffer_free(&w.message);

@@ -3,67 +3,49 @@
  *
  * Stacks are added up, in the order of their first samples: the view for these
  * files is `Left Heavy` or `Sandwich`. Frames come last in the file, when it is
- * known which levels there are.
+ * known which dimensions there are.
  */
 #include <stdbool.h>
 
-#include "base/assume.h"
+#include "report/aggregate.h"
 #include "report/export.h"
-#include "report/groups.h"
 #include "report/text.h"
 
-/* Frames of levels, behind those of the tree. */
-struct level_frames {
-    struct level_frame {
-        enum fp_level level;
+/* Frames of dimensions, behind those of the tree. */
+struct dimension_frames {
+    struct dimension_frame {
+        enum fp_dimension dimension;
         uint32_t code;
     } * frame;
-    size_t count, room;
-    struct fp_table table;
+    size_t frame_count, frame_room;
+    struct fp_table frames;
 };
 
-static int intern_level(struct level_frames *frames, struct fp_budget *budget,
-                        enum fp_level level, uint32_t code, uint32_t *id)
-{
-    uint64_t hash = fp_hash_two((uint64_t)level, code);
-    struct fp_table_at at;
-    int err;
-
-    fp_table_seek(&frames->table, hash, &at);
-    while (fp_table_next(&frames->table, &at, id)) {
-        FP_ASSUME(frames->frame != NULL); /* what is in the table is there */
-        if (frames->frame[*id].level == level &&
-            frames->frame[*id].code == code)
-            return 0;
-    }
-    *id = (uint32_t)frames->count;
-    err = FP_GROW(budget, &frames->frame, &frames->room, frames->count + 1);
-    if (err == 0)
-        err = fp_table_put(&frames->table, budget, hash, *id);
-    if (err == 0)
-        frames->frame[frames->count++] = (struct level_frame){level, code};
-    return err;
-}
+FP_INTERN_PAIR(intern_dimension, struct dimension_frames,
+               struct dimension_frame, frame, frames, dimension, code)
 
 static int put_stack(struct fp_profile *profile,
                      const struct fp_aggregate *groups,
                      const struct fp_query *query, const struct fp_group *group,
-                     struct level_frames *levels, struct fp_output *output)
+                     struct dimension_frames *dimensions,
+                     struct fp_output *output)
 {
     const struct fp_tree *tree = &profile->tree;
     uint32_t nodes[FP_FRAMES_MOST], id;
     size_t count =
         fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
-    char room[FP_LEVEL_BYTES];
+    char room[FP_DIMENSION_BYTES];
     int err = 0;
 
     fp_json_begin(output, NULL, "[");
-    for (uint32_t i = 0; i < query->level_count && err == 0; i++) {
-        if (fp_level_text(profile, query->level[i], group->code[i], room)
+    for (uint32_t i = 0; i < query->dimension_count && err == 0; i++) {
+        if (fp_dimension_text(profile, query->dimension[i], group->code[i],
+                              room)
                 .size == 0)
             continue;
-        err = intern_level(levels, &profile->budget, query->level[i],
-                           group->code[i], &id);
+        err = intern_dimension(
+            dimensions, &profile->budget,
+            (struct dimension_frame){query->dimension[i], group->code[i]}, &id);
         fp_json_number(output, NULL, (int64_t)tree->frame_count + id);
     }
     for (size_t i = 0; i < count; i++)
@@ -73,12 +55,13 @@ static int put_stack(struct fp_profile *profile,
 }
 
 static int put_profile(struct fp_profile *profile, struct fp_query *query,
-                       struct level_frames *levels, struct fp_output *output)
+                       struct dimension_frames *dimensions,
+                       struct fp_output *output)
 {
     struct fp_aggregate groups;
     char room[160];
     uint64_t total = 0;
-    struct fp_slice name = fp_measure_name(profile, &query->measure, room);
+    struct fp_slice name = fp_by_name(profile, &query->by, room);
     bool is_bytes = name.size >= 6 && memcmp(name.at, "memory", 6) == 0;
     int err;
 
@@ -91,7 +74,7 @@ static int put_profile(struct fp_profile *profile, struct fp_query *query,
     fp_json_number(output, "startValue", 0);
     fp_json_begin(output, "samples", "[");
     for (size_t i = 0; i < groups.count && err == 0; i++)
-        err = put_stack(profile, &groups, query, &groups.group[i], levels,
+        err = put_stack(profile, &groups, query, &groups.group[i], dimensions,
                         output);
     fp_json_end(output, "]");
     fp_json_begin(output, "weights", "[");
@@ -122,11 +105,11 @@ static void put_frame(struct fp_output *output, struct fp_slice symbol,
 }
 
 static int put_frames(const struct fp_profile *profile,
-                      const struct level_frames *levels,
+                      const struct dimension_frames *dimensions,
                       struct fp_output *output)
 {
     const struct fp_tree *tree = &profile->tree;
-    char *room = malloc(profile->strings.size + 1), small[FP_LEVEL_BYTES];
+    char *room = malloc(profile->strings.size + 1), small[FP_DIMENSION_BYTES];
 
     if (room == NULL)
         return FP_ENOMEM;
@@ -135,13 +118,14 @@ static int put_frames(const struct fp_profile *profile,
     for (size_t i = 0; i < tree->frame_count; i++)
         put_frame(output, fp_profile_text(profile, tree->frame[i].symbol),
                   fp_profile_text(profile, tree->frame[i].dso), room);
-    for (size_t i = 0; i < levels->count; i++) {
-        const struct level_frame *frame = &levels->frame[i];
-        const char *name = fp_level_name((int)frame->level);
+    for (size_t i = 0; i < dimensions->frame_count; i++) {
+        const struct dimension_frame *frame = &dimensions->frame[i];
+        const char *name = fp_dimension_name((int)frame->dimension);
 
-        put_frame(output,
-                  fp_level_text(profile, frame->level, frame->code, small),
-                  (struct fp_slice){name, strlen(name)}, room);
+        put_frame(
+            output,
+            fp_dimension_text(profile, frame->dimension, frame->code, small),
+            (struct fp_slice){name, strlen(name)}, room);
     }
     fp_json_end(output, "]");
     fp_json_end(output, "}");
@@ -152,7 +136,7 @@ static int put_frames(const struct fp_profile *profile,
 int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries,
                          uint32_t count, struct fp_output *output)
 {
-    struct level_frames levels = {0};
+    struct dimension_frames dimensions = {0};
     struct fp_budget *budget = &profile->budget;
     int err = 0;
 
@@ -167,12 +151,12 @@ int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries,
     fp_json_number(output, "activeProfileIndex", 0);
     fp_json_begin(output, "profiles", "[");
     for (uint32_t i = 0; i < count && err == 0; i++)
-        err = put_profile(profile, &queries[i], &levels, output);
+        err = put_profile(profile, &queries[i], &dimensions, output);
     fp_json_end(output, "]");
     if (err == 0)
-        err = put_frames(profile, &levels, output);
+        err = put_frames(profile, &dimensions, output);
     fp_json_end(output, "}");
-    FP_FREE(budget, levels.frame, levels.room);
-    fp_table_free(&levels.table, budget);
+    FP_FREE(budget, dimensions.frame, dimensions.frame_room);
+    fp_table_free(&dimensions.frames, budget);
     return err;
 }

@@ -92,7 +92,7 @@ int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
 }
 
 /* A weighted export has one metric at most. */
-int64_t fp_weight(const struct fp_profile *profile, const struct fp_row *row)
+int64_t fp_row_count(const struct fp_profile *profile, const struct fp_row *row)
 {
     if (row->period == 1 || profile->file[row->file].dialect != FP_OURS ||
         profile->schema[row->schema].count <= 1)
@@ -501,7 +501,8 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
         file->dialect = sample->dialect;
     if (!process->is_own) {
         file->samples++;
-        file->looks = fp_sum(file->looks, (uint64_t)fp_weight(profile, row));
+        file->observations =
+            fp_sum(file->observations, (uint64_t)fp_row_count(profile, row));
         return 0;
     }
     profile->own_count++;

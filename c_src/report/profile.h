@@ -51,7 +51,7 @@ struct fp_file {
     enum fp_dialect dialect; /* of its first sample */
     struct fp_source_state source;
     uint64_t samples, bad;     /* without the profiler's own */
-    uint64_t looks;            /* that these samples stand for (measure.h) */
+    uint64_t observations;     /* that these samples stand for (by.h) */
     uint32_t own;              /* text: the fields of the last one of those */
     int64_t first_us, last_us; /* least and greatest */
 };
@@ -123,7 +123,8 @@ int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
 /* How many observations a sample stands for: its period in a session's file
  * (doc/sampling.md, What waits and does not move). 1 where a period means
  * something else: in perf's files, and in weighted exports. */
-int64_t fp_weight(const struct fp_profile *profile, const struct fp_row *row);
+int64_t fp_row_count(const struct fp_profile *profile,
+                     const struct fp_row *row);
 
 /* The sum of two numbers that are not negative, at most INT64_MAX: a damaged file
  * may hold any numbers. */

@@ -74,9 +74,8 @@ static int fit(struct fp_track *track, struct fp_budget *budget,
 static void free_tracks(struct fp_tracks *tracks, struct fp_budget *budget)
 {
     for (size_t i = 0; i < tracks->room; i++)
-        fp_budget_free(budget, tracks->track[i].value,
-                       sizeof(*tracks->track[i].value), tracks->track[i].room);
-    fp_budget_free(budget, tracks->track, sizeof(*tracks->track), tracks->room);
+        FP_FREE(budget, tracks->track[i].value, tracks->track[i].room);
+    FP_FREE(budget, tracks->track, tracks->room);
 }
 
 /* The delta that the values say. Differences wrap, as what was added does. */
@@ -262,7 +261,7 @@ int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget,
 
 void fp_rows_free(struct fp_rows *rows, struct fp_budget *budget)
 {
-    fp_budget_free(budget, rows->bytes, 1, rows->room);
+    FP_FREE(budget, rows->bytes, rows->room);
     free_tracks(&rows->tracks, budget);
     memset(rows, 0, sizeof(*rows));
 }

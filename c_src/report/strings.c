@@ -57,8 +57,7 @@ struct fp_slice fp_strings_at(const struct fp_strings *strings, uint32_t id)
 
 void fp_strings_free(struct fp_strings *strings, struct fp_budget *budget)
 {
-    fp_budget_free(budget, strings->bytes, 1, strings->bytes_room);
-    fp_budget_free(budget, strings->end, sizeof(*strings->end),
-                   strings->end_room);
+    FP_FREE(budget, strings->bytes, strings->bytes_room);
+    FP_FREE(budget, strings->end, strings->end_room);
     fp_table_free(&strings->table, budget);
 }

@@ -30,7 +30,7 @@ static int grow(struct fp_table *table, struct fp_budget *budget)
         if (old.slot[i].id != 0)
             insert(table, old.slot[i]);
     }
-    fp_budget_free(budget, old.slot, sizeof(*old.slot), old.room);
+    FP_FREE(budget, old.slot, old.room);
     return 0;
 }
 
@@ -59,6 +59,6 @@ void fp_table_clear(struct fp_table *table)
 
 void fp_table_free(struct fp_table *table, struct fp_budget *budget)
 {
-    fp_budget_free(budget, table->slot, sizeof(*table->slot), table->room);
+    FP_FREE(budget, table->slot, table->room);
     *table = (struct fp_table){NULL, 0, 0};
 }

@@ -17,6 +17,7 @@
 
 #include <stdint.h>
 
+#include "base/assume.h"
 #include "base/hash.h"
 #include "report/budget.h"
 
@@ -68,5 +69,34 @@ int fp_table_put(struct fp_table *table, struct fp_budget *budget,
 /* Empty it; its memory stays. */
 void fp_table_clear(struct fp_table *table);
 void fp_table_free(struct fp_table *table, struct fp_budget *budget);
+
+/* Defines a function: 0 and in *id the place of `pair` in the owner's `array`,
+ * where it is appended when it is new; FP_EFULL or FP_ENOMEM. The owner has
+ * array, array_count, array_room, and `table` for its hashes. */
+#define FP_INTERN_PAIR(name, owner_type, type, array, table, first, second)    \
+    static int name(owner_type *owner, struct fp_budget *budget, type pair,    \
+                    uint32_t *id)                                              \
+    {                                                                          \
+        uint64_t hash =                                                        \
+            fp_hash_two((uint64_t)pair.first, (uint64_t)pair.second);          \
+        struct fp_table_at at;                                                 \
+        int err;                                                               \
+                                                                               \
+        fp_table_seek(&owner->table, hash, &at);                               \
+        while (fp_table_next(&owner->table, &at, id)) {                        \
+            FP_ASSUME(owner->array != NULL); /* the table has its places */    \
+            if (owner->array[*id].first == pair.first &&                       \
+                owner->array[*id].second == pair.second)                       \
+                return 0;                                                      \
+        }                                                                      \
+        *id = (uint32_t)owner->array##_count;                                  \
+        err = FP_GROW(budget, &owner->array, &owner->array##_room,             \
+                      owner->array##_count + 1);                               \
+        if (err == 0)                                                          \
+            err = fp_table_put(&owner->table, budget, hash, *id);              \
+        if (err == 0)                                                          \
+            owner->array[owner->array##_count++] = pair;                       \
+        return err;                                                            \
+    }
 
 #endif

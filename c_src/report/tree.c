@@ -25,12 +25,11 @@ int fp_tree_create(struct fp_tree *tree, struct fp_budget *budget)
 
 void fp_tree_free(struct fp_tree *tree, struct fp_budget *budget)
 {
-    fp_budget_free(budget, tree->frame, sizeof(*tree->frame), tree->frame_room);
-    fp_budget_free(budget, tree->node, sizeof(*tree->node), tree->node_room);
-    fp_budget_free(budget, tree->stack, sizeof(*tree->stack), tree->stack_room);
-    fp_budget_free(budget, tree->raw, 1, tree->raw_room);
-    fp_budget_free(budget, tree->raw_stack, sizeof(*tree->raw_stack),
-                   tree->raw_stack_room);
+    FP_FREE(budget, tree->frame, tree->frame_room);
+    FP_FREE(budget, tree->node, tree->node_room);
+    FP_FREE(budget, tree->stack, tree->stack_room);
+    FP_FREE(budget, tree->raw, tree->raw_room);
+    FP_FREE(budget, tree->raw_stack, tree->raw_stack_room);
     fp_table_free(&tree->frames, budget);
     fp_table_free(&tree->nodes, budget);
     fp_table_free(&tree->stacks, budget);
@@ -96,34 +95,12 @@ static int keep_raw(struct fp_tree *tree, struct fp_budget *budget,
 
 /* ----------------------------------------------------- frames, nodes, ids -- */
 
-/* Three tables of pairs of numbers, alike: find the pair, or append it. */
-#define INTERN_PAIR(name, type, array, table, first, second)                   \
-    static int name(struct fp_tree *tree, struct fp_budget *budget, type pair, \
-                    uint32_t *id)                                              \
-    {                                                                          \
-        uint64_t hash = fp_hash_two(pair.first, pair.second);                  \
-        struct fp_table_at at;                                                 \
-        int err;                                                               \
-                                                                               \
-        fp_table_seek(&tree->table, hash, &at);                                \
-        while (fp_table_next(&tree->table, &at, id)) {                         \
-            if (tree->array[*id].first == pair.first &&                        \
-                tree->array[*id].second == pair.second)                        \
-                return 0;                                                      \
-        }                                                                      \
-        *id = (uint32_t)tree->array##_count;                                   \
-        err = FP_GROW(budget, &tree->array, &tree->array##_room,               \
-                      tree->array##_count + 1);                                \
-        if (err == 0)                                                          \
-            err = fp_table_put(&tree->table, budget, hash, *id);               \
-        if (err == 0)                                                          \
-            tree->array[tree->array##_count++] = pair;                         \
-        return err;                                                            \
-    }
-
-INTERN_PAIR(intern_frame, struct fp_frame_ids, frame, frames, symbol, dso)
-INTERN_PAIR(intern_node, struct fp_node, node, nodes, parent, frame)
-INTERN_PAIR(intern_stack, struct fp_stack_ids, stack, stacks, node, status)
+FP_INTERN_PAIR(intern_frame, struct fp_tree, struct fp_frame_ids, frame, frames,
+               symbol, dso)
+FP_INTERN_PAIR(intern_node, struct fp_tree, struct fp_node, node, nodes, parent,
+               frame)
+FP_INTERN_PAIR(intern_stack, struct fp_tree, struct fp_stack_ids, stack, stacks,
+               node, status)
 
 struct frames {
     uint32_t id[FP_FRAMES_MOST];

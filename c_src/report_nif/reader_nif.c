@@ -1,135 +1,85 @@
 /*
- * A file's samples as terms, some at a time: what flame_prof_samples folds
- * over. Dirty I/O schedulers only; one caller at a time, others get badarg.
+ * reader_nif.c - a file's samples as terms, some at a time: flame_prof_samples
+ * folds over them. Dirty I/O schedulers only.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "format/sample.h"
-#include "report/table.h"
-#include "report_nif/report_library.h"
+#include "report_nif/report_nif.h"
 #include "terms/terms.h"
 
 /* Text of one call, so that a call ends soon. */
 #define CALL_BYTES ((uint64_t)1 << 20)
 #define WARNINGS_MOST 16
-
-struct warning {
-    uint64_t line;
-    const char *what;
-};
+#define METRICS_MOST 64
+#define MEMORY_BYTES ((size_t)64 << 20)
 
 struct reader {
-    ErlNifMutex *lock;
     struct fp_source *source;
     struct fp_scan scan;
-    enum fp_dialect dialect;
-    uint64_t samples, bad;
-    struct warning warning[WARNINGS_MOST];
+    struct fp_file file;
+    struct fp_warning warning[WARNINGS_MOST];
     char *spelled; /* FP_SPELLED_BYTES */
 };
 
-static void close_reader(struct reader *reader)
-{
-    if (reader->source != NULL) {
-        fp_scan_close(&reader->scan);
-        fp_source_close(reader->source);
-    }
-    reader->source = NULL;
-}
-
-void fp_reader_destroy(ErlNifEnv *env, void *object)
+static void destroy(void *object)
 {
     struct reader *reader = object;
 
-    (void)env;
-    close_reader(reader);
+    fp_scan_close(&reader->scan);
+    fp_source_close(reader->source);
     free(reader->spelled);
-    if (reader->lock != NULL)
-        enif_mutex_destroy(reader->lock);
+    free(reader);
 }
 
-/* ---------------------------------------------- texts that were terms before -- */
+static const struct fp_handle_kind kind = {"flame_prof_reader", destroy};
 
-/* What is the same in many samples of a call is made once, and shared. */
-enum kind { TEXT, STACK, WORDS };
+/* ------------------------------------------------- terms of texts of a call -- */
 
+/* A text that occurs in many samples of a call becomes a term once. 0: not yet. */
 struct known {
-    enum kind kind;
-    size_t at, size; /* in `bytes` */
-    ERL_NIF_TERM term, second;
+    ERL_NIF_TERM text, words, frames, status;
+    enum fp_dialect dialect; /* of frames */
 };
 
 struct term_memory {
     struct fp_budget budget;
-    struct fp_table table;
-    struct known *known;
-    char *bytes;
-    size_t count, room, size, bytes_room;
+    struct fp_strings strings;
+    struct known *known; /* by the text's number */
+    size_t count, room;
+    struct known none; /* of a text for which there is no memory */
 };
 
 static void forget(struct term_memory *memory)
 {
-    fp_table_free(&memory->table, &memory->budget);
+    fp_strings_free(&memory->strings, &memory->budget);
     free(memory->known);
-    free(memory->bytes);
 }
 
-/* Valid until the next remember(). */
-static struct known *recall(const struct term_memory *memory, enum kind kind,
-                            uint64_t hash, struct fp_slice text)
+/* Valid until the next call. */
+static struct known *known_of(struct term_memory *memory, struct fp_slice text)
 {
-    struct fp_table_at at;
     uint32_t id;
 
-    fp_table_seek(&memory->table, hash, &at);
-    while (fp_table_next(&memory->table, &at, &id)) {
-        struct known *known = &memory->known[id];
-
-        if (known->kind == kind && known->size == text.size &&
-            memcmp(memory->bytes + known->at, text.at, text.size) == 0)
-            return known;
-    }
-    return NULL;
-}
-
-/* Where there is no memory for it, it is made again. */
-static void remember(struct term_memory *memory, enum kind kind, uint64_t hash,
-                     struct fp_slice text, ERL_NIF_TERM term,
-                     ERL_NIF_TERM second)
-{
-    struct fp_budget *budget = &memory->budget;
-
-    if (FP_GROW(budget, &memory->known, &memory->room, memory->count + 1) !=
-            0 ||
-        FP_GROW(budget, &memory->bytes, &memory->bytes_room,
-                memory->size + text.size + 1) != 0 ||
-        fp_table_put(&memory->table, budget, hash, (uint32_t)memory->count) !=
-            0)
-        return;
-    memcpy(memory->bytes + memory->size, text.at, text.size);
-    memory->known[memory->count++] =
-        (struct known){kind, memory->size, text.size, term, second};
-    memory->size += text.size;
+    memory->none = (struct known){0};
+    if (fp_strings_intern(&memory->strings, &memory->budget, text, &id) != 0 ||
+        FP_GROW(&memory->budget, &memory->known, &memory->room, id + 1u) != 0)
+        return &memory->none;
+    while (memory->count <= id)
+        memory->known[memory->count++] = (struct known){0};
+    return &memory->known[id];
 }
 
 static ERL_NIF_TERM text_term(ErlNifEnv *env, struct term_memory *memory,
                               struct fp_slice text)
 {
-    uint64_t hash;
-    struct known *known;
-    ERL_NIF_TERM term;
+    struct known *known = known_of(memory, text);
 
-    if (text.size == 0)
-        return fp_binary(env, "", 0);
-    hash = fp_hash(text.at, text.size);
-    known = recall(memory, TEXT, hash, text);
-    if (known != NULL)
-        return known->term;
-    term = fp_binary(env, text.at, text.size);
-    remember(memory, TEXT, hash, text, term, term);
-    return term;
+    if (known->text == 0)
+        known->text = fp_slice_term(env, text);
+    return known->text;
 }
 
 /* ------------------------------------------------------------------ parts -- */
@@ -142,19 +92,20 @@ static const char *read_stack(ErlNifEnv *env, struct reader *reader,
 {
     ERL_NIF_TERM made[FP_FRAMES_MOST];
     const char *at = sample->stack.at, *end = at + sample->stack.size;
+    bool is_ours = sample->dialect == FP_OURS, has_status = false;
     unsigned count = 0;
 
-    while (at < end) {
+    while (at < end && !has_status) {
         struct fp_frame_text frame;
         const char *bad =
             fp_parse_frame(sample->dialect, &at, end, reader->spelled, &frame);
 
         if (bad != NULL)
             return bad;
-        if (sample->dialect == FP_OURS && at == end && fp_is_status(&frame)) {
+        has_status = is_ours && at == end && fp_is_status(&frame);
+        if (has_status) {
             *status = text_term(env, memory, frame.symbol);
-            *frames = enif_make_list_from_array(env, made, count);
-            return NULL;
+            break;
         }
         if (count == FP_FRAMES_MOST)
             return "more frames than any stack has";
@@ -162,10 +113,8 @@ static const char *read_stack(ErlNifEnv *env, struct reader *reader,
             enif_make_tuple2(env, text_term(env, memory, frame.symbol),
                              text_term(env, memory, frame.dso));
     }
-    if (sample->dialect == FP_OURS)
-        return "no status frame at the root";
     *frames = enif_make_list_from_array(env, made, count);
-    return NULL;
+    return is_ours && !has_status ? "no status frame at the root" : NULL;
 }
 
 static const char *stack_terms(ErlNifEnv *env, struct reader *reader,
@@ -173,37 +122,33 @@ static const char *stack_terms(ErlNifEnv *env, struct reader *reader,
                                const struct fp_sample *sample,
                                ERL_NIF_TERM *frames, ERL_NIF_TERM *status)
 {
-    uint64_t hash = fp_hash(sample->stack.at, sample->stack.size) ^
-                    (uint64_t)sample->dialect;
-    const struct known *known;
-    const char *bad;
+    ERL_NIF_TERM own_status = text_term(env, memory, sample->header.status);
+    struct known *known = known_of(memory, sample->stack);
+    const char *bad = NULL;
 
-    /* Before: a text that is remembered may move what is known. */
-    *status = text_term(env, memory, sample->header.status);
-    known = recall(memory, STACK, hash, sample->stack);
-    if (known != NULL) {
-        *frames = known->term;
-        if (sample->dialect == FP_OURS)
-            *status = known->second;
-        return NULL;
+    *status = own_status;
+    if (known->frames == 0 || known->dialect != sample->dialect) {
+        bad = read_stack(env, reader, memory, sample, frames, status);
+        if (bad != NULL)
+            return bad;
+        known = known_of(memory, sample->stack); /* it may have moved */
+        known->frames = *frames;
+        known->status = *status;
+        known->dialect = sample->dialect;
     }
-    bad = read_stack(env, reader, memory, sample, frames, status);
-    if (bad == NULL)
-        remember(memory, STACK, hash, sample->stack, *frames, *status);
-    return bad;
+    *frames = known->frames;
+    *status = sample->dialect == FP_OURS ? known->status : own_status;
+    return NULL;
 }
 
 static const char *words_term(ErlNifEnv *env, struct term_memory *memory,
                               struct fp_slice text, ERL_NIF_TERM *words)
 {
-    uint64_t hash = fp_hash(text.at, text.size);
-    struct known *known = recall(memory, WORDS, hash, text);
     const char *at = text.at, *end = at + text.size;
 
-    if (known != NULL) {
-        *words = known->term;
+    *words = known_of(memory, text)->words;
+    if (*words != 0)
         return NULL;
-    }
     *words = enif_make_new_map(env);
     while (at < end) {
         struct fp_slice key, word;
@@ -213,7 +158,7 @@ static const char *words_term(ErlNifEnv *env, struct term_memory *memory,
         enif_make_map_put(env, *words, text_term(env, memory, key),
                           text_term(env, memory, word), words);
     }
-    remember(memory, WORDS, hash, text, *words, *words);
+    known_of(memory, text)->words = *words;
     return NULL;
 }
 
@@ -222,16 +167,16 @@ static const char *field_terms(ErlNifEnv *env, struct term_memory *memory,
                                const struct fp_sample *sample,
                                ERL_NIF_TERM *metrics, ERL_NIF_TERM *words)
 {
-    ERL_NIF_TERM keys[64], values[64];
+    ERL_NIF_TERM keys[METRICS_MOST], values[METRICS_MOST];
     const char *at = sample->fields.at, *end = at + sample->fields.size;
     unsigned count = 0;
     const char *bad;
-    struct fp_slice key;
+    struct fp_slice key, rest;
     int64_t value, delta;
 
     while (at < end && fp_parse_number(sample->dialect, &at, end, FP_SLICE(""),
                                        &key, &value, &delta)) {
-        if (count == 64)
+        if (count == METRICS_MOST)
             return "too many different metrics";
         keys[count] = text_term(env, memory, key);
         values[count++] = enif_make_tuple2(env, enif_make_int64(env, value),
@@ -239,15 +184,14 @@ static const char *field_terms(ErlNifEnv *env, struct term_memory *memory,
     }
     if (!enif_make_map_from_arrays(env, keys, values, count, metrics))
         return "a metric twice in one line";
-    bad = fp_parse_words((struct fp_slice){at, (size_t)(end - at)});
-    if (bad != NULL)
-        return bad;
-    return words_term(env, memory, (struct fp_slice){at, (size_t)(end - at)},
-                      words);
+    rest = (struct fp_slice){at, (size_t)(end - at)};
+    bad = fp_parse_words(rest);
+    return bad != NULL ? bad : words_term(env, memory, rest, words);
 }
 
 #define SAMPLE_KEYS 10
 
+/* NULL and no term for the profiler's own sample. */
 static const char *sample_term(ErlNifEnv *env, struct reader *reader,
                                struct term_memory *memory,
                                const ERL_NIF_TERM keys[SAMPLE_KEYS],
@@ -256,7 +200,7 @@ static const char *sample_term(ErlNifEnv *env, struct reader *reader,
 {
     ERL_NIF_TERM value[SAMPLE_KEYS];
     struct fp_sample sample;
-    const char *bad = fp_sample_read(piece, reader->dialect, &sample);
+    const char *bad = fp_sample_read(piece, reader->file.dialect, &sample);
 
     if (bad == NULL && fp_sample_is_own(&sample))
         return NULL;
@@ -266,8 +210,8 @@ static const char *sample_term(ErlNifEnv *env, struct reader *reader,
         bad = stack_terms(env, reader, memory, &sample, &value[2], &value[3]);
     if (bad != NULL)
         return bad;
-    if (reader->samples == 0)
-        reader->dialect = sample.dialect;
+    if (reader->file.samples == 0)
+        reader->file.dialect = sample.dialect;
     value[4] = enif_make_int64(env, sample.header.time_us);
     value[5] = enif_make_uint64(env, sample.header.pid);
     value[6] = enif_make_uint64(env, sample.header.tid);
@@ -283,73 +227,9 @@ static const char *sample_term(ErlNifEnv *env, struct reader *reader,
 
 static void count_bad(struct reader *reader, uint64_t line, const char *what)
 {
-    if (reader->bad < WARNINGS_MOST)
-        reader->warning[reader->bad] = (struct warning){line, what};
-    reader->bad++;
-}
-
-/* ------------------------------------------------------------------- NIFs -- */
-
-/* Locked, or NULL: no reader, a closed one, or another process is at it. */
-static struct reader *enter(ErlNifEnv *env, ERL_NIF_TERM term)
-{
-    void *object;
-    struct reader *reader;
-
-    if (!enif_get_resource(env, term, fp_report_library(env)->reader_type,
-                           &object))
-        return NULL;
-    reader = object;
-    if (enif_mutex_trylock(reader->lock) != 0)
-        return NULL;
-    if (reader->source != NULL)
-        return reader;
-    enif_mutex_unlock(reader->lock);
-    return NULL;
-}
-
-static int open_file(struct reader *reader, const char *path, char *why,
-                     size_t why_size)
-{
-    int err = fp_source_open(&reader->source, path, why, why_size);
-
-    if (err != 0)
-        return err;
-    err = fp_scan_open(&reader->scan, fp_source_read, reader->source);
-    if (err != 0) {
-        fp_source_close(reader->source);
-        reader->source = NULL;
-    }
-    return err;
-}
-
-/* Path -> {ok, Reader} | {error, {Atom, Text}} */
-ERL_NIF_TERM fp_nif_reader_open(ErlNifEnv *env, int argc,
-                                const ERL_NIF_TERM argv[])
-{
-    struct reader *reader;
-    ERL_NIF_TERM term;
-    char path[FP_PATH_BYTES], why[256] = "";
-    int err;
-
-    (void)argc;
-    if (!fp_get_path(env, argv[0], path))
-        return enif_make_badarg(env);
-    reader = enif_alloc_resource(fp_report_library(env)->reader_type,
-                                 sizeof(*reader));
-    if (reader == NULL)
-        return fp_error_text(env, FP_ENOMEM, "");
-    memset(reader, 0, sizeof(*reader));
-    reader->lock = enif_mutex_create("flame_prof_reader");
-    reader->spelled = malloc(FP_SPELLED_BYTES);
-    err = reader->lock == NULL || reader->spelled == NULL
-              ? FP_ENOMEM
-              : open_file(reader, path, why, sizeof(why));
-    term = enif_make_resource(env, reader);
-    enif_release_resource(reader);
-    if (err != 0)
-        return fp_error_text(env, err, why);
-    return enif_make_tuple2(env, fp_atom(env, "ok"), term);
+    if (reader->file.bad < WARNINGS_MOST)
+        reader->warning[reader->file.bad] = (struct fp_warning){0, line, what};
+    reader->file.bad++;
 }
 
 /* Up to `most` samples, the last one first. 1: there is more; 0; FP_E*. */
@@ -362,14 +242,14 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most,
     const struct fp_source_state *state = fp_source_state(reader->source);
     uint64_t until = state->text + CALL_BYTES;
     ERL_NIF_TERM keys[SAMPLE_KEYS];
-    struct term_memory memory = {.budget = {.limit = (size_t)64 << 20}};
+    struct term_memory memory = {.budget = {.limit = MEMORY_BYTES}};
     struct fp_scan_piece piece;
     int more = 1;
 
     for (int i = 0; i < SAMPLE_KEYS; i++)
         keys[i] = fp_atom(env, name[i]);
     for (unsigned n = 0; n < most && state->text <= until;) {
-        ERL_NIF_TERM term;
+        ERL_NIF_TERM term = 0;
         const char *bad;
 
         more = fp_scan_next(&reader->scan, &piece);
@@ -378,55 +258,79 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most,
         if (more == FP_SCAN_MORE)
             continue;
         n++;
-        term = 0;
         bad = sample_term(env, reader, &memory, keys, &piece, &term);
         if (bad != NULL)
             count_bad(reader, piece.line, bad);
-        if (term == 0) /* bad, or the profiler's own */
+        if (term == 0)
             continue;
         *list = enif_make_list_cell(env, term, *list);
-        reader->samples++;
+        reader->file.samples++;
     }
     forget(&memory);
     return more;
 }
 
-/* (Reader, Most) -> {more | done, [Sample]}, the last one first
- *                 | {error, {Atom, Text}} */
-ERL_NIF_TERM fp_nif_reader_next(ErlNifEnv *env, int argc,
-                                const ERL_NIF_TERM argv[])
+/* ------------------------------------------------------------------- NIFs -- */
+
+/* Path -> {ok, Reader} | {error, {Atom, Text}} */
+FP_REPORT_NIF(fp_nif_reader_open)
 {
     struct reader *reader;
-    ERL_NIF_TERM list = enif_make_list(env, 0);
+    ERL_NIF_TERM term = 0;
+    char path[FP_PATH_BYTES], why[256] = "";
+    int err = FP_ENOMEM;
+
+    if (!fp_get_path(env, argv[0], path))
+        return enif_make_badarg(env);
+    reader = calloc(1, sizeof(*reader));
+    if (reader == NULL)
+        return fp_error_text(env, err, why);
+    reader->spelled = malloc(FP_SPELLED_BYTES);
+    if (reader->spelled != NULL)
+        err = fp_source_open(&reader->source, path, why, sizeof(why));
+    if (err == 0)
+        err = fp_scan_open(&reader->scan, fp_source_read, reader->source);
+    if (err == 0) {
+        term = fp_handle_new(env, &kind, reader);
+        return term != 0 ? fp_ok(env, term) : fp_error_text(env, FP_ENOMEM, "");
+    }
+    destroy(reader);
+    return fp_error_text(env, err, why);
+}
+
+/* (Reader, Most) -> {more | done, [Sample]}, the last one first
+ *                 | {error, {Atom, Text}} */
+FP_REPORT_NIF(fp_nif_reader_next)
+{
+    struct fp_handle *handle;
+    ERL_NIF_TERM list = enif_make_list(env, 0), is_more;
     unsigned most;
     int more;
 
-    (void)argc;
     if (!enif_get_uint(env, argv[1], &most) ||
-        (reader = enter(env, argv[0])) == NULL)
+        (handle = fp_handle_enter(env, argv[0], &kind)) == NULL)
         return enif_make_badarg(env);
-    more = read_some(env, reader, most, &list);
-    enif_mutex_unlock(reader->lock);
-    if (more < 0)
-        return fp_error_text(env, more, "");
-    return enif_make_tuple2(env, fp_atom(env, more ? "more" : "done"), list);
+    more = read_some(env, handle->object, most, &list);
+    is_more = fp_atom(env, more ? "more" : "done");
+    return fp_handle_leave(handle, more < 0
+                                       ? fp_error_text(env, more, "")
+                                       : enif_make_tuple2(env, is_more, list));
 }
 
 /* Reader -> #{samples, bad, bytes, text, compression, dialect, cut_off,
  * damaged, warnings => [{Line, What}]}: the first ones, in order. */
-ERL_NIF_TERM fp_nif_reader_info(ErlNifEnv *env, int argc,
-                                const ERL_NIF_TERM argv[])
+FP_REPORT_NIF(fp_nif_reader_info)
 {
-    struct reader *reader = enter(env, argv[0]);
-    ERL_NIF_TERM map = enif_make_new_map(env), list = enif_make_list(env, 0);
-    struct fp_source_state state;
+    struct fp_handle *handle = fp_handle_enter(env, argv[0], &kind);
+    ERL_NIF_TERM map, list = enif_make_list(env, 0);
+    struct reader *reader;
     uint64_t count;
 
-    (void)argc;
-    if (reader == NULL)
+    if (handle == NULL)
         return enif_make_badarg(env);
-    state = *fp_source_state(reader->source);
-    count = reader->bad < WARNINGS_MOST ? reader->bad : WARNINGS_MOST;
+    reader = handle->object;
+    reader->file.source = *fp_source_state(reader->source);
+    count = reader->file.bad < WARNINGS_MOST ? reader->file.bad : WARNINGS_MOST;
     while (count-- > 0)
         list = enif_make_list_cell(
             env,
@@ -434,26 +338,16 @@ ERL_NIF_TERM fp_nif_reader_info(ErlNifEnv *env, int argc,
                              enif_make_uint64(env, reader->warning[count].line),
                              fp_text(env, reader->warning[count].what)),
             list);
-    fp_map_put(env, &map, "samples", enif_make_uint64(env, reader->samples));
-    fp_map_put(env, &map, "bad", enif_make_uint64(env, reader->bad));
-    fp_map_put(env, &map, "dialect",
-               fp_atom(env, fp_dialect_name(reader->dialect)));
-    fp_map_put_source(env, &map, &state);
+    map = fp_file_map(env, NULL, &reader->file);
     fp_map_put(env, &map, "warnings", list);
-    enif_mutex_unlock(reader->lock);
-    return map;
+    return fp_handle_leave(handle, map);
 }
 
 /* Reader -> ok: the file is closed; the reader is of no more use. */
-ERL_NIF_TERM fp_nif_reader_close(ErlNifEnv *env, int argc,
-                                 const ERL_NIF_TERM argv[])
+FP_REPORT_NIF(fp_nif_reader_close)
 {
-    struct reader *reader = enter(env, argv[0]);
+    struct fp_handle *handle = fp_handle_enter(env, argv[0], &kind);
 
-    (void)argc;
-    if (reader == NULL)
-        return enif_make_badarg(env);
-    close_reader(reader);
-    enif_mutex_unlock(reader->lock);
-    return fp_atom(env, "ok");
+    return handle == NULL ? enif_make_badarg(env)
+                          : fp_handle_close(env, handle);
 }

@@ -1,46 +1,33 @@
 /*
- * The reader's decompressor: a resource that one process uses at a time. A call
- * makes at most CHUNK bytes, which takes some 0.2 ms: no need to be dirty.
+ * unzstd_nif.c - the decompressor of flame_prof_reader. A call makes at most
+ * CHUNK bytes, which takes some 0.2 ms: no need to be dirty.
  */
 #include "store/unzstd.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
-#include "report_nif/report_library.h"
+#include "report_nif/report_nif.h"
 #include "terms/terms.h"
 
 #define CHUNK (256u << 10)
 /* Of a scheduler's time slice, for a full chunk. */
 #define CHUNK_PERCENT 25
 
-struct unzst {
-    struct fp_unzstd *stream;
-    atomic_flag is_used; /* acquire, release: one caller at a time */
-};
-
-void fp_unzstd_nif_destroy(ErlNifEnv *env, void *object)
+static void destroy(void *stream)
 {
-    (void)env;
-    fp_unzstd_destroy(((struct unzst *)object)->stream);
+    fp_unzstd_destroy(stream);
 }
 
-ERL_NIF_TERM fp_nif_unzst_open(ErlNifEnv *env, int argc,
-                               const ERL_NIF_TERM argv[])
-{
-    struct unzst *unzst =
-        enif_alloc_resource(fp_report_library(env)->unzst_type, sizeof *unzst);
-    ERL_NIF_TERM ref;
+static const struct fp_handle_kind kind = {"flame_prof_unzst", destroy};
 
-    (void)argc;
-    (void)argv;
-    unzst->stream = NULL;
-    atomic_flag_clear(&unzst->is_used);
-    ref = enif_make_resource(env, unzst);
-    enif_release_resource(unzst);
-    if (fp_unzstd_create(&unzst->stream) != 0)
-        return enif_raise_exception(env, fp_atom(env, "enomem"));
-    return ref;
+FP_REPORT_NIF(fp_nif_unzst_open)
+{
+    struct fp_unzstd *stream;
+    ERL_NIF_TERM term = 0;
+
+    if (fp_unzstd_create(&stream) == 0)
+        term = fp_handle_new(env, &kind, stream);
+    return term == 0 ? enif_raise_exception(env, fp_atom(env, "enomem")) : term;
 }
 
 static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzstd *stream,
@@ -55,7 +42,7 @@ static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzstd *stream,
     if (fp_unzstd_read(stream, (const char *)in->data + from, in->size - from,
                        &used, (char *)out.data, out.size, &made, &why) != 0) {
         enif_release_binary(&out);
-        return fp_error(env, fp_binary(env, why, strlen(why)));
+        return fp_error(env, fp_text(env, why));
     }
     if (made < out.size)
         enif_realloc_binary(&out, made);
@@ -66,23 +53,17 @@ static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzstd *stream,
         fp_atom(env, fp_unzstd_is_between(stream) ? "true" : "false"));
 }
 
-ERL_NIF_TERM fp_nif_unzst_read(ErlNifEnv *env, int argc,
-                               const ERL_NIF_TERM argv[])
+/* (Stream, Bytes, From) -> {ok, Text, Used, IsBetweenFrames} | {error, Text} */
+FP_REPORT_NIF(fp_nif_unzst_read)
 {
-    struct unzst *unzst;
+    struct fp_handle *handle;
     ErlNifBinary in;
     ErlNifUInt64 from;
-    ERL_NIF_TERM answer;
 
-    (void)argc;
-    if (!enif_get_resource(env, argv[0], fp_report_library(env)->unzst_type,
-                           (void **)&unzst) ||
-        !enif_inspect_binary(env, argv[1], &in) ||
+    if (!enif_inspect_binary(env, argv[1], &in) ||
         !enif_get_uint64(env, argv[2], &from) || from > in.size ||
-        atomic_flag_test_and_set_explicit(&unzst->is_used,
-                                          memory_order_acquire))
+        (handle = fp_handle_enter(env, argv[0], &kind)) == NULL)
         return enif_make_badarg(env);
-    answer = read_on(env, unzst->stream, &in, (size_t)from);
-    atomic_flag_clear_explicit(&unzst->is_used, memory_order_release);
-    return answer;
+    return fp_handle_leave(handle,
+                           read_on(env, handle->object, &in, (size_t)from));
 }

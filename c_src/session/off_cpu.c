@@ -20,8 +20,8 @@ static int stack_is_known(struct fp_sampler *s, const struct target *target,
                           const struct fp_snapshot *now)
 {
     return target->series.sampled && target->state == now->state &&
-           target->i == now->i && target->stop == now->stop &&
-           target->hend == now->hend &&
+           target->dictionary == now->dictionary && target->i == now->i &&
+           target->stop == now->stop && target->hend == now->hend &&
            target->series.value[FP_METRIC_reductions] ==
                now->value[FP_METRIC_reductions] &&
            fp_stack_table_holds(s->stacks, target->series.stack,
@@ -32,14 +32,29 @@ static int stack_is_known(struct fp_sampler *s, const struct target *target,
 static int decode(struct fp_sampler *s, struct target *target,
                   unsigned char *bytes, struct fp_snapshot *now)
 {
-    if (fp_target_decode(s, target, bytes, now) == 0)
+    if (fp_process_decode(s->layout, bytes, now) == 0)
         return 0;
     if (now->id != target->id)
         return FP_EGONE;
     if (fp_safe_read(s->options.peek, target->address, bytes,
                      s->layout->snapshot_size) != 0)
         return FP_EGONE;
-    return fp_target_decode(s, target, bytes, now);
+    return fp_process_decode(s->layout, bytes, now);
+}
+
+/* A sample without its stack, whose memory needs its dictionary all the same. */
+static void emit_without_stack(struct fp_sampler *s, uint32_t slot,
+                               struct fp_snapshot *now, uint64_t frame)
+{
+    struct target *target = &s->target[slot];
+    int64_t bytes;
+
+    if (fp_dictionary_read(s->layout, s->options.peek, target->address, now,
+                           &bytes) != 0 ||
+        fp_target_add_dictionary(target, now, bytes) != 0)
+        fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
+    else
+        fp_emit_special(s, slot, now, frame);
 }
 
 static void plan_capture(struct capture *capture, uint32_t slot,
@@ -123,8 +138,9 @@ static int look_at(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
         return 0;
     }
     if (frame != FP_FRAME_NONE)
-        fp_emit_special(s, slot, &now, frame);
+        emit_without_stack(s, slot, &now, frame);
     else if (stack_is_known(s, target, &now)) {
+        now.value[FP_METRIC_memory] += target->dictionary_bytes;
         if (fp_emit_sample(s, slot, &now, NULL))
             remember(s, slot, bytes);
     } else {
@@ -152,9 +168,9 @@ static uint32_t plan_spans(struct fp_sampler *s, struct capture *capture,
             before->hend - 8ull * root, capture->word + capture->leaf_words,
             8 * root, 0};
     if (before->dictionary != 0)
-        span[n++] = (struct fp_safe_read_span){before->dictionary,
-                                               capture->dictionary_head,
-                                               FP_DICTIONARY_HEAD, 0};
+        span[n++] =
+            (struct fp_safe_read_span){before->dictionary, &capture->dictionary,
+                                       sizeof capture->dictionary, 0};
     span[n++] = (struct fp_safe_read_span){s->target[capture->target].address,
                                            again, s->layout->snapshot_size, 0};
     capture->spans = n;
@@ -165,6 +181,7 @@ static int same_moment(const struct fp_snapshot *a, const struct fp_snapshot *b)
 {
     return a->id == b->id && a->state == b->state && a->stop == b->stop &&
            a->hend == b->hend && a->i == b->i &&
+           a->dictionary == b->dictionary &&
            a->value[FP_METRIC_reductions] == b->value[FP_METRIC_reductions];
 }
 
@@ -179,20 +196,11 @@ static int is_whole(struct fp_sampler *s, const struct capture *capture,
     for (uint32_t i = 0; i < n; i++)
         if (span[i].result != 0)
             return 0;
+    if (capture->before.dictionary != 0 &&
+        fp_dictionary_bytes(&capture->dictionary) < 0)
+        return 0;
     return fp_process_decode(s->layout, again, &after) == 0 &&
            same_moment(&capture->before, &after);
-}
-
-static void size_dictionary(struct fp_sampler *s, struct capture *capture)
-{
-    struct target *target = &s->target[capture->target];
-    int64_t bytes;
-
-    if (capture->before.dictionary == 0)
-        return;
-    bytes = fp_dictionary_bytes_of(capture->dictionary_head);
-    capture->before.value[FP_METRIC_memory] += bytes - target->dictionary_bytes;
-    target->dictionary_bytes = bytes;
 }
 
 /* The frames above those of the stack. Where `i` is in no code, the process
@@ -234,7 +242,8 @@ static void push_capture(struct fp_sampler *s, struct capture *capture)
         frames.count = 1;
         frames.frame[0] = FP_FRAME_UNREADABLE;
     }
-    size_dictionary(s, capture);
+    fp_target_add_dictionary(&s->target[capture->target], &capture->before,
+                             fp_dictionary_bytes(&capture->dictionary));
     fp_emit_sample(s, capture->target, &capture->before, &frames);
 }
 
@@ -254,9 +263,10 @@ static void retry(struct fp_sampler *s, struct capture *capture)
                      s->layout->snapshot_size) != 0)
         err = FP_EGONE;
     else
-        err = fp_target_decode(s, target, bytes, &now);
+        err = fp_process_decode(s->layout, bytes, &now);
+    /* It ends: what was begun of it is no sample of what it did before. */
     if (err == FP_EGONE || now.id != target->id ||
-        now.status == FP_STATUS_free) {
+        now.status == FP_STATUS_free || now.status == FP_STATUS_exiting) {
         fp_sampler_count(s, FP_COUNTER_gone, 1);
         fp_target_release(s, capture->target);
         return;
@@ -270,7 +280,7 @@ static void retry(struct fp_sampler *s, struct capture *capture)
         return;
     if (err == 0) {
         if (pseudo_frame(&now) != FP_FRAME_NONE) {
-            fp_emit_special(s, capture->target, &now, pseudo_frame(&now));
+            emit_without_stack(s, capture->target, &now, pseudo_frame(&now));
             return;
         }
         plan_capture(capture, capture->target, &now);
@@ -284,7 +294,7 @@ static void retry(struct fp_sampler *s, struct capture *capture)
     }
     /* Without its stack, what a process does is known all the same. */
     if (err == 0 && now.status == FP_STATUS_garbage_collecting)
-        fp_emit_special(s, capture->target, &now, FP_FRAME_GC);
+        emit_without_stack(s, capture->target, &now, FP_FRAME_GC);
     else
         fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
 }

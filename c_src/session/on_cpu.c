@@ -171,7 +171,15 @@ static void take(struct fp_sampler *s, const struct pending_capture *question,
         fp_emit_torn(s, FP_COUNTER_torn_moved, n);
         return;
     }
-    err = fp_target_decode(s, &s->target[slot], running->structure, &now);
+    err = fp_process_decode(s->layout, running->structure, &now);
+    if (now.id == s->target[slot].id && now.status == FP_STATUS_free) {
+        fp_sampler_count(s, FP_COUNTER_gone, n);
+        fp_target_release(s, slot);
+        return;
+    }
+    if (err == 0)
+        err = fp_target_add_dictionary(
+            &s->target[slot], &now, fp_dictionary_bytes(&running->dictionary));
     if (err != 0 && now.status == FP_STATUS_garbage_collecting &&
         s->target[slot].series.sampled) {
         use_last_values(&s->target[slot], &now);

@@ -32,7 +32,7 @@ enum fp_mode {
 };
 
 struct fp_sampler_options {
-    uint8_t mode; /* enum fp_mode */
+    enum fp_mode mode;
     /* Ask schedulers for the stacks of running processes. They have to be
      * registered before; FP_MODE_SCHEDULERS needs it. */
     int running_stacks;

@@ -42,8 +42,8 @@ struct target {
     uint32_t state;
     uint64_t stack_token;
     uint64_t i, stop, hend, registered_at;
-    /* Its dictionary's array, sized anew when it is another one, and whenever
-     * the stack is read. */
+    /* Of the last sample but repeats: where the dictionary is, the bytes of its
+     * array. */
     uint64_t dictionary;
     int64_t dictionary_bytes;
 };
@@ -52,8 +52,8 @@ struct target {
 struct capture {
     uint32_t target;
     uint32_t words, leaf_words;
-    uint32_t spans;              /* what it takes to read it */
-    uint32_t dictionary_head[4]; /* names.h: it may have grown in place */
+    uint32_t spans; /* what it takes to read it */
+    struct fp_dictionary dictionary;
     uint64_t *word;
     struct fp_snapshot before;
 };
@@ -150,10 +150,10 @@ void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
 
 /* targets.c */
 
-/* The structure's meaning, for this target. 0, FP_ETORN when it contradicts
- * itself, FP_EGONE when it is another process's by now. */
-int fp_target_decode(struct fp_sampler *s, struct target *target,
-                     const unsigned char *bytes, struct fp_snapshot *now);
+/* The memory of `now` is with its dictionary's array, of so many bytes: read in
+ * the same moment. 0, or FP_ETORN when `bytes` is negative. */
+int fp_target_add_dictionary(struct target *target, struct fp_snapshot *now,
+                             int64_t bytes);
 /* What is known of every stack is no longer believed. */
 void fp_targets_forget_stacks(struct fp_sampler *s);
 void fp_target_release(struct fp_sampler *s, uint32_t slot);

@@ -12,13 +12,9 @@
 #include "base/error.h"
 #include "base/ring.h"
 #include "erts/symbolize.h"
-#include "session/sampler.h"
-#include "session/writer.h"
 
 struct fp_session {
     struct fp_session_options options;
-    struct fp_layout layout;
-    int is_native;
     struct fp_counters stats;
     struct fp_live_ranges code;
     struct fp_live_cstack native;
@@ -101,7 +97,7 @@ void fp_session_stop(struct fp_session *session)
     if (!atomic_compare_exchange_strong(&session->state, &running,
                                         FP_SESSION_IS_STOPPING))
         return;
-    if (session->is_native)
+    if (session->options.is_native)
         fp_sampler_stop(session->sampler);
     else if (atomic_exchange(&session->entered, 1) == 0)
         fp_writer_stop(session->writer);
@@ -120,7 +116,7 @@ int fp_session_commit(struct fp_session *session, const char *note)
 
 struct fp_record_encoder *fp_session_enter(struct fp_session *session)
 {
-    if (session->is_native ||
+    if (session->options.is_native ||
         fp_session_state(session) != FP_SESSION_IS_RUNNING ||
         atomic_exchange_explicit(&session->entered, 1, memory_order_acq_rel))
         return NULL;
@@ -160,8 +156,9 @@ struct fp_counters *fp_session_stats_mutable(struct fp_session *session)
 
 const char *fp_session_reads(const struct fp_session *session)
 {
-    return session->is_native ? fp_safe_read_method(&session->sampler_peek)
-                              : "";
+    return session->options.is_native
+               ? fp_safe_read_method(&session->sampler_peek)
+               : "";
 }
 
 const char *fp_session_path(const struct fp_session *session)
@@ -171,7 +168,7 @@ const char *fp_session_path(const struct fp_session *session)
 
 int fp_session_pin(struct fp_session *session, const uint64_t *words, size_t n)
 {
-    if (!session->is_native || n > FP_PINNED_MAX)
+    if (!session->options.is_native || n > FP_PINNED_MAX)
         return FP_EINVAL;
     if (atomic_exchange_explicit(&session->is_wanting, 1, memory_order_acq_rel))
         return FP_ESTATE;
@@ -189,7 +186,7 @@ size_t fp_session_selected(struct fp_session *session, uint64_t *pid,
     size_t n;
     int is_new;
 
-    if (!session->is_native ||
+    if (!session->options.is_native ||
         atomic_exchange_explicit(&session->is_asking, 1, memory_order_acq_rel))
         return 0;
     word = fp_triple_buffer_take(session->chosen, &n, &is_new);
@@ -207,7 +204,7 @@ struct fp_gauges_mailbox *fp_session_node(struct fp_session *session)
 
 int fp_session_is_native(const struct fp_session *session)
 {
-    return session->is_native;
+    return session->options.is_native;
 }
 
 /* ------------------------------------------------------ life and death -- */
@@ -250,7 +247,7 @@ static int prepare_engine(struct fp_session *session)
     struct fp_ranges mapped;
     int err;
 
-    if (!session->is_native)
+    if (!session->options.is_native)
         return fp_record_encoder_create(&session->portable, session->ring,
                                         &session->stats,
                                         &session->wall_offset_us);
@@ -272,74 +269,52 @@ static int prepare_engine(struct fp_session *session)
         return err;
     fp_live_ranges_update(&session->code, &mapped);
     return fp_symbolize_create(
-        &session->symbols, &session->layout, &session->writer_peek,
-        &session->code,
-        session->options.running_stacks ? &session->native : NULL);
+        &session->symbols, &session->options.sampler.layout,
+        &session->writer_peek, &session->code,
+        session->options.sampler.running_stacks ? &session->native : NULL);
 }
 
 static int create_writer(struct fp_session *session, struct fp_sink *sink)
 {
-    struct fp_writer_options options = {
-        .ring = session->ring,
-        .stats = &session->stats,
-        .sink = sink,
-        .script = {.os_pid = session->options.os_pid != 0
-                                 ? session->options.os_pid
-                                 : (uint32_t)getpid(),
-                   .is_elsewhere = session->options.os_pid != 0,
-                   .pid_number_bits = session->options.pid_number_bits,
-                   .flatten_recursive = session->options.flatten_recursive,
-                   .merge_idle = session->options.merge_idle,
-                   .text_bytes = session->options.text_bytes,
-                   .symbolizer = session->is_native
-                                     ? fp_symbolize_interface(session->symbols)
-                                     : NULL,
-                   .stats = &session->stats},
-        .engine = session->is_native ? "native" : "portable",
-        .node = &session->node,
-        .flush_interval_ms = session->options.flush_interval_ms,
-        .wall_offset_us = &session->wall_offset_us,
-        .note = session->options.note == NULL ? "" : session->options.note,
-        .notify = on_writer,
-        .arg = session,
-    };
+    struct fp_writer_options *options = &session->options.writer;
+    struct fp_perf_script_options *script = &options->script;
 
+    options->ring = session->ring;
+    options->stats = &session->stats;
+    options->sink = sink;
+    options->engine = session->options.is_native ? "native" : "portable";
+    options->node = &session->node;
+    options->wall_offset_us = &session->wall_offset_us;
+    options->notify = on_writer;
+    options->arg = session;
+    script->is_elsewhere = script->os_pid != 0;
+    if (!script->is_elsewhere)
+        script->os_pid = (uint32_t)getpid();
+    if (session->options.is_native)
+        script->symbolizer = fp_symbolize_interface(session->symbols);
+    script->stats = &session->stats;
     fp_sink_listen(sink, on_sink, session);
-    return fp_writer_create(&session->writer, &options);
+    return fp_writer_create(&session->writer, options);
 }
 
 static int create_sampler(struct fp_session *session)
 {
-    const struct fp_session_options *from = &session->options;
-    struct fp_sampler_options options = {
-        .mode = from->mode,
-        .running_stacks = from->running_stacks,
-        .native_frames = from->native_frames,
-        .native = &session->native,
-        .schedulers_online = &session->schedulers_online,
-        .layout = session->layout,
-        .peek = &session->sampler_peek,
-        .code = &session->code,
-        .ring = session->ring,
-        .stats = &session->stats,
-        .wall_offset_ns = session->wall_offset_ns,
-        .interval_us = from->sample_interval_us,
-        .cpu_permille = from->cpu_permille,
-        .rules = from->rules,
-        .wanted = session->wanted,
-        .chosen = session->chosen,
-        .select_interval_ms = from->select_interval_ms,
-        .status = from->status,
-        .initial_call_key = from->initial_call_key,
-        .excluded = from->excluded,
-        .excluded_n = from->excluded_n,
-        .ended = on_sampler_ended,
-        .arg = session,
-    };
+    struct fp_sampler_options *options = &session->options.sampler;
 
-    memcpy(options.rule, from->rule, sizeof options.rule);
-    return session->is_native ? fp_sampler_create(&session->sampler, &options)
-                              : 0;
+    options->native = &session->native;
+    options->schedulers_online = &session->schedulers_online;
+    options->peek = &session->sampler_peek;
+    options->code = &session->code;
+    options->ring = session->ring;
+    options->stats = &session->stats;
+    options->wall_offset_ns = session->wall_offset_ns;
+    options->wanted = session->wanted;
+    options->chosen = session->chosen;
+    options->ended = on_sampler_ended;
+    options->arg = session;
+    return session->options.is_native
+               ? fp_sampler_create(&session->sampler, options)
+               : 0;
 }
 
 /* All that needs no file. */
@@ -360,7 +335,7 @@ static int create_engine(struct fp_session *session, char *why, size_t why_size)
 
 static void join_sampler(struct fp_session *session)
 {
-    if (session->is_native)
+    if (session->options.is_native)
         fp_sampler_join(session->sampler);
     session->sampler = NULL;
 }
@@ -368,12 +343,13 @@ static void join_sampler(struct fp_session *session)
 /* The writer's thread last: once it runs it may write to the file. */
 static int start_threads(struct fp_session *session)
 {
-    int err = session->is_native ? fp_sampler_start(session->sampler) : 0;
+    int err =
+        session->options.is_native ? fp_sampler_start(session->sampler) : 0;
 
     if (err != 0)
         return err;
     err = fp_writer_start(session->writer);
-    if (err != 0 && session->is_native) {
+    if (err != 0 && session->options.is_native) {
         fp_sampler_stop(session->sampler);
         join_sampler(session);
     }
@@ -422,11 +398,8 @@ int fp_session_start(struct fp_session **out,
     if (session == NULL)
         return say(why, why_size, FP_ENOMEM);
     session->options = *options;
-    session->is_native = options->layout != NULL;
     set_clock(session);
     fp_session_set_schedulers_online(session, options->schedulers_online);
-    if (options->layout != NULL)
-        session->layout = *options->layout;
     err = create_engine(session, why, why_size);
     if (err != 0)
         goto fail;

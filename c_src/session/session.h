@@ -30,11 +30,9 @@
 
 #include "base/counters.h"
 #include "base/gauges.h"
-#include "base/safe_read.h"
-#include "erts/layout.h"
-#include "format/perf_script.h"
 #include "session/record_encoder.h"
-#include "session/top_processes.h"
+#include "session/sampler.h"
+#include "session/writer.h"
 #include "store/sink.h"
 
 struct fp_session;
@@ -50,30 +48,15 @@ enum fp_session_event {
     FP_SESSION_FILE_HEALED
 };
 
+/* Copied. fp_session_start() fills in what the leaf structs point to of the
+ * session's own: ring, counters, memory, calls back. */
 struct fp_session_options {
-    /* The native engine's; NULL layout: the portable engine. Copied. */
-    const struct fp_layout *layout;
-    uint64_t initial_call_key;
-    const uint64_t *excluded;
-    size_t excluded_n;
-    struct fp_ranking rule[FP_RANKINGS_MAX]; /* selector.h */
-    uint32_t rules, select_interval_ms;
-    int status;   /* -1: all */
-    uint8_t mode; /* enum fp_mode */
-    /* Ask registered schedulers for the stacks of running processes. */
-    int running_stacks, native_frames;
+    int is_native; /* else the portable engine, and no sampler */
+    struct fp_sampler_options sampler;
+    struct fp_writer_options writer; /* script.os_pid 0: of this VM */
+    struct fp_sink_options files;    /* hold_ms: until fp_session_commit */
+    size_t ring_bytes;
     uint32_t schedulers_online;
-    /* Both engines'. */
-    /* Of the VM that is sampled. 0: this one. */
-    uint32_t os_pid;
-    uint32_t pid_number_bits; /* perf_script.h */
-    uint32_t sample_interval_us;
-    uint32_t cpu_permille; /* native; 0: no limit */
-    uint32_t flush_interval_ms;
-    int flatten_recursive, merge_idle;
-    size_t ring_bytes, text_bytes; /* of the ring; for the stacks' texts */
-    struct fp_sink_options files;  /* hold_ms: until fp_session_commit */
-    const char *note;              /* perf_script.h; NULL: none */
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
      * writer's last act; err is 0, or FP_EIO with "path: reason" as text. FILE_*
      * with the text of sink.h; of the first file nobody is told. */

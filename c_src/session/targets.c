@@ -1,23 +1,19 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "erts/process_names.h"
 #include "erts/process_table.h"
 #include "session/sampler_internal.h"
 
-int fp_target_decode(struct fp_sampler *s, struct target *target,
-                     const unsigned char *bytes, struct fp_snapshot *now)
+int fp_target_add_dictionary(struct target *target, struct fp_snapshot *now,
+                             int64_t bytes)
 {
-    int err = fp_process_decode(s->layout, bytes, now);
-
-    if (err != 0 || now->id != target->id)
-        return err;
-    if (now->dictionary != target->dictionary) {
-        target->dictionary = now->dictionary;
-        target->dictionary_bytes =
-            fp_dictionary_bytes(s->options.peek, now->dictionary);
-    }
-    now->value[FP_METRIC_memory] += target->dictionary_bytes;
+    if (now->dictionary == 0)
+        bytes = 0;
+    if (bytes < 0)
+        return FP_ETORN;
+    target->dictionary = now->dictionary;
+    target->dictionary_bytes = bytes;
+    now->value[FP_METRIC_memory] += bytes;
     return 0;
 }
 

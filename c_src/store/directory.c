@@ -7,83 +7,42 @@
 #include "store/fs.h"
 #include "store/recover.h"
 
-/* ---- lists ------------------------------------------------------------ */
-
-struct found {
-    struct fp_log_name name;
-    uint64_t size;
-};
-
-struct list {
-    struct found *found;
-    size_t n, room;
-    int err;
-};
-
-static void add_ours(void *arg, const char *text, uint64_t size)
-{
-    struct list *list = arg;
-    struct fp_log_name name;
-
-    if (!fp_log_name_parse(&name, text))
-        return;
-    if (list->n == list->room) {
-        size_t room = list->room == 0 ? 64 : 2 * list->room;
-        struct found *grown = realloc(list->found, room * sizeof(*grown));
-
-        if (grown == NULL) {
-            list->err = -ENOMEM;
-            return;
-        }
-        list->found = grown;
-        list->room = room;
-    }
-    list->found[list->n++] = (struct found){name, size};
-}
-
-static int by_key(const void *a, const void *b)
-{
-    const struct found *left = a, *right = b;
-
-    return strcmp(left->name.key, right->name.key);
-}
-
-/* All of ours, the oldest first; list_free() in any case. */
-static int list_ours(struct list *list, int folder)
-{
-    int err;
-
-    *list = (struct list){NULL, 0, 0, 0};
-    err = fp_fs_list(folder, add_ours, list);
-    if (list->n > 0)
-        qsort(list->found, list->n, sizeof(*list->found), by_key);
-    return err != 0 ? err : list->err;
-}
-
-static void list_free(struct list *list)
-{
-    free(list->found);
-}
-
 /* ---- begin and finish ------------------------------------------------- */
 
-/* How often somebody else may take a name before us. */
+/* How many names that other processes create meanwhile are passed over. */
 #define ATTEMPTS 1000
 
-/* The first key of the second `begun` that is behind every key that is
- * there: the clock may have been set back, or that second have a file. */
+/* The greatest key of one second, at first the one without a suffix. */
+struct second {
+    char key[FP_LOG_KEY_ROOM];
+    bool is_taken;
+};
+
+static void take_key(void *arg, const char *text)
+{
+    struct second *second = arg;
+    struct fp_log_name name;
+
+    if (!fp_log_name_parse(&name, text) ||
+        fp_log_key_compare_seconds(name.key, second->key) != 0)
+        return;
+    second->is_taken = true;
+    if (strcmp(name.key, second->key) > 0)
+        strcpy(second->key, name.key);
+}
+
+/* The first free key of the second `begun`. Keys of later seconds are no
+ * obstacle: a clock that was wrong once must not name the files that follow. */
 static int choose_key(int folder, time_t begun, char key[FP_LOG_KEY_ROOM])
 {
-    struct list list;
-    int err = list_ours(&list, folder);
+    struct second second = {.is_taken = false};
+    int err;
 
-    fp_log_key_of(key, begun);
-    if (err == 0 && list.n > 0 &&
-        strcmp(list.found[list.n - 1].name.key, key) >= 0) {
-        strcpy(key, list.found[list.n - 1].name.key);
-        fp_log_key_increase(key);
-    }
-    list_free(&list);
+    fp_log_key_of(second.key, begun);
+    err = fp_fs_list(folder, take_key, &second);
+    if (second.is_taken)
+        fp_log_key_increase(second.key);
+    strcpy(key, second.key);
     return err;
 }
 
@@ -124,7 +83,98 @@ int fp_directory_finish(int folder, struct fp_log_name *name)
     return err;
 }
 
+/* ---- lists ------------------------------------------------------------ */
+
+struct found {
+    struct fp_log_name name;
+    uint64_t size;
+    int rank; /* files of a smaller rank are older */
+};
+
+struct list {
+    struct found *found;
+    size_t n, room;
+    bool is_part; /* of the files to list */
+    int err;
+};
+
+static void add_log(void *arg, const char *text)
+{
+    struct list *list = arg;
+    struct fp_log_name name;
+
+    if (!fp_log_name_parse(&name, text) || name.is_part != list->is_part)
+        return;
+    if (list->n == list->room) {
+        size_t room = list->room == 0 ? 64 : 2 * list->room;
+        struct found *grown = realloc(list->found, room * sizeof(*grown));
+
+        if (grown == NULL) {
+            list->err = -ENOMEM;
+            return;
+        }
+        list->found = grown;
+        list->room = room;
+    }
+    list->found[list->n++] = (struct found){.name = name};
+}
+
+/* The files in progress or the finished ones; list_free() in any case. */
+static int list_logs(struct list *list, int folder, bool is_part)
+{
+    int err;
+
+    *list = (struct list){.is_part = is_part};
+    err = fp_fs_list(folder, add_log, list);
+    return err != 0 ? err : list->err;
+}
+
+static void list_free(struct list *list)
+{
+    free(list->found);
+}
+
 /* ---- retain ----------------------------------------------------------- */
+
+void fp_directory_note_key(struct fp_directory_keys *keys, const char *key)
+{
+    if (strcmp(key, keys->last) < 0 || keys->since[0] == '\0')
+        strcpy(keys->since, key);
+    strcpy(keys->last, key);
+    if (strcmp(key, keys->greatest) > 0)
+        strcpy(keys->greatest, key);
+}
+
+/* Names order files by age unless the clock was set back: then the files of
+ * before have names of a time to come, and may be older than all others (a
+ * stray one, of an earlier session) or older than those begun since only. */
+static int rank_of(const char *key, const struct fp_directory_keys *keys,
+                   const char *now)
+{
+    if (fp_log_key_compare_seconds(key, now) > 0)
+        return strcmp(key, keys->greatest) > 0 ? 0 : 2;
+    return strcmp(key, keys->since) < 0 ? 1 : 3;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct found *left = a, *right = b;
+
+    return left->rank != right->rank ? left->rank - right->rank
+                                     : strcmp(left->name.key, right->name.key);
+}
+
+static void sort_by_age(struct list *list, const struct fp_directory_keys *keys,
+                        time_t now)
+{
+    char now_key[FP_LOG_KEY_ROOM];
+
+    fp_log_key_of(now_key, now);
+    for (size_t i = 0; i < list->n; i++)
+        list->found[i].rank = rank_of(list->found[i].name.key, keys, now_key);
+    if (list->n > 0)
+        qsort(list->found, list->n, sizeof(*list->found), by_age);
+}
 
 static bool is_within(const struct fp_directory_limits *limits, uint64_t files,
                       uint64_t bytes)
@@ -133,37 +183,46 @@ static bool is_within(const struct fp_directory_limits *limits, uint64_t files,
            (limits->bytes == 0 || bytes <= limits->bytes);
 }
 
-static struct fp_directory_kept count_finished(const struct list *list)
+/* What is no regular file leaves the list. */
+static struct fp_directory_kept count_files(int folder, struct list *list)
 {
     struct fp_directory_kept kept = {0, 0};
+    char text[FP_LOG_NAME_ROOM];
 
     for (size_t i = 0; i < list->n; i++) {
-        if (list->found[i].name.is_part)
+        struct found *found = &list->found[i];
+        int64_t size;
+
+        fp_log_name_print(&found->name, text);
+        size = fp_fs_size_of(folder, text);
+        if (size < 0)
             continue;
-        kept.files++;
-        kept.bytes += list->found[i].size;
+        found->size = (uint64_t)size;
+        kept.bytes += found->size;
+        list->found[kept.files++] = *found;
     }
+    list->n = kept.files;
     return kept;
 }
 
 int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
+                        const struct fp_directory_keys *keys, time_t now,
                         uint64_t files_more, uint64_t bytes_more,
                         void (*removed)(void *arg, const char *name), void *arg,
                         struct fp_directory_kept *kept)
 {
     char text[FP_LOG_NAME_ROOM];
     struct list list;
-    int err = list_ours(&list, folder);
+    int err = list_logs(&list, folder, false);
 
-    *kept = count_finished(&list);
+    *kept = count_files(folder, &list);
+    sort_by_age(&list, keys, now);
     for (size_t i = 0; i < list.n; i++) {
         int one;
 
         if (is_within(limits, kept->files + files_more,
                       kept->bytes + bytes_more))
             break;
-        if (list.found[i].name.is_part)
-            continue;
         fp_log_name_print(&list.found[i].name, text);
         one = fp_fs_remove(folder, text);
         if (one == 0)
@@ -181,7 +240,7 @@ int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
 
 /* ---- recover ---------------------------------------------------------- */
 
-/* Whether it was a leftover. */
+/* False: another process writes it, or it is no file of this user alone. */
 static bool recover_one(int folder, struct fp_log_name *name)
 {
     char text[FP_LOG_NAME_ROOM];
@@ -189,6 +248,8 @@ static bool recover_one(int folder, struct fp_log_name *name)
     int file;
 
     fp_log_name_print(name, text);
+    if (fp_fs_size_of(folder, text) < 0)
+        return false;
     file = fp_fs_adopt(folder, text);
     if (file < 0)
         return false;
@@ -204,13 +265,11 @@ static bool recover_one(int folder, struct fp_log_name *name)
 int fp_directory_recover(int folder)
 {
     struct list list;
-    int err = list_ours(&list, folder);
+    int err = list_logs(&list, folder, true);
     int recovered = 0;
 
-    for (size_t i = 0; err == 0 && i < list.n; i++) {
-        if (list.found[i].name.is_part)
-            recovered += recover_one(folder, &list.found[i].name);
-    }
+    for (size_t i = 0; err == 0 && i < list.n; i++)
+        recovered += recover_one(folder, &list.found[i].name);
     list_free(&list);
     return err != 0 ? err : recovered;
 }

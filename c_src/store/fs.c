@@ -11,16 +11,16 @@
 #include <unistd.h>
 #include <uv.h>
 
-/* linux/fs.h has it, and defines too much else. */
+/* RENAME_NOREPLACE of linux/fs.h, which redefines names of other headers. */
 #define RENAME_WITHOUT_REPLACING 1u
 
 const char *fp_fs_reason(int err)
 {
     static _Thread_local char text[128];
 
-    if (err == -ELOOP) /* the only call that answers it refuses links */
+    if (err == -ELOOP) /* of O_NOFOLLOW */
         return "is a symbolic link";
-    if (err == -EDQUOT) /* which libuv has no words for */
+    if (err == -EDQUOT) /* libuv has no text for it */
         return "disk quota exceeded";
     return uv_strerror_r(err, text, sizeof(text));
 }
@@ -30,8 +30,8 @@ bool fp_fs_is_full(int err)
     return err == -ENOSPC || err == -EDQUOT;
 }
 
-/* -1 and errno, as most of the calls below answer. */
-static int answer(int result)
+/* Of a call that fails with -1 and errno. */
+static int error_of(int result)
 {
     return result < 0 ? -errno : result;
 }
@@ -40,9 +40,9 @@ static int answer(int result)
 
 int fp_fs_open_folder(const char *path)
 {
-    int made = answer(mkdir(path, 0700));
+    int made = error_of(mkdir(path, 0700));
     int folder =
-        answer(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        error_of(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info;
 
     if (folder == -ENOENT)
@@ -67,12 +67,13 @@ bool fp_fs_is_folder(int folder, const char *path)
 
 int fp_fs_sync_folder(int folder)
 {
-    return answer(fsync(folder));
+    return error_of(fsync(folder));
 }
 
 /* ---- open files ------------------------------------------------------- */
 
-/* 0, or -EWOULDBLOCK: somebody has it. Where there are no locks nobody has. */
+/* 0, or -EWOULDBLOCK: another process has locked it. A file system without
+ * locks is no error. */
 static int lock(int file)
 {
     return flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
@@ -82,7 +83,7 @@ static int lock(int file)
 
 int fp_fs_create(int folder, const char *name)
 {
-    int file = answer(openat(
+    int file = error_of(openat(
         folder, name,
         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0600));
 
@@ -93,8 +94,8 @@ int fp_fs_create(int folder, const char *name)
     return file;
 }
 
-/* Whether nobody else can have put it there, or has another name for it. */
-static bool is_ours_alone(int file)
+/* A regular file of this user with one name only. */
+static bool is_private(int file)
 {
     struct stat info;
 
@@ -104,17 +105,17 @@ static bool is_ours_alone(int file)
 
 int fp_fs_adopt(int folder, const char *name)
 {
-    /* Not blocking: the name may be a pipe's. */
-    int file = answer(openat(
+    /* O_NONBLOCK: the name may be a pipe's. */
+    int file = error_of(openat(
         folder, name, O_RDWR | O_NOFOLLOW | O_APPEND | O_NONBLOCK | O_CLOEXEC));
     int err = 0;
 
     if (file < 0)
         return file;
-    if (!is_ours_alone(file))
+    if (!is_private(file))
         err = -EPERM;
     else if (flock(file, LOCK_EX | LOCK_NB) != 0)
-        err = -EWOULDBLOCK; /* in use, or it can not be known */
+        err = -EWOULDBLOCK; /* in use, or no locks here to tell */
     if (err == 0)
         return file;
     close(file);
@@ -138,7 +139,7 @@ int fp_fs_write(int file, const char *bytes, size_t size)
 
         written = uv_fs_write(NULL, &request, file, &buffer, 1, -1, NULL);
         uv_fs_req_cleanup(&request);
-        if (written <= 0) /* 0 is no error, but might never end */
+        if (written <= 0) /* 0 is no error, and need not end */
             return written == 0 ? -EIO : written;
         bytes += written;
         size -= (size_t)written;
@@ -201,53 +202,50 @@ bool fp_fs_is_named(int folder, const char *name, int file)
            is_same(&open_one, &named);
 }
 
-bool fp_fs_exists(int folder, const char *name)
+int64_t fp_fs_size_of(int folder, const char *name)
 {
     struct stat info;
 
-    return fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+    if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+        return -errno;
+    return S_ISREG(info.st_mode) ? (int64_t)info.st_size : -EINVAL;
 }
 
 int fp_fs_rename(int folder, const char *from, const char *to)
 {
-    int err = answer((int)syscall(SYS_renameat2, folder, from, folder, to,
-                                  RENAME_WITHOUT_REPLACING));
+    int err = error_of((int)syscall(SYS_renameat2, folder, from, folder, to,
+                                    RENAME_WITHOUT_REPLACING));
 
     /* Some file systems have only the rename that replaces. */
     if (err != -EINVAL && err != -ENOSYS)
         return err;
-    if (fp_fs_exists(folder, to))
+    if (fp_fs_size_of(folder, to) != -ENOENT)
         return -EEXIST;
-    return answer(renameat(folder, from, folder, to));
+    return error_of(renameat(folder, from, folder, to));
 }
 
 int fp_fs_remove(int folder, const char *name)
 {
-    return answer(unlinkat(folder, name, 0));
+    return error_of(unlinkat(folder, name, 0));
 }
 
-int fp_fs_list(int folder,
-               void (*each)(void *arg, const char *name, uint64_t size),
-               void *arg)
+int fp_fs_list(int folder, void (*each)(void *arg, const char *name), void *arg)
 {
-    /* Opened anew: a copy of the descriptor would share its place. */
-    int copy = answer(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    /* Opened anew: a copy of the descriptor would share its position. */
+    int opened =
+        error_of(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct dirent *entry;
-    struct stat info;
     DIR *list;
 
-    if (copy < 0)
-        return copy;
-    list = fdopendir(copy);
+    if (opened < 0)
+        return opened;
+    list = fdopendir(opened);
     if (list == NULL) {
-        close(copy);
+        close(opened);
         return -ENOMEM;
     }
-    while ((entry = readdir(list)) != NULL) {
-        if (fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(info.st_mode))
-            each(arg, entry->d_name, (uint64_t)info.st_size);
-    }
+    while ((entry = readdir(list)) != NULL)
+        each(arg, entry->d_name);
     closedir(list);
     return 0;
 }

@@ -20,7 +20,7 @@ static bool has_shape(const char *text, const char *shape)
     return true;
 }
 
-/* Moves *text over `word` when it begins with that. */
+/* Moves *text behind `word` where it begins with that. */
 static bool skip(const char **text, const char *word)
 {
     size_t size = strlen(word);
@@ -60,12 +60,17 @@ void fp_log_key_of(char key[FP_LOG_KEY_ROOM], time_t time)
 {
     struct tm local;
 
-    /* A year of five digits would break the order; so would none. */
+    /* A year of five digits breaks the order of keys. */
     if (localtime_r(&time, &local) == NULL || local.tm_year < 0 ||
         local.tm_year > 8099 ||
         strftime(key, FP_LOG_KEY_ROOM, "%Y-%m-%d@%H%M.%S", &local) !=
             SECOND_SIZE)
         snprintf(key, FP_LOG_KEY_ROOM, "1970-01-01@0000.00");
+}
+
+int fp_log_key_compare_seconds(const char *a, const char *b)
+{
+    return strncmp(a, b, SECOND_SIZE);
 }
 
 /* '_' is greater than the '.' behind a key, so `07_001` follows `07`; behind

@@ -1,13 +1,13 @@
 /*
- * log_name.h - what our files are called.
+ * log_name.h - the names of flame_prof's files.
  *
  *      2026-11-21@0154.07.erl_perf.log.zst         finished
  *      2026-11-21@0154.07_001.erl_perf.log.zst     the next of that second
  *      2026-11-21@0155.12.erl_perf.log.zst.part    being written
  *      |---- key --------|
  *
- * Keys sort by strcmp() in the order in which the files were begun: a key is
- * never made smaller than one that is there, whatever the clock says. No I/O.
+ * Keys sort by strcmp() in the order of the times at which the files were
+ * begun, and those of one second in the order of creation. No I/O.
  */
 #ifndef FP_STORE_LOG_NAME_H
 #define FP_STORE_LOG_NAME_H
@@ -24,14 +24,16 @@ struct fp_log_name {
     bool is_zst, is_part;
 };
 
-/* false: none of ours. */
+/* False: the name has another form. */
 bool fp_log_name_parse(struct fp_log_name *name, const char *text);
 void fp_log_name_print(const struct fp_log_name *name,
                        char text[FP_LOG_NAME_ROOM]);
 
-/* The local time, because people compare it with their watches. */
+/* In local time. */
 void fp_log_key_of(char key[FP_LOG_KEY_ROOM], time_t time);
-/* The least key greater than this one of the same second. */
+/* As strcmp(), of the seconds alone. */
+int fp_log_key_compare_seconds(const char *a, const char *b);
+/* The least greater key of the same second. */
 void fp_log_key_increase(char key[FP_LOG_KEY_ROOM]);
 
 #endif

@@ -50,7 +50,8 @@ struct fp_sink {
     char *directory;
     int folder; /* -1: it has to be opened again */
     struct file file;
-    struct fp_directory_kept kept; /* finished files when we last looked */
+    struct fp_directory_keys keys;
+    struct fp_directory_kept kept; /* finished files at the last retain() */
     bool is_holding, is_failing;
     uint64_t retry_ms, retry_at_ms;
     struct fp_sink_figures figures;
@@ -101,9 +102,9 @@ static void retain(struct fp_sink *sink)
     if (sink->folder < 0 ||
         (sink->limits.files == 0 && sink->limits.bytes == 0))
         return;
-    err = fp_directory_retain(sink->folder, &sink->limits,
-                              sink->file.descriptor >= 0, sink->file.size,
-                              on_removed, sink, &sink->kept);
+    err = fp_directory_retain(sink->folder, &sink->limits, &sink->keys,
+                              time(NULL), sink->file.descriptor >= 0,
+                              sink->file.size, on_removed, sink, &sink->kept);
     if (err != 0)
         note_error(sink, sink->directory, fp_fs_reason(err));
 }
@@ -147,6 +148,7 @@ static int begin_file(struct fp_sink *sink, time_t begun)
     sink->file.descriptor = file;
     sink->file.size = 0;
     sink->file.flushes = 0;
+    fp_directory_note_key(&sink->keys, sink->file.name.key);
     sink->figures.files++;
     set_path(sink);
     if (sink->options.sync == FP_SYNC_FLUSH)
@@ -193,6 +195,7 @@ static int name_finished(struct fp_sink *sink)
         err = fp_fs_sync(sink->file.descriptor);
     if (err == 0)
         err = fp_directory_finish(sink->folder, &sink->file.name);
+    fp_directory_note_key(&sink->keys, sink->file.name.key);
     set_path(sink);
     if (err == 0 && sink->options.sync != FP_SYNC_NONE)
         err = fp_fs_sync_folder(sink->folder);

@@ -1,6 +1,6 @@
 /*
  * terms.h - Erlang terms to C and back, for agent_nif/ and report_nif/. Only
- * these three folders know erl_nif.h.
+ * these three folders include erl_nif.h.
  */
 #ifndef FP_TERMS_TERMS_H
 #define FP_TERMS_TERMS_H
@@ -11,32 +11,48 @@
 #include <erl_nif.h>
 
 ERL_NIF_TERM fp_atom(ErlNifEnv *env, const char *name);
+/* true or false */
+ERL_NIF_TERM fp_boolean(ErlNifEnv *env, int value);
 ERL_NIF_TERM fp_binary(ErlNifEnv *env, const char *text, size_t size);
-ERL_NIF_TERM fp_error(ErlNifEnv *env, ERL_NIF_TERM reason);
-
-/* Of a sentence of ours, which ends with a NUL. */
+/* A binary of a text that ends with a NUL. */
 ERL_NIF_TERM fp_text(ErlNifEnv *env, const char *text);
+
+/* {ok, Value} */
+ERL_NIF_TERM fp_ok(ErlNifEnv *env, ERL_NIF_TERM value);
+/* {error, Reason} */
+ERL_NIF_TERM fp_error(ErlNifEnv *env, ERL_NIF_TERM reason);
 /* {error, {Atom, Text}}; an empty text is replaced by the error's own. */
 ERL_NIF_TERM fp_error_text(ErlNifEnv *env, int err, const char *text);
+/* For an err of 0: ok. Else {error, Atom}, or {error, {Atom, Text}}. */
+ERL_NIF_TERM fp_result(ErlNifEnv *env, int err);
+ERL_NIF_TERM fp_result_text(ErlNifEnv *env, int err, const char *text);
 
 /* Put Key => Value into *map; Key is made an atom. */
 void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
                 ERL_NIF_TERM value);
+void fp_map_put_atom(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
+                     const char *name);
+void fp_map_put_text(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
+                     const char *text);
+void fp_map_put_u64(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
+                    uint64_t value);
 
-/* The value of an atom key. 1 when there is one of the asked kind. */
+/* The object of a reference of this type, or NULL. */
+void *fp_get_object(ErlNifEnv *env, ERL_NIF_TERM ref, ErlNifResourceType *type);
+
+int fp_is_atom(ErlNifEnv *env, ERL_NIF_TERM term, const char *name);
+/* The index of an atom in a list of names that ends with NULL, or -1. */
+int fp_get_name(ErlNifEnv *env, ERL_NIF_TERM term, const char *const *names);
+
+/* The value of an atom key. 1 when there is one of that kind. */
 int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                ERL_NIF_TERM *value);
 int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                    uint32_t *value);
-int fp_map_get_u64(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
-                   uint64_t *value);
 int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
                     int *value);
-/* A binary without NUL bytes, copied with a terminating one: a term, or the value
- * of a key. */
+/* A binary without NUL bytes, copied with a terminating one. */
 int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room);
-int fp_map_get_text(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
-                    char *text, size_t room);
 
 /* A file's name, as a binary in the file system's encoding. */
 #define FP_PATH_BYTES 4096

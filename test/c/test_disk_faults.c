@@ -287,6 +287,38 @@ static void a_directory_that_was_removed_is_made_anew(void)
     temporary_remove(&t);
 }
 
+/* In a directory of many files that are of others. */
+static void files_of_others_are_never_looked_up(void)
+{
+    struct fp_sink_options options = {.files_max = 2, .total_max_bytes = 1000};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+
+    temporary_make(&t);
+    for (int i = 0; i < 300; i++) {
+        char name[32];
+        FILE *file;
+
+        snprintf(name, sizeof(name), "other.%d", i);
+        file = fopen(temporary_at(&t, name), "w");
+        CHECK(file != NULL && fclose(file) == 0);
+    }
+    options.directory = t.path;
+    options.flush_close_max = 1;
+    atomic_store(&disk_stats, 0);
+    atomic_store(&disk_foreign_stats, 0);
+    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+    for (int i = 0; i < 5; i++) {
+        put(sink, "1\n\n");
+        CHECK_INT(fp_sink_flush(sink, true), 0);
+    }
+    CHECK_INT(fp_sink_close(sink, &end), 0);
+    CHECK_INT(atomic_load(&disk_foreign_stats), 0);
+    CHECK(atomic_load(&disk_stats) > 0);
+    temporary_remove(&t);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -297,5 +329,6 @@ int main(int argc, char **argv)
     RUN(a_file_that_was_removed_is_followed_by_another);
     RUN(a_directory_that_was_replaced_is_noticed);
     RUN(a_directory_that_was_removed_is_made_anew);
+    RUN(files_of_others_are_never_looked_up);
     return RUN_END();
 }

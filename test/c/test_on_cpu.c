@@ -682,6 +682,86 @@ static void where_there_are_no_whole_figures_none_are_made_up(void)
     destroy(b);
 }
 
+/* --------------------------------------------------------- the dictionary -- */
+
+/* sizeMask, usedSlots, arraySize, splitPosition of 8 slots in an array of 16. */
+static const uint32_t dictionary_of_16[4] = {15, 8, 16, 0};
+/* What an allocator leaves of it. */
+static const uint32_t not_a_dictionary[4] = {0x7f3e1108, 0x7f3e, 900000000, 0};
+
+static void give_dictionary(struct bench *b, uint32_t n)
+{
+    fake_map(&b->vm.memory, FAKE_MISC, 4096);
+    fake_put(&b->vm.memory, FAKE_MISC, dictionary_of_16,
+             sizeof dictionary_of_16);
+    fake_set(&b->vm, n, FP_FIELD_dictionary, FAKE_MISC);
+}
+
+static void a_dictionary_has_the_size_of_the_capture_s_moment(void)
+{
+    struct bench *b = create(FP_MODE_SCHEDULERS);
+    int64_t bare;
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    answer(b, 0);
+    tick(b);
+    bare = b->last.value[FP_METRIC_memory];
+    give_dictionary(b, 1);
+    answer(b, 0);
+    fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary,
+             sizeof not_a_dictionary);
+    tick(b);
+    CHECK_INT(b->seen[1], 2);
+    CHECK_INT(b->last.value[FP_METRIC_memory], bare + 24 + 8 * 16);
+    check_books(b);
+    destroy(b);
+}
+
+static void a_dictionary_that_is_none_makes_no_sample(void)
+{
+    struct bench *b = create(FP_MODE_SCHEDULERS);
+
+    spawn(b, 1);
+    give_dictionary(b, 1);
+    fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary,
+             sizeof not_a_dictionary);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    answer(b, 0);
+    tick(b);
+    fake_set(&b->vm, 1, FP_FIELD_dictionary, 0x1000); /* not readable */
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->seen[1], 0);
+    CHECK_INT(stat(b, FP_COUNTER_torn_changed), 2);
+    check_books(b);
+    destroy(b);
+}
+
+static void a_process_that_is_free_when_captured_is_gone(void)
+{
+    struct bench *b = create(FP_MODE_SCHEDULERS);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    tick(b);
+    fake_set(&b->vm, 1, FP_FIELD_state,
+             FP_PSFLG_RUNNING | FP_PSFLG_EXITING | FP_PSFLG_FREE);
+    answer(b, 0);
+    set_current(b, 0, 0);
+    tick(b);
+    CHECK_INT(b->seen[1], 0);
+    CHECK_INT(stat(b, FP_COUNTER_gone), 2);
+    check_books(b);
+    destroy(b);
+}
+
 /* ------------------------------------------------------------- reductions -- */
 
 /* What the turn has counted so far is not in the structure yet. */
@@ -979,6 +1059,9 @@ int main(int argc, char **argv)
     RUN(an_answer_is_held_against_the_status_of_its_process);
     RUN(while_collecting_the_last_whole_figures_stand);
     RUN(where_there_are_no_whole_figures_none_are_made_up);
+    RUN(a_dictionary_has_the_size_of_the_capture_s_moment);
+    RUN(a_dictionary_that_is_none_makes_no_sample);
+    RUN(a_process_that_is_free_when_captured_is_gone);
     RUN(reductions_never_fall);
     RUN(a_process_that_is_gone_when_the_answer_comes_is_moved);
     RUN(at_the_end_what_is_answered_counts_and_the_rest_is_late);

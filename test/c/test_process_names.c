@@ -3,6 +3,7 @@
  * call and '$initial_call' in its dictionary.
  */
 #include "base/error.h"
+#include "erts/dictionary.h"
 #include "erts/process_names.h"
 #include "fake_memory.h"
 #include "run.h"
@@ -123,7 +124,7 @@ static void a_slot_with_a_chain(void)
     uint64_t chain = cons(f, pair(f, KEY, call(f)), NIL);
 
     for (uint32_t i = 0; i < 10; i++)
-        chain = cons(f, pair(f, ATOM(8 * i + 5), SMALL(i)), chain);
+        chain = cons(f, pair(f, ATOM(16 * i + 5), SMALL(i)), chain);
     put_slot(f, KEY_INDEX % 8, chain);
     expect_call(f);
 }
@@ -241,16 +242,25 @@ static void an_initial_call_that_is_none_is_left_out(void)
     destroy(f);
 }
 
-static void the_dictionary_s_bytes_are_those_of_its_array(void)
+static void a_dictionary_s_bytes_are_those_of_its_array(void)
 {
-    struct fixture *f = create(8, 7);
+    static const struct fp_dictionary
+        whole[] = {{15, 8, 16, 0},  {15, 9, 16, 1},        {15, 16, 16, 8},
+                   {31, 16, 40, 0}, {1023, 700, 800, 188}, {1, 1, 1, 0}},
+        broken[] = {
+            {0, 0, 0, 0},    /* not read */
+            {15, 8, 7, 0},   /* more than there is room for */
+            {14, 7, 16, 0},  /* no mask */
+            {15, 7, 16, 0},  /* half of them are always in use */
+            {15, 9, 16, 0},  /* one was not split off */
+            {15, 17, 20, 9}, /* the mask should have grown */
+            {UINT32_MAX, 8, 16, 0}, {0x7f3e1108, 0x7f3e, 900000000, 0},
+        };
 
-    CHECK_INT(fp_dictionary_bytes(&f->memory.peek, DICTIONARY), 24 + 8 * SLOTS);
-    CHECK_INT(fp_dictionary_bytes(&f->memory.peek, 0), 0);
-    CHECK_INT(fp_dictionary_bytes(&f->memory.peek, 0x1000), 0);
-    fake_put(&f->memory, DICTIONARY + 4, "\x11\0\0\0", 4); /* more than room */
-    CHECK_INT(fp_dictionary_bytes(&f->memory.peek, DICTIONARY), 0);
-    destroy(f);
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        CHECK_INT(fp_dictionary_bytes(&whole[i]), 24 + 8 * whole[i].array_size);
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+        CHECK_INT(fp_dictionary_bytes(&broken[i]), -1);
 }
 
 static void random_dictionaries_harm_nothing(void)
@@ -289,7 +299,7 @@ int main(int argc, char **argv)
     RUN(a_chain_without_end_ends);
     RUN(a_registered_name);
     RUN(an_initial_call_that_is_none_is_left_out);
-    RUN(the_dictionary_s_bytes_are_those_of_its_array);
+    RUN(a_dictionary_s_bytes_are_those_of_its_array);
     RUN(random_dictionaries_harm_nothing);
     return RUN_END();
 }

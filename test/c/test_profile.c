@@ -153,7 +153,7 @@ static void the_largest_numbers_fit(void)
 
 static uint64_t total_of(struct fp_profile *profile)
 {
-    struct fp_query query = {.measure = {FP_MEASURE_SAMPLES, -1}};
+    struct fp_query query = {.by = {FP_BY_SAMPLES, -1}};
     struct temporary directory;
     struct fp_output *output;
     char path[512], why[512];
@@ -184,7 +184,7 @@ static void what_files_say_adds_up_without_wrapping(void)
             (size_t)snprintf(text + size, sizeof(text) - size, sample, i, i);
     profile = profile_of(text, size);
     CHECK_INT(profile->file[0].samples, SAMPLES);
-    CHECK_INT(profile->file[0].looks, INT64_MAX);
+    CHECK_INT(profile->file[0].observations, INT64_MAX);
     CHECK_INT(total_of(profile), INT64_MAX);
     fp_profile_destroy(profile);
 }

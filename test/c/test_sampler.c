@@ -454,7 +454,7 @@ static void a_dictionary_that_grows_in_place_is_sized_again(void)
     int64_t memory;
 
     fake_map(&b->vm.memory, FAKE_MISC, 4096);
-    fake_put_word(&b->vm.memory, FAKE_MISC, UINT64_C(4) << 32 | 15);
+    fake_put_word(&b->vm.memory, FAKE_MISC, UINT64_C(8) << 32 | 15);
     fake_put_word(&b->vm.memory, FAKE_MISC + 8, 16);
     spawn_with_stack(b, 1);
     fake_set(&b->vm, 1, FP_FIELD_dictionary, FAKE_MISC);
@@ -469,6 +469,80 @@ static void a_dictionary_that_grows_in_place_is_sized_again(void)
     fake_set(&b->vm, 1, FP_FIELD_reds, 6000);
     tick(b);
     CHECK_INT(b->last.delta[FP_METRIC_memory], 0);
+    bench_destroy(b);
+}
+
+/* sizeMask, usedSlots, arraySize, splitPosition. */
+static void put_dictionary(struct bench *b, uint64_t at, uint32_t array_size)
+{
+    const uint32_t head[4] = {15, 8, array_size, 0};
+
+    fake_put(&b->vm.memory, at, head, sizeof head);
+}
+
+static const uint32_t not_a_dictionary[4] = {0x7f3e1108, 0x7f3e, 900000000, 0};
+
+/* The array is moved and its old place given to something else, just before
+ * it is read. */
+static void move_dictionary(struct fake_memory *memory, void *arg,
+                            uint64_t address, size_t size)
+{
+    struct fake_vm *vm = arg;
+
+    (void)size;
+    if (address < FAKE_MISC || address >= FAKE_MISC + 4096)
+        return;
+    memory->before_read = NULL;
+    fake_put(memory, FAKE_MISC, not_a_dictionary, sizeof not_a_dictionary);
+    fake_set(vm, 1, FP_FIELD_dictionary, FAKE_MISC + 1024);
+}
+
+static void a_dictionary_that_moves_while_read_has_its_new_size(void)
+{
+    /* On a scheduler, its stack is not read. */
+    const uint32_t states[] = {FP_PSFLG_ACTIVE,
+                               FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct bench *b = bench_create(27, 64, 8);
+        int64_t bare;
+
+        spawn_with_stack(b, 1);
+        fake_set(&b->vm, 1, FP_FIELD_state, states[i]);
+        start(b);
+        tick(b);
+        bare = b->last.value[FP_METRIC_memory];
+        fake_map(&b->vm.memory, FAKE_MISC, 4096);
+        put_dictionary(b, FAKE_MISC, 16);
+        put_dictionary(b, FAKE_MISC + 1024, 20);
+        fake_set(&b->vm, 1, FP_FIELD_dictionary, FAKE_MISC);
+        fake_set(&b->vm, 1, FP_FIELD_reds, 5000);
+        b->vm.memory.before_read = move_dictionary;
+        b->vm.memory.arg = &b->vm;
+        for (int k = 0; k < 2; k++) {
+            tick(b);
+            CHECK(b->last.value[FP_METRIC_memory] <= bare + 24 + 8 * 20);
+        }
+        CHECK_INT(b->last.value[FP_METRIC_memory], bare + 24 + 8 * 20);
+        check_books(b);
+        bench_destroy(b);
+    }
+}
+
+static void a_dictionary_that_is_none_is_torn(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    fake_map(&b->vm.memory, FAKE_MISC, 4096);
+    fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary,
+             sizeof not_a_dictionary);
+    spawn_with_stack(b, 1);
+    fake_set(&b->vm, 1, FP_FIELD_dictionary, FAKE_MISC);
+    start(b);
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_COUNTER_torn_changed), 1);
+    check_books(b);
     bench_destroy(b);
 }
 
@@ -650,6 +724,32 @@ static void a_process_that_exits_while_read_is_gone(void)
     CHECK_INT(stat(b, FP_COUNTER_taken), 1);
     CHECK_INT(stat(b, FP_COUNTER_gone), 1);
     CHECK_INT(stat(b, FP_COUNTER_retried), 1);
+    check_books(b);
+    bench_destroy(b);
+}
+
+static void begin_to_exit_while_read(struct fake_memory *memory, void *arg,
+                                     uint64_t address, size_t size)
+{
+    (void)size;
+    if (address < FAKE_HEAPS || address >= FAKE_JIT)
+        return;
+    memory->before_read = NULL;
+    fake_set(arg, 1, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_EXITING);
+}
+
+static void a_process_that_begins_to_exit_while_read_is_gone(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    spawn_with_stack(b, 1);
+    start(b);
+    b->vm.memory.before_read = begin_to_exit_while_read;
+    b->vm.memory.arg = &b->vm;
+    tick(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_COUNTER_taken), 1);
+    CHECK_INT(stat(b, FP_COUNTER_gone), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -1276,6 +1376,8 @@ int main(int argc, char **argv)
     RUN(nothing_read_with_fewer_ranges_is_believed_later);
     RUN(a_dirty_nif_is_named_and_told_from_the_next_one);
     RUN(a_dictionary_that_grows_in_place_is_sized_again);
+    RUN(a_dictionary_that_moves_while_read_has_its_new_size);
+    RUN(a_dictionary_that_is_none_is_torn);
     RUN(a_stack_too_deep_keeps_both_ends);
     RUN(more_stacks_than_the_scratch_holds_are_read_in_turns);
     RUN(a_stack_that_moved_once_is_read_twice);
@@ -1283,6 +1385,7 @@ int main(int argc, char **argv)
     RUN(figures_that_contradict_each_other_are_read_again_then_torn);
     RUN(a_stack_that_is_not_readable_is_torn);
     RUN(a_process_that_exits_while_read_is_gone);
+    RUN(a_process_that_begins_to_exit_while_read_is_gone);
     RUN(a_gone_process_is_counted_once);
     RUN(the_chosen_keep_their_slots_and_their_history);
     RUN(excluded_pids_are_never_sampled);

@@ -32,7 +32,6 @@ static int start_writer_thread(struct fp_writer *writer)
 
 struct fixture {
     struct temporary directory;
-    struct fp_layout layout;
     struct fp_session_options options;
     _Atomic int stopped, told; /* what was told: STOPPED, and all */
 };
@@ -50,18 +49,19 @@ static void notify(void *arg, enum fp_session_event event, uint64_t ticket,
 static struct fixture *setup(int is_native)
 {
     struct fixture *f = calloc(1, sizeof *f);
+    struct fp_layout layout = {.process_limit = 1024};
 
     CHECK(f != NULL);
     temporary_make(&f->directory);
-    f->layout.release = *fp_release_find(25);
-    f->layout.snapshot_size = f->layout.release.process_size;
-    f->layout.process_limit = 1024;
+    layout.release = *fp_release_find(25);
+    layout.snapshot_size = layout.release.process_size;
     f->options = (struct fp_session_options){
-        .layout = is_native ? &f->layout : NULL,
-        .status = -1,
-        .mode = FP_MODE_PROCESSES,
-        .select_interval_ms = 1000,
-        .sample_interval_us = 1000,
+        .is_native = is_native,
+        .sampler = {.layout = layout,
+                    .status = -1,
+                    .select_interval_ms = 1000,
+                    .interval_us = 1000},
+        .writer = {.note = ""},
         .files = {.directory = f->directory.path, .files_max = 1},
         .notify = notify,
         .arg = f,
@@ -128,7 +128,7 @@ static void what_the_sampler_refuses_leaves_no_file(void)
 {
     struct fixture *f = setup(1);
 
-    f->options.mode = FP_MODE_SCHEDULERS; /* without running_stacks */
+    f->options.sampler.mode = FP_MODE_SCHEDULERS; /* without running_stacks */
     does_not_start(f, FP_EINVAL, fp_err_text(FP_EINVAL));
     teardown(f);
 }
@@ -138,9 +138,9 @@ static void while_the_schedulers_retire_that_is_what_it_says(void)
     struct fixture *f = setup(1);
 
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
-    f->options.running_stacks = 1;
+    f->options.sampler.running_stacks = 1;
     does_not_start(f, FP_ESTATE, "the schedulers are being retired");
-    f->options.running_stacks = 0;
+    f->options.sampler.running_stacks = 0;
     starts(f);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     teardown(f);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "logs.h"
 #include "run.h"
+#include "store/directory.h"
 #include "store/log_name.h"
 #include "store/sink.h"
 #include "temporary.h"
@@ -750,32 +751,83 @@ static void all_files_together_keep_below_their_limit(void)
     temporary_remove(&t);
 }
 
-/* Files of a time to come are there: those that follow come behind them, or
- * retention would take the new for the old. */
-static void a_clock_that_was_set_back_does_no_harm(void)
+static void ignore(void *arg, const char *name)
+{
+    (void)arg;
+    (void)name;
+}
+
+static void finish_files(const struct fp_sink_options *options, char from,
+                         char to)
+{
+    for (char c = from; c <= to; c++) {
+        char text[] = {c, '\n', '\n', '\0'};
+        struct fp_sink *sink = open_sink(options);
+
+        put(sink, text);
+        close_sink(sink);
+    }
+}
+
+/* Files that a clock far ahead has named: those that follow have the names of
+ * their own time, and are the newest. */
+static void files_from_the_future_name_no_others_and_go_first(void)
 {
     struct fp_sink_options options;
     struct temporary t;
     struct logs logs;
 
     temporary_make(&t);
+    make_file(temporary_at(&t, "2001-01-01@0000.00.erl_perf.log"), "0\n\n");
     make_file(temporary_at(&t, "2999-01-01@0000.00.erl_perf.log"), "1\n\n");
     make_file(temporary_at(&t, "2999-01-02@0000.00.erl_perf.log"), "2\n\n");
     options = in(t.path);
-    options.files_max = 3;
+    options.files_max = 4;
     options.flush_close_max = 1;
-    for (int i = 3; i < 6; i++) {
-        char text[] = {(char)('0' + i), '\n', '\n', '\0'};
-        struct fp_sink *sink = open_sink(&options);
-
-        put(sink, text);
-        close_sink(sink);
-    }
+    finish_files(&options, '3', '4');
     logs = logs_list(t.path);
-    CHECK_INT(logs.n, 3);
-    CHECK_TEXT(logs.name[0], "2999-01-02@0000.00_001.erl_perf.log");
-    CHECK_TEXT(logs.name[2], "2999-01-02@0000.00_003.erl_perf.log");
+    CHECK_INT(logs.n, 4);
+    CHECK_TEXT(logs.name[0], "2001-01-01@0000.00.erl_perf.log");
+    CHECK(strcmp(logs.name[1], "2026") > 0 && strcmp(logs.name[2], "2999") < 0);
+    CHECK_TEXT(logs.name[3], "2999-01-02@0000.00.erl_perf.log");
+    finish_files(&options, '5', '7');
+    check_all(t.path, "4\n\n5\n\n6\n\n7\n\n");
+    temporary_remove(&t);
+}
+
+/* A clock that is set back in a session: what was written since is the newest,
+ * then what was written before, whatever the names say. */
+static void what_was_begun_since_the_clock_was_set_back_is_kept(void)
+{
+    const struct fp_directory_limits limits = {.files = 3};
+    struct fp_directory_keys keys = {.last = ""};
+    struct fp_directory_kept kept;
+    const time_t ahead = 1800003600, now = 1800000000;
+    struct fp_log_name name;
+    struct temporary t;
+    char text[8][16];
+    int folder;
+
+    temporary_make(&t);
+    folder = open(t.path, O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < 6; i++) {
+        int file = fp_directory_create(folder, i < 3 ? ahead + i : now + i,
+                                       false, &name);
+
+        CHECK(file >= 0);
+        snprintf(text[i], sizeof(text[i]), "%d\n\n", i);
+        CHECK(write(file, text[i], 3) == 3);
+        close(file);
+        CHECK_INT(fp_directory_finish(folder, &name), 0);
+        fp_directory_note_key(&keys, name.key);
+        CHECK_INT(fp_directory_retain(folder, &limits, &keys,
+                                      i < 3 ? ahead + i : now + i, 0, 0, ignore,
+                                      NULL, &kept),
+                  0);
+    }
+    CHECK_INT(kept.files, 3);
     check_all(t.path, "3\n\n4\n\n5\n\n");
+    close(folder);
     temporary_remove(&t);
 }
 
@@ -1027,7 +1079,8 @@ int main(int argc, char **argv)
     RUN(everything_that_happens_to_files_is_told);
     RUN(the_oldest_files_go_and_no_others);
     RUN(all_files_together_keep_below_their_limit);
-    RUN(a_clock_that_was_set_back_does_no_harm);
+    RUN(files_from_the_future_name_no_others_and_go_first);
+    RUN(what_was_begun_since_the_clock_was_set_back_is_kept);
     RUN(a_leftover_is_finished_by_the_next_session);
     RUN(a_leftover_without_samples_is_removed);
     RUN(a_leftover_is_cut_behind_its_last_good_sample);

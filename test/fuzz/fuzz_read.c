@@ -67,15 +67,16 @@ static void walk(struct fp_profile *profile)
 
 static void export_all(struct fp_profile *profile)
 {
-    struct fp_query query = {.level = {FP_LEVEL_status, FP_LEVEL_process,
-                                       FP_LEVEL_memory, FP_LEVEL_queue},
-                             .level_count = 4,
-                             .without_lines = 1};
+    struct fp_query query = {
+        .dimension = {FP_DIMENSION_status, FP_DIMENSION_process,
+                      FP_DIMENSION_memory, FP_DIMENSION_queue},
+        .dimension_count = 4,
+        .without_lines = 1};
     struct fp_output *output = open_output(0);
     uint64_t a, b;
 
     if (profile->metric_count > 0)
-        query.measure = (struct fp_measure){FP_MEASURE_DELTA, 0};
+        query.by = (struct fp_by){FP_BY_DELTA, 0};
     close_output(output, fp_export_collapsed(profile, &query, output, &a));
     output = open_output(0);
     close_output(output, fp_export_speedscope(profile, &query, 1, output));
@@ -87,10 +88,9 @@ static void export_all(struct fp_profile *profile)
     close_output(output, fp_export_index(profile, output, 1));
     if (profile->rows.count == 0)
         return;
-    query.measure.kind = FP_MEASURE_SAMPLES;
+    query.by.kind = FP_BY_SAMPLES;
     output = open_output(0);
-    close_output(output,
-                 fp_export_perf(profile, &query.measure, output, &a, &b));
+    close_output(output, fp_export_perf(profile, &query.by, output, &a, &b));
 }
 
 void fuzz_read(const uint8_t *bytes, size_t size)

@@ -202,6 +202,18 @@ static int copy_from_low(const struct fp_capture_scheduler *scheduler,
     return 1;
 }
 
+/* Only now are structure and dictionary of one moment: the process may move it
+ * as soon as the handler returns. */
+static void copy_dictionary(const struct fp_capture_scheduler *scheduler,
+                            struct fp_capture *running)
+{
+    uint64_t at = field(scheduler, running, FP_FIELD_dictionary);
+
+    if (at == 0 || fp_safe_read(scheduler->peek, at, &running->dictionary,
+                                sizeof running->dictionary) != 0)
+        memset(&running->dictionary, 0, sizeof running->dictionary);
+}
+
 void fp_capture_take(const struct fp_capture_scheduler *scheduler,
                      const struct fp_registers *registers,
                      struct fp_capture *running)
@@ -226,6 +238,7 @@ void fp_capture_take(const struct fp_capture_scheduler *scheduler,
     if (fp_safe_read(scheduler->peek, running->process, running->structure,
                      scheduler->layout.snapshot_size) != 0)
         return;
+    copy_dictionary(scheduler, running);
     heap = field(scheduler, running, FP_FIELD_heap);
     hend = field(scheduler, running, FP_FIELD_hend);
     if (hend < heap || ((heap | hend) & 7) != 0)

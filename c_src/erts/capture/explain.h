@@ -30,6 +30,7 @@
 
 #include "base/registers.h"
 #include "base/safe_read.h"
+#include "erts/dictionary.h"
 #include "erts/layout.h"
 #include "erts/process.h"
 #include "erts/stack.h"
@@ -81,6 +82,7 @@ struct fp_capture {
      * for a moment (erl_process.h ErtsSchedulerRegisters, TMP_MEM). */
     uint64_t kept[FP_CAPTURE_KEPT];
     unsigned char structure[FP_PROBE_WINDOW];
+    struct fp_dictionary dictionary; /* zeros when it is not readable */
     unsigned char native[FP_CAPTURE_NATIVE_MAX];
     uint64_t word[FP_STACK_WORDS_MAX];
 };

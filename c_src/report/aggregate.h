@@ -1,0 +1,128 @@
+/*
+ * aggregate.h - samples added up: the weight of a sample by a metric, its groups
+ * by dimensions, and one sum for each stack in each group. Collapsed stacks,
+ * speedscope's file and flame_prof_profile:stacks/4 are made of it.
+ *
+ * Not shared between threads.
+ */
+#ifndef FP_REPORT_AGGREGATE_H
+#define FP_REPORT_AGGREGATE_H
+
+#include "report/profile.h"
+
+enum fp_by_kind {
+    FP_BY_SAMPLES, /* 1 for each observation (fp_row_count) */
+    FP_BY_PERIOD,  /* the sample's period */
+    FP_BY_VALUE,   /* a metric's value, for each observation */
+    FP_BY_DELTA,   /* its change, for all of them together */
+};
+
+/* What a query adds up. */
+struct fp_by {
+    enum fp_by_kind kind;
+    int metric; /* of the last two */
+};
+
+/* The product, INT64_MIN or INT64_MAX where an int64_t does not hold it. */
+static inline int64_t fp_times(int64_t value, int64_t count)
+{
+    int64_t product;
+
+    if (__builtin_mul_overflow(value, count, &product))
+        return value < 0 ? INT64_MIN : INT64_MAX;
+    return product;
+}
+
+/* 1 and a metric's value or change at one observation; 0: the sample does not
+ * have the metric, its value is damaged (below 0), or it is the profiler's. */
+int fp_row_metric(const struct fp_profile *profile, const struct fp_by *by,
+                  const struct fp_row *row, int64_t *number);
+
+/* 1 and the weight, which has the sign of its delta; 0: none, as above. */
+int fp_row_weight(const struct fp_profile *profile, const struct fp_by *by,
+                  const struct fp_row *row, int64_t *weight);
+
+#define FP_DIMENSION_MAP(X)                                                    \
+    X(status)  /* waiting, running ... */                                      \
+    X(process) /* its name, label, initial call, or pid */                     \
+    X(pid)     /* its Erlang pid, or thread number */                          \
+    X(node)    /* the OS process */                                            \
+    X(memory)  /* by powers of ten: memory_10s_MiB */                          \
+    X(queue)   /* the same of its message queue: queue_100s */                 \
+    X(sign)    /* of the weight: negative, positive */                         \
+    X(event)   /* of perf */                                                   \
+    X(file)
+
+enum fp_dimension {
+#define FP_DIMENSION_VALUE(name) FP_DIMENSION_##name,
+    FP_DIMENSION_MAP(FP_DIMENSION_VALUE)
+#undef FP_DIMENSION_VALUE
+        FP_DIMENSION_COUNT
+};
+
+const char *fp_dimension_name(int dimension);
+
+struct fp_query {
+    struct fp_by by;
+    enum fp_dimension dimension[FP_DIMENSION_COUNT]; /* outermost first */
+    uint32_t dimension_count;
+    int without_lines; /* two lines of one function are one frame */
+};
+
+/* The group of a sample in a dimension, as a number. */
+uint32_t fp_dimension_code(const struct fp_profile *profile,
+                           enum fp_dimension dimension,
+                           const struct fp_row *row, int64_t weight);
+
+/* That number as text, percent-encoded as in the file. `room` has
+ * FP_DIMENSION_BYTES. */
+#define FP_DIMENSION_BYTES 64
+struct fp_slice fp_dimension_text(const struct fp_profile *profile,
+                                  enum fp_dimension dimension, uint32_t code,
+                                  char *room);
+
+/* A text: the process' name, else its label, initial call, pid or command. */
+uint32_t fp_process_label(const struct fp_process *process);
+
+struct fp_group {
+    uint32_t node; /* of the view's, see fp_view */
+    uint32_t code[FP_DIMENSION_COUNT];
+    uint64_t samples;
+    uint64_t weight; /* of one sign: that of the dimension `sign` */
+};
+
+/* The tree without lines: node n of the profile is node map[n], whose frame is a
+ * number of `names`. */
+struct fp_view {
+    uint32_t *map; /* NULL: the profile's own tree */
+    struct fp_node *node;
+    size_t node_count, node_room, map_room;
+    struct fp_table nodes;
+    struct fp_strings names;
+};
+
+struct fp_aggregate {
+    struct fp_group *group; /* in the order of their first samples */
+    size_t count, room;
+    struct fp_table table;
+    struct fp_view view;
+    struct fp_budget *budget;
+};
+
+/* A by of deltas gets the dimension `sign` as its innermost where the query
+ * does not name it: growth and release never cancel each other. Weights of 0
+ * are left out. 0, FP_EFULL or FP_ENOMEM; free what there is in any case. */
+int fp_aggregate_make(struct fp_aggregate *groups, struct fp_profile *profile,
+                      struct fp_query *query);
+void fp_aggregate_free(struct fp_aggregate *groups);
+
+/* Root first: the nodes of a stack, at most `room`; how many. */
+size_t fp_aggregate_stack(const struct fp_aggregate *groups,
+                          const struct fp_profile *profile, uint32_t node,
+                          uint32_t *nodes, size_t room);
+/* The symbol of a node of such a stack. */
+struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *groups,
+                                    const struct fp_profile *profile,
+                                    uint32_t node);
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * query_nif.c - queries of terms, and the stacks of a profile added up.
+ */
+#include <stdlib.h>
+
+#include "report_nif/report_nif.h"
+#include "terms/terms.h"
+
+/* samples | period | {value | delta, Name} */
+static int get_by(ErlNifEnv *env, const struct fp_profile *profile,
+                  ERL_NIF_TERM term, struct fp_by *by)
+{
+    const ERL_NIF_TERM *part;
+    ErlNifBinary name;
+    int size;
+
+    *by = (struct fp_by){FP_BY_SAMPLES, -1};
+    if (enif_is_identical(term, fp_atom(env, "samples")))
+        return 1;
+    by->kind = FP_BY_PERIOD;
+    if (enif_is_identical(term, fp_atom(env, "period")))
+        return 1;
+    if (!enif_get_tuple(env, term, &size, &part) || size != 2 ||
+        !enif_inspect_binary(env, part[1], &name))
+        return 0;
+    by->kind = enif_is_identical(part[0], fp_atom(env, "delta")) ? FP_BY_DELTA
+                                                                 : FP_BY_VALUE;
+    by->metric = fp_profile_metric(
+        profile, (struct fp_slice){(char *)name.data, name.size});
+    return by->metric >= 0;
+}
+
+/* The number of a dimension's atom, or FP_DIMENSION_COUNT. */
+static int dimension_of(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+    int d = 0;
+
+    while (d < FP_DIMENSION_COUNT &&
+           !enif_is_identical(term, fp_atom(env, fp_dimension_name(d))))
+        d++;
+    return d;
+}
+
+int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile,
+                 ERL_NIF_TERM term, struct fp_query *query)
+{
+    const ERL_NIF_TERM *part;
+    ERL_NIF_TERM head, list;
+    uint32_t seen = 0;
+    int size;
+
+    if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
+        !get_by(env, profile, part[0], &query->by))
+        return 0;
+    query->dimension_count = 0;
+    list = part[1];
+    while (enif_get_list_cell(env, list, &head, &list)) {
+        int d = dimension_of(env, head);
+
+        if (d == FP_DIMENSION_COUNT || seen >> d & 1) /* each once */
+            return 0;
+        seen |= 1u << d;
+        query->dimension[query->dimension_count++] = (enum fp_dimension)d;
+    }
+    query->without_lines = enif_is_identical(part[2], fp_atom(env, "true"));
+    return 1;
+}
+
+/* ------------------------------------------------------------------- stacks -- */
+
+struct stacks {
+    ErlNifEnv *env;
+    const struct fp_profile *profile;
+    struct fp_query query;
+    struct fp_aggregate sums;
+    ERL_NIF_TERM *frames; /* by node: the list from it to the root, or 0 */
+};
+
+/* Lists share their tails as stacks share their callers. */
+static ERL_NIF_TERM frames_term(struct stacks *stacks, uint32_t node)
+{
+    uint32_t nodes[FP_FRAMES_MOST];
+    size_t count = fp_aggregate_stack(&stacks->sums, stacks->profile, node,
+                                      nodes, FP_FRAMES_MOST);
+    ERL_NIF_TERM list = enif_make_list(stacks->env, 0);
+
+    for (size_t i = 0; i < count; i++) {
+        ERL_NIF_TERM *known = &stacks->frames[nodes[i]], symbol;
+
+        if (*known == 0) {
+            symbol = fp_slice_term(
+                stacks->env,
+                fp_aggregate_symbol(&stacks->sums, stacks->profile, nodes[i]));
+            *known = enif_make_list_cell(stacks->env, symbol, list);
+        }
+        list = *known;
+    }
+    return list;
+}
+
+static ERL_NIF_TERM group_term(struct stacks *stacks,
+                               const struct fp_group *group)
+{
+    ErlNifEnv *env = stacks->env;
+    ERL_NIF_TERM dimensions = enif_make_list(env, 0);
+    char room[FP_DIMENSION_BYTES];
+
+    for (uint32_t i = stacks->query.dimension_count; i-- > 0;) {
+        struct fp_slice text = fp_dimension_text(
+            stacks->profile, stacks->query.dimension[i], group->code[i], room);
+
+        dimensions =
+            enif_make_list_cell(env, fp_slice_term(env, text), dimensions);
+    }
+    return enif_make_tuple4(env, dimensions, frames_term(stacks, group->node),
+                            enif_make_uint64(env, group->weight),
+                            enif_make_uint64(env, group->samples));
+}
+
+/* The heaviest first; among equal ones the first in the files. */
+static int is_heavier(const void *a, const void *b)
+{
+    const struct fp_group *x = *(const struct fp_group *const *)a;
+    const struct fp_group *y = *(const struct fp_group *const *)b;
+
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static int stacks_term(struct stacks *stacks, uint64_t most,
+                       ERL_NIF_TERM *answer)
+{
+    ErlNifEnv *env = stacks->env;
+    const struct fp_aggregate *sums = &stacks->sums;
+    const struct fp_group **order =
+        malloc((sums->count + 1) * sizeof(struct fp_group *));
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    uint64_t weight = 0, samples = 0;
+
+    /* The tree without lines has at most as many nodes. */
+    stacks->frames =
+        calloc(stacks->profile->tree.node_count, sizeof(*stacks->frames));
+    if (order == NULL || stacks->frames == NULL) {
+        free(order);
+        return FP_ENOMEM;
+    }
+    for (size_t i = 0; i < sums->count; i++) {
+        order[i] = &sums->group[i];
+        weight = fp_sum(weight, order[i]->weight);
+        samples = fp_sum(samples, order[i]->samples);
+    }
+    qsort(order, sums->count, sizeof(*order), is_heavier);
+    for (size_t i = most < sums->count ? most : sums->count; i-- > 0;)
+        list = enif_make_list_cell(env, group_term(stacks, order[i]), list);
+    free(order);
+    *answer = enif_make_tuple4(env, enif_make_uint64(env, weight),
+                               enif_make_uint64(env, samples),
+                               enif_make_uint64(env, sums->count), list);
+    return 0;
+}
+
+/* (Profile, {By, [Dimension], WithoutLines}, Most) ->
+ *     {ok, {Weight, Samples, Count,
+ *           [{[Dimension], [Symbol], Weight, Samples}]}}
+ *   | {error, {Atom, Text}}: all of them added up, and the Most heaviest */
+FP_REPORT_NIF(fp_nif_profile_stacks)
+{
+    struct fp_handle *handle;
+    struct stacks stacks = {.env = env};
+    ErlNifUInt64 most;
+    ERL_NIF_TERM answer;
+    int err;
+
+    if (!enif_get_uint64(env, argv[2], &most) ||
+        (handle = fp_handle_enter(env, argv[0], &fp_profile_kind)) == NULL)
+        return enif_make_badarg(env);
+    stacks.profile = handle->object;
+    if (!fp_get_query(env, stacks.profile, argv[1], &stacks.query))
+        return fp_handle_leave(handle, enif_make_badarg(env));
+    err = fp_aggregate_make(&stacks.sums, handle->object, &stacks.query);
+    if (err == 0)
+        err = stacks_term(&stacks, most, &answer);
+    fp_aggregate_free(&stacks.sums);
+    free(stacks.frames);
+    return fp_handle_leave(handle, err != 0 ? fp_report_error(env, err, "")
+                                            : fp_ok(env, answer));
+}
