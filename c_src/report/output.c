@@ -26,17 +26,21 @@ struct fp_output {
     char *path, *temporary;
     char *buffer;
     size_t used;
-    uint64_t size;
+    uint64_t size;    /* of what was put */
+    uint64_t written; /* of the file, up to its end */
     z_stream gzip;
     unsigned char *packed; /* BUFFER_BYTES */
 };
 
 /* -------------------------------------------------------------- to the file -- */
 
-static void write_all(struct fp_output *output, const char *bytes, size_t size)
+void fp_output_at(struct fp_output *output, uint64_t at, const void *bytes,
+                  size_t size)
 {
+    const char *from = bytes;
+
     while (size > 0 && output->failed == 0) {
-        ssize_t n = write(output->file, bytes, size);
+        ssize_t n = pwrite(output->file, from, size, (off_t)at);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -44,9 +48,16 @@ static void write_all(struct fp_output *output, const char *bytes, size_t size)
             output->failed = errno;
             return;
         }
-        bytes += n;
+        from += n;
+        at += (uint64_t)n;
         size -= (size_t)n;
     }
+}
+
+static void append(struct fp_output *output, const void *bytes, size_t size)
+{
+    fp_output_at(output, output->written, bytes, size);
+    output->written += size;
 }
 
 static void pack(struct fp_output *output, int flush)
@@ -60,8 +71,7 @@ static void pack(struct fp_output *output, int flush)
         gzip->next_out = output->packed;
         gzip->avail_out = (unsigned)BUFFER_BYTES;
         got = deflate(gzip, flush);
-        write_all(output, (char *)output->packed,
-                  BUFFER_BYTES - gzip->avail_out);
+        append(output, output->packed, BUFFER_BYTES - gzip->avail_out);
     } while (gzip->avail_out == 0 && output->failed == 0);
     if (got == Z_STREAM_ERROR && output->failed == 0)
         output->failed = -1;
@@ -72,7 +82,7 @@ static void drain(struct fp_output *output, int flush)
     if (output->is_gzip)
         pack(output, flush);
     else
-        write_all(output, output->buffer, output->used);
+        append(output, output->buffer, output->used);
     output->used = 0;
 }
 
@@ -108,26 +118,6 @@ void fp_output_number(struct fp_output *output, int64_t number)
 
     fp_output_put(output, digits,
                   (size_t)(fp_put_i64(digits, number) - digits));
-}
-
-void fp_output_at(struct fp_output *output, uint64_t at, const void *bytes,
-                  size_t size)
-{
-    const char *from = bytes;
-
-    while (size > 0 && output->failed == 0) {
-        ssize_t n = pwrite(output->file, from, size, (off_t)at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            output->failed = errno;
-            return;
-        }
-        from += n;
-        at += (uint64_t)n;
-        size -= (size_t)n;
-    }
 }
 
 void fp_output_head(struct fp_output *output, const void *bytes, size_t size)

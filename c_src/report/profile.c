@@ -58,6 +58,12 @@ void fp_profile_destroy(struct fp_profile *profile)
     free(profile);
 }
 
+static int intern(struct fp_profile *profile, struct fp_slice text,
+                  uint32_t *id)
+{
+    return fp_strings_intern(&profile->strings, &profile->budget, text, id);
+}
+
 static void warn(struct fp_profile *profile, uint64_t line, const char *what)
 {
     if (profile->warning_count < FP_WARNINGS_MOST)
@@ -114,8 +120,7 @@ static int intern_metric(struct fp_profile *profile, struct fp_slice name,
         return 0;
     facts = &profile->metric[profile->metric_count];
     *facts = (struct fp_metric_facts){0};
-    err = fp_strings_intern(&profile->strings, &profile->budget, name,
-                            &facts->name);
+    err = intern(profile, name, &facts->name);
     if (err == 0)
         *metric = (int)profile->metric_count++;
     return err;
@@ -188,6 +193,14 @@ static int read_numbers(struct fp_profile *profile,
     return 0;
 }
 
+static void widen(int64_t *min, int64_t *max, int64_t number)
+{
+    if (number < *min)
+        *min = number;
+    if (number > *max)
+        *max = number;
+}
+
 static void note_metrics(struct fp_profile *profile)
 {
     const struct fp_row *row = &profile->row;
@@ -197,14 +210,8 @@ static void note_metrics(struct fp_profile *profile)
     for (uint32_t i = 0; i < schema->count; i++) {
         struct fp_metric_facts *facts = &profile->metric[schema->metric[i]];
 
-        if (row->value[i] < facts->value_min)
-            facts->value_min = row->value[i];
-        if (row->value[i] > facts->value_max)
-            facts->value_max = row->value[i];
-        if (row->delta[i] < facts->delta_min)
-            facts->delta_min = row->delta[i];
-        if (row->delta[i] > facts->delta_max)
-            facts->delta_max = row->delta[i];
+        widen(&facts->value_min, &facts->value_max, row->value[i]);
+        widen(&facts->delta_min, &facts->delta_max, row->delta[i]);
         facts->rows++;
         facts->samples += !is_own;
         facts->odd += row->odd >> i & 1;
@@ -213,31 +220,28 @@ static void note_metrics(struct fp_profile *profile)
 
 /* -------------------------------------------------------------- processes -- */
 
-struct words {
-    struct fp_slice erl_pid, name, label, initial_call, proc_lib_initial_call;
-};
+/* The words of a line that the profile keeps on their own. */
+enum word { ERL_PID, NAME, LABEL, INITIAL_CALL, PROC_LIB_INITIAL_CALL, WORDS };
 
-/* False: what is there is no words. Words that we do not know are kept as part
- * of the whole. */
-static bool read_words(struct fp_slice text, struct words *words)
+/* False: the text is damaged. Other words are kept as part of the whole. */
+static bool read_words(struct fp_slice text, struct fp_slice words[WORDS])
 {
+    static const struct fp_slice known[WORDS] = {{"erl_pid", 7},
+                                                 {"name", 4},
+                                                 {"label", 5},
+                                                 {"initial_call", 12},
+                                                 {"proc_lib_initial_call", 21}};
     const char *at = text.at, *end = at + text.size;
     struct fp_slice key, word;
 
-    *words = (struct words){.erl_pid = FP_SLICE("")};
+    memset(words, 0, WORDS * sizeof(*words));
     while (at < end) {
         if (!fp_parse_word(&at, end, &key, &word))
             return false;
-        if (fp_slice_is(key, FP_SLICE("erl_pid")))
-            words->erl_pid = word;
-        else if (fp_slice_is(key, FP_SLICE("name")))
-            words->name = word;
-        else if (fp_slice_is(key, FP_SLICE("label")))
-            words->label = word;
-        else if (fp_slice_is(key, FP_SLICE("initial_call")))
-            words->initial_call = word;
-        else if (fp_slice_is(key, FP_SLICE("proc_lib_initial_call")))
-            words->proc_lib_initial_call = word;
+        for (int w = 0; w < WORDS; w++) {
+            if (fp_slice_is(key, known[w]))
+                words[w] = word;
+        }
     }
     return true;
 }
@@ -257,8 +261,7 @@ static int intern_who(struct fp_profile *profile, struct fp_slice text,
         if (fp_slice_is(fp_profile_text(profile, (*who)->text), text))
             return 0;
     }
-    err =
-        fp_strings_intern(&profile->strings, &profile->budget, text, &text_id);
+    err = intern(profile, text, &text_id);
     if (err == 0)
         err = FP_GROW(&profile->budget, &profile->who, &profile->who_room,
                       profile->who_count + 1);
@@ -295,8 +298,7 @@ static int new_process(struct fp_profile *profile,
     const struct fp_header *header = &sample->header;
     struct fp_process *process;
     uint32_t comm, node;
-    int err = fp_strings_intern(&profile->strings, &profile->budget,
-                                header->comm, &comm);
+    int err = intern(profile, header->comm, &comm);
 
     if (err == 0)
         err = FP_GROW(&profile->budget, &profile->process,
@@ -347,22 +349,20 @@ static int find_process(struct fp_profile *profile,
 }
 
 static int update_words(struct fp_profile *profile, struct fp_process *process,
-                        struct fp_slice text, const struct words *words)
+                        struct fp_slice text,
+                        const struct fp_slice words[WORDS])
 {
-    struct fp_strings *strings = &profile->strings;
-    struct fp_budget *budget = &profile->budget;
-    int err = fp_strings_intern(strings, budget, text, &process->words);
+    uint32_t *const member[WORDS] = {[NAME] = &process->name,
+                                     [LABEL] = &process->label,
+                                     [INITIAL_CALL] = &process->initial_call,
+                                     [PROC_LIB_INITIAL_CALL] =
+                                         &process->proc_lib_initial_call};
+    int err = intern(profile, text, &process->words);
 
-    if (err == 0 && words->name.size > 0)
-        err = fp_strings_intern(strings, budget, words->name, &process->name);
-    if (err == 0 && words->label.size > 0)
-        err = fp_strings_intern(strings, budget, words->label, &process->label);
-    if (err == 0 && words->initial_call.size > 0)
-        err = fp_strings_intern(strings, budget, words->initial_call,
-                                &process->initial_call);
-    if (err == 0 && words->proc_lib_initial_call.size > 0)
-        err = fp_strings_intern(strings, budget, words->proc_lib_initial_call,
-                                &process->proc_lib_initial_call);
+    for (int w = NAME; w < WORDS && err == 0; w++) {
+        if (words[w].size > 0)
+            err = intern(profile, words[w], member[w]);
+    }
     return err;
 }
 
@@ -377,15 +377,14 @@ static int original_pid(struct fp_profile *profile, struct fp_slice who,
     text[0] = '<';
     memcpy(text + 1, who.at, who.size);
     text[who.size + 1] = '>';
-    return fp_strings_intern(&profile->strings, &profile->budget,
-                             (struct fp_slice){text, who.size + 2}, id);
+    return intern(profile, (struct fp_slice){text, who.size + 2}, id);
 }
 
 static int process_of(struct fp_profile *profile,
                       const struct fp_sample *sample, struct fp_slice text,
                       const char **bad, uint32_t *id)
 {
-    struct words words;
+    struct fp_slice words[WORDS];
     struct fp_who *who;
     uint32_t erl_pid;
     int err = intern_who(profile, sample->header.who, &who);
@@ -397,20 +396,19 @@ static int process_of(struct fp_profile *profile,
         fp_slice_is(fp_profile_text(profile, profile->process[*id].words),
                     text))
         return 0;
-    if (!read_words(text, &words)) {
+    if (!read_words(text, words)) {
         *bad = "a metric or word that makes no sense";
         return 0;
     }
     err = sample->dialect == FP_ORIGINAL
               ? original_pid(profile, sample->header.who, &erl_pid)
-              : fp_strings_intern(&profile->strings, &profile->budget,
-                                  words.erl_pid, &erl_pid);
+              : intern(profile, words[ERL_PID], &erl_pid);
     if (err == 0)
         err = find_process(profile, sample, who, erl_pid);
     if (err != 0)
         return err;
     *id = who->process;
-    return update_words(profile, &profile->process[*id], text, &words);
+    return update_words(profile, &profile->process[*id], text, words);
 }
 
 /* ---------------------------------------------------------------- samples -- */
@@ -429,7 +427,7 @@ static int intern_event(struct fp_profile *profile, struct fp_slice name,
         *bad = "too many different events";
         return 0;
     }
-    err = fp_strings_intern(&profile->strings, &profile->budget, name, &text);
+    err = intern(profile, name, &text);
     if (err == 0)
         err = FP_GROW(&profile->budget, &profile->event, &profile->event_room,
                       profile->event_count + 1);
@@ -447,8 +445,7 @@ static int stack_of(struct fp_profile *profile, const struct fp_sample *sample,
     int err = 0;
 
     if (sample->dialect == FP_ORIGINAL)
-        err = fp_strings_intern(&profile->strings, &profile->budget,
-                                sample->header.status, &status);
+        err = intern(profile, sample->header.status, &status);
     hash = fp_hash_two(hash ^ status, (uint64_t)sample->dialect);
     if (err != 0 || fp_tree_find(&profile->tree, hash, sample->dialect, status,
                                  sample->stack, id))
@@ -466,18 +463,13 @@ static void note_time(struct fp_profile *profile, struct fp_process *process)
         profile->first_us = profile->last_us = now;
     if (now < profile->rows.time_us)
         profile->is_ordered = 0;
-    if (now < profile->first_us)
-        profile->first_us = now;
-    if (now > profile->last_us)
-        profile->last_us = now;
-    if (file->dialect == FP_NO_DIALECT || now < file->first_us)
-        file->first_us = now;
-    if (file->dialect == FP_NO_DIALECT || now > file->last_us)
-        file->last_us = now;
-    if (now < process->first_us)
-        process->first_us = now;
-    if (process->samples == 0 || now > process->last_us)
+    if (file->dialect == FP_NO_DIALECT)
+        file->first_us = file->last_us = now;
+    if (process->samples == 0)
         process->last_us = now;
+    widen(&profile->first_us, &profile->last_us, now);
+    widen(&file->first_us, &file->last_us, now);
+    widen(&process->first_us, &process->last_us, now);
 }
 
 static int keep(struct fp_profile *profile, const struct fp_sample *sample)
@@ -506,8 +498,7 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
         return 0;
     }
     profile->own_count++;
-    return fp_strings_intern(&profile->strings, &profile->budget,
-                             sample->fields, &file->own);
+    return intern(profile, sample->fields, &file->own);
 }
 
 /* What is in the row is of this sample when *bad stays NULL. */
@@ -565,8 +556,7 @@ int fp_profile_begin(struct fp_profile *profile, struct fp_source *source,
     if (err == 0) {
         file = &profile->file[profile->file_count];
         *file = (struct fp_file){0};
-        err = fp_strings_intern(&profile->strings, &profile->budget, path,
-                                &file->path);
+        err = intern(profile, path, &file->path);
     }
     if (err == 0)
         err = fp_scan_open(&profile->scan, fp_source_read, source);

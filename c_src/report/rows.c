@@ -122,27 +122,20 @@ static uint64_t take(const uint8_t **at)
     return n | (uint64_t) * (*at)++ << shift;
 }
 
-/* Most sets are small, or empty. */
-static uint8_t *put_set(uint8_t *at, fp_metric_set set)
+/* Two numbers where the schema has more than 64 places. */
+static uint8_t *put_set(uint8_t *at, const struct fp_schema *schema,
+                        fp_metric_set set)
 {
-    while (set >= 0x80) {
-        *at++ = (uint8_t)(set | 0x80);
-        set >>= 7;
-    }
-    *at++ = (uint8_t)set;
-    return at;
+    at = put(at, (uint64_t)set);
+    return schema->count > 64 ? put(at, (uint64_t)(set >> 64)) : at;
 }
 
-static fp_metric_set take_set(const uint8_t **at)
+static fp_metric_set take_set(const uint8_t **at,
+                              const struct fp_schema *schema)
 {
-    fp_metric_set set = 0;
-    unsigned shift = 0;
+    fp_metric_set set = take(at);
 
-    while (**at & 0x80) {
-        set |= (fp_metric_set)(*(*at)++ & 0x7f) << shift;
-        shift += 7;
-    }
-    return set | (fp_metric_set) * (*at)++ << shift;
+    return schema->count > 64 ? set | (fp_metric_set)take(at) << 64 : set;
 }
 
 /* ------------------------------------------------------------------ write -- */
@@ -169,7 +162,7 @@ static uint8_t *put_values(uint8_t *at, struct fp_track *track,
                            const struct fp_schema *schema,
                            const struct fp_row *row, fp_metric_set changed)
 {
-    at = put_set(at, changed);
+    at = put_set(at, schema, changed);
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
 
@@ -185,7 +178,7 @@ static uint8_t *put_values(uint8_t *at, struct fp_track *track,
 static uint8_t *put_deltas(uint8_t *at, const struct fp_schema *schema,
                            const struct fp_row *row)
 {
-    at = put_set(at, row->odd);
+    at = put_set(at, schema, row->odd);
     for (uint32_t i = 0; i < schema->count; i++) {
         if (row->odd >> i & 1)
             at = put(at, zigzag(row->delta[i]));
@@ -285,7 +278,8 @@ static void take_values(struct fp_cursor *cursor, struct fp_track *track,
                         const struct fp_schema *schema, uint8_t flags,
                         struct fp_row *row)
 {
-    fp_metric_set changed = flags & HAS_VALUES ? take_set(&cursor->at) : 0;
+    fp_metric_set changed =
+        flags & HAS_VALUES ? take_set(&cursor->at, schema) : 0;
 
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
@@ -301,7 +295,7 @@ static void take_values(struct fp_cursor *cursor, struct fp_track *track,
             row->delta[i] = 0;
         }
     }
-    row->odd = flags & HAS_DELTAS ? take_set(&cursor->at) : 0;
+    row->odd = flags & HAS_DELTAS ? take_set(&cursor->at, schema) : 0;
     for (uint32_t i = 0; i < schema->count && row->odd >> i != 0; i++) {
         if (row->odd >> i & 1)
             row->delta[i] = unzigzag(take(&cursor->at));

@@ -1,15 +1,13 @@
 /*
- * recover.c - plain text is searched from its end for the empty line that ends
- * a sample. Frames are walked from the beginning by their headers, which costs
- * a small read for each 128 KiB of text, and then the last ones are read until
- * one is whole: a file whose tail never reached the disk has the right length
- * and the wrong bytes.
+ * recover.c - plain text is searched from its end for the empty line that ends a
+ * sample. Frames are walked from the beginning, and then the last ones are read
+ * until one is whole: a file whose tail never reached the disk has the right
+ * length and the wrong bytes.
  */
 #include "store/recover.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <zstd.h>
 
 #include "base/pages.h"
@@ -54,113 +52,68 @@ static int64_t good_text(int file, uint64_t size)
 
 /* ---- frames ----------------------------------------------------------- */
 
-/* Largest that a frame's header can be (RFC 8878, 3.1.1.1). */
-#define HEADER_MAX 18
-#define BLOCK_HEADER 3u
-#define CHECKSUM 4u
-#define BLOCK_RLE 1u
-#define BLOCK_RESERVED 3u
-#define MAGIC 0xFD2FB528u
+/* Most frames are smaller than the first of these. */
+static const size_t windows[] = {(size_t)1 << 20, FP_ZST_FRAME_MAX};
 
-static uint32_t get(const unsigned char *bytes, int size)
+/* The whole frame at `at`, read to `bytes`. False: there is none that this
+ * library has written. */
+static bool find_frame(int file, uint64_t at, char *bytes,
+                       struct fp_zstd_entry *frame)
 {
-    uint32_t n = 0;
+    for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
+        int64_t got = fp_fs_read(file, at, bytes, windows[i]);
+        size_t size;
+        unsigned long long text;
 
-    while (size-- > 0)
-        n = n << 8 | bytes[size];
-    return n;
-}
-
-/* 3.1.1.1.1: the sizes of the fields behind the descriptor. */
-static size_t header_size(unsigned descriptor)
-{
-    static const size_t dictionary[] = {0, 1, 2, 4};
-    static const size_t content[] = {0, 2, 4, 8};
-    size_t single = descriptor >> 5 & 1;
-    size_t size = 5 + (1 - single) + dictionary[descriptor & 3];
-
-    return size + (descriptor >> 6 == 0 ? single : content[descriptor >> 6]);
-}
-
-/* Behind the blocks of a frame that begin at `at`; 0: they do not end. */
-static uint64_t walk_blocks(int file, uint64_t at)
-{
-    unsigned char bytes[BLOCK_HEADER];
-
-    for (;;) {
-        uint32_t header, type;
-
-        if (fp_fs_read(file, at, (char *)bytes, sizeof(bytes)) !=
-            (int64_t)sizeof(bytes))
-            return 0;
-        header = get(bytes, sizeof(bytes));
-        type = header >> 1 & 3;
-        if (type == BLOCK_RESERVED)
-            return 0;
-        at += BLOCK_HEADER + (type == BLOCK_RLE ? 1 : header >> 3);
-        if ((header & 1) != 0)
-            return at;
+        if (got <= 0)
+            return false;
+        size = ZSTD_findFrameCompressedSize(bytes, (size_t)got);
+        /* 0 is a skippable frame's; an unknown one, and none, are large. */
+        text = ZSTD_getFrameContentSize(bytes, (size_t)got);
+        if (text == 0 || text > FP_ZST_FRAME_MAX)
+            return false;
+        if (!ZSTD_isError(size)) {
+            *frame = (struct fp_zstd_entry){(uint32_t)size, (uint32_t)text};
+            return true;
+        }
     }
+    return false;
 }
 
-/* Behind the frame at `at`, and how much text it says it holds; 0: there is no
- * whole frame of ours. */
-static uint64_t walk_frame(int file, uint64_t at, uint64_t size, uint64_t *text)
+static bool is_readable(int file, uint64_t at, char *bytes,
+                        const struct fp_zstd_entry *frame)
 {
-    unsigned char head[HEADER_MAX];
-    uint64_t end;
-    int64_t got = fp_fs_read(file, at, (char *)head, sizeof(head));
+    char *text = fp_pages_take(frame->text);
+    bool is_good =
+        text != NULL &&
+        fp_fs_read(file, at, bytes, frame->bytes) == (int64_t)frame->bytes &&
+        ZSTD_decompress(text, frame->text, bytes, frame->bytes) == frame->text;
 
-    if (got < 6 || get(head, 4) != MAGIC || (head[4] & 4) == 0)
-        return 0;
-    *text = ZSTD_getFrameContentSize(head, (size_t)got);
-    if (*text == ZSTD_CONTENTSIZE_ERROR || *text > UINT32_MAX)
-        return 0;
-    end = walk_blocks(file, at + header_size(head[4]));
-    if (end == 0 || end + CHECKSUM > size || end + CHECKSUM - at > UINT32_MAX)
-        return 0;
-    return end + CHECKSUM;
-}
-
-static bool is_readable(int file, uint64_t at,
-                        const struct fp_zstd_entry *entry)
-{
-    char *bytes, *text;
-    bool is_good = false;
-
-    /* What says that it is larger is damaged. */
-    if (entry->bytes > FP_ZST_FRAME_MAX || entry->text > FP_ZST_FRAME_MAX)
-        return false;
-    bytes = fp_pages_take(entry->bytes);
-    text = fp_pages_take(entry->text + 1u);
-    if (bytes != NULL && text != NULL &&
-        fp_fs_read(file, at, bytes, entry->bytes) == (int64_t)entry->bytes)
-        is_good = ZSTD_decompress(text, entry->text, bytes, entry->bytes) ==
-                  entry->text;
-    fp_pages_give(bytes, entry->bytes);
-    fp_pages_give(text, entry->text + 1u);
+    fp_pages_give(text, frame->text);
     return is_good;
 }
 
-static int64_t good_frames(int file, uint64_t size, struct fp_zstd_table *table)
+static int64_t good_frames(int file, struct fp_zstd_table *table)
 {
-    uint64_t at = 0, end, text;
+    char *bytes = fp_pages_take(FP_ZST_FRAME_MAX);
+    struct fp_zstd_entry frame;
+    uint64_t at = 0;
 
-    while (!table->is_broken && table->n < FP_ZST_TABLE_MAX &&
-           (end = walk_frame(file, at, size, &text)) != 0) {
-        fp_zstd_table_add(table, (size_t)(end - at), (size_t)text);
-        at = end;
-    }
-    if (table->is_broken)
+    if (bytes == NULL)
         return -ENOMEM;
-    for (; table->n > 0; table->n--) {
-        const struct fp_zstd_entry *last = &table->entry[table->n - 1];
-
-        if (is_readable(file, at - last->bytes, last))
-            break;
-        at -= last->bytes;
+    while (!table->is_broken && table->n < FP_ZST_TABLE_MAX &&
+           find_frame(file, at, bytes, &frame)) {
+        fp_zstd_table_add(table, frame.bytes, frame.text);
+        at += frame.bytes;
     }
-    return (int64_t)at;
+    for (; !table->is_broken && table->n > 0; table->n--) {
+        frame = table->entry[table->n - 1];
+        if (is_readable(file, at - frame.bytes, bytes, &frame))
+            break;
+        at -= frame.bytes;
+    }
+    fp_pages_give(bytes, FP_ZST_FRAME_MAX);
+    return table->is_broken ? -ENOMEM : (int64_t)at;
 }
 
 /* ---- both ------------------------------------------------------------- */
@@ -183,11 +136,10 @@ int64_t fp_recover(int file, bool is_zst)
 
     if (size < 0)
         return size;
-    good = is_zst ? good_frames(file, (uint64_t)size, &table)
-                  : good_text(file, (uint64_t)size);
+    good = is_zst ? good_frames(file, &table) : good_text(file, (uint64_t)size);
     if (good > 0 && good < size)
         err = fp_fs_cut(file, (uint64_t)good);
-    /* Without its table, on a full disk, it is a good file as well. */
+    /* On a full disk a file without its table is a good file as well. */
     if (good > 0 && err == 0 && is_zst && add_table(file, &table) != 0)
         err = fp_fs_cut(file, (uint64_t)good);
     if (good > 0 && err == 0)
