@@ -49,10 +49,9 @@ void fp_profile_destroy(struct fp_profile *profile)
     fp_tree_free(&profile->tree, budget);
     fp_strings_free(&profile->strings, budget);
     fp_table_free(&profile->processes, budget);
-    fp_table_free(&profile->whos, budget);
     fp_table_free(&profile->pids, budget);
     free(profile->process);
-    free(profile->who);
+    free(profile->last);
     free(profile->event);
     free(profile->file);
     free(profile);
@@ -246,32 +245,19 @@ static bool read_words(struct fp_slice text, struct fp_slice words[WORDS])
     return true;
 }
 
-/* The entry of this name, made where there is none. */
-static int intern_who(struct fp_profile *profile, struct fp_slice text,
-                      struct fp_who **who)
+/* Where the last process of this `who` stands, from 1 on; 0: there was none. */
+static int last_process(struct fp_profile *profile, uint32_t who,
+                        uint32_t **last)
 {
-    uint64_t hash = fp_hash(text.at, text.size);
-    struct fp_table_at at;
-    uint32_t id, text_id;
-    int err;
+    size_t had = profile->last_room;
+    int err = FP_GROW(&profile->budget, &profile->last, &profile->last_room,
+                      (size_t)who + 1);
 
-    fp_table_seek(&profile->whos, hash, &at);
-    while (fp_table_next(&profile->whos, &at, &id)) {
-        *who = &profile->who[id];
-        if (fp_slice_is(fp_profile_text(profile, (*who)->text), text))
-            return 0;
-    }
-    err = intern(profile, text, &text_id);
-    if (err == 0)
-        err = FP_GROW(&profile->budget, &profile->who, &profile->who_room,
-                      profile->who_count + 1);
-    if (err == 0)
-        err = fp_table_put(&profile->whos, &profile->budget, hash,
-                           (uint32_t)profile->who_count);
     if (err != 0)
         return err;
-    *who = &profile->who[profile->who_count++];
-    **who = (struct fp_who){text_id, UINT32_MAX};
+    memset(profile->last + had, 0,
+           (profile->last_room - had) * sizeof(*profile->last));
+    *last = &profile->last[who];
     return 0;
 }
 
@@ -325,27 +311,19 @@ static int new_process(struct fp_profile *profile,
 
 /* Two processes can share a tid (doc/format.md); the pid tells them apart. */
 static int find_process(struct fp_profile *profile,
-                        const struct fp_sample *sample, struct fp_who *who,
-                        uint32_t erl_pid)
+                        const struct fp_sample *sample, uint32_t who,
+                        uint32_t erl_pid, uint32_t *id)
 {
-    uint64_t hash = fp_hash_two(who->text, erl_pid);
-    uint32_t id, text = who->text;
+    uint64_t hash = fp_hash_two(who, erl_pid);
     struct fp_table_at at;
-    int err;
 
     fp_table_seek(&profile->processes, hash, &at);
-    while (fp_table_next(&profile->processes, &at, &id)) {
-        const struct fp_process *process = &profile->process[id];
-
-        if (process->who == text && process->erl_pid == erl_pid) {
-            who->process = id;
+    while (fp_table_next(&profile->processes, &at, id)) {
+        if (profile->process[*id].who == who &&
+            profile->process[*id].erl_pid == erl_pid)
             return 0;
-        }
     }
-    err = new_process(profile, sample, text, erl_pid, hash, &id);
-    if (err == 0)
-        who->process = id;
-    return err;
+    return new_process(profile, sample, who, erl_pid, hash, id);
 }
 
 static int update_words(struct fp_profile *profile, struct fp_process *process,
@@ -385,14 +363,15 @@ static int process_of(struct fp_profile *profile,
                       const char **bad, uint32_t *id)
 {
     struct fp_slice words[WORDS];
-    struct fp_who *who;
-    uint32_t erl_pid;
-    int err = intern_who(profile, sample->header.who, &who);
+    uint32_t who, erl_pid, *last;
+    int err = intern(profile, sample->header.who, &who);
 
+    if (err == 0)
+        err = last_process(profile, who, &last);
     if (err != 0)
         return err;
-    *id = who->process;
-    if (*id != UINT32_MAX &&
+    *id = *last - 1;
+    if (*last != 0 &&
         fp_slice_is(fp_profile_text(profile, profile->process[*id].words),
                     text))
         return 0;
@@ -404,10 +383,10 @@ static int process_of(struct fp_profile *profile,
               ? original_pid(profile, sample->header.who, &erl_pid)
               : intern(profile, words[ERL_PID], &erl_pid);
     if (err == 0)
-        err = find_process(profile, sample, who, erl_pid);
+        err = find_process(profile, sample, who, erl_pid, id);
     if (err != 0)
         return err;
-    *id = who->process;
+    *last = *id + 1;
     return update_words(profile, &profile->process[*id], text, words);
 }
 

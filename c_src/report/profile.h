@@ -70,12 +70,9 @@ struct fp_profile {
     struct fp_process *process;
     size_t process_count, process_room;
     struct fp_table processes; /* by who and erl_pid */
-    struct fp_table whos;      /* who -> its last process */
     struct fp_table pids;      /* OS process -> the first process of it */
-    struct fp_who {
-        uint32_t text, process;
-    } * who;
-    size_t who_count, who_room;
+    uint32_t *last; /* by text of a `who`: its last process, from 1 on */
+    size_t last_room;
     struct fp_metric_facts metric[FP_METRICS_MOST];
     uint32_t metric_count;
     struct fp_schema schema[FP_SCHEMAS_MOST];
