@@ -21,23 +21,19 @@
  * at most this often; and this often in any case. */
 #define RANGES_STALE_NS INT64_C(200000000)
 #define RANGES_NS INT64_C(5000000000)
-/* A library was loaded: another set is made at most this often, and so many
- * times in all, because the old ones can be in use until the end. */
-#define NATIVE_NS INT64_C(1000000000)
-#define NATIVE_SETS_MAX 32u
+/* After a library was loaded, another set is made at most this often. */
+#define CSTACK_NS INT64_C(1000000000)
 
 struct fp_symbolize {
     struct fp_symbolizer interface;
     struct fp_code_index_index *code;
-    const struct fp_memory *peek;
+    const struct fp_memory *memory;
     struct fp_live_ranges *live;
     struct fp_ranges ranges;
     struct fp_ranges fragments; /* at a range's start: in no function */
-    int64_t validated_ns, ranged_ns, native_ns;
+    int64_t validated_ns, ranged_ns, cstack_ns;
     int64_t stale_ns;              /* how long a stale mark waits now */
-    struct fp_live_cstack *native; /* NULL: C code is not wanted */
-    struct fp_cstack *set[NATIVE_SETS_MAX];
-    uint32_t sets;
+    struct fp_live_cstack *cstack; /* NULL: C code has no names */
 };
 
 static int64_t now_ns(void)
@@ -111,7 +107,7 @@ static int resolve_named(struct fp_symbolize *symbols, uint64_t word,
     uint64_t at = word & ~(FP_FRAME_BIF | FP_FRAME_NIF), mfa[3];
     struct fp_location unused;
 
-    if (fp_safe_read(symbols->peek, at, mfa, sizeof mfa) != 0 || mfa[2] > 255)
+    if (fp_safe_read(symbols->memory, at, mfa, sizeof mfa) != 0 || mfa[2] > 255)
         return FP_ENOENT;
     /* A NIF's stands in the code of its module, which may be purged: so it is
      * known as a function too, and watched. */
@@ -123,13 +119,19 @@ static int resolve_named(struct fp_symbolize *symbols, uint64_t word,
     return put_mfa(symbols->code, mfa, symbol);
 }
 
-static int resolve_native(struct fp_symbolize *symbols, uint64_t pc,
-                          struct fp_symbol *symbol)
+/* This thread alone replaces it. */
+static const struct fp_cstack *current_set(struct fp_symbolize *symbols)
+{
+    return atomic_load_explicit(&symbols->cstack->set, memory_order_relaxed);
+}
+
+static int resolve_c(struct fp_symbolize *symbols, uint64_t pc,
+                     struct fp_symbol *symbol)
 {
     const char *name, *library;
 
-    if (symbols->sets == 0 || fp_cstack_resolve(symbols->set[symbols->sets - 1],
-                                                pc, &name, &library) != 0)
+    if (symbols->cstack == NULL ||
+        fp_cstack_resolve(current_set(symbols), pc, &name, &library) != 0)
         return FP_ENOENT;
     if (name == NULL)
         name = "";
@@ -152,7 +154,7 @@ static int resolve(void *self, uint64_t word, struct fp_symbol *symbol)
         return resolve_named(symbols, word, symbol);
     if (fp_ranges_contain(&symbols->ranges, word))
         return resolve_erlang(symbols, word, symbol);
-    return resolve_native(symbols, word, symbol);
+    return resolve_c(symbols, word, symbol);
 }
 
 static int atom(void *self, uint64_t word, char text[FP_ATOM_BYTES_MAX])
@@ -176,7 +178,7 @@ static void find_fragments(struct fp_symbolize *symbols)
     for (uint32_t i = 0; i < symbols->ranges.count; i++) {
         const struct fp_range *range = &symbols->ranges.range[i];
 
-        if (fp_code_index_first(symbols->peek, range, range->start, &first) ==
+        if (fp_code_index_first(symbols->memory, range, range->start, &first) ==
             0)
             fragments->range[fragments->count++] =
                 (struct fp_range){range->start, first};
@@ -205,29 +207,18 @@ static void refresh_ranges(struct fp_symbolize *symbols, int64_t now)
     }
 }
 
-static int add_set(struct fp_symbolize *symbols)
-{
-    struct fp_cstack *set;
-    int err = fp_cstack_create(&set);
-
-    if (err != 0)
-        return err;
-    symbols->set[symbols->sets++] = set;
-    atomic_store_explicit(&symbols->native->set, set, memory_order_release);
-    return 0;
-}
-
 /* 1 when there is a new set. */
-static int refresh_native(struct fp_symbolize *symbols, int64_t now)
+static int refresh_cstack(struct fp_symbolize *symbols, int64_t now)
 {
-    if (symbols->native == NULL || symbols->sets == NATIVE_SETS_MAX ||
-        now - symbols->native_ns < NATIVE_NS ||
-        atomic_exchange_explicit(&symbols->native->stale, 0,
-                                 memory_order_relaxed) == 0)
+    struct fp_live_cstack *cstack = symbols->cstack;
+
+    if (cstack == NULL || !fp_live_cstack_reclaim(cstack) ||
+        now - symbols->cstack_ns < CSTACK_NS ||
+        atomic_exchange_explicit(&cstack->stale, 0, memory_order_relaxed) == 0)
         return 0;
-    symbols->native_ns = now;
-    return !fp_cstack_is_current(symbols->set[symbols->sets - 1]) &&
-           add_set(symbols) == 0;
+    symbols->cstack_ns = now;
+    return !fp_cstack_is_current(current_set(symbols)) &&
+           fp_live_cstack_renew(cstack) == 0;
 }
 
 static int revalidate(void *self)
@@ -239,7 +230,7 @@ static int revalidate(void *self)
     int changed;
 
     refresh_ranges(symbols, now);
-    changed = refresh_native(symbols, now);
+    changed = refresh_cstack(symbols, now);
     if (now - symbols->validated_ns <
         (due > REVALIDATE_NS ? due : REVALIDATE_NS))
         return changed;
@@ -249,9 +240,9 @@ static int revalidate(void *self)
 
 int fp_symbolize_create(struct fp_symbolize **out,
                         const struct fp_layout *layout,
-                        const struct fp_memory *peek,
+                        const struct fp_memory *memory,
                         struct fp_live_ranges *live,
-                        struct fp_live_cstack *native)
+                        struct fp_live_cstack *cstack)
 {
     struct fp_symbolize *symbols = calloc(1, sizeof *symbols);
     int err;
@@ -259,15 +250,16 @@ int fp_symbolize_create(struct fp_symbolize **out,
     if (symbols == NULL)
         return FP_ENOMEM;
     symbols->live = live;
-    symbols->peek = peek;
-    symbols->native = native;
+    symbols->memory = memory;
+    symbols->cstack = cstack;
     symbols->validated_ns = symbols->ranged_ns = now_ns();
     symbols->stale_ns = RANGES_STALE_NS;
     fp_live_ranges_copy(live, &symbols->ranges);
     find_fragments(symbols);
-    err = fp_code_index_create(&symbols->code, layout, peek, &symbols->ranges);
-    if (err == 0 && native != NULL)
-        err = add_set(symbols);
+    err =
+        fp_code_index_create(&symbols->code, layout, memory, &symbols->ranges);
+    if (err == 0 && cstack != NULL)
+        err = fp_live_cstack_renew(cstack);
     if (err != 0) {
         fp_symbolize_destroy(symbols);
         return err;
@@ -282,8 +274,8 @@ void fp_symbolize_destroy(struct fp_symbolize *symbols)
 {
     if (symbols == NULL)
         return;
-    for (uint32_t i = 0; i < symbols->sets; i++)
-        fp_cstack_destroy(symbols->set[i]);
+    if (symbols->cstack != NULL)
+        fp_live_cstack_destroy(symbols->cstack);
     fp_code_index_destroy(symbols->code);
     free(symbols);
 }

@@ -1,6 +1,6 @@
 /*
- * symbolize.h - the native engine's symbolizer: Erlang code by vm/code, C
- * code by native/. WRITER THREAD, once it is made.
+ * symbolize.h - the native engine's symbolizer: Erlang code by code_index, C
+ * code by cstack. WRITER THREAD, once it is made.
  */
 #ifndef FP_ERTS_SYMBOLIZE_H
 #define FP_ERTS_SYMBOLIZE_H
@@ -14,14 +14,14 @@
 
 struct fp_symbolize;
 
-/* 0, FP_ENOMEM or FP_EIO. `layout`, `peek`, `live` and `native` must outlive
- * it. With `native`, C code is known: the sets that are put there are freed
- * with this, so that all who read them must have ended before. */
+/* 0, FP_ENOMEM or FP_EIO. `layout`, `memory`, `live` and `cstack` must outlive
+ * it. With `cstack`, C code has names: this makes the sets of libraries there,
+ * and frees them, so the sampler ends before. */
 int fp_symbolize_create(struct fp_symbolize **symbols,
                         const struct fp_layout *layout,
-                        const struct fp_memory *peek,
+                        const struct fp_memory *memory,
                         struct fp_live_ranges *live,
-                        struct fp_live_cstack *native);
+                        struct fp_live_cstack *cstack);
 void fp_symbolize_destroy(struct fp_symbolize *symbols);
 
 /* Valid as long as `symbols`. */

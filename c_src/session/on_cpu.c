@@ -13,17 +13,20 @@ static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
                      size_t max, struct fp_registers *at_entry, int *complete)
 {
     struct fp_sampler *s = self;
-    const struct fp_cstack *native =
-        atomic_load_explicit(&s->options.native->set, memory_order_acquire);
+    const struct fp_cstack *cstack;
     struct fp_cstack_stack stack = {running->native_start, running->native,
                                     running->native_bytes};
     struct fp_cstack_end end;
-    size_t n;
+    size_t n = 0;
 
     *complete = 0;
-    if (native == NULL)
+    cstack = fp_live_cstack_acquire(s->options.native);
+    if (cstack != NULL)
+        n = fp_cstack_unwind(cstack, &running->registers, &stack, pc, max,
+                             &end);
+    fp_live_cstack_release(s->options.native);
+    if (cstack == NULL)
         return 0;
-    n = fp_cstack_unwind(native, &running->registers, &stack, pc, max, &end);
     *complete = n > 0 && end.why == FP_CSTACK_LEFT &&
                 end.registers.rip == running->native_return;
     *at_entry = end.registers;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "cstack_truth.h"
 #include "erts/symbolize.h"
 #include "fake_vm.h"
 #include "format/record.h"
@@ -146,6 +147,37 @@ static void code_in_a_library_is_native(void)
     destroy(f);
 }
 
+/* The sampler marks the set as stale; the writer makes another, once a second
+ * at most. */
+static void a_library_that_is_loaded_later_is_named(void)
+{
+    struct fixture *f = create(1);
+    struct temporary directory;
+    struct timespec nap = {0, 20000000};
+
+    temporary_make(&directory);
+    for (int i = 0; i < 2; i++) {
+        const char *path =
+            temporary_at(&directory, i == 0 ? "libone.so" : "libtwo.so");
+        struct fp_cstack *before = atomic_load(&f->native.set);
+        uint64_t run;
+
+        truth_build("gcc", "-O2", path);
+        run = truth_symbol(truth_open(path), "chain_run");
+        CHECK_INT(resolve(f, run), FP_ENOENT);
+        atomic_store(&f->native.stale, 1);
+        while (f->interface->revalidate(f->interface->self) == 0)
+            nanosleep(&nap, NULL);
+        CHECK(atomic_load(&f->native.set) != before);
+        CHECK(f->native.replaced == NULL); /* no walk has it: it is freed */
+        CHECK_INT(resolve(f, run), 0);
+        CHECK_BYTES(f->symbol.file, f->symbol.file_len,
+                    i == 0 ? "libone.so" : "libtwo.so", 9);
+    }
+    temporary_remove(&directory);
+    destroy(f);
+}
+
 static void where_c_code_is_not_wanted_it_is_unknown(void)
 {
     struct fixture *f = create(0);
@@ -192,6 +224,7 @@ int main(int argc, char **argv)
     RUN(bifs_and_nifs_are_named_by_where_their_words_stand);
     RUN(a_nif_in_the_code_of_its_module_is_watched);
     RUN(code_in_a_library_is_native);
+    RUN(a_library_that_is_loaded_later_is_named);
     RUN(where_c_code_is_not_wanted_it_is_unknown);
     RUN(any_word_is_survived);
     return RUN_END();
