@@ -1,0 +1,27 @@
+/*
+ * capture_check_nif.c - what flame_prof_capture_check needs of the library: a NIF whose
+ * captures are known.
+ */
+#include <time.h>
+
+#include "agent_nif/library.h"
+#include "base/clock.h"
+#include "terms/terms.h"
+
+/* A NIF that is not dirty returns within a millisecond. */
+#define SPIN_US_MAX 500u
+
+/* capture_probe(Microseconds) -> ok: keeps its scheduler busy in this function. */
+ERL_NIF_TERM fp_nif_capture_probe(ErlNifEnv *env, int argc,
+                                  const ERL_NIF_TERM argv[])
+{
+    uint64_t until;
+    unsigned us;
+
+    if (argc != 1 || !enif_get_uint(env, argv[0], &us) || us > SPIN_US_MAX)
+        return enif_make_badarg(env);
+    until = fp_clock_ns(CLOCK_MONOTONIC) + 1000u * us;
+    while (fp_clock_ns(CLOCK_MONOTONIC) < until)
+        ;
+    return fp_atom(env, "ok");
+}

@@ -1,0 +1,84 @@
+%% The probes of the classes of capture: over stacks that are made up, and over those that
+%% the library captures.
+-module(flame_prof_capture_check_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(CHECK, <<"flame_prof_capture_check">>).
+
+a_class_is_verified_by_its_own_stacks_test() ->
+    Verdicts = flame_prof_capture_check:verify(fun(Class, Pids) ->
+        looks(Class, Pids, fun right/1) end),
+    ?assertEqual([verified], lists:usort(maps:values(Verdicts))),
+    ?assertEqual(lists:sort(flame_prof_capture_check:classes()), lists:sort(maps:keys(Verdicts))).
+
+%% A decoder that takes a light BIF for a function of its caller's: the leaf is missing.
+a_stack_without_its_leaf_is_refused_with_the_stack_test() ->
+    #{erlang := {unverified, Why}} =
+        flame_prof_capture_check:verify(fun(Class, Pids) ->
+            looks(Class, Pids, fun(_) -> [own("probe_2", 1)] end) end),
+    ?assertMatch({match, _}, re:run(Why, "a capture of its probe shows .*probe_2")).
+
+a_frame_that_the_probe_never_calls_is_refused_test() ->
+    Wrong = fun(Class) -> [{bif, {<<"ets">>, <<"lookup">>, 2}} | right(Class)] end,
+    Verdicts = flame_prof_capture_check:verify(fun(Class, Pids) -> looks(Class, Pids, Wrong) end),
+    [?assertMatch({Class, {unverified, _}}, {Class, Verdict})
+     || {Class, Verdict} <- maps:to_list(Verdicts), Class =/= gc, Class =/= heavy_bif],
+    ?assertMatch(#{gc := {unverified, _}, heavy_bif := {unverified, _}}, Verdicts).
+
+a_hole_in_the_chain_is_refused_test() ->
+    Holed = fun(Class) -> right(Class) -- [own("probe_2", 1)] end,
+    Verdicts = flame_prof_capture_check:verify(fun(Class, Pids) -> looks(Class, Pids, Holed) end),
+    ?assertEqual([], [Class || {Class, verified} <- maps:to_list(Verdicts)]).
+
+what_is_not_seen_is_not_verified_test() ->
+    Waiting = fun(_, Pids) -> [{Pid, #{status => waiting, stack => []}} || Pid <- Pids] end,
+    #{nif := {unverified, Why}} = flame_prof_capture_check:verify(Waiting),
+    ?assertMatch({match, _}, re:run(Why, "not seen at work in time")).
+
+no_probe_is_left_test() ->
+    Before = lists:sort(processes()),
+    _ = flame_prof_capture_check:verify(fun(Class, Pids) -> looks(Class, Pids, fun right/1) end),
+    ?assertEqual([], [P || P <- processes() -- Before, is_probe(P)]).
+
+is_probe(Pid) ->
+    case process_info(Pid, current_stacktrace) of
+        {_, Stack} -> lists:keymember(flame_prof_capture_check, 1, Stack);
+        undefined -> false
+    end.
+
+%% On the release that runs here. A class that a busy machine has not shown is looked at
+%% once more; a wrong one stays wrong.
+every_class_is_verified_on_this_vm_test_() ->
+    {timeout, 60, fun() ->
+        case flame_prof_nif:platform() of
+            #{native := true} -> verified_here(10);
+            #{why := Why} -> ?debugFmt("skipped: ~ts", [Why])
+        end
+    end}.
+
+verified_here(Tries) ->
+    {ok, _} = flame_prof_calibration:ensure(),
+    {ok, _, _} = flame_prof_schedulers:ensure(),
+    Verdicts = flame_prof_capture_check:verify(),
+    Unseen = [Why || {_, {unverified, Why}} <- maps:to_list(Verdicts)],
+    case lists:usort(Unseen) of
+        [<<"its probe was not seen", _/binary>>] when Tries > 1 -> verified_here(Tries - 1);
+        Wrong -> ?assertEqual({[], Verdicts}, {Wrong, Verdicts})
+    end.
+
+looks(Class, Pids, Stack) ->
+    [{Pid, #{status => running, stack => Stack(Class)}} || Pid <- Pids].
+
+right(erlang) -> chain("work_erlang");
+right(light_bif) -> [{bif, {<<"lists">>, <<"keyfind">>, 3}} | chain("work_light_bif")];
+right(heavy_bif) -> [{bif, {<<"erts_internal">>, <<"garbage_collect">>,
+    1}} | chain("work_heavy_bif")];
+right(nif) -> [{nif, {<<"flame_prof_nif">>, <<"capture_probe">>, 1}} | chain("work_nif")];
+right(gc) -> [gc | chain("work_gc")].
+
+chain(Leaf) ->
+    [own(Leaf, 2) | [own(F, 1) || F <- ["probe_3", "probe_2", "probe_1", "probe"]]].
+
+own(Function, Arity) ->
+    {?CHECK, list_to_binary(Function), Arity, <<"flame_prof_capture_check.erl">>, 1}.
