@@ -371,65 +371,18 @@ flush() ->
 flush(Timeout) ->
     flame_prof_session:flush(Timeout).
 
-%% @doc What runs, why it is this engine, and how the books stand.
+%% @doc What runs, why it is this engine, and the counters.
 -spec info() -> info().
 info() ->
-    add_triggers(
-        case flame_prof_session:info() of
-            {ok, Info} -> add_targets(Info);
-            %% It answers at any time but while the application shuts it down.
-            {error, {timeout, _}} -> #{state => stopping};
-            {error, _} -> stopped(flame_prof_session:last_run())
-        end
-    ).
+    flame_prof_info:info().
 
-add_triggers(#{state := State} = Info) ->
-    case {flame_prof_triggers:info(), State} of
-        {{ok, Triggers}, stopped} -> maps:merge(Info#{state := armed}, Triggers);
-        {{ok, Triggers}, armed} -> maps:merge(add_last_run(Info), Triggers);
-        {{ok, Triggers}, _} -> maps:merge(Info, Triggers);
-        {{error, _}, _} -> Info
-    end.
-
-add_targets(Info) ->
-    case flame_prof_session:targets() of
-        {ok, Targets} ->
-            try
-                Info#{targets => flame_prof_targets:info(Targets)}
-            catch
-                exit:_ -> Info
-            end;
-        {error, _} ->
-            Info
-    end.
-
-%% It keeps what comes before the next one.
-add_last_run(Info) ->
-    maps:merge(stopped(flame_prof_session:last_run()), Info).
-
-stopped(none) -> #{state => stopped};
-stopped(Run) -> #{state => stopped, last_run => Run}.
-
-%% @doc Whom the session looks at now, each with its names for a person: registered
+%% @doc The processes that the session samples now, each with its names for a person: registered
 %% name or label (OTP 27's `proc_lib:set_label/1'), and what it was started as.
 -spec selected() -> [{pid(), Names :: unicode:chardata()}].
 selected() ->
-    case flame_prof_session:targets() of
-        {ok, Targets} -> [{Pid, shown(Pid)} || Pid <- selected(Targets)];
-        {error, _} -> []
-    end.
+    flame_prof_info:selected().
 
-selected(Targets) ->
-    try
-        flame_prof_targets:selected(Targets)
-    catch
-        exit:_ -> []
-    end.
-
-shown(Pid) ->
-    unicode:characters_to_binary(flame_prof_names:show(Pid)).
-
-%% @doc The books of the running session in Prometheus' text form, for the answer
+%% @doc The counters of the running session in Prometheus' text form, for the answer
 %% to a request for `/metrics'. Counters begin anew with each session.
 %%
 %% ```
@@ -584,34 +537,11 @@ print(_Module, {error, _} = Error) -> Error.
 %%       functions => 8186,left_out => 0,memory => memfd}}
 %% '''
 %%
-%% `memory => memfd' says that the VM maps its code twice, out of a memfd, as it
-%% does by default. perf takes that for a file and does not ask the map. It does
-%% once the mapping is renamed in the recording, to a name of the same length:
-%%
-%% ```
-%% LC_ALL=C sed -i 's|/memfd:vmem (deleted)|//anon\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0|g' perf.data
-%% '''
-%%
-%% Nothing of the kind is needed with `memory => anonymous', on a VM started with
-%% `+JMsingle true' (not in OTP 25).
-%%
-%% The file is for its owner's eyes only (mode 0600), new each time, and put into
-%% place by rename: a link that lies there is replaced and not followed. perf
-%% believes it when it belongs to root or to whoever runs perf; root needs `perf
-%% report -f' for another user's. PID is what the node's own pid namespace calls
-%% it, and `/tmp' is its own: perf on a container's host looks there, under that
-%% name, as long as the container runs.
-%%
-%% `left_out' counts functions that are still in memory but whose module was
-%% purged, or replaced by another of the same name. Told by the MD5 of the current
-%% code: purged code whose MD5 is the same stays in the file, and while a module
-%% has old code every copy of it does. No process runs any of these.
-%%
-%% Refused where the native engine is, and where the VM writes the file itself
-%% (`+JPperf true' or `map').
+%% {@link flame_prof_perf_map} says what perf makes of it, and what is left out.
 -spec write_perf_map() -> {ok, flame_prof_perf_map:written()} | {error, reason()}.
 write_perf_map() ->
     flame_prof_perf_map:write().
+
 %% @equiv fold(Fun, Acc, Files, #{})
 -spec fold(fun((flame_prof_samples:sample(), Acc) -> Acc), Acc, flame_prof_samples:files()) ->
     {ok, Acc, flame_prof_samples:counts()} | {error, reason()}.
@@ -652,27 +582,5 @@ report(Files, Out) ->
 
 %% @doc One sentence for a person, from the reason of any `{error, Reason}'.
 -spec format_error(reason()) -> unicode:chardata().
-format_error({bad_option, _, _} = Reason) ->
-    flame_prof_options:format_error(Reason);
-format_error({already_started, Pid}) ->
-    io_lib:format("a session is running, or waits for its triggers, already: ~p", [Pid]);
-format_error({native_engine, _, Text}) ->
-    ["the native engine can not be used here: ", Text];
-format_error({session, _, Text}) ->
-    Text;
-format_error({Asked, _, Text}) when Asked =:= perf_map; Asked =:= pstack; Asked =:= blame ->
-    Text;
-format_error({not_started, _}) ->
-    "no session is running";
-format_error({schedulers, Text}) ->
-    ["the schedulers can not be asked what they run: ", Text];
-format_error(not_started) ->
-    "no session is running";
-format_error(stopping) ->
-    "the session is ending";
-format_error({timeout, Ms}) ->
-    io_lib:format("no answer within ~p ms; it goes on in the background", [Ms]);
-format_error({_, Text}) when is_binary(Text) ->
-    Text;
 format_error(Reason) ->
-    io_lib:format("~0tP", [Reason, 20]).
+    flame_prof_error:format(Reason).

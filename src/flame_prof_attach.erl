@@ -120,7 +120,8 @@ with_scribe(_, _, _, Lease) ->
 scribe({module, _}, Config) ->
     case flame_prof_scribe:start_link(Config) of
         {ok, Scribe} -> {ok, Scribe};
-        {error, {shutdown, {folder, Folder, Reason}}} -> {error, {Folder, file:format_error(Reason)}}
+        {error, {shutdown, {folder, Folder, Reason}}} ->
+            {error, {Folder, file:format_error(Reason)}}
     end;
 scribe({error, _}, #{node := Node}) ->
     {ok, Path} = library_path(),
@@ -132,7 +133,8 @@ scribe({error, _}, #{node := Node}) ->
 %% first is the one that is there.
 lent(Node, Config) ->
     Module = {?LEASE, ?FROM, object_code(?LEASE)},
-    case each(Node, [{fun code:atomic_load/1, [[Module]]}, {fun ?LEASE:start/1, [Config]}], ?OPEN_MS) of
+    case each(Node, [{fun code:atomic_load/1, [[Module]]}, {fun ?LEASE:start/1, [Config]}],
+        ?OPEN_MS) of
         [_, {ok, #{lease := Lease, library := Library}}] ->
             Heart = spawn_link(fun() -> beat(Lease) end),
             #{node => Node, lease => Lease, heart => Heart, library => Library, scribe => none};
@@ -163,7 +165,8 @@ beat(Lease) ->
 %% What runs there, with all that it calls: newer releases than ours take fewer of
 %% our modules. flame_prof itself calls everything, but not in what is called there.
 lent_modules() ->
-    lists:keydelete(?LEASE, 1, lists:foldl(fun needed/2, [{flame_prof, object_code(flame_prof)}], ?ROOTS)).
+    lists:keydelete(?LEASE, 1, lists:foldl(fun needed/2, [{flame_prof, object_code(flame_prof)}],
+        ?ROOTS)).
 
 needed(Module, Known) ->
     case lists:keymember(Module, 1, Known) of
@@ -202,7 +205,8 @@ companions() ->
     Pattern = "/\\S+/(lib(?:uv|zstd|z)\\.so\\.\\d+)\\S*$",
     case re:run(Maps, Pattern, [global, multiline, {capture, all, list}]) of
         {match, Found} ->
-            [{Name, Bytes} || [Path, Name] <- lists:usort(Found), {ok, Bytes} <- [file:read_file(Path)]];
+            [{Name, Bytes} || [Path, Name] <- lists:usort(Found),
+                {ok, Bytes} <- [file:read_file(Path)]];
         nomatch ->
             []
     end.
@@ -222,7 +226,8 @@ release(Node, Release) ->
                     [Node, N, Own, N]),
             ok
     catch
-        error:badarg -> refuse(does_not_fit, "~ts: OTP ~ts is no release that we know", [Node, Release])
+        error:badarg -> refuse(does_not_fit, "~ts: OTP ~ts is no release that we know",
+            [Node, Release])
     end.
 
 %% Why our library can not run there, as far as that can be told before it is tried.
@@ -235,7 +240,8 @@ misfit(Node, #{library := Library}) ->
 %% The lease looks again, as things may change until it is there.
 is_free(Node, #{modules := Lent}) ->
     Modules = [?LEASE | [Module || {Module, _} <- Lent]],
-    Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun code:is_loaded/1, [Module]} || Module <- Modules]],
+    Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun code:is_loaded/1, [Module]}
+        || Module <- Modules]],
     [Supervisor | Loaded] = each(Node, Looks, ?CALL_MS),
     Files = [File || {file, File} <- Loaded],
     case {lists:member(?FROM, Files), Files} of
@@ -250,7 +256,8 @@ attached(Node) ->
 
 -spec present(node()) -> no_return().
 present(Node) ->
-    refuse(refused, "~ts has flame_prof already; use start, info and stop with --node ~ts", [Node, Node]).
+    refuse(refused, "~ts has flame_prof already; use start, info and stop with --node ~ts",
+        [Node, Node]).
 
 %% @doc Everything is gone there when it answers, whatever becomes of the files here.
 -spec close(lease()) -> ok | {error, error()}.
@@ -272,7 +279,8 @@ given_back(#{node := Node, lease := Lease, heart := Heart}) ->
 
 %% Its last word may be lost, as its module goes then.
 closed(Node, {ok, {error, <<Why/binary>>}}) ->
-    refuse(refused, "~ts keeps our library mapped, and the handler of its signal, as ~ts", [Node, Why]);
+    refuse(refused, "~ts keeps our library mapped, and the handler of its signal, as ~ts",
+        [Node, Why]);
 closed(_Node, _) ->
     ok.
 
@@ -409,15 +417,18 @@ copy(Reader, Node, File, Path, Begun) ->
         {ok, {ok, Bytes}} ->
             case append(Path, Begun, Bytes) of
                 {ok, Longer} -> copy(Reader, Node, File, Path, Longer);
-                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]}, Begun}
+                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]},
+                    Begun}
             end;
         {ok, eof} ->
             case append(Path, Begun, <<>>) of
                 {ok, _} = Done -> Done;
-                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]}, Begun}
+                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]},
+                    Begun}
             end;
         {ok, {error, Reason}} ->
-            {error, {refused, io_lib:format("~ts on ~ts: ~ts", [File, Node, file:format_error(Reason)])}, Begun};
+            {error, {refused, io_lib:format("~ts on ~ts: ~ts",
+                [File, Node, file:format_error(Reason)])}, Begun};
         {error, Error} ->
             {error, Error, Begun}
     end.
@@ -445,7 +456,8 @@ there(Node, File) ->
     flame_prof_remote:call(Node, file, read_file_info, [File, [raw]], ?CALL_MS).
 
 from(Node, File) ->
-    fun(Offset) -> flame_prof_remote:call(Node, ?LEASE, read, [File, Offset, ?FETCH_BYTES], ?CALL_MS) end.
+    fun(Offset) -> flame_prof_remote:call(Node, ?LEASE, read, [File, Offset, ?FETCH_BYTES],
+        ?CALL_MS) end.
 
 %% New, for its owner's eyes only, before there is anything in it; never what somebody
 %% else has put there, be it a link. Kept open: its name may come to mean another file.

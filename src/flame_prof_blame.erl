@@ -507,7 +507,8 @@ format(Report) ->
     #{target := Target, matched := Matched, running := Running} = Report,
     #{share_of_running := OfRunning, callers := Callers, processes := Processes} = Report,
     [
-        [Target, io_lib:format(" was on ~.1f % of the stacks of running processes:~n", [OfRunning])],
+        [Target, io_lib:format(" was on ~.1f % of the stacks of running processes:~n",
+            [OfRunning])],
         [grouped(Matched), " of ", grouped(Running), " samples", measured(Report), ".\n"],
         time(Report),
         confidence(Report),

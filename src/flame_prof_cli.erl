@@ -33,7 +33,8 @@ run(Words) ->
         throw:reader_gone ->
             ok;
         Class:Reason:Stack ->
-            {error, io_lib:format("~ts, by a mistake of ours: ~0tP in ~0tP", [Class, Reason, 20, Stack, 12])}
+            {error, io_lib:format("~ts, by a mistake of ours: ~0tP in ~0tP",
+                [Class, Reason, 20, Stack, 12])}
     end.
 
 try_to({ok, #{command := Command} = Parsed}) -> do(Command, Parsed);

@@ -15,7 +15,8 @@
     | percent | top | {one_of, [atom()]}.
 
 %% @doc `{usage, Text}': it is wrong, and Text says what.
--spec parse([string()]) -> {ok, parsed()} | {help, unicode:chardata()} | {usage, unicode:chardata()}.
+-spec parse([string()]) -> {ok, parsed()} | {help, unicode:chardata()} | {usage,
+    unicode:chardata()}.
 parse([]) ->
     {usage, ["a command is missing\n", commands()]};
 parse([Help | _]) when Help =:= "--help"; Help =:= "-h"; Help =:= "help" ->
@@ -176,7 +177,8 @@ counted(Command, #{arguments := Arguments} = Parsed) ->
     {Command, Usage, {Least, Most}, _} = lists:keyfind(Command, 1, table()),
     case length(Arguments) of
         N when N < Least -> {usage, ["too few arguments: flame_prof ", Usage]};
-        N when N > Most -> {usage, [quoted(lists:nth(Most + 1, Arguments)), " is too much: flame_prof ", Usage]};
+        N when N > Most -> {usage, [quoted(lists:nth(Most + 1, Arguments)),
+            " is too much: flame_prof ", Usage]};
         _ -> required(Command, Parsed)
     end.
 
@@ -208,10 +210,12 @@ table() ->
         {hot, "hot FILE... [options]", {1, Any}, "The hottest stacks and functions of files."},
         {check, "check FILE... [options]", {1, Any},
             "Are the files whole, what do they hold, what was lost?"},
-        {export, "export FILE... --as FORMAT [options]", {1, Any}, "Write a file for another tool."},
+        {export, "export FILE... --as FORMAT [options]", {1, Any},
+            "Write a file for another tool."},
         {report, "report FILE... [options]", {1, Any},
             "Make one HTML page of files, to be opened in a browser or sent to somebody."},
-        {view, "view FOLDER|FILE", {1, 1}, "Show files in a browser on this machine, until Ctrl-C."},
+        {view, "view FOLDER|FILE", {1, 1},
+            "Show files in a browser on this machine, until Ctrl-C."},
         {info, "info --node NODE", {0, 0}, "What runs in a node, and how its books stand."},
         {start, "start --node NODE [options]", {0, 0},
             "Start a session in nodes that have flame_prof."},
@@ -230,7 +234,8 @@ options(attach) ->
 options(top) ->
     [
         {every, {"TIME", duration}, "between two tables (1s)"},
-        {sort, {"COLUMN", {one_of, flame_prof_top:columns()}}, [either(flame_prof_top:columns()), " (reductions)"]},
+        {sort, {"COLUMN", {one_of, flame_prof_top:columns()}},
+            [either(flame_prof_top:columns()), " (reductions)"]},
         {filter, {"TEXT", text}, "only processes whose name or function has it"},
         {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
         {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
@@ -240,7 +245,8 @@ options(pstack) ->
 options(hot) ->
     [
         {by, {"MEASURE", measure}, "samples, a metric such as reductions, value:METRIC (samples)"},
-        {status, {"STATUS", {one_of, statuses()}}, "only samples of this status, such as running (all)"},
+        {status, {"STATUS", {one_of, statuses()}},
+            "only samples of this status, such as running (all)"},
         {files, flag, "sort into files first: one for each node"},
         {top, {"N", {whole, 1, 100000}}, "functions to list (20)"},
         {min, {"PERCENT", percent}, "leave out branches below it (1)"},
@@ -271,9 +277,12 @@ session_options() ->
     [
         {top, {"N[:MS]", top}, "the N busiest processes, chosen anew every MS (100:5000)"},
         {interval, {"MS", {whole, 1, 60000}}, "between two samples of a process (9)"},
-        {status, {"STATUS", {one_of, statuses()}}, "only while a process has this status, such as running (all)"},
-        {mode, {"MODE", {one_of, [processes, schedulers]}}, "sample processes, or what schedulers run (processes)"},
-        {engine, {"ENGINE", {one_of, [auto, native, portable]}}, "native, portable, or what the node can do (auto)"},
+        {status, {"STATUS", {one_of, statuses()}},
+            "only while a process has this status, such as running (all)"},
+        {mode, {"MODE", {one_of, [processes, schedulers]}},
+            "sample processes, or what schedulers run (processes)"},
+        {engine, {"ENGINE", {one_of, [auto, native, portable]}},
+            "native, portable, or what the node can do (auto)"},
         {set, {"KEY=TERM", setting}, "any option of flame_prof:start/1, as in sys.config"}
     ].
 
@@ -315,7 +324,8 @@ help(Command) ->
     {Command, Usage, _, About} = lists:keyfind(Command, 1, table()),
     [
         ["flame_prof ", Usage, "\n\n", About, "\n\n"],
-        [["  ", string:pad(title(Option), 20), element(3, Option), "\n"] || Option <- options(Command)],
+        [["  ", string:pad(title(Option), 20), element(3, Option), "\n"]
+            || Option <- options(Command)],
         ["\n" || options(Command) =/= []],
         more(Command),
         ["Example:\n", [["  $ ", Line, "\n"] || Line <- example(Command)]]
@@ -340,7 +350,8 @@ example(attach) ->
     ["flame_prof attach rabbit@myhost --for 30s --output /tmp/prof --report /tmp/prof/rabbit.html",
         "flame_prof attach a@myhost b@myhost --for 10s --set mode=schedulers"];
 example(top) -> ["flame_prof top --node shop@myhost --sort memory"];
-example(pstack) -> ["flame_prof pstack --node shop@myhost", "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
+example(pstack) -> ["flame_prof pstack --node shop@myhost",
+    "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
 example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
 example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
 example(export) ->

@@ -50,7 +50,8 @@ has_folder(File) ->
 
 %% Refused before anything is sent.
 options(Parsed) ->
-    Given = maps:remove(basename, flame_prof_cli_nodes:session_options(maps:remove(output, Parsed))),
+    Given = maps:remove(basename, flame_prof_cli_nodes:session_options(maps:remove(output,
+        Parsed))),
     is_map_key(triggers, Given) andalso
         throw({error, {usage, "--set triggers: not with attach; start takes them"}}),
     Interval = maps:get(sample_interval, Given, 9),
@@ -134,7 +135,8 @@ profile(Leases, Output, Options, Parsed) ->
     case [Error || {_, {error, _}} = Error <- Answers] of
         [] ->
             Targets = [
-                #target{node = Node, lease = Lease, fetching = flame_prof_attach:fetching(Lease, Output)}
+                #target{node = Node, lease = Lease,
+                    fetching = flame_prof_attach:fetching(Lease, Output)}
              || {Node, Lease} <- Leases
             ],
             Until = now_ms() + maps:get(for, Parsed, ?FOR_MS),
@@ -164,7 +166,8 @@ sample(Targets0, Since, Until) ->
 
 looked_after(#target{state = sampling, lease = Lease} = Target) ->
     case flame_prof_attach:figures(Lease) of
-        {ok, #{state := running, files := Files} = Info} -> fetched(Files, Target#target{info = Info});
+        {ok, #{state := running, files := Files} = Info} ->
+            fetched(Files, Target#target{info = Info});
         {ok, #{failure := _}} -> stopped(Target);
         {ok, _} -> lost("the session has ended by itself", Target);
         %% A scribe that is busy.
@@ -181,7 +184,8 @@ fetched(Files, #target{fetching = Fetching} = Target) ->
     end.
 
 lost(Text, #target{node = Node} = Target) ->
-    ok = flame_prof_cli_out:say(io_lib:format("~ts: ~ts; what came until then is kept", [Node, Text])),
+    ok = flame_prof_cli_out:say(io_lib:format("~ts: ~ts; what came until then is kept",
+        [Node, Text])),
     Target#target{state = {lost, Text}}.
 
 stopped(#target{state = sampling, lease = Lease} = Target) ->
@@ -208,7 +212,8 @@ progress(Targets, Ms, Of) ->
     [
         io_lib:format("~b s of ~b: ", [Ms div 1000, (Of + 999) div 1000]),
         [Sum(taken), " samples, ", Sum(dropped), " dropped, ", Sum(missed), " ticks missed"],
-        [io_lib:format(", ~b of ~b nodes", [length(Books), length(Targets)]) || length(Targets) > 1],
+        [io_lib:format(", ~b of ~b nodes", [length(Books), length(Targets)])
+            || length(Targets) > 1],
         [[", ", Engine] || Engine <- Engines]
     ].
 

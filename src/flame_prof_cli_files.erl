@@ -31,7 +31,8 @@ progress(File, Read, Size) ->
 
 with(hot, Profile, Parsed) ->
     Renamed = [{files, node} | [{K, K} || K <- [by, status, top, min, depth]]],
-    Options = maps:from_list([{To, maps:get(K, Parsed)} || {K, To} <- Renamed, is_map_key(K, Parsed)]),
+    Options = maps:from_list([{To, maps:get(K, Parsed)}
+        || {K, To} <- Renamed, is_map_key(K, Parsed)]),
     case flame_prof_tree:of_profile(Profile, Options) of
         {ok, Report} -> shown(Report, Parsed);
         {error, Reason} -> failed(Reason)
@@ -100,7 +101,8 @@ dialect(original_flame_prof) -> "the original flame_prof";
 dialect(perf) -> "perf script".
 
 time(Us) ->
-    calendar:system_time_to_rfc3339(Us, [{unit, microsecond}, {offset, "Z"}, {time_designator, $\s}]).
+    calendar:system_time_to_rfc3339(Us, [{unit, microsecond}, {offset, "Z"},
+        {time_designator, $\s}]).
 
 totals(#{processes := Processes, stacks := Stacks, metrics := Metrics, is_ordered := IsOrdered}) ->
     [

@@ -84,14 +84,17 @@ texts(Map) ->
     ).
 
 datetime({{Y, Mo, D}, {H, Mi, S}}) ->
-    iolist_to_binary(io_lib:format("~4..0b-~2..0b-~2..0b ~2..0b:~2..0b:~2..0b", [Y, Mo, D, H, Mi, S])).
+    iolist_to_binary(io_lib:format("~4..0b-~2..0b-~2..0b ~2..0b:~2..0b:~2..0b",
+        [Y, Mo, D, H, Mi, S])).
 
 %% start
 
 -spec session_options(flame_prof_cli_args:parsed()) -> flame_prof:options().
 session_options(Parsed) ->
-    Named = [{output, basename}, {top, auto_select}, {interval, sample_interval}, {mode, mode}, {engine, engine}],
-    Options = maps:from_list([{To, maps:get(K, Parsed)} || {K, To} <- Named, is_map_key(K, Parsed)]),
+    Named = [{output, basename}, {top, auto_select}, {interval, sample_interval}, {mode, mode},
+        {engine, engine}],
+    Options = maps:from_list([{To, maps:get(K, Parsed)}
+        || {K, To} <- Named, is_map_key(K, Parsed)]),
     Status = [{auto_process_opts, #{status => S}} || {status, S} <- maps:to_list(Parsed)],
     maps:merge(Options, maps:from_list(Status ++ maps:get(set, Parsed, []))).
 
@@ -115,11 +118,13 @@ info(Node, #{state := State}) ->
 
 figures(Info, Books) ->
     #{files := Files, elapsed_ms := Ms, why := Why} = Info,
-    #{taken := Taken, written := Written, dropped := Dropped, missed := Missed, ticks := Ticks} = Books,
+    #{taken := Taken, written := Written, dropped := Dropped, missed := Missed, ticks := Ticks} =
+        Books,
     #{torn := Torn, gone := Gone, bytes := Bytes} = Books,
     [
         ["  ", Why, "\n"],
-        io_lib:format("  ~.1f s, ~ts ticks, ~ts missed~n", [Ms / 1000, grouped(Ticks), grouped(Missed)]),
+        io_lib:format("  ~.1f s, ~ts ticks, ~ts missed~n",
+            [Ms / 1000, grouped(Ticks), grouped(Missed)]),
         io_lib:format("  ~ts samples taken, ~ts written, ~ts dropped, ~ts torn, ~ts gone~n", [
             grouped(N) || N <- [Taken, Written, Dropped, Torn, Gone]
         ]),

@@ -58,7 +58,8 @@ written() ->
 
 written(Port, Ms, Otherwise) ->
     receive
-        {'EXIT', Port, Reason} when Reason =:= enospc; Reason =:= edquot; Reason =:= efbig -> {error, Reason};
+        {'EXIT', Port, Reason} when Reason =:= enospc; Reason =:= edquot; Reason =:= efbig ->
+            {error, Reason};
         {'EXIT', Port, _} -> ok
     after Ms -> Otherwise()
     end.
@@ -84,7 +85,8 @@ shown(Bytes) ->
     end.
 
 is_one_terminal() ->
-    is_terminal(out) andalso is_terminal(err) andalso same(file:read_link("/proc/self/fd/1"), file:read_link("/proc/self/fd/2")).
+    is_terminal(out) andalso is_terminal(err)
+        andalso same(file:read_link("/proc/self/fd/1"), file:read_link("/proc/self/fd/2")).
 
 same({ok, Path}, {ok, Path}) -> true;
 same(_, _) -> false.

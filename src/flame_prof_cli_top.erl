@@ -26,7 +26,8 @@
 -spec do([node()], flame_prof_cli_args:parsed()) -> ok | interrupted | {error, term()}.
 do(Nodes, Parsed) ->
     Timeout = flame_prof_cli_nodes:timeout(Parsed),
-    flame_prof_cli_attach:borrowing(Nodes, bare, Timeout, fun() -> watch(Nodes, Timeout, Parsed) end).
+    flame_prof_cli_attach:borrowing(Nodes, bare, Timeout,
+        fun() -> watch(Nodes, Timeout, Parsed) end).
 
 watch(Nodes, Timeout, Parsed) ->
     Options = #{
@@ -110,7 +111,8 @@ lost(Looker, Reason, #top{lookers = Lookers, tables = Tables} = State) ->
 %% Once for all nodes, when the first of them has a new table.
 shown(#top{paused = true} = State) ->
     State;
-shown(#top{tables = Tables, lookers = Lookers} = State) when map_size(Tables) =:= map_size(Lookers) ->
+shown(#top{tables = Tables, lookers = Lookers} = State)
+    when map_size(Tables) =:= map_size(Lookers) ->
     ok = draw(State),
     State#top{left = fewer(State#top.left), tables = kept(State)};
 shown(State) ->
@@ -140,7 +142,8 @@ rows(auto, Room) -> Room;
 rows(Rows, Room) -> min(Rows, Room).
 
 %% Each line to its end: no flicker, and nothing of the one before stays.
-cleared(Text) -> [[Line, "\e[K\r\n"] || Line <- string:split(string:trim(Text, trailing, "\n"), "\n", all)].
+cleared(Text) -> [[Line, "\e[K\r\n"] || Line <- string:split(string:trim(Text, trailing, "\n"),
+    "\n", all)].
 
 view(#top{sort = Sort, filter = Filter}, Rows, Width) ->
     #{sort => Sort, filter => unicode:characters_to_binary(Filter), rows => Rows, width => Width}.

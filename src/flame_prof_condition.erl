@@ -17,7 +17,8 @@
 %% @doc For one that traps exits: it is linked, so that it ends when nobody wants to
 %% know any more. Ends with `{flame_prof_condition, Value, Detail, Memory}' as its reason, or
 %% with any other.
--spec look(flame_prof_trigger:level() | flame_prof_trigger:user(), memory()) -> {pid(), reference()}.
+-spec look(flame_prof_trigger:level() | flame_prof_trigger:user(), memory()) ->
+    {pid(), reference()}.
 look(On, Memory) ->
     spawn_opt(?MODULE, run, [On, Memory], [monitor, link | options(On)]).
 

@@ -25,7 +25,8 @@ misfit(Architecture, Maps, <<16#7f, "ELF", _:14/binary, Machine:16/little, _/bin
         true ->
             other_libc(libc_of_node(Architecture, Maps), libc_of_library(Library));
         false ->
-            io_lib:format("it is built for ~ts, and our library for ~ts Linux", [Architecture, Wanted])
+            io_lib:format("it is built for ~ts, and our library for ~ts Linux",
+                [Architecture, Wanted])
     end;
 misfit(_Architecture, _Maps, _Library) ->
     "our library is no ELF file".
@@ -66,7 +67,8 @@ libc_of_node(Architecture, Maps) ->
         {musl, "/\\S*(?:/ld-musl|/libc\\.musl|-musl\\S*/libc\\.so)\\S*"},
         {glibc, "/\\S*/libc(?:\\.so\\.6|-2\\.\\d+\\.so)\\b"}
     ],
-    case [{Libc, File} || {ok, Text} <- [Maps], {Libc, Pattern} <- Files, File <- found(Pattern, Text)] of
+    case [{Libc, File} || {ok, Text} <- [Maps], {Libc, Pattern} <- Files,
+        File <- found(Pattern, Text)] of
         [Found | _] -> Found;
         [] -> by_name(Architecture)
     end.

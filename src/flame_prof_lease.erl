@@ -216,7 +216,8 @@ session(Given, Scribe, #lease{folder = Folder}) ->
     How = #{timeout => ?START_MS, owner => none},
     case {flame_prof_options:validate(Given#{basename => basename(Folder)}), Scribe} of
         {{ok, Options}, none} -> start_session_now(Options, How, whereis(flame_prof_sup));
-        {{ok, Options}, _} -> start_session_now(Options, How#{scribe => Scribe}, whereis(flame_prof_sup));
+        {{ok, Options}, _} -> start_session_now(Options, How#{scribe => Scribe},
+            whereis(flame_prof_sup));
         {{error, _} = Error, _} -> Error
     end.
 
@@ -317,7 +318,8 @@ lodged(Folder, #{library := Library, companions := Companions, modules := Module
     catch
         throw:{error, Reason} -> {error, file:format_error(Reason)}
     after
-        _ = [file:delete(filename:join(Folder, Name)) || {Name, _} <- [{?LIBRARY ++ ".so", Library} | Companions]]
+        _ = [file:delete(filename:join(Folder, Name))
+            || {Name, _} <- [{?LIBRARY ++ ".so", Library} | Companions]]
     end.
 
 %% A folder that was not there before, for us alone before anything is in it.
@@ -337,7 +339,8 @@ done(ok) -> ok;
 done({error, _} = Error) -> throw(Error).
 
 unique() ->
-    Text = io_lib:format("flame_prof.~ts.~.36b", [os:getpid(), erlang:phash2({make_ref(), node()}, 1 bsl 32)]),
+    Text = io_lib:format("flame_prof.~ts.~.36b",
+        [os:getpid(), erlang:phash2({make_ref(), node()}, 1 bsl 32)]),
     lists:flatten(Text).
 
 %% Not simply tried: where it may not, glibc leaves a part of the library mapped.

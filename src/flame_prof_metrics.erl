@@ -39,7 +39,8 @@ of_session(#{books := Books, engine := Engine, elapsed_ms := Ms} = Info) ->
     [
         metric(session_info, gauge, "The running session.", [{[{engine, Engine}], 1}]),
         metric(session_seconds, gauge, "How long it has been running.", [{[], Ms / 1000}])
-        | [book(Key, Value) || {Key, Value} <- lists:sort(maps:to_list(Books)), is_integer(Value)] ++
+        | [book(Key, Value) || {Key, Value} <- lists:sort(maps:to_list(Books)),
+            is_integer(Value)] ++
             targets(Info)
     ];
 of_session(_) ->

@@ -251,30 +251,8 @@ keys() ->
         engine
     ].
 
-%% Undefined means the default: one clause an option, here and below.
-option(basename, undefined) -> {ok, default_basename()};
-option(sample_interval, undefined) -> {ok, ?SAMPLE_INTERVAL_MS};
-option(flush_interval, undefined) -> {ok, ?FLUSH_INTERVAL_MS};
-option(flush_close_max, undefined) -> {ok, ?FLUSH_CLOSE_MAX};
-option(file_max_bytes, undefined) -> {ok, ?FILE_MAX_BYTES};
-option(files_max, undefined) -> {ok, ?FILES_MAX};
-option(total_max_bytes, undefined) -> {ok, ?TOTAL_MAX_BYTES};
-option(sync, undefined) -> {ok, close};
-option(compress, undefined) -> {ok, zstd};
-option(idle_samples, undefined) -> {ok, all};
-option(cpu_budget, undefined) -> {ok, ?CPU_BUDGET};
-option(memory_budget, undefined) -> {ok, ?MEMORY_BUDGET};
-option(flatten_recursive, undefined) -> {ok, true};
-option(auto_select, undefined) -> {ok, ?AUTO_SELECT};
-option(auto_process_opts, undefined) -> {ok, #{status => all, viral => self_only}};
-option(always, undefined) -> {ok, []};
-option(viral_limits, undefined) -> {ok, ?VIRAL_LIMITS};
-option(triggers, undefined) -> {ok, []};
-option(pre_roll, undefined) -> {ok, 0};
-option(mode, undefined) -> {ok, processes};
-option(running_stacks, undefined) -> {ok, true};
-option(native_frames, undefined) -> {ok, true};
-option(engine, undefined) -> {ok, auto};
+%% Undefined means the default. One clause an option, here and in default/1.
+option(Key, undefined) -> {ok, default(Key)};
 option(basename, Path) ->
     basename(Path);
 option(sample_interval, Ms) when ?IS_WITHIN(Ms, 1, ?SAMPLE_INTERVAL_MOST_MS) ->
@@ -340,13 +318,38 @@ option(engine, Engine) when Engine =:= auto; Engine =:= native; Engine =:= porta
 option(_, _) ->
     error.
 
+default(basename) -> default_basename();
+default(sample_interval) -> ?SAMPLE_INTERVAL_MS;
+default(flush_interval) -> ?FLUSH_INTERVAL_MS;
+default(flush_close_max) -> ?FLUSH_CLOSE_MAX;
+default(file_max_bytes) -> ?FILE_MAX_BYTES;
+default(files_max) -> ?FILES_MAX;
+default(total_max_bytes) -> ?TOTAL_MAX_BYTES;
+default(sync) -> close;
+default(compress) -> zstd;
+default(idle_samples) -> all;
+default(cpu_budget) -> ?CPU_BUDGET;
+default(memory_budget) -> ?MEMORY_BUDGET;
+default(flatten_recursive) -> true;
+default(auto_select) -> ?AUTO_SELECT;
+default(auto_process_opts) -> #{status => all, viral => self_only};
+default(always) -> [];
+default(viral_limits) -> ?VIRAL_LIMITS;
+default(triggers) -> [];
+default(pre_roll) -> 0;
+default(mode) -> processes;
+default(running_stacks) -> true;
+default(native_frames) -> true;
+default(engine) -> auto.
+
 %% @doc Of one process: for `auto_process_opts', and for who profiles itself. What
 %% is meant by no `viral' is not the same for both.
 -spec process(term(), viral()) -> {ok, process()} | {error, error()}.
 process(Given, Viral) when is_map(Given) ->
     case lists:sort(maps:keys(maps:without([status, viral], Given))) of
         [] -> process(maps:get(status, Given, undefined), maps:get(viral, Given, undefined), Viral);
-        [Unknown | _] -> {error, {bad_option, Unknown, <<"no such option; there are: status, viral">>}}
+        [Unknown | _] -> {error, {bad_option, Unknown,
+            <<"no such option; there are: status, viral">>}}
     end;
 process(_, _) ->
     {error, {bad_option, options, <<"a map of options">>}}.
@@ -384,7 +387,8 @@ viral_limits([], _Given, Limits) ->
 viral_limits([Key | Keys], Given, Limits) ->
     case {maps:get(Key, Given), maps:get(Key, ?VIRAL_MOST, none)} of
         {_, none} ->
-            {error, {bad_option, {viral_limits, Key}, <<"no such limit; there are: events, processes, seconds">>}};
+            {error, {bad_option, {viral_limits, Key},
+                <<"no such limit; there are: events, processes, seconds">>}};
         {undefined, _} ->
             viral_limits(Keys, Given, Limits);
         {Value, Most} when ?IS_WITHIN(Value, 1, Most) ->

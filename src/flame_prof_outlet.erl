@@ -149,7 +149,8 @@ missed(Items, #far{missing = Missing, generation = Generation} = Far) ->
 
 miss({tick, _, _} = Tick, #missing{tick = none} = Missing) ->
     Missing#missing{tick = Tick};
-miss({tick, _, _} = Tick, #missing{tick = {tick, More, _}, ticks = Ticks, missed = Missed} = Missing) ->
+miss({tick, _, _} = Tick, #missing{tick = {tick, More, _}, ticks = Ticks, missed = Missed} =
+    Missing) ->
     Missing#missing{tick = Tick, ticks = Ticks + 1, missed = Missed + More};
 miss({sample, _, _, _, _}, #missing{samples = Samples} = Missing) ->
     Missing#missing{samples = Samples + 1};

@@ -1,9 +1,36 @@
-%% @private The file of Linux `perf' for this node's code.
+%% @doc The file of Linux `perf' for this node's code: {@link flame_prof:write_perf_map/0}.
 %%
 %% The C library finds every function in memory by itself (c_src/erts/functions).
 %% What memory does not tell is which of them are still in use: the VM does not
 %% wipe code that was purged. So it is told here which modules are loaded, and
 %% the MD5 of their current code.
+%%
+%% `memory => memfd' says that the VM maps its code twice, out of a memfd, as it
+%% does by default. perf takes that for a file and does not ask the map. It does
+%% once the mapping is renamed in the recording, to a name of the same length:
+%%
+%% ```
+%% LC_ALL=C sed -i 's|/memfd:vmem (deleted)|//anon\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0\x0|g'
+%% perf.data
+%% '''
+%%
+%% Nothing of the kind is needed with `memory => anonymous', on a VM started with
+%% `+JMsingle true' (not in OTP 25).
+%%
+%% The file is for its owner's eyes only (mode 0600), new each time, and put into
+%% place by rename: a link that lies there is replaced and not followed. perf
+%% believes it when it belongs to root or to whoever runs perf; root needs `perf
+%% report -f' for another user's. PID is what the node's own pid namespace calls
+%% it, and `/tmp' is its own: perf on a container's host looks there, under that
+%% name, as long as the container runs.
+%%
+%% `left_out' counts functions that are still in memory but whose module was
+%% purged, or replaced by another of the same name. Told by the MD5 of the current
+%% code: purged code whose MD5 is the same stays in the file, and while a module
+%% has old code every copy of it does. No process runs any of these.
+%%
+%% Refused where the native engine is, and where the VM writes the file itself
+%% (`+JPperf true' or `map').
 -module(flame_prof_perf_map).
 
 -export([write/0]).
@@ -11,8 +38,7 @@
 -export_type([written/0, loaded/0, reason/0]).
 
 %% `left_out': functions whose code is in memory but not loaded any more.
-%% `memory': how the VM has mapped its code, see {@link
-%% flame_prof:write_perf_map/0}.
+%% `memory': how the VM has mapped its code, see above.
 -type written() :: #{
     file := binary(),
     functions := pos_integer(),

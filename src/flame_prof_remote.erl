@@ -30,7 +30,8 @@ full(Name) ->
     end.
 
 well_formed(Names) ->
-    case [N || N <- Names, re:run(N, "^[^@\\s]{1,200}@[^@\\s]{1,50}$", [unicode, {capture, none}]) =:= nomatch] of
+    case [N || N <- Names, re:run(N, "^[^@\\s]{1,200}@[^@\\s]{1,50}$",
+        [unicode, {capture, none}]) =:= nomatch] of
         [] -> ok;
         [Bad | _] -> refuse(refused, "~tp is no name of a node; it is like name@host", [Bad])
     end.
@@ -69,7 +70,8 @@ cookie_of(File, {error, Reason}) ->
 
 %% The host is that of the other node: it is not checked, as we listen to nobody.
 distributed(Domain, Like) ->
-    Own = io_lib:format("flame_prof_~ts_~b@~ts", [os:getpid(), erlang:phash2(make_ref()), host(Like)]),
+    Own = io_lib:format("flame_prof_~ts_~b@~ts",
+        [os:getpid(), erlang:phash2(make_ref()), host(Like)]),
     Name = list_to_atom(lists:flatten(Own)),
     case net_kernel:start(Name, #{name_domain => Domain, dist_listen => false, hidden => true}) of
         {ok, _} -> ok;
@@ -101,7 +103,8 @@ is_registered(Name, Domain) ->
                 Host, unknown(Host, Domain)
             ]);
         {error, Reason} ->
-            refuse(unreachable, "the host ~ts can not be found: ~ts", [Host, inet:format_error(Reason)])
+            refuse(unreachable, "the host ~ts can not be found: ~ts",
+                [Host, inet:format_error(Reason)])
     end.
 
 unknown(Host, _) ->
@@ -142,12 +145,15 @@ answer(Node, _Mfa, {error, {erpc, noconnection}}) ->
     {error, {unreachable, io_lib:format("the connection to ~ts is gone", [Node])}};
 answer(Node, _Mfa, {error, {erpc, timeout}}) ->
     {error, {unreachable, io_lib:format("~ts did not answer in time (--timeout)", [Node])}};
-answer(Node, {Module, Function, Arity}, {error, {exception, undef, [{Module, Function, _, _} | _]}}) ->
+answer(Node, {Module, Function, Arity}, {error, {exception, undef,
+    [{Module, Function, _, _} | _]}}) ->
     {error, {refused, lacks(Node, Module, Function, Arity)}};
 answer(Node, _Mfa, Error) ->
     {error, {refused, io_lib:format("~ts: ~0tP", [Node, Error, 20])}}.
 
 lacks(Node, flame_prof, F, A) when F =:= start, A =:= 1; F =:= stop; F =:= info; F =:= flush ->
-    io_lib:format("~ts has no flame_prof on its code path; `flame_prof attach' brings its own", [Node]);
+    io_lib:format("~ts has no flame_prof on its code path; `flame_prof attach' brings its own",
+        [Node]);
 lacks(Node, Module, F, A) ->
-    io_lib:format("~ts has no ~ts:~ts/~b: it has no flame_prof, or another version", [Node, Module, F, A]).
+    io_lib:format("~ts has no ~ts:~ts/~b: it has no flame_prof, or another version",
+        [Node, Module, F, A]).

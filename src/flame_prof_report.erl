@@ -75,7 +75,8 @@ page(Profile, Files, Packed, Out) ->
 about(Files) ->
     Names = [basename(File) || File <- Files],
     About = #{name => name(Names), modules => flame_prof_view_modules:known()},
-    ["<script type=\"application/json\" id=\"profile-about\">", flame_prof_json:encode_for_page(About),
+    ["<script type=\"application/json\" id=\"profile-about\">",
+        flame_prof_json:encode_for_page(About),
      "</script>\n"].
 
 basename(File) ->

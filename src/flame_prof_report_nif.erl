@@ -69,7 +69,8 @@ profile_processes(_, _, _) -> ?NOT_LOADED.
     | {error, {atom(), binary()}}.
 profile_stacks(_, _, _) -> ?NOT_LOADED.
 
--spec profile_export(reference(), flame_prof_profile:format() | index | packed_index, binary(), [query()]) ->
+-spec profile_export(reference(), flame_prof_profile:format() | index | packed_index, binary(),
+    [query()]) ->
     {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
 profile_export(_, _, _, _) -> ?NOT_LOADED.
 

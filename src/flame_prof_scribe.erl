@@ -183,12 +183,14 @@ handle_info({flame_prof_over, _Engine, Items}, State) ->
 handle_info({'DOWN', _, process, Outpost, Reason}, #scribe{outpost = Outpost} = State) ->
     {noreply, gone(Reason, State)};
 handle_info(halt_now, #scribe{config = #{node := Node}} = State) ->
-    {noreply, finish(failed(io_lib:format("~ts did not say that its engine has ended", [Node]), State))};
+    {noreply, finish(failed(io_lib:format("~ts did not say that its engine has ended", [Node]),
+        State))};
 handle_info({flame_prof_nif, Ref, {file, failed, Text}}, #scribe{ref = Ref} = State) ->
     {noreply, State#scribe{trouble = Text}};
 handle_info({flame_prof_nif, Ref, {file, healed, _}}, #scribe{ref = Ref} = State) ->
     {noreply, State#scribe{trouble = <<>>}};
-handle_info({flame_prof_nif, Ref, {file, Event, Path}}, #scribe{ref = Ref, files = Files} = State) ->
+handle_info({flame_prof_nif, Ref, {file, Event, Path}},
+    #scribe{ref = Ref, files = Files} = State) ->
     {noreply, State#scribe{files = flame_prof_books:files(Event, Path, Files)}};
 handle_info({flame_prof_nif, Ref, {stopped, Result}}, #scribe{ref = Ref} = State) ->
     {noreply, stopped(Result, State)};
@@ -203,7 +205,8 @@ terminate(_Reason, #scribe{ref = Ref, folder = Folder}) ->
 
 %% Batches.
 
-taken(_Generation, _Items, #scribe{phase = Phase} = State) when Phase =/= running, Phase =/= ending ->
+taken(_Generation, _Items, #scribe{phase = Phase} = State)
+    when Phase =/= running, Phase =/= ending ->
     State;
 taken(_Generation, error, State) ->
     nonsense(State);
@@ -259,7 +262,8 @@ gone(Reason, State) ->
     finish(failed(io_lib:format("the engine there has ended: ~0tP", [Reason, 12]), State)).
 
 %% The first reason is the reason.
-failed(Why, #scribe{failure = none, phase = Phase} = State) when Phase =:= running; Phase =:= ending ->
+failed(Why, #scribe{failure = none, phase = Phase} = State) when Phase =:= running;
+    Phase =:= ending ->
     State#scribe{failure = Why};
 failed(_Why, State) ->
     State.

@@ -304,7 +304,8 @@ schedule(Ms, #targets{poll = none, always = Always} = State) ->
 schedule(_Ms, State) ->
     State.
 
-is_spreading(#targets{ended = no, auto = Auto, explicit = Explicit, caught = Caught, late = Late}) ->
+is_spreading(#targets{ended = no, auto = Auto, explicit = Explicit, caught = Caught,
+    late = Late}) ->
     spreads(Auto) orelse map_size(Late) > 0 orelse
         lists:any(fun spreads/1, maps:values(Caught)) orelse
         lists:any(fun(#explicit{options = Options}) -> spreads(Options) end, maps:values(Explicit));
@@ -364,7 +365,8 @@ catch_spawned(New, Roots, State) ->
             State;
         _ ->
             Found = maps:from_list([{Pid, maps:get(Parent, Roots)} || {Pid, Parent} <- Caught]),
-            catch_spawned(Others, maps:merge(Roots, Found), maps:fold(fun catch_one/3, State, Found))
+            catch_spawned(Others, maps:merge(Roots, Found),
+                maps:fold(fun catch_one/3, State, Found))
     end.
 
 %% All whose children are caught, with the options that those get.

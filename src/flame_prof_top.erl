@@ -30,7 +30,8 @@
         count => pos_integer() | infinity
     }.
 
--type view() :: #{sort := column(), filter := binary(), rows := pos_integer(), width := pos_integer()}.
+-type view() :: #{sort := column(), filter := binary(), rows := pos_integer(),
+    width := pos_integer()}.
 
 -define(HOME, "\e[H\e[J").
 
@@ -38,7 +39,8 @@
 columns() -> [reductions, memory, growth, queue, running, name].
 
 -spec accepts() -> binary().
-accepts() -> <<"every (ms, 100 or more), sort (a column), filter (a text), rows and count (1 or more)">>.
+accepts() ->
+    <<"every (ms, 100 or more), sort (a column), filter (a text), rows and count (1 or more)">>.
 
 %% @doc Prints tables until it is told to end.
 -spec live(options()) -> ok | {error, {bad_option, term(), binary()}}.
@@ -94,7 +96,8 @@ loop(Looker, Monitor, Options) ->
                     loop(Looker, Monitor, Changed)
             end;
         {'DOWN', Monitor, process, _, Reason} ->
-            {error, {top, looking, unicode:characters_to_binary(io_lib:format("~0tP", [Reason, 12]))}}
+            {error, {top, looking, unicode:characters_to_binary(io_lib:format("~0tP",
+                [Reason, 12]))}}
     end.
 
 %% Not where the terminal is gone.
@@ -194,7 +197,8 @@ order(Column) ->
 summary(Tables, Sort, Filter) ->
     Processes = lists:sum([N || #{processes := N} <- Tables]),
     [
-        lists:join(", ", [io_lib:format("~ts (~ts)", [Node, Engine]) || #{node := Node, engine := Engine} <- Tables]),
+        lists:join(", ", [io_lib:format("~ts (~ts)", [Node, Engine])
+            || #{node := Node, engine := Engine} <- Tables]),
         io_lib:format(": ~ts processes, by ~ts", [grouped(Processes), Sort]),
         [[", with ", Filter] || Filter =/= <<>>]
     ].
@@ -209,7 +213,8 @@ row(Row, Several) ->
     #{frame := Frame, node := Node} = Row,
     [
         right(grouped(round(Rate)), 10),
-        [right(integer_to_list(round(Share)), Width) || {Share, Width} <- [{Run, 5}, {Ready, 5}, {Gc, 4}]],
+        [right(integer_to_list(round(Share)), Width)
+            || {Share, Width} <- [{Run, 5}, {Ready, 5}, {Gc, 4}]],
         right(grouped(Queue), 9),
         right(bytes(Memory), 10),
         right(bytes(Growth), 10),

@@ -156,7 +156,8 @@ seen(#look{engine = portable, chosen = Chosen, seen = Seen} = State) ->
 
 added(Looks, Seen) ->
     lists:foldl(
-        fun({Pid, Map}, Acc) -> maps:update_with(Pid, fun(More) -> [Map | More] end, [Map], Acc) end,
+        fun({Pid, Map}, Acc) -> maps:update_with(Pid, fun(More) -> [Map | More] end, [Map],
+            Acc) end,
         Seen,
         Looks
     ).
@@ -182,7 +183,8 @@ mfa({Module, Function, Arity}) ->
     unicode:characters_to_binary(io_lib:format("~ts:~ts/~b", [Module, Function, Arity])).
 
 portable(Pid) ->
-    Items = [status, reductions, message_queue_len, memory, registered_name, initial_call, current_function],
+    Items = [status, reductions, message_queue_len, memory, registered_name, initial_call,
+        current_function],
     case process_info(Pid, Items) of
         undefined ->
             gone;
@@ -207,7 +209,8 @@ sent(#look{may_send = false} = State) ->
     again(State);
 sent(#look{watcher = Watcher} = State) ->
     Seconds = max(1, now_ms() - State#look.since) / 1000,
-    Rows = [row(Pid, Looks, State#look.last, Seconds) || {Pid, Looks} <- maps:to_list(State#look.seen)],
+    Rows = [row(Pid, Looks, State#look.last, Seconds)
+        || {Pid, Looks} <- maps:to_list(State#look.seen)],
     Watcher !
         {?MODULE, self(), #{
             node => node(),

@@ -216,7 +216,8 @@ tree(Rows, Total, #{min := Min, depth := Depth}) ->
         Empty,
         Rows
     ),
-    Sorted = lists:sort([{rank(Name), -W, Name, Node} || {Name, {W, _, _, _, _} = Node} <- maps:to_list(Roots)]),
+    Sorted = lists:sort([{rank(Name), -W, Name, Node}
+        || {Name, {W, _, _, _, _} = Node} <- maps:to_list(Roots)]),
     [root(Name, Node, Total, Min) || {_, W, Name, Node} <- Sorted, W =/= 0].
 
 %% Below a root, shares are shares of the root.
@@ -246,7 +247,8 @@ detailed([Leaf | _], Weight, Details) ->
     maps:update_with(shown(Leaf), fun(Before) -> Before + Weight end, Weight, Details).
 
 branches(Children, Total, Least) ->
-    Sorted = lists:sort([{-W, Name, Node} || {Name, {W, _, _, _, _} = Node} <- maps:to_list(Children)]),
+    Sorted = lists:sort([{-W, Name, Node}
+        || {Name, {W, _, _, _, _} = Node} <- maps:to_list(Children)]),
     Most = lists:sublist(Sorted, ?CHILDREN),
     [branch(Name, Node, Total, Least) || {W, Name, Node} <- Most, -W >= Least, W =/= 0].
 
@@ -320,7 +322,8 @@ format(Report, Columns) ->
 summary(#{files := Files, bad := Bad, all_samples := All} = Report) ->
     #{processes := Processes, seconds := Seconds} = Report,
     [
-        [grouped(All), " sample", plural(All), " of ", grouped(Processes), " process", [["es"] || Processes =/= 1], ", "],
+        [grouped(All), " sample", plural(All), " of ", grouped(Processes), " process",
+            [["es"] || Processes =/= 1], ", "],
         [io_lib:format("~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
         [[", ", grouped(Bad), " bad sample", plural(Bad), " left out"] || Bad > 0],
         considered(Report),
@@ -334,7 +337,8 @@ considered(#{by := By, status := Status, samples := Samples, weight := Weight}) 
     [
         [": "],
         [[grouped(Weight), " ", By, " in "] || By =/= <<"samples">>],
-        [grouped(Samples), [[" ", atom_to_list(Status)] || Status =/= all], " sample", plural(Samples)]
+        [grouped(Samples), [[" ", atom_to_list(Status)] || Status =/= all], " sample",
+            plural(Samples)]
     ].
 
 %% A status has a line of its own; below it, who has nothing beside it and takes
@@ -410,7 +414,8 @@ accepts(status) -> iolist_to_binary(["all or one of: ", lists:join(", ", names(s
 accepts(node) -> <<"true or false">>;
 accepts(min) -> <<"percent, 0 to 100">>;
 accepts(Count) when Count =:= top; Count =:= depth -> <<"a whole number from 1 on">>;
-accepts(_) -> <<"no such option; there are: by, depth, max_memory, min, node, progress, status, top">>.
+accepts(_) ->
+    <<"no such option; there are: by, depth, max_memory, min, node, progress, status, top">>.
 
 names(Atoms) ->
     [atom_to_binary(Atom) || Atom <- Atoms].

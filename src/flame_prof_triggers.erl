@@ -467,7 +467,8 @@ fire(Id, #{on := On, duration := Duration} = Spec, Value, Detail, State) ->
             ok = tell_fired(Spec, Value, Detail, Session, State),
             State#state{session = Session, firing = {Id, End}};
         {error, Reason} ->
-            complain(["profile what its trigger on ", flame_prof_trigger:name(On), " is for"], Reason),
+            complain(["profile what its trigger on ", flame_prof_trigger:name(On), " is for"],
+                Reason),
             #{Id := #watch{trigger = Trigger} = Watch} = State#state.watches,
             Ended = flame_prof_trigger:ended(now_ms(), Trigger),
             close_session(put_watch(Id, Watch#watch{trigger = Ended}, State))

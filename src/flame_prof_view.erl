@@ -42,7 +42,8 @@
 start(Given) ->
     case {code:which(httpd), flame_prof_view_files:root(Given)} of
         {non_existing, _} ->
-            {error, {view, <<"inets, which serves the page, is not installed (Debian: erlang-inets)">>}};
+            {error, {view,
+                <<"inets, which serves the page, is not installed (Debian: erlang-inets)">>}};
         {_, {ok, Root}} ->
             started(gen_server:start(?MODULE, Root, []));
         {_, {error, _} = Error} ->
@@ -80,7 +81,8 @@ init(Root) ->
     case serve(Token, ?PORT_TRIES) of
         {ok, Httpd, Port} ->
             Url = <<"http://127.0.0.1:", (integer_to_binary(Port))/binary, "/", Token/binary, "/">>,
-            {ok, #{root => Root, url => Url, httpd => Httpd, cache => Cache, builds => #{}, heads => #{}}};
+            {ok, #{root => Root, url => Url, httpd => Httpd, cache => Cache, builds => #{},
+                heads => #{}}};
         {error, Reason} ->
             _ = file:del_dir_r(Cache),
             Text = io_lib:format("the page can not be served: ~0tp", [Reason]),
@@ -140,7 +142,8 @@ terminate(_Reason, #{httpd := Httpd, cache := Cache, builds := Builds}) ->
 listed(#{root := Root, heads := Heads0} = State) ->
     {Entries, Heads} = flame_prof_view_series:add(flame_prof_view_files:list(Root), Heads0),
     Keyed = [{{HasSamples, Modified, length(Paths), Name}, Entry}
-             || #{has_samples := HasSamples, modified := Modified, paths := Paths, name := Name} = Entry <- Entries],
+             || #{has_samples := HasSamples, modified := Modified, paths := Paths, name := Name} =
+                 Entry <- Entries],
     {[Entry || {_, Entry} <- lists:reverse(lists:sort(Keyed))], State#{heads := Heads}}.
 
 %% What is told of a profile: the version that would be served.
@@ -206,7 +209,8 @@ begun(#{name := Name, version := Version, paths := Files, bytes := Size}, State)
 %% In the worker.
 build(Server, Files, Path) ->
     Finished = [flame_prof_view_files:finished(File) || File <- Files],
-    Before = maps:from_list(lists:zip(Finished, begins([filelib:file_size(File) || File <- Files], 0))),
+    Before = maps:from_list(lists:zip(Finished,
+        begins([filelib:file_size(File) || File <- Files], 0))),
     Progress = fun(File, Read, _) ->
         Begin = map_get(flame_prof_view_files:finished(File), Before),
         gen_server:cast(Server, {progress, self(), Begin + Read})
@@ -224,7 +228,8 @@ read(Files, Options) ->
         {error, {Name, _}} = Error ->
             Finished = flame_prof_view_files:finished(Name),
             case Finished =/= Name andalso filelib:is_regular(Finished) of
-                true -> read([case File of Name -> Finished; _ -> File end || File <- Files], Options);
+                true -> read([case File of Name -> Finished; _ -> File end || File <- Files],
+                    Options);
                 false -> Error
             end;
         Read ->
@@ -239,7 +244,8 @@ progress(Build, _Worker, _Read) -> Build.
 
 %% A worker that has told its result is no build's worker any more when it exits.
 ended(Worker, Result, #{builds := Builds} = State) ->
-    without_oldest(State#{builds := maps:map(fun(_, Build) -> finished(Build, Worker, Result) end, Builds)}).
+    without_oldest(State#{builds := maps:map(fun(_, Build) -> finished(Build, Worker, Result) end,
+        Builds)}).
 
 finished(#{worker := Worker} = Build0, Worker, Result) ->
     #{began := Began} = Build0,
@@ -257,7 +263,8 @@ why({_File, {_Error, Why}}) when is_binary(Why) -> Why;
 why(Reason) -> unicode:characters_to_binary(flame_prof:format_error(Reason)).
 
 without_oldest(#{builds := Builds} = State) ->
-    Ready = lists:sort([{Used, Name} || {Name, #{state := ready, used := Used}} <- maps:to_list(Builds)]),
+    Ready = lists:sort([{Used, Name} || {Name, #{state := ready,
+        used := Used}} <- maps:to_list(Builds)]),
     Old = [Name || {_, Name} <- lists:sublist(Ready, max(0, length(Ready) - ?INDEXES_KEPT))],
     _ = [forget(maps:get(Name, Builds)) || Name <- Old],
     State#{builds := maps:without(Old, Builds)}.

@@ -56,7 +56,8 @@ do(#mod{config_db = Config} = Request) ->
         catch
             _:_ -> failure(500, <<"the request could not be answered">>)
         end,
-    Headers = [{code, Code}, {content_type, Type}, {content_length, size_of(Body)} | Extra ++ headers()],
+    Headers = [{code, Code}, {content_type, Type}, {content_length, size_of(Body)} | Extra ++
+        headers()],
     Sent = sent(Request#mod.method, Body),
     {proceed, [{response, {response, Headers, Sent}}]}.
 
