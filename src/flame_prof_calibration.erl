@@ -55,7 +55,9 @@ ensure() ->
 ensure(Opts) ->
     case flame_prof_nif:layout_info() of
         undefined -> calibrate(maps:get(allow_unlisted, Opts, false));
-        #{} = Info -> {ok, Info}
+        #{} = Info -> {ok, Info};
+        %% Code has come to lie where the engine cannot follow.
+        {error, _} = Refusal -> Refusal
     end.
 
 -spec format_error(reason() | term()) -> iolist().
@@ -88,7 +90,8 @@ in_turn(AllowUnlisted) ->
         true ->
             case flame_prof_nif:layout_info() of
                 undefined -> solve(flame_prof_nif:calibration_open(), AllowUnlisted);
-                #{} = Info -> {ok, Info}
+                #{} = Info -> {ok, Info};
+                {error, _} = Refusal -> Refusal
             end
     catch
         error:badarg ->

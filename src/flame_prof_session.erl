@@ -409,6 +409,7 @@ terminate(_Reason, State) -> close_now(State).
 %% Losses: once when they pass the limit, and again when they have been below.
 
 look_at_losses(Books, #session{looked_at = Before, is_losing = WasLosing} = State) ->
+    ok = log_code_ranges(Before, Books),
     Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
     IsLosing = max(Samples, Ticks) > ?LOSS_PERCENT,
     ok = log_losses(WasLosing, IsLosing, Lost),
@@ -421,6 +422,18 @@ log_losses(false, true, {Samples, Ticks}) ->
         ?LOG_META
     );
 log_losses(_, _, _) ->
+    ok.
+
+%% Once, when the first mapping of code has no room.
+log_code_ranges(#{code_ranges_left_out := N}, _) when N > 0 ->
+    ok;
+log_code_ranges(_, #{code_ranges_left_out := N}) when N > 0 ->
+    ?LOG_WARNING(
+        "flame_prof leaves out frames in ~b or more mappings of code: it has room for 64 mappings",
+        [N],
+        ?LOG_META
+    );
+log_code_ranges(_, _) ->
     ok.
 
 percent_lost(Books, Before) ->

@@ -2,7 +2,7 @@
 %% end the one that they run in. It does not live on when that ends.
 -module(peer_vm).
 
--export([start/2, start/3, output/1, output/2, end_with_us/0]).
+-export([start/2, start/3, value/3, value/4, output/1, output/2, end_with_us/0]).
 
 -define(PATIENCE_MS, 300000).
 
@@ -16,6 +16,29 @@ start(Modules, Expressions, Arguments) ->
         exit_status, stderr_to_stdout, use_stdio, hide,
         {args, Arguments ++ ["-noinput" | Paths] ++ ["-eval", end_with_us(), "-eval", Expressions]}
     ]).
+
+%% What Module:Function() answers in a VM that is started with these arguments.
+value(Module, Function, Arguments) ->
+    value([filename:join([code:root_dir(), "bin", "erl"])], Module, Function, Arguments).
+
+%% And by this command, which runs erl at its end.
+value([Program | Before], Module, Function, Arguments) ->
+    Paths = [filename:dirname(code:which(M)) || M <- [flame_prof, Module]],
+    Expression = lists:flatten(io_lib:format(
+        "Answer = try ~w:~w() catch C:R:S -> {died, C, {R, S}} end, "
+        "io:format(\"~~n<answer ~~s>~~n\", [base64:encode(term_to_binary(Answer))]), halt().",
+        [Module, Function]
+    )),
+    Port = open_port({spawn_executable, Program}, [
+        exit_status, stderr_to_stdout, use_stdio, hide,
+        {args, Before ++ Arguments ++ ["-noinput", "-pa" | Paths]
+            ++ ["-eval", end_with_us(), "-eval", Expression]}
+    ]),
+    {Status, Output} = output(Port),
+    case re:run(Output, "<answer (.*)>", [{capture, [1], list}]) of
+        {match, [Text]} when Status =:= 0 -> binary_to_term(base64:decode(Text));
+        _ -> {died, Status, Output}
+    end.
 
 %% All that it prints until it ends, and its exit status.
 output(Port) -> output(Port, ?PATIENCE_MS).

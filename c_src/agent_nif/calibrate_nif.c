@@ -3,11 +3,13 @@
  * calling a NIF itself, then flame_prof_calibration hands over what the VM
  * says about them in public, and layout_solve.c compares.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent_nif/library.h"
 #include "base/error.h"
+#include "erts/code_ranges.h"
 #include "erts/process.h"
 #include "terms/terms.h"
 
@@ -204,6 +206,14 @@ static ERL_NIF_TERM refusal_term(ErlNifEnv *env,
                          fp_binary(env, refusal->why, strlen(refusal->why))));
 }
 
+static ERL_NIF_TERM no_code_term(ErlNifEnv *env, int err)
+{
+    struct fp_refusal refusal = {err, "code", ""};
+
+    snprintf(refusal.why, sizeof refusal.why, "%s", fp_code_ranges_why(err));
+    return refusal_term(env, &refusal);
+}
+
 static ERL_NIF_TERM offsets_term(ErlNifEnv *env, const struct fp_layout *layout)
 {
     ERL_NIF_TERM offsets = enif_make_new_map(env);
@@ -263,10 +273,13 @@ ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc,
                            (void **)&calibration) ||
         !get_input(env, argv[1], calibration, &input, atom, text))
         return enif_make_badarg(env);
-    if ((err = fp_maps_code(&input.code)) != 0 ||
-        (err = fp_maps_data(&input.data)) != 0) {
+    err = fp_code_ranges(&library->peek, &input.code);
+    if (err != 0)
+        return no_code_term(env, err);
+    err = fp_maps_data(&input.data);
+    if (err != 0) {
         refusal = (struct fp_refusal){
-            err, "code", "the JIT's code is not found in /proc/self/maps"};
+            err, "data", "/proc/self/maps has no data of the executable"};
         return refusal_term(env, &refusal);
     }
     if (fp_layout_solve(&layout, &library->peek, &input, &refusal) != 0)
@@ -278,10 +291,16 @@ ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc,
 ERL_NIF_TERM fp_nif_layout_info(ErlNifEnv *env, int argc,
                                 const ERL_NIF_TERM argv[])
 {
-    struct fp_layout *layout = fp_library_layout(fp_library(env));
+    struct fp_library *library = fp_library(env);
+    struct fp_layout *layout = fp_library_layout(library);
+    struct fp_ranges ranges;
+    int err;
 
     (void)argc;
     (void)argv;
-    return layout != NULL ? layout_term(env, layout)
-                          : fp_atom(env, "undefined");
+    if (layout == NULL)
+        return fp_atom(env, "undefined");
+    /* The layout stays; mappings of code come and go. */
+    err = fp_code_ranges(&library->peek, &ranges);
+    return err == 0 ? layout_term(env, layout) : no_code_term(env, err);
 }

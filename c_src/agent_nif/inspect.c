@@ -8,6 +8,7 @@
 #include "erts/capture/explain.h"
 #include "erts/capture/jit_code.h"
 #include "erts/capture/sigcapture.h"
+#include "erts/code_ranges.h"
 #include "erts/process_table.h"
 
 /* A scheduler answers at once, unless the machine gives its thread no CPU: it is
@@ -40,7 +41,7 @@ int fp_inspect_open(struct fp_inspect *look, struct fp_library *library)
         look->layout = NULL;
         return err;
     }
-    if (fp_maps_code(&look->ranges) != 0)
+    if (fp_code_ranges(&look->peek, &look->ranges) != 0)
         return FP_EIO;
     look->word = malloc(8 * FP_STACK_WORDS_MAX);
     if (look->word == NULL)

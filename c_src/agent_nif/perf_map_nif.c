@@ -9,6 +9,7 @@
 
 #include "agent_nif/library.h"
 #include "base/error.h"
+#include "erts/code_ranges.h"
 #include "erts/perf_map.h"
 #include "terms/terms.h"
 
@@ -80,7 +81,7 @@ static int make_text(struct fp_library *library, struct fp_buffer *text,
 
     if (layout == NULL)
         return FP_ESTATE;
-    err = fp_maps_code(&ranges);
+    err = fp_code_ranges(&library->peek, &ranges);
     if (err == 0)
         err = fp_functions_read(&functions, &layout->release, &library->peek,
                                 &ranges);

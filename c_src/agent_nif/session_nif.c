@@ -288,6 +288,8 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
     map = enif_make_new_map(env);
     fp_map_put_atom(env, &map, "state", states[fp_session_state(session)]);
     fp_map_put_text(env, &map, "reads", fp_session_reads(session));
+    fp_map_put_u64(env, &map, "code_ranges_left_out",
+                   fp_session_code_ranges_left_out(session));
     fp_map_put_text(env, &map, "path", fp_session_path(session));
     for (enum fp_counter at = 0; at < FP_COUNTER_COUNT; at++)
         fp_map_put_u64(env, &map, fp_counters_name(at),

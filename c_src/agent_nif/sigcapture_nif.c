@@ -9,6 +9,7 @@
 #include "agent_nif/library.h"
 #include "base/error.h"
 #include "base/maps.h"
+#include "erts/code_ranges.h"
 #include "session/session.h"
 #include "terms/terms.h"
 
@@ -45,9 +46,9 @@ ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc,
         return enif_make_badarg(env);
     if (layout == NULL)
         return refusal(env, FP_ESTATE, "the layout has not been found yet");
-    err = fp_maps_code(&ranges);
+    err = fp_code_ranges(&library->peek, &ranges);
     if (err != 0)
-        return refusal(env, err, fp_err_text(err));
+        return refusal(env, err, fp_code_ranges_why(err));
     recover(env);
     err = fp_sigcapture_prepare(layout, &ranges, count, why, sizeof why);
     if (err != 0)

@@ -62,11 +62,23 @@ static int name_is(const struct fp_maps_line *map, const char *name)
 
 /* ------------------------------------------------------- code and data -- */
 
-static int is_code(const struct fp_maps_line *map)
+static int is_vm_memfd(const struct fp_maps_line *map)
 {
-    if (map->perms[0] != 'r' || map->perms[2] != 'x')
+    return name_starts(map, "/memfd:vmem");
+}
+
+static int is_executable(const struct fp_maps_line *map)
+{
+    return map->perms[0] == 'r' && map->perms[2] == 'x';
+}
+
+/* What can be merged into the range before it is. */
+static int is_merged(struct fp_range *last, const struct fp_range *next)
+{
+    if (next->start != last->end)
         return 0;
-    return map->name_size == 0 || name_starts(map, "/memfd:vmem");
+    last->end = next->end;
+    return 1;
 }
 
 static int add(struct fp_ranges *ranges, const struct fp_range *at)
@@ -74,47 +86,77 @@ static int add(struct fp_ranges *ranges, const struct fp_range *at)
     struct fp_range *last =
         ranges->count > 0 ? &ranges->range[ranges->count - 1] : NULL;
 
-    /* The kernel tells them in order; two that overlap are not both true. */
-    if (last != NULL && at->start < last->end)
+    /* The kernel lists mappings in order; of two that overlap one is wrong. */
+    if (last != NULL && (at->start < last->end || is_merged(last, at)))
         return 0;
-    if (last != NULL && last->end == at->start) {
-        last->end = at->end;
-        return 0;
-    }
     if (ranges->count == FP_RANGES_MAX)
         return FP_EFULL;
     ranges->range[ranges->count++] = *at;
     return 0;
 }
 
-/* `data_end`: where the executable's last data mapping ended. Its bss follows. */
-static int is_data(const struct fp_maps_line *map, const char *exe,
-                   uint64_t *data_end)
+static int add_accepted(struct fp_ranges *ranges,
+                        const struct fp_maps_filter *filter,
+                        const struct fp_range *at)
 {
-    if (map->perms[0] != 'r' || map->perms[1] != 'w' ||
-        !(name_is(map, exe) ||
-          (map->name_size == 0 && map->at.start == *data_end)))
+    if (at->end == at->start ||
+        (filter != NULL && !filter->accepts(filter->arg, at)))
         return 0;
-    *data_end = map->at.end;
-    return 1;
+    return add(ranges, at);
 }
 
-int fp_maps_parse(const char *text, const char *exe, int want,
-                  struct fp_ranges *ranges)
+static int parse_anonymous(const char *text,
+                           const struct fp_maps_filter *filter,
+                           struct fp_ranges *ranges)
 {
+    struct fp_range run = {0, 0}; /* neighbours so far */
     struct fp_maps_line map;
-    uint64_t data_end = 0;
+
+    while (fp_maps_next(&text, &map)) {
+        if (!is_executable(&map) || map.name_size > 0 ||
+            map.at.start < run.end || is_merged(&run, &map.at))
+            continue;
+        if (add_accepted(ranges, filter, &run) != 0)
+            return FP_EFULL;
+        run = map.at;
+    }
+    return add_accepted(ranges, filter, &run);
+}
+
+int fp_maps_parse_code(const char *text, const struct fp_maps_filter *filter,
+                       struct fp_ranges *ranges)
+{
+    const char *rest = text;
+    struct fp_maps_line map;
+    int err = 0;
 
     ranges->count = 0;
-    while (fp_maps_next(&text, &map)) {
-        int take = want == 'd'
-                       ? is_data(&map, exe, &data_end)
-                       : is_code(&map) && (want == 'c' || map.name_size > 0);
+    while (err == 0 && fp_maps_next(&rest, &map))
+        if (is_executable(&map) && is_vm_memfd(&map))
+            err = add(ranges, &map.at);
+    if (ranges->count == 0)
+        err = parse_anonymous(text, filter, ranges);
+    return ranges->count > 0 ? err : FP_ENOENT;
+}
 
-        if (take && add(ranges, &map.at) != 0)
-            return FP_EFULL;
+int fp_maps_parse_data(const char *text, const char *exe,
+                       struct fp_ranges *ranges)
+{
+    uint64_t end = 0; /* of the executable's last data mapping */
+    struct fp_maps_line map;
+    int err = 0;
+
+    ranges->count = 0;
+    while (err == 0 && fp_maps_next(&text, &map)) {
+        int is_bss = map.name_size == 0 && map.at.start == end;
+
+        if (map.perms[0] != 'r' || map.perms[1] != 'w' ||
+            !(is_bss || name_is(&map, exe)))
+            continue;
+        end = map.at.end;
+        err = add(ranges, &map.at);
     }
-    return ranges->count > 0 ? 0 : FP_ENOENT;
+    return ranges->count > 0 ? err : FP_ENOENT;
 }
 
 char *fp_maps_read(void)
@@ -149,7 +191,29 @@ char *fp_maps_read(void)
     return text;
 }
 
-static int from_proc(int want, struct fp_ranges *ranges)
+int fp_maps_code(const struct fp_maps_filter *filter, struct fp_ranges *ranges)
+{
+    char *text = fp_maps_read();
+    int err = text == NULL ? FP_EIO : fp_maps_parse_code(text, filter, ranges);
+
+    free(text);
+    return err;
+}
+
+int fp_maps_code_is_memfd(void)
+{
+    char *text = fp_maps_read();
+    const char *rest = text == NULL ? "" : text;
+    struct fp_maps_line map;
+    int found = 0;
+
+    while (!found && fp_maps_next(&rest, &map))
+        found = is_executable(&map) && is_vm_memfd(&map);
+    free(text);
+    return found;
+}
+
+int fp_maps_data(struct fp_ranges *ranges)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
@@ -159,26 +223,9 @@ static int from_proc(int want, struct fp_ranges *ranges)
     if (text == NULL)
         return FP_EIO;
     exe[n] = '\0';
-    err = fp_maps_parse(text, exe, want, ranges);
+    err = fp_maps_parse_data(text, exe, ranges);
     free(text);
     return err;
-}
-
-int fp_maps_code(struct fp_ranges *ranges)
-{
-    return from_proc('c', ranges);
-}
-
-int fp_maps_code_is_memfd(void)
-{
-    struct fp_ranges ranges;
-
-    return from_proc('m', &ranges) == 0;
-}
-
-int fp_maps_data(struct fp_ranges *ranges)
-{
-    return from_proc('d', ranges);
 }
 
 /* ---------------------------------------------------- code out of files -- */
@@ -263,8 +310,8 @@ void fp_mapped_files_free(struct fp_mapped_files *files)
 static int is_covered(const struct fp_live_ranges *live, uint32_t count,
                       struct fp_range *rest)
 {
-    /* What is known grows at its end when the JIT maps more: the new entry is
-     * the part beyond. */
+    /* A known range grows at an end when the JIT maps more: the new entry is the
+     * part beyond. */
     for (uint32_t i = 0; i < count; i++) {
         const struct fp_range *known = &live->range[i];
 
@@ -280,14 +327,19 @@ int fp_live_ranges_update(struct fp_live_ranges *live,
                           const struct fp_ranges *now)
 {
     uint32_t count = atomic_load_explicit(&live->count, memory_order_relaxed);
-    uint32_t before = count;
+    uint32_t before = count, left_out = 0;
 
-    for (uint32_t i = 0; i < now->count && count < FP_RANGES_MAX; i++) {
+    for (uint32_t i = 0; i < now->count; i++) {
         struct fp_range rest = now->range[i];
 
-        if (!is_covered(live, count, &rest))
+        if (is_covered(live, count, &rest))
+            continue;
+        if (count == FP_RANGES_MAX)
+            left_out++;
+        else
             live->range[count++] = rest;
     }
+    atomic_store_explicit(&live->left_out, left_out, memory_order_relaxed);
     atomic_store_explicit(&live->count, count, memory_order_release);
     return count > before;
 }

@@ -1,7 +1,7 @@
 /*
- * maps.h - which parts of our own address space are what.
+ * maps.h - the only parser of /proc/self/maps.
  *
- * Read from /proc/self/maps. Writer thread, or a dirty scheduler: it does I/O.
+ * Writer thread, or a dirty scheduler: it does I/O.
  */
 #ifndef FP_BASE_MAPS_H
 #define FP_BASE_MAPS_H
@@ -14,13 +14,13 @@ struct fp_range {
     uint64_t start, end; /* [start, end) */
 };
 
-/* JIT code lies in few mappings (one with the default dual mapping, several
- * with +JMsingle or +JPperf). More than this and the native engine refuses. */
+/* JIT code lies in few mappings: one with the default dual mapping, several with
+ * +JMsingle or +JPperf. */
 #define FP_RANGES_MAX 64u
 
 struct fp_ranges {
     uint32_t count;
-    struct fp_range range[FP_RANGES_MAX]; /* sorted, disjoint */
+    struct fp_range range[FP_RANGES_MAX]; /* sorted, disjoint, with gaps */
 };
 
 static inline int fp_ranges_contain(const struct fp_ranges *ranges,
@@ -37,33 +37,44 @@ static inline int fp_ranges_contain(const struct fp_ranges *ranges,
  * before the count that includes them (release), and never change. */
 struct fp_live_ranges {
     _Atomic uint32_t count;
-    _Atomic uint32_t stale; /* set by who met an address outside of them */
+    _Atomic uint32_t stale; /* 1: an address outside of them was met */
+    /* Ranges that had no room at the last update: frames there have no name. */
+    _Atomic uint32_t left_out;
     struct fp_range range[FP_RANGES_MAX];
 };
 
-/* One thread (start, then the writer): take in what is mapped now. Entries of
- * mappings that are gone stay: an address in them is simply unreadable. 1 when
- * something was added. */
+/* One thread (start, then the writer): add what is mapped now. Entries of
+ * mappings that are gone stay: an address in them is unreadable. 1 when something
+ * was added. */
 int fp_live_ranges_update(struct fp_live_ranges *live,
                           const struct fp_ranges *now);
 /* Any thread: a copy, made only when it has grown. */
 void fp_live_ranges_copy(struct fp_live_ranges *live, struct fp_ranges *copy);
 
-/* Where the JIT's code may be: executable mappings of the VM's memfd, and
- * anonymous executable ones. 0, FP_EIO, FP_EFULL; FP_ENOENT when none. */
-int fp_maps_code(struct fp_ranges *ranges);
+/* Says whether an anonymous executable range holds the JIT's code. */
+struct fp_maps_filter {
+    int (*accepts)(void *arg, const struct fp_range *range);
+    void *arg;
+};
+
+/* The JIT's code: the executable mappings of the VM's memfd; where there is none,
+ * the anonymous executable ones that `filter` accepts (NULL: all), neighbours
+ * merged first. PCRE2, LuaJIT, wasm runtimes and libffi have such mappings, too.
+ * 0, FP_EIO, FP_EFULL; FP_ENOENT when there are none. */
+int fp_maps_code(const struct fp_maps_filter *filter, struct fp_ranges *ranges);
 
 /* The VM executable's writable data, with the bss that follows it. The same
  * results. */
 int fp_maps_data(struct fp_ranges *ranges);
 
-/* Is code in the VM's memfd, mapped twice? 1, or 0: then it is anonymous. */
+/* 1: the VM's memfd holds the code, mapped twice; 0: anonymous memory does. */
 int fp_maps_code_is_memfd(void);
 
-/* The parser behind them, over the text of a maps file. `want` is 'c' or 'd', or
- * 'm' for code in the memfd alone. */
-int fp_maps_parse(const char *text, const char *exe, int want,
-                  struct fp_ranges *ranges);
+/* The parsers behind them, over the text of a maps file. */
+int fp_maps_parse_code(const char *text, const struct fp_maps_filter *filter,
+                       struct fp_ranges *ranges);
+int fp_maps_parse_data(const char *text, const char *exe,
+                       struct fp_ranges *ranges);
 
 /* An executable mapping of a file, or the vDSO's. */
 struct fp_mapped_file {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "erts/code_index.h"
+#include "erts/code_ranges.h"
 
 /* What is cached is compared with memory this often, or less often where
  * there is so much of it that it would cost more than some 0.15 % of a core
@@ -185,18 +186,30 @@ static void find_fragments(struct fp_symbolize *symbols)
     }
 }
 
+/* 1 when something was added. */
+static int read_ranges(struct fp_symbolize *symbols)
+{
+    struct fp_ranges mapped;
+    int err = fp_code_ranges(symbols->memory, &mapped), grown;
+
+    if (err != 0 && err != FP_EFULL)
+        return 0;
+    grown = fp_live_ranges_update(symbols->live, &mapped);
+    if (err == FP_EFULL && atomic_load(&symbols->live->left_out) == 0)
+        atomic_store(&symbols->live->left_out, 1); /* at least */
+    return grown;
+}
+
 static void refresh_ranges(struct fp_symbolize *symbols, int64_t now)
 {
     int stale =
         atomic_load_explicit(&symbols->live->stale, memory_order_relaxed) != 0;
-    struct fp_ranges mapped;
 
     if (now - symbols->ranged_ns < (stale ? symbols->stale_ns : RANGES_NS))
         return;
     symbols->ranged_ns = now;
     atomic_store_explicit(&symbols->live->stale, 0, memory_order_relaxed);
-    if (fp_maps_code(&mapped) == 0 &&
-        fp_live_ranges_update(symbols->live, &mapped)) {
+    if (read_ranges(symbols)) {
         fp_live_ranges_copy(symbols->live, &symbols->ranges);
         fp_code_index_set_ranges(symbols->code, &symbols->ranges);
         find_fragments(symbols);

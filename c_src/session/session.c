@@ -11,6 +11,7 @@
 #include "base/clock_offset.h"
 #include "base/error.h"
 #include "base/ring.h"
+#include "erts/code_ranges.h"
 #include "erts/symbolize.h"
 
 struct fp_session {
@@ -161,6 +162,11 @@ const char *fp_session_reads(const struct fp_session *session)
                : "";
 }
 
+uint32_t fp_session_code_ranges_left_out(const struct fp_session *session)
+{
+    return atomic_load_explicit(&session->code.left_out, memory_order_relaxed);
+}
+
 const char *fp_session_path(const struct fp_session *session)
 {
     return session->path;
@@ -264,7 +270,7 @@ static int prepare_engine(struct fp_session *session)
         err = fp_triple_buffer_create(&session->chosen,
                                       FP_TOP_MAX + FP_PINNED_MAX);
     if (err == 0)
-        err = fp_maps_code(&mapped);
+        err = fp_code_ranges(&session->writer_peek, &mapped);
     if (err != 0)
         return err;
     fp_live_ranges_update(&session->code, &mapped);

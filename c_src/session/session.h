@@ -97,6 +97,8 @@ struct fp_counters *fp_session_stats_mutable(struct fp_session *session);
 const char *fp_session_path(const struct fp_session *session);
 /* How the sampler reads memory: fp_safe_read_method; "" for the portable engine. */
 const char *fp_session_reads(const struct fp_session *session);
+/* Mappings of code that had no room; 0 for the portable engine. */
+uint32_t fp_session_code_ranges_left_out(const struct fp_session *session);
 /* Where Erlang puts what is written of the node at each flush. */
 struct fp_gauges_mailbox *fp_session_node(struct fp_session *session);
 int fp_session_is_native(const struct fp_session *session);

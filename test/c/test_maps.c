@@ -29,17 +29,31 @@ static const char stock[] =
     "7ffd00100000-7ffd00102000 r-xp 00000000 00:00 0         [vdso]\n"
     "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n";
 
-static void expect(const char *text, int want, int err, uint32_t n,
-                   const struct fp_range *range)
+static void check(int got_err, const struct fp_ranges *got, int err, uint32_t n,
+                  const struct fp_range *range)
+{
+    CHECK_INT(got_err, err);
+    CHECK_INT(got->count, n);
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK_INT(got->range[i].start, range[i].start);
+        CHECK_INT(got->range[i].end, range[i].end);
+    }
+}
+
+static void expect_code(const char *text, int err, uint32_t n,
+                        const struct fp_range *range)
 {
     struct fp_ranges got;
 
-    CHECK_INT(fp_maps_parse(text, EXE, want, &got), err);
-    CHECK_INT(got.count, n);
-    for (uint32_t i = 0; i < n; i++) {
-        CHECK_INT(got.range[i].start, range[i].start);
-        CHECK_INT(got.range[i].end, range[i].end);
-    }
+    check(fp_maps_parse_code(text, NULL, &got), &got, err, n, range);
+}
+
+static void expect_data(const char *text, int err, uint32_t n,
+                        const struct fp_range *range)
+{
+    struct fp_ranges got;
+
+    check(fp_maps_parse_data(text, EXE, &got), &got, err, n, range);
 }
 
 static void a_stock_node_has_one_mapping_of_code_and_its_data_with_bss(void)
@@ -47,9 +61,78 @@ static void a_stock_node_has_one_mapping_of_code_and_its_data_with_bss(void)
     static const struct fp_range code[] = {{0x7f0010000000, 0x7f0014000000}};
     static const struct fp_range data[] = {{0x557d01740000, 0x557d017a0000}};
 
-    expect(stock, 'c', 0, 1, code);
-    expect(stock, 'm', 0, 1, code);
-    expect(stock, 'd', 0, 1, data);
+    expect_code(stock, 0, 1, code);
+    expect_data(stock, 0, 1, data);
+}
+
+/* ------------------------------------------------------------ other JITs -- */
+
+static char *many(uint32_t n);
+
+struct accepted {
+    uint64_t start[256]; /* what the filter was asked about */
+    uint32_t n, every;   /* it accepts each such one */
+};
+
+static int accept_some(void *arg, const struct fp_range *range)
+{
+    struct accepted *accepted = arg;
+
+    accepted->start[accepted->n++] = range->start;
+    return accepted->every > 0 && (accepted->n - 1) % accepted->every == 0;
+}
+
+static void beside_the_vm_s_memfd_anonymous_mappings_are_of_others(void)
+{
+    static const struct fp_range code[] = {{0x7f0010000000, 0x7f0014000000}};
+    struct accepted accepted = {.every = 1};
+    struct fp_maps_filter filter = {accept_some, &accepted};
+    char *others = many(80), *text = malloc(strlen(others) + sizeof stock);
+    struct fp_ranges got;
+
+    strcat(strcpy(text, others), stock);
+    check(fp_maps_parse_code(text, &filter, &got), &got, 0, 1, code);
+    strcat(strcpy(text, stock), others);
+    check(fp_maps_parse_code(text, &filter, &got), &got, 0, 1, code);
+    CHECK_INT(accepted.n, 0);
+    free(text);
+    free(others);
+}
+
+static void anonymous_ranges_are_those_that_the_filter_accepts(void)
+{
+    struct accepted accepted = {.every = 40};
+    struct fp_maps_filter filter = {accept_some, &accepted};
+    static const struct fp_range code[] = {
+        {0x10000, 0x11000}, {0x290000, 0x291000}, {0x510000, 0x511000}};
+    char *text = many(120);
+    struct fp_ranges got;
+
+    check(fp_maps_parse_code(text, &filter, &got), &got, 0, 3, code);
+    CHECK_INT(accepted.n, 120);
+    accepted = (struct accepted){.every = 0};
+    check(fp_maps_parse_code(text, &filter, &got), &got, FP_ENOENT, 0, NULL);
+    free(text);
+}
+
+static void neighbours_are_one_range_before_the_filter_sees_them(void)
+{
+    static const char text[] = "10000-20000 r-xp 00000000 00:00 0 \n"
+                               "20000-30000 rwxp 00000000 00:00 0 \n"
+                               "30000-40000 rw-p 00000000 00:00 0 \n"
+                               "40000-50000 rwxp 00000000 00:00 0 \n"
+                               "50000-60000 r-xp 00000000 00:00 0 \n"
+                               "60000-70000 r-xp 00000000 00:00 0 [anon:x]\n";
+    static const struct fp_range code[] = {{0x10000, 0x30000},
+                                           {0x40000, 0x60000}};
+    struct accepted accepted = {.every = 1};
+    struct fp_maps_filter filter = {accept_some, &accepted};
+    struct fp_ranges got;
+
+    check(fp_maps_parse_code(text, &filter, &got), &got, 0, 2, code);
+    CHECK_INT(accepted.n, 2);
+    CHECK_INT(accepted.start[0], 0x10000);
+    CHECK_INT(accepted.start[1], 0x40000);
 }
 
 /* +JMsingle, +JPperf */
@@ -64,8 +147,7 @@ static void anonymous_executable_memory_is_code(void)
     static const struct fp_range code[] = {{0x7f0000000000, 0x7f0000100000},
                                            {0x7f0000200000, 0x7f0000400000}};
 
-    expect(text, 'c', 0, 2, code);
-    expect(text, 'm', FP_ENOENT, 0, NULL);
+    expect_code(text, 0, 2, code);
 }
 
 static void data_is_the_executable_s_and_what_follows_it_without_a_gap(void)
@@ -84,9 +166,9 @@ static void data_is_the_executable_s_and_what_follows_it_without_a_gap(void)
     static const struct fp_range one[] = {{0x1000, 0x2000}};
     static const struct fp_range three[] = {{0x1000, 0x4000}};
 
-    expect(gap, 'd', 0, 1, one);
-    expect(chain, 'd', 0, 1, three);
-    expect(others, 'd', FP_ENOENT, 0, NULL);
+    expect_data(gap, 0, 1, one);
+    expect_data(chain, 0, 1, three);
+    expect_data(others, FP_ENOENT, 0, NULL);
 }
 
 /* An upgrade replaced it on disk. */
@@ -97,21 +179,21 @@ static void a_deleted_executable_has_data(void)
         "2000-3000 rw-p 00000000 00:00 0 \n";
     struct fp_ranges got;
 
-    CHECK_INT(fp_maps_parse(text, EXE " (deleted)", 'd', &got), 0);
+    CHECK_INT(fp_maps_parse_data(text, EXE " (deleted)", &got), 0);
     CHECK_INT(got.count, 1);
     CHECK_INT(got.range[0].end, 0x3000);
 }
 
 static void text_that_is_no_such_has_nothing(void)
 {
-    expect("", 'c', FP_ENOENT, 0, NULL);
-    expect("\n\n\n", 'c', FP_ENOENT, 0, NULL);
-    expect("hello\nworld rwxp\n", 'c', FP_ENOENT, 0, NULL);
-    expect("1000-2000", 'c', FP_ENOENT, 0, NULL);
-    expect("1000-2000 rwxp", 'd', FP_ENOENT, 0, NULL);
-    expect("1000-2000 rwxp 0 00:00", 'c', FP_ENOENT, 0, NULL);
-    expect(stock, 'd', 0, 1,
-           (struct fp_range[]){{0x557d01740000, 0x557d017a0000}});
+    expect_code("", FP_ENOENT, 0, NULL);
+    expect_code("\n\n\n", FP_ENOENT, 0, NULL);
+    expect_code("hello\nworld rwxp\n", FP_ENOENT, 0, NULL);
+    expect_code("1000-2000", FP_ENOENT, 0, NULL);
+    expect_data("1000-2000 rwxp", FP_ENOENT, 0, NULL);
+    expect_code("1000-2000 rwxp 0 00:00", FP_ENOENT, 0, NULL);
+    expect_data(stock, 0, 1,
+                (struct fp_range[]){{0x557d01740000, 0x557d017a0000}});
 }
 
 /* No kernel writes such; whoever searches the ranges relies on their order. */
@@ -126,13 +208,13 @@ static void ranges_are_sorted_and_disjoint_whatever_is_told(void)
                                "a000-b000 r-xp 00000000 00:00 0 \n";
     static const struct fp_range code[] = {{0x4000, 0x5000}, {0xa000, 0xb000}};
 
-    expect(text, 'c', 0, 2, code);
+    expect_code(text, 0, 2, code);
 }
 
 static void the_last_line_needs_no_newline(void)
 {
-    expect("1000-2000 rwxp 00000000 00:00 0", 'c', 0, 1,
-           (struct fp_range[]){{0x1000, 0x2000}});
+    expect_code("1000-2000 rwxp 00000000 00:00 0", 0, 1,
+                (struct fp_range[]){{0x1000, 0x2000}});
 }
 
 static void a_long_name_is_no_harm(void)
@@ -143,7 +225,7 @@ static void a_long_name_is_no_harm(void)
     memset(text + n, 'x', 5000);
     snprintf(text + n + 5000, sizeof text - (size_t)n - 5000,
              "\n3000-4000 r-xp 00000000 00:00 0\n");
-    expect(text, 'c', 0, 1, (struct fp_range[]){{0x3000, 0x4000}});
+    expect_code(text, 0, 1, (struct fp_range[]){{0x3000, 0x4000}});
 }
 
 static char *many(uint32_t n)
@@ -162,13 +244,13 @@ static void more_ranges_than_there_is_room_for_are_refused(void)
     struct fp_ranges got;
     char *text = many(FP_RANGES_MAX);
 
-    CHECK_INT(fp_maps_parse(text, EXE, 'c', &got), 0);
+    CHECK_INT(fp_maps_parse_code(text, NULL, &got), 0);
     CHECK_INT(got.count, FP_RANGES_MAX);
     CHECK(fp_ranges_contain(&got, 0x10000 * FP_RANGES_MAX));
     free(text);
     for (uint32_t n = FP_RANGES_MAX + 1; n < FP_RANGES_MAX + 40; n += 13) {
         text = many(n);
-        CHECK_INT(fp_maps_parse(text, EXE, 'c', &got), FP_EFULL);
+        CHECK_INT(fp_maps_parse_code(text, NULL, &got), FP_EFULL);
         CHECK_INT(got.count, FP_RANGES_MAX);
         free(text);
     }
@@ -201,7 +283,7 @@ static void this_process_has_data_and_no_jit_until_it_maps_some(void)
     page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
                 -1, 0);
     CHECK(page != MAP_FAILED);
-    CHECK_INT(fp_maps_code(&got), 0);
+    CHECK_INT(fp_maps_code(NULL, &got), 0);
     CHECK(fp_ranges_contain(&got, (uint64_t)(uintptr_t)page));
     munmap(page, 4096);
 }
@@ -277,7 +359,7 @@ static void live_ranges_grow_and_never_forget(void)
     CHECK(fp_ranges_contain(&copy, 0x50000));
 }
 
-static void live_ranges_that_are_full_take_no_more(void)
+static void live_ranges_that_are_full_count_what_has_no_room(void)
 {
     struct fp_live_ranges live = {0};
 
@@ -285,6 +367,16 @@ static void live_ranges_that_are_full_take_no_more(void)
         struct fp_ranges now = {1, {{i << 20, (i << 20) + 4096}}};
 
         CHECK_INT(fp_live_ranges_update(&live, &now), i < FP_RANGES_MAX);
+        CHECK_INT(atomic_load(&live.left_out), i >= FP_RANGES_MAX);
+    }
+    for (uint64_t n = 1; n < 8; n++) { /* and tell how many there are now */
+        struct fp_ranges now = {.count = 0};
+
+        for (uint64_t i = 0; i < n; i++)
+            now.range[now.count++] =
+                (struct fp_range){(i + 100) << 20, (i + 100) << 20 | 4096};
+        CHECK_INT(fp_live_ranges_update(&live, &now), 0);
+        CHECK_INT(atomic_load(&live.left_out), n);
     }
     CHECK(live_contains(&live, UINT64_C(63) << 20));
     CHECK(!live_contains(&live, UINT64_C(64) << 20));
@@ -332,7 +424,10 @@ static void random_texts_harm_nothing(void)
                 (char)(1 + run_below(&random, 255));
         text[run_below(&random, 4) == 0 ? run_below(&random, sizeof text)
                                         : sizeof text - 1] = '\0';
-        fp_maps_parse(text, EXE, round % 2 == 0 ? 'c' : 'd', &got);
+        if (round % 2 == 0)
+            fp_maps_parse_code(text, NULL, &got);
+        else
+            fp_maps_parse_data(text, EXE, &got);
         CHECK(got.count <= FP_RANGES_MAX);
     }
 }
@@ -341,6 +436,9 @@ int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(a_stock_node_has_one_mapping_of_code_and_its_data_with_bss);
+    RUN(beside_the_vm_s_memfd_anonymous_mappings_are_of_others);
+    RUN(anonymous_ranges_are_those_that_the_filter_accepts);
+    RUN(neighbours_are_one_range_before_the_filter_sees_them);
     RUN(anonymous_executable_memory_is_code);
     RUN(data_is_the_executable_s_and_what_follows_it_without_a_gap);
     RUN(a_deleted_executable_has_data);
@@ -353,7 +451,7 @@ int main(int argc, char **argv)
     RUN(this_process_has_data_and_no_jit_until_it_maps_some);
     RUN(lines_of_maps_are_libraries_or_are_not);
     RUN(live_ranges_grow_and_never_forget);
-    RUN(live_ranges_that_are_full_take_no_more);
+    RUN(live_ranges_that_are_full_count_what_has_no_room);
     RUN(random_updates_contain_all_that_was);
     RUN(random_texts_harm_nothing);
     return RUN_END();

@@ -173,8 +173,12 @@ static void a_writer_without_a_thread_leaves_nothing(void)
 /* Without any a VM has no JIT. */
 static void map_code(void)
 {
-    CHECK(mmap(NULL, 1u << 16, PROT_READ | PROT_EXEC,
-               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+    int fd = memfd_create("vmem", MFD_CLOEXEC);
+
+    CHECK_INT(ftruncate(fd, 1 << 16), 0);
+    CHECK(mmap(NULL, 1u << 16, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) !=
+          MAP_FAILED);
+    close(fd);
 }
 
 int main(int argc, char **argv)
