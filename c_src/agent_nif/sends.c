@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "agent_nif/library.h"
+#include "base/hash.h"
 #include "terms/terms.h"
 
 /* Receivers that were told lately, by hash. One that another has replaced is
@@ -147,7 +148,7 @@ static void tell(ErlNifEnv *env, struct sends *sends, ERL_NIF_TERM what,
 
 static int was_told(struct sends *sends, ERL_NIF_TERM to)
 {
-    uint64_t hash = (uint64_t)to * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint64_t hash = fp_hash_two((uint64_t)to, 0);
     _Atomic uint64_t *told = &sends->told[hash % TOLD];
 
     if (atomic_load_explicit(told, memory_order_relaxed) == to)

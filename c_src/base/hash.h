@@ -41,7 +41,8 @@ static inline uint64_t fp_hash(const void *text, size_t size)
         b = fp_hash_mix(b ^ word[2], UINT64_C(0xa0761d6478bd642f) ^ word[3]);
     }
     memset(word, 0, sizeof(word));
-    memcpy(word, bytes, size);
+    if (size > 0) /* no bytes may be NULL */
+        memcpy(word, bytes, size);
     a = fp_hash_mix(a ^ word[0], UINT64_C(0x9fb21c651e98df25) ^ word[1]);
     b = fp_hash_mix(b ^ word[2], UINT64_C(0xa0761d6478bd642f) ^ word[3]);
     return fp_hash_two(a, b);

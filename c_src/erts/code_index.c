@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/pages.h"
 #include "base/pool.h"
 #include "erts/code_info.h"
@@ -484,17 +485,11 @@ static int resolve(struct fp_code_index_index *code, uint64_t pc,
     return 0;
 }
 
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 29;
-    x *= UINT64_C(0x9e3779b97f4a7c15);
-    return x ^ (x >> 32);
-}
-
 int fp_code_index_resolve(struct fp_code_index_index *code, uint64_t pc,
                           struct fp_location *location)
 {
-    struct pc_entry *entry = &code->pc[mix(pc) & (PC_CACHE_SIZE - 1)];
+    struct pc_entry *entry =
+        &code->pc[fp_hash_two(pc, 0) & (PC_CACHE_SIZE - 1)];
 
     if (entry->pc != pc || pc == 0 ||
         (entry->found != 0 && entry->epoch != code->epoch)) {
@@ -598,7 +593,7 @@ static void forget_texts(struct fp_code_index_index *code)
 static struct atom_text *atom_place(struct fp_code_index_index *code,
                                     uint64_t atom)
 {
-    uint64_t at = mix(atom);
+    uint64_t at = fp_hash_two(atom, 0);
 
     while (code->atom[at & (ATOM_CACHE_SIZE - 1)].atom != 0 &&
            code->atom[at & (ATOM_CACHE_SIZE - 1)].atom != atom)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "format/perf_script.h"
 
 static char *put_encoded(char *out, const struct fp_piece *piece)
@@ -145,23 +146,13 @@ int fp_frame_put_word(struct fp_buffer *buffer, const struct fp_frame *frame)
     return err;
 }
 
-/* FNV-1a; the length first, so that a:b with c is not a with b:c. */
-static uint64_t hash_piece(uint64_t hash, const struct fp_piece *piece)
-{
-    hash = (hash ^ piece->size) * UINT64_C(0x100000001b3);
-    for (size_t i = 0; i < piece->size; i++)
-        hash = (hash ^ (unsigned char)piece->text[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* 64 bits stand for the function: they are only ever compared with those of
  * the neighbouring frame. */
 uint64_t fp_frame_function(const struct fp_frame *frame)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t module = fp_hash(frame->module.text, frame->module.size);
+    uint64_t function = fp_hash(frame->function.text, frame->function.size);
+    uint64_t hash = fp_hash_two(fp_hash_two(module, function), frame->arity);
 
-    hash = hash_piece(hash, &frame->module);
-    hash = hash_piece(hash, &frame->function);
-    hash = (hash ^ frame->arity) * UINT64_C(0x100000001b3);
     return hash == 0 ? 1 : hash;
 }

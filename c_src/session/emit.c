@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "erts/process_names.h"
 #include "session/sampler_internal.h"
 
@@ -30,8 +31,7 @@ static int push_process(struct fp_sampler *s, uint32_t slot,
 /* Few NIFs are dirty: the table is never emptied, and its slots never change. */
 uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3])
 {
-    uint64_t hash =
-        (mfa[0] ^ mfa[1] << 7 ^ mfa[2]) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint64_t hash = fp_hash(mfa, 3 * sizeof mfa[0]);
     struct fp_record_name *record;
     uint32_t slot = 0, tried;
 

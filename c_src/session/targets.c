@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "erts/process_table.h"
 #include "session/sampler_internal.h"
 
@@ -43,7 +44,7 @@ void fp_targets_drop_released(struct fp_sampler *s)
 
 static uint32_t *place_of(struct fp_sampler *s, uint64_t id)
 {
-    uint64_t at = id * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint64_t at = fp_hash_two(id, 0);
 
     for (;; at++) {
         uint32_t *place = &s->by_id[at & s->by_id_mask];
@@ -185,7 +186,7 @@ void fp_targets_update(struct fp_sampler *s)
 uint32_t fp_target_find_or_add(struct fp_sampler *s, uint64_t id,
                                uint64_t address)
 {
-    uint64_t hash = id * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint64_t hash = fp_hash_two(id, 0);
     uint32_t slot =
         s->schedulers + (uint32_t)(hash % (s->targets - s->schedulers));
     struct target *target = &s->target[slot];
