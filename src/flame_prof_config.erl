@@ -2,7 +2,7 @@
 %% names, and what is computed out of them.
 -module(flame_prof_config).
 
--export([session/4, scribe/3, portable/3, own_processes/0]).
+-export([session/4, scribe/3, portable/3, own_processes/0, start_bytes/2]).
 
 %% One second of samples that all differ, of 280 bytes each, should fit: the
 %% writer may be kept from its CPU or its disk for as long.
@@ -28,7 +28,7 @@ session(Engine, Options, IsCapturing, Excluded) ->
     } = Options,
     All = flame_prof_selection:rules(Select),
     Rules = [Rule || Rule <- All, not flame_prof_selection:is_filtered(Rule)],
-    Spare = flame_prof_options:spare_memory(Options),
+    Spare = spare(Engine, Options),
     Ring = ring_bytes(flame_prof_selection:top(All), SampleMs, Spare div 2),
     Options#{
         engine := Engine,
@@ -48,6 +48,17 @@ session(Engine, Options, IsCapturing, Excluded) ->
         os_pid => 0,
         pid_number_bits => pid_number_bits(erlang:system_info(otp_release))
     }.
+
+%% @doc What a session maps at its start: all but the texts of stacks that come.
+-spec start_bytes(flame_prof_engine:name(), flame_prof_options:options()) -> pos_integer().
+start_bytes(Engine, #{memory_budget := Budget, sample_interval := SampleMs} = Options) ->
+    Spare = spare(Engine, Options),
+    Top = flame_prof_selection:top(flame_prof_selection:rules(maps:get(auto_select, Options))),
+    Budget - Spare + ring_bytes(Top, SampleMs, Spare div 2) - ?LEAST_BYTES.
+
+spare(Engine, Options) ->
+    Node = flame_prof_memory:node_bytes(Engine, Options),
+    max(0, flame_prof_options:spare_memory(Options) - Node).
 
 native_rule(#{by := Metric, delta := IsDelta, top := Top} = Rule, Rules) ->
     {Metric, IsDelta, Top, flame_prof_selection:every(Rule, Rules)}.

@@ -160,7 +160,7 @@ init({Options, #{owner := Owner} = How}) ->
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
             ok = log_choice(Options, Choice),
-            started(Owner, open(Options, Choice, How));
+            started(Owner, open_within_memory(Options, Choice, How));
         {error, Reason} ->
             refused(Reason)
     end.
@@ -207,6 +207,12 @@ log_choice(#{engine := auto}, #{engine := portable, why := Why}) ->
     ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?QUIET_META);
 log_choice(_, _) ->
     ok.
+
+open_within_memory(Options, #{engine := Engine} = Choice, How) ->
+    case flame_prof_memory:check(Engine, Options) of
+        ok -> open(Options, Choice, How);
+        {error, _} = Error -> Error
+    end.
 
 open(Options, #{engine := Engine} = Choice, How) ->
     Schedulers = schedulers(Engine, Options),
