@@ -271,7 +271,8 @@ target(#target{node = Node, files = Files, info = Info}) ->
     ].
 
 running_stacks(on) -> "yes";
-running_stacks({off, Why}) -> ["no: ", Why].
+running_stacks({off, Why}) -> ["no: ", Why];
+running_stacks({lost, Why}) -> ["lost: ", Why].
 
 hot([], _Parsed) ->
     ok;

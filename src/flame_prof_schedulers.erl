@@ -1,4 +1,4 @@
-%% @private The schedulers that can be asked what they run.
+%% @private The schedulers whose running processes' stacks can be captured.
 %%
 %% A scheduler registers by running a process that calls the library there. That
 %% process is bound to it; a scheduler that is busy with a long NIF, or that goes
@@ -6,19 +6,26 @@
 %% its thread lives as long as the VM.
 -module(flame_prof_schedulers).
 
--export([ensure/0, refresh/1, retire/0]).
+-include_lib("kernel/include/logger.hrl").
 
--export_type([known/0]).
+-export([ensure/0, refresh/1, state/2, log_loss/3, retire/0]).
 
-%% So many schedulers, from the first on, have been asked to register.
+-export_type([known/0, use/0, state/0]).
+
+%% So many schedulers, from the first on, were told to register.
 -type known() :: non_neg_integer().
+
+%% Whether a session captures the stacks of running processes, or why not.
+-type use() :: {on, known()} | {off, Why :: binary()}.
+-type state() :: on | {off | lost, Why :: binary()}.
 
 %% All that are not kept from it have registered by then.
 -define(REGISTER_MS, 1000).
 
-%% @doc Waits until all online schedulers have registered, or for a second: who
-%% comes later is welcome then. Answers how many have, and the first refusal when
-%% none has.
+%% @doc Waits until all online schedulers have registered, or for a second; one
+%% that registers later counts from then on. Returns how many have, and the first
+%% refusal when none has. Repairs what an earlier session lost: a signal that
+%% another library has taken is replaced by a free one.
 -spec ensure() -> {ok, Registered :: pos_integer(), known()} | {error, Why :: binary()}.
 ensure() ->
     Schedulers = erlang:system_info(schedulers),
@@ -31,11 +38,11 @@ ensure() ->
 register_online() ->
     Online = erlang:system_info(schedulers_online),
     Until = erlang:monotonic_time(millisecond) + ?REGISTER_MS,
-    Answers = [await(Registrar, Until) || Registrar <- spawn_registrars(1, Online)],
+    Results = [await(Registrar, Until) || Registrar <- spawn_registrars(1, Online)],
     case flame_prof_nif:schedulers_prepare(erlang:system_info(schedulers)) of
-        {ok, 0} -> {error, hd([Why || {error, Why} <- Answers] ++ [<<"no scheduler answered">>])};
+        {ok, 0} -> {error, hd([Why || {error, Why} <- Results] ++ [<<"no scheduler registered">>])};
         {ok, Registered} -> {ok, Registered, Online};
-        %% Meanwhile somebody has begun to retire them.
+        %% A retirement has begun meanwhile.
         {error, {_, Why}} -> {error, Why}
     end.
 
@@ -50,9 +57,43 @@ refresh(Known) ->
             Known
     end.
 
-%% @doc Take it all back, the signal's handler included, so that the library can be
-%% unmapped: c_src/erts/capture/sigcapture.h says how that is proven to be safe. Refused while a
-%% session or a look uses them, and when a scheduler is kept from answering for a
+%% @doc By the counters of the session.
+-spec state(use(), flame_prof_books:books() | none) -> state().
+state({off, Why}, _Counters) ->
+    {off, Why};
+state({on, _}, #{lost_signal := Signal}) when Signal > 0 ->
+    Text =
+        "another handler was installed for signal ~b, which interrupts the schedulers; "
+        "the next session takes a free one",
+    {lost, text(Text, [Signal])};
+state({on, _}, #{lost_schedulers := Schedulers}) when Schedulers > 0 ->
+    Text =
+        "~b of the schedulers did not handle their signal within a second of CPU time, "
+        "as under a debugger; the next session sends another",
+    {lost, text(Text, [Schedulers])};
+state({on, _}, _Counters) ->
+    on.
+
+%% @doc One warning each time that the captures are lost.
+-spec log_loss(use(), Before :: flame_prof_books:books() | none, flame_prof_books:books()) -> ok.
+log_loss(Use, Before, Counters) ->
+    case {state(Use, Before), state(Use, Counters)} of
+        {on, {lost, Why}} ->
+            ?LOG_WARNING(
+                "flame_prof has lost the stacks of running processes: ~ts",
+                [Why],
+                #{application => flame_prof}
+            );
+        _ ->
+            ok
+    end.
+
+text(Format, Arguments) ->
+    unicode:characters_to_binary(io_lib:format(Format, Arguments)).
+
+%% @doc Takes the signal's handler and the slots back, so that the library can be
+%% unmapped; c_src/erts/capture/sigcapture.h proves that this is safe. Refused during
+%% a session or an inspection, and when a scheduler does not run a process within a
 %% second; then all stays as it was.
 -spec retire() -> ok | {error, Why :: binary()}.
 retire() ->
@@ -60,8 +101,8 @@ retire() ->
         {ok, Numbers} ->
             try
                 Until = erlang:monotonic_time(millisecond) + ?REGISTER_MS,
-                Asked = [spawn_bound(Number, fun retire_this/1) || Number <- Numbers],
-                [await(One, Until) || One <- Asked]
+                Bound = [spawn_bound(Number, fun retire_this/1) || Number <- Numbers],
+                [await(One, Until) || One <- Bound]
             of
                 _ -> retired(flame_prof_nif:schedulers_retire_end())
             catch
@@ -80,7 +121,7 @@ retired({error, {_, Why}}) -> {error, Why}.
 -dialyzer({nowarn_function, [register_online/0, refresh/1, spawn_registrars/2, await/2]}).
 -dialyzer({nowarn_function, [register_this/1, spawn_bound/2, retire/0, retire_this/1]}).
 
-%% The answer of each is its exit reason.
+%% The exit reason of each is its result.
 spawn_registrars(From, To) ->
     [spawn_bound(Number, fun register_this/1) || Number <- lists:seq(From, To)].
 
@@ -89,15 +130,15 @@ spawn_bound(Number, Fun) ->
 
 -spec register_this(pos_integer()) -> no_return().
 register_this(Number) ->
-    answer(flame_prof_nif:scheduler_register(Number)).
+    report(flame_prof_nif:scheduler_register(Number)).
 
 -spec retire_this(pos_integer()) -> no_return().
 retire_this(Number) ->
-    answer(flame_prof_nif:scheduler_retire(Number)).
+    report(flame_prof_nif:scheduler_retire(Number)).
 
--spec answer(ok | {error, {atom(), binary()}}) -> no_return().
-answer(ok) -> exit(normal);
-answer({error, {_, Why}}) -> exit({shutdown, {refused, Why}}).
+-spec report(ok | {error, {atom(), binary()}}) -> no_return().
+report(ok) -> exit(normal);
+report({error, {_, Why}}) -> exit({shutdown, {refused, Why}}).
 
 await({_Pid, Monitor}, Until) ->
     receive

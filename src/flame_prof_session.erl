@@ -42,9 +42,6 @@
 %% What a session was, once it has ended: info/0 and its books in one map.
 -type run() :: #{atom() => term()}.
 
-%% Whether schedulers are asked for the stacks of running processes, or why not.
--type schedulers() :: {on, flame_prof_schedulers:known()} | {off, Why :: binary()}.
-
 -record(session, {
     owner = none :: none | pid(),
     targets :: pid(),
@@ -61,7 +58,7 @@
     is_holding = false :: boolean(),
     trigger = none :: none | binary(),
     portable = none :: none | flame_prof_portable:engine(),
-    schedulers = {off, <<>>} :: schedulers(),
+    schedulers = {off, <<>>} :: flame_prof_schedulers:use(),
     failure = none :: none | term(),
     %% Of this session and still there, the newest first.
     files = [] :: [binary()],
@@ -419,6 +416,7 @@ look_at_losses(Books, #session{looked_at = Before, is_losing = WasLosing} = Stat
     Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
     IsLosing = max(Samples, Ticks) > ?LOSS_PERCENT,
     ok = log_losses(WasLosing, IsLosing, Lost),
+    ok = flame_prof_schedulers:log_loss(State#session.schedulers, Before, Books),
     State#session{looked_at = Books, is_losing = IsLosing}.
 
 log_losses(false, true, {Samples, Ticks}) ->
@@ -599,6 +597,7 @@ describe(#session{files = Files, trouble = Trouble} = State) ->
     Books = flame_prof_books:books(State#session.ref),
     Elapsed = elapsed_ms(State),
     (about(State))#{
+        running_stacks => flame_prof_schedulers:state(State#session.schedulers, Books),
         state => state_name(State),
         files => lists:reverse(Files),
         error => Trouble,
@@ -613,15 +612,11 @@ run(State) ->
 
 about(#session{trigger = Note} = State) when Note =/= none ->
     (about(State#session{trigger = none}))#{trigger => Note};
-about(#session{choice = Choice, options = Options, started_at = StartedAt} = State) ->
+about(#session{choice = Choice, options = Options, started_at = StartedAt}) ->
     Choice#{
         options => Options,
-        started_at => StartedAt,
-        running_stacks => running_stacks(State#session.schedulers)
+        started_at => StartedAt
     }.
-
-running_stacks({on, _}) -> on;
-running_stacks({off, Why}) -> {off, Why}.
 
 state_name(#session{phase = running, is_holding = true}) -> armed;
 state_name(#session{phase = running}) -> running;

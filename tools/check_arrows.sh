@@ -67,7 +67,7 @@ only_in process_vm_readv 'process_vm_readv[[:space:]]*\(' base/safe_read.c base/
 only_in 'calls on files by name' '\<(open|unlink|rename|mkdir|link)(at)?[[:space:]]*\(' \
     store/ base/safe_read.c base/maps.c erts/perf_map.c cstack/ report/
 only_in 'mappings of its own' '\<(mmap|mremap|munmap)[[:space:]]*\(' \
-    base/pages.c base/ring.c base/safe_read.c erts/capture/sigcapture.c \
+    base/pages.c base/ring.c base/safe_read.c erts/capture/sigcapture.c erts/capture/shutdown.c \
     session/top_processes.c session/sampler.c
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' base/safe_read.c
 

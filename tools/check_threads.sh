@@ -41,7 +41,7 @@ process_vm_readv  a system call and nothing else; of memory only
 syscall    the numbers are checked below"
 
 # The handler interrupts anything: a malloc, a lock that is held.
-handler="$reads
+fp_handler="$reads
 clock_gettime     POSIX' list; the vDSO
 __errno_location  an address in the thread's static TLS, there since its start
 memset            POSIX' list (2016)
@@ -52,14 +52,15 @@ __stack_chk_fail  ends the VM, where the distribution's compiler guards stacks
 __memcpy_chk      memcpy, or ends the VM"
 
 # The sampler must not wait for anybody.
-sampler_main="$handler
+sampler_main="$fp_handler
 clock_nanosleep   between ticks, and only there
+sigaction         POSIX' list; asks once a tick whether the signal is still the handler's
 __assert_fail     ends the VM: our own books are broken"
 
 # x86_64: 0xba gettid, 0x128 pwritev (into our memfd), 0x129 rt_tgsigqueueinfo.
 numbers="0xba 0x128 0x129"
 
-roots="sampler_main handler"
+roots="sampler_main fp_handler"
 
 follow() { # library, root: says what is wrong, last "reached N"
     local allowed=${!2}
@@ -121,7 +122,7 @@ prove_one() { # source below c_src, the line to put it behind, statement, findin
 
 prove() {
     local wrong=0 tick="fp_targets_drop_released(s);"
-    local handler="running->result = FP_CAPTURE_NOBODY;"
+    local handler="capture->result = FP_CAPTURE_NOBODY;"
     tmp=$(mktemp -d)
     trap 'rm -rf "$tmp"' EXIT
     prove_one session/off_cpu "$tick" \
@@ -130,11 +131,11 @@ prove() {
         'static void *(*volatile p)(size_t); p = malloc;' "malloc < fp_off_cpu" || wrong=1
     prove_one base/ring "assert(size % 8 == 0);" \
         'static void (*volatile f)(void); if (f) f();' "a call through a pointer < " || wrong=1
-    prove_one erts/capture/explain "$handler" \
+    prove_one erts/capture/handler "$handler" \
         'static pthread_mutex_t m; pthread_mutex_lock(&m);' "pthread_mutex_lock < " || wrong=1
-    prove_one erts/capture/explain "$handler" \
+    prove_one erts/capture/handler "$handler" \
         'extern long syscall(long, ...); syscall(1, 2, "", 1);' "system call 0x1 < " || wrong=1
-    prove_one erts/capture/explain "$handler" \
+    prove_one erts/capture/handler "$handler" \
         'static _Thread_local volatile int t; t++;' "__tls_get_addr < " || wrong=1
     [ $wrong = 0 ] && echo "  ok    what a tick or the handler must not call is found when it does"
     return $wrong

@@ -1,6 +1,6 @@
 /*
- * Schedulers register for the capture of what they run: who calls
- * scheduler_register/1 has to run on the scheduler that it names.
+ * Schedulers register for captures, and retire: the process that calls
+ * scheduler_register/1 runs on the scheduler that the call names.
  */
 #include "erts/capture/sigcapture.h"
 
@@ -19,15 +19,15 @@ static ERL_NIF_TERM refusal(ErlNifEnv *env, int err, const char *why)
                                           fp_binary(env, why, strlen(why))));
 }
 
-/* Who was to retire them may have been killed in between. */
+/* The owner of a shutdown may have been killed before its end. */
 static void recover(ErlNifEnv *env)
 {
-    ErlNifPid who, self;
+    ErlNifPid owner, self;
 
-    who.pid = fp_sigcapture_is_shutting_down();
-    if (who.pid != 0 && enif_self(env, &self) != NULL &&
-        (who.pid == self.pid || !enif_is_process_alive(env, &who)))
-        fp_sigcapture_shutdown_abort(who.pid);
+    owner.pid = fp_sigcapture_is_shutting_down();
+    if (owner.pid != 0 && enif_self(env, &self) != NULL &&
+        (owner.pid == self.pid || !enif_is_process_alive(env, &owner)))
+        fp_sigcapture_shutdown_abort(owner.pid);
 }
 
 /* (Schedulers) -> {ok, Registered} | {error, {Error, Why}} */
@@ -73,13 +73,13 @@ ERL_NIF_TERM fp_nif_scheduler_register(ErlNifEnv *env, int argc,
     if (!enif_get_uint(env, argv[0], &number))
         return enif_make_badarg(env);
     if (process == 0)
-        return refusal(env, FP_ELAYOUT, "the own process was not found");
+        return refusal(env, FP_ELAYOUT, "the calling process was not found");
     err = fp_sigcapture_register(number, process, mfa, why, sizeof why);
     return err == 0 ? fp_atom(env, "ok") : refusal(env, err, why);
 }
 
-/* () -> {ok, [Number]}: which have to call scheduler_retire/1, then
- * schedulers_retire_end/0 is due; or {error, {Error, Why}}: nothing has changed */
+/* () -> {ok, [Number]}: these call scheduler_retire/1, then schedulers_retire_end/0
+ * is due; or {error, {Error, Why}}: nothing has changed */
 ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
                                             const ERL_NIF_TERM argv[])
 {
@@ -89,7 +89,7 @@ ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
 
     (void)argc;
     (void)argv;
-    /* Those that nobody closed are in until then, although they have ended. */
+    /* A session that has ended is a user until it is closed. */
     fp_session_reap(fp_library(env));
     recover(env);
     enif_self(env, &self);
@@ -97,7 +97,8 @@ ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
     if (err != 0)
         return refusal(env, err,
                        err == FP_ESTATE ? "the schedulers are in use"
-                                        : "somebody has replaced our handler");
+                                        : "the signal has another handler now, "
+                                          "which may call this one");
     for (unsigned at = fp_sigcapture_count(); at-- > 0;)
         if (fp_sigcapture_must_quiesce(at))
             list = enif_make_list_cell(env, enif_make_uint(env, at + 1), list);
@@ -119,7 +120,7 @@ ERL_NIF_TERM fp_nif_scheduler_retire(ErlNifEnv *env, int argc,
                     : refusal(env, err, "that is not the scheduler's thread");
 }
 
-/* () -> ok | {error, {Error, Why}}: all is as before. By who has begun. */
+/* () -> ok | {error, {Error, Why}}: all is as before. By the owner of the begin. */
 ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc,
                                           const ERL_NIF_TERM argv[])
 {
@@ -131,5 +132,6 @@ ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc,
     enif_self(env, &self);
     err = fp_sigcapture_shutdown_end(self.pid);
     return err == 0 ? fp_atom(env, "ok")
-                    : refusal(env, err, "a scheduler has not answered");
+                    : refusal(env, err,
+                              "a scheduler has not called scheduler_retire/1");
 }

@@ -37,8 +37,10 @@
     X(budget_changes)     /* ... and how often that was changed */               \
     X(select_interval_ms) /* between selections, as stretched by the governor */ \
     X(signals)            /* sent to schedulers */                               \
-    X(captures)   /* stacks of running processes taken by their handlers */      \
-    X(handler_ns) /* time that the handlers took, on the schedulers */           \
+    X(captures)    /* stacks of running processes taken by their handlers */     \
+    X(handler_ns)  /* time that the handlers took, on the schedulers */          \
+    X(lost_signal) /* the captures' signal, while another handler has it */      \
+    X(lost_schedulers) /* that do not answer it now */                           \
     /* the writer's thread */                                                    \
     X(written)     /* process-samples formatted and handed to the file */        \
     X(merged)      /* ... of which in the period of another sample */            \

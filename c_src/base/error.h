@@ -20,6 +20,7 @@
     X(FAULT, "efault", "the address is not readable memory of this process")   \
     X(DENIED, "reads_denied",                                                  \
       "neither process_vm_readv nor /proc/self/mem may be used here")          \
+    X(SIGNAL, "signal_denied", "no real-time signal may be used or sent here") \
     X(FULL, "full", "a bounded table or ring has no room")                     \
     X(TORN, "torn", "the process changed while it was being read")             \
     X(GONE, "gone", "the process does not exist any more")                     \

@@ -37,27 +37,137 @@ static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
     return n;
 }
 
-/* --------------------------------------------------------------- asking -- */
+/* ----------------------------------------------------- without a capture -- */
 
-static void ask(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id)
+/* One sample for each tick that waited, at the time of that tick: they lie
+ * evenly between the first and the last. */
+static void emit_ticks(struct fp_sampler *s,
+                       const struct pending_capture *pending, uint32_t slot,
+                       const struct fp_snapshot *now,
+                       const struct fp_stack *stack)
 {
-    struct pending_capture *question = &s->question[at];
+    int64_t tick_us = s->last_us, n = pending->ticks;
+    int64_t passed = pending->last_us - pending->first_us;
 
-    if (question->open && question->target == slot && question->id == id) {
-        question->ticks++;
-        question->last_us = s->last_us;
+    for (int64_t k = 1; k <= n; k++) {
+        s->last_us =
+            pending->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
+        fp_emit_sample(s, slot, now, stack);
+    }
+    s->last_us = tick_us;
+}
+
+/* A capture that cannot come: what its ticks saw running has a sample with one
+ * frame instead of a stack, where it is still that process. */
+static void emit_not_sampled(struct fp_sampler *s,
+                             const struct pending_capture *pending,
+                             uint32_t slot, const unsigned char *structure)
+{
+    struct target *target = &s->target[slot];
+    struct fp_stack stack;
+    struct fp_snapshot now;
+    int64_t bytes;
+
+    if (!target->live || target->id != pending->id ||
+        fp_process_decode(s->layout, structure, &now) != 0 ||
+        now.id != target->id || now.status == FP_STATUS_free ||
+        !fp_sampler_wants(target, now.status) ||
+        fp_dictionary_read(s->layout, s->options.peek, target->address, &now,
+                           &bytes) != 0 ||
+        fp_target_add_dictionary(target, &now, bytes) != 0) {
+        fp_emit_torn(s, FP_COUNTER_torn_late, pending->ticks);
         return;
     }
-    if (question->open || fp_sigcapture_request(at, &question->ticket) != 0) {
-        fp_emit_torn(s, FP_COUNTER_torn_late, 1);
+    stack.count = 1;
+    stack.frame[0] = now.status == FP_STATUS_garbage_collecting
+                         ? FP_FRAME_GC
+                         : FP_FRAME_RUNNING;
+    emit_ticks(s, pending, slot, &now, &stack);
+}
+
+/* Ends the request of this scheduler's slot. */
+static void give_up(struct fp_sampler *s, unsigned at)
+{
+    struct pending_capture *pending = &s->question[at];
+    unsigned char structure[FP_PROBE_WINDOW];
+
+    if (!pending->open)
         return;
+    pending->open = 0;
+    if (s->options.mode == FP_MODE_PROCESSES &&
+        fp_safe_read(s->options.peek, s->target[pending->target].address,
+                     structure, s->layout->snapshot_size) == 0)
+        emit_not_sampled(s, pending, pending->target, structure);
+    else
+        fp_emit_torn(s, FP_COUNTER_torn_late, pending->ticks);
+    fp_sigcapture_drop(at, pending->ticket);
+}
+
+static void set_lost(struct fp_sampler *s, unsigned at, int is_lost)
+{
+    if (s->question[at].is_lost == is_lost)
+        return;
+    s->question[at].is_lost = (uint8_t)is_lost;
+    s->lost_schedulers += is_lost ? 1u : -1u;
+    fp_counters_set(s->options.stats, FP_COUNTER_lost_schedulers,
+                    s->lost_schedulers);
+}
+
+/* ------------------------------------------------------------- requests -- */
+
+/* Once a tick, before its first request: another library may have taken the
+ * signal, and a signal that is sent to it may kill the VM. */
+static int is_signal_lost(struct fp_sampler *s)
+{
+    int is_lost;
+
+    if (s->checked_us == s->last_us)
+        return s->is_signal_lost;
+    s->checked_us = s->last_us;
+    is_lost = fp_sigcapture_check() != 0;
+    if (is_lost != s->is_signal_lost)
+        fp_counters_set(s->options.stats, FP_COUNTER_lost_signal,
+                        (uint64_t)fp_sigcapture_lost_signal());
+    s->is_signal_lost = is_lost;
+    for (unsigned at = 0; is_lost && at < s->schedulers; at++)
+        give_up(s, at);
+    return is_lost;
+}
+
+/* 0: requested, or given up and counted; FP_ENOENT: the scheduler does not
+ * answer, and the sample shall say so. */
+static int request(struct fp_sampler *s, unsigned at, uint32_t slot,
+                   uint64_t id)
+{
+    struct pending_capture *pending = &s->question[at];
+    int err = FP_ESTATE;
+
+    if (is_signal_lost(s))
+        return FP_ENOENT;
+    if (pending->open && (fp_sigcapture_is_lost(at) ||
+                          !fp_sigcapture_is_pending(at, pending->ticket)))
+        give_up(s, at);
+    if (pending->open && pending->target == slot && pending->id == id) {
+        pending->ticks++;
+        pending->last_us = s->last_us;
+        return 0;
+    }
+    if (!pending->open)
+        err = fp_sigcapture_request(at, &pending->ticket);
+    set_lost(s, at, err != 0 && fp_sigcapture_is_lost(at));
+    if (err == FP_ESIGNAL || pending->is_lost)
+        return FP_ENOENT;
+    if (err != 0) {
+        fp_emit_torn(s, FP_COUNTER_torn_late, 1);
+        return 0;
     }
     fp_sampler_count(s, FP_COUNTER_signals, 1);
-    question->open = 1;
-    question->ticks = 1;
-    question->first_us = question->last_us = s->last_us;
-    question->target = slot;
-    question->id = id;
+    pending->open = 1;
+    pending->ticks = 1;
+    pending->first_us = pending->last_us = s->last_us;
+    pending->target = slot;
+    pending->id = id;
+    return 0;
 }
 
 int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot)
@@ -76,11 +186,10 @@ int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot)
     at = fp_sigcapture_find(data);
     if (at < 0 || (unsigned)at >= s->schedulers)
         return FP_ENOENT;
-    ask(s, (unsigned)at, slot, target->id);
-    return 0;
+    return request(s, (unsigned)at, slot, target->id);
 }
 
-/* Which of them run a process, in one read. */
+/* The schedulers' current processes, in one read. */
 static void read_runs(struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++) {
@@ -92,6 +201,23 @@ static void read_runs(struct fp_sampler *s)
             &s->runs[at], data == 0 ? 0 : 8u, 0};
     }
     fp_safe_read_batch(s->options.peek, s->span, s->schedulers);
+}
+
+/* Mode schedulers: what a scheduler that does not answer runs. */
+static void emit_runs(struct fp_sampler *s, unsigned at)
+{
+    struct pending_capture tick = {
+        .ticks = 1, .first_us = s->last_us, .last_us = s->last_us};
+    unsigned char structure[FP_PROBE_WINDOW];
+
+    if (fp_safe_read(s->options.peek, s->runs[at], structure,
+                     s->layout->snapshot_size) != 0) {
+        fp_emit_torn(s, FP_COUNTER_torn_late, 1);
+        return;
+    }
+    tick.id = fp_process_field(s->layout, structure, FP_FIELD_id);
+    emit_not_sampled(s, &tick, fp_target_find_or_add(s, tick.id, s->runs[at]),
+                     structure);
 }
 
 void fp_on_cpu_request_all(struct fp_sampler *s)
@@ -108,18 +234,19 @@ void fp_on_cpu_request_all(struct fp_sampler *s)
             continue;
         }
         fp_sampler_count(s, FP_COUNTER_taken, 1);
-        ask(s, at, 0, 0);
+        if (request(s, at, 0, 0) != 0)
+            emit_runs(s, at);
     }
 }
 
-/* -------------------------------------------------------------- answers -- */
+/* -------------------------------------------------------------- captures -- */
 
 /* Whose answer it is: the slot, or UINT32_MAX when it is nobody's. */
 static uint32_t target_of(struct fp_sampler *s,
-                          const struct pending_capture *question,
+                          const struct pending_capture *pending,
                           const struct fp_capture *running)
 {
-    const struct target *target = &s->target[question->target];
+    const struct target *target = &s->target[pending->target];
 
     if (running->result == FP_CAPTURE_NOBODY)
         return UINT32_MAX;
@@ -127,9 +254,9 @@ static uint32_t target_of(struct fp_sampler *s,
         return fp_target_find_or_add(
             s, fp_process_field(s->layout, running->structure, FP_FIELD_id),
             running->process);
-    return target->live && target->id == question->id &&
+    return target->live && target->id == pending->id &&
                    target->address == running->process
-               ? question->target
+               ? pending->target
                : UINT32_MAX;
 }
 
@@ -144,28 +271,10 @@ static void use_last_values(const struct target *target,
     now->value[FP_METRIC_reductions] = reductions;
 }
 
-/* One sample for each tick that waited, at the time of that tick: they lie
- * evenly between the first and the last. */
-static void emit_ticks(struct fp_sampler *s,
-                       const struct pending_capture *question, uint32_t slot,
-                       const struct fp_snapshot *now,
-                       const struct fp_stack *stack)
+static void handle(struct fp_sampler *s, const struct pending_capture *pending,
+                   const struct fp_capture *running)
 {
-    int64_t tick_us = s->last_us, n = question->ticks;
-    int64_t passed = question->last_us - question->first_us;
-
-    for (int64_t k = 1; k <= n; k++) {
-        s->last_us =
-            question->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
-        fp_emit_sample(s, slot, now, stack);
-    }
-    s->last_us = tick_us;
-}
-
-static void take(struct fp_sampler *s, const struct pending_capture *question,
-                 const struct fp_capture *running)
-{
-    uint32_t slot = target_of(s, question, running), n = question->ticks;
+    uint32_t slot = target_of(s, pending, running), n = pending->ticks;
     struct fp_snapshot now;
     struct fp_stack stack;
     int err;
@@ -197,26 +306,26 @@ static void take(struct fp_sampler *s, const struct pending_capture *question,
                                &stack) != 0)
         fp_emit_torn(s, FP_COUNTER_torn_unfound, n);
     else
-        emit_ticks(s, question, slot, &now, &stack);
+        emit_ticks(s, pending, slot, &now, &stack);
 }
 
 void fp_on_cpu_poll(struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++) {
-        struct pending_capture *question = &s->question[at];
+        struct pending_capture *pending = &s->question[at];
         const struct fp_capture *running;
 
-        if (!question->open)
+        if (!pending->open)
             continue;
-        running = fp_sigcapture_poll(at, question->ticket);
+        running = fp_sigcapture_poll(at, pending->ticket);
         if (running == NULL)
             continue;
-        question->open = 0;
+        pending->open = 0;
         fp_sampler_count(s, FP_COUNTER_captures, 1);
         fp_sampler_count(s, FP_COUNTER_handler_ns,
                          fp_sigcapture_handler_ns(at));
-        take(s, question, running);
-        fp_sigcapture_drop(at, question->ticket);
+        handle(s, pending, running);
+        fp_sigcapture_drop(at, pending->ticket);
     }
 }
 

@@ -61,6 +61,7 @@ struct capture {
 /* A scheduler that was asked. Its place in the array is its slot. */
 struct pending_capture {
     uint8_t open;
+    uint8_t is_lost; /* fp_sigcapture_is_lost, at the last request */
     uint32_t ticket;
     /* Ticks that wait for the answer. While the signal has not been handled,
      * the thread has not gone on either: what it answers is true of all. */
@@ -98,6 +99,10 @@ struct fp_sampler {
     uint64_t *runs; /* likewise: address of its process, or 0 */
     uint32_t schedulers;
     int is_inside; /* fp_sigcapture_acquire */
+    /* fp_sigcapture_check in the tick of that time; the lost schedulers */
+    int64_t checked_us;
+    int is_signal_lost;
+    uint32_t lost_schedulers;
     /* BIFs and NIFs met whose names lie in memory that changes: slot by slot,
      * as the writer knows them. */
     uint64_t (*named)[3]; /* FP_NAMED_SLOTS */
@@ -179,8 +184,8 @@ void fp_on_cpu_create(struct fp_sampler *s);
 void fp_on_cpu_poll(struct fp_sampler *s);
 /* Is an answer still to come? */
 int fp_on_cpu_is_pending(const struct fp_sampler *s);
-/* Ask the scheduler that runs this target. 0: asked, or given up and counted;
- * FP_ENOENT: it can not be asked. */
+/* Request a capture of this target's scheduler. 0: requested, or given up and
+ * counted; FP_ENOENT: it is not registered, or does not answer. */
 int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot);
 /* Mode schedulers: ask all that run a process, push a sample of the others. */
 void fp_on_cpu_request_all(struct fp_sampler *s);

@@ -212,7 +212,7 @@ static void set_current(struct bench *b, uint64_t mfa)
 static void capture(struct bench *b)
 {
     memset(&b->running, 0xee, sizeof b->running);
-    fp_capture_take(&b->scheduler, &b->registers, &b->running);
+    fp_handler_copy(&b->scheduler, &b->registers, &b->running);
 }
 
 static void expect_unfound(struct bench *b)
@@ -1159,7 +1159,7 @@ static void whatever_is_there_nothing_is_read_or_written_out_of_bounds(void)
         }
         randomize_memory(b, &random);
         randomize_thread(b, &random);
-        fp_capture_take(&b->scheduler, &b->registers, &b->running);
+        fp_handler_copy(&b->scheduler, &b->registers, &b->running);
         CHECK(b->running.words <= FP_STACK_WORDS_MAX);
         CHECK(b->running.leaf_words <= b->running.words);
         CHECK(b->running.native_bytes <= FP_CAPTURE_NATIVE_MAX);

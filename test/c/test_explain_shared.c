@@ -80,7 +80,7 @@ static struct fixture *create(uint64_t returns_to_jit)
     fake_map(&f->memory, HEAP, 0x1000);
     fake_map(&f->memory, NEW_HEAP, 0x2000);
     fake_map(&f->memory, NATIVE_BASE - 0x2000, 0x2000);
-    f->scheduler.peek = &f->memory.peek;
+    f->scheduler.memory = &f->memory.peek;
     f->scheduler.layout.release = *fp_release_find(27);
     f->scheduler.layout.snapshot_size = 768;
     f->scheduler.data = DATA;
@@ -114,7 +114,7 @@ static void destroy(struct fixture *f)
 
 static uint8_t capture(struct fixture *f)
 {
-    fp_capture_take(&f->scheduler, &f->registers, &f->running);
+    fp_handler_copy(&f->scheduler, &f->registers, &f->running);
     return f->running.result;
 }
 

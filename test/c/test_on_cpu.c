@@ -24,11 +24,13 @@ static struct {
     int refuses;   /* what a request comes to */
     int in_flight; /* asked and not released */
     int ready;     /* the answer is there */
+    int is_lost;   /* fp_sigcapture_is_lost */
     uint32_t ticket;
     uint64_t asked, released;
     struct fp_capture running;
 } scheduler[SCHEDULERS];
 static unsigned schedulers_count;
+static int other_owner; /* of this signal; 0: the handler's */
 
 int fp_sigcapture_acquire(void)
 {
@@ -82,6 +84,26 @@ int fp_sigcapture_request(unsigned at, uint32_t *ticket)
     return 0;
 }
 
+int fp_sigcapture_check(void)
+{
+    return other_owner == 0 ? 0 : FP_ESIGNAL;
+}
+
+int fp_sigcapture_lost_signal(void)
+{
+    return other_owner;
+}
+
+int fp_sigcapture_is_lost(unsigned at)
+{
+    return scheduler[at].is_lost;
+}
+
+int fp_sigcapture_is_pending(unsigned at, uint32_t ticket)
+{
+    return scheduler[at].in_flight && scheduler[at].ticket == ticket;
+}
+
 const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
 {
     CHECK(at < schedulers_count && scheduler[at].in_flight);
@@ -133,6 +155,7 @@ static struct bench *create(enum fp_mode mode)
     struct bench *b = calloc(1, sizeof *b);
 
     memset(scheduler, 0, sizeof scheduler);
+    other_owner = 0;
     schedulers_count = SCHEDULERS;
     fake_vm_create(&b->vm, 27, 64, PROCESSES);
     fake_map(&b->vm.memory, FAKE_DATA, 4096 * SCHEDULERS);
@@ -330,7 +353,7 @@ static void answer(struct bench *b, unsigned at)
     CHECK(scheduler[at].in_flight);
     if (process != 0)
         registers.rsp = fake_get(&b->vm, n, FP_FIELD_stop);
-    fp_capture_take(&captured, &registers, &scheduler[at].running);
+    fp_handler_copy(&captured, &registers, &scheduler[at].running);
     scheduler[at].ready = 1;
 }
 
@@ -512,15 +535,18 @@ static void a_question_that_is_refused_is_late(void)
     start(b);
     scheduler[0].refuses = FP_ESTATE;
     tick(b);
-    scheduler[0].refuses = FP_EDENIED;
+    CHECK_INT(stat(b, FP_COUNTER_torn_late), 1);
+    scheduler[0].refuses = FP_ESIGNAL;
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_late), 2);
+    CHECK_INT(stat(b, FP_COUNTER_torn_late), 1);
+    CHECK_INT(b->samples, 1);
+    CHECK(last_stack(b)[0] == FP_FRAME_RUNNING);
     CHECK_INT(stat(b, FP_COUNTER_signals), 0);
     scheduler[0].refuses = 0;
     tick(b);
     answer(b, 0);
     tick(b);
-    CHECK_INT(b->samples, 1);
+    CHECK_INT(b->samples, 2);
     check_books(b);
     destroy(b);
 }
@@ -841,6 +867,103 @@ static void at_the_end_what_is_answered_counts_and_the_rest_is_late(void)
     destroy(b);
 }
 
+/* ---------------------------------------------- no capture that may come -- */
+
+static void while_another_owner_has_the_signal_no_sample_is_lost(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    tick(b);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 1);
+    other_owner = 64;
+    tick(b);
+    /* Two that waited, and that of this tick. */
+    CHECK_INT(b->samples, 3);
+    CHECK(last_stack(b)[0] == FP_FRAME_RUNNING);
+    CHECK_INT(scheduler[0].released, 1);
+    CHECK_INT(stat(b, FP_COUNTER_lost_signal), 64);
+    tick(b);
+    CHECK_INT(b->samples, 4);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 1);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
+    check_books(b);
+    other_owner = 0;
+    tick(b);
+    CHECK_INT(stat(b, FP_COUNTER_lost_signal), 0);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 2);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->samples, 5);
+    CHECK(last_stack(b)[0] == CODE + 0x500);
+    check_books(b);
+    destroy(b);
+}
+
+static void a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    spawn(b, 2);
+    run(b, 1, 0);
+    run(b, 2, 1);
+    start(b);
+    tick(b);
+    answer(b, 1);
+    scheduler[0].is_lost = 1;
+    scheduler[0].refuses = FP_ESTATE;
+    tick(b);
+    CHECK_INT(b->seen[1], 2);
+    CHECK_INT(b->seen[2], 1);
+    CHECK_INT(stat(b, FP_COUNTER_lost_schedulers), 1);
+    CHECK_INT(stat(b, FP_COUNTER_lost_signal), 0);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
+    check_books(b);
+    /* Its handler has come after all. */
+    scheduler[0].is_lost = 0;
+    scheduler[0].refuses = 0;
+    tick(b);
+    CHECK_INT(stat(b, FP_COUNTER_lost_schedulers), 0);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->seen[1], 3);
+    check_books(b);
+    destroy(b);
+}
+
+static void in_mode_schedulers_too_what_runs_unasked_has_its_frame(void)
+{
+    struct bench *b = create(FP_MODE_SCHEDULERS);
+
+    spawn(b, 1);
+    spawn(b, 2);
+    run(b, 1, 0);
+    run(b, 2, 1);
+    start(b);
+    other_owner = 64;
+    tick(b);
+    CHECK_INT(b->seen[1], 1);
+    CHECK_INT(b->seen[2], 1);
+    CHECK_INT(b->idle[3], 1);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 0);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
+    check_books(b);
+    other_owner = 0;
+    tick(b);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 2);
+    answer(b, 0);
+    answer(b, 1);
+    scheduler[1].is_lost = 1;
+    tick(b);
+    CHECK_INT(b->seen[1], 2);
+    CHECK_INT(b->seen[2], 2);
+    destroy(b);
+}
+
 /* -------------------------------------------------------- mode schedulers -- */
 
 static void every_scheduler_has_a_sample_of_its_own(void)
@@ -1065,6 +1188,9 @@ int main(int argc, char **argv)
     RUN(reductions_never_fall);
     RUN(a_process_that_is_gone_when_the_answer_comes_is_moved);
     RUN(at_the_end_what_is_answered_counts_and_the_rest_is_late);
+    RUN(while_another_owner_has_the_signal_no_sample_is_lost);
+    RUN(a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame);
+    RUN(in_mode_schedulers_too_what_runs_unasked_has_its_frame);
     RUN(every_scheduler_has_a_sample_of_its_own);
     RUN(schedulers_that_are_offline_or_strangers_are_left_out);
     RUN(processes_met_again_go_on_with_their_history);

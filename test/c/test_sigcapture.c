@@ -2,7 +2,7 @@
  * test_sigcapture.c - asking a thread by a signal, for what it is doing: with
  * real threads, real signals, and "JIT" code that changes stacks as ERTS does.
  *
- * What is static in schedulers.c is looked at, so that it is part of this file.
+ * The static functions of sigcapture.c are called, so that it is part of this file.
  *
  * TSan holds a signal back until the thread calls something that it intercepts,
  * and hands the handler a context of then: what is captured makes no sense, and
@@ -10,6 +10,8 @@
  */
 #include "erts/capture/sigcapture.c"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -207,7 +209,7 @@ static void block(int how)
     sigset_t set;
 
     sigemptyset(&set);
-    sigaddset(&set, schedulers.signal);
+    sigaddset(&set, fp_sigcapture.signal);
     CHECK_INT(pthread_sigmask(how, &set, NULL), 0);
 }
 
@@ -234,9 +236,11 @@ static void nif(void *arg)
 /* A slot that is known without having registered, for TSan. */
 static void appoint(struct worker *worker)
 {
-    struct slot *slot = &schedulers.slot[worker->number - 1];
+    struct fp_slot *slot = &fp_slots.slot[worker->number - 1];
 
     slot->thread = (pid_t)syscall(SYS_gettid);
+    slot->scheduler.memory = &fp_sigcapture.memory;
+    slot->scheduler.layout = layout;
     slot->scheduler.data = (uint64_t)(uintptr_t)worker->data;
     slot->scheduler.native_base =
         (uint64_t)(uintptr_t)__builtin_frame_address(0) & ~15ull;
@@ -289,17 +293,17 @@ static void begin(void)
 {
     char why[200];
 
-    if (schedulers.slot != NULL) {
-        for (unsigned i = 0; i < schedulers.count; i++)
-            fp_safe_read_close(&schedulers.slot[i].peek);
-        munmap(schedulers.slot, schedulers.count * sizeof *schedulers.slot);
+    if (fp_slots.slot != NULL) {
+        fp_safe_read_close(&fp_sigcapture.memory);
+        munmap(fp_slots.slot, fp_slots.count * sizeof *fp_slots.slot);
     }
-    schedulers.slot = NULL;
-    atomic_store(&schedulers.count, 0);
-    atomic_store(&schedulers.registered, 0);
-    atomic_store(&schedulers.code_known, 0);
+    fp_slots.slot = NULL;
+    atomic_store(&fp_slots.count, 0);
+    atomic_store(&fp_sigcapture.registered, 0);
+    atomic_store(&fp_sigcapture.code_known, 0);
+    atomic_store(&fp_sigcapture.nif_return, 0);
     /* The library would be pinned; a program stays anyway. */
-    if (schedulers.signal == 0)
+    if (fp_sigcapture.signal == 0)
         CHECK_INT(install_handler(), 0);
     CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
               0);
@@ -324,9 +328,9 @@ static void dismiss(struct worker *worker)
     free(worker);
 }
 
-static enum state state_of(unsigned at)
+static enum fp_slot_state state_of(unsigned at)
 {
-    return STATE_OF(atomic_load(&schedulers.slot[at].state));
+    return FP_SLOT_STATE(atomic_load(&fp_slots.slot[at].state));
 }
 
 static const struct fp_capture *answer(unsigned at, uint32_t ticket)
@@ -393,7 +397,7 @@ static void numbers_that_can_not_be_are_refused(void)
     CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX + 1,
                                     why, sizeof why),
               FP_EINVAL);
-    CHECK_INT(schedulers.signal, 0);
+    CHECK_INT(fp_sigcapture.signal, 0);
     begin();
     CHECK_INT(fp_sigcapture_count(), WORKERS);
     CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
@@ -432,20 +436,20 @@ static void a_signal_that_is_in_use_is_not_taken(void)
         set_action(SIGRTMAX, somebodys_handler);
         set_action(SIGRTMAX - 1, SIG_IGN);
         CHECK_INT(install_handler(), 0);
-        CHECK_INT(schedulers.signal, SIGRTMAX - 2);
+        CHECK_INT(fp_sigcapture.signal, SIGRTMAX - 2);
         CHECK_INT(sigaction(SIGRTMAX, NULL, &theirs), 0);
         CHECK(theirs.sa_handler == somebodys_handler);
         CHECK_INT(sigaction(SIGRTMAX - 1, NULL, &theirs), 0);
         CHECK(theirs.sa_handler == SIG_IGN);
         CHECK_INT(sigaction(SIGRTMAX - 2, NULL, &theirs), 0);
-        CHECK(theirs.sa_sigaction == handler);
+        CHECK(theirs.sa_sigaction == fp_handler);
         CHECK((theirs.sa_flags & (SA_ONSTACK | SA_RESTART)) ==
               (SA_ONSTACK | SA_RESTART));
         /* None is left. */
         for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
             set_action(i, somebodys_handler);
-        CHECK_INT(install_handler(), FP_EDENIED);
-        CHECK_INT(schedulers.signal, SIGRTMAX - 2);
+        CHECK_INT(install_handler(), FP_ESIGNAL);
+        CHECK_INT(fp_sigcapture.signal, SIGRTMAX - 2);
         _exit(0);
     }
     CHECK(waitpid(child, &status, 0) == child);
@@ -470,7 +474,7 @@ static void a_scheduler_registers_in_its_nif(void)
     fp_sigcapture_code(&fragments, &nif_return);
     CHECK(fragments.start == code_at(0) && fragments.end == code_at(INFO));
     CHECK(nif_return == code_at(CALL_NIF + NIF_RETURN));
-    CHECK_INT(state_of(0), IDLE);
+    CHECK_INT(state_of(0), FP_SLOT_IDLE);
     dismiss(worker);
 }
 
@@ -577,13 +581,13 @@ static void a_capture_of_itself_that_is_not_right_is_refused(void)
     worker_init(&worker, 1);
     worker.way = (enter *)(uintptr_t)code_at(ENTER_3);
     expect_refused(&worker, FP_ELAYOUT, "captured itself");
-    CHECK_INT(state_of(0), IDLE);
+    CHECK_INT(state_of(0), FP_SLOT_IDLE);
     /* The process has no stack there. */
     worker_init(&worker, 1);
     set_word(worker.process, layout.release.offset[FP_FIELD_hend],
              worker.stack + 4);
     expect_refused(&worker, FP_ELAYOUT, "captured itself");
-    CHECK_INT(state_of(0), IDLE);
+    CHECK_INT(state_of(0), FP_SLOT_IDLE);
 }
 
 static void nifs_that_return_elsewhere_than_those_before_are_refused(void)
@@ -615,9 +619,9 @@ a_thread_that_blocks_the_signal_can_not_register_before_it_came(void)
     worker.work = spin;
     worker_start(&worker);
     CHECK_INT(worker.err, FP_ELAYOUT);
-    CHECK_INT(state_of(0), ABANDONED);
+    CHECK_INT(state_of(0), FP_SLOT_ABANDONED);
     worker_end(&worker); /* unblocks */
-    CHECK_INT(state_of(0), IDLE);
+    CHECK_INT(state_of(0), FP_SLOT_IDLE);
     dismiss(employ(spin));
 }
 
@@ -651,7 +655,7 @@ static void a_thread_in_c_answers_with_its_stack(void)
     CHECK(fp_sigcapture_poll(0, ticket + 1) == NULL);
     fp_sigcapture_drop(0, ticket);
     CHECK(fp_sigcapture_poll(0, ticket) == NULL);
-    CHECK_INT(state_of(0), IDLE);
+    CHECK_INT(state_of(0), FP_SLOT_IDLE);
     first = ticket;
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     CHECK_INT(ticket, first + 1);
@@ -750,15 +754,15 @@ static void released_before_it_was_handled_it_is_handled_for_nobody(void)
     worker = employ(obey);
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
-    CHECK_INT(state_of(0), REQUESTED);
+    CHECK_INT(state_of(0), FP_SLOT_REQUESTED);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
     CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
     fp_sigcapture_drop(0, first);
-    CHECK_INT(state_of(0), ABANDONED);
+    CHECK_INT(state_of(0), FP_SLOT_ABANDONED);
     /* One signal at a time, whoever asks. */
     CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
     tell(worker, 0);
-    UNTIL(state_of(0) == IDLE);
+    UNTIL(state_of(0) == FP_SLOT_IDLE);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
     CHECK_INT(fp_sigcapture_request(0, &second), 0);
     CHECK_INT(answer(0, second)->result, FP_CAPTURE_CAPTURED);
@@ -790,22 +794,22 @@ static void released_while_it_is_handled_it_is_nobodys_answer(void)
 
     begin();
     worker = employ(spin);
-    gate.real = schedulers.slot[0].scheduler.peek;
+    gate.real = fp_slots.slot[0].scheduler.memory;
     atomic_store(&gate.works, 0);
     atomic_store(&gate.goes_on, 0);
-    schedulers.slot[0].scheduler.peek = &gated;
+    fp_slots.slot[0].scheduler.memory = &gated;
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
     UNTIL(atomic_load(&gate.works));
-    CHECK_INT(state_of(0), WORKING);
+    CHECK_INT(state_of(0), FP_SLOT_HANDLING);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
     CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
     fp_sigcapture_drop(0, first);
-    CHECK_INT(state_of(0), ABANDONED);
+    CHECK_INT(state_of(0), FP_SLOT_ABANDONED);
     CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
     atomic_store(&gate.goes_on, 1);
-    UNTIL(state_of(0) == IDLE);
+    UNTIL(state_of(0) == FP_SLOT_IDLE);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
-    schedulers.slot[0].scheduler.peek = gate.real;
+    fp_slots.slot[0].scheduler.memory = gate.real;
     CHECK_INT(fp_sigcapture_request(0, &second), 0);
     CHECK_INT(answer(0, second)->result, FP_CAPTURE_CAPTURED);
     fp_sigcapture_drop(0, second);
@@ -820,7 +824,7 @@ static void numbers_wrap(void)
 
     begin();
     worker = employ(spin);
-    atomic_store(&schedulers.slot[0].state, STATE(last - 1, IDLE));
+    atomic_store(&fp_slots.slot[0].state, FP_SLOT_WORD(last - 1, FP_SLOT_IDLE));
     for (uint32_t i = 0; i < 4; i++) {
         static const uint32_t expected[] = {last, 0, 1, 2};
 
@@ -829,7 +833,7 @@ static void numbers_wrap(void)
         CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
         CHECK(fp_sigcapture_poll(0, last - 1) == NULL);
         fp_sigcapture_drop(0, ticket);
-        CHECK_INT(state_of(0), IDLE);
+        CHECK_INT(state_of(0), FP_SLOT_IDLE);
     }
     dismiss(worker);
 }
@@ -841,12 +845,12 @@ static int send_to(pid_t tid, int code, pid_t from, uint64_t value)
     siginfo_t info;
 
     memset(&info, 0, sizeof info);
-    info.si_signo = schedulers.signal;
+    info.si_signo = fp_sigcapture.signal;
     info.si_code = code;
     info.si_pid = from;
     info.si_value.sival_ptr = (void *)(uintptr_t)value;
-    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, schedulers.signal,
-                        &info);
+    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid,
+                        fp_sigcapture.signal, &info);
 }
 
 /* All have arrived when one of ours, sent after them, has: signals of one
@@ -868,9 +872,9 @@ static void a_signal_that_somebody_else_sends_is_ignored(void)
 
     begin();
     worker = employ(spin);
-    word = atomic_load(&schedulers.slot[0].state);
-    number = NUMBER_OF(word);
-    CHECK_INT(pthread_kill(worker->thread, schedulers.signal), 0);
+    word = atomic_load(&fp_slots.slot[0].state);
+    number = FP_SLOT_NUMBER(word);
+    CHECK_INT(pthread_kill(worker->thread, fp_sigcapture.signal), 0);
     /* Nobody asked for this one, and these name no slot or another one. */
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), number), 0);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), number + 1), 0);
@@ -880,7 +884,7 @@ static void a_signal_that_somebody_else_sends_is_ignored(void)
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), UINT64_C(1) << 32), 0);
     CHECK_INT(send_to(worker->tid, SI_TIMER, getpid(), number), 0);
     UNTIL(atomic_load(&worker->rounds) > 100);
-    CHECK_INT(atomic_load(&schedulers.slot[0].state), word);
+    CHECK_INT(atomic_load(&fp_slots.slot[0].state), word);
     expect_no_answer_but_to_ours(number + 1);
     dismiss(worker);
 }
@@ -895,8 +899,9 @@ static void a_forged_answer_is_ignored(void)
     worker = employ(obey);
     tell(worker, 1);
     /* As asking does, but for the signal. */
-    ticket = NUMBER_OF(atomic_load(&schedulers.slot[0].state)) + 1;
-    atomic_store(&schedulers.slot[0].state, STATE(ticket, REQUESTED));
+    ticket = FP_SLOT_NUMBER(atomic_load(&fp_slots.slot[0].state)) + 1;
+    atomic_store(&fp_slots.slot[0].state,
+                 FP_SLOT_WORD(ticket, FP_SLOT_REQUESTED));
     tell(worker, 0);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid() + 1, ticket), 0);
     CHECK_INT(send_to(worker->tid, SI_MESGQ, getpid(), ticket), 0);
@@ -906,7 +911,7 @@ static void a_forged_answer_is_ignored(void)
     CHECK_INT(send_to((pid_t)syscall(SYS_gettid), SI_QUEUE, getpid(), ticket),
               0);
     tell(worker, 0);
-    CHECK_INT(state_of(0), REQUESTED);
+    CHECK_INT(state_of(0), FP_SLOT_REQUESTED);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), ticket), 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
     fp_sigcapture_drop(0, ticket);
@@ -926,8 +931,8 @@ static void a_request_that_the_kernel_refuses_leaves_it_idle(void)
     none.rlim_cur = 0;
     CHECK_INT(setrlimit(RLIMIT_SIGPENDING, &none), 0);
     for (int i = 0; i < 10; i++)
-        CHECK_INT(fp_sigcapture_request(0, &ticket), FP_EDENIED);
-    CHECK_INT(state_of(0), IDLE);
+        CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESIGNAL);
+    CHECK_INT(state_of(0), FP_SLOT_IDLE);
     CHECK_INT(setrlimit(RLIMIT_SIGPENDING, &before), 0);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
@@ -943,8 +948,8 @@ static void a_thread_that_is_gone_can_not_be_asked(void)
     begin();
     worker = employ(spin);
     worker_end(worker);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_EDENIED);
-    CHECK_INT(state_of(0), IDLE);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESIGNAL);
+    CHECK_INT(state_of(0), FP_SLOT_IDLE);
     free(worker);
 }
 
@@ -1139,8 +1144,8 @@ static _Atomic int holders;
 static void send_again_under_tsan(uint32_t refused)
 {
     if (UNDER_TSAN && refused % 20000 == 0)
-        (void)send_signal(&schedulers.slot[0], 0,
-                          NUMBER_OF(atomic_load(&schedulers.slot[0].state)));
+        (void)send_signal(&fp_slots.slot[0], 0,
+                          FP_SLOT_NUMBER(atomic_load(&fp_slots.slot[0].state)));
 }
 
 /* How often the answer is looked for: of eight, one does not wait at all, so that
@@ -1210,7 +1215,7 @@ static void of_two_who_ask_at_once_one_is_refused(void)
         CHECK_INT(pthread_join(asker[i].thread, NULL), 0);
     CHECK(asker[0].answered > 0 && asker[1].answered > 0);
     CHECK(asker[0].abandoned + asker[1].abandoned > 0);
-    UNTIL(state_of(0) == IDLE);
+    UNTIL(state_of(0) == FP_SLOT_IDLE);
     dismiss(worker);
 }
 
@@ -1245,7 +1250,7 @@ static void retired_it_is_as_it_was_and_can_begin_anew(void)
     int signal;
 
     begin();
-    signal = schedulers.signal;
+    signal = fp_sigcapture.signal;
     worker = employ(be_here_when_told);
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK(fp_sigcapture_must_quiesce(0) && !fp_sigcapture_must_quiesce(1));
@@ -1258,7 +1263,7 @@ static void retired_it_is_as_it_was_and_can_begin_anew(void)
     CHECK_INT(worker->err, 0);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     CHECK(action_is(signal, (void *)SIG_DFL));
-    CHECK_INT(schedulers.signal, 0);
+    CHECK_INT(fp_sigcapture.signal, 0);
     CHECK_INT(fp_sigcapture_count(), 0);
     CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE);
     CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
@@ -1312,7 +1317,7 @@ static void expect_at_work(void)
 {
     uint32_t ticket;
 
-    CHECK(action_is(schedulers.signal, handler));
+    CHECK(action_is(fp_sigcapture.signal, fp_handler));
     CHECK_INT(fp_sigcapture_acquire(), 0);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
@@ -1327,16 +1332,16 @@ static void without_each_scheduler_here_all_stays_as_it_was(void)
     begin();
     worker = employ(be_here_when_told);
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
-    CHECK(action_is(schedulers.signal, (void *)SIG_IGN));
+    CHECK(action_is(fp_sigcapture.signal, (void *)SIG_IGN));
     CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
     expect_at_work();
     /* Nor does it count that it was here for the attempt before. */
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     tell(worker, 2);
-    atomic_store(&schedulers.slot[1].is_registered, 0);
-    schedulers.slot[1].thread = worker->tid; /* asked, but not here */
+    atomic_store(&fp_slots.slot[1].is_registered, 0);
+    fp_slots.slot[1].thread = worker->tid; /* asked, but not here */
     CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
-    schedulers.slot[1].thread = 0;
+    fp_slots.slot[1].thread = 0;
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
     expect_at_work();
@@ -1386,9 +1391,9 @@ static void a_signal_on_its_way_is_waited_for(void)
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     fp_sigcapture_drop(0, ticket);
     CHECK_INT(fp_sigcapture_shutdown_begin(1), FP_ESTATE);
-    CHECK(action_is(schedulers.signal, handler));
+    CHECK(action_is(fp_sigcapture.signal, fp_handler));
     tell(worker, 0);
-    UNTIL(state_of(0) == IDLE);
+    UNTIL(state_of(0) == FP_SLOT_IDLE);
     expect_at_work();
     dismiss(worker);
 }
@@ -1396,14 +1401,14 @@ static void a_signal_on_its_way_is_waited_for(void)
 static void a_handler_of_somebody_elses_is_not_touched(void)
 {
     struct worker *worker;
-    struct sigaction ours = our_action();
+    struct sigaction ours = fp_sigcapture_action();
     int signal;
 
     begin();
-    signal = schedulers.signal;
+    signal = fp_sigcapture.signal;
     worker = employ(be_here_when_told);
     set_action(signal, somebodys_handler);
-    CHECK_INT(fp_sigcapture_shutdown_begin(1), FP_EDENIED);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), FP_ESIGNAL);
     CHECK(action_is(signal, (void *)somebodys_handler));
     CHECK_INT(sigaction(signal, &ours, NULL), 0);
     expect_at_work();
@@ -1417,6 +1422,288 @@ static void a_handler_of_somebody_elses_is_not_touched(void)
     dismiss(worker);
 }
 
+/* ------------------------------------------------ signals that are lost -- */
+
+static _Atomic int theirs;
+
+static void count_theirs(int signal)
+{
+    (void)signal;
+    atomic_fetch_add(&theirs, 1);
+}
+
+static void expect_captures(void)
+{
+    uint32_t ticket;
+
+    CHECK_INT(fp_sigcapture_check(), 0);
+    CHECK_INT(fp_sigcapture_lost_signal(), 0);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
+    fp_sigcapture_drop(0, ticket);
+}
+
+static void give_back(int signal)
+{
+    struct sigaction action = fp_sigcapture_action();
+
+    CHECK_INT(sigaction(signal, &action, NULL), 0);
+}
+
+static void a_signal_that_is_taken_is_not_sent_until_it_is_given_back(void)
+{
+    struct worker *worker;
+    uint32_t ticket, word;
+    int signal;
+
+    begin();
+    signal = fp_sigcapture.signal;
+    worker = employ(spin);
+    word = atomic_load(&fp_slots.slot[0].state);
+    atomic_store(&theirs, 0);
+    set_action(signal, count_theirs);
+    CHECK_INT(fp_sigcapture_check(), FP_ESIGNAL);
+    CHECK_INT(fp_sigcapture_lost_signal(), signal);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESIGNAL);
+    CHECK_INT(atomic_load(&fp_slots.slot[0].state), word);
+    /* Nor does a user that comes now. */
+    CHECK_INT(fp_sigcapture_acquire(), 0);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESIGNAL);
+    fp_sigcapture_release();
+    CHECK_INT(atomic_load(&theirs), 0);
+    give_back(signal);
+    expect_captures();
+    CHECK_INT(fp_sigcapture.signal, signal);
+    dismiss(worker);
+}
+
+static void after_it_was_taken_the_next_session_has_another_signal(void)
+{
+    struct worker *worker;
+    char why[200];
+    uint32_t ticket;
+    int signal;
+
+    begin();
+    signal = fp_sigcapture.signal;
+    worker = employ(be_here_when_told);
+    atomic_store(&theirs, 0);
+    /* Between the check and the request. */
+    set_action(signal, count_theirs);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    UNTIL(atomic_load(&theirs) == 1);
+    CHECK(fp_sigcapture_is_pending(0, ticket));
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+              0);
+    CHECK(fp_sigcapture.signal != signal && fp_sigcapture.signal != 0);
+    CHECK(!fp_sigcapture_is_pending(0, ticket));
+    CHECK(fp_sigcapture_poll(0, ticket) == NULL);
+    fp_sigcapture_drop(0, ticket);
+    CHECK_INT(state_of(0), FP_SLOT_IDLE);
+    expect_captures();
+    CHECK_INT(atomic_load(&theirs), 1);
+    CHECK(action_is(signal, (void *)count_theirs));
+    /* Its owner may call the handler that it replaced: this stays mapped. */
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), FP_ESIGNAL);
+    expect_captures();
+    give_back(signal);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
+    tell(worker, 2);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
+    CHECK(action_is(signal, (void *)SIG_DFL));
+    dismiss(worker);
+}
+
+/* What a debugger does that swallows a signal: no handler ever comes. */
+static void swallow(struct worker *worker)
+{
+    sigset_t set;
+    siginfo_t info;
+    struct timespec at_once = {0, 0};
+
+    sigemptyset(&set);
+    sigaddset(&set, fp_sigcapture.signal);
+    while (!atomic_load(&worker->stop)) {
+        if (atomic_load(&worker->command) == 1) {
+            block(SIG_BLOCK);
+            atomic_store(&worker->command, 2);
+        }
+        if (atomic_load(&worker->command) == 3 &&
+            sigtimedwait(&set, &info, &at_once) > 0) {
+            block(SIG_UNBLOCK);
+            atomic_store(&worker->command, 4);
+        }
+        atomic_fetch_add(&worker->rounds, 1);
+    }
+}
+
+static void a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired(void)
+{
+    struct worker *worker;
+    char why[200];
+    uint32_t ticket, other;
+
+    begin();
+    worker = employ(swallow);
+    CHECK(!fp_sigcapture_is_lost(0));
+    atomic_store(&worker->command, 1);
+    UNTIL(atomic_load(&worker->command) == 2);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    atomic_store(&worker->command, 3);
+    UNTIL(atomic_load(&worker->command) == 4);
+    UNTIL(fp_sigcapture_is_lost(0));
+    CHECK(fp_sigcapture_is_pending(0, ticket));
+    /* Whoever made the request, and whether it is wanted or not. */
+    fp_sigcapture_drop(0, ticket);
+    CHECK(fp_sigcapture_is_lost(0));
+    CHECK_INT(fp_sigcapture_request(0, &other), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_check(), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+              0);
+    CHECK(!fp_sigcapture_is_lost(0));
+    expect_captures();
+    dismiss(worker);
+}
+
+static void a_signal_that_comes_after_the_repair_changes_nothing(void)
+{
+    struct worker *worker;
+    char why[200];
+    uint32_t first, second;
+
+    begin();
+    worker = employ(obey);
+    tell(worker, 1);
+    CHECK_INT(fp_sigcapture_request(0, &first), 0);
+    fp_sigcapture_drop(0, first);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+              0);
+    CHECK_INT(state_of(0), FP_SLOT_IDLE);
+    /* Both are pending; both find the slot of the second. */
+    CHECK_INT(fp_sigcapture_request(0, &second), 0);
+    CHECK(second != first);
+    tell(worker, 0);
+    CHECK_INT(answer(0, second)->result, FP_CAPTURE_CAPTURED);
+    fp_sigcapture_drop(0, first);
+    CHECK(fp_sigcapture_poll(0, second) != NULL);
+    fp_sigcapture_drop(0, second);
+    /* And an idle slot. */
+    tell(worker, 1);
+    CHECK_INT(fp_sigcapture_request(0, &first), 0);
+    fp_sigcapture_drop(0, first);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+              0);
+    tell(worker, 0);
+    CHECK_INT(atomic_load(&fp_slots.slot[0].state),
+              FP_SLOT_WORD(first, FP_SLOT_IDLE));
+    dismiss(worker);
+}
+
+/* While another user is inside, its request is not repaired away. */
+static void a_session_that_starts_leaves_the_requests_of_others(void)
+{
+    struct worker *worker;
+    char why[200];
+    uint32_t ticket;
+
+    begin();
+    worker = employ(obey);
+    tell(worker, 1);
+    CHECK_INT(fp_sigcapture_acquire(), 0);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
+              0);
+    CHECK(fp_sigcapture_is_pending(0, ticket));
+    tell(worker, 0);
+    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
+    fp_sigcapture_drop(0, ticket);
+    fp_sigcapture_release();
+    dismiss(worker);
+}
+
+/* ------------------------------------------------------------------ costs -- */
+
+static void a_preempted_handler_costs_no_more_than_one_that_is_not(void)
+{
+    struct worker *worker;
+    uint32_t ticket;
+
+    begin();
+    worker = employ(spin);
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    answer(0, ticket);
+    fp_slots.slot[0].handler_ns = 10000000;
+    CHECK_INT(fp_sigcapture_handler_ns(0), 50000);
+    fp_slots.slot[0].handler_ns = 2000;
+    CHECK_INT(fp_sigcapture_handler_ns(0), 2000);
+    fp_sigcapture_drop(0, ticket);
+    dismiss(worker);
+}
+
+static unsigned count_descriptors(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) != -1;
+    return n;
+}
+
+/* One is for /proc/self/mem, where process_vm_readv is refused. */
+static void many_schedulers_take_no_more_descriptors_than_one(void)
+{
+    unsigned before;
+    char why[200];
+
+    begin();
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
+    CHECK_INT(install_handler(), 0);
+    before = count_descriptors();
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX, why,
+                                    sizeof why),
+              0);
+    CHECK(count_descriptors() <= before + 1);
+    CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
+    CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
+    CHECK_INT(count_descriptors(), before);
+}
+
+/* Many find the VM's code at once; for TSan. */
+static _Atomic int finders;
+
+static void *find_code_with_others(void *arg)
+{
+    struct fp_range fragments;
+    uint64_t nif_return;
+
+    atomic_fetch_add(&finders, 1);
+    while (atomic_load(&finders) < (int)WORKERS)
+        sched_yield();
+    CHECK_INT(find_code(code_at(CALL_NIF + NIF_RETURN)), 0);
+    fp_sigcapture_code(&fragments, &nif_return);
+    CHECK(fragments.start == code_at(0) && fragments.end == code_at(INFO));
+    CHECK(nif_return == code_at(CALL_NIF + NIF_RETURN));
+    return arg;
+}
+
+static void schedulers_that_register_at_once_find_the_same_code(void)
+{
+    pthread_t thread[WORKERS];
+
+    for (int round = 0; round < 20; round++) {
+        begin();
+        atomic_store(&finders, 0);
+        for (unsigned i = 0; i < WORKERS; i++)
+            CHECK_INT(
+                pthread_create(&thread[i], NULL, find_code_with_others, NULL),
+                0);
+        for (unsigned i = 0; i < WORKERS; i++)
+            CHECK_INT(pthread_join(thread[i], NULL), 0);
+        CHECK_INT(find_code(code_at(CALL_NIF_2 + NIF_RETURN)), FP_ELAYOUT);
+    }
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -1424,6 +1711,7 @@ int main(int argc, char **argv)
     RUN(before_preparation_there_are_no_schedulers);
     RUN(numbers_that_can_not_be_are_refused);
     RUN(of_two_who_ask_at_once_one_is_refused);
+    RUN(schedulers_that_register_at_once_find_the_same_code);
     if (UNDER_TSAN)
         return RUN_END();
     RUN(a_signal_that_is_in_use_is_not_taken);
@@ -1457,5 +1745,12 @@ int main(int argc, char **argv)
     RUN(what_nobody_ends_is_given_up_and_can_begin_anew);
     RUN(a_signal_on_its_way_is_waited_for);
     RUN(a_handler_of_somebody_elses_is_not_touched);
+    RUN(a_signal_that_is_taken_is_not_sent_until_it_is_given_back);
+    RUN(after_it_was_taken_the_next_session_has_another_signal);
+    RUN(a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired);
+    RUN(a_signal_that_comes_after_the_repair_changes_nothing);
+    RUN(a_session_that_starts_leaves_the_requests_of_others);
+    RUN(a_preempted_handler_costs_no_more_than_one_that_is_not);
+    RUN(many_schedulers_take_no_more_descriptors_than_one);
     return RUN_END();
 }

@@ -110,7 +110,7 @@ void fuzz_running(const uint8_t *bytes, size_t size)
 {
     static struct fp_capture running;
     struct fuzz_input input = {bytes, size};
-    struct fp_capture_scheduler scheduler = {.peek = NULL};
+    struct fp_capture_scheduler scheduler = {.memory = NULL};
     struct fp_capture_code code = {.unwind = unwind};
     struct fp_registers registers = {.rip = 0};
     struct fuzz_memory memory;
@@ -118,7 +118,7 @@ void fuzz_running(const uint8_t *bytes, size_t size)
     struct fp_ranges ranges;
 
     fuzz_layout_of(&input, &scheduler.layout);
-    scheduler.peek = code.peek = &memory.memory.peek;
+    scheduler.memory = code.peek = &memory.memory.peek;
     scheduler.data = fuzz_address(&input);
     scheduler.native_base = fuzz_address(&input);
     scheduler.bottom = fuzz_address(&input);
@@ -134,7 +134,7 @@ void fuzz_running(const uint8_t *bytes, size_t size)
     script.at_entry.rbp = fuzz_address(&input);
     code.unwind_self = &script;
     fuzz_memory_create(&memory, &input);
-    fp_capture_take(&scheduler, &registers, &running);
+    fp_handler_copy(&scheduler, &registers, &running);
     FUZZ_CHECK(fuzz_memory_asked(&memory) <= CAPTURE_ASKED_MAX);
     check_capture(&running);
     if (running.result != FP_CAPTURE_NOBODY &&

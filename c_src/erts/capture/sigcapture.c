@@ -1,17 +1,12 @@
-#include "erts/capture/sigcapture.h"
+#include "erts/capture/sigcapture_internal.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -22,60 +17,22 @@
  * the kernel's own minimum, which counts the registers' save area. */
 #define HANDLER_STACK_BYTES 4096u
 #define FRAME_BYTES 4096u
-/* Largest read of the handler: the Erlang stack's leaf end. */
-#define HANDLER_WINDOW (8u * FP_STACK_WORDS_MAX)
 /* The C frames between a NIF and the JIT code that called it. */
 #define NIF_DEPTH_BYTES 4096u
+/* CPU time of a thread after which a pending request is lost: a signal is
+ * handled at the next return from the kernel, and no system call of a
+ * scheduler computes for so long. */
+#define LOST_NS UINT64_C(1000000000)
+/* A handler takes 2 to 10 us. What its clock says beyond this is the time of
+ * other threads, which ran while its thread waited for a CPU: it is no cost of
+ * profiling. */
+#define HANDLER_NS_MAX UINT64_C(50000)
 /* glibc's headers do not name it everywhere. */
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif
 
-enum state { IDLE, REQUESTED, WORKING, ANSWERED, ABANDONED };
-
-/* A slot's state and the number of its request, in one word. */
-#define STATE(number, state) ((uint32_t)(number) << 3 | (uint32_t)(state))
-#define STATE_OF(word) ((enum state)((word)&7u))
-#define NUMBER_OF(word) ((word) >> 3)
-
-struct slot {
-    /* release by who hands over, acquire by who takes over */
-    _Atomic uint32_t state;
-    /* Set last, with release: from then on all but `running` is immutable. */
-    _Atomic int is_registered;
-    /* Since retiring began, its thread was outside of the handler. */
-    _Atomic int was_here;
-    pid_t thread; /* 0: never asked */
-    struct fp_memory peek;
-    struct fp_capture_scheduler scheduler;
-    uint64_t handler_ns;
-    struct fp_capture running;
-};
-
-/* Until they retire, also when the NIF library is unloaded and loaded again: the
- * handler may run at any time. */
-static struct {
-    /* Who makes or takes back the slots writes; the schedulers, which come all at
-     * once, read (fp_sigcapture_shutdown_quiesce). */
-    pthread_rwlock_t lock;
-    _Atomic int users; /* RETIRING: none, and none is let in */
-    /* RETIRING: by whom. Both change under the lock, then. */
-    _Atomic uint64_t retiring;
-    void *pin; /* keeps the library mapped */
-    struct slot *slot;
-    _Atomic unsigned count; /* release after `slot` is mapped */
-    _Atomic unsigned registered;
-    int signal; /* 0: not installed */
-    pid_t process;
-    struct fp_layout layout;
-    struct fp_ranges ranges;
-    /* Set by the first that registers, the same for all. */
-    _Atomic int code_known;
-    struct fp_range fragments;
-    uint64_t nif_return;
-} schedulers = {.lock = PTHREAD_RWLOCK_INITIALIZER};
-
-#define RETIRING (-1)
+struct fp_sigcapture fp_sigcapture = {.lock = PTHREAD_RWLOCK_INITIALIZER};
 
 static int say(char *why, size_t size, int err, const char *text)
 {
@@ -83,151 +40,55 @@ static int say(char *why, size_t size, int err, const char *text)
     return err;
 }
 
-/* --------------------------------------------------------- the handler -- */
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static void copy_registers(const ucontext_t *context,
-                           struct fp_registers *registers)
-{
-#if defined(__x86_64__)
-    const greg_t *at = context->uc_mcontext.gregs;
-
-#define REGISTER(name, index) registers->name = (uint64_t)at[index]
-    REGISTER(rax, REG_RAX);
-    REGISTER(rdx, REG_RDX);
-    REGISTER(rcx, REG_RCX);
-    REGISTER(rbx, REG_RBX);
-    REGISTER(rsi, REG_RSI);
-    REGISTER(rdi, REG_RDI);
-    REGISTER(rbp, REG_RBP);
-    REGISTER(rsp, REG_RSP);
-    REGISTER(r8, REG_R8);
-    REGISTER(r9, REG_R9);
-    REGISTER(r10, REG_R10);
-    REGISTER(r11, REG_R11);
-    REGISTER(r12, REG_R12);
-    REGISTER(r13, REG_R13);
-    REGISTER(r14, REG_R14);
-    REGISTER(r15, REG_R15);
-    REGISTER(rip, REG_RIP);
-#undef REGISTER
-#else
-    (void)context;
-    memset(registers, 0, sizeof *registers);
-#endif
-}
-
-static int move(struct slot *slot, uint32_t number, enum state from,
-                enum state to)
-{
-    uint32_t expected = STATE(number, from);
-
-    return atomic_compare_exchange_strong_explicit(
-        &slot->state, &expected, STATE(number, to), memory_order_acq_rel,
-        memory_order_acquire);
-}
-
-/* ASYNC-SIGNAL-SAFE. Calls clock_gettime, the system calls of its peek and
- * memcpy; touches its slot only. */
-static void capture(struct slot *slot, uint32_t number,
-                    const ucontext_t *context)
-{
-    struct fp_registers registers;
-    uint64_t begin;
-
-    if (!move(slot, number, REQUESTED, WORKING)) {
-        (void)move(slot, number, ABANDONED, IDLE);
-        return;
-    }
-    begin = clock_ns();
-    copy_registers(context, &registers);
-    fp_capture_take(&slot->scheduler, &registers, &slot->running);
-    slot->handler_ns = clock_ns() - begin;
-    if (!move(slot, number, WORKING, ANSWERED))
-        (void)move(slot, number, ABANDONED, IDLE);
-}
-
-/* Whose signal is it? Anybody may send one: only what this process queued,
- * that names a slot, on that slot's own thread, is ours. */
-static void handler(int signal, siginfo_t *info, void *context)
-{
-    uint64_t value = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
-    unsigned at = (unsigned)(value >> 32);
-    int saved = errno;
-
-    (void)signal;
-    if (info->si_code == SI_QUEUE && info->si_pid == schedulers.process &&
-        at < atomic_load_explicit(&schedulers.count, memory_order_acquire) &&
-        schedulers.slot[at].thread == (pid_t)syscall(SYS_gettid))
-        capture(&schedulers.slot[at], (uint32_t)value, context);
-    errno = saved;
-}
-
-static int send_signal(const struct slot *slot, unsigned at, uint32_t number)
-{
-    siginfo_t info;
-
-    memset(&info, 0, sizeof info);
-    info.si_signo = schedulers.signal;
-    info.si_code = SI_QUEUE;
-    info.si_pid = schedulers.process;
-    info.si_value.sival_ptr = (void *)(uintptr_t)((uint64_t)at << 32 | number);
-    return (int)syscall(SYS_rt_tgsigqueueinfo, schedulers.process, slot->thread,
-                        schedulers.signal, &info);
-}
-
-/* -------------------------------------------------------------- inside -- */
+/* --------------------------------------------------------------- users -- */
 
 int fp_sigcapture_acquire(void)
 {
-    int users = atomic_load(&schedulers.users);
+    int users = atomic_load(&fp_sigcapture.users);
 
-    while (users != RETIRING)
-        if (atomic_compare_exchange_weak(&schedulers.users, &users, users + 1))
+    while (users != FP_SIGCAPTURE_SHUT)
+        if (atomic_compare_exchange_weak(&fp_sigcapture.users, &users,
+                                         users + 1)) {
+            (void)fp_sigcapture_check();
             return 0;
+        }
     return FP_ESTATE;
 }
 
 void fp_sigcapture_release(void)
 {
-    atomic_fetch_sub(&schedulers.users, 1);
+    atomic_fetch_sub(&fp_sigcapture.users, 1);
 }
 
-/* ------------------------------------------------------------- asking -- */
+/* --------------------------------------------------------------- slots -- */
 
 unsigned fp_sigcapture_count(void)
 {
-    return atomic_load_explicit(&schedulers.count, memory_order_acquire);
+    return atomic_load_explicit(&fp_slots.count, memory_order_acquire);
 }
 
 unsigned fp_sigcapture_registered(void)
 {
-    return atomic_load_explicit(&schedulers.registered, memory_order_acquire);
+    return atomic_load_explicit(&fp_sigcapture.registered,
+                                memory_order_acquire);
 }
 
 void fp_sigcapture_code(struct fp_range *fragments, uint64_t *nif_return)
 {
-    *fragments = schedulers.fragments;
-    *nif_return = schedulers.nif_return;
+    fragments->start = atomic_load(&fp_sigcapture.fragments_start);
+    fragments->end = atomic_load(&fp_sigcapture.fragments_end);
+    *nif_return = atomic_load(&fp_sigcapture.nif_return);
 }
 
-static int is_registered(const struct slot *slot)
+static int is_registered(const struct fp_slot *slot)
 {
     return atomic_load_explicit(&slot->is_registered, memory_order_acquire);
 }
 
 uint64_t fp_sigcapture_data(unsigned at)
 {
-    return is_registered(&schedulers.slot[at])
-               ? schedulers.slot[at].scheduler.data
-               : 0;
+    return is_registered(&fp_slots.slot[at]) ? fp_slots.slot[at].scheduler.data
+                                             : 0;
 }
 
 int fp_sigcapture_find(uint64_t data)
@@ -240,20 +101,115 @@ int fp_sigcapture_find(uint64_t data)
     return -1;
 }
 
-static int ask(unsigned at, uint32_t *ticket)
+static uint32_t load_state(const struct fp_slot *slot)
 {
-    struct slot *slot = &schedulers.slot[at];
-    uint32_t old = atomic_load_explicit(&slot->state, memory_order_acquire);
-    uint32_t number = (NUMBER_OF(old) + 1) & (UINT32_MAX >> 3);
+    return atomic_load_explicit(&slot->state, memory_order_acquire);
+}
 
-    if (STATE_OF(old) != IDLE ||
+/* ----------------------------------------------------- lost and repaired -- */
+
+static uint64_t cpu_ns(const struct fp_slot *slot)
+{
+    struct timespec now = {0, 0};
+
+    clock_gettime(slot->cpu_clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int fp_sigcapture_is_lost(unsigned at)
+{
+    struct fp_slot *slot = &fp_slots.slot[at];
+    uint32_t word = load_state(slot);
+    uint32_t request = FP_SLOT_WORD(FP_SLOT_NUMBER(word), FP_SLOT_REQUESTED);
+    uint64_t now;
+
+    if (FP_SLOT_STATE(word) != FP_SLOT_REQUESTED &&
+        FP_SLOT_STATE(word) != FP_SLOT_ABANDONED)
+        return 0;
+    now = cpu_ns(slot);
+    if (atomic_load_explicit(&slot->watched, memory_order_acquire) == request)
+        return now - atomic_load(&slot->watched_ns) > LOST_NS;
+    atomic_store(&slot->watched_ns, now);
+    atomic_store_explicit(&slot->watched, request, memory_order_release);
+    return 0;
+}
+
+static void repair(struct fp_slot *slot)
+{
+    uint32_t number = FP_SLOT_NUMBER(load_state(slot));
+
+    (void)(fp_slot_move(slot, number, FP_SLOT_REQUESTED, FP_SLOT_IDLE) ||
+           fp_slot_move(slot, number, FP_SLOT_ABANDONED, FP_SLOT_IDLE));
+}
+
+static void repair_all(void)
+{
+    for (unsigned at = 0; at < fp_sigcapture_count(); at++)
+        repair(&fp_slots.slot[at]);
+}
+
+int fp_sigcapture_is_action(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) != 0 &&
+           action->sa_sigaction == fp_handler;
+}
+
+int fp_sigcapture_check(void)
+{
+    struct sigaction now;
+    int signal = atomic_load(&fp_sigcapture.signal);
+
+    if (signal == 0)
+        return 0;
+    if (sigaction(signal, NULL, &now) != 0 || !fp_sigcapture_is_action(&now)) {
+        atomic_store(&fp_sigcapture.lost_signal, signal);
+        return FP_ESIGNAL;
+    }
+    /* Signals that were sent meanwhile went to the other owner. */
+    if (atomic_load(&fp_sigcapture.lost_signal) != 0) {
+        repair_all();
+        atomic_store(&fp_sigcapture.lost_signal, 0);
+    }
+    return 0;
+}
+
+int fp_sigcapture_lost_signal(void)
+{
+    return atomic_load(&fp_sigcapture.lost_signal);
+}
+
+/* ------------------------------------------------------------ requests -- */
+
+static int send_signal(const struct fp_slot *slot, unsigned at, uint32_t number)
+{
+    int signal = atomic_load(&fp_sigcapture.signal);
+    siginfo_t info;
+
+    memset(&info, 0, sizeof info);
+    info.si_signo = signal;
+    info.si_code = SI_QUEUE;
+    info.si_pid = fp_slots.process;
+    info.si_value.sival_ptr = (void *)(uintptr_t)((uint64_t)at << 32 | number);
+    return (int)syscall(SYS_rt_tgsigqueueinfo, fp_slots.process, slot->thread,
+                        signal, &info);
+}
+
+static int request(unsigned at, uint32_t *ticket)
+{
+    struct fp_slot *slot = &fp_slots.slot[at];
+    uint32_t old = load_state(slot);
+    uint32_t number = (FP_SLOT_NUMBER(old) + 1) & (UINT32_MAX >> 3);
+
+    if (atomic_load(&fp_sigcapture.lost_signal) != 0)
+        return FP_ESIGNAL;
+    if (FP_SLOT_STATE(old) != FP_SLOT_IDLE ||
         !atomic_compare_exchange_strong_explicit(
-            &slot->state, &old, STATE(number, REQUESTED), memory_order_acq_rel,
-            memory_order_acquire))
+            &slot->state, &old, FP_SLOT_WORD(number, FP_SLOT_REQUESTED),
+            memory_order_acq_rel, memory_order_acquire))
         return FP_ESTATE;
     if (send_signal(slot, at, number) != 0) {
-        (void)move(slot, number, REQUESTED, IDLE);
-        return FP_EDENIED;
+        (void)fp_slot_move(slot, number, FP_SLOT_REQUESTED, FP_SLOT_IDLE);
+        return FP_ESIGNAL;
     }
     *ticket = number;
     return 0;
@@ -261,109 +217,139 @@ static int ask(unsigned at, uint32_t *ticket)
 
 int fp_sigcapture_request(unsigned at, uint32_t *ticket)
 {
-    if (at >= fp_sigcapture_count() || !is_registered(&schedulers.slot[at]))
+    if (at >= fp_sigcapture_count() || !is_registered(&fp_slots.slot[at]))
         return FP_ESTATE;
-    return ask(at, ticket);
+    return request(at, ticket);
 }
 
 const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
 {
-    const struct slot *slot = &schedulers.slot[at];
+    const struct fp_slot *slot = &fp_slots.slot[at];
 
-    return atomic_load_explicit(&slot->state, memory_order_acquire) ==
-                   STATE(ticket, ANSWERED)
-               ? &slot->running
+    return load_state(slot) == FP_SLOT_WORD(ticket, FP_SLOT_READY)
+               ? &slot->capture
                : NULL;
+}
+
+int fp_sigcapture_is_pending(unsigned at, uint32_t ticket)
+{
+    uint32_t word = load_state(&fp_slots.slot[at]);
+
+    return FP_SLOT_NUMBER(word) == ticket &&
+           FP_SLOT_STATE(word) != FP_SLOT_IDLE &&
+           FP_SLOT_STATE(word) != FP_SLOT_ABANDONED;
 }
 
 void fp_sigcapture_drop(unsigned at, uint32_t ticket)
 {
-    struct slot *slot = &schedulers.slot[at];
+    struct fp_slot *slot = &fp_slots.slot[at];
 
     /* The handler may move it on between two of these; each way ends. */
-    while (!move(slot, ticket, ANSWERED, IDLE) &&
-           !move(slot, ticket, REQUESTED, ABANDONED) &&
-           !move(slot, ticket, WORKING, ABANDONED))
+    while (fp_sigcapture_is_pending(at, ticket) &&
+           !fp_slot_move(slot, ticket, FP_SLOT_READY, FP_SLOT_IDLE) &&
+           !fp_slot_move(slot, ticket, FP_SLOT_REQUESTED, FP_SLOT_ABANDONED) &&
+           !fp_slot_move(slot, ticket, FP_SLOT_HANDLING, FP_SLOT_ABANDONED))
         ;
 }
 
 uint64_t fp_sigcapture_handler_ns(unsigned at)
 {
-    return schedulers.slot[at].handler_ns;
+    uint64_t ns = fp_slots.slot[at].handler_ns;
+
+    return ns < HANDLER_NS_MAX ? ns : HANDLER_NS_MAX;
 }
 
 /* --------------------------------------------------------- preparation -- */
 
-/* The code must outlive every signal that is on its way. By a handle and not by
- * RTLD_NODELETE, which nobody can take back. */
+/* The code must outlive every signal that is on its way. By a handle, since
+ * RTLD_NODELETE cannot be undone. */
 static int pin_library(void)
 {
     Dl_info info;
 
-    if (schedulers.pin != NULL)
+    if (fp_sigcapture.pin != NULL)
         return 0;
-    if (dladdr(&schedulers, &info) == 0 || info.dli_fname == NULL)
-        return FP_EDENIED;
-    schedulers.pin = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    return schedulers.pin != NULL ? 0 : FP_EDENIED;
+    if (dladdr(&fp_sigcapture, &info) == 0 || info.dli_fname == NULL)
+        return FP_EUNSUPPORTED;
+    fp_sigcapture.pin = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    return fp_sigcapture.pin != NULL ? 0 : FP_EUNSUPPORTED;
 }
 
-static struct sigaction our_action(void)
+/* SA_RESTART hides the signal from system calls that can be restarted; all
+ * other signals wait until the handler is done. */
+struct sigaction fp_sigcapture_action(void)
 {
-    struct sigaction ours = {.sa_sigaction = handler,
-                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    struct sigaction action = {.sa_sigaction = fp_handler,
+                               .sa_flags =
+                                   SA_SIGINFO | SA_ONSTACK | SA_RESTART};
 
-    sigfillset(&ours.sa_mask);
-    return ours;
+    sigfillset(&action.sa_mask);
+    return action;
 }
 
-/* From the highest on: programs that take one take the first ones. Threads of
- * the VM leave these unblocked. SA_RESTART, so that what can be restarted is
- * not seen; all other signals wait until the handler is done. */
+/* From the highest on: programs that use one use the first ones. Threads of the
+ * VM leave these unblocked. */
 static int install_handler(void)
 {
-    struct sigaction ours = our_action();
+    struct sigaction action = fp_sigcapture_action(), now;
 
-    for (int number = SIGRTMAX; number >= SIGRTMIN; number--) {
-        struct sigaction theirs;
-
-        if (sigaction(number, NULL, &theirs) != 0 ||
-            (theirs.sa_flags & SA_SIGINFO) != 0 || theirs.sa_handler != SIG_DFL)
-            continue;
-        if (sigaction(number, &ours, NULL) == 0) {
-            schedulers.signal = number;
+    for (int signal = SIGRTMAX; signal >= SIGRTMIN; signal--)
+        if (sigaction(signal, NULL, &now) == 0 &&
+            (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL &&
+            sigaction(signal, &action, NULL) == 0) {
+            atomic_store(&fp_sigcapture.signal, signal);
             return 0;
         }
-    }
-    return FP_EDENIED;
+    return FP_ESIGNAL;
 }
 
-static void unmap_slots(struct slot *slots, unsigned count, unsigned opened)
+/* The handler gets a signal, again if its own was taken. */
+static int prepare_signal(char *why, size_t size)
 {
-    while (opened-- > 0)
-        fp_safe_read_close(&slots[opened].peek);
-    munmap(slots, count * sizeof *slots);
+    int signal = atomic_load(&fp_sigcapture.signal);
+
+    if (signal != 0 && fp_sigcapture_check() == 0)
+        return 0;
+    if (signal == 0 && pin_library() != 0)
+        return say(why, size, FP_EUNSUPPORTED,
+                   "the library cannot be pinned in memory");
+    if (install_handler() != 0)
+        return say(why, size, FP_ESIGNAL,
+                   signal == 0 ? "every real-time signal is in use"
+                               : "another handler has replaced the one of this "
+                                 "library, and every other real-time signal "
+                                 "is in use");
+    if (signal != 0)
+        fp_sigcapture.taken |= UINT64_C(1) << (signal - 1);
+    return fp_sigcapture_check();
 }
 
 static int map_slots(const struct fp_layout *layout, unsigned count)
 {
-    struct slot *slots =
+    struct fp_slot *slots =
         mmap(NULL, count * sizeof *slots, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (slots == MAP_FAILED)
         return FP_ENOMEM;
-    for (unsigned i = 0; i < count; i++) {
-        if (fp_safe_read_open_small(&slots[i].peek, HANDLER_WINDOW) != 0) {
-            unmap_slots(slots, count, i);
-            return FP_EDENIED;
-        }
-        slots[i].scheduler.peek = &slots[i].peek;
-        slots[i].scheduler.layout = *layout;
+    if (fp_safe_read_open(&fp_sigcapture.memory) != 0) {
+        munmap(slots, count * sizeof *slots);
+        return FP_EDENIED;
     }
-    schedulers.slot = slots;
-    schedulers.layout = *layout;
+    fp_slots.slot = slots;
+    fp_sigcapture.layout = *layout;
     return 0;
+}
+
+/* A request that outlives its user was answered by no handler. Other users'
+ * requests are repaired when they are lost. */
+static void repair_between_users(void)
+{
+    int is_alone = atomic_load(&fp_sigcapture.users) == 1;
+
+    for (unsigned at = 0; at < fp_sigcapture_count(); at++)
+        if (is_alone || fp_sigcapture_is_lost(at))
+            repair(&fp_slots.slot[at]);
 }
 
 static int prepare(const struct fp_layout *layout,
@@ -372,27 +358,24 @@ static int prepare(const struct fp_layout *layout,
 {
     int err;
 
-    if (schedulers.slot != NULL)
-        return count == fp_sigcapture_count()
-                   ? 0
-                   : say(why, size, FP_EINVAL,
-                         "the number of schedulers is "
-                         "another one now");
+    if (fp_slots.slot != NULL && count != fp_sigcapture_count())
+        return say(why, size, FP_EINVAL,
+                   "the number of schedulers is not that of the first session");
     if (count == 0 || count > FP_SCHEDULERS_MAX)
-        return say(why, size, FP_EINVAL, "so many schedulers can not be");
-    schedulers.process = getpid();
-    schedulers.ranges = *ranges;
-    if (schedulers.signal == 0) {
-        if (pin_library() != 0)
-            return say(why, size, FP_EDENIED, "the library can not be pinned");
-        if (install_handler() != 0)
-            return say(why, size, FP_EDENIED,
-                       "every real-time signal is in use by somebody");
-    }
+        return say(why, size, FP_EINVAL,
+                   "the number of schedulers is not between 1 and 1024");
+    err = prepare_signal(why, size);
+    if (err != 0)
+        return err;
+    repair_between_users();
+    if (fp_slots.slot != NULL)
+        return 0;
+    fp_slots.process = getpid();
+    fp_sigcapture.ranges = *ranges;
     err = map_slots(layout, count);
     if (err != 0)
         return say(why, size, err, fp_err_text(err));
-    atomic_store_explicit(&schedulers.count, count, memory_order_release);
+    atomic_store_explicit(&fp_slots.count, count, memory_order_release);
     return 0;
 }
 
@@ -405,9 +388,9 @@ int fp_sigcapture_prepare(const struct fp_layout *layout,
     if (fp_sigcapture_acquire() != 0)
         return say(why, why_size, FP_ESTATE,
                    "the schedulers are being retired");
-    pthread_rwlock_wrlock(&schedulers.lock);
+    pthread_rwlock_wrlock(&fp_sigcapture.lock);
     err = prepare(layout, ranges, count, why, why_size);
-    pthread_rwlock_unlock(&schedulers.lock);
+    pthread_rwlock_unlock(&fp_sigcapture.lock);
     fp_sigcapture_release();
     return err;
 }
@@ -416,18 +399,18 @@ int fp_sigcapture_prepare(const struct fp_layout *layout,
 
 /* Is the structure what the release's sources say, as far as this moment
  * tells: this process runs on that scheduler, in this NIF? */
-static int check_structures(struct slot *slot, unsigned number,
+static int check_structures(struct fp_slot *slot, unsigned number,
                             uint64_t process, const uint64_t mfa[3])
 {
-    const struct fp_capture_offsets *at = &schedulers.layout.release.running;
-    const struct fp_memory *peek = &slot->peek;
+    const struct fp_capture_offsets *at = &fp_sigcapture.layout.release.running;
+    const struct fp_memory *memory = &fp_sigcapture.memory;
     uint64_t data, back, own_number, current, words[3];
 
-    if (fp_safe_read_word(peek, process + at->scheduler_data, &data) != 0 ||
-        fp_safe_read_word(peek, data + at->current_process, &back) != 0 ||
-        fp_safe_read_word(peek, data + at->number, &own_number) != 0 ||
-        fp_safe_read_word(peek, process + at->current, &current) != 0 ||
-        fp_safe_read(peek, current, words, sizeof words) != 0 ||
+    if (fp_safe_read_word(memory, process + at->scheduler_data, &data) != 0 ||
+        fp_safe_read_word(memory, data + at->current_process, &back) != 0 ||
+        fp_safe_read_word(memory, data + at->number, &own_number) != 0 ||
+        fp_safe_read_word(memory, process + at->current, &current) != 0 ||
+        fp_safe_read(memory, current, words, sizeof words) != 0 ||
         back != process || own_number != number ||
         memcmp(words, mfa, sizeof words) != 0)
         return FP_ELAYOUT;
@@ -449,75 +432,90 @@ static int has_room(void)
 }
 
 /* The first return address into JIT code above this frame: a NIF's caller. */
-static uint64_t find_native_base(const struct slot *slot)
+static uint64_t find_native_base(void)
 {
-    const struct fp_ranges *ranges = &schedulers.ranges;
+    const struct fp_ranges *ranges = &fp_sigcapture.ranges;
     uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0) & ~7ull;
     uint64_t words[NIF_DEPTH_BYTES / 8];
 
-    if (fp_safe_read(&slot->peek, frame, words, sizeof words) != 0)
+    if (fp_safe_read(&fp_sigcapture.memory, frame, words, sizeof words) != 0)
         return 0;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         uint64_t base = frame + 8 * i + 8;
 
         if ((base & 15) == 0 && fp_ranges_contain(ranges, words[i]) &&
-            fp_is_return_address(&slot->peek, words[i]))
+            fp_is_return_address(&fp_sigcapture.memory, words[i]))
             return base;
     }
     return 0;
 }
 
-static int find_code(struct slot *slot, uint64_t nif_return)
+static int find_code(uint64_t nif_return)
 {
-    const struct fp_ranges *ranges = &schedulers.ranges;
+    const struct fp_ranges *ranges = &fp_sigcapture.ranges;
     struct fp_range range = {0, 0};
-    uint64_t first;
+    uint64_t first, known = 0;
 
-    if (atomic_load_explicit(&schedulers.code_known, memory_order_acquire))
-        return nif_return == schedulers.nif_return ? 0 : FP_ELAYOUT;
+    if (atomic_load_explicit(&fp_sigcapture.code_known, memory_order_acquire))
+        return nif_return == fp_sigcapture.nif_return ? 0 : FP_ELAYOUT;
     for (uint32_t i = 0; i < ranges->count; i++)
         if (nif_return - ranges->range[i].start <
             ranges->range[i].end - ranges->range[i].start)
             range = ranges->range[i];
-    if (fp_code_index_first(&slot->peek, &range, nif_return, &first) != 0)
+    if (fp_code_index_first(&fp_sigcapture.memory, &range, nif_return,
+                            &first) != 0)
         return FP_ELAYOUT;
-    schedulers.fragments = (struct fp_range){range.start, first};
-    schedulers.nif_return = nif_return;
-    atomic_store_explicit(&schedulers.code_known, 1, memory_order_release);
+    /* Schedulers come at once: the first value stands, and the bounds follow
+     * from it, so that all store the same. */
+    if (!atomic_compare_exchange_strong(&fp_sigcapture.nif_return, &known,
+                                        nif_return) &&
+        known != nif_return)
+        return FP_ELAYOUT;
+    atomic_store(&fp_sigcapture.fragments_start, range.start);
+    atomic_store(&fp_sigcapture.fragments_end, first);
+    atomic_store_explicit(&fp_sigcapture.code_known, 1, memory_order_release);
     return 0;
 }
 
-/* The whole way, once, where the answer is known. */
-static int captures_itself(struct slot *slot, unsigned at, uint64_t process)
+/* The whole way, once, where what it finds is known. */
+static int captures_itself(struct fp_slot *slot, unsigned at, uint64_t process)
 {
-    const struct fp_capture *running;
+    const struct fp_capture *capture;
     uint32_t ticket;
     int err = FP_ELAYOUT;
 
-    if (ask(at, &ticket) != 0)
-        return FP_EDENIED;
+    if (request(at, &ticket) != 0)
+        return FP_ESIGNAL;
     /* Sent to itself, a signal that is not blocked has arrived by now. */
-    running = fp_sigcapture_poll(at, ticket);
-    if (running != NULL && running->result == FP_CAPTURE_CAPTURED &&
-        running->process == process && running->place == FP_CAPTURE_IN_C &&
-        running->top_in == FP_TOP_IN_STOP && running->words > 0 &&
-        fp_ranges_contain(&schedulers.ranges, running->native_return)) {
-        err = find_code(slot, running->native_return);
-        slot->scheduler.bottom = running->word[running->words - 1];
+    capture = fp_sigcapture_poll(at, ticket);
+    if (capture != NULL && capture->result == FP_CAPTURE_CAPTURED &&
+        capture->process == process && capture->place == FP_CAPTURE_IN_C &&
+        capture->top_in == FP_TOP_IN_STOP && capture->words > 0 &&
+        fp_ranges_contain(&fp_sigcapture.ranges, capture->native_return)) {
+        err = find_code(capture->native_return);
+        slot->scheduler.bottom = capture->word[capture->words - 1];
     }
     fp_sigcapture_drop(at, ticket);
     return err;
 }
 
+/* Its pages are there before the handler writes to them. */
+static void populate(struct fp_slot *slot)
+{
+    slot->scheduler.memory = &fp_sigcapture.memory;
+    slot->scheduler.layout = fp_sigcapture.layout;
+    memset(&slot->capture, 0, sizeof slot->capture);
+}
+
 static int register_here(unsigned number, uint64_t process,
                          const uint64_t mfa[3], char *why, size_t why_size)
 {
-    struct slot *slot;
+    struct fp_slot *slot;
     int err;
 
     if (number == 0 || number > fp_sigcapture_count())
         return say(why, why_size, FP_EINVAL, "there is no such scheduler");
-    slot = &schedulers.slot[number - 1];
+    slot = &fp_slots.slot[number - 1];
     if (is_registered(slot))
         return 0;
     if (check_structures(slot, number, process, mfa) != 0)
@@ -526,17 +524,24 @@ static int register_here(unsigned number, uint64_t process,
     if (!has_room())
         return say(why, why_size, FP_ENOMEM,
                    "the scheduler's alternate signal stack is too small");
-    slot->thread = (pid_t)syscall(SYS_gettid);
-    slot->scheduler.native_base = find_native_base(slot);
+    slot->scheduler.native_base = find_native_base();
     if (slot->scheduler.native_base == 0)
         return say(why, why_size, FP_ELAYOUT,
                    "the scheduler's stack has no return to JIT code");
+    populate(slot);
+    if (pthread_getcpuclockid(pthread_self(), &slot->cpu_clock) != 0)
+        return say(why, why_size, FP_EUNSUPPORTED,
+                   "the scheduler's thread has no CPU clock");
+    slot->thread = (pid_t)syscall(SYS_gettid);
     err = captures_itself(slot, number - 1, process);
     if (err != 0)
         return say(why, why_size, err,
-                   "the scheduler has not captured itself rightly");
+                   err == FP_ESIGNAL
+                       ? "the kernel refuses the scheduler's signal"
+                       : "the scheduler has not captured itself rightly");
     atomic_store_explicit(&slot->is_registered, 1, memory_order_release);
-    atomic_fetch_add_explicit(&schedulers.registered, 1, memory_order_acq_rel);
+    atomic_fetch_add_explicit(&fp_sigcapture.registered, 1,
+                              memory_order_acq_rel);
     return 0;
 }
 
@@ -551,219 +556,4 @@ int fp_sigcapture_register(unsigned number, uint64_t process,
     err = register_here(number, process, mfa, why, why_size);
     fp_sigcapture_release();
     return err;
-}
-
-/* ------------------------------------------------------------ retiring -- */
-
-#define RETIRE_ATTEMPTS 1000
-static const struct timespec millisecond = {0, 1000000};
-
-static int was_asked(unsigned at)
-{
-    return schedulers.slot[at].thread != 0;
-}
-
-int fp_sigcapture_must_quiesce(unsigned at)
-{
-    int must;
-
-    pthread_rwlock_rdlock(&schedulers.lock);
-    must = at < fp_sigcapture_count() && was_asked(at);
-    pthread_rwlock_unlock(&schedulers.lock);
-    return must;
-}
-
-/* After a request only its handler makes a slot IDLE. */
-static int await_handlers(void)
-{
-    for (unsigned at = 0, attempt = 0; at < fp_sigcapture_count();)
-        if (STATE_OF(atomic_load_explicit(&schedulers.slot[at].state,
-                                          memory_order_acquire)) == IDLE)
-            at++;
-        else if (++attempt > RETIRE_ATTEMPTS)
-            return FP_ESTATE;
-        else
-            nanosleep(&millisecond, NULL);
-    return 0;
-}
-
-static int is_ours(const struct sigaction *action)
-{
-    return (action->sa_flags & SA_SIGINFO) != 0 &&
-           action->sa_sigaction == handler;
-}
-
-static int is_ignored(const struct sigaction *action)
-{
-    return (action->sa_flags & SA_SIGINFO) == 0 &&
-           action->sa_handler == SIG_IGN;
-}
-
-/* When the action is still what we have left there: a handler that somebody else
- * has put in its place is not touched, and may call the one that it replaced. */
-static int replace_action(int (*is_expected)(const struct sigaction *),
-                          const struct sigaction *action)
-{
-    struct sigaction now;
-
-    return schedulers.signal == 0 ||
-                   (sigaction(schedulers.signal, NULL, &now) == 0 &&
-                    is_expected(&now) &&
-                    sigaction(schedulers.signal, action, NULL) == 0)
-               ? 0
-               : FP_EDENIED;
-}
-
-static void forget_who_was_here(void)
-{
-    for (unsigned at = 0; at < fp_sigcapture_count(); at++)
-        atomic_store(&schedulers.slot[at].was_here, 0);
-}
-
-static int is_retired_by(uint64_t who)
-{
-    return atomic_load(&schedulers.users) == RETIRING &&
-           atomic_load(&schedulers.retiring) == who;
-}
-
-static void let_in(void)
-{
-    atomic_store(&schedulers.retiring, 0);
-    atomic_store(&schedulers.users, 0);
-}
-
-static int retire_begin(uint64_t who)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    int nobody = 0, err;
-
-    if (!atomic_compare_exchange_strong(&schedulers.users, &nobody, RETIRING))
-        return FP_ESTATE;
-    atomic_store(&schedulers.retiring, who);
-    err = await_handlers();
-    if (err == 0)
-        err = replace_action(is_ours, &ignore);
-    if (err == 0)
-        /* Not before: who was asked to be here for an earlier attempt may come at
-         * any time. */
-        forget_who_was_here();
-    else
-        let_in();
-    return err;
-}
-
-int fp_sigcapture_shutdown_begin(uint64_t who)
-{
-    int err;
-
-    pthread_rwlock_wrlock(&schedulers.lock);
-    err = retire_begin(who);
-    pthread_rwlock_unlock(&schedulers.lock);
-    return err;
-}
-
-uint64_t fp_sigcapture_is_shutting_down(void)
-{
-    return atomic_load(&schedulers.retiring);
-}
-
-static int is_here(unsigned number)
-{
-    struct slot *slot;
-    stack_t alternate;
-
-    if (atomic_load(&schedulers.users) != RETIRING || number == 0 ||
-        number > fp_sigcapture_count())
-        return FP_ESTATE;
-    slot = &schedulers.slot[number - 1];
-    if (slot->thread != (pid_t)syscall(SYS_gettid) ||
-        sigaltstack(NULL, &alternate) != 0 ||
-        (alternate.ss_flags & SS_ONSTACK) != 0)
-        return FP_ESTATE;
-    atomic_store_explicit(&slot->was_here, 1, memory_order_release);
-    return 0;
-}
-
-int fp_sigcapture_shutdown_quiesce(unsigned number)
-{
-    int err;
-
-    /* Who comes late, for an attempt before, must not find the slots half gone;
-     * a scheduler does not wait for the lock. */
-    if (pthread_rwlock_tryrdlock(&schedulers.lock) != 0)
-        return FP_ESTATE;
-    err = is_here(number);
-    pthread_rwlock_unlock(&schedulers.lock);
-    return err;
-}
-
-static int all_were_here(void)
-{
-    for (unsigned at = 0; at < fp_sigcapture_count(); at++)
-        if (was_asked(at) &&
-            !atomic_load_explicit(&schedulers.slot[at].was_here,
-                                  memory_order_acquire))
-            return 0;
-    return 1;
-}
-
-/* Step 5. The VM's own handle keeps this code mapped until we have returned. */
-static void take_back(void)
-{
-    struct sigaction standard = {.sa_handler = SIG_DFL};
-    unsigned count = fp_sigcapture_count();
-
-    atomic_store_explicit(&schedulers.count, 0, memory_order_release);
-    atomic_store_explicit(&schedulers.registered, 0, memory_order_release);
-    atomic_store_explicit(&schedulers.code_known, 0, memory_order_release);
-    (void)replace_action(is_ignored, &standard);
-    schedulers.signal = 0;
-    if (schedulers.slot != NULL)
-        unmap_slots(schedulers.slot, count, count);
-    schedulers.slot = NULL;
-    if (schedulers.pin != NULL)
-        dlclose(schedulers.pin);
-    schedulers.pin = NULL;
-}
-
-static void go_on(void)
-{
-    struct sigaction ours = our_action();
-
-    (void)replace_action(is_ignored, &ours);
-}
-
-static int retire_end(uint64_t who)
-{
-    int are_gone;
-
-    if (!is_retired_by(who))
-        return FP_ESTATE;
-    are_gone = all_were_here();
-    if (are_gone)
-        take_back();
-    else
-        go_on();
-    let_in();
-    return are_gone ? 0 : FP_ESTATE;
-}
-
-int fp_sigcapture_shutdown_end(uint64_t who)
-{
-    int err;
-
-    pthread_rwlock_wrlock(&schedulers.lock);
-    err = retire_end(who);
-    pthread_rwlock_unlock(&schedulers.lock);
-    return err;
-}
-
-void fp_sigcapture_shutdown_abort(uint64_t who)
-{
-    pthread_rwlock_wrlock(&schedulers.lock);
-    if (is_retired_by(who)) {
-        go_on();
-        let_in();
-    }
-    pthread_rwlock_unlock(&schedulers.lock);
 }

@@ -1,45 +1,50 @@
 /*
- * sigcapture.h - the VM's normal scheduler threads, and how one is asked what
- * it is running: by a real-time signal whose handler copies (vm/running.h).
+ * sigcapture.h - the VM's normal scheduler threads: a real-time signal whose
+ * handler (handler.h) copies what a scheduler runs.
  *
- *     IDLE --request--> REQUESTED --handler--> WORKING --> ANSWERED --release--> IDLE
- *                           |                     |
- *                           +------release--------+--> ABANDONED --handler--> IDLE
+ *   IDLE --request--> REQUESTED --handler--> HANDLING --handler--> READY
+ *    ^                    |                      |                   |
+ *    |                    +---------drop---------+--> ABANDONED      |
+ *    |                                                    |          |
+ *    +---------------------------- handler ---------------+-- drop --+
  *
- * At most one signal is outstanding for a scheduler, whoever asks; nobody ever
- * waits for one. Each has a number, so that a late one answers nobody else.
+ *   A request that no handler comes for (see fp_sigcapture_is_lost):
+ *   REQUESTED, ABANDONED --repair--> IDLE
  *
- * The signal is one that nobody used (its action was the default), its handler
- * runs on the alternate stack that the VM gave the thread, and a scheduler
- * registers only if that is large enough, and only after it has captured
- * itself rightly. Once installed, the handler stays, and so do this library's
- * code (a handle of our own keeps it mapped) and the memory that the handler
- * writes to: whenever a signal arrives, it is safe. Dirty schedulers are never
- * signalled.
+ * A slot has at most one request, and nothing waits for a handler. A request
+ * has a number, which its signal carries: a late signal finds another number,
+ * or an IDLE slot, and changes nothing. That is why a repair needs no proof
+ * that its signal is gone.
  *
- * All of it can be taken back, without guessing that "no signal can be on its
- * way any more":
+ * The signal had the default action before. The handler runs on the alternate
+ * stack that the VM gave the thread; a scheduler registers only when that is
+ * large enough, and when a capture of itself is right. Once installed, the
+ * handler, this library's code (a dlopen handle keeps it mapped) and the slots
+ * stay until a shutdown. Dirty schedulers are never signalled.
  *
- *   1. Nobody asks: users (sessions, looks, registrations) enter and leave, and
- *      retiring starts only with none inside and lets none in.
- *   2. Every slot comes to IDLE, which after a request only its handler does.
- *      From here on no signal of ours is pending, and none will be sent.
- *   3. The signal's action becomes SIG_IGN. The kernel drops what strangers have
- *      pending of it, in the same step: from here on no thread enters the handler.
- *      If the action was not our handler any more, this ends here: who replaced it
- *      may still call it.
- *   4. Who is still inside is in its last instructions, behind the store of 2. A
- *      thread that runs a NIF for us (fp_sigcapture_shutdown_quiesce, on the
- *      scheduler's own thread, not on the alternate stack) has left it: handlers
- *      nest strictly. Each thread that was ever asked must do so.
- *   5. Then no thread is in the handler, and none can come: the action goes back
- *      to SIG_DFL, as it was, the slots are unmapped, the handle closed.
+ * Another library may take the signal. fp_sigcapture_check finds that: requests
+ * are refused until the action is the handler again, or until
+ * fp_sigcapture_prepare installs the handler for another signal.
  *
- * When 2 or 4 does not succeed (a scheduler in a long NIF, or offline by now), the
- * handler is put back and all stays as it was. What 4 does not cover is a
- * stranger's signal of this number to another thread, which has not run the dozen
- * instructions that turn it down by the time of 5. Who sends that would have
- * killed the VM but for our handler.
+ * Shutdown, without the guess that "no signal can be on its way any more":
+ *
+ *   1. Users (sessions, inspections, registrations) acquire and release; a
+ *      shutdown begins only without users, and admits none.
+ *   2. Every slot comes to IDLE.
+ *   3. The signal's action becomes SIG_IGN. The kernel drops what is pending of
+ *      it in the same step: from here on no thread enters the handler. Where
+ *      the action is not the handler, the shutdown ends here: the other owner
+ *      may call the handler that it replaced. The same holds for each signal
+ *      that was taken earlier.
+ *   4. A thread that is still inside has the store of 2 behind it. Each thread
+ *      that was ever signalled calls fp_sigcapture_shutdown_quiesce in a NIF,
+ *      off its alternate stack: handlers nest strictly, so it has left.
+ *   5. The action becomes SIG_DFL, the slots are unmapped, the handle closed.
+ *
+ * Where 2 or 4 fails (a scheduler is in a long NIF, or offline), the handler is
+ * put back and all stays as it was. 4 does not cover a signal of this number
+ * that another program sends to another thread, when that thread has not run
+ * the dozen instructions that reject it by the time of 5.
  */
 #ifndef FP_ERTS_CAPTURE_SIGCAPTURE_H
 #define FP_ERTS_CAPTURE_SIGCAPTURE_H
@@ -47,48 +52,47 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "erts/capture/explain.h"
+#include "erts/capture/handler.h"
 #include "erts/layout.h"
 
 /* ERTS_MAX_NO_OF_SCHEDULERS (erl_process.h). */
 #define FP_SCHEDULERS_MAX 1024u
 
-/* A thread that may block, before any registration; again at any time. 0; or
- * FP_ENOMEM, FP_EDENIED (no signal is free, the library can not be pinned),
- * FP_EINVAL, FP_ESTATE (they are being retired), with a sentence in *why. `count`: normal schedulers of this VM;
- * `ranges`: where JIT code is now. */
+/* A thread that may block: before any registration, and at each session's
+ * start, where it repairs slots and replaces a signal that was taken. `count`:
+ * normal schedulers of this VM; `ranges`: where JIT code is now. 0; or
+ * FP_ENOMEM, FP_EDENIED (memory cannot be read), FP_ESIGNAL (no signal is
+ * free), FP_EUNSUPPORTED (the library cannot be pinned), FP_EINVAL, FP_ESTATE
+ * (a shutdown is under way), with a sentence in *why. */
 int fp_sigcapture_prepare(const struct fp_layout *layout,
                           const struct fp_ranges *ranges, unsigned count,
                           char *why, size_t why_size);
 
-/* ANY THREAD, none blocks. Who uses anything below but the counts is inside. 0, or
- * FP_ESTATE while the schedulers are being retired. */
+/* ANY THREAD, does not block. All calls below but the counts are made between
+ * the two. 0, or FP_ESTATE during a shutdown. */
 int fp_sigcapture_acquire(void);
 void fp_sigcapture_release(void);
 
-/* On the scheduler's own thread, inside, by a NIF that is `mfa` and runs in `process`.
- * Some 50 us. 0 also when it was registered before; else an error, with a
- * sentence in *why, and this scheduler is never signalled. */
+/* On the scheduler's own thread, acquired, in a NIF that is `mfa` and runs in
+ * `process`. Some 50 us. 0, also when it is registered already; else an error,
+ * with a sentence in *why, and this scheduler is not signalled again. */
 int fp_sigcapture_register(unsigned number, uint64_t process,
                            const uint64_t mfa[3], char *why, size_t why_size);
 
-/* Take all of it back, see above: begin; then here, on each scheduler's own thread;
- * then end, which is due whenever begin answered 0. begin and end by a thread that
- * may block: begin waits for handlers, for a second at most. FP_ESTATE: somebody
- * is inside or retires them, a handler did not run, a scheduler has not been here;
- * FP_EDENIED: somebody has replaced our handler; all is as before, then. Who has to
- * be here is one of the slots below fp_sigcapture_count(), asked by a thread that
- * may block. `who`, not 0, is for whom it is done: the end of anybody else's attempt
- * is FP_ESTATE. */
-int fp_sigcapture_shutdown_begin(uint64_t who);
+/* The shutdown, see above: begin; quiesce on each thread of a slot that
+ * must_quiesce; then end, which is due after each begin that returned 0. begin
+ * and end, on a thread that may block: begin waits for handlers, at most a
+ * second. FP_ESTATE: there are users or another shutdown, a handler did not
+ * run, or a scheduler has not quiesced; FP_ESIGNAL: the signal has another
+ * owner; all is as before then. `owner`, not 0: only its end counts. */
+int fp_sigcapture_shutdown_begin(uint64_t owner);
 int fp_sigcapture_must_quiesce(unsigned slot);
 int fp_sigcapture_shutdown_quiesce(unsigned number);
-int fp_sigcapture_shutdown_end(uint64_t who);
-/* Whose attempt has not ended; 0: nobody's. Any thread. One whose process is gone
- * never will: then who finds that, a thread that may block, gives it up, and all is
- * as before. It is nothing when that attempt has ended. */
+int fp_sigcapture_shutdown_end(uint64_t owner);
+/* The owner of the shutdown under way, 0: none. ANY THREAD. When the owner has
+ * exited, a thread that may block aborts it: all is as before. */
 uint64_t fp_sigcapture_is_shutting_down(void);
-void fp_sigcapture_shutdown_abort(uint64_t who);
+void fp_sigcapture_shutdown_abort(uint64_t owner);
 
 /* ANY THREAD, from here on. None blocks or allocates. */
 
@@ -97,7 +101,7 @@ void fp_sigcapture_shutdown_abort(uint64_t who);
 unsigned fp_sigcapture_count(void);
 unsigned fp_sigcapture_registered(void);
 
-/* What registration has found of the VM's code; valid with one registered. */
+/* What registration found of the VM's code; valid with one registered. */
 void fp_sigcapture_code(struct fp_range *fragments, uint64_t *nif_return);
 
 /* Address of the slot's ErtsSchedulerData, 0 when it is not registered. */
@@ -105,14 +109,27 @@ uint64_t fp_sigcapture_data(unsigned slot);
 /* The slot with that data, or -1. */
 int fp_sigcapture_find(uint64_t data);
 
-/* Ask. 0 and a ticket; FP_ESTATE: somebody else's request is in flight, or it
- * is not registered; FP_EDENIED: the kernel takes no more signals. */
+/* Is the signal's action still the handler? 0, or FP_ESIGNAL. One system call:
+ * the sampler makes it before the first request of a tick. */
+int fp_sigcapture_check(void);
+/* The signal that another owner has, as of the last check; 0: none. */
+int fp_sigcapture_lost_signal(void);
+
+/* 0 and a ticket; FP_ESTATE: another request is in flight, or the slot is not
+ * registered; FP_ESIGNAL: the signal has another owner, or the kernel refuses
+ * it (RLIMIT_SIGPENDING, a seccomp filter). */
 int fp_sigcapture_request(unsigned slot, uint32_t *ticket);
-/* The answer, valid until fp_sigcapture_drop; NULL: not yet. */
+/* The capture, valid until fp_sigcapture_drop; NULL: not yet. */
 const struct fp_capture *fp_sigcapture_poll(unsigned slot, uint32_t ticket);
-/* Done with it, or no longer interested. */
+/* Can the capture still come? Not after a repair. */
+int fp_sigcapture_is_pending(unsigned slot, uint32_t ticket);
+/* The capture was used, or is not wanted any more. */
 void fp_sigcapture_drop(unsigned slot, uint32_t ticket);
-/* How long the handler took for the slot's answer. */
+/* Has the slot's request, whoever made it, been pending for a second of CPU
+ * time of its thread? Then its signal was swallowed (a debugger does that), or
+ * is blocked. Counted from the first call for that request on. */
+int fp_sigcapture_is_lost(unsigned slot);
+/* The handler's time for the slot's capture, 50 us at most. */
 uint64_t fp_sigcapture_handler_ns(unsigned slot);
 
 #endif
