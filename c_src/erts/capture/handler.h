@@ -60,28 +60,28 @@ struct fp_capture_scheduler {
     uint64_t bottom; /* the last word of every Erlang stack; 0: not known */
 };
 
-/* What the handler copied. While the collector exchanges the heaps, the stack is in the new one,
-/* What the handler copied. While the collector exchanges the heaps, the stack is in the new one and
- * the structure does not have its bounds yet (erl_gc.c): then its last word ends the stack. */
-uint8_t result, place, top_in;
-uint64_t process; /* address of its structure */
-struct fp_registers registers;
-/* The Erlang stack from `low`, its top or a little below, to `high`: the heap's end, or the
+/* What the handler copied. While the collector exchanges the heaps, the stack
+ * is in the new one, and the structure does not have its bounds yet (erl_gc.c):
+ * then the stack ends at its last word. */
+struct fp_capture {
+    uint8_t result, place, top_in;
+    uint64_t process; /* address of its structure */
+    struct fp_registers registers;
+    /* The Erlang stack from `low`, its top or a little below, to `high`: the heap's end, or the
      * end of a stack outside of the heap. */
-uint64_t low, high;
-uint32_t words, leaf_words;
-/* In C: the stack from `native_start` on, and its return address into JIT code. */
-uint32_t native_bytes;
-uint64_t native_start, native_return;
-/* In C: words above the base of the C stack, where JIT code keeps temporaries (erl_process.h
+    uint64_t low, high;
+    uint32_t words, leaf_words;
+    /* In C: the stack from `native_start` on, and its return address into JIT code. */
+    uint32_t native_bytes;
+    uint64_t native_start, native_return;
+    /* In C: words above the base of the C stack, where JIT code keeps temporaries (erl_process.h
      * ErtsSchedulerRegisters, TMP_MEM). */
-uint64_t kept[FP_CAPTURE_KEPT];
-unsigned char structure[FP_PROBE_WINDOW];
-struct fp_dictionary dictionary; /* zeros when it is not readable */
-unsigned char native[FP_CAPTURE_NATIVE_MAX];
-uint64_t word[FP_STACK_WORDS_MAX];
-}
-;
+    uint64_t kept[FP_CAPTURE_KEPT];
+    unsigned char structure[FP_PROBE_WINDOW];
+    struct fp_dictionary dictionary; /* zeros when it is not readable */
+    unsigned char native[FP_CAPTURE_NATIVE_MAX];
+    uint64_t word[FP_STACK_WORDS_MAX];
+};
 
 void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
                      const struct fp_registers *registers,
