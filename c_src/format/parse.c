@@ -1,8 +1,8 @@
 /*
- * parse.c - by hand: a general tool would cost more than all else together.
+ * parse.c - by hand, because parsing is most of the cost of reading.
  *
- * Ours is a narrow `perf script`, so the two share their headers. The time is
- * what a header is known by: digits, a dot, six digits or more, a colon.
+ * A session's file is a narrow `perf script`, so the two share their headers. A
+ * header is known by its time: digits, a dot, six digits or more, a colon.
  */
 #include "format/parse.h"
 
@@ -136,7 +136,7 @@ static const char *parse_ids(struct fp_slice line, const char *end,
             end--;
         end = blanks_before(line.at, end);
     }
-    header->who = (struct fp_slice){line.at, (size_t)(end - line.at)};
+    header->thread = (struct fp_slice){line.at, (size_t)(end - line.at)};
     id = digits_before(line.at, end);
     at = id;
     if (!take_digits(&at, end, &header->tid))
@@ -198,7 +198,7 @@ static const char *parse_original_ids(struct fp_slice line, const char *tab,
     }
     if (tab == line.at || end <= tab + 1)
         return "no status or no process";
-    header->who = (struct fp_slice){tab + 1, (size_t)(end - tab - 1)};
+    header->thread = (struct fp_slice){tab + 1, (size_t)(end - tab - 1)};
     return NULL;
 }
 
@@ -429,9 +429,8 @@ static const char *original_line(struct fp_slice symbol)
                : NULL;
 }
 
-/* ASCII that is spelled as it is; what else is, the encoder knows. One bit a
- * character. */
-static bool is_spelled_alike(unsigned char c)
+/* ASCII that the encoder leaves as it is. One bit a character. */
+static bool is_encoded_alike(unsigned char c)
 {
     static const uint64_t alike[2] = {UINT64_C(0xa7fff41a00000000),
                                       UINT64_C(0x7fffffffffffffff)};
@@ -442,28 +441,28 @@ static bool is_spelled_alike(unsigned char c)
 static bool is_all_alike(struct fp_slice text)
 {
     for (size_t i = 0; i < text.size; i++) {
-        if (!is_spelled_alike((unsigned char)text.at[i]))
+        if (!is_encoded_alike((unsigned char)text.at[i]))
             return false;
     }
     return true;
 }
 
-static struct fp_slice spell_anew(struct fp_slice text, char **spelled)
+static struct fp_slice encode_anew(struct fp_slice text, char **encoded)
 {
-    struct fp_slice made = {*spelled, 0};
+    struct fp_slice made = {*encoded, 0};
 
-    made.size = fp_perf_script_encode(text.at, text.size, *spelled);
-    *spelled += made.size;
+    made.size = fp_perf_script_encode(text.at, text.size, *encoded);
+    *encoded += made.size;
     return made;
 }
 
-static struct fp_slice spell(struct fp_slice text, char **spelled)
+static struct fp_slice encode(struct fp_slice text, char **encoded)
 {
-    return is_all_alike(text) ? text : spell_anew(text, spelled);
+    return is_all_alike(text) ? text : encode_anew(text, encoded);
 }
 
 /* The original's `(mod:fun/1)`, an initial call, and `mod:fun/1;123`. */
-static struct fp_slice spell_original(struct fp_slice symbol, char **spelled)
+static struct fp_slice encode_original(struct fp_slice symbol, char **encoded)
 {
     const char *line;
     struct fp_slice made;
@@ -473,19 +472,19 @@ static struct fp_slice spell_original(struct fp_slice symbol, char **spelled)
         symbol = (struct fp_slice){symbol.at + 1, symbol.size - 2};
     line = original_line(symbol);
     if (line == NULL)
-        return spell(symbol, spelled);
-    made = spell_anew(between(symbol.at, line), spelled);
-    **spelled = ':';
-    memcpy(*spelled + 1, line + 1,
+        return encode(symbol, encoded);
+    made = encode_anew(between(symbol.at, line), encoded);
+    **encoded = ':';
+    memcpy(*encoded + 1, line + 1,
            (size_t)(symbol.at + symbol.size - line - 1));
-    *spelled += symbol.at + symbol.size - line;
-    made.size = (size_t)(*spelled - made.at);
+    *encoded += symbol.at + symbol.size - line;
+    made.size = (size_t)(*encoded - made.at);
     return made;
 }
 
 /* Blanks, an address, a symbol of any bytes, a dso in brackets. */
 static const char *parse_other_frame(enum fp_dialect dialect, const char *at,
-                                     const char *end, char *spelled,
+                                     const char *end, char *encoded,
                                      struct fp_frame_text *frame)
 {
     const char *address, *open;
@@ -505,22 +504,22 @@ static const char *parse_other_frame(enum fp_dialect dialect, const char *at,
     if (frame->symbol.size == 0)
         return "a frame without a symbol";
     if (dialect == FP_ORIGINAL) {
-        frame->symbol = spell_original(frame->symbol, &spelled);
+        frame->symbol = encode_original(frame->symbol, &encoded);
     } else {
         const char *stop = frame->symbol.at + frame->symbol.size;
 
         frame->symbol.size =
             (size_t)(without_offset(frame->symbol.at, stop) - frame->symbol.at);
-        frame->symbol = spell(frame->symbol, &spelled);
+        frame->symbol = encode(frame->symbol, &encoded);
     }
     /* The original's `native ()` is a pseudo frame. */
     frame->dso = frame->dso.size == 0 ? FP_SLICE("flame_prof")
-                                      : spell(frame->dso, &spelled);
+                                      : encode(frame->dso, &encoded);
     return NULL;
 }
 
 const char *fp_parse_frame(enum fp_dialect dialect, const char **at,
-                           const char *end, char *spelled,
+                           const char *end, char *encoded,
                            struct fp_frame_text *frame)
 {
     const char *begin = *at;
@@ -535,5 +534,5 @@ const char *fp_parse_frame(enum fp_dialect dialect, const char **at,
         return "a frame without an address";
     if (dialect == FP_OURS)
         return parse_our_frame(begin, stop, frame);
-    return parse_other_frame(dialect, begin, stop, spelled, frame);
+    return parse_other_frame(dialect, begin, stop, encoded, frame);
 }

@@ -8,9 +8,9 @@
  *                   as `mod:fun/1;123 (file.erl)`
  *      FP_PERF      `perf script` of Linux
  *
- * Nothing is copied but what has to be spelled otherwise: slices are parts of
- * the piece. Each function answers NULL, or why the sample is not one, in words
- * for a person. Any bytes may come.
+ * Slices are parts of the piece, but for texts that have to be encoded. Each
+ * function answers NULL, or a sentence that says why the sample is damaged. Any
+ * bytes may come.
  */
 #ifndef FP_FORMAT_PARSE_H
 #define FP_FORMAT_PARSE_H
@@ -24,10 +24,10 @@ enum fp_dialect { FP_NO_DIALECT, FP_OURS, FP_ORIGINAL, FP_PERF };
 const char *fp_dialect_name(enum fp_dialect dialect);
 
 struct fp_header {
-    enum fp_dialect dialect; /* FP_ORIGINAL, or FP_PERF: that or ours */
-    struct fp_slice who;  /* what names the process: "beam 4242/71", "0.71.0" */
-    struct fp_slice comm; /* "beam"; empty in the original's */
-    uint64_t pid, tid;    /* 0 in the original's */
+    enum fp_dialect dialect; /* FP_ORIGINAL, or FP_PERF for both others */
+    struct fp_slice thread;  /* "beam 4242/71", "0.71.0" */
+    struct fp_slice comm;    /* "beam"; empty in the original's */
+    uint64_t pid, tid;       /* 0 in the original's */
     int64_t time_us;
     int64_t period; /* 1 where none is given */
     struct fp_slice event;
@@ -57,7 +57,7 @@ const char *fp_parse_words(struct fp_slice words);
 int fp_parse_word(const char **at, const char *end, struct fp_slice *key,
                   struct fp_slice *text);
 
-/* The most frames of a sample; 255 is the most that ours have. */
+/* The most frames of a sample; a session's have at most 255. */
 #define FP_FRAMES_MOST 1024
 /* Longer lines are refused. */
 #define FP_FRAME_BYTES_MOST 16384
@@ -68,14 +68,14 @@ struct fp_frame_text {
 };
 
 /* Room for a symbol and a dso, each byte of them percent-encoded. */
-#define FP_SPELLED_BYTES ((size_t)6 * FP_FRAME_BYTES_MOST)
+#define FP_ENCODED_BYTES ((size_t)6 * FP_FRAME_BYTES_MOST)
 
-/* The frame at *at, up to its line end; *at moves behind that. `spelled` has
- * FP_SPELLED_BYTES for what has to be spelled anew. */
+/* The frame at *at, up to its line end; *at moves behind that. `encoded` has
+ * FP_ENCODED_BYTES for texts that are not encoded yet. */
 const char *fp_parse_frame(enum fp_dialect dialect, const char **at,
-                           const char *end, char *spelled,
+                           const char *end, char *encoded,
                            struct fp_frame_text *frame);
-/* Is this root frame of ours the status? */
+/* Is this root frame of a session's sample the status? */
 static inline int fp_is_status(const struct fp_frame_text *frame)
 {
     return fp_slice_is(frame->dso, FP_SLICE("status"));

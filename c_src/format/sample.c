@@ -20,8 +20,8 @@ int fp_sample_is_own(const struct fp_sample *sample)
            memcmp(sample->stack.at, frame, size) == 0;
 }
 
-/* Perf's samples have neither metrics nor a status. In a file of ours one that
- * lost both is damaged, and not perf's. */
+/* Perf's samples have neither metrics nor a status. In a session's file a
+ * sample without both is damaged, and not perf's. */
 static enum fp_dialect dialect_of(const struct fp_scan_piece *piece,
                                   const struct fp_header *header,
                                   enum fp_dialect known)

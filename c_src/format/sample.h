@@ -1,6 +1,6 @@
 /*
  * sample.h - a piece of text as a sample: which dialect it is, where its parts
- * are. Numbers and frames are not looked at yet.
+ * are. Numbers and frames are not parsed yet.
  */
 #ifndef FP_FORMAT_SAMPLE_H
 #define FP_FORMAT_SAMPLE_H
@@ -14,8 +14,7 @@ struct fp_sample {
     struct fp_slice stack;
 };
 
-/* Is it the profiler's sample of itself, which tells how it fared? It has one
- * frame of its own and is no process'. */
+/* Is it the profiler's sample of itself, with its own metrics and one frame? */
 int fp_sample_is_own(const struct fp_sample *sample);
 
 /* `known` is the dialect of the file's samples before, or FP_NO_DIALECT. NULL,

@@ -26,7 +26,7 @@ static bool is_blank(char c)
 #define STEPS_MOST 255
 
 /* The line end behind the last frame, or NULL: not in these bytes. `end` is
- * behind the last byte that may be looked at. *lines grows by the line ends up
+ * behind the last byte. *lines grows by the line ends up
  * to it, that one included (or by all of them). */
 static const char *end_of_frames_slowly(const char *at, const char *end,
                                         uint64_t *lines)
@@ -191,7 +191,7 @@ static enum step skip(struct fp_scan *scan)
     const char *stop = end_of_frames(at, scan->window + scan->end, &scan->line);
 
     if (stop == NULL) {
-        /* The last byte may be the line end that is looked for. */
+        /* The last byte may be the line end that ends the piece. */
         if (scan->end > scan->begin) {
             scan->begin = scan->end - 1;
             scan->line -= scan->window[scan->begin] == '\n';

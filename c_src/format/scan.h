@@ -18,8 +18,8 @@
 
 #include "base/slice.h"
 
-/* The longest sample that we write: 255 frames of two atoms of 255 characters,
- * each of them three times as long when it is encoded. What is longer is none. */
+/* More than the writer's longest sample: 255 frames of two atoms of 255
+ * characters, each of them three times as long when it is encoded. */
 #define FP_SCAN_SAMPLE_MOST ((size_t)4 << 20)
 
 /* Reads up to `room` (at least 1) bytes to `to`; *size is 0 at the end. 0 or a

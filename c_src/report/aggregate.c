@@ -97,9 +97,10 @@ static struct fp_slice class_text(const char *what, const char *const unit[6],
 
 /* ------------------------------------------------------------------- dimensions -- */
 
-uint32_t fp_dimension_code(const struct fp_profile *profile,
-                           enum fp_dimension dimension,
-                           const struct fp_row *row, int64_t weight)
+/* The group of a sample in a dimension, as a number. */
+static uint32_t code_of(const struct fp_profile *profile,
+                        enum fp_dimension dimension, const struct fp_row *row,
+                        int64_t weight)
 {
     switch (dimension) {
     case FP_DIMENSION_status:
@@ -272,8 +273,7 @@ static int add_row(struct fp_aggregate *groups,
     if (!fp_row_weight(profile, &query->by, row, &weight) || weight == 0)
         return 0;
     for (uint32_t i = 0; i < query->dimension_count; i++)
-        key.code[i] =
-            fp_dimension_code(profile, query->dimension[i], row, weight);
+        key.code[i] = code_of(profile, query->dimension[i], row, weight);
     key.node = groups->view.map == NULL ? node : groups->view.map[node];
     key.weight = weight < 0 ? 0 - (uint64_t)weight : (uint64_t)weight;
     return add(groups, &key, query->dimension_count);

@@ -69,13 +69,8 @@ struct fp_query {
     int without_lines; /* two lines of one function are one frame */
 };
 
-/* The group of a sample in a dimension, as a number. */
-uint32_t fp_dimension_code(const struct fp_profile *profile,
-                           enum fp_dimension dimension,
-                           const struct fp_row *row, int64_t weight);
-
-/* That number as text, percent-encoded as in the file. `room` has
- * FP_DIMENSION_BYTES. */
+/* A group of a dimension (fp_group.code) as text, percent-encoded as in the file.
+ * `room` has FP_DIMENSION_BYTES. */
 #define FP_DIMENSION_BYTES 64
 struct fp_slice fp_dimension_text(const struct fp_profile *profile,
                                   enum fp_dimension dimension, uint32_t code,

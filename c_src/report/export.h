@@ -10,12 +10,12 @@
 
 /* One line a stack: `waiting;gen_server:loop/7 1234`, dimensions first, root first.
  * For flamegraph.pl, inferno, speedscope. The query may get a dimension `sign`
- * (groups.h). *total is the sum of the weights. */
+ * (aggregate.h). *total is the sum of the weights. */
 int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
                         struct fp_output *output, uint64_t *total);
 
-/* doc/format.md's weighted export: a sample for each whose weight is not 0,
- * with that as its period, and a `negative (sign)` or `positive (sign)` frame
+/* doc/format.md's weighted export: each sample whose weight is not 0, with the
+ * weight as its period, and a `negative (sign)` or `positive (sign)` frame
  * below the status for a delta. *moved counts the times that had to be moved to
  * keep them in order. */
 int fp_export_perf(struct fp_profile *profile, const struct fp_by *by,

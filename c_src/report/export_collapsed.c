@@ -1,5 +1,5 @@
 /*
- * collapsed.c - stacks as lines. Names stay percent-encoded as they are in the
+ * export_collapsed.c - stacks as lines. Names stay percent-encoded as they are in the
  * file: a `;` or a blank in one would be taken for structure.
  */
 #include <stdio.h>
@@ -38,8 +38,8 @@ struct fp_slice fp_by_name(const struct fp_profile *profile,
     return (struct fp_slice){room, (size_t)length};
 }
 
-/* A dimension's text is encoded already, but for a file's name and what a perf of
- * Linux calls its commands: the rest of it is encoded here. */
+/* A dimension's text is encoded already, but for the names of files and of perf's
+ * commands. */
 static void put_dimension(struct fp_output *output, struct fp_slice text)
 {
     for (size_t i = 0; i < text.size; i++) {

@@ -158,8 +158,11 @@ static void write_row(struct fp_index *w, const struct fp_row *row,
                       uint64_t number)
 {
     for (uint32_t c = 0; c < FP_ROW_VALUE; c++) {
-        if (c != FP_ROW_TIME || begins_run(w, row, number))
-            fp_index_put(w, &w->column[c], fp_index_number(w, c, row));
+        struct fp_column *column = &w->column[c];
+
+        if (fp_column_kind[column->type].size > 0 &&
+            (c != FP_ROW_TIME || begins_run(w, row, number)))
+            fp_index_put(w, column, fp_index_number(w, c, row));
     }
     if (w->profile->process[row->process].is_own)
         fp_index_put(w, &w->own, (int64_t)number);

@@ -114,7 +114,7 @@ static const struct table {
     {"frame_dso", FP_COLUMN_U32, FRAME, MEMBER(fp_frame_ids, dso), false},
     {"node_parent", FP_COLUMN_U32, NODE, MEMBER(fp_node, parent), false},
     {"node_frame", FP_COLUMN_U32, NODE, MEMBER(fp_node, frame), false},
-    TEXT_OF_PROCESS(who),
+    OF_PROCESS(who, FP_COLUMN_U32, thread),
     TEXT_OF_PROCESS(comm),
     OF_PROCESS(pid, FP_COLUMN_F64, pid),
     OF_PROCESS(tid, FP_COLUMN_F64, tid),

@@ -1,5 +1,5 @@
 /*
- * weighted.c - a profile as `perf script` text again, with one metric as the
+ * export_perf.c - a profile as `perf script` text again, with one metric as the
  * period: doc/format.md's weighted export.
  */
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include "base/assume.h"
 #include "report/export.h"
 
-/* What the grammar asks of a file as a whole: times in order, growing within a
+/* The grammar's rules for a file as a whole: times in order, growing within a
  * tid, the last one not on a whole second (so that none is). */
 struct writing {
     struct fp_profile *profile;
@@ -25,7 +25,7 @@ static bool is_comm_character(char c, bool is_first)
            (!is_first && (c == '.' || c == '@' || c == '-'));
 }
 
-/* [A-Za-z_][A-Za-z_.@-]{1,31}: what is none of these is an underscore. */
+/* [A-Za-z_][A-Za-z_.@-]{1,31}: other characters become underscores. */
 static void put_comm(struct fp_output *output, struct fp_slice comm)
 {
     char text[32];
@@ -58,7 +58,7 @@ static int64_t in_order(struct writing *writing, const struct fp_row *row)
 {
     int64_t *last = &writing->last_us[row->process], time = row->time_us;
 
-    FP_ASSUME(last != NULL); /* who has a row is counted */
+    FP_ASSUME(last != NULL); /* process_count counts it */
     if (time < writing->now_us)
         time = writing->now_us;
     if (*last >= time)

@@ -1,5 +1,5 @@
 /*
- * pprof.c - profile.proto of github.com/google/pprof, written by hand: nine
+ * export_pprof.c - profile.proto of github.com/google/pprof, written by hand: nine
  * kinds of fields do not need a generator.
  *
  * A message is made in a buffer and put behind its size. Field numbers are

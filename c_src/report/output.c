@@ -223,7 +223,7 @@ uint64_t fp_output_size(const struct fp_output *output)
 
 /* ------------------------------------------------------------ open and close -- */
 
-/* A name beside the wanted one that nobody has. */
+/* A free name beside the wanted one. */
 static int open_temporary(struct fp_output *output, const char *path)
 {
     size_t size = strlen(path) + 40;

@@ -2,8 +2,8 @@
  * output.h - a file that is there whole, or not at all.
  *
  * Bytes go to a new file beside the one that is wanted (mode 0600, never
- * through a link), which takes its name at the end. Errors are kept: whoever
- * writes looks once, at fp_output_close().
+ * through a link), which takes its name at the end. Errors are kept
+ * until fp_output_close(), which returns the first one.
  *
  * Dirty I/O threads only. One thread at a time.
  */

@@ -1,7 +1,6 @@
 /*
- * profile.c - a sample is looked at whole before anything of it is kept, so that
- * a damaged one leaves nothing but its warning (and at most some texts that
- * nobody names).
+ * profile.c - a sample is parsed whole before it is kept, so that a damaged one
+ * leaves its warning only (and at most some unused texts).
  */
 #include "report/profile.h"
 
@@ -143,7 +142,7 @@ static const char *intern_schema(struct fp_profile *profile,
     return NULL;
 }
 
-/* The numbers at the front of the fields; *words is what is behind them. */
+/* The numbers at the front of the fields; *words is the rest. */
 static int read_numbers(struct fp_profile *profile,
                         const struct fp_sample *sample, struct fp_slice *words,
                         const char **bad)
@@ -245,19 +244,22 @@ static bool read_words(struct fp_slice text, struct fp_slice words[WORDS])
     return true;
 }
 
-/* Where the last process of this `who` stands, from 1 on; 0: there was none. */
-static int last_process(struct fp_profile *profile, uint32_t who,
+/* Where the last process of this `thread` stands, from 1 on; 0: there was none. */
+static int last_process(struct fp_profile *profile, uint32_t thread,
                         uint32_t **last)
 {
     size_t had = profile->last_room;
-    int err = FP_GROW(&profile->budget, &profile->last, &profile->last_room,
-                      (size_t)who + 1);
+    int err;
 
-    if (err != 0)
-        return err;
-    memset(profile->last + had, 0,
-           (profile->last_room - had) * sizeof(*profile->last));
-    *last = &profile->last[who];
+    if (thread >= had) {
+        err = FP_GROW(&profile->budget, &profile->last, &profile->last_room,
+                      (size_t)thread + 1);
+        if (err != 0)
+            return err;
+        memset(profile->last + had, 0,
+               (profile->last_room - had) * sizeof(*profile->last));
+    }
+    *last = &profile->last[thread];
     return 0;
 }
 
@@ -278,7 +280,7 @@ static int node_of(struct fp_profile *profile, uint64_t pid, uint32_t id,
 }
 
 static int new_process(struct fp_profile *profile,
-                       const struct fp_sample *sample, uint32_t who,
+                       const struct fp_sample *sample, uint32_t thread,
                        uint32_t erl_pid, uint64_t hash, uint32_t *id)
 {
     const struct fp_header *header = &sample->header;
@@ -297,7 +299,7 @@ static int new_process(struct fp_profile *profile,
     if (err != 0)
         return err;
     process = &profile->process[profile->process_count++];
-    *process = (struct fp_process){.who = who,
+    *process = (struct fp_process){.thread = thread,
                                    .comm = comm,
                                    .pid = header->pid,
                                    .tid = header->tid,
@@ -311,19 +313,19 @@ static int new_process(struct fp_profile *profile,
 
 /* Two processes can share a tid (doc/format.md); the pid tells them apart. */
 static int find_process(struct fp_profile *profile,
-                        const struct fp_sample *sample, uint32_t who,
+                        const struct fp_sample *sample, uint32_t thread,
                         uint32_t erl_pid, uint32_t *id)
 {
-    uint64_t hash = fp_hash_two(who, erl_pid);
+    uint64_t hash = fp_hash_two(thread, erl_pid);
     struct fp_table_at at;
 
     fp_table_seek(&profile->processes, hash, &at);
     while (fp_table_next(&profile->processes, &at, id)) {
-        if (profile->process[*id].who == who &&
+        if (profile->process[*id].thread == thread &&
             profile->process[*id].erl_pid == erl_pid)
             return 0;
     }
-    return new_process(profile, sample, who, erl_pid, hash, id);
+    return new_process(profile, sample, thread, erl_pid, hash, id);
 }
 
 static int update_words(struct fp_profile *profile, struct fp_process *process,
@@ -345,17 +347,17 @@ static int update_words(struct fp_profile *profile, struct fp_process *process,
 }
 
 /* The original has the pid in the place of the name: <0.71.0> without < >. */
-static int original_pid(struct fp_profile *profile, struct fp_slice who,
+static int original_pid(struct fp_profile *profile, struct fp_slice thread,
                         uint32_t *id)
 {
     char text[66];
 
-    if (who.size > sizeof(text) - 2)
-        who.size = sizeof(text) - 2;
+    if (thread.size > sizeof(text) - 2)
+        thread.size = sizeof(text) - 2;
     text[0] = '<';
-    memcpy(text + 1, who.at, who.size);
-    text[who.size + 1] = '>';
-    return intern(profile, (struct fp_slice){text, who.size + 2}, id);
+    memcpy(text + 1, thread.at, thread.size);
+    text[thread.size + 1] = '>';
+    return intern(profile, (struct fp_slice){text, thread.size + 2}, id);
 }
 
 static int process_of(struct fp_profile *profile,
@@ -363,11 +365,11 @@ static int process_of(struct fp_profile *profile,
                       const char **bad, uint32_t *id)
 {
     struct fp_slice words[WORDS];
-    uint32_t who, erl_pid, *last;
-    int err = intern(profile, sample->header.who, &who);
+    uint32_t thread, erl_pid, *last;
+    int err = intern(profile, sample->header.thread, &thread);
 
     if (err == 0)
-        err = last_process(profile, who, &last);
+        err = last_process(profile, thread, &last);
     if (err != 0)
         return err;
     *id = *last - 1;
@@ -380,10 +382,10 @@ static int process_of(struct fp_profile *profile,
         return 0;
     }
     err = sample->dialect == FP_ORIGINAL
-              ? original_pid(profile, sample->header.who, &erl_pid)
+              ? original_pid(profile, sample->header.thread, &erl_pid)
               : intern(profile, words[ERL_PID], &erl_pid);
     if (err == 0)
-        err = find_process(profile, sample, who, erl_pid, id);
+        err = find_process(profile, sample, thread, erl_pid, id);
     if (err != 0)
         return err;
     *last = *id + 1;
@@ -418,7 +420,7 @@ static int intern_event(struct fp_profile *profile, struct fp_slice name,
 static int stack_of(struct fp_profile *profile, const struct fp_sample *sample,
                     const char **bad, uint32_t *id)
 {
-    /* A text means something else with another status or in another dialect. */
+    /* One text is another stack with another status, or in another dialect. */
     uint64_t hash = fp_hash(sample->stack.at, sample->stack.size);
     uint32_t status = 0;
     int err = 0;
@@ -480,7 +482,7 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     return intern(profile, sample->fields, &file->own);
 }
 
-/* What is in the row is of this sample when *bad stays NULL. */
+/* The row is this sample's when *bad stays NULL. */
 static int understand(struct fp_profile *profile,
                       const struct fp_sample *sample, const char **bad)
 {
@@ -548,7 +550,7 @@ int fp_profile_begin(struct fp_profile *profile, struct fp_source *source,
     return 0;
 }
 
-/* What the file as a whole has lost. */
+/* Losses of the file as a whole. */
 static void warn_of_file(struct fp_profile *profile)
 {
     const struct fp_source_state *state = fp_source_state(profile->source);

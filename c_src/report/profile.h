@@ -8,9 +8,9 @@
  *          ;
  *      fp_cursor_open(&cursor, &profile->rows, profile->schema, ...);
  *
- * Whoever reads a profile reads its fields; only profile.c writes them. It
- * never holds more than its limit: FP_EFULL then, and the profile is what was
- * read until then. One thread at a time.
+ * Only profile.c writes the fields, all may read them. A profile never holds more
+ * than its limit: the step answers FP_EFULL, and the profile has what was read
+ * before. One thread at a time.
  */
 #ifndef FP_REPORT_PROFILE_H
 #define FP_REPORT_PROFILE_H
@@ -24,9 +24,9 @@
 #define FP_WARNINGS_MOST 32
 #define FP_FILES_MOST 65535
 
-/* Of a process the last words are kept: a name may come later. Texts. */
+/* The last words of a process: a name may come later. Numbers of texts. */
 struct fp_process {
-    uint32_t who; /* "beam 4242/71", "0.71.0" */
+    uint32_t thread; /* "beam 4242/71", "0.71.0" */
     uint32_t comm;
     uint64_t pid, tid;
     uint32_t words; /* all of them, as they stand in the file */
@@ -69,9 +69,9 @@ struct fp_profile {
     struct fp_rows rows;
     struct fp_process *process;
     size_t process_count, process_room;
-    struct fp_table processes; /* by who and erl_pid */
+    struct fp_table processes; /* by thread and erl_pid */
     struct fp_table pids;      /* OS process -> the first process of it */
-    uint32_t *last; /* by text of a `who`: its last process, from 1 on */
+    uint32_t *last; /* by text of a thread: its last process, from 1 on */
     size_t last_room;
     struct fp_metric_facts metric[FP_METRICS_MOST];
     uint32_t metric_count;
@@ -97,8 +97,8 @@ struct fp_profile {
 int fp_profile_create(struct fp_profile **profile, size_t limit);
 void fp_profile_destroy(struct fp_profile *profile);
 
-/* Go on with this file. The source is the profile's from now on, also after an
- * error: FP_ENOMEM, FP_EFULL, FP_ESTATE: another one is being read. */
+/* Begins a file. The profile closes the source, also after an error: FP_ENOMEM,
+ * FP_EFULL, FP_ESTATE: another one is being read. */
 int fp_profile_begin(struct fp_profile *profile, struct fp_source *source,
                      struct fp_slice path);
 /* Read about `bytes` of text. 1: there is more; 0: the file is at its end;

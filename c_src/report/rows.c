@@ -1,6 +1,6 @@
 /*
- * rows.c - writing and reading keep the same tracks, so that they agree on what
- * "as before" means.
+ * rows.c - writing and reading keep equal tracks, so that "as before" means the
+ * same to both.
  */
 #include "report/rows.h"
 
@@ -19,7 +19,7 @@ enum {
 /* The most that a row can take: 11 numbers, two sets, and two numbers for each
  * metric. */
 #define ROW_MOST ((size_t)10 * (11 + 2 * 2 + 2 * FP_METRICS_MOST))
-/* What a process of ours has. */
+/* Metrics of a process in a session's file. */
 #define TRACK_VALUES 16
 
 /* ----------------------------------------------------------------- tracks -- */

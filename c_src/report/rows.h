@@ -47,13 +47,12 @@ struct fp_row {
     uint32_t process, stack, schema, event, file;
     /* By the place in the schema. */
     int64_t value[FP_METRICS_MOST], delta[FP_METRICS_MOST];
-    /* Of the deltas, those that are not the difference to the value before,
-     * which is taken for 0 at the process' first: by the place in the schema.
-     * Set by both add and next. */
+    /* Deltas that are not the difference to the value before (0 before the
+     * process' first), by the place in the schema. Both add and next set it. */
     fp_metric_set odd;
 };
 
-/* What a process last was. */
+/* The last row of a process. */
 struct fp_track {
     uint32_t stack, schema;
     fp_metric_set seen; /* metrics that it had at any time */
@@ -80,7 +79,7 @@ int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget,
                 const struct fp_schema *schemas, struct fp_row *row);
 void fp_rows_free(struct fp_rows *rows, struct fp_budget *budget);
 
-/* Read from the beginning. The cursor's own memory is asked of the budget. */
+/* Reads from the beginning. The budget counts the cursor's own memory. */
 struct fp_cursor {
     const struct fp_rows *rows;
     const struct fp_schema *schemas;

@@ -1,6 +1,5 @@
 /*
- * strings.c - the texts stand behind each other in one block, which is what the
- * index writes out.
+ * strings.c - the texts stand behind each other in one block, as in the index.
  */
 #include "report/strings.h"
 

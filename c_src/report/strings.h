@@ -24,7 +24,7 @@ struct fp_strings {
 /* 0, FP_EFULL or FP_ENOMEM; *id is the text's number. */
 int fp_strings_intern(struct fp_strings *strings, struct fp_budget *budget,
                       struct fp_slice text, uint32_t *id);
-/* `id` is one that was given out. */
+/* `id` is a text's number. */
 struct fp_slice fp_strings_at(const struct fp_strings *strings, uint32_t id);
 void fp_strings_free(struct fp_strings *strings, struct fp_budget *budget);
 

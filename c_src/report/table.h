@@ -10,7 +10,7 @@
  *              return id;
  *      fp_table_put(&table, budget, hash, id);
  *
- * Nothing is taken out. Not shared between threads.
+ * Entries stay. Not shared between threads.
  */
 #ifndef FP_REPORT_TABLE_H
 #define FP_REPORT_TABLE_H

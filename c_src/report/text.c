@@ -29,7 +29,7 @@ size_t fp_utf8(const char *at, size_t size, uint32_t *point)
     return length;
 }
 
-/* Neither controls nor what turns the direction of a line around. */
+/* No control, and no mark that turns a line's direction around. */
 static bool is_printable(uint32_t point)
 {
     return point >= ' ' && !(point >= 0x7f && point <= 0xa0) &&

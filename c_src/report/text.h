@@ -1,5 +1,5 @@
 /*
- * text.h - what stands in a file, as a person reads it.
+ * text.h - texts of a file, as a person reads them.
  */
 #ifndef FP_REPORT_TEXT_H
 #define FP_REPORT_TEXT_H
@@ -12,9 +12,9 @@
  * bytes are no UTF-8. `size` is at least 1. */
 size_t fp_utf8(const char *at, size_t size, uint32_t *point);
 
-/* Undo the percent-encoding of a symbol or a name, to `room`, which has
- * text.size bytes. What would not be printable afterwards stays encoded: then,
- * and when nothing is encoded, the answer is `text` itself. */
+/* Undoes the percent-encoding of a symbol or a name, to `room`, which has
+ * text.size bytes. Answers `text` itself when nothing is encoded, and when the
+ * decoded text is not printable. */
 struct fp_slice fp_text_decode(struct fp_slice text, char *room);
 
 /* Without its `:123`; the line in *line, or 0. */

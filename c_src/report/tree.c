@@ -14,8 +14,8 @@ int fp_tree_create(struct fp_tree *tree, struct fp_budget *budget)
     int err;
 
     memset(tree, 0, sizeof(*tree));
-    tree->spelled = malloc(FP_SPELLED_BYTES);
-    if (tree->spelled == NULL)
+    tree->encoded = malloc(FP_ENCODED_BYTES);
+    if (tree->encoded == NULL)
         return FP_ENOMEM;
     err = FP_GROW(budget, &tree->node, &tree->node_room, 1);
     if (err == 0)
@@ -34,7 +34,7 @@ void fp_tree_free(struct fp_tree *tree, struct fp_budget *budget)
     fp_table_free(&tree->nodes, budget);
     fp_table_free(&tree->stacks, budget);
     fp_table_free(&tree->raws, budget);
-    free(tree->spelled);
+    free(tree->encoded);
     free(tree->line);
 }
 
@@ -139,8 +139,8 @@ static void know(struct fp_known_line *known, enum fp_dialect dialect,
     memcpy(known->text, line.at, line.size);
 }
 
-/* One line to a frame. *is_status is set when it is ours and the status, whose
- * text is then in *id. */
+/* One line to a frame. *is_status: it is a session's status frame, and *id is its
+ * text. */
 static int read_frame(struct fp_tree *tree, struct fp_strings *strings,
                       struct fp_budget *budget, enum fp_dialect dialect,
                       const char **at, const char *end, uint32_t *id,
@@ -162,7 +162,7 @@ static int read_frame(struct fp_tree *tree, struct fp_strings *strings,
         *id = known->frame;
         return 0;
     }
-    *bad = fp_parse_frame(dialect, at, end, tree->spelled, &frame);
+    *bad = fp_parse_frame(dialect, at, end, tree->encoded, &frame);
     if (*bad != NULL)
         return 0;
     *is_status = dialect == FP_OURS && *at == end && fp_is_status(&frame);
@@ -178,7 +178,7 @@ static int read_frame(struct fp_tree *tree, struct fp_strings *strings,
     return err;
 }
 
-/* Frames are interned on the way, so that what is spelled anew need not be
+/* Frames are interned on the way, so that no encoded text has to be
  * kept. *status is the root frame's when that is one. */
 static int read_frames(struct fp_tree *tree, struct fp_strings *strings,
                        struct fp_budget *budget, enum fp_dialect dialect,

@@ -32,8 +32,8 @@ struct fp_raw_stack {
     enum fp_dialect dialect;
 };
 
-/* A frame's line as it was last seen, which is cheaper to compare than to take
- * apart: perf's stacks differ in their leaves, and share most lines. */
+/* A frame's line, which is cheaper to compare than to parse: perf's stacks differ
+ * in their leaves, and share most lines. */
 #define FP_LINES 4096
 #define FP_LINE_BYTES 120
 struct fp_known_line {
@@ -55,7 +55,7 @@ struct fp_tree {
     struct fp_raw_stack *raw_stack;
     size_t raw_size, raw_room, raw_count, raw_stack_room;
     struct fp_table raws;
-    char *spelled;              /* FP_SPELLED_BYTES */
+    char *encoded;              /* FP_ENCODED_BYTES */
     struct fp_known_line *line; /* of other dialects, FP_LINES; or NULL */
 };
 
@@ -68,7 +68,7 @@ int fp_tree_find(const struct fp_tree *tree, uint64_t hash,
                  enum fp_dialect dialect, uint32_t status, struct fp_slice text,
                  uint32_t *id);
 
-/* Take a text apart and keep it. The status is the root frame of FP_OURS, which
+/* Parses a text and keeps it. The status is the root frame of FP_OURS, which
  * has to have one, and `status` (a text's number) otherwise. 0 and *id, or
  * *bad says why not; FP_EFULL or FP_ENOMEM. */
 int fp_tree_add(struct fp_tree *tree, struct fp_strings *strings,

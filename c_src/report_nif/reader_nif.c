@@ -21,7 +21,7 @@ struct reader {
     struct fp_scan scan;
     struct fp_file file;
     struct fp_warning warning[WARNINGS_MOST];
-    char *spelled; /* FP_SPELLED_BYTES */
+    char *encoded; /* FP_ENCODED_BYTES */
 };
 
 static void destroy(void *object)
@@ -30,7 +30,7 @@ static void destroy(void *object)
 
     fp_scan_close(&reader->scan);
     fp_source_close(reader->source);
-    free(reader->spelled);
+    free(reader->encoded);
     free(reader);
 }
 
@@ -98,7 +98,7 @@ static const char *read_stack(ErlNifEnv *env, struct reader *reader,
     while (at < end && !has_status) {
         struct fp_frame_text frame;
         const char *bad =
-            fp_parse_frame(sample->dialect, &at, end, reader->spelled, &frame);
+            fp_parse_frame(sample->dialect, &at, end, reader->encoded, &frame);
 
         if (bad != NULL)
             return bad;
@@ -218,7 +218,7 @@ static const char *sample_term(ErlNifEnv *env, struct reader *reader,
     value[7] = enif_make_int64(env, sample.header.period);
     value[8] = text_term(env, memory, sample.header.event);
     value[9] = text_term(env, memory,
-                         sample.dialect == FP_ORIGINAL ? sample.header.who
+                         sample.dialect == FP_ORIGINAL ? sample.header.thread
                                                        : sample.header.comm);
     enif_make_map_from_arrays(env, (ERL_NIF_TERM *)keys, value, SAMPLE_KEYS,
                               term);
@@ -285,8 +285,8 @@ FP_REPORT_NIF(fp_nif_reader_open)
     reader = calloc(1, sizeof(*reader));
     if (reader == NULL)
         return fp_error_text(env, err, why);
-    reader->spelled = malloc(FP_SPELLED_BYTES);
-    if (reader->spelled != NULL)
+    reader->encoded = malloc(FP_ENCODED_BYTES);
+    if (reader->encoded != NULL)
         err = fp_source_open(&reader->source, path, why, sizeof(why));
     if (err == 0)
         err = fp_scan_open(&reader->scan, fp_source_read, reader->source);

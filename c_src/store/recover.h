@@ -1,5 +1,5 @@
 /*
- * recover.h - a file that nobody finished, cut to what is good in it.
+ * recover.h - an unfinished file, cut to its good part.
  */
 #ifndef FP_STORE_RECOVER_H
 #define FP_STORE_RECOVER_H
@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Cut behind the last sample (plain text) or the last whole frame that can be
- * read (zstd, which then gets its table), and bring it to the disk. `file` is
- * open for reading and writing. What is in it may be anything. How many bytes
- * of samples are left, or a negative system error. May block. */
+/* Cuts the file behind its last sample (plain text) or its last readable frame
+ * (zstd, which then gets its table), and syncs it. `file` is open for reading and
+ * writing and may hold any bytes. How many bytes of samples are left, or a
+ * negative system error. May block. */
 int64_t fp_recover(int file, bool is_zst);
 
 #endif

@@ -132,8 +132,7 @@ static bool is_gzip(const char *bytes)
     return memcmp(bytes, "\x1f\x8b", 2) == 0;
 }
 
-/* gzip has no mark that a reader could look for behind damage: what follows
- * is lost. */
+/* gzip has no mark to find behind damage: the rest is lost. */
 static int read_gzip(struct fp_source *source, char *to, size_t room,
                      size_t *size)
 {
@@ -190,8 +189,8 @@ static bool is_skippable(const char *bytes)
            memcmp(bytes + 1, "\x2a\x4d\x18", 3) == 0;
 }
 
-/* To the next frame, as far as one can be told from other bytes: what only
- * looks like one is found to be damaged in its turn. */
+/* To the next magic number. Other bytes that equal one are found to be damaged
+ * in their turn. */
 static int find_frame(struct fp_source *source)
 {
     for (;;) {
@@ -234,7 +233,7 @@ static int read_zstd(struct fp_source *source, char *to, size_t room,
 
         if (err != 0)
             return err;
-        /* A frame may still have text when its last byte was taken. */
+        /* A frame may still have text behind its last byte. */
         if (source->begin == source->end && !source->is_inside)
             break;
         in = (ZSTD_inBuffer){source->input + source->begin,
@@ -312,7 +311,7 @@ int fp_source_open(struct fp_source **source, const char *path, char *why,
                    size_t why_size)
 {
     struct stat info;
-    /* NONBLOCK: opening a pipe would wait for somebody who writes to it. */
+    /* NONBLOCK: opening a pipe would wait for its writer. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), err;
 
     if (file < 0)
@@ -325,7 +324,7 @@ int fp_source_open(struct fp_source **source, const char *path, char *why,
         create(source, (struct fp_source){.file = file,
                                           .file_size = (uint64_t)info.st_size});
     if (err == FP_EIO)
-        refuse(why, why_size, "it can not be read");
+        refuse(why, why_size, "it cannot be read");
     if (err != 0)
         close(file);
     return err;

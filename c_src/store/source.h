@@ -1,10 +1,9 @@
 /*
- * source.h - the text of a file: plain, gzip or zstd, told apart by its first
- * bytes and not by its name.
+ * source.h - the text of a file: plain, gzip or zstd, by its first bytes and not
+ * by its name.
  *
- * What is cut off or damaged costs what is lost in it and is counted: the end
- * of a file that was cut off is not there, and behind a damaged zstd frame
- * reading goes on at the next one. Memory: two buffers of 256 KiB, and the
+ * Damage is counted and costs as little as it can: reading goes on at the next
+ * zstd frame. Memory: two buffers of 256 KiB, and the
  * window of a decompressor (at most 128 MiB, as zstd -d has it; 1 MiB or less
  * for what flame_prof writes).
  *
@@ -29,11 +28,9 @@ struct fp_source_state {
 };
 
 /* 0; FP_ENOMEM; FP_EIO with a sentence in `why`, which ends with a NUL. Only
- * regular files: a pipe could hold a thread for ever. */
+ * regular files: a pipe could block a thread for ever. */
 int fp_source_open(struct fp_source **source, const char *path, char *why,
                    size_t why_size);
-/* The same of bytes in memory, which must outlive it. For tests. */
-int fp_source_memory(struct fp_source **source, const void *bytes, size_t size);
 void fp_source_close(struct fp_source *source);
 
 /* `source` is a struct fp_source: this is a reader of format/scan.h. Up to
@@ -45,5 +42,10 @@ const struct fp_source_state *fp_source_state(const struct fp_source *source);
 uint64_t fp_source_size(const struct fp_source *source);
 
 const char *fp_source_kind_name(enum fp_source_kind kind);
+
+/* For tests. */
+
+/* As fp_source_open(), of bytes in memory, which must outlive the source. */
+int fp_source_memory(struct fp_source **source, const void *bytes, size_t size);
 
 #endif

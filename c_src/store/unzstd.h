@@ -9,8 +9,8 @@
 
 struct fp_unzstd;
 
-/* Frames that need a larger window are refused: our own need 4 MiB, the zstd
- * command's at most 8 MiB unless it is told otherwise. */
+/* Frames that need a larger window are refused: a session's need 4 MiB, the zstd
+ * command's at most 8 MiB by default. */
 #define FP_UNZST_WINDOW_LOG 25
 
 /* 0 or FP_ENOMEM. */

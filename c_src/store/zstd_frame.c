@@ -9,16 +9,16 @@
 
 #define TABLE_MAGIC 0x184D2A5Eu
 #define TABLE_END_MAGIC 0x8F92EAB1u
-/* What level 1 has is made for text that repeats itself sooner: ours says again
- * what it said a tick ago, some 70 KB before, or a second ago. A large window and
+/* Level 1's defaults are made for text that repeats itself sooner: samples repeat
+ * those of a tick ago, some 70 KB before, and of a second ago. A large window and
  * table of hashes save 5 % of the bytes and cost no time. The next better
  * strategies save 1 % more for a tenth of the speed, and 10 % for two thirds. */
 #define LEVEL 1
 #define WINDOW_LOG 22
 #define HASH_LOG 17
 
-/* A frame's header (RFC 8878, 3.1.1.1), as libzstd writes it when it is not told
- * the size beforehand, and with the size in it, which we come to know in time:
+/* A frame's header (RFC 8878, 3.1.1.1), as libzstd writes it without a size, and
+ * with the size in it, which is known at the frame's end:
  *
  *      magic 4 | descriptor 1 | window 1
  *      magic 4 | descriptor 1 | window 1 | size 4
@@ -26,7 +26,7 @@
 #define DESCRIPTOR 4
 #define HEADER_SIZE 6
 #define CONTENT_SIZE 4
-/* What says that there is a dictionary, a size, or no window. */
+/* The bits for a dictionary, a size, or no window. */
 #define DESCRIPTOR_OTHER 0xe3
 #define DESCRIPTOR_SIZE_OF_4 (2 << 6)
 
@@ -43,8 +43,8 @@ static void set_parameters(ZSTD_CCtx *context)
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
 }
 
-/* A first frame makes the context take the memory that it will need, and shows
- * that this libzstd's header is the one that we know. */
+/* A first frame makes the context allocate its memory, and proves that this
+ * libzstd's header is the one above. */
 static int try_it(struct fp_zstd *zst)
 {
     size_t size = 0;
@@ -95,7 +95,7 @@ size_t fp_zstd_memory(const struct fp_zstd *zst)
     return sizeof(*zst) + ZSTD_sizeof_CCtx(zst->context);
 }
 
-/* What it has taken and not yet given out is less than a block. */
+/* The context holds back less than a block. */
 size_t fp_zstd_bound(size_t text)
 {
     return ZSTD_compressBound(text + ZSTD_BLOCKSIZE_MAX) + HEADER_SIZE +

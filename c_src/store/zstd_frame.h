@@ -18,16 +18,16 @@
 
 struct fp_zstd;
 
-/* No frame of ours is of more text, or takes more bytes. */
+/* The most text of a frame that is written, and the most bytes. */
 #define FP_ZST_FRAME_MAX ((size_t)24 << 20)
 
-/* 0; FP_ENOMEM, or FP_EINVAL: this libzstd makes other frames than we know. */
+/* 0; FP_ENOMEM, or FP_EINVAL: this libzstd writes other headers. */
 int fp_zstd_create(struct fp_zstd **zst);
 void fp_zstd_destroy(struct fp_zstd *zst);
 /* Memory that it holds. */
 size_t fp_zstd_memory(const struct fp_zstd *zst);
 
-/* What putting so much text, and ending the frame after it, may add to it. */
+/* The most bytes that so much text, and the frame's end, add to a frame. */
 size_t fp_zstd_bound(size_t text);
 /* More text into the frame that has *size bytes so far, 0: a new one. Behind
  * them is room for fp_zstd_bound(text_size). 0; or FP_ENOMEM, and the frame that
@@ -36,7 +36,7 @@ int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size,
                 char *frame, size_t *size);
 /* Likewise. */
 int fp_zstd_end(struct fp_zstd *zst, char *frame, size_t *size);
-/* The frame that was begun, if any, is not wanted. */
+/* Forgets the frame that was begun, if any. */
 void fp_zstd_drop(struct fp_zstd *zst);
 
 struct fp_zstd_entry {

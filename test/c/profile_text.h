@@ -1,6 +1,6 @@
 /*
  * profile_text.h - a profile as text, so that tests can say what they expect:
- * one line a sample, `time who status period frames... metric=value/delta`.
+ * one line a sample, `time thread status period frames... metric=value/delta`.
  */
 #ifndef PROFILE_TEXT_H
 #define PROFILE_TEXT_H
@@ -82,7 +82,7 @@ static inline void put_row(FILE *out, const struct fp_profile *profile,
     const struct fp_stack_ids *stack = &profile->tree.stack[row->stack];
 
     fprintf(out, "%lld ", (long long)row->time_us);
-    put_text(out, profile, profile->process[row->process].who);
+    put_text(out, profile, profile->process[row->process].thread);
     fprintf(out, " [");
     put_text(out, profile, stack->status);
     fprintf(out, "] %lld", (long long)row->period);

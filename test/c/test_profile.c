@@ -98,7 +98,7 @@ static void perf_scripts_of_linux_are_read(void)
     fp_profile_destroy(profile);
 }
 
-/* Whatever byte a symbol has, it is spelled as the writer spells it. */
+/* Whatever byte a symbol has, it is encoded as the writer spells it. */
 static void symbols_are_spelled_as_the_writer_does(void)
 {
     for (int c = 1; c < 256; c++) {
