@@ -94,7 +94,7 @@
         Line :: non_neg_integer(), File :: binary()}
     | {stack, Slot :: 0..8191, [Id :: -2..65535]}
     | {sample, ProcessSlot :: 0..16383, StackSlot :: 0..8191, Status :: 0..5, Values :: tuple()}
-    | {tick, Missed :: non_neg_integer(), UnixTimeUs :: pos_integer()}
+    | {tick, Missed :: non_neg_integer(), UnixTimeUs :: pos_integer(), StepUs :: integer()}
     %% Of ticks that were done, and their samples, which did not come so far.
     | {lost, Ticks :: non_neg_integer(), Missed :: non_neg_integer(), Samples :: non_neg_integer()}
     | {gone, non_neg_integer()}

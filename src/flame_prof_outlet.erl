@@ -147,9 +147,9 @@ missed(Items, #far{missing = none} = Far) ->
 missed(Items, #far{missing = Missing, generation = Generation} = Far) ->
     Far#far{missing = lists:foldl(fun miss/2, Missing, Items), generation = Generation + 1}.
 
-miss({tick, _, _} = Tick, #missing{tick = none} = Missing) ->
+miss({tick, _, _, _} = Tick, #missing{tick = none} = Missing) ->
     Missing#missing{tick = Tick};
-miss({tick, _, _} = Tick, #missing{tick = {tick, More, _}, ticks = Ticks, missed = Missed} =
+miss({tick, _, _, _} = Tick, #missing{tick = {tick, More, _, _}, ticks = Ticks, missed = Missed} =
     Missing) ->
     Missing#missing{tick = Tick, ticks = Ticks + 1, missed = Missed + More};
 miss({sample, _, _, _, _}, #missing{samples = Samples} = Missing) ->

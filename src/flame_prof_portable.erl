@@ -178,9 +178,9 @@ init({Config, Owner, Before, InForce}) ->
     },
     {ok, schedule(1, State)}.
 
-%% From the monotonic clock to Unix time. Whoever is held up between the two readings
-%% would move all samples by as long: of some tries the quickest is believed, as in
-%% c_src/base/clock_offset.c.
+%% Unix time less monotonic time. A process may lose its scheduler between the two
+%% readings: the quickest of some tries counts, as in c_src/base/clock_offset.c. The
+%% times of ticks keep the offset of the start; each tick says how far it has moved.
 clock_offset_us() ->
     {_Took, Offset} = lists:min([clock_reading() || _ <- lists:seq(1, 5)]),
     Offset.
@@ -234,7 +234,8 @@ terminate(_Reason, #engine{outlet = Outlet, depth_before = Before, depth = InFor
 
 tick(#engine{missed = Missed, processes = Processes, clock_offset_us = Offset} = State0) ->
     Begun = erlang:monotonic_time(),
-    Tick = {tick, Missed, erlang:convert_time_unit(Begun, native, microsecond) + Offset},
+    TimeUs = erlang:convert_time_unit(Begun, native, microsecond) + Offset,
+    Tick = {tick, Missed, TimeUs, clock_offset_us() - Offset},
     Iterator = maps:iterator(Processes),
     State = sample_all(maps:next(Iterator), 0, 0, [Tick], State0),
     Ended = erlang:monotonic_time(),

@@ -331,7 +331,7 @@ a_removed_directory_is_made_anew(Config) ->
     flush(),
     ok = file:del_dir_r(Directory),
     flush(),
-    _ = logged("removed or replaced by somebody else"),
+    _ = logged("removed or replaced by another program"),
     _ = logged("goes on writing"),
     ?assertMatch(#{error := <<>>, books := #{errors := 1}}, flame_prof:info()),
     #{files := Files} = stop(),

@@ -5,7 +5,7 @@
 
 -define(CREDIT_BYTES, 4194304).
 
-tick(Ms) -> {tick, 0, 1795237782000000 + 1000 * Ms}.
+tick(Ms) -> {tick, 0, 1795237782000000 + 1000 * Ms, 0}.
 
 sample() -> {sample, 0, 0, 0, erlang:make_tuple(16, 0)}.
 
@@ -29,13 +29,13 @@ beyond_the_credit_nothing_is_sent_and_all_of_it_is_counted_test() ->
     {taken, Full} = flame_prof_outlet:push(large(), flame_prof_outlet:far(self())),
     {1, Bytes, _} = batch(),
     {refused, Less} = flame_prof_outlet:push([tick(2), sample(), sample()], Full),
-    {refused, Least} = flame_prof_outlet:push([{tick, 3, 1795237782009000}, {gone, 2}, sample()], Less),
+    {refused, Least} = flame_prof_outlet:push([{tick, 3, 1795237782009000, 0}, {gone, 2}, sample()], Less),
     ?assertEqual(none, batch()),
     {taken, Free} = flame_prof_outlet:heard({flame_prof_taken, Bytes, 1}, Least),
     {taken, _} = flame_prof_outlet:push([tick(10)], Free),
     %% Told anew, so nothing of this needs what was lost.
     ?assertMatch(
-        {3, _, [{lost, 1, 0, 3}, {gone, 2}, {tick, 3, 1795237782009000}, {tick, 0, _}]}, batch()
+        {3, _, [{lost, 1, 0, 3}, {gone, 2}, {tick, 3, 1795237782009000, 0}, {tick, 0, _, _}]}, batch()
     ).
 
 a_later_generation_is_begun_when_the_scribe_wants_it_test() ->

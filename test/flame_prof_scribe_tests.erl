@@ -43,7 +43,7 @@ samples(Times) ->
         {frame, 0, <<"shop">>, <<"sell">>, 1, 12, <<"shop.erl">>},
         {stack, 0, [0]}
     ],
-    Defined ++ lists:append([[{tick, 0, Us}, {sample, 0, 0, 0, erlang:make_tuple(16, 7)}] || Us <- Times]).
+    Defined ++ lists:append([[{tick, 0, Us, 0}, {sample, 0, 0, 0, erlang:make_tuple(16, 7)}] || Us <- Times]).
 
 send(Scribe, Items) ->
     Scribe ! {flame_prof_batch, self(), 1, term_to_binary(Items)},

@@ -15,13 +15,13 @@
 ERL_NIF_TERM fp_nif_capture_probe(ErlNifEnv *env, int argc,
                                   const ERL_NIF_TERM argv[])
 {
-    uint64_t until;
+    int64_t until;
     unsigned us;
 
     if (argc != 1 || !enif_get_uint(env, argv[0], &us) || us > SPIN_US_MAX)
         return enif_make_badarg(env);
-    until = fp_clock_ns(CLOCK_MONOTONIC) + 1000u * us;
-    while (fp_clock_ns(CLOCK_MONOTONIC) < until)
+    until = fp_monotonic_ns() + 1000 * (int64_t)us;
+    while (fp_monotonic_ns() < until)
         ;
     return fp_atom(env, "ok");
 }

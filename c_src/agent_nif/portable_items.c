@@ -123,11 +123,13 @@ static int take_sample(const struct item *item)
 static int take_tick(const struct item *item)
 {
     ErlNifUInt64 missed;
-    ErlNifSInt64 time_us;
+    ErlNifSInt64 time_us, step_us;
 
     return get_count(item, 1, &missed) &&
            enif_get_int64(item->env, item->part[2], &time_us) &&
-           fp_record_encoder_tick(item->to, missed, time_us) != FP_EINVAL;
+           enif_get_int64(item->env, item->part[3], &step_us) &&
+           fp_record_encoder_tick(item->to, missed, time_us, step_us) !=
+               FP_EINVAL;
 }
 
 static int take_lost(const struct item *item)
@@ -195,7 +197,7 @@ static const struct {
     {"sample", 5, take_sample}, {"process", 7, take_process},
     {"stack", 3, take_stack},   {"frame", 7, take_frame},
     {"gone", 2, take_gone},     {"torn", 2, take_torn},
-    {"tick", 3, take_tick},     {"selection", 3, take_selection},
+    {"tick", 4, take_tick},     {"selection", 3, take_selection},
     {"cpu", 2, take_cpu},       {"lost", 4, take_lost},
 };
 

@@ -197,7 +197,7 @@ static const struct row rows[] = {
     TEXT("directory", directory),
     NAME("compress", files.is_zst, compressions),
     NAME("sync", files.sync, syncs),
-    NUMBER("hold_ms", files.hold_ms),
+    NUMBER("hold_ms", files.buffer_ms),
     LIMIT("flush_close_max", files.flush_close_max),
     LIMIT("files_max", files.files_max),
     LIMIT("file_max_bytes", files.file_max_bytes),

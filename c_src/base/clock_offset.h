@@ -1,23 +1,33 @@
 /*
- * clock_offset.h - what has to be added to monotonic time to get Unix time. Any thread.
+ * clock_offset.h - Unix time less monotonic time. Any thread.
  *
- * Samples have monotonic time, so that a step of the system's clock does not
- * tear them apart; files have Unix time. The two clocks can not be read at once,
- * and a thread that is kept from its CPU between them would move all samples of a
- * session by as long. So the one is read before and after the other, a few times,
- * and the closest of these is believed.
+ * Samples have monotonic times, which no step of the system's clock moves;
+ * files have Unix times. The two clocks cannot be read at once, and a thread
+ * may lose its CPU between the readings: so the one is read before and after
+ * the other, a few times, and the closest readings count.
  */
 #ifndef FP_BASE_CLOCK_OFFSET_H
 #define FP_BASE_CLOCK_OFFSET_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds; the tests have clocks of their own. */
+/* fp_clock_ns(), or a test's. */
 typedef int64_t fp_clock(clockid_t);
 
 /* Unix time less monotonic time, in nanoseconds: off by half of the shortest
  * time that reading took. */
 int64_t fp_clock_offset_ns(fp_clock *read);
+
+/* The time of a session's samples, which never steps. Relaxed. */
+struct fp_sample_clock {
+    /* Less this host's monotonic time. 0: another node's, before its first
+     * tick. */
+    _Atomic int64_t offset_us;
+    /* How far the system's clock of the profiled node has moved against it;
+     * kept by the portable engine's ticks only. */
+    _Atomic int64_t step_us;
+};
 
 #endif

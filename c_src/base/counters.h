@@ -1,12 +1,16 @@
 /*
- * counters.h - the books of a session, readable at any time from any thread.
+ * counters.h - the counters of a session, readable at any time by any thread.
  *
- * taken = written + torn + dropped + gone + expired + pending, where pending is
- * what is in the ring or the writer's hands: 0 once a session has stopped.
+ * taken = written + torn + dropped + lost + gone + expired + pending, where
+ * pending samples are in the ring or the writer's memory: 0 once a session has
+ * stopped.
  *
- * Every counter has one writing thread (named here) and is stored with
- * relaxed order: a reader sees each figure whole, not all figures of one
- * instant. fp_counters_read() after the threads are joined is exact.
+ * `written` samples were handed to the kernel in a file that had its name then;
+ * `unsaved` are those of them that the session has since seen to be lost.
+ *
+ * Every counter has one writing thread (named here) and is stored with relaxed
+ * order: a reader sees each number whole, but not all numbers of one instant.
+ * After the threads are joined they are exact.
  */
 #ifndef FP_BASE_COUNTERS_H
 #define FP_BASE_COUNTERS_H
@@ -16,25 +20,25 @@
 
 #define FP_COUNTERS_MAP(X)                                                       \
     /* the engine's thread: the sampler, or the portable engine's process */     \
-    X(ticks)        /* ticks done */                                             \
-    X(missed)       /* ticks whose deadline had passed: not done */              \
-    X(taken)        /* process-samples begun */                                  \
-    X(torn)         /* ... given up: the sum of these four causes: */            \
-    X(torn_changed) /* it contradicted itself: it changed while we read */       \
-    X(torn_moved)   /* it had left the scheduler when that was captured */       \
-    X(torn_unfound) /* its stack was not where it should be */                   \
-    X(torn_late)    /* its scheduler was being asked by somebody else, or    \
-                       * did not answer before the end */   \
-    X(dropped)      /* ... given up: the ring was full */                        \
-    X(gone)         /* ... given up: the process had exited */                   \
-    X(retried)      /* stacks read twice because the first read was torn */      \
-    X(stacks)       /* stacks seen that were not in the table */                 \
-    X(selections)   /* completed choices of the top N */                         \
-    X(selected)     /* processes in the set now */                               \
-    X(processes)    /* processes seen at the last selection */                   \
-    X(sampler_cpu_ns)     /* CPU time of the engine's thread */                  \
-    X(budget_step)        /* governor.h: how much is left out now */             \
-    X(budget_changes)     /* ... and how often that was changed */               \
+    X(ticks)          /* ticks done */                                           \
+    X(missed)         /* ticks whose deadline had passed: not done */            \
+    X(taken)          /* process-samples begun */                                \
+    X(torn)           /* ... given up: the sum of these four causes: */          \
+    X(torn_changed)   /* it contradicted itself: it changed meanwhile */         \
+    X(torn_moved)     /* it had left the scheduler when that was captured */     \
+    X(torn_unfound)   /* its stack was not where it should be */                 \
+    X(torn_late)      /* another capture was pending on its scheduler, or    \
+                       * none came before the end */   \
+    X(dropped)        /* ... given up: the ring was full */                      \
+    X(gone)           /* ... given up: the process had exited */                 \
+    X(retried)        /* stacks read twice because the first read was torn */    \
+    X(stacks)         /* stacks seen that were not in the table */               \
+    X(selections)     /* completed choices of the top N */                       \
+    X(selected)       /* processes in the set now */                             \
+    X(processes)      /* processes seen at the last selection */                 \
+    X(sampler_cpu_ns) /* CPU time of the engine's thread */                      \
+    X(budget_step)    /* governor.h: how much is left out now */                 \
+    X(budget_changes) /* ... and how often that was changed */                   \
     X(select_interval_ms) /* between selections, as stretched by the governor */ \
     X(signals)            /* sent to schedulers */                               \
     X(captures)    /* stacks of running processes taken by their handlers */     \
@@ -42,7 +46,8 @@
     X(lost_signal) /* the captures' signal, while another handler has it */      \
     X(lost_schedulers) /* that do not answer it now */                           \
     /* the writer's thread */                                                    \
-    X(written)     /* process-samples formatted and handed to the file */        \
+    X(written)     /* process-samples handed to the kernel, for a file */        \
+    X(unsaved)     /* ... in a file removed meanwhile, or not synced */          \
     X(merged)      /* ... of which in the period of another sample */            \
     X(lost)        /* ... formatted, but the file refused them */                \
     X(bytes)       /* text bytes handed to the file */                           \

@@ -12,34 +12,33 @@ static int is_name(const char *name)
     return size > 0 && size < FP_GAUGES_NAME_ROOM && name[size] == '\0';
 }
 
-int fp_gauges_add(struct fp_gauges *figures, const char *name, int64_t value)
+int fp_gauges_add(struct fp_gauges *gauges, const char *name, int64_t value)
 {
-    struct fp_figure *figure;
+    struct fp_gauge *gauge;
 
     if (!is_name(name))
         return FP_EINVAL;
-    if (figures->n == FP_GAUGES_MAX)
+    if (gauges->n == FP_GAUGES_MAX)
         return FP_EFULL;
-    figure = &figures->figure[figures->n++];
-    memcpy(figure->name, name, strlen(name) + 1);
-    figure->value = value;
+    gauge = &gauges->gauge[gauges->n++];
+    memcpy(gauge->name, name, strlen(name) + 1);
+    gauge->value = value;
     return 0;
 }
 
-const struct fp_figure *fp_gauges_find(const struct fp_gauges *figures,
-                                       const char *name)
+const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges,
+                                      const char *name)
 {
-    for (uint32_t i = 0; i < figures->n; i++)
-        if (strcmp(figures->figure[i].name, name) == 0)
-            return &figures->figure[i];
+    for (uint32_t i = 0; i < gauges->n; i++)
+        if (strcmp(gauges->gauge[i].name, name) == 0)
+            return &gauges->gauge[i];
     return NULL;
 }
 
 void fp_gauges_mailbox_put(struct fp_gauges_mailbox *box,
-                           struct fp_gauges *figures)
+                           struct fp_gauges *gauges)
 {
-    free(
-        atomic_exchange_explicit(&box->offered, figures, memory_order_acq_rel));
+    free(atomic_exchange_explicit(&box->offered, gauges, memory_order_acq_rel));
 }
 
 struct fp_gauges *fp_gauges_mailbox_take(struct fp_gauges_mailbox *box)

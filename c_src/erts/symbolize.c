@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
 #include "erts/code_ranges.h"
@@ -36,14 +37,6 @@ struct fp_symbolize {
     int64_t stale_ns;              /* how long a stale mark waits now */
     struct fp_live_cstack *cstack; /* NULL: C code has no names */
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static uint32_t put(char *out, size_t room, const char *text, uint32_t len)
 {
@@ -237,7 +230,7 @@ static int refresh_cstack(struct fp_symbolize *symbols, int64_t now)
 static int revalidate(void *self)
 {
     struct fp_symbolize *symbols = self;
-    int64_t now = now_ns();
+    int64_t now = fp_monotonic_ns();
     int64_t due =
         REVALIDATE_NS_PER_FUNCTION * (int64_t)fp_code_index_size(symbols->code);
     int changed;
@@ -265,7 +258,7 @@ int fp_symbolize_create(struct fp_symbolize **out,
     symbols->live = live;
     symbols->memory = memory;
     symbols->cstack = cstack;
-    symbols->validated_ns = symbols->ranged_ns = now_ns();
+    symbols->validated_ns = symbols->ranged_ns = fp_monotonic_ns();
     symbols->stale_ns = RANGES_STALE_NS;
     fp_live_ranges_copy(live, &symbols->ranges);
     find_fragments(symbols);

@@ -1,9 +1,9 @@
 /*
  * perf_script.c - records in, text out.
  *
- * What is costly is done once and kept: a stack's lines with the stack
- * (stack_text.c), names and root lines with the process (process_text.c), and
- * for a process that does not move its whole metrics line. A sample is then
+ * Costly text is rendered once: a stack's lines with the stack
+ * (write_stack.c), names and root lines with the process (write_process.c), and
+ * the metrics line of a process whose metrics do not change. A sample is then
  * five copies:
  *
  *      header            process->text.begin, time
@@ -33,8 +33,8 @@ struct process {
     uint32_t number, serial;
     bool sampled; /* value[] holds the last sample */
     /* REPEATs that wait to be written as one sample; 0: none. */
-    uint32_t held, held_stack, held_place;
-    int64_t held_time_us; /* of the latest */
+    uint32_t merged, merged_stack, merged_place;
+    int64_t merged_time_us; /* of the latest */
     int64_t last_time_us;
     int64_t value[FP_METRIC_COUNT];
 };
@@ -44,12 +44,13 @@ struct fp_perf_script {
     struct fp_stacks *stacks;
     struct process process[FP_PROCESS_SLOTS];
     int64_t last_time_us;
-    /* The slots of the processes that hold something, held_n of them; and how
-     * many of them hold a stack. */
-    uint32_t held[FP_PROCESS_SLOTS], held_n;
-    uint32_t held_at; /* where fp_perf_script_held() goes on */
-    uint16_t stack_held[FP_STACK_SLOTS];
-    uint64_t looks;           /* that `out` stands for */
+    int64_t step_us; /* added to times when they are written */
+    /* The slots of the processes with merged REPEATs, merging_n of them; and
+     * how many of them have each stack. */
+    uint32_t merging[FP_PROCESS_SLOTS], merging_n;
+    uint32_t merging_at; /* where fp_perf_script_merged() goes on */
+    uint16_t stack_merging[FP_STACK_SLOTS];
+    uint64_t weight;          /* of the text in `out` */
     struct process own;       /* of the profiler itself: its last time only */
     struct fp_pool pool;      /* of the processes' texts and quiet lines */
     struct fp_buffer out;     /* the sample handed to the caller */
@@ -94,8 +95,8 @@ void fp_perf_script_recode(struct fp_perf_script *script)
 
 /* ---- PROCESS ---------------------------------------------------------- */
 
-/* A process is defined anew when it has got another name: its last values
- * stay, and a REPEAT may follow. */
+/* A process that gets another name is defined anew and keeps its last values,
+ * so that a REPEAT may follow. */
 static int define_process(struct fp_perf_script *script,
                           const struct fp_record_process *record)
 {
@@ -179,10 +180,9 @@ static int render_quiet(struct fp_perf_script *script, struct process *process)
     return 0;
 }
 
-/* When this sample is said to be: not before the one written last, after the
- * process's own last one, and not on a whole second. Clocks are set back;
- * readers do not forgive it. Ticks are 100 us apart or more, so moving by a
- * microsecond does not change their order. */
+/* The time to write for this sample: not before the one written last, after
+ * the process's own last one, and not on a whole second. Ticks are 100 us apart
+ * or more, so that moving by a microsecond keeps their order. */
 static int64_t choose_time(struct fp_perf_script *script,
                            struct process *process, int64_t time_us)
 {
@@ -190,11 +190,18 @@ static int64_t choose_time(struct fp_perf_script *script,
         time_us = script->last_time_us;
     if (time_us <= process->last_time_us)
         time_us = process->last_time_us + 1;
-    if (time_us % 1000000 == 0)
+    if ((time_us + script->step_us) % 1000000 == 0)
         time_us++;
     script->last_time_us = time_us;
     process->last_time_us = time_us;
-    return time_us;
+    return time_us + script->step_us;
+}
+
+void fp_perf_script_set_step(struct fp_perf_script *script, int64_t step_us)
+{
+    /* No time before 1970. */
+    script->step_us =
+        step_us < -script->last_time_us ? -script->last_time_us : step_us;
 }
 
 static char *put_time(char *out, int64_t time_us)
@@ -242,10 +249,10 @@ static const char no_frames[] = FP_FRAME_ADDRESS "no_frames (flame_prof)\n";
 /* All of the constants that a sample can have. */
 #define CONSTANT_BYTES_MAX 256
 
-/* One sample, which stands for so many looks. */
+/* One sample of this weight: the number of observations. */
 static int put_sample(struct fp_perf_script *script, struct process *process,
                       const struct fp_stack_text *stack,
-                      const struct fp_record_sample *record, uint64_t looks)
+                      const struct fp_record_sample *record, uint64_t weight)
 {
     bool is_repeat = record->head.type == FP_RECORD_REPEAT;
     char *out, *frames;
@@ -261,8 +268,8 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
     out = put_piece(fp_buffer_at(&script->out), &process->text.begin);
     out = put_time(out, choose_time(script, process, record->time_us));
     out = FP_PUT_LITERAL(out, ": ");
-    if (looks > 1) {
-        out = fp_put_u64(out, looks);
+    if (weight > 1) {
+        out = fp_put_u64(out, weight);
         *out++ = ' ';
     }
     out = FP_PUT_LITERAL(out, "cpu-clock:\n");
@@ -277,92 +284,93 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
     if (out == frames)
         out = FP_PUT_LITERAL(out, no_frames);
     fp_buffer_end(&script->out, put_status(out, record->head.status));
-    script->looks += looks;
-    fp_counters_add(script->options.stats, FP_COUNTER_merged, looks - 1);
+    script->weight += weight;
+    fp_counters_add(script->options.stats, FP_COUNTER_merged, weight - 1);
     return 0;
 }
 
-/* ---- what is held ----------------------------------------------------- */
+/* ---- merging ---------------------------------------------------------- */
 
-/* A process of which nothing moves is written so often. */
-#define HELD_US 1000000
+/* A process whose REPEATs are merged is written so often. */
+#define MERGED_US 1000000
 
-static void hold(struct fp_perf_script *script, struct process *process,
-                 const struct fp_record_sample *record)
+static void merge(struct fp_perf_script *script, struct process *process,
+                  const struct fp_record_sample *record)
 {
-    if (process->held++ == 0) {
-        process->held_place = script->held_n;
-        process->held_stack = record->stack;
-        script->held[script->held_n++] = record->process;
-        script->stack_held[record->stack]++;
+    if (process->merged++ == 0) {
+        process->merged_place = script->merging_n;
+        process->merged_stack = record->stack;
+        script->merging[script->merging_n++] = record->process;
+        script->stack_merging[record->stack]++;
     }
-    process->held_time_us = record->time_us;
+    process->merged_time_us = record->time_us;
 }
 
-static void unhold(struct fp_perf_script *script, struct process *process)
+/* The last slot of merging[] moves to the place of this process. */
+static void end_merge(struct fp_perf_script *script, struct process *process)
 {
-    uint32_t moved = script->held[--script->held_n];
+    uint32_t moved = script->merging[--script->merging_n];
 
-    script->held[process->held_place] = moved;
-    script->process[moved].held_place = process->held_place;
-    script->stack_held[process->held_stack]--;
-    process->held = 0;
+    script->merging[process->merged_place] = moved;
+    script->process[moved].merged_place = process->merged_place;
+    script->stack_merging[process->merged_stack]--;
+    process->merged = 0;
 }
 
-/* What process `slot` holds to `out`, as the last REPEAT with their number as
- * its period. When there is no memory it is still held. */
-static int release(struct fp_perf_script *script, uint32_t slot)
+/* The merged REPEATs of process `slot` to `out`, as the last of them with their
+ * number as its period. Without memory they stay merged. */
+static int write_merged(struct fp_perf_script *script, uint32_t slot)
 {
     struct process *process = &script->process[slot];
     struct fp_record_sample repeat = {
         .head = {FP_RECORD_REPEAT_SIZE, FP_RECORD_REPEAT, FP_STATUS_waiting, 0},
-        .time_us = process->held_time_us,
+        .time_us = process->merged_time_us,
     };
     struct fp_stack_text stack;
     int err;
 
-    if (process->held == 0)
+    if (process->merged == 0)
         return 0;
-    err = fp_stacks_text(script->stacks, process->held_stack, &stack);
+    err = fp_stacks_text(script->stacks, process->merged_stack, &stack);
     if (err == 0)
         err = render_quiet(script, process);
     if (err == 0)
-        err = put_sample(script, process, &stack, &repeat, process->held);
+        err = put_sample(script, process, &stack, &repeat, process->merged);
     if (err == 0)
-        unhold(script, process);
+        end_merge(script, process);
     return err;
 }
 
-/* The slot is to be another stack: who holds it has to be written before. */
-static int release_stack(struct fp_perf_script *script,
-                         const struct fp_record_stack *record)
+/* Before a stack's slot is defined anew: the merged REPEATs that have it. */
+static int write_merged_of_stack(struct fp_perf_script *script,
+                                 const struct fp_record_stack *record)
 {
     uint32_t i = 0;
     int err = 0;
 
     if (record->head.size < sizeof(*record) || record->slot >= FP_STACK_SLOTS)
-        return 0; /* is refused by who defines it */
-    while (err == 0 && script->stack_held[record->slot] > 0) {
-        uint32_t slot = script->held[i];
+        return 0; /* fp_stacks_define() refuses it */
+    while (err == 0 && script->stack_merging[record->slot] > 0) {
+        uint32_t slot = script->merging[i];
 
-        if (script->process[slot].held_stack == record->slot)
-            err = release(script, slot); /* another takes its place */
+        if (script->process[slot].merged_stack == record->slot)
+            err = write_merged(script, slot); /* merging[i] is another now */
         else
             i++;
     }
     return err;
 }
 
-static int release_process(struct fp_perf_script *script,
-                           const struct fp_record_process *record)
+static int write_merged_of_process(struct fp_perf_script *script,
+                                   const struct fp_record_process *record)
 {
     if (record->head.size < offsetof(struct fp_record_process, text) ||
         record->slot >= FP_PROCESS_SLOTS)
-        return 0;
-    return release(script, record->slot);
+        return 0; /* define_process() refuses it */
+    return write_merged(script, record->slot);
 }
 
-/* As asked for, or to keep within the budget. */
+/* By option, or by the governor. */
 static bool is_merging(const struct fp_perf_script *script)
 {
     return script->options.merge_idle ||
@@ -371,38 +379,39 @@ static bool is_merging(const struct fp_perf_script *script)
                .merge_idle;
 }
 
-static bool may_be_held(const struct fp_perf_script *script,
-                        const struct process *process,
-                        const struct fp_record_sample *record)
+static bool may_be_merged(const struct fp_perf_script *script,
+                          const struct process *process,
+                          const struct fp_record_sample *record)
 {
     return is_merging(script) && record->head.type == FP_RECORD_REPEAT &&
            record->head.status == FP_STATUS_waiting &&
-           (process->held == 0 || process->held_stack == record->stack);
+           (process->merged == 0 || process->merged_stack == record->stack);
 }
 
 static bool is_left(const struct fp_perf_script *script, uint32_t slot)
 {
-    return script->last_time_us - script->process[slot].held_time_us >= HELD_US;
+    return script->last_time_us - script->process[slot].merged_time_us >=
+           MERGED_US;
 }
 
-int fp_perf_script_held(struct fp_perf_script *script, enum fp_held which,
-                        const char **text, size_t *size)
+int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which,
+                          const char **text, size_t *size)
 {
     int err = 0;
 
     script->out.size = 0;
-    script->looks = 0;
+    script->weight = 0;
     while (err == 0 && script->out.size == 0 &&
-           script->held_at < script->held_n) {
-        uint32_t slot = script->held[script->held_at];
+           script->merging_at < script->merging_n) {
+        uint32_t slot = script->merging[script->merging_at];
 
-        if (which == FP_HELD_ALL || is_left(script, slot))
-            err = release(script, slot); /* another takes its place */
+        if (which == FP_MERGED_ALL || is_left(script, slot))
+            err = write_merged(script, slot); /* merging[] has another there */
         else
-            script->held_at++;
+            script->merging_at++;
     }
     if (script->out.size == 0)
-        script->held_at = 0; /* the next call begins anew */
+        script->merging_at = 0; /* the next call starts from the first */
     *text = script->out.bytes;
     *size = script->out.size;
     return err;
@@ -410,14 +419,14 @@ int fp_perf_script_held(struct fp_perf_script *script, enum fp_held which,
 
 uint64_t fp_perf_script_weight(const struct fp_perf_script *script)
 {
-    return script->looks;
+    return script->weight;
 }
 
 /* `record` has only the bytes of a REPEAT when it is one. */
 static int write_sample(struct fp_perf_script *script,
                         const struct fp_record_sample *record)
 {
-    bool is_repeat = record->head.type == FP_RECORD_REPEAT, is_held;
+    bool is_repeat = record->head.type == FP_RECORD_REPEAT, is_merged;
     struct process *process;
     struct fp_stack_text stack;
     int err;
@@ -430,10 +439,10 @@ static int write_sample(struct fp_perf_script *script,
     process = &script->process[record->process];
     if (process->text.bytes == NULL)
         return FP_EINVAL;
-    is_held = may_be_held(script, process, record);
-    if (!is_held && release(script, record->process) != 0)
+    is_merged = may_be_merged(script, process, record);
+    if (!is_merged && write_merged(script, record->process) != 0)
         return FP_ENOMEM;
-    /* First of all: a REPEAT may follow, whatever becomes of this sample. */
+    /* Before anything can fail: a REPEAT may follow. */
     if (!is_repeat) {
         memcpy(process->value, record->value, sizeof(process->value));
         process->quiet_size = 0;
@@ -442,11 +451,11 @@ static int write_sample(struct fp_perf_script *script,
         return FP_EINVAL;
     }
     err = fp_stacks_text(script->stacks, record->stack, &stack);
-    if (err == 0 && is_held) {
-        hold(script, process, record);
-        return record->time_us - process->last_time_us < HELD_US
+    if (err == 0 && is_merged) {
+        merge(script, process, record);
+        return record->time_us - process->last_time_us < MERGED_US
                    ? 0
-                   : release(script, record->process);
+                   : write_merged(script, record->process);
     }
     if (err == 0 && is_repeat)
         err = render_quiet(script, process);
@@ -455,36 +464,36 @@ static int write_sample(struct fp_perf_script *script,
 
 /* ---- the profiler itself ---------------------------------------------- */
 
-/* No process of Erlang's has it before 2^28 processes were started. */
+/* The tid of no Erlang process before 2^28 processes were started. */
 #define OWN_TID 0x7fffffff
 #define OWN_SLACK_US 1000000
 
-/* What other nodes tell may be any numbers: then it wraps around. */
-static int64_t grown(int64_t before, int64_t now)
+/* Gauges of other nodes may be any numbers: the difference wraps around. */
+static int64_t difference(int64_t before, int64_t now)
 {
     return (int64_t)((uint64_t)now - (uint64_t)before);
 }
 
-static char *put_figures(char *out, const struct fp_gauges *now,
-                         const struct fp_gauges *before)
+static char *put_gauges(char *out, const struct fp_gauges *now,
+                        const struct fp_gauges *before)
 {
     for (uint32_t i = 0; i < now->n; i++) {
-        const struct fp_figure *figure = &now->figure[i];
-        const struct fp_figure *old = fp_gauges_find(before, figure->name);
+        const struct fp_gauge *gauge = &now->gauge[i];
+        const struct fp_gauge *old = fp_gauges_find(before, gauge->name);
 
         *out++ = ' ';
-        out = fp_put(out, figure->name, strlen(figure->name));
+        out = fp_put(out, gauge->name, strlen(gauge->name));
         *out++ = '=';
-        out = fp_put_i64(out, figure->value);
+        out = fp_put_i64(out, gauge->value);
         *out++ = '/';
-        out =
-            fp_put_i64(out, old == NULL ? 0 : grown(old->value, figure->value));
+        out = fp_put_i64(
+            out, old == NULL ? 0 : difference(old->value, gauge->value));
     }
     return out;
 }
 
-/* A tick has the time at which it began: samples of an earlier time may still
- * come, and are not to be moved behind this one. */
+/* Samples have the time at which their tick began, and some of an earlier time
+ * may come after this one: it leaves them a second. */
 static int64_t own_time(struct fp_perf_script *script, int64_t now_us)
 {
     int64_t time_us = script->last_time_us;
@@ -507,7 +516,7 @@ int fp_perf_script_self(struct fp_perf_script *script,
     int err;
 
     script->out.size = 0;
-    script->looks = 0;
+    script->weight = 0;
     err = fp_buffer_reserve(
         &script->out,
         CONSTANT_BYTES_MAX + strlen(sample->engine) + 3 * strlen(sample->note) +
@@ -522,7 +531,7 @@ int fp_perf_script_self(struct fp_perf_script *script,
     out = put_time(out, own_time(script, sample->now_us));
     out = FP_PUT_LITERAL(out, ": cpu-clock:\n#");
     for (int i = 0; i < 2; i++)
-        out = put_figures(out, sample->now[i], sample->before[i]);
+        out = put_gauges(out, sample->now[i], sample->before[i]);
     out = FP_PUT_LITERAL(out, " name=flame_prof engine=");
     out = fp_put(out, sample->engine, strlen(sample->engine));
     if (sample->note[0] != '\0') {
@@ -537,21 +546,21 @@ int fp_perf_script_self(struct fp_perf_script *script,
     return 0;
 }
 
-static int take(struct fp_perf_script *script, const struct fp_record *record)
+static int handle(struct fp_perf_script *script, const struct fp_record *record)
 {
     const void *whole = record;
     int err;
 
     switch (record->type) {
     case FP_RECORD_PROCESS:
-        err = release_process(script, whole);
+        err = write_merged_of_process(script, whole);
         return err != 0 ? err : define_process(script, whole);
     case FP_RECORD_FRAME:
         return fp_stacks_define_frame(script->stacks, whole);
     case FP_RECORD_NAME:
         return fp_stacks_define_name(script->stacks, whole);
     case FP_RECORD_STACK:
-        err = release_stack(script, whole);
+        err = write_merged_of_stack(script, whole);
         return err != 0 ? err : fp_stacks_define(script->stacks, whole);
     case FP_RECORD_SAMPLE:
     case FP_RECORD_REPEAT:
@@ -568,8 +577,8 @@ int fp_perf_script_record(struct fp_perf_script *script,
     int err;
 
     script->out.size = 0;
-    script->looks = 0;
-    err = take(script, record);
+    script->weight = 0;
+    err = handle(script, record);
     *text = script->out.bytes;
     *size = script->out.size;
     return err;

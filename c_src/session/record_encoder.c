@@ -2,8 +2,8 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/pages.h"
 #include "format/record.h"
@@ -14,7 +14,7 @@
 struct fp_record_encoder {
     struct fp_ring *ring;
     struct fp_counters *stats;
-    _Atomic int64_t *wall_offset_us;
+    struct fp_sample_clock *clock;
     int64_t time_us;
     struct fp_series series[FP_PROCESS_SLOTS];
     /* Whose series that is: told anew, it goes on. */
@@ -31,17 +31,9 @@ struct fp_record_encoder {
     int frame_refused;
 };
 
-static int64_t monotonic_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 int fp_record_encoder_create(struct fp_record_encoder **out,
                              struct fp_ring *ring, struct fp_counters *stats,
-                             _Atomic int64_t *wall_offset_us)
+                             struct fp_sample_clock *clock)
 {
     struct fp_record_encoder *p = fp_pages_take(sizeof *p);
 
@@ -49,7 +41,7 @@ int fp_record_encoder_create(struct fp_record_encoder **out,
         return FP_ENOMEM;
     p->ring = ring;
     p->stats = stats;
-    p->wall_offset_us = wall_offset_us;
+    p->clock = clock;
     *out = p;
     return 0;
 }
@@ -60,13 +52,16 @@ void fp_record_encoder_destroy(struct fp_record_encoder *p)
 }
 
 int fp_record_encoder_tick(struct fp_record_encoder *p, uint64_t missed,
-                           int64_t time_us)
+                           int64_t time_us, int64_t step_us)
 {
-    if (time_us <= 0 || time_us > FP_TIME_US_MAX)
+    if (time_us <= 0 || time_us > FP_TIME_US_MAX || step_us < -FP_TIME_US_MAX ||
+        step_us > FP_TIME_US_MAX - time_us)
         return FP_EINVAL;
     p->time_us = time_us > p->time_us ? time_us : p->time_us + 1;
-    atomic_store_explicit(p->wall_offset_us, p->time_us - monotonic_us(),
+    atomic_store_explicit(&p->clock->offset_us,
+                          p->time_us - fp_monotonic_ns() / 1000,
                           memory_order_relaxed);
+    atomic_store_explicit(&p->clock->step_us, step_us, memory_order_relaxed);
     p->frame_refused = 0;
     fp_counters_add(p->stats, FP_COUNTER_ticks, 1);
     fp_counters_add(p->stats, FP_COUNTER_missed, missed);

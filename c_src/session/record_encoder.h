@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock_offset.h"
 #include "base/counters.h"
 #include "base/metric.h"
 #include "base/ring.h"
@@ -29,17 +30,17 @@ struct fp_mfa_text {
     uint32_t arity;
 };
 
-/* 0 or FP_ENOMEM. Each tick puts its time less monotonic time to *wall_offset_us
- * (relaxed). */
+/* 0 or FP_ENOMEM. Each tick sets *clock. */
 int fp_record_encoder_create(struct fp_record_encoder **portable,
                              struct fp_ring *ring, struct fp_counters *stats,
-                             _Atomic int64_t *wall_offset_us);
+                             struct fp_sample_clock *clock);
 void fp_record_encoder_destroy(struct fp_record_encoder *portable);
 
-/* A tick began at this Unix time, by the clock of whoever took the samples;
- * `missed` deadlines passed before it. 0, or FP_EINVAL for a time that is none. */
+/* A tick began at this time: Unix time by the node's clock as it stood at the
+ * start, and `step_us` is how far that has moved since. `missed` deadlines
+ * passed before it. 0, or FP_EINVAL for a time before 1970 or after 9999. */
 int fp_record_encoder_tick(struct fp_record_encoder *portable, uint64_t missed,
-                           int64_t time_us);
+                           int64_t time_us, int64_t step_us);
 /* Ticks that were done, and missed ones, and samples that were taken and dropped,
  * before they could be handed over: only counted. */
 void fp_record_encoder_lost(struct fp_record_encoder *portable, uint64_t ticks,

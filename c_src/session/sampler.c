@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "session/sampler_internal.h"
 
@@ -24,14 +25,6 @@
 #define CPU_TICKS 16u
 
 /* --------------------------------------------------------------- clocks -- */
-
-static int64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* xorshift64: enough to keep the ticks from beating with the program's own
  * timers. */
@@ -60,10 +53,10 @@ static void set_slice(struct fp_sampler *s, uint32_t pass_ms)
 /* The governor decides by the CPU time of passes how long they may take. */
 static int step_pass(struct fp_sampler *s, uint32_t slots)
 {
-    int64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int64_t before = fp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     int has_ended = fp_top_processes_step(s->selector, slots);
 
-    s->pass_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+    s->pass_ns += fp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     if (has_ended) {
         fp_targets_update(s);
         fp_sampler_count(s, FP_COUNTER_selections, 1);
@@ -124,7 +117,7 @@ static void tick(struct fp_sampler *s)
 
     /* Answers belong to the tick that asked. */
     fp_on_cpu_poll(s);
-    us = (clock_ns(CLOCK_MONOTONIC) + s->options.wall_offset_ns) / 1000;
+    us = (fp_monotonic_ns() + s->options.wall_offset_ns) / 1000;
 
     /* Each tick has a time of its own, whatever the clock's grain. */
     s->last_us = us > s->last_us ? us : s->last_us + 1;
@@ -155,7 +148,7 @@ static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
     int is_asking = fp_on_cpu_is_pending(s);
 
     while (!is_stopping(s)) {
-        int64_t now = clock_ns(CLOCK_MONOTONIC);
+        int64_t now = fp_monotonic_ns();
         int64_t until =
             least(deadline_ns, now + (is_asking ? answer_ns : SLEEP_MAX_NS));
         struct timespec at = {until / 1000000000, until % 1000000000};
@@ -174,7 +167,7 @@ static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
 static void account_cpu(struct fp_sampler *s)
 {
     fp_counters_set(s->options.stats, FP_COUNTER_sampler_cpu_ns,
-                    (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID));
+                    (uint64_t)fp_clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
 static struct fp_cpu_used cpu_used(struct fp_sampler *s)
@@ -214,7 +207,7 @@ static void govern_from_now(struct fp_sampler *s, int64_t now)
 /* Once a second. 1 when the interval between ticks has changed. */
 static int govern(struct fp_sampler *s)
 {
-    int64_t now = clock_ns(CLOCK_MONOTONIC);
+    int64_t now = fp_monotonic_ns();
     uint32_t factor = s->governed.interval_factor;
     uint32_t divisor = s->governed.top_divisor;
 
@@ -240,7 +233,7 @@ static void *sampler_main(void *arg)
     int64_t start, k = 0;
 
     select_first(s);
-    start = clock_ns(CLOCK_MONOTONIC);
+    start = fp_monotonic_ns();
     govern_from_now(s, start);
     while (!is_stopping(s)) {
         int64_t interval = interval_ns(s);
@@ -251,7 +244,7 @@ static void *sampler_main(void *arg)
         if (is_stopping(s))
             break;
         tick(s);
-        due = (clock_ns(CLOCK_MONOTONIC) - start) / interval;
+        due = (fp_monotonic_ns() - start) / interval;
         if (due > k) {
             fp_sampler_count(s, FP_COUNTER_missed, (uint64_t)(due - k));
             k = due;
@@ -362,7 +355,7 @@ int fp_sampler_create(struct fp_sampler **out,
     if (options->mode == FP_MODE_PROCESSES && options->wanted != NULL)
         s->targets += FP_PINNED_MAX;
     fp_on_cpu_create(s);
-    s->random = (uint64_t)clock_ns(CLOCK_MONOTONIC) | 1;
+    s->random = (uint64_t)fp_monotonic_ns() | 1;
     err = map_arrays(s);
     if (err == 0)
         err = fp_stack_table_create(&s->stacks);
@@ -394,15 +387,15 @@ void fp_sampler_destroy(struct fp_sampler *s)
 
 uint64_t fp_sampler_run(struct fp_sampler *s, uint32_t n)
 {
-    int64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int64_t begin = fp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
     if (fp_counters_get(s->options.stats, FP_COUNTER_selections) == 0) {
         select_first(s);
-        govern_from_now(s, clock_ns(CLOCK_MONOTONIC));
+        govern_from_now(s, fp_monotonic_ns());
     }
     for (uint32_t i = 0; i < n; i++)
         tick(s);
-    return (uint64_t)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
+    return (uint64_t)(fp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
 }
 
 int fp_sampler_start(struct fp_sampler *s)

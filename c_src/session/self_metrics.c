@@ -5,21 +5,21 @@
 
 #include "base/clock.h"
 
-_Static_assert(FP_COUNTER_COUNT + 1 <= FP_GAUGES_MAX, "counters and the rate");
+_Static_assert(FP_COUNTER_COUNT + 2 <= FP_GAUGES_MAX, "counters and two more");
 
 void fp_self_metrics_init(struct fp_self_metrics *self,
                           const struct fp_counters *stats,
-                          struct fp_gauges_mailbox *node)
+                          struct fp_gauges_mailbox *mailbox)
 {
     memset(self, 0, sizeof(*self));
     self->stats = stats;
-    self->node = node;
-    self->at_ns = fp_clock_ns(CLOCK_MONOTONIC);
+    self->mailbox = mailbox;
+    self->at_ns = fp_monotonic_ns();
 }
 
-static int64_t ticks(const struct fp_gauges *figures)
+static int64_t ticks(const struct fp_gauges *gauges)
 {
-    const struct fp_figure *found = fp_gauges_find(figures, "ticks");
+    const struct fp_gauge *found = fp_gauges_find(gauges, "ticks");
 
     return found == NULL ? 0 : found->value;
 }
@@ -27,27 +27,30 @@ static int64_t ticks(const struct fp_gauges *figures)
 /* Ticks in a thousand seconds, since the sample before. */
 static int64_t rate(struct fp_self_metrics *self)
 {
-    uint64_t now = fp_clock_ns(CLOCK_MONOTONIC), passed = now - self->at_ns;
+    int64_t now = fp_monotonic_ns(), passed = now - self->at_ns;
     int64_t done = ticks(&self->own) - ticks(&self->own_before);
 
     self->at_ns = now;
     return passed == 0 ? 0 : (int64_t)((double)done * 1e12 / (double)passed);
 }
 
-void fp_self_metrics_metrics_update(struct fp_self_metrics *self)
+void fp_self_metrics_update(struct fp_self_metrics *self,
+                            int64_t clock_offset_us)
 {
-    struct fp_gauges *told;
+    struct fp_gauges *latest;
 
     self->own_before = self->own;
-    self->told_before = self->told;
+    self->node_before = self->node;
     self->own.n = 0;
-    for (int stat = 0; stat < FP_COUNTER_COUNT; stat++)
+    for (int i = 0; i < FP_COUNTER_COUNT; i++)
         fp_gauges_add(
-            &self->own, fp_counters_name((enum fp_counter)stat),
-            (int64_t)fp_counters_get(self->stats, (enum fp_counter)stat));
+            &self->own, fp_counters_name((enum fp_counter)i),
+            (int64_t)fp_counters_get(self->stats, (enum fp_counter)i));
     fp_gauges_add(&self->own, "rate_millihertz", rate(self));
-    told = self->node == NULL ? NULL : fp_gauges_mailbox_take(self->node);
-    if (told != NULL)
-        self->told = *told;
-    free(told);
+    fp_gauges_add(&self->own, "clock_offset_us", clock_offset_us);
+    latest =
+        self->mailbox == NULL ? NULL : fp_gauges_mailbox_take(self->mailbox);
+    if (latest != NULL)
+        self->node = *latest;
+    free(latest);
 }

@@ -1,7 +1,7 @@
 /*
- * self_metrics.h - the session's figures of itself, for the sample that it takes of
- * itself at each flush: its counters, the rate that it achieved, and what Erlang
- * has said of the node. WRITER THREAD only.
+ * self_metrics.h - the gauges in the profiler's own sample of each flush: the
+ * session's counters, the rate it achieves, the offset of its clock, and the
+ * node's gauges, which Erlang puts into a mailbox. WRITER THREAD only.
  */
 #ifndef FP_SESSION_SELF_METRICS_H
 #define FP_SESSION_SELF_METRICS_H
@@ -11,16 +11,17 @@
 
 struct fp_self_metrics {
     const struct fp_counters *stats;
-    struct fp_gauges_mailbox *node; /* NULL: nobody says anything of the node */
+    struct fp_gauges_mailbox *mailbox; /* NULL: no gauges of the node */
     /* Of this sample, and of the one before. */
-    struct fp_gauges own, own_before, told, told_before;
-    uint64_t at_ns;
+    struct fp_gauges own, own_before, node, node_before;
+    int64_t at_ns;
 };
 
 void fp_self_metrics_init(struct fp_self_metrics *self,
                           const struct fp_counters *stats,
-                          struct fp_gauges_mailbox *node);
-/* Look at everything now. */
-void fp_self_metrics_metrics_update(struct fp_self_metrics *self);
+                          struct fp_gauges_mailbox *mailbox);
+/* All gauges as they are now. */
+void fp_self_metrics_update(struct fp_self_metrics *self,
+                            int64_t clock_offset_us);
 
 #endif

@@ -20,9 +20,7 @@ struct fp_session {
     struct fp_live_ranges code;
     struct fp_live_cstack native;
     _Atomic uint32_t schedulers_online; /* relaxed: only a figure */
-    /* The samples' clock, see wall.h; the portable engine's tells it itself. */
-    int64_t wall_offset_ns;
-    _Atomic int64_t wall_offset_us;
+    struct fp_sample_clock clock;
     struct fp_memory sampler_peek, writer_peek; /* native: one a thread */
     int peeks;                                  /* how many of them are open */
     struct fp_ring *ring;
@@ -112,7 +110,7 @@ uint64_t fp_session_flush(struct fp_session *session)
 
 int fp_session_commit(struct fp_session *session, const char *note)
 {
-    return fp_writer_commit(session->writer, note);
+    return fp_writer_trigger(session->writer, note);
 }
 
 struct fp_record_encoder *fp_session_enter(struct fp_session *session)
@@ -237,17 +235,6 @@ static void session_free(struct fp_session *session)
     free(session);
 }
 
-static int64_t clock_ns(clockid_t clock)
-{
-    return (int64_t)fp_clock_ns(clock);
-}
-
-static void set_clock(struct fp_session *session)
-{
-    session->wall_offset_ns = fp_clock_offset_ns(clock_ns);
-    atomic_init(&session->wall_offset_us, session->wall_offset_ns / 1000);
-}
-
 static int prepare_engine(struct fp_session *session)
 {
     struct fp_ranges mapped;
@@ -255,8 +242,7 @@ static int prepare_engine(struct fp_session *session)
 
     if (!session->options.is_native)
         return fp_record_encoder_create(&session->portable, session->ring,
-                                        &session->stats,
-                                        &session->wall_offset_us);
+                                        &session->stats, &session->clock);
     for (; session->peeks < 2; session->peeks++) {
         err =
             fp_safe_read_open_own(session->peeks == 0 ? &session->sampler_peek
@@ -290,7 +276,8 @@ static int create_writer(struct fp_session *session, struct fp_sink *sink)
     options->sink = sink;
     options->engine = session->options.is_native ? "native" : "portable";
     options->node = &session->node;
-    options->wall_offset_us = &session->wall_offset_us;
+    options->clock = &session->clock;
+    options->read_clock = session->options.is_native ? fp_clock_ns : NULL;
     options->notify = on_writer;
     options->arg = session;
     script->is_elsewhere = script->os_pid != 0;
@@ -313,7 +300,9 @@ static int create_sampler(struct fp_session *session)
     options->code = &session->code;
     options->ring = session->ring;
     options->stats = &session->stats;
-    options->wall_offset_ns = session->wall_offset_ns;
+    options->wall_offset_ns =
+        1000 *
+        atomic_load_explicit(&session->clock.offset_us, memory_order_relaxed);
     options->wanted = session->wanted;
     options->chosen = session->chosen;
     options->ended = on_sampler_ended;
@@ -404,7 +393,9 @@ int fp_session_start(struct fp_session **out,
     if (session == NULL)
         return say(why, why_size, FP_ENOMEM);
     session->options = *options;
-    set_clock(session);
+    if (session->options.writer.script.os_pid == 0)
+        atomic_init(&session->clock.offset_us,
+                    fp_clock_offset_ns(fp_clock_ns) / 1000);
     fp_session_set_schedulers_online(session, options->schedulers_online);
     err = create_engine(session, why, why_size);
     if (err != 0)

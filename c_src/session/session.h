@@ -54,7 +54,7 @@ struct fp_session_options {
     int is_native; /* else the portable engine, and no sampler */
     struct fp_sampler_options sampler;
     struct fp_writer_options writer; /* script.os_pid 0: of this VM */
-    struct fp_sink_options files;    /* hold_ms: until fp_session_commit */
+    struct fp_sink_options files;    /* buffer_ms: until fp_session_commit */
     size_t ring_bytes;
     uint32_t schedulers_online;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the
@@ -78,7 +78,7 @@ int fp_session_start(struct fp_session **session,
 /* ANY THREAD until fp_session_close, none blocks. The ticket, or 0 when the
  * session is stopping. */
 uint64_t fp_session_flush(struct fp_session *session);
-/* fp_writer_commit() of writer.h. */
+/* fp_writer_trigger() of writer.h. */
 int fp_session_commit(struct fp_session *session, const char *note);
 void fp_session_stop(struct fp_session *session);
 
@@ -93,7 +93,7 @@ const struct fp_counters *fp_session_stats(const struct fp_session *session);
 void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n);
 /* For counters that Erlang keeps (the portable engine's). */
 struct fp_counters *fp_session_stats_mutable(struct fp_session *session);
-/* Of the first file, while it was written; "" where it began by holding. */
+/* Of the first file, while it was written; "" where it began by buffering. */
 const char *fp_session_path(const struct fp_session *session);
 /* How the sampler reads memory: fp_safe_read_method; "" for the portable engine. */
 const char *fp_session_reads(const struct fp_session *session);

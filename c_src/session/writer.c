@@ -4,20 +4,19 @@
  *
  *      drain timer ---> drain
  *      flush timer ---> drain, flush
- *      wake (async) --> drain, flush, answer tickets;  or finish
+ *      wake (async) --> drain, flush, notify of tickets;  or finish
  *
- * All that other threads ever write is one word, `requests`:
+ * Other threads write one word only, `requests`:
  *
- *      bit 63        stop was asked for
- *      bit 62        what is held is to be written
- *      bits 0..61    flush tickets handed out
+ *      bit 63        stop
+ *      bit 62        write what is buffered
+ *      bits 0..61    flush tickets issued
  *
- * One word, so that the order between a flush and a stop is never in doubt: a
- * ticket is handed out only while the stop bit is clear, and the writer, when
- * it sees the bit, sees each ticket that there will ever be.
+ * One word gives flushes and the stop one order: a ticket is issued only while
+ * the stop bit is clear, so the writer that sees the bit sees every ticket.
  *
- * The loop belongs to this thread while it runs. It is closed by the thread
- * that joins, because until then anybody may still send the async.
+ * The loop belongs to this thread while it runs. The thread that joins closes
+ * it, because any thread may send the async until then.
  */
 #include "session/writer.h"
 
@@ -31,6 +30,7 @@
 #include <uv.h>
 
 #include "base/clock.h"
+#include "base/clock_offset.h"
 #include "base/error.h"
 #include "session/self_metrics.h"
 
@@ -38,13 +38,17 @@
 /* When the ring was found more than a quarter full. */
 #define DRAIN_BUSY_MS 20
 
-/* How often what is held is looked through. */
+/* Between two looks for merged samples that are left, and at the clock. */
 #define SWEEP_MS 1000
+/* A step of the system's clock that begins another file; smaller ones wait for
+ * the next file, and less than a millisecond is no step. */
+#define STEP_US 1000000
+#define NO_STEP_US 1000
 
 #define WHY_ROOM 4600
 
 #define STOP_BIT (UINT64_C(1) << 63)
-#define COMMIT_BIT (UINT64_C(1) << 62)
+#define TRIGGER_BIT (UINT64_C(1) << 62)
 
 struct fp_writer {
     struct fp_writer_options options;
@@ -55,43 +59,86 @@ struct fp_writer {
     uv_timer_t flush_timer;
     uv_async_t wake;
     pthread_t thread;
-    uint64_t swept_ms; /* when what nobody adds to was last written */
-    uint64_t answered; /* the last ticket that was */
+    int64_t swept_ms;  /* of the last sweep */
+    uint64_t notified; /* the last ticket that was */
+    /* Of the times in the file: Unix time less monotonic time, and what of it is
+     * the step of the system's clock since the start. */
+    int64_t offset_us, step_us;
     _Atomic uint64_t requests;
-    /* 1: nothing is held, or somebody has asked to write it. Who has set it
-     * writes the note, and hands it over by COMMIT_BIT. */
-    _Atomic int is_committed;
+    /* 1: the sink does not buffer, or a trigger has come. The thread that sets
+     * it writes the note, and publishes it by TRIGGER_BIT. */
+    _Atomic int is_triggered;
     char note[FP_NOTE_ROOM];
 };
 
+/* ---- the clock -------------------------------------------------------- */
+
+/* How far the system's clock has moved since the start. */
+static int64_t clock_step(const struct fp_writer *writer, int64_t offset_us)
+{
+    return writer->options.read_clock == NULL
+               ? atomic_load_explicit(&writer->options.clock->step_us,
+                                      memory_order_relaxed)
+               : fp_clock_offset_ns(writer->options.read_clock) / 1000 -
+                     offset_us;
+}
+
+/* The offset is taken anew for each file. A large step ends the file, so that
+ * its times never decrease and its name is right. */
+static void follow_clock(struct fp_writer *writer)
+{
+    int64_t offset_us = atomic_load_explicit(&writer->options.clock->offset_us,
+                                             memory_order_relaxed);
+    int64_t step_us = clock_step(writer, offset_us);
+    int64_t least =
+        fp_sink_begins_file(writer->options.sink) ? NO_STEP_US : STEP_US;
+
+    if (offset_us == 0 ||
+        (writer->offset_us != 0 && llabs(step_us - writer->step_us) < least))
+        return;
+    offset_us += step_us;
+    if (fp_sink_set_offset(writer->options.sink, offset_us * 1000) != 0)
+        return; /* too many blocks wait for the disk: at the next sweep */
+    writer->offset_us = offset_us;
+    writer->step_us = step_us;
+    fp_perf_script_set_step(writer->script, step_us);
+}
+
+/* Before text is rendered. */
+static void prepare_text(struct fp_writer *writer)
+{
+    if (fp_sink_begins_file(writer->options.sink))
+        follow_clock(writer);
+}
+
 /* ---- draining --------------------------------------------------------- */
 
-/* Text of so many samples is either written or lost; or held, and counted when
- * that is decided. */
+/* Text of `weight` samples is written or lost; what the sink buffers is counted
+ * when it is written or dropped. */
 static void write_text(struct fp_writer *writer, const char *text, size_t size,
-                       uint64_t looks)
+                       uint64_t weight)
 {
-    struct fp_counters *stats = writer->options.stats;
+    struct fp_counters *counters = writer->options.stats;
 
     if (size == 0)
         return;
-    if (fp_sink_write(writer->options.sink, text, size, looks) != 0) {
-        fp_counters_add(stats, FP_COUNTER_lost, looks);
+    if (fp_sink_write(writer->options.sink, text, size, weight) != 0) {
+        fp_counters_add(counters, FP_COUNTER_lost, weight);
         return;
     }
-    if (fp_sink_is_holding(writer->options.sink))
+    if (fp_sink_is_buffering(writer->options.sink))
         return;
-    fp_counters_add(stats, FP_COUNTER_written, looks);
-    fp_counters_add(stats, FP_COUNTER_bytes, size);
+    fp_counters_add(counters, FP_COUNTER_written, weight);
+    fp_counters_add(counters, FP_COUNTER_bytes, size);
 }
 
-/* The samples that were kept back to be merged with others. */
-static void write_held(struct fp_writer *writer, enum fp_held which)
+static void write_merged(struct fp_writer *writer, enum fp_merged which)
 {
     const char *text;
     size_t size;
 
-    while (fp_perf_script_held(writer->script, which, &text, &size) == 0 &&
+    prepare_text(writer);
+    while (fp_perf_script_merged(writer->script, which, &text, &size) == 0 &&
            size > 0)
         write_text(writer, text, size, fp_perf_script_weight(writer->script));
 }
@@ -105,7 +152,7 @@ static void revalidate(struct fp_writer *writer)
         return;
     recoded = symbolizer->revalidate(symbolizer->self);
     if (recoded > 0) {
-        write_held(writer, FP_HELD_ALL);
+        write_merged(writer, FP_MERGED_ALL);
         fp_perf_script_recode(writer->script);
         fp_counters_add(writer->options.stats, FP_COUNTER_recoded,
                         (uint64_t)recoded);
@@ -117,7 +164,7 @@ static bool is_sample(const struct fp_record *record)
     return record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT;
 }
 
-/* Each SAMPLE and REPEAT that comes in here is written, held or lost. */
+/* Each SAMPLE and REPEAT is written, buffered, merged or lost. */
 static void write_record(struct fp_writer *writer,
                          const struct fp_record *record, size_t span)
 {
@@ -127,6 +174,7 @@ static void write_record(struct fp_writer *writer,
 
     if (span < sizeof(*record))
         return;
+    prepare_text(writer);
     if (record->size <= span)
         err = fp_perf_script_record(writer->script, record, &text, &size);
     write_text(writer, text, size, fp_perf_script_weight(writer->script));
@@ -134,31 +182,32 @@ static void write_record(struct fp_writer *writer,
         fp_counters_add(writer->options.stats, FP_COUNTER_lost, 1);
 }
 
-static void note_books(struct fp_writer *writer,
-                       const struct fp_sink_figures *figures)
+static void count_sink(struct fp_writer *writer,
+                       const struct fp_sink_gauges *gauges)
 {
-    struct fp_counters *stats = writer->options.stats;
+    struct fp_counters *counters = writer->options.stats;
 
-    fp_counters_set(stats, FP_COUNTER_expired, figures->expired);
-    fp_counters_set(stats, FP_COUNTER_errors, figures->errors);
-    fp_counters_set(stats, FP_COUNTER_file_bytes, figures->bytes);
-    fp_counters_set(stats, FP_COUNTER_files_begun, figures->files);
-    fp_counters_set(stats, FP_COUNTER_files_removed, figures->removed);
-    fp_counters_set(stats, FP_COUNTER_files_recovered, figures->recovered);
-    fp_counters_set(stats, FP_COUNTER_file_cpu_ns, figures->file_ns);
-    fp_counters_set(stats, FP_COUNTER_compress_cpu_ns, figures->compress_ns);
-    fp_counters_set(stats, FP_COUNTER_writer_cpu_ns, fp_thread_cpu_ns());
+    fp_counters_set(counters, FP_COUNTER_unsaved, gauges->unsaved);
+    fp_counters_set(counters, FP_COUNTER_expired, gauges->expired);
+    fp_counters_set(counters, FP_COUNTER_errors, gauges->errors);
+    fp_counters_set(counters, FP_COUNTER_file_bytes, gauges->bytes);
+    fp_counters_set(counters, FP_COUNTER_files_begun, gauges->files);
+    fp_counters_set(counters, FP_COUNTER_files_removed, gauges->removed);
+    fp_counters_set(counters, FP_COUNTER_files_recovered, gauges->recovered);
+    fp_counters_set(counters, FP_COUNTER_file_cpu_ns, gauges->file_ns);
+    fp_counters_set(counters, FP_COUNTER_compress_cpu_ns, gauges->compress_ns);
+    fp_counters_set(counters, FP_COUNTER_writer_cpu_ns, fp_thread_cpu_ns());
 }
 
-static void note_sink(struct fp_writer *writer)
+static void update_counters(struct fp_writer *writer)
 {
-    struct fp_sink_figures figures = fp_sink_figures(writer->options.sink);
+    struct fp_sink_gauges gauges = fp_sink_gauges(writer->options.sink);
 
-    note_books(writer, &figures);
+    count_sink(writer, &gauges);
 }
 
-/* What is in the ring now, not what comes meanwhile: a fast producer must not
- * keep us from the timers and the tickets. How many bytes that was. */
+/* Everything in the ring now, and nothing that comes meanwhile: timers and
+ * tickets wait for no fast producer. The number of bytes. */
 static size_t drain(struct fp_writer *writer)
 {
     struct fp_ring *ring = writer->options.ring;
@@ -175,28 +224,29 @@ static size_t drain(struct fp_writer *writer)
     }
     if (fp_monotonic_ms() - writer->swept_ms >= SWEEP_MS) {
         writer->swept_ms = fp_monotonic_ms();
-        write_held(writer, FP_HELD_LEFT);
+        write_merged(writer, FP_MERGED_LEFT);
+        follow_clock(writer);
     }
-    note_sink(writer);
+    update_counters(writer);
     return used;
 }
 
+/* Of the samples' clock. */
 static int64_t now_us(const struct fp_writer *writer)
 {
-    return (int64_t)(fp_clock_ns(CLOCK_MONOTONIC) / 1000u) +
-           atomic_load_explicit(writer->options.wall_offset_us,
+    return fp_monotonic_ns() / 1000 +
+           atomic_load_explicit(&writer->options.clock->offset_us,
                                 memory_order_relaxed);
 }
 
-/* What a file has to tell of how it came about. On a full disk it is left out
- * like any other sample. */
+/* The profiler's own sample. A full disk takes it no more than any other. */
 static void write_own_sample(struct fp_writer *writer)
 {
     struct fp_self_metrics *self = &writer->self;
     struct fp_self_sample sample = {
         .engine = writer->options.engine,
-        .now = {&self->own, &self->told},
-        .before = {&self->own_before, &self->told_before},
+        .now = {&self->own, &self->node},
+        .before = {&self->own_before, &self->node_before},
         .now_us = now_us(writer),
         .note = writer->note,
     };
@@ -205,7 +255,8 @@ static void write_own_sample(struct fp_writer *writer)
 
     if (!fp_perf_script_has_time(writer->script))
         return;
-    fp_self_metrics_metrics_update(self);
+    prepare_text(writer);
+    fp_self_metrics_update(self, writer->offset_us);
     if (fp_perf_script_self(writer->script, &sample, &text, &size) != 0 ||
         fp_sink_write(writer->options.sink, text, size, 0) != 0)
         return;
@@ -217,27 +268,27 @@ static int flush(struct fp_writer *writer, bool is_asked)
 {
     int err;
 
-    if (fp_sink_is_holding(writer->options.sink))
+    if (fp_sink_is_buffering(writer->options.sink))
         return 0;
-    write_held(writer, FP_HELD_ALL);
+    write_merged(writer, FP_MERGED_ALL);
     write_own_sample(writer);
     err = fp_sink_flush(writer->options.sink, is_asked);
     if (err == 0)
         fp_counters_add(writer->options.stats, FP_COUNTER_flushes, 1);
-    note_sink(writer);
+    update_counters(writer);
     return err;
 }
 
-/* From now on it is a session like any other; its own sample, with the note, stands
- * between what came before and what comes. */
-static void commit(struct fp_writer *writer)
+/* The profiler's own sample, with the note, stands between what was buffered
+ * and what comes. */
+static void trigger(struct fp_writer *writer)
 {
-    uint64_t text, looks;
+    uint64_t text, weight;
 
     drain(writer);
-    write_held(writer, FP_HELD_ALL);
-    fp_sink_commit(writer->options.sink, &text, &looks);
-    fp_counters_add(writer->options.stats, FP_COUNTER_written, looks);
+    write_merged(writer, FP_MERGED_ALL);
+    fp_sink_trigger(writer->options.sink, &text, &weight);
+    fp_counters_add(writer->options.stats, FP_COUNTER_written, weight);
     fp_counters_add(writer->options.stats, FP_COUNTER_bytes, text);
     flush(writer, true);
 }
@@ -251,7 +302,7 @@ static void on_drain_timer(uv_timer_t *timer)
     bool is_busy;
 
     used = drain(writer);
-    fp_sink_tend(writer->options.sink);
+    fp_sink_retry(writer->options.sink);
     is_busy = used > fp_ring_capacity(writer->options.ring) / 4;
 
     uv_timer_start(timer, on_drain_timer, is_busy ? DRAIN_BUSY_MS : DRAIN_MS,
@@ -266,28 +317,29 @@ static void on_flush_timer(uv_timer_t *timer)
     flush(writer, false);
 }
 
-static void answer(struct fp_writer *writer, uint64_t last_ticket, int err)
+static void notify_flushed(struct fp_writer *writer, uint64_t last_ticket,
+                           int err)
 {
-    while (writer->answered < last_ticket) {
-        writer->answered++;
+    while (writer->notified < last_ticket) {
+        writer->notified++;
         writer->options.notify(
-            writer->options.arg, FP_WRITER_FLUSHED, writer->answered, err,
+            writer->options.arg, FP_WRITER_FLUSHED, writer->notified, err,
             err == 0 ? "" : fp_sink_error(writer->options.sink));
     }
 }
 
-/* What was taken and no file took was not written after all. */
+/* Samples that the sink took and no file did are lost, and not written. */
 static int close_file(struct fp_writer *writer)
 {
-    struct fp_counters *stats = writer->options.stats;
+    struct fp_counters *counters = writer->options.stats;
     struct fp_sink_end end;
     int err = fp_sink_close(writer->options.sink, &end);
 
     writer->options.sink = NULL;
-    fp_counters_add(stats, FP_COUNTER_lost, end.lost_looks);
-    fp_counters_add(stats, FP_COUNTER_written, 0 - end.lost_looks);
-    fp_counters_add(stats, FP_COUNTER_bytes, 0 - end.lost_text);
-    note_books(writer, &end.figures);
+    fp_counters_add(counters, FP_COUNTER_lost, end.lost_weight);
+    fp_counters_add(counters, FP_COUNTER_written, 0 - end.lost_weight);
+    fp_counters_add(counters, FP_COUNTER_bytes, 0 - end.lost_text);
+    count_sink(writer, &end.gauges);
     return err;
 }
 
@@ -301,11 +353,11 @@ static void finish(struct fp_writer *writer, uint64_t last_ticket)
     uv_timer_stop(&writer->flush_timer);
     while (drain(writer) > 0)
         ;
-    /* Also where the flush does nothing, because all is only held. */
-    write_held(writer, FP_HELD_ALL);
-    answer(writer, last_ticket, flush(writer, true));
+    /* The flush below does nothing in a sink that buffers. */
+    write_merged(writer, FP_MERGED_ALL);
+    notify_flushed(writer, last_ticket, flush(writer, true));
     snprintf(why, sizeof(why), "%s", fp_sink_error(writer->options.sink));
-    err = close_file(writer); /* tries once more what the flush could not */
+    err = close_file(writer); /* one more try where the flush failed */
     fp_perf_script_destroy(writer->script);
     writer->script = NULL;
     uv_stop(&writer->loop);
@@ -316,23 +368,23 @@ static void finish(struct fp_writer *writer, uint64_t last_ticket)
 static void on_wake(uv_async_t *wake)
 {
     struct fp_writer *writer = wake->data;
-    /* acquire: partners are the releases in fp_writer_flush() and
-     * fp_writer_stop(). What the caller had pushed (or had seen pushed)
-     * before it asked is in the ring for the drain that follows. */
+    /* acquire: partners are the releases in fp_writer_flush(),
+     * fp_writer_trigger() and fp_writer_stop(). What was pushed before the
+     * request is in the ring for the drain that follows. */
     uint64_t requests =
         atomic_load_explicit(&writer->requests, memory_order_acquire);
-    uint64_t last_ticket = requests & ~(STOP_BIT | COMMIT_BIT);
+    uint64_t last_ticket = requests & ~(STOP_BIT | TRIGGER_BIT);
 
     if (writer->script == NULL)
-        return; /* woken once more after finish() */
-    if ((requests & COMMIT_BIT) != 0 &&
-        fp_sink_is_holding(writer->options.sink))
-        commit(writer);
+        return; /* an async after finish() */
+    if ((requests & TRIGGER_BIT) != 0 &&
+        fp_sink_is_buffering(writer->options.sink))
+        trigger(writer);
     if ((requests & STOP_BIT) != 0) {
         finish(writer, last_ticket);
-    } else if (writer->answered < last_ticket) {
+    } else if (writer->notified < last_ticket) {
         drain(writer);
-        answer(writer, last_ticket, flush(writer, true));
+        notify_flushed(writer, last_ticket, flush(writer, true));
     }
 }
 
@@ -345,9 +397,9 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- start, ask, join ------------------------------------------------- */
+/* ---- start, requests, join -------------------------------------------- */
 
-/* The VM's signals are the VM's: none may be delivered to our thread. */
+/* Blocks all signals: the VM's are for the VM's threads. */
 int fp_writer_start(struct fp_writer *writer)
 {
     sigset_t all, before;
@@ -360,7 +412,7 @@ int fp_writer_start(struct fp_writer *writer)
     return err == 0 ? 0 : FP_ETHREAD;
 }
 
-/* Give back all that the loop holds. Only when nobody runs it or sends. */
+/* Only when no thread runs the loop or sends. */
 static void close_loop(struct fp_writer *writer)
 {
     int err;
@@ -384,7 +436,7 @@ static int open_loop(struct fp_writer *writer)
         uv_loop_close(&writer->loop);
         return FP_ENOMEM;
     }
-    /* Timers can not fail. */
+    /* Timers cannot fail. */
     uv_timer_init(&writer->loop, &writer->drain_timer);
     uv_timer_init(&writer->loop, &writer->flush_timer);
     writer->wake.data = writer;
@@ -412,7 +464,9 @@ int fp_writer_create(struct fp_writer **writer,
         return FP_ENOMEM;
     made->options = *options;
     atomic_init(&made->requests, 0);
-    atomic_init(&made->is_committed, !fp_sink_is_holding(options->sink));
+    atomic_init(&made->is_triggered, !fp_sink_is_buffering(options->sink));
+    made->offset_us =
+        atomic_load_explicit(&options->clock->offset_us, memory_order_relaxed);
     set_note(made, options->note);
     fp_self_metrics_init(&made->self, options->stats, options->node);
     err = fp_perf_script_create(&made->script, &options->script);
@@ -440,7 +494,7 @@ void fp_writer_destroy(struct fp_writer *writer)
 
 uint64_t fp_writer_flush(struct fp_writer *writer)
 {
-    /* relaxed: only a guess, which the exchange below checks. */
+    /* relaxed: the exchange below checks it. */
     uint64_t seen =
         atomic_load_explicit(&writer->requests, memory_order_relaxed);
 
@@ -452,15 +506,15 @@ uint64_t fp_writer_flush(struct fp_writer *writer)
         &writer->requests, &seen, seen + 1, memory_order_release,
         memory_order_relaxed));
     uv_async_send(&writer->wake);
-    return (seen & ~COMMIT_BIT) + 1;
+    return (seen & ~TRIGGER_BIT) + 1;
 }
 
-int fp_writer_commit(struct fp_writer *writer, const char *note)
+int fp_writer_trigger(struct fp_writer *writer, const char *note)
 {
     uint64_t seen;
 
-    /* acq_rel: of all that come, one is the first. */
-    if (atomic_exchange_explicit(&writer->is_committed, 1,
+    /* acq_rel: one of all callers is the first. */
+    if (atomic_exchange_explicit(&writer->is_triggered, 1,
                                  memory_order_acq_rel))
         return FP_ESTATE;
     set_note(writer, note);
@@ -470,7 +524,7 @@ int fp_writer_commit(struct fp_writer *writer, const char *note)
             return FP_ESTATE;
         /* release: partner is the acquire in on_wake(). */
     } while (!atomic_compare_exchange_weak_explicit(
-        &writer->requests, &seen, seen | COMMIT_BIT, memory_order_release,
+        &writer->requests, &seen, seen | TRIGGER_BIT, memory_order_release,
         memory_order_relaxed));
     uv_async_send(&writer->wake);
     return 0;

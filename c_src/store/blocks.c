@@ -5,8 +5,8 @@
  *            begin               end
  *
  * Text is compressed as it comes, a piece at a time. A sample is taken only if
- * the open block would still find room when it is closed: what was taken is
- * lost by nothing but the end of a session.
+ * the open block finds room also when it is closed, so that only the end of a
+ * session loses what was taken.
  */
 #include "store/blocks.h"
 
@@ -17,19 +17,20 @@
 #include "base/pages.h"
 #include "store/zstd_frame.h"
 
-/* Plain text goes out in pieces that are still in the processor's cache when
- * the kernel copies them. Frames are larger: each learns the text anew, which
- * with 2 MiB costs 8 % of the bytes, and takes a line in the table. */
+/* A block is closed behind the sample that makes it so large. Plain text is
+ * then still in the processor's cache when the kernel copies it. A frame starts
+ * with an empty window, which at 2 MiB costs 8 % of the bytes, and takes a line
+ * in the table. */
 #define PLAIN_TEXT ((size_t)64 << 10)
 #define FRAME_TEXT ((size_t)16 << 20)
-/* Of text that does not compress. */
+/* For text that does not compress. */
 #define FRAME_BYTES ((size_t)1 << 20)
-/* Compressed at once: in smaller pieces, which come when the processor's cache
- * has forgotten window and table, it is a third slower. */
+/* Compressed at once: smaller pieces find window and table out of the
+ * processor's cache, and take a third more time. */
 #define PIECE ((size_t)1 << 20)
-/* What waits while the file does not take bytes. The largest single sample (250
- * frames of the longest atoms, percent-encoded) is below 3 MiB: it finds room
- * behind an open block and its piece. */
+/* For what waits while the file takes no bytes. The largest single sample (250
+ * frames of the longest atoms, percent-encoded) is below 3 MiB, and fits behind
+ * an open block and its piece. */
 #define BYTES_ROOM ((size_t)11 << 19)
 #define BLOCKS_MAX 1024u
 
@@ -40,9 +41,9 @@ struct fp_blocks {
     char bytes[BYTES_ROOM];
     size_t begin, end;
     struct fp_block open;
-    struct fp_block closed[BLOCKS_MAX]; /* a ring of n from `first` on */
+    struct fp_block closed[BLOCKS_MAX]; /* a ring: n from `first` on */
     unsigned first, n;
-    uint64_t waiting_text, waiting_looks;
+    uint64_t waiting_text, waiting_weight;
     uint64_t cpu_ns;
 };
 
@@ -72,15 +73,15 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
 
 /* ---- in --------------------------------------------------------------- */
 
-/* What `size` more bytes of text may need, until the open block is closed. */
+/* The bytes that `size` more bytes of text may need until the block is closed. */
 static size_t bound(const struct fp_blocks *blocks, size_t size)
 {
     return blocks->zst == NULL ? size
                                : fp_zstd_bound(blocks->piece_size + size);
 }
 
-/* Whether `size` bytes find room behind the open block, moved up with all
- * others if need be. */
+/* Whether `size` bytes find room behind the open block; moves all blocks to the
+ * front where that is needed. */
 static bool make_room(struct fp_blocks *blocks, size_t size)
 {
     size_t used = blocks->end + blocks->open.bytes;
@@ -95,17 +96,16 @@ static bool make_room(struct fp_blocks *blocks, size_t size)
     return size <= BYTES_ROOM - used;
 }
 
-/* It is closed in time, so that one that waits for the disk leaves room. */
-static bool is_full(const struct fp_blocks *blocks, size_t size)
+static bool is_full(const struct fp_blocks *blocks)
 {
-    size_t most = blocks->zst == NULL ? PLAIN_TEXT : FRAME_TEXT;
-
-    return blocks->open.text > 0 && (blocks->open.text + size > most ||
-                                     blocks->open.bytes >= FRAME_BYTES);
+    return blocks->open.text >=
+               (blocks->zst == NULL ? PLAIN_TEXT : FRAME_TEXT) ||
+           blocks->open.bytes >= FRAME_BYTES;
 }
 
-/* What was in it stays among what waits, to be counted as lost at the end. */
-static int throw_away(struct fp_blocks *blocks)
+/* Its samples stay among those that wait: the session's end counts them as
+ * lost. */
+static int discard_open(struct fp_blocks *blocks)
 {
     memset(&blocks->open, 0, sizeof(blocks->open));
     blocks->piece_size = 0;
@@ -119,7 +119,7 @@ static int compress(struct fp_blocks *blocks, const char *text, size_t size)
                           &blocks->open.bytes);
 
     blocks->cpu_ns += fp_thread_cpu_ns() - before;
-    return err == 0 ? 0 : throw_away(blocks);
+    return err == 0 ? 0 : discard_open(blocks);
 }
 
 static int put_piece(struct fp_blocks *blocks)
@@ -147,26 +147,26 @@ static int append(struct fp_blocks *blocks, const char *text, size_t size)
 }
 
 int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size,
-                  uint64_t looks)
+                  uint64_t weight, int64_t offset_ns)
 {
     int err;
 
-    if (is_full(blocks, size))
-        fp_blocks_end(blocks); /* when it can not, the block grows */
     if (blocks->open.text + size > FP_ZST_FRAME_MAX ||
         !make_room(blocks, bound(blocks, size)))
         return FP_EFULL;
     if (blocks->open.text == 0) {
-        blocks->open.begun = time(NULL);
-        blocks->open.begun_ms = fp_monotonic_ms();
+        blocks->open.begun_ns = fp_monotonic_ns();
+        blocks->open.offset_ns = offset_ns;
     }
     err = append(blocks, text, size);
     if (err != 0)
         return err;
     blocks->open.text += size;
-    blocks->open.looks += looks;
+    blocks->open.weight += weight;
     blocks->waiting_text += size;
-    blocks->waiting_looks += looks;
+    blocks->waiting_weight += weight;
+    if (is_full(blocks))
+        fp_blocks_end(blocks); /* on failure the block grows */
     return 0;
 }
 
@@ -181,7 +181,7 @@ static int end_frame(struct fp_blocks *blocks)
     err = fp_zstd_end(blocks->zst, blocks->bytes + blocks->end,
                       &blocks->open.bytes);
     blocks->cpu_ns += fp_thread_cpu_ns() - before;
-    return err == 0 ? 0 : throw_away(blocks);
+    return err == 0 ? 0 : discard_open(blocks);
 }
 
 int fp_blocks_end(struct fp_blocks *blocks)
@@ -195,7 +195,7 @@ int fp_blocks_end(struct fp_blocks *blocks)
     err = blocks->zst == NULL ? 0 : end_frame(blocks);
     if (err != 0)
         return err;
-    blocks->open.ended_ms = fp_monotonic_ms();
+    blocks->open.ended_ns = fp_monotonic_ns();
     blocks->closed[(blocks->first + blocks->n) % BLOCKS_MAX] = blocks->open;
     blocks->n++;
     blocks->end += blocks->open.bytes;
@@ -218,7 +218,7 @@ void fp_blocks_drop_first(struct fp_blocks *blocks)
 
     blocks->begin += block->bytes;
     blocks->waiting_text -= block->text;
-    blocks->waiting_looks -= block->looks;
+    blocks->waiting_weight -= block->weight;
     blocks->first = (blocks->first + 1) % BLOCKS_MAX;
     blocks->n--;
     if (blocks->n == 0 && blocks->open.bytes == 0)
@@ -238,23 +238,17 @@ void fp_blocks_clear(struct fp_blocks *blocks)
     blocks->piece_size = 0;
     blocks->begin = blocks->end = 0;
     blocks->first = blocks->n = 0;
-    blocks->waiting_text = blocks->waiting_looks = 0;
+    blocks->waiting_text = blocks->waiting_weight = 0;
 }
 
 void fp_blocks_waiting(const struct fp_blocks *blocks, uint64_t *text,
-                       uint64_t *looks)
+                       uint64_t *weight)
 {
     *text = blocks->waiting_text;
-    *looks = blocks->waiting_looks;
+    *weight = blocks->waiting_weight;
 }
 
 uint64_t fp_blocks_cpu_ns(const struct fp_blocks *blocks)
 {
     return blocks->cpu_ns;
-}
-
-size_t fp_blocks_memory(const struct fp_blocks *blocks)
-{
-    return sizeof(*blocks) +
-           (blocks->zst == NULL ? 0 : fp_zstd_memory(blocks->zst));
 }

@@ -1,10 +1,10 @@
 /*
  * blocks.h - whole samples on their way to a file.
  *
- * Samples come into the open block; a closed one is what is written in one
- * piece, or cut off again in one piece, and never divided: with compression
- * one zstd frame. Closed blocks wait in the order in which they came. Memory
- * is bounded and taken at the beginning. WRITER THREAD only.
+ * Samples come into the open block. A closed block is written, or cut off
+ * again, in one piece: with compression it is one zstd frame. Closed blocks
+ * wait in the order in which they came. All memory is mapped at the beginning.
+ * WRITER THREAD only.
  */
 #ifndef FP_STORE_BLOCKS_H
 #define FP_STORE_BLOCKS_H
@@ -12,46 +12,43 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 struct fp_blocks;
 
 struct fp_block {
     size_t bytes; /* as in the file */
-    size_t text;  /* before it was compressed */
-    uint64_t looks;
-    time_t begun; /* when its first sample came */
-    /* The same, and when it was closed; of the monotonic clock. */
-    uint64_t begun_ms, ended_ms;
+    size_t text;  /* before compression */
+    uint64_t weight;
+    int64_t offset_ns; /* Unix time less monotonic time, of its samples */
+    /* Monotonic: of its first sample, and of its end. */
+    int64_t begun_ns, ended_ns;
 };
 
 /* 0 or FP_ENOMEM. */
 int fp_blocks_create(struct fp_blocks **blocks, bool is_zst);
 void fp_blocks_destroy(struct fp_blocks *blocks);
 
-/* 0; FP_EFULL or FP_ENOMEM: refused whole. `looks` is how many samples it stands
- * for. FP_ENOMEM, which only a failure of libzstd is, costs the open block too. */
+/* Text of `weight` samples; a block that is full is closed behind it. 0;
+ * FP_EFULL or FP_ENOMEM: refused whole. FP_ENOMEM, a failure of libzstd, costs
+ * the open block too. `offset_ns` is the same for all samples of a block. */
 int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size,
-                  uint64_t looks);
-/* Close the open block, if there is anything in it. 0; FP_EFULL: it is still
- * open; FP_ENOMEM, as above. */
+                  uint64_t weight, int64_t offset_ns);
+/* Close the open block where it has text. 0; FP_EFULL: it is still open;
+ * FP_ENOMEM, as above. */
 int fp_blocks_end(struct fp_blocks *blocks);
 
 /* The oldest closed block, or NULL; valid until the next call. */
 const struct fp_block *fp_blocks_first(const struct fp_blocks *blocks,
                                        const char **bytes);
 void fp_blocks_drop_first(struct fp_blocks *blocks);
-/* The open block; all 0 where there is nothing in it. */
+/* The open block; all 0 where it is empty. */
 const struct fp_block *fp_blocks_open(const struct fp_blocks *blocks);
-/* Forget everything. */
 void fp_blocks_clear(struct fp_blocks *blocks);
 
-/* Text and looks of the open and all closed blocks. */
+/* Text and weight of the open and all closed blocks. */
 void fp_blocks_waiting(const struct fp_blocks *blocks, uint64_t *text,
-                       uint64_t *looks);
+                       uint64_t *weight);
 /* CPU time of the calling thread that compression has taken so far. */
 uint64_t fp_blocks_cpu_ns(const struct fp_blocks *blocks);
-/* Bytes of memory that it has, or may come to have. */
-size_t fp_blocks_memory(const struct fp_blocks *blocks);
 
 #endif

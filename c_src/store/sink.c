@@ -1,15 +1,15 @@
 /*
- * sink.c - which file, when, and what to do when there is none.
+ * sink.c - which file, when, and what happens while no file takes bytes.
  *
  *                    write_out()
- *      blocks ------------------------> file.size bytes, all of them whole
+ *      blocks ------------------------> file.size bytes, whole blocks
  *        ^                                |
  *        |  the block stays               | flushes, bytes: finish_file()
  *        +------------ fail() <-----------+ any error
  *
  * write_out() is the one place where samples leave this process. A file takes
- * a block wholly or is cut back to where it was; a file that can not even be
- * cut keeps its `.part`, and is finished by the next session that begins here.
+ * a block wholly or is cut back to where it was; a file that can not be cut
+ * keeps its `.part`, and the next session in the directory finishes it.
  */
 #include "store/sink.h"
 
@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "base/clock.h"
+#include "base/clock_offset.h"
 #include "base/error.h"
 #include "store/blocks.h"
 #include "store/directory.h"
@@ -28,16 +29,20 @@
 
 #define PATH_MOST 4400
 #define TEXT_ROOM 4600 /* a path, and what went wrong with it */
-#define RETRY_FIRST_MS 1000u
-#define RETRY_MOST_MS 32000u
-/* What is held is forgotten in so many pieces. */
-#define HELD_PIECES 8u
+#define RETRY_FIRST_MS 1000
+#define RETRY_MOST_MS 32000
+/* What is buffered is dropped in so many pieces. */
+#define BUFFER_PIECES 8u
+#define SECOND_NS INT64_C(1000000000)
 
 struct file {
     int descriptor; /* -1: there is none */
     struct fp_log_name name;
     uint64_t size; /* of whole blocks */
     uint32_t flushes;
+    int64_t offset_ns; /* of the times in it */
+    /* Samples in it, and those of them that are not known to be on the disk. */
+    uint64_t weight, unsynced;
     struct fp_zstd_table table;
 };
 
@@ -48,19 +53,20 @@ struct fp_sink {
     struct fp_directory_limits limits;
     struct fp_blocks *blocks;
     char *directory;
-    int folder; /* -1: it has to be opened again */
+    int folder; /* -1: not open */
     struct file file;
     struct fp_directory_keys keys;
     struct fp_directory_kept kept; /* finished files at the last retain() */
-    bool is_holding, is_failing;
-    uint64_t retry_ms, retry_at_ms;
-    struct fp_sink_figures figures;
+    bool is_buffering, is_failing;
+    int64_t offset_ns; /* of the text that comes */
+    int64_t retry_ms, retry_at_ms;
+    struct fp_sink_gauges gauges;
     char error[TEXT_ROOM], path[TEXT_ROOM], text[TEXT_ROOM];
 };
 
-/* ---- saying things ---------------------------------------------------- */
+/* ---- events ----------------------------------------------------------- */
 
-static void tell(struct fp_sink *sink, enum fp_sink_event event,
+static void emit(struct fp_sink *sink, enum fp_sink_event event,
                  const char *text)
 {
     if (sink->notify != NULL)
@@ -79,22 +85,27 @@ static void on_removed(void *arg, const char *name)
 {
     struct fp_sink *sink = arg;
 
-    sink->figures.removed++;
+    sink->gauges.removed++;
     snprintf(sink->text, sizeof(sink->text), "%s/%s", sink->directory, name);
-    tell(sink, FP_SINK_REMOVED, sink->text);
+    emit(sink, FP_SINK_REMOVED, sink->text);
 }
 
 static void note_error(struct fp_sink *sink, const char *path,
                        const char *reason)
 {
-    sink->figures.errors++;
+    sink->gauges.errors++;
     snprintf(sink->error, sizeof(sink->error), "%.*s: %s", PATH_MOST, path,
              reason);
 }
 
 /* ---- the folder ------------------------------------------------------- */
 
-/* As many and as large as may be, with what is open now. */
+static time_t now(const struct fp_sink *sink)
+{
+    return (fp_monotonic_ns() + sink->offset_ns) / SECOND_NS;
+}
+
+/* Remove what is beyond the limits, the open file counted. */
 static void retain(struct fp_sink *sink)
 {
     int err;
@@ -103,7 +114,7 @@ static void retain(struct fp_sink *sink)
         (sink->limits.files == 0 && sink->limits.bytes == 0))
         return;
     err = fp_directory_retain(sink->folder, &sink->limits, &sink->keys,
-                              time(NULL), sink->file.descriptor >= 0,
+                              now(sink), sink->file.descriptor >= 0,
                               sink->file.size, on_removed, sink, &sink->kept);
     if (err != 0)
         note_error(sink, sink->directory, fp_fs_reason(err));
@@ -132,7 +143,7 @@ static void close_folder(struct fp_sink *sink)
 /* ---- one file --------------------------------------------------------- */
 
 /* A negative system error, or 0. */
-static int begin_file(struct fp_sink *sink, time_t begun)
+static int begin_file(struct fp_sink *sink, time_t begun, int64_t offset_ns)
 {
     int file, err = open_folder(sink);
 
@@ -141,19 +152,18 @@ static int begin_file(struct fp_sink *sink, time_t begun)
     file = fp_directory_create(sink->folder, begun, sink->options.is_zst,
                                &sink->file.name);
     if (file < 0) {
-        /* It may have gone: the next try looks where it is then. */
+        /* The next try opens the folder that has the path then. */
         close_folder(sink);
         return file;
     }
-    sink->file.descriptor = file;
-    sink->file.size = 0;
-    sink->file.flushes = 0;
+    sink->file = (struct file){
+        .descriptor = file, .name = sink->file.name, .offset_ns = offset_ns};
     fp_directory_note_key(&sink->keys, sink->file.name.key);
-    sink->figures.files++;
+    sink->gauges.files++;
     set_path(sink);
     if (sink->options.sync == FP_SYNC_FLUSH)
         err = fp_fs_sync_folder(sink->folder);
-    tell(sink, FP_SINK_BEGUN, sink->path);
+    emit(sink, FP_SINK_BEGUN, sink->path);
     retain(sink);
     return err;
 }
@@ -165,7 +175,7 @@ static void forget_file(struct fp_sink *sink)
     fp_zstd_table_free(&sink->file.table);
 }
 
-/* Without its table it is a good file as well. */
+/* A file without a table is whole, too: a full disk is no error here. */
 static int write_table(struct fp_sink *sink)
 {
     size_t size;
@@ -180,21 +190,50 @@ static int write_table(struct fp_sink *sink)
     err = fp_fs_write(sink->file.descriptor, bytes, size);
     free(bytes);
     if (err == 0)
-        sink->figures.bytes += size;
+        sink->gauges.bytes += size;
     else if (fp_fs_cut(sink->file.descriptor, sink->file.size) == 0)
         err = fp_fs_is_full(err) ? 0 : err;
     return err;
 }
 
-/* The name of a finished file, on the disk. */
+/* Samples that were written are not saved after all. */
+static void note_unsaved(struct fp_sink *sink, uint64_t weight)
+{
+    sink->gauges.unsaved += weight;
+    sink->file.weight -= weight;
+    sink->file.unsynced = 0;
+}
+
+/* The kernel reports data that it could not write once, and drops it. */
+static int sync_file(struct fp_sink *sink)
+{
+    int err = fp_fs_sync(sink->file.descriptor);
+
+    if (err != 0)
+        note_unsaved(sink, sink->file.unsynced);
+    sink->file.unsynced = 0;
+    return err;
+}
+
+static bool is_named(const struct fp_sink *sink)
+{
+    char name[FP_LOG_NAME_ROOM];
+
+    fp_log_name_print(&sink->file.name, name);
+    return fp_fs_is_named(sink->folder, name, sink->file.descriptor);
+}
+
+/* To the disk, with the name of a finished file. */
 static int name_finished(struct fp_sink *sink)
 {
     int err = 0;
 
     if (sink->options.sync != FP_SYNC_NONE)
-        err = fp_fs_sync(sink->file.descriptor);
+        err = sync_file(sink);
     if (err == 0)
         err = fp_directory_finish(sink->folder, &sink->file.name);
+    if (err != 0 && !is_named(sink))
+        note_unsaved(sink, sink->file.weight);
     fp_directory_note_key(&sink->keys, sink->file.name.key);
     set_path(sink);
     if (err == 0 && sink->options.sync != FP_SYNC_NONE)
@@ -202,7 +241,7 @@ static int name_finished(struct fp_sink *sink)
     return err;
 }
 
-/* The file is left, whatever happens; a file without samples is removed. */
+/* Closes the file in any case; a file without samples is removed. */
 static void finish_file(struct fp_sink *sink)
 {
     char name[FP_LOG_NAME_ROOM];
@@ -212,31 +251,31 @@ static void finish_file(struct fp_sink *sink)
         fp_log_name_print(&sink->file.name, name);
         err = fp_fs_remove(sink->folder, name);
         if (err == 0)
-            tell(sink, FP_SINK_REMOVED, sink->path);
+            emit(sink, FP_SINK_REMOVED, sink->path);
     } else {
         err = write_table(sink);
         if (err == 0)
             err = name_finished(sink);
         if (err == 0)
-            tell(sink, FP_SINK_FINISHED, sink->path);
+            emit(sink, FP_SINK_FINISHED, sink->path);
     }
     if (err != 0) {
         note_error(sink, sink->path, fp_fs_reason(err));
         if (!sink->is_failing)
-            tell(sink, FP_SINK_FAILED, sink->error);
+            emit(sink, FP_SINK_FAILED, sink->error);
     }
     forget_file(sink);
     retain(sink);
 }
 
-/* ---- failing and healing ---------------------------------------------- */
+/* ---- failure ---------------------------------------------------------- */
 
-/* Somebody has to be told, and the next try be put off. */
+/* Notifies once, and sets the time of the next try. */
 static int fail(struct fp_sink *sink, const char *path, const char *reason)
 {
     note_error(sink, path, reason);
     if (!sink->is_failing)
-        tell(sink, FP_SINK_FAILED, sink->error);
+        emit(sink, FP_SINK_FAILED, sink->error);
     sink->retry_ms = !sink->is_failing                    ? RETRY_FIRST_MS
                      : sink->retry_ms * 2 > RETRY_MOST_MS ? RETRY_MOST_MS
                                                           : sink->retry_ms * 2;
@@ -250,16 +289,17 @@ static void heal(struct fp_sink *sink)
     if (!sink->is_failing)
         return;
     sink->is_failing = false;
-    tell(sink, FP_SINK_HEALED, sink->path);
+    emit(sink, FP_SINK_HEALED, sink->path);
 }
 
-/* What an error of the open file makes of it. */
+/* After an error of the open file: cut back, and kept only where the disk was
+ * full. */
 static int fail_file(struct fp_sink *sink, int err)
 {
     char path[TEXT_ROOM];
     bool is_whole = fp_fs_cut(sink->file.descriptor, sink->file.size) == 0;
 
-    memcpy(path, sink->path, sizeof(path)); /* of the name that it had */
+    memcpy(path, sink->path, sizeof(path)); /* finish_file() changes it */
     if (!is_whole)
         forget_file(sink);
     else if (!fp_fs_is_full(err))
@@ -272,7 +312,7 @@ static int fail_file(struct fp_sink *sink, int err)
 static bool is_large(const struct fp_sink *sink)
 {
     uint64_t most = sink->options.file_max_bytes;
-    /* Much has to be left when the oldest goes. */
+    /* With four files at least, removing the oldest leaves most samples. */
     uint64_t quarter = sink->options.total_max_bytes / 4;
 
     return (most != 0 && sink->file.size >= most) ||
@@ -280,30 +320,43 @@ static bool is_large(const struct fp_sink *sink)
            sink->file.table.n >= FP_ZST_TABLE_MAX;
 }
 
+static int begin_file_of(struct fp_sink *sink, const struct fp_block *block)
+{
+    int64_t begun_ns = block->begun_ns + block->offset_ns;
+    int err = begin_file(sink, begun_ns / SECOND_NS, block->offset_ns);
+
+    if (err == 0)
+        return 0;
+    return sink->file.descriptor >= 0
+               ? fail_file(sink, err)
+               : fail(sink, sink->directory, fp_fs_reason(err));
+}
+
 static int write_block(struct fp_sink *sink, const struct fp_block *block,
                        const char *bytes)
 {
     int err = 0;
 
-    if (sink->file.descriptor < 0) {
-        err = begin_file(sink, block->begun);
-        if (err != 0)
-            return sink->file.descriptor >= 0
-                       ? fail_file(sink, err)
-                       : fail(sink, sink->directory, fp_fs_reason(err));
-    }
+    if (sink->file.descriptor >= 0 && sink->file.offset_ns != block->offset_ns)
+        finish_file(sink);
+    if (sink->file.descriptor < 0)
+        err = begin_file_of(sink, block);
+    if (err != 0)
+        return err;
     err = fp_fs_write(sink->file.descriptor, bytes, block->bytes);
     if (err != 0)
         return fail_file(sink, err);
     sink->file.size += block->bytes;
-    sink->figures.bytes += block->bytes;
+    sink->file.weight += block->weight;
+    sink->file.unsynced += block->weight;
+    sink->gauges.bytes += block->bytes;
     if (sink->options.is_zst)
         fp_zstd_table_add(&sink->file.table, block->bytes, block->text);
     heal(sink);
     return 0;
 }
 
-/* Every closed block to a file, in order. What no file takes stays. */
+/* Every closed block to a file, in order; a block that no file takes stays. */
 static int write_out(struct fp_sink *sink)
 {
     const char *bytes;
@@ -312,7 +365,7 @@ static int write_out(struct fp_sink *sink)
     int err = 0;
 
     if (block == NULL)
-        return 0; /* as after most samples: the clock would cost the most */
+        return 0; /* after most samples; reading a clock costs more */
     before = fp_thread_cpu_ns();
     for (; block != NULL; block = fp_blocks_first(sink->blocks, &bytes)) {
         err = write_block(sink, block, bytes);
@@ -324,115 +377,125 @@ static int write_out(struct fp_sink *sink)
         else if (has_outgrown(sink))
             retain(sink);
     }
-    sink->figures.file_ns += fp_thread_cpu_ns() - before;
+    sink->gauges.file_ns += fp_thread_cpu_ns() - before;
     return err;
 }
 
-/* ---- holding ---------------------------------------------------------- */
+/* ---- buffering -------------------------------------------------------- */
 
 /* The oldest closed block; false: there is none. */
-static bool forget_first(struct fp_sink *sink)
+static bool drop_first(struct fp_sink *sink)
 {
     const char *bytes;
     const struct fp_block *block = fp_blocks_first(sink->blocks, &bytes);
 
     if (block == NULL)
         return false;
-    sink->figures.expired += block->looks;
+    sink->gauges.expired += block->weight;
     fp_blocks_drop_first(sink->blocks);
     return true;
 }
 
-static int hold(struct fp_sink *sink, const char *text, size_t size,
-                uint64_t looks)
+/* A block is dropped when its last sample is old enough. */
+static void drop_old(struct fp_sink *sink)
+{
+    const struct fp_block *open = fp_blocks_open(sink->blocks), *first;
+    int64_t now_ns = fp_monotonic_ns();
+    int64_t buffer_ns = INT64_C(1000000) * sink->options.buffer_ms;
+    const char *bytes;
+
+    if (open->text > 0 && now_ns - open->begun_ns >= buffer_ns / BUFFER_PIECES)
+        fp_blocks_end(sink->blocks); /* on failure the open block grows */
+    while ((first = fp_blocks_first(sink->blocks, &bytes)) != NULL &&
+           now_ns - first->ended_ns > buffer_ns)
+        drop_first(sink);
+}
+
+static void drop_all(struct fp_sink *sink)
+{
+    uint64_t text, weight;
+
+    fp_blocks_waiting(sink->blocks, &text, &weight);
+    sink->gauges.expired += weight;
+    fp_blocks_clear(sink->blocks);
+}
+
+bool fp_sink_is_buffering(const struct fp_sink *sink)
+{
+    return sink->is_buffering;
+}
+
+void fp_sink_trigger(struct fp_sink *sink, uint64_t *text, uint64_t *weight)
+{
+    *text = *weight = 0;
+    if (!sink->is_buffering)
+        return;
+    drop_old(sink);
+    sink->is_buffering = false;
+    fp_blocks_waiting(sink->blocks, text, weight);
+    write_out(sink); /* the blocks wait where it fails, as any other */
+}
+
+/* ---- text ------------------------------------------------------------- */
+
+int fp_sink_write(struct fp_sink *sink, const char *text, size_t size,
+                  uint64_t weight)
 {
     int err;
 
     do
-        err = fp_blocks_put(sink->blocks, text, size, looks);
-    while (err == FP_EFULL && forget_first(sink));
-    return err;
-}
-
-/* A block is forgotten when all of it is old enough. */
-static void forget_old(struct fp_sink *sink)
-{
-    const struct fp_block *open = fp_blocks_open(sink->blocks), *first;
-    uint64_t now = fp_monotonic_ms(), hold_ms = sink->options.hold_ms;
-    const char *bytes;
-
-    if (open->text > 0 && now - open->begun_ms >= hold_ms / HELD_PIECES)
-        fp_blocks_end(sink->blocks); /* when it can not, it grows */
-    while ((first = fp_blocks_first(sink->blocks, &bytes)) != NULL &&
-           now - first->ended_ms > hold_ms)
-        forget_first(sink);
-}
-
-static void forget_all(struct fp_sink *sink)
-{
-    uint64_t text, looks;
-
-    fp_blocks_waiting(sink->blocks, &text, &looks);
-    sink->figures.expired += looks;
-    fp_blocks_clear(sink->blocks);
-}
-
-bool fp_sink_is_holding(const struct fp_sink *sink)
-{
-    return sink->is_holding;
-}
-
-void fp_sink_commit(struct fp_sink *sink, uint64_t *text, uint64_t *looks)
-{
-    *text = *looks = 0;
-    if (!sink->is_holding)
-        return;
-    forget_old(sink);
-    sink->is_holding = false;
-    fp_blocks_waiting(sink->blocks, text, looks);
-    write_out(sink); /* or waits, as any block that could not be written */
-}
-
-/* ---- taking ----------------------------------------------------------- */
-
-int fp_sink_write(struct fp_sink *sink, const char *text, size_t size,
-                  uint64_t looks)
-{
-    int err;
-
-    if (sink->is_holding)
-        return hold(sink, text, size, looks);
-    err = fp_blocks_put(sink->blocks, text, size, looks);
-
-    /* What was taken is the next flush's to report. */
-    if (err == 0 && !sink->is_failing)
+        err = fp_blocks_put(sink->blocks, text, size, weight, sink->offset_ns);
+    while (err == FP_EFULL && sink->is_buffering && drop_first(sink));
+    /* An error of the file is for the next flush to report. */
+    if (err == 0 && !sink->is_buffering && !sink->is_failing)
         write_out(sink);
     return err;
 }
 
+bool fp_sink_begins_file(const struct fp_sink *sink)
+{
+    uint64_t text, weight;
+
+    fp_blocks_waiting(sink->blocks, &text, &weight);
+    return text == 0 && (sink->file.descriptor < 0 || sink->file.size == 0);
+}
+
+int fp_sink_set_offset(struct fp_sink *sink, int64_t offset_ns)
+{
+    int err = fp_blocks_end(sink->blocks);
+
+    if (err != 0)
+        return err;
+    /* An empty file stays where its name is still right. */
+    if (fp_sink_begins_file(sink) &&
+        llabs(offset_ns - sink->file.offset_ns) < SECOND_NS)
+        sink->file.offset_ns = offset_ns;
+    sink->offset_ns = offset_ns;
+    return 0;
+}
+
 /* ---- flush ------------------------------------------------------------ */
 
-/* Whether the file and its folder are still where they are said to be. Files
- * are moved away and folders deleted by people who want their disk back. */
-static int look_after(struct fp_sink *sink)
+/* The file or its folder may have been moved or deleted by other programs:
+ * then the next file is begun in the folder that has the path now. */
+static void check_names(struct fp_sink *sink)
 {
-    char name[FP_LOG_NAME_ROOM];
+    static const char reason[] = "was removed or replaced by another program";
 
     if (sink->file.descriptor < 0)
-        return 0;
-    fp_log_name_print(&sink->file.name, name);
-    if (!fp_fs_is_named(sink->folder, name, sink->file.descriptor)) {
-        fail(sink, sink->path, "was removed or replaced by somebody else");
+        return;
+    if (!is_named(sink)) {
+        fail(sink, sink->path, reason);
+        note_unsaved(sink, sink->file.weight);
         forget_file(sink);
     } else if (!fp_fs_is_folder(sink->folder, sink->directory)) {
-        fail(sink, sink->directory, "was removed or replaced by somebody else");
+        fail(sink, sink->directory, reason);
         finish_file(sink);
     }
     if (sink->file.descriptor < 0) {
         close_folder(sink);
         sink->retry_at_ms = fp_monotonic_ms();
     }
-    return 0;
 }
 
 static int flush_file(struct fp_sink *sink)
@@ -440,10 +503,10 @@ static int flush_file(struct fp_sink *sink)
     int err = 0;
 
     if (sink->file.descriptor < 0)
-        return 0; /* it was just finished */
+        return 0; /* write_out() has finished it */
     sink->file.flushes++;
     if (sink->options.sync == FP_SYNC_FLUSH)
-        err = fp_fs_sync(sink->file.descriptor);
+        err = sync_file(sink);
     if (err != 0)
         return fail_file(sink, err);
     if (sink->options.flush_close_max != 0 &&
@@ -456,12 +519,12 @@ static int flush_file(struct fp_sink *sink)
 static int flush(struct fp_sink *sink)
 {
     uint64_t before = fp_thread_cpu_ns();
-    int err = look_after(sink);
+    int err;
 
-    sink->figures.file_ns += fp_thread_cpu_ns() - before;
-    /* The blocks that wait first: there may be no room to close another. */
-    if (err == 0)
-        err = write_out(sink);
+    check_names(sink);
+    sink->gauges.file_ns += fp_thread_cpu_ns() - before;
+    /* Closing a block needs room: the blocks that wait go first. */
+    err = write_out(sink);
     if (err == 0 && fp_blocks_end(sink->blocks) != 0)
         err = fail(sink, sink->path, fp_err_text(FP_ENOMEM));
     if (err == 0)
@@ -470,7 +533,7 @@ static int flush(struct fp_sink *sink)
         return err;
     before = fp_thread_cpu_ns();
     err = flush_file(sink);
-    sink->figures.file_ns += fp_thread_cpu_ns() - before;
+    sink->gauges.file_ns += fp_thread_cpu_ns() - before;
     return err;
 }
 
@@ -481,15 +544,15 @@ static bool is_due(const struct fp_sink *sink)
 
 int fp_sink_flush(struct fp_sink *sink, bool is_asked)
 {
-    if (sink->is_holding)
+    if (sink->is_buffering)
         return 0;
     return is_asked || is_due(sink) ? flush(sink) : FP_EIO;
 }
 
-void fp_sink_tend(struct fp_sink *sink)
+void fp_sink_retry(struct fp_sink *sink)
 {
-    if (sink->is_holding)
-        forget_old(sink);
+    if (sink->is_buffering)
+        drop_old(sink);
     else if (sink->is_failing && is_due(sink))
         write_out(sink);
 }
@@ -508,9 +571,9 @@ static int begin(struct fp_sink *sink, char *why, size_t why_size)
 
     if (err == 0) {
         recovered = fp_directory_recover(sink->folder);
-        sink->figures.recovered = recovered < 0 ? 0 : (uint64_t)recovered;
-        if (!sink->is_holding)
-            err = begin_file(sink, time(NULL));
+        sink->gauges.recovered = recovered < 0 ? 0 : (uint64_t)recovered;
+        if (!sink->is_buffering)
+            err = begin_file(sink, now(sink), sink->offset_ns);
     }
     if (err == 0)
         return 0;
@@ -527,7 +590,7 @@ static void sink_free(struct fp_sink *sink)
     free(sink);
 }
 
-/* Without the slashes at its end, which would follow a link. */
+/* Without the slashes at the end: they would follow a link. */
 static char *copy_directory(const char *directory)
 {
     size_t size = strlen(directory);
@@ -547,7 +610,8 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options,
     if (made == NULL)
         return err;
     made->options = *options;
-    made->is_holding = options->hold_ms > 0;
+    made->is_buffering = options->buffer_ms > 0;
+    made->offset_ns = fp_clock_offset_ns(fp_clock_ns);
     made->limits = (struct fp_directory_limits){options->files_max,
                                                 options->total_max_bytes};
     made->folder = made->file.descriptor = -1;
@@ -567,13 +631,13 @@ int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end)
 {
     int err;
 
-    if (sink->is_holding)
-        forget_all(sink);
+    if (sink->is_buffering)
+        drop_all(sink);
     err = flush(sink);
     if (sink->file.descriptor >= 0)
         finish_file(sink);
-    fp_blocks_waiting(sink->blocks, &end->lost_text, &end->lost_looks);
-    end->figures = fp_sink_figures(sink);
+    fp_blocks_waiting(sink->blocks, &end->lost_text, &end->lost_weight);
+    end->gauges = fp_sink_gauges(sink);
     sink_free(sink);
     return err;
 }
@@ -587,7 +651,7 @@ void fp_sink_listen(struct fp_sink *sink,
     sink->arg = arg;
 }
 
-/* ---- questions -------------------------------------------------------- */
+/* ---- what is known ---------------------------------------------------- */
 
 const char *fp_sink_path(const struct fp_sink *sink)
 {
@@ -599,16 +663,10 @@ const char *fp_sink_error(const struct fp_sink *sink)
     return sink->error;
 }
 
-struct fp_sink_figures fp_sink_figures(const struct fp_sink *sink)
+struct fp_sink_gauges fp_sink_gauges(const struct fp_sink *sink)
 {
-    struct fp_sink_figures figures = sink->figures;
+    struct fp_sink_gauges gauges = sink->gauges;
 
-    figures.compress_ns = fp_blocks_cpu_ns(sink->blocks);
-    return figures;
-}
-
-size_t fp_sink_memory(const struct fp_sink *sink)
-{
-    return sizeof(*sink) + fp_blocks_memory(sink->blocks) +
-           FP_ZST_TABLE_MAX * sizeof(struct fp_zstd_entry);
+    gauges.compress_ns = fp_blocks_cpu_ns(sink->blocks);
+    return gauges;
 }

@@ -150,8 +150,15 @@ int fp_fs_cut(int file, uint64_t size)
     FAULTY(real_cut(file, size));
 }
 
+/* So many of the next calls fail. */
+static _Atomic int faulty_syncs;
+
 int fp_fs_sync(int file)
 {
+    if (atomic_load(&faulty_syncs) > 0) {
+        atomic_fetch_sub(&faulty_syncs, 1);
+        return -EIO;
+    }
     FAULTY(real_sync(file));
 }
 

@@ -36,7 +36,7 @@ static void put_samples(struct fp_sink *sink, struct outcome *outcome)
         if (i % 2 == 0 && fp_sink_flush(sink, true) == 0)
             outcome->flushed = outcome->taken;
         CHECK((fp_sink_error(sink)[0] != '\0') ==
-              (fp_sink_figures(sink).errors > 0));
+              (fp_sink_gauges(sink).errors > 0));
     }
 }
 
@@ -50,7 +50,7 @@ static struct outcome run(const struct fp_sink_options *options)
     if (outcome.err == 0) {
         put_samples(sink, &outcome);
         outcome.err = fp_sink_close(sink, &end);
-        outcome.lost = end.lost_looks;
+        outcome.lost = end.lost_weight;
         if (outcome.err == 0)
             outcome.flushed = outcome.taken;
     }
@@ -151,7 +151,7 @@ static void what_waits_for_a_full_disk_is_bounded_and_the_oldest(void)
 {
     struct fp_sink_options options = {.sync = FP_SYNC_NONE};
     const size_t size = 1000, samples = 20000;
-    struct fp_sink_figures figures;
+    struct fp_sink_gauges gauges;
     char sample[1000], *text;
     struct fp_sink_end end;
     struct fp_sink *sink;
@@ -177,14 +177,14 @@ static void what_waits_for_a_full_disk_is_bounded_and_the_oldest(void)
             }
         }
         CHECK(taken > 4000 && taken < 12000);
-        figures = fp_sink_figures(sink);
-        CHECK(figures.errors >= 1 && figures.errors < 10);
+        gauges = fp_sink_gauges(sink);
+        CHECK(gauges.errors >= 1 && gauges.errors < 10);
         CHECK_INT(fp_sink_flush(sink, false), FP_EIO);
-        CHECK_INT(fp_sink_figures(sink).errors, figures.errors);
+        CHECK_INT(fp_sink_gauges(sink).errors, gauges.errors);
         CHECK(strstr(fp_sink_error(sink), t.path) != NULL);
         CHECK(strstr(fp_sink_error(sink), "no space left on device") != NULL);
         CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
-        CHECK(fp_sink_figures(sink).errors > figures.errors);
+        CHECK(fp_sink_gauges(sink).errors > gauges.errors);
         faulty_disk_mend();
         CHECK_INT(fp_sink_close(sink, &end), 0);
         text = logs_read_all(t.path, &got);
@@ -223,10 +223,61 @@ static void a_file_that_was_removed_is_followed_by_another(void)
     CHECK_INT(fp_sink_flush(sink, true), 0);
     CHECK(strstr(fp_sink_error(sink), "removed or replaced") != NULL);
     CHECK_INT(fp_sink_close(sink, &end), 0);
-    CHECK_INT(end.figures.errors, 1);
+    CHECK_INT(end.gauges.errors, 1);
+    CHECK_INT(end.gauges.unsaved, 1);
     text = logs_read_all(t.path, &size);
     CHECK_BYTES(text, size, "2\n\n", strlen("2\n\n"));
     free(text);
+    temporary_remove(&t);
+}
+
+/* Removed after the last flush, so that only the end finds out. */
+static void a_file_that_is_gone_at_the_end_is_counted(void)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+
+    temporary_make(&t);
+    options.directory = t.path;
+    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+    put(sink, "1\n\n");
+    put(sink, "2\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), 0);
+    CHECK_INT(fp_sink_gauges(sink).unsaved, 0);
+    CHECK(remove(fp_sink_path(sink)) == 0);
+    CHECK_INT(fp_sink_close(sink, &end), 0);
+    CHECK_INT(end.gauges.unsaved, 2);
+    CHECK_INT(end.lost_weight, 0);
+    temporary_remove(&t);
+}
+
+/* What the disk did not take when it was told to: the kernel drops such data,
+ * and says so once. */
+static void what_was_not_synced_is_counted(void)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_FLUSH};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+    size_t size;
+
+    temporary_make(&t);
+    options.directory = t.path;
+    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+    put(sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), 0);
+    put(sink, "2\n\n");
+    put(sink, "3\n\n");
+    atomic_store(&faulty_syncs, 1);
+    CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
+    CHECK_INT(fp_sink_gauges(sink).unsaved, 2);
+    put(sink, "4\n\n");
+    CHECK_INT(fp_sink_close(sink, &end), 0);
+    CHECK_INT(end.gauges.unsaved, 2);
+    free(logs_read_all(t.path, &size));
+    CHECK_INT(size, 12);
     temporary_remove(&t);
 }
 
@@ -327,6 +378,8 @@ int main(int argc, char **argv)
     RUN(a_disk_that_never_mends_keeps_what_was_flushed);
     RUN(what_waits_for_a_full_disk_is_bounded_and_the_oldest);
     RUN(a_file_that_was_removed_is_followed_by_another);
+    RUN(a_file_that_is_gone_at_the_end_is_counted);
+    RUN(what_was_not_synced_is_counted);
     RUN(a_directory_that_was_replaced_is_noticed);
     RUN(a_directory_that_was_removed_is_made_anew);
     RUN(files_of_others_are_never_looked_up);

@@ -1275,18 +1275,20 @@ static void what_is_held_can_be_had(void)
         for (uint32_t tick = 0; tick <= slot; tick++)
             take(f, make_repeat(&f->buffer, slot, slot, 5010001 + tick));
     }
-    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
-              0);
+    CHECK_INT(
+        fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size),
+        0);
     CHECK_INT(f->size, 0); /* all of them are looked at */
     for (int i = 0; i < 3; i++) {
         CHECK_INT(
-            fp_perf_script_held(f->script, FP_HELD_ALL, &f->text, &f->size), 0);
+            fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size),
+            0);
         CHECK(f->size > 0);
         all += looks(f);
     }
     CHECK_INT(all, 1 + 2 + 3);
-    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_ALL, &f->text, &f->size),
-              0);
+    CHECK_INT(
+        fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
     CHECK_INT(f->size, 0);
     teardown(f);
 }
@@ -1304,11 +1306,13 @@ static void what_nobody_adds_to_is_not_held_for_ever(void)
     }
     take(f, make_sample(&f->buffer, 0, 0, 6500001, 2, 1));
     CHECK_INT(looks(f), 2);
-    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
-              0);
+    CHECK_INT(
+        fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size),
+        0);
     CHECK(find(f, "beam 4242/72 ") == f->text);
-    CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text, &f->size),
-              0);
+    CHECK_INT(
+        fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size),
+        0);
     CHECK_INT(f->size, 0);
     teardown(f);
 }
@@ -1358,15 +1362,16 @@ static void no_look_is_lost_or_counted_twice(void)
         taken += what >= 5 && err == 0;
         all += looks(f);
         if (what == 99 && i % 10 == 0) {
-            CHECK_INT(fp_perf_script_held(f->script, FP_HELD_LEFT, &f->text,
-                                          &f->size),
+            CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text,
+                                            &f->size),
                       0);
             all += looks(f);
         }
     }
     do {
         CHECK_INT(
-            fp_perf_script_held(f->script, FP_HELD_ALL, &f->text, &f->size), 0);
+            fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size),
+            0);
         all += looks(f);
     } while (f->size > 0);
     CHECK(taken > 150000);

@@ -21,7 +21,7 @@ struct fixture {
     struct fp_ring *ring;
     struct fp_counters stats;
     int64_t value[FP_METRIC_COUNT], time_us;
-    _Atomic int64_t wall_offset_us;
+    struct fp_sample_clock clock;
     union {
         struct fp_record head;
         struct fp_record_process process;
@@ -36,7 +36,7 @@ struct fixture {
 static void tick(struct fixture *f, uint64_t missed)
 {
     f->time_us += 1000;
-    CHECK_INT(fp_record_encoder_tick(f->portable, missed, f->time_us), 0);
+    CHECK_INT(fp_record_encoder_tick(f->portable, missed, f->time_us, 0), 0);
 }
 
 static struct fixture *create(void)
@@ -44,9 +44,9 @@ static struct fixture *create(void)
     struct fixture *f = calloc(1, sizeof *f);
 
     CHECK_INT(fp_ring_create(&f->ring, 0), 0);
-    CHECK_INT(fp_record_encoder_create(&f->portable, f->ring, &f->stats,
-                                       &f->wall_offset_us),
-              0);
+    CHECK_INT(
+        fp_record_encoder_create(&f->portable, f->ring, &f->stats, &f->clock),
+        0);
     f->time_us = INT64_C(1795237782932904);
     tick(f, 0);
     return f;
@@ -247,7 +247,7 @@ static void the_clock_of_the_samples_is_told(void)
 
         tick(f, 0);
         after = monotonic_us();
-        offset = atomic_load(&f->wall_offset_us);
+        offset = atomic_load(&f->clock.offset_us);
         CHECK(f->time_us - offset >= before && f->time_us - offset <= after);
         f->time_us += 3600000000;
     }
@@ -260,13 +260,13 @@ static void a_clock_that_is_set_back_does_not_set_back_the_samples(void)
     int64_t before = f->time_us;
 
     define(f, 5, 9);
-    CHECK_INT(fp_record_encoder_tick(f->portable, 0, before - 7000000), 0);
+    CHECK_INT(fp_record_encoder_tick(f->portable, 0, before - 7000000, 0), 0);
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(pop(f), FP_RECORD_SAMPLE);
     CHECK_INT(f->last.sample.time_us, before + 1);
-    CHECK_INT(fp_record_encoder_tick(f->portable, 0, 0), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_tick(f->portable, 0, -1), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_tick(f->portable, 0, FP_TIME_US_MAX + 1),
+    CHECK_INT(fp_record_encoder_tick(f->portable, 0, 0, 0), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_tick(f->portable, 0, -1, 0), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_tick(f->portable, 0, FP_TIME_US_MAX + 1, 0),
               FP_EINVAL);
     CHECK_INT(stat(f, FP_COUNTER_ticks), 2);
     destroy(f);

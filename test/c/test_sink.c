@@ -32,7 +32,7 @@ static struct fp_sink *open_sink(const struct fp_sink_options *options)
     if (err != 0)
         RUN_FAIL("fp_sink_open: %s", why);
     CHECK_TEXT(fp_sink_error(sink), "");
-    CHECK_INT(fp_sink_figures(sink).errors, 0);
+    CHECK_INT(fp_sink_gauges(sink).errors, 0);
     return sink;
 }
 
@@ -41,9 +41,9 @@ static void close_sink(struct fp_sink *sink)
     struct fp_sink_end end;
 
     CHECK_INT(fp_sink_close(sink, &end), 0);
-    CHECK_INT(end.lost_looks, 0);
+    CHECK_INT(end.lost_weight, 0);
     CHECK_INT(end.lost_text, 0);
-    CHECK_INT(end.figures.errors, 0);
+    CHECK_INT(end.gauges.errors, 0);
 }
 
 static void put(struct fp_sink *sink, const char *text)
@@ -465,19 +465,19 @@ static void what_is_held_is_in_no_file_and_forgotten_at_the_end(void)
         temporary_make(&t);
         options = in(t.path);
         options.is_zst = is_zst;
-        options.hold_ms = 60000;
+        options.buffer_ms = 60000;
         sink = open_sink(&options);
-        CHECK(fp_sink_is_holding(sink));
+        CHECK(fp_sink_is_buffering(sink));
         CHECK_TEXT(fp_sink_path(sink), "");
         put(sink, "one\n\n");
         CHECK_INT(fp_sink_flush(sink, true), 0);
-        fp_sink_tend(sink);
+        fp_sink_retry(sink);
         put(sink, "two\n\n");
         CHECK_INT(logs_list(t.path).n, 0);
         CHECK_INT(fp_sink_close(sink, &end), 0);
-        CHECK_INT(end.lost_looks, 0);
-        CHECK_INT(end.figures.expired, 2);
-        CHECK_INT(end.figures.files, 0);
+        CHECK_INT(end.lost_weight, 0);
+        CHECK_INT(end.gauges.expired, 2);
+        CHECK_INT(end.gauges.files, 0);
         CHECK_INT(logs_list(t.path).n, 0);
         temporary_remove(&t);
     }
@@ -494,20 +494,20 @@ static void what_is_held_comes_first_once_it_is_committed(void)
         temporary_make(&t);
         options = in(t.path);
         options.is_zst = is_zst;
-        options.hold_ms = 60000;
+        options.buffer_ms = 60000;
         sink = open_sink(&options);
         put(sink, "one\n\n");
         put(sink, "two\n\n");
-        fp_sink_commit(sink, &text, &looks);
+        fp_sink_trigger(sink, &text, &looks);
         CHECK_INT(text, 10);
         CHECK_INT(looks, 2);
-        CHECK(!fp_sink_is_holding(sink));
+        CHECK(!fp_sink_is_buffering(sink));
         put(sink, "three\n\n");
         CHECK_INT(fp_sink_flush(sink, true), 0);
         check_all(t.path, "one\n\ntwo\n\nthree\n\n");
-        fp_sink_commit(sink, &text, &looks); /* again: nothing is held */
+        fp_sink_trigger(sink, &text, &looks); /* again: nothing is held */
         CHECK_INT(looks, 0);
-        CHECK_INT(fp_sink_figures(sink).files, 1);
+        CHECK_INT(fp_sink_gauges(sink).files, 1);
         close_sink(sink);
         temporary_remove(&t);
     }
@@ -523,16 +523,16 @@ static void what_was_held_for_long_enough_is_forgotten(void)
 
     temporary_make(&t);
     options = in(t.path);
-    options.hold_ms = 50;
+    options.buffer_ms = 50;
     sink = open_sink(&options);
     put(sink, "old\n\n");
-    for (int i = 0; i < 6000 && fp_sink_figures(sink).expired == 0; i++) {
+    for (int i = 0; i < 6000 && fp_sink_gauges(sink).expired == 0; i++) {
         nanosleep(&moment, NULL);
-        fp_sink_tend(sink);
+        fp_sink_retry(sink);
     }
-    CHECK_INT(fp_sink_figures(sink).expired, 1);
+    CHECK_INT(fp_sink_gauges(sink).expired, 1);
     put(sink, "new\n\n");
-    fp_sink_commit(sink, &text, &looks);
+    fp_sink_trigger(sink, &text, &looks);
     CHECK_INT(looks, 1);
     close_sink(sink);
     check_all(t.path, "new\n\n");
@@ -554,12 +554,12 @@ static void what_is_held_takes_no_more_memory_than_there_is(void)
         temporary_make(&t);
         options = in(t.path);
         options.is_zst = is_zst;
-        options.hold_ms = 3600000;
+        options.buffer_ms = 3600000;
         sink = open_sink(&options);
         for (size_t at = 0; at + piece <= size; at += piece)
             CHECK_INT(fp_sink_write(sink, bytes + at, piece, 1), 0);
-        expired = fp_sink_figures(sink).expired;
-        fp_sink_commit(sink, &text, &looks);
+        expired = fp_sink_gauges(sink).expired;
+        fp_sink_trigger(sink, &text, &looks);
         CHECK(expired > 0 && looks > 0);
         CHECK_INT(expired + looks, size / piece);
         CHECK(text <= 10 * MIB);
@@ -619,7 +619,7 @@ static void a_file_takes_so_many_flushes(void)
         put(sink, "text\n\n");
         CHECK_INT(fp_sink_flush(sink, true), 0);
         CHECK_INT(logs_list(t.path).n, (i + 2) / 3);
-        CHECK_INT(fp_sink_figures(sink).files, (i + 2) / 3);
+        CHECK_INT(fp_sink_gauges(sink).files, (i + 2) / 3);
     }
     close_sink(sink);
     CHECK_INT(logs_list(t.path).n, 4);

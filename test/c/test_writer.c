@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/ring.h"
 #include "fake_code.h"
@@ -41,8 +42,8 @@ struct fixture {
     struct fp_writer *writer;
     struct notes notes;
     int64_t time_us;
-    _Atomic int64_t wall_offset_us; /* of that time */
-    uint64_t pushed;                /* SAMPLE and REPEAT */
+    struct fp_sample_clock clock;
+    uint64_t pushed; /* SAMPLE and REPEAT */
     char path[512];
 };
 
@@ -87,11 +88,26 @@ static void wait_for_stop(struct notes *notes)
     pthread_mutex_unlock(&notes->lock);
 }
 
+/* The system's clock has been set by so much. */
+static _Atomic int64_t set_by_ns;
+
+static int64_t read_clock(clockid_t clock)
+{
+    return fp_clock_ns(clock) +
+           (clock == CLOCK_REALTIME ? atomic_load(&set_by_ns) : 0);
+}
+
+/* Of the next setup. */
+static struct {
+    uint32_t flush_close_max;
+    int is_portable, is_elsewhere;
+} special;
+
 static const struct fake_function functions[] = {
     {"lists", "map", "lists.erl", 2}, {"gen_server", "loop", "", 7}};
 
 static struct fixture *setup_merging(uint32_t flush_interval_ms,
-                                     uint32_t hold_ms, int merge_idle)
+                                     uint32_t buffer_ms, int merge_idle)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     struct fp_writer_options options;
@@ -108,7 +124,12 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms,
     f->symbolizer = fake_symbolizer(&f->code);
     CHECK_INT(fp_ring_create(&f->ring, 1u << 20), 0);
     files.directory = f->directory.path;
-    files.hold_ms = hold_ms;
+    files.buffer_ms = buffer_ms;
+    files.flush_close_max = special.flush_close_max;
+    atomic_store(&set_by_ns, 0);
+    if (!special.is_elsewhere)
+        atomic_store(&f->clock.offset_us,
+                     fp_clock_offset_ns(fp_clock_ns) / 1000);
     CHECK_INT(fp_sink_open(&sink, &files, why, sizeof(why)), 0);
     snprintf(f->path, sizeof(f->path), "%s", fp_sink_path(sink));
     options = (struct fp_writer_options){
@@ -118,12 +139,14 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms,
         .script = {.os_pid = 1,
                    .symbolizer = &f->symbolizer,
                    .merge_idle = merge_idle,
+                   .is_elsewhere = special.is_elsewhere,
                    .stats = &f->stats},
         .engine = "native",
         .node = &f->node,
         .flush_interval_ms = flush_interval_ms,
         .note = "",
-        .wall_offset_us = &f->wall_offset_us,
+        .clock = &f->clock,
+        .read_clock = special.is_portable ? NULL : read_clock,
         .notify = notify,
         .arg = &f->notes,
     };
@@ -134,9 +157,9 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms,
 }
 
 static struct fixture *setup_holding(uint32_t flush_interval_ms,
-                                     uint32_t hold_ms)
+                                     uint32_t buffer_ms)
 {
-    return setup_merging(flush_interval_ms, hold_ms, 0);
+    return setup_merging(flush_interval_ms, buffer_ms, 0);
 }
 
 static struct fixture *setup(uint32_t flush_interval_ms)
@@ -330,30 +353,158 @@ static int has(struct fixture *f, const char *what)
     return found;
 }
 
-/* The session began two hours ago by the system's clock, which was set since. */
-static void a_step_of_the_systems_clock_moves_no_sample(void)
+/* Microseconds of the samples' clock. */
+static int64_t sample_time(const struct fixture *f)
 {
-    struct fixture *f = setup(0);
-    struct timespec mono;
-    char stamp[64];
+    return fp_monotonic_ns() / 1000 + atomic_load(&f->clock.offset_us);
+}
 
-    clock_gettime(CLOCK_MONOTONIC, &mono);
-    f->time_us = ((int64_t)time(NULL) - 7200) * 1000000 + 1;
-    atomic_store(&f->wall_offset_us,
-                 f->time_us - (int64_t)mono.tv_sec * 1000000);
+static void push_now(struct fixture *f, unsigned count)
+{
+    f->time_us = sample_time(f) - 100 * (int64_t)count;
+    push_samples(f, count);
+}
+
+struct checked_file {
+    uint64_t samples;
+    int64_t first_us, last_us, offset_us;
+};
+
+/* File number `at` follows the grammar, which forbids that time decreases in
+ * it; its name is the second of its first sample, or the one before. */
+static struct checked_file check_file(struct fixture *f, int at)
+{
+    struct logs logs = logs_list(f->directory.path);
+    struct checked_file file = {.samples = 0};
+    char path[600], named[64], *text;
+    const char *wrong;
+    size_t size;
+    int matches = 0;
+
+    CHECK(at < logs.n);
+    snprintf(path, sizeof(path), "%s/%s", f->directory.path, logs.name[at]);
+    text = temporary_read(path, &size);
+    wrong = grammar_check(text, size, &file.samples);
+    if (wrong != NULL)
+        RUN_FAIL("%s at %zu", wrong, grammar_offset);
+    for (char *line = text; line != NULL; line = strchr(line, '\n')) {
+        long long s, us, offset;
+
+        line += *line == '\n';
+        if (sscanf(line, "beam %*d/%*d [000] %lld.%lld:", &s, &us) == 2) {
+            file.last_us = s * 1000000 + us;
+            if (file.first_us == 0)
+                file.first_us = file.last_us;
+        }
+        if (file.offset_us == 0 && strncmp(line, "# ticks=", 8) == 0 &&
+            sscanf(strstr(line, " clock_offset_us="), " clock_offset_us=%lld",
+                   &offset) == 1)
+            file.offset_us = offset;
+    }
+    for (int i = 0; i <= 1; i++) {
+        time_t second = file.first_us / 1000000 + i;
+
+        strftime(named, sizeof(named), "%Y-%m-%d@%H%M.%S", localtime(&second));
+        matches += strncmp(named, logs.name[at], strlen(named)) == 0;
+    }
+    if (!matches)
+        RUN_FAIL("%s begins at %s or the second before", logs.name[at], named);
+    free(text);
+    return file;
+}
+
+static void wait_for_files(struct fixture *f, uint64_t files)
+{
+    for (int i = 0; i < 6000 && counter(f, FP_COUNTER_files_begun) < files;
+         i++) {
+        push_now(f, 1);
+        sleep_ms(10);
+    }
+    CHECK(counter(f, FP_COUNTER_files_begun) >= files);
+}
+
+/* Two hours back, in the middle of a file, and two days forth in the next. */
+static void a_step_of_the_systems_clock_begins_another_file(void)
+{
+    const int64_t steps[] = {0, INT64_C(-7200) * 1000000,
+                             INT64_C(172800) * 1000000};
+    struct fixture *f = setup(0);
+    struct checked_file file[3];
+
     push_definitions(f);
     for (int i = 0; i < 3; i++) {
-        push_samples(f, 2);
-        snprintf(stamp, sizeof(stamp),
-                 " %lld.%06lld: cpu-clock:", (long long)(f->time_us / 1000000),
-                 (long long)(f->time_us % 1000000));
+        atomic_store(&set_by_ns, steps[i] * 1000);
+        wait_for_files(f, (uint64_t)i + 1);
+        push_now(f, 10);
         wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
-        CHECK(has(f, stamp));
-        f->time_us += 10000000;
     }
-    stop(f);
-    CHECK_INT(samples_in_file(f), f->pushed);
-    CHECK_INT(grammar_own, 4);
+    fp_writer_stop(f->writer);
+    wait_for_stop(&f->notes);
+    fp_writer_join(f->writer);
+    /* In the order of their names. */
+    file[1] = check_file(f, 0);
+    file[0] = check_file(f, 1);
+    file[2] = check_file(f, 2);
+    CHECK_INT(file[0].samples + file[1].samples + file[2].samples, f->pushed);
+    for (int i = 0; i < 3; i++) {
+        int64_t offset_us = atomic_load(&f->clock.offset_us) + steps[i];
+
+        CHECK(llabs(file[i].offset_us - offset_us) < 1000);
+        CHECK(file[i].last_us <= fp_monotonic_ns() / 1000 + offset_us);
+        CHECK(file[i].last_us >=
+              fp_monotonic_ns() / 1000 + offset_us - INT64_C(600000000));
+    }
+    teardown(f);
+}
+
+/* Smaller ones wait for the next file, which has an offset of its own; here by
+ * what the portable engine says of its clock. */
+static void each_file_has_the_offset_of_its_beginning(void)
+{
+    struct checked_file file[3];
+    struct fixture *f;
+
+    special.flush_close_max = 1;
+    special.is_portable = 1;
+    f = setup(0);
+    push_definitions(f);
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&f->clock.step_us, 300000 * i);
+        push_now(f, 2);
+        wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+        sleep_ms(1100); /* names of seconds of their own */
+    }
+    fp_writer_stop(f->writer);
+    wait_for_stop(&f->notes);
+    fp_writer_join(f->writer);
+    CHECK_INT(counter(f, FP_COUNTER_files_begun), 3 + 1);
+    for (int i = 0; i < 3; i++) {
+        file[i] = check_file(f, i);
+        CHECK_INT(file[i].samples, 2);
+        CHECK_INT(file[i].offset_us - file[0].offset_us, 300000 * i);
+    }
+    memset(&special, 0, sizeof(special));
+    teardown(f);
+}
+
+/* The first file is begun before anything is known of that clock. */
+static void files_of_another_node_are_named_by_its_clock(void)
+{
+    struct fixture *f;
+
+    special.is_portable = special.is_elsewhere = 1;
+    f = setup(0);
+    push_definitions(f);
+    wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
+    atomic_store(&f->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000 -
+                                          INT64_C(100000) * 1000000);
+    push_now(f, 5);
+    fp_writer_stop(f->writer);
+    wait_for_stop(&f->notes);
+    fp_writer_join(f->writer);
+    CHECK_INT(logs_list(f->directory.path).n, 1);
+    CHECK_INT(check_file(f, 0).samples, 5);
+    memset(&special, 0, sizeof(special));
     teardown(f);
 }
 
@@ -465,8 +616,8 @@ static void what_a_writer_holds_is_written_when_committed(void)
     CHECK_INT(f->notes.flush_err, 0);
     CHECK_INT(counter(f, FP_COUNTER_written), 0);
     CHECK_INT(logs_list(f->directory.path).n, 0);
-    CHECK_INT(fp_writer_commit(f->writer, "run_queue=9 (of 5)"), 0);
-    CHECK_INT(fp_writer_commit(f->writer, "too late"), FP_ESTATE);
+    CHECK_INT(fp_writer_trigger(f->writer, "run_queue=9 (of 5)"), 0);
+    CHECK_INT(fp_writer_trigger(f->writer, "too late"), FP_ESTATE);
     push_samples(f, 12);
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     find_file(f);
@@ -512,7 +663,7 @@ static void what_was_kept_back_to_be_merged_is_counted_too(void)
     }
     fp_writer_stop(f->writer);
     wait_for_stop(&f->notes);
-    CHECK_INT(fp_writer_commit(f->writer, "too late"), FP_ESTATE);
+    CHECK_INT(fp_writer_trigger(f->writer, "too late"), FP_ESTATE);
     fp_writer_join(f->writer);
     CHECK_INT(counter(f, FP_COUNTER_expired), 100);
     teardown(f);
@@ -522,7 +673,7 @@ static void a_writer_that_does_not_hold_can_not_be_committed(void)
 {
     struct fixture *f = setup(0);
 
-    CHECK_INT(fp_writer_commit(f->writer, "why"), FP_ESTATE);
+    CHECK_INT(fp_writer_trigger(f->writer, "why"), FP_ESTATE);
     stop(f);
     CHECK(!has(f, "trigger="));
     teardown(f);
@@ -532,7 +683,7 @@ static void *committer(void *arg)
 {
     struct fixture *f = arg;
 
-    return fp_writer_commit(f->writer, "one of several") == 0 ? f : NULL;
+    return fp_writer_trigger(f->writer, "one of several") == 0 ? f : NULL;
 }
 
 static void of_all_that_commit_one_is_the_first(void)
@@ -794,7 +945,9 @@ int main(int argc, char **argv)
     RUN(the_ring_is_drained_without_being_asked);
     RUN(the_file_is_flushed_every_interval);
     RUN(the_thread_has_a_name_and_takes_no_signals);
-    RUN(a_step_of_the_systems_clock_moves_no_sample);
+    RUN(a_step_of_the_systems_clock_begins_another_file);
+    RUN(each_file_has_the_offset_of_its_beginning);
+    RUN(files_of_another_node_are_named_by_its_clock);
     RUN(replaced_code_is_rendered_anew_and_counted);
     RUN(each_flush_writes_the_books_and_the_nodes_figures);
     RUN(what_a_writer_holds_is_written_when_committed);
