@@ -43,9 +43,8 @@ uint64_t fp_source_size(const struct fp_source *source);
 
 const char *fp_source_kind_name(enum fp_source_kind kind);
 
-/* For tests. */
-
 /* As fp_source_open(), of bytes in memory, which must outlive the source. */
+/* For tests. */
 int fp_source_memory(struct fp_source **source, const void *bytes, size_t size);
 
 #endif
