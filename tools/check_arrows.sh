@@ -63,11 +63,12 @@ only_in uv.h '#[[:space:]]*include[[:space:]]*<uv\.h>' \
     session/writer.c session/writer.h store/fs.c agent_nif/agent_nif.c
 only_in zlib.h '#[[:space:]]*include[[:space:]]*<zlib\.h>' store/source.c report/output.c
 only_in zstd.h '#[[:space:]]*include[[:space:]]*<zstd\.h>' store/ agent_nif/agent_nif.c
-only_in process_vm_readv 'process_vm_readv[[:space:]]*\(' base/safe_read.c base/safe_read.h
+only_in process_vm_readv '\<process_vm_readv[[:space:]]*\(' base/safe_read.c base/safe_read.h
 only_in 'calls on files by name' '\<(open|unlink|rename|mkdir|link)(at)?[[:space:]]*\(' \
-    store/ base/safe_read.c base/maps.c erts/perf_map.c cstack/ report/
+    store/ base/safe_read.c base/seccomp.c base/maps.c erts/perf_map.c cstack/ report/
 only_in 'mappings of its own' '\<(mmap|mremap|munmap)[[:space:]]*\(' \
-    base/pages.c base/ring.c base/safe_read.c erts/capture/sigcapture.c erts/capture/shutdown.c \
+    base/pages.c base/ring.c base/safe_read.c base/seccomp.c \
+    erts/capture/sigcapture.c erts/capture/shutdown.c \
     session/top_processes.c session/sampler.c
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' base/safe_read.c
 

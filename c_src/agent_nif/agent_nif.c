@@ -1,7 +1,8 @@
 /*
  * agent_nif.c - the table of NIFs, and the library's load, upgrade and unload.
  *
- * LOAD     opens the way memory is read, makes the resource types
+ * LOAD     makes the resource types, and no system call of its own: a seccomp
+ *          filter may kill the caller of some
  * UPGRADE  is refused while this library's code is mapped: threads may be
  *          inside it (code:load_file answers {error, on_load_failure})
  * UNLOAD   ends and joins every session that is left
@@ -46,7 +47,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek)
     return address;
 }
 
-const char *fp_library_refusal(const struct fp_library *library)
+const char *fp_library_open_memory(struct fp_library *library)
 {
 #if !defined(__x86_64__) || !defined(__linux__)
     (void)library;
@@ -55,9 +56,14 @@ const char *fp_library_refusal(const struct fp_library *library)
     (void)library;
     return "the native engine knows glibc only";
 #else
+    int err;
+
+    enif_mutex_lock(library->lock);
     if (library->peek_err != 0)
-        return fp_err_text(library->peek_err);
-    return NULL;
+        library->peek_err = fp_safe_read_open(&library->peek);
+    err = library->peek_err;
+    enif_mutex_unlock(library->lock);
+    return err == 0 ? NULL : fp_err_text(err);
 #endif
 }
 
@@ -75,7 +81,7 @@ static const char *arch(void)
 static ERL_NIF_TERM platform(ErlNifEnv *env, int argc,
                              const ERL_NIF_TERM argv[])
 {
-    const char *why = fp_library_refusal(fp_library(env));
+    const char *why = fp_library_open_memory(fp_library(env));
     ERL_NIF_TERM map = enif_make_new_map(env);
 
     (void)argc;
@@ -110,7 +116,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     if (library == NULL)
         return -1;
     memset(library, 0, sizeof *library);
-    library->peek_err = fp_safe_read_open(&library->peek);
+    library->peek_err = 1;
     library->lock = enif_mutex_create("flame_prof_library");
     fp_sends_make_atoms(env, &library->sends_atoms);
     library->calibration_type = enif_open_resource_type_x(
@@ -152,8 +158,8 @@ static void unload(ErlNifEnv *env, void *priv)
 #define IO ERL_NIF_DIRTY_JOB_IO_BOUND
 
 static ErlNifFunc functions[] = {
-    {"platform", 0, platform, 0},
-    {"calibration_open", 0, fp_nif_calibration_open, 0},
+    {"platform", 0, platform, IO},
+    {"calibration_open", 0, fp_nif_calibration_open, IO},
     {"calibration_probe", 1, fp_nif_calibration_probe, 0},
     {"calibration_solve", 2, fp_nif_calibration_solve, CPU},
     {"layout_info", 0, fp_nif_layout_info, CPU},

@@ -40,6 +40,7 @@ ERL_NIF_TERM fp_nif_calibration_open(ErlNifEnv *env, int argc,
 
     (void)argc;
     (void)argv;
+    (void)fp_library_open_memory(library); /* the probes meet its error */
     memset(calibration, 0, sizeof *calibration);
     calibration->lock = enif_mutex_create("flame_prof_calibration");
     calibration->probe = enif_alloc(bytes);

@@ -18,10 +18,10 @@ struct fp_sends_atoms {
 };
 
 struct fp_library {
-    struct fp_memory peek;
-    int peek_err; /* 0, or why nothing can be read here */
-    /* Guards `layout`. Taken by dirty NIFs only. */
+    /* Guards all below until it is immutable. Taken by dirty NIFs only. */
     ErlNifMutex *lock;
+    struct fp_memory peek; /* immutable once peek_err is 0 */
+    int peek_err; /* 1: not opened yet; 0; or why nothing can be read here */
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
     /* Immutable: */
     ErlNifResourceType *calibration_type, *session_type, *selector_type,
@@ -37,9 +37,9 @@ static inline struct fp_library *fp_library(ErlNifEnv *env)
 /* NULL when not calibrated. */
 struct fp_layout *fp_library_layout(struct fp_library *library);
 
-/* Why this build, on this machine, has no native engine at all; NULL when it
- * has one. */
-const char *fp_library_refusal(const struct fp_library *library);
+/* Opens `peek` when it is not open. Why this build, on this machine, has no native
+ * engine at all; NULL when it has one. A dirty NIF. */
+const char *fp_library_open_memory(struct fp_library *library);
 
 /* The calling process's structure, 0 when it is not where it is expected. */
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek);

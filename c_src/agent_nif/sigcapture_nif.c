@@ -9,6 +9,7 @@
 #include "agent_nif/library.h"
 #include "base/error.h"
 #include "base/maps.h"
+#include "base/seccomp.h"
 #include "erts/code_ranges.h"
 #include "session/session.h"
 #include "terms/terms.h"
@@ -49,6 +50,9 @@ ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc,
     err = fp_code_ranges(&library->peek, &ranges);
     if (err != 0)
         return refusal(env, err, fp_code_ranges_why(err));
+    if (!fp_seccomp_allows(FP_CALL_RT_TGSIGQUEUEINFO))
+        return refusal(env, FP_EDENIED,
+                       "a seccomp filter refuses rt_tgsigqueueinfo");
     recover(env);
     err = fp_sigcapture_prepare(layout, &ranges, count, why, sizeof why);
     if (err != 0)

@@ -10,9 +10,18 @@
 
 #include "base/error.h"
 
+/* One line of a maps file. */
+struct line {
+    struct fp_range at;
+    char perms[5];
+    uint64_t offset, device_major, device_minor, inode;
+    const char *name; /* in the text, not terminated */
+    size_t name_size;
+};
+
 /* "start-end perms offset major:minor inode   name". sscanf() measures its whole
  * text first, so it gets a copy of the fields alone. */
-static int parse_line(const char *line, size_t size, struct fp_maps_line *map)
+static int parse_line(const char *line, size_t size, struct line *map)
 {
     int name_at = 0;
     char copy[128];
@@ -35,7 +44,8 @@ static int parse_line(const char *line, size_t size, struct fp_maps_line *map)
     return 1;
 }
 
-int fp_maps_next(const char **text, struct fp_maps_line *map)
+/* The next well-formed line: 1, and *text is behind it; 0 at the end. */
+static int next_line(const char **text, struct line *map)
 {
     while (**text != '\0') {
         const char *line = *text;
@@ -48,26 +58,26 @@ int fp_maps_next(const char **text, struct fp_maps_line *map)
     return 0;
 }
 
-static int name_starts(const struct fp_maps_line *map, const char *prefix)
+static int name_starts(const struct line *map, const char *prefix)
 {
     size_t n = strlen(prefix);
 
     return map->name_size >= n && memcmp(map->name, prefix, n) == 0;
 }
 
-static int name_is(const struct fp_maps_line *map, const char *name)
+static int name_is(const struct line *map, const char *name)
 {
     return map->name_size == strlen(name) && name_starts(map, name);
 }
 
 /* ------------------------------------------------------- code and data -- */
 
-static int is_vm_memfd(const struct fp_maps_line *map)
+static int is_vm_memfd(const struct line *map)
 {
     return name_starts(map, "/memfd:vmem");
 }
 
-static int is_executable(const struct fp_maps_line *map)
+static int is_executable(const struct line *map)
 {
     return map->perms[0] == 'r' && map->perms[2] == 'x';
 }
@@ -110,9 +120,9 @@ static int parse_anonymous(const char *text,
                            struct fp_ranges *ranges)
 {
     struct fp_range run = {0, 0}; /* neighbours so far */
-    struct fp_maps_line map;
+    struct line map;
 
-    while (fp_maps_next(&text, &map)) {
+    while (next_line(&text, &map)) {
         if (!is_executable(&map) || map.name_size > 0 ||
             map.at.start < run.end || is_merged(&run, &map.at))
             continue;
@@ -127,11 +137,11 @@ int fp_maps_parse_code(const char *text, const struct fp_maps_filter *filter,
                        struct fp_ranges *ranges)
 {
     const char *rest = text;
-    struct fp_maps_line map;
+    struct line map;
     int err = 0;
 
     ranges->count = 0;
-    while (err == 0 && fp_maps_next(&rest, &map))
+    while (err == 0 && next_line(&rest, &map))
         if (is_executable(&map) && is_vm_memfd(&map))
             err = add(ranges, &map.at);
     if (ranges->count == 0)
@@ -143,11 +153,11 @@ int fp_maps_parse_data(const char *text, const char *exe,
                        struct fp_ranges *ranges)
 {
     uint64_t end = 0; /* of the executable's last data mapping */
-    struct fp_maps_line map;
+    struct line map;
     int err = 0;
 
     ranges->count = 0;
-    while (err == 0 && fp_maps_next(&text, &map)) {
+    while (err == 0 && next_line(&text, &map)) {
         int is_bss = map.name_size == 0 && map.at.start == end;
 
         if (map.perms[0] != 'r' || map.perms[1] != 'w' ||
@@ -159,7 +169,8 @@ int fp_maps_parse_data(const char *text, const char *exe,
     return ranges->count > 0 ? err : FP_ENOENT;
 }
 
-char *fp_maps_read(void)
+/* For free(); NULL: unreadable, or no memory. */
+static char *read_text(void)
 {
     size_t size = 0, room = 1u << 16;
     char *text = malloc(room);
@@ -193,7 +204,7 @@ char *fp_maps_read(void)
 
 int fp_maps_code(const struct fp_maps_filter *filter, struct fp_ranges *ranges)
 {
-    char *text = fp_maps_read();
+    char *text = read_text();
     int err = text == NULL ? FP_EIO : fp_maps_parse_code(text, filter, ranges);
 
     free(text);
@@ -202,12 +213,12 @@ int fp_maps_code(const struct fp_maps_filter *filter, struct fp_ranges *ranges)
 
 int fp_maps_code_is_memfd(void)
 {
-    char *text = fp_maps_read();
+    char *text = read_text();
     const char *rest = text == NULL ? "" : text;
-    struct fp_maps_line map;
+    struct line map;
     int found = 0;
 
-    while (!found && fp_maps_next(&rest, &map))
+    while (!found && next_line(&rest, &map))
         found = is_executable(&map) && is_vm_memfd(&map);
     free(text);
     return found;
@@ -217,7 +228,7 @@ int fp_maps_data(struct fp_ranges *ranges)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    char *text = n > 0 ? fp_maps_read() : NULL;
+    char *text = n > 0 ? read_text() : NULL;
     int err;
 
     if (text == NULL)
@@ -230,7 +241,7 @@ int fp_maps_data(struct fp_ranges *ranges)
 
 /* ---------------------------------------------------- code out of files -- */
 
-static int is_library(const struct fp_maps_line *map)
+static int is_library(const struct line *map)
 {
     if (name_is(map, "[vdso]"))
         return 1;
@@ -239,7 +250,7 @@ static int is_library(const struct fp_maps_line *map)
            !name_starts(map, "/anon_hugepage");
 }
 
-static void cut_deleted(struct fp_maps_line *map)
+static void cut_deleted(struct line *map)
 {
     static const char deleted[] = " (deleted)";
     size_t tail = sizeof deleted - 1;
@@ -249,8 +260,7 @@ static void cut_deleted(struct fp_maps_line *map)
         map->name_size -= tail;
 }
 
-static int add_file(struct fp_mapped_files *files,
-                    const struct fp_maps_line *map)
+static int add_file(struct fp_mapped_files *files, const struct line *map)
 {
     if ((files->count & (files->count - 1)) == 0) { /* full: 0, 1, 2, 4... */
         size_t room = files->count == 0 ? 1 : 2 * files->count;
@@ -270,10 +280,10 @@ static int add_file(struct fp_mapped_files *files,
 int fp_mapped_files_parse(struct fp_mapped_files *files, char *text)
 {
     const char *rest = text;
-    struct fp_maps_line map;
+    struct line map;
 
     *files = (struct fp_mapped_files){.text = text};
-    while (fp_maps_next(&rest, &map)) {
+    while (next_line(&rest, &map)) {
         /* The kernel lists mappings in order; one that is out of order would
          * break the search by address. */
         if (map.perms[2] != 'x' || !is_library(&map) ||
@@ -292,7 +302,7 @@ int fp_mapped_files_parse(struct fp_mapped_files *files, char *text)
 
 int fp_mapped_files_read(struct fp_mapped_files *files)
 {
-    char *text = fp_maps_read();
+    char *text = read_text();
 
     *files = (struct fp_mapped_files){0};
     return text == NULL ? FP_EIO : fp_mapped_files_parse(files, text);

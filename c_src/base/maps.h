@@ -70,12 +70,6 @@ int fp_maps_data(struct fp_ranges *ranges);
 /* 1: the VM's memfd holds the code, mapped twice; 0: anonymous memory does. */
 int fp_maps_code_is_memfd(void);
 
-/* The parsers behind them, over the text of a maps file. */
-int fp_maps_parse_code(const char *text, const struct fp_maps_filter *filter,
-                       struct fp_ranges *ranges);
-int fp_maps_parse_data(const char *text, const char *exe,
-                       struct fp_ranges *ranges);
-
 /* An executable mapping of a file, or the vDSO's. */
 struct fp_mapped_file {
     uint64_t start, end, offset; /* `offset`: of `start`, in the file */
@@ -93,23 +87,15 @@ struct fp_mapped_files {
 int fp_mapped_files_read(struct fp_mapped_files *files);
 void fp_mapped_files_free(struct fp_mapped_files *files);
 
-/* The parser behind it: owns `text` from then on, and changes it. Leaves out
+/* For tests. */
+/* The parsers behind fp_maps_code() and fp_maps_data(), over the text of a maps file. */
+int fp_maps_parse_code(const char *text, const struct fp_maps_filter *filter,
+                       struct fp_ranges *ranges);
+int fp_maps_parse_data(const char *text, const char *exe,
+                       struct fp_ranges *ranges);
+
+/* The parser behind fp_mapped_files_read(): owns `text` from then on, and changes it. Leaves out
  * memfds (the JIT's code), devices and shared memory. 0 or FP_ENOMEM. */
 int fp_mapped_files_parse(struct fp_mapped_files *files, char *text);
-
-/* One line of a maps file. */
-struct fp_maps_line {
-    struct fp_range at;
-    char perms[5];
-    uint64_t offset, device_major, device_minor, inode;
-    const char *name; /* in the text, not terminated */
-    size_t name_size;
-};
-
-/* The next well-formed line: 1, and *text is behind it; 0 at the end. */
-int fp_maps_next(const char **text, struct fp_maps_line *map);
-
-/* The text of /proc/self/maps, for free(); NULL: unreadable, or no memory. */
-char *fp_maps_read(void);
 
 #endif

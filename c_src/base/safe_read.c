@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/seccomp.h"
 
 static int64_t read_by_syscall(void *self, const struct iovec *local,
                                const struct iovec *remote, size_t n)
@@ -18,8 +19,7 @@ static int64_t read_by_syscall(void *self, const struct iovec *local,
 }
 
 /* The memfd's parts: what fp_safe_read_view shows stays in the first until its next
- * call, all else passes through the second. Pieces that are larger than that go
- * by process_vm_readv. */
+ * call, all else passes through the second. */
 #define VIEW (512u << 10)
 #define PASSAGE (512u << 10)
 
@@ -47,6 +47,40 @@ static void scatter(const unsigned char *from, size_t size,
     }
 }
 
+static int64_t copy(const struct fp_memory *peek, const struct iovec *local,
+                    const struct iovec *remote, size_t n)
+{
+    /* pwritev(2) itself: a sanitizer's in between would look at the address
+     * before the kernel does. */
+    int64_t got =
+        syscall(SYS_pwritev, peek->fd, remote, n, (long)peek->view, 0L);
+
+    if (got > 0)
+        scatter(peek->window + peek->view, (size_t)got, local, n);
+    return got;
+}
+
+/* A piece that is larger than the window. */
+static int64_t copy_large(const struct fp_memory *peek,
+                          const struct iovec *local, const struct iovec *remote)
+{
+    size_t done = 0, size = remote->iov_len;
+
+    while (done < size) {
+        size_t left = size - done;
+        size_t part = left < peek->passage ? left : peek->passage;
+        struct iovec into = {(char *)local->iov_base + done, part};
+        struct iovec from = {(char *)remote->iov_base + done, part};
+        int64_t got = copy(peek, &into, &from, 1);
+
+        if (got > 0)
+            done += (size_t)got;
+        if (got < 0 || (size_t)got < part)
+            return done > 0 ? (int64_t)done : -1;
+    }
+    return (int64_t)done;
+}
+
 static int64_t read_by_copy(void *self, const struct iovec *local,
                             const struct iovec *remote, size_t n)
 {
@@ -55,20 +89,14 @@ static int64_t read_by_copy(void *self, const struct iovec *local,
 
     for (size_t i = 0; i < n;) {
         size_t bytes, some = fitting(peek, remote + i, n - i, &bytes);
-        ssize_t got;
+        int64_t got;
 
         if (some == 0) {
             some = 1;
             bytes = remote[i].iov_len;
-            got = process_vm_readv(getpid(), local + i, 1, remote + i, 1, 0);
+            got = copy_large(peek, local + i, remote + i);
         } else {
-            /* pwritev(2) itself: a sanitizer's in between would look at the
-             * address before the kernel does. */
-            got = syscall(SYS_pwritev, peek->fd, remote + i, some,
-                          (long)peek->view, 0L);
-            if (got > 0)
-                scatter(peek->window + peek->view, (size_t)got, local + i,
-                        some);
+            got = copy(peek, local + i, remote + i, some);
         }
         if (got < 0)
             return total > 0 ? total : -1;
@@ -128,7 +156,7 @@ int fp_safe_read_open(struct fp_memory *peek)
     peek->self = NULL;
     peek->window = NULL;
     peek->fd = -1;
-    if (works(peek))
+    if (fp_seccomp_allows(FP_CALL_PROCESS_VM_READV) && works(peek))
         return 0;
     return fp_safe_read_open_mem(peek);
 }
@@ -143,7 +171,10 @@ static int open_window(struct fp_memory *peek, uint32_t view, uint32_t passage)
     peek->window = NULL;
     peek->view = view;
     peek->passage = passage;
-    peek->fd = memfd_create("flame_prof", MFD_CLOEXEC);
+    peek->fd = fp_seccomp_allows(FP_CALL_PWRITEV) &&
+                       fp_seccomp_allows(FP_CALL_MEMFD_CREATE)
+                   ? memfd_create("flame_prof", MFD_CLOEXEC)
+                   : -1;
     if (peek->fd >= 0 && ftruncate(peek->fd, (off_t)size) == 0)
         /* Populated for writing: no page is allocated by a later copy. */
         window = mmap(NULL, size, PROT_READ | PROT_WRITE,

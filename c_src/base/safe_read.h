@@ -1,22 +1,22 @@
 /*
- * safe_read.h - the only place where memory of the VM is looked at.
+ * safe_read.h - the only place where memory of the VM is read.
  *
- * Everything else in this library that wants to know what stands at an ERTS
- * address asks here. A bad address is an answer (FP_EFAULT), never a signal:
- * the kernel copies for us. Three ways, best first:
+ * A bad address gives FP_EFAULT, never a signal: the kernel copies. Three ways, of
+ * which seccomp.h leaves some:
  *
- *   copy   pwritev(2) from the addresses into a memfd of our own, whose pages
- *          are mapped here: the kernel copies as it does for any write, and
- *          reports a bad address. A fifth of process_vm_readv's cost in
- *          batches (80 against 400 ns for each of 100 x 680 bytes), because no
- *          page has to be looked up and pinned. Needs room of its own, so each
- *          thread that uses it has a struct fp_memory of its own.
- *   readv  process_vm_readv(2) on our own process.
- *   file   pread(2) on /proc/self/mem, where a seccomp filter refuses that.
+ *   copy   pwritev(2) from the addresses into a memfd, whose pages are mapped here:
+ *          80 ns for each of 100 x 680 bytes, where process_vm_readv takes 400 ns
+ *          to look up and pin their pages. The window belongs to one thread.
+ *   readv  process_vm_readv(2) on this process.
+ *   file   pread(2) on /proc/self/mem.
  *
- * What is read may change while it is read. Callers check, and count.
+ * The limit of `copy`: the kernel loads from the address as the program would. A
+ * stale address at which a driver's memory is mapped by now is read there, and a
+ * page of FUSE, NFS or userfaultfd is waited for. `readv` and `file` refuse
+ * device memory (VM_IO, VM_PFNMAP).
  *
- * No allocation and no lock after opening.
+ * Memory may change while it is read. Callers check, and count. No allocation and
+ * no lock after opening.
  */
 #ifndef FP_BASE_SAFE_READ_H
 #define FP_BASE_SAFE_READ_H
@@ -48,16 +48,15 @@ struct fp_memory {
 /* What the kernel takes in one call (IOV_MAX). Larger batches are cut. */
 #define FP_SAFE_READ_BATCH_MAX 1024u
 
-/* Finds a way that works here and that any thread may use at any time: readv,
- * or file. 0 or FP_EDENIED. Must stay at its address until fp_safe_read_close. */
+/* Opens a way for any thread at any time: readv, or file. 0 or FP_EDENIED. It stays
+ * at its address until fp_safe_read_close. The first call of all may block
+ * (seccomp.h). */
 int fp_safe_read_open(struct fp_memory *peek);
 /* The same for the use of one thread: copy, where that works. */
 int fp_safe_read_open_own(struct fp_memory *peek);
 /* The same with a window of `bytes` only, for reads up to that size: views are
  * copies then. Its reads are ASYNC-SIGNAL-SAFE: system calls and memcpy. */
 int fp_safe_read_open_small(struct fp_memory *peek, uint32_t bytes);
-/* By /proc/self/mem only: what a seccomp filter leaves us. */
-int fp_safe_read_open_mem(struct fp_memory *peek);
 void fp_safe_read_close(struct fp_memory *peek);
 
 /* "pwritev to memfd", "process_vm_readv" or "/proc/self/mem". */
@@ -84,5 +83,9 @@ size_t fp_safe_read_batch(const struct fp_memory *peek,
  * caller's to change, until the next fp_safe_read_view. */
 size_t fp_safe_read_view(const struct fp_memory *peek,
                          struct fp_safe_read_span *spans, size_t n);
+
+/* For tests. */
+/* By /proc/self/mem only. */
+int fp_safe_read_open_mem(struct fp_memory *peek);
 
 #endif

@@ -1,0 +1,107 @@
+%% A node under seccomp filters: a session starts, natively where it can, and the node
+%% never dies of it.
+-module(flame_prof_seccomp_SUITE).
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([
+    a_filter_that_kills_process_vm_readv_leaves_the_native_engine/1,
+    a_filter_that_kills_pwritev_leaves_the_native_engine/1,
+    a_filter_that_kills_rt_tgsigqueueinfo_takes_running_stacks_alone/1,
+    a_filter_that_kills_all_of_them_leaves_the_native_engine/1,
+    a_filter_that_answers_eperm_leaves_the_native_engine/1,
+    the_portable_engine_needs_none_of_them/1,
+    docker_s_default_filter_leaves_running_stacks/1
+]).
+%% For peers.
+-export([auto/0, portable/0]).
+
+-import(waiting, [eventually/1]).
+
+-define(ALL, ["process_vm_readv", "pwritev", "rt_tgsigqueueinfo", "mincore"]).
+%% The VM itself takes it where it can.
+-define(VM_S_OWN, "memfd_create").
+
+all() ->
+    [
+        a_filter_that_kills_process_vm_readv_leaves_the_native_engine,
+        a_filter_that_kills_pwritev_leaves_the_native_engine,
+        a_filter_that_kills_rt_tgsigqueueinfo_takes_running_stacks_alone,
+        a_filter_that_kills_all_of_them_leaves_the_native_engine,
+        a_filter_that_answers_eperm_leaves_the_native_engine,
+        the_portable_engine_needs_none_of_them,
+        docker_s_default_filter_leaves_running_stacks
+    ].
+
+init_per_suite(Config) ->
+    case {native_node:why_not(), os:find_executable(os:getenv("CC", "cc"))} of
+        {none, false} -> {skip, "there is no C compiler (cc) to build with_seccomp with"};
+        {none, Cc} -> build(Cc, Config);
+        {Why, _} -> {skip, Why}
+    end.
+
+build(Cc, Config) ->
+    Source = proplists:get_value(source, ?MODULE:module_info(compile)),
+    C = filename:join([filename:dirname(Source), "nif", "with_seccomp.c"]),
+    "" = os:cmd(lists:flatten(lists:join(" ", [Cc, "-O1 -Wall -o", program(), C, "2>&1"]))),
+    case os:cmd(program() ++ " eperm -- /bin/true; echo $?") of
+        "0\n" -> Config;
+        Said -> {skip, "no filter can be installed here: " ++ Said}
+    end.
+
+end_per_suite(_) -> ok.
+
+a_filter_that_kills_process_vm_readv_leaves_the_native_engine(_) ->
+    #{engine := native} = under("kill", ["process_vm_readv"], auto).
+
+a_filter_that_kills_pwritev_leaves_the_native_engine(_) ->
+    #{engine := native, captures := true, reads := Reads} = under("kill", ["pwritev"], auto),
+    <<"process_vm_readv">> = Reads.
+
+a_filter_that_kills_rt_tgsigqueueinfo_takes_running_stacks_alone(_) ->
+    #{engine := native, captures := false, running_stacks := {off, Why}} =
+        under("kill", ["rt_tgsigqueueinfo"], auto),
+    <<"a seccomp filter refuses rt_tgsigqueueinfo">> = Why.
+
+a_filter_that_kills_all_of_them_leaves_the_native_engine(_) ->
+    #{engine := native, captures := false, reads := <<"/proc/self/mem">>} =
+        under("kill", ?ALL, auto).
+
+a_filter_that_answers_eperm_leaves_the_native_engine(_) ->
+    #{engine := native, captures := false, reads := <<"/proc/self/mem">>} =
+        under("eperm", [?VM_S_OWN | ?ALL], auto).
+
+the_portable_engine_needs_none_of_them(_) ->
+    #{engine := portable} = under("kill", ?ALL, portable).
+
+docker_s_default_filter_leaves_running_stacks(_) ->
+    #{engine := native, captures := true} = under("docker", [], auto).
+
+under(Action, Calls, Function) ->
+    Erl = filename:join([code:root_dir(), "bin", "erl"]),
+    peer_vm:value([program(), Action] ++ Calls ++ ["--", Erl], ?MODULE, Function, []).
+
+program() ->
+    filename:join(filename:dirname(code:which(?MODULE)), "with_seccomp").
+
+%%% ---------------------------------------------------------------- in a peer --
+
+auto() -> session(auto).
+portable() -> session(portable).
+
+session(Wanted) ->
+    Directory = filename:join("/tmp", "flame_prof_seccomp_" ++ os:getpid()),
+    Worker = spawn_link(fun Work() -> lists:sort(lists:seq(1, 1000)), Work() end),
+    {ok, _} = flame_prof:start(#{engine => Wanted, basename => Directory}),
+    eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) > 100 end),
+    #{engine := Engine, books := Books} = Info = flame_prof:info(),
+    {ok, _} = flame_prof:stop(),
+    unlink(Worker),
+    exit(Worker, kill),
+    ok = file:del_dir_r(Directory),
+    #{
+        engine => Engine,
+        captures => maps:get(captures, Books) > 0,
+        reads => maps:get(reads, Books),
+        running_stacks => maps:get(running_stacks, Info, none),
+        why => maps:get(why, Info)
+    }.
