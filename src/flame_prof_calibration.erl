@@ -7,7 +7,9 @@
 %% compares it with the table of the release (c_src/erts/layout_solve.c). The
 %% probes are gone when {@link ensure/1} returns.
 %%
-%% Some 50 ms, once in a VM's life: the layout is kept by the C library.
+%% Some 50 ms, once in a VM's life: the layout is kept by the C library. A
+%% calibration that is refused is tried again with new probes, three times at
+%% most: under load a probe may change between two questions.
 -module(flame_prof_calibration).
 
 -export([ensure/0, ensure/1, format_error/1]).
@@ -39,6 +41,9 @@
     flame_prof_calibration_knows_this_atom_by_its_text_which_is_longer_than_sixty_four_bytes
 ).
 
+%% Calibrations before one that is refused is believed.
+-define(TRIES, 3).
+
 -define(SETTLE_ATTEMPTS, 200).
 -define(COMPARE_ATTEMPTS, 5).
 
@@ -66,30 +71,21 @@ format_error({Error, Field, Why}) when is_atom(Error), is_atom(Field), is_binary
 format_error(Other) ->
     io_lib:format("~tp", [Other]).
 
+%% In a process of its own: the probes' messages and exits stay out of the
+%% caller's mailbox.
 calibrate(AllowUnlisted) ->
-    %% In a process of its own: the probes' messages and exits stay out of the
-    %% caller's mailbox, and their parent is a pid that no other field holds.
-    Self = self(),
-    Tag = make_ref(),
-    {Pid, Monitor} = spawn_monitor(fun() ->
-        Self ! {Tag, in_turn(AllowUnlisted)}
-    end),
-    receive
-        {'DOWN', Monitor, process, Pid, normal} ->
-            receive
-                {Tag, Answer} -> Answer
-            end;
-        {'DOWN', Monitor, process, Pid, Crash} ->
-            {error, {probe, probes, crash_text(Crash)}}
+    case in_process(fun() -> in_turn(AllowUnlisted) end) of
+        {ok, Answer} -> Answer;
+        {crashed, Crash} -> crashed(Crash)
     end.
 
-%% Two at once would want the same names for their probes. Who comes second finds
-%% what the first has found.
+%% Two calibrations at once would register the same names. The second one waits
+%% and takes what the first has found.
 in_turn(AllowUnlisted) ->
     try register(?MODULE, self()) of
         true ->
             case flame_prof_nif:layout_info() of
-                undefined -> solve(flame_prof_nif:calibration_open(), AllowUnlisted);
+                undefined -> tries(1, AllowUnlisted);
                 #{} = Info -> {ok, Info};
                 {error, _} = Refusal -> Refusal
             end
@@ -101,8 +97,44 @@ in_turn(AllowUnlisted) ->
             end
     end.
 
-crash_text(Crash) ->
-    iolist_to_binary(io_lib:format("the probes failed: ~0tP", [Crash, 20])).
+%% On a busy node a probe may be collected, preempted or ended between two
+%% questions. Each try has a process of its own: the probes' parent, a pid that
+%% no other field of theirs holds.
+tries(N, AllowUnlisted) ->
+    Solve = fun() -> solve(flame_prof_nif:calibration_open(), AllowUnlisted) end,
+    Answer =
+        case in_process(Solve) of
+            {ok, Solved} -> Solved;
+            {crashed, Crash} -> crashed(Crash)
+        end,
+    case Answer of
+        {ok, _} = Ok ->
+            Ok;
+        {error, {unsupported, _, _}} = Final ->
+            Final;
+        {error, _} when N < ?TRIES ->
+            tries(N + 1, AllowUnlisted);
+        {error, {Error, Field, Why}} ->
+            {error, {Error, Field, <<Why/binary, "; refused ", (integer_to_binary(N))/binary,
+                " times, with new probes each">>}}
+    end.
+
+in_process(Fun) ->
+    Self = self(),
+    Tag = make_ref(),
+    {Pid, Monitor} = spawn_monitor(fun() -> Self ! {Tag, Fun()} end),
+    receive
+        {'DOWN', Monitor, process, Pid, normal} ->
+            receive
+                {Tag, Answer} -> {ok, Answer}
+            end;
+        {'DOWN', Monitor, process, Pid, Crash} ->
+            {crashed, Crash}
+    end.
+
+crashed(Crash) ->
+    Why = io_lib:format("the probes failed: ~0tP", [Crash, 20]),
+    {error, {probe, probes, iolist_to_binary(Why)}}.
 
 solve(Ref, AllowUnlisted) ->
     try

@@ -5,6 +5,8 @@
 -export([
     calibration_leaves_nothing/1,
     calibrations_at_once_agree/1,
+    a_refused_calibration_tries_again/1,
+    a_calibration_that_is_always_refused_tells_how_often/1,
     works_where_the_allocators_are_switched_off/1,
     idle_processes_equal_process_info/1,
     a_dirty_nif_has_its_full_stack/1,
@@ -21,7 +23,7 @@
     the_selection_is_stretched_before_anything_is_left_out/1
 ]).
 %% For peers.
--export([print_memory/2, written/1, soak/3, sample_with_wrong_layouts/1]).
+-export([print_memory/2, written/1, soak/3, sample_with_wrong_layouts/1, kills_a_probe/0]).
 
 -import(waiting, [eventually/1]).
 
@@ -32,6 +34,8 @@ all() ->
     [
         calibration_leaves_nothing,
         calibrations_at_once_agree,
+        a_refused_calibration_tries_again,
+        a_calibration_that_is_always_refused_tells_how_often,
         works_where_the_allocators_are_switched_off,
         idle_processes_equal_process_info,
         a_dirty_nif_has_its_full_stack,
@@ -102,6 +106,34 @@ calibrations_at_once_agree(_) ->
         "io:format(\"agreed\"), halt()."
     ),
     "agreed status 0" = Out.
+
+%% A probe that has ended gives no answers: what is left of them disagrees.
+a_refused_calibration_tries_again(_) ->
+    Out = eval_in_peer(
+        "spawn_link(fun() -> " ++ ?MODULE_STRING ++ ":kills_a_probe() end),"
+        "{ok, #{tested := tested}} = flame_prof_calibration:ensure(),"
+        "io:format(\"calibrated\"), halt()."
+    ),
+    "calibrated status 0" = Out.
+
+%% The name of a probe is taken for good.
+a_calibration_that_is_always_refused_tells_how_often(_) ->
+    Out = eval_in_peer(
+        "register(flame_prof_probe_1, self()),"
+        "{error, {probe, probes, Why}} = flame_prof_calibration:ensure(),"
+        "io:format(\"~s\", [Why]), halt()."
+    ),
+    {match, _} = re:run(Out, "refused 3 times, with new probes each status 0$").
+
+%% @private
+kills_a_probe() ->
+    case whereis(flame_prof_probe_1) of
+        undefined ->
+            erlang:yield(),
+            kills_a_probe();
+        Pid ->
+            exit(Pid, kill)
+    end.
 
 %% erlang:memory/0 fails there.
 works_where_the_allocators_are_switched_off(_) ->
