@@ -2,12 +2,14 @@
 -module(flame_prof_names).
 
 -export([names/1, initial_calls/1, label/1, labels/2, show/1, plain/1]).
--export([function/1, show_label/1]).
+-export([function/1, show_label/1, with_label/2]).
 
 -export_type([names/0]).
 
-%% Registered name (empty: none), initial call, $initial_call of proc_lib.
--type names() :: {binary(), none | flame_prof_nif:mfa_text(), none | flame_prof_nif:mfa_text()}.
+%% Registered name (empty: none), initial call, $initial_call of proc_lib, the label's atom (empty:
+%% none).
+-type names() ::
+    {binary(), none | flame_prof_nif:mfa_text(), none | flame_prof_nif:mfa_text(), binary()}.
 
 %% Before 26.2 one key of a dictionary can not be asked for alone. A dictionary
 %% is on its process's heap, so this bounds what asking for all of it copies.
@@ -24,10 +26,24 @@ names(Pid) ->
     case erlang:process_info(Pid, [registered_name, initial_call, memory]) of
         [{_, Name}, {_, Call}, {_, Memory}] ->
             ProcLib = proc_lib_call(Pid, Call, Memory),
-            {registered_name(Name), mfa_text(Call), mfa_text(ProcLib)};
+            with_label(Pid, {registered_name(Name), mfa_text(Call), mfa_text(ProcLib), <<>>});
         undefined ->
             undefined
     end.
+
+%% @doc With the label that it has now. A label is any term: of one that is no atom only the atom
+%% that a tuple begins with is for a file.
+-spec with_label(pid(), names()) -> names().
+with_label(Pid, Names) ->
+    Tag =
+        case label(Pid) of
+            undefined -> <<>>;
+            Label when is_atom(Label) -> atom_to_binary(Label);
+            Label when is_tuple(Label), is_atom(element(1, Label)) ->
+                atom_to_binary(element(1, Label));
+            _ -> <<>>
+        end,
+    setelement(4, Names, Tag).
 
 %% @doc What it was spawned with, and what proc_lib has called for it.
 -spec initial_calls(pid()) -> [mfa()].

@@ -89,7 +89,7 @@
 -type item() ::
     {process, Slot :: 0..16383, Number :: non_neg_integer(), Serial :: non_neg_integer(),
         RegisteredName :: binary(), InitialCall :: none | mfa_text(),
-        ProcLibInitialCall :: none | mfa_text()}
+        ProcLibInitialCall :: none | mfa_text(), Label :: binary()}
     | {frame, Id :: 0..65535, Module :: binary(), Function :: binary(), arity(),
         Line :: non_neg_integer(), File :: binary()}
     | {stack, Slot :: 0..8191, [Id :: -2..65535]}

@@ -290,7 +290,8 @@ sample_all({Pid, Process, Iterator}, Samples, Gone, Items, State) ->
 sample(Pid, Process, Status, [{_, Trace} | Metrics], Items0, State0) ->
     {Items1, State} = tell(Pid, Items0, State0),
     #engine{depth = Depth, stacks = Stacks0} = State,
-    {Slot, Items, Stacks} = flame_prof_stacks:intern(cut(Trace, Depth), Items1, Stacks0),
+    Frames = cut(hibernating(Pid, Trace), Depth),
+    {Slot, Items, Stacks} = flame_prof_stacks:intern(Frames, Items1, Stacks0),
     Sample = {sample, Process#process.slot, Slot, status_number(Status), values(Metrics)},
     {[Sample | Items], State#engine{stacks = Stacks}}.
 
@@ -299,12 +300,21 @@ tell(Pid, Items, #engine{processes = Processes} = State) ->
     case Processes of
         #{Pid := #process{is_told = true}} ->
             {Items, State};
-        #{Pid := #process{slot = Slot, names = {Name, Call, ProcLibCall}} = Process} ->
+        #{Pid := #process{slot = Slot, names = {Name, Call, ProcLibCall, Label}} = Process} ->
             {Number, Serial} = pid_numbers(Pid),
-            Item = {process, Slot, Number, Serial, Name, Call, ProcLibCall},
+            Item = {process, Slot, Number, Serial, Name, Call, ProcLibCall, Label},
             Told = Processes#{Pid := Process#process{is_told = true}},
             {[Item | Items], State#engine{processes = Told}}
     end.
+
+%% A process that hibernates has no stack, and yet a current function.
+hibernating(Pid, []) ->
+    case erlang:process_info(Pid, current_function) of
+        {current_function, {erlang, hibernate, 3}} -> [{erlang, hibernate, 3, []}];
+        _ -> []
+    end;
+hibernating(_Pid, Trace) ->
+    Trace.
 
 %% A trace as long as ERTS makes them may have been longer.
 cut(Trace, Depth) when length(Trace) < Depth -> Trace;
@@ -351,8 +361,12 @@ add_named(Pid, Names, Status, Set) -> Set#{Pid => {Names, Status}}.
 
 %% One that stays is known to the library, with its last figures.
 enter(Pid, {_, Status}, #engine{processes = Processes} = State) when is_map_key(Pid, Processes) ->
-    #{Pid := Process} = Processes,
-    State#engine{processes = Processes#{Pid := Process#process{status = Status}}};
+    #{Pid := #process{names = Before, is_told = IsTold} = Process} = Processes,
+    Names = flame_prof_names:with_label(Pid, Before),
+    Entered = Process#process{
+        status = Status, names = Names, is_told = IsTold andalso Names =:= Before
+    },
+    State#engine{processes = Processes#{Pid := Entered}};
 enter(Pid, {Names, Status}, State0) ->
     {Slot, #engine{processes = Processes} = State} = free_slot(State0),
     Process = #process{slot = Slot, names = Names, status = Status},

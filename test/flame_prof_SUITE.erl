@@ -29,6 +29,8 @@
     a_churning_node_keeps_the_grammar/1,
     no_more_processes_are_sampled_than_wanted/1,
     only_the_wanted_status_is_sampled/1,
+    a_hibernating_process_has_its_current_function/1,
+    labels_are_in_the_file/1,
     nothing_is_sampled_when_nothing_is_selected/1,
     its_own_processes_are_left_out/1
 ]).
@@ -91,6 +93,8 @@ of_either_engine() ->
         a_churning_node_keeps_the_grammar,
         no_more_processes_are_sampled_than_wanted,
         only_the_wanted_status_is_sampled,
+        a_hibernating_process_has_its_current_function,
+        labels_are_in_the_file,
         nothing_is_sampled_when_nothing_is_selected,
         its_own_processes_are_left_out
     ].
@@ -404,6 +408,75 @@ only_the_wanted_status_is_sampled(Config) ->
     #{files := [File]} = stop(),
     #{statuses := Statuses} = check(File),
     ?assertEqual([<<"waiting">>], maps:keys(Statuses)).
+
+%% process_info(Pid, current_stacktrace) is [], but not current_function.
+a_hibernating_process_has_its_current_function(Config) ->
+    Pid = spawn(fun() -> erlang:hibernate(?MODULE, burn, [0]) end),
+    eventually(fun() ->
+        process_info(Pid, current_function) =:= {current_function, {erlang, hibernate, 3}}
+            andalso process_info(Pid, status) =:= {status, waiting}
+    end),
+    _ = start(Config, #{always => [Pid], auto_select => {top, 0}}),
+    eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) >= 10 end),
+    #{files := [File]} = stop(),
+    _ = check(File),
+    exit(Pid, kill),
+    ?assertEqual([[<<"erlang:hibernate/3">>]], values_of(Pid, fun leaves/1, File)).
+
+leaves(#{frames := Frames}) ->
+    %% At the root stands the initial call.
+    [hd([Symbol || {Symbol, _} <- Frames])].
+
+%% Of a process's samples, in the order of the file; each once as long as it stays.
+values_of(Pid, Fun, File) ->
+    Text = pid_text(Pid),
+    {ok, Values, _} = flame_prof_reader:fold(
+        fun(#{words := Words} = Sample, Seen) ->
+            Value = Fun(Sample),
+            case Words of
+                #{<<"erl_pid">> := Text} when Seen =:= []; hd(Seen) =/= Value -> [Value | Seen];
+                _ -> Seen
+            end
+        end, [], File
+    ),
+    lists:reverse(Values).
+
+%% No term but atoms: of a tuple what it begins with.
+labels_are_in_the_file(Config) ->
+    case erlang:function_exported(proc_lib, set_label, 1) of
+        true -> labels(Config);
+        false -> {skip, "labels are of OTP 27 and later"}
+    end.
+
+labels(Config) ->
+    Pid = spawn(fun() -> labelled('a label') end),
+    Other = spawn(fun() -> labelled("secret") end),
+    eventually(fun() -> flame_prof_names:label(Pid) =/= undefined end),
+    _ = start(Config, #{always => [Pid, Other], auto_select => {top, 2, 100}}),
+    sampled(),
+    Pid ! {label, {worker, "secret"}},
+    Label = fun(#{words := Words}) -> maps:get(<<"label">>, Words, none) end,
+    #{files := [Part]} = flame_prof:info(),
+    eventually(fun() ->
+        ok = flame_prof:flush(),
+        lists:member(<<"worker">>, values_of(Pid, Label, Part))
+    end),
+    #{files := [File]} = stop(),
+    _ = check(File),
+    [exit(P, kill) || P <- [Pid, Other]],
+    ?assertEqual([<<"a%20label">>, <<"worker">>], values_of(Pid, Label, File)),
+    ?assertEqual([none], values_of(Other, Label, File)).
+
+%% Busy, so that it is one of the top where nothing is told of it any more.
+labelled(Label) ->
+    ok = apply(proc_lib, set_label, [Label]),
+    labelled().
+
+labelled() ->
+    receive
+        {label, Label} -> labelled(Label)
+    after 1 -> labelled()
+    end.
 
 nothing_is_sampled_when_nothing_is_selected(Config) ->
     _ = start(Config, #{auto_select => {top, 0}}),

@@ -233,13 +233,24 @@ public(Pid) ->
                             initial_call => mfa(proplists:get_value(initial_call, List)),
                             proc_lib_initial_call =>
                                 mfa(proplists:get_value('$initial_call', Dictionary)),
-                            stack => [frame(F) || F <- proplists:get_value(current_stacktrace, List)]
+                            stack => stack(Pid, proplists:get_value(current_stacktrace, List))
                         }
                     );
                 undefined ->
                     undefined
             end
     end.
+
+%% One that hibernates has no stack, and yet a current function.
+stack(Pid, []) ->
+    case erlang:process_info(Pid, current_function) of
+        {current_function, {erlang, hibernate, 3}} ->
+            [{bif, {<<"erlang">>, <<"hibernate">>, 3}}];
+        _ ->
+            []
+    end;
+stack(_Pid, Trace) ->
+    [frame(F) || F <- Trace].
 
 name([]) -> none;
 name(Name) -> atom_to_binary(Name).

@@ -69,5 +69,5 @@ what_is_no_batch_is_an_error_test() ->
     ?assertEqual(error, flame_prof_outlet:opened(term_to_binary(samples))).
 
 the_counts_are_left_of_what_can_not_be_used_test() ->
-    Items = [{lost, 5, 6, 7}, {gone, 1}, tick(1), {process, 0, 1, 2, <<>>, none, none}, sample(), tick(2), {gone, 1}],
+    Items = [{lost, 5, 6, 7}, {gone, 1}, tick(1), {process, 0, 1, 2, <<>>, none, none, <<>>}, sample(), tick(2), {gone, 1}],
     ?assertEqual([{lost, 6, 6, 8}, {gone, 2}, tick(2)], flame_prof_outlet:without_samples(Items)).

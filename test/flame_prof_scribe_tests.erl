@@ -39,7 +39,7 @@ flushed(Scribe) ->
 %% As the engine does: what it defines, and then a sample in each tick.
 samples(Times) ->
     Defined = [
-        {process, 0, 84, 0, <<"shop">>, none, none},
+        {process, 0, 84, 0, <<"shop">>, none, none, <<>>},
         {frame, 0, <<"shop">>, <<"sell">>, 1, 12, <<"shop.erl">>},
         {stack, 0, [0]}
     ],

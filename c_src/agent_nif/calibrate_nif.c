@@ -285,6 +285,12 @@ ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc,
     }
     if (fp_layout_solve(&layout, &library->peek, &input, &refusal) != 0)
         return refusal_term(env, &refusal);
+    layout.term = (struct fp_known_terms){
+        .initial_call = fp_atom(env, "$initial_call"),
+        .process_label = fp_atom(env, "$process_label"),
+        .erlang = fp_atom(env, "erlang"),
+        .hibernate = fp_atom(env, "hibernate"),
+    };
     keep_layout(library, &layout);
     return enif_make_tuple2(env, fp_atom(env, "ok"), layout_term(env, &layout));
 }

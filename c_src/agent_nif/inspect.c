@@ -88,6 +88,8 @@ static void read_stack(struct fp_inspect *look,
         (root > 0 && fp_safe_read(&look->peek, snapshot->hend - 8 * root,
                                   look->word + leaf, 8 * root) != 0))
         only(stack, FP_FRAME_UNREADABLE);
+    else if (fp_process_hibernates(look->layout, &look->peek, snapshot))
+        only(stack, FP_FRAME_BIF | snapshot->current);
     else
         fp_stack_frames(stack, &look->ranges, snapshot->i, look->word,
                         leaf + root, leaf);

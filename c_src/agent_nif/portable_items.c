@@ -57,7 +57,7 @@ static int get_count(const struct item *item, int at, ErlNifUInt64 *n)
 static int take_process(const struct item *item)
 {
     uint32_t slot, number, serial;
-    struct fp_text name;
+    struct fp_text name, label;
     struct fp_mfa_text initial, proc_lib;
 
     return get_number(item, 1, &slot) && get_number(item, 2, &number) &&
@@ -65,8 +65,9 @@ static int take_process(const struct item *item)
            get_text(item->env, item->part[4], &name) &&
            get_mfa_text(item->env, item->part[5], &initial) &&
            get_mfa_text(item->env, item->part[6], &proc_lib) &&
+           get_text(item->env, item->part[7], &label) &&
            fp_record_encoder_process(item->to, slot, number, serial, name,
-                                     &initial, &proc_lib) != FP_EINVAL;
+                                     label, &initial, &proc_lib) != FP_EINVAL;
 }
 
 static int take_frame(const struct item *item)
@@ -194,7 +195,7 @@ static const struct {
     int size;
     int (*take)(const struct item *item);
 } kinds[] = {
-    {"sample", 5, take_sample}, {"process", 7, take_process},
+    {"sample", 5, take_sample}, {"process", 8, take_process},
     {"stack", 3, take_stack},   {"frame", 7, take_frame},
     {"gone", 2, take_gone},     {"torn", 2, take_torn},
     {"tick", 4, take_tick},     {"selection", 3, take_selection},

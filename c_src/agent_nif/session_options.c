@@ -241,6 +241,5 @@ int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map,
         return FP_ESTATE;
     }
     options->sampler.layout = *layout;
-    options->sampler.initial_call_key = fp_atom(env, "$initial_call");
     return 0;
 }

@@ -147,8 +147,8 @@ static ERL_NIF_TERM process_term(struct telling *telling,
     ERL_NIF_TERM map = enif_make_new_map(env);
     struct fp_process_names names;
 
-    fp_process_names_read(look->layout, &look->peek, snapshot,
-                          fp_atom(env, "$initial_call"), &names);
+    /* Labels are asked for, whole (flame_prof_pstack). */
+    fp_process_names_read(look->layout, &look->peek, 0, snapshot, &names);
     for (int i = 0; i < FP_METRIC_COUNT; i++)
         fp_map_put(env, &map, fp_metric_name(i),
                    figure_term(env, snapshot->value[i]));

@@ -100,7 +100,15 @@ struct fp_release {
 /* The entry for an OTP release, NULL when the table does not list it. */
 const struct fp_release *fp_release_find(unsigned otp);
 
+/* Atoms by which the VM's own entries are known: terms, 0 for none. */
+struct fp_known_terms {
+    uint64_t initial_call;  /* '$initial_call', proc_lib's */
+    uint64_t process_label; /* '$process_label', of OTP 27 and later */
+    uint64_t erlang, hibernate;
+};
+
 struct fp_layout {
+    struct fp_known_terms term;
     struct fp_release release; /* the table's, or what was found instead */
     uint16_t snapshot_size;    /* bytes of the structure that are read */
     uint64_t process_table;    /* address of the array of process pointers */

@@ -101,6 +101,7 @@ int fp_process_decode(const struct fp_layout *layout,
     snapshot->hend = hend;
     snapshot->registered_at = FIELD(registered);
     snapshot->dictionary = FIELD(dictionary);
+    snapshot->current = load64(bytes, layout->release.running.current);
     memcpy(snapshot->initial_call,
            bytes + layout->release.offset[FP_FIELD_initial_call],
            sizeof snapshot->initial_call);

@@ -30,6 +30,7 @@ struct fp_snapshot {
     uint64_t i, stop, hend; /* of the stack: [stop, hend) */
     uint64_t registered_at; /* -> name, 0 for none */
     uint64_t dictionary;    /* -> ProcDict, 0 for none */
+    uint64_t current;       /* -> module, function, arity; 0 for none */
     uint64_t initial_call[3];
     uint32_t state;
     uint8_t status;      /* enum fp_status */

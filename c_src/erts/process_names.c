@@ -25,15 +25,61 @@ static int read_call(const struct fp_memory *peek, uint64_t term,
     return 0;
 }
 
+/* proc_lib:set_label/1 takes any term. Only an atom leaves this node: the label
+ * itself, or what a tuple begins with. */
+static uint64_t tag_of_label(const struct fp_memory *peek, uint64_t label)
+{
+    uint64_t tuple[2]; /* header: arity << 6; the first element */
+
+    if (fp_term_is_atom(label))
+        return label;
+    if (!fp_term_is_boxed(label) ||
+        fp_safe_read(peek, fp_term_address(label), tuple, sizeof tuple) != 0 ||
+        (tuple[0] & 0x3f) != 0 || tuple[0] == 0 || !fp_term_is_atom(tuple[1]))
+        return 0;
+    return tuple[1];
+}
+
+/* Terms do not move but for a collection, which changes one of these. */
+static int has_not_collected(const struct fp_layout *layout,
+                             const struct fp_memory *peek, uint64_t address,
+                             const struct fp_snapshot *before)
+{
+    unsigned char bytes[FP_PROBE_WINDOW];
+    struct fp_snapshot now;
+
+    return before->status != FP_STATUS_garbage_collecting &&
+           fp_safe_read(peek, address, bytes, layout->snapshot_size) == 0 &&
+           fp_process_decode(layout, bytes, &now) == 0 &&
+           now.id == before->id && now.hend == before->hend &&
+           now.dictionary == before->dictionary &&
+           now.value[FP_METRIC_minor_gcs] ==
+               before->value[FP_METRIC_minor_gcs] &&
+           now.status != FP_STATUS_garbage_collecting &&
+           now.status != FP_STATUS_exiting && now.status != FP_STATUS_free;
+}
+
+static uint64_t read_label(const struct fp_layout *layout,
+                           const struct fp_memory *peek, uint64_t address,
+                           const struct fp_snapshot *snapshot)
+{
+    uint64_t term, tag;
+
+    if (address == 0 || layout->term.process_label == 0 ||
+        fp_dictionary_find(peek, snapshot->dictionary,
+                           layout->term.process_label, &term) != 0)
+        return 0;
+    tag = tag_of_label(peek, term);
+    return has_not_collected(layout, peek, address, snapshot) ? tag : 0;
+}
+
 void fp_process_names_read(const struct fp_layout *layout,
-                           const struct fp_memory *peek,
+                           const struct fp_memory *peek, uint64_t address,
                            const struct fp_snapshot *snapshot,
-                           uint64_t initial_call_key,
                            struct fp_process_names *names)
 {
     uint64_t name = 0, term;
 
-    (void)layout;
     memset(names, 0, sizeof *names);
     if (fp_term_is_atom(snapshot->initial_call[0]) &&
         fp_term_is_atom(snapshot->initial_call[1]) &&
@@ -46,7 +92,21 @@ void fp_process_names_read(const struct fp_layout *layout,
                           &name) == 0 &&
         fp_term_is_atom(name))
         names->registered = name;
-    if (fp_dictionary_find(peek, snapshot->dictionary, initial_call_key,
-                           &term) == 0)
+    if (fp_dictionary_find(peek, snapshot->dictionary,
+                           layout->term.initial_call, &term) == 0)
         read_call(peek, term, &names->proc_lib);
+    names->label = read_label(layout, peek, address, snapshot);
+}
+
+int fp_process_hibernates(const struct fp_layout *layout,
+                          const struct fp_memory *peek,
+                          const struct fp_snapshot *snapshot)
+{
+    uint64_t mfa[3];
+
+    return layout->term.hibernate != 0 && snapshot->current != 0 &&
+           snapshot->value[FP_METRIC_stack_size] <= 1 &&
+           fp_safe_read(peek, snapshot->current, mfa, sizeof mfa) == 0 &&
+           mfa[0] == layout->term.erlang && mfa[1] == layout->term.hibernate &&
+           mfa[2] == 3;
 }

@@ -90,9 +90,10 @@ struct fp_record_process {
     /* is_text == 0: atom words, 0 for none.
      * is_text == 1: registered_name, and module and function of the calls,
      * are byte lengths of pieces that follow each other in text[], in the
-     * order registered name, initial module, initial function, $initial_call
-     * module, $initial_call function; 0 for none. */
+     * order registered name, label, initial module, initial function,
+     * $initial_call module, $initial_call function; 0 for none. */
     uint64_t registered_name;
+    uint64_t label;
     struct fp_mfa_words initial_call;
     struct fp_mfa_words proc_lib_initial_call; /* $initial_call */
     char text[];

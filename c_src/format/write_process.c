@@ -14,9 +14,9 @@
 
 /* The names of a PROCESS record as text, wherever they came from. */
 struct names {
-    struct fp_piece registered;
+    struct fp_piece registered, label;
     struct fp_frame initial, proc_lib; /* module.text == NULL: there is none */
-    char atom[5][FP_ATOM_BYTES_MAX];
+    char atom[6][FP_ATOM_BYTES_MAX];
 };
 
 /* The next `size` bytes of a record's text; false when there are not so many.
@@ -40,6 +40,7 @@ static bool names_from_text(struct names *names,
 
     return take_text(&names->registered, &text, &left,
                      record->registered_name) &&
+           take_text(&names->label, &text, &left, record->label) &&
            take_text(&names->initial.module, &text, &left,
                      record->initial_call.module) &&
            take_text(&names->initial.function, &text, &left,
@@ -72,6 +73,7 @@ static void names_from_atoms(struct names *names,
 
     names->registered =
         atom_text(symbolizer, record->registered_name, names->atom[0]);
+    names->label = atom_text(symbolizer, record->label, names->atom[5]);
     names->initial.module =
         atom_text(symbolizer, initial->module, names->atom[1]);
     names->initial.function =
@@ -141,7 +143,8 @@ static int put_words(struct fp_buffer *buffer, const struct names *names,
                      const struct fp_record_process *record)
 {
     char *out;
-    int err = fp_buffer_reserve(buffer, 64 + 3 * names->registered.size);
+    int err = fp_buffer_reserve(
+        buffer, 64 + 3 * (names->registered.size + names->label.size));
 
     if (err != 0)
         return err;
@@ -160,6 +163,10 @@ static int put_words(struct fp_buffer *buffer, const struct names *names,
         out = FP_PUT_LITERAL(out, " name=");
         out += fp_perf_script_encode(names->registered.text,
                                      names->registered.size, out);
+    }
+    if (names->label.size != 0) {
+        out = FP_PUT_LITERAL(out, " label=");
+        out += fp_perf_script_encode(names->label.text, names->label.size, out);
     }
     fp_buffer_end(buffer, out);
     err = put_call_word(buffer, " initial_call=", &names->initial);

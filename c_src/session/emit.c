@@ -5,6 +5,10 @@
 #include "erts/process_names.h"
 #include "session/sampler_internal.h"
 
+/* A process may set its label at any time: read again this much later, of one
+ * that has run since. */
+#define LABEL_US INT64_C(1000000)
+
 static int push_process(struct fp_sampler *s, uint32_t slot,
                         const struct fp_snapshot *snapshot)
 {
@@ -14,8 +18,8 @@ static int push_process(struct fp_sampler *s, uint32_t slot,
 
     if (record == NULL)
         return FP_EFULL;
-    fp_process_names_read(s->layout, s->options.peek, snapshot,
-                          s->options.initial_call_key, &names);
+    fp_process_names_read(s->layout, s->options.peek, s->target[slot].address,
+                          snapshot, &names);
     memset(record, 0, sizeof *record);
     record->head.size = sizeof *record;
     record->head.type = FP_RECORD_PROCESS;
@@ -24,6 +28,7 @@ static int push_process(struct fp_sampler *s, uint32_t slot,
     record->registered_name = names.registered;
     record->initial_call = names.initial_call;
     record->proc_lib_initial_call = names.proc_lib;
+    record->label = names.label;
     fp_ring_commit(s->options.ring);
     return 0;
 }
@@ -95,13 +100,15 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot,
             target->series.value[FP_METRIC_reductions])
         value[FP_METRIC_reductions] =
             target->series.value[FP_METRIC_reductions];
-    if (target->registered_at != now->registered_at)
+    if (target->registered_at != now->registered_at ||
+        (now->dictionary != 0 && s->last_us - target->named_us >= LABEL_US))
         target->defined = 0;
     if (!target->defined) {
         if (push_process(s, slot, now) != 0)
             goto full;
         target->defined = 1;
         target->registered_at = now->registered_at;
+        target->named_us = s->last_us;
     }
     if (frames != NULL && push_stack(s, frames, &stack) != 0)
         goto full;

@@ -238,6 +238,10 @@ static void push_capture(struct fp_sampler *s, struct capture *capture)
     fp_stack_frames(&frames, &s->code, capture->before.i, capture->word,
                     capture->words, capture->leaf_words);
     fp_stack_put_on_top(&frames, top, n);
+    if (fp_process_hibernates(s->layout, s->options.peek, &capture->before)) {
+        frames.count = 1;
+        frames.frame[0] = FP_FRAME_BIF | capture->before.current;
+    }
     if (frames.count == 0) {
         frames.count = 1;
         frames.frame[0] = FP_FRAME_UNREADABLE;

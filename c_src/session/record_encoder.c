@@ -113,7 +113,7 @@ static char *append_mfa(char *at, const struct fp_mfa_text *mfa,
 
 int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot,
                               uint32_t number, uint32_t serial,
-                              struct fp_text name,
+                              struct fp_text name, struct fp_text label,
                               const struct fp_mfa_text *initial_call,
                               const struct fp_mfa_text *proc_lib_initial_call)
 {
@@ -122,10 +122,11 @@ int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot,
     char *at;
 
     if (slot >= FP_PROCESS_SLOTS || name.size > TEXT_MAX ||
-        !mfa_is_valid(initial_call) || !mfa_is_valid(proc_lib_initial_call))
+        label.size > TEXT_MAX || !mfa_is_valid(initial_call) ||
+        !mfa_is_valid(proc_lib_initial_call))
         return FP_EINVAL;
-    size = padded(sizeof *record + name.size + mfa_size(initial_call) +
-                  mfa_size(proc_lib_initial_call));
+    size = padded(sizeof *record + name.size + label.size +
+                  mfa_size(initial_call) + mfa_size(proc_lib_initial_call));
     if (p->pid[slot].number != number || p->pid[slot].serial != serial)
         memset(&p->series[slot], 0, sizeof p->series[slot]);
     p->pid[slot].number = number;
@@ -142,7 +143,8 @@ int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot,
     record->number = number;
     record->serial = serial;
     record->registered_name = name.size;
-    at = append(record->text, name);
+    record->label = label.size;
+    at = append(append(record->text, name), label);
     at = append_mfa(at, initial_call, &record->initial_call);
     append_mfa(at, proc_lib_initial_call, &record->proc_lib_initial_call);
     fp_ring_commit(p->ring);

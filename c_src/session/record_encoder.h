@@ -50,7 +50,7 @@ void fp_record_encoder_lost(struct fp_record_encoder *portable, uint64_t ticks,
  * it uses the slot, and samples until then are dropped. */
 int fp_record_encoder_process(struct fp_record_encoder *portable, uint32_t slot,
                               uint32_t number, uint32_t serial,
-                              struct fp_text name,
+                              struct fp_text name, struct fp_text label,
                               const struct fp_mfa_text *initial_call,
                               const struct fp_mfa_text *proc_lib_initial_call);
 int fp_record_encoder_frame(struct fp_record_encoder *portable, uint32_t id,

@@ -56,9 +56,8 @@ struct fp_sampler_options {
     struct fp_triple_buffer *wanted;
     /* The pids looked at, after each change. NULL: not to be told. */
     struct fp_triple_buffer *chosen;
-    int status;                /* only samples of this status; -1: all */
-    uint64_t initial_call_key; /* the atom '$initial_call' */
-    const uint64_t *excluded;  /* pids never chosen; copied */
+    int status;               /* only samples of this status; -1: all */
+    const uint64_t *excluded; /* pids never chosen; copied */
     size_t excluded_n;
     /* SAMPLER THREAD, its last act. */
     void (*ended)(void *arg);

@@ -42,6 +42,7 @@ struct target {
     uint32_t state;
     uint64_t stack_token;
     uint64_t i, stop, hend, registered_at;
+    int64_t named_us; /* when its PROCESS record was pushed */
     /* Of the last sample but repeats: where the dictionary is, the bytes of its
      * array. */
     uint64_t dictionary;

@@ -279,7 +279,7 @@ static const char *grammar_metrics(const char *at, const char *end)
                                        "bin_old_vheap_block_size",
                                        "minor_gcs"};
     static const char *const words[] = {
-        " name=", " initial_call=", " proc_lib_initial_call="};
+        " name=", " label=", " initial_call=", " proc_lib_initial_call="};
     uint64_t ignored;
 
     GRAMMAR_NEED(grammar_literal(&at, end, "#"), "no metrics");
@@ -300,7 +300,7 @@ static const char *grammar_metrics(const char *at, const char *end)
                      grammar_number(&at, end, &ignored) &&
                      grammar_literal(&at, end, ">"),
                  "no erl_pid");
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 4; i++) {
         const char *word, *wrong;
 
         if (!grammar_literal(&at, end, words[i]))
@@ -310,7 +310,7 @@ static const char *grammar_metrics(const char *at, const char *end)
         GRAMMAR_NEED(at != NULL, "a word without end");
         wrong = grammar_name(word, at);
         GRAMMAR_NEED(wrong == NULL, wrong);
-        if (i > 0) {
+        if (i > 1) {
             wrong = grammar_mfa(word, at);
             GRAMMAR_NEED(wrong == NULL, wrong);
         }

@@ -247,6 +247,23 @@ static void a_sample_is_what_the_document_shows(void)
     teardown(f);
 }
 
+static void a_label_stands_behind_the_name(void)
+{
+    struct fixture *f = setup(0);
+    union record_buffer *b = &f->buffer;
+
+    make_process_of_atoms(b, 0, 71, 5, (struct fp_mfa_words){1, 2, 5},
+                          (struct fp_mfa_words){0, 0, 0});
+    b->process.label = 3; /* an atom word */
+    define(f, &b->process.head);
+    STACK(f, 0, fake_address(0, 5));
+    sample(f, 1000001);
+    check_header(f, "beam 4242/71 [000] 1.000001: cpu-clock:\n" ZERO16
+                    " erl_pid=<0.71.0> name=the%20name label=my_server"
+                    " initial_call=proc_lib:init_p/5 (metrics)\n");
+    teardown(f);
+}
+
 static void names_may_come_as_atom_words(void)
 {
     struct fixture *f = setup(0);
@@ -1602,6 +1619,7 @@ int main(int argc, char **argv)
     RUN(other_unicode_stays_readable);
     RUN(bytes_that_are_not_utf8_are_percent_encoded);
     RUN(a_sample_is_what_the_document_shows);
+    RUN(a_label_stands_behind_the_name);
     RUN(names_may_come_as_atom_words);
     RUN(an_atom_that_nobody_knows_is_left_out);
     RUN(numbers_are_written_as_printf_would);

@@ -86,10 +86,9 @@ static void put_slot(struct fixture *f, uint32_t slot, uint64_t term)
 
 static void read_names(struct fixture *f)
 {
-    static const struct fp_layout unused;
+    struct fp_layout layout = {.term = {.initial_call = KEY}};
 
-    fp_process_names_read(&unused, &f->memory.peek, &f->snapshot, KEY,
-                          &f->names);
+    fp_process_names_read(&layout, &f->memory.peek, 0, &f->snapshot, &f->names);
 }
 
 static void expect_call(struct fixture *f)
@@ -204,6 +203,64 @@ static void a_chain_without_end_ends(void)
     expect_none(f);
 }
 
+/* The structure is behind the registration; nothing else of it matters here. */
+#define STRUCTURE (REGISTRATION + 0x1000)
+#define LABEL_INDEX 78u
+
+static uint64_t read_label(struct fixture *f, uint64_t label)
+{
+    struct fp_layout layout = {.term = {.process_label = ATOM(LABEL_INDEX)},
+                               .snapshot_size = 1024};
+
+    layout.release = *fp_release_find(27);
+    put_slot(f, LABEL_INDEX % 8, pair(f, ATOM(LABEL_INDEX), label));
+    fake_put_word(&f->memory,
+                  STRUCTURE + layout.release.offset[FP_FIELD_dictionary],
+                  f->snapshot.dictionary);
+    fp_process_names_read(&layout, &f->memory.peek, STRUCTURE, &f->snapshot,
+                          &f->names);
+    return f->names.label;
+}
+
+static void a_label_is_an_atom_or_what_a_tuple_begins_with(void)
+{
+    struct fixture *f = create(8, 15);
+
+    CHECK_INT(read_label(f, ATOM(5)), ATOM(5));
+    CHECK_INT(read_label(f, tuple(f, 2, (uint64_t[]){ATOM(6), SMALL(1)})),
+              ATOM(6));
+    CHECK_INT(read_label(f, tuple(f, 1, (uint64_t[]){ATOM(7)})), ATOM(7));
+    destroy(f);
+}
+
+static void any_other_term_is_no_label(void)
+{
+    struct fixture *f = create(8, 15);
+
+    CHECK_INT(read_label(f, SMALL(5)), 0);
+    CHECK_INT(read_label(f, NIL), 0);
+    CHECK_INT(read_label(f, 0x1000 | 2), 0); /* not readable */
+    CHECK_INT(read_label(f, tuple(f, 2, (uint64_t[]){SMALL(1), ATOM(6)})), 0);
+    CHECK_INT(read_label(f, tuple(f, 0, NULL)), 0);
+    CHECK_INT(read_label(f, cons(f, ATOM(5), NIL)), 0); /* a string, say */
+    destroy(f);
+}
+
+static void a_label_read_while_terms_moved_is_none(void)
+{
+    struct fixture *f = create(8, 15);
+
+    f->snapshot.value[FP_METRIC_minor_gcs] = 1; /* one less by now */
+    CHECK_INT(read_label(f, ATOM(5)), 0);
+    f->snapshot.value[FP_METRIC_minor_gcs] = 0;
+    f->snapshot.hend = 8;
+    CHECK_INT(read_label(f, ATOM(5)), 0);
+    f->snapshot.hend = 0;
+    f->snapshot.status = FP_STATUS_garbage_collecting;
+    CHECK_INT(read_label(f, ATOM(5)), 0);
+    destroy(f);
+}
+
 static void a_registered_name(void)
 {
     struct fixture *f = create(8, 7);
@@ -297,6 +354,9 @@ int main(int argc, char **argv)
     RUN(without_the_entry_there_is_none);
     RUN(an_entry_of_another_shape_is_none);
     RUN(a_chain_without_end_ends);
+    RUN(a_label_is_an_atom_or_what_a_tuple_begins_with);
+    RUN(any_other_term_is_no_label);
+    RUN(a_label_read_while_terms_moved_is_none);
     RUN(a_registered_name);
     RUN(an_initial_call_that_is_none_is_left_out);
     RUN(a_dictionary_s_bytes_are_those_of_its_array);

@@ -95,7 +95,7 @@ static void define_pid(struct fixture *f, uint32_t process, uint32_t number,
     const int32_t frame[] = {4};
 
     CHECK_INT(fp_record_encoder_process(f->portable, process, number, 0,
-                                        nothing, &no_call, &no_call),
+                                        nothing, nothing, &no_call, &no_call),
               0);
     CHECK_INT(fp_record_encoder_stack(f->portable, stack, frame, 1), 0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
@@ -125,7 +125,8 @@ static void a_process_carries_its_texts_in_order(void)
     struct fp_mfa_text behaviour = {1, TEXT("my_server"), TEXT("init"), 1};
 
     CHECK_INT(fp_record_encoder_process(f->portable, FP_PROCESS_SLOTS - 1, 42,
-                                        3, TEXT("me"), &initial, &behaviour),
+                                        3, TEXT("me"), TEXT("x y"), &initial,
+                                        &behaviour),
               0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(f->last.process.slot, FP_PROCESS_SLOTS - 1);
@@ -137,9 +138,11 @@ static void a_process_carries_its_texts_in_order(void)
     CHECK_INT(f->last.process.initial_call.function, 6);
     CHECK_INT(f->last.process.initial_call.arity, 5);
     CHECK_INT(f->last.process.proc_lib_initial_call.module, 9);
-    CHECK_BYTES(f->last.process.text, 29, "meproc_libinit_pmy_serverinit", 29);
-    CHECK_INT(fp_record_encoder_process(f->portable, 0, 1, 0, nothing, &no_call,
-                                        &no_call),
+    CHECK_INT(f->last.process.label, 3);
+    CHECK_BYTES(f->last.process.text, 32, "mex yproc_libinit_pmy_serverinit",
+                32);
+    CHECK_INT(fp_record_encoder_process(f->portable, 0, 1, 0, nothing, nothing,
+                                        &no_call, &no_call),
               0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(f->last.process.initial_call.module, 0);
@@ -314,7 +317,7 @@ static void a_full_ring_drops_until_all_is_defined_anew(void)
     empty(f);
     CHECK_INT(sample(f, 5, 9), 0);
     fill(f);
-    CHECK_INT(fp_record_encoder_process(f->portable, 5, 91, 0, nothing,
+    CHECK_INT(fp_record_encoder_process(f->portable, 5, 91, 0, nothing, nothing,
                                         &no_call, &no_call),
               FP_EFULL);
     CHECK_INT(fp_record_encoder_stack(f->portable, 9, frame, 1), FP_EFULL);
@@ -366,18 +369,21 @@ static void what_is_out_of_range_is_refused(void)
     struct fp_record_encoder *p = f->portable;
 
     CHECK_INT(fp_record_encoder_process(p, FP_PROCESS_SLOTS, 1, 0, nothing,
+                                        nothing, &no_call, &no_call),
+              FP_EINVAL);
+    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, long_text, nothing,
                                         &no_call, &no_call),
               FP_EINVAL);
-    CHECK_INT(
-        fp_record_encoder_process(p, 1, 1, 0, long_text, &no_call, &no_call),
-        FP_EINVAL);
+    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, long_text,
+                                        &no_call, &no_call),
+              FP_EINVAL);
     for (size_t i = 0; i < 4; i++) {
-        CHECK_INT(
-            fp_record_encoder_process(p, 1, 1, 0, nothing, &calls[i], &no_call),
-            FP_EINVAL);
-        CHECK_INT(
-            fp_record_encoder_process(p, 1, 1, 0, nothing, &no_call, &calls[i]),
-            FP_EINVAL);
+        CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, nothing,
+                                            &calls[i], &no_call),
+                  FP_EINVAL);
+        CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, nothing,
+                                            &no_call, &calls[i]),
+                  FP_EINVAL);
     }
     CHECK_INT(fp_record_encoder_frame(p, FP_FRAME_TEXT_MAX, TEXT("m"),
                                       TEXT("f"), 0, 0, nothing),
@@ -410,7 +416,8 @@ static void what_is_out_of_range_is_refused(void)
     CHECK_INT(pop(f), -1);
     CHECK_INT(stat(f, FP_COUNTER_taken), 0);
     /* The longest there may be. */
-    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, longest, &all, &all), 0);
+    CHECK_INT(
+        fp_record_encoder_process(p, 1, 1, 0, longest, longest, &all, &all), 0);
     CHECK_INT(fp_record_encoder_frame(p, 0, longest, longest, 255, UINT32_MAX,
                                       longest),
               0);
@@ -446,7 +453,7 @@ static void the_books_balance_whatever_is_handed_over(void)
         switch (run_below(&random, 8)) {
         case 0:
             fp_record_encoder_process(f->portable, slot, slot, 0, TEXT("name"),
-                                      &no_call, &no_call);
+                                      TEXT("label"), &no_call, &no_call);
             break;
         case 1:
             for (size_t k = 0; k < 300; k++)

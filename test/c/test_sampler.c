@@ -546,6 +546,32 @@ static void a_dictionary_that_is_none_is_torn(void)
     bench_destroy(b);
 }
 
+static void a_hibernating_process_has_the_leaf_that_current_names(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    const uint64_t bottom = CODE + 0x40, mfa[3] = {0x1b, 0x2b + 64, 3};
+
+    b->options.layout.term.erlang = mfa[0];
+    b->options.layout.term.hibernate = mfa[1];
+    fake_map(&b->vm.memory, FAKE_MISC, 4096);
+    fake_put(&b->vm.memory, FAKE_MISC, mfa, sizeof mfa);
+    fake_spawn(&b->vm, 1, CODE);
+    fake_set_stack(&b->vm, 1, &bottom, 1);
+    fake_put_word(&b->vm.memory,
+                  fake_process_at(1) + b->vm.layout.release.running.current,
+                  FAKE_MISC);
+    start(b);
+    tick(b);
+    CHECK_INT(last_stack(b)->count, 1);
+    CHECK(last_stack(b)->frame[0] == (FP_FRAME_BIF | FAKE_MISC));
+    /* It runs something else by now: `current` is of another function. */
+    fake_put_word(&b->vm.memory, FAKE_MISC + 8, mfa[0]);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 5000);
+    tick(b);
+    CHECK(last_stack(b)->frame[0] == CODE);
+    bench_destroy(b);
+}
+
 static void a_stack_too_deep_keeps_both_ends(void)
 {
     enum { WORDS = 20000 };
@@ -1378,6 +1404,7 @@ int main(int argc, char **argv)
     RUN(a_dictionary_that_grows_in_place_is_sized_again);
     RUN(a_dictionary_that_moves_while_read_has_its_new_size);
     RUN(a_dictionary_that_is_none_is_torn);
+    RUN(a_hibernating_process_has_the_leaf_that_current_names);
     RUN(a_stack_too_deep_keeps_both_ends);
     RUN(more_stacks_than_the_scratch_holds_are_read_in_turns);
     RUN(a_stack_that_moved_once_is_read_twice);

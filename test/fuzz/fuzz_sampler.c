@@ -138,7 +138,7 @@ void fuzz_sampler(const uint8_t *bytes, size_t size)
     options.status = (int)(fuzz_u8(&input) % (FP_STATUS_COUNT + 8)) - 8;
     if (options.status < 0)
         options.status = -1;
-    options.initial_call_key = fuzz_u32(&input);
+    options.layout.term.initial_call = fuzz_u32(&input);
     options.peek = &memory.memory.peek;
     options.code = &code;
     options.stats = &stats;
