@@ -9,6 +9,7 @@
 #include "erts/capture/jit_code.h"
 #include "erts/capture/sigcapture.h"
 #include "erts/code_ranges.h"
+#include "erts/process_names.h"
 #include "erts/process_table.h"
 
 /* A scheduler answers at once, unless the machine gives its thread no CPU: it is

@@ -7,16 +7,8 @@
 #include "base/hash.h"
 #include "base/pages.h"
 #include "base/pool.h"
-#include "erts/code_info.h"
-#include "erts/resident.h"
-
-#define MFA_IN_INFO FP_MFA_IN_INFO
-#define MFA_SIZE FP_MFA_SIZE
-
-/* How far a function or a module may reach back. The largest module of OTP
- * has 2 MB of code; generated parsers and tables of others are larger. */
-#define WALK_BACK_MAX (32u << 20)
-#define BLOCK 8192u
+#include "erts/code_scan.h"
+#include "erts/term.h"
 
 /* Bounds of the caches: when one is full, it is emptied and fills anew. What is
  * not used of them is memory that nobody touches. */
@@ -82,147 +74,6 @@ struct fp_code_index_index {
     uint64_t header_now[MODULES_MAX][HEADER_WORDS_MAX];
 };
 
-/* ------------------------------------------------------- walking back -- */
-
-/* A window over memory below some address, moved downwards block by block. */
-struct window {
-    const struct fp_memory *peek;
-    uint64_t low;   /* address of byte[0] */
-    uint64_t floor; /* never read below: the mapping's start */
-    uint64_t top;   /* first address not in the window */
-    unsigned char byte[BLOCK + 64];
-};
-
-/* The lowest address from `low` on whose pages are all resident up to `top`. */
-static uint64_t resident_from(uint64_t low, uint64_t top)
-{
-    uint64_t from = low;
-    int resident;
-
-    for (uint64_t at = low; at < top;) {
-        at = fp_resident_until(at, top, &resident);
-        if (!resident)
-            from = at;
-    }
-    return from;
-}
-
-/* Make [low, top) the block below `top`, with `overlap` bytes above it. */
-static int window_load(struct window *w, uint64_t top, uint32_t overlap)
-{
-    uint64_t low = top - w->floor > BLOCK ? top - BLOCK : w->floor;
-
-    low = resident_from(low, top + overlap);
-    if (low >= top)
-        return FP_ENOENT;
-    if (fp_safe_read(w->peek, low, w->byte, (size_t)(top + overlap - low)) != 0)
-        return FP_EFAULT;
-    w->low = low;
-    w->top = top + overlap;
-    return 0;
-}
-
-static uint64_t window_word(const struct window *w, uint64_t at)
-{
-    uint64_t word;
-
-    memcpy(&word, w->byte + (at - w->low), sizeof word);
-    return word;
-}
-
-static const struct fp_range *range_of(const struct fp_ranges *ranges,
-                                       uint64_t pc)
-{
-    for (uint32_t i = 0; i < ranges->count; i++)
-        if (pc >= ranges->range[i].start && pc < ranges->range[i].end)
-            return &ranges->range[i];
-    return NULL;
-}
-
-/* The window holds [at - 16, at + 25). */
-static int is_mfa(const struct window *w, uint64_t at)
-{
-    return fp_is_mfa(w->byte + (at - w->low));
-}
-
-int fp_code_index_nearest(const struct fp_memory *peek,
-                          const struct fp_ranges *ranges, uint64_t pc,
-                          uint64_t mfa[3], uint64_t *mfa_at)
-{
-    const struct fp_range *range = range_of(ranges, pc);
-    struct window w = {.peek = peek};
-    uint64_t at, walked = 0;
-
-    if (range == NULL || pc - range->start < MFA_IN_INFO + MFA_SIZE)
-        return FP_ENOENT;
-    w.floor = range->start;
-    /* The last place where an MFA can stand whose code has begun at pc. */
-    at = (pc - MFA_SIZE) & ~UINT64_C(7);
-    for (;;) {
-        uint64_t top = at + MFA_SIZE + 8; /* the entry byte is needed too */
-
-        /* Pages that are not there end it: nothing lies across them. */
-        if (top > range->end || window_load(&w, top, 0) != 0 ||
-            at < w.low + MFA_IN_INFO)
-            return FP_ENOENT;
-        for (; at >= w.low + MFA_IN_INFO; at -= 8) {
-            if (!is_mfa(&w, at))
-                continue;
-            for (size_t i = 0; i < 3; i++)
-                mfa[i] = window_word(&w, at + 8 * i);
-            *mfa_at = at;
-            return 0;
-        }
-        walked += BLOCK;
-        if (w.low <= w.floor || walked > WALK_BACK_MAX)
-            return FP_ENOENT;
-    }
-}
-
-int fp_code_index_first(const struct fp_memory *peek,
-                        const struct fp_range *range, uint64_t from,
-                        uint64_t *info)
-{
-    struct window w = {.peek = peek, .floor = range->start};
-    uint64_t low = (from + 7) & ~UINT64_C(7);
-
-    if (from < range->start)
-        return FP_ENOENT;
-    while (low < range->end && low - from <= WALK_BACK_MAX) {
-        uint64_t left = range->end - low;
-
-        /* Pages that are not there might hold an earlier one. */
-        if (window_load(&w, left > BLOCK ? low + BLOCK : range->end, 0) != 0 ||
-            w.low > low)
-            return FP_ENOENT;
-        for (uint64_t at = low + MFA_IN_INFO; at + MFA_SIZE + 8 <= w.top;
-             at += 8)
-            if (is_mfa(&w, at)) {
-                *info = at - MFA_IN_INFO;
-                return 0;
-            }
-        if (left <= BLOCK)
-            return FP_ENOENT;
-        low += BLOCK - MFA_IN_INFO - MFA_SIZE - 8;
-    }
-    return FP_ENOENT;
-}
-
-/* A tracer's frame holds a pointer to the MFA of the function that it traces
- * (beam_bp.c), which looks like a return address and is none: what stands
- * there is no code. */
-static int is_before_mfa(const struct fp_memory *peek, uint64_t pc)
-{
-    struct window w = {.peek = peek};
-    uint64_t at = pc + 1;
-
-    if ((at & 7) != 0)
-        return 0;
-    w.low = at - MFA_IN_INFO;
-    return fp_safe_read(peek, w.low, w.byte, MFA_IN_INFO + MFA_SIZE + 8) == 0 &&
-           is_mfa(&w, at);
-}
-
 /* -------------------------------------------------------------- modules -- */
 
 static uint32_t header_size(const struct fp_code_index_index *code)
@@ -277,29 +128,29 @@ static int read_header(struct fp_code_index_index *code, uint64_t at,
 static int find_header(struct fp_code_index_index *code, uint64_t pc,
                        uint64_t mfa_at, uint64_t name, struct module *module)
 {
-    const struct fp_range *range = range_of(&code->ranges, mfa_at);
-    struct window w = {.peek = code->peek, .floor = range->start};
-    uint64_t first = mfa_at - MFA_IN_INFO, at = first - 8, walked = 0;
+    const struct fp_range *range = fp_range_of(&code->ranges, mfa_at);
+    struct fp_code_window w = {.peek = code->peek, .floor = range->start};
+    uint64_t first = mfa_at - FP_MFA_IN_INFO, at = first - 8, walked = 0;
 
-    while (walked < WALK_BACK_MAX) {
-        uint64_t overlap = MFA_SIZE + 8;
+    while (walked < FP_WALK_BACK_MAX) {
+        uint64_t overlap = FP_MFA_SIZE + 8;
 
-        if (window_load(&w, at + 8, (uint32_t)overlap) != 0 ||
-            at < w.low + MFA_IN_INFO)
+        if (fp_code_window_load(&w, at + 8, (uint32_t)overlap) != 0 ||
+            at < w.low + FP_MFA_IN_INFO)
             return FP_ENOENT;
-        for (; at >= w.low + MFA_IN_INFO; at -= 8) {
-            if (window_word(&w, at) == first &&
+        for (; at >= w.low + FP_MFA_IN_INFO; at -= 8) {
+            if (fp_code_window_word(&w, at) == first &&
                 read_header(code, at, pc, module) == 0) {
                 module->name = name;
                 return 0;
             }
-            if (is_mfa(&w, at)) {
-                if (window_word(&w, at) != name)
+            if (fp_code_window_is_mfa(&w, at)) {
+                if (fp_code_window_word(&w, at) != name)
                     return FP_ENOENT; /* another module: no header of ours */
-                first = at - MFA_IN_INFO;
+                first = at - FP_MFA_IN_INFO;
             }
         }
-        walked += BLOCK;
+        walked += FP_CODE_BLOCK;
         if (w.low <= w.floor)
             return FP_ENOENT;
     }
@@ -357,9 +208,6 @@ static int module_around(struct fp_code_index_index *code, uint64_t pc,
  * A location is file << 24 | line, with fname_ptr[file] the file's name, a
  * string in the module's literals; 0 is no location (utils.c
  * erts_build_mfa_item). */
-#define TAG_MASK 3u
-#define TAG_LIST 1u
-#define SMALL_TAG 0xfu
 #define FILE_TEXT_MAX 255u
 #define LINE_ENTRIES_MAX 65536u
 
@@ -416,7 +264,7 @@ static void find_line(struct fp_code_index_index *code,
     location->line = loc & 0xffffff;
     if (fp_safe_read_word(code->peek, table.fname + 8ull * (loc >> 24),
                           &location->file) != 0 ||
-        (location->file & TAG_MASK) != TAG_LIST)
+        !fp_term_is_list(location->file))
         location->file = 0;
 }
 
@@ -460,7 +308,7 @@ static void remember_function(struct fp_code_index_index *code, uint64_t mfa_at,
     if (code->functions == FUNCTIONS_MAX)
         forget_all(code);
     code->function[code->functions].mfa_at = mfa_at;
-    memcpy(code->function[code->functions++].mfa, mfa, MFA_SIZE);
+    memcpy(code->function[code->functions++].mfa, mfa, FP_MFA_SIZE);
 }
 
 static int resolve(struct fp_code_index_index *code, uint64_t pc,
@@ -471,14 +319,14 @@ static int resolve(struct fp_code_index_index *code, uint64_t pc,
     uint32_t index = 0;
 
     memset(out, 0, sizeof *out);
-    if (is_before_mfa(code->peek, pc))
+    if (fp_code_is_before_mfa(code->peek, pc))
         return FP_ENOENT;
     if (fp_code_index_nearest(code->peek, &code->ranges, pc, out->mfa,
                               &mfa_at) != 0)
         return FP_ENOENT;
     if (module_around(code, pc, mfa_at, out->mfa[0], &module) != 0 ||
         function_index(code, &module, pc, &index, &info) != 0 ||
-        info + MFA_IN_INFO != mfa_at)
+        info + FP_MFA_IN_INFO != mfa_at)
         return FP_ENOENT;
     find_line(code, &module, index, pc, out);
     remember_function(code, mfa_at, out->mfa);
@@ -521,12 +369,12 @@ static int functions_changed(struct fp_code_index_index *code)
      * per entry is then least. */
     qsort(code->function, code->functions, sizeof *code->function, by_address);
     for (uint32_t i = 0; i < code->functions; i++)
-        code->span[i] = (struct fp_safe_read_span){code->function[i].mfa_at,
-                                                   code->now[i], MFA_SIZE, 0};
+        code->span[i] = (struct fp_safe_read_span){
+            code->function[i].mfa_at, code->now[i], FP_MFA_SIZE, 0};
     fp_safe_read_batch(code->peek, code->span, code->functions);
     for (uint32_t i = 0; i < code->functions; i++)
         if (code->span[i].result != 0 ||
-            memcmp(code->now[i], code->function[i].mfa, MFA_SIZE) != 0)
+            memcmp(code->now[i], code->function[i].mfa, FP_MFA_SIZE) != 0)
             changed++;
     return changed;
 }
@@ -676,12 +524,12 @@ static int read_file(struct fp_code_index_index *code, uint64_t term,
 {
     uint32_t size = 0;
 
-    while ((term & TAG_MASK) == TAG_LIST && size + 4 <= FILE_TEXT_MAX) {
+    while (fp_term_is_list(term) && size + 4 <= FILE_TEXT_MAX) {
         uint64_t cell[2];
 
-        if (fp_safe_read(code->peek, term & ~(uint64_t)7, cell, sizeof cell) !=
-                0 ||
-            (cell[0] & SMALL_TAG) != SMALL_TAG || cell[0] >> 4 > 0x10ffff)
+        if (fp_safe_read(code->peek, fp_term_address(term), cell,
+                         sizeof cell) != 0 ||
+            (cell[0] & 0xf) != 0xf || cell[0] >> 4 > 0x10ffff)
             return FP_ENOENT;
         size += put_utf8(cell[0] >> 4, text + size);
         term = cell[1];

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "erts/code_info.h"
+#include "erts/code_scan.h"
 #include "erts/resident.h"
 
 /* One read. */

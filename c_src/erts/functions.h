@@ -2,7 +2,7 @@
  * functions.h - every JIT function there is in the code ranges, at one go.
  *
  * code.h asks what stands around one address; this walks over all resident
- * pages and notes each ErtsCodeInfo (code_info.h), then gives the functions to
+ * pages and notes each ErtsCodeInfo (code_scan.h), then gives the functions to
  * modules: a module is a BeamCodeHeader whose table lists exactly functions
  * that were found, in order.
  *
@@ -45,7 +45,7 @@ struct fp_module {
 
 /* Sorted by address, disjoint. The end of a function of a module is where the
  * next one's info begins, or the module's end; that of any other the next
- * function's info, whoever's that is, or the range's end. */
+ * info, of any module, or the range's end. */
 struct fp_functions {
     struct fp_function *function;
     uint32_t functions, room;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "erts/code_info.h"
+#include "erts/code_scan.h"
 #include "erts/functions.h"
 #include "erts/resident.h"
 #include "fake_vm.h"
