@@ -9,8 +9,8 @@
 %% A slot of the process table touches at most a cache line of each of these words.
 -define(LINE_WORDS, 8).
 -define(WORD_BYTES, 8).
-%% Of a scheduler whose stacks are captured: its slot and the copy of its stack.
--define(SCHEDULER_BYTES, 149504).
+%% The slot of a scheduler that is registered for captures.
+-define(SCHEDULER_BYTES, 83456).
 %% Without a limit, version 1 says a number near 2^63.
 -define(UNLIMITED, (1 bsl 62)).
 

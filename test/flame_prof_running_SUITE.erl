@@ -28,6 +28,8 @@
     memory_and_status_of_processes_that_end_are_possible/1,
     without_running_stacks_nothing_is_installed/1,
     a_signal_that_somebody_uses_is_left_alone/1,
+    a_signal_that_is_taken_is_told_and_the_next_session_works/1,
+    many_schedulers_take_no_more_descriptors/1,
     stray_signals_do_no_harm/1,
     ends_with_captures_in_flight_are_clean/1,
     a_storm_of_signals_is_not_noticed/1
@@ -35,6 +37,8 @@
 
 %% For peers.
 -export([peer/1]).
+%% A handler of the logger.
+-export([log/2]).
 %% Spawned.
 -export([spawns/2, shuffles_dictionary/1]).
 
@@ -45,6 +49,9 @@
 -define(ROUNDS, 5).
 -define(MANY_POINTS, 10.0).
 -define(EXACT_PERCENT, 97.0).
+%% Of a session: its directory and file, the sampler's memfd, and six of libuv's
+%% event loop.
+-define(DESCRIPTORS, 9).
 
 suite() ->
     [{timetrap, {minutes, 10}}].
@@ -63,6 +70,8 @@ all() ->
         memory_and_status_of_processes_that_end_are_possible,
         without_running_stacks_nothing_is_installed,
         a_signal_that_somebody_uses_is_left_alone,
+        a_signal_that_is_taken_is_told_and_the_next_session_works,
+        many_schedulers_take_no_more_descriptors,
         stray_signals_do_no_harm,
         ends_with_captures_in_flight_are_clean,
         a_storm_of_signals_is_not_noticed
@@ -683,6 +692,45 @@ peer([all_signals_used, Directory]) ->
     {ok, #{signals := Signals, written := Written}} = flame_prof:stop(),
     Refused = flame_prof:start(#{basename => Directory, mode => schedulers}),
     [Running, Signals, Written > 0, element(1, Refused), running_test_nif:signals_arrived()];
+peer([taken_signal, Directory]) ->
+    ok = logger:add_handler(?MODULE, ?MODULE, #{level => warning, config => self()}),
+    Options = #{
+        basename => Directory, sample_interval => 1, cpu_budget => infinity,
+        flush_interval => 1100, compress => none
+    },
+    {ok, _} = flame_prof:start(Options),
+    Signal = our_signal(),
+    burn_until_captured(),
+    ok = running_test_nif:take_signal(Signal),
+    Burner = spawn_link(fun() -> burn(86400000) end),
+    waiting:eventually(fun() -> maps:get(running_stacks, flame_prof:info()) =/= on end),
+    #{books := #{captures := Before, written := Written}} = flame_prof:info(),
+    waiting:eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) > Written + 200 end),
+    receive {warning, _} -> ok after 60000 -> error(no_warning) end,
+    {ok, #{captures := After, lost_signal := Signal, files := Files} = Run} = flame_prof:stop(),
+    {lost, Why} = maps:get(running_stacks, Run),
+    {ok, Text} = file:read_file(hd(Files)),
+    InFile = [
+        binary:match(Text, Part) =/= nomatch
+     || Part <- [<<"running_stack_not_sampled">>, <<"lost_signal=", (integer_to_binary(Signal))/binary>>]
+    ],
+    Warnings = (fun Count(N) -> receive {warning, _} -> Count(N + 1) after 0 -> N end end)(1),
+    Arrived = running_test_nif:signals_arrived(),
+    {ok, _} = flame_prof:start(Options),
+    on = maps:get(running_stacks, flame_prof:info()),
+    waiting:eventually(fun() -> maps:get(captures, maps:get(books, flame_prof:info())) > 0 end),
+    exit(unlink(Burner) andalso Burner, kill),
+    {ok, #{lost_signal := Lost}} = flame_prof:stop(),
+    [Why, After - Before, InFile, Warnings, Arrived, running_test_nif:signals_arrived() - Arrived, Lost];
+peer([descriptors, Directory]) ->
+    {ok, _} = application:ensure_all_started(flame_prof),
+    Before = descriptors(),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    burn_until_captured(),
+    During = descriptors(),
+    {ok, _} = flame_prof:stop(),
+    _ = flame_prof_pstack:processes([self()]),
+    [erlang:system_info(schedulers), During - Before, descriptors() - Before];
 peer([stray, Directory]) ->
     {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
     Signal = our_signal(),
@@ -736,6 +784,38 @@ a_signal_that_somebody_uses_is_left_alone(Config) ->
     say("all signals in use: ~s", [Why]),
     ?assertMatch({match, _}, re:run(Why, "real-time signal is in use")),
     ?assertEqual({0, true, error, 0}, {Signals, Written, Refused, Others}).
+
+%% Told by info/0, in the log and in the file; nothing that runs vanishes, and no
+%% signal is sent to the other owner but such as were on their way.
+a_signal_that_is_taken_is_told_and_the_next_session_works(Config) ->
+    [[Why, Captures, InFile, Warnings, Arrived, Later, Lost]] = in_peer(taken_signal, [directory(Config)]),
+    say("taken: ~ts; ~w signals went to its new owner", [Why, Arrived]),
+    ?assertMatch({match, _}, re:run(Why, "another handler was installed for signal")),
+    ?assertEqual({0, [true, true], 1}, {Captures, InFile, Warnings}),
+    ?assert(Arrived =< erlang:system_info(schedulers)),
+    ?assertEqual({0, 0}, {Later, Lost}).
+
+many_schedulers_take_no_more_descriptors(Config) ->
+    [Few, Many] = [
+        hd(in_peer(descriptors, [directory(Config)], ["+S", S ++ ":" ++ S]))
+     || S <- ["2", "200"]
+    ],
+    say("schedulers, descriptors in a session, after it and pstack: ~p and ~p", [Few, Many]),
+    [2, InSession, After] = Few,
+    ?assertEqual([200, InSession, After], Many),
+    ?assert(InSession =< ?DESCRIPTORS).
+
+descriptors() ->
+    {ok, Names} = file:list_dir("/proc/self/fd"),
+    length(Names).
+
+log(#{msg := {Format, Arguments}}, #{config := Pid}) when is_list(Arguments) ->
+    case string:find(io_lib:format(Format, Arguments), "lost the stacks") of
+        nomatch -> ok;
+        Found -> Pid ! {warning, Found}
+    end;
+log(_, _) ->
+    ok.
 
 %% With values that are no scheduler's, old numbers, to other threads, by kill(1),
 %% while it runs, when it has stopped and when the library is gone.
@@ -819,8 +899,10 @@ under_storm(Config, Fun) ->
 %%% ------------------------------------------------------------------- peers --
 
 %% What a fresh VM answers; it must end well.
-in_peer(Case, Args) ->
-    case run_peer(Case, Args) of
+in_peer(Case, Args) -> in_peer(Case, Args, []).
+
+in_peer(Case, Args, Flags) ->
+    case run_peer(Case, Args, Flags) of
         {0, Out} -> answers(Out);
         {Status, Out} -> error({peer, Case, Status, Out})
     end.
@@ -831,13 +913,15 @@ answers(Out) ->
      || Line <- string:lexemes(Out, "\n"), [_, Answer] <- [string:split(Line, "answer:")]
     ].
 
-run_peer(Case, Args) ->
+run_peer(Case, Args) -> run_peer(Case, Args, []).
+
+run_peer(Case, Args, Flags) ->
     Call = base64:encode_to_string(term_to_binary([Case | Args])),
     Code =
         "ok = running_test_nif:load(),"
         "A = flame_prof_running_SUITE:peer(binary_to_term(base64:decode(\"" ++ Call ++ "\"))),"
         "io:format(\"~nanswer:~s~n\", [base64:encode(term_to_binary(A))]), erlang:halt(0).",
-    peer_vm:output(peer_vm:start([flame_prof, ?MODULE], Code)).
+    peer_vm:output(peer_vm:start([flame_prof, ?MODULE], Code, Flags)).
 
 %%% ----------------------------------------------------------------- helpers --
 

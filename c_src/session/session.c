@@ -244,9 +244,10 @@ static int prepare_engine(struct fp_session *session)
         return fp_record_encoder_create(&session->portable, session->ring,
                                         &session->stats, &session->clock);
     for (; session->peeks < 2; session->peeks++) {
-        err =
-            fp_safe_read_open_own(session->peeks == 0 ? &session->sampler_peek
-                                                      : &session->writer_peek);
+        err = session->peeks == 0
+                  ? fp_safe_read_open_own(&session->sampler_peek)
+                  /* Few reads: no descriptor is needed for them. */
+                  : fp_safe_read_open(&session->writer_peek);
         if (err != 0)
             return err;
     }
