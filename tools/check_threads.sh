@@ -125,10 +125,10 @@ prove() {
     local handler="capture->result = FP_CAPTURE_NOBODY;"
     tmp=$(mktemp -d)
     trap 'rm -rf "$tmp"' EXIT
-    prove_one session/off_cpu "$tick" \
-        'static void *volatile p; p = malloc(1);' "malloc < fp_off_cpu" || wrong=1
-    prove_one session/off_cpu "$tick" \
-        'static void *(*volatile p)(size_t); p = malloc;' "malloc < fp_off_cpu" || wrong=1
+    prove_one session/sampler "$tick" \
+        'static void *volatile p; p = malloc(1);' "malloc < fp_sampler_tick" || wrong=1
+    prove_one session/sampler "$tick" \
+        'static void *(*volatile p)(size_t); p = malloc;' "malloc < fp_sampler_tick" || wrong=1
     prove_one base/ring "assert(size % 8 == 0);" \
         'static void (*volatile f)(void); if (f) f();' "a call through a pointer < " || wrong=1
     prove_one erts/capture/handler "$handler" \

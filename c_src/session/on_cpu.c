@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "session/on_cpu.h"
 #include "session/sampler_internal.h"
 
 /* How long the end waits for answers that are on their way. */
@@ -9,27 +10,36 @@
 
 /* ------------------------------------------------------------ C frames -- */
 
-static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
+size_t fp_on_cpu_unwind(const struct fp_cstack *cstack,
+                        const struct fp_capture *capture, uint64_t *pc,
+                        size_t max, struct fp_registers *at_entry,
+                        int *complete)
+{
+    struct fp_cstack_stack stack = {capture->native_start, capture->native,
+                                    capture->native_bytes};
+    struct fp_cstack_end end;
+    size_t n =
+        fp_cstack_unwind(cstack, &capture->registers, &stack, pc, max, &end);
+
+    *complete = n > 0 && end.why == FP_CSTACK_LEFT &&
+                end.registers.rip == capture->native_return;
+    *at_entry = end.registers;
+    return n;
+}
+
+static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc,
                      size_t max, struct fp_registers *at_entry, int *complete)
 {
     struct fp_sampler *s = self;
-    const struct fp_cstack *cstack;
-    struct fp_cstack_stack stack = {running->native_start, running->native,
-                                    running->native_bytes};
-    struct fp_cstack_end end;
+    const struct fp_cstack *cstack = fp_live_cstack_acquire(s->options.native);
     size_t n = 0;
 
     *complete = 0;
-    cstack = fp_live_cstack_acquire(s->options.native);
     if (cstack != NULL)
-        n = fp_cstack_unwind(cstack, &running->registers, &stack, pc, max,
-                             &end);
+        n = fp_on_cpu_unwind(cstack, capture, pc, max, at_entry, complete);
     fp_live_cstack_release(s->options.native);
     if (cstack == NULL)
         return 0;
-    *complete = n > 0 && end.why == FP_CSTACK_LEFT &&
-                end.registers.rip == running->native_return;
-    *at_entry = end.registers;
     /* A library that was loaded since: the writer makes a new set. */
     if (!*complete)
         atomic_store_explicit(&s->options.native->stale, 1,

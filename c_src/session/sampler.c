@@ -1,92 +1,220 @@
-#include <signal.h>
-#include <stdlib.h>
+/*
+ * The life of a sample, from fp_sampler_tick() downwards. SAMPLER THREAD.
+ *
+ *   read     the structures of all targets, in one pass
+ *   decide   by the structure alone: sample() is the whole decision
+ *   stack    off CPU, copied with the stacks of others; on CPU, captured by the
+ *            scheduler (on_cpu.c), and emitted when that capture is there
+ *   verify   by the structure, read again behind the stack
+ *   emit     records into the ring (emit.c)
+ */
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "session/sampler_internal.h"
 
-#define SECOND_SELECTION_MS 500u
-/* Slots of the process table read at once, at least. */
-#define SLICE_SLOTS 1024u
-/* Longest sleep before the stop flag is looked at again. */
-#define SLEEP_MAX_NS INT64_C(50000000)
-/* When schedulers have answered that were asked, unless the machine gives them
- * no CPU: looked for first then, and after twice as long each time. Until their
- * answers are taken nobody else can ask them: not pstack, nor a second session. */
-#define ANSWER_NS INT64_C(100000)
-/* In mode schedulers, processes met lately whose last figures are kept. */
-#define MET_PROCESSES 1024u
-/* How often the budget is looked at. */
-#define GOVERN_NS INT64_C(1000000000)
-/* CPU time is read every so many ticks: the call costs as much as a sample. */
-#define CPU_TICKS 16u
+/* A process that moves during the first attempt has a second. */
+enum attempt { FIRST, SECOND };
 
-/* --------------------------------------------------------------- clocks -- */
+static void begin_tick(struct fp_sampler *s);
+static void read_structures(struct fp_sampler *s);
+static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
+                  enum attempt attempt, struct target_copy *copy);
+static void copy_stacks(struct fp_sampler *s, uint32_t n);
+static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
+                  enum attempt attempt, struct fp_snapshot *now);
+static int is_unchanged(struct fp_sampler *s, uint32_t slot,
+                        const unsigned char *bytes);
+static int stack_is_known(struct fp_sampler *s, const struct target *target,
+                          const struct fp_snapshot *now);
+static void emit_again(struct fp_sampler *s, uint32_t slot);
+static void emit_known_stack(struct fp_sampler *s, uint32_t slot,
+                             const unsigned char *bytes,
+                             struct fp_snapshot *now);
+static void emit_without_stack(struct fp_sampler *s, uint32_t slot,
+                               struct fp_snapshot *now, uint64_t frame);
 
-/* xorshift64: enough to keep the ticks from beating with the program's own
- * timers. */
-static uint64_t next_random(struct fp_sampler *s)
+void fp_sampler_tick(struct fp_sampler *s)
 {
-    s->random ^= s->random << 13;
-    s->random ^= s->random >> 7;
-    s->random ^= s->random << 17;
-    return s->random;
-}
+    uint32_t copies = 0;
 
-/* -------------------------------------------------------- the selection -- */
-
-static int64_t interval_ns(const struct fp_sampler *s)
-{
-    return (int64_t)s->options.interval_us * 1000 * s->governed.interval_factor;
-}
-
-static void set_slice(struct fp_sampler *s, uint32_t pass_ms)
-{
-    s->slots_per_tick =
-        fp_governor_slots(&s->governor, fp_top_processes_slots(s->selector),
-                          pass_ms, interval_ns(s));
-}
-
-/* The governor decides by the CPU time of passes how long they may take. */
-static int step_pass(struct fp_sampler *s, uint32_t slots)
-{
-    int64_t before = fp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    int has_ended = fp_top_processes_step(s->selector, slots);
-
-    s->pass_ns += fp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
-    if (has_ended) {
-        fp_targets_update(s);
-        fp_sampler_count(s, FP_COUNTER_selections, 1);
+    fp_on_cpu_poll(s); /* captures that earlier ticks requested */
+    begin_tick(s);
+    if (s->options.mode == FP_MODE_SCHEDULERS) {
+        fp_on_cpu_request_all(s);
+        return;
     }
-    return has_ended;
+    read_structures(s);
+    for (uint32_t k = 0; k < s->live_n; k++)
+        copies += (uint32_t)sample(
+            s, s->live[k], s->span[k].result == 0 ? s->span[k].into : NULL,
+            FIRST, &s->copy[copies]);
+    copy_stacks(s, copies);
+    fp_select_slice(s); /* the targets of later ticks */
 }
 
-/* A slice has a cost of its own, so slices of a stretched pass are not thinner
- * but rarer. */
-static void select_slice(struct fp_sampler *s)
+/* What becomes of one process in this tick: a sample, or a loss that is counted.
+ * `bytes`: its structure, NULL when unreadable. 1 when the stack is to be copied
+ * first: *copy. */
+static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
+                  enum attempt attempt, struct target_copy *copy)
 {
-    if (s->options.rules == 0)
-        return;
-    s->slots_due += s->slots_per_tick;
-    if (s->slots_due < SLICE_SLOTS &&
-        s->slots_due < fp_top_processes_slots(s->selector))
-        return;
-    if (step_pass(s, s->slots_due))
-        set_slice(s, s->options.select_interval_ms);
-    s->slots_due = 0;
+    struct target *target = &s->target[slot];
+    struct fp_snapshot now;
+    int err;
+
+    /* Most processes wait. */
+    if (bytes != NULL && attempt == FIRST && is_unchanged(s, slot, bytes)) {
+        emit_again(s, slot);
+        return 0;
+    }
+    target->repeatable = 0;
+    err = bytes != NULL ? decode(s, slot, bytes, attempt, &now) : FP_EGONE;
+    if (err == FP_EGONE) {
+        fp_sampler_count(s, FP_COUNTER_taken, attempt == FIRST);
+        fp_sampler_count(s, FP_COUNTER_gone, 1);
+        fp_target_release(s, slot);
+        return 0;
+    }
+    if (!fp_sampler_wants(target, now.status)) {
+        if (attempt == SECOND)
+            fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
+        return 0;
+    }
+    fp_sampler_count(s, FP_COUNTER_taken, attempt == FIRST);
+    /* On CPU: the scheduler's capture is right, whatever was read here. */
+    if (now.runs_erlang && s->options.running_stacks &&
+        fp_on_cpu_request(s, slot) == 0)
+        return 0;
+    if (err != 0)
+        fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
+    else if (now.runs_erlang)
+        emit_without_stack(s, slot, &now, FP_FRAME_RUNNING);
+    else if (stack_is_known(s, target, &now))
+        emit_known_stack(s, slot, bytes, &now);
+    else {
+        copy->slot = slot;
+        fp_stack_copy_plan(&copy->stack, target->address, &now);
+        return 1;
+    }
+    return 0;
 }
 
-static void select_first(struct fp_sampler *s)
+/* ---------------------------------------------------------------- stacks -- */
+
+static uint32_t plan_spans(struct fp_sampler *s, struct target_copy *copy,
+                           uint64_t *word, struct fp_safe_read_span *span)
 {
-    if (s->options.rules > 0 && s->options.mode == FP_MODE_PROCESSES)
-        step_pass(s, fp_top_processes_slots(s->selector));
+    copy->stack.word = word;
+    copy->stack.again =
+        s->again + (size_t)copy->slot * s->layout->snapshot_size;
+    return fp_stack_copy_spans(&copy->stack, s->layout, span);
 }
 
-/* Whom Erlang has named since the last tick. */
-static void take_wanted(struct fp_sampler *s)
+static void emit_copy(struct fp_sampler *s, struct target_copy *copy)
+{
+    struct fp_stack_copy *stack = &copy->stack;
+    uint64_t mfa[3], nif = FP_FRAME_NONE;
+    struct fp_stack frames;
+
+    if (!fp_ranges_contain(&s->code, stack->before.i)) {
+        if (fp_off_cpu_nif(s->options.peek, stack->before.i, mfa))
+            nif = fp_emit_nif_name(s, mfa);
+        else
+            atomic_store_explicit(&s->options.code->stale, 1,
+                                  memory_order_relaxed);
+    }
+    fp_stack_copy_frames(stack, s->layout, s->options.peek, &s->code, nif,
+                         &frames);
+    fp_target_add_dictionary(&s->target[copy->slot], &stack->before,
+                             fp_dictionary_bytes(&stack->dictionary));
+    fp_emit_sample(s, copy->slot, &stack->before, &frames);
+}
+
+/* The process moved during the first attempt. */
+static void sample_again(struct fp_sampler *s, struct target_copy *copy)
+{
+    struct fp_safe_read_span span[FP_STACK_COPY_SPANS];
+    size_t size = s->layout->snapshot_size;
+    uint32_t slot = copy->slot, n;
+    unsigned char *bytes = s->structure + (size_t)slot * size;
+
+    fp_sampler_count(s, FP_COUNTER_retried, 1);
+    if (fp_safe_read(s->options.peek, s->target[slot].address, bytes, size) !=
+        0)
+        bytes = NULL;
+    if (!sample(s, slot, bytes, SECOND, copy))
+        return;
+    n = plan_spans(s, copy, s->stack_words, span);
+    fp_safe_read_batch(s->options.peek, span, n);
+    if (fp_stack_copy_is_whole(&copy->stack, s->layout, span, n))
+        emit_copy(s, copy);
+    /* A collection is certain without the stack. */
+    else if (copy->stack.before.status == FP_STATUS_garbage_collecting)
+        emit_without_stack(s, slot, &copy->stack.before, FP_FRAME_GC);
+    else
+        fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
+}
+
+/* Copies [from, to), which fit into the scratch together. */
+static void copy_together(struct fp_sampler *s, uint32_t from, uint32_t to)
+{
+    uint32_t spans = 0, at = 0, moved = from;
+    uint64_t *word = s->stack_words;
+
+    for (uint32_t i = from; i < to; i++) {
+        struct target_copy *copy = &s->copy[i];
+
+        copy->spans = plan_spans(s, copy, word, s->span + spans);
+        spans += copy->spans;
+        word += copy->stack.words;
+    }
+    fp_safe_read_batch(s->options.peek, s->span, spans);
+    for (uint32_t i = from; i < to; i++) {
+        struct target_copy *copy = &s->copy[i];
+
+        at += copy->spans;
+        if (fp_stack_copy_is_whole(&copy->stack, s->layout,
+                                   s->span + at - copy->spans, copy->spans))
+            emit_copy(s, copy);
+        else
+            s->copy[moved++] = *copy;
+    }
+    /* After the others: a second attempt overwrites the scratch. */
+    for (uint32_t i = from; i < moved; i++)
+        sample_again(s, &s->copy[i]);
+}
+
+static void copy_stacks(struct fp_sampler *s, uint32_t n)
+{
+    uint32_t from = 0, words = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (words + s->copy[i].stack.words > FP_SAMPLER_STACK_WORDS) {
+            copy_together(s, from, i);
+            from = i;
+            words = 0;
+        }
+        words += s->copy[i].stack.words;
+    }
+    copy_together(s, from, n);
+}
+
+/* ----------------------------------------------------------- what is read -- */
+
+/* A stack that was read with other ranges may lack frames. */
+static void take_ranges(struct fp_sampler *s)
+{
+    uint32_t before = s->code.count;
+
+    fp_live_ranges_copy(s->options.code, &s->code);
+    if (before != 0 && s->code.count != before)
+        fp_targets_forget_stacks(s);
+}
+
+static void take_pinned(struct fp_sampler *s)
 {
     size_t words;
     int is_new;
@@ -99,328 +227,122 @@ static void take_wanted(struct fp_sampler *s)
         fp_targets_update(s);
 }
 
-/* ---------------------------------------------------------- the thread -- */
-
-/* A stack that was read with fewer ranges may lack frames. */
-static void take_ranges(struct fp_sampler *s)
+static void begin_tick(struct fp_sampler *s)
 {
-    uint32_t before = s->code.count;
-
-    fp_live_ranges_copy(s->options.code, &s->code);
-    if (before != 0 && s->code.count != before)
-        fp_targets_forget_stacks(s);
-}
-
-static void tick(struct fp_sampler *s)
-{
-    int64_t us;
-
-    /* Answers belong to the tick that asked. */
-    fp_on_cpu_poll(s);
-    us = (fp_monotonic_ns() + s->options.wall_offset_ns) / 1000;
+    int64_t us = (fp_monotonic_ns() + s->options.wall_offset_ns) / 1000;
 
     /* Each tick has a time of its own, whatever the clock's grain. */
     s->last_us = us > s->last_us ? us : s->last_us + 1;
-    take_ranges(s);
     fp_sampler_count(s, FP_COUNTER_ticks, 1);
-    if (s->options.mode == FP_MODE_SCHEDULERS) {
-        fp_on_cpu_request_all(s);
-        return;
+    take_ranges(s);
+    if (s->options.mode == FP_MODE_PROCESSES)
+        take_pinned(s);
+}
+
+/* fp_safe_read_view() may point the spans to where the bytes are. */
+static void read_structures(struct fp_sampler *s)
+{
+    uint32_t size = s->layout->snapshot_size;
+
+    fp_targets_drop_released(s);
+    for (uint32_t k = 0; k < s->live_n; k++) {
+        uint32_t slot = s->live[k];
+
+        s->span[k] = (struct fp_safe_read_span){
+            s->target[slot].address, s->structure + (size_t)slot * size, size,
+            0};
     }
-    take_wanted(s);
-    fp_off_cpu_sample_all(s);
-    select_slice(s);
+    fp_safe_read_view(s->options.peek, s->span, s->live_n);
 }
 
-static int is_stopping(struct fp_sampler *s)
+/* 0; FP_EGONE when the process has exited; FP_ETORN when the structure contradicts
+ * itself, at the first attempt twice. */
+static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
+                  enum attempt attempt, struct fp_snapshot *now)
 {
-    return atomic_load_explicit(&s->stopping, memory_order_relaxed);
-}
+    const struct target *target = &s->target[slot];
+    int err = fp_process_decode(s->layout, bytes, now);
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
-{
-    int64_t answer_ns = ANSWER_NS;
-    int is_asking = fp_on_cpu_is_pending(s);
-
-    while (!is_stopping(s)) {
-        int64_t now = fp_monotonic_ns();
-        int64_t until =
-            least(deadline_ns, now + (is_asking ? answer_ns : SLEEP_MAX_NS));
-        struct timespec at = {until / 1000000000, until % 1000000000};
-
-        if (now >= deadline_ns)
-            return;
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-        if (is_asking) {
-            fp_on_cpu_poll(s);
-            is_asking = fp_on_cpu_is_pending(s);
-            answer_ns = least(2 * answer_ns, SLEEP_MAX_NS);
-        }
+    if (err != 0 && attempt == FIRST && now->id == target->id) {
+        if (fp_safe_read(s->options.peek, target->address, bytes,
+                         s->layout->snapshot_size) != 0)
+            return FP_EGONE;
+        err = fp_process_decode(s->layout, bytes, now);
     }
-}
-
-static void account_cpu(struct fp_sampler *s)
-{
-    fp_counters_set(s->options.stats, FP_COUNTER_sampler_cpu_ns,
-                    (uint64_t)fp_clock_ns(CLOCK_THREAD_CPUTIME_ID));
-}
-
-static struct fp_cpu_used cpu_used(struct fp_sampler *s)
-{
-    const struct fp_counters *stats = s->options.stats;
-
-    account_cpu(s);
-    return (struct fp_cpu_used){
-        (int64_t)(fp_counters_get(stats, FP_COUNTER_sampler_cpu_ns) +
-                  fp_counters_get(stats, FP_COUNTER_writer_cpu_ns) +
-                  fp_counters_get(stats, FP_COUNTER_handler_ns)),
-        s->pass_ns};
-}
-
-static void publish_select_interval(struct fp_sampler *s)
-{
-    fp_counters_set(s->options.stats, FP_COUNTER_select_interval_ms,
-                    (uint64_t)s->options.select_interval_ms
-                        << s->governor.stretch);
-}
-
-/* The first selection counts from each process' start. The second follows
- * soon, so that what is selected is what is busy now; not where that pass alone
- * would use up the budget. */
-static void govern_from_now(struct fp_sampler *s, int64_t now)
-{
-    uint32_t pass_ms = s->options.select_interval_ms;
-
-    fp_governor_init(&s->governor, s->options.cpu_permille, now, cpu_used(s),
-                     pass_ms);
-    if (s->governor.stretch == 0 && pass_ms > SECOND_SELECTION_MS)
-        pass_ms = SECOND_SELECTION_MS;
-    set_slice(s, pass_ms);
-    publish_select_interval(s);
-}
-
-/* Once a second. 1 when the interval between ticks has changed. */
-static int govern(struct fp_sampler *s)
-{
-    int64_t now = fp_monotonic_ns();
-    uint32_t factor = s->governed.interval_factor;
-    uint32_t divisor = s->governed.top_divisor;
-
-    if (now - s->governor.last_ns < GOVERN_NS ||
-        !fp_governor_update(&s->governor, now, cpu_used(s)))
-        return 0;
-    s->governed = fp_governed(s->governor.step);
-    fp_counters_set(s->options.stats, FP_COUNTER_budget_step, s->governor.step);
-    fp_sampler_count(s, FP_COUNTER_budget_changes, 1);
-    publish_select_interval(s);
-    fp_top_processes_divide(s->selector, s->governed.top_divisor);
-    if (s->governed.top_divisor != divisor && s->wanted_n > 0)
-        fp_targets_update(s);
-    set_slice(s, s->options.select_interval_ms);
-    return s->governed.interval_factor != factor;
-}
-
-/* Tick k is due at start + k x interval, plus a jitter of up to a sixteenth;
- * ticks whose time has passed are counted, never caught up with. */
-static void *sampler_main(void *arg)
-{
-    struct fp_sampler *s = arg;
-    int64_t start, k = 0;
-
-    select_first(s);
-    start = fp_monotonic_ns();
-    govern_from_now(s, start);
-    while (!is_stopping(s)) {
-        int64_t interval = interval_ns(s);
-        int64_t jitter = (int64_t)(next_random(s) % (uint64_t)interval) / 16;
-        int64_t due;
-
-        sleep_until(s, start + k * interval + jitter);
-        if (is_stopping(s))
-            break;
-        tick(s);
-        due = (fp_monotonic_ns() - start) / interval;
-        if (due > k) {
-            fp_sampler_count(s, FP_COUNTER_missed, (uint64_t)(due - k));
-            k = due;
-        }
-        k++;
-        if (k % CPU_TICKS == 0)
-            account_cpu(s);
-        if (govern(s)) {
-            start += k * interval;
-            k = 0;
-        }
-    }
-    fp_on_cpu_drain(s);
-    account_cpu(s);
-    s->options.ended(s->options.arg);
-    return NULL;
-}
-
-/* ------------------------------------------------------ life and death -- */
-
-/* The next piece of the mapping at `base`; without one, only its size. */
-static void *carve(unsigned char *base, size_t *used, size_t size)
-{
-    size_t at = *used;
-
-    *used += (size + 63) & ~(size_t)63;
-    return base == NULL ? NULL : base + at;
-}
-
-static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
-{
-    size_t n = s->targets, size = s->layout->snapshot_size, used = 0;
-    size_t spans = 4 * (n + 1);
-
-    if (spans < s->schedulers)
-        spans = s->schedulers;
-
-    s->by_id_mask = 1;
-    while (s->by_id_mask < 4 * n + 4)
-        s->by_id_mask *= 2;
-    s->target = carve(base, &used, n * sizeof *s->target);
-    s->live = carve(base, &used, n * sizeof *s->live);
-    s->structure = carve(base, &used, n * size);
-    s->previous = carve(base, &used, n * size);
-    s->again = carve(base, &used, n * size);
-    s->span = carve(base, &used, spans * sizeof *s->span);
-    s->capture = carve(base, &used, (n + 1) * sizeof *s->capture);
-    s->by_id = carve(base, &used, s->by_id_mask * sizeof *s->by_id);
-    s->stack_words =
-        carve(base, &used, FP_SAMPLER_STACK_WORDS * sizeof *s->stack_words);
-    s->question = carve(base, &used, (s->schedulers + 1) * sizeof *s->question);
-    s->runs = carve(base, &used, (s->schedulers + 1) * sizeof *s->runs);
-    s->named = carve(base, &used, FP_NAMED_SLOTS * sizeof *s->named);
-    s->by_id_mask--;
-    return used;
-}
-
-static int map_arrays(struct fp_sampler *s)
-{
-    unsigned char *base;
-
-    s->bytes = carve_arrays(s, NULL);
-    base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (base == MAP_FAILED) {
-        s->bytes = 0;
-        return FP_ENOMEM;
-    }
-    carve_arrays(s, base);
-    return 0;
-}
-
-/* Of all rules; one process may be chosen by several. */
-static uint64_t all_top(const struct fp_sampler_options *options)
-{
-    uint64_t top = 0;
-
-    for (uint32_t i = 0; i < options->rules; i++)
-        top += options->rule[i].top;
-    return top;
-}
-
-int fp_sampler_create(struct fp_sampler **out,
-                      const struct fp_sampler_options *options)
-{
-    struct fp_sampler *s;
-    int err;
-
-    if (options->interval_us == 0 || options->rules > FP_RANKINGS_MAX ||
-        all_top(options) > FP_TOP_MAX ||
-        (options->mode == FP_MODE_SCHEDULERS && !options->running_stacks))
-        return FP_EINVAL;
-    s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return FP_ENOMEM;
-    s->options = *options;
-    s->layout = &s->options.layout;
-    s->governed = fp_governed(0);
-    err = options->running_stacks ? fp_sigcapture_acquire() : 0;
-    if (err != 0)
-        goto fail;
-    s->is_inside = options->running_stacks;
-    if (s->is_inside)
-        s->schedulers = fp_sigcapture_count();
-    s->targets = options->mode == FP_MODE_SCHEDULERS
-                     ? s->schedulers + MET_PROCESSES
-                     : (uint32_t)all_top(options);
-    if (options->mode == FP_MODE_PROCESSES && options->wanted != NULL)
-        s->targets += FP_PINNED_MAX;
-    fp_on_cpu_create(s);
-    s->random = (uint64_t)fp_monotonic_ns() | 1;
-    err = map_arrays(s);
-    if (err == 0)
-        err = fp_stack_table_create(&s->stacks);
-    if (err == 0)
-        err = fp_top_processes_create(&s->selector, s->layout, options->peek,
-                                      options->rule, options->rules,
-                                      options->excluded, options->excluded_n);
-    if (err != 0)
-        goto fail;
-    *out = s;
-    return 0;
-fail:
-    fp_sampler_destroy(s);
+    /* A second attempt that finds the end is no sample of what was before. */
+    if (now->id != target->id || now->status == FP_STATUS_free ||
+        (attempt == SECOND && now->status == FP_STATUS_exiting))
+        return FP_EGONE;
     return err;
 }
 
-void fp_sampler_destroy(struct fp_sampler *s)
+/* -------------------------------------------------- what has not to be read -- */
+
+/* The structure is that of the last sample, byte for byte, and so is everything
+ * that its pointers lead to. */
+static int is_unchanged(struct fp_sampler *s, uint32_t slot,
+                        const unsigned char *bytes)
 {
-    if (s == NULL)
+    const struct target *target = &s->target[slot];
+    size_t size = s->layout->snapshot_size;
+
+    return target->repeatable &&
+           memcmp(bytes, s->previous + slot * size, size) == 0 &&
+           fp_stack_table_holds(s->stacks, target->series.stack,
+                                target->stack_token);
+}
+
+static void emit_again(struct fp_sampler *s, uint32_t slot)
+{
+    struct fp_series *series = &s->target[slot].series;
+
+    fp_sampler_count(s, FP_COUNTER_taken, 1);
+    if (fp_series_push(series, s->options.ring, slot, series->stack,
+                       series->status, s->last_us, series->value) != 0)
+        fp_sampler_count(s, FP_COUNTER_dropped, 1);
+}
+
+/* Nothing that the stack depends on has moved since the last sample, and the
+ * writer has that stack. */
+static int stack_is_known(struct fp_sampler *s, const struct target *target,
+                          const struct fp_snapshot *now)
+{
+    return target->series.sampled && target->state == now->state &&
+           target->dictionary == now->dictionary && target->i == now->i &&
+           target->stop == now->stop && target->hend == now->hend &&
+           target->series.value[FP_METRIC_reductions] ==
+               now->value[FP_METRIC_reductions] &&
+           fp_stack_table_holds(s->stacks, target->series.stack,
+                                target->stack_token);
+}
+
+static void emit_known_stack(struct fp_sampler *s, uint32_t slot,
+                             const unsigned char *bytes,
+                             struct fp_snapshot *now)
+{
+    size_t size = s->layout->snapshot_size;
+
+    now->value[FP_METRIC_memory] += s->target[slot].dictionary_bytes;
+    if (!fp_emit_sample(s, slot, now, NULL))
         return;
-    fp_top_processes_destroy(s->selector);
-    fp_stack_table_destroy(s->stacks);
-    if (s->bytes > 0)
-        munmap(s->target, s->bytes);
-    if (s->is_inside)
-        fp_sigcapture_release();
-    free(s);
+    memcpy(s->previous + slot * size, bytes, size);
+    s->target[slot].repeatable = 1;
 }
 
-uint64_t fp_sampler_run(struct fp_sampler *s, uint32_t n)
+/* With one frame: GC instead of `frame` during a collection. The memory needs the
+ * dictionary all the same. */
+static void emit_without_stack(struct fp_sampler *s, uint32_t slot,
+                               struct fp_snapshot *now, uint64_t frame)
 {
-    int64_t begin = fp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    struct target *target = &s->target[slot];
+    int64_t bytes;
 
-    if (fp_counters_get(s->options.stats, FP_COUNTER_selections) == 0) {
-        select_first(s);
-        govern_from_now(s, fp_monotonic_ns());
-    }
-    for (uint32_t i = 0; i < n; i++)
-        tick(s);
-    return (uint64_t)(fp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
-}
-
-int fp_sampler_start(struct fp_sampler *s)
-{
-    sigset_t all, old;
-    int err;
-
-    /* The VM's signals are the VM's threads' business. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&s->thread, NULL, sampler_main, s);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (err != 0)
-        return FP_ETHREAD;
-    pthread_setname_np(s->thread, "flame_prof_smp");
-    return 0;
-}
-
-void fp_sampler_stop(struct fp_sampler *s)
-{
-    atomic_store_explicit(&s->stopping, 1, memory_order_relaxed);
-}
-
-void fp_sampler_join(struct fp_sampler *s)
-{
-    pthread_join(s->thread, NULL);
-    fp_sampler_destroy(s);
+    if (now->status == FP_STATUS_garbage_collecting)
+        frame = FP_FRAME_GC;
+    if (fp_dictionary_read(s->layout, s->options.peek, target->address, now,
+                           &bytes) != 0 ||
+        fp_target_add_dictionary(target, now, bytes) != 0)
+        fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
+    else
+        fp_emit_special(s, slot, now, frame);
 }

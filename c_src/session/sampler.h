@@ -89,8 +89,4 @@ void fp_sampler_stop(struct fp_sampler *sampler);
 /* A thread that may block, once, after fp_sampler_stop: join and free. */
 void fp_sampler_join(struct fp_sampler *sampler);
 
-/* For the bench and tests: `n` ticks now, in the calling thread, without a
- * thread of its own. CPU time of them in nanoseconds. */
-uint64_t fp_sampler_run(struct fp_sampler *sampler, uint32_t n);
-
 #endif

@@ -1,11 +1,11 @@
 /*
  * sampler_internal.h - what the rooms of the sampler share.
  *
- *   sampler.c  the thread, its clock, a tick, birth and end
+ *   sampler.c         the life of a sample
+ *   sampler_thread.c  the thread, its clock and its budget, birth and end
  *   targets.c  the processes looked at: who they are, who comes and goes
- *   samples.c  what goes into the ring
- *   stopped.c  processes that hold still: their stacks are copied together
- *   running.c  processes on a scheduler: it is asked, the answer comes later
+ *   emit.c     records into the ring
+ *   on_cpu.c   processes on a scheduler, which captures the stack
  */
 #ifndef FP_SESSION_SAMPLER_INTERNAL_H
 #define FP_SESSION_SAMPLER_INTERNAL_H
@@ -19,6 +19,7 @@
 #include "erts/process.h"
 #include "erts/stack.h"
 #include "format/record.h"
+#include "session/off_cpu.h"
 #include "session/sampler.h"
 #include "session/series.h"
 #include "session/stack_table.h"
@@ -49,14 +50,10 @@ struct target {
     int64_t dictionary_bytes;
 };
 
-/* A process whose stack is being copied in this tick. */
-struct capture {
-    uint32_t target;
-    uint32_t words, leaf_words;
-    uint32_t spans; /* what it takes to read it */
-    struct fp_dictionary dictionary;
-    uint64_t *word;
-    struct fp_snapshot before;
+/* A target whose stack is copied in this tick. */
+struct target_copy {
+    uint32_t slot, spans; /* how many reads */
+    struct fp_stack_copy stack;
 };
 
 /* A scheduler that was asked. Its place in the array is its slot. */
@@ -91,10 +88,10 @@ struct fp_sampler {
     unsigned char *structure, *previous;
     unsigned char *again; /* likewise: read after the stacks */
     struct fp_safe_read_span
-        *span;               /* 4 x targets, and one for each scheduler */
-    struct capture *capture; /* targets */
-    uint64_t *stack_words;   /* FP_SAMPLER_STACK_WORDS */
-    uint32_t *by_id;         /* hash of live targets, by_id_mask + 1 */
+        *span;                /* 4 x targets, and one for each scheduler */
+    struct target_copy *copy; /* targets */
+    uint64_t *stack_words;    /* FP_SAMPLER_STACK_WORDS */
+    uint32_t *by_id;          /* hash of live targets, by_id_mask + 1 */
     uint32_t by_id_mask;
     struct pending_capture *question; /* schedulers */
     uint64_t *runs; /* likewise: address of its process, or 0 */
@@ -136,7 +133,7 @@ static inline void fp_emit_torn(struct fp_sampler *s, enum fp_counter cause,
     fp_sampler_count(s, cause, n);
 }
 
-/* samples.c */
+/* emit.c */
 
 /* One sample, with what it needs defined before it; NULL frames: those of the
  * last. Reductions never fall: those of a running process are counted up to
@@ -172,12 +169,19 @@ void fp_targets_update(struct fp_sampler *s);
 uint32_t fp_target_find_or_add(struct fp_sampler *s, uint64_t id,
                                uint64_t address);
 
-/* stopped.c */
+/* sampler.c */
 
-/* Look at every target. */
-void fp_off_cpu_sample_all(struct fp_sampler *s);
+void fp_sampler_tick(struct fp_sampler *s);
 
-/* running.c */
+/* sampler_thread.c */
+
+/* Before the first tick: the first selection, and the budget's start. The monotonic
+ * time, in nanoseconds. */
+int64_t fp_sampler_begin(struct fp_sampler *s);
+/* The next slice of a pass of the selection; the last one changes the targets. */
+void fp_select_slice(struct fp_sampler *s);
+
+/* on_cpu.c */
 
 /* When s->schedulers is known: what reading their answers needs. */
 void fp_on_cpu_create(struct fp_sampler *s);

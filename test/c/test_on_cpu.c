@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "fake_vm.h"
 #include "run.h"
+#include "sampler_run.h"
 #include "session/sampler_internal.h"
 
 #define CODE (FAKE_JIT + 0x1000)
@@ -268,7 +269,7 @@ static void drain(struct bench *b)
 
 static void tick(struct bench *b)
 {
-    fp_sampler_run(b->sampler, 1);
+    sampler_run(b->sampler, 1);
     drain(b);
 }
 
@@ -1142,7 +1143,7 @@ static void the_books_balance_whatever_is_answered(void)
             for (uint32_t k = run_below(&random, 4); k > 0; k--)
                 change_something(b, &random);
             answer_some(b, &random);
-            fp_sampler_run(b->sampler, 1 + run_below(&random, 3));
+            sampler_run(b->sampler, 1 + run_below(&random, 3));
             if (run_below(&random, 4) == 0) {
                 drain(b);
                 check_books(b);

@@ -10,6 +10,7 @@
 #include "fake_vm.h"
 #include "format/record.h"
 #include "run.h"
+#include "sampler_run.h"
 #include "session/sampler.h"
 #include "session/sampler_internal.h"
 
@@ -202,7 +203,7 @@ static void start(struct bench *b)
 
 static void tick(struct bench *b)
 {
-    fp_sampler_run(b->sampler, 1);
+    sampler_run(b->sampler, 1);
     drain(b);
 }
 
@@ -826,7 +827,7 @@ static void the_chosen_keep_their_slots_and_their_history(void)
         spawn_with_stack(b, n);
     run_some(b, 5, 1000000);
     start(b);
-    fp_sampler_run(b->sampler, 0); /* the first choice */
+    sampler_run(b->sampler, 0); /* the first choice */
     for (uint32_t i = 0; i < 20; i++) {
         /* 5, and three others that are new to the set. */
         uint64_t definitions = b->definitions, samples_of_5;
@@ -951,7 +952,7 @@ static void what_a_full_ring_refuses_is_dropped_and_the_delta_reaches_back(void)
     before = fp_ring_used(b->ring);
     for (int i = 0; i < 3; i++) {
         fake_set(&b->vm, 1, FP_FIELD_reds, 2000 + 10u * i);
-        fp_sampler_run(b->sampler, 1);
+        sampler_run(b->sampler, 1);
     }
     CHECK_INT(stat(b, FP_COUNTER_dropped), 3);
     CHECK_INT(fp_ring_used(b->ring), before);
@@ -977,7 +978,7 @@ static void nothing_is_used_that_was_not_defined(void)
     start(b);
     for (int round = 0; round < 400; round++) {
         /* The writer is slow: it comes by when it likes. */
-        fp_sampler_run(b->sampler, run_below(&random, 12));
+        sampler_run(b->sampler, run_below(&random, 12));
         for (uint32_t n = 0; n < 48; n++)
             if (run_below(&random, 3) == 0) {
                 fake_set(&b->vm, n, FP_FIELD_i,
@@ -1097,7 +1098,7 @@ static void the_books_balance_whatever_happens(void)
         b->vm.memory.before_read = disturb;
         b->vm.memory.arg = &chaos;
         for (int round = 0; round < 500; round++) {
-            fp_sampler_run(b->sampler, 1 + run_below(&chaos.random, 6));
+            sampler_run(b->sampler, 1 + run_below(&chaos.random, 6));
             if (run_below(&chaos.random, 3) == 0) {
                 drain(b);
                 check_books(b);
@@ -1211,7 +1212,7 @@ static void nobody_chosen_is_nobody_sampled(void)
     spawn_with_stack(b, 1);
     b->options.rule[0].top = 0;
     start(b);
-    fp_sampler_run(b->sampler, 5);
+    sampler_run(b->sampler, 5);
     drain(b);
     CHECK_INT(stat(b, FP_COUNTER_ticks), 5);
     CHECK_INT(stat(b, FP_COUNTER_taken), 0);

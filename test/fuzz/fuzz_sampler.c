@@ -7,6 +7,7 @@
 
 #include "base/ring.h"
 #include "format/record.h"
+#include "sampler_run.h"
 #include "session/sampler.h"
 
 #define TICKS 3
@@ -107,7 +108,7 @@ static void run(const struct fp_sampler_options *options,
     for (int tick = 0; tick < TICKS; tick++) {
         uint64_t asked = fuzz_memory_asked(memory);
 
-        fp_sampler_run(sampler, 1);
+        sampler_run(sampler, 1);
         drain(&writer, options->ring);
         check_books(&writer, options->stats);
         /* A selection, and two looks at each: structure, stack, names. */

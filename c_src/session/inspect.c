@@ -1,0 +1,388 @@
+#include "session/inspect.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "erts/capture/sigcapture.h"
+#include "erts/code_ranges.h"
+#include "erts/dictionary.h"
+#include "erts/process_table.h"
+#include "session/off_cpu.h"
+#include "session/on_cpu.h"
+
+/* A capture takes microseconds, unless the machine gives the scheduler's thread no
+ * CPU: polled every 50 us first, then every millisecond. */
+#define SOON_ATTEMPTS 100
+#define CAPTURE_ATTEMPTS 300
+/* A scheduler without a process may be between two. */
+#define IDLE_ATTEMPTS 5
+/* More attempts for a process that moves. */
+#define PROCESS_ATTEMPTS 20
+/* Slots of the process table in one read. */
+#define CHUNK FP_SAFE_READ_BATCH_MAX
+
+/* ----------------------------------------------------- birth and the end -- */
+
+int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
+{
+    int err;
+
+    memset(inspect, 0, sizeof *inspect);
+    inspect->memory.fd = -1;
+    inspect->layout = layout;
+    if (layout == NULL)
+        return FP_ESTATE;
+    err = fp_sigcapture_acquire();
+    inspect->is_capturing = err == 0;
+    if (err == 0)
+        err = fp_safe_read_open_own(&inspect->memory);
+    if (err != 0) {
+        inspect->layout = NULL;
+        return err;
+    }
+    if (fp_code_ranges(&inspect->memory, &inspect->ranges) != 0)
+        return FP_EIO;
+    inspect->word = malloc(8 * FP_STACK_WORDS_MAX);
+    if (inspect->word == NULL)
+        return FP_ENOMEM;
+    /* Without it there are no C frames, and all else there is. */
+    if (fp_sigcapture_registered() > 0 &&
+        fp_cstack_create(&inspect->cstack) != 0)
+        inspect->cstack = NULL;
+    return fp_code_index_create(&inspect->code, inspect->layout,
+                                &inspect->memory, &inspect->ranges);
+}
+
+void fp_inspect_close(struct fp_inspect *inspect)
+{
+    fp_cstack_destroy(inspect->cstack);
+    fp_code_index_destroy(inspect->code);
+    free(inspect->word);
+    if (inspect->layout != NULL)
+        fp_safe_read_close(&inspect->memory);
+    if (inspect->is_capturing)
+        fp_sigcapture_release();
+}
+
+/* --------------------------------------------------------------- off CPU -- */
+
+static void only(struct fp_stack *stack, uint64_t frame)
+{
+    stack->count = 1;
+    stack->frame[0] = frame;
+}
+
+/* Sizes that contradict each other are unknown; counts are right at any moment. */
+static void forget_sizes(struct fp_snapshot *snapshot)
+{
+    for (int i = 0; i < FP_METRIC_COUNT; i++)
+        if (i != FP_METRIC_reductions && i != FP_METRIC_message_queue_len &&
+            i != FP_METRIC_minor_gcs)
+            snapshot->value[i] = -1;
+}
+
+static int read_process(struct fp_inspect *inspect, uint64_t pid,
+                        uint64_t *address, struct fp_snapshot *snapshot)
+{
+    unsigned char bytes[FP_PROBE_WINDOW];
+    int err = fp_process_table_lookup(inspect->layout, &inspect->memory, pid,
+                                      address);
+
+    if (err == 0)
+        err = fp_safe_read(&inspect->memory, *address, bytes,
+                           inspect->layout->snapshot_size);
+    if (err != 0)
+        return err;
+    err = fp_process_decode(inspect->layout, bytes, snapshot);
+    return snapshot->id != pid || snapshot->status == FP_STATUS_free ? FP_EGONE
+                                                                     : err;
+}
+
+static int read_off_cpu(struct fp_inspect *inspect, uint64_t address,
+                        struct fp_process_view *view)
+{
+    unsigned char again[FP_PROBE_WINDOW];
+    struct fp_safe_read_span span[FP_STACK_COPY_SPANS];
+    struct fp_stack_copy copy = {.word = inspect->word, .again = again};
+    uint64_t i = view->snapshot.i, mfa[3], nif = FP_FRAME_NONE;
+    uint32_t n;
+
+    fp_stack_copy_plan(&copy, address, &view->snapshot);
+    n = fp_stack_copy_spans(&copy, inspect->layout, span);
+    fp_safe_read_batch(&inspect->memory, span, n);
+    if (!fp_stack_copy_is_whole(&copy, inspect->layout, span, n))
+        return FP_ETORN;
+    if (!fp_ranges_contain(&inspect->ranges, i) &&
+        fp_off_cpu_nif(&inspect->memory, i, mfa))
+        nif = FP_FRAME_NIF | (i - sizeof mfa);
+    fp_stack_copy_frames(&copy, inspect->layout, &inspect->memory,
+                         &inspect->ranges, nif, &view->stack);
+    if (copy.before.dictionary != 0)
+        view->snapshot.value[FP_METRIC_memory] +=
+            fp_dictionary_bytes(&copy.dictionary);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- on CPU -- */
+
+static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc,
+                     size_t max, struct fp_registers *at_entry, int *complete)
+{
+    struct fp_inspect *inspect = self;
+
+    return fp_on_cpu_unwind(inspect->cstack, capture, pc, max, at_entry,
+                            complete);
+}
+
+static void pause_before(int attempt)
+{
+    struct timespec moment = {0, attempt < SOON_ATTEMPTS ? 50000 : 1000000};
+
+    nanosleep(&moment, NULL);
+}
+
+/* A session may have requested a capture of this scheduler just now. */
+static int request_capture(unsigned at, uint32_t *ticket)
+{
+    int err = fp_sigcapture_request(at, ticket);
+
+    for (int i = 0; i < CAPTURE_ATTEMPTS && err == FP_ESTATE; i++) {
+        pause_before(i);
+        err = fp_sigcapture_request(at, ticket);
+    }
+    return err == 0 ? 0 : FP_ESTATE;
+}
+
+/* While the collector exchanges the heaps, sizes contradict each other; the frames
+ * are right all the same. */
+static int decode_capture(struct fp_inspect *inspect, unsigned at,
+                          const struct fp_capture *capture,
+                          struct fp_process_view *view)
+{
+    struct fp_snapshot *snapshot = &view->snapshot;
+    struct fp_capture_code code = {.peek = &inspect->memory,
+                                   .ranges = &inspect->ranges,
+                                   .unwind = inspect->cstack ? unwind : NULL,
+                                   .unwind_self = inspect,
+                                   .with_native = 1};
+    int64_t dictionary = 0;
+    int err;
+
+    if (capture->result == FP_CAPTURE_NOBODY)
+        return FP_ENOENT;
+    err = fp_process_decode(inspect->layout, capture->structure, snapshot);
+    /* The id becomes a term: no other word may. */
+    if (snapshot->status == FP_STATUS_free || !fp_term_is_pid(snapshot->id))
+        return FP_EGONE;
+    if (snapshot->dictionary != 0)
+        dictionary = fp_dictionary_bytes(&capture->dictionary);
+    snapshot->value[FP_METRIC_memory] += dictionary;
+    fp_sigcapture_code(&code.fragments, &code.nif_return);
+    if (fp_explain_frames(&code, inspect->layout, capture, snapshot,
+                          &view->stack) != 0)
+        only(&view->stack, FP_FRAME_UNREADABLE);
+    if (err != 0 || dictionary < 0)
+        forget_sizes(snapshot);
+    view->scheduler = at + 1;
+    return 0;
+}
+
+int fp_inspect_poll(struct fp_inspect *inspect, unsigned at,
+                    const struct fp_inspect_request *request,
+                    struct fp_process_view *view)
+{
+    const struct fp_capture *capture;
+    int err;
+
+    if (request->err != 0)
+        return request->err;
+    capture = fp_sigcapture_poll(at, request->ticket);
+    for (int i = 0; i < CAPTURE_ATTEMPTS && capture == NULL; i++) {
+        pause_before(i);
+        capture = fp_sigcapture_poll(at, request->ticket);
+    }
+    err = capture == NULL ? FP_ESTATE
+                          : decode_capture(inspect, at, capture, view);
+    fp_sigcapture_drop(at, request->ticket);
+    return err;
+}
+
+/* A scheduler without a process may be asleep: no signal wakes it. */
+static int request_if_busy(struct fp_inspect *inspect, unsigned at,
+                           uint32_t *ticket)
+{
+    uint64_t data = fp_sigcapture_data(at), process = 0;
+
+    if (data == 0)
+        return FP_ESTATE;
+    (void)fp_safe_read_word(
+        &inspect->memory,
+        data + inspect->layout->release.running.current_process, &process);
+    return process == 0 ? FP_ENOENT : request_capture(at, ticket);
+}
+
+void fp_inspect_request_all(struct fp_inspect *inspect,
+                            struct fp_inspect_request *request)
+{
+    unsigned count = fp_sigcapture_count(), idle = count;
+
+    for (unsigned at = 0; at < count; at++)
+        request[at].err = FP_ENOENT;
+    for (int i = 0; i < IDLE_ATTEMPTS && idle > 0; i++) {
+        if (i > 0)
+            pause_before(i);
+        idle = 0;
+        for (unsigned at = 0; at < count; at++) {
+            if (request[at].err == FP_ENOENT)
+                request[at].err =
+                    request_if_busy(inspect, at, &request[at].ticket);
+            idle += request[at].err == FP_ENOENT;
+        }
+    }
+}
+
+/* By a capture, where the scheduler is registered. FP_ETORN when the process has
+ * left the scheduler. */
+static int read_on_cpu(struct fp_inspect *inspect, uint64_t pid,
+                       uint64_t address, struct fp_process_view *view)
+{
+    struct fp_process_view captured = {.scheduler = 0};
+    struct fp_inspect_request request;
+    uint64_t data = 0;
+    int at, err;
+
+    only(&view->stack, view->snapshot.status == FP_STATUS_garbage_collecting
+                           ? FP_FRAME_GC
+                           : FP_FRAME_RUNNING);
+    (void)fp_safe_read_word(
+        &inspect->memory,
+        address + inspect->layout->release.running.scheduler_data, &data);
+    if (data == 0)
+        return FP_ETORN;
+    at = fp_sigcapture_find(data);
+    if (at < 0)
+        return 0;
+    view->scheduler = (unsigned)at + 1;
+    request.err = request_capture((unsigned)at, &request.ticket);
+    err = fp_inspect_poll(inspect, (unsigned)at, &request, &captured);
+    if (err == FP_ESTATE)
+        return 0;
+    if (err != 0 || captured.snapshot.id != pid)
+        return FP_ETORN;
+    *view = captured;
+    return 0;
+}
+
+/* ----------------------------------------------------------- one process -- */
+
+static int read_once(struct fp_inspect *inspect, uint64_t pid,
+                     struct fp_process_view *view)
+{
+    struct fp_snapshot *snapshot = &view->snapshot;
+    uint64_t address;
+    int64_t dictionary;
+    int err = read_process(inspect, pid, &address, snapshot);
+
+    view->scheduler = 0;
+    if (err != 0 && (err != FP_ETORN || !snapshot->runs_erlang))
+        return err;
+    if (!snapshot->runs_erlang)
+        return read_off_cpu(inspect, address, view);
+    if (err == 0)
+        err = fp_dictionary_read(inspect->layout, &inspect->memory, address,
+                                 snapshot, &dictionary);
+    if (err == 0)
+        snapshot->value[FP_METRIC_memory] += dictionary;
+    else
+        forget_sizes(snapshot);
+    return read_on_cpu(inspect, pid, address, view);
+}
+
+/* What is certain of a process that never holds still, or whose stack is never
+ * whole: a dirty scheduler collects its large heap, or will do so soon and the stack
+ * is in a heap that was left (erl_gc.c, delay_garbage_collection). */
+static void keep_what_is_certain(struct fp_process_view *view)
+{
+    uint64_t gc = FP_FRAME_GC;
+
+    if (view->snapshot.runs_erlang)
+        return;
+    forget_sizes(&view->snapshot);
+    only(&view->stack, FP_FRAME_UNREADABLE);
+    if (view->snapshot.status == FP_STATUS_garbage_collecting)
+        fp_stack_put_on_top(&view->stack, &gc, 1);
+}
+
+int fp_inspect_process(struct fp_inspect *inspect, uint64_t pid,
+                       struct fp_process_view *view)
+{
+    int err = read_once(inspect, pid, view);
+
+    for (int i = 0; i < PROCESS_ATTEMPTS && err == FP_ETORN; i++) {
+        pause_before(i);
+        err = read_once(inspect, pid, view);
+    }
+    if (err != FP_ETORN)
+        return err;
+    keep_what_is_certain(view);
+    return 0;
+}
+
+/* ------------------------------------------- processes on dirty schedulers -- */
+
+struct dirty_scan {
+    uint64_t word[CHUNK], state[CHUNK];
+    struct fp_safe_read_span span[CHUNK];
+};
+
+static void scan_chunk(struct fp_inspect *inspect, struct dirty_scan *scan,
+                       uint32_t n, uint64_t self,
+                       void (*each)(void *arg, uint64_t pid), void *arg)
+{
+    const uint16_t *offset = inspect->layout->release.offset;
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (scan->word[i] != 0) {
+            scan->span[used] = (struct fp_safe_read_span){
+                scan->word[i] + offset[FP_FIELD_state], &scan->state[used], 4,
+                0};
+            scan->state[used++] = 0;
+        }
+    fp_safe_read_batch(&inspect->memory, scan->span, used);
+    for (size_t i = 0; i < used; i++) {
+        uint64_t id = 0, at = scan->span[i].address - offset[FP_FIELD_state];
+
+        if (scan->span[i].result != 0 ||
+            (scan->state[i] &
+             (FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS)) == 0 ||
+            (scan->state[i] & FP_PSFLG_FREE) != 0)
+            continue;
+        if (fp_safe_read_word(&inspect->memory, at + offset[FP_FIELD_id],
+                              &id) == 0 &&
+            fp_term_is_pid(id) && id != self)
+            each(arg, id);
+    }
+}
+
+int fp_inspect_dirty(struct fp_inspect *inspect, uint64_t self,
+                     void (*each)(void *arg, uint64_t pid), void *arg)
+{
+    uint32_t slots = inspect->layout->process_limit, n;
+    struct dirty_scan *scan = malloc(sizeof *scan);
+    int err = 0;
+
+    if (scan == NULL)
+        return FP_ENOMEM;
+    for (uint32_t slot = 0; slot < slots && err == 0; slot += n) {
+        n = slots - slot < CHUNK ? slots - slot : CHUNK;
+        err = fp_process_table_read(inspect->layout, &inspect->memory, slot, n,
+                                    scan->word);
+        if (err == 0)
+            scan_chunk(inspect, scan, n, self, each, arg);
+    }
+    free(scan);
+    return err;
+}

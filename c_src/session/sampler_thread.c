@@ -1,0 +1,376 @@
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "session/sampler_internal.h"
+
+#define SECOND_SELECTION_MS 500u
+/* Slots of the process table read at once, at least. */
+#define SLICE_SLOTS 1024u
+/* Longest sleep before the stop flag is looked at again. */
+#define SLEEP_MAX_NS INT64_C(50000000)
+/* When schedulers have answered that were asked, unless the machine gives them
+ * no CPU: looked for first then, and after twice as long each time. Until their
+ * answers are taken nobody else can ask them: not pstack, nor a second session. */
+#define ANSWER_NS INT64_C(100000)
+/* In mode schedulers, processes met lately whose last figures are kept. */
+#define MET_PROCESSES 1024u
+/* How often the budget is looked at. */
+#define GOVERN_NS INT64_C(1000000000)
+/* CPU time is read every so many ticks: the call costs as much as a sample. */
+#define CPU_TICKS 16u
+
+/* --------------------------------------------------------------- clocks -- */
+
+/* xorshift64: enough to keep the ticks from beating with the program's own
+ * timers. */
+static uint64_t next_random(struct fp_sampler *s)
+{
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    return s->random;
+}
+
+/* -------------------------------------------------------- the selection -- */
+
+static int64_t interval_ns(const struct fp_sampler *s)
+{
+    return (int64_t)s->options.interval_us * 1000 * s->governed.interval_factor;
+}
+
+static void set_slice(struct fp_sampler *s, uint32_t pass_ms)
+{
+    s->slots_per_tick =
+        fp_governor_slots(&s->governor, fp_top_processes_slots(s->selector),
+                          pass_ms, interval_ns(s));
+}
+
+/* The governor decides by the CPU time of passes how long they may take. */
+static int step_pass(struct fp_sampler *s, uint32_t slots)
+{
+    int64_t before = fp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int has_ended = fp_top_processes_step(s->selector, slots);
+
+    s->pass_ns += fp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+    if (has_ended) {
+        fp_targets_update(s);
+        fp_sampler_count(s, FP_COUNTER_selections, 1);
+    }
+    return has_ended;
+}
+
+/* A slice has a cost of its own, so slices of a stretched pass are not thinner
+ * but rarer. */
+void fp_select_slice(struct fp_sampler *s)
+{
+    if (s->options.rules == 0)
+        return;
+    s->slots_due += s->slots_per_tick;
+    if (s->slots_due < SLICE_SLOTS &&
+        s->slots_due < fp_top_processes_slots(s->selector))
+        return;
+    if (step_pass(s, s->slots_due))
+        set_slice(s, s->options.select_interval_ms);
+    s->slots_due = 0;
+}
+
+static void select_first(struct fp_sampler *s)
+{
+    if (s->options.rules > 0 && s->options.mode == FP_MODE_PROCESSES)
+        step_pass(s, fp_top_processes_slots(s->selector));
+}
+
+/* ---------------------------------------------------------- the thread -- */
+
+static int is_stopping(struct fp_sampler *s)
+{
+    return atomic_load_explicit(&s->stopping, memory_order_relaxed);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
+{
+    int64_t answer_ns = ANSWER_NS;
+    int is_asking = fp_on_cpu_is_pending(s);
+
+    while (!is_stopping(s)) {
+        int64_t now = fp_monotonic_ns();
+        int64_t until =
+            least(deadline_ns, now + (is_asking ? answer_ns : SLEEP_MAX_NS));
+        struct timespec at = {until / 1000000000, until % 1000000000};
+
+        if (now >= deadline_ns)
+            return;
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+        if (is_asking) {
+            fp_on_cpu_poll(s);
+            is_asking = fp_on_cpu_is_pending(s);
+            answer_ns = least(2 * answer_ns, SLEEP_MAX_NS);
+        }
+    }
+}
+
+static void account_cpu(struct fp_sampler *s)
+{
+    fp_counters_set(s->options.stats, FP_COUNTER_sampler_cpu_ns,
+                    (uint64_t)fp_clock_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
+static struct fp_cpu_used cpu_used(struct fp_sampler *s)
+{
+    const struct fp_counters *stats = s->options.stats;
+
+    account_cpu(s);
+    return (struct fp_cpu_used){
+        (int64_t)(fp_counters_get(stats, FP_COUNTER_sampler_cpu_ns) +
+                  fp_counters_get(stats, FP_COUNTER_writer_cpu_ns) +
+                  fp_counters_get(stats, FP_COUNTER_handler_ns)),
+        s->pass_ns};
+}
+
+static void publish_select_interval(struct fp_sampler *s)
+{
+    fp_counters_set(s->options.stats, FP_COUNTER_select_interval_ms,
+                    (uint64_t)s->options.select_interval_ms
+                        << s->governor.stretch);
+}
+
+/* The first selection counts from each process' start. The second follows
+ * soon, so that what is selected is what is busy now; not where that pass alone
+ * would use up the budget. */
+static void govern_from_now(struct fp_sampler *s, int64_t now)
+{
+    uint32_t pass_ms = s->options.select_interval_ms;
+
+    fp_governor_init(&s->governor, s->options.cpu_permille, now, cpu_used(s),
+                     pass_ms);
+    if (s->governor.stretch == 0 && pass_ms > SECOND_SELECTION_MS)
+        pass_ms = SECOND_SELECTION_MS;
+    set_slice(s, pass_ms);
+    publish_select_interval(s);
+}
+
+/* Once a second. 1 when the interval between ticks has changed. */
+static int govern(struct fp_sampler *s)
+{
+    int64_t now = fp_monotonic_ns();
+    uint32_t factor = s->governed.interval_factor;
+    uint32_t divisor = s->governed.top_divisor;
+
+    if (now - s->governor.last_ns < GOVERN_NS ||
+        !fp_governor_update(&s->governor, now, cpu_used(s)))
+        return 0;
+    s->governed = fp_governed(s->governor.step);
+    fp_counters_set(s->options.stats, FP_COUNTER_budget_step, s->governor.step);
+    fp_sampler_count(s, FP_COUNTER_budget_changes, 1);
+    publish_select_interval(s);
+    fp_top_processes_divide(s->selector, s->governed.top_divisor);
+    if (s->governed.top_divisor != divisor && s->wanted_n > 0)
+        fp_targets_update(s);
+    set_slice(s, s->options.select_interval_ms);
+    return s->governed.interval_factor != factor;
+}
+
+int64_t fp_sampler_begin(struct fp_sampler *s)
+{
+    int64_t now;
+
+    select_first(s);
+    now = fp_monotonic_ns();
+    govern_from_now(s, now);
+    return now;
+}
+
+/* Tick k is due at start + k x interval, plus a jitter of up to a sixteenth;
+ * ticks whose time has passed are counted, never caught up with. */
+static void *sampler_main(void *arg)
+{
+    struct fp_sampler *s = arg;
+    int64_t start, k = 0;
+
+    start = fp_sampler_begin(s);
+    while (!is_stopping(s)) {
+        int64_t interval = interval_ns(s);
+        int64_t jitter = (int64_t)(next_random(s) % (uint64_t)interval) / 16;
+        int64_t due;
+
+        sleep_until(s, start + k * interval + jitter);
+        if (is_stopping(s))
+            break;
+        fp_sampler_tick(s);
+        due = (fp_monotonic_ns() - start) / interval;
+        if (due > k) {
+            fp_sampler_count(s, FP_COUNTER_missed, (uint64_t)(due - k));
+            k = due;
+        }
+        k++;
+        if (k % CPU_TICKS == 0)
+            account_cpu(s);
+        if (govern(s)) {
+            start += k * interval;
+            k = 0;
+        }
+    }
+    fp_on_cpu_drain(s);
+    account_cpu(s);
+    s->options.ended(s->options.arg);
+    return NULL;
+}
+
+/* ------------------------------------------------------ life and death -- */
+
+/* The next piece of the mapping at `base`; without one, only its size. */
+static void *carve(unsigned char *base, size_t *used, size_t size)
+{
+    size_t at = *used;
+
+    *used += (size + 63) & ~(size_t)63;
+    return base == NULL ? NULL : base + at;
+}
+
+static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
+{
+    size_t n = s->targets, size = s->layout->snapshot_size, used = 0;
+    size_t spans = 4 * (n + 1);
+
+    if (spans < s->schedulers)
+        spans = s->schedulers;
+
+    s->by_id_mask = 1;
+    while (s->by_id_mask < 4 * n + 4)
+        s->by_id_mask *= 2;
+    s->target = carve(base, &used, n * sizeof *s->target);
+    s->live = carve(base, &used, n * sizeof *s->live);
+    s->structure = carve(base, &used, n * size);
+    s->previous = carve(base, &used, n * size);
+    s->again = carve(base, &used, n * size);
+    s->span = carve(base, &used, spans * sizeof *s->span);
+    s->copy = carve(base, &used, (n + 1) * sizeof *s->copy);
+    s->by_id = carve(base, &used, s->by_id_mask * sizeof *s->by_id);
+    s->stack_words =
+        carve(base, &used, FP_SAMPLER_STACK_WORDS * sizeof *s->stack_words);
+    s->question = carve(base, &used, (s->schedulers + 1) * sizeof *s->question);
+    s->runs = carve(base, &used, (s->schedulers + 1) * sizeof *s->runs);
+    s->named = carve(base, &used, FP_NAMED_SLOTS * sizeof *s->named);
+    s->by_id_mask--;
+    return used;
+}
+
+static int map_arrays(struct fp_sampler *s)
+{
+    unsigned char *base;
+
+    s->bytes = carve_arrays(s, NULL);
+    base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (base == MAP_FAILED) {
+        s->bytes = 0;
+        return FP_ENOMEM;
+    }
+    carve_arrays(s, base);
+    return 0;
+}
+
+/* Of all rules; one process may be chosen by several. */
+static uint64_t all_top(const struct fp_sampler_options *options)
+{
+    uint64_t top = 0;
+
+    for (uint32_t i = 0; i < options->rules; i++)
+        top += options->rule[i].top;
+    return top;
+}
+
+int fp_sampler_create(struct fp_sampler **out,
+                      const struct fp_sampler_options *options)
+{
+    struct fp_sampler *s;
+    int err;
+
+    if (options->interval_us == 0 || options->rules > FP_RANKINGS_MAX ||
+        all_top(options) > FP_TOP_MAX ||
+        (options->mode == FP_MODE_SCHEDULERS && !options->running_stacks))
+        return FP_EINVAL;
+    s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return FP_ENOMEM;
+    s->options = *options;
+    s->layout = &s->options.layout;
+    s->governed = fp_governed(0);
+    err = options->running_stacks ? fp_sigcapture_acquire() : 0;
+    if (err != 0)
+        goto fail;
+    s->is_inside = options->running_stacks;
+    if (s->is_inside)
+        s->schedulers = fp_sigcapture_count();
+    s->targets = options->mode == FP_MODE_SCHEDULERS
+                     ? s->schedulers + MET_PROCESSES
+                     : (uint32_t)all_top(options);
+    if (options->mode == FP_MODE_PROCESSES && options->wanted != NULL)
+        s->targets += FP_PINNED_MAX;
+    fp_on_cpu_create(s);
+    s->random = (uint64_t)fp_monotonic_ns() | 1;
+    err = map_arrays(s);
+    if (err == 0)
+        err = fp_stack_table_create(&s->stacks);
+    if (err == 0)
+        err = fp_top_processes_create(&s->selector, s->layout, options->peek,
+                                      options->rule, options->rules,
+                                      options->excluded, options->excluded_n);
+    if (err != 0)
+        goto fail;
+    *out = s;
+    return 0;
+fail:
+    fp_sampler_destroy(s);
+    return err;
+}
+
+void fp_sampler_destroy(struct fp_sampler *s)
+{
+    if (s == NULL)
+        return;
+    fp_top_processes_destroy(s->selector);
+    fp_stack_table_destroy(s->stacks);
+    if (s->bytes > 0)
+        munmap(s->target, s->bytes);
+    if (s->is_inside)
+        fp_sigcapture_release();
+    free(s);
+}
+
+int fp_sampler_start(struct fp_sampler *s)
+{
+    sigset_t all, old;
+    int err;
+
+    /* The VM's signals are the VM's threads' business. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(&s->thread, NULL, sampler_main, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (err != 0)
+        return FP_ETHREAD;
+    pthread_setname_np(s->thread, "flame_prof_smp");
+    return 0;
+}
+
+void fp_sampler_stop(struct fp_sampler *s)
+{
+    atomic_store_explicit(&s->stopping, 1, memory_order_relaxed);
+}
+
+void fp_sampler_join(struct fp_sampler *s)
+{
+    pthread_join(s->thread, NULL);
+    fp_sampler_destroy(s);
+}
