@@ -360,7 +360,7 @@ a_look_as_text_test() ->
 
 refusals_are_sentences_test() ->
     ?assertEqual(
-        <<"the native engine can not be used here: no">>,
+        <<"the native engine cannot be used here: no">>,
         iolist_to_binary(flame_prof:format_error({native_engine, platform, <<"no">>}))
     ),
     ?assertEqual(
