@@ -364,6 +364,6 @@ refusals_are_sentences_test() ->
         iolist_to_binary(flame_prof:format_error({native_engine, platform, <<"no">>}))
     ),
     ?assertEqual(
-        <<"the schedulers can not be asked what they run: no">>,
+        <<"the schedulers cannot be asked what they run: no">>,
         iolist_to_binary(flame_prof:format_error({schedulers, <<"no">>}))
     ).
