@@ -2,7 +2,7 @@
 %% by bench_history. `record' appends them to it, unless one has got worse.
 %%
 %% Where one looks worse it is measured again: it is worse only when it is so each time.
-%% What this machine can not tell is said, and counted in the entry, and no failure; nor is
+%% What this machine cannot tell is said, and counted in the entry, and no failure; nor is
 %% what could not be measured here, unless nothing could.
 -module(bench_check).
 

@@ -75,7 +75,7 @@ cost(Workload, Title, Measure, Results) ->
     #{value := Ratio, interval := {Low, High}} = found(Workload, Title, Measure, Results),
     {100 * (1 - Ratio), 100 * (1 - High), 100 * (1 - Low)}.
 
-%% The first of ours that took ten times the samples of a peer on this workload, or the
+%% The first of flame_prof's rows that took ten times the samples of a peer on this workload, or the
 %% one that took the most; against those that trace, which take none, top 100 at 99 Hz.
 opponent(Workload, Peer, Results) ->
     Least = ?TIMES * samples(Workload, bench_peers:title(Peer), Results),

@@ -1,4 +1,5 @@
-%% How long it takes to choose the 100 busiest of a node's processes, and beside it that of the obvious loop over process_info/2. Needs a VM with room for
+%% How long it takes to choose the 100 busiest of a node's processes, and beside it that of the
+%% obvious loop over process_info/2. Needs a VM with room for
 %% more than a million processes (+P).
 -module(bench_selection).
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The overhead on a RabbitMQ under load, as in bench/overhead.sh: adds to
 # _build/bench/results. The server comes from Debian's packages (test/attach/servers.sh)
-# and runs from _build/real; where it can not be had this says so, and that is all.
+# and runs from _build/real; where it cannot be had this says so, and that is all.
 # Windows are longer than there, as what is read at their ends comes from two VMs.
 set -eu
 cd "$(dirname "$0")/.."

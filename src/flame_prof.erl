@@ -76,7 +76,7 @@
 %% <li>`idle_samples': `all', or `changes': a waiting process of which nothing moves
 %%     is written once a second, with the number of samples as its weight (`all')</li>
 %% <li>`memory_budget': bytes of memory outside of the VM's own that a session may
-%%     take (67108864)</li>
+%%     take (100663296)</li>
 %% <li>`flatten_recursive': neighbouring frames of one function are shown as one
 %%     (true)</li>
 %% <li>`auto_select': `{top, N}' or `{top, N, Ms}', the N processes with the most
@@ -169,7 +169,7 @@
     | {Error :: atom(), Why :: binary()}
     | term().
 
-%% Whoever stops can wait for a slow disk. It is the waiting that ends then, not
+%% The caller of stop can wait for a slow disk. It is the waiting that ends then, not
 %% the stopping.
 -define(STOP_MS, 30000).
 %% The first session of a node has to find the VM's layout.

@@ -12,7 +12,7 @@
 
 -export_type([lease/0, fetching/0, error/0, without/0]).
 
-%% Who writes its files: the node itself, or a scribe of ours.
+%% Who writes its files: the node itself, or a scribe here.
 -opaque lease() :: #{
     node := node(),
     lease := pid(),
@@ -125,7 +125,7 @@ scribe({module, _}, Config) ->
     end;
 scribe({error, _}, #{node := Node}) ->
     {ok, Path} = library_path(),
-    Why = io_lib:format("it can not be loaded here, and it is to write the files of ~ts, which does without it", [Node]),
+    Why = io_lib:format("it cannot be loaded here, and it is to write the files of ~ts, which does without it", [Node]),
     {error, {Path, Why}}.
 
 %% In one request. Others may attach at the same moment, with a module of the same
@@ -143,7 +143,7 @@ lent(Node, Config) ->
         [_, {error, {present, _}}] ->
             present(Node);
         [_, {error, {Kind, Text}}] ->
-            refuse(does_not_fit, "~ts can not take the ~ts: ~ts", [Node, Kind, Text])
+            refuse(does_not_fit, "~ts cannot take the ~ts: ~ts", [Node, Kind, Text])
     end.
 
 %% One request; only OTP's code runs there but for these.
@@ -230,7 +230,7 @@ release(Node, Release) ->
             [Node, Release])
     end.
 
-%% Why our library can not run there, as far as that can be told before it is tried.
+%% Why our library cannot run there, as far as that can be told before it is tried.
 misfit(Node, #{library := Library}) ->
     Architecture = call(Node, erlang, system_info, [system_architecture], ?CALL_MS),
     Maps = call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS),
@@ -285,7 +285,7 @@ closed(_Node, _) ->
     ok.
 
 gone(Node, 0) ->
-    refuse(refused, "~ts still has modules of ours; they go within a minute", [Node]);
+    refuse(refused, "~ts still has modules of flame_prof; they go within a minute", [Node]);
 gone(Node, Attempts) ->
     case
         {call(Node, code, is_loaded, [?LEASE], ?CALL_MS),

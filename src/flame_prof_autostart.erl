@@ -34,7 +34,7 @@ start(Options) ->
 started({ok, _Session}) -> ok;
 %% Somebody was faster, from a shell.
 started({error, {already_started, _}}) -> ok;
-started({error, Reason}) -> refused("it can not start: ", Reason).
+started({error, Reason}) -> refused("it cannot start: ", Reason).
 
 refused(What, Reason) ->
     ?LOG_ERROR(

@@ -14,7 +14,7 @@
 %% It is a session like any other (mode `schedulers'), beside the one of the facade
 %% if there is one, with the same limits and the same care. Its samples go to a
 %% directory of mode 0700 below `$TMPDIR' or `/tmp', some 4 MB a second, and are
-%% deleted when they have been read or when whoever asked has died. They stay there
+%% deleted when they have been read or when the calling process has died. They stay there
 %% only when the node itself is killed.
 -module(flame_prof_blame).
 
@@ -147,7 +147,7 @@ capture(Wanted, Ms) ->
         {error, _} = Refusal -> Refusal
     end.
 
-%% The owner of the session and its files. Whoever asks may be killed meanwhile.
+%% The owner of the session and its files. The calling process may be killed meanwhile.
 in_own_process(Fun) ->
     Caller = self(),
     Tag = make_ref(),

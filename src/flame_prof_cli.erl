@@ -33,7 +33,7 @@ run(Words) ->
         throw:reader_gone ->
             ok;
         Class:Reason:Stack ->
-            {error, io_lib:format("~ts, by a mistake of ours: ~0tP in ~0tP",
+            {error, io_lib:format("~ts, by a mistake of flame_prof: ~0tP in ~0tP",
                 [Class, Reason, 20, Stack, 12])}
     end.
 

@@ -1,4 +1,4 @@
-%% @private What the command line says, and to whom: results to the standard
+%% @private What the command line says, and where: results to the standard
 %% output, everything else to the standard error.
 %%
 %% The standard output is a port of our own. Erlang's own writer would outlive a
@@ -45,7 +45,7 @@ write(Port, Bytes) ->
         error:badarg -> throw(reader_gone)
     end.
 
-%% @doc When all of it is where it was to go, or can not get there. That its reader has
+%% @doc When all of it is where it was to go, or cannot get there. That its reader has
 %% gone away is no error.
 -spec written() -> ok | {error, file:posix()}.
 written() ->

@@ -16,7 +16,7 @@ install(Command) ->
         erl_signal_server, {erl_signal_handler, []}, {?MODULE, Command}
     ).
 
-%% @doc The script was killed, and with it whoever could press Ctrl-C.
+%% @doc The script was killed, and with it the terminal's Ctrl-C.
 -spec is_orphan() -> boolean().
 is_orphan() ->
     parent() =/= persistent_term:get(?MODULE, unknown).

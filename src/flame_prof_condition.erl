@@ -1,6 +1,6 @@
 %% @private One look at what a trigger is on, in a process of its own.
 %%
-%% A look may ask processes that do not answer, or call what a user wrote: whoever
+%% A look may ask processes that do not answer, or call what a user wrote: the process that
 %% wants to know neither waits nor falls with it.
 -module(flame_prof_condition).
 

@@ -18,7 +18,7 @@
 -type capture_refusal() :: refusal() | {schedulers, Why :: binary()}.
 
 %% @doc `auto' is the native engine where it can be trusted and the portable one
-%% elsewhere; `native' is refused where it can not be trusted.
+%% elsewhere; `native' is refused where it cannot be trusted.
 -spec choose(auto | native | portable) -> {ok, choice()} | {error, refusal()}.
 choose(Wanted) ->
     %% The portable engine needs the library too: it writes the file.

@@ -1,4 +1,4 @@
-%% @private What happens to a session, for whoever wants to know.
+%% @private The events of a session.
 %%
 %% Each event goes to `telemetry' where that application is loaded (flame_prof does
 %% not depend on it), and to `logger' as a report of level `notice' in the domain
@@ -42,7 +42,7 @@ execute(Event, Measurements, Metadata) ->
             ok
     end.
 
-%% @doc A report of ours on one line, for logger.
+%% @doc One of flame_prof's reports on one line, for logger.
 -spec format(map(), map()) -> unicode:chardata().
 format(#{event := Event, measurements := Measurements, metadata := Metadata}, _Config) ->
     Name = lists:join($., [atom_to_list(Part) || Part <- Event]),

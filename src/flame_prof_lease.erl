@@ -130,12 +130,12 @@ read(File, Offset, Bytes) ->
 
 -spec init(config(), pid()) -> ok.
 init(Config, Caller) ->
-    %% What we log, and whom we start, is none of the controller's.
+    %% Its log events and its processes do not go to the controller.
     true = group_leader(whereis(init), self()),
     _ = process_flag(trap_exit, true),
     case {is_alone(), has_own(modules(Config))} of
         {false, _} ->
-            %% Whoever is there takes this module away in the end.
+            %% The process that is there takes this module away in the end.
             Caller ! {self(), {error, {attached, "somebody else is attached"}}},
             ok;
         {true, true} ->
@@ -208,8 +208,8 @@ loop(#lease{lease_ms = Ms} = State) ->
         finish(nobody, Janitor)
     end.
 
-finish(Whom, {Janitor, _}) ->
-    Janitor ! {tell, Whom},
+finish(To, {Janitor, _}) ->
+    Janitor ! {tell, To},
     ok.
 
 session(Given, Scribe, #lease{folder = Folder}) ->
@@ -272,7 +272,7 @@ candidates() ->
 
 library([], #{may_lack := true}, Janitor, Why) ->
     Janitor ! {folder, none},
-    {ok, {none, unicode:characters_to_binary(["it can not be loaded there: ", reasons(Why)])}};
+    {ok, {none, unicode:characters_to_binary(["it cannot be loaded there: ", reasons(Why)])}};
 library([], _Config, _Janitor, Why) ->
     {error, {library, reasons(Why)}};
 library([Candidate | Candidates], Config, Janitor, Why) ->
@@ -403,14 +403,14 @@ janitor(Lease, Modules) ->
     true = register(flame_prof_janitor, self()),
     wait(monitor(process, Lease), Modules, none, nobody).
 
-wait(Monitor, Modules, Folder, Whom) ->
+wait(Monitor, Modules, Folder, To) ->
     receive
         {folder, Next} ->
-            wait(Monitor, Modules, Next, Whom);
+            wait(Monitor, Modules, Next, To);
         {tell, Told} ->
             wait(Monitor, Modules, Folder, Told);
         {'DOWN', Monitor, process, _, _} ->
-            _ = told(Whom, swept(Modules, Folder)),
+            _ = told(To, swept(Modules, Folder)),
             leave()
     end.
 
@@ -469,7 +469,7 @@ unload(Module) ->
     _ = code:delete(Module),
     code:purge(Module).
 
-%% Nothing of ours runs when the last module goes: neither what we run, which is old
+%% No code of flame_prof runs when the last module goes: neither what we run, which is old
 %% if somebody else loaded theirs meanwhile, nor theirs, which was refused.
 leave() ->
     Steps = [fun code:purge/1, fun code:delete/1, fun code:purge/1],

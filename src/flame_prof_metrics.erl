@@ -107,5 +107,6 @@ help(sampler_cpu_ns) -> "CPU time of the engine.";
 help(writer_cpu_ns) -> "CPU time of the writer's thread.";
 help(handler_ns) -> "Time that schedulers spent answering.";
 help(budget_step) -> "How much is left out to keep within cpu_budget: 0 nothing, 8 most.";
-help(select_interval_ms) -> "Milliseconds between selections, as stretched to keep within cpu_budget.";
+help(select_interval_ms) ->
+    "Milliseconds between selections, as stretched to keep within cpu_budget.";
 help(_) -> "See The books in doc/sampling.md.".

@@ -11,7 +11,7 @@
 -type names() ::
     {binary(), none | flame_prof_nif:mfa_text(), none | flame_prof_nif:mfa_text(), binary()}.
 
-%% Before 26.2 one key of a dictionary can not be asked for alone. A dictionary
+%% Before 26.2 one key of a dictionary cannot be asked for alone. A dictionary
 %% is on its process's heap, so this bounds what asking for all of it copies.
 -define(DICTIONARY_MOST_BYTES, 262144).
 %% Of a label, which may be any term.

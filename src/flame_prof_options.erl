@@ -53,7 +53,7 @@
 
 -type auto_select() :: flame_prof_selection:given().
 
-%% How the profiling of a process spreads: to whom it spawns, to whom it sends.
+%% How the profiling of a process spreads: to what it spawns, to what it sends to.
 %% `true' is `spawn_and_send', `false' is `self_only'.
 -type viral() :: self_only | spawn | send | spawn_and_send.
 
@@ -153,7 +153,7 @@
 -define(CPU_BUDGET, 2.0).
 -define(CPU_BUDGET_LEAST, 0.1).
 -define(CPU_BUDGET_MOST, 6400).
--define(MEMORY_BUDGET, 67108864).
+-define(MEMORY_BUDGET, 100663296).
 %% What does not depend on the options: the blocks that wait for the disk (5.5 MiB),
 %% compression and the table of frames (6.75 MiB), the tables of processes, stacks,
 %% frames and functions (12 MiB), room for who is sampled beside the chosen (3.5

@@ -13,7 +13,7 @@
 %%
 %% What bounds it in the engine's node, whatever becomes of the link or the scribe:
 %% no more than ?CREDIT_BYTES and one batch are on their way; and nothing is sent
-%% that the connection has no room for, so that nobody is suspended. What can not be
+%% that the connection has no room for, so that nobody is suspended. What cannot be
 %% sent is dropped, and told as a few counts with the next batch that can.
 %%
 %% A dropped batch may have had definitions, as one that found the ring full. Then

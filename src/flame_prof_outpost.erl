@@ -1,5 +1,5 @@
-%% @private What is a session elsewhere, in a node that can not run the library: the
-%% portable engine with all that chooses whom it looks at, for a scribe
+%% @private What is a session elsewhere, in a node that cannot run the library: the
+%% portable engine with all that chooses what it samples, for a scribe
 %% (flame_prof_scribe) in another node, who writes the files.
 %%
 %% It ends when it is told to, and when its engine or its scribe does. It is a child of
@@ -46,9 +46,9 @@ init({Options, Scribe}) ->
     end.
 
 lacking(#{mode := schedulers}) ->
-    <<"mode schedulers can not be without the library">>;
+    <<"mode schedulers cannot be without the library">>;
 lacking(#{auto_process_opts := #{viral := Viral}}) when Viral =:= send; Viral =:= spawn_and_send ->
-    <<"profiling can not spread by send without the library, which is the tracer">>;
+    <<"profiling cannot spread by send without the library, which is the tracer">>;
 lacking(_) ->
     none.
 

@@ -19,7 +19,7 @@
 %%
 %% The file is for its owner's eyes only (mode 0600), new each time, and put into
 %% place by rename: a link that lies there is replaced and not followed. perf
-%% believes it when it belongs to root or to whoever runs perf; root needs `perf
+%% believes it when it belongs to root or to the user who runs perf; root needs `perf
 %% report -f' for another user's. PID is what the node's own pid namespace calls
 %% it, and `/tmp' is its own: perf on a container's host looks there, under that
 %% name, as long as the container runs.

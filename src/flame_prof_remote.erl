@@ -43,7 +43,7 @@ domain(Names) ->
     case lists:usort([lists:member($., host(Name)) || Name <- Names]) of
         [true] -> longnames;
         [false] -> shortnames;
-        _ -> refuse(refused, "nodes with short and with long names can not be reached at once", [])
+        _ -> refuse(refused, "nodes with short and with long names cannot be reached at once", [])
     end.
 
 cookie(#{cookie := Text}) when length(Text) < 256 ->
@@ -64,7 +64,7 @@ cookie_of(File, {ok, Text}) ->
 cookie_of(File, {error, Reason}) ->
     refuse(
         refused,
-        "the cookie can not be read: ~ts: ~ts; --cookie-file names the file of the node's user",
+        "the cookie cannot be read: ~ts: ~ts; --cookie-file names the file of the node's user",
         [File, file:format_error(Reason)]
     ).
 
@@ -103,7 +103,7 @@ is_registered(Name, Domain) ->
                 Host, unknown(Host, Domain)
             ]);
         {error, Reason} ->
-            refuse(unreachable, "the host ~ts can not be found: ~ts",
+            refuse(unreachable, "the host ~ts cannot be found: ~ts",
                 [Host, inet:format_error(Reason)])
     end.
 

@@ -1,4 +1,4 @@
-%% @private Writes the files of a node that can not run the library: the session of the
+%% @private Writes the files of a node that cannot run the library: the session of the
 %% library is here, the portable engine (flame_prof_outpost) there. flame_prof_outlet
 %% says what is between them.
 %%
@@ -37,7 +37,7 @@
     options = #{} :: map(),
     phase = idle :: idle | running | ending | closing | stopped,
     outpost = none :: none | pid(),
-    %% Batches of an earlier one can not be understood any more.
+    %% Batches of an earlier one cannot be understood any more.
     generation = 1 :: pos_integer(),
     started_ms = 0 :: integer(),
     started_at = none :: none | calendar:datetime(),

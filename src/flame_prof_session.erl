@@ -117,7 +117,7 @@ stop(Pid, Timeout) ->
 commit(Pid, Note) ->
     flame_prof_call:call(Pid, {commit, Note}, 5000).
 
-%% @doc Only asks: whoever is linked to it hears of the end.
+%% @doc Only asks: a linked process hears of the end.
 -spec end_soon(pid()) -> ok.
 end_soon(Pid) ->
     gen_server:cast(Pid, stop).
@@ -126,7 +126,7 @@ end_soon(Pid) ->
 info() ->
     call(info, 5000).
 
-%% @doc Who knows whom this session looks at: flame_prof_targets.
+%% @doc The process that knows what this session samples: flame_prof_targets.
 -spec targets() -> {ok, pid()} | {error, term()}.
 targets() ->
     call(targets, 5000).
@@ -162,7 +162,7 @@ init({Options, #{owner := Owner} = How}) ->
             refused(Reason)
     end.
 
-%% Linked only now: whoever starts a session that can not be gets an answer, and no
+%% Linked only now: the caller that starts a session that cannot be gets an answer, and no
 %% signal.
 started(Owner, {ok, State}) ->
     _ = [link(Owner) || is_pid(Owner)],
@@ -196,7 +196,7 @@ tell_stopped(Outcome, Run) ->
         (maps:with([engine, files, error, trigger], Run))#{session => self(), outcome => Outcome}
     ).
 
-%% Not a crash to be reported: whoever starts a session gets the reason.
+%% Not a crash to be reported: the caller that starts a session gets the reason.
 refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
 
@@ -254,7 +254,7 @@ opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers
 opened({error, {Error, Text}}, _State) ->
     {error, {session, Error, Text}}.
 
-%% Where the schedulers can not be asked, all else works as well as without.
+%% Where the schedulers cannot be asked, all else works as well as without.
 schedulers(portable, _Options) ->
     {off, <<"the portable engine sees running processes only from outside">>};
 schedulers(native, #{running_stacks := false}) ->
@@ -271,7 +271,7 @@ schedulers(native, _Options) ->
     end.
 
 usable(schedulers, {off, Why}) ->
-    {error, {session, mode, <<"mode schedulers can not be: ", Why/binary>>}};
+    {error, {session, mode, <<"mode schedulers cannot be: ", Why/binary>>}};
 usable(_, _) ->
     ok.
 
@@ -467,7 +467,7 @@ flushed(Ticket, Result, #session{flushing = Flushing} = State) ->
 %% Files.
 
 file(failed, Text, State) ->
-    ?LOG_WARNING("flame_prof can not write: ~ts. It keeps trying", [Text], ?LOG_META),
+    ?LOG_WARNING("flame_prof cannot write: ~ts. It keeps trying", [Text], ?LOG_META),
     State#session{trouble = Text};
 file(healed, Path, State) ->
     ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?QUIET_META),

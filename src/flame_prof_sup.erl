@@ -72,7 +72,7 @@ init([]) ->
     ok = flame_prof_session:create_last_run(),
     {ok, {#{strategy => one_for_one}, [autostart_spec()]}}.
 
-%% Nothing here is ever restarted, so that no failure of ours can end this
+%% Nothing here is ever restarted, so that no failure here can end this
 %% supervisor, and with it a release in which the application is permanent.
 autostart_spec() ->
     #{

@@ -1,4 +1,4 @@
-%% @private Whom a session looks at beside those that its rules choose.
+%% @private The processes that a session samples beside those that its rankings select.
 %%
 %% ```
 %%   profile_start/1 ---> explicit --+
@@ -338,14 +338,14 @@ poll(State0) ->
         false -> State0#targets{known = none}
     end.
 
-%% The next from whom it spreads is not to find children that he had long before.
+%% The next process that spreads must not find children that it had long before.
 settled(State) ->
     case is_spreading(State) of
         true -> State;
         false -> State#targets{known = none}
     end.
 
-%% Who is new, and of whom: its children may be new as well, so until nobody is
+%% New processes, each with its parent: its children may be new as well, so until none is
 %% found any more.
 poll_spawned(#targets{known = Known} = State) ->
     Now = processes(),

@@ -3,7 +3,7 @@
 %%
 %% In a shell, lines are read by a process of its own, as a shell hands out lines
 %% only: `q' and return ends it, the name of a column sorts. All of it ends with the
-%% process that called, whoever kills it.
+%% process that called, whatever kills it.
 -module(flame_prof_top).
 
 -export([live/1, columns/0, text/2, accepts/0]).
@@ -136,7 +136,7 @@ keys() ->
         {error, _} -> none
     end.
 
-%% Waiting for a line can not be interrupted but by ending.
+%% Waiting for a line cannot be interrupted but by ending.
 end_keys(none) ->
     true;
 end_keys(Keys) ->

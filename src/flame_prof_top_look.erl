@@ -5,7 +5,7 @@
 %% process has the stack of that instant. Where the native engine is refused,
 %% `process_info/2' is used, as by the portable engine.
 %%
-%% It ends with who watches, whom it monitors, and never has more than one table on
+%% It ends with the process that watches, which it monitors, and never has more than one table on
 %% its way: who does not take one gets no other.
 -module(flame_prof_top_look).
 

@@ -32,7 +32,7 @@
     %% The VM has told of it since the last look.
     was_told = false :: boolean(),
     failures = 0 :: non_neg_integer(),
-    %% Why it can not fire.
+    %% Why it cannot fire.
     trouble = none :: none | binary()
 }).
 
@@ -97,7 +97,7 @@ init({#{triggers := Specs, pre_roll := PreRoll} = Options, Owner}) ->
         owner = Owner,
         watches = watches(Specs)
     },
-    %% What can not be is told now, and not at three in the morning.
+    %% What cannot be is told now, and not at three in the morning.
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, _} -> armed(arm(State));
         {error, Reason} -> refused(Reason)
@@ -116,7 +116,7 @@ armed({ok, #state{owner = Owner, watches = Watches} = State}) ->
 armed({error, Reason}) ->
     refused(Reason).
 
-%% Not a crash to be reported: whoever starts gets the reason.
+%% Not a crash to be reported: the caller of start gets the reason.
 refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
 
@@ -214,7 +214,7 @@ again(State) ->
 
 complain(What, Reason) ->
     Why = flame_prof:format_error(Reason),
-    ?LOG_WARNING("flame_prof can not ~ts: ~ts", [What, Why], ?LOG_META).
+    ?LOG_WARNING("flame_prof cannot ~ts: ~ts", [What, Why], ?LOG_META).
 
 begin_profile(Note, #state{session = none} = State) ->
     start(#{note => Note}, State);
@@ -256,7 +256,7 @@ handle_cast(_, State) ->
 handle_info({look, Id}, #state{watches = Watches} = State) ->
     {noreply, look(Id, maps:get(Id, Watches), State)};
 handle_info({limit, Pid}, State) ->
-    %% One of ours, or none any more.
+    %% One of flame_prof's, or none any more.
     true = exit(Pid, kill),
     {noreply, State};
 handle_info({'DOWN', Monitor, process, _, Outcome}, #state{watches = Watches} = State) ->
@@ -368,7 +368,7 @@ failed(Reason, #watch{failures = Before} = Watch) ->
     %% It may fail at every look from now on.
     Before =:= 0 andalso
         ?LOG_WARNING(
-            "flame_prof can not look at its trigger on ~ts: ~ts. It keeps trying, and says no more",
+            "flame_prof cannot look at its trigger on ~ts: ~ts. It keeps trying, and says no more",
             [flame_prof_trigger:name(On), failure(Reason, Limit)],
             ?LOG_META
         ),

@@ -1,7 +1,7 @@
 %% @private A server of profiles to a browser on this machine: flame_prof:view/1.
 %%
 %% It owns an HTTP server of inets on 127.0.0.1, which ends with it, and a private
-%% directory for the indexes that it makes: doc/index.md. Whoever has the link may
+%% directory for the indexes that it makes: doc/index.md. A person with the link may
 %% look; nothing can be changed through it. flame_prof_view_http answers requests
 %% and asks this process for what they are about.
 %%
@@ -85,7 +85,7 @@ init(Root) ->
                 heads => #{}}};
         {error, Reason} ->
             _ = file:del_dir_r(Cache),
-            Text = io_lib:format("the page can not be served: ~0tp", [Reason]),
+            Text = io_lib:format("the page cannot be served: ~0tp", [Reason]),
             {stop, {view, unicode:characters_to_binary(Text)}}
     end.
 

@@ -1,7 +1,7 @@
 %% @private Which files of a directory may be shown: its own profiles, by name.
 %%
 %% A name is taken from the listing and never made into a path of its own, so that
-%% nothing that is asked for can lead elsewhere. Links are refused, whoever made
+%% nothing that is asked for can lead elsewhere. Links are refused, whatever made
 %% them, and so are files of people who are neither the directory's owner nor root.
 %%
 %% A file that is being written is known by the name that it will have, without

@@ -7,25 +7,31 @@
 
 bench_history_test_() ->
     {setup, fun load/0, fun unload/1, [
-        {"a ratio that got worse by more than noise and spread is refused, in either direction", fun worse/0},
+        {"a ratio that got worse by more than noise and spread is refused, in either direction",
+            fun worse/0},
         {"one that is worse within the noise, or better, is not", fun as_good/0},
         {"a history whose entries differ more allows more", fun spread/0},
         {"a tenth worse, with narrow intervals, is refused", fun a_tenth/0},
         {"a machine that differs from itself by more is allowed as much", fun noisy_machine/0},
-        {"on another machine what differs between machines is refused only when it is far off", fun elsewhere/0},
+        {"on another machine what differs between machines is refused only when it is far off",
+            fun elsewhere/0},
         {"what is the same on all machines is judged on any", fun anywhere/0},
         {"with fewer than three entries of the same OTP nothing is told", fun few/0},
         {"only the last twenty entries count", fun last_twenty/0},
         {"what is worse is so three times, each measured anew", fun worse_each_time/0},
         {"what is good once is good, and kept is the surest", fun good_once/0},
-        {"what can not be measured is not told, and what was measured before is kept", fun not_measured/0},
-        {"of regressions of a tenth all are found, of noise of a third nothing is refused", {timeout, 3000, fun drawn/0}},
+        {"what cannot be measured is not told, and what was measured before is kept",
+            fun not_measured/0},
+        {"of regressions of a tenth all are found, of noise of a third nothing is refused",
+            {timeout, 3000, fun drawn/0}},
         {"what is appended is read again, and no file is no history", fun kept/0},
         {"latencies' quantiles are those of all windows together", fun quantiles/0},
-        {"twice the latency is a ratio of two, and none is within the noise of one", fun latency_ratio/0},
+        {"twice the latency is a ratio of two, and none is within the noise of one",
+            fun latency_ratio/0},
         {"one bad window in many is noise", fun one_bad_window/0},
         {"`not above' is met when the interval reaches the bar", fun bars/0},
-        {"requests that were due in a stall have its latency, sent or not", {timeout, 600, fun stall/0}}
+        {"requests that were due in a stall have its latency, sent or not",
+            {timeout, 600, fun stall/0}}
     ]}.
 
 load() ->
@@ -52,12 +58,14 @@ worse() ->
 
 as_good() ->
     Cost = [entry(lower, V, 1) || V <- [10, 11, 12]],
-    [?assertMatch({good, _}, judged(entry(lower, V, Noise), Cost)) || {V, Noise} <- [{11, 1}, {3, 1}, {14, 1}]],
+    [?assertMatch({good, _}, judged(entry(lower, V, Noise), Cost))
+        || {V, Noise} <- [{11, 1}, {3, 1}, {14, 1}]],
     %% Beyond the limit, but nobody can be sure.
     [?assertMatch({{not_told, noisy}, _}, judged(entry(lower, V, Noise), Cost))
      || {V, Noise} <- [{20, 10}, {40, 15}, {15, 1}]],
     Overhead = [entry(higher, V, 0.01) || V <- [0.995, 0.998, 1.0]],
-    [?assertMatch({good, _}, judged(entry(higher, V, Noise), Overhead)) || {V, Noise} <- [{0.99, 0.01}, {1.5, 0.01}]],
+    [?assertMatch({good, _}, judged(entry(higher, V, Noise), Overhead))
+        || {V, Noise} <- [{0.99, 0.01}, {1.5, 0.01}]],
     ?assertMatch({{not_told, noisy}, _}, judged(entry(higher, 0.7, 0.4), Overhead)).
 
 spread() ->
@@ -99,7 +107,8 @@ few() ->
     Two = [entry(lower, 10, 1), entry(lower, 11, 1)],
     ?assertEqual({{not_told, {few, 0}}, none}, judged(Bad, [])),
     ?assertEqual({{not_told, {few, 2}}, none}, judged(Bad, Two)),
-    ?assertEqual({{not_told, {few, 2}}, none}, judged(Bad, Two ++ [E#{otp := <<"99">>} || E <- Two])).
+    ?assertEqual({{not_told, {few, 2}}, none},
+        judged(Bad, Two ++ [E#{otp := <<"99">>} || E <- Two])).
 
 %%% ------------------------------------------------------------------- measuring --
 
@@ -142,17 +151,21 @@ drawn() ->
     Quiet = fun(Value) -> measured(Value, 0.01, 0.0) end,
     History = [with(Quiet(10.0)) || _ <- lists:seq(1, 5)],
     Judge = fun(Ratio) -> bench_history:judge({x, Ratio}, with(Ratio), History) end,
-    Verdict = fun(Measure) -> element(1, element(2, bench_history:told(Measure, Judge, fun(_, _) -> ok end))) end,
-    ?assertEqual([worse], lists:usort([Verdict(fun() -> Quiet(11.0) end) || _ <- lists:seq(1, 20)])),
+    Verdict = fun(Measure) -> element(1, element(2,
+        bench_history:told(Measure, Judge, fun(_, _) -> ok end))) end,
+    ?assertEqual([worse], lists:usort([Verdict(fun() -> Quiet(11.0) end)
+        || _ <- lists:seq(1, 20)])),
     ?assertEqual([good], lists:usort([Verdict(fun() -> Quiet(10.0) end) || _ <- lists:seq(1, 20)])),
     %% Each pair is off by some third; a quarter of them by ten times.
     Noisy = [Verdict(fun() -> measured(10.0, 0.33, 0.25) end) || _ <- lists:seq(1, 60)],
     ?assertNot(lists:member(worse, Noisy)).
 
 measured(Value, Noise, Bad) ->
-    Pairs = [Value * (1 + Noise * rand:normal()) * case rand:uniform() < Bad of true -> 10; false -> 1 end
+    Pairs = [Value * (1 + Noise * rand:normal()) * case rand:uniform() < Bad of true -> 10; false ->
+        1 end
              || _ <- lists:seq(1, 40)],
-    #{value => bench_stats:median(Pairs), interval => bench_stats:interval(Pairs), better => lower, margin => 0.02}.
+    #{value => bench_stats:median(Pairs), interval => bench_stats:interval(Pairs), better => lower,
+        margin => 0.02}.
 
 with(Ratio) -> (entry(lower, 0, 0))#{ratios := #{x => Ratio}}.
 
@@ -172,18 +185,23 @@ kept() ->
         file:delete(File)
     end.
 
-judged(#{ratios := #{x := Ratio}} = Entry, History) -> bench_history:judge({x, Ratio}, Entry, History).
+judged(#{ratios := #{x := Ratio}} = Entry, History) ->
+    bench_history:judge({x, Ratio}, Entry, History).
 
 entry(Better, Value, Noise) ->
-    Ratio = #{value => Value, interval => {Value - Noise, Value + Noise}, better => Better, margin => 0.02},
-    #{date => <<"2026-11-21T00:00:00Z">>, commit => <<"0123456">>, otp => <<"25">>, machine => <<"x">>,
+    Ratio = #{value => Value, interval => {Value - Noise, Value + Noise}, better => Better,
+        margin => 0.02},
+    #{date => <<"2026-11-21T00:00:00Z">>,
+        commit => <<"0123456">>, otp => <<"25">>, machine => <<"x">>,
       ratios => #{x => Ratio}}.
 
 %%% ------------------------------------------------------------------- latencies --
 
 quantiles() ->
-    Windows = [[rand:uniform(1000) || _ <- lists:seq(1, rand:uniform(50))] || _ <- lists:seq(1, 20)],
-    [?assertEqual(bench_stats:quantile(Q, lists:append(Windows)), bench_latency:quantile(Q, Windows))
+    Windows = [[rand:uniform(1000) || _ <- lists:seq(1, rand:uniform(50))]
+        || _ <- lists:seq(1, 20)],
+    [?assertEqual(bench_stats:quantile(Q, lists:append(Windows)),
+        bench_latency:quantile(Q, Windows))
      || Q <- [0.5, 0.9, 0.99, 0.999, 1.0]].
 
 latency_ratio() ->

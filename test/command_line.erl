@@ -3,7 +3,8 @@
 -module(command_line).
 
 -export([run/1, run/2, start/1, await/1, script/0, shell/1]).
--export([start_node/1, start_node_in/2, start_small_node/1, stop_node/1, has_mounts/0, call/4, cookie/0, until/1]).
+-export([start_node/1, start_node_in/2, start_small_node/1, stop_node/1, has_mounts/0, call/4,
+    cookie/0, until/1]).
 -export([traces/1, is_distributed/0]).
 
 -define(COOKIE, "flame_prof_tests").
@@ -48,7 +49,8 @@ await(Port, Output) ->
 %% By a shell: pipes and redirections.
 shell(Command) ->
     await(open_port({spawn_executable, "/bin/bash"},
-        [{args, ["-c", Command]}, exit_status, stderr_to_stdout, binary, {env, environment()}]), <<>>).
+        [{args, ["-c", Command]}, exit_status, stderr_to_stdout, binary, {env, environment()}]),
+            <<>>).
 
 is_distributed() ->
     case node() of
@@ -71,7 +73,7 @@ start_node(Args) ->
 
 with_proc(Root) -> "mount -t proc proc " ++ Root ++ "/proc && ".
 
-%% That can not write a byte into any file: no folder takes the library.
+%% That cannot write a byte into any file: no folder takes the library.
 start_small_node(Args) ->
     Limited = "trap '' XFSZ && ulimit -f 0 && exec ",
     case os:getenv("FLAME_PROF_TEST_ROOT") of
@@ -87,10 +89,12 @@ start_node_in(Command, Args) ->
 
 start_node(Executable, Before, Args) ->
     ok = is_distributed(),
-    Name = "plain_" ++ os:getpid() ++ "_" ++ integer_to_list(erlang:unique_integer([positive])) ++ "@127.0.0.1",
+    Name = "plain_" ++ os:getpid() ++ "_" ++ integer_to_list(erlang:unique_integer([positive])) ++
+        "@127.0.0.1",
     Work = "spawn(fun() -> register(busy, self()), (fun F() -> lists:sort(lists:seq(1, 1000)), timer:sleep(1), F() end)() end)",
     Port = open_port({spawn_executable, Executable}, [
-        {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work, "-eval", peer_vm:end_with_us() | Args]},
+        {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work, "-eval",
+            peer_vm:end_with_us() | Args]},
         exit_status, binary, stderr_to_stdout, {env, environment()}
     ]),
     Node = list_to_atom(Name),
@@ -122,19 +126,23 @@ traces(#{node := Node, pid := Pid}) ->
         registered => lists:sort(call(Node, erlang, registered, [])),
         %% Those of distribution come and go with us.
         processes => lists:sort([I || P <- call(Node, erlang, processes, []) -- Own,
-            [_ | _] = I <- [call(Node, erlang, process_info, [P, [initial_call, registered_name]])]]),
+            [_ | _] = I <- [call(Node, erlang, process_info,
+                [P, [initial_call, registered_name]])]]),
         tables => length(call(Node, ets, all, [])),
         environment => call(Node, application, get_all_env, [flame_prof_attached]),
-        applications => lists:sort([A || {A, _, _} <- call(Node, application, loaded_applications, [])]),
+        applications => lists:sort([A || {A, _, _} <- call(Node, application, loaded_applications,
+            [])]),
         threads => length(list("/proc/" ++ Pid ++ "/task")),
         descriptors => length(list("/proc/" ++ Pid ++ "/fd")),
-        mappings => lists:usort([lists:last(string:lexemes(L, " ")) || L <- lines("/proc/" ++ Pid ++ "/maps"),
+        mappings => lists:usort([lists:last(string:lexemes(L, " "))
+            || L <- lines("/proc/" ++ Pid ++ "/maps"),
             string:find(L, ".so") =/= nomatch]),
         signals => [L || L <- lines("/proc/" ++ Pid ++ "/status"), lists:prefix("Sig", L),
             not lists:prefix("SigQ", L)],
         %% In its own file system.
         files => [F || Folder <- ["/tmp", "/var/tmp", "/dev/shm"],
-            F <- filelib:wildcard("/proc/" ++ Pid ++ "/root" ++ Folder ++ "/flame_prof." ++ Pid ++ ".*")]
+            F <- filelib:wildcard("/proc/" ++ Pid ++ "/root" ++ Folder ++ "/flame_prof." ++ Pid ++
+                ".*")]
     }.
 
 is_ours(Module) -> lists:prefix("flame_prof", atom_to_list(Module)).

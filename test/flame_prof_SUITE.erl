@@ -184,7 +184,8 @@ a_run_leaves_a_valid_file_and_balanced_books(Config) ->
     ?assertEqual(#{state => stopped, last_run => Run}, flame_prof:info()),
     ?assertMatch(
         {match, _},
-        re:run(filename:basename(File), "^\\d{4}-\\d\\d-\\d\\d@\\d{4}\\.\\d\\d\\.erl_perf\\.log\\.zst$")
+        re:run(filename:basename(File),
+            "^\\d{4}-\\d\\d-\\d\\d@\\d{4}\\.\\d\\d\\.erl_perf\\.log\\.zst$")
     ).
 
 a_flush_makes_readable_what_was_taken(Config) ->
@@ -329,7 +330,8 @@ the_busy_function_is_on_top(Config) ->
         fun(#{words := Words}, Acc) -> Acc#{maps:get(<<"erl_pid">>, Words) => Words} end, #{}, File
     ),
     ?assertMatch(
-        #{<<"name">> := <<"flame_prof_suite_burner">>, <<"initial_call">> := <<"flame_prof_SUITE:burn/1">>},
+        #{<<"name">> := <<"flame_prof_suite_burner">>,
+            <<"initial_call">> := <<"flame_prof_SUITE:burn/1">>},
         maps:get(pid_text(Pid), Found)
     ).
 
@@ -643,7 +645,8 @@ enumerate(List) ->
     lists:zip(lists:seq(1, length(List)), List).
 
 wrong_depth(#{words := #{<<"erl_pid">> := Pid}, frames := Frames}, Expected) ->
-    Depth = length([Symbol || {<<"flame_prof_SUITE:", F, _/binary>> = Symbol, _} <- Frames, lists:member(F, "eo")]),
+    Depth = length([Symbol || {<<"flame_prof_SUITE:", F, _/binary>> = Symbol, _} <- Frames,
+        lists:member(F, "eo")]),
     case Expected of
         #{Pid := N} when Depth =/= N + 1 -> [{Pid, N, Depth}];
         _ -> []
@@ -680,7 +683,8 @@ bad_options_start_nothing(Config) ->
      || {Key, Options} <- [
             {sample_interval, #{sample_interval => 0, basename => Directory}},
             {auto_select, #{auto_select => {top, -1}, basename => Directory}},
-            {{auto_process_opts, viral}, #{auto_process_opts => #{viral => sometimes}, basename => Directory}},
+            {{auto_process_opts, viral},
+                #{auto_process_opts => #{viral => sometimes}, basename => Directory}},
             {sample_rate, #{sample_rate => 99, basename => Directory}},
             {basename, #{basename => "a\0b"}},
             {options, [{basename, Directory}]}
@@ -696,7 +700,8 @@ a_bad_directory_starts_nothing(Config) ->
     ok = file:write_file(File, "in the way"),
     [
         begin
-            {error, {session, Error, Text}} = flame_prof:start(#{basename => Basename, engine => portable}),
+            {error, {session, Error, Text}} =
+                flame_prof:start(#{basename => Basename, engine => portable}),
             ?assert(is_atom(Error)),
             ?assertMatch({match, _}, re:run(Text, "\\.file"), Text),
             eventually(fun() -> threads() =:= Threads end),
@@ -724,7 +729,8 @@ the_environment_has_defaults(Config) ->
     ok = application:set_env(flame_prof, flatten_recursive, false),
     try
         _ = start(Config, #{flatten_recursive => true}),
-        ?assertMatch(#{options := #{sample_interval := 20, flatten_recursive := true}}, flame_prof:info()),
+        ?assertMatch(#{options := #{sample_interval := 20, flatten_recursive := true}},
+            flame_prof:info()),
         _ = stop()
     after
         application:unset_env(flame_prof, sample_interval),
@@ -753,7 +759,8 @@ errors_can_be_read(_Config) ->
         {session_ended, {badarg, []}},
         [improper | list]
     ],
-    [?assert(byte_size(unicode:characters_to_binary(flame_prof:format_error(R))) > 4) || R <- Reasons].
+    [?assert(byte_size(unicode:characters_to_binary(flame_prof:format_error(R))) > 4)
+        || R <- Reasons].
 
 %% ---- tools ---------------------------------------------------------------------------
 
@@ -794,7 +801,8 @@ threads() ->
 
 %% Those of the session before may be on their way out.
 settled_threads() ->
-    eventually(fun() -> [] =:= [T || {ok, <<"flame_prof", _/binary>> = T} <- names_of_threads()] end),
+    eventually(fun() -> [] =:= [T || {ok, <<"flame_prof",
+        _/binary>> = T} <- names_of_threads()] end),
     threads().
 
 names_of_threads() ->
@@ -803,7 +811,8 @@ names_of_threads() ->
 is_open(File) ->
     {ok, Descriptors} = file:list_dir("/proc/self/fd"),
     Links = [file:read_link_all(filename:join("/proc/self/fd", Fd)) || Fd <- Descriptors],
-    lists:any(fun({ok, Path}) -> unicode:characters_to_binary(Path) =:= File; (_) -> false end, Links).
+    lists:any(fun({ok, Path}) -> unicode:characters_to_binary(Path) =:= File; (_) -> false end,
+        Links).
 
 burner() ->
     Pid = spawn(?MODULE, burn, [0]),

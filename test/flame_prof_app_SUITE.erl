@@ -3,7 +3,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
+    end_per_testcase/2]).
 -export([
     nothing_is_started_unless_asked/1,
     the_profile_is_started_with_the_application/1,
@@ -59,7 +60,8 @@ nothing_is_started_unless_asked(Config) ->
     ?assertNot(filelib:is_file(directory(Config))).
 
 the_profile_is_started_with_the_application(Config) ->
-    set_env([{autostart, true}, {profile, #{basename => directory(Config), auto_select => {top, 7, 100}}}]),
+    set_env([{autostart, true}, {profile, #{basename => directory(Config),
+        auto_select => {top, 7, 100}}}]),
     ok = application:start(flame_prof),
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
     ?assertMatch(#{options := #{auto_select := {top, 7, 100}}}, flame_prof:info()),
@@ -78,7 +80,8 @@ options_of_the_environment_are_defaults_of_the_profile(Config) ->
     ]),
     ok = application:start(flame_prof),
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
-    ?assertMatch(#{options := #{sample_interval := 30, flatten_recursive := false}}, flame_prof:info()),
+    ?assertMatch(#{options := #{sample_interval := 30, flatten_recursive := false}},
+        flame_prof:info()),
     {ok, _} = flame_prof:stop(),
     %% The profile is what autostart starts, and nobody's default.
     {ok, _} = flame_prof:start(),
@@ -110,7 +113,7 @@ a_disk_that_refuses_is_logged_and_harmless(Config) ->
     ok = file:write_file(File, "in the way"),
     set_env([{autostart, true}, {profile, #{basename => File}}]),
     Text = logged(fun() -> ok = application:start(flame_prof) end),
-    ?assertNotEqual(nomatch, string:find(Text, "it can not start"), Text),
+    ?assertNotEqual(nomatch, string:find(Text, "it cannot start"), Text),
     ?assertEqual(#{state => stopped}, flame_prof:info()).
 
 %% Twice each, so that the first copy is purged.
@@ -128,7 +131,8 @@ modules_can_be_loaded_again_while_profiling(Config) ->
                 end
              || _ <- [first, second], Module <- Modules -- [flame_prof_nif, flame_prof_report_nif]
             ],
-            _ = [code:purge(Module) || Module <- Modules -- [flame_prof_nif, flame_prof_report_nif]],
+            _ = [code:purge(Module) || Module <- Modules -- [flame_prof_nif,
+                flame_prof_report_nif]],
             sampled(),
             ?assertEqual(Session, whereis(flame_prof_session)),
             ?assertEqual(ok, flame_prof:flush()),
@@ -192,7 +196,8 @@ logged(Fun) ->
         ok = logger:remove_handler(?MODULE)
     end.
 
-log(#{msg := {Format, Arguments}, meta := #{application := flame_prof}}, #{config := #{to := To}}) ->
+log(#{msg := {Format, Arguments}, meta := #{application := flame_prof}},
+    #{config := #{to := To}}) ->
     To ! {logged, lists:flatten(io_lib:format(Format, Arguments))};
 log(_, _) ->
     ok.

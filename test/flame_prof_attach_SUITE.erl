@@ -128,7 +128,8 @@ settled(Node) ->
 leaves_nothing(Node, Before) -> leaves_nothing_of(maps:keys(Before), Node, Before).
 
 leaves_nothing_of(Kinds, Node, Before) ->
-    Left = fun() -> maps:with(Kinds, maps:filter(fun(K, V) -> V =/= maps:get(K, Before) end, traces(Node))) end,
+    Left = fun() -> maps:with(Kinds, maps:filter(fun(K, V) -> V =/= maps:get(K, Before) end,
+        traces(Node))) end,
     try
         until(fun() -> Left() =:= #{} end)
     catch
@@ -172,7 +173,8 @@ a_profile_names_the_busy_function_and_leaves_nothing(Config) ->
         {ok, #{functions := Functions}} = flame_prof_tree:report(File, #{top => 1000}),
         true = lists:any(fun(#{name := Name}) -> Name =:= <<"timer:sleep/1">> end, Functions),
         %% Our own processes are not among the samples, but for requests on their way.
-        Ours = [Share || #{name := N, share := Share} <- Functions, string:prefix(N, "flame_prof") =/= nomatch],
+        Ours = [Share || #{name := N, share := Share} <- Functions,
+            string:prefix(N, "flame_prof") =/= nomatch],
         %% Of few ticks one request is a larger share.
         ?assert(lists:sum(Ours) < 5),
         leaves_nothing(Node, Before)
@@ -197,8 +199,10 @@ with_small_node(Fun) -> with_started(command_line:start_small_node([]), Fun).
 without_its_library_a_node_is_sampled_by_the_portable_engine(Config) ->
     with_small_node(fun(#{node := Node, pid := OsPid} = Plain, Before) ->
         {0, Text} = run(attach(Plain, Config, ["--for", "2s"])),
-        {match, _} = re:run(Text, "does without our library \\(it can not be loaded there: .*/tmp.*: file too large"),
-        {match, _} = re:run(Text, "portable: it can not be loaded there: "),
+        {match, _} =
+            re:run(Text,
+            "does without our library \\(it cannot be loaded there: .*/tmp.*: file too large"),
+        {match, _} = re:run(Text, "portable: it cannot be loaded there: "),
         {match, _} = re:run(Text, "timer:sleep/1"),
         [File] = files(Config),
         {match, _} = re:run(File, atom_to_list(Node)),
@@ -240,7 +244,8 @@ nowhere() ->
 without_the_library_a_folder_may_have_any_name(Config) ->
     with_small_node(fun(#{name := Name} = Plain, Before) ->
         Folder = filename:join(output(Config), [16#fc, 16#65e5]),
-        Command = ["LC_ALL=C ", command_line:script(), " attach ", Name, " --cookie ", command_line:cookie(),
+        Command = ["LC_ALL=C ", command_line:script(), " attach ", Name, " --cookie ",
+            command_line:cookie(),
             " --for 1s --quiet --output '", Folder, "'"],
         {0, _} = command_line:shell(lists:flatten(Command)),
         [File] = filelib:wildcard(filename:join(Folder, "*.log*")),
@@ -270,8 +275,10 @@ on_a_full_disk(#{name := Name} = Plain, Before, Config) ->
     Disk = filename:join(output(Config), "disk"),
     ok = filelib:ensure_path(Disk),
     Command = [
-        "unshare --mount sh -c 'mount -t tmpfs -o size=256k tmpfs ", Disk, " && ", command_line:script(), " attach ", Name,
-        " --cookie ", command_line:cookie(), " --for 5s --quiet --set sample_interval=1 --set compress=none --output ", Disk,
+        "unshare --mount sh -c 'mount -t tmpfs -o size=256k tmpfs ", Disk, " && ",
+            command_line:script(), " attach ", Name,
+        " --cookie ", command_line:cookie(),
+            " --for 5s --quiet --set sample_interval=1 --set compress=none --output ", Disk,
         "; status=$?; cp ", Disk, "/*.log ", output(Config), "; exit $status'"
     ],
     {1, Text} = command_line:shell(lists:flatten(Command)),
@@ -308,7 +315,8 @@ a_slow_controller_drops_and_counts(Config) ->
         until(fun() -> maps:get(written, Books()) > Written + 1000 end),
         {ok, #{files := [File], written := All} = Run} = flame_prof_attach:stop(Lease),
         balances(Run),
-        {ok, Read, #{bad := 0}} = flame_prof_reader:fold(fun(#{period := N}, Sum) -> Sum + N end, 0, File),
+        {ok, Read, #{bad := 0}} = flame_prof_reader:fold(fun(#{period := N}, Sum) -> Sum + N end, 0,
+            File),
         ?assertEqual(All, Read),
         {ok, #{functions := Functions}} = flame_prof_tree:report(File, #{top => 1000}),
         true = lists:any(fun(#{name := Name}) -> Name =:= <<"timer:sleep/1">> end, Functions),
@@ -356,7 +364,7 @@ of_several_nodes_one_does_without_the_library(Config) ->
     with_node(fun(One, BeforeOne) ->
         with_small_node(fun(Two, BeforeTwo) ->
             {0, Text} = run(attach_to([One, Two], Config, ["--for", "2s"])),
-            {match, _} = re:run(Text, "portable: it can not be loaded there"),
+            {match, _} = re:run(Text, "portable: it cannot be loaded there"),
             [_, _] = Files = files(Config),
             [true = samples([File]) > 0 || File <- Files],
             {ok, #{tree := Tree, files := 2}} = flame_prof_tree:report(Files, #{node => true}),
@@ -380,13 +388,13 @@ without_the_library_a_node_that_dies_costs_its_tail_only(Config) ->
 what_needs_the_library_is_refused_with_the_reason(Config) ->
     with_small_node(fun(#{name := Name} = Plain, Before) ->
         {3, Native} = run(attach(Plain, Config, ["--engine", "native"])),
-        {match, _} = re:run(Native, "can not take the library: .*/tmp.*: file too large"),
+        {match, _} = re:run(Native, "cannot take the library: .*/tmp.*: file too large"),
         {3, Stacks} = run(["pstack", "--node", Name, "--cookie", command_line:cookie()]),
-        {match, _} = re:run(Stacks, "can not take the library: .*/tmp.*: file too large"),
+        {match, _} = re:run(Stacks, "cannot take the library: .*/tmp.*: file too large"),
         {1, Schedulers} = run(attach(Plain, Config, ["--set", "mode=schedulers"])),
-        {match, _} = re:run(Schedulers, "mode schedulers can not be without the library"),
+        {match, _} = re:run(Schedulers, "mode schedulers cannot be without the library"),
         {1, Send} = run(attach(Plain, Config, ["--set", "auto_process_opts=#{viral => send}"])),
-        {match, _} = re:run(Send, "can not spread by send without the library"),
+        {match, _} = re:run(Send, "cannot spread by send without the library"),
         [] = files(Config),
         leaves_nothing(Plain, Before)
     end).
@@ -394,7 +402,7 @@ what_needs_the_library_is_refused_with_the_reason(Config) ->
 without_a_library_on_this_side_that_is_said(Config) ->
     with_node(fun(Plain, Before) ->
         {1, Text} = attach_with(<<"nothing that could be loaded">>, Plain, Config),
-        {match, _} = re:run(Text, "flame_prof_nif.so: it can not be loaded here"),
+        {match, _} = re:run(Text, "flame_prof_nif.so: it cannot be loaded here"),
         leaves_nothing(Plain, Before)
     end).
 
@@ -403,7 +411,7 @@ a_library_that_can_not_be_loaded_is_not_in_the_nodes_log(Config) ->
     with_node(fun(#{port := Port} = Plain, Before) ->
         Head = <<16#7f, "ELF", 2, 1, 1, 0:72, 3:16/little, 62:16/little, 0:512>>,
         {3, Text} = attach_with(Head, ["--engine", "native"], Plain, Config),
-        {match, _} = re:run(Text, "can not take the library: .*/tmp.*: .*flame_prof_nif"),
+        {match, _} = re:run(Text, "cannot take the library: .*/tmp.*: .*flame_prof_nif"),
         leaves_nothing(Plain, Before),
         nomatch = re:run(logged(Port), "on_load")
     end).
@@ -456,7 +464,8 @@ a_killed_controller_leaves_nothing(Config) ->
 %% The script, and the Erlang that it has started.
 controllers(Port) ->
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    Children = string:lexemes(os:cmd(io_lib:format("cat /proc/~b/task/~b/children", [Pid, Pid])), " \n"),
+    Children = string:lexemes(os:cmd(io_lib:format("cat /proc/~b/task/~b/children", [Pid, Pid])),
+        " \n"),
     [integer_to_list(Pid) | Children].
 
 %% Neither dead nor alive: the connection stays, the lease is not renewed.
@@ -511,7 +520,8 @@ a_node_that_dies_costs_its_own_tail_only(Config) ->
         {1, Text} = await(Port),
         {match, _} = re:run(Text, "what came until then is kept"),
         [true = samples([File]) > 0 || File <- files(Config)],
-        Left = [os:getenv("FLAME_PROF_TEST_ROOT", ""), "/tmp/flame_prof.", maps:get(pid, Two), ".*"],
+        Left = [os:getenv("FLAME_PROF_TEST_ROOT", ""), "/tmp/flame_prof.", maps:get(pid, Two),
+            ".*"],
         _ = [file:del_dir_r(F) || F <- filelib:wildcard(lists:append(Left))],
         leaves_nothing(One, Before)
     end).
@@ -526,10 +536,12 @@ a_folder_whose_files_can_not_be_mapped_is_passed_over(Config) ->
     as_root("mount -t tmpfs -o noexec tmpfs /tmp && exec", Config).
 
 a_node_of_another_user_and_file_system_gets_the_library(Config) ->
-    as_root("mount -t tmpfs tmpfs /tmp && exec setpriv --reuid 65534 --regid 65534 --clear-groups", Config).
+    as_root("mount -t tmpfs tmpfs /tmp && exec setpriv --reuid 65534 --regid 65534 --clear-groups",
+        Config).
 
 what_the_library_needs_comes_with_it(Config) ->
-    case [Path || Path <- string:lexemes(os:cmd("ldconfig -p | sed -n 's/.*libuv.so.1 .*=> //p'"), "\n")] of
+    case [Path || Path <- string:lexemes(os:cmd("ldconfig -p | sed -n 's/.*libuv.so.1 .*=> //p'"),
+        "\n")] of
         [] -> {skip, "libuv is not a library of its own here"};
         [Path | _] -> as_root("mount --bind /dev/null " ++ Path ++ " && exec", Config)
     end.
@@ -597,7 +609,8 @@ pstack_and_top_leave_nothing(_) ->
         end,
         {0, Table} = run(["top", "--count", "2", "--every", "300ms" | Options]),
         {match, _} = re:run(Table, "busy"),
-        {0, Filtered} = run(["top", "--count", "1", "--every", "300ms", "--filter", "no such thing" | Options]),
+        {0, Filtered} = run(["top", "--count", "1", "--every", "300ms", "--filter",
+            "no such thing" | Options]),
         nomatch = re:run(Filtered, "busy"),
         leaves_nothing(Node, Before)
     end).
@@ -639,7 +652,8 @@ an_application_that_never_loaded_the_library_lives_on(Config) ->
         false = call(Node, code, is_loaded, [flame_prof_lease]),
         %% The lease itself refuses, too.
         {flame_prof_lease, Code, _} = code:get_object_code(flame_prof_lease),
-        {module, _} = call(Node, code, load_binary, [flame_prof_lease, "flame_prof_attached", Code]),
+        {module, _} = call(Node, code, load_binary,
+            [flame_prof_lease, "flame_prof_attached", Code]),
         Lent = #{controller => self(), lease_ms => 60000, modules => [], library => <<>>,
             may_lack => false, companions => []},
         {error, {present, _}} = call(Node, flame_prof_lease, start, [Lent]),
@@ -687,7 +701,8 @@ many_at_once(N, #{node := Node} = Plain, Before) ->
     _ = [Pid ! now || {Pid, _} <- All],
     Opened = [opened(One) || One <- All],
     [_] = [Lease || {ok, Lease} <- Opened],
-    [match = re:run(Text, "somebody else is attached", [{capture, none}]) || {error, {refused, Text}} <- Opened],
+    [match = re:run(Text, "somebody else is attached", [{capture, none}])
+        || {error, {refused, Text}} <- Opened],
     N = 1 + length([Text || {error, {refused, Text}} <- Opened]),
     _ = [Pid ! close || {Pid, _} <- All],
     _ = [receive {'DOWN', Monitor, process, _, normal} -> ok end || {_, Monitor} <- All],
@@ -742,7 +757,7 @@ folder_there(#{node := Node, pid := Pid}) ->
 schedulers_are_not_retired_while_they_are_used(Config) ->
     case is_capable() of
         false ->
-            {skip, "schedulers can not be asked here"};
+            {skip, "schedulers cannot be asked here"};
         true ->
             {ok, _} = flame_prof:start(#{basename => output(Config)}),
             {error, <<"the schedulers are in use">>} = flame_prof_schedulers:retire(),
@@ -753,7 +768,7 @@ schedulers_are_not_retired_while_they_are_used(Config) ->
 schedulers_can_be_used_again_after_they_retired(_) ->
     case is_capable() of
         false ->
-            {skip, "schedulers can not be asked here"};
+            {skip, "schedulers cannot be asked here"};
         true ->
             Caught = caught(),
             ok = flame_prof_schedulers:retire(),
@@ -767,7 +782,7 @@ schedulers_can_be_used_again_after_they_retired(_) ->
 schedulers_go_on_when_who_retires_them_is_killed(_) ->
     case is_capable() of
         false ->
-            {skip, "schedulers can not be asked here"};
+            {skip, "schedulers cannot be asked here"};
         true ->
             {ok, Registered, _} = flame_prof_schedulers:ensure(),
             killed_while_it_retires(),

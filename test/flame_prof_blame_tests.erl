@@ -331,7 +331,8 @@ a_report_as_text_test() ->
         unicode:characters_to_list(flame_prof_blame:format(Report))
     ),
     Few = unicode:characters_to_list(flame_prof_blame:format(Report#{matched := 10})),
-    ?assertNotEqual(nomatch, string:find(Few, "Too few samples for more than a hint: take 60000 ms")),
+    ?assertNotEqual(nomatch,
+        string:find(Few, "Too few samples for more than a hint: take 60000 ms")),
     Many = [
         (Row(<<"m:f/", (integer_to_binary(N))/binary>>, 1))#{through => none, callers => []}
      || N <- lists:seq(1, 20)

@@ -26,7 +26,8 @@ all() ->
 
 init_per_suite(Config) ->
     Cc = os:getenv("CC", "gcc"),
-    case [Tool || Tool <- ["make", hd(string:lexemes(Cc, " "))], os:find_executable(Tool) =:= false] of
+    case [Tool || Tool <- ["make", hd(string:lexemes(Cc, " "))],
+        os:find_executable(Tool) =:= false] of
         [] ->
             Copy = filename:join(proplists:get_value(priv_dir, Config), "checkout"),
             ok = file:make_dir(Copy),
@@ -54,10 +55,13 @@ headers_in_a_prefix_of_their_own_are_found(Config) ->
     Cc = compiler_without(Headers, Config),
     Prefix = filename:join(proplists:get_value(priv_dir, Config), "prefix"),
     ok = file:make_dir(Prefix),
-    _ = [file:make_symlink(Path, filename:join(Prefix, Name)) || {Name, Path} <- paths(Headers, Config)],
+    _ = [file:make_symlink(Path, filename:join(Prefix, Name))
+        || {Name, Path} <- paths(Headers, Config)],
     Libs = "_build/c/" ++ erlang:system_info(otp_release) ++ "/libs",
-    {0, _} = shell(Config, ["make -f tools/nif.mk ", Libs, " CPPFLAGS=-I", Prefix, " CC='", Cc, "'"]),
-    {ok, Linked} = file:read_file(filename:join(proplists:get_value(copy, Config), Libs ++ ".agent")),
+    {0, _} = shell(Config, ["make -f tools/nif.mk ", Libs, " CPPFLAGS=-I", Prefix, " CC='", Cc,
+        "'"]),
+    {ok, Linked} = file:read_file(filename:join(proplists:get_value(copy, Config), Libs ++
+        ".agent")),
     says(Linked, "uv").
 
 a_missing_compiler_is_named_with_its_packages(Config) ->
@@ -71,7 +75,8 @@ a_missing_erlang_is_named_with_its_packages(Config) ->
     Bin = filename:join(proplists:get_value(priv_dir, Config), "bin"),
     ok = file:make_dir(Bin),
     Tools = ["bash", "sh", "make", "env", "cat", "mkdir", "flock", "dirname", "readlink"],
-    _ = [file:make_symlink(Path, filename:join(Bin, T)) || T <- Tools, (Path = os:find_executable(T)) =/= false],
+    _ = [file:make_symlink(Path, filename:join(Bin, T))
+        || T <- Tools, (Path = os:find_executable(T)) =/= false],
     Text = fails(Config, ["PATH=", Bin, " make nif"]),
     says(Text, "Erlang is missing"),
     says(Text, "apt-get install erlang-base erlang-dev"),
@@ -82,7 +87,8 @@ a_32_bit_system_is_refused_by_the_compiler(Config) ->
     Cc = proplists:get_value(cc, Config),
     Compile = [Cc, " -m32 -ffreestanding -fsyntax-only -x c "],
     case shell(Config, [Compile, "/dev/null"]) of
-        {0, _} -> says(fails(Config, [Compile, "-include c_src/base/error.h /dev/null"]), "needs a 64-bit system");
+        {0, _} -> says(fails(Config, [Compile, "-include c_src/base/error.h /dev/null"]),
+            "needs a 64-bit system");
         _ -> {skip, "this compiler is of 64 bits only"}
     end.
 
@@ -119,20 +125,26 @@ compiler_without(Headers, Config) ->
     Top = filename:join(proplists:get_value(priv_dir, Config), "include"),
     _ = file:make_dir(Top),
     Folders = [mirrored(Folder, Headers, Top) || Folder <- searched(Config)],
-    lists:append([proplists:get_value(cc, Config), " -nostdinc" | [" -isystem " ++ F || F <- Folders]]).
+    lists:append([proplists:get_value(cc, Config),
+        " -nostdinc" | [" -isystem " ++ F || F <- Folders]]).
 
 mirrored(Folder, Headers, Top) ->
-    Mirror = filename:join(Top, lists:flatten(string:replace(string:trim(Folder, leading, "/"), "/", "_", all))),
+    Mirror = filename:join(Top, lists:flatten(string:replace(string:trim(Folder, leading, "/"), "/",
+        "_", all))),
     _ = file:make_dir(Mirror),
     {ok, Names} = file:list_dir(Folder),
-    _ = [file:make_symlink(filename:join(Folder, N), filename:join(Mirror, N)) || N <- Names -- Headers],
+    _ = [file:make_symlink(filename:join(Folder, N), filename:join(Mirror, N))
+        || N <- Names -- Headers],
     Mirror.
 
 paths(Headers, Config) ->
-    [{N, filename:join(F, N)} || N <- Headers, F <- searched(Config), filelib:is_file(filename:join(F, N))].
+    [{N, filename:join(F, N)} || N <- Headers, F <- searched(Config),
+        filelib:is_file(filename:join(F, N))].
 
 %% Where the compiler looks for <...>, by its own word.
 searched(Config) ->
     {0, Text} = shell(Config, [proplists:get_value(cc, Config), " -xc -E -v - </dev/null"]),
-    {match, [List]} = re:run(Text, "search starts here:\\n((?: /.*\\n)+)End of search", [{capture, all_but_first, list}]),
-    [F || F <- lists:uniq([filename:absname(string:trim(L)) || L <- string:lexemes(List, "\n")]), filelib:is_dir(F)].
+    {match, [List]} = re:run(Text, "search starts here:\\n((?: /.*\\n)+)End of search",
+        [{capture, all_but_first, list}]),
+    [F || F <- lists:uniq([filename:absname(string:trim(L)) || L <- string:lexemes(List, "\n")]),
+        filelib:is_dir(F)].

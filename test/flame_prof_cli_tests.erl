@@ -13,14 +13,16 @@ every_command_has_help_with_an_example_test() ->
     [
         begin
             {help, Help} = flame_prof_cli_args:parse([atom_to_list(Command), "--help"]),
-            ?assertMatch({match, _}, re:run(text(Help), "Example:\n  \\$ flame_prof " ++ atom_to_list(Command))),
+            ?assertMatch({match, _}, re:run(text(Help), "Example:\n  \\$ flame_prof " ++
+                atom_to_list(Command))),
             ?assertMatch({match, _}, re:run(text(All), "\n  " ++ atom_to_list(Command) ++ " "))
         end
      || Command <- Commands
     ].
 
 options_may_stand_anywhere_and_be_joined_test() ->
-    {ok, #{by := <<"memory">>, top := 3, arguments := ["a", "b"]}} = parse("hot a --by=memory b --top 3"),
+    {ok, #{by := <<"memory">>, top := 3, arguments := ["a", "b"]}} =
+        parse("hot a --by=memory b --top 3"),
     {ok, #{arguments := ["a", "--by"]}} = parse("hot a -- --by"),
     {ok, #{node := ["a@b", "c@d", "e@f"]}} = parse("info --node a@b,c@d --node e@f").
 
@@ -68,7 +70,8 @@ json_is_json_test() ->
 %% OTP's own reader, where there is one.
 json_is_read_by_otp_test() ->
     Term = #{<<"a">> => [1, 2.5e100, <<"x\n\"\\", 16#20ac/utf8>>], <<"b">> => #{}},
-    case erlang:function_exported(json, decode, 1) orelse code:ensure_loaded(json) =:= {module, json} of
+    case erlang:function_exported(json, decode, 1)
+        orelse code:ensure_loaded(json) =:= {module, json} of
         true -> ?assertEqual(Term, apply(json, decode, [json(Term)]));
         false -> ok
     end.
@@ -86,7 +89,8 @@ report(Options) ->
 sums_are_those_of_the_samples_test_() ->
     [
         fun() ->
-            #{weight := Weight, tree := Tree, functions := Functions} = report(#{by => By, min => 0, top => 1000}),
+            #{weight := Weight, tree := Tree, functions := Functions} =
+                report(#{by => By, min => 0, top => 1000}),
             {Total, Count} = counted(By),
             ?assertEqual(Total, Weight),
             ?assertEqual(Total, lists:sum([W || #{weight := W} <- Tree])),
@@ -121,23 +125,27 @@ a_sample_is_as_many_as_its_looks_test() ->
     end,
     ok = file:write_file(File, [Sample(100000, "50 ", "waiting"), Sample(200000, "", "running")]),
     try
-        {ok, #{samples := 51, weight := 51, tree := Tree}} = flame_prof_tree:report(File, #{min => 0}),
+        {ok, #{samples := 51, weight := 51, tree := Tree}} =
+            flame_prof_tree:report(File, #{min => 0}),
         ?assertMatch([
             #{name := <<"running">>, weight := 1, samples := 1},
             #{name := <<"waiting">>, weight := 50, samples := 50}
         ], Tree),
-        {ok, #{weight := 51000} = ByMemory} = flame_prof_tree:report(File, #{by => {value, memory}}),
+        {ok, #{weight := 51000} = ByMemory} =
+            flame_prof_tree:report(File, #{by => {value, memory}}),
         ?assertMatch("51 samples of 1 process, 0.1 s, 1 file: 51,000 value of memory in 51 samples\n" ++ _,
             text(flame_prof_tree:format(ByMemory, 100))),
         {ok, Profile} = flame_prof_profile:read(File),
         #{files := [#{samples := 2, looks := 51}]} = flame_prof_profile:info(Profile),
         Out = File ++ ".export",
         {ok, #{total := 51}} = flame_prof_profile:export(Profile, collapsed, Out),
-        {ok, #{samples := 2}} = flame_prof_profile:export(Profile, perf, Out, #{measure => {value, memory}}),
+        {ok, #{samples := 2}} = flame_prof_profile:export(Profile, perf, Out,
+            #{measure => {value, memory}}),
         {ok, Text} = file:read_file(Out),
         ?assertMatch({match, _}, re:run(Text, ": 50000 cpu-clock:\n# memory=1000/0 ")),
         %% There the period is memory, and no number of looks.
-        {ok, #{samples := 2, weight := 2000}} = flame_prof_tree:report(Out, #{by => {value, memory}}),
+        {ok, #{samples := 2, weight := 2000}} =
+            flame_prof_tree:report(Out, #{by => {value, memory}}),
         ok = file:delete(Out)
     after
         file:delete(File)
@@ -176,13 +184,15 @@ the_summary_tells_what_the_shares_are_shares_of_test_() ->
     [
         {Wanted, fun() ->
             [Summary | _] = string:split(text(flame_prof_tree:format(report(Options), 100)), "\n"),
-            ?assertMatch({match, _}, re:run(Summary, "^6 samples of [0-9]+ processes, [0-9.]+ s, 1 file" ++ Wanted ++ "$"))
+            ?assertMatch({match, _}, re:run(Summary,
+                "^6 samples of [0-9]+ processes, [0-9.]+ s, 1 file" ++ Wanted ++ "$"))
         end}
      || {Options, Wanted} <- [
             {#{}, ""},
             {#{status => waiting}, ": [1-5] waiting samples?"},
             {#{by => reductions}, ": [0-9,]+ reductions in [1-5] samples?"},
-            {#{by => reductions, status => running}, ": [0-9,]+ reductions in [1-5] running samples?"}
+            {#{by => reductions, status => running},
+                ": [0-9,]+ reductions in [1-5] running samples?"}
         ]
     ].
 

@@ -46,7 +46,8 @@ a_value_that_does_not_fit_is_named_test_() ->
 
 the_error_lists_the_names_that_are_accepted_test() ->
     {error, {einval, Text}} = flame_prof_nif:session_start((config())#{sync := often}),
-    ?assertEqual(<<"the session's `sync` has a wrong value; accepted: one of none flush close">>, Text).
+    ?assertEqual(<<"the session's `sync` has a wrong value; accepted: one of none flush close">>,
+        Text).
 
 no_file_is_made_test() ->
     _ = flame_prof_nif:session_start((config())#{sync := often}),

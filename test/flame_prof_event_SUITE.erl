@@ -60,7 +60,8 @@ told() ->
     after 60000 -> ct:fail("nothing was logged")
     end.
 
-log(#{msg := {report, #{event := [flame_prof | _]} = Report}, meta := #{report_cb := Format} = Meta}, #{
+log(#{msg := {report, #{event := [flame_prof | _]} = Report},
+    meta := #{report_cb := Format} = Meta}, #{
     config := #{to := To}
 }) ->
     To ! {told, Meta, unicode:characters_to_list(Format(Report, #{}))};
@@ -127,7 +128,8 @@ numbers_are_in_the_text_form_of_prometheus(Config) ->
     %% Each book is there, and none has gone backwards since.
     ?assert(maps:get("flame_prof_taken_total", Numbers) > 0),
     [
-        ?assert(maps:get("flame_prof_" ++ atom_to_list(Key) ++ "_total", Numbers) =< maps:get(Key, Books))
+        ?assert(maps:get("flame_prof_" ++ atom_to_list(Key) ++ "_total", Numbers) =< maps:get(Key,
+            Books))
      || Key <- [taken, written, torn, dropped, gone, ticks, missed, bytes]
     ],
     #{sampler_cpu_ns := SamplerNs} = Books,
@@ -167,7 +169,8 @@ to_number(Text) ->
 
 those_looked_at_have_names(Config) ->
     ?assertEqual([], flame_prof:selected()),
-    {ok, _} = flame_prof:start(#{basename => directory(Config), auto_select => {top, 0}, always => kernel_sup}),
+    {ok, _} = flame_prof:start(#{basename => directory(Config), auto_select => {top, 0},
+        always => kernel_sup}),
     Pid = whereis(kernel_sup),
     Names = eventually(fun() ->
         case flame_prof:selected() of

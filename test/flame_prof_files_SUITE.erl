@@ -227,7 +227,7 @@ no_tick_is_lost_at_a_flush(Config) ->
     %% What was dropped for want of room is counted, and not the flush's doing.
     ?assert(map_size(Times) + Dropped >= Ticks - 1).
 
-%% The engine can not run, and each of its ticks is missed.
+%% The engine cannot run, and each of its ticks is missed.
 losses_above_one_percent_are_logged_once(Config) ->
     Session = start(Config, #{engine => portable, sample_interval => 2, flush_interval => 1002}),
     {links, Links} = process_info(Session, links),
@@ -399,7 +399,7 @@ a_disk_that_is_read_only_for_a_while_heals(Config) ->
 read_only_for_a_while(Disk) ->
     {ok, _} = flame_prof:start(#{basename => filename:join(Disk, "logs"), flush_close_max => 1}),
     flush(),
-    %% The file of the last flush is finished; the next one can not be begun.
+    %% The file of the last flush is finished; the next one cannot be begun.
     %% Busy for as long as the finished file is being closed.
     eventually(fun() -> os:cmd("mount -o remount,ro " ++ Disk) =:= "" end),
     {error, {io, Why}} = flame_prof:flush(60000),
@@ -421,7 +421,7 @@ hang(Disk) ->
     flush(),
     case os:cmd("fsfreeze -f " ++ Disk) of
         "" -> frozen(Disk);
-        Why -> skip("this file system can not be frozen: ", Why)
+        Why -> skip("this file system cannot be frozen: ", Why)
     end.
 
 frozen(Disk) ->

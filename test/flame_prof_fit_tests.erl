@@ -14,13 +14,15 @@
     "7f3f00000000-7f3f00026000 r--p 00000000 fe:00 17 /usr/lib/x86_64-linux-gnu/libc.so.6\n"
     "7f3f01000000-7f3f01001000 r--p 00000000 fe:00 18 /usr/lib/x86_64-linux-gnu/libcrypto.so.3\n"
 >>).
--define(OLD_GLIBC, <<"7f3f00000000-7f3f00026000 r--p 00000000 fe:00 17 /lib/x86_64-linux-gnu/libc-2.31.so\n">>).
+-define(OLD_GLIBC,
+    <<"7f3f00000000-7f3f00026000 r--p 00000000 fe:00 17 /lib/x86_64-linux-gnu/libc-2.31.so\n">>).
 -define(STATIC, <<"00400000-00700000 r-xp 00000000 fe:00 17 /opt/otp/beam.smp\n">>).
 
 -define(X86_64, "x86_64-pc-linux-gnu").
 
 library(Machine, Needed) ->
-    <<16#7f, "ELF", 2, 1, 1, 0:72, 3:16/little, Machine:16/little, 0:64, 0, Needed/binary, 0, "enif_alloc", 0>>.
+    <<16#7f, "ELF", 2, 1, 1, 0:72, 3:16/little, Machine:16/little, 0:64, 0, Needed/binary, 0,
+        "enif_alloc", 0>>.
 
 for_glibc() -> library(62, <<"libc.so.6">>).
 for_alpine() -> library(62, <<"libc.musl-x86_64.so.1">>).
@@ -40,7 +42,8 @@ a_node_like_ours_fits_test() ->
     ].
 
 this_node_fits_the_library_that_it_runs_test() ->
-    Library = filename:join([filename:dirname(code:which(flame_prof_nif)), "..", "priv", "flame_prof_nif.so"]),
+    Library = filename:join([filename:dirname(code:which(flame_prof_nif)), "..", "priv",
+        "flame_prof_nif.so"]),
     {ok, Bytes} = file:read_file(Library),
     Maps = file:read_file("/proc/self/maps"),
     ?assertEqual(none, misfit(erlang:system_info(system_architecture), Maps, Bytes)).
@@ -72,10 +75,13 @@ another_architecture_or_system_is_named_test() ->
             iolist_to_binary(["it is built for ", Theirs, ", and our library for x86_64 Linux"]),
             why(Theirs, ?GLIBC, for_glibc())
         )
-     || Theirs <- ["aarch64-unknown-linux-gnu", "i686-pc-linux-gnu", "x86_64-apple-darwin22.6.0", "win32"]
+     || Theirs <- ["aarch64-unknown-linux-gnu", "i686-pc-linux-gnu", "x86_64-apple-darwin22.6.0",
+         "win32"]
     ],
     ?assertEqual(none, why("aarch64-unknown-linux-gnu", ?GLIBC, library(183, <<"libc.so.6">>))),
-    {match, _} = re:run(why(?X86_64, ?GLIBC, library(40, <<"libc.so.6">>)), "for another architecture Linux").
+    {match, _} = re:run(why(?X86_64, ?GLIBC, library(40, <<"libc.so.6">>)),
+        "for another architecture Linux").
 
 what_is_no_library_is_said_to_be_none_test() ->
-    [?assertEqual(<<"our library is no ELF file">>, why(?X86_64, ?GLIBC, Bytes)) || Bytes <- [<<>>, <<16#7f, "ELF">>]].
+    [?assertEqual(<<"our library is no ELF file">>, why(?X86_64, ?GLIBC, Bytes))
+        || Bytes <- [<<>>, <<16#7f, "ELF">>]].

@@ -18,7 +18,8 @@ shares_of_samples_test() ->
     ?assertEqual([{<<"running">>, 8}, {<<"waiting">>, 4}], values(statuses, Report)),
     ?assertEqual(
         [
-            {{<<"running">>, [<<"lists:map/2">>, <<"foo:bar/1">>, <<"proc_lib:init_p_do_apply/3">>]}, 8},
+            {{<<"running">>, [<<"lists:map/2">>, <<"foo:bar/1">>,
+                <<"proc_lib:init_p_do_apply/3">>]}, 8},
             {{<<"waiting">>, [<<"gen_server:loop/7">>, <<"proc_lib:init_p_do_apply/3">>]}, 3},
             {{<<"waiting">>, [<<"lists:map/2">>, <<"gen_server:loop/7">>]}, 1}
         ],
@@ -40,7 +41,8 @@ only_one_status_test() ->
     %% What it is a part of is still shown.
     ?assertEqual([{<<"running">>, 8}, {<<"waiting">>, 4}], values(statuses, Report)),
     ?assertEqual([{<<"gen_server:loop/7">>, 3}, {<<"lists:map/2">>, 1}], values(leaves, Report)),
-    ?assertEqual([{<<"<0.3.0> proc_lib:init_p/5">>, 3}, {<<"<0.4.0>">>, 1}], values(processes, Report)).
+    ?assertEqual([{<<"<0.3.0> proc_lib:init_p/5">>, 3}, {<<"<0.4.0>">>, 1}],
+        values(processes, Report)).
 
 processes_go_by_their_names_test() ->
     {ok, Report} = hot(#{}),
@@ -104,7 +106,8 @@ a_chain_shows_leaf_and_root_test() ->
     Text = sample(1, 1, Stack),
     [
         begin
-            {ok, Report} = with_file(Text, fun(File) -> flame_prof_hot:hot(File, #{depth => Depth}) end),
+            {ok, Report} = with_file(Text, fun(File) ->
+                flame_prof_hot:hot(File, #{depth => Depth}) end),
             ?assertMatch({_, _}, binary:match(text(Report), <<"  ", Chain/binary, "\n">>))
         end
      || {Depth, Chain} <- [
@@ -144,7 +147,8 @@ text(Report) ->
     unicode:characters_to_binary(flame_prof_hot:format(Report)).
 
 all() ->
-    [sample(N, Time, Stack) || {N, {Count, _, _, _} = Stack} <- numbered(?STACKS), Time <- lists:seq(1, Count)].
+    [sample(N, Time, Stack) || {N, {Count, _, _, _} = Stack} <- numbered(?STACKS),
+        Time <- lists:seq(1, Count)].
 
 numbered(Stacks) ->
     lists:zip(lists:seq(1, length(Stacks)), Stacks).
@@ -152,7 +156,8 @@ numbered(Stacks) ->
 sample(N, Time, {_, Status, Reductions, Symbols}) ->
     unicode:characters_to_binary([
         io_lib:format("beam 4242/~b [000] ~b.~6..0b: cpu-clock:\n", [N, Time, N]),
-        io_lib:format("# reductions=9/~b memory=1/1 erl_pid=<0.~b.0>~s (metrics)\n", [Reductions, N, words(N)]),
+        io_lib:format("# reductions=9/~b memory=1/1 erl_pid=<0.~b.0>~s (metrics)\n",
+            [Reductions, N, words(N)]),
         [["\tffffffff ", Symbol, " (x.erl)\n"] || Symbol <- Symbols],
         ["\tffffffff ", Status, " (status)\n\n"]
     ]).

@@ -145,7 +145,8 @@ a_budget_that_the_node_exceeds_is_refused_by_name_test() ->
 %% The ring is sized down first.
 what_is_mapped_at_the_start_is_within_the_budget_test() ->
     [
-        ?assert(flame_prof_config:start_bytes(native, options(#{memory_budget => Budget})) =< Budget)
+        ?assert(flame_prof_config:start_bytes(native,
+            options(#{memory_budget => Budget})) =< Budget)
      || Budget <- [34000000, 40000000, 67108864, 1000000000]
     ].
 

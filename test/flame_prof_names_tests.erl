@@ -50,7 +50,8 @@ labels_are_there_when_all_have_answered_test_() ->
     {timeout, 3000, fun() ->
         in_processes(20, fun(Pids) ->
             Labels = flame_prof_names:labels(Pids, 3600000),
-            Expected = maps:from_list([{Pid, {worker, N}} || {N, Pid} <- lists:zip(lists:seq(1, 20), Pids), has_labels()]),
+            Expected = maps:from_list([{Pid, {worker, N}}
+                || {N, Pid} <- lists:zip(lists:seq(1, 20), Pids), has_labels()]),
             ?assertEqual(Expected, Labels),
             ?assertEqual(#{}, flame_prof_names:labels([], 3600000))
         end)

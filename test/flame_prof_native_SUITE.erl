@@ -211,7 +211,8 @@ public(Pid) ->
         status, message_queue_len, memory, total_heap_size, stack_size,
         garbage_collection, garbage_collection_info
     ],
-    case erlang:process_info(Pid, [case I of {dictionary} -> dictionary; _ -> I end || I <- Items]) of
+    case erlang:process_info(Pid, [case I of {dictionary} -> dictionary; _ -> I end
+        || I <- Items]) of
         undefined ->
             undefined;
         List ->
@@ -306,7 +307,8 @@ a_dirty_nif_has_its_full_stack(Config) ->
     Pid = spawn(fun() -> {read, file:open(Fifo, [read, raw])} end),
     eventually(fun() ->
         case erlang:process_info(Pid, current_stacktrace) of
-            {_, [{prim_file, _, _, _} | _]} -> erlang:process_info(Pid, status) =:= {status, running};
+            {_, [{prim_file, _, _, _} | _]} ->
+                erlang:process_info(Pid, status) =:= {status, running};
             _ -> false
         end
     end),
@@ -377,7 +379,8 @@ new_code_resolves_and_purged_code_does_not_lie(_) ->
         Pid = spawn(Module, wait_here, [Generation]),
         eventually(fun() ->
             is_waiting(Pid) andalso
-                {current_function, {Module, wait_here, 1}} =:= erlang:process_info(Pid, current_function)
+                {current_function, {Module, wait_here, 1}} =:= erlang:process_info(Pid,
+                    current_function)
         end),
         Line = 100 + Generation,
         [{Pid, #{stack := [{<<"native_generation">>, <<"wait_here">>, 1, _, Got} | _]}}] =
@@ -513,7 +516,7 @@ reload_is_refused_while_profiling(Config) ->
     ok.
 
 %% The library stays mapped while a session refers to it; without its module
-%% the session's process can not go on, and its end is that of the threads.
+%% the session's process cannot go on, and its end is that of the threads.
 purge_ends_the_threads(_) ->
     Out = eval_in_peer(
         "Threads = fun() -> {ok, L} = file:list_dir(\"/proc/self/task\"), length(L) end,"
@@ -546,12 +549,13 @@ survives_the_storms(Config) ->
     Here = filename:dirname(proplists:get_value(source, soak:module_info(compile))),
     Arguments = filename:join(Here, "vm.args"),
     Directory = filename:join(proplists:get_value(priv_dir, Config), "soak"),
-    %% A node that we would speak to over its standard output can not be it: what is under
+    %% A node that we would speak to over its standard output cannot be it: what is under
     %% way while its distribution comes up or goes down comes back to a pid of another
     %% node's name, to nobody.
     Port = peer_vm:start(
         [soak, flame_prof],
-        lists:flatten(io_lib:format("~s:soak(~p, ~p, ~p).", [?MODULE, Seconds, Arguments, Directory])),
+        lists:flatten(io_lib:format("~s:soak(~p, ~p, ~p).",
+            [?MODULE, Seconds, Arguments, Directory])),
         ["-args_file", Arguments]
     ),
     {0, _} = peer_vm:output(Port, infinity),

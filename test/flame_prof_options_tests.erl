@@ -18,7 +18,7 @@ defaults_test() ->
             sync => close,
             compress => zstd,
             idle_samples => all,
-            memory_budget => 67108864,
+            memory_budget => 100663296,
             flatten_recursive => true,
             auto_select => {top, 100, 5000},
             auto_process_opts => #{status => all, viral => self_only},
@@ -63,7 +63,8 @@ set_home(Home) -> os:putenv("HOME", Home).
 
 accepted_test_() ->
     [
-        {lists:flatten(io_lib:format("~p ~0tp", [Key, Given])), ?_assertEqual(Kept, value(Key, Given))}
+        {lists:flatten(io_lib:format("~p ~0tp", [Key, Given])),
+            ?_assertEqual(Kept, value(Key, Given))}
      || {Key, Given, Kept} <- [
             {basename, "/tmp/x", <<"/tmp/x">>},
             {basename, <<"/tmp/x">>, <<"/tmp/x">>},
@@ -100,11 +101,13 @@ accepted_test_() ->
             {auto_select, #{exclude => [{initial_call, {m, f, 3}}, {application, a}]},
                 rule(#{exclude => [{initial_call, {m, f, 3}}, {application, a}]}, 100)},
             {auto_process_opts, #{}, process(all, self_only)},
-            {auto_process_opts, #{status => undefined, viral => undefined}, process(all, self_only)},
+            {auto_process_opts, #{status => undefined, viral => undefined},
+                process(all, self_only)},
             {auto_process_opts, #{viral => true}, process(all, spawn_and_send)},
             {auto_process_opts, #{viral => false}, process(all, self_only)},
             {auto_process_opts, #{viral => send}, process(all, send)},
-            {auto_process_opts, #{status => garbage_collecting}, process(garbage_collecting, self_only)},
+            {auto_process_opts, #{status => garbage_collecting},
+                process(garbage_collecting, self_only)},
             {always, init, [init]},
             {always, [init, self()], [init, self()]},
             {viral_limits, #{}, #{processes => 200, events => 100000, seconds => 60}},
@@ -114,11 +117,13 @@ accepted_test_() ->
             {triggers, #{on => run_queue, above => 50}, [
                 trigger(#{on => run_queue, above => 50, below => 40.0})
             ]},
-            {triggers, [#{on => busy_port, interval => undefined}, #{on => long_gc, above => 7, duration => 5000}], [
+            {triggers, [#{on => busy_port, interval => undefined},
+                #{on => long_gc, above => 7, duration => 5000}], [
                 trigger(#{on => busy_port}), trigger(#{on => long_gc, above => 7, duration => 5000})
             ]},
             {triggers, #{on => {m, f}}, [trigger(#{on => {m, f}})]},
-            {triggers, #{on => {m, f}, above => -10}, [trigger(#{on => {m, f}, above => -10, below => -12.0})]},
+            {triggers, #{on => {m, f}, above => -10},
+                [trigger(#{on => {m, f}, above => -10, below => -12.0})]},
             {triggers, #{on => fun erlang:node/0, cooldown => 0, timeout => 10}, [
                 trigger(#{on => fun erlang:node/0, cooldown => 0, timeout => 10})
             ]},
@@ -138,13 +143,15 @@ rule(Given) ->
 
 rule(Given, Top) ->
     maps:merge(
-        #{top => Top, by => reductions, delta => true, interval => 5000, include => [], exclude => []},
+        #{top => Top, by => reductions, delta => true, interval => 5000, include => [],
+            exclude => []},
         Given
     ).
 
 trigger(Given) ->
     maps:merge(
-        #{interval => 1000, duration => 30000, cooldown => 60000, max_per_hour => 4, timeout => 1000},
+        #{interval => 1000, duration => 30000, cooldown => 60000, max_per_hour => 4,
+            timeout => 1000},
         Given
     ).
 
@@ -158,7 +165,8 @@ value(Key, Given) ->
 refused_test_() ->
     Huge = 1 bsl 200,
     [
-        {lists:flatten(io_lib:format("~p ~0tP", [Key, Given, 12])), fun() -> refused(Key, Given) end}
+        {lists:flatten(io_lib:format("~p ~0tP", [Key, Given, 12])),
+            fun() -> refused(Key, Given) end}
      || {Key, Values} <- [
             {basename, [
                 "",
@@ -238,7 +246,8 @@ refused(Key, Given) ->
     ?assertEqual(flame_prof_options:accepts(Key), Why).
 
 flush_interval_leaves_a_second_after_a_sample_test() ->
-    ?assertMatch({ok, _}, flame_prof_options:validate(#{sample_interval => 500, flush_interval => 1500})),
+    ?assertMatch({ok, _}, flame_prof_options:validate(#{sample_interval => 500,
+        flush_interval => 1500})),
     ?assertMatch(
         {error, {bad_option, flush_interval, _}},
         flame_prof_options:validate(#{sample_interval => 500, flush_interval => 1499})
@@ -267,7 +276,8 @@ an_unknown_process_option_is_named_test() ->
         flame_prof_options:validate(#{auto_process_opts => #{viral => sometimes}})
     ),
     ?assertMatch(
-        {error, {bad_option, {auto_process_opts, status}, <<"all or one of: waiting, ", _/binary>>}},
+        {error, {bad_option, {auto_process_opts, status},
+            <<"all or one of: waiting, ", _/binary>>}},
         flame_prof_options:validate(#{auto_process_opts => #{status => asleep}})
     ).
 
@@ -277,7 +287,8 @@ a_bad_limit_is_named_test() ->
             {error, {bad_option, {viral_limits, Key}, _}},
             flame_prof_options:validate(#{viral_limits => #{Key => Value}})
         )
-     || {Key, Value} <- [{processes, 0}, {processes, 401}, {events, many}, {seconds, 1.5}, {minutes, 1}]
+     || {Key, Value} <- [{processes, 0}, {processes, 401}, {events, many}, {seconds, 1.5},
+         {minutes, 1}]
     ].
 
 what_is_no_map_is_refused_test_() ->
@@ -311,7 +322,8 @@ a_bad_trigger_is_named_test_() ->
             {#{on => {m, f}, above => 1 bsl 2000}, above, "a number"},
             {#{on => run_queue, above => 5, below => 6}, below, "up to above, 5"},
             {#{on => run_queue, above => 5, below => low}, below, "up to above, 5"},
-            {#{on => busy_port, above => 1}, above, "no such key for busy_port; there are: on, interval"},
+            {#{on => busy_port, above => 1}, above,
+                "no such key for busy_port; there are: on, interval"},
             {#{on => long_gc, above => 5, below => 1}, below, "no such key for long_gc"},
             {#{on => {m, f}, below => 1}, below, "no such key"},
             {#{on => busy_port, cool_down => 1}, cool_down, "cooldown"},
@@ -325,7 +337,8 @@ a_bad_trigger_is_named_test_() ->
 
 what_comes_before_needs_something_that_it_is_before_test() ->
     Triggers = #{on => busy_port},
-    ?assertMatch({ok, #{pre_roll := 5000}}, flame_prof_options:validate(#{triggers => Triggers, pre_roll => 5000})),
+    ?assertMatch({ok, #{pre_roll := 5000}},
+        flame_prof_options:validate(#{triggers => Triggers, pre_roll => 5000})),
     {error, {bad_option, pre_roll, Why}} = flame_prof_options:validate(#{pre_roll => 5000}),
     ?assertNotEqual(nomatch, string:find(Why, "with triggers")).
 
@@ -340,7 +353,8 @@ errors_can_be_read_test() ->
 
 properties_test_() ->
     [
-        {timeout, 1200, {atom_to_list(Name), ?_assert(proper:quickcheck(Property, [quiet, {numtests, 500}]))}}
+        {timeout, 1200, {atom_to_list(Name), ?_assert(proper:quickcheck(Property,
+            [quiet, {numtests, 500}]))}}
      || {Name, Property} <- [
             {any_term_gets_an_answer, any_term_gets_an_answer()},
             {any_values_get_an_answer, any_values_get_an_answer()},
@@ -384,7 +398,8 @@ nearly() ->
         list(contest()),
         trigger(),
         list(trigger()),
-        ?LET(Pairs, list({oneof([processes, events, seconds, junk()]), oneof([junk(), range(1, 500)])}), maps:from_list(Pairs))
+        ?LET(Pairs, list({oneof([processes, events, seconds, junk()]),
+            oneof([junk(), range(1, 500)])}), maps:from_list(Pairs))
     ]).
 
 %% No any(): it would fill the table of atoms.

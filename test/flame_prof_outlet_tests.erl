@@ -10,7 +10,8 @@ tick(Ms) -> {tick, 0, 1795237782000000 + 1000 * Ms, 0}.
 sample() -> {sample, 0, 0, 0, erlang:make_tuple(16, 0)}.
 
 %% A batch that has all the credit.
-large() -> [tick(1), {frame, 0, binary:copy(<<"m">>, ?CREDIT_BYTES), <<"f">>, 0, 0, <<>>}, sample()].
+large() -> [tick(1), {frame, 0, binary:copy(<<"m">>, ?CREDIT_BYTES),
+    <<"f">>, 0, 0, <<>>}, sample()].
 
 batch() ->
     receive
@@ -29,13 +30,15 @@ beyond_the_credit_nothing_is_sent_and_all_of_it_is_counted_test() ->
     {taken, Full} = flame_prof_outlet:push(large(), flame_prof_outlet:far(self())),
     {1, Bytes, _} = batch(),
     {refused, Less} = flame_prof_outlet:push([tick(2), sample(), sample()], Full),
-    {refused, Least} = flame_prof_outlet:push([{tick, 3, 1795237782009000, 0}, {gone, 2}, sample()], Less),
+    {refused, Least} = flame_prof_outlet:push([{tick, 3, 1795237782009000, 0}, {gone, 2}, sample()],
+        Less),
     ?assertEqual(none, batch()),
     {taken, Free} = flame_prof_outlet:heard({flame_prof_taken, Bytes, 1}, Least),
     {taken, _} = flame_prof_outlet:push([tick(10)], Free),
     %% Told anew, so nothing of this needs what was lost.
     ?assertMatch(
-        {3, _, [{lost, 1, 0, 3}, {gone, 2}, {tick, 3, 1795237782009000, 0}, {tick, 0, _, _}]}, batch()
+        {3, _, [{lost, 1, 0, 3}, {gone, 2}, {tick, 3, 1795237782009000, 0}, {tick, 0, _, _}]},
+            batch()
     ).
 
 a_later_generation_is_begun_when_the_scribe_wants_it_test() ->
@@ -53,7 +56,8 @@ the_last_word_has_what_was_not_told_test() ->
     {refused, Less} = flame_prof_outlet:push([tick(2), sample()], Full),
     ok = flame_prof_outlet:close(Less),
     Self = self(),
-    receive {flame_prof_over, Self, Items} -> ?assertEqual([{lost, 0, 0, 1}, {gone, 0}, tick(2)], Items) end.
+    receive {flame_prof_over, Self, Items} ->
+        ?assertEqual([{lost, 0, 0, 1}, {gone, 0}, tick(2)], Items) end.
 
 without_a_connection_it_is_closed_test() ->
     %% A process of a node that there is not.
@@ -69,5 +73,6 @@ what_is_no_batch_is_an_error_test() ->
     ?assertEqual(error, flame_prof_outlet:opened(term_to_binary(samples))).
 
 the_counts_are_left_of_what_can_not_be_used_test() ->
-    Items = [{lost, 5, 6, 7}, {gone, 1}, tick(1), {process, 0, 1, 2, <<>>, none, none, <<>>}, sample(), tick(2), {gone, 1}],
+    Items = [{lost, 5, 6, 7}, {gone, 1}, tick(1),
+        {process, 0, 1, 2, <<>>, none, none, <<>>}, sample(), tick(2), {gone, 1}],
     ?assertEqual([{lost, 6, 6, 8}, {gone, 2}, tick(2)], flame_prof_outlet:without_samples(Items)).

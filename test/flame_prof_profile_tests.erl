@@ -102,7 +102,8 @@ what_is_no_file_is_named_test() ->
     [
         begin
             ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:read([File])),
-            ?assertMatch({error, {File, {einval, _}}}, flame_prof:fold(fun(_, A) -> A end, 0, [File])),
+            ?assertMatch({error, {File, {einval, _}}},
+                flame_prof:fold(fun(_, A) -> A end, 0, [File])),
             ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:index(Profile, File))
         end
      || File <- [<<>>, <<"a", 0>>, {file}, {7}, [a, {b}], lists:duplicate(5000, $x)]
@@ -508,7 +509,8 @@ a_session_s_file_is_read_whole_test_() ->
         with_directory(fun(Dir) ->
             Worker = spawn_link(fun() -> work(0) end),
             {ok, _} = flame_prof:start(#{basename => Dir}),
-            waiting:eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) > 2000 end),
+            waiting:eventually(fun() -> maps:get(written,
+                maps:get(books, flame_prof:info())) > 2000 end),
             {ok, #{files := [File0], written := Written}} = flame_prof:stop(),
             unlink(Worker),
             exit(Worker, kill),
@@ -571,7 +573,8 @@ expected_stacks(File, Measure, Levels, Lines) ->
     ]).
 
 weight(samples, _) -> 1;
-weight({Kind, Metric}, Sample) when is_atom(Metric) -> weight({Kind, atom_to_binary(Metric)}, Sample);
+weight({Kind, Metric}, Sample) when is_atom(Metric) ->
+    weight({Kind, atom_to_binary(Metric)}, Sample);
 weight({value, Metric}, #{metrics := Metrics}) -> element(1, maps:get(Metric, Metrics));
 weight({delta, Metric}, #{metrics := Metrics}) -> element(2, maps:get(Metric, Metrics));
 weight(Metric, Sample) -> weight({delta, Metric}, Sample).
@@ -631,7 +634,8 @@ sums(Pairs) ->
 expected_perf(File, Kind) ->
     [
         {Time, Tid, abs(Weight), sign(Kind, Weight), [Symbol || {Symbol, _} <- Frames], Status}
-     || #{time_us := Time, tid := Tid, frames := Frames, status := Status} = Sample <- samples(File),
+     || #{time_us := Time, tid := Tid, frames := Frames, status := Status} =
+         Sample <- samples(File),
         Weight <- [weight({Kind, memory}, Sample)],
         Weight =/= 0
     ].

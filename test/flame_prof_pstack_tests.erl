@@ -88,7 +88,8 @@ gc() ->
     with(spawn(?MODULE, garbage, [lists:seq(1, 20000)]), fun(Pid) ->
         Stack = waiting:eventually(fun() ->
             case flame_prof_pstack:processes([Pid]) of
-                {ok, [{{process, Pid}, #{status := garbage_collecting, stack := [_, _ | _] = S}}]} ->
+                {ok, [{{process, Pid}, #{status := garbage_collecting,
+                    stack := [_, _ | _] = S}}]} ->
                     {true, S};
                 {ok, [{_, #{}}]} -> false
             end
@@ -201,7 +202,8 @@ every_scheduler() ->
 
 beside_profile() ->
     Directory = "/tmp/pstack_profile_" ++ os:getpid(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+        cpu_budget => infinity}),
     try
         with_lookups(fun(Pid) ->
             [
@@ -222,7 +224,8 @@ beside_profile() ->
 at_once() ->
     with_lookups(fun(Pid) ->
         Look = fun() ->
-            [{ok, [{_, #{pid := Pid}}]} = flame_prof_pstack:processes([Pid]) || _ <- lists:seq(1, 20)]
+            [{ok, [{_, #{pid := Pid}}]} = flame_prof_pstack:processes([Pid])
+                || _ <- lists:seq(1, 20)]
         end,
         Monitors = [element(2, spawn_monitor(Look)) || _ <- lists:seq(1, 6)],
         [
@@ -292,7 +295,8 @@ elixir_and_labels_are_shown_as_their_authors_know_them_test() ->
     end,
     Pid = pid_to_list(self()),
     ?assertEqual(Pid ++ " Shop.Cart.init/1", First(#{})),
-    ?assertEqual(Pid ++ " Shop.Till Shop.Cart.init/1", First(#{registered_name => 'Elixir.Shop.Till'})),
+    ?assertEqual(Pid ++ " Shop.Till Shop.Cart.init/1",
+        First(#{registered_name => 'Elixir.Shop.Till'})),
     ?assertEqual(Pid ++ " {cart,7} Shop.Cart.init/1", First(#{label => {cart, 7}})).
 
 a_look_as_text_test() ->

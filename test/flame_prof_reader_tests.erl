@@ -69,7 +69,8 @@ chunk_borders_do_not_show_test() ->
 
 damage_costs_the_damaged_sample_test_() ->
     [
-        {Name, ?_assertMatch({ok, [#{tid := 73}, #{tid := 71}], #{bad := 1}}, read([sample(1), Bad, sample(3)]))}
+        {Name, ?_assertMatch({ok, [#{tid := 73}, #{tid := 71}], #{bad := 1}},
+            read([sample(1), Bad, sample(3)]))}
      || {Name, Bad} <- [
             {"text", <<"what is this\n\n">>},
             {"binary", <<255, 0, 1, "\n\n">>},
@@ -134,7 +135,8 @@ damage_is_never_fatal_test_() ->
         {range(0, byte_size(Text)), binary()},
         begin
             Behind = max(0, byte_size(Text) - At - byte_size(Damage)),
-            Damaged = [binary:part(Text, 0, At), Damage, binary:part(Text, byte_size(Text), -Behind)],
+            Damaged = [binary:part(Text, 0, At), Damage,
+                binary:part(Text, byte_size(Text), -Behind)],
             {ok, Read, #{samples := Good, bad := Bad}} = read(Damaged),
             length(Read) =:= Good andalso Good >= 2 andalso Bad =< 6
         end

@@ -29,7 +29,8 @@ init_per_suite(Config) ->
             _ = os:cmd("epmd -daemon"),
             case net_kernel:start([name("test"), shortnames]) of
                 {ok, _} -> Config;
-                {error, Reason} -> {skip, lists:flatten(io_lib:format("no distribution: ~p", [Reason]))}
+                {error, Reason} -> {skip, lists:flatten(io_lib:format("no distribution: ~p",
+                    [Reason]))}
             end
     end.
 
@@ -169,7 +170,8 @@ install(Node, Version) ->
     ok = rpc(Node, release_handler, make_permanent, [Version]).
 
 version(Node) ->
-    {flame_prof, _, Version} = lists:keyfind(flame_prof, 1, rpc(Node, application, which_applications, [])),
+    {flame_prof, _, Version} = lists:keyfind(flame_prof, 1,
+        rpc(Node, application, which_applications, [])),
     %% What runs is what is installed.
     Beam = rpc(Node, code, which, [flame_prof_nif]),
     ?assertNotEqual(nomatch, string:find(Beam, "flame_prof-" ++ Version ++ "/")),

@@ -159,7 +159,8 @@ shares(Config, Options, Slices, Leaf, Counts0, Times0, Rounds0) ->
     Counts = sum([Counts0, NewCounts]),
     Times = sum([Times0, Elapsed]),
     Cpu = maps:from_list([{Key, Ns} || {{cpu, Key}, Ns} <- maps:to_list(NewTimes)]),
-    say("CPU time: ~0p percent", [maps:map(fun(_, Ns) -> round(1000 * Ns / total(Cpu)) / 10 end, Cpu)]),
+    say("CPU time: ~0p percent", [maps:map(fun(_, Ns) -> round(1000 * Ns / total(Cpu)) / 10 end,
+        Cpu)]),
     Known = maps:with(maps:keys(Times), Counts),
     Total = total(Known),
     say("~0p: ~w samples in slices, ~w elsewhere; ~s", [
@@ -170,7 +171,8 @@ shares(Config, Options, Slices, Leaf, Counts0, Times0, Rounds0) ->
     Round = off(maps:with(maps:keys(Elapsed), NewCounts), Elapsed),
     Rounds = [{Round, is_quiet(Books) andalso total(Cpu) >= 0.95 * total(Elapsed)} | Rounds0],
     %% A thread that the machine kept from its CPU answers once for many ticks.
-    IsGood = Off =< ?POINTS andalso Total >= total(Counts) * 0.95 andalso Total >= captures() div 10,
+    IsGood = Off =< ?POINTS andalso Total >= total(Counts) * 0.95
+        andalso Total >= captures() div 10,
     case maps:get(engine, Options, native) of
         portable ->
             %% Shown, not judged: it looks where a process can be interrupted.
@@ -309,7 +311,8 @@ exact_of_all(Config, Options, Leaves, Captures) ->
 
 exact_of_all(Config, Options, Leaves, Captures, Bar) ->
     say("~0p: of ~w captures", [Options, Captures]),
-    Short = [Leaf || Leaf <- Leaves, exact(Config, Options, Leaf, Captures, bar(Leaf, Bar)) =:= short],
+    Short = [Leaf || Leaf <- Leaves, exact(Config, Options, Leaf, Captures,
+        bar(Leaf, Bar)) =:= short],
     ?assertEqual([], Short).
 
 %% Half of the time of a process that waits for each answer is that of coming and
@@ -466,7 +469,8 @@ reductions_include_the_running_part(Config) ->
     Worker = {Pid, _, _} = running_work:start(lists:last(online()), {leaf, erlang}),
     timer:sleep(50),
     {ok, _} = flame_prof:start(#{
-        basename => directory(Config), sample_interval => 1, cpu_budget => infinity, auto_select => {top, 1, 100}
+        basename => directory(Config), sample_interval => 1, cpu_budget => infinity,
+            auto_select => {top, 1, 100}
     }),
     ok = running_profile:until(300, 60000),
     true = erlang:suspend_process(Pid),
@@ -477,7 +481,8 @@ reductions_include_the_running_part(Config) ->
     _ = running_work:stop(Worker),
     {ok, Seen, _} = flame_prof_reader:fold(
         fun
-            (#{status := Status, metrics := M, words := #{<<"erl_pid">> := P}}, Acc) when P =:= Name ->
+            (#{status := Status, metrics := M, words := #{<<"erl_pid">> := P}}, Acc)
+                when P =:= Name ->
                 {Value, _} = maps:get(<<"reductions">>, M),
                 [{Status, Value} | Acc];
             (_, Acc) ->
@@ -525,7 +530,8 @@ bursts_are_where_they_were(Config, Attempts) ->
     Recorded = receive {'DOWN', Monitor, process, Burster, {shutdown, Bursts}} -> Bursts end,
     {ok, #{files := Files}} = flame_prof:stop(),
     {ok, Times, _} = flame_prof_reader:fold(
-        fun(#{time_us := Us, frames := Frames}, Acc) -> [Us || is_in_burst(Frames)] ++ Acc end, [], Files
+        fun(#{time_us := Us, frames := Frames}, Acc) ->
+            [Us || is_in_burst(Frames)] ++ Acc end, [], Files
     ),
     _ = [file:delete(File) || File <- Files],
     Right = [T || T <- Times, {Begin, End} <- Recorded, T >= Begin - TickUs, T =< End + TickUs],
@@ -535,9 +541,11 @@ bursts_are_where_they_were(Config, Attempts) ->
         false when Attempts > 1 -> bursts_are_where_they_were(Config, Attempts - 1);
         %% Most are right even where most is late, or it is not the machine.
         false when length(Right) * 2 >= length(Times), Times =/= [] ->
-            not_told("~w of ~w samples of a burst are within a tick of it", [length(Right), length(Times)]);
+            not_told("~w of ~w samples of a burst are within a tick of it",
+                [length(Right), length(Times)]);
         false ->
-            ct:fail("~w of ~w samples of a burst are within a tick of it", [length(Right), length(Times)])
+            ct:fail("~w of ~w samples of a burst are within a tick of it",
+                [length(Right), length(Times)])
     end.
 
 burst_of(Us) ->
@@ -554,7 +562,8 @@ burst(Until) ->
     end.
 
 is_in_burst(Frames) ->
-    lists:any(fun({Symbol, _}) -> running_profile:plain(Symbol) =:= <<"flame_prof_running_SUITE:burst/1">> end, Frames).
+    lists:any(fun({Symbol, _}) ->
+        running_profile:plain(Symbol) =:= <<"flame_prof_running_SUITE:burst/1">> end, Frames).
 
 %%% ------------------------------------------------------- short-lived processes --
 
@@ -622,7 +631,8 @@ schedulers_come_and_go_while_it_samples(Config) ->
     [
         begin
             {ok, _} = flame_prof:start(#{
-                basename => directory(Config), sample_interval => 1, cpu_budget => infinity, mode => Mode
+                basename => directory(Config), sample_interval => 1, cpu_budget => infinity,
+                    mode => Mode
             }),
             [
                 begin
@@ -632,8 +642,10 @@ schedulers_come_and_go_while_it_samples(Config) ->
              || N <- lists:seq(1, 12)
             ],
             _ = erlang:system_flag(schedulers_online, All),
-            waiting:eventually(fun() -> maps:get(captures, maps:get(books, flame_prof:info())) > 50 end),
-            {ok, #{captures := Captures, torn := Torn, taken := T, written := W, dropped := D, gone := G}} =
+            waiting:eventually(fun() -> maps:get(captures,
+                maps:get(books, flame_prof:info())) > 50 end),
+            {ok, #{captures := Captures, torn := Torn, taken := T, written := W, dropped := D,
+                gone := G}} =
                 flame_prof:stop(),
             ?assertEqual(T, W + Torn + D + G),
             say("~w: ~w captures with schedulers going off and on", [Mode, Captures]),
@@ -661,7 +673,8 @@ without_running_stacks_nothing_is_installed(Config) ->
 
 peer([without_running_stacks, Directory]) ->
     Before = caught(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity, running_stacks => false}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+        cpu_budget => infinity, running_stacks => false}),
     burn(300),
     During = caught(),
     Pending = pending(),
@@ -670,7 +683,8 @@ peer([without_running_stacks, Directory]) ->
     [Before, During, caught(), Pending, Captures];
 peer([with_running_stacks, Directory]) ->
     Without = caught(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+        cpu_budget => infinity}),
     burn_until_captured(),
     {ok, #{signals := Signals}} = flame_prof:stop(),
     [Without, caught(), Signals];
@@ -678,7 +692,8 @@ peer([used_signal, Directory]) ->
     {_, Most} = running_test_nif:real_time_signals(),
     ok = running_test_nif:take_signal(Most),
     ok = running_test_nif:take_signal(Most - 1),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+        cpu_budget => infinity}),
     burn_until_captured(),
     {ok, #{captures := Captures}} = flame_prof:stop(),
     Actions = [running_test_nif:signal_action(S) || S <- [Most, Most - 1, Most - 2, Most - 3]],
@@ -686,7 +701,8 @@ peer([used_signal, Directory]) ->
 peer([all_signals_used, Directory]) ->
     {Least, Most} = running_test_nif:real_time_signals(),
     [ok = running_test_nif:take_signal(S) || S <- lists:seq(Least, Most)],
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+        cpu_budget => infinity}),
     burn_until(written),
     #{running_stacks := Running} = flame_prof:info(),
     {ok, #{signals := Signals, written := Written}} = flame_prof:stop(),
@@ -705,14 +721,16 @@ peer([taken_signal, Directory]) ->
     Burner = spawn_link(fun() -> burn(86400000) end),
     waiting:eventually(fun() -> maps:get(running_stacks, flame_prof:info()) =/= on end),
     #{books := #{captures := Before, written := Written}} = flame_prof:info(),
-    waiting:eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) > Written + 200 end),
+    waiting:eventually(fun() -> maps:get(written, maps:get(books,
+        flame_prof:info())) > Written + 200 end),
     receive {warning, _} -> ok after 60000 -> error(no_warning) end,
     {ok, #{captures := After, lost_signal := Signal, files := Files} = Run} = flame_prof:stop(),
     {lost, Why} = maps:get(running_stacks, Run),
     {ok, Text} = file:read_file(hd(Files)),
     InFile = [
         binary:match(Text, Part) =/= nomatch
-     || Part <- [<<"running_stack_not_sampled">>, <<"lost_signal=", (integer_to_binary(Signal))/binary>>]
+     || Part <- [<<"running_stack_not_sampled">>,
+         <<"lost_signal=", (integer_to_binary(Signal))/binary>>]
     ],
     Warnings = (fun Count(N) -> receive {warning, _} -> Count(N + 1) after 0 -> N end end)(1),
     Arrived = running_test_nif:signals_arrived(),
@@ -721,18 +739,21 @@ peer([taken_signal, Directory]) ->
     waiting:eventually(fun() -> maps:get(captures, maps:get(books, flame_prof:info())) > 0 end),
     exit(unlink(Burner) andalso Burner, kill),
     {ok, #{lost_signal := Lost}} = flame_prof:stop(),
-    [Why, After - Before, InFile, Warnings, Arrived, running_test_nif:signals_arrived() - Arrived, Lost];
+    [Why, After - Before, InFile, Warnings, Arrived, running_test_nif:signals_arrived() - Arrived,
+        Lost];
 peer([descriptors, Directory]) ->
     {ok, _} = application:ensure_all_started(flame_prof),
     Before = descriptors(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+        cpu_budget => infinity}),
     burn_until_captured(),
     During = descriptors(),
     {ok, _} = flame_prof:stop(),
     _ = flame_prof_pstack:processes([self()]),
     [erlang:system_info(schedulers), During - Before, descriptors() - Before];
 peer([stray, Directory]) ->
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+        cpu_budget => infinity}),
     Signal = our_signal(),
     burn_until_captured(),
     stray(Signal),
@@ -748,7 +769,8 @@ peer([{in_flight, How}, Directory]) ->
         spawn(fun() -> burn(100000) end)
      || _ <- lists:seq(1, erlang:system_info(schedulers_online))
     ],
-    {ok, Pid} = flame_prof:start(#{basename => Directory, sample_interval => 1, cpu_budget => infinity}),
+    {ok, Pid} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+        cpu_budget => infinity}),
     timer:sleep(60 + rand:uniform(40)),
     in_flight(How, Pid).
 
@@ -780,7 +802,8 @@ a_signal_that_somebody_uses_is_left_alone(Config) ->
     ?assertEqual(0, Arrived),
     ?assert(Captures > 0),
     %% Where all are taken it says so, and goes on without.
-    [[{off, Why}, Signals, Written, Refused, Others]] = in_peer(all_signals_used, [directory(Config)]),
+    [[{off, Why}, Signals, Written, Refused, Others]] =
+        in_peer(all_signals_used, [directory(Config)]),
     say("all signals in use: ~s", [Why]),
     ?assertMatch({match, _}, re:run(Why, "real-time signal is in use")),
     ?assertEqual({0, true, error, 0}, {Signals, Written, Refused, Others}).
@@ -788,7 +811,8 @@ a_signal_that_somebody_uses_is_left_alone(Config) ->
 %% Told by info/0, in the log and in the file; nothing that runs vanishes, and no
 %% signal is sent to the other owner but such as were on their way.
 a_signal_that_is_taken_is_told_and_the_next_session_works(Config) ->
-    [[Why, Captures, InFile, Warnings, Arrived, Later, Lost]] = in_peer(taken_signal, [directory(Config)]),
+    [[Why, Captures, InFile, Warnings, Arrived, Later, Lost]] =
+        in_peer(taken_signal, [directory(Config)]),
     say("taken: ~ts; ~w signals went to its new owner", [Why, Arrived]),
     ?assertMatch({match, _}, re:run(Why, "another handler was installed for signal")),
     ?assertEqual({0, [true, true], 1}, {Captures, InFile, Warnings}),
@@ -971,7 +995,8 @@ burn(Until, N) ->
 
 %% Signals with a handler, of the whole process.
 caught() ->
-    [Bit || Bit <- lists:seq(0, 63), (status_mask("/proc/self/status", "SigCgt") bsr Bit) band 1 =:= 1].
+    [Bit || Bit <- lists:seq(0, 63), (status_mask("/proc/self/status",
+        "SigCgt") bsr Bit) band 1 =:= 1].
 
 %% Real-time signals that wait on any thread.
 pending() ->
@@ -987,7 +1012,8 @@ pending() ->
 status_mask(File, Key) ->
     case file:read_file(File) of
         {ok, Text} ->
-            {match, [Mask]} = re:run(Text, Key ++ ":\\s*([0-9a-f]+)", [{capture, all_but_first, list}]),
+            {match, [Mask]} = re:run(Text, Key ++ ":\\s*([0-9a-f]+)",
+                [{capture, all_but_first, list}]),
             list_to_integer(Mask, 16);
         {error, _} ->
             0

@@ -67,7 +67,8 @@ the_original_files_are_read_test() ->
 perf_scripts_of_linux_are_read_test() ->
     ?assertMatch(
         [
-            #{comm := <<"swapper">>, status := <<>>, period := 250000, event := <<"cpu-clock:pppH">>},
+            #{comm := <<"swapper">>, status := <<>>, period := 250000,
+                event := <<"cpu-clock:pppH">>},
             #{frames := [_, _, {<<"$lists:map/2">>, <<"/tmp/perf-4242.map">>}], tid := 4250},
             #{comm := <<"Chrome Thread">>},
             #{frames := []},

@@ -6,7 +6,8 @@
 -define(AN_HOUR_US, 3600000000).
 
 with_scribe(Fun) ->
-    Output = filename:join("/tmp", "flame_prof_scribe." ++ os:getpid() ++ "." ++ integer_to_list(erlang:unique_integer([positive]))),
+    Output = filename:join("/tmp", "flame_prof_scribe." ++ os:getpid() ++ "." ++
+        integer_to_list(erlang:unique_integer([positive]))),
     ok = file:make_dir(Output),
     Config = #{
         node => 'engine@elsewhere',
@@ -43,7 +44,8 @@ samples(Times) ->
         {frame, 0, <<"shop">>, <<"sell">>, 1, 12, <<"shop.erl">>},
         {stack, 0, [0]}
     ],
-    Defined ++ lists:append([[{tick, 0, Us, 0}, {sample, 0, 0, 0, erlang:make_tuple(16, 7)}] || Us <- Times]).
+    Defined ++ lists:append([[{tick, 0, Us, 0}, {sample, 0, 0, 0, erlang:make_tuple(16, 7)}]
+        || Us <- Times]).
 
 send(Scribe, Items) ->
     Scribe ! {flame_prof_batch, self(), 1, term_to_binary(Items)},
@@ -64,7 +66,8 @@ samples_have_the_time_of_their_node_whatever_is_flushed_between_them_test_() ->
             ok = send(Scribe, samples(Second)),
             {ok, #{files := [File], written := 50} = Run} = flame_prof_scribe:stop(Scribe, 60000),
             ?assertNot(is_map_key(failure, Run)),
-            {ok, Read, #{bad := 0}} = flame_prof_reader:fold(fun(#{time_us := Us}, All) -> [Us | All] end, [], File),
+            {ok, Read, #{bad := 0}} = flame_prof_reader:fold(fun(#{time_us := Us}, All) ->
+                [Us | All] end, [], File),
             ?assertEqual(First ++ Second, lists:reverse(Read))
         end)
     end}.
@@ -104,5 +107,6 @@ an_engine_that_ends_as_it_was_told_to_is_no_failure_test() ->
         Scribe ! {flame_prof_over, self(), [{lost, 1, 2, 3}, {gone, 4}]},
         {reply, {ok, Run}} = gen_server:receive_response(Stop, 60000),
         ?assertNot(is_map_key(failure, Run)),
-        ?assertMatch(#{taken := 7, dropped := 3, gone := 4, ticks := 1, missed := 2, written := 0}, Run)
+        ?assertMatch(#{taken := 7, dropped := 3, gone := 4, ticks := 1, missed := 2, written := 0},
+            Run)
     end).

@@ -24,7 +24,8 @@ names_come_with_the_choice_test() ->
     register(flame_prof_selector_tests_name, Pid),
     {_, Selected} = first_choice(10000, []),
     ?assertMatch(
-        #{Pid := {<<"flame_prof_selector_tests_name">>, {<<"proc_lib">>, <<"init_p">>, _}, {_, _, _}}},
+        #{Pid := {<<"flame_prof_selector_tests_name">>,
+            {<<"proc_lib">>, <<"init_p">>, _}, {_, _, _}}},
         Selected
     ),
     ?assertMatch(

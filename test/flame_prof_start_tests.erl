@@ -144,4 +144,5 @@ junk_but_a_list() ->
     oneof([-1, 1.5, {}, {junk}, [a | b], make_ref()]).
 
 junk() ->
-    oneof([-1, 1.5, 1 bsl 100, {}, {junk}, [a | b], [-1], "\0", <<0>>, make_ref(), fun() -> ok end]).
+    oneof([-1, 1.5, 1 bsl 100, {}, {junk}, [a | b], [-1], "\0",
+        <<0>>, make_ref(), fun() -> ok end]).

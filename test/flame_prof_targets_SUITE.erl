@@ -123,7 +123,8 @@ apply_gives_back_what_the_fun_does(Config) ->
     ?assertThrow(mine, flame_prof:apply(fun() -> throw(mine) end, #{viral => self_only})),
     ?assertEqual(count(explicit), 0),
     ?assertEqual(0, flame_prof:profile_stop()),
-    ?assertError({bad_option, viral, _}, flame_prof:apply(fun() -> ct:fail(called) end, #{viral => 7})),
+    ?assertError({bad_option, viral, _},
+        flame_prof:apply(fun() -> ct:fail(called) end, #{viral => 7})),
     ?assertError({bad_option, depth, _}, flame_prof:profile_start(#{depth => 7})),
     ?assertEqual([self()], sampled(Config)).
 
@@ -242,7 +243,8 @@ receivers_are_caught(Config) ->
     Last = ours(fun wait/0),
     Named = ours(fun() -> relay(Last) end),
     true = register(?FUNCTION_NAME, Named),
-    First = ours(fun() -> 1 = flame_prof:profile_start(#{viral => send}), relay(?FUNCTION_NAME) end),
+    First = ours(fun() -> 1 = flame_prof:profile_start(#{viral => send}),
+        relay(?FUNCTION_NAME) end),
     Nobody = ours(fun() -> relay(Last) end),
     eventually(fun() -> count(explicit) =:= 1 end),
     First ! hello,
@@ -445,7 +447,8 @@ a_rule_by_change_chooses_who_grows(Config) ->
     [Full ! N || N <- lists:seq(1, 50000)],
     Growing = ours(fun() -> receive no_such_message -> ok end end),
     _ = ours(fun() -> feed(Growing) end),
-    start(Config, #{auto_select => #{top => 1, by => message_queue_len, delta => true, interval => 100}}),
+    start(Config, #{auto_select => #{top => 1, by => message_queue_len, delta => true,
+        interval => 100}}),
     %% At first nothing is known, and all have grown from nothing.
     eventually(fun() ->
         Late = sampled_late(flushed()),
@@ -479,7 +482,8 @@ filters_choose_who_takes_part(Config) ->
             {#{include => {application, no_such_application}}, []}
         ]
     ],
-    start(Config, #{auto_select => #{top => 100, interval => 100, include => {application, kernel}}}),
+    start(Config, #{auto_select => #{top => 100, interval => 100,
+        include => {application, kernel}}}),
     has_samples_of([whereis(kernel_sup)]),
     Kernel = sampled(Config),
     ?assert(lists:member(whereis(kernel_sup), Kernel)),
@@ -602,7 +606,8 @@ sampled_late(File) ->
 
 sampled_since(File, Since) ->
     Add = fun
-        (#{time_us := T, words := #{<<"erl_pid">> := Pid}}, Pids) when T >= Since -> Pids#{Pid => []};
+        (#{time_us := T, words := #{<<"erl_pid">> := Pid}}, Pids)
+            when T >= Since -> Pids#{Pid => []};
         (_, Pids) -> Pids
     end,
     {ok, Pids, _} = flame_prof_reader:fold(Add, #{}, File),

@@ -36,7 +36,8 @@ terminal(Top, Printing, Reading) ->
     end.
 
 has_line({messages, Messages}) ->
-    [line || Message <- Messages, element(1, Message) =:= flame_prof_top, element(2, Message) =:= line] =/= [].
+    [line || Message <- Messages, element(1, Message) =:= flame_prof_top,
+        element(2, Message) =:= line] =/= [].
 
 until(Condition) ->
     Condition() orelse begin timer:sleep(20), until(Condition) end.

@@ -1,5 +1,5 @@
 %% Triggers on real conditions: each fires, leaves a bounded profile that says why,
-%% and does no harm where it can not.
+%% and does no harm where it cannot.
 -module(flame_prof_triggers_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -233,18 +233,21 @@ fires(Config, Trigger, Cause) ->
     [File | _] = Files = finished(Config),
     {ok, _} = perf_script_grammar:check(File),
     %% It may have fired again meanwhile: what the end tells is of one of them.
-    Notes = [Own || F <- Files, {ok, [#{trigger := Own} | _], #{bad := 0}} <- [flame_prof_reader:own(F)]],
+    Notes = [Own || F <- Files, {ok, [#{trigger := Own} | _],
+        #{bad := 0}} <- [flame_prof_reader:own(F)]],
     ?assertEqual(length(Files), length(Notes)),
     ?assert(LastFiles =:= [] orelse lists:member(Last, Notes)),
     [Note | _] = Notes,
     #{on := On} = Trigger,
-    ?assertEqual({0, byte_size(flame_prof_trigger:name(On))}, binary:match(Note, flame_prof_trigger:name(On))),
+    ?assertEqual({0, byte_size(flame_prof_trigger:name(On))},
+        binary:match(Note, flame_prof_trigger:name(On))),
     ct:pal("~ts", [Note]),
     Note.
 
 %% Looks often, is short, and fires as soon as it may.
 bounded(Trigger) ->
-    maps:merge(#{interval => 100, duration => 1000, cooldown => 0, max_per_hour => 100, timeout => 30000}, Trigger).
+    maps:merge(#{interval => 100, duration => 1000, cooldown => 0, max_per_hour => 100,
+        timeout => 30000}, Trigger).
 
 happens_anywhere(#{on := On}) -> lists:member(On, [long_gc, long_schedule]).
 
@@ -470,7 +473,8 @@ one_does_not_silence_another_on_the_same_event(Config) ->
 %%% ----------------------------------------------------------- system monitor --
 
 has_sessions() ->
-    {module, trace} =:= code:ensure_loaded(trace) andalso erlang:function_exported(trace, system, 3).
+    {module, trace} =:= code:ensure_loaded(trace)
+        andalso erlang:function_exported(trace, system, 3).
 
 a_monitor_of_somebodys_is_left_alone(Config) ->
     [Theirs] = helper(fun() -> timer:sleep(infinity) end),
@@ -518,21 +522,24 @@ ours_is_given_back(Config) ->
     eventually(fun() -> fired(LongGc) >= 1 end),
     kill(Pids),
     eventually(fun() -> seen(LongGc) =:= false end),
-    has_sessions() orelse eventually(fun() -> length(element(2, erlang:system_monitor())) =:= 2 end),
+    has_sessions() orelse eventually(fun() -> length(element(2,
+        erlang:system_monitor())) =:= 2 end),
     {ok, _} = flame_prof:stop(),
     ?assertEqual(undefined, erlang:system_monitor()).
 
 %%% --------------------------------------------------------------------- harm --
 
 a_bad_fun_harms_nothing(Config) ->
-    Bad = [#{on => {?MODULE, F}, interval => 100, timeout => 100} || F <- [hang, fall, grow, junk, not_there, number]],
+    Bad = [#{on => {?MODULE, F}, interval => 100, timeout => 100}
+        || F <- [hang, fall, grow, junk, not_there, number]],
     Text = logged(fun() ->
         ok = start(Config, #{triggers => [bounded(set_trigger()) | Bad]}),
         eventually(fun() -> lists:all(fun(T) -> maps:get(failures, about(T)) >= 3 end, Bad) end)
     end),
     %% Each is told, once.
     [
-        ?assertEqual(2, length(string:split(Text, "trigger on " ++ binary_to_list(flame_prof_trigger:name(On)) ++ ":", all)), {On, Text})
+        ?assertEqual(2, length(string:split(Text, "trigger on " ++
+            binary_to_list(flame_prof_trigger:name(On)) ++ ":", all)), {On, Text})
      || #{on := On} <- Bad
     ],
     set(),
@@ -561,7 +568,8 @@ nobody_looks_on_for_nobody(Config) ->
     ].
 
 looking() ->
-    [P || P <- processes(), {initial_call, {flame_prof_condition, run, 2}} <- [process_info(P, initial_call)]].
+    [P || P <- processes(), {initial_call, {flame_prof_condition, run, 2}} <- [process_info(P,
+        initial_call)]].
 
 hang() -> timer:sleep(infinity).
 fall() -> error(broken).
@@ -575,16 +583,20 @@ number() -> 7.
 
 what_fired_is_told(Config) ->
     ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => all}),
-    ok = start(Config, #{triggers => [bounded(#{on => {?MODULE, level}, above => 7})], pre_roll => 1000}),
+    ok = start(Config, #{triggers => [bounded(#{on => {?MODULE, level}, above => 7})],
+        pre_roll => 1000}),
     level(9),
     {Meta, #{measurements := Measured, metadata := Metadata}} = event([flame_prof, trigger, fire]),
     ?assertMatch(#{domain := [flame_prof], application := flame_prof}, Meta),
     ?assertEqual(#{value => 9}, Measured),
-    ?assertMatch(#{trigger := <<"{flame_prof_triggers_SUITE,level}">>, above := 7, duration := 1000, pre_roll := 1000}, Metadata),
+    ?assertMatch(#{trigger := <<"{flame_prof_triggers_SUITE,level}">>, above := 7, duration := 1000,
+        pre_roll := 1000}, Metadata),
     {_, #{metadata := #{trigger := Note}}} = event([flame_prof, session, stop]),
     ?assertNotEqual(nomatch, string:find(Note, "9, above 7")),
     Text = flame_prof:metrics(),
-    ?assertNotEqual(nomatch, string:find(Text, "flame_prof_triggers_fired_total{on=\"{flame_prof_triggers_SUITE,level}\"} 1\n")),
+    ?assertNotEqual(nomatch,
+        string:find(Text,
+        "flame_prof_triggers_fired_total{on=\"{flame_prof_triggers_SUITE,level}\"} 1\n")),
     {ok, _} = flame_prof:stop().
 
 %% The one of that name, whatever comes before.
@@ -623,7 +635,8 @@ armed_is_started(Config) ->
     ok = start(Config, #{triggers => [bounded(set_trigger())]}),
     ?assertMatch(#{state := armed, triggers := [_], profiling := false}, flame_prof:info()),
     Pid = whereis(flame_prof_triggers),
-    ?assertEqual({error, {already_started, Pid}}, flame_prof:start(#{basename => directory(Config)})),
+    ?assertEqual({error, {already_started, Pid}},
+        flame_prof:start(#{basename => directory(Config)})),
     ?assertEqual({error, not_started}, flame_prof:flush()),
     {ok, #{state := stopped, files := [], triggers := [#{fired := 0}]}} = flame_prof:stop(Pid),
     ?assertEqual({error, not_started}, flame_prof:stop()),
@@ -641,7 +654,8 @@ a_profile_can_be_ended_alone(Config) ->
 who_has_linked_it_ends_it(Config) ->
     Test = self(),
     Owner = spawn(fun() ->
-        Test ! flame_prof:start_link(#{basename => directory(Config), triggers => [bounded(set_trigger())], pre_roll => 1000}),
+        Test ! flame_prof:start_link(#{basename => directory(Config),
+            triggers => [bounded(set_trigger())], pre_roll => 1000}),
         timer:sleep(infinity)
     end),
     receive
@@ -663,7 +677,8 @@ the_end_of_the_application_closes_the_file(Config) ->
 
 a_killed_one_leaves_nothing_behind(Config) ->
     ok = start(Config, #{
-        triggers => [(bounded(set_trigger()))#{duration => 600000}, bounded(#{on => long_gc, above => 1000})],
+        triggers => [(bounded(set_trigger()))#{duration => 600000},
+            bounded(#{on => long_gc, above => 1000})],
         pre_roll => 1000
     }),
     set(),
@@ -696,7 +711,8 @@ what_can_not_be_is_refused_at_once(Config) ->
     File = directory(Config),
     ok = file:write_file(File, "in the way"),
     {error, {session, io, Why}} =
-        flame_prof:start(#{basename => File, triggers => [bounded(set_trigger())], pre_roll => 1000}),
+        flame_prof:start(#{basename => File, triggers => [bounded(set_trigger())],
+            pre_roll => 1000}),
     ?assertNotEqual(nomatch, string:find(Why, File)),
     eventually(fun() -> gone() end).
 

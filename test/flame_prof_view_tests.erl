@@ -39,7 +39,8 @@ another_host_s_name_is_refused_test() ->
         Ask = fun(Headers) -> element(1, ask(V, "GET", [Token, "/"], Headers)) end,
         [
             ?assertEqual(403, Ask([["Host: ", Host]]))
-         || Host <- ["evil.example", "evil.example:" ++ Number, "127.0.0.1", "127.0.0.1:1", "localhost",
+         || Host <- ["evil.example", "evil.example:" ++ Number, "127.0.0.1", "127.0.0.1:1",
+             "localhost",
                      "127.0.0.1:" ++ Number ++ ".evil.example", "[::1]:" ++ Number]
         ],
         ?assertEqual(200, Ask([["Host: localhost:", Number]]))
@@ -48,7 +49,8 @@ another_host_s_name_is_refused_test() ->
 another_page_s_requests_are_refused_test() ->
     viewing(fun(#{token := Token, port := Port} = V) ->
         Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
-        Ask = fun(Header) -> element(1, ask(V, "GET", [Token, "/api/profiles"], [Host, Header])) end,
+        Ask = fun(Header) -> element(1, ask(V, "GET", [Token, "/api/profiles"],
+            [Host, Header])) end,
         [
             ?assertEqual(403, Ask(Header))
          || Header <- ["Origin: http://evil.example", "Origin: null", "Origin: http://127.0.0.1:1",
@@ -66,7 +68,8 @@ only_reading_is_possible_test() ->
         Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
         [
             begin
-                {Code, _, _} = ask(V, Method, [Token, "/api/profiles"], [Host, "Content-Length: 0"]),
+                {Code, _, _} = ask(V, Method, [Token, "/api/profiles"],
+                    [Host, "Content-Length: 0"]),
                 ?assert(lists:member(Code, [400, 405, 501]))
             end
          || Method <- ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"]
@@ -77,7 +80,8 @@ only_reading_is_possible_test() ->
 it_listens_on_this_machine_only_test() ->
     viewing(fun(#{port := Port}) ->
         {ok, Interfaces} = inet:getifaddrs(),
-        Others = [A || {_, Options} <- Interfaces, {addr, {_, _, _, _} = A} <- Options, element(1, A) =/= 127],
+        Others = [A || {_, Options} <- Interfaces, {addr, {_, _, _, _} = A} <- Options,
+            element(1, A) =/= 127],
         [?assertMatch({error, _}, gen_tcp:connect(A, Port, [], 1000)) || A <- Others]
     end).
 
@@ -89,23 +93,28 @@ every_answer_has_a_strict_policy_test() ->
                 Policy = maps:get("content-security-policy", Headers),
                 ?assertMatch("default-src 'none';" ++ _, Policy),
                 ?assertEqual(nomatch, re:run(Policy, "unsafe|\\*|https?:")),
-                ?assertMatch(#{"x-content-type-options" := "nosniff", "referrer-policy" := "no-referrer",
-                               "x-frame-options" := "DENY", "cache-control" := "no-store"}, Headers),
+                ?assertMatch(#{"x-content-type-options" := "nosniff",
+                    "referrer-policy" := "no-referrer",
+                               "x-frame-options" := "DENY", "cache-control" := "no-store"},
+                                   Headers),
                 ?assertNot(maps:is_key("server", Headers)),
                 ?assertNot(maps:is_key("access-control-allow-origin", Headers))
             end
-         || Path <- [[Token, "/"], [Token, "/viewer.js"], [Token, "/api/profiles"], "wrong/", [Token, "/none"]]
+         || Path <- [[Token, "/"], [Token, "/viewer.js"], [Token, "/api/profiles"], "wrong/",
+             [Token, "/none"]]
         ]
     end).
 
-%%% What can not be reached
+%%% What cannot be reached
 
 no_path_leads_elsewhere_test_() ->
     {timeout, 600, fun() ->
         viewing(fun(#{token := Token, dir := Dir} = V) ->
             ok = file:write_file(filename:join(filename:dirname(Dir), "secret.log"), "a secret\n"),
-            Games = ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "..%252fsecret.log", "..\\secret.log",
-                     "/etc/passwd", "//etc/passwd", "file:///etc/passwd", "./ours.log", "ours.log%00.log",
+            Games = ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "..%252fsecret.log",
+                "..\\secret.log",
+                     "/etc/passwd", "//etc/passwd", "file:///etc/passwd", "./ours.log",
+                         "ours.log%00.log",
                      "ours.log/", "ours.log/../ours.log", "..", ".", "", "%c0%ae%c0%ae/secret.log",
                      [filename:join(filename:dirname(Dir), "secret.log")]],
             [
@@ -113,7 +122,8 @@ no_path_leads_elsewhere_test_() ->
                     {Code, _, Body} = get(V, [Token, How, Game]),
                     ?assertEqual(nomatch, binary:match(Body, [<<"a secret">>, <<"root:">>])),
                     ?assert(lists:member(Code, [200, 400, 403, 404, 410])),
-                    Code =:= 200 andalso ?assertMatch({match, _}, re:run(Body, "\"state\":\"failed\"|<!doctype"))
+                    Code =:= 200 andalso ?assertMatch({match, _},
+                        re:run(Body, "\"state\":\"failed\"|<!doctype"))
                 end
              || Game <- Games, How <- ["/api/prepare?name=", "/api/index?version=1-1-1&name=",
                                        "/api/index?name=ours.log&version=", "/", "/api/", "/../"]
@@ -127,10 +137,12 @@ links_and_other_users_files_are_not_shown_test() ->
         ok = file:make_symlink(filename:join(Dir, "ours.log"), filename:join(Dir, "inner.log")),
         ok = file:write_file(filename:join(Dir, "theirs.log"), "x"),
         %% Root of a container may have nobody else to give it to.
-        IsTheirs = is_root() andalso file:change_owner(filename:join(Dir, "theirs.log"), 12345) =:= ok,
+        IsTheirs = is_root() andalso file:change_owner(filename:join(Dir, "theirs.log"),
+            12345) =:= ok,
         {200, _, List} = get(V, [Token, "/api/profiles"]),
         #{<<"profiles">> := Profiles} = foreign_formats:json(List),
-        States = maps:from_list([{N, {S, W}} || #{<<"name">> := N, <<"state">> := S, <<"why">> := W} <- Profiles]),
+        States = maps:from_list([{N, {S, W}}
+            || #{<<"name">> := N, <<"state">> := S, <<"why">> := W} <- Profiles]),
         ?assertMatch(#{<<"link.log">> := {<<"refused">>, <<"a link">>},
                        <<"inner.log">> := {<<"refused">>, <<"a link">>},
                        <<"ours.log">> := {<<"file">>, <<>>}}, States),
@@ -158,7 +170,8 @@ one_file_is_shown_alone_test() ->
     in_directory(fun(Dir) ->
         viewing(filename:join(Dir, "ours.log"), fun(#{token := Token} = V) ->
             {200, _, List} = get(V, [Token, "/api/profiles"]),
-            ?assertMatch(#{<<"profiles">> := [#{<<"name">> := <<"ours.log">>}]}, foreign_formats:json(List)),
+            ?assertMatch(#{<<"profiles">> := [#{<<"name">> := <<"ours.log">>}]},
+                foreign_formats:json(List)),
             ?assertMatch(#{<<"state">> := <<"failed">>}, prepare(V, "damaged.log"))
         end)
     end).
@@ -189,7 +202,8 @@ a_range_that_is_none_is_refused_test() ->
         [
             ?assertMatch({416, _, _}, ask(V, "GET", Path, [Host | Range]))
          || Range <- [[], ["Range: bytes=0-"], ["Range: bytes=-5"], ["Range: bytes=5-1"],
-                      ["Range: bytes=0-99999999999"], ["Range: bytes=0-1,3-4"], ["Range: lines=0-1"],
+                      ["Range: bytes=0-99999999999"], ["Range: bytes=0-1,3-4"],
+                          ["Range: lines=0-1"],
                       [["Range: bytes=0-", integer_to_list(Size)]]]
         ],
         ?assertMatch({410, _, _}, get(V, [Token, "/api/index?name=ours.log&version=0-0-0"]))
@@ -199,7 +213,8 @@ broken_files_are_shown_as_such_test_() ->
     {timeout, 600, fun() ->
         in_directory(fun(Dir) ->
             Broken = [{"zeros.log", binary:copy(<<0>>, 100000)}, {"empty.log", <<>>},
-                      {"noise.log.zst", <<16#28, 16#B5, 16#2F, 16#FD, (binary:copy(<<7>>, 5000))/binary>>},
+                      {"noise.log.zst", <<16#28, 16#B5, 16#2F, 16#FD,
+                          (binary:copy(<<7>>, 5000))/binary>>},
                       {"noise.log.gz", <<31, 139, 8, (binary:copy(<<9>>, 5000))/binary>>},
                       {"prose.txt", binary:copy(<<"this is no profile\n\n">>, 1000)}],
             [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Broken],
@@ -208,11 +223,13 @@ broken_files_are_shown_as_such_test_() ->
                     case finished(V, Name) of
                         #{<<"state">> := <<"failed">>, <<"why">> := Why} ->
                             ?assertNotEqual(<<>>, Why);
-                        #{<<"state">> := <<"ready">>, <<"version">> := Version, <<"size">> := Size} ->
+                        #{<<"state">> := <<"ready">>,
+                            <<"version">> := Version, <<"size">> := Size} ->
                             Bytes = index(V, Name, Version, Size),
                             #{rows := Rows, header := Header} = foreign_formats:index(Bytes),
                             ?assertEqual([], Rows),
-                            Name =:= "empty.log" orelse ?assert(maps:get(<<"warning_count">>, Header) > 0)
+                            Name =:= "empty.log"
+                                orelse ?assert(maps:get(<<"warning_count">>, Header) > 0)
                     end
                  || {Name, _} <- Broken
                 ],
@@ -252,8 +269,11 @@ files_of_one_session_are_one_profile_test_() ->
                 {200, _, List} = get(V, [Token, "/api/profiles"]),
                 #{<<"profiles">> := Profiles} = foreign_formats:json(List),
                 ?assertEqual([{<<"2026-11-21@1000.00.erl_perf.log+">>, 2}],
-                             [{N, Files} || #{<<"name">> := N, <<"files">> := Files} <- Profiles, Files > 1]),
-                ?assertEqual([], [N || #{<<"name">> := N} <- Profiles, binary:match(N, <<".part">>) =/= nomatch]),
+                             [{N, Files}
+                                 || #{<<"name">> := N, <<"files">> := Files} <- Profiles,
+                                 Files > 1]),
+                ?assertEqual([], [N || #{<<"name">> := N} <- Profiles,
+                    binary:match(N, <<".part">>) =/= nomatch]),
                 #{<<"version">> := Version, <<"size">> := Size} = ready(V, Name),
                 #{rows := Rows} = foreign_formats:index(index(V, Name, Version, Size)),
                 ?assertEqual([1000000001, 1120000001], [T || #{time_us := T} <- Rows])
@@ -270,7 +290,8 @@ a_file_without_a_sample_is_not_what_is_shown_first_test() ->
         viewing(Dir, fun(#{token := Token} = V) ->
             {200, _, List} = get(V, [Token, "/api/profiles"]),
             #{<<"profiles">> := Profiles} = foreign_formats:json(List),
-            ?assertEqual([<<"2026-11-21@1000.00.erl_perf.log.zst">>, <<"2026-11-21@1000.01.erl_perf.log.zst">>],
+            ?assertEqual([<<"2026-11-21@1000.00.erl_perf.log.zst">>,
+                <<"2026-11-21@1000.01.erl_perf.log.zst">>],
                          lists:sort([N || #{<<"name">> := N} <- lists:nthtail(2, Profiles)]))
         end)
     end).
@@ -283,7 +304,8 @@ a_file_that_is_finished_meanwhile_stays_in_view_test_() ->
                 #{<<"version">> := First} = ready(V, "2026-11-21@1000.00.erl_perf.log"),
                 ok = file:rename(Part, filename:rootname(Part)),
                 {200, _, List} = get(V, [Token, "/api/profiles"]),
-                ?assertMatch(#{<<"profiles">> := [#{<<"state">> := <<"file">>}]}, foreign_formats:json(List)),
+                ?assertMatch(#{<<"profiles">> := [#{<<"state">> := <<"file">>}]},
+                    foreign_formats:json(List)),
                 #{<<"version">> := _} = another(V, "2026-11-21@1000.00.erl_perf.log", First)
             end)
         end)
@@ -296,7 +318,8 @@ many_requests_at_once_are_survived_test_() ->
             _ = ready(V, "ours.log"),
             Before = resources(),
             Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
-            Paths = [[Token, "/"], "wrong/", [Token, "/api/profiles"], [Token, "/api/prepare?name=ours.log"]],
+            Paths = [[Token, "/"], "wrong/", [Token, "/api/profiles"],
+                [Token, "/api/prepare?name=ours.log"]],
             Ask = fun(N) ->
                 try ask(V, "GET", lists:nth(N rem 4 + 1, Paths), [Host]) of
                     {Code, _, _} -> Code
@@ -310,7 +333,8 @@ many_requests_at_once_are_survived_test_() ->
             ?assertEqual([], lists:usort(Codes) -- [200, 403, 503, refused]),
             ?assert(is_process_alive(Pid)),
             ?assertMatch({200, _, _}, again(fun() -> get(V, [Token, "/"]) end)),
-            until(fun() -> lists:all(fun({Was, Is}) -> Is =< Was + 5 end, lists:zip(Before, resources())) end)
+            until(fun() -> lists:all(fun({Was, Is}) -> Is =< Was + 5 end,
+                lists:zip(Before, resources())) end)
         end)
     end}.
 
@@ -330,8 +354,10 @@ what_a_dead_node_has_left_is_removed_test() ->
         {House, Pid} = viewing(fun(_) -> house(Cache) end),
         Dead = "4194305", % above what Linux gives away
         Month = 31 * 24 * 3600,
-        Gone = [left(Cache, House, Dead, 0), left(Cache, "other.1", Pid, Month), left(Cache, "0", Dead, Month)],
-        Kept = [left(Cache, House, Pid, Month), left(Cache, "other.1", Dead, 0), left(Cache, "other.1", Pid, 0),
+        Gone = [left(Cache, House, Dead, 0), left(Cache, "other.1", Pid, Month),
+            left(Cache, "0", Dead, Month)],
+        Kept = [left(Cache, House, Pid, Month), left(Cache, "other.1", Dead, 0),
+            left(Cache, "other.1", Pid, 0),
                 left(Cache, "0", Dead, 0)],
         viewing(fun(_) ->
             ?assertEqual([], [Dir || Dir <- Gone, filelib:is_dir(Dir)]),
@@ -343,7 +369,8 @@ an_index_that_is_cleaned_away_is_made_again_test_() ->
     {timeout, 600, fun() ->
         with_cache(fun(Cache) ->
             viewing(fun(V) ->
-                Removals = [fun file:delete/1, fun(Index) -> file:del_dir_r(filename:dirname(Index)) end],
+                Removals = [fun file:delete/1, fun(Index) ->
+                    file:del_dir_r(filename:dirname(Index)) end],
                 [made_again(V, Cache, Remove) || Remove <- Removals]
             end)
         end)
@@ -397,16 +424,19 @@ a_name_can_not_end_the_report_s_data_test() ->
     end).
 
 a_report_of_nothing_names_the_file_test() ->
-    ?assertMatch({error, {"/nonexistent.log", _}}, flame_prof:report("/nonexistent.log", "/tmp/x.html")),
+    ?assertMatch({error, {"/nonexistent.log", _}},
+        flame_prof:report("/nonexistent.log", "/tmp/x.html")),
     in_directory(fun(Dir) ->
-        ?assertMatch({error, _}, flame_prof:report(?CORPUS "ours.log", filename:join([Dir, "no", "x.html"])))
+        ?assertMatch({error, _}, flame_prof:report(?CORPUS "ours.log",
+            filename:join([Dir, "no", "x.html"])))
     end).
 
 a_report_gives_its_memory_back_at_once_test() ->
     in_directory(fun(Dir) ->
         [
             begin
-                Calls = closes(fun() -> flame_prof:report(?CORPUS "ours.log", filename:join(Dir, Out)) end),
+                Calls = closes(fun() -> flame_prof:report(?CORPUS "ours.log",
+                    filename:join(Dir, Out)) end),
                 ?assertMatch([_], Calls)
             end
          || Out <- ["report.html", "no/report.html"]
@@ -424,7 +454,8 @@ a_report_leaves_other_files_alone_test() ->
     end).
 
 a_report_to_no_name_reads_nothing_test() ->
-    ?assertEqual([], closes(fun() -> {error, {<<0>>, {einval, _}}} = flame_prof:report(?CORPUS "ours.log", <<0>>) end)).
+    ?assertEqual([], closes(fun() -> {error, {<<0>>, {einval, _}}} =
+        flame_prof:report(?CORPUS "ours.log", <<0>>) end)).
 
 %%% Help
 
@@ -474,7 +505,8 @@ in_directory(Test) ->
     Dir = filename:join(Outer, "profiles"),
     ok = filelib:ensure_dir(filename:join(Dir, "x")),
     ok = file:change_mode(Dir, 8#700),
-    [{ok, _} = file:copy(?CORPUS ++ Name, filename:join(Dir, Name)) || Name <- ["ours.log", "damaged.log"]],
+    [{ok, _} = file:copy(?CORPUS ++ Name, filename:join(Dir, Name))
+        || Name <- ["ours.log", "damaged.log"]],
     try
         Test(Dir)
     after
@@ -506,7 +538,8 @@ house(Cache) ->
 
 %% A server's folder with an index in it.
 left(Cache, House, Pid, Age) ->
-    Dir = filename:join(Cache, lists:flatten(lists:join("-", ["view", House, Pid, integer_to_list(Age)]))),
+    Dir = filename:join(Cache, lists:flatten(lists:join("-",
+        ["view", House, Pid, integer_to_list(Age)]))),
     ok = filelib:ensure_dir(filename:join(Dir, "x")),
     ok = file:write_file(filename:join(Dir, "1"), "an index"),
     Time = calendar:system_time_to_local_time(os:system_time(second) - Age, second),
@@ -557,8 +590,10 @@ another(V, Name, Version) ->
     end.
 
 index(#{token := Token, port := Port} = V, Name, Version, Size) ->
-    Headers = [["Host: 127.0.0.1:", integer_to_list(Port)], ["Range: bytes=0-", integer_to_list(Size - 1)]],
-    {206, _, Bytes} = ask(V, "GET", [Token, "/api/index?name=", Name, "&version=", Version], Headers),
+    Headers = [["Host: 127.0.0.1:", integer_to_list(Port)],
+        ["Range: bytes=0-", integer_to_list(Size - 1)]],
+    {206, _, Bytes} = ask(V, "GET", [Token, "/api/index?name=", Name, "&version=", Version],
+        Headers),
     Bytes.
 
 corpus_index(Name) ->

@@ -289,7 +289,8 @@ unpacked(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
     State0 = {Rest0, Arrays},
     {Time, State1} = replaced(maps:get(<<"time_us">>, Columns0), State0, fun(Text) ->
         {Changes, Rest} = varints(Rows, Text),
-        {tl(lists:reverse(lists:foldl(fun(C, [T | _] = Ts) -> [T + sign(C) | Ts] end, [0], Changes))), Rest}
+        {tl(lists:reverse(lists:foldl(fun(C, [T | _] = Ts) -> [T + sign(C) | Ts] end, [0],
+            Changes))), Rest}
     end),
     Unpack = fun(Text) ->
         {Changes, Rest} = varints(Rows, Text),
@@ -319,7 +320,8 @@ replaced(Column, State, _Unpack) ->
 
 replaced_by(#{<<"type">> := <<"packed">>} = Column, Numbers, {Text, Arrays}) ->
     New = << <<(float(N)):64/float-little>> || N <- Numbers >>,
-    {Column#{<<"type">> := <<"f64">>, <<"offset">> => byte_size(Arrays)}, {Text, <<Arrays/binary, New/binary>>}};
+    {Column#{<<"type">> := <<"f64">>, <<"offset">> => byte_size(Arrays)},
+        {Text, <<Arrays/binary, New/binary>>}};
 replaced_by(Column, _Numbers, State) ->
     {Column, State}.
 
@@ -345,5 +347,6 @@ varints(N, Text) ->
     {More, End} = varints(N - 1, Rest),
     {[Number | More], End}.
 
-varint(<<1:1, Bits:7, Rest/binary>>, Shift, Sum) -> varint(Rest, Shift + 7, Sum bor (Bits bsl Shift));
+varint(<<1:1, Bits:7, Rest/binary>>, Shift, Sum) ->
+    varint(Rest, Shift + 7, Sum bor (Bits bsl Shift));
 varint(<<0:1, Bits:7, Rest/binary>>, Shift, Sum) -> {Sum bor (Bits bsl Shift), Rest}.

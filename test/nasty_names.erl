@@ -47,14 +47,16 @@ check(Waiters, Files) ->
 read(Symbol) ->
     decode(re:replace(Symbol, "(/[0-9]+):[0-9]+$", "\\1", [{return, binary}])).
 
-decode(<<$%, Hex:2/binary, Rest/binary>>) -> <<(binary_to_integer(Hex, 16)), (decode(Rest))/binary>>;
+decode(<<$%, Hex:2/binary, Rest/binary>>) ->
+    <<(binary_to_integer(Hex, 16)), (decode(Rest))/binary>>;
 decode(<<Byte, Rest/binary>>) -> <<Byte, (decode(Rest))/binary>>;
 decode(<<>>) -> <<>>.
 
 %% The compiler takes fewer names for a module than for a function: Latin-1, and
 %% nothing that does not show.
 modules() ->
-    Both = ['(status)', 'a b;c', '"\'', '%41', '0x12', '_Zfoo', '_Rfoo', '[unknown]', 'é', 'ÿ <b>&c'],
+    Both = ['(status)', 'a b;c', '"\'', '%41', '0x12', '_Zfoo', '_Rfoo', '[unknown]', 'é',
+        'ÿ <b>&c'],
     [
         {'Elixir.Foo.Bar', 'baz?', 1},
         {'Elixir.Foo.Bar.Baz', '-fun.f!/2-', 2},
@@ -121,4 +123,5 @@ load(Module, Function, Arity, Clauses) ->
     {module, Module} = code:load_binary(Module, "no file", Beam).
 
 symbol(Module, Function, Arity) ->
-    unicode:characters_to_binary([atom_to_list(Module), $:, atom_to_list(Function), $/, integer_to_list(Arity)]).
+    unicode:characters_to_binary([atom_to_list(Module), $:, atom_to_list(Function), $/,
+        integer_to_list(Arity)]).

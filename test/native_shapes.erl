@@ -34,11 +34,13 @@ shapes(Elixir) ->
         {comprehension, fun(N) -> spawn(fun() -> [inner() || _ <- lists:seq(1, N)] end) end},
         {map_fold, fun(N) -> spawn(fun() -> folded(N) end) end},
         {hibernated, fun(N) -> spawn(?MODULE, hibernated, [N]) end},
-        {gen_server, fun(N) -> element(2, {ok, _} = gen_server:start(?MODULE, {server, N}, [])) end},
+        {gen_server, fun(N) -> element(2, {ok, _} =
+            gen_server:start(?MODULE, {server, N}, [])) end},
         {gen_server_hibernated, fun(N) ->
             element(2, {ok, _} = gen_server:start(?MODULE, {hibernate, N}, []))
         end},
-        {gen_statem, fun(N) -> element(2, {ok, _} = gen_statem:start(?MODULE, {statem, N}, [])) end},
+        {gen_statem, fun(N) -> element(2, {ok, _} =
+            gen_statem:start(?MODULE, {statem, N}, [])) end},
         {proc_lib, fun(N) -> proc_lib:spawn(?MODULE, proc_lib_main, [N]) end},
         {registered, fun(N) -> named(N) end},
         {suspended, fun(_) -> suspended() end},

@@ -110,7 +110,8 @@ patterns() ->
         pseudo => ?PSEUDO,
         library => ?LIBRARY
     },
-    maps:map(fun(_, Source) -> element(2, {ok, _} = re:compile(Source, [dollar_endonly])) end, Sources).
+    maps:map(fun(_, Source) -> element(2, {ok, _} = re:compile(Source, [dollar_endonly])) end,
+        Sources).
 
 %% The text behind the last line feed is empty, and nothing else may be.
 samples([<<>>], Line, _Patterns, #seen{samples = Samples} = Seen) ->
@@ -155,7 +156,8 @@ period(Text, Line) ->
 
 one_word(_Line, _What, _Word, undefined) -> ok;
 one_word(_Line, _What, Word, Word) -> ok;
-one_word(Line, What, Word, Other) -> broken(Line, "a second ~s, ~ts after ~ts", [What, Word, Other]).
+one_word(Line, What, Word, Other) -> broken(Line, "a second ~s, ~ts after ~ts",
+    [What, Word, Other]).
 
 timed(Tid, Us, Line, #seen{last_us = Last, tid_us = TidUs} = Seen) ->
     must(Us >= Last, Line, "time runs backwards", []),
@@ -200,12 +202,14 @@ frames(Lines, Line, Patterns, Seen) ->
     must(Rest =/= [] andalso tl(Rest) =/= [], Line + Count, "no empty line ends the sample", []),
     must(Count >= 1, Line, "an empty stack", []),
     must(Count =< ?FRAMES_MOST, Line, "~b frames", [Count]),
-    Parsed = [frame(Text, At, Patterns) || {At, Text} <- lists:zip(lists:seq(Line, Line + Count - 1), Frames)],
+    Parsed = [frame(Text, At, Patterns) || {At, Text} <- lists:zip(lists:seq(Line,
+        Line + Count - 1), Frames)],
     [{Status, Dso} | Callees] = lists:reverse(Parsed),
     must(Dso =:= <<"status">>, Line + Count - 1, "the root frame is not a status", []),
     must(lists:member(Status, statuses()), Line + Count - 1, "no status: ~ts", [Status]),
     lists:foreach(
-        fun({Symbol, In}) -> must(In =/= <<"status">>, Line, "~ts is no root", [Symbol]) end, Callees
+        fun({Symbol, In}) -> must(In =/= <<"status">>, Line, "~ts is no root", [Symbol]) end,
+            Callees
     ),
     Symbols = lists:foldl(fun count/2, Seen#seen.symbols, lists:usort([S || {S, _} <- Callees])),
     Statuses = count(Status, Seen#seen.statuses),

@@ -67,7 +67,8 @@ refused_test_() ->
             {"a metric twice", 2, changed("message_queue_len", "reductions")},
             {"two blanks in the metrics", 2, changed("12 mess", "12  mess")},
             {"a second metrics line", 3, changed("# .*\n", "# a=1/2 (metrics)\n&")},
-            {"a metrics line behind a frame", 4, changed("\tffffffff Elixir", "# a=1/2 (metrics)\n&")},
+            {"a metrics line behind a frame", 4,
+                changed("\tffffffff Elixir", "# a=1/2 (metrics)\n&")},
             {"no frame", 3, changed("\tffffffff.*\n", "", [global])},
             {"256 frames", 3, frames(256)},
             {"a short address", 3, changed("ffffffff", "fffffff")},
@@ -106,7 +107,8 @@ text(First, Second) ->
 sample(N) ->
     unicode:characters_to_binary([
         io_lib:format("beam 4242/~b [003] ~b.011367: cpu-clock:\n", [70 + N, N]),
-        io_lib:format("# reductions=9/12 message_queue_len=4/1 erl_pid=<0.~b.0> (metrics)\n", [70 + N]),
+        io_lib:format("# reductions=9/12 message_queue_len=4/1 erl_pid=<0.~b.0> (metrics)\n",
+            [70 + N]),
         "\tffffffff erlang:%2B%2B/2 (erlang.erl)\n",
         "\tffffffff Elixir.Foo.Bar:-handle_call/3-fun-0-/1:99 (Elixir.Foo.Bar.erl)\n",
         "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n",

@@ -1,4 +1,4 @@
-%% A profile by the portable engine, in a VM that the native engine can not read: of
+%% A profile by the portable engine, in a VM that the native engine cannot read: of
 %% another architecture, or with another libc. For tools/portability.sh:
 %%
 %%   erl -noinput -pa EBIN -pa TESTS -s portable_vm main FOLDER WORD
@@ -23,9 +23,11 @@ main([Folder, Word]) ->
     end.
 
 native_is_refused(Word, Folder) ->
-    {error, {native_engine, platform, Why} = Reason} = flame_prof:start(#{engine => native, basename => Folder}),
+    {error, {native_engine, platform, Why} = Reason} =
+        flame_prof:start(#{engine => native, basename => Folder}),
     io:format("~ts ~ts: ~ts~n", [
-        erlang:system_info(system_architecture), erlang:system_info(emu_flavor), flame_prof:format_error(Reason)
+        erlang:system_info(system_architecture), erlang:system_info(emu_flavor),
+            flame_prof:format_error(Reason)
     ]),
     ?assertNotEqual(nomatch, string:find(Why, Word)),
     ?assertEqual([], filelib:wildcard(filename:join(Folder, "*"))),
@@ -33,15 +35,18 @@ native_is_refused(Word, Folder) ->
 
 portable_profiles(Folder) ->
     Busy = spawn_link(fun() -> burn(0) end),
-    {ok, _} = flame_prof:start(#{basename => Folder, sample_interval => 20, cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{basename => Folder, sample_interval => 20,
+        cpu_budget => infinity}),
     ok = until_sampled(),
     {ok, #{engine := portable, why := Why} = Books} = flame_prof:stop(),
     io:format("~ts; ~p~n", [Why, maps:with([taken, written, dropped, gone, torn, missed], Books)]),
-    #{taken := Taken, written := Written, torn := Torn, dropped := Dropped, gone := Gone, expired := Expired} = Books,
+    #{taken := Taken, written := Written, torn := Torn, dropped := Dropped, gone := Gone,
+        expired := Expired} = Books,
     ?assertEqual(Taken, Written + Torn + Dropped + Gone + Expired),
     [File] = maps:get(files, Books),
     {ok, #{functions := Functions}} = flame_prof_tree:report(File, #{top => 1000}),
-    ?assert(lists:any(fun(#{name := Name}) -> string:prefix(Name, "portable_vm:depth/1") =/= nomatch end, Functions)),
+    ?assert(lists:any(fun(#{name := Name}) ->
+        string:prefix(Name, "portable_vm:depth/1") =/= nomatch end, Functions)),
     true = exit(Busy, kill),
     ok.
 

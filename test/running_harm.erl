@@ -9,11 +9,13 @@
 
 %% @doc All of them at once for so many milliseconds. `done' counts rounds; all else
 %% is a result, the same however often it is run.
--spec run(file:name_all(), pos_integer()) -> #{atom() => #{done := non_neg_integer(), atom() => term()}}.
+-spec run(file:name_all(), pos_integer()) ->
+    #{atom() => #{done := non_neg_integer(), atom() => term()}}.
 run(Directory, Ms) ->
     Until = erlang:monotonic_time(millisecond) + Ms,
     Workers = [
-        {Kind, spawn_monitor(fun() -> exit({done, rounds(Kind, open(Kind, Directory), Until, 0, #{})}) end)}
+        {Kind, spawn_monitor(fun() -> exit({done, rounds(Kind, open(Kind, Directory), Until, 0,
+            #{})}) end)}
      || Kind <- kinds()
     ],
     maps:from_list([

@@ -219,7 +219,8 @@ ready(maps) -> maps:from_list([{K, K} || K <- lists:seq(1, 100)]);
 ready(funs) -> fun work/1;
 ready(tables) -> ets:new(running_work, [public]);
 ready(garbage) -> 40;
-ready(mixed) -> {[{K} || K <- lists:seq(1, 500)], maps:from_list([{K, K} || K <- lists:seq(1, 100)])};
+ready(mixed) -> {[{K} || K <- lists:seq(1, 500)], maps:from_list([{K, K}
+    || K <- lists:seq(1, 100)])};
 ready(_) -> 7.
 
 %% How a leaf goes on: for so many rounds, or until the flag is up.

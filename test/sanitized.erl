@@ -24,7 +24,8 @@ main([Seconds, Directory, Corpus]) ->
 
 round(Seconds, Directory, Corpus) ->
     Looker = spawn_link(fun look/0),
-    {ok, Storm} = storm:start([{storm_inside, Kind} || Kind <- storm_inside:kinds(), Kind =/= pressure]),
+    {ok, Storm} = storm:start([{storm_inside, Kind}
+        || Kind <- storm_inside:kinds(), Kind =/= pressure]),
     {ok, _} = flame_prof:start(#{
         basename => filename:join(Directory, "storm"),
         sample_interval => 5,

@@ -14,7 +14,8 @@ a_wrong_result_is_a_death_and_the_storm_goes_on_test_() ->
         ok = logger:set_primary_config(level, none),
         {ok, Storm} = storm:start([{?MODULE, wrong_at_3}]),
         ok = waiting:eventually(fun() -> length(maps:get(deaths, storm:report(Storm))) >= 2 end),
-        #{deaths := [{wrong_at_3, Reason} | _], steps := #{wrong_at_3 := Steps}} = storm:stop(Storm),
+        #{deaths := [{wrong_at_3, Reason} | _], steps := #{wrong_at_3 := Steps}} =
+            storm:stop(Storm),
         ok = logger:set_primary_config(level, Level),
         ?assertMatch({{badmatch, 4}, _}, Reason),
         ?assert(Steps >= 6)
@@ -68,4 +69,5 @@ leaking(Figures) ->
     [What || {What, #{leaks := true}} <- lists:sort(maps:to_list(Verdicts))].
 
 checkpoint(Sessions, Figures) ->
-    maps:merge(maps:from_list([{sessions, Sessions} | [{What, 10} || {What, _, _} <- soak_leaks:limits()]]), Figures).
+    maps:merge(maps:from_list([{sessions, Sessions} | [{What, 10}
+        || {What, _, _} <- soak_leaks:limits()]]), Figures).

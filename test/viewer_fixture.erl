@@ -17,10 +17,12 @@ main([Dir, Demo]) ->
     ok = file:write_file(filename:join(Profiles, "hostile.log"), hostile()),
     ok = file:write_file(filename:join(Profiles, "own.log"), [hostile(), own()]),
     ok = file:write_file(filename:join(Profiles, "gaps.log"), gaps(0)),
-    ok = file:write_file(filename:join(Profiles, "broken.log"), binary:copy(<<"no profile\n\n">>, 99)),
+    ok = file:write_file(filename:join(Profiles, "broken.log"),
+        binary:copy(<<"no profile\n\n">>, 99)),
     Report = filename:join(Dir, "report.html"),
     {ok, _} = flame_prof:report(Demo, Report),
-    {ok, _} = flame_prof:report(filename:join(Profiles, "hostile.log"), filename:join(Dir, "hostile.html")),
+    {ok, _} = flame_prof:report(filename:join(Profiles, "hostile.log"),
+        filename:join(Dir, "hostile.html")),
     ok = viewer_oracle:main([Demo, filename:join(Dir, "expected.json")]),
     Weighted = weighted(filename:join(Dir, "weighted")),
     {ok, _} = file:copy(Weighted, filename:join(Profiles, "weighted.erl_perf.log.zst")),
@@ -29,7 +31,8 @@ main([Dir, Demo]) ->
     {ok, #{url := Live}} = live(filename:join(Dir, "live")),
     Series = series(filename:join(Dir, "series")),
     About = #{url => Url, profile => text(Name), report => text(Report), directory => text(Dir),
-              hostile => <<"hostile.log">>, weighted => <<"weighted.erl_perf.log.zst">>, live => Live,
+              hostile => <<"hostile.log">>,
+                  weighted => <<"weighted.erl_perf.log.zst">>, live => Live,
               series => Series},
     ok = file:write_file(filename:join(Dir, "about.new"), flame_prof_json:encode_for_page(About)),
     ok = file:rename(filename:join(Dir, "about.new"), filename:join(Dir, "about.json")),
@@ -42,7 +45,8 @@ text(Path) -> unicode:characters_to_binary(Path).
 %% A session that writes what does not move once a second: some of this node's
 %% processes, and one that works now and then.
 weighted(Dir) ->
-    Worker = spawn_link(fun Work() -> _ = lists:sum(lists:seq(1, 50000)), timer:sleep(40), Work() end),
+    Worker = spawn_link(fun Work() -> _ = lists:sum(lists:seq(1, 50000)), timer:sleep(40),
+        Work() end),
     _ = erlang:system_flag(scheduler_wall_time, true),
     {ok, _} = flame_prof:start(#{basename => Dir, idle_samples => changes, flush_interval => 1500}),
     timer:sleep(5000),
@@ -72,8 +76,10 @@ series(Dir) ->
 %% encodes the worst of it.
 hostile() ->
     Names = ["<img src=x onerror=window.pwned=1>", "%3Cimg%20src=x%20onerror=window.pwned%3D1%3E",
-             "</script><script>window.pwned=1</script>", "%3C/script%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E",
-             "\"onmouseover=window.pwned=1", "%22%27%26amp;%0A", "javascript:window.pwned=1", "<b>bold</b>",
+             "</script><script>window.pwned=1</script>",
+                 "%3C/script%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E",
+             "\"onmouseover=window.pwned=1", "%22%27%26amp;%0A", "javascript:window.pwned=1",
+                 "<b>bold</b>",
              "%E2%80%AEdesrever", "__proto__", "constructor", "=1+1", "%00%01%02"],
     [sample(N, lists:nth(N rem length(Names) + 1, Names)) || N <- lists:seq(1, 400)].
 
@@ -81,7 +87,8 @@ hostile() ->
 %% half a second of ticks every 40 ms; from this second on.
 gaps(From) ->
     Times = lists:seq(0, 990, 10) ++ lists:seq(1000, 1960, 40) ++ lists:seq(2500, 2980, 40),
-    [["beam 77/1 [000] 17952377", io_lib:format("~2..0b.~6..0b: cpu-clock:\n", [From + 82 + T div 1000, T rem 1000 * 1000 + 1]),
+    [["beam 77/1 [000] 17952377", io_lib:format("~2..0b.~6..0b: cpu-clock:\n",
+        [From + 82 + T div 1000, T rem 1000 * 1000 + 1]),
       "# reductions=1/0 erl_pid=<0.1.0> (metrics)\n\tffffffff a:b/0 (a.erl)\n\tffffffff waiting (status)\n\n"]
      || T <- Times].
 
@@ -93,8 +100,10 @@ own() ->
 
 sample(N, Name) ->
     Spaceless = [case C of $\s -> $_; _ -> C end || C <- Name],
-    [io_lib:format("beam 77/~b [000] ~b.~6..0b: cpu-clock:\n", [N rem 13, 1795237782 + N div 100, N rem 100 * 10000 + 1]),
-     io_lib:format("# reductions=~b/0 memory=~b/0 erl_pid=<0.~b.0> name=~s (metrics)\n", [N, N * 1000, N rem 13, Spaceless]),
+    [io_lib:format("beam 77/~b [000] ~b.~6..0b: cpu-clock:\n",
+        [N rem 13, 1795237782 + N div 100, N rem 100 * 10000 + 1]),
+     io_lib:format("# reductions=~b/0 memory=~b/0 erl_pid=<0.~b.0> name=~s (metrics)\n",
+         [N, N * 1000, N rem 13, Spaceless]),
      "\tffffffff ", Spaceless, ":", Spaceless, "/1:3 (", Spaceless, ".erl)\n",
      "\tffffffff ", Spaceless, " (x)\n",
      "\tffffffff a:b/0 (a.erl)\n\tffffffff waiting (status)\n\n"].

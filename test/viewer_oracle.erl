@@ -29,10 +29,12 @@ main([File, Out]) ->
     },
     ok = file:write_file(Out, flame_prof_json:encode_for_page(Result)).
 
-slim(#{time_us := Time, period := Looks, status := Status, frames := Frames, metrics := Metrics, words := Words,
+slim(#{time_us := Time, period := Looks, status := Status, frames := Frames, metrics := Metrics,
+    words := Words,
        pid := OsPid}) ->
     Lines = lists:reverse([flame_prof_reader:decode(binary:copy(F)) || {F, _} <- Frames]),
-    #{time_us => Time, at => Time, looks => Looks, status => Status, metrics => Metrics, os_pid => OsPid,
+    #{time_us => Time, at => Time, looks => Looks, status => Status, metrics => Metrics,
+        os_pid => OsPid,
       lines => Lines, frames => [without_line(F) || F <- Lines],
       words => maps:map(fun(_, W) -> binary:copy(W) end, Words)}.
 
@@ -46,7 +48,8 @@ named(Samples) ->
 %% What stands for several looks had them since the process' sample before.
 with_since(Rows) ->
     {All, _} = lists:mapfoldl(
-        fun(#{pid := Pid, at := At} = S, Last) -> {S#{since => maps:get(Pid, Last, At)}, Last#{Pid => At}} end,
+        fun(#{pid := Pid, at := At} = S, Last) ->
+            {S#{since => maps:get(Pid, Last, At)}, Last#{Pid => At}} end,
         #{}, Rows),
     All.
 
@@ -68,7 +71,8 @@ heat(Rows, Measure, PerSecond) ->
     CellUs = ?SECOND div PerSecond,
     Cells = lists:foldl(
         fun({At, W, N}, Acc) ->
-            maps:update_with(floor(At / CellUs), fun({Sum, Looks}) -> {Sum + W, Looks + N} end, {W, N}, Acc)
+            maps:update_with(floor(At / CellUs), fun({Sum, Looks}) -> {Sum + W, Looks + N} end,
+                {W, N}, Acc)
         end, #{}, [Look || S <- Rows, Look <- looks(Measure, S)]),
     #{hash => text([<<"measure=">>, id(Measure), <<"&rows=">>, integer_to_binary(PerSecond)]),
       cells => [[C * CellUs, round(Sum), N] || {C, {Sum, N}} <- lists:sort(maps:to_list(Cells))]}.
@@ -78,7 +82,8 @@ heat(Rows, Measure, PerSecond) ->
 looks(Measure, #{at := At, since := Since, looks := N} = S) when N =:= 1; At =:= Since ->
     [{At, weight(Measure, S), N}];
 looks({delta, _} = Measure, #{at := At, since := Since, looks := N} = S) ->
-    [{At, weight(Measure, S), 1} | [{Since + K * (At - Since) / N, 0, 1} || K <- lists:seq(1, N - 1)]];
+    [{At, weight(Measure, S), 1} | [{Since + K * (At - Since) / N, 0, 1}
+        || K <- lists:seq(1, N - 1)]];
 looks(Measure, #{at := At, since := Since, looks := N} = S) ->
     [{Since + K * (At - Since) / N, weight(Measure, S) / N, 1} || K <- lists:seq(1, N)].
 
@@ -110,7 +115,8 @@ lines(File, Start) ->
             {_, Dropped} = Of(<<"dropped">>),
             {_, Active} = maps:get(<<"node_schedulers_active">>, Figures, {0, 0}),
             {_, Total} = maps:get(<<"node_schedulers_total">>, Figures, {0, 0}),
-            {[[Second, Rate, Queues, Memory, Missed, Dropped, Active, Total] || Second <- lists:seq(From, To)], To + 1}
+            {[[Second, Rate, Queues, Memory, Missed, Dropped, Active, Total]
+                || Second <- lists:seq(From, To)], To + 1}
         end, 0, Own),
     lists:append(Lines).
 
@@ -138,14 +144,16 @@ default(_) -> [status].
 
 flame(Rows, Measure, Range, Levels, Options) ->
     Stacks = stacks([S || S <- Rows, in(Range, S)], Measure, Levels, Options),
-    #{hash => text([<<"measure=">>, id(Measure), <<"&levels=">>, levels(Levels), range(<<"range">>, Range),
+    #{hash => text([<<"measure=">>, id(Measure),
+        <<"&levels=">>, levels(Levels), range(<<"range">>, Range),
                [option(O) || O <- Options]]),
       stacks => [[Path, W, N] || {Path, {W, N}} <- maps:to_list(Stacks)]}.
 
 levels(Levels) -> lists:join(<<".">>, [atom_to_binary(L) || L <- Levels]).
 
 range(_, all) -> [];
-range(Key, {From, To}) -> [<<"&">>, Key, <<"=">>, integer_to_binary(From), <<"-">>, integer_to_binary(To)].
+range(Key, {From, To}) -> [<<"&">>, Key, <<"=">>, integer_to_binary(From),
+    <<"-">>, integer_to_binary(To)].
 
 option({hide, Module}) -> [<<"&hide=">>, Module];
 option(Option) -> [<<"&">>, atom_to_binary(Option), <<"=1">>].
@@ -163,7 +171,8 @@ stacks(Rows, Measure, Levels, Options) ->
                 W ->
                     Path = [level(L, S, W) || L <- Levels] ++ frames(S, Options),
                     maps:update_with(iolist_to_binary(lists:join(<<";">>, Path)),
-                                     fun({Sum, N}) -> {Sum + abs(W), N + Looks} end, {abs(W), Looks}, Acc)
+                                     fun({Sum, N}) ->
+                                         {Sum + abs(W), N + Looks} end, {abs(W), Looks}, Acc)
             end
         end, #{}, Kept).
 
@@ -174,7 +183,8 @@ frames(#{frames := Frames, lines := Lines}, Options) ->
         true -> Lines;
         false -> Frames
     end,
-    Frames2 = [F || F <- Frames1, [] =:= [M || {hide, M} <- Options, hd(binary:split(F, <<":">>)) =:= M]],
+    Frames2 = [F || F <- Frames1, [] =:= [M || {hide, M} <- Options,
+        hd(binary:split(F, <<":">>)) =:= M]],
     Frames3 = case lists:member(inverted, Options) of
         true -> lists:reverse(Frames2);
         false -> Frames2
@@ -217,7 +227,8 @@ compared(Rows, A, B, Measure) ->
     [Here, There] = [stacks([S || S <- Rows, in(R, S)], Measure, Levels, []) || R <- [A, B]],
     Paths = lists:usort(maps:keys(Here) ++ maps:keys(There)),
     Of = fun(Path, Map) -> element(1, maps:get(Path, Map, {0, 0})) end,
-    #{hash => text([<<"view=compare&measure=">>, id(Measure), range(<<"range">>, A), range(<<"otherRange">>, B)]),
+    #{hash => text([<<"view=compare&measure=">>, id(Measure),
+        range(<<"range">>, A), range(<<"otherRange">>, B)]),
       stacks => [[P, Of(P, Here), Of(P, There)] || P <- Paths]}.
 
 %%% Tables
@@ -234,7 +245,8 @@ processes(Rows, Range) ->
                            queue_peak := max(Q, figure({value, <<"message_queue_len">>}, S)),
                            memory_peak := max(M, figure({value, <<"memory">>}, S)),
                            growth := G + weight({delta, <<"memory">>}, S),
-                           statuses := maps:update_with(Status, fun(C) -> C + Looks end, Looks, Statuses)}}
+                           statuses := maps:update_with(Status, fun(C) -> C + Looks end, Looks,
+                               Statuses)}}
         end, #{}, [S || S <- Rows, in(Range, S)]),
     #{hash => text([<<"view=processes">>, range(<<"range">>, Range)]), rows => maps:values(Table)}.
 

@@ -87,7 +87,7 @@ has_candidate() { # package...: does apt know a version of each?
     [ "$known" -ge $# ]
 }
 
-# How apt-get becomes root, in $root; fails where it can not.
+# How apt-get becomes root, in $root; fails where it cannot.
 become_root() {
     root=
     [ "$(id -u)" -ne 0 ] || return 0

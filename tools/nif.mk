@@ -44,7 +44,7 @@ else
 BUILD := _build/c/$(OTP)
 endif
 
-# Who may include whom is doc/dev's picture; tools/check_arrows.sh checks it.
+# tools/check_arrows.sh checks the includes between these folders.
 in = $(sort $(foreach folder,$(1),$(wildcard c_src/$(folder)/*.c)))
 objects = $(patsubst c_src/%.c,$(BUILD)/%.o,$(1))
 SHARED := $(call in,base format store terms)

@@ -60,7 +60,7 @@ for step in "$@"; do
     c)
         heading "C tests (ASan and UBSan, TSan)"
         RESULTS=$results tools/test_c.sh
-        heading "Who includes whom, and what a tick reaches"
+        heading "Dependencies of the folders"
         if tools/check_arrows.sh; then
             record arrows 1 0
         else

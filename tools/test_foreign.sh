@@ -77,7 +77,7 @@ if ! command -v perl >/dev/null; then
 elif [ -z "$STACKCOLLAPSE" ]; then
     skip stackcollapse "no stackcollapse-perf.pl; STACKCOLLAPSE=path names one"
 elif [ ! -r "$STACKCOLLAPSE" ]; then
-    fail "STACKCOLLAPSE=$STACKCOLLAPSE can not be read"
+    fail "STACKCOLLAPSE=$STACKCOLLAPSE cannot be read"
 else
     stackcollapse
 fi

@@ -43,7 +43,7 @@ files() ->
 is_foreign(File) ->
     lists:any(fun(Prefix) -> lists:prefix(Prefix, File) end,
               ["priv/", "test/corpus/", "viewer/node_modules/", "_build/", "tools/include/",
-                  "doc/benchmarks/"]).
+                  "doc/benchmarks"]).
 
 language(File) ->
     case filename:extension(File) of
@@ -112,9 +112,10 @@ quote([_ | Rest], Open) -> quote(Rest, Open).
 plain({_, <<"```", _/binary>>}, {Plain, IsFenced}) -> {Plain, not IsFenced};
 plain(_, {Plain, true}) -> {Plain, true};
 plain({_, <<"|", _/binary>>}, {Plain, false}) -> {Plain, false};
+plain({_, <<"    ", _/binary>>}, {Plain, false}) -> {Plain, false};
 plain(Line, {Plain, false}) -> {[Line | Plain], false}.
 
-has_link(Text) -> binary:match(Text, <<"](">>) =/= nomatch.
+has_link(Text) -> binary:match(Text, [<<"](">>, <<"://">>]) =/= nomatch.
 
 %% {Compiled, Word, Instead, Areas}: an area is the beginning of a path, "" all.
 words() ->

@@ -1,5 +1,5 @@
 /*
- * assume.h - what holds, and the static analyzer can not find out.
+ * assume.h - what holds, and the static analyzer cannot find out.
  *
  * FP_ASSUME(condition) is nothing in a program. Beside each use stands why the
  * condition holds.

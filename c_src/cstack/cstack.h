@@ -26,7 +26,7 @@ struct fp_cstack; /* immutable once made */
 /* ---- a thread that may block ------------------------------------------ */
 
 /* Read /proc/self/maps and the files of all executable mappings. 0, FP_ENOMEM,
- * or FP_EIO when there is no maps file to be read. A library that can not be
+ * or FP_EIO when there is no maps file to be read. A library that cannot be
  * read, or is another file now than the one that was mapped, is no error: it is
  * known by its name. */
 int fp_cstack_create(struct fp_cstack **native);
@@ -63,7 +63,7 @@ enum fp_cstack_why {
     FP_CSTACK_OUTERMOST, /* where a thread starts: all were found */
     FP_CSTACK_CUT,       /* a word that is needed is not in the copy */
     FP_CSTACK_NO_CFI,    /* the last function has no unwind information, or such
-                          * as can not be followed */
+                          * as cannot be followed */
     FP_CSTACK_STUCK,     /* the stack pointer would not rise */
     FP_CSTACK_FULL,      /* there are more than `max` */
 };

@@ -40,7 +40,7 @@ struct fp_elf {
 };
 
 /* 0; FP_EINVAL when this is no ELF file for x86_64 with something to map; FP_EIO
- * when its headers can not be read. */
+ * when its headers cannot be read. */
 int fp_elf_parse(struct fp_elf *elf, const struct fp_elf_source *source);
 
 /* The part of the file from `address` to the end of what is mapped with it.

@@ -22,7 +22,7 @@
 #define NAME_IN_REGISTRATION 32u
 #define ELEMENTS_IN_DICTIONARY 16u
 
-/* Fewer different answers than this can not tell one field from another. */
+/* Fewer different answers than this cannot tell one field from another. */
 #define DISTINCT_MIN 3u
 
 struct solver {
@@ -565,7 +565,7 @@ static int choose_release(struct solver *s)
                  s->input->otp);
         return refuse(s, FP_EUNSUPPORTED, "release", why);
     }
-    /* An unlisted release starts from the nearest listed one: what can not be
+    /* An unlisted release starts from the nearest listed one: what cannot be
      * solved is taken from there and checked (pids, atoms, lines). */
     for (unsigned otp = s->input->otp; release == NULL && otp > 0; otp--)
         release = fp_release_find(otp);

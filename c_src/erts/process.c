@@ -59,7 +59,7 @@ int fp_process_status(uint32_t state)
     return FP_STATUS_waiting;
 }
 
-/* (high - low) in words; -1 when it can not be a size of one heap. */
+/* (high - low) in words; -1 when it cannot be a size of one heap. */
 static int64_t words(uint64_t low, uint64_t high)
 {
     uint64_t bytes = high - low;
@@ -138,7 +138,7 @@ int fp_process_decode(const struct fp_layout *layout,
         layout->release.process_size + 8 * value[FP_METRIC_total_heap_size] +
         layout->release.message_size * value[FP_METRIC_message_queue_len];
 #undef FIELD
-    /* A size that can not be, or parts larger than their whole: the collector
+    /* A size that cannot be, or parts larger than their whole: the collector
      * was exchanging the heaps while the kernel copied. */
     for (int metric = 0; metric < FP_METRIC_COUNT; metric++)
         if (value[metric] < 0)

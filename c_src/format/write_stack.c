@@ -15,7 +15,7 @@
 #include "format/write_frame.h"
 
 /* Of all texts together, when nobody says; 8192 ordinary rendered stacks take
- * about 10 MiB. FRAME records have half of it: they can not be asked for again,
+ * about 10 MiB. FRAME records have half of it: they cannot be asked for again,
  * so what comes beyond is refused and its frames count as unresolved. It is a
  * bound for what their pools map, so that what lies waste in these is in it. */
 #define TEXT_BYTES ((size_t)32 << 20)

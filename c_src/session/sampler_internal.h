@@ -137,7 +137,8 @@ static inline void fp_emit_torn(struct fp_sampler *s, enum fp_counter cause,
 
 /* One sample, with what it needs defined before it; NULL frames: those of the
  * last. Reductions never fall: those of a running process are counted up to
- * now, later ones of the same turn perhaps only up to its last pause. 1; 0 when it was dropped because the ring is full: then the next one's
+ * now, later ones of the same turn perhaps only up to its last pause. 1; 0 when
+ * it was dropped because the ring is full: then the next one's
  * deltas reach back to the last that was not. */
 int fp_emit_sample(struct fp_sampler *s, uint32_t slot,
                    const struct fp_snapshot *now,

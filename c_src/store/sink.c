@@ -8,7 +8,7 @@
  *        +------------ fail() <-----------+ any error
  *
  * write_out() is the one place where samples leave this process. A file takes
- * a block wholly or is cut back to where it was; a file that can not be cut
+ * a block wholly or is cut back to where it was; a file that cannot be cut
  * keeps its `.part`, and the next session in the directory finishes it.
  */
 #include "store/sink.h"

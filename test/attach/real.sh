@@ -31,7 +31,7 @@ attach() { # more options
         --top "${ATTACH_TOP:-100}" --cookie-file "$cookie" "$@"
 }
 
-# A killed one can not wait until the node has noticed.
+# A killed one cannot wait until the node has noticed.
 left_nothing() { # by what, looks
     for _ in $(seq "$2"); do
         traces >"$work/after"
@@ -55,7 +55,8 @@ end_by() { # signal
 
 "start_$server"
 ERL_LIBS=$libraries erlc -o "$work" "test/attach/load/$load.erl"
-ERL_LIBS=$libraries erl -noinput -pa "$work" -run "$load" main "$port" "$work/rates" >"$work/load" 2>&1 &
+ERL_LIBS=$libraries erl -noinput -pa "$work" -run "$load" main "$port" "$work/rates" \
+    >"$work/load" 2>&1 &
 pids+=($!)
 sleep 3
 traces >"$work/warm" # loads what it needs itself

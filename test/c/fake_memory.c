@@ -76,7 +76,7 @@ unsigned char *fake_map(struct fake_memory *memory, uint64_t address,
 
     if (memory->regions == FAKE_REGIONS_MAX ||
         region_of(memory, address) != NULL)
-        wrong_test("can not map", address);
+        wrong_test("cannot map", address);
     region->address = address;
     region->size = size;
     region->bytes = calloc(1, size);
@@ -91,7 +91,7 @@ void fake_unmap(struct fake_memory *memory, uint64_t address)
     struct fake_region *region = region_of(memory, address);
 
     if (region == NULL || region->address != address)
-        wrong_test("can not unmap", address);
+        wrong_test("cannot unmap", address);
     free(region->bytes);
     *region = memory->region[--memory->regions];
 }

@@ -69,7 +69,7 @@ static void recover(const struct fp_sink_options *options)
     CHECK_INT(fp_sink_close(sink, &end), 0);
 }
 
-/* A plain file that can not be cut back keeps the samples of a block that was
+/* A plain file that cannot be cut back keeps the samples of a block that was
  * half written, which come again in the next file: a reader sees them twice. A
  * frame that was half written is none. */
 static void check(const char *directory, const struct outcome *outcome,

@@ -981,7 +981,7 @@ static void sizes_are_those_of_the_moment(void)
     CHECK_INT(b->snapshot.value[FP_METRIC_stack_size], 6);
     CHECK_INT(b->snapshot.value[FP_METRIC_heap_size], 33);
     CHECK(b->snapshot.stop == HEND - 48);
-    /* Not when r15 can not be the heap's top. */
+    /* Not when r15 cannot be the heap's top. */
     for (int i = 0; i < 3; i++) {
         const uint64_t wrong[] = {HEAP - 8, HEAP + 3, HEND - 40};
 

@@ -642,7 +642,7 @@ static void a_call_by_a_jump_of_its_module_goes_on_there(void)
     CHECK(goes_on_at(&memory, returns_to) == CODE + 0x900);
     put_code(&memory, jump, "40 ff 25 f9 01 00 00");
     CHECK(goes_on_at(&memory, returns_to) == CODE + 0x900);
-    /* Its address can not be read: it goes to the jump, that is all. */
+    /* Its address cannot be read: it goes to the jump, that is all. */
     put_code(&memory, jump, "ff 25 00 00 00 40");
     CHECK(goes_on_at(&memory, returns_to) == jump);
     /* Not more than one of them. */

@@ -1,5 +1,5 @@
 /*
- * test_session.c - a session that can not start: nothing of it is left, and what
+ * test_session.c - a session that cannot start: nothing of it is left, and what
  * it says is why. Its own thread-starting is told to fail, all else is real.
  */
 #include "base/error.h"

@@ -46,12 +46,14 @@ pprof() {
 # Its table of functions, in a window that has room for all: Total, Self, Symbol Name.
 speedscope() {
     local index=$tools/package/dist/release/index.html
-    [ -e "$index" ] || (cd "$tools" && npm pack --silent speedscope >/dev/null && tar xzf speedscope-*.tgz)
+    [ -e "$index" ] || (cd "$tools" &&
+        npm pack --silent speedscope >/dev/null && tar xzf speedscope-*.tgz)
     [ -e "$index" ] || { skip speedscope "no npm"; return; }
     command -v chromium >/dev/null || { skip speedscope "no chromium"; return; }
     echo "speedscope.loadFileFromBase64('x', '$(base64 -w 0 "$work/speedscope")')" >"$work/x.js"
     chromium --headless --no-sandbox --disable-gpu --allow-file-access-from-files \
-        --user-data-dir="$work/chromium" --window-size=1000,100000 --virtual-time-budget=20000 --dump-dom \
+        --user-data-dir="$work/chromium" --window-size=1000,100000 --virtual-time-budget=20000 \
+        --dump-dom \
         "file://$index#localProfilePath=$work/x.js&view=sandwich" 2>/dev/null >"$work/dom"
     result speedscope "$(sed 's/<[^>]*>/\n/g' "$work/dom" | grep -v '^ *$' |
         awk '/^Symbol Name$/ { head = NR } head && (NR - head) % 3 == 2 { gsub(",", "", $1); self += $1 }

@@ -30,7 +30,8 @@ main([Directory]) ->
 text(Text) ->
     #{samples := Strict, pid := Pid} = strict(Text),
     Sources = sources(Text),
-    {ok, Samples, #{samples := Folded, bad := 0}} = flame_prof:fold(fun sample/2, {#{}, #{}}, Sources),
+    {ok, Samples, #{samples := Folded, bad := 0}} =
+        flame_prof:fold(fun sample/2, {#{}, #{}}, Sources),
     {ok, Own, #{own := Owned, bad := 0}} = flame_prof_reader:own(Sources),
     Folded + Owned =:= Strict orelse error({Text, Folded, Owned, Strict}),
     {Stacks, Processes} = lists:foldl(fun(O, Acc) -> own(O, Pid, Acc) end, Samples, Own),
@@ -77,7 +78,8 @@ sample(#{comm := Comm, status := Status, frames := Frames} = Sample, {Stacks, Pr
     Stack = iolist_to_binary(lists:join($;, [Comm | [Symbol || {Symbol, _} <- Rooted]])),
     {
         maps:update_with(Stack, fun(Weight) -> Weight + Period end, Period, Stacks),
-        maps:update_with({Comm, Pid, Tid}, fun(T) -> [{Us, Rooted} | T] end, [{Us, Rooted}], Processes)
+        maps:update_with({Comm, Pid, Tid}, fun(T) -> [{Us, Rooted} | T] end, [{Us, Rooted}],
+            Processes)
     }.
 
 profile(Key, [{_, Frames}]) ->
@@ -86,7 +88,8 @@ profile(Key, [{First, Frames}, {Second, _} | _] = Timed) ->
     profile(Key, length(Timed), "seconds", [{Second - First, Frames} | between(Timed)]).
 
 between([{Before, _}, {Us, Frames}]) -> [{Us - Before, Frames}];
-between([{Before, _} | [{_, Frames}, {Behind, _} | _] = Timed]) -> [{Behind - Before, Frames} | between(Timed)].
+between([{Before, _} | [{_, Frames}, {Behind, _} | _] = Timed]) ->
+    [{Behind - Before, Frames} | between(Timed)].
 
 profile({Comm, Pid, Tid}, Samples, Unit, Weighted) ->
     Weights = lists:foldl(fun weigh/2, #{}, Weighted),

@@ -53,11 +53,13 @@ until(Name, 0) ->
     error({not_in_the_files_of, Name});
 until(Name, N) ->
     #{files := Files} = flame_prof:info(),
-    {ok, Found, _} = flame_prof:fold(fun(Sample, Found) -> Found orelse is_it(Name, Sample) end, false, Files),
+    {ok, Found, _} = flame_prof:fold(fun(Sample, Found) -> Found
+        orelse is_it(Name, Sample) end, false, Files),
     Found orelse begin flush(500), until(Name, N - 1) end.
 
 is_it("native", #{frames := [{<<"erlang:%2B%2B/2">>, <<"bif">>} | _]}) -> true;
-is_it("native", #{frames := [_ | Frames]}) -> lists:member({<<"erlang:%2B%2B/2">>, <<"bif">>}, Frames);
+is_it("native", #{frames := [_ | Frames]}) ->
+    lists:member({<<"erlang:%2B%2B/2">>, <<"bif">>}, Frames);
 is_it("changes", #{period := Period}) -> Period > 50;
 is_it("schedulers", #{frames := [{<<"[idle]">>, _} | _]}) -> true;
 is_it(Name, _) -> Name =:= "portable".

@@ -66,7 +66,8 @@ function expectations(text) {
       profiles.set(`${command} pid: ${pid}${tid === '0' ? '' : ` tid: ${tid}`}`, profile);
     } else {
       const [symbol, dso, self, total] = fields;
-      profile.frames.set(`${symbol} ${dso}`, { self: weight(profile.unit, self), total: weight(profile.unit, total) });
+      profile.frames.set(`${symbol} ${dso}`,
+          { self: weight(profile.unit, self), total: weight(profile.unit, total) });
     }
   }
   return profiles;

@@ -5,6 +5,7 @@
 #include "fuzz.h"
 
 #include "base/error.h"
+#include "erts/dictionary.h"
 #include "erts/process.h"
 #include "erts/process_names.h"
 
@@ -40,18 +41,20 @@ static void look_at(const struct fp_layout *layout, struct fuzz_memory *memory,
     struct fp_snapshot snapshot;
     struct fp_process_names names;
     int err = fp_process_decode(layout, structure, &snapshot);
-    int64_t dictionary;
+    int64_t dictionary = 0;
 
     FUZZ_CHECK(err == 0 || err == FP_ETORN);
     FUZZ_CHECK(snapshot.status < FP_STATUS_COUNT);
     if (err == 0)
         check_values(layout, &snapshot);
-    fp_process_names_read(layout, &memory->memory.peek, &snapshot, key, &names);
+    fp_process_names_read(layout, &memory->memory.peek, key, &snapshot, &names);
     FUZZ_CHECK(names.registered == 0 || fp_term_is_atom(names.registered));
     check_call(&names.initial_call);
     check_call(&names.proc_lib);
-    dictionary = fp_dictionary_bytes(&memory->memory.peek, snapshot.dictionary);
-    FUZZ_CHECK(dictionary >= 0 && dictionary <= INT64_C(1) << 36);
+    err = fp_dictionary_read(layout, &memory->memory.peek, key, &snapshot,
+                             &dictionary);
+    FUZZ_CHECK(err == 0 || err == FP_ETORN);
+    FUZZ_CHECK(err != 0 || (dictionary >= 0 && dictionary <= INT64_C(1) << 36));
 }
 
 void fuzz_process(const uint8_t *bytes, size_t size)

@@ -131,7 +131,7 @@ summary(#{steps := Steps, deaths := Deaths}, Began, #soak{options = Options} = S
         checkpoints => Checkpoints
     }.
 
-%% Funs and pids can not be read again.
+%% Funs and pids cannot be read again.
 text(Term) ->
     unicode:characters_to_binary(io_lib:format("~0tP", [Term, 60])).
 
@@ -146,8 +146,10 @@ format(#{otp := Otp, seconds := Seconds, sessions := Sessions, counts := C} = Su
     Get = fun(Key) -> maps:get(Key, C, 0) end,
     [
         io_lib:format("OTP ~s: ~s~n", [Otp, verdict(Summary)]),
-        line("length", "~b s at ~b Hz, seed ~b", [Seconds, maps:get(hz, Summary), maps:get(seed, Summary)]),
-        line("sessions", "~b, ~b files, ~b bytes of them", [Sessions, maps:get(files, Summary), Get(file_bytes)]),
+        line("length", "~b s at ~b Hz, seed ~b",
+            [Seconds, maps:get(hz, Summary), maps:get(seed, Summary)]),
+        line("sessions", "~b, ~b files, ~b bytes of them",
+            [Sessions, maps:get(files, Summary), Get(file_bytes)]),
         [io_lib:format("             ~w~n", [maps:to_list(maps:get(variants, Summary))])],
         line("samples", "taken ~b = written ~b + torn ~b + dropped ~b + gone ~b + expired ~b",
              [Get(K) || K <- [taken, written, torn, dropped, gone, expired]]),
@@ -160,7 +162,8 @@ format(#{otp := Otp, seconds := Seconds, sessions := Sessions, counts := C} = Su
         line("CPU", "~.1f s sampler, ~.1f s writer",
              [Get(sampler_cpu_ns) / 1.0e9, Get(writer_cpu_ns) / 1.0e9]),
         line("storms", "~w", [lists:sort(maps:to_list(Steps))]),
-        line("checkpoints", "~b; first, last, slope a session:", [length(maps:get(checkpoints, Summary))]),
+        line("checkpoints", "~b; first, last, slope a session:",
+            [length(maps:get(checkpoints, Summary))]),
         [leak(What, maps:get(What, Leaks)) || {What, _, _} <- soak_leaks:limits()],
         line("deaths", "~b", [length(Deaths)]),
         [io_lib:format("             ~0tp~n", [D]) || D <- lists:sublist(Deaths, 10)],
@@ -218,7 +221,8 @@ sum(Files) ->
         "Altogether, OTP ~s: ~b s, ~b sessions, ~b files~n"
         "  taken ~b = written ~b + torn ~b + dropped ~b + gone ~b + expired ~b~n"
         "  captures ~b of ~b signals; deaths ~b, faults ~b, leaks ~b~n",
-        [lists:join(" ", [Otp || #{otp := Otp} <- Summaries]), Sum(seconds), Sum(sessions), Sum(files)]
+        [lists:join(" ", [Otp || #{otp := Otp} <- Summaries]), Sum(seconds), Sum(sessions),
+            Sum(files)]
         ++ [Add(K) || K <- [taken, written, torn, dropped, gone, expired, captures, signals]]
         ++ [Length(deaths), Length(faults), Length(leaking)]
     ),

@@ -58,7 +58,8 @@ lines(File) ->
 %% slope is `unknown' where there are too few.
 judge(Checkpoints) ->
     Judged = lists:nthtail(length(Checkpoints) div 4, Checkpoints),
-    maps:from_list([{What, judge(What, Limits, Judged, Checkpoints)} || {What, _, _} = Limits <- limits()]).
+    maps:from_list([{What, judge(What, Limits, Judged, Checkpoints)}
+        || {What, _, _} = Limits <- limits()]).
 
 judge(What, {_, SlopeMost, GrowthMost}, Judged, All) ->
     Points = [{S, maps:get(What, C)} || #{sessions := S} = C <- Judged],

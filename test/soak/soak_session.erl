@@ -130,7 +130,8 @@ of_books(#{taken := Taken, written := Written, torn := Torn, dropped := Dropped}
     #{gone := Gone, expired := Expired, lost := Lost, signals := Signals} = Run,
     #{captures := Captures, errors := Errors, error := Error, engine := Engine} = Run,
     Sum = Written + Torn + Dropped + Gone + Expired,
-    Causes = lists:sum([maps:get(K, Run) || K <- [torn_moved, torn_unfound, torn_late, torn_changed]]),
+    Causes = lists:sum([maps:get(K, Run)
+        || K <- [torn_moved, torn_unfound, torn_late, torn_changed]]),
     [{books, #{taken => Taken, accounted_for => Sum}} || Taken =/= Sum] ++
         [{torn, #{torn => Torn, causes => Causes}} || Engine =:= native, Torn =/= Causes] ++
         [{captures, #{signals => Signals, captures => Captures}} || Captures > Signals] ++
@@ -167,7 +168,8 @@ tested(File) ->
     end.
 
 tested(File, Zstd) ->
-    Port = open_port({spawn_executable, Zstd}, [{args, ["-tq", File]}, exit_status, stderr_to_stdout]),
+    Port = open_port({spawn_executable, Zstd},
+        [{args, ["-tq", File]}, exit_status, stderr_to_stdout]),
     said_by(Port, File, []).
 
 said_by(Port, File, Said) ->

@@ -26,7 +26,7 @@
 %% For a step to end, on a machine that has nine other things to do.
 -define(STEP_MS, 180000).
 -define(REST_MOST_MS, 100).
-%% A worker that can not even begin would be started for ever.
+%% A worker that cannot even begin would be started for ever.
 -define(DEATHS_MOST, 100).
 
 kinds() ->

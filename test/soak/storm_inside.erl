@@ -38,8 +38,10 @@ step(Kind, N, none) ->
 
 step(spawner, N) ->
     Self = self(),
-    Pids = [spawn(fun() -> Self ! {self(), lists:sum(lists:seq(1, K))} end) || K <- lists:seq(1, 50)],
-    [receive {Pid, Sum} -> Sum = K * (K + 1) div 2 end || {K, Pid} <- lists:zip(lists:seq(1, 50), Pids)],
+    Pids = [spawn(fun() -> Self ! {self(), lists:sum(lists:seq(1, K))} end)
+        || K <- lists:seq(1, 50)],
+    [receive {Pid, Sum} -> Sum = K * (K + 1) div 2 end
+        || {K, Pid} <- lists:zip(lists:seq(1, 50), Pids)],
     N rem 10 =:= 0 andalso timer:sleep(1),
     ok;
 step(collector, N) ->

@@ -56,7 +56,8 @@ of_cgroup() ->
 cgroup(Text, Pattern, Root, Limit, Used) ->
     case re:run(Text, Pattern, [multiline, {capture, all_but_first, list}]) of
         {match, [Path]} ->
-            Read = fun(Name) -> integer_in(filename:join([Root, string:trim(Path, leading, "/"), Name])) end,
+            Read = fun(Name) -> integer_in(filename:join([Root, string:trim(Path, leading, "/"),
+                Name])) end,
             case {Read(Limit), Read(Used)} of
                 {{ok, Most}, {ok, Now}} -> {ok, Most - Now};
                 _ -> none

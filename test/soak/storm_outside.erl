@@ -68,7 +68,8 @@ step(distribution, N, #{node := Node} = State) ->
     true = await_connected(Node),
     true = lists:member(Node, nodes(connected)),
     Monitor = erlang:monitor(process, {?MODULE, Node}),
-    _ = [ok = echo(Node, Monitor, K, binary:copy(<<N:32, K:32>>, 1 bsl K)) || K <- lists:seq(0, 13)],
+    _ = [ok = echo(Node, Monitor, K, binary:copy(<<N:32, K:32>>, 1 bsl K))
+        || K <- lists:seq(0, 13)],
     %% Both see it go.
     true = erlang:disconnect_node(Node),
     receive

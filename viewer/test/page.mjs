@@ -1,5 +1,5 @@
 // What people do with the page: pointer, keys, addresses, files; and what a
-// hostile profile can not do.
+// hostile profile cannot do.
 
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';

@@ -317,7 +317,7 @@ static void count_turn(const struct fp_layout *layout,
 }
 
 /* The collector is exchanging the heaps, and the stack with them: where it is
- * can not be told, what the process does can. */
+ * cannot be told, what the process does can. */
 static int only_collecting(struct leaf *leaf, struct fp_stack *stack)
 {
     add(leaf, FP_FRAME_GC);

@@ -19,7 +19,7 @@ int fp_is_return_address(const struct fp_memory *peek, uint64_t at);
 /* Do module, function and arity stand there, at what can be an address? */
 int fp_is_mfa_at(const struct fp_memory *peek, uint64_t at);
 
-/* Where the call before `returns_to` goes; 0 where that can not be told. */
+/* Where the call before `returns_to` goes; 0 where that cannot be told. */
 uint64_t fp_call_target(const struct fp_memory *peek, uint64_t returns_to);
 
 /* Where the jump at `at` goes; `at` itself where there is none. Modules reach

@@ -13,7 +13,8 @@
 
 main([Port, File]) ->
     Counter = counters:new(1, []),
-    _ = [spawn_link(fun() -> pair(list_to_integer(Port), Counter) end) || _ <- lists:seq(1, ?PAIRS)],
+    _ = [spawn_link(fun() -> pair(list_to_integer(Port), Counter) end)
+        || _ <- lists:seq(1, ?PAIRS)],
     {ok, Device} = file:open(File, [write, raw]),
     windows(Device, Counter, 0, erlang:monotonic_time(millisecond) + ?WINDOW_MS).
 
@@ -27,14 +28,17 @@ windows(Device, Counter, Before, At) ->
 pair(Port, Counter) ->
     {ok, Connection} = amqp_connection:start(#amqp_params_network{port = Port}),
     {ok, Channel} = amqp_connection:open_channel(Connection),
-    #'queue.declare_ok'{queue = Queue} = amqp_channel:call(Channel, #'queue.declare'{exclusive = true}),
-    #'basic.consume_ok'{} = amqp_channel:subscribe(Channel, #'basic.consume'{queue = Queue, no_ack = true}, self()),
+    #'queue.declare_ok'{queue = Queue} =
+        amqp_channel:call(Channel, #'queue.declare'{exclusive = true}),
+    #'basic.consume_ok'{} = amqp_channel:subscribe(Channel,
+        #'basic.consume'{queue = Queue, no_ack = true}, self()),
     receive #'basic.consume_ok'{} -> ok end,
     _ = [publish(Channel, Queue) || _ <- lists:seq(1, ?CREDIT)],
     loop(Channel, Queue, Counter).
 
 publish(Channel, Queue) ->
-    amqp_channel:cast(Channel, #'basic.publish'{routing_key = Queue}, #amqp_msg{payload = binary:copy(<<"x">>, 200)}).
+    amqp_channel:cast(Channel, #'basic.publish'{routing_key = Queue},
+        #amqp_msg{payload = binary:copy(<<"x">>, 200)}).
 
 loop(Channel, Queue, Counter) ->
     receive

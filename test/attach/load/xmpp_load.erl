@@ -11,7 +11,8 @@
 
 main([Port, File]) ->
     Counter = counters:new(1, []),
-    _ = [spawn_link(fun() -> client(list_to_integer(Port), Counter) end) || _ <- lists:seq(1, ?CLIENTS)],
+    _ = [spawn_link(fun() -> client(list_to_integer(Port), Counter) end)
+        || _ <- lists:seq(1, ?CLIENTS)],
     {ok, Device} = file:open(File, [write, raw]),
     windows(Device, Counter, 0, erlang:monotonic_time(millisecond) + ?WINDOW_MS).
 
@@ -24,12 +25,14 @@ windows(Device, Counter, Before, At) ->
 client(Port, Counter) ->
     {ok, Socket} = gen_tcp:connect("127.0.0.1", Port, [binary, {active, false}, {nodelay, true}]),
     _ = stream(Socket, <<"</stream:features>">>),
-    _ = ask(Socket, "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='ANONYMOUS'/>", <<"<success">>),
+    _ = ask(Socket, "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='ANONYMOUS'/>",
+        <<"<success">>),
     _ = stream(Socket, <<"</stream:features>">>),
     Bind = "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>",
     Bound = ask(Socket, Bind, <<"</iq>">>),
     {match, [Own]} = re:run(Bound, "<jid>([^<]+)</jid>", [{capture, all_but_first, binary}]),
-    Message = ["<message type='chat' to='", Own, "'><body>", binary:copy(<<"x">>, 200), "</body></message>"],
+    Message = ["<message type='chat' to='", Own, "'><body>",
+        binary:copy(<<"x">>, 200), "</body></message>"],
     ok = gen_tcp:send(Socket, lists:duplicate(?CREDIT, Message)),
     loop(Socket, Message, Counter, <<>>).
 

@@ -87,7 +87,8 @@ export class Toolbar {
         `${exact(profile.lookCount)} samples, ${exact(processes)} processes, ${seconds(profile.durationUs)} from ${clock(profile.startUs)}`;
     const title =
         warnings.map((one) =>
-          (files[one.file]?.path ?? '') + (one.line > 0 ? ` line ${one.line}` : '') + `: ${one.what}`,
+          (files[one.file]?.path ?? '') + (one.line > 0 ? ` line ${one.line}` : '') +
+              `: ${one.what}`,
         ).join('\n');
     return h('span', { class: 'facts' }, text, count > 0
         ? h('span', { class: 'warning', title, tabindex: '0' },
@@ -129,7 +130,7 @@ function rangeText(range, profile) {
   return `${seconds(range[0])} to ${seconds(range[1])}`;
 }
 
-// The bars are made anew; whoever was in a control stays in its successor.
+// The bars are made anew; the focus stays in the successor of a control.
 function keepFocus(change) {
   const { activeElement: before } = document;
   const label = before?.getAttribute?.('aria-label') ?? before?.textContent;

@@ -1,4 +1,4 @@
-// A profile as typed arrays. Columns come when they are asked for; whoever
+// A profile as typed arrays. Columns come when they are asked for; code that
 // counts says what it needs first (`need`) and then runs without waiting.
 
 import { decodeName, parseSymbol } from './symbols.js';
@@ -64,7 +64,7 @@ class Profile {
     if (first < to) each(first, to);
   }
 
-  // A sample of ours stands for as many looks as its period says, all of them like
+  // A sample of flame_prof stands for as many observations as its period says, all of them like
   // it, since the process' sample before (doc/sampling.md). A period of perf is
   // time, and its sample one look.
   async findLooks() {
