@@ -51,6 +51,7 @@
 %% That are called from here, or as children of supervisors.
 -define(ROOTS, [
     ?LEASE,
+    flame_prof_info,
     flame_prof_sup,
     flame_prof_autostart,
     flame_prof_triggers,
