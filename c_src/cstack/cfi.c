@@ -18,14 +18,10 @@
 
 /* ---- encoded addresses ------------------------------------------------ */
 
-enum { /* DW_EH_PE_* */
+enum { /* DW_EH_PE_*; compilers and linkers write no others on x86_64 */
        AS_POINTER = 0x00,
-       AS_ULEB = 0x01,
-       AS_U16 = 0x02,
        AS_U32 = 0x03,
        AS_U64 = 0x04,
-       AS_SLEB = 0x09,
-       AS_S16 = 0x0a,
        AS_S32 = 0x0b,
        AS_S64 = 0x0c,
        FROM_NOTHING = 0x00,
@@ -41,14 +37,6 @@ static uint64_t encoded_number(struct fp_bytes *bytes, uint8_t encoding)
     case AS_U64:
     case AS_S64:
         return fp_bytes_unsigned(bytes, 8);
-    case AS_ULEB:
-        return fp_bytes_uleb(bytes);
-    case AS_SLEB:
-        return (uint64_t)fp_bytes_sleb(bytes);
-    case AS_U16:
-        return fp_bytes_unsigned(bytes, 2);
-    case AS_S16:
-        return (uint64_t)fp_bytes_signed(bytes, 2);
     case AS_U32:
         return fp_bytes_unsigned(bytes, 4);
     case AS_S32:

@@ -122,8 +122,8 @@ enum { /* DW_OP_* */
        BREG0 = 0x70,
 };
 
-/* rsp + 8 + ((rip & 15) >= N) * 8: breg7 8, breg16 0, lit15, and, litN, ge,
- * lit3, shl, plus. The linker's, for all entries of .plt. */
+/* Of linkers, for all entries of .plt: rsp + 8 + ((rip & 15) >= N) * 8, which is
+ * breg7 8, breg16 0, lit15, and, litN, ge, lit3, shl, plus. */
 static const unsigned char plt[] = {0x77, 8,    0x80, 0,    0x3f, 0x1a,
                                     LIT0, 0x2a, 0x33, 0x24, 0x22};
 #define PLT_LIT 6
@@ -164,8 +164,8 @@ static int is_plt(const struct fp_bytes *bytes, uint8_t *lit)
     return *lit < 16 && memcmp(form, plt, sizeof form) == 0;
 }
 
-/* breg N, 0, lit8, mul, plus: eight times register N, added. 0 when what
- * follows is something else; the register's number + 1. */
+/* breg N, 0, lit8, mul, plus: add eight times register N. Returns N + 1, or 0
+ * for any other bytes. */
 static uint8_t scaled_index(struct fp_bytes *bytes)
 {
     static const unsigned char form[] = {0, 0x38, 0x1e, 0x22};

@@ -1,11 +1,10 @@
 /*
- * native.c - make the set of libraries, and ask it for names.
+ * cstack.c - make the set of libraries, and find names in it.
  *
- *      /proc/self/maps --> mapping --> library --> image: cfi, symbols
+ *      /proc/self/maps --> mapping --> library --> image: rows, symbols
  *                                         one for each file
  */
 #include "cstack/cstack.h"
-#include "base/assume.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/assume.h"
 #include "base/error.h"
 #include "base/maps.h"
 #include "base/safe_read.h"
@@ -59,8 +59,8 @@ static int read_file(void *self, uint64_t offset, void *into, size_t size)
     return 0;
 }
 
-/* The executable is there as long as it runs, also when its path is another
- * file by now, or none. */
+/* /proc/self/exe is the executable as long as it runs, also when its path is
+ * another file by now, or none. */
 static int open_file(const struct fp_mapped_file *file)
 {
     char exe[PATH_MAX + 16];
@@ -72,7 +72,7 @@ static int open_file(const struct fp_mapped_file *file)
         ((size_t)size == path_size ||
          ((size_t)size > path_size && exe[path_size] == ' ')))
         path = "/proc/self/exe";
-    /* Somebody may have put a pipe there. */
+    /* The path may be a pipe by now. */
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
@@ -87,7 +87,7 @@ static int is_same_inode(const struct fp_mapped_file *file,
 }
 
 /* 1 or 0; -1 when the file has none, or memory cannot be read. */
-static int has_memory_s_build_id(const struct fp_elf *elf, uint64_t bias,
+static int is_build_id_in_memory(const struct fp_elf *elf, uint64_t bias,
                                  const struct fp_elf_source *source)
 {
     unsigned char on_disk[FP_BUILD_ID_MAX], in_memory[FP_BUILD_ID_MAX];
@@ -106,8 +106,8 @@ static int has_memory_s_build_id(const struct fp_elf *elf, uint64_t bias,
     return is_same;
 }
 
-/* By its build id, which stays what it is where file systems tell one number to
- * maps and another to fstat (overlayfs, btrfs); else by device and inode. */
+/* By its build id: some file systems (overlayfs, btrfs) have one inode number in
+ * maps and another in fstat. Without one by device and inode. */
 static int is_same_file(const struct fp_mapped_file *file, int fd,
                         const struct fp_elf *elf,
                         const struct fp_elf_source *source)
@@ -119,7 +119,7 @@ static int is_same_file(const struct fp_mapped_file *file, int fd,
     if (fstat(fd, &info) != 0 ||
         fp_elf_code_address(elf, file->offset, &address) != 0)
         return 0;
-    by_build_id = has_memory_s_build_id(elf, file->start - address, source);
+    by_build_id = is_build_id_in_memory(elf, file->start - address, source);
     return by_build_id >= 0 ? by_build_id : is_same_inode(file, &info);
 }
 
@@ -165,7 +165,7 @@ static int load_file(struct fp_image *image, const struct fp_mapped_file *file)
 
 static void destroy_library(struct fp_cstack_library *library)
 {
-    FP_ASSUME(library != NULL); /* only what was made is counted */
+    FP_ASSUME(library != NULL); /* only made ones are counted */
     fp_image_unload(&library->image);
     free(library->name);
     free(library);
@@ -208,20 +208,20 @@ static int is_alike(const struct fp_mapped_file *a,
 }
 
 static struct fp_cstack_library *
-known_library(const struct fp_cstack *native,
+known_library(const struct fp_cstack *cstack,
               const struct fp_mapped_files *files, size_t i)
 {
     for (size_t k = i; k-- > 0;)
         if (is_alike(&files->of[k], &files->of[i]))
-            return native->mapping[k].library;
+            return cstack->mapping[k].library;
     return NULL;
 }
 
-static int add_mapping(struct fp_cstack *native,
+static int add_mapping(struct fp_cstack *cstack,
                        const struct fp_mapped_files *files, size_t i)
 {
     const struct fp_mapped_file *file = &files->of[i];
-    struct fp_cstack_library *library = known_library(native, files, i);
+    struct fp_cstack_library *library = known_library(cstack, files, i);
     uint64_t address;
 
     if (library == NULL) {
@@ -229,23 +229,23 @@ static int add_mapping(struct fp_cstack *native,
 
         if (err != 0)
             return err;
-        native->library[native->libraries++] = library;
+        cstack->library[cstack->libraries++] = library;
     }
     if (fp_elf_code_address(&library->image.elf, file->offset, &address) != 0)
-        address = 0; /* there is nothing then that a bias would be needed for */
-    native->mapping[native->mappings++] = (struct fp_mapping){
+        address = 0; /* without an image no bias is needed */
+    cstack->mapping[cstack->mappings++] = (struct fp_mapping){
         file->start, file->end, file->start - address, library};
     return 0;
 }
 
-static int fill(struct fp_cstack *native, const struct fp_mapped_files *files)
+static int fill(struct fp_cstack *cstack, const struct fp_mapped_files *files)
 {
-    native->mapping = calloc(files->count + 1, sizeof *native->mapping);
-    native->library = calloc(files->count + 1, sizeof *native->library);
-    if (native->mapping == NULL || native->library == NULL)
+    cstack->mapping = calloc(files->count + 1, sizeof *cstack->mapping);
+    cstack->library = calloc(files->count + 1, sizeof *cstack->library);
+    if (cstack->mapping == NULL || cstack->library == NULL)
         return FP_ENOMEM;
     for (size_t i = 0; i < files->count; i++) {
-        int err = add_mapping(native, files, i);
+        int err = add_mapping(cstack, files, i);
 
         if (err != 0)
             return err;
@@ -255,64 +255,64 @@ static int fill(struct fp_cstack *native, const struct fp_mapped_files *files)
 
 static int note_counters(struct dl_phdr_info *info, size_t size, void *into)
 {
-    struct fp_cstack *native = into;
+    struct fp_cstack *cstack = into;
 
     (void)size;
-    native->loaded = info->dlpi_adds;
-    native->unloaded = info->dlpi_subs;
+    cstack->loaded = info->dlpi_adds;
+    cstack->unloaded = info->dlpi_subs;
     return 1; /* they are the same for all libraries */
 }
 
 int fp_cstack_create(struct fp_cstack **out)
 {
-    struct fp_cstack *native = calloc(1, sizeof *native);
+    struct fp_cstack *cstack = calloc(1, sizeof *cstack);
     struct fp_mapped_files files;
     int err;
 
-    if (native == NULL)
+    if (cstack == NULL)
         return FP_ENOMEM;
-    /* Before the maps: what is loaded in between is in the set or is not, and
-     * the set does not pass for current. */
-    dl_iterate_phdr(note_counters, native);
+    /* Before the maps: a library that comes in between makes the set not
+     * current, whether the set has it or not. */
+    dl_iterate_phdr(note_counters, cstack);
     err = fp_mapped_files_read(&files);
     if (err == 0)
-        err = fill(native, &files);
+        err = fill(cstack, &files);
     fp_mapped_files_free(&files);
     if (err != 0) {
-        fp_cstack_destroy(native);
+        fp_cstack_destroy(cstack);
         return err;
     }
-    *out = native;
+    *out = cstack;
     return 0;
 }
 
-void fp_cstack_destroy(struct fp_cstack *native)
+void fp_cstack_destroy(struct fp_cstack *cstack)
 {
-    if (native == NULL)
+    if (cstack == NULL)
         return;
-    for (size_t i = 0; i < native->libraries; i++)
-        destroy_library(native->library[i]);
-    free(native->library);
-    free(native->mapping);
-    free(native);
+    for (size_t i = 0; i < cstack->libraries; i++)
+        destroy_library(cstack->library[i]);
+    free(cstack->library);
+    free(cstack->mapping);
+    free(cstack);
 }
 
-int fp_cstack_is_current(const struct fp_cstack *native)
+int fp_cstack_is_current(const struct fp_cstack *cstack)
 {
     struct fp_cstack now;
 
     dl_iterate_phdr(note_counters, &now);
-    return now.loaded == native->loaded && now.unloaded == native->unloaded;
+    return now.loaded == cstack->loaded && now.unloaded == cstack->unloaded;
 }
 
-size_t fp_cstack_bytes(const struct fp_cstack *native)
+size_t fp_cstack_bytes(const struct fp_cstack *cstack)
 {
-    size_t bytes = sizeof *native + native->mappings * sizeof *native->mapping;
+    size_t bytes = sizeof *cstack + cstack->mappings * sizeof *cstack->mapping;
 
-    for (size_t i = 0; i < native->libraries; i++) {
-        const struct fp_image *image = &native->library[i]->image;
+    for (size_t i = 0; i < cstack->libraries; i++) {
+        const struct fp_image *image = &cstack->library[i]->image;
 
-        bytes += sizeof *native->library[i] +
+        bytes += sizeof *cstack->library[i] +
                  image->rows.count *
                      (sizeof *image->rows.from + sizeof *image->rows.shape) +
                  image->rows.distinct_count * sizeof *image->rows.distinct +
@@ -322,10 +322,10 @@ size_t fp_cstack_bytes(const struct fp_cstack *native)
     return bytes;
 }
 
-int fp_cstack_resolve(const struct fp_cstack *native, uint64_t pc,
+int fp_cstack_resolve(const struct fp_cstack *cstack, uint64_t pc,
                       const char **name, const char **library)
 {
-    const struct fp_mapping *mapping = fp_cstack_mapping(native, pc);
+    const struct fp_mapping *mapping = fp_cstack_mapping(cstack, pc);
 
     if (mapping == NULL)
         return FP_ENOENT;

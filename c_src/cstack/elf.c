@@ -61,12 +61,12 @@ static void find_build_id(struct fp_elf *elf,
     free(loaded);
 }
 
-static void take_segment(struct fp_elf *elf, const struct fp_elf_source *source,
-                         const Elf64_Phdr *header)
+static void add_segment(struct fp_elf *elf, const struct fp_elf_source *source,
+                        const Elf64_Phdr *header)
 {
     struct fp_elf_part part = of_segment(header);
 
-    /* Whatever would wrap around is none: the sums below can then not. */
+    /* Without these the sums below do not wrap around. */
     if (part.address + part.size < part.address ||
         part.offset + part.size < part.offset)
         return;
@@ -90,7 +90,7 @@ static int read_segments(struct fp_elf *elf, const struct fp_elf_source *source,
         if (source->read(source->self, header->e_phoff + i * sizeof segment,
                          &segment, sizeof segment) != 0)
             return FP_EIO;
-        take_segment(elf, source, &segment);
+        add_segment(elf, source, &segment);
     }
     return elf->segment_count > 0 ? 0 : FP_EINVAL;
 }
@@ -105,7 +105,7 @@ static int read_section(const struct fp_elf_source *source,
                         section, sizeof *section);
 }
 
-static void take_symbols(const struct fp_elf_source *source,
+static void find_symbols(const struct fp_elf_source *source,
                          const Elf64_Ehdr *header, const Elf64_Shdr *section,
                          struct fp_elf_part *symbols,
                          struct fp_elf_part *strings)
@@ -122,8 +122,7 @@ static void take_symbols(const struct fp_elf_source *source,
         (struct fp_elf_part){names.sh_addr, names.sh_offset, names.sh_size};
 }
 
-/* Sections are not needed to run a library: what is wrong with them leaves it
- * without symbols. */
+/* A library runs without sections: wrong ones leave it without symbols. */
 static void read_sections(struct fp_elf *elf,
                           const struct fp_elf_source *source,
                           const Elf64_Ehdr *header)
@@ -136,10 +135,10 @@ static void read_sections(struct fp_elf *elf,
         if (read_section(source, header, i, &section) != 0)
             return;
         if (section.sh_type == SHT_SYMTAB)
-            take_symbols(source, header, &section, &elf->symbols,
+            find_symbols(source, header, &section, &elf->symbols,
                          &elf->strings);
         else if (section.sh_type == SHT_DYNSYM)
-            take_symbols(source, header, &section, &elf->dynamic_symbols,
+            find_symbols(source, header, &section, &elf->dynamic_symbols,
                          &elf->dynamic_strings);
     }
 }

@@ -1,8 +1,8 @@
 /*
- * elf.h - where in an ELF file the things are that we ask of it.
+ * elf.h - the places of an ELF file's unwind information, symbols and build id.
  *
- * Pure but for its source: a file, the vDSO's memory, or a test's bytes. Any
- * bytes may come from it.
+ * Pure but for its source: a file, the vDSO's memory, or a test's bytes, all of
+ * them untrusted.
  */
 #ifndef FP_CSTACK_ELF_H
 #define FP_CSTACK_ELF_H
@@ -16,8 +16,8 @@ struct fp_elf_source {
     void *self;
 };
 
-/* `size` bytes of the file; `address` is where the file says they are mapped,
- * before the library is moved to where there was room. */
+/* `size` bytes of the file; `address` is the file's own, before the library was
+ * moved. */
 struct fp_elf_part {
     uint64_t address, offset, size;
 };
@@ -39,8 +39,8 @@ struct fp_elf {
     struct fp_elf_part dynamic_symbols, dynamic_strings; /* .dynsym's */
 };
 
-/* 0; FP_EINVAL when this is no ELF file for x86_64 with something to map; FP_EIO
- * when its headers cannot be read. */
+/* 0; FP_EINVAL for what is no ELF file for x86_64 with something to map; FP_EIO
+ * when its headers are not readable. */
 int fp_elf_parse(struct fp_elf *elf, const struct fp_elf_source *source);
 
 /* The part of the file from `address` to the end of what is mapped with it.
@@ -48,9 +48,9 @@ int fp_elf_parse(struct fp_elf *elf, const struct fp_elf_source *source);
 int fp_elf_at(const struct fp_elf *elf, uint64_t address,
               struct fp_elf_part *part);
 
-/* Where the file says that the code at `offset` of it is mapped. A mapping
- * begins at a whole page, so up to a page before the segment. 0, or FP_ENOENT
- * when there is no code. */
+/* The file's own address of the code at `offset`. A mapping begins at a whole
+ * page, so up to a page before the segment. 0, or FP_ENOENT without code
+ * there. */
 int fp_elf_code_address(const struct fp_elf *elf, uint64_t offset,
                         uint64_t *address);
 

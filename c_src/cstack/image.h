@@ -1,5 +1,5 @@
 /*
- * image.h - one library's file as we know it, and the set of them.
+ * image.h - what is kept of one library's file, and the set of them.
  *
  *      address - mapping.bias = address in the file's own numbers,
  *      the addresses of image->rows and image->symbols.
@@ -19,8 +19,8 @@ struct fp_image {
     struct fp_symbol_table symbols;
 };
 
-/* 0; FP_EINVAL or FP_EIO when this is no ELF file; FP_ENOMEM. `image` is empty
- * then. A thread that may block. */
+/* 0; FP_EINVAL or FP_EIO for what is no ELF file, FP_ENOMEM: `image` is empty
+ * then. May block. */
 int fp_image_load(struct fp_image *image, const struct fp_elf_source *source);
 void fp_image_unload(struct fp_image *image);
 
@@ -44,7 +44,7 @@ struct fp_cstack {
 };
 
 /* The mapping around an address, or NULL. Pure; unwind.c. */
-const struct fp_mapping *fp_cstack_mapping(const struct fp_cstack *native,
+const struct fp_mapping *fp_cstack_mapping(const struct fp_cstack *cstack,
                                            uint64_t address);
 
 #endif

@@ -7,10 +7,9 @@
 #include "base/error.h"
 #include "base/search.h"
 
-/* A file that has more is a compiler's or a browser's: its .dynsym may do. */
+/* A compiler or a browser has more: .dynsym serves there. */
 #define SYMBOLS_BYTES_MAX ((size_t)8 << 20)
 #define STRINGS_BYTES_MAX ((size_t)16 << 20)
-/* A longer name is none that a person wants to read. */
 #define NAME_MAX_BYTES 4096u
 
 struct candidate {
@@ -39,8 +38,8 @@ static size_t name_size(const char *name)
     return version == NULL ? size : (size_t)(version - name);
 }
 
-/* Where a symbol says nothing of its function's size, the unwind information
- * that starts there does. */
+/* A symbol without a size has that of the unwind information that starts
+ * there. */
 static uint64_t size_of(const Elf64_Sym *symbol, const struct fp_cfi *cfi)
 {
     return symbol->st_size != 0 ? symbol->st_size
@@ -159,7 +158,7 @@ static void drop(struct candidates *candidates)
     memset(candidates, 0, sizeof *candidates);
 }
 
-/* Of candidates for the very same range one is left. */
+/* Of candidates for one range the last, the best, is kept. */
 static int is_outdone(const struct candidates *candidates, size_t i)
 {
     const struct candidate *a = &candidates->of[i];
@@ -185,8 +184,7 @@ static void keep(struct fp_symbol_table *table,
     table->count++;
 }
 
-/* Files may let names overlap: a small one of many symbols could name more than
- * it holds. */
+/* Names in a file may overlap: the copies could be larger than the file. */
 static int fill(struct fp_symbol_table *table,
                 const struct candidates *candidates)
 {
@@ -239,7 +237,7 @@ void fp_symbol_table_unload(struct fp_symbol_table *table)
     memset(table, 0, sizeof *table);
 }
 
-/* ---- asking ----------------------------------------------------------- */
+/* ---- finding ---------------------------------------------------------- */
 
 const char *fp_symbol_table_find(const struct fp_symbol_table *table,
                                  uint64_t address)

@@ -1,8 +1,7 @@
 /*
  * symbols.h - the functions that an ELF file names, by address.
  *
- * Which symbol is told of an address is decided in native.h's words, at
- * fp_cstack_resolve().
+ * cstack.h defines which symbol names an address, at fp_cstack_resolve().
  */
 #ifndef FP_CSTACK_SYMBOLS_H
 #define FP_CSTACK_SYMBOLS_H

@@ -1,6 +1,6 @@
 /*
- * Keeps three things fresh while the VM loads and purges code: the ranges where
- * code may be, the cached functions, and the set of C libraries.
+ * symbolize.c - keep three things fresh while the VM loads and purges code: the
+ * ranges of code, the cached functions, and the set of C libraries.
  */
 #include "erts/symbolize.h"
 
@@ -14,13 +14,12 @@
 #include "erts/code_index.h"
 #include "erts/code_ranges.h"
 
-/* What is cached is compared with memory this often, or less often where
- * there is so much of it that it would cost more than some 0.15 % of a core
- * (fp_code_index_revalidate takes about 0.15 us a function). */
+/* The cache is compared with memory this often, or as often as costs some 0.15 %
+ * of a core (fp_code_index_revalidate takes about 0.15 us a function). */
 #define REVALIDATE_NS INT64_C(100000000)
 #define REVALIDATE_NS_PER_FUNCTION INT64_C(100000)
-/* /proc/self/maps is read when an address was met that is in no known range,
- * at most this often; and this often in any case. */
+/* /proc/self/maps is read at most this often when a sample had an address in no
+ * known range; and this often in any case. */
 #define RANGES_STALE_NS INT64_C(200000000)
 #define RANGES_NS INT64_C(5000000000)
 /* After a library was loaded, another set is made at most this often. */
@@ -94,7 +93,7 @@ static int resolve_erlang(struct fp_symbolize *symbols, uint64_t pc,
     return 0;
 }
 
-/* A BIF or NIF: the word says where its module, function and arity stand. */
+/* A BIF or NIF: the word is the address of its module, function and arity. */
 static int resolve_named(struct fp_symbolize *symbols, uint64_t word,
                          struct fp_symbol *symbol)
 {
@@ -103,8 +102,8 @@ static int resolve_named(struct fp_symbolize *symbols, uint64_t word,
 
     if (fp_safe_read(symbols->memory, at, mfa, sizeof mfa) != 0 || mfa[2] > 255)
         return FP_ENOENT;
-    /* A NIF's stands in the code of its module, which may be purged: so it is
-     * known as a function too, and watched. */
+    /* A NIF's words are in the code of its module, which may be purged: resolving
+     * the function makes the cache watch it. */
     if (fp_ranges_contain(&symbols->ranges, at))
         (void)fp_code_index_resolve(symbols->code, at + sizeof mfa, &unused);
     symbol->kind = word & FP_FRAME_BIF ? FP_SYMBOL_BIF : FP_SYMBOL_NIF;
@@ -162,7 +161,7 @@ static int atom(void *self, uint64_t word, char text[FP_ATOM_BYTES_MAX])
     return (int)put(text, FP_ATOM_BYTES_MAX, cached, len);
 }
 
-/* What the JIT's functions share is at the start of its memory. */
+/* The JIT's shared fragments are at the start of its memory. */
 static void find_fragments(struct fp_symbolize *symbols)
 {
     struct fp_ranges *fragments = &symbols->fragments;
@@ -208,7 +207,7 @@ static void refresh_ranges(struct fp_symbolize *symbols, int64_t now)
         find_fragments(symbols);
         symbols->stale_ns = RANGES_STALE_NS;
     } else if (symbols->stale_ns < RANGES_NS) {
-        /* Reading the maps takes some us for each of them: not for nothing. */
+        /* Reading takes some us a mapping: less often when nothing is new. */
         symbols->stale_ns *= 2;
     }
 }
