@@ -1,14 +1,13 @@
 /*
- * Who sends to whom, for viral profiling: a tracer (erl_tracer) of the trace
- * flag `send`, instead of a process that would be sent a copy of every message.
+ * The receivers of a process' messages, for viral profiling: a tracer (erl_tracer)
+ * of the trace flag `send`, instead of a process that gets a copy of every message.
  *
- * It looks at the receiver and never at the message, tells its owner of each
- * receiver about once, and is asked by the VM before every event: when its
- * number of events is used up, or its owner has ended, it answers `remove`, and
- * that process is not traced any more. So it bounds its own cost, whoever is
- * busy or dead.
+ * The tracer reads the receiver and never the message, and sends its owner each
+ * receiver about once. The VM calls it before every event: once its number of
+ * events is used up, or its owner has ended, it returns `remove`, and the VM stops
+ * tracing that process. So its cost is bounded, whether the owner is busy or dead.
  *
- * What runs here runs in the process that sends: no lock, no allocation but the
+ * The tracer runs in the process that sends: no lock, no allocation but the
  * message to the owner. So its atoms are made once, at load.
  */
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
 /*
  * buffer.h - text in the making: a growing buffer and fast decimals.
  *
- * Whoever writes reserves once for all that follows (fp_buffer_reserve), then
- * writes without asking: at() + bytes, and fp_buffer_end() sets the new size.
- * It is whole pages of its own: there are few, and they grow without being
- * copied. Not shared between threads.
+ * fp_buffer_reserve() makes room for all the bytes that follow; they are written
+ * behind fp_buffer_at() without a check, and fp_buffer_end() sets the new size.
+ * A buffer is whole pages of its own: buffers are few, and grow without a copy.
+ * Not shared between threads.
  */
 #ifndef FP_BASE_BUFFER_H
 #define FP_BASE_BUFFER_H

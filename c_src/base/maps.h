@@ -87,15 +87,17 @@ struct fp_mapped_files {
 int fp_mapped_files_read(struct fp_mapped_files *files);
 void fp_mapped_files_free(struct fp_mapped_files *files);
 
-/* For tests. */
 /* The parsers behind fp_maps_code() and fp_maps_data(), over the text of a maps file. */
+/* For tests. */
 int fp_maps_parse_code(const char *text, const struct fp_maps_filter *filter,
                        struct fp_ranges *ranges);
+/* For tests. */
 int fp_maps_parse_data(const char *text, const char *exe,
                        struct fp_ranges *ranges);
 
 /* The parser behind fp_mapped_files_read(): owns `text` from then on, and changes it. Leaves out
  * memfds (the JIT's code), devices and shared memory. 0 or FP_ENOMEM. */
+/* For tests. */
 int fp_mapped_files_parse(struct fp_mapped_files *files, char *text);
 
 #endif

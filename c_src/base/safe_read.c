@@ -22,15 +22,15 @@ static int64_t read_by_syscall(void *self, const struct iovec *local,
  * call, all else passes through the second. */
 #define VIEW (512u << 10)
 #define PASSAGE (512u << 10)
+#define WINDOW ((size_t)VIEW + PASSAGE)
 
 /* How many of remote[0..n) fit into the window together. */
-static size_t fitting(const struct fp_memory *peek, const struct iovec *remote,
-                      size_t n, size_t *bytes)
+static size_t fitting(const struct iovec *remote, size_t n, size_t *bytes)
 {
     size_t i;
 
     *bytes = 0;
-    for (i = 0; i < n && *bytes + remote[i].iov_len <= peek->passage; i++)
+    for (i = 0; i < n && *bytes + remote[i].iov_len <= PASSAGE; i++)
         *bytes += remote[i].iov_len;
     return i;
 }
@@ -52,11 +52,10 @@ static int64_t copy(const struct fp_memory *peek, const struct iovec *local,
 {
     /* pwritev(2) itself: a sanitizer's in between would look at the address
      * before the kernel does. */
-    int64_t got =
-        syscall(SYS_pwritev, peek->fd, remote, n, (long)peek->view, 0L);
+    int64_t got = syscall(SYS_pwritev, peek->fd, remote, n, (long)VIEW, 0L);
 
     if (got > 0)
-        scatter(peek->window + peek->view, (size_t)got, local, n);
+        scatter(peek->window + VIEW, (size_t)got, local, n);
     return got;
 }
 
@@ -68,7 +67,7 @@ static int64_t copy_large(const struct fp_memory *peek,
 
     while (done < size) {
         size_t left = size - done;
-        size_t part = left < peek->passage ? left : peek->passage;
+        size_t part = left < PASSAGE ? left : PASSAGE;
         struct iovec into = {(char *)local->iov_base + done, part};
         struct iovec from = {(char *)remote->iov_base + done, part};
         int64_t got = copy(peek, &into, &from, 1);
@@ -88,7 +87,7 @@ static int64_t read_by_copy(void *self, const struct iovec *local,
     int64_t total = 0;
 
     for (size_t i = 0; i < n;) {
-        size_t bytes, some = fitting(peek, remote + i, n - i, &bytes);
+        size_t bytes, some = fitting(remote + i, n - i, &bytes);
         int64_t got;
 
         if (some == 0) {
@@ -161,23 +160,20 @@ int fp_safe_read_open(struct fp_memory *peek)
     return fp_safe_read_open_mem(peek);
 }
 
-static int open_window(struct fp_memory *peek, uint32_t view, uint32_t passage)
+int fp_safe_read_open_own(struct fp_memory *peek)
 {
-    size_t size = (size_t)view + passage;
     void *window = MAP_FAILED;
 
     peek->readv = read_by_copy;
     peek->self = peek;
     peek->window = NULL;
-    peek->view = view;
-    peek->passage = passage;
     peek->fd = fp_seccomp_allows(FP_CALL_PWRITEV) &&
                        fp_seccomp_allows(FP_CALL_MEMFD_CREATE)
                    ? memfd_create("flame_prof", MFD_CLOEXEC)
                    : -1;
-    if (peek->fd >= 0 && ftruncate(peek->fd, (off_t)size) == 0)
+    if (peek->fd >= 0 && ftruncate(peek->fd, (off_t)WINDOW) == 0)
         /* Populated for writing: no page is allocated by a later copy. */
-        window = mmap(NULL, size, PROT_READ | PROT_WRITE,
+        window = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_POPULATE, peek->fd, 0);
     if (window != MAP_FAILED) {
         peek->window = window;
@@ -188,20 +184,10 @@ static int open_window(struct fp_memory *peek, uint32_t view, uint32_t passage)
     return fp_safe_read_open(peek);
 }
 
-int fp_safe_read_open_own(struct fp_memory *peek)
-{
-    return open_window(peek, VIEW, PASSAGE);
-}
-
-int fp_safe_read_open_small(struct fp_memory *peek, uint32_t bytes)
-{
-    return open_window(peek, 0, bytes);
-}
-
 void fp_safe_read_close(struct fp_memory *peek)
 {
     if (peek->window != NULL)
-        munmap(peek->window, (size_t)peek->view + peek->passage);
+        munmap(peek->window, WINDOW);
     peek->window = NULL;
     if (peek->fd >= 0)
         close(peek->fd);
@@ -282,7 +268,7 @@ size_t fp_safe_read_view(const struct fp_memory *peek,
             (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
         total += spans[i].size;
     }
-    if (total > peek->view ||
+    if (total > VIEW ||
         syscall(SYS_pwritev, peek->fd, remote, n, 0L, 0L) != (long)total)
         return fp_safe_read_batch(peek, spans, n);
     total = 0;

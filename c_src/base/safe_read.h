@@ -40,9 +40,8 @@ struct fp_memory {
     int64_t (*readv)(void *self, const struct iovec *local,
                      const struct iovec *remote, size_t n);
     void *self;
-    int fd;                 /* memfd, or /proc/self/mem; -1 when not used */
-    unsigned char *window;  /* the memfd's pages, NULL when not used */
-    uint32_t view, passage; /* sizes of the window's two parts */
+    int fd;                /* memfd, or /proc/self/mem; -1 when not used */
+    unsigned char *window; /* the memfd's pages, NULL when not used */
 };
 
 /* What the kernel takes in one call (IOV_MAX). Larger batches are cut. */
@@ -54,9 +53,6 @@ struct fp_memory {
 int fp_safe_read_open(struct fp_memory *peek);
 /* The same for the use of one thread: copy, where that works. */
 int fp_safe_read_open_own(struct fp_memory *peek);
-/* The same with a window of `bytes` only, for reads up to that size: views are
- * copies then. Its reads are ASYNC-SIGNAL-SAFE: system calls and memcpy. */
-int fp_safe_read_open_small(struct fp_memory *peek, uint32_t bytes);
 void fp_safe_read_close(struct fp_memory *peek);
 
 /* "pwritev to memfd", "process_vm_readv" or "/proc/self/mem". */
@@ -84,8 +80,8 @@ size_t fp_safe_read_batch(const struct fp_memory *peek,
 size_t fp_safe_read_view(const struct fp_memory *peek,
                          struct fp_safe_read_span *spans, size_t n);
 
-/* For tests. */
 /* By /proc/self/mem only. */
+/* For tests. */
 int fp_safe_read_open_mem(struct fp_memory *peek);
 
 #endif

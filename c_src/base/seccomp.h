@@ -22,9 +22,9 @@ enum fp_call {
  * filter. Any thread from then on: one atomic load. */
 int fp_seccomp_allows(enum fp_call call);
 
-/* For tests. */
 /* The "Seccomp:" line in the text of /proc/self/status: 0, 1 or 2; 0 without such
  * a line (a kernel without seccomp). */
+/* For tests. */
 int fp_seccomp_mode(const char *status);
 
 #endif

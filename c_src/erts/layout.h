@@ -53,8 +53,6 @@ enum fp_field {
 
 const char *fp_field_name(enum fp_field field);
 uint32_t fp_field_width(enum fp_field field);
-/* The field of that name, or -1. */
-int fp_field_find(const char *name, size_t len);
 
 /* How a pid term tells its slot in the process table and its number. */
 enum fp_pid_form {

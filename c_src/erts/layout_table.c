@@ -150,12 +150,3 @@ uint32_t fp_field_width(enum fp_field field)
 {
     return fields[field].width;
 }
-
-int fp_field_find(const char *name, size_t len)
-{
-    for (int field = 0; field < FP_FIELD_COUNT; field++)
-        if (strlen(fields[field].name) == len &&
-            memcmp(fields[field].name, name, len) == 0)
-            return field;
-    return -1;
-}

@@ -40,6 +40,7 @@ struct fp_snapshot {
 };
 
 /* What erts_process_state2status() (erl_process.c) makes of the flags. */
+/* For tests. */
 int fp_process_status(uint32_t state);
 
 /* From `bytes` (layout->snapshot_size of them) at the structure's start. 0, or

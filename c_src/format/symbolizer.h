@@ -1,5 +1,5 @@
 /*
- * symbolizer.h - what the writer asks of whoever knows the code.
+ * symbolizer.h - the functions by which the writer names code.
  *
  * The native engine implements it over vm/code and vm/atom; the portable one
  * needs none (its frames travel as text); tests put a table behind it.

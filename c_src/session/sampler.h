@@ -25,7 +25,7 @@
 
 struct fp_sampler;
 
-/* Whom a tick looks at. */
+/* The processes that a tick samples. */
 enum fp_mode {
     FP_MODE_PROCESSES, /* the chosen processes, whatever they do */
     FP_MODE_SCHEDULERS /* whatever process each normal scheduler runs */

@@ -65,7 +65,7 @@ struct pending_capture {
      * the thread has not gone on either: what it answers is true of all. */
     uint32_t ticks;
     int64_t first_us, last_us; /* times of the first and the last of them */
-    uint32_t target;           /* mode processes: for whom */
+    uint32_t target;           /* mode processes: index of its target */
     uint64_t id;               /* likewise */
 };
 
@@ -178,6 +178,7 @@ void fp_sampler_tick(struct fp_sampler *s);
 
 /* Before the first tick: the first selection, and the budget's start. The monotonic
  * time, in nanoseconds. */
+/* For tests. */
 int64_t fp_sampler_begin(struct fp_sampler *s);
 /* The next slice of a pass of the selection; the last one changes the targets. */
 void fp_select_slice(struct fp_sampler *s);

@@ -26,16 +26,16 @@ struct fp_session {
     struct fp_ring *ring;
     struct fp_symbolize *symbols;
     struct fp_sampler *sampler; /* native */
-    /* Native: to the sampler and from it. Whoever is at one of them on Erlang's
-     * side has put its flag to 1 (acq_rel). */
+    /* Native: to the sampler and from it. The flag of each is 1 while a NIF is
+     * at it (acq_rel). */
     struct fp_triple_buffer *wanted, *chosen;
     _Atomic int is_wanting, is_asking;
     struct fp_record_encoder *portable; /* portable */
     struct fp_writer *writer;
     struct fp_gauges_mailbox node;
     char path[4096];
-    /* RUNNING -> STOPPING by whoever stops first (acq_rel exchange);
-     * -> STOPPED by the writer (release), read by anybody (acquire). */
+    /* RUNNING -> STOPPING by the first call that stops (acq_rel exchange),
+     * -> STOPPED by the writer (release); any thread reads it (acquire). */
     _Atomic int state;
     /* 1 while the portable engine's caller is inside (acq_rel). */
     _Atomic int entered;
@@ -204,11 +204,6 @@ size_t fp_session_selected(struct fp_session *session, uint64_t *pid,
 struct fp_gauges_mailbox *fp_session_node(struct fp_session *session)
 {
     return &session->node;
-}
-
-int fp_session_is_native(const struct fp_session *session)
-{
-    return session->options.is_native;
 }
 
 /* ------------------------------------------------------ life and death -- */

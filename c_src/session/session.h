@@ -101,7 +101,6 @@ const char *fp_session_reads(const struct fp_session *session);
 uint32_t fp_session_code_ranges_left_out(const struct fp_session *session);
 /* Where Erlang puts what is written of the node at each flush. */
 struct fp_gauges_mailbox *fp_session_node(struct fp_session *session);
-int fp_session_is_native(const struct fp_session *session);
 
 /* Sample these processes whatever the rules say, from the next tick on and until
  * others are named: FP_PINNED_WORDS for each (sampler.h). 0; FP_EINVAL for more

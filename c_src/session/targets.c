@@ -54,7 +54,7 @@ static uint32_t *place_of(struct fp_sampler *s, uint64_t id)
     }
 }
 
-/* For who asks whom we look at. */
+/* The targets, for options.chosen. */
 static void publish_live(struct fp_sampler *s)
 {
     uint64_t *word;

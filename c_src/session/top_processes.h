@@ -19,7 +19,7 @@
 
 struct fp_top_processes;
 
-/* Whom to choose. */
+/* A ranking of the processes, and how many of its first are targets. */
 struct fp_ranking {
     uint8_t metric;   /* enum fp_metric */
     uint8_t is_delta; /* what it has grown by since the rule's last pass; since
@@ -30,8 +30,8 @@ struct fp_ranking {
 #define FP_RANKINGS_MAX 8u
 
 /* Of equal figures the greater value wins: in a short or starved interval few have
- * moved at all, and who fills the places that are left shall be who has done most
- * since it was started, not whoever comes first. */
+ * moved at all, and the places that are left go to the processes that have done the
+ * most since their start, not to the first that come. */
 struct fp_candidate {
     int64_t figure; /* what the rule goes by */
     int64_t value;  /* the metric itself */

@@ -90,11 +90,6 @@ void fp_zstd_destroy(struct fp_zstd *zst)
     free(zst);
 }
 
-size_t fp_zstd_memory(const struct fp_zstd *zst)
-{
-    return sizeof(*zst) + ZSTD_sizeof_CCtx(zst->context);
-}
-
 /* The context holds back less than a block. */
 size_t fp_zstd_bound(size_t text)
 {

@@ -24,8 +24,6 @@ struct fp_zstd;
 /* 0; FP_ENOMEM, or FP_EINVAL: this libzstd writes other headers. */
 int fp_zstd_create(struct fp_zstd **zst);
 void fp_zstd_destroy(struct fp_zstd *zst);
-/* Memory that it holds. */
-size_t fp_zstd_memory(const struct fp_zstd *zst);
 
 /* The most bytes that so much text, and the frame's end, add to a frame. */
 size_t fp_zstd_bound(size_t text);

@@ -501,15 +501,10 @@ static void random_structures_are_refused(void)
     }
 }
 
-static void fields_and_answers_are_found_by_name(void)
+static void fields_and_answers_have_names(void)
 {
-    for (int field = 0; field < FP_FIELD_COUNT; field++) {
-        const char *name = fp_field_name(field);
-
-        CHECK_INT(fp_field_find(name, strlen(name)), field);
-        CHECK_INT(fp_field_find(name, strlen(name) - 1) == field, 0);
-    }
-    CHECK_INT(fp_field_find("none", 4), -1);
+    for (int field = 0; field < FP_FIELD_COUNT; field++)
+        CHECK(fp_field_name(field) != NULL);
     CHECK(fp_field_name(-1) == NULL);
     CHECK(fp_field_name(FP_FIELD_COUNT) == NULL);
     for (int which = 0; which < FP_ANSWER_COUNT; which++)
@@ -540,6 +535,6 @@ int main(int argc, char **argv)
     RUN(lines_that_are_not_found_are_refused);
     RUN(data_that_can_not_be_read_is_passed_over);
     RUN(random_structures_are_refused);
-    RUN(fields_and_answers_are_found_by_name);
+    RUN(fields_and_answers_have_names);
     return RUN_END();
 }

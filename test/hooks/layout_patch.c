@@ -16,6 +16,14 @@ int __wrap_fp_session_start(struct fp_session **session,
                             const struct fp_session_options *options, char *why,
                             size_t why_size);
 
+static int find_field(const char *name)
+{
+    for (int field = 0; field < FP_FIELD_COUNT; field++)
+        if (strcmp(fp_field_name(field), name) == 0)
+            return field;
+    return -1;
+}
+
 int __wrap_fp_session_start(struct fp_session **session,
                             const struct fp_session_options *options, char *why,
                             size_t why_size)
@@ -29,7 +37,7 @@ int __wrap_fp_session_start(struct fp_session **session,
     if (sscanf(options->writer.note, "layout %63s %u", name, &offset) != 2)
         return __real_fp_session_start(session, options, why, why_size);
     patched = *options;
-    field = fp_field_find(name, strlen(name));
+    field = find_field(name);
     if (field < 0 || offset > layout->snapshot_size - 24u) {
         snprintf(why, why_size, "the layout has no field %s, or no offset %u",
                  name, offset);

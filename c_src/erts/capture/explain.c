@@ -188,8 +188,8 @@ add_caller(const struct fp_capture_code *code, const struct fp_layout *layout,
     return caller;
 }
 
-/* The leaf, 0 when it is on the stack already. Shared code is in no function,
- * whoever called it is the leaf. */
+/* The leaf, 0 when it is on the stack already. Shared code is in no function: its
+ * caller is the leaf. */
 static uint64_t leaf_in_jit(const struct fp_capture_code *code,
                             const struct fp_layout *layout,
                             const struct fp_capture *running,
@@ -209,8 +209,8 @@ static uint64_t leaf_in_jit(const struct fp_capture_code *code,
     if (from->returns_to != 0 ? calls_fragment(code, from->returns_to)
                               : begins_with_code(code, from))
         return 0;
-    /* Jumped to: by a heavy BIF, else it is not known by whom (the process
-     * yields, goes or comes, or has just caught something). */
+    /* Jumped to: by a heavy BIF, else from an unknown place (the process yields,
+     * goes or comes, or has just caught something). */
     memcpy(&current, running->structure + layout->release.running.current,
            sizeof current);
     add(leaf, from->returns_to != 0 && fp_jit_heavy(code->peek, current, pc)

@@ -9,7 +9,7 @@
 
 #include "erts/capture/handler.h"
 
-/* By whom C code was called, when it was not a function itself. */
+/* What called C code. */
 enum fp_capture_caller {
     FP_CALLER_FUNCTION, /* an instruction of an Erlang function */
     FP_CALLER_BIF,

@@ -17,6 +17,7 @@
 int fp_is_return_address(const struct fp_memory *peek, uint64_t at);
 
 /* Do module, function and arity stand there, at what can be an address? */
+/* For tests. */
 int fp_is_mfa_at(const struct fp_memory *peek, uint64_t at);
 
 /* Where the call before `returns_to` goes; 0 where that cannot be told. */

@@ -125,9 +125,9 @@ const struct fp_capture *fp_sigcapture_poll(unsigned slot, uint32_t ticket);
 int fp_sigcapture_is_pending(unsigned slot, uint32_t ticket);
 /* The capture was used, or is not wanted any more. */
 void fp_sigcapture_drop(unsigned slot, uint32_t ticket);
-/* Has the slot's request, whoever made it, been pending for a second of CPU
- * time of its thread? Then its signal was swallowed (a debugger does that), or
- * is blocked. Counted from the first call for that request on. */
+/* Has the slot's request, of any caller, been pending for a second of CPU time of
+ * its thread? Then its signal was swallowed (a debugger does that), or is blocked.
+ * Counted from the first call for that request on. */
 int fp_sigcapture_is_lost(unsigned slot);
 /* The handler's time for the slot's capture, 50 us at most. */
 uint64_t fp_sigcapture_handler_ns(unsigned slot);
