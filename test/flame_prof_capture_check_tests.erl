@@ -60,11 +60,23 @@ every_class_is_verified_on_this_vm_test_() ->
 verified_here(Tries) ->
     {ok, _} = flame_prof_calibration:ensure(),
     {ok, _, _} = flame_prof_schedulers:ensure(),
-    Verdicts = flame_prof_capture_check:verify(),
+    verified_here(Tries, #{}).
+
+%% Over several checks, as a busy machine may not show each class in one of them.
+verified_here(Tries, Before) ->
+    Verdicts = maps:merge_with(
+        fun(_, verified, {unverified, <<"its probe was not seen", _/binary>>}) -> verified;
+           (_, _, Now) -> Now
+        end,
+        Before,
+        flame_prof_capture_check:verify()
+    ),
     Unseen = [Why || {_, {unverified, Why}} <- maps:to_list(Verdicts)],
     case lists:usort(Unseen) of
-        [<<"its probe was not seen", _/binary>>] when Tries > 1 -> verified_here(Tries - 1);
-        Wrong -> ?assertEqual({[], Verdicts}, {Wrong, Verdicts})
+        [<<"its probe was not seen", _/binary>>] when Tries > 1 ->
+            verified_here(Tries - 1, Verdicts);
+        Wrong ->
+            ?assertEqual({[], Verdicts}, {Wrong, Verdicts})
     end.
 
 looks(Class, Pids, Stack) ->

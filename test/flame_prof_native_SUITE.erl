@@ -219,6 +219,8 @@ public(Pid) ->
             Gc = proplists:get_value(garbage_collection_info, List),
             Collection = proplists:get_value(garbage_collection, List),
             Dictionary = proplists:get_value(dictionary, List),
+            %% Before the reductions: to ask for a current function adds one.
+            Stack = stack(Pid, proplists:get_value(current_stacktrace, List)),
             case erlang:process_info(Pid, reductions) of
                 {reductions, Reductions} ->
                     maps:merge(
@@ -234,7 +236,7 @@ public(Pid) ->
                             initial_call => mfa(proplists:get_value(initial_call, List)),
                             proc_lib_initial_call =>
                                 mfa(proplists:get_value('$initial_call', Dictionary)),
-                            stack => stack(Pid, proplists:get_value(current_stacktrace, List))
+                            stack => Stack
                         }
                     );
                 undefined ->

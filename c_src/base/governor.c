@@ -5,6 +5,10 @@
 /* Seconds of the budget that the bucket holds, and of the largest debt. */
 #define SAVED_S 10
 #define DEBT_S 30
+/* What it holds at the start: the first seconds cost more than those that follow
+ * (code is looked up, stacks are new), and a short session is not judged by them.
+ * Where the first pass alone was dear, it holds nothing. */
+#define START_S 5
 /* A debt that is paid back sooner than that is no reason for a step. */
 #define REPAY_S 60
 /* A step shows its effect before the next one is taken. */
@@ -59,6 +63,8 @@ void fp_governor_init(struct fp_governor *governor, uint32_t permille,
     governor->used = used;
     if (permille == 0)
         return;
+    if (used.pass_ns * PASS_PART < per_second(governor))
+        settle(governor, START_S * per_second(governor));
     settle(governor, -used.total_ns);
     stretch(governor, used.pass_ns, interval_ms);
 }
