@@ -454,7 +454,13 @@ labels(Config) ->
     Pid = spawn(fun() -> labelled('a label') end),
     Other = spawn(fun() -> labelled("secret") end),
     eventually(fun() -> flame_prof_names:label(Pid) =/= undefined end),
-    _ = start(Config, #{always => [Pid, Other], auto_select => {top, 2, 100}}),
+    %% The native engine reads a label once a second. By default the eighth of the flushes
+    %% below closes the file, mostly within that second.
+    _ = start(Config, #{
+        always => [Pid, Other],
+        auto_select => {top, 2, 100},
+        flush_close_max => infinity
+    }),
     sampled(),
     Pid ! {label, {worker, "secret"}},
     Label = fun(#{words := Words}) -> maps:get(<<"label">>, Words, none) end,
