@@ -85,9 +85,6 @@
 
 -define(SCHEDULERS_MS, 1000).
 
-%% Of the samples or of the ticks, from one look to the next.
--define(LOSS_PERCENT, 1).
-
 %% @doc A session that has not started within the time is given up. It is linked to
 %% its owner, and ends with it.
 -spec start_link(flame_prof_options:options(), how()) -> {ok, pid()} | {error, term()}.
@@ -409,49 +406,12 @@ handle_info(_, State) ->
 terminate(_Reason, #session{phase = closed}) -> ok;
 terminate(_Reason, State) -> close_now(State).
 
-%% Losses: once when they pass the limit, and again when they have been below.
+%% Losses.
 
 look_at_losses(Books, #session{looked_at = Before, is_losing = WasLosing} = State) ->
-    ok = log_code_ranges(Before, Books),
-    Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
-    IsLosing = max(Samples, Ticks) > ?LOSS_PERCENT,
-    ok = log_losses(WasLosing, IsLosing, Lost),
+    IsLosing = flame_prof_losses:warn(Before, Books, WasLosing),
     ok = flame_prof_schedulers:log_loss(State#session.schedulers, Before, Books),
     State#session{looked_at = Books, is_losing = IsLosing}.
-
-log_losses(false, true, {Samples, Ticks}) ->
-    ?LOG_WARNING(
-        "flame_prof loses more than ~b %: ~.1f % of its samples, ~.1f % of its ticks",
-        [?LOSS_PERCENT, Samples, Ticks],
-        ?LOG_META
-    );
-log_losses(_, _, _) ->
-    ok.
-
-%% Once, when the first mapping of code has no room.
-log_code_ranges(#{code_ranges_left_out := N}, _) when N > 0 ->
-    ok;
-log_code_ranges(_, #{code_ranges_left_out := N}) when N > 0 ->
-    ?LOG_WARNING(
-        "flame_prof leaves out frames in ~b or more mappings of code: it has room for 64 mappings",
-        [N],
-        ?LOG_META
-    );
-log_code_ranges(_, _) ->
-    ok.
-
-percent_lost(Books, Before) ->
-    Since = fun(Keys) -> since(Keys, Books, Before) end,
-    100 * Since([torn, dropped]) / max(1, Since([taken])).
-
-percent_missed(Books, Before) ->
-    Since = fun(Keys) -> since(Keys, Books, Before) end,
-    100 * Since([missed]) / max(1, Since([ticks, missed])).
-
-since(Keys, Books, none) ->
-    lists:sum([maps:get(Key, Books) || Key <- Keys]);
-since(Keys, Books, Before) ->
-    since(Keys, Books, none) - since(Keys, Before, none).
 
 %% Flush.
 

@@ -120,25 +120,30 @@ struct fp_layout {
 #define FP_PROBES_MAX 16u
 
 /* A public answer about a probe, by the field(s) it says something of. */
+#define FP_ANSWER_MAP(X)                                                       \
+    X(heap_size)           /* words, htop - heap */                            \
+    X(heap_block_size)     /* hend - heap */                                   \
+    X(stack_size)          /* hend - stop */                                   \
+    X(recent_size)         /* high_water - heap */                             \
+    X(old_heap_size)       /* old_htop - old_heap */                           \
+    X(old_heap_block_size) /* old_hend - old_heap */                           \
+    X(mbuf_size)                                                               \
+    X(bin_vheap_size)                                                          \
+    X(bin_vheap_block_size)                                                    \
+    X(bin_old_vheap_size)                                                      \
+    X(bin_old_vheap_block_size)                                                \
+    X(minor_gcs)                                                               \
+    X(reductions)                                                              \
+    X(inner_len)      /* messages fetched, process_info's count */             \
+    X(outer_len)      /* messages sent while suspended */                      \
+    X(dictionary_len) /* entries in the process dictionary */                  \
+    X(state)          /* the flags of what it is known to be */
+
 enum fp_answer {
-    FP_ANSWER_heap_size,           /* words, htop - heap */
-    FP_ANSWER_heap_block_size,     /* hend - heap */
-    FP_ANSWER_stack_size,          /* hend - stop */
-    FP_ANSWER_recent_size,         /* high_water - heap */
-    FP_ANSWER_old_heap_size,       /* old_htop - old_heap */
-    FP_ANSWER_old_heap_block_size, /* old_hend - old_heap */
-    FP_ANSWER_mbuf_size,
-    FP_ANSWER_bin_vheap_size,
-    FP_ANSWER_bin_vheap_block_size,
-    FP_ANSWER_bin_old_vheap_size,
-    FP_ANSWER_bin_old_vheap_block_size,
-    FP_ANSWER_minor_gcs,
-    FP_ANSWER_reductions,
-    FP_ANSWER_inner_len,      /* messages fetched, process_info's count */
-    FP_ANSWER_outer_len,      /* messages sent while suspended */
-    FP_ANSWER_dictionary_len, /* entries in the process dictionary */
-    FP_ANSWER_state,          /* the flags of what it is known to be */
-    FP_ANSWER_COUNT
+#define FP_ANSWER_ENUM(name) FP_ANSWER_##name,
+    FP_ANSWER_MAP(FP_ANSWER_ENUM)
+#undef FP_ANSWER_ENUM
+        FP_ANSWER_COUNT
 };
 
 const char *fp_answer_name(int answer);

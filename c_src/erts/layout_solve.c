@@ -37,32 +37,6 @@ struct solver {
     uint32_t width;
 };
 
-static const char *const answer_names[FP_ANSWER_COUNT] = {
-    "heap_size",
-    "heap_block_size",
-    "stack_size",
-    "recent_size",
-    "old_heap_size",
-    "old_heap_block_size",
-    "mbuf_size",
-    "bin_vheap_size",
-    "bin_vheap_block_size",
-    "bin_old_vheap_size",
-    "bin_old_vheap_block_size",
-    "minor_gcs",
-    "reductions",
-    "inner_len",
-    "outer_len",
-    "dictionary_len",
-    "state",
-};
-
-const char *fp_answer_name(int answer)
-{
-    return answer >= 0 && answer < FP_ANSWER_COUNT ? answer_names[answer]
-                                                   : NULL;
-}
-
 static int refuse(struct solver *s, int err, const char *field, const char *why)
 {
     s->refusal->err = err;
@@ -255,7 +229,6 @@ static int distance_fits(const struct solver *s, uint32_t low, uint32_t high)
     return 1;
 }
 
-/* [first, last] are the offsets to try for each side. */
 static int solve_distance(struct solver *s, enum fp_answer answer,
                           enum fp_field low, enum fp_field high,
                           int low_is_known, int high_is_known)

@@ -150,3 +150,12 @@ uint32_t fp_field_width(enum fp_field field)
 {
     return fields[field].width;
 }
+
+const char *fp_answer_name(int answer)
+{
+#define FP_ANSWER_NAME(name) #name,
+    static const char *const names[] = {FP_ANSWER_MAP(FP_ANSWER_NAME)};
+#undef FP_ANSWER_NAME
+
+    return answer >= 0 && answer < FP_ANSWER_COUNT ? names[answer] : NULL;
+}

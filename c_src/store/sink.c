@@ -25,7 +25,7 @@
 #include "store/blocks.h"
 #include "store/directory.h"
 #include "store/fs.h"
-#include "store/zstd_frame.h"
+#include "store/log_file.h"
 
 #define PATH_MOST 4400
 #define TEXT_ROOM 4600 /* a path, and what went wrong with it */
@@ -35,17 +35,6 @@
 #define BUFFER_PIECES 8u
 #define SECOND_NS INT64_C(1000000000)
 
-struct file {
-    int descriptor; /* -1: there is none */
-    struct fp_log_name name;
-    uint64_t size; /* of whole blocks */
-    uint32_t flushes;
-    int64_t offset_ns; /* of the times in it */
-    /* Samples in it, and those of them that are not known to be on the disk. */
-    uint64_t weight, unsynced;
-    struct fp_zstd_table table;
-};
-
 struct fp_sink {
     struct fp_sink_options options;
     void (*notify)(void *arg, enum fp_sink_event event, const char *text);
@@ -54,7 +43,7 @@ struct fp_sink {
     struct fp_blocks *blocks;
     char *directory;
     int folder; /* -1: not open */
-    struct file file;
+    struct fp_log_file file;
     struct fp_directory_keys keys;
     struct fp_directory_kept kept; /* finished files at the last retain() */
     bool is_buffering, is_failing;
@@ -145,19 +134,17 @@ static void close_folder(struct fp_sink *sink)
 /* A negative system error, or 0. */
 static int begin_file(struct fp_sink *sink, time_t begun, int64_t offset_ns)
 {
-    int file, err = open_folder(sink);
+    int err = open_folder(sink);
 
     if (err != 0)
         return err;
-    file = fp_directory_create(sink->folder, begun, sink->options.is_zst,
-                               &sink->file.name);
-    if (file < 0) {
+    err = fp_log_file_begin(&sink->file, sink->folder, begun,
+                            sink->options.is_zst, offset_ns);
+    if (err != 0) {
         /* The next try opens the folder that has the path then. */
         close_folder(sink);
-        return file;
+        return err;
     }
-    sink->file = (struct file){
-        .descriptor = file, .name = sink->file.name, .offset_ns = offset_ns};
     fp_directory_note_key(&sink->keys, sink->file.name.key);
     sink->gauges.files++;
     set_path(sink);
@@ -168,94 +155,21 @@ static int begin_file(struct fp_sink *sink, time_t begun, int64_t offset_ns)
     return err;
 }
 
-static void forget_file(struct fp_sink *sink)
-{
-    fp_fs_close(sink->file.descriptor);
-    sink->file.descriptor = -1;
-    fp_zstd_table_free(&sink->file.table);
-}
-
-/* A file without a table is whole, too: a full disk is no error here. */
-static int write_table(struct fp_sink *sink)
-{
-    size_t size;
-    char *bytes;
-    int err;
-
-    if (!sink->options.is_zst)
-        return 0;
-    bytes = fp_zstd_table_print(&sink->file.table, &size);
-    if (bytes == NULL)
-        return 0;
-    err = fp_fs_write(sink->file.descriptor, bytes, size);
-    free(bytes);
-    if (err == 0)
-        sink->gauges.bytes += size;
-    else if (fp_fs_cut(sink->file.descriptor, sink->file.size) == 0)
-        err = fp_fs_is_full(err) ? 0 : err;
-    return err;
-}
-
-/* Samples that were written are not saved after all. */
-static void note_unsaved(struct fp_sink *sink, uint64_t weight)
-{
-    sink->gauges.unsaved += weight;
-    sink->file.weight -= weight;
-    sink->file.unsynced = 0;
-}
-
-/* The kernel reports data that it could not write once, and drops it. */
-static int sync_file(struct fp_sink *sink)
-{
-    int err = fp_fs_sync(sink->file.descriptor);
-
-    if (err != 0)
-        note_unsaved(sink, sink->file.unsynced);
-    sink->file.unsynced = 0;
-    return err;
-}
-
-static bool is_named(const struct fp_sink *sink)
-{
-    char name[FP_LOG_NAME_ROOM];
-
-    fp_log_name_print(&sink->file.name, name);
-    return fp_fs_is_named(sink->folder, name, sink->file.descriptor);
-}
-
-/* To the disk, with the name of a finished file. */
-static int name_finished(struct fp_sink *sink)
-{
-    int err = 0;
-
-    if (sink->options.sync != FP_SYNC_NONE)
-        err = sync_file(sink);
-    if (err == 0)
-        err = fp_directory_finish(sink->folder, &sink->file.name);
-    if (err != 0 && !is_named(sink))
-        note_unsaved(sink, sink->file.weight);
-    fp_directory_note_key(&sink->keys, sink->file.name.key);
-    set_path(sink);
-    if (err == 0 && sink->options.sync != FP_SYNC_NONE)
-        err = fp_fs_sync_folder(sink->folder);
-    return err;
-}
-
 /* Closes the file in any case; a file without samples is removed. */
 static void finish_file(struct fp_sink *sink)
 {
-    char name[FP_LOG_NAME_ROOM];
     int err;
 
     if (sink->file.size == 0) {
-        fp_log_name_print(&sink->file.name, name);
-        err = fp_fs_remove(sink->folder, name);
+        err = fp_log_file_remove(&sink->file, sink->folder);
         if (err == 0)
             emit(sink, FP_SINK_REMOVED, sink->path);
     } else {
-        err = write_table(sink);
-        if (err == 0)
-            err = name_finished(sink);
+        err = fp_log_file_finish(&sink->file, sink->folder,
+                                 sink->options.sync != FP_SYNC_NONE,
+                                 &sink->gauges.bytes, &sink->gauges.unsaved);
+        fp_directory_note_key(&sink->keys, sink->file.name.key);
+        set_path(sink);
         if (err == 0)
             emit(sink, FP_SINK_FINISHED, sink->path);
     }
@@ -264,7 +178,7 @@ static void finish_file(struct fp_sink *sink)
         if (!sink->is_failing)
             emit(sink, FP_SINK_FAILED, sink->error);
     }
-    forget_file(sink);
+    fp_log_file_close(&sink->file);
     retain(sink);
 }
 
@@ -297,11 +211,11 @@ static void heal(struct fp_sink *sink)
 static int fail_file(struct fp_sink *sink, int err)
 {
     char path[TEXT_ROOM];
-    bool is_whole = fp_fs_cut(sink->file.descriptor, sink->file.size) == 0;
+    bool is_whole = fp_log_file_cut(&sink->file) == 0;
 
     memcpy(path, sink->path, sizeof(path)); /* finish_file() changes it */
     if (!is_whole)
-        forget_file(sink);
+        fp_log_file_close(&sink->file);
     else if (!fp_fs_is_full(err))
         finish_file(sink);
     return fail(sink, path, fp_fs_reason(err));
@@ -343,15 +257,11 @@ static int write_block(struct fp_sink *sink, const struct fp_block *block,
         err = begin_file_of(sink, block);
     if (err != 0)
         return err;
-    err = fp_fs_write(sink->file.descriptor, bytes, block->bytes);
+    err = fp_log_file_write(&sink->file, bytes, block->bytes, block->text,
+                            block->weight);
     if (err != 0)
         return fail_file(sink, err);
-    sink->file.size += block->bytes;
-    sink->file.weight += block->weight;
-    sink->file.unsynced += block->weight;
     sink->gauges.bytes += block->bytes;
-    if (sink->options.is_zst)
-        fp_zstd_table_add(&sink->file.table, block->bytes, block->text);
     heal(sink);
     return 0;
 }
@@ -484,10 +394,10 @@ static void check_names(struct fp_sink *sink)
 
     if (sink->file.descriptor < 0)
         return;
-    if (!is_named(sink)) {
+    if (!fp_log_file_is_named(&sink->file, sink->folder)) {
         fail(sink, sink->path, reason);
-        note_unsaved(sink, sink->file.weight);
-        forget_file(sink);
+        sink->gauges.unsaved += sink->file.weight;
+        fp_log_file_close(&sink->file);
     } else if (!fp_fs_is_folder(sink->folder, sink->directory)) {
         fail(sink, sink->directory, reason);
         finish_file(sink);
@@ -506,7 +416,7 @@ static int flush_file(struct fp_sink *sink)
         return 0; /* write_out() has finished it */
     sink->file.flushes++;
     if (sink->options.sync == FP_SYNC_FLUSH)
-        err = sync_file(sink);
+        err = fp_log_file_sync(&sink->file, &sink->gauges.unsaved);
     if (err != 0)
         return fail_file(sink, err);
     if (sink->options.flush_close_max != 0 &&
