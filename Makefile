@@ -33,7 +33,7 @@ demo: deps-build ## Install what is missing, build, profile a busy node for ten 
 	@examples/demo/run.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
-	@tools/test.sh deps c fuzz exports erl viewer
+	@tools/test.sh deps tidy c fuzz exports erl viewer
 
 tidy: ## Sizes, columns, dead exports, dependencies of folders, retired words
 	@tools/tidy.escript && tools/tidy.escript --prove
