@@ -8,7 +8,7 @@
 /* What it holds at the start: the first seconds cost more than those that follow
  * (code is looked up, stacks are new), and a short session is not judged by them.
  * Where the first pass alone was dear, it holds nothing. */
-#define START_S 5
+#define START_S SAVED_S
 /* A debt that is paid back sooner than that is no reason for a step. */
 #define REPAY_S 60
 /* A step shows its effect before the next one is taken. */
