@@ -251,7 +251,7 @@ void fp_on_cpu_request_all(struct fp_sampler *s)
 
 /* -------------------------------------------------------------- captures -- */
 
-/* Whose answer it is: the slot, or UINT32_MAX when it is nobody's. */
+/* The slot that the answer belongs to; UINT32_MAX: to none. */
 static uint32_t target_of(struct fp_sampler *s,
                           const struct pending_capture *pending,
                           const struct fp_capture *running)
