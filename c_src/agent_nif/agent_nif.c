@@ -30,8 +30,8 @@ struct fp_layout *fp_library_layout(struct fp_library *library)
     return layout;
 }
 
-/* struct enif_environment_t (global.h): a module's data, then the process, which
- * begins with the pid term. Believed only when it does. */
+/* struct enif_environment_t (global.h): a module's data, then the process, which begins with the
+ * pid term. Believed only when it does. */
 #define PROCESS_IN_ENV 8u
 
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek)
@@ -39,10 +39,9 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek)
     uint64_t address = 0, id = 0;
     ErlNifPid self;
 
-    if (fp_safe_read_word(peek, (uint64_t)(uintptr_t)env + PROCESS_IN_ENV,
-                          &address) != 0 ||
-        fp_safe_read_word(peek, address, &id) != 0 ||
-        enif_self(env, &self) == NULL || id != enif_make_pid(env, &self))
+    if (fp_safe_read_word(peek, (uint64_t)(uintptr_t)env + PROCESS_IN_ENV, &address) != 0 ||
+        fp_safe_read_word(peek, address, &id) != 0 || enif_self(env, &self) == NULL ||
+        id != enif_make_pid(env, &self))
         return 0;
     return address;
 }
@@ -78,8 +77,7 @@ static const char *arch(void)
 #endif
 }
 
-static ERL_NIF_TERM platform(ErlNifEnv *env, int argc,
-                             const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM platform(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     const char *why = fp_library_open_memory(fp_library(env));
     ERL_NIF_TERM map = enif_make_new_map(env);
@@ -119,14 +117,14 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     library->peek_err = 1;
     library->lock = enif_mutex_create("flame_prof_library");
     fp_sends_make_atoms(env, &library->sends_atoms);
-    library->calibration_type = enif_open_resource_type_x(
-        env, "flame_prof_calibration", &calibration, ERL_NIF_RT_CREATE, NULL);
-    library->session_type = enif_open_resource_type_x(
-        env, "flame_prof_session", &session, ERL_NIF_RT_CREATE, NULL);
-    library->selector_type = enif_open_resource_type_x(
-        env, "flame_prof_selector", &selector, ERL_NIF_RT_CREATE, NULL);
-    library->sends_type = enif_open_resource_type_x(
-        env, "flame_prof_sends", &sends, ERL_NIF_RT_CREATE, NULL);
+    library->calibration_type = enif_open_resource_type_x(env, "flame_prof_calibration",
+                                                          &calibration, ERL_NIF_RT_CREATE, NULL);
+    library->session_type =
+        enif_open_resource_type_x(env, "flame_prof_session", &session, ERL_NIF_RT_CREATE, NULL);
+    library->selector_type =
+        enif_open_resource_type_x(env, "flame_prof_selector", &selector, ERL_NIF_RT_CREATE, NULL);
+    library->sends_type =
+        enif_open_resource_type_x(env, "flame_prof_sends", &sends, ERL_NIF_RT_CREATE, NULL);
     if (library->lock == NULL || library->selector_type == NULL ||
         library->calibration_type == NULL || library->session_type == NULL ||
         library->sends_type == NULL) {
@@ -137,8 +135,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     return 0;
 }
 
-static int upgrade(ErlNifEnv *env, void **priv, void **old_priv,
-                   ERL_NIF_TERM info)
+static int upgrade(ErlNifEnv *env, void **priv, void **old_priv, ERL_NIF_TERM info)
 {
     (void)env;
     (void)priv;

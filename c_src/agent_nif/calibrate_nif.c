@@ -1,7 +1,7 @@
 /*
- * Calibration from Erlang's side: each probe process tells where it is by
- * calling a NIF itself, then flame_prof_calibration hands over what the VM
- * says about them in public, and layout_solve.c compares.
+ * Calibration from Erlang's side: each probe process tells where it is by calling a NIF itself,
+ * then flame_prof_calibration hands over what the VM says about them in public, and layout_solve.c
+ * compares.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,7 @@ void fp_calibration_destroy(ErlNifEnv *env, void *object)
     enif_free(calibration->probe);
 }
 
-ERL_NIF_TERM fp_nif_calibration_open(ErlNifEnv *env, int argc,
-                                     const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_calibration_open(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct fp_library *library = fp_library(env);
     struct calibration *calibration =
@@ -53,8 +52,7 @@ ERL_NIF_TERM fp_nif_calibration_open(ErlNifEnv *env, int argc,
     return ref;
 }
 
-ERL_NIF_TERM fp_nif_calibration_probe(ErlNifEnv *env, int argc,
-                                      const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_calibration_probe(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct fp_library *library = fp_library(env);
     struct calibration *calibration;
@@ -63,8 +61,7 @@ ERL_NIF_TERM fp_nif_calibration_probe(ErlNifEnv *env, int argc,
     int err = 0;
 
     (void)argc;
-    if (!enif_get_resource(env, argv[0], library->calibration_type,
-                           (void **)&calibration))
+    if (!enif_get_resource(env, argv[0], library->calibration_type, (void **)&calibration))
         return enif_make_badarg(env);
     if (library->peek_err != 0)
         return fp_error(env, fp_atom(env, fp_err_name(library->peek_err)));
@@ -82,12 +79,11 @@ ERL_NIF_TERM fp_nif_calibration_probe(ErlNifEnv *env, int argc,
         err = FP_EFULL;
     }
     enif_mutex_unlock(calibration->lock);
-    return err == 0 ? fp_atom(env, "ok")
-                    : fp_error(env, fp_atom(env, fp_err_name(err)));
+    return err == 0 ? fp_atom(env, "ok") : fp_error(env, fp_atom(env, fp_err_name(err)));
 }
 
-/* The flags that a process shows of which is known: priority in bits 0..1,
- * suspended in bit 2, message_queue_data off_heap in bit 3. */
+/* The flags that a process shows of which is known: priority in bits 0..1, suspended in bit 2,
+ * message_queue_data off_heap in bit 3. */
 static int64_t state_of(int64_t known)
 {
     uint32_t state = FP_PSFLG_PRIORITIES(known & 3);
@@ -99,8 +95,7 @@ static int64_t state_of(int64_t known)
     return (int64_t)state;
 }
 
-static void get_answers(ErlNifEnv *env, ERL_NIF_TERM map,
-                        struct fp_probe *probe)
+static void get_answers(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_probe *probe)
 {
     for (int answer = 0; answer < FP_ANSWER_COUNT; answer++) {
         ERL_NIF_TERM term;
@@ -109,8 +104,7 @@ static void get_answers(ErlNifEnv *env, ERL_NIF_TERM map,
         if (!fp_map_get(env, map, fp_answer_name(answer), &term) ||
             !enif_get_int64(env, term, &value))
             continue;
-        probe->answer[answer] =
-            answer == FP_ANSWER_state ? state_of(value) : value;
+        probe->answer[answer] = answer == FP_ANSWER_state ? state_of(value) : value;
         probe->known |= 1u << answer;
     }
 }
@@ -125,19 +119,16 @@ static struct fp_probe *find_probe(struct calibration *calibration, uint64_t id)
 
 /* #{pid, number, serial, parent, [registered], initial_call,
  *   [current_function], answers} */
-static int get_probe(ErlNifEnv *env, ERL_NIF_TERM map,
-                     struct calibration *calibration)
+static int get_probe(ErlNifEnv *env, ERL_NIF_TERM map, struct calibration *calibration)
 {
     ERL_NIF_TERM pid, term;
     struct fp_probe *probe;
 
-    if (!fp_map_get(env, map, "pid", &pid) ||
-        (probe = find_probe(calibration, pid)) == NULL ||
+    if (!fp_map_get(env, map, "pid", &pid) || (probe = find_probe(calibration, pid)) == NULL ||
         !fp_map_get_u32(env, map, "number", &probe->pid_number) ||
         !fp_map_get_u32(env, map, "serial", &probe->pid_serial) ||
         !fp_map_get(env, map, "initial_call", &term) ||
-        !fp_get_mfa(env, term, probe->initial_call) ||
-        !fp_map_get(env, map, "parent", &term))
+        !fp_get_mfa(env, term, probe->initial_call) || !fp_map_get(env, map, "parent", &term))
         return 0;
     probe->parent = term;
     if (fp_map_get(env, map, "registered", &term))
@@ -153,8 +144,8 @@ static int get_probe(ErlNifEnv *env, ERL_NIF_TERM map,
 
 #define ATOMS_MAX 8u
 
-static int get_atoms(ErlNifEnv *env, ERL_NIF_TERM list,
-                     struct fp_known_atom *atom, char (*text)[256], size_t *n)
+static int get_atoms(ErlNifEnv *env, ERL_NIF_TERM list, struct fp_known_atom *atom,
+                     char (*text)[256], size_t *n)
 {
     ERL_NIF_TERM head;
 
@@ -171,10 +162,8 @@ static int get_atoms(ErlNifEnv *env, ERL_NIF_TERM list,
     return 1;
 }
 
-static int get_input(ErlNifEnv *env, ERL_NIF_TERM map,
-                     struct calibration *calibration,
-                     struct fp_solve_input *input, struct fp_known_atom *atom,
-                     char (*text)[256])
+static int get_input(ErlNifEnv *env, ERL_NIF_TERM map, struct calibration *calibration,
+                     struct fp_solve_input *input, struct fp_known_atom *atom, char (*text)[256])
 {
     ERL_NIF_TERM list, head;
 
@@ -184,8 +173,7 @@ static int get_input(ErlNifEnv *env, ERL_NIF_TERM map,
         !fp_map_get_u32(env, map, "atom_limit", &input->atom_limit) ||
         !fp_map_get_u32(env, map, "process_size", &input->process_size) ||
         !fp_map_get_bool(env, map, "allow_unlisted", &input->allow_unlisted) ||
-        !fp_map_get(env, map, "atoms", &list) ||
-        !get_atoms(env, list, atom, text, &input->atoms) ||
+        !fp_map_get(env, map, "atoms", &list) || !get_atoms(env, list, atom, text, &input->atoms) ||
         !fp_map_get(env, map, "probes", &list))
         return 0;
     while (enif_get_list_cell(env, list, &head, &list))
@@ -197,14 +185,11 @@ static int get_input(ErlNifEnv *env, ERL_NIF_TERM map,
     return 1;
 }
 
-static ERL_NIF_TERM refusal_term(ErlNifEnv *env,
-                                 const struct fp_refusal *refusal)
+static ERL_NIF_TERM refusal_term(ErlNifEnv *env, const struct fp_refusal *refusal)
 {
-    return fp_error(
-        env,
-        enif_make_tuple3(env, fp_atom(env, fp_err_name(refusal->err)),
-                         fp_atom(env, refusal->field),
-                         fp_binary(env, refusal->why, strlen(refusal->why))));
+    return fp_error(env, enif_make_tuple3(env, fp_atom(env, fp_err_name(refusal->err)),
+                                          fp_atom(env, refusal->field),
+                                          fp_binary(env, refusal->why, strlen(refusal->why))));
 }
 
 static ERL_NIF_TERM no_code_term(ErlNifEnv *env, int err)
@@ -238,15 +223,13 @@ static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
     fp_map_put(env, &map, "reads",
                fp_binary(env, fp_safe_read_method(&fp_library(env)->peek),
                          strlen(fp_safe_read_method(&fp_library(env)->peek))));
-    fp_map_put(env, &map, "process_size",
-               enif_make_uint(env, layout->release.process_size));
+    fp_map_put(env, &map, "process_size", enif_make_uint(env, layout->release.process_size));
     fp_map_put(env, &map, "offsets", offsets_term(env, layout));
     return map;
 }
 
 /* Keep the first layout found: sessions may be using it. */
-static void keep_layout(struct fp_library *library,
-                        const struct fp_layout *layout)
+static void keep_layout(struct fp_library *library, const struct fp_layout *layout)
 {
     enif_mutex_lock(library->lock);
     if (library->layout == NULL) {
@@ -257,8 +240,7 @@ static void keep_layout(struct fp_library *library,
     enif_mutex_unlock(library->lock);
 }
 
-ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc,
-                                      const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct fp_library *library = fp_library(env);
     struct calibration *calibration;
@@ -270,8 +252,7 @@ ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc,
     int err;
 
     (void)argc;
-    if (!enif_get_resource(env, argv[0], library->calibration_type,
-                           (void **)&calibration) ||
+    if (!enif_get_resource(env, argv[0], library->calibration_type, (void **)&calibration) ||
         !get_input(env, argv[1], calibration, &input, atom, text))
         return enif_make_badarg(env);
     err = fp_code_ranges(&library->peek, &input.code);
@@ -279,8 +260,7 @@ ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc,
         return no_code_term(env, err);
     err = fp_maps_data(&input.data);
     if (err != 0) {
-        refusal = (struct fp_refusal){
-            err, "data", "/proc/self/maps has no data of the executable"};
+        refusal = (struct fp_refusal){err, "data", "/proc/self/maps has no data of the executable"};
         return refusal_term(env, &refusal);
     }
     if (fp_layout_solve(&layout, &library->peek, &input, &refusal) != 0)
@@ -295,8 +275,7 @@ ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc,
     return enif_make_tuple2(env, fp_atom(env, "ok"), layout_term(env, &layout));
 }
 
-ERL_NIF_TERM fp_nif_layout_info(ErlNifEnv *env, int argc,
-                                const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_layout_info(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);

@@ -1,6 +1,6 @@
 /*
- * capture_check_nif.c - what flame_prof_capture_check needs of the library: a NIF whose
- * captures are known.
+ * capture_check_nif.c - what flame_prof_capture_check needs of the library: a NIF whose captures
+ * are known.
  */
 #include <time.h>
 
@@ -12,8 +12,7 @@
 #define SPIN_US_MAX 500u
 
 /* capture_probe(Microseconds) -> ok: keeps its scheduler busy in this function. */
-ERL_NIF_TERM fp_nif_capture_probe(ErlNifEnv *env, int argc,
-                                  const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_capture_probe(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     int64_t until;
     unsigned us;

@@ -1,6 +1,6 @@
 /*
- * Inspected processes as terms: for flame_prof_pstack, and for the tests, which
- * compare them with process_info/2.
+ * Inspected processes as terms: for flame_prof_pstack, and for the tests, which compare them with
+ * process_info/2.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +42,11 @@ static ERL_NIF_TERM file_text(struct encoder *to, uint64_t file)
     return text_or_none(to->env, text, size);
 }
 
-static ERL_NIF_TERM mfa_term(struct encoder *to, uint64_t module,
-                             uint64_t function, uint64_t arity)
+static ERL_NIF_TERM mfa_term(struct encoder *to, uint64_t module, uint64_t function, uint64_t arity)
 {
     if (module == 0)
         return fp_atom(to->env, "none");
-    return enif_make_tuple3(to->env, atom_text(to, module),
-                            atom_text(to, function),
+    return enif_make_tuple3(to->env, atom_text(to, module), atom_text(to, function),
                             enif_make_uint64(to->env, arity));
 }
 
@@ -69,10 +67,9 @@ static ERL_NIF_TERM erlang_frame(struct encoder *to, uint64_t pc)
 
     if (fp_code_index_resolve(to->inspect.code, pc, &at) != 0)
         return 0;
-    return enif_make_tuple5(
-        to->env, atom_text(to, at.mfa[0]), atom_text(to, at.mfa[1]),
-        enif_make_uint64(to->env, at.mfa[2]), file_text(to, at.file),
-        enif_make_uint(to->env, at.line));
+    return enif_make_tuple5(to->env, atom_text(to, at.mfa[0]), atom_text(to, at.mfa[1]),
+                            enif_make_uint64(to->env, at.mfa[2]), file_text(to, at.file),
+                            enif_make_uint(to->env, at.line));
 }
 
 /* {bif | nif, {Module, Function, Arity}} */
@@ -80,13 +77,10 @@ static ERL_NIF_TERM named_frame(struct encoder *to, uint64_t word)
 {
     uint64_t mfa[3], kinds = FP_FRAME_BIF | FP_FRAME_NIF;
 
-    if (fp_safe_read(&to->inspect.memory, word & ~kinds, mfa, sizeof mfa) !=
-            0 ||
-        mfa[2] > 255)
+    if (fp_safe_read(&to->inspect.memory, word & ~kinds, mfa, sizeof mfa) != 0 || mfa[2] > 255)
         return 0;
-    return enif_make_tuple2(
-        to->env, fp_atom(to->env, word & FP_FRAME_BIF ? "bif" : "nif"),
-        mfa_term(to, mfa[0], mfa[1], mfa[2]));
+    return enif_make_tuple2(to->env, fp_atom(to->env, word & FP_FRAME_BIF ? "bif" : "nif"),
+                            mfa_term(to, mfa[0], mfa[1], mfa[2]));
 }
 
 /* {native, Function | none, Library} */
@@ -97,10 +91,9 @@ static ERL_NIF_TERM c_frame(struct encoder *to, uint64_t pc)
     if (to->inspect.cstack == NULL ||
         fp_cstack_resolve(to->inspect.cstack, pc, &name, &library) != 0)
         return 0;
-    return enif_make_tuple3(
-        to->env, fp_atom(to->env, "native"),
-        text_or_none(to->env, name, name == NULL ? 0 : strlen(name)),
-        fp_text(to->env, library));
+    return enif_make_tuple3(to->env, fp_atom(to->env, "native"),
+                            text_or_none(to->env, name, name == NULL ? 0 : strlen(name)),
+                            fp_text(to->env, library));
 }
 
 /* 0 for a frame of unknown code: left out, as in a file. */
@@ -126,8 +119,7 @@ static ERL_NIF_TERM stack_term(struct encoder *to, const struct fp_stack *stack)
 
 /* ------------------------------------------------------------- processes -- */
 
-static ERL_NIF_TERM view_term(struct encoder *to,
-                              const struct fp_process_view *view)
+static ERL_NIF_TERM view_term(struct encoder *to, const struct fp_process_view *view)
 {
     const struct fp_snapshot *snapshot = &view->snapshot;
     ErlNifEnv *env = to->env;
@@ -135,24 +127,20 @@ static ERL_NIF_TERM view_term(struct encoder *to,
     struct fp_process_names names;
 
     /* flame_prof_pstack asks for labels, whole. */
-    fp_process_names_read(to->inspect.layout, &to->inspect.memory, 0, snapshot,
-                          &names);
+    fp_process_names_read(to->inspect.layout, &to->inspect.memory, 0, snapshot, &names);
     for (int i = 0; i < FP_METRIC_COUNT; i++)
         fp_map_put(env, &map, fp_metric_name(i),
-                   snapshot->value[i] < 0
-                       ? fp_atom(env, "unknown")
-                       : enif_make_int64(env, snapshot->value[i]));
+                   snapshot->value[i] < 0 ? fp_atom(env, "unknown")
+                                          : enif_make_int64(env, snapshot->value[i]));
     fp_map_put_atom(env, &map, "status", fp_status_name(snapshot->status));
     fp_map_put(env, &map, "scheduler",
-               view->scheduler == 0 ? fp_atom(env, "none")
-                                    : enif_make_uint(env, view->scheduler));
+               view->scheduler == 0 ? fp_atom(env, "none") : enif_make_uint(env, view->scheduler));
     fp_map_put(env, &map, "registered_name", atom_text(to, names.registered));
     fp_map_put(env, &map, "initial_call",
-               mfa_term(to, names.initial_call.module,
-                        names.initial_call.function, names.initial_call.arity));
+               mfa_term(to, names.initial_call.module, names.initial_call.function,
+                        names.initial_call.arity));
     fp_map_put(env, &map, "proc_lib_initial_call",
-               mfa_term(to, names.proc_lib.module, names.proc_lib.function,
-                        names.proc_lib.arity));
+               mfa_term(to, names.proc_lib.module, names.proc_lib.function, names.proc_lib.arity));
     fp_map_put(env, &map, "stack", stack_term(to, &view->stack));
     return map;
 }
@@ -165,16 +153,14 @@ static ERL_NIF_TERM process_term(struct encoder *to, uint64_t pid)
     return err == 0 ? view_term(to, &view) : fp_result(to->env, err);
 }
 
-static int encode_processes(struct encoder *to, ERL_NIF_TERM pids,
-                            ERL_NIF_TERM *list)
+static int encode_processes(struct encoder *to, ERL_NIF_TERM pids, ERL_NIF_TERM *list)
 {
     ERL_NIF_TERM pid;
 
     *list = enif_make_list(to->env, 0);
     while (enif_get_list_cell(to->env, pids, &pid, &pids))
-        *list = enif_make_list_cell(
-            to->env, enif_make_tuple2(to->env, pid, process_term(to, pid)),
-            *list);
+        *list = enif_make_list_cell(to->env, enif_make_tuple2(to->env, pid, process_term(to, pid)),
+                                    *list);
     return 0;
 }
 
@@ -193,8 +179,7 @@ static int encode_dirty(struct encoder *to, ERL_NIF_TERM *list)
 
     to->pids = enif_make_list(to->env, 0);
     enif_self(to->env, &self);
-    err = fp_inspect_dirty(&to->inspect, enif_make_pid(to->env, &self), add_pid,
-                           to);
+    err = fp_inspect_dirty(&to->inspect, enif_make_pid(to->env, &self), add_pid, to);
     return err == 0 ? encode_processes(to, to->pids, list) : err;
 }
 
@@ -222,11 +207,10 @@ static int encode_schedulers(struct encoder *to, ERL_NIF_TERM *list)
     fp_inspect_request_all(&to->inspect, request);
     *list = enif_make_list(to->env, 0);
     for (unsigned at = count; at-- > 0;)
-        *list = enif_make_list_cell(
-            to->env,
-            enif_make_tuple2(to->env, enif_make_uint(to->env, at + 1),
-                             scheduler_term(to, at, &request[at])),
-            *list);
+        *list = enif_make_list_cell(to->env,
+                                    enif_make_tuple2(to->env, enif_make_uint(to->env, at + 1),
+                                                     scheduler_term(to, at, &request[at])),
+                                    *list);
     free(request);
     return 0;
 }
@@ -236,8 +220,7 @@ static int encode_schedulers(struct encoder *to, ERL_NIF_TERM *list)
  * (schedulers) -> [{Number, idle | late | unregistered | {Pid, Map}}]
  * (dirty) -> as for a list: the processes on dirty schedulers, without the caller
  * or {error, bad_state | io | ...}. */
-ERL_NIF_TERM fp_nif_snapshot(ErlNifEnv *env, int argc,
-                             const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_snapshot(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     int is_list = enif_is_list(env, argv[0]);
     int is_dirty = fp_is_atom(env, argv[0], "dirty");

@@ -1,6 +1,6 @@
 /*
- * library.h - what lives as long as the loaded library: the way memory is
- * read, and the layout once it was found.
+ * library.h - what lives as long as the loaded library: the way memory is read, and the layout once
+ * it was found.
  */
 #ifndef FP_AGENT_NIF_LIBRARY_H
 #define FP_AGENT_NIF_LIBRARY_H
@@ -10,22 +10,20 @@
 #include "base/safe_read.h"
 #include "erts/layout.h"
 
-/* What sends.c says and asks for at each message of others: to look an atom up by
- * its text takes a lock of the VM. */
+/* What sends.c says and asks for at each message of others: to look an atom up by its text takes a
+ * lock of the VM. */
 struct fp_sends_atoms {
-    ERL_NIF_TERM ok, trace, discard, remove, send, trace_status, extra, over,
-        flame_prof_sends;
+    ERL_NIF_TERM ok, trace, discard, remove, send, trace_status, extra, over, flame_prof_sends;
 };
 
 struct fp_library {
     /* Guards all below until it is immutable. Taken by dirty NIFs only. */
     ErlNifMutex *lock;
-    struct fp_memory peek; /* immutable once peek_err is 0 */
-    int peek_err; /* 1: not opened yet; 0; or why nothing can be read here */
+    struct fp_memory peek;    /* immutable once peek_err is 0 */
+    int peek_err;             /* 1: not opened yet; 0; or why nothing can be read here */
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
     /* Immutable: */
-    ErlNifResourceType *calibration_type, *session_type, *selector_type,
-        *sends_type;
+    ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     struct fp_sends_atoms sends_atoms;
 };
 
@@ -37,16 +35,15 @@ static inline struct fp_library *fp_library(ErlNifEnv *env)
 /* NULL when not calibrated. */
 struct fp_layout *fp_library_layout(struct fp_library *library);
 
-/* Opens `peek` when it is not open. Why this build, on this machine, has no native
- * engine at all; NULL when it has one. A dirty NIF. */
+/* Opens `peek` when it is not open. Why this build, on this machine, has no native engine at all;
+ * NULL when it has one. A dirty NIF. */
 const char *fp_library_open_memory(struct fp_library *library);
 
 /* The calling process's structure, 0 when it is not where it is expected. */
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek);
 
 /* The NIFs, by room. */
-#define FP_NIF(name)                                                           \
-    ERL_NIF_TERM name(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+#define FP_NIF(name) ERL_NIF_TERM name(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 
 FP_NIF(fp_nif_calibration_open);
 FP_NIF(fp_nif_calibration_probe);

@@ -1,6 +1,5 @@
 /*
- * The perf map from Erlang's side: which modules are loaded comes in as terms,
- * the file goes out.
+ * The perf map from Erlang's side: which modules are loaded comes in as terms, the file goes out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +12,16 @@
 #include "erts/perf_map.h"
 #include "terms/terms.h"
 
-/* {Module, Md5, HasOldCode}; the MD5 of a module without current code is empty.
- * 1 when it is one. */
-static int get_loaded(ErlNifEnv *env, ERL_NIF_TERM term,
-                      struct fp_loaded *loaded)
+/* {Module, Md5, HasOldCode}; the MD5 of a module without current code is empty. 1 when it is
+ * one. */
+static int get_loaded(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_loaded *loaded)
 {
     const ERL_NIF_TERM *part;
     ErlNifBinary md5;
     int size;
 
-    if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
-        !enif_is_atom(env, part[0]) ||
-        !enif_inspect_binary(env, part[1], &md5) ||
-        (md5.size != 0 && md5.size != FP_MD5_SIZE))
+    if (!enif_get_tuple(env, term, &size, &part) || size != 3 || !enif_is_atom(env, part[0]) ||
+        !enif_inspect_binary(env, part[1], &md5) || (md5.size != 0 && md5.size != FP_MD5_SIZE))
         return 0;
     loaded->name = part[0];
     loaded->has_md5 = md5.size != 0;
@@ -36,8 +32,7 @@ static int get_loaded(ErlNifEnv *env, ERL_NIF_TERM term,
 }
 
 /* NULL when `list` is not one of {Module, Md5, HasOldCode}. */
-static struct fp_loaded *get_all_loaded(ErlNifEnv *env, ERL_NIF_TERM list,
-                                        unsigned *n)
+static struct fp_loaded *get_all_loaded(ErlNifEnv *env, ERL_NIF_TERM list, unsigned *n)
 {
     struct fp_loaded *loaded;
     ERL_NIF_TERM head;
@@ -46,8 +41,7 @@ static struct fp_loaded *get_all_loaded(ErlNifEnv *env, ERL_NIF_TERM list,
         return NULL;
     loaded = calloc(*n + 1u, sizeof *loaded);
     for (unsigned i = 0; loaded != NULL && i < *n; i++) {
-        if (enif_get_list_cell(env, list, &head, &list) &&
-            get_loaded(env, head, &loaded[i]))
+        if (enif_get_list_cell(env, list, &head, &list) && get_loaded(env, head, &loaded[i]))
             continue;
         free(loaded);
         return NULL;
@@ -64,15 +58,13 @@ static ERL_NIF_TERM written(ErlNifEnv *env, const char *path, size_t bytes,
     fp_map_put_u64(env, &map, "bytes", bytes);
     fp_map_put_u64(env, &map, "functions", count->functions);
     fp_map_put_u64(env, &map, "left_out", count->left_out);
-    fp_map_put_atom(env, &map, "memory",
-                    fp_maps_code_is_memfd() ? "memfd" : "anonymous");
+    fp_map_put_atom(env, &map, "memory", fp_maps_code_is_memfd() ? "memfd" : "anonymous");
     return fp_ok(env, map);
 }
 
 /* What is there to be written; 0 or an error. */
-static int make_text(struct fp_library *library, struct fp_buffer *text,
-                     struct fp_loaded *loaded, unsigned n,
-                     struct fp_perf_map_count *count)
+static int make_text(struct fp_library *library, struct fp_buffer *text, struct fp_loaded *loaded,
+                     unsigned n, struct fp_perf_map_count *count)
 {
     const struct fp_layout *layout = fp_library_layout(library);
     struct fp_functions functions;
@@ -83,20 +75,17 @@ static int make_text(struct fp_library *library, struct fp_buffer *text,
         return FP_ESTATE;
     err = fp_code_ranges(&library->peek, &ranges);
     if (err == 0)
-        err = fp_functions_read(&functions, &layout->release, &library->peek,
-                                &ranges);
+        err = fp_functions_read(&functions, &layout->release, &library->peek, &ranges);
     if (err != 0)
         return err;
-    err = fp_perf_map_text(text, &functions, loaded, n, layout, &library->peek,
-                           count);
+    err = fp_perf_map_text(text, &functions, loaded, n, layout, &library->peek, count);
     fp_functions_free(&functions);
     return err == 0 && count->functions == 0 ? FP_ENOENT : err;
 }
 
 /* [{Module, Md5, HasOldCode}] -> {ok, #{file, bytes, functions, left_out,
  * memory}} | {error, {Error, Why}} */
-ERL_NIF_TERM fp_nif_write_perf_map(ErlNifEnv *env, int argc,
-                                   const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_write_perf_map(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct fp_perf_map_count count;
     struct fp_buffer text = {NULL, 0, 0};
@@ -114,8 +103,7 @@ ERL_NIF_TERM fp_nif_write_perf_map(ErlNifEnv *env, int argc,
     snprintf(why, sizeof why, "%s: %s", path, fp_err_text(err));
     if (err == 0)
         err = fp_perf_map_write(path, text.bytes, text.size, why, sizeof why);
-    answer = err == 0 ? written(env, path, text.size, &count)
-                      : fp_error_text(env, err, why);
+    answer = err == 0 ? written(env, path, text.size, &count) : fp_error_text(env, err, why);
     fp_buffer_free(&text);
     free(loaded);
     return answer;

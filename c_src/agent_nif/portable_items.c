@@ -20,8 +20,7 @@ static int get_text(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_text *text)
     return 1;
 }
 
-static int get_mfa_text(ErlNifEnv *env, ERL_NIF_TERM term,
-                        struct fp_mfa_text *mfa)
+static int get_mfa_text(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_mfa_text *mfa)
 {
     const ERL_NIF_TERM *part;
     int size;
@@ -31,8 +30,7 @@ static int get_mfa_text(ErlNifEnv *env, ERL_NIF_TERM term,
         return 1;
     mfa->is_some = 1;
     return enif_get_tuple(env, term, &size, &part) && size == 3 &&
-           get_text(env, part[0], &mfa->module) &&
-           get_text(env, part[1], &mfa->function) &&
+           get_text(env, part[0], &mfa->module) && get_text(env, part[1], &mfa->function) &&
            enif_get_uint(env, part[2], &mfa->arity);
 }
 
@@ -61,13 +59,12 @@ static int take_process(const struct item *item)
     struct fp_mfa_text initial, proc_lib;
 
     return get_number(item, 1, &slot) && get_number(item, 2, &number) &&
-           get_number(item, 3, &serial) &&
-           get_text(item->env, item->part[4], &name) &&
+           get_number(item, 3, &serial) && get_text(item->env, item->part[4], &name) &&
            get_mfa_text(item->env, item->part[5], &initial) &&
            get_mfa_text(item->env, item->part[6], &proc_lib) &&
            get_text(item->env, item->part[7], &label) &&
-           fp_record_encoder_process(item->to, slot, number, serial, name,
-                                     label, &initial, &proc_lib) != FP_EINVAL;
+           fp_record_encoder_process(item->to, slot, number, serial, name, label, &initial,
+                                     &proc_lib) != FP_EINVAL;
 }
 
 static int take_frame(const struct item *item)
@@ -75,13 +72,10 @@ static int take_frame(const struct item *item)
     uint32_t id, arity, line;
     struct fp_text module, function, file;
 
-    return get_number(item, 1, &id) &&
-           get_text(item->env, item->part[2], &module) &&
-           get_text(item->env, item->part[3], &function) &&
-           get_number(item, 4, &arity) && get_number(item, 5, &line) &&
-           get_text(item->env, item->part[6], &file) &&
-           fp_record_encoder_frame(item->to, id, module, function, arity, line,
-                                   file) != FP_EINVAL;
+    return get_number(item, 1, &id) && get_text(item->env, item->part[2], &module) &&
+           get_text(item->env, item->part[3], &function) && get_number(item, 4, &arity) &&
+           get_number(item, 5, &line) && get_text(item->env, item->part[6], &file) &&
+           fp_record_encoder_frame(item->to, id, module, function, arity, line, file) != FP_EINVAL;
 }
 
 static int take_stack(const struct item *item)
@@ -107,8 +101,7 @@ static int take_sample(const struct item *item)
 
     if (!get_number(item, 1, &process) || !get_number(item, 2, &stack) ||
         !get_number(item, 3, &status) ||
-        !enif_get_tuple(item->env, item->part[4], &size, &values) ||
-        size != FP_METRIC_COUNT)
+        !enif_get_tuple(item->env, item->part[4], &size, &values) || size != FP_METRIC_COUNT)
         return 0;
     for (int i = 0; i < FP_METRIC_COUNT; i++) {
         ErlNifSInt64 n;
@@ -117,8 +110,7 @@ static int take_sample(const struct item *item)
             return 0;
         value[i] = n;
     }
-    return fp_record_encoder_sample(item->to, process, stack, status, value) !=
-           FP_EINVAL;
+    return fp_record_encoder_sample(item->to, process, stack, status, value) != FP_EINVAL;
 }
 
 static int take_tick(const struct item *item)
@@ -126,11 +118,9 @@ static int take_tick(const struct item *item)
     ErlNifUInt64 missed;
     ErlNifSInt64 time_us, step_us;
 
-    return get_count(item, 1, &missed) &&
-           enif_get_int64(item->env, item->part[2], &time_us) &&
+    return get_count(item, 1, &missed) && enif_get_int64(item->env, item->part[2], &time_us) &&
            enif_get_int64(item->env, item->part[3], &step_us) &&
-           fp_record_encoder_tick(item->to, missed, time_us, step_us) !=
-               FP_EINVAL;
+           fp_record_encoder_tick(item->to, missed, time_us, step_us) != FP_EINVAL;
 }
 
 static int take_lost(const struct item *item)
@@ -195,18 +185,16 @@ static const struct {
     int size;
     int (*take)(const struct item *item);
 } kinds[] = {
-    {"sample", 5, take_sample}, {"process", 8, take_process},
-    {"stack", 3, take_stack},   {"frame", 7, take_frame},
-    {"gone", 2, take_gone},     {"torn", 2, take_torn},
-    {"tick", 4, take_tick},     {"selection", 3, take_selection},
-    {"cpu", 2, take_cpu},       {"lost", 4, take_lost},
+    {"sample", 5, take_sample}, {"process", 8, take_process},     {"stack", 3, take_stack},
+    {"frame", 7, take_frame},   {"gone", 2, take_gone},           {"torn", 2, take_torn},
+    {"tick", 4, take_tick},     {"selection", 3, take_selection}, {"cpu", 2, take_cpu},
+    {"lost", 4, take_lost},
 };
 
-int fp_record_encoder_take(ErlNifEnv *env, struct fp_session *session,
-                           struct fp_record_encoder *to, ERL_NIF_TERM term)
+int fp_record_encoder_take(ErlNifEnv *env, struct fp_session *session, struct fp_record_encoder *to,
+                           ERL_NIF_TERM term)
 {
-    struct item item = {
-        .env = env, .to = to, .counters = fp_session_stats_mutable(session)};
+    struct item item = {.env = env, .to = to, .counters = fp_session_stats_mutable(session)};
     char kind[16];
     int size;
 

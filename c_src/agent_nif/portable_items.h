@@ -20,11 +20,10 @@
  *      {gone, N} | {torn, N} | {cpu, Ns}
  *      {selection, Processes, Selected}
  *
- * with texts as binaries, and {Module, Function, Arity} or `none` for Initial and
- * ProcLib. 1, or 0 when it makes no sense. What finds no room in the ring is
- * counted there and is no error.
+ * with texts as binaries, and {Module, Function, Arity} or `none` for Initial and ProcLib. 1, or 0
+ * when it makes no sense. What finds no room in the ring is counted there and is no error.
  */
-int fp_record_encoder_take(ErlNifEnv *env, struct fp_session *session,
-                           struct fp_record_encoder *to, ERL_NIF_TERM item);
+int fp_record_encoder_take(ErlNifEnv *env, struct fp_session *session, struct fp_record_encoder *to,
+                           ERL_NIF_TERM item);
 
 #endif

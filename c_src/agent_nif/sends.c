@@ -1,14 +1,14 @@
 /*
- * The receivers of a process' messages, for viral profiling: a tracer (erl_tracer)
- * of the trace flag `send`, instead of a process that gets a copy of every message.
+ * The receivers of a process' messages, for viral profiling: a tracer (erl_tracer) of the trace
+ * flag `send`, instead of a process that gets a copy of every message.
  *
- * The tracer reads the receiver and never the message, and sends its owner each
- * receiver about once. The VM calls it before every event: once its number of
- * events is used up, or its owner has ended, it returns `remove`, and the VM stops
- * tracing that process. So its cost is bounded, whether the owner is busy or dead.
+ * The tracer reads the receiver and never the message, and sends its owner each receiver about
+ * once. The VM calls it before every event: once its number of events is used up, or its owner has
+ * ended, it returns `remove`, and the VM stops tracing that process. So its cost is bounded,
+ * whether the owner is busy or dead.
  *
- * The tracer runs in the process that sends: no lock, no allocation but the
- * message to the owner. So its atoms are made once, at load.
+ * The tracer runs in the process that sends: no lock, no allocation but the message to the owner.
+ * So its atoms are made once, at load.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -17,8 +17,7 @@
 #include "base/hash.h"
 #include "terms/terms.h"
 
-/* Receivers that were told lately, by hash. One that another has replaced is
- * told again. */
+/* Receivers that were told lately, by hash. One that another has replaced is told again. */
 #define TOLD 4096u
 
 struct sends {
@@ -31,8 +30,7 @@ struct sends {
     _Atomic uint64_t told[TOLD];
 };
 
-static void owner_down(ErlNifEnv *env, void *object, ErlNifPid *pid,
-                       ErlNifMonitor *monitor)
+static void owner_down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *monitor)
 {
     struct sends *sends = object;
 
@@ -50,8 +48,7 @@ static struct sends *get_sends(ErlNifEnv *env, ERL_NIF_TERM term)
 }
 
 /* (MaxEvents) -> Tracer state; the caller is the owner. */
-ERL_NIF_TERM fp_nif_sends_open(ErlNifEnv *env, int argc,
-                               const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_sends_open(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct sends *sends;
     ErlNifUInt64 limit;
@@ -71,21 +68,18 @@ ERL_NIF_TERM fp_nif_sends_open(ErlNifEnv *env, int argc,
 }
 
 /* (State) -> Events so far. */
-ERL_NIF_TERM fp_nif_sends_seen(ErlNifEnv *env, int argc,
-                               const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_sends_seen(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct sends *sends = get_sends(env, argv[0]);
 
     (void)argc;
     if (sends == NULL)
         return enif_make_badarg(env);
-    return enif_make_uint64(
-        env, atomic_load_explicit(&sends->events, memory_order_relaxed));
+    return enif_make_uint64(env, atomic_load_explicit(&sends->events, memory_order_relaxed));
 }
 
 /* (State) -> ok. Every process that it traces is let go at its next event. */
-ERL_NIF_TERM fp_nif_sends_end(ErlNifEnv *env, int argc,
-                              const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_sends_end(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct sends *sends = get_sends(env, argv[0]);
 
@@ -119,30 +113,25 @@ static const struct fp_sends_atoms *get_atoms(ErlNifEnv *env)
 }
 
 /* (Tag, State, Tracee) -> trace | discard | remove */
-ERL_NIF_TERM fp_nif_sends_enabled(ErlNifEnv *env, int argc,
-                                  const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_sends_enabled(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     const struct fp_sends_atoms *atoms = get_atoms(env);
     struct sends *sends = get_sends(env, argv[1]);
 
     (void)argc;
-    if (sends == NULL ||
-        atomic_load_explicit(&sends->is_over, memory_order_relaxed))
+    if (sends == NULL || atomic_load_explicit(&sends->is_over, memory_order_relaxed))
         return atoms->remove;
-    if (enif_is_identical(argv[0], atoms->send) ||
-        enif_is_identical(argv[0], atoms->trace_status))
+    if (enif_is_identical(argv[0], atoms->send) || enif_is_identical(argv[0], atoms->trace_status))
         return atoms->trace;
     return atoms->discard;
 }
 
 /* {flame_prof_sends, What, Of} to the owner. */
-static void tell(ErlNifEnv *env, struct sends *sends, ERL_NIF_TERM what,
-                 ERL_NIF_TERM of)
+static void tell(ErlNifEnv *env, struct sends *sends, ERL_NIF_TERM what, ERL_NIF_TERM of)
 {
     const struct fp_sends_atoms *atoms = get_atoms(env);
 
-    enif_send(env, &sends->owner, NULL,
-              enif_make_tuple3(env, atoms->flame_prof_sends, what, of));
+    enif_send(env, &sends->owner, NULL, enif_make_tuple3(env, atoms->flame_prof_sends, what, of));
 }
 
 static int was_told(struct sends *sends, ERL_NIF_TERM to)
@@ -158,8 +147,7 @@ static int was_told(struct sends *sends, ERL_NIF_TERM to)
 
 static void count(ErlNifEnv *env, struct sends *sends)
 {
-    uint64_t events =
-        atomic_fetch_add_explicit(&sends->events, 1, memory_order_relaxed) + 1;
+    uint64_t events = atomic_fetch_add_explicit(&sends->events, 1, memory_order_relaxed) + 1;
 
     if (events < sends->limit)
         return;
@@ -168,10 +156,9 @@ static void count(ErlNifEnv *env, struct sends *sends)
 }
 
 /* (send, State, Tracee, Message, #{extra := Receiver}) -> ok. A receiver is a
- * pid of this node or a registered name; ports, references (aliases) and other
- * nodes are not profiled here. */
-ERL_NIF_TERM fp_nif_sends_trace(ErlNifEnv *env, int argc,
-                                const ERL_NIF_TERM argv[])
+ * pid of this node or a registered name; ports, references (aliases) and other nodes are not
+ * profiled here. */
+ERL_NIF_TERM fp_nif_sends_trace(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     const struct fp_sends_atoms *atoms = get_atoms(env);
     struct sends *sends = get_sends(env, argv[1]);
@@ -183,8 +170,8 @@ ERL_NIF_TERM fp_nif_sends_trace(ErlNifEnv *env, int argc,
         !enif_get_map_value(env, argv[4], atoms->extra, &to))
         return atoms->ok;
     count(env, sends);
-    if ((enif_is_atom(env, to) || enif_get_local_pid(env, to, &pid)) &&
-        !was_told(sends, to) && !enif_is_identical(to, sends->owner.pid))
+    if ((enif_is_atom(env, to) || enif_get_local_pid(env, to, &pid)) && !was_told(sends, to) &&
+        !enif_is_identical(to, sends->owner.pid))
         tell(env, sends, argv[2], to);
     return atoms->ok;
 }

@@ -1,9 +1,9 @@
 /*
- * Sessions from Erlang's side: a reference that belongs to the process that
- * started the session. The death of that process stops the session.
+ * Sessions from Erlang's side: a reference that belongs to the process that started the session.
+ * The death of that process stops the session.
  *
- * The writer thread holds a reference to the handle until the session has
- * stopped, so its messages always have a reference to name.
+ * The writer thread holds a reference to the handle until the session has stopped, so its messages
+ * always have a reference to name.
  */
 #include "session/session.h"
 
@@ -18,8 +18,8 @@
 #include "terms/terms.h"
 
 struct session_handle {
-    /* Read-locked during a use of `session`, write-locked to take it away. A NIF
-     * on a normal scheduler only tries. */
+    /* Read-locked during a use of `session`, write-locked to take it away. A NIF on a normal
+     * scheduler only tries. */
     ErlNifRWLock *lock;
     struct fp_session *session; /* NULL: closed */
     ErlNifPid owner;
@@ -28,48 +28,41 @@ struct session_handle {
 
 /* ------------------------------------------------------ threads to Erlang -- */
 
-static ERL_NIF_TERM event_term(ErlNifEnv *env, enum fp_session_event event,
-                               uint64_t ticket, int err, const char *text)
+static ERL_NIF_TERM event_term(ErlNifEnv *env, enum fp_session_event event, uint64_t ticket,
+                               int err, const char *text)
 {
     static const char *const file_events[] = {
-        [FP_SESSION_FILE_BEGUN] = "begun",
-        [FP_SESSION_FILE_FINISHED] = "finished",
-        [FP_SESSION_FILE_REMOVED] = "removed",
-        [FP_SESSION_FILE_FAILED] = "failed",
+        [FP_SESSION_FILE_BEGUN] = "begun",     [FP_SESSION_FILE_FINISHED] = "finished",
+        [FP_SESSION_FILE_REMOVED] = "removed", [FP_SESSION_FILE_FAILED] = "failed",
         [FP_SESSION_FILE_HEALED] = "healed",
     };
 
     if (event == FP_SESSION_FLUSHED)
-        return enif_make_tuple3(env, fp_atom(env, "flushed"),
-                                enif_make_uint64(env, ticket),
+        return enif_make_tuple3(env, fp_atom(env, "flushed"), enif_make_uint64(env, ticket),
                                 fp_result_text(env, err, text));
     if (event == FP_SESSION_STOPPED)
-        return enif_make_tuple2(env, fp_atom(env, "stopped"),
-                                fp_result_text(env, err, text));
-    return enif_make_tuple3(env, fp_atom(env, "file"),
-                            fp_atom(env, file_events[event]),
+        return enif_make_tuple2(env, fp_atom(env, "stopped"), fp_result_text(env, err, text));
+    return enif_make_tuple3(env, fp_atom(env, "file"), fp_atom(env, file_events[event]),
                             fp_text(env, text));
 }
 
 /* {flame_prof_nif, Ref, Event} to the owner. */
-static void send_event(struct session_handle *handle,
-                       enum fp_session_event event, uint64_t ticket, int err,
-                       const char *text)
+static void send_event(struct session_handle *handle, enum fp_session_event event, uint64_t ticket,
+                       int err, const char *text)
 {
     ErlNifEnv *env = enif_alloc_env();
 
     if (env == NULL)
         return;
     enif_send(NULL, &handle->owner, env,
-              enif_make_tuple3(env, fp_atom(env, "flame_prof_nif"),
-                               enif_make_resource(env, handle),
+              enif_make_tuple3(env, fp_atom(env, "flame_prof_nif"), enif_make_resource(env, handle),
                                event_term(env, event, ticket, err, text)));
     enif_free_env(env);
 }
 
 /* WRITER THREAD. */
-static void notify(void *arg, enum fp_session_event event, uint64_t ticket,
-                   int err, const char *text)
+static void notify(void *arg, enum fp_session_event event, uint64_t ticket, int err,
+                   const char *text)
 {
     struct session_handle *handle = arg;
 
@@ -91,8 +84,7 @@ static void destroy(ErlNifEnv *env, void *object)
         enif_rwlock_destroy(handle->lock);
 }
 
-static void owner_down(ErlNifEnv *env, void *object, ErlNifPid *pid,
-                       ErlNifMonitor *monitor)
+static void owner_down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *monitor)
 {
     struct session_handle *handle = object;
 
@@ -107,21 +99,18 @@ static void owner_down(ErlNifEnv *env, void *object, ErlNifPid *pid,
     enif_rwlock_runlock(handle->lock);
 }
 
-const ErlNifResourceTypeInit fp_session_type_init = {.dtor = destroy,
-                                                     .down = owner_down};
+const ErlNifResourceTypeInit fp_session_type_init = {.dtor = destroy, .down = owner_down};
 
 static ERL_NIF_TERM closed(ErlNifEnv *env)
 {
     return fp_error(env, fp_atom(env, "closed"));
 }
 
-/* The handle of an open session, until unuse(); NULL and *error set where there
- * is none. Never waits. */
-static struct session_handle *use(ErlNifEnv *env, ERL_NIF_TERM ref,
-                                  ERL_NIF_TERM *error)
+/* The handle of an open session, until unuse(); NULL and *error set where there is none. Never
+ * waits. */
+static struct session_handle *use(ErlNifEnv *env, ERL_NIF_TERM ref, ERL_NIF_TERM *error)
 {
-    struct session_handle *handle =
-        fp_get_object(env, ref, fp_library(env)->session_type);
+    struct session_handle *handle = fp_get_object(env, ref, fp_library(env)->session_type);
 
     *error = handle == NULL ? enif_make_badarg(env) : closed(env);
     if (handle == NULL || enif_rwlock_tryrlock(handle->lock) != 0)
@@ -141,8 +130,7 @@ static ERL_NIF_TERM unuse(struct session_handle *handle, ERL_NIF_TERM term)
 
 /* --------------------------------------------------------- start and close -- */
 
-static ERL_NIF_TERM start_session(ErlNifEnv *env,
-                                  struct fp_session_start *start)
+static ERL_NIF_TERM start_session(ErlNifEnv *env, struct fp_session_start *start)
 {
     struct session_handle *handle =
         enif_alloc_resource(fp_library(env)->session_type, sizeof *handle);
@@ -158,20 +146,17 @@ static ERL_NIF_TERM start_session(ErlNifEnv *env,
     start->options.arg = handle;
     enif_keep_resource(handle); /* the writer's */
     if (handle->lock != NULL)
-        err = fp_session_start(&handle->session, &start->options, why,
-                               sizeof why);
+        err = fp_session_start(&handle->session, &start->options, why, sizeof why);
     if (err != 0)
         enif_release_resource(handle);
     /* A dead owner gets no message: the session stops by itself. */
-    else if (enif_monitor_process(env, handle, &handle->owner,
-                                  &handle->monitor) != 0)
+    else if (enif_monitor_process(env, handle, &handle->owner, &handle->monitor) != 0)
         fp_session_stop(handle->session);
     enif_release_resource(handle);
     return err == 0 ? fp_ok(env, ref) : fp_error_text(env, err, why);
 }
 
-ERL_NIF_TERM fp_nif_session_start(ErlNifEnv *env, int argc,
-                                  const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_start(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct fp_session_start *start = calloc(1, sizeof *start);
     ERL_NIF_TERM term;
@@ -188,11 +173,9 @@ ERL_NIF_TERM fp_nif_session_start(ErlNifEnv *env, int argc,
     return term;
 }
 
-ERL_NIF_TERM fp_nif_session_close(ErlNifEnv *env, int argc,
-                                  const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
-    struct session_handle *handle =
-        fp_get_object(env, argv[0], fp_library(env)->session_type);
+    struct session_handle *handle = fp_get_object(env, argv[0], fp_library(env)->session_type);
     struct fp_session *session;
 
     (void)argc;
@@ -209,8 +192,7 @@ ERL_NIF_TERM fp_nif_session_close(ErlNifEnv *env, int argc,
 
 /* ---------------------------------------------------- a session that runs -- */
 
-ERL_NIF_TERM fp_nif_session_flush(ErlNifEnv *env, int argc,
-                                  const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_flush(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM error;
     struct session_handle *handle = use(env, argv[0], &error);
@@ -220,13 +202,11 @@ ERL_NIF_TERM fp_nif_session_flush(ErlNifEnv *env, int argc,
     if (handle == NULL)
         return error;
     ticket = fp_session_flush(handle->session);
-    return unuse(handle,
-                 ticket > 0 ? enif_make_uint64(env, ticket) : closed(env));
+    return unuse(handle, ticket > 0 ? enif_make_uint64(env, ticket) : closed(env));
 }
 
 /* (Ref, Note): ok, or {error, closed | state}. */
-ERL_NIF_TERM fp_nif_session_commit(ErlNifEnv *env, int argc,
-                                   const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_commit(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct session_handle *handle;
     char note[FP_NOTE_ROOM];
@@ -238,12 +218,10 @@ ERL_NIF_TERM fp_nif_session_commit(ErlNifEnv *env, int argc,
     handle = use(env, argv[0], &error);
     if (handle == NULL)
         return error;
-    return unuse(handle,
-                 fp_result(env, fp_session_commit(handle->session, note)));
+    return unuse(handle, fp_result(env, fp_session_commit(handle->session, note)));
 }
 
-ERL_NIF_TERM fp_nif_session_stop(ErlNifEnv *env, int argc,
-                                 const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_stop(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM error;
     struct session_handle *handle = use(env, argv[0], &error);
@@ -256,8 +234,7 @@ ERL_NIF_TERM fp_nif_session_stop(ErlNifEnv *env, int argc,
 }
 
 /* (Session, SchedulersOnline) -> ok */
-ERL_NIF_TERM fp_nif_session_schedulers_online(ErlNifEnv *env, int argc,
-                                              const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_schedulers_online(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct session_handle *handle;
     ERL_NIF_TERM error;
@@ -273,8 +250,7 @@ ERL_NIF_TERM fp_nif_session_schedulers_online(ErlNifEnv *env, int argc,
     return unuse(handle, fp_atom(env, "ok"));
 }
 
-ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
-                                 const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     static const char *const states[] = {"running", "stopping", "stopped"};
     ERL_NIF_TERM map;
@@ -288,8 +264,7 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
     map = enif_make_new_map(env);
     fp_map_put_atom(env, &map, "state", states[fp_session_state(session)]);
     fp_map_put_text(env, &map, "reads", fp_session_reads(session));
-    fp_map_put_u64(env, &map, "code_ranges_left_out",
-                   fp_session_code_ranges_left_out(session));
+    fp_map_put_u64(env, &map, "code_ranges_left_out", fp_session_code_ranges_left_out(session));
     fp_map_put_text(env, &map, "path", fp_session_path(session));
     for (enum fp_counter at = 0; at < FP_COUNTER_COUNT; at++)
         fp_map_put_u64(env, &map, fp_counters_name(at),
@@ -297,8 +272,7 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc,
     return unuse(handle, map);
 }
 
-static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term,
-                     struct fp_gauges *gauges)
+static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_gauges *gauges)
 {
     char name[FP_GAUGES_NAME_ROOM];
     const ERL_NIF_TERM *part;
@@ -307,14 +281,12 @@ static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term,
 
     return enif_get_tuple(env, term, &size, &part) && size == 2 &&
            enif_get_atom(env, part[0], name, sizeof name, ERL_NIF_LATIN1) &&
-           enif_get_int64(env, part[1], &value) &&
-           fp_gauges_add(gauges, name, value) == 0;
+           enif_get_int64(env, part[1], &value) && fp_gauges_add(gauges, name, value) == 0;
 }
 
 /* (Session, [{Name, Integer}]) -> ok: of the node, for every flush until the
  * next call. */
-ERL_NIF_TERM fp_nif_session_figures(ErlNifEnv *env, int argc,
-                                    const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_figures(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM error, list = argv[1], head;
     struct session_handle *handle = use(env, argv[0], &error);
@@ -325,8 +297,7 @@ ERL_NIF_TERM fp_nif_session_figures(ErlNifEnv *env, int argc,
     if (handle == NULL)
         return error;
     gauges = calloc(1, sizeof *gauges);
-    while (gauges != NULL && valid &&
-           enif_get_list_cell(env, list, &head, &list))
+    while (gauges != NULL && valid && enif_get_list_cell(env, list, &head, &list))
         valid = get_gauge(env, head, gauges);
     if (valid && gauges != NULL)
         fp_gauges_mailbox_put(fp_session_node(handle->session), gauges);
@@ -345,8 +316,7 @@ static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
     int size, status;
 
     if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
-        !enif_get_local_pid(env, part[0], &pid) ||
-        !fp_get_status(env, part[1], &status))
+        !enif_get_local_pid(env, part[0], &pid) || !fp_get_status(env, part[1], &status))
         return 0;
     word[0] = pid.pid;
     word[1] = (uint64_t)(int64_t)status;
@@ -355,8 +325,7 @@ static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
 }
 
 /* (Session, [{Pid, all | Status, named | chosen}]) -> ok | {error, closed | state} */
-ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc,
-                                 const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     uint64_t words[FP_PINNED_MAX * FP_PINNED_WORDS];
     ERL_NIF_TERM error, list = argv[1], head;
@@ -366,20 +335,17 @@ ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc,
 
     (void)argc;
     for (; enif_get_list_cell(env, list, &head, &list); n++)
-        if (n == FP_PINNED_MAX ||
-            !get_pinned(env, head, words + FP_PINNED_WORDS * n))
+        if (n == FP_PINNED_MAX || !get_pinned(env, head, words + FP_PINNED_WORDS * n))
             return enif_make_badarg(env);
     handle = use(env, argv[0], &error);
     if (handle == NULL)
         return error;
     err = fp_session_pin(handle->session, words, n);
-    return unuse(handle, err == FP_EINVAL ? enif_make_badarg(env)
-                                          : fp_result(env, err));
+    return unuse(handle, err == FP_EINVAL ? enif_make_badarg(env) : fp_result(env, err));
 }
 
 /* (Session) -> [Pid] */
-ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc,
-                                   const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     const size_t room = FP_TOP_MAX + FP_PINNED_MAX;
     ERL_NIF_TERM error, list = enif_make_list(env, 0);
@@ -403,8 +369,7 @@ ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc,
 
 /* (Session, Items) -> {Taken, Dropped} of this call; samples that came as lost
  * count in both. badarg at the first item that makes no sense. */
-ERL_NIF_TERM fp_nif_session_push(ErlNifEnv *env, int argc,
-                                 const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_session_push(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM error, list = argv[1], head;
     struct session_handle *handle = use(env, argv[0], &error);

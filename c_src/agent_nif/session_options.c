@@ -1,6 +1,6 @@
 /*
- * The map of flame_prof_config into the structs of a session: one row an option.
- * flame_prof_options validates values; this file checks shapes only.
+ * The map of flame_prof_config into the structs of a session: one row an option. flame_prof_options
+ * validates values; this file checks shapes only.
  */
 #include "agent_nif/session_options.h"
 
@@ -15,8 +15,8 @@
 struct row;
 
 /* Reads `value` into the member of `start` that the row names. 1, or 0. */
-typedef int read_value(ErlNifEnv *env, ERL_NIF_TERM value,
-                       const struct row *row, struct fp_session_start *start);
+typedef int read_value(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
+                       struct fp_session_start *start);
 
 struct row {
     const char *key;
@@ -31,8 +31,7 @@ static void *member(const struct row *row, struct fp_session_start *start)
     return (char *)start + row->offset;
 }
 
-static int store(const struct row *row, struct fp_session_start *start,
-                 uint64_t value)
+static int store(const struct row *row, struct fp_session_start *start, uint64_t value)
 {
     if (row->size == 8)
         *(uint64_t *)member(row, start) = value;
@@ -45,8 +44,8 @@ static int store(const struct row *row, struct fp_session_start *start,
     return 1;
 }
 
-static int read_number(ErlNifEnv *env, ERL_NIF_TERM value,
-                       const struct row *row, struct fp_session_start *start)
+static int read_number(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
+                       struct fp_session_start *start)
 {
     ErlNifUInt64 n;
 
@@ -90,14 +89,14 @@ int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status)
     return 0;
 }
 
-static int read_status(ErlNifEnv *env, ERL_NIF_TERM value,
-                       const struct row *row, struct fp_session_start *start)
+static int read_status(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
+                       struct fp_session_start *start)
 {
     return fp_get_status(env, value, member(row, start));
 }
 
-static int read_excluded(ErlNifEnv *env, ERL_NIF_TERM list,
-                         const struct row *row, struct fp_session_start *start)
+static int read_excluded(ErlNifEnv *env, ERL_NIF_TERM list, const struct row *row,
+                         struct fp_session_start *start)
 {
     struct fp_sampler_options *sampler = &start->options.sampler;
     ERL_NIF_TERM head;
@@ -112,8 +111,7 @@ static int read_excluded(ErlNifEnv *env, ERL_NIF_TERM list,
     return enif_is_empty_list(env, list);
 }
 
-static int get_ranking(ErlNifEnv *env, ERL_NIF_TERM term,
-                       struct fp_ranking *ranking)
+static int get_ranking(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_ranking *ranking)
 {
     const ERL_NIF_TERM *part;
     int size;
@@ -131,8 +129,8 @@ static int get_ranking(ErlNifEnv *env, ERL_NIF_TERM term,
     return 0;
 }
 
-static int read_rankings(ErlNifEnv *env, ERL_NIF_TERM list,
-                         const struct row *row, struct fp_session_start *start)
+static int read_rankings(ErlNifEnv *env, ERL_NIF_TERM list, const struct row *row,
+                         struct fp_session_start *start)
 {
     struct fp_sampler_options *sampler = &start->options.sampler;
     ERL_NIF_TERM head;
@@ -147,29 +145,23 @@ static int read_rankings(ErlNifEnv *env, ERL_NIF_TERM list,
 
 static const char *const booleans[] = {"false", "true", NULL};
 static const char *const engines[] = {"portable", "native", NULL};
-static const char *const modes[] = {[FP_MODE_PROCESSES] = "processes",
-                                    [FP_MODE_SCHEDULERS] = "schedulers",
-                                    NULL};
-static const char *const syncs[] = {[FP_SYNC_NONE] = "none",
-                                    [FP_SYNC_FLUSH] = "flush",
-                                    [FP_SYNC_CLOSE] = "close",
-                                    NULL};
+static const char *const modes[] = {
+    [FP_MODE_PROCESSES] = "processes", [FP_MODE_SCHEDULERS] = "schedulers", NULL};
+static const char *const syncs[] = {
+    [FP_SYNC_NONE] = "none", [FP_SYNC_FLUSH] = "flush", [FP_SYNC_CLOSE] = "close", NULL};
 static const char *const compressions[] = {"none", "zstd", NULL};
 static const char *const idles[] = {"all", "changes", NULL};
 
-#define ROW(key, read, member, names, accepted)                                \
-    {                                                                          \
-        key, read, offsetof(struct fp_session_start, member),                  \
-            sizeof((struct fp_session_start *)0)->member, names, accepted      \
+#define ROW(key, read, member, names, accepted)                                                    \
+    {                                                                                              \
+        key, read, offsetof(struct fp_session_start, member),                                      \
+            sizeof((struct fp_session_start *)0)->member, names, accepted                          \
     }
-#define NUMBER(key, member)                                                    \
-    ROW(key, read_number, options.member, NULL, "a number from 0")
-#define LIMIT(key, member)                                                     \
+#define NUMBER(key, member) ROW(key, read_number, options.member, NULL, "a number from 0")
+#define LIMIT(key, member)                                                                         \
     ROW(key, read_limit, options.member, NULL, "a number from 0, or infinity")
-#define NAME(key, member, names)                                               \
-    ROW(key, read_name, options.member, names, NULL)
-#define TEXT(key, member)                                                      \
-    ROW(key, read_text, member, NULL, "a binary without zero bytes that fits")
+#define NAME(key, member, names) ROW(key, read_name, options.member, names, NULL)
+#define TEXT(key, member) ROW(key, read_text, member, NULL, "a binary without zero bytes that fits")
 
 /* Options of the user have the names that flame_prof_options gives them. */
 static const struct row rows[] = {
@@ -184,8 +176,7 @@ static const struct row rows[] = {
     NUMBER("select_interval_ms", sampler.select_interval_ms),
     ROW("rules", read_rankings, options.sampler.rule, NULL,
         "at most 8 of {Metric, IsDelta, Top, EveryPasses}"),
-    ROW("status", read_status, options.sampler.status, NULL,
-        "all or the status of a process"),
+    ROW("status", read_status, options.sampler.status, NULL, "all or the status of a process"),
     ROW("exclude", read_excluded, excluded, NULL, "at most 32 pids"),
     NUMBER("flush_interval", writer.flush_interval_ms),
     TEXT("note", note),
@@ -204,22 +195,19 @@ static const struct row rows[] = {
     LIMIT("total_max_bytes", files.total_max_bytes),
 };
 
-static int refuse(const struct row *row, const char *problem, char *why,
-                  size_t size)
+static int refuse(const struct row *row, const char *problem, char *why, size_t size)
 {
     char names[128] = "one of";
 
     for (size_t i = 0; row->accepted == NULL && row->names[i] != NULL; i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), " %s",
-                 row->names[i]);
-    snprintf(why, size, "the session's `%s` %s; accepted: %s", row->key,
-             problem, row->accepted == NULL ? names : row->accepted);
+        snprintf(names + strlen(names), sizeof names - strlen(names), " %s", row->names[i]);
+    snprintf(why, size, "the session's `%s` %s; accepted: %s", row->key, problem,
+             row->accepted == NULL ? names : row->accepted);
     return FP_EINVAL;
 }
 
-int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map,
-                          struct fp_session_start *start, char *why,
-                          size_t why_size)
+int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_session_start *start,
+                          char *why, size_t why_size)
 {
     struct fp_session_options *options = &start->options;
     const struct fp_layout *layout;

@@ -1,6 +1,6 @@
 /*
- * Schedulers register for captures, and retire: the process that calls
- * scheduler_register/1 runs on the scheduler that the call names.
+ * Schedulers register for captures, and retire: the process that calls scheduler_register/1 runs on
+ * the scheduler that the call names.
  */
 #include "erts/capture/sigcapture.h"
 
@@ -32,8 +32,7 @@ static void recover(ErlNifEnv *env)
 }
 
 /* (Schedulers) -> {ok, Registered} | {error, {Error, Why}} */
-ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc,
-                                       const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
@@ -51,8 +50,7 @@ ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc,
     if (err != 0)
         return refusal(env, err, fp_code_ranges_why(err));
     if (!fp_seccomp_allows(FP_CALL_RT_TGSIGQUEUEINFO))
-        return refusal(env, FP_EDENIED,
-                       "a seccomp filter refuses rt_tgsigqueueinfo");
+        return refusal(env, FP_EDENIED, "a seccomp filter refuses rt_tgsigqueueinfo");
     recover(env);
     err = fp_sigcapture_prepare(layout, &ranges, count, why, sizeof why);
     if (err != 0)
@@ -62,13 +60,11 @@ ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc,
 }
 
 /* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
-ERL_NIF_TERM fp_nif_scheduler_register(ErlNifEnv *env, int argc,
-                                       const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_scheduler_register(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct fp_library *library = fp_library(env);
     uint64_t process = fp_own_process(env, &library->peek);
-    uint64_t mfa[3] = {fp_atom(env, "flame_prof_nif"),
-                       fp_atom(env, "scheduler_register"), 1};
+    uint64_t mfa[3] = {fp_atom(env, "flame_prof_nif"), fp_atom(env, "scheduler_register"), 1};
     char why[160] = "";
     unsigned number;
     int err;
@@ -84,8 +80,7 @@ ERL_NIF_TERM fp_nif_scheduler_register(ErlNifEnv *env, int argc,
 
 /* () -> {ok, [Number]}: these call scheduler_retire/1, then schedulers_retire_end/0
  * is due; or {error, {Error, Why}}: nothing has changed */
-ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
-                                            const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
     ErlNifPid self;
@@ -110,8 +105,7 @@ ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc,
 }
 
 /* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
-ERL_NIF_TERM fp_nif_scheduler_retire(ErlNifEnv *env, int argc,
-                                     const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_scheduler_retire(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     unsigned number;
     int err;
@@ -120,13 +114,11 @@ ERL_NIF_TERM fp_nif_scheduler_retire(ErlNifEnv *env, int argc,
     if (!enif_get_uint(env, argv[0], &number))
         return enif_make_badarg(env);
     err = fp_sigcapture_shutdown_quiesce(number);
-    return err == 0 ? fp_atom(env, "ok")
-                    : refusal(env, err, "that is not the scheduler's thread");
+    return err == 0 ? fp_atom(env, "ok") : refusal(env, err, "that is not the scheduler's thread");
 }
 
 /* () -> ok | {error, {Error, Why}}: all is as before. By the owner of the begin. */
-ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc,
-                                          const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ErlNifPid self;
     int err;
@@ -136,6 +128,5 @@ ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc,
     enif_self(env, &self);
     err = fp_sigcapture_shutdown_end(self.pid);
     return err == 0 ? fp_atom(env, "ok")
-                    : refusal(env, err,
-                              "a scheduler has not called scheduler_retire/1");
+                    : refusal(env, err, "a scheduler has not called scheduler_retire/1");
 }

@@ -1,6 +1,6 @@
 /*
- * A selector that lives between two calls, for the live table: who has done most
- * since the call before.
+ * A selector that lives between two calls, for the live table: who has done most since the call
+ * before.
  */
 #include <stdatomic.h>
 
@@ -31,20 +31,17 @@ void fp_top_handle_destroy(ErlNifEnv *env, void *object)
 }
 
 /* (Top) -> {ok, Selector} | {error, Error} */
-ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc,
-                                 const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
-    struct fp_ranking most = {
-        .metric = FP_METRIC_reductions, .is_delta = 1, .every = 1};
+    struct fp_ranking most = {.metric = FP_METRIC_reductions, .is_delta = 1, .every = 1};
     struct top_handle *handle;
     ERL_NIF_TERM term;
     int err;
 
     (void)argc;
-    if (layout == NULL || !enif_get_uint(env, argv[0], &most.top) ||
-        most.top > TOP_MAX)
+    if (layout == NULL || !enif_get_uint(env, argv[0], &most.top) || most.top > TOP_MAX)
         return enif_make_badarg(env);
     handle = enif_alloc_resource(library->selector_type, sizeof *handle);
     atomic_init(&handle->entered, 0);
@@ -52,8 +49,7 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc,
     err = fp_safe_read_open(&handle->peek);
     handle->is_open = err == 0;
     if (err == 0)
-        err = fp_top_processes_create(&handle->selector, layout, &handle->peek,
-                                      &most, 1, NULL, 0);
+        err = fp_top_processes_create(&handle->selector, layout, &handle->peek, &most, 1, NULL, 0);
     term = enif_make_resource(env, handle);
     enif_release_resource(handle);
     return err == 0 ? enif_make_tuple2(env, fp_atom(env, "ok"), term)
@@ -61,8 +57,7 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc,
 }
 
 /* (Selector) -> {Processes, [{Pid, Reductions since the call before}]} */
-ERL_NIF_TERM fp_nif_selector_next(ErlNifEnv *env, int argc,
-                                  const ERL_NIF_TERM argv[])
+ERL_NIF_TERM fp_nif_selector_next(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
     const struct fp_candidate *chosen;
@@ -71,20 +66,15 @@ ERL_NIF_TERM fp_nif_selector_next(ErlNifEnv *env, int argc,
     size_t n;
 
     (void)argc;
-    if (!enif_get_resource(env, argv[0], fp_library(env)->selector_type,
-                           (void **)&handle) ||
+    if (!enif_get_resource(env, argv[0], fp_library(env)->selector_type, (void **)&handle) ||
         handle->selector == NULL ||
         atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
         return enif_make_badarg(env);
-    fp_top_processes_step(handle->selector,
-                          fp_top_processes_slots(handle->selector));
+    fp_top_processes_step(handle->selector, fp_top_processes_slots(handle->selector));
     chosen = fp_top_processes_selected(handle->selector, &n, &processes);
     for (size_t i = 0; i < n; i++)
         list = enif_make_list_cell(
-            env,
-            enif_make_tuple2(env, chosen[i].id,
-                             enif_make_int64(env, chosen[i].figure)),
-            list);
+            env, enif_make_tuple2(env, chosen[i].id, enif_make_int64(env, chosen[i].figure)), list);
     atomic_store_explicit(&handle->entered, 0, memory_order_release);
     return enif_make_tuple2(env, enif_make_uint64(env, processes), list);
 }

@@ -1,10 +1,9 @@
 /*
  * buffer.h - text in the making: a growing buffer and fast decimals.
  *
- * fp_buffer_reserve() makes room for all the bytes that follow; they are written
- * behind fp_buffer_at() without a check, and fp_buffer_end() sets the new size.
- * A buffer is whole pages of its own: buffers are few, and grow without a copy.
- * Not shared between threads.
+ * fp_buffer_reserve() makes room for all the bytes that follow; they are written behind
+ * fp_buffer_at() without a check, and fp_buffer_end() sets the new size. A buffer is whole pages of
+ * its own: buffers are few, and grow without a copy. Not shared between threads.
  */
 #ifndef FP_BASE_BUFFER_H
 #define FP_BASE_BUFFER_H
@@ -25,8 +24,8 @@ struct fp_buffer {
 #define FP_U64_DIGITS 20
 #define FP_I64_DIGITS 20
 
-/* Make room for `more` bytes after `size`. 0 or FP_ENOMEM (nothing changed).
- * Pointers into the buffer are not valid afterwards. */
+/* Make room for `more` bytes after `size`. 0 or FP_ENOMEM (nothing changed). Pointers into the
+ * buffer are not valid afterwards. */
 int fp_buffer_reserve(struct fp_buffer *buffer, size_t more);
 void fp_buffer_free(struct fp_buffer *buffer);
 
@@ -51,12 +50,10 @@ static inline char *fp_put(char *out, const char *bytes, size_t size)
     return out + size;
 }
 
-#define FP_PUT_LITERAL(out, literal)                                           \
-    fp_put((out), (literal), sizeof(literal) - 1)
+#define FP_PUT_LITERAL(out, literal) fp_put((out), (literal), sizeof(literal) - 1)
 
 /* Reserve and put. 0 or FP_ENOMEM. */
-static inline int fp_buffer_append(struct fp_buffer *buffer, const char *bytes,
-                                   size_t size)
+static inline int fp_buffer_append(struct fp_buffer *buffer, const char *bytes, size_t size)
 {
     int err = fp_buffer_reserve(buffer, size);
 

@@ -1,6 +1,6 @@
 /*
- * stats.c - the spelling of the counters, made from their list. The counters
- * themselves are inline in stats.h: they are on the sampler's path.
+ * stats.c - the spelling of the counters, made from their list. The counters themselves are inline
+ * in stats.h: they are on the sampler's path.
  */
 #include "base/counters.h"
 

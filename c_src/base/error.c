@@ -1,6 +1,6 @@
 /*
- * error.c - names and sentences of the one error list, and nothing else: the
- * tables are made from FP_ERR_MAP, so a new error is described in one place.
+ * error.c - names and sentences of the one error list, and nothing else: the tables are made from
+ * FP_ERR_MAP, so a new error is described in one place.
  */
 #include "base/error.h"
 
@@ -13,8 +13,7 @@ static const struct {
 #undef FP_ERR_ROW
 };
 
-/* Into the table, or -1. Written without negating err: INT_MIN has no
- * opposite. */
+/* Into the table, or -1. Written without negating err: INT_MIN has no opposite. */
 static int index_of(int err)
 {
     if (err >= 0 || err < -FP_ERR_COUNT)

@@ -1,9 +1,8 @@
 /*
  * error.h - the one list of what can go wrong, and how Erlang hears of it.
  *
- * Functions that can fail return 0 or a negative fp_err. fp_err_name() gives
- * the atom text that Erlang sees; fp_err_text() one sentence for a person.
- * Safe from any thread.
+ * Functions that can fail return 0 or a negative fp_err. fp_err_name() gives the atom text that
+ * Erlang sees; fp_err_text() one sentence for a person. Safe from any thread.
  */
 #ifndef FP_BASE_ERROR_H
 #define FP_BASE_ERROR_H
@@ -13,22 +12,21 @@
 #error "flame_prof needs a 64-bit system: a compiler and an Erlang of 64 bits"
 #endif
 
-#define FP_ERR_MAP(X)                                                          \
-    X(NOMEM, "enomem", "memory could not be reserved")                         \
-    X(INVAL, "einval", "an argument is outside what is accepted")              \
-    X(NOENT, "enoent", "there is nothing at that place")                       \
-    X(FAULT, "efault", "the address is not readable memory of this process")   \
-    X(DENIED, "reads_denied",                                                  \
-      "neither process_vm_readv nor /proc/self/mem may be used here")          \
-    X(SIGNAL, "signal_denied", "no real-time signal may be used or sent here") \
-    X(FULL, "full", "a bounded table or ring has no room")                     \
-    X(TORN, "torn", "the process changed while it was being read")             \
-    X(GONE, "gone", "the process does not exist any more")                     \
-    X(LAYOUT, "layout", "memory is not laid out as this release's table says") \
-    X(AMBIGUOUS, "ambiguous", "more than one place in memory fits the answer") \
-    X(UNSUPPORTED, "unsupported", "this VM or platform is not supported")      \
-    X(THREAD, "thread", "a native thread could not be started")                \
-    X(IO, "io", "a file operation failed")                                     \
+#define FP_ERR_MAP(X)                                                                              \
+    X(NOMEM, "enomem", "memory could not be reserved")                                             \
+    X(INVAL, "einval", "an argument is outside what is accepted")                                  \
+    X(NOENT, "enoent", "there is nothing at that place")                                           \
+    X(FAULT, "efault", "the address is not readable memory of this process")                       \
+    X(DENIED, "reads_denied", "neither process_vm_readv nor /proc/self/mem may be used here")      \
+    X(SIGNAL, "signal_denied", "no real-time signal may be used or sent here")                     \
+    X(FULL, "full", "a bounded table or ring has no room")                                         \
+    X(TORN, "torn", "the process changed while it was being read")                                 \
+    X(GONE, "gone", "the process does not exist any more")                                         \
+    X(LAYOUT, "layout", "memory is not laid out as this release's table says")                     \
+    X(AMBIGUOUS, "ambiguous", "more than one place in memory fits the answer")                     \
+    X(UNSUPPORTED, "unsupported", "this VM or platform is not supported")                          \
+    X(THREAD, "thread", "a native thread could not be started")                                    \
+    X(IO, "io", "a file operation failed")                                                         \
     X(STATE, "bad_state", "the session is not in a state that allows this")
 
 enum fp_err_index {

@@ -26,8 +26,7 @@ int fp_gauges_add(struct fp_gauges *gauges, const char *name, int64_t value)
     return 0;
 }
 
-const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges,
-                                      const char *name)
+const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges, const char *name)
 {
     for (uint32_t i = 0; i < gauges->n; i++)
         if (strcmp(gauges->gauge[i].name, name) == 0)
@@ -35,8 +34,7 @@ const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges,
     return NULL;
 }
 
-void fp_gauges_mailbox_put(struct fp_gauges_mailbox *box,
-                           struct fp_gauges *gauges)
+void fp_gauges_mailbox_put(struct fp_gauges_mailbox *box, struct fp_gauges *gauges)
 {
     free(atomic_exchange_explicit(&box->offered, gauges, memory_order_acq_rel));
 }

@@ -1,6 +1,5 @@
 /*
- * gauges.h - named numbers of one moment, and a mailbox that hands them to
- * another thread.
+ * gauges.h - named numbers of one moment, and a mailbox that hands them to another thread.
  */
 #ifndef FP_BASE_GAUGES_H
 #define FP_BASE_GAUGES_H
@@ -24,8 +23,7 @@ struct fp_gauges {
 /* 0, FP_EFULL, or FP_EINVAL for a name of other characters. */
 int fp_gauges_add(struct fp_gauges *gauges, const char *name, int64_t value);
 /* The gauge of that name, or NULL. */
-const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges,
-                                      const char *name);
+const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges, const char *name);
 
 /* Keeps the latest gauges until they are taken. All 0: empty. */
 struct fp_gauges_mailbox {
@@ -33,10 +31,9 @@ struct fp_gauges_mailbox {
     struct fp_gauges *_Atomic offered;
 };
 
-/* ANY THREAD, never blocks. `gauges` is malloc'd, and owned by the box from now
- * on; gauges that were not taken are freed. NULL empties the box. */
-void fp_gauges_mailbox_put(struct fp_gauges_mailbox *box,
-                           struct fp_gauges *gauges);
+/* ANY THREAD, never blocks. `gauges` is malloc'd, and owned by the box from now on; gauges that
+ * were not taken are freed. NULL empties the box. */
+void fp_gauges_mailbox_put(struct fp_gauges_mailbox *box, struct fp_gauges *gauges);
 /* ANY THREAD. The caller frees them; NULL: none since the last call. */
 struct fp_gauges *fp_gauges_mailbox_take(struct fp_gauges_mailbox *box);
 

@@ -1,11 +1,11 @@
 /*
- * governor.h - how much is sampled, so that profiling stays within its CPU
- * budget. Pure: clocks and CPU times are arguments. One thread.
+ * governor.h - how much is sampled, so that profiling stays within its CPU budget. Pure: clocks and
+ * CPU times are arguments. One thread.
  *
- * The budget fills a bucket at its rate; CPU time that was used empties it. The
- * bucket holds ten seconds of budget, so that a spike of the program is sampled
- * in full. Below empty it is in debt. While the debt would last for more than a
- * minute at the present rate, a step is taken every two seconds, in this order:
+ * The budget fills a bucket at its rate; CPU time that was used empties it. The bucket holds ten
+ * seconds of budget, so that a spike of the program is sampled in full. Below empty it is in debt.
+ * While the debt would last for more than a minute at the present rate, a step is taken every two
+ * seconds, in this order:
  *
  *   stretch  the pass of the selection takes 2, 4 ... 256 times as long; only
  *            while it uses an eighth of the budget or more
@@ -46,21 +46,19 @@ struct fp_governed {
     uint32_t top_divisor;     /* of the number of selected processes */
 };
 
-/* After the first pass. `permille` of one core, 0 for no limit; `used` is a debt.
- * Another such pass every `interval_ms` that would take more than half of the
- * budget is stretched until it takes at most a quarter. Times are monotonic. */
-void fp_governor_init(struct fp_governor *governor, uint32_t permille,
-                      int64_t now_ns, struct fp_cpu_used used,
-                      uint32_t interval_ms);
+/* After the first pass. `permille` of one core, 0 for no limit; `used` is a debt. Another such pass
+ * every `interval_ms` that would take more than half of the budget is stretched until it takes at
+ * most a quarter. Times are monotonic. */
+void fp_governor_init(struct fp_governor *governor, uint32_t permille, int64_t now_ns,
+                      struct fp_cpu_used used, uint32_t interval_ms);
 
 /* About once a second. 1 when `step` or `stretch` has changed. */
-int fp_governor_update(struct fp_governor *governor, int64_t now_ns,
-                       struct fp_cpu_used used);
+int fp_governor_update(struct fp_governor *governor, int64_t now_ns, struct fp_cpu_used used);
 
 struct fp_governed fp_governed(uint32_t step);
 
 /* Slots of the process table to read at each tick for a pass of `pass_ms`. */
-uint32_t fp_governor_slots(const struct fp_governor *governor, uint32_t slots,
-                           uint32_t pass_ms, int64_t interval_ns);
+uint32_t fp_governor_slots(const struct fp_governor *governor, uint32_t slots, uint32_t pass_ms,
+                           int64_t interval_ns);
 
 #endif

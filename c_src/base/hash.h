@@ -1,8 +1,8 @@
 /*
  * hash.h - the one hash function, for the indices of tables.
  *
- * Multiply and fold, as wyhash does. Collisions can be made on purpose: they
- * cost time, never a wrong answer, because tables compare the entries.
+ * Multiply and fold, as wyhash does. Collisions can be made on purpose: they cost time, never a
+ * wrong answer, because tables compare the entries.
  */
 #ifndef FP_BASE_HASH_H
 #define FP_BASE_HASH_H
@@ -22,12 +22,11 @@ static inline uint64_t fp_hash_mix(uint64_t a, uint64_t b)
 /* Two words, or one and 0. */
 static inline uint64_t fp_hash_two(uint64_t a, uint64_t b)
 {
-    return fp_hash_mix(a ^ UINT64_C(0x8ebc6af09c88c6e3),
-                       b ^ UINT64_C(0x589965cc75374cc3));
+    return fp_hash_mix(a ^ UINT64_C(0x8ebc6af09c88c6e3), b ^ UINT64_C(0x589965cc75374cc3));
 }
 
-/* Bytes of any length: two independent lanes of 16 bytes a step, and the rest,
- * padded with zeros. */
+/* Bytes of any length: two independent lanes of 16 bytes a step, and the rest, padded with
+ * zeros. */
 static inline uint64_t fp_hash(const void *text, size_t size)
 {
     const char *bytes = text;

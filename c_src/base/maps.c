@@ -30,11 +30,9 @@ static int parse_line(const char *line, size_t size, struct line *map)
     memcpy(copy, line, n);
     copy[n] = '\0';
     if (sscanf(copy,
-               "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx64 ":%" SCNx64
-               " %" SCNu64 "%n",
-               &map->at.start, &map->at.end, map->perms, &map->offset,
-               &map->device_major, &map->device_minor, &map->inode,
-               &name_at) < 7 ||
+               "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx64 ":%" SCNx64 " %" SCNu64 "%n",
+               &map->at.start, &map->at.end, map->perms, &map->offset, &map->device_major,
+               &map->device_minor, &map->inode, &name_at) < 7 ||
         name_at == 0 || strlen(map->perms) < 4 || map->at.start >= map->at.end)
         return 0;
     while ((size_t)name_at < size && line[name_at] == ' ')
@@ -93,8 +91,7 @@ static int is_merged(struct fp_range *last, const struct fp_range *next)
 
 static int add(struct fp_ranges *ranges, const struct fp_range *at)
 {
-    struct fp_range *last =
-        ranges->count > 0 ? &ranges->range[ranges->count - 1] : NULL;
+    struct fp_range *last = ranges->count > 0 ? &ranges->range[ranges->count - 1] : NULL;
 
     /* The kernel lists mappings in order; of two that overlap one is wrong. */
     if (last != NULL && (at->start < last->end || is_merged(last, at)))
@@ -105,26 +102,23 @@ static int add(struct fp_ranges *ranges, const struct fp_range *at)
     return 0;
 }
 
-static int add_accepted(struct fp_ranges *ranges,
-                        const struct fp_maps_filter *filter,
+static int add_accepted(struct fp_ranges *ranges, const struct fp_maps_filter *filter,
                         const struct fp_range *at)
 {
-    if (at->end == at->start ||
-        (filter != NULL && !filter->accepts(filter->arg, at)))
+    if (at->end == at->start || (filter != NULL && !filter->accepts(filter->arg, at)))
         return 0;
     return add(ranges, at);
 }
 
-static int parse_anonymous(const char *text,
-                           const struct fp_maps_filter *filter,
+static int parse_anonymous(const char *text, const struct fp_maps_filter *filter,
                            struct fp_ranges *ranges)
 {
     struct fp_range run = {0, 0}; /* neighbours so far */
     struct line map;
 
     while (next_line(&text, &map)) {
-        if (!is_executable(&map) || map.name_size > 0 ||
-            map.at.start < run.end || is_merged(&run, &map.at))
+        if (!is_executable(&map) || map.name_size > 0 || map.at.start < run.end ||
+            is_merged(&run, &map.at))
             continue;
         if (add_accepted(ranges, filter, &run) != 0)
             return FP_EFULL;
@@ -149,8 +143,7 @@ int fp_maps_parse_code(const char *text, const struct fp_maps_filter *filter,
     return ranges->count > 0 ? err : FP_ENOENT;
 }
 
-int fp_maps_parse_data(const char *text, const char *exe,
-                       struct fp_ranges *ranges)
+int fp_maps_parse_data(const char *text, const char *exe, struct fp_ranges *ranges)
 {
     uint64_t end = 0; /* of the executable's last data mapping */
     struct line map;
@@ -160,8 +153,7 @@ int fp_maps_parse_data(const char *text, const char *exe,
     while (err == 0 && next_line(&text, &map)) {
         int is_bss = map.name_size == 0 && map.at.start == end;
 
-        if (map.perms[0] != 'r' || map.perms[1] != 'w' ||
-            !(is_bss || name_is(&map, exe)))
+        if (map.perms[0] != 'r' || map.perms[1] != 'w' || !(is_bss || name_is(&map, exe)))
             continue;
         end = map.at.end;
         err = add(ranges, &map.at);
@@ -245,9 +237,8 @@ static int is_library(const struct line *map)
 {
     if (name_is(map, "[vdso]"))
         return 1;
-    return name_starts(map, "/") && !name_starts(map, "/memfd:") &&
-           !name_starts(map, "/dev/") && !name_starts(map, "/SYSV") &&
-           !name_starts(map, "/anon_hugepage");
+    return name_starts(map, "/") && !name_starts(map, "/memfd:") && !name_starts(map, "/dev/") &&
+           !name_starts(map, "/SYSV") && !name_starts(map, "/anon_hugepage");
 }
 
 static void cut_deleted(struct line *map)
@@ -255,8 +246,7 @@ static void cut_deleted(struct line *map)
     static const char deleted[] = " (deleted)";
     size_t tail = sizeof deleted - 1;
 
-    if (map->name_size > tail &&
-        memcmp(map->name + map->name_size - tail, deleted, tail) == 0)
+    if (map->name_size > tail && memcmp(map->name + map->name_size - tail, deleted, tail) == 0)
         map->name_size -= tail;
 }
 
@@ -264,16 +254,15 @@ static int add_file(struct fp_mapped_files *files, const struct line *map)
 {
     if ((files->count & (files->count - 1)) == 0) { /* full: 0, 1, 2, 4... */
         size_t room = files->count == 0 ? 1 : 2 * files->count;
-        struct fp_mapped_file *more =
-            realloc(files->of, room * sizeof *files->of);
+        struct fp_mapped_file *more = realloc(files->of, room * sizeof *files->of);
 
         if (more == NULL)
             return FP_ENOMEM;
         files->of = more;
     }
-    files->of[files->count++] = (struct fp_mapped_file){
-        map->at.start,     map->at.end, map->offset, map->device_major,
-        map->device_minor, map->inode,  map->name};
+    files->of[files->count++] =
+        (struct fp_mapped_file){map->at.start,     map->at.end, map->offset, map->device_major,
+                                map->device_minor, map->inode,  map->name};
     return 0;
 }
 
@@ -284,11 +273,10 @@ int fp_mapped_files_parse(struct fp_mapped_files *files, char *text)
 
     *files = (struct fp_mapped_files){.text = text};
     while (next_line(&rest, &map)) {
-        /* The kernel lists mappings in order; one that is out of order would
-         * break the search by address. */
+        /* The kernel lists mappings in order; one that is out of order would break the search by
+         * address. */
         if (map.perms[2] != 'x' || !is_library(&map) ||
-            (files->count > 0 &&
-             map.at.start < files->of[files->count - 1].end))
+            (files->count > 0 && map.at.start < files->of[files->count - 1].end))
             continue;
         cut_deleted(&map);
         if (add_file(files, &map) != 0) {
@@ -317,11 +305,9 @@ void fp_mapped_files_free(struct fp_mapped_files *files)
 
 /* --------------------------------------------------- ranges that grow -- */
 
-static int is_covered(const struct fp_live_ranges *live, uint32_t count,
-                      struct fp_range *rest)
+static int is_covered(const struct fp_live_ranges *live, uint32_t count, struct fp_range *rest)
 {
-    /* A known range grows at an end when the JIT maps more: the new entry is the
-     * part beyond. */
+    /* A known range grows at an end when the JIT maps more: the new entry is the part beyond. */
     for (uint32_t i = 0; i < count; i++) {
         const struct fp_range *known = &live->range[i];
 
@@ -333,8 +319,7 @@ static int is_covered(const struct fp_live_ranges *live, uint32_t count,
     return rest->start >= rest->end;
 }
 
-int fp_live_ranges_update(struct fp_live_ranges *live,
-                          const struct fp_ranges *now)
+int fp_live_ranges_update(struct fp_live_ranges *live, const struct fp_ranges *now)
 {
     uint32_t count = atomic_load_explicit(&live->count, memory_order_relaxed);
     uint32_t before = count, left_out = 0;

@@ -23,18 +23,16 @@ struct fp_ranges {
     struct fp_range range[FP_RANGES_MAX]; /* sorted, disjoint, with gaps */
 };
 
-static inline int fp_ranges_contain(const struct fp_ranges *ranges,
-                                    uint64_t address)
+static inline int fp_ranges_contain(const struct fp_ranges *ranges, uint64_t address)
 {
     for (uint32_t i = 0; i < ranges->count; i++)
-        if (address - ranges->range[i].start <
-            ranges->range[i].end - ranges->range[i].start)
+        if (address - ranges->range[i].start < ranges->range[i].end - ranges->range[i].start)
             return 1;
     return 0;
 }
 
-/* Code ranges that grow while the sampler reads them: entries are written
- * before the count that includes them (release), and never change. */
+/* Code ranges that grow while the sampler reads them: entries are written before the count that
+ * includes them (release), and never change. */
 struct fp_live_ranges {
     _Atomic uint32_t count;
     _Atomic uint32_t stale; /* 1: an address outside of them was met */
@@ -43,11 +41,9 @@ struct fp_live_ranges {
     struct fp_range range[FP_RANGES_MAX];
 };
 
-/* One thread (start, then the writer): add what is mapped now. Entries of
- * mappings that are gone stay: an address in them is unreadable. 1 when something
- * was added. */
-int fp_live_ranges_update(struct fp_live_ranges *live,
-                          const struct fp_ranges *now);
+/* One thread (start, then the writer): add what is mapped now. Entries of mappings that are gone
+ * stay: an address in them is unreadable. 1 when something was added. */
+int fp_live_ranges_update(struct fp_live_ranges *live, const struct fp_ranges *now);
 /* Any thread: a copy, made only when it has grown. */
 void fp_live_ranges_copy(struct fp_live_ranges *live, struct fp_ranges *copy);
 
@@ -57,14 +53,13 @@ struct fp_maps_filter {
     void *arg;
 };
 
-/* The JIT's code: the executable mappings of the VM's memfd; where there is none,
- * the anonymous executable ones that `filter` accepts (NULL: all), neighbours
- * merged first. PCRE2, LuaJIT, wasm runtimes and libffi have such mappings, too.
- * 0, FP_EIO, FP_EFULL; FP_ENOENT when there are none. */
+/* The JIT's code: the executable mappings of the VM's memfd; where there is none, the anonymous
+ * executable ones that `filter` accepts (NULL: all), neighbours merged first. PCRE2, LuaJIT,
+ * wasm runtimes and libffi have such mappings, too. 0, FP_EIO, FP_EFULL; FP_ENOENT when there
+ * are none. */
 int fp_maps_code(const struct fp_maps_filter *filter, struct fp_ranges *ranges);
 
-/* The VM executable's writable data, with the bss that follows it. The same
- * results. */
+/* The VM executable's writable data, with the bss that follows it. The same results. */
 int fp_maps_data(struct fp_ranges *ranges);
 
 /* 1: the VM's memfd holds the code, mapped twice; 0: anonymous memory does. */
@@ -92,8 +87,7 @@ void fp_mapped_files_free(struct fp_mapped_files *files);
 int fp_maps_parse_code(const char *text, const struct fp_maps_filter *filter,
                        struct fp_ranges *ranges);
 /* For tests. */
-int fp_maps_parse_data(const char *text, const char *exe,
-                       struct fp_ranges *ranges);
+int fp_maps_parse_data(const char *text, const char *exe, struct fp_ranges *ranges);
 
 /* The parser behind fp_mapped_files_read(): owns `text` from then on, and changes it. Leaves out
  * memfds (the JIT's code), devices and shared memory. 0 or FP_ENOMEM. */

@@ -1,30 +1,29 @@
 /*
  * metric.h - what is measured of a process at each sample.
  *
- * Names and units are those of erlang:process_info/2: bytes for memory, words
- * for everything heap, counts for the rest. The order is that of the file's
- * metrics line, of the record in the ring and of the tuples that the portable
- * engine hands over (flame_prof_portable.erl).
+ * Names and units are those of erlang:process_info/2: bytes for memory, words for everything heap,
+ * counts for the rest. The order is that of the file's metrics line, of the record in the ring and
+ * of the tuples that the portable engine hands over (flame_prof_portable.erl).
  */
 #ifndef FP_BASE_METRIC_H
 #define FP_BASE_METRIC_H
 
-#define FP_METRIC_MAP(X)                                                       \
-    X(reductions)                                                              \
-    X(message_queue_len)                                                       \
-    X(memory)                                                                  \
-    X(total_heap_size)                                                         \
-    X(stack_size)                                                              \
-    X(heap_size)                                                               \
-    X(heap_block_size)                                                         \
-    X(old_heap_size)                                                           \
-    X(old_heap_block_size)                                                     \
-    X(recent_size)                                                             \
-    X(mbuf_size)                                                               \
-    X(bin_vheap_size)                                                          \
-    X(bin_vheap_block_size)                                                    \
-    X(bin_old_vheap_size)                                                      \
-    X(bin_old_vheap_block_size)                                                \
+#define FP_METRIC_MAP(X)                                                                           \
+    X(reductions)                                                                                  \
+    X(message_queue_len)                                                                           \
+    X(memory)                                                                                      \
+    X(total_heap_size)                                                                             \
+    X(stack_size)                                                                                  \
+    X(heap_size)                                                                                   \
+    X(heap_block_size)                                                                             \
+    X(old_heap_size)                                                                               \
+    X(old_heap_block_size)                                                                         \
+    X(recent_size)                                                                                 \
+    X(mbuf_size)                                                                                   \
+    X(bin_vheap_size)                                                                              \
+    X(bin_vheap_block_size)                                                                        \
+    X(bin_old_vheap_size)                                                                          \
+    X(bin_old_vheap_block_size)                                                                    \
     X(minor_gcs)
 
 enum fp_metric {
@@ -37,17 +36,17 @@ enum fp_metric {
 /* "reductions" for FP_METRIC_reductions; NULL outside the list. */
 const char *fp_metric_name(int metric);
 
-#define FP_STATUS_MAP(X)                                                       \
-    X(waiting)                                                                 \
-    X(runnable)                                                                \
-    X(running)                                                                 \
-    X(garbage_collecting)                                                      \
-    X(suspended)                                                               \
-    X(exiting)                                                                 \
+#define FP_STATUS_MAP(X)                                                                           \
+    X(waiting)                                                                                     \
+    X(runnable)                                                                                    \
+    X(running)                                                                                     \
+    X(garbage_collecting)                                                                          \
+    X(suspended)                                                                                   \
+    X(exiting)                                                                                     \
     X(free)
 
-/* What erlang:process_info(Pid, status) answers; `free` is a process whose
- * structure has not been given back yet: the sampler counts it as gone. */
+/* What erlang:process_info(Pid, status) answers; `free` is a process whose structure has not been
+ * given back yet: the sampler counts it as gone. */
 enum fp_status {
 #define FP_STATUS_VALUE(name) FP_STATUS_##name,
     FP_STATUS_MAP(FP_STATUS_VALUE)

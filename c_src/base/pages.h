@@ -1,10 +1,9 @@
 /*
  * pages.h - memory by whole pages, from the kernel and back to it.
  *
- * For what is large or belongs to one session. malloc would do as well, but for
- * two things: freeing large chunks there teaches glibc to keep more of every
- * thread's memory (its thresholds follow the largest), and this is the host's
- * malloc, not ours. ANY THREAD.
+ * For what is large or belongs to one session. malloc would do as well, but for two things: freeing
+ * large chunks there teaches glibc to keep more of every thread's memory (its thresholds follow the
+ * largest), and this is the host's malloc, not ours. ANY THREAD.
  */
 #ifndef FP_BASE_PAGES_H
 #define FP_BASE_PAGES_H

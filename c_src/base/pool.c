@@ -1,12 +1,10 @@
 /*
- * pool.c - chunks, cut from the front; and pieces that were given back, in a
- * list for each size.
+ * pool.c - chunks, cut from the front; and pieces that were given back, in a list for each size.
  *
  *      | chunk | piece | piece | given | piece |      at ... end      |
  *
- * Nothing is merged again: a list's pieces serve their own size only. Who has a
- * bound, and can make anew what it keeps, empties the pool when it is reached:
- * then all of it can be cut to any sizes.
+ * Nothing is merged again: a list's pieces serve their own size only. Who has a bound, and can make
+ * anew what it keeps, empties the pool when it is reached: then all of it can be cut to any sizes.
  */
 #include "base/pool.h"
 #include "base/assume.h"
@@ -43,8 +41,7 @@ struct fp_pool_piece {
 #define HEAD sizeof(struct fp_pool_chunk)
 
 _Static_assert(HEAD % FP_POOL_ALIGNMENT == 0, "pieces are aligned");
-_Static_assert(sizeof(struct fp_pool_piece) <= FP_POOL_ALIGNMENT,
-               "a link fits");
+_Static_assert(sizeof(struct fp_pool_piece) <= FP_POOL_ALIGNMENT, "a link fits");
 
 /* ---- sizes ------------------------------------------------------------ */
 
@@ -61,8 +58,7 @@ static unsigned class_of(size_t size)
     if (last < (size_t)1 << EVEN_LOG)
         return (unsigned)(last / FP_POOL_ALIGNMENT);
     log = 63u - (unsigned)__builtin_clzll(last);
-    return EVEN_CLASSES + 4 * (log - EVEN_LOG) +
-           (unsigned)(last >> (log - 2) & 3);
+    return EVEN_CLASSES + 4 * (log - EVEN_LOG) + (unsigned)(last >> (log - 2) & 3);
 }
 
 static size_t room_of(unsigned class)
@@ -84,8 +80,7 @@ static struct fp_pool_chunk *map(struct fp_pool *pool, size_t bytes)
 {
     struct fp_pool_chunk *made;
 
-    if (pool->most > 0 &&
-        (pool->mapped > pool->most || bytes > pool->most - pool->mapped))
+    if (pool->most > 0 && (pool->mapped > pool->most || bytes > pool->most - pool->mapped))
         return NULL;
     made = fp_pages_take(bytes);
     if (made != NULL) {
@@ -113,8 +108,8 @@ static void unmap_all(struct fp_pool *pool, struct fp_pool_chunk **list)
     }
 }
 
-/* One with room for `size` bytes: a spare one, or a new one, which is smaller
- * than others when the bound is near. */
+/* One with room for `size` bytes: a spare one, or a new one, which is smaller than others when the
+ * bound is near. */
 static struct fp_pool_chunk *find_chunk(struct fp_pool *pool, size_t size)
 {
     size_t bytes = FP_POOL_CHUNK;

@@ -1,16 +1,14 @@
 /*
  * pool.h - many pieces of memory with one end: what a session keeps of texts.
  *
- * A writer thread that mallocs leaves its arena behind, with what was freed in
- * it: glibc gives each session's thread another one, and on a large host that is
- * gigabytes that nobody uses. A pool's memory comes from the kernel, in chunks
- * that its pieces share, and goes back there whole.
+ * A writer thread that mallocs leaves its arena behind, with what was freed in it: glibc gives each
+ * session's thread another one, and on a large host that is gigabytes that nobody uses. A pool's
+ * memory comes from the kernel, in chunks that its pieces share, and goes back there whole.
  *
- * Pieces come in sizes of a quarter of a doubling (64, 80, 96, 112, 128, 160 ...),
- * so less than a fifth of one above 64 bytes is wasted. One that was given back waits for another
- * of its size; until then, and with the ends of chunks, it is in `mapped`, which
- * is all that the pool has. A piece above FP_POOL_PIECE_MAX is a mapping of its
- * own.
+ * Pieces come in sizes of a quarter of a doubling (64, 80, 96, 112, 128, 160 ...), so less than a
+ * fifth of one above 64 bytes is wasted. One that was given back waits for another of its size;
+ * until then, and with the ends of chunks, it is in `mapped`, which is all that the pool has. A
+ * piece above FP_POOL_PIECE_MAX is a mapping of its own.
  *
  * Not shared between threads.
  */
@@ -38,8 +36,8 @@ struct fp_pool {
     struct fp_pool_piece *given[FP_POOL_CLASSES];
 };
 
-/* `size` bytes, of any content, at a multiple of FP_POOL_ALIGNMENT. NULL: the
- * kernel has no memory, or it would be more than `most`. A size of 0 is one of
+/* `size` bytes, of any content, at a multiple of FP_POOL_ALIGNMENT. NULL: the kernel has no memory,
+ * or it would be more than `most`. A size of 0 is one of
  * 1. */
 void *fp_pool_take(struct fp_pool *pool, size_t size);
 /* `size` as it was taken. NULL is nothing. */

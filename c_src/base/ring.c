@@ -1,15 +1,13 @@
 /*
  * ring.c - one producer, one consumer, bytes in order, no waiting.
  *
- * Positions only grow; `position & mask` is the place in the buffer. Each
- * record is led by a word of the ring's own, so that the ring needs to know
- * nothing of what it carries:
+ * Positions only grow; `position & mask` is the place in the buffer. Each record is led by a word
+ * of the ring's own, so that the ring needs to know nothing of what it carries:
  *
  *      | span:u32 | is_pad:u32 | payload, span - 8 bytes ... |
  *
- * Each side keeps its own positions and its last view of the other's on a
- * cache line that the other side does not write: in the steady state a push
- * costs no cache miss but for the record itself.
+ * Each side keeps its own positions and its last view of the other's on a cache line that the other
+ * side does not write: in the steady state a push costs no cache miss but for the record itself.
  */
 #include "base/ring.h"
 
@@ -48,8 +46,7 @@ struct fp_ring {
 };
 
 /* The buffer follows the struct in one mapping. */
-#define BUFFER_OFFSET                                                          \
-    ((sizeof(struct fp_ring) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1))
+#define BUFFER_OFFSET ((sizeof(struct fp_ring) + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1))
 
 static size_t round_up_to_power_of_two(size_t bytes)
 {
@@ -70,8 +67,8 @@ int fp_ring_create(struct fp_ring **ring, size_t bytes)
     capacity = round_up_to_power_of_two(bytes);
     mapped = BUFFER_OFFSET + capacity;
     /* Populated now: the sampler must never take a page fault on it. */
-    made = mmap(NULL, mapped, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    made = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                -1, 0);
     if (made == MAP_FAILED)
         return FP_ENOMEM;
     made->buffer = (unsigned char *)made + BUFFER_OFFSET;
@@ -101,8 +98,8 @@ static bool has_room_until(struct fp_ring *ring, uint64_t end)
 
     if (end - ring->tail_seen <= capacity)
         return true;
-    /* acquire: partner is the release in set_tail(). The consumer has done
-     * its reading of these bytes before we write over them. */
+    /* acquire: partner is the release in set_tail(). The consumer has done its reading of these
+     * bytes before we write over them. */
     ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
     return end - ring->tail_seen <= capacity;
 }
@@ -134,8 +131,8 @@ void *fp_ring_reserve(struct fp_ring *ring, size_t size)
 
 void fp_ring_commit(struct fp_ring *ring)
 {
-    /* release: partner is the acquire in refresh_head(). The record is whole
-     * before it can be seen. */
+    /* release: partner is the acquire in refresh_head(). The record is whole before it can be
+     * seen. */
     atomic_store_explicit(&ring->head, ring->reserved, memory_order_release);
 }
 
@@ -184,9 +181,9 @@ void fp_ring_release(struct fp_ring *ring)
 
 size_t fp_ring_used(const struct fp_ring *ring)
 {
-    /* acquire, both: partners are set_tail() and fp_ring_commit(). Tail first,
-     * so that the difference is never negative; what is pushed and taken
-     * between the two loads can make it too large. */
+    /* acquire, both: partners are set_tail() and fp_ring_commit(). Tail first, so that the
+     * difference is never negative; what is pushed and taken between the two loads can make it too
+     * large. */
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
     uint64_t used = head - tail;

@@ -10,16 +10,16 @@
 #include "base/error.h"
 #include "base/seccomp.h"
 
-static int64_t read_by_syscall(void *self, const struct iovec *local,
-                               const struct iovec *remote, size_t n)
+static int64_t read_by_syscall(void *self, const struct iovec *local, const struct iovec *remote,
+                               size_t n)
 {
     (void)self;
     /* getpid() is a cheap system call and always right, also after a fork. */
     return process_vm_readv(getpid(), local, n, remote, n, 0);
 }
 
-/* The memfd's parts: what fp_safe_read_view shows stays in the first until its next
- * call, all else passes through the second. */
+/* The memfd's parts: what fp_safe_read_view shows stays in the first until its next call, all else
+ * passes through the second. */
 #define VIEW (512u << 10)
 #define PASSAGE (512u << 10)
 #define WINDOW ((size_t)VIEW + PASSAGE)
@@ -35,8 +35,7 @@ static size_t fitting(const struct iovec *remote, size_t n, size_t *bytes)
     return i;
 }
 
-static void scatter(const unsigned char *from, size_t size,
-                    const struct iovec *local, size_t n)
+static void scatter(const unsigned char *from, size_t size, const struct iovec *local, size_t n)
 {
     for (size_t i = 0; i < n && size > 0; i++) {
         size_t part = size < local[i].iov_len ? size : local[i].iov_len;
@@ -50,8 +49,8 @@ static void scatter(const unsigned char *from, size_t size,
 static int64_t copy(const struct fp_memory *peek, const struct iovec *local,
                     const struct iovec *remote, size_t n)
 {
-    /* pwritev(2) itself: a sanitizer's in between would look at the address
-     * before the kernel does. */
+    /* pwritev(2) itself: a sanitizer's in between would look at the address before the kernel
+     * does. */
     int64_t got = syscall(SYS_pwritev, peek->fd, remote, n, (long)VIEW, 0L);
 
     if (got > 0)
@@ -60,8 +59,8 @@ static int64_t copy(const struct fp_memory *peek, const struct iovec *local,
 }
 
 /* A piece that is larger than the window. */
-static int64_t copy_large(const struct fp_memory *peek,
-                          const struct iovec *local, const struct iovec *remote)
+static int64_t copy_large(const struct fp_memory *peek, const struct iovec *local,
+                          const struct iovec *remote)
 {
     size_t done = 0, size = remote->iov_len;
 
@@ -80,8 +79,8 @@ static int64_t copy_large(const struct fp_memory *peek,
     return (int64_t)done;
 }
 
-static int64_t read_by_copy(void *self, const struct iovec *local,
-                            const struct iovec *remote, size_t n)
+static int64_t read_by_copy(void *self, const struct iovec *local, const struct iovec *remote,
+                            size_t n)
 {
     const struct fp_memory *peek = self;
     int64_t total = 0;
@@ -107,8 +106,8 @@ static int64_t read_by_copy(void *self, const struct iovec *local,
     return total;
 }
 
-static int64_t read_by_file(void *self, const struct iovec *local,
-                            const struct iovec *remote, size_t n)
+static int64_t read_by_file(void *self, const struct iovec *local, const struct iovec *remote,
+                            size_t n)
 {
     const struct fp_memory *peek = self;
     int64_t total = 0;
@@ -118,8 +117,7 @@ static int64_t read_by_file(void *self, const struct iovec *local,
         ssize_t got = -1;
 
         if (address <= INT64_MAX)
-            got = pread(peek->fd, local[i].iov_base, remote[i].iov_len,
-                        (off_t)address);
+            got = pread(peek->fd, local[i].iov_base, remote[i].iov_len, (off_t)address);
         if (got < 0 || (size_t)got != remote[i].iov_len)
             return total > 0 ? total : -1;
         total += got;
@@ -133,8 +131,7 @@ static int works(const struct fp_memory *peek)
     static const uint64_t known = UINT64_C(0x666c616d655f7072);
     uint64_t word = 0;
 
-    return fp_safe_read_word(peek, (uint64_t)(uintptr_t)&known, &word) == 0 &&
-           word == known;
+    return fp_safe_read_word(peek, (uint64_t)(uintptr_t)&known, &word) == 0 && word == known;
 }
 
 int fp_safe_read_open_mem(struct fp_memory *peek)
@@ -167,14 +164,12 @@ int fp_safe_read_open_own(struct fp_memory *peek)
     peek->readv = read_by_copy;
     peek->self = peek;
     peek->window = NULL;
-    peek->fd = fp_seccomp_allows(FP_CALL_PWRITEV) &&
-                       fp_seccomp_allows(FP_CALL_MEMFD_CREATE)
+    peek->fd = fp_seccomp_allows(FP_CALL_PWRITEV) && fp_seccomp_allows(FP_CALL_MEMFD_CREATE)
                    ? memfd_create("flame_prof", MFD_CLOEXEC)
                    : -1;
     if (peek->fd >= 0 && ftruncate(peek->fd, (off_t)WINDOW) == 0)
         /* Populated for writing: no page is allocated by a later copy. */
-        window = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_POPULATE, peek->fd, 0);
+        window = mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, peek->fd, 0);
     if (window != MAP_FAILED) {
         peek->window = window;
         if (works(peek))
@@ -198,12 +193,10 @@ const char *fp_safe_read_method(const struct fp_memory *peek)
 {
     if (peek->readv == read_by_copy)
         return "pwritev to memfd";
-    return peek->readv == read_by_syscall ? "process_vm_readv"
-                                          : "/proc/self/mem";
+    return peek->readv == read_by_syscall ? "process_vm_readv" : "/proc/self/mem";
 }
 
-int fp_safe_read(const struct fp_memory *peek, uint64_t address, void *into,
-                 size_t size)
+int fp_safe_read(const struct fp_memory *peek, uint64_t address, void *into, size_t size)
 {
     /* cppcheck-suppress ctuuninitvar; it is what is read into */
     struct iovec local = {into, size};
@@ -213,10 +206,10 @@ int fp_safe_read(const struct fp_memory *peek, uint64_t address, void *into,
     return got == (int64_t)size ? 0 : FP_EFAULT;
 }
 
-/* Read spans[0..n), n <= FP_SAFE_READ_BATCH_MAX: how many came whole before the
- * first that did not. */
-static size_t read_prefix(const struct fp_memory *peek,
-                          const struct fp_safe_read_span *spans, size_t n)
+/* Read spans[0..n), n <= FP_SAFE_READ_BATCH_MAX: how many came whole before the first that did
+ * not. */
+static size_t read_prefix(const struct fp_memory *peek, const struct fp_safe_read_span *spans,
+                          size_t n)
 {
     struct iovec local[FP_SAFE_READ_BATCH_MAX], remote[FP_SAFE_READ_BATCH_MAX];
     int64_t got;
@@ -224,8 +217,7 @@ static size_t read_prefix(const struct fp_memory *peek,
 
     for (size_t i = 0; i < n; i++) {
         local[i] = (struct iovec){spans[i].into, spans[i].size};
-        remote[i] =
-            (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
+        remote[i] = (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
     }
     got = peek->readv(peek->self, local, remote, n);
     if (got < 0)
@@ -235,14 +227,12 @@ static size_t read_prefix(const struct fp_memory *peek,
     return whole;
 }
 
-size_t fp_safe_read_batch(const struct fp_memory *peek,
-                          struct fp_safe_read_span *spans, size_t n)
+size_t fp_safe_read_batch(const struct fp_memory *peek, struct fp_safe_read_span *spans, size_t n)
 {
     size_t readable = 0;
 
     for (size_t at = 0; at < n;) {
-        size_t chunk =
-            n - at < FP_SAFE_READ_BATCH_MAX ? n - at : FP_SAFE_READ_BATCH_MAX;
+        size_t chunk = n - at < FP_SAFE_READ_BATCH_MAX ? n - at : FP_SAFE_READ_BATCH_MAX;
         size_t whole = read_prefix(peek, spans + at, chunk);
 
         for (size_t i = 0; i < whole; i++)
@@ -255,8 +245,7 @@ size_t fp_safe_read_batch(const struct fp_memory *peek,
     return readable;
 }
 
-size_t fp_safe_read_view(const struct fp_memory *peek,
-                         struct fp_safe_read_span *spans, size_t n)
+size_t fp_safe_read_view(const struct fp_memory *peek, struct fp_safe_read_span *spans, size_t n)
 {
     struct iovec remote[FP_SAFE_READ_BATCH_MAX];
     size_t total = 0;
@@ -264,12 +253,10 @@ size_t fp_safe_read_view(const struct fp_memory *peek,
     if (peek->window == NULL || n > FP_SAFE_READ_BATCH_MAX)
         return fp_safe_read_batch(peek, spans, n);
     for (size_t i = 0; i < n; i++) {
-        remote[i] =
-            (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
+        remote[i] = (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
         total += spans[i].size;
     }
-    if (total > VIEW ||
-        syscall(SYS_pwritev, peek->fd, remote, n, 0L, 0L) != (long)total)
+    if (total > VIEW || syscall(SYS_pwritev, peek->fd, remote, n, 0L, 0L) != (long)total)
         return fp_safe_read_batch(peek, spans, n);
     total = 0;
     for (size_t i = 0; i < n; i++) {

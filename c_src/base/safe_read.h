@@ -1,8 +1,8 @@
 /*
  * safe_read.h - the only place where memory of the VM is read.
  *
- * A bad address gives FP_EFAULT, never a signal: the kernel copies. Three ways, of
- * which seccomp.h leaves some:
+ * A bad address gives FP_EFAULT, never a signal: the kernel copies. Three ways, of which seccomp.h
+ * leaves some:
  *
  *   copy   pwritev(2) from the addresses into a memfd, whose pages are mapped here:
  *          80 ns for each of 100 x 680 bytes, where process_vm_readv takes 400 ns
@@ -10,13 +10,12 @@
  *   readv  process_vm_readv(2) on this process.
  *   file   pread(2) on /proc/self/mem.
  *
- * The limit of `copy`: the kernel loads from the address as the program would. A
- * stale address at which a driver's memory is mapped by now is read there, and a
- * page of FUSE, NFS or userfaultfd is waited for. `readv` and `file` refuse
- * device memory (VM_IO, VM_PFNMAP).
+ * The limit of `copy`: the kernel loads from the address as the program would. A stale address at
+ * which a driver's memory is mapped by now is read there, and a page of FUSE, NFS or userfaultfd is
+ * waited for. `readv` and `file` refuse device memory (VM_IO, VM_PFNMAP).
  *
- * Memory may change while it is read. Callers check, and count. No allocation and
- * no lock after opening.
+ * Memory may change while it is read. Callers check, and count. No allocation and no lock after
+ * opening.
  */
 #ifndef FP_BASE_SAFE_READ_H
 #define FP_BASE_SAFE_READ_H
@@ -34,11 +33,9 @@ struct fp_safe_read_span {
 };
 
 struct fp_memory {
-    /* Copy remote[0..n) to local[0..n), like process_vm_readv: how many bytes
-     * were copied before the first bad address, or -1. The fake memory of the
-     * tests stands behind this. */
-    int64_t (*readv)(void *self, const struct iovec *local,
-                     const struct iovec *remote, size_t n);
+    /* Copy remote[0..n) to local[0..n), like process_vm_readv: how many bytes were copied before
+     * the first bad address, or -1. The fake memory of the tests stands behind this. */
+    int64_t (*readv)(void *self, const struct iovec *local, const struct iovec *remote, size_t n);
     void *self;
     int fd;                /* memfd, or /proc/self/mem; -1 when not used */
     unsigned char *window; /* the memfd's pages, NULL when not used */
@@ -47,9 +44,8 @@ struct fp_memory {
 /* What the kernel takes in one call (IOV_MAX). Larger batches are cut. */
 #define FP_SAFE_READ_BATCH_MAX 1024u
 
-/* Opens a way for any thread at any time: readv, or file. 0 or FP_EDENIED. It stays
- * at its address until fp_safe_read_close. The first call of all may block
- * (seccomp.h). */
+/* Opens a way for any thread at any time: readv, or file. 0 or FP_EDENIED. It stays at its address
+ * until fp_safe_read_close. The first call of all may block (seccomp.h). */
 int fp_safe_read_open(struct fp_memory *peek);
 /* The same for the use of one thread: copy, where that works. */
 int fp_safe_read_open_own(struct fp_memory *peek);
@@ -59,26 +55,22 @@ void fp_safe_read_close(struct fp_memory *peek);
 const char *fp_safe_read_method(const struct fp_memory *peek);
 
 /* 0 or FP_EFAULT. On FP_EFAULT what `into` holds is undefined. */
-int fp_safe_read(const struct fp_memory *peek, uint64_t address, void *into,
-                 size_t size);
+int fp_safe_read(const struct fp_memory *peek, uint64_t address, void *into, size_t size);
 
 /* One aligned or unaligned word. */
-static inline int fp_safe_read_word(const struct fp_memory *peek,
-                                    uint64_t address, uint64_t *word)
+static inline int fp_safe_read_word(const struct fp_memory *peek, uint64_t address, uint64_t *word)
 {
     return fp_safe_read(peek, address, word, sizeof *word);
 }
 
-/* Many at once, read in the order given, each with a result of its own. A bad
- * entry costs one more system call, nothing else. How many were readable. */
-size_t fp_safe_read_batch(const struct fp_memory *peek,
-                          struct fp_safe_read_span *spans, size_t n);
+/* Many at once, read in the order given, each with a result of its own. A bad entry costs one more
+ * system call, nothing else. How many were readable. */
+size_t fp_safe_read_batch(const struct fp_memory *peek, struct fp_safe_read_span *spans, size_t n);
 
-/* The same, but where the bytes come to lie in this peek's own window anyway,
- * `into` is changed to point there instead of being copied to: valid, and the
- * caller's to change, until the next fp_safe_read_view. */
-size_t fp_safe_read_view(const struct fp_memory *peek,
-                         struct fp_safe_read_span *spans, size_t n);
+/* The same, but where the bytes come to lie in this peek's own window anyway, `into` is changed to
+ * point there instead of being copied to: valid, and the caller's to change, until the next
+ * fp_safe_read_view. */
+size_t fp_safe_read_view(const struct fp_memory *peek, struct fp_safe_read_span *spans, size_t n);
 
 /* By /proc/self/mem only. */
 /* For tests. */

@@ -1,6 +1,5 @@
 /*
- * search.h - binary search in a sorted table: the greatest start that is at or
- * before an address.
+ * search.h - binary search in a sorted table: the greatest start that is at or before an address.
  */
 #ifndef FP_BASE_SEARCH_H
 #define FP_BASE_SEARCH_H
@@ -9,11 +8,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many entries start at or before `address`: the greatest of them is the
- * one before this index. `size` is an entry's, whose first member is its start,
- * of `width` bytes (4 or 8). */
-static inline size_t fp_search(const void *table, size_t count, size_t size,
-                               size_t width, uint64_t address)
+/* How many entries start at or before `address`: the greatest of them is the one before this index.
+ * `size` is an entry's, whose first member is its start, of `width` bytes (4 or 8). */
+static inline size_t fp_search(const void *table, size_t count, size_t size, size_t width,
+                               uint64_t address)
 {
     const unsigned char *entry = table;
     size_t low = 0, high = count;

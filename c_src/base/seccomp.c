@@ -41,8 +41,8 @@ static int try_process_vm_readv(void)
     long from = 1, into = 0;
     struct iovec local = {&into, sizeof into}, remote = {&from, sizeof from};
 
-    return syscall(SYS_process_vm_readv, syscall(SYS_getpid), &local, 1L,
-                   &remote, 1L, 0L) == (long)sizeof into;
+    return syscall(SYS_process_vm_readv, syscall(SYS_getpid), &local, 1L, &remote, 1L, 0L) ==
+           (long)sizeof into;
 }
 
 /* A filter answers before the kernel looks at the descriptor. */
@@ -50,8 +50,7 @@ static int try_pwritev(void)
 {
     struct iovec nothing = {NULL, 0};
 
-    return syscall(SYS_pwritev, -1L, &nothing, 1L, 0L, 0L) >= 0 ||
-           errno == EBADF;
+    return syscall(SYS_pwritev, -1L, &nothing, 1L, 0L, 0L) >= 0 || errno == EBADF;
 }
 
 static int try_memfd_create(void)
@@ -86,8 +85,8 @@ static int (*const try_call[FP_CALL_COUNT])(void) = {
 
 static int child(void *arg)
 {
-    /* No core of the VM when a call kills: 1 stops the kernel's pipe to a core
-     * handler as well, which 0 does not. */
+    /* No core of the VM when a call kills: 1 stops the kernel's pipe to a core handler as well,
+     * which 0 does not. */
     struct rlimit one_byte = {1, 1};
     struct trial *trial = arg;
 
@@ -104,26 +103,23 @@ static int child(void *arg)
 
 /* ------------------------------------------------------------ in the VM -- */
 
-/* Without a copy of the VM's page tables, which takes 1 ms for each 100 MB or so
- * and makes the VM copy the pages that it writes meanwhile. Before Linux 5.16 a
- * process that a filter kills takes all others with the same memory along: its
- * core dump ends them. */
+/* Without a copy of the VM's page tables, which takes 1 ms for each 100 MB or so and makes the VM
+ * copy the pages that it writes meanwhile. Before Linux 5.16 a process that a filter kills takes
+ * all others with the same memory along: its core dump ends them. */
 static int may_share_memory(void)
 {
     struct utsname system;
     int major, minor;
 
-    return uname(&system) == 0 &&
-           sscanf(system.release, "%d.%d", &major, &minor) == 2 &&
+    return uname(&system) == 0 && sscanf(system.release, "%d.%d", &major, &minor) == 2 &&
            (major > 5 || (major == 5 && minor >= 16));
 }
 
 /* 0, or -1: no child can be had.
  *
- * No signal tells the VM of the child's end (an exit signal of 0), and no wait()
- * but one with __WCLONE sees it: the VM's children and its SIGCHLD stay as they
- * are. The child runs with all signals blocked, so that a handler of the VM never
- * runs there. */
+ * No signal tells the VM of the child's end (an exit signal of 0), and no wait() but one with
+ * __WCLONE sees it: the VM's children and its SIGCHLD stay as they are. The child runs with all
+ * signals blocked, so that a handler of the VM never runs there. */
 static int run_child(struct trial *trial)
 {
     int flags = CLONE_VFORK | (may_share_memory() ? CLONE_VM : 0);
@@ -133,8 +129,7 @@ static int run_child(struct trial *trial)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid = clone(child, trial->stack + STACK_BYTES, flags, trial);
-    while (pid > 0 && waitpid(pid, &status, (int)__WCLONE) < 0 &&
-           errno == EINTR)
+    while (pid > 0 && waitpid(pid, &status, (int)__WCLONE) < 0 && errno == EINTR)
         continue;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = saved_errno;
@@ -144,8 +139,8 @@ static int run_child(struct trial *trial)
 /* Each child ends at the first call that kills; the next one goes on behind it. */
 static uint32_t try_calls(void)
 {
-    struct trial *trial = mmap(NULL, sizeof *trial, PROT_READ | PROT_WRITE,
-                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct trial *trial =
+        mmap(NULL, sizeof *trial, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint32_t allowed = 0;
 
     if (trial == MAP_FAILED)

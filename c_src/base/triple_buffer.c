@@ -11,8 +11,8 @@
 #define FRESH 4u
 
 struct fp_triple_buffer {
-    /* Which buffer is between the two, and FRESH. Exchanged with acq_rel order:
-     * who takes a buffer sees all that was done to it before. */
+    /* Which buffer is between the two, and FRESH. Exchanged with acq_rel order: who takes a buffer
+     * sees all that was done to it before. */
     _Atomic unsigned middle;
     unsigned back;  /* the producer's */
     unsigned front; /* the consumer's */
@@ -60,21 +60,17 @@ void fp_triple_buffer_publish(struct fp_triple_buffer *handover, size_t n)
 {
     handover->n[handover->back] = n;
     handover->back =
-        atomic_exchange_explicit(&handover->middle, handover->back | FRESH,
-                                 memory_order_acq_rel) &
+        atomic_exchange_explicit(&handover->middle, handover->back | FRESH, memory_order_acq_rel) &
         ~FRESH;
 }
 
-const uint64_t *fp_triple_buffer_take(struct fp_triple_buffer *handover,
-                                      size_t *n, int *is_new)
+const uint64_t *fp_triple_buffer_take(struct fp_triple_buffer *handover, size_t *n, int *is_new)
 {
     /* Only a hint: the exchange orders. Nobody but us takes FRESH away. */
-    *is_new = (atomic_load_explicit(&handover->middle, memory_order_relaxed) &
-               FRESH) != 0;
+    *is_new = (atomic_load_explicit(&handover->middle, memory_order_relaxed) & FRESH) != 0;
     if (*is_new)
         handover->front =
-            atomic_exchange_explicit(&handover->middle, handover->front,
-                                     memory_order_acq_rel) &
+            atomic_exchange_explicit(&handover->middle, handover->front, memory_order_acq_rel) &
             ~FRESH;
     *n = handover->n[handover->front];
     return buffer(handover, handover->front);

@@ -1,8 +1,8 @@
 /*
  * bytes.h - a cursor over untrusted bytes.
  *
- * A read beyond the end gives zeros and sets `is_bad`: a decoder reads all that
- * it expects and checks once. Little-endian, as x86_64 is.
+ * A read beyond the end gives zeros and sets `is_bad`: a decoder reads all that it expects and
+ * checks once. Little-endian, as x86_64 is.
  */
 #ifndef FP_CSTACK_BYTES_H
 #define FP_CSTACK_BYTES_H
@@ -71,8 +71,8 @@ static inline uint32_t fp_bytes_u32(struct fp_bytes *bytes)
     return (uint32_t)fp_bytes_unsigned(bytes, 4);
 }
 
-/* Seven bits a byte, lowest first; the top bit says that more follow. Bits from
- * the 65th on are dropped. */
+/* Seven bits a byte, lowest first; the top bit says that more follow. Bits from the 65th on are
+ * dropped. */
 static inline uint64_t fp_bytes_leb(struct fp_bytes *bytes, int is_signed)
 {
     uint64_t value = 0;

@@ -1,10 +1,9 @@
 /*
  * cfi.c - a library's .eh_frame_hdr and the descriptions that it lists.
  *
- * The run-time's own unwinder goes by .eh_frame_hdr, so it decides which
- * descriptions count. The formats: DWARF 4 (6.4, 7.23), and the Linux Standard
- * Base for the differences of .eh_frame. Every byte may be wrong: the reads are
- * bounded by the bytes.
+ * The run-time's own unwinder goes by .eh_frame_hdr, so it decides which descriptions count. The
+ * formats: DWARF 4 (6.4, 7.23), and the Linux Standard Base for the differences of .eh_frame. Every
+ * byte may be wrong: the reads are bounded by the bytes.
  */
 #include "cstack/cfi.h"
 
@@ -47,8 +46,7 @@ static uint64_t encoded_number(struct fp_bytes *bytes, uint8_t encoding)
     }
 }
 
-uint64_t fp_cfi_encoded(struct fp_bytes *bytes, uint8_t encoding, uint64_t here,
-                        uint64_t data)
+uint64_t fp_cfi_encoded(struct fp_bytes *bytes, uint8_t encoding, uint64_t here, uint64_t data)
 {
     uint64_t number = encoded_number(bytes, encoding);
 
@@ -72,10 +70,9 @@ static uint64_t place_of(const struct fp_cfi *cfi, const unsigned char *at)
     return (uint64_t)(at - cfi->bytes);
 }
 
-/* The entry at a place: u32 length, and as many bytes. x86_64's compilers write
- * no entries with 64 bits of length. */
-static int entry_at(const struct fp_cfi *cfi, uint64_t place,
-                    struct fp_bytes *entry)
+/* The entry at a place: u32 length, and as many bytes. x86_64's compilers write no entries with 64
+ * bits of length. */
+static int entry_at(const struct fp_cfi *cfi, uint64_t place, struct fp_bytes *entry)
 {
     struct fp_bytes bytes;
     uint32_t length;
@@ -90,10 +87,9 @@ static int entry_at(const struct fp_cfi *cfi, uint64_t place,
     return 0;
 }
 
-/* The augmentation's data, by its letters. Its size is known, so an unknown
- * letter ends the reading and does no harm. */
-static void read_augmentation(struct fp_bytes *data, const char *letter,
-                              struct fp_cfi_fde *fde)
+/* The augmentation's data, by its letters. Its size is known, so an unknown letter ends the reading
+ * and does no harm. */
+static void read_augmentation(struct fp_bytes *data, const char *letter, struct fp_cfi_fde *fde)
 {
     for (; *letter != '\0'; letter++) {
         switch (*letter) {
@@ -115,8 +111,7 @@ static void read_augmentation(struct fp_bytes *data, const char *letter,
     }
 }
 
-static int read_cie(const struct fp_cfi *cfi, uint64_t place,
-                    struct fp_cfi_fde *fde)
+static int read_cie(const struct fp_cfi *cfi, uint64_t place, struct fp_cfi_fde *fde)
 {
     struct fp_bytes bytes, data;
     const char *letters;
@@ -132,8 +127,7 @@ static int read_cie(const struct fp_cfi *cfi, uint64_t place,
     fde->code_align = fp_bytes_uleb(&bytes);
     fde->data_align = fp_bytes_sleb(&bytes);
     return_address = version == 1 ? fp_bytes_u8(&bytes) : fp_bytes_uleb(&bytes);
-    if (bytes.is_bad || (version != 1 && version != 3) ||
-        return_address != FP_CFI_RIP)
+    if (bytes.is_bad || (version != 1 && version != 3) || return_address != FP_CFI_RIP)
         return FP_EINVAL;
     fde->encoding = AS_POINTER;
     fde->is_signal = 0;
@@ -170,8 +164,7 @@ int fp_cfi_fde(const struct fp_cfi *cfi, uint64_t place, struct fp_cfi_fde *fde)
     cie = place + 4 - back;
     if (read_cie(cfi, cie, fde) != 0)
         return FP_EINVAL;
-    fde->start = fp_cfi_encoded(&bytes, fde->encoding,
-                                cfi->address + place_of(cfi, bytes.at), 0);
+    fde->start = fp_cfi_encoded(&bytes, fde->encoding, cfi->address + place_of(cfi, bytes.at), 0);
     fde->size = encoded_number(&bytes, fde->encoding);
     if (is_augmented(cfi, cie))
         fp_bytes_skip(&bytes, fp_bytes_uleb(&bytes));
@@ -197,8 +190,8 @@ static uint64_t encoded(struct index *index, uint8_t encoding)
     return fp_cfi_encoded(&index->bytes, encoding, here, index->address);
 }
 
-/* u8 version, 3 encodings; .eh_frame's address, the number of entries, the
- * entries: {function, description}. */
+/* u8 version, 3 encodings; .eh_frame's address, the number of entries, the entries: {function,
+ * description}. */
 static int open_index(struct index *index, const unsigned char *loaded,
                       const struct fp_elf_part *part)
 {
@@ -211,14 +204,13 @@ static int open_index(struct index *index, const unsigned char *loaded,
     frames_encoding = fp_bytes_u8(&index->bytes);
     count_encoding = fp_bytes_u8(&index->bytes);
     index->encoding = fp_bytes_u8(&index->bytes);
-    if (version != 1 || frames_encoding == OMITTED ||
-        count_encoding == OMITTED || index->encoding == OMITTED)
+    if (version != 1 || frames_encoding == OMITTED || count_encoding == OMITTED ||
+        index->encoding == OMITTED)
         return FP_EINVAL;
     index->frames = encoded(index, frames_encoding);
     index->count = encoded(index, count_encoding);
     /* Linkers write entries of 4 + 4 bytes or more. */
-    if (index->bytes.is_bad || index->count == 0 ||
-        index->count > fp_bytes_left(&index->bytes) / 8)
+    if (index->bytes.is_bad || index->count == 0 || index->count > fp_bytes_left(&index->bytes) / 8)
         return FP_EINVAL;
     return 0;
 }
@@ -241,8 +233,7 @@ static void make_disjoint(struct fp_cfi *cfi)
     for (uint32_t i = 0; i < cfi->count; i++) {
         struct fp_cfi_function *function = &cfi->function[i];
 
-        if (i + 1 < cfi->count &&
-            function[1].start - function->start < function->size)
+        if (i + 1 < cfi->count && function[1].start - function->start < function->size)
             function->size = (uint32_t)(function[1].start - function->start);
         if (function->size > 0)
             cfi->function[kept++] = *function;
@@ -258,16 +249,15 @@ static void read_functions(struct fp_cfi *cfi, struct index *index)
 
         encoded(index, index->encoding); /* the description has it too */
         place = encoded(index, index->encoding) - cfi->address;
-        if (index->bytes.is_bad || fp_cfi_fde(cfi, place, &fde) != 0 ||
-            fde.size == 0 || fde.size > UINT32_MAX)
+        if (index->bytes.is_bad || fp_cfi_fde(cfi, place, &fde) != 0 || fde.size == 0 ||
+            fde.size > UINT32_MAX)
             continue;
-        cfi->function[cfi->count++] = (struct fp_cfi_function){
-            fde.start, (uint32_t)fde.size, (uint32_t)place};
+        cfi->function[cfi->count++] =
+            (struct fp_cfi_function){fde.start, (uint32_t)fde.size, (uint32_t)place};
     }
 }
 
-static int load_frames(struct fp_cfi *cfi, struct index *index,
-                       const struct fp_elf *elf,
+static int load_frames(struct fp_cfi *cfi, struct index *index, const struct fp_elf *elf,
                        const struct fp_elf_source *source)
 {
     struct fp_elf_part part;
@@ -289,8 +279,7 @@ static int load_frames(struct fp_cfi *cfi, struct index *index,
     return cfi->count == 0 ? FP_ENOENT : 0;
 }
 
-int fp_cfi_load(struct fp_cfi *cfi, const struct fp_elf *elf,
-                const struct fp_elf_source *source)
+int fp_cfi_load(struct fp_cfi *cfi, const struct fp_elf *elf, const struct fp_elf_source *source)
 {
     unsigned char *loaded = fp_elf_load(source, &elf->frame_index, BYTES_MAX);
     struct index index;

@@ -1,14 +1,14 @@
 /*
  * cfi.h - the functions that a library's .eh_frame describes.
  *
- * Each function has a description (FDE), which shares its beginning (CIE) with
- * others. Both hold a program; cfi_rows.c runs it.
+ * Each function has a description (FDE), which shares its beginning (CIE) with others. Both hold a
+ * program; cfi_rows.c runs it.
  *
  *      .eh_frame_hdr  sorted (function, FDE)  --fp_cfi_load-->  struct fp_cfi
  *      .eh_frame      CIE FDE FDE CIE FDE ...
  *
- * All addresses here are the file's own: before the library was moved. The
- * writer's thread loads this and frees it once the rows are made.
+ * All addresses here are the file's own: before the library was moved. The writer's thread loads
+ * this and frees it once the rows are made.
  */
 #ifndef FP_CSTACK_CFI_H
 #define FP_CSTACK_CFI_H
@@ -18,8 +18,8 @@
 #include "cstack/bytes.h"
 #include "cstack/elf.h"
 
-/* DWARF's numbers of x86_64's registers are the places in struct
- * fp_registers. The last is the return address. */
+/* DWARF's numbers of x86_64's registers are the places in struct fp_registers. The last is the
+ * return address. */
 #define FP_CFI_REGISTERS 17u
 #define FP_CFI_RBX 3u
 #define FP_CFI_RBP 6u
@@ -41,10 +41,9 @@ struct fp_cfi {
     uint32_t count; /* sorted, disjoint */
 };
 
-/* 0 with the descriptions that could be understood; FP_ENOENT when there are
- * none; FP_ENOMEM. `cfi` is empty then. May block. */
-int fp_cfi_load(struct fp_cfi *cfi, const struct fp_elf *elf,
-                const struct fp_elf_source *source);
+/* 0 with the descriptions that could be understood; FP_ENOENT when there are none; FP_ENOMEM. `cfi`
+ * is empty then. May block. */
+int fp_cfi_load(struct fp_cfi *cfi, const struct fp_elf *elf, const struct fp_elf_source *source);
 void fp_cfi_unload(struct fp_cfi *cfi);
 
 /* The size of the function that starts at an address; 0 when none does. */
@@ -60,12 +59,10 @@ struct fp_cfi_fde {
 };
 
 /* The FDE at bytes[place]. 0 or FP_EINVAL. */
-int fp_cfi_fde(const struct fp_cfi *cfi, uint64_t place,
-               struct fp_cfi_fde *fde);
+int fp_cfi_fde(const struct fp_cfi *cfi, uint64_t place, struct fp_cfi_fde *fde);
 
 /* An address in the encoding of a DW_EH_PE_* byte. `here` is the address of
  * bytes->at, `data` the base of DW_EH_PE_datarel. An unknown encoding fails. */
-uint64_t fp_cfi_encoded(struct fp_bytes *bytes, uint8_t encoding, uint64_t here,
-                        uint64_t data);
+uint64_t fp_cfi_encoded(struct fp_bytes *bytes, uint8_t encoding, uint64_t here, uint64_t data);
 
 #endif

@@ -1,10 +1,8 @@
 /*
- * cfi_rows.c - run the programs of call frame information once, and keep their
- * rows.
+ * cfi_rows.c - run the programs of call frame information once, and keep their rows.
  *
- * The programs: DWARF 4, 6.4. Every byte may be wrong: a loop's turn takes at
- * least one of them, and all programs together are no longer than a few times
- * the file.
+ * The programs: DWARF 4, 6.4. Every byte may be wrong: a loop's turn takes at least one of them,
+ * and all programs together are no longer than a few times the file.
  */
 #include "cstack/cfi_rows.h"
 
@@ -15,8 +13,8 @@
 #include "base/hash.h"
 #include "base/search.h"
 
-/* Programs of all functions, in times of the size of .eh_frame: 1, and the
- * CIE's again for each. Only overlapping entries have more. */
+/* Programs of all functions, in times of the size of .eh_frame: 1, and the CIE's again for each.
+ * Only overlapping entries have more. */
 #define PROGRAMS_MAX 8u
 
 /* ---- the table -------------------------------------------------------- */
@@ -63,16 +61,15 @@ static uint16_t intern(struct table *table, const struct fp_cfi_row *row)
             return table->slot[at];
     if (rows->distinct_count == DISTINCT_MAX)
         return ABSENT;
-    table->err = grow((void **)&rows->distinct, rows->distinct_count,
-                      &table->distinct_room, sizeof *row);
+    table->err =
+        grow((void **)&rows->distinct, rows->distinct_count, &table->distinct_room, sizeof *row);
     if (table->err != 0)
         return ABSENT;
     rows->distinct[rows->distinct_count] = *row;
     return table->slot[at] = (uint16_t)rows->distinct_count++;
 }
 
-/* Without a CFA, a return address or a stack pointer there is no caller to
- * find. */
+/* Without a CFA, a return address or a stack pointer there is no caller to find. */
 static int is_usable(const struct fp_cfi_row *row)
 {
     const struct fp_cfi_rule *rip = &row->rule[FP_CFI_RIP];
@@ -84,26 +81,21 @@ static int is_usable(const struct fp_cfi_row *row)
 }
 
 /* The row that is true from an address on; NULL: none is. */
-static void add(struct table *table, uint64_t address,
-                const struct fp_cfi_row *row)
+static void add(struct table *table, uint64_t address, const struct fp_cfi_row *row)
 {
     struct fp_cfi_rows *rows = table->rows;
-    uint16_t shape =
-        row != NULL && is_usable(row) ? intern(table, row) : (uint16_t)ABSENT;
+    uint16_t shape = row != NULL && is_usable(row) ? intern(table, row) : (uint16_t)ABSENT;
     uint32_t shape_room = table->room;
 
     /* The end of one function is the start of the next. */
-    if (rows->count > 0 &&
-        rows->from[rows->count - 1] == (uint32_t)(address - rows->base))
+    if (rows->count > 0 && rows->from[rows->count - 1] == (uint32_t)(address - rows->base))
         rows->count--;
     if (rows->count > 0 && rows->shape[rows->count - 1] == shape)
         return;
     if (table->err == 0)
-        table->err = grow((void **)&rows->shape, rows->count, &shape_room,
-                          sizeof *rows->shape);
+        table->err = grow((void **)&rows->shape, rows->count, &shape_room, sizeof *rows->shape);
     if (table->err == 0)
-        table->err = grow((void **)&rows->from, rows->count, &table->room,
-                          sizeof *rows->from);
+        table->err = grow((void **)&rows->from, rows->count, &table->room, sizeof *rows->from);
     if (table->err != 0)
         return;
     rows->from[rows->count] = (uint32_t)(address - rows->base);
@@ -112,8 +104,8 @@ static void add(struct table *table, uint64_t address,
 
 /* ---- expressions ------------------------------------------------------ */
 
-/* The forms that compilers, linkers and libraries write, of the many that DWARF's
- * stack machine has. */
+/* The forms that compilers, linkers and libraries write, of the many that DWARF's stack machine
+ * has. */
 
 enum { /* DW_OP_* */
        DEREF = 0x06,
@@ -122,10 +114,9 @@ enum { /* DW_OP_* */
        BREG0 = 0x70,
 };
 
-/* Of linkers, for all entries of .plt: rsp + 8 + ((rip & 15) >= N) * 8, which is
- * breg7 8, breg16 0, lit15, and, litN, ge, lit3, shl, plus. */
-static const unsigned char plt[] = {0x77, 8,    0x80, 0,    0x3f, 0x1a,
-                                    LIT0, 0x2a, 0x33, 0x24, 0x22};
+/* Of linkers, for all entries of .plt: rsp + 8 + ((rip & 15) >= N) * 8, which is breg7 8, breg16 0,
+ * lit15, and, litN, ge, lit3, shl, plus. */
+static const unsigned char plt[] = {0x77, 8, 0x80, 0, 0x3f, 0x1a, LIT0, 0x2a, 0x33, 0x24, 0x22};
 #define PLT_LIT 6
 
 /* The next expression, without its length. */
@@ -164,15 +155,14 @@ static int is_plt(const struct fp_bytes *bytes, uint8_t *lit)
     return *lit < 16 && memcmp(form, plt, sizeof form) == 0;
 }
 
-/* breg N, 0, lit8, mul, plus: add eight times register N. Returns N + 1, or 0
- * for any other bytes. */
+/* breg N, 0, lit8, mul, plus: add eight times register N. Returns N + 1, or 0 for any other
+ * bytes. */
 static uint8_t scaled_index(struct fp_bytes *bytes)
 {
     static const unsigned char form[] = {0, 0x38, 0x1e, 0x22};
     uint8_t index = bytes->at == bytes->end ? 0 : bytes->at[0];
 
-    if (fp_bytes_left(bytes) <= sizeof form || index < BREG0 ||
-        index >= BREG0 + FP_CFI_REGISTERS ||
+    if (fp_bytes_left(bytes) <= sizeof form || index < BREG0 || index >= BREG0 + FP_CFI_REGISTERS ||
         memcmp(bytes->at + 1, form, sizeof form) != 0)
         return 0;
     fp_bytes_skip(bytes, 1 + sizeof form);
@@ -187,16 +177,12 @@ static int64_t dereferenced(struct fp_bytes *bytes)
     if (fp_bytes_u8(bytes) != DEREF)
         return -1;
     if (fp_bytes_left(bytes) > 0)
-        added = fp_bytes_u8(bytes) == PLUS_UCONST ? fp_bytes_uleb(bytes)
-                                                  : UINT64_MAX;
-    return bytes->is_bad || fp_bytes_left(bytes) > 0 || added > INT32_MAX
-               ? -1
-               : (int64_t)added;
+        added = fp_bytes_u8(bytes) == PLUS_UCONST ? fp_bytes_uleb(bytes) : UINT64_MAX;
+    return bytes->is_bad || fp_bytes_left(bytes) > 0 || added > INT32_MAX ? -1 : (int64_t)added;
 }
 
-/* The PLT's form; or breg N, offset [[, index], deref [, plus_uconst]], which
- * gcc writes where a function aligns its stack, glibc for signal frames, and
- * libcrypto for its assembly. */
+/* The PLT's form; or breg N, offset [[, index], deref [, plus_uconst]], which gcc writes where a
+ * function aligns its stack, glibc for signal frames, and libcrypto for its assembly. */
 static void set_cfa_expression(struct fp_cfi_row *row, struct fp_bytes bytes)
 {
     int64_t offset, added = 0;
@@ -210,8 +196,7 @@ static void set_cfa_expression(struct fp_cfi_row *row, struct fp_bytes bytes)
         row->cfa_offset = base;
         return;
     }
-    if (!base_offset(&bytes, &base, &offset) || offset < INT32_MIN ||
-        offset > INT32_MAX)
+    if (!base_offset(&bytes, &base, &offset) || offset < INT32_MIN || offset > INT32_MAX)
         return;
     index = scaled_index(&bytes);
     if (fp_bytes_left(&bytes) > 0 || index != 0)
@@ -233,8 +218,8 @@ static struct fp_cfi_rule rule_of_expression(struct fp_bytes bytes)
     struct fp_cfi_rule rule = {0, FP_CFI_SAVED_AT, 0};
     int64_t offset;
 
-    if (!base_offset(&bytes, &rule.base, &offset) ||
-        fp_bytes_left(&bytes) > 0 || offset < INT16_MIN || offset > INT16_MAX)
+    if (!base_offset(&bytes, &rule.base, &offset) || fp_bytes_left(&bytes) > 0 ||
+        offset < INT16_MIN || offset > INT16_MAX)
         return (struct fp_cfi_rule){0, FP_CFI_UNKNOWN, 0};
     rule.value = (int16_t)offset;
     return rule;
@@ -267,9 +252,8 @@ enum action {
     SET_CFA_EXPRESSION,
 };
 
-/* By DW_CFA_*. Operands, in order: r a register; u an unsigned number; f and s
- * an unsigned and a signed one times the data alignment; x a register that is
- * the value; e an expression. */
+/* By DW_CFA_*. Operands, in order: r a register; u an unsigned number; f and s an unsigned and a
+ * signed one times the data alignment; x a register that is the value; e an expression. */
 /* clang-format off */
 static const struct {
     uint8_t action, kind;
@@ -357,14 +341,13 @@ static void read_operand(struct run *run, char form, struct operands *operands)
     }
 }
 
-static void set_rule(struct run *run, uint8_t kind,
-                     const struct operands *operands)
+static void set_rule(struct run *run, uint8_t kind, const struct operands *operands)
 {
     if (operands->value < INT16_MIN || operands->value > INT16_MAX)
         fp_bytes_fail(&run->bytes);
     else if (operands->reg < FP_CFI_REGISTERS) /* not of floating point */
-        run->row.rule[operands->reg] = (struct fp_cfi_rule){
-            (int16_t)operands->value, kind, operands->base};
+        run->row.rule[operands->reg] =
+            (struct fp_cfi_rule){(int16_t)operands->value, kind, operands->base};
 }
 
 static void set_cfa(struct run *run, uint64_t reg, int64_t offset)
@@ -387,8 +370,7 @@ static void check_cfa(struct run *run)
         fp_bytes_fail(&run->bytes);
 }
 
-static void act(struct run *run, uint8_t action, uint8_t kind,
-                const struct operands *operands)
+static void act(struct run *run, uint8_t action, uint8_t kind, const struct operands *operands)
 {
     struct fp_cfi_row *row = &run->row;
 
@@ -398,10 +380,9 @@ static void act(struct run *run, uint8_t action, uint8_t kind,
         *row = run->remembered[--run->remembered_count];
     } else if (action == RESTORE_RULE || action == SET_RULE_EXPRESSION) {
         if (operands->reg < FP_CFI_REGISTERS)
-            row->rule[operands->reg] =
-                action == RESTORE_RULE
-                    ? run->initial.rule[operands->reg]
-                    : rule_of_expression(operands->expression);
+            row->rule[operands->reg] = action == RESTORE_RULE
+                                           ? run->initial.rule[operands->reg]
+                                           : rule_of_expression(operands->expression);
     } else if (action == SET_RULE) {
         set_rule(run, kind, operands);
     } else if (action == SET_CFA) {
@@ -450,20 +431,17 @@ static uint64_t advanced(struct run *run, uint8_t code)
     const struct fp_cfi *cfi = run->cfi;
 
     if (code == SET_LOC)
-        return fp_cfi_encoded(
-            &run->bytes, run->fde.encoding,
-            cfi->address + (uint64_t)(run->bytes.at - cfi->bytes), 0);
+        return fp_cfi_encoded(&run->bytes, run->fde.encoding,
+                              cfi->address + (uint64_t)(run->bytes.at - cfi->bytes), 0);
     return run->address +
            run->fde.code_align *
                ((code & 0xc0) == ADVANCE
                     ? code & 0x3f
-                    : fp_bytes_unsigned(&run->bytes,
-                                        (size_t)1 << (code - ADVANCE1)));
+                    : fp_bytes_unsigned(&run->bytes, (size_t)1 << (code - ADVANCE1)));
 }
 
 /* Add the rows of the function, up to its end or to what is no program. */
-static void execute(struct run *run, const struct fp_bytes *program,
-                    struct table *table)
+static void execute(struct run *run, const struct fp_bytes *program, struct table *table)
 {
     run->bytes = *program;
     while (fp_bytes_left(&run->bytes) > 0 && run->address < run->end) {
@@ -504,9 +482,8 @@ static int initialize(struct run *run)
 static void add_function(struct table *table, const struct fp_cfi *cfi,
                          const struct fp_cfi_function *function, uint64_t *left)
 {
-    struct run run = {.cfi = cfi,
-                      .address = function->start,
-                      .end = function->start + function->size};
+    struct run run = {
+        .cfi = cfi, .address = function->start, .end = function->start + function->size};
     uint64_t size;
 
     if (fp_cfi_fde(cfi, function->fde, &run.fde) == 0) {
@@ -537,8 +514,7 @@ static int load(struct table *table, const struct fp_cfi *cfi)
     struct fp_cfi_rows *rows = table->rows;
     uint64_t left = PROGRAMS_MAX * cfi->size;
 
-    table->err =
-        grow((void **)&rows->distinct, 0, &table->distinct_room, sizeof none);
+    table->err = grow((void **)&rows->distinct, 0, &table->distinct_room, sizeof none);
     if (table->err != 0)
         return table->err;
     rows->distinct[rows->distinct_count++] = none;
@@ -554,8 +530,7 @@ static int load(struct table *table, const struct fp_cfi *cfi)
         return table->err;
     shrink((void **)&rows->from, rows->count * sizeof *rows->from);
     shrink((void **)&rows->shape, rows->count * sizeof *rows->shape);
-    shrink((void **)&rows->distinct,
-           rows->distinct_count * sizeof *rows->distinct);
+    shrink((void **)&rows->distinct, rows->distinct_count * sizeof *rows->distinct);
     return 0;
 }
 
@@ -584,16 +559,12 @@ void fp_cfi_rows_unload(struct fp_cfi_rows *rows)
     memset(rows, 0, sizeof *rows);
 }
 
-const struct fp_cfi_row *fp_cfi_rows_find(const struct fp_cfi_rows *rows,
-                                          uint64_t address)
+const struct fp_cfi_row *fp_cfi_rows_find(const struct fp_cfi_rows *rows, uint64_t address)
 {
     uint64_t offset = address - rows->base;
-    size_t n = offset > UINT32_MAX
-                   ? 0
-                   : fp_search(rows->from, rows->count, sizeof *rows->from,
-                               sizeof *rows->from, offset);
+    size_t n = offset > UINT32_MAX ? 0
+                                   : fp_search(rows->from, rows->count, sizeof *rows->from,
+                                               sizeof *rows->from, offset);
 
-    return n == 0 || rows->shape[n - 1] == ABSENT
-               ? NULL
-               : &rows->distinct[rows->shape[n - 1]];
+    return n == 0 || rows->shape[n - 1] == ABSENT ? NULL : &rows->distinct[rows->shape[n - 1]];
 }

@@ -1,14 +1,13 @@
 /*
- * cfi_rows.h - call frame information as a sorted table: where the caller's
- * registers are, by address.
+ * cfi_rows.h - call frame information as a sorted table: where the caller's registers are, by
+ * address.
  *
  *      struct fp_cfi --fp_cfi_rows_load: runs each program once--> rows
  *
  *      from[]   0x10  0x11  0x14  0x80 ...   addresses, less `base`
  *      shape[]     1     2     3     0 ...   into distinct[]
  *
- * A library has some ten thousand rows, and a few hundred distinct ones: a row
- * takes 6 bytes.
+ * A library has some ten thousand rows, and a few hundred distinct ones: a row takes 6 bytes.
  */
 #ifndef FP_CSTACK_CFI_ROWS_H
 #define FP_CSTACK_CFI_ROWS_H
@@ -36,8 +35,8 @@ struct fp_cfi_rule {
 enum fp_cfa_kind {
     FP_CFA_UNKNOWN,
     FP_CFA_REGISTER, /* register + offset */
-    FP_CFA_MEMORY, /* the word at register + offset + index * 8, and `added` */
-    FP_CFA_PLT, /* rsp + 8; + 16 from byte `offset` of an entry of 16 bytes on */
+    FP_CFA_MEMORY,   /* the word at register + offset + index * 8, and `added` */
+    FP_CFA_PLT,      /* rsp + 8; + 16 from byte `offset` of an entry of 16 bytes on */
 };
 
 struct fp_cfi_row {
@@ -57,13 +56,11 @@ struct fp_cfi_rows {
     uint32_t count, distinct_count;
 };
 
-/* 0 or FP_ENOMEM. A program with an unknown instruction has rows up to it. May
- * block. */
+/* 0 or FP_ENOMEM. A program with an unknown instruction has rows up to it. May block. */
 int fp_cfi_rows_load(struct fp_cfi_rows *rows, const struct fp_cfi *cfi);
 void fp_cfi_rows_unload(struct fp_cfi_rows *rows);
 
 /* The row for an address of the file, or NULL. Pure; any thread. */
-const struct fp_cfi_row *fp_cfi_rows_find(const struct fp_cfi_rows *rows,
-                                          uint64_t address);
+const struct fp_cfi_row *fp_cfi_rows_find(const struct fp_cfi_rows *rows, uint64_t address);
 
 #endif

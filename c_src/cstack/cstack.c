@@ -24,8 +24,7 @@
 
 /* ---- sources ---------------------------------------------------------- */
 
-/* An image in memory. It may be unmapped, or its file truncated, while it is
- * read. */
+/* An image in memory. It may be unmapped, or its file truncated, while it is read. */
 struct memory_image {
     const struct fp_memory *memory;
     uint64_t address;
@@ -35,9 +34,7 @@ static int read_memory(void *self, uint64_t offset, void *into, size_t size)
 {
     const struct memory_image *image = self;
 
-    return fp_safe_read(image->memory, image->address + offset, into, size) == 0
-               ? 0
-               : FP_EIO;
+    return fp_safe_read(image->memory, image->address + offset, into, size) == 0 ? 0 : FP_EIO;
 }
 
 static int read_file(void *self, uint64_t offset, void *into, size_t size)
@@ -48,8 +45,7 @@ static int read_file(void *self, uint64_t offset, void *into, size_t size)
         ssize_t got = -1;
 
         if (offset + done <= INT64_MAX)
-            got = pread(*fd, (char *)into + done, size - done,
-                        (off_t)(offset + done));
+            got = pread(*fd, (char *)into + done, size - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -69,8 +65,7 @@ static int open_file(const struct fp_mapped_file *file)
     const char *path = file->path;
 
     if (size >= 0 && strncmp(exe, path, path_size) == 0 &&
-        ((size_t)size == path_size ||
-         ((size_t)size > path_size && exe[path_size] == ' ')))
+        ((size_t)size == path_size || ((size_t)size > path_size && exe[path_size] == ' ')))
         path = "/proc/self/exe";
     /* The path may be a pipe by now. */
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -78,11 +73,9 @@ static int open_file(const struct fp_mapped_file *file)
 
 /* ---- is this the file that is mapped? --------------------------------- */
 
-static int is_same_inode(const struct fp_mapped_file *file,
-                         const struct stat *info)
+static int is_same_inode(const struct fp_mapped_file *file, const struct stat *info)
 {
-    return file->inode == info->st_ino &&
-           file->device_major == major(info->st_dev) &&
+    return file->inode == info->st_ino && file->device_major == major(info->st_dev) &&
            file->device_minor == minor(info->st_dev);
 }
 
@@ -97,27 +90,23 @@ static int is_build_id_in_memory(const struct fp_elf *elf, uint64_t bias,
 
     if (size == 0 || fp_safe_read_open(&memory) != 0)
         return -1;
-    is_same =
-        source->read(source->self, elf->build_id.offset, on_disk, size) == 0 &&
-        fp_safe_read(&memory, bias + elf->build_id.address, in_memory, size) ==
-            0 &&
-        memcmp(on_disk, in_memory, size) == 0;
+    is_same = source->read(source->self, elf->build_id.offset, on_disk, size) == 0 &&
+              fp_safe_read(&memory, bias + elf->build_id.address, in_memory, size) == 0 &&
+              memcmp(on_disk, in_memory, size) == 0;
     fp_safe_read_close(&memory);
     return is_same;
 }
 
-/* By its build id: some file systems (overlayfs, btrfs) have one inode number in
- * maps and another in fstat. Without one by device and inode. */
-static int is_same_file(const struct fp_mapped_file *file, int fd,
-                        const struct fp_elf *elf,
+/* By its build id: some file systems (overlayfs, btrfs) have one inode number in maps and another
+ * in fstat. Without one by device and inode. */
+static int is_same_file(const struct fp_mapped_file *file, int fd, const struct fp_elf *elf,
                         const struct fp_elf_source *source)
 {
     struct stat info;
     uint64_t address;
     int by_build_id;
 
-    if (fstat(fd, &info) != 0 ||
-        fp_elf_code_address(elf, file->offset, &address) != 0)
+    if (fstat(fd, &info) != 0 || fp_elf_code_address(elf, file->offset, &address) != 0)
         return 0;
     by_build_id = is_build_id_in_memory(elf, file->start - address, source);
     return by_build_id >= 0 ? by_build_id : is_same_inode(file, &info);
@@ -156,9 +145,8 @@ static int load_file(struct fp_image *image, const struct fp_mapped_file *file)
     if (is_regular(fd))
         err = fp_elf_parse(&image->elf, &source);
     if (err == 0)
-        err = is_same_file(file, fd, &image->elf, &source)
-                  ? fp_image_load(image, &source)
-                  : FP_EINVAL;
+        err = is_same_file(file, fd, &image->elf, &source) ? fp_image_load(image, &source)
+                                                           : FP_EINVAL;
     close(fd);
     return err;
 }
@@ -171,8 +159,7 @@ static void destroy_library(struct fp_cstack_library *library)
     free(library);
 }
 
-static int create_library(struct fp_cstack_library **library,
-                          const struct fp_mapped_file *file)
+static int create_library(struct fp_cstack_library **library, const struct fp_mapped_file *file)
 {
     const char *slash = strrchr(file->path, '/');
     struct fp_cstack_library *made = calloc(1, sizeof *made);
@@ -185,8 +172,7 @@ static int create_library(struct fp_cstack_library **library,
         free(made);
         return FP_ENOMEM;
     }
-    err = file->path[0] == '/' ? load_file(&made->image, file)
-                               : load_vdso(&made->image, file);
+    err = file->path[0] == '/' ? load_file(&made->image, file) : load_vdso(&made->image, file);
     if (err == FP_ENOMEM) {
         destroy_library(made);
         return FP_ENOMEM;
@@ -200,16 +186,14 @@ static int create_library(struct fp_cstack_library **library,
 /* ---- the set ---------------------------------------------------------- */
 
 /* Two mappings are of one file. */
-static int is_alike(const struct fp_mapped_file *a,
-                    const struct fp_mapped_file *b)
+static int is_alike(const struct fp_mapped_file *a, const struct fp_mapped_file *b)
 {
     return a->inode == b->inode && a->device_major == b->device_major &&
            a->device_minor == b->device_minor && strcmp(a->path, b->path) == 0;
 }
 
-static struct fp_cstack_library *
-known_library(const struct fp_cstack *cstack,
-              const struct fp_mapped_files *files, size_t i)
+static struct fp_cstack_library *known_library(const struct fp_cstack *cstack,
+                                               const struct fp_mapped_files *files, size_t i)
 {
     for (size_t k = i; k-- > 0;)
         if (is_alike(&files->of[k], &files->of[i]))
@@ -217,8 +201,7 @@ known_library(const struct fp_cstack *cstack,
     return NULL;
 }
 
-static int add_mapping(struct fp_cstack *cstack,
-                       const struct fp_mapped_files *files, size_t i)
+static int add_mapping(struct fp_cstack *cstack, const struct fp_mapped_files *files, size_t i)
 {
     const struct fp_mapped_file *file = &files->of[i];
     struct fp_cstack_library *library = known_library(cstack, files, i);
@@ -233,8 +216,8 @@ static int add_mapping(struct fp_cstack *cstack,
     }
     if (fp_elf_code_address(&library->image.elf, file->offset, &address) != 0)
         address = 0; /* without an image no bias is needed */
-    cstack->mapping[cstack->mappings++] = (struct fp_mapping){
-        file->start, file->end, file->start - address, library};
+    cstack->mapping[cstack->mappings++] =
+        (struct fp_mapping){file->start, file->end, file->start - address, library};
     return 0;
 }
 
@@ -271,8 +254,8 @@ int fp_cstack_create(struct fp_cstack **out)
 
     if (cstack == NULL)
         return FP_ENOMEM;
-    /* Before the maps: a library that comes in between makes the set not
-     * current, whether the set has it or not. */
+    /* Before the maps: a library that comes in between makes the set not current, whether the set
+     * has it or not. */
     dl_iterate_phdr(note_counters, cstack);
     err = fp_mapped_files_read(&files);
     if (err == 0)
@@ -313,24 +296,21 @@ size_t fp_cstack_bytes(const struct fp_cstack *cstack)
         const struct fp_image *image = &cstack->library[i]->image;
 
         bytes += sizeof *cstack->library[i] +
-                 image->rows.count *
-                     (sizeof *image->rows.from + sizeof *image->rows.shape) +
+                 image->rows.count * (sizeof *image->rows.from + sizeof *image->rows.shape) +
                  image->rows.distinct_count * sizeof *image->rows.distinct +
-                 image->symbols.count * sizeof *image->symbols.entry +
-                 image->symbols.names_size;
+                 image->symbols.count * sizeof *image->symbols.entry + image->symbols.names_size;
     }
     return bytes;
 }
 
-int fp_cstack_resolve(const struct fp_cstack *cstack, uint64_t pc,
-                      const char **name, const char **library)
+int fp_cstack_resolve(const struct fp_cstack *cstack, uint64_t pc, const char **name,
+                      const char **library)
 {
     const struct fp_mapping *mapping = fp_cstack_mapping(cstack, pc);
 
     if (mapping == NULL)
         return FP_ENOENT;
     *library = mapping->library->name;
-    *name = fp_symbol_table_find(&mapping->library->image.symbols,
-                                 pc - mapping->bias);
+    *name = fp_symbol_table_find(&mapping->library->image.symbols, pc - mapping->bias);
     return 0;
 }

@@ -15,24 +15,20 @@ static int read_header(const struct fp_elf_source *source, Elf64_Ehdr *header)
 {
     if (source->read(source->self, 0, header, sizeof *header) != 0)
         return FP_EIO;
-    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-        header->e_ident[EI_CLASS] != ELFCLASS64 ||
-        header->e_ident[EI_DATA] != ELFDATA2LSB ||
-        header->e_machine != EM_X86_64)
+    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+        header->e_ident[EI_DATA] != ELFDATA2LSB || header->e_machine != EM_X86_64)
         return FP_EINVAL;
     return 0;
 }
 
 static struct fp_elf_part of_segment(const Elf64_Phdr *header)
 {
-    return (struct fp_elf_part){header->p_vaddr, header->p_offset,
-                                header->p_filesz};
+    return (struct fp_elf_part){header->p_vaddr, header->p_offset, header->p_filesz};
 }
 
-/* A note is {name size, description size, type}, a name and a description,
- * these two padded to 4 bytes. */
-static void find_build_id(struct fp_elf *elf,
-                          const struct fp_elf_source *source,
+/* A note is {name size, description size, type}, a name and a description, these two padded to 4
+ * bytes. */
+static void find_build_id(struct fp_elf *elf, const struct fp_elf_source *source,
                           const struct fp_elf_part *notes)
 {
     unsigned char *loaded = fp_elf_load(source, notes, NOTES_BYTES_MAX);
@@ -54,8 +50,7 @@ static void find_build_id(struct fp_elf *elf,
         if (bytes.is_bad || type != NT_GNU_BUILD_ID || name_size != 4 ||
             memcmp(name, "GNU", 4) != 0 || size == 0 || size > FP_BUILD_ID_MAX)
             continue;
-        elf->build_id = (struct fp_elf_part){notes->address + offset,
-                                             notes->offset + offset, size};
+        elf->build_id = (struct fp_elf_part){notes->address + offset, notes->offset + offset, size};
         break;
     }
     free(loaded);
@@ -67,8 +62,7 @@ static void add_segment(struct fp_elf *elf, const struct fp_elf_source *source,
     struct fp_elf_part part = of_segment(header);
 
     /* Without these the sums below do not wrap around. */
-    if (part.address + part.size < part.address ||
-        part.offset + part.size < part.offset)
+    if (part.address + part.size < part.address || part.offset + part.size < part.offset)
         return;
     if (header->p_type == PT_LOAD && elf->segment_count < FP_ELF_SEGMENTS_MAX)
         elf->segment[elf->segment_count++] =
@@ -87,44 +81,38 @@ static int read_segments(struct fp_elf *elf, const struct fp_elf_source *source,
     for (uint32_t i = 0; i < header->e_phnum; i++) {
         Elf64_Phdr segment;
 
-        if (source->read(source->self, header->e_phoff + i * sizeof segment,
-                         &segment, sizeof segment) != 0)
+        if (source->read(source->self, header->e_phoff + i * sizeof segment, &segment,
+                         sizeof segment) != 0)
             return FP_EIO;
         add_segment(elf, source, &segment);
     }
     return elf->segment_count > 0 ? 0 : FP_EINVAL;
 }
 
-static int read_section(const struct fp_elf_source *source,
-                        const Elf64_Ehdr *header, uint32_t i,
+static int read_section(const struct fp_elf_source *source, const Elf64_Ehdr *header, uint32_t i,
                         Elf64_Shdr *section)
 {
     if (i >= header->e_shnum)
         return FP_EINVAL;
-    return source->read(source->self, header->e_shoff + i * sizeof *section,
-                        section, sizeof *section);
+    return source->read(source->self, header->e_shoff + i * sizeof *section, section,
+                        sizeof *section);
 }
 
-static void find_symbols(const struct fp_elf_source *source,
-                         const Elf64_Ehdr *header, const Elf64_Shdr *section,
-                         struct fp_elf_part *symbols,
+static void find_symbols(const struct fp_elf_source *source, const Elf64_Ehdr *header,
+                         const Elf64_Shdr *section, struct fp_elf_part *symbols,
                          struct fp_elf_part *strings)
 {
     Elf64_Shdr names;
 
     if (section->sh_entsize != sizeof(Elf64_Sym) ||
-        read_section(source, header, section->sh_link, &names) != 0 ||
-        names.sh_type != SHT_STRTAB)
+        read_section(source, header, section->sh_link, &names) != 0 || names.sh_type != SHT_STRTAB)
         return;
-    *symbols = (struct fp_elf_part){section->sh_addr, section->sh_offset,
-                                    section->sh_size};
-    *strings =
-        (struct fp_elf_part){names.sh_addr, names.sh_offset, names.sh_size};
+    *symbols = (struct fp_elf_part){section->sh_addr, section->sh_offset, section->sh_size};
+    *strings = (struct fp_elf_part){names.sh_addr, names.sh_offset, names.sh_size};
 }
 
 /* A library runs without sections: wrong ones leave it without symbols. */
-static void read_sections(struct fp_elf *elf,
-                          const struct fp_elf_source *source,
+static void read_sections(struct fp_elf *elf, const struct fp_elf_source *source,
                           const Elf64_Ehdr *header)
 {
     Elf64_Shdr section;
@@ -135,11 +123,9 @@ static void read_sections(struct fp_elf *elf,
         if (read_section(source, header, i, &section) != 0)
             return;
         if (section.sh_type == SHT_SYMTAB)
-            find_symbols(source, header, &section, &elf->symbols,
-                         &elf->strings);
+            find_symbols(source, header, &section, &elf->symbols, &elf->strings);
         else if (section.sh_type == SHT_DYNSYM)
-            find_symbols(source, header, &section, &elf->dynamic_symbols,
-                         &elf->dynamic_strings);
+            find_symbols(source, header, &section, &elf->dynamic_symbols, &elf->dynamic_strings);
     }
 }
 
@@ -157,8 +143,7 @@ int fp_elf_parse(struct fp_elf *elf, const struct fp_elf_source *source)
     return 0;
 }
 
-int fp_elf_at(const struct fp_elf *elf, uint64_t address,
-              struct fp_elf_part *part)
+int fp_elf_at(const struct fp_elf *elf, uint64_t address, struct fp_elf_part *part)
 {
     for (uint32_t i = 0; i < elf->segment_count; i++) {
         const struct fp_elf_part *in_file = &elf->segment[i].in_file;
@@ -166,22 +151,19 @@ int fp_elf_at(const struct fp_elf *elf, uint64_t address,
 
         if (skip >= in_file->size)
             continue;
-        *part = (struct fp_elf_part){address, in_file->offset + skip,
-                                     in_file->size - skip};
+        *part = (struct fp_elf_part){address, in_file->offset + skip, in_file->size - skip};
         return 0;
     }
     return FP_ENOENT;
 }
 
-int fp_elf_code_address(const struct fp_elf *elf, uint64_t offset,
-                        uint64_t *address)
+int fp_elf_code_address(const struct fp_elf *elf, uint64_t offset, uint64_t *address)
 {
     for (uint32_t i = 0; i < elf->segment_count; i++) {
         const struct fp_elf_part *in_file = &elf->segment[i].in_file;
         uint64_t first = in_file->offset & ~(uint64_t)(PAGE - 1);
 
-        if (!elf->segment[i].is_code ||
-            offset - first >= in_file->size + (in_file->offset - first))
+        if (!elf->segment[i].is_code || offset - first >= in_file->size + (in_file->offset - first))
             continue;
         *address = in_file->address + (offset - in_file->offset);
         return 0;
@@ -189,16 +171,15 @@ int fp_elf_code_address(const struct fp_elf *elf, uint64_t offset,
     return FP_ENOENT;
 }
 
-unsigned char *fp_elf_load(const struct fp_elf_source *source,
-                           const struct fp_elf_part *part, size_t most)
+unsigned char *fp_elf_load(const struct fp_elf_source *source, const struct fp_elf_part *part,
+                           size_t most)
 {
     unsigned char *bytes;
 
     if (part->size == 0 || part->size > most)
         return NULL;
     bytes = malloc(part->size);
-    if (bytes != NULL &&
-        source->read(source->self, part->offset, bytes, part->size) != 0) {
+    if (bytes != NULL && source->read(source->self, part->offset, bytes, part->size) != 0) {
         free(bytes);
         return NULL;
     }

@@ -19,8 +19,7 @@ struct fp_image {
     struct fp_symbol_table symbols;
 };
 
-/* 0; FP_EINVAL or FP_EIO for what is no ELF file, FP_ENOMEM: `image` is empty
- * then. May block. */
+/* 0; FP_EINVAL or FP_EIO for what is no ELF file, FP_ENOMEM: `image` is empty then. May block. */
 int fp_image_load(struct fp_image *image, const struct fp_elf_source *source);
 void fp_image_unload(struct fp_image *image);
 
@@ -44,7 +43,6 @@ struct fp_cstack {
 };
 
 /* The mapping around an address, or NULL. Pure; unwind.c. */
-const struct fp_mapping *fp_cstack_mapping(const struct fp_cstack *cstack,
-                                           uint64_t address);
+const struct fp_mapping *fp_cstack_mapping(const struct fp_cstack *cstack, uint64_t address);
 
 #endif

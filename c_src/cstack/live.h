@@ -1,14 +1,13 @@
 /*
- * live.h - the current set of libraries, from the writer's thread, which makes
- * and frees the sets, to the sampler's, which walks stacks by them.
+ * live.h - the current set of libraries, from the writer's thread, which makes and frees the sets,
+ * to the sampler's, which walks stacks by them.
  *
  *      writer   replace: set = new     reclaim: is_read == 0? free the old one
  *      sampler  acquire: is_read = 1, then read set     release: is_read = 0
  *
- * Both threads write one word and then read the other, all in one order
- * (seq_cst). So a writer that finds is_read at 0 after it has replaced a set
- * knows that no walk has the old one: a walk that begins later reads the new
- * one. Two sets exist at most, for as long as one walk takes.
+ * Both threads write one word and then read the other, all in one order (seq_cst). So a writer that
+ * finds is_read at 0 after it has replaced a set knows that no walk has the old one: a walk that
+ * begins later reads the new one. Two sets exist at most, for as long as one walk takes.
  */
 #ifndef FP_CSTACK_LIVE_H
 #define FP_CSTACK_LIVE_H
@@ -21,15 +20,14 @@
 struct fp_live_cstack {
     _Atomic(struct fp_cstack *) set; /* NULL: there is none */
     _Atomic uint32_t is_read;
-    _Atomic uint32_t stale; /* a walk met an address in no library (relaxed) */
+    _Atomic uint32_t stale;     /* a walk met an address in no library (relaxed) */
     struct fp_cstack *replaced; /* the writer's; NULL: all are freed */
 };
 
 /* ---- the sampler's thread --------------------------------------------- */
 
 /* Valid until fp_live_cstack_release(), which has to follow. May be NULL. */
-static inline const struct fp_cstack *
-fp_live_cstack_acquire(struct fp_live_cstack *live)
+static inline const struct fp_cstack *fp_live_cstack_acquire(struct fp_live_cstack *live)
 {
     atomic_store(&live->is_read, 1);
     return atomic_load(&live->set);
@@ -42,12 +40,11 @@ static inline void fp_live_cstack_release(struct fp_live_cstack *live)
 
 /* ---- the writer's thread ---------------------------------------------- */
 
-/* Free the set that was replaced, unless a walk has it. 1 when it is freed, or
- * there was none. */
+/* Free the set that was replaced, unless a walk has it. 1 when it is freed, or there was none. */
 int fp_live_cstack_reclaim(struct fp_live_cstack *live);
 
-/* Make a set and replace the current one. 0, FP_ENOMEM or FP_EIO; FP_ESTATE
- * when the set before that is still read. */
+/* Make a set and replace the current one. 0, FP_ENOMEM or FP_EIO; FP_ESTATE when the set before
+ * that is still read. */
 int fp_live_cstack_renew(struct fp_live_cstack *live);
 
 /* Free the sets. No walk may be under way, or begin later. */

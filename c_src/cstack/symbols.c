@@ -38,22 +38,20 @@ static size_t name_size(const char *name)
     return version == NULL ? size : (size_t)(version - name);
 }
 
-/* A symbol without a size has that of the unwind information that starts
- * there. */
+/* A symbol without a size has that of the unwind information that starts there. */
 static uint64_t size_of(const Elf64_Sym *symbol, const struct fp_cfi *cfi)
 {
-    return symbol->st_size != 0 ? symbol->st_size
-                                : fp_cfi_function_size(cfi, symbol->st_value);
+    return symbol->st_size != 0 ? symbol->st_size : fp_cfi_function_size(cfi, symbol->st_value);
 }
 
-static void consider(struct candidates *candidates, const Elf64_Sym *symbol,
-                     size_t strings_size, const struct fp_cfi *cfi)
+static void consider(struct candidates *candidates, const Elf64_Sym *symbol, size_t strings_size,
+                     const struct fp_cfi *cfi)
 {
     struct candidate candidate = {.start = symbol->st_value};
     uint64_t size;
 
-    if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC ||
-        symbol->st_shndx == SHN_UNDEF || symbol->st_name >= strings_size)
+    if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_shndx == SHN_UNDEF ||
+        symbol->st_name >= strings_size)
         return;
     size = size_of(symbol, cfi);
     if (size == 0 || size > UINT32_MAX || candidate.start + size < size)
@@ -71,9 +69,7 @@ static void consider(struct candidates *candidates, const Elf64_Sym *symbol,
 /* Less is better. */
 static int rank_of_binding(const struct candidate *candidate)
 {
-    return candidate->binding == STB_GLOBAL ? 0
-           : candidate->binding == STB_WEAK ? 1
-                                            : 2;
+    return candidate->binding == STB_GLOBAL ? 0 : candidate->binding == STB_WEAK ? 1 : 2;
 }
 
 static int is_local(const struct candidate *candidate)
@@ -118,8 +114,7 @@ static int by_start(const void *left, const void *right)
 
 /* ---- loading ---------------------------------------------------------- */
 
-static void consider_all(struct candidates *candidates,
-                         const unsigned char *symbols, size_t count,
+static void consider_all(struct candidates *candidates, const unsigned char *symbols, size_t count,
                          size_t strings_size, const struct fp_cfi *cfi)
 {
     for (size_t i = 0; i < count; i++) {
@@ -130,10 +125,9 @@ static void consider_all(struct candidates *candidates,
     }
 }
 
-static int collect(struct candidates *candidates,
-                   const struct fp_elf_source *source,
-                   const struct fp_elf_part *symbols,
-                   const struct fp_elf_part *strings, const struct fp_cfi *cfi)
+static int collect(struct candidates *candidates, const struct fp_elf_source *source,
+                   const struct fp_elf_part *symbols, const struct fp_elf_part *strings,
+                   const struct fp_cfi *cfi)
 {
     size_t count = symbols->size / sizeof(Elf64_Sym);
     unsigned char *loaded = fp_elf_load(source, symbols, SYMBOLS_BYTES_MAX);
@@ -141,8 +135,7 @@ static int collect(struct candidates *candidates,
     if (loaded == NULL)
         return FP_ENOENT;
     candidates->of = calloc(count + 1, sizeof *candidates->of);
-    candidates->strings =
-        (char *)fp_elf_load(source, strings, STRINGS_BYTES_MAX);
+    candidates->strings = (char *)fp_elf_load(source, strings, STRINGS_BYTES_MAX);
     if (candidates->of != NULL && candidates->strings != NULL) {
         candidates->strings[strings->size - 1] = '\0'; /* as it should be */
         consider_all(candidates, loaded, count, strings->size, cfi);
@@ -163,30 +156,25 @@ static int is_outdone(const struct candidates *candidates, size_t i)
 {
     const struct candidate *a = &candidates->of[i];
 
-    return i + 1 < candidates->count && a[1].start == a->start &&
-           a[1].size == a->size;
+    return i + 1 < candidates->count && a[1].start == a->start && a[1].size == a->size;
 }
 
-static void keep(struct fp_symbol_table *table,
-                 const struct candidate *candidate)
+static void keep(struct fp_symbol_table *table, const struct candidate *candidate)
 {
     struct fp_symbol_entry *entry = &table->entry[table->count];
     uint64_t end = candidate->start + candidate->size;
     uint64_t reach = table->count > 0 ? entry[-1].reach : 0;
 
-    *entry =
-        (struct fp_symbol_entry){candidate->start, end > reach ? end : reach,
-                                 candidate->size, table->names_size};
-    memcpy(table->names + table->names_size, candidate->name,
-           candidate->name_size);
+    *entry = (struct fp_symbol_entry){candidate->start, end > reach ? end : reach, candidate->size,
+                                      table->names_size};
+    memcpy(table->names + table->names_size, candidate->name, candidate->name_size);
     table->names_size += (uint32_t)candidate->name_size;
     table->names[table->names_size++] = '\0';
     table->count++;
 }
 
 /* Names in a file may overlap: the copies could be larger than the file. */
-static int fill(struct fp_symbol_table *table,
-                const struct candidates *candidates)
+static int fill(struct fp_symbol_table *table, const struct candidates *candidates)
 {
     size_t names_size = 0;
 
@@ -205,10 +193,8 @@ static int fill(struct fp_symbol_table *table,
     return 0;
 }
 
-int fp_symbol_table_load(struct fp_symbol_table *table,
-                         const struct fp_elf *elf,
-                         const struct fp_elf_source *source,
-                         const struct fp_cfi *cfi)
+int fp_symbol_table_load(struct fp_symbol_table *table, const struct fp_elf *elf,
+                         const struct fp_elf_source *source, const struct fp_cfi *cfi)
 {
     struct candidates candidates = {0};
     int err;
@@ -217,8 +203,7 @@ int fp_symbol_table_load(struct fp_symbol_table *table,
     err = collect(&candidates, source, &elf->symbols, &elf->strings, cfi);
     if (err != 0) {
         drop(&candidates);
-        err = collect(&candidates, source, &elf->dynamic_symbols,
-                      &elf->dynamic_strings, cfi);
+        err = collect(&candidates, source, &elf->dynamic_symbols, &elf->dynamic_strings, cfi);
     }
     if (err == 0) {
         qsort(candidates.of, candidates.count, sizeof *candidates.of, by_start);
@@ -239,12 +224,10 @@ void fp_symbol_table_unload(struct fp_symbol_table *table)
 
 /* ---- finding ---------------------------------------------------------- */
 
-const char *fp_symbol_table_find(const struct fp_symbol_table *table,
-                                 uint64_t address)
+const char *fp_symbol_table_find(const struct fp_symbol_table *table, uint64_t address)
 {
     const struct fp_symbol_entry *entry = table->entry;
-    size_t n = fp_search(entry, table->count, sizeof *entry,
-                         sizeof entry->start, address);
+    size_t n = fp_search(entry, table->count, sizeof *entry, sizeof entry->start, address);
 
     for (; n > 0 && entry[n - 1].reach > address; n--)
         if (address - entry[n - 1].start < entry[n - 1].size)

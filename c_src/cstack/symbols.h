@@ -25,16 +25,13 @@ struct fp_symbol_table {
     char *names;
 };
 
-/* 0; FP_ENOENT when the file names no function; FP_ENOMEM. `table` is empty
- * then. A thread that may block. */
-int fp_symbol_table_load(struct fp_symbol_table *table,
-                         const struct fp_elf *elf,
-                         const struct fp_elf_source *source,
-                         const struct fp_cfi *cfi);
+/* 0; FP_ENOENT when the file names no function; FP_ENOMEM. `table` is empty then. A thread that may
+ * block. */
+int fp_symbol_table_load(struct fp_symbol_table *table, const struct fp_elf *elf,
+                         const struct fp_elf_source *source, const struct fp_cfi *cfi);
 void fp_symbol_table_unload(struct fp_symbol_table *table);
 
 /* The name of the innermost function around an address, or NULL. Pure. */
-const char *fp_symbol_table_find(const struct fp_symbol_table *table,
-                                 uint64_t address);
+const char *fp_symbol_table_find(const struct fp_symbol_table *table, uint64_t address);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * unwind.c - from one frame to its caller, out of a copy of the stack.
  *
- * Runs in a sampler's tick: reads the set, which never changes, and the copy,
- * and calls nothing that could wait.
+ * Runs in a sampler's tick: reads the set, which never changes, and the copy, and calls nothing
+ * that could wait.
  */
 #include <assert.h>
 #include <string.h>
@@ -17,16 +17,15 @@ static_assert(sizeof(struct fp_registers) == 8 * FP_CFI_REGISTERS,
 #define BIT(reg) (UINT32_C(1) << (reg))
 #define ALL_KNOWN (BIT(FP_CFI_REGISTERS) - 1)
 /* A call preserves rbx, rbp, rsp, r12 to r15; and the walk has found rip. */
-#define PRESERVED                                                              \
-    (BIT(FP_CFI_RBX) | BIT(FP_CFI_RBP) | BIT(FP_CFI_RSP) |                     \
-     UINT32_C(0xf) << FP_CFI_R12 | BIT(FP_CFI_RIP))
+#define PRESERVED                                                                                  \
+    (BIT(FP_CFI_RBX) | BIT(FP_CFI_RBP) | BIT(FP_CFI_RSP) | UINT32_C(0xf) << FP_CFI_R12 |           \
+     BIT(FP_CFI_RIP))
 
-const struct fp_mapping *fp_cstack_mapping(const struct fp_cstack *cstack,
-                                           uint64_t address)
+const struct fp_mapping *fp_cstack_mapping(const struct fp_cstack *cstack, uint64_t address)
 {
     const struct fp_mapping *mapping = cstack->mapping;
-    size_t n = fp_search(mapping, cstack->mappings, sizeof *mapping,
-                         sizeof mapping->start, address);
+    size_t n =
+        fp_search(mapping, cstack->mappings, sizeof *mapping, sizeof mapping->start, address);
 
     return n == 0 || address >= mapping[n - 1].end ? NULL : &mapping[n - 1];
 }
@@ -41,8 +40,7 @@ struct frame {
 };
 
 /* Register + offset. 0, or FP_EFAULT when the register is not known. */
-static int read_register(const struct frame *frame, uint32_t reg,
-                         int32_t offset, uint64_t *value)
+static int read_register(const struct frame *frame, uint32_t reg, int32_t offset, uint64_t *value)
 {
     if ((frame->known & BIT(reg)) == 0)
         return FP_EFAULT;
@@ -51,8 +49,7 @@ static int read_register(const struct frame *frame, uint32_t reg,
 }
 
 /* A word of the stack. 0, or FP_EFAULT when it is not in the copy. */
-static int read_word(const struct frame *frame, uint64_t address,
-                     uint64_t *word)
+static int read_word(const struct frame *frame, uint64_t address, uint64_t *word)
 {
     const struct fp_cstack_stack *stack = frame->stack;
     uint64_t at = address - stack->start;
@@ -63,8 +60,7 @@ static int read_word(const struct frame *frame, uint64_t address,
     return 0;
 }
 
-static int find_cfa(const struct fp_cfi_row *row, const struct frame *frame,
-                    uint64_t *cfa)
+static int find_cfa(const struct fp_cfi_row *row, const struct frame *frame, uint64_t *cfa)
 {
     uint64_t rip, index = 0;
     int err;
@@ -88,10 +84,9 @@ static int find_cfa(const struct fp_cfi_row *row, const struct frame *frame,
     return err;
 }
 
-/* A register of the caller whose rule is more than FP_CFI_SAME. 0 or FP_EFAULT;
- * FP_ENOENT when it is lost. */
-static int find_register(const struct fp_cfi_rule *rule,
-                         const struct frame *frame, uint64_t cfa,
+/* A register of the caller whose rule is more than FP_CFI_SAME. 0 or FP_EFAULT; FP_ENOENT when it
+ * is lost. */
+static int find_register(const struct fp_cfi_rule *rule, const struct frame *frame, uint64_t cfa,
                          uint64_t *value)
 {
     uint64_t address = cfa + (uint64_t)(int64_t)rule->value;
@@ -113,19 +108,18 @@ static int find_register(const struct fp_cfi_rule *rule,
     }
 }
 
-/* The caller's frame. 0; FP_EFAULT when its return address or its stack pointer
- * is not found; FP_ENOENT when there is no caller. Another register that is not
- * found matters only if a later frame needs it. */
-static int step(const struct fp_cfi_row *row, const struct frame *frame,
-                struct frame *caller)
+/* The caller's frame. 0; FP_EFAULT when its return address or its stack pointer is not found;
+ * FP_ENOENT when there is no caller. Another register that is not found matters only if a later
+ * frame needs it. */
+static int step(const struct fp_cfi_row *row, const struct frame *frame, struct frame *caller)
 {
     uint64_t cfa;
     int err = find_cfa(row, frame, &cfa);
 
     if (err != 0)
         return err;
-    /* The registers that C functions need not preserve are kept too: assembly of
-     * libcrypto, whose functions preserve them, describes its frames by them. */
+    /* The registers that C functions need not preserve are kept too: assembly of libcrypto, whose
+     * functions preserve them, describes its frames by them. */
     *caller = *frame;
     caller->known |= BIT(FP_CFI_RSP);
     caller->reg[FP_CFI_RSP] = cfa;
@@ -153,8 +147,8 @@ struct walk {
     size_t count, max;
 };
 
-/* Callers lie above. Only an interrupted function that had popped its return
- * address (vfork does) is level with its caller. */
+/* Callers lie above. Only an interrupted function that had popped its return address (vfork does)
+ * is level with its caller. */
 static int is_progress(const struct walk *walk, const struct frame *caller,
                        const struct fp_cfi_row *row)
 {
@@ -176,17 +170,14 @@ static int go_on(struct walk *walk, enum fp_cstack_why *why)
     *why = mapping == NULL ? FP_CSTACK_LEFT : FP_CSTACK_FULL;
     if (mapping == NULL || walk->count == walk->max)
         return 0;
-    row =
-        fp_cfi_rows_find(&mapping->library->image.rows, inside - mapping->bias);
+    row = fp_cfi_rows_find(&mapping->library->image.rows, inside - mapping->bias);
     /* A trampoline did not call: its address is that of its start. */
     walk->pc[walk->count++] = row != NULL && row->is_signal ? rip : inside;
     *why = FP_CSTACK_NO_CFI;
     if (row == NULL)
         return 0;
     err = step(row, &walk->frame, &caller);
-    *why = err == FP_ENOENT ? FP_CSTACK_OUTERMOST
-           : err != 0       ? FP_CSTACK_CUT
-                            : FP_CSTACK_STUCK;
+    *why = err == FP_ENOENT ? FP_CSTACK_OUTERMOST : err != 0 ? FP_CSTACK_CUT : FP_CSTACK_STUCK;
     if (err != 0 || !is_progress(walk, &caller, row))
         return 0;
     walk->frame = caller;
@@ -194,10 +185,9 @@ static int go_on(struct walk *walk, enum fp_cstack_why *why)
     return 1;
 }
 
-size_t fp_cstack_unwind(const struct fp_cstack *cstack,
-                        const struct fp_registers *registers,
-                        const struct fp_cstack_stack *stack, uint64_t *pc,
-                        size_t max, struct fp_cstack_end *end)
+size_t fp_cstack_unwind(const struct fp_cstack *cstack, const struct fp_registers *registers,
+                        const struct fp_cstack_stack *stack, uint64_t *pc, size_t max,
+                        struct fp_cstack_end *end)
 {
     struct walk walk = {.cstack = cstack, .is_exact = 1, .pc = pc, .max = max};
     enum fp_cstack_why why;

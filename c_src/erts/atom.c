@@ -28,13 +28,13 @@ struct atom_entry {
 /* A name that is a term is a binary in the literal area (erl_bits.h):
  *   ErlHeapBits {thing word, size, bytes...}            up to 64 bytes
  *   ErlSubBits  {thing word, base and flags, start bit, ...}     longer
- * told apart by the thing word's tag. Sources: atom.c atom_alloc(),
- * erl_term.h HEAP_BITS_SUBTAG, SUB_BITS_SUBTAG. 0: neither. */
+ * told apart by the thing word's tag. Sources: atom.c atom_alloc(), erl_term.h HEAP_BITS_SUBTAG,
+ * SUB_BITS_SUBTAG. 0: neither. */
 #define TAG_HEAP_BITS 0x20u
 #define TAG_SUB_BITS 0x24u
 
-static uint64_t name_bytes(const struct fp_layout *layout,
-                           const struct fp_memory *peek, uint64_t name)
+static uint64_t name_bytes(const struct fp_layout *layout, const struct fp_memory *peek,
+                           uint64_t name)
 {
     uint64_t term[3] = {0}, at = name & ~UINT64_C(7);
 
@@ -49,8 +49,8 @@ static uint64_t name_bytes(const struct fp_layout *layout,
     return 0;
 }
 
-int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *peek,
-                 uint64_t term, char text[FP_ATOM_TEXT_MAX])
+int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *peek, uint64_t term,
+                 char text[FP_ATOM_TEXT_MAX])
 {
     uint64_t index = term >> 6, segment = 0, address = 0;
     struct atom_entry atom;
@@ -65,19 +65,15 @@ int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *peek,
         if (index >= entries)
             return FP_ENOENT;
     }
-    if (fp_safe_read_word(peek,
-                          layout->atom_segments + 8 * (index >> SEGMENT_SHIFT),
-                          &segment) != 0 ||
-        fp_safe_read_word(peek,
-                          segment + 8 * (index & ((1u << SEGMENT_SHIFT) - 1)),
-                          &address) != 0 ||
+    if (fp_safe_read_word(peek, layout->atom_segments + 8 * (index >> SEGMENT_SHIFT), &segment) !=
+            0 ||
+        fp_safe_read_word(peek, segment + 8 * (index & ((1u << SEGMENT_SHIFT) - 1)), &address) !=
+            0 ||
         fp_safe_read(peek, address, &atom, sizeof atom) != 0)
         return FP_EFAULT;
-    if ((uint64_t)(uint32_t)atom.index != index || atom.len < 0 ||
-        atom.len > FP_ATOM_TEXT_MAX)
+    if ((uint64_t)(uint32_t)atom.index != index || atom.len < 0 || atom.len > FP_ATOM_TEXT_MAX)
         return FP_ENOENT;
-    if (fp_safe_read(peek, name_bytes(layout, peek, atom.name), text,
-                     (size_t)atom.len) != 0)
+    if (fp_safe_read(peek, name_bytes(layout, peek, atom.name), text, (size_t)atom.len) != 0)
         return FP_EFAULT;
     return atom.len;
 }

@@ -10,8 +10,8 @@
 #include "erts/code_scan.h"
 #include "erts/term.h"
 
-/* Bounds of the caches: when one is full, it is emptied and fills anew. What is
- * not used of them is memory that nobody touches. */
+/* Bounds of the caches: when one is full, it is emptied and fills anew. What is not used of them is
+ * memory that nobody touches. */
 #define PC_CACHE_SIZE 16384u /* power of two */
 #define FUNCTIONS_MAX 4096u
 #define ATOM_CACHE_SIZE 8192u /* power of two; at most 3/4 full */
@@ -20,8 +20,8 @@
 /* Words of a BeamCodeHeader from num_functions to functions[0], at most. */
 #define HEADER_WORDS_MAX 24u
 
-/* What a function looked like when it was resolved: enough to notice that
- * other code stands there now. */
+/* What a function looked like when it was resolved: enough to notice that other code stands there
+ * now. */
 struct function {
     uint64_t mfa_at;
     uint64_t mfa[3];
@@ -33,9 +33,9 @@ struct module {
     uint64_t name;
     uint64_t line_table;
     uint32_t count; /* N */
-    /* The header from num_functions to functions[0]: addresses of the line
-     * table, the attributes, the checksum ... A module loaded anew, even at
-     * the same place with the same functions, differs somewhere in it. */
+    /* The header from num_functions to functions[0]: addresses of the line table, the attributes,
+     * the checksum ... A module loaded anew, even at the same place with the same functions,
+     * differs somewhere in it. */
     uint64_t header[HEADER_WORDS_MAX];
 };
 
@@ -57,8 +57,8 @@ struct fp_code_index_index {
     const struct fp_layout *layout;
     const struct fp_memory *peek;
     struct fp_ranges ranges;
-    uint32_t epoch;    /* revalidations so far */
-    uint32_t replaced; /* modules found to be others, since the last */
+    uint32_t epoch;                          /* revalidations so far */
+    uint32_t replaced;                       /* modules found to be others, since the last */
     struct pc_entry pc[PC_CACHE_SIZE];       /* direct mapped */
     struct function function[FUNCTIONS_MAX]; /* in the order they were met */
     uint32_t functions;
@@ -81,22 +81,20 @@ static uint32_t header_size(const struct fp_code_index_index *code)
     return 8u * (code->layout->release.functions_to_num_functions + 1u);
 }
 
-/* Is `at` the address of functions[0] of a header whose functions enclose
- * `pc`? Every entry but the last must be the info of a function. */
-static int read_header(struct fp_code_index_index *code, uint64_t at,
-                       uint64_t pc, struct module *module)
+/* Is `at` the address of functions[0] of a header whose functions enclose `pc`? Every entry but the
+ * last must be the info of a function. */
+static int read_header(struct fp_code_index_index *code, uint64_t at, uint64_t pc,
+                       struct module *module)
 {
     const struct fp_release *release = &code->layout->release;
     uint64_t count = 0, edge[2], previous = 0, entry[256];
 
-    if (fp_safe_read_word(code->peek,
-                          at - 8u * release->functions_to_num_functions,
-                          &count) != 0 ||
+    if (fp_safe_read_word(code->peek, at - 8u * release->functions_to_num_functions, &count) != 0 ||
         count == 0 || count > 65535)
         return FP_ENOENT;
     if (fp_safe_read_word(code->peek, at, &edge[0]) != 0 ||
-        fp_safe_read_word(code->peek, at + 8 * count, &edge[1]) != 0 ||
-        pc < edge[0] || pc >= edge[1])
+        fp_safe_read_word(code->peek, at + 8 * count, &edge[1]) != 0 || pc < edge[0] ||
+        pc >= edge[1])
         return FP_ENOENT;
     for (uint64_t i = 0; i <= count; i += 256) {
         size_t n = count + 1 - i < 256 ? (size_t)(count + 1 - i) : 256;
@@ -111,11 +109,11 @@ static int read_header(struct fp_code_index_index *code, uint64_t at,
         }
     }
     memset(module->header, 0, sizeof module->header);
-    if (fp_safe_read(code->peek, at - 8u * release->functions_to_num_functions,
-                     module->header, header_size(code)) != 0)
+    if (fp_safe_read(code->peek, at - 8u * release->functions_to_num_functions, module->header,
+                     header_size(code)) != 0)
         return FP_ENOENT;
-    module->line_table = module->header[release->functions_to_num_functions -
-                                        release->functions_to_line_table];
+    module->line_table =
+        module->header[release->functions_to_num_functions - release->functions_to_line_table];
     module->functions = at;
     module->start = edge[0];
     module->end = edge[1];
@@ -123,10 +121,10 @@ static int read_header(struct fp_code_index_index *code, uint64_t at,
     return 0;
 }
 
-/* Walk back from a function of module `name` to the header: past the module's
- * earlier functions, to a word that is the address of the earliest. */
-static int find_header(struct fp_code_index_index *code, uint64_t pc,
-                       uint64_t mfa_at, uint64_t name, struct module *module)
+/* Walk back from a function of module `name` to the header: past the module's earlier functions, to
+ * a word that is the address of the earliest. */
+static int find_header(struct fp_code_index_index *code, uint64_t pc, uint64_t mfa_at,
+                       uint64_t name, struct module *module)
 {
     const struct fp_range *range = fp_range_of(&code->ranges, mfa_at);
     struct fp_code_window w = {.peek = code->peek, .floor = range->start};
@@ -135,12 +133,10 @@ static int find_header(struct fp_code_index_index *code, uint64_t pc,
     while (walked < FP_WALK_BACK_MAX) {
         uint64_t overlap = FP_MFA_SIZE + 8;
 
-        if (fp_code_window_load(&w, at + 8, (uint32_t)overlap) != 0 ||
-            at < w.low + FP_MFA_IN_INFO)
+        if (fp_code_window_load(&w, at + 8, (uint32_t)overlap) != 0 || at < w.low + FP_MFA_IN_INFO)
             return FP_ENOENT;
         for (; at >= w.low + FP_MFA_IN_INFO; at -= 8) {
-            if (fp_code_window_word(&w, at) == first &&
-                read_header(code, at, pc, module) == 0) {
+            if (fp_code_window_word(&w, at) == first && read_header(code, at, pc, module) == 0) {
                 module->name = name;
                 return 0;
             }
@@ -157,8 +153,7 @@ static int find_header(struct fp_code_index_index *code, uint64_t pc,
     return FP_ENOENT;
 }
 
-static const struct module *known_module(const struct fp_code_index_index *code,
-                                         uint64_t pc)
+static const struct module *known_module(const struct fp_code_index_index *code, uint64_t pc)
 {
     for (uint32_t i = 0; i < code->modules; i++)
         if (pc >= code->module[i].start && pc < code->module[i].end)
@@ -166,20 +161,18 @@ static const struct module *known_module(const struct fp_code_index_index *code,
     return NULL;
 }
 
-/* A module that was purged and replaced must not answer for the new one: the
- * kept header is compared with memory before each use. */
-static int still_there(struct fp_code_index_index *code,
-                       const struct module *kept, uint64_t pc)
+/* A module that was purged and replaced must not answer for the new one: the kept header is
+ * compared with memory before each use. */
+static int still_there(struct fp_code_index_index *code, const struct module *kept, uint64_t pc)
 {
     struct module now;
 
-    return read_header(code, kept->functions, pc, &now) == 0 &&
-           now.end == kept->end &&
+    return read_header(code, kept->functions, pc, &now) == 0 && now.end == kept->end &&
            memcmp(now.header, kept->header, sizeof now.header) == 0;
 }
 
-static int module_around(struct fp_code_index_index *code, uint64_t pc,
-                         uint64_t mfa_at, uint64_t name, struct module *module)
+static int module_around(struct fp_code_index_index *code, uint64_t pc, uint64_t mfa_at,
+                         uint64_t name, struct module *module)
 {
     const struct module *kept = known_module(code, pc);
 
@@ -202,17 +195,16 @@ static int module_around(struct fp_code_index_index *code, uint64_t pc,
 
 /* ---------------------------------------------------------------- lines -- */
 
-/* BeamCodeLineTab (beam_code.h): 0 fname_ptr, 8 int loc_size, 16 loc_tab,
- * 24 func_tab[]. func_tab[f]..func_tab[f+1] is an ascending array of code
- * addresses; the location of an address is that of the last one not above it.
+/* BeamCodeLineTab (beam_code.h): 0 fname_ptr, 8 int loc_size, 16 loc_tab, 24 func_tab[].
+ * func_tab[f]..func_tab[f+1] is an ascending array of code addresses; the location of an address is
+ * that of the last one not above it.
  * A location is file << 24 | line, with fname_ptr[file] the file's name, a
- * string in the module's literals; 0 is no location (utils.c
- * erts_build_mfa_item). */
+ * string in the module's literals; 0 is no location (utils.c erts_build_mfa_item). */
 #define FILE_TEXT_MAX 255u
 #define LINE_ENTRIES_MAX 65536u
 
-static int line_index(struct fp_code_index_index *code, uint64_t low,
-                      uint64_t high, uint64_t pc, uint64_t *at)
+static int line_index(struct fp_code_index_index *code, uint64_t low, uint64_t high, uint64_t pc,
+                      uint64_t *at)
 {
     uint64_t n = (high - low) / 8, left = 0, right = n;
     uint64_t pair[2];
@@ -235,9 +227,8 @@ static int line_index(struct fp_code_index_index *code, uint64_t low,
     return FP_ENOENT;
 }
 
-static void find_line(struct fp_code_index_index *code,
-                      const struct module *module, uint32_t function,
-                      uint64_t pc, struct fp_location *location)
+static void find_line(struct fp_code_index_index *code, const struct module *module,
+                      uint32_t function, uint64_t pc, struct fp_location *location)
 {
     struct {
         uint64_t fname;
@@ -248,22 +239,19 @@ static void find_line(struct fp_code_index_index *code,
     uint32_t loc = 0;
 
     if (module->line_table == 0 ||
-        fp_safe_read(code->peek, module->line_table, &table, sizeof table) !=
-            0 ||
-        fp_safe_read(code->peek, module->line_table + 24 + 8ull * function,
-                     bounds, sizeof bounds) != 0 ||
+        fp_safe_read(code->peek, module->line_table, &table, sizeof table) != 0 ||
+        fp_safe_read(code->peek, module->line_table + 24 + 8ull * function, bounds,
+                     sizeof bounds) != 0 ||
         line_index(code, bounds[0], bounds[1], pc, &at) != 0)
         return;
     index = (at - table.func_tab0) / 8;
     if ((table.loc_size != 2 && table.loc_size != 4) ||
-        fp_safe_read(code->peek,
-                     table.loc_tab + index * (uint64_t)table.loc_size, &loc,
+        fp_safe_read(code->peek, table.loc_tab + index * (uint64_t)table.loc_size, &loc,
                      (size_t)table.loc_size) != 0 ||
         loc == 0)
         return;
     location->line = loc & 0xffffff;
-    if (fp_safe_read_word(code->peek, table.fname + 8ull * (loc >> 24),
-                          &location->file) != 0 ||
+    if (fp_safe_read_word(code->peek, table.fname + 8ull * (loc >> 24), &location->file) != 0 ||
         !fp_term_is_list(location->file))
         location->file = 0;
 }
@@ -271,9 +259,8 @@ static void find_line(struct fp_code_index_index *code,
 /* ------------------------------------------------------------ resolving -- */
 
 /* Which of the module's functions starts last at or before `pc`. */
-static int function_index(struct fp_code_index_index *code,
-                          const struct module *module, uint64_t pc,
-                          uint32_t *index, uint64_t *info)
+static int function_index(struct fp_code_index_index *code, const struct module *module,
+                          uint64_t pc, uint32_t *index, uint64_t *info)
 {
     uint32_t left = 0, right = module->count;
 
@@ -281,8 +268,7 @@ static int function_index(struct fp_code_index_index *code,
         uint32_t mid = left + (right - left) / 2;
         uint64_t at;
 
-        if (fp_safe_read_word(code->peek, module->functions + 8ull * mid,
-                              &at) != 0)
+        if (fp_safe_read_word(code->peek, module->functions + 8ull * mid, &at) != 0)
             return FP_EFAULT;
         if (at <= pc)
             left = mid;
@@ -311,8 +297,7 @@ static void remember_function(struct fp_code_index_index *code, uint64_t mfa_at,
     memcpy(code->function[code->functions++].mfa, mfa, FP_MFA_SIZE);
 }
 
-static int resolve(struct fp_code_index_index *code, uint64_t pc,
-                   struct fp_location *out)
+static int resolve(struct fp_code_index_index *code, uint64_t pc, struct fp_location *out)
 {
     struct module module;
     uint64_t mfa_at = 0, info = 0;
@@ -321,12 +306,10 @@ static int resolve(struct fp_code_index_index *code, uint64_t pc,
     memset(out, 0, sizeof *out);
     if (fp_code_is_before_mfa(code->peek, pc))
         return FP_ENOENT;
-    if (fp_code_index_nearest(code->peek, &code->ranges, pc, out->mfa,
-                              &mfa_at) != 0)
+    if (fp_code_index_nearest(code->peek, &code->ranges, pc, out->mfa, &mfa_at) != 0)
         return FP_ENOENT;
     if (module_around(code, pc, mfa_at, out->mfa[0], &module) != 0 ||
-        function_index(code, &module, pc, &index, &info) != 0 ||
-        info + FP_MFA_IN_INFO != mfa_at)
+        function_index(code, &module, pc, &index, &info) != 0 || info + FP_MFA_IN_INFO != mfa_at)
         return FP_ENOENT;
     find_line(code, &module, index, pc, out);
     remember_function(code, mfa_at, out->mfa);
@@ -336,11 +319,9 @@ static int resolve(struct fp_code_index_index *code, uint64_t pc,
 int fp_code_index_resolve(struct fp_code_index_index *code, uint64_t pc,
                           struct fp_location *location)
 {
-    struct pc_entry *entry =
-        &code->pc[fp_hash_two(pc, 0) & (PC_CACHE_SIZE - 1)];
+    struct pc_entry *entry = &code->pc[fp_hash_two(pc, 0) & (PC_CACHE_SIZE - 1)];
 
-    if (entry->pc != pc || pc == 0 ||
-        (entry->found != 0 && entry->epoch != code->epoch)) {
+    if (entry->pc != pc || pc == 0 || (entry->found != 0 && entry->epoch != code->epoch)) {
         struct fp_location found;
         int err = resolve(code, pc, &found);
 
@@ -365,12 +346,12 @@ static int functions_changed(struct fp_code_index_index *code)
 {
     int changed = 0;
 
-    /* In address order, neighbours lie in the same pages: the kernel's work
-     * per entry is then least. */
+    /* In address order, neighbours lie in the same pages: the kernel's work per entry is then
+     * least. */
     qsort(code->function, code->functions, sizeof *code->function, by_address);
     for (uint32_t i = 0; i < code->functions; i++)
-        code->span[i] = (struct fp_safe_read_span){
-            code->function[i].mfa_at, code->now[i], FP_MFA_SIZE, 0};
+        code->span[i] =
+            (struct fp_safe_read_span){code->function[i].mfa_at, code->now[i], FP_MFA_SIZE, 0};
     fp_safe_read_batch(code->peek, code->span, code->functions);
     for (uint32_t i = 0; i < code->functions; i++)
         if (code->span[i].result != 0 ||
@@ -386,8 +367,7 @@ static int modules_changed(struct fp_code_index_index *code)
 
     for (uint32_t i = 0; i < code->modules; i++)
         code->header_span[i] = (struct fp_safe_read_span){
-            code->module[i].functions -
-                8ull * code->layout->release.functions_to_num_functions,
+            code->module[i].functions - 8ull * code->layout->release.functions_to_num_functions,
             code->header_now[i], size, 0};
     fp_safe_read_batch(code->peek, code->header_span, code->modules);
     for (uint32_t i = 0; i < code->modules; i++)
@@ -401,8 +381,7 @@ static void forget_texts(struct fp_code_index_index *code);
 
 int fp_code_index_revalidate(struct fp_code_index_index *code)
 {
-    int changed =
-        functions_changed(code) + modules_changed(code) + (int)code->replaced;
+    int changed = functions_changed(code) + modules_changed(code) + (int)code->replaced;
 
     code->epoch++;
     code->replaced = 0;
@@ -419,8 +398,7 @@ uint32_t fp_code_index_size(const struct fp_code_index_index *code)
     return code->functions;
 }
 
-void fp_code_index_set_ranges(struct fp_code_index_index *code,
-                              const struct fp_ranges *ranges)
+void fp_code_index_set_ranges(struct fp_code_index_index *code, const struct fp_ranges *ranges)
 {
     if (memcmp(&code->ranges, ranges, sizeof *ranges) == 0)
         return;
@@ -438,8 +416,7 @@ static void forget_texts(struct fp_code_index_index *code)
     code->atoms = 0;
 }
 
-static struct atom_text *atom_place(struct fp_code_index_index *code,
-                                    uint64_t atom)
+static struct atom_text *atom_place(struct fp_code_index_index *code, uint64_t atom)
 {
     uint64_t at = fp_hash_two(atom, 0);
 
@@ -451,8 +428,7 @@ static struct atom_text *atom_place(struct fp_code_index_index *code,
 
 /* The text kept under `term`, which `read` makes when it is not there yet. */
 static const char *cached_text(struct fp_code_index_index *code, uint64_t term,
-                               int (*read)(struct fp_code_index_index *,
-                                           uint64_t, char *),
+                               int (*read)(struct fp_code_index_index *, uint64_t, char *),
                                uint32_t *len)
 {
     struct atom_text *place = atom_place(code, term);
@@ -482,14 +458,12 @@ static const char *cached_text(struct fp_code_index_index *code, uint64_t term,
     return place->text;
 }
 
-static int read_atom(struct fp_code_index_index *code, uint64_t term,
-                     char *text)
+static int read_atom(struct fp_code_index_index *code, uint64_t term, char *text)
 {
     return fp_atom_text(code->layout, code->peek, term, text);
 }
 
-const char *fp_code_index_atom(struct fp_code_index_index *code, uint64_t atom,
-                               uint32_t *len)
+const char *fp_code_index_atom(struct fp_code_index_index *code, uint64_t atom, uint32_t *len)
 {
     return cached_text(code, atom, read_atom, len);
 }
@@ -519,16 +493,14 @@ static uint32_t put_utf8(uint64_t c, char *out)
 }
 
 /* A string: cells of {character, rest}, until nil or the room's end. */
-static int read_file(struct fp_code_index_index *code, uint64_t term,
-                     char *text)
+static int read_file(struct fp_code_index_index *code, uint64_t term, char *text)
 {
     uint32_t size = 0;
 
     while (fp_term_is_list(term) && size + 4 <= FILE_TEXT_MAX) {
         uint64_t cell[2];
 
-        if (fp_safe_read(code->peek, fp_term_address(term), cell,
-                         sizeof cell) != 0 ||
+        if (fp_safe_read(code->peek, fp_term_address(term), cell, sizeof cell) != 0 ||
             (cell[0] & 0xf) != 0xf || cell[0] >> 4 > 0x10ffff)
             return FP_ENOENT;
         size += put_utf8(cell[0] >> 4, text + size);
@@ -537,18 +509,15 @@ static int read_file(struct fp_code_index_index *code, uint64_t term,
     return (int)size;
 }
 
-const char *fp_code_index_file(struct fp_code_index_index *code, uint64_t file,
-                               uint32_t *len)
+const char *fp_code_index_file(struct fp_code_index_index *code, uint64_t file, uint32_t *len)
 {
     return cached_text(code, file, read_file, len);
 }
 
 /* ------------------------------------------------------- life and death -- */
 
-int fp_code_index_create(struct fp_code_index_index **out,
-                         const struct fp_layout *layout,
-                         const struct fp_memory *peek,
-                         const struct fp_ranges *ranges)
+int fp_code_index_create(struct fp_code_index_index **out, const struct fp_layout *layout,
+                         const struct fp_memory *peek, const struct fp_ranges *ranges)
 {
     struct fp_code_index_index *code = fp_pages_take(sizeof *code);
 

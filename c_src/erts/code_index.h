@@ -1,17 +1,17 @@
 /*
  * code_index.h - code addresses to module:function/arity and file:line.
  *
- * Nothing is asked of the VM and no table of it is walked: a JIT function is
- * preceded by its ErtsCodeInfo, whose shape is unmistakable, and a module by
- * its BeamCodeHeader, which lists its functions and has the line table. Both
- * are found by walking back from the address, once per function.
+ * Nothing is asked of the VM and no table of it is walked: a JIT function is preceded by its
+ * ErtsCodeInfo, whose shape is unmistakable, and a module by its BeamCodeHeader, which lists its
+ * functions and has the line table. Both are found by walking back from the address, once per
+ * function.
  *
  *   BeamCodeHeader          ErtsCodeInfo of function 0        its code
  *   ... functions[0..N] ... | E8 call | bp | M | F | A |  ...instructions...
  *                            ^ functions[0]  ^ MFA        ^ MFA + 24
  *
- * Code memory is reused after a purge, so what is cached is re-read
- * (fp_code_index_revalidate) before it is believed again.
+ * Code memory is reused after a purge, so what is cached is re-read (fp_code_index_revalidate)
+ * before it is believed again.
  *
  * A struct fp_code_index_index belongs to one thread. It allocates.
  */
@@ -31,45 +31,37 @@ struct fp_location {
     uint64_t file;   /* a string term; 0: not known */
 };
 
-/* Without caches, by shape alone: the nearest function at or before `pc`, with
- * no end bound. 0 or FP_ENOENT. `mfa_at` is where its MFA stands. */
-int fp_code_index_nearest(const struct fp_memory *peek,
-                          const struct fp_ranges *ranges, uint64_t pc,
+/* Without caches, by shape alone: the nearest function at or before `pc`, with no end bound. 0 or
+ * FP_ENOENT. `mfa_at` is where its MFA stands. */
+int fp_code_index_nearest(const struct fp_memory *peek, const struct fp_ranges *ranges, uint64_t pc,
                           uint64_t mfa[3], uint64_t *mfa_at);
 
-/* The first function at or after `from` in the range: where its ErtsCodeInfo
- * begins. 0 or FP_ENOENT. No allocation; some 30 us for 100 KB. */
-int fp_code_index_first(const struct fp_memory *peek,
-                        const struct fp_range *range, uint64_t from,
+/* The first function at or after `from` in the range: where its ErtsCodeInfo begins. 0 or
+ * FP_ENOENT. No allocation; some 30 us for 100 KB. */
+int fp_code_index_first(const struct fp_memory *peek, const struct fp_range *range, uint64_t from,
                         uint64_t *info);
 
 /* 0 or FP_ENOMEM. `layout`, `peek` must outlive it; ranges are copied. */
-int fp_code_index_create(struct fp_code_index_index **code,
-                         const struct fp_layout *layout,
-                         const struct fp_memory *peek,
-                         const struct fp_ranges *ranges);
+int fp_code_index_create(struct fp_code_index_index **code, const struct fp_layout *layout,
+                         const struct fp_memory *peek, const struct fp_ranges *ranges);
 void fp_code_index_destroy(struct fp_code_index_index *code);
 
 /* Where code may be from now on: what is cached stays. */
-void fp_code_index_set_ranges(struct fp_code_index_index *code,
-                              const struct fp_ranges *ranges);
+void fp_code_index_set_ranges(struct fp_code_index_index *code, const struct fp_ranges *ranges);
 
-/* 0; FP_ENOENT: in no function of a loaded module (a fragment the VM's code
- * shares, or no code); FP_ENOMEM. */
+/* 0; FP_ENOENT: in no function of a loaded module (a fragment the VM's code shares, or no code);
+ * FP_ENOMEM. */
 int fp_code_index_resolve(struct fp_code_index_index *code, uint64_t pc,
                           struct fp_location *location);
 
-/* Text of an atom, cached. Valid until the next call on `code`. NULL when the
- * word is no atom. */
-const char *fp_code_index_atom(struct fp_code_index_index *code, uint64_t atom,
-                               uint32_t *len);
+/* Text of an atom, cached. Valid until the next call on `code`. NULL when the word is no atom. */
+const char *fp_code_index_atom(struct fp_code_index_index *code, uint64_t atom, uint32_t *len);
 
 /* Text of a location's file, UTF-8, cached; the same rules. */
-const char *fp_code_index_file(struct fp_code_index_index *code, uint64_t file,
-                               uint32_t *len);
+const char *fp_code_index_file(struct fp_code_index_index *code, uint64_t file, uint32_t *len);
 
-/* Re-read the signature of every cached function; forget those that changed.
- * How many did. About 0.15 us for each cached function. */
+/* Re-read the signature of every cached function; forget those that changed. How many did. About
+ * 0.15 us for each cached function. */
 int fp_code_index_revalidate(struct fp_code_index_index *code);
 
 /* Cached functions now. */

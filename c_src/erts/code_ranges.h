@@ -9,8 +9,8 @@
 #include "base/maps.h"
 #include "base/safe_read.h"
 
-/* fp_maps_code(), of the anonymous ranges those that hold an ErtsCodeInfo
- * (code_info.h). Its results; with FP_EFULL the first FP_RANGES_MAX ranges. */
+/* fp_maps_code(), of the anonymous ranges those that hold an ErtsCodeInfo (code_info.h). Its
+ * results; with FP_EFULL the first FP_RANGES_MAX ranges. */
 int fp_code_ranges(const struct fp_memory *memory, struct fp_ranges *ranges);
 
 /* A sentence on that result. */

@@ -18,11 +18,9 @@ static uint64_t resident_from(uint64_t low, uint64_t top)
     return from;
 }
 
-int fp_code_window_load(struct fp_code_window *w, uint64_t top,
-                        uint32_t overlap)
+int fp_code_window_load(struct fp_code_window *w, uint64_t top, uint32_t overlap)
 {
-    uint64_t low =
-        top - w->floor > FP_CODE_BLOCK ? top - FP_CODE_BLOCK : w->floor;
+    uint64_t low = top - w->floor > FP_CODE_BLOCK ? top - FP_CODE_BLOCK : w->floor;
 
     low = resident_from(low, top + overlap);
     if (low >= top)
@@ -42,8 +40,7 @@ const struct fp_range *fp_range_of(const struct fp_ranges *ranges, uint64_t pc)
     return NULL;
 }
 
-int fp_code_index_nearest(const struct fp_memory *peek,
-                          const struct fp_ranges *ranges, uint64_t pc,
+int fp_code_index_nearest(const struct fp_memory *peek, const struct fp_ranges *ranges, uint64_t pc,
                           uint64_t mfa[3], uint64_t *mfa_at)
 {
     const struct fp_range *range = fp_range_of(ranges, pc);
@@ -59,8 +56,7 @@ int fp_code_index_nearest(const struct fp_memory *peek,
         uint64_t top = at + FP_MFA_SIZE + 8; /* the entry byte is needed too */
 
         /* Pages that are not there end it: nothing lies across them. */
-        if (top > range->end || fp_code_window_load(&w, top, 0) != 0 ||
-            at < w.low + FP_MFA_IN_INFO)
+        if (top > range->end || fp_code_window_load(&w, top, 0) != 0 || at < w.low + FP_MFA_IN_INFO)
             return FP_ENOENT;
         for (; at >= w.low + FP_MFA_IN_INFO; at -= 8) {
             if (!fp_code_window_is_mfa(&w, at))
@@ -76,8 +72,7 @@ int fp_code_index_nearest(const struct fp_memory *peek,
     }
 }
 
-int fp_code_index_first(const struct fp_memory *peek,
-                        const struct fp_range *range, uint64_t from,
+int fp_code_index_first(const struct fp_memory *peek, const struct fp_range *range, uint64_t from,
                         uint64_t *info)
 {
     struct fp_code_window w = {.peek = peek, .floor = range->start};
@@ -89,13 +84,11 @@ int fp_code_index_first(const struct fp_memory *peek,
         uint64_t left = range->end - low;
 
         /* Pages that are not there might hold an earlier one. */
-        if (fp_code_window_load(
-                &w, left > FP_CODE_BLOCK ? low + FP_CODE_BLOCK : range->end,
-                0) != 0 ||
+        if (fp_code_window_load(&w, left > FP_CODE_BLOCK ? low + FP_CODE_BLOCK : range->end, 0) !=
+                0 ||
             w.low > low)
             return FP_ENOENT;
-        for (uint64_t at = low + FP_MFA_IN_INFO; at + FP_MFA_SIZE + 8 <= w.top;
-             at += 8)
+        for (uint64_t at = low + FP_MFA_IN_INFO; at + FP_MFA_SIZE + 8 <= w.top; at += 8)
             if (fp_code_window_is_mfa(&w, at)) {
                 *info = at - FP_MFA_IN_INFO;
                 return 0;
@@ -115,7 +108,6 @@ int fp_code_is_before_mfa(const struct fp_memory *peek, uint64_t pc)
     if ((at & 7) != 0)
         return 0;
     w.low = at - FP_MFA_IN_INFO;
-    return fp_safe_read(peek, w.low, w.byte,
-                        FP_MFA_IN_INFO + FP_MFA_SIZE + 8) == 0 &&
+    return fp_safe_read(peek, w.low, w.byte, FP_MFA_IN_INFO + FP_MFA_SIZE + 8) == 0 &&
            fp_code_window_is_mfa(&w, at);
 }

@@ -7,23 +7,21 @@
 /* Entries of one slot that are compared. */
 #define CHAIN_MAX 16
 
-/* A slot is split off from the one `half` below it, one after the other, until
- * the array has twice as many; then the mask grows (erl_process_dict.c). */
+/* A slot is split off from the one `half` below it, one after the other, until the array has twice
+ * as many; then the mask grows (erl_process_dict.c). */
 int64_t fp_dictionary_bytes(const struct fp_dictionary *dictionary)
 {
     uint64_t slots = (uint64_t)dictionary->size_mask + 1, half = slots / 2;
 
-    if (half == 0 || (slots & dictionary->size_mask) != 0 ||
-        dictionary->split_position > half ||
+    if (half == 0 || (slots & dictionary->size_mask) != 0 || dictionary->split_position > half ||
         dictionary->used_slots != half + dictionary->split_position ||
         dictionary->used_slots > dictionary->array_size)
         return -1;
     return SLOTS_IN_DICTIONARY + 8 * (int64_t)dictionary->array_size;
 }
 
-int fp_dictionary_read(const struct fp_layout *layout,
-                       const struct fp_memory *peek, uint64_t address,
-                       const struct fp_snapshot *snapshot, int64_t *bytes)
+int fp_dictionary_read(const struct fp_layout *layout, const struct fp_memory *peek,
+                       uint64_t address, const struct fp_snapshot *snapshot, int64_t *bytes)
 {
     const uint16_t *offset = layout->release.offset;
     struct fp_dictionary dictionary;
@@ -37,16 +35,15 @@ int fp_dictionary_read(const struct fp_layout *layout,
     *bytes = 0;
     if (snapshot->dictionary == 0)
         return 0;
-    if (fp_safe_read_batch(peek, span, 3) != 3 ||
-        again != snapshot->dictionary || id != snapshot->id)
+    if (fp_safe_read_batch(peek, span, 3) != 3 || again != snapshot->dictionary ||
+        id != snapshot->id)
         return FP_ETORN;
     *bytes = fp_dictionary_bytes(&dictionary);
     return *bytes < 0 ? FP_ETORN : 0;
 }
 
 /* Is `entry` {Key, Value}? */
-static int read_entry(const struct fp_memory *peek, uint64_t entry,
-                      uint64_t key, uint64_t *value)
+static int read_entry(const struct fp_memory *peek, uint64_t entry, uint64_t key, uint64_t *value)
 {
     uint64_t pair[3];
 
@@ -56,22 +53,20 @@ static int read_entry(const struct fp_memory *peek, uint64_t entry,
     return 0;
 }
 
-int fp_dictionary_find(const struct fp_memory *peek, uint64_t dictionary,
-                       uint64_t key, uint64_t *value)
+int fp_dictionary_find(const struct fp_memory *peek, uint64_t dictionary, uint64_t key,
+                       uint64_t *value)
 {
     struct fp_dictionary head;
     uint64_t slot, term, cell[2];
 
-    if (dictionary == 0 ||
-        fp_safe_read(peek, dictionary, &head, sizeof head) != 0)
+    if (dictionary == 0 || fp_safe_read(peek, dictionary, &head, sizeof head) != 0)
         return FP_ENOENT;
-    /* An atom hashes to its index; a slot above those in use to the one that
-     * it has not been split from yet (pd_hash_get). */
+    /* An atom hashes to its index; a slot above those in use to the one that it has not been split
+     * from yet (pd_hash_get). */
     slot = fp_atom_index(key) & head.size_mask;
     if (slot >= head.used_slots)
         slot &= head.size_mask >> 1;
-    if (fp_safe_read_word(peek, dictionary + SLOTS_IN_DICTIONARY + 8 * slot,
-                          &term) != 0)
+    if (fp_safe_read_word(peek, dictionary + SLOTS_IN_DICTIONARY + 8 * slot, &term) != 0)
         return FP_ENOENT;
     for (int i = 0; i < CHAIN_MAX && fp_term_is_list(term); i++) {
         if (fp_safe_read(peek, fp_term_address(term), cell, sizeof cell) != 0)

@@ -5,10 +5,9 @@
  *             16 numElements   24 the slots            (erl_process_dict.h)
  *   a slot     nil, a boxed {Key, Value}, or a list of those
  *
- * Only the process itself moves its dictionary, and gives the old array back
- * when it does. So a head is believed only when the structure pointed to it
- * before and after it was read, and when its four numbers agree. No
- * allocation; any thread.
+ * Only the process itself moves its dictionary, and gives the old array back when it does. So a
+ * head is believed only when the structure pointed to it before and after it was read, and when its
+ * four numbers agree. No allocation; any thread.
  */
 #ifndef FP_ERTS_DICTIONARY_H
 #define FP_ERTS_DICTIONARY_H
@@ -23,19 +22,18 @@ struct fp_dictionary {
     uint32_t size_mask, used_slots, array_size, split_position;
 };
 
-/* Bytes of the array, which process_info(Pid, memory) counts (the entries lie
- * on the heap); -1 when the four numbers contradict each other. Pure. */
+/* Bytes of the array, which process_info(Pid, memory) counts (the entries lie on the heap); -1 when
+ * the four numbers contradict each other. Pure. */
 int64_t fp_dictionary_bytes(const struct fp_dictionary *dictionary);
 
-/* The same by two reads, for the process of `snapshot`, whose structure is at
- * `address`: the dictionary, then the structure again. 0 bytes without a
- * dictionary. 0, or FP_ETORN when the two do not agree. */
-int fp_dictionary_read(const struct fp_layout *layout,
-                       const struct fp_memory *peek, uint64_t address,
-                       const struct fp_snapshot *snapshot, int64_t *bytes);
+/* The same by two reads, for the process of `snapshot`, whose structure is at `address`: the
+ * dictionary, then the structure again. 0 bytes without a dictionary. 0, or FP_ETORN when the two
+ * do not agree. */
+int fp_dictionary_read(const struct fp_layout *layout, const struct fp_memory *peek,
+                       uint64_t address, const struct fp_snapshot *snapshot, int64_t *bytes);
 
 /* The value kept under the atom `key`. 0 or FP_ENOENT. */
-int fp_dictionary_find(const struct fp_memory *peek, uint64_t dictionary,
-                       uint64_t key, uint64_t *value);
+int fp_dictionary_find(const struct fp_memory *peek, uint64_t dictionary, uint64_t key,
+                       uint64_t *value);
 
 #endif

@@ -9,8 +9,8 @@
 
 /* One read. */
 #define CHUNK FP_RESIDENT_MAX
-/* What is kept of the bytes before a chunk, as an info may lie across: 16 bytes
- * before its MFA, 25 from there on, and 7 for the step. */
+/* What is kept of the bytes before a chunk, as an info may lie across: 16 bytes before its MFA, 25
+ * from there on, and 7 for the step. */
 #define KEEP 48u
 #define PAGE 4096u
 
@@ -37,8 +37,7 @@ static void *grown(void *array, uint32_t *room, size_t size)
     return bigger;
 }
 
-static int add_function(struct fp_functions *found, uint64_t mfa_at,
-                        const unsigned char *mfa)
+static int add_function(struct fp_functions *found, uint64_t mfa_at, const unsigned char *mfa)
 {
     struct fp_function *function;
 
@@ -59,8 +58,8 @@ static int add_function(struct fp_functions *found, uint64_t mfa_at,
     return 0;
 }
 
-/* Make room for what lies at `from`: behind the end of what is at hand when
- * that is its neighbour, at the beginning when it is not. */
+/* Make room for what lies at `from`: behind the end of what is at hand when that is its neighbour,
+ * at the beginning when it is not. */
 static void move_on(struct scan *scan, uint64_t from)
 {
     if (from != scan->top) {
@@ -76,8 +75,7 @@ static void move_on(struct scan *scan, uint64_t from)
 static int scan_piece(struct scan *scan, uint64_t from, uint64_t to)
 {
     move_on(scan, from);
-    if (fp_safe_read(scan->peek, from, scan->byte + (from - scan->low),
-                     (size_t)(to - from)) != 0)
+    if (fp_safe_read(scan->peek, from, scan->byte + (from - scan->low), (size_t)(to - from)) != 0)
         return FP_EFAULT;
     scan->top = to;
     for (; scan->at + FP_MFA_SIZE + 1 <= scan->top; scan->at += 8) {
@@ -90,8 +88,7 @@ static int scan_piece(struct scan *scan, uint64_t from, uint64_t to)
     return 0;
 }
 
-/* What a piece is made of, where it could not be read as one: something was
- * unmapped just now. */
+/* What a piece is made of, where it could not be read as one: something was unmapped just now. */
 static int scan_pages(struct scan *scan, uint64_t from, uint64_t to)
 {
     uint64_t next;
@@ -110,8 +107,7 @@ static int scan_range(struct scan *scan, const struct fp_range *range)
     int resident, err = 0;
 
     scan->low = scan->top = 0; /* no neighbour of the range before */
-    for (uint64_t from = range->start; from < range->end && err == 0;
-         from = to) {
+    for (uint64_t from = range->start; from < range->end && err == 0; from = to) {
         to = fp_resident_until(from, range->end, &resident);
         if (resident)
             err = scan_piece(scan, from, to);
@@ -132,17 +128,15 @@ static uint64_t info_of(const struct fp_function *function)
 static uint64_t next_info(const struct fp_functions *found, uint32_t i,
                           const struct fp_range *range)
 {
-    if (i + 1 < found->functions &&
-        info_of(&found->function[i + 1]) < range->end)
+    if (i + 1 < found->functions && info_of(&found->function[i + 1]) < range->end)
         return info_of(&found->function[i + 1]);
     return range->end;
 }
 
-/* Are the `count` entries of the table at `at` the functions from `first` on,
- * and is the one behind them a fitting *end? */
-static int table_matches(const struct scan *scan, uint64_t at, uint32_t first,
-                         uint32_t count, const struct fp_range *range,
-                         uint64_t *end)
+/* Are the `count` entries of the table at `at` the functions from `first` on, and is the one behind
+ * them a fitting *end? */
+static int table_matches(const struct scan *scan, uint64_t at, uint32_t first, uint32_t count,
+                         const struct fp_range *range, uint64_t *end)
 {
     const struct fp_function *function = scan->found->function + first;
     uint64_t entry[256];
@@ -153,8 +147,7 @@ static int table_matches(const struct scan *scan, uint64_t at, uint32_t first,
         if (fp_safe_read(scan->peek, at + 8ull * i, entry, 8 * n) != 0)
             return 0;
         for (uint32_t k = 0; k < n; k++)
-            if (entry[k] != info_of(&function[i + k]) ||
-                function[i + k].mfa[0] != function->mfa[0])
+            if (entry[k] != info_of(&function[i + k]) || function[i + k].mfa[0] != function->mfa[0])
                 return 0;
     }
     return fp_safe_read_word(scan->peek, at + 8ull * count, end) == 0 &&
@@ -162,20 +155,16 @@ static int table_matches(const struct scan *scan, uint64_t at, uint32_t first,
            *end <= next_info(scan->found, first + count - 1, range);
 }
 
-/* md5_ptr is the second word before functions[] in every release from 25 to 29
- * (beam_code.h). */
-static void read_md5(const struct scan *scan, uint64_t functions,
-                     struct fp_module *module)
+/* md5_ptr is the second word before functions[] in every release from 25 to 29 (beam_code.h). */
+static void read_md5(const struct scan *scan, uint64_t functions, struct fp_module *module)
 {
     uint64_t at;
 
-    module->has_md5 =
-        fp_safe_read_word(scan->peek, functions - 16, &at) == 0 &&
-        fp_safe_read(scan->peek, at, module->md5, sizeof module->md5) == 0;
+    module->has_md5 = fp_safe_read_word(scan->peek, functions - 16, &at) == 0 &&
+                      fp_safe_read(scan->peek, at, module->md5, sizeof module->md5) == 0;
 }
 
-static int add_module(struct fp_functions *found,
-                      const struct fp_module *module)
+static int add_module(struct fp_functions *found, const struct fp_module *module)
 {
     struct fp_module *grew;
 
@@ -198,8 +187,7 @@ static int read_module(const struct scan *scan, uint64_t at, uint32_t first,
     uint64_t header = at - 8ull * scan->release->functions_to_num_functions;
     uint64_t count;
 
-    if (header < range->start ||
-        fp_safe_read_word(scan->peek, header, &count) != 0)
+    if (header < range->start || fp_safe_read_word(scan->peek, header, &count) != 0)
         return 0;
     if (count == 0 || count > scan->found->functions - first ||
         !table_matches(scan, at, first, (uint32_t)count, range, &module->end))
@@ -212,9 +200,9 @@ static int read_module(const struct scan *scan, uint64_t at, uint32_t first,
     return 1;
 }
 
-/* Walk back from the info of function `first` to a table that begins with it:
- * no further than `floor`, where the function before starts, and over no hole,
- * as a header and its functions are one piece. 1 when there is one. */
+/* Walk back from the info of function `first` to a table that begins with it: no further than
+ * `floor`, where the function before starts, and over no hole, as a header and its functions are
+ * one piece. 1 when there is one. */
 static int find_module(struct scan *scan, uint32_t first, uint64_t floor,
                        const struct fp_range *range, struct fp_module *module)
 {
@@ -237,8 +225,7 @@ static int find_module(struct scan *scan, uint32_t first, uint64_t floor,
 }
 
 /* All functions of `range` but those that belong to none. */
-static int find_modules(struct scan *scan, const struct fp_range *range,
-                        uint32_t from, uint32_t to)
+static int find_modules(struct scan *scan, const struct fp_range *range, uint32_t from, uint32_t to)
 {
     uint64_t floor = (range->start + 7) & ~UINT64_C(7);
     struct fp_module module;
@@ -257,14 +244,13 @@ static int find_modules(struct scan *scan, const struct fp_range *range,
     return err;
 }
 
-static void set_ends(struct fp_functions *found, const struct fp_range *range,
-                     uint32_t from, uint32_t to)
+static void set_ends(struct fp_functions *found, const struct fp_range *range, uint32_t from,
+                     uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
         struct fp_function *function = &found->function[i];
-        const struct fp_module *module = function->module == FP_NO_MODULE
-                                             ? NULL
-                                             : &found->module[function->module];
+        const struct fp_module *module =
+            function->module == FP_NO_MODULE ? NULL : &found->module[function->module];
 
         if (module != NULL && i + 1 == module->first + module->count)
             function->end = module->end;
@@ -275,19 +261,15 @@ static void set_ends(struct fp_functions *found, const struct fp_range *range,
     }
 }
 
-/* What comes before the header of the first module, or before what is left of
- * one. */
-static void note_shared(struct fp_functions *found,
-                        const struct fp_range *range, uint32_t first)
+/* What comes before the header of the first module, or before what is left of one. */
+static void note_shared(struct fp_functions *found, const struct fp_range *range, uint32_t first)
 {
     const struct fp_function *function = &found->function[first];
-    uint64_t end = function->module == FP_NO_MODULE
-                       ? info_of(function)
-                       : found->module[function->module].start;
+    uint64_t end = function->module == FP_NO_MODULE ? info_of(function)
+                                                    : found->module[function->module].start;
 
     if (end > range->start && fp_is_resident(range->start, range->start + 1))
-        found->shared.range[found->shared.count++] =
-            (struct fp_range){range->start, end};
+        found->shared.range[found->shared.count++] = (struct fp_range){range->start, end};
 }
 
 /* ------------------------------------------------------- life and death -- */
@@ -307,10 +289,8 @@ static int read_range(struct scan *scan, const struct fp_range *range)
     return 0;
 }
 
-int fp_functions_read(struct fp_functions *functions,
-                      const struct fp_release *release,
-                      const struct fp_memory *peek,
-                      const struct fp_ranges *ranges)
+int fp_functions_read(struct fp_functions *functions, const struct fp_release *release,
+                      const struct fp_memory *peek, const struct fp_ranges *ranges)
 {
     struct scan *scan = malloc(sizeof *scan);
     int err = 0;

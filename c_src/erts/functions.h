@@ -1,18 +1,17 @@
 /*
  * functions.h - every JIT function there is in the code ranges, at one go.
  *
- * code.h asks what stands around one address; this walks over all resident
- * pages and notes each ErtsCodeInfo (code_scan.h), then gives the functions to
- * modules: a module is a BeamCodeHeader whose table lists exactly functions
- * that were found, in order.
+ * code.h asks what stands around one address; this walks over all resident pages and notes each
+ * ErtsCodeInfo (code_scan.h), then gives the functions to modules: a module is a BeamCodeHeader
+ * whose table lists exactly functions that were found, in order.
  *
  *      | shared fragments |header|info|f 0 |info|f 1 | rest |  free  |header| ...
  *      ^ range                        [start, end)          ^ module's end
  *
- * The VM does not wipe code that it unloads. Functions that a module left
- * behind are found too, as long as nothing was put over them; once a part of it
- * was overwritten, the rest belongs to no module. A module that was unloaded
- * and is still whole looks like any other: only the VM can tell (perf_map.h).
+ * The VM does not wipe code that it unloads. Functions that a module left behind are found too, as
+ * long as nothing was put over them; once a part of it was overwritten, the rest belongs to no
+ * module. A module that was unloaded and is still whole looks like any other: only the VM can tell
+ * (perf_map.h).
  *
  * A dirty scheduler's work: 4 ms for 8,000 functions. No state.
  */
@@ -43,9 +42,9 @@ struct fp_module {
     unsigned char md5[FP_MD5_SIZE];
 };
 
-/* Sorted by address, disjoint. The end of a function of a module is where the
- * next one's info begins, or the module's end; that of any other the next
- * info, of any module, or the range's end. */
+/* Sorted by address, disjoint. The end of a function of a module is where the next one's info
+ * begins, or the module's end; that of any other the next info, of any module, or the range's
+ * end. */
 struct fp_functions {
     struct fp_function *function;
     uint32_t functions, room;
@@ -55,13 +54,10 @@ struct fp_functions {
                                 fragments that all code shares */
 };
 
-/* Everything that can be read: a range, or a part of one, that vanishes
- * meanwhile is a hole. 0, FP_ENOMEM, or FP_EFULL; then there is nothing to be
- * freed. */
-int fp_functions_read(struct fp_functions *functions,
-                      const struct fp_release *release,
-                      const struct fp_memory *peek,
-                      const struct fp_ranges *ranges);
+/* Everything that can be read: a range, or a part of one, that vanishes meanwhile is a hole. 0,
+ * FP_ENOMEM, or FP_EFULL; then there is nothing to be freed. */
+int fp_functions_read(struct fp_functions *functions, const struct fp_release *release,
+                      const struct fp_memory *peek, const struct fp_ranges *ranges);
 void fp_functions_free(struct fp_functions *functions);
 
 #endif

@@ -1,10 +1,9 @@
 /*
  * layout.h - where things are inside the running VM.
  *
- * A struct fp_layout is found once a VM life: layout_solve.c compares memory
- * with public answers, layout_table.c says what each release is expected to
- * say, and only where both agree in every field the native engine runs. After
- * that it is immutable.
+ * A struct fp_layout is found once a VM life: layout_solve.c compares memory with public answers,
+ * layout_table.c says what each release is expected to say, and only where both agree in every
+ * field the native engine runs. After that it is immutable.
  *
  * Offsets are in bytes from the start of `struct process` (erl_process.h).
  */
@@ -18,30 +17,30 @@
 #include "base/safe_read.h"
 
 /* X(field, bytes wide): the members of the VM's process structure in use. */
-#define FP_FIELD_MAP(X)                                                        \
-    X(id, 8)           /* the pid term */                                      \
-    X(registered, 8)   /* -> struct whose word at +32 is the name */           \
-    X(htop, 8)         /* heap top */                                          \
-    X(stop, 8)         /* stack top; stale while Erlang code runs */           \
-    X(heap, 8)         /* heap start */                                        \
-    X(hend, 8)         /* heap end, which is the stack's start */              \
-    X(i, 8)            /* code address where it continues */                   \
-    X(reds, 8)         /* reductions done, up to the last schedule-out */      \
-    X(inner_len, 8)    /* messages fetched to the inner queue */               \
-    X(outer_len, 8)    /* messages in the shared in-queue */                   \
-    X(dictionary, 8)   /* -> ProcDict, or NULL */                              \
-    X(initial_call, 8) /* module, function, arity: three words */              \
-    X(parent, 8)       /* pid term of who spawned it */                        \
-    X(high_water, 8)   /* end of what survived the last minor GC */            \
-    X(old_hend, 8)                                                             \
-    X(old_htop, 8)                                                             \
-    X(old_heap, 8)  /* NULL when there is none */                              \
-    X(gen_gcs, 2)   /* minor GCs since the last full sweep */                  \
-    X(bin_vheap, 8) /* off_heap.overhead: words of refc binaries */            \
-    X(mbuf_size, 8) /* words in heap and message fragments */                  \
-    X(bin_vheap_block, 8)                                                      \
-    X(bin_old_vheap_block, 8)                                                  \
-    X(bin_old_vheap, 8)                                                        \
+#define FP_FIELD_MAP(X)                                                                            \
+    X(id, 8)           /* the pid term */                                                          \
+    X(registered, 8)   /* -> struct whose word at +32 is the name */                               \
+    X(htop, 8)         /* heap top */                                                              \
+    X(stop, 8)         /* stack top; stale while Erlang code runs */                               \
+    X(heap, 8)         /* heap start */                                                            \
+    X(hend, 8)         /* heap end, which is the stack's start */                                  \
+    X(i, 8)            /* code address where it continues */                                       \
+    X(reds, 8)         /* reductions done, up to the last schedule-out */                          \
+    X(inner_len, 8)    /* messages fetched to the inner queue */                                   \
+    X(outer_len, 8)    /* messages in the shared in-queue */                                       \
+    X(dictionary, 8)   /* -> ProcDict, or NULL */                                                  \
+    X(initial_call, 8) /* module, function, arity: three words */                                  \
+    X(parent, 8)       /* pid term of who spawned it */                                            \
+    X(high_water, 8)   /* end of what survived the last minor GC */                                \
+    X(old_hend, 8)                                                                                 \
+    X(old_htop, 8)                                                                                 \
+    X(old_heap, 8)  /* NULL when there is none */                                                  \
+    X(gen_gcs, 2)   /* minor GCs since the last full sweep */                                      \
+    X(bin_vheap, 8) /* off_heap.overhead: words of refc binaries */                                \
+    X(mbuf_size, 8) /* words in heap and message fragments */                                      \
+    X(bin_vheap_block, 8)                                                                          \
+    X(bin_old_vheap_block, 8)                                                                      \
+    X(bin_old_vheap, 8)                                                                            \
     X(state, 4) /* ERTS_PSFLG_* */
 
 enum fp_field {
@@ -66,9 +65,9 @@ enum fp_atom_form {
     FP_ATOM_NAME_BINARY   /* a term: a binary in the literal area */
 };
 
-/* What the capture of running processes needs beside the calibrated fields, by
- * the sources. Each scheduler that registers compares them with what it is
- * doing just then (schedulers.c); where they differ, nothing is captured. */
+/* What the capture of running processes needs beside the calibrated fields, by the sources. Each
+ * scheduler that registers compares them with what it is doing just then (schedulers.c); where they
+ * differ, nothing is captured. */
 struct fp_capture_offsets {
     /* in struct process */
     uint16_t scheduler_data; /* -> ErtsSchedulerData, NULL when not running */
@@ -79,8 +78,7 @@ struct fp_capture_offsets {
     uint16_t number; /* 1.. for a normal scheduler, 0 for a dirty one */
 };
 
-/* What a release's sources say (layout_table.c), each figure with its
- * provenance there. */
+/* What a release's sources say (layout_table.c), each figure with its provenance there. */
 struct fp_release {
     uint16_t otp;      /* 25 */
     uint8_t tested;    /* in the tested matrix */
@@ -120,23 +118,23 @@ struct fp_layout {
 #define FP_PROBES_MAX 16u
 
 /* A public answer about a probe, by the field(s) it says something of. */
-#define FP_ANSWER_MAP(X)                                                       \
-    X(heap_size)           /* words, htop - heap */                            \
-    X(heap_block_size)     /* hend - heap */                                   \
-    X(stack_size)          /* hend - stop */                                   \
-    X(recent_size)         /* high_water - heap */                             \
-    X(old_heap_size)       /* old_htop - old_heap */                           \
-    X(old_heap_block_size) /* old_hend - old_heap */                           \
-    X(mbuf_size)                                                               \
-    X(bin_vheap_size)                                                          \
-    X(bin_vheap_block_size)                                                    \
-    X(bin_old_vheap_size)                                                      \
-    X(bin_old_vheap_block_size)                                                \
-    X(minor_gcs)                                                               \
-    X(reductions)                                                              \
-    X(inner_len)      /* messages fetched, process_info's count */             \
-    X(outer_len)      /* messages sent while suspended */                      \
-    X(dictionary_len) /* entries in the process dictionary */                  \
+#define FP_ANSWER_MAP(X)                                                                           \
+    X(heap_size)           /* words, htop - heap */                                                \
+    X(heap_block_size)     /* hend - heap */                                                       \
+    X(stack_size)          /* hend - stop */                                                       \
+    X(recent_size)         /* high_water - heap */                                                 \
+    X(old_heap_size)       /* old_htop - old_heap */                                               \
+    X(old_heap_block_size) /* old_hend - old_heap */                                               \
+    X(mbuf_size)                                                                                   \
+    X(bin_vheap_size)                                                                              \
+    X(bin_vheap_block_size)                                                                        \
+    X(bin_old_vheap_size)                                                                          \
+    X(bin_old_vheap_block_size)                                                                    \
+    X(minor_gcs)                                                                                   \
+    X(reductions)                                                                                  \
+    X(inner_len)      /* messages fetched, process_info's count */                                 \
+    X(outer_len)      /* messages sent while suspended */                                          \
+    X(dictionary_len) /* entries in the process dictionary */                                      \
     X(state)          /* the flags of what it is known to be */
 
 enum fp_answer {
@@ -186,17 +184,16 @@ struct fp_refusal {
     char why[160];  /* one sentence */
 };
 
-/* Find the layout, or say which field does not agree. Reads the probes'
- * windows itself. Takes some 10 ms: a dirty scheduler's work.
- * 0, or the refusal's err. */
+/* Find the layout, or say which field does not agree. Reads the probes' windows itself. Takes some
+ * 10 ms: a dirty scheduler's work. 0, or the refusal's err. */
 int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *peek,
                     struct fp_solve_input *input, struct fp_refusal *refusal);
 
-/* Slot of a pid term in the process table; its number and serial as printed
- * in <0.Number.Serial>. */
+/* Slot of a pid term in the process table; its number and serial as printed in
+ * <0.Number.Serial>. */
 uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid);
-void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid,
-                    uint32_t *number, uint32_t *serial);
+void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *number,
+                    uint32_t *serial);
 
 /* Tags (erl_term.h, the same in all listed releases). */
 static inline int fp_term_is_atom(uint64_t term)

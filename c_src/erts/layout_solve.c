@@ -1,7 +1,7 @@
 /*
- * Finding the layout: each field is the one place in every probe's structure
- * where the public answer stands. Any field that is nowhere, in two places, or
- * elsewhere than the release's table says, refuses the native engine.
+ * Finding the layout: each field is the one place in every probe's structure where the public
+ * answer stands. Any field that is nowhere, in two places, or elsewhere than the release's table
+ * says, refuses the native engine.
  *
  * The probes and what makes their answers differ: flame_prof_calibration.erl.
  */
@@ -16,9 +16,8 @@
 #include "erts/process.h"
 #include "erts/process_table.h"
 
-/* Offset of the name in RegProc {hash bucket, process, port, name}: 16 + 8 + 8
- * (register.h), and of numElements in ProcDict (erl_process_dict.h); the same
- * in all listed releases. */
+/* Offset of the name in RegProc {hash bucket, process, port, name}: 16 + 8 + 8 (register.h), and of
+ * numElements in ProcDict (erl_process_dict.h); the same in all listed releases. */
 #define NAME_IN_REGISTRATION 32u
 #define ELEMENTS_IN_DICTIONARY 16u
 
@@ -45,8 +44,7 @@ static int refuse(struct solver *s, int err, const char *field, const char *why)
     return err;
 }
 
-static uint64_t word_at(const struct fp_probe *probe, uint32_t offset,
-                        uint32_t width)
+static uint64_t word_at(const struct fp_probe *probe, uint32_t offset, uint32_t width)
 {
     uint64_t word = 0;
 
@@ -69,8 +67,8 @@ static uint32_t distinct_answers(const struct solver *s, enum fp_answer answer)
 
         if (!knows(&probe[i], answer) || probe[i].answer[answer] == 0)
             continue;
-        while (k < i && !(knows(&probe[k], answer) &&
-                          probe[k].answer[answer] == probe[i].answer[answer]))
+        while (k < i &&
+               !(knows(&probe[k], answer) && probe[k].answer[answer] == probe[i].answer[answer]))
             k++;
         distinct += k == i;
     }
@@ -85,15 +83,13 @@ static int all_fit(const struct solver *s, uint32_t offset)
     for (size_t i = 0; i < s->input->probes; i++) {
         const struct fp_probe *probe = &s->input->probe[i];
 
-        if (offset + s->width > probe->window_size ||
-            !s->fits(s, probe, offset))
+        if (offset + s->width > probe->window_size || !s->fits(s, probe, offset))
             return 0;
     }
     return 1;
 }
 
-static int accept(struct solver *s, enum fp_field field, uint32_t found,
-                  uint32_t candidates)
+static int accept(struct solver *s, enum fp_field field, uint32_t found, uint32_t candidates)
 {
     uint16_t *expected = &s->layout->release.offset[field];
     char why[sizeof s->refusal->why];
@@ -106,8 +102,7 @@ static int accept(struct solver *s, enum fp_field field, uint32_t found,
         return refuse(s, FP_EAMBIGUOUS, fp_field_name(field), why);
     }
     if (s->listed && *expected != found) {
-        snprintf(why, sizeof why,
-                 "found at offset %u, but the table for OTP %u says %u", found,
+        snprintf(why, sizeof why, "found at offset %u, but the table for OTP %u says %u", found,
                  (unsigned)s->layout->release.otp, (unsigned)*expected);
         return refuse(s, FP_ELAYOUT, fp_field_name(field), why);
     }
@@ -120,8 +115,7 @@ static int solve_field(struct solver *s, enum fp_field field)
     uint32_t found = 0, candidates = 0;
 
     s->width = fp_field_width(field);
-    for (uint32_t at = 0; at + s->width <= s->input->process_size;
-         at += s->width) {
+    for (uint32_t at = 0; at + s->width <= s->input->process_size; at += s->width) {
         if (all_fit(s, at)) {
             found = at;
             candidates++;
@@ -130,20 +124,17 @@ static int solve_field(struct solver *s, enum fp_field field)
     return accept(s, field, found, candidates);
 }
 
-static int fits_id(const struct solver *s, const struct fp_probe *probe,
-                   uint32_t at)
+static int fits_id(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
     return word_at(probe, at, s->width) == probe->id;
 }
 
-static int fits_parent(const struct solver *s, const struct fp_probe *probe,
-                       uint32_t at)
+static int fits_parent(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
     return word_at(probe, at, s->width) == probe->parent;
 }
 
-static int fits_registered(const struct solver *s, const struct fp_probe *probe,
-                           uint32_t at)
+static int fits_registered(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
     uint64_t to = word_at(probe, at, s->width), name = 0;
 
@@ -154,51 +145,43 @@ static int fits_registered(const struct solver *s, const struct fp_probe *probe,
            name == probe->registered;
 }
 
-static int fits_initial_call(const struct solver *s,
-                             const struct fp_probe *probe, uint32_t at)
+static int fits_initial_call(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
     (void)s;
     return at + 24 <= probe->window_size &&
            memcmp(probe->window + at, probe->initial_call, 24) == 0;
 }
 
-/* The code address of a waiting process lies in the function that
- * process_info says it is in. */
-static int fits_i(const struct solver *s, const struct fp_probe *probe,
-                  uint32_t at)
+/* The code address of a waiting process lies in the function that process_info says it is in. */
+static int fits_i(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
     uint64_t mfa[3], mfa_at, pc = word_at(probe, at, s->width);
 
     if (probe->current_function[0] == 0)
         return 1;
     return fp_ranges_contain(&s->input->code, pc) &&
-           fp_code_index_nearest(s->peek, &s->input->code, pc, mfa, &mfa_at) ==
-               0 &&
+           fp_code_index_nearest(s->peek, &s->input->code, pc, mfa, &mfa_at) == 0 &&
            memcmp(mfa, probe->current_function, sizeof mfa) == 0;
 }
 
-static int fits_dictionary(const struct solver *s, const struct fp_probe *probe,
-                           uint32_t at)
+static int fits_dictionary(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
     uint64_t to = word_at(probe, at, s->width), elements = 0;
 
     if (!knows(probe, FP_ANSWER_dictionary_len))
         return 1;
     return to != 0 && (to & 7) == 0 &&
-           fp_safe_read_word(s->peek, to + ELEMENTS_IN_DICTIONARY, &elements) ==
-               0 &&
+           fp_safe_read_word(s->peek, to + ELEMENTS_IN_DICTIONARY, &elements) == 0 &&
            elements == (uint64_t)probe->answer[FP_ANSWER_dictionary_len];
 }
 
-static int fits_answer(const struct solver *s, const struct fp_probe *probe,
-                       uint32_t at)
+static int fits_answer(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
     return !knows(probe, s->answer) ||
            word_at(probe, at, s->width) == (uint64_t)probe->answer[s->answer];
 }
 
-static int solve_answer(struct solver *s, enum fp_field field,
-                        enum fp_answer answer)
+static int solve_answer(struct solver *s, enum fp_field field, enum fp_answer answer)
 {
     if (distinct_answers(s, answer) < DISTINCT_MIN)
         return refuse(s, FP_ELAYOUT, fp_field_name(field),
@@ -222,16 +205,14 @@ static int distance_fits(const struct solver *s, uint32_t low, uint32_t high)
             continue;
         if (from == 0 && to == 0 && probe->answer[s->answer] == 0)
             continue; /* no old heap at all */
-        if (from == 0 || to < from ||
-            (to - from) / 8 != (uint64_t)probe->answer[s->answer])
+        if (from == 0 || to < from || (to - from) / 8 != (uint64_t)probe->answer[s->answer])
             return 0;
     }
     return 1;
 }
 
-static int solve_distance(struct solver *s, enum fp_answer answer,
-                          enum fp_field low, enum fp_field high,
-                          int low_is_known, int high_is_known)
+static int solve_distance(struct solver *s, enum fp_answer answer, enum fp_field low,
+                          enum fp_field high, int low_is_known, int high_is_known)
 {
     const uint16_t *offset = s->layout->release.offset;
     uint32_t candidates = 0, found_low = 0, found_high = 0;
@@ -264,11 +245,10 @@ static int solve_distance(struct solver *s, enum fp_answer answer,
 
 /* ------------------------------------------------------ tables of the VM -- */
 
-/* Visits every aligned address of the VM's writable data, a block at a time;
- * `check` gets the 32 bytes there. Blocks overlap by those. */
+/* Visits every aligned address of the VM's writable data, a block at a time; `check` gets the 32
+ * bytes there. Blocks overlap by those. */
 static int scan_data(struct solver *s,
-                     int (*check)(struct solver *, uint64_t at,
-                                  const unsigned char *bytes))
+                     int (*check)(struct solver *, uint64_t at, const unsigned char *bytes))
 {
     enum { BLOCK = 65536, LOOK = 32 };
     unsigned char *block = malloc(BLOCK + LOOK);
@@ -292,8 +272,8 @@ static int scan_data(struct solver *s,
     return 0;
 }
 
-/* A table's length is a power of two; of the largest there is, the VM tells one
- * less (erl_ptab.h erts_ptab_max). */
+/* A table's length is a power of two; of the largest there is, the VM tells one less (erl_ptab.h
+ * erts_ptab_max). */
 static uint32_t table_length(uint32_t limit)
 {
     uint32_t length = 1;
@@ -303,24 +283,21 @@ static uint32_t table_length(uint32_t limit)
     return length;
 }
 
-/* ErtsPTab's read-only part: 0 table, 8 free ids, 16 u32 its length
- * (erl_ptab.h). The right one has every probe in its slot. */
-static int check_process_table(struct solver *s, uint64_t at,
-                               const unsigned char *bytes)
+/* ErtsPTab's read-only part: 0 table, 8 free ids, 16 u32 its length (erl_ptab.h). The right one has
+ * every probe in its slot. */
+static int check_process_table(struct solver *s, uint64_t at, const unsigned char *bytes)
 {
     struct fp_layout try = *s->layout;
     uint32_t limit;
 
     memcpy(&limit, bytes + 16, 4);
     memcpy(&try.process_table, bytes, 8);
-    if (limit != s->layout->process_limit || try.process_table == 0 ||
-        (try.process_table & 7) != 0)
+    if (limit != s->layout->process_limit || try.process_table == 0 || (try.process_table & 7) != 0)
         return 0;
     for (size_t i = 0; i < s->input->probes; i++) {
         uint64_t address;
 
-        if (fp_process_table_lookup(&try, s->peek, s->input->probe[i].id,
-                                    &address) != 0 ||
+        if (fp_process_table_lookup(&try, s->peek, s->input->probe[i].id, &address) != 0 ||
             address != s->input->probe[i].address)
             return 0;
     }
@@ -334,8 +311,7 @@ static int check_process_table(struct solver *s, uint64_t at,
 
 /* IndexTable's end: int limit, int entries, segment table (index.h), at +4,
  * +8 and +16 of the 8-aligned {int size, int limit, int entries, pad, ptr}. */
-static int check_atom_table(struct solver *s, uint64_t at,
-                            const unsigned char *bytes)
+static int check_atom_table(struct solver *s, uint64_t at, const unsigned char *bytes)
 {
     struct fp_layout try = *s->layout;
     uint32_t limit, entries;
@@ -348,19 +324,17 @@ static int check_atom_table(struct solver *s, uint64_t at,
         memcpy(&entries, bytes + skew + 4, 4);
         memcpy(&try.atom_segments, bytes + 8 + skew * 2, 8);
         try.atom_entries = at + skew + 4;
-        if (limit != s->input->atom_limit || entries > limit ||
-            try.atom_segments == 0 || (try.atom_segments & 7) != 0)
+        if (limit != s->input->atom_limit || entries > limit || try.atom_segments == 0 ||
+            (try.atom_segments & 7) != 0)
             continue;
         for (; i < s->input->atoms; i++) {
             const struct fp_known_atom *atom = &s->input->atom[i];
 
-            if (fp_atom_text(&try, s->peek, atom->term, text) !=
-                    (int)atom->len ||
+            if (fp_atom_text(&try, s->peek, atom->term, text) != (int)atom->len ||
                 memcmp(text, atom->text, atom->len) != 0)
                 break;
         }
-        if (i == s->input->atoms && i > 0 &&
-            s->layout->atom_segments != try.atom_segments) {
+        if (i == s->input->atoms && i > 0 && s->layout->atom_segments != try.atom_segments) {
             s->width++;
             s->layout->atom_segments = try.atom_segments;
             s->layout->atom_entries = try.atom_entries;
@@ -370,8 +344,7 @@ static int check_atom_table(struct solver *s, uint64_t at,
 }
 
 static int solve_table(struct solver *s, const char *name,
-                       int (*check)(struct solver *, uint64_t,
-                                    const unsigned char *))
+                       int (*check)(struct solver *, uint64_t, const unsigned char *))
 {
     int err;
 
@@ -380,11 +353,9 @@ static int solve_table(struct solver *s, const char *name,
     if (err != 0)
         return refuse(s, err, name, fp_err_text(err));
     if (s->width == 0)
-        return refuse(s, FP_ENOENT, name,
-                      "nothing in the VM's data is such a table");
+        return refuse(s, FP_ENOENT, name, "nothing in the VM's data is such a table");
     if (s->width > 1)
-        return refuse(s, FP_EAMBIGUOUS, name,
-                      "more than one place in the VM's data fits");
+        return refuse(s, FP_EAMBIGUOUS, name, "more than one place in the VM's data fits");
     return 0;
 }
 
@@ -398,8 +369,7 @@ static int read_probes(struct solver *s)
         /* No further: the next structure may be that of another probe. */
         probe->window_size = s->input->process_size;
         if (probe->window_size > FP_PROBE_WINDOW ||
-            fp_safe_read(s->peek, probe->address, probe->window,
-                         probe->window_size) != 0)
+            fp_safe_read(s->peek, probe->address, probe->window, probe->window_size) != 0)
             return refuse(s, FP_EFAULT, "id", "a probe could not be read");
     }
     return 0;
@@ -440,15 +410,13 @@ static int solve_heaps(struct solver *s)
         {FP_ANSWER_heap_size, FP_FIELD_heap, FP_FIELD_htop, 1, 0},
         {FP_ANSWER_stack_size, FP_FIELD_stop, FP_FIELD_hend, 0, 1},
         {FP_ANSWER_recent_size, FP_FIELD_heap, FP_FIELD_high_water, 1, 0},
-        {FP_ANSWER_old_heap_block_size, FP_FIELD_old_heap, FP_FIELD_old_hend, 0,
-         0},
+        {FP_ANSWER_old_heap_block_size, FP_FIELD_old_heap, FP_FIELD_old_hend, 0, 0},
         {FP_ANSWER_old_heap_size, FP_FIELD_old_heap, FP_FIELD_old_htop, 1, 0},
     };
 
     for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
-        int err =
-            solve_distance(s, heaps[i].answer, heaps[i].low, heaps[i].high,
-                           heaps[i].low_is_known, heaps[i].high_is_known);
+        int err = solve_distance(s, heaps[i].answer, heaps[i].low, heaps[i].high,
+                                 heaps[i].low_is_known, heaps[i].high_is_known);
 
         if (err != 0)
             return err;
@@ -492,14 +460,13 @@ static int check_pids(struct solver *s)
 
         fp_pid_numbers(s->layout, probe->id, &number, &serial);
         if (number != probe->pid_number || serial != probe->pid_serial)
-            return refuse(s, FP_ELAYOUT, "pid",
-                          "a pid's number is not coded as expected");
+            return refuse(s, FP_ELAYOUT, "pid", "a pid's number is not coded as expected");
     }
     return 0;
 }
 
-/* Frames get their lines from the module header: it must be where the table
- * says for every probe's own function. */
+/* Frames get their lines from the module header: it must be where the table says for every probe's
+ * own function. */
 static int check_lines(struct solver *s)
 {
     struct fp_code_index_index *code = NULL;
@@ -511,18 +478,15 @@ static int check_lines(struct solver *s)
 
         if (probe->current_function[0] == 0)
             continue;
-        err = fp_code_index_resolve(
-            code, word_at(probe, s->layout->release.offset[FP_FIELD_i], 8),
-            &location);
-        if (err == 0 && (memcmp(location.mfa, probe->current_function,
-                                sizeof location.mfa) != 0 ||
+        err = fp_code_index_resolve(code, word_at(probe, s->layout->release.offset[FP_FIELD_i], 8),
+                                    &location);
+        if (err == 0 && (memcmp(location.mfa, probe->current_function, sizeof location.mfa) != 0 ||
                          location.line == 0))
             err = FP_ELAYOUT;
     }
     fp_code_index_destroy(code);
     if (err != 0)
-        return refuse(s, err, "line_table",
-                      "a known function's line was not found");
+        return refuse(s, err, "line_table", "a known function's line was not found");
     return 0;
 }
 
@@ -533,13 +497,12 @@ static int choose_release(struct solver *s)
 
     s->listed = release != NULL;
     if (!s->listed && !s->input->allow_unlisted) {
-        snprintf(why, sizeof why,
-                 "OTP %u is not in the layout table; engine => native tries it",
+        snprintf(why, sizeof why, "OTP %u is not in the layout table; engine => native tries it",
                  s->input->otp);
         return refuse(s, FP_EUNSUPPORTED, "release", why);
     }
-    /* An unlisted release starts from the nearest listed one: what cannot be
-     * solved is taken from there and checked (pids, atoms, lines). */
+    /* An unlisted release starts from the nearest listed one: what cannot be solved is taken from
+     * there and checked (pids, atoms, lines). */
     for (unsigned otp = s->input->otp; release == NULL && otp > 0; otp--)
         release = fp_release_find(otp);
     for (unsigned otp = s->input->otp; release == NULL; otp++)
@@ -550,9 +513,8 @@ static int choose_release(struct solver *s)
     s->layout->release.tested = s->listed && release->tested;
     s->layout->process_limit = table_length(s->input->process_limit);
     if (s->listed && release->process_size != s->input->process_size) {
-        snprintf(why, sizeof why, "is %u, but the table for OTP %u says %u",
-                 s->input->process_size, s->input->otp,
-                 (unsigned)release->process_size);
+        snprintf(why, sizeof why, "is %u, but the table for OTP %u says %u", s->input->process_size,
+                 s->input->otp, (unsigned)release->process_size);
         return refuse(s, FP_ELAYOUT, "process_size", why);
     }
     s->layout->release.process_size = (uint16_t)s->input->process_size;
@@ -564,8 +526,7 @@ static void measure_snapshot(struct fp_layout *layout)
     uint32_t size = 0;
 
     for (enum fp_field field = 0; field < FP_FIELD_COUNT; field++) {
-        uint32_t width =
-            field == FP_FIELD_initial_call ? 24 : fp_field_width(field);
+        uint32_t width = field == FP_FIELD_initial_call ? 24 : fp_field_width(field);
         uint32_t end = layout->release.offset[field] + width;
 
         if (end > size)
@@ -577,11 +538,9 @@ static void measure_snapshot(struct fp_layout *layout)
 int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *peek,
                     struct fp_solve_input *input, struct fp_refusal *refusal)
 {
-    struct solver s = {
-        .layout = layout, .peek = peek, .input = input, .refusal = refusal};
+    struct solver s = {.layout = layout, .peek = peek, .input = input, .refusal = refusal};
     int (*const steps[])(struct solver *) = {
-        choose_release, read_probes,   solve_terms,
-        solve_heaps,    solve_numbers, check_pids,
+        choose_release, read_probes, solve_terms, solve_heaps, solve_numbers, check_pids,
     };
     int err = 0;
 

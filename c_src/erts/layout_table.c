@@ -1,19 +1,18 @@
 /*
  * What each OTP release is expected to say, on x86_64 with the JIT.
  *
- * Offsets of struct process: computed from erts/emulator/beam/erl_process.h of
- * the release (JIT, frame pointers compiled in, no DEBUG), and for the
- * releases of the tested matrix measured on Debian's stock builds (25.2.3,
+ * Offsets of struct process: computed from erts/emulator/beam/erl_process.h of the release (JIT,
+ * frame pointers compiled in, no DEBUG), and for the releases of the tested matrix measured on
+ * Debian's stock builds (25.2.3,
  * 27.3.4.1, 29.1.1). The calibration must find every one of them again before
  * it is used. How to add a release: doc/new_otp_release.md.
  *
- * 26 was computed by compiling offsetof() against the sources of OTP 26.2.5:
- * its process structure is that of 25, its pids are those of 27. 28 could not
- * be compiled from a release; its structure is that of 27 and 29 (whose texts
- * agree, and agree with a copy of erl_process.h from between the two), its
- * module header and atoms those of 29 (beam_code.h of 2025; atoms became
- * binaries in 2024). Neither is in the tested matrix: they run when, and only
- * when, the calibration agrees in every field.
+ * 26 was computed by compiling offsetof() against the sources of OTP 26.2.5: its process structure
+ * is that of 25, its pids are those of 27. 28 could not be compiled from a release; its structure
+ * is that of 27 and 29 (whose texts agree, and agree with a copy of erl_process.h from between the
+ * two), its module header and atoms those of 29 (beam_code.h of 2025; atoms became binaries in
+ * 2024). Neither is in the tested matrix: they run when, and only when, the calibration agrees in
+ * every field.
  *
  *   pid_form           erl_ptab.h erts_ptab_id2pix()
  *   pid_number_bits    erl_term.h _PID_NUM_SIZE
@@ -25,47 +24,41 @@
 
 #include <string.h>
 
-#define OFFSETS_25                                                             \
-    {                                                                          \
-        [FP_FIELD_id] = 0, [FP_FIELD_registered] = 48, [FP_FIELD_htop] = 80,   \
-        [FP_FIELD_stop] = 88, [FP_FIELD_heap] = 128, [FP_FIELD_hend] = 136,    \
-        [FP_FIELD_i] = 256, [FP_FIELD_reds] = 280, [FP_FIELD_inner_len] = 392, \
-        [FP_FIELD_dictionary] = 416, [FP_FIELD_initial_call] = 448,            \
-        [FP_FIELD_parent] = 480, [FP_FIELD_high_water] = 496,                  \
-        [FP_FIELD_old_hend] = 504, [FP_FIELD_old_htop] = 512,                  \
-        [FP_FIELD_old_heap] = 520, [FP_FIELD_gen_gcs] = 528,                   \
-        [FP_FIELD_bin_vheap] = 544, [FP_FIELD_mbuf_size] = 584,                \
-        [FP_FIELD_bin_vheap_block] = 600,                                      \
-        [FP_FIELD_bin_old_vheap_block] = 608, [FP_FIELD_bin_old_vheap] = 616,  \
-        [FP_FIELD_state] = 640, [FP_FIELD_outer_len] = 672                     \
+#define OFFSETS_25                                                                                 \
+    {                                                                                              \
+        [FP_FIELD_id] = 0, [FP_FIELD_registered] = 48, [FP_FIELD_htop] = 80, [FP_FIELD_stop] = 88, \
+        [FP_FIELD_heap] = 128, [FP_FIELD_hend] = 136, [FP_FIELD_i] = 256, [FP_FIELD_reds] = 280,   \
+        [FP_FIELD_inner_len] = 392, [FP_FIELD_dictionary] = 416, [FP_FIELD_initial_call] = 448,    \
+        [FP_FIELD_parent] = 480, [FP_FIELD_high_water] = 496, [FP_FIELD_old_hend] = 504,           \
+        [FP_FIELD_old_htop] = 512, [FP_FIELD_old_heap] = 520, [FP_FIELD_gen_gcs] = 528,            \
+        [FP_FIELD_bin_vheap] = 544, [FP_FIELD_mbuf_size] = 584, [FP_FIELD_bin_vheap_block] = 600,  \
+        [FP_FIELD_bin_old_vheap_block] = 608, [FP_FIELD_bin_old_vheap] = 616,                      \
+        [FP_FIELD_state] = 640, [FP_FIELD_outer_len] = 672                                         \
     }
 
-#define OFFSETS_27                                                             \
-    {                                                                          \
-        [FP_FIELD_id] = 0, [FP_FIELD_registered] = 32, [FP_FIELD_htop] = 80,   \
-        [FP_FIELD_stop] = 88, [FP_FIELD_heap] = 192, [FP_FIELD_hend] = 200,    \
-        [FP_FIELD_i] = 248, [FP_FIELD_reds] = 272, [FP_FIELD_inner_len] = 336, \
-        [FP_FIELD_dictionary] = 408, [FP_FIELD_initial_call] = 440,            \
-        [FP_FIELD_parent] = 472, [FP_FIELD_gen_gcs] = 484,                     \
-        [FP_FIELD_high_water] = 488, [FP_FIELD_old_hend] = 496,                \
-        [FP_FIELD_old_htop] = 504, [FP_FIELD_old_heap] = 512,                  \
-        [FP_FIELD_bin_vheap] = 528, [FP_FIELD_mbuf_size] = 568,                \
-        [FP_FIELD_bin_vheap_block] = 584,                                      \
-        [FP_FIELD_bin_old_vheap_block] = 592, [FP_FIELD_bin_old_vheap] = 600,  \
-        [FP_FIELD_state] = 624, [FP_FIELD_outer_len] = 656                     \
+#define OFFSETS_27                                                                                 \
+    {                                                                                              \
+        [FP_FIELD_id] = 0, [FP_FIELD_registered] = 32, [FP_FIELD_htop] = 80, [FP_FIELD_stop] = 88, \
+        [FP_FIELD_heap] = 192, [FP_FIELD_hend] = 200, [FP_FIELD_i] = 248, [FP_FIELD_reds] = 272,   \
+        [FP_FIELD_inner_len] = 336, [FP_FIELD_dictionary] = 408, [FP_FIELD_initial_call] = 440,    \
+        [FP_FIELD_parent] = 472, [FP_FIELD_gen_gcs] = 484, [FP_FIELD_high_water] = 488,            \
+        [FP_FIELD_old_hend] = 496, [FP_FIELD_old_htop] = 504, [FP_FIELD_old_heap] = 512,           \
+        [FP_FIELD_bin_vheap] = 528, [FP_FIELD_mbuf_size] = 568, [FP_FIELD_bin_vheap_block] = 584,  \
+        [FP_FIELD_bin_old_vheap_block] = 592, [FP_FIELD_bin_old_vheap] = 600,                      \
+        [FP_FIELD_state] = 624, [FP_FIELD_outer_len] = 656                                         \
     }
 
 /* offsetof() compiled against the sources of 25.2.3, 26.2.5, 27.3.4.1 and
  * 29.1.1: struct process in erl_process.h, ErtsSchedulerData likewise. */
-#define RUNNING_25                                                             \
-    {                                                                          \
-        .scheduler_data = 760, .fcalls = 104, .current = 472,                  \
-        .current_process = 168, .number = 184                                  \
+#define RUNNING_25                                                                                 \
+    {                                                                                              \
+        .scheduler_data = 760, .fcalls = 104, .current = 472, .current_process = 168,              \
+        .number = 184                                                                              \
     }
-#define RUNNING_27                                                             \
-    {                                                                          \
-        .scheduler_data = 744, .fcalls = 120, .current = 464,                  \
-        .current_process = 168, .number = 184                                  \
+#define RUNNING_27                                                                                 \
+    {                                                                                              \
+        .scheduler_data = 744, .fcalls = 120, .current = 464, .current_process = 168,              \
+        .number = 184                                                                              \
     }
 
 static const struct fp_release releases[] = {

@@ -24,12 +24,10 @@ static int by_name(const void *a, const void *b)
     return x->name < y->name ? -1 : x->name > y->name;
 }
 
-static int is_loaded(const struct fp_module *module,
-                     const struct fp_loaded *loaded, size_t n)
+static int is_loaded(const struct fp_module *module, const struct fp_loaded *loaded, size_t n)
 {
     struct fp_loaded key = {.name = module->name};
-    const struct fp_loaded *it =
-        bsearch(&key, loaded, n, sizeof *loaded, by_name);
+    const struct fp_loaded *it = bsearch(&key, loaded, n, sizeof *loaded, by_name);
 
     if (it == NULL)
         return 0;
@@ -90,25 +88,21 @@ static void read_module_name(struct writer *writer, uint64_t module)
     if (writer->module == module)
         return;
     writer->module = module;
-    writer->module_size =
-        fp_atom_text(writer->layout, writer->peek, module, writer->module_text);
+    writer->module_size = fp_atom_text(writer->layout, writer->peek, module, writer->module_text);
 }
 
 /* 0; FP_ENOENT: its names are no atoms; FP_ENOMEM. */
-static int put_function(struct writer *writer,
-                        const struct fp_function *function)
+static int put_function(struct writer *writer, const struct fp_function *function)
 {
     char name[FP_ATOM_TEXT_MAX];
     struct fp_frame frame = {.arity = function->mfa[2]};
-    int size =
-        fp_atom_text(writer->layout, writer->peek, function->mfa[1], name);
+    int size = fp_atom_text(writer->layout, writer->peek, function->mfa[1], name);
     int err;
 
     read_module_name(writer, function->mfa[0]);
     if (size < 0 || writer->module_size < 0)
         return FP_ENOENT;
-    frame.module =
-        (struct fp_piece){writer->module_text, (size_t)writer->module_size};
+    frame.module = (struct fp_piece){writer->module_text, (size_t)writer->module_size};
     frame.function = (struct fp_piece){name, (size_t)size};
     err = put_place(writer->text, function->start, function->end);
     if (err == 0)
@@ -119,10 +113,8 @@ static int put_function(struct writer *writer,
 }
 
 /* Those of a module that is not loaded, and those of none, say nothing true. */
-static int put_if_loaded(struct writer *writer,
-                         const struct fp_functions *functions, uint32_t i,
-                         const unsigned char *is_wanted,
-                         struct fp_perf_map_count *count)
+static int put_if_loaded(struct writer *writer, const struct fp_functions *functions, uint32_t i,
+                         const unsigned char *is_wanted, struct fp_perf_map_count *count)
 {
     const struct fp_function *function = &functions->function[i];
     int err = FP_ENOENT;
@@ -138,16 +130,14 @@ static int put_if_loaded(struct writer *writer,
 }
 
 static int put_all(struct writer *writer, const struct fp_functions *functions,
-                   const unsigned char *is_wanted,
-                   struct fp_perf_map_count *count)
+                   const unsigned char *is_wanted, struct fp_perf_map_count *count)
 {
     uint32_t shared = 0;
     int err = 0;
 
     for (uint32_t i = 0; i < functions->functions && err == 0; i++) {
         if (shared < functions->shared.count &&
-            functions->shared.range[shared].start <
-                functions->function[i].start)
+            functions->shared.range[shared].start < functions->function[i].start)
             err = put_shared(writer->text, &functions->shared.range[shared++]);
         if (err == 0)
             err = put_if_loaded(writer, functions, i, is_wanted, count);
@@ -155,12 +145,9 @@ static int put_all(struct writer *writer, const struct fp_functions *functions,
     return err;
 }
 
-int fp_perf_map_text(struct fp_buffer *text,
-                     const struct fp_functions *functions,
-                     struct fp_loaded *loaded, size_t n,
-                     const struct fp_layout *layout,
-                     const struct fp_memory *peek,
-                     struct fp_perf_map_count *count)
+int fp_perf_map_text(struct fp_buffer *text, const struct fp_functions *functions,
+                     struct fp_loaded *loaded, size_t n, const struct fp_layout *layout,
+                     const struct fp_memory *peek, struct fp_perf_map_count *count)
 {
     struct writer writer = {.text = text, .layout = layout, .peek = peek};
     unsigned char *is_wanted = calloc(functions->modules + 1u, 1);
@@ -172,8 +159,7 @@ int fp_perf_map_text(struct fp_buffer *text,
     if (n > 0)
         qsort(loaded, n, sizeof *loaded, by_name);
     for (uint32_t i = 0; i < functions->modules && n > 0; i++)
-        is_wanted[i] =
-            (unsigned char)is_loaded(&functions->module[i], loaded, n);
+        is_wanted[i] = (unsigned char)is_loaded(&functions->module[i], loaded, n);
     err = put_all(&writer, functions, is_wanted, count);
     free(is_wanted);
     return err;
@@ -199,8 +185,8 @@ static int writes_to(const char *name, const struct stat *file)
     int flags = fcntl(fd, F_GETFL);
     struct stat info;
 
-    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY &&
-           fstat(fd, &info) == 0 && is_same_file(&info, file);
+    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && fstat(fd, &info) == 0 &&
+           is_same_file(&info, file);
 }
 
 /* The VM, started with +JPperf, keeps its map open and appends to it. */
@@ -222,8 +208,7 @@ static int is_open_here(const char *path)
     return found;
 }
 
-/* A new file beside `path`, named so that nobody can have guessed it: its
- * descriptor, or -1. */
+/* A new file beside `path`, named so that nobody can have guessed it: its descriptor, or -1. */
 static int open_beside(const char *path, char *beside, size_t size)
 {
     int fd = -1;
@@ -233,13 +218,12 @@ static int open_beside(const char *path, char *beside, size_t size)
 
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
             return -1;
-        if ((size_t)snprintf(beside, size, "%s.%016llx", path,
-                             (unsigned long long)random) >= size) {
+        if ((size_t)snprintf(beside, size, "%s.%016llx", path, (unsigned long long)random) >=
+            size) {
             errno = ENAMETOOLONG;
             return -1;
         }
-        fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                  0600);
+        fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
@@ -264,8 +248,7 @@ static int write_all(int fd, const char *bytes, size_t size)
 }
 
 /* Write, close, rename: 0, or errno. */
-static int fill(int fd, const char *beside, const char *path, const char *bytes,
-                size_t size)
+static int fill(int fd, const char *beside, const char *path, const char *bytes, size_t size)
 {
     int error = 0;
 
@@ -279,8 +262,7 @@ static int fill(int fd, const char *beside, const char *path, const char *bytes,
     return error;
 }
 
-int fp_perf_map_write(const char *path, const char *bytes, size_t size,
-                      char *why, size_t why_size)
+int fp_perf_map_write(const char *path, const char *bytes, size_t size, char *why, size_t why_size)
 {
     char beside[PATH_MAX];
     int fd, error;

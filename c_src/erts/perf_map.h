@@ -1,16 +1,15 @@
 /*
- * perf_map.h - the functions of the JIT as /tmp/perf-PID.map, where Linux perf
- * looks for names of code that is in no file.
+ * perf_map.h - the functions of the JIT as /tmp/perf-PID.map, where Linux perf looks for names of
+ * code that is in no file.
  *
  *      START SIZE SYMBOL LF     both in hex, sorted by START, disjoint
  *
- * A symbol is module:function/arity as in our own files (out/encode.c), or
- * `[jit shared]`. The file is a new one each time and comes into its place by
- * rename: perf reads the old one or the new one, whole, and a link that lies
- * there is replaced and not followed.
+ * A symbol is module:function/arity as in our own files (out/encode.c), or `[jit shared]`. The file
+ * is a new one each time and comes into its place by rename: perf reads the old one or the new one,
+ * whole, and a link that lies there is replaced and not followed.
  *
- * A dirty scheduler's work: it allocates and writes a file, and takes some 10 us
- * for each function, most of it for its name. No state.
+ * A dirty scheduler's work: it allocates and writes a file, and takes some 10 us for each function,
+ * most of it for its name. No state.
  */
 #ifndef FP_ERTS_PERF_MAP_H
 #define FP_ERTS_PERF_MAP_H
@@ -34,21 +33,17 @@ struct fp_perf_map_count {
     uint64_t left_out; /* found, but of no module that is loaded */
 };
 
-/* Append the map of `functions`, without those of modules that are not in
- * loaded[0..n): code that was purged and not overwritten yet. `loaded` is sorted
- * by this. Of a module that is loaded, copies are left out that are not the
- * current code by their MD5, unless it has old code. 0 or FP_ENOMEM. */
-int fp_perf_map_text(struct fp_buffer *text,
-                     const struct fp_functions *functions,
-                     struct fp_loaded *loaded, size_t n,
-                     const struct fp_layout *layout,
-                     const struct fp_memory *peek,
-                     struct fp_perf_map_count *count);
+/* Append the map of `functions`, without those of modules that are not in loaded[0..n): code that
+ * was purged and not overwritten yet. `loaded` is sorted by this. Of a module that is loaded,
+ * copies are left out that are not the current code by their MD5, unless it has old code. 0 or
+ * FP_ENOMEM. */
+int fp_perf_map_text(struct fp_buffer *text, const struct fp_functions *functions,
+                     struct fp_loaded *loaded, size_t n, const struct fp_layout *layout,
+                     const struct fp_memory *peek, struct fp_perf_map_count *count);
 
-/* Make `path` a file of mode 0600 with these bytes. 0; FP_ESTATE: this process
- * has that very file open for writing, so it is the VM's own (+JPperf); FP_EIO.
- * Then `why` has the path and the reason, and nothing was left behind. */
-int fp_perf_map_write(const char *path, const char *bytes, size_t size,
-                      char *why, size_t why_size);
+/* Make `path` a file of mode 0600 with these bytes. 0; FP_ESTATE: this process has that very file
+ * open for writing, so it is the VM's own (+JPperf); FP_EIO. Then `why` has the path and the
+ * reason, and nothing was left behind. */
+int fp_perf_map_write(const char *path, const char *bytes, size_t size, char *why, size_t why_size);
 
 #endif

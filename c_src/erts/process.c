@@ -4,14 +4,13 @@
 
 #include "base/error.h"
 
-uint64_t fp_process_field(const struct fp_layout *layout,
-                          const unsigned char *bytes, enum fp_field field)
+uint64_t fp_process_field(const struct fp_layout *layout, const unsigned char *bytes,
+                          enum fp_field field)
 {
     uint64_t value = 0;
 
     /* Little endian, as every target of the native engine is. */
-    memcpy(&value, bytes + layout->release.offset[field],
-           fp_field_width(field));
+    memcpy(&value, bytes + layout->release.offset[field], fp_field_width(field));
     return value;
 }
 
@@ -50,11 +49,10 @@ int fp_process_status(uint32_t state)
         return FP_STATUS_garbage_collecting;
     if (state & FP_PSFLG_SUSPENDED)
         return FP_STATUS_suspended;
-    if (state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS |
-                 FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS))
+    if (state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS | FP_PSFLG_DIRTY_RUNNING |
+                 FP_PSFLG_DIRTY_RUNNING_SYS))
         return FP_STATUS_running;
-    if (state &
-        (FP_PSFLG_ACTIVE | FP_PSFLG_ACTIVE_SYS | FP_PSFLG_DIRTY_ACTIVE_SYS))
+    if (state & (FP_PSFLG_ACTIVE | FP_PSFLG_ACTIVE_SYS | FP_PSFLG_DIRTY_ACTIVE_SYS))
         return FP_STATUS_runnable;
     return FP_STATUS_waiting;
 }
@@ -75,9 +73,9 @@ static int64_t bounded(uint64_t n)
     return n >> 46 != 0 ? -1 : (int64_t)n;
 }
 
-/* Message queue: fetched and not yet fetched. In 27 on, the in-queue's figure
- * counts the messages behind the last signal that is no message, so it is a
- * lower bound while signals are pending (erl_message.h). */
+/* Message queue: fetched and not yet fetched. In 27 on, the in-queue's figure counts the messages
+ * behind the last signal that is no message, so it is a lower bound while signals are pending
+ * (erl_message.h). */
 static int64_t queue_len(int64_t inner, int64_t outer)
 {
     const int64_t limit = INT64_C(1) << 40;
@@ -87,8 +85,8 @@ static int64_t queue_len(int64_t inner, int64_t outer)
     return inner + outer < 0 ? 0 : inner + outer;
 }
 
-int fp_process_decode(const struct fp_layout *layout,
-                      const unsigned char *bytes, struct fp_snapshot *snapshot)
+int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes,
+                      struct fp_snapshot *snapshot)
 {
 #define FIELD(name) load64(bytes, layout->release.offset[FP_FIELD_##name])
     uint64_t heap = FIELD(heap), hend = FIELD(hend), old_heap = FIELD(old_heap);
@@ -102,13 +100,11 @@ int fp_process_decode(const struct fp_layout *layout,
     snapshot->registered_at = FIELD(registered);
     snapshot->dictionary = FIELD(dictionary);
     snapshot->current = load64(bytes, layout->release.running.current);
-    memcpy(snapshot->initial_call,
-           bytes + layout->release.offset[FP_FIELD_initial_call],
+    memcpy(snapshot->initial_call, bytes + layout->release.offset[FP_FIELD_initial_call],
            sizeof snapshot->initial_call);
     snapshot->state = load32(bytes, layout->release.offset[FP_FIELD_state]);
     snapshot->status = (uint8_t)fp_process_status(snapshot->state);
-    snapshot->runs_erlang =
-        (snapshot->state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS)) != 0;
+    snapshot->runs_erlang = (snapshot->state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS)) != 0;
 
     value[FP_METRIC_reductions] = (int64_t)FIELD(reds);
     value[FP_METRIC_message_queue_len] =
@@ -127,19 +123,16 @@ int fp_process_decode(const struct fp_layout *layout,
     value[FP_METRIC_bin_vheap_size] = bounded(FIELD(bin_vheap));
     value[FP_METRIC_bin_vheap_block_size] = bounded(FIELD(bin_vheap_block));
     value[FP_METRIC_bin_old_vheap_size] = bounded(FIELD(bin_old_vheap));
-    value[FP_METRIC_bin_old_vheap_block_size] =
-        bounded(FIELD(bin_old_vheap_block));
-    value[FP_METRIC_minor_gcs] =
-        load16(bytes, layout->release.offset[FP_FIELD_gen_gcs]);
+    value[FP_METRIC_bin_old_vheap_block_size] = bounded(FIELD(bin_old_vheap_block));
+    value[FP_METRIC_minor_gcs] = load16(bytes, layout->release.offset[FP_FIELD_gen_gcs]);
     value[FP_METRIC_total_heap_size] = value[FP_METRIC_heap_block_size] +
                                        value[FP_METRIC_old_heap_block_size] +
                                        value[FP_METRIC_mbuf_size];
-    value[FP_METRIC_memory] =
-        layout->release.process_size + 8 * value[FP_METRIC_total_heap_size] +
-        layout->release.message_size * value[FP_METRIC_message_queue_len];
+    value[FP_METRIC_memory] = layout->release.process_size + 8 * value[FP_METRIC_total_heap_size] +
+                              layout->release.message_size * value[FP_METRIC_message_queue_len];
 #undef FIELD
-    /* A size that cannot be, or parts larger than their whole: the collector
-     * was exchanging the heaps while the kernel copied. */
+    /* A size that cannot be, or parts larger than their whole: the collector was exchanging the
+     * heaps while the kernel copied. */
     for (int metric = 0; metric < FP_METRIC_COUNT; metric++)
         if (value[metric] < 0)
             return FP_ETORN;

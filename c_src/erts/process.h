@@ -1,6 +1,6 @@
 /*
- * process.h - one process structure, copied, to what process_info/2 would say.
- * Pure: works on bytes already read. Any thread.
+ * process.h - one process structure, copied, to what process_info/2 would say. Pure: works on bytes
+ * already read. Any thread.
  */
 #ifndef FP_ERTS_PROCESS_H
 #define FP_ERTS_PROCESS_H
@@ -8,8 +8,8 @@
 #include "base/metric.h"
 #include "erts/layout.h"
 
-/* Process state flags: erl_process.h ERTS_PSFLG_BIT(N) is 1 << (6 + N);
- * textually the same in OTP 25 to 29. */
+/* Process state flags: erl_process.h ERTS_PSFLG_BIT(N) is 1 << (6 + N); textually the same in OTP
+ * 25 to 29. */
 #define FP_PSFLG_FREE (1u << 10)
 #define FP_PSFLG_EXITING (1u << 11)
 #define FP_PSFLG_ACTIVE (1u << 13)
@@ -45,11 +45,11 @@ int fp_process_status(uint32_t state);
 
 /* From `bytes` (layout->snapshot_size of them) at the structure's start. 0, or
  * FP_ETORN when the figures contradict each other: it was changing. */
-int fp_process_decode(const struct fp_layout *layout,
-                      const unsigned char *bytes, struct fp_snapshot *snapshot);
+int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes,
+                      struct fp_snapshot *snapshot);
 
 /* A field of the copied structure, as an unsigned number. */
-uint64_t fp_process_field(const struct fp_layout *layout,
-                          const unsigned char *bytes, enum fp_field field);
+uint64_t fp_process_field(const struct fp_layout *layout, const unsigned char *bytes,
+                          enum fp_field field);
 
 #endif

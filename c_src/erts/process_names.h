@@ -1,8 +1,8 @@
 /*
  * process_names.h - what a process is called, out of its structure's neighbours.
  *
- * Read when a process enters the set, when its registration changes, and with a
- * label now and then; not at every sample. No allocation; any thread.
+ * Read when a process enters the set, when its registration changes, and with a label now and then;
+ * not at every sample. No allocation; any thread.
  */
 #ifndef FP_ERTS_PROCESS_NAMES_H
 #define FP_ERTS_PROCESS_NAMES_H
@@ -18,18 +18,16 @@ struct fp_process_names {
     struct fp_mfa_words proc_lib; /* $initial_call; module 0: none */
 };
 
-/* Of the process of `snapshot`, whose structure is at `address`. What cannot be
- * read is left out: a name is never an error. Without `address` there is no
- * label: it is believed only when the process has not collected meanwhile. */
-void fp_process_names_read(const struct fp_layout *layout,
-                           const struct fp_memory *peek, uint64_t address,
-                           const struct fp_snapshot *snapshot,
+/* Of the process of `snapshot`, whose structure is at `address`. What cannot be read is left out: a
+ * name is never an error. Without `address` there is no label: it is believed only when the process
+ * has not collected meanwhile. */
+void fp_process_names_read(const struct fp_layout *layout, const struct fp_memory *peek,
+                           uint64_t address, const struct fp_snapshot *snapshot,
                            struct fp_process_names *names);
 
-/* Does it hibernate? Its stack is empty then, and `current` names
- * erlang:hibernate/3, as process_info(Pid, current_function) does. */
-int fp_process_hibernates(const struct fp_layout *layout,
-                          const struct fp_memory *peek,
+/* Does it hibernate? Its stack is empty then, and `current` names erlang:hibernate/3, as
+ * process_info(Pid, current_function) does. */
+int fp_process_hibernates(const struct fp_layout *layout, const struct fp_memory *peek,
                           const struct fp_snapshot *snapshot);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * The array of process pointers that erts_proc (erl_ptab.h) points to. A slot
- * holds NULL, a process, or a marker that looks like one; so nothing is
- * believed before the structure's own id names the slot it was found in.
+ * The array of process pointers that erts_proc (erl_ptab.h) points to. A slot holds NULL, a
+ * process, or a marker that looks like one; so nothing is believed before the structure's own id
+ * names the slot it was found in.
  */
 #include "erts/process_table.h"
 
 #include "base/error.h"
 
-/* Pointers per cache line: consecutive pids go to different lines
- * (erts_ptab_init_table in erl_ptab.c, all listed releases). */
+/* Pointers per cache line: consecutive pids go to different lines (erts_ptab_init_table in
+ * erl_ptab.c, all listed releases). */
 #define SLOTS_PER_LINE_SHIFT 3u
 
 static uint32_t log2_of(uint32_t power)
@@ -35,8 +35,8 @@ static uint64_t pid_data(const struct fp_layout *layout, uint64_t pid)
            (word & ((1u << SLOTS_PER_LINE_SHIFT) - 1)) << log2_of(lines);
 }
 
-void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid,
-                    uint32_t *number, uint32_t *serial)
+void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *number,
+                    uint32_t *serial)
 {
     uint64_t data = pid_data(layout, pid);
     unsigned bits = layout->release.pid_number_bits;
@@ -45,32 +45,27 @@ void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid,
     *serial = (uint32_t)(data >> bits);
 }
 
-int fp_process_table_lookup(const struct fp_layout *layout,
-                            const struct fp_memory *peek, uint64_t pid,
-                            uint64_t *address)
+int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *peek,
+                            uint64_t pid, uint64_t *address)
 {
     uint32_t slot = fp_pid_slot(layout, pid);
     uint64_t id = 0;
 
     if (slot >= layout->process_limit)
         return FP_EGONE;
-    if (fp_safe_read_word(peek, layout->process_table + 8u * (uint64_t)slot,
-                          address) != 0)
+    if (fp_safe_read_word(peek, layout->process_table + 8u * (uint64_t)slot, address) != 0)
         return FP_EFAULT;
     if (*address == 0 ||
-        fp_safe_read_word(peek, *address + layout->release.offset[FP_FIELD_id],
-                          &id) != 0 ||
+        fp_safe_read_word(peek, *address + layout->release.offset[FP_FIELD_id], &id) != 0 ||
         id != pid)
         return FP_EGONE;
     return 0;
 }
 
-int fp_process_table_read(const struct fp_layout *layout,
-                          const struct fp_memory *peek, uint32_t slot,
-                          uint32_t n, uint64_t *word)
+int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *peek,
+                          uint32_t slot, uint32_t n, uint64_t *word)
 {
-    if (fp_safe_read(peek, layout->process_table + 8u * (uint64_t)slot, word,
-                     8u * (size_t)n) != 0)
+    if (fp_safe_read(peek, layout->process_table + 8u * (uint64_t)slot, word, 8u * (size_t)n) != 0)
         return FP_EFAULT;
     for (uint32_t i = 0; i < n; i++)
         if ((word[i] & 7) != 0)

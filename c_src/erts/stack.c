@@ -33,9 +33,8 @@ static void finish(struct ends *ends)
         stack->frame[stack->count++] = ends->root[k % ROOT_FRAMES];
 }
 
-void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code,
-                     uint64_t i, const uint64_t *word, size_t words,
-                     size_t leaf_words)
+void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code, uint64_t i,
+                     const uint64_t *word, size_t words, size_t leaf_words)
 {
     struct ends ends = {.stack = stack};
     uint64_t previous = i;
@@ -45,13 +44,12 @@ void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code,
         take(&ends, i);
     for (size_t k = 0; k < words; k++) {
         if (k == leaf_words) {
-            /* What did not fit of the leaf's end is left out with the rest:
-             * behind the marker are frames of the root's end only. */
+            /* What did not fit of the leaf's end is left out with the rest: behind the marker are
+             * frames of the root's end only. */
             ends.cut = 1;
             ends.roots = 0;
         }
-        if ((word[k] & 3) != 0 || !fp_ranges_contain(code, word[k]) ||
-            word[k] == previous)
+        if ((word[k] & 3) != 0 || !fp_ranges_contain(code, word[k]) || word[k] == previous)
             continue;
         previous = word[k];
         take(&ends, word[k] - 1);
@@ -59,8 +57,7 @@ void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code,
     finish(&ends);
 }
 
-void fp_stack_put_on_top(struct fp_stack *stack, const uint64_t *frame,
-                         uint32_t n)
+void fp_stack_put_on_top(struct fp_stack *stack, const uint64_t *frame, uint32_t n)
 {
     uint32_t room = FP_STACK_FRAMES_MAX - n;
 

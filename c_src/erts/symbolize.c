@@ -1,6 +1,6 @@
 /*
- * symbolize.c - keep three things fresh while the VM loads and purges code: the
- * ranges of code, the cached functions, and the set of C libraries.
+ * symbolize.c - keep three things fresh while the VM loads and purges code: the ranges of code, the
+ * cached functions, and the set of C libraries.
  */
 #include "erts/symbolize.h"
 
@@ -14,8 +14,8 @@
 #include "erts/code_index.h"
 #include "erts/code_ranges.h"
 
-/* The cache is compared with memory this often, or as often as costs some 0.15 %
- * of a core (fp_code_index_revalidate takes about 0.15 us a function). */
+/* The cache is compared with memory this often, or as often as costs some 0.15 % of a core
+ * (fp_code_index_revalidate takes about 0.15 us a function). */
 #define REVALIDATE_NS INT64_C(100000000)
 #define REVALIDATE_NS_PER_FUNCTION INT64_C(100000)
 /* /proc/self/maps is read at most this often when a sample had an address in no
@@ -45,15 +45,13 @@ static uint32_t put(char *out, size_t room, const char *text, uint32_t len)
     return n;
 }
 
-static void put_file(struct fp_code_index_index *code,
-                     const struct fp_location *at, struct fp_symbol *symbol)
+static void put_file(struct fp_code_index_index *code, const struct fp_location *at,
+                     struct fp_symbol *symbol)
 {
     uint32_t len;
-    const char *text =
-        at->file == 0 ? NULL : fp_code_index_file(code, at->file, &len);
+    const char *text = at->file == 0 ? NULL : fp_code_index_file(code, at->file, &len);
 
-    symbol->file_len =
-        text == NULL ? 0 : put(symbol->file, sizeof symbol->file, text, len);
+    symbol->file_len = text == NULL ? 0 : put(symbol->file, sizeof symbol->file, text, len);
 }
 
 static int put_mfa(struct fp_code_index_index *code, const uint64_t mfa[3],
@@ -67,14 +65,12 @@ static int put_mfa(struct fp_code_index_index *code, const uint64_t mfa[3],
     symbol->module_len = put(symbol->module, sizeof symbol->module, text, len);
     if ((text = fp_code_index_atom(code, mfa[1], &len)) == NULL)
         return FP_ENOENT;
-    symbol->function_len =
-        put(symbol->function, sizeof symbol->function, text, len);
+    symbol->function_len = put(symbol->function, sizeof symbol->function, text, len);
     symbol->arity = (uint32_t)mfa[2];
     return 0;
 }
 
-static int resolve_erlang(struct fp_symbolize *symbols, uint64_t pc,
-                          struct fp_symbol *symbol)
+static int resolve_erlang(struct fp_symbolize *symbols, uint64_t pc, struct fp_symbol *symbol)
 {
     struct fp_location at;
     int err;
@@ -94,16 +90,15 @@ static int resolve_erlang(struct fp_symbolize *symbols, uint64_t pc,
 }
 
 /* A BIF or NIF: the word is the address of its module, function and arity. */
-static int resolve_named(struct fp_symbolize *symbols, uint64_t word,
-                         struct fp_symbol *symbol)
+static int resolve_named(struct fp_symbolize *symbols, uint64_t word, struct fp_symbol *symbol)
 {
     uint64_t at = word & ~(FP_FRAME_BIF | FP_FRAME_NIF), mfa[3];
     struct fp_location unused;
 
     if (fp_safe_read(symbols->memory, at, mfa, sizeof mfa) != 0 || mfa[2] > 255)
         return FP_ENOENT;
-    /* A NIF's words are in the code of its module, which may be purged: resolving
-     * the function makes the cache watch it. */
+    /* A NIF's words are in the code of its module, which may be purged: resolving the function
+     * makes the cache watch it. */
     if (fp_ranges_contain(&symbols->ranges, at))
         (void)fp_code_index_resolve(symbols->code, at + sizeof mfa, &unused);
     symbol->kind = word & FP_FRAME_BIF ? FP_SYMBOL_BIF : FP_SYMBOL_NIF;
@@ -118,8 +113,7 @@ static const struct fp_cstack *current_set(struct fp_symbolize *symbols)
     return atomic_load_explicit(&symbols->cstack->set, memory_order_relaxed);
 }
 
-static int resolve_c(struct fp_symbolize *symbols, uint64_t pc,
-                     struct fp_symbol *symbol)
+static int resolve_c(struct fp_symbolize *symbols, uint64_t pc, struct fp_symbol *symbol)
 {
     const char *name, *library;
 
@@ -132,10 +126,9 @@ static int resolve_c(struct fp_symbolize *symbols, uint64_t pc,
     symbol->line = 0;
     symbol->arity = 0;
     symbol->module_len = 0;
-    symbol->function_len = put(symbol->function, sizeof symbol->function, name,
-                               (uint32_t)strlen(name));
-    symbol->file_len = put(symbol->file, sizeof symbol->file, library,
-                           (uint32_t)strlen(library));
+    symbol->function_len =
+        put(symbol->function, sizeof symbol->function, name, (uint32_t)strlen(name));
+    symbol->file_len = put(symbol->file, sizeof symbol->file, library, (uint32_t)strlen(library));
     return 0;
 }
 
@@ -171,10 +164,8 @@ static void find_fragments(struct fp_symbolize *symbols)
     for (uint32_t i = 0; i < symbols->ranges.count; i++) {
         const struct fp_range *range = &symbols->ranges.range[i];
 
-        if (fp_code_index_first(symbols->memory, range, range->start, &first) ==
-            0)
-            fragments->range[fragments->count++] =
-                (struct fp_range){range->start, first};
+        if (fp_code_index_first(symbols->memory, range, range->start, &first) == 0)
+            fragments->range[fragments->count++] = (struct fp_range){range->start, first};
     }
 }
 
@@ -194,8 +185,7 @@ static int read_ranges(struct fp_symbolize *symbols)
 
 static void refresh_ranges(struct fp_symbolize *symbols, int64_t now)
 {
-    int stale =
-        atomic_load_explicit(&symbols->live->stale, memory_order_relaxed) != 0;
+    int stale = atomic_load_explicit(&symbols->live->stale, memory_order_relaxed) != 0;
 
     if (now - symbols->ranged_ns < (stale ? symbols->stale_ns : RANGES_NS))
         return;
@@ -217,36 +207,30 @@ static int refresh_cstack(struct fp_symbolize *symbols, int64_t now)
 {
     struct fp_live_cstack *cstack = symbols->cstack;
 
-    if (cstack == NULL || !fp_live_cstack_reclaim(cstack) ||
-        now - symbols->cstack_ns < CSTACK_NS ||
+    if (cstack == NULL || !fp_live_cstack_reclaim(cstack) || now - symbols->cstack_ns < CSTACK_NS ||
         atomic_exchange_explicit(&cstack->stale, 0, memory_order_relaxed) == 0)
         return 0;
     symbols->cstack_ns = now;
-    return !fp_cstack_is_current(current_set(symbols)) &&
-           fp_live_cstack_renew(cstack) == 0;
+    return !fp_cstack_is_current(current_set(symbols)) && fp_live_cstack_renew(cstack) == 0;
 }
 
 static int revalidate(void *self)
 {
     struct fp_symbolize *symbols = self;
     int64_t now = fp_monotonic_ns();
-    int64_t due =
-        REVALIDATE_NS_PER_FUNCTION * (int64_t)fp_code_index_size(symbols->code);
+    int64_t due = REVALIDATE_NS_PER_FUNCTION * (int64_t)fp_code_index_size(symbols->code);
     int changed;
 
     refresh_ranges(symbols, now);
     changed = refresh_cstack(symbols, now);
-    if (now - symbols->validated_ns <
-        (due > REVALIDATE_NS ? due : REVALIDATE_NS))
+    if (now - symbols->validated_ns < (due > REVALIDATE_NS ? due : REVALIDATE_NS))
         return changed;
     symbols->validated_ns = now;
     return changed + fp_code_index_revalidate(symbols->code);
 }
 
-int fp_symbolize_create(struct fp_symbolize **out,
-                        const struct fp_layout *layout,
-                        const struct fp_memory *memory,
-                        struct fp_live_ranges *live,
+int fp_symbolize_create(struct fp_symbolize **out, const struct fp_layout *layout,
+                        const struct fp_memory *memory, struct fp_live_ranges *live,
                         struct fp_live_cstack *cstack)
 {
     struct fp_symbolize *symbols = calloc(1, sizeof *symbols);
@@ -261,16 +245,14 @@ int fp_symbolize_create(struct fp_symbolize **out,
     symbols->stale_ns = RANGES_STALE_NS;
     fp_live_ranges_copy(live, &symbols->ranges);
     find_fragments(symbols);
-    err =
-        fp_code_index_create(&symbols->code, layout, memory, &symbols->ranges);
+    err = fp_code_index_create(&symbols->code, layout, memory, &symbols->ranges);
     if (err == 0 && cstack != NULL)
         err = fp_live_cstack_renew(cstack);
     if (err != 0) {
         fp_symbolize_destroy(symbols);
         return err;
     }
-    symbols->interface =
-        (struct fp_symbolizer){symbols, resolve, atom, revalidate};
+    symbols->interface = (struct fp_symbolizer){symbols, resolve, atom, revalidate};
     *out = symbols;
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * symbolize.h - the native engine's symbolizer: Erlang code by code_index, C
- * code by cstack. WRITER THREAD, once it is made.
+ * symbolize.h - the native engine's symbolizer: Erlang code by code_index, C code by cstack. WRITER
+ * THREAD, once it is made.
  */
 #ifndef FP_ERTS_SYMBOLIZE_H
 #define FP_ERTS_SYMBOLIZE_H
@@ -14,18 +14,15 @@
 
 struct fp_symbolize;
 
-/* 0, FP_ENOMEM or FP_EIO. `layout`, `memory`, `live` and `cstack` must outlive
- * it. With `cstack`, C code has names: this makes the sets of libraries there,
- * and frees them, so the sampler ends before. */
-int fp_symbolize_create(struct fp_symbolize **symbols,
-                        const struct fp_layout *layout,
-                        const struct fp_memory *memory,
-                        struct fp_live_ranges *live,
+/* 0, FP_ENOMEM or FP_EIO. `layout`, `memory`, `live` and `cstack` must outlive it. With `cstack`, C
+ * code has names: this makes the sets of libraries there, and frees them, so the sampler ends
+ * before. */
+int fp_symbolize_create(struct fp_symbolize **symbols, const struct fp_layout *layout,
+                        const struct fp_memory *memory, struct fp_live_ranges *live,
                         struct fp_live_cstack *cstack);
 void fp_symbolize_destroy(struct fp_symbolize *symbols);
 
 /* Valid as long as `symbols`. */
-const struct fp_symbolizer *
-fp_symbolize_interface(struct fp_symbolize *symbols);
+const struct fp_symbolizer *fp_symbolize_interface(struct fp_symbolize *symbols);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * term.h - terms of the VM, as words: erl_term.h, the same in OTP 25 to 29.
  *
- * Which terms are followed into memory: entries of a process dictionary
- * (dictionary.c), the values of '$initial_call' and '$process_label'
- * (process_names.c), and file names among a module's literals (code_index.c).
+ * Which terms are followed into memory: entries of a process dictionary (dictionary.c), the values
+ * of '$initial_call' and '$process_label' (process_names.c), and file names among a module's
+ * literals (code_index.c).
  */
 #ifndef FP_ERTS_TERM_H
 #define FP_ERTS_TERM_H
@@ -34,8 +34,7 @@ static inline uint64_t fp_term_address(uint64_t term)
 /* A small integer of 0..255; -1 for any other term. */
 static inline int fp_term_arity(uint64_t term)
 {
-    return (term & 0xf) == 0xf && term >> 4 <= FP_ARITY_MAX ? (int)(term >> 4)
-                                                            : -1;
+    return (term & 0xf) == 0xf && term >> 4 <= FP_ARITY_MAX ? (int)(term >> 4) : -1;
 }
 
 static inline uint64_t fp_atom_index(uint64_t atom)
@@ -44,13 +43,11 @@ static inline uint64_t fp_atom_index(uint64_t atom)
 }
 
 /* The elements of a tuple, behind its header, which is arity << 6. */
-static inline int fp_term_read_tuple(const struct fp_memory *peek,
-                                     uint64_t term, uint32_t arity,
+static inline int fp_term_read_tuple(const struct fp_memory *peek, uint64_t term, uint32_t arity,
                                      uint64_t *word)
 {
     return fp_term_is_boxed(term) &&
-                   fp_safe_read(peek, fp_term_address(term), word,
-                                8 * (1 + (size_t)arity)) == 0 &&
+                   fp_safe_read(peek, fp_term_address(term), word, 8 * (1 + (size_t)arity)) == 0 &&
                    word[0] == (uint64_t)arity << 6
                ? 0
                : FP_ENOENT;

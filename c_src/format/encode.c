@@ -1,9 +1,8 @@
 /*
  * encode.c - any bytes to text that all six readers take as part of a name.
  *
- * What a reader could take for structure is written %HH, byte by byte; all
- * other UTF-8 is left as it is, so that names stay readable. doc/format.md
- * says which characters and why.
+ * What a reader could take for structure is written %HH, byte by byte; all other UTF-8 is left as
+ * it is, so that names stay readable. doc/format.md says which characters and why.
  */
 #include <stdbool.h>
 
@@ -53,8 +52,8 @@ static bool is_reserved_unicode(uint32_t point)
     }
 }
 
-/* The character of two to four bytes at `text`; its length, or 0 when it is
- * none: cut off, overlong, a surrogate, or beyond U+10FFFF. */
+/* The character of two to four bytes at `text`; its length, or 0 when it is none: cut off,
+ * overlong, a surrogate, or beyond U+10FFFF. */
 static size_t decode(const unsigned char *text, size_t size, uint32_t *point)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -79,8 +78,7 @@ static size_t decode(const unsigned char *text, size_t size, uint32_t *point)
             return 0;
         *point = *point << 6 | (text[i] & 0x3fu);
     }
-    if (*point < least[length] || *point > 0x10ffff ||
-        (*point >= 0xd800 && *point <= 0xdfff))
+    if (*point < least[length] || *point > 0x10ffff || (*point >= 0xd800 && *point <= 0xdfff))
         return 0;
     return length;
 }

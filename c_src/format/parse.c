@@ -1,8 +1,8 @@
 /*
  * parse.c - by hand, because parsing is most of the cost of reading.
  *
- * A session's file is a narrow `perf script`, so the two share their headers. A
- * header is known by its time: digits, a dot, six digits or more, a colon.
+ * A session's file is a narrow `perf script`, so the two share their headers. A header is known by
+ * its time: digits, a dot, six digits or more, a colon.
  */
 #include "format/parse.h"
 
@@ -91,8 +91,7 @@ static bool find_time(struct fp_slice line, struct time_place *place)
         if (at - micros >= 6 && micros > line.at && micros[-1] == '.') {
             const char *seconds = digits_before(line.at, micros - 1);
 
-            if (seconds < micros - 1 && seconds > line.at &&
-                is_blank(seconds[-1])) {
+            if (seconds < micros - 1 && seconds > line.at && is_blank(seconds[-1])) {
                 *place = (struct time_place){seconds, micros - 1, at};
                 return true;
             }
@@ -108,8 +107,7 @@ static const char *parse_time(const struct time_place *place, int64_t *time_us)
     const char *at = place->begin;
     uint64_t seconds, micros;
 
-    if (!take_digits(&at, place->dot, &seconds) ||
-        seconds > INT64_MAX / 1000000 - 1)
+    if (!take_digits(&at, place->dot, &seconds) || seconds > INT64_MAX / 1000000 - 1)
         return "the time is too large";
     at = place->dot + 1;
     take_digits(&at, place->dot + 7, &micros);
@@ -125,8 +123,7 @@ static const char *blanks_before(const char *begin, const char *at)
 }
 
 /* `comm pid/tid`, `comm tid`, before an optional `[cpu]`. */
-static const char *parse_ids(struct fp_slice line, const char *end,
-                             struct fp_header *header)
+static const char *parse_ids(struct fp_slice line, const char *end, struct fp_header *header)
 {
     const char *id, *at;
 
@@ -155,8 +152,7 @@ static const char *parse_ids(struct fp_slice line, const char *end,
 }
 
 /* `[period] event: [rest]` from behind the time's colon. */
-static const char *parse_event(const char *at, const char *end,
-                               struct fp_header *header)
+static const char *parse_event(const char *at, const char *end, struct fp_header *header)
 {
     const char *word;
     uint64_t period;
@@ -186,8 +182,8 @@ static const char *parse_event(const char *at, const char *end,
 }
 
 /* `status TAB pid [cpu] ` before the time. */
-static const char *parse_original_ids(struct fp_slice line, const char *tab,
-                                      const char *end, struct fp_header *header)
+static const char *parse_original_ids(struct fp_slice line, const char *tab, const char *end,
+                                      struct fp_header *header)
 {
     header->status = (struct fp_slice){line.at, (size_t)(tab - line.at)};
     end = blanks_before(tab, end);
@@ -244,9 +240,8 @@ static bool is_key_character(char c)
 }
 
 /* A key at `at` that is followed by `mark`: behind both, or NULL. */
-static const char *take_key(const char *at, const char *end, const char *mark,
-                            size_t mark_size, struct fp_slice hint,
-                            struct fp_slice *key)
+static const char *take_key(const char *at, const char *end, const char *mark, size_t mark_size,
+                            struct fp_slice hint, struct fp_slice *key)
 {
     const char *p = at;
 
@@ -256,29 +251,24 @@ static const char *take_key(const char *at, const char *end, const char *mark,
     else
         while (p < end && is_key_character(*p))
             p++;
-    if (p == at || (size_t)(end - p) < mark_size ||
-        memcmp(p, mark, mark_size) != 0)
+    if (p == at || (size_t)(end - p) < mark_size || memcmp(p, mark, mark_size) != 0)
         return NULL;
     *key = (struct fp_slice){at, (size_t)(p - at)};
     return p + mark_size;
 }
 
-/* Words that stand behind the numbers: a process may be registered as '5/6', and
- * a scheduler is one. */
+/* Words that stand behind the numbers: a process may be registered as '5/6', and a scheduler is
+ * one. */
 static bool is_word_key(struct fp_slice key)
 {
-    return fp_slice_is(key, FP_SLICE("erl_pid")) ||
-           fp_slice_is(key, FP_SLICE("name")) ||
-           fp_slice_is(key, FP_SLICE("label")) ||
-           fp_slice_is(key, FP_SLICE("node")) ||
-           fp_slice_is(key, FP_SLICE("scheduler")) ||
-           fp_slice_is(key, FP_SLICE("initial_call")) ||
+    return fp_slice_is(key, FP_SLICE("erl_pid")) || fp_slice_is(key, FP_SLICE("name")) ||
+           fp_slice_is(key, FP_SLICE("label")) || fp_slice_is(key, FP_SLICE("node")) ||
+           fp_slice_is(key, FP_SLICE("scheduler")) || fp_slice_is(key, FP_SLICE("initial_call")) ||
            fp_slice_is(key, FP_SLICE("proc_lib_initial_call"));
 }
 
-static int parse_original_number(const char **at, const char *end,
-                                 struct fp_slice hint, struct fp_slice *key,
-                                 int64_t *value, int64_t *delta)
+static int parse_original_number(const char **at, const char *end, struct fp_slice hint,
+                                 struct fp_slice *key, int64_t *value, int64_t *delta)
 {
     static const char prefix[] = "metric_erlang_";
     const size_t size = sizeof(prefix) - 1;
@@ -287,8 +277,7 @@ static int parse_original_number(const char **at, const char *end,
     if ((size_t)(end - p) > size && memcmp(p, prefix, size) == 0)
         p += size;
     p = take_key(p, end, ": ", 2, hint, key);
-    if (p == NULL || !take_integer(&p, end, value) || end - p < 2 ||
-        p[0] != ',' || p[1] != ' ')
+    if (p == NULL || !take_integer(&p, end, value) || end - p < 2 || p[0] != ',' || p[1] != ' ')
         return 0;
     p += 2;
     if (!take_integer(&p, end, delta) || (p < end && *p != '\t'))
@@ -297,18 +286,16 @@ static int parse_original_number(const char **at, const char *end,
     return 1;
 }
 
-int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end,
-                    struct fp_slice hint, struct fp_slice *key, int64_t *value,
-                    int64_t *delta)
+int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, struct fp_slice hint,
+                    struct fp_slice *key, int64_t *value, int64_t *delta)
 {
     const char *p;
 
     if (dialect == FP_ORIGINAL)
         return parse_original_number(at, end, hint, key, value, delta);
     p = take_key(*at, end, "=", 1, hint, key);
-    if (p == NULL || is_word_key(*key) || !take_integer(&p, end, value) ||
-        p == end || *p++ != '/' || !take_integer(&p, end, delta) ||
-        (p < end && *p != ' '))
+    if (p == NULL || is_word_key(*key) || !take_integer(&p, end, value) || p == end ||
+        *p++ != '/' || !take_integer(&p, end, delta) || (p < end && *p != ' '))
         return 0;
     *at = p < end ? p + 1 : p;
     return 1;
@@ -322,14 +309,12 @@ const char *fp_parse_words(struct fp_slice words)
     if (words.size == 0)
         return NULL;
     if (!fp_parse_word(&at, words.at + words.size, &key, &text) ||
-        (!is_word_key(key) && text.size > 0 &&
-         (is_digit(text.at[0]) || text.at[0] == '-')))
+        (!is_word_key(key) && text.size > 0 && (is_digit(text.at[0]) || text.at[0] == '-')))
         return "a metric or word that makes no sense";
     return NULL;
 }
 
-int fp_parse_word(const char **at, const char *end, struct fp_slice *key,
-                  struct fp_slice *text)
+int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct fp_slice *text)
 {
     const char *stop = memchr(*at, ' ', (size_t)(end - *at));
     const char *p = take_key(*at, end, "=", 1, FP_SLICE(""), key);
@@ -366,8 +351,7 @@ static const char *behind_address(const char *at, const char *end)
 }
 
 /* TAB addr SP symbol SP (dso): no other blank, so it is split at these two. */
-static const char *parse_our_frame(const char *at, const char *end,
-                                   struct fp_frame_text *frame)
+static const char *parse_our_frame(const char *at, const char *end, struct fp_frame_text *frame)
 {
     const char *blank;
 
@@ -403,8 +387,7 @@ int fp_is_frame(struct fp_slice line)
     const char *end = blanks_before(line.at, line.at + line.size);
     const char *address = line.size == 0 ? NULL : behind_address(line.at, end);
 
-    return address != NULL && end > address && end[-1] == ')' &&
-           open_bracket(address, end) != NULL;
+    return address != NULL && end > address && end[-1] == ')' && open_bracket(address, end) != NULL;
 }
 
 /* `sym+0x1f` is in sym. */
@@ -414,8 +397,7 @@ static const char *without_offset(const char *begin, const char *end)
 
     while (at > begin && is_hex(at[-1]))
         at--;
-    return at < end && at - begin > 3 && memcmp(at - 3, "+0x", 3) == 0 ? at - 3
-                                                                       : end;
+    return at < end && at - begin > 3 && memcmp(at - 3, "+0x", 3) == 0 ? at - 3 : end;
 }
 
 /* `mod:fun/1;123` has a line. Where: its semicolon, or NULL. */
@@ -424,16 +406,13 @@ static const char *original_line(struct fp_slice symbol)
     const char *end = symbol.at + symbol.size;
     const char *at = digits_before(symbol.at, end);
 
-    return at < end && at - symbol.at > 2 && at[-1] == ';' && is_digit(at[-2])
-               ? at - 1
-               : NULL;
+    return at < end && at - symbol.at > 2 && at[-1] == ';' && is_digit(at[-2]) ? at - 1 : NULL;
 }
 
 /* ASCII that the encoder leaves as it is. One bit a character. */
 static bool is_encoded_alike(unsigned char c)
 {
-    static const uint64_t alike[2] = {UINT64_C(0xa7fff41a00000000),
-                                      UINT64_C(0x7fffffffffffffff)};
+    static const uint64_t alike[2] = {UINT64_C(0xa7fff41a00000000), UINT64_C(0x7fffffffffffffff)};
 
     return c < 0x80 && (alike[c >> 6] >> (c & 63) & 1);
 }
@@ -467,25 +446,22 @@ static struct fp_slice encode_original(struct fp_slice symbol, char **encoded)
     const char *line;
     struct fp_slice made;
 
-    if (symbol.size > 2 && symbol.at[0] == '(' &&
-        symbol.at[symbol.size - 1] == ')')
+    if (symbol.size > 2 && symbol.at[0] == '(' && symbol.at[symbol.size - 1] == ')')
         symbol = (struct fp_slice){symbol.at + 1, symbol.size - 2};
     line = original_line(symbol);
     if (line == NULL)
         return encode(symbol, encoded);
     made = encode_anew(between(symbol.at, line), encoded);
     **encoded = ':';
-    memcpy(*encoded + 1, line + 1,
-           (size_t)(symbol.at + symbol.size - line - 1));
+    memcpy(*encoded + 1, line + 1, (size_t)(symbol.at + symbol.size - line - 1));
     *encoded += symbol.at + symbol.size - line;
     made.size = (size_t)(*encoded - made.at);
     return made;
 }
 
 /* Blanks, an address, a symbol of any bytes, a dso in brackets. */
-static const char *parse_other_frame(enum fp_dialect dialect, const char *at,
-                                     const char *end, char *encoded,
-                                     struct fp_frame_text *frame)
+static const char *parse_other_frame(enum fp_dialect dialect, const char *at, const char *end,
+                                     char *encoded, struct fp_frame_text *frame)
 {
     const char *address, *open;
 
@@ -508,18 +484,15 @@ static const char *parse_other_frame(enum fp_dialect dialect, const char *at,
     } else {
         const char *stop = frame->symbol.at + frame->symbol.size;
 
-        frame->symbol.size =
-            (size_t)(without_offset(frame->symbol.at, stop) - frame->symbol.at);
+        frame->symbol.size = (size_t)(without_offset(frame->symbol.at, stop) - frame->symbol.at);
         frame->symbol = encode(frame->symbol, &encoded);
     }
     /* The original's `native ()` is a pseudo frame. */
-    frame->dso = frame->dso.size == 0 ? FP_SLICE("flame_prof")
-                                      : encode(frame->dso, &encoded);
+    frame->dso = frame->dso.size == 0 ? FP_SLICE("flame_prof") : encode(frame->dso, &encoded);
     return NULL;
 }
 
-const char *fp_parse_frame(enum fp_dialect dialect, const char **at,
-                           const char *end, char *encoded,
+const char *fp_parse_frame(enum fp_dialect dialect, const char **at, const char *end, char *encoded,
                            struct fp_frame_text *frame)
 {
     const char *begin = *at;

@@ -8,9 +8,8 @@
  *                   as `mod:fun/1;123 (file.erl)`
  *      FP_PERF      `perf script` of Linux
  *
- * Slices are parts of the piece, but for texts that have to be encoded. Each
- * function answers NULL, or a sentence that says why the sample is damaged. Any
- * bytes may come.
+ * Slices are parts of the piece, but for texts that have to be encoded. Each function answers NULL,
+ * or a sentence that says why the sample is damaged. Any bytes may come.
  */
 #ifndef FP_FORMAT_PARSE_H
 #define FP_FORMAT_PARSE_H
@@ -38,24 +37,21 @@ struct fp_header {
 
 const char *fp_parse_header(struct fp_slice line, struct fp_header *header);
 
-/* One `key=value/delta`, or the original's `metric_erlang_key: value, delta`,
- * at *at, which moves behind it and a separator. `hint` is a key that is likely
- * (its size may be 0). 1; 0: no number is there. */
-int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end,
-                    struct fp_slice hint, struct fp_slice *key, int64_t *value,
-                    int64_t *delta);
+/* One `key=value/delta`, or the original's `metric_erlang_key: value, delta`, at *at, which moves
+ * behind it and a separator. `hint` is a key that is likely (its size may be 0). 1; 0: no number is
+ * there. */
+int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, struct fp_slice hint,
+                    struct fp_slice *key, int64_t *value, int64_t *delta);
 
 /* A metrics line without its `# ` and ` (metrics)`. NULL or why not. */
-const char *fp_parse_metrics_line(struct fp_slice line,
-                                  struct fp_slice *fields);
+const char *fp_parse_metrics_line(struct fp_slice line, struct fp_slice *fields);
 
-/* Is what stands behind the numbers words, by its first one? A number that was
- * damaged is none. NULL, or why not. */
+/* Is what stands behind the numbers words, by its first one? A number that was damaged is none.
+ * NULL, or why not. */
 const char *fp_parse_words(struct fp_slice words);
 
 /* The `key=text` at *at, which moves behind it and a blank. 1; 0: none. */
-int fp_parse_word(const char **at, const char *end, struct fp_slice *key,
-                  struct fp_slice *text);
+int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct fp_slice *text);
 
 /* The most frames of a sample; a session's have at most 255. */
 #define FP_FRAMES_MOST 1024
@@ -70,10 +66,9 @@ struct fp_frame_text {
 /* Room for a symbol and a dso, each byte of them percent-encoded. */
 #define FP_ENCODED_BYTES ((size_t)6 * FP_FRAME_BYTES_MOST)
 
-/* The frame at *at, up to its line end; *at moves behind that. `encoded` has
- * FP_ENCODED_BYTES for texts that are not encoded yet. */
-const char *fp_parse_frame(enum fp_dialect dialect, const char **at,
-                           const char *end, char *encoded,
+/* The frame at *at, up to its line end; *at moves behind that. `encoded` has FP_ENCODED_BYTES for
+ * texts that are not encoded yet. */
+const char *fp_parse_frame(enum fp_dialect dialect, const char **at, const char *end, char *encoded,
                            struct fp_frame_text *frame);
 /* Is this root frame of a session's sample the status? */
 static inline int fp_is_status(const struct fp_frame_text *frame)

@@ -1,10 +1,9 @@
 /*
  * perf_script.c - records in, text out.
  *
- * Costly text is rendered once: a stack's lines with the stack
- * (write_stack.c), names and root lines with the process (write_process.c), and
- * the metrics line of a process whose metrics do not change. A sample is then
- * five copies:
+ * Costly text is rendered once: a stack's lines with the stack (write_stack.c), names and root
+ * lines with the process (write_process.c), and the metrics line of a process whose metrics do not
+ * change. A sample is then five copies:
  *
  *      header            process->text.begin, time
  *      metrics line      formatted for a SAMPLE, process->quiet for a REPEAT
@@ -27,8 +26,8 @@
 #include "format/write_stack.h"
 
 struct process {
-    struct fp_process_text text; /* .bytes NULL: not defined */
-    char *quiet; /* the metrics line with all deltas 0; made when needed */
+    struct fp_process_text text;     /* .bytes NULL: not defined */
+    char *quiet;                     /* the metrics line with all deltas 0; made when needed */
     uint32_t quiet_size, quiet_room; /* quiet_size == 0: not made */
     uint32_t number, serial;
     bool sampled; /* value[] holds the last sample */
@@ -45,8 +44,8 @@ struct fp_perf_script {
     struct process process[FP_PROCESS_SLOTS];
     int64_t last_time_us;
     int64_t step_us; /* added to times when they are written */
-    /* The slots of the processes with merged REPEATs, merging_n of them; and
-     * how many of them have each stack. */
+    /* The slots of the processes with merged REPEATs, merging_n of them; and how many of them have
+     * each stack. */
     uint32_t merging[FP_PROCESS_SLOTS], merging_n;
     uint32_t merging_at; /* where fp_perf_script_merged() goes on */
     uint16_t stack_merging[FP_STACK_SLOTS];
@@ -67,9 +66,8 @@ int fp_perf_script_create(struct fp_perf_script **script,
     made->options = *options;
     if (made->options.pid_number_bits == 0)
         made->options.pid_number_bits = 28;
-    if (fp_stacks_create(&made->stacks, options->symbolizer,
-                         options->flatten_recursive, options->text_bytes,
-                         options->stats) != 0) {
+    if (fp_stacks_create(&made->stacks, options->symbolizer, options->flatten_recursive,
+                         options->text_bytes, options->stats) != 0) {
         fp_perf_script_destroy(made);
         return FP_ENOMEM;
     }
@@ -95,10 +93,9 @@ void fp_perf_script_recode(struct fp_perf_script *script)
 
 /* ---- PROCESS ---------------------------------------------------------- */
 
-/* A process that gets another name is defined anew and keeps its last values,
- * so that a REPEAT may follow. */
-static int define_process(struct fp_perf_script *script,
-                          const struct fp_record_process *record)
+/* A process that gets another name is defined anew and keeps its last values, so that a REPEAT may
+ * follow. */
+static int define_process(struct fp_perf_script *script, const struct fp_record_process *record)
 {
     struct process *process;
 
@@ -112,9 +109,9 @@ static int define_process(struct fp_perf_script *script,
         process->sampled = false;
     process->number = record->number;
     process->serial = record->serial;
-    return fp_process_text_render(
-        &process->text, &script->pool, &script->scratch, script->options.os_pid,
-        script->options.pid_number_bits, script->options.symbolizer, record);
+    return fp_process_text_render(&process->text, &script->pool, &script->scratch,
+                                  script->options.os_pid, script->options.pid_number_bits,
+                                  script->options.symbolizer, record);
 }
 
 /* ---- SAMPLE, REPEAT --------------------------------------------------- */
@@ -128,11 +125,9 @@ static const struct fp_piece metric_keys[FP_METRIC_COUNT] = {
 
 /* A bound for what put_metrics() writes. */
 #define KEY_BYTES_MAX 32
-#define METRICS_BYTES_MAX                                                      \
-    (1 + FP_METRIC_COUNT * (KEY_BYTES_MAX + 2 * FP_I64_DIGITS + 1))
+#define METRICS_BYTES_MAX (1 + FP_METRIC_COUNT * (KEY_BYTES_MAX + 2 * FP_I64_DIGITS + 1))
 
-#define METRIC_KEY_FITS(name)                                                  \
-    _Static_assert(sizeof(" " #name "=") <= KEY_BYTES_MAX, #name);
+#define METRIC_KEY_FITS(name) _Static_assert(sizeof(" " #name "=") <= KEY_BYTES_MAX, #name);
 FP_METRIC_MAP(METRIC_KEY_FITS)
 #undef METRIC_KEY_FITS
 
@@ -174,17 +169,15 @@ static int render_quiet(struct fp_perf_script *script, struct process *process)
         process->quiet = larger;
         process->quiet_room = (uint32_t)room;
     }
-    end = put_piece(fp_put(process->quiet, line, metrics_size),
-                    &process->text.words);
+    end = put_piece(fp_put(process->quiet, line, metrics_size), &process->text.words);
     process->quiet_size = (uint32_t)(end - process->quiet);
     return 0;
 }
 
-/* The time to write for this sample: not before the one written last, after
- * the process's own last one, and not on a whole second. Ticks are 100 us apart
- * or more, so that moving by a microsecond keeps their order. */
-static int64_t choose_time(struct fp_perf_script *script,
-                           struct process *process, int64_t time_us)
+/* The time to write for this sample: not before the one written last, after the process's own last
+ * one, and not on a whole second. Ticks are 100 us apart or more, so that moving by a microsecond
+ * keeps their order. */
+static int64_t choose_time(struct fp_perf_script *script, struct process *process, int64_t time_us)
 {
     if (time_us < script->last_time_us)
         time_us = script->last_time_us;
@@ -200,8 +193,7 @@ static int64_t choose_time(struct fp_perf_script *script,
 void fp_perf_script_set_step(struct fp_perf_script *script, int64_t step_us)
 {
     /* No time before 1970. */
-    script->step_us =
-        step_us < -script->last_time_us ? -script->last_time_us : step_us;
+    script->step_us = step_us < -script->last_time_us ? -script->last_time_us : step_us;
 }
 
 static char *put_time(char *out, int64_t time_us)
@@ -215,13 +207,11 @@ static char *put_time(char *out, int64_t time_us)
     return fp_put(out, micros, 7);
 }
 
-/* Initial call and $initial_call, outwards from the stack's last frame, each
- * unless it is already there. */
-static char *put_roots(char *out, const struct process *process,
-                       uint64_t last_function)
+/* Initial call and $initial_call, outwards from the stack's last frame, each unless it is already
+ * there. */
+static char *put_roots(char *out, const struct process *process, uint64_t last_function)
 {
-    const struct fp_root *roots[] = {&process->text.initial,
-                                     &process->text.proc_lib};
+    const struct fp_root *roots[] = {&process->text.initial, &process->text.proc_lib};
 
     for (size_t i = 0; i < sizeof(roots) / sizeof(*roots); i++) {
         if (roots[i]->line.size == 0 || roots[i]->function == last_function)
@@ -235,8 +225,7 @@ static char *put_roots(char *out, const struct process *process,
 static char *put_status(char *out, uint8_t status)
 {
     static const struct fp_piece lines[FP_STATUS_COUNT] = {
-#define STATUS_LINE(name)                                                      \
-    [FP_STATUS_##name] = FP_PIECE(FP_FRAME_ADDRESS #name " (status)\n\n"),
+#define STATUS_LINE(name) [FP_STATUS_##name] = FP_PIECE(FP_FRAME_ADDRESS #name " (status)\n\n"),
         FP_STATUS_MAP(STATUS_LINE)
 #undef STATUS_LINE
     };
@@ -251,18 +240,17 @@ static const char no_frames[] = FP_FRAME_ADDRESS "no_frames (flame_prof)\n";
 
 /* One sample of this weight: the number of observations. */
 static int put_sample(struct fp_perf_script *script, struct process *process,
-                      const struct fp_stack_text *stack,
-                      const struct fp_record_sample *record, uint64_t weight)
+                      const struct fp_stack_text *stack, const struct fp_record_sample *record,
+                      uint64_t weight)
 {
     bool is_repeat = record->head.type == FP_RECORD_REPEAT;
     char *out, *frames;
     int err;
 
-    err = fp_buffer_reserve(
-        &script->out,
-        CONSTANT_BYTES_MAX + METRICS_BYTES_MAX + process->quiet_size +
-            process->text.begin.size + process->text.words.size + stack->size +
-            process->text.initial.line.size + process->text.proc_lib.line.size);
+    err = fp_buffer_reserve(&script->out,
+                            CONSTANT_BYTES_MAX + METRICS_BYTES_MAX + process->quiet_size +
+                                process->text.begin.size + process->text.words.size + stack->size +
+                                process->text.initial.line.size + process->text.proc_lib.line.size);
     if (err != 0)
         return err;
     out = put_piece(fp_buffer_at(&script->out), &process->text.begin);
@@ -276,8 +264,7 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
     if (is_repeat)
         out = fp_put(out, process->quiet, process->quiet_size);
     else
-        out = put_piece(put_metrics(out, record->value, record->delta),
-                        &process->text.words);
+        out = put_piece(put_metrics(out, record->value, record->delta), &process->text.words);
     frames = out;
     out = fp_put(out, stack->lines, stack->size);
     out = put_roots(out, process, stack->last_function);
@@ -317,8 +304,8 @@ static void end_merge(struct fp_perf_script *script, struct process *process)
     process->merged = 0;
 }
 
-/* The merged REPEATs of process `slot` to `out`, as the last of them with their
- * number as its period. Without memory they stay merged. */
+/* The merged REPEATs of process `slot` to `out`, as the last of them with their number as its
+ * period. Without memory they stay merged. */
 static int write_merged(struct fp_perf_script *script, uint32_t slot)
 {
     struct process *process = &script->process[slot];
@@ -374,13 +361,11 @@ static int write_merged_of_process(struct fp_perf_script *script,
 static bool is_merging(const struct fp_perf_script *script)
 {
     return script->options.merge_idle ||
-           fp_governed((uint32_t)fp_counters_get(script->options.stats,
-                                                 FP_COUNTER_budget_step))
+           fp_governed((uint32_t)fp_counters_get(script->options.stats, FP_COUNTER_budget_step))
                .merge_idle;
 }
 
-static bool may_be_merged(const struct fp_perf_script *script,
-                          const struct process *process,
+static bool may_be_merged(const struct fp_perf_script *script, const struct process *process,
                           const struct fp_record_sample *record)
 {
     return is_merging(script) && record->head.type == FP_RECORD_REPEAT &&
@@ -390,19 +375,17 @@ static bool may_be_merged(const struct fp_perf_script *script,
 
 static bool is_left(const struct fp_perf_script *script, uint32_t slot)
 {
-    return script->last_time_us - script->process[slot].merged_time_us >=
-           MERGED_US;
+    return script->last_time_us - script->process[slot].merged_time_us >= MERGED_US;
 }
 
-int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which,
-                          const char **text, size_t *size)
+int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which, const char **text,
+                          size_t *size)
 {
     int err = 0;
 
     script->out.size = 0;
     script->weight = 0;
-    while (err == 0 && script->out.size == 0 &&
-           script->merging_at < script->merging_n) {
+    while (err == 0 && script->out.size == 0 && script->merging_at < script->merging_n) {
         uint32_t slot = script->merging[script->merging_at];
 
         if (which == FP_MERGED_ALL || is_left(script, slot))
@@ -423,18 +406,16 @@ uint64_t fp_perf_script_weight(const struct fp_perf_script *script)
 }
 
 /* `record` has only the bytes of a REPEAT when it is one. */
-static int write_sample(struct fp_perf_script *script,
-                        const struct fp_record_sample *record)
+static int write_sample(struct fp_perf_script *script, const struct fp_record_sample *record)
 {
     bool is_repeat = record->head.type == FP_RECORD_REPEAT, is_merged;
     struct process *process;
     struct fp_stack_text stack;
     int err;
 
-    if (record->head.size <
-            (is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(*record)) ||
-        record->head.status >= FP_STATUS_COUNT ||
-        record->time_us > FP_TIME_US_MAX || record->process >= FP_PROCESS_SLOTS)
+    if (record->head.size < (is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(*record)) ||
+        record->head.status >= FP_STATUS_COUNT || record->time_us > FP_TIME_US_MAX ||
+        record->process >= FP_PROCESS_SLOTS)
         return FP_EINVAL;
     process = &script->process[record->process];
     if (process->text.bytes == NULL)
@@ -474,8 +455,7 @@ static int64_t difference(int64_t before, int64_t now)
     return (int64_t)((uint64_t)now - (uint64_t)before);
 }
 
-static char *put_gauges(char *out, const struct fp_gauges *now,
-                        const struct fp_gauges *before)
+static char *put_gauges(char *out, const struct fp_gauges *now, const struct fp_gauges *before)
 {
     for (uint32_t i = 0; i < now->n; i++) {
         const struct fp_gauge *gauge = &now->gauge[i];
@@ -486,14 +466,13 @@ static char *put_gauges(char *out, const struct fp_gauges *now,
         *out++ = '=';
         out = fp_put_i64(out, gauge->value);
         *out++ = '/';
-        out = fp_put_i64(
-            out, old == NULL ? 0 : difference(old->value, gauge->value));
+        out = fp_put_i64(out, old == NULL ? 0 : difference(old->value, gauge->value));
     }
     return out;
 }
 
-/* Samples have the time at which their tick began, and some of an earlier time
- * may come after this one: it leaves them a second. */
+/* Samples have the time at which their tick began, and some of an earlier time may come after this
+ * one: it leaves them a second. */
 static int64_t own_time(struct fp_perf_script *script, int64_t now_us)
 {
     int64_t time_us = script->last_time_us;
@@ -508,19 +487,17 @@ int fp_perf_script_has_time(const struct fp_perf_script *script)
     return !script->options.is_elsewhere || script->last_time_us > 0;
 }
 
-int fp_perf_script_self(struct fp_perf_script *script,
-                        const struct fp_self_sample *sample, const char **text,
-                        size_t *size)
+int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_sample *sample,
+                        const char **text, size_t *size)
 {
     char *out;
     int err;
 
     script->out.size = 0;
     script->weight = 0;
-    err = fp_buffer_reserve(
-        &script->out,
-        CONSTANT_BYTES_MAX + strlen(sample->engine) + 3 * strlen(sample->note) +
-            2 * FP_GAUGES_MAX * (FP_GAUGES_NAME_ROOM + 2 * FP_I64_DIGITS + 3));
+    err = fp_buffer_reserve(&script->out,
+                            CONSTANT_BYTES_MAX + strlen(sample->engine) + 3 * strlen(sample->note) +
+                                2 * FP_GAUGES_MAX * (FP_GAUGES_NAME_ROOM + 2 * FP_I64_DIGITS + 3));
     if (err != 0)
         return err;
     out = FP_PUT_LITERAL(script->out.bytes, "beam ");
@@ -538,8 +515,7 @@ int fp_perf_script_self(struct fp_perf_script *script,
         out = FP_PUT_LITERAL(out, " trigger=");
         out += fp_perf_script_encode(sample->note, strlen(sample->note), out);
     }
-    out = FP_PUT_LITERAL(out, " (metrics)\n" FP_FRAME_ADDRESS
-                              "flame_prof_self (flame_prof)\n");
+    out = FP_PUT_LITERAL(out, " (metrics)\n" FP_FRAME_ADDRESS "flame_prof_self (flame_prof)\n");
     fp_buffer_end(&script->out, put_status(out, FP_STATUS_waiting));
     *text = script->out.bytes;
     *size = script->out.size;
@@ -570,9 +546,8 @@ static int handle(struct fp_perf_script *script, const struct fp_record *record)
     }
 }
 
-int fp_perf_script_record(struct fp_perf_script *script,
-                          const struct fp_record *record, const char **text,
-                          size_t *size)
+int fp_perf_script_record(struct fp_perf_script *script, const struct fp_record *record,
+                          const char **text, size_t *size)
 {
     int err;
 

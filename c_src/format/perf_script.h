@@ -1,8 +1,8 @@
 /*
  * perf_script.h - samples to Linux `perf script` text. WRITER THREAD only.
  *
- * The grammar is doc/format.md's. Stacks, names and metric lines are rendered
- * once and kept; a sample is then assembled by copying. No ERTS, no libuv.
+ * The grammar is doc/format.md's. Stacks, names and metric lines are rendered once and kept; a
+ * sample is then assembled by copying. No ERTS, no libuv.
  */
 #ifndef FP_FORMAT_PERF_SCRIPT_H
 #define FP_FORMAT_PERF_SCRIPT_H
@@ -19,13 +19,13 @@ struct fp_perf_script;
 
 struct fp_perf_script_options {
     uint32_t os_pid;
-    int is_elsewhere;         /* the profiled VM is on another node */
-    uint32_t pid_number_bits; /* of a pid's data: 15 in OTP 25, else 28;
+    int is_elsewhere;                       /* the profiled VM is on another node */
+    uint32_t pid_number_bits;               /* of a pid's data: 15 in OTP 25, else 28;
                                  0 is taken for 28 */
-    int flatten_recursive;    /* merge neighbouring frames of one function */
-    int merge_idle;           /* write REPEATs of waiting processes once a
+    int flatten_recursive;                  /* merge neighbouring frames of one function */
+    int merge_idle;                         /* write REPEATs of waiting processes once a
                                  second, as one sample with a period */
-    size_t text_bytes;        /* for the stacks' texts; 0: write_stack.h's */
+    size_t text_bytes;                      /* for the stacks' texts; 0: write_stack.h's */
     const struct fp_symbolizer *symbolizer; /* may be NULL: text frames only */
     struct fp_counters *stats;
 };
@@ -35,36 +35,31 @@ int fp_perf_script_create(struct fp_perf_script **script,
                           const struct fp_perf_script_options *options);
 void fp_perf_script_destroy(struct fp_perf_script *script);
 
-/* *text / *size are the samples that this record completes, valid until the
- * next call: its own, unless that is merged with others, and merged ones that
- * end with it; some of these also on an error.
- * 0; FP_ENOMEM; FP_EINVAL for a record that makes no sense (a bug): a slot that
- * is not defined, a REPEAT of a process not sampled since its slot was defined
- * for it, lengths beyond head.size. The caller guarantees head.size bytes. */
-int fp_perf_script_record(struct fp_perf_script *script,
-                          const struct fp_record *record, const char **text,
-                          size_t *size);
+/* *text / *size are the samples that this record completes, valid until the next call: its own,
+ * unless that is merged with others, and merged ones that end with it; some of these also on an
+ * error. 0; FP_ENOMEM; FP_EINVAL for a record that makes no sense (a bug): a slot that is not
+ * defined, a REPEAT of a process not sampled since its slot was defined for it, lengths beyond
+ * head.size. The caller guarantees head.size bytes. */
+int fp_perf_script_record(struct fp_perf_script *script, const struct fp_record *record,
+                          const char **text, size_t *size);
 
 /* How many SAMPLEs and REPEATs the last text stands for. */
 uint64_t fp_perf_script_weight(const struct fp_perf_script *script);
 
-/* Added to all times from now on: how far the system's clock has moved against
- * that of the samples. Before the first sample of a file only, as the times in
- * a file never decrease. */
+/* Added to all times from now on: how far the system's clock has moved against that of the samples.
+ * Before the first sample of a file only, as the times in a file never decrease. */
 void fp_perf_script_set_step(struct fp_perf_script *script, int64_t step_us);
 
-/* One of the merged samples: of all, or of those that no REPEAT has joined for
- * a second, as their process is not sampled any more. *size is 0 after the last
- * one. 0 or FP_ENOMEM. */
+/* One of the merged samples: of all, or of those that no REPEAT has joined for a second, as their
+ * process is not sampled any more. *size is 0 after the last one. 0 or FP_ENOMEM. */
 enum fp_merged { FP_MERGED_ALL, FP_MERGED_LEFT };
-int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which,
-                          const char **text, size_t *size);
+int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which, const char **text,
+                          size_t *size);
 
-/* The sample of the profiler itself, with a frame of its own: all gauges of
- * `now` with their change since `before`, where that has them. `now_us` is of
- * the samples' clock; the time that is written may be up to a second earlier, as
- * samples of that time may still come, and never before that of the last sample.
- * 0 or FP_ENOMEM; *text is valid until the next call. */
+/* The sample of the profiler itself, with a frame of its own: all gauges of `now` with their change
+ * since `before`, where that has them. `now_us` is of the samples' clock; the time that is written
+ * may be up to a second earlier, as samples of that time may still come, and never before that of
+ * the last sample. 0 or FP_ENOMEM; *text is valid until the next call. */
 #define FP_NOTE_ROOM 512 /* of a note with its end; longer ones are cut */
 struct fp_self_sample {
     const char *engine;
@@ -72,21 +67,19 @@ struct fp_self_sample {
     int64_t now_us;
     const char *note; /* why there is a session, or "" */
 };
-int fp_perf_script_self(struct fp_perf_script *script,
-                        const struct fp_self_sample *sample, const char **text,
-                        size_t *size);
+int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_sample *sample,
+                        const char **text, size_t *size);
 
-/* False until the first sample of another node: its clock is not known before,
- * and a sample with this node's time might move all others behind itself. */
+/* False until the first sample of another node: its clock is not known before, and a sample with
+ * this node's time might move all others behind itself. */
 int fp_perf_script_has_time(const struct fp_perf_script *script);
 
-/* Forget every text that was rendered from code addresses: it is rendered anew,
- * from the kept frame words, at its next use. Write what is merged before: it
- * was sampled in the old code. */
+/* Forget every text that was rendered from code addresses: it is rendered anew, from the kept frame
+ * words, at its next use. Write what is merged before: it was sampled in the old code. */
 void fp_perf_script_recode(struct fp_perf_script *script);
 
-/* Percent-encode `size` bytes of UTF-8 as part of a symbol or a dso into `out`,
- * which has room for 3 * size. The number of bytes written. */
+/* Percent-encode `size` bytes of UTF-8 as part of a symbol or a dso into `out`, which has room for
+ * 3 * size. The number of bytes written. */
 size_t fp_perf_script_encode(const char *text, size_t size, char *out);
 
 #endif

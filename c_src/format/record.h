@@ -1,8 +1,8 @@
 /*
  * record.h - what travels through the ring, from either engine to the writer.
  *
- * Definitions travel in band, before their first use: because the ring keeps
- * order, a slot that is defined anew needs no lock and no generation.
+ * Definitions travel in band, before their first use: because the ring keeps order, a slot that is
+ * defined anew needs no lock and no generation.
  *
  *   PROCESS  slot := this Erlang process, its names and initial calls; or a
  *            scheduler, for the time that it runs none
@@ -26,19 +26,17 @@
 #define FP_STACK_SLOTS 8192u
 #define FP_PROCESS_SLOTS 16384u
 
-/* Frames of one stack, pseudo frames not counted: with initial calls, status
- * and marker it stays within the grammar's 255. */
+/* Frames of one stack, pseudo frames not counted: with initial calls, status and marker it stays
+ * within the grammar's 255. */
 #define FP_STACK_FRAMES_MAX 250u
 
-/* The end of the year 9999: a later time is a bug, and would hold back all
- * that follow it. */
+/* The end of the year 9999: a later time is a bug, and would hold back all that follow it. */
 #define FP_TIME_US_MAX (INT64_C(253402300799) * 1000000)
 
-/* Frame words. A word below FP_FRAME_SPECIAL_END is one of these; a word with
- * FP_FRAME_TEXT set is the id of a FRAME record; one with FP_FRAME_BIF or
- * FP_FRAME_NIF is the address of the three words that name one; any other is
- * a code address, of Erlang or of C (for a return address: that address minus
- * one). */
+/* Frame words. A word below FP_FRAME_SPECIAL_END is one of these; a word with FP_FRAME_TEXT set is
+ * the id of a FRAME record; one with FP_FRAME_BIF or FP_FRAME_NIF is the address of the three words
+ * that name one; any other is a code address, of Erlang or of C (for a return address: that address
+ * minus one). */
 enum fp_frame_special {
     FP_FRAME_NONE = 0,
     FP_FRAME_TRUNCATED,  /* frames left out here: stack deeper than the limit */
@@ -73,8 +71,8 @@ struct fp_record {
     uint16_t count; /* STACK: number of frames */
 };
 
-/* Module, function, arity. module == 0: there is none. Atom words are those
- * of the VM; 1 in `text` says that the words are lengths into text instead. */
+/* Module, function, arity. module == 0: there is none. Atom words are those of the VM; 1 in `text`
+ * says that the words are lengths into text instead. */
 struct fp_mfa_words {
     uint64_t module, function, arity;
 };
@@ -82,15 +80,14 @@ struct fp_mfa_words {
 struct fp_record_process {
     struct fp_record head;
     uint32_t slot;
-    uint8_t is_text; /* 1: names are text (portable engine), 0: atom words */
+    uint8_t is_text;      /* 1: names are text (portable engine), 0: atom words */
     uint8_t is_scheduler; /* no process: the scheduler of that number */
     uint16_t unused;
     uint32_t number; /* of <0.Number.Serial> */
     uint32_t serial;
-    /* is_text == 0: atom words, 0 for none.
-     * is_text == 1: registered_name, and module and function of the calls,
-     * are byte lengths of pieces that follow each other in text[], in the
-     * order registered name, label, initial module, initial function,
+    /* is_text == 0: atom words, 0 for none. is_text == 1: registered_name, and module and function
+     * of the calls, are byte lengths of pieces that follow each other in text[], in the order
+     * registered name, label, initial module, initial function,
      * $initial_call module, $initial_call function; 0 for none. */
     uint64_t registered_name;
     uint64_t label;
@@ -104,8 +101,7 @@ struct fp_record_frame {
     uint64_t id;   /* FP_FRAME_TEXT | n, n < FP_FRAME_TEXT_MAX */
     uint32_t line; /* 0: not known */
     uint16_t arity;
-    uint16_t module_len, function_len,
-        file_len; /* pieces of text[], in order */
+    uint16_t module_len, function_len, file_len; /* pieces of text[], in order */
     uint16_t unused[3];
     char text[];
 };

@@ -1,6 +1,6 @@
 /*
- * scan.c - where a sample ends: at a line end that is followed by anything but
- * a frame. Looked for 16 bytes at a time, because it is most of the reading.
+ * scan.c - where a sample ends: at a line end that is followed by anything but a frame. Looked for
+ * 16 bytes at a time, because it is most of the reading.
  */
 #include "format/scan.h"
 
@@ -25,11 +25,9 @@ static bool is_blank(char c)
 /* What one step of 16 bytes can count without an overflow of a byte. */
 #define STEPS_MOST 255
 
-/* The line end behind the last frame, or NULL: not in these bytes. `end` is
- * behind the last byte. *lines grows by the line ends up
- * to it, that one included (or by all of them). */
-static const char *end_of_frames_slowly(const char *at, const char *end,
-                                        uint64_t *lines)
+/* The line end behind the last frame, or NULL: not in these bytes. `end` is behind the last byte.
+ * *lines grows by the line ends up to it, that one included (or by all of them). */
+static const char *end_of_frames_slowly(const char *at, const char *end, uint64_t *lines)
 {
     for (; at < end; at++) {
         if (*at != '\n')
@@ -50,8 +48,7 @@ static uint64_t sum_of_bytes(__m128i counts)
            (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums));
 }
 
-static const char *end_of_frames(const char *at, const char *end,
-                                 uint64_t *lines)
+static const char *end_of_frames(const char *at, const char *end, uint64_t *lines)
 {
     const __m128i newline = _mm_set1_epi8('\n');
     const __m128i tab = _mm_set1_epi8('\t'), blank = _mm_set1_epi8(' ');
@@ -62,11 +59,9 @@ static const char *end_of_frames(const char *at, const char *end,
 
         for (int n = 0; n < STEPS_MOST && end - at > 16; n++, at += 16) {
             __m128i here = _mm_loadu_si128((const __m128i *)(const void *)at);
-            __m128i next =
-                _mm_loadu_si128((const __m128i *)(const void *)(at + 1));
+            __m128i next = _mm_loadu_si128((const __m128i *)(const void *)(at + 1));
             __m128i ends = _mm_cmpeq_epi8(here, newline);
-            __m128i frame = _mm_or_si128(_mm_cmpeq_epi8(next, tab),
-                                         _mm_cmpeq_epi8(next, blank));
+            __m128i frame = _mm_or_si128(_mm_cmpeq_epi8(next, tab), _mm_cmpeq_epi8(next, blank));
 
             found = (unsigned)_mm_movemask_epi8(_mm_andnot_si128(frame, ends));
             if (found != 0)
@@ -104,8 +99,7 @@ static int refill(struct fp_scan *scan)
         scan->room *= 2;
     }
     while (scan->end < scan->room) {
-        err = scan->read(scan->arg, scan->window + scan->end,
-                         scan->room - scan->end, &got);
+        err = scan->read(scan->arg, scan->window + scan->end, scan->room - scan->end, &got);
         if (err != 0)
             return err;
         scan->end += got;
@@ -119,8 +113,7 @@ static int refill(struct fp_scan *scan)
 
 int fp_scan_open(struct fp_scan *scan, fp_scan_read *read, void *arg)
 {
-    *scan = (struct fp_scan){
-        .read = read, .arg = arg, .room = WINDOW_BYTES, .line = 1};
+    *scan = (struct fp_scan){.read = read, .arg = arg, .room = WINDOW_BYTES, .line = 1};
     scan->window = malloc(WINDOW_BYTES);
     return scan->window == NULL ? FP_ENOMEM : 0;
 }
@@ -133,10 +126,9 @@ void fp_scan_close(struct fp_scan *scan)
 
 /* ------------------------------------------------------------------ pieces -- */
 
-/* A line from `at`: behind its end, or NULL when that is not there yet. The
- * last line of a file may do without. */
-static const char *line_from(const struct fp_scan *scan, const char *at,
-                             struct fp_slice *line)
+/* A line from `at`: behind its end, or NULL when that is not there yet. The last line of a file may
+ * do without. */
+static const char *line_from(const struct fp_scan *scan, const char *at, struct fp_slice *line)
 {
     const char *end = scan->window + scan->end;
     const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -224,8 +216,7 @@ static enum step take(struct fp_scan *scan, struct fp_scan_piece *piece)
         lines++;
         if (at == NULL || (at == scan->window + scan->end && !scan->is_at_end))
             return MORE;
-        if (piece->header.at[0] != '#' && at < scan->window + scan->end &&
-            *at == '#') {
+        if (piece->header.at[0] != '#' && at < scan->window + scan->end && *at == '#') {
             at = line_from(scan, at, &piece->metrics);
             lines++;
         }
@@ -237,8 +228,7 @@ static enum step take(struct fp_scan *scan, struct fp_scan_piece *piece)
     scan->begin = (size_t)(at - scan->window);
     scan->line += lines;
     /* A comment that belongs to no sample, as perf script has them on top. */
-    return piece->header.size > 0 && piece->header.at[0] == '#' ? NOTHING
-                                                                : PIECE;
+    return piece->header.size > 0 && piece->header.at[0] == '#' ? NOTHING : PIECE;
 }
 
 int fp_scan_next(struct fp_scan *scan, struct fp_scan_piece *piece)
@@ -254,8 +244,7 @@ int fp_scan_next(struct fp_scan *scan, struct fp_scan_piece *piece)
     if (scan->is_at_end)
         return 0;
     if (scan->end - scan->begin >= FP_SCAN_SAMPLE_MOST) {
-        *piece = (struct fp_scan_piece){.line = scan->line,
-                                        .bad = "longer than any sample"};
+        *piece = (struct fp_scan_piece){.line = scan->line, .bad = "longer than any sample"};
         scan->is_skipping = 1;
         return FP_SCAN_PIECE;
     }

@@ -7,9 +7,9 @@
  *      	ffffffff waiting (status)                      with a blank or a TAB
  *                                                       an empty line
  *
- * A line that does not begin with a blank or a TAB ends the sample before it,
- * whatever it holds: damage costs the piece it is in. Memory: a window of 1 MiB
- * that grows to SCAN_SAMPLE_MOST at the most.
+ * A line that does not begin with a blank or a TAB ends the sample before it, whatever it holds:
+ * damage costs the piece it is in. Memory: a window of 1 MiB that grows to SCAN_SAMPLE_MOST at the
+ * most.
  */
 #ifndef FP_FORMAT_SCAN_H
 #define FP_FORMAT_SCAN_H
@@ -18,13 +18,12 @@
 
 #include "base/slice.h"
 
-/* More than the writer's longest sample: 255 frames of two atoms of 255
- * characters, each of them three times as long when it is encoded. */
+/* More than the writer's longest sample: 255 frames of two atoms of 255 characters, each of them
+ * three times as long when it is encoded. */
 #define FP_SCAN_SAMPLE_MOST ((size_t)4 << 20)
 
-/* Reads up to `room` (at least 1) bytes to `to`; *size is 0 at the end. 0 or a
- * negative error, which fp_scan_next() returns. store/source.h's
- * fp_source_read() is one. */
+/* Reads up to `room` (at least 1) bytes to `to`; *size is 0 at the end. 0 or a negative error,
+ * which fp_scan_next() returns. store/source.h's fp_source_read() is one. */
 typedef int fp_scan_read(void *arg, char *to, size_t room, size_t *size);
 
 struct fp_scan {
@@ -49,9 +48,9 @@ struct fp_scan_piece {
 int fp_scan_open(struct fp_scan *scan, fp_scan_read *read, void *arg);
 void fp_scan_close(struct fp_scan *scan);
 
-/* FP_SCAN_PIECE and the next piece, valid until the next call; FP_SCAN_MORE:
- * text was read and no piece was in it yet, which lets callers count what a call
- * of theirs may take; 0 at the end; FP_EIO or FP_ENOMEM. */
+/* FP_SCAN_PIECE and the next piece, valid until the next call; FP_SCAN_MORE: text was read and no
+ * piece was in it yet, which lets callers count what a call of theirs may take; 0 at the end;
+ * FP_EIO or FP_ENOMEM. */
 #define FP_SCAN_PIECE 1
 #define FP_SCAN_MORE 2
 int fp_scan_next(struct fp_scan *scan, struct fp_scan_piece *piece);

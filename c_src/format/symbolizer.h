@@ -1,9 +1,8 @@
 /*
  * symbolizer.h - the functions by which the writer names code.
  *
- * The native engine implements it over vm/code and vm/atom; the portable one
- * needs none (its frames travel as text); tests put a table behind it.
- * WRITER THREAD only.
+ * The native engine implements it over vm/code and vm/atom; the portable one needs none (its frames
+ * travel as text); tests put a table behind it. WRITER THREAD only.
  */
 #ifndef FP_FORMAT_SYMBOLIZER_H
 #define FP_FORMAT_SYMBOLIZER_H
@@ -35,14 +34,14 @@ struct fp_symbol {
 
 struct fp_symbolizer {
     void *self;
-    /* The function of a frame word that is a code address, of Erlang or of C,
-     * or names a BIF or NIF (record.h). 0; FP_ENOENT when there is none (the
-     * frame is left out and counted); FP_EFAULT. */
+    /* The function of a frame word that is a code address, of Erlang or of C, or names a BIF or
+     * NIF (record.h). 0; FP_ENOENT when there is none (the frame is left out and counted);
+     * FP_EFAULT. */
     int (*resolve)(void *self, uint64_t word, struct fp_symbol *symbol);
     /* The text of an atom word. Its length, or FP_ENOENT. */
     int (*atom)(void *self, uint64_t atom, char text[FP_ATOM_BYTES_MAX]);
-    /* Re-read what the cache stands on, when due. How many functions were
-     * found to be other code now: if not 0, no rendered text can be trusted. */
+    /* Re-read what the cache stands on, when due. How many functions were found to be other code
+     * now: if not 0, no rendered text can be trusted. */
     int (*revalidate)(void *self);
 };
 

@@ -1,8 +1,7 @@
 /*
- * frame.c - symbol and dso of one frame. Two rules look at the symbol as a
- * whole: how it begins (some readers take `0x12` for an address and `_Z` for
- * C++) and its 17th byte from the end (a Rust demangler cuts there, and dies
- * inside a character).
+ * frame.c - symbol and dso of one frame. Two rules look at the symbol as a whole: how it begins
+ * (some readers take `0x12` for an address and `_Z` for C++) and its 17th byte from the end (a Rust
+ * demangler cuts there, and dies inside a character).
  */
 #include "format/write_frame.h"
 
@@ -50,15 +49,14 @@ static char *encode_beginning(char *symbol, char *end)
     for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings); i++) {
         const struct fp_piece *it = &beginnings[i];
 
-        if ((size_t)(end - symbol) >= it->size &&
-            memcmp(symbol, it->text, it->size) == 0)
+        if ((size_t)(end - symbol) >= it->size && memcmp(symbol, it->text, it->size) == 0)
             return encode_in_place(symbol, 1, end);
     }
     return end;
 }
 
-/* The bytes behind the character stay where they are from the end, so one
- * pass settles it. What is here is valid UTF-8: it has been encoded. */
+/* The bytes behind the character stay where they are from the end, so one pass settles it. What is
+ * here is valid UTF-8: it has been encoded. */
 static char *encode_17th_byte(char *symbol, char *end)
 {
     char *first, *behind;
@@ -83,10 +81,9 @@ int fp_frame_put(struct fp_buffer *buffer, const struct fp_frame *frame)
     char *out, *symbol;
     int err;
 
-    err = fp_buffer_reserve(buffer,
-                            PUNCTUATION_MAX +
-                                3 * (frame->module.size + module_again +
-                                     frame->function.size + frame->file.size));
+    err =
+        fp_buffer_reserve(buffer, PUNCTUATION_MAX + 3 * (frame->module.size + module_again +
+                                                         frame->function.size + frame->file.size));
     if (err != 0)
         return err;
     symbol = FP_PUT_LITERAL(fp_buffer_at(buffer), FP_FRAME_ADDRESS);
@@ -109,12 +106,10 @@ int fp_frame_put(struct fp_buffer *buffer, const struct fp_frame *frame)
     return 0;
 }
 
-int fp_frame_put_native(struct fp_buffer *buffer, struct fp_piece name,
-                        struct fp_piece library)
+int fp_frame_put_native(struct fp_buffer *buffer, struct fp_piece name, struct fp_piece library)
 {
     char *out, *symbol;
-    int err = fp_buffer_reserve(buffer, PUNCTUATION_MAX +
-                                            3 * (name.size + 2 * library.size));
+    int err = fp_buffer_reserve(buffer, PUNCTUATION_MAX + 3 * (name.size + 2 * library.size));
 
     if (err != 0)
         return err;
@@ -137,17 +132,16 @@ int fp_frame_put_native(struct fp_buffer *buffer, struct fp_piece name,
 
 int fp_frame_put_word(struct fp_buffer *buffer, const struct fp_frame *frame)
 {
-    int err =
-        fp_buffer_reserve(buffer, PUNCTUATION_MAX + 3 * (frame->module.size +
-                                                         frame->function.size));
+    int err = fp_buffer_reserve(buffer,
+                                PUNCTUATION_MAX + 3 * (frame->module.size + frame->function.size));
 
     if (err == 0)
         fp_buffer_end(buffer, put_function(fp_buffer_at(buffer), frame));
     return err;
 }
 
-/* 64 bits stand for the function: they are only ever compared with those of
- * the neighbouring frame. */
+/* 64 bits stand for the function: they are only ever compared with those of the neighbouring
+ * frame. */
 uint64_t fp_frame_function(const struct fp_frame *frame)
 {
     uint64_t module = fp_hash(frame->module.text, frame->module.size);

@@ -3,8 +3,8 @@
  *
  *      TAB ffffffff SP module:function/arity[:line] SP (file) LF
  *
- * The rules that need a whole symbol live here; those for single characters
- * in encode.c. No allocation but that of the buffer.
+ * The rules that need a whole symbol live here; those for single characters in encode.c. No
+ * allocation but that of the buffer.
  */
 #ifndef FP_FORMAT_WRITE_FRAME_H
 #define FP_FORMAT_WRITE_FRAME_H
@@ -36,10 +36,9 @@ struct fp_frame {
 /* Append the line of `frame`. 0 or FP_ENOMEM. */
 int fp_frame_put(struct fp_buffer *buffer, const struct fp_frame *frame);
 
-/* Append the line of a C function: TAB ffffffff SP name SP (library) LF. An
- * empty name is that of the library in square brackets. 0 or FP_ENOMEM. */
-int fp_frame_put_native(struct fp_buffer *buffer, struct fp_piece name,
-                        struct fp_piece library);
+/* Append the line of a C function: TAB ffffffff SP name SP (library) LF. An empty name is that of
+ * the library in square brackets. 0 or FP_ENOMEM. */
+int fp_frame_put_native(struct fp_buffer *buffer, struct fp_piece name, struct fp_piece library);
 
 /* Append module:function/arity, encoded, as a word of a metrics line. */
 int fp_frame_put_word(struct fp_buffer *buffer, const struct fp_frame *frame);

@@ -1,6 +1,6 @@
 /*
- * process_text.c - a PROCESS record, whose names are atom words or text, to
- * the pieces that perf_script.c copies into each sample.
+ * process_text.c - a PROCESS record, whose names are atom words or text, to the pieces that
+ * perf_script.c copies into each sample.
  */
 #include "format/write_process.h"
 
@@ -19,10 +19,9 @@ struct names {
     char atom[6][FP_ATOM_BYTES_MAX];
 };
 
-/* The next `size` bytes of a record's text; false when there are not so many.
- * text == NULL in the piece means that there is nothing. */
-static bool take_text(struct fp_piece *piece, const char **text, size_t *left,
-                      uint64_t size)
+/* The next `size` bytes of a record's text; false when there are not so many. text == NULL in the
+ * piece means that there is nothing. */
+static bool take_text(struct fp_piece *piece, const char **text, size_t *left, uint64_t size)
 {
     if (size > *left || size > FP_ATOM_BYTES_MAX)
         return false;
@@ -32,27 +31,22 @@ static bool take_text(struct fp_piece *piece, const char **text, size_t *left,
     return true;
 }
 
-static bool names_from_text(struct names *names,
-                            const struct fp_record_process *record)
+static bool names_from_text(struct names *names, const struct fp_record_process *record)
 {
     const char *text = record->text;
     size_t left = record->head.size - offsetof(struct fp_record_process, text);
 
-    return take_text(&names->registered, &text, &left,
-                     record->registered_name) &&
+    return take_text(&names->registered, &text, &left, record->registered_name) &&
            take_text(&names->label, &text, &left, record->label) &&
-           take_text(&names->initial.module, &text, &left,
-                     record->initial_call.module) &&
-           take_text(&names->initial.function, &text, &left,
-                     record->initial_call.function) &&
-           take_text(&names->proc_lib.module, &text, &left,
-                     record->proc_lib_initial_call.module) &&
+           take_text(&names->initial.module, &text, &left, record->initial_call.module) &&
+           take_text(&names->initial.function, &text, &left, record->initial_call.function) &&
+           take_text(&names->proc_lib.module, &text, &left, record->proc_lib_initial_call.module) &&
            take_text(&names->proc_lib.function, &text, &left,
                      record->proc_lib_initial_call.function);
 }
 
-static struct fp_piece atom_text(const struct fp_symbolizer *symbolizer,
-                                 uint64_t atom, char text[FP_ATOM_BYTES_MAX])
+static struct fp_piece atom_text(const struct fp_symbolizer *symbolizer, uint64_t atom,
+                                 char text[FP_ATOM_BYTES_MAX])
 {
     int size;
 
@@ -64,24 +58,18 @@ static struct fp_piece atom_text(const struct fp_symbolizer *symbolizer,
     return (struct fp_piece){text, (size_t)size};
 }
 
-static void names_from_atoms(struct names *names,
-                             const struct fp_symbolizer *symbolizer,
+static void names_from_atoms(struct names *names, const struct fp_symbolizer *symbolizer,
                              const struct fp_record_process *record)
 {
     const struct fp_mfa_words *initial = &record->initial_call;
     const struct fp_mfa_words *proc_lib = &record->proc_lib_initial_call;
 
-    names->registered =
-        atom_text(symbolizer, record->registered_name, names->atom[0]);
+    names->registered = atom_text(symbolizer, record->registered_name, names->atom[0]);
     names->label = atom_text(symbolizer, record->label, names->atom[5]);
-    names->initial.module =
-        atom_text(symbolizer, initial->module, names->atom[1]);
-    names->initial.function =
-        atom_text(symbolizer, initial->function, names->atom[2]);
-    names->proc_lib.module =
-        atom_text(symbolizer, proc_lib->module, names->atom[3]);
-    names->proc_lib.function =
-        atom_text(symbolizer, proc_lib->function, names->atom[4]);
+    names->initial.module = atom_text(symbolizer, initial->module, names->atom[1]);
+    names->initial.function = atom_text(symbolizer, initial->function, names->atom[2]);
+    names->proc_lib.module = atom_text(symbolizer, proc_lib->module, names->atom[3]);
+    names->proc_lib.function = atom_text(symbolizer, proc_lib->function, names->atom[4]);
 }
 
 /* ---- the pieces ------------------------------------------------------- */
@@ -91,13 +79,11 @@ static bool is_known(const struct fp_frame *call)
     return call->module.text != NULL && call->function.text != NULL;
 }
 
-/* The tid tells the processes of one file apart and fits an int32, which some
- * readers keep it in. In OTP 25 number and serial together have 28 bits; from
- * 26 on the number alone has, and is unique among the living, and the serial's
- * low three bits tell those apart that had it one after the other. Schedulers
- * count down from the highest. */
-static uint32_t tid_of(uint32_t number_bits,
-                       const struct fp_record_process *record)
+/* The tid tells the processes of one file apart and fits an int32, which some readers keep it in.
+ * In OTP 25 number and serial together have 28 bits; from 26 on the number alone has, and is unique
+ * among the living, and the serial's low three bits tell those apart that had it one after the
+ * other. Schedulers count down from the highest. */
+static uint32_t tid_of(uint32_t number_bits, const struct fp_record_process *record)
 {
     if (record->is_scheduler)
         return 0x7fffffffu - record->number;
@@ -105,8 +91,7 @@ static uint32_t tid_of(uint32_t number_bits,
 }
 
 /* `beam 4242/71 [000] ` */
-static int put_begin(struct fp_buffer *buffer, uint32_t os_pid,
-                     uint32_t number_bits,
+static int put_begin(struct fp_buffer *buffer, uint32_t os_pid, uint32_t number_bits,
                      const struct fp_record_process *record)
 {
     uint32_t tid = tid_of(number_bits, record);
@@ -123,8 +108,7 @@ static int put_begin(struct fp_buffer *buffer, uint32_t os_pid,
     return 0;
 }
 
-static int put_call_word(struct fp_buffer *buffer, const char *key,
-                         const struct fp_frame *call)
+static int put_call_word(struct fp_buffer *buffer, const char *key, const struct fp_frame *call)
 {
     size_t size = strlen(key);
     int err;
@@ -143,8 +127,7 @@ static int put_words(struct fp_buffer *buffer, const struct names *names,
                      const struct fp_record_process *record)
 {
     char *out;
-    int err = fp_buffer_reserve(
-        buffer, 64 + 3 * (names->registered.size + names->label.size));
+    int err = fp_buffer_reserve(buffer, 64 + 3 * (names->registered.size + names->label.size));
 
     if (err != 0)
         return err;
@@ -161,8 +144,7 @@ static int put_words(struct fp_buffer *buffer, const struct names *names,
     *out++ = '>';
     if (names->registered.size != 0) {
         out = FP_PUT_LITERAL(out, " name=");
-        out += fp_perf_script_encode(names->registered.text,
-                                     names->registered.size, out);
+        out += fp_perf_script_encode(names->registered.text, names->registered.size, out);
     }
     if (names->label.size != 0) {
         out = FP_PUT_LITERAL(out, " label=");
@@ -171,13 +153,11 @@ static int put_words(struct fp_buffer *buffer, const struct names *names,
     fp_buffer_end(buffer, out);
     err = put_call_word(buffer, " initial_call=", &names->initial);
     if (err == 0)
-        err =
-            put_call_word(buffer, " proc_lib_initial_call=", &names->proc_lib);
+        err = put_call_word(buffer, " proc_lib_initial_call=", &names->proc_lib);
     if (err == 0)
         err = fp_buffer_reserve(buffer, 16);
     if (err == 0)
-        fp_buffer_end(buffer,
-                      FP_PUT_LITERAL(fp_buffer_at(buffer), " (metrics)\n"));
+        fp_buffer_end(buffer, FP_PUT_LITERAL(fp_buffer_at(buffer), " (metrics)\n"));
     return err;
 }
 
@@ -187,8 +167,7 @@ static int put_root(struct fp_buffer *buffer, const struct fp_frame *call)
 }
 
 /* The piece of `*at` that ends where the buffer was when it had `end` bytes. */
-static struct fp_piece piece_until(const char **at, const char *bytes,
-                                   size_t end)
+static struct fp_piece piece_until(const char **at, const char *bytes, size_t end)
 {
     struct fp_piece piece = {*at, (size_t)(bytes + end - *at)};
 
@@ -201,9 +180,8 @@ static struct fp_root root_of(struct fp_piece line, const struct fp_frame *call)
     return (struct fp_root){line, line.size == 0 ? 0 : fp_frame_function(call)};
 }
 
-static int render(struct fp_process_text *text, struct fp_pool *pool,
-                  struct fp_buffer *scratch, uint32_t os_pid,
-                  uint32_t number_bits, const struct names *names,
+static int render(struct fp_process_text *text, struct fp_pool *pool, struct fp_buffer *scratch,
+                  uint32_t os_pid, uint32_t number_bits, const struct names *names,
                   const struct fp_record_process *record)
 {
     size_t begin_end, words_end, initial_end;
@@ -234,16 +212,13 @@ static int render(struct fp_process_text *text, struct fp_pool *pool,
     at = text->bytes;
     text->begin = piece_until(&at, text->bytes, begin_end);
     text->words = piece_until(&at, text->bytes, words_end);
-    text->initial =
-        root_of(piece_until(&at, text->bytes, initial_end), &names->initial);
-    text->proc_lib =
-        root_of(piece_until(&at, text->bytes, scratch->size), &names->proc_lib);
+    text->initial = root_of(piece_until(&at, text->bytes, initial_end), &names->initial);
+    text->proc_lib = root_of(piece_until(&at, text->bytes, scratch->size), &names->proc_lib);
     return 0;
 }
 
 int fp_process_text_render(struct fp_process_text *text, struct fp_pool *pool,
-                           struct fp_buffer *scratch, uint32_t os_pid,
-                           uint32_t number_bits,
+                           struct fp_buffer *scratch, uint32_t os_pid, uint32_t number_bits,
                            const struct fp_symbolizer *symbolizer,
                            const struct fp_record_process *record)
 {

@@ -1,7 +1,7 @@
 /*
- * write_process.h - what each sample of one process repeats: the beginning of
- * its header, the words of its metrics line, its root lines. Rendered once,
- * when the process is defined. WRITER THREAD only.
+ * write_process.h - what each sample of one process repeats: the beginning of its header, the words
+ * of its metrics line, its root lines. Rendered once, when the process is defined. WRITER THREAD
+ * only.
  */
 #ifndef FP_FORMAT_WRITE_PROCESS_H
 #define FP_FORMAT_WRITE_PROCESS_H
@@ -28,14 +28,11 @@ struct fp_process_text {
     struct fp_root initial, proc_lib;
 };
 
-/* From a PROCESS record, as a piece of `pool`. `scratch` is used and left to the
- * caller.
- * `number_bits`: how many bits of a pid are its number (perf_script.h). 0,
- * FP_ENOMEM, or FP_EINVAL when the record's lengths make no sense; `text` is
- * written on 0 only. */
+/* From a PROCESS record, as a piece of `pool`. `scratch` is used and left to the caller.
+ * `number_bits`: how many bits of a pid are its number (perf_script.h). 0, FP_ENOMEM, or FP_EINVAL
+ * when the record's lengths make no sense; `text` is written on 0 only. */
 int fp_process_text_render(struct fp_process_text *text, struct fp_pool *pool,
-                           struct fp_buffer *scratch, uint32_t os_pid,
-                           uint32_t number_bits,
+                           struct fp_buffer *scratch, uint32_t os_pid, uint32_t number_bits,
                            const struct fp_symbolizer *symbolizer,
                            const struct fp_record_process *record);
 void fp_process_text_free(struct fp_process_text *text, struct fp_pool *pool);

@@ -1,8 +1,8 @@
 /*
  * stack_text.c - frame words to lines, once for each stack.
  *
- * Frames that neighbour each other can be merged when they are of one
- * function; frames of which nothing is known are left out and counted.
+ * Frames that neighbour each other can be merged when they are of one function; frames of which
+ * nothing is known are left out and counted.
  */
 #include "format/write_stack.h"
 
@@ -14,14 +14,14 @@
 #include "base/pool.h"
 #include "format/write_frame.h"
 
-/* Of all texts together, when nobody says; 8192 ordinary rendered stacks take
- * about 10 MiB. FRAME records have half of it: they cannot be asked for again,
- * so what comes beyond is refused and its frames count as unresolved. It is a
- * bound for what their pools map, so that what lies waste in these is in it. */
+/* Of all texts together, when nobody says; 8192 ordinary rendered stacks take about 10 MiB. FRAME
+ * records have half of it: they cannot be asked for again, so what comes beyond is refused and its
+ * frames count as unresolved. It is a bound for what their pools map, so that what lies waste in
+ * these is in it. */
 #define TEXT_BYTES ((size_t)32 << 20)
 
-/* A stack that lacks frames is rendered again after so many samples of it, and
- * again after 16 and 256 times as many. */
+/* A stack that lacks frames is rendered again after so many samples of it, and again after 16 and
+ * 256 times as many. */
 #define FIRST_TRY_USES 16u
 #define TRIES_MAX 3u
 
@@ -60,10 +60,8 @@ struct fp_stacks {
     struct fp_symbol symbol;
 };
 
-int fp_stacks_create(struct fp_stacks **stacks,
-                     const struct fp_symbolizer *symbolizer,
-                     int flatten_recursive, size_t text_bytes,
-                     struct fp_counters *stats)
+int fp_stacks_create(struct fp_stacks **stacks, const struct fp_symbolizer *symbolizer,
+                     int flatten_recursive, size_t text_bytes, struct fp_counters *stats)
 {
     struct fp_stacks *made = fp_pages_take(sizeof(*made));
 
@@ -111,8 +109,7 @@ static void forget_all(struct fp_stacks *stacks)
 
 /* ---- definitions ------------------------------------------------------ */
 
-int fp_stacks_define_frame(struct fp_stacks *stacks,
-                           const struct fp_record_frame *record)
+int fp_stacks_define_frame(struct fp_stacks *stacks, const struct fp_record_frame *record)
 {
     struct fp_buffer *scratch = &stacks->scratch;
     struct fp_frame frame = {.arity = record->arity, .line = record->line};
@@ -123,12 +120,10 @@ int fp_stacks_define_frame(struct fp_stacks *stacks,
     char *line;
     int err;
 
-    if (record->head.size < offsetof(struct fp_record_frame, text) ||
-        id >= FP_FRAME_TEXT_MAX)
+    if (record->head.size < offsetof(struct fp_record_frame, text) || id >= FP_FRAME_TEXT_MAX)
         return FP_EINVAL;
     room = record->head.size - offsetof(struct fp_record_frame, text);
-    if ((size_t)record->module_len + record->function_len + record->file_len >
-        room)
+    if ((size_t)record->module_len + record->function_len + record->file_len > room)
         return FP_EINVAL;
     frame.module = (struct fp_piece){text, record->module_len};
     text += record->module_len;
@@ -151,13 +146,11 @@ int fp_stacks_define_frame(struct fp_stacks *stacks,
         forget_all(stacks);
         fp_pool_destroy(&stacks->texts);
     }
-    *slot = (struct text_frame){line, (uint32_t)scratch->size,
-                                fp_frame_function(&frame)};
+    *slot = (struct text_frame){line, (uint32_t)scratch->size, fp_frame_function(&frame)};
     return 0;
 }
 
-int fp_stacks_define_name(struct fp_stacks *stacks,
-                          const struct fp_record_name *record)
+int fp_stacks_define_name(struct fp_stacks *stacks, const struct fp_record_name *record)
 {
     if (record->head.size < sizeof(*record) || record->slot >= FP_NAMED_SLOTS)
         return FP_EINVAL;
@@ -178,8 +171,7 @@ static bool is_code(uint64_t word)
     return word >= FP_FRAME_SPECIAL_END && (word & FP_FRAME_TEXT) == 0;
 }
 
-int fp_stacks_define(struct fp_stacks *stacks,
-                     const struct fp_record_stack *record)
+int fp_stacks_define(struct fp_stacks *stacks, const struct fp_record_stack *record)
 {
     const size_t fixed = offsetof(struct fp_record_stack, frame);
     uint16_t count = record->head.count;
@@ -187,13 +179,12 @@ int fp_stacks_define(struct fp_stacks *stacks,
 
     if (record->head.size < fixed || record->slot >= FP_STACK_SLOTS)
         return FP_EINVAL;
-    /* From here on the slot's old stack is gone, even when the new one is
-     * refused: a sample must never show a stack that it did not have. */
+    /* From here on the slot's old stack is gone, even when the new one is refused: a sample must
+     * never show a stack that it did not have. */
     stack = &stacks->stack[record->slot];
     forget_text(stacks, stack);
     stack->defined = false;
-    if (count > FP_STACK_FRAMES_MAX ||
-        record->head.size < fixed + count * sizeof(uint64_t))
+    if (count > FP_STACK_FRAMES_MAX || record->head.size < fixed + count * sizeof(uint64_t))
         return FP_EINVAL;
     if (count > stack->room) {
         uint64_t *room = fp_pool_take(&stacks->words, count * sizeof(*room));
@@ -219,22 +210,17 @@ int fp_stacks_define(struct fp_stacks *stacks,
 
 /* ---- rendering -------------------------------------------------------- */
 
-/* The put_*_frame functions append one line to the scratch text. `last` is
- * the function of the line before, 0 at first; they set it to their own. */
+/* The put_*_frame functions append one line to the scratch text. `last` is the function of the line
+ * before, 0 at first; they set it to their own. */
 
-static int put_special_frame(struct fp_buffer *scratch, uint64_t word,
-                             uint64_t *last)
+static int put_special_frame(struct fp_buffer *scratch, uint64_t word, uint64_t *last)
 {
     static const struct fp_piece lines[FP_FRAME_SPECIAL_END] = {
-        [FP_FRAME_TRUNCATED] =
-            FP_PIECE(FP_FRAME_ADDRESS "truncated (flame_prof)\n"),
-        [FP_FRAME_RUNNING] = FP_PIECE(
-            FP_FRAME_ADDRESS "running_stack_not_sampled (flame_prof)\n"),
+        [FP_FRAME_TRUNCATED] = FP_PIECE(FP_FRAME_ADDRESS "truncated (flame_prof)\n"),
+        [FP_FRAME_RUNNING] = FP_PIECE(FP_FRAME_ADDRESS "running_stack_not_sampled (flame_prof)\n"),
         [FP_FRAME_GC] = FP_PIECE(FP_FRAME_ADDRESS "[gc] (flame_prof)\n"),
-        [FP_FRAME_UNREADABLE] =
-            FP_PIECE(FP_FRAME_ADDRESS "stack_unreadable (flame_prof)\n"),
-        [FP_FRAME_AMBIGUOUS] =
-            FP_PIECE(FP_FRAME_ADDRESS "ambiguous (flame_prof)\n"),
+        [FP_FRAME_UNREADABLE] = FP_PIECE(FP_FRAME_ADDRESS "stack_unreadable (flame_prof)\n"),
+        [FP_FRAME_AMBIGUOUS] = FP_PIECE(FP_FRAME_ADDRESS "ambiguous (flame_prof)\n"),
         [FP_FRAME_IDLE] = FP_PIECE(FP_FRAME_ADDRESS "[idle] (flame_prof)\n"),
     };
     const struct fp_piece *line = &lines[word];
@@ -245,8 +231,7 @@ static int put_special_frame(struct fp_buffer *scratch, uint64_t word,
     return fp_buffer_append(scratch, line->text, line->size);
 }
 
-static int put_text_frame(struct fp_stacks *stacks, uint64_t word,
-                          uint64_t *last)
+static int put_text_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *last)
 {
     uint64_t id = word ^ FP_FRAME_TEXT;
     const struct text_frame *frame;
@@ -266,8 +251,7 @@ static size_t at_most(size_t size, size_t limit)
 }
 
 /* A NIF of a NAME record: there is no code to be looked at. */
-static int resolve_slot(struct fp_stacks *stacks, uint64_t word,
-                        struct fp_symbol *symbol)
+static int resolve_slot(struct fp_stacks *stacks, uint64_t word, struct fp_symbol *symbol)
 {
     const struct fp_symbolizer *symbolizer = stacks->symbolizer;
     uint64_t slot = word & (FP_FRAME_SLOT - 1);
@@ -275,10 +259,8 @@ static int resolve_slot(struct fp_stacks *stacks, uint64_t word,
 
     if (slot >= FP_NAMED_SLOTS || stacks->named[slot].module == 0)
         return FP_ENOENT;
-    module = symbolizer->atom(symbolizer->self, stacks->named[slot].module,
-                              symbol->module);
-    function = symbolizer->atom(symbolizer->self, stacks->named[slot].function,
-                                symbol->function);
+    module = symbolizer->atom(symbolizer->self, stacks->named[slot].module, symbol->module);
+    function = symbolizer->atom(symbolizer->self, stacks->named[slot].function, symbol->function);
     if (module < 0 || function < 0)
         return FP_ENOENT;
     symbol->kind = FP_SYMBOL_NIF;
@@ -304,10 +286,8 @@ static int resolve(struct fp_stacks *stacks, uint64_t word)
 static struct fp_frame frame_of(const struct fp_symbol *symbol)
 {
     struct fp_frame frame = {
-        .module = {symbol->module,
-                   at_most(symbol->module_len, sizeof(symbol->module))},
-        .function = {symbol->function,
-                     at_most(symbol->function_len, sizeof(symbol->function))},
+        .module = {symbol->module, at_most(symbol->module_len, sizeof(symbol->module))},
+        .function = {symbol->function, at_most(symbol->function_len, sizeof(symbol->function))},
         .file = {symbol->file, at_most(symbol->file_len, sizeof(symbol->file))},
         .arity = symbol->arity,
         .line = symbol->line,
@@ -324,8 +304,7 @@ static struct fp_frame frame_of(const struct fp_symbol *symbol)
     return frame;
 }
 
-static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
-                          uint64_t *last)
+static int put_code_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *last)
 {
     struct fp_symbol *symbol = &stacks->symbol;
     struct fp_frame frame;
@@ -340,18 +319,16 @@ static int put_code_frame(struct fp_stacks *stacks, uint64_t word,
     function = fp_frame_function(&frame);
     if (stacks->flatten_recursive && function == *last)
         return 0;
-    err =
-        symbol->kind == FP_SYMBOL_NATIVE
-            ? fp_frame_put_native(&stacks->scratch, frame.function, frame.file)
-            : fp_frame_put(&stacks->scratch, &frame);
+    err = symbol->kind == FP_SYMBOL_NATIVE
+              ? fp_frame_put_native(&stacks->scratch, frame.function, frame.file)
+              : fp_frame_put(&stacks->scratch, &frame);
     if (err == 0)
         *last = function;
     return err;
 }
 
 /* A frame of which nothing is known is left out and counted. */
-static int put_frames(struct fp_stacks *stacks, struct stack *stack,
-                      uint64_t *last)
+static int put_frames(struct fp_stacks *stacks, struct stack *stack, uint64_t *last)
 {
     for (uint16_t i = 0; i < stack->count; i++) {
         uint64_t word = stack->word[i];
@@ -388,8 +365,8 @@ static int render_stack(struct fp_stacks *stacks, struct stack *stack)
     return 0;
 }
 
-/* When there is no room but for all others, these go. When there is none even
- * then, it is not kept. */
+/* When there is no room but for all others, these go. When there is none even then, it is not
+ * kept. */
 static void keep_text(struct fp_stacks *stacks, struct stack *stack)
 {
     stacks->texts.most = stacks->text_bytes_max - stacks->lines.mapped;
@@ -402,20 +379,17 @@ static void keep_text(struct fp_stacks *stacks, struct stack *stack)
         stack->text_size = (uint32_t)stacks->scratch.size;
 }
 
-/* What could not be resolved may be known later: its code was swapped out, or
- * just being loaded. */
+/* What could not be resolved may be known later: its code was swapped out, or just being loaded. */
 static bool is_worth_a_try(struct stack *stack)
 {
-    if (stack->tries == TRIES_MAX || ++stack->uses < FIRST_TRY_USES
-                                                         << (4 * stack->tries))
+    if (stack->tries == TRIES_MAX || ++stack->uses < FIRST_TRY_USES << (4 * stack->tries))
         return false;
     stack->uses = 0;
     stack->tries++;
     return true;
 }
 
-int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot,
-                   struct fp_stack_text *text)
+int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot, struct fp_stack_text *text)
 {
     struct stack *stack;
     int err;

@@ -39,20 +39,17 @@ static const char *const dimension_names[FP_DIMENSION_COUNT] = {
 
 const char *fp_dimension_name(int dimension)
 {
-    return dimension < 0 || dimension >= FP_DIMENSION_COUNT
-               ? NULL
-               : dimension_names[dimension];
+    return dimension < 0 || dimension >= FP_DIMENSION_COUNT ? NULL : dimension_names[dimension];
 }
 
 uint32_t fp_process_label(const struct fp_process *process)
 {
-    return process->name != 0    ? process->name
-           : process->label != 0 ? process->label
-           : process->proc_lib_initial_call != 0
-               ? process->proc_lib_initial_call
-           : process->initial_call != 0 ? process->initial_call
-           : process->erl_pid != 0      ? process->erl_pid
-                                        : process->comm;
+    return process->name != 0                    ? process->name
+           : process->label != 0                 ? process->label
+           : process->proc_lib_initial_call != 0 ? process->proc_lib_initial_call
+           : process->initial_call != 0          ? process->initial_call
+           : process->erl_pid != 0               ? process->erl_pid
+                                                 : process->comm;
 }
 
 /* ------------------------------------------------------------------ classes -- */
@@ -71,9 +68,8 @@ static uint32_t class_of(int64_t value, int64_t base)
     return 1 + 3 * power + (value >= 100 ? 2 : value >= 10 ? 1 : 0);
 }
 
-static uint32_t class_of_metric(const struct fp_profile *profile,
-                                struct fp_slice name, const struct fp_row *row,
-                                int64_t base)
+static uint32_t class_of_metric(const struct fp_profile *profile, struct fp_slice name,
+                                const struct fp_row *row, int64_t base)
 {
     struct fp_by by = {FP_BY_VALUE, fp_profile_metric(profile, name)};
     int64_t value;
@@ -83,14 +79,13 @@ static uint32_t class_of_metric(const struct fp_profile *profile,
     return class_of(value, base);
 }
 
-static struct fp_slice class_text(const char *what, const char *const unit[6],
-                                  uint32_t code, char *room)
+static struct fp_slice class_text(const char *what, const char *const unit[6], uint32_t code,
+                                  char *room)
 {
     static const char *const size[] = {"1s", "10s", "100s"};
-    int length = code == 0
-                     ? snprintf(room, FP_DIMENSION_BYTES, "%s_0", what)
-                     : snprintf(room, FP_DIMENSION_BYTES, "%s_%s%s", what,
-                                size[(code - 1) % 3], unit[(code - 1) / 3 % 6]);
+    int length = code == 0 ? snprintf(room, FP_DIMENSION_BYTES, "%s_0", what)
+                           : snprintf(room, FP_DIMENSION_BYTES, "%s_%s%s", what,
+                                      size[(code - 1) % 3], unit[(code - 1) / 3 % 6]);
 
     return (struct fp_slice){room, (size_t)length};
 }
@@ -98,9 +93,8 @@ static struct fp_slice class_text(const char *what, const char *const unit[6],
 /* ------------------------------------------------------------------- dimensions -- */
 
 /* The group of a sample in a dimension, as a number. */
-static uint32_t code_of(const struct fp_profile *profile,
-                        enum fp_dimension dimension, const struct fp_row *row,
-                        int64_t weight)
+static uint32_t code_of(const struct fp_profile *profile, enum fp_dimension dimension,
+                        const struct fp_row *row, int64_t weight)
 {
     switch (dimension) {
     case FP_DIMENSION_status:
@@ -114,8 +108,7 @@ static uint32_t code_of(const struct fp_profile *profile,
     case FP_DIMENSION_memory:
         return class_of_metric(profile, FP_SLICE("memory"), row, 1024);
     case FP_DIMENSION_queue:
-        return class_of_metric(profile, FP_SLICE("message_queue_len"), row,
-                               1000);
+        return class_of_metric(profile, FP_SLICE("message_queue_len"), row, 1000);
     case FP_DIMENSION_sign:
         return weight >= 0;
     case FP_DIMENSION_event:
@@ -125,26 +118,22 @@ static uint32_t code_of(const struct fp_profile *profile,
     }
 }
 
-static struct fp_slice pid_text(const struct fp_profile *profile,
-                                uint32_t process, char *room)
+static struct fp_slice pid_text(const struct fp_profile *profile, uint32_t process, char *room)
 {
     const struct fp_process *one = &profile->process[process];
     int length;
 
     if (one->erl_pid != 0)
         return fp_profile_text(profile, one->erl_pid);
-    length =
-        snprintf(room, FP_DIMENSION_BYTES, "%llu/%llu",
-                 (unsigned long long)one->pid, (unsigned long long)one->tid);
+    length = snprintf(room, FP_DIMENSION_BYTES, "%llu/%llu", (unsigned long long)one->pid,
+                      (unsigned long long)one->tid);
     return (struct fp_slice){room, (size_t)length};
 }
 
-struct fp_slice fp_dimension_text(const struct fp_profile *profile,
-                                  enum fp_dimension dimension, uint32_t code,
-                                  char *room)
+struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dimension dimension,
+                                  uint32_t code, char *room)
 {
-    static const char *const bytes[] = {"_B",   "_KiB", "_MiB",
-                                        "_GiB", "_TiB", "_PiB"};
+    static const char *const bytes[] = {"_B", "_KiB", "_MiB", "_GiB", "_TiB", "_PiB"};
     static const char *const counts[] = {"", "_k", "_M", "_G", "_T", "_P"};
     int length;
 
@@ -172,18 +161,17 @@ struct fp_slice fp_dimension_text(const struct fp_profile *profile,
 
 /* --------------------------------------------------- the tree without lines -- */
 
-static int view_frame(struct fp_view *view, struct fp_profile *profile,
-                      uint32_t frame, uint32_t *id)
+static int view_frame(struct fp_view *view, struct fp_profile *profile, uint32_t frame,
+                      uint32_t *id)
 {
     uint32_t line;
-    struct fp_slice symbol = fp_text_without_line(
-        fp_profile_text(profile, profile->tree.frame[frame].symbol), &line);
+    struct fp_slice symbol =
+        fp_text_without_line(fp_profile_text(profile, profile->tree.frame[frame].symbol), &line);
 
     return fp_strings_intern(&view->names, &profile->budget, symbol, id);
 }
 
-FP_INTERN_PAIR(view_node, struct fp_view, struct fp_node, node, nodes, parent,
-               frame)
+FP_INTERN_PAIR(view_node, struct fp_view, struct fp_node, node, nodes, parent, frame)
 
 /* Parents come before their children, so that one pass does it. */
 static int make_view(struct fp_view *view, struct fp_profile *profile)
@@ -218,11 +206,9 @@ static void free_view(struct fp_view *view, struct fp_budget *budget)
 
 /* ------------------------------------------------------------------- groups -- */
 
-static int same_group(const struct fp_group *a, const struct fp_group *b,
-                      uint32_t dimensions)
+static int same_group(const struct fp_group *a, const struct fp_group *b, uint32_t dimensions)
 {
-    return a->node == b->node &&
-           memcmp(a->code, b->code, dimensions * sizeof(a->code[0])) == 0;
+    return a->node == b->node && memcmp(a->code, b->code, dimensions * sizeof(a->code[0])) == 0;
 }
 
 static uint64_t hash_of(const struct fp_group *group, uint32_t dimensions)
@@ -234,8 +220,7 @@ static uint64_t hash_of(const struct fp_group *group, uint32_t dimensions)
     return fp_hash_two(hash, dimensions);
 }
 
-static int add(struct fp_aggregate *groups, const struct fp_group *key,
-               uint32_t dimensions)
+static int add(struct fp_aggregate *groups, const struct fp_group *key, uint32_t dimensions)
 {
     uint64_t hash = hash_of(key, dimensions);
     struct fp_table_at at;
@@ -252,18 +237,15 @@ static int add(struct fp_aggregate *groups, const struct fp_group *key,
             return 0;
         }
     }
-    err = FP_GROW(groups->budget, &groups->group, &groups->room,
-                  groups->count + 1);
+    err = FP_GROW(groups->budget, &groups->group, &groups->room, groups->count + 1);
     if (err == 0)
-        err = fp_table_put(&groups->table, groups->budget, hash,
-                           (uint32_t)groups->count);
+        err = fp_table_put(&groups->table, groups->budget, hash, (uint32_t)groups->count);
     if (err == 0)
         groups->group[groups->count++] = *key;
     return err;
 }
 
-static int add_row(struct fp_aggregate *groups,
-                   const struct fp_profile *profile,
+static int add_row(struct fp_aggregate *groups, const struct fp_profile *profile,
                    const struct fp_query *query, const struct fp_row *row)
 {
     uint32_t node = profile->tree.stack[row->stack].node;
@@ -322,12 +304,10 @@ void fp_aggregate_free(struct fp_aggregate *groups)
     free_view(&groups->view, groups->budget);
 }
 
-size_t fp_aggregate_stack(const struct fp_aggregate *groups,
-                          const struct fp_profile *profile, uint32_t node,
-                          uint32_t *nodes, size_t room)
+size_t fp_aggregate_stack(const struct fp_aggregate *groups, const struct fp_profile *profile,
+                          uint32_t node, uint32_t *nodes, size_t room)
 {
-    const struct fp_node *tree =
-        groups->view.map == NULL ? profile->tree.node : groups->view.node;
+    const struct fp_node *tree = groups->view.map == NULL ? profile->tree.node : groups->view.node;
     size_t count = 0;
 
     for (uint32_t n = node; n != 0 && count < room; n = tree[n].parent)
@@ -338,13 +318,11 @@ size_t fp_aggregate_stack(const struct fp_aggregate *groups,
 }
 
 struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *groups,
-                                    const struct fp_profile *profile,
-                                    uint32_t node)
+                                    const struct fp_profile *profile, uint32_t node)
 {
     const struct fp_tree *tree = &profile->tree;
 
     if (groups->view.map != NULL)
-        return fp_strings_at(&groups->view.names,
-                             groups->view.node[node].frame);
+        return fp_strings_at(&groups->view.names, groups->view.node[node].frame);
     return fp_profile_text(profile, tree->frame[tree->node[node].frame].symbol);
 }

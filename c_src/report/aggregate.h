@@ -1,7 +1,7 @@
 /*
- * aggregate.h - samples added up: the weight of a sample by a metric, its groups
- * by dimensions, and one sum for each stack in each group. Collapsed stacks,
- * speedscope's file and flame_prof_profile:stacks/4 are made of it.
+ * aggregate.h - samples added up: the weight of a sample by a metric, its groups by dimensions, and
+ * one sum for each stack in each group. Collapsed stacks, speedscope's file and
+ * flame_prof_profile:stacks/4 are made of it.
  *
  * Not shared between threads.
  */
@@ -33,8 +33,8 @@ static inline int64_t fp_times(int64_t value, int64_t count)
     return product;
 }
 
-/* 1 and a metric's value or change at one observation; 0: the sample does not
- * have the metric, its value is damaged (below 0), or it is the profiler's. */
+/* 1 and a metric's value or change at one observation; 0: the sample does not have the metric, its
+ * value is damaged (below 0), or it is the profiler's. */
 int fp_row_metric(const struct fp_profile *profile, const struct fp_by *by,
                   const struct fp_row *row, int64_t *number);
 
@@ -42,15 +42,15 @@ int fp_row_metric(const struct fp_profile *profile, const struct fp_by *by,
 int fp_row_weight(const struct fp_profile *profile, const struct fp_by *by,
                   const struct fp_row *row, int64_t *weight);
 
-#define FP_DIMENSION_MAP(X)                                                    \
-    X(status)  /* waiting, running ... */                                      \
-    X(process) /* its name, label, initial call, or pid */                     \
-    X(pid)     /* its Erlang pid, or thread number */                          \
-    X(node)    /* the OS process */                                            \
-    X(memory)  /* by powers of ten: memory_10s_MiB */                          \
-    X(queue)   /* the same of its message queue: queue_100s */                 \
-    X(sign)    /* of the weight: negative, positive */                         \
-    X(event)   /* of perf */                                                   \
+#define FP_DIMENSION_MAP(X)                                                                        \
+    X(status)  /* waiting, running ... */                                                          \
+    X(process) /* its name, label, initial call, or pid */                                         \
+    X(pid)     /* its Erlang pid, or thread number */                                              \
+    X(node)    /* the OS process */                                                                \
+    X(memory)  /* by powers of ten: memory_10s_MiB */                                              \
+    X(queue)   /* the same of its message queue: queue_100s */                                     \
+    X(sign)    /* of the weight: negative, positive */                                             \
+    X(event)   /* of perf */                                                                       \
     X(file)
 
 enum fp_dimension {
@@ -69,12 +69,11 @@ struct fp_query {
     int without_lines; /* two lines of one function are one frame */
 };
 
-/* A group of a dimension (fp_group.code) as text, percent-encoded as in the file.
- * `room` has FP_DIMENSION_BYTES. */
+/* A group of a dimension (fp_group.code) as text, percent-encoded as in the file. `room` has
+ * FP_DIMENSION_BYTES. */
 #define FP_DIMENSION_BYTES 64
-struct fp_slice fp_dimension_text(const struct fp_profile *profile,
-                                  enum fp_dimension dimension, uint32_t code,
-                                  char *room);
+struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dimension dimension,
+                                  uint32_t code, char *room);
 
 /* A text: the process' name, else its label, initial call, pid or command. */
 uint32_t fp_process_label(const struct fp_process *process);
@@ -86,8 +85,8 @@ struct fp_group {
     uint64_t weight; /* of one sign: that of the dimension `sign` */
 };
 
-/* The tree without lines: node n of the profile is node map[n], whose frame is a
- * number of `names`. */
+/* The tree without lines: node n of the profile is node map[n], whose frame is a number of
+ * `names`. */
 struct fp_view {
     uint32_t *map; /* NULL: the profile's own tree */
     struct fp_node *node;
@@ -104,20 +103,18 @@ struct fp_aggregate {
     struct fp_budget *budget;
 };
 
-/* A by of deltas gets the dimension `sign` as its innermost where the query
- * does not name it: growth and release never cancel each other. Weights of 0
- * are left out. 0, FP_EFULL or FP_ENOMEM; free what there is in any case. */
+/* A by of deltas gets the dimension `sign` as its innermost where the query does not name it:
+ * growth and release never cancel each other. Weights of 0 are left out. 0, FP_EFULL or FP_ENOMEM;
+ * free what there is in any case. */
 int fp_aggregate_make(struct fp_aggregate *groups, struct fp_profile *profile,
                       struct fp_query *query);
 void fp_aggregate_free(struct fp_aggregate *groups);
 
 /* Root first: the nodes of a stack, at most `room`; how many. */
-size_t fp_aggregate_stack(const struct fp_aggregate *groups,
-                          const struct fp_profile *profile, uint32_t node,
-                          uint32_t *nodes, size_t room);
+size_t fp_aggregate_stack(const struct fp_aggregate *groups, const struct fp_profile *profile,
+                          uint32_t node, uint32_t *nodes, size_t room);
 /* The symbol of a node of such a stack. */
 struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *groups,
-                                    const struct fp_profile *profile,
-                                    uint32_t node);
+                                    const struct fp_profile *profile, uint32_t node);
 
 #endif

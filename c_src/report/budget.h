@@ -1,9 +1,8 @@
 /*
  * budget.h - how much memory one profile may hold.
  *
- * Every table of report/ grows by these functions, so that a file of any size and
- * of any bytes costs at most what its reader allowed. The budget counts the
- * tables' own bytes, not malloc's.
+ * Every table of report/ grows by these functions, so that a file of any size and of any bytes
+ * costs at most what its reader allowed. The budget counts the tables' own bytes, not malloc's.
  */
 #ifndef FP_REPORT_BUDGET_H
 #define FP_REPORT_BUDGET_H
@@ -17,10 +16,10 @@ struct fp_budget {
     size_t used, limit;
 };
 
-/* Room for `count` items of `item` bytes in *bytes, which holds *room items:
- * at least doubled. 0; FP_EFULL: more than the budget; FP_ENOMEM. */
-static inline int fp_budget_grow(struct fp_budget *budget, void **bytes,
-                                 size_t item, size_t *room, size_t count)
+/* Room for `count` items of `item` bytes in *bytes, which holds *room items: at least doubled. 0;
+ * FP_EFULL: more than the budget; FP_ENOMEM. */
+static inline int fp_budget_grow(struct fp_budget *budget, void **bytes, size_t item, size_t *room,
+                                 size_t count)
 {
     size_t more = *room < 16 ? 16 : *room, grown;
     void *moved;
@@ -41,10 +40,8 @@ static inline int fp_budget_grow(struct fp_budget *budget, void **bytes,
     return 0;
 }
 
-/* An array of `count` zeros (at least one) in *bytes. 0, FP_EFULL or
- * FP_ENOMEM. */
-static inline int fp_budget_zeros(struct fp_budget *budget, void **bytes,
-                                  size_t item, size_t count)
+/* An array of `count` zeros (at least one) in *bytes. 0, FP_EFULL or FP_ENOMEM. */
+static inline int fp_budget_zeros(struct fp_budget *budget, void **bytes, size_t item, size_t count)
 {
     if (count > (budget->limit - budget->used) / item)
         return FP_EFULL;
@@ -55,8 +52,7 @@ static inline int fp_budget_zeros(struct fp_budget *budget, void **bytes,
     return 0;
 }
 
-static inline void fp_budget_free(struct fp_budget *budget, void *bytes,
-                                  size_t item, size_t room)
+static inline void fp_budget_free(struct fp_budget *budget, void *bytes, size_t item, size_t room)
 {
     if (bytes != NULL)
         budget->used -= item * room;
@@ -64,12 +60,10 @@ static inline void fp_budget_free(struct fp_budget *budget, void *bytes,
 }
 
 /* The same for an array of any type: FP_GROW(budget, &array, &room, count). */
-#define FP_GROW(budget, array, room, count)                                    \
-    fp_budget_grow((budget), (void **)(array), sizeof(**(array)), (room),      \
-                   (count))
-#define FP_ZEROS(budget, array, count)                                         \
+#define FP_GROW(budget, array, room, count)                                                        \
+    fp_budget_grow((budget), (void **)(array), sizeof(**(array)), (room), (count))
+#define FP_ZEROS(budget, array, count)                                                             \
     fp_budget_zeros((budget), (void **)(array), sizeof(**(array)), (count))
-#define FP_FREE(budget, array, room)                                           \
-    fp_budget_free((budget), (array), sizeof(*(array)), (room))
+#define FP_FREE(budget, array, room) fp_budget_free((budget), (array), sizeof(*(array)), (room))
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * export.h - a profile for other tools. Each writes to an output that the
- * caller opens and closes; 0, FP_EFULL or FP_ENOMEM.
+ * export.h - a profile for other tools. Each writes to an output that the caller opens and closes;
+ * 0, FP_EFULL or FP_ENOMEM.
  */
 #ifndef FP_REPORT_EXPORT_H
 #define FP_REPORT_EXPORT_H
@@ -8,36 +8,32 @@
 #include "report/aggregate.h"
 #include "report/output.h"
 
-/* One line a stack: `waiting;gen_server:loop/7 1234`, dimensions first, root first.
- * For flamegraph.pl, inferno, speedscope. The query may get a dimension `sign`
- * (aggregate.h). *total is the sum of the weights. */
+/* One line a stack: `waiting;gen_server:loop/7 1234`, dimensions first, root first. For
+ * flamegraph.pl, inferno, speedscope. The query may get a dimension `sign` (aggregate.h). *total is
+ * the sum of the weights. */
 int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
                         struct fp_output *output, uint64_t *total);
 
-/* doc/format.md's weighted export: each sample whose weight is not 0, with the
- * weight as its period, and a `negative (sign)` or `positive (sign)` frame
- * below the status for a delta. *moved counts the times that had to be moved to
- * keep them in order. */
-int fp_export_perf(struct fp_profile *profile, const struct fp_by *by,
-                   struct fp_output *output, uint64_t *samples,
-                   uint64_t *moved);
+/* doc/format.md's weighted export: each sample whose weight is not 0, with the weight as its
+ * period, and a `negative (sign)` or `positive (sign)` frame below the status for a delta. *moved
+ * counts the times that had to be moved to keep them in order. */
+int fp_export_perf(struct fp_profile *profile, const struct fp_by *by, struct fp_output *output,
+                   uint64_t *samples, uint64_t *moved);
 
 /* speedscope's JSON: a profile for each query. */
-int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries,
-                         uint32_t count, struct fp_output *output);
+int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries, uint32_t count,
+                         struct fp_output *output);
 
-/* pprof's protobuf; the output should be one with gzip. Samples, and of each
- * metric the sum of its deltas and of its values; labels pid, name, status. */
+/* pprof's protobuf; the output should be one with gzip. Samples, and of each metric the sum of its
+ * deltas and of its values; labels pid, name, status. */
 int fp_export_pprof(struct fp_profile *profile, struct fp_output *output);
 
 /* The viewer's index: doc/index.md. `is_packed`: small instead of mapped. */
-int fp_export_index(struct fp_profile *profile, struct fp_output *output,
-                    int is_packed);
+int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is_packed);
 
 /* "bytes", "words" or "count". */
 struct fp_slice fp_metric_unit(struct fp_slice name);
 /* "reductions", "reductions delta", "samples". `room` has 160 bytes. */
-struct fp_slice fp_by_name(const struct fp_profile *profile,
-                           const struct fp_by *by, char *room);
+struct fp_slice fp_by_name(const struct fp_profile *profile, const struct fp_by *by, char *room);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * export_collapsed.c - stacks as lines. Names stay percent-encoded as they are in the
- * file: a `;` or a blank in one would be taken for structure.
+ * export_collapsed.c - stacks as lines. Names stay percent-encoded as they are in the file: a `;`
+ * or a blank in one would be taken for structure.
  */
 #include <stdio.h>
 
@@ -15,14 +15,12 @@ struct fp_slice fp_metric_unit(struct fp_slice name)
 
     if (fp_slice_is(name, FP_SLICE("memory")))
         return FP_SLICE("bytes");
-    if (name.size > length &&
-        memcmp(name.at + name.size - length, size, length) == 0)
+    if (name.size > length && memcmp(name.at + name.size - length, size, length) == 0)
         return FP_SLICE("words");
     return FP_SLICE("count");
 }
 
-struct fp_slice fp_by_name(const struct fp_profile *profile,
-                           const struct fp_by *by, char *room)
+struct fp_slice fp_by_name(const struct fp_profile *profile, const struct fp_by *by, char *room)
 {
     struct fp_slice metric;
     int length;
@@ -32,43 +30,38 @@ struct fp_slice fp_by_name(const struct fp_profile *profile,
     if (by->kind == FP_BY_PERIOD)
         return FP_SLICE("period");
     metric = fp_profile_text(profile, profile->metric[by->metric].name);
-    length = snprintf(room, 160, "%.*s%s",
-                      (int)(metric.size > 128 ? 128 : metric.size), metric.at,
+    length = snprintf(room, 160, "%.*s%s", (int)(metric.size > 128 ? 128 : metric.size), metric.at,
                       by->kind == FP_BY_DELTA ? " delta" : "");
     return (struct fp_slice){room, (size_t)length};
 }
 
-/* A dimension's text is encoded already, but for the names of files and of perf's
- * commands. */
+/* A dimension's text is encoded already, but for the names of files and of perf's commands. */
 static void put_dimension(struct fp_output *output, struct fp_slice text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char encoded[3];
 
-        if ((unsigned char)text.at[i] >= 0x80 || text.at[i] == '%' ||
-            text.at[i] == '<' || text.at[i] == '>')
+        if ((unsigned char)text.at[i] >= 0x80 || text.at[i] == '%' || text.at[i] == '<' ||
+            text.at[i] == '>')
             fp_output_put(output, text.at + i, 1);
         else
-            fp_output_put(output, encoded,
-                          fp_perf_script_encode(text.at + i, 1, encoded));
+            fp_output_put(output, encoded, fp_perf_script_encode(text.at + i, 1, encoded));
     }
     if (text.size > 0)
         FP_OUTPUT_LITERAL(output, ";");
 }
 
-static void put_group(const struct fp_aggregate *groups,
-                      const struct fp_profile *profile,
-                      const struct fp_query *query,
-                      const struct fp_group *group, struct fp_output *output)
+static void put_group(const struct fp_aggregate *groups, const struct fp_profile *profile,
+                      const struct fp_query *query, const struct fp_group *group,
+                      struct fp_output *output)
 {
     uint32_t nodes[FP_FRAMES_MOST];
-    size_t count =
-        fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
+    size_t count = fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
     char room[FP_DIMENSION_BYTES];
 
     for (uint32_t i = 0; i < query->dimension_count; i++)
-        put_dimension(output, fp_dimension_text(profile, query->dimension[i],
-                                                group->code[i], room));
+        put_dimension(output,
+                      fp_dimension_text(profile, query->dimension[i], group->code[i], room));
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             FP_OUTPUT_LITERAL(output, ";");

@@ -1,9 +1,9 @@
 /*
- * export_index.c - a profile as typed arrays that a browser maps as they are. The
- * layout is doc/index.md's; a change of it is a new INDEX_VERSION.
+ * export_index.c - a profile as typed arrays that a browser maps as they are. The layout is
+ * doc/index.md's; a change of it is a new INDEX_VERSION.
  *
- * Every column has its type and its place before the first row: one pass over
- * the rows writes them all, each through a buffer of its own.
+ * Every column has its type and its place before the first row: one pass over the rows writes them
+ * all, each through a buffer of its own.
  */
 #include "report/export_index.h"
 
@@ -34,10 +34,9 @@ static int find_statuses(struct fp_index *w)
 
 /* ------------------------------------------------------------------- layout -- */
 
-/* A column of a number a row. Packed ones have no place: they follow each other
- * behind everything else. */
-static void place_rows_of(struct fp_index *w, uint32_t c, int64_t min,
-                          int64_t max)
+/* A column of a number a row. Packed ones have no place: they follow each other behind everything
+ * else. */
+static void place_rows_of(struct fp_index *w, uint32_t c, int64_t min, int64_t max)
 {
     struct fp_column *column = &w->column[c];
     uint64_t rows = w->profile->rows.count;
@@ -60,14 +59,12 @@ static void place_metric(struct fp_index *w, uint32_t m)
     listed->is_derived = !listed->is_sparse && facts->odd <= few;
     if (listed->is_sparse || listed->is_derived) {
         fp_index_place(w, &listed->row, 0, UINT32_MAX, count);
-        fp_index_place(w, &w->column[delta], facts->delta_min, facts->delta_max,
-                       count);
+        fp_index_place(w, &w->column[delta], facts->delta_min, facts->delta_max, count);
     } else {
         place_rows_of(w, delta, facts->delta_min, facts->delta_max);
     }
     if (listed->is_sparse)
-        fp_index_place(w, &w->column[value], facts->value_min, facts->value_max,
-                       count);
+        fp_index_place(w, &w->column[value], facts->value_min, facts->value_max, count);
     else
         place_rows_of(w, value, facts->value_min, facts->value_max);
 }
@@ -78,15 +75,13 @@ static void place_time(struct fp_index *w)
     const struct fp_profile *profile = w->profile;
     int64_t last = profile->last_us - profile->first_us;
 
-    w->has_runs =
-        !w->is_packed && profile->time_runs <= profile->rows.count / 4;
+    w->has_runs = !w->is_packed && profile->time_runs <= profile->rows.count / 4;
     if (!w->has_runs) {
         place_rows_of(w, FP_ROW_TIME, 0, last);
         return;
     }
     fp_index_place(w, &w->column[FP_ROW_TIME], 0, last, profile->time_runs);
-    fp_index_place(w, &w->run_end, 0, (int64_t)profile->rows.count,
-                   profile->time_runs);
+    fp_index_place(w, &w->run_end, 0, (int64_t)profile->rows.count, profile->time_runs);
 }
 
 static int64_t last_of(size_t count)
@@ -114,8 +109,7 @@ static void place_rows(struct fp_index *w)
 /* --------------------------------------------------------------------- rows -- */
 
 /* A row without the metric has the numbers 0 and is not listed. */
-static void write_metrics(struct fp_index *w, const struct fp_row *row,
-                          uint64_t number)
+static void write_metrics(struct fp_index *w, const struct fp_row *row, uint64_t number)
 {
     const struct fp_schema *schema = &w->profile->schema[row->schema];
     int place_of[FP_METRICS_MOST];
@@ -141,8 +135,7 @@ static void write_metrics(struct fp_index *w, const struct fp_row *row,
 }
 
 /* 1 where the time begins a run. */
-static bool begins_run(struct fp_index *w, const struct fp_row *row,
-                       uint64_t number)
+static bool begins_run(struct fp_index *w, const struct fp_row *row, uint64_t number)
 {
     if (!w->has_runs)
         return true;
@@ -154,8 +147,7 @@ static bool begins_run(struct fp_index *w, const struct fp_row *row,
     return true;
 }
 
-static void write_row(struct fp_index *w, const struct fp_row *row,
-                      uint64_t number)
+static void write_row(struct fp_index *w, const struct fp_row *row, uint64_t number)
 {
     for (uint32_t c = 0; c < FP_ROW_VALUE; c++) {
         struct fp_column *column = &w->column[c];
@@ -210,8 +202,7 @@ static int write_all(struct fp_index *w)
     return err == 0 && w->is_packed ? fp_index_write_packed(w) : err;
 }
 
-int fp_export_index(struct fp_profile *profile, struct fp_output *output,
-                    int is_packed)
+int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is_packed)
 {
     struct fp_budget *budget = &profile->budget;
     struct fp_index *w;

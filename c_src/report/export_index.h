@@ -1,9 +1,8 @@
 /*
- * export_index.h - an index while it is written: what export_index*.c share.
- * export.h declares the export, doc/index.md is the layout.
+ * export_index.h - an index while it is written: what export_index*.c share. export.h declares the
+ * export, doc/index.md is the layout.
  *
- * export_index_columns.c knows none of the other three; export_index.c calls
- * them all.
+ * export_index_columns.c knows none of the other three; export_index.c calls them all.
  */
 #ifndef FP_REPORT_EXPORT_INDEX_H
 #define FP_REPORT_EXPORT_INDEX_H
@@ -45,8 +44,8 @@ struct fp_column {
     uint64_t written;
 };
 
-/* Columns of a number a row, in the order of the packed rows: these, and of each
- * metric its values and deltas. */
+/* Columns of a number a row, in the order of the packed rows: these, and of each metric its values
+ * and deltas. */
 enum fp_row_column {
     FP_ROW_PROCESS,
     FP_ROW_TIME,
@@ -60,9 +59,8 @@ enum fp_row_column {
     FP_ROW_COLUMNS = FP_ROW_VALUE + 2 * FP_METRICS_MOST
 };
 
-/* The rows that a metric's columns list: `is_sparse`: those that have the metric,
- * in both columns; `is_derived`: those whose delta is odd (rows.h), in the
- * column of deltas. */
+/* The rows that a metric's columns list: `is_sparse`: those that have the metric, in both columns;
+ * `is_derived`: those whose delta is odd (rows.h), in the column of deltas. */
 struct fp_listed_rows {
     struct fp_column row;
     bool is_derived, is_sparse;
@@ -70,8 +68,7 @@ struct fp_listed_rows {
 
 #define FP_INDEX_TABLES 21
 /* Of the whole file: the last are the end of a run and the own rows. */
-#define FP_INDEX_COLUMNS                                                       \
-    (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 2)
+#define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 2)
 
 struct fp_index {
     struct fp_profile *profile;
@@ -101,16 +98,15 @@ struct fp_index {
 
 /* ---- export_index_columns.c -- */
 
-/* Gives the column its type, its place and its buffer. Offsets are known before
- * the first row, because the profile knows the range of every column. */
-void fp_index_place(struct fp_index *w, struct fp_column *column, int64_t min,
-                    int64_t max, uint64_t count);
+/* Gives the column its type, its place and its buffer. Offsets are known before the first row,
+ * because the profile knows the range of every column. */
+void fp_index_place(struct fp_index *w, struct fp_column *column, int64_t min, int64_t max,
+                    uint64_t count);
 void fp_index_flush(struct fp_index *w, struct fp_column *column);
 
-/* The low bytes of a two's complement number are right for any width that holds
- * it, of either sign. */
-static inline void fp_index_put(struct fp_index *w, struct fp_column *column,
-                                int64_t number)
+/* The low bytes of a two's complement number are right for any width that holds it, of either
+ * sign. */
+static inline void fp_index_put(struct fp_index *w, struct fp_column *column, int64_t number)
 {
     size_t size = fp_column_kind[column->type].size;
     double real = (double)number;
@@ -118,16 +114,14 @@ static inline void fp_index_put(struct fp_index *w, struct fp_column *column,
     if (size == 0)
         return;
     memcpy(column->buffer + column->used,
-           column->type == FP_COLUMN_F64 ? (void *)&real : (void *)&number,
-           size);
+           column->type == FP_COLUMN_F64 ? (void *)&real : (void *)&number, size);
     column->used += size;
     if (column->used == FP_INDEX_BUFFER_BYTES)
         fp_index_flush(w, column);
 }
 
 /* The number of a row in a column; 0 where the row does not have the metric. */
-int64_t fp_index_number(const struct fp_index *w, uint32_t column,
-                        const struct fp_row *row);
+int64_t fp_index_number(const struct fp_index *w, uint32_t column, const struct fp_row *row);
 
 const char *fp_index_table_name(int table);
 void fp_index_place_tables(struct fp_index *w);

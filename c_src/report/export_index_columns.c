@@ -1,6 +1,6 @@
 /*
- * export_index_columns.c - columns to their places in the file, and those of
- * texts, frames, nodes and processes.
+ * export_index_columns.c - columns to their places in the file, and those of texts, frames, nodes
+ * and processes.
  */
 #include "report/export_index.h"
 
@@ -28,8 +28,8 @@ static enum fp_column_type type_for(int64_t min, int64_t max)
     return min >= INT32_MIN && max <= INT32_MAX ? FP_COLUMN_I32 : FP_COLUMN_F64;
 }
 
-static void place_typed(struct fp_index *w, struct fp_column *column,
-                        enum fp_column_type type, uint64_t count)
+static void place_typed(struct fp_index *w, struct fp_column *column, enum fp_column_type type,
+                        uint64_t count)
 {
     column->type = type;
     column->count = count;
@@ -40,8 +40,8 @@ static void place_typed(struct fp_index *w, struct fp_column *column,
     w->end += (count * fp_column_kind[type].size + 7) & ~UINT64_C(7);
 }
 
-void fp_index_place(struct fp_index *w, struct fp_column *column, int64_t min,
-                    int64_t max, uint64_t count)
+void fp_index_place(struct fp_index *w, struct fp_column *column, int64_t min, int64_t max,
+                    uint64_t count)
 {
     column->constant = min;
     place_typed(w, column, type_for(min, max), count);
@@ -49,16 +49,15 @@ void fp_index_place(struct fp_index *w, struct fp_column *column, int64_t min,
 
 void fp_index_flush(struct fp_index *w, struct fp_column *column)
 {
-    fp_output_at(w->output, w->base + column->offset + column->written,
-                 column->buffer, column->used);
+    fp_output_at(w->output, w->base + column->offset + column->written, column->buffer,
+                 column->used);
     column->written += column->used;
     column->used = 0;
 }
 
 /* --------------------------------------------------------- numbers of a row -- */
 
-int64_t fp_index_number(const struct fp_index *w, uint32_t column,
-                        const struct fp_row *row)
+int64_t fp_index_number(const struct fp_index *w, uint32_t column, const struct fp_row *row)
 {
     const struct fp_profile *profile = w->profile;
     int place;
@@ -101,11 +100,10 @@ static const struct table {
     size_t at, size; /* of the member in its struct */
     bool is_time;    /* from the profile's first_us on */
 } tables[FP_INDEX_TABLES] = {
-#define MEMBER(kind, member)                                                   \
-    offsetof(struct kind, member), sizeof(((struct kind *)NULL)->member)
-#define OF_PROCESS(name, type, member)                                         \
-    {                                                                          \
-        "process_" #name, type, PROCESS, MEMBER(fp_process, member), false     \
+#define MEMBER(kind, member) offsetof(struct kind, member), sizeof(((struct kind *)NULL)->member)
+#define OF_PROCESS(name, type, member)                                                             \
+    {                                                                                              \
+        "process_" #name, type, PROCESS, MEMBER(fp_process, member), false                         \
     }
 #define TEXT_OF_PROCESS(name) OF_PROCESS(name, FP_COLUMN_U32, name)
     {"string_end", FP_COLUMN_U32, STRING_END, 0, sizeof(uint64_t), false},
@@ -127,10 +125,8 @@ static const struct table {
     OF_PROCESS(file, FP_COLUMN_U32, file),
     OF_PROCESS(is_own, FP_COLUMN_U8, is_own),
     OF_PROCESS(samples, FP_COLUMN_F64, samples),
-    {"process_first_us", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, first_us),
-     true},
-    {"process_last_us", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, last_us),
-     true},
+    {"process_first_us", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, first_us), true},
+    {"process_last_us", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, last_us), true},
 };
 
 struct array {
@@ -144,19 +140,15 @@ static struct array array_of(const struct fp_profile *profile, int array)
 
     switch (array) {
     case STRING_END:
-        return (struct array){profile->strings.end, sizeof(uint64_t),
-                              profile->strings.count};
+        return (struct array){profile->strings.end, sizeof(uint64_t), profile->strings.count};
     case STRING_BYTES:
         return (struct array){profile->strings.bytes, 1, profile->strings.size};
     case FRAME:
-        return (struct array){tree->frame, sizeof(*tree->frame),
-                              tree->frame_count};
+        return (struct array){tree->frame, sizeof(*tree->frame), tree->frame_count};
     case NODE:
-        return (struct array){tree->node, sizeof(*tree->node),
-                              tree->node_count};
+        return (struct array){tree->node, sizeof(*tree->node), tree->node_count};
     default:
-        return (struct array){profile->process, sizeof(*profile->process),
-                              profile->process_count};
+        return (struct array){profile->process, sizeof(*profile->process), profile->process_count};
     }
 }
 
@@ -168,8 +160,7 @@ const char *fp_index_table_name(int table)
 void fp_index_place_tables(struct fp_index *w)
 {
     for (int t = 0; t < FP_INDEX_TABLES; t++)
-        place_typed(w, &w->table[t], tables[t].type,
-                    array_of(w->profile, tables[t].array).count);
+        place_typed(w, &w->table[t], tables[t].type, array_of(w->profile, tables[t].array).count);
 }
 
 void fp_index_write_tables(struct fp_index *w)

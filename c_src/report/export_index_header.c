@@ -1,6 +1,5 @@
 /*
- * export_index_header.c - the index's beginning: JSON that says what each column
- * is.
+ * export_index_header.c - the index's beginning: JSON that says what each column is.
  */
 #include "report/export_index.h"
 
@@ -8,8 +7,7 @@
 #define MAGIC "FPINDEX1"
 #define PREFIX_BYTES 16
 
-static void put_column(struct fp_output *output, const char *key,
-                       const struct fp_column *column)
+static void put_column(struct fp_output *output, const char *key, const struct fp_column *column)
 {
     fp_json_begin(output, key, "{");
     fp_json_number(output, "count", (int64_t)column->count);
@@ -22,9 +20,9 @@ static void put_column(struct fp_output *output, const char *key,
 }
 
 /* A column of `count` rows that is made of two shorter ones. */
-static void put_pair(struct fp_index *w, const char *key, const char *type,
-                     const char *first_key, const struct fp_column *first,
-                     const char *second_key, const struct fp_column *second)
+static void put_pair(struct fp_index *w, const char *key, const char *type, const char *first_key,
+                     const struct fp_column *first, const char *second_key,
+                     const struct fp_column *second)
 {
     fp_json_begin(w->output, key, "{");
     fp_json_word(w->output, "type", type);
@@ -34,8 +32,7 @@ static void put_pair(struct fp_index *w, const char *key, const char *type,
     fp_json_end(w->output, "}");
 }
 
-static void put_texts(struct fp_index *w, const char *key, const uint32_t *text,
-                      size_t count)
+static void put_texts(struct fp_index *w, const char *key, const uint32_t *text, size_t count)
 {
     fp_json_begin(w->output, key, "[");
     for (size_t i = 0; i < count; i++)
@@ -118,8 +115,7 @@ static void put_metric(struct fp_index *w, uint32_t m)
     } else {
         put_column(w->output, "value", value);
         if (listed->is_derived)
-            put_pair(w, "delta", "derived", "rows", &listed->row, "deltas",
-                     delta);
+            put_pair(w, "delta", "derived", "rows", &listed->row, "deltas", delta);
         else
             put_column(w->output, "delta", delta);
     }
@@ -128,15 +124,13 @@ static void put_metric(struct fp_index *w, uint32_t m)
 
 static void put_columns(struct fp_index *w)
 {
-    static const char *const name[FP_ROW_VALUE] = {
-        "process", "time_us", "status", "node",
-        "period",  "schema",  "event",  "file"};
+    static const char *const name[FP_ROW_VALUE] = {"process", "time_us", "status", "node",
+                                                   "period",  "schema",  "event",  "file"};
 
     fp_json_begin(w->output, "columns", "{");
     for (int c = 0; c < FP_ROW_VALUE; c++) {
         if (c == FP_ROW_TIME && w->has_runs)
-            put_pair(w, name[c], "runs", "values", &w->column[c], "ends",
-                     &w->run_end);
+            put_pair(w, name[c], "runs", "values", &w->column[c], "ends", &w->run_end);
         else
             put_column(w->output, name[c], &w->column[c]);
     }

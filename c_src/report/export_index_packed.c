@@ -1,7 +1,6 @@
 /*
- * export_index_packed.c - the rows of a report: changes in numbers of 7 bits a
- * byte, column by column and process by process, so that a compressor finds
- * equal ones.
+ * export_index_packed.c - the rows of a report: changes in numbers of 7 bits a byte, column by
+ * column and process by process, so that a compressor finds equal ones.
  */
 #include "report/export_index.h"
 
@@ -25,8 +24,8 @@ static void sort_run(struct fp_index *w, uint64_t begin, uint64_t end)
         w->rank[(uint32_t)w->order[i]] = (uint32_t)i;
 }
 
-/* Packed rows of one time stand in the order of their processes. Their order in
- * the tick means nothing, and would be a tenth of a report. */
+/* Packed rows of one time stand in the order of their processes. Their order in the tick means
+ * nothing, and would be a tenth of a report. */
 int fp_index_find_order(struct fp_index *w)
 {
     struct fp_profile *profile = w->profile;
@@ -89,8 +88,7 @@ static void put_change(struct packing *packing, int64_t now, int64_t before)
     put_packed(packing, change << 1 ^ (change >> 63 ? UINT64_MAX : 0));
 }
 
-/* Ticks sample much the same processes: 0 is the expected one, any other is its
- * number and 1. */
+/* Ticks sample much the same processes: 0 is the expected one, any other is its number and 1. */
 static void pack_processes(struct packing *packing)
 {
     const struct fp_index *w = packing->w;
@@ -182,8 +180,7 @@ int fp_index_write_packed(struct fp_index *w)
 {
     struct fp_budget *budget = &w->profile->budget;
     size_t rows = w->profile->rows.count, count = w->profile->process_count;
-    struct packing packing = {
-        .w = w, .stream = {.offset = w->end, .buffer = w->buffers}};
+    struct packing packing = {.w = w, .stream = {.offset = w->end, .buffer = w->buffers}};
     int err = FP_ZEROS(budget, &packing.follower, count + 1);
 
     if (err == 0)

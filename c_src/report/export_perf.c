@@ -1,14 +1,14 @@
 /*
- * export_perf.c - a profile as `perf script` text again, with one metric as the
- * period: doc/format.md's weighted export.
+ * export_perf.c - a profile as `perf script` text again, with one metric as the period:
+ * doc/format.md's weighted export.
  */
 #include <stdbool.h>
 
 #include "base/assume.h"
 #include "report/export.h"
 
-/* The grammar's rules for a file as a whole: times in order, growing within a
- * tid, the last one not on a whole second (so that none is). */
+/* The grammar's rules for a file as a whole: times in order, growing within a tid, the last one not
+ * on a whole second (so that none is). */
 struct writing {
     struct fp_profile *profile;
     struct fp_output *output;
@@ -71,8 +71,7 @@ static int64_t in_order(struct writing *writing, const struct fp_row *row)
     return time;
 }
 
-static void put_header(struct writing *writing, const struct fp_row *row,
-                       uint64_t weight)
+static void put_header(struct writing *writing, const struct fp_row *row, uint64_t weight)
 {
     const struct fp_profile *profile = writing->profile;
     const struct fp_process *process = &profile->process[row->process];
@@ -87,8 +86,7 @@ static void put_header(struct writing *writing, const struct fp_row *row,
     /* The original has none: a number of its own for each process. */
     fp_output_number(output, process->pid > 0 ? (int64_t)process->pid : 1);
     FP_OUTPUT_LITERAL(output, "/");
-    fp_output_number(output, process->tid > 0 ? (int64_t)process->tid
-                                              : (int64_t)row->process + 1);
+    fp_output_number(output, process->tid > 0 ? (int64_t)process->tid : (int64_t)row->process + 1);
     FP_OUTPUT_LITERAL(output, " [000] ");
     fp_output_number(output, time / 1000000);
     fp_output_put(output, micros, sizeof(micros));
@@ -118,8 +116,7 @@ static void put_metrics(struct writing *writing, const struct fp_row *row)
     by.kind = FP_BY_DELTA;
     fp_row_metric(profile, &by, row, &delta);
     FP_OUTPUT_LITERAL(output, "# ");
-    fp_output_text(output,
-                   fp_profile_text(profile, profile->metric[by.metric].name));
+    fp_output_text(output, fp_profile_text(profile, profile->metric[by.metric].name));
     FP_OUTPUT_LITERAL(output, "=");
     fp_output_number(output, value);
     FP_OUTPUT_LITERAL(output, "/");
@@ -131,8 +128,7 @@ static void put_metrics(struct writing *writing, const struct fp_row *row)
     FP_OUTPUT_LITERAL(output, " (metrics)\n");
 }
 
-static void put_frame(struct fp_output *output, struct fp_slice symbol,
-                      struct fp_slice dso)
+static void put_frame(struct fp_output *output, struct fp_slice symbol, struct fp_slice dso)
 {
     FP_OUTPUT_LITERAL(output, "\tffffffff ");
     fp_output_text(output, symbol);
@@ -141,8 +137,7 @@ static void put_frame(struct fp_output *output, struct fp_slice symbol,
     FP_OUTPUT_LITERAL(output, ")\n");
 }
 
-static void put_stack(struct writing *writing, const struct fp_row *row,
-                      int64_t weight)
+static void put_stack(struct writing *writing, const struct fp_row *row, int64_t weight)
 {
     const struct fp_profile *profile = writing->profile;
     const struct fp_tree *tree = &profile->tree;
@@ -156,11 +151,9 @@ static void put_stack(struct writing *writing, const struct fp_row *row,
                   fp_profile_text(profile, frame->dso));
     }
     if (writing->by->kind == FP_BY_DELTA)
-        put_frame(writing->output,
-                  weight < 0 ? FP_SLICE("negative") : FP_SLICE("positive"),
+        put_frame(writing->output, weight < 0 ? FP_SLICE("negative") : FP_SLICE("positive"),
                   FP_SLICE("sign"));
-    put_frame(writing->output, status.size == 0 ? FP_SLICE("unknown") : status,
-              FP_SLICE("status"));
+    put_frame(writing->output, status.size == 0 ? FP_SLICE("unknown") : status, FP_SLICE("status"));
     FP_OUTPUT_LITERAL(writing->output, "\n");
 }
 
@@ -169,8 +162,7 @@ static void put_row(struct writing *writing, const struct fp_row *row)
     int64_t weight;
     uint64_t period;
 
-    if (!fp_row_weight(writing->profile, writing->by, row, &weight) ||
-        weight == 0)
+    if (!fp_row_weight(writing->profile, writing->by, row, &weight) || weight == 0)
         return;
     period = weight < 0 ? 0 - (uint64_t)weight : (uint64_t)weight;
     if (period > INT64_MAX)
@@ -181,15 +173,14 @@ static void put_row(struct writing *writing, const struct fp_row *row)
     writing->samples++;
 }
 
-int fp_export_perf(struct fp_profile *profile, const struct fp_by *by,
-                   struct fp_output *output, uint64_t *samples, uint64_t *moved)
+int fp_export_perf(struct fp_profile *profile, const struct fp_by *by, struct fp_output *output,
+                   uint64_t *samples, uint64_t *moved)
 {
     struct writing writing = {.profile = profile, .output = output, .by = by};
     struct fp_budget *budget = &profile->budget;
     struct fp_cursor cursor;
     struct fp_row row;
-    int more = FP_GROW(budget, &writing.last_us, &writing.room,
-                       profile->process_count);
+    int more = FP_GROW(budget, &writing.last_us, &writing.room, profile->process_count);
 
     if (more != 0)
         return more;

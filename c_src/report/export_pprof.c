@@ -1,10 +1,9 @@
 /*
- * export_pprof.c - profile.proto of github.com/google/pprof, written by hand: nine
- * kinds of fields do not need a generator.
+ * export_pprof.c - profile.proto of github.com/google/pprof, written by hand: nine kinds of fields
+ * do not need a generator.
  *
- * A message is made in a buffer and put behind its size. Field numbers are
- * those of profile.proto; samples come first and texts last, when it is known
- * which there are.
+ * A message is made in a buffer and put behind its size. Field numbers are those of profile.proto;
+ * samples come first and texts last, when it is known which there are.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,8 +39,7 @@ struct pprof_writing {
     struct fp_profile *profile;
     struct fp_budget *budget;
     struct fp_output *output;
-    struct fp_strings
-        strings; /* pprof's own; number 0 is empty, as it must be */
+    struct fp_strings strings; /* pprof's own; number 0 is empty, as it must be */
     struct fp_buffer message, inner;
     struct key *key;
     int64_t *sum; /* of key k: at k * columns */
@@ -53,8 +51,7 @@ struct pprof_writing {
 
 /* ----------------------------------------------------------------- encoding -- */
 
-static void put_varint(struct pprof_writing *w, struct fp_buffer *buffer,
-                       uint64_t number)
+static void put_varint(struct pprof_writing *w, struct fp_buffer *buffer, uint64_t number)
 {
     char *at;
 
@@ -69,8 +66,8 @@ static void put_varint(struct pprof_writing *w, struct fp_buffer *buffer,
     fp_buffer_end(buffer, at);
 }
 
-static void put_field(struct pprof_writing *w, struct fp_buffer *buffer,
-                      unsigned field, int64_t number)
+static void put_field(struct pprof_writing *w, struct fp_buffer *buffer, unsigned field,
+                      int64_t number)
 {
     put_varint(w, buffer, field << 3 | VARINT);
     put_varint(w, buffer, (uint64_t)number);
@@ -124,14 +121,12 @@ static int64_t text_id(struct pprof_writing *w, struct fp_slice text)
 
 static int64_t profile_text_id(struct pprof_writing *w, uint32_t text)
 {
-    return text_id(w,
-                   fp_text_decode(fp_profile_text(w->profile, text), w->room));
+    return text_id(w, fp_text_decode(fp_profile_text(w->profile, text), w->room));
 }
 
 /* --------------------------------------------------------------- adding up -- */
 
-FP_INTERN_PAIR(intern_key, struct pprof_writing, struct key, key, keys, stack,
-               process)
+FP_INTERN_PAIR(intern_key, struct pprof_writing, struct key, key, keys, stack, process)
 
 static int64_t *sums_of(struct pprof_writing *w, const struct fp_row *row)
 {
@@ -144,8 +139,7 @@ static int64_t *sums_of(struct pprof_writing *w, const struct fp_row *row)
     place = id * w->columns;
     if (id < known)
         return &w->sum[place];
-    if (note(w, FP_GROW(w->budget, &w->sum, &w->sum_room,
-                        place + w->columns)) != 0)
+    if (note(w, FP_GROW(w->budget, &w->sum, &w->sum_room, place + w->columns)) != 0)
         return NULL;
     memset(&w->sum[place], 0, w->columns * sizeof(*w->sum));
     return &w->sum[place];
@@ -198,8 +192,8 @@ static void add_rows(struct pprof_writing *w)
 
 /* ------------------------------------------------------------------ writing -- */
 
-static void put_value_type(struct pprof_writing *w, unsigned field,
-                           struct fp_slice type, struct fp_slice unit)
+static void put_value_type(struct pprof_writing *w, unsigned field, struct fp_slice type,
+                           struct fp_slice unit)
 {
     put_field(w, &w->message, 1, text_id(w, type));
     put_field(w, &w->message, 2, text_id(w, unit));
@@ -211,8 +205,7 @@ static void put_value_types(struct pprof_writing *w)
     put_value_type(w, SAMPLE_TYPE, FP_SLICE("samples"), FP_SLICE("count"));
     put_value_type(w, SAMPLE_TYPE, FP_SLICE("period"), FP_SLICE("count"));
     for (uint32_t m = 0; m < w->profile->metric_count; m++) {
-        struct fp_slice name =
-            fp_profile_text(w->profile, w->profile->metric[m].name);
+        struct fp_slice name = fp_profile_text(w->profile, w->profile->metric[m].name);
         char delta[160];
         int size = snprintf(delta, sizeof(delta), "%.*s_delta",
                             (int)(name.size > 128 ? 128 : name.size), name.at);
@@ -223,8 +216,7 @@ static void put_value_types(struct pprof_writing *w)
     }
 }
 
-static void put_label(struct pprof_writing *w, struct fp_slice key,
-                      int64_t text)
+static void put_label(struct pprof_writing *w, struct fp_slice key, int64_t text)
 {
     if (text == 0)
         return;
@@ -237,14 +229,11 @@ static void put_labels(struct pprof_writing *w, const struct key *key)
 {
     const struct fp_process *process = &w->profile->process[key->process];
     char room[FP_DIMENSION_BYTES];
-    struct fp_slice pid =
-        fp_dimension_text(w->profile, FP_DIMENSION_pid, key->process, room);
+    struct fp_slice pid = fp_dimension_text(w->profile, FP_DIMENSION_pid, key->process, room);
 
     put_label(w, FP_SLICE("pid"), text_id(w, pid));
-    put_label(w, FP_SLICE("name"),
-              profile_text_id(w, fp_process_label(process)));
-    put_label(w, FP_SLICE("status"),
-              profile_text_id(w, w->profile->tree.stack[key->stack].status));
+    put_label(w, FP_SLICE("name"), profile_text_id(w, fp_process_label(process)));
+    put_label(w, FP_SLICE("status"), profile_text_id(w, w->profile->tree.stack[key->stack].status));
 }
 
 static void put_sample(struct pprof_writing *w, size_t k)
@@ -252,8 +241,7 @@ static void put_sample(struct pprof_writing *w, size_t k)
     const struct fp_tree *tree = &w->profile->tree;
     const int64_t *sum = &w->sum[k * w->columns];
 
-    for (uint32_t n = tree->stack[w->key[k].stack].node; n != 0;
-         n = tree->node[n].parent)
+    for (uint32_t n = tree->stack[w->key[k].stack].node; n != 0; n = tree->node[n].parent)
         put_varint(w, &w->inner, (uint64_t)tree->node[n].frame + 1);
     put_inside(w, 1);
     for (size_t i = 0; i < w->columns; i++)
@@ -271,18 +259,16 @@ struct functions {
     struct fp_table functions;
 };
 
-FP_INTERN_PAIR(intern_function, struct functions, struct function, function,
-               functions, name, file)
+FP_INTERN_PAIR(intern_function, struct functions, struct function, function, functions, name, file)
 
 /* The number of a function, which is written when it is new. */
-static uint32_t function_of(struct pprof_writing *w,
-                            struct functions *functions, struct function one)
+static uint32_t function_of(struct pprof_writing *w, struct functions *functions,
+                            struct function one)
 {
     size_t known = functions->function_count;
     uint32_t id;
 
-    if (note(w, intern_function(functions, w->budget, one, &id)) != 0 ||
-        id < known)
+    if (note(w, intern_function(functions, w->budget, one, &id)) != 0 || id < known)
         return id;
     put_field(w, &w->message, 1, (int64_t)id + 1);
     put_field(w, &w->message, 2, one.name);
@@ -292,8 +278,7 @@ static uint32_t function_of(struct pprof_writing *w,
     return id;
 }
 
-static void put_location(struct pprof_writing *w, struct functions *functions,
-                         uint32_t f)
+static void put_location(struct pprof_writing *w, struct functions *functions, uint32_t f)
 {
     const struct fp_frame_ids *frame = &w->profile->tree.frame[f];
     uint32_t line, function;
@@ -328,9 +313,8 @@ static void put_text(struct pprof_writing *w, struct fp_slice text)
     for (size_t i = 0; i < text.size;) {
         uint32_t point;
         size_t size = fp_utf8(text.at + i, text.size - i, &point);
-        struct fp_slice piece = size == 0
-                                    ? FP_SLICE("\xef\xbf\xbd")
-                                    : (struct fp_slice){text.at + i, size};
+        struct fp_slice piece =
+            size == 0 ? FP_SLICE("\xef\xbf\xbd") : (struct fp_slice){text.at + i, size};
 
         if (fp_buffer_append(&w->message, piece.at, piece.size) != 0)
             w->err = FP_ENOMEM;
@@ -352,8 +336,7 @@ static void put_whole(struct pprof_writing *w)
     if (profile->first_us <= INT64_MAX / 1000)
         put_number(w, TIME_NANOS, profile->first_us * 1000);
     if (profile->last_us - profile->first_us <= INT64_MAX / 1000)
-        put_number(w, DURATION_NANOS,
-                   (profile->last_us - profile->first_us) * 1000);
+        put_number(w, DURATION_NANOS, (profile->last_us - profile->first_us) * 1000);
     put_value_type(w, PERIOD_TYPE, FP_SLICE("samples"), FP_SLICE("count"));
     put_number(w, PERIOD, 1);
     comment = text_id(w, FP_SLICE("made by flame_prof; NAME is the sum of its "

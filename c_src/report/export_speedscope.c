@@ -1,9 +1,8 @@
 /*
  * export_speedscope.c - https://www.speedscope.app/file-format-schema.json
  *
- * Stacks are added up, in the order of their first samples: the view for these
- * files is `Left Heavy` or `Sandwich`. Frames come last in the file, when it is
- * known which dimensions there are.
+ * Stacks are added up, in the order of their first samples: the view for these files is `Left
+ * Heavy` or `Sandwich`. Frames come last in the file, when it is known which dimensions there are.
  */
 #include <stdbool.h>
 
@@ -21,31 +20,25 @@ struct dimension_frames {
     struct fp_table frames;
 };
 
-FP_INTERN_PAIR(intern_dimension, struct dimension_frames,
-               struct dimension_frame, frame, frames, dimension, code)
+FP_INTERN_PAIR(intern_dimension, struct dimension_frames, struct dimension_frame, frame, frames,
+               dimension, code)
 
-static int put_stack(struct fp_profile *profile,
-                     const struct fp_aggregate *groups,
+static int put_stack(struct fp_profile *profile, const struct fp_aggregate *groups,
                      const struct fp_query *query, const struct fp_group *group,
-                     struct dimension_frames *dimensions,
-                     struct fp_output *output)
+                     struct dimension_frames *dimensions, struct fp_output *output)
 {
     const struct fp_tree *tree = &profile->tree;
     uint32_t nodes[FP_FRAMES_MOST], id;
-    size_t count =
-        fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
+    size_t count = fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
     char room[FP_DIMENSION_BYTES];
     int err = 0;
 
     fp_json_begin(output, NULL, "[");
     for (uint32_t i = 0; i < query->dimension_count && err == 0; i++) {
-        if (fp_dimension_text(profile, query->dimension[i], group->code[i],
-                              room)
-                .size == 0)
+        if (fp_dimension_text(profile, query->dimension[i], group->code[i], room).size == 0)
             continue;
-        err = intern_dimension(
-            dimensions, &profile->budget,
-            (struct dimension_frame){query->dimension[i], group->code[i]}, &id);
+        err = intern_dimension(dimensions, &profile->budget,
+                               (struct dimension_frame){query->dimension[i], group->code[i]}, &id);
         fp_json_number(output, NULL, (int64_t)tree->frame_count + id);
     }
     for (size_t i = 0; i < count; i++)
@@ -55,8 +48,7 @@ static int put_stack(struct fp_profile *profile,
 }
 
 static int put_profile(struct fp_profile *profile, struct fp_query *query,
-                       struct dimension_frames *dimensions,
-                       struct fp_output *output)
+                       struct dimension_frames *dimensions, struct fp_output *output)
 {
     struct fp_aggregate groups;
     char room[160];
@@ -74,8 +66,7 @@ static int put_profile(struct fp_profile *profile, struct fp_query *query,
     fp_json_number(output, "startValue", 0);
     fp_json_begin(output, "samples", "[");
     for (size_t i = 0; i < groups.count && err == 0; i++)
-        err = put_stack(profile, &groups, query, &groups.group[i], dimensions,
-                        output);
+        err = put_stack(profile, &groups, query, &groups.group[i], dimensions, output);
     fp_json_end(output, "]");
     fp_json_begin(output, "weights", "[");
     for (size_t i = 0; i < groups.count; i++) {
@@ -90,8 +81,8 @@ static int put_profile(struct fp_profile *profile, struct fp_query *query,
 }
 
 /* `room` has the bytes of the longest text. */
-static void put_frame(struct fp_output *output, struct fp_slice symbol,
-                      struct fp_slice dso, char *room)
+static void put_frame(struct fp_output *output, struct fp_slice symbol, struct fp_slice dso,
+                      char *room)
 {
     uint32_t line;
 
@@ -104,8 +95,7 @@ static void put_frame(struct fp_output *output, struct fp_slice symbol,
     fp_json_end(output, "}");
 }
 
-static int put_frames(const struct fp_profile *profile,
-                      const struct dimension_frames *dimensions,
+static int put_frames(const struct fp_profile *profile, const struct dimension_frames *dimensions,
                       struct fp_output *output)
 {
     const struct fp_tree *tree = &profile->tree;
@@ -122,10 +112,8 @@ static int put_frames(const struct fp_profile *profile,
         const struct dimension_frame *frame = &dimensions->frame[i];
         const char *name = fp_dimension_name((int)frame->dimension);
 
-        put_frame(
-            output,
-            fp_dimension_text(profile, frame->dimension, frame->code, small),
-            (struct fp_slice){name, strlen(name)}, room);
+        put_frame(output, fp_dimension_text(profile, frame->dimension, frame->code, small),
+                  (struct fp_slice){name, strlen(name)}, room);
     }
     fp_json_end(output, "]");
     fp_json_end(output, "}");
@@ -133,21 +121,19 @@ static int put_frames(const struct fp_profile *profile,
     return 0;
 }
 
-int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries,
-                         uint32_t count, struct fp_output *output)
+int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries, uint32_t count,
+                         struct fp_output *output)
 {
     struct dimension_frames dimensions = {0};
     struct fp_budget *budget = &profile->budget;
     int err = 0;
 
     fp_json_begin(output, NULL, "{");
-    fp_json_word(output, "$schema",
-                 "https://www.speedscope.app/file-format-schema.json");
+    fp_json_word(output, "$schema", "https://www.speedscope.app/file-format-schema.json");
     fp_json_word(output, "exporter", "flame_prof");
     fp_json_text(output, "name",
-                 profile->file_count == 0
-                     ? FP_SLICE("")
-                     : fp_profile_text(profile, profile->file[0].path));
+                 profile->file_count == 0 ? FP_SLICE("")
+                                          : fp_profile_text(profile, profile->file[0].path));
     fp_json_number(output, "activeProfileIndex", 0);
     fp_json_begin(output, "profiles", "[");
     for (uint32_t i = 0; i < count && err == 0; i++)

@@ -34,8 +34,7 @@ struct fp_output {
 
 /* -------------------------------------------------------------- to the file -- */
 
-void fp_output_at(struct fp_output *output, uint64_t at, const void *bytes,
-                  size_t size)
+void fp_output_at(struct fp_output *output, uint64_t at, const void *bytes, size_t size)
 {
     const char *from = bytes;
 
@@ -116,8 +115,7 @@ void fp_output_number(struct fp_output *output, int64_t number)
 {
     char digits[FP_I64_DIGITS + 1];
 
-    fp_output_put(output, digits,
-                  (size_t)(fp_put_i64(digits, number) - digits));
+    fp_output_put(output, digits, (size_t)(fp_put_i64(digits, number) - digits));
 }
 
 void fp_output_head(struct fp_output *output, const void *bytes, size_t size)
@@ -132,8 +130,7 @@ void fp_output_extend(struct fp_output *output, uint64_t size)
 
     drain(output, Z_NO_FLUSH);
     output->size = size;
-    if (output->failed == 0 && fstat(output->file, &info) == 0 &&
-        (uint64_t)info.st_size < size &&
+    if (output->failed == 0 && fstat(output->file, &info) == 0 && (uint64_t)info.st_size < size &&
         ftruncate(output->file, (off_t)size) != 0)
         output->failed = errno;
 }
@@ -182,8 +179,7 @@ static void begin_json(struct fp_output *output, const char *key)
     output->needs_comma = true;
 }
 
-void fp_json_begin(struct fp_output *output, const char *key,
-                   const char *bracket)
+void fp_json_begin(struct fp_output *output, const char *key, const char *bracket)
 {
     begin_json(output, key);
     fp_output_put(output, bracket, 1);
@@ -204,8 +200,7 @@ void fp_json_number(struct fp_output *output, const char *key, int64_t number)
     fp_output_number(output, number);
 }
 
-void fp_json_text(struct fp_output *output, const char *key,
-                  struct fp_slice text)
+void fp_json_text(struct fp_output *output, const char *key, struct fp_slice text)
 {
     begin_json(output, key);
     put_json_text(output, text);
@@ -232,11 +227,9 @@ static int open_temporary(struct fp_output *output, const char *path)
     if (output->temporary == NULL)
         return ENOMEM;
     for (int n = 0; n < NAMES_MOST; n++) {
-        snprintf(output->temporary, size, "%s.%d-%d.tmp", path, (int)getpid(),
-                 n);
+        snprintf(output->temporary, size, "%s.%d-%d.tmp", path, (int)getpid(), n);
         output->file =
-            open(output->temporary,
-                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+            open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (output->file >= 0 || errno != EEXIST)
             break;
     }
@@ -259,15 +252,14 @@ static int start_gzip(struct fp_output *output)
     output->packed = malloc(BUFFER_BYTES);
     /* 16: the gzip format. */
     if (output->packed == NULL ||
-        deflateInit2(&output->gzip, 6, Z_DEFLATED, 16 + 15, 8,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
+        deflateInit2(&output->gzip, 6, Z_DEFLATED, 16 + 15, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return FP_ENOMEM;
     output->is_gzip = 1;
     return 0;
 }
 
-int fp_output_open(struct fp_output **output, const char *path, int is_gzip,
-                   char *why, size_t why_size)
+int fp_output_open(struct fp_output **output, const char *path, int is_gzip, char *why,
+                   size_t why_size)
 {
     struct fp_output *made = calloc(1, sizeof(*made));
     int err = 0, number;
@@ -294,15 +286,13 @@ int fp_output_open(struct fp_output **output, const char *path, int is_gzip,
     return err;
 }
 
-int fp_output_close(struct fp_output *output, int err, char *why,
-                    size_t why_size)
+int fp_output_close(struct fp_output *output, int err, char *why, size_t why_size)
 {
     if (err == 0)
         drain(output, Z_FINISH);
     if (close(output->file) != 0 && output->failed == 0)
         output->failed = errno;
-    if (err == 0 && output->failed == 0 &&
-        rename(output->temporary, output->path) != 0)
+    if (err == 0 && output->failed == 0 && rename(output->temporary, output->path) != 0)
         output->failed = errno;
     if (err == 0 && output->failed != 0) {
         snprintf(why, why_size, "%s",

@@ -1,6 +1,6 @@
 /*
- * profile.c - a sample is parsed whole before it is kept, so that a damaged one
- * leaves its warning only (and at most some unused texts).
+ * profile.c - a sample is parsed whole before it is kept, so that a damaged one leaves its warning
+ * only (and at most some unused texts).
  */
 #include "report/profile.h"
 
@@ -29,8 +29,7 @@ static void close_file(struct fp_profile *profile)
 {
     if (profile->source == NULL)
         return;
-    profile->file[profile->file_count - 1].source =
-        *fp_source_state(profile->source);
+    profile->file[profile->file_count - 1].source = *fp_source_state(profile->source);
     fp_scan_close(&profile->scan);
     fp_source_close(profile->source);
     profile->source = NULL;
@@ -56,8 +55,7 @@ void fp_profile_destroy(struct fp_profile *profile)
     free(profile);
 }
 
-static int intern(struct fp_profile *profile, struct fp_slice text,
-                  uint32_t *id)
+static int intern(struct fp_profile *profile, struct fp_slice text, uint32_t *id)
 {
     return fp_strings_intern(&profile->strings, &profile->budget, text, id);
 }
@@ -65,23 +63,21 @@ static int intern(struct fp_profile *profile, struct fp_slice text,
 static void warn(struct fp_profile *profile, uint64_t line, const char *what)
 {
     if (profile->warning_count < FP_WARNINGS_MOST)
-        profile->warning[profile->warning_count] = (struct fp_warning){
-            (uint32_t)(profile->file_count - 1), line, what};
+        profile->warning[profile->warning_count] =
+            (struct fp_warning){(uint32_t)(profile->file_count - 1), line, what};
     profile->warning_count++;
 }
 
 int fp_profile_metric(const struct fp_profile *profile, struct fp_slice name)
 {
     for (uint32_t i = 0; i < profile->metric_count; i++) {
-        if (fp_slice_is(fp_profile_text(profile, profile->metric[i].name),
-                        name))
+        if (fp_slice_is(fp_profile_text(profile, profile->metric[i].name), name))
             return (int)i;
     }
     return -1;
 }
 
-int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
-                     int metric)
+int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row, int metric)
 {
     const struct fp_schema *schema = &profile->schema[row->schema];
 
@@ -107,8 +103,7 @@ int64_t fp_row_count(const struct fp_profile *profile, const struct fp_row *row)
 /* ---------------------------------------------------------------- metrics -- */
 
 /* 0, *metric is -1 when there is no more room. */
-static int intern_metric(struct fp_profile *profile, struct fp_slice name,
-                         int *metric)
+static int intern_metric(struct fp_profile *profile, struct fp_slice name, int *metric)
 {
     struct fp_metric_facts *facts;
     int err;
@@ -129,8 +124,8 @@ static bool same_schema(const struct fp_schema *a, const struct fp_schema *b)
     return a->count == b->count && memcmp(a->metric, b->metric, a->count) == 0;
 }
 
-static const char *intern_schema(struct fp_profile *profile,
-                                 const struct fp_schema *schema, uint32_t *id)
+static const char *intern_schema(struct fp_profile *profile, const struct fp_schema *schema,
+                                 uint32_t *id)
 {
     for (*id = 0; *id < profile->schema_count; ++*id) {
         if (same_schema(&profile->schema[*id], schema))
@@ -143,9 +138,8 @@ static const char *intern_schema(struct fp_profile *profile,
 }
 
 /* The numbers at the front of the fields; *words is the rest. */
-static int read_numbers(struct fp_profile *profile,
-                        const struct fp_sample *sample, struct fp_slice *words,
-                        const char **bad)
+static int read_numbers(struct fp_profile *profile, const struct fp_sample *sample,
+                        struct fp_slice *words, const char **bad)
 {
     const char *at = sample->fields.at, *end = at + sample->fields.size;
     const struct fp_schema *likely = &profile->schema[profile->last_schema];
@@ -160,18 +154,15 @@ static int read_numbers(struct fp_profile *profile,
         int metric, err;
 
         if (n < likely->count)
-            hint = fp_profile_text(profile,
-                                   profile->metric[likely->metric[n]].name);
-        if (!fp_parse_number(sample->dialect, &at, end, hint, &key, &value,
-                             &delta))
+            hint = fp_profile_text(profile, profile->metric[likely->metric[n]].name);
+        if (!fp_parse_number(sample->dialect, &at, end, hint, &key, &value, &delta))
             break;
         if (hint.size > 0 && fp_slice_is(key, hint))
             metric = likely->metric[n];
         else if ((err = intern_metric(profile, key, &metric)) != 0)
             return err;
         if (metric < 0 || seen >> metric & 1) {
-            *bad = metric < 0 ? "too many different metrics"
-                              : "a metric twice in one line";
+            *bad = metric < 0 ? "too many different metrics" : "a metric twice in one line";
             return 0;
         }
         seen |= FP_METRIC_BIT(metric);
@@ -245,27 +236,23 @@ static bool read_words(struct fp_slice text, struct fp_slice words[WORDS])
 }
 
 /* Where the last process of this `thread` stands, from 1 on; 0: there was none. */
-static int last_process(struct fp_profile *profile, uint32_t thread,
-                        uint32_t **last)
+static int last_process(struct fp_profile *profile, uint32_t thread, uint32_t **last)
 {
     size_t had = profile->last_room;
     int err;
 
     if (thread >= had) {
-        err = FP_GROW(&profile->budget, &profile->last, &profile->last_room,
-                      (size_t)thread + 1);
+        err = FP_GROW(&profile->budget, &profile->last, &profile->last_room, (size_t)thread + 1);
         if (err != 0)
             return err;
-        memset(profile->last + had, 0,
-               (profile->last_room - had) * sizeof(*profile->last));
+        memset(profile->last + had, 0, (profile->last_room - had) * sizeof(*profile->last));
     }
     *last = &profile->last[thread];
     return 0;
 }
 
 /* `id` is the new process, where it is the first one of its OS process. */
-static int node_of(struct fp_profile *profile, uint64_t pid, uint32_t id,
-                   uint32_t *node)
+static int node_of(struct fp_profile *profile, uint64_t pid, uint32_t id, uint32_t *node)
 {
     uint64_t hash = fp_hash_two(pid, 1);
     struct fp_table_at at;
@@ -279,8 +266,7 @@ static int node_of(struct fp_profile *profile, uint64_t pid, uint32_t id,
     return fp_table_put(&profile->pids, &profile->budget, hash, id);
 }
 
-static int new_process(struct fp_profile *profile,
-                       const struct fp_sample *sample, uint32_t thread,
+static int new_process(struct fp_profile *profile, const struct fp_sample *sample, uint32_t thread,
                        uint32_t erl_pid, uint64_t hash, uint32_t *id)
 {
     const struct fp_header *header = &sample->header;
@@ -289,8 +275,8 @@ static int new_process(struct fp_profile *profile,
     int err = intern(profile, header->comm, &comm);
 
     if (err == 0)
-        err = FP_GROW(&profile->budget, &profile->process,
-                      &profile->process_room, profile->process_count + 1);
+        err = FP_GROW(&profile->budget, &profile->process, &profile->process_room,
+                      profile->process_count + 1);
     *id = (uint32_t)profile->process_count;
     if (err == 0)
         err = fp_table_put(&profile->processes, &profile->budget, hash, *id);
@@ -312,8 +298,7 @@ static int new_process(struct fp_profile *profile,
 }
 
 /* Two processes can share a tid (doc/format.md); the pid tells them apart. */
-static int find_process(struct fp_profile *profile,
-                        const struct fp_sample *sample, uint32_t thread,
+static int find_process(struct fp_profile *profile, const struct fp_sample *sample, uint32_t thread,
                         uint32_t erl_pid, uint32_t *id)
 {
     uint64_t hash = fp_hash_two(thread, erl_pid);
@@ -321,22 +306,19 @@ static int find_process(struct fp_profile *profile,
 
     fp_table_seek(&profile->processes, hash, &at);
     while (fp_table_next(&profile->processes, &at, id)) {
-        if (profile->process[*id].thread == thread &&
-            profile->process[*id].erl_pid == erl_pid)
+        if (profile->process[*id].thread == thread && profile->process[*id].erl_pid == erl_pid)
             return 0;
     }
     return new_process(profile, sample, thread, erl_pid, hash, id);
 }
 
 static int update_words(struct fp_profile *profile, struct fp_process *process,
-                        struct fp_slice text,
-                        const struct fp_slice words[WORDS])
+                        struct fp_slice text, const struct fp_slice words[WORDS])
 {
     uint32_t *const member[WORDS] = {[NAME] = &process->name,
                                      [LABEL] = &process->label,
                                      [INITIAL_CALL] = &process->initial_call,
-                                     [PROC_LIB_INITIAL_CALL] =
-                                         &process->proc_lib_initial_call};
+                                     [PROC_LIB_INITIAL_CALL] = &process->proc_lib_initial_call};
     int err = intern(profile, text, &process->words);
 
     for (int w = NAME; w < WORDS && err == 0; w++) {
@@ -347,8 +329,7 @@ static int update_words(struct fp_profile *profile, struct fp_process *process,
 }
 
 /* The original has the pid in the place of the name: <0.71.0> without < >. */
-static int original_pid(struct fp_profile *profile, struct fp_slice thread,
-                        uint32_t *id)
+static int original_pid(struct fp_profile *profile, struct fp_slice thread, uint32_t *id)
 {
     char text[66];
 
@@ -360,9 +341,8 @@ static int original_pid(struct fp_profile *profile, struct fp_slice thread,
     return intern(profile, (struct fp_slice){text, thread.size + 2}, id);
 }
 
-static int process_of(struct fp_profile *profile,
-                      const struct fp_sample *sample, struct fp_slice text,
-                      const char **bad, uint32_t *id)
+static int process_of(struct fp_profile *profile, const struct fp_sample *sample,
+                      struct fp_slice text, const char **bad, uint32_t *id)
 {
     struct fp_slice words[WORDS];
     uint32_t thread, erl_pid, *last;
@@ -373,17 +353,14 @@ static int process_of(struct fp_profile *profile,
     if (err != 0)
         return err;
     *id = *last - 1;
-    if (*last != 0 &&
-        fp_slice_is(fp_profile_text(profile, profile->process[*id].words),
-                    text))
+    if (*last != 0 && fp_slice_is(fp_profile_text(profile, profile->process[*id].words), text))
         return 0;
     if (!read_words(text, words)) {
         *bad = "a metric or word that makes no sense";
         return 0;
     }
-    err = sample->dialect == FP_ORIGINAL
-              ? original_pid(profile, sample->header.thread, &erl_pid)
-              : intern(profile, words[ERL_PID], &erl_pid);
+    err = sample->dialect == FP_ORIGINAL ? original_pid(profile, sample->header.thread, &erl_pid)
+                                         : intern(profile, words[ERL_PID], &erl_pid);
     if (err == 0)
         err = find_process(profile, sample, thread, erl_pid, id);
     if (err != 0)
@@ -394,8 +371,8 @@ static int process_of(struct fp_profile *profile,
 
 /* ---------------------------------------------------------------- samples -- */
 
-static int intern_event(struct fp_profile *profile, struct fp_slice name,
-                        const char **bad, uint32_t *event)
+static int intern_event(struct fp_profile *profile, struct fp_slice name, const char **bad,
+                        uint32_t *event)
 {
     uint32_t text;
     int err;
@@ -417,8 +394,8 @@ static int intern_event(struct fp_profile *profile, struct fp_slice name,
     return err;
 }
 
-static int stack_of(struct fp_profile *profile, const struct fp_sample *sample,
-                    const char **bad, uint32_t *id)
+static int stack_of(struct fp_profile *profile, const struct fp_sample *sample, const char **bad,
+                    uint32_t *id)
 {
     /* One text is another stack with another status, or in another dialect. */
     uint64_t hash = fp_hash(sample->stack.at, sample->stack.size);
@@ -428,11 +405,10 @@ static int stack_of(struct fp_profile *profile, const struct fp_sample *sample,
     if (sample->dialect == FP_ORIGINAL)
         err = intern(profile, sample->header.status, &status);
     hash = fp_hash_two(hash ^ status, (uint64_t)sample->dialect);
-    if (err != 0 || fp_tree_find(&profile->tree, hash, sample->dialect, status,
-                                 sample->stack, id))
+    if (err != 0 || fp_tree_find(&profile->tree, hash, sample->dialect, status, sample->stack, id))
         return err;
-    return fp_tree_add(&profile->tree, &profile->strings, &profile->budget,
-                       sample->dialect, hash, sample->stack, status, id, bad);
+    return fp_tree_add(&profile->tree, &profile->strings, &profile->budget, sample->dialect, hash,
+                       sample->stack, status, id, bad);
 }
 
 static void note_time(struct fp_profile *profile, struct fp_process *process)
@@ -474,8 +450,7 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
         file->dialect = sample->dialect;
     if (!process->is_own) {
         file->samples++;
-        file->observations =
-            fp_sum(file->observations, (uint64_t)fp_row_count(profile, row));
+        file->observations = fp_sum(file->observations, (uint64_t)fp_row_count(profile, row));
         return 0;
     }
     profile->own_count++;
@@ -483,8 +458,7 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
 }
 
 /* The row is this sample's when *bad stays NULL. */
-static int understand(struct fp_profile *profile,
-                      const struct fp_sample *sample, const char **bad)
+static int understand(struct fp_profile *profile, const struct fp_sample *sample, const char **bad)
 {
     struct fp_row *row = &profile->row;
     struct fp_slice words;
@@ -523,8 +497,7 @@ static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
 
 /* ------------------------------------------------------------------ files -- */
 
-int fp_profile_begin(struct fp_profile *profile, struct fp_source *source,
-                     struct fp_slice path)
+int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struct fp_slice path)
 {
     struct fp_file *file;
     int err = profile->source != NULL ? FP_ESTATE : 0;
@@ -532,8 +505,8 @@ int fp_profile_begin(struct fp_profile *profile, struct fp_source *source,
     if (err == 0 && profile->file_count == FP_FILES_MOST)
         err = FP_EFULL;
     if (err == 0)
-        err = FP_GROW(&profile->budget, &profile->file, &profile->file_room,
-                      profile->file_count + 1);
+        err =
+            FP_GROW(&profile->budget, &profile->file, &profile->file_room, profile->file_count + 1);
     if (err == 0) {
         file = &profile->file[profile->file_count];
         *file = (struct fp_file){0};

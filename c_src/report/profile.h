@@ -1,6 +1,6 @@
 /*
- * profile.h - files read whole: texts, frames, the tree of stacks, processes,
- * and one row for each sample.
+ * profile.h - files read whole: texts, frames, the tree of stacks, processes, and one row for each
+ * sample.
  *
  *      fp_profile_create(&profile, limit);
  *      fp_profile_begin(profile, source, "a.log");
@@ -8,9 +8,8 @@
  *          ;
  *      fp_cursor_open(&cursor, &profile->rows, profile->schema, ...);
  *
- * Only profile.c writes the fields, all may read them. A profile never holds more
- * than its limit: the step answers FP_EFULL, and the profile has what was read
- * before. One thread at a time.
+ * Only profile.c writes the fields, all may read them. A profile never holds more than its limit:
+ * the step answers FP_EFULL, and the profile has what was read before. One thread at a time.
  */
 #ifndef FP_REPORT_PROFILE_H
 #define FP_REPORT_PROFILE_H
@@ -42,8 +41,8 @@ struct fp_metric_facts {
     uint32_t name;
     int64_t value_min, value_max, delta_min, delta_max; /* 0 is among them */
     uint64_t rows;                                      /* that have it */
-    uint64_t samples; /* of these, without the profiler's own */
-    uint64_t odd;     /* rows whose delta is not the difference (rows.h) */
+    uint64_t samples;                                   /* of these, without the profiler's own */
+    uint64_t odd; /* rows whose delta is not the difference (rows.h) */
 };
 
 struct fp_file {
@@ -71,7 +70,7 @@ struct fp_profile {
     size_t process_count, process_room;
     struct fp_table processes; /* by thread and erl_pid */
     struct fp_table pids;      /* OS process -> the first process of it */
-    uint32_t *last; /* by text of a thread: its last process, from 1 on */
+    uint32_t *last;            /* by text of a thread: its last process, from 1 on */
     size_t last_room;
     struct fp_metric_facts metric[FP_METRICS_MOST];
     uint32_t metric_count;
@@ -97,16 +96,14 @@ struct fp_profile {
 int fp_profile_create(struct fp_profile **profile, size_t limit);
 void fp_profile_destroy(struct fp_profile *profile);
 
-/* Begins a file. The profile closes the source, also after an error: FP_ENOMEM,
- * FP_EFULL, FP_ESTATE: another one is being read. */
-int fp_profile_begin(struct fp_profile *profile, struct fp_source *source,
-                     struct fp_slice path);
-/* Read about `bytes` of text. 1: there is more; 0: the file is at its end;
- * FP_EIO, FP_EFULL, FP_ENOMEM: it ends here. */
+/* Begins a file. The profile closes the source, also after an error: FP_ENOMEM, FP_EFULL,
+ * FP_ESTATE: another one is being read. */
+int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struct fp_slice path);
+/* Read about `bytes` of text. 1: there is more; 0: the file is at its end; FP_EIO, FP_EFULL,
+ * FP_ENOMEM: it ends here. */
 int fp_profile_step(struct fp_profile *profile, uint64_t bytes);
 
-static inline struct fp_slice fp_profile_text(const struct fp_profile *profile,
-                                              uint32_t id)
+static inline struct fp_slice fp_profile_text(const struct fp_profile *profile, uint32_t id)
 {
     return fp_strings_at(&profile->strings, id);
 }
@@ -114,17 +111,15 @@ static inline struct fp_slice fp_profile_text(const struct fp_profile *profile,
 /* By name; -1: there is none. */
 int fp_profile_metric(const struct fp_profile *profile, struct fp_slice name);
 /* The place of a metric in the row's schema; -1: the row does not have it. */
-int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
-                     int metric);
+int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row, int metric);
 
-/* How many observations a sample stands for: its period in a session's file
- * (doc/sampling.md, What waits and does not move). 1 where a period means
- * something else: in perf's files, and in weighted exports. */
-int64_t fp_row_count(const struct fp_profile *profile,
-                     const struct fp_row *row);
+/* How many observations a sample stands for: its period in a session's file (doc/sampling.md, What
+ * waits and does not move). 1 where a period means something else: in perf's files, and in weighted
+ * exports. */
+int64_t fp_row_count(const struct fp_profile *profile, const struct fp_row *row);
 
-/* The sum of two numbers that are not negative, at most INT64_MAX: a damaged file
- * may hold any numbers. */
+/* The sum of two numbers that are not negative, at most INT64_MAX: a damaged file may hold any
+ * numbers. */
 static inline uint64_t fp_sum(uint64_t a, uint64_t b)
 {
     return a + b < a || a + b > INT64_MAX ? INT64_MAX : a + b;

@@ -1,6 +1,5 @@
 /*
- * rows.c - writing and reading keep equal tracks, so that "as before" means the
- * same to both.
+ * rows.c - writing and reading keep equal tracks, so that "as before" means the same to both.
  */
 #include "report/rows.h"
 
@@ -16,16 +15,14 @@ enum {
     HAS_DELTAS = 64,
 };
 
-/* The most that a row can take: 11 numbers, two sets, and two numbers for each
- * metric. */
+/* The most that a row can take: 11 numbers, two sets, and two numbers for each metric. */
 #define ROW_MOST ((size_t)10 * (11 + 2 * 2 + 2 * FP_METRICS_MOST))
 /* Metrics of a process in a session's file. */
 #define TRACK_VALUES 16
 
 /* ----------------------------------------------------------------- tracks -- */
 
-static int grow_values(struct fp_track *track, struct fp_budget *budget,
-                       uint32_t room)
+static int grow_values(struct fp_track *track, struct fp_budget *budget, uint32_t room)
 {
     size_t had = track->room, has = had;
     int err;
@@ -42,27 +39,24 @@ static int grow_values(struct fp_track *track, struct fp_budget *budget,
 }
 
 /* The track of a process, with room for every metric of the schema. */
-static int track_of(struct fp_tracks *tracks, struct fp_budget *budget,
-                    uint32_t process, struct fp_track **track)
+static int track_of(struct fp_tracks *tracks, struct fp_budget *budget, uint32_t process,
+                    struct fp_track **track)
 {
     int err = 0;
 
     if (process >= tracks->room) {
         size_t had = tracks->room;
 
-        err =
-            FP_GROW(budget, &tracks->track, &tracks->room, (size_t)process + 1);
+        err = FP_GROW(budget, &tracks->track, &tracks->room, (size_t)process + 1);
         if (err != 0)
             return err;
-        memset(tracks->track + had, 0,
-               (tracks->room - had) * sizeof(*tracks->track));
+        memset(tracks->track + had, 0, (tracks->room - had) * sizeof(*tracks->track));
     }
     *track = &tracks->track[process];
     return 0;
 }
 
-static int fit(struct fp_track *track, struct fp_budget *budget,
-               const struct fp_schema *schema)
+static int fit(struct fp_track *track, struct fp_budget *budget, const struct fp_schema *schema)
 {
     uint32_t most = 0;
 
@@ -79,8 +73,7 @@ static void free_tracks(struct fp_tracks *tracks, struct fp_budget *budget)
 }
 
 /* The delta that the values say. Differences wrap, as what was added does. */
-static int64_t plain_delta(const struct fp_track *track, unsigned metric,
-                           int64_t value)
+static int64_t plain_delta(const struct fp_track *track, unsigned metric, int64_t value)
 {
     if ((track->seen >> metric & 1) == 0)
         return 0;
@@ -123,15 +116,13 @@ static uint64_t take(const uint8_t **at)
 }
 
 /* Two numbers where the schema has more than 64 places. */
-static uint8_t *put_set(uint8_t *at, const struct fp_schema *schema,
-                        fp_metric_set set)
+static uint8_t *put_set(uint8_t *at, const struct fp_schema *schema, fp_metric_set set)
 {
     at = put(at, (uint64_t)set);
     return schema->count > 64 ? put(at, (uint64_t)(set >> 64)) : at;
 }
 
-static fp_metric_set take_set(const uint8_t **at,
-                              const struct fp_schema *schema)
+static fp_metric_set take_set(const uint8_t **at, const struct fp_schema *schema)
 {
     fp_metric_set set = take(at);
 
@@ -141,8 +132,8 @@ static fp_metric_set take_set(const uint8_t **at,
 /* ------------------------------------------------------------------ write -- */
 
 /* Which values changed, which deltas are odd. */
-static fp_metric_set compare(const struct fp_track *track,
-                             const struct fp_schema *schema, struct fp_row *row)
+static fp_metric_set compare(const struct fp_track *track, const struct fp_schema *schema,
+                             struct fp_row *row)
 {
     fp_metric_set changed = 0;
 
@@ -158,8 +149,7 @@ static fp_metric_set compare(const struct fp_track *track,
     return changed;
 }
 
-static uint8_t *put_values(uint8_t *at, struct fp_track *track,
-                           const struct fp_schema *schema,
+static uint8_t *put_values(uint8_t *at, struct fp_track *track, const struct fp_schema *schema,
                            const struct fp_row *row, fp_metric_set changed)
 {
     at = put_set(at, schema, changed);
@@ -168,15 +158,13 @@ static uint8_t *put_values(uint8_t *at, struct fp_track *track,
 
         if ((changed >> i & 1) == 0)
             continue;
-        at = put(at, zigzag((int64_t)((uint64_t)row->value[i] -
-                                      (uint64_t)track->value[m])));
+        at = put(at, zigzag((int64_t)((uint64_t)row->value[i] - (uint64_t)track->value[m])));
         track->value[m] = row->value[i];
     }
     return at;
 }
 
-static uint8_t *put_deltas(uint8_t *at, const struct fp_schema *schema,
-                           const struct fp_row *row)
+static uint8_t *put_deltas(uint8_t *at, const struct fp_schema *schema, const struct fp_row *row)
 {
     at = put_set(at, schema, row->odd);
     for (uint32_t i = 0; i < schema->count; i++) {
@@ -192,23 +180,19 @@ static void see(struct fp_track *track, const struct fp_schema *schema)
         track->seen |= FP_METRIC_BIT(schema->metric[i]);
 }
 
-/* A track of a process that was never seen has schema 0 and stack 0, and so
- * does its reader's. */
-static uint8_t flags_of(const struct fp_rows *rows,
-                        const struct fp_track *track, const struct fp_row *row,
-                        fp_metric_set changed)
+/* A track of a process that was never seen has schema 0 and stack 0, and so does its reader's. */
+static uint8_t flags_of(const struct fp_rows *rows, const struct fp_track *track,
+                        const struct fp_row *row, fp_metric_set changed)
 {
-    return (uint8_t)((row->file != rows->file ? HAS_FILE : 0) |
-                     (row->event != 0 ? HAS_EVENT : 0) |
+    return (uint8_t)((row->file != rows->file ? HAS_FILE : 0) | (row->event != 0 ? HAS_EVENT : 0) |
                      (row->schema != track->schema ? HAS_SCHEMA : 0) |
                      (row->stack != track->stack ? HAS_STACK : 0) |
-                     (row->period != 1 ? HAS_PERIOD : 0) |
-                     (changed != 0 ? HAS_VALUES : 0) |
+                     (row->period != 1 ? HAS_PERIOD : 0) | (changed != 0 ? HAS_VALUES : 0) |
                      (row->odd != 0 ? HAS_DELTAS : 0));
 }
 
-int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget,
-                const struct fp_schema *schemas, struct fp_row *row)
+int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_schema *schemas,
+                struct fp_row *row)
 {
     const struct fp_schema *schema = &schemas[row->schema];
     struct fp_track *track;
@@ -264,8 +248,8 @@ void fp_rows_free(struct fp_rows *rows, struct fp_budget *budget)
 void fp_cursor_open(struct fp_cursor *cursor, const struct fp_rows *rows,
                     const struct fp_schema *schemas, struct fp_budget *budget)
 {
-    *cursor = (struct fp_cursor){
-        .rows = rows, .schemas = schemas, .budget = budget, .at = rows->bytes};
+    *cursor =
+        (struct fp_cursor){.rows = rows, .schemas = schemas, .budget = budget, .at = rows->bytes};
 }
 
 void fp_cursor_close(struct fp_cursor *cursor)
@@ -275,19 +259,16 @@ void fp_cursor_close(struct fp_cursor *cursor)
 
 /* Values and the deltas that follow from them. */
 static void take_values(struct fp_cursor *cursor, struct fp_track *track,
-                        const struct fp_schema *schema, uint8_t flags,
-                        struct fp_row *row)
+                        const struct fp_schema *schema, uint8_t flags, struct fp_row *row)
 {
-    fp_metric_set changed =
-        flags & HAS_VALUES ? take_set(&cursor->at, schema) : 0;
+    fp_metric_set changed = flags & HAS_VALUES ? take_set(&cursor->at, schema) : 0;
 
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
         int64_t before = track->value[m];
 
         if (changed >> i & 1) {
-            row->value[i] = (int64_t)((uint64_t)before +
-                                      (uint64_t)unzigzag(take(&cursor->at)));
+            row->value[i] = (int64_t)((uint64_t)before + (uint64_t)unzigzag(take(&cursor->at)));
             row->delta[i] = plain_delta(track, m, row->value[i]);
             track->value[m] = row->value[i];
         } else {
@@ -309,8 +290,7 @@ int fp_cursor_next(struct fp_cursor *cursor, struct fp_row *row)
     uint8_t flags;
     int err;
 
-    if (cursor->rows->count == 0 ||
-        cursor->at == cursor->rows->bytes + cursor->rows->size)
+    if (cursor->rows->count == 0 || cursor->at == cursor->rows->bytes + cursor->rows->size)
         return 0;
     flags = *cursor->at++;
     cursor->time_us += unzigzag(take(&cursor->at));

@@ -1,12 +1,11 @@
 /*
- * rows.h - the samples of a profile, in the order of the files, as a log that is
- * read from its beginning only.
+ * rows.h - the samples of a profile, in the order of the files, as a log that is read from its
+ * beginning only.
  *
- * A process mostly is what it was: a sample is written as what is different
- * from the process' sample before, in numbers of 7 bits a byte. One that is the
- * same as before takes about 4 bytes, a busy one about 30, instead of 700 of
- * text. Deltas that are the difference of two values, as they should be, are
- * not written.
+ * A process mostly is what it was: a sample is written as what is different from the process'
+ * sample before, in numbers of 7 bits a byte. One that is the same as before takes about 4 bytes, a
+ * busy one about 30, instead of 700 of text. Deltas that are the difference of two values, as they
+ * should be, are not written.
  *
  *      flags       1 byte, HAS_*
  *      time        change since the row before, signed
@@ -47,8 +46,8 @@ struct fp_row {
     uint32_t process, stack, schema, event, file;
     /* By the place in the schema. */
     int64_t value[FP_METRICS_MOST], delta[FP_METRICS_MOST];
-    /* Deltas that are not the difference to the value before (0 before the
-     * process' first), by the place in the schema. Both add and next set it. */
+    /* Deltas that are not the difference to the value before (0 before the process' first), by the
+     * place in the schema. Both add and next set it. */
     fp_metric_set odd;
 };
 
@@ -75,8 +74,8 @@ struct fp_rows {
 };
 
 /* Append. row->odd is set. 0, FP_EFULL or FP_ENOMEM. */
-int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget,
-                const struct fp_schema *schemas, struct fp_row *row);
+int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_schema *schemas,
+                struct fp_row *row);
 void fp_rows_free(struct fp_rows *rows, struct fp_budget *budget);
 
 /* Reads from the beginning. The budget counts the cursor's own memory. */

@@ -3,15 +3,12 @@
  */
 #include "report/strings.h"
 
-static int append(struct fp_strings *strings, struct fp_budget *budget,
-                  struct fp_slice text)
+static int append(struct fp_strings *strings, struct fp_budget *budget, struct fp_slice text)
 {
-    int err = FP_GROW(budget, &strings->bytes, &strings->bytes_room,
-                      strings->size + text.size);
+    int err = FP_GROW(budget, &strings->bytes, &strings->bytes_room, strings->size + text.size);
 
     if (err == 0)
-        err = FP_GROW(budget, &strings->end, &strings->end_room,
-                      strings->count + 1);
+        err = FP_GROW(budget, &strings->end, &strings->end_room, strings->count + 1);
     if (err != 0)
         return err;
     if (text.size > 0)
@@ -21,8 +18,8 @@ static int append(struct fp_strings *strings, struct fp_budget *budget,
     return 0;
 }
 
-int fp_strings_intern(struct fp_strings *strings, struct fp_budget *budget,
-                      struct fp_slice text, uint32_t *id)
+int fp_strings_intern(struct fp_strings *strings, struct fp_budget *budget, struct fp_slice text,
+                      uint32_t *id)
 {
     uint64_t hash;
     struct fp_table_at at;

@@ -1,8 +1,7 @@
 /*
  * strings.h - each text once, under a small number. Number 0 is the empty text.
  *
- * Not shared between threads. A pointer into the table is valid until the next
- * text is added.
+ * Not shared between threads. A pointer into the table is valid until the next text is added.
  */
 #ifndef FP_REPORT_STRINGS_H
 #define FP_REPORT_STRINGS_H
@@ -22,8 +21,8 @@ struct fp_strings {
 };
 
 /* 0, FP_EFULL or FP_ENOMEM; *id is the text's number. */
-int fp_strings_intern(struct fp_strings *strings, struct fp_budget *budget,
-                      struct fp_slice text, uint32_t *id);
+int fp_strings_intern(struct fp_strings *strings, struct fp_budget *budget, struct fp_slice text,
+                      uint32_t *id);
 /* `id` is a text's number. */
 struct fp_slice fp_strings_at(const struct fp_strings *strings, uint32_t id);
 void fp_strings_free(struct fp_strings *strings, struct fp_budget *budget);

@@ -34,8 +34,7 @@ static int grow(struct fp_table *table, struct fp_budget *budget)
     return 0;
 }
 
-int fp_table_put(struct fp_table *table, struct fp_budget *budget,
-                 uint64_t hash, uint32_t id)
+int fp_table_put(struct fp_table *table, struct fp_budget *budget, uint64_t hash, uint32_t id)
 {
     int err = 0;
 

@@ -1,8 +1,7 @@
 /*
  * table.h - from a hash to small numbers: the index of every table here.
  *
- * Open addressing over pairs of a 32-bit hash and a number. What is equal is
- * the caller's to say:
+ * Open addressing over pairs of a 32-bit hash and a number. What is equal is the caller's to say:
  *
  *      fp_table_seek(&table, hash, &at);
  *      while (fp_table_next(&table, &at, &id))
@@ -45,8 +44,7 @@ static inline void fp_table_seek(const struct fp_table *table, uint64_t hash,
 }
 
 /* The next number of this hash: 1; 0 when there are no more. */
-static inline int fp_table_next(const struct fp_table *table,
-                                struct fp_table_at *at, uint32_t *id)
+static inline int fp_table_next(const struct fp_table *table, struct fp_table_at *at, uint32_t *id)
 {
     if (table->room == 0)
         return 0;
@@ -64,39 +62,34 @@ static inline int fp_table_next(const struct fp_table *table,
 }
 
 /* 0, FP_EFULL or FP_ENOMEM. */
-int fp_table_put(struct fp_table *table, struct fp_budget *budget,
-                 uint64_t hash, uint32_t id);
+int fp_table_put(struct fp_table *table, struct fp_budget *budget, uint64_t hash, uint32_t id);
 /* Empty it; its memory stays. */
 void fp_table_clear(struct fp_table *table);
 void fp_table_free(struct fp_table *table, struct fp_budget *budget);
 
-/* Defines a function: 0 and in *id the place of `pair` in the owner's `array`,
- * where it is appended when it is new; FP_EFULL or FP_ENOMEM. The owner has
- * array, array_count, array_room, and `table` for its hashes. */
-#define FP_INTERN_PAIR(name, owner_type, type, array, table, first, second)    \
-    static int name(owner_type *owner, struct fp_budget *budget, type pair,    \
-                    uint32_t *id)                                              \
-    {                                                                          \
-        uint64_t hash =                                                        \
-            fp_hash_two((uint64_t)pair.first, (uint64_t)pair.second);          \
-        struct fp_table_at at;                                                 \
-        int err;                                                               \
-                                                                               \
-        fp_table_seek(&owner->table, hash, &at);                               \
-        while (fp_table_next(&owner->table, &at, id)) {                        \
-            FP_ASSUME(owner->array != NULL); /* the table has its places */    \
-            if (owner->array[*id].first == pair.first &&                       \
-                owner->array[*id].second == pair.second)                       \
-                return 0;                                                      \
-        }                                                                      \
-        *id = (uint32_t)owner->array##_count;                                  \
-        err = FP_GROW(budget, &owner->array, &owner->array##_room,             \
-                      owner->array##_count + 1);                               \
-        if (err == 0)                                                          \
-            err = fp_table_put(&owner->table, budget, hash, *id);              \
-        if (err == 0)                                                          \
-            owner->array[owner->array##_count++] = pair;                       \
-        return err;                                                            \
+/* Defines a function: 0 and in *id the place of `pair` in the owner's `array`, where it is appended
+ * when it is new; FP_EFULL or FP_ENOMEM. The owner has array, array_count, array_room, and `table`
+ * for its hashes. */
+#define FP_INTERN_PAIR(name, owner_type, type, array, table, first, second)                        \
+    static int name(owner_type *owner, struct fp_budget *budget, type pair, uint32_t *id)          \
+    {                                                                                              \
+        uint64_t hash = fp_hash_two((uint64_t)pair.first, (uint64_t)pair.second);                  \
+        struct fp_table_at at;                                                                     \
+        int err;                                                                                   \
+                                                                                                   \
+        fp_table_seek(&owner->table, hash, &at);                                                   \
+        while (fp_table_next(&owner->table, &at, id)) {                                            \
+            FP_ASSUME(owner->array != NULL); /* the table has its places */                        \
+            if (owner->array[*id].first == pair.first && owner->array[*id].second == pair.second)  \
+                return 0;                                                                          \
+        }                                                                                          \
+        *id = (uint32_t)owner->array##_count;                                                      \
+        err = FP_GROW(budget, &owner->array, &owner->array##_room, owner->array##_count + 1);      \
+        if (err == 0)                                                                              \
+            err = fp_table_put(&owner->table, budget, hash, *id);                                  \
+        if (err == 0)                                                                              \
+            owner->array[owner->array##_count++] = pair;                                           \
+        return err;                                                                                \
     }
 
 #endif

@@ -23,8 +23,7 @@ size_t fp_utf8(const char *at, size_t size, uint32_t *point)
             return 0;
         *point = *point << 6 | (next & 0x3fu);
     }
-    if (*point < least[length] || *point > 0x10ffff ||
-        (*point >= 0xd800 && *point <= 0xdfff))
+    if (*point < least[length] || *point > 0x10ffff || (*point >= 0xd800 && *point <= 0xdfff))
         return 0;
     return length;
 }
@@ -33,8 +32,7 @@ size_t fp_utf8(const char *at, size_t size, uint32_t *point)
 static bool is_printable(uint32_t point)
 {
     return point >= ' ' && !(point >= 0x7f && point <= 0xa0) &&
-           !(point >= 0x200b && point <= 0x200f) &&
-           !(point >= 0x2028 && point <= 0x202e) &&
+           !(point >= 0x200b && point <= 0x200f) && !(point >= 0x2028 && point <= 0x202e) &&
            !(point >= 0x2066 && point <= 0x2069) && point != 0xfeff;
 }
 
@@ -95,8 +93,8 @@ struct fp_slice fp_text_without_line(struct fp_slice symbol, uint32_t *line)
     *line = 0;
     while (at > 0 && is_digit(symbol.at[at - 1]))
         at--;
-    if (at < 3 || at == symbol.size || symbol.size - at > 9 ||
-        symbol.at[at - 1] != ':' || !is_digit(symbol.at[at - 2]))
+    if (at < 3 || at == symbol.size || symbol.size - at > 9 || symbol.at[at - 1] != ':' ||
+        !is_digit(symbol.at[at - 2]))
         return symbol;
     for (size_t i = at; i < symbol.size; i++)
         number = number * 10 + (uint64_t)(symbol.at[i] - '0');

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Texts of perf hold addresses, so that nearly each is new: a cache of them
- * must not grow with the file. */
+/* Texts of perf hold addresses, so that nearly each is new: a cache of them must not grow with the
+ * file. */
 #define RAW_MOST ((size_t)64 << 20)
 
 int fp_tree_create(struct fp_tree *tree, struct fp_budget *budget)
@@ -40,9 +40,8 @@ void fp_tree_free(struct fp_tree *tree, struct fp_budget *budget)
 
 /* -------------------------------------------------------------- raw texts -- */
 
-int fp_tree_find(const struct fp_tree *tree, uint64_t hash,
-                 enum fp_dialect dialect, uint32_t status, struct fp_slice text,
-                 uint32_t *id)
+int fp_tree_find(const struct fp_tree *tree, uint64_t hash, enum fp_dialect dialect,
+                 uint32_t status, struct fp_slice text, uint32_t *id)
 {
     struct fp_table_at at;
     uint32_t n;
@@ -51,10 +50,8 @@ int fp_tree_find(const struct fp_tree *tree, uint64_t hash,
     while (fp_table_next(&tree->raws, &at, &n)) {
         const struct fp_raw_stack *raw = &tree->raw_stack[n];
 
-        if (raw->size == text.size && raw->dialect == dialect &&
-            raw->status == status &&
-            (text.size == 0 ||
-             memcmp(tree->raw + raw->at, text.at, text.size) == 0)) {
+        if (raw->size == text.size && raw->dialect == dialect && raw->status == status &&
+            (text.size == 0 || memcmp(tree->raw + raw->at, text.at, text.size) == 0)) {
             *id = raw->stack;
             return 1;
         }
@@ -62,9 +59,8 @@ int fp_tree_find(const struct fp_tree *tree, uint64_t hash,
     return 0;
 }
 
-static int keep_raw(struct fp_tree *tree, struct fp_budget *budget,
-                    uint64_t hash, struct fp_slice text,
-                    struct fp_raw_stack raw)
+static int keep_raw(struct fp_tree *tree, struct fp_budget *budget, uint64_t hash,
+                    struct fp_slice text, struct fp_raw_stack raw)
 {
     int err;
 
@@ -74,14 +70,11 @@ static int keep_raw(struct fp_tree *tree, struct fp_budget *budget,
         tree->raw_size = tree->raw_count = 0;
         fp_table_clear(&tree->raws);
     }
-    err = FP_GROW(budget, &tree->raw, &tree->raw_room,
-                  tree->raw_size + text.size);
+    err = FP_GROW(budget, &tree->raw, &tree->raw_room, tree->raw_size + text.size);
     if (err == 0)
-        err = FP_GROW(budget, &tree->raw_stack, &tree->raw_stack_room,
-                      tree->raw_count + 1);
+        err = FP_GROW(budget, &tree->raw_stack, &tree->raw_stack_room, tree->raw_count + 1);
     if (err == 0)
-        err =
-            fp_table_put(&tree->raws, budget, hash, (uint32_t)tree->raw_count);
+        err = fp_table_put(&tree->raws, budget, hash, (uint32_t)tree->raw_count);
     if (err != 0)
         return err;
     raw.at = tree->raw_size;
@@ -95,12 +88,9 @@ static int keep_raw(struct fp_tree *tree, struct fp_budget *budget,
 
 /* ----------------------------------------------------- frames, nodes, ids -- */
 
-FP_INTERN_PAIR(intern_frame, struct fp_tree, struct fp_frame_ids, frame, frames,
-               symbol, dso)
-FP_INTERN_PAIR(intern_node, struct fp_tree, struct fp_node, node, nodes, parent,
-               frame)
-FP_INTERN_PAIR(intern_stack, struct fp_tree, struct fp_stack_ids, stack, stacks,
-               node, status)
+FP_INTERN_PAIR(intern_frame, struct fp_tree, struct fp_frame_ids, frame, frames, symbol, dso)
+FP_INTERN_PAIR(intern_node, struct fp_tree, struct fp_node, node, nodes, parent, frame)
+FP_INTERN_PAIR(intern_stack, struct fp_tree, struct fp_stack_ids, stack, stacks, node, status)
 
 struct frames {
     uint32_t id[FP_FRAMES_MOST];
@@ -108,8 +98,8 @@ struct frames {
 };
 
 /* Where this line is known, or will be; NULL: not kept. */
-static struct fp_known_line *
-known_line(struct fp_tree *tree, enum fp_dialect dialect, struct fp_slice line)
+static struct fp_known_line *known_line(struct fp_tree *tree, enum fp_dialect dialect,
+                                        struct fp_slice line)
 {
     if (dialect == FP_OURS || line.size == 0 || line.size > FP_LINE_BYTES)
         return NULL;
@@ -123,13 +113,12 @@ known_line(struct fp_tree *tree, enum fp_dialect dialect, struct fp_slice line)
 static int is_known(const struct fp_known_line *known, enum fp_dialect dialect,
                     struct fp_slice line)
 {
-    return known != NULL && known->size == line.size &&
-           known->dialect == dialect &&
+    return known != NULL && known->size == line.size && known->dialect == dialect &&
            memcmp(known->text, line.at, line.size) == 0;
 }
 
-static void know(struct fp_known_line *known, enum fp_dialect dialect,
-                 struct fp_slice line, uint32_t frame)
+static void know(struct fp_known_line *known, enum fp_dialect dialect, struct fp_slice line,
+                 uint32_t frame)
 {
     if (known == NULL)
         return;
@@ -139,11 +128,9 @@ static void know(struct fp_known_line *known, enum fp_dialect dialect,
     memcpy(known->text, line.at, line.size);
 }
 
-/* One line to a frame. *is_status: it is a session's status frame, and *id is its
- * text. */
-static int read_frame(struct fp_tree *tree, struct fp_strings *strings,
-                      struct fp_budget *budget, enum fp_dialect dialect,
-                      const char **at, const char *end, uint32_t *id,
+/* One line to a frame. *is_status: it is a session's status frame, and *id is its text. */
+static int read_frame(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget,
+                      enum fp_dialect dialect, const char **at, const char *end, uint32_t *id,
                       int *is_status, const char **bad)
 {
     const char *begin = *at, *stop;
@@ -154,8 +141,7 @@ static int read_frame(struct fp_tree *tree, struct fp_strings *strings,
     int err;
 
     stop = memchr(begin, '\n', (size_t)(end - begin));
-    line =
-        (struct fp_slice){begin, (size_t)((stop == NULL ? end : stop) - begin)};
+    line = (struct fp_slice){begin, (size_t)((stop == NULL ? end : stop) - begin)};
     known = known_line(tree, dialect, line);
     if (is_known(known, dialect, line)) {
         *at = stop == NULL ? end : stop + 1;
@@ -178,11 +164,10 @@ static int read_frame(struct fp_tree *tree, struct fp_strings *strings,
     return err;
 }
 
-/* Frames are interned on the way, so that no encoded text has to be
- * kept. *status is the root frame's when that is one. */
-static int read_frames(struct fp_tree *tree, struct fp_strings *strings,
-                       struct fp_budget *budget, enum fp_dialect dialect,
-                       struct fp_slice text, struct frames *frames,
+/* Frames are interned on the way, so that no encoded text has to be kept. *status is the root
+ * frame's when that is one. */
+static int read_frames(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget,
+                       enum fp_dialect dialect, struct fp_slice text, struct frames *frames,
                        uint32_t *status, const char **bad)
 {
     const char *at = text.at, *end = text.at + text.size;
@@ -192,8 +177,7 @@ static int read_frames(struct fp_tree *tree, struct fp_strings *strings,
         int is_status = 0, err;
         uint32_t id;
 
-        err = read_frame(tree, strings, budget, dialect, &at, end, &id,
-                         &is_status, bad);
+        err = read_frame(tree, strings, budget, dialect, &at, end, &id, &is_status, bad);
         if (err != 0 || *bad != NULL)
             return err;
         if (is_status) {
@@ -211,25 +195,21 @@ static int read_frames(struct fp_tree *tree, struct fp_strings *strings,
     return 0;
 }
 
-int fp_tree_add(struct fp_tree *tree, struct fp_strings *strings,
-                struct fp_budget *budget, enum fp_dialect dialect,
-                uint64_t hash, struct fp_slice text, uint32_t status,
+int fp_tree_add(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget,
+                enum fp_dialect dialect, uint64_t hash, struct fp_slice text, uint32_t status,
                 uint32_t *id, const char **bad)
 {
     struct frames frames;
     struct fp_raw_stack raw = {.status = status, .dialect = dialect};
     uint32_t node = 0;
-    int err = read_frames(tree, strings, budget, dialect, text, &frames,
-                          &status, bad);
+    int err = read_frames(tree, strings, budget, dialect, text, &frames, &status, bad);
 
     if (err != 0 || *bad != NULL)
         return err;
     for (size_t i = frames.count; i-- > 0 && err == 0;)
-        err = intern_node(tree, budget, (struct fp_node){node, frames.id[i]},
-                          &node);
+        err = intern_node(tree, budget, (struct fp_node){node, frames.id[i]}, &node);
     if (err == 0)
-        err =
-            intern_stack(tree, budget, (struct fp_stack_ids){node, status}, id);
+        err = intern_stack(tree, budget, (struct fp_stack_ids){node, status}, id);
     raw.stack = *id;
     return err != 0 ? err : keep_raw(tree, budget, hash, text, raw);
 }

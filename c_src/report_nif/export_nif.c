@@ -10,18 +10,10 @@
 #define WHY_BYTES 256
 #define QUERIES_MOST (2 * FP_METRICS_MOST + 2)
 
-enum format {
-    COLLAPSED,
-    PERF,
-    SPEEDSCOPE,
-    PPROF,
-    INDEX,
-    PACKED_INDEX,
-    FORMATS
-};
+enum format { COLLAPSED, PERF, SPEEDSCOPE, PPROF, INDEX, PACKED_INDEX, FORMATS };
 
-static const char *const format_name[FORMATS] = {
-    "collapsed", "perf", "speedscope", "pprof", "index", "packed_index"};
+static const char *const format_name[FORMATS] = {"collapsed", "perf",  "speedscope",
+                                                 "pprof",     "index", "packed_index"};
 
 struct export
 {
@@ -34,31 +26,26 @@ struct export
 
 static void put_fact(struct export *export, const char *key, uint64_t number)
 {
-    fp_map_put(export->env, &export->facts, key,
-               enif_make_uint64(export->env, number));
+    fp_map_put(export->env, &export->facts, key, enif_make_uint64(export->env, number));
 }
 
-static int write_format(struct export *export, enum format format,
-                        struct fp_output *output)
+static int write_format(struct export *export, enum format format, struct fp_output *output)
 {
     uint64_t samples = 0, moved = 0;
     int err;
 
     switch (format) {
     case COLLAPSED:
-        err = fp_export_collapsed(export->profile, export->queries, output,
-                                  &samples);
+        err = fp_export_collapsed(export->profile, export->queries, output, &samples);
         put_fact(export, "total", samples);
         return err;
     case PERF:
-        err = fp_export_perf(export->profile, &export->queries->by, output,
-                             &samples, &moved);
+        err = fp_export_perf(export->profile, &export->queries->by, output, &samples, &moved);
         put_fact(export, "samples", samples);
         put_fact(export, "moved", moved);
         return err;
     case SPEEDSCOPE:
-        return fp_export_speedscope(export->profile, export->queries,
-                                    export->count, output);
+        return fp_export_speedscope(export->profile, export->queries, export->count, output);
     case PPROF:
         return fp_export_pprof(export->profile, output);
     default:
@@ -71,8 +58,7 @@ static enum format get_format(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     int f = 0;
 
-    while (f < FORMATS &&
-           !enif_is_identical(term, fp_atom(env, format_name[f])))
+    while (f < FORMATS && !enif_is_identical(term, fp_atom(env, format_name[f])))
         f++;
     return (enum format)f;
 }
@@ -84,16 +70,14 @@ static int get_queries(struct export *export, ERL_NIF_TERM list)
 
     while (enif_get_list_cell(export->env, list, &head, &list)) {
         if (export->count == QUERIES_MOST ||
-            !fp_get_query(export->env, export->profile, head,
-                          &export->queries[export->count]))
+            !fp_get_query(export->env, export->profile, head, &export->queries[export->count]))
             return 0;
         export->count++;
     }
     return export->count > 0;
 }
 
-static ERL_NIF_TERM run(struct export *export, enum format format,
-                        const char *path)
+static ERL_NIF_TERM run(struct export *export, enum format format, const char *path)
 {
     char why[WHY_BYTES] = "";
     struct fp_output *output;
@@ -105,8 +89,7 @@ static ERL_NIF_TERM run(struct export *export, enum format format,
         put_fact(export, "bytes", fp_output_size(output));
         err = fp_output_close(output, err, why, sizeof(why));
     }
-    return err != 0 ? fp_report_error(export->env, err, why)
-                    : fp_ok(export->env, export->facts);
+    return err != 0 ? fp_report_error(export->env, err, why) : fp_ok(export->env, export->facts);
 }
 
 /* (Profile, Format, Path, [{By, [Dimension], WithoutLines}]) ->

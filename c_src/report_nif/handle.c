@@ -15,24 +15,21 @@ int fp_handle_load(ErlNifEnv *env, void **priv)
 {
     ErlNifResourceTypeInit init = {.dtor = destroy};
 
-    *priv = enif_open_resource_type_x(env, "flame_prof_report", &init,
-                                      ERL_NIF_RT_CREATE, NULL);
+    *priv = enif_open_resource_type_x(env, "flame_prof_report", &init, ERL_NIF_RT_CREATE, NULL);
     return *priv == NULL ? -1 : 0;
 }
 
-ERL_NIF_TERM fp_handle_new(ErlNifEnv *env, const struct fp_handle_kind *kind,
-                           void *object)
+ERL_NIF_TERM fp_handle_new(ErlNifEnv *env, const struct fp_handle_kind *kind, void *object)
 {
-    struct fp_handle *handle =
-        enif_alloc_resource(enif_priv_data(env), sizeof(*handle));
+    struct fp_handle *handle = enif_alloc_resource(enif_priv_data(env), sizeof(*handle));
     ERL_NIF_TERM term = 0;
 
     if (handle == NULL) {
         kind->destroy(object);
         return 0;
     }
-    *handle = (struct fp_handle){
-        .kind = kind, .lock = enif_mutex_create(kind->name), .object = object};
+    *handle =
+        (struct fp_handle){.kind = kind, .lock = enif_mutex_create(kind->name), .object = object};
     if (handle->lock != NULL)
         term = enif_make_resource(env, handle);
     enif_release_resource(handle);

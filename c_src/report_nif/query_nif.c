@@ -7,8 +7,8 @@
 #include "terms/terms.h"
 
 /* samples | period | {value | delta, Name} */
-static int get_by(ErlNifEnv *env, const struct fp_profile *profile,
-                  ERL_NIF_TERM term, struct fp_by *by)
+static int get_by(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
+                  struct fp_by *by)
 {
     const ERL_NIF_TERM *part;
     ErlNifBinary name;
@@ -23,10 +23,8 @@ static int get_by(ErlNifEnv *env, const struct fp_profile *profile,
     if (!enif_get_tuple(env, term, &size, &part) || size != 2 ||
         !enif_inspect_binary(env, part[1], &name))
         return 0;
-    by->kind = enif_is_identical(part[0], fp_atom(env, "delta")) ? FP_BY_DELTA
-                                                                 : FP_BY_VALUE;
-    by->metric = fp_profile_metric(
-        profile, (struct fp_slice){(char *)name.data, name.size});
+    by->kind = enif_is_identical(part[0], fp_atom(env, "delta")) ? FP_BY_DELTA : FP_BY_VALUE;
+    by->metric = fp_profile_metric(profile, (struct fp_slice){(char *)name.data, name.size});
     return by->metric >= 0;
 }
 
@@ -35,14 +33,13 @@ static int dimension_of(ErlNifEnv *env, ERL_NIF_TERM term)
 {
     int d = 0;
 
-    while (d < FP_DIMENSION_COUNT &&
-           !enif_is_identical(term, fp_atom(env, fp_dimension_name(d))))
+    while (d < FP_DIMENSION_COUNT && !enif_is_identical(term, fp_atom(env, fp_dimension_name(d))))
         d++;
     return d;
 }
 
-int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile,
-                 ERL_NIF_TERM term, struct fp_query *query)
+int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
+                 struct fp_query *query)
 {
     const ERL_NIF_TERM *part;
     ERL_NIF_TERM head, list;
@@ -80,17 +77,15 @@ struct stacks {
 static ERL_NIF_TERM frames_term(struct stacks *stacks, uint32_t node)
 {
     uint32_t nodes[FP_FRAMES_MOST];
-    size_t count = fp_aggregate_stack(&stacks->sums, stacks->profile, node,
-                                      nodes, FP_FRAMES_MOST);
+    size_t count = fp_aggregate_stack(&stacks->sums, stacks->profile, node, nodes, FP_FRAMES_MOST);
     ERL_NIF_TERM list = enif_make_list(stacks->env, 0);
 
     for (size_t i = 0; i < count; i++) {
         ERL_NIF_TERM *known = &stacks->frames[nodes[i]], symbol;
 
         if (*known == 0) {
-            symbol = fp_slice_term(
-                stacks->env,
-                fp_aggregate_symbol(&stacks->sums, stacks->profile, nodes[i]));
+            symbol = fp_slice_term(stacks->env,
+                                   fp_aggregate_symbol(&stacks->sums, stacks->profile, nodes[i]));
             *known = enif_make_list_cell(stacks->env, symbol, list);
         }
         list = *known;
@@ -98,19 +93,17 @@ static ERL_NIF_TERM frames_term(struct stacks *stacks, uint32_t node)
     return list;
 }
 
-static ERL_NIF_TERM group_term(struct stacks *stacks,
-                               const struct fp_group *group)
+static ERL_NIF_TERM group_term(struct stacks *stacks, const struct fp_group *group)
 {
     ErlNifEnv *env = stacks->env;
     ERL_NIF_TERM dimensions = enif_make_list(env, 0);
     char room[FP_DIMENSION_BYTES];
 
     for (uint32_t i = stacks->query.dimension_count; i-- > 0;) {
-        struct fp_slice text = fp_dimension_text(
-            stacks->profile, stacks->query.dimension[i], group->code[i], room);
+        struct fp_slice text =
+            fp_dimension_text(stacks->profile, stacks->query.dimension[i], group->code[i], room);
 
-        dimensions =
-            enif_make_list_cell(env, fp_slice_term(env, text), dimensions);
+        dimensions = enif_make_list_cell(env, fp_slice_term(env, text), dimensions);
     }
     return enif_make_tuple4(env, dimensions, frames_term(stacks, group->node),
                             enif_make_uint64(env, group->weight),
@@ -128,19 +121,16 @@ static int is_heavier(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int stacks_term(struct stacks *stacks, uint64_t most,
-                       ERL_NIF_TERM *answer)
+static int stacks_term(struct stacks *stacks, uint64_t most, ERL_NIF_TERM *answer)
 {
     ErlNifEnv *env = stacks->env;
     const struct fp_aggregate *sums = &stacks->sums;
-    const struct fp_group **order =
-        malloc((sums->count + 1) * sizeof(struct fp_group *));
+    const struct fp_group **order = malloc((sums->count + 1) * sizeof(struct fp_group *));
     ERL_NIF_TERM list = enif_make_list(env, 0);
     uint64_t weight = 0, samples = 0;
 
     /* The tree without lines has at most as many nodes. */
-    stacks->frames =
-        calloc(stacks->profile->tree.node_count, sizeof(*stacks->frames));
+    stacks->frames = calloc(stacks->profile->tree.node_count, sizeof(*stacks->frames));
     if (order == NULL || stacks->frames == NULL) {
         free(order);
         return FP_ENOMEM;
@@ -154,8 +144,7 @@ static int stacks_term(struct stacks *stacks, uint64_t most,
     for (size_t i = most < sums->count ? most : sums->count; i-- > 0;)
         list = enif_make_list_cell(env, group_term(stacks, order[i]), list);
     free(order);
-    *answer = enif_make_tuple4(env, enif_make_uint64(env, weight),
-                               enif_make_uint64(env, samples),
+    *answer = enif_make_tuple4(env, enif_make_uint64(env, weight), enif_make_uint64(env, samples),
                                enif_make_uint64(env, sums->count), list);
     return 0;
 }
@@ -183,6 +172,5 @@ FP_REPORT_NIF(fp_nif_profile_stacks)
         err = stacks_term(&stacks, most, &answer);
     fp_aggregate_free(&stacks.sums);
     free(stacks.frames);
-    return fp_handle_leave(handle, err != 0 ? fp_report_error(env, err, "")
-                                            : fp_ok(env, answer));
+    return fp_handle_leave(handle, err != 0 ? fp_report_error(env, err, "") : fp_ok(env, answer));
 }

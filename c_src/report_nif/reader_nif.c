@@ -1,6 +1,6 @@
 /*
- * reader_nif.c - a file's samples as terms, some at a time: flame_prof_samples
- * folds over them. Dirty I/O schedulers only.
+ * reader_nif.c - a file's samples as terms, some at a time: flame_prof_samples folds over them.
+ * Dirty I/O schedulers only.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -72,8 +72,7 @@ static struct known *known_of(struct term_memory *memory, struct fp_slice text)
     return &memory->known[id];
 }
 
-static ERL_NIF_TERM text_term(ErlNifEnv *env, struct term_memory *memory,
-                              struct fp_slice text)
+static ERL_NIF_TERM text_term(ErlNifEnv *env, struct term_memory *memory, struct fp_slice text)
 {
     struct known *known = known_of(memory, text);
 
@@ -85,10 +84,9 @@ static ERL_NIF_TERM text_term(ErlNifEnv *env, struct term_memory *memory,
 /* ------------------------------------------------------------------ parts -- */
 
 /* [{Symbol, Dso}], leaf first, and the status where it is the root frame. */
-static const char *read_stack(ErlNifEnv *env, struct reader *reader,
-                              struct term_memory *memory,
-                              const struct fp_sample *sample,
-                              ERL_NIF_TERM *frames, ERL_NIF_TERM *status)
+static const char *read_stack(ErlNifEnv *env, struct reader *reader, struct term_memory *memory,
+                              const struct fp_sample *sample, ERL_NIF_TERM *frames,
+                              ERL_NIF_TERM *status)
 {
     ERL_NIF_TERM made[FP_FRAMES_MOST];
     const char *at = sample->stack.at, *end = at + sample->stack.size;
@@ -97,8 +95,7 @@ static const char *read_stack(ErlNifEnv *env, struct reader *reader,
 
     while (at < end && !has_status) {
         struct fp_frame_text frame;
-        const char *bad =
-            fp_parse_frame(sample->dialect, &at, end, reader->encoded, &frame);
+        const char *bad = fp_parse_frame(sample->dialect, &at, end, reader->encoded, &frame);
 
         if (bad != NULL)
             return bad;
@@ -109,18 +106,16 @@ static const char *read_stack(ErlNifEnv *env, struct reader *reader,
         }
         if (count == FP_FRAMES_MOST)
             return "more frames than any stack has";
-        made[count++] =
-            enif_make_tuple2(env, text_term(env, memory, frame.symbol),
-                             text_term(env, memory, frame.dso));
+        made[count++] = enif_make_tuple2(env, text_term(env, memory, frame.symbol),
+                                         text_term(env, memory, frame.dso));
     }
     *frames = enif_make_list_from_array(env, made, count);
     return is_ours && !has_status ? "no status frame at the root" : NULL;
 }
 
-static const char *stack_terms(ErlNifEnv *env, struct reader *reader,
-                               struct term_memory *memory,
-                               const struct fp_sample *sample,
-                               ERL_NIF_TERM *frames, ERL_NIF_TERM *status)
+static const char *stack_terms(ErlNifEnv *env, struct reader *reader, struct term_memory *memory,
+                               const struct fp_sample *sample, ERL_NIF_TERM *frames,
+                               ERL_NIF_TERM *status)
 {
     ERL_NIF_TERM own_status = text_term(env, memory, sample->header.status);
     struct known *known = known_of(memory, sample->stack);
@@ -141,8 +136,8 @@ static const char *stack_terms(ErlNifEnv *env, struct reader *reader,
     return NULL;
 }
 
-static const char *words_term(ErlNifEnv *env, struct term_memory *memory,
-                              struct fp_slice text, ERL_NIF_TERM *words)
+static const char *words_term(ErlNifEnv *env, struct term_memory *memory, struct fp_slice text,
+                              ERL_NIF_TERM *words)
 {
     const char *at = text.at, *end = at + text.size;
 
@@ -155,8 +150,8 @@ static const char *words_term(ErlNifEnv *env, struct term_memory *memory,
 
         if (!fp_parse_word(&at, end, &key, &word))
             return "a metric or word that makes no sense";
-        enif_make_map_put(env, *words, text_term(env, memory, key),
-                          text_term(env, memory, word), words);
+        enif_make_map_put(env, *words, text_term(env, memory, key), text_term(env, memory, word),
+                          words);
     }
     known_of(memory, text)->words = *words;
     return NULL;
@@ -164,8 +159,8 @@ static const char *words_term(ErlNifEnv *env, struct term_memory *memory,
 
 /* Numbers and words of the fields. */
 static const char *field_terms(ErlNifEnv *env, struct term_memory *memory,
-                               const struct fp_sample *sample,
-                               ERL_NIF_TERM *metrics, ERL_NIF_TERM *words)
+                               const struct fp_sample *sample, ERL_NIF_TERM *metrics,
+                               ERL_NIF_TERM *words)
 {
     ERL_NIF_TERM keys[METRICS_MOST], values[METRICS_MOST];
     const char *at = sample->fields.at, *end = at + sample->fields.size;
@@ -174,13 +169,13 @@ static const char *field_terms(ErlNifEnv *env, struct term_memory *memory,
     struct fp_slice key, rest;
     int64_t value, delta;
 
-    while (at < end && fp_parse_number(sample->dialect, &at, end, FP_SLICE(""),
-                                       &key, &value, &delta)) {
+    while (at < end &&
+           fp_parse_number(sample->dialect, &at, end, FP_SLICE(""), &key, &value, &delta)) {
         if (count == METRICS_MOST)
             return "too many different metrics";
         keys[count] = text_term(env, memory, key);
-        values[count++] = enif_make_tuple2(env, enif_make_int64(env, value),
-                                           enif_make_int64(env, delta));
+        values[count++] =
+            enif_make_tuple2(env, enif_make_int64(env, value), enif_make_int64(env, delta));
     }
     if (!enif_make_map_from_arrays(env, keys, values, count, metrics))
         return "a metric twice in one line";
@@ -192,11 +187,9 @@ static const char *field_terms(ErlNifEnv *env, struct term_memory *memory,
 #define SAMPLE_KEYS 10
 
 /* NULL and no term for the profiler's own sample. */
-static const char *sample_term(ErlNifEnv *env, struct reader *reader,
-                               struct term_memory *memory,
+static const char *sample_term(ErlNifEnv *env, struct reader *reader, struct term_memory *memory,
                                const ERL_NIF_TERM keys[SAMPLE_KEYS],
-                               const struct fp_scan_piece *piece,
-                               ERL_NIF_TERM *term)
+                               const struct fp_scan_piece *piece, ERL_NIF_TERM *term)
 {
     ERL_NIF_TERM value[SAMPLE_KEYS];
     struct fp_sample sample;
@@ -218,10 +211,8 @@ static const char *sample_term(ErlNifEnv *env, struct reader *reader,
     value[7] = enif_make_int64(env, sample.header.period);
     value[8] = text_term(env, memory, sample.header.event);
     value[9] = text_term(env, memory,
-                         sample.dialect == FP_ORIGINAL ? sample.header.thread
-                                                       : sample.header.comm);
-    enif_make_map_from_arrays(env, (ERL_NIF_TERM *)keys, value, SAMPLE_KEYS,
-                              term);
+                         sample.dialect == FP_ORIGINAL ? sample.header.thread : sample.header.comm);
+    enif_make_map_from_arrays(env, (ERL_NIF_TERM *)keys, value, SAMPLE_KEYS, term);
     return NULL;
 }
 
@@ -233,12 +224,10 @@ static void count_bad(struct reader *reader, uint64_t line, const char *what)
 }
 
 /* Up to `most` samples, the last one first. 1: there is more; 0; FP_E*. */
-static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most,
-                     ERL_NIF_TERM *list)
+static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most, ERL_NIF_TERM *list)
 {
-    static const char *const name[SAMPLE_KEYS] = {
-        "metrics", "words", "frames", "status", "time_us",
-        "pid",     "tid",   "period", "event",  "comm"};
+    static const char *const name[SAMPLE_KEYS] = {"metrics", "words", "frames", "status", "time_us",
+                                                  "pid",     "tid",   "period", "event",  "comm"};
     const struct fp_source_state *state = fp_source_state(reader->source);
     uint64_t until = state->text + CALL_BYTES;
     ERL_NIF_TERM keys[SAMPLE_KEYS];
@@ -312,9 +301,8 @@ FP_REPORT_NIF(fp_nif_reader_next)
         return enif_make_badarg(env);
     more = read_some(env, handle->object, most, &list);
     is_more = fp_atom(env, more ? "more" : "done");
-    return fp_handle_leave(handle, more < 0
-                                       ? fp_error_text(env, more, "")
-                                       : enif_make_tuple2(env, is_more, list));
+    return fp_handle_leave(handle, more < 0 ? fp_error_text(env, more, "")
+                                            : enif_make_tuple2(env, is_more, list));
 }
 
 /* Reader -> #{samples, bad, bytes, text, compression, dialect, cut_off,
@@ -334,8 +322,7 @@ FP_REPORT_NIF(fp_nif_reader_info)
     while (count-- > 0)
         list = enif_make_list_cell(
             env,
-            enif_make_tuple2(env,
-                             enif_make_uint64(env, reader->warning[count].line),
+            enif_make_tuple2(env, enif_make_uint64(env, reader->warning[count].line),
                              fp_text(env, reader->warning[count].what)),
             list);
     map = fp_file_map(env, NULL, &reader->file);
@@ -348,6 +335,5 @@ FP_REPORT_NIF(fp_nif_reader_close)
 {
     struct fp_handle *handle = fp_handle_enter(env, argv[0], &kind);
 
-    return handle == NULL ? enif_make_badarg(env)
-                          : fp_handle_close(env, handle);
+    return handle == NULL ? enif_make_badarg(env) : fp_handle_close(env, handle);
 }

@@ -1,9 +1,8 @@
 /*
- * report_nif.c - load, upgrade and unload of flame_prof_report_nif.so, and its
- * table of NIFs.
+ * report_nif.c - load, upgrade and unload of flame_prof_report_nif.so, and its table of NIFs.
  *
- * The library has no thread and no state but the type of its handles. A NIF that
- * is not marked dirty returns within a millisecond.
+ * The library has no thread and no state but the type of its handles. A NIF that is not marked
+ * dirty returns within a millisecond.
  */
 #include "report_nif/report_nif.h"
 
@@ -14,8 +13,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
 }
 
 /* Two versions of the code would share the resource type of one. */
-static int upgrade(ErlNifEnv *env, void **priv, void **old_priv,
-                   ERL_NIF_TERM info)
+static int upgrade(ErlNifEnv *env, void **priv, void **old_priv, ERL_NIF_TERM info)
 {
     (void)env;
     (void)priv;

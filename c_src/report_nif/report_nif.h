@@ -1,6 +1,6 @@
 /*
- * report_nif.h - the NIFs of flame_prof_report_nif.so, which reads profile files
- * back, and what they share.
+ * report_nif.h - the NIFs of flame_prof_report_nif.so, which reads profile files back, and what
+ * they share.
  *
  * A profiled node does not load this library: flame_prof_nif.so is the agent.
  */
@@ -27,10 +27,8 @@ struct fp_handle {
 
 /* Opens the type of all handles: *priv. 0, or -1. */
 int fp_handle_load(ErlNifEnv *env, void **priv);
-/* A reference to the object, which the handle destroys. 0: no memory, the object
- * is destroyed. */
-ERL_NIF_TERM fp_handle_new(ErlNifEnv *env, const struct fp_handle_kind *kind,
-                           void *object);
+/* A reference to the object, which the handle destroys. 0: no memory, the object is destroyed. */
+ERL_NIF_TERM fp_handle_new(ErlNifEnv *env, const struct fp_handle_kind *kind, void *object);
 /* Locked; NULL: another kind, closed, or in use by another process. */
 struct fp_handle *fp_handle_enter(ErlNifEnv *env, ERL_NIF_TERM term,
                                   const struct fp_handle_kind *kind);
@@ -66,8 +64,7 @@ struct fp_field {
 
 #define FP_FIELDS_MOST 16
 ERL_NIF_TERM fp_fields_map(ErlNifEnv *env, const struct fp_profile *profile,
-                           const struct fp_field *fields, size_t count,
-                           const void *item);
+                           const struct fp_field *fields, size_t count, const void *item);
 /* Of a profile's file; without a profile, what a reader of one file knows. */
 ERL_NIF_TERM fp_file_map(ErlNifEnv *env, const struct fp_profile *profile,
                          const struct fp_file *file);
@@ -77,13 +74,13 @@ ERL_NIF_TERM fp_file_map(ErlNifEnv *env, const struct fp_profile *profile,
 extern const struct fp_handle_kind fp_profile_kind;
 
 /* {By, [Dimension], WithoutLines}. 1, or 0: it is none. */
-int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile,
-                 ERL_NIF_TERM term, struct fp_query *query);
+int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
+                 struct fp_query *query);
 
 /* ---- NIFs -- */
 
-#define FP_REPORT_NIF(name)                                                    \
-    ERL_NIF_TERM name(ErlNifEnv *env, int argc __attribute__((unused)),        \
+#define FP_REPORT_NIF(name)                                                                        \
+    ERL_NIF_TERM name(ErlNifEnv *env, int argc __attribute__((unused)),                            \
                       const ERL_NIF_TERM argv[] __attribute__((unused)))
 
 FP_REPORT_NIF(fp_nif_reader_open);

@@ -24,34 +24,30 @@ static ERL_NIF_TERM field_term(ErlNifEnv *env, const struct fp_profile *profile,
     case FP_FIELD_BOOL:
         return fp_atom(env, *(const int *)at ? "true" : "false");
     case FP_FIELD_TEXT:
-        return fp_slice_term(env,
-                             fp_profile_text(profile, *(const uint32_t *)at));
+        return fp_slice_term(env, fp_profile_text(profile, *(const uint32_t *)at));
     case FP_FIELD_DIALECT:
         return fp_atom(env, fp_dialect_name(*(const enum fp_dialect *)at));
     default:
-        return fp_atom(env,
-                       fp_source_kind_name(*(const enum fp_source_kind *)at));
+        return fp_atom(env, fp_source_kind_name(*(const enum fp_source_kind *)at));
     }
 }
 
 ERL_NIF_TERM fp_fields_map(ErlNifEnv *env, const struct fp_profile *profile,
-                           const struct fp_field *fields, size_t count,
-                           const void *item)
+                           const struct fp_field *fields, size_t count, const void *item)
 {
     ERL_NIF_TERM keys[FP_FIELDS_MOST], values[FP_FIELDS_MOST], map;
 
     for (size_t i = 0; i < count; i++) {
         keys[i] = fp_atom(env, fields[i].key);
-        values[i] = field_term(env, profile, fields[i].kind,
-                               (const char *)item + fields[i].at);
+        values[i] = field_term(env, profile, fields[i].kind, (const char *)item + fields[i].at);
     }
     enif_make_map_from_arrays(env, keys, values, count, &map);
     return map;
 }
 
-#define OF_FILE(key, kind, member)                                             \
-    {                                                                          \
-        key, FP_FIELD_##kind, offsetof(struct fp_file, member)                 \
+#define OF_FILE(key, kind, member)                                                                 \
+    {                                                                                              \
+        key, FP_FIELD_##kind, offsetof(struct fp_file, member)                                     \
     }
 #define READER_FIELDS 8
 
@@ -75,6 +71,5 @@ ERL_NIF_TERM fp_file_map(ErlNifEnv *env, const struct fp_profile *profile,
     };
     size_t count = sizeof(fields) / sizeof(fields[0]);
 
-    return fp_fields_map(env, profile, fields,
-                         profile == NULL ? READER_FIELDS : count, file);
+    return fp_fields_map(env, profile, fields, profile == NULL ? READER_FIELDS : count, file);
 }

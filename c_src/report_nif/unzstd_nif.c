@@ -1,6 +1,6 @@
 /*
- * unzstd_nif.c - the decompressor of flame_prof_reader. A call makes at most
- * CHUNK bytes, which takes some 0.2 ms: no need to be dirty.
+ * unzstd_nif.c - the decompressor of flame_prof_reader. A call makes at most CHUNK bytes, which
+ * takes some 0.2 ms: no need to be dirty.
  */
 #include "store/unzstd.h"
 
@@ -30,8 +30,8 @@ FP_REPORT_NIF(fp_nif_unzst_open)
     return term == 0 ? enif_raise_exception(env, fp_atom(env, "enomem")) : term;
 }
 
-static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzstd *stream,
-                            const ErlNifBinary *in, size_t from)
+static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzstd *stream, const ErlNifBinary *in,
+                            size_t from)
 {
     size_t used, made;
     ErlNifBinary out;
@@ -39,18 +39,17 @@ static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzstd *stream,
 
     if (!enif_alloc_binary(CHUNK, &out))
         return enif_raise_exception(env, fp_atom(env, "enomem"));
-    if (fp_unzstd_read(stream, (const char *)in->data + from, in->size - from,
-                       &used, (char *)out.data, out.size, &made, &why) != 0) {
+    if (fp_unzstd_read(stream, (const char *)in->data + from, in->size - from, &used,
+                       (char *)out.data, out.size, &made, &why) != 0) {
         enif_release_binary(&out);
         return fp_error(env, fp_text(env, why));
     }
     if (made < out.size)
         enif_realloc_binary(&out, made);
     enif_consume_timeslice(env, 1 + (int)(CHUNK_PERCENT * made / CHUNK));
-    return enif_make_tuple4(
-        env, fp_atom(env, "ok"), enif_make_binary(env, &out),
-        enif_make_uint64(env, from + used),
-        fp_atom(env, fp_unzstd_is_between(stream) ? "true" : "false"));
+    return enif_make_tuple4(env, fp_atom(env, "ok"), enif_make_binary(env, &out),
+                            enif_make_uint64(env, from + used),
+                            fp_atom(env, fp_unzstd_is_between(stream) ? "true" : "false"));
 }
 
 /* (Stream, Bytes, From) -> {ok, Text, Used, IsBetweenFrames} | {error, Text} */
@@ -60,10 +59,8 @@ FP_REPORT_NIF(fp_nif_unzst_read)
     ErlNifBinary in;
     ErlNifUInt64 from;
 
-    if (!enif_inspect_binary(env, argv[1], &in) ||
-        !enif_get_uint64(env, argv[2], &from) || from > in.size ||
-        (handle = fp_handle_enter(env, argv[0], &kind)) == NULL)
+    if (!enif_inspect_binary(env, argv[1], &in) || !enif_get_uint64(env, argv[2], &from) ||
+        from > in.size || (handle = fp_handle_enter(env, argv[0], &kind)) == NULL)
         return enif_make_badarg(env);
-    return fp_handle_leave(handle,
-                           read_on(env, handle->object, &in, (size_t)from));
+    return fp_handle_leave(handle, read_on(env, handle->object, &in, (size_t)from));
 }

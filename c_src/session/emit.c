@@ -5,21 +5,18 @@
 #include "erts/process_names.h"
 #include "session/sampler_internal.h"
 
-/* A process may set its label at any time: read again this much later, of one
- * that has run since. */
+/* A process may set its label at any time: read again this much later, of one that has run
+ * since. */
 #define LABEL_US INT64_C(1000000)
 
-static int push_process(struct fp_sampler *s, uint32_t slot,
-                        const struct fp_snapshot *snapshot)
+static int push_process(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *snapshot)
 {
-    struct fp_record_process *record =
-        fp_ring_reserve(s->options.ring, sizeof *record);
+    struct fp_record_process *record = fp_ring_reserve(s->options.ring, sizeof *record);
     struct fp_process_names names;
 
     if (record == NULL)
         return FP_EFULL;
-    fp_process_names_read(s->layout, s->options.peek, s->target[slot].address,
-                          snapshot, &names);
+    fp_process_names_read(s->layout, s->options.peek, s->target[slot].address, snapshot, &names);
     memset(record, 0, sizeof *record);
     record->head.size = sizeof *record;
     record->head.type = FP_RECORD_PROCESS;
@@ -47,9 +44,7 @@ uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3])
         if (s->named[slot][0] == 0)
             break;
     }
-    record = tried == FP_NAMED_SLOTS
-                 ? NULL
-                 : fp_ring_reserve(s->options.ring, sizeof *record);
+    record = tried == FP_NAMED_SLOTS ? NULL : fp_ring_reserve(s->options.ring, sizeof *record);
     if (record == NULL)
         return FP_FRAME_NONE;
     memset(record, 0, sizeof *record);
@@ -63,8 +58,7 @@ uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3])
 }
 
 /* The slot of these frames, defined for the writer. 0 or FP_EFULL. */
-static int push_stack(struct fp_sampler *s, const struct fp_stack *stack,
-                      uint32_t *slot)
+static int push_stack(struct fp_sampler *s, const struct fp_stack *stack, uint32_t *slot)
 {
     size_t size = sizeof(struct fp_record_stack) + 8u * stack->count;
     struct fp_record_stack *record;
@@ -87,8 +81,8 @@ static int push_stack(struct fp_sampler *s, const struct fp_stack *stack,
     return 0;
 }
 
-int fp_emit_sample(struct fp_sampler *s, uint32_t slot,
-                   const struct fp_snapshot *now, const struct fp_stack *frames)
+int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
+                   const struct fp_stack *frames)
 {
     struct target *target = &s->target[slot];
     uint32_t stack = target->series.stack;
@@ -96,10 +90,8 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot,
 
     memcpy(value, now->value, sizeof value);
     if (target->series.sampled &&
-        value[FP_METRIC_reductions] <
-            target->series.value[FP_METRIC_reductions])
-        value[FP_METRIC_reductions] =
-            target->series.value[FP_METRIC_reductions];
+        value[FP_METRIC_reductions] < target->series.value[FP_METRIC_reductions])
+        value[FP_METRIC_reductions] = target->series.value[FP_METRIC_reductions];
     if (target->registered_at != now->registered_at ||
         (now->dictionary != 0 && s->last_us - target->named_us >= LABEL_US))
         target->defined = 0;
@@ -112,8 +104,8 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot,
     }
     if (frames != NULL && push_stack(s, frames, &stack) != 0)
         goto full;
-    if (fp_series_push(&target->series, s->options.ring, slot, stack,
-                       now->status, s->last_us, value) != 0)
+    if (fp_series_push(&target->series, s->options.ring, slot, stack, now->status, s->last_us,
+                       value) != 0)
         goto full;
     target->stack_token = fp_stack_table_token(s->stacks, stack);
     target->state = now->state;
@@ -126,8 +118,8 @@ full:
     return 0;
 }
 
-void fp_emit_special(struct fp_sampler *s, uint32_t slot,
-                     const struct fp_snapshot *now, uint64_t frame)
+void fp_emit_special(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
+                     uint64_t frame)
 {
     struct fp_stack stack;
 
@@ -138,8 +130,7 @@ void fp_emit_special(struct fp_sampler *s, uint32_t slot,
 
 static int push_scheduler(struct fp_sampler *s, uint32_t slot, uint32_t number)
 {
-    struct fp_record_process *record =
-        fp_ring_reserve(s->options.ring, sizeof *record);
+    struct fp_record_process *record = fp_ring_reserve(s->options.ring, sizeof *record);
 
     if (record == NULL)
         return FP_EFULL;
@@ -167,8 +158,8 @@ void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number)
         target->defined = 1;
     }
     if (push_stack(s, &idle, &stack) != 0 ||
-        fp_series_push(&target->series, s->options.ring, slot, stack,
-                       FP_STATUS_waiting, s->last_us, nothing) != 0)
+        fp_series_push(&target->series, s->options.ring, slot, stack, FP_STATUS_waiting, s->last_us,
+                       nothing) != 0)
         goto full;
     return;
 full:

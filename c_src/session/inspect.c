@@ -12,8 +12,8 @@
 #include "session/off_cpu.h"
 #include "session/on_cpu.h"
 
-/* A capture takes microseconds, unless the machine gives the scheduler's thread no
- * CPU: polled every 50 us first, then every millisecond. */
+/* A capture takes microseconds, unless the machine gives the scheduler's thread no CPU: polled
+ * every 50 us first, then every millisecond. */
 #define SOON_ATTEMPTS 100
 #define CAPTURE_ATTEMPTS 300
 /* A scheduler without a process may be between two. */
@@ -48,11 +48,10 @@ int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
     if (inspect->word == NULL)
         return FP_ENOMEM;
     /* Without it there are no C frames, and all else there is. */
-    if (fp_sigcapture_registered() > 0 &&
-        fp_cstack_create(&inspect->cstack) != 0)
+    if (fp_sigcapture_registered() > 0 && fp_cstack_create(&inspect->cstack) != 0)
         inspect->cstack = NULL;
-    return fp_code_index_create(&inspect->code, inspect->layout,
-                                &inspect->memory, &inspect->ranges);
+    return fp_code_index_create(&inspect->code, inspect->layout, &inspect->memory,
+                                &inspect->ranges);
 }
 
 void fp_inspect_close(struct fp_inspect *inspect)
@@ -83,25 +82,21 @@ static void forget_sizes(struct fp_snapshot *snapshot)
             snapshot->value[i] = -1;
 }
 
-static int read_process(struct fp_inspect *inspect, uint64_t pid,
-                        uint64_t *address, struct fp_snapshot *snapshot)
+static int read_process(struct fp_inspect *inspect, uint64_t pid, uint64_t *address,
+                        struct fp_snapshot *snapshot)
 {
     unsigned char bytes[FP_PROBE_WINDOW];
-    int err = fp_process_table_lookup(inspect->layout, &inspect->memory, pid,
-                                      address);
+    int err = fp_process_table_lookup(inspect->layout, &inspect->memory, pid, address);
 
     if (err == 0)
-        err = fp_safe_read(&inspect->memory, *address, bytes,
-                           inspect->layout->snapshot_size);
+        err = fp_safe_read(&inspect->memory, *address, bytes, inspect->layout->snapshot_size);
     if (err != 0)
         return err;
     err = fp_process_decode(inspect->layout, bytes, snapshot);
-    return snapshot->id != pid || snapshot->status == FP_STATUS_free ? FP_EGONE
-                                                                     : err;
+    return snapshot->id != pid || snapshot->status == FP_STATUS_free ? FP_EGONE : err;
 }
 
-static int read_off_cpu(struct fp_inspect *inspect, uint64_t address,
-                        struct fp_process_view *view)
+static int read_off_cpu(struct fp_inspect *inspect, uint64_t address, struct fp_process_view *view)
 {
     unsigned char again[FP_PROBE_WINDOW];
     struct fp_safe_read_span span[FP_STACK_COPY_SPANS];
@@ -114,26 +109,23 @@ static int read_off_cpu(struct fp_inspect *inspect, uint64_t address,
     fp_safe_read_batch(&inspect->memory, span, n);
     if (!fp_stack_copy_is_whole(&copy, inspect->layout, span, n))
         return FP_ETORN;
-    if (!fp_ranges_contain(&inspect->ranges, i) &&
-        fp_off_cpu_nif(&inspect->memory, i, mfa))
+    if (!fp_ranges_contain(&inspect->ranges, i) && fp_off_cpu_nif(&inspect->memory, i, mfa))
         nif = FP_FRAME_NIF | (i - sizeof mfa);
-    fp_stack_copy_frames(&copy, inspect->layout, &inspect->memory,
-                         &inspect->ranges, nif, &view->stack);
+    fp_stack_copy_frames(&copy, inspect->layout, &inspect->memory, &inspect->ranges, nif,
+                         &view->stack);
     if (copy.before.dictionary != 0)
-        view->snapshot.value[FP_METRIC_memory] +=
-            fp_dictionary_bytes(&copy.dictionary);
+        view->snapshot.value[FP_METRIC_memory] += fp_dictionary_bytes(&copy.dictionary);
     return 0;
 }
 
 /* ---------------------------------------------------------------- on CPU -- */
 
-static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc,
-                     size_t max, struct fp_registers *at_entry, int *complete)
+static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc, size_t max,
+                     struct fp_registers *at_entry, int *complete)
 {
     struct fp_inspect *inspect = self;
 
-    return fp_on_cpu_unwind(inspect->cstack, capture, pc, max, at_entry,
-                            complete);
+    return fp_on_cpu_unwind(inspect->cstack, capture, pc, max, at_entry, complete);
 }
 
 static void pause_before(int attempt)
@@ -155,10 +147,9 @@ static int request_capture(unsigned at, uint32_t *ticket)
     return err == 0 ? 0 : FP_ESTATE;
 }
 
-/* While the collector exchanges the heaps, sizes contradict each other; the frames
- * are right all the same. */
-static int decode_capture(struct fp_inspect *inspect, unsigned at,
-                          const struct fp_capture *capture,
+/* While the collector exchanges the heaps, sizes contradict each other; the frames are right all
+ * the same. */
+static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct fp_capture *capture,
                           struct fp_process_view *view)
 {
     struct fp_snapshot *snapshot = &view->snapshot;
@@ -180,8 +171,7 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at,
         dictionary = fp_dictionary_bytes(&capture->dictionary);
     snapshot->value[FP_METRIC_memory] += dictionary;
     fp_sigcapture_code(&code.fragments, &code.nif_return);
-    if (fp_explain_frames(&code, inspect->layout, capture, snapshot,
-                          &view->stack) != 0)
+    if (fp_explain_frames(&code, inspect->layout, capture, snapshot, &view->stack) != 0)
         only(&view->stack, FP_FRAME_UNREADABLE);
     if (err != 0 || dictionary < 0)
         forget_sizes(snapshot);
@@ -190,8 +180,7 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at,
 }
 
 int fp_inspect_poll(struct fp_inspect *inspect, unsigned at,
-                    const struct fp_inspect_request *request,
-                    struct fp_process_view *view)
+                    const struct fp_inspect_request *request, struct fp_process_view *view)
 {
     const struct fp_capture *capture;
     int err;
@@ -203,28 +192,24 @@ int fp_inspect_poll(struct fp_inspect *inspect, unsigned at,
         pause_before(i);
         capture = fp_sigcapture_poll(at, request->ticket);
     }
-    err = capture == NULL ? FP_ESTATE
-                          : decode_capture(inspect, at, capture, view);
+    err = capture == NULL ? FP_ESTATE : decode_capture(inspect, at, capture, view);
     fp_sigcapture_drop(at, request->ticket);
     return err;
 }
 
 /* A scheduler without a process may be asleep: no signal wakes it. */
-static int request_if_busy(struct fp_inspect *inspect, unsigned at,
-                           uint32_t *ticket)
+static int request_if_busy(struct fp_inspect *inspect, unsigned at, uint32_t *ticket)
 {
     uint64_t data = fp_sigcapture_data(at), process = 0;
 
     if (data == 0)
         return FP_ESTATE;
-    (void)fp_safe_read_word(
-        &inspect->memory,
-        data + inspect->layout->release.running.current_process, &process);
+    (void)fp_safe_read_word(&inspect->memory,
+                            data + inspect->layout->release.running.current_process, &process);
     return process == 0 ? FP_ENOENT : request_capture(at, ticket);
 }
 
-void fp_inspect_request_all(struct fp_inspect *inspect,
-                            struct fp_inspect_request *request)
+void fp_inspect_request_all(struct fp_inspect *inspect, struct fp_inspect_request *request)
 {
     unsigned count = fp_sigcapture_count(), idle = count;
 
@@ -236,29 +221,26 @@ void fp_inspect_request_all(struct fp_inspect *inspect,
         idle = 0;
         for (unsigned at = 0; at < count; at++) {
             if (request[at].err == FP_ENOENT)
-                request[at].err =
-                    request_if_busy(inspect, at, &request[at].ticket);
+                request[at].err = request_if_busy(inspect, at, &request[at].ticket);
             idle += request[at].err == FP_ENOENT;
         }
     }
 }
 
-/* By a capture, where the scheduler is registered. FP_ETORN when the process has
- * left the scheduler. */
-static int read_on_cpu(struct fp_inspect *inspect, uint64_t pid,
-                       uint64_t address, struct fp_process_view *view)
+/* By a capture, where the scheduler is registered. FP_ETORN when the process has left the
+ * scheduler. */
+static int read_on_cpu(struct fp_inspect *inspect, uint64_t pid, uint64_t address,
+                       struct fp_process_view *view)
 {
     struct fp_process_view captured = {.scheduler = 0};
     struct fp_inspect_request request;
     uint64_t data = 0;
     int at, err;
 
-    only(&view->stack, view->snapshot.status == FP_STATUS_garbage_collecting
-                           ? FP_FRAME_GC
-                           : FP_FRAME_RUNNING);
-    (void)fp_safe_read_word(
-        &inspect->memory,
-        address + inspect->layout->release.running.scheduler_data, &data);
+    only(&view->stack,
+         view->snapshot.status == FP_STATUS_garbage_collecting ? FP_FRAME_GC : FP_FRAME_RUNNING);
+    (void)fp_safe_read_word(&inspect->memory,
+                            address + inspect->layout->release.running.scheduler_data, &data);
     if (data == 0)
         return FP_ETORN;
     at = fp_sigcapture_find(data);
@@ -277,8 +259,7 @@ static int read_on_cpu(struct fp_inspect *inspect, uint64_t pid,
 
 /* ----------------------------------------------------------- one process -- */
 
-static int read_once(struct fp_inspect *inspect, uint64_t pid,
-                     struct fp_process_view *view)
+static int read_once(struct fp_inspect *inspect, uint64_t pid, struct fp_process_view *view)
 {
     struct fp_snapshot *snapshot = &view->snapshot;
     uint64_t address;
@@ -291,8 +272,7 @@ static int read_once(struct fp_inspect *inspect, uint64_t pid,
     if (!snapshot->runs_erlang)
         return read_off_cpu(inspect, address, view);
     if (err == 0)
-        err = fp_dictionary_read(inspect->layout, &inspect->memory, address,
-                                 snapshot, &dictionary);
+        err = fp_dictionary_read(inspect->layout, &inspect->memory, address, snapshot, &dictionary);
     if (err == 0)
         snapshot->value[FP_METRIC_memory] += dictionary;
     else
@@ -300,9 +280,9 @@ static int read_once(struct fp_inspect *inspect, uint64_t pid,
     return read_on_cpu(inspect, pid, address, view);
 }
 
-/* What is certain of a process that never holds still, or whose stack is never
- * whole: a dirty scheduler collects its large heap, or will do so soon and the stack
- * is in a heap that was left (erl_gc.c, delay_garbage_collection). */
+/* What is certain of a process that never holds still, or whose stack is never whole: a dirty
+ * scheduler collects its large heap, or will do so soon and the stack is in a heap that was left
+ * (erl_gc.c, delay_garbage_collection). */
 static void keep_what_is_certain(struct fp_process_view *view)
 {
     uint64_t gc = FP_FRAME_GC;
@@ -315,8 +295,7 @@ static void keep_what_is_certain(struct fp_process_view *view)
         fp_stack_put_on_top(&view->stack, &gc, 1);
 }
 
-int fp_inspect_process(struct fp_inspect *inspect, uint64_t pid,
-                       struct fp_process_view *view)
+int fp_inspect_process(struct fp_inspect *inspect, uint64_t pid, struct fp_process_view *view)
 {
     int err = read_once(inspect, pid, view);
 
@@ -337,18 +316,16 @@ struct dirty_scan {
     struct fp_safe_read_span span[CHUNK];
 };
 
-static void scan_chunk(struct fp_inspect *inspect, struct dirty_scan *scan,
-                       uint32_t n, uint64_t self,
-                       void (*each)(void *arg, uint64_t pid), void *arg)
+static void scan_chunk(struct fp_inspect *inspect, struct dirty_scan *scan, uint32_t n,
+                       uint64_t self, void (*each)(void *arg, uint64_t pid), void *arg)
 {
     const uint16_t *offset = inspect->layout->release.offset;
     size_t used = 0;
 
     for (uint32_t i = 0; i < n; i++)
         if (scan->word[i] != 0) {
-            scan->span[used] = (struct fp_safe_read_span){
-                scan->word[i] + offset[FP_FIELD_state], &scan->state[used], 4,
-                0};
+            scan->span[used] = (struct fp_safe_read_span){scan->word[i] + offset[FP_FIELD_state],
+                                                          &scan->state[used], 4, 0};
             scan->state[used++] = 0;
         }
     fp_safe_read_batch(&inspect->memory, scan->span, used);
@@ -356,12 +333,10 @@ static void scan_chunk(struct fp_inspect *inspect, struct dirty_scan *scan,
         uint64_t id = 0, at = scan->span[i].address - offset[FP_FIELD_state];
 
         if (scan->span[i].result != 0 ||
-            (scan->state[i] &
-             (FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS)) == 0 ||
+            (scan->state[i] & (FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS)) == 0 ||
             (scan->state[i] & FP_PSFLG_FREE) != 0)
             continue;
-        if (fp_safe_read_word(&inspect->memory, at + offset[FP_FIELD_id],
-                              &id) == 0 &&
+        if (fp_safe_read_word(&inspect->memory, at + offset[FP_FIELD_id], &id) == 0 &&
             fp_term_is_pid(id) && id != self)
             each(arg, id);
     }
@@ -378,8 +353,7 @@ int fp_inspect_dirty(struct fp_inspect *inspect, uint64_t self,
         return FP_ENOMEM;
     for (uint32_t slot = 0; slot < slots && err == 0; slot += n) {
         n = slots - slot < CHUNK ? slots - slot : CHUNK;
-        err = fp_process_table_read(inspect->layout, &inspect->memory, slot, n,
-                                    scan->word);
+        err = fp_process_table_read(inspect->layout, &inspect->memory, slot, n, scan->word);
         if (err == 0)
             scan_chunk(inspect, scan, n, self, each, arg);
     }

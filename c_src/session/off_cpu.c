@@ -19,38 +19,32 @@ void fp_stack_copy_plan(struct fp_stack_copy *copy, uint64_t address,
     }
 }
 
-uint32_t fp_stack_copy_spans(struct fp_stack_copy *copy,
-                             const struct fp_layout *layout,
+uint32_t fp_stack_copy_spans(struct fp_stack_copy *copy, const struct fp_layout *layout,
                              struct fp_safe_read_span *span)
 {
     const struct fp_snapshot *before = &copy->before;
     uint32_t n = 0, root = copy->words - copy->leaf_words;
 
     if (copy->leaf_words > 0)
-        span[n++] = (struct fp_safe_read_span){before->stop, copy->word,
-                                               8 * copy->leaf_words, 0};
+        span[n++] = (struct fp_safe_read_span){before->stop, copy->word, 8 * copy->leaf_words, 0};
     if (root > 0)
         span[n++] = (struct fp_safe_read_span){before->hend - 8ull * root,
-                                               copy->word + copy->leaf_words,
-                                               8 * root, 0};
+                                               copy->word + copy->leaf_words, 8 * root, 0};
     if (before->dictionary != 0)
-        span[n++] = (struct fp_safe_read_span){
-            before->dictionary, &copy->dictionary, sizeof copy->dictionary, 0};
-    span[n++] = (struct fp_safe_read_span){copy->address, copy->again,
-                                           layout->snapshot_size, 0};
+        span[n++] = (struct fp_safe_read_span){before->dictionary, &copy->dictionary,
+                                               sizeof copy->dictionary, 0};
+    span[n++] = (struct fp_safe_read_span){copy->address, copy->again, layout->snapshot_size, 0};
     return n;
 }
 
 static int same_moment(const struct fp_snapshot *a, const struct fp_snapshot *b)
 {
-    return a->id == b->id && a->state == b->state && a->stop == b->stop &&
-           a->hend == b->hend && a->i == b->i &&
-           a->dictionary == b->dictionary &&
+    return a->id == b->id && a->state == b->state && a->stop == b->stop && a->hend == b->hend &&
+           a->i == b->i && a->dictionary == b->dictionary &&
            a->value[FP_METRIC_reductions] == b->value[FP_METRIC_reductions];
 }
 
-int fp_stack_copy_is_whole(const struct fp_stack_copy *copy,
-                           const struct fp_layout *layout,
+int fp_stack_copy_is_whole(const struct fp_stack_copy *copy, const struct fp_layout *layout,
                            const struct fp_safe_read_span *span, uint32_t n)
 {
     struct fp_snapshot after;
@@ -58,8 +52,7 @@ int fp_stack_copy_is_whole(const struct fp_stack_copy *copy,
     for (uint32_t i = 0; i < n; i++)
         if (span[i].result != 0)
             return 0;
-    if (copy->before.dictionary != 0 &&
-        fp_dictionary_bytes(&copy->dictionary) < 0)
+    if (copy->before.dictionary != 0 && fp_dictionary_bytes(&copy->dictionary) < 0)
         return 0;
     return fp_process_decode(layout, copy->again, &after) == 0 &&
            same_moment(&copy->before, &after);
@@ -67,15 +60,13 @@ int fp_stack_copy_is_whole(const struct fp_stack_copy *copy,
 
 int fp_off_cpu_nif(const struct fp_memory *memory, uint64_t i, uint64_t mfa[3])
 {
-    return i != 0 && fp_safe_read(memory, i - 24, mfa, 24) == 0 &&
-           fp_term_is_atom(mfa[0]) && fp_term_is_atom(mfa[1]) && mfa[2] <= 255;
+    return i != 0 && fp_safe_read(memory, i - 24, mfa, 24) == 0 && fp_term_is_atom(mfa[0]) &&
+           fp_term_is_atom(mfa[1]) && mfa[2] <= 255;
 }
 
-void fp_stack_copy_frames(const struct fp_stack_copy *copy,
-                          const struct fp_layout *layout,
-                          const struct fp_memory *memory,
-                          const struct fp_ranges *code, uint64_t nif,
-                          struct fp_stack *stack)
+void fp_stack_copy_frames(const struct fp_stack_copy *copy, const struct fp_layout *layout,
+                          const struct fp_memory *memory, const struct fp_ranges *code,
+                          uint64_t nif, struct fp_stack *stack)
 {
     uint64_t top[2];
     uint32_t n = 0;
@@ -84,8 +75,7 @@ void fp_stack_copy_frames(const struct fp_stack_copy *copy,
         top[n++] = FP_FRAME_GC;
     if (nif != FP_FRAME_NONE)
         top[n++] = nif;
-    fp_stack_frames(stack, code, copy->before.i, copy->word, copy->words,
-                    copy->leaf_words);
+    fp_stack_frames(stack, code, copy->before.i, copy->word, copy->words, copy->leaf_words);
     fp_stack_put_on_top(stack, top, n);
     if (fp_process_hibernates(layout, memory, &copy->before)) {
         stack->count = 1;

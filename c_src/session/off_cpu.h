@@ -1,7 +1,7 @@
 /*
- * off_cpu.h - the stack of a process that no normal scheduler runs: copied, then
- * verified by its structure. For the sampler, which copies many together, and
- * inspect.c. Any thread; allocates nothing.
+ * off_cpu.h - the stack of a process that no normal scheduler runs: copied, then verified by its
+ * structure. For the sampler, which copies many together, and inspect.c. Any thread; allocates
+ * nothing.
  */
 #ifndef FP_SESSION_OFF_CPU_H
 #define FP_SESSION_OFF_CPU_H
@@ -24,29 +24,25 @@ struct fp_stack_copy {
 void fp_stack_copy_plan(struct fp_stack_copy *copy, uint64_t address,
                         const struct fp_snapshot *before);
 
-/* The reads, in this order: the stack's ends, the dictionary's header, the
- * structure. How many: up to FP_STACK_COPY_SPANS, as many at each call. */
+/* The reads, in this order: the stack's ends, the dictionary's header, the structure. How many: up
+ * to FP_STACK_COPY_SPANS, as many at each call. */
 #define FP_STACK_COPY_SPANS 4u
-uint32_t fp_stack_copy_spans(struct fp_stack_copy *copy,
-                             const struct fp_layout *layout,
+uint32_t fp_stack_copy_spans(struct fp_stack_copy *copy, const struct fp_layout *layout,
                              struct fp_safe_read_span *span);
 
-/* After the reads: the process did not move between the two reads of its
- * structure, so the copy is of one moment. */
-int fp_stack_copy_is_whole(const struct fp_stack_copy *copy,
-                           const struct fp_layout *layout,
+/* After the reads: the process did not move between the two reads of its structure, so the copy is
+ * of one moment. */
+int fp_stack_copy_is_whole(const struct fp_stack_copy *copy, const struct fp_layout *layout,
                            const struct fp_safe_read_span *span, uint32_t n);
 
-/* Where `i` is in no code, the process waits for a dirty scheduler or is on one:
- * `i` points into a trampoline behind the name of the NIF (erl_nfunc_sched.h,
- * ErtsNativeFunc). 1 and the name, or 0. */
+/* Where `i` is in no code, the process waits for a dirty scheduler or is on one: `i` points into
+ * a trampoline behind the name of the NIF (erl_nfunc_sched.h, ErtsNativeFunc). 1 and the name,
+ * or 0. */
 int fp_off_cpu_nif(const struct fp_memory *memory, uint64_t i, uint64_t mfa[3]);
 
 /* The frames of a whole copy; `nif` is the frame of that NIF, or FP_FRAME_NONE. */
-void fp_stack_copy_frames(const struct fp_stack_copy *copy,
-                          const struct fp_layout *layout,
-                          const struct fp_memory *memory,
-                          const struct fp_ranges *code, uint64_t nif,
-                          struct fp_stack *stack);
+void fp_stack_copy_frames(const struct fp_stack_copy *copy, const struct fp_layout *layout,
+                          const struct fp_memory *memory, const struct fp_ranges *code,
+                          uint64_t nif, struct fp_stack *stack);
 
 #endif

@@ -10,25 +10,20 @@
 
 /* ------------------------------------------------------------ C frames -- */
 
-size_t fp_on_cpu_unwind(const struct fp_cstack *cstack,
-                        const struct fp_capture *capture, uint64_t *pc,
-                        size_t max, struct fp_registers *at_entry,
-                        int *complete)
+size_t fp_on_cpu_unwind(const struct fp_cstack *cstack, const struct fp_capture *capture,
+                        uint64_t *pc, size_t max, struct fp_registers *at_entry, int *complete)
 {
-    struct fp_cstack_stack stack = {capture->native_start, capture->native,
-                                    capture->native_bytes};
+    struct fp_cstack_stack stack = {capture->native_start, capture->native, capture->native_bytes};
     struct fp_cstack_end end;
-    size_t n =
-        fp_cstack_unwind(cstack, &capture->registers, &stack, pc, max, &end);
+    size_t n = fp_cstack_unwind(cstack, &capture->registers, &stack, pc, max, &end);
 
-    *complete = n > 0 && end.why == FP_CSTACK_LEFT &&
-                end.registers.rip == capture->native_return;
+    *complete = n > 0 && end.why == FP_CSTACK_LEFT && end.registers.rip == capture->native_return;
     *at_entry = end.registers;
     return n;
 }
 
-static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc,
-                     size_t max, struct fp_registers *at_entry, int *complete)
+static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc, size_t max,
+                     struct fp_registers *at_entry, int *complete)
 {
     struct fp_sampler *s = self;
     const struct fp_cstack *cstack = fp_live_cstack_acquire(s->options.native);
@@ -42,35 +37,30 @@ static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc,
         return 0;
     /* A library that was loaded since: the writer makes a new set. */
     if (!*complete)
-        atomic_store_explicit(&s->options.native->stale, 1,
-                              memory_order_relaxed);
+        atomic_store_explicit(&s->options.native->stale, 1, memory_order_relaxed);
     return n;
 }
 
 /* ----------------------------------------------------- without a capture -- */
 
-/* One sample for each tick that waited, at the time of that tick: they lie
- * evenly between the first and the last. */
-static void emit_ticks(struct fp_sampler *s,
-                       const struct pending_capture *pending, uint32_t slot,
-                       const struct fp_snapshot *now,
-                       const struct fp_stack *stack)
+/* One sample for each tick that waited, at the time of that tick: they lie evenly between the first
+ * and the last. */
+static void emit_ticks(struct fp_sampler *s, const struct pending_capture *pending, uint32_t slot,
+                       const struct fp_snapshot *now, const struct fp_stack *stack)
 {
     int64_t tick_us = s->last_us, n = pending->ticks;
     int64_t passed = pending->last_us - pending->first_us;
 
     for (int64_t k = 1; k <= n; k++) {
-        s->last_us =
-            pending->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
+        s->last_us = pending->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
         fp_emit_sample(s, slot, now, stack);
     }
     s->last_us = tick_us;
 }
 
-/* A capture that cannot come: what its ticks saw running has a sample with one
- * frame instead of a stack, where it is still that process. */
-static void emit_not_sampled(struct fp_sampler *s,
-                             const struct pending_capture *pending,
+/* A capture that cannot come: what its ticks saw running has a sample with one frame instead of a
+ * stack, where it is still that process. */
+static void emit_not_sampled(struct fp_sampler *s, const struct pending_capture *pending,
                              uint32_t slot, const unsigned char *structure)
 {
     struct target *target = &s->target[slot];
@@ -79,19 +69,15 @@ static void emit_not_sampled(struct fp_sampler *s,
     int64_t bytes;
 
     if (!target->live || target->id != pending->id ||
-        fp_process_decode(s->layout, structure, &now) != 0 ||
-        now.id != target->id || now.status == FP_STATUS_free ||
-        !fp_sampler_wants(target, now.status) ||
-        fp_dictionary_read(s->layout, s->options.peek, target->address, &now,
-                           &bytes) != 0 ||
+        fp_process_decode(s->layout, structure, &now) != 0 || now.id != target->id ||
+        now.status == FP_STATUS_free || !fp_sampler_wants(target, now.status) ||
+        fp_dictionary_read(s->layout, s->options.peek, target->address, &now, &bytes) != 0 ||
         fp_target_add_dictionary(target, &now, bytes) != 0) {
         fp_emit_torn(s, FP_COUNTER_torn_late, pending->ticks);
         return;
     }
     stack.count = 1;
-    stack.frame[0] = now.status == FP_STATUS_garbage_collecting
-                         ? FP_FRAME_GC
-                         : FP_FRAME_RUNNING;
+    stack.frame[0] = now.status == FP_STATUS_garbage_collecting ? FP_FRAME_GC : FP_FRAME_RUNNING;
     emit_ticks(s, pending, slot, &now, &stack);
 }
 
@@ -105,8 +91,8 @@ static void give_up(struct fp_sampler *s, unsigned at)
         return;
     pending->open = 0;
     if (s->options.mode == FP_MODE_PROCESSES &&
-        fp_safe_read(s->options.peek, s->target[pending->target].address,
-                     structure, s->layout->snapshot_size) == 0)
+        fp_safe_read(s->options.peek, s->target[pending->target].address, structure,
+                     s->layout->snapshot_size) == 0)
         emit_not_sampled(s, pending, pending->target, structure);
     else
         fp_emit_torn(s, FP_COUNTER_torn_late, pending->ticks);
@@ -119,14 +105,13 @@ static void set_lost(struct fp_sampler *s, unsigned at, int is_lost)
         return;
     s->question[at].is_lost = (uint8_t)is_lost;
     s->lost_schedulers += is_lost ? 1u : -1u;
-    fp_counters_set(s->options.stats, FP_COUNTER_lost_schedulers,
-                    s->lost_schedulers);
+    fp_counters_set(s->options.stats, FP_COUNTER_lost_schedulers, s->lost_schedulers);
 }
 
 /* ------------------------------------------------------------- requests -- */
 
-/* Once a tick, before its first request: another library may have taken the
- * signal, and a signal that is sent to it may kill the VM. */
+/* Once a tick, before its first request: another library may have taken the signal, and a signal
+ * that is sent to it may kill the VM. */
 static int is_signal_lost(struct fp_sampler *s)
 {
     int is_lost;
@@ -144,18 +129,17 @@ static int is_signal_lost(struct fp_sampler *s)
     return is_lost;
 }
 
-/* 0: requested, or given up and counted; FP_ENOENT: the scheduler does not
- * answer, and the sample shall say so. */
-static int request(struct fp_sampler *s, unsigned at, uint32_t slot,
-                   uint64_t id)
+/* 0: requested, or given up and counted; FP_ENOENT: the scheduler does not answer, and the sample
+ * shall say so. */
+static int request(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id)
 {
     struct pending_capture *pending = &s->question[at];
     int err = FP_ESTATE;
 
     if (is_signal_lost(s))
         return FP_ENOENT;
-    if (pending->open && (fp_sigcapture_is_lost(at) ||
-                          !fp_sigcapture_is_pending(at, pending->ticket)))
+    if (pending->open &&
+        (fp_sigcapture_is_lost(at) || !fp_sigcapture_is_pending(at, pending->ticket)))
         give_up(s, at);
     if (pending->open && pending->target == slot && pending->id == id) {
         pending->ticks++;
@@ -186,9 +170,8 @@ int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot)
     uint64_t data = 0;
     int at;
 
-    (void)fp_safe_read_word(
-        s->options.peek,
-        target->address + s->layout->release.running.scheduler_data, &data);
+    (void)fp_safe_read_word(s->options.peek,
+                            target->address + s->layout->release.running.scheduler_data, &data);
     if (data == 0) {
         fp_emit_torn(s, FP_COUNTER_torn_moved, 1);
         return 0;
@@ -207,8 +190,8 @@ static void read_runs(struct fp_sampler *s)
 
         s->runs[at] = 0;
         s->span[at] = (struct fp_safe_read_span){
-            data == 0 ? 0 : data + s->layout->release.running.current_process,
-            &s->runs[at], data == 0 ? 0 : 8u, 0};
+            data == 0 ? 0 : data + s->layout->release.running.current_process, &s->runs[at],
+            data == 0 ? 0 : 8u, 0};
     }
     fp_safe_read_batch(s->options.peek, s->span, s->schedulers);
 }
@@ -216,24 +199,20 @@ static void read_runs(struct fp_sampler *s)
 /* Mode schedulers: what a scheduler that does not answer runs. */
 static void emit_runs(struct fp_sampler *s, unsigned at)
 {
-    struct pending_capture tick = {
-        .ticks = 1, .first_us = s->last_us, .last_us = s->last_us};
+    struct pending_capture tick = {.ticks = 1, .first_us = s->last_us, .last_us = s->last_us};
     unsigned char structure[FP_PROBE_WINDOW];
 
-    if (fp_safe_read(s->options.peek, s->runs[at], structure,
-                     s->layout->snapshot_size) != 0) {
+    if (fp_safe_read(s->options.peek, s->runs[at], structure, s->layout->snapshot_size) != 0) {
         fp_emit_torn(s, FP_COUNTER_torn_late, 1);
         return;
     }
     tick.id = fp_process_field(s->layout, structure, FP_FIELD_id);
-    emit_not_sampled(s, &tick, fp_target_find_or_add(s, tick.id, s->runs[at]),
-                     structure);
+    emit_not_sampled(s, &tick, fp_target_find_or_add(s, tick.id, s->runs[at]), structure);
 }
 
 void fp_on_cpu_request_all(struct fp_sampler *s)
 {
-    uint32_t online = atomic_load_explicit(s->options.schedulers_online,
-                                           memory_order_relaxed);
+    uint32_t online = atomic_load_explicit(s->options.schedulers_online, memory_order_relaxed);
 
     read_runs(s);
     for (unsigned at = 0; at < s->schedulers && at < online; at++) {
@@ -252,8 +231,7 @@ void fp_on_cpu_request_all(struct fp_sampler *s)
 /* -------------------------------------------------------------- captures -- */
 
 /* The slot that the answer belongs to; UINT32_MAX: to none. */
-static uint32_t target_of(struct fp_sampler *s,
-                          const struct pending_capture *pending,
+static uint32_t target_of(struct fp_sampler *s, const struct pending_capture *pending,
                           const struct fp_capture *running)
 {
     const struct target *target = &s->target[pending->target];
@@ -262,18 +240,15 @@ static uint32_t target_of(struct fp_sampler *s,
         return UINT32_MAX;
     if (s->options.mode == FP_MODE_SCHEDULERS)
         return fp_target_find_or_add(
-            s, fp_process_field(s->layout, running->structure, FP_FIELD_id),
-            running->process);
-    return target->live && target->id == pending->id &&
-                   target->address == running->process
+            s, fp_process_field(s->layout, running->structure, FP_FIELD_id), running->process);
+    return target->live && target->id == pending->id && target->address == running->process
                ? pending->target
                : UINT32_MAX;
 }
 
-/* While the collector exchanges the heaps, their sizes contradict each other:
- * then the last figures that were whole stand for them. */
-static void use_last_values(const struct target *target,
-                            struct fp_snapshot *now)
+/* While the collector exchanges the heaps, their sizes contradict each other: then the last figures
+ * that were whole stand for them. */
+static void use_last_values(const struct target *target, struct fp_snapshot *now)
 {
     int64_t reductions = now->value[FP_METRIC_reductions];
 
@@ -300,10 +275,9 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
         return;
     }
     if (err == 0)
-        err = fp_target_add_dictionary(
-            &s->target[slot], &now, fp_dictionary_bytes(&running->dictionary));
-    if (err != 0 && now.status == FP_STATUS_garbage_collecting &&
-        s->target[slot].series.sampled) {
+        err = fp_target_add_dictionary(&s->target[slot], &now,
+                                       fp_dictionary_bytes(&running->dictionary));
+    if (err != 0 && now.status == FP_STATUS_garbage_collecting && s->target[slot].series.sampled) {
         use_last_values(&s->target[slot], &now);
         err = 0;
     }
@@ -312,8 +286,7 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
         fp_emit_torn(s, FP_COUNTER_torn_moved, n);
     else if (err != 0)
         fp_emit_torn(s, FP_COUNTER_torn_changed, n);
-    else if (fp_explain_frames(&s->running_code, s->layout, running, &now,
-                               &stack) != 0)
+    else if (fp_explain_frames(&s->running_code, s->layout, running, &now, &stack) != 0)
         fp_emit_torn(s, FP_COUNTER_torn_unfound, n);
     else
         emit_ticks(s, pending, slot, &now, &stack);
@@ -332,8 +305,7 @@ void fp_on_cpu_poll(struct fp_sampler *s)
             continue;
         pending->open = 0;
         fp_sampler_count(s, FP_COUNTER_captures, 1);
-        fp_sampler_count(s, FP_COUNTER_handler_ns,
-                         fp_sigcapture_handler_ns(at));
+        fp_sampler_count(s, FP_COUNTER_handler_ns, fp_sigcapture_handler_ns(at));
         handle(s, pending, running);
         fp_sigcapture_drop(at, pending->ticket);
     }

@@ -21,19 +21,17 @@ struct fp_record_encoder {
     struct {
         uint32_t number, serial;
     } pid[FP_PROCESS_SLOTS];
-    /* Whether the writer has what the slot means: not while a definition
-     * found the ring full. */
+    /* Whether the writer has what the slot means: not while a definition found the ring full. */
     uint8_t process_defined[FP_PROCESS_SLOTS];
     uint8_t stack_defined[FP_STACK_SLOTS];
-    /* A frame told in this tick found the ring full: stacks told after it may
-     * name it, so they are refused too, and their samples dropped - by which
-     * the caller learns to tell everything anew. */
+    /* A frame told in this tick found the ring full: stacks told after it may name it, so they
+     * are refused too, and their samples dropped - by which the caller learns to tell everything
+     * anew. */
     int frame_refused;
 };
 
-int fp_record_encoder_create(struct fp_record_encoder **out,
-                             struct fp_ring *ring, struct fp_counters *stats,
-                             struct fp_sample_clock *clock)
+int fp_record_encoder_create(struct fp_record_encoder **out, struct fp_ring *ring,
+                             struct fp_counters *stats, struct fp_sample_clock *clock)
 {
     struct fp_record_encoder *p = fp_pages_take(sizeof *p);
 
@@ -51,15 +49,14 @@ void fp_record_encoder_destroy(struct fp_record_encoder *p)
     fp_pages_give(p, sizeof *p);
 }
 
-int fp_record_encoder_tick(struct fp_record_encoder *p, uint64_t missed,
-                           int64_t time_us, int64_t step_us)
+int fp_record_encoder_tick(struct fp_record_encoder *p, uint64_t missed, int64_t time_us,
+                           int64_t step_us)
 {
     if (time_us <= 0 || time_us > FP_TIME_US_MAX || step_us < -FP_TIME_US_MAX ||
         step_us > FP_TIME_US_MAX - time_us)
         return FP_EINVAL;
     p->time_us = time_us > p->time_us ? time_us : p->time_us + 1;
-    atomic_store_explicit(&p->clock->offset_us,
-                          p->time_us - fp_monotonic_ns() / 1000,
+    atomic_store_explicit(&p->clock->offset_us, p->time_us - fp_monotonic_ns() / 1000,
                           memory_order_relaxed);
     atomic_store_explicit(&p->clock->step_us, step_us, memory_order_relaxed);
     p->frame_refused = 0;
@@ -68,8 +65,8 @@ int fp_record_encoder_tick(struct fp_record_encoder *p, uint64_t missed,
     return 0;
 }
 
-void fp_record_encoder_lost(struct fp_record_encoder *p, uint64_t ticks,
-                            uint64_t missed, uint64_t samples)
+void fp_record_encoder_lost(struct fp_record_encoder *p, uint64_t ticks, uint64_t missed,
+                            uint64_t samples)
 {
     fp_counters_add(p->stats, FP_COUNTER_ticks, ticks);
     fp_counters_add(p->stats, FP_COUNTER_missed, missed);
@@ -91,9 +88,8 @@ static char *append(char *at, struct fp_text text)
 
 static int mfa_is_valid(const struct fp_mfa_text *mfa)
 {
-    return !mfa->is_some ||
-           (mfa->module.size <= TEXT_MAX && mfa->function.size <= TEXT_MAX &&
-            mfa->module.size > 0 && mfa->arity < 256);
+    return !mfa->is_some || (mfa->module.size <= TEXT_MAX && mfa->function.size <= TEXT_MAX &&
+                             mfa->module.size > 0 && mfa->arity < 256);
 }
 
 static size_t mfa_size(const struct fp_mfa_text *mfa)
@@ -101,19 +97,16 @@ static size_t mfa_size(const struct fp_mfa_text *mfa)
     return mfa->is_some ? mfa->module.size + mfa->function.size : 0;
 }
 
-static char *append_mfa(char *at, const struct fp_mfa_text *mfa,
-                        struct fp_mfa_words *words)
+static char *append_mfa(char *at, const struct fp_mfa_text *mfa, struct fp_mfa_words *words)
 {
     if (!mfa->is_some)
         return at;
-    *words =
-        (struct fp_mfa_words){mfa->module.size, mfa->function.size, mfa->arity};
+    *words = (struct fp_mfa_words){mfa->module.size, mfa->function.size, mfa->arity};
     return append(append(at, mfa->module), mfa->function);
 }
 
-int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot,
-                              uint32_t number, uint32_t serial,
-                              struct fp_text name, struct fp_text label,
+int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot, uint32_t number,
+                              uint32_t serial, struct fp_text name, struct fp_text label,
                               const struct fp_mfa_text *initial_call,
                               const struct fp_mfa_text *proc_lib_initial_call)
 {
@@ -121,12 +114,11 @@ int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot,
     struct fp_record_process *record;
     char *at;
 
-    if (slot >= FP_PROCESS_SLOTS || name.size > TEXT_MAX ||
-        label.size > TEXT_MAX || !mfa_is_valid(initial_call) ||
-        !mfa_is_valid(proc_lib_initial_call))
+    if (slot >= FP_PROCESS_SLOTS || name.size > TEXT_MAX || label.size > TEXT_MAX ||
+        !mfa_is_valid(initial_call) || !mfa_is_valid(proc_lib_initial_call))
         return FP_EINVAL;
-    size = padded(sizeof *record + name.size + label.size +
-                  mfa_size(initial_call) + mfa_size(proc_lib_initial_call));
+    size = padded(sizeof *record + name.size + label.size + mfa_size(initial_call) +
+                  mfa_size(proc_lib_initial_call));
     if (p->pid[slot].number != number || p->pid[slot].serial != serial)
         memset(&p->series[slot], 0, sizeof p->series[slot]);
     p->pid[slot].number = number;
@@ -151,9 +143,9 @@ int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot,
     return 0;
 }
 
-int fp_record_encoder_frame(struct fp_record_encoder *p, uint32_t id,
-                            struct fp_text module, struct fp_text function,
-                            uint32_t arity, uint32_t line, struct fp_text file)
+int fp_record_encoder_frame(struct fp_record_encoder *p, uint32_t id, struct fp_text module,
+                            struct fp_text function, uint32_t arity, uint32_t line,
+                            struct fp_text file)
 {
     size_t size;
     struct fp_record_frame *record;
@@ -194,8 +186,8 @@ static int frame_word(int32_t frame, uint64_t *word)
     return 0;
 }
 
-int fp_record_encoder_stack(struct fp_record_encoder *p, uint32_t slot,
-                            const int32_t *frame, size_t n)
+int fp_record_encoder_stack(struct fp_record_encoder *p, uint32_t slot, const int32_t *frame,
+                            size_t n)
 {
     size_t size = sizeof(struct fp_record_stack) + 8 * n;
     struct fp_record_stack *record;
@@ -221,17 +213,15 @@ int fp_record_encoder_stack(struct fp_record_encoder *p, uint32_t slot,
     return 0;
 }
 
-int fp_record_encoder_sample(struct fp_record_encoder *p, uint32_t process,
-                             uint32_t stack, uint32_t status,
-                             const int64_t value[FP_METRIC_COUNT])
+int fp_record_encoder_sample(struct fp_record_encoder *p, uint32_t process, uint32_t stack,
+                             uint32_t status, const int64_t value[FP_METRIC_COUNT])
 {
-    if (process >= FP_PROCESS_SLOTS || stack >= FP_STACK_SLOTS ||
-        status >= FP_STATUS_free)
+    if (process >= FP_PROCESS_SLOTS || stack >= FP_STACK_SLOTS || status >= FP_STATUS_free)
         return FP_EINVAL;
     fp_counters_add(p->stats, FP_COUNTER_taken, 1);
     if (p->process_defined[process] && p->stack_defined[stack] &&
-        fp_series_push(&p->series[process], p->ring, process, stack,
-                       (uint8_t)status, p->time_us, value) == 0)
+        fp_series_push(&p->series[process], p->ring, process, stack, (uint8_t)status, p->time_us,
+                       value) == 0)
         return 0;
     fp_counters_add(p->stats, FP_COUNTER_dropped, 1);
     return FP_EFULL;

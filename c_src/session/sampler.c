@@ -20,21 +20,19 @@ enum attempt { FIRST, SECOND };
 
 static void begin_tick(struct fp_sampler *s);
 static void read_structures(struct fp_sampler *s);
-static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
-                  enum attempt attempt, struct target_copy *copy);
+static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enum attempt attempt,
+                  struct target_copy *copy);
 static void copy_stacks(struct fp_sampler *s, uint32_t n);
-static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
-                  enum attempt attempt, struct fp_snapshot *now);
-static int is_unchanged(struct fp_sampler *s, uint32_t slot,
-                        const unsigned char *bytes);
+static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enum attempt attempt,
+                  struct fp_snapshot *now);
+static int is_unchanged(struct fp_sampler *s, uint32_t slot, const unsigned char *bytes);
 static int stack_is_known(struct fp_sampler *s, const struct target *target,
                           const struct fp_snapshot *now);
 static void emit_again(struct fp_sampler *s, uint32_t slot);
-static void emit_known_stack(struct fp_sampler *s, uint32_t slot,
-                             const unsigned char *bytes,
+static void emit_known_stack(struct fp_sampler *s, uint32_t slot, const unsigned char *bytes,
                              struct fp_snapshot *now);
-static void emit_without_stack(struct fp_sampler *s, uint32_t slot,
-                               struct fp_snapshot *now, uint64_t frame);
+static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now,
+                               uint64_t frame);
 
 void fp_sampler_tick(struct fp_sampler *s)
 {
@@ -48,18 +46,16 @@ void fp_sampler_tick(struct fp_sampler *s)
     }
     read_structures(s);
     for (uint32_t k = 0; k < s->live_n; k++)
-        copies += (uint32_t)sample(
-            s, s->live[k], s->span[k].result == 0 ? s->span[k].into : NULL,
-            FIRST, &s->copy[copies]);
+        copies += (uint32_t)sample(s, s->live[k], s->span[k].result == 0 ? s->span[k].into : NULL,
+                                   FIRST, &s->copy[copies]);
     copy_stacks(s, copies);
     fp_select_slice(s); /* the targets of later ticks */
 }
 
-/* What becomes of one process in this tick: a sample, or a loss that is counted.
- * `bytes`: its structure, NULL when unreadable. 1 when the stack is to be copied
- * first: *copy. */
-static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
-                  enum attempt attempt, struct target_copy *copy)
+/* What becomes of one process in this tick: a sample, or a loss that is counted. `bytes`: its
+ * structure, NULL when unreadable. 1 when the stack is to be copied first: *copy. */
+static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enum attempt attempt,
+                  struct target_copy *copy)
 {
     struct target *target = &s->target[slot];
     struct fp_snapshot now;
@@ -85,8 +81,7 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
     }
     fp_sampler_count(s, FP_COUNTER_taken, attempt == FIRST);
     /* On CPU: the scheduler's capture is right, whatever was read here. */
-    if (now.runs_erlang && s->options.running_stacks &&
-        fp_on_cpu_request(s, slot) == 0)
+    if (now.runs_erlang && s->options.running_stacks && fp_on_cpu_request(s, slot) == 0)
         return 0;
     if (err != 0)
         fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
@@ -104,12 +99,11 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
 
 /* ---------------------------------------------------------------- stacks -- */
 
-static uint32_t plan_spans(struct fp_sampler *s, struct target_copy *copy,
-                           uint64_t *word, struct fp_safe_read_span *span)
+static uint32_t plan_spans(struct fp_sampler *s, struct target_copy *copy, uint64_t *word,
+                           struct fp_safe_read_span *span)
 {
     copy->stack.word = word;
-    copy->stack.again =
-        s->again + (size_t)copy->slot * s->layout->snapshot_size;
+    copy->stack.again = s->again + (size_t)copy->slot * s->layout->snapshot_size;
     return fp_stack_copy_spans(&copy->stack, s->layout, span);
 }
 
@@ -123,11 +117,9 @@ static void emit_copy(struct fp_sampler *s, struct target_copy *copy)
         if (fp_off_cpu_nif(s->options.peek, stack->before.i, mfa))
             nif = fp_emit_nif_name(s, mfa);
         else
-            atomic_store_explicit(&s->options.code->stale, 1,
-                                  memory_order_relaxed);
+            atomic_store_explicit(&s->options.code->stale, 1, memory_order_relaxed);
     }
-    fp_stack_copy_frames(stack, s->layout, s->options.peek, &s->code, nif,
-                         &frames);
+    fp_stack_copy_frames(stack, s->layout, s->options.peek, &s->code, nif, &frames);
     fp_target_add_dictionary(&s->target[copy->slot], &stack->before,
                              fp_dictionary_bytes(&stack->dictionary));
     fp_emit_sample(s, copy->slot, &stack->before, &frames);
@@ -142,8 +134,7 @@ static void sample_again(struct fp_sampler *s, struct target_copy *copy)
     unsigned char *bytes = s->structure + (size_t)slot * size;
 
     fp_sampler_count(s, FP_COUNTER_retried, 1);
-    if (fp_safe_read(s->options.peek, s->target[slot].address, bytes, size) !=
-        0)
+    if (fp_safe_read(s->options.peek, s->target[slot].address, bytes, size) != 0)
         bytes = NULL;
     if (!sample(s, slot, bytes, SECOND, copy))
         return;
@@ -176,8 +167,8 @@ static void copy_together(struct fp_sampler *s, uint32_t from, uint32_t to)
         struct target_copy *copy = &s->copy[i];
 
         at += copy->spans;
-        if (fp_stack_copy_is_whole(&copy->stack, s->layout,
-                                   s->span + at - copy->spans, copy->spans))
+        if (fp_stack_copy_is_whole(&copy->stack, s->layout, s->span + at - copy->spans,
+                                   copy->spans))
             emit_copy(s, copy);
         else
             s->copy[moved++] = *copy;
@@ -248,24 +239,22 @@ static void read_structures(struct fp_sampler *s)
     for (uint32_t k = 0; k < s->live_n; k++) {
         uint32_t slot = s->live[k];
 
-        s->span[k] = (struct fp_safe_read_span){
-            s->target[slot].address, s->structure + (size_t)slot * size, size,
-            0};
+        s->span[k] = (struct fp_safe_read_span){s->target[slot].address,
+                                                s->structure + (size_t)slot * size, size, 0};
     }
     fp_safe_read_view(s->options.peek, s->span, s->live_n);
 }
 
-/* 0; FP_EGONE when the process has exited; FP_ETORN when the structure contradicts
- * itself, at the first attempt twice. */
-static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
-                  enum attempt attempt, struct fp_snapshot *now)
+/* 0; FP_EGONE when the process has exited; FP_ETORN when the structure contradicts itself, at the
+ * first attempt twice. */
+static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enum attempt attempt,
+                  struct fp_snapshot *now)
 {
     const struct target *target = &s->target[slot];
     int err = fp_process_decode(s->layout, bytes, now);
 
     if (err != 0 && attempt == FIRST && now->id == target->id) {
-        if (fp_safe_read(s->options.peek, target->address, bytes,
-                         s->layout->snapshot_size) != 0)
+        if (fp_safe_read(s->options.peek, target->address, bytes, s->layout->snapshot_size) != 0)
             return FP_EGONE;
         err = fp_process_decode(s->layout, bytes, now);
     }
@@ -278,18 +267,15 @@ static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes,
 
 /* -------------------------------------------------- what has not to be read -- */
 
-/* The structure is that of the last sample, byte for byte, and so is everything
- * that its pointers lead to. */
-static int is_unchanged(struct fp_sampler *s, uint32_t slot,
-                        const unsigned char *bytes)
+/* The structure is that of the last sample, byte for byte, and so is everything that its pointers
+ * lead to. */
+static int is_unchanged(struct fp_sampler *s, uint32_t slot, const unsigned char *bytes)
 {
     const struct target *target = &s->target[slot];
     size_t size = s->layout->snapshot_size;
 
-    return target->repeatable &&
-           memcmp(bytes, s->previous + slot * size, size) == 0 &&
-           fp_stack_table_holds(s->stacks, target->series.stack,
-                                target->stack_token);
+    return target->repeatable && memcmp(bytes, s->previous + slot * size, size) == 0 &&
+           fp_stack_table_holds(s->stacks, target->series.stack, target->stack_token);
 }
 
 static void emit_again(struct fp_sampler *s, uint32_t slot)
@@ -297,27 +283,24 @@ static void emit_again(struct fp_sampler *s, uint32_t slot)
     struct fp_series *series = &s->target[slot].series;
 
     fp_sampler_count(s, FP_COUNTER_taken, 1);
-    if (fp_series_push(series, s->options.ring, slot, series->stack,
-                       series->status, s->last_us, series->value) != 0)
+    if (fp_series_push(series, s->options.ring, slot, series->stack, series->status, s->last_us,
+                       series->value) != 0)
         fp_sampler_count(s, FP_COUNTER_dropped, 1);
 }
 
-/* Nothing that the stack depends on has moved since the last sample, and the
- * writer has that stack. */
+/* Nothing that the stack depends on has moved since the last sample, and the writer has that
+ * stack. */
 static int stack_is_known(struct fp_sampler *s, const struct target *target,
                           const struct fp_snapshot *now)
 {
     return target->series.sampled && target->state == now->state &&
            target->dictionary == now->dictionary && target->i == now->i &&
            target->stop == now->stop && target->hend == now->hend &&
-           target->series.value[FP_METRIC_reductions] ==
-               now->value[FP_METRIC_reductions] &&
-           fp_stack_table_holds(s->stacks, target->series.stack,
-                                target->stack_token);
+           target->series.value[FP_METRIC_reductions] == now->value[FP_METRIC_reductions] &&
+           fp_stack_table_holds(s->stacks, target->series.stack, target->stack_token);
 }
 
-static void emit_known_stack(struct fp_sampler *s, uint32_t slot,
-                             const unsigned char *bytes,
+static void emit_known_stack(struct fp_sampler *s, uint32_t slot, const unsigned char *bytes,
                              struct fp_snapshot *now)
 {
     size_t size = s->layout->snapshot_size;
@@ -329,18 +312,17 @@ static void emit_known_stack(struct fp_sampler *s, uint32_t slot,
     s->target[slot].repeatable = 1;
 }
 
-/* With one frame: GC instead of `frame` during a collection. The memory needs the
- * dictionary all the same. */
-static void emit_without_stack(struct fp_sampler *s, uint32_t slot,
-                               struct fp_snapshot *now, uint64_t frame)
+/* With one frame: GC instead of `frame` during a collection. The memory needs the dictionary all
+ * the same. */
+static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now,
+                               uint64_t frame)
 {
     struct target *target = &s->target[slot];
     int64_t bytes;
 
     if (now->status == FP_STATUS_garbage_collecting)
         frame = FP_FRAME_GC;
-    if (fp_dictionary_read(s->layout, s->options.peek, target->address, now,
-                           &bytes) != 0 ||
+    if (fp_dictionary_read(s->layout, s->options.peek, target->address, now, &bytes) != 0 ||
         fp_target_add_dictionary(target, now, bytes) != 0)
         fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
     else

@@ -13,9 +13,9 @@
 #define SLICE_SLOTS 1024u
 /* Longest sleep before the stop flag is looked at again. */
 #define SLEEP_MAX_NS INT64_C(50000000)
-/* When schedulers have answered that were asked, unless the machine gives them
- * no CPU: looked for first then, and after twice as long each time. Until their
- * answers are taken nobody else can ask them: not pstack, nor a second session. */
+/* When schedulers have answered that were asked, unless the machine gives them no CPU: looked for
+ * first then, and after twice as long each time. Until their answers are taken nobody else can ask
+ * them: not pstack, nor a second session. */
 #define ANSWER_NS INT64_C(100000)
 /* In mode schedulers, processes met lately whose last figures are kept. */
 #define MET_PROCESSES 1024u
@@ -26,8 +26,7 @@
 
 /* --------------------------------------------------------------- clocks -- */
 
-/* xorshift64: enough to keep the ticks from beating with the program's own
- * timers. */
+/* xorshift64: enough to keep the ticks from beating with the program's own timers. */
 static uint64_t next_random(struct fp_sampler *s)
 {
     s->random ^= s->random << 13;
@@ -45,9 +44,8 @@ static int64_t interval_ns(const struct fp_sampler *s)
 
 static void set_slice(struct fp_sampler *s, uint32_t pass_ms)
 {
-    s->slots_per_tick =
-        fp_governor_slots(&s->governor, fp_top_processes_slots(s->selector),
-                          pass_ms, interval_ns(s));
+    s->slots_per_tick = fp_governor_slots(&s->governor, fp_top_processes_slots(s->selector),
+                                          pass_ms, interval_ns(s));
 }
 
 /* The governor decides by the CPU time of passes how long they may take. */
@@ -64,15 +62,13 @@ static int step_pass(struct fp_sampler *s, uint32_t slots)
     return has_ended;
 }
 
-/* A slice has a cost of its own, so slices of a stretched pass are not thinner
- * but rarer. */
+/* A slice has a cost of its own, so slices of a stretched pass are not thinner but rarer. */
 void fp_select_slice(struct fp_sampler *s)
 {
     if (s->options.rules == 0)
         return;
     s->slots_due += s->slots_per_tick;
-    if (s->slots_due < SLICE_SLOTS &&
-        s->slots_due < fp_top_processes_slots(s->selector))
+    if (s->slots_due < SLICE_SLOTS && s->slots_due < fp_top_processes_slots(s->selector))
         return;
     if (step_pass(s, s->slots_due))
         set_slice(s, s->options.select_interval_ms);
@@ -104,8 +100,7 @@ static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
 
     while (!is_stopping(s)) {
         int64_t now = fp_monotonic_ns();
-        int64_t until =
-            least(deadline_ns, now + (is_asking ? answer_ns : SLEEP_MAX_NS));
+        int64_t until = least(deadline_ns, now + (is_asking ? answer_ns : SLEEP_MAX_NS));
         struct timespec at = {until / 1000000000, until % 1000000000};
 
         if (now >= deadline_ns)
@@ -130,29 +125,25 @@ static struct fp_cpu_used cpu_used(struct fp_sampler *s)
     const struct fp_counters *stats = s->options.stats;
 
     account_cpu(s);
-    return (struct fp_cpu_used){
-        (int64_t)(fp_counters_get(stats, FP_COUNTER_sampler_cpu_ns) +
-                  fp_counters_get(stats, FP_COUNTER_writer_cpu_ns) +
-                  fp_counters_get(stats, FP_COUNTER_handler_ns)),
-        s->pass_ns};
+    return (struct fp_cpu_used){(int64_t)(fp_counters_get(stats, FP_COUNTER_sampler_cpu_ns) +
+                                          fp_counters_get(stats, FP_COUNTER_writer_cpu_ns) +
+                                          fp_counters_get(stats, FP_COUNTER_handler_ns)),
+                                s->pass_ns};
 }
 
 static void publish_select_interval(struct fp_sampler *s)
 {
     fp_counters_set(s->options.stats, FP_COUNTER_select_interval_ms,
-                    (uint64_t)s->options.select_interval_ms
-                        << s->governor.stretch);
+                    (uint64_t)s->options.select_interval_ms << s->governor.stretch);
 }
 
-/* The first selection counts from each process' start. The second follows
- * soon, so that what is selected is what is busy now; not where that pass alone
- * would use up the budget. */
+/* The first selection counts from each process' start. The second follows soon, so that what is
+ * selected is what is busy now; not where that pass alone would use up the budget. */
 static void govern_from_now(struct fp_sampler *s, int64_t now)
 {
     uint32_t pass_ms = s->options.select_interval_ms;
 
-    fp_governor_init(&s->governor, s->options.cpu_permille, now, cpu_used(s),
-                     pass_ms);
+    fp_governor_init(&s->governor, s->options.cpu_permille, now, cpu_used(s), pass_ms);
     if (s->governor.stretch == 0 && pass_ms > SECOND_SELECTION_MS)
         pass_ms = SECOND_SELECTION_MS;
     set_slice(s, pass_ms);
@@ -190,8 +181,8 @@ int64_t fp_sampler_begin(struct fp_sampler *s)
     return now;
 }
 
-/* Tick k is due at start + k x interval, plus a jitter of up to a sixteenth;
- * ticks whose time has passed are counted, never caught up with. */
+/* Tick k is due at start + k x interval, plus a jitter of up to a sixteenth; ticks whose time has
+ * passed are counted, never caught up with. */
 static void *sampler_main(void *arg)
 {
     struct fp_sampler *s = arg;
@@ -256,8 +247,7 @@ static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
     s->span = carve(base, &used, spans * sizeof *s->span);
     s->copy = carve(base, &used, (n + 1) * sizeof *s->copy);
     s->by_id = carve(base, &used, s->by_id_mask * sizeof *s->by_id);
-    s->stack_words =
-        carve(base, &used, FP_SAMPLER_STACK_WORDS * sizeof *s->stack_words);
+    s->stack_words = carve(base, &used, FP_SAMPLER_STACK_WORDS * sizeof *s->stack_words);
     s->question = carve(base, &used, (s->schedulers + 1) * sizeof *s->question);
     s->runs = carve(base, &used, (s->schedulers + 1) * sizeof *s->runs);
     s->named = carve(base, &used, FP_NAMED_SLOTS * sizeof *s->named);
@@ -270,8 +260,8 @@ static int map_arrays(struct fp_sampler *s)
     unsigned char *base;
 
     s->bytes = carve_arrays(s, NULL);
-    base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                -1, 0);
     if (base == MAP_FAILED) {
         s->bytes = 0;
         return FP_ENOMEM;
@@ -290,8 +280,7 @@ static uint64_t all_top(const struct fp_sampler_options *options)
     return top;
 }
 
-int fp_sampler_create(struct fp_sampler **out,
-                      const struct fp_sampler_options *options)
+int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *options)
 {
     struct fp_sampler *s;
     int err;
@@ -312,9 +301,8 @@ int fp_sampler_create(struct fp_sampler **out,
     s->is_inside = options->running_stacks;
     if (s->is_inside)
         s->schedulers = fp_sigcapture_count();
-    s->targets = options->mode == FP_MODE_SCHEDULERS
-                     ? s->schedulers + MET_PROCESSES
-                     : (uint32_t)all_top(options);
+    s->targets = options->mode == FP_MODE_SCHEDULERS ? s->schedulers + MET_PROCESSES
+                                                     : (uint32_t)all_top(options);
     if (options->mode == FP_MODE_PROCESSES && options->wanted != NULL)
         s->targets += FP_PINNED_MAX;
     fp_on_cpu_create(s);
@@ -323,9 +311,8 @@ int fp_sampler_create(struct fp_sampler **out,
     if (err == 0)
         err = fp_stack_table_create(&s->stacks);
     if (err == 0)
-        err = fp_top_processes_create(&s->selector, s->layout, options->peek,
-                                      options->rule, options->rules,
-                                      options->excluded, options->excluded_n);
+        err = fp_top_processes_create(&s->selector, s->layout, options->peek, options->rule,
+                                      options->rules, options->excluded, options->excluded_n);
     if (err != 0)
         goto fail;
     *out = s;

@@ -7,8 +7,7 @@
 
 _Static_assert(FP_COUNTER_COUNT + 2 <= FP_GAUGES_MAX, "counters and two more");
 
-void fp_self_metrics_init(struct fp_self_metrics *self,
-                          const struct fp_counters *stats,
+void fp_self_metrics_init(struct fp_self_metrics *self, const struct fp_counters *stats,
                           struct fp_gauges_mailbox *mailbox)
 {
     memset(self, 0, sizeof(*self));
@@ -34,8 +33,7 @@ static int64_t rate(struct fp_self_metrics *self)
     return passed == 0 ? 0 : (int64_t)((double)done * 1e12 / (double)passed);
 }
 
-void fp_self_metrics_update(struct fp_self_metrics *self,
-                            int64_t clock_offset_us)
+void fp_self_metrics_update(struct fp_self_metrics *self, int64_t clock_offset_us)
 {
     struct fp_gauges *latest;
 
@@ -43,13 +41,11 @@ void fp_self_metrics_update(struct fp_self_metrics *self,
     self->node_before = self->node;
     self->own.n = 0;
     for (int i = 0; i < FP_COUNTER_COUNT; i++)
-        fp_gauges_add(
-            &self->own, fp_counters_name((enum fp_counter)i),
-            (int64_t)fp_counters_get(self->stats, (enum fp_counter)i));
+        fp_gauges_add(&self->own, fp_counters_name((enum fp_counter)i),
+                      (int64_t)fp_counters_get(self->stats, (enum fp_counter)i));
     fp_gauges_add(&self->own, "rate_millihertz", rate(self));
     fp_gauges_add(&self->own, "clock_offset_us", clock_offset_us);
-    latest =
-        self->mailbox == NULL ? NULL : fp_gauges_mailbox_take(self->mailbox);
+    latest = self->mailbox == NULL ? NULL : fp_gauges_mailbox_take(self->mailbox);
     if (latest != NULL)
         self->node = *latest;
     free(latest);

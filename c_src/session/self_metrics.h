@@ -1,7 +1,7 @@
 /*
- * self_metrics.h - the gauges in the profiler's own sample of each flush: the
- * session's counters, the rate it achieves, the offset of its clock, and the
- * node's gauges, which Erlang puts into a mailbox. WRITER THREAD only.
+ * self_metrics.h - the gauges in the profiler's own sample of each flush: the session's counters,
+ * the rate it achieves, the offset of its clock, and the node's gauges, which Erlang puts into a
+ * mailbox. WRITER THREAD only.
  */
 #ifndef FP_SESSION_SELF_METRICS_H
 #define FP_SESSION_SELF_METRICS_H
@@ -17,11 +17,9 @@ struct fp_self_metrics {
     int64_t at_ns;
 };
 
-void fp_self_metrics_init(struct fp_self_metrics *self,
-                          const struct fp_counters *stats,
+void fp_self_metrics_init(struct fp_self_metrics *self, const struct fp_counters *stats,
                           struct fp_gauges_mailbox *mailbox);
 /* All gauges as they are now. */
-void fp_self_metrics_update(struct fp_self_metrics *self,
-                            int64_t clock_offset_us);
+void fp_self_metrics_update(struct fp_self_metrics *self, int64_t clock_offset_us);
 
 #endif

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "format/record.h"
 
-/* A full sweep starts the count of minor collections anew: what is counted
- * then are those since it. */
+/* A full sweep starts the count of minor collections anew: what is counted then are those since
+ * it. */
 static int64_t delta_of(int metric, int64_t before, int64_t now)
 {
     if (metric == FP_METRIC_minor_gcs && now < before)
@@ -15,37 +15,31 @@ static int64_t delta_of(int metric, int64_t before, int64_t now)
     return (int64_t)((uint64_t)now - (uint64_t)before);
 }
 
-static int is_repeat(const struct fp_series *series, uint32_t stack,
-                     uint8_t status, const int64_t *value)
+static int is_repeat(const struct fp_series *series, uint32_t stack, uint8_t status,
+                     const int64_t *value)
 {
-    return series->sampled && series->stack == stack &&
-           series->status == status &&
+    return series->sampled && series->stack == stack && series->status == status &&
            memcmp(series->value, value, sizeof series->value) == 0;
 }
 
-int fp_series_push(struct fp_series *series, struct fp_ring *ring,
-                   uint32_t process, uint32_t stack, uint8_t status,
-                   int64_t time_us, const int64_t value[FP_METRIC_COUNT])
+int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t process, uint32_t stack,
+                   uint8_t status, int64_t time_us, const int64_t value[FP_METRIC_COUNT])
 {
     int repeat = is_repeat(series, stack, status, value);
-    size_t size =
-        repeat ? FP_RECORD_REPEAT_SIZE : sizeof(struct fp_record_sample);
+    size_t size = repeat ? FP_RECORD_REPEAT_SIZE : sizeof(struct fp_record_sample);
     struct fp_record_sample *record = fp_ring_reserve(ring, size);
 
     if (record == NULL)
         return FP_EFULL;
     record->head = (struct fp_record){
-        (uint32_t)size, (uint8_t)(repeat ? FP_RECORD_REPEAT : FP_RECORD_SAMPLE),
-        status, 0};
+        (uint32_t)size, (uint8_t)(repeat ? FP_RECORD_REPEAT : FP_RECORD_SAMPLE), status, 0};
     record->process = process;
     record->stack = stack;
     record->time_us = time_us;
     for (int metric = 0; !repeat && metric < FP_METRIC_COUNT; metric++) {
         record->value[metric] = value[metric];
         record->delta[metric] =
-            series->sampled
-                ? delta_of(metric, series->value[metric], value[metric])
-                : 0;
+            series->sampled ? delta_of(metric, series->value[metric], value[metric]) : 0;
     }
     fp_ring_commit(ring);
     if (!repeat) {

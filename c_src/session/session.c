@@ -26,8 +26,7 @@ struct fp_session {
     struct fp_ring *ring;
     struct fp_symbolize *symbols;
     struct fp_sampler *sampler; /* native */
-    /* Native: to the sampler and from it. The flag of each is 1 while a NIF is
-     * at it (acq_rel). */
+    /* Native: to the sampler and from it. The flag of each is 1 while a NIF is at it (acq_rel). */
     struct fp_triple_buffer *wanted, *chosen;
     _Atomic int is_wanting, is_asking;
     struct fp_record_encoder *portable; /* portable */
@@ -53,10 +52,8 @@ static struct fp_session *sessions;
 static void on_sink(void *arg, enum fp_sink_event event, const char *text)
 {
     static const enum fp_session_event events[] = {
-        [FP_SINK_BEGUN] = FP_SESSION_FILE_BEGUN,
-        [FP_SINK_FINISHED] = FP_SESSION_FILE_FINISHED,
-        [FP_SINK_REMOVED] = FP_SESSION_FILE_REMOVED,
-        [FP_SINK_FAILED] = FP_SESSION_FILE_FAILED,
+        [FP_SINK_BEGUN] = FP_SESSION_FILE_BEGUN,     [FP_SINK_FINISHED] = FP_SESSION_FILE_FINISHED,
+        [FP_SINK_REMOVED] = FP_SESSION_FILE_REMOVED, [FP_SINK_FAILED] = FP_SESSION_FILE_FAILED,
         [FP_SINK_HEALED] = FP_SESSION_FILE_HEALED,
     };
     struct fp_session *session = arg;
@@ -64,20 +61,17 @@ static void on_sink(void *arg, enum fp_sink_event event, const char *text)
     session->options.notify(session->options.arg, events[event], 0, 0, text);
 }
 
-static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket,
-                      int err, const char *why)
+static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket, int err,
+                      const char *why)
 {
     struct fp_session *session = arg;
 
     if (event == FP_WRITER_FLUSHED) {
-        session->options.notify(session->options.arg, FP_SESSION_FLUSHED,
-                                ticket, err, why);
+        session->options.notify(session->options.arg, FP_SESSION_FLUSHED, ticket, err, why);
         return;
     }
-    atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED,
-                          memory_order_release);
-    session->options.notify(session->options.arg, FP_SESSION_STOPPED, 0, err,
-                            why);
+    atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED, memory_order_release);
+    session->options.notify(session->options.arg, FP_SESSION_STOPPED, 0, err, why);
 }
 
 static void on_sampler_ended(void *arg)
@@ -91,10 +85,9 @@ void fp_session_stop(struct fp_session *session)
 {
     int running = FP_SESSION_IS_RUNNING;
 
-    /* This and fp_session_leave() each write one word and read the other: with
-     * any weaker order both could miss what the other wrote. */
-    if (!atomic_compare_exchange_strong(&session->state, &running,
-                                        FP_SESSION_IS_STOPPING))
+    /* This and fp_session_leave() each write one word and read the other: with any weaker order
+     * both could miss what the other wrote. */
+    if (!atomic_compare_exchange_strong(&session->state, &running, FP_SESSION_IS_STOPPING))
         return;
     if (session->options.is_native)
         fp_sampler_stop(session->sampler);
@@ -115,8 +108,7 @@ int fp_session_commit(struct fp_session *session, const char *note)
 
 struct fp_record_encoder *fp_session_enter(struct fp_session *session)
 {
-    if (session->options.is_native ||
-        fp_session_state(session) != FP_SESSION_IS_RUNNING ||
+    if (session->options.is_native || fp_session_state(session) != FP_SESSION_IS_RUNNING ||
         atomic_exchange_explicit(&session->entered, 1, memory_order_acq_rel))
         return NULL;
     return session->portable;
@@ -134,8 +126,7 @@ void fp_session_leave(struct fp_session *session)
 
 enum fp_session_state fp_session_state(const struct fp_session *session)
 {
-    return (enum fp_session_state)atomic_load_explicit(&session->state,
-                                                       memory_order_acquire);
+    return (enum fp_session_state)atomic_load_explicit(&session->state, memory_order_acquire);
 }
 
 const struct fp_counters *fp_session_stats(const struct fp_session *session)
@@ -155,9 +146,7 @@ struct fp_counters *fp_session_stats_mutable(struct fp_session *session)
 
 const char *fp_session_reads(const struct fp_session *session)
 {
-    return session->options.is_native
-               ? fp_safe_read_method(&session->sampler_peek)
-               : "";
+    return session->options.is_native ? fp_safe_read_method(&session->sampler_peek) : "";
 }
 
 uint32_t fp_session_code_ranges_left_out(const struct fp_session *session)
@@ -176,15 +165,13 @@ int fp_session_pin(struct fp_session *session, const uint64_t *words, size_t n)
         return FP_EINVAL;
     if (atomic_exchange_explicit(&session->is_wanting, 1, memory_order_acq_rel))
         return FP_ESTATE;
-    memcpy(fp_triple_buffer_begin(session->wanted), words,
-           n * FP_PINNED_WORDS * sizeof *words);
+    memcpy(fp_triple_buffer_begin(session->wanted), words, n * FP_PINNED_WORDS * sizeof *words);
     fp_triple_buffer_publish(session->wanted, n * FP_PINNED_WORDS);
     atomic_store_explicit(&session->is_wanting, 0, memory_order_release);
     return 0;
 }
 
-size_t fp_session_selected(struct fp_session *session, uint64_t *pid,
-                           size_t room)
+size_t fp_session_selected(struct fp_session *session, uint64_t *pid, size_t room)
 {
     const uint64_t *word;
     size_t n;
@@ -236,30 +223,26 @@ static int prepare_engine(struct fp_session *session)
     int err;
 
     if (!session->options.is_native)
-        return fp_record_encoder_create(&session->portable, session->ring,
-                                        &session->stats, &session->clock);
+        return fp_record_encoder_create(&session->portable, session->ring, &session->stats,
+                                        &session->clock);
     for (; session->peeks < 2; session->peeks++) {
-        err = session->peeks == 0
-                  ? fp_safe_read_open_own(&session->sampler_peek)
-                  /* Few reads: no descriptor is needed for them. */
-                  : fp_safe_read_open(&session->writer_peek);
+        err = session->peeks == 0 ? fp_safe_read_open_own(&session->sampler_peek)
+                                  /* Few reads: no descriptor is needed for them. */
+                                  : fp_safe_read_open(&session->writer_peek);
         if (err != 0)
             return err;
     }
-    err = fp_triple_buffer_create(&session->wanted,
-                                  FP_PINNED_MAX * FP_PINNED_WORDS);
+    err = fp_triple_buffer_create(&session->wanted, FP_PINNED_MAX * FP_PINNED_WORDS);
     if (err == 0)
-        err = fp_triple_buffer_create(&session->chosen,
-                                      FP_TOP_MAX + FP_PINNED_MAX);
+        err = fp_triple_buffer_create(&session->chosen, FP_TOP_MAX + FP_PINNED_MAX);
     if (err == 0)
         err = fp_code_ranges(&session->writer_peek, &mapped);
     if (err != 0)
         return err;
     fp_live_ranges_update(&session->code, &mapped);
-    return fp_symbolize_create(
-        &session->symbols, &session->options.sampler.layout,
-        &session->writer_peek, &session->code,
-        session->options.sampler.running_stacks ? &session->native : NULL);
+    return fp_symbolize_create(&session->symbols, &session->options.sampler.layout,
+                               &session->writer_peek, &session->code,
+                               session->options.sampler.running_stacks ? &session->native : NULL);
 }
 
 static int create_writer(struct fp_session *session, struct fp_sink *sink)
@@ -297,15 +280,12 @@ static int create_sampler(struct fp_session *session)
     options->ring = session->ring;
     options->stats = &session->stats;
     options->wall_offset_ns =
-        1000 *
-        atomic_load_explicit(&session->clock.offset_us, memory_order_relaxed);
+        1000 * atomic_load_explicit(&session->clock.offset_us, memory_order_relaxed);
     options->wanted = session->wanted;
     options->chosen = session->chosen;
     options->ended = on_sampler_ended;
     options->arg = session;
-    return session->options.is_native
-               ? fp_sampler_create(&session->sampler, options)
-               : 0;
+    return session->options.is_native ? fp_sampler_create(&session->sampler, options) : 0;
 }
 
 /* All that needs no file. */
@@ -319,8 +299,7 @@ static int create_engine(struct fp_session *session, char *why, size_t why_size)
         err = create_sampler(session);
     if (err != 0)
         snprintf(why, why_size, "%s",
-                 err == FP_ESTATE ? "the schedulers are being retired"
-                                  : fp_err_text(err));
+                 err == FP_ESTATE ? "the schedulers are being retired" : fp_err_text(err));
     return err;
 }
 
@@ -334,8 +313,7 @@ static void join_sampler(struct fp_session *session)
 /* The writer's thread last: once it runs it may write to the file. */
 static int start_threads(struct fp_session *session)
 {
-    int err =
-        session->options.is_native ? fp_sampler_start(session->sampler) : 0;
+    int err = session->options.is_native ? fp_sampler_start(session->sampler) : 0;
 
     if (err != 0)
         return err;
@@ -367,8 +345,8 @@ static void list(struct fp_session *session)
     pthread_mutex_unlock(&sessions_lock);
 }
 
-static void quiet(void *arg, enum fp_session_event event, uint64_t ticket,
-                  int err, const char *text)
+static void quiet(void *arg, enum fp_session_event event, uint64_t ticket, int err,
+                  const char *text)
 {
     (void)text;
     (void)arg;
@@ -377,8 +355,7 @@ static void quiet(void *arg, enum fp_session_event event, uint64_t ticket,
     (void)err;
 }
 
-int fp_session_start(struct fp_session **out,
-                     const struct fp_session_options *options, char *why,
+int fp_session_start(struct fp_session **out, const struct fp_session_options *options, char *why,
                      size_t why_size)
 {
     struct fp_session *session = calloc(1, sizeof *session);
@@ -390,8 +367,7 @@ int fp_session_start(struct fp_session **out,
         return say(why, why_size, FP_ENOMEM);
     session->options = *options;
     if (session->options.writer.script.os_pid == 0)
-        atomic_init(&session->clock.offset_us,
-                    fp_clock_offset_ns(fp_clock_ns) / 1000);
+        atomic_init(&session->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000);
     fp_session_set_schedulers_online(session, options->schedulers_online);
     err = create_engine(session, why, why_size);
     if (err != 0)
@@ -458,8 +434,7 @@ static struct fp_session *take(const void *owner, int any)
     pthread_mutex_lock(&sessions_lock);
     for (found = sessions; found != NULL; found = found->next)
         if (found->options.owner == owner &&
-            (any || (found->is_abandoned &&
-                     fp_session_state(found) == FP_SESSION_IS_STOPPED)))
+            (any || (found->is_abandoned && fp_session_state(found) == FP_SESSION_IS_STOPPED)))
             break;
     if (found != NULL)
         unlist(found);

@@ -1,12 +1,10 @@
 /*
- * stack_table.c - "have I told the writer about this stack?", in two cache
- * lines.
+ * stack_table.c - "have I told the writer about this stack?", in two cache lines.
  *
- * The table is WAYS-way set associative: a stack's hash names its set, and
- * the stack lives in any of that set's ways. A full set gives way by clock:
- * the hand passes over ways seen again since its last visit, once, and takes
- * the first that was not. A stack is known by 128 bits of hash alone; with 10^9
- * different stacks the chance of any mistake is below 10^-20.
+ * The table is WAYS-way set associative: a stack's hash names its set, and the stack lives in any
+ * of that set's ways. A full set gives way by clock: the hand passes over ways seen again since its
+ * last visit, once, and takes the first that was not. A stack is known by 128 bits of hash alone;
+ * with 10^9 different stacks the chance of any mistake is below 10^-20.
  */
 #include "session/stack_table.h"
 
@@ -82,9 +80,9 @@ static uint64_t settle(uint64_t lane, uint64_t odd)
     return lane;
 }
 
-/* Two lanes of multiply and rotate with unrelated odd constants. Each step is
- * a bijection of the lane, so no word of a stack can be forgotten; the second
- * lane takes the word after the multiplication, the first before it. */
+/* Two lanes of multiply and rotate with unrelated odd constants. Each step is a bijection of the
+ * lane, so no word of a stack can be forgotten; the second lane takes the word after the
+ * multiplication, the first before it. */
 static struct stack_key hash(const uint64_t *frame, size_t count)
 {
     const uint64_t odd_a = UINT64_C(0xd1b54a32d192ed03);
@@ -125,8 +123,8 @@ static unsigned choose_way(const struct set *set, struct clock *clock)
     }
 }
 
-int fp_stack_table_intern(struct fp_stack_table *table, const uint64_t *frame,
-                          size_t count, uint32_t *slot)
+int fp_stack_table_intern(struct fp_stack_table *table, const uint64_t *frame, size_t count,
+                          uint32_t *slot)
 {
     struct stack_key key = hash(frame, count);
     uint32_t index = (uint32_t)key.a & (SETS - 1);
@@ -141,8 +139,8 @@ int fp_stack_table_intern(struct fp_stack_table *table, const uint64_t *frame,
             return 1;
         }
     }
-    /* Not marked as used: a stack that is never seen again goes before those
-     * that are, however many such stacks come. */
+    /* Not marked as used: a stack that is never seen again goes before those that are, however many
+     * such stacks come. */
     way = choose_way(set, clock);
     set->way[way] = key;
     *slot = index * WAYS + way;
@@ -159,16 +157,15 @@ void fp_stack_table_forget(struct fp_stack_table *table, uint32_t slot)
     clock->used = (uint8_t)(clock->used & ~(1u << way));
 }
 
-/* The lane that does not choose the set: two stacks that follow each other in
- * one slot agree in the other one's low bits. */
+/* The lane that does not choose the set: two stacks that follow each other in one slot agree in the
+ * other one's low bits. */
 uint64_t fp_stack_table_token(const struct fp_stack_table *table, uint32_t slot)
 {
     assert(slot < FP_STACK_SLOTS);
     return table->set[slot / WAYS].way[slot % WAYS].b;
 }
 
-int fp_stack_table_holds(struct fp_stack_table *table, uint32_t slot,
-                         uint64_t token)
+int fp_stack_table_holds(struct fp_stack_table *table, uint32_t slot, uint64_t token)
 {
     const struct stack_key *key = &table->set[slot / WAYS].way[slot % WAYS];
     struct clock *clock = &table->clock[slot / WAYS];

@@ -5,8 +5,7 @@
 #include "erts/process_table.h"
 #include "session/sampler_internal.h"
 
-int fp_target_add_dictionary(struct target *target, struct fp_snapshot *now,
-                             int64_t bytes)
+int fp_target_add_dictionary(struct target *target, struct fp_snapshot *now, int64_t bytes)
 {
     if (now->dictionary == 0)
         bytes = 0;
@@ -77,16 +76,12 @@ static void list_live(struct fp_sampler *s)
     publish_live(s);
 }
 
-static uint32_t admit(struct fp_sampler *s, uint64_t id, uint64_t address,
-                      uint32_t *next)
+static uint32_t admit(struct fp_sampler *s, uint64_t id, uint64_t address, uint32_t *next)
 {
     while (s->target[*next].live)
         ++*next;
-    s->target[*next] = (struct target){.id = id,
-                                       .address = address,
-                                       .live = 1,
-                                       .kept = 1,
-                                       .status = (int8_t)s->options.status};
+    s->target[*next] = (struct target){
+        .id = id, .address = address, .live = 1, .kept = 1, .status = (int8_t)s->options.status};
     /* Two slots of a table in motion may have named it: once is enough. */
     *place_of(s, id) = *next;
     return (*next)++;
@@ -109,15 +104,13 @@ static void keep(struct fp_sampler *s, uint64_t id)
 }
 
 /* One that is gone by now is left out: nothing of it was begun. */
-static void admit_wanted(struct fp_sampler *s, const uint64_t *wanted,
-                         uint32_t *next)
+static void admit_wanted(struct fp_sampler *s, const uint64_t *wanted, uint32_t *next)
 {
     uint32_t slot = *place_of(s, wanted[0]);
     uint64_t address;
 
     if (slot == UINT32_MAX) {
-        if (fp_process_table_lookup(s->layout, s->options.peek, wanted[0],
-                                    &address) != 0)
+        if (fp_process_table_lookup(s->layout, s->options.peek, wanted[0], &address) != 0)
             return;
         slot = admit(s, wanted[0], address, next);
     }
@@ -127,8 +120,7 @@ static void admit_wanted(struct fp_sampler *s, const uint64_t *wanted,
 }
 
 /* Of those that nobody has named, the first of every so many. */
-static int is_within_budget(const struct fp_sampler *s, size_t i,
-                            size_t *unnamed)
+static int is_within_budget(const struct fp_sampler *s, size_t i, size_t *unnamed)
 {
     if (s->wanted[FP_PINNED_WORDS * i + 2] == 0)
         return 1;
@@ -181,20 +173,16 @@ void fp_targets_update(struct fp_sampler *s)
     fp_counters_set(s->options.stats, FP_COUNTER_processes, processes);
 }
 
-/* A slot for each hash, behind those of the schedulers: who meets it taken by
- * another process, replaces that. */
-uint32_t fp_target_find_or_add(struct fp_sampler *s, uint64_t id,
-                               uint64_t address)
+/* A slot for each hash, behind those of the schedulers: who meets it taken by another process,
+ * replaces that. */
+uint32_t fp_target_find_or_add(struct fp_sampler *s, uint64_t id, uint64_t address)
 {
     uint64_t hash = fp_hash_two(id, 0);
-    uint32_t slot =
-        s->schedulers + (uint32_t)(hash % (s->targets - s->schedulers));
+    uint32_t slot = s->schedulers + (uint32_t)(hash % (s->targets - s->schedulers));
     struct target *target = &s->target[slot];
 
     if (!target->live || target->id != id || target->address != address)
-        *target = (struct target){.id = id,
-                                  .address = address,
-                                  .live = 1,
-                                  .status = (int8_t)s->options.status};
+        *target = (struct target){
+            .id = id, .address = address, .live = 1, .status = (int8_t)s->options.status};
     return slot;
 }

@@ -9,8 +9,8 @@
 
 /* Slots looked at together. */
 #define CHUNK 4096u
-/* Structures that lie closer than GAP are read in one piece, up to SPAN: a
- * little more is copied, but the kernel's cost is per piece and per page. */
+/* Structures that lie closer than GAP are read in one piece, up to SPAN: a little more is copied,
+ * but the kernel's cost is per piece and per page. */
 #define SPAN (256u << 10)
 #define GAP 1024u
 /* Below that, counting digits costs more than comparing. */
@@ -43,8 +43,8 @@ struct fp_top_processes {
     struct fp_candidate *chosen; /* all winners */
     uint64_t *word, *other;      /* CHUNK each: addresses, sorting room */
     unsigned char *span;         /* SPAN bytes */
-    /* What is remembered of each slot between passes: whose it was, and its
-     * figure by each rule. Touched when first used. */
+    /* What is remembered of each slot between passes: whose it was, and its figure by each rule.
+     * Touched when first used. */
     uint64_t *seen;
 };
 
@@ -118,11 +118,10 @@ static int64_t grown(int metric, int64_t before, int64_t now)
     return (int64_t)((uint64_t)now - (uint64_t)before);
 }
 
-/* A process that was not here at the rule's last pass has grown from nothing;
- * and so has one whose reductions went back: it is another one. */
-static void compete(struct fp_top_processes *s, struct contest *c,
-                    uint64_t *seen, int is_known, const struct fp_snapshot *now,
-                    uint64_t address)
+/* A process that was not here at the rule's last pass has grown from nothing; and so has one whose
+ * reductions went back: it is another one. */
+static void compete(struct fp_top_processes *s, struct contest *c, uint64_t *seen, int is_known,
+                    const struct fp_snapshot *now, uint64_t address)
 {
     int64_t value = now->value[c->rule.metric];
     int64_t before = is_known ? (int64_t)*seen : 0;
@@ -137,15 +136,13 @@ static void compete(struct fp_top_processes *s, struct contest *c,
         offer(c, &candidate);
 }
 
-/* A slot's word may point to a structure that is given back already, or to the
- * VM's marker: only one whose id belongs into this table, alive, counts. */
-static void look(struct fp_top_processes *s, const unsigned char *bytes,
-                 uint64_t address)
+/* A slot's word may point to a structure that is given back already, or to the VM's marker: only
+ * one whose id belongs into this table, alive, counts. */
+static void look(struct fp_top_processes *s, const unsigned char *bytes, uint64_t address)
 {
     uint64_t id = fp_process_field(s->layout, bytes, FP_FIELD_id);
     uint64_t reds = fp_process_field(s->layout, bytes, FP_FIELD_reds);
-    uint32_t state =
-        (uint32_t)fp_process_field(s->layout, bytes, FP_FIELD_state);
+    uint32_t state = (uint32_t)fp_process_field(s->layout, bytes, FP_FIELD_state);
     uint32_t slot = fp_pid_slot(s->layout, id);
     struct fp_snapshot now;
     uint64_t *seen;
@@ -187,9 +184,9 @@ static void sort_few(uint64_t *word, size_t n)
     }
 }
 
-/* Least significant digit first, three digits of eleven bits of the address
- * above the allocator's granularity. Addresses that differ only beyond those
- * 37 bits come out unordered, which costs time and nothing else. */
+/* Least significant digit first, three digits of eleven bits of the address above the allocator's
+ * granularity. Addresses that differ only beyond those 37 bits come out unordered, which costs time
+ * and nothing else. */
 static void sort_addresses(struct fp_top_processes *s, size_t n)
 {
     if (n < FEW) {
@@ -215,8 +212,7 @@ static void sort_addresses(struct fp_top_processes *s, size_t n)
     }
 }
 
-/* Structures word[from..to) in one read; one by one when a part of that is not
- * readable. */
+/* Structures word[from..to) in one read; one by one when a part of that is not readable. */
 static void look_at(struct fp_top_processes *s, size_t from, size_t to)
 {
     uint64_t base = s->word[from];
@@ -236,8 +232,7 @@ static void look_at_all(struct fp_top_processes *s, size_t n)
     size_t from = 0;
 
     for (size_t i = 1; i <= n; i++) {
-        if (i < n &&
-            s->word[i] - s->word[i - 1] <= s->layout->snapshot_size + GAP &&
+        if (i < n && s->word[i] - s->word[i - 1] <= s->layout->snapshot_size + GAP &&
             s->word[i] - s->word[from] + s->layout->snapshot_size <= SPAN)
             continue;
         look_at(s, from, i);
@@ -297,8 +292,7 @@ static void end_pass(struct fp_top_processes *s)
 
         if (c->is_due)
             end_contest(c);
-        memcpy(s->chosen + s->chosen_n, c->winners,
-               c->winners_n * sizeof *c->winners);
+        memcpy(s->chosen + s->chosen_n, c->winners, c->winners_n * sizeof *c->winners);
         s->chosen_n += c->winners_n;
     }
     /* The first two passes follow each other closely, for all. */
@@ -330,9 +324,8 @@ int fp_top_processes_step(struct fp_top_processes *s, uint32_t slots)
     return 1;
 }
 
-const struct fp_candidate *
-fp_top_processes_selected(const struct fp_top_processes *s, size_t *n,
-                          uint64_t *processes)
+const struct fp_candidate *fp_top_processes_selected(const struct fp_top_processes *s, size_t *n,
+                                                     uint64_t *processes)
 {
     *n = s->chosen_n;
     *processes = s->chosen_processes;
@@ -365,13 +358,11 @@ static uint64_t all_top(const struct fp_ranking *rule, size_t rules)
     return top;
 }
 
-/* One mapping for everything: it is touched where it is used, so that the
- * memory of a table of a million slots is only that of its processes. */
-int fp_top_processes_create(struct fp_top_processes **out,
-                            const struct fp_layout *layout,
-                            const struct fp_memory *peek,
-                            const struct fp_ranking *rule, size_t rules,
-                            const uint64_t *excluded, size_t n)
+/* One mapping for everything: it is touched where it is used, so that the memory of a table of a
+ * million slots is only that of its processes. */
+int fp_top_processes_create(struct fp_top_processes **out, const struct fp_layout *layout,
+                            const struct fp_memory *peek, const struct fp_ranking *rule,
+                            size_t rules, const uint64_t *excluded, size_t n)
 {
     uint32_t slots = layout->process_limit;
     size_t head = (sizeof(struct fp_top_processes) + 63) & ~(size_t)63;
@@ -384,8 +375,7 @@ int fp_top_processes_create(struct fp_top_processes **out,
     candidates = all_top(rule, rules) * sizeof(struct fp_candidate);
     bytes = head + 3 * candidates + 2 * CHUNK * sizeof(uint64_t) + SPAN +
             slots * (1 + rules) * sizeof(uint64_t);
-    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-              -1, 0);
+    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return FP_ENOMEM;
     s = (struct fp_top_processes *)(void *)at;

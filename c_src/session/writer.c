@@ -1,6 +1,6 @@
 /*
- * writer.c - the writer thread: a libuv loop that takes records out of the
- * ring every few milliseconds and puts text into the file.
+ * writer.c - the writer thread: a libuv loop that takes records out of the ring every few
+ * milliseconds and puts text into the file.
  *
  *      drain timer ---> drain
  *      flush timer ---> drain, flush
@@ -12,11 +12,11 @@
  *      bit 62        write what is buffered
  *      bits 0..61    flush tickets issued
  *
- * One word gives flushes and the stop one order: a ticket is issued only while
- * the stop bit is clear, so the writer that sees the bit sees every ticket.
+ * One word gives flushes and the stop one order: a ticket is issued only while the stop bit is
+ * clear, so the writer that sees the bit sees every ticket.
  *
- * The loop belongs to this thread while it runs. The thread that joins closes
- * it, because any thread may send the async until then.
+ * The loop belongs to this thread while it runs. The thread that joins closes it, because any
+ * thread may send the async until then.
  */
 #include "session/writer.h"
 
@@ -40,8 +40,8 @@
 
 /* Between two looks for merged samples that are left, and at the clock. */
 #define SWEEP_MS 1000
-/* A step of the system's clock that begins another file; smaller ones wait for
- * the next file, and less than a millisecond is no step. */
+/* A step of the system's clock that begins another file; smaller ones wait for the next file, and
+ * less than a millisecond is no step. */
 #define STEP_US 1000000
 #define NO_STEP_US 1000
 
@@ -61,12 +61,12 @@ struct fp_writer {
     pthread_t thread;
     int64_t swept_ms;  /* of the last sweep */
     uint64_t notified; /* the last ticket that was */
-    /* Of the times in the file: Unix time less monotonic time, and what of it is
-     * the step of the system's clock since the start. */
+    /* Of the times in the file: Unix time less monotonic time, and what of it is the step of the
+     * system's clock since the start. */
     int64_t offset_us, step_us;
     _Atomic uint64_t requests;
-    /* 1: the sink does not buffer, or a trigger has come. The thread that sets
-     * it writes the note, and publishes it by TRIGGER_BIT. */
+    /* 1: the sink does not buffer, or a trigger has come. The thread that sets it writes the note,
+     * and publishes it by TRIGGER_BIT. */
     _Atomic int is_triggered;
     char note[FP_NOTE_ROOM];
 };
@@ -77,24 +77,20 @@ struct fp_writer {
 static int64_t clock_step(const struct fp_writer *writer, int64_t offset_us)
 {
     return writer->options.read_clock == NULL
-               ? atomic_load_explicit(&writer->options.clock->step_us,
-                                      memory_order_relaxed)
-               : fp_clock_offset_ns(writer->options.read_clock) / 1000 -
-                     offset_us;
+               ? atomic_load_explicit(&writer->options.clock->step_us, memory_order_relaxed)
+               : fp_clock_offset_ns(writer->options.read_clock) / 1000 - offset_us;
 }
 
-/* The offset is taken anew for each file. A large step ends the file, so that
- * its times never decrease and its name is right. */
+/* The offset is taken anew for each file. A large step ends the file, so that its times never
+ * decrease and its name is right. */
 static void follow_clock(struct fp_writer *writer)
 {
-    int64_t offset_us = atomic_load_explicit(&writer->options.clock->offset_us,
-                                             memory_order_relaxed);
+    int64_t offset_us =
+        atomic_load_explicit(&writer->options.clock->offset_us, memory_order_relaxed);
     int64_t step_us = clock_step(writer, offset_us);
-    int64_t least =
-        fp_sink_begins_file(writer->options.sink) ? NO_STEP_US : STEP_US;
+    int64_t least = fp_sink_begins_file(writer->options.sink) ? NO_STEP_US : STEP_US;
 
-    if (offset_us == 0 ||
-        (writer->offset_us != 0 && llabs(step_us - writer->step_us) < least))
+    if (offset_us == 0 || (writer->offset_us != 0 && llabs(step_us - writer->step_us) < least))
         return;
     offset_us += step_us;
     if (fp_sink_set_offset(writer->options.sink, offset_us * 1000) != 0)
@@ -113,10 +109,9 @@ static void prepare_text(struct fp_writer *writer)
 
 /* ---- draining --------------------------------------------------------- */
 
-/* Text of `weight` samples is written or lost; what the sink buffers is counted
- * when it is written or dropped. */
-static void write_text(struct fp_writer *writer, const char *text, size_t size,
-                       uint64_t weight)
+/* Text of `weight` samples is written or lost; what the sink buffers is counted when it is written
+ * or dropped. */
+static void write_text(struct fp_writer *writer, const char *text, size_t size, uint64_t weight)
 {
     struct fp_counters *counters = writer->options.stats;
 
@@ -138,8 +133,7 @@ static void write_merged(struct fp_writer *writer, enum fp_merged which)
     size_t size;
 
     prepare_text(writer);
-    while (fp_perf_script_merged(writer->script, which, &text, &size) == 0 &&
-           size > 0)
+    while (fp_perf_script_merged(writer->script, which, &text, &size) == 0 && size > 0)
         write_text(writer, text, size, fp_perf_script_weight(writer->script));
 }
 
@@ -154,8 +148,7 @@ static void revalidate(struct fp_writer *writer)
     if (recoded > 0) {
         write_merged(writer, FP_MERGED_ALL);
         fp_perf_script_recode(writer->script);
-        fp_counters_add(writer->options.stats, FP_COUNTER_recoded,
-                        (uint64_t)recoded);
+        fp_counters_add(writer->options.stats, FP_COUNTER_recoded, (uint64_t)recoded);
     }
 }
 
@@ -165,8 +158,7 @@ static bool is_sample(const struct fp_record *record)
 }
 
 /* Each SAMPLE and REPEAT is written, buffered, merged or lost. */
-static void write_record(struct fp_writer *writer,
-                         const struct fp_record *record, size_t span)
+static void write_record(struct fp_writer *writer, const struct fp_record *record, size_t span)
 {
     const char *text = NULL;
     size_t size = 0;
@@ -182,8 +174,7 @@ static void write_record(struct fp_writer *writer,
         fp_counters_add(writer->options.stats, FP_COUNTER_lost, 1);
 }
 
-static void count_sink(struct fp_writer *writer,
-                       const struct fp_sink_gauges *gauges)
+static void count_sink(struct fp_writer *writer, const struct fp_sink_gauges *gauges)
 {
     struct fp_counters *counters = writer->options.stats;
 
@@ -206,8 +197,8 @@ static void update_counters(struct fp_writer *writer)
     count_sink(writer, &gauges);
 }
 
-/* Everything in the ring now, and nothing that comes meanwhile: timers and
- * tickets wait for no fast producer. The number of bytes. */
+/* Everything in the ring now, and nothing that comes meanwhile: timers and tickets wait for no fast
+ * producer. The number of bytes. */
 static size_t drain(struct fp_writer *writer)
 {
     struct fp_ring *ring = writer->options.ring;
@@ -235,8 +226,7 @@ static size_t drain(struct fp_writer *writer)
 static int64_t now_us(const struct fp_writer *writer)
 {
     return fp_monotonic_ns() / 1000 +
-           atomic_load_explicit(&writer->options.clock->offset_us,
-                                memory_order_relaxed);
+           atomic_load_explicit(&writer->options.clock->offset_us, memory_order_relaxed);
 }
 
 /* The profiler's own sample. A full disk takes it no more than any other. */
@@ -279,8 +269,7 @@ static int flush(struct fp_writer *writer, bool is_asked)
     return err;
 }
 
-/* The profiler's own sample, with the note, stands between what was buffered
- * and what comes. */
+/* The profiler's own sample, with the note, stands between what was buffered and what comes. */
 static void trigger(struct fp_writer *writer)
 {
     uint64_t text, weight;
@@ -305,8 +294,7 @@ static void on_drain_timer(uv_timer_t *timer)
     fp_sink_retry(writer->options.sink);
     is_busy = used > fp_ring_capacity(writer->options.ring) / 4;
 
-    uv_timer_start(timer, on_drain_timer, is_busy ? DRAIN_BUSY_MS : DRAIN_MS,
-                   0);
+    uv_timer_start(timer, on_drain_timer, is_busy ? DRAIN_BUSY_MS : DRAIN_MS, 0);
 }
 
 static void on_flush_timer(uv_timer_t *timer)
@@ -317,14 +305,12 @@ static void on_flush_timer(uv_timer_t *timer)
     flush(writer, false);
 }
 
-static void notify_flushed(struct fp_writer *writer, uint64_t last_ticket,
-                           int err)
+static void notify_flushed(struct fp_writer *writer, uint64_t last_ticket, int err)
 {
     while (writer->notified < last_ticket) {
         writer->notified++;
-        writer->options.notify(
-            writer->options.arg, FP_WRITER_FLUSHED, writer->notified, err,
-            err == 0 ? "" : fp_sink_error(writer->options.sink));
+        writer->options.notify(writer->options.arg, FP_WRITER_FLUSHED, writer->notified, err,
+                               err == 0 ? "" : fp_sink_error(writer->options.sink));
     }
 }
 
@@ -361,24 +347,21 @@ static void finish(struct fp_writer *writer, uint64_t last_ticket)
     fp_perf_script_destroy(writer->script);
     writer->script = NULL;
     uv_stop(&writer->loop);
-    writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err,
-                           err == 0 ? "" : why);
+    writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err, err == 0 ? "" : why);
 }
 
 static void on_wake(uv_async_t *wake)
 {
     struct fp_writer *writer = wake->data;
-    /* acquire: partners are the releases in fp_writer_flush(),
-     * fp_writer_trigger() and fp_writer_stop(). What was pushed before the
-     * request is in the ring for the drain that follows. */
-    uint64_t requests =
-        atomic_load_explicit(&writer->requests, memory_order_acquire);
+    /* acquire: partners are the releases in fp_writer_flush(), fp_writer_trigger() and
+     * fp_writer_stop(). What was pushed before the request is in the ring for the drain that
+     * follows. */
+    uint64_t requests = atomic_load_explicit(&writer->requests, memory_order_acquire);
     uint64_t last_ticket = requests & ~(STOP_BIT | TRIGGER_BIT);
 
     if (writer->script == NULL)
         return; /* an async after finish() */
-    if ((requests & TRIGGER_BIT) != 0 &&
-        fp_sink_is_buffering(writer->options.sink))
+    if ((requests & TRIGGER_BIT) != 0 && fp_sink_is_buffering(writer->options.sink))
         trigger(writer);
     if ((requests & STOP_BIT) != 0) {
         finish(writer, last_ticket);
@@ -444,8 +427,7 @@ static int open_loop(struct fp_writer *writer)
     writer->flush_timer.data = writer;
     uv_timer_start(&writer->drain_timer, on_drain_timer, DRAIN_MS, 0);
     if (flush_ms > 0)
-        uv_timer_start(&writer->flush_timer, on_flush_timer, flush_ms,
-                       flush_ms);
+        uv_timer_start(&writer->flush_timer, on_flush_timer, flush_ms, flush_ms);
     return 0;
 }
 
@@ -454,8 +436,7 @@ static void set_note(struct fp_writer *writer, const char *note)
     snprintf(writer->note, sizeof(writer->note), "%s", note);
 }
 
-int fp_writer_create(struct fp_writer **writer,
-                     const struct fp_writer_options *options)
+int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *options)
 {
     struct fp_writer *made = calloc(1, sizeof(*made));
     int err;
@@ -465,8 +446,7 @@ int fp_writer_create(struct fp_writer **writer,
     made->options = *options;
     atomic_init(&made->requests, 0);
     atomic_init(&made->is_triggered, !fp_sink_is_buffering(options->sink));
-    made->offset_us =
-        atomic_load_explicit(&options->clock->offset_us, memory_order_relaxed);
+    made->offset_us = atomic_load_explicit(&options->clock->offset_us, memory_order_relaxed);
     set_note(made, options->note);
     fp_self_metrics_init(&made->self, options->stats, options->node);
     err = fp_perf_script_create(&made->script, &options->script);
@@ -495,16 +475,14 @@ void fp_writer_destroy(struct fp_writer *writer)
 uint64_t fp_writer_flush(struct fp_writer *writer)
 {
     /* relaxed: the exchange below checks it. */
-    uint64_t seen =
-        atomic_load_explicit(&writer->requests, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&writer->requests, memory_order_relaxed);
 
     do {
         if ((seen & STOP_BIT) != 0)
             return 0;
         /* release: partner is the acquire in on_wake(). */
-    } while (!atomic_compare_exchange_weak_explicit(
-        &writer->requests, &seen, seen + 1, memory_order_release,
-        memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&writer->requests, &seen, seen + 1,
+                                                    memory_order_release, memory_order_relaxed));
     uv_async_send(&writer->wake);
     return (seen & ~TRIGGER_BIT) + 1;
 }
@@ -514,8 +492,7 @@ int fp_writer_trigger(struct fp_writer *writer, const char *note)
     uint64_t seen;
 
     /* acq_rel: one of all callers is the first. */
-    if (atomic_exchange_explicit(&writer->is_triggered, 1,
-                                 memory_order_acq_rel))
+    if (atomic_exchange_explicit(&writer->is_triggered, 1, memory_order_acq_rel))
         return FP_ESTATE;
     set_note(writer, note);
     seen = atomic_load_explicit(&writer->requests, memory_order_relaxed);
@@ -523,9 +500,8 @@ int fp_writer_trigger(struct fp_writer *writer, const char *note)
         if ((seen & STOP_BIT) != 0)
             return FP_ESTATE;
         /* release: partner is the acquire in on_wake(). */
-    } while (!atomic_compare_exchange_weak_explicit(
-        &writer->requests, &seen, seen | TRIGGER_BIT, memory_order_release,
-        memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&writer->requests, &seen, seen | TRIGGER_BIT,
+                                                    memory_order_release, memory_order_relaxed));
     uv_async_send(&writer->wake);
     return 0;
 }

@@ -1,8 +1,8 @@
 /*
  * writer.h - the WRITER THREAD: drains the ring, formats, flushes.
  *
- * A libuv loop of its own. Other threads only post requests; `notify`, called
- * on the writer thread, tells what came of them.
+ * A libuv loop of its own. Other threads only post requests; `notify`, called on the writer thread,
+ * tells what came of them.
  */
 #ifndef FP_SESSION_WRITER_H
 #define FP_SESSION_WRITER_H
@@ -27,44 +27,40 @@ struct fp_writer_options {
     const char *engine;             /* "native", "portable": static */
     struct fp_gauges_mailbox *node; /* gauges of the node, or NULL */
     uint32_t flush_interval_ms;     /* 0: flushed only by request */
-    const char *note; /* for the own samples, or "" (perf_script.h); copied */
+    const char *note;               /* for the own samples, or "" (perf_script.h); copied */
     const struct fp_sample_clock *clock;
     /* Reads this host's clocks; NULL: the portable engine keeps clock->step_us,
      * by those of its node. */
     fp_clock *read_clock;
-    /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with
-     * FP_WRITER_STOPPED); err is 0 or FP_EIO, and `why` is "" or "path:
-     * reason".
-     * After FP_WRITER_STOPPED the thread touches only its own stack and what
-     * fp_writer_join frees; the file is closed. */
-    void (*notify)(void *arg, enum fp_writer_event event, uint64_t ticket,
-                   int err, const char *why);
+    /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with FP_WRITER_STOPPED); err is 0
+     * or FP_EIO, and `why` is "" or "path: reason". After FP_WRITER_STOPPED the thread touches only
+     * its own stack and what fp_writer_join frees; the file is closed. */
+    void (*notify)(void *arg, enum fp_writer_event event, uint64_t ticket, int err,
+                   const char *why);
     void *arg;
 };
 
-/* Any thread that may block. Everything that can fail but the thread: 0 or
- * FP_ENOMEM. Requests may come from here on. */
-int fp_writer_create(struct fp_writer **writer,
-                     const struct fp_writer_options *options);
+/* Any thread that may block. Everything that can fail but the thread: 0 or FP_ENOMEM. Requests may
+ * come from here on. */
+int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *options);
 /* Without a thread only; the sink stays the caller's. */
 void fp_writer_destroy(struct fp_writer *writer);
 
 /* The thread. 0 or FP_ETHREAD. All signals are blocked in it. */
 int fp_writer_start(struct fp_writer *writer);
 
-/* ANY THREAD until fp_writer_join, never blocks. Everything in the ring at the
- * time of the call is written before FP_WRITER_FLUSHED comes with the returned
- * ticket (> 0; in order, each before FP_WRITER_STOPPED). 0 after
- * fp_writer_stop: no event comes. */
+/* ANY THREAD until fp_writer_join, never blocks. Everything in the ring at the time of the call is
+ * written before FP_WRITER_FLUSHED comes with the returned ticket (> 0; in order, each before
+ * FP_WRITER_STOPPED). 0 after fp_writer_stop: no event comes. */
 uint64_t fp_writer_flush(struct fp_writer *writer);
 
-/* ANY THREAD until fp_writer_join, never blocks. Writes what the sink buffers,
- * and what is in the ring, to a file, with the note. 0; FP_ESTATE: the sink does
- * not buffer, another trigger was first, or the writer stops. */
+/* ANY THREAD until fp_writer_join, never blocks. Writes what the sink buffers, and what is in the
+ * ring, to a file, with the note. 0; FP_ESTATE: the sink does not buffer, another trigger was
+ * first, or the writer stops. */
 int fp_writer_trigger(struct fp_writer *writer, const char *note);
 
-/* ANY THREAD until fp_writer_join, never blocks; twice does no harm. Drain,
- * close the file, notify, end. The producer must have stopped. */
+/* ANY THREAD until fp_writer_join, never blocks; twice does no harm. Drain, close the file, notify,
+ * end. The producer must have stopped. */
 void fp_writer_stop(struct fp_writer *writer);
 
 /* A thread that may block, once, after fp_writer_stop: join and free. */

@@ -4,9 +4,8 @@
  *      | ... |. block .|. block .|.. the open block ..|   room   |
  *            begin               end
  *
- * Text is compressed as it comes, a piece at a time. A sample is taken only if
- * the open block finds room also when it is closed, so that only the end of a
- * session loses what was taken.
+ * Text is compressed as it comes, a piece at a time. A sample is taken only if the open block finds
+ * room also when it is closed, so that only the end of a session loses what was taken.
  */
 #include "store/blocks.h"
 
@@ -17,20 +16,18 @@
 #include "base/pages.h"
 #include "store/zstd_frame.h"
 
-/* A block is closed behind the sample that makes it so large. Plain text is
- * then still in the processor's cache when the kernel copies it. A frame starts
- * with an empty window, which at 2 MiB costs 8 % of the bytes, and takes a line
- * in the table. */
+/* A block is closed behind the sample that makes it so large. Plain text is then still in the
+ * processor's cache when the kernel copies it. A frame starts with an empty window, which at 2 MiB
+ * costs 8 % of the bytes, and takes a line in the table. */
 #define PLAIN_TEXT ((size_t)64 << 10)
 #define FRAME_TEXT ((size_t)16 << 20)
 /* For text that does not compress. */
 #define FRAME_BYTES ((size_t)1 << 20)
-/* Compressed at once: smaller pieces find window and table out of the
- * processor's cache, and take a third more time. */
+/* Compressed at once: smaller pieces find window and table out of the processor's cache, and take a
+ * third more time. */
 #define PIECE ((size_t)1 << 20)
-/* For what waits while the file takes no bytes. The largest single sample (250
- * frames of the longest atoms, percent-encoded) is below 3 MiB, and fits behind
- * an open block and its piece. */
+/* For what waits while the file takes no bytes. The largest single sample (250 frames of the
+ * longest atoms, percent-encoded) is below 3 MiB, and fits behind an open block and its piece. */
 #define BYTES_ROOM ((size_t)11 << 19)
 #define BLOCKS_MAX 1024u
 
@@ -76,19 +73,17 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
 /* The bytes that `size` more bytes of text may need until the block is closed. */
 static size_t bound(const struct fp_blocks *blocks, size_t size)
 {
-    return blocks->zst == NULL ? size
-                               : fp_zstd_bound(blocks->piece_size + size);
+    return blocks->zst == NULL ? size : fp_zstd_bound(blocks->piece_size + size);
 }
 
-/* Whether `size` bytes find room behind the open block; moves all blocks to the
- * front where that is needed. */
+/* Whether `size` bytes find room behind the open block; moves all blocks to the front where that is
+ * needed. */
 static bool make_room(struct fp_blocks *blocks, size_t size)
 {
     size_t used = blocks->end + blocks->open.bytes;
 
     if (size > BYTES_ROOM - used && blocks->begin > 0) {
-        memmove(blocks->bytes, blocks->bytes + blocks->begin,
-                used - blocks->begin);
+        memmove(blocks->bytes, blocks->bytes + blocks->begin, used - blocks->begin);
         blocks->end -= blocks->begin;
         used -= blocks->begin;
         blocks->begin = 0;
@@ -98,13 +93,11 @@ static bool make_room(struct fp_blocks *blocks, size_t size)
 
 static bool is_full(const struct fp_blocks *blocks)
 {
-    return blocks->open.text >=
-               (blocks->zst == NULL ? PLAIN_TEXT : FRAME_TEXT) ||
+    return blocks->open.text >= (blocks->zst == NULL ? PLAIN_TEXT : FRAME_TEXT) ||
            blocks->open.bytes >= FRAME_BYTES;
 }
 
-/* Its samples stay among those that wait: the session's end counts them as
- * lost. */
+/* Its samples stay among those that wait: the session's end counts them as lost. */
 static int discard_open(struct fp_blocks *blocks)
 {
     memset(&blocks->open, 0, sizeof(blocks->open));
@@ -115,8 +108,8 @@ static int discard_open(struct fp_blocks *blocks)
 static int compress(struct fp_blocks *blocks, const char *text, size_t size)
 {
     uint64_t before = fp_thread_cpu_ns();
-    int err = fp_zstd_put(blocks->zst, text, size, blocks->bytes + blocks->end,
-                          &blocks->open.bytes);
+    int err =
+        fp_zstd_put(blocks->zst, text, size, blocks->bytes + blocks->end, &blocks->open.bytes);
 
     blocks->cpu_ns += fp_thread_cpu_ns() - before;
     return err == 0 ? 0 : discard_open(blocks);
@@ -146,13 +139,12 @@ static int append(struct fp_blocks *blocks, const char *text, size_t size)
     return 0;
 }
 
-int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size,
-                  uint64_t weight, int64_t offset_ns)
+int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size, uint64_t weight,
+                  int64_t offset_ns)
 {
     int err;
 
-    if (blocks->open.text + size > FP_ZST_FRAME_MAX ||
-        !make_room(blocks, bound(blocks, size)))
+    if (blocks->open.text + size > FP_ZST_FRAME_MAX || !make_room(blocks, bound(blocks, size)))
         return FP_EFULL;
     if (blocks->open.text == 0) {
         blocks->open.begun_ns = fp_monotonic_ns();
@@ -178,8 +170,7 @@ static int end_frame(struct fp_blocks *blocks)
     if (err != 0)
         return err;
     before = fp_thread_cpu_ns();
-    err = fp_zstd_end(blocks->zst, blocks->bytes + blocks->end,
-                      &blocks->open.bytes);
+    err = fp_zstd_end(blocks->zst, blocks->bytes + blocks->end, &blocks->open.bytes);
     blocks->cpu_ns += fp_thread_cpu_ns() - before;
     return err == 0 ? 0 : discard_open(blocks);
 }
@@ -205,8 +196,7 @@ int fp_blocks_end(struct fp_blocks *blocks)
 
 /* ---- out -------------------------------------------------------------- */
 
-const struct fp_block *fp_blocks_first(const struct fp_blocks *blocks,
-                                       const char **bytes)
+const struct fp_block *fp_blocks_first(const struct fp_blocks *blocks, const char **bytes)
 {
     *bytes = blocks->bytes + blocks->begin;
     return blocks->n == 0 ? NULL : &blocks->closed[blocks->first];
@@ -241,8 +231,7 @@ void fp_blocks_clear(struct fp_blocks *blocks)
     blocks->waiting_text = blocks->waiting_weight = 0;
 }
 
-void fp_blocks_waiting(const struct fp_blocks *blocks, uint64_t *text,
-                       uint64_t *weight)
+void fp_blocks_waiting(const struct fp_blocks *blocks, uint64_t *text, uint64_t *weight)
 {
     *text = blocks->waiting_text;
     *weight = blocks->waiting_weight;

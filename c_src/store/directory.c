@@ -23,16 +23,15 @@ static void take_key(void *arg, const char *text)
     struct second *second = arg;
     struct fp_log_name name;
 
-    if (!fp_log_name_parse(&name, text) ||
-        fp_log_key_compare_seconds(name.key, second->key) != 0)
+    if (!fp_log_name_parse(&name, text) || fp_log_key_compare_seconds(name.key, second->key) != 0)
         return;
     second->is_taken = true;
     if (strcmp(name.key, second->key) > 0)
         strcpy(second->key, name.key);
 }
 
-/* The first free key of the second `begun`. Keys of later seconds are no
- * obstacle: a clock that was wrong once must not name the files that follow. */
+/* The first free key of the second `begun`. Keys of later seconds are no obstacle: a clock that was
+ * wrong once must not name the files that follow. */
 static int choose_key(int folder, time_t begun, char key[FP_LOG_KEY_ROOM])
 {
     struct second second = {.is_taken = false};
@@ -46,8 +45,7 @@ static int choose_key(int folder, time_t begun, char key[FP_LOG_KEY_ROOM])
     return err;
 }
 
-int fp_directory_create(int folder, time_t begun, bool is_zst,
-                        struct fp_log_name *name)
+int fp_directory_create(int folder, time_t begun, bool is_zst, struct fp_log_name *name)
 {
     char text[FP_LOG_NAME_ROOM];
     int file = -EEXIST;
@@ -145,11 +143,10 @@ void fp_directory_note_key(struct fp_directory_keys *keys, const char *key)
         strcpy(keys->greatest, key);
 }
 
-/* Names order files by age unless the clock was set back: then the files of
- * before have names of a time to come, and may be older than all others (a
- * stray one, of an earlier session) or older than those begun since only. */
-static int rank_of(const char *key, const struct fp_directory_keys *keys,
-                   const char *now)
+/* Names order files by age unless the clock was set back: then the files of before have names of a
+ * time to come, and may be older than all others (a stray one, of an earlier session) or older than
+ * those begun since only. */
+static int rank_of(const char *key, const struct fp_directory_keys *keys, const char *now)
 {
     if (fp_log_key_compare_seconds(key, now) > 0)
         return strcmp(key, keys->greatest) > 0 ? 0 : 2;
@@ -164,8 +161,7 @@ static int by_age(const void *a, const void *b)
                                      : strcmp(left->name.key, right->name.key);
 }
 
-static void sort_by_age(struct list *list, const struct fp_directory_keys *keys,
-                        time_t now)
+static void sort_by_age(struct list *list, const struct fp_directory_keys *keys, time_t now)
 {
     char now_key[FP_LOG_KEY_ROOM];
 
@@ -176,8 +172,7 @@ static void sort_by_age(struct list *list, const struct fp_directory_keys *keys,
         qsort(list->found, list->n, sizeof(*list->found), by_age);
 }
 
-static bool is_within(const struct fp_directory_limits *limits, uint64_t files,
-                      uint64_t bytes)
+static bool is_within(const struct fp_directory_limits *limits, uint64_t files, uint64_t bytes)
 {
     return (limits->files == 0 || files <= limits->files) &&
            (limits->bytes == 0 || bytes <= limits->bytes);
@@ -206,10 +201,9 @@ static struct fp_directory_kept count_files(int folder, struct list *list)
 }
 
 int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
-                        const struct fp_directory_keys *keys, time_t now,
-                        uint64_t files_more, uint64_t bytes_more,
-                        void (*removed)(void *arg, const char *name), void *arg,
-                        struct fp_directory_kept *kept)
+                        const struct fp_directory_keys *keys, time_t now, uint64_t files_more,
+                        uint64_t bytes_more, void (*removed)(void *arg, const char *name),
+                        void *arg, struct fp_directory_kept *kept)
 {
     char text[FP_LOG_NAME_ROOM];
     struct list list;
@@ -220,8 +214,7 @@ int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
     for (size_t i = 0; i < list.n; i++) {
         int one;
 
-        if (is_within(limits, kept->files + files_more,
-                      kept->bytes + bytes_more))
+        if (is_within(limits, kept->files + files_more, kept->bytes + bytes_more))
             break;
         fp_log_name_print(&list.found[i].name, text);
         one = fp_fs_remove(folder, text);

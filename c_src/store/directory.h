@@ -1,9 +1,9 @@
 /*
- * directory.h - the files of flame_prof in one folder: how the next one is
- * named, which are too old, and which a dead session left unfinished.
+ * directory.h - the files of flame_prof in one folder: how the next one is named, which are too
+ * old, and which a dead session left unfinished.
  *
- * Names tell them (log_name.h). No other entry is touched or looked up, nor
- * anything that is not a regular file. A finished file is never written to.
+ * Names tell them (log_name.h). No other entry is touched or looked up, nor anything that is not a
+ * regular file. A finished file is never written to.
  */
 #ifndef FP_STORE_DIRECTORY_H
 #define FP_STORE_DIRECTORY_H
@@ -13,13 +13,12 @@
 
 #include "store/log_name.h"
 
-/* Create a file in progress with the first free name of the second `begun`. A
- * descriptor, or a negative system error. */
-int fp_directory_create(int folder, time_t begun, bool is_zst,
-                        struct fp_log_name *name);
+/* Create a file in progress with the first free name of the second `begun`. A descriptor, or a
+ * negative system error. */
+int fp_directory_create(int folder, time_t begun, bool is_zst, struct fp_log_name *name);
 
-/* Give a file in progress its finished name, the next free one where that
- * exists. 0, or a negative system error and the old name. */
+/* Give a file in progress its finished name, the next free one where that exists. 0, or a negative
+ * system error and the old name. */
 int fp_directory_finish(int folder, struct fp_log_name *name);
 
 struct fp_directory_limits {
@@ -40,19 +39,17 @@ struct fp_directory_keys {
 /* `key` is the session's newest. */
 void fp_directory_note_key(struct fp_directory_keys *keys, const char *key);
 
-/* Remove the oldest finished files, until those that are left and one more of
- * `bytes_more` (none: files_more 0) are within the limits. `removed` gets each
- * name. Files with names later than `now` are older than those that `keys` are
- * of. 0, or the last negative system error. */
+/* Remove the oldest finished files, until those that are left and one more of `bytes_more` (none:
+ * files_more 0) are within the limits. `removed` gets each name. Files with names later than `now`
+ * are older than those that `keys` are of. 0, or the last negative system error. */
 int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
-                        const struct fp_directory_keys *keys, time_t now,
-                        uint64_t files_more, uint64_t bytes_more,
-                        void (*removed)(void *arg, const char *name), void *arg,
-                        struct fp_directory_kept *kept);
+                        const struct fp_directory_keys *keys, time_t now, uint64_t files_more,
+                        uint64_t bytes_more, void (*removed)(void *arg, const char *name),
+                        void *arg, struct fp_directory_kept *kept);
 
-/* Finish the files in progress that no process has locked: cut to the last
- * good block and given a finished name, or removed when no block is good. How
- * many there were, or a negative system error. May block. */
+/* Finish the files in progress that no process has locked: cut to the last good block and given a
+ * finished name, or removed when no block is good. How many there were, or a negative system error.
+ * May block. */
 int fp_directory_recover(int folder);
 
 #endif

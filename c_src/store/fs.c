@@ -41,8 +41,7 @@ static int error_of(int result)
 int fp_fs_open_folder(const char *path)
 {
     int made = error_of(mkdir(path, 0700));
-    int folder =
-        error_of(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    int folder = error_of(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info;
 
     if (folder == -ENOENT)
@@ -61,8 +60,7 @@ bool fp_fs_is_folder(int folder, const char *path)
 {
     struct stat open_one, named;
 
-    return fstat(folder, &open_one) == 0 && lstat(path, &named) == 0 &&
-           is_same(&open_one, &named);
+    return fstat(folder, &open_one) == 0 && lstat(path, &named) == 0 && is_same(&open_one, &named);
 }
 
 int fp_fs_sync_folder(int folder)
@@ -72,20 +70,16 @@ int fp_fs_sync_folder(int folder)
 
 /* ---- open files ------------------------------------------------------- */
 
-/* 0, or -EWOULDBLOCK: another process has locked it. A file system without
- * locks is no error. */
+/* 0, or -EWOULDBLOCK: another process has locked it. A file system without locks is no error. */
 static int lock(int file)
 {
-    return flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
-               ? -EWOULDBLOCK
-               : 0;
+    return flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK ? -EWOULDBLOCK : 0;
 }
 
 int fp_fs_create(int folder, const char *name)
 {
     int file = error_of(openat(
-        folder, name,
-        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0600));
+        folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0600));
 
     if (file >= 0 && lock(file) != 0) {
         close(file);
@@ -99,15 +93,15 @@ static bool is_private(int file)
 {
     struct stat info;
 
-    return fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
-           info.st_uid == geteuid() && info.st_nlink == 1;
+    return fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+           info.st_nlink == 1;
 }
 
 int fp_fs_adopt(int folder, const char *name)
 {
     /* O_NONBLOCK: the name may be a pipe's. */
-    int file = error_of(openat(
-        folder, name, O_RDWR | O_NOFOLLOW | O_APPEND | O_NONBLOCK | O_CLOEXEC));
+    int file =
+        error_of(openat(folder, name, O_RDWR | O_NOFOLLOW | O_APPEND | O_NONBLOCK | O_CLOEXEC));
     int err = 0;
 
     if (file < 0)
@@ -152,8 +146,7 @@ int64_t fp_fs_read(int file, uint64_t at, char *bytes, size_t size)
     size_t done = 0;
 
     while (done < size) {
-        ssize_t got =
-            pread(file, bytes + done, size - done, (off_t)(at + done));
+        ssize_t got = pread(file, bytes + done, size - done, (off_t)(at + done));
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -197,8 +190,7 @@ bool fp_fs_is_named(int folder, const char *name, int file)
 {
     struct stat open_one, named;
 
-    return fstat(file, &open_one) == 0 &&
-           fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+    return fstat(file, &open_one) == 0 && fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
            is_same(&open_one, &named);
 }
 
@@ -213,8 +205,8 @@ int64_t fp_fs_size_of(int folder, const char *name)
 
 int fp_fs_rename(int folder, const char *from, const char *to)
 {
-    int err = error_of((int)syscall(SYS_renameat2, folder, from, folder, to,
-                                    RENAME_WITHOUT_REPLACING));
+    int err =
+        error_of((int)syscall(SYS_renameat2, folder, from, folder, to, RENAME_WITHOUT_REPLACING));
 
     /* Some file systems have only the rename that replaces. */
     if (err != -EINVAL && err != -ENOSYS)
@@ -232,8 +224,7 @@ int fp_fs_remove(int folder, const char *name)
 int fp_fs_list(int folder, void (*each)(void *arg, const char *name), void *arg)
 {
     /* Opened anew: a copy of the descriptor would share its position. */
-    int opened =
-        error_of(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int opened = error_of(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct dirent *entry;
     DIR *list;
 

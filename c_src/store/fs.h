@@ -1,12 +1,10 @@
 /*
  * fs.h - every system call on files of the store; no decisions.
  *
- * Names are looked up in an open folder, so that a folder that is replaced
- * meanwhile leads nowhere else, and no link is followed. libuv has no such
- * calls; operations on an open file are libuv's.
+ * Names are looked up in an open folder, so that a folder that is replaced meanwhile leads nowhere
+ * else, and no link is followed. libuv has no such calls; operations on an open file are libuv's.
  *
- * Any one thread at a time. Errors are negative system errors; fp_fs_reason()
- * has their text.
+ * Any one thread at a time. Errors are negative system errors; fp_fs_reason() has their text.
  */
 #ifndef FP_STORE_FS_H
 #define FP_STORE_FS_H
@@ -20,18 +18,17 @@ const char *fp_fs_reason(int err);
 /* The disk or the quota has no room; the file itself is in order. */
 bool fp_fs_is_full(int err);
 
-/* Open the folder; a missing one is made with mode 0700 in a parent that
- * exists. ELOOP for a link. A descriptor for fp_fs_close. */
+/* Open the folder; a missing one is made with mode 0700 in a parent that exists. ELOOP for a link.
+ * A descriptor for fp_fs_close. */
 int fp_fs_open_folder(const char *path);
 /* Whether `path` is this folder. */
 bool fp_fs_is_folder(int folder, const char *path);
 
-/* A new file, mode 0600, written at its end only, locked while it is open.
- * EEXIST where the name exists, or another process locked the file first. */
+/* A new file, mode 0600, written at its end only, locked while it is open. EEXIST where the name
+ * exists, or another process locked the file first. */
 int fp_fs_create(int folder, const char *name);
-/* A file that a dead process left: locked, for reading and writing.
- * EWOULDBLOCK: another process has it locked; EPERM: it is no regular file of
- * this user with one name only. */
+/* A file that a dead process left: locked, for reading and writing. EWOULDBLOCK: another process
+ * has it locked; EPERM: it is no regular file of this user with one name only. */
 int fp_fs_adopt(int folder, const char *name);
 void fp_fs_close(int file);
 
@@ -53,7 +50,6 @@ int fp_fs_rename(int folder, const char *from, const char *to);
 int fp_fs_remove(int folder, const char *name);
 
 /* Calls `each` with every name, whatever it is of; none of them is looked up. */
-int fp_fs_list(int folder, void (*each)(void *arg, const char *name),
-               void *arg);
+int fp_fs_list(int folder, void (*each)(void *arg, const char *name), void *arg);
 
 #endif

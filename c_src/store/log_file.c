@@ -5,23 +5,21 @@
 #include "store/directory.h"
 #include "store/fs.h"
 
-int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun,
-                      bool is_zst, int64_t offset_ns)
+int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun, bool is_zst,
+                      int64_t offset_ns)
 {
     struct fp_log_name name;
     int descriptor = fp_directory_create(folder, begun, is_zst, &name);
 
     if (descriptor < 0)
         return descriptor;
-    *file = (struct fp_log_file){.descriptor = descriptor,
-                                 .name = name,
-                                 .is_zst = is_zst,
-                                 .offset_ns = offset_ns};
+    *file = (struct fp_log_file){
+        .descriptor = descriptor, .name = name, .is_zst = is_zst, .offset_ns = offset_ns};
     return 0;
 }
 
-int fp_log_file_write(struct fp_log_file *file, const char *bytes, size_t size,
-                      size_t text, uint64_t weight)
+int fp_log_file_write(struct fp_log_file *file, const char *bytes, size_t size, size_t text,
+                      uint64_t weight)
 {
     int err = fp_fs_write(file->descriptor, bytes, size);
 
@@ -81,8 +79,8 @@ static int write_table(struct fp_log_file *file, uint64_t *bytes)
     return err;
 }
 
-int fp_log_file_finish(struct fp_log_file *file, int folder, bool is_synced,
-                       uint64_t *bytes, uint64_t *unsaved)
+int fp_log_file_finish(struct fp_log_file *file, int folder, bool is_synced, uint64_t *bytes,
+                       uint64_t *unsaved)
 {
     int err = write_table(file, bytes);
 

@@ -1,8 +1,8 @@
 /*
  * log_file.h - one file in progress: its whole blocks, and the samples in it.
  *
- * Without a descriptor (-1) there is no file, and only fp_log_file_begin() may be
- * called. Errors are negative system errors. Any one thread at a time.
+ * Without a descriptor (-1) there is no file, and only fp_log_file_begin() may be called. Errors
+ * are negative system errors. Any one thread at a time.
  */
 #ifndef FP_STORE_LOG_FILE_H
 #define FP_STORE_LOG_FILE_H
@@ -28,28 +28,28 @@ struct fp_log_file {
 };
 
 /* 0, or the error; the file is as it was. */
-int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun,
-                      bool is_zst, int64_t offset_ns);
+int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun, bool is_zst,
+                      int64_t offset_ns);
 
-/* A block of `text` bytes of text, `size` as written. On an error a part of it may
- * be in the file: fp_log_file_cut(). */
-int fp_log_file_write(struct fp_log_file *file, const char *bytes, size_t size,
-                      size_t text, uint64_t weight);
+/* A block of `text` bytes of text, `size` as written. On an error a part of it may be in the file:
+ * fp_log_file_cut(). */
+int fp_log_file_write(struct fp_log_file *file, const char *bytes, size_t size, size_t text,
+                      uint64_t weight);
 /* Back to the last whole block. */
 int fp_log_file_cut(struct fp_log_file *file);
 
-/* To the disk. On an error the samples since the last call are added to *unsaved:
- * the kernel reports data that it could not write once, and drops it. */
+/* To the disk. On an error the samples since the last call are added to *unsaved: the kernel
+ * reports data that it could not write once, and drops it. */
 int fp_log_file_sync(struct fp_log_file *file, uint64_t *unsaved);
 
 /* Whether the folder still has the file under its name. */
 bool fp_log_file_is_named(const struct fp_log_file *file, int folder);
 
-/* Add the table of a zst file, and give it the name of a finished one; `is_synced`:
- * on the disk, too. *bytes grows by the table's size, *unsaved as above, and by all
- * samples of a file that has lost its name. */
-int fp_log_file_finish(struct fp_log_file *file, int folder, bool is_synced,
-                       uint64_t *bytes, uint64_t *unsaved);
+/* Add the table of a zst file, and give it the name of a finished one; `is_synced`: on the disk,
+ * too. *bytes grows by the table's size, *unsaved as above, and by all samples of a file that has
+ * lost its name. */
+int fp_log_file_finish(struct fp_log_file *file, int folder, bool is_synced, uint64_t *bytes,
+                       uint64_t *unsaved);
 int fp_log_file_remove(const struct fp_log_file *file, int folder);
 
 /* The file stays where it is. */

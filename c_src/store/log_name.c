@@ -49,11 +49,10 @@ bool fp_log_name_parse(struct fp_log_name *name, const char *text)
     return *end == '\0';
 }
 
-void fp_log_name_print(const struct fp_log_name *name,
-                       char text[FP_LOG_NAME_ROOM])
+void fp_log_name_print(const struct fp_log_name *name, char text[FP_LOG_NAME_ROOM])
 {
-    snprintf(text, FP_LOG_NAME_ROOM, "%s.erl_perf.log%s%s", name->key,
-             name->is_zst ? ".zst" : "", name->is_part ? ".part" : "");
+    snprintf(text, FP_LOG_NAME_ROOM, "%s.erl_perf.log%s%s", name->key, name->is_zst ? ".zst" : "",
+             name->is_part ? ".part" : "");
 }
 
 void fp_log_key_of(char key[FP_LOG_KEY_ROOM], time_t time)
@@ -61,10 +60,8 @@ void fp_log_key_of(char key[FP_LOG_KEY_ROOM], time_t time)
     struct tm local;
 
     /* A year of five digits breaks the order of keys. */
-    if (localtime_r(&time, &local) == NULL || local.tm_year < 0 ||
-        local.tm_year > 8099 ||
-        strftime(key, FP_LOG_KEY_ROOM, "%Y-%m-%d@%H%M.%S", &local) !=
-            SECOND_SIZE)
+    if (localtime_r(&time, &local) == NULL || local.tm_year < 0 || local.tm_year > 8099 ||
+        strftime(key, FP_LOG_KEY_ROOM, "%Y-%m-%d@%H%M.%S", &local) != SECOND_SIZE)
         snprintf(key, FP_LOG_KEY_ROOM, "1970-01-01@0000.00");
 }
 
@@ -73,8 +70,8 @@ int fp_log_key_compare_seconds(const char *a, const char *b)
     return strncmp(a, b, SECOND_SIZE);
 }
 
-/* '_' is greater than the '.' behind a key, so `07_001` follows `07`; behind
- * `07_999` comes `07_999_001`. */
+/* '_' is greater than the '.' behind a key, so `07_001` follows `07`; behind `07_999` comes
+ * `07_999_001`. */
 void fp_log_key_increase(char key[FP_LOG_KEY_ROOM])
 {
     size_t size = strlen(key);

@@ -6,8 +6,8 @@
  *      2026-11-21@0155.12.erl_perf.log.zst.part    being written
  *      |---- key --------|
  *
- * Keys sort by strcmp() in the order of the times at which the files were
- * begun, and those of one second in the order of creation. No I/O.
+ * Keys sort by strcmp() in the order of the times at which the files were begun, and those of one
+ * second in the order of creation. No I/O.
  */
 #ifndef FP_STORE_LOG_NAME_H
 #define FP_STORE_LOG_NAME_H
@@ -26,8 +26,7 @@ struct fp_log_name {
 
 /* False: the name has another form. */
 bool fp_log_name_parse(struct fp_log_name *name, const char *text);
-void fp_log_name_print(const struct fp_log_name *name,
-                       char text[FP_LOG_NAME_ROOM]);
+void fp_log_name_print(const struct fp_log_name *name, char text[FP_LOG_NAME_ROOM]);
 
 /* In local time. */
 void fp_log_key_of(char key[FP_LOG_KEY_ROOM], time_t time);

@@ -1,8 +1,7 @@
 /*
- * recover.c - plain text is searched from its end for the empty line that ends a
- * sample. Frames are walked from the beginning, and then the last ones are read
- * until one is whole: a file whose tail never reached the disk has the right
- * length and the wrong bytes.
+ * recover.c - plain text is searched from its end for the empty line that ends a sample. Frames are
+ * walked from the beginning, and then the last ones are read until one is whole: a file whose tail
+ * never reached the disk has the right length and the wrong bytes.
  */
 #include "store/recover.h"
 
@@ -55,10 +54,8 @@ static int64_t good_text(int file, uint64_t size)
 /* Most frames are smaller than the first of these. */
 static const size_t windows[] = {(size_t)1 << 20, FP_ZST_FRAME_MAX};
 
-/* The whole frame at `at`, read to `bytes`. False: there is none that this
- * library has written. */
-static bool find_frame(int file, uint64_t at, char *bytes,
-                       struct fp_zstd_entry *frame)
+/* The whole frame at `at`, read to `bytes`. False: there is none that this library has written. */
+static bool find_frame(int file, uint64_t at, char *bytes, struct fp_zstd_entry *frame)
 {
     for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
         int64_t got = fp_fs_read(file, at, bytes, windows[i]);
@@ -80,14 +77,12 @@ static bool find_frame(int file, uint64_t at, char *bytes,
     return false;
 }
 
-static bool is_readable(int file, uint64_t at, char *bytes,
-                        const struct fp_zstd_entry *frame)
+static bool is_readable(int file, uint64_t at, char *bytes, const struct fp_zstd_entry *frame)
 {
     char *text = fp_pages_take(frame->text);
-    bool is_good =
-        text != NULL &&
-        fp_fs_read(file, at, bytes, frame->bytes) == (int64_t)frame->bytes &&
-        ZSTD_decompress(text, frame->text, bytes, frame->bytes) == frame->text;
+    bool is_good = text != NULL &&
+                   fp_fs_read(file, at, bytes, frame->bytes) == (int64_t)frame->bytes &&
+                   ZSTD_decompress(text, frame->text, bytes, frame->bytes) == frame->text;
 
     fp_pages_give(text, frame->text);
     return is_good;

@@ -7,9 +7,9 @@
  *        |  the block stays               | flushes, bytes: finish_file()
  *        +------------ fail() <-----------+ any error
  *
- * write_out() is the one place where samples leave this process. A file takes
- * a block wholly or is cut back to where it was; a file that cannot be cut
- * keeps its `.part`, and the next session in the directory finishes it.
+ * write_out() is the one place where samples leave this process. A file takes a block wholly or is
+ * cut back to where it was; a file that cannot be cut keeps its `.part`, and the next session in
+ * the directory finishes it.
  */
 #include "store/sink.h"
 
@@ -55,8 +55,7 @@ struct fp_sink {
 
 /* ---- events ----------------------------------------------------------- */
 
-static void emit(struct fp_sink *sink, enum fp_sink_event event,
-                 const char *text)
+static void emit(struct fp_sink *sink, enum fp_sink_event event, const char *text)
 {
     if (sink->notify != NULL)
         sink->notify(sink->arg, event, text);
@@ -79,12 +78,10 @@ static void on_removed(void *arg, const char *name)
     emit(sink, FP_SINK_REMOVED, sink->text);
 }
 
-static void note_error(struct fp_sink *sink, const char *path,
-                       const char *reason)
+static void note_error(struct fp_sink *sink, const char *path, const char *reason)
 {
     sink->gauges.errors++;
-    snprintf(sink->error, sizeof(sink->error), "%.*s: %s", PATH_MOST, path,
-             reason);
+    snprintf(sink->error, sizeof(sink->error), "%.*s: %s", PATH_MOST, path, reason);
 }
 
 /* ---- the folder ------------------------------------------------------- */
@@ -99,12 +96,11 @@ static void retain(struct fp_sink *sink)
 {
     int err;
 
-    if (sink->folder < 0 ||
-        (sink->limits.files == 0 && sink->limits.bytes == 0))
+    if (sink->folder < 0 || (sink->limits.files == 0 && sink->limits.bytes == 0))
         return;
-    err = fp_directory_retain(sink->folder, &sink->limits, &sink->keys,
-                              now(sink), sink->file.descriptor >= 0,
-                              sink->file.size, on_removed, sink, &sink->kept);
+    err = fp_directory_retain(sink->folder, &sink->limits, &sink->keys, now(sink),
+                              sink->file.descriptor >= 0, sink->file.size, on_removed, sink,
+                              &sink->kept);
     if (err != 0)
         note_error(sink, sink->directory, fp_fs_reason(err));
 }
@@ -138,8 +134,7 @@ static int begin_file(struct fp_sink *sink, time_t begun, int64_t offset_ns)
 
     if (err != 0)
         return err;
-    err = fp_log_file_begin(&sink->file, sink->folder, begun,
-                            sink->options.is_zst, offset_ns);
+    err = fp_log_file_begin(&sink->file, sink->folder, begun, sink->options.is_zst, offset_ns);
     if (err != 0) {
         /* The next try opens the folder that has the path then. */
         close_folder(sink);
@@ -165,8 +160,7 @@ static void finish_file(struct fp_sink *sink)
         if (err == 0)
             emit(sink, FP_SINK_REMOVED, sink->path);
     } else {
-        err = fp_log_file_finish(&sink->file, sink->folder,
-                                 sink->options.sync != FP_SYNC_NONE,
+        err = fp_log_file_finish(&sink->file, sink->folder, sink->options.sync != FP_SYNC_NONE,
                                  &sink->gauges.bytes, &sink->gauges.unsaved);
         fp_directory_note_key(&sink->keys, sink->file.name.key);
         set_path(sink);
@@ -206,8 +200,7 @@ static void heal(struct fp_sink *sink)
     emit(sink, FP_SINK_HEALED, sink->path);
 }
 
-/* After an error of the open file: cut back, and kept only where the disk was
- * full. */
+/* After an error of the open file: cut back, and kept only where the disk was full. */
 static int fail_file(struct fp_sink *sink, int err)
 {
     char path[TEXT_ROOM];
@@ -229,8 +222,7 @@ static bool is_large(const struct fp_sink *sink)
     /* With four files at least, removing the oldest leaves most samples. */
     uint64_t quarter = sink->options.total_max_bytes / 4;
 
-    return (most != 0 && sink->file.size >= most) ||
-           (quarter != 0 && sink->file.size >= quarter) ||
+    return (most != 0 && sink->file.size >= most) || (quarter != 0 && sink->file.size >= quarter) ||
            sink->file.table.n >= FP_ZST_TABLE_MAX;
 }
 
@@ -241,13 +233,11 @@ static int begin_file_of(struct fp_sink *sink, const struct fp_block *block)
 
     if (err == 0)
         return 0;
-    return sink->file.descriptor >= 0
-               ? fail_file(sink, err)
-               : fail(sink, sink->directory, fp_fs_reason(err));
+    return sink->file.descriptor >= 0 ? fail_file(sink, err)
+                                      : fail(sink, sink->directory, fp_fs_reason(err));
 }
 
-static int write_block(struct fp_sink *sink, const struct fp_block *block,
-                       const char *bytes)
+static int write_block(struct fp_sink *sink, const struct fp_block *block, const char *bytes)
 {
     int err = 0;
 
@@ -257,8 +247,7 @@ static int write_block(struct fp_sink *sink, const struct fp_block *block,
         err = begin_file_of(sink, block);
     if (err != 0)
         return err;
-    err = fp_log_file_write(&sink->file, bytes, block->bytes, block->text,
-                            block->weight);
+    err = fp_log_file_write(&sink->file, bytes, block->bytes, block->text, block->weight);
     if (err != 0)
         return fail_file(sink, err);
     sink->gauges.bytes += block->bytes;
@@ -348,8 +337,7 @@ void fp_sink_trigger(struct fp_sink *sink, uint64_t *text, uint64_t *weight)
 
 /* ---- text ------------------------------------------------------------- */
 
-int fp_sink_write(struct fp_sink *sink, const char *text, size_t size,
-                  uint64_t weight)
+int fp_sink_write(struct fp_sink *sink, const char *text, size_t size, uint64_t weight)
 {
     int err;
 
@@ -377,8 +365,7 @@ int fp_sink_set_offset(struct fp_sink *sink, int64_t offset_ns)
     if (err != 0)
         return err;
     /* An empty file stays where its name is still right. */
-    if (fp_sink_begins_file(sink) &&
-        llabs(offset_ns - sink->file.offset_ns) < SECOND_NS)
+    if (fp_sink_begins_file(sink) && llabs(offset_ns - sink->file.offset_ns) < SECOND_NS)
         sink->file.offset_ns = offset_ns;
     sink->offset_ns = offset_ns;
     return 0;
@@ -386,8 +373,8 @@ int fp_sink_set_offset(struct fp_sink *sink, int64_t offset_ns)
 
 /* ---- flush ------------------------------------------------------------ */
 
-/* The file or its folder may have been moved or deleted by other programs:
- * then the next file is begun in the folder that has the path now. */
+/* The file or its folder may have been moved or deleted by other programs: then the next file is
+ * begun in the folder that has the path now. */
 static void check_names(struct fp_sink *sink)
 {
     static const char reason[] = "was removed or replaced by another program";
@@ -419,8 +406,7 @@ static int flush_file(struct fp_sink *sink)
         err = fp_log_file_sync(&sink->file, &sink->gauges.unsaved);
     if (err != 0)
         return fail_file(sink, err);
-    if (sink->options.flush_close_max != 0 &&
-        sink->file.flushes >= sink->options.flush_close_max &&
+    if (sink->options.flush_close_max != 0 && sink->file.flushes >= sink->options.flush_close_max &&
         sink->file.size > 0)
         finish_file(sink);
     return 0;
@@ -510,8 +496,8 @@ static char *copy_directory(const char *directory)
     return strndup(directory, size);
 }
 
-int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options,
-                 char *why, size_t why_size)
+int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, char *why,
+                 size_t why_size)
 {
     struct fp_sink *made = calloc(1, sizeof(*made));
     int err = FP_ENOMEM;
@@ -522,8 +508,7 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options,
     made->options = *options;
     made->is_buffering = options->buffer_ms > 0;
     made->offset_ns = fp_clock_offset_ns(fp_clock_ns);
-    made->limits = (struct fp_directory_limits){options->files_max,
-                                                options->total_max_bytes};
+    made->limits = (struct fp_directory_limits){options->files_max, options->total_max_bytes};
     made->folder = made->file.descriptor = -1;
     made->directory = copy_directory(options->directory);
     if (made->directory != NULL)
@@ -553,8 +538,7 @@ int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end)
 }
 
 void fp_sink_listen(struct fp_sink *sink,
-                    void (*notify)(void *arg, enum fp_sink_event event,
-                                   const char *text),
+                    void (*notify)(void *arg, enum fp_sink_event event, const char *text),
                     void *arg)
 {
     sink->notify = notify;

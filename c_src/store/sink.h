@@ -1,6 +1,6 @@
 /*
- * sink.h - samples to a series of files. WRITER THREAD only, except
- * fp_sink_open: the thread that starts the session, before the writer exists.
+ * sink.h - samples to a series of files. WRITER THREAD only, except fp_sink_open: the thread that
+ * starts the session, before the writer exists.
  *
  *   one file   2026-11-21@0154.07.erl_perf.log.zst.part, mode 0600, locked while
  *              it is written; it loses `.part` when it is finished. It holds
@@ -50,41 +50,38 @@ struct fp_sink_options {
     uint32_t buffer_ms; /* 0: written at once */
 };
 
-/* Make the directory where it is missing, finish what dead sessions left in
- * it, and begin the first file unless the sink buffers. 0, FP_ENOMEM or
- * FP_EIO; then *why (at least 256 bytes) holds "path: reason". */
-int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options,
-                 char *why, size_t why_size);
+/* Make the directory where it is missing, finish what dead sessions left in it, and begin the first
+ * file unless the sink buffers. 0, FP_ENOMEM or FP_EIO; then *why (at least 256 bytes) holds "path:
+ * reason". */
+int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, char *why,
+                 size_t why_size);
 
 /* `notify` is called from now on, inside the call that causes the event. */
 void fp_sink_listen(struct fp_sink *sink,
-                    void (*notify)(void *arg, enum fp_sink_event event,
-                                   const char *text),
+                    void (*notify)(void *arg, enum fp_sink_event event, const char *text),
                     void *arg);
 
-/* Text of `weight` samples. 0, or FP_EFULL: refused whole, as the file takes
- * no bytes and the memory is full. */
-int fp_sink_write(struct fp_sink *sink, const char *text, size_t size,
-                  uint64_t weight);
+/* Text of `weight` samples. 0, or FP_EFULL: refused whole, as the file takes no bytes and the
+ * memory is full. */
+int fp_sink_write(struct fp_sink *sink, const char *text, size_t size, uint64_t weight);
 
 /* No file has text and none waits: the next text is the first of a file. */
 bool fp_sink_begins_file(const struct fp_sink *sink);
-/* Unix time less monotonic time for the text that follows: files are named by
- * it. Where a file has text, another is begun. 0; FP_EFULL or FP_ENOMEM, and
- * the offset is as it was. */
+/* Unix time less monotonic time for the text that follows: files are named by it. Where a file has
+ * text, another is begun. 0; FP_EFULL or FP_ENOMEM, and the offset is as it was. */
 int fp_sink_set_offset(struct fp_sink *sink, int64_t offset_ns);
 
-/* Write what is buffered, and all that follows, to a file. *text and *weight:
- * how much was buffered; 0 where the sink does not buffer. */
+/* Write what is buffered, and all that follows, to a file. *text and *weight: how much was
+ * buffered; 0 where the sink does not buffer. */
 void fp_sink_trigger(struct fp_sink *sink, uint64_t *text, uint64_t *weight);
 bool fp_sink_is_buffering(const struct fp_sink *sink);
 
-/* Everything to the file, and to the disk as `sync` says. `is_asked`: also
- * where the next try is not due. 0 or FP_EIO. */
+/* Everything to the file, and to the disk as `sync` says. `is_asked`: also where the next try is
+ * not due. 0 or FP_EIO. */
 int fp_sink_flush(struct fp_sink *sink, bool is_asked);
 
-/* To be called every second or so: retries what failed when that is due, and
- * drops what is older than `buffer_ms`. */
+/* To be called every second or so: retries what failed when that is due, and drops what is older
+ * than `buffer_ms`. */
 void fp_sink_retry(struct fp_sink *sink);
 
 /* The path of the latest file; "" before the first. Until the next call. */
@@ -101,8 +98,8 @@ struct fp_sink_gauges {
     uint64_t file_ns;     /* CPU time inside calls on files */
     uint64_t compress_ns; /* CPU time of compression */
     uint64_t expired;     /* samples that were buffered and dropped */
-    /* Samples that the kernel took, in a file that was then found removed or
-     * replaced, or in one that fdatasync failed on since. */
+    /* Samples that the kernel took, in a file that was then found removed or replaced, or in one
+     * that fdatasync failed on since. */
     uint64_t unsaved;
 };
 struct fp_sink_gauges fp_sink_gauges(const struct fp_sink *sink);
@@ -112,8 +109,8 @@ struct fp_sink_end {
     struct fp_sink_gauges gauges;
 };
 
-/* Flush, finish the file and free; what is only buffered is dropped. 0 or
- * FP_EIO: the sink is freed in both cases. */
+/* Flush, finish the file and free; what is only buffered is dropped. 0 or FP_EIO: the sink is freed
+ * in both cases. */
 int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end);
 
 #endif

@@ -39,8 +39,7 @@ struct fp_source {
 
 /* ------------------------------------------------------- the file's bytes -- */
 
-static int read_some(struct fp_source *source, char *to, size_t room,
-                     size_t *size)
+static int read_some(struct fp_source *source, char *to, size_t room, size_t *size)
 {
     ssize_t got;
 
@@ -69,13 +68,11 @@ static int fill(struct fp_source *source, size_t want)
         int err;
 
         if (source->begin > 0) {
-            memmove(source->input, source->input + source->begin,
-                    source->end - source->begin);
+            memmove(source->input, source->input + source->begin, source->end - source->begin);
             source->end -= source->begin;
             source->begin = 0;
         }
-        err = read_some(source, source->input + source->end,
-                        INPUT_BYTES - source->end, &got);
+        err = read_some(source, source->input + source->end, INPUT_BYTES - source->end, &got);
         if (err != 0)
             return err;
         source->is_at_end = got == 0;
@@ -87,14 +84,12 @@ static int fill(struct fp_source *source, size_t want)
 
 /* ------------------------------------------------------------------ plain -- */
 
-static int read_plain(struct fp_source *source, char *to, size_t room,
-                      size_t *size)
+static int read_plain(struct fp_source *source, char *to, size_t room, size_t *size)
 {
     int err;
 
     if (source->begin < source->end) {
-        *size = source->end - source->begin < room ? source->end - source->begin
-                                                   : room;
+        *size = source->end - source->begin < room ? source->end - source->begin : room;
         memcpy(to, source->input + source->begin, *size);
         source->begin += *size;
         return 0;
@@ -133,8 +128,7 @@ static bool is_gzip(const char *bytes)
 }
 
 /* gzip has no mark to find behind damage: the rest is lost. */
-static int read_gzip(struct fp_source *source, char *to, size_t room,
-                     size_t *size)
+static int read_gzip(struct fp_source *source, char *to, size_t room, size_t *size)
 {
     z_stream *gzip = &source->gzip;
     unsigned limit = room > (size_t)1 << 30 ? 1u << 30 : (unsigned)room;
@@ -148,8 +142,8 @@ static int read_gzip(struct fp_source *source, char *to, size_t room,
             return err;
         if (source->begin == source->end && !source->is_inside)
             break;
-        if (!source->is_inside && (source->end - source->begin < 2 ||
-                                   !is_gzip(source->input + source->begin))) {
+        if (!source->is_inside &&
+            (source->end - source->begin < 2 || !is_gzip(source->input + source->begin))) {
             /* Zeros behind the last member are a tape's padding. */
             source->state.damaged += source->input[source->begin] != 0;
             give_up(source);
@@ -185,12 +179,10 @@ static bool is_zstd(const char *bytes)
 /* Frames that carry no text, such as a table for seeking. */
 static bool is_skippable(const char *bytes)
 {
-    return (bytes[0] & 0xf0) == 0x50 &&
-           memcmp(bytes + 1, "\x2a\x4d\x18", 3) == 0;
+    return (bytes[0] & 0xf0) == 0x50 && memcmp(bytes + 1, "\x2a\x4d\x18", 3) == 0;
 }
 
-/* To the next magic number. Other bytes that equal one are found to be damaged
- * in their turn. */
+/* To the next magic number. Other bytes that equal one are found to be damaged in their turn. */
 static int find_frame(struct fp_source *source)
 {
     for (;;) {
@@ -221,8 +213,7 @@ static void lose(struct fp_source *source)
     source->is_inside = false;
 }
 
-static int read_zstd(struct fp_source *source, char *to, size_t room,
-                     size_t *size)
+static int read_zstd(struct fp_source *source, char *to, size_t room, size_t *size)
 {
     ZSTD_outBuffer out = {to, room, 0};
 
@@ -236,8 +227,7 @@ static int read_zstd(struct fp_source *source, char *to, size_t room,
         /* A frame may still have text behind its last byte. */
         if (source->begin == source->end && !source->is_inside)
             break;
-        in = (ZSTD_inBuffer){source->input + source->begin,
-                             source->end - source->begin, 0};
+        in = (ZSTD_inBuffer){source->input + source->begin, source->end - source->begin, 0};
         left = ZSTD_decompressStream(source->zstd, &out, &in);
         if (ZSTD_isError(left)) {
             /* At least one byte on, or it would be found again. */
@@ -272,8 +262,7 @@ static int begin_reading(struct fp_source *source)
         if (inflateInit2(&source->gzip, 16 + 15) != Z_OK)
             return FP_ENOMEM;
         source->state.kind = FP_SOURCE_GZIP;
-    } else if (size >= MAGIC_BYTES &&
-               (is_zstd(source->input) || is_skippable(source->input))) {
+    } else if (size >= MAGIC_BYTES && (is_zstd(source->input) || is_skippable(source->input))) {
         source->zstd = ZSTD_createDCtx();
         if (source->zstd == NULL)
             return FP_ENOMEM;
@@ -307,8 +296,7 @@ static int refuse(char *why, size_t why_size, const char *reason)
     return FP_EIO;
 }
 
-int fp_source_open(struct fp_source **source, const char *path, char *why,
-                   size_t why_size)
+int fp_source_open(struct fp_source **source, const char *path, char *why, size_t why_size)
 {
     struct stat info;
     /* NONBLOCK: opening a pipe would wait for its writer. */
@@ -320,9 +308,7 @@ int fp_source_open(struct fp_source **source, const char *path, char *why,
         close(file);
         return refuse(why, why_size, "not a regular file");
     }
-    err =
-        create(source, (struct fp_source){.file = file,
-                                          .file_size = (uint64_t)info.st_size});
+    err = create(source, (struct fp_source){.file = file, .file_size = (uint64_t)info.st_size});
     if (err == FP_EIO)
         refuse(why, why_size, "it cannot be read");
     if (err != 0)
@@ -332,10 +318,8 @@ int fp_source_open(struct fp_source **source, const char *path, char *why,
 
 int fp_source_memory(struct fp_source **source, const void *bytes, size_t size)
 {
-    return create(source, (struct fp_source){.file = -1,
-                                             .file_size = size,
-                                             .memory = bytes,
-                                             .memory_size = size});
+    return create(source, (struct fp_source){
+                              .file = -1, .file_size = size, .memory = bytes, .memory_size = size});
 }
 
 void fp_source_close(struct fp_source *source)

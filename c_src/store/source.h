@@ -1,11 +1,9 @@
 /*
- * source.h - the text of a file: plain, gzip or zstd, by its first bytes and not
- * by its name.
+ * source.h - the text of a file: plain, gzip or zstd, by its first bytes and not by its name.
  *
- * Damage is counted and costs as little as it can: reading goes on at the next
- * zstd frame. Memory: two buffers of 256 KiB, and the
- * window of a decompressor (at most 128 MiB, as zstd -d has it; 1 MiB or less
- * for what flame_prof writes).
+ * Damage is counted and costs as little as it can: reading goes on at the next zstd frame. Memory:
+ * two buffers of 256 KiB, and the window of a decompressor (at most 128 MiB, as zstd -d has it; 1
+ * MiB or less for what flame_prof writes).
  *
  * Calls read the disk: dirty I/O threads only. One thread at a time.
  */
@@ -27,15 +25,13 @@ struct fp_source_state {
     int is_cut_off;    /* it ends in the middle of what was compressed */
 };
 
-/* 0; FP_ENOMEM; FP_EIO with a sentence in `why`, which ends with a NUL. Only
- * regular files: a pipe could block a thread for ever. */
-int fp_source_open(struct fp_source **source, const char *path, char *why,
-                   size_t why_size);
+/* 0; FP_ENOMEM; FP_EIO with a sentence in `why`, which ends with a NUL. Only regular files: a pipe
+ * could block a thread for ever. */
+int fp_source_open(struct fp_source **source, const char *path, char *why, size_t why_size);
 void fp_source_close(struct fp_source *source);
 
-/* `source` is a struct fp_source: this is a reader of format/scan.h. Up to
- * `room` (at least 1) bytes of text to `to`; *size is 0 at the end.
- * 0, or FP_EIO: the disk says so. */
+/* `source` is a struct fp_source: this is a reader of format/scan.h. Up to `room` (at least 1)
+ * bytes of text to `to`; *size is 0 at the end. 0, or FP_EIO: the disk says so. */
 int fp_source_read(void *source, char *to, size_t room, size_t *size);
 const struct fp_source_state *fp_source_state(const struct fp_source *source);
 /* The size of the file when it was opened. */

@@ -23,8 +23,7 @@ int fp_unzstd_create(struct fp_unzstd **unzst)
         free(made);
         return FP_ENOMEM;
     }
-    ZSTD_DCtx_setParameter(made->context, ZSTD_d_windowLogMax,
-                           FP_UNZST_WINDOW_LOG);
+    ZSTD_DCtx_setParameter(made->context, ZSTD_d_windowLogMax, FP_UNZST_WINDOW_LOG);
     *unzst = made;
     return 0;
 }
@@ -37,10 +36,9 @@ void fp_unzstd_destroy(struct fp_unzstd *unzst)
     free(unzst);
 }
 
-/* Until there is a full buffer, the end of a frame, or no more input: text of a
- * good frame is handed out before the next frame can spoil it. */
-static void read_on(struct fp_unzstd *unzst, ZSTD_inBuffer *from,
-                    ZSTD_outBuffer *to)
+/* Until there is a full buffer, the end of a frame, or no more input: text of a good frame is
+ * handed out before the next frame can spoil it. */
+static void read_on(struct fp_unzstd *unzst, ZSTD_inBuffer *from, ZSTD_outBuffer *to)
 {
     size_t in_before, out_before, left;
 
@@ -58,9 +56,8 @@ static void read_on(struct fp_unzstd *unzst, ZSTD_inBuffer *from,
     } while (to->pos < to->size && !(unzst->is_between && to->pos > 0));
 }
 
-int fp_unzstd_read(struct fp_unzstd *unzst, const char *in, size_t in_size,
-                   size_t *used, char *out, size_t room, size_t *made,
-                   const char **why)
+int fp_unzstd_read(struct fp_unzstd *unzst, const char *in, size_t in_size, size_t *used, char *out,
+                   size_t room, size_t *made, const char **why)
 {
     ZSTD_inBuffer from = {in, in_size, 0};
     ZSTD_outBuffer to = {out, room, 0};

@@ -9,16 +9,16 @@
 
 #define TABLE_MAGIC 0x184D2A5Eu
 #define TABLE_END_MAGIC 0x8F92EAB1u
-/* Level 1's defaults are made for text that repeats itself sooner: samples repeat
- * those of a tick ago, some 70 KB before, and of a second ago. A large window and
- * table of hashes save 5 % of the bytes and cost no time. The next better
- * strategies save 1 % more for a tenth of the speed, and 10 % for two thirds. */
+/* Level 1's defaults are made for text that repeats itself sooner: samples repeat those of a tick
+ * ago, some 70 KB before, and of a second ago. A large window and table of hashes save 5 % of the
+ * bytes and cost no time. The next better strategies save 1 % more for a tenth of the speed, and 10
+ * % for two thirds. */
 #define LEVEL 1
 #define WINDOW_LOG 22
 #define HASH_LOG 17
 
-/* A frame's header (RFC 8878, 3.1.1.1), as libzstd writes it without a size, and
- * with the size in it, which is known at the frame's end:
+/* A frame's header (RFC 8878, 3.1.1.1), as libzstd writes it without a size, and with the size in
+ * it, which is known at the frame's end:
  *
  *      magic 4 | descriptor 1 | window 1
  *      magic 4 | descriptor 1 | window 1 | size 4
@@ -43,8 +43,8 @@ static void set_parameters(ZSTD_CCtx *context)
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
 }
 
-/* A first frame makes the context allocate its memory, and proves that this
- * libzstd's header is the one above. */
+/* A first frame makes the context allocate its memory, and proves that this libzstd's header is the
+ * one above. */
 static int try_it(struct fp_zstd *zst)
 {
     size_t size = 0;
@@ -68,8 +68,8 @@ int fp_zstd_create(struct fp_zstd **zst)
 
     if (made == NULL)
         return err;
-    /* Some 5 MiB by malloc: the interface that takes another allocator is not
-     * stable. After 12 sessions no growth was seen of it. */
+    /* Some 5 MiB by malloc: the interface that takes another allocator is not stable. After 12
+     * sessions no growth was seen of it. */
     made->context = ZSTD_createCCtx();
     if (made->context != NULL) {
         set_parameters(made->context);
@@ -93,8 +93,7 @@ void fp_zstd_destroy(struct fp_zstd *zst)
 /* The context holds back less than a block. */
 size_t fp_zstd_bound(size_t text)
 {
-    return ZSTD_compressBound(text + ZSTD_BLOCKSIZE_MAX) + HEADER_SIZE +
-           CONTENT_SIZE;
+    return ZSTD_compressBound(text + ZSTD_BLOCKSIZE_MAX) + HEADER_SIZE + CONTENT_SIZE;
 }
 
 static void put_u32(char *out, uint32_t n)
@@ -103,8 +102,8 @@ static void put_u32(char *out, uint32_t n)
         out[byte] = (char)(n & 0xff);
 }
 
-/* The bytes of a frame are behind a gap of CONTENT_SIZE: close it by a header with
- * room for the size. */
+/* The bytes of a frame are behind a gap of CONTENT_SIZE: close it by a header with room for the
+ * size. */
 static void make_header(char *frame)
 {
     memmove(frame, frame + CONTENT_SIZE, HEADER_SIZE);
@@ -123,8 +122,7 @@ static int compress(struct fp_zstd *zst, const char *text, size_t text_size,
 {
     size_t gap = *size == 0 ? CONTENT_SIZE : 0;
     ZSTD_inBuffer in = {text, text_size, 0};
-    ZSTD_outBuffer out = {frame + *size + gap, fp_zstd_bound(text_size) - gap,
-                          0};
+    ZSTD_outBuffer out = {frame + *size + gap, fp_zstd_bound(text_size) - gap, 0};
     size_t left;
 
     do
@@ -145,8 +143,7 @@ static int compress(struct fp_zstd *zst, const char *text, size_t text_size,
     return 0;
 }
 
-int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size,
-                char *frame, size_t *size)
+int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size, char *frame, size_t *size)
 {
     return compress(zst, text, text_size, ZSTD_e_continue, frame, size);
 }
@@ -167,8 +164,7 @@ void fp_zstd_table_add(struct fp_zstd_table *table, size_t bytes, size_t text)
 {
     if (table->n == table->room) {
         size_t room = table->room == 0 ? 64 : 2 * table->room;
-        struct fp_zstd_entry *grown =
-            realloc(table->entry, room * sizeof(*grown));
+        struct fp_zstd_entry *grown = realloc(table->entry, room * sizeof(*grown));
 
         if (grown == NULL) {
             table->is_broken = 1;
@@ -177,8 +173,7 @@ void fp_zstd_table_add(struct fp_zstd_table *table, size_t bytes, size_t text)
         table->entry = grown;
         table->room = room;
     }
-    table->entry[table->n++] =
-        (struct fp_zstd_entry){(uint32_t)bytes, (uint32_t)text};
+    table->entry[table->n++] = (struct fp_zstd_entry){(uint32_t)bytes, (uint32_t)text};
 }
 
 void fp_zstd_table_free(struct fp_zstd_table *table)

@@ -1,10 +1,9 @@
 /*
  * zstd_frame.h - text to zstd frames, and the table of frames that ends a file.
  *
- * Each frame stands alone, with its size and a checksum in it, and is made as
- * its text comes: what has to be kept of the text is the window. The table is
- * that of the seekable format, in a skippable frame, which every other reader of
- * zstd skips:
+ * Each frame stands alone, with its size and a checksum in it, and is made as its text comes: what
+ * has to be kept of the text is the window. The table is that of the seekable format, in a
+ * skippable frame, which every other reader of zstd skips:
  *
  *      5E 2A 4D 18 | size | n x (compressed, text) | n | 00 | B1 EA 92 8F
  *
@@ -27,11 +26,9 @@ void fp_zstd_destroy(struct fp_zstd *zst);
 
 /* The most bytes that so much text, and the frame's end, add to a frame. */
 size_t fp_zstd_bound(size_t text);
-/* More text into the frame that has *size bytes so far, 0: a new one. Behind
- * them is room for fp_zstd_bound(text_size). 0; or FP_ENOMEM, and the frame that
- * was begun is good for nothing. */
-int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size,
-                char *frame, size_t *size);
+/* More text into the frame that has *size bytes so far, 0: a new one. Behind them is room for
+ * fp_zstd_bound(text_size). 0; or FP_ENOMEM, and the frame that was begun is good for nothing. */
+int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size, char *frame, size_t *size);
 /* Likewise. */
 int fp_zstd_end(struct fp_zstd *zst, char *frame, size_t *size);
 /* Forgets the frame that was begun, if any. */

@@ -42,14 +42,12 @@ ERL_NIF_TERM fp_error_text(ErlNifEnv *env, int err, const char *text)
 {
     if (text[0] == '\0')
         text = fp_err_text(err);
-    return fp_error(env, enif_make_tuple2(env, fp_atom(env, fp_err_name(err)),
-                                          fp_text(env, text)));
+    return fp_error(env, enif_make_tuple2(env, fp_atom(env, fp_err_name(err)), fp_text(env, text)));
 }
 
 ERL_NIF_TERM fp_result(ErlNifEnv *env, int err)
 {
-    return err == 0 ? fp_atom(env, "ok")
-                    : fp_error(env, fp_atom(env, fp_err_name(err)));
+    return err == 0 ? fp_atom(env, "ok") : fp_error(env, fp_atom(env, fp_err_name(err)));
 }
 
 ERL_NIF_TERM fp_result_text(ErlNifEnv *env, int err, const char *text)
@@ -57,26 +55,22 @@ ERL_NIF_TERM fp_result_text(ErlNifEnv *env, int err, const char *text)
     return err == 0 ? fp_atom(env, "ok") : fp_error_text(env, err, text);
 }
 
-void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
-                ERL_NIF_TERM value)
+void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, ERL_NIF_TERM value)
 {
     enif_make_map_put(env, *map, fp_atom(env, key), value, map);
 }
 
-void fp_map_put_atom(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
-                     const char *name)
+void fp_map_put_atom(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, const char *name)
 {
     fp_map_put(env, map, key, fp_atom(env, name));
 }
 
-void fp_map_put_text(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
-                     const char *text)
+void fp_map_put_text(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, const char *text)
 {
     fp_map_put(env, map, key, fp_text(env, text));
 }
 
-void fp_map_put_u64(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
-                    uint64_t value)
+void fp_map_put_u64(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, uint64_t value)
 {
     fp_map_put(env, map, key, enif_make_uint64(env, value));
 }
@@ -101,14 +95,12 @@ int fp_get_name(ErlNifEnv *env, ERL_NIF_TERM term, const char *const *names)
     return -1;
 }
 
-int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
-               ERL_NIF_TERM *value)
+int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, ERL_NIF_TERM *value)
 {
     return enif_get_map_value(env, map, fp_atom(env, key), value);
 }
 
-int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
-                   uint32_t *value)
+int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *value)
 {
     ERL_NIF_TERM term;
     unsigned n;
@@ -119,8 +111,7 @@ int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
     return 1;
 }
 
-int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
-                    int *value)
+int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, int *value)
 {
     ERL_NIF_TERM term;
 
@@ -153,9 +144,8 @@ int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3])
     unsigned arity;
     int size;
 
-    if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
-        !enif_is_atom(env, part[0]) || !enif_is_atom(env, part[1]) ||
-        !enif_get_uint(env, part[2], &arity) || arity > 255)
+    if (!enif_get_tuple(env, term, &size, &part) || size != 3 || !enif_is_atom(env, part[0]) ||
+        !enif_is_atom(env, part[1]) || !enif_get_uint(env, part[2], &arity) || arity > 255)
         return 0;
     mfa[0] = part[0];
     mfa[1] = part[1];

@@ -1,6 +1,6 @@
 /*
- * terms.h - Erlang terms to C and back, for agent_nif/ and report_nif/. Only
- * these three folders include erl_nif.h.
+ * terms.h - Erlang terms to C and back, for agent_nif/ and report_nif/. Only these three folders
+ * include erl_nif.h.
  */
 #ifndef FP_TERMS_TERMS_H
 #define FP_TERMS_TERMS_H
@@ -28,14 +28,10 @@ ERL_NIF_TERM fp_result(ErlNifEnv *env, int err);
 ERL_NIF_TERM fp_result_text(ErlNifEnv *env, int err, const char *text);
 
 /* Put Key => Value into *map; Key is made an atom. */
-void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
-                ERL_NIF_TERM value);
-void fp_map_put_atom(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
-                     const char *name);
-void fp_map_put_text(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
-                     const char *text);
-void fp_map_put_u64(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key,
-                    uint64_t value);
+void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, ERL_NIF_TERM value);
+void fp_map_put_atom(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, const char *name);
+void fp_map_put_text(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, const char *text);
+void fp_map_put_u64(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, uint64_t value);
 
 /* The object of a reference of this type, or NULL. */
 void *fp_get_object(ErlNifEnv *env, ERL_NIF_TERM ref, ErlNifResourceType *type);
@@ -45,12 +41,9 @@ int fp_is_atom(ErlNifEnv *env, ERL_NIF_TERM term, const char *name);
 int fp_get_name(ErlNifEnv *env, ERL_NIF_TERM term, const char *const *names);
 
 /* The value of an atom key. 1 when there is one of that kind. */
-int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
-               ERL_NIF_TERM *value);
-int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
-                   uint32_t *value);
-int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key,
-                    int *value);
+int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, ERL_NIF_TERM *value);
+int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *value);
+int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, int *value);
 /* A binary without NUL bytes, copied with a terminating one. */
 int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room);
 

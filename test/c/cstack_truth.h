@@ -1,6 +1,6 @@
 /*
- * cstack_truth.h - what is true of stacks and libraries, from others: libgcc's
- * unwinder, and a library that is built here and now.
+ * cstack_truth.h - what is true of stacks and libraries, from others: libgcc's unwinder, and a
+ * library that is built here and now.
  */
 #ifndef NATIVE_TRUTH_H
 #define NATIVE_TRUTH_H
@@ -34,16 +34,14 @@ static inline void truth_shell(const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    CHECK(vsnprintf(command, sizeof command, format, list) <
-          (int)sizeof command);
+    CHECK(vsnprintf(command, sizeof command, format, list) < (int)sizeof command);
     va_end(list);
     if (system(command) != 0)
         RUN_FAIL("this failed: %s", command);
 }
 
 /* Lazy binding, so that the ways through the PLT are walked as well. */
-static inline void truth_build(const char *compiler, const char *flags,
-                               const char *path)
+static inline void truth_build(const char *compiler, const char *flags, const char *path)
 {
     truth_shell("%s -shared -fPIC -g0 -Wl,-z,lazy -Wl,--build-id %s -o "
                 "%s " CHAIN_SOURCE,
@@ -86,8 +84,7 @@ struct truth_frames {
     int is_whole[TRUTH_FRAMES]; /* not less 1 */
 };
 
-static inline _Unwind_Reason_Code truth_frame(struct _Unwind_Context *context,
-                                              void *self)
+static inline _Unwind_Reason_Code truth_frame(struct _Unwind_Context *context, void *self)
 {
     struct truth_frames *frames = self;
     int before = 0;
@@ -95,8 +92,8 @@ static inline _Unwind_Reason_Code truth_frame(struct _Unwind_Context *context,
 
     if (frames->count == TRUTH_FRAMES || ip == 0)
         return _URC_END_OF_STACK;
-    /* What called an interrupted frame is the trampoline: nobody called from
-     * there, and ours is its start. */
+    /* What called an interrupted frame is the trampoline: nobody called from there, and ours is its
+     * start. */
     if (before && frames->count > 0 && !frames->is_whole[frames->count - 1])
         frames->pc[frames->count - 1]++;
     frames->is_whole[frames->count] = before;
@@ -105,8 +102,7 @@ static inline _Unwind_Reason_Code truth_frame(struct _Unwind_Context *context,
 }
 
 /* libgcc's opinion, from the caller of this on. */
-static inline __attribute__((always_inline)) void
-truth_unwind(struct truth_frames *frames)
+static inline __attribute__((always_inline)) void truth_unwind(struct truth_frames *frames)
 {
     frames->count = 0;
     _Unwind_Backtrace(truth_frame, frames);
@@ -130,17 +126,14 @@ struct truth_stack {
 };
 
 /* As a sampler would: by the kernel, so no sanitizer minds. Async-signal-safe. */
-static inline void truth_copy(struct truth_stack *copy, uint64_t rsp,
-                              uint64_t end)
+static inline void truth_copy(struct truth_stack *copy, uint64_t rsp, uint64_t end)
 {
     uint64_t start = rsp - FP_RED_ZONE;
-    size_t size = end - start < sizeof copy->bytes ? (size_t)(end - start)
-                                                   : sizeof copy->bytes;
+    size_t size = end - start < sizeof copy->bytes ? (size_t)(end - start) : sizeof copy->bytes;
     struct iovec local = {copy->bytes, size};
     struct iovec remote = {(void *)(uintptr_t)start, size};
 
-    CHECK(process_vm_readv(getpid(), &local, 1, &remote, 1, 0) ==
-          (ssize_t)size);
+    CHECK(process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size);
     copy->stack = (struct fp_cstack_stack){start, copy->bytes, size};
 }
 
@@ -169,16 +162,15 @@ static inline struct fp_registers truth_registers(const ucontext_t *context)
     };
 }
 
-static inline void truth_print(const struct fp_cstack *native, const char *who,
-                               const uint64_t *pc, size_t count)
+static inline void truth_print(const struct fp_cstack *native, const char *who, const uint64_t *pc,
+                               size_t count)
 {
     printf("# %s:\n", who);
     for (size_t i = 0; i < count; i++) {
         const char *name = NULL, *library = "nowhere";
 
         fp_cstack_resolve(native, pc[i], &name, &library);
-        printf("#   %zu %#" PRIx64 " %s in %s\n", i, pc[i],
-               name == NULL ? "?" : name, library);
+        printf("#   %zu %#" PRIx64 " %s in %s\n", i, pc[i], name == NULL ? "?" : name, library);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * fake_code.h - a symbolizer without a VM. Addresses and atoms are indices
- * into tables that the test fills (and refills: that is code replacement).
+ * fake_code.h - a symbolizer without a VM. Addresses and atoms are indices into tables that the
+ * test fills (and refills: that is code replacement).
  *
  *      address  (index + 1) << 16 | line
  *      atom     index + 1
@@ -25,8 +25,8 @@ struct fake_code {
     const uint8_t *kinds; /* enum fp_symbol_kind of each; NULL: Erlang */
     const char *const *atoms;
     size_t atom_count;
-    /* Any thread: what the next revalidate will say; then `newer` (as many)
-     * takes the place of `functions`. */
+    /* Any thread: what the next revalidate will say; then `newer` (as many) takes the place of
+     * `functions`. */
     _Atomic int recoded;
     const struct fake_function *newer;
     unsigned long resolved, revalidated;
@@ -56,14 +56,12 @@ static int fake_resolve(void *self, uint64_t pc, struct fp_symbol *symbol)
     code->resolved++;
     if (index >= code->function_count)
         return FP_ENOENT;
-    symbol->module_len = fake_copy(symbol->module, sizeof(symbol->module),
-                                   code->functions[index].module);
-    symbol->function_len = fake_copy(symbol->function, sizeof(symbol->function),
-                                     code->functions[index].function);
-    symbol->file_len = fake_copy(symbol->file, sizeof(symbol->file),
-                                 code->functions[index].file);
-    symbol->kind =
-        code->kinds == NULL ? (uint8_t)FP_SYMBOL_ERLANG : code->kinds[index];
+    symbol->module_len =
+        fake_copy(symbol->module, sizeof(symbol->module), code->functions[index].module);
+    symbol->function_len =
+        fake_copy(symbol->function, sizeof(symbol->function), code->functions[index].function);
+    symbol->file_len = fake_copy(symbol->file, sizeof(symbol->file), code->functions[index].file);
+    symbol->kind = code->kinds == NULL ? (uint8_t)FP_SYMBOL_ERLANG : code->kinds[index];
     symbol->arity = code->functions[index].arity;
     symbol->line = (uint32_t)(pc & 0xffff);
     return 0;
@@ -91,8 +89,7 @@ static int fake_revalidate(void *self)
 
 static inline struct fp_symbolizer fake_symbolizer(struct fake_code *code)
 {
-    return (struct fp_symbolizer){code, fake_resolve, fake_atom,
-                                  fake_revalidate};
+    return (struct fp_symbolizer){code, fake_resolve, fake_atom, fake_revalidate};
 }
 
 #endif

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct fake_region *region_of(struct fake_memory *memory,
-                                     uint64_t address)
+static struct fake_region *region_of(struct fake_memory *memory, uint64_t address)
 {
     for (size_t i = 0; i < memory->regions; i++)
         if (address - memory->region[i].address < memory->region[i].size)
@@ -13,8 +12,8 @@ static struct fake_region *region_of(struct fake_memory *memory,
     return NULL;
 }
 
-static int64_t fake_readv(void *self, const struct iovec *local,
-                          const struct iovec *remote, size_t n)
+static int64_t fake_readv(void *self, const struct iovec *local, const struct iovec *remote,
+                          size_t n)
 {
     struct fake_memory *memory = self;
     int64_t total = 0;
@@ -30,8 +29,7 @@ static int64_t fake_readv(void *self, const struct iovec *local,
         if (memory->before_read != NULL)
             memory->before_read(memory, memory->arg, address, size);
         while (done < size) {
-            const struct fake_region *region =
-                region_of(memory, address + done);
+            const struct fake_region *region = region_of(memory, address + done);
             size_t left, piece;
 
             if (region == NULL)
@@ -69,13 +67,11 @@ static void wrong_test(const char *what, uint64_t address)
     abort();
 }
 
-unsigned char *fake_map(struct fake_memory *memory, uint64_t address,
-                        size_t size)
+unsigned char *fake_map(struct fake_memory *memory, uint64_t address, size_t size)
 {
     struct fake_region *region = &memory->region[memory->regions];
 
-    if (memory->regions == FAKE_REGIONS_MAX ||
-        region_of(memory, address) != NULL)
+    if (memory->regions == FAKE_REGIONS_MAX || region_of(memory, address) != NULL)
         wrong_test("cannot map", address);
     region->address = address;
     region->size = size;
@@ -96,8 +92,7 @@ void fake_unmap(struct fake_memory *memory, uint64_t address)
     *region = memory->region[--memory->regions];
 }
 
-unsigned char *fake_at(struct fake_memory *memory, uint64_t address,
-                       size_t size)
+unsigned char *fake_at(struct fake_memory *memory, uint64_t address, size_t size)
 {
     struct fake_region *region = region_of(memory, address);
 
@@ -106,8 +101,7 @@ unsigned char *fake_at(struct fake_memory *memory, uint64_t address,
     return region->bytes + (address - region->address);
 }
 
-void fake_put(struct fake_memory *memory, uint64_t address, const void *bytes,
-              size_t size)
+void fake_put(struct fake_memory *memory, uint64_t address, const void *bytes, size_t size)
 {
     unsigned char *at = fake_at(memory, address, size);
 

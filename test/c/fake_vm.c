@@ -8,8 +8,7 @@
 #define PID_TAG 0x03u
 #define NIL (~UINT64_C(0) << 6 | 0x3b)
 
-void fake_vm_create(struct fake_vm *vm, unsigned otp, uint32_t limit,
-                    uint32_t processes)
+void fake_vm_create(struct fake_vm *vm, unsigned otp, uint32_t limit, uint32_t processes)
 {
     memset(vm, 0, sizeof *vm);
     fake_memory_create(&vm->memory);
@@ -20,10 +19,8 @@ void fake_vm_create(struct fake_vm *vm, unsigned otp, uint32_t limit,
     vm->processes = processes;
     fake_map(&vm->memory, FAKE_TABLE, 8u * (size_t)limit);
     if (processes > 0) {
-        fake_map(&vm->memory, FAKE_PROCESSES,
-                 (size_t)FAKE_PROCESS_STRIDE * processes);
-        fake_map(&vm->memory, FAKE_HEAPS,
-                 8u * (size_t)FAKE_HEAP_WORDS * processes);
+        fake_map(&vm->memory, FAKE_PROCESSES, (size_t)FAKE_PROCESS_STRIDE * processes);
+        fake_map(&vm->memory, FAKE_HEAPS, 8u * (size_t)FAKE_HEAP_WORDS * processes);
     }
     vm->code.count = 1;
     vm->code.range[0] = (struct fp_range){FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE};
@@ -54,8 +51,7 @@ void fake_vm_add_atoms(struct fake_vm *vm)
     static const char *const first[] = {"false", "true", "nil"};
     uint32_t limit = 1048576;
 
-    fake_map(&vm->memory, FAKE_ATOMS,
-             (size_t)(TEXTS - FAKE_ATOMS) + TEXTS_SIZE);
+    fake_map(&vm->memory, FAKE_ATOMS, (size_t)(TEXTS - FAKE_ATOMS) + TEXTS_SIZE);
     fake_map(&vm->memory, FAKE_DATA, 1u << 17);
     for (uint32_t n = 0; n < FAKE_ATOMS_MAX / 1024; n++)
         fake_put_word(&vm->memory, SEGMENTS + 8 * n, SEGMENT(n));
@@ -102,17 +98,16 @@ uint64_t fake_heap_at(uint32_t n)
     return FAKE_HEAPS + 8u * (uint64_t)FAKE_HEAP_WORDS * n;
 }
 
-void fake_set(struct fake_vm *vm, uint32_t n, enum fp_field field,
-              uint64_t value)
+void fake_set(struct fake_vm *vm, uint32_t n, enum fp_field field, uint64_t value)
 {
-    fake_put(&vm->memory, fake_process_at(n) + vm->layout.release.offset[field],
-             &value, fp_field_width(field));
+    fake_put(&vm->memory, fake_process_at(n) + vm->layout.release.offset[field], &value,
+             fp_field_width(field));
 }
 
 uint64_t fake_get(struct fake_vm *vm, uint32_t n, enum fp_field field)
 {
-    const unsigned char *at = fake_at(
-        &vm->memory, fake_process_at(n) + vm->layout.release.offset[field], 8);
+    const unsigned char *at =
+        fake_at(&vm->memory, fake_process_at(n) + vm->layout.release.offset[field], 8);
     uint64_t value = 0;
 
     memcpy(&value, at, fp_field_width(field));
@@ -125,8 +120,7 @@ uint64_t fake_spawn(struct fake_vm *vm, uint32_t n, uint64_t i)
     uint64_t hend = heap + 8 * FAKE_HEAP_WORDS;
 
     assert(n < vm->processes);
-    memset(fake_at(&vm->memory, fake_process_at(n), FAKE_PROCESS_STRIDE), 0,
-           FAKE_PROCESS_STRIDE);
+    memset(fake_at(&vm->memory, fake_process_at(n), FAKE_PROCESS_STRIDE), 0, FAKE_PROCESS_STRIDE);
     fake_set(vm, n, FP_FIELD_id, pid);
     fake_set(vm, n, FP_FIELD_heap, heap);
     fake_set(vm, n, FP_FIELD_htop, heap + 8 * 10);
@@ -135,8 +129,7 @@ uint64_t fake_spawn(struct fake_vm *vm, uint32_t n, uint64_t i)
     fake_set(vm, n, FP_FIELD_stop, hend);
     fake_set(vm, n, FP_FIELD_i, i);
     fake_set(vm, n, FP_FIELD_state, 0x2a);
-    fake_put_word(&vm->memory, FAKE_TABLE + 8u * fake_slot(&vm->layout, n),
-                  fake_process_at(n));
+    fake_put_word(&vm->memory, FAKE_TABLE + 8u * fake_slot(&vm->layout, n), fake_process_at(n));
     return pid;
 }
 
@@ -146,8 +139,7 @@ void fake_exit(struct fake_vm *vm, uint32_t n)
     fake_set(vm, n, FP_FIELD_state, FP_PSFLG_FREE | FP_PSFLG_EXITING);
 }
 
-void fake_set_stack(struct fake_vm *vm, uint32_t n, const uint64_t *word,
-                    size_t words)
+void fake_set_stack(struct fake_vm *vm, uint32_t n, const uint64_t *word, size_t words)
 {
     uint64_t hend = fake_heap_at(n) + 8 * FAKE_HEAP_WORDS;
 
@@ -190,8 +182,7 @@ uint64_t fake_atom_term(struct fake_vm *vm, const char *text, size_t len)
     }
     vm->text_at += (len + 64 + 7) & ~UINT64_C(7);
     fake_put(&vm->memory, ENTRY(index), &entry, sizeof entry);
-    fake_put_word(&vm->memory, SEGMENT(index / 1024) + 8 * (index % 1024),
-                  ENTRY(index));
+    fake_put_word(&vm->memory, SEGMENT(index / 1024) + 8 * (index % 1024), ENTRY(index));
     fake_put(&vm->memory, ATOM_TABLE + 4, &vm->atoms, 4);
     return (uint64_t)index << 6 | ATOM_TAG;
 }
@@ -203,10 +194,8 @@ uint64_t fake_string(struct fake_vm *vm, const uint32_t *character, size_t n)
     uint64_t term = n > 0 ? vm->lines_at | 1 : NIL;
 
     for (size_t i = 0; i < n; i++) {
-        fake_put_word(&vm->memory, vm->lines_at,
-                      (uint64_t)character[i] << 4 | 0x0f);
-        fake_put_word(&vm->memory, vm->lines_at + 8,
-                      i + 1 < n ? (vm->lines_at + 16) | 1 : NIL);
+        fake_put_word(&vm->memory, vm->lines_at, (uint64_t)character[i] << 4 | 0x0f);
+        fake_put_word(&vm->memory, vm->lines_at + 8, i + 1 < n ? (vm->lines_at + 16) | 1 : NIL);
         vm->lines_at += 16;
     }
     return term;
@@ -215,12 +204,10 @@ uint64_t fake_string(struct fake_vm *vm, const uint32_t *character, size_t n)
 uint32_t fake_line(const struct fake_module *module, uint32_t f, uint64_t pc,
                    const struct fake_module_options *options)
 {
-    return 100 * f + 1 +
-           (uint32_t)((pc - module->code[f]) / options->line_step);
+    return 100 * f + 1 + (uint32_t)((pc - module->code[f]) / options->line_step);
 }
 
-static void put_lines(struct fake_vm *vm, struct fake_module *module,
-                      const struct fake_body *body,
+static void put_lines(struct fake_vm *vm, struct fake_module *module, const struct fake_body *body,
                       const struct fake_module_options *options)
 {
     uint64_t table = vm->lines_at, count = module->count;
@@ -244,8 +231,7 @@ static void put_lines(struct fake_vm *vm, struct fake_module *module,
 
             if (options->file != 0 && loc % 2 == 1)
                 loc |= 1u << 24;
-            fake_put(&vm->memory,
-                     loc_tab + (line - first) / 8 * options->loc_size, &loc,
+            fake_put(&vm->memory, loc_tab + (line - first) / 8 * options->loc_size, &loc,
                      options->loc_size);
             fake_put_word(&vm->memory, line, pc);
             line += 8;
@@ -290,8 +276,7 @@ void fake_load(struct fake_vm *vm, struct fake_module *module, uint64_t name,
     }
     module->end = at;
     fake_put_word(&vm->memory, module->functions + 8 * (uint64_t)count, at);
-    fake_put_word(&vm->memory,
-                  module->functions - 8u * release->functions_to_line_table,
+    fake_put_word(&vm->memory, module->functions - 8u * release->functions_to_line_table,
                   options->loc_size != 0 ? vm->lines_at : 0);
     if (options->loc_size != 0)
         put_lines(vm, module, body, options);

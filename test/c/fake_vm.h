@@ -1,10 +1,10 @@
 /*
- * fake_vm.h - a VM that stands still: a process table, processes with heaps
- * and stacks, atoms, and JIT code with modules, functions and line tables, in
- * fake memory and in the shape that a release's entry of the layout table says.
+ * fake_vm.h - a VM that stands still: a process table, processes with heaps and stacks, atoms, and
+ * JIT code with modules, functions and line tables, in fake memory and in the shape that a
+ * release's entry of the layout table says.
  *
- * Process n has the pid that ERTS makes of the counter value n; its structure
- * and heap lie at places of their own, FAKE_HEAP_WORDS words each.
+ * Process n has the pid that ERTS makes of the counter value n; its structure and heap lie at
+ * places of their own, FAKE_HEAP_WORDS words each.
  */
 #ifndef FAKE_VM_H
 #define FAKE_VM_H
@@ -37,10 +37,9 @@ struct fake_vm {
     uint32_t atoms;
 };
 
-/* `limit` (a power of two, 8 at least): slots of the process table. `jit`,
- * `atoms`: map and fill those parts, too. */
-void fake_vm_create(struct fake_vm *vm, unsigned otp, uint32_t limit,
-                    uint32_t processes);
+/* `limit` (a power of two, 8 at least): slots of the process table. `jit`, `atoms`: map and fill
+ * those parts, too. */
+void fake_vm_create(struct fake_vm *vm, unsigned otp, uint32_t limit, uint32_t processes);
 void fake_vm_add_jit(struct fake_vm *vm);
 void fake_vm_add_atoms(struct fake_vm *vm);
 void fake_vm_destroy(struct fake_vm *vm);
@@ -58,12 +57,10 @@ uint64_t fake_spawn(struct fake_vm *vm, uint32_t n, uint64_t i);
 /* Its slot is emptied and its structure says that it is free. */
 void fake_exit(struct fake_vm *vm, uint32_t n);
 
-void fake_set(struct fake_vm *vm, uint32_t n, enum fp_field field,
-              uint64_t value);
+void fake_set(struct fake_vm *vm, uint32_t n, enum fp_field field, uint64_t value);
 uint64_t fake_get(struct fake_vm *vm, uint32_t n, enum fp_field field);
 /* The words of its stack, the leaf's end first. */
-void fake_set_stack(struct fake_vm *vm, uint32_t n, const uint64_t *word,
-                    size_t words);
+void fake_set_stack(struct fake_vm *vm, uint32_t n, const uint64_t *word, size_t words);
 
 /* A new atom; its term. */
 uint64_t fake_atom_term(struct fake_vm *vm, const char *text, size_t len);

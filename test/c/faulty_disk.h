@@ -1,7 +1,6 @@
 /*
- * faulty_disk.h - the calls of disk.c, each of which may fail. Included by one
- * file of a test program, it takes the place of disk.c: what does not fail is
- * done by the real one.
+ * faulty_disk.h - the calls of disk.c, each of which may fail. Included by one file of a test
+ * program, it takes the place of disk.c: what does not fail is done by the real one.
  *
  * Any thread may break or mend it.
  */
@@ -16,8 +15,7 @@
 /* Files looked up by name; of those, which do not look like a log's. */
 static _Atomic int disk_stats, disk_foreign_stats;
 
-static inline int counted_fstatat(int folder, const char *name,
-                                  struct stat *info, int flags)
+static inline int counted_fstatat(int folder, const char *name, struct stat *info, int flags)
 {
     atomic_fetch_add(&disk_stats, 1);
     if (strstr(name, ".erl_perf.log") == NULL)
@@ -88,15 +86,13 @@ static int faulty_next(void)
 {
     int call = atomic_fetch_add(&faulty_calls, 1) - atomic_load(&faulty_first);
 
-    return call >= 0 && call < atomic_load(&faulty_n)
-               ? -atomic_load(&faulty_err)
-               : 0;
+    return call >= 0 && call < atomic_load(&faulty_n) ? -atomic_load(&faulty_err) : 0;
 }
 
-#define FAULTY(call)                                                           \
-    do {                                                                       \
-        int faulty = faulty_next();                                            \
-        return faulty != 0 ? faulty : (call);                                  \
+#define FAULTY(call)                                                                               \
+    do {                                                                                           \
+        int faulty = faulty_next();                                                                \
+        return faulty != 0 ? faulty : (call);                                                      \
     } while (0)
 
 int fp_fs_open_folder(const char *path)
@@ -132,8 +128,7 @@ int fp_fs_write(int file, const char *bytes, size_t size)
         return err;
     }
     if ((int64_t)size <= room) {
-        atomic_store(&faulty_room,
-                     room == INT64_MAX ? room : room - (int64_t)size);
+        atomic_store(&faulty_room, room == INT64_MAX ? room : room - (int64_t)size);
         return real_write(file, bytes, size);
     }
     real_write(file, bytes, (size_t)room);

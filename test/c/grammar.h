@@ -1,15 +1,14 @@
 /*
- * grammar.h - does a text follow doc/format.md? Written from the document, not
- * from the formatter, and with none of its code: a mistake has to be made
- * twice to go unseen. Stricter than the document where flame_prof promises
- * more (comm, cpu, one address, the status frame, percent-encoding).
+ * grammar.h - does a text follow doc/format.md? Written from the document, not from the formatter,
+ * and with none of its code: a mistake has to be made twice to go unseen. Stricter than the
+ * document where flame_prof promises more (comm, cpu, one address, the status frame,
+ * percent-encoding).
  *
  *      const char *wrong = grammar_check(text, size, &samples);
  *
- * NULL when all is well; otherwise what is wrong (a static string), and
- * grammar_offset says where. The profiler's samples of itself are checked as
- * well, and counted apart in grammar_own; grammar_looks is the sum of the
- * periods of the others.
+ * NULL when all is well; otherwise what is wrong (a static string), and grammar_offset says where.
+ * The profiler's samples of itself are checked as well, and counted apart in grammar_own;
+ * grammar_looks is the sum of the periods of the others.
  */
 #ifndef GRAMMAR_H
 #define GRAMMAR_H
@@ -30,10 +29,10 @@ struct grammar {
 
 #define GRAMMAR_TIDS (1u << 16)
 
-#define GRAMMAR_NEED(condition, what)                                          \
-    do {                                                                       \
-        if (!(condition))                                                      \
-            return (what);                                                     \
+#define GRAMMAR_NEED(condition, what)                                                              \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return (what);                                                                         \
     } while (0)
 
 static int grammar_literal(const char **at, const char *end, const char *text)
@@ -58,8 +57,7 @@ static int grammar_number(const char **at, const char *end, uint64_t *value)
 }
 
 /* One well-formed character; its size, 0 when it is none. */
-static size_t grammar_character(const char *text, const char *end,
-                                uint32_t *point)
+static size_t grammar_character(const char *text, const char *end, uint32_t *point)
 {
     const unsigned char *t = (const unsigned char *)text;
     size_t left = (size_t)(end - text);
@@ -72,14 +70,12 @@ static size_t grammar_character(const char *text, const char *end,
         *point = (uint32_t)(t[0] & 31) << 6 | (t[1] & 63);
         return *point >= 0x80 ? 2 : 0;
     }
-    if (left >= 3 && (t[0] & 0xf0) == 0xe0 && (t[1] & 0xc0) == 0x80 &&
-        (t[2] & 0xc0) == 0x80) {
-        *point = (uint32_t)(t[0] & 15) << 12 | (uint32_t)(t[1] & 63) << 6 |
-                 (t[2] & 63);
+    if (left >= 3 && (t[0] & 0xf0) == 0xe0 && (t[1] & 0xc0) == 0x80 && (t[2] & 0xc0) == 0x80) {
+        *point = (uint32_t)(t[0] & 15) << 12 | (uint32_t)(t[1] & 63) << 6 | (t[2] & 63);
         return *point >= 0x800 && (*point < 0xd800 || *point > 0xdfff) ? 3 : 0;
     }
-    if (left >= 4 && (t[0] & 0xf8) == 0xf0 && (t[1] & 0xc0) == 0x80 &&
-        (t[2] & 0xc0) == 0x80 && (t[3] & 0xc0) == 0x80) {
+    if (left >= 4 && (t[0] & 0xf8) == 0xf0 && (t[1] & 0xc0) == 0x80 && (t[2] & 0xc0) == 0x80 &&
+        (t[3] & 0xc0) == 0x80) {
         *point = (uint32_t)(t[0] & 7) << 18 | (uint32_t)(t[1] & 63) << 12 |
                  (uint32_t)(t[2] & 63) << 6 | (t[3] & 63);
         return *point >= 0x10000 && *point <= 0x10ffff ? 4 : 0;
@@ -90,10 +86,9 @@ static size_t grammar_character(const char *text, const char *end,
 /* No character that has to be encoded; each '%' is followed by two hex. */
 static const char *grammar_name(const char *text, const char *end)
 {
-    static const uint32_t separators[] = {
-        0x85,   0xa0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003,
-        0x2004, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200a,
-        0x200b, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff};
+    static const uint32_t separators[] = {0x85,   0xa0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003,
+                                          0x2004, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200a,
+                                          0x200b, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff};
 
     GRAMMAR_NEED(text < end, "an empty name");
     while (text < end) {
@@ -110,8 +105,7 @@ static const char *grammar_name(const char *text, const char *end)
         if (point == '%') {
             GRAMMAR_NEED(end - text >= 3, "a cut off percent-encoding");
             for (int i = 1; i <= 2; i++)
-                GRAMMAR_NEED(text[i] != '\0' &&
-                                 strchr("0123456789ABCDEF", text[i]) != NULL,
+                GRAMMAR_NEED(text[i] != '\0' && strchr("0123456789ABCDEF", text[i]) != NULL,
                              "a percent without two hex digits");
         }
         text += size;
@@ -121,12 +115,11 @@ static const char *grammar_name(const char *text, const char *end)
 
 static int grammar_is(const char *text, const char *end, const char *what)
 {
-    return (size_t)(end - text) == strlen(what) &&
-           memcmp(text, what, strlen(what)) == 0;
+    return (size_t)(end - text) == strlen(what) && memcmp(text, what, strlen(what)) == 0;
 }
 
-/* module:function/arity[:line], seen from the end: names may have any of
- * these characters themselves. */
+/* module:function/arity[:line], seen from the end: names may have any of these characters
+ * themselves. */
 static const char *grammar_mfa(const char *text, const char *end)
 {
     const char *at = end;
@@ -142,8 +135,7 @@ static const char *grammar_mfa(const char *text, const char *end)
         GRAMMAR_NEED(at < end && at > text, "a symbol without arity");
     }
     GRAMMAR_NEED(at[-1] == '/', "a symbol without a slash");
-    GRAMMAR_NEED(memchr(text, ':', (size_t)(at - 1 - text)) != NULL,
-                 "a symbol without a module");
+    GRAMMAR_NEED(memchr(text, ':', (size_t)(at - 1 - text)) != NULL, "a symbol without a module");
     return NULL;
 }
 
@@ -155,8 +147,8 @@ static int grammar_is_library(const char *dso, const char *end)
            (size > 3 && memmem(dso, size, ".so", 3) != NULL);
 }
 
-static const char *grammar_symbol(const char *text, const char *end,
-                                  const char *dso, const char *dso_end)
+static const char *grammar_symbol(const char *text, const char *end, const char *dso,
+                                  const char *dso_end)
 {
     static const char *const bad[] = {"0x", "_Z", "__Z", "_R", "[unknown]"};
     const char *wrong = grammar_name(text, end);
@@ -168,21 +160,18 @@ static const char *grammar_symbol(const char *text, const char *end,
                      "a symbol begins like something else");
     /* Cutting 17 or 16 bytes off the end must not cut a character. */
     for (int cut = 16; cut <= 17; cut++)
-        GRAMMAR_NEED(end - text < cut ||
-                         ((unsigned char)end[-cut] & 0xc0) != 0x80,
+        GRAMMAR_NEED(end - text < cut || ((unsigned char)end[-cut] & 0xc0) != 0x80,
                      "a character spans the 17th byte from the end");
     if (grammar_is(dso, dso_end, "status"))
         return NULL;
     if (grammar_is(dso, dso_end, "flame_prof")) {
-        GRAMMAR_NEED(grammar_is(text, end, "truncated") ||
-                         grammar_is(text, end, "running_stack_not_sampled") ||
-                         grammar_is(text, end, "[gc]") ||
-                         grammar_is(text, end, "stack_unreadable") ||
-                         grammar_is(text, end, "ambiguous") ||
-                         grammar_is(text, end, "[idle]") ||
-                         grammar_is(text, end, "flame_prof_self") ||
-                         grammar_is(text, end, "no_frames"),
-                     "an unknown pseudo frame");
+        GRAMMAR_NEED(
+            grammar_is(text, end, "truncated") ||
+                grammar_is(text, end, "running_stack_not_sampled") ||
+                grammar_is(text, end, "[gc]") || grammar_is(text, end, "stack_unreadable") ||
+                grammar_is(text, end, "ambiguous") || grammar_is(text, end, "[idle]") ||
+                grammar_is(text, end, "flame_prof_self") || grammar_is(text, end, "no_frames"),
+            "an unknown pseudo frame");
         return NULL;
     }
     if (grammar_is_library(dso, dso_end))
@@ -192,16 +181,13 @@ static const char *grammar_symbol(const char *text, const char *end,
 
 static int grammar_is_status(const char *text, const char *end)
 {
-    return grammar_is(text, end, "waiting") ||
-           grammar_is(text, end, "runnable") ||
-           grammar_is(text, end, "running") ||
-           grammar_is(text, end, "garbage_collecting") ||
-           grammar_is(text, end, "suspended") ||
-           grammar_is(text, end, "exiting") || grammar_is(text, end, "free");
+    return grammar_is(text, end, "waiting") || grammar_is(text, end, "runnable") ||
+           grammar_is(text, end, "running") || grammar_is(text, end, "garbage_collecting") ||
+           grammar_is(text, end, "suspended") || grammar_is(text, end, "exiting") ||
+           grammar_is(text, end, "free");
 }
 
-static const char *grammar_frame(const char *at, const char *end,
-                                 int *is_status)
+static const char *grammar_frame(const char *at, const char *end, int *is_status)
 {
     const char *symbol, *symbol_end, *dso, *wrong;
 
@@ -216,13 +202,11 @@ static const char *grammar_frame(const char *at, const char *end,
     wrong = grammar_name(dso, end - 1);
     GRAMMAR_NEED(wrong == NULL, wrong);
     *is_status = grammar_is(dso, end - 1, "status");
-    GRAMMAR_NEED(!*is_status || grammar_is_status(symbol, symbol_end),
-                 "an unknown status");
+    GRAMMAR_NEED(!*is_status || grammar_is_status(symbol, symbol_end), "an unknown status");
     return grammar_symbol(symbol, symbol_end, dso, end - 1);
 }
 
-static const char *grammar_header(struct grammar *g, const char *at,
-                                  const char *end)
+static const char *grammar_header(struct grammar *g, const char *at, const char *end)
 {
     uint64_t pid, tid, seconds, micros = 0, time;
 
@@ -247,13 +231,11 @@ static const char *grammar_header(struct grammar *g, const char *at,
                      "no period");
         GRAMMAR_NEED(grammar_literal(&at, end, " "), "no blank");
     }
-    GRAMMAR_NEED(grammar_literal(&at, end, "cpu-clock:") && at == end,
-                 "no event");
+    GRAMMAR_NEED(grammar_literal(&at, end, "cpu-clock:") && at == end, "no event");
     GRAMMAR_NEED(micros != 0, "a whole second");
     time = seconds * 1000000 + micros;
     GRAMMAR_NEED(time >= g->last_time, "time decreases");
-    GRAMMAR_NEED(time > g->tid_time[tid % GRAMMAR_TIDS],
-                 "time does not increase within a tid");
+    GRAMMAR_NEED(time > g->tid_time[tid % GRAMMAR_TIDS], "time does not increase within a tid");
     g->last_time = time;
     g->tid_time[tid % GRAMMAR_TIDS] = time;
     return NULL;
@@ -284,8 +266,7 @@ static const char *grammar_metrics(const char *at, const char *end)
 
     GRAMMAR_NEED(grammar_literal(&at, end, "#"), "no metrics");
     for (size_t i = 0; i < 16; i++) {
-        GRAMMAR_NEED(grammar_literal(&at, end, " ") &&
-                         grammar_literal(&at, end, keys[i]) &&
+        GRAMMAR_NEED(grammar_literal(&at, end, " ") && grammar_literal(&at, end, keys[i]) &&
                          grammar_literal(&at, end, "="),
                      "a metric is not where it belongs");
         grammar_literal(&at, end, "-");
@@ -294,10 +275,8 @@ static const char *grammar_metrics(const char *at, const char *end)
         grammar_literal(&at, end, "-");
         GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no delta");
     }
-    GRAMMAR_NEED(grammar_literal(&at, end, " erl_pid=<0.") &&
-                     grammar_number(&at, end, &ignored) &&
-                     grammar_literal(&at, end, ".") &&
-                     grammar_number(&at, end, &ignored) &&
+    GRAMMAR_NEED(grammar_literal(&at, end, " erl_pid=<0.") && grammar_number(&at, end, &ignored) &&
+                     grammar_literal(&at, end, ".") && grammar_number(&at, end, &ignored) &&
                      grammar_literal(&at, end, ">"),
                  "no erl_pid");
     for (size_t i = 0; i < 4; i++) {
@@ -339,8 +318,7 @@ static const char *grammar_own_metrics(const char *at, const char *end)
         grammar_literal(&at, end, "-");
         GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no delta");
     }
-    GRAMMAR_NEED(grammar_literal(&at, end, "native") ||
-                     grammar_literal(&at, end, "portable"),
+    GRAMMAR_NEED(grammar_literal(&at, end, "native") || grammar_literal(&at, end, "portable"),
                  "no engine");
     if (grammar_literal(&at, end, " trigger="))
         while (at < end && *at != ' ')
@@ -374,10 +352,8 @@ static const char *grammar_sample(struct grammar *g, int *is_process)
     GRAMMAR_NEED(wrong == NULL, wrong);
     line = grammar_line(g, &end);
     GRAMMAR_NEED(line != NULL, "metrics without end");
-    is_own = (size_t)(g->end - g->at) >= strlen(own) &&
-             memcmp(g->at, own, strlen(own)) == 0;
-    wrong =
-        is_own ? grammar_own_metrics(line, end) : grammar_metrics(line, end);
+    is_own = (size_t)(g->end - g->at) >= strlen(own) && memcmp(g->at, own, strlen(own)) == 0;
+    wrong = is_own ? grammar_own_metrics(line, end) : grammar_metrics(line, end);
     GRAMMAR_NEED(wrong == NULL, wrong);
     if (is_own)
         grammar_own++;
@@ -400,8 +376,7 @@ static const char *grammar_sample(struct grammar *g, int *is_process)
     return NULL;
 }
 
-static const char *grammar_check(const char *text, size_t size,
-                                 uint64_t *samples)
+static const char *grammar_check(const char *text, size_t size, uint64_t *samples)
 {
     struct grammar g = {text, text, text + size, 0, NULL, 1};
     const char *wrong = NULL;

@@ -1,6 +1,6 @@
 /*
- * logs.h - the files of a folder, as a reader finds them: plain or zstd, by
- * their content, and by nothing but libzstd's simplest calls.
+ * logs.h - the files of a folder, as a reader finds them: plain or zstd, by their content, and by
+ * nothing but libzstd's simplest calls.
  */
 #ifndef LOGS_H
 #define LOGS_H

@@ -1,6 +1,6 @@
 /*
- * profile_text.h - a profile as text, so that tests can say what they expect:
- * one line a sample, `time thread status period frames... metric=value/delta`.
+ * profile_text.h - a profile as text, so that tests can say what they expect: one line a sample,
+ * `time thread status period frames... metric=value/delta`.
  */
 #ifndef PROFILE_TEXT_H
 #define PROFILE_TEXT_H
@@ -13,8 +13,7 @@
 
 #define GIGABYTE ((size_t)1 << 30)
 
-static inline int profile_add(struct fp_profile *profile, const void *bytes,
-                              size_t size)
+static inline int profile_add(struct fp_profile *profile, const void *bytes, size_t size)
 {
     struct fp_source *source;
     int more;
@@ -51,16 +50,14 @@ static inline struct fp_profile *profile_of_corpus(const char *name)
     return profile;
 }
 
-static inline void put_text(FILE *out, const struct fp_profile *profile,
-                            uint32_t id)
+static inline void put_text(FILE *out, const struct fp_profile *profile, uint32_t id)
 {
     struct fp_slice text = fp_profile_text(profile, id);
 
     fprintf(out, "%.*s", (int)text.size, text.at);
 }
 
-static inline void put_frames(FILE *out, const struct fp_profile *profile,
-                              uint32_t node)
+static inline void put_frames(FILE *out, const struct fp_profile *profile, uint32_t node)
 {
     const struct fp_tree *tree = &profile->tree;
 
@@ -75,8 +72,7 @@ static inline void put_frames(FILE *out, const struct fp_profile *profile,
     }
 }
 
-static inline void put_row(FILE *out, const struct fp_profile *profile,
-                           const struct fp_row *row)
+static inline void put_row(FILE *out, const struct fp_profile *profile, const struct fp_row *row)
 {
     const struct fp_schema *schema = &profile->schema[row->schema];
     const struct fp_stack_ids *stack = &profile->tree.stack[row->stack];
@@ -90,8 +86,7 @@ static inline void put_row(FILE *out, const struct fp_profile *profile,
     for (uint32_t i = 0; i < schema->count; i++) {
         fprintf(out, " ");
         put_text(out, profile, profile->metric[schema->metric[i]].name);
-        fprintf(out, "=%lld/%lld", (long long)row->value[i],
-                (long long)row->delta[i]);
+        fprintf(out, "=%lld/%lld", (long long)row->value[i], (long long)row->delta[i]);
     }
     fprintf(out, "\n");
 }
@@ -120,8 +115,7 @@ static inline char *profile_text(struct fp_profile *profile)
     return text;
 }
 
-static inline void check_profile(struct fp_profile *profile,
-                                 const char *expected)
+static inline void check_profile(struct fp_profile *profile, const char *expected)
 {
     char *text = profile_text(profile);
 

@@ -1,9 +1,8 @@
 /*
  * records.h - the records of core/record.h, made by hand.
  *
- * Each make_* fills the buffer and returns it as a record, whose head.size is
- * what would be pushed into the ring. Text may have any bytes (struct bytes);
- * BYTES("...") is for literals.
+ * Each make_* fills the buffer and returns it as a record, whose head.size is what would be pushed
+ * into the ring. Text may have any bytes (struct bytes); BYTES("...") is for literals.
  */
 #ifndef RECORDS_H
 #define RECORDS_H
@@ -37,16 +36,14 @@ struct call {
 #define CALL(m, f, a) ((struct call){BYTES(m), BYTES(f), (a)})
 #define NO_CALL ((struct call){NO_BYTES, NO_BYTES, 0})
 
-static inline const struct fp_record *make_head(union record_buffer *b,
-                                                uint8_t type, size_t size)
+static inline const struct fp_record *make_head(union record_buffer *b, uint8_t type, size_t size)
 {
     b->head.size = (uint32_t)((size + 7) & ~(size_t)7);
     b->head.type = type;
     return &b->head;
 }
 
-static inline size_t append(union record_buffer *b, size_t at,
-                            struct bytes bytes)
+static inline size_t append(union record_buffer *b, size_t at, struct bytes bytes)
 {
     if (bytes.size != 0)
         memcpy(b->bytes + at, bytes.text, bytes.size);
@@ -54,10 +51,10 @@ static inline size_t append(union record_buffer *b, size_t at,
 }
 
 /* PROCESS with text. */
-static inline const struct fp_record *
-make_process(union record_buffer *b, uint32_t slot, uint32_t number,
-             uint32_t serial, struct bytes name, struct call initial,
-             struct call proc_lib)
+static inline const struct fp_record *make_process(union record_buffer *b, uint32_t slot,
+                                                   uint32_t number, uint32_t serial,
+                                                   struct bytes name, struct call initial,
+                                                   struct call proc_lib)
 {
     size_t at = offsetof(struct fp_record_process, text);
 
@@ -67,10 +64,10 @@ make_process(union record_buffer *b, uint32_t slot, uint32_t number,
     b->process.number = number;
     b->process.serial = serial;
     b->process.registered_name = name.size;
-    b->process.initial_call = (struct fp_mfa_words){
-        initial.module.size, initial.function.size, initial.arity};
-    b->process.proc_lib_initial_call = (struct fp_mfa_words){
-        proc_lib.module.size, proc_lib.function.size, proc_lib.arity};
+    b->process.initial_call =
+        (struct fp_mfa_words){initial.module.size, initial.function.size, initial.arity};
+    b->process.proc_lib_initial_call =
+        (struct fp_mfa_words){proc_lib.module.size, proc_lib.function.size, proc_lib.arity};
     at = append(b, at, name);
     at = append(b, at, initial.module);
     at = append(b, at, initial.function);
@@ -80,10 +77,10 @@ make_process(union record_buffer *b, uint32_t slot, uint32_t number,
 }
 
 /* PROCESS with atom words. */
-static inline const struct fp_record *
-make_process_of_atoms(union record_buffer *b, uint32_t slot, uint32_t number,
-                      uint64_t name, struct fp_mfa_words initial,
-                      struct fp_mfa_words proc_lib)
+static inline const struct fp_record *make_process_of_atoms(union record_buffer *b, uint32_t slot,
+                                                            uint32_t number, uint64_t name,
+                                                            struct fp_mfa_words initial,
+                                                            struct fp_mfa_words proc_lib)
 {
     memset(b, 0, sizeof(b->process));
     b->process.slot = slot;
@@ -95,8 +92,8 @@ make_process_of_atoms(union record_buffer *b, uint32_t slot, uint32_t number,
 }
 
 /* PROCESS of a scheduler that runs none. */
-static inline const struct fp_record *
-make_scheduler(union record_buffer *b, uint32_t slot, uint32_t number)
+static inline const struct fp_record *make_scheduler(union record_buffer *b, uint32_t slot,
+                                                     uint32_t number)
 {
     memset(b, 0, sizeof(b->process));
     b->process.slot = slot;
@@ -106,8 +103,8 @@ make_scheduler(union record_buffer *b, uint32_t slot, uint32_t number)
 }
 
 /* NAME with atom words. */
-static inline const struct fp_record *
-make_name(union record_buffer *b, uint32_t slot, struct fp_mfa_words mfa)
+static inline const struct fp_record *make_name(union record_buffer *b, uint32_t slot,
+                                                struct fp_mfa_words mfa)
 {
     memset(b, 0, sizeof(b->name));
     b->name.slot = slot;
@@ -115,10 +112,9 @@ make_name(union record_buffer *b, uint32_t slot, struct fp_mfa_words mfa)
     return make_head(b, FP_RECORD_NAME, sizeof(b->name));
 }
 
-static inline const struct fp_record *
-make_frame(union record_buffer *b, uint32_t id, struct bytes module,
-           struct bytes function, uint16_t arity, uint32_t line,
-           struct bytes file)
+static inline const struct fp_record *make_frame(union record_buffer *b, uint32_t id,
+                                                 struct bytes module, struct bytes function,
+                                                 uint16_t arity, uint32_t line, struct bytes file)
 {
     size_t at = offsetof(struct fp_record_frame, text);
 
@@ -135,10 +131,8 @@ make_frame(union record_buffer *b, uint32_t id, struct bytes module,
     return make_head(b, FP_RECORD_FRAME, at);
 }
 
-static inline const struct fp_record *make_stack(union record_buffer *b,
-                                                 uint32_t slot,
-                                                 const uint64_t *frame,
-                                                 uint16_t count)
+static inline const struct fp_record *make_stack(union record_buffer *b, uint32_t slot,
+                                                 const uint64_t *frame, uint16_t count)
 {
     size_t at = offsetof(struct fp_record_stack, frame);
 
@@ -151,9 +145,9 @@ static inline const struct fp_record *make_stack(union record_buffer *b,
 }
 
 /* SAMPLE with value[i] = base + i * 1000 and delta[i] = step. */
-static inline const struct fp_record *
-make_sample(union record_buffer *b, uint32_t process, uint32_t stack,
-            int64_t time_us, int64_t base, int64_t step)
+static inline const struct fp_record *make_sample(union record_buffer *b, uint32_t process,
+                                                  uint32_t stack, int64_t time_us, int64_t base,
+                                                  int64_t step)
 {
     memset(b, 0, sizeof(b->sample));
     b->sample.process = process;
@@ -166,10 +160,8 @@ make_sample(union record_buffer *b, uint32_t process, uint32_t stack,
     return make_head(b, FP_RECORD_SAMPLE, sizeof(b->sample));
 }
 
-static inline const struct fp_record *make_repeat(union record_buffer *b,
-                                                  uint32_t process,
-                                                  uint32_t stack,
-                                                  int64_t time_us)
+static inline const struct fp_record *make_repeat(union record_buffer *b, uint32_t process,
+                                                  uint32_t stack, int64_t time_us)
 {
     memset(b, 0, FP_RECORD_REPEAT_SIZE);
     b->sample.process = process;

@@ -9,10 +9,9 @@
  *          return RUN_END();
  *      }
  *
- * Speaks TAP. A failed check ends the program at once, with what was expected
- * and where: the sanitizers see no half-done test, and a debugger stands at
- * the place. `test_ring full` runs the tests with `full` in their names.
- * Checks may be used in any thread.
+ * Speaks TAP. A failed check ends the program at once, with what was expected and where: the
+ * sanitizers see no half-done test, and a debugger stands at the place. `test_ring full` runs the
+ * tests with `full` in their names. Checks may be used in any thread.
  */
 #ifndef RUN_H
 #define RUN_H
@@ -29,54 +28,50 @@ static int run_count;
 
 #define RUN_START(argc, argv) (run_only = (argc) > 1 ? (argv)[1] : NULL)
 
-#define RUN(test)                                                              \
-    do {                                                                       \
-        if (run_only != NULL && strstr(#test, run_only) == NULL)               \
-            break;                                                             \
-        run_name = #test;                                                      \
-        test();                                                                \
-        printf("ok %d - %s\n", ++run_count, #test);                            \
-        fflush(stdout);                                                        \
+#define RUN(test)                                                                                  \
+    do {                                                                                           \
+        if (run_only != NULL && strstr(#test, run_only) == NULL)                                   \
+            break;                                                                                 \
+        run_name = #test;                                                                          \
+        test();                                                                                    \
+        printf("ok %d - %s\n", ++run_count, #test);                                                \
+        fflush(stdout);                                                                            \
     } while (0)
 
 #define RUN_END() (printf("1..%d\n", run_count), 0)
 
-#define RUN_FAIL(...)                                                          \
-    do {                                                                       \
-        printf("not ok %d - %s\n# %s:%d: ", run_count + 1, run_name, __FILE__, \
-               __LINE__);                                                      \
-        printf(__VA_ARGS__);                                                   \
-        printf("\n");                                                          \
-        fflush(stdout);                                                        \
-        abort();                                                               \
+#define RUN_FAIL(...)                                                                              \
+    do {                                                                                           \
+        printf("not ok %d - %s\n# %s:%d: ", run_count + 1, run_name, __FILE__, __LINE__);          \
+        printf(__VA_ARGS__);                                                                       \
+        printf("\n");                                                                              \
+        fflush(stdout);                                                                            \
+        abort();                                                                                   \
     } while (0)
 
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition))                                                      \
-            RUN_FAIL("expected %s", #condition);                               \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            RUN_FAIL("expected %s", #condition);                                                   \
     } while (0)
 
-#define CHECK_INT(got, expected)                                               \
-    do {                                                                       \
-        intmax_t run_got = (intmax_t)(got);                                    \
-        intmax_t run_expected = (intmax_t)(expected);                          \
-        if (run_got != run_expected)                                           \
-            RUN_FAIL("%s is %" PRIdMAX ", expected %" PRIdMAX, #got, run_got,  \
-                     run_expected);                                            \
+#define CHECK_INT(got, expected)                                                                   \
+    do {                                                                                           \
+        intmax_t run_got = (intmax_t)(got);                                                        \
+        intmax_t run_expected = (intmax_t)(expected);                                              \
+        if (run_got != run_expected)                                                               \
+            RUN_FAIL("%s is %" PRIdMAX ", expected %" PRIdMAX, #got, run_got, run_expected);       \
     } while (0)
 
-#define CHECK_BYTES(got, got_size, expected, expected_size)                    \
-    do {                                                                       \
-        size_t run_g = (got_size), run_e = (expected_size);                    \
-        if (run_g != run_e || memcmp((got), (expected), run_e) != 0)           \
-            RUN_FAIL("%s is\n[%.*s]\nexpected\n[%.*s]", #got, (int)run_g,      \
-                     (const char *)(got), (int)run_e,                          \
-                     (const char *)(expected));                                \
+#define CHECK_BYTES(got, got_size, expected, expected_size)                                        \
+    do {                                                                                           \
+        size_t run_g = (got_size), run_e = (expected_size);                                        \
+        if (run_g != run_e || memcmp((got), (expected), run_e) != 0)                               \
+            RUN_FAIL("%s is\n[%.*s]\nexpected\n[%.*s]", #got, (int)run_g, (const char *)(got),     \
+                     (int)run_e, (const char *)(expected));                                        \
     } while (0)
 
-#define CHECK_TEXT(got, expected)                                              \
-    CHECK_BYTES(got, strlen(got), expected, strlen(expected))
+#define CHECK_TEXT(got, expected) CHECK_BYTES(got, strlen(got), expected, strlen(expected))
 
 /* The same numbers in each run (splitmix64). */
 static inline uint64_t run_random(uint64_t *state)

@@ -21,14 +21,12 @@ static inline void temporary_make(struct temporary *t)
 {
     const char *root = getenv("TMPDIR");
 
-    snprintf(t->path, sizeof(t->path), "%s/flame_prof_test.XXXXXX",
-             root == NULL ? "/tmp" : root);
+    snprintf(t->path, sizeof(t->path), "%s/flame_prof_test.XXXXXX", root == NULL ? "/tmp" : root);
     CHECK(mkdtemp(t->path) != NULL);
 }
 
 /* "path/name", in one of a few static buffers. */
-static inline const char *temporary_at(const struct temporary *t,
-                                       const char *name)
+static inline const char *temporary_at(const struct temporary *t, const char *name)
 {
     static char paths[4][512];
     static unsigned next;
@@ -38,8 +36,7 @@ static inline const char *temporary_at(const struct temporary *t,
     return path;
 }
 
-static inline int temporary_remove_one(const char *path,
-                                       const struct stat *info, int type,
+static inline int temporary_remove_one(const char *path, const struct stat *info, int type,
                                        struct FTW *place)
 {
     (void)info, (void)type, (void)place;

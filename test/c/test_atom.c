@@ -12,8 +12,7 @@ static void create(struct fake_vm *vm, unsigned otp)
     fake_vm_add_atoms(vm);
 }
 
-static void expect(struct fake_vm *vm, uint64_t term, const char *text,
-                   size_t len)
+static void expect(struct fake_vm *vm, uint64_t term, const char *text, size_t len)
 {
     char *got = malloc(FP_ATOM_TEXT_MAX); /* ASan sees a byte beyond */
     int size = fp_atom_text(&vm->layout, &vm->memory.peek, term, got);
@@ -34,8 +33,7 @@ static void expect_err(struct fake_vm *vm, uint64_t term, int err)
 static uint64_t entry_of(struct fake_vm *vm, uint64_t term)
 {
     uint64_t index = term >> 6;
-    uint64_t segment =
-        fake_word(&vm->memory, vm->layout.atom_segments + 8 * (index / 1024));
+    uint64_t segment = fake_word(&vm->memory, vm->layout.atom_segments + 8 * (index / 1024));
 
     return fake_word(&vm->memory, segment + 8 * (index % 1024));
 }
@@ -48,18 +46,15 @@ static void texts_of_all_lengths_in_all_forms(void)
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (char)(i * 37 + i / 100);
     for (size_t r = 0; r < 4; r++) {
-        static const size_t lengths[] = {0,  1,  2,   7,   8,   63,  64,
-                                         65, 66, 127, 128, 255, 600, 1020};
+        static const size_t lengths[] = {0, 1, 2, 7, 8, 63, 64, 65, 66, 127, 128, 255, 600, 1020};
         uint64_t term[14];
         struct fake_vm vm;
 
         create(&vm, releases[r]);
         for (size_t i = 0; i < 14; i++)
-            term[i] = fake_atom_term(&vm, text + i,
-                                     lengths[i] > 1000 ? 1020 - i : lengths[i]);
+            term[i] = fake_atom_term(&vm, text + i, lengths[i] > 1000 ? 1020 - i : lengths[i]);
         for (size_t i = 0; i < 14; i++)
-            expect(&vm, term[i], text + i,
-                   lengths[i] > 1000 ? 1020 - i : lengths[i]);
+            expect(&vm, term[i], text + i, lengths[i] > 1000 ? 1020 - i : lengths[i]);
         expect(&vm, 0x0b, "false", 5);
         expect(&vm, 0x4b, "true", 4);
         fake_vm_destroy(&vm);
@@ -74,8 +69,7 @@ static void atoms_beyond_the_first_segment(void)
 
     create(&vm, 29);
     for (int i = 0; i < 1500; i++)
-        term[i] = fake_atom_term(&vm, text,
-                                 (size_t)snprintf(text, sizeof text, "a%d", i));
+        term[i] = fake_atom_term(&vm, text, (size_t)snprintf(text, sizeof text, "a%d", i));
     for (int i = 0; i < 1500; i += 7) {
         int len = snprintf(text, sizeof text, "a%d", i);
 
@@ -101,10 +95,8 @@ static void what_is_no_atom_of_this_vm_is_none(void)
     expect_err(&vm, (UINT64_MAX & ~UINT64_C(0x3f)) | 0x0b, FP_ENOENT);
     vm.layout.atom_entries = 0; /* without their number: by the entries */
     expect(&vm, term, "last", 4);
-    CHECK(fp_atom_text(&vm.layout, &vm.memory.peek, term + 64,
-                       (char[FP_ATOM_TEXT_MAX]){0}) < 0);
-    CHECK(fp_atom_text(&vm.layout, &vm.memory.peek,
-                       UINT64_C(0xffffffff) << 6 | 0x0b,
+    CHECK(fp_atom_text(&vm.layout, &vm.memory.peek, term + 64, (char[FP_ATOM_TEXT_MAX]){0}) < 0);
+    CHECK(fp_atom_text(&vm.layout, &vm.memory.peek, UINT64_C(0xffffffff) << 6 | 0x0b,
                        (char[FP_ATOM_TEXT_MAX]){0}) < 0);
     fake_vm_destroy(&vm);
 }
@@ -177,8 +169,7 @@ static void random_words_harm_nothing(void)
         int size;
 
         if (i % 4 == 0)
-            fake_put_word(&vm.memory,
-                          entry_of(&vm, 0x0b) + 8 * run_below(&random, 1600),
+            fake_put_word(&vm.memory, entry_of(&vm, 0x0b) + 8 * run_below(&random, 1600),
                           run_random(&random) >> run_below(&random, 64));
         size = fp_atom_text(&vm.layout, &vm.memory.peek, term, text);
         CHECK(size <= FP_ATOM_TEXT_MAX);

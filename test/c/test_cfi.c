@@ -1,6 +1,6 @@
 /*
- * test_cfi.c - rows out of programs written by hand, and out of real
- * libraries, where readelf says what they are.
+ * test_cfi.c - rows out of programs written by hand, and out of real libraries, where readelf says
+ * what they are.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -14,9 +14,8 @@
 
 /* ---- by hand ---------------------------------------------------------- */
 
-#define BYTES(...)                                                             \
-    (const unsigned char[]){__VA_ARGS__},                                      \
-        sizeof((const unsigned char[]){__VA_ARGS__})
+#define BYTES(...)                                                                                 \
+    (const unsigned char[]){__VA_ARGS__}, sizeof((const unsigned char[]){__VA_ARGS__})
 
 #define START 0x1000u
 #define SIZE 0x100000u
@@ -40,10 +39,9 @@ static void put_u32(struct made *made, uint32_t value)
     put(made, &value, sizeof value);
 }
 
-/* "zR", code alignment 1, data alignment -8, return address in 16, addresses of
- * four plain bytes; rsp+8, and the return address at CFA-8. */
-static const unsigned char cie[] = {1, 'z',  'R',  0, 1, 0x78, 16,
-                                    1, 0x03, 0x0c, 7, 8, 0x90, 1};
+/* "zR", code alignment 1, data alignment -8, return address in 16, addresses of four plain bytes;
+ * rsp+8, and the return address at CFA-8. */
+static const unsigned char cie[] = {1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x03, 0x0c, 7, 8, 0x90, 1};
 
 static void make(struct made *made, const unsigned char *program, size_t size)
 {
@@ -54,16 +52,14 @@ static void make(struct made *made, const unsigned char *program, size_t size)
     put_u32(made, 4 + sizeof cie);
     put_u32(made, 0);
     put(made, cie, sizeof cie);
-    made->function =
-        (struct fp_cfi_function){START, SIZE, (uint32_t)made->size};
+    made->function = (struct fp_cfi_function){START, SIZE, (uint32_t)made->size};
     put_u32(made, (uint32_t)(4 + 4 + 4 + 1 + size));
     put_u32(made, (uint32_t)made->size); /* back to the CIE, which is at 0 */
     put_u32(made, START);
     put_u32(made, SIZE);
     put(made, "", 1); /* no augmentation data */
     put(made, program, size);
-    cfi =
-        (struct fp_cfi){made->bytes, made->size, 0x500000, &made->function, 1};
+    cfi = (struct fp_cfi){made->bytes, made->size, 0x500000, &made->function, 1};
     CHECK_INT(fp_cfi_rows_load(&made->rows, &cfi), 0);
 }
 
@@ -88,8 +84,7 @@ static void expect_cfa(const struct fp_cfi_row *row, int reg, int offset)
     CHECK_INT(row->cfa_offset, offset);
 }
 
-static void expect(const struct fp_cfi_row *row, int reg, enum fp_cfi_kind kind,
-                   int value)
+static void expect(const struct fp_cfi_row *row, int reg, enum fp_cfi_kind kind, int value)
 {
     CHECK_INT(row->rule[reg].kind, kind);
     CHECK_INT(row->rule[reg].value, value);
@@ -119,9 +114,8 @@ static void each_advance_moves_the_row(void)
     struct made made = {.size = 0};
 
     /* def_cfa_offset 16, 24.. after 1, then 0x80, 0x1234, 0x11223, set_loc */
-    make(&made, BYTES(0x41, 0x0e, 16, 0x02, 0x80, 0x0e, 24, 0x03, 0x34, 0x12,
-                      0x0e, 32, 0x04, 0x23, 0x12, 0x01, 0, 0x0e, 40, 0x01, 0, 0,
-                      0x10, 0, 0x0e, 48));
+    make(&made, BYTES(0x41, 0x0e, 16, 0x02, 0x80, 0x0e, 24, 0x03, 0x34, 0x12, 0x0e, 32, 0x04, 0x23,
+                      0x12, 0x01, 0, 0x0e, 40, 0x01, 0, 0, 0x10, 0, 0x0e, 48));
     static const struct {
         uint64_t at;
         int offset;
@@ -154,8 +148,7 @@ static void each_definition_of_the_cfa(void)
     make(&made, BYTES(0x13, 0x7d)); /* def_cfa_offset_sf, -3 */
     row = row_at(&made, START);
     expect_cfa(&row, 7, 24);
-    make(&made,
-         BYTES(0x0f, 3, 0x77, 8, 0x06, 0x0d, 6)); /* memory; a register */
+    make(&made, BYTES(0x0f, 3, 0x77, 8, 0x06, 0x0d, 6)); /* memory; a register */
     expect_none(&made, START);
     make(&made, BYTES(0x0f, 2, 0x7a, 8)); /* expression: r10 + 8 */
     row = row_at(&made, START);
@@ -241,10 +234,9 @@ static void what_is_no_program_is_refused(void)
         {{0x0f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, 11},
         {{0x05, 3, 0xff, 0xff, 0xff, 0xff, 0x7f}, 7}, /* beyond 32 bits */
         {{0x05, 3, 0x81, 0x20}, 4},                   /* beyond 16 bits */
-        {{0x2f, 3, 1}, 3}, /* GNU_negative_offset_extended: of old gcc */
+        {{0x2f, 3, 1}, 3},                            /* GNU_negative_offset_extended: of old gcc */
         /* the least number, which has no negative */
-        {{0x11, 3, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01},
-         12},
+        {{0x11, 3, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01}, 12},
     };
     struct made made = {.size = 0};
 
@@ -307,8 +299,7 @@ static void each_form_of_an_expression_is_known(void)
     struct fp_cfi_row row;
 
     /* .plt: rsp + 8 + ((rip & 15) >= 11) << 3 */
-    make(&made, BYTES(0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33,
-                      0x24, 0x22));
+    make(&made, BYTES(0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22));
     row = row_at(&made, START);
     CHECK_INT(row.cfa_kind, FP_CFA_PLT);
     CHECK_INT(row.cfa_offset, 11);
@@ -328,8 +319,7 @@ static void each_form_of_an_expression_is_known(void)
     CHECK_INT(row.cfa_offset, -16);
     CHECK_INT(row.cfa_added, 8);
     /* libcrypto: *(rsp + 8 + 8 * r9) + 8 */
-    make(&made,
-         BYTES(0x0f, 10, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 8));
+    make(&made, BYTES(0x0f, 10, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 8));
     row = row_at(&made, START);
     CHECK_INT(row.cfa_kind, FP_CFA_MEMORY);
     CHECK_INT(row.cfa_index, 9 + 1);
@@ -344,21 +334,18 @@ static void expressions_of_other_forms_have_no_row(void)
         unsigned char bytes[14];
         size_t size;
     } other[] = {
-        {{0x0f, 0}, 2},                            /* nothing */
-        {{0x0f, 1, 0x77}, 3},                      /* no offset */
-        {{0x0f, 3, 0x82, 1, 0}, 5},                /* breg18, not a register */
-        {{0x0f, 3, 0x77, 8, 0x96}, 5},             /* nop */
-        {{0x0f, 4, 0x77, 8, 0x06, 0x06}, 6},       /* twice */
-        {{0x0f, 4, 0x77, 8, 0x06, 0x23}, 6},       /* nothing to add */
-        {{0x0f, 6, 0x77, 8, 0x06, 0x23, 8, 8}, 8}, /* and more */
+        {{0x0f, 0}, 2},                                     /* nothing */
+        {{0x0f, 1, 0x77}, 3},                               /* no offset */
+        {{0x0f, 3, 0x82, 1, 0}, 5},                         /* breg18, not a register */
+        {{0x0f, 3, 0x77, 8, 0x96}, 5},                      /* nop */
+        {{0x0f, 4, 0x77, 8, 0x06, 0x06}, 6},                /* twice */
+        {{0x0f, 4, 0x77, 8, 0x06, 0x23}, 6},                /* nothing to add */
+        {{0x0f, 6, 0x77, 8, 0x06, 0x23, 8, 8}, 8},          /* and more */
         {{0x0f, 7, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22}, 9}, /* no deref */
         /* the PLT's, but for one byte: lit16, rbp, of 31 */
-        {{0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x40, 0x2a, 0x33, 0x24, 0x22},
-         13},
-        {{0x0f, 11, 0x76, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22},
-         13},
-        {{0x0f, 11, 0x77, 8, 0x80, 0, 0x4f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22},
-         13},
+        {{0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x40, 0x2a, 0x33, 0x24, 0x22}, 13},
+        {{0x0f, 11, 0x76, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22}, 13},
+        {{0x0f, 11, 0x77, 8, 0x80, 0, 0x4f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22}, 13},
     };
     struct made made = {.size = 0};
 
@@ -374,9 +361,7 @@ static void expressions_of_other_forms_have_no_row(void)
 
 static int read_fd(void *self, uint64_t offset, void *into, size_t size)
 {
-    return pread(*(int *)self, into, size, (off_t)offset) == (ssize_t)size
-               ? 0
-               : FP_EIO;
+    return pread(*(int *)self, into, size, (off_t)offset) == (ssize_t)size ? 0 : FP_EIO;
 }
 
 static void load(struct fp_image *image, const char *path)
@@ -389,9 +374,9 @@ static void load(struct fp_image *image, const char *path)
     close(fd);
 }
 
-static const char *const names[FP_CFI_REGISTERS] = {
-    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
-    "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "ra"};
+static const char *const names[FP_CFI_REGISTERS] = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi",
+                                                    "rbp", "rsp", "r8",  "r9",  "r10", "r11",
+                                                    "r12", "r13", "r14", "r15", "ra"};
 
 static int number_of(const char *name)
 {
@@ -437,8 +422,7 @@ static void read_columns(struct columns *columns, char *line)
         columns->reg[columns->count++] = number_of(name);
 }
 
-static void compare_row(const struct fp_cfi_rows *rows,
-                        const struct columns *columns, char *line)
+static void compare_row(const struct fp_cfi_rows *rows, const struct columns *columns, char *line)
 {
     char *rest, *word = strtok_r(line, " \n", &rest), text[32];
     uint64_t address = strtoull(word, NULL, 16);
@@ -461,8 +445,8 @@ static void compare_row(const struct fp_cfi_rows *rows,
         if (strcmp(word, "s") == 0)
             word = "u"; /* for readelf what is not said is undefined */
         if (strcmp(text, word) != 0)
-            RUN_FAIL("at %#" PRIx64 " %s is %s, readelf has %s", address,
-                     names[columns->reg[i]], text, word);
+            RUN_FAIL("at %#" PRIx64 " %s is %s, readelf has %s", address, names[columns->reg[i]],
+                     text, word);
     }
 }
 
@@ -484,10 +468,8 @@ static size_t compare_with_readelf(const char *path)
             uint64_t start = 0, end = 0;
             char *at = strstr(line, " pc=");
 
-            in_function =
-                at != NULL &&
-                sscanf(at, " pc=%" SCNx64 "..%" SCNx64, &start, &end) == 2 &&
-                end > start;
+            in_function = at != NULL &&
+                          sscanf(at, " pc=%" SCNx64 "..%" SCNx64, &start, &end) == 2 && end > start;
         } else if (strstr(line, "LOC") != NULL) {
             read_columns(&columns, line);
         } else if (in_function && strlen(line) > 17 && line[16] == ' ') {
@@ -496,19 +478,18 @@ static size_t compare_with_readelf(const char *path)
         }
     }
     pclose(output); /* a warning about debug files is a failure to it */
-    printf("# %s: %zu rows of readelf's, %u of ours, %u distinct ones\n", path,
-           rows, image.rows.count, image.rows.distinct_count);
+    printf("# %s: %zu rows of readelf's, %u of ours, %u distinct ones\n", path, rows,
+           image.rows.count, image.rows.distinct_count);
     fp_image_unload(&image);
     return rows;
 }
 
 static void real_libraries_rows_are_readelf_s(void)
 {
-    const void *known[] = {
-        (const void *)(uintptr_t)load,                 /* this program */
-        (const void *)(uintptr_t)gnu_get_libc_version, /* libc */
-        (const void *)(uintptr_t)getauxval(AT_BASE)};  /* dynamic linker */
-    const char *others = getenv("NATIVE_FILES");       /* for a look by hand */
+    const void *known[] = {(const void *)(uintptr_t)load,                 /* this program */
+                           (const void *)(uintptr_t)gnu_get_libc_version, /* libc */
+                           (const void *)(uintptr_t)getauxval(AT_BASE)};  /* dynamic linker */
+    const char *others = getenv("NATIVE_FILES");                          /* for a look by hand */
     char copy[2048];
 
     for (size_t i = 0; i < 3; i++) {
@@ -518,8 +499,7 @@ static void real_libraries_rows_are_readelf_s(void)
         CHECK(compare_with_readelf(info.dli_fname) > 1000);
     }
     snprintf(copy, sizeof copy, "%s", others == NULL ? "" : others);
-    for (char *path = strtok(copy, " \n"); path != NULL;
-         path = strtok(NULL, " \n"))
+    for (char *path = strtok(copy, " \n"); path != NULL; path = strtok(NULL, " \n"))
         compare_with_readelf(path);
 }
 

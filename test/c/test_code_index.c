@@ -1,6 +1,6 @@
 /*
- * test_code_index.c - addresses in JIT code to functions and lines, over modules that
- * the test loads (fake_vm.c), each with a known answer for every byte.
+ * test_code_index.c - addresses in JIT code to functions and lines, over modules that the test
+ * loads (fake_vm.c), each with a known answer for every byte.
  */
 #include <sys/mman.h>
 
@@ -50,9 +50,7 @@ static struct fixture *create(unsigned otp)
         f->body[i].arity = i % 256;
         f->body[i].size = 32 + 8 * (i * 7 % 50);
     }
-    CHECK_INT(fp_code_index_create(&f->code, &f->vm.layout, &f->vm.memory.peek,
-                                   &f->vm.code),
-              0);
+    CHECK_INT(fp_code_index_create(&f->code, &f->vm.layout, &f->vm.memory.peek, &f->vm.code), 0);
     return f;
 }
 
@@ -65,9 +63,8 @@ static void destroy(struct fixture *f)
 
 static const struct fake_module_options four = {4, 16, 0, 0, 0};
 
-static void expect(struct fixture *f, uint64_t pc,
-                   const struct fake_module *module, uint32_t function,
-                   const struct fake_module_options *options)
+static void expect(struct fixture *f, uint64_t pc, const struct fake_module *module,
+                   uint32_t function, const struct fake_module_options *options)
 {
     struct fp_location location;
     uint32_t line = 0;
@@ -79,10 +76,9 @@ static void expect(struct fixture *f, uint64_t pc,
     if (options->loc_size != 0)
         line = fake_line(module, function, pc, options);
     CHECK_INT(location.line, line);
-    CHECK_INT(location.file, line == 0 ? 0
-                             : line % 2 == 1 && options->file != 0
-                                 ? options->file
-                                 : options->own_file);
+    CHECK_INT(location.file, line == 0                             ? 0
+                             : line % 2 == 1 && options->file != 0 ? options->file
+                                                                   : options->own_file);
 }
 
 static void expect_all(struct fixture *f, const struct fake_module *module,
@@ -219,14 +215,8 @@ static void addresses_outside_of_the_ranges_are_nobodys(void)
 {
     struct fixture *f = create(27);
     struct fake_module a;
-    static const uint64_t far[] = {0,
-                                   1,
-                                   8,
-                                   FAKE_JIT - 1,
-                                   FAKE_JIT + FAKE_JIT_SIZE,
-                                   FAKE_LINES,
-                                   UINT64_MAX,
-                                   UINT64_MAX - 8};
+    static const uint64_t far[] = {
+        0, 1, 8, FAKE_JIT - 1, FAKE_JIT + FAKE_JIT_SIZE, FAKE_LINES, UINT64_MAX, UINT64_MAX - 8};
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     for (size_t i = 0; i < sizeof far / sizeof *far; i++)
@@ -354,8 +344,7 @@ static void a_removed_module_is_forgotten(void)
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     expect_all(f, &a, &four);
-    memset(fake_at(&f->vm.memory, a.header, a.end - a.header), 0xcc,
-           a.end - a.header);
+    memset(fake_at(&f->vm.memory, a.header, a.end - a.header), 0xcc, a.end - a.header);
     CHECK(fp_code_index_revalidate(f->code) >= (int)BODIES);
     for (uint32_t i = 0; i < BODIES; i++)
         expect_nothing(f, a.code[i]);
@@ -378,8 +367,7 @@ static void an_unmapped_range_is_forgotten(void)
     destroy(f);
 }
 
-/* floor lookup without an end bound would give the next module's code to the
- * one before. */
+/* floor lookup without an end bound would give the next module's code to the one before. */
 static void code_loaded_later_is_not_given_to_its_neighbour(void)
 {
     struct fixture *f = create(27);
@@ -463,8 +451,7 @@ static void atoms_are_cached_and_what_is_no_atom_has_no_text(void)
 
 static void files_are_strings_in_utf8(void)
 {
-    static const uint32_t text[] = {'a',   0x7f,   0x80,    0x7ff,
-                                    0x800, 0xffff, 0x10000, 0x10ffff};
+    static const uint32_t text[] = {'a', 0x7f, 0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff};
     static const char utf8[] = "a\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf"
                                "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
     static const uint32_t no_text[] = {'a', 0x110000};
@@ -482,8 +469,7 @@ static void files_are_strings_in_utf8(void)
         much[i] = i % 2 == 0 ? 0x1f600 : 'x';
     got = fp_code_index_file(f->code, fake_string(&f->vm, much, 1000), &len);
     CHECK(got != NULL && len > 200 && len <= 255);
-    CHECK(fp_code_index_file(f->code, fake_string(&f->vm, no_text, 2), &len) ==
-          NULL);
+    CHECK(fp_code_index_file(f->code, fake_string(&f->vm, no_text, 2), &len) == NULL);
     CHECK(fp_code_index_file(f->code, FAKE_BASE | 1, &len) == NULL);
     CHECK(fp_code_index_file(f->code, 0, &len) == NULL);
     destroy(f);
@@ -514,8 +500,8 @@ static void a_file_of_a_replaced_module_is_not_that_of_the_new_one(void)
 
 /* ----------------------------------------------------------------- fuzz -- */
 
-/* Random bytes, among them whole signatures and headers that are wrong in some
- * word: an answer or none, no harm. */
+/* Random bytes, among them whole signatures and headers that are wrong in some word: an answer or
+ * none, no harm. */
 static void random_code_harms_nothing(void)
 {
     struct fixture *f = create(29);
@@ -531,15 +517,12 @@ static void random_code_harms_nothing(void)
         if (run_below(&random, 2) == 0)
             at &= ~UINT64_C(7);
         fake_put_word(&f->vm.memory, at,
-                      run_below(&random, 2) == 0
-                          ? a.info[run_below(&random, 300)]
-                          : run_random(&random) >> run_below(&random, 64));
+                      run_below(&random, 2) == 0 ? a.info[run_below(&random, 300)]
+                                                 : run_random(&random) >> run_below(&random, 64));
         if (round % 3 == 0)
-            fake_put_word(&f->vm.memory,
-                          FAKE_LINES + 8 * run_below(&random, 4000),
+            fake_put_word(&f->vm.memory, FAKE_LINES + 8 * run_below(&random, 4000),
                           run_random(&random) >> run_below(&random, 64));
-        fp_code_index_resolve(f->code, a.header + run_random(&random) % size,
-                              &location);
+        fp_code_index_resolve(f->code, a.header + run_random(&random) % size, &location);
         if (round % 64 == 0)
             fp_code_index_revalidate(f->code);
         if (round % 2000 == 1999) {
@@ -565,22 +548,14 @@ static void the_first_function_behind_shared_code_is_found(void)
 
         far.at = (FAKE_JIT + 4096 + gap) & ~UINT64_C(63);
         fake_load(&f->vm, &a, f->name[0], f->body, 3, &far);
-        CHECK_INT(
-            fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
-            0);
+        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), 0);
         CHECK(info == a.info[0]);
-        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range,
-                                      FAKE_JIT + 777, &info),
-                  0);
+        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT + 777, &info), 0);
         CHECK(info == a.info[0]);
         /* From itself on, and from behind its beginning. */
-        CHECK_INT(
-            fp_code_index_first(&f->vm.memory.peek, &range, a.info[0], &info),
-            0);
+        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, a.info[0], &info), 0);
         CHECK(info == a.info[0]);
-        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, a.info[0] + 1,
-                                      &info),
-                  0);
+        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, a.info[0] + 1, &info), 0);
         CHECK(info == a.info[1]);
         destroy(f);
     }
@@ -597,9 +572,8 @@ static void the_first_function_may_be_at_the_very_end_of_a_range(void)
         fake_load(&f->vm, &a, f->name[0], f->body, 1, &four);
         /* Its MFA and the word behind belong to it; less is no function. */
         range.end = a.code[0] + 8 - cut;
-        CHECK_INT(
-            fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
-            cut == 0 ? 0 : FP_ENOENT);
+        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+                  cut == 0 ? 0 : FP_ENOENT);
         destroy(f);
     }
 }
@@ -610,35 +584,25 @@ static void where_there_is_no_function_none_is_found(void)
     struct fp_range range = f->vm.code.range[0];
     uint64_t info;
 
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
-              FP_ENOENT);
-    CHECK_INT(
-        fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT - 8, &info),
-        FP_ENOENT);
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, range.end, &info),
-              FP_ENOENT);
-    CHECK_INT(
-        fp_code_index_first(&f->vm.memory.peek, &range, range.end - 4, &info),
-        FP_ENOENT);
-    CHECK_INT(
-        fp_code_index_first(&f->vm.memory.peek, &range, UINT64_MAX, &info),
-        FP_ENOENT);
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), FP_ENOENT);
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT - 8, &info), FP_ENOENT);
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, range.end, &info), FP_ENOENT);
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, range.end - 4, &info), FP_ENOENT);
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, UINT64_MAX, &info), FP_ENOENT);
     range.end = range.start;
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
-              FP_ENOENT);
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), FP_ENOENT);
     range = (struct fp_range){FAKE_MISC, FAKE_MISC + 65536}; /* unreadable */
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_MISC, &info),
-              FP_ENOENT);
+    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_MISC, &info), FP_ENOENT);
     destroy(f);
 }
 
-/* A page that was swapped out may hold an earlier function. Real memory: what
- * is resident is asked of the kernel. */
+/* A page that was swapped out may hold an earlier function. Real memory: what is resident is asked
+ * of the kernel. */
 static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
 {
     const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};
-    unsigned char *page = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *page =
+        mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint64_t start = (uint64_t)(uintptr_t)page, found = 0;
     struct fp_range range = {start, start + 4 * 4096};
     struct fp_memory peek;
@@ -654,8 +618,8 @@ static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
     munmap(page, 4 * 4096);
 }
 
-static int64_t count_reads(void *self, const struct iovec *local,
-                           const struct iovec *remote, size_t n)
+static int64_t count_reads(void *self, const struct iovec *local, const struct iovec *remote,
+                           size_t n)
 {
     ++*(int *)self;
     for (size_t i = 0; i < n; i++)
@@ -663,12 +627,11 @@ static int64_t count_reads(void *self, const struct iovec *local,
     return (int64_t)remote[0].iov_len;
 }
 
-/* No function is before it: looked for once, not as often as 32 MiB have
- * blocks. */
+/* No function is before it: looked for once, not as often as 32 MiB have blocks. */
 static void pages_that_are_not_there_end_the_search_at_once(void)
 {
-    unsigned char *page = mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *page =
+        mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint64_t start = (uint64_t)(uintptr_t)page, mfa[3], at;
     struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
     int reads = 0;
@@ -676,8 +639,7 @@ static void pages_that_are_not_there_end_the_search_at_once(void)
 
     CHECK(page != MAP_FAILED);
     memset(page + 6 * 4096, 0x90, 2 * 4096);
-    CHECK_INT(fp_code_index_nearest(&peek, &ranges, start + 7 * 4096, mfa, &at),
-              FP_ENOENT);
+    CHECK_INT(fp_code_index_nearest(&peek, &ranges, start + 7 * 4096, mfa, &at), FP_ENOENT);
     CHECK(reads <= 4);
     munmap(page, 8 * 4096);
 }
@@ -686,8 +648,8 @@ static void pages_that_are_not_there_end_the_search_at_once(void)
 static void pages_that_are_not_there_end_the_search_for_a_module(void)
 {
     const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};
-    unsigned char *page = mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *page =
+        mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint64_t start = (uint64_t)(uintptr_t)page;
     struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
     struct fp_layout layout = {.release = *fp_release_find(27)};
@@ -700,15 +662,13 @@ static void pages_that_are_not_there_end_the_search_for_a_module(void)
     memcpy(page + 6 * 4096 + 64, info, sizeof info);
     page[7 * 4096] = 1;
     CHECK_INT(fp_code_index_create(&code, &layout, &peek, &ranges), 0);
-    CHECK_INT(fp_code_index_resolve(code, start + 6 * 4096 + 160, &location),
-              FP_ENOENT);
+    CHECK_INT(fp_code_index_resolve(code, start + 6 * 4096 + 160, &location), FP_ENOENT);
     CHECK(reads <= 8);
     fp_code_index_destroy(code);
     munmap(page, 8 * 4096);
 }
 
-/* A tracer's frame: on the stack stands where an MFA does, of one's own module
- * or of the next. */
+/* A tracer's frame: on the stack stands where an MFA does, of one's own module or of the next. */
 static void a_pointer_to_an_mfa_is_no_return_address(void)
 {
     struct fixture *f = create(27);

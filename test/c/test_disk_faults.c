@@ -1,7 +1,6 @@
 /*
- * test_disk_faults.c - every call on files fails once, and for a while, with
- * every error that there is: no flushed sample is missing, none is there twice,
- * and every finished file is whole.
+ * test_disk_faults.c - every call on files fails once, and for a while, with every error that there
+ * is: no flushed sample is missing, none is there twice, and every finished file is whole.
  */
 #include "base/error.h"
 #include "faulty_disk.h"
@@ -10,8 +9,7 @@
 #include "store/sink.h"
 #include "temporary.h"
 
-static const int errors[] = {ENOSPC, EDQUOT, EIO,    EROFS,
-                             EACCES, ENOENT, EMFILE, EFBIG};
+static const int errors[] = {ENOSPC, EDQUOT, EIO, EROFS, EACCES, ENOENT, EMFILE, EFBIG};
 #define ERRORS (sizeof(errors) / sizeof(*errors))
 #define SAMPLES 12
 #define SAMPLE_SIZE 12
@@ -35,8 +33,7 @@ static void put_samples(struct fp_sink *sink, struct outcome *outcome)
         outcome->taken++;
         if (i % 2 == 0 && fp_sink_flush(sink, true) == 0)
             outcome->flushed = outcome->taken;
-        CHECK((fp_sink_error(sink)[0] != '\0') ==
-              (fp_sink_gauges(sink).errors > 0));
+        CHECK((fp_sink_error(sink)[0] != '\0') == (fp_sink_gauges(sink).errors > 0));
     }
 }
 
@@ -69,11 +66,9 @@ static void recover(const struct fp_sink_options *options)
     CHECK_INT(fp_sink_close(sink, &end), 0);
 }
 
-/* A plain file that cannot be cut back keeps the samples of a block that was
- * half written, which come again in the next file: a reader sees them twice. A
- * frame that was half written is none. */
-static void check(const char *directory, const struct outcome *outcome,
-                  bool may_repeat)
+/* A plain file that cannot be cut back keeps the samples of a block that was half written, which
+ * come again in the next file: a reader sees them twice. A frame that was half written is none. */
+static void check(const char *directory, const struct outcome *outcome, bool may_repeat)
 {
     size_t size;
     char *text = logs_read_all(directory, &size), expected[SAMPLE_SIZE + 1];
@@ -85,8 +80,7 @@ static void check(const char *directory, const struct outcome *outcome,
         if (memcmp(text + at, expected, SAMPLE_SIZE) == 0)
             last++;
         else if (!may_repeat)
-            CHECK_BYTES(text + at, (size_t)SAMPLE_SIZE, expected,
-                        (size_t)SAMPLE_SIZE);
+            CHECK_BYTES(text + at, (size_t)SAMPLE_SIZE, expected, (size_t)SAMPLE_SIZE);
         else
             CHECK_INT(sscanf(text + at, "sample %03d", &last), 1);
     }
@@ -118,9 +112,8 @@ static void break_everywhere(struct fp_sink_options options, int n, int err)
 static void break_with_all_options(int n)
 {
     for (size_t i = 0; i < ERRORS; i++) {
-        struct fp_sink_options options = {.is_zst = i % 2 == 0,
-                                          .sync = (enum fp_sync)(i % 3),
-                                          .flush_close_max = 2};
+        struct fp_sink_options options = {
+            .is_zst = i % 2 == 0, .sync = (enum fp_sync)(i % 3), .flush_close_max = 2};
 
         break_everywhere(options, n, errors[i]);
         options.is_zst = !options.is_zst;
@@ -253,8 +246,7 @@ static void a_file_that_is_gone_at_the_end_is_counted(void)
     temporary_remove(&t);
 }
 
-/* What the disk did not take when it was told to: the kernel drops such data,
- * and says so once. */
+/* What the disk did not take when it was told to: the kernel drops such data, and says so once. */
 static void what_was_not_synced_is_counted(void)
 {
     struct fp_sink_options options = {.sync = FP_SYNC_FLUSH};
@@ -298,8 +290,7 @@ static void a_directory_that_was_replaced_is_noticed(void)
     CHECK_INT(fp_sink_flush(sink, true), 0);
     CHECK(mkdir(temporary_at(&t, "elsewhere"), 0700) == 0);
     CHECK(rename(temporary_at(&t, "logs"), temporary_at(&t, "moved")) == 0);
-    CHECK(symlink(temporary_at(&t, "elsewhere"), temporary_at(&t, "logs")) ==
-          0);
+    CHECK(symlink(temporary_at(&t, "elsewhere"), temporary_at(&t, "logs")) == 0);
     put(sink, "2\n\n");
     CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
     CHECK(strstr(fp_sink_error(sink), "logs: is a symbolic link") != NULL);

@@ -1,6 +1,6 @@
 /*
- * test_explain.c - what is copied of a running process, wherever its thread
- * was, and what that is taken to mean; over a memory that the test lays out.
+ * test_explain.c - what is copied of a running process, wherever its thread was, and what that is
+ * taken to mean; over a memory that the test lays out.
  */
 #include "base/error.h"
 #include "erts/capture/explain.h"
@@ -15,9 +15,8 @@
 #define BASE (NATIVE + NATIVE_SIZE - 0x100)
 #define SCHEDULER (FAKE_DATA + 0x3000000)
 
-/* JIT code: what all share, then functions. What follows on a return to
- * *_STOP takes the Erlang stack's top out of the structure, to *_RBP from rbp,
- * to *_NEITHER from somewhere else. */
+/* JIT code: what all share, then functions. What follows on a return to *_STOP takes the Erlang
+ * stack's top out of the structure, to *_RBP from rbp, to *_NEITHER from somewhere else. */
 #define JIT_SIZE 0x10000u
 #define SHARED_END (FAKE_JIT + 0x1000)
 #define SHARED_STOP (FAKE_JIT + 0x100)
@@ -64,8 +63,8 @@ struct bench {
     struct fp_stack stack;
 };
 
-static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
-                     size_t max, struct fp_registers *at_entry, int *complete)
+static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc, size_t max,
+                     struct fp_registers *at_entry, int *complete)
 {
     struct fake_unwind *fake = self;
     size_t n = fake->count < max ? fake->count : max;
@@ -79,8 +78,7 @@ static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
     return n;
 }
 
-static void put_code(struct bench *b, uint64_t at, const char *bytes,
-                     size_t size)
+static void put_code(struct bench *b, uint64_t at, const char *bytes, size_t size)
 {
     fake_put(&b->vm.memory, at, bytes, size);
 }
@@ -138,8 +136,7 @@ static void put_functions(struct bench *b)
     put_mfa(b, NIF_MFA, 3);
 }
 
-/* Process 0 runs on the scheduler, in a function of its own, called by two
- * others. */
+/* Process 0 runs on the scheduler, in a function of its own, called by two others. */
 static struct bench *create(unsigned otp)
 {
     const uint64_t words[] = {0x1b, FIRST, 0xfffff, SECOND, 0x3b, THIRD};
@@ -155,13 +152,12 @@ static struct bench *create(unsigned otp)
     fake_set(&b->vm, 0, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
     fake_set(&b->vm, 0, FP_FIELD_reds, 100000);
     fake_set_stack(&b->vm, 0, words, 6);
-    fake_put_word(memory,
-                  SCHEDULER + b->vm.layout.release.running.current_process,
+    fake_put_word(memory, SCHEDULER + b->vm.layout.release.running.current_process,
                   fake_process_at(0));
     put_shared_code(b);
     put_functions(b);
-    b->scheduler = (struct fp_capture_scheduler){
-        &b->vm.memory.peek, b->vm.layout, SCHEDULER, BASE, 0};
+    b->scheduler =
+        (struct fp_capture_scheduler){&b->vm.memory.peek, b->vm.layout, SCHEDULER, BASE, 0};
     b->code = (struct fp_capture_code){.peek = &b->vm.memory.peek,
                                        .ranges = &b->vm.code,
                                        .fragments = {FAKE_JIT, SHARED_END},
@@ -198,8 +194,7 @@ static void unwinds(struct bench *b, size_t count, uint64_t rbp)
     b->unwind.at_entry.rbp = rbp;
 }
 
-static void set_field(struct bench *b, uint64_t offset, uint64_t value,
-                      size_t size)
+static void set_field(struct bench *b, uint64_t offset, uint64_t value, size_t size)
 {
     fake_put(&b->vm.memory, fake_process_at(0) + offset, &value, size);
 }
@@ -221,8 +216,7 @@ static void expect_unfound(struct bench *b)
     CHECK_INT(b->running.result, FP_CAPTURE_UNFOUND);
 }
 
-static void expect_captured(struct bench *b, int place, int top_in,
-                            uint64_t low, uint32_t words)
+static void expect_captured(struct bench *b, int place, int top_in, uint64_t low, uint32_t words)
 {
     capture(b);
     CHECK_INT(b->running.result, FP_CAPTURE_CAPTURED);
@@ -231,16 +225,14 @@ static void expect_captured(struct bench *b, int place, int top_in,
     CHECK(b->running.process == fake_process_at(0));
     CHECK(b->running.low == low);
     CHECK_INT(b->running.words, words);
-    CHECK(memcmp(&b->running.registers, &b->registers, sizeof b->registers) ==
-          0);
+    CHECK(memcmp(&b->running.registers, &b->registers, sizeof b->registers) == 0);
 }
 
 static int frames(struct bench *b)
 {
     memset(&b->stack, 0xee, sizeof b->stack);
     fp_process_decode(&b->vm.layout, b->running.structure, &b->snapshot);
-    return fp_explain_frames(&b->code, &b->vm.layout, &b->running, &b->snapshot,
-                             &b->stack);
+    return fp_explain_frames(&b->code, &b->vm.layout, &b->running, &b->snapshot, &b->stack);
 }
 
 static void check_frames(struct bench *b, const uint64_t *frame, uint32_t n)
@@ -249,15 +241,14 @@ static void check_frames(struct bench *b, const uint64_t *frame, uint32_t n)
     CHECK_INT(frames(b), 0);
     for (uint32_t i = 0; i < n && i < b->stack.count; i++)
         if (b->stack.frame[i] != frame[i])
-            RUN_FAIL("frame %u is %" PRIx64 ", expected %" PRIx64, i,
-                     b->stack.frame[i], frame[i]);
+            RUN_FAIL("frame %u is %" PRIx64 ", expected %" PRIx64, i, b->stack.frame[i], frame[i]);
     CHECK_INT(b->stack.count, n);
 }
 
-#define FRAMES(b, ...)                                                         \
-    do {                                                                       \
-        const uint64_t frames_[] = {__VA_ARGS__};                              \
-        check_frames((b), frames_, sizeof(frames_) / sizeof(*frames_));        \
+#define FRAMES(b, ...)                                                                             \
+    do {                                                                                           \
+        const uint64_t frames_[] = {__VA_ARGS__};                                                  \
+        check_frames((b), frames_, sizeof(frames_) / sizeof(*frames_));                            \
     } while (0)
 /* What stands below: aligned return addresses, by themselves. */
 #define CALLERS FIRST - 1, SECOND - 1, THIRD - 1
@@ -277,8 +268,7 @@ static void in_erlang_code_the_stack_begins_at_rsp(void)
         CHECK_INT(b->running.leaf_words, 6);
         CHECK(b->running.word[1] == FIRST && b->running.word[5] == THIRD);
         CHECK_INT(b->running.native_bytes, 0);
-        CHECK(memcmp(b->running.structure,
-                     fake_at(&b->vm.memory, fake_process_at(0), 8),
+        CHECK(memcmp(b->running.structure, fake_at(&b->vm.memory, fake_process_at(0), 8),
                      b->vm.layout.snapshot_size) == 0);
         destroy(b);
     }
@@ -291,8 +281,7 @@ static void an_erlang_stack_may_be_empty_or_all_of_the_heap(void)
     b->registers.rsp = HEND;
     expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEND, 0);
     b->registers.rsp = HEAP;
-    expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEAP,
-                    FAKE_HEAP_WORDS);
+    expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEAP, FAKE_HEAP_WORDS);
     b->registers.rsp = HEND - 44; /* no word begins there */
     expect_unfound(b);
     destroy(b);
@@ -301,8 +290,7 @@ static void an_erlang_stack_may_be_empty_or_all_of_the_heap(void)
 static void in_c_the_stack_begins_at_stop_where_code_has_saved_it(void)
 {
     static const unsigned releases[] = {25, 27, 29};
-    static const uint64_t returns[] = {SHARED_STOP, SHARED_NIF, FUNCTION_STOP,
-                                       SHARED_HEAVY + 64};
+    static const uint64_t returns[] = {SHARED_STOP, SHARED_NIF, FUNCTION_STOP, SHARED_HEAVY + 64};
 
     for (size_t i = 0; i < 3; i++)
         for (size_t k = 0; k < 4; k++) {
@@ -313,8 +301,7 @@ static void in_c_the_stack_begins_at_stop_where_code_has_saved_it(void)
             CHECK(b->running.native_return == returns[k]);
             CHECK(b->running.native_start == BASE - 256 - FP_RED_ZONE);
             CHECK_INT(b->running.native_bytes, 256 + FP_RED_ZONE);
-            CHECK(memcmp(b->running.native + 256 + FP_RED_ZONE - 8, &returns[k],
-                         8) == 0);
+            CHECK(memcmp(b->running.native + 256 + FP_RED_ZONE - 8, &returns[k], 8) == 0);
             destroy(b);
         }
 }
@@ -332,15 +319,12 @@ static void in_c_otherwise_it_begins_at_the_lowest_word_that_rbp_may_be(void)
         expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND - 48, 6);
         /* A word on the heap, as htop is: lower, so more is copied. */
         fake_put_word(&b->vm.memory, BASE - 520, HEAP + 8 * 100);
-        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEAP + 8 * 100,
-                        FAKE_HEAP_WORDS - 100);
+        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEAP + 8 * 100, FAKE_HEAP_WORDS - 100);
         b->registers.rbp = HEAP + 8 * 50; /* C has not used it yet */
-        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEAP + 8 * 50,
-                        FAKE_HEAP_WORDS - 50);
+        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEAP + 8 * 50, FAKE_HEAP_WORDS - 50);
         /* In the red zone, too. */
         fake_put_word(&b->vm.memory, BASE - 1024 - FP_RED_ZONE, HEAP);
-        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEAP,
-                        FAKE_HEAP_WORDS);
+        expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEAP, FAKE_HEAP_WORDS);
         destroy(b);
     }
 }
@@ -488,10 +472,7 @@ static void a_stop_outside_of_the_heap_is_unfound(void)
 
     for (size_t i = 0; i < 6; i++) {
         struct bench *b = create(27);
-        uint64_t stop = i < 3    ? stops[i]
-                        : i == 3 ? HEND - 44
-                        : i == 4 ? HEND + 8
-                                 : HEAP - 8;
+        uint64_t stop = i < 3 ? stops[i] : i == 3 ? HEND - 44 : i == 4 ? HEND + 8 : HEAP - 8;
 
         fake_set(&b->vm, 0, FP_FIELD_stop, stop);
         enter_c(b, 256, SHARED_STOP);
@@ -517,27 +498,23 @@ static void give_large_heap(struct bench *b)
 
 static void a_stack_too_large_keeps_both_ends(void)
 {
-    static const uint32_t sizes[] = {FP_STACK_WORDS_MAX, FP_STACK_WORDS_MAX + 1,
-                                     15000, 20000};
+    static const uint32_t sizes[] = {FP_STACK_WORDS_MAX, FP_STACK_WORDS_MAX + 1, 15000, 20000};
     struct bench *b = create(27);
 
     give_large_heap(b);
     for (size_t i = 0; i < 4; i++) {
         uint64_t first = LARGE_WORDS - sizes[i];
-        uint32_t leaf =
-            sizes[i] <= FP_STACK_WORDS_MAX ? sizes[i] : FP_STACK_WORDS_LEAF;
+        uint32_t leaf = sizes[i] <= FP_STACK_WORDS_MAX ? sizes[i] : FP_STACK_WORDS_LEAF;
 
         b->registers.rsp = LARGE + 8 * first;
-        expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN,
-                        b->registers.rsp, FP_STACK_WORDS_MAX);
+        expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, b->registers.rsp,
+                        FP_STACK_WORDS_MAX);
         CHECK_INT(b->running.leaf_words, leaf);
         CHECK_INT(b->running.word[0] >> 4, first);
         CHECK_INT(b->running.word[leaf - 1] >> 4, first + leaf - 1);
-        CHECK_INT(b->running.word[FP_STACK_WORDS_MAX - 1] >> 4,
-                  LARGE_WORDS - 1);
+        CHECK_INT(b->running.word[FP_STACK_WORDS_MAX - 1] >> 4, LARGE_WORDS - 1);
         if (leaf < FP_STACK_WORDS_MAX)
-            CHECK_INT(b->running.word[leaf] >> 4,
-                      LARGE_WORDS - FP_STACK_WORDS_ROOT);
+            CHECK_INT(b->running.word[leaf] >> 4, LARGE_WORDS - FP_STACK_WORDS_ROOT);
     }
     destroy(b);
 }
@@ -551,11 +528,9 @@ static void no_candidate_is_farther_from_the_end_than_can_be_copied(void)
     give_large_heap(b);
     enter_c(b, 256, SHARED_RBP);
     b->registers.rbp = lowest - 8;
-    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, LARGE + 8 * LARGE_WORDS,
-                    0);
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, LARGE + 8 * LARGE_WORDS, 0);
     b->registers.rbp = lowest;
-    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, lowest,
-                    FP_STACK_WORDS_MAX);
+    expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, lowest, FP_STACK_WORDS_MAX);
     CHECK_INT(b->running.leaf_words, FP_STACK_WORDS_MAX);
     destroy(b);
 }
@@ -708,8 +683,8 @@ static void in_the_scheduler_a_process_is_where_it_continues(void)
 
 static void in_the_scheduler_it_is_ambiguous_where_that_is_no_address(void)
 {
-    static const uint64_t words[] = {0, FP_FRAME_IDLE, FP_FRAME_RUNNING,
-                                     FP_FRAME_TEXT | 7, FP_FRAME_NIF | FIRST};
+    static const uint64_t words[] = {0, FP_FRAME_IDLE, FP_FRAME_RUNNING, FP_FRAME_TEXT | 7,
+                                     FP_FRAME_NIF | FIRST};
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         struct bench *b = create(29);
@@ -816,8 +791,7 @@ static void an_incomplete_walk_says_so_and_tells_no_rbp(void)
     enter_c(b, 256, FUNCTION_STOP);
     unwinds(b, 2, 0);
     b->unwind.complete = 0;
-    FRAMES(b, C_CODE, C_CODE + 0x100, FP_FRAME_TRUNCATED, FUNCTION_STOP - 1,
-           CALLERS);
+    FRAMES(b, C_CODE, C_CODE + 0x100, FP_FRAME_TRUNCATED, FUNCTION_STOP - 1, CALLERS);
     unwinds(b, 0, 0);
     b->unwind.complete = 0;
     FRAMES(b, FP_FRAME_TRUNCATED, FUNCTION_STOP - 1, CALLERS);
@@ -869,8 +843,7 @@ static void the_collector_has_its_marker_above_who_called_it(void)
 {
     struct bench *b = create(27);
 
-    fake_set(&b->vm, 0, FP_FIELD_state,
-             FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    fake_set(&b->vm, 0, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING | FP_PSFLG_GC);
     enter_c(b, 256, FUNCTION_STOP);
     unwinds(b, 2, 0);
     FRAMES(b, C_CODE, C_CODE + 0x100, FP_FRAME_GC, FUNCTION_STOP - 1, CALLERS);
@@ -885,8 +858,7 @@ static void while_the_collector_moves_the_stack_that_alone_is_told(void)
 {
     struct bench *b = create(27);
 
-    fake_set(&b->vm, 0, FP_FIELD_state,
-             FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    fake_set(&b->vm, 0, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING | FP_PSFLG_GC);
     fake_set(&b->vm, 0, FP_FIELD_stop, FAKE_DATA);
     enter_c(b, 256, FUNCTION_STOP);
     unwinds(b, 2, 0);
@@ -931,9 +903,8 @@ static void reductions_of_this_turn_are_counted(void)
     static const struct {
         int32_t left;
         int64_t done;
-    } turns[] = {{4000, 0},         {3999, 1},  {1, 3999},
-                 {0, 4000},         {-1, 4000}, {-500, 4000},
-                 {INT32_MIN, 4000}, {4001, 0},  {INT32_MAX, 0}};
+    } turns[] = {{4000, 0},    {3999, 1},         {1, 3999}, {0, 4000},     {-1, 4000},
+                 {-500, 4000}, {INT32_MIN, 4000}, {4001, 0}, {INT32_MAX, 0}};
     struct bench *b = create(27);
     uint16_t at = b->vm.layout.release.running.fcalls;
 
@@ -943,18 +914,15 @@ static void reductions_of_this_turn_are_counted(void)
         b->registers.r14 = 2500; /* C may have put anything there */
         capture(b);
         CHECK_INT(frames(b), 0);
-        CHECK_INT(b->snapshot.value[FP_METRIC_reductions],
-                  100000 + turns[i].done);
+        CHECK_INT(b->snapshot.value[FP_METRIC_reductions], 100000 + turns[i].done);
         /* In Erlang code it is a register's; 32 bits of it. */
         set_field(b, at, 17, 4);
         b->registers.rip = FUNCTION;
         b->registers.rsp = HEND - 48;
-        b->registers.r14 =
-            UINT64_C(0x5a5a5a5a00000000) | (uint32_t)turns[i].left;
+        b->registers.r14 = UINT64_C(0x5a5a5a5a00000000) | (uint32_t)turns[i].left;
         capture(b);
         CHECK_INT(frames(b), 0);
-        CHECK_INT(b->snapshot.value[FP_METRIC_reductions],
-                  100000 + turns[i].done);
+        CHECK_INT(b->snapshot.value[FP_METRIC_reductions], 100000 + turns[i].done);
     }
     destroy(b);
 }
@@ -1100,17 +1068,13 @@ static void randomize_memory(struct bench *b, uint64_t *random)
     uint32_t size = b->vm.layout.snapshot_size;
 
     for (int k = run_below(random, 4); k > 0; k--)
-        fake_put_word(memory, fake_process_at(0) + run_below(random, size - 8),
-                      some_word(random));
+        fake_put_word(memory, fake_process_at(0) + run_below(random, size - 8), some_word(random));
     for (int k = run_below(random, 4); k > 0; k--)
-        fake_set(&b->vm, 0, (enum fp_field)run_below(random, FP_FIELD_COUNT),
-                 some_word(random));
+        fake_set(&b->vm, 0, (enum fp_field)run_below(random, FP_FIELD_COUNT), some_word(random));
     for (int k = run_below(random, 8); k > 0; k--)
-        fake_put_word(memory, HEAP + 8 * run_below(random, FAKE_HEAP_WORDS),
-                      some_word(random));
+        fake_put_word(memory, HEAP + 8 * run_below(random, FAKE_HEAP_WORDS), some_word(random));
     for (int k = run_below(random, 8); k > 0; k--)
-        fake_put_word(memory, BASE - 8 - 8 * run_below(random, 64),
-                      some_word(random));
+        fake_put_word(memory, BASE - 8 - 8 * run_below(random, 64), some_word(random));
     for (int k = run_below(random, 8); k > 0; k--)
         *fake_at(memory, FAKE_JIT + run_below(random, JIT_SIZE), 1) =
             (unsigned char)run_random(random);
@@ -1118,9 +1082,9 @@ static void randomize_memory(struct bench *b, uint64_t *random)
 
 static void randomize_thread(struct bench *b, uint64_t *random)
 {
-    static const uint64_t returns[] = {
-        SHARED_STOP,       SHARED_RBP,      SHARED_NEITHER, SHARED_NIF,
-        SHARED_HEAVY + 64, SHARED_SCHEDULE, FUNCTION_STOP,  FUNCTION_RBP};
+    static const uint64_t returns[] = {SHARED_STOP,   SHARED_RBP,        SHARED_NEITHER,
+                                       SHARED_NIF,    SHARED_HEAVY + 64, SHARED_SCHEDULE,
+                                       FUNCTION_STOP, FUNCTION_RBP};
     uint64_t *registers = (uint64_t *)&b->registers;
 
     for (size_t k = 0; k < sizeof b->registers / 8; k++)
@@ -1131,8 +1095,7 @@ static void randomize_thread(struct bench *b, uint64_t *random)
                 returns[run_below(random, sizeof returns / sizeof *returns)]);
     else if (run_below(random, 2) == 0)
         b->registers.rsp = HEND - 8 * run_below(random, 16);
-    b->scheduler.native_base =
-        run_below(random, 16) == 0 ? some_word(random) : BASE;
+    b->scheduler.native_base = run_below(random, 16) == 0 ? some_word(random) : BASE;
     b->unwind.count = run_below(random, 64);
     for (size_t k = 0; k < b->unwind.count; k++)
         b->unwind.pc[k] = run_random(random);
@@ -1140,8 +1103,7 @@ static void randomize_thread(struct bench *b, uint64_t *random)
     b->unwind.at_entry.rbp = some_word(random);
     b->code.with_native = (int)run_below(random, 2);
     b->code.unwind = run_below(random, 8) == 0 ? NULL : unwind;
-    b->code.nif_return =
-        run_below(random, 4) == 0 ? some_word(random) : SHARED_NIF;
+    b->code.nif_return = run_below(random, 4) == 0 ? some_word(random) : SHARED_NIF;
 }
 
 static void whatever_is_there_nothing_is_read_or_written_out_of_bounds(void)

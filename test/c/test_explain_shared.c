@@ -1,7 +1,7 @@
 /*
- * test_explain_shared.c - where a running process' stack is found, and by whom C was
- * called, in code and stacks that are laid out here. That the same holds in a
- * VM is the matter of flame_prof_running_SUITE.
+ * test_explain_shared.c - where a running process' stack is found, and by whom C was called, in
+ * code and stacks that are laid out here. That the same holds in a VM is the matter of
+ * flame_prof_running_SUITE.
  */
 #include "base/error.h"
 #include "erts/capture/explain.h"
@@ -37,8 +37,7 @@ struct fixture {
 
 static void set_field(struct fixture *f, enum fp_field field, uint64_t word)
 {
-    fake_put_word(&f->memory,
-                  PROCESS + f->scheduler.layout.release.offset[field], word);
+    fake_put_word(&f->memory, PROCESS + f->scheduler.layout.release.offset[field], word);
 }
 
 static void put_call(struct fixture *f, uint64_t returns_to, uint64_t target)
@@ -62,9 +61,8 @@ static void put_jump(struct fixture *f, uint64_t at, uint64_t target)
 /* mov rsp, [r13 + stop] */
 static void put_leave(struct fixture *f, uint64_t at)
 {
-    unsigned char code[4] = {
-        0x49, 0x8b, 0x65,
-        (unsigned char)f->scheduler.layout.release.offset[FP_FIELD_stop]};
+    unsigned char code[4] = {0x49, 0x8b, 0x65,
+                             (unsigned char)f->scheduler.layout.release.offset[FP_FIELD_stop]};
 
     fake_put(&f->memory, at, code, sizeof code);
 }
@@ -86,9 +84,7 @@ static struct fixture *create(uint64_t returns_to_jit)
     f->scheduler.data = DATA;
     f->scheduler.native_base = NATIVE_BASE;
     f->scheduler.bottom = BOTTOM;
-    fake_put_word(&f->memory,
-                  DATA + f->scheduler.layout.release.running.current_process,
-                  PROCESS);
+    fake_put_word(&f->memory, DATA + f->scheduler.layout.release.running.current_process, PROCESS);
     set_field(f, FP_FIELD_heap, HEAP);
     set_field(f, FP_FIELD_hend, HEND);
     set_field(f, FP_FIELD_stop, HEND - 16);
@@ -120,10 +116,8 @@ static uint8_t capture(struct fixture *f)
 
 static int frames(struct fixture *f)
 {
-    (void)fp_process_decode(&f->scheduler.layout, f->running.structure,
-                            &f->snapshot);
-    return fp_explain_frames(&f->code, &f->scheduler.layout, &f->running,
-                             &f->snapshot, &f->stack);
+    (void)fp_process_decode(&f->scheduler.layout, f->running.structure, &f->snapshot);
+    return fp_explain_frames(&f->code, &f->scheduler.layout, &f->running, &f->snapshot, &f->stack);
 }
 
 /* ------------------------------------------------------ the stack's top -- */
@@ -293,8 +287,7 @@ static void shared_code_on_the_c_stack_belongs_to_who_called_it(void)
 static void an_exception_has_its_place_until_it_is_unwound(void)
 {
     /* leave; test rax, rax; je; jmp rax */
-    static const unsigned char raise[] = {0x48, 0x85, 0xc0, 0x74,
-                                          0x10, 0xff, 0xe0};
+    static const unsigned char raise[] = {0x48, 0x85, 0xc0, 0x74, 0x10, 0xff, 0xe0};
     struct fixture *f = create(FRAGMENTS + 0x200);
 
     put_leave(f, FRAGMENTS + 0x200);
@@ -314,8 +307,7 @@ static void an_exception_has_its_place_until_it_is_unwound(void)
 
 static void jumps_of_each_form_are_followed(void)
 {
-    static const unsigned char through_rax[] = {
-        0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 0x10, 0xff, 0xe0};
+    static const unsigned char through_rax[] = {0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 0x10, 0xff, 0xe0};
     static const unsigned char by_table[] = {0x40, 0xff, 0x25, 9, 0, 0, 0};
     static const unsigned char near[] = {0x40, 0xe9, 0x10, 0, 0, 0};
     struct fixture *f = create(0);
@@ -350,17 +342,13 @@ static void any_bytes_are_survived(void)
                 seed ^= seed >> 7;
                 seed ^= seed << 17;
                 /* Often an address that means something here. */
-                word =
-                    (seed & 7) == 0 ? seed : FAKE_BASE + (seed >> 8) % 0x42000;
+                word = (seed & 7) == 0 ? seed : FAKE_BASE + (seed >> 8) % 0x42000;
                 memcpy(f->memory.region[r].bytes + i, &word, 8);
             }
-        fake_put_word(&f->memory,
-                      DATA +
-                          f->scheduler.layout.release.running.current_process,
+        fake_put_word(&f->memory, DATA + f->scheduler.layout.release.running.current_process,
                       PROCESS);
         f->registers.rip = FAKE_BASE + (seed >> 8) % 0x5000;
-        f->registers.rsp = round % 2 == 0 ? NATIVE_BASE - 64
-                                          : FAKE_BASE + (seed >> 24) % 0x42000;
+        f->registers.rsp = round % 2 == 0 ? NATIVE_BASE - 64 : FAKE_BASE + (seed >> 24) % 0x42000;
         (void)capture(f);
         CHECK(f->running.words <= FP_STACK_WORDS_MAX);
         CHECK(f->running.leaf_words <= f->running.words);

@@ -1,7 +1,6 @@
 /*
- * test_functions.c - all functions at one go, over modules that the test loads
- * (fake_vm.c), with holes and code that goes away meanwhile; and over a real
- * memfd, that looking allocates nothing.
+ * test_functions.c - all functions at one go, over modules that the test loads (fake_vm.c), with
+ * holes and code that goes away meanwhile; and over a real memfd, that looking allocates nothing.
  */
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -56,8 +55,7 @@ static void destroy(struct fixture *f)
 static int look_in(struct fixture *f, const struct fp_ranges *ranges)
 {
     fp_functions_free(&f->found);
-    return fp_functions_read(&f->found, &f->vm.layout.release,
-                             &f->vm.memory.peek, ranges);
+    return fp_functions_read(&f->found, &f->vm.layout.release, &f->vm.memory.peek, ranges);
 }
 
 static void look(struct fixture *f)
@@ -82,8 +80,7 @@ static void check_order(const struct fixture *f)
 }
 
 /* Module m of those found is this one, whole. */
-static void expect_module(const struct fixture *f, uint32_t m,
-                          const struct fake_module *module)
+static void expect_module(const struct fixture *f, uint32_t m, const struct fake_module *module)
 {
     const struct fp_module *got = &f->found.module[m];
 
@@ -97,8 +94,7 @@ static void expect_module(const struct fixture *f, uint32_t m,
 
         CHECK_INT(it->module, m);
         CHECK_INT(it->start, module->code[i]);
-        CHECK_INT(it->end,
-                  i + 1 < module->count ? module->info[i + 1] : module->end);
+        CHECK_INT(it->end, i + 1 < module->count ? module->info[i + 1] : module->end);
         CHECK_INT(it->mfa[0], module->name);
         CHECK_INT(it->mfa[1], f->body[i].function);
         CHECK_INT(it->mfa[2], f->body[i].arity);
@@ -177,8 +173,7 @@ static void the_md5_is_read_where_there_is_one(void)
     fake_put_word(&f->vm.memory, b.functions - 16, 0x1000); /* unreadable */
     look(f);
     CHECK(f->found.module[0].has_md5);
-    CHECK_BYTES((const char *)f->found.module[0].md5, 16, "0123456789abcdef",
-                16);
+    CHECK_BYTES((const char *)f->found.module[0].md5, 16, "0123456789abcdef", 16);
     CHECK(!f->found.module[1].has_md5);
     destroy(f);
 }
@@ -248,9 +243,8 @@ static void holes_are_passed_over(void)
     const uint64_t far = FAKE_JIT + (UINT64_C(8) << 20);
     struct fixture *f = create(27);
     struct fp_ranges one = {1, {{FAKE_JIT, far + (1u << 20)}}};
-    struct fp_ranges two = {
-        2,
-        {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {far - 4096, far + (1u << 20)}}};
+    struct fp_ranges two = {2,
+                            {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {far - 4096, far + (1u << 20)}}};
     struct fake_module_options there = {0, 16, 0, 0, far};
     struct fake_module a, b;
 
@@ -307,8 +301,7 @@ struct vanishing {
     uint64_t reads_left, at;
 };
 
-static void vanish(struct fake_memory *memory, void *arg, uint64_t address,
-                   size_t size)
+static void vanish(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
 {
     struct vanishing *it = arg;
 
@@ -327,8 +320,7 @@ static void a_range_may_vanish_before_any_read(void)
 
     for (uint64_t n = 0; reached; n++) {
         struct fixture *f = create(27);
-        struct fp_ranges two = {
-            2, {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {far, far + (1u << 16)}}};
+        struct fp_ranges two = {2, {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {far, far + (1u << 16)}}};
         struct fake_module_options there = {0, 16, 0, 0, far};
         struct vanishing going = {n, FAKE_JIT};
         struct fake_module a, b;
@@ -386,8 +378,7 @@ static void a_table_that_lists_other_functions_makes_no_module(void)
 {
     struct fixture *f = create(27);
     struct fake_module a;
-    static const uint64_t counts[] = {0, BODIES - 1, BODIES + 1, 65536,
-                                      UINT64_MAX};
+    static const uint64_t counts[] = {0, BODIES - 1, BODIES + 1, 65536, UINT64_MAX};
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -475,8 +466,7 @@ static void looking_allocates_nothing(void)
     /* Two pages that a border of pages runs through, and one further on. */
     put_info(rw + 3 * 4096 - 24, 0x0b | 7 << 6);
     put_info(rw + size - 8192, 0x0b | 9 << 6);
-    range.range[0] =
-        (struct fp_range){(uintptr_t)rx, (uintptr_t)rx + (uintptr_t)size};
+    range.range[0] = (struct fp_range){(uintptr_t)rx, (uintptr_t)rx + (uintptr_t)size};
     CHECK_INT(fp_safe_read_open(&peek), 0);
     CHECK(fstat(fd, &before) == 0);
     CHECK_INT(fp_functions_read(&found, &release, &peek, &range), 0);

@@ -1,6 +1,6 @@
 /*
- * The targets of test/fuzz, without libFuzzer: each over its corpus as it is,
- * and over the same mutants of it in each run.
+ * The targets of test/fuzz, without libFuzzer: each over its corpus as it is, and over the same
+ * mutants of it in each run.
  */
 #include <dirent.h>
 
@@ -33,8 +33,7 @@ static void read_files(struct files *files, const char *folder)
         if (!S_ISREG(info.st_mode))
             continue;
         CHECK(files->count < 512);
-        files->bytes[files->count] =
-            temporary_read(name, &files->size[files->count]);
+        files->bytes[files->count] = temporary_read(name, &files->size[files->count]);
         files->count++;
     }
     if (directory != NULL)
@@ -58,8 +57,8 @@ static void run_on(target *run, const char *bytes, size_t size)
     free(own);
 }
 
-static void run_mutants(target *run, const struct files *files,
-                        const char *likely, uint64_t seed, int count)
+static void run_mutants(target *run, const struct files *files, const char *likely, uint64_t seed,
+                        int count)
 {
     for (int round = 0; round < count; round++) {
         int i = round % files->count;
@@ -70,9 +69,8 @@ static void run_mutants(target *run, const struct files *files,
         memcpy(mutant, files->bytes[i], size);
         for (uint32_t n = 1 + run_below(&seed, 8); n > 0 && size > 0; n--)
             mutant[run_below(&seed, (uint32_t)size)] =
-                run_below(&seed, 3) == 0
-                    ? (char)run_random(&seed)
-                    : likely[run_below(&seed, (uint32_t)strlen(likely) + 1)];
+                run_below(&seed, 3) == 0 ? (char)run_random(&seed)
+                                         : likely[run_below(&seed, (uint32_t)strlen(likely) + 1)];
         if (round % 8 == 7)
             size = run_below(&seed, (uint32_t)size + 1);
         run_on(run, mutant, size);
@@ -80,8 +78,7 @@ static void run_mutants(target *run, const struct files *files,
     }
 }
 
-static void run_target(target *run, const char *name, const char *likely,
-                       int mutants)
+static void run_target(target *run, const char *name, const char *likely, int mutants)
 {
     struct files files = {.count = 0};
     char folder[128];
@@ -102,15 +99,15 @@ static const char numbers[] = "\x01\x02\x04\x08\x0b\x10\x20\x30\x40\x80\xff";
 static const char text[] = "\n\t #/=:().-;%<>019";
 
 /* A line each: what fails is named. */
-#define OF_MEMORY(name)                                                        \
-    static void any_##name##_is_survived(void)                                 \
-    {                                                                          \
-        run_target(fuzz_##name, #name, numbers, MUTANTS);                      \
+#define OF_MEMORY(name)                                                                            \
+    static void any_##name##_is_survived(void)                                                     \
+    {                                                                                              \
+        run_target(fuzz_##name, #name, numbers, MUTANTS);                                          \
     }
-#define OF_TEXT(name)                                                          \
-    static void any_##name##_is_survived(void)                                 \
-    {                                                                          \
-        run_target(fuzz_##name, #name, text, MUTANTS);                         \
+#define OF_TEXT(name)                                                                              \
+    static void any_##name##_is_survived(void)                                                     \
+    {                                                                                              \
+        run_target(fuzz_##name, #name, text, MUTANTS);                                             \
     }
 
 OF_MEMORY(atom)

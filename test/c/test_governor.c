@@ -21,8 +21,7 @@ static int64_t cost(uint32_t step, int64_t full)
 
     if (governed.merge_idle)
         full = full * 7 / 10;
-    return full / (int64_t)governed.interval_factor /
-           (int64_t)governed.top_divisor;
+    return full / (int64_t)governed.interval_factor / (int64_t)governed.top_divisor;
 }
 
 struct life {
@@ -35,21 +34,18 @@ struct life {
 static void begin(struct life *life, uint32_t permille, int64_t pass)
 {
     *life = (struct life){.now = 5 * SECOND, .used = {pass, pass}};
-    fp_governor_init(&life->governor, permille, life->now, life->used,
-                     INTERVAL_MS);
+    fp_governor_init(&life->governor, permille, life->now, life->used, INTERVAL_MS);
 }
 
 static void live_as(struct life *life, int seconds, struct program program)
 {
     for (int i = 0; i < seconds; i++) {
-        int64_t pass = program.pass * 1000 /
-                       ((int64_t)INTERVAL_MS << life->governor.stretch);
+        int64_t pass = program.pass * 1000 / ((int64_t)INTERVAL_MS << life->governor.stretch);
 
         life->now += SECOND;
         life->used.pass_ns += pass;
         life->used.total_ns += pass + cost(life->governor.step, program.ticks);
-        life->changes += (uint32_t)fp_governor_update(&life->governor,
-                                                      life->now, life->used);
+        life->changes += (uint32_t)fp_governor_update(&life->governor, life->now, life->used);
     }
 }
 
@@ -137,8 +133,7 @@ static void each_step_is_cheaper_and_the_order_is_idle_rate_processes(void)
 {
     struct fp_governed before = fp_governed(0);
 
-    CHECK(!before.merge_idle && before.interval_factor == 1 &&
-          before.top_divisor == 1);
+    CHECK(!before.merge_idle && before.interval_factor == 1 && before.top_divisor == 1);
     CHECK(fp_governed(1).merge_idle && fp_governed(1).interval_factor == 1);
     CHECK_INT(fp_governed(2).interval_factor, 2);
     CHECK_INT(fp_governed(5).interval_factor, 16);
@@ -157,14 +152,12 @@ static void a_dear_pass_is_stretched_and_no_tick_is_lost_to_it(void)
     static const int64_t million_processes[] = {1, 2, 4, 8};
 
     for (size_t i = 0; i < 4; i++) {
-        struct program program = {SECOND * 11 / 1000,
-                                  million_processes[i] * 1000000 * 250 / 2};
+        struct program program = {SECOND * 11 / 1000, million_processes[i] * 1000000 * 250 / 2};
         struct life life;
 
         begin(&life, 20, program.pass);
         live_as(&life, 60, program);
-        CHECK(life.used.total_ns <= 60 * SECOND * 20 / 1000 ||
-              program.pass > SECOND / 2);
+        CHECK(life.used.total_ns <= 60 * SECOND * 20 / 1000 || program.pass > SECOND / 2);
         CHECK(fp_governed(life.governor.step).interval_factor == 1);
         CHECK(fp_governed(life.governor.step).top_divisor == 1);
         CHECK(life.governor.stretch > 0 || program.pass < SECOND / 5);
@@ -180,8 +173,7 @@ static void the_pass_is_stretched_before_ticks_and_processes_go(void)
     for (int i = 0; i < 300; i++) {
         uint32_t step = life.governor.step, stretch = life.governor.stretch;
 
-        live_as(&life, 1,
-                (struct program){SECOND * 90 / 1000, SECOND * 5 / 10});
+        live_as(&life, 1, (struct program){SECOND * 90 / 1000, SECOND * 5 / 10});
         if (life.governor.step > step)
             CHECK(life.governor.stretch >= 4); /* 6 ms or less of 20 */
         stretched += life.governor.stretch > stretch;
@@ -219,8 +211,7 @@ static void a_pass_takes_its_interval_at_any_rate_of_ticks(void)
     governor.stretch = 3;
     CHECK_INT(fp_governor_slots(&governor, 1u << 21, 5000, 10000000), 525);
     CHECK_INT(fp_governor_slots(&governor, 1u << 21, 5000, 160000000), 8389);
-    CHECK_INT(fp_governor_slots(&governor, 1u << 21, 100, INT64_C(60000000000)),
-              1u << 21);
+    CHECK_INT(fp_governor_slots(&governor, 1u << 21, 100, INT64_C(60000000000)), 1u << 21);
     CHECK_INT(fp_governor_slots(&governor, 8, 86400000, 1000000), 1);
 }
 

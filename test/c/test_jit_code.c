@@ -1,6 +1,6 @@
 /*
- * test_jit_code.c - who called C, by the code that did: the bytes of real VMs (OTP
- * 25, 27, 29 of Debian), at the addresses where they stood, and near misses.
+ * test_jit_code.c - who called C, by the code that did: the bytes of real VMs (OTP 25, 27, 29 of
+ * Debian), at the addresses where they stood, and near misses.
  */
 #include "base/error.h"
 #include "erts/capture/jit_code.h"
@@ -37,13 +37,11 @@ static void place(struct fake_memory *memory, const struct piece *piece)
     unsigned char bytes[512];
     size_t size = unhex(piece->hex, bytes, sizeof bytes);
 
-    memset(fake_map(memory, piece->at - ROOM, size + 2 * ROOM), 0xcc,
-           size + 2 * ROOM);
+    memset(fake_map(memory, piece->at - ROOM, size + 2 * ROOM), 0xcc, size + 2 * ROOM);
     fake_put(memory, piece->at, bytes, size);
 }
 
-static void place_all(struct fake_memory *memory, const struct piece *piece,
-                      size_t n)
+static void place_all(struct fake_memory *memory, const struct piece *piece, size_t n)
 {
     fake_memory_create(memory);
     for (size_t i = 0; i < n; i++)
@@ -113,8 +111,8 @@ static void place_light(struct fake_memory *memory, const struct light *light)
     place_all(memory, &light->site, 3);
 }
 
-/* A heavy BIF's MFA and code, the jump of its module, and the shared code up
- * to where C returns to. */
+/* A heavy BIF's MFA and code, the jump of its module, and the shared code up to where C returns
+ * to. */
 struct heavy {
     struct piece code, jump, fragment;
     uint64_t native_return;
@@ -146,61 +144,53 @@ struct heavy {
 
 static const struct heavy heavies[] = {
     /* 25: erts_internal:garbage_collect/1, process_info/2, put/2 */
-    {{0x7f3c1288b9b0,
-      "8b 3b 00 00 00 00 00 00 cb 43 00 00 00 00 00 00"
-      "01 00 00 00 00 00 00 00 eb 06 00 e8 20 f3 ff ff" HEAVY_LEAS
-      "30 2a f4 10 ec 55 00 00 40 e9 0a 39 f7 ff" HEAVY_NEXT},
+    {{0x7f3c1288b9b0, "8b 3b 00 00 00 00 00 00 cb 43 00 00 00 00 00 00"
+                      "01 00 00 00 00 00 00 00 eb 06 00 e8 20 f3 ff ff" HEAVY_LEAS
+                      "30 2a f4 10 ec 55 00 00 40 e9 0a 39 f7 ff" HEAVY_NEXT},
      {0, NULL},
      SHARED_25,
      0x7f3c127ff338},
-    {{0x7f3c1287b218,
-      "4b 39 00 00 00 00 00 00 0b c2 00 00 00 00 00 00"
-      "02 00 00 00 00 00 00 00 eb 06 00 e8 38 40 ff ff" HEAVY_LEAS
-      "20 b5 f0 10 ec 55 00 00 40 e9 a2 40 f8 ff" HEAVY_NEXT},
+    {{0x7f3c1287b218, "4b 39 00 00 00 00 00 00 0b c2 00 00 00 00 00 00"
+                      "02 00 00 00 00 00 00 00 eb 06 00 e8 38 40 ff ff" HEAVY_LEAS
+                      "20 b5 f0 10 ec 55 00 00 40 e9 a2 40 f8 ff" HEAVY_NEXT},
      {0, NULL},
      SHARED_25,
      0x7f3c127ff338},
-    {{0x7f3c128774e8,
-      "4b 39 00 00 00 00 00 00 4b c2 00 00 00 00 00 00"
-      "02 00 00 00 00 00 00 00 eb 06 00 e8 68 7d ff ff" HEAVY_LEAS
-      "20 bc f6 10 ec 55 00 00 40 e9 d2 7d f8 ff" HEAVY_NEXT},
+    {{0x7f3c128774e8, "4b 39 00 00 00 00 00 00 4b c2 00 00 00 00 00 00"
+                      "02 00 00 00 00 00 00 00 eb 06 00 e8 68 7d ff ff" HEAVY_LEAS
+                      "20 bc f6 10 ec 55 00 00 40 e9 d2 7d f8 ff" HEAVY_NEXT},
      {0, NULL},
      SHARED_25,
      0x7f3c127ff338},
     /* 27: the same three, by jumps of their modules' own */
-    {{0x7fe8dee89cb8,
-      "4b 3d 00 00 00 00 00 00 0b 46 00 00 00 00 00 00"
-      "01 00 00 00 00 00 00 00 eb 06 90 e8 5c 57 00 00" HEAVY_LEAS
-      "40 2b 14 9c de 55 00 00 e9 1b 57 00 00" HEAVY_NEXT},
+    {{0x7fe8dee89cb8, "4b 3d 00 00 00 00 00 00 0b 46 00 00 00 00 00 00"
+                      "01 00 00 00 00 00 00 00 eb 06 90 e8 5c 57 00 00" HEAVY_LEAS
+                      "40 2b 14 9c de 55 00 00 e9 1b 57 00 00" HEAVY_NEXT},
      {0x7fe8dee8f410, "40 e9 0a 01 f7 ff 40 e9 b3 17 f7 ff"},
      SHARED_27,
      0x7fe8dedff562},
-    {{0x7fe8dee7a0e8,
-      "0b 3b 00 00 00 00 00 00 4b c6 00 00 00 00 00 00"
-      "02 00 00 00 00 00 00 00 eb 06 90 e8 1c ea 00 00" HEAVY_LEAS
-      "70 b7 10 9c de 55 00 00 e9 11 ea 00 00" HEAVY_NEXT},
+    {{0x7fe8dee7a0e8, "0b 3b 00 00 00 00 00 00 4b c6 00 00 00 00 00 00"
+                      "02 00 00 00 00 00 00 00 eb 06 90 e8 1c ea 00 00" HEAVY_LEAS
+                      "70 b7 10 9c de 55 00 00 e9 11 ea 00 00" HEAVY_NEXT},
      {0x7fe8dee88b36, "40 e9 e4 69 f7 ff 40 e9 c6 7d f7 ff"},
      SHARED_27,
      0x7fe8dedff562},
-    {{0x7fe8dee76a08,
-      "0b 3b 00 00 00 00 00 00 8b c6 00 00 00 00 00 00"
-      "02 00 00 00 00 00 00 00 eb 06 90 e8 fc 20 01 00" HEAVY_LEAS
-      "f0 d4 16 9c de 55 00 00 e9 f1 20 01 00" HEAVY_NEXT},
+    {{0x7fe8dee76a08, "0b 3b 00 00 00 00 00 00 8b c6 00 00 00 00 00 00"
+                      "02 00 00 00 00 00 00 00 eb 06 90 e8 fc 20 01 00" HEAVY_LEAS
+                      "f0 d4 16 9c de 55 00 00 e9 f1 20 01 00" HEAVY_NEXT},
      {0x7fe8dee88b36, "40 e9 e4 69 f7 ff 40 e9 c6 7d f7 ff"},
      SHARED_27,
      0x7fe8dedff562},
     /* 29: one of arity 1 and one of arity 3 */
-    {{0x7f8c7ee36590,
-      "4b 01 01 00 00 00 00 00 8b 01 01 00 00 00 00 00"
-      "01 00 00 00 00 00 00 00 eb 06 90 e8 14 96 00 00" HEAVY_LEAS
-      "30 1e c5 b6 29 56 00 00 e9 b5 95 00 00" HEAVY_NEXT},
+    {{0x7f8c7ee36590, "4b 01 01 00 00 00 00 00 8b 01 01 00 00 00 00 00"
+                      "01 00 00 00 00 00 00 00 eb 06 90 e8 14 96 00 00" HEAVY_LEAS
+                      "30 1e c5 b6 29 56 00 00 e9 b5 95 00 00" HEAVY_NEXT},
      {0x7f8c7ee3fb82, "40 e9 30 09 fc ff 40 e9 2a 1c fc ff"},
      SHARED_29,
      0x7f8c7ee004fa},
-    {{0x7f8c7ee7cc28,
-      "cb 3c 00 00 00 00 00 00 8b e6 00 00 00 00 00 00"
-      "03 00 00 00 00 00 00 00 eb 06 90 e8 ec f1 00 00" HEAVY_LEAS
-      "70 28 b2 b6 29 56 00 00 e9 a5 f1 00 00" HEAVY_NEXT},
+    {{0x7f8c7ee7cc28, "cb 3c 00 00 00 00 00 00 8b e6 00 00 00 00 00 00"
+                      "03 00 00 00 00 00 00 00 eb 06 90 e8 ec f1 00 00" HEAVY_LEAS
+                      "70 28 b2 b6 29 56 00 00 e9 a5 f1 00 00" HEAVY_NEXT},
      {0x7f8c7ee8be0a, "40 e9 a8 46 f7 ff 40 e9 c2 5b f7 ff"},
      SHARED_29,
      0x7f8c7ee004fa},
@@ -235,14 +225,13 @@ static void a_light_bif_is_named_by_the_call_of_each_release(void)
         CHECK_INT(fp_jit_light(&memory.peek, lights[i].returns_to, &mfa_at), 0);
         CHECK(mfa_at == lights[i].mfa_at);
         CHECK_INT(fake_word(&memory, mfa_at + 16), 2); /* register/2 */
-        CHECK(fp_call_target(&memory.peek, lights[i].returns_to) ==
-              lights[i].fragment.at);
+        CHECK(fp_call_target(&memory.peek, lights[i].returns_to) == lights[i].fragment.at);
         fake_memory_destroy(&memory);
     }
 }
 
-/* Whatever byte is another one: the same BIF, or none. Never a wrong one, and
- * none when it is of the instructions that name it. */
+/* Whatever byte is another one: the same BIF, or none. Never a wrong one, and none when it is of
+ * the instructions that name it. */
 static void a_light_call_with_one_byte_wrong_names_no_other(void)
 {
     /* The opcodes of mov and lea, and lea's displacement. */
@@ -276,8 +265,7 @@ static void any_other_address_is_of_no_light_bif(void)
     struct fake_memory memory;
 
     place_light(&memory, &lights[0]);
-    for (uint64_t at = lights[0].site.at - ROOM; at < lights[0].returns_to + 8;
-         at++) {
+    for (uint64_t at = lights[0].site.at - ROOM; at < lights[0].returns_to + 8; at++) {
         uint64_t mfa_at;
 
         CHECK_INT(fp_jit_light(&memory.peek, at, &mfa_at),
@@ -289,8 +277,7 @@ static void any_other_address_is_of_no_light_bif(void)
 /* The function goes on and calls somebody else: the BIF has returned. */
 static void a_call_right_after_that_of_a_light_bif_is_another_one(void)
 {
-    static const char *const calls[] = {"e8 48 e2 ff ff", "40 e8 48 e2 ff ff",
-                                        "ff 15 48 e2 ff ff"};
+    static const char *const calls[] = {"e8 48 e2 ff ff", "40 e8 48 e2 ff ff", "ff 15 48 e2 ff ff"};
     static const unsigned char size[] = {5, 6, 6};
 
     for (size_t i = 0; i < 3; i++)
@@ -302,19 +289,16 @@ static void a_call_right_after_that_of_a_light_bif_is_another_one(void)
             place_light(&memory, &lights[0]);
             fake_put(&memory, at, call, unhex(calls[i], call, sizeof call));
             CHECK(fp_is_return_address(&memory.peek, at + size[i]));
-            CHECK_INT(fp_jit_light(&memory.peek, at + size[i], &mfa_at),
-                      FP_ENOENT);
-            CHECK_INT(fp_jit_light(&memory.peek, lights[0].returns_to, &mfa_at),
-                      0);
+            CHECK_INT(fp_jit_light(&memory.peek, at + size[i], &mfa_at), FP_ENOENT);
+            CHECK_INT(fp_jit_light(&memory.peek, lights[0].returns_to, &mfa_at), 0);
             fake_memory_destroy(&memory);
         }
 }
 
 static void what_lea_points_to_must_lie_before_it(void)
 {
-    static const int32_t displacements[] = {
-        -7,   -8, -16, -17,        -26,       -28,
-        -100, 0,  7,   1000000000, INT32_MAX, INT32_MIN};
+    static const int32_t displacements[] = {-7,   -8, -16, -17,        -26,       -28,
+                                            -100, 0,  7,   1000000000, INT32_MAX, INT32_MIN};
     struct fake_memory memory;
 
     place_light(&memory, &lights[0]);
@@ -322,8 +306,7 @@ static void what_lea_points_to_must_lie_before_it(void)
         uint64_t mfa_at;
 
         fake_put(&memory, lights[0].site.at + 23, &displacements[i], 4);
-        CHECK_INT(fp_jit_light(&memory.peek, lights[0].returns_to, &mfa_at),
-                  FP_ENOENT);
+        CHECK_INT(fp_jit_light(&memory.peek, lights[0].returns_to, &mfa_at), FP_ENOENT);
     }
     fake_memory_destroy(&memory);
 }
@@ -336,19 +319,16 @@ static void an_export_with_no_mfa_or_two_names_nothing(void)
 
     place_light(&memory, light);
     fake_put_word(&memory, light->mfa_at + 16, 256); /* no arity */
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
-              FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
     fake_put_word(&memory, light->mfa_at + 16, 255);
     CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), 0);
     fake_put_word(&memory, light->mfa_at, 0x3b03); /* a pid, no atom */
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
-              FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
     fake_put_word(&memory, light->mfa_at, 0x3b0b);
     fake_put_word(&memory, export, 0x4b);
     fake_put_word(&memory, export + 8, 0x8b);
     fake_put_word(&memory, export + 16, 1); /* a second one */
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
-              FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
     fake_memory_destroy(&memory);
 }
 
@@ -360,11 +340,9 @@ static void what_can_not_be_read_is_no_light_bif(void)
 
     place_light(&memory, light);
     fake_unmap(&memory, light->export.at - ROOM);
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
-              FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
     fake_unmap(&memory, light->site.at - ROOM);
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at),
-              FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
     CHECK_INT(fp_jit_light(&memory.peek, 0, &mfa_at), FP_ENOENT);
     CHECK_INT(fp_jit_light(&memory.peek, UINT64_MAX, &mfa_at), FP_ENOENT);
     fake_memory_destroy(&memory);
@@ -379,8 +357,7 @@ static void a_heavy_bif_is_known_by_its_jump_in_each_release(void)
 
         place_heavy(&memory, &heavies[i]);
         CHECK(fp_is_return_address(&memory.peek, heavies[i].native_return));
-        CHECK(fp_jit_heavy(&memory.peek, heavies[i].code.at,
-                           heavies[i].native_return));
+        CHECK(fp_jit_heavy(&memory.peek, heavies[i].code.at, heavies[i].native_return));
         fake_memory_destroy(&memory);
     }
 }
@@ -412,8 +389,7 @@ static void what_is_no_heavy_bif_is_none(void)
     place_heavy(&memory, heavy);
     CHECK(!fp_jit_heavy(&memory.peek, 0, native_return));
     CHECK(!fp_jit_heavy(&memory.peek, 8, native_return));
-    CHECK(
-        !fp_jit_heavy(&memory.peek, UINT64_MAX & ~UINT64_C(7), native_return));
+    CHECK(!fp_jit_heavy(&memory.peek, UINT64_MAX & ~UINT64_C(7), native_return));
     for (uint64_t off = 1; off < 8; off++)
         CHECK(!fp_jit_heavy(&memory.peek, at + off, native_return));
     CHECK(!fp_jit_heavy(&memory.peek, at + 8, native_return));
@@ -610,8 +586,8 @@ static void a_call_goes_where_it_says(void)
     CHECK(fp_call_target(&memory.peek, returns_to) == 0);
     CHECK(fp_call_target(&memory.peek, CODE + 3) == 0);
     CHECK(fp_call_target(&memory.peek, 0) == 0);
-    /* Out of what can be read: where it goes is known all the same; what is
-     * written there is not. */
+    /* Out of what can be read: where it goes is known all the same; what is written there is
+     * not. */
     put_before(&memory, "e8 00 00 00 40");
     CHECK(fp_call_target(&memory.peek, returns_to) == CODE + 64 + 0x40000000);
     put_before(&memory, "ff 15 00 00 00 40");
@@ -622,8 +598,7 @@ static void a_call_goes_where_it_says(void)
 /* Where a call arrives in the end. */
 static uint64_t goes_on_at(struct fake_memory *memory, uint64_t returns_to)
 {
-    return fp_jump_target(&memory->peek,
-                          fp_call_target(&memory->peek, returns_to));
+    return fp_jump_target(&memory->peek, fp_call_target(&memory->peek, returns_to));
 }
 
 static void a_call_by_a_jump_of_its_module_goes_on_there(void)
@@ -665,8 +640,7 @@ static void any_bytes_are_survived(void)
 
         for (int k = 0; k < 8; k++)
             bytes[run_below(&random, 256)] =
-                "\x48\xb9\x8d\x15\xe8\xe9\xff\x25\x40\x4b"[run_below(&random,
-                                                                     10)];
+                "\x48\xb9\x8d\x15\xe8\xe9\xff\x25\x40\x4b"[run_below(&random, 10)];
         bytes[run_below(&random, 256)] = (unsigned char)run_random(&random);
         if (run_below(&random, 4) == 0)
             fake_put_word(&memory, CODE + run_below(&random, 256),

@@ -1,6 +1,6 @@
 /*
- * test_layout_solve.c - the calibration over a VM whose layout is known: it
- * finds all of it, and refuses naming the field when anything is wrong.
+ * test_layout_solve.c - the calibration over a VM whose layout is known: it finds all of it, and
+ * refuses naming the field when anything is wrong.
  */
 #include "base/error.h"
 #include "fake_vm.h"
@@ -23,8 +23,7 @@ struct fixture {
     uint64_t line_table_at;
 };
 
-static void answer(struct fixture *f, uint32_t n, enum fp_answer answer,
-                   int64_t value)
+static void answer(struct fixture *f, uint32_t n, enum fp_answer answer, int64_t value)
 {
     f->probe[n].known |= 1u << answer;
     f->probe[n].answer[answer] = value;
@@ -86,13 +85,11 @@ static void fill_probe(struct fixture *f, uint32_t n)
     probe->parent = fake_pid(&f->vm.layout, 100 + n);
     fake_set(&f->vm, n, FP_FIELD_parent, probe->parent);
     fake_set(&f->vm, n, FP_FIELD_i, f->module.code[n] + 4);
-    memcpy(probe->current_function,
-           fake_at(&f->vm.memory, f->module.code[n] - 24, 24), 24);
+    memcpy(probe->current_function, fake_at(&f->vm.memory, f->module.code[n] - 24, 24), 24);
     probe->initial_call[0] = f->atom[0].term;
     probe->initial_call[1] = f->atom[1].term;
     probe->initial_call[2] = n;
-    fake_put(&f->vm.memory,
-             probe->address + release->offset[FP_FIELD_initial_call],
+    fake_put(&f->vm.memory, probe->address + release->offset[FP_FIELD_initial_call],
              probe->initial_call, 24);
     fake_set(&f->vm, n, FP_FIELD_registered, 0);
     if (n % 2 == 1) {
@@ -108,17 +105,13 @@ static void fill_probe(struct fixture *f, uint32_t n)
     field_and_answer(f, n, FP_FIELD_inner_len, FP_ANSWER_inner_len, 3 * n);
     field_and_answer(f, n, FP_FIELD_outer_len, FP_ANSWER_outer_len, 7 + n);
     field_and_answer(f, n, FP_FIELD_gen_gcs, FP_ANSWER_minor_gcs, 11 + n);
-    field_and_answer(f, n, FP_FIELD_bin_vheap, FP_ANSWER_bin_vheap_size,
-                     1000 + n);
-    field_and_answer(f, n, FP_FIELD_bin_vheap_block,
-                     FP_ANSWER_bin_vheap_block_size, 2000 + n);
-    field_and_answer(f, n, FP_FIELD_bin_old_vheap, FP_ANSWER_bin_old_vheap_size,
-                     3000 + n);
-    field_and_answer(f, n, FP_FIELD_bin_old_vheap_block,
-                     FP_ANSWER_bin_old_vheap_block_size, 4000 + n);
+    field_and_answer(f, n, FP_FIELD_bin_vheap, FP_ANSWER_bin_vheap_size, 1000 + n);
+    field_and_answer(f, n, FP_FIELD_bin_vheap_block, FP_ANSWER_bin_vheap_block_size, 2000 + n);
+    field_and_answer(f, n, FP_FIELD_bin_old_vheap, FP_ANSWER_bin_old_vheap_size, 3000 + n);
+    field_and_answer(f, n, FP_FIELD_bin_old_vheap_block, FP_ANSWER_bin_old_vheap_block_size,
+                     4000 + n);
     field_and_answer(f, n, FP_FIELD_mbuf_size, FP_ANSWER_mbuf_size, 600 + n);
-    field_and_answer(f, n, FP_FIELD_state, FP_ANSWER_state,
-                     0x2a + (1 << (10 + n)));
+    field_and_answer(f, n, FP_FIELD_state, FP_ANSWER_state, 0x2a + (1 << (10 + n)));
 }
 
 static struct fixture *create(unsigned otp)
@@ -137,14 +130,12 @@ static struct fixture *create(unsigned otp)
     for (size_t i = 0; i < 3; i++) {
         uint32_t len = (uint32_t)strlen(names[i]);
 
-        f->atom[i] = (struct fp_known_atom){
-            fake_atom_term(&f->vm, names[i], len), names[i], len};
+        f->atom[i] = (struct fp_known_atom){fake_atom_term(&f->vm, names[i], len), names[i], len};
     }
     for (uint32_t n = 0; n < PROBES; n++)
         body[n] = (struct fake_body){f->atom[1].term, n, 64 + 8 * n};
     fake_load(&f->vm, &f->module, f->atom[0].term, body, PROBES, &options);
-    f->line_table_at =
-        f->module.functions - 8u * f->vm.layout.release.functions_to_line_table;
+    f->line_table_at = f->module.functions - 8u * f->vm.layout.release.functions_to_line_table;
     fake_put_word(&f->vm.memory, PROCESS_TABLE_AT, FAKE_TABLE);
     fake_put(&f->vm.memory, PROCESS_TABLE_AT + 16, &limit, 4);
     for (uint32_t n = 0; n < PROBES; n++)
@@ -159,8 +150,7 @@ static struct fixture *create(unsigned otp)
     f->input.atoms = 3;
     f->input.code = f->vm.code;
     f->input.data.count = 1;
-    f->input.data.range[0] =
-        (struct fp_range){FAKE_DATA, FAKE_DATA + (1u << 17)};
+    f->input.data.range[0] = (struct fp_range){FAKE_DATA, FAKE_DATA + (1u << 17)};
     return f;
 }
 
@@ -172,8 +162,7 @@ static void destroy(struct fixture *f)
 
 static int solve(struct fixture *f)
 {
-    int err =
-        fp_layout_solve(&f->found, &f->vm.memory.peek, &f->input, &f->refusal);
+    int err = fp_layout_solve(&f->found, &f->vm.memory.peek, &f->input, &f->refusal);
 
     CHECK_INT(err, f->refusal.err);
     if (err != 0) {
@@ -199,20 +188,16 @@ static void every_listed_release_is_found(void)
         int err = solve(f);
 
         if (err != 0)
-            RUN_FAIL("%u: %s: %s", releases[i], f->refusal.field,
-                     f->refusal.why);
-        CHECK(memcmp(&f->found.release, &f->vm.layout.release,
-                     sizeof f->found.release) == 0);
+            RUN_FAIL("%u: %s: %s", releases[i], f->refusal.field, f->refusal.why);
+        CHECK(memcmp(&f->found.release, &f->vm.layout.release, sizeof f->found.release) == 0);
         CHECK(f->found.process_table == FAKE_TABLE);
         CHECK_INT(f->found.process_limit, LIMIT);
         CHECK(f->found.atom_segments == f->vm.layout.atom_segments);
         CHECK(f->found.atom_entries == f->vm.layout.atom_entries);
         /* All fields lie within what is read of a structure. */
         for (int field = 0; field < FP_FIELD_COUNT; field++)
-            CHECK(f->found.release.offset[field] + fp_field_width(field) <=
-                  f->found.snapshot_size);
-        CHECK(f->found.release.offset[FP_FIELD_initial_call] + 24 <=
-              f->found.snapshot_size);
+            CHECK(f->found.release.offset[field] + fp_field_width(field) <= f->found.snapshot_size);
+        CHECK(f->found.release.offset[FP_FIELD_initial_call] + 24 <= f->found.snapshot_size);
         CHECK(f->found.snapshot_size <= f->found.release.process_size);
         destroy(f);
     }
@@ -250,8 +235,7 @@ static void refuses_field(struct fixture *f, int err, int field)
 {
     CHECK_INT(solve(f), err);
     if (!names_field(f->refusal.field, field))
-        RUN_FAIL("%s is named, expected %s", f->refusal.field,
-                 fp_field_name(field));
+        RUN_FAIL("%s is named, expected %s", f->refusal.field, fp_field_name(field));
     destroy(f);
 }
 
@@ -285,8 +269,7 @@ static void a_field_in_two_places_is_refused_by_name(void)
         struct fixture *f = create(27);
 
         for (uint32_t n = 0; n < PROBES; n++)
-            memcpy(at_field(f, n, FREE_SPOT),
-                   at_field(f, n, f->vm.layout.release.offset[field]),
+            memcpy(at_field(f, n, FREE_SPOT), at_field(f, n, f->vm.layout.release.offset[field]),
                    bytes_of(field));
         refuses_field(f, FP_EAMBIGUOUS, field);
     }
@@ -411,12 +394,11 @@ static void a_process_table_that_is_missing_or_double_is_refused(void)
     fake_put_word(&f->vm.memory, PROCESS_TABLE_AT, FAKE_TABLE + 8);
     refuses(f, FP_ENOENT, "process_table");
     f = create(27); /* a probe is not in its slot */
-    fake_put_word(&f->vm.memory, FAKE_TABLE + 8u * fake_slot(&f->vm.layout, 6),
-                  fake_process_at(5));
+    fake_put_word(&f->vm.memory, FAKE_TABLE + 8u * fake_slot(&f->vm.layout, 6), fake_process_at(5));
     refuses(f, FP_ENOENT, "process_table");
     f = create(27); /* a second array that has them all */
-    fake_put(&f->vm.memory, FAKE_MISC + 32768,
-             fake_at(&f->vm.memory, FAKE_TABLE, 8 * LIMIT), 8 * LIMIT);
+    fake_put(&f->vm.memory, FAKE_MISC + 32768, fake_at(&f->vm.memory, FAKE_TABLE, 8 * LIMIT),
+             8 * LIMIT);
     fake_put_word(&f->vm.memory, FAKE_DATA + 100000, FAKE_MISC + 32768);
     fake_put(&f->vm.memory, FAKE_DATA + 100016, &limit, 4);
     refuses(f, FP_EAMBIGUOUS, "process_table");
@@ -478,8 +460,7 @@ static void data_that_can_not_be_read_is_passed_over(void)
 
     f->input.data.count = 2;
     f->input.data.range[1] = f->input.data.range[0];
-    f->input.data.range[0] =
-        (struct fp_range){FAKE_DATA - (1u << 20), FAKE_DATA};
+    f->input.data.range[0] = (struct fp_range){FAKE_DATA - (1u << 20), FAKE_DATA};
     CHECK_INT(solve(f), 0);
     destroy(f);
 }
@@ -494,8 +475,7 @@ static void random_structures_are_refused(void)
             for (uint32_t at = 0; at < 760; at += 8)
                 if (seed % 4 != 0 || run_below(&f->random, 10) == 0)
                     fake_put_word(&f->vm.memory, fake_process_at(n) + at,
-                                  run_random(&f->random) >>
-                                      run_below(&f->random, 64));
+                                  run_random(&f->random) >> run_below(&f->random, 64));
         CHECK(solve(f) != 0);
         destroy(f);
     }

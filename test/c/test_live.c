@@ -1,6 +1,5 @@
 /*
- * test_live.c - sets of libraries that replace each other while another thread
- * walks by them.
+ * test_live.c - sets of libraries that replace each other while another thread walks by them.
  */
 #include <malloc.h>
 #include <sched.h>
@@ -34,10 +33,8 @@ static void *sample(void *self)
 {
     struct fixture *f = self;
     uint64_t word = 0, pc;
-    struct fp_cstack_stack stack = {0x1000, (unsigned char *)&word,
-                                    sizeof word};
-    struct fp_registers registers = {.rip = (uint64_t)(uintptr_t)sample,
-                                     .rsp = 0x1000};
+    struct fp_cstack_stack stack = {0x1000, (unsigned char *)&word, sizeof word};
+    struct fp_registers registers = {.rip = (uint64_t)(uintptr_t)sample, .rsp = 0x1000};
 
     while (!atomic_load(&f->is_over)) {
         const struct fp_cstack *set = fp_live_cstack_acquire(&f->live);
@@ -103,9 +100,8 @@ static void fifty_libraries_are_known_and_old_sets_are_freed(void)
     one_set = fp_cstack_bytes(f->live.set);
     for (int i = 1; i < LIBRARIES; i++)
         load_another(f, i);
-    printf("# %zu KiB a set; %zu KiB more after %d others; %zu walks\n",
-           one_set / 1024, (allocated() - before) / 1024, LIBRARIES - 1,
-           (size_t)atomic_load(&f->walks));
+    printf("# %zu KiB a set; %zu KiB more after %d others; %zu walks\n", one_set / 1024,
+           (allocated() - before) / 1024, LIBRARIES - 1, (size_t)atomic_load(&f->walks));
     CHECK(allocated() < before + one_set);
     atomic_store(&f->is_over, 1);
     pthread_join(f->sampler, NULL);
@@ -131,9 +127,8 @@ static void a_set_that_is_read_is_not_freed(void)
     CHECK(live.set != read && live.replaced == read);
     CHECK_INT(fp_live_cstack_reclaim(&live), 0);
     CHECK_INT(fp_live_cstack_renew(&live), FP_ESTATE);
-    CHECK_INT(
-        fp_cstack_resolve(read, (uint64_t)(uintptr_t)sample, &name, &library),
-        0); /* ASan: it is there */
+    CHECK_INT(fp_cstack_resolve(read, (uint64_t)(uintptr_t)sample, &name, &library),
+              0); /* ASan: it is there */
     CHECK_TEXT(name, "sample");
     fp_live_cstack_release(&live);
     CHECK_INT(fp_live_cstack_reclaim(&live), 1);

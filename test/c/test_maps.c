@@ -9,25 +9,24 @@
 
 #define EXE "/usr/lib/erlang/erts-15.2/bin/beam.smp"
 
-static const char stock[] =
-    "557d01000000-557d01100000 r--p 00000000 08:01 1234      " EXE "\n"
-    "557d01100000-557d01600000 r-xp 00100000 08:01 1234      " EXE "\n"
-    "557d01700000-557d01740000 r--p 00700000 08:01 1234      " EXE "\n"
-    "557d01740000-557d01760000 rw-p 00740000 08:01 1234      " EXE "\n"
-    "557d01760000-557d017a0000 rw-p 00000000 00:00 0 \n"
-    "557d02000000-557d02100000 rw-p 00000000 00:00 0         [heap]\n"
-    "7f0000000000-7f0004000000 rw-s 00000000 00:01 99        "
-    "/memfd:vmem (deleted)\n"
-    "7f0010000000-7f0014000000 r-xs 00000000 00:01 99        "
-    "/memfd:vmem (deleted)\n"
-    "7f0020000000-7f0020100000 rw-p 00000000 00:00 0 \n"
-    "7f0030000000-7f0030028000 r--p 00000000 08:01 55        "
-    "/usr/lib/x86_64-linux-gnu/libc.so.6\n"
-    "7f0030028000-7f0030180000 r-xp 00028000 08:01 55        "
-    "/usr/lib/x86_64-linux-gnu/libc.so.6\n"
-    "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0         [stack]\n"
-    "7ffd00100000-7ffd00102000 r-xp 00000000 00:00 0         [vdso]\n"
-    "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n";
+static const char stock[] = "557d01000000-557d01100000 r--p 00000000 08:01 1234      " EXE "\n"
+                            "557d01100000-557d01600000 r-xp 00100000 08:01 1234      " EXE "\n"
+                            "557d01700000-557d01740000 r--p 00700000 08:01 1234      " EXE "\n"
+                            "557d01740000-557d01760000 rw-p 00740000 08:01 1234      " EXE "\n"
+                            "557d01760000-557d017a0000 rw-p 00000000 00:00 0 \n"
+                            "557d02000000-557d02100000 rw-p 00000000 00:00 0         [heap]\n"
+                            "7f0000000000-7f0004000000 rw-s 00000000 00:01 99        "
+                            "/memfd:vmem (deleted)\n"
+                            "7f0010000000-7f0014000000 r-xs 00000000 00:01 99        "
+                            "/memfd:vmem (deleted)\n"
+                            "7f0020000000-7f0020100000 rw-p 00000000 00:00 0 \n"
+                            "7f0030000000-7f0030028000 r--p 00000000 08:01 55        "
+                            "/usr/lib/x86_64-linux-gnu/libc.so.6\n"
+                            "7f0030028000-7f0030180000 r-xp 00028000 08:01 55        "
+                            "/usr/lib/x86_64-linux-gnu/libc.so.6\n"
+                            "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0         [stack]\n"
+                            "7ffd00100000-7ffd00102000 r-xp 00000000 00:00 0         [vdso]\n"
+                            "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n";
 
 static void check(int got_err, const struct fp_ranges *got, int err, uint32_t n,
                   const struct fp_range *range)
@@ -40,16 +39,14 @@ static void check(int got_err, const struct fp_ranges *got, int err, uint32_t n,
     }
 }
 
-static void expect_code(const char *text, int err, uint32_t n,
-                        const struct fp_range *range)
+static void expect_code(const char *text, int err, uint32_t n, const struct fp_range *range)
 {
     struct fp_ranges got;
 
     check(fp_maps_parse_code(text, NULL, &got), &got, err, n, range);
 }
 
-static void expect_data(const char *text, int err, uint32_t n,
-                        const struct fp_range *range)
+static void expect_data(const char *text, int err, uint32_t n, const struct fp_range *range)
 {
     struct fp_ranges got;
 
@@ -123,8 +120,7 @@ static void neighbours_are_one_range_before_the_filter_sees_them(void)
                                "40000-50000 rwxp 00000000 00:00 0 \n"
                                "50000-60000 r-xp 00000000 00:00 0 \n"
                                "60000-70000 r-xp 00000000 00:00 0 [anon:x]\n";
-    static const struct fp_range code[] = {{0x10000, 0x30000},
-                                           {0x40000, 0x60000}};
+    static const struct fp_range code[] = {{0x10000, 0x30000}, {0x40000, 0x60000}};
     struct accepted accepted = {.every = 1};
     struct fp_maps_filter filter = {accept_some, &accepted};
     struct fp_ranges got;
@@ -138,12 +134,11 @@ static void neighbours_are_one_range_before_the_filter_sees_them(void)
 /* +JMsingle, +JPperf */
 static void anonymous_executable_memory_is_code(void)
 {
-    static const char text[] =
-        "7f0000000000-7f0000100000 rwxp 00000000 00:00 0 \n"
-        "7f0000200000-7f0000300000 rwxp 00000000 00:00 0\n"
-        "7f0000300000-7f0000400000 r-xp 00000000 00:00 0 \n" /* next to it */
-        "7f0000500000-7f0000600000 -wxp 00000000 00:00 0 \n" /* unreadable */
-        "7f0000700000-7f0000800000 rwxp 00000000 00:00 0 [anon:x]\n";
+    static const char text[] = "7f0000000000-7f0000100000 rwxp 00000000 00:00 0 \n"
+                               "7f0000200000-7f0000300000 rwxp 00000000 00:00 0\n"
+                               "7f0000300000-7f0000400000 r-xp 00000000 00:00 0 \n" /* next to it */
+                               "7f0000500000-7f0000600000 -wxp 00000000 00:00 0 \n" /* unreadable */
+                               "7f0000700000-7f0000800000 rwxp 00000000 00:00 0 [anon:x]\n";
     static const struct fp_range code[] = {{0x7f0000000000, 0x7f0000100000},
                                            {0x7f0000200000, 0x7f0000400000}};
 
@@ -174,9 +169,8 @@ static void data_is_the_executable_s_and_what_follows_it_without_a_gap(void)
 /* An upgrade replaced it on disk. */
 static void a_deleted_executable_has_data(void)
 {
-    static const char text[] =
-        "1000-2000 rw-p 00000000 08:01 1 " EXE " (deleted)\n"
-        "2000-3000 rw-p 00000000 00:00 0 \n";
+    static const char text[] = "1000-2000 rw-p 00000000 08:01 1 " EXE " (deleted)\n"
+                               "2000-3000 rw-p 00000000 00:00 0 \n";
     struct fp_ranges got;
 
     CHECK_INT(fp_maps_parse_data(text, EXE " (deleted)", &got), 0);
@@ -192,8 +186,7 @@ static void text_that_is_no_such_has_nothing(void)
     expect_code("1000-2000", FP_ENOENT, 0, NULL);
     expect_data("1000-2000 rwxp", FP_ENOENT, 0, NULL);
     expect_code("1000-2000 rwxp 0 00:00", FP_ENOENT, 0, NULL);
-    expect_data(stock, 0, 1,
-                (struct fp_range[]){{0x557d01740000, 0x557d017a0000}});
+    expect_data(stock, 0, 1, (struct fp_range[]){{0x557d01740000, 0x557d017a0000}});
 }
 
 /* No kernel writes such; whoever searches the ranges relies on their order. */
@@ -213,8 +206,7 @@ static void ranges_are_sorted_and_disjoint_whatever_is_told(void)
 
 static void the_last_line_needs_no_newline(void)
 {
-    expect_code("1000-2000 rwxp 00000000 00:00 0", 0, 1,
-                (struct fp_range[]){{0x1000, 0x2000}});
+    expect_code("1000-2000 rwxp 00000000 00:00 0", 0, 1, (struct fp_range[]){{0x1000, 0x2000}});
 }
 
 static void a_long_name_is_no_harm(void)
@@ -258,8 +250,7 @@ static void more_ranges_than_there_is_room_for_are_refused(void)
 
 static void a_range_has_its_start_and_not_its_end(void)
 {
-    static const struct fp_ranges ranges = {
-        2, {{0x1000, 0x2000}, {0x3000, 0x4000}}};
+    static const struct fp_ranges ranges = {2, {{0x1000, 0x2000}, {0x3000, 0x4000}}};
 
     CHECK(!fp_ranges_contain(&ranges, 0xfff));
     CHECK(fp_ranges_contain(&ranges, 0x1000));
@@ -280,8 +271,7 @@ static void this_process_has_data_and_no_jit_until_it_maps_some(void)
 
     CHECK_INT(fp_maps_data(&got), 0);
     CHECK(fp_ranges_contain(&got, (uint64_t)(uintptr_t)&writable));
-    page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
-                -1, 0);
+    page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED);
     CHECK_INT(fp_maps_code(NULL, &got), 0);
     CHECK(fp_ranges_contain(&got, (uint64_t)(uintptr_t)page));
@@ -290,19 +280,18 @@ static void this_process_has_data_and_no_jit_until_it_maps_some(void)
 
 static void lines_of_maps_are_libraries_or_are_not(void)
 {
-    static const char maps[] =
-        "1000-2000 r--p 00000000 08:01 7   /usr/bin/beam.smp\n"
-        "2000-3000 r-xp 00001000 fe:01f 7   /usr/bin/beam.smp\n"
-        "3000-4000 rwxp 00000000 00:00 0 \n"
-        "4000-5000 r-xs 00000000 00:01 9   /memfd:vmem (deleted)\n"
-        "5000-6000 r-xp 00002000 08:01 8   /opt/my lib.so (deleted)\n"
-        "6000-7000 r-xp 00000000 00:05 8   /dev/zero (deleted)\n"
-        "7000-8000 r-xp 00000000 00:00 0   [vdso]\n"
-        "8000-9000 r-xs 00000000 00:01 8   /SYSV00000000 (deleted)\n"
-        "7800-9000 r-xp 00000000 08:01 8   /lib/overlaps.so\n"
-        "9000-9000 r-xp 00000000 08:01 8   /lib/empty.so\n"
-        "hello\n\n9000-a000 r-xp\n"
-        "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]";
+    static const char maps[] = "1000-2000 r--p 00000000 08:01 7   /usr/bin/beam.smp\n"
+                               "2000-3000 r-xp 00001000 fe:01f 7   /usr/bin/beam.smp\n"
+                               "3000-4000 rwxp 00000000 00:00 0 \n"
+                               "4000-5000 r-xs 00000000 00:01 9   /memfd:vmem (deleted)\n"
+                               "5000-6000 r-xp 00002000 08:01 8   /opt/my lib.so (deleted)\n"
+                               "6000-7000 r-xp 00000000 00:05 8   /dev/zero (deleted)\n"
+                               "7000-8000 r-xp 00000000 00:00 0   [vdso]\n"
+                               "8000-9000 r-xs 00000000 00:01 8   /SYSV00000000 (deleted)\n"
+                               "7800-9000 r-xp 00000000 08:01 8   /lib/overlaps.so\n"
+                               "9000-9000 r-xp 00000000 08:01 8   /lib/empty.so\n"
+                               "hello\n\n9000-a000 r-xp\n"
+                               "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]";
     struct fp_mapped_files files;
 
     CHECK_INT(fp_mapped_files_parse(&files, strdup(maps)), 0);
@@ -373,8 +362,7 @@ static void live_ranges_that_are_full_count_what_has_no_room(void)
         struct fp_ranges now = {.count = 0};
 
         for (uint64_t i = 0; i < n; i++)
-            now.range[now.count++] =
-                (struct fp_range){(i + 100) << 20, (i + 100) << 20 | 4096};
+            now.range[now.count++] = (struct fp_range){(i + 100) << 20, (i + 100) << 20 | 4096};
         CHECK_INT(fp_live_ranges_update(&live, &now), 0);
         CHECK_INT(atomic_load(&live.left_out), n);
     }
@@ -399,8 +387,7 @@ static void random_updates_contain_all_that_was(void)
 
                 if (end > 255)
                     end = 255;
-                now.range[now.count++] =
-                    (struct fp_range){at * 4096ull, end * 4096ull};
+                now.range[now.count++] = (struct fp_range){at * 4096ull, end * 4096ull};
                 memset(was + at, 1, end - at);
                 at = end + 1 + run_below(&random, 60);
             }
@@ -420,10 +407,8 @@ static void random_texts_harm_nothing(void)
     for (int round = 0; round < 100000; round++) {
         memcpy(text, stock, sizeof stock);
         for (uint32_t n = run_below(&random, 8); n > 0; n--)
-            text[run_below(&random, sizeof text - 1)] =
-                (char)(1 + run_below(&random, 255));
-        text[run_below(&random, 4) == 0 ? run_below(&random, sizeof text)
-                                        : sizeof text - 1] = '\0';
+            text[run_below(&random, sizeof text - 1)] = (char)(1 + run_below(&random, 255));
+        text[run_below(&random, 4) == 0 ? run_below(&random, sizeof text) : sizeof text - 1] = '\0';
         if (round % 2 == 0)
             fp_maps_parse_code(text, NULL, &got);
         else

@@ -1,7 +1,7 @@
 /*
- * test_on_cpu.c - processes on a scheduler: it is asked, answers when
- * it likes, and the books balance. The schedulers are the test's own; what
- * they answer is captured from the fake VM as their handlers would.
+ * test_on_cpu.c - processes on a scheduler: it is asked, answers when it likes, and the books
+ * balance. The schedulers are the test's own; what they answer is captured from the fake VM as
+ * their handlers would.
  */
 #include <unistd.h>
 
@@ -165,21 +165,21 @@ static struct bench *create(enum fp_mode mode)
         scheduler[at].data = DATA(at);
     atomic_store(&b->online, SCHEDULERS);
     CHECK_INT(fp_ring_create(&b->ring, 1u << 18), 0);
-    b->options = (struct fp_sampler_options){
-        .mode = (uint8_t)mode,
-        .running_stacks = 1,
-        .native = &b->native,
-        .schedulers_online = &b->online,
-        .layout = b->vm.layout,
-        .peek = &b->vm.memory.peek,
-        .code = &b->vm.live_code,
-        .ring = b->ring,
-        .stats = &b->stats,
-        .interval_us = 1000,
-        .rule = {{.top = PROCESSES, .is_delta = 1, .every = 1}},
-        .rules = 1,
-        .select_interval_ms = 1000000,
-        .status = -1};
+    b->options =
+        (struct fp_sampler_options){.mode = (uint8_t)mode,
+                                    .running_stacks = 1,
+                                    .native = &b->native,
+                                    .schedulers_online = &b->online,
+                                    .layout = b->vm.layout,
+                                    .peek = &b->vm.memory.peek,
+                                    .code = &b->vm.live_code,
+                                    .ring = b->ring,
+                                    .stats = &b->stats,
+                                    .interval_us = 1000,
+                                    .rule = {{.top = PROCESSES, .is_delta = 1, .every = 1}},
+                                    .rules = 1,
+                                    .select_interval_ms = 1000000,
+                                    .status = -1};
     return b;
 }
 
@@ -196,8 +196,7 @@ static void start(struct bench *b)
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), 0);
 }
 
-static void take_process(struct bench *b,
-                         const struct fp_record_process *record)
+static void take_process(struct bench *b, const struct fp_record_process *record)
 {
     struct known *known = &b->process[record->slot];
 
@@ -251,8 +250,7 @@ static void take_record(struct bench *b, const struct fp_record *record)
         for (uint32_t i = 0; i < 8; i++)
             b->stack[stack->slot][i] = i < record->count ? stack->frame[i] : 0;
     } else {
-        CHECK(record->type == FP_RECORD_SAMPLE ||
-              record->type == FP_RECORD_REPEAT);
+        CHECK(record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT);
         take_sample(b, (const void *)record);
     }
     fp_ring_release(b->ring);
@@ -293,12 +291,10 @@ static void check_books(struct bench *b)
 {
     CHECK_INT(stat(b, FP_COUNTER_taken), b->samples + stat(b, FP_COUNTER_torn) +
                                              stat(b, FP_COUNTER_dropped) +
-                                             stat(b, FP_COUNTER_gone) +
-                                             pending(b));
-    CHECK_INT(stat(b, FP_COUNTER_torn), stat(b, FP_COUNTER_torn_changed) +
-                                            stat(b, FP_COUNTER_torn_moved) +
-                                            stat(b, FP_COUNTER_torn_unfound) +
-                                            stat(b, FP_COUNTER_torn_late));
+                                             stat(b, FP_COUNTER_gone) + pending(b));
+    CHECK_INT(stat(b, FP_COUNTER_torn),
+              stat(b, FP_COUNTER_torn_changed) + stat(b, FP_COUNTER_torn_moved) +
+                  stat(b, FP_COUNTER_torn_unfound) + stat(b, FP_COUNTER_torn_late));
 }
 
 /* ------------------------------------------------------------- processes -- */
@@ -314,16 +310,13 @@ static void spawn(struct bench *b, uint32_t n)
 
 static void set_scheduler_data(struct bench *b, uint32_t n, uint64_t data)
 {
-    fake_put_word(
-        &b->vm.memory,
-        fake_process_at(n) + b->vm.layout.release.running.scheduler_data, data);
+    fake_put_word(&b->vm.memory, fake_process_at(n) + b->vm.layout.release.running.scheduler_data,
+                  data);
 }
 
 static void set_current(struct bench *b, unsigned at, uint64_t process)
 {
-    fake_put_word(&b->vm.memory,
-                  DATA(at) + b->vm.layout.release.running.current_process,
-                  process);
+    fake_put_word(&b->vm.memory, DATA(at) + b->vm.layout.release.running.current_process, process);
 }
 
 /* Process n is put on a scheduler, or taken from it. */
@@ -344,11 +337,11 @@ static void pause_it(struct bench *b, uint32_t n, unsigned at)
 /* The handler runs: the process that is current is in Erlang code. */
 static void answer(struct bench *b, unsigned at)
 {
-    struct fp_capture_scheduler captured = {&b->vm.memory.peek, b->vm.layout,
-                                            DATA(at), FAKE_MISC, 0};
+    struct fp_capture_scheduler captured = {&b->vm.memory.peek, b->vm.layout, DATA(at), FAKE_MISC,
+                                            0};
     struct fp_registers registers = {.rip = CODE + 0x500, .r14 = LEFT};
-    uint64_t process = fake_word(
-        &b->vm.memory, DATA(at) + b->vm.layout.release.running.current_process);
+    uint64_t process =
+        fake_word(&b->vm.memory, DATA(at) + b->vm.layout.release.running.current_process);
     uint32_t n = (uint32_t)((process - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
 
     CHECK(scheduler[at].in_flight);
@@ -457,8 +450,7 @@ static void each_tick_that_waited_has_a_time_of_its_own(void)
     CHECK_INT(time_us[0], first_us);
     CHECK_INT(time_us[4], last_us);
     for (int i = 0; i < 4; i++)
-        CHECK(llabs(4 * (time_us[i + 1] - time_us[i]) - (last_us - first_us)) <=
-              4);
+        CHECK(llabs(4 * (time_us[i + 1] - time_us[i]) - (last_us - first_us)) <= 4);
     destroy(b);
 }
 
@@ -637,8 +629,7 @@ static void an_answer_is_held_against_the_status_of_its_process(void)
     struct fp_triple_buffer *wanted;
     uint64_t *word;
 
-    CHECK_INT(fp_triple_buffer_create(&wanted, FP_PINNED_MAX * FP_PINNED_WORDS),
-              0);
+    CHECK_INT(fp_triple_buffer_create(&wanted, FP_PINNED_MAX * FP_PINNED_WORDS), 0);
     b->options.wanted = wanted;
     b->options.status = FP_STATUS_running;
     b->options.rules = 0;
@@ -719,8 +710,7 @@ static const uint32_t not_a_dictionary[4] = {0x7f3e1108, 0x7f3e, 900000000, 0};
 static void give_dictionary(struct bench *b, uint32_t n)
 {
     fake_map(&b->vm.memory, FAKE_MISC, 4096);
-    fake_put(&b->vm.memory, FAKE_MISC, dictionary_of_16,
-             sizeof dictionary_of_16);
+    fake_put(&b->vm.memory, FAKE_MISC, dictionary_of_16, sizeof dictionary_of_16);
     fake_set(&b->vm, n, FP_FIELD_dictionary, FAKE_MISC);
 }
 
@@ -738,8 +728,7 @@ static void a_dictionary_has_the_size_of_the_capture_s_moment(void)
     bare = b->last.value[FP_METRIC_memory];
     give_dictionary(b, 1);
     answer(b, 0);
-    fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary,
-             sizeof not_a_dictionary);
+    fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary, sizeof not_a_dictionary);
     tick(b);
     CHECK_INT(b->seen[1], 2);
     CHECK_INT(b->last.value[FP_METRIC_memory], bare + 24 + 8 * 16);
@@ -753,8 +742,7 @@ static void a_dictionary_that_is_none_makes_no_sample(void)
 
     spawn(b, 1);
     give_dictionary(b, 1);
-    fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary,
-             sizeof not_a_dictionary);
+    fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary, sizeof not_a_dictionary);
     run(b, 1, 0);
     start(b);
     tick(b);
@@ -778,8 +766,7 @@ static void a_process_that_is_free_when_captured_is_gone(void)
     start(b);
     tick(b);
     tick(b);
-    fake_set(&b->vm, 1, FP_FIELD_state,
-             FP_PSFLG_RUNNING | FP_PSFLG_EXITING | FP_PSFLG_FREE);
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_EXITING | FP_PSFLG_FREE);
     answer(b, 0);
     set_current(b, 0, 0);
     tick(b);
@@ -1112,15 +1099,13 @@ static void change_something(struct bench *b, uint64_t *random)
 static void answer_some(struct bench *b, uint64_t *random)
 {
     for (unsigned at = 0; at < SCHEDULERS; at++) {
-        if (!scheduler[at].in_flight || scheduler[at].ready ||
-            run_below(random, 3) == 0)
+        if (!scheduler[at].in_flight || scheduler[at].ready || run_below(random, 3) == 0)
             continue;
         answer(b, at);
         if (run_below(random, 16) == 0)
             scheduler[at].running.result = (uint8_t)run_below(random, 3);
         else if (run_below(random, 16) == 0)
-            scheduler[at].running.structure[run_below(
-                random, b->vm.layout.snapshot_size)] ^=
+            scheduler[at].running.structure[run_below(random, b->vm.layout.snapshot_size)] ^=
                 (unsigned char)run_random(random);
     }
 }
@@ -1130,8 +1115,7 @@ static void the_books_balance_whatever_is_answered(void)
     uint64_t samples = 0, causes[4] = {0};
 
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        struct bench *b =
-            create(seed % 2 == 0 ? FP_MODE_SCHEDULERS : FP_MODE_PROCESSES);
+        struct bench *b = create(seed % 2 == 0 ? FP_MODE_SCHEDULERS : FP_MODE_PROCESSES);
         uint64_t random = seed;
 
         b->options.select_interval_ms = 20;

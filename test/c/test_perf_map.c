@@ -1,6 +1,6 @@
 /*
- * test_perf_map.c - functions to lines, and lines to a file at a place where
- * somebody may have put something before.
+ * test_perf_map.c - functions to lines, and lines to a file at a place where somebody may have put
+ * something before.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -58,16 +58,14 @@ static void write_text(struct fixture *f, struct fp_loaded *loaded, size_t n)
 {
     f->text.size = 0;
     fp_functions_free(&f->found);
-    CHECK_INT(fp_functions_read(&f->found, &f->vm.layout.release,
-                                &f->vm.memory.peek, &f->vm.code),
+    CHECK_INT(fp_functions_read(&f->found, &f->vm.layout.release, &f->vm.memory.peek, &f->vm.code),
               0);
-    CHECK_INT(fp_perf_map_text(&f->text, &f->found, loaded, n, &f->vm.layout,
-                               &f->vm.memory.peek, &f->count),
+    CHECK_INT(fp_perf_map_text(&f->text, &f->found, loaded, n, &f->vm.layout, &f->vm.memory.peek,
+                               &f->count),
               0);
 }
 
-static void set_md5(struct fixture *f, const struct fake_module *module,
-                    const char *md5)
+static void set_md5(struct fixture *f, const struct fake_module *module, const char *md5)
 {
     uint64_t at = FAKE_LINES + (1u << 20) + (module->header - FAKE_JIT);
 
@@ -102,12 +100,10 @@ static void each_function_is_a_line_with_its_place_and_name(void)
                  "%" PRIx64 " %" PRIx64 " [jit shared]\n"
                  "%" PRIx64 " 40 Elixir.Some.Module:start/0\n"
                  "%" PRIx64 " 400 Elixir.Some.Module:-loop/3-fun-0-/255\n"
-                 "%" PRIx64
-                 " 20 Elixir.Some.Module:two%%20words%%0Aand%%20a%%09line/1\n"
+                 "%" PRIx64 " 20 Elixir.Some.Module:two%%20words%%0Aand%%20a%%09line/1\n"
                  "%" PRIx64 " 20 Elixir.Some.Module:gr\xc3\xb6\xc3\x9f"
                  "e/2\n",
-                 FAKE_JIT, a.header - FAKE_JIT, a.code[0], a.code[1], a.code[2],
-                 a.code[3]);
+                 FAKE_JIT, a.header - FAKE_JIT, a.code[0], a.code[1], a.code[2], a.code[3]);
         CHECK_BYTES(f->text.bytes, f->text.size, expected, strlen(expected));
         CHECK_INT(f->count.functions, 4);
         CHECK_INT(f->count.left_out, 0);
@@ -145,8 +141,7 @@ static int copies(struct fixture *f, struct fp_loaded loaded)
 
 static void a_replaced_copy_is_told_by_its_md5(void)
 {
-    static const char old_md5[] = "0123456789abcdef",
-                      md5[] = "fedcba9876543210";
+    static const char old_md5[] = "0123456789abcdef", md5[] = "fedcba9876543210";
     struct fixture *f = create(27);
     uint64_t alpha = atom(f, "alpha");
     struct fake_module a, b;

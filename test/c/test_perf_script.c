@@ -1,6 +1,6 @@
 /*
- * test_perf_script.c - records to text: the encoding rule by rule, samples
- * word by word, and thousands of random ones against the grammar (grammar.h).
+ * test_perf_script.c - records to text: the encoding rule by rule, samples word by word, and
+ * thousands of random ones against the grammar (grammar.h).
  */
 #include "base/error.h"
 #include "fake_code.h"
@@ -117,14 +117,12 @@ static const struct fake_function functions[] = {
     {"proc_lib", "init_p", "proc_lib.erl", 5},          /* 4 */
     {"my_server", "init", "", 1},                       /* 5 */
 };
-static const char *const atoms[] = {"proc_lib", "init_p", "my_server", "init",
-                                    "the name"};
+static const char *const atoms[] = {"proc_lib", "init_p", "my_server", "init", "the name"};
 
 static struct fixture *setup(int flatten)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    struct fp_perf_script_options options = {.os_pid = 4242,
-                                             .flatten_recursive = flatten};
+    struct fp_perf_script_options options = {.os_pid = 4242, .flatten_recursive = flatten};
 
     CHECK(f != NULL);
     f->code.functions = functions;
@@ -161,17 +159,15 @@ static void define_plain_process(struct fixture *f)
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, NO_CALL, NO_CALL));
 }
 
-static void define_stack(struct fixture *f, uint32_t slot,
-                         const uint64_t *frame, uint16_t count)
+static void define_stack(struct fixture *f, uint32_t slot, const uint64_t *frame, uint16_t count)
 {
     define(f, make_stack(&f->buffer, slot, frame, count));
 }
 
-#define STACK(f, slot, ...)                                                    \
-    do {                                                                       \
-        const uint64_t stack_[] = {__VA_ARGS__};                               \
-        define_stack((f), (slot), stack_,                                      \
-                     (uint16_t)(sizeof(stack_) / sizeof(*stack_)));            \
+#define STACK(f, slot, ...)                                                                        \
+    do {                                                                                           \
+        const uint64_t stack_[] = {__VA_ARGS__};                                                   \
+        define_stack((f), (slot), stack_, (uint16_t)(sizeof(stack_) / sizeof(*stack_)));           \
     } while (0)
 
 /* A sample of process 0 with stack 0, all values and deltas 0. */
@@ -186,27 +182,24 @@ static void sample(struct fixture *f, int64_t time_us)
 #define ADDRESS "\tffffffff "
 
 /* The frames of the last sample, above its status. */
-static void check_frames(struct fixture *f, const char *const *frame,
-                         size_t count)
+static void check_frames(struct fixture *f, const char *const *frame, size_t count)
 {
     const char *begin = memchr(f->text, '\t', f->size);
     char expected[4096];
     int size = 0;
 
     for (size_t i = 0; i < count; i++)
-        size += snprintf(expected + size, sizeof(expected) - (size_t)size,
-                         ADDRESS "%s\n", frame[i]);
-    snprintf(expected + size, sizeof(expected) - (size_t)size,
-             ADDRESS "waiting (status)\n\n");
+        size +=
+            snprintf(expected + size, sizeof(expected) - (size_t)size, ADDRESS "%s\n", frame[i]);
+    snprintf(expected + size, sizeof(expected) - (size_t)size, ADDRESS "waiting (status)\n\n");
     CHECK(begin != NULL);
-    CHECK_BYTES(begin, (size_t)(f->text + f->size - begin), expected,
-                strlen(expected));
+    CHECK_BYTES(begin, (size_t)(f->text + f->size - begin), expected, strlen(expected));
 }
 
-#define FRAMES(f, ...)                                                         \
-    do {                                                                       \
-        const char *const frames_[] = {__VA_ARGS__};                           \
-        check_frames((f), frames_, sizeof(frames_) / sizeof(*frames_));        \
+#define FRAMES(f, ...)                                                                             \
+    do {                                                                                           \
+        const char *const frames_[] = {__VA_ARGS__};                                               \
+        check_frames((f), frames_, sizeof(frames_) / sizeof(*frames_));                            \
     } while (0)
 
 static void check_header(struct fixture *f, const char *expected)
@@ -214,11 +207,11 @@ static void check_header(struct fixture *f, const char *expected)
     CHECK_BYTES(f->text, strlen(expected), expected, strlen(expected));
 }
 
-#define ZERO16                                                                 \
-    "# reductions=0/0 message_queue_len=0/0 memory=0/0 total_heap_size=0/0"    \
-    " stack_size=0/0 heap_size=0/0 heap_block_size=0/0 old_heap_size=0/0"      \
-    " old_heap_block_size=0/0 recent_size=0/0 mbuf_size=0/0"                   \
-    " bin_vheap_size=0/0 bin_vheap_block_size=0/0 bin_old_vheap_size=0/0"      \
+#define ZERO16                                                                                     \
+    "# reductions=0/0 message_queue_len=0/0 memory=0/0 total_heap_size=0/0"                        \
+    " stack_size=0/0 heap_size=0/0 heap_block_size=0/0 old_heap_size=0/0"                          \
+    " old_heap_block_size=0/0 recent_size=0/0 mbuf_size=0/0"                                       \
+    " bin_vheap_size=0/0 bin_vheap_block_size=0/0 bin_old_vheap_size=0/0"                          \
     " bin_old_vheap_block_size=0/0 minor_gcs=0/0"
 
 /* ---- whole samples ---------------------------------------------------- */
@@ -238,8 +231,7 @@ static void a_sample_is_what_the_document_shows(void)
         "\n";
     struct fixture *f = setup(0);
 
-    define(f, make_process(&f->buffer, 0, 71, 2, BYTES("my server"),
-                           CALL("proc_lib", "init_p", 5),
+    define(f, make_process(&f->buffer, 0, 71, 2, BYTES("my server"), CALL("proc_lib", "init_p", 5),
                            CALL("my_server", "init", 1)));
     STACK(f, 0, fake_address(1, 99), fake_address(2, 871), fake_address(3, 0));
     sample(f, INT64_C(1234567891011367));
@@ -268,8 +260,7 @@ static void names_may_come_as_atom_words(void)
 {
     struct fixture *f = setup(0);
 
-    define(f, make_process_of_atoms(&f->buffer, 0, 71, 5,
-                                    (struct fp_mfa_words){1, 2, 5},
+    define(f, make_process_of_atoms(&f->buffer, 0, 71, 5, (struct fp_mfa_words){1, 2, 5},
                                     (struct fp_mfa_words){3, 4, 1}));
     STACK(f, 0, fake_address(0, 5));
     sample(f, 1000001);
@@ -286,8 +277,7 @@ static void an_atom_that_nobody_knows_is_left_out(void)
 {
     struct fixture *f = setup(0);
 
-    define(f, make_process_of_atoms(&f->buffer, 0, 71, 99,
-                                    (struct fp_mfa_words){1, 99, 5},
+    define(f, make_process_of_atoms(&f->buffer, 0, 71, 99, (struct fp_mfa_words){1, 99, 5},
                                     (struct fp_mfa_words){99, 4, 1}));
     STACK(f, 0, fake_address(0, 5));
     sample(f, 1000001);
@@ -319,17 +309,16 @@ static void numbers_are_written_as_printf_would(void)
         int at = 0;
 
         make_sample(&f->buffer, 0, 0, 2000001 + round, 0, 0);
-        at += snprintf(expected, sizeof(expected),
-                       "beam 4242/71 [000] 2.%06d: cpu-clock:\n#", round + 1);
+        at += snprintf(expected, sizeof(expected), "beam 4242/71 [000] 2.%06d: cpu-clock:\n#",
+                       round + 1);
         for (int i = 0; i < FP_METRIC_COUNT; i++) {
             int64_t value = pool[run_below(&random, (uint32_t)count)];
             int64_t delta = pool[run_below(&random, (uint32_t)count)];
 
             f->buffer.sample.value[i] = value;
             f->buffer.sample.delta[i] = delta;
-            at += snprintf(expected + at, sizeof(expected) - (size_t)at,
-                           " %s=%" PRId64 "/%" PRId64, fp_metric_name(i), value,
-                           delta);
+            at += snprintf(expected + at, sizeof(expected) - (size_t)at, " %s=%" PRId64 "/%" PRId64,
+                           fp_metric_name(i), value, delta);
         }
         CHECK_INT(take(f, &f->buffer.head), 0);
         check_header(f, expected);
@@ -351,8 +340,8 @@ static void each_status_is_the_root_frame(void)
         CHECK_INT(take(f, &f->buffer.head), 0);
         snprintf(expected, sizeof(expected), ")\n" ADDRESS "%s (status)\n\n",
                  fp_status_name(status));
-        CHECK_BYTES(f->text + f->size - strlen(expected), strlen(expected),
-                    expected, strlen(expected));
+        CHECK_BYTES(f->text + f->size - strlen(expected), strlen(expected), expected,
+                    strlen(expected));
     }
     teardown(f);
 }
@@ -374,8 +363,8 @@ static void the_tid_tells_processes_apart_and_fits_an_int32(void)
 
     STACK(f, 0, fake_address(0, 0));
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        define(f, make_process(&f->buffer, 0, cases[i].number, cases[i].serial,
-                               NO_BYTES, NO_CALL, NO_CALL));
+        define(f, make_process(&f->buffer, 0, cases[i].number, cases[i].serial, NO_BYTES, NO_CALL,
+                               NO_CALL));
         sample(f, 1000001);
         check_header(f, cases[i].begin);
     }
@@ -422,17 +411,15 @@ static void a_time_beyond_the_year_9999_is_refused(void)
 
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 0));
-    CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, INT64_MAX, 0, 0)),
-              FP_EINVAL);
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, INT64_MAX, 0, 0)), FP_EINVAL);
     teardown(f);
 }
 
 /* ---- symbols ---------------------------------------------------------- */
 
 /* The line of one text frame. */
-static void check_frame(struct bytes module, struct bytes function,
-                        uint16_t arity, uint32_t line, struct bytes file,
-                        const char *expected)
+static void check_frame(struct bytes module, struct bytes function, uint16_t arity, uint32_t line,
+                        struct bytes file, const char *expected)
 {
     struct fixture *f = setup(0);
 
@@ -443,7 +430,7 @@ static void check_frame(struct bytes module, struct bytes function,
     FRAMES(f, expected);
     teardown(f);
 }
-#define FRAME(m, fn, a, l, file, expected)                                     \
+#define FRAME(m, fn, a, l, file, expected)                                                         \
     check_frame(BYTES(m), BYTES(fn), a, l, BYTES(file), expected)
 
 static void a_frame_has_module_function_arity_line_and_file(void)
@@ -454,8 +441,7 @@ static void a_frame_has_module_function_arity_line_and_file(void)
     FRAME("Elixir.Foo.Bar", "baz?", 0, 7, "",
           "Elixir.Foo.Bar:baz?/0:7 "
           "(Elixir.Foo.Bar.erl)");
-    FRAME("Elixir.Foo", "f", 0, 7, "lib/my app/foo.ex",
-          "Elixir.Foo:f/0:7 (lib/my%20app/foo.ex)");
+    FRAME("Elixir.Foo", "f", 0, 7, "lib/my app/foo.ex", "Elixir.Foo:f/0:7 (lib/my%20app/foo.ex)");
 }
 
 static void nasty_names_are_encoded_in_symbol_and_file(void)
@@ -464,8 +450,7 @@ static void nasty_names_are_encoded_in_symbol_and_file(void)
     FRAME("m", "-f/1-lc$^0/1-0-", 1, 3, "", "m:-f/1-lc$^0/1-0-/1:3 (m.erl)");
     FRAME("a b", "c;d", 1, 0, "", "a%20b:c%3Bd/1 (a%20b.erl)");
     FRAME("m", "<f(x)>", 1, 0, "f(1).erl", "m:%3Cf%28x%29%3E/1 (f%281%29.erl)");
-    FRAME("\xc3\xa4", "\xe2\x80\xa8", 0, 0, "\xff",
-          "\xc3\xa4:%E2%80%A8/0 (%FF)");
+    FRAME("\xc3\xa4", "\xe2\x80\xa8", 0, 0, "\xff", "\xc3\xa4:%E2%80%A8/0 (%FF)");
     FRAME("", "", 0, 0, "", ":/0 (.erl)");
 }
 
@@ -497,9 +482,8 @@ static void a_character_at_the_17th_byte_is_encoded(void)
 
         memcpy(name, "\xe6\xbc\xa2", 3);
         memset(name + 3, 'x', letters);
-        snprintf(symbol, sizeof(symbol), "m:%s%.*s/0 (m.erl)",
-                 spans ? "%E6%BC%A2" : "\xe6\xbc\xa2", (int)letters,
-                 "xxxxxxxxxxxxxxxxxxxxxxxx");
+        snprintf(symbol, sizeof(symbol), "m:%s%.*s/0 (m.erl)", spans ? "%E6%BC%A2" : "\xe6\xbc\xa2",
+                 (int)letters, "xxxxxxxxxxxxxxxxxxxxxxxx");
         define_plain_process(f);
         define(f, make_frame(&f->buffer, 0, BYTES("m"), bytes, 0, 0, NO_BYTES));
         STACK(f, 0, FP_FRAME_TEXT | 0);
@@ -518,8 +502,7 @@ static void atoms_of_255_characters_pass_whole(void)
 
     for (size_t i = 0; i < sizeof(name); i += 4)
         memcpy(name + i, "\xf0\x9f\x94\xa5", 4);
-    define(f, make_process(&f->buffer, 0, 1, 0, bytes,
-                           (struct call){bytes, bytes, 255}, NO_CALL));
+    define(f, make_process(&f->buffer, 0, 1, 0, bytes, (struct call){bytes, bytes, 255}, NO_CALL));
     define(f, make_frame(&f->buffer, 0, bytes, bytes, 254, 1, NO_BYTES));
     STACK(f, 0, FP_FRAME_TEXT | 0);
     sample(f, 1000001);
@@ -556,8 +539,8 @@ static void unresolved_frames_are_left_out_and_counted_once_a_rendering(void)
     struct fixture *f = setup(0);
 
     define_plain_process(f);
-    STACK(f, 0, fake_address(0, 1), fake_address(500, 1), FP_FRAME_NONE,
-          FP_FRAME_TEXT | 9, FP_FRAME_TEXT | FP_FRAME_TEXT_MAX);
+    STACK(f, 0, fake_address(0, 1), fake_address(500, 1), FP_FRAME_NONE, FP_FRAME_TEXT | 9,
+          FP_FRAME_TEXT | FP_FRAME_TEXT_MAX);
     sample(f, 1000001);
     FRAMES(f, "lists:map/2:1 (lists.erl)");
     sample(f, 1000002);
@@ -579,8 +562,7 @@ static void a_stack_is_never_empty(void)
     STACK(f, 0, fake_address(500, 1));
     sample(f, 1000002);
     FRAMES(f, "no_frames (flame_prof)");
-    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("m", "f", 1),
-                           NO_CALL));
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("m", "f", 1), NO_CALL));
     sample(f, 1000003);
     FRAMES(f, "m:f/1 (m.erl)");
     teardown(f);
@@ -590,34 +572,26 @@ static void a_root_that_is_there_already_is_not_repeated(void)
 {
     struct fixture *f = setup(0);
 
-    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES,
-                           CALL("proc_lib", "init_p", 5),
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("proc_lib", "init_p", 5),
                            CALL("my_server", "init", 1)));
     /* The line does not matter. */
     STACK(f, 0, fake_address(2, 1), fake_address(4, 99));
     sample(f, 1000001);
-    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
-           "proc_lib:init_p/5:99 (proc_lib.erl)",
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "proc_lib:init_p/5:99 (proc_lib.erl)",
            "my_server:init/1 (my_server.erl)");
-    /* The initial call stands between: the frame before $initial_call is not
-     * the stack's last one. */
+    /* The initial call stands between: the frame before $initial_call is not the stack's last
+     * one. */
     STACK(f, 0, fake_address(2, 1), fake_address(5, 0));
     sample(f, 1000002);
-    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
-           "my_server:init/1 (my_server.erl)",
-           "proc_lib:init_p/5 (proc_lib.erl)",
-           "my_server:init/1 (my_server.erl)");
-    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES,
-                           CALL("my_server", "init", 1),
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "my_server:init/1 (my_server.erl)",
+           "proc_lib:init_p/5 (proc_lib.erl)", "my_server:init/1 (my_server.erl)");
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("my_server", "init", 1),
                            CALL("my_server", "init", 1)));
     sample(f, 1000003);
-    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
-           "my_server:init/1 (my_server.erl)");
-    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, NO_CALL,
-                           CALL("my_server", "init", 1)));
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "my_server:init/1 (my_server.erl)");
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, NO_CALL, CALL("my_server", "init", 1)));
     sample(f, 1000004);
-    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
-           "my_server:init/1 (my_server.erl)");
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "my_server:init/1 (my_server.erl)");
     teardown(f);
 }
 
@@ -625,16 +599,13 @@ static void one_stack_gets_the_roots_of_each_process(void)
 {
     struct fixture *f = setup(0);
 
-    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES,
-                           CALL("gen_server", "loop", 7), NO_CALL));
-    define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES,
-                           CALL("gen_server", "loop", 8), NO_CALL));
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("gen_server", "loop", 7), NO_CALL));
+    define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES, CALL("gen_server", "loop", 8), NO_CALL));
     STACK(f, 0, fake_address(2, 1));
     sample(f, 1000001);
     FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)");
     CHECK_INT(take(f, make_sample(&f->buffer, 1, 0, 1000002, 0, 0)), 0);
-    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
-           "gen_server:loop/8 (gen_server.erl)");
+    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "gen_server:loop/8 (gen_server.erl)");
     teardown(f);
 }
 
@@ -642,20 +613,16 @@ static void recursion_is_flattened_to_the_leaf_most_frame(void)
 {
     struct fixture *f = setup(1);
 
-    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES,
-                           CALL("gen_server", "loop", 7), NO_CALL));
-    define(f, make_frame(&f->buffer, 0, BYTES("lists"), BYTES("map"), 2, 7,
-                         BYTES("lists.erl")));
-    define(f, make_frame(&f->buffer, 1, BYTES("lists"), BYTES("map"), 3, 7,
-                         BYTES("lists.erl")));
-    STACK(f, 0, fake_address(0, 1), fake_address(0, 2), FP_FRAME_TEXT | 0,
-          FP_FRAME_TEXT | 1, FP_FRAME_TRUNCATED, FP_FRAME_TEXT | 1,
-          FP_FRAME_TEXT | 0, fake_address(0, 1), fake_address(2, 8),
-          fake_address(2, 9));
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("gen_server", "loop", 7), NO_CALL));
+    define(f, make_frame(&f->buffer, 0, BYTES("lists"), BYTES("map"), 2, 7, BYTES("lists.erl")));
+    define(f, make_frame(&f->buffer, 1, BYTES("lists"), BYTES("map"), 3, 7, BYTES("lists.erl")));
+    STACK(f, 0, fake_address(0, 1), fake_address(0, 2), FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 1,
+          FP_FRAME_TRUNCATED, FP_FRAME_TEXT | 1, FP_FRAME_TEXT | 0, fake_address(0, 1),
+          fake_address(2, 8), fake_address(2, 9));
     sample(f, 1000001);
-    FRAMES(f, "lists:map/2:1 (lists.erl)", "lists:map/3:7 (lists.erl)",
-           "truncated (flame_prof)", "lists:map/3:7 (lists.erl)",
-           "lists:map/2:7 (lists.erl)", "gen_server:loop/7:8 (gen_server.erl)");
+    FRAMES(f, "lists:map/2:1 (lists.erl)", "lists:map/3:7 (lists.erl)", "truncated (flame_prof)",
+           "lists:map/3:7 (lists.erl)", "lists:map/2:7 (lists.erl)",
+           "gen_server:loop/7:8 (gen_server.erl)");
     teardown(f);
 }
 
@@ -679,8 +646,8 @@ static void a_repeat_equals_a_sample_with_zero_deltas(void)
     for (int i = 0; i < 2; i++) {
         struct fixture *f = i == 0 ? a : b;
 
-        define(f, make_process(&f->buffer, 0, 71, 0, BYTES("x"),
-                               CALL("proc_lib", "init_p", 5), NO_CALL));
+        define(f, make_process(&f->buffer, 0, 71, 0, BYTES("x"), CALL("proc_lib", "init_p", 5),
+                               NO_CALL));
         STACK(f, 0, fake_address(0, 1));
         CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 1000001, 77, 5)), 0);
     }
@@ -691,9 +658,7 @@ static void a_repeat_equals_a_sample_with_zero_deltas(void)
             take(a, make_sample(&a->buffer, 0, 0, 1000001 + i, base, -9));
             take(b, make_sample(&b->buffer, 0, 0, 1000001 + i, base, -9));
         } else {
-            CHECK_INT(
-                take(a, make_sample(&a->buffer, 0, 0, 1000001 + i, base, 0)),
-                0);
+            CHECK_INT(take(a, make_sample(&a->buffer, 0, 0, 1000001 + i, base, 0)), 0);
             CHECK_INT(take(b, make_repeat(&b->buffer, 0, 0, 1000001 + i)), 0);
         }
         CHECK_BYTES(b->text, b->size, a->text, a->size);
@@ -710,8 +675,7 @@ static void a_process_that_gets_a_name_goes_on_repeating(void)
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1000001);
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000002)), 0);
-    define(f,
-           make_process(&f->buffer, 0, 71, 0, BYTES("new"), NO_CALL, NO_CALL));
+    define(f, make_process(&f->buffer, 0, 71, 0, BYTES("new"), NO_CALL, NO_CALL));
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000003)), 0);
     check_header(f, "beam 4242/71 [000] 1.000003: cpu-clock:\n" ZERO16
                     " erl_pid=<0.71.0> name=new (metrics)\n");
@@ -749,8 +713,7 @@ static void a_slot_defined_anew_shows_the_new_thing(void)
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1000001);
     STACK(f, 0, fake_address(2, 1), fake_address(3, 1));
-    define(f,
-           make_process(&f->buffer, 0, 99, 0, BYTES("new"), NO_CALL, NO_CALL));
+    define(f, make_process(&f->buffer, 0, 99, 0, BYTES("new"), NO_CALL, NO_CALL));
     sample(f, 1000002);
     check_header(f, "beam 4242/99 [000] 1.000002: cpu-clock:\n" ZERO16
                     " erl_pid=<0.99.0> name=new (metrics)\n");
@@ -803,10 +766,8 @@ static void the_memory_for_text_frames_is_bounded(void)
     sample(f, 1000001);
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 1);
     /* Defined anew, the slot gives its room back. */
-    define(f,
-           make_frame(&f->buffer, 0, BYTES("m"), BYTES("f"), 0, 1, NO_BYTES));
-    define(f, make_frame(&f->buffer, 11999, BYTES("m"), BYTES("g"), 0, 1,
-                         NO_BYTES));
+    define(f, make_frame(&f->buffer, 0, BYTES("m"), BYTES("f"), 0, 1, NO_BYTES));
+    define(f, make_frame(&f->buffer, 11999, BYTES("m"), BYTES("g"), 0, 1, NO_BYTES));
     STACK(f, 0, FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 11999);
     sample(f, 1000002);
     FRAMES(f, "m:f/0:1 (m.erl)", "m:g/0:1 (m.erl)");
@@ -822,11 +783,9 @@ static void without_a_symbolizer_text_frames_do(void)
     memset(&f, 0, sizeof(f));
     memset(&stats, 0, sizeof(stats));
     CHECK_INT(fp_perf_script_create(&f.script, &options), 0);
-    define(&f, make_process_of_atoms(&f.buffer, 0, 71, 5,
-                                     (struct fp_mfa_words){1, 2, 3},
+    define(&f, make_process_of_atoms(&f.buffer, 0, 71, 5, (struct fp_mfa_words){1, 2, 3},
                                      (struct fp_mfa_words){0, 0, 0}));
-    define(&f,
-           make_frame(&f.buffer, 3, BYTES("m"), BYTES("f"), 0, 1, NO_BYTES));
+    define(&f, make_frame(&f.buffer, 3, BYTES("m"), BYTES("f"), 0, 1, NO_BYTES));
     STACK(&f, 0, FP_FRAME_TEXT | 3, fake_address(0, 1));
     sample(&f, 1000001);
     FRAMES(&f, "m:f/0:1 (m.erl)");
@@ -862,15 +821,12 @@ static void numbers_out_of_range_are_refused(void)
 
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
-    CHECK_INT(take(f, make_process(b, FP_PROCESS_SLOTS, 1, 0, NO_BYTES, NO_CALL,
-                                   NO_CALL)),
+    CHECK_INT(take(f, make_process(b, FP_PROCESS_SLOTS, 1, 0, NO_BYTES, NO_CALL, NO_CALL)),
               FP_EINVAL);
     CHECK_INT(take(f, make_stack(b, FP_STACK_SLOTS, frame, 1)), FP_EINVAL);
-    CHECK_INT(take(f, make_stack(b, 1, frame, FP_STACK_FRAMES_MAX + 1)),
-              FP_EINVAL);
+    CHECK_INT(take(f, make_stack(b, 1, frame, FP_STACK_FRAMES_MAX + 1)), FP_EINVAL);
     CHECK_INT(take(f, make_stack(b, 1, frame, FP_STACK_FRAMES_MAX)), 0);
-    CHECK_INT(take(f, make_frame(b, FP_FRAME_TEXT_MAX, NO_BYTES, NO_BYTES, 0, 0,
-                                 NO_BYTES)),
+    CHECK_INT(take(f, make_frame(b, FP_FRAME_TEXT_MAX, NO_BYTES, NO_BYTES, 0, 0, NO_BYTES)),
               FP_EINVAL);
     CHECK_INT(take(f, make_sample(b, FP_PROCESS_SLOTS, 0, 1, 0, 0)), FP_EINVAL);
     CHECK_INT(take(f, make_sample(b, 0, FP_STACK_SLOTS, 1, 0, 0)), FP_EINVAL);
@@ -919,15 +875,13 @@ static void a_refused_stack_does_not_leave_the_old_one_behind(void)
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1);
-    CHECK_INT(
-        take(f, make_stack(&f->buffer, 0, frame, FP_STACK_FRAMES_MAX + 1)),
-        FP_EINVAL);
+    CHECK_INT(take(f, make_stack(&f->buffer, 0, frame, FP_STACK_FRAMES_MAX + 1)), FP_EINVAL);
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 2, 0, 0)), FP_EINVAL);
     teardown(f);
 }
 
-/* Bytes at random in records of right size: refused or not, never a crash
- * (the sanitizers look), and what comes out follows the grammar. */
+/* Bytes at random in records of right size: refused or not, never a crash (the sanitizers look),
+ * and what comes out follows the grammar. */
 static void random_records_never_crash(void)
 {
     struct fixture *f = setup(1);
@@ -952,8 +906,7 @@ static void random_records_never_crash(void)
             const char *wrong = grammar_check(f->text, f->size, &samples);
 
             if (wrong != NULL)
-                RUN_FAIL("%s at %zu of [%.*s]", wrong, grammar_offset,
-                         (int)f->size, f->text);
+                RUN_FAIL("%s at %zu of [%.*s]", wrong, grammar_offset, (int)f->size, f->text);
             accepted++;
         }
     }
@@ -1012,8 +965,7 @@ static struct bytes random_name(uint64_t *random, char room[1020])
     size_t size = 0;
 
     for (size_t i = 0; i < pieces; i++) {
-        const char *piece =
-            nasty[run_below(random, sizeof(nasty) / sizeof(*nasty))];
+        const char *piece = nasty[run_below(random, sizeof(nasty) / sizeof(*nasty))];
 
         if (size + strlen(piece) > 1020)
             break;
@@ -1027,46 +979,39 @@ static struct bytes random_name(uint64_t *random, char room[1020])
 #define RANDOM_STACKS 300u
 #define RANDOM_PROCESSES 100u
 
-static void define_random_process(struct fixture *f, uint64_t *random,
-                                  uint32_t slot)
+static void define_random_process(struct fixture *f, uint64_t *random, uint32_t slot)
 {
     char room[5][1020];
-    struct call initial = {random_name(random, room[0]),
-                           random_name(random, room[1]),
+    struct call initial = {random_name(random, room[0]), random_name(random, room[1]),
                            run_below(random, 256)};
-    struct call proc_lib = {random_name(random, room[2]),
-                            random_name(random, room[3]),
+    struct call proc_lib = {random_name(random, room[2]), random_name(random, room[3]),
                             run_below(random, 256)};
     struct bytes name = random_name(random, room[4]);
 
     /* Each slot has tids of its own, so that time may go on in any way. */
-    define(f, make_process(&f->buffer, slot,
-                           slot + RANDOM_PROCESSES * run_below(random, 100), 0,
+    define(f, make_process(&f->buffer, slot, slot + RANDOM_PROCESSES * run_below(random, 100), 0,
                            run_below(random, 2) ? name : NO_BYTES,
                            run_below(random, 4) ? initial : NO_CALL,
                            run_below(random, 2) ? proc_lib : NO_CALL));
 }
 
-static void define_random_frame(struct fixture *f, uint64_t *random,
-                                uint32_t id)
+static void define_random_frame(struct fixture *f, uint64_t *random, uint32_t id)
 {
     char room[3][1020];
     struct bytes file = random_name(random, room[2]);
 
     file.size = file.size > 255 ? 255 : file.size;
-    define(f, make_frame(&f->buffer, id, random_name(random, room[0]),
-                         random_name(random, room[1]),
+    define(f, make_frame(&f->buffer, id, random_name(random, room[0]), random_name(random, room[1]),
                          (uint16_t)run_below(random, 256),
                          run_below(random, 3) * run_below(random, 100000),
                          run_below(random, 2) ? file : NO_BYTES));
 }
 
-static void define_random_stack(struct fixture *f, uint64_t *random,
-                                uint32_t slot)
+static void define_random_stack(struct fixture *f, uint64_t *random, uint32_t slot)
 {
     uint64_t frame[FP_STACK_FRAMES_MAX];
-    uint16_t count = (uint16_t)run_below(
-        random, run_below(random, 10) ? 20 : FP_STACK_FRAMES_MAX + 1);
+    uint16_t count =
+        (uint16_t)run_below(random, run_below(random, 10) ? 20 : FP_STACK_FRAMES_MAX + 1);
 
     for (uint16_t i = 0; i < count; i++) {
         uint32_t kind = run_below(random, 10);
@@ -1074,8 +1019,7 @@ static void define_random_stack(struct fixture *f, uint64_t *random,
         if (kind == 0)
             frame[i] = run_below(random, FP_FRAME_SPECIAL_END);
         else if (kind < 4)
-            frame[i] =
-                fake_address(run_below(random, 7), run_below(random, 1000));
+            frame[i] = fake_address(run_below(random, 7), run_below(random, 1000));
         else
             frame[i] = FP_FRAME_TEXT | run_below(random, RANDOM_FRAMES + 5);
     }
@@ -1101,10 +1045,8 @@ static void random_sample(struct fixture *f, uint64_t *random, int64_t time)
     make_sample(b, process, stack, time, 0, 0);
     b->head.status = status;
     for (int i = 0; i < FP_METRIC_COUNT; i++) {
-        b->sample.value[i] =
-            (int64_t)(run_random(random) >> run_below(random, 64));
-        b->sample.delta[i] =
-            (int64_t)(run_random(random) >> run_below(random, 64));
+        b->sample.value[i] = (int64_t)(run_random(random) >> run_below(random, 64));
+        b->sample.delta[i] = (int64_t)(run_random(random) >> run_below(random, 64));
     }
     CHECK_INT(take(f, &b->head), 0);
 }
@@ -1130,16 +1072,13 @@ static void thousands_of_random_samples_follow_the_grammar(void)
         while (expected < 6000) {
             switch (run_below(&random, 40)) {
             case 0:
-                define_random_frame(f, &random,
-                                    run_below(&random, RANDOM_FRAMES));
+                define_random_frame(f, &random, run_below(&random, RANDOM_FRAMES));
                 break;
             case 1:
-                define_random_stack(f, &random,
-                                    run_below(&random, RANDOM_STACKS));
+                define_random_stack(f, &random, run_below(&random, RANDOM_STACKS));
                 break;
             case 2:
-                define_random_process(f, &random,
-                                      run_below(&random, RANDOM_PROCESSES));
+                define_random_process(f, &random, run_below(&random, RANDOM_PROCESSES));
                 break;
             case 3:
                 fp_perf_script_recode(f->script);
@@ -1158,8 +1097,7 @@ static void thousands_of_random_samples_follow_the_grammar(void)
         CHECK(expected >= 2000);
         wrong = grammar_check(file, size, &samples);
         if (wrong != NULL)
-            RUN_FAIL("%s, in the sample before [%.*s]", wrong, 300,
-                     file + grammar_offset - 300);
+            RUN_FAIL("%s, in the sample before [%.*s]", wrong, 300, file + grammar_offset - 300);
         CHECK_INT(samples, expected);
         free(file);
         teardown(f);
@@ -1174,8 +1112,7 @@ static void the_grammar_check_finds_damage(void)
     char text[4096];
     int found = 0, tried = 0;
 
-    define(f, make_process(&f->buffer, 0, 71, 2, BYTES("my"),
-                           CALL("proc_lib", "init_p", 5),
+    define(f, make_process(&f->buffer, 0, 71, 2, BYTES("my"), CALL("proc_lib", "init_p", 5),
                            CALL("my_server", "init", 1)));
     STACK(f, 0, fake_address(1, 99), fake_address(2, 871));
     sample(f, INT64_C(1234567891011367));
@@ -1204,10 +1141,8 @@ static void the_grammar_check_finds_damage(void)
 static struct fixture *setup_merging(void)
 {
     struct fixture *f = setup(1);
-    struct fp_perf_script_options options = {.os_pid = 4242,
-                                             .merge_idle = 1,
-                                             .symbolizer = &f->symbolizer,
-                                             .stats = &f->stats};
+    struct fp_perf_script_options options = {
+        .os_pid = 4242, .merge_idle = 1, .symbolizer = &f->symbolizer, .stats = &f->stats};
 
     fp_perf_script_destroy(f->script);
     CHECK_INT(fp_perf_script_create(&f->script, &options), 0);
@@ -1236,8 +1171,7 @@ static void a_waiting_process_is_written_once_a_second_with_its_weight(void)
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, begin, 1, 1)), 0);
     CHECK_INT(looks(f), 1);
     for (int tick = 1; tick <= 1000; tick++) {
-        CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, begin + tick * 10000)),
-                  0);
+        CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, begin + tick * 10000)), 0);
         texts += f->size > 0;
         all += (unsigned)looks(f);
         if (f->size == 0)
@@ -1285,27 +1219,21 @@ static void what_is_held_can_be_had(void)
     uint64_t all = 0;
 
     for (uint32_t slot = 0; slot < 3; slot++) {
-        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES,
-                               NO_CALL, NO_CALL));
+        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES, NO_CALL, NO_CALL));
         define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
         take(f, make_sample(&f->buffer, slot, slot, 5000001, 1, 1));
         for (uint32_t tick = 0; tick <= slot; tick++)
             take(f, make_repeat(&f->buffer, slot, slot, 5010001 + tick));
     }
-    CHECK_INT(
-        fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size),
-        0);
+    CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size), 0);
     CHECK_INT(f->size, 0); /* all of them are looked at */
     for (int i = 0; i < 3; i++) {
-        CHECK_INT(
-            fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size),
-            0);
+        CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
         CHECK(f->size > 0);
         all += looks(f);
     }
     CHECK_INT(all, 1 + 2 + 3);
-    CHECK_INT(
-        fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
+    CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
     CHECK_INT(f->size, 0);
     teardown(f);
 }
@@ -1315,21 +1243,16 @@ static void what_nobody_adds_to_is_not_held_for_ever(void)
     struct fixture *f = setup_merging();
 
     for (uint32_t slot = 0; slot < 2; slot++) {
-        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES,
-                               NO_CALL, NO_CALL));
+        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES, NO_CALL, NO_CALL));
         define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
         take(f, make_sample(&f->buffer, slot, slot, 5000001, 1, 1));
         take(f, make_repeat(&f->buffer, slot, slot, 5010001));
     }
     take(f, make_sample(&f->buffer, 0, 0, 6500001, 2, 1));
     CHECK_INT(looks(f), 2);
-    CHECK_INT(
-        fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size),
-        0);
+    CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size), 0);
     CHECK(find(f, "beam 4242/72 ") == f->text);
-    CHECK_INT(
-        fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size),
-        0);
+    CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size), 0);
     CHECK_INT(f->size, 0);
     teardown(f);
 }
@@ -1366,29 +1289,24 @@ static void no_look_is_lost_or_counted_twice(void)
 
         time_us += run_below(&random, 3000);
         if (what < 2)
-            err = take(f, make_process(&f->buffer, slot, 71 + slot, what,
-                                       NO_BYTES, NO_CALL, NO_CALL));
-        else if (what < 5)
-            err = take(f, make_stack(&f->buffer, slot % 20,
-                                     (uint64_t[]){fake_address(0, what)}, 1));
-        else if (what < 15)
             err = take(f,
-                       make_sample(&f->buffer, slot, slot % 20, time_us, 1, 1));
+                       make_process(&f->buffer, slot, 71 + slot, what, NO_BYTES, NO_CALL, NO_CALL));
+        else if (what < 5)
+            err =
+                take(f, make_stack(&f->buffer, slot % 20, (uint64_t[]){fake_address(0, what)}, 1));
+        else if (what < 15)
+            err = take(f, make_sample(&f->buffer, slot, slot % 20, time_us, 1, 1));
         else
             err = take(f, make_repeat(&f->buffer, slot, slot % 20, time_us));
         taken += what >= 5 && err == 0;
         all += looks(f);
         if (what == 99 && i % 10 == 0) {
-            CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text,
-                                            &f->size),
-                      0);
+            CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size), 0);
             all += looks(f);
         }
     }
     do {
-        CHECK_INT(
-            fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size),
-            0);
+        CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
         all += looks(f);
     } while (f->size > 0);
     CHECK(taken > 150000);
@@ -1413,10 +1331,10 @@ static const struct fake_function mixed[] = {
     {"", "a\xff\n", "\xc3\xbc.so", 0},       /* 11 */
 };
 
-static const uint8_t kinds[] = {
-    FP_SYMBOL_ERLANG, FP_SYMBOL_BIF,    FP_SYMBOL_NIF,    FP_SYMBOL_NONE,
-    FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE,
-    FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE};
+static const uint8_t kinds[] = {FP_SYMBOL_ERLANG, FP_SYMBOL_BIF,    FP_SYMBOL_NIF,
+                                FP_SYMBOL_NONE,   FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE,
+                                FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE,
+                                FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE, FP_SYMBOL_NATIVE};
 
 static struct fixture *setup_kinds(int flatten)
 {
@@ -1435,8 +1353,7 @@ static void a_bif_and_a_nif_say_so_instead_of_a_file(void)
 
     STACK(f, 0, fake_address(1, 0), fake_address(2, 0), fake_address(0, 7));
     sample(f, 1000001);
-    FRAMES(f, "erlang:put/2 (bif)", "my_nif:go!/3 (nif)",
-           "lists:map/2:7 (lists.erl)");
+    FRAMES(f, "erlang:put/2 (bif)", "my_nif:go!/3 (nif)", "lists:map/2:7 (lists.erl)");
     teardown(f);
 }
 
@@ -1456,13 +1373,11 @@ static void a_c_function_is_a_name_and_a_library(void)
     struct fixture *f = setup_kinds(0);
     unsigned long samples;
 
-    STACK(f, 0, fake_address(4, 0), fake_address(5, 0), fake_address(6, 0),
-          fake_address(7, 0), fake_address(8, 0), fake_address(10, 0),
-          fake_address(11, 0));
+    STACK(f, 0, fake_address(4, 0), fake_address(5, 0), fake_address(6, 0), fake_address(7, 0),
+          fake_address(8, 0), fake_address(10, 0), fake_address(11, 0));
     sample(f, 1000001);
-    FRAMES(f, "memcpy (libc.so.6)", "[beam.smp] (beam.smp)",
-           "%5FZN3foo3barEv (libfoo.so)", "f%28int%29%20[clone] (lib%20foo.so)",
-           "%30x12 ([vdso])", "%5Bunknown] (libc.so.6)",
+    FRAMES(f, "memcpy (libc.so.6)", "[beam.smp] (beam.smp)", "%5FZN3foo3barEv (libfoo.so)",
+           "f%28int%29%20[clone] (lib%20foo.so)", "%30x12 ([vdso])", "%5Bunknown] (libc.so.6)",
            "a%FF%0A (\xc3\xbc.so)");
     CHECK(grammar_check(f->text, f->size, &samples) == NULL);
     teardown(f);
@@ -1472,8 +1387,7 @@ static void c_functions_of_one_name_are_of_their_libraries(void)
 {
     struct fixture *f = setup_kinds(1);
 
-    STACK(f, 0, fake_address(4, 0), fake_address(4, 1), fake_address(9, 0),
-          fake_address(9, 1));
+    STACK(f, 0, fake_address(4, 0), fake_address(4, 1), fake_address(9, 0), fake_address(9, 1));
     sample(f, 1000001);
     FRAMES(f, "memcpy (libc.so.6)", "memcpy (libother.so)");
     teardown(f);
@@ -1486,12 +1400,10 @@ static void a_nif_may_be_named_by_a_record(void)
     struct fixture *f = setup_kinds(0);
 
     define(f, make_name(&f->buffer, 0, (struct fp_mfa_words){3, 4, 2}));
-    define(f, make_name(&f->buffer, FP_NAMED_SLOTS - 1,
-                        (struct fp_mfa_words){1, 2, 255}));
+    define(f, make_name(&f->buffer, FP_NAMED_SLOTS - 1, (struct fp_mfa_words){1, 2, 255}));
     STACK(f, 0, NAMED(0), NAMED(FP_NAMED_SLOTS - 1), fake_address(0, 7));
     sample(f, 1000001);
-    FRAMES(f, "my_server:init/2 (nif)", "proc_lib:init_p/255 (nif)",
-           "lists:map/2:7 (lists.erl)");
+    FRAMES(f, "my_server:init/2 (nif)", "proc_lib:init_p/255 (nif)", "lists:map/2:7 (lists.erl)");
     CHECK_INT(f->code.resolved, 1); /* no code was looked at for them */
     teardown(f);
 }
@@ -1538,11 +1450,9 @@ static void what_could_not_be_resolved_is_tried_again_ever_more_seldom(void)
     for (size_t i = 0; i < 3; i++) {
         for (unsigned k = 1; k < after[i]; k++)
             sample(f, 1000001);
-        CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved),
-                  unresolved);
+        CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), unresolved);
         sample(f, 1000001);
-        CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved),
-                  ++unresolved);
+        CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), ++unresolved);
     }
     for (unsigned k = 0; k < 10000; k++)
         sample(f, 1000001);
@@ -1551,8 +1461,7 @@ static void what_could_not_be_resolved_is_tried_again_ever_more_seldom(void)
     STACK(f, 0, fake_address(500, 2));
     for (unsigned k = 0; k < 17; k++)
         sample(f, 1000001);
-    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved),
-              unresolved + 2);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), unresolved + 2);
     teardown(f);
 }
 
@@ -1571,8 +1480,7 @@ static void what_is_resolved_at_last_is_shown_and_not_tried_again(void)
         sample(f, 1000001);
     FRAMES(f, "lists:map/2:1 (lists.erl)");
     sample(f, 1000001);
-    FRAMES(f, "lists:map/2:1 (lists.erl)",
-           "my_server:init/1:1 (my_server.erl)");
+    FRAMES(f, "lists:map/2:1 (lists.erl)", "my_server:init/1:1 (my_server.erl)");
     resolved = f->code.resolved;
     for (int k = 0; k < 600; k++)
         sample(f, 1000001);

@@ -1,7 +1,6 @@
 /*
- * test_pool.c - pieces of any sizes, taken and given in any order: aligned, apart
- * from each other, counted, and used again; with a bound, and with a kernel that
- * has no memory.
+ * test_pool.c - pieces of any sizes, taken and given in any order: aligned, apart from each other,
+ * counted, and used again; with a bound, and with a kernel that has no memory.
  */
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -10,8 +9,7 @@
 static int mappings_left = -1;
 static size_t mapped_now;
 
-static void *faulty_mmap(void *at, size_t size, int prot, int flags, int file,
-                         off_t offset)
+static void *faulty_mmap(void *at, size_t size, int prot, int flags, int file, off_t offset)
 {
     void *made;
 

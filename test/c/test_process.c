@@ -1,6 +1,6 @@
 /*
- * test_process.c - a copied process structure to what process_info/2 would
- * say, and the figures that no process can have.
+ * test_process.c - a copied process structure to what process_info/2 would say, and the figures
+ * that no process can have.
  */
 #include "base/error.h"
 #include "erts/process.h"
@@ -16,8 +16,7 @@ struct fixture {
 
 static void set(struct fixture *f, enum fp_field field, uint64_t value)
 {
-    memcpy(f->bytes + f->layout.release.offset[field], &value,
-           fp_field_width(field));
+    memcpy(f->bytes + f->layout.release.offset[field], &value, fp_field_width(field));
 }
 
 static struct fixture plain(unsigned otp)
@@ -99,8 +98,7 @@ static void every_metric_is_what_process_info_says(void)
         CHECK_INT(value[FP_METRIC_bin_old_vheap_block_size], 14);
         CHECK_INT(value[FP_METRIC_minor_gcs], 65535);
         CHECK_INT(value[FP_METRIC_total_heap_size], total);
-        CHECK_INT(value[FP_METRIC_memory],
-                  f.layout.release.process_size + 8 * total + 11 * 88);
+        CHECK_INT(value[FP_METRIC_memory], f.layout.release.process_size + 8 * total + 11 * 88);
     }
 }
 
@@ -189,8 +187,7 @@ static void figures_that_no_process_has_are_torn(void)
 
         set(&f, cases[i].field, cases[i].value);
         if (decode(&f) != FP_ETORN)
-            RUN_FAIL("case %zu, %s, is not torn", i,
-                     fp_field_name(cases[i].field));
+            RUN_FAIL("case %zu, %s, is not torn", i, fp_field_name(cases[i].field));
         /* Who it is, is known all the same. */
         CHECK_INT(f.snapshot.id, 0x1503);
     }
@@ -232,8 +229,7 @@ static void flags_are_a_status_in_the_order_of_erts(void)
             CHECK_INT(fp_process_status(state), state2status(state));
         }
     for (uint64_t random = 1, i = 0; i < 100000; i++) {
-        uint32_t state =
-            (uint32_t)run_random(&random) & (uint32_t)run_random(&random);
+        uint32_t state = (uint32_t)run_random(&random) & (uint32_t)run_random(&random);
 
         CHECK_INT(fp_process_status(state), state2status(state));
     }
@@ -262,10 +258,10 @@ static void fields_are_read_in_their_widths(void)
     for (int field = 0; field < FP_FIELD_COUNT; field++) {
         uint32_t width = fp_field_width(field);
 
-        CHECK(fp_process_field(&f.layout, f.bytes, (enum fp_field)field) ==
-              (width == 8   ? UINT64_MAX
-               : width == 4 ? UINT32_MAX
-                            : UINT16_MAX));
+        CHECK(fp_process_field(&f.layout, f.bytes, (enum fp_field)field) == (width == 8 ? UINT64_MAX
+                                                                             : width == 4
+                                                                                 ? UINT32_MAX
+                                                                                 : UINT16_MAX));
     }
 }
 
@@ -282,9 +278,8 @@ static void random_bytes_are_torn_or_make_sense(void)
             f = plain(29);
         for (uint32_t n = run_below(&random, 4); n > 0; n--)
             set(&f, (enum fp_field)run_below(&random, FP_FIELD_COUNT),
-                run_below(&random, 2) == 0
-                    ? run_random(&random) >> run_below(&random, 64)
-                    : HEAP + 8 * run_below(&random, 400));
+                run_below(&random, 2) == 0 ? run_random(&random) >> run_below(&random, 64)
+                                           : HEAP + 8 * run_below(&random, 400));
         err = fp_process_decode(&f.layout, f.bytes, &f.snapshot);
         CHECK(err == 0 || err == FP_ETORN);
         for (int m = 0; err == 0 && m < FP_METRIC_COUNT; m++)

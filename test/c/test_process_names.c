@@ -1,6 +1,6 @@
 /*
- * test_process_names.c - the names around a process: its registration, its initial
- * call and '$initial_call' in its dictionary.
+ * test_process_names.c - the names around a process: its registration, its initial call and
+ * '$initial_call' in its dictionary.
  */
 #include "base/error.h"
 #include "erts/dictionary.h"
@@ -209,16 +209,13 @@ static void a_chain_without_end_ends(void)
 
 static uint64_t read_label(struct fixture *f, uint64_t label)
 {
-    struct fp_layout layout = {.term = {.process_label = ATOM(LABEL_INDEX)},
-                               .snapshot_size = 1024};
+    struct fp_layout layout = {.term = {.process_label = ATOM(LABEL_INDEX)}, .snapshot_size = 1024};
 
     layout.release = *fp_release_find(27);
     put_slot(f, LABEL_INDEX % 8, pair(f, ATOM(LABEL_INDEX), label));
-    fake_put_word(&f->memory,
-                  STRUCTURE + layout.release.offset[FP_FIELD_dictionary],
+    fake_put_word(&f->memory, STRUCTURE + layout.release.offset[FP_FIELD_dictionary],
                   f->snapshot.dictionary);
-    fp_process_names_read(&layout, &f->memory.peek, STRUCTURE, &f->snapshot,
-                          &f->names);
+    fp_process_names_read(&layout, &f->memory.peek, STRUCTURE, &f->snapshot, &f->names);
     return f->names.label;
 }
 
@@ -227,8 +224,7 @@ static void a_label_is_an_atom_or_what_a_tuple_begins_with(void)
     struct fixture *f = create(8, 15);
 
     CHECK_INT(read_label(f, ATOM(5)), ATOM(5));
-    CHECK_INT(read_label(f, tuple(f, 2, (uint64_t[]){ATOM(6), SMALL(1)})),
-              ATOM(6));
+    CHECK_INT(read_label(f, tuple(f, 2, (uint64_t[]){ATOM(6), SMALL(1)})), ATOM(6));
     CHECK_INT(read_label(f, tuple(f, 1, (uint64_t[]){ATOM(7)})), ATOM(7));
     destroy(f);
 }
@@ -301,18 +297,19 @@ static void an_initial_call_that_is_none_is_left_out(void)
 
 static void a_dictionary_s_bytes_are_those_of_its_array(void)
 {
-    static const struct fp_dictionary
-        whole[] = {{15, 8, 16, 0},  {15, 9, 16, 1},        {15, 16, 16, 8},
-                   {31, 16, 40, 0}, {1023, 700, 800, 188}, {1, 1, 1, 0}},
-        broken[] = {
-            {0, 0, 0, 0},    /* not read */
-            {15, 8, 7, 0},   /* more than there is room for */
-            {14, 7, 16, 0},  /* no mask */
-            {15, 7, 16, 0},  /* half of them are always in use */
-            {15, 9, 16, 0},  /* one was not split off */
-            {15, 17, 20, 9}, /* the mask should have grown */
-            {UINT32_MAX, 8, 16, 0}, {0x7f3e1108, 0x7f3e, 900000000, 0},
-        };
+    static const struct fp_dictionary whole[] = {{15, 8, 16, 0},        {15, 9, 16, 1},
+                                                 {15, 16, 16, 8},       {31, 16, 40, 0},
+                                                 {1023, 700, 800, 188}, {1, 1, 1, 0}},
+                                      broken[] = {
+                                          {0, 0, 0, 0},    /* not read */
+                                          {15, 8, 7, 0},   /* more than there is room for */
+                                          {14, 7, 16, 0},  /* no mask */
+                                          {15, 7, 16, 0},  /* half of them are always in use */
+                                          {15, 9, 16, 0},  /* one was not split off */
+                                          {15, 17, 20, 9}, /* the mask should have grown */
+                                          {UINT32_MAX, 8, 16, 0},
+                                          {0x7f3e1108, 0x7f3e, 900000000, 0},
+                                      };
 
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
         CHECK_INT(fp_dictionary_bytes(&whole[i]), 24 + 8 * whole[i].array_size);
@@ -335,9 +332,8 @@ static void random_dictionaries_harm_nothing(void)
         fake_put_word(&f->memory,
                       (run_below(&random, 2) == 0 ? DICTIONARY : TERMS) +
                           8 * run_below(&random, 12),
-                      run_below(&random, 3) == 0
-                          ? run_random(&random) >> run_below(&random, 64)
-                          : TERMS + run_below(&random, 100));
+                      run_below(&random, 3) == 0 ? run_random(&random) >> run_below(&random, 64)
+                                                 : TERMS + run_below(&random, 100));
         read_names(f);
         found += f->names.proc_lib.module != 0;
     }

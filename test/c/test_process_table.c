@@ -1,6 +1,6 @@
 /*
- * test_process_table.c - pids to slots and numbers, against the VM's own way forward
- * from its counter (erl_ptab.c), and pids to structures.
+ * test_process_table.c - pids to slots and numbers, against the VM's own way forward from its
+ * counter (erl_ptab.c), and pids to structures.
  */
 #include "base/error.h"
 #include "erts/process_table.h"
@@ -9,12 +9,11 @@
 
 static struct fp_layout layout_of(unsigned otp, uint32_t limit)
 {
-    return (struct fp_layout){.release = *fp_release_find(otp),
-                              .process_limit = limit};
+    return (struct fp_layout){.release = *fp_release_find(otp), .process_limit = limit};
 }
 
-static void expect(const struct fp_layout *layout, uint64_t pid, uint32_t slot,
-                   uint32_t number, uint32_t serial)
+static void expect(const struct fp_layout *layout, uint64_t pid, uint32_t slot, uint32_t number,
+                   uint32_t serial)
 {
     uint32_t got_number, got_serial;
 
@@ -28,8 +27,7 @@ static void expect(const struct fp_layout *layout, uint64_t pid, uint32_t slot,
 static void pids_of_default_nodes(void)
 {
     struct fp_layout high = layout_of(25, 262144);
-    struct fp_layout low = layout_of(27, 1048576),
-                     small = layout_of(27, 262144);
+    struct fp_layout low = layout_of(27, 1048576), small = layout_of(27, 262144);
 
     expect(&high, 0x3, 0, 0, 0);
     expect(&high, (UINT64_C(8) << 32) | 0x13, 8, 1, 0);       /* <0.1.0> */
@@ -48,8 +46,7 @@ static void pids_of_default_nodes(void)
 static void every_pid_of_a_table_agrees_with_its_making(void)
 {
     static const unsigned releases[] = {25, 26, 27, 28, 29};
-    static const uint32_t limits[] = {1024,   4096,     32768,
-                                      262144, 1u << 20, 1u << 27};
+    static const uint32_t limits[] = {1024, 4096, 32768, 262144, 1u << 20, 1u << 27};
     uint64_t random = 1;
 
     for (size_t r = 0; r < 5; r++)
@@ -61,13 +58,10 @@ static void every_pid_of_a_table_agrees_with_its_making(void)
                 /* All of the first, then any. A pid of 25 has 28 bits. */
                 uint64_t data = i < 10000 ? i : run_random(&random);
 
-                data &= layout.release.pid_form == FP_PID_SLOT_HIGH
-                            ? (1u << 28) - 1
-                            : (UINT64_C(1) << 59) - 1;
-                expect(&layout, fake_pid(&layout, data),
-                       fake_slot(&layout, data),
-                       (uint32_t)(data & ((UINT64_C(1) << bits) - 1)),
-                       (uint32_t)(data >> bits));
+                data &= layout.release.pid_form == FP_PID_SLOT_HIGH ? (1u << 28) - 1
+                                                                    : (UINT64_C(1) << 59) - 1;
+                expect(&layout, fake_pid(&layout, data), fake_slot(&layout, data),
+                       (uint32_t)(data & ((UINT64_C(1) << bits) - 1)), (uint32_t)(data >> bits));
             }
         }
 }
@@ -98,35 +92,23 @@ static void a_living_process_is_found_and_a_gone_one_is_not(void)
         for (uint32_t n = 0; n < 8; n++)
             pid[n] = fake_spawn(&vm, n, 0);
         for (uint32_t n = 0; n < 8; n++) {
-            CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek,
-                                              pid[n], &address),
-                      0);
+            CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[n], &address), 0);
             CHECK(address == fake_process_at(n));
         }
         fake_exit(&vm, 3); /* its slot is empty */
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[3],
-                                          &address),
-                  FP_EGONE);
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[3], &address), FP_EGONE);
         fake_set(&vm, 4, FP_FIELD_id, fake_pid(&vm.layout, 64 + 4)); /* new */
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[4],
-                                          &address),
-                  FP_EGONE);
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[4], &address), FP_EGONE);
         /* Its structure was given back. */
-        fake_put_word(&vm.memory, FAKE_TABLE + 8u * fake_slot(&vm.layout, 5),
-                      0x7000);
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[5],
-                                          &address),
-                  FP_EGONE);
+        fake_put_word(&vm.memory, FAKE_TABLE + 8u * fake_slot(&vm.layout, 5), 0x7000);
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[5], &address), FP_EGONE);
         /* A pid of elsewhere, or no pid at all. */
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek,
-                                          UINT64_MAX << 32 | 3, &address),
-                  FP_EGONE);
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, 0,
-                                          &address) != 0,
-                  1);
+        CHECK_INT(
+            fp_process_table_lookup(&vm.layout, &vm.memory.peek, UINT64_MAX << 32 | 3, &address),
+            FP_EGONE);
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, 0, &address) != 0, 1);
         fake_unmap(&vm.memory, FAKE_TABLE);
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[0],
-                                          &address),
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[0], &address),
                   FP_EFAULT);
         fake_vm_destroy(&vm);
     }
@@ -141,16 +123,13 @@ static void words_that_are_marked_are_nobody(void)
     fake_put_word(&vm.memory, FAKE_TABLE + 8 * 10, 0x1000);
     for (uint64_t tag = 1; tag < 8; tag++)
         fake_put_word(&vm.memory, FAKE_TABLE + 8 * (10 + tag), 0x1000 | tag);
-    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.peek, 9, 10, word),
-              0);
+    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.peek, 9, 10, word), 0);
     CHECK_INT(word[0], 0);
     CHECK_INT(word[1], 0x1000);
     for (size_t i = 2; i < 10; i++)
         CHECK_INT(word[i], 0);
-    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.peek, 0, 64, word),
-              0);
-    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.peek, 1, 64, word),
-              FP_EFAULT);
+    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.peek, 0, 64, word), 0);
+    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.peek, 1, 64, word), FP_EFAULT);
     fake_vm_destroy(&vm);
 }
 

@@ -1,6 +1,5 @@
 /*
- * What files become when they are read: three dialects, three compressions,
- * damage of every kind.
+ * What files become when they are read: three dialects, three compressions, damage of every kind.
  */
 #include "profile_text.h"
 
@@ -23,20 +22,16 @@ static void our_samples_are_taken_apart(void)
     struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
     const struct fp_process *process = profile->process;
 
-    check_profile(profile,
-                  "12011367 beam 4242/71 [waiting] 1 erlang:%2B%2B/2@erlang.erl"
-                  " gen_server:loop/7:871@gen_server.erl reductions=9/12"
-                  " memory=2640/-8\n");
+    check_profile(profile, "12011367 beam 4242/71 [waiting] 1 erlang:%2B%2B/2@erlang.erl"
+                           " gen_server:loop/7:871@gen_server.erl reductions=9/12"
+                           " memory=2640/-8\n");
     CHECK_INT(profile->file[0].dialect, FP_OURS);
     CHECK_INT(profile->process_count, 1);
     CHECK_INT(process->pid, 4242);
     CHECK_INT(process->tid, 71);
-    CHECK(
-        fp_slice_is(fp_profile_text(profile, process->label), FP_SLICE("7/8")));
-    CHECK(
-        fp_slice_is(fp_profile_text(profile, process->name), FP_SLICE("5/6")));
-    CHECK(fp_slice_is(fp_profile_text(profile, process->erl_pid),
-                      FP_SLICE("<0.71.0>")));
+    CHECK(fp_slice_is(fp_profile_text(profile, process->label), FP_SLICE("7/8")));
+    CHECK(fp_slice_is(fp_profile_text(profile, process->name), FP_SLICE("5/6")));
+    CHECK(fp_slice_is(fp_profile_text(profile, process->erl_pid), FP_SLICE("<0.71.0>")));
     CHECK(fp_slice_is(fp_profile_text(profile, process->initial_call),
                       FP_SLICE("proc_lib:init_p/5")));
     fp_profile_destroy(profile);
@@ -59,20 +54,17 @@ static void the_original_files_are_read(void)
 {
     struct fp_profile *profile = profile_of_corpus("original.log");
 
-    check_profile(
-        profile,
-        "1795237782011367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server"
-        ".erl proc_lib:init_p_do_apply/3:240@proc_lib.erl"
-        " proc_lib:init_p/5@proc_lib.erl worker:init/1@worker.erl"
-        " reductions=123/4 message_queue_len=0/0 memory=2640/-8\n"
-        "1795237782020000 0.72.0 [running] 1"
-        " Elixir.Foo%20Bar:-x%20%28y%29/1-fun-0-/1:7@lib/foo%20bar.ex"
-        " native@flame_prof reductions=500/500\n"
-        "1795237782031367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server"
-        ".erl reductions=150/27 message_queue_len=2/2 memory=2640/0\n");
+    check_profile(profile, "1795237782011367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server"
+                           ".erl proc_lib:init_p_do_apply/3:240@proc_lib.erl"
+                           " proc_lib:init_p/5@proc_lib.erl worker:init/1@worker.erl"
+                           " reductions=123/4 message_queue_len=0/0 memory=2640/-8\n"
+                           "1795237782020000 0.72.0 [running] 1"
+                           " Elixir.Foo%20Bar:-x%20%28y%29/1-fun-0-/1:7@lib/foo%20bar.ex"
+                           " native@flame_prof reductions=500/500\n"
+                           "1795237782031367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server"
+                           ".erl reductions=150/27 message_queue_len=2/2 memory=2640/0\n");
     CHECK_INT(profile->file[0].dialect, FP_ORIGINAL);
-    CHECK(fp_slice_is(fp_profile_text(profile, profile->process[0].erl_pid),
-                      FP_SLICE("<0.71.0>")));
+    CHECK(fp_slice_is(fp_profile_text(profile, profile->process[0].erl_pid), FP_SLICE("<0.71.0>")));
     fp_profile_destroy(profile);
 }
 
@@ -80,18 +72,16 @@ static void perf_scripts_of_linux_are_read(void)
 {
     struct fp_profile *profile = profile_of_corpus("perf.txt");
 
-    check_profile(
-        profile,
-        "100000100 swapper     0 [] 250000 native_safe_halt@[kernel.kallsyms]"
-        " [unknown]@[unknown]\n"
-        "100010200 1_scheduler  4242/4250 [] 250000"
-        " operator%20new%28unsigned%20long%29@/usr/lib/libstdc%2B%2B.so.6"
-        "%20%28deleted%29 erts_schedule@/usr/lib/erlang/erts/bin/beam.smp"
-        " $lists:map/2@/tmp/perf-4242.map\n"
-        "100020300 Chrome Thread 77/78 [] 1 main@inlined\n"
-        "100030000 node 9/9 [] 1\n"
-        "100040000 node 9/9 [] 1 do_idle@[kernel.kallsyms]\n"
-        "100050000 :99 99 [] 7\n");
+    check_profile(profile, "100000100 swapper     0 [] 250000 native_safe_halt@[kernel.kallsyms]"
+                           " [unknown]@[unknown]\n"
+                           "100010200 1_scheduler  4242/4250 [] 250000"
+                           " operator%20new%28unsigned%20long%29@/usr/lib/libstdc%2B%2B.so.6"
+                           "%20%28deleted%29 erts_schedule@/usr/lib/erlang/erts/bin/beam.smp"
+                           " $lists:map/2@/tmp/perf-4242.map\n"
+                           "100020300 Chrome Thread 77/78 [] 1 main@inlined\n"
+                           "100030000 node 9/9 [] 1\n"
+                           "100040000 node 9/9 [] 1 do_idle@[kernel.kallsyms]\n"
+                           "100050000 :99 99 [] 7\n");
     CHECK_INT(profile->file[0].dialect, FP_PERF);
     CHECK_INT(profile->event_count, 4);
     CHECK_INT(profile->warning_count, 0);
@@ -106,8 +96,7 @@ static void symbols_are_spelled_as_the_writer_does(void)
         char text[200], encoded[9], expected[100];
         struct fp_profile *profile;
         int size =
-            snprintf(text, sizeof(text),
-                     "x 1/1 [000] 1.000001: e:\n\tff %.3s (d)\n\n", symbol);
+            snprintf(text, sizeof(text), "x 1/1 [000] 1.000001: e:\n\tff %.3s (d)\n\n", symbol);
 
         if (c == '\n')
             continue;
@@ -126,8 +115,7 @@ static void nasty_names_stay_what_they_are(void)
 
     CHECK_INT(profile->rows.count, 14);
     CHECK_INT(profile->warning_count, 0);
-    CHECK(strstr(text, " a%20b%3Bc:a%20b%3Bc/0@a%20b.erl root:f/0@r.erl") !=
-          NULL);
+    CHECK(strstr(text, " a%20b%3Bc:a%20b%3Bc/0@a%20b.erl root:f/0@r.erl") != NULL);
     CHECK(strstr(text, " x@status root:f/0@r.erl") != NULL);
     CHECK(fp_slice_is(fp_profile_text(profile, profile->process[3].name),
                       FP_SLICE("reductions=1/2")));
@@ -141,8 +129,7 @@ static void the_largest_numbers_fit(void)
     char *text = profile_text(profile);
 
     CHECK_INT(profile->rows.count, 3);
-    CHECK(strstr(text, "reductions=9223372036854775807/-9223372036854775807") !=
-          NULL);
+    CHECK(strstr(text, "reductions=9223372036854775807/-9223372036854775807") != NULL);
     CHECK(strstr(text, "reductions=0/9223372036854775807") != NULL);
     CHECK(strstr(text, "[exiting] 9223372036854775807 ") != NULL);
     /* One tid, two pids: two processes. */
@@ -171,17 +158,15 @@ static uint64_t total_of(struct fp_profile *profile)
 static void what_files_say_adds_up_without_wrapping(void)
 {
     enum { SAMPLES = 5 };
-    static const char sample[] =
-        "beam 1/1 [000] %d.000001: 9223372036854775807 cpu-clock:\n"
-        "# reductions=1/1 memory=9/0 erl_pid=<0.1.0> (metrics)\n"
-        "\tffffffff a:a/%d (a.erl)\n\tffffffff waiting (status)\n\n";
+    static const char sample[] = "beam 1/1 [000] %d.000001: 9223372036854775807 cpu-clock:\n"
+                                 "# reductions=1/1 memory=9/0 erl_pid=<0.1.0> (metrics)\n"
+                                 "\tffffffff a:a/%d (a.erl)\n\tffffffff waiting (status)\n\n";
     char text[SAMPLES * 256];
     struct fp_profile *profile;
     size_t size = 0;
 
     for (int i = 0; i < SAMPLES; i++)
-        size +=
-            (size_t)snprintf(text + size, sizeof(text) - size, sample, i, i);
+        size += (size_t)snprintf(text + size, sizeof(text) - size, sample, i, i);
     profile = profile_of(text, size);
     CHECK_INT(profile->file[0].samples, SAMPLES);
     CHECK_INT(profile->file[0].observations, INT64_MAX);
@@ -191,15 +176,13 @@ static void what_files_say_adds_up_without_wrapping(void)
 
 static void a_number_too_large_is_damage(void)
 {
-    static const char text[] =
-        "beam 1/1 [000] 1.000001: cpu-clock:\n"
-        "# reductions=9223372036854775808/0 erl_pid=<0.1.0> (metrics)\n"
-        "\tffffffff a:a/0 (a.erl)\n\tffffffff waiting (status)\n\n";
+    static const char text[] = "beam 1/1 [000] 1.000001: cpu-clock:\n"
+                               "# reductions=9223372036854775808/0 erl_pid=<0.1.0> (metrics)\n"
+                               "\tffffffff a:a/0 (a.erl)\n\tffffffff waiting (status)\n\n";
     struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
 
     CHECK_INT(profile->rows.count, 0);
-    CHECK_TEXT(profile->warning[0].what,
-               "a metric or word that makes no sense");
+    CHECK_TEXT(profile->warning[0].what, "a metric or word that makes no sense");
     fp_profile_destroy(profile);
 }
 
@@ -211,12 +194,9 @@ static void damage_costs_the_damaged_samples(void)
         uint64_t line;
         const char *what;
     } expected[] = {
-        {8, "no time in the header"},
-        {10, "a metric or word that makes no sense"},
-        {16, "frames without a header"},
-        {18, "no status frame at the root"},
-        {25, "no time in the header"},
-        {31, "cut off: no empty line behind it"},
+        {8, "no time in the header"},    {10, "a metric or word that makes no sense"},
+        {16, "frames without a header"}, {18, "no status frame at the root"},
+        {25, "no time in the header"},   {31, "cut off: no empty line behind it"},
     };
     struct fp_profile *profile = profile_of_corpus("damaged.log");
 
@@ -243,8 +223,7 @@ static void a_file_may_end_anywhere(void)
             whole += bytes[i - 1] == '\n' && bytes[i] == '\n';
         CHECK_INT(profile->rows.count, whole);
         CHECK_INT(profile->warning_count,
-                  cut > 0 && (cut < 2 || bytes[cut - 1] != '\n' ||
-                              bytes[cut - 2] != '\n'));
+                  cut > 0 && (cut < 2 || bytes[cut - 1] != '\n' || bytes[cut - 2] != '\n'));
         fp_profile_destroy(profile);
     }
     free(bytes);
@@ -302,13 +281,13 @@ static void a_step_is_short_where_there_is_no_sample(void)
     }
 }
 
-/* Bytes changed, cut out, and doubled: any outcome is right that is one, and
- * samples and warnings are as many as rows. */
+/* Bytes changed, cut out, and doubled: any outcome is right that is one, and samples and warnings
+ * are as many as rows. */
 static void mutations_are_survived(void)
 {
-    static const char *const corpus[] = {
-        "ours.log",    "original.log",       "perf.txt",   "nasty_names.log",
-        "damaged.log", "two_frames.log.zst", "ours.log.gz"};
+    static const char *const corpus[] = {"ours.log",        "original.log", "perf.txt",
+                                         "nasty_names.log", "damaged.log",  "two_frames.log.zst",
+                                         "ours.log.gz"};
     uint64_t seed = 7;
 
     for (size_t c = 0; c < sizeof(corpus) / sizeof(corpus[0]); c++) {
@@ -383,8 +362,7 @@ static void behind_a_damaged_zstd_frame_reading_goes_on(void)
 
     CHECK_INT(profile->rows.count, 20);
     CHECK_INT(profile->file[0].source.damaged, 1);
-    CHECK_TEXT(profile->warning[0].what,
-               "the compressed file is damaged: text is missing");
+    CHECK_TEXT(profile->warning[0].what, "the compressed file is damaged: text is missing");
     fp_profile_destroy(profile);
 }
 
@@ -397,15 +375,13 @@ static void a_cut_off_zstd_costs_its_last_frame(void)
 
     CHECK(zst != NULL);
     first = ZSTD_compress(zst, ZSTD_compressBound(size), bytes, size, 1);
-    second =
-        ZSTD_compress(zst + first, ZSTD_compressBound(size), bytes, size, 1);
+    second = ZSTD_compress(zst + first, ZSTD_compressBound(size), bytes, size, 1);
     for (size_t cut = first; cut <= first + second; cut++) {
         struct fp_profile *profile = profile_of(zst, cut);
 
         CHECK(profile->rows.count >= 6);
         CHECK_INT(profile->rows.count == 12, cut == first + second);
-        CHECK_INT(profile->warning_count > 0,
-                  cut != first && cut != first + second);
+        CHECK_INT(profile->warning_count > 0, cut != first && cut != first + second);
         fp_profile_destroy(profile);
     }
     free(zst);
@@ -470,12 +446,9 @@ static void window_borders_do_not_show(void)
                 " erl_pid=<0.%d.0> (metrics)\n",
                 i % 7, i + 1, i, i % 3, i % 7);
         for (int f = 0; f < i % 9; f++)
-            fprintf(
-                out, "\tffffffff m%.*s:f/%d (m.erl)\n", i % 61,
-                "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-                f);
-        fprintf(out, "\tffffffff waiting (status)\n\n%s",
-                i == count - 2 ? "bad\n\n" : "");
+            fprintf(out, "\tffffffff m%.*s:f/%d (m.erl)\n", i % 61,
+                    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", f);
+        fprintf(out, "\tffffffff waiting (status)\n\n%s", i == count - 2 ? "bad\n\n" : "");
     }
     fclose(out);
     CHECK(size > 3u << 20);

@@ -1,6 +1,6 @@
 /*
- * test_record_encoder.c - what the portable engine hands over, as records; and what
- * it must not hand over.
+ * test_record_encoder.c - what the portable engine hands over, as records; and what it must not
+ * hand over.
  */
 #include <stdatomic.h>
 #include <time.h>
@@ -10,8 +10,7 @@
 #include "run.h"
 #include "session/record_encoder.h"
 
-#define TEXT(literal)                                                          \
-    ((struct fp_text){(const unsigned char *)(literal), sizeof(literal) - 1})
+#define TEXT(literal) ((struct fp_text){(const unsigned char *)(literal), sizeof(literal) - 1})
 
 static const struct fp_text nothing = {NULL, 0};
 static const struct fp_mfa_text no_call = {0};
@@ -44,9 +43,7 @@ static struct fixture *create(void)
     struct fixture *f = calloc(1, sizeof *f);
 
     CHECK_INT(fp_ring_create(&f->ring, 0), 0);
-    CHECK_INT(
-        fp_record_encoder_create(&f->portable, f->ring, &f->stats, &f->clock),
-        0);
+    CHECK_INT(fp_record_encoder_create(&f->portable, f->ring, &f->stats, &f->clock), 0);
     f->time_us = INT64_C(1795237782932904);
     tick(f, 0);
     return f;
@@ -89,13 +86,12 @@ static void empty(struct fixture *f)
         fp_ring_release(f->ring);
 }
 
-static void define_pid(struct fixture *f, uint32_t process, uint32_t number,
-                       uint32_t stack)
+static void define_pid(struct fixture *f, uint32_t process, uint32_t number, uint32_t stack)
 {
     const int32_t frame[] = {4};
 
-    CHECK_INT(fp_record_encoder_process(f->portable, process, number, 0,
-                                        nothing, nothing, &no_call, &no_call),
+    CHECK_INT(fp_record_encoder_process(f->portable, process, number, 0, nothing, nothing, &no_call,
+                                        &no_call),
               0);
     CHECK_INT(fp_record_encoder_stack(f->portable, stack, frame, 1), 0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
@@ -109,8 +105,7 @@ static void define(struct fixture *f, uint32_t process, uint32_t stack)
 
 static int sample(struct fixture *f, uint32_t process, uint32_t stack)
 {
-    return fp_record_encoder_sample(f->portable, process, stack,
-                                    FP_STATUS_waiting, f->value);
+    return fp_record_encoder_sample(f->portable, process, stack, FP_STATUS_waiting, f->value);
 }
 
 static uint64_t stat(struct fixture *f, enum fp_counter stat)
@@ -124,9 +119,8 @@ static void a_process_carries_its_texts_in_order(void)
     struct fp_mfa_text initial = {1, TEXT("proc_lib"), TEXT("init_p"), 5};
     struct fp_mfa_text behaviour = {1, TEXT("my_server"), TEXT("init"), 1};
 
-    CHECK_INT(fp_record_encoder_process(f->portable, FP_PROCESS_SLOTS - 1, 42,
-                                        3, TEXT("me"), TEXT("x y"), &initial,
-                                        &behaviour),
+    CHECK_INT(fp_record_encoder_process(f->portable, FP_PROCESS_SLOTS - 1, 42, 3, TEXT("me"),
+                                        TEXT("x y"), &initial, &behaviour),
               0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(f->last.process.slot, FP_PROCESS_SLOTS - 1);
@@ -139,10 +133,8 @@ static void a_process_carries_its_texts_in_order(void)
     CHECK_INT(f->last.process.initial_call.arity, 5);
     CHECK_INT(f->last.process.proc_lib_initial_call.module, 9);
     CHECK_INT(f->last.process.label, 3);
-    CHECK_BYTES(f->last.process.text, 32, "mex yproc_libinit_pmy_serverinit",
-                32);
-    CHECK_INT(fp_record_encoder_process(f->portable, 0, 1, 0, nothing, nothing,
-                                        &no_call, &no_call),
+    CHECK_BYTES(f->last.process.text, 32, "mex yproc_libinit_pmy_serverinit", 32);
+    CHECK_INT(fp_record_encoder_process(f->portable, 0, 1, 0, nothing, nothing, &no_call, &no_call),
               0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(f->last.process.initial_call.module, 0);
@@ -154,9 +146,8 @@ static void a_frame_carries_its_texts_in_order(void)
 {
     struct fixture *f = create();
 
-    CHECK_INT(fp_record_encoder_frame(f->portable, FP_FRAME_TEXT_MAX - 1,
-                                      TEXT("lists"), TEXT("map"), 2, 1239,
-                                      TEXT("lists.erl")),
+    CHECK_INT(fp_record_encoder_frame(f->portable, FP_FRAME_TEXT_MAX - 1, TEXT("lists"),
+                                      TEXT("map"), 2, 1239, TEXT("lists.erl")),
               0);
     CHECK_INT(pop(f), FP_RECORD_FRAME);
     CHECK(f->last.frame.id == (FP_FRAME_TEXT | (FP_FRAME_TEXT_MAX - 1)));
@@ -166,9 +157,7 @@ static void a_frame_carries_its_texts_in_order(void)
     CHECK_INT(f->last.frame.function_len, 3);
     CHECK_INT(f->last.frame.file_len, 9);
     CHECK_BYTES(f->last.frame.text, 17, "listsmaplists.erl", 17);
-    CHECK_INT(fp_record_encoder_frame(f->portable, 0, TEXT("m"), nothing, 0, 0,
-                                      nothing),
-              0);
+    CHECK_INT(fp_record_encoder_frame(f->portable, 0, TEXT("m"), nothing, 0, 0, nothing), 0);
     CHECK_INT(pop(f), FP_RECORD_FRAME);
     destroy(f);
 }
@@ -179,8 +168,7 @@ static void a_stack_carries_ids_and_markers(void)
     const int32_t frame[] = {0, 65535, -1, -2};
     int32_t full[FP_STACK_FRAMES_MAX] = {0};
 
-    CHECK_INT(
-        fp_record_encoder_stack(f->portable, FP_STACK_SLOTS - 1, frame, 4), 0);
+    CHECK_INT(fp_record_encoder_stack(f->portable, FP_STACK_SLOTS - 1, frame, 4), 0);
     CHECK_INT(pop(f), FP_RECORD_STACK);
     CHECK_INT(f->last.stack.slot, FP_STACK_SLOTS - 1);
     CHECK_INT(f->last.head.count, 4);
@@ -188,8 +176,7 @@ static void a_stack_carries_ids_and_markers(void)
     CHECK(f->last.stack.frame[1] == (FP_FRAME_TEXT | 65535));
     CHECK_INT(f->last.stack.frame[2], FP_FRAME_TRUNCATED);
     CHECK_INT(f->last.stack.frame[3], FP_FRAME_RUNNING);
-    CHECK_INT(
-        fp_record_encoder_stack(f->portable, 0, full, FP_STACK_FRAMES_MAX), 0);
+    CHECK_INT(fp_record_encoder_stack(f->portable, 0, full, FP_STACK_FRAMES_MAX), 0);
     CHECK_INT(pop(f), FP_RECORD_STACK);
     CHECK_INT(stat(f, FP_COUNTER_stacks), 2);
     destroy(f);
@@ -269,8 +256,7 @@ static void a_clock_that_is_set_back_does_not_set_back_the_samples(void)
     CHECK_INT(f->last.sample.time_us, before + 1);
     CHECK_INT(fp_record_encoder_tick(f->portable, 0, 0, 0), FP_EINVAL);
     CHECK_INT(fp_record_encoder_tick(f->portable, 0, -1, 0), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_tick(f->portable, 0, FP_TIME_US_MAX + 1, 0),
-              FP_EINVAL);
+    CHECK_INT(fp_record_encoder_tick(f->portable, 0, FP_TIME_US_MAX + 1, 0), FP_EINVAL);
     CHECK_INT(stat(f, FP_COUNTER_ticks), 2);
     destroy(f);
 }
@@ -311,15 +297,14 @@ static void a_full_ring_drops_until_all_is_defined_anew(void)
     define(f, 5, 9);
     fill(f);
     CHECK_INT(sample(f, 5, 9), FP_EFULL);
-    CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0,
-                                      0, nothing),
+    CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing),
               FP_EFULL);
     empty(f);
     CHECK_INT(sample(f, 5, 9), 0);
     fill(f);
-    CHECK_INT(fp_record_encoder_process(f->portable, 5, 91, 0, nothing, nothing,
-                                        &no_call, &no_call),
-              FP_EFULL);
+    CHECK_INT(
+        fp_record_encoder_process(f->portable, 5, 91, 0, nothing, nothing, &no_call, &no_call),
+        FP_EFULL);
     CHECK_INT(fp_record_encoder_stack(f->portable, 9, frame, 1), FP_EFULL);
     empty(f);
     CHECK_INT(sample(f, 5, 9), FP_EFULL); /* would be another's */
@@ -339,17 +324,14 @@ static void a_frame_that_was_refused_takes_its_stacks_with_it(void)
 
     define(f, 5, 9);
     fill(f);
-    CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0,
-                                      0, nothing),
+    CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing),
               FP_EFULL);
     empty(f);
     CHECK_INT(fp_record_encoder_stack(f->portable, 9, frame, 1), FP_EFULL);
     CHECK_INT(sample(f, 5, 9), FP_EFULL);
     CHECK_INT(pop(f), -1);
     tick(f, 0);
-    CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0,
-                                      0, nothing),
-              0);
+    CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing), 0);
     CHECK_INT(fp_record_encoder_stack(f->portable, 9, frame, 1), 0);
     CHECK_INT(sample(f, 5, 9), 0);
     destroy(f);
@@ -368,59 +350,40 @@ static void what_is_out_of_range_is_refused(void)
     int32_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
     struct fp_record_encoder *p = f->portable;
 
-    CHECK_INT(fp_record_encoder_process(p, FP_PROCESS_SLOTS, 1, 0, nothing,
-                                        nothing, &no_call, &no_call),
+    CHECK_INT(
+        fp_record_encoder_process(p, FP_PROCESS_SLOTS, 1, 0, nothing, nothing, &no_call, &no_call),
+        FP_EINVAL);
+    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, long_text, nothing, &no_call, &no_call),
               FP_EINVAL);
-    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, long_text, nothing,
-                                        &no_call, &no_call),
-              FP_EINVAL);
-    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, long_text,
-                                        &no_call, &no_call),
+    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, long_text, &no_call, &no_call),
               FP_EINVAL);
     for (size_t i = 0; i < 4; i++) {
-        CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, nothing,
-                                            &calls[i], &no_call),
+        CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, nothing, &calls[i], &no_call),
                   FP_EINVAL);
-        CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, nothing,
-                                            &no_call, &calls[i]),
+        CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, nothing, &no_call, &calls[i]),
                   FP_EINVAL);
     }
-    CHECK_INT(fp_record_encoder_frame(p, FP_FRAME_TEXT_MAX, TEXT("m"),
-                                      TEXT("f"), 0, 0, nothing),
+    CHECK_INT(fp_record_encoder_frame(p, FP_FRAME_TEXT_MAX, TEXT("m"), TEXT("f"), 0, 0, nothing),
               FP_EINVAL);
-    CHECK_INT(fp_record_encoder_frame(p, 0, nothing, TEXT("f"), 0, 0, nothing),
-              FP_EINVAL);
-    CHECK_INT(
-        fp_record_encoder_frame(p, 0, long_text, TEXT("f"), 0, 0, nothing),
-        FP_EINVAL);
-    CHECK_INT(
-        fp_record_encoder_frame(p, 0, TEXT("m"), long_text, 0, 0, nothing),
-        FP_EINVAL);
-    CHECK_INT(
-        fp_record_encoder_frame(p, 0, TEXT("m"), TEXT("f"), 0, 0, long_text),
-        FP_EINVAL);
-    CHECK_INT(
-        fp_record_encoder_frame(p, 0, TEXT("m"), TEXT("f"), 256, 0, nothing),
-        FP_EINVAL);
+    CHECK_INT(fp_record_encoder_frame(p, 0, nothing, TEXT("f"), 0, 0, nothing), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_frame(p, 0, long_text, TEXT("f"), 0, 0, nothing), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_frame(p, 0, TEXT("m"), long_text, 0, 0, nothing), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_frame(p, 0, TEXT("m"), TEXT("f"), 0, 0, long_text), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_frame(p, 0, TEXT("m"), TEXT("f"), 256, 0, nothing), FP_EINVAL);
     CHECK_INT(fp_record_encoder_stack(p, FP_STACK_SLOTS, frame, 1), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_stack(p, 0, frame, FP_STACK_FRAMES_MAX + 1),
-              FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(p, 0, frame, FP_STACK_FRAMES_MAX + 1), FP_EINVAL);
     frame[2] = -3;
     CHECK_INT(fp_record_encoder_stack(p, 0, frame, 3), FP_EINVAL);
     frame[2] = FP_FRAME_TEXT_MAX;
     CHECK_INT(fp_record_encoder_stack(p, 0, frame, 3), FP_EINVAL);
     CHECK_INT(sample(f, FP_PROCESS_SLOTS, 0), FP_EINVAL);
     CHECK_INT(sample(f, 0, FP_STACK_SLOTS), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_sample(p, 0, 0, FP_STATUS_free, f->value),
-              FP_EINVAL);
+    CHECK_INT(fp_record_encoder_sample(p, 0, 0, FP_STATUS_free, f->value), FP_EINVAL);
     CHECK_INT(pop(f), -1);
     CHECK_INT(stat(f, FP_COUNTER_taken), 0);
     /* The longest there may be. */
-    CHECK_INT(
-        fp_record_encoder_process(p, 1, 1, 0, longest, longest, &all, &all), 0);
-    CHECK_INT(fp_record_encoder_frame(p, 0, longest, longest, 255, UINT32_MAX,
-                                      longest),
-              0);
+    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, longest, longest, &all, &all), 0);
+    CHECK_INT(fp_record_encoder_frame(p, 0, longest, longest, 255, UINT32_MAX, longest), 0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(pop(f), FP_RECORD_FRAME);
     destroy(f);
@@ -452,14 +415,13 @@ static void the_books_balance_whatever_is_handed_over(void)
 
         switch (run_below(&random, 8)) {
         case 0:
-            fp_record_encoder_process(f->portable, slot, slot, 0, TEXT("name"),
-                                      TEXT("label"), &no_call, &no_call);
+            fp_record_encoder_process(f->portable, slot, slot, 0, TEXT("name"), TEXT("label"),
+                                      &no_call, &no_call);
             break;
         case 1:
             for (size_t k = 0; k < 300; k++)
                 frame[k] = (int32_t)run_below(&random, 70000) - 2;
-            fp_record_encoder_stack(f->portable, slot, frame,
-                                    run_below(&random, 3));
+            fp_record_encoder_stack(f->portable, slot, frame, run_below(&random, 3));
             break;
         case 2:
             tick(f, run_below(&random, 2));
@@ -469,8 +431,7 @@ static void the_books_balance_whatever_is_handed_over(void)
                 samples += type == FP_RECORD_SAMPLE || type == FP_RECORD_REPEAT;
             break;
         default:
-            f->value[run_below(&random, FP_METRIC_COUNT)] =
-                (int64_t)run_random(&random);
+            f->value[run_below(&random, FP_METRIC_COUNT)] = (int64_t)run_random(&random);
             fp_record_encoder_sample(f->portable, slot, run_below(&random, 20),
                                      run_below(&random, 9), f->value);
             break;

@@ -1,6 +1,6 @@
 /*
- * test_safe_read.c - reading memory that may not be there: the kernel's ways on real
- * memory with real holes, and the batches over a fake memory that counts.
+ * test_safe_read.c - reading memory that may not be there: the kernel's ways on real memory with
+ * real holes, and the batches over a fake memory that counts.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,8 +35,7 @@ static uint64_t at(const void *pointer)
 
 static void lay_out(void)
 {
-    pages = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pages = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(pages != MAP_FAILED);
     for (size_t i = 0; i < PAGES * PAGE; i++)
         pages[i] = (unsigned char)(i * 7 + i / 256);
@@ -115,8 +114,7 @@ static void a_read_that_runs_into_a_hole_fails(void)
         CHECK_INT(fp_safe_read(&peek, edge - 8, into, 8), 0);
         for (uint64_t k = 1; k <= 8; k++)
             CHECK_INT(fp_safe_read(&peek, edge - 8 + k, into, 8), FP_EFAULT);
-        CHECK_INT(fp_safe_read(&peek, edge - 2 * PAGE, into, 3 * PAGE),
-                  FP_EFAULT);
+        CHECK_INT(fp_safe_read(&peek, edge - 2 * PAGE, into, 3 * PAGE), FP_EFAULT);
         /* The hole in between. */
         CHECK_INT(fp_safe_read(&peek, edge - PAGE, into, 3 * PAGE), FP_EFAULT);
         CHECK_INT(fp_safe_read(&peek, edge + PAGE - 1, into, 8), FP_EFAULT);
@@ -134,8 +132,7 @@ static void memory_that_goes_away_is_an_answer_too(void)
         void *page;
 
         CHECK_INT(ways[w].open(&peek), 0);
-        page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         CHECK_INT(fp_safe_read_word(&peek, at(page), &word), 0);
         CHECK_INT(munmap(page, PAGE), 0);
         CHECK_INT(fp_safe_read_word(&peek, at(page), &word), FP_EFAULT);
@@ -152,10 +149,9 @@ static void a_large_piece_comes_whole(void)
         from[i] = (unsigned char)(i * 31 + i / 4099);
     for (size_t w = 0; w < WAYS; w++) {
         struct fp_memory peek;
-        struct fp_safe_read_span span[] = {
-            {at(from), into, 8, -99},
-            {at(from) + 8, into + 8, (uint32_t)size - 16, -99},
-            {at(from) + size - 8, into + size - 8, 8, -99}};
+        struct fp_safe_read_span span[] = {{at(from), into, 8, -99},
+                                           {at(from) + 8, into + 8, (uint32_t)size - 16, -99},
+                                           {at(from) + size - 8, into + size - 8, 8, -99}};
 
         CHECK_INT(ways[w].open(&peek), 0);
         memset(into, 0, size);
@@ -191,8 +187,7 @@ static void random_addresses_harm_nothing(void)
 enum kind { GOOD, HOLED, PARTIAL, EMPTY };
 
 /* Spans of `kind[i]`, each with a result of its own, as read one by one. */
-static void check_batch(const struct fp_memory *peek, const enum kind *kind,
-                        size_t n)
+static void check_batch(const struct fp_memory *peek, const enum kind *kind, size_t n)
 {
     struct fp_safe_read_span *span = calloc(n + 1, sizeof *span);
     unsigned char *into = calloc(n + 1, 64);
@@ -201,8 +196,7 @@ static void check_batch(const struct fp_memory *peek, const enum kind *kind,
     for (size_t i = 0; i < n; i++) {
         uint64_t hole = at(pages + HOLE * PAGE);
 
-        span[i] = (struct fp_safe_read_span){at(pages + i * 5 % (2 * PAGE)),
-                                             into + 64 * i,
+        span[i] = (struct fp_safe_read_span){at(pages + i * 5 % (2 * PAGE)), into + 64 * i,
                                              (uint32_t)(1 + i % 64), 77};
         if (kind[i] == HOLED)
             span[i].address = i % 2 == 0 ? 0 : hole + i % 1000;
@@ -220,8 +214,7 @@ static void check_batch(const struct fp_memory *peek, const enum kind *kind,
 
         CHECK_INT(span[i].result, is_good ? 0 : FP_EFAULT);
         if (is_good)
-            CHECK(memcmp(span[i].into, pages + i * 5 % (2 * PAGE),
-                         span[i].size) == 0);
+            CHECK(memcmp(span[i].into, pages + i * 5 % (2 * PAGE), span[i].size) == 0);
     }
     CHECK_INT(span[n].result, 77);
     free(span);
@@ -251,9 +244,7 @@ static void every_entry_of_a_batch_has_its_own_result(void)
             }
         for (int round = 0; round < 200; round++) {
             for (size_t i = 0; i < 64; i++)
-                kind[i] = run_below(&random, 2) == 0
-                              ? GOOD
-                              : (enum kind)run_below(&random, 4);
+                kind[i] = run_below(&random, 2) == 0 ? GOOD : (enum kind)run_below(&random, 4);
             check_batch(&peek, kind, 64);
         }
         fp_safe_read_close(&peek);
@@ -294,8 +285,8 @@ static void a_bad_entry_costs_one_more_call(void)
     fake_memory_create(&memory);
     fake_map(&memory, FAKE_BASE, 4096);
     for (size_t i = 0; i < 2500; i++)
-        span[i] = (struct fp_safe_read_span){
-            i % 100 == 50 ? 0 : FAKE_BASE + i % 4000, &word[i], 8, 77};
+        span[i] =
+            (struct fp_safe_read_span){i % 100 == 50 ? 0 : FAKE_BASE + i % 4000, &word[i], 8, 77};
     CHECK_INT(fp_safe_read_batch(&memory.peek, span, 2500), 2475);
     CHECK(memory.calls <= 3 + 25);
     memory.calls = 0;

@@ -1,6 +1,6 @@
 /*
- * test_sampler.c - the sampler over a VM that the test owns: what it puts into
- * the ring, and that its books balance whatever happens to the processes.
+ * test_sampler.c - the sampler over a VM that the test owns: what it puts into the ring, and that
+ * its books balance whatever happens to the processes.
  */
 #include <stdatomic.h>
 #include <time.h>
@@ -45,27 +45,26 @@ struct bench {
     struct fp_record_name name; /* the last one */
     int64_t last_us;
     struct fp_record_sample last; /* the last SAMPLE */
-    uint64_t seen[64]; /* samples of process number n in this drain */
+    uint64_t seen[64];            /* samples of process number n in this drain */
 };
 
-static struct bench *bench_create(unsigned otp, uint32_t limit,
-                                  uint32_t processes)
+static struct bench *bench_create(unsigned otp, uint32_t limit, uint32_t processes)
 {
     struct bench *b = calloc(1, sizeof *b);
 
     fake_vm_create(&b->vm, otp, limit, processes);
     CHECK_INT(fp_ring_create(&b->ring, 1u << 16), 0);
-    b->options = (struct fp_sampler_options){
-        .layout = b->vm.layout,
-        .peek = &b->vm.memory.peek,
-        .code = &b->vm.live_code,
-        .ring = b->ring,
-        .stats = &b->stats,
-        .interval_us = 1000,
-        .rule = {{.top = processes, .is_delta = 1, .every = 1}},
-        .rules = 1,
-        .select_interval_ms = 1000000,
-        .status = -1};
+    b->options =
+        (struct fp_sampler_options){.layout = b->vm.layout,
+                                    .peek = &b->vm.memory.peek,
+                                    .code = &b->vm.live_code,
+                                    .ring = b->ring,
+                                    .stats = &b->stats,
+                                    .interval_us = 1000,
+                                    .rule = {{.top = processes, .is_delta = 1, .every = 1}},
+                                    .rules = 1,
+                                    .select_interval_ms = 1000000,
+                                    .status = -1};
     return b;
 }
 
@@ -85,8 +84,7 @@ static int is_first(const struct fp_record_sample *record)
     return 1;
 }
 
-static void take_sample(struct bench *b, const struct fp_record_sample *record,
-                        size_t size)
+static void take_sample(struct bench *b, const struct fp_record_sample *record, size_t size)
 {
     struct known_process *process = &b->process[record->process];
     int is_repeat = record->head.type == FP_RECORD_REPEAT;
@@ -129,10 +127,9 @@ static void take_sample(struct bench *b, const struct fp_record_sample *record,
     process->stack = record->stack;
 }
 
-/* A slot is given to a process anew: its history begins. The sampler says so
- * with a PROCESS record, as it does when a name has changed. */
-static void take_process(struct bench *b,
-                         const struct fp_record_process *record)
+/* A slot is given to a process anew: its history begins. The sampler says so with a PROCESS record,
+ * as it does when a name has changed. */
+static void take_process(struct bench *b, const struct fp_record_process *record)
 {
     struct known_process *process = &b->process[record->slot];
 
@@ -164,8 +161,7 @@ static void drain(struct bench *b)
             CHECK(record->count > 0 && record->count <= FP_STACK_FRAMES_MAX);
             CHECK_INT(size, sizeof *stack + 8u * record->count);
             b->stack[stack->slot].count = record->count;
-            memcpy(b->stack[stack->slot].frame, stack->frame,
-                   8u * record->count);
+            memcpy(b->stack[stack->slot].frame, stack->frame, 8u * record->count);
             b->stacks++;
             break;
         case FP_RECORD_NAME:
@@ -215,8 +211,7 @@ static const struct known_stack *last_stack(const struct bench *b)
 
 static void spawn_with_stack(struct bench *b, uint32_t n)
 {
-    const uint64_t words[] = {0x1b, CODE + 0x100 + 16 * n, 0xfffff,
-                              CODE + 0x2000, CODE + 0x3000};
+    const uint64_t words[] = {0x1b, CODE + 0x100 + 16 * n, 0xfffff, CODE + 0x2000, CODE + 0x3000};
 
     fake_spawn(&b->vm, n, CODE + 16 * n);
     fake_set_stack(&b->vm, n, words, 5);
@@ -252,8 +247,7 @@ static void a_waiting_process_is_sampled_with_its_stack(void)
     }
 }
 
-static void count_stacks(struct fake_memory *memory, void *arg,
-                         uint64_t address, size_t size)
+static void count_stacks(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
 {
     (void)memory;
     (void)size;
@@ -333,15 +327,11 @@ static void what_can_not_be_read_has_a_frame_that_says_so(void)
         uint64_t frame;
         int with_stack; /* at `stop` */
     } cases[] = {
-        {FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING, FP_STATUS_running,
-         FP_FRAME_RUNNING, 0},
+        {FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING, FP_STATUS_running, FP_FRAME_RUNNING, 0},
         {FP_PSFLG_RUNNING_SYS, FP_STATUS_running, FP_FRAME_RUNNING, 0},
-        {FP_PSFLG_RUNNING | FP_PSFLG_GC, FP_STATUS_garbage_collecting,
-         FP_FRAME_GC, 0},
-        {FP_PSFLG_GC | FP_PSFLG_DIRTY_RUNNING_SYS, FP_STATUS_garbage_collecting,
-         FP_FRAME_GC, 1},
-        {FP_PSFLG_RUNNING | FP_PSFLG_EXITING, FP_STATUS_exiting,
-         FP_FRAME_RUNNING, 0},
+        {FP_PSFLG_RUNNING | FP_PSFLG_GC, FP_STATUS_garbage_collecting, FP_FRAME_GC, 0},
+        {FP_PSFLG_GC | FP_PSFLG_DIRTY_RUNNING_SYS, FP_STATUS_garbage_collecting, FP_FRAME_GC, 1},
+        {FP_PSFLG_RUNNING | FP_PSFLG_EXITING, FP_STATUS_exiting, FP_FRAME_RUNNING, 0},
         {FP_PSFLG_DIRTY_RUNNING, FP_STATUS_running, CODE + 16, 1},
         {FP_PSFLG_ACTIVE, FP_STATUS_runnable, CODE + 16, 1},
         {FP_PSFLG_SUSPENDED, FP_STATUS_suspended, CODE + 16, 1},
@@ -366,9 +356,8 @@ static void what_can_not_be_read_has_a_frame_that_says_so(void)
 static void no_frame_at_all_is_unreadable_and_makes_the_ranges_stale(void)
 {
     struct bench *b = bench_create(27, 64, 8);
-    struct fp_ranges more = {
-        2,
-        {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {FAKE_MISC, FAKE_MISC + 4096}}};
+    struct fp_ranges more = {2,
+                             {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {FAKE_MISC, FAKE_MISC + 4096}}};
 
     fake_spawn(&b->vm, 1, FAKE_MISC + 16);
     start(b);
@@ -388,9 +377,8 @@ static void no_frame_at_all_is_unreadable_and_makes_the_ranges_stale(void)
 static void nothing_read_with_fewer_ranges_is_believed_later(void)
 {
     struct bench *b = bench_create(27, 64, 8);
-    struct fp_ranges more = {
-        2,
-        {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {FAKE_MISC, FAKE_MISC + 4096}}};
+    struct fp_ranges more = {2,
+                             {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {FAKE_MISC, FAKE_MISC + 4096}}};
     const uint64_t words[] = {FAKE_MISC + 0x40, CODE + 0x2000};
 
     fake_spawn(&b->vm, 1, CODE + 16);
@@ -411,13 +399,12 @@ static void nothing_read_with_fewer_ranges_is_believed_later(void)
     bench_destroy(b);
 }
 
-/* Waiting for a dirty scheduler, or on one, it continues in a trampoline of its
- * own, which lies behind the NIF's name and is used again for the next NIF. */
+/* Waiting for a dirty scheduler, or on one, it continues in a trampoline of its own, which lies
+ * behind the NIF's name and is used again for the next NIF. */
 static void a_dirty_nif_is_named_and_told_from_the_next_one(void)
 {
     struct bench *b = bench_create(27, 64, 8);
-    uint64_t module = 77 << 6 | 0x0b, first = 78 << 6 | 0x0b,
-             second = 79 << 6 | 0x0b, frame;
+    uint64_t module = 77 << 6 | 0x0b, first = 78 << 6 | 0x0b, second = 79 << 6 | 0x0b, frame;
 
     fake_map(&b->vm.memory, FAKE_MISC, 4096);
     fake_put_word(&b->vm.memory, FAKE_MISC + 64, module);
@@ -431,8 +418,7 @@ static void a_dirty_nif_is_named_and_told_from_the_next_one(void)
     CHECK_INT(last_stack(b)->count, 4);
     frame = last_stack(b)->frame[0];
     CHECK(frame == (FP_FRAME_NIF | FP_FRAME_SLOT | b->name.slot));
-    CHECK(b->name.mfa.module == module && b->name.mfa.function == first &&
-          b->name.mfa.arity == 2);
+    CHECK(b->name.mfa.module == module && b->name.mfa.function == first && b->name.mfa.arity == 2);
     CHECK_INT(atomic_load(&b->vm.live_code.stale), 0);
     /* The same memory, another NIF. */
     fake_put_word(&b->vm.memory, FAKE_MISC + 72, second);
@@ -483,10 +469,8 @@ static void put_dictionary(struct bench *b, uint64_t at, uint32_t array_size)
 
 static const uint32_t not_a_dictionary[4] = {0x7f3e1108, 0x7f3e, 900000000, 0};
 
-/* The array is moved and its old place given to something else, just before
- * it is read. */
-static void move_dictionary(struct fake_memory *memory, void *arg,
-                            uint64_t address, size_t size)
+/* The array is moved and its old place given to something else, just before it is read. */
+static void move_dictionary(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
 {
     struct fake_vm *vm = arg;
 
@@ -501,8 +485,7 @@ static void move_dictionary(struct fake_memory *memory, void *arg,
 static void a_dictionary_that_moves_while_read_has_its_new_size(void)
 {
     /* On a scheduler, its stack is not read. */
-    const uint32_t states[] = {FP_PSFLG_ACTIVE,
-                               FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING};
+    const uint32_t states[] = {FP_PSFLG_ACTIVE, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING};
 
     for (size_t i = 0; i < 2; i++) {
         struct bench *b = bench_create(27, 64, 8);
@@ -535,8 +518,7 @@ static void a_dictionary_that_is_none_is_torn(void)
     struct bench *b = bench_create(27, 64, 8);
 
     fake_map(&b->vm.memory, FAKE_MISC, 4096);
-    fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary,
-             sizeof not_a_dictionary);
+    fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary, sizeof not_a_dictionary);
     spawn_with_stack(b, 1);
     fake_set(&b->vm, 1, FP_FIELD_dictionary, FAKE_MISC);
     start(b);
@@ -558,8 +540,7 @@ static void a_hibernating_process_has_the_leaf_that_current_names(void)
     fake_put(&b->vm.memory, FAKE_MISC, mfa, sizeof mfa);
     fake_spawn(&b->vm, 1, CODE);
     fake_set_stack(&b->vm, 1, &bottom, 1);
-    fake_put_word(&b->vm.memory,
-                  fake_process_at(1) + b->vm.layout.release.running.current,
+    fake_put_word(&b->vm.memory, fake_process_at(1) + b->vm.layout.release.running.current,
                   FAKE_MISC);
     start(b);
     tick(b);
@@ -643,8 +624,7 @@ struct mover {
 };
 
 /* When a stack's words are read, the process has just run. */
-static void move(struct fake_memory *memory, void *arg, uint64_t address,
-                 size_t size)
+static void move(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
 {
     struct mover *mover = arg;
 
@@ -725,8 +705,7 @@ static void a_stack_that_is_not_readable_is_torn(void)
     bench_destroy(b);
 }
 
-static void exit_while_read(struct fake_memory *memory, void *arg,
-                            uint64_t address, size_t size)
+static void exit_while_read(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
 {
     struct fake_vm *vm = arg;
 
@@ -755,8 +734,8 @@ static void a_process_that_exits_while_read_is_gone(void)
     bench_destroy(b);
 }
 
-static void begin_to_exit_while_read(struct fake_memory *memory, void *arg,
-                                     uint64_t address, size_t size)
+static void begin_to_exit_while_read(struct fake_memory *memory, void *arg, uint64_t address,
+                                     size_t size)
 {
     (void)size;
     if (address < FAKE_HEAPS || address >= FAKE_JIT)
@@ -793,7 +772,7 @@ static void a_gone_process_is_counted_once(void)
     tick(b);
     CHECK_INT(b->samples, 4);
     CHECK_INT(stat(b, FP_COUNTER_selected), 4);
-    fake_exit(&b->vm, 1); /* free, still there */
+    fake_exit(&b->vm, 1);                                          /* free, still there */
     fake_set(&b->vm, 2, FP_FIELD_id, fake_pid(&b->vm.layout, 62)); /* reused */
     for (int i = 0; i < 5; i++)
         tick(b);
@@ -812,8 +791,7 @@ static void a_gone_process_is_counted_once(void)
 
 static void run_some(struct bench *b, uint32_t n, uint64_t reductions)
 {
-    fake_set(&b->vm, n, FP_FIELD_reds,
-             fake_get(&b->vm, n, FP_FIELD_reds) + reductions);
+    fake_set(&b->vm, n, FP_FIELD_reds, fake_get(&b->vm, n, FP_FIELD_reds) + reductions);
 }
 
 static void the_chosen_keep_their_slots_and_their_history(void)
@@ -862,8 +840,7 @@ static void the_chosen_keep_their_slots_and_their_history(void)
 static void excluded_pids_are_never_sampled(void)
 {
     struct bench *b = bench_create(25, 64, 16);
-    uint64_t excluded[2] = {fake_pid(&b->vm.layout, 2),
-                            fake_pid(&b->vm.layout, 7)};
+    uint64_t excluded[2] = {fake_pid(&b->vm.layout, 2), fake_pid(&b->vm.layout, 7)};
 
     b->options.excluded = excluded;
     b->options.excluded_n = 2;
@@ -909,8 +886,7 @@ static void only_samples_of_the_status_asked_for_are_taken(void)
     bench_destroy(b);
 }
 
-static void run_while_read(struct fake_memory *memory, void *arg,
-                           uint64_t address, size_t size)
+static void run_while_read(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
 {
     (void)size;
     if (address < FAKE_HEAPS || address >= FAKE_JIT)
@@ -966,8 +942,7 @@ static void what_a_full_ring_refuses_is_dropped_and_the_delta_reaches_back(void)
     bench_destroy(b);
 }
 
-/* Definitions that did not fit come before the first sample that does: drain
- * checks that. */
+/* Definitions that did not fit come before the first sample that does: drain checks that. */
 static void nothing_is_used_that_was_not_defined(void)
 {
     struct bench *b = bench_create(27, 64, 48);
@@ -981,10 +956,8 @@ static void nothing_is_used_that_was_not_defined(void)
         sampler_run(b->sampler, run_below(&random, 12));
         for (uint32_t n = 0; n < 48; n++)
             if (run_below(&random, 3) == 0) {
-                fake_set(&b->vm, n, FP_FIELD_i,
-                         CODE + 8 * run_below(&random, 2000));
-                fake_set(&b->vm, n, FP_FIELD_reds,
-                         fake_get(&b->vm, n, FP_FIELD_reds) + 1);
+                fake_set(&b->vm, n, FP_FIELD_i, CODE + 8 * run_below(&random, 2000));
+                fake_set(&b->vm, n, FP_FIELD_reds, fake_get(&b->vm, n, FP_FIELD_reds) + 1);
             }
         if (run_below(&random, 2) == 0)
             drain(b);
@@ -1048,8 +1021,7 @@ static void change_something(struct chaos *chaos)
         fake_set(vm, n, FP_FIELD_i, CODE + 8 * run_below(random, 64));
         break;
     case 4:
-        fake_set(vm, n, FP_FIELD_reds,
-                 fake_get(vm, n, FP_FIELD_reds) + run_below(random, 4000));
+        fake_set(vm, n, FP_FIELD_reds, fake_get(vm, n, FP_FIELD_reds) + run_below(random, 4000));
         break;
     case 5:
         fake_set(vm, n, FP_FIELD_state, 1u << run_below(random, 32));
@@ -1067,8 +1039,7 @@ static void change_something(struct chaos *chaos)
     }
 }
 
-static void disturb(struct fake_memory *memory, void *arg, uint64_t address,
-                    size_t size)
+static void disturb(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
 {
     struct chaos *chaos = arg;
 
@@ -1133,10 +1104,8 @@ static void garbage_in_any_offset_harms_nothing(void)
             for (uint32_t at = 0; k >= 3 && at < 12 * 1024; at += 8)
                 if (at % 1024 > 300)
                     fake_put_word(&b->vm.memory, FAKE_PROCESSES + at,
-                                  run_random(&random) >>
-                                      run_below(&random, 64));
-            b->options.layout.release.offset[field] =
-                (uint16_t)run_below(&random, room);
+                                  run_random(&random) >> run_below(&random, 64));
+            b->options.layout.release.offset[field] = (uint16_t)run_below(&random, room);
             b->options.select_interval_ms = 2;
             start(b);
             b->vm.memory.before_read = disturb;
@@ -1179,8 +1148,7 @@ static void the_thread_ticks_and_ends_when_told(void)
     CHECK(stat(b, FP_COUNTER_sampler_cpu_ns) > 0);
     drain(b);
     /* However late it was stopped: what the ring did not take is counted. */
-    CHECK_INT(b->samples + stat(b, FP_COUNTER_dropped),
-              stat(b, FP_COUNTER_ticks));
+    CHECK_INT(b->samples + stat(b, FP_COUNTER_dropped), stat(b, FP_COUNTER_ticks));
     check_books(b);
 
     /* A long interval does not make it deaf, or the hour is waited for. */
@@ -1238,8 +1206,7 @@ static void every_tick_has_a_time_of_its_own(void)
 /* -------------------------------------------------------------- wanted -- */
 
 /* The first `named` of them by name. */
-static void want_some(struct bench *b, const uint32_t *number, size_t n,
-                      size_t named, int status)
+static void want_some(struct bench *b, const uint32_t *number, size_t n, size_t named, int status)
 {
     uint64_t *word = fp_triple_buffer_begin(b->options.wanted);
 
@@ -1260,9 +1227,7 @@ static struct bench *bench_with_wanted(uint32_t rules)
 {
     struct bench *b = bench_create(29, 64, 16);
 
-    CHECK_INT(fp_triple_buffer_create(&b->options.wanted,
-                                      FP_PINNED_MAX * FP_PINNED_WORDS),
-              0);
+    CHECK_INT(fp_triple_buffer_create(&b->options.wanted, FP_PINNED_MAX * FP_PINNED_WORDS), 0);
     CHECK_INT(fp_triple_buffer_create(&b->options.chosen, FP_TOP_MAX), 0);
     b->options.rules = rules;
     b->options.rule[0].top = 1;
@@ -1346,8 +1311,7 @@ static void the_wanted_stay_beside_the_chosen(void)
     pid = fp_triple_buffer_take(b->options.chosen, &n, &is_new);
     CHECK_INT(is_new, 1);
     CHECK_INT(n, 2);
-    CHECK(pid[0] + pid[1] ==
-          fake_pid(&b->vm.layout, 2) + fake_pid(&b->vm.layout, 15));
+    CHECK(pid[0] + pid[1] == fake_pid(&b->vm.layout, 2) + fake_pid(&b->vm.layout, 15));
     check_books(b);
     bench_with_wanted_destroy(b);
 }

@@ -1,6 +1,6 @@
 /*
- * test_seccomp.c - what a seccomp filter leaves: each case in a process of its own,
- * since a filter stays.
+ * test_seccomp.c - what a seccomp filter leaves: each case in a process of its own, since a filter
+ * stays.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -35,16 +35,15 @@ static void install(uint32_t mask, uint32_t action)
     struct sock_fprog program = {.filter = filter};
     unsigned short n = 0;
 
-    filter[n++] = (struct sock_filter)BPF_STMT(
-        BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    filter[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (int i = 0; i < FP_CALL_COUNT; i++)
         if (mask >> i & 1) {
-            filter[n++] = (struct sock_filter)BPF_JUMP(
-                BPF_JMP | BPF_JEQ | BPF_K, calls[i].number, 0, 1);
+            filter[n++] =
+                (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].number, 0, 1);
             filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
         }
-    filter[n++] =
-        (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     program.len = n;
     CHECK_INT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
     CHECK_INT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
@@ -100,8 +99,7 @@ static void a_filter_that_kills_a_thread_or_traps_kills_nobody_else(void)
 
 static void the_mode_is_a_line_of_status(void)
 {
-    CHECK_INT(fp_seccomp_mode("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n"),
-              2);
+    CHECK_INT(fp_seccomp_mode("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n"), 2);
     CHECK_INT(fp_seccomp_mode("Seccomp:\t1\n"), 1);
     CHECK_INT(fp_seccomp_mode("Name:\tSeccomp:2\nSeccomp:\t0\n"), 0);
     CHECK_INT(fp_seccomp_mode("Seccomp_filters:\t3\n"), 0);

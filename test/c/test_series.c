@@ -24,8 +24,7 @@ static struct fixture create(void)
 
 static int push(struct fixture *f, uint32_t stack, uint8_t status, int64_t time)
 {
-    return fp_series_push(&f->series, f->ring, 7, stack, status, time,
-                          f->value);
+    return fp_series_push(&f->series, f->ring, 7, stack, status, time, f->value);
 }
 
 static struct fp_record_sample pop(struct fixture *f)
@@ -38,8 +37,7 @@ static struct fp_record_sample pop(struct fixture *f)
     CHECK(size <= sizeof sample);
     memcpy(&sample, record, size);
     CHECK_INT(sample.head.size, size);
-    CHECK_INT(size, sample.head.type == FP_RECORD_REPEAT ? FP_RECORD_REPEAT_SIZE
-                                                         : sizeof sample);
+    CHECK_INT(size, sample.head.type == FP_RECORD_REPEAT ? FP_RECORD_REPEAT_SIZE : sizeof sample);
     CHECK_INT(sample.process, 7);
     fp_ring_release(f->ring);
     return sample;

@@ -1,6 +1,6 @@
 /*
- * test_session.c - a session that cannot start: nothing of it is left, and what
- * it says is why. Its own thread-starting is told to fail, all else is real.
+ * test_session.c - a session that cannot start: nothing of it is left, and what it says is why. Its
+ * own thread-starting is told to fail, all else is real.
  */
 #include "base/error.h"
 #include "session/sampler.h"
@@ -36,8 +36,8 @@ struct fixture {
     _Atomic int stopped, told; /* what was told: STOPPED, and all */
 };
 
-static void notify(void *arg, enum fp_session_event event, uint64_t ticket,
-                   int err, const char *text)
+static void notify(void *arg, enum fp_session_event event, uint64_t ticket, int err,
+                   const char *text)
 {
     struct fixture *f = arg;
 
@@ -176,8 +176,7 @@ static void map_code(void)
     int fd = memfd_create("vmem", MFD_CLOEXEC);
 
     CHECK_INT(ftruncate(fd, 1 << 16), 0);
-    CHECK(mmap(NULL, 1u << 16, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) !=
-          MAP_FAILED);
+    CHECK(mmap(NULL, 1u << 16, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) != MAP_FAILED);
     close(fd);
 }
 

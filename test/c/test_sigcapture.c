@@ -1,12 +1,12 @@
 /*
- * test_sigcapture.c - asking a thread by a signal, for what it is doing: with
- * real threads, real signals, and "JIT" code that changes stacks as ERTS does.
+ * test_sigcapture.c - asking a thread by a signal, for what it is doing: with real threads, real
+ * signals, and "JIT" code that changes stacks as ERTS does.
  *
  * The static functions of sigcapture.c are called, so that it is part of this file.
  *
- * TSan holds a signal back until the thread calls something that it intercepts,
- * and hands the handler a context of then: what is captured makes no sense, and
- * no scheduler would register. Its variant is about who may touch what, when.
+ * TSan holds a signal back until the thread calls something that it intercepts, and hands the
+ * handler a context of then: what is captured makes no sense, and no scheduler would register. Its
+ * variant is about who may touch what, when.
  */
 #include "erts/capture/sigcapture.c"
 
@@ -35,8 +35,8 @@
 #define WORKERS 3u
 #define DEADLINE_S 300
 
-/* Nothing here is expected to take long; a machine may be busy, and have one
- * processor for both threads. */
+/* Nothing here is expected to take long; a machine may be busy, and have one processor for both
+ * threads. */
 static void patience(uint32_t *tried)
 {
     static const struct timespec nap = {0, 20000};
@@ -47,20 +47,20 @@ static void patience(uint32_t *tried)
         sched_yield();
 }
 
-#define UNTIL(condition)                                                       \
-    do {                                                                       \
-        time_t until_ = time(NULL) + DEADLINE_S;                               \
-        uint32_t tried_ = 0;                                                   \
-        while (!(condition)) {                                                 \
-            CHECK(time(NULL) < until_);                                        \
-            patience(&tried_);                                                 \
-        }                                                                      \
+#define UNTIL(condition)                                                                           \
+    do {                                                                                           \
+        time_t until_ = time(NULL) + DEADLINE_S;                                                   \
+        uint32_t tried_ = 0;                                                                       \
+        while (!(condition)) {                                                                     \
+            CHECK(time(NULL) < until_);                                                            \
+            patience(&tried_);                                                                     \
+        }                                                                                          \
     } while (0)
 
 /* ---------------------------------------------------- a VM of few bytes -- */
 
-/* One page of code, more of nothing, and a function's ErtsCodeInfo: what is
- * before that is shared. */
+/* One page of code, more of nothing, and a function's ErtsCodeInfo: what is before that is
+ * shared. */
 #define JIT_SIZE 0x10000u
 #define ENTER 0x100u   /* void (void *process, void *stack, fn, arg) */
 #define ENTER_2 0x200u /* the same by another fragment */
@@ -85,8 +85,8 @@ static void put(uint32_t at, const char *bytes, size_t size)
 }
 #define CODE(at, bytes) put(at, bytes, sizeof(bytes) - 1)
 
-/* Saves what it must, takes the C stack's place as rbx does in ERTS, goes to
- * the Erlang stack and calls. The call returns to an aligned address. */
+/* Saves what it must, takes the C stack's place as rbx does in ERTS, goes to the Erlang stack and
+ * calls. The call returns to an aligned address. */
 static void put_enter(uint32_t at, uint32_t target)
 {
     int32_t distance = (int32_t)(target - (at + 40));
@@ -99,8 +99,7 @@ static void put_enter(uint32_t at, uint32_t target)
                   "\x41\x5f\x41\x5e\x41\x5d\x41\x5c\x5d\x5b\xc3");
 }
 
-/* mov [r13 + stop], rsp; mov rsp, rbx; mov rdi, r14; call r12; mov rsp, [r13 +
- * stop]; ret */
+/* mov [r13 + stop], rsp; mov rsp, rbx; mov rdi, r14; call r12; mov rsp, [r13 + stop]; ret */
 static void put_call_nif(uint32_t at)
 {
     char stop = (char)layout.release.offset[FP_FIELD_stop];
@@ -113,13 +112,12 @@ static void put_call_nif(uint32_t at)
 
 static void make_code(void)
 {
-    const uint64_t info[] = {UINT64_C(0x90909000000000e8), 0, 5 << 6 | 0x0b,
-                             6 << 6 | 0x0b, 1};
+    const uint64_t info[] = {UINT64_C(0x90909000000000e8), 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1};
 
     layout.release = *fp_release_find(25);
     layout.snapshot_size = layout.release.process_size;
-    jit = mmap(NULL, JIT_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
-               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    jit = mmap(NULL, JIT_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+               0);
     CHECK(jit != MAP_FAILED);
     memset(jit, 0xcc, JIT_SIZE);
     put_enter(ENTER, CALL_NIF);
@@ -136,8 +134,8 @@ static void make_code(void)
     memcpy(jit + INFO, info, sizeof info);
     jit[INFO + sizeof info] = 0xeb;
     ranges.count = 1;
-    ranges.range[0] = (struct fp_range){(uint64_t)(uintptr_t)jit,
-                                        (uint64_t)(uintptr_t)jit + JIT_SIZE};
+    ranges.range[0] =
+        (struct fp_range){(uint64_t)(uintptr_t)jit, (uint64_t)(uintptr_t)jit + JIT_SIZE};
 }
 
 static uint64_t code_at(uint32_t at)
@@ -155,9 +153,9 @@ struct worker {
     uint64_t mfa[3], stack[STACK_WORDS];
     unsigned number;
     enter *way;
-    size_t alternate_size; /* 0: none */
-    int without_jit;       /* registers from where no JIT code called */
-    int blocks;            /* ... with its signal blocked */
+    size_t alternate_size;               /* 0: none */
+    int without_jit;                     /* registers from where no JIT code called */
+    int blocks;                          /* ... with its signal blocked */
     void (*work)(struct worker *worker); /* after that */
     pthread_t thread;
     pid_t tid;
@@ -191,10 +189,8 @@ static void worker_init(struct worker *worker, unsigned number)
     set_word(worker->process, release->running.scheduler_data, worker->data);
     set_word(worker->process, release->running.current, worker->mfa);
     set_word(worker->process, release->offset[FP_FIELD_heap], worker->stack);
-    set_word(worker->process, release->offset[FP_FIELD_hend],
-             worker->stack + STACK_WORDS);
-    set_word(worker->process, release->offset[FP_FIELD_stop],
-             worker->stack + STACK_WORDS);
+    set_word(worker->process, release->offset[FP_FIELD_hend], worker->stack + STACK_WORDS);
+    set_word(worker->process, release->offset[FP_FIELD_stop], worker->stack + STACK_WORDS);
     set_word(worker->data, release->running.current_process, worker->process);
     set_word(worker->data, release->running.number, (void *)(uintptr_t)number);
 }
@@ -217,9 +213,8 @@ static void register_self(struct worker *worker)
 {
     if (worker->blocks)
         block(SIG_BLOCK);
-    worker->err =
-        fp_sigcapture_register(worker->number, process_of(worker), worker->mfa,
-                               worker->why, sizeof worker->why);
+    worker->err = fp_sigcapture_register(worker->number, process_of(worker), worker->mfa,
+                                         worker->why, sizeof worker->why);
 }
 
 /* What the NIF does. */
@@ -242,8 +237,7 @@ static void appoint(struct worker *worker)
     slot->scheduler.memory = &fp_sigcapture.memory;
     slot->scheduler.layout = layout;
     slot->scheduler.data = (uint64_t)(uintptr_t)worker->data;
-    slot->scheduler.native_base =
-        (uint64_t)(uintptr_t)__builtin_frame_address(0) & ~15ull;
+    slot->scheduler.native_base = (uint64_t)(uintptr_t)__builtin_frame_address(0) & ~15ull;
     atomic_store(&slot->is_registered, 1);
     atomic_store(&worker->ready, 1);
     worker->work(worker);
@@ -266,8 +260,7 @@ static void *worker_main(void *arg)
     else if (worker->without_jit)
         nif(worker);
     else
-        worker->way(worker->process, worker->stack + STACK_WORDS - 8, nif,
-                    worker);
+        worker->way(worker->process, worker->stack + STACK_WORDS - 8, nif, worker);
     /* A signal that is still on its way arrives where there is room for it. */
     block(SIG_UNBLOCK);
     /* A sanitizer's own is taken away at the thread's end. */
@@ -305,8 +298,7 @@ static void begin(void)
     /* The library would be pinned; a program stays anyway. */
     if (fp_sigcapture.signal == 0)
         CHECK_INT(install_handler(), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
-              0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
 }
 
 /* A worker in slot 0, registered. */
@@ -391,20 +383,15 @@ static void numbers_that_can_not_be_are_refused(void)
 {
     char why[200] = "";
 
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, 0, why, sizeof why),
-              FP_EINVAL);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, 0, why, sizeof why), FP_EINVAL);
     CHECK(why[0] != '\0');
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX + 1,
-                                    why, sizeof why),
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX + 1, why, sizeof why),
               FP_EINVAL);
     CHECK_INT(fp_sigcapture.signal, 0);
     begin();
     CHECK_INT(fp_sigcapture_count(), WORKERS);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
-              0);
-    CHECK_INT(
-        fp_sigcapture_prepare(&layout, &ranges, WORKERS + 1, why, sizeof why),
-        FP_EINVAL);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS + 1, why, sizeof why), FP_EINVAL);
     CHECK_INT(fp_sigcapture_data(0), 0);
     CHECK_INT(fp_sigcapture_find(0), -1);
 }
@@ -443,8 +430,7 @@ static void a_signal_that_is_in_use_is_not_taken(void)
         CHECK(theirs.sa_handler == SIG_IGN);
         CHECK_INT(sigaction(SIGRTMAX - 2, NULL, &theirs), 0);
         CHECK(theirs.sa_sigaction == fp_handler);
-        CHECK((theirs.sa_flags & (SA_ONSTACK | SA_RESTART)) ==
-              (SA_ONSTACK | SA_RESTART));
+        CHECK((theirs.sa_flags & (SA_ONSTACK | SA_RESTART)) == (SA_ONSTACK | SA_RESTART));
         /* None is left. */
         for (int i = SIGRTMIN; i <= SIGRTMAX; i++)
             set_action(i, somebodys_handler);
@@ -492,8 +478,7 @@ static void it_may_register_again(void)
     dismiss(worker);
 }
 
-/* Does a registration come to `err`, with a sentence, and leave the slot as it
- * was? */
+/* Does a registration come to `err`, with a sentence, and leave the slot as it was? */
 static void expect_refused(struct worker *worker, int err, const char *says)
 {
     unsigned before = fp_sigcapture_registered();
@@ -584,8 +569,7 @@ static void a_capture_of_itself_that_is_not_right_is_refused(void)
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
     /* The process has no stack there. */
     worker_init(&worker, 1);
-    set_word(worker.process, layout.release.offset[FP_FIELD_hend],
-             worker.stack + 4);
+    set_word(worker.process, layout.release.offset[FP_FIELD_hend], worker.stack + 4);
     expect_refused(&worker, FP_ELAYOUT, "captured itself");
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
 }
@@ -608,8 +592,7 @@ static void nifs_that_return_elsewhere_than_those_before_are_refused(void)
 }
 
 /* The signal comes later: it finds that nobody waits for it. */
-static void
-a_thread_that_blocks_the_signal_can_not_register_before_it_came(void)
+static void a_thread_that_blocks_the_signal_can_not_register_before_it_came(void)
 {
     struct worker worker;
 
@@ -669,16 +652,13 @@ static void a_thread_in_c_answers_with_its_stack(void)
 static void *spin_in_erlang(void *arg)
 {
     struct worker *worker = arg;
-    stack_t before,
-        ours = {.ss_sp = malloc(ALTERNATE_SIZE), .ss_size = ALTERNATE_SIZE};
+    stack_t before, ours = {.ss_sp = malloc(ALTERNATE_SIZE), .ss_size = ALTERNATE_SIZE};
     enter *spins = (enter *)(uintptr_t)code_at(SPIN);
 
     CHECK_INT(sigaltstack(&ours, &before), 0);
-    worker->way(worker->process, worker->stack + STACK_WORDS - 8,
-                (native *)register_self, worker);
+    worker->way(worker->process, worker->stack + STACK_WORDS - 8, (native *)register_self, worker);
     atomic_store(&worker->ready, 1);
-    spins(worker->process, worker->stack + STACK_WORDS - 16, NULL,
-          &worker->stop);
+    spins(worker->process, worker->stack + STACK_WORDS - 16, NULL, &worker->stop);
     CHECK_INT(sigaltstack(&before, NULL), 0);
     free(ours.ss_sp);
     return NULL;
@@ -704,8 +684,7 @@ static void a_thread_in_erlang_code_answers_with_its_stack(void)
             place = running->place;
         if (place == FP_CAPTURE_IN_ERLANG) {
             CHECK(running->registers.rip - code_at(LOOP) < 9);
-            CHECK(running->low ==
-                  (uint64_t)(uintptr_t)(worker.stack + STACK_WORDS - 17));
+            CHECK(running->low == (uint64_t)(uintptr_t)(worker.stack + STACK_WORDS - 17));
             CHECK_INT(running->words, 17);
             CHECK(running->word[0] == code_at(SPIN + 40));
             CHECK_INT(running->word[16], (STACK_WORDS - 1) << 4 | 0xf);
@@ -776,8 +755,8 @@ static struct {
     _Atomic int works, goes_on;
 } gate;
 
-static int64_t read_through_gate(void *self, const struct iovec *local,
-                                 const struct iovec *remote, size_t n)
+static int64_t read_through_gate(void *self, const struct iovec *local, const struct iovec *remote,
+                                 size_t n)
 {
     (void)self;
     atomic_store(&gate.works, 1);
@@ -849,12 +828,11 @@ static int send_to(pid_t tid, int code, pid_t from, uint64_t value)
     info.si_code = code;
     info.si_pid = from;
     info.si_value.sival_ptr = (void *)(uintptr_t)value;
-    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid,
-                        fp_sigcapture.signal, &info);
+    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, fp_sigcapture.signal, &info);
 }
 
-/* All have arrived when one of ours, sent after them, has: signals of one
- * number are delivered in order. */
+/* All have arrived when one of ours, sent after them, has: signals of one number are delivered in
+ * order. */
 static void expect_no_answer_but_to_ours(uint32_t number)
 {
     uint32_t ticket;
@@ -879,8 +857,7 @@ static void a_signal_that_somebody_else_sends_is_ignored(void)
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), number), 0);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), number + 1), 0);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), UINT64_MAX), 0);
-    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), (uint64_t)WORKERS << 32),
-              0);
+    CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), (uint64_t)WORKERS << 32), 0);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), UINT64_C(1) << 32), 0);
     CHECK_INT(send_to(worker->tid, SI_TIMER, getpid(), number), 0);
     UNTIL(atomic_load(&worker->rounds) > 100);
@@ -900,16 +877,14 @@ static void a_forged_answer_is_ignored(void)
     tell(worker, 1);
     /* As asking does, but for the signal. */
     ticket = FP_SLOT_NUMBER(atomic_load(&fp_slots.slot[0].state)) + 1;
-    atomic_store(&fp_slots.slot[0].state,
-                 FP_SLOT_WORD(ticket, FP_SLOT_REQUESTED));
+    atomic_store(&fp_slots.slot[0].state, FP_SLOT_WORD(ticket, FP_SLOT_REQUESTED));
     tell(worker, 0);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid() + 1, ticket), 0);
     CHECK_INT(send_to(worker->tid, SI_MESGQ, getpid(), ticket), 0);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), ticket + 1), 0);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), ticket - 1), 0);
     /* On a thread that is no scheduler's. */
-    CHECK_INT(send_to((pid_t)syscall(SYS_gettid), SI_QUEUE, getpid(), ticket),
-              0);
+    CHECK_INT(send_to((pid_t)syscall(SYS_gettid), SI_QUEUE, getpid(), ticket), 0);
     tell(worker, 0);
     CHECK_INT(state_of(0), FP_SLOT_REQUESTED);
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), ticket), 0);
@@ -1064,12 +1039,10 @@ static long futex(int op, uint32_t value, const struct timespec *timeout)
 
 static int is_before(const struct timespec *a, const struct timespec *b)
 {
-    return a->tv_sec < b->tv_sec ||
-           (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
-/* A futex without a timeout is restarted; sleep ends early, and says so, as
- * with any handler. */
+/* A futex without a timeout is restarted; sleep ends early, and says so, as with any handler. */
 static void sleep_and_wait(struct worker *worker)
 {
     while (!atomic_load(&worker->stop)) {
@@ -1082,8 +1055,7 @@ static void sleep_and_wait(struct worker *worker)
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         do {
-            result =
-                clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+            result = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
             CHECK(result == 0 || result == EINTR);
         } while (result != 0);
         clock_gettime(CLOCK_MONOTONIC, &now);
@@ -1138,9 +1110,8 @@ struct asker {
 
 static _Atomic int holders;
 
-/* TSan keeps signals back until it suits it, and of some 4,000 loses one: the slot
- * then waits for ever. Once more does no harm: what was handled is not handled
- * again. */
+/* TSan keeps signals back until it suits it, and of some 4,000 loses one: the slot then waits for
+ * ever. Once more does no harm: what was handled is not handled again. */
 static void send_again_under_tsan(uint32_t refused)
 {
     if (UNDER_TSAN && refused % 20000 == 0)
@@ -1148,12 +1119,11 @@ static void send_again_under_tsan(uint32_t refused)
                           FP_SLOT_NUMBER(atomic_load(&fp_slots.slot[0].state)));
 }
 
-/* How often the answer is looked for: of eight, one does not wait at all, so that
- * some are abandoned however fast the answers are. */
+/* How often the answer is looked for: of eight, one does not wait at all, so that some are
+ * abandoned however fast the answers are. */
 static uint32_t patience_for(struct asker *asker)
 {
-    return run_below(&asker->random, 8) == 0 ? 0
-                                             : run_below(&asker->random, 2000);
+    return run_below(&asker->random, 8) == 0 ? 0 : run_below(&asker->random, 2000);
 }
 
 /* Every answer is one's own, and nobody else holds one. */
@@ -1207,9 +1177,7 @@ static void of_two_who_ask_at_once_one_is_refused(void)
     worker = employ(UNDER_TSAN ? nap_often : spin);
     for (int i = 0; i < 2; i++) {
         asker[i].worker = worker;
-        CHECK_INT(pthread_create(&asker[i].thread, NULL, ask_again_and_again,
-                                 &asker[i]),
-                  0);
+        CHECK_INT(pthread_create(&asker[i].thread, NULL, ask_again_and_again, &asker[i]), 0);
     }
     for (int i = 0; i < 2; i++)
         CHECK_INT(pthread_join(asker[i].thread, NULL), 0);
@@ -1255,8 +1223,7 @@ static void retired_it_is_as_it_was_and_can_begin_anew(void)
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK(fp_sigcapture_must_quiesce(0) && !fp_sigcapture_must_quiesce(1));
     CHECK_INT(fp_sigcapture_acquire(), FP_ESTATE);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
-              FP_ESTATE);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), FP_ESTATE);
     /* Nobody else's thread counts. */
     CHECK_INT(fp_sigcapture_shutdown_quiesce(1), FP_ESTATE);
     tell(worker, 2);
@@ -1493,8 +1460,7 @@ static void after_it_was_taken_the_next_session_has_another_signal(void)
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     UNTIL(atomic_load(&theirs) == 1);
     CHECK(fp_sigcapture_is_pending(0, ticket));
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
-              0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
     CHECK(fp_sigcapture.signal != signal && fp_sigcapture.signal != 0);
     CHECK(!fp_sigcapture_is_pending(0, ticket));
     CHECK(fp_sigcapture_poll(0, ticket) == NULL);
@@ -1528,8 +1494,7 @@ static void swallow(struct worker *worker)
             block(SIG_BLOCK);
             atomic_store(&worker->command, 2);
         }
-        if (atomic_load(&worker->command) == 3 &&
-            sigtimedwait(&set, &info, &at_once) > 0) {
+        if (atomic_load(&worker->command) == 3 && sigtimedwait(&set, &info, &at_once) > 0) {
             block(SIG_UNBLOCK);
             atomic_store(&worker->command, 4);
         }
@@ -1558,8 +1523,7 @@ static void a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired(void)
     CHECK(fp_sigcapture_is_lost(0));
     CHECK_INT(fp_sigcapture_request(0, &other), FP_ESTATE);
     CHECK_INT(fp_sigcapture_check(), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
-              0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
     CHECK(!fp_sigcapture_is_lost(0));
     expect_captures();
     dismiss(worker);
@@ -1576,8 +1540,7 @@ static void a_signal_that_comes_after_the_repair_changes_nothing(void)
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
     fp_sigcapture_drop(0, first);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
-              0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
     /* Both are pending; both find the slot of the second. */
     CHECK_INT(fp_sigcapture_request(0, &second), 0);
@@ -1591,11 +1554,9 @@ static void a_signal_that_comes_after_the_repair_changes_nothing(void)
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
     fp_sigcapture_drop(0, first);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
-              0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
     tell(worker, 0);
-    CHECK_INT(atomic_load(&fp_slots.slot[0].state),
-              FP_SLOT_WORD(first, FP_SLOT_IDLE));
+    CHECK_INT(atomic_load(&fp_slots.slot[0].state), FP_SLOT_WORD(first, FP_SLOT_IDLE));
     dismiss(worker);
 }
 
@@ -1611,8 +1572,7 @@ static void a_session_that_starts_leaves_the_requests_of_others(void)
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_acquire(), 0);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why),
-              0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
     CHECK(fp_sigcapture_is_pending(0, ticket));
     tell(worker, 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
@@ -1660,9 +1620,7 @@ static void many_schedulers_take_no_more_descriptors_than_one(void)
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     CHECK_INT(install_handler(), 0);
     before = count_descriptors();
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX, why,
-                                    sizeof why),
-              0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX, why, sizeof why), 0);
     CHECK(count_descriptors() <= before + 1);
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
@@ -1695,9 +1653,7 @@ static void schedulers_that_register_at_once_find_the_same_code(void)
         begin();
         atomic_store(&finders, 0);
         for (unsigned i = 0; i < WORKERS; i++)
-            CHECK_INT(
-                pthread_create(&thread[i], NULL, find_code_with_others, NULL),
-                0);
+            CHECK_INT(pthread_create(&thread[i], NULL, find_code_with_others, NULL), 0);
         for (unsigned i = 0; i < WORKERS; i++)
             CHECK_INT(pthread_join(thread[i], NULL), 0);
         CHECK_INT(find_code(code_at(CALL_NIF_2 + NIF_RETURN)), FP_ELAYOUT);

@@ -1,6 +1,6 @@
 /*
- * test_sink.c - the files: whose they are, where they may not be, what they
- * are called, when the next one begins and which of the old ones go.
+ * test_sink.c - the files: whose they are, where they may not be, what they are called, when the
+ * next one begins and which of the old ones go.
  */
 #include <fcntl.h>
 #include <sys/file.h>
@@ -20,8 +20,7 @@ static char why[512];
 
 static struct fp_sink_options in(const char *directory)
 {
-    return (struct fp_sink_options){.directory = directory,
-                                    .sync = FP_SYNC_CLOSE};
+    return (struct fp_sink_options){.directory = directory, .sync = FP_SYNC_CLOSE};
 }
 
 static struct fp_sink *open_sink(const struct fp_sink_options *options)
@@ -327,8 +326,7 @@ static void a_directory_without_parent_is_refused(void)
     struct temporary t;
 
     temporary_make(&t);
-    snprintf(expected, sizeof(expected),
-             "%s/no/such: no such file or directory", t.path);
+    snprintf(expected, sizeof(expected), "%s/no/such: no such file or directory", t.path);
     check_refused(temporary_at(&t, "no/such"), expected);
     CHECK(!temporary_exists(temporary_at(&t, "no")));
     temporary_remove(&t);
@@ -351,8 +349,7 @@ static void a_directory_that_may_not_be_written_is_refused(void)
             _exit(2);
         snprintf(expected, sizeof(expected), "%s: permission denied", t.path);
         check_refused(t.path, expected);
-        snprintf(expected, sizeof(expected), "%s/sub: permission denied",
-                 t.path);
+        snprintf(expected, sizeof(expected), "%s/sub: permission denied", t.path);
         check_refused(temporary_at(&t, "sub"), expected);
         _exit(0);
     }
@@ -641,8 +638,7 @@ static void on_event(void *arg, enum fp_sink_event event, const char *text)
     told->failed += event == FP_SINK_FAILED;
     told->healed += event == FP_SINK_HEALED;
     snprintf(told->last, sizeof(told->last), "%s", text);
-    CHECK((event == FP_SINK_REMOVED) != temporary_exists(text) ||
-          event == FP_SINK_FAILED);
+    CHECK((event == FP_SINK_REMOVED) != temporary_exists(text) || event == FP_SINK_FAILED);
 }
 
 static void everything_that_happens_to_files_is_told(void)
@@ -688,11 +684,8 @@ static void the_oldest_files_go_and_no_others(void)
     make_file(temporary_at(&t, "outside"), "keep");
     CHECK(mkdir(temporary_at(&t, "in"), 0700) == 0);
     make_file(temporary_at(&t, "in/2001-01-01@0000.00.erl_perf.log.gz"), "x");
-    CHECK(symlink("../outside",
-                  temporary_at(&t, "in/2001-01-01@0000.00.erl_perf.log.zst")) ==
-          0);
-    CHECK(mkdir(temporary_at(&t, "in/2001-01-01@0000.01.erl_perf.log"), 0700) ==
-          0);
+    CHECK(symlink("../outside", temporary_at(&t, "in/2001-01-01@0000.00.erl_perf.log.zst")) == 0);
+    CHECK(mkdir(temporary_at(&t, "in/2001-01-01@0000.01.erl_perf.log"), 0700) == 0);
     make_file(temporary_at(&t, "in/2001-01-02@0000.00.erl_perf.log"), "2");
     make_file(temporary_at(&t, "in/2001-01-02@0000.00_001.erl_perf.log"), "3");
     make_file(temporary_at(&t, "in/2001-01-03@0000.00.erl_perf.log.zst"), "4");
@@ -757,8 +750,7 @@ static void ignore(void *arg, const char *name)
     (void)name;
 }
 
-static void finish_files(const struct fp_sink_options *options, char from,
-                         char to)
+static void finish_files(const struct fp_sink_options *options, char from, char to)
 {
     for (char c = from; c <= to; c++) {
         char text[] = {c, '\n', '\n', '\0'};
@@ -769,8 +761,8 @@ static void finish_files(const struct fp_sink_options *options, char from,
     }
 }
 
-/* Files that a clock far ahead has named: those that follow have the names of
- * their own time, and are the newest. */
+/* Files that a clock far ahead has named: those that follow have the names of their own time, and
+ * are the newest. */
 static void files_from_the_future_name_no_others_and_go_first(void)
 {
     struct fp_sink_options options;
@@ -795,8 +787,8 @@ static void files_from_the_future_name_no_others_and_go_first(void)
     temporary_remove(&t);
 }
 
-/* A clock that is set back in a session: what was written since is the newest,
- * then what was written before, whatever the names say. */
+/* A clock that is set back in a session: what was written since is the newest, then what was
+ * written before, whatever the names say. */
 static void what_was_begun_since_the_clock_was_set_back_is_kept(void)
 {
     const struct fp_directory_limits limits = {.files = 3};
@@ -811,8 +803,7 @@ static void what_was_begun_since_the_clock_was_set_back_is_kept(void)
     temporary_make(&t);
     folder = open(t.path, O_RDONLY | O_DIRECTORY);
     for (int i = 0; i < 6; i++) {
-        int file = fp_directory_create(folder, i < 3 ? ahead + i : now + i,
-                                       false, &name);
+        int file = fp_directory_create(folder, i < 3 ? ahead + i : now + i, false, &name);
 
         CHECK(file >= 0);
         snprintf(text[i], sizeof(text[i]), "%d\n\n", i);
@@ -820,9 +811,8 @@ static void what_was_begun_since_the_clock_was_set_back_is_kept(void)
         close(file);
         CHECK_INT(fp_directory_finish(folder, &name), 0);
         fp_directory_note_key(&keys, name.key);
-        CHECK_INT(fp_directory_retain(folder, &limits, &keys,
-                                      i < 3 ? ahead + i : now + i, 0, 0, ignore,
-                                      NULL, &kept),
+        CHECK_INT(fp_directory_retain(folder, &limits, &keys, i < 3 ? ahead + i : now + i, 0, 0,
+                                      ignore, NULL, &kept),
                   0);
     }
     CHECK_INT(kept.files, 3);
@@ -910,8 +900,7 @@ static void a_leftover_is_cut_behind_its_last_good_sample(void)
         options = in(t.path);
         options.is_zst = round % 2;
         leave(&options, 4);
-        snprintf(path, sizeof(path), "%s/%s", t.path,
-                 logs_list(t.path).name[0]);
+        snprintf(path, sizeof(path), "%s/%s", t.path, logs_list(t.path).name[0]);
         whole = temporary_read(path, &size);
         for (size_t cut = 0; cut <= size; cut++) {
             FILE *file = fopen(path, "wb");
@@ -969,8 +958,7 @@ static void any_bytes_may_be_left_over(void)
     temporary_make(&t);
     options = in(t.path);
     for (int i = 0; i < 500; i++) {
-        const char *path =
-            temporary_at(&t, "2020-01-01@0000.00.erl_perf.log.zst.part");
+        const char *path = temporary_at(&t, "2020-01-01@0000.00.erl_perf.log.zst.part");
         FILE *file = fopen(path, "wb");
         uint32_t size = run_below(&random, 300);
 
@@ -1018,13 +1006,9 @@ static void what_is_not_ours_alone_is_no_leftover(void)
     CHECK(mkdir(temporary_at(&t, "in"), 0700) == 0);
     make_file(temporary_at(&t, "mine"), "no sample");
     CHECK(link(temporary_at(&t, "mine"),
-               temporary_at(&t, "in/2020-01-01@0000.00.erl_perf.log.part")) ==
-          0);
-    CHECK(symlink("../mine",
-                  temporary_at(
-                      &t, "in/2020-01-02@0000.00.erl_perf.log.part")) == 0);
-    CHECK(mkfifo(temporary_at(&t, "in/2020-01-03@0000.00.erl_perf.log.part"),
-                 0600) == 0);
+               temporary_at(&t, "in/2020-01-01@0000.00.erl_perf.log.part")) == 0);
+    CHECK(symlink("../mine", temporary_at(&t, "in/2020-01-02@0000.00.erl_perf.log.part")) == 0);
+    CHECK(mkfifo(temporary_at(&t, "in/2020-01-03@0000.00.erl_perf.log.part"), 0600) == 0);
     options = in(temporary_at(&t, "in"));
     close_sink(open_sink(&options));
     CHECK_INT(logs_list(options.directory).n, 3);

@@ -1,6 +1,5 @@
 /*
- * test_stack.c - words of a stack to frames, against a slow and obvious way of
- * doing the same.
+ * test_stack.c - words of a stack to frames, against a slow and obvious way of doing the same.
  */
 #include "erts/stack.h"
 #include "format/record.h"
@@ -15,8 +14,7 @@
 
 static const struct fp_ranges code = {2, {{CODE, CODE_END}, {MORE, MORE_END}}};
 
-static void expect(const struct fp_stack *stack, const uint64_t *frame,
-                   uint32_t n)
+static void expect(const struct fp_stack *stack, const uint64_t *frame, uint32_t n)
 {
     CHECK_INT(stack->count, n);
     for (uint32_t k = 0; k < n; k++)
@@ -81,8 +79,7 @@ static void the_edges_of_a_range_are_in_and_out(void)
 
 static void consecutive_equal_addresses_count_once(void)
 {
-    const uint64_t word[] = {CODE + 8, CODE + 8,  0xf,
-                             CODE + 8, CODE + 16, CODE + 8};
+    const uint64_t word[] = {CODE + 8, CODE + 8, 0xf, CODE + 8, CODE + 16, CODE + 8};
     const uint64_t frame[] = {CODE + 32, CODE + 7, CODE + 15, CODE + 7};
     struct fp_stack stack;
 
@@ -114,18 +111,15 @@ static void depths_around_the_limit(void)
             CHECK(stack.frame[k] == word[k - 1] - 1);
         CHECK_INT(stack.frame[LEAF_KEPT], FP_FRAME_TRUNCATED);
         for (uint32_t k = 0; k < ROOT_KEPT; k++)
-            CHECK(stack.frame[FP_STACK_FRAMES_MAX - 1 - k] ==
-                  word[depth - 2 - k] - 1);
+            CHECK(stack.frame[FP_STACK_FRAMES_MAX - 1 - k] == word[depth - 2 - k] - 1);
     }
 }
 
 static void a_cut_has_a_marker_even_where_all_would_fit(void)
 {
     const uint64_t word[] = {CODE + 8, CODE + 16, CODE + 24};
-    const uint64_t frame[] = {CODE, CODE + 7, CODE + 15, FP_FRAME_TRUNCATED,
-                              CODE + 23};
-    const uint64_t only_leaf[] = {CODE, CODE + 7, CODE + 15,
-                                  FP_FRAME_TRUNCATED};
+    const uint64_t frame[] = {CODE, CODE + 7, CODE + 15, FP_FRAME_TRUNCATED, CODE + 23};
+    const uint64_t only_leaf[] = {CODE, CODE + 7, CODE + 15, FP_FRAME_TRUNCATED};
     const uint64_t values[] = {CODE + 8, CODE + 16, 0xf};
     struct fp_stack stack;
 
@@ -135,8 +129,8 @@ static void a_cut_has_a_marker_even_where_all_would_fit(void)
     expect(&stack, only_leaf, 4);
 }
 
-/* The marker stands where the words are missing: no frame of the leaf's end is
- * behind it, as if the root's end had called it. */
+/* The marker stands where the words are missing: no frame of the leaf's end is behind it, as if the
+ * root's end had called it. */
 static void behind_a_cut_are_frames_of_the_root_only(void)
 {
     static uint64_t word[300];
@@ -152,8 +146,8 @@ static void behind_a_cut_are_frames_of_the_root_only(void)
 }
 
 /* The same, the obvious way: all frames in one array, then the ends. */
-static void slow_frames(struct fp_stack *stack, uint64_t i,
-                        const uint64_t *word, size_t words, size_t leaf_words)
+static void slow_frames(struct fp_stack *stack, uint64_t i, const uint64_t *word, size_t words,
+                        size_t leaf_words)
 {
     static uint64_t leaf[20000], root[20000];
     size_t leaves = 0, roots = 0, kept;
@@ -163,8 +157,7 @@ static void slow_frames(struct fp_stack *stack, uint64_t i,
     if (fp_ranges_contain(&code, i))
         leaf[leaves++] = i;
     for (size_t k = 0; k < words; k++) {
-        if (word[k] % 4 != 0 || !fp_ranges_contain(&code, word[k]) ||
-            word[k] == previous)
+        if (word[k] % 4 != 0 || !fp_ranges_contain(&code, word[k]) || word[k] == previous)
             continue;
         previous = word[k];
         if (k < leaf_words)
@@ -193,19 +186,16 @@ static void random_stacks_agree_with_the_obvious_way(void)
     uint64_t random = 3;
 
     for (int round = 0; round < 1000; round++) {
-        size_t words =
-            run_below(&random, round % 10 == 0 ? FP_STACK_WORDS_MAX : 600);
-        size_t leaf_words = run_below(&random, 2) == 0
-                                ? words
-                                : run_below(&random, (uint32_t)words + 1);
+        size_t words = run_below(&random, round % 10 == 0 ? FP_STACK_WORDS_MAX : 600);
+        size_t leaf_words =
+            run_below(&random, 2) == 0 ? words : run_below(&random, (uint32_t)words + 1);
         uint32_t odds = 1 + run_below(&random, 6);
         struct fp_stack fast, slow;
         uint64_t i = CODE - 64 + run_below(&random, 128);
 
         for (size_t k = 0; k < words; k++)
-            word[k] = run_below(&random, odds) != 0
-                          ? run_random(&random) >> run_below(&random, 64)
-                          : CODE + run_below(&random, 64) * 2;
+            word[k] = run_below(&random, odds) != 0 ? run_random(&random) >> run_below(&random, 64)
+                                                    : CODE + run_below(&random, 64) * 2;
         fp_stack_frames(&fast, &code, i, word, words, leaf_words);
         slow_frames(&slow, i, word, words, leaf_words);
         expect(&fast, slow.frame, slow.count);

@@ -1,6 +1,6 @@
 /*
- * test_stack_table.c - the table against a plain model of itself: what it
- * calls known must be the stack that the slot was last given to.
+ * test_stack_table.c - the table against a plain model of itself: what it calls known must be the
+ * stack that the slot was last given to.
  */
 #include "base/error.h"
 #include "format/record.h"
@@ -148,8 +148,8 @@ static void similar_stacks_spread_over_the_table(void)
         used += !taken[slot];
         taken[slot] = 1;
     }
-    /* Half full, so an even spread gives away next to no slot twice (Poisson
-     * of mean 4: 2 % of the sets get more than 8). */
+    /* Half full, so an even spread gives away next to no slot twice (Poisson of mean 4: 2 % of the
+     * sets get more than 8). */
     CHECK(used > FP_STACK_SLOTS / 2 * 97 / 100);
     for (uint64_t n = 0; n < FP_STACK_SLOTS / 2; n++)
         still_known += (unsigned)intern(table, n, &slot);
@@ -157,8 +157,8 @@ static void similar_stacks_spread_over_the_table(void)
     fp_stack_table_destroy(table);
 }
 
-/* The contract with the writer: whatever the order of things, "known" is said
- * only of the stack that the slot was given to last. */
+/* The contract with the writer: whatever the order of things, "known" is said only of the stack
+ * that the slot was given to last. */
 static void what_is_called_known_is_what_the_slot_was_given_to(void)
 {
     struct fp_stack_table *table = create();

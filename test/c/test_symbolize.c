@@ -1,6 +1,6 @@
 /*
- * test_symbolize.c - frame words to symbols: of which kind each is, over
- * modules that the test loads and the libraries of this very program.
+ * test_symbolize.c - frame words to symbols: of which kind each is, over modules that the test
+ * loads and the libraries of this very program.
  */
 #include <time.h>
 
@@ -35,8 +35,7 @@ static struct fixture *create(int with_native)
     body[0] = body[1] = (struct fake_body){f->function, 2, 64};
     fake_load(&f->vm, &f->module, f->name, body, 2, &options);
     fake_map(&f->vm.memory, FAKE_MISC, 4096);
-    CHECK_INT(fp_symbolize_create(&f->symbols, &f->vm.layout,
-                                  &f->vm.memory.peek, &f->vm.live_code,
+    CHECK_INT(fp_symbolize_create(&f->symbols, &f->vm.layout, &f->vm.memory.peek, &f->vm.live_code,
                                   with_native ? &f->native : NULL),
               0);
     f->interface = fp_symbolize_interface(f->symbols);
@@ -56,13 +55,12 @@ static int resolve(struct fixture *f, uint64_t word)
     return f->interface->resolve(f->interface->self, word, &f->symbol);
 }
 
-static void expect_names(struct fixture *f, int kind, const char *module,
-                         const char *function, uint32_t arity)
+static void expect_names(struct fixture *f, int kind, const char *module, const char *function,
+                         uint32_t arity)
 {
     CHECK_INT(f->symbol.kind, kind);
     CHECK_BYTES(f->symbol.module, f->symbol.module_len, module, strlen(module));
-    CHECK_BYTES(f->symbol.function, f->symbol.function_len, function,
-                strlen(function));
+    CHECK_BYTES(f->symbol.function, f->symbol.function_len, function, strlen(function));
     CHECK_INT(f->symbol.arity, arity);
 }
 
@@ -136,8 +134,7 @@ static void code_in_a_library_is_native(void)
     CHECK(atomic_load(&f->native.set) != NULL);
     CHECK_INT(resolve(f, pc), 0);
     CHECK_INT(f->symbol.kind, FP_SYMBOL_NATIVE);
-    CHECK_BYTES(f->symbol.function, f->symbol.function_len,
-                "fp_symbolize_create", 19);
+    CHECK_BYTES(f->symbol.function, f->symbol.function_len, "fp_symbolize_create", 19);
     CHECK_BYTES(f->symbol.file, f->symbol.file_len, "test_symbolize", 14);
     CHECK_INT(f->symbol.module_len, 0);
     CHECK_INT(f->symbol.arity, 0);
@@ -147,8 +144,7 @@ static void code_in_a_library_is_native(void)
     destroy(f);
 }
 
-/* The sampler marks the set as stale; the writer makes another, once a second
- * at most. */
+/* The sampler marks the set as stale; the writer makes another, once a second at most. */
 static void a_library_that_is_loaded_later_is_named(void)
 {
     struct fixture *f = create(1);
@@ -157,8 +153,7 @@ static void a_library_that_is_loaded_later_is_named(void)
 
     temporary_make(&directory);
     for (int i = 0; i < 2; i++) {
-        const char *path =
-            temporary_at(&directory, i == 0 ? "libone.so" : "libtwo.so");
+        const char *path = temporary_at(&directory, i == 0 ? "libone.so" : "libtwo.so");
         struct fp_cstack *before = atomic_load(&f->native.set);
         uint64_t run;
 
@@ -171,8 +166,7 @@ static void a_library_that_is_loaded_later_is_named(void)
         CHECK(atomic_load(&f->native.set) != before);
         CHECK(f->native.replaced == NULL); /* no walk has it: it is freed */
         CHECK_INT(resolve(f, run), 0);
-        CHECK_BYTES(f->symbol.file, f->symbol.file_len,
-                    i == 0 ? "libone.so" : "libtwo.so", 9);
+        CHECK_BYTES(f->symbol.file, f->symbol.file_len, i == 0 ? "libone.so" : "libtwo.so", 9);
     }
     temporary_remove(&directory);
     destroy(f);

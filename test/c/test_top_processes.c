@@ -16,16 +16,15 @@ struct fixture {
     uint64_t pid[4096];
 };
 
-static struct fixture *create(unsigned otp, uint32_t limit, uint32_t processes,
-                              uint32_t top, const uint64_t *excluded, size_t n)
+static struct fixture *create(unsigned otp, uint32_t limit, uint32_t processes, uint32_t top,
+                              const uint64_t *excluded, size_t n)
 {
     struct fixture *f = calloc(1, sizeof *f);
     struct fp_ranking rule = {FP_METRIC_reductions, 1, top, 1};
 
     fake_vm_create(&f->vm, otp, limit, processes);
-    CHECK_INT(fp_top_processes_create(&f->selector, &f->vm.layout,
-                                      &f->vm.memory.peek, &rule, 1, excluded,
-                                      n),
+    CHECK_INT(fp_top_processes_create(&f->selector, &f->vm.layout, &f->vm.memory.peek, &rule, 1,
+                                      excluded, n),
               0);
     CHECK_INT(fp_top_processes_slots(f->selector), limit);
     return f;
@@ -47,8 +46,7 @@ static int downwards(const void *a, const void *b)
 
 static int is_alive(struct fixture *f, uint32_t n)
 {
-    return fake_word(&f->vm.memory,
-                     FAKE_TABLE + 8u * fake_slot(&f->vm.layout, n)) ==
+    return fake_word(&f->vm.memory, FAKE_TABLE + 8u * fake_slot(&f->vm.layout, n)) ==
            fake_process_at(n);
 }
 
@@ -65,8 +63,7 @@ static void check_chosen(struct fixture *f, uint32_t top, uint64_t excluded)
     static int64_t all[4096], got[4096];
     uint64_t processes, alive = 0;
     size_t n, count = 0;
-    const struct fp_candidate *chosen =
-        fp_top_processes_selected(f->selector, &n, &processes);
+    const struct fp_candidate *chosen = fp_top_processes_selected(f->selector, &n, &processes);
 
     for (uint32_t k = 0; k < f->vm.processes; k++) {
         if (!is_alive(f, k))
@@ -78,8 +75,7 @@ static void check_chosen(struct fixture *f, uint32_t top, uint64_t excluded)
     CHECK_INT(processes, alive);
     CHECK_INT(n, count < top ? count : top);
     for (size_t i = 0; i < n; i++) {
-        uint32_t k = (uint32_t)((chosen[i].address - FAKE_PROCESSES) /
-                                FAKE_PROCESS_STRIDE);
+        uint32_t k = (uint32_t)((chosen[i].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
 
         CHECK(chosen[i].address == fake_process_at(k));
         CHECK(chosen[i].id == fake_pid(&f->vm.layout, k));
@@ -94,8 +90,7 @@ static void check_chosen(struct fixture *f, uint32_t top, uint64_t excluded)
     for (size_t i = 0; i < n; i++)
         CHECK_INT(got[i], all[i]);
     for (uint32_t k = 0; k < f->vm.processes; k++)
-        f->reductions[k] =
-            is_alive(f, k) ? fake_get(&f->vm, k, FP_FIELD_reds) : 0;
+        f->reductions[k] = is_alive(f, k) ? fake_get(&f->vm, k, FP_FIELD_reds) : 0;
 }
 
 static void pass(struct fixture *f, uint32_t slots)
@@ -103,8 +98,7 @@ static void pass(struct fixture *f, uint32_t slots)
     uint32_t steps = 0;
 
     do
-        CHECK(++steps <=
-              (fp_top_processes_slots(f->selector) + slots - 1) / slots);
+        CHECK(++steps <= (fp_top_processes_slots(f->selector) + slots - 1) / slots);
     while (!fp_top_processes_step(f->selector, slots));
 }
 
@@ -115,11 +109,9 @@ static void random_tables_agree_with_sorting(void)
     for (uint64_t seed = 1; seed <= 30; seed++) {
         uint64_t random = seed;
         uint32_t limit = 64u << run_below(&random, 7);
-        uint32_t processes =
-            1 + run_below(&random, limit < 1500 ? limit : 1500);
+        uint32_t processes = 1 + run_below(&random, limit < 1500 ? limit : 1500);
         uint32_t top = seed % 7 == 0 ? 0 : 1 + run_below(&random, 100);
-        struct fixture *f =
-            create(releases[seed % 3], limit, processes, top, NULL, 0);
+        struct fixture *f = create(releases[seed % 3], limit, processes, top, NULL, 0);
 
         for (uint32_t n = 0; n < processes; n++)
             if (run_below(&random, 3) != 0) {
@@ -139,8 +131,7 @@ static void random_tables_agree_with_sorting(void)
                     fake_spawn(&f->vm, n, 0);
                 else if (what < 4 && is_alive(f, n))
                     fake_set(&f->vm, n, FP_FIELD_reds,
-                             fake_get(&f->vm, n, FP_FIELD_reds) +
-                                 run_below(&random, 5000));
+                             fake_get(&f->vm, n, FP_FIELD_reds) + run_below(&random, 5000));
             }
         }
         destroy(f);
@@ -221,8 +212,7 @@ static void the_excluded_are_counted_but_never_chosen(void)
 {
     uint64_t excluded[FP_EXCLUDED_MAX];
     struct fixture *f;
-    struct fp_layout layout = {.release = *fp_release_find(25),
-                               .process_limit = 64};
+    struct fp_layout layout = {.release = *fp_release_find(25), .process_limit = 64};
 
     for (uint32_t k = 0; k < FP_EXCLUDED_MAX; k++)
         excluded[k] = fake_pid(&layout, 10);
@@ -272,11 +262,10 @@ static void a_hole_between_processes_hides_none(void)
     memcpy(copy, fake_at(&f->vm.memory, FAKE_PROCESSES, size), size);
     fake_unmap(&f->vm.memory, FAKE_PROCESSES);
     fake_map(&f->vm.memory, FAKE_PROCESSES, 100 * FAKE_PROCESS_STRIDE);
-    fake_map(&f->vm.memory, hole + FAKE_PROCESS_STRIDE,
-             99 * FAKE_PROCESS_STRIDE);
+    fake_map(&f->vm.memory, hole + FAKE_PROCESS_STRIDE, 99 * FAKE_PROCESS_STRIDE);
     fake_put(&f->vm.memory, FAKE_PROCESSES, copy, 100 * FAKE_PROCESS_STRIDE);
-    fake_put(&f->vm.memory, hole + FAKE_PROCESS_STRIDE,
-             copy + 101 * FAKE_PROCESS_STRIDE, 99 * FAKE_PROCESS_STRIDE);
+    fake_put(&f->vm.memory, hole + FAKE_PROCESS_STRIDE, copy + 101 * FAKE_PROCESS_STRIDE,
+             99 * FAKE_PROCESS_STRIDE);
     pass(f, 256);
     CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
     CHECK_INT(processes, 199);
@@ -313,8 +302,7 @@ static void addresses_far_apart_are_all_looked_at(void)
 
         fake_map(&f->vm.memory, at, 2048);
         fake_put_word(&f->vm.memory, at, pid);
-        fake_put_word(&f->vm.memory,
-                      FAKE_TABLE + 8u * fake_slot(&f->vm.layout, k), at);
+        fake_put_word(&f->vm.memory, FAKE_TABLE + 8u * fake_slot(&f->vm.layout, k), at);
     }
     pass(f, 7);
     CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
@@ -345,17 +333,11 @@ static void random_tables_harm_nothing(void)
             uint64_t word = run_random(&random) >> run_below(&random, 64);
 
             if (run_below(&random, 2) == 0)
-                word = FAKE_PROCESSES +
-                       run_below(&random, 300 * FAKE_PROCESS_STRIDE);
+                word = FAKE_PROCESSES + run_below(&random, 300 * FAKE_PROCESS_STRIDE);
+            fake_put_word(&f->vm.memory, FAKE_TABLE + 8u * run_below(&random, 1024), word);
             fake_put_word(&f->vm.memory,
-                          FAKE_TABLE + 8u * run_below(&random, 1024), word);
-            fake_put_word(
-                &f->vm.memory,
-                FAKE_PROCESSES +
-                    8u * run_below(&random, 300 * FAKE_PROCESS_STRIDE / 8),
-                (run_random(&random) >> run_below(&random, 64) &
-                 ~UINT64_C(0xf)) |
-                    3);
+                          FAKE_PROCESSES + 8u * run_below(&random, 300 * FAKE_PROCESS_STRIDE / 8),
+                          (run_random(&random) >> run_below(&random, 64) & ~UINT64_C(0xf)) | 3);
         }
         fp_top_processes_step(f->selector, 1 + run_below(&random, 2000));
         CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
@@ -371,12 +353,10 @@ static uint32_t winner(struct fixture *f, size_t at)
 {
     uint64_t processes;
     size_t n;
-    const struct fp_candidate *chosen =
-        fp_top_processes_selected(f->selector, &n, &processes);
+    const struct fp_candidate *chosen = fp_top_processes_selected(f->selector, &n, &processes);
 
     CHECK(at < n);
-    return (uint32_t)((chosen[at].address - FAKE_PROCESSES) /
-                      FAKE_PROCESS_STRIDE);
+    return (uint32_t)((chosen[at].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
 }
 
 static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
@@ -384,8 +364,8 @@ static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
     struct fixture *f = calloc(1, sizeof *f);
 
     fake_vm_create(&f->vm, 27, 64, 8);
-    CHECK_INT(fp_top_processes_create(&f->selector, &f->vm.layout,
-                                      &f->vm.memory.peek, rule, rules, NULL, 0),
+    CHECK_INT(fp_top_processes_create(&f->selector, &f->vm.layout, &f->vm.memory.peek, rule, rules,
+                                      NULL, 0),
               0);
     for (uint32_t k = 0; k < 8; k++)
         fake_spawn(&f->vm, k, 0);
@@ -394,11 +374,10 @@ static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
 
 static void each_rule_has_its_own_winners(void)
 {
-    static const struct fp_ranking rules[] = {
-        {FP_METRIC_reductions, 1, 1, 1},
-        {FP_METRIC_message_queue_len, 0, 1, 1},
-        {FP_METRIC_message_queue_len, 1, 1, 1},
-        {FP_METRIC_bin_vheap_size, 0, 2, 1}};
+    static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 1, 1},
+                                              {FP_METRIC_message_queue_len, 0, 1, 1},
+                                              {FP_METRIC_message_queue_len, 1, 1, 1},
+                                              {FP_METRIC_bin_vheap_size, 0, 2, 1}};
     struct fixture *f = create_with(rules, 4);
     uint64_t processes;
     size_t n;
@@ -428,9 +407,8 @@ static void each_rule_has_its_own_winners(void)
 /* The first two passes are for all; then every third is. */
 static void a_rule_with_a_longer_interval_keeps_its_winners(void)
 {
-    static const struct fp_ranking rules[] = {
-        {FP_METRIC_reductions, 1, 1, 1},
-        {FP_METRIC_message_queue_len, 1, 1, 3}};
+    static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 1, 1},
+                                              {FP_METRIC_message_queue_len, 1, 1, 3}};
     struct fixture *f = create_with(rules, 2);
     uint64_t queue = 0;
 
@@ -442,8 +420,8 @@ static void a_rule_with_a_longer_interval_keeps_its_winners(void)
         fake_set(&f->vm, k, FP_FIELD_inner_len, queue);
         pass(f, 7);
         CHECK_INT(winner(f, 0), k);
-        /* It has not been asked since: of 1 to 3, which have all grown since,
-         * 3 has most; the next time is when 5 is there, and 6 is not yet. */
+        /* It has not been asked since: of 1 to 3, which have all grown since, 3 has most; the next
+         * time is when 5 is there, and 6 is not yet. */
         if (k == 3 || k == 4)
             CHECK_INT(winner(f, 1), 3);
     }
@@ -465,8 +443,7 @@ static void minor_collections_are_counted_anew_after_a_full_sweep(void)
     fake_set(&f->vm, 2, FP_FIELD_gen_gcs, 55);
     pass(f, 64);
     CHECK_INT(winner(f, 0), 1);
-    CHECK_INT(fp_top_processes_selected(f->selector, &n, &processes)->figure,
-              7);
+    CHECK_INT(fp_top_processes_selected(f->selector, &n, &processes)->figure, 7);
     destroy(f);
 }
 
@@ -481,10 +458,9 @@ static size_t chosen_n(struct fixture *f)
 
 static void each_rule_chooses_a_part_of_its_own(void)
 {
-    static const struct fp_ranking rules[] = {
-        {FP_METRIC_reductions, 1, 5, 1},
-        {FP_METRIC_message_queue_len, 0, 2, 1},
-        {FP_METRIC_bin_vheap_size, 0, 0, 1}};
+    static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 5, 1},
+                                              {FP_METRIC_message_queue_len, 0, 2, 1},
+                                              {FP_METRIC_bin_vheap_size, 0, 0, 1}};
     struct fixture *f = create_with(rules, 3);
 
     for (uint32_t k = 0; k < 8; k++) {
@@ -520,15 +496,13 @@ static void rules_that_can_not_be_are_refused(void)
 
     fake_vm_create(&vm, 27, 64, 8);
     for (int i = 0; i < 2; i++)
-        CHECK_INT(fp_top_processes_create(&selector, &vm.layout,
-                                          &vm.memory.peek, &bad[i], 1, NULL, 0),
-                  FP_EINVAL);
-    CHECK_INT(fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek,
-                                      many, FP_RANKINGS_MAX + 1, NULL, 0),
+        CHECK_INT(
+            fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek, &bad[i], 1, NULL, 0),
+            FP_EINVAL);
+    CHECK_INT(fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek, many,
+                                      FP_RANKINGS_MAX + 1, NULL, 0),
               FP_EINVAL);
-    CHECK_INT(fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek,
-                                      NULL, 0, NULL, 0),
-              0);
+    CHECK_INT(fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek, NULL, 0, NULL, 0), 0);
     CHECK_INT(fp_top_processes_step(selector, 64), 1);
     fp_top_processes_destroy(selector);
     fake_vm_destroy(&vm);
@@ -541,8 +515,8 @@ static void rules_that_can_not_be_are_refused(void)
 
 #define MANY_PROCESSES (MANY_SLOTS / 8 * 5)
 
-/* A table with 1.3 million processes, made up as it is read: only ids and
- * reductions differ from zero. */
+/* A table with 1.3 million processes, made up as it is read: only ids and reductions differ from
+ * zero. */
 struct many {
     struct fp_layout layout;
     struct fp_memory memory;
@@ -567,8 +541,7 @@ static void make_word(const struct many *many, uint64_t at, unsigned char *into)
     memcpy(into, &word, sizeof word);
 }
 
-static int64_t make_up(void *self, const struct iovec *local,
-                       const struct iovec *remote, size_t n)
+static int64_t make_up(void *self, const struct iovec *local, const struct iovec *remote, size_t n)
 {
     int64_t total = 0;
 
@@ -584,8 +557,8 @@ static int64_t make_up(void *self, const struct iovec *local,
     return total;
 }
 
-/* Five minutes, by clocks that the test turns: a process read costs 250 ns, a
- * tick's samples of 100 processes 100 us. */
+/* Five minutes, by clocks that the test turns: a process read costs 250 ns, a tick's samples of 100
+ * processes 100 us. */
 static void the_governor_paces_a_pass_over_two_million_processes(void)
 {
     struct many many = {.layout = {.release = *fp_release_find(25),
@@ -603,20 +576,15 @@ static void the_governor_paces_a_pass_over_two_million_processes(void)
     uint32_t passes = 0;
     size_t n;
 
-    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory,
-                                      &ranking, 1, NULL, 0),
-              0);
+    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory, &ranking, 1, NULL, 0), 0);
     CHECK_INT(fp_top_processes_step(top, MANY_SLOTS), 1);
-    CHECK(fp_top_processes_selected(top, &n, &processes)->value >=
-          MANY_SLOTS - 200);
+    CHECK(fp_top_processes_selected(top, &n, &processes)->value >= MANY_SLOTS - 200);
     CHECK_INT(n, 100);
     CHECK_INT(processes, MANY_PROCESSES);
     fp_governor_init(&governor, 20, 0, used, 5000);
     for (int i = 1; i <= 300; i++) {
-        int64_t interval =
-            9000000 * (int64_t)fp_governed(governor.step).interval_factor;
-        uint32_t slots =
-            fp_governor_slots(&governor, MANY_SLOTS, 5000, interval);
+        int64_t interval = 9000000 * (int64_t)fp_governed(governor.step).interval_factor;
+        uint32_t slots = fp_governor_slots(&governor, MANY_SLOTS, 5000, interval);
         uint32_t ticks = (uint32_t)(second / interval);
 
         passes += (uint32_t)fp_top_processes_step(top, slots * ticks);

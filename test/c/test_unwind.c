@@ -1,7 +1,6 @@
 /*
- * test_unwind.c - our walks beside libgcc's, in the same thread at the
- * same instruction: at calls, and while code is stepped through instruction by
- * instruction.
+ * test_unwind.c - our walks beside libgcc's, in the same thread at the same instruction: at calls,
+ * and while code is stepped through instruction by instruction.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -41,11 +40,9 @@ static __attribute__((noinline)) void compare_here(void *self)
     getcontext(&context);
     registers = truth_registers(&context);
     truth_copy(&copy, registers.rsp, stack_end);
-    count = fp_cstack_unwind(visit->native, &registers, &copy.stack, ours,
-                             TRUTH_FRAMES, &end);
+    count = fp_cstack_unwind(visit->native, &registers, &copy.stack, ours, TRUTH_FRAMES, &end);
     truth_unwind(&truth);
-    if (count != truth.count ||
-        memcmp(ours + 1, truth.pc + 1, (count - 1) * sizeof *ours) != 0) {
+    if (count != truth.count || memcmp(ours + 1, truth.pc + 1, (count - 1) * sizeof *ours) != 0) {
         truth_print(visit->native, "ours", ours, count);
         truth_print(visit->native, "libgcc's", truth.pc, truth.count);
         RUN_FAIL("the walks differ (ours ended by %d)", end.why);
@@ -62,10 +59,8 @@ typedef uint64_t sort_function(void (*)(void *), void *);
 static void *visit_chain(void *path)
 {
     void *library = truth_open(path);
-    run_function *run =
-        (run_function *)(uintptr_t)truth_symbol(library, "chain_run");
-    sort_function *sort =
-        (sort_function *)(uintptr_t)truth_symbol(library, "chain_sort");
+    run_function *run = (run_function *)(uintptr_t)truth_symbol(library, "chain_run");
+    sort_function *sort = (sort_function *)(uintptr_t)truth_symbol(library, "chain_sort");
     struct visit visit = {native_now(), 0, 0};
 
     stack_end = truth_stack_end();
@@ -115,8 +110,7 @@ static void visit_in_two_threads(const char *path, size_t build)
 
     (void)build;
     visit_chain((void *)(uintptr_t)path);
-    CHECK(pthread_create(&thread, NULL, visit_chain, (void *)(uintptr_t)path) ==
-          0);
+    CHECK(pthread_create(&thread, NULL, visit_chain, (void *)(uintptr_t)path) == 0);
     pthread_join(thread, NULL);
 }
 
@@ -133,8 +127,7 @@ static struct {
     struct fp_cstack *native;
     volatile int is_on;
     size_t steps, same, deepest;
-    size_t in_vdso,
-        in_linker; /* the second: where a PLT entry led at its first call */
+    size_t in_vdso, in_linker; /* the second: where a PLT entry led at its first call */
     struct visit from_handler;
     uint64_t most;
 } stepping;
@@ -155,8 +148,7 @@ static int is_same_walk(const struct fp_registers *registers)
     size_t count, from;
 
     truth_copy(&copy, registers->rsp, stack_end);
-    count = fp_cstack_unwind(stepping.native, registers, &copy.stack, ours,
-                             TRUTH_FRAMES, &end);
+    count = fp_cstack_unwind(stepping.native, registers, &copy.stack, ours, TRUTH_FRAMES, &end);
     truth_unwind(&truth);
     from = interrupted_at(&truth, registers->rip);
     if (count > stepping.deepest)
@@ -166,8 +158,7 @@ static int is_same_walk(const struct fp_registers *registers)
         return 1;
     if (stepping.steps - stepping.same < 3) {
         truth_print(stepping.native, "ours", ours, count);
-        truth_print(stepping.native, "libgcc's", truth.pc + from,
-                    truth.count - from);
+        truth_print(stepping.native, "libgcc's", truth.pc + from, truth.count - from);
         printf("# ended by %d\n", end.why);
     }
     return 0;
@@ -197,8 +188,7 @@ static void on_step(int signal, siginfo_t *info, void *self)
 static void step_through(const char *path, size_t build)
 {
     void *library = truth_open(path);
-    uint64_t (*work)(void) =
-        (uint64_t(*)(void))(uintptr_t)truth_symbol(library, "chain_work");
+    uint64_t (*work)(void) = (uint64_t(*)(void))(uintptr_t)truth_symbol(library, "chain_work");
     struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
     struct truth_frames truth;
 
@@ -215,9 +205,8 @@ static void step_through(const char *path, size_t build)
     raise(SIGTRAP);
     printf("# %s %s: %zu of %zu steps agree, up to %zu frames, %zu in the "
            "dynamic linker, %zu in the vDSO\n",
-           builds[build].compiler, builds[build].flags, stepping.same,
-           stepping.steps, stepping.deepest, stepping.in_linker,
-           stepping.in_vdso);
+           builds[build].compiler, builds[build].flags, stepping.same, stepping.steps,
+           stepping.deepest, stepping.in_linker, stepping.in_vdso);
     CHECK(stepping.steps > 5000);
     CHECK(stepping.in_linker > 100);
     CHECK(stepping.from_handler.calls > 10);
@@ -269,8 +258,7 @@ static __attribute__((noinline)) void walk_to_foreign_code(void *unused)
     getcontext(&context);
     registers = truth_registers(&context);
     truth_copy(&copy, registers.rsp, stack_end);
-    count = fp_cstack_unwind(foreign.native, &registers, &copy.stack, ours,
-                             TRUTH_FRAMES, &end);
+    count = fp_cstack_unwind(foreign.native, &registers, &copy.stack, ours, TRUTH_FRAMES, &end);
     CHECK(count > 20); /* the chain's, and one of this file */
     CHECK_INT(end.why, FP_CSTACK_LEFT);
     for (size_t i = 0; i < count; i++)
@@ -300,8 +288,7 @@ static void a_walk_ends_in_foreign_code_with_the_registers_it_had(void)
     truth_build("gcc", "-O2", path);
     library = truth_open(path);
     chain = (run_function *)(uintptr_t)truth_symbol(library, "chain_run");
-    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED);
     memcpy(page, foreign_code, sizeof foreign_code);
     foreign.begin = (uint64_t)(uintptr_t)page;
@@ -344,8 +331,7 @@ static __attribute__((noinline)) void walk_less(void *self)
     registers = truth_registers(&context);
     truth_copy(&copy, registers.rsp, stack_end);
     whole = copy.stack.size;
-    count = fp_cstack_unwind(native, &registers, &copy.stack, ours,
-                             TRUTH_FRAMES, &end);
+    count = fp_cstack_unwind(native, &registers, &copy.stack, ours, TRUTH_FRAMES, &end);
     CHECK_INT(end.why, FP_CSTACK_OUTERMOST);
     for (size_t size = 0; size <= whole; size += size < 8192 ? 1 : 8) {
         unsigned char *bytes = malloc(size); /* ASan guards its end */
@@ -353,8 +339,7 @@ static __attribute__((noinline)) void walk_less(void *self)
         size_t got;
 
         memcpy(bytes, copy.bytes, size);
-        got = fp_cstack_unwind(native, &registers, &stack, less, TRUTH_FRAMES,
-                               NULL);
+        got = fp_cstack_unwind(native, &registers, &stack, less, TRUTH_FRAMES, NULL);
         free(bytes);
         CHECK(got >= last && got <= count);
         CHECK(memcmp(less, ours, got * sizeof *less) == 0);
@@ -362,15 +347,12 @@ static __attribute__((noinline)) void walk_less(void *self)
     }
     CHECK_INT(last, count);
     for (size_t max = 0; max < count; max++) {
-        CHECK_INT(
-            fp_cstack_unwind(native, &registers, &copy.stack, less, max, &end),
-            max);
+        CHECK_INT(fp_cstack_unwind(native, &registers, &copy.stack, less, max, &end), max);
         CHECK_INT(end.why, FP_CSTACK_FULL);
         CHECK(memcmp(less, ours, max * sizeof *less) == 0);
     }
     copy.stack.size = 256;
-    CHECK(fp_cstack_unwind(native, &registers, &copy.stack, less, TRUTH_FRAMES,
-                           &end) < count);
+    CHECK(fp_cstack_unwind(native, &registers, &copy.stack, less, TRUTH_FRAMES, &end) < count);
     CHECK_INT(end.why, FP_CSTACK_CUT);
 }
 
@@ -394,14 +376,12 @@ static void random_registers_and_stacks_are_no_harm(void)
     size_t frames = 0;
 
     for (int round = 0; round < 20000; round++) {
-        struct fp_cstack_stack stack = {UINT64_C(0x7ffe00000000),
-                                        (unsigned char *)words,
+        struct fp_cstack_stack stack = {UINT64_C(0x7ffe00000000), (unsigned char *)words,
                                         run_below(&random, 4096)};
         uint64_t *reg = (uint64_t *)&registers;
 
         for (int i = 0; i < 512; i++)
-            words[i] = (run_below(&random, 2) == 0 ? some : own) +
-                       run_below(&random, 1 << 12);
+            words[i] = (run_below(&random, 2) == 0 ? some : own) + run_below(&random, 1 << 12);
         for (int i = 0; i < 17; i++)
             reg[i] = stack.start + run_below(&random, 4096);
         registers.rip = words[run_below(&random, 512)];

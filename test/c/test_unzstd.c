@@ -1,6 +1,6 @@
 /*
- * test_unzstd.c - frames and back: in pieces of any size, from files that are
- * cut off, damaged, or were never ours.
+ * test_unzstd.c - frames and back: in pieces of any size, from files that are cut off, damaged, or
+ * were never ours.
  */
 #include <zstd.h>
 
@@ -39,9 +39,7 @@ static void make(struct stream *s)
             s->size += 11;
         }
         size = 0;
-        CHECK_INT(fp_zstd_put(zst, s->text + i * TEXT, TEXT, s->bytes + s->size,
-                              &size),
-                  0);
+        CHECK_INT(fp_zstd_put(zst, s->text + i * TEXT, TEXT, s->bytes + s->size, &size), 0);
         CHECK_INT(fp_zstd_end(zst, s->bytes + s->size, &size), 0);
         s->end[i] = s->size += size;
         fp_zstd_table_add(&table, size, TEXT);
@@ -62,8 +60,8 @@ struct result {
 };
 
 /* As a reader does: behind an error at the next magic number. */
-static void read_all(struct result *result, const char *bytes, size_t size,
-                     size_t piece, size_t room)
+static void read_all(struct result *result, const char *bytes, size_t size, size_t piece,
+                     size_t room)
 {
     struct fp_unzstd *unzst;
     const char *why;
@@ -75,8 +73,8 @@ static void read_all(struct result *result, const char *bytes, size_t size,
         int err;
 
         CHECK(result->size + room <= sizeof(result->text));
-        err = fp_unzstd_read(unzst, bytes + at, in, &used,
-                             result->text + result->size, room, &made, &why);
+        err = fp_unzstd_read(unzst, bytes + at, in, &used, result->text + result->size, room, &made,
+                             &why);
         if (err == 0) {
             CHECK(used <= in && made <= room && used + made > 0);
             at += used;
@@ -103,8 +101,7 @@ static void text_comes_back_in_pieces_of_any_size(void)
     static const size_t pieces[] = {1, 7, 4096, 100000, 10000000};
 
     for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {
-        read_all(&result, stream.bytes, stream.size, pieces[i],
-                 pieces[i] > 1000 ? 1000 : 100);
+        read_all(&result, stream.bytes, stream.size, pieces[i], pieces[i] > 1000 ? 1000 : 100);
         CHECK_INT(result.errors, 0);
         CHECK(result.is_between);
         CHECK_INT(result.size, sizeof(stream.text));
@@ -131,9 +128,7 @@ static void damage_costs_one_frame(void)
 
     CHECK(bytes != NULL);
     for (int i = 0; i < 200; i++) {
-        size_t at =
-            stream.end[0] +
-            run_below(&random, (uint32_t)(stream.end[1] - stream.end[0]));
+        size_t at = stream.end[0] + run_below(&random, (uint32_t)(stream.end[1] - stream.end[0]));
 
         memcpy(bytes, stream.bytes, stream.size);
         bytes[at] ^= (char)(1 + run_below(&random, 255));
@@ -141,8 +136,7 @@ static void damage_costs_one_frame(void)
         CHECK(result.errors >= 1);
         CHECK(result.size >= 3 * TEXT);
         CHECK(memcmp(result.text, stream.text, TEXT) == 0);
-        CHECK(memcmp(result.text + result.size - 2 * TEXT,
-                     stream.text + 2 * TEXT, 2 * TEXT) == 0);
+        CHECK(memcmp(result.text + result.size - 2 * TEXT, stream.text + 2 * TEXT, 2 * TEXT) == 0);
     }
     free(bytes);
 }
@@ -173,9 +167,7 @@ static void a_frame_with_a_huge_window_is_refused(void)
     const char *why = "";
 
     CHECK_INT(fp_unzstd_create(&unzst), 0);
-    CHECK_INT(
-        fp_unzstd_read(unzst, head, 9, &used, out, sizeof(out), &made, &why),
-        FP_EINVAL);
+    CHECK_INT(fp_unzstd_read(unzst, head, 9, &used, out, sizeof(out), &made, &why), FP_EINVAL);
     CHECK(strstr(why, "memory") != NULL);
     fp_unzstd_destroy(unzst);
 }

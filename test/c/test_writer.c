@@ -1,6 +1,6 @@
 /*
- * test_writer.c - the writer thread from ring to file, with code that is
- * played by a table: tickets in order, nothing left behind, the books even.
+ * test_writer.c - the writer thread from ring to file, with code that is played by a table: tickets
+ * in order, nothing left behind, the books even.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -47,8 +47,7 @@ struct fixture {
     char path[512];
 };
 
-static void notify(void *arg, enum fp_writer_event event, uint64_t ticket,
-                   int err, const char *why)
+static void notify(void *arg, enum fp_writer_event event, uint64_t ticket, int err, const char *why)
 {
     struct notes *notes = arg;
 
@@ -64,8 +63,7 @@ static void notify(void *arg, enum fp_writer_event event, uint64_t ticket,
         CHECK_INT(ticket, 0);
         notes->stops++;
         notes->stop_err = err;
-        pthread_getname_np(pthread_self(), notes->thread_name,
-                           sizeof(notes->thread_name));
+        pthread_getname_np(pthread_self(), notes->thread_name, sizeof(notes->thread_name));
         pthread_sigmask(SIG_BLOCK, NULL, &notes->blocked);
     }
     pthread_cond_broadcast(&notes->changed);
@@ -93,8 +91,7 @@ static _Atomic int64_t set_by_ns;
 
 static int64_t read_clock(clockid_t clock)
 {
-    return fp_clock_ns(clock) +
-           (clock == CLOCK_REALTIME ? atomic_load(&set_by_ns) : 0);
+    return fp_clock_ns(clock) + (clock == CLOCK_REALTIME ? atomic_load(&set_by_ns) : 0);
 }
 
 /* Of the next setup. */
@@ -103,11 +100,10 @@ static struct {
     int is_portable, is_elsewhere;
 } special;
 
-static const struct fake_function functions[] = {
-    {"lists", "map", "lists.erl", 2}, {"gen_server", "loop", "", 7}};
+static const struct fake_function functions[] = {{"lists", "map", "lists.erl", 2},
+                                                 {"gen_server", "loop", "", 7}};
 
-static struct fixture *setup_merging(uint32_t flush_interval_ms,
-                                     uint32_t buffer_ms, int merge_idle)
+static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer_ms, int merge_idle)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     struct fp_writer_options options;
@@ -128,8 +124,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms,
     files.flush_close_max = special.flush_close_max;
     atomic_store(&set_by_ns, 0);
     if (!special.is_elsewhere)
-        atomic_store(&f->clock.offset_us,
-                     fp_clock_offset_ns(fp_clock_ns) / 1000);
+        atomic_store(&f->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000);
     CHECK_INT(fp_sink_open(&sink, &files, why, sizeof(why)), 0);
     snprintf(f->path, sizeof(f->path), "%s", fp_sink_path(sink));
     options = (struct fp_writer_options){
@@ -156,8 +151,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms,
     return f;
 }
 
-static struct fixture *setup_holding(uint32_t flush_interval_ms,
-                                     uint32_t buffer_ms)
+static struct fixture *setup_holding(uint32_t flush_interval_ms, uint32_t buffer_ms)
 {
     return setup_merging(flush_interval_ms, buffer_ms, 0);
 }
@@ -370,8 +364,8 @@ struct checked_file {
     int64_t first_us, last_us, offset_us;
 };
 
-/* File number `at` follows the grammar, which forbids that time decreases in
- * it; its name is the second of its first sample, or the one before. */
+/* File number `at` follows the grammar, which forbids that time decreases in it; its name is the
+ * second of its first sample, or the one before. */
 static struct checked_file check_file(struct fixture *f, int at)
 {
     struct logs logs = logs_list(f->directory.path);
@@ -397,8 +391,7 @@ static struct checked_file check_file(struct fixture *f, int at)
                 file.first_us = file.last_us;
         }
         if (file.offset_us == 0 && strncmp(line, "# ticks=", 8) == 0 &&
-            sscanf(strstr(line, " clock_offset_us="), " clock_offset_us=%lld",
-                   &offset) == 1)
+            sscanf(strstr(line, " clock_offset_us="), " clock_offset_us=%lld", &offset) == 1)
             file.offset_us = offset;
     }
     for (int i = 0; i <= 1; i++) {
@@ -415,8 +408,7 @@ static struct checked_file check_file(struct fixture *f, int at)
 
 static void wait_for_files(struct fixture *f, uint64_t files)
 {
-    for (int i = 0; i < 6000 && counter(f, FP_COUNTER_files_begun) < files;
-         i++) {
+    for (int i = 0; i < 6000 && counter(f, FP_COUNTER_files_begun) < files; i++) {
         push_now(f, 1);
         sleep_ms(10);
     }
@@ -426,8 +418,7 @@ static void wait_for_files(struct fixture *f, uint64_t files)
 /* Two hours back, in the middle of a file, and two days forth in the next. */
 static void a_step_of_the_systems_clock_begins_another_file(void)
 {
-    const int64_t steps[] = {0, INT64_C(-7200) * 1000000,
-                             INT64_C(172800) * 1000000};
+    const int64_t steps[] = {0, INT64_C(-7200) * 1000000, INT64_C(172800) * 1000000};
     struct fixture *f = setup(0);
     struct checked_file file[3];
 
@@ -451,14 +442,13 @@ static void a_step_of_the_systems_clock_begins_another_file(void)
 
         CHECK(llabs(file[i].offset_us - offset_us) < 1000);
         CHECK(file[i].last_us <= fp_monotonic_ns() / 1000 + offset_us);
-        CHECK(file[i].last_us >=
-              fp_monotonic_ns() / 1000 + offset_us - INT64_C(600000000));
+        CHECK(file[i].last_us >= fp_monotonic_ns() / 1000 + offset_us - INT64_C(600000000));
     }
     teardown(f);
 }
 
-/* Smaller ones wait for the next file, which has an offset of its own; here by
- * what the portable engine says of its clock. */
+/* Smaller ones wait for the next file, which has an offset of its own; here by what the portable
+ * engine says of its clock. */
 static void each_file_has_the_offset_of_its_beginning(void)
 {
     struct checked_file file[3];
@@ -496,8 +486,8 @@ static void files_of_another_node_are_named_by_its_clock(void)
     f = setup(0);
     push_definitions(f);
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
-    atomic_store(&f->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000 -
-                                          INT64_C(100000) * 1000000);
+    atomic_store(&f->clock.offset_us,
+                 fp_clock_offset_ns(fp_clock_ns) / 1000 - INT64_C(100000) * 1000000);
     push_now(f, 5);
     fp_writer_stop(f->writer);
     wait_for_stop(&f->notes);
@@ -510,8 +500,7 @@ static void files_of_another_node_are_named_by_its_clock(void)
 
 static void replaced_code_is_rendered_anew_and_counted(void)
 {
-    static const struct fake_function newer[] = {{"m", "newer", "", 1},
-                                                 {"m", "other", "", 1}};
+    static const struct fake_function newer[] = {{"m", "newer", "", 1}, {"m", "other", "", 1}};
     struct fixture *f = setup(0);
 
     push_definitions(f);
@@ -530,10 +519,8 @@ static void replaced_code_is_rendered_anew_and_counted(void)
     teardown(f);
 }
 
-/* The figure of the last sample that the profiler took of itself: *delta is
- * its change. */
-static long long own_figure(struct fixture *f, const char *name,
-                            long long *delta)
+/* The figure of the last sample that the profiler took of itself: *delta is its change. */
+static long long own_figure(struct fixture *f, const char *name, long long *delta)
 {
     char key[64], *text, *last = NULL, *found;
     long long value;
@@ -601,8 +588,7 @@ static void find_file(struct fixture *f)
     struct logs logs = logs_list(f->directory.path);
 
     CHECK_INT(logs.n, 1);
-    snprintf(f->path, sizeof(f->path), "%s/%s", f->directory.path,
-             logs.name[0]);
+    snprintf(f->path, sizeof(f->path), "%s/%s", f->directory.path, logs.name[0]);
 }
 
 static void what_a_writer_holds_is_written_when_committed(void)
@@ -733,9 +719,7 @@ static void figures_have_names_and_a_limit(void)
     CHECK_INT(fp_gauges_add(&figures, "a b", 1), FP_EINVAL);
     CHECK_INT(fp_gauges_add(&figures, "A", 1), FP_EINVAL);
     CHECK_INT(fp_gauges_add(&figures, "a=1/2", 1), FP_EINVAL);
-    CHECK_INT(
-        fp_gauges_add(&figures, "forty_letters_are_too_many_for_one_figure", 1),
-        FP_EINVAL);
+    CHECK_INT(fp_gauges_add(&figures, "forty_letters_are_too_many_for_one_figure", 1), FP_EINVAL);
     for (unsigned i = 0; i < FP_GAUGES_MAX; i++)
         CHECK_INT(fp_gauges_add(&figures, "a", INT64_MIN), 0);
     CHECK_INT(fp_gauges_add(&figures, "a", 1), FP_EFULL);
@@ -758,8 +742,7 @@ static void nonsense_in_the_ring_is_lost_and_counted(void)
     stop(f);
     CHECK_INT(counter(f, FP_COUNTER_written), 2);
     CHECK_INT(counter(f, FP_COUNTER_lost), 2);
-    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost),
-              f->pushed);
+    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost), f->pushed);
     CHECK_INT(samples_in_file(f), 2);
     teardown(f);
 }
@@ -803,13 +786,12 @@ static void tickets_are_answered_in_order_under_load(void)
     stop(f);
     CHECK_INT(f->notes.flushes, 200);
     CHECK_INT(samples_in_file(f), f->pushed);
-    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost),
-              f->pushed);
+    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost), f->pushed);
     teardown(f);
 }
 
-/* Every ticket that was handed out is answered, even when the stop comes at
- * the same moment; none is handed out that would not be. */
+/* Every ticket that was handed out is answered, even when the stop comes at the same moment; none
+ * is handed out that would not be. */
 static _Atomic uint64_t handed_out;
 
 static void *ask_until_refused(void *arg)
@@ -856,8 +838,7 @@ static void a_full_disk_loses_samples_but_not_the_books(void)
     faulty_disk_mend();
     CHECK_INT(f->notes.stop_err, FP_EIO);
     CHECK(counter(f, FP_COUNTER_lost) > 0);
-    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost),
-              f->pushed);
+    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost), f->pushed);
     /* What is said to be written is there, and nothing else. */
     CHECK_INT(samples_in_file(f), counter(f, FP_COUNTER_written));
     CHECK_INT(counter(f, FP_COUNTER_bytes), counter(f, FP_COUNTER_file_bytes));
@@ -903,8 +884,8 @@ static void a_disk_that_recovers_is_noticed(void)
     teardown(f);
 }
 
-/* While a write hangs nobody else does: what finds no room in the ring is
- * refused there, which is the engine's to count. */
+/* While a write hangs nobody else does: what finds no room in the ring is refused there, which is
+ * the engine's to count. */
 static void a_disk_that_hangs_holds_up_nobody_else(void)
 {
     struct fixture *f = setup(0);
@@ -916,8 +897,7 @@ static void a_disk_that_hangs_holds_up_nobody_else(void)
     push_samples(f, 10);
     fp_writer_flush(f->writer);
     while (refused < 1000) {
-        const struct fp_record *record =
-            make_repeat(&b, 0, 0, f->time_us += 100);
+        const struct fp_record *record = make_repeat(&b, 0, 0, f->time_us += 100);
         void *room = fp_ring_reserve(f->ring, record->size);
 
         refused += room == NULL;

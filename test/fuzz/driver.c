@@ -1,6 +1,6 @@
 /*
- * driver.c - all targets in one program for libFuzzer: which one it runs is the
- * end of the name by which it is called, `fuzz_stack`.
+ * driver.c - all targets in one program for libFuzzer: which one it runs is the end of the name by
+ * which it is called, `fuzz_stack`.
  */
 #include "fuzz.h"
 
@@ -25,8 +25,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
     (void)argc;
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-        if (strncmp(name, "fuzz_", 5) == 0 &&
-            strcmp(name + 5, targets[i].name) == 0)
+        if (strncmp(name, "fuzz_", 5) == 0 && strcmp(name + 5, targets[i].name) == 0)
             chosen = targets[i].run;
     if (chosen != NULL)
         return 0;

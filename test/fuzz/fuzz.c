@@ -125,8 +125,7 @@ static struct fuzz_memory *current;
 /* The pages of [address, address + size) that are not there yet. */
 static int map_pages(struct fuzz_memory *memory, uint64_t address, size_t size)
 {
-    for (uint64_t page = address & ~(uint64_t)(PAGE - 1); page < address + size;
-         page += PAGE) {
+    for (uint64_t page = address & ~(uint64_t)(PAGE - 1); page < address + size; page += PAGE) {
         if (fake_at(&memory->memory, page, 1) != NULL)
             continue;
         if (memory->memory.regions == FAKE_REGIONS_MAX)
@@ -136,8 +135,8 @@ static int map_pages(struct fuzz_memory *memory, uint64_t address, size_t size)
     return 1;
 }
 
-static void put_words(struct fuzz_memory *memory, uint64_t address,
-                      const uint8_t *bytes, unsigned words, unsigned flags)
+static void put_words(struct fuzz_memory *memory, uint64_t address, const uint8_t *bytes,
+                      unsigned words, unsigned flags)
 {
     for (; words > 0; words--, address += 8, bytes += 8) {
         uint64_t word;
@@ -149,23 +148,19 @@ static void put_words(struct fuzz_memory *memory, uint64_t address,
     }
 }
 
-static void come_to_be(struct fake_memory *fake, void *arg, uint64_t address,
-                       size_t size)
+static void come_to_be(struct fake_memory *fake, void *arg, uint64_t address, size_t size)
 {
     struct fuzz_memory *memory = arg;
 
     (void)address, (void)size;
-    while (memory->came < memory->laters &&
-           memory->later[memory->came].at <= fake->entries) {
+    while (memory->came < memory->laters && memory->later[memory->came].at <= fake->entries) {
         const struct fuzz_later *later = &memory->later[memory->came++];
 
-        put_words(memory, later->address, later->bytes, later->words,
-                  later->flags);
+        put_words(memory, later->address, later->bytes, later->words, later->flags);
     }
 }
 
-static void put_away(struct fuzz_memory *memory, uint64_t address,
-                     unsigned pages)
+static void put_away(struct fuzz_memory *memory, uint64_t address, unsigned pages)
 {
     address &= ~(uint64_t)(PAGE - 1);
     for (; pages > 0 && memory->aways < FUZZ_AWAY_MAX; pages--) {
@@ -177,8 +172,7 @@ static void put_away(struct fuzz_memory *memory, uint64_t address,
 
 static void put_later(struct fuzz_memory *memory, struct fuzz_later later)
 {
-    uint64_t before =
-        memory->laters > 0 ? memory->later[memory->laters - 1].at : 0;
+    uint64_t before = memory->laters > 0 ? memory->later[memory->laters - 1].at : 0;
 
     if (memory->laters == FUZZ_LATER_MAX)
         return;
@@ -191,8 +185,7 @@ static void put_piece(struct fuzz_memory *memory, struct fuzz_input *input)
     struct fuzz_later piece = {.flags = fuzz_u8(input)};
     size_t words;
 
-    piece.address =
-        FUZZ_REGION((piece.flags & 0x0f) % FUZZ_REGIONS) + 8u * fuzz_u16(input);
+    piece.address = FUZZ_REGION((piece.flags & 0x0f) % FUZZ_REGIONS) + 8u * fuzz_u16(input);
     words = fuzz_u8(input);
     if ((piece.flags & FUZZ_AWAY) != 0) {
         put_away(memory, piece.address, words % 16);

@@ -1,9 +1,9 @@
 /*
- * fuzz.h - what the fuzz targets share: numbers out of an input, and memory
- * behind a fake peek that the input lays out.
+ * fuzz.h - what the fuzz targets share: numbers out of an input, and memory behind a fake peek that
+ * the input lays out.
  *
- * An input of a target that looks at foreign memory is a few numbers, and then
- * pieces of memory up to its end:
+ * An input of a target that looks at foreign memory is a few numbers, and then pieces of memory up
+ * to its end:
  *
  *      u8   where and how: a region in the low four bits, FUZZ_* above
  *      u16  where in the region, in words
@@ -11,11 +11,10 @@
  *      u8   FUZZ_LATER: after how many more reads it comes to be
  *      u64  words
  *
- * Pages that no piece touches are holes. So that pointers lead somewhere, a word
- * is relocated (but with FUZZ_RAW, which is for code): one of 32 bits whose top
- * four are N, not 0, is an address in region N - 1. A mutation of a small number
- * so becomes a pointer into the input itself, and one of a pointer mostly stays
- * one. Regions are those of fake_vm.h, and one for a C stack.
+ * Pages that no piece touches are holes. So that pointers lead somewhere, a word is relocated (but
+ * with FUZZ_RAW, which is for code): one of 32 bits whose top four are N, not 0, is an address in
+ * region N - 1. A mutation of a small number so becomes a pointer into the input itself, and one of
+ * a pointer mostly stays one. Regions are those of fake_vm.h, and one for a C stack.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -30,23 +29,23 @@
 #include "../c/fake_vm.h"
 
 /* Each target: any bytes. Returns when all is well. */
-#define FUZZ_TARGETS(X)                                                        \
-    X(atom)                                                                    \
-    X(bif)                                                                     \
-    X(cfi)                                                                     \
-    X(code)                                                                    \
-    X(elf)                                                                     \
-    X(functions)                                                               \
-    X(layout)                                                                  \
-    X(log_name)                                                                \
-    X(maps)                                                                    \
-    X(process)                                                                 \
-    X(read)                                                                    \
-    X(recover)                                                                 \
-    X(running)                                                                 \
-    X(sampler)                                                                 \
-    X(stack)                                                                   \
-    X(table)                                                                   \
+#define FUZZ_TARGETS(X)                                                                            \
+    X(atom)                                                                                        \
+    X(bif)                                                                                         \
+    X(cfi)                                                                                         \
+    X(code)                                                                                        \
+    X(elf)                                                                                         \
+    X(functions)                                                                                   \
+    X(layout)                                                                                      \
+    X(log_name)                                                                                    \
+    X(maps)                                                                                        \
+    X(process)                                                                                     \
+    X(read)                                                                                        \
+    X(recover)                                                                                     \
+    X(running)                                                                                     \
+    X(sampler)                                                                                     \
+    X(stack)                                                                                       \
+    X(table)                                                                                       \
     X(unzst)
 
 #define FUZZ_DECLARE(name) void fuzz_##name(const uint8_t *bytes, size_t size);
@@ -54,14 +53,13 @@ FUZZ_TARGETS(FUZZ_DECLARE)
 #undef FUZZ_DECLARE
 
 /* What must hold whatever the input: abort(), which is what a fuzzer sees. */
-#define FUZZ_CHECK(condition)                                                  \
-    do {                                                                       \
-        if (!(condition))                                                      \
-            fuzz_fail(__FILE__, __LINE__, #condition);                         \
+#define FUZZ_CHECK(condition)                                                                      \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            fuzz_fail(__FILE__, __LINE__, #condition);                                             \
     } while (0)
 
-_Noreturn static inline void fuzz_fail(const char *file, int line,
-                                       const char *what)
+_Noreturn static inline void fuzz_fail(const char *file, int line, const char *what)
 {
     fprintf(stderr, "%s:%d: expected %s\n", file, line, what);
     abort();

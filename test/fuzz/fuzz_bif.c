@@ -13,8 +13,7 @@ static void check_mfa(const struct fake_memory *memory, uint64_t at)
     uint64_t mfa[3];
 
     FUZZ_CHECK(fp_safe_read(&memory->peek, at, mfa, sizeof mfa) == 0);
-    FUZZ_CHECK(fp_term_is_atom(mfa[0]) && fp_term_is_atom(mfa[1]) &&
-               mfa[2] <= 255);
+    FUZZ_CHECK(fp_term_is_atom(mfa[0]) && fp_term_is_atom(mfa[1]) && mfa[2] <= 255);
 }
 
 static void look_at(struct fuzz_memory *memory, uint64_t at, uint64_t other)

@@ -1,6 +1,6 @@
 /*
- * fuzz_cfi.c - any bytes as call frame information, and any registers and stack
- * to walk by its rows.
+ * fuzz_cfi.c - any bytes as call frame information, and any registers and stack to walk by its
+ * rows.
  */
 #include "fuzz.h"
 
@@ -28,8 +28,7 @@ static void find_functions(struct fp_cfi *cfi)
 {
     uint32_t kept = 0;
 
-    for (uint64_t place = 0; place < cfi->size && cfi->count < FUNCTIONS_MAX;
-         place++) {
+    for (uint64_t place = 0; place < cfi->size && cfi->count < FUNCTIONS_MAX; place++) {
         struct fp_cfi_fde fde;
 
         if (fp_cfi_fde(cfi, place, &fde) != 0)
@@ -37,20 +36,18 @@ static void find_functions(struct fp_cfi *cfi)
         FUZZ_CHECK(fde.common.end <= cfi->bytes + cfi->size);
         FUZZ_CHECK(fde.program.end <= cfi->bytes + cfi->size);
         if (fde.size > 0 && fde.size <= UINT32_MAX)
-            cfi->function[cfi->count++] = (struct fp_cfi_function){
-                fde.start, (uint32_t)fde.size, (uint32_t)place};
+            cfi->function[cfi->count++] =
+                (struct fp_cfi_function){fde.start, (uint32_t)fde.size, (uint32_t)place};
     }
     qsort(cfi->function, cfi->count, sizeof *cfi->function, by_start);
     for (uint32_t i = 0; i < cfi->count; i++)
         if (kept == 0 ||
-            cfi->function[i].start - cfi->function[kept - 1].start >=
-                cfi->function[kept - 1].size)
+            cfi->function[i].start - cfi->function[kept - 1].start >= cfi->function[kept - 1].size)
             cfi->function[kept++] = cfi->function[i];
     cfi->count = kept;
 }
 
-/* Rows rise, each is of a kind that is known, and none is outside of the
- * functions. */
+/* Rows rise, each is of a kind that is known, and none is outside of the functions. */
 static void check_rows(const struct fp_cfi *cfi, const struct fp_cfi_rows *rows)
 {
     const struct fp_cfi_function *last = cfi->function + cfi->count - 1;
@@ -63,8 +60,7 @@ static void check_rows(const struct fp_cfi *cfi, const struct fp_cfi_rows *rows)
     for (uint32_t i = 1; i < rows->distinct_count; i++) {
         const struct fp_cfi_row *row = &rows->distinct[i];
 
-        FUZZ_CHECK(row->cfa_kind != FP_CFA_UNKNOWN &&
-                   row->cfa_kind <= FP_CFA_PLT);
+        FUZZ_CHECK(row->cfa_kind != FP_CFA_UNKNOWN && row->cfa_kind <= FP_CFA_PLT);
         FUZZ_CHECK(row->cfa_register < FP_CFI_REGISTERS);
         FUZZ_CHECK(row->cfa_index <= FP_CFI_REGISTERS);
         for (uint32_t k = 0; k < FP_CFI_REGISTERS; k++)
@@ -97,8 +93,7 @@ static void walk(struct fp_cstack *native, const struct fp_registers *registers,
 }
 
 /* Small numbers lie in the code or on the stack. */
-static void take_registers(struct fuzz_input *input,
-                           struct fp_registers *registers)
+static void take_registers(struct fuzz_input *input, struct fp_registers *registers)
 {
     uint64_t reg[FP_CFI_REGISTERS];
 
@@ -117,8 +112,8 @@ static void take_stack(struct fuzz_input *input, unsigned char *bytes)
 {
     for (size_t at = 0; at < STACK_MAX; at += 8) {
         uint16_t low = fuzz_u16(input);
-        uint64_t word = (low & 1) != 0 ? BIAS + CODE_START + (low >> 1)
-                                       : STACK_START + (low >> 1) % STACK_MAX;
+        uint64_t word =
+            (low & 1) != 0 ? BIAS + CODE_START + (low >> 1) : STACK_START + (low >> 1) % STACK_MAX;
 
         memcpy(bytes + at, &word, sizeof word);
     }
@@ -130,8 +125,7 @@ void fuzz_cfi(const uint8_t *bytes, size_t size)
     struct fp_cfi_function function[FUNCTIONS_MAX];
     unsigned char stack_bytes[STACK_MAX];
     struct fp_cstack_library library = {.name = NULL};
-    struct fp_mapping mapping = {BIAS + CODE_START,
-                                 BIAS + CODE_START + CODE_SIZE, BIAS, &library};
+    struct fp_mapping mapping = {BIAS + CODE_START, BIAS + CODE_START + CODE_SIZE, BIAS, &library};
     struct fp_cstack native = {.mapping = &mapping, .mappings = 1};
     struct fp_cstack_stack stack = {STACK_START, stack_bytes, STACK_MAX};
     struct fp_registers registers;
@@ -143,8 +137,7 @@ void fuzz_cfi(const uint8_t *bytes, size_t size)
     part = input; /* where ASan sees its end */
     if (part.left > CFI_MAX)
         part.left = CFI_MAX;
-    cfi = (struct fp_cfi){malloc(part.left + 1), part.left, CODE_START,
-                          function, 0};
+    cfi = (struct fp_cfi){malloc(part.left + 1), part.left, CODE_START, function, 0};
     FUZZ_CHECK(cfi.bytes != NULL);
     if (part.left > 0)
         memcpy(cfi.bytes, part.at, part.left);

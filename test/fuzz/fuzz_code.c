@@ -1,6 +1,6 @@
 /*
- * fuzz_code.c - any code and line tables: addresses resolved as the writer does,
- * with everything cached compared and resolved once more.
+ * fuzz_code.c - any code and line tables: addresses resolved as the writer does, with everything
+ * cached compared and resolved once more.
  */
 #include "fuzz.h"
 
@@ -10,8 +10,8 @@
 #include "format/record.h"
 
 #define PLACES 6
-/* To resolve one address: the region has 64 blocks, and each word of what is
- * walked over may be the beginning of a table that is read and is none. */
+/* To resolve one address: the region has 64 blocks, and each word of what is walked over may be the
+ * beginning of a table that is read and is none. */
 #define ASKED_MAX 4096u
 
 struct places {
@@ -24,14 +24,12 @@ static void check_text(const char *text, uint32_t len, uint32_t most)
     FUZZ_CHECK(text == NULL || (len <= most && text[len] == '\0'));
 }
 
-static void check_location(struct fp_code_index_index *code,
-                           const struct fp_location *at)
+static void check_location(struct fp_code_index_index *code, const struct fp_location *at)
 {
     uint32_t len = 0;
     const char *text;
 
-    FUZZ_CHECK(fp_term_is_atom(at->mfa[0]) && fp_term_is_atom(at->mfa[1]) &&
-               at->mfa[2] < 256);
+    FUZZ_CHECK(fp_term_is_atom(at->mfa[0]) && fp_term_is_atom(at->mfa[1]) && at->mfa[2] < 256);
     FUZZ_CHECK(at->line < 1u << 24);
     for (int i = 0; i < 2; i++) {
         text = fp_code_index_atom(code, at->mfa[i], &len);
@@ -50,20 +48,17 @@ static void check_asked(const struct fuzz_memory *memory, uint64_t *before)
     *before = now;
 }
 
-static void by_shape(struct fuzz_memory *memory, const struct fp_ranges *ranges,
-                     uint64_t pc)
+static void by_shape(struct fuzz_memory *memory, const struct fp_ranges *ranges, uint64_t pc)
 {
     uint64_t mfa[3], at = 0, first = 0, asked = fuzz_memory_asked(memory);
     int err = fp_code_index_nearest(&memory->memory.peek, ranges, pc, mfa, &at);
 
     FUZZ_CHECK(err == 0 || err == FP_ENOENT);
     if (err == 0)
-        FUZZ_CHECK(at % 8 == 0 && at + 24 <= pc &&
-                   fp_ranges_contain(ranges, at) && mfa[2] < 256);
+        FUZZ_CHECK(at % 8 == 0 && at + 24 <= pc && fp_ranges_contain(ranges, at) && mfa[2] < 256);
     check_asked(memory, &asked);
     for (uint32_t i = 0; i < ranges->count; i++) {
-        err = fp_code_index_first(&memory->memory.peek, &ranges->range[i], pc,
-                                  &first);
+        err = fp_code_index_first(&memory->memory.peek, &ranges->range[i], pc, &first);
         FUZZ_CHECK(err == 0 || err == FP_ENOENT);
         if (err == 0)
             FUZZ_CHECK(first >= pc && first < ranges->range[i].end);
@@ -71,8 +66,8 @@ static void by_shape(struct fuzz_memory *memory, const struct fp_ranges *ranges,
     }
 }
 
-static void resolve_all(struct fp_code_index_index *code,
-                        struct fuzz_memory *memory, const struct places *places)
+static void resolve_all(struct fp_code_index_index *code, struct fuzz_memory *memory,
+                        const struct places *places)
 {
     uint64_t asked = fuzz_memory_asked(memory);
 
@@ -95,18 +90,15 @@ static void resolve_all(struct fp_code_index_index *code,
 }
 
 /* As the writer asks: frame words, those of BIFs and NIFs among them. */
-static void as_frames(const struct fp_layout *layout,
-                      struct fuzz_memory *memory,
-                      const struct fp_ranges *ranges,
-                      const struct places *places)
+static void as_frames(const struct fp_layout *layout, struct fuzz_memory *memory,
+                      const struct fp_ranges *ranges, const struct places *places)
 {
     struct fp_live_ranges live = {0};
     struct fp_symbolize *symbols;
     const struct fp_symbolizer *interface;
 
     fp_live_ranges_update(&live, ranges);
-    if (fp_symbolize_create(&symbols, layout, &memory->memory.peek, &live,
-                            NULL) != 0)
+    if (fp_symbolize_create(&symbols, layout, &memory->memory.peek, &live, NULL) != 0)
         return;
     interface = fp_symbolize_interface(symbols);
     for (int i = 0; i < PLACES; i++) {
@@ -146,8 +138,7 @@ void fuzz_code(const uint8_t *bytes, size_t size)
     fuzz_memory_create(&memory, &input);
     for (int i = 0; i < PLACES; i++)
         by_shape(&memory, &ranges, places.at[i]);
-    if (fp_code_index_create(&code, &layout, &memory.memory.peek, &ranges) ==
-        0) {
+    if (fp_code_index_create(&code, &layout, &memory.memory.peek, &ranges) == 0) {
         resolve_all(code, &memory, &places);
         resolve_all(code, &memory, &places);
         fp_code_index_destroy(code);

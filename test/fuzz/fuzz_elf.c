@@ -1,6 +1,5 @@
 /*
- * fuzz_elf.c - any bytes as a library's file: its segments, unwind information
- * and symbols.
+ * fuzz_elf.c - any bytes as a library's file: its segments, unwind information and symbols.
  */
 #include "fuzz.h"
 
@@ -29,8 +28,7 @@ static int read_file(void *self, uint64_t offset, void *into, size_t size)
 
 static void check_elf(const struct fp_elf *elf)
 {
-    FUZZ_CHECK(elf->segment_count > 0 &&
-               elf->segment_count <= FP_ELF_SEGMENTS_MAX);
+    FUZZ_CHECK(elf->segment_count > 0 && elf->segment_count <= FP_ELF_SEGMENTS_MAX);
     FUZZ_CHECK(elf->build_id.size <= FP_BUILD_ID_MAX);
     for (uint32_t i = 0; i < elf->segment_count; i++) {
         const struct fp_elf_part *part = &elf->segment[i].in_file;
@@ -46,8 +44,7 @@ static void check_elf(const struct fp_elf *elf)
     }
 }
 
-static void check_functions(const struct fp_image *image,
-                            const struct fp_elf_source *source)
+static void check_functions(const struct fp_image *image, const struct fp_elf_source *source)
 {
     const struct fp_cfi_rows *rows = &image->rows;
     struct fp_cfi cfi;
@@ -59,13 +56,11 @@ static void check_functions(const struct fp_image *image,
         uint64_t at = function->start + i % function->size;
 
         FUZZ_CHECK(function->size > 0 && function->fde < cfi.size);
-        FUZZ_CHECK(i == 0 ||
-                   function->start - function[-1].start >= function[-1].size);
+        FUZZ_CHECK(i == 0 || function->start - function[-1].start >= function[-1].size);
         FUZZ_CHECK(i == 0 || function[-1].start < function->start);
         if (i >= LOOKED_AT_MAX)
             continue;
-        FUZZ_CHECK(fp_cfi_function_size(&cfi, function->start) ==
-                   function->size);
+        FUZZ_CHECK(fp_cfi_function_size(&cfi, function->start) == function->size);
         fp_cfi_rows_find(rows, at);
         fp_cfi_rows_find(rows, function->start + function->size - 1);
     }
@@ -90,8 +85,7 @@ static void check_symbols(const struct fp_image *image)
         if (i >= LOOKED_AT_MAX)
             continue;
         name = fp_symbol_table_find(table, entry->start);
-        FUZZ_CHECK(name != NULL && name[0] != '\0' &&
-                   strchr(name, '@') == NULL);
+        FUZZ_CHECK(name != NULL && name[0] != '\0' && strchr(name, '@') == NULL);
         fp_symbol_table_find(table, entry->start + entry->size);
     }
 }
@@ -103,15 +97,14 @@ void fuzz_elf(const uint8_t *bytes, size_t size)
     struct fp_image image;
     int err = fp_image_load(&image, &source);
 
-    FUZZ_CHECK(err == 0 || err == FP_EINVAL || err == FP_EIO ||
-               err == FP_ENOMEM);
+    FUZZ_CHECK(err == 0 || err == FP_EINVAL || err == FP_EIO || err == FP_ENOMEM);
     if (err == 0) {
         check_elf(&image.elf);
         check_functions(&image, &source);
         check_symbols(&image);
     }
-    /* Each header is read once; a section's strings', and notes, too. Two
-     * headers can have as many as a number of 16 bits can be. */
+    /* Each header is read once; a section's strings', and notes, too. Two headers can have as many
+     * as a number of 16 bits can be. */
     FUZZ_CHECK(file.reads <= 2 * UINT64_C(65536) + 2 * 1024 + 16);
     fp_image_unload(&image);
 }

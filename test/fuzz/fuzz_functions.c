@@ -8,22 +8,19 @@
 
 #define LOADED 4
 
-static void check_functions(const struct fp_functions *found,
-                            const struct fp_ranges *ranges)
+static void check_functions(const struct fp_functions *found, const struct fp_ranges *ranges)
 {
     for (uint32_t i = 0; i < found->functions; i++) {
         const struct fp_function *function = &found->function[i];
 
         FUZZ_CHECK(fp_ranges_contain(ranges, function->mfa_at));
-        FUZZ_CHECK(function->start == function->mfa_at + 24 &&
-                   function->end >= function->start);
+        FUZZ_CHECK(function->start == function->mfa_at + 24 && function->end >= function->start);
         FUZZ_CHECK(i == 0 || function[-1].mfa_at < function->mfa_at);
         FUZZ_CHECK(i == 0 || function[-1].end <= function->start);
         FUZZ_CHECK(function->mfa[2] < 256);
-        FUZZ_CHECK(function->module == FP_NO_MODULE ||
-                   (function->module < found->modules &&
-                    i - found->module[function->module].first <
-                        found->module[function->module].count));
+        FUZZ_CHECK(function->module == FP_NO_MODULE || (function->module < found->modules &&
+                                                        i - found->module[function->module].first <
+                                                            found->module[function->module].count));
     }
 }
 
@@ -34,8 +31,7 @@ static void check_modules(const struct fp_functions *found)
 
         FUZZ_CHECK(module->count > 0 && module->first < found->functions &&
                    module->count <= found->functions - module->first);
-        FUZZ_CHECK(i == 0 ||
-                   module[-1].first + module[-1].count <= module->first);
+        FUZZ_CHECK(i == 0 || module[-1].first + module[-1].count <= module->first);
         FUZZ_CHECK(module->start <= found->function[module->first].start);
         for (uint32_t k = 0; k < module->count; k++)
             FUZZ_CHECK(found->function[module->first + k].module == i);
@@ -67,9 +63,8 @@ static void check_map(const struct fp_buffer *text, uint64_t functions)
     FUZZ_CHECK(lines >= functions && lines <= functions + FP_RANGES_MAX);
 }
 
-static void print_map(const struct fp_functions *found,
-                      struct fuzz_input *choice, const struct fp_layout *layout,
-                      struct fuzz_memory *memory)
+static void print_map(const struct fp_functions *found, struct fuzz_input *choice,
+                      const struct fp_layout *layout, struct fuzz_memory *memory)
 {
     struct fp_buffer text = {0};
     struct fp_loaded loaded[LOADED] = {{0}};
@@ -87,8 +82,7 @@ static void print_map(const struct fp_functions *found,
         if (module != NULL && (flags & 0x20) != 0)
             memcpy(loaded[i].md5, module->md5, FP_MD5_SIZE);
     }
-    err = fp_perf_map_text(&text, found, loaded, LOADED, layout,
-                           &memory->memory.peek, &count);
+    err = fp_perf_map_text(&text, found, loaded, LOADED, layout, &memory->memory.peek, &count);
     FUZZ_CHECK(err == 0 || err == FP_ENOMEM);
     if (err == 0) {
         FUZZ_CHECK(count.functions + count.left_out == found->functions);
@@ -113,11 +107,10 @@ void fuzz_functions(const uint8_t *bytes, size_t size)
     fuzz_ranges(&input, &ranges);
     choice = fuzz_part(&input, LOADED);
     fuzz_memory_create(&memory, &input);
-    err = fp_functions_read(&found, &layout.release, &memory.memory.peek,
-                            &ranges);
+    err = fp_functions_read(&found, &layout.release, &memory.memory.peek, &ranges);
     FUZZ_CHECK(err == 0 || err == FP_ENOMEM || err == FP_EFULL);
-    /* Of each function: what is before it, up to its predecessor, and what may
-     * be its module's table. */
+    /* Of each function: what is before it, up to its predecessor, and what may be its module's
+     * table. */
     if (err == 0) {
         FUZZ_CHECK(fuzz_memory_asked(&memory) <=
                    2048 + 64ull * found.functions * (found.functions + 1));

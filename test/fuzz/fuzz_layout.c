@@ -1,6 +1,6 @@
 /*
- * fuzz_layout.c - the calibration over any memory, with any public answers: it
- * finds a layout that agrees with them, or says what does not.
+ * fuzz_layout.c - the calibration over any memory, with any public answers: it finds a layout that
+ * agrees with them, or says what does not.
  */
 #include "fuzz.h"
 
@@ -32,29 +32,25 @@ static void take_probe(struct fuzz_input *input, struct fp_probe *probe)
 static void check_refusal(const struct fp_refusal *refusal, int err)
 {
     FUZZ_CHECK(refusal->err == err);
-    FUZZ_CHECK(err == FP_ELAYOUT || err == FP_EAMBIGUOUS || err == FP_ENOENT ||
-               err == FP_EFAULT || err == FP_EUNSUPPORTED || err == FP_ENOMEM);
+    FUZZ_CHECK(err == FP_ELAYOUT || err == FP_EAMBIGUOUS || err == FP_ENOENT || err == FP_EFAULT ||
+               err == FP_EUNSUPPORTED || err == FP_ENOMEM);
     FUZZ_CHECK(refusal->field[0] != '\0' && refusal->why[0] != '\0');
     FUZZ_CHECK(memchr(refusal->field, 0, sizeof refusal->field) != NULL &&
                memchr(refusal->why, 0, sizeof refusal->why) != NULL);
 }
 
-static void check_layout(const struct fp_layout *layout,
-                         const struct fp_solve_input *solved,
+static void check_layout(const struct fp_layout *layout, const struct fp_solve_input *solved,
                          const struct fuzz_memory *memory)
 {
-    FUZZ_CHECK(layout->snapshot_size > 0 &&
-               layout->snapshot_size <= FP_PROBE_WINDOW);
+    FUZZ_CHECK(layout->snapshot_size > 0 && layout->snapshot_size <= FP_PROBE_WINDOW);
     FUZZ_CHECK(layout->process_table % 8 == 0 && layout->process_table != 0);
     FUZZ_CHECK(layout->atom_segments % 8 == 0 && layout->atom_segments != 0);
     for (int field = 0; field < FP_FIELD_COUNT; field++)
-        FUZZ_CHECK(layout->release.offset[field] + fp_field_width(field) <=
-                   layout->snapshot_size);
+        FUZZ_CHECK(layout->release.offset[field] + fp_field_width(field) <= layout->snapshot_size);
     for (size_t i = 0; i < solved->probes && memory->laters == 0; i++) {
         uint64_t address;
 
-        FUZZ_CHECK(fp_process_table_lookup(layout, &memory->memory.peek,
-                                           solved->probe[i].id,
+        FUZZ_CHECK(fp_process_table_lookup(layout, &memory->memory.peek, solved->probe[i].id,
                                            &address) == 0 &&
                    address == solved->probe[i].address);
     }
@@ -98,8 +94,8 @@ void fuzz_layout(const uint8_t *bytes, size_t size)
     }
     fuzz_ranges(&input, &solved.code);
     solved.data.count = 1;
-    solved.data.range[0] = (struct fp_range){
-        FAKE_DATA, FAKE_DATA + 4096ull * (fuzz_u8(&input) % 4)};
+    solved.data.range[0] =
+        (struct fp_range){FAKE_DATA, FAKE_DATA + 4096ull * (fuzz_u8(&input) % 4)};
     fuzz_memory_create(&memory, &input);
     solve(&memory, &solved);
     fuzz_memory_destroy(&memory);

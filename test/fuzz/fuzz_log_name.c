@@ -20,8 +20,7 @@ void fuzz_log_name(const uint8_t *bytes, size_t size)
         FUZZ_CHECK(strcmp(printed, text) == 0);
         memcpy(key, name.key, sizeof key);
         fp_log_key_increase(name.key);
-        FUZZ_CHECK(strcmp(key, name.key) < 0 ||
-                   strlen(key) + 4 >= FP_LOG_KEY_ROOM);
+        FUZZ_CHECK(strcmp(key, name.key) < 0 || strlen(key) + 4 >= FP_LOG_KEY_ROOM);
         fp_log_name_print(&name, printed);
         FUZZ_CHECK(fp_log_name_parse(&again, printed));
         FUZZ_CHECK(strcmp(name.key, again.key) == 0);

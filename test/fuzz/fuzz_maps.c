@@ -1,6 +1,5 @@
 /*
- * fuzz_maps.c - any text as /proc/self/maps, twice: what was there, and what is
- * there now.
+ * fuzz_maps.c - any text as /proc/self/maps, twice: what was there, and what is there now.
  */
 #include "fuzz.h"
 
@@ -30,8 +29,7 @@ static void check_ranges(const struct fp_ranges *ranges)
 }
 
 /* All that is mapped now is known, and is so only once. */
-static void check_live(struct fp_live_ranges *live,
-                       const struct fp_ranges *mapped)
+static void check_live(struct fp_live_ranges *live, const struct fp_ranges *mapped)
 {
     struct fp_ranges copy = {.count = 0};
 

@@ -1,6 +1,6 @@
 /*
- * fuzz_process.c - any bytes as a process structure, and what hangs on it: its
- * registered name, its dictionary and the '$initial_call' in that.
+ * fuzz_process.c - any bytes as a process structure, and what hangs on it: its registered name, its
+ * dictionary and the '$initial_call' in that.
  */
 #include "fuzz.h"
 
@@ -12,8 +12,7 @@
 /* A dictionary's slot is looked through for 16 entries of three reads each. */
 #define ASKED_MAX 64u
 
-static void check_values(const struct fp_layout *layout,
-                         const struct fp_snapshot *snapshot)
+static void check_values(const struct fp_layout *layout, const struct fp_snapshot *snapshot)
 {
     const int64_t *value = snapshot->value;
 
@@ -21,18 +20,15 @@ static void check_values(const struct fp_layout *layout,
         FUZZ_CHECK(value[metric] >= 0);
     FUZZ_CHECK(value[FP_METRIC_heap_size] <= value[FP_METRIC_heap_block_size]);
     FUZZ_CHECK(value[FP_METRIC_stack_size] <= value[FP_METRIC_heap_block_size]);
-    FUZZ_CHECK(value[FP_METRIC_old_heap_size] <=
-               value[FP_METRIC_old_heap_block_size]);
+    FUZZ_CHECK(value[FP_METRIC_old_heap_size] <= value[FP_METRIC_old_heap_block_size]);
     FUZZ_CHECK(value[FP_METRIC_memory] >= layout->release.process_size);
-    FUZZ_CHECK(snapshot->hend - snapshot->stop ==
-               8 * (uint64_t)value[FP_METRIC_stack_size]);
+    FUZZ_CHECK(snapshot->hend - snapshot->stop == 8 * (uint64_t)value[FP_METRIC_stack_size]);
 }
 
 static void check_call(const struct fp_mfa_words *call)
 {
-    FUZZ_CHECK(call->module == 0 ||
-               (fp_term_is_atom(call->module) &&
-                fp_term_is_atom(call->function) && call->arity <= 255));
+    FUZZ_CHECK(call->module == 0 || (fp_term_is_atom(call->module) &&
+                                     fp_term_is_atom(call->function) && call->arity <= 255));
 }
 
 static void look_at(const struct fp_layout *layout, struct fuzz_memory *memory,
@@ -51,8 +47,7 @@ static void look_at(const struct fp_layout *layout, struct fuzz_memory *memory,
     FUZZ_CHECK(names.registered == 0 || fp_term_is_atom(names.registered));
     check_call(&names.initial_call);
     check_call(&names.proc_lib);
-    err = fp_dictionary_read(layout, &memory->memory.peek, key, &snapshot,
-                             &dictionary);
+    err = fp_dictionary_read(layout, &memory->memory.peek, key, &snapshot, &dictionary);
     FUZZ_CHECK(err == 0 || err == FP_ETORN);
     FUZZ_CHECK(err != 0 || (dictionary >= 0 && dictionary <= INT64_C(1) << 36));
 }

@@ -1,7 +1,7 @@
 /*
- * fuzz_read.c - any bytes as a file: read, walked, and exported in every way,
- * the viewer's index among them. What is looked at besides crashes: what was
- * read is what is written, and no limit is passed.
+ * fuzz_read.c - any bytes as a file: read, walked, and exported in every way, the viewer's index
+ * among them. What is looked at besides crashes: what was read is what is written, and no limit is
+ * passed.
  */
 #include <unistd.h>
 
@@ -17,8 +17,7 @@ static const char *path(void)
 
     if (name[0] == '\0')
         snprintf(name, sizeof(name), "%s/fuzz_read.%d",
-                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
-                 (int)getpid());
+                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (int)getpid());
     return name;
 }
 
@@ -54,8 +53,7 @@ static void walk(struct fp_profile *profile)
         FUZZ_CHECK(row.schema < profile->schema_count);
         FUZZ_CHECK(row.event < profile->event_count);
         FUZZ_CHECK(row.file < profile->file_count);
-        FUZZ_CHECK(row.time_us >= profile->first_us &&
-                   row.time_us <= profile->last_us);
+        FUZZ_CHECK(row.time_us >= profile->first_us && row.time_us <= profile->last_us);
         count++;
     }
     fp_cursor_close(&cursor);
@@ -67,11 +65,10 @@ static void walk(struct fp_profile *profile)
 
 static void export_all(struct fp_profile *profile)
 {
-    struct fp_query query = {
-        .dimension = {FP_DIMENSION_status, FP_DIMENSION_process,
-                      FP_DIMENSION_memory, FP_DIMENSION_queue},
-        .dimension_count = 4,
-        .without_lines = 1};
+    struct fp_query query = {.dimension = {FP_DIMENSION_status, FP_DIMENSION_process,
+                                           FP_DIMENSION_memory, FP_DIMENSION_queue},
+                             .dimension_count = 4,
+                             .without_lines = 1};
     struct fp_output *output = open_output(0);
     uint64_t a, b;
 

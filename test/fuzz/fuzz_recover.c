@@ -53,8 +53,7 @@ void fuzz_recover(const uint8_t *bytes, size_t size)
         if (is_zst)
             check_frames(text, (size_t)left);
         else
-            FUZZ_CHECK(left == good && good >= 2 &&
-                       memcmp(text + good - 2, "\n\n", 2) == 0);
+            FUZZ_CHECK(left == good && good >= 2 && memcmp(text + good - 2, "\n\n", 2) == 0);
         free(text);
         /* What is good is so the next time. */
         FUZZ_CHECK(fp_recover(file, is_zst) == good);

@@ -1,17 +1,17 @@
 /*
- * fuzz_running.c - a running process of any bytes: its structure, its stacks and
- * the code around it, captured as the signal handler does, and understood.
+ * fuzz_running.c - a running process of any bytes: its structure, its stacks and the code around
+ * it, captured as the signal handler does, and understood.
  */
 #include "fuzz.h"
 
 #include "base/error.h"
 #include "erts/capture/explain.h"
 
-/* The handler may look at a KiB of code behind a return address, 61 bytes at a
- * time, and at 6,144 words of a stack, a page at a time. */
+/* The handler may look at a KiB of code behind a return address, 61 bytes at a time, and at 6,144
+ * words of a stack, a page at a time. */
 #define CAPTURE_ASKED_MAX 64u
-/* Whose code calls C is found with some reads; a heavy BIF's code may have as
- * many jumps as bytes, each of two reads. */
+/* Whose code calls C is found with some reads; a heavy BIF's code may have as many jumps as bytes,
+ * each of two reads. */
 #define FRAMES_ASKED_MAX 512u
 
 /* C frames as the input has them. */
@@ -21,8 +21,8 @@ struct script {
     int complete;
 };
 
-static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc,
-                     size_t max, struct fp_registers *at_entry, int *complete)
+static size_t unwind(void *self, const struct fp_capture *running, uint64_t *pc, size_t max,
+                     struct fp_registers *at_entry, int *complete)
 {
     const struct script *script = self;
     size_t n = script->count < max ? script->count : max;
@@ -50,8 +50,7 @@ static void check_capture(const struct fp_capture *running)
     FUZZ_CHECK(running->place <= FP_CAPTURE_IN_C);
     FUZZ_CHECK(running->top_in <= FP_TOP_UNKNOWN);
     FUZZ_CHECK(running->native_bytes <= FP_CAPTURE_NATIVE_MAX);
-    FUZZ_CHECK(running->leaf_words <= running->words &&
-               running->words <= FP_STACK_WORDS_MAX);
+    FUZZ_CHECK(running->leaf_words <= running->words && running->words <= FP_STACK_WORDS_MAX);
     if (running->result != FP_CAPTURE_CAPTURED)
         return;
     FUZZ_CHECK(running->low % 8 == 0 && running->low <= running->high);
@@ -60,21 +59,20 @@ static void check_capture(const struct fp_capture *running)
                    : running->high - running->low > 8ull * running->words);
 }
 
-/* A word is one of the special ones, an address in user space, or the address
- * of a BIF's or NIF's name: never the id of a text, nor a slot. */
+/* A word is one of the special ones, an address in user space, or the address of a BIF's or NIF's
+ * name: never the id of a text, nor a slot. */
 static int is_frame(uint64_t frame)
 {
     uint64_t named = frame & (FP_FRAME_BIF | FP_FRAME_NIF);
 
     if (frame < FP_FRAME_SPECIAL_END)
-        return frame != FP_FRAME_NONE && frame != FP_FRAME_IDLE &&
-               frame != FP_FRAME_UNREADABLE && frame != FP_FRAME_RUNNING;
+        return frame != FP_FRAME_NONE && frame != FP_FRAME_IDLE && frame != FP_FRAME_UNREADABLE &&
+               frame != FP_FRAME_RUNNING;
     return (frame & ~(FP_FRAME_BIF | FP_FRAME_NIF)) >> 47 == 0 &&
            named != (FP_FRAME_BIF | FP_FRAME_NIF);
 }
 
-static void check_frames(const struct fp_stack *stack,
-                         const struct fp_snapshot *before,
+static void check_frames(const struct fp_stack *stack, const struct fp_snapshot *before,
                          const struct fp_snapshot *now)
 {
     FUZZ_CHECK(stack->count > 0 && stack->count <= FP_STACK_FRAMES_MAX);
@@ -82,12 +80,10 @@ static void check_frames(const struct fp_stack *stack,
         FUZZ_CHECK(is_frame(stack->frame[i]));
     FUZZ_CHECK(now->value[FP_METRIC_stack_size] >= 0);
     FUZZ_CHECK(now->value[FP_METRIC_heap_size] >= 0);
-    FUZZ_CHECK(now->value[FP_METRIC_reductions] >=
-               before->value[FP_METRIC_reductions]);
+    FUZZ_CHECK(now->value[FP_METRIC_reductions] >= before->value[FP_METRIC_reductions]);
 }
 
-static void understand(const struct fp_capture_code *code,
-                       const struct fp_layout *layout,
+static void understand(const struct fp_capture_code *code, const struct fp_layout *layout,
                        const struct fp_capture *running)
 {
     struct fp_snapshot before, now;
@@ -140,7 +136,6 @@ void fuzz_running(const uint8_t *bytes, size_t size)
     if (running.result != FP_CAPTURE_NOBODY &&
         (running.result == FP_CAPTURE_CAPTURED || running.process != 0))
         understand(&code, &scheduler.layout, &running);
-    FUZZ_CHECK(fuzz_memory_asked(&memory) <=
-               CAPTURE_ASKED_MAX + FRAMES_ASKED_MAX);
+    FUZZ_CHECK(fuzz_memory_asked(&memory) <= CAPTURE_ASKED_MAX + FRAMES_ASKED_MAX);
     fuzz_memory_destroy(&memory);
 }

@@ -1,7 +1,7 @@
 /*
- * fuzz_sampler.c - a few ticks of the sampler over any process table, structures
- * and stacks, which change while it reads: what comes out of its ring is what
- * the writer may rely on, and its books balance.
+ * fuzz_sampler.c - a few ticks of the sampler over any process table, structures and stacks, which
+ * change while it reads: what comes out of its ring is what the writer may rely on, and its books
+ * balance.
  */
 #include "fuzz.h"
 
@@ -19,30 +19,23 @@ struct writer {
     int64_t last_us;
 };
 
-static void take_stack(struct writer *writer,
-                       const struct fp_record_stack *record)
+static void take_stack(struct writer *writer, const struct fp_record_stack *record)
 {
     FUZZ_CHECK(record->slot < FP_STACK_SLOTS);
-    FUZZ_CHECK(record->head.count > 0 &&
-               record->head.count <= FP_STACK_FRAMES_MAX);
-    FUZZ_CHECK(record->head.size ==
-               sizeof *record + 8u * (size_t)record->head.count);
+    FUZZ_CHECK(record->head.count > 0 && record->head.count <= FP_STACK_FRAMES_MAX);
+    FUZZ_CHECK(record->head.size == sizeof *record + 8u * (size_t)record->head.count);
     writer->is_stack[record->slot] = 1;
 }
 
-static void take_sample(struct writer *writer,
-                        const struct fp_record_sample *record)
+static void take_sample(struct writer *writer, const struct fp_record_sample *record)
 {
-    FUZZ_CHECK(record->process < FP_PROCESS_SLOTS &&
-               writer->is_process[record->process]);
-    FUZZ_CHECK(record->stack < FP_STACK_SLOTS &&
-               writer->is_stack[record->stack]);
+    FUZZ_CHECK(record->process < FP_PROCESS_SLOTS && writer->is_process[record->process]);
+    FUZZ_CHECK(record->stack < FP_STACK_SLOTS && writer->is_stack[record->stack]);
     FUZZ_CHECK(record->head.status < FP_STATUS_COUNT);
     FUZZ_CHECK(record->time_us >= writer->last_us);
     writer->last_us = record->time_us;
     writer->samples++;
-    for (int metric = 0;
-         record->head.type == FP_RECORD_SAMPLE && metric < FP_METRIC_COUNT;
+    for (int metric = 0; record->head.type == FP_RECORD_SAMPLE && metric < FP_METRIC_COUNT;
          metric++)
         FUZZ_CHECK(record->value[metric] >= 0);
 }
@@ -64,8 +57,7 @@ static void take(struct writer *writer, const struct fp_record *record)
         FUZZ_CHECK(name->slot < FP_NAMED_SLOTS && name->mfa.module != 0);
         break;
     default:
-        FUZZ_CHECK(record->type == FP_RECORD_SAMPLE ||
-                   record->type == FP_RECORD_REPEAT);
+        FUZZ_CHECK(record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT);
         take_sample(writer, (const void *)record);
     }
 }
@@ -82,8 +74,7 @@ static void drain(struct writer *writer, struct fp_ring *ring)
     }
 }
 
-static void check_books(const struct writer *writer,
-                        const struct fp_counters *stats)
+static void check_books(const struct writer *writer, const struct fp_counters *stats)
 {
     FUZZ_CHECK(fp_counters_get(stats, FP_COUNTER_taken) ==
                writer->samples + fp_counters_get(stats, FP_COUNTER_torn) +
@@ -96,8 +87,7 @@ static void check_books(const struct writer *writer,
                    fp_counters_get(stats, FP_COUNTER_torn_late));
 }
 
-static void run(const struct fp_sampler_options *options,
-                struct fuzz_memory *memory)
+static void run(const struct fp_sampler_options *options, struct fuzz_memory *memory)
 {
     static struct writer writer;
     struct fp_sampler *sampler;
@@ -112,8 +102,7 @@ static void run(const struct fp_sampler_options *options,
         drain(&writer, options->ring);
         check_books(&writer, options->stats);
         /* A selection, and two looks at each: structure, stack, names. */
-        FUZZ_CHECK(fuzz_memory_asked(memory) - asked <=
-                   3ull * slots + 1 + 160 * TOP);
+        FUZZ_CHECK(fuzz_memory_asked(memory) - asked <= 3ull * slots + 1 + 160 * TOP);
     }
     fp_sampler_destroy(sampler);
 }

@@ -1,6 +1,6 @@
 /*
- * fuzz_stack.c - any words as an Erlang stack, cut or whole, with frames put on
- * top: the frames are those code addresses, in their order, within the bound.
+ * fuzz_stack.c - any words as an Erlang stack, cut or whole, with frames put on top: the frames are
+ * those code addresses, in their order, within the bound.
  */
 #include "fuzz.h"
 
@@ -8,8 +8,7 @@
 
 #define TOP_MAX 52u /* running.c: C frames and four more */
 
-/* As many words as a copy of a stack has, out of as few as an input has: these
- * again and again. */
+/* As many words as a copy of a stack has, out of as few as an input has: these again and again. */
 static size_t fill(uint64_t *word, struct fuzz_input *input)
 {
     size_t times = 1 + fuzz_u8(input) % 64u, own = 0, n = 0;
@@ -29,8 +28,8 @@ static int is_on(const uint64_t *word, size_t words, uint64_t frame)
     return 0;
 }
 
-static void check(const struct fp_stack *stack, const struct fp_ranges *code,
-                  uint64_t i, const uint64_t *word, size_t words, int is_cut)
+static void check(const struct fp_stack *stack, const struct fp_ranges *code, uint64_t i,
+                  const uint64_t *word, size_t words, int is_cut)
 {
     size_t markers = 0;
 
@@ -41,8 +40,7 @@ static void check(const struct fp_stack *stack, const struct fp_ranges *code,
         if (frame == FP_FRAME_TRUNCATED)
             markers++;
         else if (k > 0 || frame != i)
-            FUZZ_CHECK(fp_ranges_contain(code, frame + 1) &&
-                       (frame + 1) % 4 == 0);
+            FUZZ_CHECK(fp_ranges_contain(code, frame + 1) && (frame + 1) % 4 == 0);
         if (k < 4 && frame != FP_FRAME_TRUNCATED && frame != i)
             FUZZ_CHECK(is_on(word, words, frame));
     }
@@ -50,8 +48,8 @@ static void check(const struct fp_stack *stack, const struct fp_ranges *code,
 }
 
 /* What a stack is that need not be cut. */
-static void compare(const struct fp_stack *stack, const struct fp_ranges *code,
-                    uint64_t i, const uint64_t *word, size_t words)
+static void compare(const struct fp_stack *stack, const struct fp_ranges *code, uint64_t i,
+                    const uint64_t *word, size_t words)
 {
     uint64_t previous = i;
     uint32_t n = 0;
@@ -61,8 +59,7 @@ static void compare(const struct fp_stack *stack, const struct fp_ranges *code,
         n++;
     }
     for (size_t k = 0; k < words; k++)
-        if (word[k] % 4 == 0 && fp_ranges_contain(code, word[k]) &&
-            word[k] != previous) {
+        if (word[k] % 4 == 0 && fp_ranges_contain(code, word[k]) && word[k] != previous) {
             FUZZ_CHECK(n < stack->count && stack->frame[n] == word[k] - 1);
             n++;
             previous = word[k];

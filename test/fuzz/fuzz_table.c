@@ -1,6 +1,6 @@
 /*
- * fuzz_table.c - any process table, of any structures: pids looked up in it, and
- * the passes of a selection over it.
+ * fuzz_table.c - any process table, of any structures: pids looked up in it, and the passes of a
+ * selection over it.
  */
 #include "fuzz.h"
 
@@ -12,41 +12,34 @@
 #define PASSES 3
 #define SLOTS_MAX 512u
 
-static void look_up(const struct fp_layout *layout, struct fuzz_memory *memory,
-                    uint64_t pid)
+static void look_up(const struct fp_layout *layout, struct fuzz_memory *memory, uint64_t pid)
 {
     uint64_t address = 0, id = 0;
     uint32_t number, serial;
-    int err =
-        fp_process_table_lookup(layout, &memory->memory.peek, pid, &address);
+    int err = fp_process_table_lookup(layout, &memory->memory.peek, pid, &address);
 
     FUZZ_CHECK(err == 0 || err == FP_EGONE || err == FP_EFAULT);
     if (err == 0 && memory->laters == 0)
-        FUZZ_CHECK(fp_safe_read_word(&memory->memory.peek, address, &id) == 0 &&
-                   id == pid);
+        FUZZ_CHECK(fp_safe_read_word(&memory->memory.peek, address, &id) == 0 && id == pid);
     fp_pid_numbers(layout, pid, &number, &serial);
     FUZZ_CHECK(number >> layout->release.pid_number_bits == 0);
 }
 
-static void read_slots(const struct fp_layout *layout,
-                       struct fuzz_memory *memory)
+static void read_slots(const struct fp_layout *layout, struct fuzz_memory *memory)
 {
     uint64_t word[SLOTS_MAX];
-    int err = fp_process_table_read(layout, &memory->memory.peek, 0,
-                                    layout->process_limit, word);
+    int err = fp_process_table_read(layout, &memory->memory.peek, 0, layout->process_limit, word);
 
     FUZZ_CHECK(err == 0 || err == FP_EFAULT);
     for (uint32_t i = 0; err == 0 && i < layout->process_limit; i++)
         FUZZ_CHECK(word[i] % 8 == 0);
 }
 
-static void check_chosen(const struct fp_top_processes *selector,
-                         uint64_t excluded, size_t most)
+static void check_chosen(const struct fp_top_processes *selector, uint64_t excluded, size_t most)
 {
     size_t n;
     uint64_t processes;
-    const struct fp_candidate *chosen =
-        fp_top_processes_selected(selector, &n, &processes);
+    const struct fp_candidate *chosen = fp_top_processes_selected(selector, &n, &processes);
 
     FUZZ_CHECK(n <= most && processes <= SLOTS_MAX);
     for (size_t i = 0; i < n; i++)
@@ -54,13 +47,12 @@ static void check_chosen(const struct fp_top_processes *selector,
                    chosen[i].id != excluded);
 }
 
-static void select_some(const struct fp_layout *layout,
-                        struct fuzz_memory *memory, struct fp_ranking rule[2],
-                        uint64_t excluded, uint32_t slots)
+static void select_some(const struct fp_layout *layout, struct fuzz_memory *memory,
+                        struct fp_ranking rule[2], uint64_t excluded, uint32_t slots)
 {
     struct fp_top_processes *selector;
-    int err = fp_top_processes_create(&selector, layout, &memory->memory.peek,
-                                      rule, 2, &excluded, 1);
+    int err =
+        fp_top_processes_create(&selector, layout, &memory->memory.peek, rule, 2, &excluded, 1);
 
     FUZZ_CHECK(err == 0);
     for (uint32_t pass = 0; pass < PASSES; pass++) {
@@ -87,9 +79,8 @@ void fuzz_table(const uint8_t *bytes, size_t size)
     layout.process_limit = 8u << fuzz_u8(&input) % 7;
     slots = 1 + fuzz_u8(&input);
     for (int i = 0; i < 2; i++)
-        rule[i] = (struct fp_ranking){fuzz_u8(&input) % FP_METRIC_COUNT,
-                                      fuzz_u8(&input) % 2, fuzz_u8(&input) % 16,
-                                      1 + fuzz_u8(&input) % 2};
+        rule[i] = (struct fp_ranking){fuzz_u8(&input) % FP_METRIC_COUNT, fuzz_u8(&input) % 2,
+                                      fuzz_u8(&input) % 16, 1 + fuzz_u8(&input) % 2};
     for (int i = 0; i < PIDS; i++)
         pid[i] = fuzz_u64(&input);
     fuzz_memory_create(&memory, &input);
@@ -97,9 +88,7 @@ void fuzz_table(const uint8_t *bytes, size_t size)
         look_up(&layout, &memory, pid[i]);
     read_slots(&layout, &memory);
     select_some(&layout, &memory, rule, pid[0], slots);
-    /* At worst, each slot's structure is read together with its neighbours,
-     * and then alone. */
-    FUZZ_CHECK(fuzz_memory_asked(&memory) <=
-               3 * PIDS + 1 + 3ull * PASSES * layout.process_limit);
+    /* At worst, each slot's structure is read together with its neighbours, and then alone. */
+    FUZZ_CHECK(fuzz_memory_asked(&memory) <= 3 * PIDS + 1 + 3ull * PASSES * layout.process_limit);
     fuzz_memory_destroy(&memory);
 }

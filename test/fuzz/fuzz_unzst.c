@@ -10,14 +10,13 @@
 #define TEXT_MAX (UINT32_C(4) << 20)
 
 /* One call; 0 at the end of it all. */
-static int read_some(struct fp_unzstd *unzst, struct fuzz_input *from,
-                     size_t piece, size_t room, uint64_t *made_in_all)
+static int read_some(struct fp_unzstd *unzst, struct fuzz_input *from, size_t piece, size_t room,
+                     uint64_t *made_in_all)
 {
     static char out[ROOM_MAX];
     size_t used = 0, made = 0, size = piece < from->left ? piece : from->left;
     const char *why = NULL;
-    int err = fp_unzstd_read(unzst, (const char *)from->at, size, &used, out,
-                             room, &made, &why);
+    int err = fp_unzstd_read(unzst, (const char *)from->at, size, &used, out, room, &made, &why);
 
     FUZZ_CHECK(err == 0 || err == FP_EINVAL);
     FUZZ_CHECK(used <= size && made <= room);

@@ -1,5 +1,5 @@
-/* The target `read` over files, one at a time: for valgrind, and to look at what
- * the fuzzer has found without libFuzzer. */
+/* The target `read` over files, one at a time: for valgrind, and to look at what the fuzzer has
+ * found without libFuzzer. */
 #include "fuzz.h"
 
 /* In a block of its very size, so that reading on is seen. */
@@ -9,8 +9,7 @@ static int read_one(const char *path)
     uint8_t *bytes;
     long size;
 
-    if (file == NULL || fseek(file, 0, SEEK_END) != 0 ||
-        (size = ftell(file)) < 0) {
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0 || (size = ftell(file)) < 0) {
         perror(path);
         return 1;
     }

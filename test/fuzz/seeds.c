@@ -1,6 +1,6 @@
 /*
- * seeds.c - write the inputs that fuzzing begins with, one folder a target: what
- * the fake VM's own builders make, in the form that fuzz.h describes.
+ * seeds.c - write the inputs that fuzzing begins with, one folder a target: what the fake VM's own
+ * builders make, in the form that fuzz.h describes.
  *
  *      seeds FOLDER
  */
@@ -86,22 +86,19 @@ static int is_raw(uint64_t word)
     return fuzz_relocated(fuzz_relocatable(word)) != word;
 }
 
-/* How many words from `at` on make a piece: of one kind, no two in a row that
- * are there anyway. */
+/* How many words from `at` on make a piece: of one kind, no two in a row that are there anyway. */
 static unsigned piece_at(const uint64_t *word, size_t left, int raw)
 {
     unsigned n = 0;
 
-    while (
-        n < left && n < 255 &&
-        !(is_default(word[n]) && (n + 1 == left || is_default(word[n + 1]))) &&
-        is_raw(word[n]) == raw)
+    while (n < left && n < 255 &&
+           !(is_default(word[n]) && (n + 1 == left || is_default(word[n + 1]))) &&
+           is_raw(word[n]) == raw)
         n++;
     return n;
 }
 
-static void put_piece(unsigned flags, unsigned region, size_t at,
-                      const uint64_t *word, unsigned n)
+static void put_piece(unsigned flags, unsigned region, size_t at, const uint64_t *word, unsigned n)
 {
     u8(flags | region);
     u16((unsigned)at);
@@ -124,8 +121,7 @@ static void put_region(const struct fake_region *part)
         if (!is_default(word[at])) {
             n = piece_at(word + at, words - at, (int)raw);
             n += n == 0;
-            put_piece(raw ? FUZZ_RAW : 0, (unsigned)region, offset + at,
-                      word + at, n);
+            put_piece(raw ? FUZZ_RAW : 0, (unsigned)region, offset + at, word + at, n);
         }
         at += n;
     }
@@ -206,8 +202,7 @@ static void add_process(struct world *w, uint32_t n)
     for (uint64_t k = 0; k < 3; k++)
         fake_put_word(&w->vm.memory, fake_get(&w->vm, n, FP_FIELD_stop) + 8 * k,
                       k == 1 ? 0x1b : w->module.code[(n + k) % 5] + 8);
-    fake_put(&w->vm.memory,
-             fake_process_at(n) + release->offset[FP_FIELD_initial_call], call,
+    fake_put(&w->vm.memory, fake_process_at(n) + release->offset[FP_FIELD_initial_call], call,
              sizeof call);
     fake_set(&w->vm, n, FP_FIELD_parent, fake_pid(&w->vm.layout, 100 + n));
     fake_set(&w->vm, n, FP_FIELD_reds, 5000 + 77 * n);
@@ -229,8 +224,7 @@ static void add_process(struct world *w, uint32_t n)
 
 static void create(struct world *w, unsigned release, uint32_t limit)
 {
-    static const char *const names[] = {"alpha", "go", "x", "$initial_call",
-                                        "registered"};
+    static const char *const names[] = {"alpha", "go", "x", "$initial_call", "registered"};
     char longest[100];
 
     memset(w, 0, sizeof *w);
@@ -360,8 +354,7 @@ static void process(unsigned release)
     create(&w, release, 64);
     forget_code(&w);
     for (uint32_t n = 0; n < 2; n++) {
-        const uint64_t *word =
-            (const void *)fake_at(&w.vm.memory, fake_process_at(n), 8);
+        const uint64_t *word = (const void *)fake_at(&w.vm.memory, fake_process_at(n), 8);
         unsigned size = w.vm.layout.snapshot_size;
 
         begin("process", n == 0 ? "plain" : "named", releases[release]);
@@ -403,8 +396,8 @@ static void table(unsigned release)
 }
 
 /* The first one's stack, later. */
-static void put_change(struct world *w, uint32_t n, enum fp_field field,
-                       uint64_t word, unsigned after)
+static void put_change(struct world *w, uint32_t n, enum fp_field field, uint64_t word,
+                       unsigned after)
 {
     uint64_t at = fake_process_at(n) + w->vm.layout.release.offset[field];
 
@@ -415,8 +408,8 @@ static void put_change(struct world *w, uint32_t n, enum fp_field field,
     u64(fuzz_relocatable(word));
 }
 
-/* One runs, one collects, one is in a dirty NIF: its `i` is in no code, but
- * behind three words that name it. */
+/* One runs, one collects, one is in a dirty NIF: its `i` is in no code, but behind three words that
+ * name it. */
 static void put_states(struct world *w)
 {
     const uint64_t mfa[] = {w->atom[0], w->atom[2], 1};
@@ -452,8 +445,7 @@ static void sampler(unsigned release)
 
 /* ---- the calibration -------------------------------------------------- */
 
-static int64_t distance(struct world *w, uint32_t n, enum fp_field low,
-                        enum fp_field high)
+static int64_t distance(struct world *w, uint32_t n, enum fp_field low, enum fp_field high)
 {
     return (int64_t)(fake_get(&w->vm, n, high) - fake_get(&w->vm, n, low)) / 8;
 }
@@ -573,8 +565,7 @@ struct bench {
     uint64_t bottom;
 };
 
-static void put_code(struct bench *b, uint64_t at, const char *bytes,
-                     size_t size)
+static void put_code(struct bench *b, uint64_t at, const char *bytes, size_t size)
 {
     fake_put(&b->vm.memory, at, bytes, size);
 }
@@ -644,8 +635,7 @@ static void bench_create(struct bench *b, unsigned release)
     fake_set(&b->vm, 0, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
     fake_set(&b->vm, 0, FP_FIELD_reds, 100000);
     fake_set_stack(&b->vm, 0, words, 5);
-    fake_put_word(&b->vm.memory,
-                  SCHEDULER + b->vm.layout.release.running.current_process,
+    fake_put_word(&b->vm.memory, SCHEDULER + b->vm.layout.release.running.current_process,
                   fake_process_at(0));
     put_shared_code(b);
     put_functions(b);
@@ -711,9 +701,8 @@ static void running(unsigned release)
         enter_c(&b, calls[i].returns_to);
         fake_put_word(&b.vm.memory, BASE - 0x80, HEND - 40);
         fake_put_word(&b.vm.memory, BASE, HEAVY_MFA + 24 + 8);
-        fake_put(&b.vm.memory,
-                 fake_process_at(0) + b.vm.layout.release.running.current,
-                 &current, 8);
+        fake_put(&b.vm.memory, fake_process_at(0) + b.vm.layout.release.running.current, &current,
+                 8);
         write_bench(&b, calls[i].name);
     }
     bench_create(&b, release); /* its stack is in a new heap already */
@@ -726,9 +715,8 @@ static void running(unsigned release)
 
 static void bif(unsigned release)
 {
-    static const uint64_t places[] = {LIGHT,        FIRST,
-                                      HEAVY_MFA,    SHARED_HEAVY + 64,
-                                      SHARED_RAISE, HEAVY_MFA + 24 + 8};
+    static const uint64_t places[] = {
+        LIGHT, FIRST, HEAVY_MFA, SHARED_HEAVY + 64, SHARED_RAISE, HEAVY_MFA + 24 + 8};
     struct bench b;
 
     bench_create(&b, release);
@@ -752,15 +740,13 @@ static void stack(unsigned times)
     u8(times);
     u8(times - 1);
     for (unsigned i = 0; i < 40; i++)
-        u64(fuzz_relocatable(i % 3 == 0 ? 0x1b + i
-                                        : FAKE_JIT + 0x1200 + 16 * i));
+        u64(fuzz_relocatable(i % 3 == 0 ? 0x1b + i : FAKE_JIT + 0x1200 + 16 * i));
     end();
 }
 
 /* ---- without a VM ----------------------------------------------------- */
 
-static void text(const char *target, const char *name, const char *bytes,
-                 size_t size)
+static void text(const char *target, const char *name, const char *bytes, size_t size)
 {
     begin(target, name, 0);
     put(bytes, size);
@@ -792,10 +778,9 @@ static void maps(void)
 
 static void names(void)
 {
-    static const char *const list[] = {
-        "2026-11-21@0154.07.erl_perf.log.zst",
-        "2026-11-21@0154.07_001.erl_perf.log",
-        "2026-11-21@0154.59_999_999.erl_perf.log.zst.part"};
+    static const char *const list[] = {"2026-11-21@0154.07.erl_perf.log.zst",
+                                       "2026-11-21@0154.07_001.erl_perf.log",
+                                       "2026-11-21@0154.59_999_999.erl_perf.log.zst.part"};
 
     for (unsigned i = 0; i < 3; i++) {
         begin("log_name", "name", i);
@@ -848,17 +833,15 @@ static void frames(void)
 static void cfi(void)
 {
     /* rsp + 8, return address at CFA - 8; pushes rbp at once. */
-    static const unsigned char cie[] = {1, 'z', 'R',  0, 1, 0x78, 16,
-                                        1, 3,   0x0c, 7, 8, 0x90, 1};
-    static const unsigned char fde[] = {
-        0,    0x41, 0x0e, 16, 0x86, 2,    0x43, 0x0d, 6,
-        0x0a, 0x0c, 7,    8,  0x0b, 0x16, 3,    2,    0x77,
-        8,    0x10, 12,   2,  0x77, 0,    0x2f, 3,    1};
+    static const unsigned char cie[] = {1, 'z', 'R', 0, 1, 0x78, 16, 1, 3, 0x0c, 7, 8, 0x90, 1};
+    static const unsigned char fde[] = {0,    0x41, 0x0e, 16, 0x86, 2,    0x43, 0x0d, 6,
+                                        0x0a, 0x0c, 7,    8,  0x0b, 0x16, 3,    2,    0x77,
+                                        8,    0x10, 12,   2,  0x77, 0,    0x2f, 3,    1};
     /* The PLT's CFA, and one in memory. */
-    static const unsigned char other[] = {
-        0,    0x0f, 11,   0x77, 8,    0x80, 0,    0x3f, 0x1a, 0x3b, 0x2a, 0x33,
-        0x24, 0x22, 0x44, 0x0f, 10,   0x77, 8,    0x79, 0,    0x38, 0x1e, 0x22,
-        0x06, 0x23, 8,    0x44, 0x0f, 4,    0x77, 0xa0, 1,    0x06};
+    static const unsigned char other[] = {0,    0x0f, 11,   0x77, 8,    0x80, 0,    0x3f, 0x1a,
+                                          0x3b, 0x2a, 0x33, 0x24, 0x22, 0x44, 0x0f, 10,   0x77,
+                                          8,    0x79, 0,    0x38, 0x1e, 0x22, 0x06, 0x23, 8,
+                                          0x44, 0x0f, 4,    0x77, 0xa0, 1,    0x06};
 
     begin("cfi", "frames", 0);
     for (uint32_t i = 0; i < 17; i++)

@@ -1,6 +1,6 @@
 /*
- * foreign_jit.c - executable memory of other code generators than the VM's, as
- * LuaJIT, PCRE2, wasm runtimes and libffi map it. For tests alone.
+ * foreign_jit.c - executable memory of other code generators than the VM's, as LuaJIT, PCRE2, wasm
+ * runtimes and libffi map it. For tests alone.
  */
 #include <erl_nif.h>
 #include <stdint.h>
@@ -9,8 +9,8 @@
 
 #define PAGE 4096u
 
-/* What the VM's JIT writes before a function: a call, module, function, arity, the
- * jump that its code starts with. */
+/* What the VM's JIT writes before a function: a call, module, function, arity, the jump that its
+ * code starts with. */
 static void write_code_info(unsigned char *at)
 {
     uint64_t mfa[3] = {75, 75, 1};
@@ -31,8 +31,8 @@ static ERL_NIF_TERM map(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
         enif_get_atom(env, argv[1], kind, sizeof kind, ERL_NIF_LATIN1) <= 0)
         return enif_make_badarg(env);
     for (unsigned i = 0; i < count; i++) {
-        unsigned char *at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        unsigned char *at =
+            mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         if (at == MAP_FAILED)
             return enif_make_atom(env, "error");

@@ -1,7 +1,7 @@
 /*
- * running_test_nif.c - what the tests of running processes need of C: work in a
- * NIF whose length is known, the CPU clock of a scheduler's thread, and signals
- * as a hostile neighbour would send and take them. For tests alone.
+ * running_test_nif.c - what the tests of running processes need of C: work in a NIF whose length is
+ * known, the CPU clock of a scheduler's thread, and signals as a hostile neighbour would send and
+ * take them. For tests alone.
  */
 #include <erl_nif.h>
 #include <errno.h>
@@ -43,8 +43,7 @@ static ERL_NIF_TERM spin(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 }
 
 /* () -> CPU nanoseconds of this scheduler's thread */
-static ERL_NIF_TERM thread_cpu_ns(ErlNifEnv *env, int argc,
-                                  const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM thread_cpu_ns(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct timespec now;
 
@@ -54,8 +53,7 @@ static ERL_NIF_TERM thread_cpu_ns(ErlNifEnv *env, int argc,
     return enif_make_int64(env, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
 }
 
-static ERL_NIF_TERM thread_id(ErlNifEnv *env, int argc,
-                              const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM thread_id(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     (void)argc;
     (void)argv;
@@ -71,8 +69,7 @@ static void count(int number, siginfo_t *info, void *context)
 }
 
 /* (Signal) -> ok: from now on it is somebody's. */
-static ERL_NIF_TERM take_signal(ErlNifEnv *env, int argc,
-                                const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM take_signal(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct sigaction action;
     int number;
@@ -81,33 +78,28 @@ static ERL_NIF_TERM take_signal(ErlNifEnv *env, int argc,
     memset(&action, 0, sizeof action);
     action.sa_sigaction = count;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-    if (!enif_get_int(env, argv[0], &number) ||
-        sigaction(number, &action, NULL) != 0)
+    if (!enif_get_int(env, argv[0], &number) || sigaction(number, &action, NULL) != 0)
         return enif_make_badarg(env);
     return enif_make_atom(env, "ok");
 }
 
 /* (Signal) -> default | ours | other */
-static ERL_NIF_TERM signal_action(ErlNifEnv *env, int argc,
-                                  const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM signal_action(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct sigaction action;
     int number;
 
     (void)argc;
-    if (!enif_get_int(env, argv[0], &number) ||
-        sigaction(number, NULL, &action) != 0)
+    if (!enif_get_int(env, argv[0], &number) || sigaction(number, NULL, &action) != 0)
         return enif_make_badarg(env);
     if ((action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL)
         return enif_make_atom(env, "default");
-    return enif_make_atom(env, (action.sa_flags & SA_SIGINFO) != 0 &&
-                                       action.sa_sigaction == count
+    return enif_make_atom(env, (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == count
                                    ? "ours"
                                    : "other");
 }
 
-static ERL_NIF_TERM signals_arrived(ErlNifEnv *env, int argc,
-                                    const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM signals_arrived(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     (void)argc;
     (void)argv;
@@ -115,19 +107,16 @@ static ERL_NIF_TERM signals_arrived(ErlNifEnv *env, int argc,
 }
 
 /* () -> {SIGRTMIN, SIGRTMAX} */
-static ERL_NIF_TERM real_time_signals(ErlNifEnv *env, int argc,
-                                      const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM real_time_signals(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     (void)argc;
     (void)argv;
-    return enif_make_tuple2(env, enif_make_int(env, SIGRTMIN),
-                            enif_make_int(env, SIGRTMAX));
+    return enif_make_tuple2(env, enif_make_int(env, SIGRTMIN), enif_make_int(env, SIGRTMAX));
 }
 
 /* (ThreadId, Signal, Value) -> ok | {error, Errno}: as if the sampler had asked
  * with that value. */
-static ERL_NIF_TERM queue_signal(ErlNifEnv *env, int argc,
-                                 const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM queue_signal(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ErlNifSInt64 thread;
     ErlNifUInt64 value;
@@ -135,8 +124,7 @@ static ERL_NIF_TERM queue_signal(ErlNifEnv *env, int argc,
     int number;
 
     (void)argc;
-    if (!enif_get_int64(env, argv[0], &thread) ||
-        !enif_get_int(env, argv[1], &number) ||
+    if (!enif_get_int64(env, argv[0], &thread) || !enif_get_int(env, argv[1], &number) ||
         !enif_get_uint64(env, argv[2], &value))
         return enif_make_badarg(env);
     memset(&info, 0, sizeof info);
@@ -144,16 +132,13 @@ static ERL_NIF_TERM queue_signal(ErlNifEnv *env, int argc,
     info.si_code = SI_QUEUE;
     info.si_pid = getpid();
     info.si_value.sival_ptr = (void *)(uintptr_t)value;
-    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)thread, number,
-                &info) != 0)
-        return enif_make_tuple2(env, enif_make_atom(env, "error"),
-                                enif_make_int(env, errno));
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)thread, number, &info) != 0)
+        return enif_make_tuple2(env, enif_make_atom(env, "error"), enif_make_int(env, errno));
     return enif_make_atom(env, "ok");
 }
 
 /* (Milliseconds) -> how often a sleep was interrupted. On a dirty scheduler. */
-static ERL_NIF_TERM dirty_sleep(ErlNifEnv *env, int argc,
-                                const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM dirty_sleep(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     struct timespec left;
     int ms, interrupted = 0;
@@ -170,8 +155,7 @@ static ERL_NIF_TERM dirty_sleep(ErlNifEnv *env, int argc,
 
 /* (Bytes) -> {Bytes that came through, EINTR seen}: a pipe, read and written by
  * calls that block, as in a NIF that does not expect signals. */
-static ERL_NIF_TERM pipe_through(ErlNifEnv *env, int argc,
-                                 const ERL_NIF_TERM argv[])
+static ERL_NIF_TERM pipe_through(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     unsigned char byte[512];
     int fd[2], left, through = 0, interrupted = 0;
@@ -195,8 +179,7 @@ static ERL_NIF_TERM pipe_through(ErlNifEnv *env, int argc,
     }
     close(fd[0]);
     close(fd[1]);
-    return enif_make_tuple2(env, enif_make_int(env, through),
-                            enif_make_int(env, interrupted));
+    return enif_make_tuple2(env, enif_make_int(env, through), enif_make_int(env, interrupted));
 }
 
 static ErlNifFunc functions[] = {

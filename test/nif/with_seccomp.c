@@ -4,9 +4,9 @@
  *      with_seccomp kill|eperm SYSCALL... -- COMMAND ARGUMENT...
  *      with_seccomp docker [SYSCALL...] -- COMMAND ARGUMENT...
  *
- * docker: what the default profile of Docker refuses to a process without
- * capabilities (docs.docker.com/engine/security/seccomp), by EPERM; and the
- * SYSCALLs, as process_vm_readv on a kernel before 4.8.
+ * docker: what the default profile of Docker refuses to a process without capabilities
+ * (docs.docker.com/engine/security/seccomp), by EPERM; and the SYSCALLs, as process_vm_readv on a
+ * kernel before 4.8.
  */
 #include <errno.h>
 #include <linux/audit.h>

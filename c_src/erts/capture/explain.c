@@ -31,8 +31,8 @@ static void add(struct leaf *leaf, uint64_t frame)
     leaf->frame[leaf->count++] = frame;
 }
 
-/* Words of the structure become frames only where they may be addresses: what
- * is no address may be a frame of another kind (record.h). */
+/* Words of the structure become frames only where they may be addresses: what is no address may be
+ * a frame of another kind (record.h). */
 static int is_address(uint64_t word)
 {
     return word >= 4096 && word >> 47 == 0;
@@ -40,69 +40,57 @@ static int is_address(uint64_t word)
 
 static int in_fragments(const struct fp_capture_code *code, uint64_t pc)
 {
-    return pc - code->fragments.start <
-           code->fragments.end - code->fragments.start;
+    return pc - code->fragments.start < code->fragments.end - code->fragments.start;
 }
 
 /* May this be where an older frame of the stack is? A value there is tagged. */
 static int is_frame_pointer(const struct erlang_stack *stack, uint64_t word)
 {
-    return (word & 7) == 0 && word > stack->top &&
-           word - stack->top <= 8ull * stack->words;
+    return (word & 7) == 0 && word > stack->top && word - stack->top <= 8ull * stack->words;
 }
 
-/* The return address on top of the stack: where the code that was called
- * returns to. With frame pointers it is behind one. Not aligned, thus no
- * return address for anybody else, when a fragment is called that never looks
- * at the stack. 0: there is none. */
-static uint64_t return_address(const struct fp_capture_code *code,
-                               const struct erlang_stack *stack)
+/* The return address on top of the stack: where the code that was called returns to. With frame
+ * pointers it is behind one. Not aligned, thus no return address for anybody else, when a fragment
+ * is called that never looks at the stack. 0: there is none. */
+static uint64_t return_address(const struct fp_capture_code *code, const struct erlang_stack *stack)
 {
     for (uint32_t i = 0; i < 2 && i < stack->leaf_words; i++) {
         if (fp_ranges_contain(code->ranges, stack->word[i]))
-            return fp_is_return_address(code->peek, stack->word[i])
-                       ? stack->word[i]
-                       : 0;
+            return fp_is_return_address(code->peek, stack->word[i]) ? stack->word[i] : 0;
         if (!is_frame_pointer(stack, stack->word[i]))
             return 0;
     }
     return 0;
 }
 
-/* Is there any code address on top? Where an exception was raised is aligned
- * down, so nothing calls right before it; once the stack has been unwound to
- * who catches, or who was there has been scheduled out, there is none. */
-static int begins_with_code(const struct fp_capture_code *code,
-                            const struct erlang_stack *stack)
+/* Is there any code address on top? Where an exception was raised is aligned down, so nothing calls
+ * right before it; once the stack has been unwound to who catches, or who was there has been
+ * scheduled out, there is none. */
+static int begins_with_code(const struct fp_capture_code *code, const struct erlang_stack *stack)
 {
-    return (stack->leaf_words > 0 &&
-            fp_ranges_contain(code->ranges, stack->word[0])) ||
+    return (stack->leaf_words > 0 && fp_ranges_contain(code->ranges, stack->word[0])) ||
            (stack->leaf_words > 1 && is_frame_pointer(stack, stack->word[0]) &&
             fp_ranges_contain(code->ranges, stack->word[1]));
 }
 
-static int calls_fragment(const struct fp_capture_code *code,
-                          uint64_t returns_to)
+static int calls_fragment(const struct fp_capture_code *code, uint64_t returns_to)
 {
     uint64_t target = fp_call_target(code->peek, returns_to);
 
     return in_fragments(code, target) ||
-           (target != 0 &&
-            in_fragments(code, fp_jump_target(code->peek, target)));
+           (target != 0 && in_fragments(code, fp_jump_target(code->peek, target)));
 }
 
-/* Is this one of the jumps at a module's end that lead to shared code? They are
- * in no function, but behind the last one. */
-static int in_stub(const struct fp_capture_code *code, uint64_t pc,
-                   uint64_t returns_to)
+/* Is this one of the jumps at a module's end that lead to shared code? They are in no function, but
+ * behind the last one. */
+static int in_stub(const struct fp_capture_code *code, uint64_t pc, uint64_t returns_to)
 {
     return returns_to != 0 && fp_call_target(code->peek, returns_to) == pc &&
            in_fragments(code, fp_jump_target(code->peek, pc));
 }
 
 /* The first of the kept words that is such an address. */
-static uint64_t breakpoint_mfa(const struct fp_capture_code *code,
-                               const struct fp_capture *running)
+static uint64_t breakpoint_mfa(const struct fp_capture_code *code, const struct fp_capture *running)
 {
     uint64_t mfa_at = 0;
 
@@ -112,16 +100,14 @@ static uint64_t breakpoint_mfa(const struct fp_capture_code *code,
     return mfa_at;
 }
 
-static enum fp_capture_caller
-caller_in_fragment(const struct fp_capture_code *code,
-                   const struct fp_layout *layout,
-                   const struct fp_capture *running,
-                   const struct erlang_stack *from, uint64_t *mfa_at)
+static enum fp_capture_caller caller_in_fragment(const struct fp_capture_code *code,
+                                                 const struct fp_layout *layout,
+                                                 const struct fp_capture *running,
+                                                 const struct erlang_stack *from, uint64_t *mfa_at)
 {
     uint64_t current, returns_to = from->returns_to;
 
-    memcpy(&current, running->structure + layout->release.running.current,
-           sizeof current);
+    memcpy(&current, running->structure + layout->release.running.current, sizeof current);
     if (running->native_return == code->nif_return) {
         *mfa_at = current;
         return is_address(current) ? FP_CALLER_NIF : FP_CALLER_UNKNOWN;
@@ -129,8 +115,7 @@ caller_in_fragment(const struct fp_capture_code *code,
     if (fp_jit_is_schedule(code->peek, running->native_return))
         return FP_CALLER_SCHEDULE;
     if (fp_jit_is_raise(code->peek, running->native_return))
-        return begins_with_code(code, from) ? FP_CALLER_RAISE
-                                            : FP_CALLER_UNKNOWN;
+        return begins_with_code(code, from) ? FP_CALLER_RAISE : FP_CALLER_UNKNOWN;
     if (fp_jit_is_breakpoint(code->peek, running->native_return)) {
         *mfa_at = breakpoint_mfa(code, running);
         return *mfa_at != 0 ? FP_CALLER_BREAKPOINT : FP_CALLER_UNKNOWN;
@@ -147,10 +132,11 @@ caller_in_fragment(const struct fp_capture_code *code,
 }
 
 /* The Erlang side of a call of C: the BIF or NIF, or the function. */
-static enum fp_capture_caller
-add_caller(const struct fp_capture_code *code, const struct fp_layout *layout,
-           const struct fp_capture *running, const struct fp_snapshot *snapshot,
-           const struct erlang_stack *from, struct leaf *leaf)
+static enum fp_capture_caller add_caller(const struct fp_capture_code *code,
+                                         const struct fp_layout *layout,
+                                         const struct fp_capture *running,
+                                         const struct fp_snapshot *snapshot,
+                                         const struct erlang_stack *from, struct leaf *leaf)
 {
     enum fp_capture_caller caller;
     uint64_t mfa_at = 0;
@@ -188,17 +174,16 @@ add_caller(const struct fp_capture_code *code, const struct fp_layout *layout,
     return caller;
 }
 
-/* The leaf, 0 when it is on the stack already. Shared code is in no function: its
- * caller is the leaf. */
-static uint64_t leaf_in_jit(const struct fp_capture_code *code,
-                            const struct fp_layout *layout,
-                            const struct fp_capture *running,
-                            const struct erlang_stack *from, struct leaf *leaf)
+/* The leaf, 0 when it is on the stack already. Shared code is in no function: its caller is the
+ * leaf. */
+static uint64_t leaf_in_jit(const struct fp_capture_code *code, const struct fp_layout *layout,
+                            const struct fp_capture *running, const struct erlang_stack *from,
+                            struct leaf *leaf)
 {
     uint64_t pc = running->registers.rip, current;
 
-    /* Some is called on the C stack (the construction of binaries), by a jump
-     * of the module's own from OTP 27 on. */
+    /* Some is called on the C stack (the construction of binaries), by a jump of the module's own
+     * from OTP 27 on. */
     if (running->place == FP_CAPTURE_IN_C &&
         fp_ranges_contain(code->ranges, running->native_return) &&
         !in_fragments(code, running->native_return) &&
@@ -209,10 +194,9 @@ static uint64_t leaf_in_jit(const struct fp_capture_code *code,
     if (from->returns_to != 0 ? calls_fragment(code, from->returns_to)
                               : begins_with_code(code, from))
         return 0;
-    /* Jumped to: by a heavy BIF, else from an unknown place (the process yields,
-     * goes or comes, or has just caught something). */
-    memcpy(&current, running->structure + layout->release.running.current,
-           sizeof current);
+    /* Jumped to: by a heavy BIF, else from an unknown place (the process yields, goes or comes, or
+     * has just caught something). */
+    memcpy(&current, running->structure + layout->release.running.current, sizeof current);
     add(leaf, from->returns_to != 0 && fp_jit_heavy(code->peek, current, pc)
                   ? FP_FRAME_BIF | current
                   : FP_FRAME_AMBIGUOUS);
@@ -220,9 +204,8 @@ static uint64_t leaf_in_jit(const struct fp_capture_code *code,
 }
 
 /* The C frames; *rbp as it was in JIT code, 0 when that was not found. */
-static void add_native(const struct fp_capture_code *code,
-                       const struct fp_capture *running, struct leaf *leaf,
-                       uint64_t *rbp)
+static void add_native(const struct fp_capture_code *code, const struct fp_capture *running,
+                       struct leaf *leaf, uint64_t *rbp)
 {
     struct fp_registers at_entry;
     uint64_t pc[NATIVE_FRAMES_MAX];
@@ -232,8 +215,7 @@ static void add_native(const struct fp_capture_code *code,
     *rbp = 0;
     if (code->unwind == NULL)
         return;
-    n = code->unwind(code->unwind_self, running, pc, NATIVE_FRAMES_MAX,
-                     &at_entry, &complete);
+    n = code->unwind(code->unwind_self, running, pc, NATIVE_FRAMES_MAX, &at_entry, &complete);
     if (complete)
         *rbp = at_entry.rbp;
     if (!code->with_native)
@@ -245,8 +227,8 @@ static void add_native(const struct fp_capture_code *code,
 }
 
 /* Where the Erlang stack's top is, within what was copied. 0: not known. */
-static uint64_t top_of(const struct fp_capture *running,
-                       const struct fp_snapshot *snapshot, uint64_t rbp)
+static uint64_t top_of(const struct fp_capture *running, const struct fp_snapshot *snapshot,
+                       uint64_t rbp)
 {
     if (running->place == FP_CAPTURE_IN_ERLANG)
         return running->registers.rsp;
@@ -258,8 +240,7 @@ static uint64_t top_of(const struct fp_capture *running,
 }
 
 /* The part of the copy from `top` on. */
-static struct erlang_stack stack_from(const struct fp_capture *running,
-                                      uint64_t top)
+static struct erlang_stack stack_from(const struct fp_capture *running, uint64_t top)
 {
     uint32_t below = (uint32_t)((top - running->low) / 8);
     struct erlang_stack stack = {.top = top};
@@ -272,24 +253,20 @@ static struct erlang_stack stack_from(const struct fp_capture *running,
     return stack;
 }
 
-static void put_together(const struct fp_capture_code *code,
-                         const struct leaf *leaf, uint64_t i,
-                         const struct erlang_stack *from,
-                         struct fp_stack *stack)
+static void put_together(const struct fp_capture_code *code, const struct leaf *leaf, uint64_t i,
+                         const struct erlang_stack *from, struct fp_stack *stack)
 {
-    fp_stack_frames(stack, code->ranges, i, from->word, from->words,
-                    from->leaf_words);
+    fp_stack_frames(stack, code->ranges, i, from->word, from->words, from->leaf_words);
     fp_stack_put_on_top(stack, leaf->frame, (uint32_t)leaf->count);
 }
 
 /* Sizes that hang on the stack's top. */
-static void size_anew(const struct fp_capture *running, uint64_t top,
-                      int in_jit, struct fp_snapshot *snapshot)
+static void size_anew(const struct fp_capture *running, uint64_t top, int in_jit,
+                      struct fp_snapshot *snapshot)
 {
     int64_t *value = snapshot->value;
     uint64_t htop = running->registers.r15;
-    uint64_t heap =
-        snapshot->hend - 8ull * (uint64_t)value[FP_METRIC_heap_block_size];
+    uint64_t heap = snapshot->hend - 8ull * (uint64_t)value[FP_METRIC_heap_block_size];
 
     snapshot->stop = top;
     snapshot->hend = running->high;
@@ -299,25 +276,22 @@ static void size_anew(const struct fp_capture *running, uint64_t top,
 }
 
 /* Reductions up to now: those of the turn on the scheduler that it is in. */
-static void count_turn(const struct fp_layout *layout,
-                       const struct fp_capture *running, int in_jit,
+static void count_turn(const struct fp_layout *layout, const struct fp_capture *running, int in_jit,
                        struct fp_snapshot *snapshot)
 {
     int64_t *reductions = &snapshot->value[FP_METRIC_reductions];
     int32_t left = (int32_t)running->registers.r14;
 
     if (!in_jit)
-        memcpy(&left, running->structure + layout->release.running.fcalls,
-               sizeof left);
+        memcpy(&left, running->structure + layout->release.running.fcalls, sizeof left);
     if (left < 0)
         left = 0;
-    if (left <= CONTEXT_REDUCTIONS &&
-        *reductions <= INT64_MAX - CONTEXT_REDUCTIONS)
+    if (left <= CONTEXT_REDUCTIONS && *reductions <= INT64_MAX - CONTEXT_REDUCTIONS)
         *reductions += CONTEXT_REDUCTIONS - left;
 }
 
-/* The collector is exchanging the heaps, and the stack with them: where it is
- * cannot be told, what the process does can. */
+/* The collector is exchanging the heaps, and the stack with them: where it is cannot be told, what
+ * the process does can. */
 static int only_collecting(struct leaf *leaf, struct fp_stack *stack)
 {
     add(leaf, FP_FRAME_GC);
@@ -327,10 +301,9 @@ static int only_collecting(struct leaf *leaf, struct fp_stack *stack)
     return 0;
 }
 
-int fp_explain_frames(const struct fp_capture_code *code,
-                      const struct fp_layout *layout,
-                      const struct fp_capture *running,
-                      struct fp_snapshot *snapshot, struct fp_stack *stack)
+int fp_explain_frames(const struct fp_capture_code *code, const struct fp_layout *layout,
+                      const struct fp_capture *running, struct fp_snapshot *snapshot,
+                      struct fp_stack *stack)
 {
     int collects = snapshot->status == FP_STATUS_garbage_collecting;
     int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
@@ -342,9 +315,7 @@ int fp_explain_frames(const struct fp_capture_code *code,
 
     if (in_c && running->native_bytes > 0)
         add_native(code, running, &leaf, &rbp);
-    top = running->result == FP_CAPTURE_CAPTURED
-              ? top_of(running, snapshot, rbp)
-              : 0;
+    top = running->result == FP_CAPTURE_CAPTURED ? top_of(running, snapshot, rbp) : 0;
     if (top == 0)
         return collects && in_c ? only_collecting(&leaf, stack) : FP_ENOENT;
     from = stack_from(running, top);

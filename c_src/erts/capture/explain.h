@@ -1,6 +1,6 @@
 /*
- * explain.h - what a capture (handler.h) means: the frames of the process that
- * ran, from C and BIFs down to its oldest Erlang function.
+ * explain.h - what a capture (handler.h) means: the frames of the process that ran, from C and BIFs
+ * down to its oldest Erlang function.
  */
 #ifndef FP_ERTS_CAPTURE_EXPLAIN_H
 #define FP_ERTS_CAPTURE_EXPLAIN_H
@@ -16,7 +16,7 @@ enum fp_capture_caller {
     FP_CALLER_NIF,
     FP_CALLER_BREAKPOINT, /* of a function that has just been called */
     FP_CALLER_RAISE,      /* an exception: its place is on top of the stack */
-    FP_CALLER_SCHEDULE, /* the scheduler: the process goes, or has just come */
+    FP_CALLER_SCHEDULE,   /* the scheduler: the process goes, or has just come */
     FP_CALLER_UNKNOWN
 };
 
@@ -28,22 +28,21 @@ struct fp_capture_code {
     struct fp_range fragments;
     /* Where NIFs return to: in the fragment that calls them. */
     uint64_t nif_return;
-    /* C frames, innermost first, from a capture: how many, and in `at_entry`
-     * the registers as JIT code had them when it called C. NULL: there is no
-     * unwinder. `complete` is 0 when the walk ended before JIT code. */
-    size_t (*unwind)(void *self, const struct fp_capture *running, uint64_t *pc,
-                     size_t max, struct fp_registers *at_entry, int *complete);
+    /* C frames, innermost first, from a capture: how many, and in `at_entry` the registers as JIT
+     * code had them when it called C. NULL: there is no unwinder. `complete` is 0 when the walk
+     * ended before JIT code. */
+    size_t (*unwind)(void *self, const struct fp_capture *running, uint64_t *pc, size_t max,
+                     struct fp_registers *at_entry, int *complete);
     void *unwind_self;
     int with_native; /* C frames are wanted in the stack */
 };
 
 /* The snapshot is that of running->structure, decoded by the caller; `stop`,
- * the sizes that hang on it, and the reductions are brought up to the moment of
- * the capture. The frames of the whole stack. 0, or FP_ENOENT when the stack
- * was not found. Any thread, no allocation. */
-int fp_explain_frames(const struct fp_capture_code *code,
-                      const struct fp_layout *layout,
-                      const struct fp_capture *running,
-                      struct fp_snapshot *snapshot, struct fp_stack *stack);
+ * the sizes that hang on it, and the reductions are brought up to the moment of the capture. The
+ * frames of the whole stack. 0, or FP_ENOENT when the stack was not found. Any thread, no
+ * allocation. */
+int fp_explain_frames(const struct fp_capture_code *code, const struct fp_layout *layout,
+                      const struct fp_capture *running, struct fp_snapshot *snapshot,
+                      struct fp_stack *stack);
 
 #endif

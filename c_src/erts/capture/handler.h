@@ -1,7 +1,7 @@
 /*
  * handler.h - what runs in the signal handler, on a scheduler's own thread, and the slots that it
- * shares with the threads that send the signal. handler.c is ASYNC-SIGNAL-SAFE throughout: it
- * calls clock_gettime, gettid, memcpy and the reads of safe_read.h, and writes to its slot.
+ * shares with the threads that send the signal. handler.c is ASYNC-SIGNAL-SAFE throughout: it calls
+ * clock_gettime, gettid, memcpy and the reads of safe_read.h, and writes to its slot.
  *
  * While Erlang code runs, the stack pointer register is the Erlang stack's and the process
  * structure is old. In the handler nothing of the interrupted thread moves: fp_handler_copy()
@@ -57,18 +57,18 @@ struct fp_capture_scheduler {
     struct fp_layout layout;
     uint64_t data;        /* address of its ErtsSchedulerData */
     uint64_t native_base; /* where its C stack begins (its highest address) */
-    uint64_t bottom; /* the last word of every Erlang stack; 0: not known */
+    uint64_t bottom;      /* the last word of every Erlang stack; 0: not known */
 };
 
-/* What the handler copied. While the collector exchanges the heaps, the stack
- * is in the new one, and the structure does not have its bounds yet (erl_gc.c):
- * then the stack ends at its last word. */
+/* What the handler copied. While the collector exchanges the heaps, the stack is in the new one,
+ * and the structure does not have its bounds yet (erl_gc.c): then the stack ends at its last
+ * word. */
 struct fp_capture {
     uint8_t result, place, top_in;
     uint64_t process; /* address of its structure */
     struct fp_registers registers;
-    /* The Erlang stack from `low`, its top or a little below, to `high`: the heap's end, or the
-     * end of a stack outside of the heap. */
+    /* The Erlang stack from `low`, its top or a little below, to `high`: the heap's end, or the end
+     * of a stack outside of the heap. */
     uint64_t low, high;
     uint32_t words, leaf_words;
     /* In C: the stack from `native_start` on, and its return address into JIT code. */
@@ -84,8 +84,7 @@ struct fp_capture {
 };
 
 void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
-                     const struct fp_registers *registers,
-                     struct fp_capture *capture);
+                     const struct fp_registers *registers, struct fp_capture *capture);
 
 /* ---------------------------------------------------------------- the slots -- */
 
@@ -99,8 +98,7 @@ enum fp_slot_state {
 };
 
 /* A slot's state and the number of its last request, in one word. */
-#define FP_SLOT_WORD(number, state)                                            \
-    ((uint32_t)(number) << 3 | (uint32_t)(state))
+#define FP_SLOT_WORD(number, state) ((uint32_t)(number) << 3 | (uint32_t)(state))
 #define FP_SLOT_STATE(word) ((enum fp_slot_state)((word)&7u))
 #define FP_SLOT_NUMBER(word) ((word) >> 3)
 

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "erts/layout.h"
 
-/* The longest call of a light BIF: two 10-byte moves, a 7-byte lea, padding
- * that aligns the return address, a call of up to 6 bytes. */
+/* The longest call of a light BIF: two 10-byte moves, a 7-byte lea, padding that aligns the return
+ * address, a call of up to 6 bytes. */
 #define LIGHT_BYTES 48u
 #define LEA_BYTES 7u
 /* Padding and call: not so many that another call fits in behind the BIF's. */
@@ -20,8 +20,8 @@
 #define RAISE_BYTES 40u
 /* From the call for a breakpoint to the end of that code. */
 #define BREAKPOINT_BYTES 96u
-/* struct export (export.h): the code addresses come first, then the function's
- * ErtsCodeInfo, the one place with module, function and arity in a row. */
+/* struct export (export.h): the code addresses come first, then the function's ErtsCodeInfo, the
+ * one place with module, function and arity in a row. */
 #define EXPORT_BYTES 136u
 
 static int32_t load_i32(const unsigned char *at)
@@ -55,18 +55,16 @@ int fp_is_return_address(const struct fp_memory *peek, uint64_t at)
     return 0;
 }
 
-/* Where the jump that `code` begins with goes, when it stands at `at`: by
- * itself, or by the table of addresses that a module has. 0: it is none. */
-static uint64_t jump_target(const struct fp_memory *peek, uint64_t at,
-                            const unsigned char code[6])
+/* Where the jump that `code` begins with goes, when it stands at `at`: by itself, or by the table
+ * of addresses that a module has. 0: it is none. */
+static uint64_t jump_target(const struct fp_memory *peek, uint64_t at, const unsigned char code[6])
 {
     uint64_t target;
 
     if (code[0] == 0xe9) /* jmp rel32 */
         return at + 5 + (uint64_t)(int64_t)load_i32(code + 1);
     if (code[0] == 0xff && code[1] == 0x25 && /* jmp [rip + disp32] */
-        fp_safe_read_word(peek, at + 6 + (uint64_t)(int64_t)load_i32(code + 2),
-                          &target) == 0)
+        fp_safe_read_word(peek, at + 6 + (uint64_t)(int64_t)load_i32(code + 2), &target) == 0)
         return target;
     return 0;
 }
@@ -81,9 +79,7 @@ uint64_t fp_call_target(const struct fp_memory *peek, uint64_t returns_to)
     if (code[1] == 0xe8)
         return returns_to + (uint64_t)(int64_t)load_i32(code + 2);
     if (code[0] == 0xff && code[1] == 0x15 &&
-        fp_safe_read_word(peek,
-                          returns_to + (uint64_t)(int64_t)load_i32(code + 2),
-                          &target) == 0)
+        fp_safe_read_word(peek, returns_to + (uint64_t)(int64_t)load_i32(code + 2), &target) == 0)
         return target;
     return 0;
 }
@@ -102,8 +98,7 @@ uint64_t fp_jump_target(const struct fp_memory *peek, uint64_t at)
     if (target != 0)
         return target;
     /* mov rax, target; jmp rax */
-    if (code[0] == 0x48 && code[1] == 0xb8 && code[10] == 0xff &&
-        code[11] == 0xe0)
+    if (code[0] == 0x48 && code[1] == 0xb8 && code[10] == 0xff && code[11] == 0xe0)
         return load_u64(code + 2);
     return at;
 }
@@ -118,18 +113,16 @@ int fp_is_mfa_at(const struct fp_memory *peek, uint64_t at)
 {
     unsigned char mfa[24];
 
-    return (at & 7) == 0 && at >> 47 == 0 &&
-           fp_safe_read(peek, at, mfa, sizeof mfa) == 0 && is_mfa(mfa);
+    return (at & 7) == 0 && at >> 47 == 0 && fp_safe_read(peek, at, mfa, sizeof mfa) == 0 &&
+           is_mfa(mfa);
 }
 
-static int export_mfa(const struct fp_memory *peek, uint64_t export,
-                      uint64_t *mfa_at)
+static int export_mfa(const struct fp_memory *peek, uint64_t export, uint64_t *mfa_at)
 {
     unsigned char bytes[EXPORT_BYTES];
     int found = 0;
 
-    if ((export & 7) != 0 ||
-        fp_safe_read(peek, export, bytes, sizeof bytes) != 0)
+    if ((export & 7) != 0 || fp_safe_read(peek, export, bytes, sizeof bytes) != 0)
         return FP_ENOENT;
     for (size_t at = 0; at + 24 <= sizeof bytes; at += 8)
         if (is_mfa(bytes + at)) {
@@ -145,14 +138,12 @@ static int ends_with_call(const unsigned char *end)
 }
 
 /* mov rcx, Export; mov rax, Bif; lea rdx, [the first of these]; call */
-int fp_jit_light(const struct fp_memory *peek, uint64_t returns_to,
-                 uint64_t *mfa_at)
+int fp_jit_light(const struct fp_memory *peek, uint64_t returns_to, uint64_t *mfa_at)
 {
     unsigned char code[LIGHT_BYTES];
     uint64_t start = returns_to - sizeof code;
 
-    if (fp_safe_read(peek, start, code, sizeof code) != 0 ||
-        !ends_with_call(code + sizeof code))
+    if (fp_safe_read(peek, start, code, sizeof code) != 0 || !ends_with_call(code + sizeof code))
         return FP_ENOENT;
     for (size_t call = LIGHT_CALL_MIN; call <= LIGHT_CALL_MAX; call++) {
         size_t lea = sizeof code - call - LEA_BYTES;
@@ -160,29 +151,24 @@ int fp_jit_light(const struct fp_memory *peek, uint64_t returns_to,
 
         if (code[lea] != 0x48 || code[lea + 1] != 0x8d || code[lea + 2] != 0x15)
             continue;
-        entry = start + lea + LEA_BYTES +
-                (uint64_t)(int64_t)load_i32(code + lea + 3);
+        entry = start + lea + LEA_BYTES + (uint64_t)(int64_t)load_i32(code + lea + 3);
         if (entry < start || entry + 10 > start + lea)
             continue;
         if (code[entry - start] == 0x48 && code[entry - start + 1] == 0xb9)
-            return export_mfa(peek, load_u64(code + (entry - start) + 2),
-                              mfa_at);
+            return export_mfa(peek, load_u64(code + (entry - start) + 2), mfa_at);
     }
     return FP_ENOENT;
 }
 
 /* Directly, or through a jump of the module's own. */
-static int leads_to(const struct fp_memory *peek, uint64_t target,
-                    uint64_t native_return)
+static int leads_to(const struct fp_memory *peek, uint64_t target, uint64_t native_return)
 {
     if (native_return - target > HEAVY_FRAGMENT_BYTES)
         target = fp_jump_target(peek, target);
-    return native_return > target &&
-           native_return - target <= HEAVY_FRAGMENT_BYTES;
+    return native_return > target && native_return - target <= HEAVY_FRAGMENT_BYTES;
 }
 
-int fp_jit_heavy(const struct fp_memory *peek, uint64_t current,
-                 uint64_t native_return)
+int fp_jit_heavy(const struct fp_memory *peek, uint64_t current, uint64_t native_return)
 {
     unsigned char bytes[24 + HEAVY_BYTES];
 
@@ -232,8 +218,8 @@ int fp_jit_is_breakpoint(const struct fp_memory *peek, uint64_t native_return)
     if (fp_safe_read(peek, native_return, code, sizeof code) != 0)
         return 0;
     for (size_t i = 0; i + 7 <= sizeof code; i++)
-        if (code[i] == 0xff && code[i + 1] == 0x73 && code[i + 3] == 0xff &&
-            code[i + 4] == 0x73 && code[i + 6] == 0xc3)
+        if (code[i] == 0xff && code[i + 1] == 0x73 && code[i + 3] == 0xff && code[i + 4] == 0x73 &&
+            code[i + 6] == 0xc3)
             return 1;
     return 0;
 }

@@ -29,8 +29,7 @@ int fp_sigcapture_must_quiesce(unsigned at)
 static int await_handlers(void)
 {
     for (unsigned at = 0, attempt = 0; at < fp_sigcapture_count();)
-        if (FP_SLOT_STATE(atomic_load_explicit(&fp_slots.slot[at].state,
-                                               memory_order_acquire)) ==
+        if (FP_SLOT_STATE(atomic_load_explicit(&fp_slots.slot[at].state, memory_order_acquire)) ==
             FP_SLOT_IDLE)
             at++;
         else if (++attempt > ATTEMPTS)
@@ -42,29 +41,25 @@ static int await_handlers(void)
 
 static int is_ignored(const struct sigaction *action)
 {
-    return (action->sa_flags & SA_SIGINFO) == 0 &&
-           action->sa_handler == SIG_IGN;
+    return (action->sa_flags & SA_SIGINFO) == 0 && action->sa_handler == SIG_IGN;
 }
 
-/* Only where the action is the one that was left there: another owner's handler
- * is not touched, and may call the one that it replaced. */
-static int replace_action(int signal,
-                          int (*is_expected)(const struct sigaction *),
+/* Only where the action is the one that was left there: another owner's handler is not touched, and
+ * may call the one that it replaced. */
+static int replace_action(int signal, int (*is_expected)(const struct sigaction *),
                           const struct sigaction *action)
 {
     struct sigaction now;
 
-    return signal == 0 ||
-                   (sigaction(signal, NULL, &now) == 0 && is_expected(&now) &&
-                    sigaction(signal, action, NULL) == 0)
+    return signal == 0 || (sigaction(signal, NULL, &now) == 0 && is_expected(&now) &&
+                           sigaction(signal, action, NULL) == 0)
                ? 0
                : FP_ESIGNAL;
 }
 
-/* Signals that were taken and are the handler's again: no request uses them. By
- * way of SIG_IGN, which drops what is pending. */
-static int release_taken(const struct sigaction *ignore,
-                         const struct sigaction *standard)
+/* Signals that were taken and are the handler's again: no request uses them. By way of SIG_IGN,
+ * which drops what is pending. */
+static int release_taken(const struct sigaction *ignore, const struct sigaction *standard)
 {
     for (int signal = SIGRTMIN; signal <= SIGRTMAX; signal++) {
         uint64_t bit = UINT64_C(1) << (signal - 1);
@@ -103,16 +98,14 @@ static int begin(uint64_t owner)
     struct sigaction standard = {.sa_handler = SIG_DFL};
     int none = 0, err;
 
-    if (!atomic_compare_exchange_strong(&fp_sigcapture.users, &none,
-                                        FP_SIGCAPTURE_SHUT))
+    if (!atomic_compare_exchange_strong(&fp_sigcapture.users, &none, FP_SIGCAPTURE_SHUT))
         return FP_ESTATE;
     atomic_store(&fp_sigcapture.owner, owner);
     err = await_handlers();
     if (err == 0)
         err = release_taken(&ignore, &standard);
     if (err == 0)
-        err = replace_action(atomic_load(&fp_sigcapture.signal),
-                             fp_sigcapture_is_action, &ignore);
+        err = replace_action(atomic_load(&fp_sigcapture.signal), fp_sigcapture_is_action, &ignore);
     if (err == 0)
         /* Not earlier: a quiesce for an earlier attempt may come at any time. */
         forget_quiesced();
@@ -141,12 +134,11 @@ static int quiesce(unsigned number)
     struct fp_slot *slot;
     stack_t alternate;
 
-    if (atomic_load(&fp_sigcapture.users) != FP_SIGCAPTURE_SHUT ||
-        number == 0 || number > fp_sigcapture_count())
+    if (atomic_load(&fp_sigcapture.users) != FP_SIGCAPTURE_SHUT || number == 0 ||
+        number > fp_sigcapture_count())
         return FP_ESTATE;
     slot = &fp_slots.slot[number - 1];
-    if (slot->thread != (pid_t)syscall(SYS_gettid) ||
-        sigaltstack(NULL, &alternate) != 0 ||
+    if (slot->thread != (pid_t)syscall(SYS_gettid) || sigaltstack(NULL, &alternate) != 0 ||
         (alternate.ss_flags & SS_ONSTACK) != 0)
         return FP_ESTATE;
     atomic_store_explicit(&slot->has_quiesced, 1, memory_order_release);
@@ -157,8 +149,8 @@ int fp_sigcapture_shutdown_quiesce(unsigned number)
 {
     int err;
 
-    /* A call that comes late, for an earlier attempt, must not find the slots
-     * half unmapped; a scheduler does not wait for the lock. */
+    /* A call that comes late, for an earlier attempt, must not find the slots half unmapped; a
+     * scheduler does not wait for the lock. */
     if (pthread_rwlock_tryrdlock(&fp_sigcapture.lock) != 0)
         return FP_ESTATE;
     err = quiesce(number);
@@ -170,8 +162,7 @@ static int all_have_quiesced(void)
 {
     for (unsigned at = 0; at < fp_sigcapture_count(); at++)
         if (was_signalled(at) &&
-            !atomic_load_explicit(&fp_slots.slot[at].has_quiesced,
-                                  memory_order_acquire))
+            !atomic_load_explicit(&fp_slots.slot[at].has_quiesced, memory_order_acquire))
             return 0;
     return 1;
 }
@@ -187,8 +178,7 @@ static void take_down(void)
     atomic_store_explicit(&fp_sigcapture.code_known, 0, memory_order_release);
     atomic_store(&fp_sigcapture.nif_return, 0);
     atomic_store(&fp_sigcapture.lost_signal, 0);
-    (void)replace_action(atomic_load(&fp_sigcapture.signal), is_ignored,
-                         &standard);
+    (void)replace_action(atomic_load(&fp_sigcapture.signal), is_ignored, &standard);
     atomic_store(&fp_sigcapture.signal, 0);
     if (fp_slots.slot != NULL) {
         munmap(fp_slots.slot, count * sizeof *fp_slots.slot);
@@ -204,8 +194,7 @@ static void restore(void)
 {
     struct sigaction action = fp_sigcapture_action();
 
-    (void)replace_action(atomic_load(&fp_sigcapture.signal), is_ignored,
-                         &action);
+    (void)replace_action(atomic_load(&fp_sigcapture.signal), is_ignored, &action);
 }
 
 static int end(uint64_t owner)

@@ -13,19 +13,17 @@
 #include "erts/capture/jit_code.h"
 #include "erts/code_index.h"
 
-/* What the handler and the kernel's frame need of the alternate stack, beyond
- * the kernel's own minimum, which counts the registers' save area. */
+/* What the handler and the kernel's frame need of the alternate stack, beyond the kernel's own
+ * minimum, which counts the registers' save area. */
 #define HANDLER_STACK_BYTES 4096u
 #define FRAME_BYTES 4096u
 /* The C frames between a NIF and the JIT code that called it. */
 #define NIF_DEPTH_BYTES 4096u
-/* CPU time of a thread after which a pending request is lost: a signal is
- * handled at the next return from the kernel, and no system call of a
- * scheduler computes for so long. */
+/* CPU time of a thread after which a pending request is lost: a signal is handled at the next
+ * return from the kernel, and no system call of a scheduler computes for so long. */
 #define LOST_NS UINT64_C(1000000000)
-/* A handler takes 2 to 10 us. What its clock says beyond this is the time of
- * other threads, which ran while its thread waited for a CPU: it is no cost of
- * profiling. */
+/* A handler takes 2 to 10 us. What its clock says beyond this is the time of other threads, which
+ * ran while its thread waited for a CPU: it is no cost of profiling. */
 #define HANDLER_NS_MAX UINT64_C(50000)
 /* glibc's headers do not name it everywhere. */
 #ifndef AT_MINSIGSTKSZ
@@ -47,8 +45,7 @@ int fp_sigcapture_acquire(void)
     int users = atomic_load(&fp_sigcapture.users);
 
     while (users != FP_SIGCAPTURE_SHUT)
-        if (atomic_compare_exchange_weak(&fp_sigcapture.users, &users,
-                                         users + 1)) {
+        if (atomic_compare_exchange_weak(&fp_sigcapture.users, &users, users + 1)) {
             (void)fp_sigcapture_check();
             return 0;
         }
@@ -69,8 +66,7 @@ unsigned fp_sigcapture_count(void)
 
 unsigned fp_sigcapture_registered(void)
 {
-    return atomic_load_explicit(&fp_sigcapture.registered,
-                                memory_order_acquire);
+    return atomic_load_explicit(&fp_sigcapture.registered, memory_order_acquire);
 }
 
 void fp_sigcapture_code(struct fp_range *fragments, uint64_t *nif_return)
@@ -87,8 +83,7 @@ static int is_registered(const struct fp_slot *slot)
 
 uint64_t fp_sigcapture_data(unsigned at)
 {
-    return is_registered(&fp_slots.slot[at]) ? fp_slots.slot[at].scheduler.data
-                                             : 0;
+    return is_registered(&fp_slots.slot[at]) ? fp_slots.slot[at].scheduler.data : 0;
 }
 
 int fp_sigcapture_find(uint64_t data)
@@ -123,8 +118,7 @@ int fp_sigcapture_is_lost(unsigned at)
     uint32_t request = FP_SLOT_WORD(FP_SLOT_NUMBER(word), FP_SLOT_REQUESTED);
     uint64_t now;
 
-    if (FP_SLOT_STATE(word) != FP_SLOT_REQUESTED &&
-        FP_SLOT_STATE(word) != FP_SLOT_ABANDONED)
+    if (FP_SLOT_STATE(word) != FP_SLOT_REQUESTED && FP_SLOT_STATE(word) != FP_SLOT_ABANDONED)
         return 0;
     now = cpu_ns(slot);
     if (atomic_load_explicit(&slot->watched, memory_order_acquire) == request)
@@ -150,8 +144,7 @@ static void repair_all(void)
 
 int fp_sigcapture_is_action(const struct sigaction *action)
 {
-    return (action->sa_flags & SA_SIGINFO) != 0 &&
-           action->sa_sigaction == fp_handler;
+    return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == fp_handler;
 }
 
 int fp_sigcapture_check(void)
@@ -190,8 +183,7 @@ static int send_signal(const struct fp_slot *slot, unsigned at, uint32_t number)
     info.si_code = SI_QUEUE;
     info.si_pid = fp_slots.process;
     info.si_value.sival_ptr = (void *)(uintptr_t)((uint64_t)at << 32 | number);
-    return (int)syscall(SYS_rt_tgsigqueueinfo, fp_slots.process, slot->thread,
-                        signal, &info);
+    return (int)syscall(SYS_rt_tgsigqueueinfo, fp_slots.process, slot->thread, signal, &info);
 }
 
 static int request(unsigned at, uint32_t *ticket)
@@ -203,9 +195,9 @@ static int request(unsigned at, uint32_t *ticket)
     if (atomic_load(&fp_sigcapture.lost_signal) != 0)
         return FP_ESIGNAL;
     if (FP_SLOT_STATE(old) != FP_SLOT_IDLE ||
-        !atomic_compare_exchange_strong_explicit(
-            &slot->state, &old, FP_SLOT_WORD(number, FP_SLOT_REQUESTED),
-            memory_order_acq_rel, memory_order_acquire))
+        !atomic_compare_exchange_strong_explicit(&slot->state, &old,
+                                                 FP_SLOT_WORD(number, FP_SLOT_REQUESTED),
+                                                 memory_order_acq_rel, memory_order_acquire))
         return FP_ESTATE;
     if (send_signal(slot, at, number) != 0) {
         (void)fp_slot_move(slot, number, FP_SLOT_REQUESTED, FP_SLOT_IDLE);
@@ -226,17 +218,14 @@ const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
 {
     const struct fp_slot *slot = &fp_slots.slot[at];
 
-    return load_state(slot) == FP_SLOT_WORD(ticket, FP_SLOT_READY)
-               ? &slot->capture
-               : NULL;
+    return load_state(slot) == FP_SLOT_WORD(ticket, FP_SLOT_READY) ? &slot->capture : NULL;
 }
 
 int fp_sigcapture_is_pending(unsigned at, uint32_t ticket)
 {
     uint32_t word = load_state(&fp_slots.slot[at]);
 
-    return FP_SLOT_NUMBER(word) == ticket &&
-           FP_SLOT_STATE(word) != FP_SLOT_IDLE &&
+    return FP_SLOT_NUMBER(word) == ticket && FP_SLOT_STATE(word) != FP_SLOT_IDLE &&
            FP_SLOT_STATE(word) != FP_SLOT_ABANDONED;
 }
 
@@ -261,8 +250,8 @@ uint64_t fp_sigcapture_handler_ns(unsigned at)
 
 /* --------------------------------------------------------- preparation -- */
 
-/* The code must outlive every signal that is on its way. By a handle, since
- * RTLD_NODELETE cannot be undone. */
+/* The code must outlive every signal that is on its way. By a handle, since RTLD_NODELETE cannot be
+ * undone. */
 static int pin_library(void)
 {
     Dl_info info;
@@ -275,28 +264,26 @@ static int pin_library(void)
     return fp_sigcapture.pin != NULL ? 0 : FP_EUNSUPPORTED;
 }
 
-/* SA_RESTART hides the signal from system calls that can be restarted; all
- * other signals wait until the handler is done. */
+/* SA_RESTART hides the signal from system calls that can be restarted; all other signals wait until
+ * the handler is done. */
 struct sigaction fp_sigcapture_action(void)
 {
     struct sigaction action = {.sa_sigaction = fp_handler,
-                               .sa_flags =
-                                   SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+                               .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
 
     sigfillset(&action.sa_mask);
     return action;
 }
 
-/* From the highest on: programs that use one use the first ones. Threads of the
- * VM leave these unblocked. */
+/* From the highest on: programs that use one use the first ones. Threads of the VM leave these
+ * unblocked. */
 static int install_handler(void)
 {
     struct sigaction action = fp_sigcapture_action(), now;
 
     for (int signal = SIGRTMAX; signal >= SIGRTMIN; signal--)
-        if (sigaction(signal, NULL, &now) == 0 &&
-            (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL &&
-            sigaction(signal, &action, NULL) == 0) {
+        if (sigaction(signal, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+            now.sa_handler == SIG_DFL && sigaction(signal, &action, NULL) == 0) {
             atomic_store(&fp_sigcapture.signal, signal);
             return 0;
         }
@@ -311,8 +298,7 @@ static int prepare_signal(char *why, size_t size)
     if (signal != 0 && fp_sigcapture_check() == 0)
         return 0;
     if (signal == 0 && pin_library() != 0)
-        return say(why, size, FP_EUNSUPPORTED,
-                   "the library cannot be pinned in memory");
+        return say(why, size, FP_EUNSUPPORTED, "the library cannot be pinned in memory");
     if (install_handler() != 0)
         return say(why, size, FP_ESIGNAL,
                    signal == 0 ? "every real-time signal is in use"
@@ -326,9 +312,8 @@ static int prepare_signal(char *why, size_t size)
 
 static int map_slots(const struct fp_layout *layout, unsigned count)
 {
-    struct fp_slot *slots =
-        mmap(NULL, count * sizeof *slots, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct fp_slot *slots = mmap(NULL, count * sizeof *slots, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (slots == MAP_FAILED)
         return FP_ENOMEM;
@@ -341,8 +326,8 @@ static int map_slots(const struct fp_layout *layout, unsigned count)
     return 0;
 }
 
-/* A request that outlives its user was answered by no handler. Other users'
- * requests are repaired when they are lost. */
+/* A request that outlives its user was answered by no handler. Other users' requests are repaired
+ * when they are lost. */
 static void repair_between_users(void)
 {
     int is_alone = atomic_load(&fp_sigcapture.users) == 1;
@@ -352,9 +337,8 @@ static void repair_between_users(void)
             repair(&fp_slots.slot[at]);
 }
 
-static int prepare(const struct fp_layout *layout,
-                   const struct fp_ranges *ranges, unsigned count, char *why,
-                   size_t size)
+static int prepare(const struct fp_layout *layout, const struct fp_ranges *ranges, unsigned count,
+                   char *why, size_t size)
 {
     int err;
 
@@ -362,8 +346,7 @@ static int prepare(const struct fp_layout *layout,
         return say(why, size, FP_EINVAL,
                    "the number of schedulers is not that of the first session");
     if (count == 0 || count > FP_SCHEDULERS_MAX)
-        return say(why, size, FP_EINVAL,
-                   "the number of schedulers is not between 1 and 1024");
+        return say(why, size, FP_EINVAL, "the number of schedulers is not between 1 and 1024");
     err = prepare_signal(why, size);
     if (err != 0)
         return err;
@@ -379,15 +362,13 @@ static int prepare(const struct fp_layout *layout,
     return 0;
 }
 
-int fp_sigcapture_prepare(const struct fp_layout *layout,
-                          const struct fp_ranges *ranges, unsigned count,
-                          char *why, size_t why_size)
+int fp_sigcapture_prepare(const struct fp_layout *layout, const struct fp_ranges *ranges,
+                          unsigned count, char *why, size_t why_size)
 {
     int err;
 
     if (fp_sigcapture_acquire() != 0)
-        return say(why, why_size, FP_ESTATE,
-                   "the schedulers are being retired");
+        return say(why, why_size, FP_ESTATE, "the schedulers are being retired");
     pthread_rwlock_wrlock(&fp_sigcapture.lock);
     err = prepare(layout, ranges, count, why, why_size);
     pthread_rwlock_unlock(&fp_sigcapture.lock);
@@ -397,10 +378,10 @@ int fp_sigcapture_prepare(const struct fp_layout *layout,
 
 /* -------------------------------------------------------- registration -- */
 
-/* Is the structure what the release's sources say, as far as this moment
- * tells: this process runs on that scheduler, in this NIF? */
-static int check_structures(struct fp_slot *slot, unsigned number,
-                            uint64_t process, const uint64_t mfa[3])
+/* Is the structure what the release's sources say, as far as this moment tells: this process runs
+ * on that scheduler, in this NIF? */
+static int check_structures(struct fp_slot *slot, unsigned number, uint64_t process,
+                            const uint64_t mfa[3])
 {
     const struct fp_capture_offsets *at = &fp_sigcapture.layout.release.running;
     const struct fp_memory *memory = &fp_sigcapture.memory;
@@ -410,9 +391,8 @@ static int check_structures(struct fp_slot *slot, unsigned number,
         fp_safe_read_word(memory, data + at->current_process, &back) != 0 ||
         fp_safe_read_word(memory, data + at->number, &own_number) != 0 ||
         fp_safe_read_word(memory, process + at->current, &current) != 0 ||
-        fp_safe_read(memory, current, words, sizeof words) != 0 ||
-        back != process || own_number != number ||
-        memcmp(words, mfa, sizeof words) != 0)
+        fp_safe_read(memory, current, words, sizeof words) != 0 || back != process ||
+        own_number != number || memcmp(words, mfa, sizeof words) != 0)
         return FP_ELAYOUT;
     slot->scheduler.data = data;
     return 0;
@@ -459,16 +439,13 @@ static int find_code(uint64_t nif_return)
     if (atomic_load_explicit(&fp_sigcapture.code_known, memory_order_acquire))
         return nif_return == fp_sigcapture.nif_return ? 0 : FP_ELAYOUT;
     for (uint32_t i = 0; i < ranges->count; i++)
-        if (nif_return - ranges->range[i].start <
-            ranges->range[i].end - ranges->range[i].start)
+        if (nif_return - ranges->range[i].start < ranges->range[i].end - ranges->range[i].start)
             range = ranges->range[i];
-    if (fp_code_index_first(&fp_sigcapture.memory, &range, nif_return,
-                            &first) != 0)
+    if (fp_code_index_first(&fp_sigcapture.memory, &range, nif_return, &first) != 0)
         return FP_ELAYOUT;
-    /* Schedulers come at once: the first value stands, and the bounds follow
-     * from it, so that all store the same. */
-    if (!atomic_compare_exchange_strong(&fp_sigcapture.nif_return, &known,
-                                        nif_return) &&
+    /* Schedulers come at once: the first value stands, and the bounds follow from it, so that all
+     * store the same. */
+    if (!atomic_compare_exchange_strong(&fp_sigcapture.nif_return, &known, nif_return) &&
         known != nif_return)
         return FP_ELAYOUT;
     atomic_store(&fp_sigcapture.fragments_start, range.start);
@@ -488,10 +465,9 @@ static int captures_itself(struct fp_slot *slot, unsigned at, uint64_t process)
         return FP_ESIGNAL;
     /* Sent to itself, a signal that is not blocked has arrived by now. */
     capture = fp_sigcapture_poll(at, ticket);
-    if (capture != NULL && capture->result == FP_CAPTURE_CAPTURED &&
-        capture->process == process && capture->place == FP_CAPTURE_IN_C &&
-        capture->top_in == FP_TOP_IN_STOP && capture->words > 0 &&
-        fp_ranges_contain(&fp_sigcapture.ranges, capture->native_return)) {
+    if (capture != NULL && capture->result == FP_CAPTURE_CAPTURED && capture->process == process &&
+        capture->place == FP_CAPTURE_IN_C && capture->top_in == FP_TOP_IN_STOP &&
+        capture->words > 0 && fp_ranges_contain(&fp_sigcapture.ranges, capture->native_return)) {
         err = find_code(capture->native_return);
         slot->scheduler.bottom = capture->word[capture->words - 1];
     }
@@ -507,8 +483,8 @@ static void populate(struct fp_slot *slot)
     memset(&slot->capture, 0, sizeof slot->capture);
 }
 
-static int register_here(unsigned number, uint64_t process,
-                         const uint64_t mfa[3], char *why, size_t why_size)
+static int register_here(unsigned number, uint64_t process, const uint64_t mfa[3], char *why,
+                         size_t why_size)
 {
     struct fp_slot *slot;
     int err;
@@ -519,40 +495,33 @@ static int register_here(unsigned number, uint64_t process,
     if (is_registered(slot))
         return 0;
     if (check_structures(slot, number, process, mfa) != 0)
-        return say(why, why_size, FP_ELAYOUT,
-                   "the scheduler's data is not where it is expected");
+        return say(why, why_size, FP_ELAYOUT, "the scheduler's data is not where it is expected");
     if (!has_room())
-        return say(why, why_size, FP_ENOMEM,
-                   "the scheduler's alternate signal stack is too small");
+        return say(why, why_size, FP_ENOMEM, "the scheduler's alternate signal stack is too small");
     slot->scheduler.native_base = find_native_base();
     if (slot->scheduler.native_base == 0)
-        return say(why, why_size, FP_ELAYOUT,
-                   "the scheduler's stack has no return to JIT code");
+        return say(why, why_size, FP_ELAYOUT, "the scheduler's stack has no return to JIT code");
     populate(slot);
     if (pthread_getcpuclockid(pthread_self(), &slot->cpu_clock) != 0)
-        return say(why, why_size, FP_EUNSUPPORTED,
-                   "the scheduler's thread has no CPU clock");
+        return say(why, why_size, FP_EUNSUPPORTED, "the scheduler's thread has no CPU clock");
     slot->thread = (pid_t)syscall(SYS_gettid);
     err = captures_itself(slot, number - 1, process);
     if (err != 0)
         return say(why, why_size, err,
-                   err == FP_ESIGNAL
-                       ? "the kernel refuses the scheduler's signal"
-                       : "the scheduler has not captured itself rightly");
+                   err == FP_ESIGNAL ? "the kernel refuses the scheduler's signal"
+                                     : "the scheduler has not captured itself rightly");
     atomic_store_explicit(&slot->is_registered, 1, memory_order_release);
-    atomic_fetch_add_explicit(&fp_sigcapture.registered, 1,
-                              memory_order_acq_rel);
+    atomic_fetch_add_explicit(&fp_sigcapture.registered, 1, memory_order_acq_rel);
     return 0;
 }
 
-int fp_sigcapture_register(unsigned number, uint64_t process,
-                           const uint64_t mfa[3], char *why, size_t why_size)
+int fp_sigcapture_register(unsigned number, uint64_t process, const uint64_t mfa[3], char *why,
+                           size_t why_size)
 {
     int err;
 
     if (fp_sigcapture_acquire() != 0)
-        return say(why, why_size, FP_ESTATE,
-                   "the schedulers are being retired");
+        return say(why, why_size, FP_ESTATE, "the schedulers are being retired");
     err = register_here(number, process, mfa, why, why_size);
     fp_sigcapture_release();
     return err;

@@ -1,8 +1,8 @@
 /*
  * chain.c - functions of every shape of frame, calling each other.
  *
- * A library that test_native_*.c builds with the system's compilers, without
- * sanitizers, and loads. Never linked into a test.
+ * A library that test_native_*.c builds with the system's compilers, without sanitizers, and loads.
+ * Never linked into a test.
  */
 #include <alloca.h>
 #include <stdarg.h>
@@ -49,8 +49,8 @@ SHAPE uint64_t chain_call_hidden(probe *call, void *with)
     return n;
 }
 
-SHAPE uint64_t chain_many_registers(probe *call, void *with, uint64_t a,
-                                    uint64_t b, uint64_t c, uint64_t d)
+SHAPE uint64_t chain_many_registers(probe *call, void *with, uint64_t a, uint64_t b, uint64_t c,
+                                    uint64_t d)
 {
     uint64_t e = chain_leaf(a), f = chain_leaf(b), g = chain_leaf(c);
 
@@ -184,8 +184,7 @@ SHAPE static void chain_link(void *self)
         keep(chain_aligned(call, with, link->depth));
         break;
     case 4:
-        keep(chain_variadic(call, with, 3, (uint64_t)1, (uint64_t)2,
-                            (uint64_t)3));
+        keep(chain_variadic(call, with, 3, (uint64_t)1, (uint64_t)2, (uint64_t)3));
         break;
     case 5:
         keep(chain_early_return(call, with, 2));
@@ -207,8 +206,8 @@ uint64_t chain_run(uint64_t depth, probe *call, void *with)
     return chain_sink;
 }
 
-/* As libcrypto's assembly: a frame described by a register that only the
- * functions which it calls are known to preserve. */
+/* As libcrypto's assembly: a frame described by a register that only the functions which it calls
+ * are known to preserve. */
 __asm__(".text\n.type chain_by_r11, @function\nchain_by_r11:\n"
         ".cfi_startproc\n"
         "mov %rsp, %r11\n.cfi_def_cfa_register %r11\n"
