@@ -95,17 +95,16 @@ static int64_t state_of(int64_t known)
     return (int64_t)state;
 }
 
-static void get_answers(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_probe *probe)
+static void get_facts(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_probe *probe)
 {
-    for (int answer = 0; answer < FP_ANSWER_COUNT; answer++) {
+    for (int fact = 0; fact < FP_FACT_COUNT; fact++) {
         ERL_NIF_TERM term;
         ErlNifSInt64 value;
 
-        if (!fp_map_get(env, map, fp_answer_name(answer), &term) ||
-            !enif_get_int64(env, term, &value))
+        if (!fp_map_get(env, map, fp_fact_name(fact), &term) || !enif_get_int64(env, term, &value))
             continue;
-        probe->answer[answer] = answer == FP_ANSWER_state ? state_of(value) : value;
-        probe->known |= 1u << answer;
+        probe->fact[fact] = fact == FP_FACT_state ? state_of(value) : value;
+        probe->known |= 1u << fact;
     }
 }
 
@@ -138,7 +137,7 @@ static int get_probe(ErlNifEnv *env, ERL_NIF_TERM map, struct calibration *calib
         return 0;
     if (!fp_map_get(env, map, "answers", &term))
         return 0;
-    get_answers(env, term, probe);
+    get_facts(env, term, probe);
     return 1;
 }
 

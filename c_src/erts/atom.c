@@ -33,14 +33,14 @@ struct atom_entry {
 #define TAG_HEAP_BITS 0x20u
 #define TAG_SUB_BITS 0x24u
 
-static uint64_t name_bytes(const struct fp_layout *layout, const struct fp_memory *peek,
+static uint64_t name_bytes(const struct fp_layout *layout, const struct fp_memory *memory,
                            uint64_t name)
 {
     uint64_t term[3] = {0}, at = name & ~UINT64_C(7);
 
     if (layout->release.atom_form == FP_ATOM_NAME_POINTER)
         return name;
-    if (fp_safe_read(peek, at, term, sizeof term) != 0)
+    if (fp_safe_read(memory, at, term, sizeof term) != 0)
         return 0;
     if ((term[0] & 0x3f) == TAG_HEAP_BITS)
         return at + 16;
@@ -49,7 +49,7 @@ static uint64_t name_bytes(const struct fp_layout *layout, const struct fp_memor
     return 0;
 }
 
-int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *peek, uint64_t term,
+int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t term,
                  char text[FP_ATOM_TEXT_MAX])
 {
     uint64_t index = term >> 6, segment = 0, address = 0;
@@ -60,20 +60,20 @@ int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *peek, u
     if (layout->atom_entries != 0) {
         uint32_t entries = 0;
 
-        if (fp_safe_read(peek, layout->atom_entries, &entries, 4) != 0)
+        if (fp_safe_read(memory, layout->atom_entries, &entries, 4) != 0)
             return FP_EFAULT;
         if (index >= entries)
             return FP_ENOENT;
     }
-    if (fp_safe_read_word(peek, layout->atom_segments + 8 * (index >> SEGMENT_SHIFT), &segment) !=
+    if (fp_safe_read_word(memory, layout->atom_segments + 8 * (index >> SEGMENT_SHIFT), &segment) !=
             0 ||
-        fp_safe_read_word(peek, segment + 8 * (index & ((1u << SEGMENT_SHIFT) - 1)), &address) !=
+        fp_safe_read_word(memory, segment + 8 * (index & ((1u << SEGMENT_SHIFT) - 1)), &address) !=
             0 ||
-        fp_safe_read(peek, address, &atom, sizeof atom) != 0)
+        fp_safe_read(memory, address, &atom, sizeof atom) != 0)
         return FP_EFAULT;
     if ((uint64_t)(uint32_t)atom.index != index || atom.len < 0 || atom.len > FP_ATOM_TEXT_MAX)
         return FP_ENOENT;
-    if (fp_safe_read(peek, name_bytes(layout, peek, atom.name), text, (size_t)atom.len) != 0)
+    if (fp_safe_read(memory, name_bytes(layout, memory, atom.name), text, (size_t)atom.len) != 0)
         return FP_EFAULT;
     return atom.len;
 }

@@ -10,7 +10,7 @@
 
 /* How many bytes were written to `text`; FP_ENOENT when the word is no atom of this VM, FP_EFAULT
  * when its entry cannot be read. */
-int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *peek, uint64_t term,
+int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t term,
                  char text[FP_ATOM_TEXT_MAX]);
 
 #endif

@@ -53,9 +53,9 @@ struct atom_text {
     char *text;
 };
 
-struct fp_code_index_index {
+struct fp_code_index {
     const struct fp_layout *layout;
-    const struct fp_memory *peek;
+    const struct fp_memory *memory;
     struct fp_ranges ranges;
     uint32_t epoch;                          /* revalidations so far */
     uint32_t replaced;                       /* modules found to be others, since the last */
@@ -76,30 +76,30 @@ struct fp_code_index_index {
 
 /* -------------------------------------------------------------- modules -- */
 
-static uint32_t header_size(const struct fp_code_index_index *code)
+static uint32_t header_size(const struct fp_code_index *code)
 {
     return 8u * (code->layout->release.functions_to_num_functions + 1u);
 }
 
 /* Is `at` the address of functions[0] of a header whose functions enclose `pc`? Every entry but the
  * last must be the info of a function. */
-static int read_header(struct fp_code_index_index *code, uint64_t at, uint64_t pc,
-                       struct module *module)
+static int read_header(struct fp_code_index *code, uint64_t at, uint64_t pc, struct module *module)
 {
     const struct fp_release *release = &code->layout->release;
     uint64_t count = 0, edge[2], previous = 0, entry[256];
 
-    if (fp_safe_read_word(code->peek, at - 8u * release->functions_to_num_functions, &count) != 0 ||
+    if (fp_safe_read_word(code->memory, at - 8u * release->functions_to_num_functions, &count) !=
+            0 ||
         count == 0 || count > 65535)
         return FP_ENOENT;
-    if (fp_safe_read_word(code->peek, at, &edge[0]) != 0 ||
-        fp_safe_read_word(code->peek, at + 8 * count, &edge[1]) != 0 || pc < edge[0] ||
+    if (fp_safe_read_word(code->memory, at, &edge[0]) != 0 ||
+        fp_safe_read_word(code->memory, at + 8 * count, &edge[1]) != 0 || pc < edge[0] ||
         pc >= edge[1])
         return FP_ENOENT;
     for (uint64_t i = 0; i <= count; i += 256) {
         size_t n = count + 1 - i < 256 ? (size_t)(count + 1 - i) : 256;
 
-        if (fp_safe_read(code->peek, at + 8 * i, entry, 8 * n) != 0)
+        if (fp_safe_read(code->memory, at + 8 * i, entry, 8 * n) != 0)
             return FP_ENOENT;
         for (size_t k = 0; k < n; k++) {
             /* The last one is the end of the code, wherever that falls. */
@@ -109,7 +109,7 @@ static int read_header(struct fp_code_index_index *code, uint64_t at, uint64_t p
         }
     }
     memset(module->header, 0, sizeof module->header);
-    if (fp_safe_read(code->peek, at - 8u * release->functions_to_num_functions, module->header,
+    if (fp_safe_read(code->memory, at - 8u * release->functions_to_num_functions, module->header,
                      header_size(code)) != 0)
         return FP_ENOENT;
     module->line_table =
@@ -123,11 +123,11 @@ static int read_header(struct fp_code_index_index *code, uint64_t at, uint64_t p
 
 /* Walk back from a function of module `name` to the header: past the module's earlier functions, to
  * a word that is the address of the earliest. */
-static int find_header(struct fp_code_index_index *code, uint64_t pc, uint64_t mfa_at,
-                       uint64_t name, struct module *module)
+static int find_header(struct fp_code_index *code, uint64_t pc, uint64_t mfa_at, uint64_t name,
+                       struct module *module)
 {
     const struct fp_range *range = fp_range_of(&code->ranges, mfa_at);
-    struct fp_code_window w = {.peek = code->peek, .floor = range->start};
+    struct fp_code_window w = {.memory = code->memory, .floor = range->start};
     uint64_t first = mfa_at - FP_MFA_IN_INFO, at = first - 8, walked = 0;
 
     while (walked < FP_WALK_BACK_MAX) {
@@ -153,7 +153,7 @@ static int find_header(struct fp_code_index_index *code, uint64_t pc, uint64_t m
     return FP_ENOENT;
 }
 
-static const struct module *known_module(const struct fp_code_index_index *code, uint64_t pc)
+static const struct module *known_module(const struct fp_code_index *code, uint64_t pc)
 {
     for (uint32_t i = 0; i < code->modules; i++)
         if (pc >= code->module[i].start && pc < code->module[i].end)
@@ -163,7 +163,7 @@ static const struct module *known_module(const struct fp_code_index_index *code,
 
 /* A module that was purged and replaced must not answer for the new one: the kept header is
  * compared with memory before each use. */
-static int still_there(struct fp_code_index_index *code, const struct module *kept, uint64_t pc)
+static int still_there(struct fp_code_index *code, const struct module *kept, uint64_t pc)
 {
     struct module now;
 
@@ -171,8 +171,8 @@ static int still_there(struct fp_code_index_index *code, const struct module *ke
            memcmp(now.header, kept->header, sizeof now.header) == 0;
 }
 
-static int module_around(struct fp_code_index_index *code, uint64_t pc, uint64_t mfa_at,
-                         uint64_t name, struct module *module)
+static int module_around(struct fp_code_index *code, uint64_t pc, uint64_t mfa_at, uint64_t name,
+                         struct module *module)
 {
     const struct module *kept = known_module(code, pc);
 
@@ -203,7 +203,7 @@ static int module_around(struct fp_code_index_index *code, uint64_t pc, uint64_t
 #define FILE_TEXT_MAX 255u
 #define LINE_ENTRIES_MAX 65536u
 
-static int line_index(struct fp_code_index_index *code, uint64_t low, uint64_t high, uint64_t pc,
+static int line_index(struct fp_code_index *code, uint64_t low, uint64_t high, uint64_t pc,
                       uint64_t *at)
 {
     uint64_t n = (high - low) / 8, left = 0, right = n;
@@ -214,7 +214,7 @@ static int line_index(struct fp_code_index_index *code, uint64_t low, uint64_t h
     while (left < right) {
         uint64_t mid = left + (right - left) / 2;
 
-        if (fp_safe_read(code->peek, low + 8 * mid, pair, sizeof pair) != 0)
+        if (fp_safe_read(code->memory, low + 8 * mid, pair, sizeof pair) != 0)
             return FP_ENOENT;
         if (pc < pair[0])
             right = mid;
@@ -227,8 +227,8 @@ static int line_index(struct fp_code_index_index *code, uint64_t low, uint64_t h
     return FP_ENOENT;
 }
 
-static void find_line(struct fp_code_index_index *code, const struct module *module,
-                      uint32_t function, uint64_t pc, struct fp_location *location)
+static void find_line(struct fp_code_index *code, const struct module *module, uint32_t function,
+                      uint64_t pc, struct fp_location *location)
 {
     struct {
         uint64_t fname;
@@ -239,19 +239,19 @@ static void find_line(struct fp_code_index_index *code, const struct module *mod
     uint32_t loc = 0;
 
     if (module->line_table == 0 ||
-        fp_safe_read(code->peek, module->line_table, &table, sizeof table) != 0 ||
-        fp_safe_read(code->peek, module->line_table + 24 + 8ull * function, bounds,
+        fp_safe_read(code->memory, module->line_table, &table, sizeof table) != 0 ||
+        fp_safe_read(code->memory, module->line_table + 24 + 8ull * function, bounds,
                      sizeof bounds) != 0 ||
         line_index(code, bounds[0], bounds[1], pc, &at) != 0)
         return;
     index = (at - table.func_tab0) / 8;
     if ((table.loc_size != 2 && table.loc_size != 4) ||
-        fp_safe_read(code->peek, table.loc_tab + index * (uint64_t)table.loc_size, &loc,
+        fp_safe_read(code->memory, table.loc_tab + index * (uint64_t)table.loc_size, &loc,
                      (size_t)table.loc_size) != 0 ||
         loc == 0)
         return;
     location->line = loc & 0xffffff;
-    if (fp_safe_read_word(code->peek, table.fname + 8ull * (loc >> 24), &location->file) != 0 ||
+    if (fp_safe_read_word(code->memory, table.fname + 8ull * (loc >> 24), &location->file) != 0 ||
         !fp_term_is_list(location->file))
         location->file = 0;
 }
@@ -259,8 +259,8 @@ static void find_line(struct fp_code_index_index *code, const struct module *mod
 /* ------------------------------------------------------------ resolving -- */
 
 /* Which of the module's functions starts last at or before `pc`. */
-static int function_index(struct fp_code_index_index *code, const struct module *module,
-                          uint64_t pc, uint32_t *index, uint64_t *info)
+static int function_index(struct fp_code_index *code, const struct module *module, uint64_t pc,
+                          uint32_t *index, uint64_t *info)
 {
     uint32_t left = 0, right = module->count;
 
@@ -268,7 +268,7 @@ static int function_index(struct fp_code_index_index *code, const struct module 
         uint32_t mid = left + (right - left) / 2;
         uint64_t at;
 
-        if (fp_safe_read_word(code->peek, module->functions + 8ull * mid, &at) != 0)
+        if (fp_safe_read_word(code->memory, module->functions + 8ull * mid, &at) != 0)
             return FP_EFAULT;
         if (at <= pc)
             left = mid;
@@ -276,17 +276,16 @@ static int function_index(struct fp_code_index_index *code, const struct module 
             right = mid;
     }
     *index = left;
-    return fp_safe_read_word(code->peek, module->functions + 8ull * left, info);
+    return fp_safe_read_word(code->memory, module->functions + 8ull * left, info);
 }
 
-static void forget_all(struct fp_code_index_index *code)
+static void forget_all(struct fp_code_index *code)
 {
     memset(code->pc, 0, PC_CACHE_SIZE * sizeof *code->pc);
     code->functions = 0;
 }
 
-static void remember_function(struct fp_code_index_index *code, uint64_t mfa_at,
-                              const uint64_t mfa[3])
+static void remember_function(struct fp_code_index *code, uint64_t mfa_at, const uint64_t mfa[3])
 {
     for (uint32_t i = code->functions; i-- > 0;)
         if (code->function[i].mfa_at == mfa_at)
@@ -297,16 +296,16 @@ static void remember_function(struct fp_code_index_index *code, uint64_t mfa_at,
     memcpy(code->function[code->functions++].mfa, mfa, FP_MFA_SIZE);
 }
 
-static int resolve(struct fp_code_index_index *code, uint64_t pc, struct fp_location *out)
+static int resolve(struct fp_code_index *code, uint64_t pc, struct fp_location *out)
 {
     struct module module;
     uint64_t mfa_at = 0, info = 0;
     uint32_t index = 0;
 
     memset(out, 0, sizeof *out);
-    if (fp_code_is_before_mfa(code->peek, pc))
+    if (fp_code_is_before_mfa(code->memory, pc))
         return FP_ENOENT;
-    if (fp_code_index_nearest(code->peek, &code->ranges, pc, out->mfa, &mfa_at) != 0)
+    if (fp_code_index_nearest(code->memory, &code->ranges, pc, out->mfa, &mfa_at) != 0)
         return FP_ENOENT;
     if (module_around(code, pc, mfa_at, out->mfa[0], &module) != 0 ||
         function_index(code, &module, pc, &index, &info) != 0 || info + FP_MFA_IN_INFO != mfa_at)
@@ -316,8 +315,7 @@ static int resolve(struct fp_code_index_index *code, uint64_t pc, struct fp_loca
     return 0;
 }
 
-int fp_code_index_resolve(struct fp_code_index_index *code, uint64_t pc,
-                          struct fp_location *location)
+int fp_code_index_resolve(struct fp_code_index *code, uint64_t pc, struct fp_location *location)
 {
     struct pc_entry *entry = &code->pc[fp_hash_two(pc, 0) & (PC_CACHE_SIZE - 1)];
 
@@ -342,7 +340,7 @@ static int by_address(const void *a, const void *b)
     return x->mfa_at < y->mfa_at ? -1 : x->mfa_at > y->mfa_at;
 }
 
-static int functions_changed(struct fp_code_index_index *code)
+static int functions_changed(struct fp_code_index *code)
 {
     int changed = 0;
 
@@ -352,7 +350,7 @@ static int functions_changed(struct fp_code_index_index *code)
     for (uint32_t i = 0; i < code->functions; i++)
         code->span[i] =
             (struct fp_safe_read_span){code->function[i].mfa_at, code->now[i], FP_MFA_SIZE, 0};
-    fp_safe_read_batch(code->peek, code->span, code->functions);
+    fp_safe_read_batch(code->memory, code->span, code->functions);
     for (uint32_t i = 0; i < code->functions; i++)
         if (code->span[i].result != 0 ||
             memcmp(code->now[i], code->function[i].mfa, FP_MFA_SIZE) != 0)
@@ -360,7 +358,7 @@ static int functions_changed(struct fp_code_index_index *code)
     return changed;
 }
 
-static int modules_changed(struct fp_code_index_index *code)
+static int modules_changed(struct fp_code_index *code)
 {
     uint32_t size = header_size(code);
     int changed = 0;
@@ -369,7 +367,7 @@ static int modules_changed(struct fp_code_index_index *code)
         code->header_span[i] = (struct fp_safe_read_span){
             code->module[i].functions - 8ull * code->layout->release.functions_to_num_functions,
             code->header_now[i], size, 0};
-    fp_safe_read_batch(code->peek, code->header_span, code->modules);
+    fp_safe_read_batch(code->memory, code->header_span, code->modules);
     for (uint32_t i = 0; i < code->modules; i++)
         if (code->header_span[i].result != 0 ||
             memcmp(code->header_now[i], code->module[i].header, size) != 0)
@@ -377,9 +375,9 @@ static int modules_changed(struct fp_code_index_index *code)
     return changed;
 }
 
-static void forget_texts(struct fp_code_index_index *code);
+static void forget_texts(struct fp_code_index *code);
 
-int fp_code_index_revalidate(struct fp_code_index_index *code)
+int fp_code_index_revalidate(struct fp_code_index *code)
 {
     int changed = functions_changed(code) + modules_changed(code) + (int)code->replaced;
 
@@ -393,12 +391,12 @@ int fp_code_index_revalidate(struct fp_code_index_index *code)
     return changed;
 }
 
-uint32_t fp_code_index_size(const struct fp_code_index_index *code)
+uint32_t fp_code_index_size(const struct fp_code_index *code)
 {
     return code->functions;
 }
 
-void fp_code_index_set_ranges(struct fp_code_index_index *code, const struct fp_ranges *ranges)
+void fp_code_index_set_ranges(struct fp_code_index *code, const struct fp_ranges *ranges)
 {
     if (memcmp(&code->ranges, ranges, sizeof *ranges) == 0)
         return;
@@ -409,14 +407,14 @@ void fp_code_index_set_ranges(struct fp_code_index_index *code, const struct fp_
 
 /* ---------------------------------------------------------------- texts -- */
 
-static void forget_texts(struct fp_code_index_index *code)
+static void forget_texts(struct fp_code_index *code)
 {
     fp_pool_empty(&code->texts);
     memset(code->atom, 0, sizeof code->atom);
     code->atoms = 0;
 }
 
-static struct atom_text *atom_place(struct fp_code_index_index *code, uint64_t atom)
+static struct atom_text *atom_place(struct fp_code_index *code, uint64_t atom)
 {
     uint64_t at = fp_hash_two(atom, 0);
 
@@ -427,9 +425,8 @@ static struct atom_text *atom_place(struct fp_code_index_index *code, uint64_t a
 }
 
 /* The text kept under `term`, which `read` makes when it is not there yet. */
-static const char *cached_text(struct fp_code_index_index *code, uint64_t term,
-                               int (*read)(struct fp_code_index_index *, uint64_t, char *),
-                               uint32_t *len)
+static const char *cached_text(struct fp_code_index *code, uint64_t term,
+                               int (*read)(struct fp_code_index *, uint64_t, char *), uint32_t *len)
 {
     struct atom_text *place = atom_place(code, term);
     char text[FP_ATOM_TEXT_MAX];
@@ -458,12 +455,12 @@ static const char *cached_text(struct fp_code_index_index *code, uint64_t term,
     return place->text;
 }
 
-static int read_atom(struct fp_code_index_index *code, uint64_t term, char *text)
+static int read_atom(struct fp_code_index *code, uint64_t term, char *text)
 {
-    return fp_atom_text(code->layout, code->peek, term, text);
+    return fp_atom_text(code->layout, code->memory, term, text);
 }
 
-const char *fp_code_index_atom(struct fp_code_index_index *code, uint64_t atom, uint32_t *len)
+const char *fp_code_index_atom(struct fp_code_index *code, uint64_t atom, uint32_t *len)
 {
     return cached_text(code, atom, read_atom, len);
 }
@@ -493,14 +490,14 @@ static uint32_t put_utf8(uint64_t c, char *out)
 }
 
 /* A string: cells of {character, rest}, until nil or the room's end. */
-static int read_file(struct fp_code_index_index *code, uint64_t term, char *text)
+static int read_file(struct fp_code_index *code, uint64_t term, char *text)
 {
     uint32_t size = 0;
 
     while (fp_term_is_list(term) && size + 4 <= FILE_TEXT_MAX) {
         uint64_t cell[2];
 
-        if (fp_safe_read(code->peek, fp_term_address(term), cell, sizeof cell) != 0 ||
+        if (fp_safe_read(code->memory, fp_term_address(term), cell, sizeof cell) != 0 ||
             (cell[0] & 0xf) != 0xf || cell[0] >> 4 > 0x10ffff)
             return FP_ENOENT;
         size += put_utf8(cell[0] >> 4, text + size);
@@ -509,28 +506,28 @@ static int read_file(struct fp_code_index_index *code, uint64_t term, char *text
     return (int)size;
 }
 
-const char *fp_code_index_file(struct fp_code_index_index *code, uint64_t file, uint32_t *len)
+const char *fp_code_index_file(struct fp_code_index *code, uint64_t file, uint32_t *len)
 {
     return cached_text(code, file, read_file, len);
 }
 
 /* ------------------------------------------------------- life and death -- */
 
-int fp_code_index_create(struct fp_code_index_index **out, const struct fp_layout *layout,
-                         const struct fp_memory *peek, const struct fp_ranges *ranges)
+int fp_code_index_create(struct fp_code_index **out, const struct fp_layout *layout,
+                         const struct fp_memory *memory, const struct fp_ranges *ranges)
 {
-    struct fp_code_index_index *code = fp_pages_take(sizeof *code);
+    struct fp_code_index *code = fp_pages_take(sizeof *code);
 
     if (code == NULL)
         return FP_ENOMEM;
     code->layout = layout;
-    code->peek = peek;
+    code->memory = memory;
     code->ranges = *ranges;
     *out = code;
     return 0;
 }
 
-void fp_code_index_destroy(struct fp_code_index_index *code)
+void fp_code_index_destroy(struct fp_code_index *code)
 {
     if (code == NULL)
         return;

@@ -13,7 +13,7 @@
  * Code memory is reused after a purge, so what is cached is re-read (fp_code_index_revalidate)
  * before it is believed again.
  *
- * A struct fp_code_index_index belongs to one thread. It allocates.
+ * A struct fp_code_index belongs to one thread. It allocates.
  */
 #ifndef FP_ERTS_CODE_INDEX_H
 #define FP_ERTS_CODE_INDEX_H
@@ -23,7 +23,7 @@
 #include "erts/atom.h"
 #include "erts/layout.h"
 
-struct fp_code_index_index;
+struct fp_code_index;
 
 struct fp_location {
     uint64_t mfa[3]; /* module, function: atom words; arity */
@@ -33,38 +33,37 @@ struct fp_location {
 
 /* Without caches, by shape alone: the nearest function at or before `pc`, with no end bound. 0 or
  * FP_ENOENT. `mfa_at` is where its MFA stands. */
-int fp_code_index_nearest(const struct fp_memory *peek, const struct fp_ranges *ranges, uint64_t pc,
-                          uint64_t mfa[3], uint64_t *mfa_at);
+int fp_code_index_nearest(const struct fp_memory *memory, const struct fp_ranges *ranges,
+                          uint64_t pc, uint64_t mfa[3], uint64_t *mfa_at);
 
 /* The first function at or after `from` in the range: where its ErtsCodeInfo begins. 0 or
  * FP_ENOENT. No allocation; some 30 us for 100 KB. */
-int fp_code_index_first(const struct fp_memory *peek, const struct fp_range *range, uint64_t from,
+int fp_code_index_first(const struct fp_memory *memory, const struct fp_range *range, uint64_t from,
                         uint64_t *info);
 
-/* 0 or FP_ENOMEM. `layout`, `peek` must outlive it; ranges are copied. */
-int fp_code_index_create(struct fp_code_index_index **code, const struct fp_layout *layout,
-                         const struct fp_memory *peek, const struct fp_ranges *ranges);
-void fp_code_index_destroy(struct fp_code_index_index *code);
+/* 0 or FP_ENOMEM. `layout`, `memory` must outlive it; ranges are copied. */
+int fp_code_index_create(struct fp_code_index **code, const struct fp_layout *layout,
+                         const struct fp_memory *memory, const struct fp_ranges *ranges);
+void fp_code_index_destroy(struct fp_code_index *code);
 
 /* Where code may be from now on: what is cached stays. */
-void fp_code_index_set_ranges(struct fp_code_index_index *code, const struct fp_ranges *ranges);
+void fp_code_index_set_ranges(struct fp_code_index *code, const struct fp_ranges *ranges);
 
 /* 0; FP_ENOENT: in no function of a loaded module (a fragment the VM's code shares, or no code);
  * FP_ENOMEM. */
-int fp_code_index_resolve(struct fp_code_index_index *code, uint64_t pc,
-                          struct fp_location *location);
+int fp_code_index_resolve(struct fp_code_index *code, uint64_t pc, struct fp_location *location);
 
 /* Text of an atom, cached. Valid until the next call on `code`. NULL when the word is no atom. */
-const char *fp_code_index_atom(struct fp_code_index_index *code, uint64_t atom, uint32_t *len);
+const char *fp_code_index_atom(struct fp_code_index *code, uint64_t atom, uint32_t *len);
 
 /* Text of a location's file, UTF-8, cached; the same rules. */
-const char *fp_code_index_file(struct fp_code_index_index *code, uint64_t file, uint32_t *len);
+const char *fp_code_index_file(struct fp_code_index *code, uint64_t file, uint32_t *len);
 
 /* Re-read the signature of every cached function; forget those that changed. How many did. About
  * 0.15 us for each cached function. */
-int fp_code_index_revalidate(struct fp_code_index_index *code);
+int fp_code_index_revalidate(struct fp_code_index *code);
 
 /* Cached functions now. */
-uint32_t fp_code_index_size(const struct fp_code_index_index *code);
+uint32_t fp_code_index_size(const struct fp_code_index *code);
 
 #endif

@@ -25,7 +25,7 @@ int fp_code_window_load(struct fp_code_window *w, uint64_t top, uint32_t overlap
     low = resident_from(low, top + overlap);
     if (low >= top)
         return FP_ENOENT;
-    if (fp_safe_read(w->peek, low, w->byte, (size_t)(top + overlap - low)) != 0)
+    if (fp_safe_read(w->memory, low, w->byte, (size_t)(top + overlap - low)) != 0)
         return FP_EFAULT;
     w->low = low;
     w->top = top + overlap;
@@ -40,11 +40,11 @@ const struct fp_range *fp_range_of(const struct fp_ranges *ranges, uint64_t pc)
     return NULL;
 }
 
-int fp_code_index_nearest(const struct fp_memory *peek, const struct fp_ranges *ranges, uint64_t pc,
-                          uint64_t mfa[3], uint64_t *mfa_at)
+int fp_code_index_nearest(const struct fp_memory *memory, const struct fp_ranges *ranges,
+                          uint64_t pc, uint64_t mfa[3], uint64_t *mfa_at)
 {
     const struct fp_range *range = fp_range_of(ranges, pc);
-    struct fp_code_window w = {.peek = peek};
+    struct fp_code_window w = {.memory = memory};
     uint64_t at, walked = 0;
 
     if (range == NULL || pc - range->start < FP_MFA_IN_INFO + FP_MFA_SIZE)
@@ -72,10 +72,10 @@ int fp_code_index_nearest(const struct fp_memory *peek, const struct fp_ranges *
     }
 }
 
-int fp_code_index_first(const struct fp_memory *peek, const struct fp_range *range, uint64_t from,
+int fp_code_index_first(const struct fp_memory *memory, const struct fp_range *range, uint64_t from,
                         uint64_t *info)
 {
-    struct fp_code_window w = {.peek = peek, .floor = range->start};
+    struct fp_code_window w = {.memory = memory, .floor = range->start};
     uint64_t low = (from + 7) & ~UINT64_C(7);
 
     if (from < range->start)
@@ -100,14 +100,14 @@ int fp_code_index_first(const struct fp_memory *peek, const struct fp_range *ran
     return FP_ENOENT;
 }
 
-int fp_code_is_before_mfa(const struct fp_memory *peek, uint64_t pc)
+int fp_code_is_before_mfa(const struct fp_memory *memory, uint64_t pc)
 {
-    struct fp_code_window w = {.peek = peek};
+    struct fp_code_window w = {.memory = memory};
     uint64_t at = pc + 1;
 
     if ((at & 7) != 0)
         return 0;
     w.low = at - FP_MFA_IN_INFO;
-    return fp_safe_read(peek, w.low, w.byte, FP_MFA_IN_INFO + FP_MFA_SIZE + 8) == 0 &&
+    return fp_safe_read(memory, w.low, w.byte, FP_MFA_IN_INFO + FP_MFA_SIZE + 8) == 0 &&
            fp_code_window_is_mfa(&w, at);
 }

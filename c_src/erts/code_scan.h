@@ -46,7 +46,7 @@ static inline int fp_is_mfa(const unsigned char *mfa)
 
 /* A window over memory below some address, moved downwards block by block. */
 struct fp_code_window {
-    const struct fp_memory *peek;
+    const struct fp_memory *memory;
     uint64_t low;   /* address of byte[0] */
     uint64_t floor; /* never read below: the mapping's start */
     uint64_t top;   /* first address not in the window */
@@ -76,6 +76,6 @@ const struct fp_range *fp_range_of(const struct fp_ranges *ranges, uint64_t pc);
 
 /* A tracer's frame holds a pointer to the MFA of the function that it traces (beam_bp.c). It looks
  * like a return address, but what stands there is no code. */
-int fp_code_is_before_mfa(const struct fp_memory *peek, uint64_t pc);
+int fp_code_is_before_mfa(const struct fp_memory *memory, uint64_t pc);
 
 #endif

@@ -29,11 +29,11 @@ int64_t fp_dictionary_bytes(const struct fp_dictionary *dictionary);
 /* The same by two reads, for the process of `snapshot`, whose structure is at `address`: the
  * dictionary, then the structure again. 0 bytes without a dictionary. 0, or FP_ETORN when the two
  * do not agree. */
-int fp_dictionary_read(const struct fp_layout *layout, const struct fp_memory *peek,
+int fp_dictionary_read(const struct fp_layout *layout, const struct fp_memory *memory,
                        uint64_t address, const struct fp_snapshot *snapshot, int64_t *bytes);
 
 /* The value kept under the atom `key`. 0 or FP_ENOENT. */
-int fp_dictionary_find(const struct fp_memory *peek, uint64_t dictionary, uint64_t key,
+int fp_dictionary_find(const struct fp_memory *memory, uint64_t dictionary, uint64_t key,
                        uint64_t *value);
 
 #endif

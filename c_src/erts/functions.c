@@ -18,7 +18,7 @@
 struct scan {
     struct fp_functions *found;
     const struct fp_release *release;
-    const struct fp_memory *peek;
+    const struct fp_memory *memory;
     uint64_t low, top;
     uint64_t at; /* the next place where an MFA may stand */
     unsigned char byte[KEEP + CHUNK];
@@ -75,7 +75,7 @@ static void move_on(struct scan *scan, uint64_t from)
 static int scan_piece(struct scan *scan, uint64_t from, uint64_t to)
 {
     move_on(scan, from);
-    if (fp_safe_read(scan->peek, from, scan->byte + (from - scan->low), (size_t)(to - from)) != 0)
+    if (fp_safe_read(scan->memory, from, scan->byte + (from - scan->low), (size_t)(to - from)) != 0)
         return FP_EFAULT;
     scan->top = to;
     for (; scan->at + FP_MFA_SIZE + 1 <= scan->top; scan->at += 8) {
@@ -144,13 +144,13 @@ static int table_matches(const struct scan *scan, uint64_t at, uint32_t first, u
     for (uint32_t i = 0; i < count; i += 256) {
         uint32_t n = count - i < 256 ? count - i : 256;
 
-        if (fp_safe_read(scan->peek, at + 8ull * i, entry, 8 * n) != 0)
+        if (fp_safe_read(scan->memory, at + 8ull * i, entry, 8 * n) != 0)
             return 0;
         for (uint32_t k = 0; k < n; k++)
             if (entry[k] != info_of(&function[i + k]) || function[i + k].mfa[0] != function->mfa[0])
                 return 0;
     }
-    return fp_safe_read_word(scan->peek, at + 8ull * count, end) == 0 &&
+    return fp_safe_read_word(scan->memory, at + 8ull * count, end) == 0 &&
            *end > function[count - 1].start &&
            *end <= next_info(scan->found, first + count - 1, range);
 }
@@ -160,8 +160,8 @@ static void read_md5(const struct scan *scan, uint64_t functions, struct fp_modu
 {
     uint64_t at;
 
-    module->has_md5 = fp_safe_read_word(scan->peek, functions - 16, &at) == 0 &&
-                      fp_safe_read(scan->peek, at, module->md5, sizeof module->md5) == 0;
+    module->has_md5 = fp_safe_read_word(scan->memory, functions - 16, &at) == 0 &&
+                      fp_safe_read(scan->memory, at, module->md5, sizeof module->md5) == 0;
 }
 
 static int add_module(struct fp_functions *found, const struct fp_module *module)
@@ -187,7 +187,7 @@ static int read_module(const struct scan *scan, uint64_t at, uint32_t first,
     uint64_t header = at - 8ull * scan->release->functions_to_num_functions;
     uint64_t count;
 
-    if (header < range->start || fp_safe_read_word(scan->peek, header, &count) != 0)
+    if (header < range->start || fp_safe_read_word(scan->memory, header, &count) != 0)
         return 0;
     if (count == 0 || count > scan->found->functions - first ||
         !table_matches(scan, at, first, (uint32_t)count, range, &module->end))
@@ -213,7 +213,7 @@ static int find_module(struct scan *scan, uint32_t first, uint64_t floor,
         if (low < floor)
             low = floor;
         if (!fp_is_resident(low, top) ||
-            fp_safe_read(scan->peek, low, scan->byte, (size_t)(top - low)) != 0)
+            fp_safe_read(scan->memory, low, scan->byte, (size_t)(top - low)) != 0)
             return 0;
         for (uint64_t at = top - 8; at >= low; at -= 8) {
             memcpy(&word, scan->byte + (at - low), sizeof word);
@@ -290,7 +290,7 @@ static int read_range(struct scan *scan, const struct fp_range *range)
 }
 
 int fp_functions_read(struct fp_functions *functions, const struct fp_release *release,
-                      const struct fp_memory *peek, const struct fp_ranges *ranges)
+                      const struct fp_memory *memory, const struct fp_ranges *ranges)
 {
     struct scan *scan = malloc(sizeof *scan);
     int err = 0;
@@ -300,7 +300,7 @@ int fp_functions_read(struct fp_functions *functions, const struct fp_release *r
         return FP_ENOMEM;
     scan->found = functions;
     scan->release = release;
-    scan->peek = peek;
+    scan->memory = memory;
     for (uint32_t i = 0; i < ranges->count && err == 0; i++)
         err = read_range(scan, &ranges->range[i]);
     free(scan);

@@ -57,7 +57,7 @@ struct fp_functions {
 /* Everything that can be read: a range, or a part of one, that vanishes meanwhile is a hole. 0,
  * FP_ENOMEM, or FP_EFULL; then there is nothing to be freed. */
 int fp_functions_read(struct fp_functions *functions, const struct fp_release *release,
-                      const struct fp_memory *peek, const struct fp_ranges *ranges);
+                      const struct fp_memory *memory, const struct fp_ranges *ranges);
 void fp_functions_free(struct fp_functions *functions);
 
 #endif

@@ -118,7 +118,7 @@ struct fp_layout {
 #define FP_PROBES_MAX 16u
 
 /* A public answer about a probe, by the field(s) it says something of. */
-#define FP_ANSWER_MAP(X)                                                                           \
+#define FP_FACT_MAP(X)                                                                             \
     X(heap_size)           /* words, htop - heap */                                                \
     X(heap_block_size)     /* hend - heap */                                                       \
     X(stack_size)          /* hend - stop */                                                       \
@@ -137,23 +137,23 @@ struct fp_layout {
     X(dictionary_len) /* entries in the process dictionary */                                      \
     X(state)          /* the flags of what it is known to be */
 
-enum fp_answer {
-#define FP_ANSWER_ENUM(name) FP_ANSWER_##name,
-    FP_ANSWER_MAP(FP_ANSWER_ENUM)
-#undef FP_ANSWER_ENUM
-        FP_ANSWER_COUNT
+enum fp_fact {
+#define FP_FACT_ENUM(name) FP_FACT_##name,
+    FP_FACT_MAP(FP_FACT_ENUM)
+#undef FP_FACT_ENUM
+        FP_FACT_COUNT
 };
 
-const char *fp_answer_name(int answer);
+const char *fp_fact_name(int fact);
 
 struct fp_probe {
     uint64_t address;                /* of its process structure */
     uint64_t id, parent, registered; /* terms */
     uint64_t initial_call[3];        /* module, function: terms; arity */
     uint64_t current_function[3];
-    uint32_t known;                  /* bit per answer that was given */
+    uint32_t known;                  /* bit per fact that is known */
     uint32_t pid_number, pid_serial; /* as the pid is printed */
-    int64_t answer[FP_ANSWER_COUNT];
+    int64_t fact[FP_FACT_COUNT];
     unsigned char window[FP_PROBE_WINDOW];
     uint32_t window_size; /* bytes of it that were readable */
 };
@@ -186,7 +186,7 @@ struct fp_refusal {
 
 /* Find the layout, or say which field does not agree. Reads the probes' windows itself. Takes some
  * 10 ms: a dirty scheduler's work. 0, or the refusal's err. */
-int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *peek,
+int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *memory,
                     struct fp_solve_input *input, struct fp_refusal *refusal);
 
 /* Slot of a pid term in the process table; its number and serial as printed in

@@ -1,6 +1,6 @@
 /*
  * Finding the layout: each field is the one place in every probe's structure where the public
- * answer stands. Any field that is nowhere, in two places, or elsewhere than the release's table
+ * fact stands. Any field that is nowhere, in two places, or elsewhere than the release's table
  * says, refuses the native engine.
  *
  * The probes and what makes their answers differ: flame_prof_calibration.erl.
@@ -26,13 +26,13 @@
 
 struct solver {
     struct fp_layout *layout;
-    const struct fp_memory *peek;
+    const struct fp_memory *memory;
     struct fp_solve_input *input;
     struct fp_refusal *refusal;
     int listed;
     /* The test in hand. */
     int (*fits)(const struct solver *, const struct fp_probe *, uint32_t);
-    enum fp_answer answer;
+    enum fp_fact fact;
     uint32_t width;
 };
 
@@ -52,12 +52,12 @@ static uint64_t word_at(const struct fp_probe *probe, uint32_t offset, uint32_t 
     return word;
 }
 
-static int knows(const struct fp_probe *probe, enum fp_answer answer)
+static int knows(const struct fp_probe *probe, enum fp_fact fact)
 {
-    return (probe->known >> answer & 1) != 0;
+    return (probe->known >> fact & 1) != 0;
 }
 
-static uint32_t distinct_answers(const struct solver *s, enum fp_answer answer)
+static uint32_t distinct_facts(const struct solver *s, enum fp_fact fact)
 {
     const struct fp_probe *probe = s->input->probe;
     uint32_t distinct = 0;
@@ -65,10 +65,9 @@ static uint32_t distinct_answers(const struct solver *s, enum fp_answer answer)
     for (size_t i = 0; i < s->input->probes; i++) {
         size_t k = 0;
 
-        if (!knows(&probe[i], answer) || probe[i].answer[answer] == 0)
+        if (!knows(&probe[i], fact) || probe[i].fact[fact] == 0)
             continue;
-        while (k < i &&
-               !(knows(&probe[k], answer) && probe[k].answer[answer] == probe[i].answer[answer]))
+        while (k < i && !(knows(&probe[k], fact) && probe[k].fact[fact] == probe[i].fact[fact]))
             k++;
         distinct += k == i;
     }
@@ -141,7 +140,7 @@ static int fits_registered(const struct solver *s, const struct fp_probe *probe,
     if (probe->registered == 0)
         return 1;
     return to != 0 && (to & 7) == 0 &&
-           fp_safe_read_word(s->peek, to + NAME_IN_REGISTRATION, &name) == 0 &&
+           fp_safe_read_word(s->memory, to + NAME_IN_REGISTRATION, &name) == 0 &&
            name == probe->registered;
 }
 
@@ -160,7 +159,7 @@ static int fits_i(const struct solver *s, const struct fp_probe *probe, uint32_t
     if (probe->current_function[0] == 0)
         return 1;
     return fp_ranges_contain(&s->input->code, pc) &&
-           fp_code_index_nearest(s->peek, &s->input->code, pc, mfa, &mfa_at) == 0 &&
+           fp_code_index_nearest(s->memory, &s->input->code, pc, mfa, &mfa_at) == 0 &&
            memcmp(mfa, probe->current_function, sizeof mfa) == 0;
 }
 
@@ -168,27 +167,26 @@ static int fits_dictionary(const struct solver *s, const struct fp_probe *probe,
 {
     uint64_t to = word_at(probe, at, s->width), elements = 0;
 
-    if (!knows(probe, FP_ANSWER_dictionary_len))
+    if (!knows(probe, FP_FACT_dictionary_len))
         return 1;
     return to != 0 && (to & 7) == 0 &&
-           fp_safe_read_word(s->peek, to + ELEMENTS_IN_DICTIONARY, &elements) == 0 &&
-           elements == (uint64_t)probe->answer[FP_ANSWER_dictionary_len];
+           fp_safe_read_word(s->memory, to + ELEMENTS_IN_DICTIONARY, &elements) == 0 &&
+           elements == (uint64_t)probe->fact[FP_FACT_dictionary_len];
 }
 
-static int fits_answer(const struct solver *s, const struct fp_probe *probe, uint32_t at)
+static int fits_fact(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
-    return !knows(probe, s->answer) ||
-           word_at(probe, at, s->width) == (uint64_t)probe->answer[s->answer];
+    return !knows(probe, s->fact) || word_at(probe, at, s->width) == (uint64_t)probe->fact[s->fact];
 }
 
-static int solve_answer(struct solver *s, enum fp_field field, enum fp_answer answer)
+static int solve_fact(struct solver *s, enum fp_field field, enum fp_fact fact)
 {
-    if (distinct_answers(s, answer) < DISTINCT_MIN)
+    if (distinct_facts(s, fact) < DISTINCT_MIN)
         return refuse(s, FP_ELAYOUT, fp_field_name(field),
                       "the probes did not give three different answers");
-    s->answer = answer;
-    s->fits = fits_answer;
-    if (answer == FP_ANSWER_dictionary_len)
+    s->fact = fact;
+    s->fits = fits_fact;
+    if (fact == FP_FACT_dictionary_len)
         s->fits = fits_dictionary;
     return solve_field(s, field);
 }
@@ -201,17 +199,17 @@ static int distance_fits(const struct solver *s, uint32_t low, uint32_t high)
         const struct fp_probe *probe = &s->input->probe[i];
         uint64_t from = word_at(probe, low, 8), to = word_at(probe, high, 8);
 
-        if (!knows(probe, s->answer))
+        if (!knows(probe, s->fact))
             continue;
-        if (from == 0 && to == 0 && probe->answer[s->answer] == 0)
+        if (from == 0 && to == 0 && probe->fact[s->fact] == 0)
             continue; /* no old heap at all */
-        if (from == 0 || to < from || (to - from) / 8 != (uint64_t)probe->answer[s->answer])
+        if (from == 0 || to < from || (to - from) / 8 != (uint64_t)probe->fact[s->fact])
             return 0;
     }
     return 1;
 }
 
-static int solve_distance(struct solver *s, enum fp_answer answer, enum fp_field low,
+static int solve_distance(struct solver *s, enum fp_fact fact, enum fp_field low,
                           enum fp_field high, int low_is_known, int high_is_known)
 {
     const uint16_t *offset = s->layout->release.offset;
@@ -219,10 +217,10 @@ static int solve_distance(struct solver *s, enum fp_answer answer, enum fp_field
     enum fp_field unknown = low_is_known ? high : low;
     int err;
 
-    if (distinct_answers(s, answer) < DISTINCT_MIN)
+    if (distinct_facts(s, fact) < DISTINCT_MIN)
         return refuse(s, FP_ELAYOUT, fp_field_name(unknown),
                       "the probes did not give three different answers");
-    s->answer = answer;
+    s->fact = fact;
     for (uint32_t a = 0; a + 8 <= s->input->process_size; a += 8) {
         if (low_is_known && a != offset[low])
             continue;
@@ -262,7 +260,7 @@ static int scan_data(struct solver *s,
             uint64_t left = range->end - at;
             size_t size = left < BLOCK + LOOK ? (size_t)left : BLOCK + LOOK;
 
-            if (fp_safe_read(s->peek, at, block, size) != 0)
+            if (fp_safe_read(s->memory, at, block, size) != 0)
                 continue;
             for (size_t k = 0; k + LOOK <= size && k < BLOCK; k += 8)
                 check(s, at + k, block + k);
@@ -297,7 +295,7 @@ static int check_process_table(struct solver *s, uint64_t at, const unsigned cha
     for (size_t i = 0; i < s->input->probes; i++) {
         uint64_t address;
 
-        if (fp_process_table_lookup(&try, s->peek, s->input->probe[i].id, &address) != 0 ||
+        if (fp_process_table_lookup(&try, s->memory, s->input->probe[i].id, &address) != 0 ||
             address != s->input->probe[i].address)
             return 0;
     }
@@ -330,7 +328,7 @@ static int check_atom_table(struct solver *s, uint64_t at, const unsigned char *
         for (; i < s->input->atoms; i++) {
             const struct fp_known_atom *atom = &s->input->atom[i];
 
-            if (fp_atom_text(&try, s->peek, atom->term, text) != (int)atom->len ||
+            if (fp_atom_text(&try, s->memory, atom->term, text) != (int)atom->len ||
                 memcmp(text, atom->text, atom->len) != 0)
                 break;
         }
@@ -369,7 +367,7 @@ static int read_probes(struct solver *s)
         /* No further: the next structure may be that of another probe. */
         probe->window_size = s->input->process_size;
         if (probe->window_size > FP_PROBE_WINDOW ||
-            fp_safe_read(s->peek, probe->address, probe->window, probe->window_size) != 0)
+            fp_safe_read(s->memory, probe->address, probe->window, probe->window_size) != 0)
             return refuse(s, FP_EFAULT, "id", "a probe could not be read");
     }
     return 0;
@@ -402,20 +400,20 @@ static int solve_terms(struct solver *s)
 static int solve_heaps(struct solver *s)
 {
     static const struct {
-        enum fp_answer answer;
+        enum fp_fact fact;
         enum fp_field low, high;
         int low_is_known, high_is_known;
     } heaps[] = {
-        {FP_ANSWER_heap_block_size, FP_FIELD_heap, FP_FIELD_hend, 0, 0},
-        {FP_ANSWER_heap_size, FP_FIELD_heap, FP_FIELD_htop, 1, 0},
-        {FP_ANSWER_stack_size, FP_FIELD_stop, FP_FIELD_hend, 0, 1},
-        {FP_ANSWER_recent_size, FP_FIELD_heap, FP_FIELD_high_water, 1, 0},
-        {FP_ANSWER_old_heap_block_size, FP_FIELD_old_heap, FP_FIELD_old_hend, 0, 0},
-        {FP_ANSWER_old_heap_size, FP_FIELD_old_heap, FP_FIELD_old_htop, 1, 0},
+        {FP_FACT_heap_block_size, FP_FIELD_heap, FP_FIELD_hend, 0, 0},
+        {FP_FACT_heap_size, FP_FIELD_heap, FP_FIELD_htop, 1, 0},
+        {FP_FACT_stack_size, FP_FIELD_stop, FP_FIELD_hend, 0, 1},
+        {FP_FACT_recent_size, FP_FIELD_heap, FP_FIELD_high_water, 1, 0},
+        {FP_FACT_old_heap_block_size, FP_FIELD_old_heap, FP_FIELD_old_hend, 0, 0},
+        {FP_FACT_old_heap_size, FP_FIELD_old_heap, FP_FIELD_old_htop, 1, 0},
     };
 
     for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
-        int err = solve_distance(s, heaps[i].answer, heaps[i].low, heaps[i].high,
+        int err = solve_distance(s, heaps[i].fact, heaps[i].low, heaps[i].high,
                                  heaps[i].low_is_known, heaps[i].high_is_known);
 
         if (err != 0)
@@ -428,23 +426,23 @@ static int solve_numbers(struct solver *s)
 {
     static const struct {
         enum fp_field field;
-        enum fp_answer answer;
+        enum fp_fact fact;
     } numbers[] = {
-        {FP_FIELD_reds, FP_ANSWER_reductions},
-        {FP_FIELD_inner_len, FP_ANSWER_inner_len},
-        {FP_FIELD_outer_len, FP_ANSWER_outer_len},
-        {FP_FIELD_dictionary, FP_ANSWER_dictionary_len},
-        {FP_FIELD_gen_gcs, FP_ANSWER_minor_gcs},
-        {FP_FIELD_bin_vheap, FP_ANSWER_bin_vheap_size},
-        {FP_FIELD_bin_vheap_block, FP_ANSWER_bin_vheap_block_size},
-        {FP_FIELD_bin_old_vheap, FP_ANSWER_bin_old_vheap_size},
-        {FP_FIELD_bin_old_vheap_block, FP_ANSWER_bin_old_vheap_block_size},
-        {FP_FIELD_mbuf_size, FP_ANSWER_mbuf_size},
-        {FP_FIELD_state, FP_ANSWER_state},
+        {FP_FIELD_reds, FP_FACT_reductions},
+        {FP_FIELD_inner_len, FP_FACT_inner_len},
+        {FP_FIELD_outer_len, FP_FACT_outer_len},
+        {FP_FIELD_dictionary, FP_FACT_dictionary_len},
+        {FP_FIELD_gen_gcs, FP_FACT_minor_gcs},
+        {FP_FIELD_bin_vheap, FP_FACT_bin_vheap_size},
+        {FP_FIELD_bin_vheap_block, FP_FACT_bin_vheap_block_size},
+        {FP_FIELD_bin_old_vheap, FP_FACT_bin_old_vheap_size},
+        {FP_FIELD_bin_old_vheap_block, FP_FACT_bin_old_vheap_block_size},
+        {FP_FIELD_mbuf_size, FP_FACT_mbuf_size},
+        {FP_FIELD_state, FP_FACT_state},
     };
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        int err = solve_answer(s, numbers[i].field, numbers[i].answer);
+        int err = solve_fact(s, numbers[i].field, numbers[i].fact);
 
         if (err != 0)
             return err;
@@ -469,8 +467,8 @@ static int check_pids(struct solver *s)
  * own function. */
 static int check_lines(struct solver *s)
 {
-    struct fp_code_index_index *code = NULL;
-    int err = fp_code_index_create(&code, s->layout, s->peek, &s->input->code);
+    struct fp_code_index *code = NULL;
+    int err = fp_code_index_create(&code, s->layout, s->memory, &s->input->code);
 
     for (size_t i = 0; err == 0 && i < s->input->probes; i++) {
         const struct fp_probe *probe = &s->input->probe[i];
@@ -535,10 +533,10 @@ static void measure_snapshot(struct fp_layout *layout)
     layout->snapshot_size = (uint16_t)((size + 7) & ~7u);
 }
 
-int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *peek,
+int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *memory,
                     struct fp_solve_input *input, struct fp_refusal *refusal)
 {
-    struct solver s = {.layout = layout, .peek = peek, .input = input, .refusal = refusal};
+    struct solver s = {.layout = layout, .memory = memory, .input = input, .refusal = refusal};
     int (*const steps[])(struct solver *) = {
         choose_release, read_probes, solve_terms, solve_heaps, solve_numbers, check_pids,
     };

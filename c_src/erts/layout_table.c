@@ -144,11 +144,11 @@ uint32_t fp_field_width(enum fp_field field)
     return fields[field].width;
 }
 
-const char *fp_answer_name(int answer)
+const char *fp_fact_name(int fact)
 {
-#define FP_ANSWER_NAME(name) #name,
-    static const char *const names[] = {FP_ANSWER_MAP(FP_ANSWER_NAME)};
-#undef FP_ANSWER_NAME
+#define FP_FACT_NAME(name) #name,
+    static const char *const names[] = {FP_FACT_MAP(FP_FACT_NAME)};
+#undef FP_FACT_NAME
 
-    return answer >= 0 && answer < FP_ANSWER_COUNT ? names[answer] : NULL;
+    return fact >= 0 && fact < FP_FACT_COUNT ? names[fact] : NULL;
 }

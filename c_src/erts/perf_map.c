@@ -41,7 +41,7 @@ static int is_loaded(const struct fp_module *module, const struct fp_loaded *loa
 struct writer {
     struct fp_buffer *text;
     const struct fp_layout *layout;
-    const struct fp_memory *peek;
+    const struct fp_memory *memory;
     uint64_t module; /* atom word of what is in module_text */
     int module_size; /* or why there is nothing */
     char module_text[FP_ATOM_TEXT_MAX];
@@ -88,7 +88,7 @@ static void read_module_name(struct writer *writer, uint64_t module)
     if (writer->module == module)
         return;
     writer->module = module;
-    writer->module_size = fp_atom_text(writer->layout, writer->peek, module, writer->module_text);
+    writer->module_size = fp_atom_text(writer->layout, writer->memory, module, writer->module_text);
 }
 
 /* 0; FP_ENOENT: its names are no atoms; FP_ENOMEM. */
@@ -96,7 +96,7 @@ static int put_function(struct writer *writer, const struct fp_function *functio
 {
     char name[FP_ATOM_TEXT_MAX];
     struct fp_frame frame = {.arity = function->mfa[2]};
-    int size = fp_atom_text(writer->layout, writer->peek, function->mfa[1], name);
+    int size = fp_atom_text(writer->layout, writer->memory, function->mfa[1], name);
     int err;
 
     read_module_name(writer, function->mfa[0]);
@@ -147,9 +147,9 @@ static int put_all(struct writer *writer, const struct fp_functions *functions,
 
 int fp_perf_map_text(struct fp_buffer *text, const struct fp_functions *functions,
                      struct fp_loaded *loaded, size_t n, const struct fp_layout *layout,
-                     const struct fp_memory *peek, struct fp_perf_map_count *count)
+                     const struct fp_memory *memory, struct fp_perf_map_count *count)
 {
-    struct writer writer = {.text = text, .layout = layout, .peek = peek};
+    struct writer writer = {.text = text, .layout = layout, .memory = memory};
     unsigned char *is_wanted = calloc(functions->modules + 1u, 1);
     int err;
 

@@ -39,7 +39,7 @@ struct fp_perf_map_count {
  * FP_ENOMEM. */
 int fp_perf_map_text(struct fp_buffer *text, const struct fp_functions *functions,
                      struct fp_loaded *loaded, size_t n, const struct fp_layout *layout,
-                     const struct fp_memory *peek, struct fp_perf_map_count *count);
+                     const struct fp_memory *memory, struct fp_perf_map_count *count);
 
 /* Make `path` a file of mode 0600 with these bytes. 0; FP_ESTATE: this process has that very file
  * open for writing, so it is the VM's own (+JPperf); FP_EIO. Then `why` has the path and the

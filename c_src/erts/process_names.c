@@ -9,12 +9,12 @@
 #define NAME_IN_REGISTRATION 32u /* RegProc.name, register.h */
 
 /* Is `term` {M, F, A}? */
-static int read_call(const struct fp_memory *peek, uint64_t term, struct fp_mfa_words *mfa)
+static int read_call(const struct fp_memory *memory, uint64_t term, struct fp_mfa_words *mfa)
 {
     uint64_t call[4];
     int arity;
 
-    if (fp_term_read_tuple(peek, term, 3, call) != 0 || !fp_term_is_atom(call[1]) ||
+    if (fp_term_read_tuple(memory, term, 3, call) != 0 || !fp_term_is_atom(call[1]) ||
         !fp_term_is_atom(call[2]))
         return FP_ENOENT;
     arity = fp_term_arity(call[3]);
@@ -26,28 +26,28 @@ static int read_call(const struct fp_memory *peek, uint64_t term, struct fp_mfa_
 
 /* proc_lib:set_label/1 takes any term. Only an atom leaves this node: the label itself, or what a
  * tuple begins with. */
-static uint64_t tag_of_label(const struct fp_memory *peek, uint64_t label)
+static uint64_t tag_of_label(const struct fp_memory *memory, uint64_t label)
 {
     uint64_t tuple[2]; /* header: arity << 6; the first element */
 
     if (fp_term_is_atom(label))
         return label;
     if (!fp_term_is_boxed(label) ||
-        fp_safe_read(peek, fp_term_address(label), tuple, sizeof tuple) != 0 ||
+        fp_safe_read(memory, fp_term_address(label), tuple, sizeof tuple) != 0 ||
         (tuple[0] & 0x3f) != 0 || tuple[0] == 0 || !fp_term_is_atom(tuple[1]))
         return 0;
     return tuple[1];
 }
 
 /* Terms do not move but for a collection, which changes one of these. */
-static int has_not_collected(const struct fp_layout *layout, const struct fp_memory *peek,
+static int has_not_collected(const struct fp_layout *layout, const struct fp_memory *memory,
                              uint64_t address, const struct fp_snapshot *before)
 {
     unsigned char bytes[FP_PROBE_WINDOW];
     struct fp_snapshot now;
 
     return before->status != FP_STATUS_garbage_collecting &&
-           fp_safe_read(peek, address, bytes, layout->snapshot_size) == 0 &&
+           fp_safe_read(memory, address, bytes, layout->snapshot_size) == 0 &&
            fp_process_decode(layout, bytes, &now) == 0 && now.id == before->id &&
            now.hend == before->hend && now.dictionary == before->dictionary &&
            now.value[FP_METRIC_minor_gcs] == before->value[FP_METRIC_minor_gcs] &&
@@ -55,19 +55,19 @@ static int has_not_collected(const struct fp_layout *layout, const struct fp_mem
            now.status != FP_STATUS_free;
 }
 
-static uint64_t read_label(const struct fp_layout *layout, const struct fp_memory *peek,
+static uint64_t read_label(const struct fp_layout *layout, const struct fp_memory *memory,
                            uint64_t address, const struct fp_snapshot *snapshot)
 {
     uint64_t term, tag;
 
     if (address == 0 || layout->term.process_label == 0 ||
-        fp_dictionary_find(peek, snapshot->dictionary, layout->term.process_label, &term) != 0)
+        fp_dictionary_find(memory, snapshot->dictionary, layout->term.process_label, &term) != 0)
         return 0;
-    tag = tag_of_label(peek, term);
-    return has_not_collected(layout, peek, address, snapshot) ? tag : 0;
+    tag = tag_of_label(memory, term);
+    return has_not_collected(layout, memory, address, snapshot) ? tag : 0;
 }
 
-void fp_process_names_read(const struct fp_layout *layout, const struct fp_memory *peek,
+void fp_process_names_read(const struct fp_layout *layout, const struct fp_memory *memory,
                            uint64_t address, const struct fp_snapshot *snapshot,
                            struct fp_process_names *names)
 {
@@ -79,21 +79,21 @@ void fp_process_names_read(const struct fp_layout *layout, const struct fp_memor
         names->initial_call = (struct fp_mfa_words){
             snapshot->initial_call[0], snapshot->initial_call[1], snapshot->initial_call[2]};
     if (snapshot->registered_at != 0 &&
-        fp_safe_read_word(peek, snapshot->registered_at + NAME_IN_REGISTRATION, &name) == 0 &&
+        fp_safe_read_word(memory, snapshot->registered_at + NAME_IN_REGISTRATION, &name) == 0 &&
         fp_term_is_atom(name))
         names->registered = name;
-    if (fp_dictionary_find(peek, snapshot->dictionary, layout->term.initial_call, &term) == 0)
-        read_call(peek, term, &names->proc_lib);
-    names->label = read_label(layout, peek, address, snapshot);
+    if (fp_dictionary_find(memory, snapshot->dictionary, layout->term.initial_call, &term) == 0)
+        read_call(memory, term, &names->proc_lib);
+    names->label = read_label(layout, memory, address, snapshot);
 }
 
-int fp_process_hibernates(const struct fp_layout *layout, const struct fp_memory *peek,
+int fp_process_hibernates(const struct fp_layout *layout, const struct fp_memory *memory,
                           const struct fp_snapshot *snapshot)
 {
     uint64_t mfa[3];
 
     return layout->term.hibernate != 0 && snapshot->current != 0 &&
            snapshot->value[FP_METRIC_stack_size] <= 1 &&
-           fp_safe_read(peek, snapshot->current, mfa, sizeof mfa) == 0 &&
+           fp_safe_read(memory, snapshot->current, mfa, sizeof mfa) == 0 &&
            mfa[0] == layout->term.erlang && mfa[1] == layout->term.hibernate && mfa[2] == 3;
 }

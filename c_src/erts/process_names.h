@@ -21,13 +21,13 @@ struct fp_process_names {
 /* Of the process of `snapshot`, whose structure is at `address`. What cannot be read is left out: a
  * name is never an error. Without `address` there is no label: it is believed only when the process
  * has not collected meanwhile. */
-void fp_process_names_read(const struct fp_layout *layout, const struct fp_memory *peek,
+void fp_process_names_read(const struct fp_layout *layout, const struct fp_memory *memory,
                            uint64_t address, const struct fp_snapshot *snapshot,
                            struct fp_process_names *names);
 
 /* Does it hibernate? Its stack is empty then, and `current` names erlang:hibernate/3, as
  * process_info(Pid, current_function) does. */
-int fp_process_hibernates(const struct fp_layout *layout, const struct fp_memory *peek,
+int fp_process_hibernates(const struct fp_layout *layout, const struct fp_memory *memory,
                           const struct fp_snapshot *snapshot);
 
 #endif

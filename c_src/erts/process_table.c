@@ -45,7 +45,7 @@ void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *numb
     *serial = (uint32_t)(data >> bits);
 }
 
-int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *peek,
+int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *memory,
                             uint64_t pid, uint64_t *address)
 {
     uint32_t slot = fp_pid_slot(layout, pid);
@@ -53,19 +53,20 @@ int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memo
 
     if (slot >= layout->process_limit)
         return FP_EGONE;
-    if (fp_safe_read_word(peek, layout->process_table + 8u * (uint64_t)slot, address) != 0)
+    if (fp_safe_read_word(memory, layout->process_table + 8u * (uint64_t)slot, address) != 0)
         return FP_EFAULT;
     if (*address == 0 ||
-        fp_safe_read_word(peek, *address + layout->release.offset[FP_FIELD_id], &id) != 0 ||
+        fp_safe_read_word(memory, *address + layout->release.offset[FP_FIELD_id], &id) != 0 ||
         id != pid)
         return FP_EGONE;
     return 0;
 }
 
-int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *peek,
+int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *memory,
                           uint32_t slot, uint32_t n, uint64_t *word)
 {
-    if (fp_safe_read(peek, layout->process_table + 8u * (uint64_t)slot, word, 8u * (size_t)n) != 0)
+    if (fp_safe_read(memory, layout->process_table + 8u * (uint64_t)slot, word, 8u * (size_t)n) !=
+        0)
         return FP_EFAULT;
     for (uint32_t i = 0; i < n; i++)
         if ((word[i] & 7) != 0)

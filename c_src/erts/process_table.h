@@ -7,12 +7,12 @@
 #include "erts/layout.h"
 
 /* The structure's address of a pid, checked to be that process's. 0, FP_EGONE or FP_EFAULT. */
-int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *peek,
+int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *memory,
                             uint64_t pid, uint64_t *address);
 
 /* The raw words of `n` slots from `slot` on; words that are no process (free, or marked) are put to
  * 0. 0 or FP_EFAULT. */
-int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *peek,
+int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *memory,
                           uint32_t slot, uint32_t n, uint64_t *word);
 
 #endif

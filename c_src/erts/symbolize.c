@@ -27,7 +27,7 @@
 
 struct fp_symbolize {
     struct fp_symbolizer interface;
-    struct fp_code_index_index *code;
+    struct fp_code_index *code;
     const struct fp_memory *memory;
     struct fp_live_ranges *live;
     struct fp_ranges ranges;
@@ -45,7 +45,7 @@ static uint32_t put(char *out, size_t room, const char *text, uint32_t len)
     return n;
 }
 
-static void put_file(struct fp_code_index_index *code, const struct fp_location *at,
+static void put_file(struct fp_code_index *code, const struct fp_location *at,
                      struct fp_symbol *symbol)
 {
     uint32_t len;
@@ -54,8 +54,7 @@ static void put_file(struct fp_code_index_index *code, const struct fp_location 
     symbol->file_len = text == NULL ? 0 : put(symbol->file, sizeof symbol->file, text, len);
 }
 
-static int put_mfa(struct fp_code_index_index *code, const uint64_t mfa[3],
-                   struct fp_symbol *symbol)
+static int put_mfa(struct fp_code_index *code, const uint64_t mfa[3], struct fp_symbol *symbol)
 {
     uint32_t len;
     const char *text;

@@ -43,11 +43,12 @@ static inline uint64_t fp_atom_index(uint64_t atom)
 }
 
 /* The elements of a tuple, behind its header, which is arity << 6. */
-static inline int fp_term_read_tuple(const struct fp_memory *peek, uint64_t term, uint32_t arity,
+static inline int fp_term_read_tuple(const struct fp_memory *memory, uint64_t term, uint32_t arity,
                                      uint64_t *word)
 {
     return fp_term_is_boxed(term) &&
-                   fp_safe_read(peek, fp_term_address(term), word, 8 * (1 + (size_t)arity)) == 0 &&
+                   fp_safe_read(memory, fp_term_address(term), word, 8 * (1 + (size_t)arity)) ==
+                       0 &&
                    word[0] == (uint64_t)arity << 6
                ? 0
                : FP_ENOENT;

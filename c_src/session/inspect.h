@@ -22,7 +22,7 @@ struct fp_inspect {
     struct fp_memory memory;
     const struct fp_layout *layout;
     struct fp_ranges ranges;
-    struct fp_code_index_index *code;
+    struct fp_code_index *code;
     struct fp_cstack *cstack; /* NULL: no C code is known */
     uint64_t *word;           /* FP_STACK_WORDS_MAX */
 };

@@ -13,7 +13,7 @@
 
 struct fixture {
     struct fake_vm vm;
-    struct fp_code_index_index *code;
+    struct fp_code_index *code;
     uint64_t name[3];        /* module names */
     uint64_t own_file, file; /* strings */
     struct fake_body body[FAKE_FUNCTIONS_MAX];
@@ -656,7 +656,7 @@ static void pages_that_are_not_there_end_the_search_for_a_module(void)
     int reads = 0;
     struct fp_memory peek = {.readv = count_reads, .self = &reads};
     struct fp_location location;
-    struct fp_code_index_index *code;
+    struct fp_code_index *code;
 
     CHECK(page != MAP_FAILED);
     memcpy(page + 6 * 4096 + 64, info, sizeof info);

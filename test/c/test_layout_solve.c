@@ -23,17 +23,17 @@ struct fixture {
     uint64_t line_table_at;
 };
 
-static void answer(struct fixture *f, uint32_t n, enum fp_answer answer, int64_t value)
+static void fact(struct fixture *f, uint32_t n, enum fp_fact fact, int64_t value)
 {
-    f->probe[n].known |= 1u << answer;
-    f->probe[n].answer[answer] = value;
+    f->probe[n].known |= 1u << fact;
+    f->probe[n].fact[fact] = value;
 }
 
-static void field_and_answer(struct fixture *f, uint32_t n, enum fp_field field,
-                             enum fp_answer which, int64_t value)
+static void field_and_fact(struct fixture *f, uint32_t n, enum fp_field field, enum fp_fact which,
+                           int64_t value)
 {
     fake_set(&f->vm, n, field, (uint64_t)value);
-    answer(f, n, which, value);
+    fact(f, n, which, value);
 }
 
 static void noise(struct fixture *f, uint64_t at, size_t words)
@@ -48,26 +48,26 @@ static void fill_heaps(struct fixture *f, uint32_t n)
 
     fake_set(&f->vm, n, FP_FIELD_heap, heap);
     fake_set(&f->vm, n, FP_FIELD_hend, heap + 8 * (200 + 13 * n));
-    answer(f, n, FP_ANSWER_heap_block_size, 200 + 13 * n);
+    fact(f, n, FP_FACT_heap_block_size, 200 + 13 * n);
     fake_set(&f->vm, n, FP_FIELD_htop, heap + 8 * (50 + 3 * n));
-    answer(f, n, FP_ANSWER_heap_size, 50 + 3 * n);
+    fact(f, n, FP_FACT_heap_size, 50 + 3 * n);
     fake_set(&f->vm, n, FP_FIELD_high_water, heap + 8 * (20 + 2 * n));
-    answer(f, n, FP_ANSWER_recent_size, 20 + 2 * n);
+    fact(f, n, FP_FACT_recent_size, 20 + 2 * n);
     fake_set(&f->vm, n, FP_FIELD_stop, heap + 8 * (200 + 13 * n - 5 - n));
-    answer(f, n, FP_ANSWER_stack_size, 5 + n);
+    fact(f, n, FP_FACT_stack_size, 5 + n);
     if (n == 0) { /* has none */
         fake_set(&f->vm, n, FP_FIELD_old_heap, 0);
         fake_set(&f->vm, n, FP_FIELD_old_htop, 0);
         fake_set(&f->vm, n, FP_FIELD_old_hend, 0);
-        answer(f, n, FP_ANSWER_old_heap_size, 0);
-        answer(f, n, FP_ANSWER_old_heap_block_size, 0);
+        fact(f, n, FP_FACT_old_heap_size, 0);
+        fact(f, n, FP_FACT_old_heap_block_size, 0);
         return;
     }
     fake_set(&f->vm, n, FP_FIELD_old_heap, old);
     fake_set(&f->vm, n, FP_FIELD_old_hend, old + 8 * (300 + 17 * n));
-    answer(f, n, FP_ANSWER_old_heap_block_size, 300 + 17 * n);
+    fact(f, n, FP_FACT_old_heap_block_size, 300 + 17 * n);
     fake_set(&f->vm, n, FP_FIELD_old_htop, old + 8 * (40 + n));
-    answer(f, n, FP_ANSWER_old_heap_size, 40 + n);
+    fact(f, n, FP_FACT_old_heap_size, 40 + n);
 }
 
 static void fill_probe(struct fixture *f, uint32_t n)
@@ -99,19 +99,18 @@ static void fill_probe(struct fixture *f, uint32_t n)
     }
     fake_put_word(&f->vm.memory, dictionary + 16, 3 + n);
     fake_set(&f->vm, n, FP_FIELD_dictionary, dictionary);
-    answer(f, n, FP_ANSWER_dictionary_len, 3 + n);
+    fact(f, n, FP_FACT_dictionary_len, 3 + n);
     fill_heaps(f, n);
-    field_and_answer(f, n, FP_FIELD_reds, FP_ANSWER_reductions, 5000 + 77 * n);
-    field_and_answer(f, n, FP_FIELD_inner_len, FP_ANSWER_inner_len, 3 * n);
-    field_and_answer(f, n, FP_FIELD_outer_len, FP_ANSWER_outer_len, 7 + n);
-    field_and_answer(f, n, FP_FIELD_gen_gcs, FP_ANSWER_minor_gcs, 11 + n);
-    field_and_answer(f, n, FP_FIELD_bin_vheap, FP_ANSWER_bin_vheap_size, 1000 + n);
-    field_and_answer(f, n, FP_FIELD_bin_vheap_block, FP_ANSWER_bin_vheap_block_size, 2000 + n);
-    field_and_answer(f, n, FP_FIELD_bin_old_vheap, FP_ANSWER_bin_old_vheap_size, 3000 + n);
-    field_and_answer(f, n, FP_FIELD_bin_old_vheap_block, FP_ANSWER_bin_old_vheap_block_size,
-                     4000 + n);
-    field_and_answer(f, n, FP_FIELD_mbuf_size, FP_ANSWER_mbuf_size, 600 + n);
-    field_and_answer(f, n, FP_FIELD_state, FP_ANSWER_state, 0x2a + (1 << (10 + n)));
+    field_and_fact(f, n, FP_FIELD_reds, FP_FACT_reductions, 5000 + 77 * n);
+    field_and_fact(f, n, FP_FIELD_inner_len, FP_FACT_inner_len, 3 * n);
+    field_and_fact(f, n, FP_FIELD_outer_len, FP_FACT_outer_len, 7 + n);
+    field_and_fact(f, n, FP_FIELD_gen_gcs, FP_FACT_minor_gcs, 11 + n);
+    field_and_fact(f, n, FP_FIELD_bin_vheap, FP_FACT_bin_vheap_size, 1000 + n);
+    field_and_fact(f, n, FP_FIELD_bin_vheap_block, FP_FACT_bin_vheap_block_size, 2000 + n);
+    field_and_fact(f, n, FP_FIELD_bin_old_vheap, FP_FACT_bin_old_vheap_size, 3000 + n);
+    field_and_fact(f, n, FP_FIELD_bin_old_vheap_block, FP_FACT_bin_old_vheap_block_size, 4000 + n);
+    field_and_fact(f, n, FP_FIELD_mbuf_size, FP_FACT_mbuf_size, 600 + n);
+    field_and_fact(f, n, FP_FIELD_state, FP_FACT_state, 0x2a + (1 << (10 + n)));
 }
 
 static struct fixture *create(unsigned otp)
@@ -321,7 +320,7 @@ static void an_unlisted_release_is_taken_as_it_is_found(void)
 
 static void answers_that_are_all_alike_are_refused(void)
 {
-    for (int which = 0; which < FP_ANSWER_COUNT; which++) {
+    for (int which = 0; which < FP_FACT_COUNT; which++) {
         struct fixture *f = create(27);
 
         for (uint32_t n = 0; n < PROBES; n++)
@@ -481,16 +480,16 @@ static void random_structures_are_refused(void)
     }
 }
 
-static void fields_and_answers_have_names(void)
+static void fields_and_facts_have_names(void)
 {
     for (int field = 0; field < FP_FIELD_COUNT; field++)
         CHECK(fp_field_name(field) != NULL);
     CHECK(fp_field_name(-1) == NULL);
     CHECK(fp_field_name(FP_FIELD_COUNT) == NULL);
-    for (int which = 0; which < FP_ANSWER_COUNT; which++)
-        CHECK(fp_answer_name(which) != NULL);
-    CHECK(fp_answer_name(FP_ANSWER_COUNT) == NULL);
-    CHECK(fp_answer_name(-1) == NULL);
+    for (int which = 0; which < FP_FACT_COUNT; which++)
+        CHECK(fp_fact_name(which) != NULL);
+    CHECK(fp_fact_name(FP_FACT_COUNT) == NULL);
+    CHECK(fp_fact_name(-1) == NULL);
     CHECK(fp_release_find(24) == NULL);
     CHECK(fp_release_find(30) == NULL);
 }
@@ -515,6 +514,6 @@ int main(int argc, char **argv)
     RUN(lines_that_are_not_found_are_refused);
     RUN(data_that_can_not_be_read_is_passed_over);
     RUN(random_structures_are_refused);
-    RUN(fields_and_answers_have_names);
+    RUN(fields_and_facts_have_names);
     return RUN_END();
 }

@@ -24,7 +24,7 @@ static void check_text(const char *text, uint32_t len, uint32_t most)
     FUZZ_CHECK(text == NULL || (len <= most && text[len] == '\0'));
 }
 
-static void check_location(struct fp_code_index_index *code, const struct fp_location *at)
+static void check_location(struct fp_code_index *code, const struct fp_location *at)
 {
     uint32_t len = 0;
     const char *text;
@@ -66,7 +66,7 @@ static void by_shape(struct fuzz_memory *memory, const struct fp_ranges *ranges,
     }
 }
 
-static void resolve_all(struct fp_code_index_index *code, struct fuzz_memory *memory,
+static void resolve_all(struct fp_code_index *code, struct fuzz_memory *memory,
                         const struct places *places)
 {
     uint64_t asked = fuzz_memory_asked(memory);
@@ -125,7 +125,7 @@ void fuzz_code(const uint8_t *bytes, size_t size)
     struct fp_layout layout;
     struct fp_ranges ranges;
     struct places places;
-    struct fp_code_index_index *code;
+    struct fp_code_index *code;
 
     fuzz_layout_of(&input, &layout);
     layout.atom_segments = fuzz_address(&input);

@@ -26,7 +26,7 @@ static void take_probe(struct fuzz_input *input, struct fp_probe *probe)
     probe->pid_number = fuzz_u32(input);
     probe->pid_serial = fuzz_u32(input);
     for (int i = 0; i < FP_ANSWER_COUNT; i++)
-        probe->answer[i] = fuzz_u16(input);
+        probe->fact[i] = fuzz_u16(input);
 }
 
 static void check_refusal(const struct fp_refusal *refusal, int err)

@@ -450,35 +450,35 @@ static int64_t distance(struct world *w, uint32_t n, enum fp_field low, enum fp_
     return (int64_t)(fake_get(&w->vm, n, high) - fake_get(&w->vm, n, low)) / 8;
 }
 
-static int64_t answer(struct world *w, uint32_t n, enum fp_answer which)
+static int64_t fact(struct world *w, uint32_t n, enum fp_fact which)
 {
-    static const enum fp_field field[FP_ANSWER_COUNT] = {
-        [FP_ANSWER_mbuf_size] = FP_FIELD_mbuf_size,
-        [FP_ANSWER_bin_vheap_size] = FP_FIELD_bin_vheap,
-        [FP_ANSWER_bin_vheap_block_size] = FP_FIELD_bin_vheap_block,
-        [FP_ANSWER_bin_old_vheap_size] = FP_FIELD_bin_old_vheap,
-        [FP_ANSWER_bin_old_vheap_block_size] = FP_FIELD_bin_old_vheap_block,
-        [FP_ANSWER_minor_gcs] = FP_FIELD_gen_gcs,
-        [FP_ANSWER_reductions] = FP_FIELD_reds,
-        [FP_ANSWER_inner_len] = FP_FIELD_inner_len,
-        [FP_ANSWER_outer_len] = FP_FIELD_outer_len,
-        [FP_ANSWER_state] = FP_FIELD_state,
+    static const enum fp_field field[FP_FACT_COUNT] = {
+        [FP_FACT_mbuf_size] = FP_FIELD_mbuf_size,
+        [FP_FACT_bin_vheap_size] = FP_FIELD_bin_vheap,
+        [FP_FACT_bin_vheap_block_size] = FP_FIELD_bin_vheap_block,
+        [FP_FACT_bin_old_vheap_size] = FP_FIELD_bin_old_vheap,
+        [FP_FACT_bin_old_vheap_block_size] = FP_FIELD_bin_old_vheap_block,
+        [FP_FACT_minor_gcs] = FP_FIELD_gen_gcs,
+        [FP_FACT_reductions] = FP_FIELD_reds,
+        [FP_FACT_inner_len] = FP_FIELD_inner_len,
+        [FP_FACT_outer_len] = FP_FIELD_outer_len,
+        [FP_FACT_state] = FP_FIELD_state,
     };
 
     switch (which) {
-    case FP_ANSWER_heap_size:
+    case FP_FACT_heap_size:
         return distance(w, n, FP_FIELD_heap, FP_FIELD_htop);
-    case FP_ANSWER_heap_block_size:
+    case FP_FACT_heap_block_size:
         return distance(w, n, FP_FIELD_heap, FP_FIELD_hend);
-    case FP_ANSWER_stack_size:
+    case FP_FACT_stack_size:
         return distance(w, n, FP_FIELD_stop, FP_FIELD_hend);
-    case FP_ANSWER_recent_size:
+    case FP_FACT_recent_size:
         return distance(w, n, FP_FIELD_heap, FP_FIELD_high_water);
-    case FP_ANSWER_old_heap_size:
+    case FP_FACT_old_heap_size:
         return distance(w, n, FP_FIELD_old_heap, FP_FIELD_old_htop);
-    case FP_ANSWER_old_heap_block_size:
+    case FP_FACT_old_heap_block_size:
         return distance(w, n, FP_FIELD_old_heap, FP_FIELD_old_hend);
-    case FP_ANSWER_dictionary_len:
+    case FP_FACT_dictionary_len:
         return 3 + n;
     default:
         return (int64_t)fake_get(&w->vm, n, field[which]);
@@ -498,11 +498,11 @@ static void put_probe(struct world *w, uint32_t n)
     u32(n);
     for (int i = 0; i < 3; i++)
         u32(fake_word(&w->vm.memory, mfa + 8u * (unsigned)i));
-    u32((1u << FP_ANSWER_COUNT) - 1);
+    u32((1u << FP_FACT_COUNT) - 1);
     u32(n);
     u32(0);
-    for (int which = 0; which < FP_ANSWER_COUNT; which++)
-        u16((unsigned)answer(w, n, (enum fp_answer)which));
+    for (int which = 0; which < FP_FACT_COUNT; which++)
+        u16((unsigned)fact(w, n, (enum fp_fact)which));
 }
 
 static void layout(unsigned release)
