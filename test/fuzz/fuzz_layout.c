@@ -25,7 +25,7 @@ static void take_probe(struct fuzz_input *input, struct fp_probe *probe)
     probe->known = fuzz_u32(input);
     probe->pid_number = fuzz_u32(input);
     probe->pid_serial = fuzz_u32(input);
-    for (int i = 0; i < FP_ANSWER_COUNT; i++)
+    for (int i = 0; i < FP_FACT_COUNT; i++)
         probe->fact[i] = fuzz_u16(input);
 }
 
