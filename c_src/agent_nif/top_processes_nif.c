@@ -1,5 +1,5 @@
 /*
- * A selector that lives between two calls, for the live table: who has done most since the call
+ * The top processes between two calls, for the live table: by the reductions since the call
  * before.
  */
 #include <stdatomic.h>
@@ -15,7 +15,7 @@ struct top_handle {
     /* 1 while a call is inside: one process at a time. */
     _Atomic int entered;
     struct fp_memory peek;
-    struct fp_top_processes *selector; /* NULL: creation has failed */
+    struct fp_top_processes *top; /* NULL: creation has failed */
     int is_open;
 };
 
@@ -24,8 +24,8 @@ void fp_top_handle_destroy(ErlNifEnv *env, void *object)
     struct top_handle *handle = object;
 
     (void)env;
-    if (handle->selector != NULL)
-        fp_top_processes_destroy(handle->selector);
+    if (handle->top != NULL)
+        fp_top_processes_destroy(handle->top);
     if (handle->is_open)
         fp_safe_read_close(&handle->peek);
 }
@@ -45,11 +45,11 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
         return enif_make_badarg(env);
     handle = enif_alloc_resource(library->selector_type, sizeof *handle);
     atomic_init(&handle->entered, 0);
-    handle->selector = NULL;
+    handle->top = NULL;
     err = fp_safe_read_open(&handle->peek);
     handle->is_open = err == 0;
     if (err == 0)
-        err = fp_top_processes_create(&handle->selector, layout, &handle->peek, &most, 1, NULL, 0);
+        err = fp_top_processes_create(&handle->top, layout, &handle->peek, &most, 1, NULL, 0);
     term = enif_make_resource(env, handle);
     enif_release_resource(handle);
     return err == 0 ? enif_make_tuple2(env, fp_atom(env, "ok"), term)
@@ -60,21 +60,21 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
 ERL_NIF_TERM fp_nif_selector_next(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
-    const struct fp_candidate *chosen;
+    const struct fp_candidate *selected;
     struct top_handle *handle;
     uint64_t processes;
     size_t n;
 
     (void)argc;
     if (!enif_get_resource(env, argv[0], fp_library(env)->selector_type, (void **)&handle) ||
-        handle->selector == NULL ||
-        atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
+        handle->top == NULL || atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
         return enif_make_badarg(env);
-    fp_top_processes_step(handle->selector, fp_top_processes_slots(handle->selector));
-    chosen = fp_top_processes_selected(handle->selector, &n, &processes);
+    fp_top_processes_step(handle->top, fp_top_processes_slots(handle->top));
+    selected = fp_top_processes_selected(handle->top, &n, &processes);
     for (size_t i = 0; i < n; i++)
         list = enif_make_list_cell(
-            env, enif_make_tuple2(env, chosen[i].id, enif_make_int64(env, chosen[i].figure)), list);
+            env, enif_make_tuple2(env, selected[i].id, enif_make_int64(env, selected[i].score)),
+            list);
     atomic_store_explicit(&handle->entered, 0, memory_order_release);
     return enif_make_tuple2(env, enif_make_uint64(env, processes), list);
 }

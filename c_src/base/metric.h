@@ -8,6 +8,8 @@
 #ifndef FP_BASE_METRIC_H
 #define FP_BASE_METRIC_H
 
+#include <stdint.h>
+
 #define FP_METRIC_MAP(X)                                                                           \
     X(reductions)                                                                                  \
     X(message_queue_len)                                                                           \
@@ -35,6 +37,15 @@ enum fp_metric {
 
 /* "reductions" for FP_METRIC_reductions; NULL outside the list. */
 const char *fp_metric_name(int metric);
+
+/* The growth of a metric. A full sweep starts the count of minor collections anew. */
+static inline int64_t fp_metric_delta(int metric, int64_t before, int64_t now)
+{
+    if (metric == FP_METRIC_minor_gcs && now < before)
+        return now;
+    /* Unsigned: values from outside may be any number. */
+    return (int64_t)((uint64_t)now - (uint64_t)before);
+}
 
 #define FP_STATUS_MAP(X)                                                                           \
     X(waiting)                                                                                     \

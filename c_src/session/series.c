@@ -5,16 +5,6 @@
 #include "base/error.h"
 #include "format/record.h"
 
-/* A full sweep starts the count of minor collections anew: what is counted then are those since
- * it. */
-static int64_t delta_of(int metric, int64_t before, int64_t now)
-{
-    if (metric == FP_METRIC_minor_gcs && now < before)
-        return now;
-    /* Unsigned: what comes from outside may be any number. */
-    return (int64_t)((uint64_t)now - (uint64_t)before);
-}
-
 static int is_repeat(const struct fp_series *series, uint32_t stack, uint8_t status,
                      const int64_t *value)
 {
@@ -39,7 +29,7 @@ int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t proc
     for (int metric = 0; !repeat && metric < FP_METRIC_COUNT; metric++) {
         record->value[metric] = value[metric];
         record->delta[metric] =
-            series->sampled ? delta_of(metric, series->value[metric], value[metric]) : 0;
+            series->sampled ? fp_metric_delta(metric, series->value[metric], value[metric]) : 0;
     }
     fp_ring_commit(ring);
     if (!repeat) {

@@ -1,10 +1,9 @@
 /*
- * top_processes.h - the top N processes by each of some rules.
+ * top_processes.h - the top N processes by each of some rankings.
  *
- * One pass over the process table, cut into slices so that no tick is lost to it; SAMPLER THREAD
- * only, no allocation after creation. The N largest are kept in a heap whose root is the smallest
- * of them: O(n log N), nothing is sorted but addresses, and those only because reading neighbours
- * together costs the kernel less.
+ * A pass reads the process table once, in slices, so that no tick is lost to it. SAMPLER THREAD
+ * only, no allocation after creation. O(n log N): a heap keeps the N largest, with the least at its
+ * root.
  */
 #ifndef FP_SESSION_TOP_PROCESSES_H
 #define FP_SESSION_TOP_PROCESSES_H
@@ -18,49 +17,50 @@
 
 struct fp_top_processes;
 
-/* A ranking of the processes, and how many of its first are targets. */
+/* A ranking of the processes, and how many of its first are selected. */
 struct fp_ranking {
     uint8_t metric;   /* enum fp_metric */
-    uint8_t is_delta; /* what it has grown by since the rule's last pass; since
-                         the process' start when that is new */
+    uint8_t is_delta; /* its growth since the ranking's last pass, or since the process' start */
     uint32_t top;     /* how many */
     uint32_t every;   /* passes: 1 for each, 2 for every other */
 };
 #define FP_RANKINGS_MAX 8u
 
-/* Of equal figures the greater value wins: in a short or starved interval few have moved at all,
- * and the places that are left go to the processes that have done the most since their start, not
- * to the first that come. */
+/* The sum of `top`. */
+uint64_t fp_rankings_top(const struct fp_ranking *ranking, size_t rankings);
+
+/* Among equal scores the greater value is first: in a short interval few processes have moved at
+ * all, and the places that are left go to those that have done the most since their start. */
 struct fp_candidate {
-    int64_t figure; /* what the rule goes by */
-    int64_t value;  /* the metric itself */
-    uint64_t id;    /* pid term */
+    int64_t score; /* the metric, or its growth */
+    int64_t value; /* the metric itself */
+    uint64_t id;   /* pid term */
     uint64_t address;
 };
 
-/* Processes never chosen, by pid: our own. */
+/* Processes that are never selected: the profiler's own. */
 #define FP_EXCLUDED_MAX 32u
 
-/* 0, FP_ENOMEM or FP_EINVAL. `layout` and `peek` must outlive it; rules and pids are copied. */
-int fp_top_processes_create(struct fp_top_processes **selector, const struct fp_layout *layout,
-                            const struct fp_memory *peek, const struct fp_ranking *rule,
-                            size_t rules, const uint64_t *excluded, size_t n);
-void fp_top_processes_destroy(struct fp_top_processes *selector);
+/* 0, FP_ENOMEM or FP_EINVAL. `layout` and `memory` must outlive it; rankings and pids are
+ * copied. */
+int fp_top_processes_create(struct fp_top_processes **top, const struct fp_layout *layout,
+                            const struct fp_memory *memory, const struct fp_ranking *ranking,
+                            size_t rankings, const uint64_t *excluded, size_t excluded_n);
+void fp_top_processes_destroy(struct fp_top_processes *top);
 
-/* Look at the next `slots` of the table. 1 when that ended a pass: its result stands until the next
+/* Reads the next `slots` of the table. 1 when that ends a pass: its result stands until the next
  * call. */
-int fp_top_processes_step(struct fp_top_processes *selector, uint32_t slots);
+int fp_top_processes_step(struct fp_top_processes *top, uint32_t slots);
 
-/* Of the pass that has ended: the chosen, in no order, rule after rule (so that one may be there
- * twice), and how many processes there were. A rule that had no part in that pass stays with its
- * last choice. */
-const struct fp_candidate *fp_top_processes_selected(const struct fp_top_processes *selector,
-                                                     size_t *n, uint64_t *processes);
+/* The result of the last pass, in no order: ranking after ranking, so a process may be in it twice.
+ * A ranking that had no part in the pass keeps its last result. *processes: how many there were. */
+const struct fp_candidate *fp_top_processes_selected(const struct fp_top_processes *top, size_t *n,
+                                                     uint64_t *processes);
 
-/* Choose only this part of each rule's `top`, rounded up (1: all), from the next pass on. */
-void fp_top_processes_divide(struct fp_top_processes *selector, uint32_t divisor);
+/* Selects only this part of each ranking's `top`, rounded up (1: all), from the next pass on. */
+void fp_top_processes_divide(struct fp_top_processes *top, uint32_t divisor);
 
 /* Slots of the whole table. */
-uint32_t fp_top_processes_slots(const struct fp_top_processes *selector);
+uint32_t fp_top_processes_slots(const struct fp_top_processes *top);
 
 #endif

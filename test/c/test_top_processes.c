@@ -1,6 +1,9 @@
 /*
  * test_top_processes.c - the N busiest processes, against sorting all of them.
  */
+#include <stdio.h>
+#include <sys/resource.h>
+
 #include "base/error.h"
 #include "base/governor.h"
 #include "fake_vm.h"
@@ -11,7 +14,7 @@
 
 struct fixture {
     struct fake_vm vm;
-    struct fp_top_processes *selector;
+    struct fp_top_processes *top;
     uint64_t reductions[4096]; /* at the last pass, by process; 0: not seen */
     uint64_t pid[4096];
 };
@@ -23,16 +26,16 @@ static struct fixture *create(unsigned otp, uint32_t limit, uint32_t processes, 
     struct fp_ranking rule = {FP_METRIC_reductions, 1, top, 1};
 
     fake_vm_create(&f->vm, otp, limit, processes);
-    CHECK_INT(fp_top_processes_create(&f->selector, &f->vm.layout, &f->vm.memory.peek, &rule, 1,
-                                      excluded, n),
-              0);
-    CHECK_INT(fp_top_processes_slots(f->selector), limit);
+    CHECK_INT(
+        fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.peek, &rule, 1, excluded, n),
+        0);
+    CHECK_INT(fp_top_processes_slots(f->top), limit);
     return f;
 }
 
 static void destroy(struct fixture *f)
 {
-    fp_top_processes_destroy(f->selector);
+    fp_top_processes_destroy(f->top);
     fake_vm_destroy(&f->vm);
     free(f);
 }
@@ -57,13 +60,13 @@ static int64_t delta(struct fixture *f, uint32_t n)
     return (int64_t)(now - (now >= f->reductions[n] ? f->reductions[n] : 0));
 }
 
-/* What the pass that has just ended must have chosen. */
-static void check_chosen(struct fixture *f, uint32_t top, uint64_t excluded)
+/* What the pass that has just ended must have selected. */
+static void check_selected(struct fixture *f, uint32_t top, uint64_t excluded)
 {
     static int64_t all[4096], got[4096];
     uint64_t processes, alive = 0;
     size_t n, count = 0;
-    const struct fp_candidate *chosen = fp_top_processes_selected(f->selector, &n, &processes);
+    const struct fp_candidate *selected = fp_top_processes_selected(f->top, &n, &processes);
 
     for (uint32_t k = 0; k < f->vm.processes; k++) {
         if (!is_alive(f, k))
@@ -75,15 +78,15 @@ static void check_chosen(struct fixture *f, uint32_t top, uint64_t excluded)
     CHECK_INT(processes, alive);
     CHECK_INT(n, count < top ? count : top);
     for (size_t i = 0; i < n; i++) {
-        uint32_t k = (uint32_t)((chosen[i].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
+        uint32_t k = (uint32_t)((selected[i].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
 
-        CHECK(chosen[i].address == fake_process_at(k));
-        CHECK(chosen[i].id == fake_pid(&f->vm.layout, k));
-        CHECK(chosen[i].id != excluded);
-        CHECK_INT(chosen[i].figure, delta(f, k));
-        got[i] = chosen[i].figure;
+        CHECK(selected[i].address == fake_process_at(k));
+        CHECK(selected[i].id == fake_pid(&f->vm.layout, k));
+        CHECK(selected[i].id != excluded);
+        CHECK_INT(selected[i].score, delta(f, k));
+        got[i] = selected[i].score;
         for (size_t j = 0; j < i; j++)
-            CHECK(chosen[j].id != chosen[i].id);
+            CHECK(selected[j].id != selected[i].id);
     }
     qsort(all, count, sizeof *all, downwards);
     qsort(got, n, sizeof *got, downwards);
@@ -98,8 +101,8 @@ static void pass(struct fixture *f, uint32_t slots)
     uint32_t steps = 0;
 
     do
-        CHECK(++steps <= (fp_top_processes_slots(f->selector) + slots - 1) / slots);
-    while (!fp_top_processes_step(f->selector, slots));
+        CHECK(++steps <= (fp_top_processes_slots(f->top) + slots - 1) / slots);
+    while (!fp_top_processes_step(f->top, slots));
 }
 
 static void random_tables_agree_with_sorting(void)
@@ -121,7 +124,7 @@ static void random_tables_agree_with_sorting(void)
             }
         for (int round = 0; round < 4; round++) {
             pass(f, 1 + run_below(&random, limit));
-            check_chosen(f, top, 0);
+            check_selected(f, top, 0);
             for (uint32_t n = 0; n < processes; n++) {
                 uint32_t what = run_below(&random, 6);
 
@@ -141,7 +144,7 @@ static void random_tables_agree_with_sorting(void)
 static void the_first_pass_counts_from_the_start_the_next_from_the_last(void)
 {
     struct fixture *f = create(27, 64, 3, 1, NULL, 0);
-    const struct fp_candidate *chosen;
+    const struct fp_candidate *selected;
     uint64_t processes;
     size_t n;
 
@@ -149,15 +152,15 @@ static void the_first_pass_counts_from_the_start_the_next_from_the_last(void)
         fake_spawn(&f->vm, k, 0);
         fake_set(&f->vm, k, FP_FIELD_reds, 1000 * (k + 1));
     }
-    CHECK_INT(fp_top_processes_step(f->selector, 64), 1);
-    chosen = fp_top_processes_selected(f->selector, &n, &processes);
-    CHECK_INT(chosen[0].figure, 3000);
+    CHECK_INT(fp_top_processes_step(f->top, 64), 1);
+    selected = fp_top_processes_selected(f->top, &n, &processes);
+    CHECK_INT(selected[0].score, 3000);
     fake_set(&f->vm, 0, FP_FIELD_reds, 1000 + 50);
-    CHECK_INT(fp_top_processes_step(f->selector, 64), 1);
-    chosen = fp_top_processes_selected(f->selector, &n, &processes);
+    CHECK_INT(fp_top_processes_step(f->top, 64), 1);
+    selected = fp_top_processes_selected(f->top, &n, &processes);
     CHECK_INT(n, 1);
-    CHECK_INT(chosen[0].figure, 50);
-    CHECK(chosen[0].id == fake_pid(&f->vm.layout, 0));
+    CHECK_INT(selected[0].score, 50);
+    CHECK(selected[0].id == fake_pid(&f->vm.layout, 0));
     destroy(f);
 }
 
@@ -165,7 +168,7 @@ static void the_first_pass_counts_from_the_start_the_next_from_the_last(void)
 static void who_has_not_moved_comes_by_what_it_has_ever_done(void)
 {
     struct fixture *f = create(29, 64, 40, 3, NULL, 0);
-    const struct fp_candidate *chosen;
+    const struct fp_candidate *selected;
     uint64_t processes, found = 0;
     size_t n;
 
@@ -175,14 +178,14 @@ static void who_has_not_moved_comes_by_what_it_has_ever_done(void)
     }
     fake_set(&f->vm, 30, FP_FIELD_reds, 7000);
     fake_set(&f->vm, 20, FP_FIELD_reds, 5000);
-    fp_top_processes_step(f->selector, 64);
+    fp_top_processes_step(f->top, 64);
     fake_set(&f->vm, 10, FP_FIELD_reds, 110 + 1);
-    fp_top_processes_step(f->selector, 64);
-    chosen = fp_top_processes_selected(f->selector, &n, &processes);
+    fp_top_processes_step(f->top, 64);
+    selected = fp_top_processes_selected(f->top, &n, &processes);
     CHECK_INT(n, 3);
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 10; k <= 30; k += 10)
-            found += chosen[i].id == fake_pid(&f->vm.layout, k);
+            found += selected[i].id == fake_pid(&f->vm.layout, k);
     CHECK_INT(found, 3);
     destroy(f);
 }
@@ -191,24 +194,24 @@ static void who_has_not_moved_comes_by_what_it_has_ever_done(void)
 static void a_slot_that_is_used_again_counts_from_the_start(void)
 {
     struct fixture *f = create(27, 64, 1, 4, NULL, 0);
-    const struct fp_candidate *chosen;
+    const struct fp_candidate *selected;
     uint64_t processes, newer = fake_pid(&f->vm.layout, 64);
     size_t n;
 
     fake_spawn(&f->vm, 0, 0);
     fake_set(&f->vm, 0, FP_FIELD_reds, 5000);
-    fp_top_processes_step(f->selector, 64);
+    fp_top_processes_step(f->top, 64);
     CHECK_INT(fp_pid_slot(&f->vm.layout, newer), 0);
     fake_set(&f->vm, 0, FP_FIELD_id, newer);
     fake_set(&f->vm, 0, FP_FIELD_reds, 6000);
-    fp_top_processes_step(f->selector, 64);
-    chosen = fp_top_processes_selected(f->selector, &n, &processes);
+    fp_top_processes_step(f->top, 64);
+    selected = fp_top_processes_selected(f->top, &n, &processes);
     CHECK_INT(n, 1);
-    CHECK_INT(chosen[0].figure, 6000);
+    CHECK_INT(selected[0].score, 6000);
     destroy(f);
 }
 
-static void the_excluded_are_counted_but_never_chosen(void)
+static void the_excluded_are_counted_but_never_selected(void)
 {
     uint64_t excluded[FP_EXCLUDED_MAX];
     struct fixture *f;
@@ -222,7 +225,7 @@ static void the_excluded_are_counted_but_never_chosen(void)
         fake_spawn(&f->vm, k, 0);
     fake_set(&f->vm, 7, FP_FIELD_reds, 1000000);
     pass(f, 64);
-    check_chosen(f, 20, fake_pid(&layout, 7));
+    check_selected(f, 20, fake_pid(&layout, 7));
     destroy(f);
 }
 
@@ -242,7 +245,7 @@ static void what_is_no_living_process_is_passed_over(void)
     fake_put_word(&f->vm.memory, slot + 32, MARKER_AT + 4096 - 16); /* edge */
     fake_set(&f->vm, 3, FP_FIELD_state, FP_PSFLG_FREE | FP_PSFLG_EXITING);
     pass(f, 64);
-    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
+    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
     CHECK_INT(n, 3);
     CHECK_INT(processes, 3);
     destroy(f);
@@ -267,7 +270,7 @@ static void a_hole_between_processes_hides_none(void)
     fake_put(&f->vm.memory, hole + FAKE_PROCESS_STRIDE, copy + 101 * FAKE_PROCESS_STRIDE,
              99 * FAKE_PROCESS_STRIDE);
     pass(f, 256);
-    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
+    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
     CHECK_INT(processes, 199);
     CHECK_INT(n, 199);
     free(copy);
@@ -283,7 +286,7 @@ static void a_table_that_is_not_readable_has_nobody(void)
     fake_spawn(&f->vm, 0, 0);
     fake_unmap(&f->vm.memory, FAKE_TABLE);
     pass(f, 64);
-    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
+    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
     CHECK_INT(n, 0);
     CHECK_INT(processes, 0);
     destroy(f);
@@ -305,7 +308,7 @@ static void addresses_far_apart_are_all_looked_at(void)
         fake_put_word(&f->vm.memory, FAKE_TABLE + 8u * fake_slot(&f->vm.layout, k), at);
     }
     pass(f, 7);
-    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
+    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
     CHECK_INT(n, 30);
     destroy(f);
 }
@@ -339,24 +342,24 @@ static void random_tables_harm_nothing(void)
                           FAKE_PROCESSES + 8u * run_below(&random, 300 * FAKE_PROCESS_STRIDE / 8),
                           (run_random(&random) >> run_below(&random, 64) & ~UINT64_C(0xf)) | 3);
         }
-        fp_top_processes_step(f->selector, 1 + run_below(&random, 2000));
-        CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
+        fp_top_processes_step(f->top, 1 + run_below(&random, 2000));
+        CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
         CHECK(n <= 50);
     }
     destroy(f);
 }
 
-/* --------------------------------------------------------------- rules -- */
+/* ------------------------------------------------------------ rankings -- */
 
-/* Who has won by which rule: its process number, by where it is in the list. */
-static uint32_t winner(struct fixture *f, size_t at)
+/* The number of the process at this place of the result. */
+static uint32_t selected_at(struct fixture *f, size_t at)
 {
     uint64_t processes;
     size_t n;
-    const struct fp_candidate *chosen = fp_top_processes_selected(f->selector, &n, &processes);
+    const struct fp_candidate *selected = fp_top_processes_selected(f->top, &n, &processes);
 
     CHECK(at < n);
-    return (uint32_t)((chosen[at].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
+    return (uint32_t)((selected[at].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
 }
 
 static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
@@ -364,15 +367,15 @@ static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
     struct fixture *f = calloc(1, sizeof *f);
 
     fake_vm_create(&f->vm, 27, 64, 8);
-    CHECK_INT(fp_top_processes_create(&f->selector, &f->vm.layout, &f->vm.memory.peek, rule, rules,
-                                      NULL, 0),
-              0);
+    CHECK_INT(
+        fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.peek, rule, rules, NULL, 0),
+        0);
     for (uint32_t k = 0; k < 8; k++)
         fake_spawn(&f->vm, k, 0);
     return f;
 }
 
-static void each_rule_has_its_own_winners(void)
+static void each_ranking_has_a_result_of_its_own(void)
 {
     static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 1, 1},
                                               {FP_METRIC_message_queue_len, 0, 1, 1},
@@ -387,25 +390,25 @@ static void each_rule_has_its_own_winners(void)
     fake_set(&f->vm, 4, FP_FIELD_bin_vheap, 70);
     fake_set(&f->vm, 5, FP_FIELD_bin_vheap, 80);
     pass(f, 64);
-    CHECK_INT(winner(f, 0), 1);
-    CHECK_INT(winner(f, 1), 2);
-    CHECK_INT(winner(f, 2), 2); /* grown from nothing */
-    CHECK_INT(winner(f, 3) + winner(f, 4), 9);
-    CHECK(fp_top_processes_selected(f->selector, &n, &processes) != NULL);
+    CHECK_INT(selected_at(f, 0), 1);
+    CHECK_INT(selected_at(f, 1), 2);
+    CHECK_INT(selected_at(f, 2), 2); /* grown from nothing */
+    CHECK_INT(selected_at(f, 3) + selected_at(f, 4), 9);
+    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
     CHECK_INT(n, 5);
     CHECK_INT(processes, 8);
     /* 2 still has the longest queue, but that of 3 grows. */
     fake_set(&f->vm, 3, FP_FIELD_inner_len, 100);
     fake_set(&f->vm, 6, FP_FIELD_reds, 1001);
     pass(f, 64);
-    CHECK_INT(winner(f, 0), 6);
-    CHECK_INT(winner(f, 1), 2);
-    CHECK_INT(winner(f, 2), 3);
+    CHECK_INT(selected_at(f, 0), 6);
+    CHECK_INT(selected_at(f, 1), 2);
+    CHECK_INT(selected_at(f, 2), 3);
     destroy(f);
 }
 
 /* The first two passes are for all; then every third is. */
-static void a_rule_with_a_longer_interval_keeps_its_winners(void)
+static void a_ranking_with_a_longer_interval_keeps_its_result(void)
 {
     static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 1, 1},
                                               {FP_METRIC_message_queue_len, 1, 1, 3}};
@@ -419,11 +422,11 @@ static void a_rule_with_a_longer_interval_keeps_its_winners(void)
         queue = 100 * k;
         fake_set(&f->vm, k, FP_FIELD_inner_len, queue);
         pass(f, 7);
-        CHECK_INT(winner(f, 0), k);
+        CHECK_INT(selected_at(f, 0), k);
         /* It has not been asked since: of 1 to 3, which have all grown since, 3 has most; the next
          * time is when 5 is there, and 6 is not yet. */
         if (k == 3 || k == 4)
-            CHECK_INT(winner(f, 1), 3);
+            CHECK_INT(selected_at(f, 1), 3);
     }
     destroy(f);
 }
@@ -438,25 +441,25 @@ static void minor_collections_are_counted_anew_after_a_full_sweep(void)
     fake_set(&f->vm, 1, FP_FIELD_gen_gcs, 100);
     fake_set(&f->vm, 2, FP_FIELD_gen_gcs, 50);
     pass(f, 64);
-    CHECK_INT(winner(f, 0), 1);
+    CHECK_INT(selected_at(f, 0), 1);
     fake_set(&f->vm, 1, FP_FIELD_gen_gcs, 7); /* since the sweep */
     fake_set(&f->vm, 2, FP_FIELD_gen_gcs, 55);
     pass(f, 64);
-    CHECK_INT(winner(f, 0), 1);
-    CHECK_INT(fp_top_processes_selected(f->selector, &n, &processes)->figure, 7);
+    CHECK_INT(selected_at(f, 0), 1);
+    CHECK_INT(fp_top_processes_selected(f->top, &n, &processes)->score, 7);
     destroy(f);
 }
 
-static size_t chosen_n(struct fixture *f)
+static size_t selected_n(struct fixture *f)
 {
     uint64_t processes;
     size_t n;
 
-    (void)fp_top_processes_selected(f->selector, &n, &processes);
+    (void)fp_top_processes_selected(f->top, &n, &processes);
     return n;
 }
 
-static void each_rule_chooses_a_part_of_its_own(void)
+static void each_ranking_selects_a_part_of_its_own(void)
 {
     static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 5, 1},
                                               {FP_METRIC_message_queue_len, 0, 2, 1},
@@ -468,43 +471,42 @@ static void each_rule_chooses_a_part_of_its_own(void)
         fake_set(&f->vm, k, FP_FIELD_inner_len, 10 + k);
     }
     pass(f, 64);
-    CHECK_INT(chosen_n(f), 5 + 2);
+    CHECK_INT(selected_n(f), 5 + 2);
     /* The pass in hand was begun with all. */
-    fp_top_processes_divide(f->selector, 4);
+    fp_top_processes_divide(f->top, 4);
     pass(f, 64);
-    CHECK_INT(chosen_n(f), 5 + 2);
+    CHECK_INT(selected_n(f), 5 + 2);
     fake_set(&f->vm, 6, FP_FIELD_reds, 9000);
     fake_set(&f->vm, 3, FP_FIELD_reds, 8000);
     pass(f, 64);
-    CHECK_INT(chosen_n(f), 2 + 1);
-    CHECK_INT(winner(f, 0) + winner(f, 1), 6 + 3);
-    CHECK_INT(winner(f, 2), 7);
-    fp_top_processes_divide(f->selector, 1);
+    CHECK_INT(selected_n(f), 2 + 1);
+    CHECK_INT(selected_at(f, 0) + selected_at(f, 1), 6 + 3);
+    CHECK_INT(selected_at(f, 2), 7);
+    fp_top_processes_divide(f->top, 1);
     pass(f, 64);
     pass(f, 64);
-    CHECK_INT(chosen_n(f), 5 + 2);
+    CHECK_INT(selected_n(f), 5 + 2);
     destroy(f);
 }
 
-static void rules_that_can_not_be_are_refused(void)
+static void invalid_rankings_are_refused(void)
 {
     static const struct fp_ranking many[FP_RANKINGS_MAX + 1];
     static const struct fp_ranking bad[] = {{FP_METRIC_COUNT, 1, 1, 1},
                                             {FP_METRIC_memory, 1, 1, 0}};
-    struct fp_top_processes *selector;
+    struct fp_top_processes *top;
     struct fake_vm vm;
 
     fake_vm_create(&vm, 27, 64, 8);
     for (int i = 0; i < 2; i++)
-        CHECK_INT(
-            fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek, &bad[i], 1, NULL, 0),
-            FP_EINVAL);
-    CHECK_INT(fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek, many,
-                                      FP_RANKINGS_MAX + 1, NULL, 0),
+        CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.peek, &bad[i], 1, NULL, 0),
+                  FP_EINVAL);
+    CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.peek, many, FP_RANKINGS_MAX + 1,
+                                      NULL, 0),
               FP_EINVAL);
-    CHECK_INT(fp_top_processes_create(&selector, &vm.layout, &vm.memory.peek, NULL, 0, NULL, 0), 0);
-    CHECK_INT(fp_top_processes_step(selector, 64), 1);
-    fp_top_processes_destroy(selector);
+    CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.peek, NULL, 0, NULL, 0), 0);
+    CHECK_INT(fp_top_processes_step(top, 64), 1);
+    fp_top_processes_destroy(top);
     fake_vm_destroy(&vm);
 }
 
@@ -555,6 +557,65 @@ static int64_t make_up(void *self, const struct iovec *local, const struct iovec
         total += (int64_t)size;
     }
     return total;
+}
+
+/* Kilobytes of writable private memory: what RLIMIT_DATA counts, as overcommit_memory=2 does. */
+static size_t data_kb(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    size_t kb = 0;
+    char line[256];
+
+    while (kb == 0 && fgets(line, sizeof line, status) != NULL)
+        if (sscanf(line, "VmData: %zu", &kb) != 1)
+            kb = 0;
+    fclose(status);
+    return kb;
+}
+
+/* 2^27 slots with eight rankings: 9.6 GB of addresses, of which memory is committed by pieces. */
+static void a_table_of_slots_is_committed_where_processes_are(void)
+{
+    struct many many = {.layout = {.release = *fp_release_find(25),
+                                   .snapshot_size = 680,
+                                   .process_table = FAKE_TABLE,
+                                   .process_limit = 1u << 27},
+                        .memory = {.readv = make_up, .self = &many, .fd = -1}};
+    struct fp_ranking ranking[FP_RANKINGS_MAX];
+    struct rlimit all, limit;
+    struct fp_top_processes *top;
+    uint64_t processes;
+    size_t n;
+
+    for (size_t i = 0; i < FP_RANKINGS_MAX; i++)
+        ranking[i] = (struct fp_ranking){FP_METRIC_reductions, 1, 10, 1};
+    CHECK_INT(getrlimit(RLIMIT_DATA, &all), 0);
+    limit = all;
+    limit.rlim_cur = (data_kb() << 10) + (256u << 20);
+    CHECK_INT(setrlimit(RLIMIT_DATA, &limit), 0);
+    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory, ranking, FP_RANKINGS_MAX,
+                                      NULL, 0),
+              0);
+    CHECK_INT(fp_top_processes_step(top, 1u << 16), 0);
+    fp_top_processes_destroy(top);
+    CHECK_INT(setrlimit(RLIMIT_DATA, &all), 0);
+
+    /* Without memory a process is counted, and not ranked. */
+    many.layout.process_limit = 1u << 12;
+    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory, ranking, FP_RANKINGS_MAX,
+                                      NULL, 0),
+              0);
+    limit.rlim_cur = 4096;
+    CHECK_INT(setrlimit(RLIMIT_DATA, &limit), 0);
+    CHECK_INT(fp_top_processes_step(top, 1u << 12), 1);
+    CHECK_INT(setrlimit(RLIMIT_DATA, &all), 0);
+    CHECK(fp_top_processes_selected(top, &n, &processes) != NULL);
+    CHECK_INT(n, 0);
+    CHECK(processes > 0);
+    CHECK_INT(fp_top_processes_step(top, 1u << 12), 1);
+    CHECK(fp_top_processes_selected(top, &n, &processes) != NULL);
+    CHECK_INT(n, 10 * FP_RANKINGS_MAX);
+    fp_top_processes_destroy(top);
 }
 
 /* Five minutes, by clocks that the test turns: a process read costs 250 ns, a tick's samples of 100
@@ -609,18 +670,19 @@ int main(int argc, char **argv)
     RUN(the_first_pass_counts_from_the_start_the_next_from_the_last);
     RUN(who_has_not_moved_comes_by_what_it_has_ever_done);
     RUN(a_slot_that_is_used_again_counts_from_the_start);
-    RUN(the_excluded_are_counted_but_never_chosen);
+    RUN(the_excluded_are_counted_but_never_selected);
     RUN(what_is_no_living_process_is_passed_over);
     RUN(a_hole_between_processes_hides_none);
     RUN(a_table_that_is_not_readable_has_nobody);
     RUN(addresses_far_apart_are_all_looked_at);
     RUN(the_kernel_is_asked_once_for_neighbours);
     RUN(random_tables_harm_nothing);
-    RUN(each_rule_has_its_own_winners);
-    RUN(a_rule_with_a_longer_interval_keeps_its_winners);
+    RUN(each_ranking_has_a_result_of_its_own);
+    RUN(a_ranking_with_a_longer_interval_keeps_its_result);
     RUN(minor_collections_are_counted_anew_after_a_full_sweep);
-    RUN(each_rule_chooses_a_part_of_its_own);
-    RUN(rules_that_can_not_be_are_refused);
+    RUN(each_ranking_selects_a_part_of_its_own);
+    RUN(invalid_rankings_are_refused);
+    RUN(a_table_of_slots_is_committed_where_processes_are);
     RUN(the_governor_paces_a_pass_over_two_million_processes);
     return RUN_END();
 }
