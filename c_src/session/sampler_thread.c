@@ -270,23 +270,16 @@ static int map_arrays(struct fp_sampler *s)
     return 0;
 }
 
-/* Of all rules; one process may be chosen by several. */
-static uint64_t all_top(const struct fp_sampler_options *options)
-{
-    uint64_t top = 0;
-
-    for (uint32_t i = 0; i < options->rules; i++)
-        top += options->rule[i].top;
-    return top;
-}
-
 int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *options)
 {
+    uint64_t top;
     struct fp_sampler *s;
     int err;
 
-    if (options->interval_us == 0 || options->rules > FP_RANKINGS_MAX ||
-        all_top(options) > FP_TOP_MAX ||
+    if (options->rules > FP_RANKINGS_MAX)
+        return FP_EINVAL;
+    top = fp_rankings_top(options->rule, options->rules);
+    if (options->interval_us == 0 || top > FP_TOP_MAX ||
         (options->mode == FP_MODE_SCHEDULERS && !options->running_stacks))
         return FP_EINVAL;
     s = calloc(1, sizeof *s);
@@ -301,8 +294,8 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
     s->is_inside = options->running_stacks;
     if (s->is_inside)
         s->schedulers = fp_sigcapture_count();
-    s->targets = options->mode == FP_MODE_SCHEDULERS ? s->schedulers + MET_PROCESSES
-                                                     : (uint32_t)all_top(options);
+    s->targets =
+        options->mode == FP_MODE_SCHEDULERS ? s->schedulers + MET_PROCESSES : (uint32_t)top;
     if (options->mode == FP_MODE_PROCESSES && options->wanted != NULL)
         s->targets += FP_PINNED_MAX;
     fp_on_cpu_create(s);
