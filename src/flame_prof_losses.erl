@@ -1,5 +1,5 @@
 %% @private The warnings of a session about what it loses: each once when its limit is
-%% passed, and the one of samples and ticks again when they have been below. No process.
+%% passed, and the one of samples and ticks again after a calm. No process.
 -module(flame_prof_losses).
 
 -include_lib("kernel/include/logger.hrl").
@@ -11,23 +11,32 @@
 %% Of the samples or of the ticks, from one call to the next.
 -define(LOSS_PERCENT, 1).
 
-%% @doc `Before': the counts of the last call. Whether the losses are high now.
--spec warn(none | flame_prof_books:books(), flame_prof_books:books(), WasLosing :: boolean()) ->
-    IsLosing :: boolean().
-warn(Before, Books, WasLosing) ->
+%% Calls in a row below that, until the next loss is logged. The missed ticks of an engine that is
+%% held up are counted when it goes on, so one call below is no recovery.
+-define(CALM, 4).
+
+%% @doc `Before': the counts of the last call; `Calm': what the last call returned, 0 at first.
+%% Returns how many calls without losses are left until the next loss is logged.
+-spec warn(none | flame_prof_books:books(), flame_prof_books:books(), Calm :: non_neg_integer()) ->
+    non_neg_integer().
+warn(Before, Books, Calm) ->
     ok = log_code_ranges(Before, Books),
     Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
-    IsLosing = max(Samples, Ticks) > ?LOSS_PERCENT,
-    ok = log_losses(WasLosing, IsLosing, Lost),
-    IsLosing.
+    case max(Samples, Ticks) > ?LOSS_PERCENT of
+        true ->
+            ok = log_losses(Calm, Lost),
+            ?CALM;
+        false ->
+            max(0, Calm - 1)
+    end.
 
-log_losses(false, true, {Samples, Ticks}) ->
+log_losses(0, {Samples, Ticks}) ->
     ?LOG_WARNING(
         "flame_prof loses more than ~b %: ~.1f % of its samples, ~.1f % of its ticks",
         [?LOSS_PERCENT, Samples, Ticks],
         ?LOG_META
     );
-log_losses(_, _, _) ->
+log_losses(_, _) ->
     ok.
 
 %% Once, when the first mapping of code has no room.

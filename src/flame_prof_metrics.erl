@@ -88,7 +88,7 @@ label(Text) ->
 escape({What, By}, Text) -> binary:replace(Text, What, By, [global]).
 
 number(N) when is_integer(N) -> integer_to_list(N);
-number(F) -> io_lib:format("~.6f", [F]).
+number(F) -> io_lib:format("~.9f", [F]).
 
 help(taken) -> "Samples begun.";
 help(written) -> "Samples formatted and handed to the file.";

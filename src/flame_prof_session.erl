@@ -66,7 +66,7 @@
     trouble = <<>> :: binary(),
     %% The books when we last looked at the losses, and whether they were high.
     looked_at = none :: none | map(),
-    is_losing = false :: boolean(),
+    losses_calm = 0 :: non_neg_integer(),
     flushing = #{} :: #{Ticket :: pos_integer() => gen_server:from()},
     stopping = [] :: [gen_server:from()]
 }).
@@ -408,10 +408,9 @@ terminate(_Reason, State) -> close_now(State).
 
 %% Losses.
 
-look_at_losses(Books, #session{looked_at = Before, is_losing = WasLosing} = State) ->
-    IsLosing = flame_prof_losses:warn(Before, Books, WasLosing),
+look_at_losses(Books, #session{looked_at = Before, losses_calm = Calm} = State) ->
     ok = flame_prof_schedulers:log_loss(State#session.schedulers, Before, Books),
-    State#session{looked_at = Books, is_losing = IsLosing}.
+    State#session{looked_at = Books, losses_calm = flame_prof_losses:warn(Before, Books, Calm)}.
 
 %% Flush.
 
