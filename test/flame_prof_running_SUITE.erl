@@ -49,9 +49,8 @@
 -define(ROUNDS, 5).
 -define(MANY_POINTS, 10.0).
 -define(EXACT_PERCENT, 97.0).
-%% Of a session: its directory and file, the sampler's memfd, and six of libuv's
-%% event loop (seven from libuv 1.45 on).
--define(DESCRIPTORS, 10).
+%% The most of a session. It has three: its directory and file, and the sampler's memfd.
+-define(DESCRIPTORS, 8).
 
 suite() ->
     [{timetrap, {minutes, 10}}].

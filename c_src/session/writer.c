@@ -1,10 +1,9 @@
 /*
- * writer.c - the writer thread: a libuv loop that takes records out of the ring every few
- * milliseconds and puts text into the file.
+ * writer.c - the writer thread: drains the ring every few milliseconds, and flushes the file.
  *
- *      drain timer ---> drain
- *      flush timer ---> drain, flush
- *      wake (async) --> drain, flush, notify of tickets;  or finish
+ *      drain_at_ms -> drain
+ *      flush_at_ms -> drain, flush
+ *      requests ----> drain, flush, notify of tickets;  or finish
  *
  * Other threads write one word only, `requests`:
  *
@@ -15,12 +14,11 @@
  * One word gives flushes and the stop one order: a ticket is issued only while the stop bit is
  * clear, so the writer that sees the bit sees every ticket.
  *
- * The loop belongs to this thread while it runs. The thread that joins closes it, because any
- * thread may send the async until then.
+ * The thread waits on a condition of libuv's, and not in a loop of libuv's: a loop holds six file
+ * descriptors of the host, seven from libuv 1.45 on, and writes to files are synchronous anyway.
  */
 #include "session/writer.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -54,11 +52,10 @@ struct fp_writer {
     struct fp_writer_options options;
     struct fp_perf_script *script;
     struct fp_self_metrics self;
-    uv_loop_t loop;
-    uv_timer_t drain_timer;
-    uv_timer_t flush_timer;
-    uv_async_t wake;
+    uv_mutex_t lock; /* for `wake` only: protects nothing */
+    uv_cond_t wake;
     pthread_t thread;
+    int64_t drain_at_ms, flush_at_ms;
     int64_t swept_ms;  /* of the last sweep */
     uint64_t notified; /* the last ticket that was */
     /* Of the times in the file: Unix time less monotonic time, and what of it is the step of the
@@ -282,28 +279,7 @@ static void trigger(struct fp_writer *writer)
     flush(writer, true);
 }
 
-/* ---- what the loop calls ---------------------------------------------- */
-
-static void on_drain_timer(uv_timer_t *timer)
-{
-    struct fp_writer *writer = timer->data;
-    size_t used;
-    bool is_busy;
-
-    used = drain(writer);
-    fp_sink_retry(writer->options.sink);
-    is_busy = used > fp_ring_capacity(writer->options.ring) / 4;
-
-    uv_timer_start(timer, on_drain_timer, is_busy ? DRAIN_BUSY_MS : DRAIN_MS, 0);
-}
-
-static void on_flush_timer(uv_timer_t *timer)
-{
-    struct fp_writer *writer = timer->data;
-
-    drain(writer);
-    flush(writer, false);
-}
+/* ---- the thread ------------------------------------------------------- */
 
 static void notify_flushed(struct fp_writer *writer, uint64_t last_ticket, int err)
 {
@@ -329,14 +305,12 @@ static int close_file(struct fp_writer *writer)
     return err;
 }
 
-/* The ring is emptied for good, the file closed, the loop left. */
+/* Empties the ring for good and closes the file. */
 static void finish(struct fp_writer *writer, uint64_t last_ticket)
 {
     char why[WHY_ROOM];
     int err;
 
-    uv_timer_stop(&writer->drain_timer);
-    uv_timer_stop(&writer->flush_timer);
     while (drain(writer) > 0)
         ;
     /* The flush below does nothing in a sink that buffers. */
@@ -346,21 +320,13 @@ static void finish(struct fp_writer *writer, uint64_t last_ticket)
     err = close_file(writer); /* one more try where the flush failed */
     fp_perf_script_destroy(writer->script);
     writer->script = NULL;
-    uv_stop(&writer->loop);
     writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err, err == 0 ? "" : why);
 }
 
-static void on_wake(uv_async_t *wake)
+static void handle_requests(struct fp_writer *writer, uint64_t requests)
 {
-    struct fp_writer *writer = wake->data;
-    /* acquire: partners are the releases in fp_writer_flush(), fp_writer_trigger() and
-     * fp_writer_stop(). What was pushed before the request is in the ring for the drain that
-     * follows. */
-    uint64_t requests = atomic_load_explicit(&writer->requests, memory_order_acquire);
     uint64_t last_ticket = requests & ~(STOP_BIT | TRIGGER_BIT);
 
-    if (writer->script == NULL)
-        return; /* an async after finish() */
     if ((requests & TRIGGER_BIT) != 0 && fp_sink_is_buffering(writer->options.sink))
         trigger(writer);
     if ((requests & STOP_BIT) != 0) {
@@ -371,13 +337,60 @@ static void on_wake(uv_async_t *wake)
     }
 }
 
+static void drain_and_flush(struct fp_writer *writer)
+{
+    uint32_t flush_ms = writer->options.flush_interval_ms;
+    bool is_busy;
+
+    if (fp_monotonic_ms() >= writer->drain_at_ms) {
+        is_busy = drain(writer) > fp_ring_capacity(writer->options.ring) / 4;
+        fp_sink_retry(writer->options.sink);
+        writer->drain_at_ms = fp_monotonic_ms() + (is_busy ? DRAIN_BUSY_MS : DRAIN_MS);
+    }
+    if (flush_ms > 0 && fp_monotonic_ms() >= writer->flush_at_ms) {
+        writer->flush_at_ms = fp_monotonic_ms() + flush_ms;
+        drain(writer);
+        flush(writer, false);
+    }
+}
+
+/* Until the next drain, flush or request. Requests come without the lock, so that no thread of the
+ * VM waits for this one: one that comes between the load and the wait is handled after the next
+ * drain. */
+static void wait_for_work(struct fp_writer *writer, uint64_t handled)
+{
+    int64_t until_ms = writer->drain_at_ms, left_ms;
+
+    if (writer->options.flush_interval_ms > 0 && writer->flush_at_ms < until_ms)
+        until_ms = writer->flush_at_ms;
+    left_ms = until_ms - fp_monotonic_ms();
+    uv_mutex_lock(&writer->lock);
+    if (left_ms > 0 && atomic_load_explicit(&writer->requests, memory_order_relaxed) == handled)
+        uv_cond_timedwait(&writer->wake, &writer->lock, (uint64_t)left_ms * 1000000);
+    uv_mutex_unlock(&writer->lock);
+}
+
 static void *run(void *arg)
 {
     struct fp_writer *writer = arg;
+    uint64_t handled = 0, requests;
 
     pthread_setname_np(pthread_self(), "flame_prof_wr");
-    uv_run(&writer->loop, UV_RUN_DEFAULT);
-    return NULL;
+    writer->drain_at_ms = fp_monotonic_ms() + DRAIN_MS;
+    writer->flush_at_ms = fp_monotonic_ms() + writer->options.flush_interval_ms;
+    for (;;) {
+        /* acquire: partners are the releases in fp_writer_flush(), fp_writer_trigger() and
+         * fp_writer_stop(). What was pushed before the request is in the ring for the drain that
+         * follows. */
+        requests = atomic_load_explicit(&writer->requests, memory_order_acquire);
+        if (requests != handled)
+            handle_requests(writer, requests);
+        if ((requests & STOP_BIT) != 0)
+            return NULL;
+        handled = requests;
+        drain_and_flush(writer);
+        wait_for_work(writer, handled);
+    }
 }
 
 /* ---- start, requests, join -------------------------------------------- */
@@ -393,42 +406,6 @@ int fp_writer_start(struct fp_writer *writer)
     err = pthread_create(&writer->thread, NULL, run, writer);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return err == 0 ? 0 : FP_ETHREAD;
-}
-
-/* Only when no thread runs the loop or sends. */
-static void close_loop(struct fp_writer *writer)
-{
-    int err;
-
-    uv_close((uv_handle_t *)&writer->drain_timer, NULL);
-    uv_close((uv_handle_t *)&writer->flush_timer, NULL);
-    uv_close((uv_handle_t *)&writer->wake, NULL);
-    uv_run(&writer->loop, UV_RUN_DEFAULT);
-    err = uv_loop_close(&writer->loop);
-    assert(err == 0);
-    (void)err;
-}
-
-static int open_loop(struct fp_writer *writer)
-{
-    uint32_t flush_ms = writer->options.flush_interval_ms;
-
-    if (uv_loop_init(&writer->loop) != 0)
-        return FP_ENOMEM;
-    if (uv_async_init(&writer->loop, &writer->wake, on_wake) != 0) {
-        uv_loop_close(&writer->loop);
-        return FP_ENOMEM;
-    }
-    /* Timers cannot fail. */
-    uv_timer_init(&writer->loop, &writer->drain_timer);
-    uv_timer_init(&writer->loop, &writer->flush_timer);
-    writer->wake.data = writer;
-    writer->drain_timer.data = writer;
-    writer->flush_timer.data = writer;
-    uv_timer_start(&writer->drain_timer, on_drain_timer, DRAIN_MS, 0);
-    if (flush_ms > 0)
-        uv_timer_start(&writer->flush_timer, on_flush_timer, flush_ms, flush_ms);
-    return 0;
 }
 
 static void set_note(struct fp_writer *writer, const char *note)
@@ -452,12 +429,16 @@ int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)
         goto fail_writer;
-    err = open_loop(made);
-    if (err != 0)
+    err = FP_ENOMEM;
+    if (uv_mutex_init(&made->lock) != 0)
         goto fail_script;
+    if (uv_cond_init(&made->wake) != 0)
+        goto fail_lock;
     *writer = made;
     return 0;
 
+fail_lock:
+    uv_mutex_destroy(&made->lock);
 fail_script:
     fp_perf_script_destroy(made->script);
 fail_writer:
@@ -467,7 +448,8 @@ fail_writer:
 
 void fp_writer_destroy(struct fp_writer *writer)
 {
-    close_loop(writer);
+    uv_cond_destroy(&writer->wake);
+    uv_mutex_destroy(&writer->lock);
     fp_perf_script_destroy(writer->script);
     free(writer);
 }
@@ -480,10 +462,10 @@ uint64_t fp_writer_flush(struct fp_writer *writer)
     do {
         if ((seen & STOP_BIT) != 0)
             return 0;
-        /* release: partner is the acquire in on_wake(). */
+        /* release: partner is the acquire in run(). */
     } while (!atomic_compare_exchange_weak_explicit(&writer->requests, &seen, seen + 1,
                                                     memory_order_release, memory_order_relaxed));
-    uv_async_send(&writer->wake);
+    uv_cond_signal(&writer->wake);
     return (seen & ~TRIGGER_BIT) + 1;
 }
 
@@ -499,18 +481,18 @@ int fp_writer_trigger(struct fp_writer *writer, const char *note)
     do {
         if ((seen & STOP_BIT) != 0)
             return FP_ESTATE;
-        /* release: partner is the acquire in on_wake(). */
+        /* release: partner is the acquire in run(). */
     } while (!atomic_compare_exchange_weak_explicit(&writer->requests, &seen, seen | TRIGGER_BIT,
                                                     memory_order_release, memory_order_relaxed));
-    uv_async_send(&writer->wake);
+    uv_cond_signal(&writer->wake);
     return 0;
 }
 
 void fp_writer_stop(struct fp_writer *writer)
 {
-    /* release: partner is the acquire in on_wake(). */
+    /* release: partner is the acquire in run(). */
     atomic_fetch_or_explicit(&writer->requests, STOP_BIT, memory_order_release);
-    uv_async_send(&writer->wake);
+    uv_cond_signal(&writer->wake);
 }
 
 void fp_writer_join(struct fp_writer *writer)

@@ -1,8 +1,7 @@
 /*
  * writer.h - the WRITER THREAD: drains the ring, formats, flushes.
  *
- * A libuv loop of its own. Other threads only post requests; `notify`, called on the writer thread,
- * tells what came of them.
+ * Other threads only post requests; the writer thread reports each by `notify`.
  */
 #ifndef FP_SESSION_WRITER_H
 #define FP_SESSION_WRITER_H
