@@ -28,13 +28,13 @@ int fp_buffer_reserve(struct fp_buffer *buffer, size_t more)
 
 void fp_buffer_free(struct fp_buffer *buffer)
 {
-    fp_pages_give(buffer->bytes, buffer->room);
+    fp_pages_free(buffer->bytes, buffer->room);
     *buffer = (struct fp_buffer){NULL, 0, 0};
 }
 
 char *fp_buffer_copy(const struct fp_buffer *buffer, struct fp_pool *pool)
 {
-    char *copy = fp_pool_take(pool, buffer->size);
+    char *copy = fp_pool_alloc(pool, buffer->size);
 
     if (copy != NULL)
         fp_put(copy, buffer->bytes, buffer->size);

@@ -1,9 +1,10 @@
 /*
- * clock.h - the clocks of the system. Any thread, signal handlers included.
+ * clock.h - the clocks of the system. Any thread; the inline functions in signal handlers, too.
  */
 #ifndef FP_BASE_CLOCK_H
 #define FP_BASE_CLOCK_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -32,5 +33,22 @@ static inline uint64_t fp_thread_cpu_ns(void)
 {
     return (uint64_t)fp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
+
+/* fp_clock_ns(), or a test's. */
+typedef int64_t fp_clock(clockid_t);
+
+/* Unix time less monotonic time, in nanoseconds. Samples have monotonic times, which no step of the
+ * system's clock moves; files have Unix times. A thread may lose its CPU between the readings of
+ * the two clocks: the closest of several readings counts, off by at most half of its duration. */
+int64_t fp_clock_offset_ns(fp_clock *read);
+
+/* The time of a session's samples, which never steps. Relaxed. */
+struct fp_sample_clock {
+    /* Less this host's monotonic time. 0: another node's, before its first tick. */
+    _Atomic int64_t offset_us;
+    /* How far the system's clock of the profiled node has moved against it; kept by the portable
+     * engine's ticks only. */
+    _Atomic int64_t step_us;
+};
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * error.h - the one list of what can go wrong, and how Erlang hears of it.
+ * error.h - the list of errors.
  *
  * Functions that can fail return 0 or a negative fp_err. fp_err_name() gives the atom text that
  * Erlang sees; fp_err_text() one sentence for a person. Safe from any thread.
@@ -43,7 +43,7 @@ enum fp_err {
 #undef FP_ERR_VALUE
 };
 
-/* "torn" for FP_ETORN; "unknown" for a number that is none of ours. */
+/* "torn" for FP_ETORN; "unknown" for any other number. */
 const char *fp_err_name(int err);
 
 /* One sentence, no full stop; never NULL. */

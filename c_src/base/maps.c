@@ -1,6 +1,5 @@
 #include "base/maps.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_text.h"
 
 /* One line of a maps file. */
 struct line {
@@ -70,133 +70,75 @@ static int name_is(const struct line *map, const char *name)
 
 /* ------------------------------------------------------- code and data -- */
 
-static int is_vm_memfd(const struct line *map)
-{
-    return name_starts(map, "/memfd:vmem");
-}
+enum kind { VM_MEMFD, ANONYMOUS_CODE, EXE_DATA };
 
-static int is_executable(const struct line *map)
+/* `run`: what was selected before, neighbours merged. */
+static int is_selected(const struct line *map, enum kind kind, const char *exe,
+                       const struct fp_range *run)
 {
-    return map->perms[0] == 'r' && map->perms[2] == 'x';
-}
+    int is_code = map->perms[0] == 'r' && map->perms[2] == 'x';
 
-/* What can be merged into the range before it is. */
-static int is_merged(struct fp_range *last, const struct fp_range *next)
-{
-    if (next->start != last->end)
+    if (map->at.start < run->end) /* the kernel lists mappings in order: this one is wrong */
         return 0;
-    last->end = next->end;
-    return 1;
+    if (kind == VM_MEMFD)
+        return is_code && name_starts(map, "/memfd:vmem");
+    if (kind == ANONYMOUS_CODE)
+        return is_code && map->name_size == 0;
+    return map->perms[0] == 'r' && map->perms[1] == 'w' &&
+           (name_is(map, exe) || (map->name_size == 0 && map->at.start == run->end));
 }
 
-static int add(struct fp_ranges *ranges, const struct fp_range *at)
+static int add(struct fp_ranges *ranges, const struct fp_maps_filter *filter,
+               const struct fp_range *run)
 {
-    struct fp_range *last = ranges->count > 0 ? &ranges->range[ranges->count - 1] : NULL;
-
-    /* The kernel lists mappings in order; of two that overlap one is wrong. */
-    if (last != NULL && (at->start < last->end || is_merged(last, at)))
+    if (run->end == run->start || (filter != NULL && !filter->accepts(filter->arg, run)))
         return 0;
     if (ranges->count == FP_RANGES_MAX)
         return FP_EFULL;
-    ranges->range[ranges->count++] = *at;
+    ranges->range[ranges->count++] = *run;
     return 0;
 }
 
-static int add_accepted(struct fp_ranges *ranges, const struct fp_maps_filter *filter,
-                        const struct fp_range *at)
+/* 0, FP_ENOENT or FP_EFULL. */
+static int parse(const char *text, enum kind kind, const char *exe,
+                 const struct fp_maps_filter *filter, struct fp_ranges *ranges)
 {
-    if (at->end == at->start || (filter != NULL && !filter->accepts(filter->arg, at)))
-        return 0;
-    return add(ranges, at);
-}
-
-static int parse_anonymous(const char *text, const struct fp_maps_filter *filter,
-                           struct fp_ranges *ranges)
-{
-    struct fp_range run = {0, 0}; /* neighbours so far */
+    struct fp_range run = {0, 0};
     struct line map;
+    int err;
 
+    ranges->count = 0;
     while (next_line(&text, &map)) {
-        if (!is_executable(&map) || map.name_size > 0 || map.at.start < run.end ||
-            is_merged(&run, &map.at))
+        if (!is_selected(&map, kind, exe, &run))
             continue;
-        if (add_accepted(ranges, filter, &run) != 0)
-            return FP_EFULL;
-        run = map.at;
+        if (map.at.start != run.end) {
+            err = add(ranges, filter, &run);
+            if (err != 0)
+                return err;
+            run.start = map.at.start;
+        }
+        run.end = map.at.end;
     }
-    return add_accepted(ranges, filter, &run);
+    err = add(ranges, filter, &run);
+    return err == 0 && ranges->count == 0 ? FP_ENOENT : err;
 }
 
 int fp_maps_parse_code(const char *text, const struct fp_maps_filter *filter,
                        struct fp_ranges *ranges)
 {
-    const char *rest = text;
-    struct line map;
-    int err = 0;
+    int err = parse(text, VM_MEMFD, NULL, NULL, ranges);
 
-    ranges->count = 0;
-    while (err == 0 && next_line(&rest, &map))
-        if (is_executable(&map) && is_vm_memfd(&map))
-            err = add(ranges, &map.at);
-    if (ranges->count == 0)
-        err = parse_anonymous(text, filter, ranges);
-    return ranges->count > 0 ? err : FP_ENOENT;
+    return err == FP_ENOENT ? parse(text, ANONYMOUS_CODE, NULL, filter, ranges) : err;
 }
 
 int fp_maps_parse_data(const char *text, const char *exe, struct fp_ranges *ranges)
 {
-    uint64_t end = 0; /* of the executable's last data mapping */
-    struct line map;
-    int err = 0;
-
-    ranges->count = 0;
-    while (err == 0 && next_line(&text, &map)) {
-        int is_bss = map.name_size == 0 && map.at.start == end;
-
-        if (map.perms[0] != 'r' || map.perms[1] != 'w' || !(is_bss || name_is(&map, exe)))
-            continue;
-        end = map.at.end;
-        err = add(ranges, &map.at);
-    }
-    return ranges->count > 0 ? err : FP_ENOENT;
-}
-
-/* For free(); NULL: unreadable, or no memory. */
-static char *read_text(void)
-{
-    size_t size = 0, room = 1u << 16;
-    char *text = malloc(room);
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    ssize_t got = -1;
-
-    while (fd >= 0 && text != NULL) {
-        got = read(fd, text + size, room - size - 1);
-        if (got <= 0)
-            break;
-        size += (size_t)got;
-        if (room - size < 4096) {
-            char *more = realloc(text, room *= 2);
-
-            if (more == NULL) {
-                got = -1;
-                break;
-            }
-            text = more;
-        }
-    }
-    if (fd >= 0)
-        close(fd);
-    if (got != 0) {
-        free(text);
-        return NULL;
-    }
-    text[size] = '\0';
-    return text;
+    return parse(text, EXE_DATA, exe, NULL, ranges);
 }
 
 int fp_maps_code(const struct fp_maps_filter *filter, struct fp_ranges *ranges)
 {
-    char *text = read_text();
+    char *text = fp_file_text("/proc/self/maps");
     int err = text == NULL ? FP_EIO : fp_maps_parse_code(text, filter, ranges);
 
     free(text);
@@ -205,13 +147,10 @@ int fp_maps_code(const struct fp_maps_filter *filter, struct fp_ranges *ranges)
 
 int fp_maps_code_is_memfd(void)
 {
-    char *text = read_text();
-    const char *rest = text == NULL ? "" : text;
-    struct line map;
-    int found = 0;
+    char *text = fp_file_text("/proc/self/maps");
+    struct fp_ranges ranges;
+    int found = text != NULL && parse(text, VM_MEMFD, NULL, NULL, &ranges) != FP_ENOENT;
 
-    while (!found && next_line(&rest, &map))
-        found = is_executable(&map) && is_vm_memfd(&map);
     free(text);
     return found;
 }
@@ -220,7 +159,7 @@ int fp_maps_data(struct fp_ranges *ranges)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    char *text = n > 0 ? read_text() : NULL;
+    char *text = n > 0 ? fp_file_text("/proc/self/maps") : NULL;
     int err;
 
     if (text == NULL)
@@ -250,20 +189,15 @@ static void cut_deleted(struct line *map)
         map->name_size -= tail;
 }
 
-static int add_file(struct fp_mapped_files *files, const struct line *map)
+static size_t count_lines(const char *text)
 {
-    if ((files->count & (files->count - 1)) == 0) { /* full: 0, 1, 2, 4... */
-        size_t room = files->count == 0 ? 1 : 2 * files->count;
-        struct fp_mapped_file *more = realloc(files->of, room * sizeof *files->of);
+    size_t lines = 1;
 
-        if (more == NULL)
-            return FP_ENOMEM;
-        files->of = more;
+    while ((text = strchr(text, '\n')) != NULL) {
+        text++;
+        lines++;
     }
-    files->of[files->count++] =
-        (struct fp_mapped_file){map->at.start,     map->at.end, map->offset, map->device_major,
-                                map->device_minor, map->inode,  map->name};
-    return 0;
+    return lines;
 }
 
 int fp_mapped_files_parse(struct fp_mapped_files *files, char *text)
@@ -272,17 +206,20 @@ int fp_mapped_files_parse(struct fp_mapped_files *files, char *text)
     struct line map;
 
     *files = (struct fp_mapped_files){.text = text};
+    files->of = malloc(count_lines(text) * sizeof *files->of);
+    if (files->of == NULL) {
+        fp_mapped_files_free(files);
+        return FP_ENOMEM;
+    }
     while (next_line(&rest, &map)) {
-        /* The kernel lists mappings in order; one that is out of order would break the search by
-         * address. */
+        /* The search by address needs the kernel's order. */
         if (map.perms[2] != 'x' || !is_library(&map) ||
             (files->count > 0 && map.at.start < files->of[files->count - 1].end))
             continue;
         cut_deleted(&map);
-        if (add_file(files, &map) != 0) {
-            fp_mapped_files_free(files);
-            return FP_ENOMEM;
-        }
+        files->of[files->count++] =
+            (struct fp_mapped_file){map.at.start,     map.at.end, map.offset, map.device_major,
+                                    map.device_minor, map.inode,  map.name};
         text[map.name - text + (ptrdiff_t)map.name_size] = '\0';
     }
     return 0;
@@ -290,7 +227,7 @@ int fp_mapped_files_parse(struct fp_mapped_files *files, char *text)
 
 int fp_mapped_files_read(struct fp_mapped_files *files)
 {
-    char *text = read_text();
+    char *text = fp_file_text("/proc/self/maps");
 
     *files = (struct fp_mapped_files){0};
     return text == NULL ? FP_EIO : fp_mapped_files_parse(files, text);
@@ -305,9 +242,10 @@ void fp_mapped_files_free(struct fp_mapped_files *files)
 
 /* --------------------------------------------------- ranges that grow -- */
 
+/* Cuts what is known from *rest. A known range grows at an end when the JIT maps more: the new
+ * entry is the part beyond. */
 static int is_covered(const struct fp_live_ranges *live, uint32_t count, struct fp_range *rest)
 {
-    /* A known range grows at an end when the JIT maps more: the new entry is the part beyond. */
     for (uint32_t i = 0; i < count; i++) {
         const struct fp_range *known = &live->range[i];
 

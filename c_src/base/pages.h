@@ -13,10 +13,10 @@
 #define FP_PAGE ((size_t)4096)
 
 /* All 0; NULL: no memory. `bytes` is not 0. */
-void *fp_pages_take(size_t bytes);
+void *fp_pages_alloc(size_t bytes);
 /* As realloc: the same bytes, wherever they are now. NULL: nothing changed. */
 void *fp_pages_resize(void *pages, size_t bytes, size_t new_bytes);
 /* `bytes` as they were taken. NULL is nothing. */
-void fp_pages_give(void *pages, size_t bytes);
+void fp_pages_free(void *pages, size_t bytes);
 
 #endif

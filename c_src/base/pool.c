@@ -82,7 +82,7 @@ static struct fp_pool_chunk *map(struct fp_pool *pool, size_t bytes)
 
     if (pool->most > 0 && (pool->mapped > pool->most || bytes > pool->most - pool->mapped))
         return NULL;
-    made = fp_pages_take(bytes);
+    made = fp_pages_alloc(bytes);
     if (made != NULL) {
         made->bytes = bytes;
         pool->mapped += bytes;
@@ -95,7 +95,7 @@ static void unmap(struct fp_pool *pool, struct fp_pool_chunk *chunk)
     pool->mapped -= chunk->bytes;
     /* The next mapping at this place may be anybody's. */
     SHOW(chunk, chunk->bytes);
-    fp_pages_give(chunk, chunk->bytes);
+    fp_pages_free(chunk, chunk->bytes);
 }
 
 static void unmap_all(struct fp_pool *pool, struct fp_pool_chunk **list)
@@ -215,7 +215,7 @@ static void give_large(struct fp_pool *pool, void *piece)
     unmap(pool, chunk);
 }
 
-void *fp_pool_take(struct fp_pool *pool, size_t size)
+void *fp_pool_alloc(struct fp_pool *pool, size_t size)
 {
     struct fp_pool_piece *piece;
     unsigned class;
@@ -238,7 +238,7 @@ void *fp_pool_take(struct fp_pool *pool, size_t size)
     return piece;
 }
 
-void fp_pool_give(struct fp_pool *pool, void *piece, size_t size)
+void fp_pool_free(struct fp_pool *pool, void *piece, size_t size)
 {
     if (piece == NULL)
         return;

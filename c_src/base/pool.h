@@ -39,9 +39,9 @@ struct fp_pool {
 /* `size` bytes, of any content, at a multiple of FP_POOL_ALIGNMENT. NULL: the kernel has no memory,
  * or it would be more than `most`. A size of 0 is one of
  * 1. */
-void *fp_pool_take(struct fp_pool *pool, size_t size);
+void *fp_pool_alloc(struct fp_pool *pool, size_t size);
 /* `size` as it was taken. NULL is nothing. */
-void fp_pool_give(struct fp_pool *pool, void *piece, size_t size);
+void fp_pool_free(struct fp_pool *pool, void *piece, size_t size);
 
 /* No piece is good any longer. Chunks stay, to be cut anew. */
 void fp_pool_empty(struct fp_pool *pool);

@@ -1,7 +1,6 @@
 #include "base/seccomp.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,7 +15,8 @@
 #include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "base/file_text.h"
 
 #define KNOWN (UINT32_C(1) << FP_CALL_COUNT)
 #define ALL ((UINT32_C(1) << (int)FP_CALL_COUNT) - 1)
@@ -36,52 +36,30 @@ enum { UNTRIED, TRYING, REFUSED, ALLOWED };
 
 /* ---------------------------------------------- in the child, signal safe -- */
 
-static int try_process_vm_readv(void)
+static int try_call(enum fp_call call)
 {
-    long from = 1, into = 0;
-    struct iovec local = {&into, sizeof into}, remote = {&from, sizeof from};
-
-    return syscall(SYS_process_vm_readv, syscall(SYS_getpid), &local, 1L, &remote, 1L, 0L) ==
-           (long)sizeof into;
-}
-
-/* A filter answers before the kernel looks at the descriptor. */
-static int try_pwritev(void)
-{
-    struct iovec nothing = {NULL, 0};
-
-    return syscall(SYS_pwritev, -1L, &nothing, 1L, 0L, 0L) >= 0 || errno == EBADF;
-}
-
-static int try_memfd_create(void)
-{
-    return syscall(SYS_memfd_create, "flame_prof", 0L) >= 0;
-}
-
-/* Signal 0 is only checked, never sent. */
-static int try_rt_tgsigqueueinfo(void)
-{
+    long self = syscall(SYS_getpid), from = 1, into = 0;
+    struct iovec local = {&into, sizeof into}, remote = {&from, sizeof from}, nothing = {NULL, 0};
     siginfo_t info = {.si_code = SI_QUEUE};
-    long self = syscall(SYS_getpid);
-
-    return syscall(SYS_rt_tgsigqueueinfo, self, self, 0L, &info) == 0;
-}
-
-static int try_mincore(void)
-{
+    uintptr_t page = (uintptr_t)&from & ~(uintptr_t)4095;
     unsigned char state;
-    uintptr_t page = (uintptr_t)&state & ~(uintptr_t)4095;
 
-    return syscall(SYS_mincore, page, 4096L, &state) == 0;
+    switch (call) {
+    case FP_CALL_PROCESS_VM_READV:
+        return syscall(SYS_process_vm_readv, self, &local, 1L, &remote, 1L, 0L) > 0;
+    case FP_CALL_PWRITEV: /* a filter answers before the kernel looks at the descriptor */
+        return syscall(SYS_pwritev, -1L, &nothing, 1L, 0L, 0L) >= 0 || errno == EBADF;
+    case FP_CALL_MEMFD_CREATE:
+        return syscall(SYS_memfd_create, "flame_prof", 0L) >= 0;
+    case FP_CALL_RT_TGSIGQUEUEINFO: /* signal 0 is only checked, never sent */
+        return syscall(SYS_rt_tgsigqueueinfo, self, self, 0L, &info) == 0;
+    case FP_CALL_MINCORE:
+        return syscall(SYS_mincore, page, 4096L, &state) == 0;
+    case FP_CALL_COUNT:
+        break;
+    }
+    return 0;
 }
-
-static int (*const try_call[FP_CALL_COUNT])(void) = {
-    [FP_CALL_PROCESS_VM_READV] = try_process_vm_readv,
-    [FP_CALL_PWRITEV] = try_pwritev,
-    [FP_CALL_MEMFD_CREATE] = try_memfd_create,
-    [FP_CALL_RT_TGSIGQUEUEINFO] = try_rt_tgsigqueueinfo,
-    [FP_CALL_MINCORE] = try_mincore,
-};
 
 static int child(void *arg)
 {
@@ -95,7 +73,7 @@ static int child(void *arg)
         if (atomic_load(&trial->result[i]) != UNTRIED)
             continue;
         atomic_store(&trial->result[i], TRYING);
-        atomic_store(&trial->result[i], try_call[i]() ? ALLOWED : REFUSED);
+        atomic_store(&trial->result[i], try_call((enum fp_call)i) ? ALLOWED : REFUSED);
     }
     syscall(SYS_exit_group, 0L);
     return 0;
@@ -167,40 +145,29 @@ int fp_seccomp_mode(const char *status)
     return 0;
 }
 
-/* -1: there is no /proc. */
-static int mode_now(void)
-{
-    char text[8192];
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-
-    if (fd >= 0)
-        close(fd);
-    if (size <= 0)
-        return -1;
-    text[size] = '\0';
-    return fp_seccomp_mode(text);
-}
-
 static uint32_t find_out(void)
 {
-    uint32_t known;
+    char *status = fp_file_text("/proc/self/status");
+    uint32_t allowed = ALL;
 
-    pthread_mutex_lock(&verdict_lock);
-    known = atomic_load(&verdict);
-    if (known == 0) {
-        known = KNOWN | (mode_now() == 0 ? ALL : try_calls());
-        atomic_store(&verdict, known);
-    }
-    pthread_mutex_unlock(&verdict_lock);
-    return known;
+    /* Without /proc there may be a filter. */
+    if (status == NULL || fp_seccomp_mode(status) != 0)
+        allowed = try_calls();
+    free(status);
+    return KNOWN | allowed;
 }
 
 int fp_seccomp_allows(enum fp_call call)
 {
     uint32_t known = atomic_load_explicit(&verdict, memory_order_acquire);
 
-    if (known == 0)
-        known = find_out();
+    if (known == 0) {
+        pthread_mutex_lock(&verdict_lock);
+        known = atomic_load(&verdict);
+        if (known == 0)
+            known = find_out();
+        atomic_store(&verdict, known);
+        pthread_mutex_unlock(&verdict_lock);
+    }
     return known >> call & 1;
 }

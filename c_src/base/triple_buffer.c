@@ -33,7 +33,7 @@ static size_t bytes(size_t room)
 
 int fp_triple_buffer_create(struct fp_triple_buffer **out, size_t room)
 {
-    struct fp_triple_buffer *handover = fp_pages_take(bytes(room));
+    struct fp_triple_buffer *handover = fp_pages_alloc(bytes(room));
 
     if (handover == NULL)
         return FP_ENOMEM;
@@ -48,7 +48,7 @@ int fp_triple_buffer_create(struct fp_triple_buffer **out, size_t room)
 void fp_triple_buffer_destroy(struct fp_triple_buffer *handover)
 {
     if (handover != NULL)
-        fp_pages_give(handover, bytes(handover->room));
+        fp_pages_free(handover, bytes(handover->room));
 }
 
 uint64_t *fp_triple_buffer_begin(struct fp_triple_buffer *handover)

@@ -442,7 +442,7 @@ static const char *cached_text(struct fp_code_index *code, uint64_t term,
             forget_texts(code);
             place = atom_place(code, term);
         }
-        place->text = fp_pool_take(&code->texts, (size_t)size + 1);
+        place->text = fp_pool_alloc(&code->texts, (size_t)size + 1);
         if (place->text == NULL)
             return NULL;
         memcpy(place->text, text, (size_t)size);
@@ -516,7 +516,7 @@ const char *fp_code_index_file(struct fp_code_index *code, uint64_t file, uint32
 int fp_code_index_create(struct fp_code_index **out, const struct fp_layout *layout,
                          const struct fp_memory *memory, const struct fp_ranges *ranges)
 {
-    struct fp_code_index *code = fp_pages_take(sizeof *code);
+    struct fp_code_index *code = fp_pages_alloc(sizeof *code);
 
     if (code == NULL)
         return FP_ENOMEM;
@@ -532,5 +532,5 @@ void fp_code_index_destroy(struct fp_code_index *code)
     if (code == NULL)
         return;
     fp_pool_destroy(&code->texts);
-    fp_pages_give(code, sizeof *code);
+    fp_pages_free(code, sizeof *code);
 }

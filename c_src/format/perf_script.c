@@ -59,7 +59,7 @@ struct fp_perf_script {
 int fp_perf_script_create(struct fp_perf_script **script,
                           const struct fp_perf_script_options *options)
 {
-    struct fp_perf_script *made = fp_pages_take(sizeof(*made));
+    struct fp_perf_script *made = fp_pages_alloc(sizeof(*made));
 
     if (made == NULL)
         return FP_ENOMEM;
@@ -83,7 +83,7 @@ void fp_perf_script_destroy(struct fp_perf_script *script)
     fp_stacks_destroy(script->stacks);
     fp_buffer_free(&script->out);
     fp_buffer_free(&script->scratch);
-    fp_pages_give(script, sizeof(*script));
+    fp_pages_free(script, sizeof(*script));
 }
 
 void fp_perf_script_recode(struct fp_perf_script *script)
@@ -161,11 +161,11 @@ static int render_quiet(struct fp_perf_script *script, struct process *process)
     metrics_size = (size_t)(put_metrics(line, process->value, NULL) - line);
     room = metrics_size + process->text.words.size;
     if (room > process->quiet_room) {
-        char *larger = fp_pool_take(&script->pool, room);
+        char *larger = fp_pool_alloc(&script->pool, room);
 
         if (larger == NULL)
             return FP_ENOMEM;
-        fp_pool_give(&script->pool, process->quiet, process->quiet_room);
+        fp_pool_free(&script->pool, process->quiet, process->quiet_room);
         process->quiet = larger;
         process->quiet_room = (uint32_t)room;
     }

@@ -239,6 +239,6 @@ int fp_process_text_render(struct fp_process_text *text, struct fp_pool *pool,
 
 void fp_process_text_free(struct fp_process_text *text, struct fp_pool *pool)
 {
-    fp_pool_give(pool, text->bytes, text->size);
+    fp_pool_free(pool, text->bytes, text->size);
     memset(text, 0, sizeof(*text));
 }

@@ -63,7 +63,7 @@ struct fp_stacks {
 int fp_stacks_create(struct fp_stacks **stacks, const struct fp_symbolizer *symbolizer,
                      int flatten_recursive, size_t text_bytes, struct fp_counters *stats)
 {
-    struct fp_stacks *made = fp_pages_take(sizeof(*made));
+    struct fp_stacks *made = fp_pages_alloc(sizeof(*made));
 
     if (made == NULL)
         return FP_ENOMEM;
@@ -84,7 +84,7 @@ void fp_stacks_destroy(struct fp_stacks *stacks)
     fp_pool_destroy(&stacks->lines);
     fp_pool_destroy(&stacks->words);
     fp_buffer_free(&stacks->scratch);
-    fp_pages_give(stacks, sizeof(*stacks));
+    fp_pages_free(stacks, sizeof(*stacks));
 }
 
 /* ---- forgetting ------------------------------------------------------- */
@@ -93,7 +93,7 @@ static void forget_text(struct fp_stacks *stacks, struct stack *stack)
 {
     if (stack->text == NULL)
         return;
-    fp_pool_give(&stacks->texts, stack->text, stack->text_size);
+    fp_pool_free(&stacks->texts, stack->text, stack->text_size);
     stack->text = NULL;
     stack->text_size = 0;
 }
@@ -132,7 +132,7 @@ int fp_stacks_define_frame(struct fp_stacks *stacks, const struct fp_record_fram
     frame.file = (struct fp_piece){text, record->file_len};
 
     slot = &stacks->text_frame[id];
-    fp_pool_give(&stacks->lines, slot->line, slot->size);
+    fp_pool_free(&stacks->lines, slot->line, slot->size);
     *slot = (struct text_frame){NULL, 0, 0};
 
     scratch->size = 0;
@@ -187,11 +187,11 @@ int fp_stacks_define(struct fp_stacks *stacks, const struct fp_record_stack *rec
     if (count > FP_STACK_FRAMES_MAX || record->head.size < fixed + count * sizeof(uint64_t))
         return FP_EINVAL;
     if (count > stack->room) {
-        uint64_t *room = fp_pool_take(&stacks->words, count * sizeof(*room));
+        uint64_t *room = fp_pool_alloc(&stacks->words, count * sizeof(*room));
 
         if (room == NULL)
             return FP_ENOMEM;
-        fp_pool_give(&stacks->words, stack->word, stack->room * sizeof(*room));
+        fp_pool_free(&stacks->words, stack->word, stack->room * sizeof(*room));
         stack->word = room;
         stack->room = count;
     }

@@ -33,7 +33,7 @@ struct fp_record_encoder {
 int fp_record_encoder_create(struct fp_record_encoder **out, struct fp_ring *ring,
                              struct fp_counters *stats, struct fp_sample_clock *clock)
 {
-    struct fp_record_encoder *p = fp_pages_take(sizeof *p);
+    struct fp_record_encoder *p = fp_pages_alloc(sizeof *p);
 
     if (p == NULL)
         return FP_ENOMEM;
@@ -46,7 +46,7 @@ int fp_record_encoder_create(struct fp_record_encoder **out, struct fp_ring *rin
 
 void fp_record_encoder_destroy(struct fp_record_encoder *p)
 {
-    fp_pages_give(p, sizeof *p);
+    fp_pages_free(p, sizeof *p);
 }
 
 int fp_record_encoder_tick(struct fp_record_encoder *p, uint64_t missed, int64_t time_us,

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/clock_offset.h"
+#include "base/clock.h"
 #include "base/counters.h"
 #include "base/metric.h"
 #include "base/ring.h"

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/clock_offset.h"
 #include "base/error.h"
 #include "base/ring.h"
 #include "erts/code_ranges.h"

@@ -28,7 +28,6 @@
 #include <uv.h>
 
 #include "base/clock.h"
-#include "base/clock_offset.h"
 #include "base/error.h"
 #include "session/self_metrics.h"
 

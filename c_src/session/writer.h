@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "base/clock_offset.h"
+#include "base/clock.h"
 #include "base/counters.h"
 #include "base/ring.h"
 #include "format/perf_script.h"

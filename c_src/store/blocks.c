@@ -46,7 +46,7 @@ struct fp_blocks {
 
 int fp_blocks_create(struct fp_blocks **blocks, bool is_zst)
 {
-    struct fp_blocks *made = fp_pages_take(sizeof(*made));
+    struct fp_blocks *made = fp_pages_alloc(sizeof(*made));
     int err = 0;
 
     if (made == NULL)
@@ -65,7 +65,7 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
     if (blocks == NULL)
         return;
     fp_zstd_destroy(blocks->zst);
-    fp_pages_give(blocks, sizeof(*blocks));
+    fp_pages_free(blocks, sizeof(*blocks));
 }
 
 /* ---- in --------------------------------------------------------------- */

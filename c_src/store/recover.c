@@ -79,18 +79,18 @@ static bool find_frame(int file, uint64_t at, char *bytes, struct fp_zstd_entry 
 
 static bool is_readable(int file, uint64_t at, char *bytes, const struct fp_zstd_entry *frame)
 {
-    char *text = fp_pages_take(frame->text);
+    char *text = fp_pages_alloc(frame->text);
     bool is_good = text != NULL &&
                    fp_fs_read(file, at, bytes, frame->bytes) == (int64_t)frame->bytes &&
                    ZSTD_decompress(text, frame->text, bytes, frame->bytes) == frame->text;
 
-    fp_pages_give(text, frame->text);
+    fp_pages_free(text, frame->text);
     return is_good;
 }
 
 static int64_t good_frames(int file, struct fp_zstd_table *table)
 {
-    char *bytes = fp_pages_take(FP_ZST_FRAME_MAX);
+    char *bytes = fp_pages_alloc(FP_ZST_FRAME_MAX);
     struct fp_zstd_entry frame;
     uint64_t at = 0;
 
@@ -107,7 +107,7 @@ static int64_t good_frames(int file, struct fp_zstd_table *table)
             break;
         at -= frame.bytes;
     }
-    fp_pages_give(bytes, FP_ZST_FRAME_MAX);
+    fp_pages_free(bytes, FP_ZST_FRAME_MAX);
     return table->is_broken ? -ENOMEM : (int64_t)at;
 }
 

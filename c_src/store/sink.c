@@ -20,7 +20,6 @@
 #include <sys/types.h>
 
 #include "base/clock.h"
-#include "base/clock_offset.h"
 #include "base/error.h"
 #include "store/blocks.h"
 #include "store/directory.h"

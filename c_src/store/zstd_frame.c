@@ -48,7 +48,7 @@ static void set_parameters(ZSTD_CCtx *context)
 static int try_it(struct fp_zstd *zst)
 {
     size_t size = 0;
-    char *frame = fp_pages_take(fp_zstd_bound(1));
+    char *frame = fp_pages_alloc(fp_zstd_bound(1));
     int err = FP_ENOMEM;
 
     if (frame != NULL)
@@ -57,7 +57,7 @@ static int try_it(struct fp_zstd *zst)
         err = fp_zstd_end(zst, frame, &size);
     if (err == 0 && ZSTD_getFrameContentSize(frame, size) != 1)
         err = FP_EINVAL;
-    fp_pages_give(frame, fp_zstd_bound(1));
+    fp_pages_free(frame, fp_zstd_bound(1));
     return err;
 }
 

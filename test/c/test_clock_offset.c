@@ -1,7 +1,7 @@
 /*
  * test_clock_offset.c - Unix time of monotonic time, by a thread that is held up.
  */
-#include "base/clock_offset.h"
+#include "base/clock.h"
 #include "run.h"
 
 #define OFFSET INT64_C(1700000000123456789)

@@ -81,7 +81,7 @@ static void check_content(const struct taken *taken)
 
 static bool take(struct fp_pool *pool, struct taken *taken, size_t size)
 {
-    taken->at = fp_pool_take(pool, size);
+    taken->at = fp_pool_alloc(pool, size);
     if (taken->at == NULL)
         return false;
     CHECK_INT((uintptr_t)taken->at % FP_POOL_ALIGNMENT, 0);
@@ -96,7 +96,7 @@ static void give(struct fp_pool *pool, struct taken *taken)
     if (taken->at == NULL)
         return;
     check_content(taken);
-    fp_pool_give(pool, taken->at, taken->size);
+    fp_pool_free(pool, taken->at, taken->size);
     taken->at = NULL;
 }
 
@@ -156,7 +156,7 @@ static void little_is_wasted(void)
         size_t count = ((size_t)8 << 20) / size;
 
         for (size_t i = 0; i < count; i++)
-            CHECK(fp_pool_take(&pool, size) != NULL);
+            CHECK(fp_pool_alloc(&pool, size) != NULL);
         CHECK(pool.mapped <= count * size * 5 / 4 * 8 / 7 + FP_POOL_CHUNK);
         fp_pool_destroy(&pool);
     }
@@ -188,12 +188,12 @@ static void the_end_of_a_chunk_is_used(void)
 
     /* Seven of the largest leave almost one more in each chunk. */
     for (unsigned i = 0; i < 8; i++)
-        CHECK(fp_pool_take(&pool, FP_POOL_PIECE_MAX) != NULL);
+        CHECK(fp_pool_alloc(&pool, FP_POOL_PIECE_MAX) != NULL);
     mapped = pool.mapped;
     CHECK_INT(mapped, 2 * FP_POOL_CHUNK);
     for (unsigned i = 0; i < 6; i++)
-        CHECK(fp_pool_take(&pool, FP_POOL_PIECE_MAX) != NULL);
-    CHECK(fp_pool_take(&pool, 28000) != NULL);
+        CHECK(fp_pool_alloc(&pool, FP_POOL_PIECE_MAX) != NULL);
+    CHECK(fp_pool_alloc(&pool, 28000) != NULL);
     CHECK_INT(pool.mapped, mapped);
     fp_pool_destroy(&pool);
 }
@@ -211,8 +211,8 @@ static void a_large_piece_is_a_mapping_of_its_own(void)
     CHECK(pool.mapped < FP_POOL_PIECE_MAX + 2 * FP_PAGE);
     give(&pool, &taken[0]);
     CHECK_INT(pool.mapped, 0);
-    CHECK(fp_pool_take(&pool, SIZE_MAX) == NULL);
-    CHECK(fp_pool_take(&pool, SIZE_MAX / 2) == NULL);
+    CHECK(fp_pool_alloc(&pool, SIZE_MAX) == NULL);
+    CHECK(fp_pool_alloc(&pool, SIZE_MAX / 2) == NULL);
 }
 
 static void an_empty_pool_can_be_cut_to_any_sizes(void)
@@ -224,7 +224,7 @@ static void an_empty_pool_can_be_cut_to_any_sizes(void)
         for (unsigned s = 0; s < sizeof(sizes) / sizeof(*sizes); s++) {
             size_t total = 0;
 
-            while (fp_pool_take(&pool, sizes[s]) != NULL)
+            while (fp_pool_alloc(&pool, sizes[s]) != NULL)
                 total += sizes[s] < 16 ? 16 : sizes[s];
             CHECK(total > pool.most / 10 * 7);
             CHECK(pool.mapped <= pool.most);
@@ -260,7 +260,7 @@ static void without_memory_what_is_there_stays_good(void)
         fp_pool_empty(&pool);
         churn(&pool, 3000);
         mappings_left = -1;
-        CHECK(fp_pool_take(&pool, 100000) != NULL);
+        CHECK(fp_pool_alloc(&pool, 100000) != NULL);
         fp_pool_destroy(&pool);
         CHECK_INT(mapped_now, 0);
     }
@@ -271,11 +271,11 @@ static void a_destroyed_pool_can_be_used_again(void)
     struct fp_pool pool = {0};
 
     fp_pool_destroy(&pool);
-    fp_pool_give(&pool, NULL, 100);
-    CHECK(fp_pool_take(&pool, 10) != NULL);
-    CHECK(fp_pool_take(&pool, 100000) != NULL);
+    fp_pool_free(&pool, NULL, 100);
+    CHECK(fp_pool_alloc(&pool, 10) != NULL);
+    CHECK(fp_pool_alloc(&pool, 100000) != NULL);
     fp_pool_destroy(&pool);
-    CHECK(fp_pool_take(&pool, 10) != NULL);
+    CHECK(fp_pool_alloc(&pool, 10) != NULL);
     fp_pool_destroy(&pool);
     CHECK_INT(mapped_now, 0);
 }

@@ -1,4 +1,4 @@
-#include "base/clock_offset.h"
+#include "base/clock.h"
 
 #define TRIES 5
 
