@@ -367,7 +367,7 @@ int fp_top_processes_create(struct fp_top_processes **out, const struct fp_layou
         return FP_EINVAL;
     candidates = fp_rankings_top(ranking, rankings) * sizeof(struct fp_candidate);
     bytes = head + 3 * candidates + 2 * CHUNK * sizeof(uint64_t) + SPAN;
-    at = fp_pages_take(bytes);
+    at = fp_pages_alloc(bytes);
     if (at == NULL)
         return FP_ENOMEM;
     top = (struct fp_top_processes *)(void *)at;
@@ -403,6 +403,6 @@ void fp_top_processes_destroy(struct fp_top_processes *top)
 {
     if (top == NULL)
         return;
-    fp_pages_give(top->seen, top->seen_bytes);
-    fp_pages_give(top, top->bytes);
+    fp_pages_free(top->seen, top->seen_bytes);
+    fp_pages_free(top, top->bytes);
 }
