@@ -1,5 +1,5 @@
 /*
- * aggregate.c - groups are found by their hash, one pass over the rows.
+ * aggregate.c - groups are found by their hash, in one pass over the rows.
  */
 #include "report/aggregate.h"
 
@@ -7,25 +7,20 @@
 
 #include "report/text.h"
 
-int fp_row_metric(const struct fp_profile *profile, const struct fp_by *by,
-                  const struct fp_row *row, int64_t *number)
-{
-    int place = fp_profile_place(profile, row, by->metric);
-
-    if (place < 0 || profile->process[row->process].is_own)
-        return 0;
-    *number = by->kind == FP_BY_VALUE ? row->value[place] : row->delta[place];
-    return by->kind == FP_BY_DELTA || *number >= 0;
-}
-
 int fp_row_weight(const struct fp_profile *profile, const struct fp_by *by,
                   const struct fp_row *row, int64_t *weight)
 {
+    int place;
+
     if (profile->process[row->process].is_own)
         return 0;
     *weight = by->kind == FP_BY_PERIOD ? row->period : 1;
-    if (by->kind >= FP_BY_VALUE && !fp_row_metric(profile, by, row, weight))
-        return 0;
+    if (by->kind >= FP_BY_VALUE) {
+        place = fp_profile_place(profile, row, by->metric);
+        if (place < 0 || (by->kind == FP_BY_VALUE && row->value[place] < 0))
+            return 0;
+        *weight = by->kind == FP_BY_VALUE ? row->value[place] : row->delta[place];
+    }
     if (by->kind == FP_BY_SAMPLES || by->kind == FP_BY_VALUE)
         *weight = fp_times(*weight, fp_row_count(profile, row));
     return 1;
@@ -71,12 +66,10 @@ static uint32_t class_of(int64_t value, int64_t base)
 static uint32_t class_of_metric(const struct fp_profile *profile, struct fp_slice name,
                                 const struct fp_row *row, int64_t base)
 {
-    struct fp_by by = {FP_BY_VALUE, fp_profile_metric(profile, name)};
-    int64_t value;
+    int metric = fp_profile_metric(profile, name);
+    int place = metric < 0 ? -1 : fp_profile_place(profile, row, metric);
 
-    if (by.metric < 0 || !fp_row_metric(profile, &by, row, &value))
-        return 0;
-    return class_of(value, base);
+    return place < 0 ? 0 : class_of(row->value[place], base);
 }
 
 static struct fp_slice class_text(const char *what, const char *const unit[6], uint32_t code,
@@ -90,9 +83,9 @@ static struct fp_slice class_text(const char *what, const char *const unit[6], u
     return (struct fp_slice){room, (size_t)length};
 }
 
-/* ------------------------------------------------------------------- dimensions -- */
+/* --------------------------------------------------------------- dimensions -- */
 
-/* The group of a sample in a dimension, as a number. */
+/* The group of a sample in a dimension. */
 static uint32_t code_of(const struct fp_profile *profile, enum fp_dimension dimension,
                         const struct fp_row *row, int64_t weight)
 {
@@ -118,23 +111,12 @@ static uint32_t code_of(const struct fp_profile *profile, enum fp_dimension dime
     }
 }
 
-static struct fp_slice pid_text(const struct fp_profile *profile, uint32_t process, char *room)
-{
-    const struct fp_process *one = &profile->process[process];
-    int length;
-
-    if (one->erl_pid != 0)
-        return fp_profile_text(profile, one->erl_pid);
-    length = snprintf(room, FP_DIMENSION_BYTES, "%llu/%llu", (unsigned long long)one->pid,
-                      (unsigned long long)one->tid);
-    return (struct fp_slice){room, (size_t)length};
-}
-
 struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dimension dimension,
                                   uint32_t code, char *room)
 {
     static const char *const bytes[] = {"_B", "_KiB", "_MiB", "_GiB", "_TiB", "_PiB"};
     static const char *const counts[] = {"", "_k", "_M", "_G", "_T", "_P"};
+    const struct fp_process *process;
     int length;
 
     switch (dimension) {
@@ -143,10 +125,16 @@ struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dime
     case FP_DIMENSION_event:
         return fp_profile_text(profile, code);
     case FP_DIMENSION_pid:
-        return pid_text(profile, code, room);
+        process = &profile->process[code];
+        if (process->erl_pid != 0)
+            return fp_profile_text(profile, process->erl_pid);
+        length = snprintf(room, FP_DIMENSION_BYTES, "%llu/%llu", (unsigned long long)process->pid,
+                          (unsigned long long)process->tid);
+        return (struct fp_slice){room, (size_t)length};
     case FP_DIMENSION_node:
-        length = snprintf(room, FP_DIMENSION_BYTES, "os_pid_%llu",
-                          (unsigned long long)profile->process[code].pid);
+        process = &profile->process[code];
+        length =
+            snprintf(room, FP_DIMENSION_BYTES, "os_pid_%llu", (unsigned long long)process->pid);
         return (struct fp_slice){room, (size_t)length};
     case FP_DIMENSION_memory:
         return class_text("memory", bytes, code, room);
@@ -161,93 +149,89 @@ struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dime
 
 /* --------------------------------------------------- the tree without lines -- */
 
-static int view_frame(struct fp_view *view, struct fp_profile *profile, uint32_t frame,
-                      uint32_t *id)
+FP_INTERN_PAIR(intern_node, struct fp_aggregate, struct fp_node, node, nodes, parent, frame)
+
+/* Parents come before their children. */
+static int make_tree(struct fp_aggregate *sums, struct fp_budget *budget)
 {
-    uint32_t line;
-    struct fp_slice symbol =
-        fp_text_without_line(fp_profile_text(profile, profile->tree.frame[frame].symbol), &line);
-
-    return fp_strings_intern(&view->names, &profile->budget, symbol, id);
-}
-
-FP_INTERN_PAIR(view_node, struct fp_view, struct fp_node, node, nodes, parent, frame)
-
-/* Parents come before their children, so that one pass does it. */
-static int make_view(struct fp_view *view, struct fp_profile *profile)
-{
-    const struct fp_tree *tree = &profile->tree;
-    struct fp_budget *budget = &profile->budget;
-    int err = FP_GROW(budget, &view->map, &view->map_room, tree->node_count);
+    const struct fp_tree *tree = &sums->profile->tree;
+    int err = FP_GROW_ZEROS(budget, &sums->map, &sums->map_room, tree->node_count);
 
     if (err == 0)
-        err = FP_GROW(budget, &view->node, &view->node_room, 1);
-    if (err != 0)
-        return err;
-    view->node[view->node_count++] = (struct fp_node){0, 0};
-    view->map[0] = 0;
+        err = FP_GROW_ZEROS(budget, &sums->node, &sums->node_room, 1);
+    sums->node_count = 1; /* the root */
     for (size_t n = 1; n < tree->node_count && err == 0; n++) {
-        struct fp_node node = {view->map[tree->node[n].parent], 0};
+        const struct fp_frame_ids *frame = &tree->frame[tree->node[n].frame];
+        struct fp_node node = {.parent = sums->map[tree->node[n].parent]};
+        uint32_t line;
+        struct fp_slice name =
+            fp_text_without_line(fp_profile_text(sums->profile, frame->symbol), &line);
 
-        err = view_frame(view, profile, tree->node[n].frame, &node.frame);
+        err = fp_strings_intern(&sums->names, budget, name, &node.frame);
         if (err == 0)
-            err = view_node(view, budget, node, &view->map[n]);
+            err = intern_node(sums, budget, node, &sums->map[n]);
     }
     return err;
 }
 
-static void free_view(struct fp_view *view, struct fp_budget *budget)
+size_t fp_aggregate_stack(const struct fp_aggregate *sums, uint32_t node,
+                          uint32_t nodes[FP_FRAMES_MOST])
 {
-    FP_FREE(budget, view->map, view->map_room);
-    FP_FREE(budget, view->node, view->node_room);
-    fp_table_free(&view->nodes, budget);
-    fp_strings_free(&view->names, budget);
+    const struct fp_node *tree = sums->map == NULL ? sums->profile->tree.node : sums->node;
+    size_t count = 0;
+
+    for (uint32_t n = node; n != 0 && count < FP_FRAMES_MOST; n = tree[n].parent)
+        count++;
+    for (size_t i = count; i-- > 0; node = tree[node].parent)
+        nodes[i] = node;
+    return count;
+}
+
+struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *sums, uint32_t node)
+{
+    const struct fp_tree *tree = &sums->profile->tree;
+
+    if (sums->map != NULL)
+        return fp_strings_at(&sums->names, sums->node[node].frame);
+    return fp_profile_text(sums->profile, tree->frame[tree->node[node].frame].symbol);
 }
 
 /* ------------------------------------------------------------------- groups -- */
 
-static int same_group(const struct fp_group *a, const struct fp_group *b, uint32_t dimensions)
-{
-    return a->node == b->node && memcmp(a->code, b->code, dimensions * sizeof(a->code[0])) == 0;
-}
+/* The node and the codes. */
+#define KEY_BYTES offsetof(struct fp_group, samples)
+_Static_assert(KEY_BYTES == sizeof(uint32_t) * (1 + FP_DIMENSION_COUNT), "a key has no padding");
 
-static uint64_t hash_of(const struct fp_group *group, uint32_t dimensions)
+static int add(struct fp_aggregate *sums, const struct fp_group *key)
 {
-    uint64_t hash = group->node;
-
-    for (uint32_t i = 0; i < dimensions; i++)
-        hash = fp_hash_two(hash, group->code[i]);
-    return fp_hash_two(hash, dimensions);
-}
-
-static int add(struct fp_aggregate *groups, const struct fp_group *key, uint32_t dimensions)
-{
-    uint64_t hash = hash_of(key, dimensions);
+    struct fp_budget *budget = &sums->profile->budget;
+    uint64_t hash = fp_hash(key, KEY_BYTES);
     struct fp_table_at at;
     uint32_t id;
     int err;
 
-    fp_table_seek(&groups->table, hash, &at);
-    while (fp_table_next(&groups->table, &at, &id)) {
-        struct fp_group *group = &groups->group[id];
+    fp_table_seek(&sums->table, hash, &at);
+    while (fp_table_next(&sums->table, &at, &id)) {
+        struct fp_group *group = &sums->group[id];
 
-        if (same_group(group, key, dimensions)) {
+        if (memcmp(group, key, KEY_BYTES) == 0) {
             group->samples = fp_sum(group->samples, key->samples);
             group->weight = fp_sum(group->weight, key->weight);
             return 0;
         }
     }
-    err = FP_GROW(groups->budget, &groups->group, &groups->room, groups->count + 1);
+    err = FP_GROW(budget, &sums->group, &sums->room, sums->count + 1);
     if (err == 0)
-        err = fp_table_put(&groups->table, groups->budget, hash, (uint32_t)groups->count);
+        err = fp_table_put(&sums->table, budget, hash, (uint32_t)sums->count);
     if (err == 0)
-        groups->group[groups->count++] = *key;
+        sums->group[sums->count++] = *key;
     return err;
 }
 
-static int add_row(struct fp_aggregate *groups, const struct fp_profile *profile,
-                   const struct fp_query *query, const struct fp_row *row)
+static int add_row(struct fp_aggregate *sums, const struct fp_query *query,
+                   const struct fp_row *row)
 {
+    const struct fp_profile *profile = sums->profile;
     uint32_t node = profile->tree.stack[row->stack].node;
     struct fp_group key = {.samples = (uint64_t)fp_row_count(profile, row)};
     int64_t weight;
@@ -256,9 +240,9 @@ static int add_row(struct fp_aggregate *groups, const struct fp_profile *profile
         return 0;
     for (uint32_t i = 0; i < query->dimension_count; i++)
         key.code[i] = code_of(profile, query->dimension[i], row, weight);
-    key.node = groups->view.map == NULL ? node : groups->view.map[node];
-    key.weight = weight < 0 ? 0 - (uint64_t)weight : (uint64_t)weight;
-    return add(groups, &key, query->dimension_count);
+    key.node = sums->map == NULL ? node : sums->map[node];
+    key.weight = fp_magnitude(weight);
+    return add(sums, &key);
 }
 
 static void keep_signs_apart(struct fp_query *query)
@@ -271,58 +255,31 @@ static void keep_signs_apart(struct fp_query *query)
         query->dimension[query->dimension_count++] = FP_DIMENSION_sign;
 }
 
-int fp_aggregate_make(struct fp_aggregate *groups, struct fp_profile *profile,
-                      struct fp_query *query)
+int fp_aggregate_make(struct fp_aggregate *sums, struct fp_profile *profile, struct fp_query *query)
 {
     struct fp_cursor cursor;
     struct fp_row row;
-    int more = 0;
+    int err = 0, more = 0;
 
-    *groups = (struct fp_aggregate){.budget = &profile->budget};
+    *sums = (struct fp_aggregate){.profile = profile};
     keep_signs_apart(query);
     if (query->without_lines)
-        more = make_view(&groups->view, profile);
-    if (more != 0)
-        return more;
+        err = make_tree(sums, &profile->budget);
     fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
-    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
-        int err = add_row(groups, profile, query, &row);
-
-        if (err != 0) {
-            more = err;
-            break;
-        }
-    }
+    while (err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
+        err = add_row(sums, query, &row);
     fp_cursor_close(&cursor);
-    return more;
+    return err != 0 ? err : more;
 }
 
-void fp_aggregate_free(struct fp_aggregate *groups)
+void fp_aggregate_free(struct fp_aggregate *sums)
 {
-    FP_FREE(groups->budget, groups->group, groups->room);
-    fp_table_free(&groups->table, groups->budget);
-    free_view(&groups->view, groups->budget);
-}
+    struct fp_budget *budget = &sums->profile->budget;
 
-size_t fp_aggregate_stack(const struct fp_aggregate *groups, const struct fp_profile *profile,
-                          uint32_t node, uint32_t *nodes, size_t room)
-{
-    const struct fp_node *tree = groups->view.map == NULL ? profile->tree.node : groups->view.node;
-    size_t count = 0;
-
-    for (uint32_t n = node; n != 0 && count < room; n = tree[n].parent)
-        count++;
-    for (size_t i = count; i-- > 0; node = tree[node].parent)
-        nodes[i] = node;
-    return count;
-}
-
-struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *groups,
-                                    const struct fp_profile *profile, uint32_t node)
-{
-    const struct fp_tree *tree = &profile->tree;
-
-    if (groups->view.map != NULL)
-        return fp_strings_at(&groups->view.names, groups->view.node[node].frame);
-    return fp_profile_text(profile, tree->frame[tree->node[node].frame].symbol);
+    FP_FREE(budget, sums->group, sums->room);
+    FP_FREE(budget, sums->map, sums->map_room);
+    FP_FREE(budget, sums->node, sums->node_room);
+    fp_table_free(&sums->table, budget);
+    fp_table_free(&sums->nodes, budget);
+    fp_strings_free(&sums->names, budget);
 }

@@ -1,7 +1,7 @@
 /*
  * aggregate.h - samples added up: the weight of a sample by a metric, its groups by dimensions, and
  * one sum for each stack in each group. Collapsed stacks, speedscope's file and
- * flame_prof_profile:stacks/4 are made of it.
+ * flame_prof_profile:stacks/2 are made of it.
  *
  * Not shared between threads.
  */
@@ -17,10 +17,10 @@ enum fp_by_kind {
     FP_BY_DELTA,   /* its change, for all of them together */
 };
 
-/* What a query adds up. */
+/* The metric of a query. */
 struct fp_by {
     enum fp_by_kind kind;
-    int metric; /* of the last two */
+    int metric; /* of the last two kinds */
 };
 
 /* The product, INT64_MIN or INT64_MAX where an int64_t does not hold it. */
@@ -33,12 +33,13 @@ static inline int64_t fp_times(int64_t value, int64_t count)
     return product;
 }
 
-/* 1 and a metric's value or change at one observation; 0: the sample does not have the metric, its
- * value is damaged (below 0), or it is the profiler's. */
-int fp_row_metric(const struct fp_profile *profile, const struct fp_by *by,
-                  const struct fp_row *row, int64_t *number);
+static inline uint64_t fp_magnitude(int64_t weight)
+{
+    return weight < 0 ? 0 - (uint64_t)weight : (uint64_t)weight;
+}
 
-/* 1 and the weight, which has the sign of its delta; 0: none, as above. */
+/* 1 and the weight, which has the sign of its delta; 0: the sample does not have the metric, its
+ * value is damaged (below 0), or it is the profiler's own. */
 int fp_row_weight(const struct fp_profile *profile, const struct fp_by *by,
                   const struct fp_row *row, int64_t *weight);
 
@@ -48,7 +49,7 @@ int fp_row_weight(const struct fp_profile *profile, const struct fp_by *by,
     X(pid)     /* its Erlang pid, or thread number */                                              \
     X(node)    /* the OS process */                                                                \
     X(memory)  /* by powers of ten: memory_10s_MiB */                                              \
-    X(queue)   /* the same of its message queue: queue_100s */                                     \
+    X(queue)   /* of messages, by powers of ten: queue_100s */                                     \
     X(sign)    /* of the weight: negative, positive */                                             \
     X(event)   /* of perf */                                                                       \
     X(file)
@@ -78,43 +79,39 @@ struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dime
 /* A text: the process' name, else its label, initial call, pid or command. */
 uint32_t fp_process_label(const struct fp_process *process);
 
+/* A stack in the groups of its dimensions; those behind the query's have the code 0. */
 struct fp_group {
-    uint32_t node; /* of the view's, see fp_view */
+    uint32_t node; /* of the aggregate's tree */
     uint32_t code[FP_DIMENSION_COUNT];
     uint64_t samples;
     uint64_t weight; /* of one sign: that of the dimension `sign` */
 };
 
-/* The tree without lines: node n of the profile is node map[n], whose frame is a number of
- * `names`. */
-struct fp_view {
-    uint32_t *map; /* NULL: the profile's own tree */
+struct fp_aggregate {
+    struct fp_profile *profile;
+    struct fp_group *group; /* in the order of their first samples */
+    size_t count, room;
+    struct fp_table table;
+    /* The tree without lines: the profile's node n is node map[n], whose frame is a number of
+     * `names`. With lines, `map` is NULL, and the tree is the profile's. */
+    uint32_t *map;
     struct fp_node *node;
     size_t node_count, node_room, map_room;
     struct fp_table nodes;
     struct fp_strings names;
 };
 
-struct fp_aggregate {
-    struct fp_group *group; /* in the order of their first samples */
-    size_t count, room;
-    struct fp_table table;
-    struct fp_view view;
-    struct fp_budget *budget;
-};
-
-/* A by of deltas gets the dimension `sign` as its innermost where the query does not name it:
- * growth and release never cancel each other. Weights of 0 are left out. 0, FP_EFULL or FP_ENOMEM;
- * free what there is in any case. */
-int fp_aggregate_make(struct fp_aggregate *groups, struct fp_profile *profile,
+/* A query by deltas gets the dimension `sign` as its innermost where it does not name it: growth
+ * and release never cancel each other. Weights of 0 are left out. 0, FP_EFULL or FP_ENOMEM; free
+ * the aggregate in any case. */
+int fp_aggregate_make(struct fp_aggregate *sums, struct fp_profile *profile,
                       struct fp_query *query);
-void fp_aggregate_free(struct fp_aggregate *groups);
+void fp_aggregate_free(struct fp_aggregate *sums);
 
-/* Root first: the nodes of a stack, at most `room`; how many. */
-size_t fp_aggregate_stack(const struct fp_aggregate *groups, const struct fp_profile *profile,
-                          uint32_t node, uint32_t *nodes, size_t room);
+/* The nodes of a group's stack, root first; their count. */
+size_t fp_aggregate_stack(const struct fp_aggregate *sums, uint32_t node,
+                          uint32_t nodes[FP_FRAMES_MOST]);
 /* The symbol of a node of such a stack. */
-struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *groups,
-                                    const struct fp_profile *profile, uint32_t node);
+struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *sums, uint32_t node);
 
 #endif

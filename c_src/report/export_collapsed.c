@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "format/perf_script.h"
-#include "report/aggregate.h"
 #include "report/export.h"
 
 struct fp_slice fp_metric_unit(struct fp_slice name)
@@ -51,21 +50,20 @@ static void put_dimension(struct fp_output *output, struct fp_slice text)
         FP_OUTPUT_LITERAL(output, ";");
 }
 
-static void put_group(const struct fp_aggregate *groups, const struct fp_profile *profile,
-                      const struct fp_query *query, const struct fp_group *group,
-                      struct fp_output *output)
+static void put_group(const struct fp_aggregate *sums, const struct fp_query *query,
+                      const struct fp_group *group, struct fp_output *output)
 {
     uint32_t nodes[FP_FRAMES_MOST];
-    size_t count = fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
+    size_t count = fp_aggregate_stack(sums, group->node, nodes);
     char room[FP_DIMENSION_BYTES];
 
     for (uint32_t i = 0; i < query->dimension_count; i++)
         put_dimension(output,
-                      fp_dimension_text(profile, query->dimension[i], group->code[i], room));
+                      fp_dimension_text(sums->profile, query->dimension[i], group->code[i], room));
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             FP_OUTPUT_LITERAL(output, ";");
-        fp_output_text(output, fp_aggregate_symbol(groups, profile, nodes[i]));
+        fp_output_text(output, fp_aggregate_symbol(sums, nodes[i]));
     }
     if (count == 0)
         FP_OUTPUT_LITERAL(output, "[no_frames]");
@@ -77,14 +75,14 @@ static void put_group(const struct fp_aggregate *groups, const struct fp_profile
 int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
                         struct fp_output *output, uint64_t *total)
 {
-    struct fp_aggregate groups;
-    int err = fp_aggregate_make(&groups, profile, query);
+    struct fp_aggregate sums;
+    int err = fp_aggregate_make(&sums, profile, query);
 
     *total = 0;
-    for (size_t i = 0; i < groups.count && err == 0; i++) {
-        *total = fp_sum(*total, groups.group[i].weight);
-        put_group(&groups, profile, query, &groups.group[i], output);
+    for (size_t i = 0; i < sums.count && err == 0; i++) {
+        *total = fp_sum(*total, sums.group[i].weight);
+        put_group(&sums, query, &sums.group[i], output);
     }
-    fp_aggregate_free(&groups);
+    fp_aggregate_free(&sums);
     return err;
 }

@@ -2,12 +2,154 @@
  * export_index.c - a profile as typed arrays that a browser maps as they are. The layout is
  * doc/index.md's; a change of it is a new INDEX_VERSION.
  *
- * Every column has its type and its place before the first row: one pass over the rows writes them
- * all, each through a buffer of its own.
+ * The profile knows the range of every column, so that each has its type and its place before the
+ * first row. One pass over the rows writes them all, each through a buffer of its own.
  */
 #include "report/export_index.h"
 
-#include <stdlib.h>
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "numbers are written as they are in memory");
+
+const struct fp_column_kind fp_column_kind[] = {
+    [FP_COLUMN_CONST] = {"const", 0},
+    [FP_COLUMN_U8] = {"u8", 1, 0, UINT8_MAX},
+    [FP_COLUMN_I8] = {"i8", 1, INT8_MIN, INT8_MAX},
+    [FP_COLUMN_U16] = {"u16", 2, 0, UINT16_MAX},
+    [FP_COLUMN_I16] = {"i16", 2, INT16_MIN, INT16_MAX},
+    [FP_COLUMN_U32] = {"u32", 4, 0, UINT32_MAX},
+    [FP_COLUMN_I32] = {"i32", 4, INT32_MIN, INT32_MAX},
+    [FP_COLUMN_F64] = {"f64", 8, INT64_MIN, INT64_MAX},
+    [FP_COLUMN_PACKED] = {"packed", 0},
+};
+
+/* ------------------------------------------------------------------ columns -- */
+
+static void place_typed(struct fp_index *w, struct fp_column *column, enum fp_column_type type,
+                        uint64_t count)
+{
+    column->type = type;
+    column->count = count;
+    column->offset = w->end;
+    column->buffer = w->buffers + w->placed_count * FP_INDEX_BUFFER_BYTES;
+    w->placed[w->placed_count++] = column;
+    /* The next one begins at a multiple of 8. */
+    w->end += (count * fp_column_kind[type].size + 7) & ~UINT64_C(7);
+}
+
+static void place(struct fp_index *w, struct fp_column *column, int64_t min, int64_t max,
+                  uint64_t count)
+{
+    enum fp_column_type type = FP_COLUMN_U8;
+
+    while (min < fp_column_kind[type].min || max > fp_column_kind[type].max)
+        type++;
+    column->constant = min;
+    place_typed(w, column, min == max ? FP_COLUMN_CONST : type, count);
+}
+
+void fp_index_flush(struct fp_index *w, struct fp_column *column)
+{
+    fp_output_at(w->output, w->base + column->offset + column->written, column->buffer,
+                 column->used);
+    column->written += column->used;
+    column->used = 0;
+}
+
+/* The low bytes of a two's complement number are right for any width that holds it, of either
+ * sign. */
+static void put(struct fp_index *w, struct fp_column *column, int64_t number)
+{
+    size_t size = fp_column_kind[column->type].size;
+    double real = (double)number;
+
+    if (size == 0)
+        return;
+    memcpy(column->buffer + column->used,
+           column->type == FP_COLUMN_F64 ? (void *)&real : (void *)&number, size);
+    column->used += size;
+    if (column->used == FP_INDEX_BUFFER_BYTES)
+        fp_index_flush(w, column);
+}
+
+/* ------------------------------------------------------------------- tables -- */
+
+enum { STRING_END, STRING_BYTES, FRAME, NODE, PROCESS };
+
+/* A column is one member of all items of an array. */
+static const struct table {
+    const char *name;
+    enum fp_column_type type;
+    int array;
+    size_t at, size; /* of the member in its struct */
+    bool is_time;    /* from the profile's first_us on */
+} tables[FP_INDEX_TABLES] = {
+#define MEMBER(kind, member) offsetof(struct kind, member), sizeof(((struct kind *)NULL)->member)
+    {"string_end", FP_COLUMN_U32, STRING_END, 0, sizeof(uint64_t)},
+    {"string_bytes", FP_COLUMN_U8, STRING_BYTES, 0, 1},
+    {"frame_symbol", FP_COLUMN_U32, FRAME, MEMBER(fp_frame_ids, symbol)},
+    {"frame_dso", FP_COLUMN_U32, FRAME, MEMBER(fp_frame_ids, dso)},
+    {"node_parent", FP_COLUMN_U32, NODE, MEMBER(fp_node, parent)},
+    {"node_frame", FP_COLUMN_U32, NODE, MEMBER(fp_node, frame)},
+    {"process_who", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, thread)},
+    {"process_comm", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, comm)},
+    {"process_pid", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, pid)},
+    {"process_tid", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, tid)},
+    {"process_erl_pid", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, erl_pid)},
+    {"process_name", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, name)},
+    {"process_label", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, label)},
+    {"process_initial_call", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, initial_call)},
+    {"process_proc_lib_initial_call", FP_COLUMN_U32, PROCESS,
+     MEMBER(fp_process, proc_lib_initial_call)},
+    {"process_words", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, words)},
+    {"process_file", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, file)},
+    {"process_is_own", FP_COLUMN_U8, PROCESS, MEMBER(fp_process, is_own)},
+    {"process_samples", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, samples)},
+    {"process_first_us", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, first_us), true},
+    {"process_last_us", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, last_us), true},
+};
+
+struct array {
+    const void *items;
+    size_t item, count;
+};
+
+static struct array array_of(const struct fp_profile *profile, int array)
+{
+    const struct fp_strings *strings = &profile->strings;
+    const struct fp_tree *tree = &profile->tree;
+    const struct array arrays[] = {
+        [STRING_END] = {strings->end, sizeof(*strings->end), strings->count},
+        [STRING_BYTES] = {strings->bytes, 1, strings->size},
+        [FRAME] = {tree->frame, sizeof(*tree->frame), tree->frame_count},
+        [NODE] = {tree->node, sizeof(*tree->node), tree->node_count},
+        [PROCESS] = {profile->process, sizeof(*profile->process), profile->process_count},
+    };
+
+    return arrays[array];
+}
+
+const char *fp_index_table_name(int table)
+{
+    return tables[table].name;
+}
+
+static void write_tables(struct fp_index *w)
+{
+    for (int t = 0; t < FP_INDEX_TABLES; t++) {
+        const struct table *table = &tables[t];
+        struct array array = array_of(w->profile, table->array);
+        const char *at = (const char *)array.items + table->at;
+
+        for (size_t i = 0; i < array.count; i++, at += array.item) {
+            int64_t number = 0;
+
+            memcpy(&number, at, table->size);
+            put(w, &w->table[t], table->is_time ? number - w->profile->first_us : number);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------- layout -- */
 
 /* There are few statuses and many stacks: one search a stack. */
 static int find_statuses(struct fp_index *w)
@@ -21,18 +163,15 @@ static int find_statuses(struct fp_index *w)
 
         while (i < w->status_count && w->status_text[i] != text)
             i++;
-        if (i == w->status_count) {
-            err = FP_GROW(budget, &w->status_text, &w->status_room, i + 1u);
-            if (err != 0)
-                break;
-            w->status_text[w->status_count++] = text;
-        }
         w->status_of[s] = i;
+        if (i < w->status_count)
+            continue;
+        err = FP_GROW(budget, &w->status_text, &w->status_room, i + 1u);
+        if (err == 0)
+            w->status_text[w->status_count++] = text;
     }
     return err;
 }
-
-/* ------------------------------------------------------------------- layout -- */
 
 /* A column of a number a row. Packed ones have no place: they follow each other behind everything
  * else. */
@@ -41,7 +180,7 @@ static void place_rows_of(struct fp_index *w, uint32_t c, int64_t min, int64_t m
     struct fp_column *column = &w->column[c];
     uint64_t rows = w->profile->rows.count;
 
-    fp_index_place(w, column, min, max, w->is_packed ? 0 : rows);
+    place(w, column, min, max, w->is_packed ? 0 : rows);
     column->count = rows;
     if (w->is_packed && column->type != FP_COLUMN_CONST)
         column->type = FP_COLUMN_PACKED;
@@ -58,13 +197,13 @@ static void place_metric(struct fp_index *w, uint32_t m)
     listed->is_sparse = facts->rows <= few;
     listed->is_derived = !listed->is_sparse && facts->odd <= few;
     if (listed->is_sparse || listed->is_derived) {
-        fp_index_place(w, &listed->row, 0, UINT32_MAX, count);
-        fp_index_place(w, &w->column[delta], facts->delta_min, facts->delta_max, count);
+        place(w, &listed->row, 0, UINT32_MAX, count);
+        place(w, &w->column[delta], facts->delta_min, facts->delta_max, count);
     } else {
         place_rows_of(w, delta, facts->delta_min, facts->delta_max);
     }
     if (listed->is_sparse)
-        fp_index_place(w, &w->column[value], facts->value_min, facts->value_max, count);
+        place(w, &w->column[value], facts->value_min, facts->value_max, count);
     else
         place_rows_of(w, value, facts->value_min, facts->value_max);
 }
@@ -80,33 +219,62 @@ static void place_time(struct fp_index *w)
         place_rows_of(w, FP_ROW_TIME, 0, last);
         return;
     }
-    fp_index_place(w, &w->column[FP_ROW_TIME], 0, last, profile->time_runs);
-    fp_index_place(w, &w->run_end, 0, (int64_t)profile->rows.count, profile->time_runs);
+    place(w, &w->column[FP_ROW_TIME], 0, last, profile->time_runs);
+    place(w, &w->run_end, 0, (int64_t)profile->rows.count, profile->time_runs);
 }
 
-static int64_t last_of(size_t count)
+static void place_numbers(struct fp_index *w, uint32_t c, size_t count)
 {
-    return count == 0 ? 0 : (int64_t)count - 1;
+    place_rows_of(w, c, 0, count == 0 ? 0 : (int64_t)count - 1);
 }
 
-static void place_rows(struct fp_index *w)
+static void place_all(struct fp_index *w)
 {
     const struct fp_profile *profile = w->profile;
 
+    for (int t = 0; t < FP_INDEX_TABLES; t++)
+        place_typed(w, &w->table[t], tables[t].type, array_of(profile, tables[t].array).count);
     place_time(w);
-    place_rows_of(w, FP_ROW_PROCESS, 0, last_of(profile->process_count));
-    place_rows_of(w, FP_ROW_STATUS, 0, last_of(w->status_count));
-    place_rows_of(w, FP_ROW_NODE, 0, last_of(profile->tree.node_count));
+    place_numbers(w, FP_ROW_PROCESS, profile->process_count);
+    place_numbers(w, FP_ROW_STATUS, w->status_count);
+    place_numbers(w, FP_ROW_NODE, profile->tree.node_count);
     place_rows_of(w, FP_ROW_PERIOD, 1, profile->period_max);
-    place_rows_of(w, FP_ROW_SCHEMA, 0, last_of(profile->schema_count));
-    place_rows_of(w, FP_ROW_EVENT, 0, last_of(profile->event_count));
-    place_rows_of(w, FP_ROW_FILE, 0, last_of(profile->file_count));
-    fp_index_place(w, &w->own, 0, UINT32_MAX, profile->own_count);
+    place_numbers(w, FP_ROW_SCHEMA, profile->schema_count);
+    place_numbers(w, FP_ROW_EVENT, profile->event_count);
+    place_numbers(w, FP_ROW_FILE, profile->file_count);
+    place(w, &w->own, 0, UINT32_MAX, profile->own_count);
     for (uint32_t m = 0; m < profile->metric_count; m++)
         place_metric(w, m);
 }
 
 /* --------------------------------------------------------------------- rows -- */
+
+static void numbers_of(const struct fp_index *w, const struct fp_row *row,
+                       int64_t number[FP_ROW_VALUE])
+{
+    number[FP_ROW_PROCESS] = row->process;
+    number[FP_ROW_TIME] = row->time_us - w->profile->first_us;
+    number[FP_ROW_STATUS] = w->status_of[row->stack];
+    number[FP_ROW_NODE] = w->profile->tree.stack[row->stack].node;
+    number[FP_ROW_PERIOD] = row->period;
+    number[FP_ROW_SCHEMA] = row->schema;
+    number[FP_ROW_EVENT] = row->event;
+    number[FP_ROW_FILE] = row->file;
+}
+
+int64_t fp_index_number(const struct fp_index *w, uint32_t column, const struct fp_row *row)
+{
+    int64_t number[FP_ROW_VALUE];
+    int place;
+
+    if (column < FP_ROW_VALUE) {
+        numbers_of(w, row, number);
+        return number[column];
+    }
+    column -= FP_ROW_VALUE;
+    place = fp_profile_place(w->profile, row, (int)(column / 2));
+    return place < 0 ? 0 : column % 2 == 0 ? row->value[place] : row->delta[place];
+}
 
 /* A row without the metric has the numbers 0 and is not listed. */
 static void write_metrics(struct fp_index *w, const struct fp_row *row, uint64_t number)
@@ -121,20 +289,18 @@ static void write_metrics(struct fp_index *w, const struct fp_row *row, uint64_t
         struct fp_listed_rows *listed = &w->listed[m];
         struct fp_column *value = &w->column[FP_ROW_VALUE + 2 * m];
         int i = place_of[m];
-        bool is_listed = listed->is_sparse    ? i >= 0
-                         : listed->is_derived ? i >= 0 && row->odd >> i & 1
-                                              : false;
+        bool is_listed = i >= 0 && (listed->is_sparse || (listed->is_derived && row->odd >> i & 1));
 
         if (is_listed)
-            fp_index_put(w, &listed->row, (int64_t)number);
+            put(w, &listed->row, (int64_t)number);
         if (is_listed || !listed->is_sparse)
-            fp_index_put(w, value, i < 0 ? 0 : row->value[i]);
+            put(w, value, i < 0 ? 0 : row->value[i]);
         if (is_listed || !(listed->is_sparse || listed->is_derived))
-            fp_index_put(w, value + 1, i < 0 ? 0 : row->delta[i]);
+            put(w, value + 1, i < 0 ? 0 : row->delta[i]);
     }
 }
 
-/* 1 where the time begins a run. */
+/* True where the row's time is written: every row's, or the first one's of a run. */
 static bool begins_run(struct fp_index *w, const struct fp_row *row, uint64_t number)
 {
     if (!w->has_runs)
@@ -142,22 +308,22 @@ static bool begins_run(struct fp_index *w, const struct fp_row *row, uint64_t nu
     if (number > 0 && row->time_us == w->run_us)
         return false;
     if (number > 0)
-        fp_index_put(w, &w->run_end, (int64_t)number);
+        put(w, &w->run_end, (int64_t)number);
     w->run_us = row->time_us;
     return true;
 }
 
 static void write_row(struct fp_index *w, const struct fp_row *row, uint64_t number)
 {
-    for (uint32_t c = 0; c < FP_ROW_VALUE; c++) {
-        struct fp_column *column = &w->column[c];
+    int64_t numbers[FP_ROW_VALUE];
 
-        if (fp_column_kind[column->type].size > 0 &&
-            (c != FP_ROW_TIME || begins_run(w, row, number)))
-            fp_index_put(w, column, fp_index_number(w, c, row));
+    numbers_of(w, row, numbers);
+    for (uint32_t c = 0; c < FP_ROW_VALUE; c++) {
+        if (c != FP_ROW_TIME || begins_run(w, row, number))
+            put(w, &w->column[c], numbers[c]);
     }
     if (w->profile->process[row->process].is_own)
-        fp_index_put(w, &w->own, (int64_t)number);
+        put(w, &w->own, (int64_t)number);
     write_metrics(w, row, number);
 }
 
@@ -176,11 +342,9 @@ static int write_rows(struct fp_index *w)
     }
     fp_cursor_close(&cursor);
     if (w->has_runs && number > 0)
-        fp_index_put(w, &w->run_end, (int64_t)number);
+        put(w, &w->run_end, (int64_t)number);
     return more;
 }
-
-/* --------------------------------------------------------------------- whole -- */
 
 static int write_all(struct fp_index *w)
 {
@@ -190,10 +354,9 @@ static int write_all(struct fp_index *w)
         err = fp_index_find_order(w);
     if (err != 0)
         return err;
-    fp_index_place_tables(w);
-    place_rows(w);
+    place_all(w);
     fp_index_write_header(w);
-    fp_index_write_tables(w);
+    write_tables(w);
     err = write_rows(w);
     for (size_t i = 0; i < w->placed_count; i++)
         fp_index_flush(w, w->placed[i]);
@@ -206,7 +369,7 @@ int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is
 {
     struct fp_budget *budget = &profile->budget;
     struct fp_index *w;
-    int err;
+    int err = FP_ENOMEM;
 
     if (profile->rows.count > UINT32_MAX || profile->strings.size > UINT32_MAX)
         return FP_EFULL;
@@ -217,7 +380,8 @@ int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is
     w->output = output;
     w->is_packed = is_packed;
     w->buffers = malloc(FP_INDEX_COLUMNS * FP_INDEX_BUFFER_BYTES);
-    err = w->buffers == NULL ? FP_ENOMEM : write_all(w);
+    if (w->buffers != NULL)
+        err = write_all(w);
     FP_FREE(budget, w->status_text, w->status_room);
     FP_FREE(budget, w->status_of, profile->tree.stack_count);
     FP_FREE(budget, w->order, profile->rows.count);

@@ -1,22 +1,17 @@
 /*
  * export_index.h - an index while it is written: what export_index*.c share. export.h declares the
  * export, doc/index.md is the layout.
- *
- * export_index_columns.c knows none of the other three; export_index.c calls them all.
  */
 #ifndef FP_REPORT_EXPORT_INDEX_H
 #define FP_REPORT_EXPORT_INDEX_H
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "report/export.h"
 
 #define FP_INDEX_BUFFER_BYTES ((size_t)16 << 10)
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "numbers are written as they are in memory");
-
+/* The narrowest type that holds a column's numbers is the first one whose range does. */
 enum fp_column_type {
     FP_COLUMN_CONST,
     FP_COLUMN_U8,
@@ -33,6 +28,7 @@ enum fp_column_type {
 extern const struct fp_column_kind {
     const char *name;
     size_t size;
+    int64_t min, max;
 } fp_column_kind[];
 
 struct fp_column {
@@ -44,8 +40,8 @@ struct fp_column {
     uint64_t written;
 };
 
-/* Columns of a number a row, in the order of the packed rows: these, and of each metric its values
- * and deltas. */
+/* Columns of a number a row, in the order of the packed rows: these, then of each metric its values
+ * and its deltas. */
 enum fp_row_column {
     FP_ROW_PROCESS,
     FP_ROW_TIME,
@@ -67,7 +63,7 @@ struct fp_listed_rows {
 };
 
 #define FP_INDEX_TABLES 21
-/* Of the whole file: the last are the end of a run and the own rows. */
+/* Of the whole file: the last two are run_end and own. */
 #define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 2)
 
 struct fp_index {
@@ -80,52 +76,28 @@ struct fp_index {
     struct fp_column column[FP_ROW_COLUMNS];
     struct fp_listed_rows listed[FP_METRICS_MOST];
     struct fp_column own; /* numbers of the profiler's own rows */
-    /* Rows of one time in a row are a run: column[FP_ROW_TIME] has its time. */
+    /* Consecutive rows of one time are a run: column[FP_ROW_TIME] has its time. */
     struct fp_column run_end;
     bool has_runs;
-    int64_t run_us; /* the time of the run that is being written */
+    int64_t run_us; /* the time of the last run */
     struct fp_column *placed[FP_INDEX_COLUMNS];
     size_t placed_count;
-    uint8_t *buffers;      /* one for each */
-    uint32_t *status_text; /* which statuses there are; texts */
+    uint8_t *buffers;      /* one for each placed column */
+    uint32_t *status_text; /* the different statuses; texts */
     size_t status_count, status_room;
     uint32_t *status_of; /* by stack: place in status_text */
-    /* Packed: process << 32 | number of the row, as they are written; and by the
-     * number of the row, its place in there. */
+    /* Packed: process << 32 | number of the row, in the order of the file; and by the number of the
+     * row, its place in there. */
     uint64_t *order;
     uint32_t *rank;
 };
 
-/* ---- export_index_columns.c -- */
+/* ---- export_index.c -- */
 
-/* Gives the column its type, its place and its buffer. Offsets are known before the first row,
- * because the profile knows the range of every column. */
-void fp_index_place(struct fp_index *w, struct fp_column *column, int64_t min, int64_t max,
-                    uint64_t count);
 void fp_index_flush(struct fp_index *w, struct fp_column *column);
-
-/* The low bytes of a two's complement number are right for any width that holds it, of either
- * sign. */
-static inline void fp_index_put(struct fp_index *w, struct fp_column *column, int64_t number)
-{
-    size_t size = fp_column_kind[column->type].size;
-    double real = (double)number;
-
-    if (size == 0)
-        return;
-    memcpy(column->buffer + column->used,
-           column->type == FP_COLUMN_F64 ? (void *)&real : (void *)&number, size);
-    column->used += size;
-    if (column->used == FP_INDEX_BUFFER_BYTES)
-        fp_index_flush(w, column);
-}
-
 /* The number of a row in a column; 0 where the row does not have the metric. */
 int64_t fp_index_number(const struct fp_index *w, uint32_t column, const struct fp_row *row);
-
 const char *fp_index_table_name(int table);
-void fp_index_place_tables(struct fp_index *w);
-void fp_index_write_tables(struct fp_index *w);
 
 /* ---- export_index_header.c -- */
 
@@ -134,7 +106,7 @@ void fp_index_write_header(struct fp_index *w);
 
 /* ---- export_index_packed.c -- */
 
-/* Before the rows are written: which number each will have. */
+/* The order of the rows, before they are written. */
 int fp_index_find_order(struct fp_index *w);
 int fp_index_write_packed(struct fp_index *w);
 

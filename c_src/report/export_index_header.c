@@ -169,10 +169,10 @@ static void put_header(struct fp_index *w)
     fp_json_end(output, "}");
 }
 
-/* The prefix is written again when the header's size is known. */
+/* The prefix gets the header's size when that is known: fp_output_extend() drains the buffer. */
 void fp_index_write_header(struct fp_index *w)
 {
-    unsigned char prefix[PREFIX_BYTES] = MAGIC;
+    const char prefix[PREFIX_BYTES] = MAGIC;
     uint32_t size;
 
     fp_output_put(w->output, prefix, sizeof(prefix));
@@ -181,6 +181,6 @@ void fp_index_write_header(struct fp_index *w)
         FP_OUTPUT_LITERAL(w->output, " ");
     w->base = fp_output_size(w->output);
     size = (uint32_t)(w->base - PREFIX_BYTES);
-    memcpy(prefix + 8, &size, sizeof(size));
-    fp_output_head(w->output, prefix, sizeof(prefix));
+    fp_output_extend(w->output, w->base);
+    fp_output_at(w->output, 8, &size, sizeof(size));
 }

@@ -1,10 +1,9 @@
 /*
- * export_index_packed.c - the rows of a report: changes in numbers of 7 bits a byte, column by
- * column and process by process, so that a compressor finds equal ones.
+ * export_index_packed.c - the rows of a report: changes as varints, column by column and process by
+ * process, so that a compressor finds equal ones.
  */
 #include "report/export_index.h"
-
-#include <stdlib.h>
+#include "report/varint.h"
 
 /* -------------------------------------------------------------------- order -- */
 
@@ -61,31 +60,24 @@ struct packing {
     struct fp_index *w;
     struct fp_column stream; /* of all packed columns */
     uint32_t *follower;      /* by process: its follower last time, from 1 on */
-    int64_t *number;         /* of one column, by process */
+    int64_t *number;         /* of one column, process by process */
     uint64_t *place;         /* by process: of its next row in there */
 };
 
-/* 7 bits a byte, the least first; all but the last have the eighth. */
 static void put_packed(struct packing *packing, uint64_t number)
 {
     struct fp_column *stream = &packing->stream;
+    uint8_t *end;
 
-    do {
-        uint8_t more = number > 0x7f ? 0x80 : 0;
-
-        stream->buffer[stream->used++] = (uint8_t)(number & 0x7f) | more;
-        if (stream->used == FP_INDEX_BUFFER_BYTES)
-            fp_index_flush(packing->w, stream);
-        number >>= 7;
-    } while (number != 0);
+    if (stream->used + FP_VARINT_MOST > FP_INDEX_BUFFER_BYTES)
+        fp_index_flush(packing->w, stream);
+    end = fp_put_varint(stream->buffer + stream->used, number);
+    stream->used = (size_t)(end - stream->buffer);
 }
 
-/* Small numbers of either sign are small: 0, -1, 1, -2 ... */
 static void put_change(struct packing *packing, int64_t now, int64_t before)
 {
-    uint64_t change = (uint64_t)now - (uint64_t)before;
-
-    put_packed(packing, change << 1 ^ (change >> 63 ? UINT64_MAX : 0));
+    put_packed(packing, fp_zigzag((int64_t)((uint64_t)now - (uint64_t)before)));
 }
 
 /* Ticks sample much the same processes: 0 is the expected one, any other is its number and 1. */
@@ -105,56 +97,45 @@ static void pack_processes(struct packing *packing)
     }
 }
 
-/* Where the rows of each process begin, once they stand together. */
-static void find_places(struct packing *packing)
-{
-    const struct fp_profile *profile = packing->w->profile;
-    uint64_t place = 0;
-
-    for (size_t p = 0; p < profile->process_count; p++) {
-        packing->place[p] = place;
-        place += profile->process[p].samples;
-    }
-}
-
-/* The changes of one process stand together: most of them are 0. */
-static void put_changes(struct packing *packing)
-{
-    uint64_t at = 0;
-
-    for (size_t p = 0; p < packing->w->profile->process_count; p++) {
-        int64_t before = 0;
-
-        for (; at < packing->place[p]; at++) {
-            put_change(packing, packing->number[at], before);
-            before = packing->number[at];
-        }
-    }
-}
-
-/* Times go from row to row, other columns by process. */
+/* Changes go from row to row; those of one process stand together, because most of them are 0. */
 static int pack_column(struct packing *packing, uint32_t c)
 {
-    struct fp_index *w = packing->w;
-    struct fp_profile *profile = w->profile;
+    struct fp_profile *profile = packing->w->profile;
     struct fp_cursor cursor;
     struct fp_row row;
-    int64_t before = 0, number;
+    uint64_t begin = 0, at = 0;
     int more;
 
-    find_places(packing);
-    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
-    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
-        number = fp_index_number(w, c, &row);
-        if (c == FP_ROW_TIME)
-            put_change(packing, number, before);
-        else
-            packing->number[packing->place[row.process]++] = number;
-        before = number;
+    for (size_t p = 0; p < profile->process_count; p++) {
+        packing->place[p] = begin;
+        begin += profile->process[p].samples;
     }
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0)
+        packing->number[packing->place[row.process]++] = fp_index_number(packing->w, c, &row);
     fp_cursor_close(&cursor);
-    if (c != FP_ROW_TIME)
-        put_changes(packing);
+    for (size_t p = 0; p < profile->process_count; p++) {
+        int64_t before = 0;
+
+        for (; at < packing->place[p]; before = packing->number[at++])
+            put_change(packing, packing->number[at], before);
+    }
+    return more;
+}
+
+/* Times change little from row to row, whatever the process is. */
+static int pack_times(struct packing *packing)
+{
+    struct fp_profile *profile = packing->w->profile;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    int64_t before = profile->first_us;
+    int more;
+
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    for (; (more = fp_cursor_next(&cursor, &row)) > 0; before = row.time_us)
+        put_change(packing, row.time_us, before);
+    fp_cursor_close(&cursor);
     return more;
 }
 
@@ -170,7 +151,7 @@ static int pack_columns(struct packing *packing)
         if (c == FP_ROW_PROCESS)
             pack_processes(packing);
         else
-            err = pack_column(packing, c);
+            err = c == FP_ROW_TIME ? pack_times(packing) : pack_column(packing, c);
     }
     fp_index_flush(w, &packing->stream);
     return err;

@@ -7,8 +7,8 @@
 #include "base/assume.h"
 #include "report/export.h"
 
-/* The grammar's rules for a file as a whole: times in order, growing within a tid, the last one not
- * on a whole second (so that none is). */
+/* The grammar's rules for a file as a whole: times in order and growing within a tid; the last one
+ * is not on a whole second, so none is. */
 struct writing {
     struct fp_profile *profile;
     struct fp_output *output;
@@ -19,39 +19,26 @@ struct writing {
     uint64_t samples, moved;
 };
 
-static bool is_comm_character(char c, bool is_first)
+static bool is_word_character(char c, bool is_first)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
            (!is_first && (c == '.' || c == '@' || c == '-'));
 }
 
-/* [A-Za-z_][A-Za-z_.@-]{1,31}: other characters become underscores. */
-static void put_comm(struct fp_output *output, struct fp_slice comm)
+/* A comm, [A-Za-z_][A-Za-z_.@-]{1,31}, or the file's event, at most 40 characters: others than
+ * those become underscores. */
+static void put_word(struct fp_output *output, struct fp_slice word, bool is_comm)
 {
-    char text[32];
-    size_t size = comm.size < sizeof(text) ? comm.size : sizeof(text);
+    char text[40];
+    size_t most = is_comm ? 32 : sizeof(text), size = word.size < most ? word.size : most;
 
-    if (size < 2) {
-        FP_OUTPUT_LITERAL(output, "beam");
+    if (size < (is_comm ? 2 : 1)) {
+        fp_output_text(output, is_comm ? FP_SLICE("beam") : FP_SLICE("cpu-clock"));
         return;
     }
     for (size_t i = 0; i < size; i++)
-        text[i] = is_comm_character(comm.at[i], i == 0) ? comm.at[i] : '_';
+        text[i] = is_word_character(word.at[i], is_comm && i == 0) ? word.at[i] : '_';
     fp_output_put(output, text, size);
-}
-
-/* One event in the whole file, in one word of at most 40 characters. */
-static void put_event(struct fp_output *output, struct fp_slice event)
-{
-    char text[40];
-    size_t size = event.size < sizeof(text) ? event.size : sizeof(text);
-
-    for (size_t i = 0; i < size; i++)
-        text[i] = is_comm_character(event.at[i], false) ? event.at[i] : '_';
-    if (size == 0)
-        FP_OUTPUT_LITERAL(output, "cpu-clock");
-    else
-        fp_output_put(output, text, size);
 }
 
 static int64_t in_order(struct writing *writing, const struct fp_row *row)
@@ -81,9 +68,9 @@ static void put_header(struct writing *writing, const struct fp_row *row, uint64
 
     for (int i = 6, rest = (int)(time % 1000000); i > 0; i--, rest /= 10)
         micros[i] = (char)('0' + rest % 10);
-    put_comm(output, fp_profile_text(profile, process->comm));
+    put_word(output, fp_profile_text(profile, process->comm), true);
     FP_OUTPUT_LITERAL(output, " ");
-    /* The original has none: a number of its own for each process. */
+    /* The original has none: each process gets a number of its own. */
     fp_output_number(output, process->pid > 0 ? (int64_t)process->pid : 1);
     FP_OUTPUT_LITERAL(output, "/");
     fp_output_number(output, process->tid > 0 ? (int64_t)process->tid : (int64_t)row->process + 1);
@@ -95,32 +82,29 @@ static void put_header(struct writing *writing, const struct fp_row *row, uint64
         fp_output_number(output, (int64_t)weight);
         FP_OUTPUT_LITERAL(output, " ");
     }
-    put_event(output, fp_profile_text(profile, profile->event[0]));
+    put_word(output, fp_profile_text(profile, profile->event[0]), false);
     FP_OUTPUT_LITERAL(output, ":\n");
 }
 
-/* The one metric and the words, so that names are there when it is read. */
+/* The one metric, and the words, which hold the names. */
 static void put_metrics(struct writing *writing, const struct fp_row *row)
 {
     const struct fp_profile *profile = writing->profile;
     const struct fp_process *process = &profile->process[row->process];
     struct fp_output *output = writing->output;
-    struct fp_by by = *writing->by;
-    int64_t value, delta;
+    int metric = writing->by->metric, place;
 
-    if (by.kind < FP_BY_VALUE)
+    if (writing->by->kind < FP_BY_VALUE)
         return;
-    by.kind = FP_BY_VALUE;
-    if (!fp_row_metric(profile, &by, row, &value))
+    place = fp_profile_place(profile, row, metric);
+    if (row->value[place] < 0)
         return;
-    by.kind = FP_BY_DELTA;
-    fp_row_metric(profile, &by, row, &delta);
     FP_OUTPUT_LITERAL(output, "# ");
-    fp_output_text(output, fp_profile_text(profile, profile->metric[by.metric].name));
+    fp_output_text(output, fp_profile_text(profile, profile->metric[metric].name));
     FP_OUTPUT_LITERAL(output, "=");
-    fp_output_number(output, value);
+    fp_output_number(output, row->value[place]);
     FP_OUTPUT_LITERAL(output, "/");
-    fp_output_number(output, delta);
+    fp_output_number(output, row->delta[place]);
     if (process->words != 0) {
         FP_OUTPUT_LITERAL(output, " ");
         fp_output_text(output, fp_profile_text(profile, process->words));
@@ -164,7 +148,7 @@ static void put_row(struct writing *writing, const struct fp_row *row)
 
     if (!fp_row_weight(writing->profile, writing->by, row, &weight) || weight == 0)
         return;
-    period = weight < 0 ? 0 - (uint64_t)weight : (uint64_t)weight;
+    period = fp_magnitude(weight);
     if (period > INT64_MAX)
         period = INT64_MAX;
     put_header(writing, row, period);

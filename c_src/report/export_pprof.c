@@ -3,15 +3,15 @@
  * do not need a generator.
  *
  * A message is made in a buffer and put behind its size. Field numbers are those of profile.proto;
- * samples come first and texts last, when it is known which there are.
+ * samples come first and texts last, when all of them are known.
  */
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/buffer.h"
 #include "report/aggregate.h"
 #include "report/export.h"
 #include "report/text.h"
+#include "report/varint.h"
 
 enum { /* of message Profile */
        SAMPLE_TYPE = 1,
@@ -29,10 +29,12 @@ enum { /* of message Profile */
 
 enum { VARINT = 0, BYTES = 2 }; /* wire types */
 
-#define VARINT_MOST 10
-
 struct key {
     uint32_t stack, process;
+};
+
+struct pprof_function {
+    int64_t name, file; /* texts */
 };
 
 struct pprof_writing {
@@ -45,25 +47,30 @@ struct pprof_writing {
     int64_t *sum; /* of key k: at k * columns */
     size_t key_count, key_room, sum_room, columns;
     struct fp_table keys;
+    struct pprof_function *function; /* a symbol without its line */
+    size_t function_count, function_room;
+    struct fp_table functions;
     char *room; /* for decoding */
-    int err;
+    int err;    /* the first one */
 };
+
+FP_INTERN_PAIR(intern_key, struct pprof_writing, struct key, key, keys, stack, process)
+FP_INTERN_PAIR(intern_function, struct pprof_writing, struct pprof_function, function, functions,
+               name, file)
+
+static int note(struct pprof_writing *w, int err)
+{
+    if (w->err == 0)
+        w->err = err;
+    return w->err;
+}
 
 /* ----------------------------------------------------------------- encoding -- */
 
 static void put_varint(struct pprof_writing *w, struct fp_buffer *buffer, uint64_t number)
 {
-    char *at;
-
-    if (fp_buffer_reserve(buffer, VARINT_MOST) != 0) {
-        w->err = FP_ENOMEM;
-        return;
-    }
-    at = fp_buffer_at(buffer);
-    for (; number >= 0x80; number >>= 7)
-        *at++ = (char)(number | 0x80);
-    *at++ = (char)number;
-    fp_buffer_end(buffer, at);
+    if (note(w, fp_buffer_reserve(buffer, FP_VARINT_MOST)) == 0)
+        fp_buffer_end(buffer, (char *)fp_put_varint((uint8_t *)fp_buffer_at(buffer), number));
 }
 
 static void put_field(struct pprof_writing *w, struct fp_buffer *buffer, unsigned field,
@@ -73,42 +80,34 @@ static void put_field(struct pprof_writing *w, struct fp_buffer *buffer, unsigne
     put_varint(w, buffer, (uint64_t)number);
 }
 
-/* A message, a text or packed numbers inside another message. */
+/* `inner`, a message or packed numbers, as a field of `message`. */
 static void put_inside(struct pprof_writing *w, unsigned field)
 {
     put_varint(w, &w->message, field << 3 | BYTES);
     put_varint(w, &w->message, w->inner.size);
-    if (fp_buffer_append(&w->message, w->inner.bytes, w->inner.size) != 0)
-        w->err = FP_ENOMEM;
+    note(w, fp_buffer_append(&w->message, w->inner.bytes, w->inner.size));
     w->inner.size = 0;
 }
 
-/* The finished message (or text) as a field of Profile. */
-static void put_message(struct pprof_writing *w, unsigned field)
+/* `message` is the value of a field of Profile, and `number` the one before it. */
+static void put_profile_field(struct pprof_writing *w, unsigned key, uint64_t number)
 {
-    struct fp_buffer head = {NULL, 0, 0};
+    uint8_t head[2 * FP_VARINT_MOST], *end = fp_put_varint(head, key);
 
-    put_varint(w, &head, field << 3 | BYTES);
-    put_varint(w, &head, w->message.size);
-    fp_output_put(w->output, head.bytes, head.size);
+    end = fp_put_varint(end, number);
+    fp_output_put(w->output, head, (size_t)(end - head));
     fp_output_put(w->output, w->message.bytes, w->message.size);
     w->message.size = 0;
-    fp_buffer_free(&head);
+}
+
+static void put_message(struct pprof_writing *w, unsigned field)
+{
+    put_profile_field(w, field << 3 | BYTES, w->message.size);
 }
 
 static void put_number(struct pprof_writing *w, unsigned field, int64_t number)
 {
-    put_field(w, &w->message, field, number);
-    fp_output_put(w->output, w->message.bytes, w->message.size);
-    w->message.size = 0;
-}
-
-/* The first error is the one that counts. */
-static int note(struct pprof_writing *w, int err)
-{
-    if (w->err == 0)
-        w->err = err;
-    return w->err;
+    put_profile_field(w, field << 3 | VARINT, (uint64_t)number);
 }
 
 static int64_t text_id(struct pprof_writing *w, struct fp_slice text)
@@ -125,8 +124,6 @@ static int64_t profile_text_id(struct pprof_writing *w, uint32_t text)
 }
 
 /* --------------------------------------------------------------- adding up -- */
-
-FP_INTERN_PAIR(intern_key, struct pprof_writing, struct key, key, keys, stack, process)
 
 static int64_t *sums_of(struct pprof_writing *w, const struct fp_row *row)
 {
@@ -251,24 +248,13 @@ static void put_sample(struct pprof_writing *w, size_t k)
     put_message(w, SAMPLE);
 }
 
-struct functions {
-    struct function {
-        int64_t name, file; /* texts */
-    } * function;
-    size_t function_count, function_room;
-    struct fp_table functions;
-};
-
-FP_INTERN_PAIR(intern_function, struct functions, struct function, function, functions, name, file)
-
 /* The number of a function, which is written when it is new. */
-static uint32_t function_of(struct pprof_writing *w, struct functions *functions,
-                            struct function one)
+static uint32_t function_of(struct pprof_writing *w, struct pprof_function one)
 {
-    size_t known = functions->function_count;
+    size_t known = w->function_count;
     uint32_t id;
 
-    if (note(w, intern_function(functions, w->budget, one, &id)) != 0 || id < known)
+    if (note(w, intern_function(w, w->budget, one, &id)) != 0 || id < known)
         return id;
     put_field(w, &w->message, 1, (int64_t)id + 1);
     put_field(w, &w->message, 2, one.name);
@@ -278,17 +264,16 @@ static uint32_t function_of(struct pprof_writing *w, struct functions *functions
     return id;
 }
 
-static void put_location(struct pprof_writing *w, struct functions *functions, uint32_t f)
+/* A location for each frame. */
+static void put_location(struct pprof_writing *w, size_t f)
 {
     const struct fp_frame_ids *frame = &w->profile->tree.frame[f];
     uint32_t line, function;
     struct fp_slice symbol =
         fp_text_without_line(fp_profile_text(w->profile, frame->symbol), &line);
-    struct function one;
+    int64_t name = text_id(w, fp_text_decode(symbol, w->room));
 
-    one.name = text_id(w, fp_text_decode(symbol, w->room));
-    one.file = profile_text_id(w, frame->dso);
-    function = function_of(w, functions, one);
+    function = function_of(w, (struct pprof_function){name, profile_text_id(w, frame->dso)});
     put_field(w, &w->message, 1, (int64_t)f + 1);
     put_field(w, &w->inner, 1, (int64_t)function + 1);
     put_field(w, &w->inner, 2, line);
@@ -296,29 +281,13 @@ static void put_location(struct pprof_writing *w, struct functions *functions, u
     put_message(w, LOCATION);
 }
 
-/* A location for each frame; a function for each symbol without its line. */
-static void put_locations(struct pprof_writing *w)
-{
-    struct functions functions = {0};
-
-    for (size_t f = 0; f < w->profile->tree.frame_count && w->err == 0; f++)
-        put_location(w, &functions, (uint32_t)f);
-    FP_FREE(w->budget, functions.function, functions.function_room);
-    fp_table_free(&functions.functions, w->budget);
-}
-
 /* Texts have to be UTF-8. */
 static void put_text(struct pprof_writing *w, struct fp_slice text)
 {
-    for (size_t i = 0; i < text.size;) {
-        uint32_t point;
-        size_t size = fp_utf8(text.at + i, text.size - i, &point);
-        struct fp_slice piece =
-            size == 0 ? FP_SLICE("\xef\xbf\xbd") : (struct fp_slice){text.at + i, size};
+    while (text.size > 0) {
+        struct fp_slice next = fp_utf8_next(&text);
 
-        if (fp_buffer_append(&w->message, piece.at, piece.size) != 0)
-            w->err = FP_ENOMEM;
-        i += size == 0 ? 1 : size;
+        note(w, fp_buffer_append(&w->message, next.at, next.size));
     }
     put_message(w, STRING_TABLE);
 }
@@ -328,11 +297,13 @@ static void put_whole(struct pprof_writing *w)
     const struct fp_profile *profile = w->profile;
     int64_t comment;
 
+    text_id(w, FP_SLICE(""));
     add_rows(w);
     put_value_types(w);
     for (size_t k = 0; k < w->key_count && w->err == 0; k++)
         put_sample(w, k);
-    put_locations(w);
+    for (size_t f = 0; f < profile->tree.frame_count && w->err == 0; f++)
+        put_location(w, f);
     if (profile->first_us <= INT64_MAX / 1000)
         put_number(w, TIME_NANOS, profile->first_us * 1000);
     if (profile->last_us - profile->first_us <= INT64_MAX / 1000)
@@ -357,11 +328,12 @@ int fp_export_pprof(struct fp_profile *profile, struct fp_output *output)
     w.room = malloc(profile->strings.size + 1);
     if (w.room == NULL)
         return FP_ENOMEM;
-    text_id(&w, FP_SLICE(""));
     put_whole(&w);
     FP_FREE(w.budget, w.key, w.key_room);
     FP_FREE(w.budget, w.sum, w.sum_room);
+    FP_FREE(w.budget, w.function, w.function_room);
     fp_table_free(&w.keys, w.budget);
+    fp_table_free(&w.functions, w.budget);
     fp_strings_free(&w.strings, w.budget);
     fp_buffer_free(&w.message);
     fp_buffer_free(&w.inner);

@@ -2,11 +2,10 @@
  * export_speedscope.c - https://www.speedscope.app/file-format-schema.json
  *
  * Stacks are added up, in the order of their first samples: the view for these files is `Left
- * Heavy` or `Sandwich`. Frames come last in the file, when it is known which dimensions there are.
+ * Heavy` or `Sandwich`. Frames come last in the file, when all groups of dimensions are known.
  */
 #include <stdbool.h>
 
-#include "report/aggregate.h"
 #include "report/export.h"
 #include "report/text.h"
 
@@ -23,13 +22,14 @@ struct dimension_frames {
 FP_INTERN_PAIR(intern_dimension, struct dimension_frames, struct dimension_frame, frame, frames,
                dimension, code)
 
-static int put_stack(struct fp_profile *profile, const struct fp_aggregate *groups,
-                     const struct fp_query *query, const struct fp_group *group,
-                     struct dimension_frames *dimensions, struct fp_output *output)
+static int put_stack(const struct fp_aggregate *sums, const struct fp_query *query,
+                     const struct fp_group *group, struct dimension_frames *dimensions,
+                     struct fp_output *output)
 {
+    struct fp_profile *profile = sums->profile;
     const struct fp_tree *tree = &profile->tree;
     uint32_t nodes[FP_FRAMES_MOST], id;
-    size_t count = fp_aggregate_stack(groups, profile, group->node, nodes, FP_FRAMES_MOST);
+    size_t count = fp_aggregate_stack(sums, group->node, nodes);
     char room[FP_DIMENSION_BYTES];
     int err = 0;
 
@@ -50,7 +50,7 @@ static int put_stack(struct fp_profile *profile, const struct fp_aggregate *grou
 static int put_profile(struct fp_profile *profile, struct fp_query *query,
                        struct dimension_frames *dimensions, struct fp_output *output)
 {
-    struct fp_aggregate groups;
+    struct fp_aggregate sums;
     char room[160];
     uint64_t total = 0;
     struct fp_slice name = fp_by_name(profile, &query->by, room);
@@ -58,25 +58,25 @@ static int put_profile(struct fp_profile *profile, struct fp_query *query,
     int err;
 
     query->without_lines = 0; /* frames have a place for them */
-    err = fp_aggregate_make(&groups, profile, query);
+    err = fp_aggregate_make(&sums, profile, query);
     fp_json_begin(output, NULL, "{");
     fp_json_word(output, "type", "sampled");
     fp_json_text(output, "name", name);
     fp_json_word(output, "unit", is_bytes ? "bytes" : "none");
     fp_json_number(output, "startValue", 0);
     fp_json_begin(output, "samples", "[");
-    for (size_t i = 0; i < groups.count && err == 0; i++)
-        err = put_stack(profile, &groups, query, &groups.group[i], dimensions, output);
+    for (size_t i = 0; i < sums.count && err == 0; i++)
+        err = put_stack(&sums, query, &sums.group[i], dimensions, output);
     fp_json_end(output, "]");
     fp_json_begin(output, "weights", "[");
-    for (size_t i = 0; i < groups.count; i++) {
-        fp_json_number(output, NULL, (int64_t)groups.group[i].weight);
-        total = fp_sum(total, groups.group[i].weight);
+    for (size_t i = 0; i < sums.count; i++) {
+        fp_json_number(output, NULL, (int64_t)sums.group[i].weight);
+        total = fp_sum(total, sums.group[i].weight);
     }
     fp_json_end(output, "]");
     fp_json_number(output, "endValue", (int64_t)total);
     fp_json_end(output, "}");
-    fp_aggregate_free(&groups);
+    fp_aggregate_free(&sums);
     return err;
 }
 

@@ -1,5 +1,5 @@
 /*
- * output.c - one buffer, an optional deflate behind it, one file.
+ * output.c - one buffer, before a file or zlib's writer of one.
  */
 #include "report/output.h"
 
@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,19 +19,24 @@
 #define NAMES_MOST 100
 
 struct fp_output {
-    int file, is_gzip;
+    int file;
+    gzFile gzip;      /* owns `file`; NULL: no compression */
     bool needs_comma; /* the next value of the JSON */
-    int failed;       /* errno of what failed first; -1: zlib */
+    int failed;       /* the first errno; -1: zlib's own error */
     char *path, *temporary;
     char *buffer;
     size_t used;
     uint64_t size;    /* of what was put */
     uint64_t written; /* of the file, up to its end */
-    z_stream gzip;
-    unsigned char *packed; /* BUFFER_BYTES */
 };
 
 /* -------------------------------------------------------------- to the file -- */
+
+static void fail(struct fp_output *output, int error)
+{
+    if (output->failed == 0)
+        output->failed = error;
+}
 
 void fp_output_at(struct fp_output *output, uint64_t at, const void *bytes, size_t size)
 {
@@ -41,47 +45,26 @@ void fp_output_at(struct fp_output *output, uint64_t at, const void *bytes, size
     while (size > 0 && output->failed == 0) {
         ssize_t n = pwrite(output->file, from, size, (off_t)at);
 
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && errno != EINTR)
+            fail(output, errno);
+        if (n < 0)
             continue;
-        if (n < 0) {
-            output->failed = errno;
-            return;
-        }
         from += n;
         at += (uint64_t)n;
         size -= (size_t)n;
     }
 }
 
-static void append(struct fp_output *output, const void *bytes, size_t size)
+static void drain(struct fp_output *output)
 {
-    fp_output_at(output, output->written, bytes, size);
-    output->written += size;
-}
+    int code;
 
-static void pack(struct fp_output *output, int flush)
-{
-    z_stream *gzip = &output->gzip;
-    int got = Z_OK;
-
-    gzip->next_in = (unsigned char *)output->buffer;
-    gzip->avail_in = (unsigned)output->used;
-    do {
-        gzip->next_out = output->packed;
-        gzip->avail_out = (unsigned)BUFFER_BYTES;
-        got = deflate(gzip, flush);
-        append(output, output->packed, BUFFER_BYTES - gzip->avail_out);
-    } while (gzip->avail_out == 0 && output->failed == 0);
-    if (got == Z_STREAM_ERROR && output->failed == 0)
-        output->failed = -1;
-}
-
-static void drain(struct fp_output *output, int flush)
-{
-    if (output->is_gzip)
-        pack(output, flush);
-    else
-        append(output, output->buffer, output->used);
+    if (output->gzip == NULL)
+        fp_output_at(output, output->written, output->buffer, output->used);
+    else if (output->used > 0 && output->failed == 0 &&
+             gzwrite(output->gzip, output->buffer, (unsigned)output->used) == 0)
+        fail(output, (gzerror(output->gzip, &code), code) == Z_ERRNO ? errno : -1);
+    output->written += output->used;
     output->used = 0;
 }
 
@@ -102,7 +85,7 @@ void fp_output_put(struct fp_output *output, const void *bytes, size_t size)
         at += some;
         size -= some;
         if (output->used == BUFFER_BYTES)
-            drain(output, Z_NO_FLUSH);
+            drain(output);
     }
 }
 
@@ -118,21 +101,15 @@ void fp_output_number(struct fp_output *output, int64_t number)
     fp_output_put(output, digits, (size_t)(fp_put_i64(digits, number) - digits));
 }
 
-void fp_output_head(struct fp_output *output, const void *bytes, size_t size)
-{
-    drain(output, Z_NO_FLUSH);
-    fp_output_at(output, 0, bytes, size);
-}
-
 void fp_output_extend(struct fp_output *output, uint64_t size)
 {
     struct stat info;
 
-    drain(output, Z_NO_FLUSH);
+    drain(output);
     output->size = size;
     if (output->failed == 0 && fstat(output->file, &info) == 0 && (uint64_t)info.st_size < size &&
         ftruncate(output->file, (off_t)size) != 0)
-        output->failed = errno;
+        fail(output, errno);
 }
 
 static void put_json_byte(struct fp_output *output, unsigned char byte)
@@ -150,20 +127,14 @@ static void put_json_byte(struct fp_output *output, unsigned char byte)
 
 static void put_json_text(struct fp_output *output, struct fp_slice text)
 {
-    const char *at = text.at, *end = at + text.size;
-
     FP_OUTPUT_LITERAL(output, "\"");
-    while (at < end) {
-        uint32_t point;
-        size_t size = fp_utf8(at, (size_t)(end - at), &point);
+    while (text.size > 0) {
+        struct fp_slice next = fp_utf8_next(&text);
 
-        if (size == 1)
-            put_json_byte(output, (unsigned char)*at);
-        else if (size > 1)
-            fp_output_put(output, at, size);
+        if (next.size == 1)
+            put_json_byte(output, (unsigned char)*next.at);
         else
-            FP_OUTPUT_LITERAL(output, "\xef\xbf\xbd");
-        at += size == 0 ? 1 : size;
+            fp_output_text(output, next);
     }
     FP_OUTPUT_LITERAL(output, "\"");
 }
@@ -218,14 +189,9 @@ uint64_t fp_output_size(const struct fp_output *output)
 
 /* ------------------------------------------------------------ open and close -- */
 
-/* A free name beside the wanted one. */
-static int open_temporary(struct fp_output *output, const char *path)
+/* A free name beside `path`. 0 or FP_EIO, with errno. */
+static int open_temporary(struct fp_output *output, const char *path, size_t size)
 {
-    size_t size = strlen(path) + 40;
-
-    output->temporary = malloc(size);
-    if (output->temporary == NULL)
-        return ENOMEM;
     for (int n = 0; n < NAMES_MOST; n++) {
         snprintf(output->temporary, size, "%s.%d-%d.tmp", path, (int)getpid(), n);
         output->file =
@@ -233,51 +199,37 @@ static int open_temporary(struct fp_output *output, const char *path)
         if (output->file >= 0 || errno != EEXIST)
             break;
     }
-    return output->file < 0 ? errno : 0;
+    return output->file < 0 ? FP_EIO : 0;
 }
 
 static void destroy(struct fp_output *output)
 {
-    if (output->is_gzip)
-        deflateEnd(&output->gzip);
-    free(output->packed);
     free(output->buffer);
     free(output->temporary);
     free(output->path);
     free(output);
 }
 
-static int start_gzip(struct fp_output *output)
-{
-    output->packed = malloc(BUFFER_BYTES);
-    /* 16: the gzip format. */
-    if (output->packed == NULL ||
-        deflateInit2(&output->gzip, 6, Z_DEFLATED, 16 + 15, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-        return FP_ENOMEM;
-    output->is_gzip = 1;
-    return 0;
-}
-
 int fp_output_open(struct fp_output **output, const char *path, int is_gzip, char *why,
                    size_t why_size)
 {
     struct fp_output *made = calloc(1, sizeof(*made));
-    int err = 0, number;
+    size_t size = strlen(path) + 40;
+    int err = FP_ENOMEM;
 
     if (made == NULL)
         return FP_ENOMEM;
     made->path = strdup(path);
+    made->temporary = malloc(size);
     made->buffer = malloc(BUFFER_BYTES);
-    if (made->path == NULL || made->buffer == NULL)
+    if (made->path != NULL && made->temporary != NULL && made->buffer != NULL)
+        err = open_temporary(made, path, size);
+    if (err == FP_EIO)
+        snprintf(why, why_size, "%s", strerror(errno));
+    if (err == 0 && is_gzip && (made->gzip = gzdopen(made->file, "wb6")) == NULL) {
+        close(made->file);
+        unlink(made->temporary);
         err = FP_ENOMEM;
-    if (err == 0 && is_gzip)
-        err = start_gzip(made);
-    if (err == 0) {
-        number = open_temporary(made, path);
-        if (number != 0) {
-            snprintf(why, why_size, "%s", strerror(number));
-            err = FP_EIO;
-        }
     }
     if (err != 0)
         destroy(made);
@@ -286,14 +238,21 @@ int fp_output_open(struct fp_output **output, const char *path, int is_gzip, cha
     return err;
 }
 
+static void close_file(struct fp_output *output)
+{
+    int code = output->gzip != NULL ? gzclose(output->gzip) : close(output->file);
+
+    if (code != 0)
+        fail(output, output->gzip == NULL || code == Z_ERRNO ? errno : -1);
+}
+
 int fp_output_close(struct fp_output *output, int err, char *why, size_t why_size)
 {
     if (err == 0)
-        drain(output, Z_FINISH);
-    if (close(output->file) != 0 && output->failed == 0)
-        output->failed = errno;
+        drain(output);
+    close_file(output);
     if (err == 0 && output->failed == 0 && rename(output->temporary, output->path) != 0)
-        output->failed = errno;
+        fail(output, errno);
     if (err == 0 && output->failed != 0) {
         snprintf(why, why_size, "%s",
                  output->failed < 0 ? "zlib failed" : strerror(output->failed));

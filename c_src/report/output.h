@@ -1,8 +1,8 @@
 /*
  * output.h - a file that is there whole, or not at all.
  *
- * Bytes go to a new file beside the one that is wanted (mode 0600, never through a link), which
- * takes its name at the end. Errors are kept until fp_output_close(), which returns the first one.
+ * Bytes go to a new file beside `path` (mode 0600, never through a link), which takes that name at
+ * the end. fp_output_close() returns the first error.
  *
  * Dirty I/O threads only. One thread at a time.
  */
@@ -23,15 +23,13 @@ void fp_output_put(struct fp_output *output, const void *bytes, size_t size);
 void fp_output_text(struct fp_output *output, struct fp_slice text);
 void fp_output_number(struct fp_output *output, int64_t number);
 #define FP_OUTPUT_LITERAL(output, literal) fp_output_put((output), (literal), sizeof(literal) - 1)
-/* Bytes at a place of their own; not with gzip. */
+/* Bytes at a place of their own, which is not counted; not with gzip. */
 void fp_output_at(struct fp_output *output, uint64_t at, const void *bytes, size_t size);
-/* The first bytes anew; not with gzip. */
-void fp_output_head(struct fp_output *output, const void *bytes, size_t size);
-/* Make the file at least so long, with zeros. */
+/* Makes the file at least so long, with zeros; not with gzip. */
 void fp_output_extend(struct fp_output *output, uint64_t size);
 
-/* JSON, with the commas that it needs. `key` is NULL in an array. Bytes of a text that are not
- * UTF-8 become U+FFFD. `bracket` is "{" or "[", "}" or "]". */
+/* JSON with its commas. `key` is NULL in an array. Bytes that are no UTF-8 become U+FFFD. `bracket`
+ * is "{" or "[", "}" or "]". */
 void fp_json_begin(struct fp_output *output, const char *key, const char *bracket);
 void fp_json_end(struct fp_output *output, const char *bracket);
 void fp_json_number(struct fp_output *output, const char *key, int64_t number);
@@ -42,8 +40,8 @@ void fp_json_word(struct fp_output *output, const char *key, const char *word);
 /* Bytes put so far, before compression. */
 uint64_t fp_output_size(const struct fp_output *output);
 
-/* Finish with `err` of the caller (0: all went well): the file takes its name, or nothing is left
- * of it. `err`, or what went wrong when it was 0; `why` as above. */
+/* For an `err` of 0 the file takes its name, else it is deleted. Returns `err`, or the first error
+ * of the output; `why` as above. */
 int fp_output_close(struct fp_output *output, int err, char *why, size_t why_size);
 
 #endif

@@ -1,10 +1,12 @@
 /*
- * profile.c - a sample is parsed whole before it is kept, so that a damaged one leaves its warning
- * only (and at most some unused texts).
+ * profile.c - a sample is parsed whole before it is kept: a damaged one leaves a warning and at
+ * most some unused texts.
  */
 #include "report/profile.h"
 
 #include <stdbool.h>
+
+#define EVENTS_MOST 256
 
 int fp_profile_create(struct fp_profile **profile, size_t limit)
 {
@@ -16,7 +18,7 @@ int fp_profile_create(struct fp_profile **profile, size_t limit)
     made->budget.limit = limit;
     made->is_ordered = 1;
     made->period_max = 1;
-    err = fp_tree_create(&made->tree, &made->budget);
+    err = fp_tree_create(&made->tree, &made->strings, &made->budget);
     if (err != 0) {
         fp_profile_destroy(made);
         return err;
@@ -44,10 +46,9 @@ void fp_profile_destroy(struct fp_profile *profile)
     budget = &profile->budget;
     close_file(profile);
     fp_rows_free(&profile->rows, budget);
-    fp_tree_free(&profile->tree, budget);
+    fp_tree_free(&profile->tree);
     fp_strings_free(&profile->strings, budget);
     fp_table_free(&profile->processes, budget);
-    fp_table_free(&profile->pids, budget);
     free(profile->process);
     free(profile->last);
     free(profile->event);
@@ -58,6 +59,18 @@ void fp_profile_destroy(struct fp_profile *profile)
 static int intern(struct fp_profile *profile, struct fp_slice text, uint32_t *id)
 {
     return fp_strings_intern(&profile->strings, &profile->budget, text, id);
+}
+
+static struct fp_file *current_file(struct fp_profile *profile)
+{
+    return &profile->file[profile->file_count - 1];
+}
+
+/* FP_EINVAL where a parser says that the sample is damaged, and why. */
+static int check(struct fp_profile *profile, const char *bad)
+{
+    profile->bad = bad;
+    return bad == NULL ? 0 : FP_EINVAL;
 }
 
 static void warn(struct fp_profile *profile, uint64_t line, const char *what)
@@ -81,7 +94,7 @@ int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
 {
     const struct fp_schema *schema = &profile->schema[row->schema];
 
-    /* Mostly it is the metric's own number. */
+    /* Mostly the metric's own number. */
     if ((uint32_t)metric < schema->count && schema->metric[metric] == metric)
         return metric;
     for (uint32_t i = 0; i < schema->count; i++) {
@@ -91,7 +104,7 @@ int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
     return -1;
 }
 
-/* A weighted export has one metric at most. */
+/* A weighted export has at most one metric. */
 int64_t fp_row_count(const struct fp_profile *profile, const struct fp_row *row)
 {
     if (row->period == 1 || profile->file[row->file].dialect != FP_OURS ||
@@ -124,34 +137,34 @@ static bool same_schema(const struct fp_schema *a, const struct fp_schema *b)
     return a->count == b->count && memcmp(a->metric, b->metric, a->count) == 0;
 }
 
-static const char *intern_schema(struct fp_profile *profile, const struct fp_schema *schema,
-                                 uint32_t *id)
+static int intern_schema(struct fp_profile *profile, const struct fp_schema *schema, uint32_t *id)
 {
     for (*id = 0; *id < profile->schema_count; ++*id) {
         if (same_schema(&profile->schema[*id], schema))
-            return NULL;
+            return 0;
     }
     if (profile->schema_count == FP_SCHEMAS_MOST)
-        return "too many different sets of metrics";
+        return check(profile, "too many different sets of metrics");
     profile->schema[profile->schema_count++] = *schema;
-    return NULL;
+    return 0;
 }
 
 /* The numbers at the front of the fields; *words is the rest. */
 static int read_numbers(struct fp_profile *profile, const struct fp_sample *sample,
-                        struct fp_slice *words, const char **bad)
+                        struct fp_slice *words)
 {
     const char *at = sample->fields.at, *end = at + sample->fields.size;
     const struct fp_schema *likely = &profile->schema[profile->last_schema];
     struct fp_schema schema = {0};
     struct fp_row *row = &profile->row;
     fp_metric_set seen = 0;
+    int err;
 
     while (at < end) {
         uint32_t n = schema.count;
         struct fp_slice hint = FP_SLICE(""), key;
         int64_t value, delta;
-        int metric, err;
+        int metric;
 
         if (n < likely->count)
             hint = fp_profile_text(profile, profile->metric[likely->metric[n]].name);
@@ -161,25 +174,23 @@ static int read_numbers(struct fp_profile *profile, const struct fp_sample *samp
             metric = likely->metric[n];
         else if ((err = intern_metric(profile, key, &metric)) != 0)
             return err;
-        if (metric < 0 || seen >> metric & 1) {
-            *bad = metric < 0 ? "too many different metrics" : "a metric twice in one line";
-            return 0;
-        }
+        if (metric < 0)
+            return check(profile, "too many different metrics");
+        if (seen >> metric & 1)
+            return check(profile, "a metric twice in one line");
         seen |= FP_METRIC_BIT(metric);
         row->value[n] = value;
         row->delta[n] = delta;
         schema.metric[schema.count++] = (uint8_t)metric;
     }
     *words = (struct fp_slice){at, (size_t)(end - at)};
-    *bad = fp_parse_words(*words);
-    if (*bad != NULL)
-        return 0;
+    err = check(profile, fp_parse_words(*words));
     row->schema = profile->last_schema;
-    if (profile->schema_count == 0 || !same_schema(likely, &schema))
-        *bad = intern_schema(profile, &schema, &row->schema);
-    if (*bad == NULL)
+    if (err == 0 && (profile->schema_count == 0 || !same_schema(likely, &schema)))
+        err = intern_schema(profile, &schema, &row->schema);
+    if (err == 0)
         profile->last_schema = row->schema;
-    return 0;
+    return err;
 }
 
 static void widen(int64_t *min, int64_t *max, int64_t number)
@@ -190,11 +201,10 @@ static void widen(int64_t *min, int64_t *max, int64_t number)
         *max = number;
 }
 
-static void note_metrics(struct fp_profile *profile)
+static void note_metrics(struct fp_profile *profile, bool is_own)
 {
     const struct fp_row *row = &profile->row;
     const struct fp_schema *schema = &profile->schema[row->schema];
-    int is_own = profile->process[row->process].is_own;
 
     for (uint32_t i = 0; i < schema->count; i++) {
         struct fp_metric_facts *facts = &profile->metric[schema->metric[i]];
@@ -235,35 +245,21 @@ static bool read_words(struct fp_slice text, struct fp_slice words[WORDS])
     return true;
 }
 
-/* Where the last process of this `thread` stands, from 1 on; 0: there was none. */
-static int last_process(struct fp_profile *profile, uint32_t thread, uint32_t **last)
-{
-    size_t had = profile->last_room;
-    int err;
-
-    if (thread >= had) {
-        err = FP_GROW(&profile->budget, &profile->last, &profile->last_room, (size_t)thread + 1);
-        if (err != 0)
-            return err;
-        memset(profile->last + had, 0, (profile->last_room - had) * sizeof(*profile->last));
-    }
-    *last = &profile->last[thread];
-    return 0;
-}
-
-/* `id` is the new process, where it is the first one of its OS process. */
+/* The first process of the OS process; `id`, which is new, where there is none. */
 static int node_of(struct fp_profile *profile, uint64_t pid, uint32_t id, uint32_t *node)
 {
-    uint64_t hash = fp_hash_two(pid, 1);
+    uint64_t hash = fp_hash_two(pid, UINT64_MAX);
     struct fp_table_at at;
 
-    fp_table_seek(&profile->pids, hash, &at);
-    while (fp_table_next(&profile->pids, &at, node)) {
-        if (profile->process[*node].pid == pid)
+    fp_table_seek(&profile->processes, hash, &at);
+    while (fp_table_next(&profile->processes, &at, node)) {
+        if (*node < id && profile->process[*node].pid == pid) {
+            *node = profile->process[*node].node;
             return 0;
+        }
     }
     *node = id;
-    return fp_table_put(&profile->pids, &profile->budget, hash, id);
+    return fp_table_put(&profile->processes, &profile->budget, hash, id);
 }
 
 static int new_process(struct fp_profile *profile, const struct fp_sample *sample, uint32_t thread,
@@ -293,11 +289,12 @@ static int new_process(struct fp_profile *profile, const struct fp_sample *sampl
                                    .file = profile->row.file,
                                    .node = node,
                                    .is_own = fp_sample_is_own(sample),
-                                   .first_us = header->time_us};
+                                   .first_us = header->time_us,
+                                   .last_us = header->time_us};
     return 0;
 }
 
-/* Two processes can share a tid (doc/format.md); the pid tells them apart. */
+/* Two processes can share a tid (doc/format.md): their pids differ. */
 static int find_process(struct fp_profile *profile, const struct fp_sample *sample, uint32_t thread,
                         uint32_t erl_pid, uint32_t *id)
 {
@@ -328,7 +325,7 @@ static int update_words(struct fp_profile *profile, struct fp_process *process,
     return err;
 }
 
-/* The original has the pid in the place of the name: <0.71.0> without < >. */
+/* The original has the pid without < > where the others have the name of the thread. */
 static int original_pid(struct fp_profile *profile, struct fp_slice thread, uint32_t *id)
 {
     char text[66];
@@ -342,23 +339,22 @@ static int original_pid(struct fp_profile *profile, struct fp_slice thread, uint
 }
 
 static int process_of(struct fp_profile *profile, const struct fp_sample *sample,
-                      struct fp_slice text, const char **bad, uint32_t *id)
+                      struct fp_slice text, uint32_t *id)
 {
     struct fp_slice words[WORDS];
     uint32_t thread, erl_pid, *last;
     int err = intern(profile, sample->header.thread, &thread);
 
     if (err == 0)
-        err = last_process(profile, thread, &last);
+        err = FP_GROW_ZEROS(&profile->budget, &profile->last, &profile->last_room, thread + 1u);
     if (err != 0)
         return err;
+    last = &profile->last[thread];
     *id = *last - 1;
     if (*last != 0 && fp_slice_is(fp_profile_text(profile, profile->process[*id].words), text))
         return 0;
-    if (!read_words(text, words)) {
-        *bad = "a metric or word that makes no sense";
-        return 0;
-    }
+    if (!read_words(text, words))
+        return check(profile, "a metric or word that makes no sense");
     err = sample->dialect == FP_ORIGINAL ? original_pid(profile, sample->header.thread, &erl_pid)
                                          : intern(profile, words[ERL_PID], &erl_pid);
     if (err == 0)
@@ -371,8 +367,7 @@ static int process_of(struct fp_profile *profile, const struct fp_sample *sample
 
 /* ---------------------------------------------------------------- samples -- */
 
-static int intern_event(struct fp_profile *profile, struct fp_slice name, const char **bad,
-                        uint32_t *event)
+static int intern_event(struct fp_profile *profile, struct fp_slice name, uint32_t *event)
 {
     uint32_t text;
     int err;
@@ -381,23 +376,19 @@ static int intern_event(struct fp_profile *profile, struct fp_slice name, const 
         if (fp_slice_is(fp_profile_text(profile, profile->event[*event]), name))
             return 0;
     }
-    if (*event == 256) {
-        *bad = "too many different events";
-        return 0;
-    }
+    if (*event == EVENTS_MOST)
+        return check(profile, "too many different events");
     err = intern(profile, name, &text);
     if (err == 0)
-        err = FP_GROW(&profile->budget, &profile->event, &profile->event_room,
-                      profile->event_count + 1);
+        err = FP_GROW(&profile->budget, &profile->event, &profile->event_room, *event + 1u);
     if (err == 0)
         profile->event[profile->event_count++] = text;
     return err;
 }
 
-static int stack_of(struct fp_profile *profile, const struct fp_sample *sample, const char **bad,
-                    uint32_t *id)
+/* One text is another stack with another status, or in another dialect. */
+static int stack_of(struct fp_profile *profile, const struct fp_sample *sample, uint32_t *id)
 {
-    /* One text is another stack with another status, or in another dialect. */
     uint64_t hash = fp_hash(sample->stack.at, sample->stack.size);
     uint32_t status = 0;
     int err = 0;
@@ -407,23 +398,23 @@ static int stack_of(struct fp_profile *profile, const struct fp_sample *sample, 
     hash = fp_hash_two(hash ^ status, (uint64_t)sample->dialect);
     if (err != 0 || fp_tree_find(&profile->tree, hash, sample->dialect, status, sample->stack, id))
         return err;
-    return fp_tree_add(&profile->tree, &profile->strings, &profile->budget, sample->dialect, hash,
-                       sample->stack, status, id, bad);
+    return fp_tree_add(&profile->tree, sample->dialect, hash, sample->stack, status, id,
+                       &profile->bad);
 }
 
 static void note_time(struct fp_profile *profile, struct fp_process *process)
 {
-    struct fp_file *file = &profile->file[profile->file_count - 1];
+    struct fp_file *file = current_file(profile);
     int64_t now = profile->row.time_us;
 
     if (profile->rows.count == 0)
         profile->first_us = profile->last_us = now;
     if (now < profile->rows.time_us)
         profile->is_ordered = 0;
+    if (profile->rows.count == 0 || now != profile->rows.time_us)
+        profile->time_runs++;
     if (file->dialect == FP_NO_DIALECT)
         file->first_us = file->last_us = now;
-    if (process->samples == 0)
-        process->last_us = now;
     widen(&profile->first_us, &profile->last_us, now);
     widen(&file->first_us, &file->last_us, now);
     widen(&process->first_us, &process->last_us, now);
@@ -431,7 +422,7 @@ static void note_time(struct fp_profile *profile, struct fp_process *process)
 
 static int keep(struct fp_profile *profile, const struct fp_sample *sample)
 {
-    struct fp_file *file = &profile->file[profile->file_count - 1];
+    struct fp_file *file = current_file(profile);
     struct fp_row *row = &profile->row;
     struct fp_process *process = &profile->process[row->process];
     int err;
@@ -439,12 +430,10 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     note_time(profile, process);
     if (row->period > profile->period_max)
         profile->period_max = row->period;
-    if (profile->rows.count == 0 || row->time_us != profile->rows.time_us)
-        profile->time_runs++;
     err = fp_rows_add(&profile->rows, &profile->budget, profile->schema, row);
     if (err != 0)
         return err;
-    note_metrics(profile);
+    note_metrics(profile, process->is_own);
     process->samples++;
     if (file->dialect == FP_NO_DIALECT)
         file->dialect = sample->dialect;
@@ -457,41 +446,39 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     return intern(profile, sample->fields, &file->own);
 }
 
-/* The row is this sample's when *bad stays NULL. */
-static int understand(struct fp_profile *profile, const struct fp_sample *sample, const char **bad)
+/* The sample as profile->row. */
+static int understand(struct fp_profile *profile, const struct fp_sample *sample)
 {
     struct fp_row *row = &profile->row;
     struct fp_slice words;
-    int err = read_numbers(profile, sample, &words, bad);
+    int err = read_numbers(profile, sample, &words);
 
     row->time_us = sample->header.time_us;
     row->period = sample->header.period;
     row->file = (uint32_t)(profile->file_count - 1);
-    if (err == 0 && *bad == NULL)
-        err = stack_of(profile, sample, bad, &row->stack);
-    if (err == 0 && *bad == NULL)
-        err = intern_event(profile, sample->header.event, bad, &row->event);
-    if (err == 0 && *bad == NULL)
-        err = process_of(profile, sample, words, bad, &row->process);
+    if (err == 0)
+        err = stack_of(profile, sample, &row->stack);
+    if (err == 0)
+        err = intern_event(profile, sample->header.event, &row->event);
+    if (err == 0)
+        err = process_of(profile, sample, words, &row->process);
     return err;
 }
 
 static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
 {
-    struct fp_file *file = &profile->file[profile->file_count - 1];
-    enum fp_dialect known = file->dialect;
+    struct fp_file *file = current_file(profile);
     struct fp_sample sample;
-    const char *bad = fp_sample_read(piece, known, &sample);
-    int err = 0;
+    int err = check(profile, fp_sample_read(piece, file->dialect, &sample));
 
-    if (bad == NULL)
-        err = understand(profile, &sample, &bad);
-    if (err == 0 && bad == NULL)
+    if (err == 0)
+        err = understand(profile, &sample);
+    if (err == 0)
         return keep(profile, &sample);
-    if (err != 0)
+    if (err != FP_EINVAL)
         return err;
     file->bad++;
-    warn(profile, piece->line, bad);
+    warn(profile, piece->line, profile->bad);
     return 0;
 }
 
@@ -499,7 +486,7 @@ static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
 
 int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struct fp_slice path)
 {
-    struct fp_file *file;
+    struct fp_file file = {0};
     int err = profile->source != NULL ? FP_ESTATE : 0;
 
     if (err == 0 && profile->file_count == FP_FILES_MOST)
@@ -507,18 +494,15 @@ int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struc
     if (err == 0)
         err =
             FP_GROW(&profile->budget, &profile->file, &profile->file_room, profile->file_count + 1);
-    if (err == 0) {
-        file = &profile->file[profile->file_count];
-        *file = (struct fp_file){0};
-        err = intern(profile, path, &file->path);
-    }
+    if (err == 0)
+        err = intern(profile, path, &file.path);
     if (err == 0)
         err = fp_scan_open(&profile->scan, fp_source_read, source);
     if (err != 0) {
         fp_source_close(source);
         return err;
     }
-    profile->file_count++;
+    profile->file[profile->file_count++] = file;
     profile->source = source;
     return 0;
 }

@@ -68,8 +68,7 @@ struct fp_profile {
     struct fp_rows rows;
     struct fp_process *process;
     size_t process_count, process_room;
-    struct fp_table processes; /* by thread and erl_pid */
-    struct fp_table pids;      /* OS process -> the first process of it */
+    struct fp_table processes; /* by thread and erl_pid; the first of a node: by pid, too */
     uint32_t *last;            /* by text of a thread: its last process, from 1 on */
     size_t last_room;
     struct fp_metric_facts metric[FP_METRICS_MOST];
@@ -90,6 +89,7 @@ struct fp_profile {
     struct fp_source *source;
     struct fp_scan scan;
     struct fp_row row;
+    const char *bad; /* why the last sample is damaged */
 };
 
 /* 0 or FP_ENOMEM. `limit` in bytes. */

@@ -2,10 +2,9 @@
  * rows.h - the samples of a profile, in the order of the files, as a log that is read from its
  * beginning only.
  *
- * A process mostly is what it was: a sample is written as what is different from the process'
- * sample before, in numbers of 7 bits a byte. One that is the same as before takes about 4 bytes, a
- * busy one about 30, instead of 700 of text. Deltas that are the difference of two values, as they
- * should be, are not written.
+ * Most samples of a process repeat the one before: a row holds the differences, in varints. One
+ * that repeats all takes about 4 bytes, one of a busy process about 30, instead of 700 of text. A
+ * delta that is the difference of two values is left out.
  *
  *      flags       1 byte, HAS_*
  *      time        change since the row before, signed
@@ -15,8 +14,9 @@
  *      [schema]    HAS_SCHEMA: otherwise the process' last
  *      [stack]     HAS_STACK: otherwise the process' last
  *      [period]    HAS_PERIOD: otherwise 1
- *      [mask, changes...]    HAS_VALUES: of the schema's metrics, by place
- *      [mask, deltas...]     HAS_DELTAS: those that are not the difference
+ *      [set]       HAS_VALUES: the places of the schema whose values changed
+ *      [set]       HAS_DELTAS: the places whose deltas are odd (struct fp_row)
+ *      numbers     by place: the change and the delta, where the sets have it
  *
  * Not shared between threads.
  */
@@ -27,14 +27,13 @@
 
 #include "report/budget.h"
 
-/* Metrics of a profile; a mask of them is a uint64_t. */
 #define FP_METRICS_MOST 128
 
 /* Metrics, or places of a schema, by their numbers. */
 __extension__ typedef unsigned __int128 fp_metric_set;
 #define FP_METRIC_BIT(n) ((fp_metric_set)1 << (n))
 
-/* Which metrics a sample has, in the order of its line. */
+/* The metrics of a sample, in the order of its line. */
 struct fp_schema {
     uint32_t count;
     uint8_t metric[FP_METRICS_MOST];
@@ -44,19 +43,18 @@ struct fp_row {
     int64_t time_us;
     int64_t period;
     uint32_t process, stack, schema, event, file;
-    /* By the place in the schema. */
+    /* By the place in the schema. A delta is odd when it is not the difference to the value before
+     * (for the first value of a process: not 0). fp_rows_add() and fp_cursor_next() set `odd`. */
     int64_t value[FP_METRICS_MOST], delta[FP_METRICS_MOST];
-    /* Deltas that are not the difference to the value before (0 before the process' first), by the
-     * place in the schema. Both add and next set it. */
     fp_metric_set odd;
 };
 
 /* The last row of a process. */
 struct fp_track {
     uint32_t stack, schema;
-    fp_metric_set seen; /* metrics that it had at any time */
+    fp_metric_set seen; /* metrics of any of its rows */
     int64_t *value;     /* by metric */
-    uint32_t room;
+    size_t room;
 };
 
 struct fp_tracks {
@@ -73,7 +71,7 @@ struct fp_rows {
     uint32_t file;
 };
 
-/* Append. row->odd is set. 0, FP_EFULL or FP_ENOMEM. */
+/* 0, FP_EFULL or FP_ENOMEM. */
 int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_schema *schemas,
                 struct fp_row *row);
 void fp_rows_free(struct fp_rows *rows, struct fp_budget *budget);

@@ -1,5 +1,5 @@
 /*
- * strings.h - each text once, under a small number. Number 0 is the empty text.
+ * strings.h - each text once, under a small number. 0 is the empty text.
  *
  * Not shared between threads. A pointer into the table is valid until the next text is added.
  */
@@ -20,10 +20,9 @@ struct fp_strings {
     struct fp_table table;
 };
 
-/* 0, FP_EFULL or FP_ENOMEM; *id is the text's number. */
+/* 0 and the text's number in *id; FP_EFULL or FP_ENOMEM. */
 int fp_strings_intern(struct fp_strings *strings, struct fp_budget *budget, struct fp_slice text,
                       uint32_t *id);
-/* `id` is a text's number. */
 struct fp_slice fp_strings_at(const struct fp_strings *strings, uint32_t id);
 void fp_strings_free(struct fp_strings *strings, struct fp_budget *budget);
 

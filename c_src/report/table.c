@@ -1,5 +1,5 @@
 /*
- * table.c - growth. At most three quarters full, so that a seek ends soon.
+ * table.c - a table is at most three quarters full, so that a seek ends soon.
  */
 #include "report/table.h"
 
@@ -14,33 +14,26 @@ static void insert(struct fp_table *table, struct fp_table_slot entry)
 
 static int grow(struct fp_table *table, struct fp_budget *budget)
 {
-    size_t room = table->room == 0 ? 64 : table->room * 2;
-    struct fp_table old = *table;
+    struct fp_table grown = {.room = table->room == 0 ? 64 : table->room * 2,
+                             .count = table->count};
+    int err = FP_ZEROS(budget, &grown.slot, grown.room);
 
-    if (room * sizeof(*table->slot) > budget->limit - budget->used)
-        return FP_EFULL;
-    table->slot = calloc(room, sizeof(*table->slot));
-    if (table->slot == NULL) {
-        *table = old;
-        return FP_ENOMEM;
+    if (err != 0)
+        return err;
+    for (size_t i = 0; i < table->room; i++) {
+        if (table->slot[i].id != 0)
+            insert(&grown, table->slot[i]);
     }
-    budget->used += room * sizeof(*table->slot);
-    table->room = room;
-    for (size_t i = 0; i < old.room; i++) {
-        if (old.slot[i].id != 0)
-            insert(table, old.slot[i]);
-    }
-    FP_FREE(budget, old.slot, old.room);
+    fp_table_free(table, budget);
+    *table = grown;
     return 0;
 }
 
 int fp_table_put(struct fp_table *table, struct fp_budget *budget, uint64_t hash, uint32_t id)
 {
-    int err = 0;
+    int err = id == UINT32_MAX ? FP_EFULL : 0;
 
-    if (id == UINT32_MAX)
-        return FP_EFULL;
-    if (4 * (table->count + 1) > 3 * table->room)
+    if (err == 0 && 4 * (table->count + 1) > 3 * table->room)
         err = grow(table, budget);
     if (err != 0)
         return err;

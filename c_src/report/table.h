@@ -1,11 +1,11 @@
 /*
- * table.h - from a hash to small numbers: the index of every table here.
+ * table.h - from a hash to small numbers: the index of every array of report/.
  *
- * Open addressing over pairs of a 32-bit hash and a number. What is equal is the caller's to say:
+ * Open addressing over pairs of a 32-bit hash and a number. The caller compares the entries:
  *
  *      fp_table_seek(&table, hash, &at);
  *      while (fp_table_next(&table, &at, &id))
- *          if (is_it(id))
+ *          if (is_equal(id))
  *              return id;
  *      fp_table_put(&table, budget, hash, id);
  *
@@ -43,7 +43,7 @@ static inline void fp_table_seek(const struct fp_table *table, uint64_t hash,
     at->index = table->room == 0 ? 0 : at->hash & (table->room - 1);
 }
 
-/* The next number of this hash: 1; 0 when there are no more. */
+/* 1 and the next number of this hash; 0: there are no more. */
 static inline int fp_table_next(const struct fp_table *table, struct fp_table_at *at, uint32_t *id)
 {
     if (table->room == 0)
@@ -63,13 +63,13 @@ static inline int fp_table_next(const struct fp_table *table, struct fp_table_at
 
 /* 0, FP_EFULL or FP_ENOMEM. */
 int fp_table_put(struct fp_table *table, struct fp_budget *budget, uint64_t hash, uint32_t id);
-/* Empty it; its memory stays. */
+/* Empty the table; its memory stays. */
 void fp_table_clear(struct fp_table *table);
 void fp_table_free(struct fp_table *table, struct fp_budget *budget);
 
-/* Defines a function: 0 and in *id the place of `pair` in the owner's `array`, where it is appended
- * when it is new; FP_EFULL or FP_ENOMEM. The owner has array, array_count, array_room, and `table`
- * for its hashes. */
+/* Defines a function that finds `pair` in the owner's `array`, or appends it: 0 and its place in
+ * *id; FP_EFULL or FP_ENOMEM. The owner has array, array_count, array_room, and `table`, which
+ * indexes the array. */
 #define FP_INTERN_PAIR(name, owner_type, type, array, table, first, second)                        \
     static int name(owner_type *owner, struct fp_budget *budget, type pair, uint32_t *id)          \
     {                                                                                              \

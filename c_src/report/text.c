@@ -2,7 +2,8 @@
 
 #include <stdbool.h>
 
-size_t fp_utf8(const char *at, size_t size, uint32_t *point)
+/* The length of the character at `at`, and its number in *point; 0: these bytes are no UTF-8. */
+static size_t utf8(const char *at, size_t size, uint32_t *point)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     unsigned char first = (unsigned char)*at;
@@ -28,7 +29,18 @@ size_t fp_utf8(const char *at, size_t size, uint32_t *point)
     return length;
 }
 
-/* No control, and no mark that turns a line's direction around. */
+struct fp_slice fp_utf8_next(struct fp_slice *text)
+{
+    uint32_t point;
+    struct fp_slice next = {text->at, utf8(text->at, text->size, &point)};
+    size_t size = next.size > 0 ? next.size : 1;
+
+    text->at += size;
+    text->size -= size;
+    return next.size > 0 ? next : FP_SLICE("\xef\xbf\xbd");
+}
+
+/* Neither a control character nor one that changes a line's direction. */
 static bool is_printable(uint32_t point)
 {
     return point >= ' ' && !(point >= 0x7f && point <= 0xa0) &&
@@ -40,7 +52,7 @@ static bool all_printable(struct fp_slice text)
 {
     for (size_t i = 0; i < text.size;) {
         uint32_t point;
-        size_t size = fp_utf8(text.at + i, text.size - i, &point);
+        size_t size = utf8(text.at + i, text.size - i, &point);
 
         if (size == 0 || !is_printable(point))
             return false;
@@ -49,9 +61,14 @@ static bool all_printable(struct fp_slice text)
     return true;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 static int hex(char c)
 {
-    if (c >= '0' && c <= '9')
+    if (is_digit(c))
         return c - '0';
     if (c >= 'A' && c <= 'F')
         return c - 'A' + 10;
@@ -77,11 +94,6 @@ struct fp_slice fp_text_decode(struct fp_slice text, char *room)
         room[decoded.size++] = byte;
     }
     return all_printable(decoded) ? decoded : text;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 /* `m:f/1:23`: digits behind a colon behind an arity. */

@@ -8,15 +8,15 @@
 
 #include "report/strings.h"
 
-/* The character at `at`: its length, and its number in *point; 0 when these bytes are no UTF-8.
- * `size` is at least 1. */
-size_t fp_utf8(const char *at, size_t size, uint32_t *point);
+/* Moves the beginning of `text`, which has at least one byte, behind its first character, and
+ * returns that: U+FFFD for a byte that is no UTF-8. */
+struct fp_slice fp_utf8_next(struct fp_slice *text);
 
-/* Undoes the percent-encoding of a symbol or a name, to `room`, which has text.size bytes. Answers
+/* Undoes the percent-encoding of a symbol or a name, to `room`, which has text.size bytes. Returns
  * `text` itself when nothing is encoded, and when the decoded text is not printable. */
 struct fp_slice fp_text_decode(struct fp_slice text, char *room);
 
-/* Without its `:123`; the line in *line, or 0. */
+/* The symbol without its `:123`; the line in *line, or 0. */
 struct fp_slice fp_text_without_line(struct fp_slice symbol, uint32_t *line);
 
 #endif

@@ -3,28 +3,24 @@
  */
 #include "report/tree.h"
 
-#include <stdbool.h>
-
-/* Texts of perf hold addresses, so that nearly each is new: a cache of them must not grow with the
+/* Nearly each text of perf is new, because it holds addresses: the cache does not grow with the
  * file. */
 #define RAW_MOST ((size_t)64 << 20)
 
-int fp_tree_create(struct fp_tree *tree, struct fp_budget *budget)
+int fp_tree_create(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget)
 {
-    int err;
-
-    memset(tree, 0, sizeof(*tree));
+    *tree = (struct fp_tree){.strings = strings, .budget = budget};
     tree->encoded = malloc(FP_ENCODED_BYTES);
     if (tree->encoded == NULL)
         return FP_ENOMEM;
-    err = FP_GROW(budget, &tree->node, &tree->node_room, 1);
-    if (err == 0)
-        tree->node[tree->node_count++] = (struct fp_node){0, 0};
-    return err;
+    tree->node_count = 1; /* the root, which is zeros */
+    return FP_GROW_ZEROS(budget, &tree->node, &tree->node_room, 1);
 }
 
-void fp_tree_free(struct fp_tree *tree, struct fp_budget *budget)
+void fp_tree_free(struct fp_tree *tree)
 {
+    struct fp_budget *budget = tree->budget;
+
     FP_FREE(budget, tree->frame, tree->frame_room);
     FP_FREE(budget, tree->node, tree->node_room);
     FP_FREE(budget, tree->stack, tree->stack_room);
@@ -59,8 +55,8 @@ int fp_tree_find(const struct fp_tree *tree, uint64_t hash, enum fp_dialect dial
     return 0;
 }
 
-static int keep_raw(struct fp_tree *tree, struct fp_budget *budget, uint64_t hash,
-                    struct fp_slice text, struct fp_raw_stack raw)
+static int keep_raw(struct fp_tree *tree, uint64_t hash, struct fp_slice text,
+                    struct fp_raw_stack raw)
 {
     int err;
 
@@ -70,11 +66,11 @@ static int keep_raw(struct fp_tree *tree, struct fp_budget *budget, uint64_t has
         tree->raw_size = tree->raw_count = 0;
         fp_table_clear(&tree->raws);
     }
-    err = FP_GROW(budget, &tree->raw, &tree->raw_room, tree->raw_size + text.size);
+    err = FP_GROW(tree->budget, &tree->raw, &tree->raw_room, tree->raw_size + text.size);
     if (err == 0)
-        err = FP_GROW(budget, &tree->raw_stack, &tree->raw_stack_room, tree->raw_count + 1);
+        err = FP_GROW(tree->budget, &tree->raw_stack, &tree->raw_stack_room, tree->raw_count + 1);
     if (err == 0)
-        err = fp_table_put(&tree->raws, budget, hash, (uint32_t)tree->raw_count);
+        err = fp_table_put(&tree->raws, tree->budget, hash, (uint32_t)tree->raw_count);
     if (err != 0)
         return err;
     raw.at = tree->raw_size;
@@ -97,7 +93,7 @@ struct frames {
     size_t count;
 };
 
-/* Where this line is known, or will be; NULL: not kept. */
+/* The place of this line in the cache; NULL: it has none. */
 static struct fp_known_line *known_line(struct fp_tree *tree, enum fp_dialect dialect,
                                         struct fp_slice line)
 {
@@ -110,106 +106,83 @@ static struct fp_known_line *known_line(struct fp_tree *tree, enum fp_dialect di
     return &tree->line[fp_hash(line.at, line.size) % FP_LINES];
 }
 
-static int is_known(const struct fp_known_line *known, enum fp_dialect dialect,
-                    struct fp_slice line)
+/* The frame at *at, which moves to the next line. *is_status: it is a session's status frame, and
+ * *id is its text. */
+static int read_frame(struct fp_tree *tree, enum fp_dialect dialect, const char **at,
+                      const char *end, uint32_t *id, int *is_status, const char **bad)
 {
-    return known != NULL && known->size == line.size && known->dialect == dialect &&
-           memcmp(known->text, line.at, line.size) == 0;
-}
-
-static void know(struct fp_known_line *known, enum fp_dialect dialect, struct fp_slice line,
-                 uint32_t frame)
-{
-    if (known == NULL)
-        return;
-    known->frame = frame;
-    known->size = (uint16_t)line.size;
-    known->dialect = (uint8_t)dialect;
-    memcpy(known->text, line.at, line.size);
-}
-
-/* One line to a frame. *is_status: it is a session's status frame, and *id is its text. */
-static int read_frame(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget,
-                      enum fp_dialect dialect, const char **at, const char *end, uint32_t *id,
-                      int *is_status, const char **bad)
-{
-    const char *begin = *at, *stop;
+    const char *begin = *at, *stop = memchr(begin, '\n', (size_t)(end - begin));
+    struct fp_slice line = {begin, (size_t)((stop == NULL ? end : stop) - begin)};
+    struct fp_known_line *known = known_line(tree, dialect, line);
     struct fp_frame_text frame;
-    struct fp_known_line *known;
     struct fp_frame_ids pair;
-    struct fp_slice line;
     int err;
 
-    stop = memchr(begin, '\n', (size_t)(end - begin));
-    line = (struct fp_slice){begin, (size_t)((stop == NULL ? end : stop) - begin)};
-    known = known_line(tree, dialect, line);
-    if (is_known(known, dialect, line)) {
+    if (known != NULL && known->dialect == dialect &&
+        fp_slice_is(line, (struct fp_slice){known->text, known->size})) {
         *at = stop == NULL ? end : stop + 1;
         *id = known->frame;
         return 0;
     }
     *bad = fp_parse_frame(dialect, at, end, tree->encoded, &frame);
     if (*bad != NULL)
-        return 0;
+        return FP_EINVAL;
     *is_status = dialect == FP_OURS && *at == end && fp_is_status(&frame);
     if (*is_status)
-        return fp_strings_intern(strings, budget, frame.symbol, id);
-    err = fp_strings_intern(strings, budget, frame.symbol, &pair.symbol);
+        return fp_strings_intern(tree->strings, tree->budget, frame.symbol, id);
+    err = fp_strings_intern(tree->strings, tree->budget, frame.symbol, &pair.symbol);
     if (err == 0)
-        err = fp_strings_intern(strings, budget, frame.dso, &pair.dso);
+        err = fp_strings_intern(tree->strings, tree->budget, frame.dso, &pair.dso);
     if (err == 0)
-        err = intern_frame(tree, budget, pair, id);
-    if (err == 0)
-        know(known, dialect, line, *id);
+        err = intern_frame(tree, tree->budget, pair, id);
+    if (err == 0 && known != NULL) {
+        *known = (struct fp_known_line){*id, (uint16_t)line.size, (uint8_t)dialect, ""};
+        memcpy(known->text, line.at, line.size);
+    }
     return err;
 }
 
-/* Frames are interned on the way, so that no encoded text has to be kept. *status is the root
- * frame's when that is one. */
-static int read_frames(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget,
-                       enum fp_dialect dialect, struct fp_slice text, struct frames *frames,
-                       uint32_t *status, const char **bad)
+/* Frames are interned as they are read: their encoded texts are gone after that. *status is the
+ * root frame's when that is one. */
+static int read_frames(struct fp_tree *tree, enum fp_dialect dialect, struct fp_slice text,
+                       struct frames *frames, uint32_t *status, const char **bad)
 {
     const char *at = text.at, *end = text.at + text.size;
+    int is_status = 0;
 
+    *bad = NULL;
     frames->count = 0;
-    while (at < end) {
-        int is_status = 0, err;
+    while (at < end && !is_status && *bad == NULL) {
         uint32_t id;
+        int err = read_frame(tree, dialect, &at, end, &id, &is_status, bad);
 
-        err = read_frame(tree, strings, budget, dialect, &at, end, &id, &is_status, bad);
-        if (err != 0 || *bad != NULL)
+        if (err != 0)
             return err;
-        if (is_status) {
+        if (is_status)
             *status = id;
-            return 0;
-        }
-        if (frames->count == FP_FRAMES_MOST) {
+        else if (frames->count < FP_FRAMES_MOST)
+            frames->id[frames->count++] = id;
+        else
             *bad = "more frames than any stack has";
-            return 0;
-        }
-        frames->id[frames->count++] = id;
     }
-    if (dialect == FP_OURS)
+    if (*bad == NULL && dialect == FP_OURS && !is_status)
         *bad = "no status frame at the root";
-    return 0;
+    return *bad == NULL ? 0 : FP_EINVAL;
 }
 
-int fp_tree_add(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget,
-                enum fp_dialect dialect, uint64_t hash, struct fp_slice text, uint32_t status,
-                uint32_t *id, const char **bad)
+int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, struct fp_slice text,
+                uint32_t status, uint32_t *id, const char **bad)
 {
     struct frames frames;
-    struct fp_raw_stack raw = {.status = status, .dialect = dialect};
     uint32_t node = 0;
-    int err = read_frames(tree, strings, budget, dialect, text, &frames, &status, bad);
+    int err = read_frames(tree, dialect, text, &frames, &status, bad);
 
-    if (err != 0 || *bad != NULL)
-        return err;
-    for (size_t i = frames.count; i-- > 0 && err == 0;)
-        err = intern_node(tree, budget, (struct fp_node){node, frames.id[i]}, &node);
+    for (size_t i = frames.count; err == 0 && i-- > 0;)
+        err = intern_node(tree, tree->budget, (struct fp_node){node, frames.id[i]}, &node);
     if (err == 0)
-        err = intern_stack(tree, budget, (struct fp_stack_ids){node, status}, id);
-    raw.stack = *id;
-    return err != 0 ? err : keep_raw(tree, budget, hash, text, raw);
+        err = intern_stack(tree, tree->budget, (struct fp_stack_ids){node, status}, id);
+    if (err != 0)
+        return err;
+    return keep_raw(tree, hash, text,
+                    (struct fp_raw_stack){.stack = *id, .status = status, .dialect = dialect});
 }

@@ -4,9 +4,8 @@
  *      node 0                         the root of all; no frame
  *      node n: {parent < n, frame}    a stack is a node, read towards the root
  *
- * A stack that a sample has is a number for {node, status}. Stacks are known by their raw text as
- * well (fp_tree_find), so that one which was seen before costs a hash and a compare. Not shared
- * between threads.
+ * The stack of a sample is a number for {node, status}. A cache from raw texts to stacks makes a
+ * stack that was seen before cost a hash and a compare. Not shared between threads.
  */
 #ifndef FP_REPORT_TREE_H
 #define FP_REPORT_TREE_H
@@ -32,8 +31,8 @@ struct fp_raw_stack {
     enum fp_dialect dialect;
 };
 
-/* A frame's line, which is cheaper to compare than to parse: perf's stacks differ in their leaves,
- * and share most lines. */
+/* A frame's line, cheaper to compare than to parse: perf's stacks differ in their leaves and share
+ * most lines. */
 #define FP_LINES 4096
 #define FP_LINE_BYTES 120
 struct fp_known_line {
@@ -44,12 +43,14 @@ struct fp_known_line {
 };
 
 struct fp_tree {
+    struct fp_strings *strings;
+    struct fp_budget *budget;
     struct fp_frame_ids *frame;
     struct fp_node *node;
     struct fp_stack_ids *stack;
     size_t frame_count, frame_room, node_count, node_room, stack_count, stack_room;
     struct fp_table frames, nodes, stacks;
-    /* A cache: emptied when it has grown to RAW_MOST. */
+    /* The cache, which is emptied when it has grown to RAW_MOST. */
     char *raw;
     struct fp_raw_stack *raw_stack;
     size_t raw_size, raw_room, raw_count, raw_stack_room;
@@ -58,18 +59,19 @@ struct fp_tree {
     struct fp_known_line *line; /* of other dialects, FP_LINES; or NULL */
 };
 
-int fp_tree_create(struct fp_tree *tree, struct fp_budget *budget);
-void fp_tree_free(struct fp_tree *tree, struct fp_budget *budget);
+/* 0, FP_EFULL or FP_ENOMEM; free the tree in any case. */
+int fp_tree_create(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget);
+void fp_tree_free(struct fp_tree *tree);
 
-/* The stack of a text that was added with this hash, dialect and status. 1 and *id; 0: it is not
- * known. */
+/* 1 and the stack of a text that fp_tree_add() got with this hash, dialect and status; 0: the text
+ * is new. */
 int fp_tree_find(const struct fp_tree *tree, uint64_t hash, enum fp_dialect dialect,
                  uint32_t status, struct fp_slice text, uint32_t *id);
 
-/* Parses a text and keeps it. The status is the root frame of FP_OURS, which has to have one, and
- * `status` (a text's number) otherwise. 0 and *id, or *bad says why not; FP_EFULL or FP_ENOMEM. */
-int fp_tree_add(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget,
-                enum fp_dialect dialect, uint64_t hash, struct fp_slice text, uint32_t status,
-                uint32_t *id, const char **bad);
+/* Parses a text and keeps it. The status is the root frame of FP_OURS, and `status` (a text's
+ * number) in other dialects. 0 and *id; FP_EINVAL: the text is damaged, *bad says why; FP_EFULL or
+ * FP_ENOMEM. */
+int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, struct fp_slice text,
+                uint32_t status, uint32_t *id, const char **bad);
 
 #endif

@@ -77,15 +77,14 @@ struct stacks {
 static ERL_NIF_TERM frames_term(struct stacks *stacks, uint32_t node)
 {
     uint32_t nodes[FP_FRAMES_MOST];
-    size_t count = fp_aggregate_stack(&stacks->sums, stacks->profile, node, nodes, FP_FRAMES_MOST);
+    size_t count = fp_aggregate_stack(&stacks->sums, node, nodes);
     ERL_NIF_TERM list = enif_make_list(stacks->env, 0);
 
     for (size_t i = 0; i < count; i++) {
         ERL_NIF_TERM *known = &stacks->frames[nodes[i]], symbol;
 
         if (*known == 0) {
-            symbol = fp_slice_term(stacks->env,
-                                   fp_aggregate_symbol(&stacks->sums, stacks->profile, nodes[i]));
+            symbol = fp_slice_term(stacks->env, fp_aggregate_symbol(&stacks->sums, nodes[i]));
             *known = enif_make_list_cell(stacks->env, symbol, list);
         }
         list = *known;
