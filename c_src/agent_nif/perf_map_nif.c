@@ -8,7 +8,7 @@
 
 #include "agent_nif/library.h"
 #include "base/error.h"
-#include "erts/code_ranges.h"
+#include "erts/code_scan.h"
 #include "erts/perf_map.h"
 #include "terms/terms.h"
 

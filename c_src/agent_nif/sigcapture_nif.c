@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/maps.h"
 #include "base/seccomp.h"
-#include "erts/code_ranges.h"
+#include "erts/code_scan.h"
 #include "session/session.h"
 #include "terms/terms.h"
 

@@ -10,8 +10,7 @@
 #include "erts/code_scan.h"
 #include "erts/term.h"
 
-/* Bounds of the caches: when one is full, it is emptied and fills anew. What is not used of them is
- * memory that nobody touches. */
+/* Bounds of the caches. A full one is emptied and fills anew; its unused part costs no memory. */
 #define PC_CACHE_SIZE 16384u /* power of two */
 #define FUNCTIONS_MAX 4096u
 #define ATOM_CACHE_SIZE 8192u /* power of two; at most 3/4 full */
@@ -20,8 +19,7 @@
 /* Words of a BeamCodeHeader from num_functions to functions[0], at most. */
 #define HEADER_WORDS_MAX 24u
 
-/* What a function looked like when it was resolved: enough to notice that other code stands there
- * now. */
+/* Of a function that was resolved: other words at `mfa_at` mean other code. */
 struct function {
     uint64_t mfa_at;
     uint64_t mfa[3];
@@ -33,16 +31,15 @@ struct module {
     uint64_t name;
     uint64_t line_table;
     uint32_t count; /* N */
-    /* The header from num_functions to functions[0]: addresses of the line table, the attributes,
-     * the checksum ... A module loaded anew, even at the same place with the same functions,
-     * differs somewhere in it. */
+    /* From num_functions to functions[0]: addresses of the line table, the attributes, the checksum
+     * and more. A module that replaces this one differs in it, even at the same address. */
     uint64_t header[HEADER_WORDS_MAX];
 };
 
 struct pc_entry {
     uint64_t pc;    /* 0: free */
-    int found;      /* 0 or FP_ENOENT */
-    uint32_t epoch; /* when FP_ENOENT: believed until the next revalidation */
+    int found;      /* 0 or an error */
+    uint32_t epoch; /* an error is good until the next revalidation */
     struct fp_location location;
 };
 
@@ -57,17 +54,17 @@ struct fp_code_index {
     const struct fp_layout *layout;
     const struct fp_memory *memory;
     struct fp_ranges ranges;
-    uint32_t epoch;                          /* revalidations so far */
-    uint32_t replaced;                       /* modules found to be others, since the last */
+    uint32_t epoch;                          /* revalidations */
+    uint32_t replaced;                       /* modules dropped since the last of them */
     struct pc_entry pc[PC_CACHE_SIZE];       /* direct mapped */
-    struct function function[FUNCTIONS_MAX]; /* in the order they were met */
+    struct function function[FUNCTIONS_MAX]; /* unordered */
     uint32_t functions;
-    struct module module[MODULES_MAX]; /* likewise */
+    struct module module[MODULES_MAX]; /* unordered */
     uint32_t modules;
     struct atom_text atom[ATOM_CACHE_SIZE]; /* open addressing */
     uint32_t atoms;
     struct fp_pool texts; /* of atom[] */
-    /* For revalidation: one for each function, and one for each module. */
+    /* For revalidation: of each function, and of each module. */
     struct fp_safe_read_span span[FUNCTIONS_MAX];
     uint64_t now[FUNCTIONS_MAX][3];
     struct fp_safe_read_span header_span[MODULES_MAX];
@@ -81,20 +78,26 @@ static uint32_t header_size(const struct fp_code_index *code)
     return 8u * (code->layout->release.functions_to_num_functions + 1u);
 }
 
+static uint64_t header_address(const struct fp_code_index *code, uint64_t functions)
+{
+    return functions - 8ull * code->layout->release.functions_to_num_functions;
+}
+
 /* Is `at` the address of functions[0] of a header whose functions enclose `pc`? Every entry but the
  * last must be the info of a function. */
 static int read_header(struct fp_code_index *code, uint64_t at, uint64_t pc, struct module *module)
 {
     const struct fp_release *release = &code->layout->release;
-    uint64_t count = 0, edge[2], previous = 0, entry[256];
+    uint64_t count, previous = 0, entry[256];
 
-    if (fp_safe_read_word(code->memory, at - 8u * release->functions_to_num_functions, &count) !=
-            0 ||
-        count == 0 || count > 65535)
+    memset(module->header, 0, sizeof module->header);
+    if (fp_safe_read(code->memory, header_address(code, at), module->header, header_size(code)) !=
+        0)
         return FP_ENOENT;
-    if (fp_safe_read_word(code->memory, at, &edge[0]) != 0 ||
-        fp_safe_read_word(code->memory, at + 8 * count, &edge[1]) != 0 || pc < edge[0] ||
-        pc >= edge[1])
+    count = module->header[0];
+    if (count == 0 || count > 65535 || fp_safe_read_word(code->memory, at, &module->start) != 0 ||
+        fp_safe_read_word(code->memory, at + 8 * count, &module->end) != 0 || pc < module->start ||
+        pc >= module->end)
         return FP_ENOENT;
     for (uint64_t i = 0; i <= count; i += 256) {
         size_t n = count + 1 - i < 256 ? (size_t)(count + 1 - i) : 256;
@@ -102,53 +105,39 @@ static int read_header(struct fp_code_index *code, uint64_t at, uint64_t pc, str
         if (fp_safe_read(code->memory, at + 8 * i, entry, 8 * n) != 0)
             return FP_ENOENT;
         for (size_t k = 0; k < n; k++) {
-            /* The last one is the end of the code, wherever that falls. */
+            /* The last one is the end of the code, at any address. */
             if (entry[k] <= previous || ((entry[k] & 7) != 0 && i + k < count))
                 return FP_ENOENT;
             previous = entry[k];
         }
     }
-    memset(module->header, 0, sizeof module->header);
-    if (fp_safe_read(code->memory, at - 8u * release->functions_to_num_functions, module->header,
-                     header_size(code)) != 0)
-        return FP_ENOENT;
     module->line_table =
         module->header[release->functions_to_num_functions - release->functions_to_line_table];
     module->functions = at;
-    module->start = edge[0];
-    module->end = edge[1];
     module->count = (uint32_t)count;
     return 0;
 }
 
-/* Walk back from a function of module `name` to the header: past the module's earlier functions, to
- * a word that is the address of the earliest. */
+/* Walks back from a function of module `name`, past the earlier functions of the module, to a word
+ * that is the address of the earliest. */
 static int find_header(struct fp_code_index *code, uint64_t pc, uint64_t mfa_at, uint64_t name,
                        struct module *module)
 {
-    const struct fp_range *range = fp_range_of(&code->ranges, mfa_at);
-    struct fp_code_window w = {.memory = code->memory, .floor = range->start};
-    uint64_t first = mfa_at - FP_MFA_IN_INFO, at = first - 8, walked = 0;
+    uint64_t first = mfa_at - FP_MFA_IN_INFO, word;
+    struct fp_code_walk walk;
 
-    while (walked < FP_WALK_BACK_MAX) {
-        uint64_t overlap = FP_MFA_SIZE + 8;
-
-        if (fp_code_window_load(&w, at + 8, (uint32_t)overlap) != 0 || at < w.low + FP_MFA_IN_INFO)
-            return FP_ENOENT;
-        for (; at >= w.low + FP_MFA_IN_INFO; at -= 8) {
-            if (fp_code_window_word(&w, at) == first && read_header(code, at, pc, module) == 0) {
-                module->name = name;
-                return 0;
-            }
-            if (fp_code_window_is_mfa(&w, at)) {
-                if (fp_code_window_word(&w, at) != name)
-                    return FP_ENOENT; /* another module: no header of ours */
-                first = at - FP_MFA_IN_INFO;
-            }
+    fp_code_walk_start(&walk, code->memory, fp_range_of(&code->ranges, mfa_at)->start, first - 8);
+    while (fp_code_walk_next(&walk)) {
+        memcpy(&word, fp_code_walk_bytes(&walk), sizeof word);
+        if (word == first && read_header(code, walk.at, pc, module) == 0) {
+            module->name = name;
+            return 0;
         }
-        walked += FP_CODE_BLOCK;
-        if (w.low <= w.floor)
-            return FP_ENOENT;
+        if (fp_is_code_info(fp_code_walk_bytes(&walk))) {
+            if (word != name)
+                return FP_ENOENT; /* a function of another module */
+            first = walk.at - FP_MFA_IN_INFO;
+        }
     }
     return FP_ENOENT;
 }
@@ -161,8 +150,7 @@ static const struct module *known_module(const struct fp_code_index *code, uint6
     return NULL;
 }
 
-/* A module that was purged and replaced must not answer for the new one: the kept header is
- * compared with memory before each use. */
+/* The code of a purged module may be another's by now. */
 static int still_there(struct fp_code_index *code, const struct module *kept, uint64_t pc)
 {
     struct module now;
@@ -181,8 +169,7 @@ static int module_around(struct fp_code_index *code, uint64_t pc, uint64_t mfa_a
             *module = *kept;
             return 0;
         }
-        /* What was resolved by it is not true any more either. */
-        code->replaced++;
+        code->replaced++; /* so that the next revalidation forgets what it resolved */
         code->module[kept - code->module] = code->module[--code->modules];
     }
     if (find_header(code, pc, mfa_at, name, module) != 0)
@@ -195,37 +182,33 @@ static int module_around(struct fp_code_index *code, uint64_t pc, uint64_t mfa_a
 
 /* ---------------------------------------------------------------- lines -- */
 
+/* How many of the ascending words at `array` are at most `pc`. */
+static int count_up_to(const struct fp_code_index *code, uint64_t array, uint64_t count,
+                       uint64_t pc, uint64_t *n)
+{
+    uint64_t low = 0, high = count, word;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (fp_safe_read_word(code->memory, array + 8 * middle, &word) != 0)
+            return FP_EFAULT;
+        if (word <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *n = low;
+    return 0;
+}
+
 /* BeamCodeLineTab (beam_code.h): 0 fname_ptr, 8 int loc_size, 16 loc_tab, 24 func_tab[].
  * func_tab[f]..func_tab[f+1] is an ascending array of code addresses; the location of an address is
- * that of the last one not above it.
- * A location is file << 24 | line, with fname_ptr[file] the file's name, a
- * string in the module's literals; 0 is no location (utils.c erts_build_mfa_item). */
+ * that of the last one not above it. A location is file << 24 | line, with fname_ptr[file] the
+ * file's name, a string in the module's literals; 0 is no location (utils.c erts_build_mfa_item).
+ */
 #define FILE_TEXT_MAX 255u
 #define LINE_ENTRIES_MAX 65536u
-
-static int line_index(struct fp_code_index *code, uint64_t low, uint64_t high, uint64_t pc,
-                      uint64_t *at)
-{
-    uint64_t n = (high - low) / 8, left = 0, right = n;
-    uint64_t pair[2];
-
-    if (high <= low || n > LINE_ENTRIES_MAX)
-        return FP_ENOENT;
-    while (left < right) {
-        uint64_t mid = left + (right - left) / 2;
-
-        if (fp_safe_read(code->memory, low + 8 * mid, pair, sizeof pair) != 0)
-            return FP_ENOENT;
-        if (pc < pair[0])
-            right = mid;
-        else if (pc < pair[1]) {
-            *at = low + 8 * mid;
-            return 0;
-        } else
-            left = mid + 1;
-    }
-    return FP_ENOENT;
-}
 
 static void find_line(struct fp_code_index *code, const struct module *module, uint32_t function,
                       uint64_t pc, struct fp_location *location)
@@ -235,16 +218,20 @@ static void find_line(struct fp_code_index *code, const struct module *module, u
         int32_t loc_size, padding;
         uint64_t loc_tab, func_tab0;
     } table;
-    uint64_t bounds[2], at = 0, index;
+    uint64_t bounds[2], lines, n = 0, index;
     uint32_t loc = 0;
 
     if (module->line_table == 0 ||
         fp_safe_read(code->memory, module->line_table, &table, sizeof table) != 0 ||
         fp_safe_read(code->memory, module->line_table + 24 + 8ull * function, bounds,
-                     sizeof bounds) != 0 ||
-        line_index(code, bounds[0], bounds[1], pc, &at) != 0)
+                     sizeof bounds) != 0)
         return;
-    index = (at - table.func_tab0) / 8;
+    /* The entry behind the last is where the next function's lines begin. */
+    lines = (bounds[1] - bounds[0]) / 8;
+    if (bounds[1] <= bounds[0] || lines > LINE_ENTRIES_MAX ||
+        count_up_to(code, bounds[0], lines + 1, pc, &n) != 0 || n == 0 || n > lines)
+        return;
+    index = (bounds[0] - table.func_tab0) / 8 + n - 1;
     if ((table.loc_size != 2 && table.loc_size != 4) ||
         fp_safe_read(code->memory, table.loc_tab + index * (uint64_t)table.loc_size, &loc,
                      (size_t)table.loc_size) != 0 ||
@@ -258,31 +245,17 @@ static void find_line(struct fp_code_index *code, const struct module *module, u
 
 /* ------------------------------------------------------------ resolving -- */
 
-/* Which of the module's functions starts last at or before `pc`. */
-static int function_index(struct fp_code_index *code, const struct module *module, uint64_t pc,
-                          uint32_t *index, uint64_t *info)
-{
-    uint32_t left = 0, right = module->count;
-
-    while (right - left > 1) {
-        uint32_t mid = left + (right - left) / 2;
-        uint64_t at;
-
-        if (fp_safe_read_word(code->memory, module->functions + 8ull * mid, &at) != 0)
-            return FP_EFAULT;
-        if (at <= pc)
-            left = mid;
-        else
-            right = mid;
-    }
-    *index = left;
-    return fp_safe_read_word(code->memory, module->functions + 8ull * left, info);
-}
-
 static void forget_all(struct fp_code_index *code)
 {
     memset(code->pc, 0, PC_CACHE_SIZE * sizeof *code->pc);
     code->functions = 0;
+}
+
+static void forget_texts(struct fp_code_index *code)
+{
+    fp_pool_empty(&code->texts);
+    memset(code->atom, 0, sizeof code->atom);
+    code->atoms = 0;
 }
 
 static void remember_function(struct fp_code_index *code, uint64_t mfa_at, const uint64_t mfa[3])
@@ -296,21 +269,30 @@ static void remember_function(struct fp_code_index *code, uint64_t mfa_at, const
     memcpy(code->function[code->functions++].mfa, mfa, FP_MFA_SIZE);
 }
 
+/* A tracer's frame holds a pointer to the MFA of the function that it traces (beam_bp.c). It looks
+ * like a return address, but what stands there is no code. */
+static int is_before_mfa(const struct fp_memory *memory, uint64_t pc)
+{
+    unsigned char info[FP_MFA_IN_INFO + FP_MFA_SIZE + 8];
+
+    return (pc & 7) == 7 && fp_safe_read(memory, pc + 1 - FP_MFA_IN_INFO, info, sizeof info) == 0 &&
+           fp_is_code_info(info + FP_MFA_IN_INFO);
+}
+
 static int resolve(struct fp_code_index *code, uint64_t pc, struct fp_location *out)
 {
     struct module module;
-    uint64_t mfa_at = 0, info = 0;
-    uint32_t index = 0;
+    uint64_t mfa_at = 0, n = 0, info = 0;
 
     memset(out, 0, sizeof *out);
-    if (fp_code_is_before_mfa(code->memory, pc))
+    if (is_before_mfa(code->memory, pc) ||
+        fp_code_nearest(code->memory, &code->ranges, pc, out->mfa, &mfa_at) != 0 ||
+        module_around(code, pc, mfa_at, out->mfa[0], &module) != 0 ||
+        count_up_to(code, module.functions, module.count, pc, &n) != 0 || n == 0 ||
+        fp_safe_read_word(code->memory, module.functions + 8 * (n - 1), &info) != 0 ||
+        info + FP_MFA_IN_INFO != mfa_at)
         return FP_ENOENT;
-    if (fp_code_index_nearest(code->memory, &code->ranges, pc, out->mfa, &mfa_at) != 0)
-        return FP_ENOENT;
-    if (module_around(code, pc, mfa_at, out->mfa[0], &module) != 0 ||
-        function_index(code, &module, pc, &index, &info) != 0 || info + FP_MFA_IN_INFO != mfa_at)
-        return FP_ENOENT;
-    find_line(code, &module, index, pc, out);
+    find_line(code, &module, (uint32_t)n - 1, pc, out);
     remember_function(code, mfa_at, out->mfa);
     return 0;
 }
@@ -340,42 +322,39 @@ static int by_address(const void *a, const void *b)
     return x->mfa_at < y->mfa_at ? -1 : x->mfa_at > y->mfa_at;
 }
 
-static int functions_changed(struct fp_code_index *code)
+/* How many spans differ from what is expected: the `stride`th bytes from `expected` on. */
+static int count_changed(const struct fp_code_index *code, struct fp_safe_read_span *span,
+                         uint32_t n, const void *expected, size_t stride)
 {
     int changed = 0;
 
-    /* In address order, neighbours lie in the same pages: the kernel's work per entry is then
-     * least. */
+    fp_safe_read_batch(code->memory, span, n);
+    for (uint32_t i = 0; i < n; i++)
+        changed += span[i].result != 0 ||
+                   memcmp(span[i].into, (const char *)expected + i * stride, span[i].size) != 0;
+    return changed;
+}
+
+static int functions_changed(struct fp_code_index *code)
+{
+    /* In the order of addresses, which is the least work for the kernel: neighbours share pages. */
     qsort(code->function, code->functions, sizeof *code->function, by_address);
     for (uint32_t i = 0; i < code->functions; i++)
         code->span[i] =
             (struct fp_safe_read_span){code->function[i].mfa_at, code->now[i], FP_MFA_SIZE, 0};
-    fp_safe_read_batch(code->memory, code->span, code->functions);
-    for (uint32_t i = 0; i < code->functions; i++)
-        if (code->span[i].result != 0 ||
-            memcmp(code->now[i], code->function[i].mfa, FP_MFA_SIZE) != 0)
-            changed++;
-    return changed;
+    return count_changed(code, code->span, code->functions, code->function[0].mfa,
+                         sizeof *code->function);
 }
 
 static int modules_changed(struct fp_code_index *code)
 {
-    uint32_t size = header_size(code);
-    int changed = 0;
-
     for (uint32_t i = 0; i < code->modules; i++)
-        code->header_span[i] = (struct fp_safe_read_span){
-            code->module[i].functions - 8ull * code->layout->release.functions_to_num_functions,
-            code->header_now[i], size, 0};
-    fp_safe_read_batch(code->memory, code->header_span, code->modules);
-    for (uint32_t i = 0; i < code->modules; i++)
-        if (code->header_span[i].result != 0 ||
-            memcmp(code->header_now[i], code->module[i].header, size) != 0)
-            changed++;
-    return changed;
+        code->header_span[i] =
+            (struct fp_safe_read_span){header_address(code, code->module[i].functions),
+                                       code->header_now[i], header_size(code), 0};
+    return count_changed(code, code->header_span, code->modules, code->module[0].header,
+                         sizeof *code->module);
 }
-
-static void forget_texts(struct fp_code_index *code);
 
 int fp_code_index_revalidate(struct fp_code_index *code)
 {
@@ -401,18 +380,11 @@ void fp_code_index_set_ranges(struct fp_code_index *code, const struct fp_ranges
     if (memcmp(&code->ranges, ranges, sizeof *ranges) == 0)
         return;
     code->ranges = *ranges;
-    /* Addresses that were in no function may be in one now. */
+    /* An address that was in no function may be in one now. */
     forget_all(code);
 }
 
 /* ---------------------------------------------------------------- texts -- */
-
-static void forget_texts(struct fp_code_index *code)
-{
-    fp_pool_empty(&code->texts);
-    memset(code->atom, 0, sizeof code->atom);
-    code->atoms = 0;
-}
 
 static struct atom_text *atom_place(struct fp_code_index *code, uint64_t atom)
 {
@@ -424,7 +396,7 @@ static struct atom_text *atom_place(struct fp_code_index *code, uint64_t atom)
     return &code->atom[at & (ATOM_CACHE_SIZE - 1)];
 }
 
-/* The text kept under `term`, which `read` makes when it is not there yet. */
+/* The text of `term`: the cached one, or what `read` makes. */
 static const char *cached_text(struct fp_code_index *code, uint64_t term,
                                int (*read)(struct fp_code_index *, uint64_t, char *), uint32_t *len)
 {
@@ -467,29 +439,16 @@ const char *fp_code_index_atom(struct fp_code_index *code, uint64_t atom, uint32
 
 static uint32_t put_utf8(uint64_t c, char *out)
 {
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | (c >> 18 & 7));
-    out[1] = (char)(0x80 | (c >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (c & 0x3f));
-    return 4;
+    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+    uint32_t more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+
+    for (uint32_t i = more; i > 0; i--, c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(lead[more] | c);
+    return more + 1;
 }
 
-/* A string: cells of {character, rest}, until nil or the room's end. */
+/* A string is cells of {character, rest}, until nil; a long one is cut. */
 static int read_file(struct fp_code_index *code, uint64_t term, char *text)
 {
     uint32_t size = 0;

@@ -31,16 +31,6 @@ struct fp_location {
     uint64_t file;   /* a string term; 0: not known */
 };
 
-/* Without caches, by shape alone: the nearest function at or before `pc`, with no end bound. 0 or
- * FP_ENOENT. `mfa_at` is where its MFA stands. */
-int fp_code_index_nearest(const struct fp_memory *memory, const struct fp_ranges *ranges,
-                          uint64_t pc, uint64_t mfa[3], uint64_t *mfa_at);
-
-/* The first function at or after `from` in the range: where its ErtsCodeInfo begins. 0 or
- * FP_ENOENT. No allocation; some 30 us for 100 KB. */
-int fp_code_index_first(const struct fp_memory *memory, const struct fp_range *range, uint64_t from,
-                        uint64_t *info);
-
 /* 0 or FP_ENOMEM. `layout`, `memory` must outlive it; ranges are copied. */
 int fp_code_index_create(struct fp_code_index **code, const struct fp_layout *layout,
                          const struct fp_memory *memory, const struct fp_ranges *ranges);

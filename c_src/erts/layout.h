@@ -1,9 +1,9 @@
 /*
  * layout.h - where things are inside the running VM.
  *
- * A struct fp_layout is found once a VM life: layout_solve.c compares memory with public answers,
- * layout_table.c says what each release is expected to say, and only where both agree in every
- * field the native engine runs. After that it is immutable.
+ * A struct fp_layout is found once in a VM's life and never changes: layout_solve.c compares memory
+ * with what Erlang says in public, layout_table.c has what each release is expected to be, and the
+ * native engine runs where both agree in every field.
  *
  * Offsets are in bytes from the start of `struct process` (erl_process.h).
  */
@@ -16,21 +16,21 @@
 #include "base/maps.h"
 #include "base/safe_read.h"
 
-/* X(field, bytes wide): the members of the VM's process structure in use. */
+/* X(field, width in bytes): the members of the process structure that are read. */
 #define FP_FIELD_MAP(X)                                                                            \
     X(id, 8)           /* the pid term */                                                          \
     X(registered, 8)   /* -> struct whose word at +32 is the name */                               \
     X(htop, 8)         /* heap top */                                                              \
     X(stop, 8)         /* stack top; stale while Erlang code runs */                               \
     X(heap, 8)         /* heap start */                                                            \
-    X(hend, 8)         /* heap end, which is the stack's start */                                  \
+    X(hend, 8)         /* heap end, and the start of the stack */                                  \
     X(i, 8)            /* code address where it continues */                                       \
     X(reds, 8)         /* reductions done, up to the last schedule-out */                          \
     X(inner_len, 8)    /* messages fetched to the inner queue */                                   \
     X(outer_len, 8)    /* messages in the shared in-queue */                                       \
     X(dictionary, 8)   /* -> ProcDict, or NULL */                                                  \
     X(initial_call, 8) /* module, function, arity: three words */                                  \
-    X(parent, 8)       /* pid term of who spawned it */                                            \
+    X(parent, 8)       /* pid term of the process that spawned it */                               \
     X(high_water, 8)   /* end of what survived the last minor GC */                                \
     X(old_hend, 8)                                                                                 \
     X(old_htop, 8)                                                                                 \
@@ -53,21 +53,20 @@ enum fp_field {
 const char *fp_field_name(enum fp_field field);
 uint32_t fp_field_width(enum fp_field field);
 
-/* How a pid term tells its slot in the process table and its number. */
+/* Where a pid term has its slot in the process table and its number. */
 enum fp_pid_form {
     FP_PID_SLOT_HIGH, /* slot in bits 32..63, number and serial in 4..31 */
     FP_PID_SLOT_LOW   /* slot and data share bits 4..63, permuted */
 };
 
-/* How an atom's entry tells its text. */
+/* Where an atom's entry has its text. */
 enum fp_atom_form {
     FP_ATOM_NAME_POINTER, /* a pointer to the bytes */
     FP_ATOM_NAME_BINARY   /* a term: a binary in the literal area */
 };
 
-/* What the capture of running processes needs beside the calibrated fields, by the sources. Each
- * scheduler that registers compares them with what it is doing just then (schedulers.c); where they
- * differ, nothing is captured. */
+/* Offsets that captures need and calibration does not find. A scheduler that registers compares
+ * them with what it is doing (capture/sigcapture.c); where they differ, captures are off. */
 struct fp_capture_offsets {
     /* in struct process */
     uint16_t scheduler_data; /* -> ErtsSchedulerData, NULL when not running */
@@ -78,13 +77,13 @@ struct fp_capture_offsets {
     uint16_t number; /* 1.. for a normal scheduler, 0 for a dirty one */
 };
 
-/* What a release's sources say (layout_table.c), each figure with its provenance there. */
+/* What the sources of a release say; provenance: layout_table.c. */
 struct fp_release {
-    uint16_t otp;      /* 25 */
-    uint8_t tested;    /* in the tested matrix */
-    uint8_t pid_form;  /* enum fp_pid_form */
-    uint8_t atom_form; /* enum fp_atom_form */
+    uint16_t otp;     /* 25 */
+    uint8_t tested;   /* in the tested matrix */
+    uint8_t pid_form; /* enum fp_pid_form */
     uint8_t pid_number_bits;
+    uint8_t atom_form;                  /* enum fp_atom_form */
     uint8_t functions_to_line_table;    /* words back from functions[0] */
     uint8_t functions_to_num_functions; /* likewise */
     uint16_t process_size;              /* sizeof(struct process) */
@@ -96,7 +95,7 @@ struct fp_release {
 /* The entry for an OTP release, NULL when the table does not list it. */
 const struct fp_release *fp_release_find(unsigned otp);
 
-/* Atoms by which the VM's own entries are known: terms, 0 for none. */
+/* Atoms that the VM's entries are found by; 0: none. */
 struct fp_known_terms {
     uint64_t initial_call;  /* '$initial_call', proc_lib's */
     uint64_t process_label; /* '$process_label', of OTP 27 and later */
@@ -113,11 +112,11 @@ struct fp_layout {
     uint64_t atom_entries;     /* address of its u32 number of entries */
 };
 
-/* Bytes of a process structure that calibration looks at. */
+/* Bytes of a process structure that calibration reads. */
 #define FP_PROBE_WINDOW 1024u
 #define FP_PROBES_MAX 16u
 
-/* A public answer about a probe, by the field(s) it says something of. */
+/* What Erlang says of a probe in public, and the distance or field that this is. */
 #define FP_FACT_MAP(X)                                                                             \
     X(heap_size)           /* words, htop - heap */                                                \
     X(heap_block_size)     /* hend - heap */                                                       \
@@ -135,7 +134,7 @@ struct fp_layout {
     X(inner_len)      /* messages fetched, process_info's count */                                 \
     X(outer_len)      /* messages sent while suspended */                                          \
     X(dictionary_len) /* entries in the process dictionary */                                      \
-    X(state)          /* the flags of what it is known to be */
+    X(state)          /* flags that the probe is made to have */
 
 enum fp_fact {
 #define FP_FACT_ENUM(name) FP_FACT_##name,
@@ -158,7 +157,6 @@ struct fp_probe {
     uint32_t window_size; /* bytes of it that were readable */
 };
 
-/* Text known to be that of an atom. */
 struct fp_known_atom {
     uint64_t term;
     const char *text;
@@ -177,23 +175,16 @@ struct fp_solve_input {
     int allow_unlisted; /* engine => native asked for an unlisted release */
 };
 
-/* Why the native engine was refused. */
 struct fp_refusal {
     int err;        /* FP_ELAYOUT, FP_EAMBIGUOUS, FP_ENOENT ... */
-    char field[32]; /* what it is about: a field, "process_table", ... */
+    char field[32]; /* a field, "process_table", ... */
     char why[160];  /* one sentence */
 };
 
-/* Find the layout, or say which field does not agree. Reads the probes' windows itself. Takes some
+/* Finds the layout, or the field that does not agree. Reads the probes' windows itself. Takes some
  * 10 ms: a dirty scheduler's work. 0, or the refusal's err. */
 int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *memory,
                     struct fp_solve_input *input, struct fp_refusal *refusal);
-
-/* Slot of a pid term in the process table; its number and serial as printed in
- * <0.Number.Serial>. */
-uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid);
-void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *number,
-                    uint32_t *serial);
 
 /* Tags (erl_term.h, the same in all listed releases). */
 static inline int fp_term_is_atom(uint64_t term)

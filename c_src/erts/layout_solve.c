@@ -1,10 +1,9 @@
 /*
- * Finding the layout: each field is the one place in every probe's structure where the public
- * fact stands. Any field that is nowhere, in two places, or elsewhere than the release's table
- * says, refuses the native engine.
- *
- * The probes and what makes their answers differ: flame_prof_calibration.erl.
+ * Each field is the one offset at which the structures of all probes hold what Erlang says of them.
+ * A field that is at no offset, at two, or elsewhere than the release's table says refuses the
+ * native engine. flame_prof_calibration.erl makes the probes, and their facts differ.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +11,17 @@
 #include "base/error.h"
 #include "erts/atom.h"
 #include "erts/code_index.h"
+#include "erts/code_scan.h"
 #include "erts/layout.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
 
-/* Offset of the name in RegProc {hash bucket, process, port, name}: 16 + 8 + 8 (register.h), and of
- * numElements in ProcDict (erl_process_dict.h); the same in all listed releases. */
+/* RegProc {hash bucket, process, port, name}: 16 + 8 + 8 (register.h), and ProcDict.numElements
+ * (erl_process_dict.h); the same in all listed releases. */
 #define NAME_IN_REGISTRATION 32u
 #define ELEMENTS_IN_DICTIONARY 16u
 
-/* Fewer different answers than this cannot tell one field from another. */
+/* Fewer values than this cannot tell one field from another. */
 #define DISTINCT_MIN 3u
 
 struct solver {
@@ -30,17 +30,24 @@ struct solver {
     struct fp_solve_input *input;
     struct fp_refusal *refusal;
     int listed;
-    /* The test in hand. */
-    int (*fits)(const struct solver *, const struct fp_probe *, uint32_t);
+    /* What is being solved: a field's fact and width in bytes, or a table. */
     enum fp_fact fact;
-    uint32_t width;
+    uint32_t width, candidates;
 };
 
-static int refuse(struct solver *s, int err, const char *field, const char *why)
+/* Can the field be at this offset, by what the probe's facts say? */
+typedef int fits_fn(const struct solver *s, const struct fp_probe *probe, uint32_t at);
+
+__attribute__((format(printf, 4, 5))) static int refuse(struct solver *s, int err,
+                                                        const char *field, const char *why, ...)
 {
+    va_list args;
+
     s->refusal->err = err;
     snprintf(s->refusal->field, sizeof s->refusal->field, "%s", field);
-    snprintf(s->refusal->why, sizeof s->refusal->why, "%s", why);
+    va_start(args, why);
+    vsnprintf(s->refusal->why, sizeof s->refusal->why, why, args);
+    va_end(args);
     return err;
 }
 
@@ -57,7 +64,8 @@ static int knows(const struct fp_probe *probe, enum fp_fact fact)
     return (probe->known >> fact & 1) != 0;
 }
 
-static uint32_t distinct_facts(const struct solver *s, enum fp_fact fact)
+/* Makes `fact` the one that is being solved when its values differ enough. */
+static int select_fact(struct solver *s, enum fp_fact fact, enum fp_field field)
 {
     const struct fp_probe *probe = s->input->probe;
     uint32_t distinct = 0;
@@ -71,18 +79,21 @@ static uint32_t distinct_facts(const struct solver *s, enum fp_fact fact)
             k++;
         distinct += k == i;
     }
-    return distinct;
+    s->fact = fact;
+    if (distinct >= DISTINCT_MIN)
+        return 0;
+    return refuse(s, FP_ELAYOUT, fp_field_name(field),
+                  "the probes did not give three different answers");
 }
 
 /* ----------------------------------------------------- one field's place -- */
 
-/* Does every probe agree with this offset? */
-static int all_fit(const struct solver *s, uint32_t offset)
+static int all_fit(const struct solver *s, fits_fn *fits, uint32_t offset)
 {
     for (size_t i = 0; i < s->input->probes; i++) {
         const struct fp_probe *probe = &s->input->probe[i];
 
-        if (offset + s->width > probe->window_size || !s->fits(s, probe, offset))
+        if (offset + s->width > probe->window_size || !fits(s, probe, offset))
             return 0;
     }
     return 1;
@@ -91,35 +102,31 @@ static int all_fit(const struct solver *s, uint32_t offset)
 static int accept(struct solver *s, enum fp_field field, uint32_t found, uint32_t candidates)
 {
     uint16_t *expected = &s->layout->release.offset[field];
-    char why[sizeof s->refusal->why];
 
     if (candidates == 0)
         return refuse(s, FP_ENOENT, fp_field_name(field),
                       "no place in the process structure holds the answers");
-    if (candidates > 1) {
-        snprintf(why, sizeof why, "%u places hold the answers", candidates);
-        return refuse(s, FP_EAMBIGUOUS, fp_field_name(field), why);
-    }
-    if (s->listed && *expected != found) {
-        snprintf(why, sizeof why, "found at offset %u, but the table for OTP %u says %u", found,
-                 (unsigned)s->layout->release.otp, (unsigned)*expected);
-        return refuse(s, FP_ELAYOUT, fp_field_name(field), why);
-    }
+    if (candidates > 1)
+        return refuse(s, FP_EAMBIGUOUS, fp_field_name(field), "%u places hold the answers",
+                      candidates);
+    if (s->listed && *expected != found)
+        return refuse(s, FP_ELAYOUT, fp_field_name(field),
+                      "found at offset %u, but the table for OTP %u says %u", found, s->input->otp,
+                      *expected);
     *expected = (uint16_t)found;
     return 0;
 }
 
-static int solve_field(struct solver *s, enum fp_field field)
+static int solve_field(struct solver *s, enum fp_field field, fits_fn *fits)
 {
     uint32_t found = 0, candidates = 0;
 
     s->width = fp_field_width(field);
-    for (uint32_t at = 0; at + s->width <= s->input->process_size; at += s->width) {
-        if (all_fit(s, at)) {
+    for (uint32_t at = 0; at + s->width <= s->input->process_size; at += s->width)
+        if (all_fit(s, fits, at)) {
             found = at;
             candidates++;
         }
-    }
     return accept(s, field, found, candidates);
 }
 
@@ -151,7 +158,7 @@ static int fits_initial_call(const struct solver *s, const struct fp_probe *prob
            memcmp(probe->window + at, probe->initial_call, 24) == 0;
 }
 
-/* The code address of a waiting process lies in the function that process_info says it is in. */
+/* A waiting process continues in its process_info(Pid, current_function). */
 static int fits_i(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
     uint64_t mfa[3], mfa_at, pc = word_at(probe, at, s->width);
@@ -159,7 +166,7 @@ static int fits_i(const struct solver *s, const struct fp_probe *probe, uint32_t
     if (probe->current_function[0] == 0)
         return 1;
     return fp_ranges_contain(&s->input->code, pc) &&
-           fp_code_index_nearest(s->memory, &s->input->code, pc, mfa, &mfa_at) == 0 &&
+           fp_code_nearest(s->memory, &s->input->code, pc, mfa, &mfa_at) == 0 &&
            memcmp(mfa, probe->current_function, sizeof mfa) == 0;
 }
 
@@ -177,18 +184,6 @@ static int fits_dictionary(const struct solver *s, const struct fp_probe *probe,
 static int fits_fact(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
     return !knows(probe, s->fact) || word_at(probe, at, s->width) == (uint64_t)probe->fact[s->fact];
-}
-
-static int solve_fact(struct solver *s, enum fp_field field, enum fp_fact fact)
-{
-    if (distinct_facts(s, fact) < DISTINCT_MIN)
-        return refuse(s, FP_ELAYOUT, fp_field_name(field),
-                      "the probes did not give three different answers");
-    s->fact = fact;
-    s->fits = fits_fact;
-    if (fact == FP_FACT_dictionary_len)
-        s->fits = fits_dictionary;
-    return solve_field(s, field);
 }
 
 /* ------------------------------------------- two pointers and a distance -- */
@@ -209,47 +204,51 @@ static int distance_fits(const struct solver *s, uint32_t low, uint32_t high)
     return 1;
 }
 
-static int solve_distance(struct solver *s, enum fp_fact fact, enum fp_field low,
-                          enum fp_field high, int low_is_known, int high_is_known)
+/* Two pointers, `fact` words apart. */
+struct distance {
+    enum fp_fact fact;
+    enum fp_field low, high;
+    int low_is_known, high_is_known; /* solved by a distance before */
+};
+
+static int solve_distance(struct solver *s, const struct distance *d)
 {
     const uint16_t *offset = s->layout->release.offset;
-    uint32_t candidates = 0, found_low = 0, found_high = 0;
-    enum fp_field unknown = low_is_known ? high : low;
-    int err;
+    uint32_t candidates = 0, low = 0, high = 0, size = s->input->process_size;
+    int err = select_fact(s, d->fact, d->low_is_known ? d->high : d->low);
 
-    if (distinct_facts(s, fact) < DISTINCT_MIN)
-        return refuse(s, FP_ELAYOUT, fp_field_name(unknown),
-                      "the probes did not give three different answers");
-    s->fact = fact;
-    for (uint32_t a = 0; a + 8 <= s->input->process_size; a += 8) {
-        if (low_is_known && a != offset[low])
+    if (err != 0)
+        return err;
+    for (uint32_t a = 0; a + 8 <= size; a += 8) {
+        if (d->low_is_known && a != offset[d->low])
             continue;
-        for (uint32_t b = 0; b + 8 <= s->input->process_size; b += 8) {
-            if ((high_is_known && b != offset[high]) || b == a)
+        for (uint32_t b = 0; b + 8 <= size; b += 8) {
+            if (b == a || (d->high_is_known && b != offset[d->high]) || !distance_fits(s, a, b))
                 continue;
-            if (distance_fits(s, a, b)) {
-                candidates++;
-                found_low = a;
-                found_high = b;
-            }
+            candidates++;
+            low = a;
+            high = b;
         }
     }
-    /* A side that is known is not to blame: no word of it. */
-    err = low_is_known ? 0 : accept(s, low, found_low, candidates);
-    if (err == 0 && !high_is_known)
-        err = accept(s, high, found_high, candidates);
+    if (!d->low_is_known)
+        err = accept(s, d->low, low, candidates);
+    if (err == 0 && !d->high_is_known)
+        err = accept(s, d->high, high, candidates);
     return err;
 }
 
 /* ------------------------------------------------------ tables of the VM -- */
 
-/* Visits every aligned address of the VM's writable data, a block at a time; `check` gets the 32
- * bytes there. Blocks overlap by those. */
-static int scan_data(struct solver *s,
-                     int (*check)(struct solver *, uint64_t at, const unsigned char *bytes))
+#define TABLE_BYTES 32u /* of a table's head, as far as its check reads */
+
+/* Counts a candidate when a table's head is at `at`, which `bytes` are a copy of. */
+typedef void check_fn(struct solver *s, uint64_t at, const unsigned char *bytes);
+
+/* Checks every aligned address of the VM's writable data, by overlapping blocks. */
+static int scan_data(struct solver *s, check_fn *check)
 {
-    enum { BLOCK = 65536, LOOK = 32 };
-    unsigned char *block = malloc(BLOCK + LOOK);
+    enum { BLOCK = 65536 };
+    unsigned char *block = malloc(BLOCK + TABLE_BYTES);
 
     if (block == NULL)
         return FP_ENOMEM;
@@ -258,11 +257,11 @@ static int scan_data(struct solver *s,
 
         for (uint64_t at = range->start; at < range->end; at += BLOCK) {
             uint64_t left = range->end - at;
-            size_t size = left < BLOCK + LOOK ? (size_t)left : BLOCK + LOOK;
+            size_t size = left < BLOCK + TABLE_BYTES ? (size_t)left : BLOCK + TABLE_BYTES;
 
             if (fp_safe_read(s->memory, at, block, size) != 0)
                 continue;
-            for (size_t k = 0; k + LOOK <= size && k < BLOCK; k += 8)
+            for (size_t k = 0; k + TABLE_BYTES <= size && k < BLOCK; k += 8)
                 check(s, at + k, block + k);
         }
     }
@@ -270,7 +269,7 @@ static int scan_data(struct solver *s,
     return 0;
 }
 
-/* A table's length is a power of two; of the largest there is, the VM tells one less (erl_ptab.h
+/* A power of two. Of the largest, system_info(process_limit) is one less (erl_ptab.h
  * erts_ptab_max). */
 static uint32_t table_length(uint32_t limit)
 {
@@ -281,9 +280,9 @@ static uint32_t table_length(uint32_t limit)
     return length;
 }
 
-/* ErtsPTab's read-only part: 0 table, 8 free ids, 16 u32 its length (erl_ptab.h). The right one has
- * every probe in its slot. */
-static int check_process_table(struct solver *s, uint64_t at, const unsigned char *bytes)
+/* ErtsPTab's read-only part: 0 table, 8 free ids, 16 u32 its length (erl_ptab.h). Every probe is in
+ * its slot. */
+static void check_process_table(struct solver *s, uint64_t at, const unsigned char *bytes)
 {
     struct fp_layout try = *s->layout;
     uint32_t limit;
@@ -291,25 +290,24 @@ static int check_process_table(struct solver *s, uint64_t at, const unsigned cha
     memcpy(&limit, bytes + 16, 4);
     memcpy(&try.process_table, bytes, 8);
     if (limit != s->layout->process_limit || try.process_table == 0 || (try.process_table & 7) != 0)
-        return 0;
+        return;
     for (size_t i = 0; i < s->input->probes; i++) {
         uint64_t address;
 
         if (fp_process_table_lookup(&try, s->memory, s->input->probe[i].id, &address) != 0 ||
             address != s->input->probe[i].address)
-            return 0;
+            return;
     }
     (void)at;
     if (s->layout->process_table != try.process_table) {
-        s->width++; /* candidates */
+        s->candidates++;
         s->layout->process_table = try.process_table;
     }
-    return 0;
 }
 
 /* IndexTable's end: int limit, int entries, segment table (index.h), at +4,
  * +8 and +16 of the 8-aligned {int size, int limit, int entries, pad, ptr}. */
-static int check_atom_table(struct solver *s, uint64_t at, const unsigned char *bytes)
+static void check_atom_table(struct solver *s, uint64_t at, const unsigned char *bytes)
 {
     struct fp_layout try = *s->layout;
     uint32_t limit, entries;
@@ -333,26 +331,24 @@ static int check_atom_table(struct solver *s, uint64_t at, const unsigned char *
                 break;
         }
         if (i == s->input->atoms && i > 0 && s->layout->atom_segments != try.atom_segments) {
-            s->width++;
+            s->candidates++;
             s->layout->atom_segments = try.atom_segments;
             s->layout->atom_entries = try.atom_entries;
         }
     }
-    return 0;
 }
 
-static int solve_table(struct solver *s, const char *name,
-                       int (*check)(struct solver *, uint64_t, const unsigned char *))
+static int solve_table(struct solver *s, const char *name, check_fn *check)
 {
     int err;
 
-    s->width = 0;
+    s->candidates = 0;
     err = scan_data(s, check);
     if (err != 0)
-        return refuse(s, err, name, fp_err_text(err));
-    if (s->width == 0)
+        return refuse(s, err, name, "%s", fp_err_text(err));
+    if (s->candidates == 0)
         return refuse(s, FP_ENOENT, name, "nothing in the VM's data is such a table");
-    if (s->width > 1)
+    if (s->candidates > 1)
         return refuse(s, FP_EAMBIGUOUS, name, "more than one place in the VM's data fits");
     return 0;
 }
@@ -377,33 +373,24 @@ static int solve_terms(struct solver *s)
 {
     static const struct {
         enum fp_field field;
-        int (*fits)(const struct solver *, const struct fp_probe *, uint32_t);
-    } terms[] = {
+        fits_fn *fits;
+    } row[] = {
         {FP_FIELD_id, fits_id},
         {FP_FIELD_parent, fits_parent},
         {FP_FIELD_registered, fits_registered},
         {FP_FIELD_initial_call, fits_initial_call},
         {FP_FIELD_i, fits_i},
     };
+    int err = 0;
 
-    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
-        int err;
-
-        s->fits = terms[i].fits;
-        err = solve_field(s, terms[i].field);
-        if (err != 0)
-            return err;
-    }
-    return 0;
+    for (size_t i = 0; err == 0 && i < sizeof row / sizeof *row; i++)
+        err = solve_field(s, row[i].field, row[i].fits);
+    return err;
 }
 
 static int solve_heaps(struct solver *s)
 {
-    static const struct {
-        enum fp_fact fact;
-        enum fp_field low, high;
-        int low_is_known, high_is_known;
-    } heaps[] = {
+    static const struct distance row[] = {
         {FP_FACT_heap_block_size, FP_FIELD_heap, FP_FIELD_hend, 0, 0},
         {FP_FACT_heap_size, FP_FIELD_heap, FP_FIELD_htop, 1, 0},
         {FP_FACT_stack_size, FP_FIELD_stop, FP_FIELD_hend, 0, 1},
@@ -411,15 +398,11 @@ static int solve_heaps(struct solver *s)
         {FP_FACT_old_heap_block_size, FP_FIELD_old_heap, FP_FIELD_old_hend, 0, 0},
         {FP_FACT_old_heap_size, FP_FIELD_old_heap, FP_FIELD_old_htop, 1, 0},
     };
+    int err = 0;
 
-    for (size_t i = 0; i < sizeof heaps / sizeof *heaps; i++) {
-        int err = solve_distance(s, heaps[i].fact, heaps[i].low, heaps[i].high,
-                                 heaps[i].low_is_known, heaps[i].high_is_known);
-
-        if (err != 0)
-            return err;
-    }
-    return 0;
+    for (size_t i = 0; err == 0 && i < sizeof row / sizeof *row; i++)
+        err = solve_distance(s, &row[i]);
+    return err;
 }
 
 static int solve_numbers(struct solver *s)
@@ -427,27 +410,28 @@ static int solve_numbers(struct solver *s)
     static const struct {
         enum fp_field field;
         enum fp_fact fact;
-    } numbers[] = {
-        {FP_FIELD_reds, FP_FACT_reductions},
-        {FP_FIELD_inner_len, FP_FACT_inner_len},
-        {FP_FIELD_outer_len, FP_FACT_outer_len},
-        {FP_FIELD_dictionary, FP_FACT_dictionary_len},
-        {FP_FIELD_gen_gcs, FP_FACT_minor_gcs},
-        {FP_FIELD_bin_vheap, FP_FACT_bin_vheap_size},
-        {FP_FIELD_bin_vheap_block, FP_FACT_bin_vheap_block_size},
-        {FP_FIELD_bin_old_vheap, FP_FACT_bin_old_vheap_size},
-        {FP_FIELD_bin_old_vheap_block, FP_FACT_bin_old_vheap_block_size},
-        {FP_FIELD_mbuf_size, FP_FACT_mbuf_size},
-        {FP_FIELD_state, FP_FACT_state},
+        fits_fn *fits;
+    } row[] = {
+        {FP_FIELD_reds, FP_FACT_reductions, fits_fact},
+        {FP_FIELD_inner_len, FP_FACT_inner_len, fits_fact},
+        {FP_FIELD_outer_len, FP_FACT_outer_len, fits_fact},
+        {FP_FIELD_dictionary, FP_FACT_dictionary_len, fits_dictionary},
+        {FP_FIELD_gen_gcs, FP_FACT_minor_gcs, fits_fact},
+        {FP_FIELD_bin_vheap, FP_FACT_bin_vheap_size, fits_fact},
+        {FP_FIELD_bin_vheap_block, FP_FACT_bin_vheap_block_size, fits_fact},
+        {FP_FIELD_bin_old_vheap, FP_FACT_bin_old_vheap_size, fits_fact},
+        {FP_FIELD_bin_old_vheap_block, FP_FACT_bin_old_vheap_block_size, fits_fact},
+        {FP_FIELD_mbuf_size, FP_FACT_mbuf_size, fits_fact},
+        {FP_FIELD_state, FP_FACT_state, fits_fact},
     };
+    int err = 0;
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        int err = solve_fact(s, numbers[i].field, numbers[i].fact);
-
-        if (err != 0)
-            return err;
+    for (size_t i = 0; err == 0 && i < sizeof row / sizeof *row; i++) {
+        err = select_fact(s, row[i].fact, row[i].field);
+        if (err == 0)
+            err = solve_field(s, row[i].field, row[i].fits);
     }
-    return 0;
+    return err;
 }
 
 static int check_pids(struct solver *s)
@@ -463,8 +447,8 @@ static int check_pids(struct solver *s)
     return 0;
 }
 
-/* Frames get their lines from the module header: it must be where the table says for every probe's
- * own function. */
+/* The module header, with the line table, is where the release's table says: the function of every
+ * probe has a line. */
 static int check_lines(struct solver *s)
 {
     struct fp_code_index *code = NULL;
@@ -488,19 +472,17 @@ static int check_lines(struct solver *s)
     return 0;
 }
 
+/* An unlisted release starts from the nearest listed one. What the probes cannot solve is that
+ * one's, and checked (pids, atoms, lines). */
 static int choose_release(struct solver *s)
 {
     const struct fp_release *release = fp_release_find(s->input->otp);
-    char why[sizeof s->refusal->why];
 
     s->listed = release != NULL;
-    if (!s->listed && !s->input->allow_unlisted) {
-        snprintf(why, sizeof why, "OTP %u is not in the layout table; engine => native tries it",
-                 s->input->otp);
-        return refuse(s, FP_EUNSUPPORTED, "release", why);
-    }
-    /* An unlisted release starts from the nearest listed one: what cannot be solved is taken from
-     * there and checked (pids, atoms, lines). */
+    if (!s->listed && !s->input->allow_unlisted)
+        return refuse(s, FP_EUNSUPPORTED, "release",
+                      "OTP %u is not in the layout table; engine => native tries it",
+                      s->input->otp);
     for (unsigned otp = s->input->otp; release == NULL && otp > 0; otp--)
         release = fp_release_find(otp);
     for (unsigned otp = s->input->otp; release == NULL; otp++)
@@ -510,27 +492,33 @@ static int choose_release(struct solver *s)
     s->layout->release.otp = (uint16_t)s->input->otp;
     s->layout->release.tested = s->listed && release->tested;
     s->layout->process_limit = table_length(s->input->process_limit);
-    if (s->listed && release->process_size != s->input->process_size) {
-        snprintf(why, sizeof why, "is %u, but the table for OTP %u says %u", s->input->process_size,
-                 s->input->otp, (unsigned)release->process_size);
-        return refuse(s, FP_ELAYOUT, "process_size", why);
-    }
+    if (s->listed && release->process_size != s->input->process_size)
+        return refuse(s, FP_ELAYOUT, "process_size", "is %u, but the table for OTP %u says %u",
+                      s->input->process_size, s->input->otp, release->process_size);
     s->layout->release.process_size = (uint16_t)s->input->process_size;
     return 0;
 }
 
-static void measure_snapshot(struct fp_layout *layout)
+static int solve_tables(struct solver *s)
+{
+    int err = solve_table(s, "process_table", check_process_table);
+
+    return err != 0 ? err : solve_table(s, "atom_table", check_atom_table);
+}
+
+static int measure_snapshot(struct solver *s)
 {
     uint32_t size = 0;
 
     for (enum fp_field field = 0; field < FP_FIELD_COUNT; field++) {
         uint32_t width = field == FP_FIELD_initial_call ? 24 : fp_field_width(field);
-        uint32_t end = layout->release.offset[field] + width;
+        uint32_t end = s->layout->release.offset[field] + width;
 
         if (end > size)
             size = end;
     }
-    layout->snapshot_size = (uint16_t)((size + 7) & ~7u);
+    s->layout->snapshot_size = (uint16_t)((size + 7) & ~7u);
+    return 0;
 }
 
 int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *memory,
@@ -538,20 +526,13 @@ int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *memory,
 {
     struct solver s = {.layout = layout, .memory = memory, .input = input, .refusal = refusal};
     int (*const steps[])(struct solver *) = {
-        choose_release, read_probes, solve_terms, solve_heaps, solve_numbers, check_pids,
+        choose_release, read_probes,  solve_terms, solve_heaps,      solve_numbers,
+        check_pids,     solve_tables, check_lines, measure_snapshot,
     };
     int err = 0;
 
     memset(refusal, 0, sizeof *refusal);
     for (size_t i = 0; err == 0 && i < sizeof steps / sizeof *steps; i++)
         err = steps[i](&s);
-    if (err == 0)
-        err = solve_table(&s, "process_table", check_process_table);
-    if (err == 0)
-        err = solve_table(&s, "atom_table", check_atom_table);
-    if (err == 0)
-        err = check_lines(&s);
-    if (err == 0)
-        measure_snapshot(layout);
     return err;
 }

@@ -1,24 +1,21 @@
 /*
- * What each OTP release is expected to say, on x86_64 with the JIT.
+ * What each OTP release is expected to be, on x86_64 with the JIT. The calibration finds every
+ * offset again before it is used. How to add a release: doc/new_otp_release.md.
  *
- * Offsets of struct process: computed from erts/emulator/beam/erl_process.h of the release (JIT,
- * frame pointers compiled in, no DEBUG), and for the releases of the tested matrix measured on
- * Debian's stock builds (25.2.3,
- * 27.3.4.1, 29.1.1). The calibration must find every one of them again before
- * it is used. How to add a release: doc/new_otp_release.md.
- *
- * 26 was computed by compiling offsetof() against the sources of OTP 26.2.5: its process structure
- * is that of 25, its pids are those of 27. 28 could not be compiled from a release; its structure
- * is that of 27 and 29 (whose texts agree, and agree with a copy of erl_process.h from between the
- * two), its module header and atoms those of 29 (beam_code.h of 2025; atoms became binaries in
- * 2024). Neither is in the tested matrix: they run when, and only when, the calibration agrees in
- * every field.
- *
+ *   offset, running    offsetof() compiled against erl_process.h of 25.2.3, 26.2.5, 27.3.4.1 and
+ *                      29.1.1 (JIT, frame pointers compiled in, no DEBUG); those of the tested
+ *                      releases are measured on Debian's stock builds, too
  *   pid_form           erl_ptab.h erts_ptab_id2pix()
  *   pid_number_bits    erl_term.h _PID_NUM_SIZE
  *   atom_form          atom.h struct atom: byte *name, or Eterm bin
  *   functions_to_*     beam_code.h BeamCodeHeader under BEAMASM
- *   message_size       erl_message.h sizeof(ErtsMessage)
+ *   process_size, message_size    sizeof(struct process), sizeof(ErtsMessage)
+ *
+ * 26 has the process structure of 25 and the pids of 27. 28 was not compiled from a release: its
+ * structure is that of 27 and 29 (whose texts agree with each other and with an erl_process.h from
+ * between them), its module header and atoms are those of 29 (beam_code.h of 2025; atoms became
+ * binaries in 2024). Neither is in the tested matrix: both run when the calibration agrees in every
+ * field.
  */
 #include "erts/layout.h"
 
@@ -48,8 +45,6 @@
         [FP_FIELD_state] = 624, [FP_FIELD_outer_len] = 656                                         \
     }
 
-/* offsetof() compiled against the sources of 25.2.3, 26.2.5, 27.3.4.1 and
- * 29.1.1: struct process in erl_process.h, ErtsSchedulerData likewise. */
 #define RUNNING_25                                                                                 \
     {                                                                                              \
         .scheduler_data = 760, .fcalls = 104, .current = 472, .current_process = 168,              \
@@ -61,61 +56,20 @@
         .number = 184                                                                              \
     }
 
+#define SLOT_HIGH FP_PID_SLOT_HIGH, 15
+#define SLOT_LOW FP_PID_SLOT_LOW, 28
+
+/* clang-format off */
 static const struct fp_release releases[] = {
-    {.otp = 25,
-     .tested = 1,
-     .pid_form = FP_PID_SLOT_HIGH,
-     .pid_number_bits = 15,
-     .atom_form = FP_ATOM_NAME_POINTER,
-     .functions_to_line_table = 3,
-     .functions_to_num_functions = 12,
-     .process_size = 776,
-     .message_size = 88,
-     .running = RUNNING_25,
-     .offset = OFFSETS_25},
-    {.otp = 26,
-     .pid_form = FP_PID_SLOT_LOW,
-     .pid_number_bits = 28,
-     .atom_form = FP_ATOM_NAME_POINTER,
-     .functions_to_line_table = 3,
-     .functions_to_num_functions = 12,
-     .process_size = 776,
-     .message_size = 88,
-     .running = RUNNING_25,
-     .offset = OFFSETS_25},
-    {.otp = 27,
-     .tested = 1,
-     .pid_form = FP_PID_SLOT_LOW,
-     .pid_number_bits = 28,
-     .atom_form = FP_ATOM_NAME_POINTER,
-     .functions_to_line_table = 8,
-     .functions_to_num_functions = 17,
-     .process_size = 760,
-     .message_size = 88,
-     .running = RUNNING_27,
-     .offset = OFFSETS_27},
-    {.otp = 28,
-     .pid_form = FP_PID_SLOT_LOW,
-     .pid_number_bits = 28,
-     .atom_form = FP_ATOM_NAME_BINARY,
-     .functions_to_line_table = 10,
-     .functions_to_num_functions = 19,
-     .process_size = 760,
-     .message_size = 88,
-     .running = RUNNING_27,
-     .offset = OFFSETS_27},
-    {.otp = 29,
-     .tested = 1,
-     .pid_form = FP_PID_SLOT_LOW,
-     .pid_number_bits = 28,
-     .atom_form = FP_ATOM_NAME_BINARY,
-     .functions_to_line_table = 10,
-     .functions_to_num_functions = 19,
-     .process_size = 768,
-     .message_size = 88,
-     .running = RUNNING_27,
-     .offset = OFFSETS_27},
+    /* otp, tested, pid_form and pid_number_bits, atom_form, functions_to_line_table and
+     * _num_functions, process_size, message_size, running, offset */
+    {25, 1, SLOT_HIGH, FP_ATOM_NAME_POINTER, 3, 12, 776, 88, RUNNING_25, OFFSETS_25},
+    {26, 0, SLOT_LOW, FP_ATOM_NAME_POINTER, 3, 12, 776, 88, RUNNING_25, OFFSETS_25},
+    {27, 1, SLOT_LOW, FP_ATOM_NAME_POINTER, 8, 17, 760, 88, RUNNING_27, OFFSETS_27},
+    {28, 0, SLOT_LOW, FP_ATOM_NAME_BINARY, 10, 19, 760, 88, RUNNING_27, OFFSETS_27},
+    {29, 1, SLOT_LOW, FP_ATOM_NAME_BINARY, 10, 19, 768, 88, RUNNING_27, OFFSETS_27},
 };
+/* clang-format on */
 
 const struct fp_release *fp_release_find(unsigned otp)
 {

@@ -6,6 +6,11 @@
 
 #include "erts/layout.h"
 
+/* Slot of a pid term in the table; its number and serial as printed in <0.Number.Serial>. */
+uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid);
+void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *number,
+                    uint32_t *serial);
+
 /* The structure's address of a pid, checked to be that process's. 0, FP_EGONE or FP_EFAULT. */
 int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *memory,
                             uint64_t pid, uint64_t *address);

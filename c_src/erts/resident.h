@@ -1,9 +1,8 @@
 /*
- * resident.h - which pages are there without asking for them.
+ * resident.h - which pages are in memory.
  *
- * The JIT reserves more than it fills. To read a page of its memory that nothing was put in is to
- * have it allocated: 60 MB for a look at everything. Pages that hold code are resident, but for
- * those that were swapped out.
+ * The JIT reserves more than it fills, and a read of an unused page allocates it: 60 MB for all of
+ * its memory. A page that holds code is resident, unless it is swapped out.
  *
  * Any thread; one system call each, no allocation.
  */
@@ -15,13 +14,9 @@
 /* As much as one call takes. */
 #define FP_RESIDENT_MAX (256u << 10)
 
-/* Where the bytes from `from` on change from resident to not, or back: an address in (from, to],
- * and in *resident what they are up to there. Looks no further than FP_RESIDENT_MAX. What is no
- * mapping of ours (a fake memory, or one that has vanished) counts as resident: reading it will
- * tell. */
+/* Are the pages from `from` on resident, and up to where is that so: an address in (from, to], at
+ * most FP_RESIDENT_MAX further. What is no mapping of this process (a fake memory, or one that is
+ * gone) counts as resident: a read of it fails. */
 uint64_t fp_resident_until(uint64_t from, uint64_t to, int *resident);
-
-/* Are all pages of [from, to)? */
-int fp_is_resident(uint64_t from, uint64_t to);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
-#include "erts/code_ranges.h"
+#include "erts/code_scan.h"
 
 /* The cache is compared with memory this often, or as often as costs some 0.15 % of a core
  * (fp_code_index_revalidate takes about 0.15 us a function). */
@@ -163,7 +163,7 @@ static void find_fragments(struct fp_symbolize *symbols)
     for (uint32_t i = 0; i < symbols->ranges.count; i++) {
         const struct fp_range *range = &symbols->ranges.range[i];
 
-        if (fp_code_index_first(symbols->memory, range, range->start, &first) == 0)
+        if (fp_code_first(symbols->memory, range, range->start, &first) == 0)
             fragments->range[fragments->count++] = (struct fp_range){range->start, first};
     }
 }

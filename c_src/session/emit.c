@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "erts/process_names.h"
+#include "erts/process_table.h"
 #include "session/sampler_internal.h"
 
 /* A process may set its label at any time: read again this much later, of one that has run

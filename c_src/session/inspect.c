@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "erts/capture/sigcapture.h"
-#include "erts/code_ranges.h"
+#include "erts/code_scan.h"
 #include "erts/dictionary.h"
 #include "erts/process_table.h"
 #include "session/off_cpu.h"

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/ring.h"
-#include "erts/code_ranges.h"
+#include "erts/code_scan.h"
 #include "erts/symbolize.h"
 
 struct fp_session {

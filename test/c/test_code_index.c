@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "erts/code_index.h"
+#include "erts/code_scan.h"
 #include "fake_vm.h"
 #include "run.h"
 
@@ -548,14 +549,14 @@ static void the_first_function_behind_shared_code_is_found(void)
 
         far.at = (FAKE_JIT + 4096 + gap) & ~UINT64_C(63);
         fake_load(&f->vm, &a, f->name[0], f->body, 3, &far);
-        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), 0);
+        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), 0);
         CHECK(info == a.info[0]);
-        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT + 777, &info), 0);
+        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT + 777, &info), 0);
         CHECK(info == a.info[0]);
         /* From itself on, and from behind its beginning. */
-        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, a.info[0], &info), 0);
+        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, a.info[0], &info), 0);
         CHECK(info == a.info[0]);
-        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, a.info[0] + 1, &info), 0);
+        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, a.info[0] + 1, &info), 0);
         CHECK(info == a.info[1]);
         destroy(f);
     }
@@ -572,7 +573,7 @@ static void the_first_function_may_be_at_the_very_end_of_a_range(void)
         fake_load(&f->vm, &a, f->name[0], f->body, 1, &four);
         /* Its MFA and the word behind belong to it; less is no function. */
         range.end = a.code[0] + 8 - cut;
-        CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
                   cut == 0 ? 0 : FP_ENOENT);
         destroy(f);
     }
@@ -584,15 +585,15 @@ static void where_there_is_no_function_none_is_found(void)
     struct fp_range range = f->vm.code.range[0];
     uint64_t info;
 
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), FP_ENOENT);
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT - 8, &info), FP_ENOENT);
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, range.end, &info), FP_ENOENT);
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, range.end - 4, &info), FP_ENOENT);
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, UINT64_MAX, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT - 8, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, range.end, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, range.end - 4, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, UINT64_MAX, &info), FP_ENOENT);
     range.end = range.start;
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), FP_ENOENT);
     range = (struct fp_range){FAKE_MISC, FAKE_MISC + 65536}; /* unreadable */
-    CHECK_INT(fp_code_index_first(&f->vm.memory.peek, &range, FAKE_MISC, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_MISC, &info), FP_ENOENT);
     destroy(f);
 }
 
@@ -610,9 +611,9 @@ static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
     CHECK(page != MAP_FAILED);
     CHECK_INT(fp_safe_read_open(&peek), 0);
     memcpy(page + 4096 + 64, info, sizeof info);
-    CHECK_INT(fp_code_index_first(&peek, &range, start, &found), FP_ENOENT);
+    CHECK_INT(fp_code_first(&peek, &range, start, &found), FP_ENOENT);
     page[8] = 1; /* now it is there */
-    CHECK_INT(fp_code_index_first(&peek, &range, start, &found), 0);
+    CHECK_INT(fp_code_first(&peek, &range, start, &found), 0);
     CHECK(found == start + 4096 + 64);
     fp_safe_read_close(&peek);
     munmap(page, 4 * 4096);
@@ -639,7 +640,7 @@ static void pages_that_are_not_there_end_the_search_at_once(void)
 
     CHECK(page != MAP_FAILED);
     memset(page + 6 * 4096, 0x90, 2 * 4096);
-    CHECK_INT(fp_code_index_nearest(&peek, &ranges, start + 7 * 4096, mfa, &at), FP_ENOENT);
+    CHECK_INT(fp_code_nearest(&peek, &ranges, start + 7 * 4096, mfa, &at), FP_ENOENT);
     CHECK(reads <= 4);
     munmap(page, 8 * 4096);
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/governor.h"
+#include "erts/process_table.h"
 #include "fake_vm.h"
 #include "run.h"
 #include "session/top_processes.h"

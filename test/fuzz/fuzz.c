@@ -252,12 +252,3 @@ uint64_t fp_resident_until(uint64_t from, uint64_t to, int *resident)
         ;
     return at < to ? at : to;
 }
-
-int fp_is_resident(uint64_t from, uint64_t to)
-{
-    int resident = 1;
-
-    while (from < to && resident)
-        from = fp_resident_until(from, to, &resident);
-    return resident;
-}

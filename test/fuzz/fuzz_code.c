@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "erts/code_index.h"
+#include "erts/code_scan.h"
 #include "erts/symbolize.h"
 #include "format/record.h"
 
@@ -51,14 +52,14 @@ static void check_asked(const struct fuzz_memory *memory, uint64_t *before)
 static void by_shape(struct fuzz_memory *memory, const struct fp_ranges *ranges, uint64_t pc)
 {
     uint64_t mfa[3], at = 0, first = 0, asked = fuzz_memory_asked(memory);
-    int err = fp_code_index_nearest(&memory->memory.peek, ranges, pc, mfa, &at);
+    int err = fp_code_nearest(&memory->memory.peek, ranges, pc, mfa, &at);
 
     FUZZ_CHECK(err == 0 || err == FP_ENOENT);
     if (err == 0)
         FUZZ_CHECK(at % 8 == 0 && at + 24 <= pc && fp_ranges_contain(ranges, at) && mfa[2] < 256);
     check_asked(memory, &asked);
     for (uint32_t i = 0; i < ranges->count; i++) {
-        err = fp_code_index_first(&memory->memory.peek, &ranges->range[i], pc, &first);
+        err = fp_code_first(&memory->memory.peek, &ranges->range[i], pc, &first);
         FUZZ_CHECK(err == 0 || err == FP_ENOENT);
         if (err == 0)
             FUZZ_CHECK(first >= pc && first < ranges->range[i].end);

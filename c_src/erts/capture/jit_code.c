@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "erts/layout.h"
+#include "erts/code_scan.h"
 
 /* The longest call of a light BIF: two 10-byte moves, a 7-byte lea, padding that aligns the return
  * address, a call of up to 6 bytes. */
@@ -103,18 +103,12 @@ uint64_t fp_jump_target(const struct fp_memory *peek, uint64_t at)
     return at;
 }
 
-static int is_mfa(const unsigned char *at)
-{
-    return fp_term_is_atom(load_u64(at)) && fp_term_is_atom(load_u64(at + 8)) &&
-           load_u64(at + 16) <= 255;
-}
-
 int fp_is_mfa_at(const struct fp_memory *peek, uint64_t at)
 {
     unsigned char mfa[24];
 
     return (at & 7) == 0 && at >> 47 == 0 && fp_safe_read(peek, at, mfa, sizeof mfa) == 0 &&
-           is_mfa(mfa);
+           fp_is_mfa(mfa);
 }
 
 static int export_mfa(const struct fp_memory *peek, uint64_t export, uint64_t *mfa_at)
@@ -125,7 +119,7 @@ static int export_mfa(const struct fp_memory *peek, uint64_t export, uint64_t *m
     if ((export & 7) != 0 || fp_safe_read(peek, export, bytes, sizeof bytes) != 0)
         return FP_ENOENT;
     for (size_t at = 0; at + 24 <= sizeof bytes; at += 8)
-        if (is_mfa(bytes + at)) {
+        if (fp_is_mfa(bytes + at)) {
             *mfa_at = export + at;
             found++;
         }
@@ -173,7 +167,7 @@ int fp_jit_heavy(const struct fp_memory *peek, uint64_t current, uint64_t native
     unsigned char bytes[24 + HEAVY_BYTES];
 
     if (current == 0 || (current & 7) != 0 ||
-        fp_safe_read(peek, current, bytes, sizeof bytes) != 0 || !is_mfa(bytes))
+        fp_safe_read(peek, current, bytes, sizeof bytes) != 0 || !fp_is_mfa(bytes))
         return 0;
     for (size_t i = 24; i + 6 <= sizeof bytes; i++) {
         uint64_t target = jump_target(peek, current + i, bytes + i);

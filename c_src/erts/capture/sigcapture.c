@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "erts/capture/jit_code.h"
-#include "erts/code_index.h"
+#include "erts/code_scan.h"
 
 /* What the handler and the kernel's frame need of the alternate stack, beyond the kernel's own
  * minimum, which counts the registers' save area. */
@@ -441,7 +441,7 @@ static int find_code(uint64_t nif_return)
     for (uint32_t i = 0; i < ranges->count; i++)
         if (nif_return - ranges->range[i].start < ranges->range[i].end - ranges->range[i].start)
             range = ranges->range[i];
-    if (fp_code_index_first(&fp_sigcapture.memory, &range, nif_return, &first) != 0)
+    if (fp_code_first(&fp_sigcapture.memory, &range, nif_return, &first) != 0)
         return FP_ELAYOUT;
     /* Schedulers come at once: the first value stands, and the bounds follow from it, so that all
      * store the same. */
