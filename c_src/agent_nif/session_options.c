@@ -137,8 +137,8 @@ static int read_rankings(ErlNifEnv *env, ERL_NIF_TERM list, const struct row *ro
 
     (void)row;
     while (enif_get_list_cell(env, list, &head, &list))
-        if (sampler->rules == FP_RANKINGS_MAX ||
-            !get_ranking(env, head, &sampler->rule[sampler->rules++]))
+        if (sampler->rankings == FP_RANKINGS_MAX ||
+            !get_ranking(env, head, &sampler->ranking[sampler->rankings++]))
             return 0;
     return enif_is_empty_list(env, list);
 }
@@ -174,7 +174,7 @@ static const struct row rows[] = {
     NUMBER("sample_interval_us", sampler.interval_us),
     NUMBER("cpu_permille", sampler.cpu_permille),
     NUMBER("select_interval_ms", sampler.select_interval_ms),
-    ROW("rules", read_rankings, options.sampler.rule, NULL,
+    ROW("rules", read_rankings, options.sampler.ranking, NULL,
         "at most 8 of {Metric, IsDelta, Top, EveryPasses}"),
     ROW("status", read_status, options.sampler.status, NULL, "all or the status of a process"),
     ROW("exclude", read_excluded, excluded, NULL, "at most 32 pids"),

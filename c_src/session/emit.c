@@ -6,21 +6,19 @@
 #include "erts/process_table.h"
 #include "session/sampler_internal.h"
 
-/* A process may set its label at any time: read again this much later, of one that has run
- * since. */
+/* A process may set its label at any time: the names of one that has run are read again after this
+ * time. */
 #define LABEL_US INT64_C(1000000)
 
 static int push_process(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *snapshot)
 {
-    struct fp_record_process *record = fp_ring_reserve(s->options.ring, sizeof *record);
+    struct fp_record_process *record =
+        fp_record_begin(s->options.ring, FP_RECORD_PROCESS, sizeof *record);
     struct fp_process_names names;
 
     if (record == NULL)
         return FP_EFULL;
-    fp_process_names_read(s->layout, s->options.peek, s->target[slot].address, snapshot, &names);
-    memset(record, 0, sizeof *record);
-    record->head.size = sizeof *record;
-    record->head.type = FP_RECORD_PROCESS;
+    fp_process_names_read(s->layout, s->options.memory, s->target[slot].address, snapshot, &names);
     record->slot = slot;
     fp_pid_numbers(s->layout, snapshot->id, &record->number, &record->serial);
     record->registered_name = names.registered;
@@ -45,12 +43,11 @@ uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3])
         if (s->named[slot][0] == 0)
             break;
     }
-    record = tried == FP_NAMED_SLOTS ? NULL : fp_ring_reserve(s->options.ring, sizeof *record);
+    record = tried == FP_NAMED_SLOTS
+                 ? NULL
+                 : fp_record_begin(s->options.ring, FP_RECORD_NAME, sizeof *record);
     if (record == NULL)
         return FP_FRAME_NONE;
-    memset(record, 0, sizeof *record);
-    record->head.size = sizeof *record;
-    record->head.type = FP_RECORD_NAME;
     record->slot = slot;
     record->mfa = (struct fp_mfa_words){mfa[0], mfa[1], mfa[2]};
     fp_ring_commit(s->options.ring);
@@ -58,26 +55,23 @@ uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3])
     return FP_FRAME_NIF | FP_FRAME_SLOT | slot;
 }
 
-/* The slot of these frames, defined for the writer. 0 or FP_EFULL. */
+/* The slot of these frames, which the writer has then. 0 or FP_EFULL. */
 static int push_stack(struct fp_sampler *s, const struct fp_stack *stack, uint32_t *slot)
 {
-    size_t size = sizeof(struct fp_record_stack) + 8u * stack->count;
     struct fp_record_stack *record;
 
     if (fp_stack_table_intern(s->stacks, stack->frame, stack->count, slot))
         return 0;
     fp_sampler_count(s, FP_COUNTER_stacks, 1);
-    record = fp_ring_reserve(s->options.ring, size);
+    record = fp_record_begin(s->options.ring, FP_RECORD_STACK,
+                             sizeof *record + sizeof *stack->frame * stack->count);
     if (record == NULL) {
         fp_stack_table_forget(s->stacks, *slot);
         return FP_EFULL;
     }
-    memset(record, 0, sizeof *record);
-    record->head.size = (uint32_t)size;
-    record->head.type = FP_RECORD_STACK;
     record->head.count = (uint16_t)stack->count;
     record->slot = *slot;
-    memcpy(record->frame, stack->frame, 8u * stack->count);
+    memcpy(record->frame, stack->frame, sizeof *stack->frame * stack->count);
     fp_ring_commit(s->options.ring);
     return 0;
 }
@@ -94,18 +88,17 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot
         value[FP_METRIC_reductions] < target->series.value[FP_METRIC_reductions])
         value[FP_METRIC_reductions] = target->series.value[FP_METRIC_reductions];
     if (target->registered_at != now->registered_at ||
-        (now->dictionary != 0 && s->last_us - target->named_us >= LABEL_US))
-        target->defined = 0;
-    if (!target->defined) {
+        (now->dictionary != 0 && s->tick_us - target->named_us >= LABEL_US))
+        target->is_defined = 0;
+    if (!target->is_defined) {
         if (push_process(s, slot, now) != 0)
             goto full;
-        target->defined = 1;
+        target->is_defined = 1;
         target->registered_at = now->registered_at;
-        target->named_us = s->last_us;
+        target->named_us = s->tick_us;
     }
-    if (frames != NULL && push_stack(s, frames, &stack) != 0)
-        goto full;
-    if (fp_series_push(&target->series, s->options.ring, slot, stack, now->status, s->last_us,
+    if ((frames != NULL && push_stack(s, frames, &stack) != 0) ||
+        fp_series_push(&target->series, s->options.ring, slot, stack, now->status, s->tick_us,
                        value) != 0)
         goto full;
     target->stack_token = fp_stack_table_token(s->stacks, stack);
@@ -119,50 +112,32 @@ full:
     return 0;
 }
 
-void fp_emit_special(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
-                     uint64_t frame)
-{
-    struct fp_stack stack;
-
-    stack.count = 1;
-    stack.frame[0] = frame;
-    fp_emit_sample(s, slot, now, &stack);
-}
-
 static int push_scheduler(struct fp_sampler *s, uint32_t slot, uint32_t number)
 {
-    struct fp_record_process *record = fp_ring_reserve(s->options.ring, sizeof *record);
+    struct fp_record_process *record =
+        fp_record_begin(s->options.ring, FP_RECORD_PROCESS, sizeof *record);
 
     if (record == NULL)
         return FP_EFULL;
-    memset(record, 0, sizeof *record);
-    record->head.size = sizeof *record;
-    record->head.type = FP_RECORD_PROCESS;
     record->is_scheduler = 1;
     record->slot = slot;
     record->number = number;
     fp_ring_commit(s->options.ring);
+    s->target[slot].is_defined = 1;
     return 0;
 }
 
 void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number)
 {
     static const int64_t nothing[FP_METRIC_COUNT];
+    static const struct fp_stack idle = {.count = 1, .frame = {FP_FRAME_IDLE}};
     struct target *target = &s->target[slot];
-    struct fp_stack idle = {.count = 1, .frame = {FP_FRAME_IDLE}};
     uint32_t stack;
 
     fp_sampler_count(s, FP_COUNTER_taken, 1);
-    if (!target->defined) {
-        if (push_scheduler(s, slot, number) != 0)
-            goto full;
-        target->defined = 1;
-    }
-    if (push_stack(s, &idle, &stack) != 0 ||
-        fp_series_push(&target->series, s->options.ring, slot, stack, FP_STATUS_waiting, s->last_us,
+    if ((!target->is_defined && push_scheduler(s, slot, number) != 0) ||
+        push_stack(s, &idle, &stack) != 0 ||
+        fp_series_push(&target->series, s->options.ring, slot, stack, FP_STATUS_waiting, s->tick_us,
                        nothing) != 0)
-        goto full;
-    return;
-full:
-    fp_sampler_count(s, FP_COUNTER_dropped, 1);
+        fp_sampler_count(s, FP_COUNTER_dropped, 1);
 }

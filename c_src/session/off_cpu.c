@@ -8,15 +8,12 @@ void fp_stack_copy_plan(struct fp_stack_copy *copy, uint64_t address,
                         const struct fp_snapshot *before)
 {
     uint64_t words = (before->hend - before->stop) / 8;
+    int is_cut = words > FP_STACK_WORDS_MAX;
 
     copy->address = address;
     copy->before = *before;
-    copy->words = (uint32_t)words;
-    copy->leaf_words = (uint32_t)words;
-    if (words > FP_STACK_WORDS_MAX) {
-        copy->words = FP_STACK_WORDS_MAX;
-        copy->leaf_words = FP_STACK_WORDS_LEAF;
-    }
+    copy->words = is_cut ? FP_STACK_WORDS_MAX : (uint32_t)words;
+    copy->leaf_words = is_cut ? FP_STACK_WORDS_LEAF : (uint32_t)words;
 }
 
 uint32_t fp_stack_copy_spans(struct fp_stack_copy *copy, const struct fp_layout *layout,
@@ -77,12 +74,8 @@ void fp_stack_copy_frames(const struct fp_stack_copy *copy, const struct fp_layo
         top[n++] = nif;
     fp_stack_frames(stack, code, copy->before.i, copy->word, copy->words, copy->leaf_words);
     fp_stack_put_on_top(stack, top, n);
-    if (fp_process_hibernates(layout, memory, &copy->before)) {
-        stack->count = 1;
-        stack->frame[0] = FP_FRAME_BIF | copy->before.current;
-    }
-    if (stack->count == 0) {
-        stack->count = 1;
-        stack->frame[0] = FP_FRAME_UNREADABLE;
-    }
+    if (fp_process_hibernates(layout, memory, &copy->before))
+        fp_stack_only(stack, FP_FRAME_BIF | copy->before.current);
+    if (stack->count == 0)
+        fp_stack_only(stack, FP_FRAME_UNREADABLE);
 }

@@ -1,6 +1,6 @@
 /*
  * off_cpu.h - the stack of a process that no normal scheduler runs: copied, then verified by its
- * structure. For the sampler, which copies many together, and inspect.c. Any thread; allocates
+ * structure. For the sampler, which copies many at once, and for inspect.c. Any thread; allocates
  * nothing.
  */
 #ifndef FP_SESSION_OFF_CPU_H
@@ -25,7 +25,7 @@ void fp_stack_copy_plan(struct fp_stack_copy *copy, uint64_t address,
                         const struct fp_snapshot *before);
 
 /* The reads, in this order: the stack's ends, the dictionary's header, the structure. How many: up
- * to FP_STACK_COPY_SPANS, as many at each call. */
+ * to FP_STACK_COPY_SPANS, the same at each call. */
 #define FP_STACK_COPY_SPANS 4u
 uint32_t fp_stack_copy_spans(struct fp_stack_copy *copy, const struct fp_layout *layout,
                              struct fp_safe_read_span *span);
@@ -44,5 +44,18 @@ int fp_off_cpu_nif(const struct fp_memory *memory, uint64_t i, uint64_t mfa[3]);
 void fp_stack_copy_frames(const struct fp_stack_copy *copy, const struct fp_layout *layout,
                           const struct fp_memory *memory, const struct fp_ranges *code,
                           uint64_t nif, struct fp_stack *stack);
+
+/* One frame. */
+static inline void fp_stack_only(struct fp_stack *stack, uint64_t frame)
+{
+    stack->count = 1;
+    stack->frame[0] = frame;
+}
+
+/* The frame of a process on CPU whose scheduler gives no capture. */
+static inline void fp_stack_not_sampled(struct fp_stack *stack, uint8_t status)
+{
+    fp_stack_only(stack, status == FP_STATUS_garbage_collecting ? FP_FRAME_GC : FP_FRAME_RUNNING);
+}
 
 #endif

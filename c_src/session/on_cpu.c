@@ -5,7 +5,7 @@
 #include "session/on_cpu.h"
 #include "session/sampler_internal.h"
 
-/* How long the end waits for answers that are on their way. */
+/* How long the end waits for pending captures. */
 #define DRAIN_MS 100
 
 /* ------------------------------------------------------------ C frames -- */
@@ -22,22 +22,21 @@ size_t fp_on_cpu_unwind(const struct fp_cstack *cstack, const struct fp_capture 
     return n;
 }
 
+/* As fp_capture_code.unwind. */
 static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc, size_t max,
                      struct fp_registers *at_entry, int *complete)
 {
-    struct fp_sampler *s = self;
-    const struct fp_cstack *cstack = fp_live_cstack_acquire(s->options.native);
+    struct fp_live_cstack *live = ((struct fp_sampler *)self)->options.cstack;
+    const struct fp_cstack *cstack = fp_live_cstack_acquire(live);
     size_t n = 0;
 
     *complete = 0;
     if (cstack != NULL)
         n = fp_on_cpu_unwind(cstack, capture, pc, max, at_entry, complete);
-    fp_live_cstack_release(s->options.native);
-    if (cstack == NULL)
-        return 0;
+    fp_live_cstack_release(live);
     /* A library that was loaded since: the writer makes a new set. */
-    if (!*complete)
-        atomic_store_explicit(&s->options.native->stale, 1, memory_order_relaxed);
+    if (cstack != NULL && !*complete)
+        atomic_store_explicit(&live->stale, 1, memory_order_relaxed);
     return n;
 }
 
@@ -48,117 +47,114 @@ static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc,
 static void emit_ticks(struct fp_sampler *s, const struct pending_capture *pending, uint32_t slot,
                        const struct fp_snapshot *now, const struct fp_stack *stack)
 {
-    int64_t tick_us = s->last_us, n = pending->ticks;
+    int64_t tick_us = s->tick_us, n = pending->ticks;
     int64_t passed = pending->last_us - pending->first_us;
 
     for (int64_t k = 1; k <= n; k++) {
-        s->last_us = pending->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
+        s->tick_us = pending->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
         fp_emit_sample(s, slot, now, stack);
     }
-    s->last_us = tick_us;
+    s->tick_us = tick_us;
 }
 
-/* A capture that cannot come: what its ticks saw running has a sample with one frame instead of a
- * stack, where it is still that process. */
+/* The capture does not come: each tick that waited has a sample with one frame instead of a stack,
+ * where the structure is still that process. */
 static void emit_not_sampled(struct fp_sampler *s, const struct pending_capture *pending,
                              uint32_t slot, const unsigned char *structure)
 {
     struct target *target = &s->target[slot];
     struct fp_stack stack;
     struct fp_snapshot now;
-    int64_t bytes;
 
-    if (!target->live || target->id != pending->id ||
+    if (!target->is_live || target->id != pending->id ||
         fp_process_decode(s->layout, structure, &now) != 0 || now.id != target->id ||
-        now.status == FP_STATUS_free || !fp_sampler_wants(target, now.status) ||
-        fp_dictionary_read(s->layout, s->options.peek, target->address, &now, &bytes) != 0 ||
-        fp_target_add_dictionary(target, &now, bytes) != 0) {
-        fp_emit_torn(s, FP_COUNTER_torn_late, pending->ticks);
+        now.status == FP_STATUS_free || !fp_target_admits(target, now.status) ||
+        fp_target_read_dictionary(s, target, &now) != 0) {
+        fp_sampler_give_up(s, FP_COUNTER_torn_late, pending->ticks);
         return;
     }
-    stack.count = 1;
-    stack.frame[0] = now.status == FP_STATUS_garbage_collecting ? FP_FRAME_GC : FP_FRAME_RUNNING;
+    fp_stack_not_sampled(&stack, now.status);
     emit_ticks(s, pending, slot, &now, &stack);
 }
 
 /* Ends the request of this scheduler's slot. */
-static void give_up(struct fp_sampler *s, unsigned at)
+static void abandon(struct fp_sampler *s, unsigned at)
 {
-    struct pending_capture *pending = &s->question[at];
+    struct pending_capture *pending = &s->pending[at];
     unsigned char structure[FP_PROBE_WINDOW];
 
-    if (!pending->open)
+    if (!pending->is_open)
         return;
-    pending->open = 0;
+    pending->is_open = 0;
     if (s->options.mode == FP_MODE_PROCESSES &&
-        fp_safe_read(s->options.peek, s->target[pending->target].address, structure,
+        fp_safe_read(s->options.memory, s->target[pending->target].address, structure,
                      s->layout->snapshot_size) == 0)
         emit_not_sampled(s, pending, pending->target, structure);
     else
-        fp_emit_torn(s, FP_COUNTER_torn_late, pending->ticks);
+        fp_sampler_give_up(s, FP_COUNTER_torn_late, pending->ticks);
     fp_sigcapture_drop(at, pending->ticket);
 }
 
 static void set_lost(struct fp_sampler *s, unsigned at, int is_lost)
 {
-    if (s->question[at].is_lost == is_lost)
+    if (s->pending[at].is_lost == is_lost)
         return;
-    s->question[at].is_lost = (uint8_t)is_lost;
+    s->pending[at].is_lost = (uint8_t)is_lost;
     s->lost_schedulers += is_lost ? 1u : -1u;
-    fp_counters_set(s->options.stats, FP_COUNTER_lost_schedulers, s->lost_schedulers);
+    fp_counters_set(s->options.counters, FP_COUNTER_lost_schedulers, s->lost_schedulers);
 }
 
 /* ------------------------------------------------------------- requests -- */
 
-/* Once a tick, before its first request: another library may have taken the signal, and a signal
- * that is sent to it may kill the VM. */
+/* Once a tick, before its first request: another library may own the signal by now, whose handler a
+ * signal may kill the VM in. */
 static int is_signal_lost(struct fp_sampler *s)
 {
     int is_lost;
 
-    if (s->checked_us == s->last_us)
+    if (s->checked_us == s->tick_us)
         return s->is_signal_lost;
-    s->checked_us = s->last_us;
+    s->checked_us = s->tick_us;
     is_lost = fp_sigcapture_check() != 0;
     if (is_lost != s->is_signal_lost)
-        fp_counters_set(s->options.stats, FP_COUNTER_lost_signal,
+        fp_counters_set(s->options.counters, FP_COUNTER_lost_signal,
                         (uint64_t)fp_sigcapture_lost_signal());
     s->is_signal_lost = is_lost;
     for (unsigned at = 0; is_lost && at < s->schedulers; at++)
-        give_up(s, at);
+        abandon(s, at);
     return is_lost;
 }
 
-/* 0: requested, or given up and counted; FP_ENOENT: the scheduler does not answer, and the sample
- * shall say so. */
+/* 0: requested, or given up and counted; FP_ENOENT: the scheduler is lost, which is a frame of the
+ * sample then. */
 static int request(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id)
 {
-    struct pending_capture *pending = &s->question[at];
+    struct pending_capture *pending = &s->pending[at];
     int err = FP_ESTATE;
 
     if (is_signal_lost(s))
         return FP_ENOENT;
-    if (pending->open &&
+    if (pending->is_open &&
         (fp_sigcapture_is_lost(at) || !fp_sigcapture_is_pending(at, pending->ticket)))
-        give_up(s, at);
-    if (pending->open && pending->target == slot && pending->id == id) {
+        abandon(s, at);
+    if (pending->is_open && pending->target == slot && pending->id == id) {
         pending->ticks++;
-        pending->last_us = s->last_us;
+        pending->last_us = s->tick_us;
         return 0;
     }
-    if (!pending->open)
+    if (!pending->is_open)
         err = fp_sigcapture_request(at, &pending->ticket);
     set_lost(s, at, err != 0 && fp_sigcapture_is_lost(at));
     if (err == FP_ESIGNAL || pending->is_lost)
         return FP_ENOENT;
     if (err != 0) {
-        fp_emit_torn(s, FP_COUNTER_torn_late, 1);
+        fp_sampler_give_up(s, FP_COUNTER_torn_late, 1);
         return 0;
     }
     fp_sampler_count(s, FP_COUNTER_signals, 1);
-    pending->open = 1;
+    pending->is_open = 1;
     pending->ticks = 1;
-    pending->first_us = pending->last_us = s->last_us;
+    pending->first_us = pending->last_us = s->tick_us;
     pending->target = slot;
     pending->id = id;
     return 0;
@@ -170,10 +166,10 @@ int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot)
     uint64_t data = 0;
     int at;
 
-    (void)fp_safe_read_word(s->options.peek,
+    (void)fp_safe_read_word(s->options.memory,
                             target->address + s->layout->release.running.scheduler_data, &data);
     if (data == 0) {
-        fp_emit_torn(s, FP_COUNTER_torn_moved, 1);
+        fp_sampler_give_up(s, FP_COUNTER_torn_moved, 1);
         return 0;
     }
     at = fp_sigcapture_find(data);
@@ -183,71 +179,71 @@ int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot)
 }
 
 /* The schedulers' current processes, in one read. */
-static void read_runs(struct fp_sampler *s)
+static void read_current(struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++) {
         uint64_t data = fp_sigcapture_data(at);
 
-        s->runs[at] = 0;
+        s->current[at] = 0;
         s->span[at] = (struct fp_safe_read_span){
-            data == 0 ? 0 : data + s->layout->release.running.current_process, &s->runs[at],
+            data == 0 ? 0 : data + s->layout->release.running.current_process, &s->current[at],
             data == 0 ? 0 : 8u, 0};
     }
-    fp_safe_read_batch(s->options.peek, s->span, s->schedulers);
+    fp_safe_read_batch(s->options.memory, s->span, s->schedulers);
 }
 
-/* Mode schedulers: what a scheduler that does not answer runs. */
-static void emit_runs(struct fp_sampler *s, unsigned at)
+/* Mode schedulers: the process of a lost scheduler. */
+static void emit_current(struct fp_sampler *s, unsigned at)
 {
-    struct pending_capture tick = {.ticks = 1, .first_us = s->last_us, .last_us = s->last_us};
+    struct pending_capture tick = {.ticks = 1, .first_us = s->tick_us, .last_us = s->tick_us};
     unsigned char structure[FP_PROBE_WINDOW];
 
-    if (fp_safe_read(s->options.peek, s->runs[at], structure, s->layout->snapshot_size) != 0) {
-        fp_emit_torn(s, FP_COUNTER_torn_late, 1);
+    if (fp_safe_read(s->options.memory, s->current[at], structure, s->layout->snapshot_size) != 0) {
+        fp_sampler_give_up(s, FP_COUNTER_torn_late, 1);
         return;
     }
     tick.id = fp_process_field(s->layout, structure, FP_FIELD_id);
-    emit_not_sampled(s, &tick, fp_target_find_or_add(s, tick.id, s->runs[at]), structure);
+    emit_not_sampled(s, &tick, fp_target_find_or_add(s, tick.id, s->current[at]), structure);
 }
 
 void fp_on_cpu_request_all(struct fp_sampler *s)
 {
     uint32_t online = atomic_load_explicit(s->options.schedulers_online, memory_order_relaxed);
 
-    read_runs(s);
+    read_current(s);
     for (unsigned at = 0; at < s->schedulers && at < online; at++) {
         if (fp_sigcapture_data(at) == 0)
             continue;
-        if (s->runs[at] == 0 || s->span[at].result != 0) {
+        if (s->current[at] == 0 || s->span[at].result != 0) {
             fp_emit_idle(s, at, at + 1);
             continue;
         }
         fp_sampler_count(s, FP_COUNTER_taken, 1);
         if (request(s, at, 0, 0) != 0)
-            emit_runs(s, at);
+            emit_current(s, at);
     }
 }
 
 /* -------------------------------------------------------------- captures -- */
 
-/* The slot that the answer belongs to; UINT32_MAX: to none. */
+/* The slot of the capture's process; UINT32_MAX: it is no target. */
 static uint32_t target_of(struct fp_sampler *s, const struct pending_capture *pending,
-                          const struct fp_capture *running)
+                          const struct fp_capture *capture)
 {
     const struct target *target = &s->target[pending->target];
 
-    if (running->result == FP_CAPTURE_NOBODY)
+    if (capture->result == FP_CAPTURE_NOBODY)
         return UINT32_MAX;
     if (s->options.mode == FP_MODE_SCHEDULERS)
         return fp_target_find_or_add(
-            s, fp_process_field(s->layout, running->structure, FP_FIELD_id), running->process);
-    return target->live && target->id == pending->id && target->address == running->process
+            s, fp_process_field(s->layout, capture->structure, FP_FIELD_id), capture->process);
+    return target->is_live && target->id == pending->id && target->address == capture->process
                ? pending->target
                : UINT32_MAX;
 }
 
-/* While the collector exchanges the heaps, their sizes contradict each other: then the last figures
- * that were whole stand for them. */
+/* While the collector exchanges the heaps, their sizes contradict each other: those of the last
+ * sample stand for them. */
 static void use_last_values(const struct target *target, struct fp_snapshot *now)
 {
     int64_t reductions = now->value[FP_METRIC_reductions];
@@ -257,37 +253,37 @@ static void use_last_values(const struct target *target, struct fp_snapshot *now
 }
 
 static void handle(struct fp_sampler *s, const struct pending_capture *pending,
-                   const struct fp_capture *running)
+                   const struct fp_capture *capture)
 {
-    uint32_t slot = target_of(s, pending, running), n = pending->ticks;
+    uint32_t slot = target_of(s, pending, capture), n = pending->ticks;
     struct fp_snapshot now;
     struct fp_stack stack;
     int err;
 
     if (slot == UINT32_MAX) {
-        fp_emit_torn(s, FP_COUNTER_torn_moved, n);
+        fp_sampler_give_up(s, FP_COUNTER_torn_moved, n);
         return;
     }
-    err = fp_process_decode(s->layout, running->structure, &now);
+    err = fp_process_decode(s->layout, capture->structure, &now);
     if (now.id == s->target[slot].id && now.status == FP_STATUS_free) {
         fp_sampler_count(s, FP_COUNTER_gone, n);
-        fp_target_release(s, slot);
+        s->target[slot].is_live = 0;
         return;
     }
     if (err == 0)
         err = fp_target_add_dictionary(&s->target[slot], &now,
-                                       fp_dictionary_bytes(&running->dictionary));
+                                       fp_dictionary_bytes(&capture->dictionary));
     if (err != 0 && now.status == FP_STATUS_garbage_collecting && s->target[slot].series.sampled) {
         use_last_values(&s->target[slot], &now);
         err = 0;
     }
     if (now.id != s->target[slot].id || !now.runs_erlang ||
-        !fp_sampler_wants(&s->target[slot], now.status))
-        fp_emit_torn(s, FP_COUNTER_torn_moved, n);
+        !fp_target_admits(&s->target[slot], now.status))
+        fp_sampler_give_up(s, FP_COUNTER_torn_moved, n);
     else if (err != 0)
-        fp_emit_torn(s, FP_COUNTER_torn_changed, n);
-    else if (fp_explain_frames(&s->running_code, s->layout, running, &now, &stack) != 0)
-        fp_emit_torn(s, FP_COUNTER_torn_unfound, n);
+        fp_sampler_give_up(s, FP_COUNTER_torn_changed, n);
+    else if (fp_explain_frames(&s->capture_code, s->layout, capture, &now, &stack) != 0)
+        fp_sampler_give_up(s, FP_COUNTER_torn_unfound, n);
     else
         emit_ticks(s, pending, slot, &now, &stack);
 }
@@ -295,18 +291,18 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
 void fp_on_cpu_poll(struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++) {
-        struct pending_capture *pending = &s->question[at];
-        const struct fp_capture *running;
+        struct pending_capture *pending = &s->pending[at];
+        const struct fp_capture *capture;
 
-        if (!pending->open)
+        if (!pending->is_open)
             continue;
-        running = fp_sigcapture_poll(at, pending->ticket);
-        if (running == NULL)
+        capture = fp_sigcapture_poll(at, pending->ticket);
+        if (capture == NULL)
             continue;
-        pending->open = 0;
+        pending->is_open = 0;
         fp_sampler_count(s, FP_COUNTER_captures, 1);
         fp_sampler_count(s, FP_COUNTER_handler_ns, fp_sigcapture_handler_ns(at));
-        handle(s, pending, running);
+        handle(s, pending, capture);
         fp_sigcapture_drop(at, pending->ticket);
     }
 }
@@ -314,7 +310,7 @@ void fp_on_cpu_poll(struct fp_sampler *s)
 int fp_on_cpu_is_pending(const struct fp_sampler *s)
 {
     for (unsigned at = 0; at < s->schedulers; at++)
-        if (s->question[at].open)
+        if (s->pending[at].is_open)
             return 1;
     return 0;
 }
@@ -327,19 +323,20 @@ void fp_on_cpu_drain(struct fp_sampler *s)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &millisecond, NULL);
         fp_on_cpu_poll(s);
     }
-    for (unsigned at = 0; at < s->schedulers; at++)
-        if (s->question[at].open) {
-            s->question[at].open = 0;
-            fp_emit_torn(s, FP_COUNTER_torn_late, s->question[at].ticks);
-            fp_sigcapture_drop(at, s->question[at].ticket);
-        }
+    for (unsigned at = 0; at < s->schedulers; at++) {
+        if (!s->pending[at].is_open)
+            continue;
+        s->pending[at].is_open = 0;
+        fp_sampler_give_up(s, FP_COUNTER_torn_late, s->pending[at].ticks);
+        fp_sigcapture_drop(at, s->pending[at].ticket);
+    }
 }
 
 void fp_on_cpu_create(struct fp_sampler *s)
 {
-    struct fp_capture_code *code = &s->running_code;
+    struct fp_capture_code *code = &s->capture_code;
 
-    code->peek = s->options.peek;
+    code->peek = s->options.memory;
     code->ranges = &s->code;
     code->unwind = unwind;
     code->unwind_self = s;

@@ -31,8 +31,7 @@ static int stack_is_known(struct fp_sampler *s, const struct target *target,
 static void emit_again(struct fp_sampler *s, uint32_t slot);
 static void emit_known_stack(struct fp_sampler *s, uint32_t slot, const unsigned char *bytes,
                              struct fp_snapshot *now);
-static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now,
-                               uint64_t frame);
+static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now);
 
 void fp_sampler_tick(struct fp_sampler *s)
 {
@@ -52,8 +51,8 @@ void fp_sampler_tick(struct fp_sampler *s)
     fp_select_slice(s); /* the targets of later ticks */
 }
 
-/* What becomes of one process in this tick: a sample, or a loss that is counted. `bytes`: its
- * structure, NULL when unreadable. 1 when the stack is to be copied first: *copy. */
+/* One process in this tick: a sample, or a loss that is counted. `bytes`: its structure, NULL when
+ * unreadable. 1 when the stack is to be copied first: *copy. */
 static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enum attempt attempt,
                   struct target_copy *copy)
 {
@@ -66,17 +65,17 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
         emit_again(s, slot);
         return 0;
     }
-    target->repeatable = 0;
+    target->is_repeatable = 0;
     err = bytes != NULL ? decode(s, slot, bytes, attempt, &now) : FP_EGONE;
     if (err == FP_EGONE) {
         fp_sampler_count(s, FP_COUNTER_taken, attempt == FIRST);
         fp_sampler_count(s, FP_COUNTER_gone, 1);
-        fp_target_release(s, slot);
+        target->is_live = 0;
         return 0;
     }
-    if (!fp_sampler_wants(target, now.status)) {
+    if (!fp_target_admits(target, now.status)) {
         if (attempt == SECOND)
-            fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
+            fp_sampler_give_up(s, FP_COUNTER_torn_changed, 1);
         return 0;
     }
     fp_sampler_count(s, FP_COUNTER_taken, attempt == FIRST);
@@ -84,9 +83,9 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     if (now.runs_erlang && s->options.running_stacks && fp_on_cpu_request(s, slot) == 0)
         return 0;
     if (err != 0)
-        fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
+        fp_sampler_give_up(s, FP_COUNTER_torn_changed, 1);
     else if (now.runs_erlang)
-        emit_without_stack(s, slot, &now, FP_FRAME_RUNNING);
+        emit_without_stack(s, slot, &now);
     else if (stack_is_known(s, target, &now))
         emit_known_stack(s, slot, bytes, &now);
     else {
@@ -114,12 +113,12 @@ static void emit_copy(struct fp_sampler *s, struct target_copy *copy)
     struct fp_stack frames;
 
     if (!fp_ranges_contain(&s->code, stack->before.i)) {
-        if (fp_off_cpu_nif(s->options.peek, stack->before.i, mfa))
+        if (fp_off_cpu_nif(s->options.memory, stack->before.i, mfa))
             nif = fp_emit_nif_name(s, mfa);
         else
             atomic_store_explicit(&s->options.code->stale, 1, memory_order_relaxed);
     }
-    fp_stack_copy_frames(stack, s->layout, s->options.peek, &s->code, nif, &frames);
+    fp_stack_copy_frames(stack, s->layout, s->options.memory, &s->code, nif, &frames);
     fp_target_add_dictionary(&s->target[copy->slot], &stack->before,
                              fp_dictionary_bytes(&stack->dictionary));
     fp_emit_sample(s, copy->slot, &stack->before, &frames);
@@ -134,19 +133,19 @@ static void sample_again(struct fp_sampler *s, struct target_copy *copy)
     unsigned char *bytes = s->structure + (size_t)slot * size;
 
     fp_sampler_count(s, FP_COUNTER_retried, 1);
-    if (fp_safe_read(s->options.peek, s->target[slot].address, bytes, size) != 0)
+    if (fp_safe_read(s->options.memory, s->target[slot].address, bytes, size) != 0)
         bytes = NULL;
     if (!sample(s, slot, bytes, SECOND, copy))
         return;
     n = plan_spans(s, copy, s->stack_words, span);
-    fp_safe_read_batch(s->options.peek, span, n);
+    fp_safe_read_batch(s->options.memory, span, n);
     if (fp_stack_copy_is_whole(&copy->stack, s->layout, span, n))
         emit_copy(s, copy);
     /* A collection is certain without the stack. */
     else if (copy->stack.before.status == FP_STATUS_garbage_collecting)
-        emit_without_stack(s, slot, &copy->stack.before, FP_FRAME_GC);
+        emit_without_stack(s, slot, &copy->stack.before);
     else
-        fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
+        fp_sampler_give_up(s, FP_COUNTER_torn_changed, 1);
 }
 
 /* Copies [from, to), which fit into the scratch together. */
@@ -162,16 +161,15 @@ static void copy_together(struct fp_sampler *s, uint32_t from, uint32_t to)
         spans += copy->spans;
         word += copy->stack.words;
     }
-    fp_safe_read_batch(s->options.peek, s->span, spans);
+    fp_safe_read_batch(s->options.memory, s->span, spans);
     for (uint32_t i = from; i < to; i++) {
         struct target_copy *copy = &s->copy[i];
 
-        at += copy->spans;
-        if (fp_stack_copy_is_whole(&copy->stack, s->layout, s->span + at - copy->spans,
-                                   copy->spans))
+        if (fp_stack_copy_is_whole(&copy->stack, s->layout, s->span + at, copy->spans))
             emit_copy(s, copy);
         else
             s->copy[moved++] = *copy;
+        at += copy->spans;
     }
     /* After the others: a second attempt overwrites the scratch. */
     for (uint32_t i = from; i < moved; i++)
@@ -195,39 +193,26 @@ static void copy_stacks(struct fp_sampler *s, uint32_t n)
 
 /* ----------------------------------------------------------- what is read -- */
 
-/* A stack that was read with other ranges may lack frames. */
-static void take_ranges(struct fp_sampler *s)
+static void begin_tick(struct fp_sampler *s)
 {
-    uint32_t before = s->code.count;
-
-    fp_live_ranges_copy(s->options.code, &s->code);
-    if (before != 0 && s->code.count != before)
-        fp_targets_forget_stacks(s);
-}
-
-static void take_pinned(struct fp_sampler *s)
-{
+    int64_t us = (fp_monotonic_ns() + s->options.clock_offset_ns) / 1000;
+    uint32_t ranges = s->code.count;
     size_t words;
     int is_new;
 
-    if (s->options.wanted == NULL)
+    /* Each tick has a time of its own, whatever the clock's grain. */
+    s->tick_us = us > s->tick_us ? us : s->tick_us + 1;
+    fp_sampler_count(s, FP_COUNTER_ticks, 1);
+    fp_live_ranges_copy(s->options.code, &s->code);
+    /* A stack that was read with other ranges may lack frames. */
+    if (ranges != 0 && s->code.count != ranges)
+        fp_targets_forget_stacks(s);
+    if (s->options.mode == FP_MODE_SCHEDULERS || s->options.pinned == NULL)
         return;
-    s->wanted = fp_triple_buffer_take(s->options.wanted, &words, &is_new);
-    s->wanted_n = words / FP_PINNED_WORDS;
+    s->pinned = fp_triple_buffer_take(s->options.pinned, &words, &is_new);
+    s->pinned_n = words / FP_PINNED_WORDS;
     if (is_new)
         fp_targets_update(s);
-}
-
-static void begin_tick(struct fp_sampler *s)
-{
-    int64_t us = (fp_monotonic_ns() + s->options.wall_offset_ns) / 1000;
-
-    /* Each tick has a time of its own, whatever the clock's grain. */
-    s->last_us = us > s->last_us ? us : s->last_us + 1;
-    fp_sampler_count(s, FP_COUNTER_ticks, 1);
-    take_ranges(s);
-    if (s->options.mode == FP_MODE_PROCESSES)
-        take_pinned(s);
 }
 
 /* fp_safe_read_view() may point the spans to where the bytes are. */
@@ -235,14 +220,14 @@ static void read_structures(struct fp_sampler *s)
 {
     uint32_t size = s->layout->snapshot_size;
 
-    fp_targets_drop_released(s);
+    fp_targets_drop_exited(s);
     for (uint32_t k = 0; k < s->live_n; k++) {
         uint32_t slot = s->live[k];
 
         s->span[k] = (struct fp_safe_read_span){s->target[slot].address,
                                                 s->structure + (size_t)slot * size, size, 0};
     }
-    fp_safe_read_view(s->options.peek, s->span, s->live_n);
+    fp_safe_read_view(s->options.memory, s->span, s->live_n);
 }
 
 /* 0; FP_EGONE when the process has exited; FP_ETORN when the structure contradicts itself, at the
@@ -254,11 +239,11 @@ static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     int err = fp_process_decode(s->layout, bytes, now);
 
     if (err != 0 && attempt == FIRST && now->id == target->id) {
-        if (fp_safe_read(s->options.peek, target->address, bytes, s->layout->snapshot_size) != 0)
+        if (fp_safe_read(s->options.memory, target->address, bytes, s->layout->snapshot_size) != 0)
             return FP_EGONE;
         err = fp_process_decode(s->layout, bytes, now);
     }
-    /* A second attempt that finds the end is no sample of what was before. */
+    /* The end, found by a second attempt, is no sample of what was before. */
     if (now->id != target->id || now->status == FP_STATUS_free ||
         (attempt == SECOND && now->status == FP_STATUS_exiting))
         return FP_EGONE;
@@ -274,7 +259,7 @@ static int is_unchanged(struct fp_sampler *s, uint32_t slot, const unsigned char
     const struct target *target = &s->target[slot];
     size_t size = s->layout->snapshot_size;
 
-    return target->repeatable && memcmp(bytes, s->previous + slot * size, size) == 0 &&
+    return target->is_repeatable && memcmp(bytes, s->previous + slot * size, size) == 0 &&
            fp_stack_table_holds(s->stacks, target->series.stack, target->stack_token);
 }
 
@@ -283,7 +268,7 @@ static void emit_again(struct fp_sampler *s, uint32_t slot)
     struct fp_series *series = &s->target[slot].series;
 
     fp_sampler_count(s, FP_COUNTER_taken, 1);
-    if (fp_series_push(series, s->options.ring, slot, series->stack, series->status, s->last_us,
+    if (fp_series_push(series, s->options.ring, slot, series->stack, series->status, s->tick_us,
                        series->value) != 0)
         fp_sampler_count(s, FP_COUNTER_dropped, 1);
 }
@@ -309,22 +294,17 @@ static void emit_known_stack(struct fp_sampler *s, uint32_t slot, const unsigned
     if (!fp_emit_sample(s, slot, now, NULL))
         return;
     memcpy(s->previous + slot * size, bytes, size);
-    s->target[slot].repeatable = 1;
+    s->target[slot].is_repeatable = 1;
 }
 
-/* With one frame: GC instead of `frame` during a collection. The memory needs the dictionary all
- * the same. */
-static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now,
-                               uint64_t frame)
+static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now)
 {
-    struct target *target = &s->target[slot];
-    int64_t bytes;
+    struct fp_stack stack;
 
-    if (now->status == FP_STATUS_garbage_collecting)
-        frame = FP_FRAME_GC;
-    if (fp_dictionary_read(s->layout, s->options.peek, target->address, now, &bytes) != 0 ||
-        fp_target_add_dictionary(target, now, bytes) != 0)
-        fp_emit_torn(s, FP_COUNTER_torn_changed, 1);
-    else
-        fp_emit_special(s, slot, now, frame);
+    if (fp_target_read_dictionary(s, &s->target[slot], now) != 0) {
+        fp_sampler_give_up(s, FP_COUNTER_torn_changed, 1);
+        return;
+    }
+    fp_stack_not_sampled(&stack, now->status);
+    fp_emit_sample(s, slot, now, &stack);
 }

@@ -1,11 +1,11 @@
 /*
- * sampler_internal.h - what the rooms of the sampler share.
+ * sampler_internal.h - what the files of the sampler share. SAMPLER THREAD.
  *
  *   sampler.c         the life of a sample
- *   sampler_thread.c  the thread, its clock and its budget, birth and end
- *   targets.c  the processes looked at: who they are, who comes and goes
- *   emit.c     records into the ring
- *   on_cpu.c   processes on a scheduler, which captures the stack
+ *   sampler_thread.c  the thread, its clock and its budget, creation and end
+ *   targets.c         the processes that are sampled: which, and since when
+ *   emit.c            records into the ring
+ *   on_cpu.c          captures of the processes on schedulers
  */
 #ifndef FP_SESSION_SAMPLER_INTERNAL_H
 #define FP_SESSION_SAMPLER_INTERNAL_H
@@ -18,35 +18,34 @@
 #include "erts/capture/sigcapture.h"
 #include "erts/process.h"
 #include "erts/stack.h"
-#include "format/record.h"
 #include "session/off_cpu.h"
 #include "session/sampler.h"
 #include "session/series.h"
 #include "session/stack_table.h"
 #include "session/top_processes.h"
 
-/* Stacks of stopped processes are copied together, as many as fit here. */
+/* Stacks off CPU are copied together, as many as fit here. */
 #define FP_SAMPLER_STACK_WORDS (256u << 10)
 
-/* A process looked at. Its place in the array is its slot in PROCESS records. */
+/* A process that is sampled. Its place in the array is its slot in PROCESS records. */
 struct target {
     uint64_t id, address;
-    uint8_t live;    /* the place is taken */
-    uint8_t defined; /* the writer has its PROCESS record */
-    uint8_t kept;    /* chosen again by the selection in hand */
-    int8_t status;   /* only samples of this status; -1: all */
-    /* `previous` holds the structure of the last sample pushed, with its stack read: not of a
-     * running process, whose stack moves without it. */
-    uint8_t repeatable;
+    uint8_t is_live;    /* the place is in use */
+    uint8_t is_defined; /* the writer has its PROCESS record */
+    uint8_t is_kept;    /* a target after this update, too */
+    int8_t status;      /* only samples of this status; -1: all */
+    /* `previous` holds the structure of the last sample, whose stack was read then: never of a
+     * process on CPU, whose stack moves without its structure. */
+    uint8_t is_repeatable;
     struct fp_series series;
-    /* Of the last sample pushed: */
+    /* Of the last sample: */
     uint32_t state;
     uint64_t stack_token;
     uint64_t i, stop, hend, registered_at;
     int64_t named_us; /* when its PROCESS record was pushed */
-    /* Of the last sample but repeats: where the dictionary is, the bytes of its array. */
+    /* Of the last sample but repeats: */
     uint64_t dictionary;
-    int64_t dictionary_bytes;
+    int64_t dictionary_bytes; /* of its array */
 };
 
 /* A target whose stack is copied in this tick. */
@@ -55,16 +54,16 @@ struct target_copy {
     struct fp_stack_copy stack;
 };
 
-/* A scheduler that was asked. Its place in the array is its slot. */
+/* A capture that was requested. Its place in the array is the scheduler's slot. */
 struct pending_capture {
-    uint8_t open;
+    uint8_t is_open;
     uint8_t is_lost; /* fp_sigcapture_is_lost, at the last request */
     uint32_t ticket;
-    /* Ticks that wait for the answer. While the signal has not been handled, the thread has not
-     * gone on either: what it answers is true of all. */
+    /* Ticks that wait for the capture. Until the handler runs, the thread does not go on: the
+     * capture is true of all of them. */
     uint32_t ticks;
     int64_t first_us, last_us; /* times of the first and the last of them */
-    uint32_t target;           /* mode processes: index of its target */
+    uint32_t target;           /* mode processes: its slot */
     uint64_t id;               /* likewise */
 };
 
@@ -73,73 +72,69 @@ struct fp_sampler {
     const struct fp_layout *layout; /* options.layout */
     struct fp_ranges code;
     struct fp_stack_table *stacks;
-    struct fp_top_processes *selector;
+    struct fp_top_processes *top;
     uint32_t slots_per_tick, slots_due;
     int64_t pass_ns;        /* CPU time of all passes of the selection */
-    const uint64_t *wanted; /* wanted_n of FP_PINNED_WORDS, until the next take */
-    size_t wanted_n;
+    const uint64_t *pinned; /* pinned_n of FP_PINNED_WORDS, until the next tick */
+    size_t pinned_n;
     uint32_t targets; /* size of the next array */
     struct target *target;
-    uint32_t *live; /* indices of those in use, live_n of them */
+    uint32_t *live; /* slots in use, live_n of them */
     uint32_t live_n;
-    /* targets x snapshot_size: of this tick, and of the last sample */
-    unsigned char *structure, *previous;
-    unsigned char *again;           /* likewise: read after the stacks */
+    /* targets x snapshot_size: of this tick, of the last sample, after the stacks */
+    unsigned char *structure, *previous, *again;
     struct fp_safe_read_span *span; /* 4 x targets, and one for each scheduler */
     struct target_copy *copy;       /* targets */
     uint64_t *stack_words;          /* FP_SAMPLER_STACK_WORDS */
     uint32_t *by_id;                /* hash of live targets, by_id_mask + 1 */
     uint32_t by_id_mask;
-    struct pending_capture *question; /* schedulers */
-    uint64_t *runs;                   /* likewise: address of its process, or 0 */
+    struct pending_capture *pending; /* schedulers */
+    uint64_t *current;               /* likewise: address of its process, or 0 */
     uint32_t schedulers;
-    int is_inside; /* fp_sigcapture_acquire */
-    /* fp_sigcapture_check in the tick of that time; the lost schedulers */
+    int is_acquired; /* fp_sigcapture_acquire */
+    /* fp_sigcapture_check in the tick of checked_us */
     int64_t checked_us;
     int is_signal_lost;
     uint32_t lost_schedulers;
-    /* BIFs and NIFs met whose names lie in memory that changes: slot by slot, as the writer knows
+    /* Names of BIFs and NIFs that lie in memory which changes: slot by slot, as the writer has
      * them. */
     uint64_t (*named)[3]; /* FP_NAMED_SLOTS */
-    struct fp_capture_code running_code;
+    struct fp_capture_code capture_code;
     struct fp_governor governor;
     struct fp_governed governed;
     size_t bytes; /* of the mapping behind the arrays above */
     uint64_t random;
-    int64_t last_us;
+    int64_t tick_us;
     pthread_t thread;
     _Atomic int stopping; /* set by fp_sampler_stop (relaxed: only a flag) */
 };
 
-static inline void fp_sampler_count(struct fp_sampler *s, enum fp_counter stat, uint64_t n)
+static inline void fp_sampler_count(struct fp_sampler *s, enum fp_counter counter, uint64_t n)
 {
-    fp_counters_add(s->options.stats, stat, n);
+    fp_counters_add(s->options.counters, counter, n);
 }
 
-static inline int fp_sampler_wants(const struct target *target, uint8_t status)
-{
-    return target->status < 0 || target->status == status;
-}
-
-/* Samples begun and given up, for this cause. */
-static inline void fp_emit_torn(struct fp_sampler *s, enum fp_counter cause, uint32_t n)
+/* `n` samples begun and given up, for this cause. */
+static inline void fp_sampler_give_up(struct fp_sampler *s, enum fp_counter cause, uint32_t n)
 {
     fp_sampler_count(s, FP_COUNTER_torn, n);
     fp_sampler_count(s, cause, n);
 }
 
+static inline int fp_target_admits(const struct target *target, uint8_t status)
+{
+    return target->status < 0 || target->status == status;
+}
+
 /* emit.c */
 
 /* One sample, with what it needs defined before it; NULL frames: those of the last. Reductions
- * never fall: those of a running process are counted up to now, later ones of the same turn perhaps
- * only up to its last pause. 1; 0 when it was dropped because the ring is full: then the next one's
- * deltas reach back to the last that was not. */
+ * never fall: a capture counts them up to now, the structure perhaps only up to the process' last
+ * pause. 1; 0 when the ring is full and the sample was dropped: then the next one's deltas reach
+ * back to the last in the ring. */
 int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
                    const struct fp_stack *frames);
-/* With one special frame instead of a stack. */
-void fp_emit_special(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
-                     uint64_t frame);
-/* The frame word of a NIF by its name, which the writer is told; FP_FRAME_NONE when there is no
+/* The frame word of a NIF by its name, which the writer has then; FP_FRAME_NONE when there is no
  * room for it. */
 uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3]);
 /* A scheduler that runs no process: slot of its pseudo process, number. */
@@ -147,17 +142,19 @@ void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
 
 /* targets.c */
 
-/* The memory of `now` is with its dictionary's array, of so many bytes: read in the same moment. 0,
- * or FP_ETORN when `bytes` is negative. */
+/* Adds the array of the dictionary, of so many bytes, to the memory of `now`: both of one moment.
+ * 0, or FP_ETORN when `bytes` is negative. */
 int fp_target_add_dictionary(struct target *target, struct fp_snapshot *now, int64_t bytes);
-/* What is known of every stack is no longer believed. */
+/* The same, with the dictionary read here. */
+int fp_target_read_dictionary(struct fp_sampler *s, struct target *target, struct fp_snapshot *now);
+/* The stack of each target is read again. */
 void fp_targets_forget_stacks(struct fp_sampler *s);
-void fp_target_release(struct fp_sampler *s, uint32_t slot);
-/* Those released in the last tick are not looked at again. */
-void fp_targets_drop_released(struct fp_sampler *s);
-/* Make the chosen and the wanted the set: who stays keeps its slot and its history. */
+/* Removes the targets of the last tick whose processes have exited. */
+void fp_targets_drop_exited(struct fp_sampler *s);
+/* Makes the selected and the pinned processes the targets. A process that stays one keeps its slot
+ * and its history. */
 void fp_targets_update(struct fp_sampler *s);
-/* The target of a process met on a scheduler, made where there is none. */
+/* Mode schedulers: the target of a process, made where there is none. */
 uint32_t fp_target_find_or_add(struct fp_sampler *s, uint64_t id, uint64_t address);
 
 /* sampler.c */
@@ -175,18 +172,17 @@ void fp_select_slice(struct fp_sampler *s);
 
 /* on_cpu.c */
 
-/* When s->schedulers is known: what reading their answers needs. */
+/* When s->schedulers is known. */
 void fp_on_cpu_create(struct fp_sampler *s);
-/* Take in what has been answered: of the last tick. */
+/* Handles the captures that have come. */
 void fp_on_cpu_poll(struct fp_sampler *s);
-/* Is an answer still to come? */
 int fp_on_cpu_is_pending(const struct fp_sampler *s);
-/* Request a capture of this target's scheduler. 0: requested, or given up and counted; FP_ENOENT:
- * it is not registered, or does not answer. */
+/* Requests a capture of this target's scheduler. 0: requested, or given up and counted; FP_ENOENT:
+ * it is not registered, or lost. */
 int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot);
-/* Mode schedulers: ask all that run a process, push a sample of the others. */
+/* Mode schedulers: a capture of each that runs a process, a sample of each that is idle. */
 void fp_on_cpu_request_all(struct fp_sampler *s);
-/* At the end: take in what comes yet, give up the rest. Up to 100 ms. */
+/* At the end: handles what comes within 100 ms, gives up the rest. */
 void fp_on_cpu_drain(struct fp_sampler *s);
 
 #endif

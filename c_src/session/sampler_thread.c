@@ -9,31 +9,18 @@
 #include "session/sampler_internal.h"
 
 #define SECOND_SELECTION_MS 500u
-/* Slots of the process table read at once, at least. */
+/* Slots of the process table in one slice, at least. */
 #define SLICE_SLOTS 1024u
-/* Longest sleep before the stop flag is looked at again. */
+/* Longest sleep before the stop flag is read again. */
 #define SLEEP_MAX_NS INT64_C(50000000)
-/* When schedulers have answered that were asked, unless the machine gives them no CPU: looked for
- * first then, and after twice as long each time. Until their answers are taken nobody else can ask
- * them: not pstack, nor a second session. */
-#define ANSWER_NS INT64_C(100000)
-/* In mode schedulers, processes met lately whose last figures are kept. */
-#define MET_PROCESSES 1024u
-/* How often the budget is looked at. */
+/* First poll for pending captures; each further one after twice as long. Until a capture is handled
+ * its scheduler is closed to pstack and to a second session. */
+#define CAPTURE_NS INT64_C(100000)
+/* In mode schedulers, the processes whose last values are kept. */
+#define RECENT_PROCESSES 1024u
 #define GOVERN_NS INT64_C(1000000000)
-/* CPU time is read every so many ticks: the call costs as much as a sample. */
+/* Ticks between two readings of CPU time: the call costs as much as a sample. */
 #define CPU_TICKS 16u
-
-/* --------------------------------------------------------------- clocks -- */
-
-/* xorshift64: enough to keep the ticks from beating with the program's own timers. */
-static uint64_t next_random(struct fp_sampler *s)
-{
-    s->random ^= s->random << 13;
-    s->random ^= s->random >> 7;
-    s->random ^= s->random << 17;
-    return s->random;
-}
 
 /* -------------------------------------------------------- the selection -- */
 
@@ -44,15 +31,15 @@ static int64_t interval_ns(const struct fp_sampler *s)
 
 static void set_slice(struct fp_sampler *s, uint32_t pass_ms)
 {
-    s->slots_per_tick = fp_governor_slots(&s->governor, fp_top_processes_slots(s->selector),
-                                          pass_ms, interval_ns(s));
+    s->slots_per_tick =
+        fp_governor_slots(&s->governor, fp_top_processes_slots(s->top), pass_ms, interval_ns(s));
 }
 
-/* The governor decides by the CPU time of passes how long they may take. */
+/* By the CPU time of passes the governor decides how long they take. */
 static int step_pass(struct fp_sampler *s, uint32_t slots)
 {
     int64_t before = fp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    int has_ended = fp_top_processes_step(s->selector, slots);
+    int has_ended = fp_top_processes_step(s->top, slots);
 
     s->pass_ns += fp_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
     if (has_ended) {
@@ -62,23 +49,17 @@ static int step_pass(struct fp_sampler *s, uint32_t slots)
     return has_ended;
 }
 
-/* A slice has a cost of its own, so slices of a stretched pass are not thinner but rarer. */
+/* A slice has a cost of its own: the slices of a stretched pass come rarer, at the same size. */
 void fp_select_slice(struct fp_sampler *s)
 {
-    if (s->options.rules == 0)
+    if (s->options.rankings == 0)
         return;
     s->slots_due += s->slots_per_tick;
-    if (s->slots_due < SLICE_SLOTS && s->slots_due < fp_top_processes_slots(s->selector))
+    if (s->slots_due < SLICE_SLOTS && s->slots_due < fp_top_processes_slots(s->top))
         return;
     if (step_pass(s, s->slots_due))
         set_slice(s, s->options.select_interval_ms);
     s->slots_due = 0;
-}
-
-static void select_first(struct fp_sampler *s)
-{
-    if (s->options.rules > 0 && s->options.mode == FP_MODE_PROCESSES)
-        step_pass(s, fp_top_processes_slots(s->selector));
 }
 
 /* ---------------------------------------------------------- the thread -- */
@@ -95,50 +76,50 @@ static int64_t least(int64_t a, int64_t b)
 
 static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
 {
-    int64_t answer_ns = ANSWER_NS;
-    int is_asking = fp_on_cpu_is_pending(s);
+    int64_t poll_ns = CAPTURE_NS;
+    int is_pending = fp_on_cpu_is_pending(s);
 
     while (!is_stopping(s)) {
         int64_t now = fp_monotonic_ns();
-        int64_t until = least(deadline_ns, now + (is_asking ? answer_ns : SLEEP_MAX_NS));
+        int64_t until = least(deadline_ns, now + (is_pending ? poll_ns : SLEEP_MAX_NS));
         struct timespec at = {until / 1000000000, until % 1000000000};
 
         if (now >= deadline_ns)
             return;
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-        if (is_asking) {
+        if (is_pending) {
             fp_on_cpu_poll(s);
-            is_asking = fp_on_cpu_is_pending(s);
-            answer_ns = least(2 * answer_ns, SLEEP_MAX_NS);
+            is_pending = fp_on_cpu_is_pending(s);
+            poll_ns = least(2 * poll_ns, SLEEP_MAX_NS);
         }
     }
 }
 
 static void account_cpu(struct fp_sampler *s)
 {
-    fp_counters_set(s->options.stats, FP_COUNTER_sampler_cpu_ns,
+    fp_counters_set(s->options.counters, FP_COUNTER_sampler_cpu_ns,
                     (uint64_t)fp_clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
 static struct fp_cpu_used cpu_used(struct fp_sampler *s)
 {
-    const struct fp_counters *stats = s->options.stats;
+    const struct fp_counters *counters = s->options.counters;
 
     account_cpu(s);
-    return (struct fp_cpu_used){(int64_t)(fp_counters_get(stats, FP_COUNTER_sampler_cpu_ns) +
-                                          fp_counters_get(stats, FP_COUNTER_writer_cpu_ns) +
-                                          fp_counters_get(stats, FP_COUNTER_handler_ns)),
+    return (struct fp_cpu_used){(int64_t)(fp_counters_get(counters, FP_COUNTER_sampler_cpu_ns) +
+                                          fp_counters_get(counters, FP_COUNTER_writer_cpu_ns) +
+                                          fp_counters_get(counters, FP_COUNTER_handler_ns)),
                                 s->pass_ns};
 }
 
 static void publish_select_interval(struct fp_sampler *s)
 {
-    fp_counters_set(s->options.stats, FP_COUNTER_select_interval_ms,
+    fp_counters_set(s->options.counters, FP_COUNTER_select_interval_ms,
                     (uint64_t)s->options.select_interval_ms << s->governor.stretch);
 }
 
-/* The first selection counts from each process' start. The second follows soon, so that what is
- * selected is what is busy now; not where that pass alone would use up the budget. */
+/* The first selection counts from each process' start. The second follows soon, so that it selects
+ * what is busy now; not where that pass alone would use up the budget. */
 static void govern_from_now(struct fp_sampler *s, int64_t now)
 {
     uint32_t pass_ms = s->options.select_interval_ms;
@@ -161,11 +142,11 @@ static int govern(struct fp_sampler *s)
         !fp_governor_update(&s->governor, now, cpu_used(s)))
         return 0;
     s->governed = fp_governed(s->governor.step);
-    fp_counters_set(s->options.stats, FP_COUNTER_budget_step, s->governor.step);
+    fp_counters_set(s->options.counters, FP_COUNTER_budget_step, s->governor.step);
     fp_sampler_count(s, FP_COUNTER_budget_changes, 1);
     publish_select_interval(s);
-    fp_top_processes_divide(s->selector, s->governed.top_divisor);
-    if (s->governed.top_divisor != divisor && s->wanted_n > 0)
+    fp_top_processes_divide(s->top, s->governed.top_divisor);
+    if (s->governed.top_divisor != divisor && s->pinned_n > 0)
         fp_targets_update(s);
     set_slice(s, s->options.select_interval_ms);
     return s->governed.interval_factor != factor;
@@ -175,20 +156,29 @@ int64_t fp_sampler_begin(struct fp_sampler *s)
 {
     int64_t now;
 
-    select_first(s);
+    if (s->options.rankings > 0 && s->options.mode == FP_MODE_PROCESSES)
+        step_pass(s, fp_top_processes_slots(s->top));
     now = fp_monotonic_ns();
     govern_from_now(s, now);
     return now;
 }
 
+/* xorshift64: enough to keep the ticks from beating with the program's own timers. */
+static uint64_t next_random(struct fp_sampler *s)
+{
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    return s->random;
+}
+
 /* Tick k is due at start + k x interval, plus a jitter of up to a sixteenth; ticks whose time has
- * passed are counted, never caught up with. */
+ * passed are counted and left out. */
 static void *sampler_main(void *arg)
 {
     struct fp_sampler *s = arg;
-    int64_t start, k = 0;
+    int64_t start = fp_sampler_begin(s), k = 0;
 
-    start = fp_sampler_begin(s);
     while (!is_stopping(s)) {
         int64_t interval = interval_ns(s);
         int64_t jitter = (int64_t)(next_random(s) % (uint64_t)interval) / 16;
@@ -217,7 +207,7 @@ static void *sampler_main(void *arg)
     return NULL;
 }
 
-/* ------------------------------------------------------ life and death -- */
+/* ----------------------------------------------------- creation and end -- */
 
 /* The next piece of the mapping at `base`; without one, only its size. */
 static void *carve(unsigned char *base, size_t *used, size_t size)
@@ -248,8 +238,8 @@ static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
     s->copy = carve(base, &used, (n + 1) * sizeof *s->copy);
     s->by_id = carve(base, &used, s->by_id_mask * sizeof *s->by_id);
     s->stack_words = carve(base, &used, FP_SAMPLER_STACK_WORDS * sizeof *s->stack_words);
-    s->question = carve(base, &used, (s->schedulers + 1) * sizeof *s->question);
-    s->runs = carve(base, &used, (s->schedulers + 1) * sizeof *s->runs);
+    s->pending = carve(base, &used, (s->schedulers + 1) * sizeof *s->pending);
+    s->current = carve(base, &used, (s->schedulers + 1) * sizeof *s->current);
     s->named = carve(base, &used, FP_NAMED_SLOTS * sizeof *s->named);
     s->by_id_mask--;
     return used;
@@ -276,9 +266,9 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
     struct fp_sampler *s;
     int err;
 
-    if (options->rules > FP_RANKINGS_MAX)
+    if (options->rankings > FP_RANKINGS_MAX)
         return FP_EINVAL;
-    top = fp_rankings_top(options->rule, options->rules);
+    top = fp_rankings_top(options->ranking, options->rankings);
     if (options->interval_us == 0 || top > FP_TOP_MAX ||
         (options->mode == FP_MODE_SCHEDULERS && !options->running_stacks))
         return FP_EINVAL;
@@ -291,12 +281,12 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
     err = options->running_stacks ? fp_sigcapture_acquire() : 0;
     if (err != 0)
         goto fail;
-    s->is_inside = options->running_stacks;
-    if (s->is_inside)
+    s->is_acquired = options->running_stacks;
+    if (s->is_acquired)
         s->schedulers = fp_sigcapture_count();
     s->targets =
-        options->mode == FP_MODE_SCHEDULERS ? s->schedulers + MET_PROCESSES : (uint32_t)top;
-    if (options->mode == FP_MODE_PROCESSES && options->wanted != NULL)
+        options->mode == FP_MODE_SCHEDULERS ? s->schedulers + RECENT_PROCESSES : (uint32_t)top;
+    if (options->mode == FP_MODE_PROCESSES && options->pinned != NULL)
         s->targets += FP_PINNED_MAX;
     fp_on_cpu_create(s);
     s->random = (uint64_t)fp_monotonic_ns() | 1;
@@ -304,8 +294,8 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
     if (err == 0)
         err = fp_stack_table_create(&s->stacks);
     if (err == 0)
-        err = fp_top_processes_create(&s->selector, s->layout, options->peek, options->rule,
-                                      options->rules, options->excluded, options->excluded_n);
+        err = fp_top_processes_create(&s->top, s->layout, options->memory, options->ranking,
+                                      options->rankings, options->excluded, options->excluded_n);
     if (err != 0)
         goto fail;
     *out = s;
@@ -319,11 +309,11 @@ void fp_sampler_destroy(struct fp_sampler *s)
 {
     if (s == NULL)
         return;
-    fp_top_processes_destroy(s->selector);
+    fp_top_processes_destroy(s->top);
     fp_stack_table_destroy(s->stacks);
     if (s->bytes > 0)
         munmap(s->target, s->bytes);
-    if (s->is_inside)
+    if (s->is_acquired)
         fp_sigcapture_release();
     free(s);
 }
@@ -333,7 +323,7 @@ int fp_sampler_start(struct fp_sampler *s)
     sigset_t all, old;
     int err;
 
-    /* The VM's signals are the VM's threads' business. */
+    /* The VM's signals are for the VM's threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     err = pthread_create(&s->thread, NULL, sampler_main, s);

@@ -3,40 +3,45 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "format/record.h"
-
-static int is_repeat(const struct fp_series *series, uint32_t stack, uint8_t status,
-                     const int64_t *value)
-{
-    return series->sampled && series->stack == stack && series->status == status &&
-           memcmp(series->value, value, sizeof series->value) == 0;
-}
 
 int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t process, uint32_t stack,
                    uint8_t status, int64_t time_us, const int64_t value[FP_METRIC_COUNT])
 {
-    int repeat = is_repeat(series, stack, status, value);
-    size_t size = repeat ? FP_RECORD_REPEAT_SIZE : sizeof(struct fp_record_sample);
+    int is_repeat = series->sampled && series->stack == stack && series->status == status &&
+                    memcmp(series->value, value, sizeof series->value) == 0;
+    size_t size = is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(struct fp_record_sample);
     struct fp_record_sample *record = fp_ring_reserve(ring, size);
 
     if (record == NULL)
         return FP_EFULL;
     record->head = (struct fp_record){
-        (uint32_t)size, (uint8_t)(repeat ? FP_RECORD_REPEAT : FP_RECORD_SAMPLE), status, 0};
+        (uint32_t)size, (uint8_t)(is_repeat ? FP_RECORD_REPEAT : FP_RECORD_SAMPLE), status, 0};
     record->process = process;
     record->stack = stack;
     record->time_us = time_us;
-    for (int metric = 0; !repeat && metric < FP_METRIC_COUNT; metric++) {
+    for (int metric = 0; !is_repeat && metric < FP_METRIC_COUNT; metric++) {
         record->value[metric] = value[metric];
         record->delta[metric] =
             series->sampled ? fp_metric_delta(metric, series->value[metric], value[metric]) : 0;
     }
     fp_ring_commit(ring);
-    if (!repeat) {
+    if (!is_repeat) {
         series->sampled = 1;
         series->status = status;
         series->stack = stack;
         memcpy(series->value, value, sizeof series->value);
     }
     return 0;
+}
+
+void *fp_record_begin(struct fp_ring *ring, enum fp_record_type type, size_t size)
+{
+    struct fp_record *record = fp_ring_reserve(ring, size);
+
+    if (record == NULL)
+        return NULL;
+    memset(record, 0, size);
+    record->size = (uint32_t)size;
+    record->type = (uint8_t)type;
+    return record;
 }

@@ -1,14 +1,16 @@
 /*
- * series.h - the samples of one process, each with its change since the one before. Both engines'
- * way into the ring. PRODUCER's thread only.
+ * series.h - the samples of one process, each with its growth since the one before: the way of both
+ * engines into the ring. PRODUCER's thread only.
  */
 #ifndef FP_SESSION_SERIES_H
 #define FP_SESSION_SERIES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/metric.h"
 #include "base/ring.h"
+#include "format/record.h"
 
 /* All 0: nothing sampled yet. */
 struct fp_series {
@@ -18,10 +20,14 @@ struct fp_series {
     int64_t value[FP_METRIC_COUNT];
 };
 
-/* Put a SAMPLE, or a REPEAT when nothing has changed, into the ring. 0, or FP_EFULL: then the
- * series is as it was, and the next sample's deltas reach back to the last one that was taken. The
+/* Puts a SAMPLE, or a REPEAT when nothing has changed, into the ring. 0, or FP_EFULL: then the
+ * series stays as it was, and the next sample's deltas reach back to the last one in the ring. The
  * first sample's deltas are 0. */
 int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t process, uint32_t stack,
                    uint8_t status, int64_t time_us, const int64_t value[FP_METRIC_COUNT]);
+
+/* A definition: a record of `size` bytes with its head, the rest 0, for fp_ring_commit(). NULL: the
+ * ring is full. */
+void *fp_record_begin(struct fp_ring *ring, enum fp_record_type type, size_t size);
 
 #endif

@@ -15,19 +15,19 @@
 
 struct fp_session {
     struct fp_session_options options;
-    struct fp_counters stats;
+    struct fp_counters counters;
     struct fp_live_ranges code;
-    struct fp_live_cstack native;
+    struct fp_live_cstack cstack;
     _Atomic uint32_t schedulers_online; /* relaxed: only a figure */
     struct fp_sample_clock clock;
-    struct fp_memory sampler_peek, writer_peek; /* native: one a thread */
-    int peeks;                                  /* how many of them are open */
+    struct fp_memory sampler_memory, writer_memory; /* native: one a thread */
+    int memories;                                   /* how many of them are open */
     struct fp_ring *ring;
     struct fp_symbolize *symbols;
     struct fp_sampler *sampler; /* native */
     /* Native: to the sampler and from it. The flag of each is 1 while a NIF is at it (acq_rel). */
-    struct fp_triple_buffer *wanted, *chosen;
-    _Atomic int is_wanting, is_asking;
+    struct fp_triple_buffer *pinned, *selected;
+    _Atomic int is_pinning, is_listing;
     struct fp_record_encoder *portable; /* portable */
     struct fp_writer *writer;
     struct fp_gauges_mailbox node;
@@ -130,7 +130,7 @@ enum fp_session_state fp_session_state(const struct fp_session *session)
 
 const struct fp_counters *fp_session_stats(const struct fp_session *session)
 {
-    return &session->stats;
+    return &session->counters;
 }
 
 void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n)
@@ -140,12 +140,12 @@ void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n)
 
 struct fp_counters *fp_session_stats_mutable(struct fp_session *session)
 {
-    return &session->stats;
+    return &session->counters;
 }
 
 const char *fp_session_reads(const struct fp_session *session)
 {
-    return session->options.is_native ? fp_safe_read_method(&session->sampler_peek) : "";
+    return session->options.is_native ? fp_safe_read_method(&session->sampler_memory) : "";
 }
 
 uint32_t fp_session_code_ranges_left_out(const struct fp_session *session)
@@ -162,11 +162,11 @@ int fp_session_pin(struct fp_session *session, const uint64_t *words, size_t n)
 {
     if (!session->options.is_native || n > FP_PINNED_MAX)
         return FP_EINVAL;
-    if (atomic_exchange_explicit(&session->is_wanting, 1, memory_order_acq_rel))
+    if (atomic_exchange_explicit(&session->is_pinning, 1, memory_order_acq_rel))
         return FP_ESTATE;
-    memcpy(fp_triple_buffer_begin(session->wanted), words, n * FP_PINNED_WORDS * sizeof *words);
-    fp_triple_buffer_publish(session->wanted, n * FP_PINNED_WORDS);
-    atomic_store_explicit(&session->is_wanting, 0, memory_order_release);
+    memcpy(fp_triple_buffer_begin(session->pinned), words, n * FP_PINNED_WORDS * sizeof *words);
+    fp_triple_buffer_publish(session->pinned, n * FP_PINNED_WORDS);
+    atomic_store_explicit(&session->is_pinning, 0, memory_order_release);
     return 0;
 }
 
@@ -177,13 +177,13 @@ size_t fp_session_selected(struct fp_session *session, uint64_t *pid, size_t roo
     int is_new;
 
     if (!session->options.is_native ||
-        atomic_exchange_explicit(&session->is_asking, 1, memory_order_acq_rel))
+        atomic_exchange_explicit(&session->is_listing, 1, memory_order_acq_rel))
         return 0;
-    word = fp_triple_buffer_take(session->chosen, &n, &is_new);
+    word = fp_triple_buffer_take(session->selected, &n, &is_new);
     if (n > room)
         n = room;
     memcpy(pid, word, n * sizeof *pid);
-    atomic_store_explicit(&session->is_asking, 0, memory_order_release);
+    atomic_store_explicit(&session->is_listing, 0, memory_order_release);
     return n;
 }
 
@@ -206,13 +206,13 @@ static void session_free(struct fp_session *session)
     fp_record_encoder_destroy(session->portable);
     fp_symbolize_destroy(session->symbols);
     fp_ring_destroy(session->ring);
-    fp_triple_buffer_destroy(session->wanted);
-    fp_triple_buffer_destroy(session->chosen);
+    fp_triple_buffer_destroy(session->pinned);
+    fp_triple_buffer_destroy(session->selected);
     fp_gauges_mailbox_put(&session->node, NULL);
-    if (session->peeks > 0)
-        fp_safe_read_close(&session->sampler_peek);
-    if (session->peeks > 1)
-        fp_safe_read_close(&session->writer_peek);
+    if (session->memories > 0)
+        fp_safe_read_close(&session->sampler_memory);
+    if (session->memories > 1)
+        fp_safe_read_close(&session->writer_memory);
     free(session);
 }
 
@@ -222,26 +222,26 @@ static int prepare_engine(struct fp_session *session)
     int err;
 
     if (!session->options.is_native)
-        return fp_record_encoder_create(&session->portable, session->ring, &session->stats,
+        return fp_record_encoder_create(&session->portable, session->ring, &session->counters,
                                         &session->clock);
-    for (; session->peeks < 2; session->peeks++) {
-        err = session->peeks == 0 ? fp_safe_read_open_own(&session->sampler_peek)
-                                  /* Few reads: no descriptor is needed for them. */
-                                  : fp_safe_read_open(&session->writer_peek);
+    for (; session->memories < 2; session->memories++) {
+        err = session->memories == 0 ? fp_safe_read_open_own(&session->sampler_memory)
+                                     /* Few reads: no descriptor is needed for them. */
+                                     : fp_safe_read_open(&session->writer_memory);
         if (err != 0)
             return err;
     }
-    err = fp_triple_buffer_create(&session->wanted, FP_PINNED_MAX * FP_PINNED_WORDS);
+    err = fp_triple_buffer_create(&session->pinned, FP_PINNED_MAX * FP_PINNED_WORDS);
     if (err == 0)
-        err = fp_triple_buffer_create(&session->chosen, FP_TOP_MAX + FP_PINNED_MAX);
+        err = fp_triple_buffer_create(&session->selected, FP_TOP_MAX + FP_PINNED_MAX);
     if (err == 0)
-        err = fp_code_ranges(&session->writer_peek, &mapped);
+        err = fp_code_ranges(&session->writer_memory, &mapped);
     if (err != 0)
         return err;
     fp_live_ranges_update(&session->code, &mapped);
     return fp_symbolize_create(&session->symbols, &session->options.sampler.layout,
-                               &session->writer_peek, &session->code,
-                               session->options.sampler.running_stacks ? &session->native : NULL);
+                               &session->writer_memory, &session->code,
+                               session->options.sampler.running_stacks ? &session->cstack : NULL);
 }
 
 static int create_writer(struct fp_session *session, struct fp_sink *sink)
@@ -250,7 +250,7 @@ static int create_writer(struct fp_session *session, struct fp_sink *sink)
     struct fp_perf_script_options *script = &options->script;
 
     options->ring = session->ring;
-    options->stats = &session->stats;
+    options->counters = &session->counters;
     options->sink = sink;
     options->engine = session->options.is_native ? "native" : "portable";
     options->node = &session->node;
@@ -263,7 +263,7 @@ static int create_writer(struct fp_session *session, struct fp_sink *sink)
         script->os_pid = (uint32_t)getpid();
     if (session->options.is_native)
         script->symbolizer = fp_symbolize_interface(session->symbols);
-    script->stats = &session->stats;
+    script->stats = &session->counters;
     fp_sink_listen(sink, on_sink, session);
     return fp_writer_create(&session->writer, options);
 }
@@ -272,16 +272,16 @@ static int create_sampler(struct fp_session *session)
 {
     struct fp_sampler_options *options = &session->options.sampler;
 
-    options->native = &session->native;
+    options->cstack = &session->cstack;
     options->schedulers_online = &session->schedulers_online;
-    options->peek = &session->sampler_peek;
+    options->memory = &session->sampler_memory;
     options->code = &session->code;
     options->ring = session->ring;
-    options->stats = &session->stats;
-    options->wall_offset_ns =
+    options->counters = &session->counters;
+    options->clock_offset_ns =
         1000 * atomic_load_explicit(&session->clock.offset_us, memory_order_relaxed);
-    options->wanted = session->wanted;
-    options->chosen = session->chosen;
+    options->pinned = session->pinned;
+    options->selected = session->selected;
     options->ended = on_sampler_ended;
     options->arg = session;
     return session->options.is_native ? fp_sampler_create(&session->sampler, options) : 0;

@@ -109,7 +109,7 @@ static void prepare_text(struct fp_writer *writer)
  * or dropped. */
 static void write_text(struct fp_writer *writer, const char *text, size_t size, uint64_t weight)
 {
-    struct fp_counters *counters = writer->options.stats;
+    struct fp_counters *counters = writer->options.counters;
 
     if (size == 0)
         return;
@@ -144,7 +144,7 @@ static void revalidate(struct fp_writer *writer)
     if (recoded > 0) {
         write_merged(writer, FP_MERGED_ALL);
         fp_perf_script_recode(writer->script);
-        fp_counters_add(writer->options.stats, FP_COUNTER_recoded, (uint64_t)recoded);
+        fp_counters_add(writer->options.counters, FP_COUNTER_recoded, (uint64_t)recoded);
     }
 }
 
@@ -167,12 +167,12 @@ static void write_record(struct fp_writer *writer, const struct fp_record *recor
         err = fp_perf_script_record(writer->script, record, &text, &size);
     write_text(writer, text, size, fp_perf_script_weight(writer->script));
     if (err != 0 && is_sample(record))
-        fp_counters_add(writer->options.stats, FP_COUNTER_lost, 1);
+        fp_counters_add(writer->options.counters, FP_COUNTER_lost, 1);
 }
 
 static void count_sink(struct fp_writer *writer, const struct fp_sink_gauges *gauges)
 {
-    struct fp_counters *counters = writer->options.stats;
+    struct fp_counters *counters = writer->options.counters;
 
     fp_counters_set(counters, FP_COUNTER_unsaved, gauges->unsaved);
     fp_counters_set(counters, FP_COUNTER_expired, gauges->expired);
@@ -246,8 +246,8 @@ static void write_own_sample(struct fp_writer *writer)
     if (fp_perf_script_self(writer->script, &sample, &text, &size) != 0 ||
         fp_sink_write(writer->options.sink, text, size, 0) != 0)
         return;
-    fp_counters_add(writer->options.stats, FP_COUNTER_own_samples, 1);
-    fp_counters_add(writer->options.stats, FP_COUNTER_bytes, size);
+    fp_counters_add(writer->options.counters, FP_COUNTER_own_samples, 1);
+    fp_counters_add(writer->options.counters, FP_COUNTER_bytes, size);
 }
 
 static int flush(struct fp_writer *writer, bool is_asked)
@@ -260,7 +260,7 @@ static int flush(struct fp_writer *writer, bool is_asked)
     write_own_sample(writer);
     err = fp_sink_flush(writer->options.sink, is_asked);
     if (err == 0)
-        fp_counters_add(writer->options.stats, FP_COUNTER_flushes, 1);
+        fp_counters_add(writer->options.counters, FP_COUNTER_flushes, 1);
     update_counters(writer);
     return err;
 }
@@ -273,8 +273,8 @@ static void trigger(struct fp_writer *writer)
     drain(writer);
     write_merged(writer, FP_MERGED_ALL);
     fp_sink_trigger(writer->options.sink, &text, &weight);
-    fp_counters_add(writer->options.stats, FP_COUNTER_written, weight);
-    fp_counters_add(writer->options.stats, FP_COUNTER_bytes, text);
+    fp_counters_add(writer->options.counters, FP_COUNTER_written, weight);
+    fp_counters_add(writer->options.counters, FP_COUNTER_bytes, text);
     flush(writer, true);
 }
 
@@ -292,7 +292,7 @@ static void notify_flushed(struct fp_writer *writer, uint64_t last_ticket, int e
 /* Samples that the sink took and no file did are lost, and not written. */
 static int close_file(struct fp_writer *writer)
 {
-    struct fp_counters *counters = writer->options.stats;
+    struct fp_counters *counters = writer->options.counters;
     struct fp_sink_end end;
     int err = fp_sink_close(writer->options.sink, &end);
 
@@ -424,7 +424,7 @@ int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *
     atomic_init(&made->is_triggered, !fp_sink_is_buffering(options->sink));
     made->offset_us = atomic_load_explicit(&options->clock->offset_us, memory_order_relaxed);
     set_note(made, options->note);
-    fp_self_metrics_init(&made->self, options->stats, options->node);
+    fp_self_metrics_init(&made->self, options->counters, options->node);
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)
         goto fail_writer;

@@ -20,7 +20,7 @@ enum fp_writer_event { FP_WRITER_FLUSHED, FP_WRITER_STOPPED };
 
 struct fp_writer_options {
     struct fp_ring *ring;
-    struct fp_counters *stats;
+    struct fp_counters *counters;
     struct fp_sink *sink; /* the writer's from a successful start on */
     struct fp_perf_script_options script;
     const char *engine;             /* "native", "portable": static */

@@ -137,8 +137,8 @@ struct known {
 struct bench {
     struct fake_vm vm;
     struct fp_ring *ring;
-    struct fp_counters stats;
-    struct fp_live_cstack native;
+    struct fp_counters counters;
+    struct fp_live_cstack cstack;
     _Atomic uint32_t online;
     struct fp_sampler *sampler;
     struct fp_sampler_options options;
@@ -168,16 +168,16 @@ static struct bench *create(enum fp_mode mode)
     b->options =
         (struct fp_sampler_options){.mode = (uint8_t)mode,
                                     .running_stacks = 1,
-                                    .native = &b->native,
+                                    .cstack = &b->cstack,
                                     .schedulers_online = &b->online,
                                     .layout = b->vm.layout,
-                                    .peek = &b->vm.memory.peek,
+                                    .memory = &b->vm.memory.peek,
                                     .code = &b->vm.live_code,
                                     .ring = b->ring,
-                                    .stats = &b->stats,
+                                    .counters = &b->counters,
                                     .interval_us = 1000,
-                                    .rule = {{.top = PROCESSES, .is_delta = 1, .every = 1}},
-                                    .rules = 1,
+                                    .ranking = {{.top = PROCESSES, .is_delta = 1, .every = 1}},
+                                    .rankings = 1,
                                     .select_interval_ms = 1000000,
                                     .status = -1};
     return b;
@@ -273,7 +273,7 @@ static void tick(struct bench *b)
 
 static uint64_t stat(struct bench *b, enum fp_counter stat)
 {
-    return fp_counters_get(&b->stats, stat);
+    return fp_counters_get(&b->counters, stat);
 }
 
 /* Samples that wait for an answer are begun and not ended. */
@@ -282,8 +282,8 @@ static uint64_t pending(const struct bench *b)
     uint64_t ticks = 0;
 
     for (unsigned at = 0; at < SCHEDULERS; at++)
-        if (b->sampler->question[at].open)
-            ticks += b->sampler->question[at].ticks;
+        if (b->sampler->pending[at].is_open)
+            ticks += b->sampler->pending[at].ticks;
     return ticks;
 }
 
@@ -437,15 +437,15 @@ static void each_tick_that_waited_has_a_time_of_its_own(void)
     run(b, 1, 0);
     start(b);
     tick(b);
-    first_us = b->sampler->last_us;
+    first_us = b->sampler->tick_us;
     for (int i = 0; i < 4; i++) {
         usleep(3000);
         tick(b);
     }
-    last_us = b->sampler->last_us;
+    last_us = b->sampler->tick_us;
     answer(b, 0);
     fp_on_cpu_poll(b->sampler);
-    CHECK_INT(b->sampler->last_us, last_us);
+    CHECK_INT(b->sampler->tick_us, last_us);
     take_times(b, 5, time_us);
     CHECK_INT(time_us[0], first_us);
     CHECK_INT(time_us[4], last_us);
@@ -519,7 +519,7 @@ static void on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same(void)
     destroy(b);
 }
 
-static void a_question_that_is_refused_is_late(void)
+static void a_request_that_is_refused_is_late(void)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -622,24 +622,24 @@ static void only_answers_of_the_status_asked_for_are_samples(void)
     destroy(b);
 }
 
-/* One that is wanted has a status of its own, whatever that of the chosen is. */
+/* One that is pinned has a status of its own, whatever that of the chosen is. */
 static void an_answer_is_held_against_the_status_of_its_process(void)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
-    struct fp_triple_buffer *wanted;
+    struct fp_triple_buffer *pinned;
     uint64_t *word;
 
-    CHECK_INT(fp_triple_buffer_create(&wanted, FP_PINNED_MAX * FP_PINNED_WORDS), 0);
-    b->options.wanted = wanted;
+    CHECK_INT(fp_triple_buffer_create(&pinned, FP_PINNED_MAX * FP_PINNED_WORDS), 0);
+    b->options.pinned = pinned;
     b->options.status = FP_STATUS_running;
-    b->options.rules = 0;
+    b->options.rankings = 0;
     spawn(b, 1);
     run(b, 1, 0);
     start(b);
-    word = fp_triple_buffer_begin(wanted);
+    word = fp_triple_buffer_begin(pinned);
     word[0] = fake_pid(&b->vm.layout, 1);
     word[1] = UINT64_MAX;
-    fp_triple_buffer_publish(wanted, FP_PINNED_WORDS);
+    fp_triple_buffer_publish(pinned, FP_PINNED_WORDS);
     tick(b);
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
     answer(b, 0);
@@ -648,7 +648,7 @@ static void an_answer_is_held_against_the_status_of_its_process(void)
     CHECK_INT(b->samples, 1);
     CHECK_INT(b->last.head.status, FP_STATUS_garbage_collecting);
     destroy(b);
-    fp_triple_buffer_destroy(wanted);
+    fp_triple_buffer_destroy(pinned);
 }
 
 /* ----------------------------------------------------------- the collector -- */
@@ -1159,7 +1159,7 @@ int main(int argc, char **argv)
     RUN(what_has_left_its_scheduler_is_moved);
     RUN(a_process_between_schedulers_is_moved);
     RUN(on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same);
-    RUN(a_question_that_is_refused_is_late);
+    RUN(a_request_that_is_refused_is_late);
     RUN(a_scheduler_that_is_asked_for_one_is_late_for_another);
     RUN(a_stack_that_is_not_found_is_unfound);
     RUN(figures_that_contradict_each_other_are_changed);

@@ -35,7 +35,7 @@ struct known_stack {
 struct bench {
     struct fake_vm vm;
     struct fp_ring *ring;
-    struct fp_counters stats;
+    struct fp_counters counters;
     struct fp_sampler *sampler;
     struct fp_sampler_options options;
     /* What the writer would know. */
@@ -56,13 +56,13 @@ static struct bench *bench_create(unsigned otp, uint32_t limit, uint32_t process
     CHECK_INT(fp_ring_create(&b->ring, 1u << 16), 0);
     b->options =
         (struct fp_sampler_options){.layout = b->vm.layout,
-                                    .peek = &b->vm.memory.peek,
+                                    .memory = &b->vm.memory.peek,
                                     .code = &b->vm.live_code,
                                     .ring = b->ring,
-                                    .stats = &b->stats,
+                                    .counters = &b->counters,
                                     .interval_us = 1000,
-                                    .rule = {{.top = processes, .is_delta = 1, .every = 1}},
-                                    .rules = 1,
+                                    .ranking = {{.top = processes, .is_delta = 1, .every = 1}},
+                                    .rankings = 1,
                                     .select_interval_ms = 1000000,
                                     .status = -1};
     return b;
@@ -182,7 +182,7 @@ static void drain(struct bench *b)
 
 static uint64_t stat(struct bench *b, enum fp_counter stat)
 {
-    return fp_counters_get(&b->stats, stat);
+    return fp_counters_get(&b->counters, stat);
 }
 
 static void check_books(struct bench *b)
@@ -794,12 +794,12 @@ static void run_some(struct bench *b, uint32_t n, uint64_t reductions)
     fake_set(&b->vm, n, FP_FIELD_reds, fake_get(&b->vm, n, FP_FIELD_reds) + reductions);
 }
 
-static void the_chosen_keep_their_slots_and_their_history(void)
+static void the_selected_keep_their_slots_and_their_history(void)
 {
     struct bench *b = bench_create(27, 64, 16);
     uint32_t slot_of_5 = 0;
 
-    b->options.rule[0].top = 4;
+    b->options.ranking[0].top = 4;
     b->options.select_interval_ms = 2; /* a pass takes two ticks */
     for (uint32_t n = 0; n < 16; n++)
         spawn_with_stack(b, n);
@@ -1059,7 +1059,7 @@ static void the_books_balance_whatever_happens(void)
         struct bench *b = bench_create(releases[seed % 3], 64, 40);
         struct chaos chaos = {b, seed, (uint32_t)(3 * seed)};
 
-        b->options.rule[0].top = seed % 2 == 0 ? 40 : 15;
+        b->options.ranking[0].top = seed % 2 == 0 ? 40 : 15;
         b->options.select_interval_ms = (uint32_t)seed;
         if (seed % 4 == 3)
             b->options.status = FP_STATUS_waiting;
@@ -1168,17 +1168,17 @@ static void options_out_of_range_are_refused(void)
     b->options.interval_us = 0;
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
     b->options.interval_us = 1000;
-    b->options.rule[0].top = FP_TOP_MAX + 1;
+    b->options.ranking[0].top = FP_TOP_MAX + 1;
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
     bench_destroy(b);
 }
 
-static void nobody_chosen_is_nobody_sampled(void)
+static void no_process_selected_is_no_sample(void)
 {
     struct bench *b = bench_create(27, 64, 8);
 
     spawn_with_stack(b, 1);
-    b->options.rule[0].top = 0;
+    b->options.ranking[0].top = 0;
     start(b);
     sampler_run(b->sampler, 5);
     drain(b);
@@ -1203,19 +1203,19 @@ static void every_tick_has_a_time_of_its_own(void)
     bench_destroy(b);
 }
 
-/* -------------------------------------------------------------- wanted -- */
+/* -------------------------------------------------------------- pinned -- */
 
 /* The first `named` of them by name. */
 static void want_some(struct bench *b, const uint32_t *number, size_t n, size_t named, int status)
 {
-    uint64_t *word = fp_triple_buffer_begin(b->options.wanted);
+    uint64_t *word = fp_triple_buffer_begin(b->options.pinned);
 
     for (size_t i = 0; i < n; i++, word += FP_PINNED_WORDS) {
         word[0] = fake_pid(&b->vm.layout, number[i]);
         word[1] = (uint64_t)(int64_t)status;
         word[2] = i >= named;
     }
-    fp_triple_buffer_publish(b->options.wanted, n * FP_PINNED_WORDS);
+    fp_triple_buffer_publish(b->options.pinned, n * FP_PINNED_WORDS);
 }
 
 static void want(struct bench *b, const uint32_t *number, size_t n, int status)
@@ -1223,31 +1223,31 @@ static void want(struct bench *b, const uint32_t *number, size_t n, int status)
     want_some(b, number, n, n, status);
 }
 
-static struct bench *bench_with_wanted(uint32_t rules)
+static struct bench *bench_with_pinned(uint32_t rules)
 {
     struct bench *b = bench_create(29, 64, 16);
 
-    CHECK_INT(fp_triple_buffer_create(&b->options.wanted, FP_PINNED_MAX * FP_PINNED_WORDS), 0);
-    CHECK_INT(fp_triple_buffer_create(&b->options.chosen, FP_TOP_MAX), 0);
-    b->options.rules = rules;
-    b->options.rule[0].top = 1;
+    CHECK_INT(fp_triple_buffer_create(&b->options.pinned, FP_PINNED_MAX * FP_PINNED_WORDS), 0);
+    CHECK_INT(fp_triple_buffer_create(&b->options.selected, FP_TOP_MAX), 0);
+    b->options.rankings = rules;
+    b->options.ranking[0].top = 1;
     for (uint32_t n = 0; n < 16; n++)
         spawn_with_stack(b, n);
     start(b);
     return b;
 }
 
-static void bench_with_wanted_destroy(struct bench *b)
+static void bench_with_pinned_destroy(struct bench *b)
 {
-    fp_triple_buffer_destroy(b->options.wanted);
-    fp_triple_buffer_destroy(b->options.chosen);
+    fp_triple_buffer_destroy(b->options.pinned);
+    fp_triple_buffer_destroy(b->options.selected);
     bench_destroy(b);
 }
 
-static void the_wanted_are_sampled_from_the_next_tick_on(void)
+static void the_pinned_are_sampled_from_the_next_tick_on(void)
 {
     static const uint32_t first[] = {3, 5, 3, 99}, second[] = {5, 7};
-    struct bench *b = bench_with_wanted(0);
+    struct bench *b = bench_with_pinned(0);
 
     tick(b);
     CHECK_INT(b->samples, 0);
@@ -1269,38 +1269,38 @@ static void the_wanted_are_sampled_from_the_next_tick_on(void)
     CHECK_INT(b->samples, 6);
     CHECK_INT(stat(b, FP_COUNTER_selections), 0);
     check_books(b);
-    bench_with_wanted_destroy(b);
+    bench_with_pinned_destroy(b);
 }
 
 static void the_budget_leaves_out_those_that_nobody_has_named(void)
 {
-    static const uint32_t wanted[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    struct bench *b = bench_with_wanted(0);
+    static const uint32_t pinned[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct bench *b = bench_with_pinned(0);
 
     b->sampler->governed = fp_governed(7); /* a quarter of the processes */
-    want_some(b, wanted, 8, 3, -1);
+    want_some(b, pinned, 8, 3, -1);
     tick(b);
     CHECK_INT(b->samples, 5);
     for (int i = 1; i <= 3; i++)
         CHECK_INT(b->seen[i], 1);
     CHECK_INT(b->seen[4] + b->seen[8], 2);
     b->sampler->governed = fp_governed(0);
-    want_some(b, wanted, 8, 3, -1);
+    want_some(b, pinned, 8, 3, -1);
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_selected), 8);
     check_books(b);
-    bench_with_wanted_destroy(b);
+    bench_with_pinned_destroy(b);
 }
 
-static void the_wanted_stay_beside_the_chosen(void)
+static void the_pinned_stay_beside_the_selected(void)
 {
-    static const uint32_t wanted[] = {2, 15};
-    struct bench *b = bench_with_wanted(1);
+    static const uint32_t pinned[] = {2, 15};
+    struct bench *b = bench_with_pinned(1);
     const uint64_t *pid;
     int is_new;
     size_t n;
 
-    want(b, wanted, 2, -1);
+    want(b, pinned, 2, -1);
     for (int i = 0; i < 20; i++) {
         /* 15 is the busiest: it is chosen as well. */
         run_some(b, 15, 1000000);
@@ -1308,39 +1308,39 @@ static void the_wanted_stay_beside_the_chosen(void)
         CHECK_INT(b->seen[2], 1);
         CHECK_INT(b->seen[15], 1);
     }
-    pid = fp_triple_buffer_take(b->options.chosen, &n, &is_new);
+    pid = fp_triple_buffer_take(b->options.selected, &n, &is_new);
     CHECK_INT(is_new, 1);
     CHECK_INT(n, 2);
     CHECK(pid[0] + pid[1] == fake_pid(&b->vm.layout, 2) + fake_pid(&b->vm.layout, 15));
     check_books(b);
-    bench_with_wanted_destroy(b);
+    bench_with_pinned_destroy(b);
 }
 
-static void a_wanted_process_may_have_a_status_of_its_own(void)
+static void a_pinned_process_may_have_a_status_of_its_own(void)
 {
-    static const uint32_t wanted[] = {2};
-    struct bench *b = bench_with_wanted(0);
+    static const uint32_t pinned[] = {2};
+    struct bench *b = bench_with_pinned(0);
 
-    want(b, wanted, 1, FP_STATUS_suspended);
+    want(b, pinned, 1, FP_STATUS_suspended);
     tick(b);
     CHECK_INT(b->samples, 0);
     fake_set(&b->vm, 2, FP_FIELD_state, 0x2a | FP_PSFLG_SUSPENDED);
     tick(b);
     CHECK_INT(b->samples, 1);
-    want(b, wanted, 1, FP_STATUS_waiting);
+    want(b, pinned, 1, FP_STATUS_waiting);
     tick(b);
     CHECK_INT(b->samples, 1);
     check_books(b);
-    bench_with_wanted_destroy(b);
+    bench_with_pinned_destroy(b);
 }
 
-static void a_wanted_process_that_has_ended_is_let_go(void)
+static void a_pinned_process_that_has_ended_is_let_go(void)
 {
-    static const uint32_t wanted[] = {2, 4};
-    struct bench *b = bench_with_wanted(0);
+    static const uint32_t pinned[] = {2, 4};
+    struct bench *b = bench_with_pinned(0);
 
     fake_exit(&b->vm, 4);
-    want(b, wanted, 2, -1);
+    want(b, pinned, 2, -1);
     tick(b);
     CHECK_INT(b->samples, 1);
     CHECK_INT(stat(b, FP_COUNTER_gone), 0);
@@ -1348,11 +1348,11 @@ static void a_wanted_process_that_has_ended_is_let_go(void)
     tick(b);
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_gone), 1);
-    want(b, wanted, 2, -1);
+    want(b, pinned, 2, -1);
     tick(b);
     CHECK_INT(b->samples, 1);
     check_books(b);
-    bench_with_wanted_destroy(b);
+    bench_with_pinned_destroy(b);
 }
 
 int main(int argc, char **argv)
@@ -1379,7 +1379,7 @@ int main(int argc, char **argv)
     RUN(a_process_that_exits_while_read_is_gone);
     RUN(a_process_that_begins_to_exit_while_read_is_gone);
     RUN(a_gone_process_is_counted_once);
-    RUN(the_chosen_keep_their_slots_and_their_history);
+    RUN(the_selected_keep_their_slots_and_their_history);
     RUN(excluded_pids_are_never_sampled);
     RUN(a_process_that_two_slots_name_is_sampled_once);
     RUN(only_samples_of_the_status_asked_for_are_taken);
@@ -1391,12 +1391,12 @@ int main(int argc, char **argv)
     RUN(garbage_in_any_offset_harms_nothing);
     RUN(the_thread_ticks_and_ends_when_told);
     RUN(options_out_of_range_are_refused);
-    RUN(nobody_chosen_is_nobody_sampled);
+    RUN(no_process_selected_is_no_sample);
     RUN(every_tick_has_a_time_of_its_own);
-    RUN(the_wanted_are_sampled_from_the_next_tick_on);
+    RUN(the_pinned_are_sampled_from_the_next_tick_on);
     RUN(the_budget_leaves_out_those_that_nobody_has_named);
-    RUN(the_wanted_stay_beside_the_chosen);
-    RUN(a_wanted_process_may_have_a_status_of_its_own);
-    RUN(a_wanted_process_that_has_ended_is_let_go);
+    RUN(the_pinned_stay_beside_the_selected);
+    RUN(a_pinned_process_may_have_a_status_of_its_own);
+    RUN(a_pinned_process_that_has_ended_is_let_go);
     return RUN_END();
 }

@@ -129,7 +129,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer
     snprintf(f->path, sizeof(f->path), "%s", fp_sink_path(sink));
     options = (struct fp_writer_options){
         .ring = f->ring,
-        .stats = &f->stats,
+        .counters = &f->stats,
         .sink = sink,
         .script = {.os_pid = 1,
                    .symbolizer = &f->symbolizer,
