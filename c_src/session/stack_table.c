@@ -35,7 +35,7 @@ struct fp_stack_table {
 
 int fp_stack_table_create(struct fp_stack_table **table)
 {
-    *table = fp_pages_take(sizeof **table);
+    *table = fp_pages_alloc(sizeof **table);
     if (*table == NULL)
         return FP_ENOMEM;
     memset(*table, 0, sizeof **table); /* the sampler finds its pages there */
@@ -44,7 +44,7 @@ int fp_stack_table_create(struct fp_stack_table **table)
 
 void fp_stack_table_destroy(struct fp_stack_table *table)
 {
-    fp_pages_give(table, sizeof *table);
+    fp_pages_free(table, sizeof *table);
 }
 
 static uint64_t rotate_left(uint64_t word, unsigned bits)
