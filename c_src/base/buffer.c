@@ -32,15 +32,6 @@ void fp_buffer_free(struct fp_buffer *buffer)
     *buffer = (struct fp_buffer){NULL, 0, 0};
 }
 
-char *fp_buffer_copy(const struct fp_buffer *buffer, struct fp_pool *pool)
-{
-    char *copy = fp_pool_alloc(pool, buffer->size);
-
-    if (copy != NULL)
-        fp_put(copy, buffer->bytes, buffer->size);
-    return copy;
-}
-
 static const char two_digits[] = "00010203040506070809"
                                  "10111213141516171819"
                                  "20212223242526272829"

@@ -12,8 +12,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/pool.h"
-
 struct fp_buffer {
     char *bytes;
     size_t size; /* written */
@@ -61,9 +59,6 @@ static inline int fp_buffer_append(struct fp_buffer *buffer, const char *bytes, 
         fp_buffer_end(buffer, fp_put(fp_buffer_at(buffer), bytes, size));
     return err;
 }
-
-/* A copy of what was written, as a piece of `size` bytes; NULL: no memory. */
-char *fp_buffer_copy(const struct fp_buffer *buffer, struct fp_pool *pool);
 
 char *fp_put_u64(char *out, uint64_t value);
 char *fp_put_i64(char *out, int64_t value);

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/pages.h"
-#include "base/pool.h"
 #include "erts/code_scan.h"
 #include "erts/term.h"
 
@@ -63,7 +63,7 @@ struct fp_code_index {
     uint32_t modules;
     struct atom_text atom[ATOM_CACHE_SIZE]; /* open addressing */
     uint32_t atoms;
-    struct fp_pool texts; /* of atom[] */
+    struct fp_arena texts; /* of atom[] */
     /* For revalidation: of each function, and of each module. */
     struct fp_safe_read_span span[FUNCTIONS_MAX];
     uint64_t now[FUNCTIONS_MAX][3];
@@ -253,7 +253,7 @@ static void forget_all(struct fp_code_index *code)
 
 static void forget_texts(struct fp_code_index *code)
 {
-    fp_pool_empty(&code->texts);
+    fp_arena_free(&code->texts);
     memset(code->atom, 0, sizeof code->atom);
     code->atoms = 0;
 }
@@ -414,7 +414,7 @@ static const char *cached_text(struct fp_code_index *code, uint64_t term,
             forget_texts(code);
             place = atom_place(code, term);
         }
-        place->text = fp_pool_alloc(&code->texts, (size_t)size + 1);
+        place->text = fp_arena_alloc(&code->texts, (size_t)size + 1);
         if (place->text == NULL)
             return NULL;
         memcpy(place->text, text, (size_t)size);
@@ -490,6 +490,6 @@ void fp_code_index_destroy(struct fp_code_index *code)
 {
     if (code == NULL)
         return;
-    fp_pool_destroy(&code->texts);
+    fp_arena_free(&code->texts);
     fp_pages_free(code, sizeof *code);
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "erts/atom.h"
 #include "format/write_frame.h"
@@ -102,14 +103,16 @@ static int put_function(struct writer *writer, const struct fp_function *functio
     read_module_name(writer, function->mfa[0]);
     if (size < 0 || writer->module_size < 0)
         return FP_ENOENT;
-    frame.module = (struct fp_piece){writer->module_text, (size_t)writer->module_size};
-    frame.function = (struct fp_piece){name, (size_t)size};
+    frame.module = (struct fp_slice){writer->module_text, (size_t)writer->module_size};
+    frame.function = (struct fp_slice){name, (size_t)size};
     err = put_place(writer->text, function->start, function->end);
     if (err == 0)
-        err = fp_frame_put_word(writer->text, &frame);
-    if (err == 0)
-        err = fp_buffer_append(writer->text, "\n", 1);
-    return err;
+        err = fp_buffer_reserve(writer->text, fp_frame_room(&frame) + 1);
+    if (err != 0)
+        return err;
+    fp_buffer_end(writer->text,
+                  FP_PUT_LITERAL(fp_put_function(fp_buffer_at(writer->text), &frame), "\n"));
+    return 0;
 }
 
 /* Those of a module that is not loaded, and those of none, say nothing true. */

@@ -1,55 +1,32 @@
-/*
- * encode.c - any bytes to text that all six readers take as part of a name.
- *
- * What a reader could take for structure is written %HH, byte by byte; all other UTF-8 is left as
- * it is, so that names stay readable. doc/format.md says which characters and why.
- */
+#include "format/encode.h"
+
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "format/perf_script.h"
+/* Beside blanks, controls and DEL: what some reader splits or quotes at. */
+#define BIT(c) (UINT64_C(1) << (c))
+static const uint64_t reserved_ascii = BIT('"') | BIT('\'') | BIT('(') | BIT(')') | BIT('+') |
+                                       BIT(';') | BIT('<') | BIT('>') | BIT('&') | BIT('%');
 
-static const char hex_digits[] = "0123456789ABCDEF";
-
-/* Blanks, controls, DEL, and what some reader splits or quotes at. */
-static bool is_reserved_ascii(unsigned char byte)
+static bool is_plain_ascii(unsigned char byte)
 {
-    switch (byte) {
-    case '"':
-    case '\'':
-    case '(':
-    case ')':
-    case '+':
-    case ';':
-    case '<':
-    case '>':
-    case '&':
-    case '%':
-    case 0x7f:
-        return true;
-    default:
-        return byte <= ' ';
-    }
+    return byte > ' ' && byte != 0x7f && (byte >= 64 || (reserved_ascii & BIT(byte)) == 0);
 }
 
-/* C1 controls, and what Unicode-aware readers trim, split at or do not show. */
-static bool is_reserved_unicode(uint32_t point)
+/* C1 controls (U+0085 is a line end to some), and what Unicode-aware readers trim, split at or do
+ * not show. */
+static bool is_plain_unicode(uint32_t point)
 {
-    if (point < 0xa0)
-        return true; /* U+0080-U+009F; U+0085 is a line end to some */
-    switch (point) {
-    case 0x00a0:
-    case 0x1680:
-    case 0x200b:
-    case 0x2028:
-    case 0x2029:
-    case 0x202f:
-    case 0x205f:
-    case 0x3000:
-    case 0xfeff:
-        return true;
-    default:
-        return point >= 0x2000 && point <= 0x200a;
+    static const struct {
+        uint16_t first, last;
+    } reserved[] = {{0x0080, 0x00a0}, {0x1680, 0x1680}, {0x2000, 0x200b}, {0x2028, 0x2029},
+                    {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++) {
+        if (point <= reserved[i].last)
+            return point < reserved[i].first;
     }
+    return true;
 }
 
 /* The character of two to four bytes at `text`; its length, or 0 when it is none: cut off,
@@ -57,22 +34,11 @@ static bool is_reserved_unicode(uint32_t point)
 static size_t decode(const unsigned char *text, size_t size, uint32_t *point)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length;
+    size_t length = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
 
-    if (text[0] >= 0xc2 && text[0] <= 0xdf) {
-        length = 2;
-        *point = text[0] & 0x1fu;
-    } else if (text[0] >= 0xe0 && text[0] <= 0xef) {
-        length = 3;
-        *point = text[0] & 0x0fu;
-    } else if (text[0] >= 0xf0 && text[0] <= 0xf4) {
-        length = 4;
-        *point = text[0] & 0x07u;
-    } else {
+    if (text[0] < 0xc2 || text[0] > 0xf4 || size < length)
         return 0;
-    }
-    if (size < length)
-        return 0;
+    *point = text[0] & (0x7fu >> length);
     for (size_t i = 1; i < length; i++) {
         if ((text[i] & 0xc0) != 0x80)
             return 0;
@@ -85,38 +51,45 @@ static size_t decode(const unsigned char *text, size_t size, uint32_t *point)
 
 static char *put_hex(char *out, unsigned char byte)
 {
-    *out++ = '%';
-    *out++ = hex_digits[byte >> 4];
-    *out++ = hex_digits[byte & 15];
-    return out;
+    static const char digits[] = "0123456789ABCDEF";
+
+    out[0] = '%';
+    out[1] = digits[byte >> 4];
+    out[2] = digits[byte & 15];
+    return out + 3;
 }
 
-size_t fp_perf_script_encode(const char *text, size_t size, char *out)
+char *fp_put_encoded(char *out, struct fp_slice text)
 {
-    const unsigned char *at = (const unsigned char *)text;
-    const unsigned char *end = at + size;
-    char *begin = out;
+    const unsigned char *at = (const unsigned char *)text.at;
+    const unsigned char *end = at + text.size;
 
     while (at < end) {
         size_t length = 1;
-        bool plain;
+        uint32_t point;
+        bool is_plain;
 
         if (*at < 0x80) {
-            plain = !is_reserved_ascii(*at);
+            is_plain = is_plain_ascii(*at);
         } else {
-            uint32_t point;
-            size_t decoded = decode(at, (size_t)(end - at), &point);
-
-            plain = decoded != 0 && !is_reserved_unicode(point);
-            if (decoded != 0)
-                length = decoded;
+            length = decode(at, (size_t)(end - at), &point);
+            is_plain = length != 0 && is_plain_unicode(point);
+            length += length == 0;
         }
         for (; length > 0; length--, at++) {
-            if (plain)
+            if (is_plain)
                 *out++ = (char)*at;
             else
                 out = put_hex(out, *at);
         }
     }
-    return (size_t)(out - begin);
+    return out;
+}
+
+char *fp_encode_in_place(char *at, size_t count, char *end)
+{
+    memmove(at + 3 * count, at + count, (size_t)(end - at) - count);
+    for (size_t i = count; i-- > 0;)
+        put_hex(at + 3 * i, (unsigned char)at[i]);
+    return end + 2 * count;
 }

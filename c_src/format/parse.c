@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "format/perf_script.h"
+#include "format/encode.h"
 
 const char *fp_dialect_name(enum fp_dialect dialect)
 {
@@ -409,35 +409,12 @@ static const char *original_line(struct fp_slice symbol)
     return at < end && at - symbol.at > 2 && at[-1] == ';' && is_digit(at[-2]) ? at - 1 : NULL;
 }
 
-/* ASCII that the encoder leaves as it is. One bit a character. */
-static bool is_encoded_alike(unsigned char c)
-{
-    static const uint64_t alike[2] = {UINT64_C(0xa7fff41a00000000), UINT64_C(0x7fffffffffffffff)};
-
-    return c < 0x80 && (alike[c >> 6] >> (c & 63) & 1);
-}
-
-static bool is_all_alike(struct fp_slice text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        if (!is_encoded_alike((unsigned char)text.at[i]))
-            return false;
-    }
-    return true;
-}
-
-static struct fp_slice encode_anew(struct fp_slice text, char **encoded)
-{
-    struct fp_slice made = {*encoded, 0};
-
-    made.size = fp_perf_script_encode(text.at, text.size, *encoded);
-    *encoded += made.size;
-    return made;
-}
-
 static struct fp_slice encode(struct fp_slice text, char **encoded)
 {
-    return is_all_alike(text) ? text : encode_anew(text, encoded);
+    char *begin = *encoded;
+
+    *encoded = fp_put_encoded(begin, text);
+    return between(begin, *encoded);
 }
 
 /* The original's `(mod:fun/1)`, an initial call, and `mod:fun/1;123`. */
@@ -451,7 +428,7 @@ static struct fp_slice encode_original(struct fp_slice symbol, char **encoded)
     line = original_line(symbol);
     if (line == NULL)
         return encode(symbol, encoded);
-    made = encode_anew(between(symbol.at, line), encoded);
+    made = encode(between(symbol.at, line), encoded);
     **encoded = ':';
     memcpy(*encoded + 1, line + 1, (size_t)(symbol.at + symbol.size - line - 1));
     *encoded += symbol.at + symbol.size - line;

@@ -8,27 +8,22 @@
  *      header            process->text.begin, time
  *      metrics line      formatted for a SAMPLE, process->quiet for a REPEAT
  *      stack lines       the stack's text
- *      root lines        process->text, those that the stack lacks
+ *      root lines        process->text.root, those that the stack lacks
  *      status line       a constant, with the empty line that ends a sample
  */
 #include "format/perf_script.h"
 
-#include <stdbool.h>
-#include <string.h>
-
-#include "base/buffer.h"
 #include "base/error.h"
 #include "base/governor.h"
 #include "base/pages.h"
-#include "base/pool.h"
+#include "format/encode.h"
 #include "format/write_frame.h"
 #include "format/write_process.h"
 #include "format/write_stack.h"
 
 struct process {
-    struct fp_process_text text;     /* .bytes NULL: not defined */
-    char *quiet;                     /* the metrics line with all deltas 0; made when needed */
-    uint32_t quiet_size, quiet_room; /* quiet_size == 0: not made */
+    struct fp_process_text text;
+    struct fp_kept quiet; /* the metrics line with all deltas 0; size 0: not rendered */
     uint32_t number, serial;
     bool sampled; /* value[] holds the last sample */
     /* REPEATs that wait to be written as one sample; 0: none. */
@@ -42,18 +37,17 @@ struct fp_perf_script {
     struct fp_perf_script_options options;
     struct fp_stacks *stacks;
     struct process process[FP_PROCESS_SLOTS];
-    int64_t last_time_us;
-    int64_t step_us; /* added to times when they are written */
+    int64_t last_time_us, own_time_us; /* of all, and of the profiler's own samples */
+    int64_t step_us;                   /* added to times when they are written */
     /* The slots of the processes with merged REPEATs, merging_n of them; and how many of them have
      * each stack. */
     uint32_t merging[FP_PROCESS_SLOTS], merging_n;
     uint32_t merging_at; /* where fp_perf_script_merged() goes on */
     uint16_t stack_merging[FP_STACK_SLOTS];
     uint64_t weight;          /* of the text in `out` */
-    struct process own;       /* of the profiler itself: its last time only */
-    struct fp_pool pool;      /* of the processes' texts and quiet lines */
-    struct fp_buffer out;     /* the sample handed to the caller */
-    struct fp_buffer scratch; /* a process being rendered */
+    struct fp_arena arena;    /* of the processes' texts and quiet lines */
+    struct fp_buffer out;     /* the sample that the caller gets */
+    struct fp_buffer scratch; /* what is being rendered */
 };
 
 int fp_perf_script_create(struct fp_perf_script **script,
@@ -66,8 +60,7 @@ int fp_perf_script_create(struct fp_perf_script **script,
     made->options = *options;
     if (made->options.pid_number_bits == 0)
         made->options.pid_number_bits = 28;
-    if (fp_stacks_create(&made->stacks, options->symbolizer, options->flatten_recursive,
-                         options->text_bytes, options->stats) != 0) {
+    if (fp_stacks_create(&made->stacks, &made->options) != 0) {
         fp_perf_script_destroy(made);
         return FP_ENOMEM;
     }
@@ -79,7 +72,7 @@ void fp_perf_script_destroy(struct fp_perf_script *script)
 {
     if (script == NULL)
         return;
-    fp_pool_destroy(&script->pool);
+    fp_arena_free(&script->arena);
     fp_stacks_destroy(script->stacks);
     fp_buffer_free(&script->out);
     fp_buffer_free(&script->scratch);
@@ -91,102 +84,65 @@ void fp_perf_script_recode(struct fp_perf_script *script)
     fp_stacks_recode(script->stacks);
 }
 
-/* ---- PROCESS ---------------------------------------------------------- */
+/* ---- the parts of a sample --------------------------------------------- */
 
-/* A process that gets another name is defined anew and keeps its last values, so that a REPEAT may
- * follow. */
-static int define_process(struct fp_perf_script *script, const struct fp_record_process *record)
+static char *put_slice(char *out, struct fp_slice slice)
 {
-    struct process *process;
-
-    if (record->head.size < offsetof(struct fp_record_process, text) ||
-        record->slot >= FP_PROCESS_SLOTS)
-        return FP_EINVAL;
-    process = &script->process[record->slot];
-    fp_process_text_free(&process->text, &script->pool);
-    process->quiet_size = 0;
-    if (process->number != record->number || process->serial != record->serial)
-        process->sampled = false;
-    process->number = record->number;
-    process->serial = record->serial;
-    return fp_process_text_render(&process->text, &script->pool, &script->scratch,
-                                  script->options.os_pid, script->options.pid_number_bits,
-                                  script->options.symbolizer, record);
+    return fp_put(out, slice.at, slice.size);
 }
 
-/* ---- SAMPLE, REPEAT --------------------------------------------------- */
-
-/* Keys with what separates them from the value before. */
-static const struct fp_piece metric_keys[FP_METRIC_COUNT] = {
-#define METRIC_KEY(name) [FP_METRIC_##name] = FP_PIECE(" " #name "="),
-    FP_METRIC_MAP(METRIC_KEY)
-#undef METRIC_KEY
-};
-
 /* A bound for what put_metrics() writes. */
-#define KEY_BYTES_MAX 32
-#define METRICS_BYTES_MAX (1 + FP_METRIC_COUNT * (KEY_BYTES_MAX + 2 * FP_I64_DIGITS + 1))
+#define METRIC_KEY(name) " " #name "="
+#define METRICS_BYTES_MAX                                                                          \
+    (sizeof("#" FP_METRIC_MAP(METRIC_KEY)) + FP_METRIC_COUNT * (2 * FP_I64_DIGITS + 1))
 
-#define METRIC_KEY_FITS(name) _Static_assert(sizeof(" " #name "=") <= KEY_BYTES_MAX, #name);
-FP_METRIC_MAP(METRIC_KEY_FITS)
-#undef METRIC_KEY_FITS
+static char *put_number(char *out, int64_t value, int64_t delta)
+{
+    out = fp_put_i64(out, value);
+    *out++ = '/';
+    return fp_put_i64(out, delta);
+}
 
-/* `delta` NULL: all are 0. */
 static char *put_metrics(char *out, const int64_t *value, const int64_t *delta)
 {
     *out++ = '#';
-    for (int i = 0; i < FP_METRIC_COUNT; i++) {
-        out = fp_put(out, metric_keys[i].text, metric_keys[i].size);
-        out = fp_put_i64(out, value[i]);
-        *out++ = '/';
-        out = fp_put_i64(out, delta == NULL ? 0 : delta[i]);
-    }
+#define PUT_METRIC(name)                                                                           \
+    out = FP_PUT_LITERAL(out, METRIC_KEY(name));                                                   \
+    out = put_number(out, value[FP_METRIC_##name], delta[FP_METRIC_##name]);
+    FP_METRIC_MAP(PUT_METRIC)
+#undef PUT_METRIC
     return out;
-}
-
-static char *put_piece(char *out, const struct fp_piece *piece)
-{
-    return fp_put(out, piece->text, piece->size);
 }
 
 /* The metrics line with all deltas 0, kept until the next SAMPLE. */
 static int render_quiet(struct fp_perf_script *script, struct process *process)
 {
-    char line[METRICS_BYTES_MAX];
-    size_t metrics_size, room;
-    char *end;
+    static const int64_t no_delta[FP_METRIC_COUNT];
+    struct fp_buffer *scratch = &script->scratch;
+    char *out;
 
-    if (process->quiet_size != 0)
+    if (process->quiet.size != 0)
         return 0;
-    metrics_size = (size_t)(put_metrics(line, process->value, NULL) - line);
-    room = metrics_size + process->text.words.size;
-    if (room > process->quiet_room) {
-        char *larger = fp_pool_alloc(&script->pool, room);
-
-        if (larger == NULL)
-            return FP_ENOMEM;
-        fp_pool_free(&script->pool, process->quiet, process->quiet_room);
-        process->quiet = larger;
-        process->quiet_room = (uint32_t)room;
-    }
-    end = put_piece(fp_put(process->quiet, line, metrics_size), &process->text.words);
-    process->quiet_size = (uint32_t)(end - process->quiet);
-    return 0;
+    scratch->size = 0;
+    if (fp_buffer_reserve(scratch, METRICS_BYTES_MAX + process->text.words.size) != 0)
+        return FP_ENOMEM;
+    out = put_metrics(scratch->bytes, process->value, no_delta);
+    fp_buffer_end(scratch, put_slice(out, process->text.words));
+    return fp_arena_keep(&script->arena, &process->quiet, scratch->bytes, scratch->size);
 }
 
-/* The time to write for this sample: not before the one written last, after the process's own last
- * one, and not on a whole second. Ticks are 100 us apart or more, so that moving by a microsecond
+/* The time to write for a sample: not before the one written last, after the process's own last one
+ * (*last_us), and not on a whole second. Ticks are 100 us apart or more, so moving by a microsecond
  * keeps their order. */
-static int64_t choose_time(struct fp_perf_script *script, struct process *process, int64_t time_us)
+static int64_t choose_time(struct fp_perf_script *script, int64_t *last_us, int64_t time_us)
 {
     if (time_us < script->last_time_us)
         time_us = script->last_time_us;
-    if (time_us <= process->last_time_us)
-        time_us = process->last_time_us + 1;
+    if (time_us <= *last_us)
+        time_us = *last_us + 1;
     if ((time_us + script->step_us) % 1000000 == 0)
         time_us++;
-    script->last_time_us = time_us;
-    process->last_time_us = time_us;
+    script->last_time_us = *last_us = time_us;
     return time_us + script->step_us;
 }
 
@@ -211,29 +167,27 @@ static char *put_time(char *out, int64_t time_us)
  * there. */
 static char *put_roots(char *out, const struct process *process, uint64_t last_function)
 {
-    const struct fp_root *roots[] = {&process->text.initial, &process->text.proc_lib};
+    for (int i = 0; i < 2; i++) {
+        const struct fp_root *root = &process->text.root[i];
 
-    for (size_t i = 0; i < sizeof(roots) / sizeof(*roots); i++) {
-        if (roots[i]->line.size == 0 || roots[i]->function == last_function)
+        if (root->line.size == 0 || root->function == last_function)
             continue;
-        out = put_piece(out, &roots[i]->line);
-        last_function = roots[i]->function;
+        out = put_slice(out, root->line);
+        last_function = root->function;
     }
     return out;
 }
 
 static char *put_status(char *out, uint8_t status)
 {
-    static const struct fp_piece lines[FP_STATUS_COUNT] = {
-#define STATUS_LINE(name) [FP_STATUS_##name] = FP_PIECE(FP_FRAME_ADDRESS #name " (status)\n\n"),
+    static const char *const lines[FP_STATUS_COUNT] = {
+#define STATUS_LINE(name) [FP_STATUS_##name] = FP_FRAME_ADDRESS #name " (status)\n\n",
         FP_STATUS_MAP(STATUS_LINE)
 #undef STATUS_LINE
     };
 
-    return fp_put(out, lines[status].text, lines[status].size);
+    return fp_put(out, lines[status], strlen(lines[status]));
 }
-
-static const char no_frames[] = FP_FRAME_ADDRESS "no_frames (flame_prof)\n";
 
 /* All of the constants that a sample can have. */
 #define CONSTANT_BYTES_MAX 256
@@ -243,33 +197,30 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
                       const struct fp_stack_text *stack, const struct fp_record_sample *record,
                       uint64_t weight)
 {
-    bool is_repeat = record->head.type == FP_RECORD_REPEAT;
     char *out, *frames;
-    int err;
+    int err = fp_buffer_reserve(&script->out, CONSTANT_BYTES_MAX + METRICS_BYTES_MAX +
+                                                  process->quiet.size + process->text.text.size +
+                                                  stack->lines.size);
 
-    err = fp_buffer_reserve(&script->out,
-                            CONSTANT_BYTES_MAX + METRICS_BYTES_MAX + process->quiet_size +
-                                process->text.begin.size + process->text.words.size + stack->size +
-                                process->text.initial.line.size + process->text.proc_lib.line.size);
     if (err != 0)
         return err;
-    out = put_piece(fp_buffer_at(&script->out), &process->text.begin);
-    out = put_time(out, choose_time(script, process, record->time_us));
+    out = put_slice(fp_buffer_at(&script->out), process->text.begin);
+    out = put_time(out, choose_time(script, &process->last_time_us, record->time_us));
     out = FP_PUT_LITERAL(out, ": ");
     if (weight > 1) {
         out = fp_put_u64(out, weight);
         *out++ = ' ';
     }
     out = FP_PUT_LITERAL(out, "cpu-clock:\n");
-    if (is_repeat)
-        out = fp_put(out, process->quiet, process->quiet_size);
+    if (record->head.type == FP_RECORD_REPEAT)
+        out = fp_put(out, process->quiet.bytes, process->quiet.size);
     else
-        out = put_piece(put_metrics(out, record->value, record->delta), &process->text.words);
+        out = put_slice(put_metrics(out, record->value, record->delta), process->text.words);
     frames = out;
-    out = fp_put(out, stack->lines, stack->size);
+    out = put_slice(out, stack->lines);
     out = put_roots(out, process, stack->last_function);
     if (out == frames)
-        out = FP_PUT_LITERAL(out, no_frames);
+        out = FP_PUT_LITERAL(out, FP_FRAME_ADDRESS "no_frames (flame_prof)\n");
     fp_buffer_end(&script->out, put_status(out, record->head.status));
     script->weight += weight;
     fp_counters_add(script->options.stats, FP_COUNTER_merged, weight - 1);
@@ -278,7 +229,7 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
 
 /* ---- merging ---------------------------------------------------------- */
 
-/* A process whose REPEATs are merged is written so often. */
+/* How often a process whose REPEATs are merged is written. */
 #define MERGED_US 1000000
 
 static void merge(struct fp_perf_script *script, struct process *process,
@@ -310,7 +261,7 @@ static int write_merged(struct fp_perf_script *script, uint32_t slot)
 {
     struct process *process = &script->process[slot];
     struct fp_record_sample repeat = {
-        .head = {FP_RECORD_REPEAT_SIZE, FP_RECORD_REPEAT, FP_STATUS_waiting, 0},
+        .head = {.type = FP_RECORD_REPEAT, .status = FP_STATUS_waiting},
         .time_us = process->merged_time_us,
     };
     struct fp_stack_text stack;
@@ -329,32 +280,20 @@ static int write_merged(struct fp_perf_script *script, uint32_t slot)
 }
 
 /* Before a stack's slot is defined anew: the merged REPEATs that have it. */
-static int write_merged_of_stack(struct fp_perf_script *script,
-                                 const struct fp_record_stack *record)
+static int write_merged_of_stack(struct fp_perf_script *script, uint32_t stack)
 {
     uint32_t i = 0;
     int err = 0;
 
-    if (record->head.size < sizeof(*record) || record->slot >= FP_STACK_SLOTS)
-        return 0; /* fp_stacks_define() refuses it */
-    while (err == 0 && script->stack_merging[record->slot] > 0) {
+    while (err == 0 && script->stack_merging[stack] > 0) {
         uint32_t slot = script->merging[i];
 
-        if (script->process[slot].merged_stack == record->slot)
+        if (script->process[slot].merged_stack == stack)
             err = write_merged(script, slot); /* merging[i] is another now */
         else
             i++;
     }
     return err;
-}
-
-static int write_merged_of_process(struct fp_perf_script *script,
-                                   const struct fp_record_process *record)
-{
-    if (record->head.size < offsetof(struct fp_record_process, text) ||
-        record->slot >= FP_PROCESS_SLOTS)
-        return 0; /* define_process() refuses it */
-    return write_merged(script, record->slot);
 }
 
 /* By option, or by the governor. */
@@ -368,9 +307,8 @@ static bool is_merging(const struct fp_perf_script *script)
 static bool may_be_merged(const struct fp_perf_script *script, const struct process *process,
                           const struct fp_record_sample *record)
 {
-    return is_merging(script) && record->head.type == FP_RECORD_REPEAT &&
-           record->head.status == FP_STATUS_waiting &&
-           (process->merged == 0 || process->merged_stack == record->stack);
+    return record->head.type == FP_RECORD_REPEAT && record->head.status == FP_STATUS_waiting &&
+           (process->merged == 0 || process->merged_stack == record->stack) && is_merging(script);
 }
 
 static bool is_left(const struct fp_perf_script *script, uint32_t slot)
@@ -378,13 +316,25 @@ static bool is_left(const struct fp_perf_script *script, uint32_t slot)
     return script->last_time_us - script->process[slot].merged_time_us >= MERGED_US;
 }
 
+static void begin_text(struct fp_perf_script *script)
+{
+    script->out.size = 0;
+    script->weight = 0;
+}
+
+static int end_text(struct fp_perf_script *script, int err, const char **text, size_t *size)
+{
+    *text = script->out.bytes;
+    *size = script->out.size;
+    return err;
+}
+
 int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which, const char **text,
                           size_t *size)
 {
     int err = 0;
 
-    script->out.size = 0;
-    script->weight = 0;
+    begin_text(script);
     while (err == 0 && script->out.size == 0 && script->merging_at < script->merging_n) {
         uint32_t slot = script->merging[script->merging_at];
 
@@ -395,14 +345,43 @@ int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which, c
     }
     if (script->out.size == 0)
         script->merging_at = 0; /* the next call starts from the first */
-    *text = script->out.bytes;
-    *size = script->out.size;
-    return err;
+    return end_text(script, err, text, size);
 }
 
 uint64_t fp_perf_script_weight(const struct fp_perf_script *script)
 {
     return script->weight;
+}
+
+/* ---- records ----------------------------------------------------------- */
+
+/* A process that gets another name is defined anew and keeps its last values, so that a REPEAT may
+ * follow. */
+static int define_process(struct fp_perf_script *script, const struct fp_record_process *record)
+{
+    struct process *process;
+    int err;
+
+    if (record->slot >= FP_PROCESS_SLOTS)
+        return FP_EINVAL;
+    err = write_merged(script, record->slot);
+    if (err != 0)
+        return err;
+    process = &script->process[record->slot];
+    process->quiet.size = 0;
+    if (process->number != record->number || process->serial != record->serial)
+        process->sampled = false;
+    process->number = record->number;
+    process->serial = record->serial;
+    return fp_process_text_render(&process->text, &script->arena, &script->scratch,
+                                  &script->options, record);
+}
+
+static int define_stack(struct fp_perf_script *script, const struct fp_record_stack *record)
+{
+    int err = record->slot < FP_STACK_SLOTS ? write_merged_of_stack(script, record->slot) : 0;
+
+    return err != 0 ? err : fp_stacks_define(script->stacks, record);
 }
 
 /* `record` has only the bytes of a REPEAT when it is one. */
@@ -413,12 +392,11 @@ static int write_sample(struct fp_perf_script *script, const struct fp_record_sa
     struct fp_stack_text stack;
     int err;
 
-    if (record->head.size < (is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(*record)) ||
-        record->head.status >= FP_STATUS_COUNT || record->time_us > FP_TIME_US_MAX ||
+    if (record->head.status >= FP_STATUS_COUNT || record->time_us > FP_TIME_US_MAX ||
         record->process >= FP_PROCESS_SLOTS)
         return FP_EINVAL;
     process = &script->process[record->process];
-    if (process->text.bytes == NULL)
+    if (process->text.text.size == 0)
         return FP_EINVAL;
     is_merged = may_be_merged(script, process, record);
     if (!is_merged && write_merged(script, record->process) != 0)
@@ -426,7 +404,7 @@ static int write_sample(struct fp_perf_script *script, const struct fp_record_sa
     /* Before anything can fail: a REPEAT may follow. */
     if (!is_repeat) {
         memcpy(process->value, record->value, sizeof(process->value));
-        process->quiet_size = 0;
+        process->quiet.size = 0;
         process->sampled = true;
     } else if (!process->sampled) {
         return FP_EINVAL;
@@ -443,30 +421,62 @@ static int write_sample(struct fp_perf_script *script, const struct fp_record_sa
     return err != 0 ? err : put_sample(script, process, &stack, record, 1);
 }
 
+static int handle(struct fp_perf_script *script, const struct fp_record *record)
+{
+    static const uint32_t least[] = {
+        [FP_RECORD_PROCESS] = offsetof(struct fp_record_process, text),
+        [FP_RECORD_FRAME] = offsetof(struct fp_record_frame, text),
+        [FP_RECORD_STACK] = offsetof(struct fp_record_stack, frame),
+        [FP_RECORD_SAMPLE] = sizeof(struct fp_record_sample),
+        [FP_RECORD_REPEAT] = FP_RECORD_REPEAT_SIZE,
+        [FP_RECORD_NAME] = sizeof(struct fp_record_name),
+    };
+    const void *whole = record;
+
+    if (record->type >= sizeof(least) / sizeof(*least) || record->size < least[record->type])
+        return FP_EINVAL;
+    switch (record->type) {
+    case FP_RECORD_PROCESS:
+        return define_process(script, whole);
+    case FP_RECORD_FRAME:
+        return fp_stacks_define_frame(script->stacks, whole);
+    case FP_RECORD_NAME:
+        return fp_stacks_define_name(script->stacks, whole);
+    case FP_RECORD_STACK:
+        return define_stack(script, whole);
+    case FP_RECORD_SAMPLE:
+    case FP_RECORD_REPEAT:
+        return write_sample(script, whole);
+    default:
+        return FP_EINVAL;
+    }
+}
+
+int fp_perf_script_record(struct fp_perf_script *script, const struct fp_record *record,
+                          const char **text, size_t *size)
+{
+    begin_text(script);
+    return end_text(script, handle(script, record), text, size);
+}
+
 /* ---- the profiler itself ---------------------------------------------- */
 
 /* The tid of no Erlang process before 2^28 processes were started. */
 #define OWN_TID 0x7fffffff
 #define OWN_SLACK_US 1000000
 
-/* Gauges of other nodes may be any numbers: the difference wraps around. */
-static int64_t difference(int64_t before, int64_t now)
-{
-    return (int64_t)((uint64_t)now - (uint64_t)before);
-}
-
 static char *put_gauges(char *out, const struct fp_gauges *now, const struct fp_gauges *before)
 {
     for (uint32_t i = 0; i < now->n; i++) {
         const struct fp_gauge *gauge = &now->gauge[i];
         const struct fp_gauge *old = fp_gauges_find(before, gauge->name);
+        /* Gauges of other nodes may be any numbers: the difference wraps around. */
+        uint64_t change = old == NULL ? 0 : (uint64_t)gauge->value - (uint64_t)old->value;
 
         *out++ = ' ';
         out = fp_put(out, gauge->name, strlen(gauge->name));
         *out++ = '=';
-        out = fp_put_i64(out, gauge->value);
-        *out++ = '/';
-        out = fp_put_i64(out, old == NULL ? 0 : difference(old->value, gauge->value));
+        out = put_number(out, gauge->value, (int64_t)change);
     }
     return out;
 }
@@ -479,7 +489,7 @@ static int64_t own_time(struct fp_perf_script *script, int64_t now_us)
 
     if (time_us < now_us - OWN_SLACK_US)
         time_us = now_us - OWN_SLACK_US;
-    return choose_time(script, &script->own, time_us);
+    return choose_time(script, &script->own_time_us, time_us);
 }
 
 int fp_perf_script_has_time(const struct fp_perf_script *script)
@@ -490,71 +500,26 @@ int fp_perf_script_has_time(const struct fp_perf_script *script)
 int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_sample *sample,
                         const char **text, size_t *size)
 {
+    const size_t gauge_bytes = FP_GAUGES_NAME_ROOM + 2 * FP_I64_DIGITS + 3;
+    struct fp_slice note = {sample->note, strlen(sample->note)};
     char *out;
     int err;
 
-    script->out.size = 0;
-    script->weight = 0;
-    err = fp_buffer_reserve(&script->out,
-                            CONSTANT_BYTES_MAX + strlen(sample->engine) + 3 * strlen(sample->note) +
-                                2 * FP_GAUGES_MAX * (FP_GAUGES_NAME_ROOM + 2 * FP_I64_DIGITS + 3));
+    begin_text(script);
+    err = fp_buffer_reserve(&script->out, CONSTANT_BYTES_MAX + strlen(sample->engine) +
+                                              3 * note.size + 2 * FP_GAUGES_MAX * gauge_bytes);
     if (err != 0)
         return err;
-    out = FP_PUT_LITERAL(script->out.bytes, "beam ");
-    out = fp_put_u64(out, script->options.os_pid);
-    *out++ = '/';
-    out = fp_put_u64(out, OWN_TID);
-    out = FP_PUT_LITERAL(out, " [000] ");
+    out = fp_put_thread(script->out.bytes, script->options.os_pid, OWN_TID);
     out = put_time(out, own_time(script, sample->now_us));
     out = FP_PUT_LITERAL(out, ": cpu-clock:\n#");
     for (int i = 0; i < 2; i++)
         out = put_gauges(out, sample->now[i], sample->before[i]);
     out = FP_PUT_LITERAL(out, " name=flame_prof engine=");
     out = fp_put(out, sample->engine, strlen(sample->engine));
-    if (sample->note[0] != '\0') {
-        out = FP_PUT_LITERAL(out, " trigger=");
-        out += fp_perf_script_encode(sample->note, strlen(sample->note), out);
-    }
+    if (note.size > 0)
+        out = fp_put_encoded(FP_PUT_LITERAL(out, " trigger="), note);
     out = FP_PUT_LITERAL(out, " (metrics)\n" FP_FRAME_ADDRESS "flame_prof_self (flame_prof)\n");
     fp_buffer_end(&script->out, put_status(out, FP_STATUS_waiting));
-    *text = script->out.bytes;
-    *size = script->out.size;
-    return 0;
-}
-
-static int handle(struct fp_perf_script *script, const struct fp_record *record)
-{
-    const void *whole = record;
-    int err;
-
-    switch (record->type) {
-    case FP_RECORD_PROCESS:
-        err = write_merged_of_process(script, whole);
-        return err != 0 ? err : define_process(script, whole);
-    case FP_RECORD_FRAME:
-        return fp_stacks_define_frame(script->stacks, whole);
-    case FP_RECORD_NAME:
-        return fp_stacks_define_name(script->stacks, whole);
-    case FP_RECORD_STACK:
-        err = write_merged_of_stack(script, whole);
-        return err != 0 ? err : fp_stacks_define(script->stacks, whole);
-    case FP_RECORD_SAMPLE:
-    case FP_RECORD_REPEAT:
-        return write_sample(script, whole);
-    default:
-        return FP_EINVAL;
-    }
-}
-
-int fp_perf_script_record(struct fp_perf_script *script, const struct fp_record *record,
-                          const char **text, size_t *size)
-{
-    int err;
-
-    script->out.size = 0;
-    script->weight = 0;
-    err = handle(script, record);
-    *text = script->out.bytes;
-    *size = script->out.size;
-    return err;
+    return end_text(script, 0, text, size);
 }

@@ -1,8 +1,7 @@
 /*
- * perf_script.h - samples to Linux `perf script` text. WRITER THREAD only.
- *
- * The grammar is doc/format.md's. Stacks, names and metric lines are rendered once and kept; a
- * sample is then assembled by copying. No ERTS, no libuv.
+ * perf_script.h - records to Linux `perf script` text, by the grammar of doc/format.md. WRITER
+ * THREAD only. Stacks, names and metric lines are rendered once and kept; a sample is assembled
+ * by copying.
  */
 #ifndef FP_FORMAT_PERF_SCRIPT_H
 #define FP_FORMAT_PERF_SCRIPT_H
@@ -19,18 +18,17 @@ struct fp_perf_script;
 
 struct fp_perf_script_options {
     uint32_t os_pid;
-    int is_elsewhere;                       /* the profiled VM is on another node */
-    uint32_t pid_number_bits;               /* of a pid's data: 15 in OTP 25, else 28;
-                                 0 is taken for 28 */
-    int flatten_recursive;                  /* merge neighbouring frames of one function */
-    int merge_idle;                         /* write REPEATs of waiting processes once a
-                                 second, as one sample with a period */
-    size_t text_bytes;                      /* for the stacks' texts; 0: write_stack.h's */
-    const struct fp_symbolizer *symbolizer; /* may be NULL: text frames only */
+    int is_elsewhere;         /* the profiled VM is on another node */
+    uint32_t pid_number_bits; /* of a pid's data: 15 in OTP 25, else 28; 0: 28 */
+    int flatten_recursive;    /* merge neighbouring frames of one function */
+    int merge_idle;           /* write the REPEATs of a waiting process once a second, as one
+                                 sample with a period */
+    size_t text_bytes;        /* a bound for the memory of the stacks' texts; 0: 32 MiB */
+    const struct fp_symbolizer *symbolizer; /* NULL: text frames only */
     struct fp_counters *stats;
 };
 
-/* 0 or FP_ENOMEM. `options` is copied, what it points to must outlive this. */
+/* 0 or FP_ENOMEM. `options` is copied; what it points to must outlive this. */
 int fp_perf_script_create(struct fp_perf_script **script,
                           const struct fp_perf_script_options *options);
 void fp_perf_script_destroy(struct fp_perf_script *script);
@@ -57,9 +55,9 @@ int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which, c
                           size_t *size);
 
 /* The sample of the profiler itself, with a frame of its own: all gauges of `now` with their change
- * since `before`, where that has them. `now_us` is of the samples' clock; the time that is written
- * may be up to a second earlier, as samples of that time may still come, and never before that of
- * the last sample. 0 or FP_ENOMEM; *text is valid until the next call. */
+ * since `before`, where that has them. `now_us` is of the samples' clock. The time that is written
+ * may be up to a second earlier, as samples of that time may still come, and is never before that
+ * of the last sample. 0 or FP_ENOMEM; *text is valid until the next call. */
 #define FP_NOTE_ROOM 512 /* of a note with its end; longer ones are cut */
 struct fp_self_sample {
     const char *engine;
@@ -77,9 +75,5 @@ int fp_perf_script_has_time(const struct fp_perf_script *script);
 /* Forget every text that was rendered from code addresses: it is rendered anew, from the kept frame
  * words, at its next use. Write what is merged before: it was sampled in the old code. */
 void fp_perf_script_recode(struct fp_perf_script *script);
-
-/* Percent-encode `size` bytes of UTF-8 as part of a symbol or a dso into `out`, which has room for
- * 3 * size. The number of bytes written. */
-size_t fp_perf_script_encode(const char *text, size_t size, char *out);
 
 #endif

@@ -2,46 +2,34 @@
  * write_frame.h - one frame line of the file, from its parts.
  *
  *      TAB ffffffff SP module:function/arity[:line] SP (file) LF
+ *      TAB ffffffff SP function SP (library) LF                      C
  *
- * The rules that need a whole symbol live here; those for single characters in encode.c. No
- * allocation but that of the buffer.
+ * The rules that need a whole symbol live here; those for single characters in encode.c.
  */
 #ifndef FP_FORMAT_WRITE_FRAME_H
 #define FP_FORMAT_WRITE_FRAME_H
 
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
-
-struct fp_piece {
-    const char *text;
-    size_t size;
-};
-
-/* clang-format off */
-#define FP_PIECE(literal) {(literal), sizeof(literal) - 1}
-/* clang-format on */
+#include "base/slice.h"
 
 struct fp_frame {
-    struct fp_piece module, function;
-    struct fp_piece file; /* empty: module ++ ".erl" */
+    struct fp_slice module, function;
+    struct fp_slice file; /* empty: module ++ ".erl" */
     uint64_t arity;
     uint64_t line; /* 0: not known */
+    bool is_c;     /* `function` of the library `file`; empty: [library] */
 };
 
-/* All readers ignore the address; it must only be there. */
+/* Readers ignore the address, which has to be there. */
 #define FP_FRAME_ADDRESS "\tffffffff "
 
-/* Append the line of `frame`. 0 or FP_ENOMEM. */
-int fp_frame_put(struct fp_buffer *buffer, const struct fp_frame *frame);
-
-/* Append the line of a C function: TAB ffffffff SP name SP (library) LF. An empty name is that of
- * the library in square brackets. 0 or FP_ENOMEM. */
-int fp_frame_put_native(struct fp_buffer *buffer, struct fp_piece name, struct fp_piece library);
-
-/* Append module:function/arity, encoded, as a word of a metrics line. */
-int fp_frame_put_word(struct fp_buffer *buffer, const struct fp_frame *frame);
+/* A bound for what each of these writes at `out`. They return the place behind it. */
+size_t fp_frame_room(const struct fp_frame *frame);
+char *fp_put_frame(char *out, const struct fp_frame *frame);
+/* module:function/arity */
+char *fp_put_function(char *out, const struct fp_frame *frame);
 
 /* Equal for frames of one function, whatever their lines; never 0. */
 uint64_t fp_frame_function(const struct fp_frame *frame);

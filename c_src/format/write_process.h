@@ -6,35 +6,31 @@
 #ifndef FP_FORMAT_WRITE_PROCESS_H
 #define FP_FORMAT_WRITE_PROCESS_H
 
-#include <stddef.h>
-#include <stdint.h>
-
+#include "base/arena.h"
 #include "base/buffer.h"
-#include "format/record.h"
-#include "format/symbolizer.h"
-#include "format/write_frame.h"
+#include "base/slice.h"
+#include "format/perf_script.h"
 
 struct fp_root {
-    struct fp_piece line; /* empty: there is none */
+    struct fp_slice line; /* empty: there is none */
     uint64_t function;    /* fp_frame_function() */
 };
 
-/* The pieces point into `bytes`. */
+/* The slices are of `text`. */
 struct fp_process_text {
-    char *bytes;           /* NULL: nothing is rendered */
-    size_t size;           /* of all */
-    struct fp_piece begin; /* `beam 4242/71 [000] ` */
-    struct fp_piece words; /* ` erl_pid=<0.71.0> ... (metrics)` LF */
-    struct fp_root initial, proc_lib;
+    struct fp_kept text;    /* size 0: the process is not defined */
+    struct fp_slice begin;  /* `beam 4242/71 [000] ` */
+    struct fp_slice words;  /* ` erl_pid=<0.71.0> ... (metrics)` LF */
+    struct fp_root root[2]; /* initial call, $initial_call */
 };
 
-/* From a PROCESS record, as a piece of `pool`. `scratch` is used and left to the caller.
- * `number_bits`: how many bits of a pid are its number (perf_script.h). 0, FP_ENOMEM, or FP_EINVAL
- * when the record's lengths make no sense; `text` is written on 0 only. */
-int fp_process_text_render(struct fp_process_text *text, struct fp_pool *pool,
-                           struct fp_buffer *scratch, uint32_t os_pid, uint32_t number_bits,
-                           const struct fp_symbolizer *symbolizer,
+/* From a PROCESS record of at least its fixed size. 0, FP_ENOMEM, or FP_EINVAL: a length is beyond
+ * the record; but for 0 the process is not defined then. `scratch` is overwritten. */
+int fp_process_text_render(struct fp_process_text *process, struct fp_arena *arena,
+                           struct fp_buffer *scratch, const struct fp_perf_script_options *options,
                            const struct fp_record_process *record);
-void fp_process_text_free(struct fp_process_text *text, struct fp_pool *pool);
+
+/* Write `beam PID/TID [000] ` at `out`. The place behind it. */
+char *fp_put_thread(char *out, uint32_t os_pid, uint32_t tid);
 
 #endif

@@ -1,40 +1,32 @@
 /*
- * write_stack.h - the FRAME and STACK records of a session, and each stack as the lines of the
- * file. WRITER THREAD only.
+ * write_stack.h - the FRAME, NAME and STACK records of a session, and each stack as the lines of
+ * the file. WRITER THREAD only.
  *
- * A stack keeps its frame words, so its text can be thrown away at any time: when code was replaced
- * (fp_stacks_recode), when the slot is defined anew, and when all texts together outgrow their
- * bound. It is rendered when it is asked for. A FRAME record for which there is no room is not
- * kept.
+ * A stack keeps its frame words and is rendered when its text is needed. The text goes when code
+ * was replaced (fp_stacks_recode), when the slot is defined anew, and when all texts together reach
+ * their bound. A FRAME record for which there is no room is not kept.
  */
 #ifndef FP_FORMAT_WRITE_STACK_H
 #define FP_FORMAT_WRITE_STACK_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/counters.h"
-#include "format/record.h"
-#include "format/symbolizer.h"
+#include "base/slice.h"
+#include "format/perf_script.h"
 
 struct fp_stacks;
 
 /* Leaf first. Valid until the next call on its struct fp_stacks. */
 struct fp_stack_text {
-    const char *lines;
-    size_t size;            /* 0: no frame of it is known */
+    struct fp_slice lines;  /* empty: no frame of it is known */
     uint64_t last_function; /* fp_frame_function() of the last; 0: none */
 };
 
-/* 0 or FP_ENOMEM. `symbolizer` may be NULL. Neither is copied. `text_bytes`: a bound for the memory
- * of all texts together, with what lies waste in it; 0: 32 MiB. */
-int fp_stacks_create(struct fp_stacks **stacks, const struct fp_symbolizer *symbolizer,
-                     int flatten_recursive, size_t text_bytes, struct fp_counters *stats);
+/* 0 or FP_ENOMEM. `options` is not copied. */
+int fp_stacks_create(struct fp_stacks **stacks, const struct fp_perf_script_options *options);
 void fp_stacks_destroy(struct fp_stacks *stacks);
 
-/* 0, FP_ENOMEM, or FP_EINVAL for a record that makes no sense. */
+/* From records of at least their fixed size. 0, FP_ENOMEM, or FP_EINVAL: a slot or a length is out
+ * of its range. */
 int fp_stacks_define_frame(struct fp_stacks *stacks, const struct fp_record_frame *record);
-/* Define a NIF's name. 0 or FP_EINVAL. */
 int fp_stacks_define_name(struct fp_stacks *stacks, const struct fp_record_name *record);
 int fp_stacks_define(struct fp_stacks *stacks, const struct fp_record_stack *record);
 

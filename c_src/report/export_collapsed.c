@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "format/perf_script.h"
+#include "format/encode.h"
 #include "report/export.h"
 
 struct fp_slice fp_metric_unit(struct fp_slice name)
@@ -44,7 +44,9 @@ static void put_dimension(struct fp_output *output, struct fp_slice text)
             text.at[i] == '>')
             fp_output_put(output, text.at + i, 1);
         else
-            fp_output_put(output, encoded, fp_perf_script_encode(text.at + i, 1, encoded));
+            fp_output_put(
+                output, encoded,
+                (size_t)(fp_put_encoded(encoded, (struct fp_slice){text.at + i, 1}) - encoded));
     }
     if (text.size > 0)
         FP_OUTPUT_LITERAL(output, ";");

@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "fake_code.h"
+#include "format/encode.h"
 #include "format/perf_script.h"
 #include "grammar.h"
 #include "records.h"
@@ -14,7 +15,7 @@
 static void check_encoded(struct bytes text, const char *expected)
 {
     char out[4096];
-    size_t size = fp_perf_script_encode(text.text, text.size, out);
+    size_t size = (size_t)(fp_put_encoded(out, (struct fp_slice){text.text, text.size}) - out);
 
     CHECK_BYTES(out, size, expected, strlen(expected));
 }

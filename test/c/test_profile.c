@@ -5,7 +5,7 @@
 
 #include <zstd.h>
 
-#include "format/perf_script.h"
+#include "format/encode.h"
 #include "report/export.h"
 
 /* ---------------------------------------------------------------- dialects -- */
@@ -102,7 +102,7 @@ static void symbols_are_spelled_as_the_writer_does(void)
             continue;
         profile = profile_of(text, (size_t)size);
         snprintf(expected, sizeof(expected), "1000001 x 1/1 [] 1 %.*s@d\n",
-                 (int)fp_perf_script_encode(symbol, 3, encoded), encoded);
+                 (int)(fp_put_encoded(encoded, (struct fp_slice){symbol, 3}) - encoded), encoded);
         check_profile(profile, expected);
         fp_profile_destroy(profile);
     }

@@ -1,0 +1,18 @@
+/*
+ * encode.h - any bytes to text that all six readers take as part of a name.
+ *
+ * What a reader could take for structure is written %HH, byte by byte. All other UTF-8 stays as it
+ * is, so that names stay readable. doc/format.md says which characters and why.
+ */
+#ifndef FP_FORMAT_ENCODE_H
+#define FP_FORMAT_ENCODE_H
+
+#include "base/slice.h"
+
+/* Write `text` at `out`, which has room for 3 * text.size bytes. The place behind it. */
+char *fp_put_encoded(char *out, struct fp_slice text);
+
+/* Put `count` bytes at `at` as %HH each; what follows until `end` moves. The new end. */
+char *fp_encode_in_place(char *at, size_t count, char *end);
+
+#endif
