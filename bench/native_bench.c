@@ -46,7 +46,7 @@ static struct fp_cstack *bench_create(void)
         double begin = now_ns(), ns;
 
         fp_cstack_destroy(native);
-        check(fp_cstack_create(&native) == 0, "fp_cstack_create");
+        check(fp_cstack_create(&native, SIZE_MAX) == 0, "fp_cstack_create");
         ns = now_ns() - begin;
         best = ns < best ? ns : best;
     }

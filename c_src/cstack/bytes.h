@@ -32,33 +32,29 @@ static inline void fp_bytes_fail(struct fp_bytes *bytes)
     bytes->at = bytes->end;
 }
 
-static inline void fp_bytes_skip(struct fp_bytes *bytes, uint64_t size)
+/* A cursor over the next `size` bytes, which are skipped. */
+static inline struct fp_bytes fp_bytes_part(struct fp_bytes *bytes, uint64_t size)
 {
+    struct fp_bytes part = *bytes;
+
     if (size > fp_bytes_left(bytes))
         fp_bytes_fail(bytes);
     else
         bytes->at += size;
+    part.end = bytes->at;
+    part.is_bad = bytes->is_bad;
+    return part;
 }
 
 /* The next `size` (at most 8) bytes as an unsigned number. */
 static inline uint64_t fp_bytes_unsigned(struct fp_bytes *bytes, size_t size)
 {
+    struct fp_bytes part = fp_bytes_part(bytes, size);
     uint64_t value = 0;
 
-    if (size > fp_bytes_left(bytes)) {
-        fp_bytes_fail(bytes);
-        return 0;
-    }
-    memcpy(&value, bytes->at, size);
-    bytes->at += size;
+    if (!part.is_bad)
+        memcpy(&value, part.at, size);
     return value;
-}
-
-static inline int64_t fp_bytes_signed(struct fp_bytes *bytes, size_t size)
-{
-    unsigned unused = 64 - 8 * (unsigned)size;
-
-    return (int64_t)(fp_bytes_unsigned(bytes, size) << unused) >> unused;
 }
 
 static inline uint8_t fp_bytes_u8(struct fp_bytes *bytes)
@@ -71,33 +67,30 @@ static inline uint32_t fp_bytes_u32(struct fp_bytes *bytes)
     return (uint32_t)fp_bytes_unsigned(bytes, 4);
 }
 
-/* Seven bits a byte, lowest first; the top bit says that more follow. Bits from the 65th on are
- * dropped. */
-static inline uint64_t fp_bytes_leb(struct fp_bytes *bytes, int is_signed)
+/* LEB128: seven bits a byte, lowest first; the top bit says that more follow. Bits from the 65th on
+ * are dropped. */
+static inline uint64_t fp_bytes_uleb(struct fp_bytes *bytes)
 {
     uint64_t value = 0;
-    unsigned shift = 0;
-    uint8_t byte;
+    uint8_t byte = 0x80;
 
-    do {
+    for (unsigned shift = 0; (byte & 0x80) != 0 && !bytes->is_bad; shift += 7) {
         byte = fp_bytes_u8(bytes);
         if (shift < 64)
             value |= (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
-    } while ((byte & 0x80) != 0 && !bytes->is_bad);
-    if (is_signed && (byte & 0x40) != 0 && shift < 64)
-        value |= ~UINT64_C(0) << shift;
+    }
     return value;
-}
-
-static inline uint64_t fp_bytes_uleb(struct fp_bytes *bytes)
-{
-    return fp_bytes_leb(bytes, 0);
 }
 
 static inline int64_t fp_bytes_sleb(struct fp_bytes *bytes)
 {
-    return (int64_t)fp_bytes_leb(bytes, 1);
+    const unsigned char *start = bytes->at;
+    uint64_t value = fp_bytes_uleb(bytes);
+    size_t bits = 7 * (size_t)(bytes->at - start);
+
+    if (bits > 0 && bits < 64 && (bytes->at[-1] & 0x40) != 0)
+        value |= ~UINT64_C(0) << bits;
+    return (int64_t)value;
 }
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * cfi.h - the functions that a library's .eh_frame describes.
+ * cfi.h - call frame information (CFI): where the caller's registers are, by address.
  *
- * Each function has a description (FDE), which shares its beginning (CIE) with others. Both hold a
- * program; cfi_rows.c runs it.
+ *      .eh_frame_hdr, .eh_frame --fp_cfi_load--> struct fp_cfi: functions, and a program for each
+ *                               --fp_cfi_rows_load: runs each program once--> rows
  *
- *      .eh_frame_hdr  sorted (function, FDE)  --fp_cfi_load-->  struct fp_cfi
- *      .eh_frame      CIE FDE FDE CIE FDE ...
+ *      from[]   0x10  0x11  0x14  0x80 ...   addresses, less `base`
+ *      shape[]     1     2     3     0 ...   into distinct[]
  *
- * All addresses here are the file's own: before the library was moved. The writer's thread loads
- * this and frees it once the rows are made.
+ * A library has some ten thousand rows, and a few hundred distinct ones: a row takes 6 bytes. All
+ * addresses are the file's own: before the library was moved.
  */
 #ifndef FP_CSTACK_CFI_H
 #define FP_CSTACK_CFI_H
@@ -27,10 +27,12 @@
 #define FP_CFI_R12 12u
 #define FP_CFI_RIP 16u
 
+/* ---- descriptions: the writer's thread, while it makes rows ------------ */
+
 struct fp_cfi_function {
     uint64_t start;
     uint32_t size;
-    uint32_t fde; /* from `bytes` on */
+    uint32_t fde; /* its description: an index of `bytes` */
 };
 
 struct fp_cfi {
@@ -41,28 +43,76 @@ struct fp_cfi {
     uint32_t count; /* sorted, disjoint */
 };
 
-/* 0 with the descriptions that could be understood; FP_ENOENT when there are none; FP_ENOMEM. `cfi`
- * is empty then. May block. */
+/* 0 or FP_ENOMEM. Has the descriptions that could be understood, or none. May block. */
 int fp_cfi_load(struct fp_cfi *cfi, const struct fp_elf *elf, const struct fp_elf_source *source);
 void fp_cfi_unload(struct fp_cfi *cfi);
 
 /* The size of the function that starts at an address; 0 when none does. */
 uint32_t fp_cfi_function_size(const struct fp_cfi *cfi, uint64_t start);
 
+/* A function's description (FDE), with the beginning (CIE) that it shares with others. */
 struct fp_cfi_fde {
     uint64_t start, size;            /* the function */
     struct fp_bytes common, program; /* the CIE's instructions, the FDE's */
     uint64_t code_align;
     int64_t data_align;
-    uint8_t encoding; /* of addresses */
-    uint8_t is_signal;
+    uint8_t encoding; /* DW_EH_PE_* of addresses */
+    uint8_t is_augmented, is_signal;
 };
 
 /* The FDE at bytes[place]. 0 or FP_EINVAL. */
 int fp_cfi_fde(const struct fp_cfi *cfi, uint64_t place, struct fp_cfi_fde *fde);
 
-/* An address in the encoding of a DW_EH_PE_* byte. `here` is the address of
- * bytes->at, `data` the base of DW_EH_PE_datarel. An unknown encoding fails. */
-uint64_t fp_cfi_encoded(struct fp_bytes *bytes, uint8_t encoding, uint64_t here, uint64_t data);
+/* The address at a cursor into cfi->bytes. Fails for an unknown encoding. */
+uint64_t fp_cfi_address(const struct fp_cfi *cfi, struct fp_bytes *bytes, uint8_t encoding);
+
+/* ---- rows: any thread -------------------------------------------------- */
+
+enum fp_cfi_kind {
+    FP_CFI_SAME,      /* as in the callee */
+    FP_CFI_UNDEFINED, /* lost; of the return address: there is no caller */
+    FP_CFI_UNKNOWN,   /* an expression of another form */
+    FP_CFI_SAVED,     /* at CFA + value */
+    FP_CFI_VALUE,     /* is CFA + value */
+    FP_CFI_REGISTER,  /* in the callee's register `base` */
+    FP_CFI_SAVED_AT,  /* at the callee's register `base` + value */
+};
+
+struct fp_cfi_rule {
+    int16_t value;
+    uint8_t kind, base;
+};
+
+/* The canonical frame address (CFA): the value of rsp before the call. */
+enum fp_cfa_kind {
+    FP_CFA_UNKNOWN,
+    FP_CFA_REGISTER, /* register + offset */
+    FP_CFA_MEMORY,   /* the word at register + offset + index * 8, and `added` */
+    FP_CFA_PLT,      /* rsp + 8; + 16 from byte `offset` of an entry of 16 bytes on */
+};
+
+struct fp_cfi_row {
+    int32_t cfa_offset;
+    uint32_t cfa_added;
+    uint8_t cfa_kind, cfa_register;
+    uint8_t cfa_index; /* the register's number + 1; 0: none */
+    uint8_t is_signal; /* the caller was interrupted, it did not call */
+    struct fp_cfi_rule rule[FP_CFI_REGISTERS];
+};
+
+struct fp_cfi_rows {
+    uint64_t base;
+    uint32_t *from;
+    uint16_t *shape;
+    struct fp_cfi_row *distinct; /* distinct[0]: there is none */
+    uint32_t count, distinct_count;
+};
+
+/* 0 or FP_ENOMEM. A program with an unknown instruction has rows up to it. May block. */
+int fp_cfi_rows_load(struct fp_cfi_rows *rows, const struct fp_cfi *cfi);
+void fp_cfi_rows_unload(struct fp_cfi_rows *rows);
+
+/* The row for an address, or NULL. */
+const struct fp_cfi_row *fp_cfi_rows_find(const struct fp_cfi_rows *rows, uint64_t address);
 
 #endif

@@ -4,51 +4,29 @@
  * The programs: DWARF 4, 6.4. Every byte may be wrong: a loop's turn takes at least one of them,
  * and all programs together are no longer than a few times the file.
  */
-#include "cstack/cfi_rows.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/search.h"
-
-/* Programs of all functions, in times of the size of .eh_frame: 1, and the CIE's again for each.
- * Only overlapping entries have more. */
-#define PROGRAMS_MAX 8u
+#include "cstack/cfi.h"
 
 /* ---- the table -------------------------------------------------------- */
 
 #define ABSENT 0u /* distinct[0] */
-#define DISTINCT_MAX UINT16_MAX
+#define DISTINCT_MAX 16384u
+#define SLOTS (2u * DISTINCT_MAX)
 
 static_assert(sizeof(struct fp_cfi_row) == 12 + 4 * FP_CFI_REGISTERS,
               "rows are compared as bytes: no padding");
 
-#define SLOTS (2u * (DISTINCT_MAX + 1u))
-
 struct table {
     struct fp_cfi_rows *rows;
-    uint32_t room, distinct_room;
     uint16_t *slot; /* into rows->distinct, by hash; 0: empty */
-    int err;
+    uint64_t room;  /* for rows */
+    uint64_t left;  /* bytes of programs that may still be run */
 };
-
-/* One more element fits. The room doubles: 0, 64, 128... */
-static int grow(void **array, uint32_t count, uint32_t *room, size_t size)
-{
-    uint32_t wider = *room == 0 ? 64 : 2 * *room;
-    void *more;
-
-    if (count < *room)
-        return 0;
-    more = realloc(*array, wider * size);
-    if (more == NULL)
-        return FP_ENOMEM;
-    *array = more;
-    *room = wider;
-    return 0;
-}
 
 /* The row's number among the distinct ones. */
 static uint16_t intern(struct table *table, const struct fp_cfi_row *row)
@@ -61,10 +39,6 @@ static uint16_t intern(struct table *table, const struct fp_cfi_row *row)
             return table->slot[at];
     if (rows->distinct_count == DISTINCT_MAX)
         return ABSENT;
-    table->err =
-        grow((void **)&rows->distinct, rows->distinct_count, &table->distinct_room, sizeof *row);
-    if (table->err != 0)
-        return ABSENT;
     rows->distinct[rows->distinct_count] = *row;
     return table->slot[at] = (uint16_t)rows->distinct_count++;
 }
@@ -72,12 +46,10 @@ static uint16_t intern(struct table *table, const struct fp_cfi_row *row)
 /* Without a CFA, a return address or a stack pointer there is no caller to find. */
 static int is_usable(const struct fp_cfi_row *row)
 {
-    const struct fp_cfi_rule *rip = &row->rule[FP_CFI_RIP];
-    const struct fp_cfi_rule *rsp = &row->rule[FP_CFI_RSP];
+    uint8_t rip = row->rule[FP_CFI_RIP].kind, rsp = row->rule[FP_CFI_RSP].kind;
 
-    return row->cfa_kind != FP_CFA_UNKNOWN && rip->kind != FP_CFI_SAME &&
-           rip->kind != FP_CFI_UNKNOWN && rsp->kind != FP_CFI_UNDEFINED &&
-           rsp->kind != FP_CFI_UNKNOWN;
+    return row->cfa_kind != FP_CFA_UNKNOWN && rip != FP_CFI_SAME && rip != FP_CFI_UNKNOWN &&
+           rsp != FP_CFI_UNDEFINED && rsp != FP_CFI_UNKNOWN;
 }
 
 /* The row that is true from an address on; NULL: none is. */
@@ -85,144 +57,116 @@ static void add(struct table *table, uint64_t address, const struct fp_cfi_row *
 {
     struct fp_cfi_rows *rows = table->rows;
     uint16_t shape = row != NULL && is_usable(row) ? intern(table, row) : (uint16_t)ABSENT;
-    uint32_t shape_room = table->room;
+    uint32_t from = (uint32_t)(address - rows->base);
 
     /* The end of one function is the start of the next. */
-    if (rows->count > 0 && rows->from[rows->count - 1] == (uint32_t)(address - rows->base))
+    if (rows->count > 0 && rows->from[rows->count - 1] == from)
         rows->count--;
     if (rows->count > 0 && rows->shape[rows->count - 1] == shape)
         return;
-    if (table->err == 0)
-        table->err = grow((void **)&rows->shape, rows->count, &shape_room, sizeof *rows->shape);
-    if (table->err == 0)
-        table->err = grow((void **)&rows->from, rows->count, &table->room, sizeof *rows->from);
-    if (table->err != 0)
-        return;
-    rows->from[rows->count] = (uint32_t)(address - rows->base);
+    rows->from[rows->count] = from;
     rows->shape[rows->count++] = shape;
 }
 
 /* ---- expressions ------------------------------------------------------ */
 
-/* The forms that compilers, linkers and libraries write, of the many that DWARF's stack machine
- * has. */
-
 enum { /* DW_OP_* */
        DEREF = 0x06,
+       MUL = 0x1e,
+       PLUS = 0x22,
        PLUS_UCONST = 0x23,
        LIT0 = 0x30,
+       LIT8 = 0x38,
        BREG0 = 0x70,
+       /* In a form, for any operand: */
+       BASE = 0xf0, /* breg N, offset */
+       INDEX,       /* breg N, 0 */
+       ADDED,       /* plus_uconst, number */
+       LIMIT,       /* lit N */
 };
 
-/* Of linkers, for all entries of .plt: rsp + 8 + ((rip & 15) >= N) * 8, which is breg7 8, breg16 0,
- * lit15, and, litN, ge, lit3, shl, plus. */
-static const unsigned char plt[] = {0x77, 8, 0x80, 0, 0x3f, 0x1a, LIT0, 0x2a, 0x33, 0x24, 0x22};
-#define PLT_LIT 6
+/* The forms that compilers, linkers and libraries write, of the many that DWARF's stack machine
+ * has: gcc's where a function aligns its stack, glibc's of signal frames, those of libcrypto's
+ * assembly, and the linkers' of a PLT: rsp + 8 + ((rip & 15) >= N) * 8. */
+static const struct {
+    uint8_t cfa_kind, size;
+    unsigned char form[11];
+} forms[] = {
+    {FP_CFA_REGISTER, 1, {BASE}},
+    {FP_CFA_MEMORY, 2, {BASE, DEREF}},
+    {FP_CFA_MEMORY, 3, {BASE, DEREF, ADDED}},
+    {FP_CFA_MEMORY, 6, {BASE, INDEX, LIT8, MUL, PLUS, DEREF}},
+    {FP_CFA_MEMORY, 7, {BASE, INDEX, LIT8, MUL, PLUS, DEREF, ADDED}},
+    {FP_CFA_PLT, 11, {BREG0 + 7, 8, BREG0 + 16, 0, 0x3f, 0x1a, LIMIT, 0x2a, 0x33, 0x24, PLUS}},
+};
 
-/* The next expression, without its length. */
-static struct fp_bytes expression(struct fp_bytes *bytes)
+struct operands {
+    uint8_t base, index;
+    int64_t offset;
+    uint64_t added;
+};
+
+/* The next byte, with what belongs to it, is of a form's element. */
+static int matches(unsigned char element, struct fp_bytes *bytes, struct operands *operands)
 {
-    uint64_t size = fp_bytes_uleb(bytes);
-    struct fp_bytes inside = fp_bytes(bytes->at, 0);
+    uint8_t byte = fp_bytes_u8(bytes), reg = (uint8_t)(byte - BREG0);
 
-    fp_bytes_skip(bytes, size);
-    inside.end = bytes->at;
-    inside.is_bad = bytes->is_bad;
-    if (bytes->is_bad)
-        inside.at = inside.end;
-    return inside;
+    switch (element) {
+    case BASE:
+        operands->base = reg;
+        operands->offset = fp_bytes_sleb(bytes);
+        return reg < FP_CFI_REGISTERS && operands->offset == (int32_t)operands->offset;
+    case INDEX:
+        operands->index = (uint8_t)(reg + 1);
+        return reg < FP_CFI_REGISTERS && fp_bytes_u8(bytes) == 0;
+    case ADDED:
+        operands->added = fp_bytes_uleb(bytes);
+        return byte == PLUS_UCONST && operands->added <= INT32_MAX;
+    case LIMIT:
+        operands->offset = byte - LIT0;
+        return operands->offset >= 0 && operands->offset < 16;
+    default:
+        return byte == element;
+    }
 }
 
-/* breg N, offset. 0 when the expression does not begin so. */
-static int base_offset(struct fp_bytes *bytes, uint8_t *base, int64_t *offset)
+static int is_of_form(size_t i, struct fp_bytes bytes, struct operands *operands)
 {
-    uint8_t code = fp_bytes_u8(bytes);
-
-    *base = (uint8_t)(code - BREG0);
-    *offset = fp_bytes_sleb(bytes);
-    return code >= BREG0 && *base < FP_CFI_REGISTERS && !bytes->is_bad;
+    *operands = (struct operands){0};
+    for (uint8_t k = 0; k < forms[i].size; k++)
+        if (!matches(forms[i].form[k], &bytes, operands))
+            return 0;
+    return !bytes.is_bad && fp_bytes_left(&bytes) == 0;
 }
 
-static int is_plt(const struct fp_bytes *bytes, uint8_t *lit)
+static void put_cfa(struct fp_cfi_row *row, uint8_t kind, const struct operands *operands)
 {
-    unsigned char form[sizeof plt];
-
-    if (fp_bytes_left(bytes) != sizeof form)
-        return 0;
-    memcpy(form, bytes->at, sizeof form);
-    *lit = (uint8_t)(form[PLT_LIT] - LIT0);
-    form[PLT_LIT] = LIT0;
-    return *lit < 16 && memcmp(form, plt, sizeof form) == 0;
+    row->cfa_kind = kind;
+    row->cfa_register = operands->base;
+    row->cfa_offset = (int32_t)operands->offset;
+    row->cfa_index = operands->index;
+    row->cfa_added = (uint32_t)operands->added;
 }
 
-/* breg N, 0, lit8, mul, plus: add eight times register N. Returns N + 1, or 0 for any other
- * bytes. */
-static uint8_t scaled_index(struct fp_bytes *bytes)
-{
-    static const unsigned char form[] = {0, 0x38, 0x1e, 0x22};
-    uint8_t index = bytes->at == bytes->end ? 0 : bytes->at[0];
-
-    if (fp_bytes_left(bytes) <= sizeof form || index < BREG0 || index >= BREG0 + FP_CFI_REGISTERS ||
-        memcmp(bytes->at + 1, form, sizeof form) != 0)
-        return 0;
-    fp_bytes_skip(bytes, 1 + sizeof form);
-    return (uint8_t)(index - BREG0 + 1);
-}
-
-/* deref [, plus_uconst]: how much is added; -1 when it is something else. */
-static int64_t dereferenced(struct fp_bytes *bytes)
-{
-    uint64_t added = 0;
-
-    if (fp_bytes_u8(bytes) != DEREF)
-        return -1;
-    if (fp_bytes_left(bytes) > 0)
-        added = fp_bytes_u8(bytes) == PLUS_UCONST ? fp_bytes_uleb(bytes) : UINT64_MAX;
-    return bytes->is_bad || fp_bytes_left(bytes) > 0 || added > INT32_MAX ? -1 : (int64_t)added;
-}
-
-/* The PLT's form; or breg N, offset [[, index], deref [, plus_uconst]], which gcc writes where a
- * function aligns its stack, glibc for signal frames, and libcrypto for its assembly. */
 static void set_cfa_expression(struct fp_cfi_row *row, struct fp_bytes bytes)
 {
-    int64_t offset, added = 0;
-    uint8_t base, index;
+    struct operands operands;
 
-    row->cfa_kind = FP_CFA_UNKNOWN;
-    row->cfa_offset = 0;
-    row->cfa_register = 0;
-    if (is_plt(&bytes, &base)) {
-        row->cfa_kind = FP_CFA_PLT;
-        row->cfa_offset = base;
-        return;
-    }
-    if (!base_offset(&bytes, &base, &offset) || offset < INT32_MIN || offset > INT32_MAX)
-        return;
-    index = scaled_index(&bytes);
-    if (fp_bytes_left(&bytes) > 0 || index != 0)
-        added = dereferenced(&bytes);
-    else
-        row->cfa_kind = FP_CFA_REGISTER;
-    if (added < 0)
-        return;
-    if (row->cfa_kind == FP_CFA_UNKNOWN)
-        row->cfa_kind = FP_CFA_MEMORY;
-    row->cfa_offset = (int32_t)offset;
-    row->cfa_register = base;
-    row->cfa_index = index;
-    row->cfa_added = (uint32_t)added;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        if (is_of_form(i, bytes, &operands)) {
+            put_cfa(row, forms[i].cfa_kind, &operands);
+            return;
+        }
+    put_cfa(row, FP_CFA_UNKNOWN, &(struct operands){0});
 }
 
 static struct fp_cfi_rule rule_of_expression(struct fp_bytes bytes)
 {
-    struct fp_cfi_rule rule = {0, FP_CFI_SAVED_AT, 0};
-    int64_t offset;
+    struct operands operands;
 
-    if (!base_offset(&bytes, &rule.base, &offset) || fp_bytes_left(&bytes) > 0 ||
-        offset < INT16_MIN || offset > INT16_MAX)
+    if (!is_of_form(0, bytes, &operands) || operands.offset != (int16_t)operands.offset)
         return (struct fp_cfi_rule){0, FP_CFI_UNKNOWN, 0};
-    rule.value = (int16_t)offset;
-    return rule;
+    return (struct fp_cfi_rule){(int16_t)operands.offset, FP_CFI_SAVED_AT, operands.base};
 }
 
 /* ---- programs --------------------------------------------------------- */
@@ -231,56 +175,38 @@ enum { /* DW_CFA_*; the first three have an operand in their lower six bits */
        ADVANCE = 0x40,
        OFFSET = 0x80,
        RESTORE = 0xc0,
+       NOP = 0x00,
        SET_LOC = 0x01,
        ADVANCE1 = 0x02,
        ADVANCE4 = 0x04,
-       OFFSET_EXTENDED = 0x05,
        RESTORE_EXTENDED = 0x06,
+       REMEMBER_STATE = 0x0a,
+       RESTORE_STATE = 0x0b,
+       DEF_CFA = 0x0c,
+       DEF_CFA_REGISTER = 0x0d,
+       DEF_CFA_OFFSET = 0x0e,
+       DEF_CFA_EXPRESSION = 0x0f,
+       DEF_CFA_SF = 0x12,
+       DEF_CFA_OFFSET_SF = 0x13,
+       GNU_ARGS_SIZE = 0x2e,
 };
 
-enum action {
-    REFUSE,
-    NOTHING,
-    REMEMBER,
-    RECALL,
-    RESTORE_RULE,
-    SET_RULE,
-    SET_RULE_EXPRESSION,
-    SET_CFA,
-    SET_CFA_REGISTER,
-    SET_CFA_OFFSET,
-    SET_CFA_EXPRESSION,
-};
-
-/* By DW_CFA_*. Operands, in order: r a register; u an unsigned number; f and s an unsigned and a
- * signed one times the data alignment; x a register that is the value; e an expression. */
-/* clang-format off */
+/* The DW_CFA_* that set a register's rule. The operand after the register: u, s: an unsigned and a
+ * signed number, times the data alignment; r: a register; e, x: an expression, known and not. */
 static const struct {
-    uint8_t action, kind;
-    char operands[3];
-} instructions[] = {
-    [0x00] = {NOTHING, 0, ""},                      /* nop */
-    [0x05] = {SET_RULE, FP_CFI_SAVED, "rf"},        /* offset_extended */
-    [0x06] = {RESTORE_RULE, 0, "r"},                /* restore_extended */
-    [0x07] = {SET_RULE, FP_CFI_UNDEFINED, "r"},     /* undefined */
-    [0x08] = {SET_RULE, FP_CFI_SAME, "r"},          /* same_value */
-    [0x09] = {SET_RULE, FP_CFI_REGISTER, "rx"},     /* register */
-    [0x0a] = {REMEMBER, 0, ""},                     /* remember_state */
-    [0x0b] = {RECALL, 0, ""},                       /* restore_state */
-    [0x0c] = {SET_CFA, 0, "ru"},                    /* def_cfa */
-    [0x0d] = {SET_CFA_REGISTER, 0, "r"},            /* def_cfa_register */
-    [0x0e] = {SET_CFA_OFFSET, 0, "u"},              /* def_cfa_offset */
-    [0x0f] = {SET_CFA_EXPRESSION, 0, "e"},          /* def_cfa_expression */
-    [0x10] = {SET_RULE_EXPRESSION, 0, "re"},        /* expression */
-    [0x11] = {SET_RULE, FP_CFI_SAVED, "rs"},        /* offset_extended_sf */
-    [0x12] = {SET_CFA, 0, "rs"},                    /* def_cfa_sf */
-    [0x13] = {SET_CFA_OFFSET, 0, "s"},              /* def_cfa_offset_sf */
-    [0x14] = {SET_RULE, FP_CFI_VALUE, "rf"},        /* val_offset */
-    [0x15] = {SET_RULE, FP_CFI_VALUE, "rs"},        /* val_offset_sf */
-    [0x16] = {SET_RULE, FP_CFI_UNKNOWN, "re"},      /* val_expression */
-    [0x2e] = {NOTHING, 0, "u"},                     /* GNU_args_size */
+    uint8_t kind;
+    char operand;
+} rules[] = {
+    [0x05] = {FP_CFI_SAVED, 'u'},     /* offset_extended */
+    [0x07] = {FP_CFI_UNDEFINED, '-'}, /* undefined */
+    [0x08] = {FP_CFI_SAME, '-'},      /* same_value */
+    [0x09] = {FP_CFI_REGISTER, 'r'},  /* register */
+    [0x10] = {FP_CFI_SAVED_AT, 'e'},  /* expression */
+    [0x11] = {FP_CFI_SAVED, 's'},     /* offset_extended_sf */
+    [0x14] = {FP_CFI_VALUE, 'u'},     /* val_offset */
+    [0x15] = {FP_CFI_VALUE, 's'},     /* val_offset_sf */
+    [0x16] = {FP_CFI_UNKNOWN, 'x'},   /* val_expression */
 };
-/* clang-format on */
 
 /* Compilers nest two deep at most. */
 #define REMEMBERED_MAX 4
@@ -296,23 +222,7 @@ struct run {
     int remembered_count;
 };
 
-struct operands {
-    uint64_t reg;
-    int64_t value;
-    uint8_t base;
-    struct fp_bytes expression;
-};
-
-/* INT64_MAX when it overflows, which set_rule() and set_cfa() refuse. */
-static int64_t scaled(const struct run *run, int64_t factor)
-{
-    int64_t product;
-
-    if (__builtin_mul_overflow(factor, run->fde.data_align, &product))
-        return INT64_MAX;
-    return product;
-}
-
+/* INT64_MAX for what is larger: set_rule() and set_cfa() refuse that. */
 static int64_t plain(struct run *run)
 {
     uint64_t value = fp_bytes_uleb(&run->bytes);
@@ -320,104 +230,98 @@ static int64_t plain(struct run *run)
     return value > INT64_MAX ? INT64_MAX : (int64_t)value;
 }
 
-static void read_operand(struct run *run, char form, struct operands *operands)
+static int64_t scaled(struct run *run, int is_signed)
 {
-    if (form == 'r')
-        operands->reg = fp_bytes_uleb(&run->bytes);
-    else if (form == 'u')
-        operands->value = plain(run);
-    else if (form == 'f')
-        operands->value = scaled(run, plain(run));
-    else if (form == 's')
-        operands->value = scaled(run, fp_bytes_sleb(&run->bytes));
-    else if (form == 'e')
-        operands->expression = expression(&run->bytes);
-    else if (form == 'x') {
-        uint64_t base = fp_bytes_uleb(&run->bytes);
+    int64_t factor = is_signed ? fp_bytes_sleb(&run->bytes) : plain(run), product;
 
-        if (base >= FP_CFI_REGISTERS)
-            fp_bytes_fail(&run->bytes);
-        operands->base = (uint8_t)base;
-    }
+    return __builtin_mul_overflow(factor, run->fde.data_align, &product) ? INT64_MAX : product;
 }
 
-static void set_rule(struct run *run, uint8_t kind, const struct operands *operands)
+static struct fp_bytes expression(struct run *run)
 {
-    if (operands->value < INT16_MIN || operands->value > INT16_MAX)
+    return fp_bytes_part(&run->bytes, fp_bytes_uleb(&run->bytes));
+}
+
+/* Rules of other registers (of floating point) are read and dropped. */
+static void set_rule(struct run *run, uint64_t reg, uint8_t kind, char operand)
+{
+    struct fp_cfi_rule rule = {0, kind, 0};
+    int64_t value = 0;
+    uint64_t base = 0;
+
+    if (operand == 'u' || operand == 's')
+        value = scaled(run, operand == 's');
+    else if (operand == 'r')
+        base = fp_bytes_uleb(&run->bytes);
+    else if (operand == 'e')
+        rule = rule_of_expression(expression(run));
+    else if (operand == 'x')
+        expression(run);
+    if (value != (int16_t)value || base >= FP_CFI_REGISTERS) {
         fp_bytes_fail(&run->bytes);
-    else if (operands->reg < FP_CFI_REGISTERS) /* not of floating point */
-        run->row.rule[operands->reg] =
-            (struct fp_cfi_rule){(int16_t)operands->value, kind, operands->base};
+        return;
+    }
+    if (operand != 'e')
+        rule = (struct fp_cfi_rule){(int16_t)value, kind, (uint8_t)base};
+    if (reg < FP_CFI_REGISTERS)
+        run->row.rule[reg] = rule;
+}
+
+static void restore_rule(struct run *run, uint64_t reg)
+{
+    if (reg < FP_CFI_REGISTERS)
+        run->row.rule[reg] = run->initial.rule[reg];
 }
 
 static void set_cfa(struct run *run, uint64_t reg, int64_t offset)
 {
-    if (reg >= FP_CFI_REGISTERS || offset < INT32_MIN || offset > INT32_MAX) {
+    if (reg >= FP_CFI_REGISTERS || offset != (int32_t)offset)
         fp_bytes_fail(&run->bytes);
-        return;
-    }
-    run->row.cfa_kind = FP_CFA_REGISTER;
-    run->row.cfa_register = (uint8_t)reg;
-    run->row.cfa_offset = (int32_t)offset;
-    run->row.cfa_added = 0;
-    run->row.cfa_index = 0;
+    else
+        put_cfa(&run->row, FP_CFA_REGISTER,
+                &(struct operands){.base = (uint8_t)reg, .offset = offset});
 }
 
-/* Half of a CFA changes: the other half is a register's or an offset. */
-static void check_cfa(struct run *run)
-{
-    if (run->row.cfa_kind != FP_CFA_REGISTER)
-        fp_bytes_fail(&run->bytes);
-}
-
-static void act(struct run *run, uint8_t action, uint8_t kind, const struct operands *operands)
+static void set_state(struct run *run, uint8_t code)
 {
     struct fp_cfi_row *row = &run->row;
+    uint64_t reg;
 
-    if (action == REMEMBER && run->remembered_count < REMEMBERED_MAX) {
+    if ((code == DEF_CFA_REGISTER || code == DEF_CFA_OFFSET || code == DEF_CFA_OFFSET_SF) &&
+        row->cfa_kind != FP_CFA_REGISTER) {
+        fp_bytes_fail(&run->bytes); /* the other half is no register or offset */
+    } else if (code == DEF_CFA || code == DEF_CFA_SF) {
+        reg = fp_bytes_uleb(&run->bytes);
+        set_cfa(run, reg, code == DEF_CFA ? plain(run) : scaled(run, 1));
+    } else if (code == DEF_CFA_REGISTER) {
+        set_cfa(run, fp_bytes_uleb(&run->bytes), row->cfa_offset);
+    } else if (code == DEF_CFA_OFFSET || code == DEF_CFA_OFFSET_SF) {
+        set_cfa(run, row->cfa_register, code == DEF_CFA_OFFSET ? plain(run) : scaled(run, 1));
+    } else if (code == DEF_CFA_EXPRESSION) {
+        set_cfa_expression(row, expression(run));
+    } else if (code == REMEMBER_STATE && run->remembered_count < REMEMBERED_MAX) {
         run->remembered[run->remembered_count++] = *row;
-    } else if (action == RECALL && run->remembered_count > 0) {
+    } else if (code == RESTORE_STATE && run->remembered_count > 0) {
         *row = run->remembered[--run->remembered_count];
-    } else if (action == RESTORE_RULE || action == SET_RULE_EXPRESSION) {
-        if (operands->reg < FP_CFI_REGISTERS)
-            row->rule[operands->reg] = action == RESTORE_RULE
-                                           ? run->initial.rule[operands->reg]
-                                           : rule_of_expression(operands->expression);
-    } else if (action == SET_RULE) {
-        set_rule(run, kind, operands);
-    } else if (action == SET_CFA) {
-        set_cfa(run, operands->reg, operands->value);
-    } else if (action == SET_CFA_REGISTER) {
-        check_cfa(run);
-        set_cfa(run, operands->reg, row->cfa_offset);
-    } else if (action == SET_CFA_OFFSET) {
-        check_cfa(run);
-        set_cfa(run, row->cfa_register, operands->value);
-    } else if (action == SET_CFA_EXPRESSION) {
-        set_cfa_expression(row, operands->expression);
-    } else if (action != NOTHING) {
+    } else if (code == GNU_ARGS_SIZE) {
+        fp_bytes_uleb(&run->bytes);
+    } else if (code != NOP) {
         fp_bytes_fail(&run->bytes);
     }
 }
 
 static void instruction(struct run *run, uint8_t code)
 {
-    struct operands operands = {.reg = code & 0x3f};
-    const char *form;
-
-    if ((code & 0xc0) == OFFSET || (code & 0xc0) == RESTORE) {
-        code = (code & 0xc0) == OFFSET ? OFFSET_EXTENDED : RESTORE_EXTENDED;
-        form = instructions[code].operands + 1; /* the register is in `code` */
-    } else if (code < sizeof instructions / sizeof instructions[0]) {
-        form = instructions[code].operands;
-    } else {
-        fp_bytes_fail(&run->bytes);
-        return;
-    }
-    for (; *form != '\0'; form++)
-        read_operand(run, *form, &operands);
-    if (!run->bytes.is_bad)
-        act(run, instructions[code].action, instructions[code].kind, &operands);
+    if ((code & 0xc0) == OFFSET)
+        set_rule(run, code & 0x3f, FP_CFI_SAVED, 'u');
+    else if ((code & 0xc0) == RESTORE)
+        restore_rule(run, code & 0x3f);
+    else if (code == RESTORE_EXTENDED)
+        restore_rule(run, fp_bytes_uleb(&run->bytes));
+    else if (code < sizeof rules / sizeof rules[0] && rules[code].operand != '\0')
+        set_rule(run, fp_bytes_uleb(&run->bytes), rules[code].kind, rules[code].operand);
+    else
+        set_state(run, code);
 }
 
 static int is_advance(uint8_t code)
@@ -428,22 +332,19 @@ static int is_advance(uint8_t code)
 /* Where the next row begins. */
 static uint64_t advanced(struct run *run, uint8_t code)
 {
-    const struct fp_cfi *cfi = run->cfi;
+    uint64_t delta = code & 0x3f;
 
     if (code == SET_LOC)
-        return fp_cfi_encoded(&run->bytes, run->fde.encoding,
-                              cfi->address + (uint64_t)(run->bytes.at - cfi->bytes), 0);
-    return run->address +
-           run->fde.code_align *
-               ((code & 0xc0) == ADVANCE
-                    ? code & 0x3f
-                    : fp_bytes_unsigned(&run->bytes, (size_t)1 << (code - ADVANCE1)));
+        return fp_cfi_address(run->cfi, &run->bytes, run->fde.encoding);
+    if ((code & 0xc0) != ADVANCE)
+        delta = fp_bytes_unsigned(&run->bytes, (size_t)1 << (code - ADVANCE1));
+    return run->address + run->fde.code_align * delta;
 }
 
 /* Add the rows of the function, up to its end or to what is no program. */
-static void execute(struct run *run, const struct fp_bytes *program, struct table *table)
+static void execute(struct run *run, struct table *table)
 {
-    run->bytes = *program;
+    run->bytes = run->fde.program;
     while (fp_bytes_left(&run->bytes) > 0 && run->address < run->end) {
         uint8_t code = fp_bytes_u8(&run->bytes);
         uint64_t next;
@@ -479,76 +380,75 @@ static int initialize(struct run *run)
     return run->bytes.is_bad ? FP_EINVAL : 0;
 }
 
+/* ---- the interface ---------------------------------------------------- */
+
+/* Programs of all functions, in times of the size of .eh_frame: 1, and the CIE's again for each.
+ * Only overlapping entries have more. */
+#define PROGRAMS_MAX 8u
+
 static void add_function(struct table *table, const struct fp_cfi *cfi,
-                         const struct fp_cfi_function *function, uint64_t *left)
+                         const struct fp_cfi_function *function)
 {
     struct run run = {
         .cfi = cfi, .address = function->start, .end = function->start + function->size};
-    uint64_t size;
+    uint64_t size, rows;
 
     if (fp_cfi_fde(cfi, function->fde, &run.fde) == 0) {
-        size = fp_bytes_left(&run.fde.common) + fp_bytes_left(&run.fde.program);
+        rows = fp_bytes_left(&run.fde.program) + 2; /* one an instruction; start and end */
+        size = fp_bytes_left(&run.fde.common) + rows;
         run.row.is_signal = run.fde.is_signal;
-        if (size <= *left && initialize(&run) == 0)
-            execute(&run, &run.fde.program, table);
-        else
-            add(table, function->start, NULL);
-        *left -= size <= *left ? size : *left;
+        if (size <= table->left && rows <= table->room - table->rows->count &&
+            initialize(&run) == 0)
+            execute(&run, table);
+        table->left -= size <= table->left ? size : table->left;
     }
     add(table, run.end, NULL); /* the next function may begin later */
 }
 
-/* ---- the interface ---------------------------------------------------- */
-
-static void shrink(void **array, size_t size)
+static void add_functions(struct table *table, const struct fp_cfi *cfi)
 {
-    void *less = realloc(*array, size);
+    struct fp_cfi_rows *rows = table->rows;
 
-    if (less != NULL)
-        *array = less;
+    memset(&rows->distinct[rows->distinct_count++], 0, sizeof *rows->distinct);
+    rows->base = cfi->function[0].start;
+    for (uint32_t i = 0; i < cfi->count; i++)
+        if (cfi->function[i].start - rows->base <= UINT32_MAX - cfi->function[i].size)
+            add_function(table, cfi, &cfi->function[i]);
 }
 
-static int load(struct table *table, const struct fp_cfi *cfi)
+/* A copy of the part that is used: realloc() would leave small arrays in large mappings. */
+static void *shrunk(void *array, size_t size)
 {
-    static const struct fp_cfi_row none;
-    struct fp_cfi_rows *rows = table->rows;
-    uint64_t left = PROGRAMS_MAX * cfi->size;
+    void *copy = malloc(size);
 
-    table->err = grow((void **)&rows->distinct, 0, &table->distinct_room, sizeof none);
-    if (table->err != 0)
-        return table->err;
-    rows->distinct[rows->distinct_count++] = none;
-    rows->base = cfi->function[0].start;
-    for (uint32_t i = 0; i < cfi->count && table->err == 0; i++) {
-        const struct fp_cfi_function *function = &cfi->function[i];
-
-        if (function->start - rows->base > UINT32_MAX - function->size)
-            break;
-        add_function(table, cfi, function, &left);
-    }
-    if (table->err != 0)
-        return table->err;
-    shrink((void **)&rows->from, rows->count * sizeof *rows->from);
-    shrink((void **)&rows->shape, rows->count * sizeof *rows->shape);
-    shrink((void **)&rows->distinct, rows->distinct_count * sizeof *rows->distinct);
-    return 0;
+    if (copy != NULL)
+        memcpy(copy, array, size);
+    free(array);
+    return copy;
 }
 
 int fp_cfi_rows_load(struct fp_cfi_rows *rows, const struct fp_cfi *cfi)
 {
-    struct table table = {.rows = rows};
-    int err = FP_ENOMEM;
+    struct table table = {rows, NULL, cfi->size + 2, PROGRAMS_MAX * cfi->size};
 
     memset(rows, 0, sizeof *rows);
     if (cfi->count == 0)
         return 0;
     table.slot = calloc(SLOTS, sizeof *table.slot);
-    if (table.slot != NULL)
-        err = load(&table, cfi);
+    rows->from = malloc(table.room * sizeof *rows->from);
+    rows->shape = malloc(table.room * sizeof *rows->shape);
+    rows->distinct = malloc(DISTINCT_MAX * sizeof *rows->distinct);
+    if (table.slot != NULL && rows->from != NULL && rows->shape != NULL && rows->distinct != NULL) {
+        add_functions(&table, cfi);
+        rows->from = shrunk(rows->from, rows->count * sizeof *rows->from);
+        rows->shape = shrunk(rows->shape, rows->count * sizeof *rows->shape);
+        rows->distinct = shrunk(rows->distinct, rows->distinct_count * sizeof *rows->distinct);
+    }
     free(table.slot);
-    if (err != 0)
-        fp_cfi_rows_unload(rows);
-    return err;
+    if (rows->count > 0 && rows->from != NULL && rows->shape != NULL && rows->distinct != NULL)
+        return 0;
+    fp_cfi_rows_unload(rows);
+    return FP_ENOMEM;
 }
 
 void fp_cfi_rows_unload(struct fp_cfi_rows *rows)

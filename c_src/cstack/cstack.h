@@ -24,15 +24,17 @@ struct fp_cstack; /* immutable once made */
 /* ---- a thread that may block ------------------------------------------ */
 
 /* Read /proc/self/maps and the files of all executable mappings. 0, FP_ENOMEM, or FP_EIO without a
- * readable maps file. A library whose file is unreadable, or another one than the mapped, is no
- * error: the set has its name only. */
-int fp_cstack_create(struct fp_cstack **cstack);
+ * readable maps file. No error, the set has its name only: a library whose file is unreadable,
+ * another one than the mapped, or does not fit into what the others leave of `bytes_max`. */
+int fp_cstack_create(struct fp_cstack **cstack, size_t bytes_max);
 void fp_cstack_destroy(struct fp_cstack *cstack);
 
 /* 1 when no library was loaded or unloaded since the set was made. Reads the dynamic linker's
  * counters, under its lock: 30 ns, no I/O. */
 int fp_cstack_is_current(const struct fp_cstack *cstack);
 
+/* Libraries known by their names because of `bytes_max`. */
+uint32_t fp_cstack_left_out(const struct fp_cstack *cstack);
 /* For tests. */
 size_t fp_cstack_bytes(const struct fp_cstack *cstack); /* of memory */
 

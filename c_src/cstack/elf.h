@@ -25,16 +25,21 @@ struct fp_elf_segment {
     int is_code;
 };
 
+struct fp_elf_symbols {
+    struct fp_elf_part symbols, strings; /* of `symbols` size 0: none */
+};
+
 #define FP_ELF_SEGMENTS_MAX 16u
 #define FP_BUILD_ID_MAX 64u
+/* A compiler or a browser has larger ones. */
+#define FP_ELF_PART_MAX ((size_t)16 << 20)
 
 struct fp_elf {
     uint32_t segment_count;
     struct fp_elf_segment segment[FP_ELF_SEGMENTS_MAX];
-    struct fp_elf_part frame_index;                      /* .eh_frame_hdr; size 0: none */
-    struct fp_elf_part build_id;                         /* its bytes; size 0: none */
-    struct fp_elf_part symbols, strings;                 /* .symtab and its names */
-    struct fp_elf_part dynamic_symbols, dynamic_strings; /* .dynsym's */
+    struct fp_elf_part frame_index; /* .eh_frame_hdr; size 0: none */
+    struct fp_elf_part build_id;    /* its bytes; size 0: none */
+    struct fp_elf_symbols symtab, dynsym;
 };
 
 /* 0; FP_EINVAL for what is no ELF file for x86_64 with something to map; FP_EIO when its headers
@@ -49,9 +54,8 @@ int fp_elf_at(const struct fp_elf *elf, uint64_t address, struct fp_elf_part *pa
  * before the segment. 0, or FP_ENOENT without code there. */
 int fp_elf_code_address(const struct fp_elf *elf, uint64_t offset, uint64_t *address);
 
-/* The bytes of a part; free() them. NULL when there are none, more than `most`, no memory, or not
- * readable. */
-unsigned char *fp_elf_load(const struct fp_elf_source *source, const struct fp_elf_part *part,
-                           size_t most);
+/* The bytes of a part; free() them. NULL when there are none, more than FP_ELF_PART_MAX, no memory,
+ * or not readable. */
+unsigned char *fp_elf_load(const struct fp_elf_source *source, const struct fp_elf_part *part);
 
 #endif

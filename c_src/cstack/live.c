@@ -20,8 +20,9 @@ int fp_live_cstack_renew(struct fp_live_cstack *live)
 
     if (!fp_live_cstack_reclaim(live))
         return FP_ESTATE;
-    if ((err = fp_cstack_create(&made)) != 0)
+    if ((err = fp_cstack_create(&made, live->bytes_max)) != 0)
         return err;
+    atomic_store_explicit(&live->left_out, fp_cstack_left_out(made), memory_order_relaxed);
     live->replaced = atomic_exchange(&live->set, made);
     fp_live_cstack_reclaim(live);
     return 0;

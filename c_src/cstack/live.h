@@ -21,7 +21,9 @@ struct fp_live_cstack {
     _Atomic(struct fp_cstack *) set; /* NULL: there is none */
     _Atomic uint32_t is_read;
     _Atomic uint32_t stale;     /* a walk met an address in no library (relaxed) */
+    _Atomic uint32_t left_out;  /* libraries of `set` that had no room (relaxed) */
     struct fp_cstack *replaced; /* the writer's; NULL: all are freed */
+    size_t bytes_max;           /* of a set */
 };
 
 /* ---- the sampler's thread --------------------------------------------- */

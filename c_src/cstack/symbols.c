@@ -7,142 +7,90 @@
 #include "base/error.h"
 #include "base/search.h"
 
-/* A compiler or a browser has more: .dynsym serves there. */
-#define SYMBOLS_BYTES_MAX ((size_t)8 << 20)
-#define STRINGS_BYTES_MAX ((size_t)16 << 20)
 #define NAME_MAX_BYTES 4096u
 
-struct candidate {
-    uint64_t start;
-    uint32_t size;
-    uint8_t binding;
-    const char *name; /* in the file's strings */
-    size_t name_size; /* without a version */
-};
-
+/* The symbols that may name a function: a file's own, of which the others are removed. */
 struct candidates {
-    struct candidate *of;
+    Elf64_Sym *of; /* st_size > 0 */
     size_t count;
     char *strings;
+    size_t strings_size;
 };
 
 /* ---- which symbols count ---------------------------------------------- */
 
+/* Without a version. */
 static size_t name_size(const char *name)
 {
-    size_t size = strnlen(name, NAME_MAX_BYTES + 1);
-    const char *version = memchr(name, '@', size);
+    return strcspn(name, "@");
+}
 
-    if (size > NAME_MAX_BYTES)
-        return 0;
-    return version == NULL ? size : (size_t)(version - name);
+static int is_candidate(const struct candidates *candidates, const Elf64_Sym *symbol)
+{
+    const char *name = candidates->strings + symbol->st_name;
+
+    return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
+           symbol->st_name < candidates->strings_size && symbol->st_size > 0 &&
+           symbol->st_size <= UINT32_MAX && symbol->st_value + symbol->st_size >= symbol->st_size &&
+           strnlen(name, NAME_MAX_BYTES + 1) <= NAME_MAX_BYTES && name_size(name) > 0;
 }
 
 /* A symbol without a size has that of the unwind information that starts there. */
-static uint64_t size_of(const Elf64_Sym *symbol, const struct fp_cfi *cfi)
+static void keep_candidates(struct candidates *candidates, const struct fp_cfi *cfi)
 {
-    return symbol->st_size != 0 ? symbol->st_size : fp_cfi_function_size(cfi, symbol->st_value);
-}
+    size_t kept = 0;
 
-static void consider(struct candidates *candidates, const Elf64_Sym *symbol, size_t strings_size,
-                     const struct fp_cfi *cfi)
-{
-    struct candidate candidate = {.start = symbol->st_value};
-    uint64_t size;
+    for (size_t i = 0; i < candidates->count; i++) {
+        Elf64_Sym *symbol = &candidates->of[i];
 
-    if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || symbol->st_shndx == SHN_UNDEF ||
-        symbol->st_name >= strings_size)
-        return;
-    size = size_of(symbol, cfi);
-    if (size == 0 || size > UINT32_MAX || candidate.start + size < size)
-        return;
-    candidate.size = (uint32_t)size;
-    candidate.binding = ELF64_ST_BIND(symbol->st_info);
-    candidate.name = candidates->strings + symbol->st_name;
-    candidate.name_size = name_size(candidate.name);
-    if (candidate.name_size > 0)
-        candidates->of[candidates->count++] = candidate;
+        if (symbol->st_size == 0)
+            symbol->st_size = fp_cfi_function_size(cfi, symbol->st_value);
+        if (is_candidate(candidates, symbol))
+            candidates->of[kept++] = *symbol;
+    }
+    candidates->count = kept;
 }
 
 /* ---- which of several ------------------------------------------------- */
-
-/* Less is better. */
-static int rank_of_binding(const struct candidate *candidate)
-{
-    return candidate->binding == STB_GLOBAL ? 0 : candidate->binding == STB_WEAK ? 1 : 2;
-}
-
-static int is_local(const struct candidate *candidate)
-{
-    return rank_of_binding(candidate) == 2;
-}
-
-static size_t underscores(const struct candidate *candidate)
-{
-    size_t count = strspn(candidate->name, "_");
-
-    return count < candidate->name_size ? count : candidate->name_size;
-}
 
 static int order(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
 }
 
-/* Negative when `a` is the better name for a place that both name. */
-static int by_merit(const struct candidate *a, const struct candidate *b)
+/* Less is better. */
+static int rank_of_binding(const Elf64_Sym *symbol)
 {
-    size_t shorter = a->name_size < b->name_size ? a->name_size : b->name_size;
-    int by;
+    int binding = ELF64_ST_BIND(symbol->st_info);
 
-    if ((by = is_local(a) - is_local(b)) != 0 ||
-        (by = order(underscores(a), underscores(b))) != 0 ||
-        (by = rank_of_binding(a) - rank_of_binding(b)) != 0 ||
-        (by = order(a->name_size, b->name_size)) != 0 ||
-        (by = memcmp(a->name, b->name, shorter)) != 0)
-        return by;
-    return order(b->size, a->size);
+    return binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2;
 }
 
-/* By start; where this is equal, the best last. */
-static int by_start(const void *left, const void *right)
+static size_t underscores(const char *name)
 {
-    const struct candidate *a = left, *b = right;
+    size_t count = strspn(name, "_"), size = name_size(name);
 
-    return a->start != b->start ? order(a->start, b->start) : by_merit(b, a);
+    return count < size ? count : size;
+}
+
+/* By start; where this is equal, the better name last. */
+static int by_start(const void *left, const void *right, void *strings)
+{
+    const Elf64_Sym *b = left, *a = right;
+    const char *a_name = (const char *)strings + a->st_name;
+    const char *b_name = (const char *)strings + b->st_name;
+    size_t a_size = name_size(a_name), b_size = name_size(b_name);
+    int a_rank = rank_of_binding(a), b_rank = rank_of_binding(b), by;
+
+    if ((by = order(b->st_value, a->st_value)) != 0 || (by = (a_rank == 2) - (b_rank == 2)) != 0 ||
+        (by = order(underscores(a_name), underscores(b_name))) != 0 ||
+        (by = a_rank - b_rank) != 0 || (by = order(a_size, b_size)) != 0 ||
+        (by = memcmp(a_name, b_name, a_size)) != 0)
+        return by;
+    return order(b->st_size, a->st_size);
 }
 
 /* ---- loading ---------------------------------------------------------- */
-
-static void consider_all(struct candidates *candidates, const unsigned char *symbols, size_t count,
-                         size_t strings_size, const struct fp_cfi *cfi)
-{
-    for (size_t i = 0; i < count; i++) {
-        Elf64_Sym symbol;
-
-        memcpy(&symbol, symbols + i * sizeof symbol, sizeof symbol);
-        consider(candidates, &symbol, strings_size, cfi);
-    }
-}
-
-static int collect(struct candidates *candidates, const struct fp_elf_source *source,
-                   const struct fp_elf_part *symbols, const struct fp_elf_part *strings,
-                   const struct fp_cfi *cfi)
-{
-    size_t count = symbols->size / sizeof(Elf64_Sym);
-    unsigned char *loaded = fp_elf_load(source, symbols, SYMBOLS_BYTES_MAX);
-
-    if (loaded == NULL)
-        return FP_ENOENT;
-    candidates->of = calloc(count + 1, sizeof *candidates->of);
-    candidates->strings = (char *)fp_elf_load(source, strings, STRINGS_BYTES_MAX);
-    if (candidates->of != NULL && candidates->strings != NULL) {
-        candidates->strings[strings->size - 1] = '\0'; /* as it should be */
-        consider_all(candidates, loaded, count, strings->size, cfi);
-    }
-    free(loaded);
-    return candidates->count > 0 ? 0 : FP_ENOENT;
-}
 
 static void drop(struct candidates *candidates)
 {
@@ -151,45 +99,63 @@ static void drop(struct candidates *candidates)
     memset(candidates, 0, sizeof *candidates);
 }
 
-/* Of candidates for one range the last, the best, is kept. */
-static int is_outdone(const struct candidates *candidates, size_t i)
+/* Fills `candidates`, which is empty, with those of .symtab or .dynsym; leaves it empty when there
+ * are none. */
+static void collect(struct candidates *candidates, const struct fp_elf_source *source,
+                    const struct fp_elf_symbols *symbols, const struct fp_cfi *cfi)
 {
-    const struct candidate *a = &candidates->of[i];
-
-    return i + 1 < candidates->count && a[1].start == a->start && a[1].size == a->size;
+    candidates->of = (Elf64_Sym *)(void *)fp_elf_load(source, &symbols->symbols);
+    candidates->count = symbols->symbols.size / sizeof *candidates->of;
+    candidates->strings = (char *)fp_elf_load(source, &symbols->strings);
+    candidates->strings_size = symbols->strings.size;
+    if (candidates->of != NULL && candidates->strings != NULL) {
+        candidates->strings[candidates->strings_size - 1] = '\0'; /* as it should be */
+        keep_candidates(candidates, cfi);
+    } else {
+        candidates->count = 0;
+    }
+    if (candidates->count == 0)
+        drop(candidates);
 }
 
-static void keep(struct fp_symbol_table *table, const struct candidate *candidate)
+static void keep(struct fp_symbol_table *table, const Elf64_Sym *symbol, const char *name)
 {
     struct fp_symbol_entry *entry = &table->entry[table->count];
-    uint64_t end = candidate->start + candidate->size;
+    uint64_t end = symbol->st_value + symbol->st_size;
     uint64_t reach = table->count > 0 ? entry[-1].reach : 0;
+    size_t size = name_size(name);
 
-    *entry = (struct fp_symbol_entry){candidate->start, end > reach ? end : reach, candidate->size,
-                                      table->names_size};
-    memcpy(table->names + table->names_size, candidate->name, candidate->name_size);
-    table->names_size += (uint32_t)candidate->name_size;
-    table->names[table->names_size++] = '\0';
+    *entry = (struct fp_symbol_entry){symbol->st_value, end > reach ? end : reach,
+                                      (uint32_t)symbol->st_size, table->names_size};
+    memcpy(table->names + table->names_size, name, size);
+    table->names[table->names_size + size] = '\0';
+    table->names_size += (uint32_t)size + 1;
     table->count++;
 }
 
-/* Names in a file may overlap: the copies could be larger than the file. */
-static int fill(struct fp_symbol_table *table, const struct candidates *candidates)
+/* Of the symbols of one range the last, the best, is kept. Names in a file may overlap: the copies
+ * could be larger than the file. */
+static int fill(struct fp_symbol_table *table, struct candidates *candidates)
 {
-    size_t names_size = 0;
+    Elf64_Sym *of = candidates->of;
+    size_t kept = 0, names_size = 0;
 
-    for (size_t i = 0; i < candidates->count; i++)
-        if (!is_outdone(candidates, i))
-            names_size += candidates->of[i].name_size + 1;
-    if (names_size > STRINGS_BYTES_MAX)
-        return FP_ENOENT;
-    table->entry = calloc(candidates->count, sizeof *table->entry);
+    qsort_r(of, candidates->count, sizeof *of, by_start, candidates->strings);
+    for (size_t i = 0; i < candidates->count; i++) {
+        if (i + 1 < candidates->count && of[i + 1].st_value == of[i].st_value &&
+            of[i + 1].st_size == of[i].st_size)
+            continue;
+        of[kept++] = of[i];
+        names_size += name_size(candidates->strings + of[i].st_name) + 1;
+    }
+    if (names_size > FP_ELF_PART_MAX)
+        return 0;
+    table->entry = calloc(kept, sizeof *table->entry);
     table->names = malloc(names_size);
     if (table->entry == NULL || table->names == NULL)
         return FP_ENOMEM;
-    for (size_t i = 0; i < candidates->count; i++)
-        if (!is_outdone(candidates, i))
-            keep(table, &candidates->of[i]);
+    for (size_t i = 0; i < kept; i++)
+        keep(table, &of[i], candidates->strings + of[i].st_name);
     return 0;
 }
 
@@ -197,18 +163,14 @@ int fp_symbol_table_load(struct fp_symbol_table *table, const struct fp_elf *elf
                          const struct fp_elf_source *source, const struct fp_cfi *cfi)
 {
     struct candidates candidates = {0};
-    int err;
+    int err = 0;
 
     memset(table, 0, sizeof *table);
-    err = collect(&candidates, source, &elf->symbols, &elf->strings, cfi);
-    if (err != 0) {
-        drop(&candidates);
-        err = collect(&candidates, source, &elf->dynamic_symbols, &elf->dynamic_strings, cfi);
-    }
-    if (err == 0) {
-        qsort(candidates.of, candidates.count, sizeof *candidates.of, by_start);
+    collect(&candidates, source, &elf->symtab, cfi);
+    if (candidates.count == 0)
+        collect(&candidates, source, &elf->dynsym, cfi);
+    if (candidates.count > 0)
         err = fill(table, &candidates);
-    }
     drop(&candidates);
     if (err != 0)
         fp_symbol_table_unload(table);

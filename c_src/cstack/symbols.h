@@ -25,8 +25,7 @@ struct fp_symbol_table {
     char *names;
 };
 
-/* 0; FP_ENOENT when the file names no function; FP_ENOMEM. `table` is empty then. A thread that may
- * block. */
+/* 0 or FP_ENOMEM. `table` is empty when the file names no function. May block. */
 int fp_symbol_table_load(struct fp_symbol_table *table, const struct fp_elf *elf,
                          const struct fp_elf_source *source, const struct fp_cfi *cfi);
 void fp_symbol_table_unload(struct fp_symbol_table *table);

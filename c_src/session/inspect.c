@@ -48,7 +48,7 @@ int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
     if (inspect->word == NULL)
         return FP_ENOMEM;
     /* Without it there are no C frames, and all else there is. */
-    if (fp_sigcapture_registered() > 0 && fp_cstack_create(&inspect->cstack) != 0)
+    if (fp_sigcapture_registered() > 0 && fp_cstack_create(&inspect->cstack, SIZE_MAX) != 0)
         inspect->cstack = NULL;
     return fp_code_index_create(&inspect->code, inspect->layout, &inspect->memory,
                                 &inspect->ranges);

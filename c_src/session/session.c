@@ -365,6 +365,7 @@ int fp_session_start(struct fp_session **out, const struct fp_session_options *o
     if (session == NULL)
         return say(why, why_size, FP_ENOMEM);
     session->options = *options;
+    session->cstack.bytes_max = SIZE_MAX;
     if (session->options.writer.script.os_pid == 0)
         atomic_init(&session->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000);
     fp_session_set_schedulers_online(session, options->schedulers_online);

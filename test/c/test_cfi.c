@@ -370,7 +370,7 @@ static void load(struct fp_image *image, const char *path)
     struct fp_elf_source source = {read_fd, &fd};
 
     CHECK(fd >= 0);
-    CHECK_INT(fp_image_load(image, &source), 0);
+    CHECK_INT(fp_image_load(image, &source, SIZE_MAX), 0);
     close(fd);
 }
 

@@ -17,7 +17,7 @@ static struct fp_cstack *native_now(void)
 {
     struct fp_cstack *native;
 
-    CHECK_INT(fp_cstack_create(&native), 0);
+    CHECK_INT(fp_cstack_create(&native, SIZE_MAX), 0);
     return native;
 }
 
@@ -431,13 +431,13 @@ static uint64_t target(const struct fp_image *image, size_t file_size, uint32_t 
         *size = 16 * (uint64_t)image->rows.count / 3;
         return frames.offset + frames.size;
     case 4:
-        return part_of(&image->elf.dynamic_symbols, size);
+        return part_of(&image->elf.dynsym.symbols, size);
     case 5: /* the sections' headers, most often */
         *size = file_size < 3000 ? file_size : 3000;
         return file_size - *size;
     case 6:
-        if (image->elf.symbols.size > 0)
-            return part_of(&image->elf.symbols, size);
+        if (image->elf.symtab.symbols.size > 0)
+            return part_of(&image->elf.symtab.symbols, size);
         /* fall through */
     default:
         *size = file_size;
@@ -454,7 +454,7 @@ static void break_file(const struct bytes *good, uint32_t times)
     uint64_t random = good->size;
 
     memcpy(bad.at, good->at, good->size);
-    CHECK_INT(fp_image_load(&image, &source), 0);
+    CHECK_INT(fp_image_load(&image, &source, SIZE_MAX), 0);
     CHECK(image.rows.count > 0);
     for (uint32_t i = 0; i < times; i++) {
         uint64_t size, from = target(&image, good->size, i % 8, &size);
@@ -462,7 +462,7 @@ static void break_file(const struct bytes *good, uint32_t times)
         memcpy(bad.at, good->at, good->size);
         bad.size = good->size;
         damage(&bad, &random, from, size);
-        if (fp_image_load(&broken, &source) != 0)
+        if (fp_image_load(&broken, &source, SIZE_MAX) != 0)
             continue;
         loaded++;
         with_cfi += broken.rows.count > 0;
@@ -524,11 +524,11 @@ static void what_is_no_elf_file_is_refused(void)
     struct fp_elf_source source = {read_bytes, &file};
     struct fp_image image;
 
-    CHECK_INT(fp_image_load(&image, &source), FP_EINVAL);
+    CHECK_INT(fp_image_load(&image, &source, SIZE_MAX), FP_EINVAL);
     file.size = 10;
-    CHECK_INT(fp_image_load(&image, &source), FP_EIO);
+    CHECK_INT(fp_image_load(&image, &source, SIZE_MAX), FP_EIO);
     file.size = 0;
-    CHECK_INT(fp_image_load(&image, &source), FP_EIO);
+    CHECK_INT(fp_image_load(&image, &source, SIZE_MAX), FP_EIO);
     CHECK_INT(image.rows.count, 0);
 }
 

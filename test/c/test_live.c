@@ -91,6 +91,7 @@ static void fifty_libraries_are_known_and_old_sets_are_freed(void)
     struct fixture *f = calloc(1, sizeof *f);
     size_t before, one_set;
 
+    f->live.bytes_max = SIZE_MAX;
     temporary_make(&f->directory);
     truth_build("gcc", "-O2", temporary_at(&f->directory, "libchain.so"));
     CHECK_INT(fp_live_cstack_renew(&f->live), 0);
@@ -114,7 +115,7 @@ static void fifty_libraries_are_known_and_old_sets_are_freed(void)
 /* No third set is made, and the two stay, until the walk has ended. */
 static void a_set_that_is_read_is_not_freed(void)
 {
-    struct fp_live_cstack live = {.replaced = NULL};
+    struct fp_live_cstack live = {.bytes_max = SIZE_MAX};
     const char *name, *library;
     const struct fp_cstack *read;
 

@@ -27,6 +27,7 @@ static struct fixture *create(int with_native)
     struct fixture *f = calloc(1, sizeof *f);
     struct fake_body body[2];
 
+    f->native.bytes_max = SIZE_MAX;
     fake_vm_create(&f->vm, 27, 64, 0);
     fake_vm_add_atoms(&f->vm);
     fake_vm_add_jit(&f->vm);

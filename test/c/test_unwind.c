@@ -16,7 +16,7 @@ static struct fp_cstack *native_now(void)
 {
     struct fp_cstack *native;
 
-    CHECK_INT(fp_cstack_create(&native), 0);
+    CHECK_INT(fp_cstack_create(&native, SIZE_MAX), 0);
     return native;
 }
 
