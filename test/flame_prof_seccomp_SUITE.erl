@@ -9,6 +9,8 @@
     a_filter_that_kills_rt_tgsigqueueinfo_takes_running_stacks_alone/1,
     a_filter_that_kills_all_of_them_leaves_the_native_engine/1,
     a_filter_that_answers_eperm_leaves_the_native_engine/1,
+    a_list_that_allows_the_documented_calls_alone_takes_nothing_away/1,
+    a_list_without_the_calls_that_are_tried_leaves_the_native_engine/1,
     the_portable_engine_needs_none_of_them/1,
     docker_s_default_filter_leaves_running_stacks/1
 ]).
@@ -18,6 +20,8 @@
 -import(waiting, [eventually/1]).
 
 -define(ALL, ["process_vm_readv", "pwritev", "rt_tgsigqueueinfo", "mincore"]).
+%% What the guide's chapter names besides: options and fields.
+-define(NO_CALLS, ["pstack", "running_stacks", "fork"]).
 %% The VM itself takes it where it can.
 -define(VM_S_OWN, "memfd_create").
 
@@ -28,6 +32,8 @@ all() ->
         a_filter_that_kills_rt_tgsigqueueinfo_takes_running_stacks_alone,
         a_filter_that_kills_all_of_them_leaves_the_native_engine,
         a_filter_that_answers_eperm_leaves_the_native_engine,
+        a_list_that_allows_the_documented_calls_alone_takes_nothing_away,
+        a_list_without_the_calls_that_are_tried_leaves_the_native_engine,
         the_portable_engine_needs_none_of_them,
         docker_s_default_filter_leaves_running_stacks
     ].
@@ -40,8 +46,7 @@ init_per_suite(Config) ->
     end.
 
 build(Cc, Config) ->
-    Source = proplists:get_value(source, ?MODULE:module_info(compile)),
-    C = filename:join([filename:dirname(Source), "nif", "with_seccomp.c"]),
+    C = filename:join([top(), "test", "nif", "with_seccomp.c"]),
     "" = os:cmd(lists:flatten(lists:join(" ", [Cc, "-O1 -Wall -o", program(), C, "2>&1"]))),
     case os:cmd(program() ++ " eperm -- /bin/true; echo $?") of
         "0\n" -> Config;
@@ -70,8 +75,18 @@ a_filter_that_answers_eperm_leaves_the_native_engine(_) ->
     #{engine := native, captures := false, reads := <<"/proc/self/mem">>} =
         under("eperm", [?VM_S_OWN | ?ALL], auto).
 
+%% What kills is all that neither the VM nor the documents name.
+a_list_that_allows_the_documented_calls_alone_takes_nothing_away(_) ->
+    #{engine := native, captures := true, reads := <<"pwritev", _/binary>>} =
+        under("allow", documented(), auto).
+
+a_list_without_the_calls_that_are_tried_leaves_the_native_engine(_) ->
+    #{engine := native, captures := false, reads := <<"/proc/self/mem">>} =
+        under("allow", documented() -- ?ALL, auto).
+
 the_portable_engine_needs_none_of_them(_) ->
-    #{engine := portable} = under("kill", ?ALL, portable).
+    #{engine := portable} = under("kill", ?ALL, portable),
+    #{engine := portable} = under("allow", documented() -- ?ALL, portable).
 
 docker_s_default_filter_leaves_running_stacks(_) ->
     #{engine := native, captures := true} = under("docker", [], auto).
@@ -79,6 +94,18 @@ docker_s_default_filter_leaves_running_stacks(_) ->
 under(Action, Calls, Function) ->
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     peer_vm:value([program(), Action] ++ Calls ++ ["--", Erl], ?MODULE, Function, []).
+
+%% The calls that the guide names: each word that is set as code.
+documented() ->
+    {ok, Guide} = file:read_file(filename:join(top(), "doc/guide/production.md")),
+    [_, Rest] = string:split(Guide, "\n## System calls\n"),
+    [Chapter | _] = string:split(Rest, "\n## "),
+    {match, Words} = re:run(Chapter, "`([a-z][a-z0-9_]+)`", [global, {capture, [1], list}]),
+    lists:usort([Word || [Word] <- Words, not lists:member(Word, ?NO_CALLS)]).
+
+top() ->
+    Source = proplists:get_value(source, ?MODULE:module_info(compile)),
+    filename:dirname(filename:dirname(Source)).
 
 program() ->
     filename:join(filename:dirname(code:which(?MODULE)), "with_seccomp").

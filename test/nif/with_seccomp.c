@@ -2,7 +2,10 @@
  * with_seccomp.c - runs a command under a seccomp filter. For tests alone.
  *
  *      with_seccomp kill|eperm SYSCALL... -- COMMAND ARGUMENT...
+ *      with_seccomp allow [SYSCALL...] -- COMMAND ARGUMENT...
  *      with_seccomp docker [SYSCALL...] -- COMMAND ARGUMENT...
+ *
+ * allow: kills at every call but the SYSCALLs and those that a VM makes by itself.
  *
  * docker: what the default profile of Docker refuses to a process without capabilities
  * (docs.docker.com/engine/security/seccomp), by EPERM; and the SYSCALLs, as process_vm_readv on a
@@ -26,15 +29,159 @@
 #define EPERM_ACTION (SECCOMP_RET_ERRNO | EPERM)
 #define NAMESPACES 0x7e020000u /* CLONE_NEW*, of clone's flags */
 
+#define CALL(name)                                                                                 \
+    {                                                                                              \
+#name, SYS_##name                                                                          \
+    }
+
+/* Those that flame_prof is documented to make. */
 static const struct {
     const char *name;
     uint32_t number;
 } calls[] = {
-    {"process_vm_readv", SYS_process_vm_readv},
-    {"pwritev", SYS_pwritev},
-    {"memfd_create", SYS_memfd_create},
-    {"rt_tgsigqueueinfo", SYS_rt_tgsigqueueinfo},
-    {"mincore", SYS_mincore},
+    CALL(process_vm_readv),
+    CALL(pwritev),
+    CALL(memfd_create),
+    CALL(rt_tgsigqueueinfo),
+    CALL(mincore),
+    CALL(clone),
+    CALL(wait4),
+    CALL(openat),
+    CALL(pread64),
+    CALL(flock),
+    CALL(renameat2),
+    CALL(fdatasync),
+    CALL(fsync),
+    CALL(ftruncate),
+    CALL(fchmod),
+    CALL(unlinkat),
+    CALL(getdents64),
+    CALL(clock_nanosleep),
+    CALL(clock_gettime),
+    CALL(gettid),
+    CALL(futex),
+};
+
+/* What OTP 25 to 29 and a shell that they start call by themselves (strace -c). */
+static const uint32_t vm[] = {
+    SYS_accept,
+    SYS_accept4,
+    SYS_access,
+    SYS_arch_prctl,
+    SYS_bind,
+    SYS_brk,
+    SYS_chdir,
+    SYS_chmod,
+    SYS_clone,
+    SYS_clone3,
+    SYS_close,
+    SYS_close_range,
+    SYS_connect,
+    SYS_dup,
+    SYS_dup2,
+    SYS_epoll_create,
+    SYS_epoll_create1,
+    SYS_epoll_ctl,
+    SYS_epoll_pwait,
+    SYS_epoll_wait,
+    SYS_eventfd2,
+    SYS_execve,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_faccessat,
+    SYS_faccessat2,
+    SYS_fadvise64,
+    SYS_fchdir,
+    SYS_fcntl,
+    SYS_fstat,
+    SYS_ftruncate,
+    SYS_futex,
+    SYS_getcwd,
+    SYS_getdents64,
+    SYS_getegid,
+    SYS_geteuid,
+    SYS_getgid,
+    SYS_getgroups,
+    SYS_getpeername,
+    SYS_getpgid,
+    SYS_getpgrp,
+    SYS_getpid,
+    SYS_getppid,
+    SYS_getrandom,
+    SYS_getsockname,
+    SYS_getsockopt,
+    SYS_getuid,
+    SYS_ioctl,
+    SYS_kill,
+    SYS_listen,
+    SYS_lseek,
+    SYS_lstat,
+    SYS_madvise,
+    SYS_membarrier,
+    SYS_mremap,
+    SYS_getrusage,
+    SYS_memfd_create,
+    SYS_setfsuid,
+    SYS_setfsgid,
+    SYS_futex,
+    SYS_mkdir,
+    SYS_mmap,
+    SYS_mprotect,
+    SYS_munmap,
+    SYS_nanosleep,
+    SYS_newfstatat,
+    SYS_openat,
+    SYS_pipe2,
+    SYS_poll,
+    SYS_ppoll,
+    SYS_prctl,
+    SYS_pread64,
+    SYS_preadv,
+    SYS_prlimit64,
+    SYS_pselect6,
+    SYS_pwrite64,
+    SYS_read,
+    SYS_readlink,
+    SYS_readv,
+    SYS_recvfrom,
+    SYS_recvmsg,
+    SYS_rename,
+    SYS_restart_syscall,
+    SYS_rmdir,
+    SYS_rseq,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_rt_sigsuspend,
+    SYS_rt_sigtimedwait,
+    SYS_sched_getaffinity,
+    SYS_sched_getscheduler,
+    SYS_sched_setaffinity,
+    SYS_sched_yield,
+    SYS_sendmsg,
+    SYS_sendto,
+    SYS_set_robust_list,
+    SYS_set_tid_address,
+    SYS_setsid,
+    SYS_setsockopt,
+    SYS_shutdown,
+    SYS_sigaltstack,
+    SYS_socket,
+    SYS_socketpair,
+    SYS_stat,
+    SYS_statx,
+    SYS_sysinfo,
+    SYS_tgkill,
+    SYS_timerfd_create,
+    SYS_timerfd_settime,
+    SYS_times,
+    SYS_umask,
+    SYS_uname,
+    SYS_unlink,
+    SYS_utimensat,
+    SYS_wait4,
+    SYS_write,
+    SYS_writev,
 };
 
 static const uint32_t docker[] = {
@@ -81,7 +228,7 @@ static const uint32_t docker[] = {
     427 /* io_uring */,
 };
 
-static struct sock_filter filter[128];
+static struct sock_filter filter[512];
 static unsigned short length;
 
 static void put(uint16_t code, uint32_t k, uint8_t yes, uint8_t no)
@@ -117,10 +264,17 @@ static void add_docker(void)
     put(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
 }
 
+static int is_mode(int argc, char **argv, const char *mode)
+{
+    return argc > 1 && strcmp(argv[1], mode) == 0;
+}
+
 int main(int argc, char **argv)
 {
-    int is_kill = argc > 1 && strcmp(argv[1], "kill") == 0, at = 2;
-    uint32_t action = is_kill ? SECCOMP_RET_KILL_PROCESS : EPERM_ACTION;
+    int is_allow = is_mode(argc, argv, "allow"), at = 2;
+    uint32_t action = is_mode(argc, argv, "kill") ? SECCOMP_RET_KILL_PROCESS
+                      : is_allow                  ? SECCOMP_RET_ALLOW
+                                                  : EPERM_ACTION;
     struct sock_fprog program = {.filter = filter};
 
     put(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
@@ -131,9 +285,11 @@ int main(int argc, char **argv)
         }
     if (at + 1 >= argc)
         return 2;
-    if (strcmp(argv[1], "docker") == 0)
+    if (is_mode(argc, argv, "docker"))
         add_docker();
-    put(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    for (size_t i = 0; is_allow && i < sizeof vm / sizeof *vm; i++)
+        answer(vm[i], SECCOMP_RET_ALLOW);
+    put(BPF_RET | BPF_K, is_allow ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ALLOW, 0, 0);
     program.len = length;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
