@@ -20,16 +20,19 @@ no_more_are_chosen_than_wanted_test() ->
     ?assertEqual(3, map_size(Selected)).
 
 names_come_with_the_choice_test() ->
-    Pid = proc_lib:spawn(fun() -> receive stop -> ok end end),
+    %% Its first call is in its dictionary once it has run.
+    Parent = self(),
+    Pid = proc_lib:spawn(fun() -> Parent ! ready, receive stop -> ok end end),
+    receive ready -> ok end,
     register(flame_prof_selector_tests_name, Pid),
     {_, Selected} = first_choice(10000, []),
     ?assertMatch(
         #{Pid := {<<"flame_prof_selector_tests_name">>,
-            {<<"proc_lib">>, <<"init_p">>, _}, {_, _, _}}},
+            {<<"proc_lib">>, <<"init_p">>, _}, {_, _, _}, <<>>}},
         Selected
     ),
     ?assertMatch(
-        {<<"kernel_sup">>, _, {<<"supervisor">>, <<"kernel">>, 1}},
+        {<<"kernel_sup">>, _, {<<"supervisor">>, <<"kernel">>, 1}, <<>>},
         maps:get(whereis(kernel_sup), Selected)
     ),
     Pid ! stop.
@@ -48,7 +51,7 @@ a_big_dictionary_is_not_fetched_where_it_would_be_copied_test() ->
     receive
         ready -> ok
     end,
-    {_, #{Pid := {_, _, Call}}} = first_choice(10000, []),
+    {_, #{Pid := {_, _, Call, <<>>}}} = first_choice(10000, []),
     case has_dictionary_key() of
         true -> ?assertMatch({_, _, _}, Call);
         false -> ?assertEqual(none, Call)

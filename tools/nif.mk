@@ -56,7 +56,7 @@ OBJECTS := $(call objects,$(SOURCES))
 OPTIMIZE ?= -O2 -g
 # Of code that runs in production. Unset first: some compilers define it already.
 HARDEN ?= -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
-WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers
+WARNINGS := -Wall -Wextra -Werror=implicit-function-declaration -Wshadow -Wconversion -Wno-missing-field-initializers
 # Where libuv and zstd are in a prefix of their own, pkg-config knows it.
 LIB_CPPFLAGS := $(shell $(PKG_CONFIG) --cflags libuv libzstd zlib 2>/dev/null)
 NIF_CPPFLAGS := -D_GNU_SOURCE= -Ic_src -isystem $(ERL_INCLUDE) $(LIB_CPPFLAGS) $(CPPFLAGS)
