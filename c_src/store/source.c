@@ -1,6 +1,3 @@
-/*
- * source.c - one buffer of the file's bytes, and three ways to make text of it.
- */
 #include "store/source.h"
 
 #include <errno.h>
@@ -21,63 +18,51 @@
 #define MAGIC_BYTES 4
 
 struct fp_source {
-    int file; /* -1: memory */
+    int file;
     uint64_t file_size;
-    const char *memory; /* what is left of it */
-    size_t memory_size;
     char *input;
     size_t begin, end; /* of what is in `input` and was not used */
     bool is_at_end;    /* of the file's bytes */
+    bool is_inside;    /* of a gzip member or a zstd frame */
+    bool is_lost;      /* behind damage: the next zstd frame is searched */
     struct fp_source_state state;
-    /* gzip */
     z_stream gzip;
-    bool is_inside; /* of a gzip member or a zstd frame */
-    /* zstd */
     ZSTD_DCtx *zstd;
-    bool is_lost; /* looking for the next frame */
 };
 
 /* ------------------------------------------------------- the file's bytes -- */
 
-static int read_some(struct fp_source *source, char *to, size_t room, size_t *size)
+static int read_file(struct fp_source *source, char *to, size_t room, size_t *size)
 {
-    ssize_t got;
+    ssize_t got = 0;
 
-    if (source->file < 0) {
-        *size = source->memory_size < room ? source->memory_size : room;
-        if (*size > 0)
-            memcpy(to, source->memory, *size);
-        source->memory += *size;
-        source->memory_size -= *size;
-        return 0;
-    }
-    do {
-        got = read(source->file, to, room);
-    } while (got < 0 && errno == EINTR);
+    if (!source->is_at_end)
+        do
+            got = read(source->file, to, room);
+        while (got < 0 && errno == EINTR);
     if (got < 0)
         return FP_EIO;
+    source->is_at_end = got == 0;
+    source->state.bytes_in += (size_t)got;
     *size = (size_t)got;
     return 0;
 }
 
-/* Have at least `want` bytes in `input`, where the file has them. */
+/* At least `want` bytes to `input`, where the file has them. */
 static int fill(struct fp_source *source, size_t want)
 {
     while (source->end - source->begin < want && !source->is_at_end) {
         size_t got;
         int err;
 
-        if (source->begin > 0) {
+        if (source->begin > 0)
             memmove(source->input, source->input + source->begin, source->end - source->begin);
-            source->end -= source->begin;
-            source->begin = 0;
-        }
-        err = read_some(source, source->input + source->end, INPUT_BYTES - source->end, &got);
+        source->end -= source->begin;
+        source->begin = 0;
+        err = read_file(source, source->input + source->end, INPUT_BYTES - source->end, &got);
         if (err != 0)
             return err;
-        source->is_at_end = got == 0;
         source->end += got;
-        source->state.bytes_in += got;
     }
     return 0;
 }
@@ -86,34 +71,17 @@ static int fill(struct fp_source *source, size_t want)
 
 static int read_plain(struct fp_source *source, char *to, size_t room, size_t *size)
 {
-    int err;
+    size_t left = source->end - source->begin; /* of the bytes that the kind was found by */
 
-    if (source->begin < source->end) {
-        *size = source->end - source->begin < room ? source->end - source->begin : room;
-        memcpy(to, source->input + source->begin, *size);
-        source->begin += *size;
-        return 0;
-    }
-    *size = 0;
-    if (source->is_at_end)
-        return 0;
-    err = read_some(source, to, room, size);
-    if (err != 0)
-        return err;
-    source->is_at_end = *size == 0;
-    source->state.bytes_in += *size;
+    if (left == 0)
+        return read_file(source, to, room, size);
+    *size = left < room ? left : room;
+    memcpy(to, source->input + source->begin, *size);
+    source->begin += *size;
     return 0;
 }
 
 /* ------------------------------------------------------------------- gzip -- */
-
-/* Behind a member comes another one, padding, or nothing. */
-static void next_member(struct fp_source *source)
-{
-    source->is_inside = false;
-    if (inflateReset(&source->gzip) != Z_OK)
-        source->is_at_end = true;
-}
 
 static void give_up(struct fp_source *source)
 {
@@ -155,7 +123,9 @@ static int read_gzip(struct fp_source *source, char *to, size_t room, size_t *si
         got = inflate(gzip, Z_NO_FLUSH);
         source->begin = source->end - gzip->avail_in;
         if (got == Z_STREAM_END) {
-            next_member(source);
+            /* Behind a member comes another one, padding, or nothing. */
+            source->is_inside = false;
+            inflateReset(gzip);
         } else if (got == Z_BUF_ERROR && source->is_at_end) {
             source->state.is_cut_off = gzip->avail_out == limit;
             break;
@@ -185,24 +155,19 @@ static bool is_skippable(const char *bytes)
 /* To the next magic number. Other bytes that equal one are found to be damaged in their turn. */
 static int find_frame(struct fp_source *source)
 {
-    for (;;) {
-        int err = fill(source, MAGIC_BYTES);
+    int err;
 
-        if (err != 0)
-            return err;
-        if (source->end - source->begin < MAGIC_BYTES) {
-            give_up(source);
+    while ((err = fill(source, MAGIC_BYTES)) == 0 && source->end - source->begin >= MAGIC_BYTES) {
+        const char *bytes = source->input + source->begin;
+
+        source->is_lost = !is_zstd(bytes) && !is_skippable(bytes);
+        if (!source->is_lost)
             return 0;
-        }
-        for (; source->end - source->begin >= MAGIC_BYTES; source->begin++) {
-            const char *bytes = source->input + source->begin;
-
-            if (is_zstd(bytes) || is_skippable(bytes)) {
-                source->is_lost = false;
-                return 0;
-            }
-        }
+        source->begin++;
     }
+    if (err == 0)
+        give_up(source);
+    return err;
 }
 
 static void lose(struct fp_source *source)
@@ -252,7 +217,7 @@ static int read_zstd(struct fp_source *source, char *to, size_t room, size_t *si
 
 static int begin_reading(struct fp_source *source)
 {
-    int err = fill(source, MAGIC_BYTES);
+    int err = source->input == NULL ? FP_ENOMEM : fill(source, MAGIC_BYTES);
     size_t size = source->end - source->begin;
 
     if (err != 0)
@@ -271,25 +236,6 @@ static int begin_reading(struct fp_source *source)
     return 0;
 }
 
-static int create(struct fp_source **source, struct fp_source from)
-{
-    struct fp_source *made = malloc(sizeof(*made));
-    int err;
-
-    if (made == NULL)
-        return FP_ENOMEM;
-    *made = from;
-    made->input = malloc(INPUT_BYTES);
-    err = made->input == NULL ? FP_ENOMEM : begin_reading(made);
-    if (err != 0) {
-        made->file = -1; /* the caller's still */
-        fp_source_close(made);
-        return err;
-    }
-    *source = made;
-    return 0;
-}
-
 static int refuse(char *why, size_t why_size, const char *reason)
 {
     snprintf(why, why_size, "%s", reason);
@@ -298,9 +244,10 @@ static int refuse(char *why, size_t why_size, const char *reason)
 
 int fp_source_open(struct fp_source **source, const char *path, char *why, size_t why_size)
 {
-    struct stat info;
     /* NONBLOCK: opening a pipe would wait for its writer. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), err;
+    struct fp_source *made;
+    struct stat info;
 
     if (file < 0)
         return refuse(why, why_size, strerror(errno));
@@ -308,26 +255,29 @@ int fp_source_open(struct fp_source **source, const char *path, char *why, size_
         close(file);
         return refuse(why, why_size, "not a regular file");
     }
-    err = create(source, (struct fp_source){.file = file, .file_size = (uint64_t)info.st_size});
+    made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        close(file);
+        return FP_ENOMEM;
+    }
+    made->file = file;
+    made->file_size = (uint64_t)info.st_size;
+    made->input = malloc(INPUT_BYTES);
+    err = begin_reading(made);
     if (err == FP_EIO)
         refuse(why, why_size, "it cannot be read");
     if (err != 0)
-        close(file);
+        fp_source_close(made);
+    else
+        *source = made;
     return err;
-}
-
-int fp_source_memory(struct fp_source **source, const void *bytes, size_t size)
-{
-    return create(source, (struct fp_source){
-                              .file = -1, .file_size = size, .memory = bytes, .memory_size = size});
 }
 
 void fp_source_close(struct fp_source *source)
 {
     if (source == NULL)
         return;
-    if (source->file >= 0)
-        close(source->file);
+    close(source->file);
     if (source->state.kind == FP_SOURCE_GZIP)
         inflateEnd(&source->gzip);
     ZSTD_freeDCtx(source->zstd);
@@ -338,14 +288,10 @@ void fp_source_close(struct fp_source *source)
 int fp_source_read(void *arg, char *to, size_t room, size_t *size)
 {
     struct fp_source *source = arg;
-    int err;
+    int err = source->state.kind == FP_SOURCE_GZIP   ? read_gzip(source, to, room, size)
+              : source->state.kind == FP_SOURCE_ZSTD ? read_zstd(source, to, room, size)
+                                                     : read_plain(source, to, room, size);
 
-    if (source->state.kind == FP_SOURCE_GZIP)
-        err = read_gzip(source, to, room, size);
-    else if (source->state.kind == FP_SOURCE_ZSTD)
-        err = read_zstd(source, to, room, size);
-    else
-        err = read_plain(source, to, room, size);
     if (err == 0)
         source->state.text += *size;
     return err;
@@ -363,11 +309,7 @@ uint64_t fp_source_size(const struct fp_source *source)
 
 const char *fp_source_kind_name(enum fp_source_kind kind)
 {
-    static const char *const name[] = {
-        [FP_SOURCE_PLAIN] = "plain",
-        [FP_SOURCE_GZIP] = "gzip",
-        [FP_SOURCE_ZSTD] = "zstd",
-    };
+    static const char *const name[] = {"plain", "gzip", "zstd"};
 
     return name[kind];
 }

@@ -25,8 +25,8 @@ struct fp_source_state {
     int is_cut_off;    /* it ends in the middle of what was compressed */
 };
 
-/* 0; FP_ENOMEM; FP_EIO with a sentence in `why`, which ends with a NUL. Only regular files: a pipe
- * could block a thread for ever. */
+/* 0; FP_ENOMEM; FP_EIO with a sentence in `why`. Only regular files: a pipe could block a thread for
+ * ever. */
 int fp_source_open(struct fp_source **source, const char *path, char *why, size_t why_size);
 void fp_source_close(struct fp_source *source);
 
@@ -38,9 +38,5 @@ const struct fp_source_state *fp_source_state(const struct fp_source *source);
 uint64_t fp_source_size(const struct fp_source *source);
 
 const char *fp_source_kind_name(enum fp_source_kind kind);
-
-/* As fp_source_open(), of bytes in memory, which must outlive the source. */
-/* For tests. */
-int fp_source_memory(struct fp_source **source, const void *bytes, size_t size);
 
 #endif

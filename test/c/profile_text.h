@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "bytes_source.h"
 #include "report/profile.h"
 #include "run.h"
 #include "temporary.h"
@@ -18,7 +19,7 @@ static inline int profile_add(struct fp_profile *profile, const void *bytes, siz
     struct fp_source *source;
     int more;
 
-    CHECK_INT(fp_source_memory(&source, bytes, size), 0);
+    CHECK_INT(bytes_source(&source, bytes, size), 0);
     more = fp_profile_begin(profile, source, FP_SLICE("memory"));
     if (more != 0)
         return more;

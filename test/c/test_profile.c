@@ -269,7 +269,7 @@ static void a_step_is_short_where_there_is_no_sample(void)
         memset(bytes, "x\n\t"[kind], size);
         packed = ZSTD_compress(zst, ZSTD_compressBound(size), bytes, size, 1);
         CHECK_INT(fp_profile_create(&profile, GIGABYTE), 0);
-        CHECK_INT(fp_source_memory(&source, zst, packed), 0);
+        CHECK_INT(bytes_source(&source, zst, packed), 0);
         CHECK_INT(fp_profile_begin(profile, source, FP_SLICE("nothing")), 0);
         while (fp_profile_step(profile, 1 << 20) > 0)
             steps++;

@@ -5,6 +5,7 @@
  */
 #include <unistd.h>
 
+#include "bytes_source.h"
 #include "fuzz.h"
 #include "report/export.h"
 
@@ -97,7 +98,7 @@ void fuzz_read(const uint8_t *bytes, size_t size)
 
     if (fp_profile_create(&profile, LIMIT) != 0)
         return;
-    if (fp_source_memory(&source, bytes, size) == 0 &&
+    if (bytes_source(&source, bytes, size) == 0 &&
         fp_profile_begin(profile, source, FP_SLICE("fuzz")) == 0) {
         while (fp_profile_step(profile, 1000) > 0)
             ;
