@@ -97,30 +97,24 @@ static bool is_full(const struct fp_blocks *blocks)
            blocks->open.bytes >= FRAME_BYTES;
 }
 
-/* Its samples stay among those that wait: the session's end counts them as lost. */
-static int discard_open(struct fp_blocks *blocks)
-{
-    memset(&blocks->open, 0, sizeof(blocks->open));
-    blocks->piece_size = 0;
-    return FP_ENOMEM;
-}
-
-static int compress(struct fp_blocks *blocks, const char *text, size_t size)
+static int compress(struct fp_blocks *blocks, const char *text, size_t size, bool is_end)
 {
     uint64_t before = fp_thread_cpu_ns();
-    int err =
-        fp_zstd_put(blocks->zst, text, size, blocks->bytes + blocks->end, &blocks->open.bytes);
+    int err = fp_zstd_put(blocks->zst, text, size, is_end, blocks->bytes + blocks->end,
+                          &blocks->open.bytes);
 
     blocks->cpu_ns += fp_thread_cpu_ns() - before;
-    return err == 0 ? 0 : discard_open(blocks);
+    if (err != 0) /* the samples still wait: the session's end counts them as lost */
+        memset(&blocks->open, 0, sizeof(blocks->open));
+    return err;
 }
 
-static int put_piece(struct fp_blocks *blocks)
+static int put_piece(struct fp_blocks *blocks, bool is_end)
 {
     size_t size = blocks->piece_size;
 
     blocks->piece_size = 0;
-    return compress(blocks, blocks->piece, size);
+    return compress(blocks, blocks->piece, size, is_end);
 }
 
 static int append(struct fp_blocks *blocks, const char *text, size_t size)
@@ -130,10 +124,10 @@ static int append(struct fp_blocks *blocks, const char *text, size_t size)
         blocks->open.bytes += size;
         return 0;
     }
-    if (size > PIECE - blocks->piece_size && put_piece(blocks) != 0)
+    if (size > PIECE - blocks->piece_size && put_piece(blocks, false) != 0)
         return FP_ENOMEM;
     if (size > PIECE)
-        return compress(blocks, text, size);
+        return compress(blocks, text, size, false);
     memcpy(blocks->piece + blocks->piece_size, text, size);
     blocks->piece_size += size;
     return 0;
@@ -162,19 +156,6 @@ int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size, uint6
     return 0;
 }
 
-static int end_frame(struct fp_blocks *blocks)
-{
-    uint64_t before;
-    int err = put_piece(blocks);
-
-    if (err != 0)
-        return err;
-    before = fp_thread_cpu_ns();
-    err = fp_zstd_end(blocks->zst, blocks->bytes + blocks->end, &blocks->open.bytes);
-    blocks->cpu_ns += fp_thread_cpu_ns() - before;
-    return err == 0 ? 0 : discard_open(blocks);
-}
-
 int fp_blocks_end(struct fp_blocks *blocks)
 {
     int err;
@@ -183,7 +164,7 @@ int fp_blocks_end(struct fp_blocks *blocks)
         return 0;
     if (blocks->n == BLOCKS_MAX)
         return FP_EFULL;
-    err = blocks->zst == NULL ? 0 : end_frame(blocks);
+    err = blocks->zst == NULL ? 0 : put_piece(blocks, true);
     if (err != 0)
         return err;
     blocks->open.ended_ns = fp_monotonic_ns();

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "store/fs.h"
 #include "store/recover.h"
 
@@ -90,8 +91,9 @@ struct found {
 };
 
 struct list {
-    struct found *found;
-    size_t n, room;
+    struct found *found; /* in `buffer` */
+    size_t n;
+    struct fp_buffer buffer;
     bool is_part; /* of the files to list */
     int err;
 };
@@ -99,37 +101,23 @@ struct list {
 static void add_log(void *arg, const char *text)
 {
     struct list *list = arg;
-    struct fp_log_name name;
+    struct found found = {.rank = 0};
 
-    if (!fp_log_name_parse(&name, text) || name.is_part != list->is_part)
-        return;
-    if (list->n == list->room) {
-        size_t room = list->room == 0 ? 64 : 2 * list->room;
-        struct found *grown = realloc(list->found, room * sizeof(*grown));
-
-        if (grown == NULL) {
-            list->err = -ENOMEM;
-            return;
-        }
-        list->found = grown;
-        list->room = room;
-    }
-    list->found[list->n++] = (struct found){.name = name};
+    if (fp_log_name_parse(&found.name, text) && found.name.is_part == list->is_part &&
+        fp_buffer_append(&list->buffer, (const char *)&found, sizeof(found)) != 0)
+        list->err = -ENOMEM;
 }
 
-/* The files in progress or the finished ones; list_free() in any case. */
+/* The files in progress or the finished ones; fp_buffer_free(&list->buffer) in any case. */
 static int list_logs(struct list *list, int folder, bool is_part)
 {
     int err;
 
     *list = (struct list){.is_part = is_part};
     err = fp_fs_list(folder, add_log, list);
+    list->found = (void *)list->buffer.bytes;
+    list->n = list->buffer.size / sizeof(*list->found);
     return err != 0 ? err : list->err;
-}
-
-static void list_free(struct list *list)
-{
-    free(list->found);
 }
 
 /* ---- retain ----------------------------------------------------------- */
@@ -227,7 +215,7 @@ int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
             kept->bytes -= list.found[i].size;
         }
     }
-    list_free(&list);
+    fp_buffer_free(&list.buffer);
     return err;
 }
 
@@ -241,9 +229,7 @@ static bool recover_one(int folder, struct fp_log_name *name)
     int file;
 
     fp_log_name_print(name, text);
-    if (fp_fs_size_of(folder, text) < 0)
-        return false;
-    file = fp_fs_adopt(folder, text);
+    file = fp_fs_size_of(folder, text) < 0 ? -1 : fp_fs_adopt(folder, text);
     if (file < 0)
         return false;
     good = fp_recover(file, name->is_zst);
@@ -263,6 +249,6 @@ int fp_directory_recover(int folder)
 
     for (size_t i = 0; err == 0 && i < list.n; i++)
         recovered += recover_one(folder, &list.found[i].name);
-    list_free(&list);
+    fp_buffer_free(&list.buffer);
     return err != 0 ? err : recovered;
 }

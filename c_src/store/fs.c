@@ -36,6 +36,18 @@ static int error_of(int result)
     return result < 0 ? -errno : result;
 }
 
+/* Of a call of libuv's. */
+static int done(uv_fs_t *request, int result)
+{
+    uv_fs_req_cleanup(request);
+    return result;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 /* ---- folders ---------------------------------------------------------- */
 
 int fp_fs_open_folder(const char *path)
@@ -49,11 +61,6 @@ int fp_fs_open_folder(const char *path)
     if (folder == -ENOTDIR && lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
         return -ELOOP;
     return folder;
-}
-
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
 bool fp_fs_is_folder(int folder, const char *path)
@@ -70,31 +77,17 @@ int fp_fs_sync_folder(int folder)
 
 /* ---- open files ------------------------------------------------------- */
 
-/* 0, or -EWOULDBLOCK: another process has locked it. A file system without locks is no error. */
-static int lock(int file)
-{
-    return flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK ? -EWOULDBLOCK : 0;
-}
-
 int fp_fs_create(int folder, const char *name)
 {
     int file = error_of(openat(
         folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0600));
 
-    if (file >= 0 && lock(file) != 0) {
+    /* A file system without locks is no error. */
+    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(file);
         return -EEXIST;
     }
     return file;
-}
-
-/* A regular file of this user with one name only. */
-static bool is_private(int file)
-{
-    struct stat info;
-
-    return fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-           info.st_nlink == 1;
 }
 
 int fp_fs_adopt(int folder, const char *name)
@@ -102,14 +95,16 @@ int fp_fs_adopt(int folder, const char *name)
     /* O_NONBLOCK: the name may be a pipe's. */
     int file =
         error_of(openat(folder, name, O_RDWR | O_NOFOLLOW | O_APPEND | O_NONBLOCK | O_CLOEXEC));
+    struct stat info;
     int err = 0;
 
     if (file < 0)
         return file;
-    if (!is_private(file))
+    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid() ||
+        info.st_nlink != 1)
         err = -EPERM;
     else if (flock(file, LOCK_EX | LOCK_NB) != 0)
-        err = -EWOULDBLOCK; /* in use, or no locks here to tell */
+        err = -EWOULDBLOCK; /* in use, or a file system without locks */
     if (err == 0)
         return file;
     close(file);
@@ -120,8 +115,7 @@ void fp_fs_close(int file)
 {
     uv_fs_t request;
 
-    uv_fs_close(NULL, &request, file, NULL);
-    uv_fs_req_cleanup(&request);
+    done(&request, uv_fs_close(NULL, &request, file, NULL));
 }
 
 int fp_fs_write(int file, const char *bytes, size_t size)
@@ -129,10 +123,8 @@ int fp_fs_write(int file, const char *bytes, size_t size)
     while (size > 0) {
         uv_buf_t buffer = uv_buf_init((char *)bytes, (unsigned)size);
         uv_fs_t request;
-        int written;
+        int written = done(&request, uv_fs_write(NULL, &request, file, &buffer, 1, -1, NULL));
 
-        written = uv_fs_write(NULL, &request, file, &buffer, 1, -1, NULL);
-        uv_fs_req_cleanup(&request);
         if (written <= 0) /* 0 is no error, and need not end */
             return written == 0 ? -EIO : written;
         bytes += written;
@@ -162,19 +154,15 @@ int64_t fp_fs_read(int file, uint64_t at, char *bytes, size_t size)
 int fp_fs_cut(int file, uint64_t size)
 {
     uv_fs_t request;
-    int err = uv_fs_ftruncate(NULL, &request, file, (int64_t)size, NULL);
 
-    uv_fs_req_cleanup(&request);
-    return err;
+    return done(&request, uv_fs_ftruncate(NULL, &request, file, (int64_t)size, NULL));
 }
 
 int fp_fs_sync(int file)
 {
     uv_fs_t request;
-    int err = uv_fs_fdatasync(NULL, &request, file, NULL);
 
-    uv_fs_req_cleanup(&request);
-    return err;
+    return done(&request, uv_fs_fdatasync(NULL, &request, file, NULL));
 }
 
 int64_t fp_fs_size(int file)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zstd.h>
 
 #include "base/pages.h"
@@ -102,7 +103,7 @@ static int64_t good_frames(int file, struct fp_zstd_table *table)
         at += frame.bytes;
     }
     for (; !table->is_broken && table->n > 0; table->n--) {
-        frame = table->entry[table->n - 1];
+        memcpy(&frame, table->entries.bytes + (table->n - 1) * sizeof(frame), sizeof(frame));
         if (is_readable(file, at - frame.bytes, bytes, &frame))
             break;
         at -= frame.bytes;
@@ -125,7 +126,7 @@ static int add_table(int file, const struct fp_zstd_table *table)
 
 int64_t fp_recover(int file, bool is_zst)
 {
-    struct fp_zstd_table table = {NULL, 0, 0, 0};
+    struct fp_zstd_table table = {.n = 0};
     int64_t size = fp_fs_size(file), good;
     int err = 0;
 

@@ -9,10 +9,9 @@
 
 #define TABLE_MAGIC 0x184D2A5Eu
 #define TABLE_END_MAGIC 0x8F92EAB1u
-/* Level 1's defaults are made for text that repeats itself sooner: samples repeat those of a tick
- * ago, some 70 KB before, and of a second ago. A large window and table of hashes save 5 % of the
- * bytes and cost no time. The next better strategies save 1 % more for a tenth of the speed, and 10
- * % for two thirds. */
+/* Samples repeat those of a tick ago, some 70 KB before, and of a second ago: a window and a table
+ * of hashes above level 1's defaults save 5 % of the bytes and cost no time. The next better
+ * strategies save 1 % more for a tenth of the speed, and 10 % for two thirds. */
 #define LEVEL 1
 #define WINDOW_LOG 22
 #define HASH_LOG 17
@@ -35,14 +34,6 @@ struct fp_zstd {
     size_t text; /* in the frame so far */
 };
 
-static void set_parameters(ZSTD_CCtx *context)
-{
-    ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, LEVEL);
-    ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, WINDOW_LOG);
-    ZSTD_CCtx_setParameter(context, ZSTD_c_hashLog, HASH_LOG);
-    ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-}
-
 /* A first frame makes the context allocate its memory, and proves that this libzstd's header is the
  * one above. */
 static int try_it(struct fp_zstd *zst)
@@ -52,9 +43,7 @@ static int try_it(struct fp_zstd *zst)
     int err = FP_ENOMEM;
 
     if (frame != NULL)
-        err = fp_zstd_put(zst, "\n", 1, frame, &size);
-    if (err == 0)
-        err = fp_zstd_end(zst, frame, &size);
+        err = fp_zstd_put(zst, "\n", 1, true, frame, &size);
     if (err == 0 && ZSTD_getFrameContentSize(frame, size) != 1)
         err = FP_EINVAL;
     fp_pages_free(frame, fp_zstd_bound(1));
@@ -68,11 +57,13 @@ int fp_zstd_create(struct fp_zstd **zst)
 
     if (made == NULL)
         return err;
-    /* Some 5 MiB by malloc: the interface that takes another allocator is not stable. After 12
-     * sessions no growth was seen of it. */
+    /* Some 5 MiB by malloc: libzstd's interface with another allocator is not stable. */
     made->context = ZSTD_createCCtx();
     if (made->context != NULL) {
-        set_parameters(made->context);
+        ZSTD_CCtx_setParameter(made->context, ZSTD_c_compressionLevel, LEVEL);
+        ZSTD_CCtx_setParameter(made->context, ZSTD_c_windowLog, WINDOW_LOG);
+        ZSTD_CCtx_setParameter(made->context, ZSTD_c_hashLog, HASH_LOG);
+        ZSTD_CCtx_setParameter(made->context, ZSTD_c_checksumFlag, 1);
         err = try_it(made);
     }
     if (err != 0)
@@ -96,14 +87,13 @@ size_t fp_zstd_bound(size_t text)
     return ZSTD_compressBound(text + ZSTD_BLOCKSIZE_MAX) + HEADER_SIZE + CONTENT_SIZE;
 }
 
+/* As all hosts of a native engine, the format has the little end first. */
 static void put_u32(char *out, uint32_t n)
 {
-    for (int byte = 0; byte < 4; byte++, n >>= 8)
-        out[byte] = (char)(n & 0xff);
+    memcpy(out, &n, sizeof(n));
 }
 
-/* The bytes of a frame are behind a gap of CONTENT_SIZE: close it by a header with room for the
- * size. */
+/* Closes the gap of CONTENT_SIZE before a frame's bytes by a header with room for the size. */
 static void make_header(char *frame)
 {
     memmove(frame, frame + CONTENT_SIZE, HEADER_SIZE);
@@ -117,22 +107,24 @@ void fp_zstd_drop(struct fp_zstd *zst)
     zst->text = 0;
 }
 
-static int compress(struct fp_zstd *zst, const char *text, size_t text_size,
-                    ZSTD_EndDirective directive, char *frame, size_t *size)
+int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size, bool is_end, char *frame,
+                size_t *size)
 {
+    ZSTD_EndDirective directive;
     size_t gap = *size == 0 ? CONTENT_SIZE : 0;
     ZSTD_inBuffer in = {text, text_size, 0};
     ZSTD_outBuffer out = {frame + *size + gap, fp_zstd_bound(text_size) - gap, 0};
     size_t left;
 
-    do
+    do {
+        /* With text in its first call, ZSTD_e_end makes another header. */
+        directive = is_end && in.pos == in.size ? ZSTD_e_end : ZSTD_e_continue;
         left = ZSTD_compressStream2(zst->context, &out, &in, directive);
-    while (!ZSTD_isError(left) && out.pos < out.size &&
-           (in.pos < in.size || (directive == ZSTD_e_end && left > 0)));
+    } while (!ZSTD_isError(left) && out.pos < out.size &&
+             (in.pos < in.size || (is_end && (directive != ZSTD_e_end || left > 0))));
     if (ZSTD_isError(left) || in.pos < in.size) {
-        /* There is room by its own bound: only memory can be missing. */
         fp_zstd_drop(zst);
-        return FP_ENOMEM;
+        return FP_ENOMEM; /* there is room by its own bound */
     }
     zst->text += text_size;
     if (out.pos > 0) {
@@ -140,46 +132,29 @@ static int compress(struct fp_zstd *zst, const char *text, size_t text_size,
             make_header(frame);
         *size += gap + out.pos;
     }
-    return 0;
-}
-
-int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size, char *frame, size_t *size)
-{
-    return compress(zst, text, text_size, ZSTD_e_continue, frame, size);
-}
-
-int fp_zstd_end(struct fp_zstd *zst, char *frame, size_t *size)
-{
-    int err = compress(zst, NULL, 0, ZSTD_e_end, frame, size);
-
-    if (err == 0)
+    if (is_end) {
         put_u32(frame + HEADER_SIZE, (uint32_t)zst->text);
-    zst->text = 0;
-    return err;
+        zst->text = 0;
+    }
+    return 0;
 }
 
 /* ---- the table -------------------------------------------------------- */
 
 void fp_zstd_table_add(struct fp_zstd_table *table, size_t bytes, size_t text)
 {
-    if (table->n == table->room) {
-        size_t room = table->room == 0 ? 64 : 2 * table->room;
-        struct fp_zstd_entry *grown = realloc(table->entry, room * sizeof(*grown));
+    struct fp_zstd_entry entry = {(uint32_t)bytes, (uint32_t)text};
 
-        if (grown == NULL) {
-            table->is_broken = 1;
-            return;
-        }
-        table->entry = grown;
-        table->room = room;
-    }
-    table->entry[table->n++] = (struct fp_zstd_entry){(uint32_t)bytes, (uint32_t)text};
+    if (fp_buffer_append(&table->entries, (const char *)&entry, sizeof(entry)) == 0)
+        table->n++;
+    else
+        table->is_broken = 1;
 }
 
 void fp_zstd_table_free(struct fp_zstd_table *table)
 {
-    free(table->entry);
-    *table = (struct fp_zstd_table){NULL, 0, 0, 0};
+    fp_buffer_free(&table->entries);
+    *table = (struct fp_zstd_table){.n = 0};
 }
 
 #define TABLE_HEAD_SIZE 8u
@@ -187,22 +162,18 @@ void fp_zstd_table_free(struct fp_zstd_table *table)
 
 char *fp_zstd_table_print(const struct fp_zstd_table *table, size_t *size)
 {
-    size_t content = 8 * table->n + TABLE_END_SIZE;
-    char *bytes = table->is_broken ? NULL : malloc(TABLE_HEAD_SIZE + content);
-    char *out;
+    size_t entries = table->n * sizeof(struct fp_zstd_entry);
+    char *bytes = table->is_broken ? NULL : malloc(TABLE_HEAD_SIZE + entries + TABLE_END_SIZE);
+    char *end;
 
     if (bytes == NULL)
         return NULL;
     put_u32(bytes, TABLE_MAGIC);
-    put_u32(bytes + 4, (uint32_t)content);
-    out = bytes + TABLE_HEAD_SIZE;
-    for (size_t i = 0; i < table->n; i++, out += 8) {
-        put_u32(out, table->entry[i].bytes);
-        put_u32(out + 4, table->entry[i].text);
-    }
-    put_u32(out, (uint32_t)table->n);
-    out[4] = 0; /* no checksums in the table: each frame has its own */
-    put_u32(out + 5, TABLE_END_MAGIC);
-    *size = TABLE_HEAD_SIZE + content;
+    put_u32(bytes + 4, (uint32_t)(entries + TABLE_END_SIZE));
+    end = fp_put(bytes + TABLE_HEAD_SIZE, table->entries.bytes, entries);
+    put_u32(end, (uint32_t)table->n);
+    end[4] = 0; /* no checksums in the table: each frame has its own */
+    put_u32(end + 5, TABLE_END_MAGIC);
+    *size = TABLE_HEAD_SIZE + entries + TABLE_END_SIZE;
     return bytes;
 }

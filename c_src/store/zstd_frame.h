@@ -12,8 +12,11 @@
 #ifndef FP_STORE_ZSTD_FRAME_H
 #define FP_STORE_ZSTD_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/buffer.h"
 
 struct fp_zstd;
 
@@ -26,12 +29,11 @@ void fp_zstd_destroy(struct fp_zstd *zst);
 
 /* The most bytes that so much text, and the frame's end, add to a frame. */
 size_t fp_zstd_bound(size_t text);
-/* More text into the frame that has *size bytes so far, 0: a new one. Behind them is room for
- * fp_zstd_bound(text_size). 0; or FP_ENOMEM, and the frame that was begun is good for nothing. */
-int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size, char *frame, size_t *size);
-/* Likewise. */
-int fp_zstd_end(struct fp_zstd *zst, char *frame, size_t *size);
-/* Forgets the frame that was begun, if any. */
+/* More text into the frame that has *size bytes so far, 0: a new one; `is_end`: its last. Behind
+ * them is room for fp_zstd_bound(text_size). 0; FP_ENOMEM: the frame is dropped. */
+int fp_zstd_put(struct fp_zstd *zst, const char *text, size_t text_size, bool is_end, char *frame,
+                size_t *size);
+/* Drops the frame that was begun, if any. */
 void fp_zstd_drop(struct fp_zstd *zst);
 
 struct fp_zstd_entry {
@@ -40,8 +42,8 @@ struct fp_zstd_entry {
 
 /* An empty one to begin with: all 0. */
 struct fp_zstd_table {
-    struct fp_zstd_entry *entry;
-    size_t n, room;
+    struct fp_buffer entries; /* n times a struct fp_zstd_entry */
+    size_t n;
     int is_broken; /* there was no memory for an entry: it is not written */
 };
 

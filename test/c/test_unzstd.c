@@ -21,7 +21,7 @@ struct stream {
 /* Frames of text, a skippable one in front of the last, the table behind. */
 static void make(struct stream *s)
 {
-    struct fp_zstd_table table = {NULL, 0, 0, 0};
+    struct fp_zstd_table table = {.n = 0};
     uint64_t random = 1;
     struct fp_zstd *zst;
     size_t size;
@@ -39,8 +39,7 @@ static void make(struct stream *s)
             s->size += 11;
         }
         size = 0;
-        CHECK_INT(fp_zstd_put(zst, s->text + i * TEXT, TEXT, s->bytes + s->size, &size), 0);
-        CHECK_INT(fp_zstd_end(zst, s->bytes + s->size, &size), 0);
+        CHECK_INT(fp_zstd_put(zst, s->text + i * TEXT, TEXT, true, s->bytes + s->size, &size), 0);
         s->end[i] = s->size += size;
         fp_zstd_table_add(&table, size, TEXT);
     }
