@@ -68,8 +68,6 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
     fp_pages_free(blocks, sizeof(*blocks));
 }
 
-/* ---- in --------------------------------------------------------------- */
-
 /* The bytes that `size` more bytes of text may need until the block is closed. */
 static size_t bound(const struct fp_blocks *blocks, size_t size)
 {
@@ -174,8 +172,6 @@ int fp_blocks_end(struct fp_blocks *blocks)
     memset(&blocks->open, 0, sizeof(blocks->open));
     return 0;
 }
-
-/* ---- out -------------------------------------------------------------- */
 
 const struct fp_block *fp_blocks_first(const struct fp_blocks *blocks, const char **bytes)
 {

@@ -8,9 +8,7 @@
 #include "store/fs.h"
 #include "store/recover.h"
 
-/* ---- begin and finish ------------------------------------------------- */
-
-/* How many names that other processes create meanwhile are passed over. */
+/* Names that other processes create meanwhile are skipped, up to so many. */
 #define ATTEMPTS 1000
 
 /* The greatest key of one second, at first the one without a suffix. */
@@ -82,8 +80,6 @@ int fp_directory_finish(int folder, struct fp_log_name *name)
     return err;
 }
 
-/* ---- lists ------------------------------------------------------------ */
-
 struct found {
     struct fp_log_name name;
     uint64_t size;
@@ -120,8 +116,6 @@ static int list_logs(struct list *list, int folder, bool is_part)
     return err != 0 ? err : list->err;
 }
 
-/* ---- retain ----------------------------------------------------------- */
-
 void fp_directory_note_key(struct fp_directory_keys *keys, const char *key)
 {
     if (strcmp(key, keys->last) < 0 || keys->since[0] == '\0')
@@ -131,9 +125,8 @@ void fp_directory_note_key(struct fp_directory_keys *keys, const char *key)
         strcpy(keys->greatest, key);
 }
 
-/* Names order files by age unless the clock was set back: then the files of before have names of a
- * time to come, and may be older than all others (a stray one, of an earlier session) or older than
- * those begun since only. */
+/* Names order files by age unless the clock was set back: then the files of before have names of the
+ * future, and are older than all others (those of an earlier session) or than those begun since. */
 static int rank_of(const char *key, const struct fp_directory_keys *keys, const char *now)
 {
     if (fp_log_key_compare_seconds(key, now) > 0)
@@ -147,17 +140,6 @@ static int by_age(const void *a, const void *b)
 
     return left->rank != right->rank ? left->rank - right->rank
                                      : strcmp(left->name.key, right->name.key);
-}
-
-static void sort_by_age(struct list *list, const struct fp_directory_keys *keys, time_t now)
-{
-    char now_key[FP_LOG_KEY_ROOM];
-
-    fp_log_key_of(now_key, now);
-    for (size_t i = 0; i < list->n; i++)
-        list->found[i].rank = rank_of(list->found[i].name.key, keys, now_key);
-    if (list->n > 0)
-        qsort(list->found, list->n, sizeof(*list->found), by_age);
 }
 
 static bool is_within(const struct fp_directory_limits *limits, uint64_t files, uint64_t bytes)
@@ -193,12 +175,16 @@ int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
                         uint64_t bytes_more, void (*removed)(void *arg, const char *name),
                         void *arg, struct fp_directory_kept *kept)
 {
-    char text[FP_LOG_NAME_ROOM];
+    char text[FP_LOG_NAME_ROOM], now_key[FP_LOG_KEY_ROOM];
     struct list list;
     int err = list_logs(&list, folder, false);
 
     *kept = count_files(folder, &list);
-    sort_by_age(&list, keys, now);
+    fp_log_key_of(now_key, now);
+    for (size_t i = 0; i < list.n; i++)
+        list.found[i].rank = rank_of(list.found[i].name.key, keys, now_key);
+    if (list.n > 0)
+        qsort(list.found, list.n, sizeof(*list.found), by_age);
     for (size_t i = 0; i < list.n; i++) {
         int one;
 
@@ -218,8 +204,6 @@ int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
     fp_buffer_free(&list.buffer);
     return err;
 }
-
-/* ---- recover ---------------------------------------------------------- */
 
 /* False: another process writes it, or it is no file of this user alone. */
 static bool recover_one(int folder, struct fp_log_name *name)

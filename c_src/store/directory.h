@@ -2,8 +2,7 @@
  * directory.h - the files of flame_prof in one folder: how the next one is named, which are too
  * old, and which a dead session left unfinished.
  *
- * Names tell them (log_name.h). No other entry is touched or looked up, nor anything that is not a
- * regular file. A finished file is never written to.
+ * The names of log_name.h, of regular files, and no others. A finished file is never written to.
  */
 #ifndef FP_STORE_DIRECTORY_H
 #define FP_STORE_DIRECTORY_H

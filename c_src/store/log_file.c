@@ -62,20 +62,17 @@ bool fp_log_file_is_named(const struct fp_log_file *file, int folder)
 static int write_table(struct fp_log_file *file, uint64_t *bytes)
 {
     size_t size;
-    char *table;
+    char *table = file->is_zst ? fp_zstd_table_print(&file->table, &size) : NULL;
     int err;
 
-    if (!file->is_zst)
-        return 0;
-    table = fp_zstd_table_print(&file->table, &size);
     if (table == NULL)
         return 0;
     err = fp_fs_write(file->descriptor, table, size);
     free(table);
     if (err == 0)
         *bytes += size;
-    else if (fp_log_file_cut(file) == 0)
-        err = fp_fs_is_full(err) ? 0 : err;
+    else if (fp_log_file_cut(file) == 0 && fp_fs_is_full(err))
+        err = 0;
     return err;
 }
 

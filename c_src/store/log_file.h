@@ -27,31 +27,26 @@ struct fp_log_file {
     struct fp_zstd_table table;
 };
 
-/* 0, or the error; the file is as it was. */
+/* On an error *file is as it was. */
 int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun, bool is_zst,
                       int64_t offset_ns);
-
 /* A block of `text` bytes of text, `size` as written. On an error a part of it may be in the file:
  * fp_log_file_cut(). */
 int fp_log_file_write(struct fp_log_file *file, const char *bytes, size_t size, size_t text,
                       uint64_t weight);
 /* Back to the last whole block. */
 int fp_log_file_cut(struct fp_log_file *file);
-
-/* To the disk. On an error the samples since the last call are added to *unsaved: the kernel
- * reports data that it could not write once, and drops it. */
+/* To the disk. An error adds the samples since the last call to *unsaved: the kernel reports data
+ * that it could not write once, and drops it. */
 int fp_log_file_sync(struct fp_log_file *file, uint64_t *unsaved);
-
 /* Whether the folder still has the file under its name. */
 bool fp_log_file_is_named(const struct fp_log_file *file, int folder);
-
-/* Add the table of a zst file, and give it the name of a finished one; `is_synced`: on the disk,
+/* Adds the table of a zst file, and gives it the name of a finished one; `is_synced`: on the disk,
  * too. *bytes grows by the table's size, *unsaved as above, and by all samples of a file that has
  * lost its name. */
 int fp_log_file_finish(struct fp_log_file *file, int folder, bool is_synced, uint64_t *bytes,
                        uint64_t *unsaved);
 int fp_log_file_remove(const struct fp_log_file *file, int folder);
-
 /* The file stays where it is. */
 void fp_log_file_close(struct fp_log_file *file);
 

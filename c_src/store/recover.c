@@ -14,8 +14,6 @@
 #include "store/fs.h"
 #include "store/zstd_frame.h"
 
-/* ---- plain text ------------------------------------------------------- */
-
 #define WINDOW ((size_t)64 << 10)
 
 /* Behind the last LF LF of `size` bytes, 0: there is none. */
@@ -30,27 +28,21 @@ static size_t last_end(const char *bytes, size_t size)
 static int64_t good_text(int file, uint64_t size)
 {
     char *window = malloc(WINDOW);
+    int64_t got = window == NULL ? -ENOMEM : 0;
     size_t found = 0;
 
-    if (window == NULL)
-        return -ENOMEM;
-    while (found == 0 && size > 0) {
+    while (got >= 0 && found == 0 && size > 0) {
         uint64_t from = size > WINDOW ? size - WINDOW : 0;
-        int64_t got = fp_fs_read(file, from, window, (size_t)(size - from));
 
-        if (got < 0) {
-            free(window);
-            return got;
-        }
-        found = last_end(window, (size_t)got);
+        got = fp_fs_read(file, from, window, (size_t)(size - from));
+        if (got > 0)
+            found = last_end(window, (size_t)got);
         /* One byte twice: the pair may lie across the border. */
         size = found > 0 ? from + found : from > 0 ? from + 1 : 0;
     }
     free(window);
-    return (int64_t)size;
+    return got < 0 ? got : (int64_t)size;
 }
-
-/* ---- frames ----------------------------------------------------------- */
 
 /* Most frames are smaller than the first of these. */
 static const size_t windows[] = {(size_t)1 << 20, FP_ZST_FRAME_MAX};
@@ -111,8 +103,6 @@ static int64_t good_frames(int file, struct fp_zstd_table *table)
     fp_pages_free(bytes, FP_ZST_FRAME_MAX);
     return table->is_broken ? -ENOMEM : (int64_t)at;
 }
-
-/* ---- both ------------------------------------------------------------- */
 
 static int add_table(int file, const struct fp_zstd_table *table)
 {

@@ -49,7 +49,7 @@ struct fp_sink {
     int64_t offset_ns; /* of the text that comes */
     int64_t retry_ms, retry_at_ms;
     struct fp_sink_gauges gauges;
-    char error[TEXT_ROOM], path[TEXT_ROOM], text[TEXT_ROOM];
+    char error[TEXT_ROOM], path[TEXT_ROOM];
 };
 
 /* ---- events ----------------------------------------------------------- */
@@ -71,16 +71,24 @@ static void set_path(struct fp_sink *sink)
 static void on_removed(void *arg, const char *name)
 {
     struct fp_sink *sink = arg;
+    char path[TEXT_ROOM];
 
     sink->gauges.removed++;
-    snprintf(sink->text, sizeof(sink->text), "%s/%s", sink->directory, name);
-    emit(sink, FP_SINK_REMOVED, sink->text);
+    snprintf(path, sizeof(path), "%s/%s", sink->directory, name);
+    emit(sink, FP_SINK_REMOVED, path);
 }
 
 static void note_error(struct fp_sink *sink, const char *path, const char *reason)
 {
     sink->gauges.errors++;
     snprintf(sink->error, sizeof(sink->error), "%.*s: %s", PATH_MOST, path, reason);
+}
+
+static void emit_failed(struct fp_sink *sink, const char *path, const char *reason)
+{
+    note_error(sink, path, reason);
+    if (!sink->is_failing)
+        emit(sink, FP_SINK_FAILED, sink->error);
 }
 
 /* ---- the folder ------------------------------------------------------- */
@@ -166,11 +174,8 @@ static void finish_file(struct fp_sink *sink)
         if (err == 0)
             emit(sink, FP_SINK_FINISHED, sink->path);
     }
-    if (err != 0) {
-        note_error(sink, sink->path, fp_fs_reason(err));
-        if (!sink->is_failing)
-            emit(sink, FP_SINK_FAILED, sink->error);
-    }
+    if (err != 0)
+        emit_failed(sink, sink->path, fp_fs_reason(err));
     fp_log_file_close(&sink->file);
     retain(sink);
 }
@@ -180,23 +185,13 @@ static void finish_file(struct fp_sink *sink)
 /* Notifies once, and sets the time of the next try. */
 static int fail(struct fp_sink *sink, const char *path, const char *reason)
 {
-    note_error(sink, path, reason);
-    if (!sink->is_failing)
-        emit(sink, FP_SINK_FAILED, sink->error);
-    sink->retry_ms = !sink->is_failing                    ? RETRY_FIRST_MS
-                     : sink->retry_ms * 2 > RETRY_MOST_MS ? RETRY_MOST_MS
-                                                          : sink->retry_ms * 2;
+    emit_failed(sink, path, reason);
+    sink->retry_ms = sink->is_failing ? sink->retry_ms * 2 : RETRY_FIRST_MS;
+    if (sink->retry_ms > RETRY_MOST_MS)
+        sink->retry_ms = RETRY_MOST_MS;
     sink->retry_at_ms = fp_monotonic_ms() + sink->retry_ms;
     sink->is_failing = true;
     return FP_EIO;
-}
-
-static void heal(struct fp_sink *sink)
-{
-    if (!sink->is_failing)
-        return;
-    sink->is_failing = false;
-    emit(sink, FP_SINK_HEALED, sink->path);
 }
 
 /* After an error of the open file: cut back, and kept only where the disk was full. */
@@ -225,17 +220,6 @@ static bool is_large(const struct fp_sink *sink)
            sink->file.table.n >= FP_ZST_TABLE_MAX;
 }
 
-static int begin_file_of(struct fp_sink *sink, const struct fp_block *block)
-{
-    int64_t begun_ns = block->begun_ns + block->offset_ns;
-    int err = begin_file(sink, begun_ns / SECOND_NS, block->offset_ns);
-
-    if (err == 0)
-        return 0;
-    return sink->file.descriptor >= 0 ? fail_file(sink, err)
-                                      : fail(sink, sink->directory, fp_fs_reason(err));
-}
-
 static int write_block(struct fp_sink *sink, const struct fp_block *block, const char *bytes)
 {
     int err = 0;
@@ -243,14 +227,17 @@ static int write_block(struct fp_sink *sink, const struct fp_block *block, const
     if (sink->file.descriptor >= 0 && sink->file.offset_ns != block->offset_ns)
         finish_file(sink);
     if (sink->file.descriptor < 0)
-        err = begin_file_of(sink, block);
-    if (err != 0)
-        return err;
-    err = fp_log_file_write(&sink->file, bytes, block->bytes, block->text, block->weight);
+        err = begin_file(sink, (block->begun_ns + block->offset_ns) / SECOND_NS, block->offset_ns);
+    if (err != 0 && sink->file.descriptor < 0)
+        return fail(sink, sink->directory, fp_fs_reason(err));
+    if (err == 0)
+        err = fp_log_file_write(&sink->file, bytes, block->bytes, block->text, block->weight);
     if (err != 0)
         return fail_file(sink, err);
     sink->gauges.bytes += block->bytes;
-    heal(sink);
+    if (sink->is_failing)
+        emit(sink, FP_SINK_HEALED, sink->path);
+    sink->is_failing = false;
     return 0;
 }
 
@@ -281,7 +268,7 @@ static int write_out(struct fp_sink *sink)
 
 /* ---- buffering -------------------------------------------------------- */
 
-/* The oldest closed block; false: there is none. */
+/* False: there is no closed block. */
 static bool drop_first(struct fp_sink *sink)
 {
     const char *bytes;
@@ -307,15 +294,6 @@ static void drop_old(struct fp_sink *sink)
     while ((first = fp_blocks_first(sink->blocks, &bytes)) != NULL &&
            now_ns - first->ended_ns > buffer_ns)
         drop_first(sink);
-}
-
-static void drop_all(struct fp_sink *sink)
-{
-    uint64_t text, weight;
-
-    fp_blocks_waiting(sink->blocks, &text, &weight);
-    sink->gauges.expired += weight;
-    fp_blocks_clear(sink->blocks);
 }
 
 bool fp_sink_is_buffering(const struct fp_sink *sink)
@@ -437,11 +415,11 @@ static bool is_due(const struct fp_sink *sink)
     return !sink->is_failing || fp_monotonic_ms() >= sink->retry_at_ms;
 }
 
-int fp_sink_flush(struct fp_sink *sink, bool is_asked)
+int fp_sink_flush(struct fp_sink *sink, bool is_forced)
 {
     if (sink->is_buffering)
         return 0;
-    return is_asked || is_due(sink) ? flush(sink) : FP_EIO;
+    return is_forced || is_due(sink) ? flush(sink) : FP_EIO;
 }
 
 void fp_sink_retry(struct fp_sink *sink)
@@ -454,12 +432,7 @@ void fp_sink_retry(struct fp_sink *sink)
 
 /* ---- open and close --------------------------------------------------- */
 
-static int refuse(char *why, size_t why_size, const char *path, int err)
-{
-    snprintf(why, why_size, "%s: %s", path, fp_fs_reason(err));
-    return err == -ENOMEM ? FP_ENOMEM : FP_EIO;
-}
-
+/* 0; FP_ENOMEM or FP_EIO with *why. */
 static int begin(struct fp_sink *sink, char *why, size_t why_size)
 {
     int recovered, err = open_folder(sink);
@@ -474,7 +447,8 @@ static int begin(struct fp_sink *sink, char *why, size_t why_size)
         return 0;
     if (sink->file.descriptor >= 0)
         finish_file(sink);
-    return refuse(why, why_size, sink->directory, err);
+    snprintf(why, why_size, "%s: %s", sink->directory, fp_fs_reason(err));
+    return err == -ENOMEM ? FP_ENOMEM : FP_EIO;
 }
 
 static void sink_free(struct fp_sink *sink)
@@ -485,20 +459,11 @@ static void sink_free(struct fp_sink *sink)
     free(sink);
 }
 
-/* Without the slashes at the end: they would follow a link. */
-static char *copy_directory(const char *directory)
-{
-    size_t size = strlen(directory);
-
-    while (size > 1 && directory[size - 1] == '/')
-        size--;
-    return strndup(directory, size);
-}
-
 int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, char *why,
                  size_t why_size)
 {
     struct fp_sink *made = calloc(1, sizeof(*made));
+    size_t size = strlen(options->directory);
     int err = FP_ENOMEM;
 
     snprintf(why, why_size, "%s", fp_err_text(FP_ENOMEM));
@@ -509,7 +474,9 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, c
     made->offset_ns = fp_clock_offset_ns(fp_clock_ns);
     made->limits = (struct fp_directory_limits){options->files_max, options->total_max_bytes};
     made->folder = made->file.descriptor = -1;
-    made->directory = copy_directory(options->directory);
+    while (size > 1 && options->directory[size - 1] == '/') /* it would follow a link */
+        size--;
+    made->directory = strndup(options->directory, size);
     if (made->directory != NULL)
         err = fp_blocks_create(&made->blocks, options->is_zst);
     if (err == 0)
@@ -525,8 +492,11 @@ int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end)
 {
     int err;
 
-    if (sink->is_buffering)
-        drop_all(sink);
+    if (sink->is_buffering) {
+        fp_blocks_waiting(sink->blocks, &end->lost_text, &end->lost_weight);
+        sink->gauges.expired += end->lost_weight;
+        fp_blocks_clear(sink->blocks);
+    }
     err = flush(sink);
     if (sink->file.descriptor >= 0)
         finish_file(sink);
@@ -543,8 +513,6 @@ void fp_sink_listen(struct fp_sink *sink,
     sink->notify = notify;
     sink->arg = arg;
 }
-
-/* ---- what is known ---------------------------------------------------- */
 
 const char *fp_sink_path(const struct fp_sink *sink)
 {

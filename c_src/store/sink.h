@@ -2,20 +2,18 @@
  * sink.h - samples to a series of files. WRITER THREAD only, except fp_sink_open: the thread that
  * starts the session, before the writer exists.
  *
- *   one file   2026-11-21@0154.07.erl_perf.log.zst.part, mode 0600, locked while
- *              it is written; it loses `.part` when it is finished. It holds
- *              whole blocks (blocks.h), and at most one that is being written.
- *   next file  after `flush_close_max` flushes or `file_max_bytes`, or when the
- *              clock's offset changes: a file has one offset
- *   retention  the oldest finished files go, so that at most `files_max` with
- *              at most `total_max_bytes` are there, the open one counted
+ *   one file   2026-11-21@0154.07.erl_perf.log.zst.part, mode 0600 and locked; finished, it
+ *              loses `.part`. It holds whole blocks (blocks.h), and at most one that is being
+ *              written.
+ *   next file  after `flush_close_max` flushes or `file_max_bytes`, or when the clock's offset
+ *              changes: a file has one offset
+ *   retention  the oldest finished files go, so that at most `files_max` with at most
+ *              `total_max_bytes` are there, the open one counted
  *   buffering  with `buffer_ms` (the option pre_roll) no file is written before
- *              fp_sink_trigger(): the blocks of the last `buffer_ms` stay in the
- *              memory that is for those that wait for the disk.
- *   failure    the file is cut back to its last whole block and the rest waits
- *              in memory, up to 5.5 MiB. It is tried again at every flush that
- *              is asked for, and after 1, 2, 4 ... 32 seconds: in the same file
- *              when the disk was full, else in a new one.
+ *              fp_sink_trigger(): the blocks of the last `buffer_ms` stay in memory
+ *   failure    the file is cut back to its last whole block and the rest waits in memory, up to
+ *              5.5 MiB. Each forced flush tries it again, and time does after 1, 2, 4 ... 32
+ *              seconds: in the same file when the disk was full, else in a new one.
  */
 #ifndef FP_STORE_SINK_H
 #define FP_STORE_SINK_H
@@ -56,7 +54,7 @@ struct fp_sink_options {
 int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, char *why,
                  size_t why_size);
 
-/* `notify` is called from now on, inside the call that causes the event. */
+/* From now on each event calls `notify`, inside the call that causes the event. */
 void fp_sink_listen(struct fp_sink *sink,
                     void (*notify)(void *arg, enum fp_sink_event event, const char *text),
                     void *arg);
@@ -76,12 +74,12 @@ int fp_sink_set_offset(struct fp_sink *sink, int64_t offset_ns);
 void fp_sink_trigger(struct fp_sink *sink, uint64_t *text, uint64_t *weight);
 bool fp_sink_is_buffering(const struct fp_sink *sink);
 
-/* Everything to the file, and to the disk as `sync` says. `is_asked`: also where the next try is
- * not due. 0 or FP_EIO. */
-int fp_sink_flush(struct fp_sink *sink, bool is_asked);
+/* Everything to the file, and to the disk as `sync` says. `is_forced`: before the next try is due,
+ * too. 0 or FP_EIO. */
+int fp_sink_flush(struct fp_sink *sink, bool is_forced);
 
-/* To be called every second or so: retries what failed when that is due, and drops what is older
- * than `buffer_ms`. */
+/* At least every second: retries what failed when that is due, and drops what is older than
+ * `buffer_ms`. */
 void fp_sink_retry(struct fp_sink *sink);
 
 /* The path of the latest file; "" before the first. Until the next call. */
@@ -98,9 +96,7 @@ struct fp_sink_gauges {
     uint64_t file_ns;     /* CPU time inside calls on files */
     uint64_t compress_ns; /* CPU time of compression */
     uint64_t expired;     /* samples that were buffered and dropped */
-    /* Samples that the kernel took, in a file that was then found removed or replaced, or in one
-     * that fdatasync failed on since. */
-    uint64_t unsaved;
+    uint64_t unsaved;     /* samples in a file that was removed, replaced, or not synced */
 };
 struct fp_sink_gauges fp_sink_gauges(const struct fp_sink *sink);
 
