@@ -125,8 +125,8 @@ void fp_directory_note_key(struct fp_directory_keys *keys, const char *key)
         strcpy(keys->greatest, key);
 }
 
-/* Names order files by age unless the clock was set back: then the files of before have names of the
- * future, and are older than all others (those of an earlier session) or than those begun since. */
+/* Names order files by age unless the clock was set back: then earlier files have names of the
+ * future, and are older than all others (those of another session) or than those begun since. */
 static int rank_of(const char *key, const struct fp_directory_keys *keys, const char *now)
 {
     if (fp_log_key_compare_seconds(key, now) > 0)

@@ -25,8 +25,7 @@ struct fp_source_state {
     int is_cut_off;    /* it ends in the middle of what was compressed */
 };
 
-/* 0; FP_ENOMEM; FP_EIO with a sentence in `why`. Only regular files: a pipe could block a thread for
- * ever. */
+/* 0; FP_ENOMEM; FP_EIO with a sentence in `why`. Only regular files: opening a pipe could block. */
 int fp_source_open(struct fp_source **source, const char *path, char *why, size_t why_size);
 void fp_source_close(struct fp_source *source);
 
