@@ -50,6 +50,12 @@ enum fp_field {
         FP_FIELD_COUNT
 };
 
+enum fp_field_width {
+#define FP_FIELD_WIDTH(name, width) FP_WIDTH_##name = width,
+    FP_FIELD_MAP(FP_FIELD_WIDTH)
+#undef FP_FIELD_WIDTH
+};
+
 const char *fp_field_name(enum fp_field field);
 uint32_t fp_field_width(enum fp_field field);
 

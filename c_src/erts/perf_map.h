@@ -4,9 +4,9 @@
  *
  *      START SIZE SYMBOL LF     both in hex, sorted by START, disjoint
  *
- * A symbol is module:function/arity as in our own files (out/encode.c), or `[jit shared]`. The file
- * is a new one each time and comes into its place by rename: perf reads the old one or the new one,
- * whole, and a link that lies there is replaced and not followed.
+ * A symbol is module:function/arity as in profile files (format/encode.c), or `[jit shared]`. Each
+ * file is a new one that a rename puts in its place: perf reads the old one or the new one, whole,
+ * and a link at that place is replaced, not followed.
  *
  * A dirty scheduler's work: it allocates and writes a file, and takes some 10 us for each function,
  * most of it for its name. No state.
@@ -20,12 +20,12 @@
 #include "base/buffer.h"
 #include "erts/functions.h"
 
-/* What the VM says of a module that is loaded. */
+/* A module that is loaded, as Erlang says. */
 struct fp_loaded {
     uint64_t name; /* atom word */
     int has_md5;   /* there is current code */
     unsigned char md5[FP_MD5_SIZE];
-    int has_old; /* old code, not purged yet; nothing tells which it is */
+    int has_old; /* old code, not purged yet; of unknown MD5 */
 };
 
 struct fp_perf_map_count {
@@ -33,17 +33,16 @@ struct fp_perf_map_count {
     uint64_t left_out; /* found, but of no module that is loaded */
 };
 
-/* Append the map of `functions`, without those of modules that are not in loaded[0..n): code that
- * was purged and not overwritten yet. `loaded` is sorted by this. Of a module that is loaded,
- * copies are left out that are not the current code by their MD5, unless it has old code. 0 or
- * FP_ENOMEM. */
+/* Appends the map of `functions`, without those of modules that are not in loaded[0..n): code that
+ * was purged and not overwritten yet. Of a loaded module, a copy is left out whose MD5 is not that
+ * of the current code, unless the module has old code. Sorts `loaded`. 0 or FP_ENOMEM. */
 int fp_perf_map_text(struct fp_buffer *text, const struct fp_functions *functions,
                      struct fp_loaded *loaded, size_t n, const struct fp_layout *layout,
                      const struct fp_memory *memory, struct fp_perf_map_count *count);
 
-/* Make `path` a file of mode 0600 with these bytes. 0; FP_ESTATE: this process has that very file
+/* Makes `path` a file of mode 0600 with these bytes. 0; FP_ESTATE: this process has that very file
  * open for writing, so it is the VM's own (+JPperf); FP_EIO. Then `why` has the path and the
- * reason, and nothing was left behind. */
+ * reason, and nothing is left behind. */
 int fp_perf_map_write(const char *path, const char *bytes, size_t size, char *why, size_t why_size);
 
 #endif

@@ -4,39 +4,20 @@
 
 #include "base/error.h"
 
-uint64_t fp_process_field(const struct fp_layout *layout, const unsigned char *bytes,
-                          enum fp_field field)
+/* Little endian, as every target of the native engine is. Where `width` is a constant, as in the
+ * sampler's hot path, this is one load. */
+static inline uint64_t load(const unsigned char *bytes, uint16_t offset, uint32_t width)
 {
     uint64_t value = 0;
 
-    /* Little endian, as every target of the native engine is. */
-    memcpy(&value, bytes + layout->release.offset[field], fp_field_width(field));
+    memcpy(&value, bytes + offset, width);
     return value;
 }
 
-/* The widths are those of FP_FIELD_MAP: the sampler's hot path knows them. */
-static inline uint64_t load64(const unsigned char *bytes, uint16_t offset)
+uint64_t fp_process_field(const struct fp_layout *layout, const unsigned char *bytes,
+                          enum fp_field field)
 {
-    uint64_t word;
-
-    memcpy(&word, bytes + offset, sizeof word);
-    return word;
-}
-
-static inline uint32_t load32(const unsigned char *bytes, uint16_t offset)
-{
-    uint32_t word;
-
-    memcpy(&word, bytes + offset, sizeof word);
-    return word;
-}
-
-static inline uint16_t load16(const unsigned char *bytes, uint16_t offset)
-{
-    uint16_t word;
-
-    memcpy(&word, bytes + offset, sizeof word);
-    return word;
+    return load(bytes, layout->release.offset[field], fp_field_width(field));
 }
 
 int fp_process_status(uint32_t state)
@@ -57,7 +38,7 @@ int fp_process_status(uint32_t state)
     return FP_STATUS_waiting;
 }
 
-/* (high - low) in words; -1 when it cannot be a size of one heap. */
+/* (high - low) in words; -1: it cannot be the size of a heap. */
 static int64_t words(uint64_t low, uint64_t high)
 {
     uint64_t bytes = high - low;
@@ -67,15 +48,14 @@ static int64_t words(uint64_t low, uint64_t high)
     return (int64_t)(bytes >> 3);
 }
 
-/* A count or a number of words; -1 when no memory could hold so many. */
+/* A number of words; -1: no memory holds so many. */
 static int64_t bounded(uint64_t n)
 {
     return n >> 46 != 0 ? -1 : (int64_t)n;
 }
 
-/* Message queue: fetched and not yet fetched. In 27 on, the in-queue's figure counts the messages
- * behind the last signal that is no message, so it is a lower bound while signals are pending
- * (erl_message.h). */
+/* The in-queue of 27 and later counts the messages behind the last signal that is no message: a lower
+ * bound while signals are pending (erl_message.h). */
 static int64_t queue_len(int64_t inner, int64_t outer)
 {
     const int64_t limit = INT64_C(1) << 40;
@@ -88,9 +68,9 @@ static int64_t queue_len(int64_t inner, int64_t outer)
 int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes,
                       struct fp_snapshot *snapshot)
 {
-#define FIELD(name) load64(bytes, layout->release.offset[FP_FIELD_##name])
+#define FIELD(name) load(bytes, layout->release.offset[FP_FIELD_##name], FP_WIDTH_##name)
     uint64_t heap = FIELD(heap), hend = FIELD(hend), old_heap = FIELD(old_heap);
-    /* cppcheck-suppress ctuuninitvar; it is what is written to */
+    /* cppcheck-suppress ctuuninitvar; written below */
     int64_t *value = snapshot->value;
 
     snapshot->id = FIELD(id);
@@ -99,10 +79,10 @@ int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes
     snapshot->hend = hend;
     snapshot->registered_at = FIELD(registered);
     snapshot->dictionary = FIELD(dictionary);
-    snapshot->current = load64(bytes, layout->release.running.current);
+    snapshot->current = load(bytes, layout->release.running.current, 8);
     memcpy(snapshot->initial_call, bytes + layout->release.offset[FP_FIELD_initial_call],
            sizeof snapshot->initial_call);
-    snapshot->state = load32(bytes, layout->release.offset[FP_FIELD_state]);
+    snapshot->state = (uint32_t)FIELD(state);
     snapshot->status = (uint8_t)fp_process_status(snapshot->state);
     snapshot->runs_erlang = (snapshot->state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS)) != 0;
 
@@ -124,15 +104,14 @@ int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes
     value[FP_METRIC_bin_vheap_block_size] = bounded(FIELD(bin_vheap_block));
     value[FP_METRIC_bin_old_vheap_size] = bounded(FIELD(bin_old_vheap));
     value[FP_METRIC_bin_old_vheap_block_size] = bounded(FIELD(bin_old_vheap_block));
-    value[FP_METRIC_minor_gcs] = load16(bytes, layout->release.offset[FP_FIELD_gen_gcs]);
+    value[FP_METRIC_minor_gcs] = (int64_t)FIELD(gen_gcs);
     value[FP_METRIC_total_heap_size] = value[FP_METRIC_heap_block_size] +
                                        value[FP_METRIC_old_heap_block_size] +
                                        value[FP_METRIC_mbuf_size];
     value[FP_METRIC_memory] = layout->release.process_size + 8 * value[FP_METRIC_total_heap_size] +
                               layout->release.message_size * value[FP_METRIC_message_queue_len];
 #undef FIELD
-    /* A size that cannot be, or parts larger than their whole: the collector was exchanging the
-     * heaps while the kernel copied. */
+    /* No size, or a part larger than its whole: the collector exchanged the heaps while the kernel copied. */
     for (int metric = 0; metric < FP_METRIC_COUNT; metric++)
         if (value[metric] < 0)
             return FP_ETORN;

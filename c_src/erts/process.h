@@ -1,6 +1,5 @@
 /*
- * process.h - one process structure, copied, to what process_info/2 would say. Pure: works on bytes
- * already read. Any thread.
+ * process.h - a copied process structure to what process_info/2 says of it. Pure. Any thread.
  */
 #ifndef FP_ERTS_PROCESS_H
 #define FP_ERTS_PROCESS_H
@@ -34,8 +33,7 @@ struct fp_snapshot {
     uint64_t initial_call[3];
     uint32_t state;
     uint8_t status;      /* enum fp_status */
-    uint8_t runs_erlang; /* on a normal scheduler now: `stop` and `i`
-                                      are stale */
+    uint8_t runs_erlang; /* on a normal scheduler: `stop` and `i` are stale */
     int64_t value[FP_METRIC_COUNT];
 };
 
@@ -43,8 +41,8 @@ struct fp_snapshot {
 /* For tests. */
 int fp_process_status(uint32_t state);
 
-/* From `bytes` (layout->snapshot_size of them) at the structure's start. 0, or
- * FP_ETORN when the figures contradict each other: it was changing. */
+/* From the first layout->snapshot_size bytes of the structure. 0; FP_ETORN: its numbers contradict
+ * each other, as it changed while it was copied. */
 int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes,
                       struct fp_snapshot *snapshot);
 

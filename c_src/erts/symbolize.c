@@ -1,28 +1,22 @@
-/*
- * symbolize.c - keep three things fresh while the VM loads and purges code: the ranges of code, the
- * cached functions, and the set of C libraries.
- */
 #include "erts/symbolize.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 
-/* The cache is compared with memory this often, or as often as costs some 0.15 % of a core
- * (fp_code_index_revalidate takes about 0.15 us a function). */
+/* How often the cache is compared with memory; at most 0.15 % of a core, as that takes about 0.15 us
+ * for each function. */
 #define REVALIDATE_NS INT64_C(100000000)
 #define REVALIDATE_NS_PER_FUNCTION INT64_C(100000)
-/* /proc/self/maps is read at most this often when a sample had an address in no
- * known range; and this often in any case. */
+/* How often /proc/self/maps is read: after a sample had an address in no known range, and in any
+ * case. */
 #define RANGES_STALE_NS INT64_C(200000000)
 #define RANGES_NS INT64_C(5000000000)
-/* After a library was loaded, another set is made at most this often. */
+/* How often, at most, another set of libraries is made. */
 #define CSTACK_NS INT64_C(1000000000)
 
 struct fp_symbolize {
@@ -33,7 +27,7 @@ struct fp_symbolize {
     struct fp_ranges ranges;
     struct fp_ranges fragments; /* at a range's start: in no function */
     int64_t validated_ns, ranged_ns, cstack_ns;
-    int64_t stale_ns;              /* how long a stale mark waits now */
+    int64_t stale_ns;              /* RANGES_STALE_NS, doubled by each read without news */
     struct fp_live_cstack *cstack; /* NULL: C code has no names */
 };
 
@@ -45,24 +39,17 @@ static uint32_t put(char *out, size_t room, const char *text, uint32_t len)
     return n;
 }
 
-static void put_file(struct fp_code_index *code, const struct fp_location *at,
-                     struct fp_symbol *symbol)
-{
-    uint32_t len;
-    const char *text = at->file == 0 ? NULL : fp_code_index_file(code, at->file, &len);
-
-    symbol->file_len = text == NULL ? 0 : put(symbol->file, sizeof symbol->file, text, len);
-}
-
 static int put_mfa(struct fp_code_index *code, const uint64_t mfa[3], struct fp_symbol *symbol)
 {
     uint32_t len;
     const char *text;
 
-    if ((text = fp_code_index_atom(code, mfa[0], &len)) == NULL)
+    text = fp_code_index_atom(code, mfa[0], &len);
+    if (text == NULL)
         return FP_ENOENT;
     symbol->module_len = put(symbol->module, sizeof symbol->module, text, len);
-    if ((text = fp_code_index_atom(code, mfa[1], &len)) == NULL)
+    text = fp_code_index_atom(code, mfa[1], &len);
+    if (text == NULL)
         return FP_ENOENT;
     symbol->function_len = put(symbol->function, sizeof symbol->function, text, len);
     symbol->arity = (uint32_t)mfa[2];
@@ -72,6 +59,8 @@ static int put_mfa(struct fp_code_index *code, const uint64_t mfa[3], struct fp_
 static int resolve_erlang(struct fp_symbolize *symbols, uint64_t pc, struct fp_symbol *symbol)
 {
     struct fp_location at;
+    const char *file;
+    uint32_t len;
     int err;
 
     symbol->kind = FP_SYMBOL_NONE;
@@ -84,7 +73,9 @@ static int resolve_erlang(struct fp_symbolize *symbols, uint64_t pc, struct fp_s
         return err;
     symbol->kind = FP_SYMBOL_ERLANG;
     symbol->line = at.line;
-    put_file(symbols->code, &at, symbol);
+    file = fp_code_index_file(symbols->code, at.file, &len);
+    if (file != NULL)
+        symbol->file_len = put(symbol->file, sizeof symbol->file, file, len);
     return 0;
 }
 
@@ -96,17 +87,15 @@ static int resolve_named(struct fp_symbolize *symbols, uint64_t word, struct fp_
 
     if (fp_safe_read(symbols->memory, at, mfa, sizeof mfa) != 0 || mfa[2] > 255)
         return FP_ENOENT;
-    /* A NIF's words are in the code of its module, which may be purged: resolving the function
-     * makes the cache watch it. */
+    /* A NIF's words are in the code of its module, which may be purged: once resolved, revalidate
+     * compares the function. */
     if (fp_ranges_contain(&symbols->ranges, at))
         (void)fp_code_index_resolve(symbols->code, at + sizeof mfa, &unused);
     symbol->kind = word & FP_FRAME_BIF ? FP_SYMBOL_BIF : FP_SYMBOL_NIF;
-    symbol->line = 0;
-    symbol->file_len = 0;
     return put_mfa(symbols->code, mfa, symbol);
 }
 
-/* This thread alone replaces it. */
+/* The writer alone replaces it. */
 static const struct fp_cstack *current_set(struct fp_symbolize *symbols)
 {
     return atomic_load_explicit(&symbols->cstack->set, memory_order_relaxed);
@@ -122,9 +111,6 @@ static int resolve_c(struct fp_symbolize *symbols, uint64_t pc, struct fp_symbol
     if (name == NULL)
         name = "";
     symbol->kind = FP_SYMBOL_NATIVE;
-    symbol->line = 0;
-    symbol->arity = 0;
-    symbol->module_len = 0;
     symbol->function_len =
         put(symbol->function, sizeof symbol->function, name, (uint32_t)strlen(name));
     symbol->file_len = put(symbol->file, sizeof symbol->file, library, (uint32_t)strlen(library));
@@ -135,6 +121,8 @@ static int resolve(void *self, uint64_t word, struct fp_symbol *symbol)
 {
     struct fp_symbolize *symbols = self;
 
+    symbol->module_len = symbol->function_len = symbol->file_len = 0;
+    symbol->arity = symbol->line = 0;
     if ((word & (FP_FRAME_BIF | FP_FRAME_NIF)) != 0)
         return resolve_named(symbols, word, symbol);
     if (fp_ranges_contain(&symbols->ranges, word))
@@ -153,7 +141,7 @@ static int atom(void *self, uint64_t word, char text[FP_ATOM_BYTES_MAX])
     return (int)put(text, FP_ATOM_BYTES_MAX, cached, len);
 }
 
-/* The JIT's shared fragments are at the start of its memory. */
+/* The JIT's shared fragments: what is before the first function of a range. */
 static void find_fragments(struct fp_symbolize *symbols)
 {
     struct fp_ranges *fragments = &symbols->fragments;
@@ -196,7 +184,7 @@ static void refresh_ranges(struct fp_symbolize *symbols, int64_t now)
         find_fragments(symbols);
         symbols->stale_ns = RANGES_STALE_NS;
     } else if (symbols->stale_ns < RANGES_NS) {
-        /* Reading takes some us a mapping: less often when nothing is new. */
+        /* To read takes some us for each mapping. */
         symbols->stale_ns *= 2;
     }
 }

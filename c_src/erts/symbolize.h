@@ -1,6 +1,8 @@
 /*
- * symbolize.h - the native engine's symbolizer: Erlang code by code_index, C code by cstack. WRITER
- * THREAD, once it is made.
+ * symbolize.h - the native engine's symbolizer: Erlang code by code_index, C code by cstack.
+ *
+ * It keeps three things fresh while the VM loads and purges code: the ranges of code, the cached
+ * functions, and the set of libraries. WRITER THREAD, but for create.
  */
 #ifndef FP_ERTS_SYMBOLIZE_H
 #define FP_ERTS_SYMBOLIZE_H
@@ -15,7 +17,7 @@
 struct fp_symbolize;
 
 /* 0, FP_ENOMEM or FP_EIO. `layout`, `memory`, `live` and `cstack` must outlive it. With `cstack`, C
- * code has names: this makes the sets of libraries there, and frees them, so the sampler ends
+ * code has names: the sets of libraries there are made and freed here, so the sampler ends
  * before. */
 int fp_symbolize_create(struct fp_symbolize **symbols, const struct fp_layout *layout,
                         const struct fp_memory *memory, struct fp_live_ranges *live,
