@@ -54,8 +54,8 @@ static int64_t bounded(uint64_t n)
     return n >> 46 != 0 ? -1 : (int64_t)n;
 }
 
-/* The in-queue of 27 and later counts the messages behind the last signal that is no message: a lower
- * bound while signals are pending (erl_message.h). */
+/* The in-queue of 27 and later counts the messages behind the last signal that is no message: a
+ * lower bound while signals are pending (erl_message.h). */
 static int64_t queue_len(int64_t inner, int64_t outer)
 {
     const int64_t limit = INT64_C(1) << 40;
@@ -111,7 +111,8 @@ int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes
     value[FP_METRIC_memory] = layout->release.process_size + 8 * value[FP_METRIC_total_heap_size] +
                               layout->release.message_size * value[FP_METRIC_message_queue_len];
 #undef FIELD
-    /* No size, or a part larger than its whole: the collector exchanged the heaps while the kernel copied. */
+    /* No size, or a part larger than its whole: the collector exchanged the heaps while the kernel
+     * copied. */
     for (int metric = 0; metric < FP_METRIC_COUNT; metric++)
         if (value[metric] < 0)
             return FP_ETORN;

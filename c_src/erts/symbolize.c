@@ -8,8 +8,8 @@
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 
-/* How often the cache is compared with memory; at most 0.15 % of a core, as that takes about 0.15 us
- * for each function. */
+/* How often the cache is compared with memory; at most 0.15 % of a core, as that takes about 0.15
+ * us for each function. */
 #define REVALIDATE_NS INT64_C(100000000)
 #define REVALIDATE_NS_PER_FUNCTION INT64_C(100000)
 /* How often /proc/self/maps is read: after a sample had an address in no known range, and in any
