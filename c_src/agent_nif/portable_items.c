@@ -194,7 +194,7 @@ static const struct {
 int fp_record_encoder_take(ErlNifEnv *env, struct fp_session *session, struct fp_record_encoder *to,
                            ERL_NIF_TERM term)
 {
-    struct item item = {.env = env, .to = to, .counters = fp_session_stats_mutable(session)};
+    struct item item = {.env = env, .to = to, .counters = fp_session_counters(session)};
     char kind[16];
     int size;
 

@@ -255,20 +255,20 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     static const char *const states[] = {"running", "stopping", "stopped"};
     ERL_NIF_TERM map;
     struct session_handle *handle = use(env, argv[0], &map);
-    const struct fp_session *session;
+    struct fp_session_info info;
 
     (void)argc;
     if (handle == NULL)
         return map;
-    session = handle->session;
+    info = fp_session_info(handle->session);
     map = enif_make_new_map(env);
-    fp_map_put_atom(env, &map, "state", states[fp_session_state(session)]);
-    fp_map_put_text(env, &map, "reads", fp_session_reads(session));
-    fp_map_put_u64(env, &map, "code_ranges_left_out", fp_session_code_ranges_left_out(session));
-    fp_map_put_text(env, &map, "path", fp_session_path(session));
+    fp_map_put_atom(env, &map, "state", states[info.state]);
+    fp_map_put_text(env, &map, "reads", info.reads);
+    fp_map_put_u64(env, &map, "code_ranges_left_out", info.code_ranges_left_out);
+    fp_map_put_text(env, &map, "path", info.path);
     for (enum fp_counter at = 0; at < FP_COUNTER_COUNT; at++)
         fp_map_put_u64(env, &map, fp_counters_name(at),
-                       fp_counters_get(fp_session_stats(session), at));
+                       fp_counters_get(fp_session_counters(handle->session), at));
     return unuse(handle, map);
 }
 
@@ -384,7 +384,7 @@ ERL_NIF_TERM fp_nif_session_push(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     to = fp_session_enter(handle->session);
     if (to == NULL)
         return unuse(handle, closed(env));
-    counters = fp_session_stats(handle->session);
+    counters = fp_session_counters(handle->session);
     taken = fp_counters_get(counters, FP_COUNTER_taken);
     dropped = fp_counters_get(counters, FP_COUNTER_dropped);
     while (valid && enif_get_list_cell(env, list, &head, &list))

@@ -18,35 +18,42 @@ struct fp_session {
     struct fp_counters counters;
     struct fp_live_ranges code;
     struct fp_live_cstack cstack;
-    _Atomic uint32_t schedulers_online; /* relaxed: only a figure */
+    _Atomic uint32_t schedulers_online; /* relaxed: one number */
     struct fp_sample_clock clock;
     struct fp_memory sampler_memory, writer_memory; /* native: one a thread */
     int memories;                                   /* how many of them are open */
     struct fp_ring *ring;
     struct fp_symbolize *symbols;
     struct fp_sampler *sampler; /* native */
-    /* Native: to the sampler and from it. The flag of each is 1 while a NIF is at it (acq_rel). */
+    /* Native: to the sampler and from it. The flag of each is 1 during a call (acq_rel). */
     struct fp_triple_buffer *pinned, *selected;
     _Atomic int is_pinning, is_listing;
-    struct fp_record_encoder *portable; /* portable */
+    struct fp_record_encoder *encoder; /* portable */
     struct fp_writer *writer;
     struct fp_gauges_mailbox node;
     char path[4096];
     /* RUNNING -> STOPPING by the first call that stops (acq_rel exchange),
      * -> STOPPED by the writer (release); any thread reads it (acquire). */
     _Atomic int state;
-    /* 1 while the portable engine's caller is inside (acq_rel). */
-    _Atomic int entered;
+    /* 1 between fp_session_enter and fp_session_leave (acq_rel). */
+    _Atomic int is_entered;
     /* Guarded by `sessions_lock`: */
     struct fp_session *next;
     int is_abandoned;
 };
 
-/* Every session that is not freed yet. Held for a few steps only. */
+/* Every session that is not freed yet. The lock is held for a few steps only. */
 static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fp_session *sessions;
 
-/* ---------------------------------------------------------- the endings -- */
+/* --------------------------------------------------------------- events -- */
+
+static void send_event(struct fp_session *session, enum fp_session_event event, uint64_t ticket,
+                       int err, const char *text)
+{
+    if (session->options.notify != NULL)
+        session->options.notify(session->options.arg, event, ticket, err, text);
+}
 
 static void on_sink(void *arg, enum fp_sink_event event, const char *text)
 {
@@ -55,9 +62,8 @@ static void on_sink(void *arg, enum fp_sink_event event, const char *text)
         [FP_SINK_REMOVED] = FP_SESSION_FILE_REMOVED, [FP_SINK_FAILED] = FP_SESSION_FILE_FAILED,
         [FP_SINK_HEALED] = FP_SESSION_FILE_HEALED,
     };
-    struct fp_session *session = arg;
 
-    session->options.notify(session->options.arg, events[event], 0, 0, text);
+    send_event(arg, events[event], 0, 0, text);
 }
 
 static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket, int err,
@@ -65,19 +71,20 @@ static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket, in
 {
     struct fp_session *session = arg;
 
-    if (event == FP_WRITER_FLUSHED) {
-        session->options.notify(session->options.arg, FP_SESSION_FLUSHED, ticket, err, why);
-        return;
-    }
-    atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED, memory_order_release);
-    session->options.notify(session->options.arg, FP_SESSION_STOPPED, 0, err, why);
+    if (event == FP_WRITER_STOPPED)
+        atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED, memory_order_release);
+    send_event(session, event == FP_WRITER_STOPPED ? FP_SESSION_STOPPED : FP_SESSION_FLUSHED,
+               ticket, err, why);
 }
 
 static void on_sampler_ended(void *arg)
 {
-    struct fp_session *session = arg;
+    fp_writer_stop(((struct fp_session *)arg)->writer);
+}
 
-    fp_writer_stop(session->writer);
+static enum fp_session_state state(const struct fp_session *session)
+{
+    return (enum fp_session_state)atomic_load_explicit(&session->state, memory_order_acquire);
 }
 
 void fp_session_stop(struct fp_session *session)
@@ -90,9 +97,9 @@ void fp_session_stop(struct fp_session *session)
         return;
     if (session->options.is_native)
         fp_sampler_stop(session->sampler);
-    else if (atomic_exchange(&session->entered, 1) == 0)
+    else if (atomic_exchange(&session->is_entered, 1) == 0)
         fp_writer_stop(session->writer);
-    /* else: who is inside tells the writer when it leaves */
+    /* else fp_session_leave() stops the writer */
 }
 
 uint64_t fp_session_flush(struct fp_session *session)
@@ -107,28 +114,33 @@ int fp_session_commit(struct fp_session *session, const char *note)
 
 struct fp_record_encoder *fp_session_enter(struct fp_session *session)
 {
-    if (session->options.is_native || fp_session_state(session) != FP_SESSION_IS_RUNNING ||
-        atomic_exchange_explicit(&session->entered, 1, memory_order_acq_rel))
+    if (session->options.is_native || state(session) != FP_SESSION_IS_RUNNING ||
+        atomic_exchange_explicit(&session->is_entered, 1, memory_order_acq_rel))
         return NULL;
-    return session->portable;
+    return session->encoder;
 }
 
 void fp_session_leave(struct fp_session *session)
 {
-    atomic_store(&session->entered, 0);
-    /* fp_session_stop may have found somebody inside: then it is us. */
+    atomic_store(&session->is_entered, 0);
+    /* A fp_session_stop() since the enter left the writer to this call. */
     if (atomic_load(&session->state) == FP_SESSION_IS_STOPPING)
         fp_writer_stop(session->writer);
 }
 
-/* ------------------------------------------------------------- reading -- */
+/* ---------------------------------------------------------------- access -- */
 
-enum fp_session_state fp_session_state(const struct fp_session *session)
+struct fp_session_info fp_session_info(const struct fp_session *session)
 {
-    return (enum fp_session_state)atomic_load_explicit(&session->state, memory_order_acquire);
+    return (struct fp_session_info){
+        .state = state(session),
+        .path = session->path,
+        .reads = session->options.is_native ? fp_safe_read_method(&session->sampler_memory) : "",
+        .code_ranges_left_out = atomic_load_explicit(&session->code.left_out, memory_order_relaxed),
+    };
 }
 
-const struct fp_counters *fp_session_stats(const struct fp_session *session)
+struct fp_counters *fp_session_counters(struct fp_session *session)
 {
     return &session->counters;
 }
@@ -138,24 +150,9 @@ void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n)
     atomic_store_explicit(&session->schedulers_online, n, memory_order_relaxed);
 }
 
-struct fp_counters *fp_session_stats_mutable(struct fp_session *session)
+struct fp_gauges_mailbox *fp_session_node(struct fp_session *session)
 {
-    return &session->counters;
-}
-
-const char *fp_session_reads(const struct fp_session *session)
-{
-    return session->options.is_native ? fp_safe_read_method(&session->sampler_memory) : "";
-}
-
-uint32_t fp_session_code_ranges_left_out(const struct fp_session *session)
-{
-    return atomic_load_explicit(&session->code.left_out, memory_order_relaxed);
-}
-
-const char *fp_session_path(const struct fp_session *session)
-{
-    return session->path;
+    return &session->node;
 }
 
 int fp_session_pin(struct fp_session *session, const uint64_t *words, size_t n)
@@ -187,23 +184,12 @@ size_t fp_session_selected(struct fp_session *session, uint64_t *pid, size_t roo
     return n;
 }
 
-struct fp_gauges_mailbox *fp_session_node(struct fp_session *session)
-{
-    return &session->node;
-}
-
-/* ------------------------------------------------------ life and death -- */
-
-static int say(char *why, size_t size, int err)
-{
-    snprintf(why, size, "%s", fp_err_text(err));
-    return err;
-}
+/* ----------------------------------------------------- creation and end -- */
 
 static void session_free(struct fp_session *session)
 {
     fp_sampler_destroy(session->sampler);
-    fp_record_encoder_destroy(session->portable);
+    fp_record_encoder_destroy(session->encoder);
     fp_symbolize_destroy(session->symbols);
     fp_ring_destroy(session->ring);
     fp_triple_buffer_destroy(session->pinned);
@@ -216,14 +202,30 @@ static void session_free(struct fp_session *session)
     free(session);
 }
 
-static int prepare_engine(struct fp_session *session)
+static int create_sampler(struct fp_session *session)
+{
+    struct fp_sampler_options *options = &session->options.sampler;
+
+    options->cstack = &session->cstack;
+    options->schedulers_online = &session->schedulers_online;
+    options->memory = &session->sampler_memory;
+    options->code = &session->code;
+    options->ring = session->ring;
+    options->counters = &session->counters;
+    options->clock_offset_ns =
+        1000 * atomic_load_explicit(&session->clock.offset_us, memory_order_relaxed);
+    options->pinned = session->pinned;
+    options->selected = session->selected;
+    options->ended = on_sampler_ended;
+    options->arg = session;
+    return fp_sampler_create(&session->sampler, options);
+}
+
+static int create_native(struct fp_session *session)
 {
     struct fp_ranges mapped;
     int err;
 
-    if (!session->options.is_native)
-        return fp_record_encoder_create(&session->portable, session->ring, &session->counters,
-                                        &session->clock);
     for (; session->memories < 2; session->memories++) {
         err = session->memories == 0 ? fp_safe_read_open_own(&session->sampler_memory)
                                      /* Few reads: no descriptor is needed for them. */
@@ -239,9 +241,10 @@ static int prepare_engine(struct fp_session *session)
     if (err != 0)
         return err;
     fp_live_ranges_update(&session->code, &mapped);
-    return fp_symbolize_create(&session->symbols, &session->options.sampler.layout,
-                               &session->writer_memory, &session->code,
-                               session->options.sampler.running_stacks ? &session->cstack : NULL);
+    err = fp_symbolize_create(&session->symbols, &session->options.sampler.layout,
+                              &session->writer_memory, &session->code,
+                              session->options.sampler.running_stacks ? &session->cstack : NULL);
+    return err == 0 ? create_sampler(session) : err;
 }
 
 static int create_writer(struct fp_session *session, struct fp_sink *sink)
@@ -268,43 +271,22 @@ static int create_writer(struct fp_session *session, struct fp_sink *sink)
     return fp_writer_create(&session->writer, options);
 }
 
-static int create_sampler(struct fp_session *session)
-{
-    struct fp_sampler_options *options = &session->options.sampler;
-
-    options->cstack = &session->cstack;
-    options->schedulers_online = &session->schedulers_online;
-    options->memory = &session->sampler_memory;
-    options->code = &session->code;
-    options->ring = session->ring;
-    options->counters = &session->counters;
-    options->clock_offset_ns =
-        1000 * atomic_load_explicit(&session->clock.offset_us, memory_order_relaxed);
-    options->pinned = session->pinned;
-    options->selected = session->selected;
-    options->ended = on_sampler_ended;
-    options->arg = session;
-    return session->options.is_native ? fp_sampler_create(&session->sampler, options) : 0;
-}
-
 /* All that needs no file. */
-static int create_engine(struct fp_session *session, char *why, size_t why_size)
+static int create_engine(struct fp_session *session)
 {
     int err = fp_ring_create(&session->ring, session->options.ring_bytes);
 
-    if (err == 0)
-        err = prepare_engine(session);
-    if (err == 0)
-        err = create_sampler(session);
     if (err != 0)
-        snprintf(why, why_size, "%s",
-                 err == FP_ESTATE ? "the schedulers are being retired" : fp_err_text(err));
-    return err;
+        return err;
+    if (session->options.is_native)
+        return create_native(session);
+    return fp_record_encoder_create(&session->encoder, session->ring, &session->counters,
+                                    &session->clock);
 }
 
 static void join_sampler(struct fp_session *session)
 {
-    if (session->options.is_native)
+    if (session->sampler != NULL)
         fp_sampler_join(session->sampler);
     session->sampler = NULL;
 }
@@ -312,46 +294,16 @@ static void join_sampler(struct fp_session *session)
 /* The writer's thread last: once it runs it may write to the file. */
 static int start_threads(struct fp_session *session)
 {
-    int err = session->options.is_native ? fp_sampler_start(session->sampler) : 0;
+    int err = session->sampler == NULL ? 0 : fp_sampler_start(session->sampler);
 
     if (err != 0)
         return err;
     err = fp_writer_start(session->writer);
-    if (err != 0 && session->options.is_native) {
+    if (err != 0 && session->sampler != NULL) {
         fp_sampler_stop(session->sampler);
         join_sampler(session);
     }
     return err;
-}
-
-static int start_with(struct fp_session *session, struct fp_sink *sink)
-{
-    int err = create_writer(session, sink);
-
-    if (err != 0)
-        return err;
-    err = start_threads(session);
-    if (err != 0)
-        fp_writer_destroy(session->writer);
-    return err;
-}
-
-static void list(struct fp_session *session)
-{
-    pthread_mutex_lock(&sessions_lock);
-    session->next = sessions;
-    sessions = session;
-    pthread_mutex_unlock(&sessions_lock);
-}
-
-static void quiet(void *arg, enum fp_session_event event, uint64_t ticket, int err,
-                  const char *text)
-{
-    (void)text;
-    (void)arg;
-    (void)event;
-    (void)ticket;
-    (void)err;
 }
 
 int fp_session_start(struct fp_session **out, const struct fp_session_options *options, char *why,
@@ -360,35 +312,46 @@ int fp_session_start(struct fp_session **out, const struct fp_session_options *o
     struct fp_session *session = calloc(1, sizeof *session);
     struct fp_sink *sink = NULL;
     struct fp_sink_end end;
-    int err;
+    int err = FP_ENOMEM;
 
     if (session == NULL)
-        return say(why, why_size, FP_ENOMEM);
+        goto fail;
     session->options = *options;
     session->cstack.bytes_max = SIZE_MAX;
     if (session->options.writer.script.os_pid == 0)
         atomic_init(&session->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000);
     fp_session_set_schedulers_online(session, options->schedulers_online);
-    err = create_engine(session, why, why_size);
+    err = create_engine(session);
     if (err != 0)
-        goto fail;
+        goto fail_session;
     err = fp_sink_open(&sink, &options->files, why, why_size);
-    if (err != 0)
-        goto fail;
+    if (err != 0) {
+        session_free(session);
+        return err;
+    }
     snprintf(session->path, sizeof session->path, "%s", fp_sink_path(sink));
-    err = start_with(session, sink);
+    err = create_writer(session, sink);
     if (err != 0)
         goto fail_sink;
-    list(session);
+    err = start_threads(session);
+    if (err != 0)
+        goto fail_writer;
+    pthread_mutex_lock(&sessions_lock);
+    session->next = sessions;
+    sessions = session;
+    pthread_mutex_unlock(&sessions_lock);
     *out = session;
     return 0;
+fail_writer:
+    fp_writer_destroy(session->writer);
 fail_sink:
-    say(why, why_size, err);
-    /* Nobody has been told of this session: its end is nobody's news. */
-    session->options.notify = quiet;
+    session->options.notify = NULL; /* a session that did not start has no events */
     fp_sink_close(sink, &end);
-fail:
+fail_session:
     session_free(session);
+fail:
+    snprintf(why, why_size, "%s",
+             err == FP_ESTATE ? "the schedulers are being retired" : fp_err_text(err));
     return err;
 }
 
@@ -426,15 +389,15 @@ void fp_session_abandon(struct fp_session *session)
     pthread_mutex_unlock(&sessions_lock);
 }
 
-/* An abandoned session that has stopped; or `any` one. Off the list. */
-static struct fp_session *take(const void *owner, int any)
+/* An abandoned session that has stopped; or `any` one. It leaves the list. */
+static struct fp_session *unlist_one(const void *owner, int any)
 {
     struct fp_session *found;
 
     pthread_mutex_lock(&sessions_lock);
     for (found = sessions; found != NULL; found = found->next)
         if (found->options.owner == owner &&
-            (any || (found->is_abandoned && fp_session_state(found) == FP_SESSION_IS_STOPPED)))
+            (any || (found->is_abandoned && state(found) == FP_SESSION_IS_STOPPED)))
             break;
     if (found != NULL)
         unlist(found);
@@ -446,7 +409,7 @@ static void free_all(const void *owner, int any)
 {
     struct fp_session *session;
 
-    while ((session = take(owner, any)) != NULL) {
+    while ((session = unlist_one(owner, any)) != NULL) {
         /* Not under the lock: its last message may abandon it. */
         join(session);
         session_free(session);

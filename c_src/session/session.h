@@ -1,25 +1,21 @@
 /*
- * session.h - one profiling run: ring, engine, writer and file, with their life and death in one
- * place.
+ * session.h - one profiling run: ring, engine, writer and file, from creation to end.
  *
- *              fp_session_start
- *                     v
- *   RUNNING: sampler (or fp_session_push by the portable engine) -> ring ->
- *                     |                                    writer -> file
- *                     | fp_session_stop, from anybody: the owner, its death,
- *                     v                                  or the unload
- *   STOPPING: the sampler ends by itself and, as its last act, tells the
- *             writer, which drains the ring, closes the file and
- *                     |  notifies FP_SESSION_STOPPED
- *                     v
- *   STOPPED: nothing runs. The books are final.
- *                     | fp_session_close
- *                     v
- *   joined and freed
+ *             fp_session_start
+ *                    v
+ *   RUNNING   sampler, or record encoder -> ring -> writer -> file
+ *                    | fp_session_stop: by a call, the owner's death or the unload
+ *                    v
+ *   STOPPING  the sampler ends and, as its last act, stops the writer;
+ *             the writer drains the ring, closes the file, notifies
+ *                    | FP_SESSION_STOPPED
+ *                    v
+ *   STOPPED   nothing runs, the counters are final
+ *                    | fp_session_close: joined and freed
  *
- * A session that nobody closes (its owner died) is given up with fp_session_abandon(), which never
- * blocks; fp_session_reap() frees those that were and have stopped. fp_session_join_all() stops and
- * joins every session of an owner: so no thread outlives the library.
+ * A session whose owner has died is given up with fp_session_abandon(), which never blocks;
+ * fp_session_reap() frees those that have stopped since. fp_session_join_all() stops and joins
+ * every session of an owner: no thread outlives the library.
  */
 #ifndef FP_SESSION_SESSION_H
 #define FP_SESSION_SESSION_H
@@ -47,8 +43,8 @@ enum fp_session_event {
     FP_SESSION_FILE_HEALED
 };
 
-/* Copied. fp_session_start() fills in what the leaf structs point to of the session's own: ring,
- * counters, memory, calls back. */
+/* Copied. fp_session_start() sets the members of the leaf structs that belong to the session: ring,
+ * counters, memory, callbacks. */
 struct fp_session_options {
     int is_native; /* else the portable engine, and no sampler */
     struct fp_sampler_options sampler;
@@ -57,19 +53,19 @@ struct fp_session_options {
     size_t ring_bytes;
     uint32_t schedulers_online;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the writer's last act; err
-     * is 0, or FP_EIO with "path: reason" as text. FILE_* with the text of sink.h; of the first
-     * file nobody is told. */
+     * is 0, or FP_EIO with "path: reason" as text. FILE_* with the text of sink.h, from the second
+     * file on. */
     void (*notify)(void *arg, enum fp_session_event event, uint64_t ticket, int err,
                    const char *text);
     void *arg;
-    /* Whose session it is, for fp_session_reap and fp_session_join_all: after a purge, two loaded
-     * instances of the library can share this code. */
+    /* For fp_session_reap and fp_session_join_all: after a purge, two loaded instances of the
+     * library can share this code. */
     const void *owner;
 };
 
 /* A thread that may block. 0, or FP_EINVAL, FP_ENOMEM, FP_EIO, FP_ETHREAD, FP_EDENIED, FP_ESTATE
- * (running_stacks, while the schedulers are being retired) with a sentence in *why: then nothing
- * was started, and there is no file. */
+ * (running_stacks, during a shutdown of the captures) with a sentence in *why: then no thread runs,
+ * and there is no file. */
 int fp_session_start(struct fp_session **session, const struct fp_session_options *options,
                      char *why, size_t why_size);
 
@@ -80,31 +76,30 @@ int fp_session_commit(struct fp_session *session, const char *note);
 void fp_session_stop(struct fp_session *session);
 
 enum fp_session_state { FP_SESSION_IS_RUNNING, FP_SESSION_IS_STOPPING, FP_SESSION_IS_STOPPED };
-enum fp_session_state fp_session_state(const struct fp_session *session);
-const struct fp_counters *fp_session_stats(const struct fp_session *session);
+struct fp_session_info {
+    enum fp_session_state state;
+    const char *path;  /* of the first file, while it was written; "" where the sink buffered */
+    const char *reads; /* fp_safe_read_method of the sampler; "" for the portable engine */
+    uint32_t code_ranges_left_out; /* mappings of code that had no room */
+};
+struct fp_session_info fp_session_info(const struct fp_session *session);
+/* Those of the portable engine are counted by Erlang. */
+struct fp_counters *fp_session_counters(struct fp_session *session);
 /* Schedulers beyond these are offline, not idle. */
 void fp_session_set_schedulers_online(struct fp_session *session, uint32_t n);
-/* For counters that Erlang keeps (the portable engine's). */
-struct fp_counters *fp_session_stats_mutable(struct fp_session *session);
-/* Of the first file, while it was written; "" where it began by buffering. */
-const char *fp_session_path(const struct fp_session *session);
-/* How the sampler reads memory: fp_safe_read_method; "" for the portable engine. */
-const char *fp_session_reads(const struct fp_session *session);
-/* Mappings of code that had no room; 0 for the portable engine. */
-uint32_t fp_session_code_ranges_left_out(const struct fp_session *session);
-/* Where Erlang puts what is written of the node at each flush. */
+/* For the node's gauges, which each flush writes. */
 struct fp_gauges_mailbox *fp_session_node(struct fp_session *session);
 
-/* Sample these processes whatever the rules say, from the next tick on and until others are named:
+/* Samples these processes whatever the rankings say, from the next tick until the next call:
  * FP_PINNED_WORDS for each (sampler.h). 0; FP_EINVAL for more than FP_PINNED_MAX or the portable
- * engine, FP_ESTATE while another caller is at it. ANY THREAD, never blocks. */
+ * engine, FP_ESTATE during another call. ANY THREAD, never blocks. */
 int fp_session_pin(struct fp_session *session, const uint64_t *words, size_t n);
-/* The pids that the native engine looks at: up to `room`, how many. 0 while another caller is at
- * it. ANY THREAD, never blocks. */
+/* The pids that the native engine samples: up to `room`, how many. 0 during another call. ANY
+ * THREAD, never blocks. */
 size_t fp_session_selected(struct fp_session *session, uint64_t *pid, size_t room);
 
-/* The portable engine's door, for one caller at a time: NULL when the session is native, stopping,
- * or somebody is inside. fp_session_leave() after it. */
+/* The record encoder of the portable engine, until fp_session_leave(). NULL when the session is
+ * native or stopping, or another caller has it. */
 struct fp_record_encoder *fp_session_enter(struct fp_session *session);
 void fp_session_leave(struct fp_session *session);
 
