@@ -6,39 +6,37 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/pages.h"
-#include "format/record.h"
 #include "session/series.h"
 
 #define TEXT_MAX 1020u
 
 struct fp_record_encoder {
     struct fp_ring *ring;
-    struct fp_counters *stats;
+    struct fp_counters *counters;
     struct fp_sample_clock *clock;
     int64_t time_us;
     struct fp_series series[FP_PROCESS_SLOTS];
-    /* Whose series that is: told anew, it goes on. */
+    /* Of the series: it goes on when the same process is defined again. */
     struct {
         uint32_t number, serial;
     } pid[FP_PROCESS_SLOTS];
-    /* Whether the writer has what the slot means: not while a definition found the ring full. */
+    /* The writer has the definition: not where that found the ring full. */
     uint8_t process_defined[FP_PROCESS_SLOTS];
     uint8_t stack_defined[FP_STACK_SLOTS];
-    /* A frame told in this tick found the ring full: stacks told after it may name it, so they
-     * are refused too, and their samples dropped - by which the caller learns to tell everything
-     * anew. */
+    /* A frame of this tick found the ring full. Stacks after it may name it: they are refused, too,
+     * and their samples dropped, upon which the caller defines everything again. */
     int frame_refused;
 };
 
 int fp_record_encoder_create(struct fp_record_encoder **out, struct fp_ring *ring,
-                             struct fp_counters *stats, struct fp_sample_clock *clock)
+                             struct fp_counters *counters, struct fp_sample_clock *clock)
 {
     struct fp_record_encoder *p = fp_pages_alloc(sizeof *p);
 
     if (p == NULL)
         return FP_ENOMEM;
     p->ring = ring;
-    p->stats = stats;
+    p->counters = counters;
     p->clock = clock;
     *out = p;
     return 0;
@@ -60,18 +58,18 @@ int fp_record_encoder_tick(struct fp_record_encoder *p, uint64_t missed, int64_t
                           memory_order_relaxed);
     atomic_store_explicit(&p->clock->step_us, step_us, memory_order_relaxed);
     p->frame_refused = 0;
-    fp_counters_add(p->stats, FP_COUNTER_ticks, 1);
-    fp_counters_add(p->stats, FP_COUNTER_missed, missed);
+    fp_counters_add(p->counters, FP_COUNTER_ticks, 1);
+    fp_counters_add(p->counters, FP_COUNTER_missed, missed);
     return 0;
 }
 
 void fp_record_encoder_lost(struct fp_record_encoder *p, uint64_t ticks, uint64_t missed,
                             uint64_t samples)
 {
-    fp_counters_add(p->stats, FP_COUNTER_ticks, ticks);
-    fp_counters_add(p->stats, FP_COUNTER_missed, missed);
-    fp_counters_add(p->stats, FP_COUNTER_taken, samples);
-    fp_counters_add(p->stats, FP_COUNTER_dropped, samples);
+    fp_counters_add(p->counters, FP_COUNTER_ticks, ticks);
+    fp_counters_add(p->counters, FP_COUNTER_missed, missed);
+    fp_counters_add(p->counters, FP_COUNTER_taken, samples);
+    fp_counters_add(p->counters, FP_COUNTER_dropped, samples);
 }
 
 static size_t padded(size_t size)
@@ -88,19 +86,12 @@ static char *append(char *at, struct fp_text text)
 
 static int mfa_is_valid(const struct fp_mfa_text *mfa)
 {
-    return !mfa->is_some || (mfa->module.size <= TEXT_MAX && mfa->function.size <= TEXT_MAX &&
-                             mfa->module.size > 0 && mfa->arity < 256);
-}
-
-static size_t mfa_size(const struct fp_mfa_text *mfa)
-{
-    return mfa->is_some ? mfa->module.size + mfa->function.size : 0;
+    return mfa->module.size <= TEXT_MAX && mfa->function.size <= TEXT_MAX && mfa->arity < 256 &&
+           (mfa->module.size > 0) == mfa->is_some;
 }
 
 static char *append_mfa(char *at, const struct fp_mfa_text *mfa, struct fp_mfa_words *words)
 {
-    if (!mfa->is_some)
-        return at;
     *words = (struct fp_mfa_words){mfa->module.size, mfa->function.size, mfa->arity};
     return append(append(at, mfa->module), mfa->function);
 }
@@ -117,19 +108,17 @@ int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot, uint32
     if (slot >= FP_PROCESS_SLOTS || name.size > TEXT_MAX || label.size > TEXT_MAX ||
         !mfa_is_valid(initial_call) || !mfa_is_valid(proc_lib_initial_call))
         return FP_EINVAL;
-    size = padded(sizeof *record + name.size + label.size + mfa_size(initial_call) +
-                  mfa_size(proc_lib_initial_call));
+    size = padded(sizeof *record + name.size + label.size + initial_call->module.size +
+                  initial_call->function.size + proc_lib_initial_call->module.size +
+                  proc_lib_initial_call->function.size);
     if (p->pid[slot].number != number || p->pid[slot].serial != serial)
         memset(&p->series[slot], 0, sizeof p->series[slot]);
     p->pid[slot].number = number;
     p->pid[slot].serial = serial;
-    record = fp_ring_reserve(p->ring, size);
+    record = fp_record_begin(p->ring, FP_RECORD_PROCESS, size);
     p->process_defined[slot] = record != NULL;
     if (record == NULL)
         return FP_EFULL;
-    memset(record, 0, size);
-    record->head.size = (uint32_t)size;
-    record->head.type = FP_RECORD_PROCESS;
     record->slot = slot;
     record->is_text = 1;
     record->number = number;
@@ -154,14 +143,11 @@ int fp_record_encoder_frame(struct fp_record_encoder *p, uint32_t id, struct fp_
         function.size > TEXT_MAX || file.size > TEXT_MAX || arity > 255)
         return FP_EINVAL;
     size = padded(sizeof *record + module.size + function.size + file.size);
-    record = fp_ring_reserve(p->ring, size);
+    record = fp_record_begin(p->ring, FP_RECORD_FRAME, size);
     if (record == NULL) {
         p->frame_refused = 1;
         return FP_EFULL;
     }
-    memset(record, 0, size);
-    record->head.size = (uint32_t)size;
-    record->head.type = FP_RECORD_FRAME;
     record->id = FP_FRAME_TEXT | id;
     record->line = line;
     record->arity = (uint16_t)arity;
@@ -173,42 +159,37 @@ int fp_record_encoder_frame(struct fp_record_encoder *p, uint32_t id, struct fp_
     return 0;
 }
 
-static int frame_word(int32_t frame, uint64_t *word)
+/* 0 for a frame that is none. */
+static uint64_t frame_word(int32_t frame)
 {
     if (frame == -1)
-        *word = FP_FRAME_TRUNCATED;
-    else if (frame == -2)
-        *word = FP_FRAME_RUNNING;
-    else if (frame >= 0 && (uint32_t)frame < FP_FRAME_TEXT_MAX)
-        *word = FP_FRAME_TEXT | (uint32_t)frame;
-    else
-        return FP_EINVAL;
-    return 0;
+        return FP_FRAME_TRUNCATED;
+    if (frame == -2)
+        return FP_FRAME_RUNNING;
+    return frame >= 0 && (uint32_t)frame < FP_FRAME_TEXT_MAX ? FP_FRAME_TEXT | (uint32_t)frame : 0;
 }
 
 int fp_record_encoder_stack(struct fp_record_encoder *p, uint32_t slot, const int32_t *frame,
                             size_t n)
 {
-    size_t size = sizeof(struct fp_record_stack) + 8 * n;
-    struct fp_record_stack *record;
+    struct fp_record_stack *record = NULL;
 
     if (slot >= FP_STACK_SLOTS || n > FP_STACK_FRAMES_MAX)
         return FP_EINVAL;
-    record = p->frame_refused ? NULL : fp_ring_reserve(p->ring, size);
-    p->stack_defined[slot] = record != NULL;
+    p->stack_defined[slot] = 0;
+    if (!p->frame_refused)
+        record = fp_record_begin(p->ring, FP_RECORD_STACK, sizeof *record + 8 * n);
     if (record == NULL)
         return FP_EFULL;
-    memset(record, 0, sizeof *record);
-    record->head.size = (uint32_t)size;
-    record->head.type = FP_RECORD_STACK;
     record->head.count = (uint16_t)n;
     record->slot = slot;
-    for (size_t i = 0; i < n; i++)
-        if (frame_word(frame[i], &record->frame[i]) != 0) {
-            p->stack_defined[slot] = 0;
+    for (size_t i = 0; i < n; i++) {
+        record->frame[i] = frame_word(frame[i]);
+        if (record->frame[i] == 0)
             return FP_EINVAL; /* not committed: the reservation lapses */
-        }
-    fp_counters_add(p->stats, FP_COUNTER_stacks, 1);
+    }
+    p->stack_defined[slot] = 1;
+    fp_counters_add(p->counters, FP_COUNTER_stacks, 1);
     fp_ring_commit(p->ring);
     return 0;
 }
@@ -218,11 +199,11 @@ int fp_record_encoder_sample(struct fp_record_encoder *p, uint32_t process, uint
 {
     if (process >= FP_PROCESS_SLOTS || stack >= FP_STACK_SLOTS || status >= FP_STATUS_free)
         return FP_EINVAL;
-    fp_counters_add(p->stats, FP_COUNTER_taken, 1);
+    fp_counters_add(p->counters, FP_COUNTER_taken, 1);
     if (p->process_defined[process] && p->stack_defined[stack] &&
         fp_series_push(&p->series[process], p->ring, process, stack, (uint8_t)status, p->time_us,
                        value) == 0)
         return 0;
-    fp_counters_add(p->stats, FP_COUNTER_dropped, 1);
+    fp_counters_add(p->counters, FP_COUNTER_dropped, 1);
     return FP_EFULL;
 }

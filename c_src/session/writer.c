@@ -35,7 +35,7 @@
 /* When the ring was found more than a quarter full. */
 #define DRAIN_BUSY_MS 20
 
-/* Between two looks for merged samples that are left, and at the clock. */
+/* Between two sweeps of merged samples that are left, and readings of the clock. */
 #define SWEEP_MS 1000
 /* A step of the system's clock that begins another file; smaller ones wait for the next file, and
  * less than a millisecond is no step. */
@@ -56,7 +56,7 @@ struct fp_writer {
     pthread_t thread;
     int64_t drain_at_ms, flush_at_ms;
     int64_t swept_ms;  /* of the last sweep */
-    uint64_t notified; /* the last ticket that was */
+    uint64_t notified; /* the last ticket */
     /* Of the times in the file: Unix time less monotonic time, and what of it is the step of the
      * system's clock since the start. */
     int64_t offset_us, step_us;
@@ -69,28 +69,22 @@ struct fp_writer {
 
 /* ---- the clock -------------------------------------------------------- */
 
-/* How far the system's clock has moved since the start. */
-static int64_t clock_step(const struct fp_writer *writer, int64_t offset_us)
-{
-    return writer->options.read_clock == NULL
-               ? atomic_load_explicit(&writer->options.clock->step_us, memory_order_relaxed)
-               : fp_clock_offset_ns(writer->options.read_clock) / 1000 - offset_us;
-}
-
-/* The offset is taken anew for each file. A large step ends the file, so that its times never
- * decrease and its name is right. */
+/* Each file has an offset of its own. A large step ends the file, so that its times never decrease
+ * and its name is right. */
 static void follow_clock(struct fp_writer *writer)
 {
-    int64_t offset_us =
-        atomic_load_explicit(&writer->options.clock->offset_us, memory_order_relaxed);
-    int64_t step_us = clock_step(writer, offset_us);
+    const struct fp_sample_clock *clock = writer->options.clock;
+    int64_t offset_us = atomic_load_explicit(&clock->offset_us, memory_order_relaxed);
+    int64_t step_us = writer->options.read_clock == NULL
+                          ? atomic_load_explicit(&clock->step_us, memory_order_relaxed)
+                          : fp_clock_offset_ns(writer->options.read_clock) / 1000 - offset_us;
     int64_t least = fp_sink_begins_file(writer->options.sink) ? NO_STEP_US : STEP_US;
 
     if (offset_us == 0 || (writer->offset_us != 0 && llabs(step_us - writer->step_us) < least))
         return;
     offset_us += step_us;
     if (fp_sink_set_offset(writer->options.sink, offset_us * 1000) != 0)
-        return; /* too many blocks wait for the disk: at the next sweep */
+        return; /* too many blocks wait for the disk: the next sweep tries again */
     writer->offset_us = offset_us;
     writer->step_us = step_us;
     fp_perf_script_set_step(writer->script, step_us);
@@ -148,11 +142,6 @@ static void revalidate(struct fp_writer *writer)
     }
 }
 
-static bool is_sample(const struct fp_record *record)
-{
-    return record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT;
-}
-
 /* Each SAMPLE and REPEAT is written, buffered, merged or lost. */
 static void write_record(struct fp_writer *writer, const struct fp_record *record, size_t span)
 {
@@ -166,42 +155,33 @@ static void write_record(struct fp_writer *writer, const struct fp_record *recor
     if (record->size <= span)
         err = fp_perf_script_record(writer->script, record, &text, &size);
     write_text(writer, text, size, fp_perf_script_weight(writer->script));
-    if (err != 0 && is_sample(record))
+    if (err != 0 && (record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT))
         fp_counters_add(writer->options.counters, FP_COUNTER_lost, 1);
 }
 
-static void count_sink(struct fp_writer *writer, const struct fp_sink_gauges *gauges)
+static void count_sink(struct fp_writer *writer, struct fp_sink_gauges gauges)
 {
     struct fp_counters *counters = writer->options.counters;
 
-    fp_counters_set(counters, FP_COUNTER_unsaved, gauges->unsaved);
-    fp_counters_set(counters, FP_COUNTER_expired, gauges->expired);
-    fp_counters_set(counters, FP_COUNTER_errors, gauges->errors);
-    fp_counters_set(counters, FP_COUNTER_file_bytes, gauges->bytes);
-    fp_counters_set(counters, FP_COUNTER_files_begun, gauges->files);
-    fp_counters_set(counters, FP_COUNTER_files_removed, gauges->removed);
-    fp_counters_set(counters, FP_COUNTER_files_recovered, gauges->recovered);
-    fp_counters_set(counters, FP_COUNTER_file_cpu_ns, gauges->file_ns);
-    fp_counters_set(counters, FP_COUNTER_compress_cpu_ns, gauges->compress_ns);
+    fp_counters_set(counters, FP_COUNTER_unsaved, gauges.unsaved);
+    fp_counters_set(counters, FP_COUNTER_expired, gauges.expired);
+    fp_counters_set(counters, FP_COUNTER_errors, gauges.errors);
+    fp_counters_set(counters, FP_COUNTER_file_bytes, gauges.bytes);
+    fp_counters_set(counters, FP_COUNTER_files_begun, gauges.files);
+    fp_counters_set(counters, FP_COUNTER_files_removed, gauges.removed);
+    fp_counters_set(counters, FP_COUNTER_files_recovered, gauges.recovered);
+    fp_counters_set(counters, FP_COUNTER_file_cpu_ns, gauges.file_ns);
+    fp_counters_set(counters, FP_COUNTER_compress_cpu_ns, gauges.compress_ns);
     fp_counters_set(counters, FP_COUNTER_writer_cpu_ns, fp_thread_cpu_ns());
 }
 
-static void update_counters(struct fp_writer *writer)
-{
-    struct fp_sink_gauges gauges = fp_sink_gauges(writer->options.sink);
-
-    count_sink(writer, &gauges);
-}
-
-/* Everything in the ring now, and nothing that comes meanwhile: timers and tickets wait for no fast
- * producer. The number of bytes. */
+/* Writes what is in the ring now and leaves what comes meanwhile: timers and tickets wait for no
+ * fast producer. The number of bytes. */
 static size_t drain(struct fp_writer *writer)
 {
     struct fp_ring *ring = writer->options.ring;
-    size_t used = fp_ring_used(ring);
-    size_t done = 0;
+    size_t used = fp_ring_used(ring), done = 0, span;
     const void *record;
-    size_t span;
 
     revalidate(writer);
     while (done < used && (record = fp_ring_peek(ring, &span)) != NULL) {
@@ -214,18 +194,11 @@ static size_t drain(struct fp_writer *writer)
         write_merged(writer, FP_MERGED_LEFT);
         follow_clock(writer);
     }
-    update_counters(writer);
+    count_sink(writer, fp_sink_gauges(writer->options.sink));
     return used;
 }
 
-/* Of the samples' clock. */
-static int64_t now_us(const struct fp_writer *writer)
-{
-    return fp_monotonic_ns() / 1000 +
-           atomic_load_explicit(&writer->options.clock->offset_us, memory_order_relaxed);
-}
-
-/* The profiler's own sample. A full disk takes it no more than any other. */
+/* The profiler's own sample. Where the disk is full it is left out, as any other. */
 static void write_own_sample(struct fp_writer *writer)
 {
     struct fp_self_metrics *self = &writer->self;
@@ -233,7 +206,8 @@ static void write_own_sample(struct fp_writer *writer)
         .engine = writer->options.engine,
         .now = {&self->own, &self->node},
         .before = {&self->own_before, &self->node_before},
-        .now_us = now_us(writer),
+        .now_us = fp_monotonic_ns() / 1000 +
+                  atomic_load_explicit(&writer->options.clock->offset_us, memory_order_relaxed),
         .note = writer->note,
     };
     const char *text;
@@ -261,7 +235,7 @@ static int flush(struct fp_writer *writer, bool is_asked)
     err = fp_sink_flush(writer->options.sink, is_asked);
     if (err == 0)
         fp_counters_add(writer->options.counters, FP_COUNTER_flushes, 1);
-    update_counters(writer);
+    count_sink(writer, fp_sink_gauges(writer->options.sink));
     return err;
 }
 
@@ -289,7 +263,7 @@ static void notify_flushed(struct fp_writer *writer, uint64_t last_ticket, int e
     }
 }
 
-/* Samples that the sink took and no file did are lost, and not written. */
+/* Samples that are in the sink and in no file are lost, and not written. */
 static int close_file(struct fp_writer *writer)
 {
     struct fp_counters *counters = writer->options.counters;
@@ -300,7 +274,7 @@ static int close_file(struct fp_writer *writer)
     fp_counters_add(counters, FP_COUNTER_lost, end.lost_weight);
     fp_counters_add(counters, FP_COUNTER_written, 0 - end.lost_weight);
     fp_counters_add(counters, FP_COUNTER_bytes, 0 - end.lost_text);
-    count_sink(writer, &end.gauges);
+    count_sink(writer, end.gauges);
     return err;
 }
 
@@ -316,7 +290,7 @@ static void finish(struct fp_writer *writer, uint64_t last_ticket)
     write_merged(writer, FP_MERGED_ALL);
     notify_flushed(writer, last_ticket, flush(writer, true));
     snprintf(why, sizeof(why), "%s", fp_sink_error(writer->options.sink));
-    err = close_file(writer); /* one more try where the flush failed */
+    err = close_file(writer); /* tries once more where the flush failed */
     fp_perf_script_destroy(writer->script);
     writer->script = NULL;
     writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err, err == 0 ? "" : why);
@@ -378,9 +352,8 @@ static void *run(void *arg)
     writer->drain_at_ms = fp_monotonic_ms() + DRAIN_MS;
     writer->flush_at_ms = fp_monotonic_ms() + writer->options.flush_interval_ms;
     for (;;) {
-        /* acquire: partners are the releases in fp_writer_flush(), fp_writer_trigger() and
-         * fp_writer_stop(). What was pushed before the request is in the ring for the drain that
-         * follows. */
+        /* acquire: partners are the releases in request() and fp_writer_stop(). What was pushed
+         * before the request is in the ring for the drain that follows. */
         requests = atomic_load_explicit(&writer->requests, memory_order_acquire);
         if (requests != handled)
             handle_requests(writer, requests);
@@ -407,11 +380,6 @@ int fp_writer_start(struct fp_writer *writer)
     return err == 0 ? 0 : FP_ETHREAD;
 }
 
-static void set_note(struct fp_writer *writer, const char *note)
-{
-    snprintf(writer->note, sizeof(writer->note), "%s", note);
-}
-
 int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *options)
 {
     struct fp_writer *made = calloc(1, sizeof(*made));
@@ -423,7 +391,7 @@ int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *
     atomic_init(&made->requests, 0);
     atomic_init(&made->is_triggered, !fp_sink_is_buffering(options->sink));
     made->offset_us = atomic_load_explicit(&options->clock->offset_us, memory_order_relaxed);
-    set_note(made, options->note);
+    snprintf(made->note, sizeof(made->note), "%s", options->note);
     fp_self_metrics_init(&made->self, options->counters, options->node);
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)
@@ -453,38 +421,36 @@ void fp_writer_destroy(struct fp_writer *writer)
     free(writer);
 }
 
-uint64_t fp_writer_flush(struct fp_writer *writer)
+/* Adds a ticket or TRIGGER_BIT to the requests. What they were: with STOP_BIT nothing was added. */
+static uint64_t request(struct fp_writer *writer, uint64_t more)
 {
     /* relaxed: the exchange below checks it. */
     uint64_t seen = atomic_load_explicit(&writer->requests, memory_order_relaxed);
 
     do {
         if ((seen & STOP_BIT) != 0)
-            return 0;
+            return seen;
         /* release: partner is the acquire in run(). */
-    } while (!atomic_compare_exchange_weak_explicit(&writer->requests, &seen, seen + 1,
+    } while (!atomic_compare_exchange_weak_explicit(&writer->requests, &seen, seen + more,
                                                     memory_order_release, memory_order_relaxed));
     uv_cond_signal(&writer->wake);
-    return (seen & ~TRIGGER_BIT) + 1;
+    return seen;
+}
+
+uint64_t fp_writer_flush(struct fp_writer *writer)
+{
+    uint64_t seen = request(writer, 1);
+
+    return (seen & STOP_BIT) != 0 ? 0 : (seen & ~TRIGGER_BIT) + 1;
 }
 
 int fp_writer_trigger(struct fp_writer *writer, const char *note)
 {
-    uint64_t seen;
-
-    /* acq_rel: one of all callers is the first. */
+    /* acq_rel: one of all callers is the first, and adds the bit once. */
     if (atomic_exchange_explicit(&writer->is_triggered, 1, memory_order_acq_rel))
         return FP_ESTATE;
-    set_note(writer, note);
-    seen = atomic_load_explicit(&writer->requests, memory_order_relaxed);
-    do {
-        if ((seen & STOP_BIT) != 0)
-            return FP_ESTATE;
-        /* release: partner is the acquire in run(). */
-    } while (!atomic_compare_exchange_weak_explicit(&writer->requests, &seen, seen | TRIGGER_BIT,
-                                                    memory_order_release, memory_order_relaxed));
-    uv_cond_signal(&writer->wake);
-    return 0;
+    snprintf(writer->note, sizeof(writer->note), "%s", note);
+    return (request(writer, TRIGGER_BIT) & STOP_BIT) != 0 ? FP_ESTATE : 0;
 }
 
 void fp_writer_stop(struct fp_writer *writer)
