@@ -35,8 +35,8 @@ int fp_record_encoder_create(struct fp_record_encoder **encoder, struct fp_ring 
 void fp_record_encoder_destroy(struct fp_record_encoder *encoder);
 
 /* A tick began at this time: Unix time by the node's clock as of the start; `step_us` is how far
- * that clock has moved since. `missed` deadlines passed before it. 0, or FP_EINVAL for a time before
- * 1970 or after 9999. */
+ * that clock has moved since. `missed` deadlines passed before it. 0, or FP_EINVAL for a time
+ * before 1970 or after 9999. */
 int fp_record_encoder_tick(struct fp_record_encoder *encoder, uint64_t missed, int64_t time_us,
                            int64_t step_us);
 /* Only counted: ticks done, ticks missed, and samples taken and dropped, which the engine had no
