@@ -23,14 +23,13 @@
 /* Slots of the process table in one read. */
 #define CHUNK FP_SAFE_READ_BATCH_MAX
 
-/* ----------------------------------------------------- birth and the end -- */
+/* ------------------------------------------------------- open and close -- */
 
 int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
 {
     int err;
 
     memset(inspect, 0, sizeof *inspect);
-    inspect->memory.fd = -1;
     inspect->layout = layout;
     if (layout == NULL)
         return FP_ESTATE;
@@ -38,20 +37,18 @@ int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
     inspect->is_capturing = err == 0;
     if (err == 0)
         err = fp_safe_read_open_own(&inspect->memory);
-    if (err != 0) {
-        inspect->layout = NULL;
+    inspect->is_open = err == 0;
+    if (err != 0)
         return err;
-    }
     if (fp_code_ranges(&inspect->memory, &inspect->ranges) != 0)
         return FP_EIO;
     inspect->word = malloc(8 * FP_STACK_WORDS_MAX);
     if (inspect->word == NULL)
         return FP_ENOMEM;
-    /* Without it there are no C frames, and all else there is. */
+    /* Without it stacks have no C frames. */
     if (fp_sigcapture_registered() > 0 && fp_cstack_create(&inspect->cstack, SIZE_MAX) != 0)
         inspect->cstack = NULL;
-    return fp_code_index_create(&inspect->code, inspect->layout, &inspect->memory,
-                                &inspect->ranges);
+    return fp_code_index_create(&inspect->code, layout, &inspect->memory, &inspect->ranges);
 }
 
 void fp_inspect_close(struct fp_inspect *inspect)
@@ -59,19 +56,13 @@ void fp_inspect_close(struct fp_inspect *inspect)
     fp_cstack_destroy(inspect->cstack);
     fp_code_index_destroy(inspect->code);
     free(inspect->word);
-    if (inspect->layout != NULL)
+    if (inspect->is_open)
         fp_safe_read_close(&inspect->memory);
     if (inspect->is_capturing)
         fp_sigcapture_release();
 }
 
 /* --------------------------------------------------------------- off CPU -- */
-
-static void only(struct fp_stack *stack, uint64_t frame)
-{
-    stack->count = 1;
-    stack->frame[0] = frame;
-}
 
 /* Sizes that contradict each other are unknown; counts are right at any moment. */
 static void forget_sizes(struct fp_snapshot *snapshot)
@@ -172,7 +163,7 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
     snapshot->value[FP_METRIC_memory] += dictionary;
     fp_sigcapture_code(&code.fragments, &code.nif_return);
     if (fp_explain_frames(&code, inspect->layout, capture, snapshot, &view->stack) != 0)
-        only(&view->stack, FP_FRAME_UNREADABLE);
+        fp_stack_only(&view->stack, FP_FRAME_UNREADABLE);
     if (err != 0 || dictionary < 0)
         forget_sizes(snapshot);
     view->scheduler = at + 1;
@@ -237,8 +228,7 @@ static int read_on_cpu(struct fp_inspect *inspect, uint64_t pid, uint64_t addres
     uint64_t data = 0;
     int at, err;
 
-    only(&view->stack,
-         view->snapshot.status == FP_STATUS_garbage_collecting ? FP_FRAME_GC : FP_FRAME_RUNNING);
+    fp_stack_not_sampled(&view->stack, view->snapshot.status);
     (void)fp_safe_read_word(&inspect->memory,
                             address + inspect->layout->release.running.scheduler_data, &data);
     if (data == 0)
@@ -280,17 +270,16 @@ static int read_once(struct fp_inspect *inspect, uint64_t pid, struct fp_process
     return read_on_cpu(inspect, pid, address, view);
 }
 
-/* What is certain of a process that never holds still, or whose stack is never whole: a dirty
- * scheduler collects its large heap, or will do so soon and the stack is in a heap that was left
- * (erl_gc.c, delay_garbage_collection). */
-static void keep_what_is_certain(struct fp_process_view *view)
+/* A process never holds still while a dirty scheduler collects its large heap; its stack is never
+ * whole before that, in a heap that it has left (erl_gc.c, delay_garbage_collection). */
+static void set_certain(struct fp_process_view *view)
 {
     uint64_t gc = FP_FRAME_GC;
 
     if (view->snapshot.runs_erlang)
         return;
     forget_sizes(&view->snapshot);
-    only(&view->stack, FP_FRAME_UNREADABLE);
+    fp_stack_only(&view->stack, FP_FRAME_UNREADABLE);
     if (view->snapshot.status == FP_STATUS_garbage_collecting)
         fp_stack_put_on_top(&view->stack, &gc, 1);
 }
@@ -305,7 +294,7 @@ int fp_inspect_process(struct fp_inspect *inspect, uint64_t pid, struct fp_proce
     }
     if (err != FP_ETORN)
         return err;
-    keep_what_is_certain(view);
+    set_certain(view);
     return 0;
 }
 

@@ -18,7 +18,7 @@
 #include "erts/stack.h"
 
 struct fp_inspect {
-    int is_capturing; /* fp_sigcapture_acquire */
+    int is_capturing, is_open; /* fp_sigcapture_acquire; `memory` */
     struct fp_memory memory;
     const struct fp_layout *layout;
     struct fp_ranges ranges;

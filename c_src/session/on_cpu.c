@@ -58,40 +58,46 @@ static void emit_ticks(struct fp_sampler *s, const struct pending_capture *pendi
 }
 
 /* The capture does not come: each tick that waited has a sample with one frame instead of a stack,
- * where the structure is still that process. */
+ * where the structure at `address` is still that process. */
 static void emit_not_sampled(struct fp_sampler *s, const struct pending_capture *pending,
-                             uint32_t slot, const unsigned char *structure)
+                             uint64_t address)
 {
-    struct target *target = &s->target[slot];
+    unsigned char structure[FP_PROBE_WINDOW];
+    uint64_t id = pending->id;
+    uint32_t slot = pending->target;
+    struct target *target;
     struct fp_stack stack;
     struct fp_snapshot now;
 
-    if (!target->is_live || target->id != pending->id ||
-        fp_process_decode(s->layout, structure, &now) != 0 || now.id != target->id ||
-        now.status == FP_STATUS_free || !fp_target_admits(target, now.status) ||
-        fp_target_read_dictionary(s, target, &now) != 0) {
-        fp_sampler_give_up(s, FP_COUNTER_torn_late, pending->ticks);
-        return;
+    if (fp_safe_read(s->options.memory, address, structure, s->layout->snapshot_size) != 0)
+        goto late;
+    if (s->options.mode == FP_MODE_SCHEDULERS) {
+        id = fp_process_field(s->layout, structure, FP_FIELD_id);
+        slot = fp_target_find_or_add(s, id, address);
     }
+    target = &s->target[slot];
+    if (!target->is_live || target->id != id ||
+        fp_process_decode(s->layout, structure, &now) != 0 || now.id != id ||
+        now.status == FP_STATUS_free || !fp_target_admits(target, now.status) ||
+        fp_target_read_dictionary(s, target, &now) != 0)
+        goto late;
     fp_stack_not_sampled(&stack, now.status);
     emit_ticks(s, pending, slot, &now, &stack);
+    return;
+late:
+    fp_sampler_give_up(s, FP_COUNTER_torn_late, pending->ticks);
 }
 
-/* Ends the request of this scheduler's slot. */
+/* Ends the request of this scheduler's slot. In mode schedulers its process is not known. */
 static void abandon(struct fp_sampler *s, unsigned at)
 {
     struct pending_capture *pending = &s->pending[at];
-    unsigned char structure[FP_PROBE_WINDOW];
 
     if (!pending->is_open)
         return;
     pending->is_open = 0;
-    if (s->options.mode == FP_MODE_PROCESSES &&
-        fp_safe_read(s->options.memory, s->target[pending->target].address, structure,
-                     s->layout->snapshot_size) == 0)
-        emit_not_sampled(s, pending, pending->target, structure);
-    else
-        fp_sampler_give_up(s, FP_COUNTER_torn_late, pending->ticks);
+    emit_not_sampled(s, pending,
+                     s->options.mode == FP_MODE_PROCESSES ? s->target[pending->target].address : 0);
     fp_sigcapture_drop(at, pending->ticket);
 }
 
@@ -192,25 +198,13 @@ static void read_current(struct fp_sampler *s)
     fp_safe_read_batch(s->options.memory, s->span, s->schedulers);
 }
 
-/* Mode schedulers: the process of a lost scheduler. */
-static void emit_current(struct fp_sampler *s, unsigned at)
-{
-    struct pending_capture tick = {.ticks = 1, .first_us = s->tick_us, .last_us = s->tick_us};
-    unsigned char structure[FP_PROBE_WINDOW];
-
-    if (fp_safe_read(s->options.memory, s->current[at], structure, s->layout->snapshot_size) != 0) {
-        fp_sampler_give_up(s, FP_COUNTER_torn_late, 1);
-        return;
-    }
-    tick.id = fp_process_field(s->layout, structure, FP_FIELD_id);
-    emit_not_sampled(s, &tick, fp_target_find_or_add(s, tick.id, s->current[at]), structure);
-}
-
 void fp_on_cpu_request_all(struct fp_sampler *s)
 {
     uint32_t online = atomic_load_explicit(s->options.schedulers_online, memory_order_relaxed);
+    struct pending_capture tick = {.ticks = 1};
 
     read_current(s);
+    tick.first_us = tick.last_us = s->tick_us;
     for (unsigned at = 0; at < s->schedulers && at < online; at++) {
         if (fp_sigcapture_data(at) == 0)
             continue;
@@ -220,7 +214,7 @@ void fp_on_cpu_request_all(struct fp_sampler *s)
         }
         fp_sampler_count(s, FP_COUNTER_taken, 1);
         if (request(s, at, 0, 0) != 0)
-            emit_current(s, at);
+            emit_not_sampled(s, &tick, s->current[at]);
     }
 }
 
@@ -240,16 +234,6 @@ static uint32_t target_of(struct fp_sampler *s, const struct pending_capture *pe
     return target->is_live && target->id == pending->id && target->address == capture->process
                ? pending->target
                : UINT32_MAX;
-}
-
-/* While the collector exchanges the heaps, their sizes contradict each other: those of the last
- * sample stand for them. */
-static void use_last_values(const struct target *target, struct fp_snapshot *now)
-{
-    int64_t reductions = now->value[FP_METRIC_reductions];
-
-    memcpy(now->value, target->series.value, sizeof now->value);
-    now->value[FP_METRIC_reductions] = reductions;
 }
 
 static void handle(struct fp_sampler *s, const struct pending_capture *pending,
@@ -274,7 +258,12 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
         err = fp_target_add_dictionary(&s->target[slot], &now,
                                        fp_dictionary_bytes(&capture->dictionary));
     if (err != 0 && now.status == FP_STATUS_garbage_collecting && s->target[slot].series.sampled) {
-        use_last_values(&s->target[slot], &now);
+        int64_t reductions = now.value[FP_METRIC_reductions];
+
+        /* While the collector exchanges the heaps, their sizes contradict each other: those of the
+         * last sample stand for them. */
+        memcpy(now.value, s->target[slot].series.value, sizeof now.value);
+        now.value[FP_METRIC_reductions] = reductions;
         err = 0;
     }
     if (now.id != s->target[slot].id || !now.runs_erlang ||
