@@ -97,7 +97,7 @@ check() {
 prove_one() { # statement, what is said of it
     local name=flame_prof/priv/flame_prof_report_nif.so
     cp -r c_src "$out/proof/" && mkdir -p "$out/proof/lib" &&
-        awk -v wrong="{ $1 }" '{ print } /map = enif_make_new_map/ { print wrong }' \
+        awk -v wrong="{ $1 }" '{ print } /map = fp_fields_map/ { print wrong }' \
             c_src/report_nif/profile_nif.c >"$out/proof/c_src/report_nif/profile_nif.c" &&
         cp -rP "$libs/." "$out/proof/lib" && rm "$out/proof/lib/$name" &&
         # shellcheck disable=SC2046,SC2086

@@ -26,16 +26,11 @@ int fp_row_weight(const struct fp_profile *profile, const struct fp_by *by,
     return 1;
 }
 
-static const char *const dimension_names[FP_DIMENSION_COUNT] = {
+const char *const fp_dimension_names[] = {
 #define FP_DIMENSION_ROW(name) [FP_DIMENSION_##name] = #name,
     FP_DIMENSION_MAP(FP_DIMENSION_ROW)
 #undef FP_DIMENSION_ROW
-};
-
-const char *fp_dimension_name(int dimension)
-{
-    return dimension < 0 || dimension >= FP_DIMENSION_COUNT ? NULL : dimension_names[dimension];
-}
+        NULL};
 
 uint32_t fp_process_label(const struct fp_process *process)
 {

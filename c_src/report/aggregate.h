@@ -61,7 +61,7 @@ enum fp_dimension {
         FP_DIMENSION_COUNT
 };
 
-const char *fp_dimension_name(int dimension);
+extern const char *const fp_dimension_names[]; /* by dimension; NULL is behind the last */
 
 struct fp_query {
     struct fp_by by;

@@ -110,7 +110,7 @@ static int put_frames(const struct fp_profile *profile, const struct dimension_f
                   fp_profile_text(profile, tree->frame[i].dso), room);
     for (size_t i = 0; i < dimensions->frame_count; i++) {
         const struct dimension_frame *frame = &dimensions->frame[i];
-        const char *name = fp_dimension_name((int)frame->dimension);
+        const char *name = fp_dimension_names[frame->dimension];
 
         put_frame(output, fp_dimension_text(profile, frame->dimension, frame->code, small),
                   (struct fp_slice){name, strlen(name)}, room);

@@ -174,6 +174,7 @@ int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, st
                 uint32_t status, uint32_t *id, const char **bad)
 {
     struct frames frames;
+    struct fp_raw_stack raw = {.status = status, .dialect = dialect}; /* as it is looked for */
     uint32_t node = 0;
     int err = read_frames(tree, dialect, text, &frames, &status, bad);
 
@@ -183,6 +184,6 @@ int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, st
         err = intern_stack(tree, tree->budget, (struct fp_stack_ids){node, status}, id);
     if (err != 0)
         return err;
-    return keep_raw(tree, hash, text,
-                    (struct fp_raw_stack){.stack = *id, .status = status, .dialect = dialect});
+    raw.stack = *id;
+    return keep_raw(tree, hash, text, raw);
 }

@@ -1,41 +1,26 @@
 /*
- * query_nif.c - queries of terms, and the stacks of a profile added up.
+ * query_nif.c - terms to queries, and the stacks of a profile added up.
  */
-#include <stdlib.h>
-
 #include "report_nif/report_nif.h"
-#include "terms/terms.h"
 
 /* samples | period | {value | delta, Name} */
 static int get_by(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                   struct fp_by *by)
 {
+    static const char *const names[] = {"samples", "period", NULL};
     const ERL_NIF_TERM *part;
     ErlNifBinary name;
-    int size;
+    int size, kind = fp_get_name(env, term, names);
 
-    *by = (struct fp_by){FP_BY_SAMPLES, -1};
-    if (enif_is_identical(term, fp_atom(env, "samples")))
-        return 1;
-    by->kind = FP_BY_PERIOD;
-    if (enif_is_identical(term, fp_atom(env, "period")))
+    *by = (struct fp_by){(enum fp_by_kind)kind, -1};
+    if (kind == FP_BY_SAMPLES || kind == FP_BY_PERIOD)
         return 1;
     if (!enif_get_tuple(env, term, &size, &part) || size != 2 ||
         !enif_inspect_binary(env, part[1], &name))
         return 0;
-    by->kind = enif_is_identical(part[0], fp_atom(env, "delta")) ? FP_BY_DELTA : FP_BY_VALUE;
+    by->kind = fp_is_atom(env, part[0], "delta") ? FP_BY_DELTA : FP_BY_VALUE;
     by->metric = fp_profile_metric(profile, (struct fp_slice){(char *)name.data, name.size});
     return by->metric >= 0;
-}
-
-/* The number of a dimension's atom, or FP_DIMENSION_COUNT. */
-static int dimension_of(ErlNifEnv *env, ERL_NIF_TERM term)
-{
-    int d = 0;
-
-    while (d < FP_DIMENSION_COUNT && !enif_is_identical(term, fp_atom(env, fp_dimension_name(d))))
-        d++;
-    return d;
 }
 
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
@@ -52,14 +37,14 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
     query->dimension_count = 0;
     list = part[1];
     while (enif_get_list_cell(env, list, &head, &list)) {
-        int d = dimension_of(env, head);
+        int d = fp_get_name(env, head, fp_dimension_names);
 
-        if (d == FP_DIMENSION_COUNT || seen >> d & 1) /* each once */
+        if (d < 0 || seen >> d & 1) /* each once */
             return 0;
         seen |= 1u << d;
         query->dimension[query->dimension_count++] = (enum fp_dimension)d;
     }
-    query->without_lines = enif_is_identical(part[2], fp_atom(env, "true"));
+    query->without_lines = fp_is_atom(env, part[2], "true");
     return 1;
 }
 
@@ -67,7 +52,6 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
 
 struct stacks {
     ErlNifEnv *env;
-    const struct fp_profile *profile;
     struct fp_query query;
     struct fp_aggregate sums;
     ERL_NIF_TERM *frames; /* by node: the list from it to the root, or 0 */
@@ -99,8 +83,8 @@ static ERL_NIF_TERM group_term(struct stacks *stacks, const struct fp_group *gro
     char room[FP_DIMENSION_BYTES];
 
     for (uint32_t i = stacks->query.dimension_count; i-- > 0;) {
-        struct fp_slice text =
-            fp_dimension_text(stacks->profile, stacks->query.dimension[i], group->code[i], room);
+        struct fp_slice text = fp_dimension_text(stacks->sums.profile, stacks->query.dimension[i],
+                                                 group->code[i], room);
 
         dimensions = enif_make_list_cell(env, fp_slice_term(env, text), dimensions);
     }
@@ -120,7 +104,7 @@ static int is_heavier(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int stacks_term(struct stacks *stacks, uint64_t most, ERL_NIF_TERM *answer)
+static int stacks_term(struct stacks *stacks, uint64_t most, ERL_NIF_TERM *term)
 {
     ErlNifEnv *env = stacks->env;
     const struct fp_aggregate *sums = &stacks->sums;
@@ -129,7 +113,7 @@ static int stacks_term(struct stacks *stacks, uint64_t most, ERL_NIF_TERM *answe
     uint64_t weight = 0, samples = 0;
 
     /* The tree without lines has at most as many nodes. */
-    stacks->frames = calloc(stacks->profile->tree.node_count, sizeof(*stacks->frames));
+    stacks->frames = calloc(stacks->sums.profile->tree.node_count, sizeof(*stacks->frames));
     if (order == NULL || stacks->frames == NULL) {
         free(order);
         return FP_ENOMEM;
@@ -143,33 +127,27 @@ static int stacks_term(struct stacks *stacks, uint64_t most, ERL_NIF_TERM *answe
     for (size_t i = most < sums->count ? most : sums->count; i-- > 0;)
         list = enif_make_list_cell(env, group_term(stacks, order[i]), list);
     free(order);
-    *answer = enif_make_tuple4(env, enif_make_uint64(env, weight), enif_make_uint64(env, samples),
-                               enif_make_uint64(env, sums->count), list);
+    *term = enif_make_tuple4(env, enif_make_uint64(env, weight), enif_make_uint64(env, samples),
+                             enif_make_uint64(env, sums->count), list);
     return 0;
 }
 
 /* (Profile, {By, [Dimension], WithoutLines}, Most) ->
- *     {ok, {Weight, Samples, Count,
- *           [{[Dimension], [Symbol], Weight, Samples}]}}
- *   | {error, {Atom, Text}}: all of them added up, and the Most heaviest */
-FP_REPORT_NIF(fp_nif_profile_stacks)
+ *     {ok, {Weight, Samples, Count, [{[Dimension], [Symbol], Weight, Samples}]}}
+ *   | {error, {Atom, Text}}: the sums of all stacks, and the Most heaviest ones */
+FP_HANDLE_NIF(fp_nif_profile_stacks, fp_profile_kind)
 {
-    struct fp_handle *handle;
     struct stacks stacks = {.env = env};
     ErlNifUInt64 most;
-    ERL_NIF_TERM answer;
+    ERL_NIF_TERM term;
     int err;
 
-    if (!enif_get_uint64(env, argv[2], &most) ||
-        (handle = fp_handle_enter(env, argv[0], &fp_profile_kind)) == NULL)
+    if (!enif_get_uint64(env, argv[2], &most) || !fp_get_query(env, object, argv[1], &stacks.query))
         return enif_make_badarg(env);
-    stacks.profile = handle->object;
-    if (!fp_get_query(env, stacks.profile, argv[1], &stacks.query))
-        return fp_handle_leave(handle, enif_make_badarg(env));
-    err = fp_aggregate_make(&stacks.sums, handle->object, &stacks.query);
+    err = fp_aggregate_make(&stacks.sums, object, &stacks.query);
     if (err == 0)
-        err = stacks_term(&stacks, most, &answer);
+        err = stacks_term(&stacks, most, &term);
     fp_aggregate_free(&stacks.sums);
     free(stacks.frames);
-    return fp_handle_leave(handle, err != 0 ? fp_report_error(env, err, "") : fp_ok(env, answer));
+    return err != 0 ? fp_report_error(env, err, "") : fp_ok(env, term);
 }

@@ -1,14 +1,10 @@
 /*
- * reader_nif.c - a file's samples as terms, some at a time: flame_prof_samples folds over them.
+ * reader_nif.c - a file's samples as terms, some a call: flame_prof_samples folds over them.
  * Dirty I/O schedulers only.
  */
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "format/sample.h"
 #include "report_nif/report_nif.h"
-#include "terms/terms.h"
 
 /* Text of one call, so that a call ends soon. */
 #define CALL_BYTES ((uint64_t)1 << 20)
@@ -38,129 +34,120 @@ static const struct fp_handle_kind kind = {"flame_prof_reader", destroy};
 
 /* ------------------------------------------------- terms of texts of a call -- */
 
+#define SAMPLE_KEYS 10
+
 /* A text that occurs in many samples of a call becomes a term once. 0: not yet. */
 struct known {
     ERL_NIF_TERM text, words, frames, status;
     enum fp_dialect dialect; /* of frames */
 };
 
-struct term_memory {
+struct call {
+    ErlNifEnv *env;
+    struct reader *reader;
     struct fp_budget budget;
     struct fp_strings strings;
     struct known *known; /* by the text's number */
-    size_t count, room;
-    struct known none; /* of a text for which there is no memory */
+    size_t room;
+    struct known none; /* of a text that does not fit into the budget */
+    ERL_NIF_TERM keys[SAMPLE_KEYS];
 };
 
-static void forget(struct term_memory *memory)
-{
-    fp_strings_free(&memory->strings, &memory->budget);
-    free(memory->known);
-}
-
 /* Valid until the next call. */
-static struct known *known_of(struct term_memory *memory, struct fp_slice text)
+static struct known *known_of(struct call *call, struct fp_slice text)
 {
     uint32_t id;
 
-    memory->none = (struct known){0};
-    if (fp_strings_intern(&memory->strings, &memory->budget, text, &id) != 0 ||
-        FP_GROW(&memory->budget, &memory->known, &memory->room, id + 1u) != 0)
-        return &memory->none;
-    while (memory->count <= id)
-        memory->known[memory->count++] = (struct known){0};
-    return &memory->known[id];
+    call->none = (struct known){0};
+    if (fp_strings_intern(&call->strings, &call->budget, text, &id) != 0 ||
+        FP_GROW_ZEROS(&call->budget, &call->known, &call->room, id + 1u) != 0)
+        return &call->none;
+    return &call->known[id];
 }
 
-static ERL_NIF_TERM text_term(ErlNifEnv *env, struct term_memory *memory, struct fp_slice text)
+static ERL_NIF_TERM text_term(struct call *call, struct fp_slice text)
 {
-    struct known *known = known_of(memory, text);
+    struct known *known = known_of(call, text);
 
     if (known->text == 0)
-        known->text = fp_slice_term(env, text);
+        known->text = fp_slice_term(call->env, text);
     return known->text;
 }
 
 /* ------------------------------------------------------------------ parts -- */
 
-/* [{Symbol, Dso}], leaf first, and the status where it is the root frame. */
-static const char *read_stack(ErlNifEnv *env, struct reader *reader, struct term_memory *memory,
-                              const struct fp_sample *sample, ERL_NIF_TERM *frames,
-                              ERL_NIF_TERM *status)
+/* [{Symbol, Dso}], leaf first, and the status where it is the root frame. NULL, or why the stack is
+ * damaged; so do all below. */
+static const char *read_stack(struct call *call, const struct fp_sample *sample,
+                              ERL_NIF_TERM *frames, ERL_NIF_TERM *status)
 {
     ERL_NIF_TERM made[FP_FRAMES_MOST];
     const char *at = sample->stack.at, *end = at + sample->stack.size;
     bool is_ours = sample->dialect == FP_OURS, has_status = false;
     unsigned count = 0;
 
+    *status = 0;
     while (at < end && !has_status) {
         struct fp_frame_text frame;
-        const char *bad = fp_parse_frame(sample->dialect, &at, end, reader->encoded, &frame);
+        const char *bad = fp_parse_frame(sample->dialect, &at, end, call->reader->encoded, &frame);
 
         if (bad != NULL)
             return bad;
         has_status = is_ours && at == end && fp_is_status(&frame);
-        if (has_status) {
-            *status = text_term(env, memory, frame.symbol);
-            break;
-        }
-        if (count == FP_FRAMES_MOST)
+        if (has_status)
+            *status = text_term(call, frame.symbol);
+        else if (count < FP_FRAMES_MOST)
+            made[count++] = enif_make_tuple2(call->env, text_term(call, frame.symbol),
+                                             text_term(call, frame.dso));
+        else
             return "more frames than any stack has";
-        made[count++] = enif_make_tuple2(env, text_term(env, memory, frame.symbol),
-                                         text_term(env, memory, frame.dso));
     }
-    *frames = enif_make_list_from_array(env, made, count);
+    *frames = enif_make_list_from_array(call->env, made, count);
     return is_ours && !has_status ? "no status frame at the root" : NULL;
 }
 
-static const char *stack_terms(ErlNifEnv *env, struct reader *reader, struct term_memory *memory,
-                               const struct fp_sample *sample, ERL_NIF_TERM *frames,
-                               ERL_NIF_TERM *status)
+static const char *stack_terms(struct call *call, const struct fp_sample *sample,
+                               ERL_NIF_TERM *frames, ERL_NIF_TERM *status)
 {
-    ERL_NIF_TERM own_status = text_term(env, memory, sample->header.status);
-    struct known *known = known_of(memory, sample->stack);
-    const char *bad = NULL;
+    struct known *known = known_of(call, sample->stack);
+    const char *bad;
 
-    *status = own_status;
     if (known->frames == 0 || known->dialect != sample->dialect) {
-        bad = read_stack(env, reader, memory, sample, frames, status);
+        bad = read_stack(call, sample, frames, status);
         if (bad != NULL)
             return bad;
-        known = known_of(memory, sample->stack); /* it may have moved */
+        known = known_of(call, sample->stack); /* it may have moved */
         known->frames = *frames;
         known->status = *status;
         known->dialect = sample->dialect;
     }
     *frames = known->frames;
-    *status = sample->dialect == FP_OURS ? known->status : own_status;
+    *status = sample->dialect == FP_OURS ? known->status : text_term(call, sample->header.status);
     return NULL;
 }
 
-static const char *words_term(ErlNifEnv *env, struct term_memory *memory, struct fp_slice text,
-                              ERL_NIF_TERM *words)
+static const char *words_term(struct call *call, struct fp_slice text, ERL_NIF_TERM *words)
 {
     const char *at = text.at, *end = at + text.size;
 
-    *words = known_of(memory, text)->words;
+    *words = known_of(call, text)->words;
     if (*words != 0)
         return NULL;
-    *words = enif_make_new_map(env);
+    *words = enif_make_new_map(call->env);
     while (at < end) {
         struct fp_slice key, word;
 
         if (!fp_parse_word(&at, end, &key, &word))
             return "a metric or word that makes no sense";
-        enif_make_map_put(env, *words, text_term(env, memory, key), text_term(env, memory, word),
-                          words);
+        enif_make_map_put(call->env, *words, text_term(call, key), text_term(call, word), words);
     }
-    known_of(memory, text)->words = *words;
+    known_of(call, text)->words = *words;
     return NULL;
 }
 
 /* Numbers and words of the fields. */
-static const char *field_terms(ErlNifEnv *env, struct term_memory *memory,
-                               const struct fp_sample *sample, ERL_NIF_TERM *metrics,
-                               ERL_NIF_TERM *words)
+static const char *field_terms(struct call *call, const struct fp_sample *sample,
+                               ERL_NIF_TERM *metrics, ERL_NIF_TERM *words)
 {
     ERL_NIF_TERM keys[METRICS_MOST], values[METRICS_MOST];
     const char *at = sample->fields.at, *end = at + sample->fields.size;
@@ -173,54 +160,45 @@ static const char *field_terms(ErlNifEnv *env, struct term_memory *memory,
            fp_parse_number(sample->dialect, &at, end, FP_SLICE(""), &key, &value, &delta)) {
         if (count == METRICS_MOST)
             return "too many different metrics";
-        keys[count] = text_term(env, memory, key);
-        values[count++] =
-            enif_make_tuple2(env, enif_make_int64(env, value), enif_make_int64(env, delta));
+        keys[count] = text_term(call, key);
+        values[count++] = enif_make_tuple2(call->env, enif_make_int64(call->env, value),
+                                           enif_make_int64(call->env, delta));
     }
-    if (!enif_make_map_from_arrays(env, keys, values, count, metrics))
+    if (!enif_make_map_from_arrays(call->env, keys, values, count, metrics))
         return "a metric twice in one line";
     rest = (struct fp_slice){at, (size_t)(end - at)};
     bad = fp_parse_words(rest);
-    return bad != NULL ? bad : words_term(env, memory, rest, words);
+    return bad != NULL ? bad : words_term(call, rest, words);
 }
 
-#define SAMPLE_KEYS 10
-
-/* NULL and no term for the profiler's own sample. */
-static const char *sample_term(ErlNifEnv *env, struct reader *reader, struct term_memory *memory,
-                               const ERL_NIF_TERM keys[SAMPLE_KEYS],
-                               const struct fp_scan_piece *piece, ERL_NIF_TERM *term)
+/* The profiler's own sample has no term. */
+static const char *sample_term(struct call *call, const struct fp_scan_piece *piece,
+                               ERL_NIF_TERM *term)
 {
+    struct fp_file *file = &call->reader->file;
     ERL_NIF_TERM value[SAMPLE_KEYS];
     struct fp_sample sample;
-    const char *bad = fp_sample_read(piece, reader->file.dialect, &sample);
+    const char *bad = fp_sample_read(piece, file->dialect, &sample);
 
     if (bad == NULL && fp_sample_is_own(&sample))
         return NULL;
     if (bad == NULL)
-        bad = field_terms(env, memory, &sample, &value[0], &value[1]);
+        bad = field_terms(call, &sample, &value[0], &value[1]);
     if (bad == NULL)
-        bad = stack_terms(env, reader, memory, &sample, &value[2], &value[3]);
+        bad = stack_terms(call, &sample, &value[2], &value[3]);
     if (bad != NULL)
         return bad;
-    if (reader->file.samples == 0)
-        reader->file.dialect = sample.dialect;
-    value[4] = enif_make_int64(env, sample.header.time_us);
-    value[5] = enif_make_uint64(env, sample.header.pid);
-    value[6] = enif_make_uint64(env, sample.header.tid);
-    value[7] = enif_make_int64(env, sample.header.period);
-    value[8] = text_term(env, memory, sample.header.event);
-    value[9] = text_term(env, memory,
-                         sample.dialect == FP_ORIGINAL ? sample.header.thread : sample.header.comm);
-    enif_make_map_from_arrays(env, (ERL_NIF_TERM *)keys, value, SAMPLE_KEYS, term);
+    if (file->samples == 0)
+        file->dialect = sample.dialect;
+    value[4] = enif_make_int64(call->env, sample.header.time_us);
+    value[5] = enif_make_uint64(call->env, sample.header.pid);
+    value[6] = enif_make_uint64(call->env, sample.header.tid);
+    value[7] = enif_make_int64(call->env, sample.header.period);
+    value[8] = text_term(call, sample.header.event);
+    value[9] =
+        text_term(call, sample.dialect == FP_ORIGINAL ? sample.header.thread : sample.header.comm);
+    enif_make_map_from_arrays(call->env, call->keys, value, SAMPLE_KEYS, term);
     return NULL;
-}
-
-static void count_bad(struct reader *reader, uint64_t line, const char *what)
-{
-    if (reader->file.bad < WARNINGS_MOST)
-        reader->warning[reader->file.bad] = (struct fp_warning){0, line, what};
-    reader->file.bad++;
 }
 
 /* Up to `most` samples, the last one first. 1: there is more; 0; FP_E*. */
@@ -230,13 +208,12 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most, ERL_N
                                                   "pid",     "tid",   "period", "event",  "comm"};
     const struct fp_source_state *state = fp_source_state(reader->source);
     uint64_t until = state->text + CALL_BYTES;
-    ERL_NIF_TERM keys[SAMPLE_KEYS];
-    struct term_memory memory = {.budget = {.limit = MEMORY_BYTES}};
+    struct call call = {.env = env, .reader = reader, .budget.limit = MEMORY_BYTES};
     struct fp_scan_piece piece;
     int more = 1;
 
     for (int i = 0; i < SAMPLE_KEYS; i++)
-        keys[i] = fp_atom(env, name[i]);
+        call.keys[i] = fp_atom(env, name[i]);
     for (unsigned n = 0; n < most && state->text <= until;) {
         ERL_NIF_TERM term = 0;
         const char *bad;
@@ -247,15 +224,16 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most, ERL_N
         if (more == FP_SCAN_MORE)
             continue;
         n++;
-        bad = sample_term(env, reader, &memory, keys, &piece, &term);
-        if (bad != NULL)
-            count_bad(reader, piece.line, bad);
+        bad = sample_term(&call, &piece, &term);
+        if (bad != NULL && reader->file.bad++ < WARNINGS_MOST)
+            reader->warning[reader->file.bad - 1] = (struct fp_warning){0, piece.line, bad};
         if (term == 0)
             continue;
         *list = enif_make_list_cell(env, term, *list);
         reader->file.samples++;
     }
-    forget(&memory);
+    fp_strings_free(&call.strings, &call.budget);
+    free(call.known);
     return more;
 }
 
@@ -265,75 +243,64 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most, ERL_N
 FP_REPORT_NIF(fp_nif_reader_open)
 {
     struct reader *reader;
-    ERL_NIF_TERM term = 0;
-    char path[FP_PATH_BYTES], why[256] = "";
+    ERL_NIF_TERM term;
+    char path[FP_PATH_BYTES], why[FP_WHY_BYTES] = "";
     int err = FP_ENOMEM;
 
     if (!fp_get_path(env, argv[0], path))
         return enif_make_badarg(env);
     reader = calloc(1, sizeof(*reader));
     if (reader == NULL)
-        return fp_error_text(env, err, why);
+        return fp_report_error(env, err, why);
     reader->encoded = malloc(FP_ENCODED_BYTES);
     if (reader->encoded != NULL)
         err = fp_source_open(&reader->source, path, why, sizeof(why));
     if (err == 0)
         err = fp_scan_open(&reader->scan, fp_source_read, reader->source);
-    if (err == 0) {
-        term = fp_handle_new(env, &kind, reader);
-        return term != 0 ? fp_ok(env, term) : fp_error_text(env, FP_ENOMEM, "");
+    if (err != 0) {
+        destroy(reader);
+        return fp_report_error(env, err, why);
     }
-    destroy(reader);
-    return fp_error_text(env, err, why);
+    term = fp_handle_new(env, &kind, reader);
+    return term == 0 ? fp_report_error(env, FP_ENOMEM, "") : fp_ok(env, term);
 }
 
-/* (Reader, Most) -> {more | done, [Sample]}, the last one first
- *                 | {error, {Atom, Text}} */
-FP_REPORT_NIF(fp_nif_reader_next)
+/* (Reader, Most) -> {more | done, [Sample]}, the last one first | {error, {Atom, Text}} */
+FP_HANDLE_NIF(fp_nif_reader_next, kind)
 {
-    struct fp_handle *handle;
-    ERL_NIF_TERM list = enif_make_list(env, 0), is_more;
+    ERL_NIF_TERM list = enif_make_list(env, 0);
     unsigned most;
     int more;
 
-    if (!enif_get_uint(env, argv[1], &most) ||
-        (handle = fp_handle_enter(env, argv[0], &kind)) == NULL)
+    if (!enif_get_uint(env, argv[1], &most))
         return enif_make_badarg(env);
-    more = read_some(env, handle->object, most, &list);
-    is_more = fp_atom(env, more ? "more" : "done");
-    return fp_handle_leave(handle, more < 0 ? fp_error_text(env, more, "")
-                                            : enif_make_tuple2(env, is_more, list));
+    more = read_some(env, object, most, &list);
+    if (more < 0)
+        return fp_report_error(env, more, "");
+    return enif_make_tuple2(env, fp_atom(env, more ? "more" : "done"), list);
 }
 
-/* Reader -> #{samples, bad, bytes, text, compression, dialect, cut_off,
- * damaged, warnings => [{Line, What}]}: the first ones, in order. */
-FP_REPORT_NIF(fp_nif_reader_info)
+/* Reader -> #{samples, bad, bytes, text, compression, dialect, cut_off, damaged,
+ *             warnings => [{Line, What}]}: the first ones, in order. */
+FP_HANDLE_NIF(fp_nif_reader_info, kind)
 {
-    struct fp_handle *handle = fp_handle_enter(env, argv[0], &kind);
-    ERL_NIF_TERM map, list = enif_make_list(env, 0);
-    struct reader *reader;
-    uint64_t count;
+    struct reader *reader = object;
+    ERL_NIF_TERM map, list = enif_make_list(env, 0), line;
+    uint64_t count = reader->file.bad < WARNINGS_MOST ? reader->file.bad : WARNINGS_MOST;
 
-    if (handle == NULL)
-        return enif_make_badarg(env);
-    reader = handle->object;
     reader->file.source = *fp_source_state(reader->source);
-    count = reader->file.bad < WARNINGS_MOST ? reader->file.bad : WARNINGS_MOST;
-    while (count-- > 0)
+    while (count-- > 0) {
+        line = enif_make_uint64(env, reader->warning[count].line);
         list = enif_make_list_cell(
-            env,
-            enif_make_tuple2(env, enif_make_uint64(env, reader->warning[count].line),
-                             fp_text(env, reader->warning[count].what)),
-            list);
+            env, enif_make_tuple2(env, line, fp_text(env, reader->warning[count].what)), list);
+    }
     map = fp_file_map(env, NULL, &reader->file);
     fp_map_put(env, &map, "warnings", list);
-    return fp_handle_leave(handle, map);
+    return map;
 }
 
-/* Reader -> ok: the file is closed; the reader is of no more use. */
+/* Reader -> ok: the file is closed. */
 FP_REPORT_NIF(fp_nif_reader_close)
 {
-    struct fp_handle *handle = fp_handle_enter(env, argv[0], &kind);
-
-    return handle == NULL ? enif_make_badarg(env) : fp_handle_close(env, handle);
+    return fp_handle_close(env, argv[0], &kind);
 }

@@ -1,18 +1,91 @@
 /*
- * report_nif.c - load, upgrade and unload of flame_prof_report_nif.so, and its table of NIFs.
- *
- * The library has no thread and no state but the type of its handles. A NIF that is not marked
- * dirty returns within a millisecond.
+ * report_nif.c - load and upgrade of flame_prof_report_nif.so, its handles and its table of NIFs.
+ * The library has no thread and no state but the type of its handles.
  */
 #include "report_nif/report_nif.h"
 
-static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
+struct fp_handle {
+    const struct fp_handle_kind *kind;
+    ErlNifMutex *lock;
+    void *object; /* NULL: closed */
+};
+
+static void destroy(ErlNifEnv *env, void *object)
 {
-    (void)info;
-    return fp_handle_load(env, priv);
+    struct fp_handle *handle = object;
+
+    (void)env;
+    if (handle->object != NULL)
+        handle->kind->destroy(handle->object);
+    if (handle->lock != NULL)
+        enif_mutex_destroy(handle->lock);
 }
 
-/* Two versions of the code would share the resource type of one. */
+ERL_NIF_TERM fp_handle_new(ErlNifEnv *env, const struct fp_handle_kind *kind, void *object)
+{
+    struct fp_handle *handle = enif_alloc_resource(enif_priv_data(env), sizeof(*handle));
+    ERL_NIF_TERM term = 0;
+
+    if (handle == NULL) {
+        kind->destroy(object);
+        return 0;
+    }
+    *handle =
+        (struct fp_handle){.kind = kind, .lock = enif_mutex_create(kind->name), .object = object};
+    if (handle->lock != NULL)
+        term = enif_make_resource(env, handle);
+    enif_release_resource(handle);
+    return term;
+}
+
+/* Locked, or NULL. */
+static struct fp_handle *enter(ErlNifEnv *env, ERL_NIF_TERM term, const struct fp_handle_kind *kind)
+{
+    struct fp_handle *handle = fp_get_object(env, term, enif_priv_data(env));
+
+    if (handle == NULL || handle->kind != kind || enif_mutex_trylock(handle->lock) != 0)
+        return NULL;
+    if (handle->object != NULL)
+        return handle;
+    enif_mutex_unlock(handle->lock);
+    return NULL;
+}
+
+ERL_NIF_TERM fp_handle_call(ErlNifEnv *env, const ERL_NIF_TERM argv[],
+                            const struct fp_handle_kind *kind, fp_handle_nif *nif)
+{
+    struct fp_handle *handle = enter(env, argv[0], kind);
+    ERL_NIF_TERM result;
+
+    if (handle == NULL)
+        return enif_make_badarg(env);
+    result = nif(env, argv, handle->object);
+    enif_mutex_unlock(handle->lock);
+    return result;
+}
+
+ERL_NIF_TERM fp_handle_close(ErlNifEnv *env, ERL_NIF_TERM term, const struct fp_handle_kind *kind)
+{
+    struct fp_handle *handle = enter(env, term, kind);
+
+    if (handle == NULL)
+        return enif_make_badarg(env);
+    kind->destroy(handle->object);
+    handle->object = NULL;
+    enif_mutex_unlock(handle->lock);
+    return fp_atom(env, "ok");
+}
+
+static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
+{
+    ErlNifResourceTypeInit init = {.dtor = destroy};
+
+    (void)info;
+    *priv = enif_open_resource_type_x(env, "flame_prof_report", &init, ERL_NIF_RT_CREATE, NULL);
+    return *priv == NULL ? -1 : 0;
+}
+
+/* Two versions of the code would share one resource type. */
 static int upgrade(ErlNifEnv *env, void **priv, void **old_priv, ERL_NIF_TERM info)
 {
     (void)env;
@@ -22,24 +95,8 @@ static int upgrade(ErlNifEnv *env, void **priv, void **old_priv, ERL_NIF_TERM in
     return -1;
 }
 
-#define CPU ERL_NIF_DIRTY_JOB_CPU_BOUND
-#define IO ERL_NIF_DIRTY_JOB_IO_BOUND
+#define ROW(name, arity, flags) {#name, arity, fp_nif_##name, flags},
 
-static ErlNifFunc functions[] = {
-    {"reader_open", 1, fp_nif_reader_open, IO},
-    {"reader_next", 2, fp_nif_reader_next, IO},
-    {"reader_info", 1, fp_nif_reader_info, IO},
-    {"reader_close", 1, fp_nif_reader_close, IO},
-    {"profile_new", 1, fp_nif_profile_new, IO},
-    {"profile_begin", 2, fp_nif_profile_begin, IO},
-    {"profile_step", 2, fp_nif_profile_step, IO},
-    {"profile_close", 1, fp_nif_profile_close, CPU},
-    {"profile_info", 1, fp_nif_profile_info, CPU},
-    {"profile_processes", 3, fp_nif_profile_processes, CPU},
-    {"profile_stacks", 3, fp_nif_profile_stacks, CPU},
-    {"profile_export", 4, fp_nif_profile_export, IO},
-    {"unzst_open", 0, fp_nif_unzst_open, 0},
-    {"unzst_read", 3, fp_nif_unzst_read, 0},
-};
+static ErlNifFunc functions[] = {FP_REPORT_NIF_MAP(ROW)};
 
 ERL_NIF_INIT(flame_prof_report_nif, functions, load, NULL, upgrade, NULL)

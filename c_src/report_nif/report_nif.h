@@ -7,11 +7,12 @@
 #ifndef FP_REPORT_NIF_REPORT_NIF_H
 #define FP_REPORT_NIF_REPORT_NIF_H
 
-#include <erl_nif.h>
-
 #include "report/aggregate.h"
+#include "terms/terms.h"
 
-/* ---- handle.c: resources that one process uses at a time -- */
+#define FP_WHY_BYTES 256
+
+/* ---- report_nif.c: handles, which one process uses at a time -- */
 
 /* One static object for each kind of handle. */
 struct fp_handle_kind {
@@ -19,30 +20,17 @@ struct fp_handle_kind {
     void (*destroy)(void *object);
 };
 
-struct fp_handle {
-    const struct fp_handle_kind *kind;
-    ErlNifMutex *lock;
-    void *object; /* NULL: closed */
-};
-
-/* Opens the type of all handles: *priv. 0, or -1. */
-int fp_handle_load(ErlNifEnv *env, void **priv);
 /* A reference to the object, which the handle destroys. 0: no memory, the object is destroyed. */
 ERL_NIF_TERM fp_handle_new(ErlNifEnv *env, const struct fp_handle_kind *kind, void *object);
-/* Locked; NULL: another kind, closed, or in use by another process. */
-struct fp_handle *fp_handle_enter(ErlNifEnv *env, ERL_NIF_TERM term,
-                                  const struct fp_handle_kind *kind);
-/* Unlocks the handle and answers `answer`. */
-ERL_NIF_TERM fp_handle_leave(struct fp_handle *handle, ERL_NIF_TERM answer);
-/* Destroys the object, leaves the handle and answers ok. */
-ERL_NIF_TERM fp_handle_close(ErlNifEnv *env, struct fp_handle *handle);
+/* The result of `nif`, which gets the object of the handle argv[0]; badarg: another kind, closed,
+ * or in use by another process. */
+typedef ERL_NIF_TERM fp_handle_nif(ErlNifEnv *env, const ERL_NIF_TERM argv[], void *object);
+ERL_NIF_TERM fp_handle_call(ErlNifEnv *env, const ERL_NIF_TERM argv[],
+                            const struct fp_handle_kind *kind, fp_handle_nif *nif);
+/* Destroys the object: ok, or badarg as above. */
+ERL_NIF_TERM fp_handle_close(ErlNifEnv *env, ERL_NIF_TERM term, const struct fp_handle_kind *kind);
 
 /* ---- report_terms.c -- */
-
-static inline ERL_NIF_TERM fp_ok(ErlNifEnv *env, ERL_NIF_TERM term)
-{
-    return enif_make_tuple2(env, enif_make_atom(env, "ok"), term);
-}
 
 /* {error, {Atom, Text}}; `why` may be empty. */
 ERL_NIF_TERM fp_report_error(ErlNifEnv *env, int err, const char *why);
@@ -50,7 +38,7 @@ ERL_NIF_TERM fp_slice_term(ErlNifEnv *env, struct fp_slice text);
 
 /* A member of a struct, as a value of a map. */
 struct fp_field {
-    const char *key;
+    const char *key; /* NULL: the end of an array of fields */
     enum fp_field_kind {
         FP_FIELD_U64,
         FP_FIELD_I64,
@@ -62,10 +50,15 @@ struct fp_field {
     size_t at;
 };
 
+#define FP_FIELD(key, kind, type, member)                                                          \
+    {                                                                                              \
+        key, FP_FIELD_##kind, offsetof(struct type, member)                                        \
+    }
 #define FP_FIELDS_MOST 16
+
+/* Without a profile, the fields before the first text. */
 ERL_NIF_TERM fp_fields_map(ErlNifEnv *env, const struct fp_profile *profile,
-                           const struct fp_field *fields, size_t count, const void *item);
-/* Of a profile's file; without a profile, what a reader of one file knows. */
+                           const struct fp_field *fields, const void *item);
 ERL_NIF_TERM fp_file_map(ErlNifEnv *env, const struct fp_profile *profile,
                          const struct fp_file *file);
 
@@ -73,7 +66,7 @@ ERL_NIF_TERM fp_file_map(ErlNifEnv *env, const struct fp_profile *profile,
 
 extern const struct fp_handle_kind fp_profile_kind;
 
-/* {By, [Dimension], WithoutLines}. 1, or 0: it is none. */
+/* {By, [Dimension], WithoutLines}. 1; 0: the term is no query. */
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                  struct fp_query *query);
 
@@ -83,19 +76,35 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
     ERL_NIF_TERM name(ErlNifEnv *env, int argc __attribute__((unused)),                            \
                       const ERL_NIF_TERM argv[] __attribute__((unused)))
 
-FP_REPORT_NIF(fp_nif_reader_open);
-FP_REPORT_NIF(fp_nif_reader_next);
-FP_REPORT_NIF(fp_nif_reader_info);
-FP_REPORT_NIF(fp_nif_reader_close);
-FP_REPORT_NIF(fp_nif_profile_new);
-FP_REPORT_NIF(fp_nif_profile_begin);
-FP_REPORT_NIF(fp_nif_profile_step);
-FP_REPORT_NIF(fp_nif_profile_close);
-FP_REPORT_NIF(fp_nif_profile_info);
-FP_REPORT_NIF(fp_nif_profile_processes);
-FP_REPORT_NIF(fp_nif_profile_stacks);
-FP_REPORT_NIF(fp_nif_profile_export);
-FP_REPORT_NIF(fp_nif_unzst_open);
-FP_REPORT_NIF(fp_nif_unzst_read);
+/* A NIF on the object of a handle, which is the first argument. */
+#define FP_HANDLE_NIF(name, kind)                                                                  \
+    static fp_handle_nif name##_on;                                                                \
+    FP_REPORT_NIF(name)                                                                            \
+    {                                                                                              \
+        return fp_handle_call(env, argv, &(kind), name##_on);                                      \
+    }                                                                                              \
+    static ERL_NIF_TERM name##_on(ErlNifEnv *env,                                                  \
+                                  const ERL_NIF_TERM argv[] __attribute__((unused)), void *object)
+
+/* Name, arity, flags. A NIF that is not marked dirty returns within a millisecond. */
+#define FP_REPORT_NIF_MAP(X)                                                                       \
+    X(reader_open, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
+    X(reader_next, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
+    X(reader_info, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
+    X(reader_close, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                 \
+    X(profile_new, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
+    X(profile_begin, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                \
+    X(profile_step, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                 \
+    X(profile_close, 1, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                               \
+    X(profile_info, 1, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                                \
+    X(profile_processes, 3, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                           \
+    X(profile_stacks, 3, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                              \
+    X(profile_export, 4, ERL_NIF_DIRTY_JOB_IO_BOUND)                                               \
+    X(unzst_open, 0, 0)                                                                            \
+    X(unzst_read, 3, 0)
+
+#define FP_REPORT_NIF_DECLARE(name, arity, flags) FP_REPORT_NIF(fp_nif_##name);
+FP_REPORT_NIF_MAP(FP_REPORT_NIF_DECLARE)
+#undef FP_REPORT_NIF_DECLARE
 
 #endif

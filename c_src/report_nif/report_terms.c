@@ -1,5 +1,4 @@
 #include "report_nif/report_nif.h"
-#include "terms/terms.h"
 
 ERL_NIF_TERM fp_report_error(ErlNifEnv *env, int err, const char *why)
 {
@@ -22,7 +21,7 @@ static ERL_NIF_TERM field_term(ErlNifEnv *env, const struct fp_profile *profile,
     case FP_FIELD_I64:
         return enif_make_int64(env, *(const int64_t *)at);
     case FP_FIELD_BOOL:
-        return fp_atom(env, *(const int *)at ? "true" : "false");
+        return fp_boolean(env, *(const int *)at);
     case FP_FIELD_TEXT:
         return fp_slice_term(env, fp_profile_text(profile, *(const uint32_t *)at));
     case FP_FIELD_DIALECT:
@@ -33,43 +32,38 @@ static ERL_NIF_TERM field_term(ErlNifEnv *env, const struct fp_profile *profile,
 }
 
 ERL_NIF_TERM fp_fields_map(ErlNifEnv *env, const struct fp_profile *profile,
-                           const struct fp_field *fields, size_t count, const void *item)
+                           const struct fp_field *fields, const void *item)
 {
     ERL_NIF_TERM keys[FP_FIELDS_MOST], values[FP_FIELDS_MOST], map;
+    size_t count = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        keys[i] = fp_atom(env, fields[i].key);
-        values[i] = field_term(env, profile, fields[i].kind, (const char *)item + fields[i].at);
+    for (; fields->key != NULL && (profile != NULL || fields->kind != FP_FIELD_TEXT); fields++) {
+        keys[count] = fp_atom(env, fields->key);
+        values[count++] = field_term(env, profile, fields->kind, (const char *)item + fields->at);
     }
     enif_make_map_from_arrays(env, keys, values, count, &map);
     return map;
 }
 
-#define OF_FILE(key, kind, member)                                                                 \
-    {                                                                                              \
-        key, FP_FIELD_##kind, offsetof(struct fp_file, member)                                     \
-    }
-#define READER_FIELDS 8
-
 ERL_NIF_TERM fp_file_map(ErlNifEnv *env, const struct fp_profile *profile,
                          const struct fp_file *file)
 {
     static const struct fp_field fields[] = {
-        OF_FILE("samples", U64, samples),
-        OF_FILE("bad", U64, bad),
-        OF_FILE("dialect", DIALECT, dialect),
-        OF_FILE("compression", COMPRESSION, source.kind),
-        OF_FILE("bytes", U64, source.bytes_in),
-        OF_FILE("text", U64, source.text),
-        OF_FILE("damaged", U64, source.damaged),
-        OF_FILE("cut_off", BOOL, source.is_cut_off),
-        OF_FILE("path", TEXT, path),
-        OF_FILE("looks", U64, observations),
-        OF_FILE("own", TEXT, own),
-        OF_FILE("first_us", I64, first_us),
-        OF_FILE("last_us", I64, last_us),
+        FP_FIELD("samples", U64, fp_file, samples),
+        FP_FIELD("bad", U64, fp_file, bad),
+        FP_FIELD("dialect", DIALECT, fp_file, dialect),
+        FP_FIELD("compression", COMPRESSION, fp_file, source.kind),
+        FP_FIELD("bytes", U64, fp_file, source.bytes_in),
+        FP_FIELD("text", U64, fp_file, source.text),
+        FP_FIELD("damaged", U64, fp_file, source.damaged),
+        FP_FIELD("cut_off", BOOL, fp_file, source.is_cut_off),
+        FP_FIELD("path", TEXT, fp_file, path),
+        FP_FIELD("looks", U64, fp_file, observations),
+        FP_FIELD("own", TEXT, fp_file, own),
+        FP_FIELD("first_us", I64, fp_file, first_us),
+        FP_FIELD("last_us", I64, fp_file, last_us),
+        {NULL},
     };
-    size_t count = sizeof(fields) / sizeof(fields[0]);
 
-    return fp_fields_map(env, profile, fields, profile == NULL ? READER_FIELDS : count, file);
+    return fp_fields_map(env, profile, fields, file);
 }

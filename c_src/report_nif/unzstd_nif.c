@@ -1,13 +1,9 @@
 /*
- * unzstd_nif.c - the decompressor of flame_prof_reader. A call makes at most CHUNK bytes, which
- * takes some 0.2 ms: no need to be dirty.
+ * unzstd_nif.c - the decompressor of flame_prof_reader. A call makes at most CHUNK bytes, in some
+ * 0.2 ms: it is not dirty.
  */
-#include "store/unzstd.h"
-
-#include <string.h>
-
 #include "report_nif/report_nif.h"
-#include "terms/terms.h"
+#include "store/unzstd.h"
 
 #define CHUNK (256u << 10)
 /* Of a scheduler's time slice, for a full chunk. */
@@ -30,16 +26,20 @@ FP_REPORT_NIF(fp_nif_unzst_open)
     return term == 0 ? enif_raise_exception(env, fp_atom(env, "enomem")) : term;
 }
 
-static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzstd *stream, const ErlNifBinary *in,
-                            size_t from)
+/* (Stream, Bytes, From) -> {ok, Text, Used, IsBetweenFrames} | {error, Text} */
+FP_HANDLE_NIF(fp_nif_unzst_read, kind)
 {
+    ErlNifBinary in, out;
+    ErlNifUInt64 from;
     size_t used, made;
-    ErlNifBinary out;
     const char *why;
 
+    if (!enif_inspect_binary(env, argv[1], &in) || !enif_get_uint64(env, argv[2], &from) ||
+        from > in.size)
+        return enif_make_badarg(env);
     if (!enif_alloc_binary(CHUNK, &out))
         return enif_raise_exception(env, fp_atom(env, "enomem"));
-    if (fp_unzstd_read(stream, (const char *)in->data + from, in->size - from, &used,
+    if (fp_unzstd_read(object, (const char *)in.data + from, in.size - from, &used,
                        (char *)out.data, out.size, &made, &why) != 0) {
         enif_release_binary(&out);
         return fp_error(env, fp_text(env, why));
@@ -49,18 +49,5 @@ static ERL_NIF_TERM read_on(ErlNifEnv *env, struct fp_unzstd *stream, const ErlN
     enif_consume_timeslice(env, 1 + (int)(CHUNK_PERCENT * made / CHUNK));
     return enif_make_tuple4(env, fp_atom(env, "ok"), enif_make_binary(env, &out),
                             enif_make_uint64(env, from + used),
-                            fp_atom(env, fp_unzstd_is_between(stream) ? "true" : "false"));
-}
-
-/* (Stream, Bytes, From) -> {ok, Text, Used, IsBetweenFrames} | {error, Text} */
-FP_REPORT_NIF(fp_nif_unzst_read)
-{
-    struct fp_handle *handle;
-    ErlNifBinary in;
-    ErlNifUInt64 from;
-
-    if (!enif_inspect_binary(env, argv[1], &in) || !enif_get_uint64(env, argv[2], &from) ||
-        from > in.size || (handle = fp_handle_enter(env, argv[0], &kind)) == NULL)
-        return enif_make_badarg(env);
-    return fp_handle_leave(handle, read_on(env, handle->object, &in, (size_t)from));
+                            fp_boolean(env, fp_unzstd_is_between(object)));
 }

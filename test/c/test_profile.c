@@ -417,8 +417,10 @@ static void several_files_are_one_profile(void)
     size_t size;
     char *bytes = temporary_read("test/corpus/ours.log", &size);
     struct fp_profile *profile = profile_of(bytes, size);
+    size_t raws = profile->tree.raw_count;
 
     CHECK_INT(profile_add(profile, bytes, size), 0);
+    CHECK_INT(profile->tree.raw_count, raws); /* each text was found */
     CHECK_INT(profile->rows.count, 12);
     CHECK_INT(profile->file_count, 2);
     CHECK_INT(profile->process_count, 2);
