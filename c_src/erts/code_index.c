@@ -142,14 +142,6 @@ static int find_header(struct fp_code_index *code, uint64_t pc, uint64_t mfa_at,
     return FP_ENOENT;
 }
 
-static const struct module *known_module(const struct fp_code_index *code, uint64_t pc)
-{
-    for (uint32_t i = 0; i < code->modules; i++)
-        if (pc >= code->module[i].start && pc < code->module[i].end)
-            return &code->module[i];
-    return NULL;
-}
-
 /* The code of a purged module may be another's by now. */
 static int still_there(struct fp_code_index *code, const struct module *kept, uint64_t pc)
 {
@@ -162,20 +154,20 @@ static int still_there(struct fp_code_index *code, const struct module *kept, ui
 static int module_around(struct fp_code_index *code, uint64_t pc, uint64_t mfa_at, uint64_t name,
                          struct module *module)
 {
-    const struct module *kept = known_module(code, pc);
-
-    if (kept != NULL) {
-        if (kept->name == name && still_there(code, kept, pc)) {
-            *module = *kept;
+    for (uint32_t i = 0; i < code->modules; i++) {
+        if (pc < code->module[i].start || pc >= code->module[i].end)
+            continue;
+        *module = code->module[i];
+        if (module->name == name && still_there(code, module, pc))
             return 0;
-        }
         code->replaced++; /* so that the next revalidation forgets what it resolved */
-        code->module[kept - code->module] = code->module[--code->modules];
+        code->module[i] = code->module[--code->modules];
+        break;
     }
     if (find_header(code, pc, mfa_at, name, module) != 0)
         return FP_ENOENT;
     if (code->modules == MODULES_MAX)
-        code->modules = 0; /* functions stay watched by their own words */
+        code->modules = 0; /* each function is still compared by its own words */
     code->module[code->modules++] = *module;
     return 0;
 }

@@ -1,17 +1,15 @@
 /*
- * code_index.h - code addresses to module:function/arity and file:line.
+ * code_index.h - code addresses to module:function/arity and file:line, by copies of memory alone.
  *
- * Nothing is asked of the VM and no table of it is walked: a JIT function is preceded by its
- * ErtsCodeInfo, whose shape is unmistakable, and a module by its BeamCodeHeader, which lists its
- * functions and has the line table. Both are found by walking back from the address, once per
- * function.
+ * An ErtsCodeInfo precedes a JIT function, and a BeamCodeHeader, which lists the functions and has
+ * the line table, precedes a module. Both are found by a walk back from the address (code_scan.h),
+ * once for each function.
  *
  *   BeamCodeHeader          ErtsCodeInfo of function 0        its code
  *   ... functions[0..N] ... | E8 call | bp | M | F | A |  ...instructions...
  *                            ^ functions[0]  ^ MFA        ^ MFA + 24
  *
- * Code memory is reused after a purge, so what is cached is re-read (fp_code_index_revalidate)
- * before it is believed again.
+ * Code memory is reused after a purge: fp_code_index_revalidate() compares what is cached.
  *
  * A struct fp_code_index belongs to one thread. It allocates.
  */
@@ -39,21 +37,20 @@ void fp_code_index_destroy(struct fp_code_index *code);
 /* Where code may be from now on: what is cached stays. */
 void fp_code_index_set_ranges(struct fp_code_index *code, const struct fp_ranges *ranges);
 
-/* 0; FP_ENOENT: in no function of a loaded module (a fragment the VM's code shares, or no code);
- * FP_ENOMEM. */
+/* 0; FP_ENOENT: in no function of a loaded module (a shared fragment, or no code); FP_ENOMEM. */
 int fp_code_index_resolve(struct fp_code_index *code, uint64_t pc, struct fp_location *location);
 
-/* Text of an atom, cached. Valid until the next call on `code`. NULL when the word is no atom. */
+/* Text of an atom, cached until the next call on `code`. NULL: the word is no atom. */
 const char *fp_code_index_atom(struct fp_code_index *code, uint64_t atom, uint32_t *len);
 
-/* Text of a location's file, UTF-8, cached; the same rules. */
+/* Text of a location's file, UTF-8; likewise. */
 const char *fp_code_index_file(struct fp_code_index *code, uint64_t file, uint32_t *len);
 
-/* Re-read the signature of every cached function; forget those that changed. How many did. About
- * 0.15 us for each cached function. */
+/* Compares every cached function and module with memory, and forgets all when any changed. How many
+ * did. About 0.15 us for each cached function. */
 int fp_code_index_revalidate(struct fp_code_index *code);
 
-/* Cached functions now. */
+/* Cached functions. */
 uint32_t fp_code_index_size(const struct fp_code_index *code);
 
 #endif

@@ -5,9 +5,9 @@
  *             16 numElements   24 the slots            (erl_process_dict.h)
  *   a slot     nil, a boxed {Key, Value}, or a list of those
  *
- * Only the process itself moves its dictionary, and gives the old array back when it does. So a
- * head is believed only when the structure pointed to it before and after it was read, and when its
- * four numbers agree. No allocation; any thread.
+ * Its process alone moves a dictionary, and frees the old array. So a head is valid when the
+ * structure points to it before and after it is read, and its four numbers agree. No allocation;
+ * any thread.
  */
 #ifndef FP_ERTS_DICTIONARY_H
 #define FP_ERTS_DICTIONARY_H
@@ -22,13 +22,12 @@ struct fp_dictionary {
     uint32_t size_mask, used_slots, array_size, split_position;
 };
 
-/* Bytes of the array, which process_info(Pid, memory) counts (the entries lie on the heap); -1 when
- * the four numbers contradict each other. Pure. */
+/* Bytes of the array, which process_info(Pid, memory) counts (the entries lie on the heap); -1: the
+ * four numbers contradict each other. Pure. */
 int64_t fp_dictionary_bytes(const struct fp_dictionary *dictionary);
 
-/* The same by two reads, for the process of `snapshot`, whose structure is at `address`: the
- * dictionary, then the structure again. 0 bytes without a dictionary. 0, or FP_ETORN when the two
- * do not agree. */
+/* The same, read: of the process of `snapshot`, whose structure is at `address`. 0 bytes without a
+ * dictionary. 0; FP_ETORN: the dictionary and the structure do not agree. */
 int fp_dictionary_read(const struct fp_layout *layout, const struct fp_memory *memory,
                        uint64_t address, const struct fp_snapshot *snapshot, int64_t *bytes);
 

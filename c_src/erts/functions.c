@@ -16,8 +16,6 @@ struct scan {
     uint32_t first; /* its first function in `found` */
 };
 
-/* ---------------------------------------------------------- functions -- */
-
 /* The array with more room; NULL: no memory. */
 static void *grown(void *array, uint32_t *room, size_t size)
 {
@@ -45,13 +43,11 @@ static int add_function(void *arg, uint64_t mfa_at, const unsigned char *mfa)
     function = &found->function[found->functions++];
     function->mfa_at = mfa_at;
     function->start = mfa_at + FP_MFA_SIZE;
-    function->end = 0;
+    function->end = function->start;
     function->module = FP_NO_MODULE;
     memcpy(function->mfa, mfa, FP_MFA_SIZE);
     return 0;
 }
-
-/* ------------------------------------------------------------ modules -- */
 
 static uint64_t info_of(const struct fp_function *function)
 {
@@ -98,6 +94,7 @@ static int add_module(struct fp_functions *found, const struct fp_module *module
     }
     for (uint32_t i = 0; i < module->count; i++)
         found->function[module->first + i].module = found->modules;
+    found->function[module->first + module->count - 1].end = module->end;
     found->module[found->modules++] = *module;
     return 0;
 }
@@ -141,6 +138,14 @@ static int find_module(const struct scan *scan, uint32_t first, uint64_t floor,
     return 0;
 }
 
+/* An info within an info leaves the function before without code. */
+static void set_ends(const struct scan *scan)
+{
+    for (uint32_t i = scan->first; i < scan->found->functions; i++)
+        if (next_info(scan, i) > scan->found->function[i].start)
+            scan->found->function[i].end = next_info(scan, i);
+}
+
 /* Gives the functions of the range to modules. */
 static int find_modules(const struct scan *scan)
 {
@@ -161,23 +166,6 @@ static int find_modules(const struct scan *scan)
     return err;
 }
 
-static void set_ends(const struct scan *scan)
-{
-    const struct fp_functions *found = scan->found;
-
-    for (uint32_t i = scan->first; i < found->functions; i++) {
-        struct fp_function *function = &found->function[i];
-        const struct fp_module *module =
-            function->module == FP_NO_MODULE ? NULL : &found->module[function->module];
-
-        function->end = module != NULL && i + 1 == module->first + module->count
-                            ? module->end
-                            : next_info(scan, i);
-        if (function->end < function->start)
-            function->end = function->start; /* an info within an info */
-    }
-}
-
 /* Shared: what is before the header of the first module, or before the rest of one. */
 static void note_shared(const struct scan *scan)
 {
@@ -193,8 +181,6 @@ static void note_shared(const struct scan *scan)
         found->shared.range[found->shared.count++] = (struct fp_range){start, end};
 }
 
-/* ------------------------------------------------------- life and death -- */
-
 static int read_range(struct scan *scan)
 {
     int err;
@@ -202,13 +188,12 @@ static int read_range(struct scan *scan)
     scan->first = scan->found->functions;
     err = fp_code_scan(scan->memory, scan->range->start, scan->range->end, 1, add_function,
                        scan->found);
-    if (err == 0)
-        err = find_modules(scan);
     if (err != 0 || scan->first == scan->found->functions)
         return err;
     set_ends(scan);
+    err = find_modules(scan);
     note_shared(scan);
-    return 0;
+    return err;
 }
 
 int fp_functions_read(struct fp_functions *functions, const struct fp_release *release,

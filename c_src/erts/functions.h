@@ -1,17 +1,15 @@
 /*
- * functions.h - every JIT function there is in the code ranges, at one go.
+ * functions.h - all JIT functions in the code ranges, and the modules that they belong to.
  *
- * code.h asks what stands around one address; this walks over all resident pages and notes each
- * ErtsCodeInfo (code_scan.h), then gives the functions to modules: a module is a BeamCodeHeader
- * whose table lists exactly functions that were found, in order.
+ * One scan (code_scan.h) finds the functions. A module is a BeamCodeHeader whose table lists
+ * functions that were found, in order, and nothing else.
  *
  *      | shared fragments |header|info|f 0 |info|f 1 | rest |  free  |header| ...
  *      ^ range                        [start, end)          ^ module's end
  *
- * The VM does not wipe code that it unloads. Functions that a module left behind are found too, as
- * long as nothing was put over them; once a part of it was overwritten, the rest belongs to no
- * module. A module that was unloaded and is still whole looks like any other: only the VM can tell
- * (perf_map.h).
+ * The VM does not wipe code that it unloads. Functions of an unloaded module are found as long as
+ * nothing overwrites them; once a part of it is overwritten, the rest belongs to no module. An
+ * unloaded module that is whole looks like a loaded one: only the VM can tell (perf_map.h).
  *
  * A dirty scheduler's work: 4 ms for 8,000 functions. No state.
  */
@@ -22,7 +20,7 @@
 #include "base/safe_read.h"
 #include "erts/layout.h"
 
-/* More than this many functions, and fp_functions_read refuses: 64 MB. */
+/* 64 MB; with more, fp_functions_read() fails. */
 #define FP_FUNCTIONS_MAX (1u << 20)
 #define FP_NO_MODULE UINT32_MAX
 #define FP_MD5_SIZE 16u
@@ -38,24 +36,23 @@ struct fp_module {
     uint64_t name;       /* atom word */
     uint64_t start, end; /* header and code: [start, end) */
     uint32_t first, count;
-    int has_md5; /* what module_info(md5) answers could be read */
+    int has_md5; /* md5: as module_info(md5) */
     unsigned char md5[FP_MD5_SIZE];
 };
 
-/* Sorted by address, disjoint. The end of a function of a module is where the next one's info
- * begins, or the module's end; that of any other the next info, of any module, or the range's
- * end. */
+/* Sorted by address, disjoint. A function ends where the next info of its range begins, the last of
+ * a module with the module, the last of a range with the range. */
 struct fp_functions {
     struct fp_function *function;
     uint32_t functions, room;
     struct fp_module *module;
     uint32_t modules, module_room;
-    struct fp_ranges shared; /* before the first function of a range: the
-                                fragments that all code shares */
+    struct fp_ranges
+        shared; /* the fragments that all code shares: a range up to its first module */
 };
 
-/* Everything that can be read: a range, or a part of one, that vanishes meanwhile is a hole. 0,
- * FP_ENOMEM, or FP_EFULL; then there is nothing to be freed. */
+/* A range, or a part of one, that cannot be read is a hole. 0, FP_ENOMEM, or FP_EFULL; then there
+ * is nothing to be freed. */
 int fp_functions_read(struct fp_functions *functions, const struct fp_release *release,
                       const struct fp_memory *memory, const struct fp_ranges *ranges);
 void fp_functions_free(struct fp_functions *functions);

@@ -33,6 +33,7 @@ struct solver {
     /* What is being solved: a field's fact and width in bytes, or a table. */
     enum fp_fact fact;
     uint32_t width, candidates;
+    size_t member, member_size; /* of struct fp_probe, for fits_member() */
 };
 
 /* Can the field be at this offset, by what the probe's facts say? */
@@ -130,14 +131,10 @@ static int solve_field(struct solver *s, enum fp_field field, fits_fn *fits)
     return accept(s, field, found, candidates);
 }
 
-static int fits_id(const struct solver *s, const struct fp_probe *probe, uint32_t at)
+static int fits_member(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
-    return word_at(probe, at, s->width) == probe->id;
-}
-
-static int fits_parent(const struct solver *s, const struct fp_probe *probe, uint32_t at)
-{
-    return word_at(probe, at, s->width) == probe->parent;
+    return at + s->member_size <= probe->window_size &&
+           memcmp(probe->window + at, (const char *)probe + s->member, s->member_size) == 0;
 }
 
 static int fits_registered(const struct solver *s, const struct fp_probe *probe, uint32_t at)
@@ -149,13 +146,6 @@ static int fits_registered(const struct solver *s, const struct fp_probe *probe,
     return to != 0 && (to & 7) == 0 &&
            fp_safe_read_word(s->memory, to + NAME_IN_REGISTRATION, &name) == 0 &&
            name == probe->registered;
-}
-
-static int fits_initial_call(const struct solver *s, const struct fp_probe *probe, uint32_t at)
-{
-    (void)s;
-    return at + 24 <= probe->window_size &&
-           memcmp(probe->window + at, probe->initial_call, 24) == 0;
 }
 
 /* A waiting process continues in its process_info(Pid, current_function). */
@@ -369,22 +359,29 @@ static int read_probes(struct solver *s)
     return 0;
 }
 
+#define MEMBER(name)                                                                               \
+    fits_member, offsetof(struct fp_probe, name), sizeof((struct fp_probe *)0)->name
+
 static int solve_terms(struct solver *s)
 {
     static const struct {
         enum fp_field field;
         fits_fn *fits;
+        size_t member, member_size;
     } row[] = {
-        {FP_FIELD_id, fits_id},
-        {FP_FIELD_parent, fits_parent},
-        {FP_FIELD_registered, fits_registered},
-        {FP_FIELD_initial_call, fits_initial_call},
-        {FP_FIELD_i, fits_i},
+        {FP_FIELD_id, MEMBER(id)},
+        {FP_FIELD_parent, MEMBER(parent)},
+        {FP_FIELD_registered, fits_registered, 0, 0},
+        {FP_FIELD_initial_call, MEMBER(initial_call)},
+        {FP_FIELD_i, fits_i, 0, 0},
     };
     int err = 0;
 
-    for (size_t i = 0; err == 0 && i < sizeof row / sizeof *row; i++)
+    for (size_t i = 0; err == 0 && i < sizeof row / sizeof *row; i++) {
+        s->member = row[i].member;
+        s->member_size = row[i].member_size;
         err = solve_field(s, row[i].field, row[i].fits);
+    }
     return err;
 }
 

@@ -24,8 +24,8 @@ static int read_call(const struct fp_memory *memory, uint64_t term, struct fp_mf
     return 0;
 }
 
-/* proc_lib:set_label/1 takes any term. Only an atom leaves this node: the label itself, or what a
- * tuple begins with. */
+/* proc_lib:set_label/1 allows any term. Only an atom leaves this node: the label, or the first
+ * element of a tuple. */
 static uint64_t tag_of_label(const struct fp_memory *memory, uint64_t label)
 {
     uint64_t tuple[2]; /* header: arity << 6; the first element */
@@ -39,7 +39,7 @@ static uint64_t tag_of_label(const struct fp_memory *memory, uint64_t label)
     return tuple[1];
 }
 
-/* Terms do not move but for a collection, which changes one of these. */
+/* A collection moves terms, and changes one of these. */
 static int has_not_collected(const struct fp_layout *layout, const struct fp_memory *memory,
                              uint64_t address, const struct fp_snapshot *before)
 {

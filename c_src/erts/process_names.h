@@ -1,8 +1,8 @@
 /*
- * process_names.h - what a process is called, out of its structure's neighbours.
+ * process_names.h - the names of a process.
  *
- * Read when a process enters the set, when its registration changes, and with a label now and then;
- * not at every sample. No allocation; any thread.
+ * Read when a process enters the set, when its registration changes, and, with a label, now and
+ * then. No allocation; any thread.
  */
 #ifndef FP_ERTS_PROCESS_NAMES_H
 #define FP_ERTS_PROCESS_NAMES_H
@@ -18,15 +18,15 @@ struct fp_process_names {
     struct fp_mfa_words proc_lib; /* $initial_call; module 0: none */
 };
 
-/* Of the process of `snapshot`, whose structure is at `address`. What cannot be read is left out: a
- * name is never an error. Without `address` there is no label: it is believed only when the process
- * has not collected meanwhile. */
+/* Of the process of `snapshot`, whose structure is at `address`. A name that cannot be read is left
+ * out. There is no label without `address`: it is valid when the process has not collected while it
+ * was read. */
 void fp_process_names_read(const struct fp_layout *layout, const struct fp_memory *memory,
                            uint64_t address, const struct fp_snapshot *snapshot,
                            struct fp_process_names *names);
 
-/* Does it hibernate? Its stack is empty then, and `current` names erlang:hibernate/3, as
- * process_info(Pid, current_function) does. */
+/* A process that hibernates has an empty stack, and its `current` is erlang:hibernate/3, as
+ * process_info(Pid, current_function) says. */
 int fp_process_hibernates(const struct fp_layout *layout, const struct fp_memory *memory,
                           const struct fp_snapshot *snapshot);
 

@@ -1,7 +1,6 @@
 /*
- * The array of process pointers that erts_proc (erl_ptab.h) points to. A slot holds NULL, a
- * process, or a marker that looks like one; so nothing is believed before the structure's own id
- * names the slot it was found in.
+ * A slot holds NULL, a process, or a marker that looks like one: a word is a process when the id in
+ * its structure names the slot.
  */
 #include "erts/process_table.h"
 

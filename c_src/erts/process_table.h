@@ -1,5 +1,6 @@
 /*
- * process_table.h - the process table: slots to process structures. Any thread.
+ * process_table.h - the array of process pointers that erts_proc (erl_ptab.h) points to. Any
+ * thread.
  */
 #ifndef FP_ERTS_PROCESS_TABLE_H
 #define FP_ERTS_PROCESS_TABLE_H
@@ -11,12 +12,11 @@ uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid);
 void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *number,
                     uint32_t *serial);
 
-/* The structure's address of a pid, checked to be that process's. 0, FP_EGONE or FP_EFAULT. */
+/* The address of the process's structure, whose id is compared. 0, FP_EGONE or FP_EFAULT. */
 int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *memory,
                             uint64_t pid, uint64_t *address);
 
-/* The raw words of `n` slots from `slot` on; words that are no process (free, or marked) are put to
- * 0. 0 or FP_EFAULT. */
+/* The words of `n` slots from `slot` on, with 0 for one that is no process. 0 or FP_EFAULT. */
 int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *memory,
                           uint32_t slot, uint32_t n, uint64_t *word);
 

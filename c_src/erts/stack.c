@@ -2,19 +2,19 @@
 
 #include <string.h>
 
-/* A deep stack keeps this many frames of its leaf's end and of its root's. */
+/* Of a deep stack. */
 #define LEAF_FRAMES 200u
 #define ROOT_FRAMES (FP_STACK_FRAMES_MAX - LEAF_FRAMES - 1)
 
-/* Takes frames leaf first, however many, and keeps both ends. */
+/* Both ends of a stack, whose frames are added from the leaf on. */
 struct ends {
     struct fp_stack *stack;
     uint64_t root[ROOT_FRAMES]; /* ring of the last ones */
-    size_t roots;               /* all that went by */
+    size_t roots;               /* frames that were added there */
     int cut;                    /* something is missing in between */
 };
 
-static void take(struct ends *ends, uint64_t frame)
+static void add(struct ends *ends, uint64_t frame)
 {
     if (ends->stack->count < LEAF_FRAMES && !ends->cut)
         ends->stack->frame[ends->stack->count++] = frame;
@@ -41,18 +41,17 @@ void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code, uint6
 
     stack->count = 0;
     if (fp_ranges_contain(code, i))
-        take(&ends, i);
+        add(&ends, i);
     for (size_t k = 0; k < words; k++) {
         if (k == leaf_words) {
-            /* What did not fit of the leaf's end is left out with the rest: behind the marker are
-             * frames of the root's end only. */
+            /* The rest of the leaf's end is left out, too: behind the marker is the root's end. */
             ends.cut = 1;
             ends.roots = 0;
         }
         if ((word[k] & 3) != 0 || !fp_ranges_contain(code, word[k]) || word[k] == previous)
             continue;
         previous = word[k];
-        take(&ends, word[k] - 1);
+        add(&ends, word[k] - 1);
     }
     finish(&ends);
 }

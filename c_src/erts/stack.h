@@ -1,9 +1,8 @@
 /*
  * stack.h - the words of an Erlang stack to the frames of a sample.
  *
- * On the stack of a process that is not running, the words between its stack top and its stack
- * start that are continuation pointers (low two bits 00) and point into JIT code are return
- * addresses; everything else is values. Pure.
+ * On the stack of a process that is off CPU, a word between the top and the start is a return
+ * address when it is a continuation pointer (low two bits 00) into JIT code. Pure.
  */
 #ifndef FP_ERTS_STACK_H
 #define FP_ERTS_STACK_H
@@ -19,19 +18,18 @@ struct fp_stack {
     uint64_t frame[FP_STACK_FRAMES_MAX]; /* leaf first; record.h */
 };
 
-/* At most so many words of a stack are copied: the whole stack up to this, of a larger one the
- * leaf's and the root's ends. */
+/* How many words of a stack are copied; of a larger one, the leaf's and the root's ends. */
 #define FP_STACK_WORDS_LEAF 6144u
 #define FP_STACK_WORDS_ROOT 2048u
 #define FP_STACK_WORDS_MAX (FP_STACK_WORDS_LEAF + FP_STACK_WORDS_ROOT)
 
-/* `i` is where the process continues: the leaf. `leaf_words` of the `words` are from the stack top
- * on; where fewer than all, a marker frame stands between them and the rest. Consecutive equal
- * return addresses count once, as in erlang:process_info/2. */
+/* `i`, where the process continues, is the leaf. The first `leaf_words` of the `words` are the
+ * leaf's end; where they are not all, a marker frame stands between them and the root's end.
+ * Consecutive equal return addresses count once, as in erlang:process_info/2. */
 void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code, uint64_t i,
                      const uint64_t *word, size_t words, size_t leaf_words);
 
-/* Frames above the leaf: the stack is cut at its root where it gets too deep. */
+/* Puts frames above the leaf. The root's end of a stack that gets too deep is cut. */
 void fp_stack_put_on_top(struct fp_stack *stack, const uint64_t *frame, uint32_t n);
 
 #endif

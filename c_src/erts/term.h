@@ -1,9 +1,8 @@
 /*
  * term.h - terms of the VM, as words: erl_term.h, the same in OTP 25 to 29.
  *
- * Which terms are followed into memory: entries of a process dictionary (dictionary.c), the values
- * of '$initial_call' and '$process_label' (process_names.c), and file names among a module's
- * literals (code_index.c).
+ * The terms that are followed into memory: entries of a process dictionary (dictionary.c), the
+ * values of '$initial_call' and '$process_label' (process_names.c), file names (code_index.c).
  */
 #ifndef FP_ERTS_TERM_H
 #define FP_ERTS_TERM_H
