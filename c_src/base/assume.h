@@ -1,7 +1,6 @@
 /*
- * assume.h - what holds, and the static analyzer cannot find out.
- *
- * FP_ASSUME(condition) is nothing in a program. Beside each use stands why the condition holds.
+ * assume.h - conditions for the static analyzer. FP_ASSUME(condition) is nothing in a program; each
+ * use has a comment that says why the condition holds.
  */
 #ifndef FP_BASE_ASSUME_H
 #define FP_BASE_ASSUME_H

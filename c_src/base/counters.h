@@ -76,23 +76,25 @@ struct fp_counters {
 };
 
 /* By the counter's own thread only. */
-static inline void fp_counters_add(struct fp_counters *stats, enum fp_counter stat, uint64_t n)
+static inline void fp_counters_add(struct fp_counters *counters, enum fp_counter counter,
+                                   uint64_t n)
 {
-    uint64_t old = atomic_load_explicit(&stats->counter[stat], memory_order_relaxed);
-    atomic_store_explicit(&stats->counter[stat], old + n, memory_order_relaxed);
+    uint64_t old = atomic_load_explicit(&counters->counter[counter], memory_order_relaxed);
+    atomic_store_explicit(&counters->counter[counter], old + n, memory_order_relaxed);
 }
 
-static inline void fp_counters_set(struct fp_counters *stats, enum fp_counter stat, uint64_t n)
+static inline void fp_counters_set(struct fp_counters *counters, enum fp_counter counter,
+                                   uint64_t n)
 {
-    atomic_store_explicit(&stats->counter[stat], n, memory_order_relaxed);
+    atomic_store_explicit(&counters->counter[counter], n, memory_order_relaxed);
 }
 
 /* Any thread. */
-static inline uint64_t fp_counters_get(const struct fp_counters *stats, enum fp_counter stat)
+static inline uint64_t fp_counters_get(const struct fp_counters *counters, enum fp_counter counter)
 {
-    return atomic_load_explicit(&stats->counter[stat], memory_order_relaxed);
+    return atomic_load_explicit(&counters->counter[counter], memory_order_relaxed);
 }
 
-const char *fp_counters_name(enum fp_counter stat);
+const char *fp_counters_name(enum fp_counter counter);
 
 #endif

@@ -1,9 +1,8 @@
 /*
  * pages.h - memory by whole pages, from the kernel and back to it.
  *
- * For what is large or belongs to one session. malloc would do as well, but for two things: freeing
- * large chunks there teaches glibc to keep more of every thread's memory (its thresholds follow the
- * largest), and this is the host's malloc, not ours. ANY THREAD.
+ * For what is large or belongs to one session. Freeing large chunks to malloc teaches glibc to keep
+ * more of every thread's memory (its thresholds follow the largest), in all of the VM. ANY THREAD.
  */
 #ifndef FP_BASE_PAGES_H
 #define FP_BASE_PAGES_H

@@ -1,8 +1,8 @@
 /*
  * ring.c - one producer, one consumer, bytes in order, no waiting.
  *
- * Positions only grow; `position & mask` is the place in the buffer. Each record is led by a word
- * of the ring's own, so that the ring needs to know nothing of what it carries:
+ * Positions only grow; `position & mask` is the place in the buffer. A word of the ring's own
+ * leads each record:
  *
  *      | span:u32 | is_pad:u32 | payload, span - 8 bytes ... |
  *
@@ -29,7 +29,7 @@ struct span {
 };
 
 struct fp_ring {
-    /* Written by nobody after creation. */
+    /* Constant after creation. */
     unsigned char *buffer;
     uint64_t mask;
     size_t mapped;
@@ -98,15 +98,15 @@ static bool has_room_until(struct fp_ring *ring, uint64_t end)
 
     if (end - ring->tail_seen <= capacity)
         return true;
-    /* acquire: partner is the release in set_tail(). The consumer has done its reading of these
-     * bytes before we write over them. */
+    /* acquire: partner is the release in set_tail(). The consumer has read these bytes before the
+     * producer overwrites them. */
     ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
     return end - ring->tail_seen <= capacity;
 }
 
 void *fp_ring_reserve(struct fp_ring *ring, size_t size)
 {
-    /* relaxed: our own variable. */
+    /* relaxed: this thread writes it. */
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     uint64_t capacity = ring->mask + 1;
     uint64_t to_end = capacity - (head & ring->mask);
@@ -131,8 +131,8 @@ void *fp_ring_reserve(struct fp_ring *ring, size_t size)
 
 void fp_ring_commit(struct fp_ring *ring)
 {
-    /* release: partner is the acquire in refresh_head(). The record is whole before it can be
-     * seen. */
+    /* release: partner is the acquire in refresh_head(). The record is whole before the
+     * consumer sees it. */
     atomic_store_explicit(&ring->head, ring->reserved, memory_order_release);
 }
 
@@ -156,7 +156,7 @@ static bool refresh_head(struct fp_ring *ring, uint64_t tail)
 
 const void *fp_ring_peek(struct fp_ring *ring, size_t *size)
 {
-    /* relaxed: our own variable. */
+    /* relaxed: this thread writes it. */
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     const struct span *span;
 

@@ -4,17 +4,17 @@
  * A bad address gives FP_EFAULT, never a signal: the kernel copies. Three ways, of which seccomp.h
  * leaves some:
  *
- *   copy   pwritev(2) from the addresses into a memfd, whose pages are mapped here:
- *          80 ns for each of 100 x 680 bytes, where process_vm_readv takes 400 ns
- *          to look up and pin their pages. The window belongs to one thread.
+ *   copy   pwritev(2) from the addresses into a memfd, whose pages are mapped here: 80 ns for each
+ *          of 100 x 680 bytes, where process_vm_readv takes 400 ns to look up and pin their pages.
+ *          The window belongs to one thread.
  *   readv  process_vm_readv(2) on this process.
  *   file   pread(2) on /proc/self/mem.
  *
- * The limit of `copy`: the kernel loads from the address as the program would. A stale address at
- * which a driver's memory is mapped by now is read there, and a page of FUSE, NFS or userfaultfd is
- * waited for. `readv` and `file` refuse device memory (VM_IO, VM_PFNMAP).
+ * The limit of `copy`: the kernel loads from the address as the program would. Where a driver's
+ * memory is mapped at a stale address by now, it reads that, and it waits for pages of FUSE, NFS or
+ * userfaultfd. `readv` and `file` refuse device memory (VM_IO, VM_PFNMAP).
  *
- * Memory may change while it is read. Callers check, and count. No allocation and no lock after
+ * Memory may change during a read: callers check, and count. No allocation and no lock after
  * opening.
  */
 #ifndef FP_BASE_SAFE_READ_H
@@ -44,36 +44,37 @@ struct fp_memory {
 /* What the kernel takes in one call (IOV_MAX). Larger batches are cut. */
 #define FP_SAFE_READ_BATCH_MAX 1024u
 
-/* Opens a way for any thread at any time: readv, or file. 0 or FP_EDENIED. It stays at its address
- * until fp_safe_read_close. The first call of all may block (seccomp.h). */
-int fp_safe_read_open(struct fp_memory *peek);
-/* The same for the use of one thread: copy, where that works. */
-int fp_safe_read_open_own(struct fp_memory *peek);
-void fp_safe_read_close(struct fp_memory *peek);
+/* For any thread at any time: readv, or file. 0 or FP_EDENIED. *memory stays at its address until
+ * fp_safe_read_close. The first call of all may block (seccomp.h). */
+int fp_safe_read_open(struct fp_memory *memory);
+/* For one thread: copy, where that works. */
+int fp_safe_read_open_own(struct fp_memory *memory);
+void fp_safe_read_close(struct fp_memory *memory);
 
 /* "pwritev to memfd", "process_vm_readv" or "/proc/self/mem". */
-const char *fp_safe_read_method(const struct fp_memory *peek);
+const char *fp_safe_read_method(const struct fp_memory *memory);
 
 /* 0 or FP_EFAULT. On FP_EFAULT what `into` holds is undefined. */
-int fp_safe_read(const struct fp_memory *peek, uint64_t address, void *into, size_t size);
+int fp_safe_read(const struct fp_memory *memory, uint64_t address, void *into, size_t size);
 
 /* One aligned or unaligned word. */
-static inline int fp_safe_read_word(const struct fp_memory *peek, uint64_t address, uint64_t *word)
+static inline int fp_safe_read_word(const struct fp_memory *memory, uint64_t address,
+                                    uint64_t *word)
 {
-    return fp_safe_read(peek, address, word, sizeof *word);
+    return fp_safe_read(memory, address, word, sizeof *word);
 }
 
 /* Many at once, read in the order given, each with a result of its own. A bad entry costs one more
- * system call, nothing else. How many were readable. */
-size_t fp_safe_read_batch(const struct fp_memory *peek, struct fp_safe_read_span *spans, size_t n);
+ * system call. How many were readable. */
+size_t fp_safe_read_batch(const struct fp_memory *memory, struct fp_safe_read_span *spans,
+                          size_t n);
 
-/* The same, but where the bytes come to lie in this peek's own window anyway, `into` is changed to
- * point there instead of being copied to: valid, and the caller's to change, until the next
- * fp_safe_read_view. */
-size_t fp_safe_read_view(const struct fp_memory *peek, struct fp_safe_read_span *spans, size_t n);
+/* The same without a copy where the window has room: then `into` points into the window, which the
+ * caller may change, until the next fp_safe_read_view. */
+size_t fp_safe_read_view(const struct fp_memory *memory, struct fp_safe_read_span *spans, size_t n);
 
 /* By /proc/self/mem only. */
 /* For tests. */
-int fp_safe_read_open_mem(struct fp_memory *peek);
+int fp_safe_read_open_mem(struct fp_memory *memory);
 
 #endif

@@ -81,9 +81,9 @@ static int child(void *arg)
 
 /* ------------------------------------------------------------ in the VM -- */
 
-/* Without a copy of the VM's page tables, which takes 1 ms for each 100 MB or so and makes the VM
- * copy the pages that it writes meanwhile. Before Linux 5.16 a process that a filter kills takes
- * all others with the same memory along: its core dump ends them. */
+/* Shared memory saves a copy of the VM's page tables, which takes 1 ms for each 100 MB or so, and
+ * copies of the pages that the VM writes meanwhile. Before Linux 5.16 the core dump of a killed
+ * process ends all processes that share its memory. */
 static int may_share_memory(void)
 {
     struct utsname system;
@@ -93,7 +93,7 @@ static int may_share_memory(void)
            (major > 5 || (major == 5 && minor >= 16));
 }
 
-/* 0, or -1: no child can be had.
+/* 0, or -1: no child.
  *
  * No signal tells the VM of the child's end (an exit signal of 0), and no wait() but one with
  * __WCLONE sees it: the VM's children and its SIGCHLD stay as they are. The child runs with all

@@ -11,8 +11,8 @@
 #define FRESH 4u
 
 struct fp_triple_buffer {
-    /* Which buffer is between the two, and FRESH. Exchanged with acq_rel order: who takes a buffer
-     * sees all that was done to it before. */
+    /* The third buffer, and FRESH. Exchanged with acq_rel order: the thread that gets a buffer sees
+     * all that was done to it before. */
     _Atomic unsigned middle;
     unsigned back;  /* the producer's */
     unsigned front; /* the consumer's */
@@ -21,9 +21,9 @@ struct fp_triple_buffer {
     uint64_t word[];
 };
 
-static uint64_t *buffer(struct fp_triple_buffer *handover, unsigned at)
+static uint64_t *buffer(struct fp_triple_buffer *list, unsigned at)
 {
-    return handover->word + at * handover->room;
+    return list->word + at * list->room;
 }
 
 static size_t bytes(size_t room)
@@ -33,45 +33,43 @@ static size_t bytes(size_t room)
 
 int fp_triple_buffer_create(struct fp_triple_buffer **out, size_t room)
 {
-    struct fp_triple_buffer *handover = fp_pages_alloc(bytes(room));
+    struct fp_triple_buffer *list = fp_pages_alloc(bytes(room));
 
-    if (handover == NULL)
+    if (list == NULL)
         return FP_ENOMEM;
-    handover->back = 0;
-    atomic_init(&handover->middle, 1);
-    handover->front = 2;
-    handover->room = room;
-    *out = handover;
+    list->back = 0;
+    atomic_init(&list->middle, 1);
+    list->front = 2;
+    list->room = room;
+    *out = list;
     return 0;
 }
 
-void fp_triple_buffer_destroy(struct fp_triple_buffer *handover)
+void fp_triple_buffer_destroy(struct fp_triple_buffer *list)
 {
-    if (handover != NULL)
-        fp_pages_free(handover, bytes(handover->room));
+    if (list != NULL)
+        fp_pages_free(list, bytes(list->room));
 }
 
-uint64_t *fp_triple_buffer_begin(struct fp_triple_buffer *handover)
+uint64_t *fp_triple_buffer_begin(struct fp_triple_buffer *list)
 {
-    return buffer(handover, handover->back);
+    return buffer(list, list->back);
 }
 
-void fp_triple_buffer_publish(struct fp_triple_buffer *handover, size_t n)
+void fp_triple_buffer_publish(struct fp_triple_buffer *list, size_t n)
 {
-    handover->n[handover->back] = n;
-    handover->back =
-        atomic_exchange_explicit(&handover->middle, handover->back | FRESH, memory_order_acq_rel) &
-        ~FRESH;
+    list->n[list->back] = n;
+    list->back =
+        atomic_exchange_explicit(&list->middle, list->back | FRESH, memory_order_acq_rel) & ~FRESH;
 }
 
-const uint64_t *fp_triple_buffer_take(struct fp_triple_buffer *handover, size_t *n, int *is_new)
+const uint64_t *fp_triple_buffer_take(struct fp_triple_buffer *list, size_t *n, int *is_new)
 {
-    /* Only a hint: the exchange orders. Nobody but us takes FRESH away. */
-    *is_new = (atomic_load_explicit(&handover->middle, memory_order_relaxed) & FRESH) != 0;
+    /* Only a hint: the exchange orders. Only the consumer clears FRESH. */
+    *is_new = (atomic_load_explicit(&list->middle, memory_order_relaxed) & FRESH) != 0;
     if (*is_new)
-        handover->front =
-            atomic_exchange_explicit(&handover->middle, handover->front, memory_order_acq_rel) &
-            ~FRESH;
-    *n = handover->n[handover->front];
-    return buffer(handover, handover->front);
+        list->front =
+            atomic_exchange_explicit(&list->middle, list->front, memory_order_acq_rel) & ~FRESH;
+    *n = list->n[list->front];
+    return buffer(list, list->front);
 }

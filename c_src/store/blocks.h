@@ -2,8 +2,8 @@
  * blocks.h - whole samples on their way to a file.
  *
  * Samples come into the open block. A closed block is written, or cut off again, in one piece: with
- * compression it is one zstd frame. Closed blocks wait in the order in which they came. All memory
- * is mapped at the beginning. WRITER THREAD only.
+ * compression it is one zstd frame. Closed blocks wait in order. All memory is mapped at creation.
+ * WRITER THREAD only.
  */
 #ifndef FP_STORE_BLOCKS_H
 #define FP_STORE_BLOCKS_H
@@ -32,7 +32,7 @@ void fp_blocks_destroy(struct fp_blocks *blocks);
  * for all samples of a block. */
 int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size, uint64_t weight,
                   int64_t offset_ns);
-/* Close the open block where it has text. 0; FP_EFULL: it is still open; FP_ENOMEM, as above. */
+/* Closes the open block where it has text. 0; FP_EFULL: it is still open; FP_ENOMEM, as above. */
 int fp_blocks_end(struct fp_blocks *blocks);
 
 /* The oldest closed block, or NULL; valid until the next call. */

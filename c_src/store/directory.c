@@ -31,34 +31,27 @@ static void take_key(void *arg, const char *text)
 
 /* The first free key of the second `begun`. Keys of later seconds are no obstacle: a clock that was
  * wrong once must not name the files that follow. */
-static int choose_key(int folder, time_t begun, char key[FP_LOG_KEY_ROOM])
+int fp_directory_create(int folder, time_t begun, bool is_zst, struct fp_log_name *name)
 {
     struct second second = {.is_taken = false};
-    int err;
+    char text[FP_LOG_NAME_ROOM];
+    int file = -EEXIST, err;
 
     fp_log_key_of(second.key, begun);
     err = fp_fs_list(folder, take_key, &second);
+    if (err != 0)
+        return err;
     if (second.is_taken)
         fp_log_key_increase(second.key);
-    strcpy(key, second.key);
-    return err;
-}
-
-int fp_directory_create(int folder, time_t begun, bool is_zst, struct fp_log_name *name)
-{
-    char text[FP_LOG_NAME_ROOM];
-    int file = -EEXIST;
-    int err = choose_key(folder, begun, name->key);
-
-    name->is_zst = is_zst;
-    name->is_part = true;
-    for (int i = 0; err == 0 && file == -EEXIST && i < ATTEMPTS; i++) {
+    *name = (struct fp_log_name){.is_zst = is_zst, .is_part = true};
+    strcpy(name->key, second.key);
+    for (int i = 0; file == -EEXIST && i < ATTEMPTS; i++) {
         fp_log_name_print(name, text);
         file = fp_fs_create(folder, text);
         if (file == -EEXIST)
             fp_log_key_increase(name->key);
     }
-    return err != 0 ? err : file;
+    return file;
 }
 
 int fp_directory_finish(int folder, struct fp_log_name *name)
@@ -142,16 +135,17 @@ static int by_age(const void *a, const void *b)
                                      : strcmp(left->name.key, right->name.key);
 }
 
-static bool is_within(const struct fp_directory_limits *limits, uint64_t files, uint64_t bytes)
+static bool is_within(const struct fp_directory_sum *limits, struct fp_directory_sum kept,
+                      struct fp_directory_sum more)
 {
-    return (limits->files == 0 || files <= limits->files) &&
-           (limits->bytes == 0 || bytes <= limits->bytes);
+    return (limits->files == 0 || kept.files + more.files <= limits->files) &&
+           (limits->bytes == 0 || kept.bytes + more.bytes <= limits->bytes);
 }
 
-/* What is no regular file leaves the list. */
-static struct fp_directory_kept count_files(int folder, struct list *list)
+/* Only regular files stay in the list. */
+static struct fp_directory_sum count_files(int folder, struct list *list)
 {
-    struct fp_directory_kept kept = {0, 0};
+    struct fp_directory_sum kept = {0, 0};
     char text[FP_LOG_NAME_ROOM];
 
     for (size_t i = 0; i < list->n; i++) {
@@ -170,10 +164,10 @@ static struct fp_directory_kept count_files(int folder, struct list *list)
     return kept;
 }
 
-int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
-                        const struct fp_directory_keys *keys, time_t now, uint64_t files_more,
-                        uint64_t bytes_more, void (*removed)(void *arg, const char *name),
-                        void *arg, struct fp_directory_kept *kept)
+int fp_directory_retain(int folder, const struct fp_directory_sum *limits,
+                        const struct fp_directory_keys *keys, time_t now,
+                        struct fp_directory_sum more, void (*removed)(void *arg, const char *name),
+                        void *arg, struct fp_directory_sum *kept)
 {
     char text[FP_LOG_NAME_ROOM], now_key[FP_LOG_KEY_ROOM];
     struct list list;
@@ -185,11 +179,9 @@ int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
         list.found[i].rank = rank_of(list.found[i].name.key, keys, now_key);
     if (list.n > 0)
         qsort(list.found, list.n, sizeof(*list.found), by_age);
-    for (size_t i = 0; i < list.n; i++) {
+    for (size_t i = 0; i < list.n && !is_within(limits, *kept, more); i++) {
         int one;
 
-        if (is_within(limits, kept->files + files_more, kept->bytes + bytes_more))
-            break;
         fp_log_name_print(&list.found[i].name, text);
         one = fp_fs_remove(folder, text);
         if (one == 0)

@@ -12,20 +12,16 @@
 
 #include "store/log_name.h"
 
-/* Create a file in progress with the first free name of the second `begun`. A descriptor, or a
+/* Creates a file in progress with the first free name of the second `begun`. A descriptor, or a
  * negative system error. */
 int fp_directory_create(int folder, time_t begun, bool is_zst, struct fp_log_name *name);
 
-/* Give a file in progress its finished name, the next free one where that exists. 0, or a negative
+/* Gives a file in progress its finished name, the next free one where that exists. 0, or a negative
  * system error and the old name. */
 int fp_directory_finish(int folder, struct fp_log_name *name);
 
-struct fp_directory_limits {
-    uint64_t files, bytes; /* 0: any */
-};
-
-struct fp_directory_kept {
-    uint64_t files, bytes; /* finished ones that are left */
+struct fp_directory_sum {
+    uint64_t files, bytes;
 };
 
 /* The keys that one session gave its files. All "": none yet. */
@@ -38,15 +34,15 @@ struct fp_directory_keys {
 /* `key` is the session's newest. */
 void fp_directory_note_key(struct fp_directory_keys *keys, const char *key);
 
-/* Remove the oldest finished files, until those that are left and one more of `bytes_more` (none:
- * files_more 0) are within the limits. `removed` gets each name. Files with names later than `now`
- * are older than those that `keys` are of. 0, or the last negative system error. */
-int fp_directory_retain(int folder, const struct fp_directory_limits *limits,
-                        const struct fp_directory_keys *keys, time_t now, uint64_t files_more,
-                        uint64_t bytes_more, void (*removed)(void *arg, const char *name),
-                        void *arg, struct fp_directory_kept *kept);
+/* Removes the oldest finished files, until those that are left (*kept) and `more` are within the
+ * limits (0: any). `removed` gets each name. Files with names later than `now` are older than those
+ * that `keys` are of. 0, or the last negative system error. */
+int fp_directory_retain(int folder, const struct fp_directory_sum *limits,
+                        const struct fp_directory_keys *keys, time_t now,
+                        struct fp_directory_sum more, void (*removed)(void *arg, const char *name),
+                        void *arg, struct fp_directory_sum *kept);
 
-/* Finish the files in progress that no process has locked: cut to the last good block and given a
+/* Finishes the files in progress that no process has locked: cut to the last good block and given a
  * finished name, or removed when no block is good. How many there were, or a negative system error.
  * May block. */
 int fp_directory_recover(int folder);

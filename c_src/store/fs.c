@@ -43,13 +43,6 @@ static int done(uv_fs_t *request, int result)
     return result;
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-/* ---- folders ---------------------------------------------------------- */
-
 int fp_fs_open_folder(const char *path)
 {
     int made = error_of(mkdir(path, 0700));
@@ -65,17 +58,13 @@ int fp_fs_open_folder(const char *path)
 
 bool fp_fs_is_folder(int folder, const char *path)
 {
-    struct stat open_one, named;
-
-    return fstat(folder, &open_one) == 0 && lstat(path, &named) == 0 && is_same(&open_one, &named);
+    return fp_fs_is_named(AT_FDCWD, path, folder);
 }
 
 int fp_fs_sync_folder(int folder)
 {
     return error_of(fsync(folder));
 }
-
-/* ---- open files ------------------------------------------------------- */
 
 int fp_fs_create(int folder, const char *name)
 {
@@ -172,14 +161,12 @@ int64_t fp_fs_size(int file)
     return fstat(file, &info) == 0 ? (int64_t)info.st_size : -errno;
 }
 
-/* ---- names ------------------------------------------------------------ */
-
 bool fp_fs_is_named(int folder, const char *name, int file)
 {
-    struct stat open_one, named;
+    struct stat opened, named;
 
-    return fstat(file, &open_one) == 0 && fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           is_same(&open_one, &named);
+    return fstat(file, &opened) == 0 && fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 int64_t fp_fs_size_of(int folder, const char *name)

@@ -1,7 +1,7 @@
 /*
- * recover.c - plain text is searched from its end for the empty line that ends a sample. Frames are
- * walked from the beginning, and then the last ones are read until one is whole: a file whose tail
- * never reached the disk has the right length and the wrong bytes.
+ * recover.c - searches plain text from its end for the empty line that ends a sample. Walks frames
+ * from the first, and decompresses the last ones until one is whole: a file whose tail never
+ * reached the disk has the right length and the wrong bytes.
  */
 #include "store/recover.h"
 

@@ -38,21 +38,19 @@ struct fp_sink {
     struct fp_sink_options options;
     void (*notify)(void *arg, enum fp_sink_event event, const char *text);
     void *arg;
-    struct fp_directory_limits limits;
+    struct fp_directory_sum limits;
     struct fp_blocks *blocks;
     char *directory;
     int folder; /* -1: not open */
     struct fp_log_file file;
     struct fp_directory_keys keys;
-    struct fp_directory_kept kept; /* finished files at the last retain() */
+    struct fp_directory_sum kept; /* finished files at the last retain() */
     bool is_buffering, is_failing;
     int64_t offset_ns; /* of the text that comes */
     int64_t retry_ms, retry_at_ms;
     struct fp_sink_gauges gauges;
     char error[TEXT_ROOM], path[TEXT_ROOM];
 };
-
-/* ---- events ----------------------------------------------------------- */
 
 static void emit(struct fp_sink *sink, enum fp_sink_event event, const char *text)
 {
@@ -91,38 +89,23 @@ static void emit_failed(struct fp_sink *sink, const char *path, const char *reas
         emit(sink, FP_SINK_FAILED, sink->error);
 }
 
-/* ---- the folder ------------------------------------------------------- */
-
 static time_t now(const struct fp_sink *sink)
 {
     return (fp_monotonic_ns() + sink->offset_ns) / SECOND_NS;
 }
 
-/* Remove what is beyond the limits, the open file counted. */
+/* The open file counts. */
 static void retain(struct fp_sink *sink)
 {
+    struct fp_directory_sum open = {sink->file.descriptor >= 0, sink->file.size};
     int err;
 
     if (sink->folder < 0 || (sink->limits.files == 0 && sink->limits.bytes == 0))
         return;
-    err = fp_directory_retain(sink->folder, &sink->limits, &sink->keys, now(sink),
-                              sink->file.descriptor >= 0, sink->file.size, on_removed, sink,
-                              &sink->kept);
+    err = fp_directory_retain(sink->folder, &sink->limits, &sink->keys, now(sink), open, on_removed,
+                              sink, &sink->kept);
     if (err != 0)
         note_error(sink, sink->directory, fp_fs_reason(err));
-}
-
-static bool has_outgrown(const struct fp_sink *sink)
-{
-    return sink->limits.bytes != 0 && sink->kept.files > 0 &&
-           sink->kept.bytes + sink->file.size > sink->limits.bytes;
-}
-
-static int open_folder(struct fp_sink *sink)
-{
-    if (sink->folder < 0)
-        sink->folder = fp_fs_open_folder(sink->directory);
-    return sink->folder < 0 ? sink->folder : 0;
 }
 
 static void close_folder(struct fp_sink *sink)
@@ -134,16 +117,21 @@ static void close_folder(struct fp_sink *sink)
 
 /* ---- one file --------------------------------------------------------- */
 
-/* A negative system error, or 0. */
+/* 0, or a negative system error. */
+static int open_folder(struct fp_sink *sink)
+{
+    if (sink->folder < 0)
+        sink->folder = fp_fs_open_folder(sink->directory);
+    return sink->folder < 0 ? sink->folder : 0;
+}
+
 static int begin_file(struct fp_sink *sink, time_t begun, int64_t offset_ns)
 {
     int err = open_folder(sink);
 
-    if (err != 0)
-        return err;
-    err = fp_log_file_begin(&sink->file, sink->folder, begun, sink->options.is_zst, offset_ns);
-    if (err != 0) {
-        /* The next try opens the folder that has the path then. */
+    if (err == 0)
+        err = fp_log_file_begin(&sink->file, sink->folder, begun, sink->options.is_zst, offset_ns);
+    if (err != 0) { /* the next try opens the folder that has the path then */
         close_folder(sink);
         return err;
     }
@@ -208,8 +196,6 @@ static int fail_file(struct fp_sink *sink, int err)
     return fail(sink, path, fp_fs_reason(err));
 }
 
-/* ---- out -------------------------------------------------------------- */
-
 static bool is_large(const struct fp_sink *sink)
 {
     uint64_t most = sink->options.file_max_bytes;
@@ -241,7 +227,7 @@ static int write_block(struct fp_sink *sink, const struct fp_block *block, const
     return 0;
 }
 
-/* Every closed block to a file, in order; a block that no file takes stays. */
+/* Every closed block to a file, in order; after an error the rest stays. */
 static int write_out(struct fp_sink *sink)
 {
     const char *bytes;
@@ -259,7 +245,8 @@ static int write_out(struct fp_sink *sink)
         fp_blocks_drop_first(sink->blocks);
         if (is_large(sink))
             finish_file(sink);
-        else if (has_outgrown(sink))
+        else if (sink->limits.bytes != 0 && sink->kept.files > 0 &&
+                 sink->kept.bytes + sink->file.size > sink->limits.bytes)
             retain(sink);
     }
     sink->gauges.file_ns += fp_thread_cpu_ns() - before;
@@ -312,8 +299,6 @@ void fp_sink_trigger(struct fp_sink *sink, uint64_t *text, uint64_t *weight)
     write_out(sink); /* the blocks wait where it fails, as any other */
 }
 
-/* ---- text ------------------------------------------------------------- */
-
 int fp_sink_write(struct fp_sink *sink, const char *text, size_t size, uint64_t weight)
 {
     int err;
@@ -321,7 +306,7 @@ int fp_sink_write(struct fp_sink *sink, const char *text, size_t size, uint64_t 
     do
         err = fp_blocks_put(sink->blocks, text, size, weight, sink->offset_ns);
     while (err == FP_EFULL && sink->is_buffering && drop_first(sink));
-    /* An error of the file is for the next flush to report. */
+    /* The next flush reports an error of the file. */
     if (err == 0 && !sink->is_buffering && !sink->is_failing)
         write_out(sink);
     return err;
@@ -350,8 +335,8 @@ int fp_sink_set_offset(struct fp_sink *sink, int64_t offset_ns)
 
 /* ---- flush ------------------------------------------------------------ */
 
-/* The file or its folder may have been moved or deleted by other programs: then the next file is
- * begun in the folder that has the path now. */
+/* Where another program moved or deleted the file or its folder, the next file is begun in the
+ * folder that has the path now. */
 static void check_names(struct fp_sink *sink)
 {
     static const char reason[] = "was removed or replaced by another program";
@@ -472,7 +457,7 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, c
     made->options = *options;
     made->is_buffering = options->buffer_ms > 0;
     made->offset_ns = fp_clock_offset_ns(fp_clock_ns);
-    made->limits = (struct fp_directory_limits){options->files_max, options->total_max_bytes};
+    made->limits = (struct fp_directory_sum){options->files_max, options->total_max_bytes};
     made->folder = made->file.descriptor = -1;
     while (size > 1 && options->directory[size - 1] == '/') /* it would follow a link */
         size--;

@@ -30,12 +30,13 @@ enum fp_sync {
     FP_SYNC_CLOSE  /* when a file is finished */
 };
 
+/* Their text is the file's path, where no other is said. */
 enum fp_sink_event {
-    FP_SINK_BEGUN,    /* the path of the new file */
-    FP_SINK_FINISHED, /* the path it has now */
-    FP_SINK_REMOVED,  /* the path of a file that was too old */
-    FP_SINK_FAILED,   /* "path: reason"; once, until it works again */
-    FP_SINK_HEALED    /* the path of the file that takes bytes again */
+    FP_SINK_BEGUN,
+    FP_SINK_FINISHED, /* its new path */
+    FP_SINK_REMOVED,
+    FP_SINK_FAILED, /* "path: reason"; once, until it works again */
+    FP_SINK_HEALED
 };
 
 struct fp_sink_options {
@@ -48,9 +49,8 @@ struct fp_sink_options {
     uint32_t buffer_ms; /* 0: written at once */
 };
 
-/* Make the directory where it is missing, finish what dead sessions left in it, and begin the first
- * file unless the sink buffers. 0, FP_ENOMEM or FP_EIO; then *why (at least 256 bytes) holds "path:
- * reason". */
+/* Makes the directory where it is missing, finishes what dead sessions left in it, and begins the
+ * first file unless the sink buffers. 0; FP_ENOMEM or FP_EIO, and "path: reason" in *why. */
 int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, char *why,
                  size_t why_size);
 
@@ -59,18 +59,16 @@ void fp_sink_listen(struct fp_sink *sink,
                     void (*notify)(void *arg, enum fp_sink_event event, const char *text),
                     void *arg);
 
-/* Text of `weight` samples. 0, or FP_EFULL: refused whole, as the file takes no bytes and the
- * memory is full. */
+/* Text of `weight` samples. 0; FP_EFULL: refused whole, the memory is full. */
 int fp_sink_write(struct fp_sink *sink, const char *text, size_t size, uint64_t weight);
 
-/* No file has text and none waits: the next text is the first of a file. */
+/* The next text is the first of a file. */
 bool fp_sink_begins_file(const struct fp_sink *sink);
 /* Unix time less monotonic time for the text that follows: files are named by it. Where a file has
  * text, another is begun. 0; FP_EFULL or FP_ENOMEM, and the offset is as it was. */
 int fp_sink_set_offset(struct fp_sink *sink, int64_t offset_ns);
 
-/* Write what is buffered, and all that follows, to a file. *text and *weight: how much was
- * buffered; 0 where the sink does not buffer. */
+/* Writes what is buffered, *text bytes of *weight samples, and all that follows to a file. */
 void fp_sink_trigger(struct fp_sink *sink, uint64_t *text, uint64_t *weight);
 bool fp_sink_is_buffering(const struct fp_sink *sink);
 
@@ -105,8 +103,7 @@ struct fp_sink_end {
     struct fp_sink_gauges gauges;
 };
 
-/* Flush, finish the file and free; what is only buffered is dropped. 0 or FP_EIO: the sink is freed
- * in both cases. */
+/* Flushes, finishes the file and frees; drops what is only buffered. 0 or FP_EIO: freed, too. */
 int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end);
 
 #endif

@@ -30,8 +30,6 @@ struct fp_source {
     ZSTD_DCtx *zstd;
 };
 
-/* ------------------------------------------------------- the file's bytes -- */
-
 static int read_file(struct fp_source *source, char *to, size_t room, size_t *size)
 {
     ssize_t got = 0;
@@ -66,8 +64,6 @@ static int fill(struct fp_source *source, size_t want)
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ plain -- */
 
 static int read_plain(struct fp_source *source, char *to, size_t room, size_t *size)
 {
@@ -212,8 +208,6 @@ static int read_zstd(struct fp_source *source, char *to, size_t room, size_t *si
     *size = out.pos;
     return 0;
 }
-
-/* ------------------------------------------------------------------- open -- */
 
 static int begin_reading(struct fp_source *source)
 {

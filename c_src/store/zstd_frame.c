@@ -34,8 +34,7 @@ struct fp_zstd {
     size_t text; /* in the frame so far */
 };
 
-/* A first frame makes the context allocate its memory, and proves that this libzstd's header is the
- * one above. */
+/* The first frame allocates the context's memory, and proves that the header is the one above. */
 static int try_it(struct fp_zstd *zst)
 {
     size_t size = 0;

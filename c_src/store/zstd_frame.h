@@ -1,13 +1,12 @@
 /*
  * zstd_frame.h - text to zstd frames, and the table of frames that ends a file.
  *
- * Each frame stands alone, with its size and a checksum in it, and is made as its text comes: what
- * has to be kept of the text is the window. The table is that of the seekable format, in a
- * skippable frame, which every other reader of zstd skips:
+ * Each frame has its size and a checksum, and is made as its text comes. The table is that of the
+ * seekable format, in a frame that other readers skip; numbers have 32 bits, the little end first:
  *
  *      5E 2A 4D 18 | size | n x (compressed, text) | n | 00 | B1 EA 92 8F
  *
- * all numbers 32 bits, little end first. Not shared between threads.
+ * Not shared between threads.
  */
 #ifndef FP_STORE_ZSTD_FRAME_H
 #define FP_STORE_ZSTD_FRAME_H
@@ -47,7 +46,7 @@ struct fp_zstd_table {
     int is_broken; /* there was no memory for an entry: it is not written */
 };
 
-/* More than this a table does not take: a terabyte of text, in frames of 16 MiB. */
+/* The most entries: a terabyte of text, in frames of 16 MiB. */
 #define FP_ZST_TABLE_MAX 65536u
 
 void fp_zstd_table_add(struct fp_zstd_table *table, size_t bytes, size_t text);

@@ -17,6 +17,8 @@ static _Atomic int disk_stats, disk_foreign_stats;
 
 static inline int counted_fstatat(int folder, const char *name, struct stat *info, int flags)
 {
+    if (folder == AT_FDCWD) /* the folder itself */
+        return fstatat(folder, name, info, flags);
     atomic_fetch_add(&disk_stats, 1);
     if (strstr(name, ".erl_perf.log") == NULL)
         atomic_fetch_add(&disk_foreign_stats, 1);

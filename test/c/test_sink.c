@@ -791,9 +791,9 @@ static void files_from_the_future_name_no_others_and_go_first(void)
  * written before, whatever the names say. */
 static void what_was_begun_since_the_clock_was_set_back_is_kept(void)
 {
-    const struct fp_directory_limits limits = {.files = 3};
+    const struct fp_directory_sum limits = {.files = 3};
     struct fp_directory_keys keys = {.last = ""};
-    struct fp_directory_kept kept;
+    struct fp_directory_sum kept;
     const time_t ahead = 1800003600, now = 1800000000;
     struct fp_log_name name;
     struct temporary t;
@@ -811,8 +811,8 @@ static void what_was_begun_since_the_clock_was_set_back_is_kept(void)
         close(file);
         CHECK_INT(fp_directory_finish(folder, &name), 0);
         fp_directory_note_key(&keys, name.key);
-        CHECK_INT(fp_directory_retain(folder, &limits, &keys, i < 3 ? ahead + i : now + i, 0, 0,
-                                      ignore, NULL, &kept),
+        CHECK_INT(fp_directory_retain(folder, &limits, &keys, i < 3 ? ahead + i : now + i,
+                                      (struct fp_directory_sum){0, 0}, ignore, NULL, &kept),
                   0);
     }
     CHECK_INT(kept.files, 3);
