@@ -37,7 +37,7 @@ done
 # shellcheck disable=SC2046
 ${CC:-gcc} -std=c11 -O1 -g -D_GNU_SOURCE= -Ic_src -o "$out/read_files" \
     test/fuzz/read_files.c test/fuzz/fuzz_read.c c_src/report/*.c \
-    c_src/format/{scan,parse,sample,encode}.c c_src/store/source.c \
+    c_src/format/{scan,parse,encode}.c c_src/store/source.c \
     c_src/base/{arena,buffer,error,pages}.c \
     $($PKG_CONFIG --libs libzstd zlib 2>/dev/null || echo -lzstd -lz) || exit 1
 # shellcheck disable=SC2046

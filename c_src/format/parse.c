@@ -1,8 +1,8 @@
 /*
  * parse.c - by hand, because parsing is most of the cost of reading.
  *
- * A session's file is a narrow `perf script`, so the two share their headers. A header is known by
- * its time: digits, a dot, six digits or more, a colon.
+ * A session's file is a narrow `perf script`, so the two share their headers. The time marks a
+ * header: digits, a dot, six digits or more, a colon.
  */
 #include "format/parse.h"
 
@@ -14,7 +14,7 @@ const char *fp_dialect_name(enum fp_dialect dialect)
 {
     static const char *const name[] = {
         [FP_NO_DIALECT] = "none",
-        [FP_OURS] = "flame_prof",
+        [FP_FLAME_PROF] = "flame_prof",
         [FP_ORIGINAL] = "original_flame_prof",
         [FP_PERF] = "perf",
     };
@@ -30,6 +30,49 @@ static bool is_digit(char c)
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
+}
+
+static struct fp_slice between(const char *begin, const char *end)
+{
+    return (struct fp_slice){begin, (size_t)(end - begin)};
+}
+
+static const char *digits_before(const char *begin, const char *at)
+{
+    while (at > begin && is_digit(at[-1]))
+        at--;
+    return at;
+}
+
+static const char *blanks_before(const char *begin, const char *at)
+{
+    while (at > begin && is_blank(at[-1]))
+        at--;
+    return at;
+}
+
+static const char *behind_blanks(const char *at, const char *end)
+{
+    while (at < end && is_blank(*at))
+        at++;
+    return at;
+}
+
+static bool strip_prefix(struct fp_slice *text, struct fp_slice prefix)
+{
+    if (text->size < prefix.size || memcmp(text->at, prefix.at, prefix.size) != 0)
+        return false;
+    *text = (struct fp_slice){text->at + prefix.size, text->size - prefix.size};
+    return true;
+}
+
+static bool strip_suffix(struct fp_slice *text, struct fp_slice suffix)
+{
+    if (text->size < suffix.size ||
+        memcmp(text->at + text->size - suffix.size, suffix.at, suffix.size) != 0)
+        return false;
+    text->size -= suffix.size;
+    return true;
 }
 
 /* Digits from *at; false when there are none or too many for an int64_t. */
@@ -74,13 +117,6 @@ struct time_place {
     const char *begin, *dot, *end; /* `end` is its colon */
 };
 
-static const char *digits_before(const char *begin, const char *at)
-{
-    while (at > begin && is_digit(at[-1]))
-        at--;
-    return at;
-}
-
 static bool find_time(struct fp_slice line, struct time_place *place)
 {
     const char *end = line.at + line.size, *at = line.at;
@@ -115,11 +151,15 @@ static const char *parse_time(const struct time_place *place, int64_t *time_us)
     return NULL;
 }
 
-static const char *blanks_before(const char *begin, const char *at)
+/* The end of what stands before an optional `[cpu]`. */
+static const char *end_before_cpu(const char *begin, const char *end)
 {
-    while (at > begin && is_blank(at[-1]))
-        at--;
-    return at;
+    end = blanks_before(begin, end);
+    if (end == begin || end[-1] != ']')
+        return end;
+    while (end > begin && *end != '[')
+        end--;
+    return blanks_before(begin, end);
 }
 
 /* `comm pid/tid`, `comm tid`, before an optional `[cpu]`. */
@@ -127,13 +167,8 @@ static const char *parse_ids(struct fp_slice line, const char *end, struct fp_he
 {
     const char *id, *at;
 
-    end = blanks_before(line.at, end);
-    if (end > line.at && end[-1] == ']') {
-        while (end > line.at && *end != '[')
-            end--;
-        end = blanks_before(line.at, end);
-    }
-    header->thread = (struct fp_slice){line.at, (size_t)(end - line.at)};
+    end = end_before_cpu(line.at, end);
+    header->thread = between(line.at, end);
     id = digits_before(line.at, end);
     at = id;
     if (!take_digits(&at, end, &header->tid))
@@ -147,7 +182,7 @@ static const char *parse_ids(struct fp_slice line, const char *end, struct fp_he
     end = blanks_before(line.at, id);
     if (end == id || end == line.at)
         return "no command name";
-    header->comm = (struct fp_slice){line.at, (size_t)(end - line.at)};
+    header->comm = between(line.at, end);
     return NULL;
 }
 
@@ -157,27 +192,21 @@ static const char *parse_event(const char *at, const char *end, struct fp_header
     const char *word;
     uint64_t period;
 
-    while (at < end && is_blank(*at))
-        at++;
-    word = at;
+    at = word = behind_blanks(at, end);
     header->period = 1;
     if (take_digits(&at, end, &period) && (at == end || is_blank(*at))) {
         if (period > INT64_MAX || period == 0)
             return "a period of 0, or too large";
         header->period = (int64_t)period;
-        while (at < end && is_blank(*at))
-            at++;
-        word = at;
+        word = behind_blanks(at, end);
     }
     at = word;
     while (at < end && !is_blank(*at))
         at++;
     if (at == word || at[-1] != ':')
         return "no event name";
-    header->event = (struct fp_slice){word, (size_t)(at - 1 - word)};
-    while (at < end && is_blank(*at))
-        at++;
-    header->rest = (struct fp_slice){at, (size_t)(end - at)};
+    header->event = between(word, at - 1);
+    header->rest = between(behind_blanks(at, end), end);
     return NULL;
 }
 
@@ -185,20 +214,15 @@ static const char *parse_event(const char *at, const char *end, struct fp_header
 static const char *parse_original_ids(struct fp_slice line, const char *tab, const char *end,
                                       struct fp_header *header)
 {
-    header->status = (struct fp_slice){line.at, (size_t)(tab - line.at)};
-    end = blanks_before(tab, end);
-    if (end > tab && end[-1] == ']') {
-        while (end > tab && *end != '[')
-            end--;
-        end = blanks_before(tab, end);
-    }
+    header->status = between(line.at, tab);
+    end = end_before_cpu(tab, end);
     if (tab == line.at || end <= tab + 1)
         return "no status or no process";
-    header->thread = (struct fp_slice){tab + 1, (size_t)(end - tab - 1)};
+    header->thread = between(tab + 1, end);
     return NULL;
 }
 
-const char *fp_parse_header(struct fp_slice line, struct fp_header *header)
+static const char *parse_header(struct fp_slice line, struct fp_header *header)
 {
     struct time_place place;
     const char *tab, *bad;
@@ -221,18 +245,6 @@ const char *fp_parse_header(struct fp_slice line, struct fp_header *header)
 }
 
 /* ---------------------------------------------------------------- metrics -- */
-
-const char *fp_parse_metrics_line(struct fp_slice line, struct fp_slice *fields)
-{
-    static const char tail[] = " (metrics)";
-    const size_t size = sizeof(tail) - 1;
-
-    if (line.size < 2 + size || memcmp(line.at, "# ", 2) != 0 ||
-        memcmp(line.at + line.size - size, tail, size) != 0)
-        return "the metrics line is cut off";
-    *fields = (struct fp_slice){line.at + 2, line.size - 2 - size};
-    return NULL;
-}
 
 static bool is_key_character(char c)
 {
@@ -270,13 +282,11 @@ static bool is_word_key(struct fp_slice key)
 static int parse_original_number(const char **at, const char *end, struct fp_slice hint,
                                  struct fp_slice *key, int64_t *value, int64_t *delta)
 {
-    static const char prefix[] = "metric_erlang_";
-    const size_t size = sizeof(prefix) - 1;
-    const char *p = *at;
+    struct fp_slice number = between(*at, end);
+    const char *p;
 
-    if ((size_t)(end - p) > size && memcmp(p, prefix, size) == 0)
-        p += size;
-    p = take_key(p, end, ": ", 2, hint, key);
+    strip_prefix(&number, FP_SLICE("metric_erlang_"));
+    p = take_key(number.at, end, ": ", 2, hint, key);
     if (p == NULL || !take_integer(&p, end, value) || end - p < 2 || p[0] != ',' || p[1] != ' ')
         return 0;
     p += 2;
@@ -323,17 +333,12 @@ int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct
         stop = end;
     if (p == NULL || p > stop)
         return 0;
-    *text = (struct fp_slice){p, (size_t)(stop - p)};
+    *text = between(p, stop);
     *at = stop < end ? stop + 1 : stop;
     return 1;
 }
 
 /* ----------------------------------------------------------------- frames -- */
-
-static struct fp_slice between(const char *begin, const char *end)
-{
-    return (struct fp_slice){begin, (size_t)(end - begin)};
-}
 
 static bool is_hex(char c)
 {
@@ -351,7 +356,7 @@ static const char *behind_address(const char *at, const char *end)
 }
 
 /* TAB addr SP symbol SP (dso): no other blank, so it is split at these two. */
-static const char *parse_our_frame(const char *at, const char *end, struct fp_frame_text *frame)
+static const char *parse_session_frame(const char *at, const char *end, struct fp_frame_text *frame)
 {
     const char *blank;
 
@@ -382,7 +387,8 @@ static const char *open_bracket(const char *begin, const char *end)
     return NULL;
 }
 
-int fp_is_frame(struct fp_slice line)
+/* Could this line be a frame of perf's? */
+static bool is_frame(struct fp_slice line)
 {
     const char *end = blanks_before(line.at, line.at + line.size);
     const char *address = line.size == 0 ? NULL : behind_address(line.at, end);
@@ -391,13 +397,15 @@ int fp_is_frame(struct fp_slice line)
 }
 
 /* `sym+0x1f` is in sym. */
-static const char *without_offset(const char *begin, const char *end)
+static struct fp_slice without_offset(struct fp_slice symbol)
 {
-    const char *at = end;
+    const char *end = symbol.at + symbol.size, *at = end;
 
-    while (at > begin && is_hex(at[-1]))
+    while (at > symbol.at && is_hex(at[-1]))
         at--;
-    return at < end && at - begin > 3 && memcmp(at - 3, "+0x", 3) == 0 ? at - 3 : end;
+    if (at == end || at - symbol.at <= 3 || memcmp(at - 3, "+0x", 3) != 0)
+        return symbol;
+    return between(symbol.at, at - 3);
 }
 
 /* `mod:fun/1;123` has a line. Where: its semicolon, or NULL. */
@@ -420,20 +428,18 @@ static struct fp_slice encode(struct fp_slice text, char **encoded)
 /* The original's `(mod:fun/1)`, an initial call, and `mod:fun/1;123`. */
 static struct fp_slice encode_original(struct fp_slice symbol, char **encoded)
 {
+    char *begin = *encoded;
     const char *line;
-    struct fp_slice made;
 
     if (symbol.size > 2 && symbol.at[0] == '(' && symbol.at[symbol.size - 1] == ')')
         symbol = (struct fp_slice){symbol.at + 1, symbol.size - 2};
     line = original_line(symbol);
     if (line == NULL)
         return encode(symbol, encoded);
-    made = encode(between(symbol.at, line), encoded);
-    **encoded = ':';
-    memcpy(*encoded + 1, line + 1, (size_t)(symbol.at + symbol.size - line - 1));
-    *encoded += symbol.at + symbol.size - line;
-    made.size = (size_t)(*encoded - made.at);
-    return made;
+    encode(between(symbol.at, line), encoded);
+    *(*encoded)++ = ':';
+    encode(between(line + 1, symbol.at + symbol.size), encoded);
+    return between(begin, *encoded);
 }
 
 /* Blanks, an address, a symbol of any bytes, a dso in brackets. */
@@ -442,11 +448,8 @@ static const char *parse_other_frame(enum fp_dialect dialect, const char *at, co
 {
     const char *address, *open;
 
-    while (at < end && is_blank(*at))
-        at++;
-    while (end > at && is_blank(end[-1]))
-        end--;
-    address = behind_address(at, end);
+    end = blanks_before(at, end);
+    address = behind_address(behind_blanks(at, end), end);
     if (address == NULL)
         return "a frame without an address";
     open = end > address && end[-1] == ')' ? open_bracket(address, end) : NULL;
@@ -456,14 +459,8 @@ static const char *parse_other_frame(enum fp_dialect dialect, const char *at, co
     frame->dso = between(open + 1, end - 1);
     if (frame->symbol.size == 0)
         return "a frame without a symbol";
-    if (dialect == FP_ORIGINAL) {
-        frame->symbol = encode_original(frame->symbol, &encoded);
-    } else {
-        const char *stop = frame->symbol.at + frame->symbol.size;
-
-        frame->symbol.size = (size_t)(without_offset(frame->symbol.at, stop) - frame->symbol.at);
-        frame->symbol = encode(frame->symbol, &encoded);
-    }
+    frame->symbol = dialect == FP_ORIGINAL ? encode_original(frame->symbol, &encoded)
+                                           : encode(without_offset(frame->symbol), &encoded);
     /* The original's `native ()` is a pseudo frame. */
     frame->dso = frame->dso.size == 0 ? FP_SLICE("flame_prof") : encode(frame->dso, &encoded);
     return NULL;
@@ -482,7 +479,65 @@ const char *fp_parse_frame(enum fp_dialect dialect, const char **at, const char 
         return "a frame that is too long";
     if (stop == begin)
         return "a frame without an address";
-    if (dialect == FP_OURS)
-        return parse_our_frame(begin, stop, frame);
+    if (dialect == FP_FLAME_PROF)
+        return parse_session_frame(begin, stop, frame);
     return parse_other_frame(dialect, begin, stop, encoded, frame);
+}
+
+/* ----------------------------------------------------------------- samples -- */
+
+int fp_sample_is_own(const struct fp_sample *sample)
+{
+    struct fp_slice rest = sample->stack;
+
+    return sample->dialect == FP_FLAME_PROF &&
+           strip_prefix(&rest, FP_SLICE("\tffffffff flame_prof_self (flame_prof)\n")) &&
+           rest.size > 0;
+}
+
+/* Perf's samples have neither metrics nor a status. In a session's file a sample without both is
+ * damaged, and not perf's. */
+static enum fp_dialect dialect_of(const struct fp_scan_piece *piece, const struct fp_header *header,
+                                  enum fp_dialect known)
+{
+    struct fp_slice stack = piece->stack;
+
+    if (header->dialect == FP_ORIGINAL)
+        return FP_ORIGINAL;
+    if (piece->metrics.size > 0 || known == FP_FLAME_PROF ||
+        (strip_suffix(&stack, FP_SLICE(" (status)\n")) && stack.size > 0))
+        return FP_FLAME_PROF;
+    return FP_PERF;
+}
+
+const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect known,
+                           struct fp_sample *sample)
+{
+    const char *bad = piece->bad;
+
+    if (bad == NULL)
+        bad = parse_header(piece->header, &sample->header);
+    if (bad != NULL)
+        return bad;
+    sample->dialect = dialect_of(piece, &sample->header, known);
+    sample->fields = FP_SLICE("");
+    sample->stack = piece->stack;
+    if (piece->stack.size > 0 && !piece->is_ended)
+        return "cut off: no empty line behind it";
+    if (piece->stack.size == 0 &&
+        (sample->dialect != FP_PERF || (!piece->is_ended && sample->header.rest.size == 0)))
+        return "no frames";
+    if (sample->dialect == FP_ORIGINAL) {
+        sample->fields = sample->header.rest;
+    } else if (piece->metrics.size > 0) {
+        sample->fields = piece->metrics;
+        if (!strip_prefix(&sample->fields, FP_SLICE("# ")) ||
+            !strip_suffix(&sample->fields, FP_SLICE(" (metrics)")))
+            return "the metrics line is cut off";
+    }
+    /* perf script -F without a call chain: the frame is on the header's line. What is no frame
+     * there is the text of a tracepoint. */
+    if (sample->dialect == FP_PERF && piece->stack.size == 0 && is_frame(sample->header.rest))
+        sample->stack = sample->header.rest;
+    return NULL;
 }

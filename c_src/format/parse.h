@@ -1,15 +1,14 @@
 /*
  * parse.h - a piece of text to what it says. Three dialects:
  *
- *      FP_OURS      doc/format.md: metrics on a `#` line, the status is the
- *                   root frame
- *      FP_ORIGINAL  the first flame_prof: `waiting TAB 0.71.0 [000] 12.0: cpu-
- *                   clock:TAB metric_erlang_reductions: 9, 12 TAB ...`, frames
- *                   as `mod:fun/1;123 (file.erl)`
- *      FP_PERF      `perf script` of Linux
+ *      FP_FLAME_PROF  doc/format.md: metrics on a `#` line, the status is the root frame
+ *      FP_ORIGINAL    the first flame_prof: `waiting TAB 0.71.0 [000] 12.0: cpu-clock:TAB
+ *                     metric_erlang_reductions: 9, 12 TAB ...`, frames as `mod:fun/1;123
+ *                     (file.erl)`
+ *      FP_PERF        `perf script` of Linux
  *
- * Slices are parts of the piece, but for texts that have to be encoded. Each function answers NULL,
- * or a sentence that says why the sample is damaged. Any bytes may come.
+ * Slices are parts of the piece, but for texts that have to be encoded. A function that returns a
+ * sentence returns NULL, or why the sample is damaged. Any bytes may come.
  */
 #ifndef FP_FORMAT_PARSE_H
 #define FP_FORMAT_PARSE_H
@@ -18,7 +17,7 @@
 
 #include "format/scan.h"
 
-enum fp_dialect { FP_NO_DIALECT, FP_OURS, FP_ORIGINAL, FP_PERF };
+enum fp_dialect { FP_NO_DIALECT, FP_FLAME_PROF, FP_ORIGINAL, FP_PERF };
 
 const char *fp_dialect_name(enum fp_dialect dialect);
 
@@ -31,11 +30,23 @@ struct fp_header {
     int64_t period; /* 1 where none is given */
     struct fp_slice event;
     struct fp_slice status; /* the original's */
-    struct fp_slice rest;   /* behind the event: the original's metrics, or the
-                               only frame of a perf sample without a stack */
+    struct fp_slice rest;   /* behind the event: the original's metrics, or the only frame of a perf
+                               sample without a stack */
 };
 
-const char *fp_parse_header(struct fp_slice line, struct fp_header *header);
+struct fp_sample {
+    struct fp_header header;
+    enum fp_dialect dialect;
+    struct fp_slice fields; /* numbers, then words: not parsed yet */
+    struct fp_slice stack;  /* frames: not parsed yet */
+};
+
+/* `known` is the dialect of the file's samples before, or FP_NO_DIALECT. */
+const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect known,
+                           struct fp_sample *sample);
+
+/* Is it the profiler's sample of itself, with its own metrics and one frame? */
+int fp_sample_is_own(const struct fp_sample *sample);
 
 /* One `key=value/delta`, or the original's `metric_erlang_key: value, delta`, at *at, which moves
  * behind it and a separator. `hint` is a key that is likely (its size may be 0). 1; 0: no number is
@@ -43,11 +54,7 @@ const char *fp_parse_header(struct fp_slice line, struct fp_header *header);
 int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, struct fp_slice hint,
                     struct fp_slice *key, int64_t *value, int64_t *delta);
 
-/* A metrics line without its `# ` and ` (metrics)`. NULL or why not. */
-const char *fp_parse_metrics_line(struct fp_slice line, struct fp_slice *fields);
-
-/* Is what stands behind the numbers words, by its first one? A number that was damaged is none.
- * NULL, or why not. */
+/* What stands behind the numbers has to be words, by its first one: a damaged number is none. */
 const char *fp_parse_words(struct fp_slice words);
 
 /* The `key=text` at *at, which moves behind it and a blank. 1; 0: none. */
@@ -70,13 +77,11 @@ struct fp_frame_text {
  * texts that are not encoded yet. */
 const char *fp_parse_frame(enum fp_dialect dialect, const char **at, const char *end, char *encoded,
                            struct fp_frame_text *frame);
+
 /* Is this root frame of a session's sample the status? */
 static inline int fp_is_status(const struct fp_frame_text *frame)
 {
     return fp_slice_is(frame->dso, FP_SLICE("status"));
 }
-
-/* Could this line be a frame of perf's? */
-int fp_is_frame(struct fp_slice line);
 
 #endif

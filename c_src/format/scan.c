@@ -1,17 +1,12 @@
 /*
- * scan.c - where a sample ends: at a line end that is followed by anything but a frame. Looked for
- * 16 bytes at a time, because it is most of the reading.
+ * scan.c - where a sample ends: at a line end that is followed by anything but a frame.
  */
 #include "format/scan.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-
 #include "base/error.h"
-#endif
 
 #define WINDOW_BYTES ((size_t)1 << 20)
 
@@ -20,65 +15,18 @@ static bool is_blank(char c)
     return c == '\t' || c == ' ';
 }
 
-/* ------------------------------------------------- the end of the frames -- */
-
-/* What one step of 16 bytes can count without an overflow of a byte. */
-#define STEPS_MOST 255
-
-/* The line end behind the last frame, or NULL: not in these bytes. `end` is behind the last byte.
- * *lines grows by the line ends up to it, that one included (or by all of them). */
-static const char *end_of_frames_slowly(const char *at, const char *end, uint64_t *lines)
+/* The line end behind the last frame, or NULL: not before `end`. *lines grows by the line ends up to
+ * it, that one included (or by all of them). */
+static const char *end_of_frames(const char *at, const char *end, uint64_t *lines)
 {
-    for (; at < end; at++) {
-        if (*at != '\n')
-            continue;
+    while ((at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
         ++*lines;
-        if (at + 1 < end && !is_blank(at[1]))
-            return at;
+        at++;
+        if (at < end && !is_blank(*at))
+            return at - 1;
     }
     return NULL;
 }
-
-#ifdef __SSE2__
-static uint64_t sum_of_bytes(__m128i counts)
-{
-    __m128i sums = _mm_sad_epu8(counts, _mm_setzero_si128());
-
-    return (uint64_t)_mm_cvtsi128_si64(sums) +
-           (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums));
-}
-
-static const char *end_of_frames(const char *at, const char *end, uint64_t *lines)
-{
-    const __m128i newline = _mm_set1_epi8('\n');
-    const __m128i tab = _mm_set1_epi8('\t'), blank = _mm_set1_epi8(' ');
-
-    while (end - at > 16) {
-        __m128i counts = _mm_setzero_si128();
-        unsigned found = 0;
-
-        for (int n = 0; n < STEPS_MOST && end - at > 16; n++, at += 16) {
-            __m128i here = _mm_loadu_si128((const __m128i *)(const void *)at);
-            __m128i next = _mm_loadu_si128((const __m128i *)(const void *)(at + 1));
-            __m128i ends = _mm_cmpeq_epi8(here, newline);
-            __m128i frame = _mm_or_si128(_mm_cmpeq_epi8(next, tab), _mm_cmpeq_epi8(next, blank));
-
-            found = (unsigned)_mm_movemask_epi8(_mm_andnot_si128(frame, ends));
-            if (found != 0)
-                break;
-            counts = _mm_sub_epi8(counts, ends);
-        }
-        *lines += sum_of_bytes(counts);
-        if (found != 0)
-            break;
-    }
-    return end_of_frames_slowly(at, end, lines);
-}
-#else
-#define end_of_frames end_of_frames_slowly
-#endif
-
-/* ----------------------------------------------------------------- window -- */
 
 /* More text behind what is there. */
 static int refill(struct fp_scan *scan)
@@ -123,8 +71,6 @@ void fp_scan_close(struct fp_scan *scan)
     free(scan->window);
     scan->window = NULL;
 }
-
-/* ------------------------------------------------------------------ pieces -- */
 
 /* A line from `at`: behind its end, or NULL when that is not there yet. The last line of a file may
  * do without. */

@@ -107,7 +107,7 @@ int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
 /* A weighted export has at most one metric. */
 int64_t fp_row_count(const struct fp_profile *profile, const struct fp_row *row)
 {
-    if (row->period == 1 || profile->file[row->file].dialect != FP_OURS ||
+    if (row->period == 1 || profile->file[row->file].dialect != FP_FLAME_PROF ||
         profile->schema[row->schema].count <= 1)
         return 1;
     return row->period;

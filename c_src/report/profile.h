@@ -14,7 +14,7 @@
 #ifndef FP_REPORT_PROFILE_H
 #define FP_REPORT_PROFILE_H
 
-#include "format/sample.h"
+#include "format/parse.h"
 #include "report/rows.h"
 #include "report/tree.h"
 #include "store/source.h"

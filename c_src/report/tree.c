@@ -97,7 +97,7 @@ struct frames {
 static struct fp_known_line *known_line(struct fp_tree *tree, enum fp_dialect dialect,
                                         struct fp_slice line)
 {
-    if (dialect == FP_OURS || line.size == 0 || line.size > FP_LINE_BYTES)
+    if (dialect == FP_FLAME_PROF || line.size == 0 || line.size > FP_LINE_BYTES)
         return NULL;
     if (tree->line == NULL)
         tree->line = calloc(FP_LINES, sizeof(*tree->line));
@@ -127,7 +127,7 @@ static int read_frame(struct fp_tree *tree, enum fp_dialect dialect, const char 
     *bad = fp_parse_frame(dialect, at, end, tree->encoded, &frame);
     if (*bad != NULL)
         return FP_EINVAL;
-    *is_status = dialect == FP_OURS && *at == end && fp_is_status(&frame);
+    *is_status = dialect == FP_FLAME_PROF && *at == end && fp_is_status(&frame);
     if (*is_status)
         return fp_strings_intern(tree->strings, tree->budget, frame.symbol, id);
     err = fp_strings_intern(tree->strings, tree->budget, frame.symbol, &pair.symbol);
@@ -165,7 +165,7 @@ static int read_frames(struct fp_tree *tree, enum fp_dialect dialect, struct fp_
         else
             *bad = "more frames than any stack has";
     }
-    if (*bad == NULL && dialect == FP_OURS && !is_status)
+    if (*bad == NULL && dialect == FP_FLAME_PROF && !is_status)
         *bad = "no status frame at the root";
     return *bad == NULL ? 0 : FP_EINVAL;
 }

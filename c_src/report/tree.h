@@ -68,7 +68,7 @@ void fp_tree_free(struct fp_tree *tree);
 int fp_tree_find(const struct fp_tree *tree, uint64_t hash, enum fp_dialect dialect,
                  uint32_t status, struct fp_slice text, uint32_t *id);
 
-/* Parses a text and keeps it. The status is the root frame of FP_OURS, and `status` (a text's
+/* Parses a text and keeps it. The status is the root frame of FP_FLAME_PROF, and `status` (a text's
  * number) in other dialects. 0 and *id; FP_EINVAL: the text is damaged, *bad says why; FP_EFULL or
  * FP_ENOMEM. */
 int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, struct fp_slice text,

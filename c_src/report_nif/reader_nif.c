@@ -83,7 +83,7 @@ static const char *read_stack(struct call *call, const struct fp_sample *sample,
 {
     ERL_NIF_TERM made[FP_FRAMES_MOST];
     const char *at = sample->stack.at, *end = at + sample->stack.size;
-    bool is_ours = sample->dialect == FP_OURS, has_status = false;
+    bool is_ours = sample->dialect == FP_FLAME_PROF, has_status = false;
     unsigned count = 0;
 
     *status = 0;
@@ -122,7 +122,8 @@ static const char *stack_terms(struct call *call, const struct fp_sample *sample
         known->dialect = sample->dialect;
     }
     *frames = known->frames;
-    *status = sample->dialect == FP_OURS ? known->status : text_term(call, sample->header.status);
+    *status =
+        sample->dialect == FP_FLAME_PROF ? known->status : text_term(call, sample->header.status);
     return NULL;
 }
 

@@ -25,7 +25,7 @@ static void our_samples_are_taken_apart(void)
     check_profile(profile, "12011367 beam 4242/71 [waiting] 1 erlang:%2B%2B/2@erlang.erl"
                            " gen_server:loop/7:871@gen_server.erl reductions=9/12"
                            " memory=2640/-8\n");
-    CHECK_INT(profile->file[0].dialect, FP_OURS);
+    CHECK_INT(profile->file[0].dialect, FP_FLAME_PROF);
     CHECK_INT(profile->process_count, 1);
     CHECK_INT(process->pid, 4242);
     CHECK_INT(process->tid, 71);
