@@ -74,7 +74,7 @@ static void drain(struct writer *writer, struct fp_ring *ring)
     }
 }
 
-static void check_books(const struct writer *writer, const struct fp_counters *stats)
+static void check_counters(const struct writer *writer, const struct fp_counters *stats)
 {
     FUZZ_CHECK(fp_counters_get(stats, FP_COUNTER_taken) ==
                writer->samples + fp_counters_get(stats, FP_COUNTER_torn) +
@@ -100,7 +100,7 @@ static void run(const struct fp_sampler_options *options, struct fuzz_memory *me
 
         sampler_run(sampler, 1);
         drain(&writer, options->ring);
-        check_books(&writer, options->stats);
+        check_counters(&writer, options->counters);
         /* A selection, and two looks at each: structure, stack, names. */
         FUZZ_CHECK(fuzz_memory_asked(memory) - asked <= 3ull * slots + 1 + 160 * TOP);
     }
@@ -111,8 +111,8 @@ void fuzz_sampler(const uint8_t *bytes, size_t size)
 {
     struct fuzz_input input = {bytes, size};
     struct fp_sampler_options options = {.interval_us = 1000,
-                                         .rules = 1,
-                                         .rule = {{.top = TOP, .every = 1}},
+                                         .rankings = 1,
+                                         .ranking = {{.top = TOP, .every = 1}},
                                          .select_interval_ms = 1};
     struct fp_live_ranges code = {0};
     struct fp_counters stats = {0};
@@ -123,15 +123,15 @@ void fuzz_sampler(const uint8_t *bytes, size_t size)
     options.layout.process_limit = 8;
     fuzz_ranges(&input, &ranges);
     fp_live_ranges_update(&code, &ranges);
-    options.rule[0].metric = fuzz_u8(&input) % FP_METRIC_COUNT;
-    options.rule[0].is_delta = fuzz_u8(&input) & 1;
+    options.ranking[0].metric = fuzz_u8(&input) % FP_METRIC_COUNT;
+    options.ranking[0].is_delta = fuzz_u8(&input) & 1;
     options.status = (int)(fuzz_u8(&input) % (FP_STATUS_COUNT + 8)) - 8;
     if (options.status < 0)
         options.status = -1;
     options.layout.term.initial_call = fuzz_u32(&input);
-    options.peek = &memory.memory.peek;
+    options.memory = &memory.memory.peek;
     options.code = &code;
-    options.stats = &stats;
+    options.counters = &stats;
     if (fp_ring_create(&options.ring, 1u << 16) != 0)
         return;
     fuzz_memory_create(&memory, &input);
