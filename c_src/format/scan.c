@@ -15,8 +15,8 @@ static bool is_blank(char c)
     return c == '\t' || c == ' ';
 }
 
-/* The line end behind the last frame, or NULL: not before `end`. *lines grows by the line ends up to
- * it, that one included (or by all of them). */
+/* The line end behind the last frame, or NULL: not before `end`. *lines grows by the line ends up
+ * to it, that one included (or by all of them). */
 static const char *end_of_frames(const char *at, const char *end, uint64_t *lines)
 {
     while ((at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
