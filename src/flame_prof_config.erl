@@ -10,6 +10,8 @@
 -define(RING_BYTES, 4194304).
 %% Of the ring, and of the stacks' texts: flame_prof_options counts with it.
 -define(LEAST_BYTES, 1048576).
+%% Of the unwind information and symbols of the node's C libraries: 2 MiB with OpenSSL.
+-define(LIBRARIES_BYTES, 33554432).
 
 %% The application's own processes tell nothing about the program.
 -define(OWN_NAMES, [flame_prof_sup, flame_prof_triggers, flame_prof_lease, flame_prof_janitor]).
@@ -28,8 +30,7 @@ session(Engine, Options, IsCapturing, Excluded) ->
     } = Options,
     All = flame_prof_selection:rules(Select),
     Rules = [Rule || Rule <- All, not flame_prof_selection:is_filtered(Rule)],
-    Spare = spare(Engine, Options),
-    Ring = ring_bytes(flame_prof_selection:top(All), SampleMs, Spare div 2),
+    #{ring := Ring, libraries := Libraries, texts := Texts} = shares(Engine, Options, IsCapturing),
     Options#{
         engine := Engine,
         running_stacks := IsCapturing,
@@ -44,21 +45,32 @@ session(Engine, Options, IsCapturing, Excluded) ->
         status => Status,
         exclude => Excluded ++ own_processes(),
         ring_bytes => Ring,
-        text_bytes => ?LEAST_BYTES + Spare - (Ring - ?LEAST_BYTES),
+        libraries_bytes => Libraries,
+        text_bytes => Texts,
         os_pid => 0,
         pid_number_bits => pid_number_bits(erlang:system_info(otp_release))
     }.
 
 %% @doc What a session maps at its start: all but the texts of stacks that come.
 -spec start_bytes(flame_prof_engine:name(), flame_prof_options:options()) -> pos_integer().
-start_bytes(Engine, #{memory_budget := Budget, sample_interval := SampleMs} = Options) ->
-    Spare = spare(Engine, Options),
-    Top = flame_prof_selection:top(flame_prof_selection:rules(maps:get(auto_select, Options))),
-    Budget - Spare + ring_bytes(Top, SampleMs, Spare div 2) - ?LEAST_BYTES.
+start_bytes(Engine, #{memory_budget := Budget, running_stacks := IsCapturing} = Options) ->
+    #{texts := Texts} = shares(Engine, Options, IsCapturing),
+    Budget - Texts + ?LEAST_BYTES.
 
-spare(Engine, Options) ->
+%% What the budget leaves: to the ring a half at most, to the two sets of C libraries a quarter
+%% of the rest, to the stacks' texts what is left.
+shares(Engine, Options, IsCapturing) ->
+    #{sample_interval := SampleMs, auto_select := Select} = Options,
     Node = flame_prof_memory:node_bytes(Engine, Options),
-    max(0, flame_prof_options:spare_memory(Options) - Node).
+    Spare = max(0, flame_prof_options:spare_memory(Options) - Node),
+    Top = flame_prof_selection:top(flame_prof_selection:rules(Select)),
+    Ring = ring_bytes(Top, SampleMs, Spare div 2),
+    Rest = Spare - (Ring - ?LEAST_BYTES),
+    Libraries = libraries_bytes(Engine, IsCapturing, Rest div 8),
+    #{ring => Ring, libraries => Libraries, texts => ?LEAST_BYTES + Rest - 2 * Libraries}.
+
+libraries_bytes(native, true, Share) -> min(?LIBRARIES_BYTES, Share);
+libraries_bytes(_, _, _) -> 0.
 
 native_rule(#{by := Metric, delta := IsDelta, top := Top} = Rule, Rules) ->
     {Metric, IsDelta, Top, flame_prof_selection:every(Rule, Rules)}.

@@ -20,7 +20,8 @@
 -spec warn(none | flame_prof_books:books(), flame_prof_books:books(), Calm :: non_neg_integer()) ->
     non_neg_integer().
 warn(Before, Books, Calm) ->
-    ok = log_code_ranges(Before, Books),
+    ok = log_left_out(code_ranges_left_out, Before, Books),
+    ok = log_left_out(libraries_left_out, Before, Books),
     Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
     case max(Samples, Ticks) > ?LOSS_PERCENT of
         true ->
@@ -39,17 +40,20 @@ log_losses(0, {Samples, Ticks}) ->
 log_losses(_, _) ->
     ok.
 
-%% Once, when the first mapping of code has no room.
-log_code_ranges(#{code_ranges_left_out := N}, _) when N > 0 ->
-    ok;
-log_code_ranges(_, #{code_ranges_left_out := N}) when N > 0 ->
-    ?LOG_WARNING(
-        "flame_prof leaves out frames in ~b or more mappings of code: it has room for 64 mappings",
-        [N],
-        ?LOG_META
-    );
-log_code_ranges(_, _) ->
-    ok.
+%% Once, when the first of them has no room.
+log_left_out(Key, Before, Books) ->
+    case {left_out(Key, Before), left_out(Key, Books)} of
+        {0, N} when N > 0 -> ?LOG_WARNING(left_out_text(Key), [N], ?LOG_META);
+        _ -> ok
+    end.
+
+left_out(_Key, none) -> 0;
+left_out(Key, Books) -> maps:get(Key, Books, 0).
+
+left_out_text(code_ranges_left_out) ->
+    "flame_prof leaves out frames in ~b or more mappings of code: it has room for 64 mappings";
+left_out_text(libraries_left_out) ->
+    "flame_prof leaves out C frames below ~b C libraries, for which memory_budget has no room".
 
 percent_lost(Books, Before) ->
     Since = fun(Keys) -> since(Keys, Books, Before) end,

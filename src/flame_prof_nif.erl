@@ -72,6 +72,8 @@
         status := all | flame_prof:status(),
         exclude := [pid()],
         ring_bytes := pos_integer(),
+        %% Of a set of C libraries, of which two exist at most.
+        libraries_bytes := non_neg_integer(),
         %% For the stacks' texts; 0: 32 MiB.
         text_bytes := non_neg_integer(),
         %% Of the VM that is sampled; 0: of this one.

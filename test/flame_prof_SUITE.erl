@@ -637,6 +637,7 @@ small_session(Config) ->
         status => all,
         exclude => [],
         ring_bytes => 65536,
+        libraries_bytes => 0,
         text_bytes => 0,
         cpu_permille => 0,
         os_pid => 0,

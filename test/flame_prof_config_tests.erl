@@ -5,7 +5,7 @@
 
 %% The keys that the library reads.
 -define(KEYS, [
-    engine, ring_bytes, schedulers_online, mode, running_stacks, native_frames,
+    engine, ring_bytes, libraries_bytes, schedulers_online, mode, running_stacks, native_frames,
     sample_interval_us, cpu_permille, select_interval_ms, rules, status, exclude,
     flush_interval, note, os_pid, pid_number_bits, flatten_recursive, idle_samples,
     text_bytes, directory, compress, sync, hold_ms, flush_close_max, files_max,

@@ -476,6 +476,7 @@ config(Config) ->
         status => all,
         exclude => [],
         ring_bytes => 4 bsl 20,
+        libraries_bytes => 0,
         text_bytes => 0,
         cpu_permille => 0,
         os_pid => 0,

@@ -27,6 +27,7 @@
     schedulers_come_and_go_while_it_samples/1,
     memory_and_status_of_processes_that_end_are_possible/1,
     without_running_stacks_nothing_is_installed/1,
+    libraries_without_room_in_the_budget_are_told/1,
     a_signal_that_somebody_uses_is_left_alone/1,
     a_signal_that_is_taken_is_told_and_the_next_session_works/1,
     many_schedulers_take_no_more_descriptors/1,
@@ -68,6 +69,7 @@ all() ->
         schedulers_come_and_go_while_it_samples,
         memory_and_status_of_processes_that_end_are_possible,
         without_running_stacks_nothing_is_installed,
+        libraries_without_room_in_the_budget_are_told,
         a_signal_that_somebody_uses_is_left_alone,
         a_signal_that_is_taken_is_told_and_the_next_session_works,
         many_schedulers_take_no_more_descriptors,
@@ -659,6 +661,24 @@ schedulers_come_and_go_while_it_samples(Config) ->
 %%% ----------------------------------------------------------------- signals --
 
 %% In a fresh VM: what is installed stays.
+%% What is left of the least budget goes to the ring and to the texts of stacks.
+libraries_without_room_in_the_budget_are_told(Config) ->
+    {ok, Options} = flame_prof_options:validate(#{}),
+    Least = 31553536 + flame_prof_memory:node_bytes(native, Options) + 65536,
+    ?assert(left_out(#{memory_budget => Least}, Config) > 2),
+    ?assertEqual(0, left_out(#{}, Config)).
+
+left_out(Options, Config) ->
+    {ok, _} = flame_prof:start(Options#{
+        engine => native, basename => directory(Config), sample_interval => 1,
+        cpu_budget => infinity
+    }),
+    burn_until_captured(),
+    #{books := #{libraries_left_out := N}} = flame_prof:info(),
+    {ok, #{captures := Captures}} = flame_prof:stop(),
+    ?assert(Captures > 0),
+    N.
+
 without_running_stacks_nothing_is_installed(Config) ->
     [[Before, During, After, Pending, Captures]] = in_peer(
         without_running_stacks, [directory(Config)]

@@ -265,6 +265,7 @@ ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     fp_map_put_atom(env, &map, "state", states[info.state]);
     fp_map_put_text(env, &map, "reads", info.reads);
     fp_map_put_u64(env, &map, "code_ranges_left_out", info.code_ranges_left_out);
+    fp_map_put_u64(env, &map, "libraries_left_out", info.libraries_left_out);
     fp_map_put_text(env, &map, "path", info.path);
     for (enum fp_counter at = 0; at < FP_COUNTER_COUNT; at++)
         fp_map_put_u64(env, &map, fp_counters_name(at),

@@ -167,6 +167,7 @@ static const char *const idles[] = {"all", "changes", NULL};
 static const struct row rows[] = {
     NAME("engine", is_native, engines),
     NUMBER("ring_bytes", ring_bytes),
+    NUMBER("libraries_bytes", libraries_bytes),
     NUMBER("schedulers_online", schedulers_online),
     NAME("mode", sampler.mode, modes),
     NAME("running_stacks", sampler.running_stacks, booleans),

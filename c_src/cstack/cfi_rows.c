@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/pages.h"
 #include "base/search.h"
 #include "cstack/cfi.h"
 
@@ -409,43 +410,47 @@ static void add_functions(struct table *table, const struct fp_cfi *cfi)
 {
     struct fp_cfi_rows *rows = table->rows;
 
-    memset(&rows->distinct[rows->distinct_count++], 0, sizeof *rows->distinct);
+    rows->distinct_count = 1; /* there is none */
     rows->base = cfi->function[0].start;
     for (uint32_t i = 0; i < cfi->count; i++)
         if (cfi->function[i].start - rows->base <= UINT32_MAX - cfi->function[i].size)
             add_function(table, cfi, &cfi->function[i]);
 }
 
-/* A copy of the part that is used: realloc() would leave small arrays in large mappings. */
-static void *shrunk(void *array, size_t size)
+static void *copy(const void *array, size_t size)
 {
-    void *copy = malloc(size);
+    void *made = malloc(size);
 
-    if (copy != NULL)
-        memcpy(copy, array, size);
-    free(array);
-    return copy;
+    return made == NULL ? NULL : memcpy(made, array, size);
 }
 
+/* The arrays have room for all that may come, in pages of their own, of which few are used; copies
+ * of what came are kept. */
 int fp_cfi_rows_load(struct fp_cfi_rows *rows, const struct fp_cfi *cfi)
 {
-    struct table table = {rows, NULL, cfi->size + 2, PROGRAMS_MAX * cfi->size};
+    struct fp_cfi_rows all = {0};
+    struct table table = {&all, NULL, cfi->size + 2, PROGRAMS_MAX * cfi->size};
+    size_t from = DISTINCT_MAX * sizeof *all.distinct, shape = from + table.room * sizeof *all.from;
+    size_t slot = shape + table.room * sizeof *all.shape, size = slot + SLOTS * sizeof *table.slot;
+    unsigned char *pages;
 
     memset(rows, 0, sizeof *rows);
     if (cfi->count == 0)
         return 0;
-    table.slot = calloc(SLOTS, sizeof *table.slot);
-    rows->from = malloc(table.room * sizeof *rows->from);
-    rows->shape = malloc(table.room * sizeof *rows->shape);
-    rows->distinct = malloc(DISTINCT_MAX * sizeof *rows->distinct);
-    if (table.slot != NULL && rows->from != NULL && rows->shape != NULL && rows->distinct != NULL) {
-        add_functions(&table, cfi);
-        rows->from = shrunk(rows->from, rows->count * sizeof *rows->from);
-        rows->shape = shrunk(rows->shape, rows->count * sizeof *rows->shape);
-        rows->distinct = shrunk(rows->distinct, rows->distinct_count * sizeof *rows->distinct);
-    }
-    free(table.slot);
-    if (rows->count > 0 && rows->from != NULL && rows->shape != NULL && rows->distinct != NULL)
+    pages = fp_pages_alloc(size);
+    if (pages == NULL)
+        return FP_ENOMEM;
+    all.distinct = (struct fp_cfi_row *)(void *)pages;
+    all.from = (uint32_t *)(void *)(pages + from);
+    all.shape = (uint16_t *)(void *)(pages + shape);
+    table.slot = (uint16_t *)(void *)(pages + slot);
+    add_functions(&table, cfi);
+    *rows = all;
+    rows->from = copy(all.from, all.count * sizeof *all.from);
+    rows->shape = copy(all.shape, all.count * sizeof *all.shape);
+    rows->distinct = copy(all.distinct, all.distinct_count * sizeof *all.distinct);
+    fp_pages_free(pages, size);
+    if (rows->from != NULL && rows->shape != NULL && rows->distinct != NULL)
         return 0;
     fp_cfi_rows_unload(rows);
     return FP_ENOMEM;

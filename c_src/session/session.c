@@ -137,6 +137,7 @@ struct fp_session_info fp_session_info(const struct fp_session *session)
         .path = session->path,
         .reads = session->options.is_native ? fp_safe_read_method(&session->sampler_memory) : "",
         .code_ranges_left_out = atomic_load_explicit(&session->code.left_out, memory_order_relaxed),
+        .libraries_left_out = atomic_load_explicit(&session->cstack.left_out, memory_order_relaxed),
     };
 }
 
@@ -317,7 +318,7 @@ int fp_session_start(struct fp_session **out, const struct fp_session_options *o
     if (session == NULL)
         goto fail;
     session->options = *options;
-    session->cstack.bytes_max = SIZE_MAX;
+    session->cstack.bytes_max = options->libraries_bytes;
     if (session->options.writer.script.os_pid == 0)
         atomic_init(&session->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000);
     fp_session_set_schedulers_online(session, options->schedulers_online);

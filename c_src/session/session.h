@@ -51,6 +51,7 @@ struct fp_session_options {
     struct fp_writer_options writer; /* script.os_pid 0: of this VM */
     struct fp_sink_options files;    /* buffer_ms: until fp_session_commit */
     size_t ring_bytes;
+    size_t libraries_bytes; /* of a set of C libraries; two sets exist at most */
     uint32_t schedulers_online;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the writer's last act; err
      * is 0, or FP_EIO with "path: reason" as text. FILE_* with the text of sink.h, from the second
@@ -81,6 +82,7 @@ struct fp_session_info {
     const char *path;  /* of the first file, while it was written; "" where the sink buffered */
     const char *reads; /* fp_safe_read_method of the sampler; "" for the portable engine */
     uint32_t code_ranges_left_out; /* mappings of code that had no room */
+    uint32_t libraries_left_out;   /* C libraries that had no room */
 };
 struct fp_session_info fp_session_info(const struct fp_session *session);
 /* Those of the portable engine are counted by Erlang. */

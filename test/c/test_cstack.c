@@ -339,6 +339,45 @@ static void a_set_is_current_until_a_library_comes_or_goes(void)
     temporary_remove(&loaded.directory);
 }
 
+/* ---- a bound ---------------------------------------------------------- */
+
+static struct fp_cstack *native_within(size_t bytes_max)
+{
+    struct fp_cstack *native;
+
+    CHECK_INT(fp_cstack_create(&native, bytes_max), 0);
+    CHECK(native->bytes <= bytes_max);
+    return native;
+}
+
+static void libraries_without_room_are_known_by_name_only(void)
+{
+    struct fp_cstack *whole = native_now(), *none = native_within(0);
+    uint64_t random = 3, pc = (uint64_t)(uintptr_t)native_now;
+    struct fp_registers registers = {.rip = pc, .rsp = 0x1000};
+    struct fp_cstack_stack stack = {0x1000, (unsigned char *)&pc, sizeof pc};
+    uint32_t partly = 0;
+    struct fp_cstack_end end;
+    uint64_t frame;
+
+    CHECK_INT(fp_cstack_left_out(whole), 0);
+    CHECK(fp_cstack_left_out(none) > 2);
+    CHECK_INT(none->bytes, 0);
+    expect(none, pc, NULL, "test_cstack");
+    CHECK_INT(fp_cstack_unwind(none, &registers, &stack, &frame, 1, &end), 1);
+    CHECK_INT(end.why, FP_CSTACK_NO_CFI);
+    for (int i = 0; i < 20; i++) {
+        struct fp_cstack *some = native_within(run_below(&random, 2 * (uint32_t)whole->bytes));
+
+        partly += some->left_out > 0 && some->left_out < none->left_out;
+        CHECK_INT(some->libraries, whole->libraries);
+        fp_cstack_destroy(some);
+    }
+    CHECK(partly > 3);
+    fp_cstack_destroy(whole);
+    fp_cstack_destroy(none);
+}
+
 /* ---- broken files ----------------------------------------------------- */
 
 struct bytes {
@@ -544,6 +583,7 @@ int main(int argc, char **argv)
     RUN(a_file_replaced_by_its_like_is_known);
     RUN(without_a_build_id_the_inode_decides);
     RUN(a_truncated_file_is_no_harm);
+    RUN(libraries_without_room_are_known_by_name_only);
     RUN(a_set_is_current_until_a_library_comes_or_goes);
     RUN(broken_files_are_no_harm);
     RUN(broken_system_libraries_are_no_harm);
