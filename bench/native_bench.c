@@ -15,7 +15,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "cstack/cstack.h"
+#include "cstack/image.h"
 
 #define ROUNDS 20
 #define WALKS 20000
@@ -51,7 +51,7 @@ static struct fp_cstack *bench_create(void)
         best = ns < best ? ns : best;
     }
     printf("%-24s %8.2f ms  %6zu KiB\n", "create", best / 1e6,
-           fp_cstack_bytes(native) / 1024);
+           native->bytes / 1024);
     return native;
 }
 

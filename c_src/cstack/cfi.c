@@ -135,34 +135,10 @@ struct index {
 
 static const unsigned char encodings[4] = {1, 0x1b, 0x03, 0x3b};
 
-static int by_start(const void *a, const void *b)
-{
-    const struct fp_cfi_function *left = a, *right = b;
-
-    if (left->start != right->start)
-        return left->start < right->start ? -1 : 1;
-    return left->fde < right->fde ? -1 : left->fde > right->fde;
-}
-
-/* Sort them, whatever the file's order is, and cut overlaps. */
-static void make_disjoint(struct fp_cfi *cfi)
-{
-    uint32_t kept = 0;
-
-    qsort(cfi->function, cfi->count, sizeof *cfi->function, by_start);
-    for (uint32_t i = 0; i < cfi->count; i++) {
-        struct fp_cfi_function *function = &cfi->function[i];
-
-        if (i + 1 < cfi->count && function[1].start - function->start < function->size)
-            function->size = (uint32_t)(function[1].start - function->start);
-        if (function->size > 0)
-            cfi->function[kept++] = *function;
-    }
-    cfi->count = kept;
-}
-
+/* Linkers sort them: the C library's unwinder searches there. What overlaps is left out. */
 static int load_functions(struct fp_cfi *cfi, const struct index *index, uint64_t address)
 {
+    uint64_t end = 0; /* of the function before */
     struct fp_cfi_fde fde;
 
     cfi->function = calloc(index->count, sizeof *cfi->function);
@@ -171,11 +147,13 @@ static int load_functions(struct fp_cfi *cfi, const struct index *index, uint64_
     for (uint32_t i = 0; i < index->count; i++) {
         uint64_t place = address + (uint64_t)(int64_t)index->entry[i].fde - cfi->address;
 
-        if (fp_cfi_fde(cfi, place, &fde) == 0 && fde.size > 0 && fde.size <= UINT32_MAX)
-            cfi->function[cfi->count++] =
-                (struct fp_cfi_function){fde.start, (uint32_t)fde.size, (uint32_t)place};
+        if (fp_cfi_fde(cfi, place, &fde) != 0 || fde.start < end || fde.size == 0 ||
+            fde.size > UINT32_MAX || fde.start > UINT64_MAX - fde.size)
+            continue;
+        end = fde.start + fde.size;
+        cfi->function[cfi->count++] =
+            (struct fp_cfi_function){fde.start, (uint32_t)fde.size, (uint32_t)place};
     }
-    make_disjoint(cfi);
     return 0;
 }
 

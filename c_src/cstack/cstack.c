@@ -248,17 +248,6 @@ int fp_cstack_is_current(const struct fp_cstack *cstack)
     return now.loaded == cstack->loaded && now.unloaded == cstack->unloaded;
 }
 
-uint32_t fp_cstack_left_out(const struct fp_cstack *cstack)
-{
-    return cstack->left_out;
-}
-
-size_t fp_cstack_bytes(const struct fp_cstack *cstack)
-{
-    return sizeof *cstack + cstack->mappings * sizeof *cstack->mapping +
-           cstack->libraries * sizeof **cstack->library + cstack->bytes;
-}
-
 int fp_cstack_resolve(const struct fp_cstack *cstack, uint64_t pc, const char **name,
                       const char **library)
 {

@@ -33,11 +33,6 @@ void fp_cstack_destroy(struct fp_cstack *cstack);
  * counters, under its lock: 30 ns, no I/O. */
 int fp_cstack_is_current(const struct fp_cstack *cstack);
 
-/* Libraries known by their names because of `bytes_max`. */
-uint32_t fp_cstack_left_out(const struct fp_cstack *cstack);
-/* For tests. */
-size_t fp_cstack_bytes(const struct fp_cstack *cstack); /* of memory */
-
 /* ---- any thread: no allocation, no I/O, no lock ----------------------- */
 
 /* A copy of a piece of a thread's stack.
@@ -86,17 +81,13 @@ size_t fp_cstack_unwind(const struct fp_cstack *cstack, const struct fp_register
  * function. 0, or FP_ENOENT when pc is in no library.
  *
  * `name` is NULL where no symbol covers pc, as in a stripped library's internal functions: the
- * nearest one before it would be a guess, and most often wrong. Covering is st_value <= pc <
- * st_value + st_size; a function of size 0 (written in assembly) is as long as the unwind
- * information that starts where it does, and without such it covers nothing. Symbols are those of
- * .symtab, or of
- * .dynsym in a file that has no functions there. IFUNC symbols name resolvers,
- * not the code that is run, and are left out. Of several symbols for one place global ones win,
- * then those with fewer leading underscores, not weak ones, shorter ones, the first by strcmp().
- * Names are as they stand in the file, but for a version (`@@GLIBC_2.14`): they may be mangled, and
- * of any bytes.
- *
- * Both are valid as long as the set. */
+ * nearest one before it would be a guess, and most often wrong. A function of size 0 (written in
+ * assembly) is as long as the unwind information that starts where it does. Symbols are those of
+ * .symtab, or of .dynsym in a file that has no functions there. IFUNC symbols name resolvers, not
+ * the code that is run, and are left out. Of several symbols for one place global ones win, then
+ * those with fewer leading underscores, not weak ones, shorter ones, the first by strcmp(). Names
+ * are the file's, without a version (`@@GLIBC_2.14`): mangled perhaps, and of any bytes. Both are
+ * valid as long as the set. */
 int fp_cstack_resolve(const struct fp_cstack *cstack, uint64_t pc, const char **name,
                       const char **library);
 

@@ -1,6 +1,7 @@
 #include "cstack/live.h"
 
 #include "base/error.h"
+#include "cstack/image.h"
 
 int fp_live_cstack_reclaim(struct fp_live_cstack *live)
 {
@@ -22,7 +23,7 @@ int fp_live_cstack_renew(struct fp_live_cstack *live)
         return FP_ESTATE;
     if ((err = fp_cstack_create(&made, live->bytes_max)) != 0)
         return err;
-    atomic_store_explicit(&live->left_out, fp_cstack_left_out(made), memory_order_relaxed);
+    atomic_store_explicit(&live->left_out, made->left_out, memory_order_relaxed);
     live->replaced = atomic_exchange(&live->set, made);
     fp_live_cstack_reclaim(live);
     return 0;

@@ -5,9 +5,9 @@
  *      writer   replace: set = new     reclaim: is_read == 0? free the old one
  *      sampler  acquire: is_read = 1, then read set     release: is_read = 0
  *
- * Both threads write one word and then read the other, all in one order (seq_cst). So a writer that
- * finds is_read at 0 after it has replaced a set knows that no walk has the old one: a walk that
- * begins later reads the new one. Two sets exist at most, for as long as one walk takes.
+ * Both threads write one word and then read the other, all in one order (seq_cst). So when the
+ * writer finds is_read at 0 after it has replaced a set, no walk has the old one: a later walk
+ * reads the new one. Two sets exist at most, for as long as one walk takes.
  */
 #ifndef FP_CSTACK_LIVE_H
 #define FP_CSTACK_LIVE_H

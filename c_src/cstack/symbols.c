@@ -1,11 +1,10 @@
-#include "cstack/symbols.h"
-
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/search.h"
+#include "cstack/image.h"
 
 #define NAME_MAX_BYTES 4096u
 

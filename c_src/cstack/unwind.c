@@ -62,16 +62,13 @@ static int read_word(const struct frame *frame, uint64_t address, uint64_t *word
 
 static int find_cfa(const struct fp_cfi_row *row, const struct frame *frame, uint64_t *cfa)
 {
-    uint64_t rip, index = 0;
+    const uint64_t *reg = frame->reg;
+    uint64_t index = 0;
     int err;
 
-    if (row->cfa_kind == FP_CFA_PLT) {
-        err = read_register(frame, FP_CFI_RSP, 8, cfa);
-        if (err == 0)
-            err = read_register(frame, FP_CFI_RIP, 0, &rip);
-        if (err == 0 && (rip & 15) >= (uint32_t)row->cfa_offset)
-            *cfa += 8;
-        return err;
+    if (row->cfa_kind == FP_CFA_PLT) { /* rsp and rip are known in each frame */
+        *cfa = reg[FP_CFI_RSP] + ((reg[FP_CFI_RIP] & 15) < (uint32_t)row->cfa_offset ? 8 : 16);
+        return 0;
     }
     err = read_register(frame, row->cfa_register, row->cfa_offset, cfa);
     if (err != 0 || row->cfa_kind == FP_CFA_REGISTER)

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "base/error.h"
+#include "cstack/image.h"
 #include "cstack/live.h"
 #include "cstack_truth.h"
 
@@ -98,7 +99,7 @@ static void fifty_libraries_are_known_and_old_sets_are_freed(void)
     CHECK(pthread_create(&f->sampler, NULL, sample, f) == 0);
     load_another(f, 0);
     before = allocated();
-    one_set = fp_cstack_bytes(f->live.set);
+    one_set = atomic_load(&f->live.set)->bytes;
     for (int i = 1; i < LIBRARIES; i++)
         load_another(f, i);
     printf("# %zu KiB a set; %zu KiB more after %d others; %zu walks\n", one_set / 1024,
