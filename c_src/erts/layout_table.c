@@ -21,45 +21,33 @@
 
 #include <string.h>
 
-#define OFFSETS_25                                                                                 \
-    {                                                                                              \
-        [FP_FIELD_id] = 0, [FP_FIELD_registered] = 48, [FP_FIELD_htop] = 80, [FP_FIELD_stop] = 88, \
-        [FP_FIELD_heap] = 128, [FP_FIELD_hend] = 136, [FP_FIELD_i] = 256, [FP_FIELD_reds] = 280,   \
-        [FP_FIELD_inner_len] = 392, [FP_FIELD_dictionary] = 416, [FP_FIELD_initial_call] = 448,    \
-        [FP_FIELD_parent] = 480, [FP_FIELD_high_water] = 496, [FP_FIELD_old_hend] = 504,           \
-        [FP_FIELD_old_htop] = 512, [FP_FIELD_old_heap] = 520, [FP_FIELD_gen_gcs] = 528,            \
-        [FP_FIELD_bin_vheap] = 544, [FP_FIELD_mbuf_size] = 584, [FP_FIELD_bin_vheap_block] = 600,  \
-        [FP_FIELD_bin_old_vheap_block] = 608, [FP_FIELD_bin_old_vheap] = 616,                      \
-        [FP_FIELD_state] = 640, [FP_FIELD_outer_len] = 672                                         \
-    }
+/* clang-format off */
+#define OFFSETS_25 { \
+    [FP_FIELD_id] = 0, [FP_FIELD_registered] = 48, [FP_FIELD_htop] = 80, [FP_FIELD_stop] = 88, \
+    [FP_FIELD_heap] = 128, [FP_FIELD_hend] = 136, [FP_FIELD_i] = 256, [FP_FIELD_reds] = 280, \
+    [FP_FIELD_inner_len] = 392, [FP_FIELD_dictionary] = 416, [FP_FIELD_initial_call] = 448, \
+    [FP_FIELD_parent] = 480, [FP_FIELD_high_water] = 496, [FP_FIELD_old_hend] = 504, \
+    [FP_FIELD_old_htop] = 512, [FP_FIELD_old_heap] = 520, [FP_FIELD_gen_gcs] = 528, \
+    [FP_FIELD_bin_vheap] = 544, [FP_FIELD_mbuf_size] = 584, [FP_FIELD_bin_vheap_block] = 600, \
+    [FP_FIELD_bin_old_vheap_block] = 608, [FP_FIELD_bin_old_vheap] = 616, \
+    [FP_FIELD_state] = 640, [FP_FIELD_outer_len] = 672}
+#define OFFSETS_27 { \
+    [FP_FIELD_id] = 0, [FP_FIELD_registered] = 32, [FP_FIELD_htop] = 80, [FP_FIELD_stop] = 88, \
+    [FP_FIELD_heap] = 192, [FP_FIELD_hend] = 200, [FP_FIELD_i] = 248, [FP_FIELD_reds] = 272, \
+    [FP_FIELD_inner_len] = 336, [FP_FIELD_dictionary] = 408, [FP_FIELD_initial_call] = 440, \
+    [FP_FIELD_parent] = 472, [FP_FIELD_gen_gcs] = 484, [FP_FIELD_high_water] = 488, \
+    [FP_FIELD_old_hend] = 496, [FP_FIELD_old_htop] = 504, [FP_FIELD_old_heap] = 512, \
+    [FP_FIELD_bin_vheap] = 528, [FP_FIELD_mbuf_size] = 568, [FP_FIELD_bin_vheap_block] = 584, \
+    [FP_FIELD_bin_old_vheap_block] = 592, [FP_FIELD_bin_old_vheap] = 600, \
+    [FP_FIELD_state] = 624, [FP_FIELD_outer_len] = 656}
 
-#define OFFSETS_27                                                                                 \
-    {                                                                                              \
-        [FP_FIELD_id] = 0, [FP_FIELD_registered] = 32, [FP_FIELD_htop] = 80, [FP_FIELD_stop] = 88, \
-        [FP_FIELD_heap] = 192, [FP_FIELD_hend] = 200, [FP_FIELD_i] = 248, [FP_FIELD_reds] = 272,   \
-        [FP_FIELD_inner_len] = 336, [FP_FIELD_dictionary] = 408, [FP_FIELD_initial_call] = 440,    \
-        [FP_FIELD_parent] = 472, [FP_FIELD_gen_gcs] = 484, [FP_FIELD_high_water] = 488,            \
-        [FP_FIELD_old_hend] = 496, [FP_FIELD_old_htop] = 504, [FP_FIELD_old_heap] = 512,           \
-        [FP_FIELD_bin_vheap] = 528, [FP_FIELD_mbuf_size] = 568, [FP_FIELD_bin_vheap_block] = 584,  \
-        [FP_FIELD_bin_old_vheap_block] = 592, [FP_FIELD_bin_old_vheap] = 600,                      \
-        [FP_FIELD_state] = 624, [FP_FIELD_outer_len] = 656                                         \
-    }
-
-#define RUNNING_25                                                                                 \
-    {                                                                                              \
-        .scheduler_data = 760, .fcalls = 104, .current = 472, .current_process = 168,              \
-        .number = 184                                                                              \
-    }
-#define RUNNING_27                                                                                 \
-    {                                                                                              \
-        .scheduler_data = 744, .fcalls = 120, .current = 464, .current_process = 168,              \
-        .number = 184                                                                              \
-    }
+/* scheduler_data, fcalls, current; current_process, number */
+#define RUNNING_25 {760, 104, 472, 168, 184}
+#define RUNNING_27 {744, 120, 464, 168, 184}
 
 #define SLOT_HIGH FP_PID_SLOT_HIGH, 15
 #define SLOT_LOW FP_PID_SLOT_LOW, 28
 
-/* clang-format off */
 static const struct fp_release releases[] = {
     /* otp, tested, pid_form and pid_number_bits, atom_form, functions_to_line_table and
      * _num_functions, process_size, message_size, running, offset */

@@ -22,17 +22,6 @@ static void add(struct ends *ends, uint64_t frame)
         ends->root[ends->roots++ % ROOT_FRAMES] = frame;
 }
 
-static void finish(struct ends *ends)
-{
-    struct fp_stack *stack = ends->stack;
-    size_t kept = ends->roots < ROOT_FRAMES ? ends->roots : ROOT_FRAMES;
-
-    if (ends->cut || ends->roots > ROOT_FRAMES)
-        stack->frame[stack->count++] = FP_FRAME_TRUNCATED;
-    for (size_t k = ends->roots - kept; k < ends->roots; k++)
-        stack->frame[stack->count++] = ends->root[k % ROOT_FRAMES];
-}
-
 void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code, uint64_t i,
                      const uint64_t *word, size_t words, size_t leaf_words)
 {
@@ -53,7 +42,11 @@ void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code, uint6
         previous = word[k];
         add(&ends, word[k] - 1);
     }
-    finish(&ends);
+    if (ends.cut || ends.roots > ROOT_FRAMES)
+        stack->frame[stack->count++] = FP_FRAME_TRUNCATED;
+    for (size_t k = ends.roots - (ends.roots < ROOT_FRAMES ? ends.roots : ROOT_FRAMES);
+         k < ends.roots; k++)
+        stack->frame[stack->count++] = ends.root[k % ROOT_FRAMES];
 }
 
 void fp_stack_put_on_top(struct fp_stack *stack, const uint64_t *frame, uint32_t n)

@@ -39,19 +39,23 @@ static uint32_t put(char *out, size_t room, const char *text, uint32_t len)
     return n;
 }
 
-static int put_mfa(struct fp_code_index *code, const uint64_t mfa[3], struct fp_symbol *symbol)
+static int put_atom(struct fp_code_index *code, uint64_t word, char text[FP_ATOM_BYTES_MAX])
 {
     uint32_t len;
-    const char *text;
+    const char *cached = fp_code_index_atom(code, word, &len);
 
-    text = fp_code_index_atom(code, mfa[0], &len);
-    if (text == NULL)
+    return cached == NULL ? FP_ENOENT : (int)put(text, FP_ATOM_BYTES_MAX, cached, len);
+}
+
+static int put_mfa(struct fp_code_index *code, const uint64_t mfa[3], struct fp_symbol *symbol)
+{
+    int module = put_atom(code, mfa[0], symbol->module);
+    int function = put_atom(code, mfa[1], symbol->function);
+
+    if (module < 0 || function < 0)
         return FP_ENOENT;
-    symbol->module_len = put(symbol->module, sizeof symbol->module, text, len);
-    text = fp_code_index_atom(code, mfa[1], &len);
-    if (text == NULL)
-        return FP_ENOENT;
-    symbol->function_len = put(symbol->function, sizeof symbol->function, text, len);
+    symbol->module_len = (uint32_t)module;
+    symbol->function_len = (uint32_t)function;
     symbol->arity = (uint32_t)mfa[2];
     return 0;
 }
@@ -132,13 +136,7 @@ static int resolve(void *self, uint64_t word, struct fp_symbol *symbol)
 
 static int atom(void *self, uint64_t word, char text[FP_ATOM_BYTES_MAX])
 {
-    struct fp_symbolize *symbols = self;
-    uint32_t len;
-    const char *cached = fp_code_index_atom(symbols->code, word, &len);
-
-    if (cached == NULL)
-        return FP_ENOENT;
-    return (int)put(text, FP_ATOM_BYTES_MAX, cached, len);
+    return put_atom(((struct fp_symbolize *)self)->code, word, text);
 }
 
 /* The JIT's shared fragments: what is before the first function of a range. */
