@@ -4,12 +4,11 @@
  * taken = written + torn + dropped + lost + gone + expired + pending, where pending samples are in
  * the ring or the writer's memory: 0 once a session has stopped.
  *
- * `written` samples were handed to the kernel in a file that had its name then; `unsaved` are those
- * of them that the session has since seen to be lost.
+ * `written`: the kernel took them in a file that had its name then. `unsaved`: of these, the file
+ * was found removed or not synced since.
  *
- * Every counter has one writing thread (named here) and is stored with relaxed order: a reader sees
- * each number whole, but not all numbers of one instant. After the threads are joined they are
- * exact.
+ * Each counter has one writing thread (named below) and relaxed order: a reader sees each number
+ * whole, but not all numbers of one instant. After the threads are joined the numbers are exact.
  */
 #ifndef FP_BASE_COUNTERS_H
 #define FP_BASE_COUNTERS_H
@@ -23,34 +22,33 @@
     X(missed)             /* ticks whose deadline had passed: not done */                          \
     X(taken)              /* process-samples begun */                                              \
     X(torn)               /* ... given up: the sum of these four causes: */                        \
-    X(torn_changed)       /* it contradicted itself: it changed meanwhile */                       \
+    X(torn_changed)       /* the process changed during the read */                                \
     X(torn_moved)         /* it had left the scheduler when that was captured */                   \
-    X(torn_unfound)       /* its stack was not where it should be */                               \
-    X(torn_late)          /* another capture was pending on its scheduler, or    \
-                       * none came before the end */                 \
+    X(torn_unfound)       /* the capture does not explain its stack */                             \
+    X(torn_late)          /* another capture was pending, or none came in time */                  \
     X(dropped)            /* ... given up: the ring was full */                                    \
     X(gone)               /* ... given up: the process had exited */                               \
-    X(retried)            /* stacks read twice because the first read was torn */                  \
+    X(retried)            /* stacks read twice, the first time torn */                             \
     X(stacks)             /* stacks seen that were not in the table */                             \
-    X(selections)         /* completed choices of the top N */                                     \
+    X(selections)         /* completed selections of the top N */                                  \
     X(selected)           /* processes in the set now */                                           \
     X(processes)          /* processes seen at the last selection */                               \
     X(sampler_cpu_ns)     /* CPU time of the engine's thread */                                    \
     X(budget_step)        /* governor.h: how much is left out now */                               \
-    X(budget_changes)     /* ... and how often that was changed */                                 \
-    X(select_interval_ms) /* between selections, as stretched by the governor */                   \
+    X(budget_changes)     /* ... and how often that changed */                                     \
+    X(select_interval_ms) /* between selections, as the governor stretches it */                   \
     X(signals)            /* sent to schedulers */                                                 \
-    X(captures)           /* stacks of running processes taken by their handlers */                \
-    X(handler_ns)         /* time that the handlers took, on the schedulers */                     \
+    X(captures)           /* stacks that handlers copied */                                        \
+    X(handler_ns)         /* time of the handlers, on the schedulers */                            \
     X(lost_signal)        /* the captures' signal, while another handler has it */                 \
-    X(lost_schedulers)    /* that do not answer it now */                                          \
+    X(lost_schedulers)    /* whose captures stay pending now */                                    \
     /* the writer's thread */                                                                      \
-    X(written)     /* process-samples handed to the kernel, for a file */                          \
-    X(unsaved)     /* ... in a file removed meanwhile, or not synced */                            \
+    X(written)     /* process-samples that the kernel took, for a file */                          \
+    X(unsaved)     /* ... in a file removed since, or not synced */                                \
     X(merged)      /* ... of which in the period of another sample */                              \
     X(lost)        /* ... formatted, but the file refused them */                                  \
-    X(bytes)       /* text bytes handed to the file */                                             \
-    X(expired)     /* ... held for a trigger that did not fire in time */                          \
+    X(bytes)       /* of text, for the file */                                                     \
+    X(expired)     /* ... buffered for a trigger that did not fire in time */                      \
     X(own_samples) /* samples of the profiler itself, not in `written` */                          \
     X(flushes)     /* completed flushes */                                                         \
     X(errors)      /* failed file operations */                                                    \

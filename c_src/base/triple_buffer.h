@@ -20,7 +20,7 @@ struct fp_triple_buffer;
 int fp_triple_buffer_create(struct fp_triple_buffer **list, size_t room);
 void fp_triple_buffer_destroy(struct fp_triple_buffer *list);
 
-/* ONE PRODUCER at a time: where to write up to `room` words, then how many of them were written. */
+/* ONE PRODUCER at a time: room for a list; then publishes its first `n` words. */
 uint64_t *fp_triple_buffer_begin(struct fp_triple_buffer *list);
 void fp_triple_buffer_publish(struct fp_triple_buffer *list, size_t n);
 
