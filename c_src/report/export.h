@@ -16,7 +16,7 @@ int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
 
 /* doc/format.md's weighted export: each sample whose weight is not 0, with the weight as its
  * period, and a `negative (sign)` or `positive (sign)` frame below the status for a delta. *moved
- * counts the times that had to be moved to keep them in order. */
+ * counts the samples whose time was changed to keep times in order. */
 int fp_export_perf(struct fp_profile *profile, const struct fp_by *by, struct fp_output *output,
                    uint64_t *samples, uint64_t *moved);
 

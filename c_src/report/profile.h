@@ -8,8 +8,8 @@
  *          ;
  *      fp_cursor_open(&cursor, &profile->rows, profile->schema, ...);
  *
- * Only profile.c writes the fields, all may read them. A profile never holds more than its limit:
- * the step answers FP_EFULL, and the profile has what was read before. One thread at a time.
+ * Only profile.c writes the fields. A profile never holds more than its limit: the step returns
+ * FP_EFULL, and the profile has what was read before. One thread at a time.
  */
 #ifndef FP_REPORT_PROFILE_H
 #define FP_REPORT_PROFILE_H
@@ -23,14 +23,14 @@
 #define FP_WARNINGS_MOST 32
 #define FP_FILES_MOST 65535
 
-/* The last words of a process: a name may come later. Numbers of texts. */
+/* thread, comm, words to proc_lib_initial_call: texts. The words are those of its last sample. */
 struct fp_process {
     uint32_t thread; /* "beam 4242/71", "0.71.0" */
     uint32_t comm;
     uint64_t pid, tid;
-    uint32_t words; /* all of them, as they stand in the file */
+    uint32_t words; /* all of them, as in the file */
     uint32_t erl_pid, name, label, initial_call, proc_lib_initial_call;
-    uint32_t file; /* the first that it is in */
+    uint32_t file; /* of its first sample */
     uint32_t node; /* the first process of its OS process */
     int is_own;    /* the profiler itself, see fp_sample_is_own() */
     uint64_t samples;
@@ -40,9 +40,9 @@ struct fp_process {
 struct fp_metric_facts {
     uint32_t name;
     int64_t value_min, value_max, delta_min, delta_max; /* 0 is among them */
-    uint64_t rows;                                      /* that have it */
+    uint64_t rows;                                      /* with this metric */
     uint64_t samples;                                   /* of these, without the profiler's own */
-    uint64_t odd; /* rows whose delta is not the difference (rows.h) */
+    uint64_t odd;                                       /* of these, whose delta is odd (rows.h) */
 };
 
 struct fp_file {
@@ -50,8 +50,8 @@ struct fp_file {
     enum fp_dialect dialect; /* of its first sample */
     struct fp_source_state source;
     uint64_t samples, bad;     /* without the profiler's own */
-    uint64_t observations;     /* that these samples stand for (by.h) */
-    uint32_t own;              /* text: the fields of the last one of those */
+    uint64_t observations;     /* the sum of fp_row_count() over these samples */
+    uint32_t own;              /* text: the fields of the profiler's last own sample */
     int64_t first_us, last_us; /* least and greatest */
 };
 

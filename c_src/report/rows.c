@@ -73,18 +73,34 @@ static uint64_t get(const uint8_t **at)
     return n | (uint64_t)(*(*at)++) << shift;
 }
 
-/* Two numbers where the schema has more than 64 places. */
-static uint8_t *put_set(uint8_t *at, const struct fp_schema *schema, fp_metric_set set)
+/* Where `is_there`: sets the flag and writes the number. */
+static uint8_t *put_if(uint8_t *at, uint8_t *flags, int flag, int is_there, uint64_t n)
 {
-    at = fp_put_varint(at, (uint64_t)set);
-    return schema->count > 64 ? fp_put_varint(at, (uint64_t)(set >> 64)) : at;
+    if (!is_there)
+        return at;
+    *flags = (uint8_t)(*flags | flag);
+    return fp_put_varint(at, n);
 }
 
-static fp_metric_set get_set(const uint8_t **at, const struct fp_schema *schema)
+static uint64_t get_if(const uint8_t **at, uint8_t flags, int flag, uint64_t otherwise)
 {
-    fp_metric_set set = get(at);
+    return flags & flag ? get(at) : otherwise;
+}
 
-    return schema->count > 64 ? set | (fp_metric_set)get(at) << 64 : set;
+/* Two numbers where the schema has more than 64 places. */
+static uint8_t *put_set(uint8_t *at, uint8_t *flags, int flag, const struct fp_schema *schema,
+                        fp_metric_set set)
+{
+    at = put_if(at, flags, flag, set != 0, (uint64_t)set);
+    return set != 0 && schema->count > 64 ? fp_put_varint(at, (uint64_t)(set >> 64)) : at;
+}
+
+static fp_metric_set get_set(const uint8_t **at, uint8_t flags, int flag,
+                             const struct fp_schema *schema)
+{
+    fp_metric_set set = get_if(at, flags, flag, 0);
+
+    return flags & flag && schema->count > 64 ? set | (fp_metric_set)get(at) << 64 : set;
 }
 
 /* ------------------------------------------------------------------ write -- */
@@ -107,13 +123,13 @@ static fp_metric_set compare(const struct fp_track *track, const struct fp_schem
     return changed;
 }
 
-static uint8_t *put_metrics(uint8_t *at, struct fp_track *track, const struct fp_schema *schema,
-                            const struct fp_row *row, fp_metric_set changed)
+static uint8_t *put_metrics(uint8_t *at, uint8_t *flags, struct fp_track *track,
+                            const struct fp_schema *schema, struct fp_row *row)
 {
-    if (changed != 0)
-        at = put_set(at, schema, changed);
-    if (row->odd != 0)
-        at = put_set(at, schema, row->odd);
+    fp_metric_set changed = compare(track, schema, row);
+
+    at = put_set(at, flags, HAS_VALUES, schema, changed);
+    at = put_set(at, flags, HAS_DELTAS, schema, row->odd);
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
         uint64_t change = (uint64_t)row->value[i] - (uint64_t)track->value[m];
@@ -129,23 +145,12 @@ static uint8_t *put_metrics(uint8_t *at, struct fp_track *track, const struct fp
 }
 
 /* The first row of a process is compared with schema 0 and stack 0, by the reader too. */
-static uint8_t flags_of(const struct fp_rows *rows, const struct fp_track *track,
-                        const struct fp_row *row, fp_metric_set changed)
-{
-    return (uint8_t)((row->file != rows->file ? HAS_FILE : 0) | (row->event != 0 ? HAS_EVENT : 0) |
-                     (row->schema != track->schema ? HAS_SCHEMA : 0) |
-                     (row->stack != track->stack ? HAS_STACK : 0) |
-                     (row->period != 1 ? HAS_PERIOD : 0) | (changed != 0 ? HAS_VALUES : 0) |
-                     (row->odd != 0 ? HAS_DELTAS : 0));
-}
-
 int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_schema *schemas,
                 struct fp_row *row)
 {
     const struct fp_schema *schema = &schemas[row->schema];
     struct fp_track *track;
-    fp_metric_set changed;
-    uint8_t *at, flags;
+    uint8_t *at, *flags;
     int err = FP_GROW(budget, &rows->bytes, &rows->room, rows->size + ROW_MOST);
 
     if (err == 0)
@@ -154,23 +159,16 @@ int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_
         err = fit(track, budget, schema);
     if (err != 0)
         return err;
-    changed = compare(track, schema, row);
-    flags = flags_of(rows, track, row, changed);
-    at = rows->bytes + rows->size;
-    *at++ = flags;
-    at = fp_put_varint(at, fp_zigzag(row->time_us - rows->time_us));
+    flags = rows->bytes + rows->size;
+    *flags = 0;
+    at = fp_put_varint(flags + 1, fp_zigzag(row->time_us - rows->time_us));
     at = fp_put_varint(at, row->process);
-    if (flags & HAS_FILE)
-        at = fp_put_varint(at, row->file);
-    if (flags & HAS_EVENT)
-        at = fp_put_varint(at, row->event);
-    if (flags & HAS_SCHEMA)
-        at = fp_put_varint(at, row->schema);
-    if (flags & HAS_STACK)
-        at = fp_put_varint(at, row->stack);
-    if (flags & HAS_PERIOD)
-        at = fp_put_varint(at, (uint64_t)row->period);
-    at = put_metrics(at, track, schema, row, changed);
+    at = put_if(at, flags, HAS_FILE, row->file != rows->file, row->file);
+    at = put_if(at, flags, HAS_EVENT, row->event != 0, row->event);
+    at = put_if(at, flags, HAS_SCHEMA, row->schema != track->schema, row->schema);
+    at = put_if(at, flags, HAS_STACK, row->stack != track->stack, row->stack);
+    at = put_if(at, flags, HAS_PERIOD, row->period != 1, (uint64_t)row->period);
+    at = put_metrics(at, flags, track, schema, row);
     rows->size = (size_t)(at - rows->bytes);
     rows->count++;
     rows->time_us = row->time_us;
@@ -203,9 +201,9 @@ void fp_cursor_close(struct fp_cursor *cursor)
 static void get_metrics(struct fp_cursor *cursor, struct fp_track *track,
                         const struct fp_schema *schema, uint8_t flags, struct fp_row *row)
 {
-    fp_metric_set changed = flags & HAS_VALUES ? get_set(&cursor->at, schema) : 0;
+    fp_metric_set changed = get_set(&cursor->at, flags, HAS_VALUES, schema);
 
-    row->odd = flags & HAS_DELTAS ? get_set(&cursor->at, schema) : 0;
+    row->odd = get_set(&cursor->at, flags, HAS_DELTAS, schema);
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
         uint64_t change = changed >> i & 1 ? (uint64_t)unzigzag(get(&cursor->at)) : 0;
@@ -234,17 +232,14 @@ int fp_cursor_next(struct fp_cursor *cursor, struct fp_row *row)
     err = track_of(&cursor->tracks, cursor->budget, row->process, &track);
     if (err != 0)
         return err;
-    if (flags & HAS_FILE)
-        cursor->file = (uint32_t)get(&cursor->at);
+    cursor->file = (uint32_t)get_if(&cursor->at, flags, HAS_FILE, cursor->file);
     row->file = cursor->file;
-    row->event = flags & HAS_EVENT ? (uint32_t)get(&cursor->at) : 0;
-    if (flags & HAS_SCHEMA)
-        track->schema = (uint32_t)get(&cursor->at);
+    row->event = (uint32_t)get_if(&cursor->at, flags, HAS_EVENT, 0);
+    track->schema = (uint32_t)get_if(&cursor->at, flags, HAS_SCHEMA, track->schema);
     row->schema = track->schema;
-    if (flags & HAS_STACK)
-        track->stack = (uint32_t)get(&cursor->at);
+    track->stack = (uint32_t)get_if(&cursor->at, flags, HAS_STACK, track->stack);
     row->stack = track->stack;
-    row->period = flags & HAS_PERIOD ? (int64_t)get(&cursor->at) : 1;
+    row->period = (int64_t)get_if(&cursor->at, flags, HAS_PERIOD, 1);
     schema = &cursor->schemas[row->schema];
     err = fit(track, cursor->budget, schema);
     if (err != 0)
