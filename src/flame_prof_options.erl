@@ -156,10 +156,10 @@
 -define(MEMORY_BUDGET, 100663296).
 %% What does not depend on the options: the blocks that wait for the disk (5.5 MiB),
 %% compression and the table of frames (6.75 MiB), the tables of processes, stacks,
-%% frames and functions (12 MiB), room for who is sampled beside the chosen (3.5
-%% MiB), and a mebibyte each for ring and texts.
--define(MEMORY_LEAST_BYTES, 31195136).
-%% What is kept of a chosen process: its structure three times over, its texts.
+%% frames and functions (12 MiB), the words of stacks (16 MiB), the pinned processes
+%% (3.5 MiB), and a mebibyte each for ring and texts.
+-define(MEMORY_LEAST_BYTES, 47972352).
+%% What is kept of a selected process: its structure three times over, its texts.
 -define(PROCESS_BYTES, 3584).
 %% What there is memory for depends on what there is to say: see flame_prof_triggers.
 -define(PRE_ROLL_LEAST_MS, 1000).
@@ -457,7 +457,7 @@ accepts(idle_samples) ->
 accepts(cpu_budget) ->
     <<"percent of one core, a number from 0.1 to 6400, or infinity">>;
 accepts(memory_budget) ->
-    <<"a count of bytes, at least 31195136 and 3584 more for each process of auto_select">>;
+    <<"a count of bytes, at least 47972352 and 3584 more for each process of auto_select">>;
 accepts(flatten_recursive) ->
     <<"true or false">>;
 accepts(auto_select) ->

@@ -357,7 +357,7 @@ a_full_disk_is_told_survived_and_healed(Config) ->
             sample_interval => 3,
             cpu_budget => infinity,
             %% What may wait for the disk is soon full.
-            memory_budget => 34000000
+            memory_budget => 50777216
         }),
         flush(),
         fill(Ballast),

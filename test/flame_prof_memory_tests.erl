@@ -136,9 +136,9 @@ filters_and_the_portable_engine_need_no_table_test() ->
     ?assertEqual(0, flame_prof_memory:node_bytes(portable, options(#{}))).
 
 a_budget_that_the_node_exceeds_is_refused_by_name_test() ->
-    Tight = options(#{memory_budget => 31553536}),
+    Tight = options(#{memory_budget => 48330752}),
     {error, {bad_option, memory_budget, Text}} = flame_prof_memory:check(native, Tight),
-    Least = 31553536 + flame_prof_memory:node_bytes(native, Tight),
+    Least = 48330752 + flame_prof_memory:node_bytes(native, Tight),
     ?assertMatch({match, _}, re:run(Text, "at least " ++ integer_to_list(Least))),
     ?assertEqual(ok, flame_prof_memory:check(portable, Tight)).
 
@@ -147,7 +147,7 @@ what_is_mapped_at_the_start_is_within_the_budget_test() ->
     [
         ?assert(flame_prof_config:start_bytes(native,
             options(#{memory_budget => Budget})) =< Budget)
-     || Budget <- [34000000, 40000000, 67108864, 1000000000]
+     || Budget <- [50777216, 60000000, 67108864, 1000000000]
     ].
 
 options(Given) ->

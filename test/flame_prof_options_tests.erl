@@ -86,7 +86,7 @@ accepted_test_() ->
             {sync, flush, flush},
             {compress, none, none},
             {idle_samples, changes, changes},
-            {memory_budget, 31553536, 31553536},
+            {memory_budget, 48330752, 48330752},
             {flatten_recursive, false, false},
             {auto_select, {top, 1}, {top, 1, 5000}},
             {auto_select, {top, 0}, {top, 0, 5000}},
@@ -193,7 +193,7 @@ refused_test_() ->
             {total_max_bytes, [0, 4194303, Huge, "5000000"]},
             {sync, [true, always, "flush"]},
             {idle_samples, [none, true, 1]},
-            {memory_budget, [0, -1, 31553535, Huge, infinity, 64.0e6]},
+            {memory_budget, [0, -1, 48330751, Huge, infinity, 64.0e6]},
             {compress, [gzip, true, {zstd, 3}]},
             {flatten_recursive, [yes, 1, "true"]},
             {auto_select, [

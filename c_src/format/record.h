@@ -125,7 +125,7 @@ struct fp_record_sample {
     struct fp_record head;
     uint32_t process; /* slot */
     uint32_t stack;   /* slot */
-    int64_t time_us;  /* Unix time, never decreasing */
+    int64_t time_us;  /* Unix time of the tick; a tick that waited for a capture comes late */
     /* REPEAT ends here. */
     int64_t value[FP_METRIC_COUNT];
     int64_t delta[FP_METRIC_COUNT];

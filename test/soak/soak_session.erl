@@ -44,7 +44,7 @@ variants(Hz) ->
             #{on => fun() -> true end, interval => 100, duration => 1500, cooldown => 3600000}
         ]}, fires},
         {portable, (at(99))#{engine => portable}, 3000},
-        {small, (at(Hz))#{auto_select => {top, 10, 250}, memory_budget => 33554432}, 2000}
+        {small, (at(Hz))#{auto_select => {top, 10, 250}, memory_budget => 50331648}, 2000}
     ].
 
 at(Hz) ->
