@@ -1,6 +1,6 @@
 /*
- * inspect.h - processes, and what the schedulers run, read once: by the functions of the sampler,
- * without a session.
+ * inspect.h - processes, and those that the schedulers run, read once: by the functions of the
+ * sampler, without a session.
  *
  * One thread, which may block, opens, uses and closes an inspection. It waits for captures, for at
  * most some 0.2 s each; the sampler never does.

@@ -191,7 +191,7 @@ static void copy_stacks(struct fp_sampler *s, uint32_t n)
     copy_together(s, from, n);
 }
 
-/* ----------------------------------------------------------- what is read -- */
+/* --------------------------------------------------------------- reading -- */
 
 static void begin_tick(struct fp_sampler *s)
 {
@@ -243,14 +243,14 @@ static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
             return FP_EGONE;
         err = fp_process_decode(s->layout, bytes, now);
     }
-    /* The end, found by a second attempt, is no sample of what was before. */
+    /* An end that the second attempt finds is no sample of the first one's process. */
     if (now->id != target->id || now->status == FP_STATUS_free ||
         (attempt == SECOND && now->status == FP_STATUS_exiting))
         return FP_EGONE;
     return err;
 }
 
-/* -------------------------------------------------- what has not to be read -- */
+/* --------------------------------------------------------------- repeats -- */
 
 /* The structure is that of the last sample, byte for byte, and so is everything that its pointers
  * lead to. */

@@ -75,7 +75,7 @@ static void list_live(struct fp_sampler *s)
         fp_triple_buffer_publish(s->options.selected, s->live_n);
 }
 
-/* An update retains targets first: what they leave is room for new ones. */
+/* An update retains targets first: the others leave room for new ones. */
 enum step { RETAIN, INSERT };
 
 /* One of the next targets: retained, or inserted into a free slot from *next on. Address 0: looked
