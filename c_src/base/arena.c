@@ -17,6 +17,12 @@ static size_t round_up(size_t size, size_t unit)
     return (size + unit - 1) & ~(unit - 1);
 }
 
+/* Not below `size`, which is above 1. */
+static size_t power_of_two(size_t size)
+{
+    return (size_t)1 << (64 - __builtin_clzll(size - 1));
+}
+
 /* The bytes of a chunk with room for `need`: less than others have when `most` is near; 0: none. */
 static size_t chunk_bytes(const struct fp_arena *arena, size_t need)
 {
@@ -60,7 +66,7 @@ void *fp_arena_alloc(struct fp_arena *arena, size_t size)
 int fp_arena_keep(struct fp_arena *arena, struct fp_kept *kept, const void *bytes, size_t size)
 {
     if (kept->bytes == NULL || size > kept->room) {
-        size_t room = size > 2 * (size_t)kept->room ? size : 2 * (size_t)kept->room;
+        size_t room = kept->room == 0 ? size : power_of_two(size);
         void *larger = fp_arena_alloc(arena, room);
 
         kept->size = 0;

@@ -5,8 +5,8 @@
  * own, which keeps what was freed in it. A struct fp_arena maps chunks, cuts them from the front
  * and unmaps all of them together.
  *
- * A struct fp_kept keeps its room when its bytes change. A larger room is at least twice the one
- * before, so the rooms that lie waste are smaller than the last one. Not shared between threads.
+ * A struct fp_kept keeps its room when its bytes change. A larger room is a power of two, so those
+ * that lie waste are together smaller than the last one. Not shared between threads.
  */
 #ifndef FP_BASE_ARENA_H
 #define FP_BASE_ARENA_H

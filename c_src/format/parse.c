@@ -112,7 +112,7 @@ static bool take_integer(const char **at, const char *end, int64_t *number)
 
 /* ----------------------------------------------------------------- header -- */
 
-/* Where in a header the time stands. */
+/* The time in a header. */
 struct time_place {
     const char *begin, *dot, *end; /* `end` is its colon */
 };
@@ -251,7 +251,7 @@ static bool is_key_character(char c)
     return (c >= 'a' && c <= 'z') || c == '_' || is_digit(c);
 }
 
-/* A key at `at` that is followed by `mark`: behind both, or NULL. */
+/* A key at `at`, then `mark`: the place behind both, or NULL. */
 static const char *take_key(const char *at, const char *end, const char *mark, size_t mark_size,
                             struct fp_slice hint, struct fp_slice *key)
 {
@@ -269,8 +269,7 @@ static const char *take_key(const char *at, const char *end, const char *mark, s
     return p + mark_size;
 }
 
-/* Words that stand behind the numbers: a process may be registered as '5/6', and a scheduler is
- * one. */
+/* Keys of words, whose texts may look like numbers: a process may be registered as '5/6'. */
 static bool is_word_key(struct fp_slice key)
 {
     return fp_slice_is(key, FP_SLICE("erl_pid")) || fp_slice_is(key, FP_SLICE("name")) ||
@@ -345,7 +344,7 @@ static bool is_hex(char c)
     return is_digit(c) || (c >= 'a' && c <= 'f');
 }
 
-/* Behind the address and its blank; NULL when there is none. */
+/* The place behind the address and its blank; NULL: there is none. */
 static const char *behind_address(const char *at, const char *end)
 {
     const char *p = at;
@@ -373,7 +372,7 @@ static const char *parse_session_frame(const char *at, const char *end, struct f
     return NULL;
 }
 
-/* The bracket that the line's last one closes, with a blank before it. */
+/* The bracket that the line's last one closes; NULL: there is none with a blank before it. */
 static const char *open_bracket(const char *begin, const char *end)
 {
     int depth = 0;
@@ -387,7 +386,7 @@ static const char *open_bracket(const char *begin, const char *end)
     return NULL;
 }
 
-/* Could this line be a frame of perf's? */
+/* This line can be a frame of perf's. */
 static bool is_frame(struct fp_slice line)
 {
     const char *end = blanks_before(line.at, line.at + line.size);
@@ -408,7 +407,7 @@ static struct fp_slice without_offset(struct fp_slice symbol)
     return between(symbol.at, at - 3);
 }
 
-/* `mod:fun/1;123` has a line. Where: its semicolon, or NULL. */
+/* The semicolon before the line in `mod:fun/1;123`, or NULL. */
 static const char *original_line(struct fp_slice symbol)
 {
     const char *end = symbol.at + symbol.size;

@@ -1,17 +1,15 @@
 /*
- * record.h - what travels through the ring, from either engine to the writer.
+ * record.h - the records in the ring, from either engine to the writer.
  *
- * Definitions travel in band, before their first use: because the ring keeps order, a slot that is
- * defined anew needs no lock and no generation.
+ * A definition precedes its first use. The ring keeps order, so a slot that is defined anew needs
+ * no lock and no generation.
  *
- *   PROCESS  slot := this Erlang process, its names and initial calls; or a
- *            scheduler, for the time that it runs none
+ *   PROCESS  slot := this Erlang process, its names and initial calls; or an idle scheduler
  *   FRAME    id := the text parts of one frame        (portable engine only)
  *   NAME     slot := a NIF's module, function, arity; once (native engine only)
  *   STACK    slot := these frames, leaf first
- *   SAMPLE   one process-sample with all its metrics
- *   REPEAT   one process-sample equal to that process's previous one in
- *            status, stack and every metric (so every delta is 0)
+ *   SAMPLE   one sample of a process with all its metrics
+ *   REPEAT   one sample of a process, equal to the one before in status, stack and every metric
  *
  * All sizes are multiples of 8. Text is UTF-8 and not terminated.
  */
@@ -26,11 +24,10 @@
 #define FP_STACK_SLOTS 8192u
 #define FP_PROCESS_SLOTS 16384u
 
-/* Frames of one stack, pseudo frames not counted: with initial calls, status and marker it stays
- * within the grammar's 255. */
+/* Frames of one stack: with initial calls, status and marker at most the grammar's 255. */
 #define FP_STACK_FRAMES_MAX 250u
 
-/* The end of the year 9999: a later time is a bug, and would hold back all that follow it. */
+/* The end of the year 9999. A later time is a bug, and times in a file never decrease. */
 #define FP_TIME_US_MAX (INT64_C(253402300799) * 1000000)
 
 /* Frame words. A word below FP_FRAME_SPECIAL_END is one of these; a word with FP_FRAME_TEXT set is
@@ -43,8 +40,8 @@ enum fp_frame_special {
     FP_FRAME_RUNNING,    /* the process was running: its stack was not read */
     FP_FRAME_GC,         /* it was collecting garbage: its stack was not read */
     FP_FRAME_UNREADABLE, /* the stack could not be read */
-    FP_FRAME_AMBIGUOUS,  /* what ran above here could not be told for certain */
-    FP_FRAME_IDLE,       /* of a scheduler: it runs no process */
+    FP_FRAME_AMBIGUOUS,  /* the frames above this one are not certain */
+    FP_FRAME_IDLE,       /* the scheduler runs no process */
     FP_FRAME_SPECIAL_END
 };
 #define FP_FRAME_TEXT (UINT64_C(1) << 63)
@@ -71,8 +68,7 @@ struct fp_record {
     uint16_t count; /* STACK: number of frames */
 };
 
-/* Module, function, arity. module == 0: there is none. Atom words are those of the VM; 1 in `text`
- * says that the words are lengths into text instead. */
+/* Module and function are atom words of the VM, or lengths of text. module == 0: there is none. */
 struct fp_mfa_words {
     uint64_t module, function, arity;
 };
@@ -81,14 +77,13 @@ struct fp_record_process {
     struct fp_record head;
     uint32_t slot;
     uint8_t is_text;      /* 1: names are text (portable engine), 0: atom words */
-    uint8_t is_scheduler; /* no process: the scheduler of that number */
+    uint8_t is_scheduler; /* the idle scheduler `number` */
     uint16_t unused;
     uint32_t number; /* of <0.Number.Serial> */
     uint32_t serial;
-    /* is_text == 0: atom words, 0 for none. is_text == 1: registered_name, and module and function
-     * of the calls, are byte lengths of pieces that follow each other in text[], in the order
-     * registered name, label, initial module, initial function,
-     * $initial_call module, $initial_call function; 0 for none. */
+    /* is_text == 0: atom words, 0 for none. is_text == 1: byte lengths of pieces of text[], in the
+     * order registered name, label, initial module and function, $initial_call module and
+     * function; 0 for none. */
     uint64_t registered_name;
     uint64_t label;
     struct fp_mfa_words initial_call;

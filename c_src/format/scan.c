@@ -28,7 +28,7 @@ static const char *end_of_frames(const char *at, const char *end, uint64_t *line
     return NULL;
 }
 
-/* More text behind what is there. */
+/* Move the text to the beginning of the window and read until that is full. */
 static int refill(struct fp_scan *scan)
 {
     size_t kept = scan->end - scan->begin, got;
@@ -72,8 +72,8 @@ void fp_scan_close(struct fp_scan *scan)
     scan->window = NULL;
 }
 
-/* A line from `at`: behind its end, or NULL when that is not there yet. The last line of a file may
- * do without. */
+/* A line from `at`: the place behind its end, or NULL: its end is not read yet. The last line of a
+ * file may have none. */
 static const char *line_from(const struct fp_scan *scan, const char *at, struct fp_slice *line)
 {
     const char *end = scan->window + scan->end;
@@ -120,9 +120,10 @@ static void skip_empty_lines(struct fp_scan *scan)
     }
 }
 
+/* NOTHING: text that is no piece was skipped. */
 enum step { MORE, PIECE, NOTHING };
 
-/* Behind a piece that was too long to be one. */
+/* To the end of a piece that is longer than any sample. */
 static enum step skip(struct fp_scan *scan)
 {
     const char *at = scan->window + scan->begin;
@@ -141,7 +142,7 @@ static enum step skip(struct fp_scan *scan)
     return NOTHING;
 }
 
-static enum step take(struct fp_scan *scan, struct fp_scan_piece *piece)
+static enum step next_piece(struct fp_scan *scan, struct fp_scan_piece *piece)
 {
     const char *at;
     uint64_t lines = 0;
@@ -173,7 +174,7 @@ static enum step take(struct fp_scan *scan, struct fp_scan_piece *piece)
         return MORE;
     scan->begin = (size_t)(at - scan->window);
     scan->line += lines;
-    /* A comment that belongs to no sample, as perf script has them on top. */
+    /* Comments, as perf script has them on top, are no pieces. */
     return piece->header.size > 0 && piece->header.at[0] == '#' ? NOTHING : PIECE;
 }
 
@@ -183,7 +184,7 @@ int fp_scan_next(struct fp_scan *scan, struct fp_scan_piece *piece)
     int err;
 
     do {
-        step = take(scan, piece);
+        step = next_piece(scan, piece);
     } while (step == NOTHING);
     if (step == PIECE)
         return FP_SCAN_PIECE;

@@ -1,5 +1,5 @@
 /*
- * scan.h - text to pieces: one sample each, not yet understood.
+ * scan.h - text to pieces of one sample each, which parse.h parses.
  *
  *      beam 4242/71 [003] 12.011367: cpu-clock:         header
  *      # reductions=9/12 ... (metrics)                  metrics, may be missing
@@ -7,9 +7,8 @@
  *      	ffffffff waiting (status)                      with a blank or a TAB
  *                                                       an empty line
  *
- * A line that does not begin with a blank or a TAB ends the sample before it, whatever it holds:
- * damage costs the piece it is in. Memory: a window of 1 MiB that grows to SCAN_SAMPLE_MOST at the
- * most.
+ * A line that does not begin with a blank or a TAB ends the sample before it, so damage costs the
+ * piece it is in. Memory: a window of 1 MiB that grows to FP_SCAN_SAMPLE_MOST at most.
  */
 #ifndef FP_FORMAT_SCAN_H
 #define FP_FORMAT_SCAN_H
@@ -41,16 +40,16 @@ struct fp_scan_piece {
     struct fp_slice stack;   /* whole lines; size 0: none */
     int is_ended;            /* an empty line follows */
     uint64_t line;           /* of the header, from 1 */
-    const char *bad;         /* why this is no sample; NULL */
+    const char *bad;         /* why this is no sample; NULL: it is one */
 };
 
 /* 0 or FP_ENOMEM. `arg` is given to `read`. */
 int fp_scan_open(struct fp_scan *scan, fp_scan_read *read, void *arg);
 void fp_scan_close(struct fp_scan *scan);
 
-/* FP_SCAN_PIECE and the next piece, valid until the next call; FP_SCAN_MORE: text was read and no
- * piece was in it yet, which lets callers count what a call of theirs may take; 0 at the end;
- * FP_EIO or FP_ENOMEM. */
+/* FP_SCAN_PIECE and the next piece, valid until the next call; FP_SCAN_MORE: text was read and has
+ * no whole piece yet, so a caller can bound the text of one call; 0 at the end; FP_EIO or
+ * FP_ENOMEM. */
 #define FP_SCAN_PIECE 1
 #define FP_SCAN_MORE 2
 int fp_scan_next(struct fp_scan *scan, struct fp_scan_piece *piece);

@@ -1,8 +1,7 @@
 /*
- * symbolizer.h - the functions by which the writer names code.
+ * symbolizer.h - the functions by which the writer names code. WRITER THREAD only.
  *
- * The native engine implements it over vm/code and vm/atom; the portable one needs none (its frames
- * travel as text); tests put a table behind it. WRITER THREAD only.
+ * erts/symbolize implements it. The portable engine needs none, as its frames are text.
  */
 #ifndef FP_FORMAT_SYMBOLIZER_H
 #define FP_FORMAT_SYMBOLIZER_H
@@ -18,7 +17,7 @@ enum fp_symbol_kind {
     FP_SYMBOL_ERLANG, /* module:function/arity, file and line */
     FP_SYMBOL_BIF,    /* module:function/arity, in C */
     FP_SYMBOL_NIF,    /* likewise */
-    FP_SYMBOL_NONE,   /* code that functions share: no frame, and no loss */
+    FP_SYMBOL_NONE,   /* code that functions share: it has no frame and counts as no loss */
     FP_SYMBOL_NATIVE  /* `function` of the library `file`; empty: not known */
 };
 
@@ -34,14 +33,13 @@ struct fp_symbol {
 
 struct fp_symbolizer {
     void *self;
-    /* The function of a frame word that is a code address, of Erlang or of C, or names a BIF or
-     * NIF (record.h). 0; FP_ENOENT when there is none (the frame is left out and counted);
-     * FP_EFAULT. */
+    /* The function of a frame word that is a code address or names a BIF or NIF (record.h). 0, or
+     * an error: the frame is left out and counted. */
     int (*resolve)(void *self, uint64_t word, struct fp_symbol *symbol);
     /* The text of an atom word. Its length, or FP_ENOENT. */
     int (*atom)(void *self, uint64_t atom, char text[FP_ATOM_BYTES_MAX]);
-    /* Re-read what the cache stands on, when due. How many functions were found to be other code
-     * now: if not 0, no rendered text can be trusted. */
+    /* Compare the cache with the code, when due. The number of functions that are other code now:
+     * unless it is 0, every rendered text is stale. */
     int (*revalidate)(void *self);
 };
 

@@ -298,8 +298,7 @@ static int render(struct fp_stacks *stacks, struct stack *stack)
     return 0;
 }
 
-/* When only the other texts leave no room, these go. When there is none even then, the text is not
- * kept. */
+/* Where the other texts leave no room, all of them go. A text that still has none is not kept. */
 static void keep_text(struct fp_stacks *stacks, struct stack *stack)
 {
     const struct fp_buffer *scratch = &stacks->scratch;
