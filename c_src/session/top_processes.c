@@ -16,10 +16,10 @@
 #define GAP 1024u
 /* Below that, counting digits costs more than comparing. */
 #define FEW 128u
-/* `seen` is committed in pieces of so many slots, whole pages: few pieces, so that the kernel keeps
- * few areas. */
+/* `seen` is committed in pieces of 2^PIECE_SHIFT slots or more, whole pages: few, so that the
+ * kernel keeps few areas. */
 #define PIECES_MAX 256u
-#define PIECE_SLOTS_MIN (64u << 10)
+#define PIECE_SHIFT 16u
 
 /* The largest of one ranking. */
 struct topk {
@@ -50,7 +50,7 @@ struct fp_top_processes {
      * until the piece of a process is committed: the system may account what is mapped, and a table
      * may have 2^27 slots. */
     uint64_t *seen;
-    uint32_t piece_slots;
+    uint32_t piece_shift;
     uint8_t is_committed[PIECES_MAX];
 };
 
@@ -105,14 +105,14 @@ static int is_excluded(const struct fp_top_processes *top, uint64_t id)
 /* What `seen` has of the slot; NULL where the system has no memory for it. */
 static uint64_t *seen_of(struct fp_top_processes *top, uint32_t slot)
 {
-    uint32_t piece = slot / top->piece_slots;
-    size_t words = 1 + top->rankings;
+    uint32_t piece = slot >> top->piece_shift;
+    size_t words = 1 + top->rankings, slots = (size_t)1 << top->piece_shift;
     uint64_t *at = top->seen + words * slot;
 
     if (!top->is_committed[piece])
         top->is_committed[piece] =
-            mprotect(top->seen + words * piece * top->piece_slots,
-                     words * top->piece_slots * sizeof *at, PROT_READ | PROT_WRITE) == 0;
+            mprotect(top->seen + words * slots * piece, words * slots * sizeof *at,
+                     PROT_READ | PROT_WRITE) == 0;
     return top->is_committed[piece] ? at : NULL;
 }
 
@@ -342,14 +342,13 @@ uint64_t fp_rankings_top(const struct fp_ranking *ranking, size_t rankings)
 /* The addresses of all slots, by whole pieces, and no memory yet. */
 static int reserve_seen(struct fp_top_processes *top)
 {
-    uint32_t pieces;
+    size_t pieces;
     void *seen;
 
-    top->piece_slots = (top->slots / PIECES_MAX | 511u) + 1;
-    if (top->piece_slots < PIECE_SLOTS_MIN)
-        top->piece_slots = PIECE_SLOTS_MIN;
-    pieces = top->slots / top->piece_slots + 1;
-    top->seen_bytes = sizeof *top->seen * (1 + top->rankings) * pieces * top->piece_slots;
+    for (top->piece_shift = PIECE_SHIFT; top->slots >> top->piece_shift >= PIECES_MAX;)
+        top->piece_shift++;
+    pieces = (top->slots >> top->piece_shift) + 1;
+    top->seen_bytes = sizeof *top->seen * (1 + top->rankings) * (pieces << top->piece_shift);
     seen = mmap(NULL, top->seen_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     top->seen = seen == MAP_FAILED ? NULL : seen;
     return top->seen == NULL ? FP_ENOMEM : 0;
