@@ -1,31 +1,31 @@
-%% @private Verify what a capture of a running process means on this VM, before a
-%% session believes any.
+%% @private Verify what a capture of a running process means on this VM.
 %%
 %% The calibration verifies the process structure. A capture rests on more: on the
 %% shape of the code that the JIT makes for a call of C. Each class of capture has a
 %% probe here: a process whose stack is known and which spends its time in that class.
-%% A class is verified when {@link flame_prof_nif:snapshot/1} has shown it
-%% `?SIGHTINGS' times and has never shown anything that the probe does not do. A class
-%% that is not verified is off: a sample of it has the frame
-%% `running_stack_not_sampled'.
+%% A class is verified when the library has captured it `?SIGHTINGS' times. It is wrong
+%% when one capture shows what the probe does not do.
 %%
-%% One probe runs at a time and takes its turns as any process: a node whose schedulers
-%% are saturated may not show it within `?CLASS_MS'. Such a class is verified later
-%% ({@link flame_prof_schedulers:refresh/1}).
+%% One process is the probe of each class in turn, and takes its turns as any process: a
+%% node whose schedulers are saturated may not show a class within its time. Such a
+%% class is `unseen'; {@link flame_prof_capture_classes} decides what that means.
 -module(flame_prof_capture_check).
 
--export([verify/0, verify/1, classes/0]).
+-export([classes/0, start/0, verify/3, stop/1]).
 
--export_type([class/0, verdict/0, verdicts/0]).
+-export_type([class/0, verdict/0, verdicts/0, snapshot/0]).
 
 -type class() :: erlang | light_bif | heavy_bif | nif | gc.
--type verdict() :: verified | {unverified, Why :: binary()}.
+-type verdict() :: verified | {wrong | unseen, Why :: binary()}.
 -type verdicts() :: #{class() => verdict()}.
+-type snapshot() :: fun((class(), [pid()]) -> [{pid(), map() | atom()}] | {error, atom()}).
 
 -define(SIGHTINGS, 3).
--define(CLASS_MS, 300).
-%% Looks at the probe in one call, which takes some 5 ms before its first look.
--define(LOOKS, 4).
+%% A class that a core shows needs some 20 ms: the CPU time of a whole check is bounded too.
+-define(CLASS_MS, 150).
+-define(GC_MS, 300).
+%% Captures in one call, which takes some 5 ms before the first.
+-define(CAPTURES, 16).
 %% How long one call of the NIF class lasts.
 -define(SPIN_US, 300).
 
@@ -33,38 +33,42 @@
 -spec classes() -> [class()].
 classes() -> [erlang, light_bif, heavy_bif, nif, gc].
 
-%% @doc Takes some 0.1 s on a node that has a core to spare, 1.5 s at most.
--spec verify() -> verdicts().
-verify() ->
-    verify(fun(_, Pids) -> flame_prof_nif:snapshot(Pids) end).
+%% @doc The probe, linked: it ends with its caller. Each collection copies its whole heap.
+-spec start() -> pid().
+start() ->
+    erlang:spawn_opt(fun() -> probe(none) end, [link, {fullsweep_after, 0}]).
 
-%% @doc With another source of stacks, for tests.
--spec verify(fun((class(), [pid()]) -> [{pid(), map() | atom()}] | {error, atom()})) -> verdicts().
-verify(Snapshot) ->
-    maps:from_list([{Class, verify_class(Class, Snapshot)} || Class <- classes()]).
-
-verify_class(Class, Snapshot) ->
-    {Pid, Monitor} = erlang:spawn_opt(fun() -> probe(Class) end, [monitor]),
-    Until = erlang:monotonic_time(millisecond) + ?CLASS_MS,
-    try
-        sight(Class, lists:duplicate(?LOOKS, Pid), Snapshot, Until, 0)
-    after
-        exit(Pid, kill),
-        receive
-            {'DOWN', Monitor, process, Pid, _} -> ok
-        end
+-spec stop(pid()) -> ok.
+stop(Probe) ->
+    Monitor = monitor(process, Probe),
+    _ = unlink(Probe),
+    _ = exit(Probe, kill),
+    receive
+        {'DOWN', Monitor, process, Probe, _} -> ok
     end.
+
+%% @doc Milliseconds on a node that has a core to spare, 0.9 s and one call at most.
+-spec verify(pid(), [class()], snapshot()) -> verdicts().
+verify(Probe, Classes, Snapshot) ->
+    maps:from_list([{Class, verify_class(Probe, Class, Snapshot)} || Class <- Classes]).
+
+verify_class(Probe, Class, Snapshot) ->
+    _ = Probe ! {probe, Class},
+    Until = erlang:monotonic_time(millisecond) + class_ms(Class),
+    sight(Class, lists:duplicate(?CAPTURES, Probe), Snapshot, Until, 0).
+
+class_ms(gc) -> ?GC_MS;
+class_ms(_) -> ?CLASS_MS.
 
 sight(_, _, _, _, Seen) when Seen >= ?SIGHTINGS ->
     verified;
 sight(Class, Pids, Snapshot, Until, Seen) ->
     case erlang:monotonic_time(millisecond) > Until of
         true ->
-            {unverified, <<"its probe was not seen at work in time">>};
+            {unseen, <<"its probe was not seen at work in time">>};
         false ->
             case judge_all(Class, Snapshot(Class, Pids)) of
-                {wrong, Frames} -> {unverified, text("a capture of its probe shows ~0tp",
-                    [Frames])};
+                {wrong, Frames} -> {wrong, text("a capture of its probe shows ~0tp", [Frames])};
                 {right, More} -> sight(Class, Pids, Snapshot, Until, Seen + More)
             end
     end.
@@ -100,11 +104,14 @@ judge_frames(Class, Frames) ->
         true -> seen;
         other -> nothing;
         false when IsWorking -> {wrong, Frames};
-        false -> in_probe(Frames)
+        false -> in_probe(Class, Frames)
     end.
 
-in_probe(Frames) ->
+%% What the probe of the collector prepares its work with is collected as well.
+in_probe(Class, Frames) ->
+    IsPreparing = Class =:= gc andalso lists:suffix(tl(chain(gc)), Frames),
     case Frames =:= [] orelse lists:last(Frames) =:= {<<?MODULE_STRING>>, <<"probe">>, 1} of
+        true when IsPreparing, hd(Frames) =:= gc -> seen;
         true -> nothing;
         false -> {wrong, Frames}
     end.
@@ -158,15 +165,22 @@ leaf(heavy_bif) -> work_heavy_bif;
 leaf(nif) -> work_nif;
 leaf(gc) -> work_gc.
 
--spec probe(class()) -> no_return().
+-spec probe(none | class()) -> no_return().
+probe(none) ->
+    receive
+        {probe, Class} -> probe(Class)
+    end;
 probe(Class) ->
     [_] = probe_1(Class),
-    probe(Class).
+    receive
+        {probe, Next} -> probe(Next)
+    after 0 -> probe(Class)
+    end.
 
 probe_1(Class) -> [probe_2(Class)].
 probe_2(Class) -> [probe_3(Class)].
 
-%% Rounds enough that what comes before them is rarely seen.
+%% Rounds enough that what comes before them is rarely seen, in some 10 ms.
 probe_3(erlang) -> [work_erlang(1500000, 7)];
 probe_3(light_bif) -> [work_light_bif(1000, [{K} || K <- lists:seq(1, 2000)])];
 probe_3(heavy_bif) -> [work_heavy_bif(1000, ok)];
@@ -194,7 +208,7 @@ work_nif(N, Us) ->
     ok = flame_prof_nif:capture_probe(Us),
     work_nif(N - 1, Us).
 
-%% The list stays, so that each collection copies it.
+%% Each collection copies the list.
 work_gc(0, List) ->
     List;
 work_gc(N, List) ->

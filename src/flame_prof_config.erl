@@ -14,7 +14,14 @@
 -define(LIBRARIES_BYTES, 33554432).
 
 %% The application's own processes tell nothing about the program.
--define(OWN_NAMES, [flame_prof_sup, flame_prof_triggers, flame_prof_lease, flame_prof_janitor]).
+-define(OWN_NAMES, [
+    flame_prof_sup,
+    flame_prof_triggers,
+    flame_prof_lease,
+    flame_prof_janitor,
+    flame_prof_capture_classes,
+    flame_prof_capture_probe
+]).
 
 %% @doc By the process that will own the session. `IsCapturing': the schedulers
 %% are asked for the stacks of running processes. `Excluded': processes that are

@@ -34,7 +34,9 @@ capture() ->
     case choose(native) of
         {ok, _} ->
             case flame_prof_schedulers:ensure() of
-                {ok, _Registered, Known} -> {ok, Known};
+                {ok, _Registered, Known} ->
+                    ok = flame_prof_capture_classes:await(),
+                    {ok, Known};
                 {error, Why} -> {error, {schedulers, Why}}
             end;
         {error, _} = Refusal ->

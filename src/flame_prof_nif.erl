@@ -19,7 +19,7 @@
 -export([sends_open/1, sends_seen/1, sends_end/1]).
 %% As a tracer of the VM: erl_tracer.
 -export([enabled/3, trace/5]).
--export([capture_probe/1]).
+-export([capture_probe/1, captures_off/1]).
 -export([schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
 -export([selector_new/1, selector_next/1]).
@@ -183,6 +183,10 @@ trace(_, _, _, _, _) -> ?NOT_LOADED.
 %% Spins for so many microseconds: flame_prof_capture_check.
 -spec capture_probe(Microseconds :: 0..500) -> ok.
 capture_probe(_) -> ?NOT_LOADED.
+
+%% These classes and no others are off: flame_prof_capture_classes.
+-spec captures_off([flame_prof_capture_check:class()]) -> ok.
+captures_off(_) -> ?NOT_LOADED.
 
 -spec schedulers_prepare(pos_integer()) ->
     {ok, Registered :: non_neg_integer()} | {error, {atom(), binary()}}.

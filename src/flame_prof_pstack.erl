@@ -131,6 +131,7 @@ processes(Targets) ->
     case are_targets(Targets) andalso flame_prof_engine:choose(native) of
         {ok, _} ->
             _ = flame_prof_schedulers:ensure(),
+            ok = flame_prof_capture_classes:await(),
             Pids = [{Target, pid(Target)} || Target <- Targets],
             processes(Pids, flame_prof_nif:snapshot([Pid || {_, Pid} <- Pids, is_pid(Pid)]));
         false ->

@@ -25,9 +25,19 @@
 %% @doc Waits until all online schedulers have registered, or for a second; one
 %% that registers later counts from then on. Returns how many have, and the first
 %% refusal when none has. Repairs what an earlier session lost: a signal that
-%% another library has taken is replaced by a free one.
+%% another library has taken is replaced by a free one. The check of the classes of
+%% capture begins, and goes on in the background.
 -spec ensure() -> {ok, Registered :: pos_integer(), known()} | {error, Why :: binary()}.
 ensure() ->
+    case register_all() of
+        {ok, _, _} = Registered -> checked(Registered, flame_prof_capture_classes:ensure());
+        {error, _} = Error -> Error
+    end.
+
+checked(Registered, ok) -> Registered;
+checked(_, {error, _} = Error) -> Error.
+
+register_all() ->
     Schedulers = erlang:system_info(schedulers),
     case flame_prof_nif:schedulers_prepare(Schedulers) of
         {ok, Schedulers} -> {ok, Schedulers, Schedulers};
@@ -46,9 +56,11 @@ register_online() ->
         {error, {_, Why}} -> {error, Why}
     end.
 
-%% @doc Schedulers that have come online since. Never waits.
+%% @doc Schedulers that have come online since, and classes of capture that no check has
+%% seen. Never waits.
 -spec refresh(known()) -> known().
 refresh(Known) ->
+    ok = flame_prof_capture_classes:retry(),
     case erlang:system_info(schedulers_online) of
         Online when Online > Known ->
             _ = spawn_registrars(Known + 1, Online),
@@ -97,6 +109,7 @@ text(Format, Arguments) ->
 %% second; then all stays as it was.
 -spec retire() -> ok | {error, Why :: binary()}.
 retire() ->
+    ok = flame_prof_capture_classes:forget(),
     case flame_prof_nif:schedulers_retire_begin() of
         {ok, Numbers} ->
             try

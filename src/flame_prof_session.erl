@@ -555,7 +555,7 @@ release_portable(#session{portable = Engine}) ->
 describe(#session{files = Files, trouble = Trouble} = State) ->
     Books = flame_prof_books:books(State#session.ref),
     Elapsed = elapsed_ms(State),
-    (about(State))#{
+    (capture_classes(about(State), State))#{
         running_stacks => flame_prof_schedulers:state(State#session.schedulers, Books),
         state => state_name(State),
         files => lists:reverse(Files),
@@ -564,6 +564,12 @@ describe(#session{files = Files, trouble = Trouble} = State) ->
         books => Books,
         rates => flame_prof_books:rates(Books, Elapsed)
     }.
+
+%% Those that are off, and why.
+capture_classes(About, #session{schedulers = {on, _}}) ->
+    About#{capture_classes => flame_prof_capture_classes:off()};
+capture_classes(About, _State) ->
+    About.
 
 run(State) ->
     Description = #{books := Books} = describe(State),

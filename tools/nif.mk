@@ -96,7 +96,7 @@ HOOKED := _build/test/hooks/flame_prof_nif.so
 hooks: $(HOOKED)
 $(HOOKED): $(HOOKS) $(call objects,$(AGENT)) $(BUILD)/shared.a $(BUILD)/libs FORCE
 	@mkdir -p $(@D)
-	@$(CC) $(NIF_LDFLAGS) -Wl,--wrap=fp_session_start -o $@.new $(filter %.o,$^) \
+	@$(CC) $(NIF_LDFLAGS) -Wl,--wrap=fp_session_start,--wrap=fp_explain_frames -o $@.new $(filter %.o,$^) \
 	    $(BUILD)/shared.a $$(cat $(BUILD)/libs.agent) && mv -f $@.new $@
 $(BUILD)/hooks/%.o: test/hooks/%.c $(BUILD)/flags
 	@mkdir -p $(@D)

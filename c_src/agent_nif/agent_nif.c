@@ -178,6 +178,7 @@ static ErlNifFunc functions[] = {
     {"enabled", 3, fp_nif_sends_enabled, 0},
     {"trace", 5, fp_nif_sends_trace, 0},
     {"capture_probe", 1, fp_nif_capture_probe, 0},
+    {"captures_off", 1, fp_nif_captures_off, 0},
     {"schedulers_prepare", 1, fp_nif_schedulers_prepare, IO},
     {"scheduler_register", 1, fp_nif_scheduler_register, 0},
     {"schedulers_retire_begin", 0, fp_nif_schedulers_retire_begin, IO},

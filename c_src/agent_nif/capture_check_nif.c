@@ -1,11 +1,12 @@
 /*
  * capture_check_nif.c - what flame_prof_capture_check needs of the library: a NIF whose captures
- * are known.
+ * are known, and the classes of capture that are off.
  */
 #include <time.h>
 
 #include "agent_nif/library.h"
 #include "base/clock.h"
+#include "erts/capture/explain.h"
 #include "terms/terms.h"
 
 /* A NIF that is not dirty returns within a millisecond. */
@@ -24,5 +25,30 @@ ERL_NIF_TERM fp_nif_capture_probe(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     until = fp_monotonic_ns() + 1000 * (int64_t)us;
     while (fp_monotonic_ns() < until)
         ;
+    return fp_atom(env, "ok");
+}
+
+/* captures_off([Class]) -> ok: these and no others. */
+ERL_NIF_TERM fp_nif_captures_off(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    static const char *const names[] = {
+#define CLASS_NAME(bit, name, atom) [bit] = (atom),
+        FP_CAPTURE_CLASSES(CLASS_NAME)
+#undef CLASS_NAME
+            NULL};
+    ERL_NIF_TERM class, classes = argv[0];
+    uint32_t mask = 0;
+    int bit;
+
+    (void)argc;
+    while (enif_get_list_cell(env, classes, &class, &classes)) {
+        bit = fp_get_name(env, class, names);
+        if (bit < 0)
+            return enif_make_badarg(env);
+        mask |= 1u << bit;
+    }
+    if (!enif_is_empty_list(env, classes))
+        return enif_make_badarg(env);
+    fp_capture_classes_off_set(mask);
     return fp_atom(env, "ok");
 }

@@ -67,6 +67,7 @@ FP_NIF(fp_nif_sends_seen);
 FP_NIF(fp_nif_sends_enabled);
 FP_NIF(fp_nif_sends_trace);
 FP_NIF(fp_nif_capture_probe);
+FP_NIF(fp_nif_captures_off);
 FP_NIF(fp_nif_schedulers_prepare);
 FP_NIF(fp_nif_scheduler_register);
 FP_NIF(fp_nif_schedulers_retire_begin);

@@ -27,7 +27,8 @@
     X(UNSUPPORTED, "unsupported", "this VM or platform is not supported")                          \
     X(THREAD, "thread", "a native thread could not be started")                                    \
     X(IO, "io", "a file operation failed")                                                         \
-    X(STATE, "bad_state", "the session is not in a state that allows this")
+    X(STATE, "bad_state", "the session is not in a state that allows this")                        \
+    X(UNVERIFIED, "unverified", "no probe has verified captures of this class")
 
 enum fp_err_index {
 #define FP_ERR_INDEX(name, atom, text) FP_ERR_INDEX_##name,

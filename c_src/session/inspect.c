@@ -148,9 +148,10 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
                                    .ranges = &inspect->ranges,
                                    .unwind = inspect->cstack ? unwind : NULL,
                                    .unwind_self = inspect,
-                                   .with_native = 1};
+                                   .with_native = 1,
+                                   .off = inspect->is_check ? 0 : fp_capture_classes_off()};
     int64_t dictionary = 0;
-    int err;
+    int err, unexplained;
 
     if (capture->result == FP_CAPTURE_NOBODY)
         return FP_ENOENT;
@@ -162,7 +163,10 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
         dictionary = fp_dictionary_bytes(&capture->dictionary);
     snapshot->value[FP_METRIC_memory] += dictionary;
     fp_sigcapture_code(&code.fragments, &code.nif_return);
-    if (fp_explain_frames(&code, inspect->layout, capture, snapshot, &view->stack) != 0)
+    unexplained = fp_explain_frames(&code, inspect->layout, capture, snapshot, &view->stack);
+    if (unexplained == FP_EUNVERIFIED)
+        fp_stack_not_sampled(&view->stack, snapshot->status);
+    else if (unexplained != 0)
         fp_stack_only(&view->stack, FP_FRAME_UNREADABLE);
     if (err != 0 || dictionary < 0)
         forget_sizes(snapshot);

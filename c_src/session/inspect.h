@@ -19,6 +19,7 @@
 
 struct fp_inspect {
     int is_capturing, is_open; /* fp_sigcapture_acquire; `memory` */
+    int is_check;              /* captures of all classes, off or not */
     struct fp_memory memory;
     const struct fp_layout *layout;
     struct fp_ranges ranges;

@@ -236,12 +236,27 @@ static uint32_t target_of(struct fp_sampler *s, const struct pending_capture *pe
                : UINT32_MAX;
 }
 
+static void emit_explained(struct fp_sampler *s, const struct pending_capture *pending,
+                           uint32_t slot, const struct fp_capture *capture, struct fp_snapshot *now)
+{
+    struct fp_stack stack;
+    int err;
+
+    s->capture_code.off = fp_capture_classes_off();
+    err = fp_explain_frames(&s->capture_code, s->layout, capture, now, &stack);
+    if (err == FP_EUNVERIFIED)
+        fp_stack_not_sampled(&stack, now->status);
+    if (err == 0 || err == FP_EUNVERIFIED)
+        emit_ticks(s, pending, slot, now, &stack);
+    else
+        fp_sampler_give_up(s, FP_COUNTER_torn_unfound, pending->ticks);
+}
+
 static void handle(struct fp_sampler *s, const struct pending_capture *pending,
                    const struct fp_capture *capture)
 {
     uint32_t slot = target_of(s, pending, capture), n = pending->ticks;
     struct fp_snapshot now;
-    struct fp_stack stack;
     int err;
 
     if (slot == UINT32_MAX) {
@@ -271,10 +286,8 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
         fp_sampler_give_up(s, FP_COUNTER_torn_moved, n);
     else if (err != 0)
         fp_sampler_give_up(s, FP_COUNTER_torn_changed, n);
-    else if (fp_explain_frames(&s->capture_code, s->layout, capture, &now, &stack) != 0)
-        fp_sampler_give_up(s, FP_COUNTER_torn_unfound, n);
     else
-        emit_ticks(s, pending, slot, &now, &stack);
+        emit_explained(s, pending, slot, capture, &now);
 }
 
 void fp_on_cpu_poll(struct fp_sampler *s)

@@ -624,6 +624,39 @@ static void a_nif_is_named_by_current(void)
 }
 
 /* A word that is no address could pass for a frame of another kind. */
+/* Refused with this class off, and with all others off its frames are there only if
+ * Erlang code, which each stack has, is on. */
+static void check_class(struct bench *b, uint32_t class)
+{
+    const uint32_t all = FP_CLASS_LIGHT_BIF | FP_CLASS_HEAVY_BIF | FP_CLASS_NIF | FP_CLASS_GC;
+
+    capture(b);
+    b->code.off = class;
+    CHECK_INT(frames(b), FP_EUNVERIFIED);
+    b->code.off = FP_CLASS_ERLANG;
+    CHECK_INT(frames(b), FP_EUNVERIFIED);
+    b->code.off = all & ~class;
+    CHECK_INT(frames(b), 0);
+    b->code.off = 0;
+}
+
+static void a_capture_of_a_class_that_is_off_is_refused(void)
+{
+    struct bench *b = create(27);
+
+    check_class(b, FP_CLASS_ERLANG);
+    set_current(b, NIF_MFA);
+    enter_c(b, 256, SHARED_NIF);
+    check_class(b, FP_CLASS_NIF);
+    set_current(b, HEAVY_MFA);
+    enter_c(b, 256, SHARED_HEAVY + 64);
+    check_class(b, FP_CLASS_HEAVY_BIF);
+    fake_set(&b->vm, 0, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    enter_c(b, 256, FUNCTION_STOP);
+    check_class(b, FP_CLASS_GC);
+    destroy(b);
+}
+
 static void a_nif_is_ambiguous_where_current_is_no_address(void)
 {
     static const uint64_t words[] = {0,
@@ -1165,6 +1198,7 @@ int main(int argc, char **argv)
     RUN(a_light_bif_stands_between_c_and_its_caller);
     RUN(a_heavy_bif_is_named_by_current);
     RUN(a_nif_is_named_by_current);
+    RUN(a_capture_of_a_class_that_is_off_is_refused);
     RUN(a_nif_is_ambiguous_where_current_is_no_address);
     RUN(shared_code_that_a_function_calls_is_no_frame);
     RUN(what_called_shared_code_may_be_ambiguous);

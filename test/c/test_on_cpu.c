@@ -519,6 +519,34 @@ static void on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same(void)
     destroy(b);
 }
 
+static void a_capture_of_a_class_that_is_off_has_its_frame(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    fp_capture_classes_off_set(FP_CLASS_ERLANG);
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    tick(b);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->samples, 2); /* of both ticks that waited */
+    CHECK_INT(b->stack_count[b->last.stack], 1);
+    CHECK(last_stack(b)[0] == FP_FRAME_RUNNING);
+    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
+    check_books(b);
+    /* Of another class. */
+    fp_capture_classes_off_set(FP_CLASS_NIF | FP_CLASS_GC);
+    answer(b, 0);
+    tick(b);
+    CHECK_INT(b->samples, 3);
+    CHECK(last_stack(b)[0] == CODE + 0x500);
+    fp_capture_classes_off_set(0);
+    check_books(b);
+    destroy(b);
+}
+
 static void a_request_that_is_refused_is_late(void)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
@@ -1159,6 +1187,7 @@ int main(int argc, char **argv)
     RUN(what_has_left_its_scheduler_is_moved);
     RUN(a_process_between_schedulers_is_moved);
     RUN(on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same);
+    RUN(a_capture_of_a_class_that_is_off_has_its_frame);
     RUN(a_request_that_is_refused_is_late);
     RUN(a_scheduler_that_is_asked_for_one_is_late_for_another);
     RUN(a_stack_that_is_not_found_is_unfound);

@@ -1,5 +1,6 @@
 #include "erts/capture/explain.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -9,6 +10,19 @@
 #define NATIVE_FRAMES_MAX 48u
 /* Reductions of one turn on a scheduler (erl_vm.h CONTEXT_REDS). */
 #define CONTEXT_REDUCTIONS 4000
+
+/* Set by a NIF, read by the sampler's thread and by inspections. */
+static _Atomic uint32_t classes_off;
+
+void fp_capture_classes_off_set(uint32_t mask)
+{
+    atomic_store_explicit(&classes_off, mask, memory_order_relaxed);
+}
+
+uint32_t fp_capture_classes_off(void)
+{
+    return atomic_load_explicit(&classes_off, memory_order_relaxed);
+}
 
 /* ----------------------------------------------- what the capture means -- */
 
@@ -24,11 +38,18 @@ struct erlang_stack {
 struct leaf {
     uint64_t frame[NATIVE_FRAMES_MAX + 4];
     size_t count;
+    uint32_t classes; /* of the capture: enum fp_capture_class */
 };
 
 static void add(struct leaf *leaf, uint64_t frame)
 {
     leaf->frame[leaf->count++] = frame;
+}
+
+static void add_class(struct leaf *leaf, enum fp_capture_class class, uint64_t frame)
+{
+    leaf->classes |= class;
+    add(leaf, frame);
 }
 
 /* Words of the structure become frames only where they may be addresses: what is no address may be
@@ -121,12 +142,12 @@ static enum fp_capture_caller caller_in_fragment(const struct fp_capture_code *c
         return *mfa_at != 0 ? FP_CALLER_BREAKPOINT : FP_CALLER_UNKNOWN;
     }
     if (returns_to != 0 && fp_jit_light(code->peek, returns_to, mfa_at) == 0)
-        return FP_CALLER_BIF;
+        return FP_CALLER_LIGHT_BIF;
     if (returns_to != 0 && calls_fragment(code, returns_to))
         return FP_CALLER_FUNCTION;
     if (fp_jit_heavy(code->peek, current, running->native_return)) {
         *mfa_at = current;
-        return FP_CALLER_BIF;
+        return FP_CALLER_HEAVY_BIF;
     }
     return FP_CALLER_UNKNOWN;
 }
@@ -152,11 +173,14 @@ static enum fp_capture_caller add_caller(const struct fp_capture_code *code,
     }
     caller = caller_in_fragment(code, layout, running, from, &mfa_at);
     switch (caller) {
-    case FP_CALLER_BIF:
-        add(leaf, FP_FRAME_BIF | mfa_at);
+    case FP_CALLER_LIGHT_BIF:
+        add_class(leaf, FP_CLASS_LIGHT_BIF, FP_FRAME_BIF | mfa_at);
+        break;
+    case FP_CALLER_HEAVY_BIF:
+        add_class(leaf, FP_CLASS_HEAVY_BIF, FP_FRAME_BIF | mfa_at);
         break;
     case FP_CALLER_NIF:
-        add(leaf, FP_FRAME_NIF | mfa_at);
+        add_class(leaf, FP_CLASS_NIF, FP_FRAME_NIF | mfa_at);
         break;
     case FP_CALLER_BREAKPOINT:
         add(leaf, mfa_at + 24); /* where its code begins */
@@ -167,7 +191,9 @@ static enum fp_capture_caller add_caller(const struct fp_capture_code *code,
     case FP_CALLER_UNKNOWN:
         add(leaf, FP_FRAME_AMBIGUOUS);
         break;
-    case FP_CALLER_FUNCTION:
+    case FP_CALLER_FUNCTION: /* as long as light BIFs are told from it */
+        leaf->classes |= FP_CLASS_LIGHT_BIF;
+        break;
     case FP_CALLER_RAISE:
         break;
     }
@@ -197,9 +223,10 @@ static uint64_t leaf_in_jit(const struct fp_capture_code *code, const struct fp_
     /* Jumped to: by a heavy BIF, else from an unknown place (the process yields, goes or comes, or
      * has just caught something). */
     memcpy(&current, running->structure + layout->release.running.current, sizeof current);
-    add(leaf, from->returns_to != 0 && fp_jit_heavy(code->peek, current, pc)
-                  ? FP_FRAME_BIF | current
-                  : FP_FRAME_AMBIGUOUS);
+    if (from->returns_to != 0 && fp_jit_heavy(code->peek, current, pc))
+        add_class(leaf, FP_CLASS_HEAVY_BIF, FP_FRAME_BIF | current);
+    else
+        add(leaf, FP_FRAME_AMBIGUOUS);
     return 0;
 }
 
@@ -309,10 +336,14 @@ int fp_explain_frames(const struct fp_capture_code *code, const struct fp_layout
     int in_c = !fp_ranges_contain(code->ranges, running->registers.rip);
     int in_jit = !in_c || running->place == FP_CAPTURE_IN_ERLANG;
     enum fp_capture_caller caller = FP_CALLER_FUNCTION;
-    struct leaf leaf = {.count = 0};
+    struct leaf leaf = {.classes = FP_CLASS_ERLANG};
     struct erlang_stack from;
     uint64_t rbp = running->registers.rbp, leaf_at = 0, top;
 
+    if (collects)
+        leaf.classes |= FP_CLASS_GC;
+    if ((leaf.classes & code->off) != 0)
+        return FP_EUNVERIFIED;
     if (in_c && running->native_bytes > 0)
         add_native(code, running, &leaf, &rbp);
     top = running->result == FP_CAPTURE_CAPTURED ? top_of(running, snapshot, rbp) : 0;
@@ -326,6 +357,8 @@ int fp_explain_frames(const struct fp_capture_code *code, const struct fp_layout
         caller = add_caller(code, layout, running, snapshot, &from, &leaf);
     else
         leaf_at = leaf_in_jit(code, layout, running, &from, &leaf);
+    if ((leaf.classes & code->off) != 0)
+        return FP_EUNVERIFIED;
     /* Aligned, it is among the stack's frames by itself. */
     if ((from.returns_to & 3) != 0) {
         if (leaf_at != 0)
