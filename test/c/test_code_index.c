@@ -128,7 +128,7 @@ static void every_byte_of_a_module_has_the_right_answer(void)
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     for (uint32_t i = 0; i < BODIES; i++) {
-        /* Its ErtsCodeInfo is code of nobody. */
+        /* Its ErtsCodeInfo is code of no function. */
         for (uint64_t pc = a.info[i]; pc < a.code[i]; pc++)
             expect_nothing(f, pc);
         for (uint64_t k = 0; k < f->body[i].size; k++)
@@ -181,7 +181,7 @@ static void a_line_table_that_is_no_such_gives_no_line(void)
     destroy(f);
 }
 
-static void what_all_share_before_the_first_function_is_nobodys(void)
+static void shared_code_before_the_first_function_is_no_function(void)
 {
     struct fixture *f = create(27);
     struct fake_module a;
@@ -192,7 +192,7 @@ static void what_all_share_before_the_first_function_is_nobodys(void)
     destroy(f);
 }
 
-static void between_and_behind_modules_is_nobodys(void)
+static void between_and_behind_modules_is_no_function(void)
 {
     struct fixture *f = create(27);
     struct fake_module a, b;
@@ -212,7 +212,7 @@ static void between_and_behind_modules_is_nobodys(void)
     destroy(f);
 }
 
-static void addresses_outside_of_the_ranges_are_nobodys(void)
+static void addresses_outside_of_the_ranges_are_no_function(void)
 {
     struct fixture *f = create(27);
     struct fake_module a;
@@ -597,8 +597,8 @@ static void where_there_is_no_function_none_is_found(void)
     destroy(f);
 }
 
-/* A page that was swapped out may hold an earlier function. Real memory: what is resident is asked
- * of the kernel. */
+/* A page that was swapped out may hold an earlier function. Real memory: the kernel says
+ * what is resident. */
 static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
 {
     const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};
@@ -693,9 +693,9 @@ int main(int argc, char **argv)
     RUN(locations_of_two_bytes_are_read_as_such);
     RUN(a_module_without_lines_has_functions_all_the_same);
     RUN(a_line_table_that_is_no_such_gives_no_line);
-    RUN(what_all_share_before_the_first_function_is_nobodys);
-    RUN(between_and_behind_modules_is_nobodys);
-    RUN(addresses_outside_of_the_ranges_are_nobodys);
+    RUN(shared_code_before_the_first_function_is_no_function);
+    RUN(between_and_behind_modules_is_no_function);
+    RUN(addresses_outside_of_the_ranges_are_no_function);
     RUN(a_function_may_be_longer_than_a_block_and_cross_borders);
     RUN(a_module_with_hundreds_of_functions_is_found_from_its_last);
     RUN(code_up_to_the_very_end_of_a_mapping_is_found);

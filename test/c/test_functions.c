@@ -339,7 +339,7 @@ static void a_range_may_vanish_before_any_read(void)
     }
 }
 
-static void what_is_left_of_an_overwritten_module_is_nobodys(void)
+static void what_is_left_of_an_overwritten_module_belongs_to_none(void)
 {
     struct fixture *f = create(27);
     struct fake_module_options here = plain;
@@ -500,7 +500,7 @@ int main(int argc, char **argv)
     RUN(holes_are_passed_over);
     RUN(an_info_that_a_hole_cuts_is_none);
     RUN(a_range_may_vanish_before_any_read);
-    RUN(what_is_left_of_an_overwritten_module_is_nobodys);
+    RUN(what_is_left_of_an_overwritten_module_belongs_to_none);
     RUN(an_unloaded_module_that_is_whole_is_one_like_any_other);
     RUN(a_table_that_lists_other_functions_makes_no_module);
     RUN(any_bytes_are_survived);

@@ -9,7 +9,7 @@
 #define PROBES 8u
 #define LIMIT 1024u
 #define PROCESS_TABLE_AT (FAKE_DATA + 70000) /* crosses a block of the scan */
-#define FREE_SPOT 8u /* 24 bytes of the structure that are no field of ours */
+#define FREE_SPOT 8u /* 24 bytes of the structure that no field uses */
 
 struct fixture {
     struct fake_vm vm;

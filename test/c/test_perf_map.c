@@ -1,6 +1,6 @@
 /*
- * test_perf_map.c - functions to lines, and lines to a file at a place where somebody may have put
- * something before.
+ * test_perf_map.c - functions to lines, and lines to a file, where another file may be
+ * already.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -152,7 +152,7 @@ static void a_replaced_copy_is_told_by_its_md5(void)
     set_md5(f, &b, md5);
     CHECK_INT(copies(f, loaded_as(alpha, md5, 0)), 4);
     CHECK_INT(copies(f, loaded_as(alpha, old_md5, 0)), 1);
-    /* Old code that was not purged runs; which it is nobody says. */
+    /* Old code that was not purged runs; nothing tells which it is. */
     CHECK_INT(copies(f, loaded_as(alpha, md5, 1)), 5);
     CHECK_INT(copies(f, loaded_as(alpha, NULL, 1)), 5);
     destroy(f);
@@ -253,7 +253,7 @@ static void a_file_that_is_there_is_replaced_as_a_whole(void)
     CHECK_INT(put(path), 0);
     expect_file(path);
     CHECK_INT(entries(), 1);
-    /* Who reads it meanwhile has the old one, whole. */
+    /* A reader that has it open keeps the old one, whole. */
     CHECK_INT(read(reader, text, sizeof text), 46);
     close(reader);
     temporary_remove(&dir);

@@ -188,7 +188,7 @@ static void figures_that_no_process_has_are_torn(void)
         set(&f, cases[i].field, cases[i].value);
         if (decode(&f) != FP_ETORN)
             RUN_FAIL("case %zu, %s, is not torn", i, fp_field_name(cases[i].field));
-        /* Who it is, is known all the same. */
+        /* Its id is known all the same. */
         CHECK_INT(f.snapshot.id, 0x1503);
     }
 }

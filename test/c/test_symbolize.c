@@ -83,7 +83,7 @@ static void code_before_the_first_function_is_shared(void)
     CHECK_INT(f->symbol.kind, FP_SYMBOL_NONE);
     CHECK_INT(resolve(f, f->module.info[0] - 1), 0);
     CHECK_INT(f->symbol.kind, FP_SYMBOL_NONE);
-    /* Behind it, what is nobody's is unknown. */
+    /* Behind it is no function. */
     CHECK_INT(resolve(f, f->module.info[0] + 4), FP_ENOENT);
     CHECK_INT(resolve(f, f->module.end + 64), FP_ENOENT);
     destroy(f);
