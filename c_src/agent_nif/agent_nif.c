@@ -5,7 +5,8 @@
  *          filter may kill the caller of some
  * UPGRADE  is refused while this library's code is mapped: threads may be
  *          inside it (code:load_file answers {error, on_load_failure})
- * UNLOAD   ends and joins every session that is left
+ * UNLOAD   joins the sessions that have ended: ERTS calls it when no handle is
+ *          left, and a writer holds one until its end
  *
  * Scheduler use: what is not marked dirty returns within microseconds.
  */
