@@ -137,7 +137,7 @@ settle(Probe) ->
 snapshot(_Class, Pids) ->
     receive
         stop -> exit(normal)
-    after 0 -> flame_prof_nif:snapshot({check, Pids})
+    after 0 -> flame_prof_nif:snapshot([check | Pids])
     end.
 
 log(Off) when map_size(Off) =:= 0 ->

@@ -71,7 +71,7 @@ verified_here(Tries) ->
     verified_here(Tries, flame_prof_capture_check:classes()).
 
 verified_here(Tries, Classes) ->
-    Verdicts = verify(Classes, fun(_, Pids) -> flame_prof_nif:snapshot({check, Pids}) end),
+    Verdicts = verify(Classes, fun(_, Pids) -> flame_prof_nif:snapshot([check | Pids]) end),
     ?assertEqual([], [Wrong || {_, {wrong, _}} = Wrong <- maps:to_list(Verdicts)]),
     case [Class || {Class, {unseen, _}} <- maps:to_list(Verdicts)] of
         [] -> ok;

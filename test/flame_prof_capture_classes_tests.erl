@@ -50,7 +50,7 @@ a_class_that_is_off_test_() -> natively(fun() ->
         ok = until_seen([Nif], fun(Stack) -> Stack =:= [running_stack_not_sampled] end),
         ok = until_seen([Erlang], fun(Stack) -> length(Stack) > 1 end),
         %% The check itself sees what is off.
-        ok = until_seen({check, [Nif]}, fun is_nif/1),
+        ok = until_seen([check, Nif], fun is_nif/1),
         ?assertError(badarg, flame_prof_nif:captures_off([no_class]))
     after
         ok = flame_prof_nif:captures_off([]),

@@ -78,13 +78,11 @@ static const char *arch(void)
 #endif
 }
 
-static ERL_NIF_TERM platform(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(platform)
 {
     const char *why = fp_library_open_memory(fp_library(env));
     ERL_NIF_TERM map = enif_make_new_map(env);
 
-    (void)argc;
-    (void)argv;
     fp_map_put(env, &map, "native", fp_boolean(env, why == NULL));
     fp_map_put_text(env, &map, "why", why == NULL ? "" : why);
     fp_map_put_text(env, &map, "arch", arch());
@@ -103,13 +101,31 @@ static void library_free(struct fp_library *library)
     enif_free(library);
 }
 
+static int open_types(ErlNifEnv *env, struct fp_library *library)
+{
+    const struct {
+        const char *name;
+        ErlNifResourceTypeInit init;
+        ErlNifResourceType **type;
+    } types[] = {
+        {"flame_prof_calibration", {.dtor = fp_calibration_destroy}, &library->calibration_type},
+        {"flame_prof_session", fp_session_type_init, &library->session_type},
+        {"flame_prof_selector", {.dtor = fp_top_handle_destroy}, &library->selector_type},
+        {"flame_prof_sends", fp_sends_type_init, &library->sends_type},
+    };
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        *types[i].type =
+            enif_open_resource_type_x(env, types[i].name, &types[i].init, ERL_NIF_RT_CREATE, NULL);
+        if (*types[i].type == NULL)
+            return -1;
+    }
+    return 0;
+}
+
 static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
 {
     struct fp_library *library = enif_alloc(sizeof *library);
-    ErlNifResourceTypeInit calibration = {.dtor = fp_calibration_destroy};
-    ErlNifResourceTypeInit session = fp_session_type_init;
-    ErlNifResourceTypeInit sends = fp_sends_type_init;
-    ErlNifResourceTypeInit selector = {.dtor = fp_top_handle_destroy};
 
     (void)info;
     if (library == NULL)
@@ -117,18 +133,9 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     memset(library, 0, sizeof *library);
     library->peek_err = 1;
     library->lock = enif_mutex_create("flame_prof_library");
-    fp_sends_make_atoms(env, &library->sends_atoms);
-    library->calibration_type = enif_open_resource_type_x(env, "flame_prof_calibration",
-                                                          &calibration, ERL_NIF_RT_CREATE, NULL);
-    library->session_type =
-        enif_open_resource_type_x(env, "flame_prof_session", &session, ERL_NIF_RT_CREATE, NULL);
-    library->selector_type =
-        enif_open_resource_type_x(env, "flame_prof_selector", &selector, ERL_NIF_RT_CREATE, NULL);
-    library->sends_type =
-        enif_open_resource_type_x(env, "flame_prof_sends", &sends, ERL_NIF_RT_CREATE, NULL);
-    if (library->lock == NULL || library->selector_type == NULL ||
-        library->calibration_type == NULL || library->session_type == NULL ||
-        library->sends_type == NULL) {
+#define MAKE_ATOM(name) library->sends_atoms.name = fp_atom(env, #name);
+    FP_SENDS_ATOMS(MAKE_ATOM)
+    if (library->lock == NULL || open_types(env, library) != 0) {
         library_free(library);
         return -1;
     }
@@ -154,40 +161,7 @@ static void unload(ErlNifEnv *env, void *priv)
 
 #define CPU ERL_NIF_DIRTY_JOB_CPU_BOUND
 #define IO ERL_NIF_DIRTY_JOB_IO_BOUND
-
-static ErlNifFunc functions[] = {
-    {"platform", 0, platform, IO},
-    {"calibration_open", 0, fp_nif_calibration_open, IO},
-    {"calibration_probe", 1, fp_nif_calibration_probe, 0},
-    {"calibration_solve", 2, fp_nif_calibration_solve, CPU},
-    {"layout_info", 0, fp_nif_layout_info, CPU},
-    {"snapshot", 1, fp_nif_snapshot, IO},
-    {"write_perf_map", 1, fp_nif_write_perf_map, IO},
-    {"session_start", 1, fp_nif_session_start, IO},
-    {"session_push", 2, fp_nif_session_push, CPU},
-    {"session_flush", 1, fp_nif_session_flush, 0},
-    {"session_commit", 2, fp_nif_session_commit, 0},
-    {"session_stop", 1, fp_nif_session_stop, 0},
-    {"session_close", 1, fp_nif_session_close, IO},
-    {"session_info", 1, fp_nif_session_info, 0},
-    {"session_schedulers_online", 2, fp_nif_session_schedulers_online, 0},
-    {"session_want", 2, fp_nif_session_want, CPU},
-    {"session_chosen", 1, fp_nif_session_chosen, 0},
-    {"sends_open", 1, fp_nif_sends_open, 0},
-    {"sends_end", 1, fp_nif_sends_end, 0},
-    {"sends_seen", 1, fp_nif_sends_seen, 0},
-    {"enabled", 3, fp_nif_sends_enabled, 0},
-    {"trace", 5, fp_nif_sends_trace, 0},
-    {"capture_probe", 1, fp_nif_capture_probe, 0},
-    {"captures_off", 1, fp_nif_captures_off, 0},
-    {"schedulers_prepare", 1, fp_nif_schedulers_prepare, IO},
-    {"scheduler_register", 1, fp_nif_scheduler_register, 0},
-    {"schedulers_retire_begin", 0, fp_nif_schedulers_retire_begin, IO},
-    {"scheduler_retire", 1, fp_nif_scheduler_retire, 0},
-    {"schedulers_retire_end", 0, fp_nif_schedulers_retire_end, IO},
-    {"selector_new", 1, fp_nif_selector_new, CPU},
-    {"selector_next", 1, fp_nif_selector_next, CPU},
-    {"session_figures", 2, fp_nif_session_figures, 0},
-};
+#define ENTRY(name, arity, flags) {#name, arity, fp_nif_##name, flags},
+static ErlNifFunc functions[] = {FP_NIFS(ENTRY)};
 
 ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)

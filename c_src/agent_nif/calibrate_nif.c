@@ -3,6 +3,7 @@
  * then flame_prof_calibration hands over what the VM says about them in public, and layout_solve.c
  * compares.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,8 @@
 #include "terms/terms.h"
 
 struct calibration {
-    ErlNifMutex *lock; /* probes report from any scheduler */
     struct fp_probe *probe;
-    size_t probes;
+    _Atomic unsigned probes; /* reported, from any scheduler: FP_PROBES_MAX have a place */
 };
 
 void fp_calibration_destroy(ErlNifEnv *env, void *object)
@@ -24,12 +24,10 @@ void fp_calibration_destroy(ErlNifEnv *env, void *object)
     struct calibration *calibration = object;
 
     (void)env;
-    if (calibration->lock != NULL)
-        enif_mutex_destroy(calibration->lock);
     enif_free(calibration->probe);
 }
 
-ERL_NIF_TERM fp_nif_calibration_open(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(calibration_open)
 {
     struct fp_library *library = fp_library(env);
     struct calibration *calibration =
@@ -37,49 +35,38 @@ ERL_NIF_TERM fp_nif_calibration_open(ErlNifEnv *env, int argc, const ERL_NIF_TER
     size_t bytes = FP_PROBES_MAX * sizeof *calibration->probe;
     ERL_NIF_TERM ref;
 
-    (void)argc;
-    (void)argv;
     (void)fp_library_open_memory(library); /* the probes meet its error */
-    memset(calibration, 0, sizeof *calibration);
-    calibration->lock = enif_mutex_create("flame_prof_calibration");
+    atomic_init(&calibration->probes, 0);
     calibration->probe = enif_alloc(bytes);
     if (calibration->probe != NULL)
         memset(calibration->probe, 0, bytes);
     ref = enif_make_resource(env, calibration);
     enif_release_resource(calibration);
-    if (calibration->lock == NULL || calibration->probe == NULL)
-        return fp_error(env, fp_atom(env, fp_err_name(FP_ENOMEM)));
-    return ref;
+    return calibration->probe != NULL ? ref : fp_result(env, FP_ENOMEM);
 }
 
-ERL_NIF_TERM fp_nif_calibration_probe(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(calibration_probe)
 {
     struct fp_library *library = fp_library(env);
     struct calibration *calibration;
     ErlNifPid self;
     uint64_t address;
-    int err = 0;
+    unsigned at;
 
-    (void)argc;
     if (!enif_get_resource(env, argv[0], library->calibration_type, (void **)&calibration))
         return enif_make_badarg(env);
     if (library->peek_err != 0)
-        return fp_error(env, fp_atom(env, fp_err_name(library->peek_err)));
+        return fp_result(env, library->peek_err);
     enif_self(env, &self);
     address = fp_own_process(env, &library->peek);
     if (address == 0)
-        return fp_error(env, fp_atom(env, fp_err_name(FP_ELAYOUT)));
-    enif_mutex_lock(calibration->lock);
-    if (calibration->probes < FP_PROBES_MAX) {
-        struct fp_probe *probe = &calibration->probe[calibration->probes++];
-
-        probe->address = address;
-        probe->id = enif_make_pid(env, &self);
-    } else {
-        err = FP_EFULL;
-    }
-    enif_mutex_unlock(calibration->lock);
-    return err == 0 ? fp_atom(env, "ok") : fp_error(env, fp_atom(env, fp_err_name(err)));
+        return fp_result(env, FP_ELAYOUT);
+    at = atomic_fetch_add(&calibration->probes, 1);
+    if (at >= FP_PROBES_MAX)
+        return fp_result(env, FP_EFULL);
+    calibration->probe[at].address = address;
+    calibration->probe[at].id = enif_make_pid(env, &self);
+    return fp_atom(env, "ok");
 }
 
 /* The flags that a process shows of which is known: priority in bits 0..1, suspended in bit 2,
@@ -108,9 +95,16 @@ static void get_facts(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_probe *probe)
     }
 }
 
+static unsigned probe_count(struct calibration *calibration)
+{
+    unsigned n = atomic_load(&calibration->probes);
+
+    return n < FP_PROBES_MAX ? n : FP_PROBES_MAX;
+}
+
 static struct fp_probe *find_probe(struct calibration *calibration, uint64_t id)
 {
-    for (size_t i = 0; i < calibration->probes; i++)
+    for (unsigned i = 0; i < probe_count(calibration); i++)
         if (calibration->probe[i].id == id)
             return &calibration->probe[i];
     return NULL;
@@ -180,15 +174,15 @@ static int get_input(ErlNifEnv *env, ERL_NIF_TERM map, struct calibration *calib
             return 0;
     input->atom = atom;
     input->probe = calibration->probe;
-    input->probes = calibration->probes;
+    input->probes = probe_count(calibration);
     return 1;
 }
 
 static ERL_NIF_TERM refusal_term(ErlNifEnv *env, const struct fp_refusal *refusal)
 {
-    return fp_error(env, enif_make_tuple3(env, fp_atom(env, fp_err_name(refusal->err)),
-                                          fp_atom(env, refusal->field),
-                                          fp_binary(env, refusal->why, strlen(refusal->why))));
+    return fp_error(env,
+                    enif_make_tuple3(env, fp_atom(env, fp_err_name(refusal->err)),
+                                     fp_atom(env, refusal->field), fp_text(env, refusal->why)));
 }
 
 static ERL_NIF_TERM no_code_term(ErlNifEnv *env, int err)
@@ -219,9 +213,7 @@ static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
                fp_atom(env, listed == NULL           ? "unlisted"
                             : layout->release.tested ? "tested"
                                                      : "untested"));
-    fp_map_put(env, &map, "reads",
-               fp_binary(env, fp_safe_read_method(&fp_library(env)->peek),
-                         strlen(fp_safe_read_method(&fp_library(env)->peek))));
+    fp_map_put_text(env, &map, "reads", fp_safe_read_method(&fp_library(env)->peek));
     fp_map_put(env, &map, "process_size", enif_make_uint(env, layout->release.process_size));
     fp_map_put(env, &map, "offsets", offsets_term(env, layout));
     return map;
@@ -239,7 +231,7 @@ static void keep_layout(struct fp_library *library, const struct fp_layout *layo
     enif_mutex_unlock(library->lock);
 }
 
-ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(calibration_solve)
 {
     struct fp_library *library = fp_library(env);
     struct calibration *calibration;
@@ -250,7 +242,6 @@ ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc, const ERL_NIF_TE
     struct fp_refusal refusal;
     int err;
 
-    (void)argc;
     if (!enif_get_resource(env, argv[0], library->calibration_type, (void **)&calibration) ||
         !get_input(env, argv[1], calibration, &input, atom, text))
         return enif_make_badarg(env);
@@ -271,18 +262,16 @@ ERL_NIF_TERM fp_nif_calibration_solve(ErlNifEnv *env, int argc, const ERL_NIF_TE
         .hibernate = fp_atom(env, "hibernate"),
     };
     keep_layout(library, &layout);
-    return enif_make_tuple2(env, fp_atom(env, "ok"), layout_term(env, &layout));
+    return fp_ok(env, layout_term(env, &layout));
 }
 
-ERL_NIF_TERM fp_nif_layout_info(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(layout_info)
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
     struct fp_ranges ranges;
     int err;
 
-    (void)argc;
-    (void)argv;
     if (layout == NULL)
         return fp_atom(env, "undefined");
     /* The layout stays; mappings of code come and go. */

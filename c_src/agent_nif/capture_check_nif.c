@@ -13,7 +13,7 @@
 #define SPIN_US_MAX 500u
 
 /* capture_probe(Microseconds) -> ok: keeps its scheduler busy in this function. */
-ERL_NIF_TERM fp_nif_capture_probe(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(capture_probe)
 {
     int64_t until;
     unsigned us;
@@ -29,7 +29,7 @@ ERL_NIF_TERM fp_nif_capture_probe(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
 }
 
 /* captures_off([Class]) -> ok: these and no others. */
-ERL_NIF_TERM fp_nif_captures_off(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(captures_off)
 {
     static const char *const names[] = {
 #define CLASS_NAME(bit, name, atom) [bit] = (atom),
@@ -40,7 +40,6 @@ ERL_NIF_TERM fp_nif_captures_off(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     uint32_t mask = 0;
     int bit;
 
-    (void)argc;
     while (enif_get_list_cell(env, classes, &class, &classes)) {
         bit = fp_get_name(env, class, names);
         if (bit < 0)

@@ -215,40 +215,27 @@ static int encode_schedulers(struct encoder *to, ERL_NIF_TERM *list)
     return 0;
 }
 
-static int get_check(ErlNifEnv *env, ERL_NIF_TERM term, ERL_NIF_TERM *pids)
-{
-    const ERL_NIF_TERM *element;
-    int size;
-
-    if (!enif_get_tuple(env, term, &size, &element) || size != 2 ||
-        !fp_is_atom(env, element[0], "check"))
-        return 0;
-    *pids = element[1];
-    return 1;
-}
-
 /* ([Pid]) -> [{Pid, #{metric => Value, status, scheduler, registered_name,
  *              initial_call, proc_lib_initial_call, stack} | {error, gone | efault}}]
- * ({check, [Pid]}) -> as for a list, by captures of all classes, off or not
+ * ([check | Pids]) -> as for a list, by captures of all classes, off or not
  * (schedulers) -> [{Number, idle | late | unregistered | {Pid, Map}}]
  * (dirty) -> as for a list: the processes on dirty schedulers, without the caller
  * or {error, bad_state | io | ...}. */
-ERL_NIF_TERM fp_nif_snapshot(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(snapshot)
 {
-    ERL_NIF_TERM list = 0, pids = argv[0];
-    int is_check = get_check(env, argv[0], &pids);
+    ERL_NIF_TERM list = 0, head, pids = argv[0];
     int is_list = enif_is_list(env, pids);
+    int is_check = enif_get_list_cell(env, pids, &head, &list) && fp_is_atom(env, head, "check");
     int is_dirty = fp_is_atom(env, argv[0], "dirty");
     struct encoder to = {.env = env};
     int err;
 
-    (void)argc;
     if (!is_list && !is_dirty && !fp_is_atom(env, argv[0], "schedulers"))
         return enif_make_badarg(env);
     err = fp_inspect_open(&to.inspect, fp_library_layout(fp_library(env)));
     to.inspect.is_check = is_check;
     if (err == 0)
-        err = is_list    ? encode_processes(&to, pids, &list)
+        err = is_list    ? encode_processes(&to, is_check ? list : pids, &list)
               : is_dirty ? encode_dirty(&to, &list)
                          : encode_schedulers(&to, &list);
     fp_inspect_close(&to.inspect);

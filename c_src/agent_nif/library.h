@@ -10,10 +10,14 @@
 #include "base/safe_read.h"
 #include "erts/layout.h"
 
-/* What sends.c says and asks for at each message of others: to look an atom up by its text takes a
- * lock of the VM. */
+/* Made once for sends.c, which runs at each traced message: a lookup by text takes a lock of the
+ * VM. */
+#define FP_SENDS_ATOMS(X)                                                                          \
+    X(ok) X(trace) X(discard) X(remove) X(send) X(trace_status) X(extra) X(over) X(flame_prof_sends)
+
 struct fp_sends_atoms {
-    ERL_NIF_TERM ok, trace, discard, remove, send, trace_status, extra, over, flame_prof_sends;
+#define FP_SENDS_ATOM(name) ERL_NIF_TERM name;
+    FP_SENDS_ATOMS(FP_SENDS_ATOM)
 };
 
 struct fp_library {
@@ -42,44 +46,46 @@ const char *fp_library_open_memory(struct fp_library *library);
 /* The calling process's structure, 0 when it is not where it is expected. */
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek);
 
-/* The NIFs, by room. */
-#define FP_NIF(name) ERL_NIF_TERM name(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+/* The NIFs: X(name, arity, scheduler). 0: on a normal scheduler, for microseconds. */
+#define FP_NIFS(X)                                                                                 \
+    X(platform, 0, IO)                                                                             \
+    X(calibration_open, 0, IO)                                                                     \
+    X(calibration_probe, 1, 0)                                                                     \
+    X(calibration_solve, 2, CPU)                                                                   \
+    X(layout_info, 0, CPU)                                                                         \
+    X(snapshot, 1, IO)                                                                             \
+    X(write_perf_map, 1, IO)                                                                       \
+    X(session_start, 1, IO)                                                                        \
+    X(session_push, 2, CPU)                                                                        \
+    X(session_flush, 1, 0)                                                                         \
+    X(session_commit, 2, 0)                                                                        \
+    X(session_stop, 1, 0)                                                                          \
+    X(session_close, 1, IO)                                                                        \
+    X(session_info, 1, 0)                                                                          \
+    X(session_schedulers_online, 2, 0)                                                             \
+    X(session_want, 2, CPU)                                                                        \
+    X(session_chosen, 1, 0)                                                                        \
+    X(sends_open, 1, 0)                                                                            \
+    X(sends_end, 1, 0)                                                                             \
+    X(sends_seen, 1, 0)                                                                            \
+    X(enabled, 3, 0)                                                                               \
+    X(trace, 5, 0)                                                                                 \
+    X(capture_probe, 1, 0)                                                                         \
+    X(captures_off, 1, 0)                                                                          \
+    X(schedulers_prepare, 1, IO)                                                                   \
+    X(scheduler_register, 1, 0)                                                                    \
+    X(schedulers_retire_begin, 0, IO)                                                              \
+    X(scheduler_retire, 1, 0)                                                                      \
+    X(schedulers_retire_end, 0, IO)                                                                \
+    X(selector_new, 1, CPU)                                                                        \
+    X(selector_next, 1, CPU)                                                                       \
+    X(session_figures, 2, 0)
 
-FP_NIF(fp_nif_calibration_open);
-FP_NIF(fp_nif_calibration_probe);
-FP_NIF(fp_nif_calibration_solve);
-FP_NIF(fp_nif_layout_info);
-FP_NIF(fp_nif_snapshot);
-FP_NIF(fp_nif_write_perf_map);
-FP_NIF(fp_nif_session_start);
-FP_NIF(fp_nif_session_push);
-FP_NIF(fp_nif_session_flush);
-FP_NIF(fp_nif_session_commit);
-FP_NIF(fp_nif_session_stop);
-FP_NIF(fp_nif_session_close);
-FP_NIF(fp_nif_session_info);
-FP_NIF(fp_nif_session_schedulers_online);
-FP_NIF(fp_nif_session_want);
-FP_NIF(fp_nif_session_chosen);
-FP_NIF(fp_nif_sends_open);
-FP_NIF(fp_nif_sends_end);
-FP_NIF(fp_nif_sends_seen);
-FP_NIF(fp_nif_sends_enabled);
-FP_NIF(fp_nif_sends_trace);
-FP_NIF(fp_nif_capture_probe);
-FP_NIF(fp_nif_captures_off);
-FP_NIF(fp_nif_schedulers_prepare);
-FP_NIF(fp_nif_scheduler_register);
-FP_NIF(fp_nif_schedulers_retire_begin);
-FP_NIF(fp_nif_scheduler_retire);
-FP_NIF(fp_nif_schedulers_retire_end);
-FP_NIF(fp_nif_selector_new);
-FP_NIF(fp_nif_selector_next);
-
-FP_NIF(fp_nif_session_figures);
-
-/* At load. */
-void fp_sends_make_atoms(ErlNifEnv *env, struct fp_sends_atoms *atoms);
+#define FP_NIF(name)                                                                               \
+    ERL_NIF_TERM fp_nif_##name(ErlNifEnv *env, __attribute__((unused)) int argc,                   \
+                               __attribute__((unused)) const ERL_NIF_TERM argv[])
+#define FP_NIF_DECLARATION(name, arity, flags) FP_NIF(name);
+FP_NIFS(FP_NIF_DECLARATION)
 
 /* Resource destructors and callbacks. */
 void fp_calibration_destroy(ErlNifEnv *env, void *object);

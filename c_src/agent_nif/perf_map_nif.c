@@ -85,7 +85,7 @@ static int make_text(struct fp_library *library, struct fp_buffer *text, struct 
 
 /* [{Module, Md5, HasOldCode}] -> {ok, #{file, bytes, functions, left_out,
  * memory}} | {error, {Error, Why}} */
-ERL_NIF_TERM fp_nif_write_perf_map(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(write_perf_map)
 {
     struct fp_perf_map_count count;
     struct fp_buffer text = {NULL, 0, 0};
@@ -95,7 +95,6 @@ ERL_NIF_TERM fp_nif_write_perf_map(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
     ERL_NIF_TERM answer;
     int err;
 
-    (void)argc;
     if (loaded == NULL)
         return enif_make_badarg(env);
     snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());

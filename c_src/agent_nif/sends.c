@@ -48,13 +48,12 @@ static struct sends *get_sends(ErlNifEnv *env, ERL_NIF_TERM term)
 }
 
 /* (MaxEvents) -> Tracer state; the caller is the owner. */
-ERL_NIF_TERM fp_nif_sends_open(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(sends_open)
 {
     struct sends *sends;
     ErlNifUInt64 limit;
     ERL_NIF_TERM ref;
 
-    (void)argc;
     if (!enif_get_uint64(env, argv[0], &limit))
         return enif_make_badarg(env);
     sends = enif_alloc_resource(fp_library(env)->sends_type, sizeof *sends);
@@ -68,22 +67,20 @@ ERL_NIF_TERM fp_nif_sends_open(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
 }
 
 /* (State) -> Events so far. */
-ERL_NIF_TERM fp_nif_sends_seen(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(sends_seen)
 {
     struct sends *sends = get_sends(env, argv[0]);
 
-    (void)argc;
     if (sends == NULL)
         return enif_make_badarg(env);
     return enif_make_uint64(env, atomic_load_explicit(&sends->events, memory_order_relaxed));
 }
 
 /* (State) -> ok. Every process that it traces is let go at its next event. */
-ERL_NIF_TERM fp_nif_sends_end(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(sends_end)
 {
     struct sends *sends = get_sends(env, argv[0]);
 
-    (void)argc;
     if (sends == NULL)
         return enif_make_badarg(env);
     atomic_store_explicit(&sends->is_over, 1, memory_order_relaxed);
@@ -92,33 +89,17 @@ ERL_NIF_TERM fp_nif_sends_end(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
 
 /* ------------------------------------------------------- erl_tracer's part -- */
 
-void fp_sends_make_atoms(ErlNifEnv *env, struct fp_sends_atoms *atoms)
-{
-    *atoms = (struct fp_sends_atoms){
-        .ok = fp_atom(env, "ok"),
-        .trace = fp_atom(env, "trace"),
-        .discard = fp_atom(env, "discard"),
-        .remove = fp_atom(env, "remove"),
-        .send = fp_atom(env, "send"),
-        .trace_status = fp_atom(env, "trace_status"),
-        .extra = fp_atom(env, "extra"),
-        .over = fp_atom(env, "over"),
-        .flame_prof_sends = fp_atom(env, "flame_prof_sends"),
-    };
-}
-
 static const struct fp_sends_atoms *get_atoms(ErlNifEnv *env)
 {
     return &fp_library(env)->sends_atoms;
 }
 
 /* (Tag, State, Tracee) -> trace | discard | remove */
-ERL_NIF_TERM fp_nif_sends_enabled(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(enabled)
 {
     const struct fp_sends_atoms *atoms = get_atoms(env);
     struct sends *sends = get_sends(env, argv[1]);
 
-    (void)argc;
     if (sends == NULL || atomic_load_explicit(&sends->is_over, memory_order_relaxed))
         return atoms->remove;
     if (enif_is_identical(argv[0], atoms->send) || enif_is_identical(argv[0], atoms->trace_status))
@@ -158,14 +139,13 @@ static void count(ErlNifEnv *env, struct sends *sends)
 /* (send, State, Tracee, Message, #{extra := Receiver}) -> ok. A receiver is a
  * pid of this node or a registered name; ports, references (aliases) and other nodes are not
  * profiled here. */
-ERL_NIF_TERM fp_nif_sends_trace(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(trace)
 {
     const struct fp_sends_atoms *atoms = get_atoms(env);
     struct sends *sends = get_sends(env, argv[1]);
     ErlNifPid pid;
     ERL_NIF_TERM to;
 
-    (void)argc;
     if (sends == NULL || !enif_is_identical(argv[0], atoms->send) ||
         !enif_get_map_value(env, argv[4], atoms->extra, &to))
         return atoms->ok;

@@ -156,14 +156,13 @@ static ERL_NIF_TERM start_session(ErlNifEnv *env, struct fp_session_start *start
     return err == 0 ? fp_ok(env, ref) : fp_error_text(env, err, why);
 }
 
-ERL_NIF_TERM fp_nif_session_start(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_start)
 {
     struct fp_session_start *start = calloc(1, sizeof *start);
     ERL_NIF_TERM term;
     char why[256];
     int err;
 
-    (void)argc;
     if (start == NULL)
         return fp_error_text(env, FP_ENOMEM, "");
     fp_session_reap(fp_library(env));
@@ -173,12 +172,11 @@ ERL_NIF_TERM fp_nif_session_start(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     return term;
 }
 
-ERL_NIF_TERM fp_nif_session_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_close)
 {
     struct session_handle *handle = fp_get_object(env, argv[0], fp_library(env)->session_type);
     struct fp_session *session;
 
-    (void)argc;
     if (handle == NULL)
         return enif_make_badarg(env);
     enif_rwlock_rwlock(handle->lock);
@@ -192,13 +190,12 @@ ERL_NIF_TERM fp_nif_session_close(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
 
 /* ---------------------------------------------------- a session that runs -- */
 
-ERL_NIF_TERM fp_nif_session_flush(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_flush)
 {
     ERL_NIF_TERM error;
     struct session_handle *handle = use(env, argv[0], &error);
     uint64_t ticket;
 
-    (void)argc;
     if (handle == NULL)
         return error;
     ticket = fp_session_flush(handle->session);
@@ -206,13 +203,12 @@ ERL_NIF_TERM fp_nif_session_flush(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
 }
 
 /* (Ref, Note): ok, or {error, closed | state}. */
-ERL_NIF_TERM fp_nif_session_commit(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_commit)
 {
     struct session_handle *handle;
     char note[FP_NOTE_ROOM];
     ERL_NIF_TERM error;
 
-    (void)argc;
     if (!fp_get_text(env, argv[1], note, sizeof note))
         return enif_make_badarg(env);
     handle = use(env, argv[0], &error);
@@ -221,12 +217,11 @@ ERL_NIF_TERM fp_nif_session_commit(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
     return unuse(handle, fp_result(env, fp_session_commit(handle->session, note)));
 }
 
-ERL_NIF_TERM fp_nif_session_stop(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_stop)
 {
     ERL_NIF_TERM error;
     struct session_handle *handle = use(env, argv[0], &error);
 
-    (void)argc;
     if (handle == NULL)
         return error;
     fp_session_stop(handle->session);
@@ -234,13 +229,12 @@ ERL_NIF_TERM fp_nif_session_stop(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
 }
 
 /* (Session, SchedulersOnline) -> ok */
-ERL_NIF_TERM fp_nif_session_schedulers_online(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_schedulers_online)
 {
     struct session_handle *handle;
     ERL_NIF_TERM error;
     unsigned n;
 
-    (void)argc;
     if (!enif_get_uint(env, argv[1], &n))
         return enif_make_badarg(env);
     handle = use(env, argv[0], &error);
@@ -250,14 +244,13 @@ ERL_NIF_TERM fp_nif_session_schedulers_online(ErlNifEnv *env, int argc, const ER
     return unuse(handle, fp_atom(env, "ok"));
 }
 
-ERL_NIF_TERM fp_nif_session_info(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_info)
 {
     static const char *const states[] = {"running", "stopping", "stopped"};
     ERL_NIF_TERM map;
     struct session_handle *handle = use(env, argv[0], &map);
     struct fp_session_info info;
 
-    (void)argc;
     if (handle == NULL)
         return map;
     info = fp_session_info(handle->session);
@@ -287,14 +280,13 @@ static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_gauges *gauges
 
 /* (Session, [{Name, Integer}]) -> ok: of the node, for every flush until the
  * next call. */
-ERL_NIF_TERM fp_nif_session_figures(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_figures)
 {
     ERL_NIF_TERM error, list = argv[1], head;
     struct session_handle *handle = use(env, argv[0], &error);
     struct fp_gauges *gauges;
     int valid = 1;
 
-    (void)argc;
     if (handle == NULL)
         return error;
     gauges = calloc(1, sizeof *gauges);
@@ -326,7 +318,7 @@ static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
 }
 
 /* (Session, [{Pid, all | Status, named | chosen}]) -> ok | {error, closed | state} */
-ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_want)
 {
     uint64_t words[FP_PINNED_MAX * FP_PINNED_WORDS];
     ERL_NIF_TERM error, list = argv[1], head;
@@ -334,7 +326,6 @@ ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     size_t n = 0;
     int err;
 
-    (void)argc;
     for (; enif_get_list_cell(env, list, &head, &list); n++)
         if (n == FP_PINNED_MAX || !get_pinned(env, head, words + FP_PINNED_WORDS * n))
             return enif_make_badarg(env);
@@ -346,7 +337,7 @@ ERL_NIF_TERM fp_nif_session_want(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
 }
 
 /* (Session) -> [Pid] */
-ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_chosen)
 {
     const size_t room = FP_TOP_MAX + FP_PINNED_MAX;
     ERL_NIF_TERM error, list = enif_make_list(env, 0);
@@ -354,7 +345,6 @@ ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
     uint64_t *pid;
     size_t n = 0;
 
-    (void)argc;
     if (handle == NULL)
         return error;
     pid = malloc(room * sizeof *pid);
@@ -370,7 +360,7 @@ ERL_NIF_TERM fp_nif_session_chosen(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
 
 /* (Session, Items) -> {Taken, Dropped} of this call; samples that came as lost
  * count in both. badarg at the first item that makes no sense. */
-ERL_NIF_TERM fp_nif_session_push(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(session_push)
 {
     ERL_NIF_TERM error, list = argv[1], head;
     struct session_handle *handle = use(env, argv[0], &error);
@@ -379,7 +369,6 @@ ERL_NIF_TERM fp_nif_session_push(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     uint64_t taken, dropped;
     int valid = 1;
 
-    (void)argc;
     if (handle == NULL)
         return error;
     to = fp_session_enter(handle->session);

@@ -4,8 +4,6 @@
  */
 #include "erts/capture/sigcapture.h"
 
-#include <string.h>
-
 #include "agent_nif/library.h"
 #include "base/error.h"
 #include "base/maps.h"
@@ -13,12 +11,6 @@
 #include "erts/code_scan.h"
 #include "session/session.h"
 #include "terms/terms.h"
-
-static ERL_NIF_TERM refusal(ErlNifEnv *env, int err, const char *why)
-{
-    return fp_error(env, enif_make_tuple2(env, fp_atom(env, fp_err_name(err)),
-                                          fp_binary(env, why, strlen(why))));
-}
 
 /* The owner of a shutdown may have been killed before its end. */
 static void recover(ErlNifEnv *env)
@@ -32,7 +24,7 @@ static void recover(ErlNifEnv *env)
 }
 
 /* (Schedulers) -> {ok, Registered} | {error, {Error, Why}} */
-ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(schedulers_prepare)
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
@@ -41,26 +33,24 @@ ERL_NIF_TERM fp_nif_schedulers_prepare(ErlNifEnv *env, int argc, const ERL_NIF_T
     unsigned count;
     int err;
 
-    (void)argc;
     if (!enif_get_uint(env, argv[0], &count))
         return enif_make_badarg(env);
     if (layout == NULL)
-        return refusal(env, FP_ESTATE, "the layout has not been found yet");
+        return fp_error_text(env, FP_ESTATE, "the layout has not been found yet");
     err = fp_code_ranges(&library->peek, &ranges);
     if (err != 0)
-        return refusal(env, err, fp_code_ranges_why(err));
+        return fp_error_text(env, err, fp_code_ranges_why(err));
     if (!fp_seccomp_allows(FP_CALL_RT_TGSIGQUEUEINFO))
-        return refusal(env, FP_EDENIED, "a seccomp filter refuses rt_tgsigqueueinfo");
+        return fp_error_text(env, FP_EDENIED, "a seccomp filter refuses rt_tgsigqueueinfo");
     recover(env);
     err = fp_sigcapture_prepare(layout, &ranges, count, why, sizeof why);
     if (err != 0)
-        return refusal(env, err, why);
-    return enif_make_tuple2(env, fp_atom(env, "ok"),
-                            enif_make_uint(env, fp_sigcapture_registered()));
+        return fp_error_text(env, err, why);
+    return fp_ok(env, enif_make_uint(env, fp_sigcapture_registered()));
 }
 
 /* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
-ERL_NIF_TERM fp_nif_scheduler_register(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(scheduler_register)
 {
     struct fp_library *library = fp_library(env);
     uint64_t process = fp_own_process(env, &library->peek);
@@ -69,64 +59,57 @@ ERL_NIF_TERM fp_nif_scheduler_register(ErlNifEnv *env, int argc, const ERL_NIF_T
     unsigned number;
     int err;
 
-    (void)argc;
     if (!enif_get_uint(env, argv[0], &number))
         return enif_make_badarg(env);
     if (process == 0)
-        return refusal(env, FP_ELAYOUT, "the calling process was not found");
+        return fp_error_text(env, FP_ELAYOUT, "the calling process was not found");
     err = fp_sigcapture_register(number, process, mfa, why, sizeof why);
-    return err == 0 ? fp_atom(env, "ok") : refusal(env, err, why);
+    return fp_result_text(env, err, why);
 }
 
 /* () -> {ok, [Number]}: these call scheduler_retire/1, then schedulers_retire_end/0
  * is due; or {error, {Error, Why}}: nothing has changed */
-ERL_NIF_TERM fp_nif_schedulers_retire_begin(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(schedulers_retire_begin)
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
     ErlNifPid self;
     int err;
 
-    (void)argc;
-    (void)argv;
     /* A session that has ended is a user until it is closed. */
     fp_session_reap(fp_library(env));
     recover(env);
     enif_self(env, &self);
     err = fp_sigcapture_shutdown_begin(self.pid);
     if (err != 0)
-        return refusal(env, err,
-                       err == FP_ESTATE ? "the schedulers are in use"
-                                        : "the signal has another handler now, "
-                                          "which may call this one");
+        return fp_error_text(env, err,
+                             err == FP_ESTATE ? "the schedulers are in use"
+                                              : "the signal has another handler now, "
+                                                "which may call this one");
     for (unsigned at = fp_sigcapture_count(); at-- > 0;)
         if (fp_sigcapture_must_quiesce(at))
             list = enif_make_list_cell(env, enif_make_uint(env, at + 1), list);
-    return enif_make_tuple2(env, fp_atom(env, "ok"), list);
+    return fp_ok(env, list);
 }
 
 /* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
-ERL_NIF_TERM fp_nif_scheduler_retire(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(scheduler_retire)
 {
     unsigned number;
     int err;
 
-    (void)argc;
     if (!enif_get_uint(env, argv[0], &number))
         return enif_make_badarg(env);
     err = fp_sigcapture_shutdown_quiesce(number);
-    return err == 0 ? fp_atom(env, "ok") : refusal(env, err, "that is not the scheduler's thread");
+    return fp_result_text(env, err, "that is not the scheduler's thread");
 }
 
 /* () -> ok | {error, {Error, Why}}: all is as before. By the owner of the begin. */
-ERL_NIF_TERM fp_nif_schedulers_retire_end(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(schedulers_retire_end)
 {
     ErlNifPid self;
     int err;
 
-    (void)argc;
-    (void)argv;
     enif_self(env, &self);
     err = fp_sigcapture_shutdown_end(self.pid);
-    return err == 0 ? fp_atom(env, "ok")
-                    : refusal(env, err, "a scheduler has not called scheduler_retire/1");
+    return fp_result_text(env, err, "a scheduler has not called scheduler_retire/1");
 }

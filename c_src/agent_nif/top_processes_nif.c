@@ -31,7 +31,7 @@ void fp_top_handle_destroy(ErlNifEnv *env, void *object)
 }
 
 /* (Top) -> {ok, Selector} | {error, Error} */
-ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(selector_new)
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
@@ -40,7 +40,6 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
     ERL_NIF_TERM term;
     int err;
 
-    (void)argc;
     if (layout == NULL || !enif_get_uint(env, argv[0], &most.top) || most.top > TOP_MAX)
         return enif_make_badarg(env);
     handle = enif_alloc_resource(library->selector_type, sizeof *handle);
@@ -52,12 +51,11 @@ ERL_NIF_TERM fp_nif_selector_new(ErlNifEnv *env, int argc, const ERL_NIF_TERM ar
         err = fp_top_processes_create(&handle->top, layout, &handle->peek, &most, 1, NULL, 0);
     term = enif_make_resource(env, handle);
     enif_release_resource(handle);
-    return err == 0 ? enif_make_tuple2(env, fp_atom(env, "ok"), term)
-                    : fp_error(env, fp_atom(env, fp_err_name(err)));
+    return err == 0 ? fp_ok(env, term) : fp_result(env, err);
 }
 
 /* (Selector) -> {Processes, [{Pid, Reductions since the call before}]} */
-ERL_NIF_TERM fp_nif_selector_next(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+FP_NIF(selector_next)
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
     const struct fp_candidate *selected;
@@ -65,7 +63,6 @@ ERL_NIF_TERM fp_nif_selector_next(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     uint64_t processes;
     size_t n;
 
-    (void)argc;
     if (!enif_get_resource(env, argv[0], fp_library(env)->selector_type, (void **)&handle) ||
         handle->top == NULL || atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
         return enif_make_badarg(env);
