@@ -138,12 +138,11 @@ static void write_tables(struct fp_index *w)
     for (int t = 0; t < FP_INDEX_TABLES; t++) {
         const struct table *table = &tables[t];
         struct array array = array_of(w->profile, table->array);
-        const char *at = (const char *)array.items + table->at;
 
-        for (size_t i = 0; i < array.count; i++, at += array.item) {
+        for (size_t i = 0; i < array.count; i++) {
             int64_t number = 0;
 
-            memcpy(&number, at, table->size);
+            memcpy(&number, (const char *)array.items + i * array.item + table->at, table->size);
             put(w, &w->table[t], table->is_time ? number - w->profile->first_us : number);
         }
     }
