@@ -1,6 +1,7 @@
 /*
- * The map of flame_prof_config into the structs of a session: one row an option. flame_prof_options
- * validates values; this file checks shapes only.
+ * session_options.c - the map that flame_prof_config.erl makes, into the structs of a session: one
+ * row of a table for each option. flame_prof_options.erl has validated the values; this file checks
+ * their types.
  */
 #include "agent_nif/session_options.h"
 

@@ -1,5 +1,5 @@
 /*
- * code_scan.h - JIT functions by the shape of what stands before their code.
+ * code_scan.h - finds JIT functions by the bytes before their code.
  *
  *      info                 mfa                               code
  *      | E8 call    | bp    | module | function | arity       | EB or E8 ...

@@ -5,8 +5,8 @@
  *             16 numElements   24 the slots            (erl_process_dict.h)
  *   a slot     nil, a boxed {Key, Value}, or a list of those
  *
- * Its process alone moves a dictionary, and frees the old array. So a head is valid when the
- * structure points to it before and after it is read, and its four numbers agree. No allocation;
+ * Its process alone moves a dictionary, and frees the old array. So the first four numbers are
+ * valid when the structure points to it before and after it is read, and its four numbers agree. No allocation;
  * any thread.
  */
 #ifndef FP_ERTS_DICTIONARY_H

@@ -1,5 +1,6 @@
 /*
- * stack.h - the words of an Erlang stack to the frames of a sample.
+ * stack.h - the words of an Erlang stack to the frames of a sample. The words are read by
+ * session/off_cpu.c, and by capture/handler.c for a process that runs.
  *
  * On the stack of a process that is off CPU, a word between the top and the start is a return
  * address when it is a continuation pointer (low two bits 00) into JIT code. Pure.

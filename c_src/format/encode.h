@@ -1,5 +1,5 @@
 /*
- * encode.h - any bytes to text that all six readers take as part of a name.
+ * encode.h - any bytes to text that every tool of doc/format.md takes as part of a name.
  *
  * What a reader could take for structure is written %HH, byte by byte. All other UTF-8 stays as it
  * is, so that names stay readable. doc/format.md says which characters and why.

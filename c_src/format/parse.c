@@ -1,8 +1,8 @@
 /*
- * parse.c - by hand, because parsing is most of the cost of reading.
+ * parse.c - the lines of a sample. Written by hand, because parsing is most of the cost of reading.
  *
- * A session's file is a narrow `perf script`, so the two share their headers. The time marks a
- * header: digits, a dot, six digits or more, a colon.
+ * A sample begins with a header line, in a session's file as in any `perf script`. The time marks a
+ * header line: digits, a dot, six digits or more, a colon.
  */
 #include "format/parse.h"
 

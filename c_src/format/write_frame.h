@@ -2,9 +2,10 @@
  * write_frame.h - one frame line of the file, from its parts.
  *
  *      TAB ffffffff SP module:function/arity[:line] SP (file) LF
- *      TAB ffffffff SP function SP (library) LF                      C
+ *      TAB ffffffff SP function SP (library) LF
  *
- * The rules that need a whole symbol live here; those for single characters in encode.c.
+ * The rules of escaping that need a whole symbol are here, those for single characters in encode.c.
+ * The second line is of a C function.
  */
 #ifndef FP_FORMAT_WRITE_FRAME_H
 #define FP_FORMAT_WRITE_FRAME_H

@@ -1,5 +1,5 @@
 /*
- * log_name.h - the names of flame_prof's files.
+ * log_name.h - the names of a session's files.
  *
  *      2026-11-21@0154.07.erl_perf.log.zst         finished
  *      2026-11-21@0154.07_001.erl_perf.log.zst     the next of that second

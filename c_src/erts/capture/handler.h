@@ -1,7 +1,7 @@
 /*
  * handler.h - what runs in the signal handler, on a scheduler's own thread, and the slots that it
- * shares with the threads that send the signal. handler.c is ASYNC-SIGNAL-SAFE throughout: it calls
- * clock_gettime, gettid, memcpy and the reads of safe_read.h, and writes to its slot.
+ * shares with the threads that send the signal. handler.c is ASYNC-SIGNAL-SAFE throughout and writes
+ * to its slot only. What it may call stands in tools/check_threads.sh, which follows its calls.
  *
  * While Erlang code runs, the stack pointer register is the Erlang stack's and the process
  * structure is old. In the handler nothing of the interrupted thread moves: fp_handler_copy()
