@@ -1,5 +1,4 @@
-/*
- * agent_nif.c - the table of NIFs, and the library's load, upgrade and unload.
+/* agent_nif.c - the table of NIFs, and the library's load, upgrade and unload.
  *
  * LOAD     makes the resource types, and no system call of its own: a seccomp
  *          filter may kill the caller of some
@@ -8,8 +7,7 @@
  * UNLOAD   joins the sessions that have ended: ERTS calls it when no handle is
  *          left, and a writer holds one until its end
  *
- * Scheduler use: what is not marked dirty returns within microseconds.
- */
+ * Scheduler use: what is not marked dirty returns within microseconds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,13 +33,13 @@ struct fp_layout *fp_library_layout(struct fp_library *library)
  * pid term. Believed only when it does. */
 #define PROCESS_IN_ENV 8u
 
-uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek)
+uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory)
 {
     uint64_t address = 0, id = 0;
     ErlNifPid self;
 
-    if (fp_safe_read_word(peek, (uint64_t)(uintptr_t)env + PROCESS_IN_ENV, &address) != 0 ||
-        fp_safe_read_word(peek, address, &id) != 0 || enif_self(env, &self) == NULL ||
+    if (fp_safe_read_word(memory, (uint64_t)(uintptr_t)env + PROCESS_IN_ENV, &address) != 0 ||
+        fp_safe_read_word(memory, address, &id) != 0 || enif_self(env, &self) == NULL ||
         id != enif_make_pid(env, &self))
         return 0;
     return address;
@@ -60,7 +58,7 @@ const char *fp_library_open_memory(struct fp_library *library)
 
     enif_mutex_lock(library->lock);
     if (library->peek_err != 0)
-        library->peek_err = fp_safe_read_open(&library->peek);
+        library->peek_err = fp_safe_read_open(&library->memory);
     err = library->peek_err;
     enif_mutex_unlock(library->lock);
     return err == 0 ? NULL : fp_err_text(err);
@@ -94,7 +92,7 @@ FP_NIF(platform)
 static void library_free(struct fp_library *library)
 {
     if (library->peek_err == 0)
-        fp_safe_read_close(&library->peek);
+        fp_safe_read_close(&library->memory);
     if (library->lock != NULL)
         enif_mutex_destroy(library->lock);
     enif_free(library->layout);

@@ -1,8 +1,6 @@
-/*
- * Calibration from Erlang's side: each probe process tells where it is by calling a NIF itself,
+/* Calibration from Erlang's side: each probe process tells where it is by calling a NIF itself,
  * then flame_prof_calibration hands over what the VM says about them in public, and layout_solve.c
- * compares.
- */
+ * compares. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +56,7 @@ FP_NIF(calibration_probe)
     if (library->peek_err != 0)
         return fp_result(env, library->peek_err);
     enif_self(env, &self);
-    address = fp_own_process(env, &library->peek);
+    address = fp_own_process(env, &library->memory);
     if (address == 0)
         return fp_result(env, FP_ELAYOUT);
     at = atomic_fetch_add(&calibration->probes, 1);
@@ -213,7 +211,7 @@ static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
                fp_atom(env, listed == NULL           ? "unlisted"
                             : layout->release.tested ? "tested"
                                                      : "untested"));
-    fp_map_put_text(env, &map, "reads", fp_safe_read_method(&fp_library(env)->peek));
+    fp_map_put_text(env, &map, "reads", fp_safe_read_method(&fp_library(env)->memory));
     fp_map_put(env, &map, "process_size", enif_make_uint(env, layout->release.process_size));
     fp_map_put(env, &map, "offsets", offsets_term(env, layout));
     return map;
@@ -245,7 +243,7 @@ FP_NIF(calibration_solve)
     if (!enif_get_resource(env, argv[0], library->calibration_type, (void **)&calibration) ||
         !get_input(env, argv[1], calibration, &input, atom, text))
         return enif_make_badarg(env);
-    err = fp_code_ranges(&library->peek, &input.code);
+    err = fp_code_ranges(&library->memory, &input.code);
     if (err != 0)
         return no_code_term(env, err);
     err = fp_maps_data(&input.data);
@@ -253,7 +251,7 @@ FP_NIF(calibration_solve)
         refusal = (struct fp_refusal){err, "data", "/proc/self/maps has no data of the executable"};
         return refusal_term(env, &refusal);
     }
-    if (fp_layout_solve(&layout, &library->peek, &input, &refusal) != 0)
+    if (fp_layout_solve(&layout, &library->memory, &input, &refusal) != 0)
         return refusal_term(env, &refusal);
     layout.term = (struct fp_known_terms){
         .initial_call = fp_atom(env, "$initial_call"),
@@ -275,6 +273,6 @@ FP_NIF(layout_info)
     if (layout == NULL)
         return fp_atom(env, "undefined");
     /* The layout stays; mappings of code come and go. */
-    err = fp_code_ranges(&library->peek, &ranges);
+    err = fp_code_ranges(&library->memory, &ranges);
     return err == 0 ? layout_term(env, layout) : no_code_term(env, err);
 }

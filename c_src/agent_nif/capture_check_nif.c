@@ -1,7 +1,5 @@
-/*
- * capture_check_nif.c - what flame_prof_capture_check needs of the library: a NIF whose captures
- * are known, and the classes of capture that are off.
- */
+/* capture_check_nif.c - what flame_prof_capture_check needs of the library: a NIF whose captures
+ * are known, and the classes of capture that are off. */
 #include <time.h>
 
 #include "agent_nif/library.h"

@@ -1,7 +1,5 @@
-/*
- * Inspected processes as terms: for flame_prof_pstack, and for the tests, which compare them with
- * process_info/2.
- */
+/* Inspected processes as terms: for flame_prof_pstack, and for the tests, which compare them with
+ * process_info/2. */
 #include <stdlib.h>
 #include <string.h>
 

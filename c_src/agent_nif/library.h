@@ -1,9 +1,6 @@
-/*
- * library.h - what lives as long as the loaded library: the way memory is read, and the layout once
- * it was found.
- */
-#ifndef FP_AGENT_NIF_LIBRARY_H
-#define FP_AGENT_NIF_LIBRARY_H
+/* library.h - what lives as long as the loaded library: the way memory is read, and the layout once
+ * it was found. */
+#pragma once
 
 #include <erl_nif.h>
 
@@ -23,7 +20,7 @@ struct fp_sends_atoms {
 struct fp_library {
     /* Guards all below until it is immutable. Taken by dirty NIFs only. */
     ErlNifMutex *lock;
-    struct fp_memory peek;    /* immutable once peek_err is 0 */
+    struct fp_memory memory;  /* immutable once peek_err is 0 */
     int peek_err;             /* 1: not opened yet; 0; or why nothing can be read here */
     struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
     /* Immutable: */
@@ -39,12 +36,12 @@ static inline struct fp_library *fp_library(ErlNifEnv *env)
 /* NULL when not calibrated. */
 struct fp_layout *fp_library_layout(struct fp_library *library);
 
-/* Opens `peek` when it is not open. Why this build, on this machine, has no native engine at all;
+/* Opens `memory` when it is not open. Why this build, on this machine, has no native engine at all;
  * NULL when it has one. A dirty NIF. */
 const char *fp_library_open_memory(struct fp_library *library);
 
 /* The calling process's structure, 0 when it is not where it is expected. */
-uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *peek);
+uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
 
 /* The NIFs: X(name, arity, scheduler). 0: on a normal scheduler, for microseconds. */
 #define FP_NIFS(X)                                                                                 \
@@ -92,5 +89,3 @@ void fp_calibration_destroy(ErlNifEnv *env, void *object);
 void fp_top_handle_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
 extern const ErlNifResourceTypeInit fp_sends_type_init;
-
-#endif

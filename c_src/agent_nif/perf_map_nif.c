@@ -1,5 +1,4 @@
-/*
- * The perf map from Erlang's side: which modules are loaded comes in as terms, the file goes out.
+/* The perf map from Erlang's side: which modules are loaded comes in as terms, the file goes out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,12 +72,12 @@ static int make_text(struct fp_library *library, struct fp_buffer *text, struct 
 
     if (layout == NULL)
         return FP_ESTATE;
-    err = fp_code_ranges(&library->peek, &ranges);
+    err = fp_code_ranges(&library->memory, &ranges);
     if (err == 0)
-        err = fp_functions_read(&functions, &layout->release, &library->peek, &ranges);
+        err = fp_functions_read(&functions, &layout->release, &library->memory, &ranges);
     if (err != 0)
         return err;
-    err = fp_perf_map_text(text, &functions, loaded, n, layout, &library->peek, count);
+    err = fp_perf_map_text(text, &functions, loaded, n, layout, &library->memory, count);
     fp_functions_free(&functions);
     return err == 0 && count->functions == 0 ? FP_ENOENT : err;
 }

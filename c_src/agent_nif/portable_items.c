@@ -1,7 +1,5 @@
-/*
- * One item after the other from Erlang's terms into the ring: the counterpart of
- * flame_prof_portable.
- */
+/* One item after the other from Erlang's terms into the ring: the counterpart of
+ * flame_prof_portable. */
 #include "agent_nif/portable_items.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
-/*
- * The receivers of a process' messages, for viral profiling: a tracer (erl_tracer) of the trace
+/* The receivers of a process' messages, for viral profiling: a tracer (erl_tracer) of the trace
  * flag `send`, instead of a process that gets a copy of every message.
  *
  * The tracer reads the receiver and never the message, and sends its owner each receiver about
@@ -8,8 +7,7 @@
  * whether the owner is busy or dead.
  *
  * The tracer runs in the process that sends: no lock, no allocation but the message to the owner.
- * So its atoms are made once, at load.
- */
+ * So its atoms are made once, at load. */
 #include <stdatomic.h>
 #include <string.h>
 

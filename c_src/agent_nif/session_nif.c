@@ -1,10 +1,8 @@
-/*
- * Sessions from Erlang's side: a reference that belongs to the process that started the session.
+/* Sessions from Erlang's side: a reference that belongs to the process that started the session.
  * The death of that process stops the session.
  *
  * The writer thread holds a reference to the handle until the session has stopped, so its messages
- * always have a reference to name.
- */
+ * always have a reference to name. */
 #include "session/session.h"
 
 #include <stdlib.h>

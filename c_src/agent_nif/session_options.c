@@ -1,8 +1,6 @@
-/*
- * session_options.c - the map that flame_prof_config.erl makes, into the structs of a session: one
+/* session_options.c - the map that flame_prof_config.erl makes, into the structs of a session: one
  * row of a table for each option. flame_prof_options.erl has validated the values; this file checks
- * their types.
- */
+ * their types. */
 #include "agent_nif/session_options.h"
 
 #include <stdio.h>

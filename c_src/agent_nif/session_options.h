@@ -1,8 +1,5 @@
-/*
- * session_options.h - the options of a session, from Erlang's map to C's structs.
- */
-#ifndef FP_AGENT_NIF_SESSION_OPTIONS_H
-#define FP_AGENT_NIF_SESSION_OPTIONS_H
+/* session_options.h - the options of a session, from Erlang's map to C's structs. */
+#pragma once
 
 #include <erl_nif.h>
 
@@ -23,5 +20,3 @@ int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_session_st
 
 /* `all` is -1. 1, or 0 when that is no status. */
 int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status);
-
-#endif

@@ -1,7 +1,5 @@
-/*
- * Schedulers register for captures, and retire: the process that calls scheduler_register/1 runs on
- * the scheduler that the call names.
- */
+/* Schedulers register for captures, and retire: the process that calls scheduler_register/1 runs on
+ * the scheduler that the call names. */
 #include "erts/capture/sigcapture.h"
 
 #include "agent_nif/library.h"
@@ -37,7 +35,7 @@ FP_NIF(schedulers_prepare)
         return enif_make_badarg(env);
     if (layout == NULL)
         return fp_error_text(env, FP_ESTATE, "the layout has not been found yet");
-    err = fp_code_ranges(&library->peek, &ranges);
+    err = fp_code_ranges(&library->memory, &ranges);
     if (err != 0)
         return fp_error_text(env, err, fp_code_ranges_why(err));
     if (!fp_seccomp_allows(FP_CALL_RT_TGSIGQUEUEINFO))
@@ -53,7 +51,7 @@ FP_NIF(schedulers_prepare)
 FP_NIF(scheduler_register)
 {
     struct fp_library *library = fp_library(env);
-    uint64_t process = fp_own_process(env, &library->peek);
+    uint64_t process = fp_own_process(env, &library->memory);
     uint64_t mfa[3] = {fp_atom(env, "flame_prof_nif"), fp_atom(env, "scheduler_register"), 1};
     char why[160] = "";
     unsigned number;

@@ -1,7 +1,5 @@
-/*
- * The top processes between two calls, for the live table: by the reductions since the call
- * before.
- */
+/* The top processes between two calls, for the live table: by the reductions since the call
+ * before. */
 #include <stdatomic.h>
 
 #include "agent_nif/library.h"
@@ -14,7 +12,7 @@
 struct top_handle {
     /* 1 while a call is inside: one process at a time. */
     _Atomic int entered;
-    struct fp_memory peek;
+    struct fp_memory memory;
     struct fp_top_processes *top; /* NULL: creation has failed */
     int is_open;
 };
@@ -27,7 +25,7 @@ void fp_top_handle_destroy(ErlNifEnv *env, void *object)
     if (handle->top != NULL)
         fp_top_processes_destroy(handle->top);
     if (handle->is_open)
-        fp_safe_read_close(&handle->peek);
+        fp_safe_read_close(&handle->memory);
 }
 
 /* (Top) -> {ok, Selector} | {error, Error} */
@@ -45,10 +43,10 @@ FP_NIF(selector_new)
     handle = enif_alloc_resource(library->selector_type, sizeof *handle);
     atomic_init(&handle->entered, 0);
     handle->top = NULL;
-    err = fp_safe_read_open(&handle->peek);
+    err = fp_safe_read_open(&handle->memory);
     handle->is_open = err == 0;
     if (err == 0)
-        err = fp_top_processes_create(&handle->top, layout, &handle->peek, &most, 1, NULL, 0);
+        err = fp_top_processes_create(&handle->top, layout, &handle->memory, &most, 1, NULL, 0);
     term = enif_make_resource(env, handle);
     enif_release_resource(handle);
     return err == 0 ? fp_ok(env, term) : fp_result(env, err);

@@ -1,15 +1,12 @@
-/*
- * arena.h - memory that ends as a whole: the texts of a session.
+/* arena.h - memory that ends as a whole: the texts of a session.
  *
  * The writer's thread calls no malloc for them: glibc gives each session's thread an arena of its
  * own, which keeps what was freed in it. A struct fp_arena maps chunks, cuts them from the front
  * and unmaps all of them together.
  *
  * A struct fp_kept keeps its room when its bytes change. A larger room is a power of two, so those
- * that lie waste are together smaller than the last one. Not shared between threads.
- */
-#ifndef FP_BASE_ARENA_H
-#define FP_BASE_ARENA_H
+ * that lie waste are together smaller than the last one. Not shared between threads. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,5 +34,3 @@ int fp_arena_keep(struct fp_arena *arena, struct fp_kept *kept, const void *byte
 
 /* Unmap all. The arena is empty then, and each struct fp_kept of it is invalid. */
 void fp_arena_free(struct fp_arena *arena);
-
-#endif

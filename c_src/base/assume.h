@@ -1,9 +1,6 @@
-/*
- * assume.h - conditions for the static analyzer. FP_ASSUME(condition) is nothing in a program; each
- * use has a comment that says why the condition holds.
- */
-#ifndef FP_BASE_ASSUME_H
-#define FP_BASE_ASSUME_H
+/* assume.h - conditions for the static analyzer. FP_ASSUME(condition) is nothing in a program; each
+ * use has a comment that says why the condition holds. */
+#pragma once
 
 #ifdef __clang_analyzer__
 #define FP_ASSUME(condition)                                                                       \
@@ -13,6 +10,4 @@
     } while (0)
 #else
 #define FP_ASSUME(condition) ((void)0)
-#endif
-
 #endif

@@ -1,7 +1,5 @@
-/*
- * buffer.c - growth and decimals. A sample carries 32 numbers, most of them small: snprintf would
- * cost more than everything else together.
- */
+/* buffer.c - growth and decimals. A sample carries 32 numbers, most of them small: snprintf would
+ * cost more than everything else together. */
 #include "base/buffer.h"
 
 #include "base/error.h"

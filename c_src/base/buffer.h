@@ -1,12 +1,9 @@
-/*
- * buffer.h - text in the making: a growing buffer and fast decimals.
+/* buffer.h - text in the making: a growing buffer and fast decimals.
  *
  * fp_buffer_reserve() makes room for all the bytes that follow; they are written behind
  * fp_buffer_at() without a check, and fp_buffer_end() sets the new size. A buffer is whole pages of
- * its own: buffers are few, and grow without a copy. Not shared between threads.
- */
-#ifndef FP_BASE_BUFFER_H
-#define FP_BASE_BUFFER_H
+ * its own: buffers are few, and grow without a copy. Not shared between threads. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -62,5 +59,3 @@ static inline int fp_buffer_append(struct fp_buffer *buffer, const char *bytes, 
 
 char *fp_put_u64(char *out, uint64_t value);
 char *fp_put_i64(char *out, int64_t value);
-
-#endif

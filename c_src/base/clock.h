@@ -1,8 +1,5 @@
-/*
- * clock.h - the clocks of the system. Any thread; the inline functions in signal handlers, too.
- */
-#ifndef FP_BASE_CLOCK_H
-#define FP_BASE_CLOCK_H
+/* clock.h - the clocks of the system. Any thread; the inline functions in signal handlers, too. */
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -50,5 +47,3 @@ struct fp_sample_clock {
      * engine's ticks only. */
     _Atomic int64_t step_us;
 };
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * counters.h - the counters of a session, readable at any time by any thread.
+/* counters.h - the counters of a session, readable at any time by any thread.
  *
  * taken = written + torn + dropped + lost + gone + expired + pending, where pending samples are in
  * the ring or the writer's memory: 0 once a session has stopped.
@@ -8,10 +7,8 @@
  * was found removed or not synced since.
  *
  * Each counter has one writing thread (named below) and relaxed order: a reader sees each number
- * whole, but not all numbers of one instant. After the threads are joined the numbers are exact.
- */
-#ifndef FP_BASE_COUNTERS_H
-#define FP_BASE_COUNTERS_H
+ * whole, but not all numbers of one instant. After the threads are joined the numbers are exact. */
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -94,5 +91,3 @@ static inline uint64_t fp_counters_get(const struct fp_counters *counters, enum 
 }
 
 const char *fp_counters_name(enum fp_counter counter);
-
-#endif

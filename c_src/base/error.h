@@ -1,11 +1,8 @@
-/*
- * error.h - the list of errors.
+/* error.h - the list of errors.
  *
  * Functions that can fail return 0 or a negative fp_err. fp_err_name() gives the atom text that
- * Erlang sees; fp_err_text() one sentence for a person. Safe from any thread.
- */
-#ifndef FP_BASE_ERROR_H
-#define FP_BASE_ERROR_H
+ * Erlang sees; fp_err_text() one sentence for a person. Safe from any thread. */
+#pragma once
 
 /* Terms, counters and the records of the ring are 64 bits wide everywhere. */
 #if !defined(__SIZEOF_POINTER__) || __SIZEOF_POINTER__ != 8
@@ -49,5 +46,3 @@ const char *fp_err_name(int err);
 
 /* One sentence, no full stop; never NULL. */
 const char *fp_err_text(int err);
-
-#endif

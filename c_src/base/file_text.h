@@ -1,10 +1,5 @@
-/*
- * file_text.h - a file as one string.
- */
-#ifndef FP_BASE_FILE_TEXT_H
-#define FP_BASE_FILE_TEXT_H
+/* file_text.h - a file as one string. */
+#pragma once
 
 /* Up to the first NUL, for free(); NULL: unreadable, empty, or no memory. It does I/O. */
 char *fp_file_text(const char *path);
-
-#endif

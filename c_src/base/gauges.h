@@ -1,8 +1,5 @@
-/*
- * gauges.h - named numbers of one moment, and a mailbox that hands them to another thread.
- */
-#ifndef FP_BASE_GAUGES_H
-#define FP_BASE_GAUGES_H
+/* gauges.h - named numbers of one moment, and a mailbox that hands them to another thread. */
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -36,5 +33,3 @@ struct fp_gauges_mailbox {
 void fp_gauges_mailbox_put(struct fp_gauges_mailbox *box, struct fp_gauges *gauges);
 /* ANY THREAD. The caller frees them; NULL: none since the last call. */
 struct fp_gauges *fp_gauges_mailbox_take(struct fp_gauges_mailbox *box);
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * governor.h - how much is sampled, so that profiling stays within its CPU budget. Pure: clocks and
+/* governor.h - how much is sampled, so that profiling stays within its CPU budget. Pure: clocks and
  * CPU times are arguments. One thread.
  *
  * The budget fills a bucket at its rate; CPU time that was used empties it. The bucket holds ten
@@ -13,10 +12,8 @@
  *   2..5     half as many ticks a second at each step
  *   6..8     half as many selected processes at each step
  *
- * Steps are taken back in the reverse order, when the dearer one should fit.
- */
-#ifndef FP_BASE_GOVERNOR_H
-#define FP_BASE_GOVERNOR_H
+ * Steps are taken back in the reverse order, when the dearer one should fit. */
+#pragma once
 
 #include <stdint.h>
 
@@ -60,5 +57,3 @@ struct fp_governed fp_governed(uint32_t step);
 /* Slots of the process table to read at each tick for a pass of `pass_ms`. */
 uint32_t fp_governor_slots(const struct fp_governor *governor, uint32_t slots, uint32_t pass_ms,
                            int64_t interval_ns);
-
-#endif

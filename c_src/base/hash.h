@@ -1,11 +1,8 @@
-/*
- * hash.h - the one hash function, for the indices of tables.
+/* hash.h - the one hash function, for the indices of tables.
  *
  * Multiply and fold, as wyhash does. Collisions can be made on purpose: they cost time, never a
- * wrong answer, because tables compare the entries.
- */
-#ifndef FP_BASE_HASH_H
-#define FP_BASE_HASH_H
+ * wrong answer, because tables compare the entries. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +43,3 @@ static inline uint64_t fp_hash(const void *text, size_t size)
     b = fp_hash_mix(b ^ word[2], UINT64_C(0xa0761d6478bd642f) ^ word[3]);
     return fp_hash_two(a, b);
 }
-
-#endif

@@ -1,10 +1,7 @@
-/*
- * maps.h - the only parser of /proc/self/maps.
+/* maps.h - the only parser of /proc/self/maps.
  *
- * Writer thread, or a dirty scheduler: it does I/O.
- */
-#ifndef FP_BASE_MAPS_H
-#define FP_BASE_MAPS_H
+ * Writer thread, or a dirty scheduler: it does I/O. */
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -93,5 +90,3 @@ int fp_maps_parse_data(const char *text, const char *exe, struct fp_ranges *rang
  * memfds (the JIT's code), devices and shared memory. 0 or FP_ENOMEM. */
 /* For tests. */
 int fp_mapped_files_parse(struct fp_mapped_files *files, char *text);
-
-#endif

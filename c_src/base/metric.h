@@ -1,12 +1,9 @@
-/*
- * metric.h - what is measured of a process at each sample.
+/* metric.h - what is measured of a process at each sample.
  *
  * Names and units are those of erlang:process_info/2: bytes for memory, words for everything heap,
  * counts for the rest. The order is that of the file's metrics line, of the record in the ring and
- * of the tuples that the portable engine hands over (flame_prof_portable.erl).
- */
-#ifndef FP_BASE_METRIC_H
-#define FP_BASE_METRIC_H
+ * of the tuples that the portable engine hands over (flame_prof_portable.erl). */
+#pragma once
 
 #include <stdint.h>
 
@@ -66,5 +63,3 @@ enum fp_status {
 };
 
 const char *fp_status_name(int status);
-
-#endif

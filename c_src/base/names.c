@@ -1,6 +1,4 @@
-/*
- * names.c - the names of counters, metrics, statuses and errors, made from their lists.
- */
+/* names.c - the names of counters, metrics, statuses and errors, made from their lists. */
 #include <stddef.h>
 
 #include "base/counters.h"

@@ -1,11 +1,9 @@
-/*
- * pages.h - memory by whole pages, from the kernel and back to it.
+/* pages.h - memory by whole pages, from the kernel and back to it.
  *
  * For what is large or belongs to one session. Freeing large chunks to malloc teaches glibc to keep
  * more of every thread's memory (its thresholds follow the largest), in all of the VM. ANY THREAD.
  */
-#ifndef FP_BASE_PAGES_H
-#define FP_BASE_PAGES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +15,3 @@ void *fp_pages_alloc(size_t bytes);
 void *fp_pages_resize(void *pages, size_t bytes, size_t new_bytes);
 /* `bytes` as they were taken. NULL is nothing. */
 void fp_pages_free(void *pages, size_t bytes);
-
-#endif

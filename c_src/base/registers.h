@@ -1,9 +1,6 @@
-/*
- * registers.h - a thread's registers (x86_64), in the order of their DWARF numbers, so that unwind
- * information can name them.
- */
-#ifndef FP_BASE_REGISTERS_H
-#define FP_BASE_REGISTERS_H
+/* registers.h - a thread's registers (x86_64), in the order of their DWARF numbers, so that unwind
+ * information can name them. */
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +15,3 @@ struct fp_registers {
 
 /* Below rsp a leaf function may keep this much (System V ABI). */
 #define FP_RED_ZONE 128u
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * ring.c - one producer, one consumer, bytes in order, no waiting.
+/* ring.c - one producer, one consumer, bytes in order, no waiting.
  *
  * Positions only grow; `position & mask` is the place in the buffer. A word of the ring's own
  * leads each record:
@@ -7,8 +6,7 @@
  *      | span:u32 | is_pad:u32 | payload, span - 8 bytes ... |
  *
  * Each side keeps its own positions and its last view of the other's on a cache line that the other
- * side does not write: in the steady state a push costs no cache miss but for the record itself.
- */
+ * side does not write: in the steady state a push costs no cache miss but for the record itself. */
 #include "base/ring.h"
 
 #include <assert.h>

@@ -1,5 +1,4 @@
-/*
- * ring.h - the bounded byte queue between one producer and one consumer.
+/* ring.h - the bounded byte queue between one producer and one consumer.
  *
  * Records of varying size, each a multiple of 8 bytes, lie contiguously:
  *
@@ -12,10 +11,8 @@
  * no operation allocates, locks or calls the system afterwards.
  *
  * head is written by the producer only (release) and read by the consumer (acquire); tail the other
- * way round.
- */
-#ifndef FP_BASE_RING_H
-#define FP_BASE_RING_H
+ * way round. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -43,5 +40,3 @@ void fp_ring_release(struct fp_ring *ring);
 /* ANY THREAD. Bytes taken now (a moment's truth), and the capacity. */
 size_t fp_ring_used(const struct fp_ring *ring);
 size_t fp_ring_capacity(const struct fp_ring *ring);
-
-#endif

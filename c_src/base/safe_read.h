@@ -1,5 +1,4 @@
-/*
- * safe_read.h - the only place where memory of the VM is read.
+/* safe_read.h - the only place where memory of the VM is read.
  *
  * A bad address gives FP_EFAULT, never a signal: the kernel copies. Three ways, of which seccomp.h
  * leaves some:
@@ -15,10 +14,8 @@
  * userfaultfd. `readv` and `file` refuse device memory (VM_IO, VM_PFNMAP).
  *
  * Memory may change during a read: callers check, and count. No allocation and no lock after
- * opening.
- */
-#ifndef FP_BASE_SAFE_READ_H
-#define FP_BASE_SAFE_READ_H
+ * opening. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -76,5 +73,3 @@ size_t fp_safe_read_view(const struct fp_memory *memory, struct fp_safe_read_spa
 /* By /proc/self/mem only. */
 /* For tests. */
 int fp_safe_read_open_mem(struct fp_memory *memory);
-
-#endif

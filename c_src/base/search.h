@@ -1,8 +1,6 @@
-/*
- * search.h - binary search in a sorted table: the greatest start that is at or before an address.
+/* search.h - binary search in a sorted table: the greatest start that is at or before an address.
  */
-#ifndef FP_BASE_SEARCH_H
-#define FP_BASE_SEARCH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +26,3 @@ static inline size_t fp_search(const void *table, size_t count, size_t size, siz
     }
     return low;
 }
-
-#endif

@@ -1,12 +1,9 @@
-/*
- * seccomp.h - which system calls a seccomp filter leaves to this process.
+/* seccomp.h - which system calls a seccomp filter leaves to this process.
  *
  * A filter may answer a call with an error, or kill the caller. Where there is a filter, a child
  * process tries each call once: it inherits the filter, and dies instead of the VM. Where there is
- * none, there is no child.
- */
-#ifndef FP_BASE_SECCOMP_H
-#define FP_BASE_SECCOMP_H
+ * none, there is no child. */
+#pragma once
 
 /* What the VM itself does not call. */
 enum fp_call {
@@ -26,5 +23,3 @@ int fp_seccomp_allows(enum fp_call call);
  * without seccomp). */
 /* For tests. */
 int fp_seccomp_mode(const char *status);
-
-#endif

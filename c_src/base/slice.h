@@ -1,8 +1,5 @@
-/*
- * slice.h - some bytes of another owner's memory, without a NUL at their end.
- */
-#ifndef FP_BASE_SLICE_H
-#define FP_BASE_SLICE_H
+/* slice.h - some bytes of another owner's memory, without a NUL at their end. */
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -18,5 +15,3 @@ static inline int fp_slice_is(struct fp_slice a, struct fp_slice b)
 {
     return a.size == b.size && (a.size == 0 || memcmp(a.at, b.at, a.size) == 0);
 }
-
-#endif

@@ -1,15 +1,12 @@
-/*
- * triple_buffer.h - the latest list of words, from one thread to another.
+/* triple_buffer.h - the latest list of words, from one thread to another.
  *
  * Neither side waits, and nothing is allocated after creation. The producer has one of three
  * buffers and the consumer another; each exchanges its own for the third. An untaken list is
  * overwritten.
  *
  *   producer: begin -> fill -> publish          consumer: take -> read
- *                       back <-> middle <-> front
- */
-#ifndef FP_BASE_TRIPLE_BUFFER_H
-#define FP_BASE_TRIPLE_BUFFER_H
+ *                       back <-> middle <-> front */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +24,3 @@ void fp_triple_buffer_publish(struct fp_triple_buffer *list, size_t n);
 /* ONE CONSUMER at a time. The latest list; *is_new says whether it was published since the last
  * call. It stays as it is until the next call. Empty at first. */
 const uint64_t *fp_triple_buffer_take(struct fp_triple_buffer *list, size_t *n, int *is_new);
-
-#endif

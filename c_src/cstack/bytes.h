@@ -1,11 +1,8 @@
-/*
- * bytes.h - a cursor over untrusted bytes.
+/* bytes.h - a cursor over untrusted bytes.
  *
  * A read beyond the end gives zeros and sets `is_bad`: a decoder reads all that it expects and
- * checks once. Little-endian, as x86_64 is.
- */
-#ifndef FP_CSTACK_BYTES_H
-#define FP_CSTACK_BYTES_H
+ * checks once. Little-endian, as x86_64 is. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -92,5 +89,3 @@ static inline int64_t fp_bytes_sleb(struct fp_bytes *bytes)
         value |= ~UINT64_C(0) << bits;
     return (int64_t)value;
 }
-
-#endif

@@ -1,10 +1,8 @@
-/*
- * cfi.c - a library's .eh_frame_hdr and the descriptions that it lists.
+/* cfi.c - a library's .eh_frame_hdr and the descriptions that it lists.
  *
  * The C library's unwinder goes by .eh_frame_hdr, so it decides which descriptions count. The
  * formats: DWARF 4 (6.4, 7.23), and the Linux Standard Base for the differences of .eh_frame. Every
- * byte may be wrong.
- */
+ * byte may be wrong. */
 #include "cstack/cfi.h"
 
 #include <stdlib.h>

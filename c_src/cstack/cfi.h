@@ -1,5 +1,4 @@
-/*
- * cfi.h - call frame information (CFI): where the caller's registers are, by address.
+/* cfi.h - call frame information (CFI): where the caller's registers are, by address.
  *
  *      .eh_frame_hdr, .eh_frame --fp_cfi_load--> struct fp_cfi: functions, and a program for each
  *                               --fp_cfi_rows_load: runs each program once--> rows
@@ -8,10 +7,8 @@
  *      shape[]     1     2     3     0 ...   into distinct[]
  *
  * A library has some ten thousand rows, and a few hundred distinct ones: a row takes 6 bytes. All
- * addresses are the file's own: before the library was moved.
- */
-#ifndef FP_CSTACK_CFI_H
-#define FP_CSTACK_CFI_H
+ * addresses are the file's own: before the library was moved. */
+#pragma once
 
 #include <stdint.h>
 
@@ -114,5 +111,3 @@ void fp_cfi_rows_unload(struct fp_cfi_rows *rows);
 
 /* The row for an address, or NULL. */
 const struct fp_cfi_row *fp_cfi_rows_find(const struct fp_cfi_rows *rows, uint64_t address);
-
-#endif

@@ -1,9 +1,7 @@
-/*
- * cfi_rows.c - run the programs of call frame information once, and keep their rows.
+/* cfi_rows.c - run the programs of call frame information once, and keep their rows.
  *
  * The programs: DWARF 4, 6.4. Every byte may be wrong: a loop's turn takes at least one of them,
- * and all programs together are no longer than a few times the file.
- */
+ * and all programs together are no longer than a few times the file. */
 #include <assert.h>
 #include <stdlib.h>
 

@@ -1,9 +1,7 @@
-/*
- * cstack.c - make the set of libraries, and find names in it.
+/* cstack.c - make the set of libraries, and find names in it.
  *
  *      /proc/self/maps --> mapping --> library --> image: rows, symbols
- *                                         one for each file
- */
+ *                                         one for each file */
 #include "cstack/cstack.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-/*
- * cstack.h - the C code of this process: the library and the function around an address, and the
+/* cstack.h - the C code of this process: the library and the function around an address, and the
  * callers in a copied stack.
  *
  *      maps, ELF files --create--> struct fp_cstack --unwind--> addresses
@@ -9,10 +8,8 @@
  * sampler's tick reads the set and a copy of a thread's stack, and nothing else.
  *
  * x86_64 only. Knows nothing of Erlang: code of the JIT is in no library, so a walk that began in C
- * ends there.
- */
-#ifndef FP_CSTACK_CSTACK_H
-#define FP_CSTACK_CSTACK_H
+ * ends there. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,5 +87,3 @@ size_t fp_cstack_unwind(const struct fp_cstack *cstack, const struct fp_register
  * valid as long as the set. */
 int fp_cstack_resolve(const struct fp_cstack *cstack, uint64_t pc, const char **name,
                       const char **library);
-
-#endif

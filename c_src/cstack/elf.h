@@ -1,10 +1,7 @@
-/*
- * elf.h - the places of an ELF file's unwind information, symbols and build id.
+/* elf.h - the places of an ELF file's unwind information, symbols and build id.
  *
- * Pure but for its source: a file, the vDSO's memory, or a test's bytes, all of them untrusted.
- */
-#ifndef FP_CSTACK_ELF_H
-#define FP_CSTACK_ELF_H
+ * Pure but for its source: a file, the vDSO's memory, or a test's bytes, all of them untrusted. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,5 +54,3 @@ int fp_elf_code_address(const struct fp_elf *elf, uint64_t offset, uint64_t *add
 /* The bytes of a part; free() them. NULL when there are none, more than FP_ELF_PART_MAX, no memory,
  * or not readable. */
 unsigned char *fp_elf_load(const struct fp_elf_source *source, const struct fp_elf_part *part);
-
-#endif

@@ -1,11 +1,8 @@
-/*
- * image.h - what is kept of one library's file, and the set of them.
+/* image.h - what is kept of one library's file, and the set of them.
  *
  *      address - mapping.bias = address in the file's own numbers,
- *      the addresses of image->rows and image->symbols.
- */
-#ifndef FP_CSTACK_IMAGE_H
-#define FP_CSTACK_IMAGE_H
+ *      the addresses of image->rows and image->symbols. */
+#pragma once
 
 #include "cstack/cfi.h"
 #include "cstack/cstack.h"
@@ -78,5 +75,3 @@ struct fp_cstack {
 
 /* The mapping around an address, or NULL. Pure. */
 const struct fp_mapping *fp_cstack_mapping(const struct fp_cstack *cstack, uint64_t address);
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * live.h - the current set of libraries, from the writer's thread, which makes and frees the sets,
+/* live.h - the current set of libraries, from the writer's thread, which makes and frees the sets,
  * to the sampler's, which walks stacks by them.
  *
  *      writer   replace: set = new     reclaim: is_read == 0? free the old one
@@ -7,10 +6,8 @@
  *
  * Both threads write one word and then read the other, all in one order (seq_cst). So when the
  * writer finds is_read at 0 after it has replaced a set, no walk has the old one: a later walk
- * reads the new one. Two sets exist at most, for as long as one walk takes.
- */
-#ifndef FP_CSTACK_LIVE_H
-#define FP_CSTACK_LIVE_H
+ * reads the new one. Two sets exist at most, for as long as one walk takes. */
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -51,5 +48,3 @@ int fp_live_cstack_renew(struct fp_live_cstack *live);
 
 /* Free the sets. No walk may be under way, or begin later. */
 void fp_live_cstack_destroy(struct fp_live_cstack *live);
-
-#endif

@@ -1,9 +1,7 @@
-/*
- * unwind.c - from one frame to its caller, out of a copy of the stack.
+/* unwind.c - from one frame to its caller, out of a copy of the stack.
  *
  * Runs in a sampler's tick: reads the set, which never changes, and the copy, and calls nothing
- * that could wait.
- */
+ * that could wait. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,12 +1,10 @@
-/*
- * Atoms live in an IndexTable (index.h): segments of 1,024 pointers to
+/* Atoms live in an IndexTable (index.h): segments of 1,024 pointers to
  *
  *   struct atom   0: hash bucket {next, hash value}   16: int index
  *                24: Sint16 len (bytes)  26: Sint16 latin1_chars  28: int ord0
  *                32: name                                         (atom.h)
  *
- * Atoms are never removed and their text never changes.
- */
+ * Atoms are never removed and their text never changes. */
 #include "erts/atom.h"
 
 #include <string.h>

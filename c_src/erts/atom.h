@@ -1,8 +1,5 @@
-/*
- * atom.h - the text of an atom word. Any thread; no state.
- */
-#ifndef FP_ERTS_ATOM_H
-#define FP_ERTS_ATOM_H
+/* atom.h - the text of an atom word. Any thread; no state. */
+#pragma once
 
 #include "erts/layout.h"
 
@@ -12,5 +9,3 @@
  * cannot be read. */
 int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t term,
                  char text[FP_ATOM_TEXT_MAX]);
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * code_index.h - code addresses to module:function/arity and file:line, by copies of memory alone.
+/* code_index.h - code addresses to module:function/arity and file:line, by copies of memory alone.
  *
  * An ErtsCodeInfo precedes a JIT function, and a BeamCodeHeader, which lists the functions and has
  * the line table, precedes a module. Both are found by a walk back from the address (code_scan.h),
@@ -11,10 +10,8 @@
  *
  * Code memory is reused after a purge: fp_code_index_revalidate() compares what is cached.
  *
- * A struct fp_code_index belongs to one thread. It allocates.
- */
-#ifndef FP_ERTS_CODE_INDEX_H
-#define FP_ERTS_CODE_INDEX_H
+ * A struct fp_code_index belongs to one thread. It allocates. */
+#pragma once
 
 #include "base/maps.h"
 #include "base/safe_read.h"
@@ -52,5 +49,3 @@ int fp_code_index_revalidate(struct fp_code_index *code);
 
 /* Cached functions. */
 uint32_t fp_code_index_size(const struct fp_code_index *code);
-
-#endif

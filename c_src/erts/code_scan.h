@@ -1,5 +1,4 @@
-/*
- * code_scan.h - finds JIT functions by the bytes before their code.
+/* code_scan.h - finds JIT functions by the bytes before their code.
  *
  *      info                 mfa                               code
  *      | E8 call    | bp    | module | function | arity       | EB or E8 ...
@@ -10,10 +9,8 @@
  * jit/x86/instr_common.cpp (25).
  *
  * Memory is read block by block and only where its pages are resident (resident.h). A page that is
- * not resident, or not readable, is a hole. No allocation; any thread.
- */
-#ifndef FP_ERTS_CODE_SCAN_H
-#define FP_ERTS_CODE_SCAN_H
+ * not resident, or not readable, is a hole. No allocation; any thread. */
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -101,5 +98,3 @@ const char *fp_code_ranges_why(int err);
 
 /* The range that `pc` is in, or NULL. */
 const struct fp_range *fp_range_of(const struct fp_ranges *ranges, uint64_t pc);
-
-#endif

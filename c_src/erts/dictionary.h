@@ -1,5 +1,4 @@
-/*
- * dictionary.h - a process dictionary, as the VM keeps it.
+/* dictionary.h - a process dictionary, as the VM keeps it.
  *
  *   ProcDict   0 u32 sizeMask, u32 usedSlots, u32 arraySize, u32 splitPosition
  *             16 numElements   24 the slots            (erl_process_dict.h)
@@ -7,10 +6,8 @@
  *
  * Its process alone moves a dictionary, and frees the old array. So the first four numbers are
  * valid when the structure points to it before and after it is read, and its four numbers agree. No allocation;
- * any thread.
- */
-#ifndef FP_ERTS_DICTIONARY_H
-#define FP_ERTS_DICTIONARY_H
+ * any thread. */
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +31,3 @@ int fp_dictionary_read(const struct fp_layout *layout, const struct fp_memory *m
 /* The value kept under the atom `key`. 0 or FP_ENOENT. */
 int fp_dictionary_find(const struct fp_memory *memory, uint64_t dictionary, uint64_t key,
                        uint64_t *value);
-
-#endif

@@ -1,14 +1,11 @@
-/*
- * layout.h - where things are inside the running VM.
+/* layout.h - where things are inside the running VM.
  *
  * A struct fp_layout is found once in a VM's life and never changes: layout_solve.c compares memory
  * with what Erlang says in public, layout_table.c has what each release is expected to be, and the
  * native engine runs where both agree in every field.
  *
- * Offsets are in bytes from the start of `struct process` (erl_process.h).
- */
-#ifndef FP_ERTS_LAYOUT_H
-#define FP_ERTS_LAYOUT_H
+ * Offsets are in bytes from the start of `struct process` (erl_process.h). */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -201,5 +198,3 @@ static inline int fp_term_is_pid(uint64_t term)
 {
     return (term & 0x0f) == 0x03;
 }
-
-#endif

@@ -1,8 +1,6 @@
-/*
- * Each field is the one offset at which the structures of all probes hold what Erlang says of them.
+/* Each field is the one offset at which the structures of all probes hold what Erlang says of them.
  * A field that is at no offset, at two, or elsewhere than the release's table says refuses the
- * native engine. flame_prof_calibration.erl makes the probes, and their facts differ.
- */
+ * native engine. flame_prof_calibration.erl makes the probes, and their facts differ. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/*
- * perf_map.h - the functions of the JIT as /tmp/perf-PID.map, where Linux perf looks for names of
+/* perf_map.h - the functions of the JIT as /tmp/perf-PID.map, where Linux perf looks for names of
  * code that is in no file.
  *
  *      START SIZE SYMBOL LF     both in hex, sorted by START, disjoint
@@ -9,10 +8,8 @@
  * and a link at that place is replaced, not followed.
  *
  * A dirty scheduler's work: it allocates and writes a file, and takes some 10 us for each function,
- * most of it for its name. No state.
- */
-#ifndef FP_ERTS_PERF_MAP_H
-#define FP_ERTS_PERF_MAP_H
+ * most of it for its name. No state. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,5 +41,3 @@ int fp_perf_map_text(struct fp_buffer *text, const struct fp_functions *function
  * open for writing, so it is the VM's own (+JPperf); FP_EIO. Then `why` has the path and the
  * reason, and nothing is left behind. */
 int fp_perf_map_write(const char *path, const char *bytes, size_t size, char *why, size_t why_size);
-
-#endif

@@ -1,8 +1,5 @@
-/*
- * process.h - a copied process structure to what process_info/2 says of it. Pure. Any thread.
- */
-#ifndef FP_ERTS_PROCESS_H
-#define FP_ERTS_PROCESS_H
+/* process.h - a copied process structure to what process_info/2 says of it. Pure. Any thread. */
+#pragma once
 
 #include "base/metric.h"
 #include "erts/layout.h"
@@ -49,5 +46,3 @@ int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes
 /* A field of the copied structure, as an unsigned number. */
 uint64_t fp_process_field(const struct fp_layout *layout, const unsigned char *bytes,
                           enum fp_field field);
-
-#endif

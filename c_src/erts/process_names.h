@@ -1,11 +1,8 @@
-/*
- * process_names.h - the names of a process.
+/* process_names.h - the names of a process.
  *
  * Read when a process enters the set, when its registration changes, and, with a label, now and
- * then. No allocation; any thread.
- */
-#ifndef FP_ERTS_PROCESS_NAMES_H
-#define FP_ERTS_PROCESS_NAMES_H
+ * then. No allocation; any thread. */
+#pragma once
 
 #include "erts/layout.h"
 #include "erts/process.h"
@@ -29,5 +26,3 @@ void fp_process_names_read(const struct fp_layout *layout, const struct fp_memor
  * process_info(Pid, current_function) says. */
 int fp_process_hibernates(const struct fp_layout *layout, const struct fp_memory *memory,
                           const struct fp_snapshot *snapshot);
-
-#endif

@@ -1,7 +1,5 @@
-/*
- * A slot holds NULL, a process, or a marker that looks like one: a word is a process when the id in
- * its structure names the slot.
- */
+/* A slot holds NULL, a process, or a marker that looks like one: a word is a process when the id in
+ * its structure names the slot. */
 #include "erts/process_table.h"
 
 #include "base/error.h"

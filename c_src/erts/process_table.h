@@ -1,9 +1,6 @@
-/*
- * process_table.h - the array of process pointers that erts_proc (erl_ptab.h) points to. Any
- * thread.
- */
-#ifndef FP_ERTS_PROCESS_TABLE_H
-#define FP_ERTS_PROCESS_TABLE_H
+/* process_table.h - the array of process pointers that erts_proc (erl_ptab.h) points to. Any
+ * thread. */
+#pragma once
 
 #include "erts/layout.h"
 
@@ -19,5 +16,3 @@ int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memo
 /* The words of `n` slots from `slot` on, with 0 for one that is no process. 0 or FP_EFAULT. */
 int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *memory,
                           uint32_t slot, uint32_t n, uint64_t *word);
-
-#endif

@@ -1,13 +1,10 @@
-/*
- * resident.h - which pages are in memory.
+/* resident.h - which pages are in memory.
  *
  * The JIT reserves more than it fills, and a read of an unused page allocates it: 60 MB for all of
  * its memory. A page that holds code is resident, unless it is swapped out.
  *
- * Any thread; one system call each, no allocation.
- */
-#ifndef FP_ERTS_RESIDENT_H
-#define FP_ERTS_RESIDENT_H
+ * Any thread; one system call each, no allocation. */
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +15,3 @@
  * most FP_RESIDENT_MAX further. What is no mapping of this process (a fake memory, or one that is
  * gone) counts as resident: a read of it fails. */
 uint64_t fp_resident_until(uint64_t from, uint64_t to, int *resident);
-
-#endif

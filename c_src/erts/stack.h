@@ -1,12 +1,9 @@
-/*
- * stack.h - the words of an Erlang stack to the frames of a sample. The words are read by
+/* stack.h - the words of an Erlang stack to the frames of a sample. The words are read by
  * session/off_cpu.c, and by capture/handler.c for a process that runs.
  *
  * On the stack of a process that is off CPU, a word between the top and the start is a return
- * address when it is a continuation pointer (low two bits 00) into JIT code. Pure.
- */
-#ifndef FP_ERTS_STACK_H
-#define FP_ERTS_STACK_H
+ * address when it is a continuation pointer (low two bits 00) into JIT code. Pure. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +29,3 @@ void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code, uint6
 
 /* Puts frames above the leaf. The root's end of a stack that gets too deep is cut. */
 void fp_stack_put_on_top(struct fp_stack *stack, const uint64_t *frame, uint32_t n);
-
-#endif

@@ -1,11 +1,8 @@
-/*
- * symbolize.h - the native engine's symbolizer: Erlang code by code_index, C code by cstack.
+/* symbolize.h - the native engine's symbolizer: Erlang code by code_index, C code by cstack.
  *
  * It keeps three things fresh while the VM loads and purges code: the ranges of code, the cached
- * functions, and the set of libraries. WRITER THREAD, but for create.
- */
-#ifndef FP_ERTS_SYMBOLIZE_H
-#define FP_ERTS_SYMBOLIZE_H
+ * functions, and the set of libraries. WRITER THREAD, but for create. */
+#pragma once
 
 #include "base/counters.h"
 #include "base/maps.h"
@@ -26,5 +23,3 @@ void fp_symbolize_destroy(struct fp_symbolize *symbols);
 
 /* Valid as long as `symbols`. */
 const struct fp_symbolizer *fp_symbolize_interface(struct fp_symbolize *symbols);
-
-#endif

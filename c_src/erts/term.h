@@ -1,11 +1,8 @@
-/*
- * term.h - terms of the VM, as words: erl_term.h, the same in OTP 25 to 29.
+/* term.h - terms of the VM, as words: erl_term.h, the same in OTP 25 to 29.
  *
  * The terms that are followed into memory: entries of a process dictionary (dictionary.c), the
- * values of '$initial_call' and '$process_label' (process_names.c), file names (code_index.c).
- */
-#ifndef FP_ERTS_TERM_H
-#define FP_ERTS_TERM_H
+ * values of '$initial_call' and '$process_label' (process_names.c), file names (code_index.c). */
+#pragma once
 
 #include <stdint.h>
 
@@ -52,5 +49,3 @@ static inline int fp_term_read_tuple(const struct fp_memory *memory, uint64_t te
                ? 0
                : FP_ENOENT;
 }
-
-#endif

@@ -1,11 +1,8 @@
-/*
- * encode.h - any bytes to text that every tool of doc/format.md takes as part of a name.
+/* encode.h - any bytes to text that every tool of doc/format.md takes as part of a name.
  *
  * What a reader could take for structure is written %HH, byte by byte. All other UTF-8 stays as it
- * is, so that names stay readable. doc/format.md says which characters and why.
- */
-#ifndef FP_FORMAT_ENCODE_H
-#define FP_FORMAT_ENCODE_H
+ * is, so that names stay readable. doc/format.md says which characters and why. */
+#pragma once
 
 #include "base/slice.h"
 
@@ -14,5 +11,3 @@ char *fp_put_encoded(char *out, struct fp_slice text);
 
 /* Put `count` bytes at `at` as %HH each; what follows until `end` moves. The new end. */
 char *fp_encode_in_place(char *at, size_t count, char *end);
-
-#endif

@@ -1,9 +1,7 @@
-/*
- * parse.c - the lines of a sample. Written by hand, because parsing is most of the cost of reading.
+/* parse.c - the lines of a sample. Written by hand, because parsing is most of the cost of reading.
  *
  * A sample begins with a header line, in a session's file as in any `perf script`. The time marks a
- * header line: digits, a dot, six digits or more, a colon.
- */
+ * header line: digits, a dot, six digits or more, a colon. */
 #include "format/parse.h"
 
 #include <stdbool.h>

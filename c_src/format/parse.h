@@ -1,5 +1,4 @@
-/*
- * parse.h - a piece of text to what it says. Three dialects:
+/* parse.h - a piece of text to what it says. Three dialects:
  *
  *      FP_FLAME_PROF  doc/format.md: metrics on a `#` line, the status is the root frame
  *      FP_ORIGINAL    the first flame_prof: `waiting TAB 0.71.0 [000] 12.0: cpu-clock:TAB
@@ -8,10 +7,8 @@
  *      FP_PERF        `perf script` of Linux
  *
  * Slices are parts of the piece, but for texts that have to be encoded. A function that returns a
- * sentence returns NULL, or why the sample is damaged. Any bytes may come.
- */
-#ifndef FP_FORMAT_PARSE_H
-#define FP_FORMAT_PARSE_H
+ * sentence returns NULL, or why the sample is damaged. Any bytes may come. */
+#pragma once
 
 #include <stdint.h>
 
@@ -83,5 +80,3 @@ static inline int fp_is_status(const struct fp_frame_text *frame)
 {
     return fp_slice_is(frame->dso, FP_SLICE("status"));
 }
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * perf_script.c - records in, text out.
+/* perf_script.c - records in, text out.
  *
  * Costly text is rendered once: a stack's lines with the stack (write_stack.c), names and root
  * lines with the process (write_process.c), and the metrics line of a process whose metrics do not
@@ -9,8 +8,7 @@
  *      metrics line      formatted for a SAMPLE, process->quiet for a REPEAT
  *      stack lines       the stack's text
  *      root lines        process->text.root, those that the stack lacks
- *      status line       a constant, with the empty line that ends a sample
- */
+ *      status line       a constant, with the empty line that ends a sample */
 #include "format/perf_script.h"
 
 #include "base/error.h"

@@ -1,10 +1,7 @@
-/*
- * perf_script.h - records to Linux `perf script` text, by the grammar of doc/format.md. WRITER
+/* perf_script.h - records to Linux `perf script` text, by the grammar of doc/format.md. WRITER
  * THREAD only. Stacks, names and metric lines are rendered once and kept; a sample is assembled
- * by copying.
- */
-#ifndef FP_FORMAT_PERF_SCRIPT_H
-#define FP_FORMAT_PERF_SCRIPT_H
+ * by copying. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -75,5 +72,3 @@ int fp_perf_script_has_time(const struct fp_perf_script *script);
 /* Forget every text that was rendered from code addresses: it is rendered anew, from the kept frame
  * words, at its next use. Write what is merged before: it was sampled in the old code. */
 void fp_perf_script_recode(struct fp_perf_script *script);
-
-#endif

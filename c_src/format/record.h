@@ -1,5 +1,4 @@
-/*
- * record.h - the records in the ring, from either engine to the writer.
+/* record.h - the records in the ring, from either engine to the writer.
  *
  * A definition precedes its first use. The ring keeps order, so a slot that is defined anew needs
  * no lock and no generation.
@@ -11,10 +10,8 @@
  *   SAMPLE   one sample of a process with all its metrics
  *   REPEAT   one sample of a process, equal to the one before in status, stack and every metric
  *
- * All sizes are multiples of 8. Text is UTF-8 and not terminated.
- */
-#ifndef FP_FORMAT_RECORD_H
-#define FP_FORMAT_RECORD_H
+ * All sizes are multiples of 8. Text is UTF-8 and not terminated. */
+#pragma once
 
 #include <stdint.h>
 
@@ -126,5 +123,3 @@ struct fp_record_sample {
     int64_t delta[FP_METRIC_COUNT];
 };
 #define FP_RECORD_REPEAT_SIZE (8u + 8u + 8u)
-
-#endif

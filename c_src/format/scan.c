@@ -1,6 +1,4 @@
-/*
- * scan.c - where a sample ends: at a line end that is followed by anything but a frame.
- */
+/* scan.c - where a sample ends: at a line end that is followed by anything but a frame. */
 #include "format/scan.h"
 
 #include <stdbool.h>

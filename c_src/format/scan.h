@@ -1,5 +1,4 @@
-/*
- * scan.h - text to pieces of one sample each, which parse.h parses.
+/* scan.h - text to pieces of one sample each, which parse.h parses.
  *
  *      beam 4242/71 [003] 12.011367: cpu-clock:         header
  *      # reductions=9/12 ... (metrics)                  metrics, may be missing
@@ -8,10 +7,8 @@
  *                                                       an empty line
  *
  * A line that does not begin with a blank or a TAB ends the sample before it, so damage costs the
- * piece it is in. Memory: a window of 1 MiB that grows to FP_SCAN_SAMPLE_MOST at most.
- */
-#ifndef FP_FORMAT_SCAN_H
-#define FP_FORMAT_SCAN_H
+ * piece it is in. Memory: a window of 1 MiB that grows to FP_SCAN_SAMPLE_MOST at most. */
+#pragma once
 
 #include <stdint.h>
 
@@ -53,5 +50,3 @@ void fp_scan_close(struct fp_scan *scan);
 #define FP_SCAN_PIECE 1
 #define FP_SCAN_MORE 2
 int fp_scan_next(struct fp_scan *scan, struct fp_scan_piece *piece);
-
-#endif

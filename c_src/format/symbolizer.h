@@ -1,10 +1,7 @@
-/*
- * symbolizer.h - the functions by which the writer names code. WRITER THREAD only.
+/* symbolizer.h - the functions by which the writer names code. WRITER THREAD only.
  *
- * erts/symbolize implements it. The portable engine needs none, as its frames are text.
- */
-#ifndef FP_FORMAT_SYMBOLIZER_H
-#define FP_FORMAT_SYMBOLIZER_H
+ * erts/symbolize implements it. The portable engine needs none, as its frames are text. */
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +39,3 @@ struct fp_symbolizer {
      * unless it is 0, every rendered text is stale. */
     int (*revalidate)(void *self);
 };
-
-#endif

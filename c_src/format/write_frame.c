@@ -1,8 +1,6 @@
-/*
- * write_frame.c - two rules look at the symbol as a whole: how it begins (some readers take `0x12`
+/* write_frame.c - two rules look at the symbol as a whole: how it begins (some readers take `0x12`
  * for an address and `_Z` for C++) and its 17th byte from the end (a Rust demangler cuts there, and
- * panics inside a character of UTF-8).
- */
+ * panics inside a character of UTF-8). */
 #include "format/write_frame.h"
 
 #include <string.h>

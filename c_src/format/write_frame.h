@@ -1,14 +1,11 @@
-/*
- * write_frame.h - one frame line of the file, from its parts.
+/* write_frame.h - one frame line of the file, from its parts.
  *
  *      TAB ffffffff SP module:function/arity[:line] SP (file) LF
  *      TAB ffffffff SP function SP (library) LF
  *
  * The rules of escaping that need a whole symbol are here, those for single characters in encode.c.
- * The second line is of a C function.
- */
-#ifndef FP_FORMAT_WRITE_FRAME_H
-#define FP_FORMAT_WRITE_FRAME_H
+ * The second line is of a C function. */
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +31,3 @@ char *fp_put_function(char *out, const struct fp_frame *frame);
 
 /* Equal for frames of one function, whatever their lines; never 0. */
 uint64_t fp_frame_function(const struct fp_frame *frame);
-
-#endif

@@ -1,10 +1,7 @@
-/*
- * write_process.h - what each sample of one process repeats: the beginning of its header, the words
+/* write_process.h - what each sample of one process repeats: the beginning of its header, the words
  * of its metrics line, the frame lines at the root of each stack. Rendered once, when the process is defined. WRITER THREAD
- * only.
- */
-#ifndef FP_FORMAT_WRITE_PROCESS_H
-#define FP_FORMAT_WRITE_PROCESS_H
+ * only. */
+#pragma once
 
 #include "base/arena.h"
 #include "base/buffer.h"
@@ -32,5 +29,3 @@ int fp_process_text_render(struct fp_process_text *process, struct fp_arena *are
 
 /* Write `beam PID/TID [000] ` at `out`. The place behind it. */
 char *fp_put_thread(char *out, uint32_t os_pid, uint32_t tid);
-
-#endif

@@ -1,13 +1,10 @@
-/*
- * write_stack.h - the FRAME, NAME and STACK records of a session, and each stack as the lines of
+/* write_stack.h - the FRAME, NAME and STACK records of a session, and each stack as the lines of
  * the file. WRITER THREAD only.
  *
  * A stack keeps its frame words and is rendered when its text is needed. The text is discarded when code
  * was replaced (fp_stacks_recode), when the slot is defined anew, and when all texts together reach
- * their bound. A FRAME record for which there is no room is not kept.
- */
-#ifndef FP_FORMAT_WRITE_STACK_H
-#define FP_FORMAT_WRITE_STACK_H
+ * their bound. A FRAME record for which there is no room is not kept. */
+#pragma once
 
 #include "base/slice.h"
 #include "format/perf_script.h"
@@ -35,5 +32,3 @@ int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot, struct fp_stack_text
 
 /* Forget each text that came from code addresses. */
 void fp_stacks_recode(struct fp_stacks *stacks);
-
-#endif

@@ -1,6 +1,4 @@
-/*
- * aggregate.c - groups are found by their hash, in one pass over the rows.
- */
+/* aggregate.c - groups are found by their hash, in one pass over the rows. */
 #include "report/aggregate.h"
 
 #include <stdio.h>

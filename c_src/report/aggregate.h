@@ -1,12 +1,9 @@
-/*
- * aggregate.h - samples added up: the weight of a sample by a metric, its groups by dimensions, and
+/* aggregate.h - samples added up: the weight of a sample by a metric, its groups by dimensions, and
  * one sum for each stack in each group. Collapsed stacks, speedscope's file and
  * flame_prof_profile:stacks/2 are made of it.
  *
- * Not shared between threads.
- */
-#ifndef FP_REPORT_AGGREGATE_H
-#define FP_REPORT_AGGREGATE_H
+ * Not shared between threads. */
+#pragma once
 
 #include "report/profile.h"
 
@@ -113,5 +110,3 @@ size_t fp_aggregate_stack(const struct fp_aggregate *sums, uint32_t node,
                           uint32_t nodes[FP_FRAMES_MOST]);
 /* The symbol of a node of such a stack. */
 struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *sums, uint32_t node);
-
-#endif

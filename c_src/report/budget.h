@@ -1,11 +1,8 @@
-/*
- * budget.h - the memory that one profile may hold.
+/* budget.h - the memory that one profile may hold.
  *
  * Every table of report/ grows by these functions, so that a file of any size and of any bytes
- * costs at most `limit` bytes. The budget counts the tables' own bytes, not malloc's.
- */
-#ifndef FP_REPORT_BUDGET_H
-#define FP_REPORT_BUDGET_H
+ * costs at most `limit` bytes. The budget counts the tables' own bytes, not malloc's. */
+#pragma once
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -79,5 +76,3 @@ static inline void fp_budget_free(struct fp_budget *budget, void *bytes, size_t 
 #define FP_ZEROS(budget, array, count)                                                             \
     fp_budget_zeros((budget), (void **)(array), sizeof(**(array)), (count))
 #define FP_FREE(budget, array, room) fp_budget_free((budget), (array), sizeof(*(array)), (room))
-
-#endif

@@ -1,9 +1,6 @@
-/*
- * export.h - a profile for other tools. Each writes to an output that the caller opens and closes;
- * 0, FP_EFULL or FP_ENOMEM.
- */
-#ifndef FP_REPORT_EXPORT_H
-#define FP_REPORT_EXPORT_H
+/* export.h - a profile for other tools. Each writes to an output that the caller opens and closes;
+ * 0, FP_EFULL or FP_ENOMEM. */
+#pragma once
 
 #include "report/aggregate.h"
 #include "report/output.h"
@@ -35,5 +32,3 @@ int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is
 struct fp_slice fp_metric_unit(struct fp_slice name);
 /* "reductions", "reductions delta", "samples". `room` has 160 bytes. */
 struct fp_slice fp_by_name(const struct fp_profile *profile, const struct fp_by *by, char *room);
-
-#endif

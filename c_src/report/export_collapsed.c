@@ -1,7 +1,5 @@
-/*
- * export_collapsed.c - stacks as lines. Names stay percent-encoded as they are in the file: a `;`
- * or a blank in one would be taken for structure.
- */
+/* export_collapsed.c - stacks as lines. Names stay percent-encoded as they are in the file: a `;`
+ * or a blank in one would be taken for structure. */
 #include <stdio.h>
 
 #include "format/encode.h"

@@ -1,10 +1,8 @@
-/*
- * export_index.c - a profile as typed arrays that a browser maps as they are. The layout is
+/* export_index.c - a profile as typed arrays that a browser maps as they are. The layout is
  * doc/index.md's; a change of it is a new INDEX_VERSION.
  *
  * The profile knows the range of every column, so that each has its type and its place before the
- * first row. One pass over the rows writes them all, each through a buffer of its own.
- */
+ * first row. One pass over the rows writes them all, each through a buffer of its own. */
 #include "report/export_index.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,

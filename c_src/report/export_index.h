@@ -1,9 +1,6 @@
-/*
- * export_index.h - an index while it is written: what export_index*.c share. export.h declares the
- * export, doc/index.md is the layout.
- */
-#ifndef FP_REPORT_EXPORT_INDEX_H
-#define FP_REPORT_EXPORT_INDEX_H
+/* export_index.h - an index while it is written: what export_index*.c share. export.h declares the
+ * export, doc/index.md is the layout. */
+#pragma once
 
 #include <stdbool.h>
 
@@ -109,5 +106,3 @@ void fp_index_write_header(struct fp_index *w);
 /* The order of the rows, before they are written. */
 int fp_index_find_order(struct fp_index *w);
 int fp_index_write_packed(struct fp_index *w);
-
-#endif

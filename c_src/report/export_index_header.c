@@ -1,6 +1,4 @@
-/*
- * export_index_header.c - the index's beginning: JSON that says what each column is.
- */
+/* export_index_header.c - the index's beginning: JSON that says what each column is. */
 #include "report/export_index.h"
 
 #define INDEX_VERSION 1

@@ -1,7 +1,5 @@
-/*
- * export_index_packed.c - the rows of a report: changes as varints, column by column and process by
- * process, so that a compressor finds equal ones.
- */
+/* export_index_packed.c - the rows of a report: changes as varints, column by column and process by
+ * process, so that a compressor finds equal ones. */
 #include "report/export_index.h"
 #include "report/varint.h"
 

@@ -1,7 +1,5 @@
-/*
- * export_perf.c - a profile as `perf script` text again, with one metric as the period:
- * doc/format.md's weighted export.
- */
+/* export_perf.c - a profile as `perf script` text again, with one metric as the period:
+ * doc/format.md's weighted export. */
 #include <stdbool.h>
 
 #include "base/assume.h"

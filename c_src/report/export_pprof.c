@@ -1,10 +1,8 @@
-/*
- * export_pprof.c - profile.proto of github.com/google/pprof, written by hand: nine kinds of fields
+/* export_pprof.c - profile.proto of github.com/google/pprof, written by hand: nine kinds of fields
  * do not need a generator.
  *
  * A message is made in a buffer and put behind its size. Field numbers are those of profile.proto;
- * samples come first and texts last, when all of them are known.
- */
+ * samples come first and texts last, when all of them are known. */
 #include <stdio.h>
 
 #include "base/buffer.h"

@@ -1,9 +1,7 @@
-/*
- * export_speedscope.c - https://www.speedscope.app/file-format-schema.json
+/* export_speedscope.c - https://www.speedscope.app/file-format-schema.json
  *
  * Stacks are added up, in the order of their first samples: the view for these files is `Left
- * Heavy` or `Sandwich`. Frames come last in the file, when all groups of dimensions are known.
- */
+ * Heavy` or `Sandwich`. Frames come last in the file, when all groups of dimensions are known. */
 #include <stdbool.h>
 
 #include "report/export.h"

@@ -1,6 +1,4 @@
-/*
- * output.c - one buffer, before a file or zlib's writer of one.
- */
+/* output.c - one buffer, before a file or zlib's writer of one. */
 #include "report/output.h"
 
 #include <errno.h>

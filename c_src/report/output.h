@@ -1,13 +1,10 @@
-/*
- * output.h - a file that is there whole, or not at all.
+/* output.h - a file that is there whole, or not at all.
  *
  * Bytes go to a new file beside `path` (mode 0600, never through a link), which takes that name at
  * the end. fp_output_close() returns the first error.
  *
- * Dirty I/O threads only. One thread at a time.
- */
-#ifndef FP_REPORT_OUTPUT_H
-#define FP_REPORT_OUTPUT_H
+ * Dirty I/O threads only. One thread at a time. */
+#pragma once
 
 #include <stdint.h>
 
@@ -43,5 +40,3 @@ uint64_t fp_output_size(const struct fp_output *output);
 /* For an `err` of 0 the file takes its name, else it is deleted. Returns `err`, or the first error
  * of the output; `why` as above. */
 int fp_output_close(struct fp_output *output, int err, char *why, size_t why_size);
-
-#endif

@@ -1,7 +1,5 @@
-/*
- * profile.c - a sample is parsed whole before it is kept: a damaged one leaves a warning and at
- * most some unused texts.
- */
+/* profile.c - a sample is parsed whole before it is kept: a damaged one leaves a warning and at
+ * most some unused texts. */
 #include "report/profile.h"
 
 #include <stdbool.h>

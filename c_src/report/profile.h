@@ -1,5 +1,4 @@
-/*
- * profile.h - files read whole: texts, frames, the tree of stacks, processes, and one row for each
+/* profile.h - files read whole: texts, frames, the tree of stacks, processes, and one row for each
  * sample.
  *
  *      fp_profile_create(&profile, limit);
@@ -9,10 +8,8 @@
  *      fp_cursor_open(&cursor, &profile->rows, profile->schema, ...);
  *
  * Only profile.c writes the fields. A profile never holds more than its limit: the step returns
- * FP_EFULL, and the profile has what was read before. One thread at a time.
- */
-#ifndef FP_REPORT_PROFILE_H
-#define FP_REPORT_PROFILE_H
+ * FP_EFULL, and the profile has what was read before. One thread at a time. */
+#pragma once
 
 #include "format/parse.h"
 #include "report/rows.h"
@@ -124,5 +121,3 @@ static inline uint64_t fp_sum(uint64_t a, uint64_t b)
 {
     return a + b < a || a + b > INT64_MAX ? INT64_MAX : a + b;
 }
-
-#endif

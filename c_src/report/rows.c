@@ -1,7 +1,5 @@
-/*
- * rows.c - the writer and each reader keep equal tracks, so that "as before" means the same to
- * both.
- */
+/* rows.c - the writer and each reader keep equal tracks, so that "as before" means the same to
+ * both. */
 #include "report/rows.h"
 
 #include "report/varint.h"

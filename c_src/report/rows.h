@@ -1,5 +1,4 @@
-/*
- * rows.h - the samples of a profile, in the order of the files, as a log that is read from its
+/* rows.h - the samples of a profile, in the order of the files, as a log that is read from its
  * beginning only.
  *
  * Most samples of a process repeat the one before: a row holds the differences, in varints. One
@@ -18,10 +17,8 @@
  *      [set]       HAS_DELTAS: the places whose deltas are odd (struct fp_row)
  *      numbers     by place: the change and the delta, where the sets have it
  *
- * Not shared between threads.
- */
-#ifndef FP_REPORT_ROWS_H
-#define FP_REPORT_ROWS_H
+ * Not shared between threads. */
+#pragma once
 
 #include <stdint.h>
 
@@ -92,5 +89,3 @@ void fp_cursor_open(struct fp_cursor *cursor, const struct fp_rows *rows,
 /* 1 and the next row; 0 at the end; FP_EFULL or FP_ENOMEM. */
 int fp_cursor_next(struct fp_cursor *cursor, struct fp_row *row);
 void fp_cursor_close(struct fp_cursor *cursor);
-
-#endif

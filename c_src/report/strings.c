@@ -1,6 +1,4 @@
-/*
- * strings.c - the texts stand behind each other in one block, as in the index.
- */
+/* strings.c - the texts stand behind each other in one block, as in the index. */
 #include "report/strings.h"
 
 static int append(struct fp_strings *strings, struct fp_budget *budget, struct fp_slice text)

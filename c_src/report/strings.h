@@ -1,10 +1,7 @@
-/*
- * strings.h - each text once, under a small number. 0 is the empty text.
+/* strings.h - each text once, under a small number. 0 is the empty text.
  *
- * Not shared between threads. A pointer into the table is valid until the next text is added.
- */
-#ifndef FP_REPORT_STRINGS_H
-#define FP_REPORT_STRINGS_H
+ * Not shared between threads. A pointer into the table is valid until the next text is added. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +22,3 @@ int fp_strings_intern(struct fp_strings *strings, struct fp_budget *budget, stru
                       uint32_t *id);
 struct fp_slice fp_strings_at(const struct fp_strings *strings, uint32_t id);
 void fp_strings_free(struct fp_strings *strings, struct fp_budget *budget);
-
-#endif

@@ -1,6 +1,4 @@
-/*
- * table.c - a table is at most three quarters full, so that a seek ends soon.
- */
+/* table.c - a table is at most three quarters full, so that a seek ends soon. */
 #include "report/table.h"
 
 static void insert(struct fp_table *table, struct fp_table_slot entry)

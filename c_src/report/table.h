@@ -1,5 +1,4 @@
-/*
- * table.h - from a hash to small numbers: the index of every array of report/.
+/* table.h - from a hash to small numbers: the index of every array of report/.
  *
  * Open addressing over pairs of a 32-bit hash and a number. The caller compares the entries:
  *
@@ -9,10 +8,8 @@
  *              return id;
  *      fp_table_put(&table, budget, hash, id);
  *
- * Entries stay. Not shared between threads.
- */
-#ifndef FP_REPORT_TABLE_H
-#define FP_REPORT_TABLE_H
+ * Entries stay. Not shared between threads. */
+#pragma once
 
 #include <stdint.h>
 
@@ -91,5 +88,3 @@ void fp_table_free(struct fp_table *table, struct fp_budget *budget);
             owner->array[owner->array##_count++] = pair;                                           \
         return err;                                                                                \
     }
-
-#endif

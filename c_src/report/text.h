@@ -1,8 +1,5 @@
-/*
- * text.h - texts of a file, as a person reads them.
- */
-#ifndef FP_REPORT_TEXT_H
-#define FP_REPORT_TEXT_H
+/* text.h - texts of a file, as a person reads them. */
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +15,3 @@ struct fp_slice fp_text_decode(struct fp_slice text, char *room);
 
 /* The symbol without its `:123`; the line in *line, or 0. */
 struct fp_slice fp_text_without_line(struct fp_slice symbol, uint32_t *line);
-
-#endif

@@ -1,6 +1,4 @@
-/*
- * tree.c - a text is read leaf first, and put into the tree root first.
- */
+/* tree.c - a text is read leaf first, and put into the tree root first. */
 #include "report/tree.h"
 
 /* Nearly each text of perf is new, because it holds addresses: the cache does not grow with the

@@ -1,14 +1,11 @@
-/*
- * tree.h - frames, and the tree of all stacks.
+/* tree.h - frames, and the tree of all stacks.
  *
  *      node 0                         the root of all; no frame
  *      node n: {parent < n, frame}    a stack is a node, read towards the root
  *
  * The stack of a sample is a number for {node, status}. A cache from raw texts to stacks makes a
- * stack that was seen before cost a hash and a compare. Not shared between threads.
- */
-#ifndef FP_REPORT_TREE_H
-#define FP_REPORT_TREE_H
+ * stack that was seen before cost a hash and a compare. Not shared between threads. */
+#pragma once
 
 #include "format/parse.h"
 #include "report/strings.h"
@@ -73,5 +70,3 @@ int fp_tree_find(const struct fp_tree *tree, uint64_t hash, enum fp_dialect dial
  * FP_ENOMEM. */
 int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, struct fp_slice text,
                 uint32_t status, uint32_t *id, const char **bad);
-
-#endif

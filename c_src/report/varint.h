@@ -1,8 +1,6 @@
-/*
- * varint.h - numbers of 7 bits a byte, the least first; all bytes but the last have the eighth bit.
+/* varint.h - numbers of 7 bits a byte, the least first; all bytes but the last have the eighth bit.
  */
-#ifndef FP_REPORT_VARINT_H
-#define FP_REPORT_VARINT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +21,3 @@ static inline uint64_t fp_zigzag(int64_t n)
 {
     return (uint64_t)n << 1 ^ (n < 0 ? UINT64_MAX : 0);
 }
-
-#endif

@@ -1,6 +1,4 @@
-/*
- * export_nif.c - a profile as a file of another tool. Dirty I/O schedulers only.
- */
+/* export_nif.c - a profile as a file of another tool. Dirty I/O schedulers only. */
 #include "report/export.h"
 #include "report_nif/report_nif.h"
 

@@ -1,7 +1,5 @@
-/*
- * profile_nif.c - profiles as handles: files are read in steps, so that no call holds a scheduler
- * for long. Dirty schedulers only.
- */
+/* profile_nif.c - profiles as handles: files are read in steps, so that no call holds a scheduler
+ * for long. Dirty schedulers only. */
 #include "report_nif/report_nif.h"
 
 static void destroy(void *profile)

@@ -1,6 +1,4 @@
-/*
- * query_nif.c - terms to queries, and the stacks of a profile added up.
- */
+/* query_nif.c - terms to queries, and the stacks of a profile added up. */
 #include "report_nif/report_nif.h"
 
 /* samples | period | {value | delta, Name} */

@@ -1,7 +1,5 @@
-/*
- * report_nif.c - load and upgrade of flame_prof_report_nif.so, its handles and its table of NIFs.
- * The library has no thread and no state but the type of its handles.
- */
+/* report_nif.c - load and upgrade of flame_prof_report_nif.so, its handles and its table of NIFs.
+ * The library has no thread and no state but the type of its handles. */
 #include "report_nif/report_nif.h"
 
 struct fp_handle {

@@ -1,11 +1,8 @@
-/*
- * report_nif.h - the NIFs of flame_prof_report_nif.so, which reads profile files back, and what
+/* report_nif.h - the NIFs of flame_prof_report_nif.so, which reads profile files back, and what
  * they share.
  *
- * A profiled node does not load this library: flame_prof_nif.so is the agent.
- */
-#ifndef FP_REPORT_NIF_REPORT_NIF_H
-#define FP_REPORT_NIF_REPORT_NIF_H
+ * A profiled node does not load this library: flame_prof_nif.so is the agent. */
+#pragma once
 
 #include "report/aggregate.h"
 #include "terms/terms.h"
@@ -106,5 +103,3 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
 #define FP_REPORT_NIF_DECLARE(name, arity, flags) FP_REPORT_NIF(fp_nif_##name);
 FP_REPORT_NIF_MAP(FP_REPORT_NIF_DECLARE)
 #undef FP_REPORT_NIF_DECLARE
-
-#endif

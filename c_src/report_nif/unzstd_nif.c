@@ -1,7 +1,5 @@
-/*
- * unzstd_nif.c - the decompressor of flame_prof_reader. A call makes at most CHUNK bytes, in some
- * 0.2 ms: it is not dirty.
- */
+/* unzstd_nif.c - the decompressor of flame_prof_reader. A call makes at most CHUNK bytes, in some
+ * 0.2 ms: it is not dirty. */
 #include "report_nif/report_nif.h"
 #include "store/unzstd.h"
 

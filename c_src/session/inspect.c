@@ -144,7 +144,7 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
                           struct fp_process_view *view)
 {
     struct fp_snapshot *snapshot = &view->snapshot;
-    struct fp_capture_code code = {.peek = &inspect->memory,
+    struct fp_capture_code code = {.memory = &inspect->memory,
                                    .ranges = &inspect->ranges,
                                    .unwind = inspect->cstack ? unwind : NULL,
                                    .unwind_self = inspect,

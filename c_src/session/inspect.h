@@ -1,12 +1,9 @@
-/*
- * inspect.h - processes, and those that the schedulers run, read once: by the functions of the
+/* inspect.h - processes, and those that the schedulers run, read once: by the functions of the
  * sampler, without a session.
  *
  * One thread, which may block, opens, uses and closes an inspection. It waits for captures, for at
- * most some 0.2 s each; the sampler never does.
- */
-#ifndef FP_SESSION_INSPECT_H
-#define FP_SESSION_INSPECT_H
+ * most some 0.2 s each; the sampler never does. */
+#pragma once
 
 #include <stdint.h>
 
@@ -62,5 +59,3 @@ int fp_inspect_poll(struct fp_inspect *inspect, unsigned at,
  * process table, at 0.2 to 0.5 us a process. 0, FP_EFAULT or FP_ENOMEM. */
 int fp_inspect_dirty(struct fp_inspect *inspect, uint64_t self,
                      void (*each)(void *arg, uint64_t pid), void *arg);
-
-#endif

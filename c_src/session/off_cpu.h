@@ -1,10 +1,7 @@
-/*
- * off_cpu.h - the stack of a process that no normal scheduler runs: copied, then verified by its
+/* off_cpu.h - the stack of a process that no normal scheduler runs: copied, then verified by its
  * structure. For the sampler, which copies many at once, and for inspect.c. Any thread; allocates
- * nothing.
- */
-#ifndef FP_SESSION_OFF_CPU_H
-#define FP_SESSION_OFF_CPU_H
+ * nothing. */
+#pragma once
 
 #include "base/safe_read.h"
 #include "erts/dictionary.h"
@@ -57,5 +54,3 @@ static inline void fp_stack_not_sampled(struct fp_stack *stack, uint8_t status)
 {
     fp_stack_only(stack, status == FP_STATUS_garbage_collecting ? FP_FRAME_GC : FP_FRAME_RUNNING);
 }
-
-#endif

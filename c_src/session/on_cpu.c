@@ -338,7 +338,7 @@ void fp_on_cpu_create(struct fp_sampler *s)
 {
     struct fp_capture_code *code = &s->capture_code;
 
-    code->peek = s->options.memory;
+    code->memory = s->options.memory;
     code->ranges = &s->code;
     code->unwind = unwind;
     code->unwind_self = s;

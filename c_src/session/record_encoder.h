@@ -1,12 +1,9 @@
-/*
- * record_encoder.h - the items of the portable engine, into the ring.
+/* record_encoder.h - the items of the portable engine, into the ring.
  *
  * flame_prof_portable samples with process_info/2, keeps the tables of frames, stacks and processes
  * itself and names their slots; here its items become the records that the sampler makes, too. One
- * caller at a time. Every argument is checked: FP_EINVAL where it is out of range.
- */
-#ifndef FP_SESSION_RECORD_ENCODER_H
-#define FP_SESSION_RECORD_ENCODER_H
+ * caller at a time. Every argument is checked: FP_EINVAL where it is out of range. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -61,5 +58,3 @@ int fp_record_encoder_stack(struct fp_record_encoder *encoder, uint32_t slot, co
  * is full. 0, FP_EINVAL or FP_EFULL. */
 int fp_record_encoder_sample(struct fp_record_encoder *encoder, uint32_t process, uint32_t stack,
                              uint32_t status, const int64_t value[FP_METRIC_COUNT]);
-
-#endif

@@ -1,13 +1,11 @@
-/*
- * The life of a sample, from fp_sampler_tick() downwards. SAMPLER THREAD.
+/* The life of a sample, from fp_sampler_tick() downwards. SAMPLER THREAD.
  *
  *   read     the structures of all targets, in one pass
  *   decide   by the structure alone: sample() is the whole decision
  *   stack    off CPU, copied with the stacks of others; on CPU, captured by the
  *            scheduler (on_cpu.c), and emitted when that capture is there
  *   verify   by the structure, read again behind the stack
- *   emit     records into the ring (emit.c)
- */
+ *   emit     records into the ring (emit.c) */
 #include <string.h>
 #include <time.h>
 

@@ -1,14 +1,11 @@
-/*
- * sampler.h - the SAMPLER THREAD: samples the selected processes at every tick.
+/* sampler.h - the SAMPLER THREAD: samples the selected processes at every tick.
  *
  * It wakes at absolute deadlines, reads the structures of the processes and the stacks of those
  * that moved, requests captures of those on CPU, and puts records into the ring. A capture is
  * handled between two ticks or at the next, as a sample of the tick that requested it. After
  * fp_sampler_start() the thread allocates nothing, takes no lock, does no I/O, calls neither the VM
- * nor libuv, and waits for no other thread.
- */
-#ifndef FP_SESSION_SAMPLER_H
-#define FP_SESSION_SAMPLER_H
+ * nor libuv, and waits for no other thread. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -84,5 +81,3 @@ void fp_sampler_stop(struct fp_sampler *sampler);
 
 /* A thread that may block, once, after fp_sampler_stop: join and free. */
 void fp_sampler_join(struct fp_sampler *sampler);
-
-#endif

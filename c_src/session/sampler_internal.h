@@ -1,14 +1,11 @@
-/*
- * sampler_internal.h - what the files of the sampler share. SAMPLER THREAD.
+/* sampler_internal.h - what the files of the sampler share. SAMPLER THREAD.
  *
  *   sampler.c         the life of a sample
  *   sampler_thread.c  the thread, its clock and its budget, creation and end
  *   targets.c         the processes that are sampled: which, and since when
  *   emit.c            records into the ring
- *   on_cpu.c          captures of the processes on schedulers
- */
-#ifndef FP_SESSION_SAMPLER_INTERNAL_H
-#define FP_SESSION_SAMPLER_INTERNAL_H
+ *   on_cpu.c          captures of the processes on schedulers */
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -184,5 +181,3 @@ int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot);
 void fp_on_cpu_request_all(struct fp_sampler *s);
 /* At the end: handles what comes within 100 ms, gives up the rest. */
 void fp_on_cpu_drain(struct fp_sampler *s);
-
-#endif

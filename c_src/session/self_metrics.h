@@ -1,10 +1,7 @@
-/*
- * self_metrics.h - the gauges in the profiler's own sample of each flush: the session's counters,
+/* self_metrics.h - the gauges in the profiler's own sample of each flush: the session's counters,
  * the rate it achieves, the offset of its clock, and the node's gauges, which Erlang puts into a
- * mailbox. WRITER THREAD only.
- */
-#ifndef FP_SESSION_SELF_METRICS_H
-#define FP_SESSION_SELF_METRICS_H
+ * mailbox. WRITER THREAD only. */
+#pragma once
 
 #include "base/counters.h"
 #include "base/gauges.h"
@@ -22,5 +19,3 @@ void fp_self_metrics_init(struct fp_self_metrics *self, const struct fp_counters
                           struct fp_gauges_mailbox *mailbox);
 /* All gauges as they are now. */
 void fp_self_metrics_update(struct fp_self_metrics *self, int64_t clock_offset_us);
-
-#endif

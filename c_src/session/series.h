@@ -1,9 +1,6 @@
-/*
- * series.h - the samples of one process, each with its growth since the one before: the way of both
- * engines into the ring. PRODUCER's thread only.
- */
-#ifndef FP_SESSION_SERIES_H
-#define FP_SESSION_SERIES_H
+/* series.h - the samples of one process, each with its growth since the one before: the way of both
+ * engines into the ring. PRODUCER's thread only. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +26,3 @@ int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t proc
 /* A definition: a record of `size` bytes with its head, the rest 0, for fp_ring_commit(). NULL: the
  * ring is full. */
 void *fp_record_begin(struct fp_ring *ring, enum fp_record_type type, size_t size);
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * session.h - one profiling run: ring, engine, writer and file, from creation to end.
+/* session.h - one profiling run: ring, engine, writer and file, from creation to end.
  *
  *             fp_session_start
  *                    v
@@ -15,10 +14,8 @@
  *
  * A session whose owner has died is given up with fp_session_abandon(), which never blocks;
  * fp_session_reap() frees those that have stopped since. fp_session_join_all() stops and joins
- * every session of an owner: no thread outlives the library.
- */
-#ifndef FP_SESSION_SESSION_H
-#define FP_SESSION_SESSION_H
+ * every session of an owner: no thread outlives the library. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -113,5 +110,3 @@ void fp_session_abandon(struct fp_session *session);
 /* Threads that may block. */
 void fp_session_reap(const void *owner);
 void fp_session_join_all(const void *owner);
-
-#endif

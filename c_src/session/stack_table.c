@@ -1,10 +1,8 @@
-/*
- * stack_table.c - has the writer this stack? In two cache lines.
+/* stack_table.c - has the writer this stack? In two cache lines.
  *
  * A stack's hash names its set, and the stack is in any of the set's ways. A full set gives way by
  * clock: the hand passes over ways used since its last visit, once, and stops at the first that was
- * not. With 10^9 different stacks the chance that two have one hash is below 10^-20.
- */
+ * not. With 10^9 different stacks the chance that two have one hash is below 10^-20. */
 #include "session/stack_table.h"
 
 #include <assert.h>

@@ -1,12 +1,9 @@
-/*
- * stack_table.h - the stacks that the writer has, by their content.
+/* stack_table.h - the stacks that the writer has, by their content.
  *
  * A set-associative table of FP_STACK_SLOTS entries, each a 128-bit hash of the frame words and
  * nothing else. A slot that changes to another stack is defined anew through the ring (record.h),
- * so the two sides never disagree. The engine's thread only. No allocation after creation.
- */
-#ifndef FP_SESSION_STACK_TABLE_H
-#define FP_SESSION_STACK_TABLE_H
+ * so the two sides never disagree. The engine's thread only. No allocation after creation. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +25,3 @@ uint64_t fp_stack_table_token(const struct fp_stack_table *table, uint32_t slot)
 int fp_stack_table_holds(struct fp_stack_table *table, uint32_t slot, uint64_t token);
 
 void fp_stack_table_forget(struct fp_stack_table *table, uint32_t slot);
-
-#endif

@@ -1,12 +1,9 @@
-/*
- * top_processes.h - the top N processes by each of some rankings.
+/* top_processes.h - the top N processes by each of some rankings.
  *
  * A pass reads the process table once, in slices, so that no tick is lost to it. SAMPLER THREAD
  * only, no allocation after creation. O(n log N): a heap keeps the N largest, with the least at its
- * root.
- */
-#ifndef FP_SESSION_TOP_PROCESSES_H
-#define FP_SESSION_TOP_PROCESSES_H
+ * root. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -62,5 +59,3 @@ void fp_top_processes_divide(struct fp_top_processes *top, uint32_t divisor);
 
 /* Slots of the whole table. */
 uint32_t fp_top_processes_slots(const struct fp_top_processes *top);
-
-#endif

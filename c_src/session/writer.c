@@ -1,5 +1,4 @@
-/*
- * writer.c - the writer thread: drains the ring every few milliseconds, and flushes the file.
+/* writer.c - the writer thread: drains the ring every few milliseconds, and flushes the file.
  *
  *      drain_at_ms -> drain
  *      flush_at_ms -> drain, flush
@@ -15,8 +14,7 @@
  * clear, so the writer that sees the bit sees every ticket.
  *
  * The thread waits on a condition of libuv's, and not in a loop of libuv's: a loop holds six file
- * descriptors of the host, seven from libuv 1.45 on, and writes to files are synchronous anyway.
- */
+ * descriptors of the host, seven from libuv 1.45 on, and writes to files are synchronous anyway. */
 #include "session/writer.h"
 
 #include <pthread.h>

@@ -1,10 +1,7 @@
-/*
- * writer.h - the WRITER THREAD: drains the ring, formats, flushes.
+/* writer.h - the WRITER THREAD: drains the ring, formats, flushes.
  *
- * Other threads only post requests; the writer thread reports each by `notify`.
- */
-#ifndef FP_SESSION_WRITER_H
-#define FP_SESSION_WRITER_H
+ * Other threads only post requests; the writer thread reports each by `notify`. */
+#pragma once
 
 #include <stdint.h>
 
@@ -64,5 +61,3 @@ void fp_writer_stop(struct fp_writer *writer);
 
 /* A thread that may block, once, after fp_writer_stop: join and free. */
 void fp_writer_join(struct fp_writer *writer);
-
-#endif

@@ -1,12 +1,10 @@
-/*
- * blocks.c - one buffer of bytes: closed blocks, and the open one behind them.
+/* blocks.c - one buffer of bytes: closed blocks, and the open one behind them.
  *
  *      | ... |. block .|. block .|.. the open block ..|   room   |
  *            begin               end
  *
  * Text is compressed as it comes, a piece at a time. A sample is taken only if the open block finds
- * room also when it is closed, so that only the end of a session loses what was taken.
- */
+ * room also when it is closed, so that only the end of a session loses what was taken. */
 #include "store/blocks.h"
 
 #include <string.h>

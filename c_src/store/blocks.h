@@ -1,12 +1,9 @@
-/*
- * blocks.h - whole samples on their way to a file.
+/* blocks.h - whole samples on their way to a file.
  *
  * Samples come into the open block. A closed block is written, or cut off again, in one piece: with
  * compression it is one zstd frame. Closed blocks wait in order. All memory is mapped at creation.
- * WRITER THREAD only.
- */
-#ifndef FP_STORE_BLOCKS_H
-#define FP_STORE_BLOCKS_H
+ * WRITER THREAD only. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +43,3 @@ void fp_blocks_clear(struct fp_blocks *blocks);
 void fp_blocks_waiting(const struct fp_blocks *blocks, uint64_t *text, uint64_t *weight);
 /* CPU time of the calling thread that compression has taken so far. */
 uint64_t fp_blocks_cpu_ns(const struct fp_blocks *blocks);
-
-#endif

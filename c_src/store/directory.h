@@ -1,11 +1,8 @@
-/*
- * directory.h - the files of flame_prof in one folder: how the next one is named, which are too
+/* directory.h - the files of flame_prof in one folder: how the next one is named, which are too
  * old, and which a dead session left unfinished.
  *
- * The names of log_name.h, of regular files, and no others. A finished file is never written to.
- */
-#ifndef FP_STORE_DIRECTORY_H
-#define FP_STORE_DIRECTORY_H
+ * The names of log_name.h, of regular files, and no others. A finished file is never written to. */
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +43,3 @@ int fp_directory_retain(int folder, const struct fp_directory_sum *limits,
  * finished name, or removed when no block is good. How many there were, or a negative system error.
  * May block. */
 int fp_directory_recover(int folder);
-
-#endif

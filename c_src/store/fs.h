@@ -1,13 +1,10 @@
-/*
- * fs.h - every system call on files of the store; no decisions.
+/* fs.h - every system call on files of the store; no decisions.
  *
  * Names are looked up in an open folder, so that a folder that is replaced meanwhile leads nowhere
  * else, and no link is followed. libuv has no such calls; operations on an open file are libuv's.
  *
- * Any one thread at a time. Errors are negative system errors; fp_fs_reason() has their text.
- */
-#ifndef FP_STORE_FS_H
-#define FP_STORE_FS_H
+ * Any one thread at a time. Errors are negative system errors; fp_fs_reason() has their text. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +46,3 @@ int64_t fp_fs_size_of(int folder, const char *name);
 /* EEXIST where `to` exists: nothing is replaced. */
 int fp_fs_rename(int folder, const char *from, const char *to);
 int fp_fs_remove(int folder, const char *name);
-
-#endif

@@ -1,11 +1,8 @@
-/*
- * log_file.h - one file in progress: its whole blocks, and the samples in it.
+/* log_file.h - one file in progress: its whole blocks, and the samples in it.
  *
  * Without a descriptor (-1) there is no file, and only fp_log_file_begin() may be called. Errors
- * are negative system errors. Any one thread at a time.
- */
-#ifndef FP_STORE_LOG_FILE_H
-#define FP_STORE_LOG_FILE_H
+ * are negative system errors. Any one thread at a time. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +46,3 @@ int fp_log_file_finish(struct fp_log_file *file, int folder, bool is_synced, uin
 int fp_log_file_remove(const struct fp_log_file *file, int folder);
 /* The file stays where it is. */
 void fp_log_file_close(struct fp_log_file *file);
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * log_name.h - the names of a session's files.
+/* log_name.h - the names of a session's files.
  *
  *      2026-11-21@0154.07.erl_perf.log.zst         finished
  *      2026-11-21@0154.07_001.erl_perf.log.zst     the next of that second
@@ -7,10 +6,8 @@
  *      |---- key --------|
  *
  * Keys sort by strcmp() in the order of the times at which the files were begun, and those of one
- * second in the order of creation. No I/O.
- */
-#ifndef FP_STORE_LOG_NAME_H
-#define FP_STORE_LOG_NAME_H
+ * second in the order of creation. No I/O. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +31,3 @@ void fp_log_key_of(char key[FP_LOG_KEY_ROOM], time_t time);
 int fp_log_key_compare_seconds(const char *a, const char *b);
 /* The least greater key of the same second. */
 void fp_log_key_increase(char key[FP_LOG_KEY_ROOM]);
-
-#endif

@@ -1,8 +1,6 @@
-/*
- * recover.c - searches plain text from its end for the empty line that ends a sample. Walks frames
+/* recover.c - searches plain text from its end for the empty line that ends a sample. Walks frames
  * from the first, and decompresses the last ones until one is whole: a file whose tail never
- * reached the disk has the right length and the wrong bytes.
- */
+ * reached the disk has the right length and the wrong bytes. */
 #include "store/recover.h"
 
 #include <errno.h>

@@ -1,8 +1,5 @@
-/*
- * recover.h - an unfinished file, cut to its good part.
- */
-#ifndef FP_STORE_RECOVER_H
-#define FP_STORE_RECOVER_H
+/* recover.h - an unfinished file, cut to its good part. */
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,5 +8,3 @@
  * gets its table), and syncs it. `file` is open for reading and writing and may hold any bytes. How
  * many bytes of samples are left, or a negative system error. May block. */
 int64_t fp_recover(int file, bool is_zst);
-
-#endif

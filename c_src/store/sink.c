@@ -1,5 +1,4 @@
-/*
- * sink.c - which file, when, and what happens while no file takes bytes.
+/* sink.c - which file, when, and what happens while no file takes bytes.
  *
  *                    write_out()
  *      blocks ------------------------> file.size bytes, whole blocks
@@ -9,8 +8,7 @@
  *
  * write_out() is the one place where samples leave this process. A file takes a block wholly or is
  * cut back to where it was; a file that cannot be cut keeps its `.part`, and the next session in
- * the directory finishes it.
- */
+ * the directory finishes it. */
 #include "store/sink.h"
 
 #include <errno.h>

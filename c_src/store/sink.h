@@ -1,5 +1,4 @@
-/*
- * sink.h - samples to a series of files. WRITER THREAD only, except fp_sink_open: the thread that
+/* sink.h - samples to a series of files. WRITER THREAD only, except fp_sink_open: the thread that
  * starts the session, before the writer exists.
  *
  *   one file   2026-11-21@0154.07.erl_perf.log.zst.part, mode 0600 and locked; finished, it
@@ -13,10 +12,8 @@
  *              fp_sink_trigger(): the blocks of the last `buffer_ms` stay in memory
  *   failure    the file is cut back to its last whole block and the rest waits in memory, up to
  *              5.5 MiB. Each forced flush tries it again, and time does after 1, 2, 4 ... 32
- *              seconds: in the same file when the disk was full, else in a new one.
- */
-#ifndef FP_STORE_SINK_H
-#define FP_STORE_SINK_H
+ *              seconds: in the same file when the disk was full, else in a new one. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,5 +102,3 @@ struct fp_sink_end {
 
 /* Flushes, finishes the file and frees; drops what is only buffered. 0 or FP_EIO: freed, too. */
 int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end);
-
-#endif

@@ -1,14 +1,11 @@
-/*
- * source.h - the text of a file: plain, gzip or zstd, by its first bytes and not by its name.
+/* source.h - the text of a file: plain, gzip or zstd, by its first bytes and not by its name.
  *
  * Damage is counted and costs as little as it can: reading goes on at the next zstd frame. Memory:
  * two buffers of 256 KiB, and the window of a decompressor (at most 128 MiB, as zstd -d has it; 1
  * MiB or less for what flame_prof writes).
  *
- * Calls read the disk: dirty I/O threads only. One thread at a time.
- */
-#ifndef FP_STORE_SOURCE_H
-#define FP_STORE_SOURCE_H
+ * Calls read the disk: dirty I/O threads only. One thread at a time. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,5 +34,3 @@ const struct fp_source_state *fp_source_state(const struct fp_source *source);
 uint64_t fp_source_size(const struct fp_source *source);
 
 const char *fp_source_kind_name(enum fp_source_kind kind);
-
-#endif

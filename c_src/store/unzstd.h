@@ -1,9 +1,6 @@
-/*
- * unzstd.h - zstd frames back to text, a piece at a time, in bounded memory. Takes any bytes. Not
- * shared between threads.
- */
-#ifndef FP_STORE_UNZSTD_H
-#define FP_STORE_UNZSTD_H
+/* unzstd.h - zstd frames back to text, a piece at a time, in bounded memory. Takes any bytes. Not
+ * shared between threads. */
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +17,3 @@ int fp_unzstd_read(struct fp_unzstd *unzstd, const char *in, size_t in_size, siz
 
 /* Whether no frame is half read. */
 int fp_unzstd_is_between(const struct fp_unzstd *unzstd);
-
-#endif

@@ -1,15 +1,12 @@
-/*
- * zstd_frame.h - text to zstd frames, and the table of frames that ends a file.
+/* zstd_frame.h - text to zstd frames, and the table of frames that ends a file.
  *
  * Each frame has its size and a checksum, and is made as its text comes. The table is that of the
  * seekable format, in a frame that other readers skip; numbers have 32 bits, the little end first:
  *
  *      5E 2A 4D 18 | size | n x (compressed, text) | n | 00 | B1 EA 92 8F
  *
- * Not shared between threads.
- */
-#ifndef FP_STORE_ZSTD_FRAME_H
-#define FP_STORE_ZSTD_FRAME_H
+ * Not shared between threads. */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +50,3 @@ void fp_zstd_table_add(struct fp_zstd_table *table, size_t bytes, size_t text);
 void fp_zstd_table_free(struct fp_zstd_table *table);
 /* The finished skippable frame, to be freed, or NULL. */
 char *fp_zstd_table_print(const struct fp_zstd_table *table, size_t *size);
-
-#endif

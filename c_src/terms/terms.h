@@ -1,9 +1,6 @@
-/*
- * terms.h - Erlang terms to C and back, for agent_nif/ and report_nif/. Only these three folders
- * include erl_nif.h.
- */
-#ifndef FP_TERMS_TERMS_H
-#define FP_TERMS_TERMS_H
+/* terms.h - Erlang terms to C and back, for agent_nif/ and report_nif/. Only these three folders
+ * include erl_nif.h. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,5 +50,3 @@ int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES]);
 
 /* {Module, Function, Arity} with atoms: their words. */
 int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3]);
-
-#endif

@@ -1,8 +1,5 @@
-/*
- * bytes_source.h - bytes of a test as a file to read.
- */
-#ifndef BYTES_SOURCE_H
-#define BYTES_SOURCE_H
+/* bytes_source.h - bytes of a test as a file to read. */
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,5 +21,3 @@ static inline int bytes_source(struct fp_source **source, const void *bytes, siz
     close(file);
     return err;
 }
-
-#endif

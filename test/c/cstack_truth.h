@@ -1,9 +1,6 @@
-/*
- * cstack_truth.h - what is true of stacks and libraries, from others: libgcc's unwinder, and a
- * library that is built here and now.
- */
-#ifndef NATIVE_TRUTH_H
-#define NATIVE_TRUTH_H
+/* cstack_truth.h - what is true of stacks and libraries, from others: libgcc's unwinder, and a
+ * library that is built here and now. */
+#pragma once
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -173,5 +170,3 @@ static inline void truth_print(const struct fp_cstack *native, const char *who, 
         printf("#   %zu %#" PRIx64 " %s in %s\n", i, pc[i], name == NULL ? "?" : name, library);
     }
 }
-
-#endif

@@ -1,12 +1,9 @@
-/*
- * fake_code.h - a symbolizer without a VM. Addresses and atoms are indices into tables that the
+/* fake_code.h - a symbolizer without a VM. Addresses and atoms are indices into tables that the
  * test fills (and refills: that is code replacement).
  *
  *      address  (index + 1) << 16 | line
- *      atom     index + 1
- */
-#ifndef FAKE_CODE_H
-#define FAKE_CODE_H
+ *      atom     index + 1 */
+#pragma once
 
 #include <stdatomic.h>
 #include <string.h>
@@ -91,5 +88,3 @@ static inline struct fp_symbolizer fake_symbolizer(struct fake_code *code)
 {
     return (struct fp_symbolizer){code, fake_resolve, fake_atom, fake_revalidate};
 }
-
-#endif

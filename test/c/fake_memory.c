@@ -48,9 +48,9 @@ static int64_t fake_readv(void *self, const struct iovec *local, const struct io
 void fake_memory_create(struct fake_memory *memory)
 {
     memset(memory, 0, sizeof *memory);
-    memory->peek.readv = fake_readv;
-    memory->peek.self = memory;
-    memory->peek.fd = -1;
+    memory->reader.readv = fake_readv;
+    memory->reader.self = memory;
+    memory->reader.fd = -1;
 }
 
 void fake_memory_destroy(struct fake_memory *memory)

@@ -1,5 +1,4 @@
-/*
- * fake_memory.h - memory that a test lays out, behind a struct fp_memory.
+/* fake_memory.h - memory that a test lays out, behind a struct fp_memory.
  *
  * Regions lie at the addresses that the test names; all else is a hole, and reading it fails as the
  * kernel fails: what comes before the hole is copied, the rest is not. A hook may change memory
@@ -9,13 +8,11 @@
  *      fake_memory_create(&memory);
  *      fake_map(&memory, 0x300000000000, 4096);
  *      fake_put_word(&memory, 0x300000000008, 42);
- *      fp_safe_read_word(&memory.peek, 0x300000000008, &word);
+ *      fp_safe_read_word(&memory.reader, 0x300000000008, &word);
  *
  * Choose addresses where neither the program nor a sanitizer has anything (FAKE_BASE and up):
- * code.c asks mincore(2) about them.
- */
-#ifndef FAKE_MEMORY_H
-#define FAKE_MEMORY_H
+ * code.c asks mincore(2) about them. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +29,7 @@ struct fake_region {
 };
 
 struct fake_memory {
-    struct fp_memory peek;
+    struct fp_memory reader;
     struct fake_region region[FAKE_REGIONS_MAX];
     size_t regions;
     void (*before_read)(struct fake_memory *memory, void *arg, uint64_t address, size_t size);
@@ -40,7 +37,7 @@ struct fake_memory {
     uint64_t calls, entries; /* of readv */
 };
 
-/* `memory` must stay where it is: memory->peek points to it. */
+/* `memory` must stay where it is: memory->reader points to it. */
 void fake_memory_create(struct fake_memory *memory);
 void fake_memory_destroy(struct fake_memory *memory);
 
@@ -56,5 +53,3 @@ unsigned char *fake_at(struct fake_memory *memory, uint64_t address, size_t size
 void fake_put(struct fake_memory *memory, uint64_t address, const void *bytes, size_t size);
 void fake_put_word(struct fake_memory *memory, uint64_t address, uint64_t word);
 uint64_t fake_word(struct fake_memory *memory, uint64_t address);
-
-#endif

@@ -1,13 +1,10 @@
-/*
- * fake_vm.h - a VM that stands still: a process table, processes with heaps and stacks, atoms, and
+/* fake_vm.h - a VM that stands still: a process table, processes with heaps and stacks, atoms, and
  * JIT code with modules, functions and line tables, in fake memory and in the shape that a
  * release's entry of the layout table says.
  *
  * Process n has the pid that ERTS makes of the counter value n; its structure and heap lie at
- * places of their own, FAKE_HEAP_WORDS words each.
- */
-#ifndef FAKE_VM_H
-#define FAKE_VM_H
+ * places of their own, FAKE_HEAP_WORDS words each. */
+#pragma once
 
 #include "erts/layout.h"
 #include "erts/process.h"
@@ -98,5 +95,3 @@ void fake_load(struct fake_vm *vm, struct fake_module *module, uint64_t name,
 /* The line that fake_load gave to an address of function f. */
 uint32_t fake_line(const struct fake_module *module, uint32_t f, uint64_t pc,
                    const struct fake_module_options *options);
-
-#endif

@@ -1,11 +1,8 @@
-/*
- * faulty_disk.h - the calls of disk.c, each of which may fail. Included by one file of a test
+/* faulty_disk.h - the calls of disk.c, each of which may fail. Included by one file of a test
  * program, it takes the place of disk.c: what does not fail is done by the real one.
  *
- * Any thread may break or mend it.
- */
-#ifndef FAULTY_DISK_H
-#define FAULTY_DISK_H
+ * Any thread may break or mend it. */
+#pragma once
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -178,5 +175,3 @@ int fp_fs_list(int folder, void (*each)(void *arg, const char *name), void *arg)
 {
     FAULTY(real_list(folder, each, arg));
 }
-
-#endif

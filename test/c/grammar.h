@@ -1,5 +1,4 @@
-/*
- * grammar.h - does a text follow doc/format.md? Written from the document, not from the formatter,
+/* grammar.h - does a text follow doc/format.md? Written from the document, not from the formatter,
  * and with none of its code: a mistake has to be made twice to go unseen. Stricter than the
  * document where flame_prof promises more (comm, cpu, one address, the status frame,
  * percent-encoding).
@@ -8,10 +7,8 @@
  *
  * NULL when all is well; otherwise what is wrong (a static string), and grammar_offset says where.
  * The profiler's samples of itself are checked as well, and counted apart in grammar_own;
- * grammar_looks is the sum of the periods of the others.
- */
-#ifndef GRAMMAR_H
-#define GRAMMAR_H
+ * grammar_looks is the sum of the periods of the others. */
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -394,5 +391,3 @@ static const char *grammar_check(const char *text, size_t size, uint64_t *sample
     grammar_offset = (size_t)(g.at - g.begin);
     return wrong;
 }
-
-#endif

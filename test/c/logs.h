@@ -1,9 +1,6 @@
-/*
- * logs.h - the files of a folder, as a reader finds them: plain or zstd, by their content, and by
- * nothing but libzstd's simplest calls.
- */
-#ifndef LOGS_H
-#define LOGS_H
+/* logs.h - the files of a folder, as a reader finds them: plain or zstd, by their content, and by
+ * nothing but libzstd's simplest calls. */
+#pragma once
 
 #include <dirent.h>
 #include <zstd.h>
@@ -93,5 +90,3 @@ static inline char *logs_read_all(const char *directory, size_t *size)
     }
     return all;
 }
-
-#endif

@@ -1,9 +1,6 @@
-/*
- * profile_text.h - a profile as text, so that tests can say what they expect: one line a sample,
- * `time thread status period frames... metric=value/delta`.
- */
-#ifndef PROFILE_TEXT_H
-#define PROFILE_TEXT_H
+/* profile_text.h - a profile as text, so that tests can say what they expect: one line a sample,
+ * `time thread status period frames... metric=value/delta`. */
+#pragma once
 
 #include <stdio.h>
 
@@ -123,5 +120,3 @@ static inline void check_profile(struct fp_profile *profile, const char *expecte
     CHECK_TEXT(text, expected);
     free(text);
 }
-
-#endif

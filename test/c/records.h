@@ -1,11 +1,8 @@
-/*
- * records.h - the records of core/record.h, made by hand.
+/* records.h - the records of core/record.h, made by hand.
  *
  * Each make_* fills the buffer and returns it as a record, whose head.size is what would be pushed
- * into the ring. Text may have any bytes (struct bytes); BYTES("...") is for literals.
- */
-#ifndef RECORDS_H
-#define RECORDS_H
+ * into the ring. Text may have any bytes (struct bytes); BYTES("...") is for literals. */
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -169,5 +166,3 @@ static inline const struct fp_record *make_repeat(union record_buffer *b, uint32
     b->sample.time_us = time_us;
     return make_head(b, FP_RECORD_REPEAT, FP_RECORD_REPEAT_SIZE);
 }
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * run.h - the least that a C test needs.
+/* run.h - the least that a C test needs.
  *
  *      static void a_full_ring_refuses(void) { CHECK(...); }
  *      int main(int argc, char **argv)
@@ -11,10 +10,8 @@
  *
  * Speaks TAP. A failed check ends the program at once, with what was expected and where: the
  * sanitizers see no half-done test, and a debugger stands at the place. `test_ring full` runs the
- * tests with `full` in their names. Checks may be used in any thread.
- */
-#ifndef RUN_H
-#define RUN_H
+ * tests with `full` in their names. Checks may be used in any thread. */
+#pragma once
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -87,5 +84,3 @@ static inline uint32_t run_below(uint64_t *state, uint32_t limit)
 {
     return (uint32_t)(run_random(state) % limit);
 }
-
-#endif

@@ -1,8 +1,5 @@
-/*
- * temporary.h - a directory for one test, and what its files hold.
- */
-#ifndef TEMPORARY_H
-#define TEMPORARY_H
+/* temporary.h - a directory for one test, and what its files hold. */
+#pragma once
 
 #include <ftw.h>
 #include <stdio.h>
@@ -72,5 +69,3 @@ static inline char *temporary_read(const char *path, size_t *size)
     fclose(file);
     return bytes;
 }
-
-#endif

@@ -1,7 +1,5 @@
-/*
- * test_arena.c - texts of any sizes, kept and replaced in any order: aligned, apart from each
- * other, counted; with a bound, and with a kernel that has no memory.
- */
+/* test_arena.c - texts of any sizes, kept and replaced in any order: aligned, apart from each
+ * other, counted; with a bound, and with a kernel that has no memory. */
 #include <stdbool.h>
 #include <sys/mman.h>
 

@@ -1,6 +1,4 @@
-/*
- * test_atom.c - the text of atoms, in the forms that the releases keep it in.
- */
+/* test_atom.c - the text of atoms, in the forms that the releases keep it in. */
 #include "base/error.h"
 #include "erts/atom.h"
 #include "fake_vm.h"
@@ -15,7 +13,7 @@ static void create(struct fake_vm *vm, unsigned otp)
 static void expect(struct fake_vm *vm, uint64_t term, const char *text, size_t len)
 {
     char *got = malloc(FP_ATOM_TEXT_MAX); /* ASan sees a byte beyond */
-    int size = fp_atom_text(&vm->layout, &vm->memory.peek, term, got);
+    int size = fp_atom_text(&vm->layout, &vm->memory.reader, term, got);
 
     CHECK_INT(size, len);
     CHECK(memcmp(got, text, len) == 0);
@@ -26,7 +24,7 @@ static void expect_err(struct fake_vm *vm, uint64_t term, int err)
 {
     char got[FP_ATOM_TEXT_MAX];
 
-    CHECK_INT(fp_atom_text(&vm->layout, &vm->memory.peek, term, got), err);
+    CHECK_INT(fp_atom_text(&vm->layout, &vm->memory.reader, term, got), err);
 }
 
 /* Where fake_vm.c has put atom n: as the VM would look for it. */
@@ -95,8 +93,8 @@ static void what_is_no_atom_of_this_vm_is_none(void)
     expect_err(&vm, (UINT64_MAX & ~UINT64_C(0x3f)) | 0x0b, FP_ENOENT);
     vm.layout.atom_entries = 0; /* without their number: by the entries */
     expect(&vm, term, "last", 4);
-    CHECK(fp_atom_text(&vm.layout, &vm.memory.peek, term + 64, (char[FP_ATOM_TEXT_MAX]){0}) < 0);
-    CHECK(fp_atom_text(&vm.layout, &vm.memory.peek, UINT64_C(0xffffffff) << 6 | 0x0b,
+    CHECK(fp_atom_text(&vm.layout, &vm.memory.reader, term + 64, (char[FP_ATOM_TEXT_MAX]){0}) < 0);
+    CHECK(fp_atom_text(&vm.layout, &vm.memory.reader, UINT64_C(0xffffffff) << 6 | 0x0b,
                        (char[FP_ATOM_TEXT_MAX]){0}) < 0);
     fake_vm_destroy(&vm);
 }
@@ -171,7 +169,7 @@ static void random_words_harm_nothing(void)
         if (i % 4 == 0)
             fake_put_word(&vm.memory, entry_of(&vm, 0x0b) + 8 * run_below(&random, 1600),
                           run_random(&random) >> run_below(&random, 64));
-        size = fp_atom_text(&vm.layout, &vm.memory.peek, term, text);
+        size = fp_atom_text(&vm.layout, &vm.memory.reader, term, text);
         CHECK(size <= FP_ATOM_TEXT_MAX);
     }
     fake_vm_destroy(&vm);

@@ -1,7 +1,5 @@
-/*
- * test_cfi.c - rows out of programs written by hand, and out of real libraries, where readelf says
- * what they are.
- */
+/* test_cfi.c - rows out of programs written by hand, and out of real libraries, where readelf says
+ * what they are. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>

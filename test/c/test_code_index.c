@@ -1,7 +1,5 @@
-/*
- * test_code_index.c - addresses in JIT code to functions and lines, over modules that the test
- * loads (fake_vm.c), each with a known answer for every byte.
- */
+/* test_code_index.c - addresses in JIT code to functions and lines, over modules that the test
+ * loads (fake_vm.c), each with a known answer for every byte. */
 #include <sys/mman.h>
 
 #include "base/error.h"
@@ -51,7 +49,7 @@ static struct fixture *create(unsigned otp)
         f->body[i].arity = i % 256;
         f->body[i].size = 32 + 8 * (i * 7 % 50);
     }
-    CHECK_INT(fp_code_index_create(&f->code, &f->vm.layout, &f->vm.memory.peek, &f->vm.code), 0);
+    CHECK_INT(fp_code_index_create(&f->code, &f->vm.layout, &f->vm.memory.reader, &f->vm.code), 0);
     return f;
 }
 
@@ -549,14 +547,14 @@ static void the_first_function_behind_shared_code_is_found(void)
 
         far.at = (FAKE_JIT + 4096 + gap) & ~UINT64_C(63);
         fake_load(&f->vm, &a, f->name[0], f->body, 3, &far);
-        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), 0);
+        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info), 0);
         CHECK(info == a.info[0]);
-        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT + 777, &info), 0);
+        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT + 777, &info), 0);
         CHECK(info == a.info[0]);
         /* From itself on, and from behind its beginning. */
-        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, a.info[0], &info), 0);
+        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, a.info[0], &info), 0);
         CHECK(info == a.info[0]);
-        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, a.info[0] + 1, &info), 0);
+        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, a.info[0] + 1, &info), 0);
         CHECK(info == a.info[1]);
         destroy(f);
     }
@@ -573,7 +571,7 @@ static void the_first_function_may_be_at_the_very_end_of_a_range(void)
         fake_load(&f->vm, &a, f->name[0], f->body, 1, &four);
         /* Its MFA and the word behind belong to it; less is no function. */
         range.end = a.code[0] + 8 - cut;
-        CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info),
+        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info),
                   cut == 0 ? 0 : FP_ENOENT);
         destroy(f);
     }
@@ -585,15 +583,15 @@ static void where_there_is_no_function_none_is_found(void)
     struct fp_range range = f->vm.code.range[0];
     uint64_t info;
 
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT - 8, &info), FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, range.end, &info), FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, range.end - 4, &info), FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, UINT64_MAX, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT - 8, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, range.end, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, range.end - 4, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, UINT64_MAX, &info), FP_ENOENT);
     range.end = range.start;
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_JIT, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info), FP_ENOENT);
     range = (struct fp_range){FAKE_MISC, FAKE_MISC + 65536}; /* unreadable */
-    CHECK_INT(fp_code_first(&f->vm.memory.peek, &range, FAKE_MISC, &info), FP_ENOENT);
+    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_MISC, &info), FP_ENOENT);
     destroy(f);
 }
 
@@ -606,16 +604,16 @@ static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
         mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint64_t start = (uint64_t)(uintptr_t)page, found = 0;
     struct fp_range range = {start, start + 4 * 4096};
-    struct fp_memory peek;
+    struct fp_memory reader;
 
     CHECK(page != MAP_FAILED);
-    CHECK_INT(fp_safe_read_open(&peek), 0);
+    CHECK_INT(fp_safe_read_open(&reader), 0);
     memcpy(page + 4096 + 64, info, sizeof info);
-    CHECK_INT(fp_code_first(&peek, &range, start, &found), FP_ENOENT);
+    CHECK_INT(fp_code_first(&reader, &range, start, &found), FP_ENOENT);
     page[8] = 1; /* now it is there */
-    CHECK_INT(fp_code_first(&peek, &range, start, &found), 0);
+    CHECK_INT(fp_code_first(&reader, &range, start, &found), 0);
     CHECK(found == start + 4096 + 64);
-    fp_safe_read_close(&peek);
+    fp_safe_read_close(&reader);
     munmap(page, 4 * 4096);
 }
 
@@ -636,11 +634,11 @@ static void pages_that_are_not_there_end_the_search_at_once(void)
     uint64_t start = (uint64_t)(uintptr_t)page, mfa[3], at;
     struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
     int reads = 0;
-    struct fp_memory peek = {.readv = count_reads, .self = &reads};
+    struct fp_memory reader = {.readv = count_reads, .self = &reads};
 
     CHECK(page != MAP_FAILED);
     memset(page + 6 * 4096, 0x90, 2 * 4096);
-    CHECK_INT(fp_code_nearest(&peek, &ranges, start + 7 * 4096, mfa, &at), FP_ENOENT);
+    CHECK_INT(fp_code_nearest(&reader, &ranges, start + 7 * 4096, mfa, &at), FP_ENOENT);
     CHECK(reads <= 4);
     munmap(page, 8 * 4096);
 }
@@ -655,14 +653,14 @@ static void pages_that_are_not_there_end_the_search_for_a_module(void)
     struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
     struct fp_layout layout = {.release = *fp_release_find(27)};
     int reads = 0;
-    struct fp_memory peek = {.readv = count_reads, .self = &reads};
+    struct fp_memory reader = {.readv = count_reads, .self = &reads};
     struct fp_location location;
     struct fp_code_index *code;
 
     CHECK(page != MAP_FAILED);
     memcpy(page + 6 * 4096 + 64, info, sizeof info);
     page[7 * 4096] = 1;
-    CHECK_INT(fp_code_index_create(&code, &layout, &peek, &ranges), 0);
+    CHECK_INT(fp_code_index_create(&code, &layout, &reader, &ranges), 0);
     CHECK_INT(fp_code_index_resolve(code, start + 6 * 4096 + 160, &location), FP_ENOENT);
     CHECK(reads <= 8);
     fp_code_index_destroy(code);

@@ -1,7 +1,5 @@
-/*
- * test_cstack.c - which library, which function: the real ones of this process, and such as are
- * made here to be stripped, replaced and broken.
- */
+/* test_cstack.c - which library, which function: the real ones of this process, and such as are
+ * made here to be stripped, replaced and broken. */
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <sys/auxv.h>

@@ -1,7 +1,5 @@
-/*
- * test_disk_faults.c - every call on files fails once, and for a while, with every error that there
- * is: no flushed sample is missing, none is there twice, and every finished file is whole.
- */
+/* test_disk_faults.c - every call on files fails once, and for a while, with every error that there
+ * is: no flushed sample is missing, none is there twice, and every finished file is whole. */
 #include "base/error.h"
 #include "faulty_disk.h"
 #include "logs.h"

@@ -1,7 +1,5 @@
-/*
- * test_explain.c - what is copied of a running process, wherever its thread was, and what that is
- * taken to mean; over a memory that the test lays out.
- */
+/* test_explain.c - what is copied of a running process, wherever its thread was, and what that is
+ * taken to mean; over a memory that the test lays out. */
 #include "base/error.h"
 #include "erts/capture/explain.h"
 #include "fake_vm.h"
@@ -157,8 +155,8 @@ static struct bench *create(unsigned otp)
     put_shared_code(b);
     put_functions(b);
     b->scheduler =
-        (struct fp_capture_scheduler){&b->vm.memory.peek, b->vm.layout, SCHEDULER, BASE, 0};
-    b->code = (struct fp_capture_code){.peek = &b->vm.memory.peek,
+        (struct fp_capture_scheduler){&b->vm.memory.reader, b->vm.layout, SCHEDULER, BASE, 0};
+    b->code = (struct fp_capture_code){.memory = &b->vm.memory.reader,
                                        .ranges = &b->vm.code,
                                        .fragments = {FAKE_JIT, SHARED_END},
                                        .nif_return = SHARED_NIF,

@@ -1,8 +1,6 @@
-/*
- * test_explain_shared.c - where a running process' stack is found, and by whom C was called, in
+/* test_explain_shared.c - where a running process' stack is found, and by whom C was called, in
  * code and stacks that are laid out here. That the same holds in a VM is the matter of
- * flame_prof_running_SUITE.
- */
+ * flame_prof_running_SUITE. */
 #include "base/error.h"
 #include "erts/capture/explain.h"
 #include "erts/capture/jit_code.h"
@@ -78,7 +76,7 @@ static struct fixture *create(uint64_t returns_to_jit)
     fake_map(&f->memory, HEAP, 0x1000);
     fake_map(&f->memory, NEW_HEAP, 0x2000);
     fake_map(&f->memory, NATIVE_BASE - 0x2000, 0x2000);
-    f->scheduler.memory = &f->memory.peek;
+    f->scheduler.memory = &f->memory.reader;
     f->scheduler.layout.release = *fp_release_find(27);
     f->scheduler.layout.snapshot_size = 768;
     f->scheduler.data = DATA;
@@ -96,7 +94,7 @@ static struct fixture *create(uint64_t returns_to_jit)
     f->registers.rip = 0x1234;
     f->ranges.count = 1;
     f->ranges.range[0] = (struct fp_range){FAKE_BASE, CODE_END};
-    f->code.peek = &f->memory.peek;
+    f->code.memory = &f->memory.reader;
     f->code.ranges = &f->ranges;
     f->code.fragments = (struct fp_range){FRAGMENTS, FRAGMENTS_END};
     return f;
@@ -311,18 +309,18 @@ static void jumps_of_each_form_are_followed(void)
     static const unsigned char by_table[] = {0x40, 0xff, 0x25, 9, 0, 0, 0};
     static const unsigned char near[] = {0x40, 0xe9, 0x10, 0, 0, 0};
     struct fixture *f = create(0);
-    const struct fp_memory *peek = &f->memory.peek;
+    const struct fp_memory *reader = &f->memory.reader;
 
     fake_put(&f->memory, STUB, through_rax, sizeof through_rax);
-    CHECK(fp_jump_target(peek, STUB) == UINT64_C(0x1007060504030201));
+    CHECK(fp_jump_target(reader, STUB) == UINT64_C(0x1007060504030201));
     fake_put(&f->memory, STUB, by_table, sizeof by_table);
     fake_put_word(&f->memory, STUB + 16, FRAGMENTS + 7);
-    CHECK(fp_jump_target(peek, STUB) == FRAGMENTS + 7);
+    CHECK(fp_jump_target(reader, STUB) == FRAGMENTS + 7);
     fake_put(&f->memory, STUB, near, sizeof near);
-    CHECK(fp_jump_target(peek, STUB) == STUB + 6 + 0x10);
+    CHECK(fp_jump_target(reader, STUB) == STUB + 6 + 0x10);
     /* No jump, and no memory. */
-    CHECK(fp_jump_target(peek, STUB + 0x100) == STUB + 0x100);
-    CHECK(fp_jump_target(peek, CODE_END - 4) == CODE_END - 4);
+    CHECK(fp_jump_target(reader, STUB + 0x100) == STUB + 0x100);
+    CHECK(fp_jump_target(reader, CODE_END - 4) == CODE_END - 4);
     destroy(f);
 }
 

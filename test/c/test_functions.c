@@ -1,5 +1,4 @@
-/*
- * test_functions.c - all functions at one go, over modules that the test loads (fake_vm.c), with
+/* test_functions.c - all functions at one go, over modules that the test loads (fake_vm.c), with
  * holes and code that goes away meanwhile; and over a real memfd, that looking allocates nothing.
  */
 #include <sys/mman.h>
@@ -55,7 +54,7 @@ static void destroy(struct fixture *f)
 static int look_in(struct fixture *f, const struct fp_ranges *ranges)
 {
     fp_functions_free(&f->found);
-    return fp_functions_read(&f->found, &f->vm.layout.release, &f->vm.memory.peek, ranges);
+    return fp_functions_read(&f->found, &f->vm.layout.release, &f->vm.memory.reader, ranges);
 }
 
 static void look(struct fixture *f)
@@ -456,7 +455,7 @@ static void looking_allocates_nothing(void)
     struct fp_functions found;
     struct fp_ranges range = {.count = 1};
     struct stat before, after;
-    struct fp_memory peek;
+    struct fp_memory reader;
     unsigned char *rw, *rx, byte;
 
     CHECK(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
@@ -467,20 +466,20 @@ static void looking_allocates_nothing(void)
     put_info(rw + 3 * 4096 - 24, 0x0b | 7 << 6);
     put_info(rw + size - 8192, 0x0b | 9 << 6);
     range.range[0] = (struct fp_range){(uintptr_t)rx, (uintptr_t)rx + (uintptr_t)size};
-    CHECK_INT(fp_safe_read_open(&peek), 0);
+    CHECK_INT(fp_safe_read_open(&reader), 0);
     CHECK(fstat(fd, &before) == 0);
-    CHECK_INT(fp_functions_read(&found, &release, &peek, &range), 0);
+    CHECK_INT(fp_functions_read(&found, &release, &reader, &range), 0);
     CHECK(fstat(fd, &after) == 0);
     CHECK_INT(found.functions, 2);
     CHECK_INT(found.function[0].mfa[0], 0x0b | 7 << 6);
     CHECK_INT(found.function[1].mfa[0], 0x0b | 9 << 6);
     CHECK_INT(after.st_blocks, before.st_blocks);
     /* So it would have been seen: a single byte of another page. */
-    CHECK_INT(fp_safe_read(&peek, (uintptr_t)rx + 100 * 4096, &byte, 1), 0);
+    CHECK_INT(fp_safe_read(&reader, (uintptr_t)rx + 100 * 4096, &byte, 1), 0);
     CHECK(fstat(fd, &after) == 0);
     CHECK(after.st_blocks > before.st_blocks);
     fp_functions_free(&found);
-    fp_safe_read_close(&peek);
+    fp_safe_read_close(&reader);
     munmap(rw, size);
     munmap(rx, size);
     close(fd);

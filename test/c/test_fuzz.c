@@ -1,7 +1,5 @@
-/*
- * The targets of test/fuzz, without libFuzzer: each over its corpus as it is, and over the same
- * mutants of it in each run.
- */
+/* The targets of test/fuzz, without libFuzzer: each over its corpus as it is, and over the same
+ * mutants of it in each run. */
 #include <dirent.h>
 
 #include "../fuzz/fuzz.h"

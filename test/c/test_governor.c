@@ -1,6 +1,4 @@
-/*
- * test_governor.c - the governor over programs whose cost is known.
- */
+/* test_governor.c - the governor over programs whose cost is known. */
 #include "base/governor.h"
 
 #include "run.h"

@@ -1,7 +1,5 @@
-/*
- * test_jit_code.c - who called C, by the code that did: the bytes of real VMs (OTP 25, 27, 29 of
- * Debian), at the addresses where they stood, and near misses.
- */
+/* test_jit_code.c - who called C, by the code that did: the bytes of real VMs (OTP 25, 27, 29 of
+ * Debian), at the addresses where they stood, and near misses. */
 #include "base/error.h"
 #include "erts/capture/jit_code.h"
 #include "fake_memory.h"
@@ -221,11 +219,11 @@ static void a_light_bif_is_named_by_the_call_of_each_release(void)
         uint64_t mfa_at = 0;
 
         place_light(&memory, &lights[i]);
-        CHECK(fp_is_return_address(&memory.peek, lights[i].returns_to));
-        CHECK_INT(fp_jit_light(&memory.peek, lights[i].returns_to, &mfa_at), 0);
+        CHECK(fp_is_return_address(&memory.reader, lights[i].returns_to));
+        CHECK_INT(fp_jit_light(&memory.reader, lights[i].returns_to, &mfa_at), 0);
         CHECK(mfa_at == lights[i].mfa_at);
         CHECK_INT(fake_word(&memory, mfa_at + 16), 2); /* register/2 */
-        CHECK(fp_call_target(&memory.peek, lights[i].returns_to) == lights[i].fragment.at);
+        CHECK(fp_call_target(&memory.reader, lights[i].returns_to) == lights[i].fragment.at);
         fake_memory_destroy(&memory);
     }
 }
@@ -249,7 +247,7 @@ static void a_light_call_with_one_byte_wrong_names_no_other(void)
                 int err;
 
                 *at ^= (unsigned char)flip;
-                err = fp_jit_light(&memory.peek, lights[i].returns_to, &mfa_at);
+                err = fp_jit_light(&memory.reader, lights[i].returns_to, &mfa_at);
                 if (err == 0)
                     CHECK(mfa_at == lights[i].mfa_at);
                 if (memchr(matters, (int)k, sizeof matters) != NULL)
@@ -268,7 +266,7 @@ static void any_other_address_is_of_no_light_bif(void)
     for (uint64_t at = lights[0].site.at - ROOM; at < lights[0].returns_to + 8; at++) {
         uint64_t mfa_at;
 
-        CHECK_INT(fp_jit_light(&memory.peek, at, &mfa_at),
+        CHECK_INT(fp_jit_light(&memory.reader, at, &mfa_at),
                   at == lights[0].returns_to ? 0 : FP_ENOENT);
     }
     fake_memory_destroy(&memory);
@@ -288,9 +286,9 @@ static void a_call_right_after_that_of_a_light_bif_is_another_one(void)
 
             place_light(&memory, &lights[0]);
             fake_put(&memory, at, call, unhex(calls[i], call, sizeof call));
-            CHECK(fp_is_return_address(&memory.peek, at + size[i]));
-            CHECK_INT(fp_jit_light(&memory.peek, at + size[i], &mfa_at), FP_ENOENT);
-            CHECK_INT(fp_jit_light(&memory.peek, lights[0].returns_to, &mfa_at), 0);
+            CHECK(fp_is_return_address(&memory.reader, at + size[i]));
+            CHECK_INT(fp_jit_light(&memory.reader, at + size[i], &mfa_at), FP_ENOENT);
+            CHECK_INT(fp_jit_light(&memory.reader, lights[0].returns_to, &mfa_at), 0);
             fake_memory_destroy(&memory);
         }
 }
@@ -306,7 +304,7 @@ static void what_lea_points_to_must_lie_before_it(void)
         uint64_t mfa_at;
 
         fake_put(&memory, lights[0].site.at + 23, &displacements[i], 4);
-        CHECK_INT(fp_jit_light(&memory.peek, lights[0].returns_to, &mfa_at), FP_ENOENT);
+        CHECK_INT(fp_jit_light(&memory.reader, lights[0].returns_to, &mfa_at), FP_ENOENT);
     }
     fake_memory_destroy(&memory);
 }
@@ -319,16 +317,16 @@ static void an_export_with_no_mfa_or_two_names_nothing(void)
 
     place_light(&memory, light);
     fake_put_word(&memory, light->mfa_at + 16, 256); /* no arity */
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
     fake_put_word(&memory, light->mfa_at + 16, 255);
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), 0);
+    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), 0);
     fake_put_word(&memory, light->mfa_at, 0x3b03); /* a pid, no atom */
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
     fake_put_word(&memory, light->mfa_at, 0x3b0b);
     fake_put_word(&memory, export, 0x4b);
     fake_put_word(&memory, export + 8, 0x8b);
     fake_put_word(&memory, export + 16, 1); /* a second one */
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
     fake_memory_destroy(&memory);
 }
 
@@ -340,11 +338,11 @@ static void what_can_not_be_read_is_no_light_bif(void)
 
     place_light(&memory, light);
     fake_unmap(&memory, light->export.at - ROOM);
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
     fake_unmap(&memory, light->site.at - ROOM);
-    CHECK_INT(fp_jit_light(&memory.peek, light->returns_to, &mfa_at), FP_ENOENT);
-    CHECK_INT(fp_jit_light(&memory.peek, 0, &mfa_at), FP_ENOENT);
-    CHECK_INT(fp_jit_light(&memory.peek, UINT64_MAX, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.reader, 0, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory.reader, UINT64_MAX, &mfa_at), FP_ENOENT);
     fake_memory_destroy(&memory);
 }
 
@@ -356,8 +354,8 @@ static void a_heavy_bif_is_known_by_its_jump_in_each_release(void)
         struct fake_memory memory;
 
         place_heavy(&memory, &heavies[i]);
-        CHECK(fp_is_return_address(&memory.peek, heavies[i].native_return));
-        CHECK(fp_jit_heavy(&memory.peek, heavies[i].code.at, heavies[i].native_return));
+        CHECK(fp_is_return_address(&memory.reader, heavies[i].native_return));
+        CHECK(fp_jit_heavy(&memory.reader, heavies[i].code.at, heavies[i].native_return));
         fake_memory_destroy(&memory);
     }
 }
@@ -371,11 +369,11 @@ static void a_heavy_bif_of_before_is_not_believed(void)
         uint64_t fragment = heavy->fragment.at;
 
         place_heavy(&memory, heavy);
-        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, fragment - 1));
-        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, fragment));
-        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, fragment + 513));
-        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, 0));
-        CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, UINT64_MAX));
+        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, fragment - 1));
+        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, fragment));
+        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, fragment + 513));
+        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, 0));
+        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, UINT64_MAX));
         fake_memory_destroy(&memory);
     }
 }
@@ -387,19 +385,19 @@ static void what_is_no_heavy_bif_is_none(void)
     struct fake_memory memory;
 
     place_heavy(&memory, heavy);
-    CHECK(!fp_jit_heavy(&memory.peek, 0, native_return));
-    CHECK(!fp_jit_heavy(&memory.peek, 8, native_return));
-    CHECK(!fp_jit_heavy(&memory.peek, UINT64_MAX & ~UINT64_C(7), native_return));
+    CHECK(!fp_jit_heavy(&memory.reader, 0, native_return));
+    CHECK(!fp_jit_heavy(&memory.reader, 8, native_return));
+    CHECK(!fp_jit_heavy(&memory.reader, UINT64_MAX & ~UINT64_C(7), native_return));
     for (uint64_t off = 1; off < 8; off++)
-        CHECK(!fp_jit_heavy(&memory.peek, at + off, native_return));
-    CHECK(!fp_jit_heavy(&memory.peek, at + 8, native_return));
+        CHECK(!fp_jit_heavy(&memory.reader, at + off, native_return));
+    CHECK(!fp_jit_heavy(&memory.reader, at + 8, native_return));
     fake_put_word(&memory, at + 16, 256);
-    CHECK(!fp_jit_heavy(&memory.peek, at, native_return));
+    CHECK(!fp_jit_heavy(&memory.reader, at, native_return));
     fake_put_word(&memory, at + 16, 1);
-    CHECK(fp_jit_heavy(&memory.peek, at, native_return));
+    CHECK(fp_jit_heavy(&memory.reader, at, native_return));
     /* An Erlang function: it jumps nowhere near. */
     fake_put(&memory, at + 24 + 32, "\x0f\x1f\x44\x00\x00", 5);
-    CHECK(!fp_jit_heavy(&memory.peek, at, native_return));
+    CHECK(!fp_jit_heavy(&memory.reader, at, native_return));
     fake_memory_destroy(&memory);
 }
 
@@ -419,16 +417,16 @@ static void a_function_is_named_only_where_its_words_stand(void)
         fake_put_word(&memory, from + 8, 5 << 6 | 0x0b);
         fake_put_word(&memory, from + 16, 6 << 6 | 0x0b);
         fake_put_word(&memory, from + 24, 255);
-        CHECK_INT(fp_is_mfa_at(&memory.peek, from + 8), !high);
+        CHECK_INT(fp_is_mfa_at(&memory.reader, from + 8), !high);
     }
-    CHECK(!fp_is_mfa_at(&memory.peek, 0));
-    CHECK(!fp_is_mfa_at(&memory.peek, at));
-    CHECK(!fp_is_mfa_at(&memory.peek, at + 16));
-    CHECK(!fp_is_mfa_at(&memory.peek, at + 48));
+    CHECK(!fp_is_mfa_at(&memory.reader, 0));
+    CHECK(!fp_is_mfa_at(&memory.reader, at));
+    CHECK(!fp_is_mfa_at(&memory.reader, at + 16));
+    CHECK(!fp_is_mfa_at(&memory.reader, at + 48));
     for (uint64_t off = 1; off < 8; off++)
-        CHECK(!fp_is_mfa_at(&memory.peek, at + 8 + off));
+        CHECK(!fp_is_mfa_at(&memory.reader, at + 8 + off));
     fake_put_word(&memory, at + 24, 256);
-    CHECK(!fp_is_mfa_at(&memory.peek, at + 8));
+    CHECK(!fp_is_mfa_at(&memory.reader, at + 8));
     fake_memory_destroy(&memory);
 }
 
@@ -439,9 +437,9 @@ static void a_jump_whose_target_is_gone_leads_nowhere(void)
 
     place_heavy(&memory, heavy);
     fake_unmap(&memory, heavy->jump.at - ROOM);
-    CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, heavy->native_return));
+    CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, heavy->native_return));
     fake_unmap(&memory, heavy->code.at - ROOM);
-    CHECK(!fp_jit_heavy(&memory.peek, heavy->code.at, heavy->native_return));
+    CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, heavy->native_return));
     fake_memory_destroy(&memory);
 }
 
@@ -454,24 +452,24 @@ static void the_call_of_the_scheduler_is_known_in_each_release(void)
         struct fake_memory memory;
 
         place_all(&memory, &schedules[i], 1);
-        CHECK(fp_jit_is_schedule(&memory.peek, returns_to));
-        CHECK(fp_is_return_address(&memory.peek, returns_to));
-        CHECK(!fp_jit_is_schedule(&memory.peek, returns_to + 1));
+        CHECK(fp_jit_is_schedule(&memory.reader, returns_to));
+        CHECK(fp_is_return_address(&memory.reader, returns_to));
+        CHECK(!fp_jit_is_schedule(&memory.reader, returns_to + 1));
         for (unsigned bit = 0; bit < 24; bit++) {
             unsigned char *at = fake_at(&memory, returns_to + bit / 8, 1);
 
             *at ^= (unsigned char)(1u << bit % 8);
-            CHECK(!fp_jit_is_schedule(&memory.peek, returns_to));
+            CHECK(!fp_jit_is_schedule(&memory.reader, returns_to));
             *at ^= (unsigned char)(1u << bit % 8);
         }
-        CHECK(!fp_jit_is_schedule(&memory.peek, 0x1000));
+        CHECK(!fp_jit_is_schedule(&memory.reader, 0x1000));
         fake_memory_destroy(&memory);
     }
     for (size_t i = 0; i < HEAVIES; i++) {
         struct fake_memory memory;
 
         place_heavy(&memory, &heavies[i]);
-        CHECK(!fp_jit_is_schedule(&memory.peek, heavies[i].native_return));
+        CHECK(!fp_jit_is_schedule(&memory.reader, heavies[i].native_return));
         fake_memory_destroy(&memory);
     }
 }
@@ -527,7 +525,7 @@ static void a_call_of_any_shape_is_before_a_return_address(void)
     code_create(&memory);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         put_before(&memory, calls[i]);
-        CHECK(fp_is_return_address(&memory.peek, CODE + 64));
+        CHECK(fp_is_return_address(&memory.reader, CODE + 64));
     }
     fake_memory_destroy(&memory);
 }
@@ -555,15 +553,15 @@ static void other_instructions_are_before_no_return_address(void)
     code_create(&memory);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         put_before(&memory, others[i]);
-        CHECK(!fp_is_return_address(&memory.peek, CODE + 64));
+        CHECK(!fp_is_return_address(&memory.reader, CODE + 64));
     }
     /* Unreadable, at either end. */
     for (uint64_t off = 0; off < 8; off++)
-        CHECK(!fp_is_return_address(&memory.peek, CODE + off));
-    CHECK(!fp_is_return_address(&memory.peek, CODE + CODE_SIZE + 1));
-    CHECK(!fp_is_return_address(&memory.peek, 0));
-    CHECK(!fp_is_return_address(&memory.peek, 7));
-    CHECK(!fp_is_return_address(&memory.peek, UINT64_MAX));
+        CHECK(!fp_is_return_address(&memory.reader, CODE + off));
+    CHECK(!fp_is_return_address(&memory.reader, CODE + CODE_SIZE + 1));
+    CHECK(!fp_is_return_address(&memory.reader, 0));
+    CHECK(!fp_is_return_address(&memory.reader, 7));
+    CHECK(!fp_is_return_address(&memory.reader, UINT64_MAX));
     fake_memory_destroy(&memory);
 }
 
@@ -574,31 +572,31 @@ static void a_call_goes_where_it_says(void)
 
     code_create(&memory);
     put_before(&memory, "e8 00 01 00 00");
-    CHECK(fp_call_target(&memory.peek, returns_to) == CODE + 64 + 0x100);
+    CHECK(fp_call_target(&memory.reader, returns_to) == CODE + 64 + 0x100);
     put_before(&memory, "40 e8 f0 ff ff ff");
-    CHECK(fp_call_target(&memory.peek, returns_to) == CODE + 48);
+    CHECK(fp_call_target(&memory.reader, returns_to) == CODE + 48);
     /* By the module's table of addresses. */
     put_before(&memory, "ff 15 00 01 00 00");
     fake_put_word(&memory, CODE + 64 + 0x100, CODE + 0x800);
-    CHECK(fp_call_target(&memory.peek, returns_to) == CODE + 0x800);
+    CHECK(fp_call_target(&memory.reader, returns_to) == CODE + 0x800);
     /* By a register: nobody knows. */
     put_before(&memory, "41 ff d4");
-    CHECK(fp_call_target(&memory.peek, returns_to) == 0);
-    CHECK(fp_call_target(&memory.peek, CODE + 3) == 0);
-    CHECK(fp_call_target(&memory.peek, 0) == 0);
+    CHECK(fp_call_target(&memory.reader, returns_to) == 0);
+    CHECK(fp_call_target(&memory.reader, CODE + 3) == 0);
+    CHECK(fp_call_target(&memory.reader, 0) == 0);
     /* Out of what can be read: where it goes is known all the same; what is written there is
      * not. */
     put_before(&memory, "e8 00 00 00 40");
-    CHECK(fp_call_target(&memory.peek, returns_to) == CODE + 64 + 0x40000000);
+    CHECK(fp_call_target(&memory.reader, returns_to) == CODE + 64 + 0x40000000);
     put_before(&memory, "ff 15 00 00 00 40");
-    CHECK(fp_call_target(&memory.peek, returns_to) == 0);
+    CHECK(fp_call_target(&memory.reader, returns_to) == 0);
     fake_memory_destroy(&memory);
 }
 
 /* Where a call arrives in the end. */
 static uint64_t goes_on_at(struct fake_memory *memory, uint64_t returns_to)
 {
-    return fp_jump_target(&memory->peek, fp_call_target(&memory->peek, returns_to));
+    return fp_jump_target(&memory->reader, fp_call_target(&memory->reader, returns_to));
 }
 
 static void a_call_by_a_jump_of_its_module_goes_on_there(void)
@@ -647,15 +645,15 @@ static void any_bytes_are_survived(void)
                           CODE + 8 * run_below(&random, 512));
         if (run_below(&random, 4) == 0)
             at &= ~UINT64_C(7);
-        if (fp_jit_light(&memory.peek, at, &mfa_at) == 0) {
+        if (fp_jit_light(&memory.reader, at, &mfa_at) == 0) {
             CHECK(mfa_at >= CODE && mfa_at + 24 <= CODE + CODE_SIZE);
             CHECK(fake_word(&memory, mfa_at + 16) <= 255);
         }
-        fp_jit_heavy(&memory.peek, at, CODE + run_below(&random, 4096));
-        fp_call_target(&memory.peek, at);
-        fp_is_return_address(&memory.peek, at);
-        fp_is_mfa_at(&memory.peek, at);
-        fp_jit_is_schedule(&memory.peek, at);
+        fp_jit_heavy(&memory.reader, at, CODE + run_below(&random, 4096));
+        fp_call_target(&memory.reader, at);
+        fp_is_return_address(&memory.reader, at);
+        fp_is_mfa_at(&memory.reader, at);
+        fp_jit_is_schedule(&memory.reader, at);
     }
     fake_memory_destroy(&memory);
 }

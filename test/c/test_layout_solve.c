@@ -1,7 +1,5 @@
-/*
- * test_layout_solve.c - the calibration over a VM whose layout is known: it finds all of it, and
- * refuses naming the field when anything is wrong.
- */
+/* test_layout_solve.c - the calibration over a VM whose layout is known: it finds all of it, and
+ * refuses naming the field when anything is wrong. */
 #include "base/error.h"
 #include "fake_vm.h"
 #include "run.h"
@@ -9,7 +7,7 @@
 #define PROBES 8u
 #define LIMIT 1024u
 #define PROCESS_TABLE_AT (FAKE_DATA + 70000) /* crosses a block of the scan */
-#define FREE_SPOT 8u /* 24 bytes of the structure that no field uses */
+#define FREE_SPOT 8u                         /* 24 bytes of the structure that no field uses */
 
 struct fixture {
     struct fake_vm vm;
@@ -161,7 +159,7 @@ static void destroy(struct fixture *f)
 
 static int solve(struct fixture *f)
 {
-    int err = fp_layout_solve(&f->found, &f->vm.memory.peek, &f->input, &f->refusal);
+    int err = fp_layout_solve(&f->found, &f->vm.memory.reader, &f->input, &f->refusal);
 
     CHECK_INT(err, f->refusal.err);
     if (err != 0) {

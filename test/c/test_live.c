@@ -1,6 +1,4 @@
-/*
- * test_live.c - sets of libraries that replace each other while another thread walks by them.
- */
+/* test_live.c - sets of libraries that replace each other while another thread walks by them. */
 #include <malloc.h>
 #include <sched.h>
 

@@ -1,6 +1,4 @@
-/*
- * test_maps.c - texts of /proc/self/maps to where code and data are.
- */
+/* test_maps.c - texts of /proc/self/maps to where code and data are. */
 #include <sys/mman.h>
 
 #include "base/error.h"

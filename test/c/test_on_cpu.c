@@ -1,8 +1,6 @@
-/*
- * test_on_cpu.c - processes on a scheduler: it is asked, answers when it likes, and the books
+/* test_on_cpu.c - processes on a scheduler: it is asked, answers when it likes, and the books
  * balance. The schedulers are the test's own; what they answer is captured from the fake VM as
- * their handlers would.
- */
+ * their handlers would. */
 #include <unistd.h>
 
 #include "base/error.h"
@@ -171,7 +169,7 @@ static struct bench *create(enum fp_mode mode)
                                     .cstack = &b->cstack,
                                     .schedulers_online = &b->online,
                                     .layout = b->vm.layout,
-                                    .memory = &b->vm.memory.peek,
+                                    .memory = &b->vm.memory.reader,
                                     .code = &b->vm.live_code,
                                     .ring = b->ring,
                                     .counters = &b->counters,
@@ -337,7 +335,7 @@ static void pause_it(struct bench *b, uint32_t n, unsigned at)
 /* The handler runs: the process that is current is in Erlang code. */
 static void answer(struct bench *b, unsigned at)
 {
-    struct fp_capture_scheduler captured = {&b->vm.memory.peek, b->vm.layout, DATA(at), FAKE_MISC,
+    struct fp_capture_scheduler captured = {&b->vm.memory.reader, b->vm.layout, DATA(at), FAKE_MISC,
                                             0};
     struct fp_registers registers = {.rip = CODE + 0x500, .r14 = LEFT};
     uint64_t process =

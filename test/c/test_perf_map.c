@@ -1,7 +1,5 @@
-/*
- * test_perf_map.c - functions to lines, and lines to a file, where another file may be
- * already.
- */
+/* test_perf_map.c - functions to lines, and lines to a file, where another file may be
+ * already. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -58,9 +56,9 @@ static void write_text(struct fixture *f, struct fp_loaded *loaded, size_t n)
 {
     f->text.size = 0;
     fp_functions_free(&f->found);
-    CHECK_INT(fp_functions_read(&f->found, &f->vm.layout.release, &f->vm.memory.peek, &f->vm.code),
-              0);
-    CHECK_INT(fp_perf_map_text(&f->text, &f->found, loaded, n, &f->vm.layout, &f->vm.memory.peek,
+    CHECK_INT(
+        fp_functions_read(&f->found, &f->vm.layout.release, &f->vm.memory.reader, &f->vm.code), 0);
+    CHECK_INT(fp_perf_map_text(&f->text, &f->found, loaded, n, &f->vm.layout, &f->vm.memory.reader,
                                &f->count),
               0);
 }

@@ -1,7 +1,5 @@
-/*
- * test_perf_script.c - records to text: the encoding rule by rule, samples word by word, and
- * thousands of random ones against the grammar (grammar.h).
- */
+/* test_perf_script.c - records to text: the encoding rule by rule, samples word by word, and
+ * thousands of random ones against the grammar (grammar.h). */
 #include "base/error.h"
 #include "fake_code.h"
 #include "format/encode.h"

@@ -1,7 +1,5 @@
-/*
- * test_process.c - a copied process structure to what process_info/2 would say, and the figures
- * that no process can have.
- */
+/* test_process.c - a copied process structure to what process_info/2 would say, and the figures
+ * that no process can have. */
 #include "base/error.h"
 #include "erts/process.h"
 #include "run.h"

@@ -1,7 +1,5 @@
-/*
- * test_process_names.c - the names around a process: its registration, its initial call and
- * '$initial_call' in its dictionary.
- */
+/* test_process_names.c - the names around a process: its registration, its initial call and
+ * '$initial_call' in its dictionary. */
 #include "base/error.h"
 #include "erts/dictionary.h"
 #include "erts/process_names.h"
@@ -88,7 +86,7 @@ static void read_names(struct fixture *f)
 {
     struct fp_layout layout = {.term = {.initial_call = KEY}};
 
-    fp_process_names_read(&layout, &f->memory.peek, 0, &f->snapshot, &f->names);
+    fp_process_names_read(&layout, &f->memory.reader, 0, &f->snapshot, &f->names);
 }
 
 static void expect_call(struct fixture *f)
@@ -215,7 +213,7 @@ static uint64_t read_label(struct fixture *f, uint64_t label)
     put_slot(f, LABEL_INDEX % 8, pair(f, ATOM(LABEL_INDEX), label));
     fake_put_word(&f->memory, STRUCTURE + layout.release.offset[FP_FIELD_dictionary],
                   f->snapshot.dictionary);
-    fp_process_names_read(&layout, &f->memory.peek, STRUCTURE, &f->snapshot, &f->names);
+    fp_process_names_read(&layout, &f->memory.reader, STRUCTURE, &f->snapshot, &f->names);
     return f->names.label;
 }
 

@@ -1,7 +1,5 @@
-/*
- * test_process_table.c - pids to slots and numbers, against the VM's own way forward from its
- * counter (erl_ptab.c), and pids to structures.
- */
+/* test_process_table.c - pids to slots and numbers, against the VM's own way forward from its
+ * counter (erl_ptab.c), and pids to structures. */
 #include "base/error.h"
 #include "erts/process_table.h"
 #include "fake_vm.h"
@@ -92,23 +90,26 @@ static void a_living_process_is_found_and_a_gone_one_is_not(void)
         for (uint32_t n = 0; n < 8; n++)
             pid[n] = fake_spawn(&vm, n, 0);
         for (uint32_t n = 0; n < 8; n++) {
-            CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[n], &address), 0);
+            CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.reader, pid[n], &address), 0);
             CHECK(address == fake_process_at(n));
         }
         fake_exit(&vm, 3); /* its slot is empty */
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[3], &address), FP_EGONE);
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.reader, pid[3], &address),
+                  FP_EGONE);
         fake_set(&vm, 4, FP_FIELD_id, fake_pid(&vm.layout, 64 + 4)); /* new */
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[4], &address), FP_EGONE);
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.reader, pid[4], &address),
+                  FP_EGONE);
         /* Its structure was given back. */
         fake_put_word(&vm.memory, FAKE_TABLE + 8u * fake_slot(&vm.layout, 5), 0x7000);
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[5], &address), FP_EGONE);
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.reader, pid[5], &address),
+                  FP_EGONE);
         /* A pid of elsewhere, or no pid at all. */
         CHECK_INT(
-            fp_process_table_lookup(&vm.layout, &vm.memory.peek, UINT64_MAX << 32 | 3, &address),
+            fp_process_table_lookup(&vm.layout, &vm.memory.reader, UINT64_MAX << 32 | 3, &address),
             FP_EGONE);
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, 0, &address) != 0, 1);
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.reader, 0, &address) != 0, 1);
         fake_unmap(&vm.memory, FAKE_TABLE);
-        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.peek, pid[0], &address),
+        CHECK_INT(fp_process_table_lookup(&vm.layout, &vm.memory.reader, pid[0], &address),
                   FP_EFAULT);
         fake_vm_destroy(&vm);
     }
@@ -123,13 +124,13 @@ static void words_that_are_marked_are_nobody(void)
     fake_put_word(&vm.memory, FAKE_TABLE + 8 * 10, 0x1000);
     for (uint64_t tag = 1; tag < 8; tag++)
         fake_put_word(&vm.memory, FAKE_TABLE + 8 * (10 + tag), 0x1000 | tag);
-    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.peek, 9, 10, word), 0);
+    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, 9, 10, word), 0);
     CHECK_INT(word[0], 0);
     CHECK_INT(word[1], 0x1000);
     for (size_t i = 2; i < 10; i++)
         CHECK_INT(word[i], 0);
-    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.peek, 0, 64, word), 0);
-    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.peek, 1, 64, word), FP_EFAULT);
+    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, 0, 64, word), 0);
+    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, 1, 64, word), FP_EFAULT);
     fake_vm_destroy(&vm);
 }
 

@@ -1,5 +1,4 @@
-/*
- * What files become when they are read: three dialects, three compressions, damage of every kind.
+/* What files become when they are read: three dialects, three compressions, damage of every kind.
  */
 #include "profile_text.h"
 

@@ -1,7 +1,5 @@
-/*
- * test_record_encoder.c - what the portable engine hands over, as records; and what it must not
- * hand over.
- */
+/* test_record_encoder.c - what the portable engine hands over, as records; and what it must not
+ * hand over. */
 #include <stdatomic.h>
 #include <time.h>
 

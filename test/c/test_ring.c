@@ -1,7 +1,5 @@
-/*
- * test_ring.c - what the sampler and the writer rely on: order, wholeness, refusal when full. The
- * two-thread tests are meant for TSan, too.
- */
+/* test_ring.c - what the sampler and the writer rely on: order, wholeness, refusal when full. The
+ * two-thread tests are meant for TSan, too. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

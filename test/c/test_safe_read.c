@@ -1,7 +1,5 @@
-/*
- * test_safe_read.c - reading memory that may not be there: the kernel's ways on real memory with
- * real holes, and the batches over a fake memory that counts.
- */
+/* test_safe_read.c - reading memory that may not be there: the kernel's ways on real memory with
+ * real holes, and the batches over a fake memory that counts. */
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,7 +14,7 @@
 
 struct way {
     const char *method;
-    int (*open)(struct fp_memory *peek);
+    int (*open)(struct fp_memory *reader);
 };
 
 static const struct way ways[] = {
@@ -51,20 +49,20 @@ static void each_way_reads_what_is_there(void)
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory peek;
+        struct fp_memory reader;
         unsigned char into[3 * PAGE];
 
-        CHECK_INT(ways[w].open(&peek), 0);
+        CHECK_INT(ways[w].open(&reader), 0);
         if (ways[w].method != NULL)
-            CHECK_TEXT(fp_safe_read_method(&peek), ways[w].method);
+            CHECK_TEXT(fp_safe_read_method(&reader), ways[w].method);
         for (size_t size = 0; size <= 3 * PAGE; size += 1 + size / 3)
             for (size_t from = 0; from + size <= 3 * PAGE; from += 1021) {
                 memset(into, 0, sizeof into);
-                CHECK_INT(fp_safe_read(&peek, at(pages + from), into, size), 0);
+                CHECK_INT(fp_safe_read(&reader, at(pages + from), into, size), 0);
                 CHECK(memcmp(into, pages + from, size) == 0);
             }
-        fp_safe_read_close(&peek);
-        fp_safe_read_close(&peek); /* harmless */
+        fp_safe_read_close(&reader);
+        fp_safe_read_close(&reader); /* harmless */
     }
     tear_down();
 }
@@ -89,15 +87,15 @@ static void a_bad_address_is_an_answer(void)
                                 UINT64_C(0xffffffff81000000),
                                 UINT64_C(0xfffffffffffffff0),
                                 UINT64_MAX};
-        struct fp_memory peek;
+        struct fp_memory reader;
         uint64_t word;
 
-        CHECK_INT(ways[w].open(&peek), 0);
+        CHECK_INT(ways[w].open(&reader), 0);
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-            CHECK_INT(fp_safe_read_word(&peek, bad[i], &word), FP_EFAULT);
+            CHECK_INT(fp_safe_read_word(&reader, bad[i], &word), FP_EFAULT);
         /* And it still works. */
-        CHECK_INT(fp_safe_read_word(&peek, at(pages), &word), 0);
-        fp_safe_read_close(&peek);
+        CHECK_INT(fp_safe_read_word(&reader, at(pages), &word), 0);
+        fp_safe_read_close(&reader);
     }
     tear_down();
 }
@@ -106,20 +104,20 @@ static void a_read_that_runs_into_a_hole_fails(void)
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory peek;
+        struct fp_memory reader;
         unsigned char into[4 * PAGE];
         uint64_t edge = at(pages + HOLE * PAGE);
 
-        CHECK_INT(ways[w].open(&peek), 0);
-        CHECK_INT(fp_safe_read(&peek, edge - 8, into, 8), 0);
+        CHECK_INT(ways[w].open(&reader), 0);
+        CHECK_INT(fp_safe_read(&reader, edge - 8, into, 8), 0);
         for (uint64_t k = 1; k <= 8; k++)
-            CHECK_INT(fp_safe_read(&peek, edge - 8 + k, into, 8), FP_EFAULT);
-        CHECK_INT(fp_safe_read(&peek, edge - 2 * PAGE, into, 3 * PAGE), FP_EFAULT);
+            CHECK_INT(fp_safe_read(&reader, edge - 8 + k, into, 8), FP_EFAULT);
+        CHECK_INT(fp_safe_read(&reader, edge - 2 * PAGE, into, 3 * PAGE), FP_EFAULT);
         /* The hole in between. */
-        CHECK_INT(fp_safe_read(&peek, edge - PAGE, into, 3 * PAGE), FP_EFAULT);
-        CHECK_INT(fp_safe_read(&peek, edge + PAGE - 1, into, 8), FP_EFAULT);
-        CHECK_INT(fp_safe_read(&peek, edge + PAGE, into, 8), 0);
-        fp_safe_read_close(&peek);
+        CHECK_INT(fp_safe_read(&reader, edge - PAGE, into, 3 * PAGE), FP_EFAULT);
+        CHECK_INT(fp_safe_read(&reader, edge + PAGE - 1, into, 8), FP_EFAULT);
+        CHECK_INT(fp_safe_read(&reader, edge + PAGE, into, 8), 0);
+        fp_safe_read_close(&reader);
     }
     tear_down();
 }
@@ -127,16 +125,16 @@ static void a_read_that_runs_into_a_hole_fails(void)
 static void memory_that_goes_away_is_an_answer_too(void)
 {
     for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory peek;
+        struct fp_memory reader;
         uint64_t word;
         void *page;
 
-        CHECK_INT(ways[w].open(&peek), 0);
+        CHECK_INT(ways[w].open(&reader), 0);
         page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        CHECK_INT(fp_safe_read_word(&peek, at(page), &word), 0);
+        CHECK_INT(fp_safe_read_word(&reader, at(page), &word), 0);
         CHECK_INT(munmap(page, PAGE), 0);
-        CHECK_INT(fp_safe_read_word(&peek, at(page), &word), FP_EFAULT);
-        fp_safe_read_close(&peek);
+        CHECK_INT(fp_safe_read_word(&reader, at(page), &word), FP_EFAULT);
+        fp_safe_read_close(&reader);
     }
 }
 
@@ -148,16 +146,16 @@ static void a_large_piece_comes_whole(void)
     for (size_t i = 0; i < size; i++)
         from[i] = (unsigned char)(i * 31 + i / 4099);
     for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory peek;
+        struct fp_memory reader;
         struct fp_safe_read_span span[] = {{at(from), into, 8, -99},
                                            {at(from) + 8, into + 8, (uint32_t)size - 16, -99},
                                            {at(from) + size - 8, into + size - 8, 8, -99}};
 
-        CHECK_INT(ways[w].open(&peek), 0);
+        CHECK_INT(ways[w].open(&reader), 0);
         memset(into, 0, size);
-        CHECK_INT(fp_safe_read_batch(&peek, span, 3), 3);
+        CHECK_INT(fp_safe_read_batch(&reader, span, 3), 3);
         CHECK(memcmp(from, into, size) == 0);
-        fp_safe_read_close(&peek);
+        fp_safe_read_close(&reader);
     }
     free(from);
     free(into);
@@ -167,17 +165,17 @@ static void random_addresses_harm_nothing(void)
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory peek;
+        struct fp_memory reader;
         uint64_t random = 5;
         unsigned char into[512];
 
-        CHECK_INT(ways[w].open(&peek), 0);
+        CHECK_INT(ways[w].open(&reader), 0);
         for (int i = 0; i < 20000; i++) {
             uint64_t address = run_random(&random) >> run_below(&random, 64);
 
-            fp_safe_read(&peek, address, into, run_below(&random, 512));
+            fp_safe_read(&reader, address, into, run_below(&random, 512));
         }
-        fp_safe_read_close(&peek);
+        fp_safe_read_close(&reader);
     }
     tear_down();
 }
@@ -187,7 +185,7 @@ static void random_addresses_harm_nothing(void)
 enum kind { GOOD, HOLED, PARTIAL, EMPTY };
 
 /* Spans of `kind[i]`, each with a result of its own, as read one by one. */
-static void check_batch(const struct fp_memory *peek, const enum kind *kind, size_t n)
+static void check_batch(const struct fp_memory *reader, const enum kind *kind, size_t n)
 {
     struct fp_safe_read_span *span = calloc(n + 1, sizeof *span);
     unsigned char *into = calloc(n + 1, 64);
@@ -208,7 +206,7 @@ static void check_batch(const struct fp_memory *peek, const enum kind *kind, siz
         good += kind[i] == GOOD || kind[i] == EMPTY;
     }
     span[n].result = 77;
-    CHECK_INT(fp_safe_read_batch(peek, span, n), good);
+    CHECK_INT(fp_safe_read_batch(reader, span, n), good);
     for (size_t i = 0; i < n; i++) {
         int is_good = kind[i] == GOOD || kind[i] == EMPTY;
 
@@ -225,29 +223,29 @@ static void every_entry_of_a_batch_has_its_own_result(void)
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory peek;
+        struct fp_memory reader;
         uint64_t random = w;
         enum kind kind[64];
 
-        CHECK_INT(ways[w].open(&peek), 0);
-        check_batch(&peek, kind, 0);
+        CHECK_INT(ways[w].open(&reader), 0);
+        check_batch(&reader, kind, 0);
         for (enum kind bad = HOLED; bad <= EMPTY; bad++)
             for (size_t n = 1; n <= 9; n++) {
                 for (size_t where = 0; where < n; where++) {
                     memset(kind, 0, sizeof kind);
                     kind[where] = bad; /* at the start, amid, at the end */
-                    check_batch(&peek, kind, n);
+                    check_batch(&reader, kind, n);
                 }
                 for (size_t i = 0; i < n; i++)
                     kind[i] = bad; /* all of them */
-                check_batch(&peek, kind, n);
+                check_batch(&reader, kind, n);
             }
         for (int round = 0; round < 200; round++) {
             for (size_t i = 0; i < 64; i++)
                 kind[i] = run_below(&random, 2) == 0 ? GOOD : (enum kind)run_below(&random, 4);
-            check_batch(&peek, kind, 64);
+            check_batch(&reader, kind, 64);
         }
-        fp_safe_read_close(&peek);
+        fp_safe_read_close(&reader);
     }
     tear_down();
 }
@@ -259,19 +257,19 @@ static void batches_beyond_what_the_kernel_takes_are_cut(void)
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
         static const size_t sizes[] = {1023, 1024, 1025, 2048, 2500, 5000};
-        struct fp_memory peek;
+        struct fp_memory reader;
 
-        CHECK_INT(ways[w].open(&peek), 0);
+        CHECK_INT(ways[w].open(&reader), 0);
         for (size_t i = 0; i < 6; i++) {
             memset(kind, 0, sizeof kind);
-            check_batch(&peek, kind, sizes[i]);
+            check_batch(&reader, kind, sizes[i]);
             /* Around the cuts. */
             kind[0] = kind[1022] = HOLED;
             kind[1023] = kind[1024] = PARTIAL;
             kind[2047] = kind[2048] = kind[sizes[i] - 1] = HOLED;
-            check_batch(&peek, kind, sizes[i]);
+            check_batch(&reader, kind, sizes[i]);
         }
-        fp_safe_read_close(&peek);
+        fp_safe_read_close(&reader);
     }
     tear_down();
 }
@@ -287,10 +285,10 @@ static void a_bad_entry_costs_one_more_call(void)
     for (size_t i = 0; i < 2500; i++)
         span[i] =
             (struct fp_safe_read_span){i % 100 == 50 ? 0 : FAKE_BASE + i % 4000, &word[i], 8, 77};
-    CHECK_INT(fp_safe_read_batch(&memory.peek, span, 2500), 2475);
+    CHECK_INT(fp_safe_read_batch(&memory.reader, span, 2500), 2475);
     CHECK(memory.calls <= 3 + 25);
     memory.calls = 0;
-    CHECK_INT(fp_safe_read_batch(&memory.peek, span, 50), 50);
+    CHECK_INT(fp_safe_read_batch(&memory.reader, span, 50), 50);
     CHECK_INT(memory.calls, 1);
     fake_memory_destroy(&memory);
 }

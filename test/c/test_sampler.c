@@ -1,7 +1,5 @@
-/*
- * test_sampler.c - the sampler over a VM that the test owns: what it puts into the ring, and that
- * its books balance whatever happens to the processes.
- */
+/* test_sampler.c - the sampler over a VM that the test owns: what it puts into the ring, and that
+ * its books balance whatever happens to the processes. */
 #include <stdatomic.h>
 #include <time.h>
 
@@ -56,7 +54,7 @@ static struct bench *bench_create(unsigned otp, uint32_t limit, uint32_t process
     CHECK_INT(fp_ring_create(&b->ring, 1u << 16), 0);
     b->options =
         (struct fp_sampler_options){.layout = b->vm.layout,
-                                    .memory = &b->vm.memory.peek,
+                                    .memory = &b->vm.memory.reader,
                                     .code = &b->vm.live_code,
                                     .ring = b->ring,
                                     .counters = &b->counters,

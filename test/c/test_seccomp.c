@@ -1,7 +1,5 @@
-/*
- * test_seccomp.c - what a seccomp filter leaves: each case in a process of its own, since a filter
- * stays.
- */
+/* test_seccomp.c - what a seccomp filter leaves: each case in a process of its own, since a filter
+ * stays. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

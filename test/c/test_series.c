@@ -1,6 +1,4 @@
-/*
- * test_series.c - each sample of a process with its change since the last one.
- */
+/* test_series.c - each sample of a process with its change since the last one. */
 #include "base/error.h"
 #include "format/record.h"
 #include "run.h"

@@ -1,13 +1,11 @@
-/*
- * test_sigcapture.c - asking a thread by a signal, for what it is doing: with real threads, real
+/* test_sigcapture.c - asking a thread by a signal, for what it is doing: with real threads, real
  * signals, and "JIT" code that changes stacks as ERTS does.
  *
  * The static functions of sigcapture.c are called, so that it is part of this file.
  *
  * TSan holds a signal back until the thread calls something that it intercepts, and hands the
  * handler a context of then: what is captured makes no sense, and no scheduler would register. Its
- * variant is about who may touch what, when.
- */
+ * variant is about who may touch what, when. */
 #include "erts/capture/sigcapture.c"
 
 #include <errno.h>
@@ -749,7 +747,7 @@ static void released_before_it_was_handled_it_is_handled_for_nobody(void)
     dismiss(worker);
 }
 
-/* A peek that stops the handler in its work. */
+/* A reader that stops the handler in its work. */
 static struct {
     const struct fp_memory *real;
     _Atomic int works, goes_on;

@@ -1,7 +1,5 @@
-/*
- * test_sink.c - the files: whose they are, where they may not be, what they are called, when the
- * next one begins and which of the old ones go.
- */
+/* test_sink.c - the files: whose they are, where they may not be, what they are called, when the
+ * next one begins and which of the old ones go. */
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/wait.h>

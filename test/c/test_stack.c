@@ -1,6 +1,4 @@
-/*
- * test_stack.c - words of a stack to frames, against a slow and obvious way of doing the same.
- */
+/* test_stack.c - words of a stack to frames, against a slow and obvious way of doing the same. */
 #include "erts/stack.h"
 #include "format/record.h"
 #include "run.h"

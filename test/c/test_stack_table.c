@@ -1,7 +1,5 @@
-/*
- * test_stack_table.c - the table against a plain model of itself: what it calls known must be the
- * stack that the slot was last given to.
- */
+/* test_stack_table.c - the table against a plain model of itself: what it calls known must be the
+ * stack that the slot was last given to. */
 #include "base/error.h"
 #include "format/record.h"
 #include "run.h"

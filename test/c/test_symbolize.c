@@ -1,7 +1,5 @@
-/*
- * test_symbolize.c - frame words to symbols: of which kind each is, over modules that the test
- * loads and the libraries of this very program.
- */
+/* test_symbolize.c - frame words to symbols: of which kind each is, over modules that the test
+ * loads and the libraries of this very program. */
 #include <time.h>
 
 #include "base/error.h"
@@ -36,8 +34,8 @@ static struct fixture *create(int with_native)
     body[0] = body[1] = (struct fake_body){f->function, 2, 64};
     fake_load(&f->vm, &f->module, f->name, body, 2, &options);
     fake_map(&f->vm.memory, FAKE_MISC, 4096);
-    CHECK_INT(fp_symbolize_create(&f->symbols, &f->vm.layout, &f->vm.memory.peek, &f->vm.live_code,
-                                  with_native ? &f->native : NULL),
+    CHECK_INT(fp_symbolize_create(&f->symbols, &f->vm.layout, &f->vm.memory.reader,
+                                  &f->vm.live_code, with_native ? &f->native : NULL),
               0);
     f->interface = fp_symbolize_interface(f->symbols);
     return f;

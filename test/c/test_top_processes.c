@@ -1,6 +1,4 @@
-/*
- * test_top_processes.c - the N busiest processes, against sorting all of them.
- */
+/* test_top_processes.c - the N busiest processes, against sorting all of them. */
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -27,9 +25,9 @@ static struct fixture *create(unsigned otp, uint32_t limit, uint32_t processes, 
     struct fp_ranking rule = {FP_METRIC_reductions, 1, top, 1};
 
     fake_vm_create(&f->vm, otp, limit, processes);
-    CHECK_INT(
-        fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.peek, &rule, 1, excluded, n),
-        0);
+    CHECK_INT(fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.reader, &rule, 1,
+                                      excluded, n),
+              0);
     CHECK_INT(fp_top_processes_slots(f->top), limit);
     return f;
 }
@@ -369,7 +367,7 @@ static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
 
     fake_vm_create(&f->vm, 27, 64, 8);
     CHECK_INT(
-        fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.peek, rule, rules, NULL, 0),
+        fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.reader, rule, rules, NULL, 0),
         0);
     for (uint32_t k = 0; k < 8; k++)
         fake_spawn(&f->vm, k, 0);
@@ -500,12 +498,12 @@ static void invalid_rankings_are_refused(void)
 
     fake_vm_create(&vm, 27, 64, 8);
     for (int i = 0; i < 2; i++)
-        CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.peek, &bad[i], 1, NULL, 0),
+        CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.reader, &bad[i], 1, NULL, 0),
                   FP_EINVAL);
-    CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.peek, many, FP_RANKINGS_MAX + 1,
-                                      NULL, 0),
+    CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.reader, many,
+                                      FP_RANKINGS_MAX + 1, NULL, 0),
               FP_EINVAL);
-    CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.peek, NULL, 0, NULL, 0), 0);
+    CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.reader, NULL, 0, NULL, 0), 0);
     CHECK_INT(fp_top_processes_step(top, 64), 1);
     fp_top_processes_destroy(top);
     fake_vm_destroy(&vm);

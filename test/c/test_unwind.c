@@ -1,7 +1,5 @@
-/*
- * test_unwind.c - our walks beside libgcc's, in the same thread at the same instruction: at calls,
- * and while code is stepped through instruction by instruction.
- */
+/* test_unwind.c - our walks beside libgcc's, in the same thread at the same instruction: at calls,
+ * and while code is stepped through instruction by instruction. */
 #include <signal.h>
 #include <sys/mman.h>
 

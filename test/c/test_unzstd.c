@@ -1,7 +1,5 @@
-/*
- * test_unzstd.c - frames and back: in pieces of any size, from files that are cut off, damaged, or
- * were never ours.
- */
+/* test_unzstd.c - frames and back: in pieces of any size, from files that are cut off, damaged, or
+ * were never ours. */
 #include <zstd.h>
 
 #include "base/error.h"

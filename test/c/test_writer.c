@@ -1,7 +1,5 @@
-/*
- * test_writer.c - the writer thread from ring to file, with code that is played by a table: tickets
- * in order, nothing left behind, the books even.
- */
+/* test_writer.c - the writer thread from ring to file, with code that is played by a table: tickets
+ * in order, nothing left behind, the books even. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

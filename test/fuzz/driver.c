@@ -1,7 +1,5 @@
-/*
- * driver.c - all targets in one program for libFuzzer: which one it runs is the end of the name by
- * which it is called, `fuzz_stack`.
- */
+/* driver.c - all targets in one program for libFuzzer: which one it runs is the end of the name by
+ * which it is called, `fuzz_stack`. */
 #include "fuzz.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -1,5 +1,4 @@
-/*
- * fuzz.h - what the fuzz targets share: numbers out of an input, and memory behind a fake peek that
+/* fuzz.h - what the fuzz targets share: numbers out of an input, and memory behind a fake reader that
  * the input lays out.
  *
  * An input of a target that looks at foreign memory is a few numbers, and then pieces of memory up
@@ -14,10 +13,8 @@
  * Pages that no piece touches are holes. So that pointers lead somewhere, a word is relocated (but
  * with FUZZ_RAW, which is for code): one of 32 bits whose top four are N, not 0, is an address in
  * region N - 1. A mutation of a small number so becomes a pointer into the input itself, and one of
- * a pointer mostly stays one. Regions are those of fake_vm.h, and one for a C stack.
- */
-#ifndef FUZZ_H
-#define FUZZ_H
+ * a pointer mostly stays one. Regions are those of fake_vm.h, and one for a C stack. */
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,5 +127,3 @@ void fuzz_memory_destroy(struct fuzz_memory *memory);
 
 /* Reads and looks at residency since it was made. */
 uint64_t fuzz_memory_asked(const struct fuzz_memory *memory);
-
-#endif

@@ -1,6 +1,4 @@
-/*
- * fuzz_atom.c - any words as atoms, over any atom table.
- */
+/* fuzz_atom.c - any words as atoms, over any atom table. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -27,7 +25,7 @@ void fuzz_atom(const uint8_t *bytes, size_t size)
         int len;
 
         memset(text, 0xa5, sizeof text);
-        len = fp_atom_text(&layout, &memory.memory.peek, term[i], text);
+        len = fp_atom_text(&layout, &memory.memory.reader, term[i], text);
         FUZZ_CHECK(len <= FP_ATOM_TEXT_MAX);
         FUZZ_CHECK(len >= 0 || len == FP_ENOENT || len == FP_EFAULT);
         FUZZ_CHECK(len < 0 || fp_term_is_atom(term[i]));

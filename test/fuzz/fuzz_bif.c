@@ -1,6 +1,4 @@
-/*
- * fuzz_bif.c - any bytes as JIT code: the calls and jumps that are looked for.
- */
+/* fuzz_bif.c - any bytes as JIT code: the calls and jumps that are looked for. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -12,33 +10,33 @@ static void check_mfa(const struct fake_memory *memory, uint64_t at)
 {
     uint64_t mfa[3];
 
-    FUZZ_CHECK(fp_safe_read(&memory->peek, at, mfa, sizeof mfa) == 0);
+    FUZZ_CHECK(fp_safe_read(&memory->reader, at, mfa, sizeof mfa) == 0);
     FUZZ_CHECK(fp_term_is_atom(mfa[0]) && fp_term_is_atom(mfa[1]) && mfa[2] <= 255);
 }
 
 static void look_at(struct fuzz_memory *memory, uint64_t at, uint64_t other)
 {
-    const struct fp_memory *peek = &memory->memory.peek;
+    const struct fp_memory *reader = &memory->memory.reader;
     int is_still = memory->laters == 0;
     uint64_t mfa_at = 0;
     int err;
 
-    fp_is_return_address(peek, at);
-    fp_call_target(peek, at);
-    fp_jump_target(peek, at);
-    fp_jump_target(peek, fp_jump_target(peek, at));
-    err = fp_jit_light(peek, at, &mfa_at);
+    fp_is_return_address(reader, at);
+    fp_call_target(reader, at);
+    fp_jump_target(reader, at);
+    fp_jump_target(reader, fp_jump_target(reader, at));
+    err = fp_jit_light(reader, at, &mfa_at);
     FUZZ_CHECK(err == 0 || err == FP_ENOENT);
     if (err == 0 && is_still)
         check_mfa(&memory->memory, mfa_at);
-    if (fp_jit_heavy(peek, at, other) && is_still)
+    if (fp_jit_heavy(reader, at, other) && is_still)
         check_mfa(&memory->memory, at);
-    fp_jit_is_breakpoint(peek, at);
-    mfa_at = fp_jit_breakpoint_mfa(peek, at);
+    fp_jit_is_breakpoint(reader, at);
+    mfa_at = fp_jit_breakpoint_mfa(reader, at);
     if (mfa_at != 0 && is_still)
         check_mfa(&memory->memory, mfa_at);
-    fp_jit_is_schedule(peek, at);
-    fp_jit_is_raise(peek, at);
+    fp_jit_is_schedule(reader, at);
+    fp_jit_is_raise(reader, at);
 }
 
 void fuzz_bif(const uint8_t *bytes, size_t size)

@@ -1,7 +1,5 @@
-/*
- * fuzz_cfi.c - any bytes as call frame information, and any registers and stack to walk by its
- * rows.
- */
+/* fuzz_cfi.c - any bytes as call frame information, and any registers and stack to walk by its
+ * rows. */
 #include "fuzz.h"
 
 #include "base/error.h"

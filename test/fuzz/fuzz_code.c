@@ -1,7 +1,5 @@
-/*
- * fuzz_code.c - any code and line tables: addresses resolved as the writer does, with everything
- * cached compared and resolved once more.
- */
+/* fuzz_code.c - any code and line tables: addresses resolved as the writer does, with everything
+ * cached compared and resolved once more. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -52,14 +50,14 @@ static void check_asked(const struct fuzz_memory *memory, uint64_t *before)
 static void by_shape(struct fuzz_memory *memory, const struct fp_ranges *ranges, uint64_t pc)
 {
     uint64_t mfa[3], at = 0, first = 0, asked = fuzz_memory_asked(memory);
-    int err = fp_code_nearest(&memory->memory.peek, ranges, pc, mfa, &at);
+    int err = fp_code_nearest(&memory->memory.reader, ranges, pc, mfa, &at);
 
     FUZZ_CHECK(err == 0 || err == FP_ENOENT);
     if (err == 0)
         FUZZ_CHECK(at % 8 == 0 && at + 24 <= pc && fp_ranges_contain(ranges, at) && mfa[2] < 256);
     check_asked(memory, &asked);
     for (uint32_t i = 0; i < ranges->count; i++) {
-        err = fp_code_first(&memory->memory.peek, &ranges->range[i], pc, &first);
+        err = fp_code_first(&memory->memory.reader, &ranges->range[i], pc, &first);
         FUZZ_CHECK(err == 0 || err == FP_ENOENT);
         if (err == 0)
             FUZZ_CHECK(first >= pc && first < ranges->range[i].end);
@@ -99,7 +97,7 @@ static void as_frames(const struct fp_layout *layout, struct fuzz_memory *memory
     const struct fp_symbolizer *interface;
 
     fp_live_ranges_update(&live, ranges);
-    if (fp_symbolize_create(&symbols, layout, &memory->memory.peek, &live, NULL) != 0)
+    if (fp_symbolize_create(&symbols, layout, &memory->memory.reader, &live, NULL) != 0)
         return;
     interface = fp_symbolize_interface(symbols);
     for (int i = 0; i < PLACES; i++) {
@@ -139,7 +137,7 @@ void fuzz_code(const uint8_t *bytes, size_t size)
     fuzz_memory_create(&memory, &input);
     for (int i = 0; i < PLACES; i++)
         by_shape(&memory, &ranges, places.at[i]);
-    if (fp_code_index_create(&code, &layout, &memory.memory.peek, &ranges) == 0) {
+    if (fp_code_index_create(&code, &layout, &memory.memory.reader, &ranges) == 0) {
         resolve_all(code, &memory, &places);
         resolve_all(code, &memory, &places);
         fp_code_index_destroy(code);

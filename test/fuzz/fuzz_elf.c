@@ -1,6 +1,4 @@
-/*
- * fuzz_elf.c - any bytes as a library's file: its segments, unwind information and symbols.
- */
+/* fuzz_elf.c - any bytes as a library's file: its segments, unwind information and symbols. */
 #include "fuzz.h"
 
 #include "base/error.h"

@@ -1,6 +1,4 @@
-/*
- * fuzz_functions.c - all functions of any code, and the perf map of them.
- */
+/* fuzz_functions.c - all functions of any code, and the perf map of them. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -82,7 +80,7 @@ static void print_map(const struct fp_functions *found, struct fuzz_input *choic
         if (module != NULL && (flags & 0x20) != 0)
             memcpy(loaded[i].md5, module->md5, FP_MD5_SIZE);
     }
-    err = fp_perf_map_text(&text, found, loaded, LOADED, layout, &memory->memory.peek, &count);
+    err = fp_perf_map_text(&text, found, loaded, LOADED, layout, &memory->memory.reader, &count);
     FUZZ_CHECK(err == 0 || err == FP_ENOMEM);
     if (err == 0) {
         FUZZ_CHECK(count.functions + count.left_out == found->functions);
@@ -107,7 +105,7 @@ void fuzz_functions(const uint8_t *bytes, size_t size)
     fuzz_ranges(&input, &ranges);
     choice = fuzz_part(&input, LOADED);
     fuzz_memory_create(&memory, &input);
-    err = fp_functions_read(&found, &layout.release, &memory.memory.peek, &ranges);
+    err = fp_functions_read(&found, &layout.release, &memory.memory.reader, &ranges);
     FUZZ_CHECK(err == 0 || err == FP_ENOMEM || err == FP_EFULL);
     /* Of each function: what is before it, up to its predecessor, and what may be its module's
      * table. */

@@ -1,7 +1,5 @@
-/*
- * fuzz_layout.c - the calibration over any memory, with any public answers: it finds a layout that
- * agrees with them, or says what does not.
- */
+/* fuzz_layout.c - the calibration over any memory, with any public answers: it finds a layout that
+ * agrees with them, or says what does not. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -50,7 +48,7 @@ static void check_layout(const struct fp_layout *layout, const struct fp_solve_i
     for (size_t i = 0; i < solved->probes && memory->laters == 0; i++) {
         uint64_t address;
 
-        FUZZ_CHECK(fp_process_table_lookup(layout, &memory->memory.peek, solved->probe[i].id,
+        FUZZ_CHECK(fp_process_table_lookup(layout, &memory->memory.reader, solved->probe[i].id,
                                            &address) == 0 &&
                    address == solved->probe[i].address);
     }
@@ -60,7 +58,7 @@ static void solve(struct fuzz_memory *memory, struct fp_solve_input *solved)
 {
     struct fp_layout layout;
     struct fp_refusal refusal;
-    int err = fp_layout_solve(&layout, &memory->memory.peek, solved, &refusal);
+    int err = fp_layout_solve(&layout, &memory->memory.reader, solved, &refusal);
 
     if (err == 0)
         check_layout(&layout, solved, memory);

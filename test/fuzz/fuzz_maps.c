@@ -1,6 +1,4 @@
-/*
- * fuzz_maps.c - any text as /proc/self/maps, twice: what was there, and what is there now.
- */
+/* fuzz_maps.c - any text as /proc/self/maps, twice: what was there, and what is there now. */
 #include "fuzz.h"
 
 #include "base/error.h"

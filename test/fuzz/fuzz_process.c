@@ -1,7 +1,5 @@
-/*
- * fuzz_process.c - any bytes as a process structure, and what hangs on it: its registered name, its
- * dictionary and the '$initial_call' in that.
- */
+/* fuzz_process.c - any bytes as a process structure, and what hangs on it: its registered name, its
+ * dictionary and the '$initial_call' in that. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -43,11 +41,11 @@ static void look_at(const struct fp_layout *layout, struct fuzz_memory *memory,
     FUZZ_CHECK(snapshot.status < FP_STATUS_COUNT);
     if (err == 0)
         check_values(layout, &snapshot);
-    fp_process_names_read(layout, &memory->memory.peek, key, &snapshot, &names);
+    fp_process_names_read(layout, &memory->memory.reader, key, &snapshot, &names);
     FUZZ_CHECK(names.registered == 0 || fp_term_is_atom(names.registered));
     check_call(&names.initial_call);
     check_call(&names.proc_lib);
-    err = fp_dictionary_read(layout, &memory->memory.peek, key, &snapshot, &dictionary);
+    err = fp_dictionary_read(layout, &memory->memory.reader, key, &snapshot, &dictionary);
     FUZZ_CHECK(err == 0 || err == FP_ETORN);
     FUZZ_CHECK(err != 0 || (dictionary >= 0 && dictionary <= INT64_C(1) << 36));
 }

@@ -1,8 +1,6 @@
-/*
- * fuzz_read.c - any bytes as a file: read, walked, and exported in every way, the viewer's index
+/* fuzz_read.c - any bytes as a file: read, walked, and exported in every way, the viewer's index
  * among them. What is looked at besides crashes: what was read is what is written, and no limit is
- * passed.
- */
+ * passed. */
 #include <unistd.h>
 
 #include "bytes_source.h"

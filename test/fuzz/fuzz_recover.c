@@ -1,6 +1,4 @@
-/*
- * fuzz_recover.c - any bytes as a file that nobody finished, of text or frames.
- */
+/* fuzz_recover.c - any bytes as a file that nobody finished, of text or frames. */
 #include "fuzz.h"
 
 #include <fcntl.h>

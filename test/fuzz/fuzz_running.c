@@ -1,7 +1,5 @@
-/*
- * fuzz_running.c - a running process of any bytes: its structure, its stacks and the code around
- * it, captured as the signal handler does, and understood.
- */
+/* fuzz_running.c - a running process of any bytes: its structure, its stacks and the code around
+ * it, captured as the signal handler does, and understood. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -114,7 +112,7 @@ void fuzz_running(const uint8_t *bytes, size_t size)
     struct fp_ranges ranges;
 
     fuzz_layout_of(&input, &scheduler.layout);
-    scheduler.memory = code.peek = &memory.memory.peek;
+    scheduler.memory = code.memory = &memory.memory.reader;
     scheduler.data = fuzz_address(&input);
     scheduler.native_base = fuzz_address(&input);
     scheduler.bottom = fuzz_address(&input);

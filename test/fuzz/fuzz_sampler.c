@@ -1,8 +1,6 @@
-/*
- * fuzz_sampler.c - a few ticks of the sampler over any process table, structures and stacks, which
+/* fuzz_sampler.c - a few ticks of the sampler over any process table, structures and stacks, which
  * change while it reads: what comes out of its ring is what the writer may rely on, and its books
- * balance.
- */
+ * balance. */
 #include "fuzz.h"
 
 #include "base/ring.h"
@@ -129,7 +127,7 @@ void fuzz_sampler(const uint8_t *bytes, size_t size)
     if (options.status < 0)
         options.status = -1;
     options.layout.term.initial_call = fuzz_u32(&input);
-    options.memory = &memory.memory.peek;
+    options.memory = &memory.memory.reader;
     options.code = &code;
     options.counters = &stats;
     if (fp_ring_create(&options.ring, 1u << 16) != 0)

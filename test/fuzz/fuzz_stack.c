@@ -1,7 +1,5 @@
-/*
- * fuzz_stack.c - any words as an Erlang stack, cut or whole, with frames put on top: the frames are
- * those code addresses, in their order, within the bound.
- */
+/* fuzz_stack.c - any words as an Erlang stack, cut or whole, with frames put on top: the frames are
+ * those code addresses, in their order, within the bound. */
 #include "fuzz.h"
 
 #include "erts/stack.h"

@@ -1,7 +1,5 @@
-/*
- * fuzz_table.c - any process table, of any structures: pids looked up in it, and the passes of a
- * selection over it.
- */
+/* fuzz_table.c - any process table, of any structures: pids looked up in it, and the passes of a
+ * selection over it. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -16,11 +14,11 @@ static void look_up(const struct fp_layout *layout, struct fuzz_memory *memory, 
 {
     uint64_t address = 0, id = 0;
     uint32_t number, serial;
-    int err = fp_process_table_lookup(layout, &memory->memory.peek, pid, &address);
+    int err = fp_process_table_lookup(layout, &memory->memory.reader, pid, &address);
 
     FUZZ_CHECK(err == 0 || err == FP_EGONE || err == FP_EFAULT);
     if (err == 0 && memory->laters == 0)
-        FUZZ_CHECK(fp_safe_read_word(&memory->memory.peek, address, &id) == 0 && id == pid);
+        FUZZ_CHECK(fp_safe_read_word(&memory->memory.reader, address, &id) == 0 && id == pid);
     fp_pid_numbers(layout, pid, &number, &serial);
     FUZZ_CHECK(number >> layout->release.pid_number_bits == 0);
 }
@@ -28,7 +26,7 @@ static void look_up(const struct fp_layout *layout, struct fuzz_memory *memory, 
 static void read_slots(const struct fp_layout *layout, struct fuzz_memory *memory)
 {
     uint64_t word[SLOTS_MAX];
-    int err = fp_process_table_read(layout, &memory->memory.peek, 0, layout->process_limit, word);
+    int err = fp_process_table_read(layout, &memory->memory.reader, 0, layout->process_limit, word);
 
     FUZZ_CHECK(err == 0 || err == FP_EFAULT);
     for (uint32_t i = 0; err == 0 && i < layout->process_limit; i++)
@@ -52,7 +50,7 @@ static void select_some(const struct fp_layout *layout, struct fuzz_memory *memo
 {
     struct fp_top_processes *selector;
     int err =
-        fp_top_processes_create(&selector, layout, &memory->memory.peek, rule, 2, &excluded, 1);
+        fp_top_processes_create(&selector, layout, &memory->memory.reader, rule, 2, &excluded, 1);
 
     FUZZ_CHECK(err == 0);
     for (uint32_t pass = 0; pass < PASSES; pass++) {

@@ -1,6 +1,4 @@
-/*
- * fuzz_unzst.c - any bytes as zstd frames, in pieces of any sizes.
- */
+/* fuzz_unzst.c - any bytes as zstd frames, in pieces of any sizes. */
 #include "fuzz.h"
 
 #include "base/error.h"

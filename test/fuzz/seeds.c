@@ -1,9 +1,7 @@
-/*
- * seeds.c - write the inputs that fuzzing begins with, one folder a target: what the fake VM's own
+/* seeds.c - write the inputs that fuzzing begins with, one folder a target: what the fake VM's own
  * builders make, in the form that fuzz.h describes.
  *
- *      seeds FOLDER
- */
+ *      seeds FOLDER */
 #include <sys/stat.h>
 #include <zstd.h>
 

@@ -1,8 +1,6 @@
-/*
- * A session with a wrong layout, for flame_prof_native_SUITE. The test library is the agent linked
+/* A session with a wrong layout, for flame_prof_native_SUITE. The test library is the agent linked
  * with `--wrap=fp_session_start`: a note "layout FIELD OFFSET" moves that field in this session's
- * copy of the layout.
- */
+ * copy of the layout. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
-/*
- * Captures whose NIFs pass for BIFs, for flame_prof_capture_classes_tests: in a process with the
+/* Captures whose NIFs pass for BIFs, for flame_prof_capture_classes_tests: in a process with the
  * environment variable FLAME_PROF_TEST_NIF_AS_BIF. The test library is the agent linked with
- * `--wrap=fp_explain_frames`.
- */
+ * `--wrap=fp_explain_frames`. */
 #include <stdlib.h>
 
 #include "erts/capture/explain.h"

@@ -1,7 +1,5 @@
-/*
- * foreign_jit.c - executable memory of other code generators than the VM's, as LuaJIT, PCRE2, wasm
- * runtimes and libffi map it. For tests alone.
- */
+/* foreign_jit.c - executable memory of other code generators than the VM's, as LuaJIT, PCRE2, wasm
+ * runtimes and libffi map it. For tests alone. */
 #include <erl_nif.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,8 +1,6 @@
-/*
- * running_test_nif.c - what the tests of running processes need of C: work in a NIF whose length is
+/* running_test_nif.c - what the tests of running processes need of C: work in a NIF whose length is
  * known, the CPU clock of a scheduler's thread, and signals as a hostile neighbour would send and
- * take them. For tests alone.
- */
+ * take them. For tests alone. */
 #include <erl_nif.h>
 #include <errno.h>
 #include <signal.h>

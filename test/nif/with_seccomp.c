@@ -1,5 +1,4 @@
-/*
- * with_seccomp.c - runs a command under a seccomp filter. For tests alone.
+/* with_seccomp.c - runs a command under a seccomp filter. For tests alone.
  *
  *      with_seccomp kill|eperm SYSCALL... -- COMMAND ARGUMENT...
  *      with_seccomp allow [SYSCALL...] -- COMMAND ARGUMENT...
@@ -9,8 +8,7 @@
  *
  * docker: what the default profile of Docker refuses to a process without capabilities
  * (docs.docker.com/engine/security/seccomp), by EPERM; and the SYSCALLs, as process_vm_readv on a
- * kernel before 4.8.
- */
+ * kernel before 4.8. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

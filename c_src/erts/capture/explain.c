@@ -77,7 +77,7 @@ static uint64_t return_address(const struct fp_capture_code *code, const struct 
 {
     for (uint32_t i = 0; i < 2 && i < stack->leaf_words; i++) {
         if (fp_ranges_contain(code->ranges, stack->word[i]))
-            return fp_is_return_address(code->peek, stack->word[i]) ? stack->word[i] : 0;
+            return fp_is_return_address(code->memory, stack->word[i]) ? stack->word[i] : 0;
         if (!is_frame_pointer(stack, stack->word[i]))
             return 0;
     }
@@ -96,18 +96,18 @@ static int begins_with_code(const struct fp_capture_code *code, const struct erl
 
 static int calls_fragment(const struct fp_capture_code *code, uint64_t returns_to)
 {
-    uint64_t target = fp_call_target(code->peek, returns_to);
+    uint64_t target = fp_call_target(code->memory, returns_to);
 
     return in_fragments(code, target) ||
-           (target != 0 && in_fragments(code, fp_jump_target(code->peek, target)));
+           (target != 0 && in_fragments(code, fp_jump_target(code->memory, target)));
 }
 
 /* Is this one of the jumps at a module's end that lead to shared code? They are in no function, but
  * behind the last one. */
 static int in_stub(const struct fp_capture_code *code, uint64_t pc, uint64_t returns_to)
 {
-    return returns_to != 0 && fp_call_target(code->peek, returns_to) == pc &&
-           in_fragments(code, fp_jump_target(code->peek, pc));
+    return returns_to != 0 && fp_call_target(code->memory, returns_to) == pc &&
+           in_fragments(code, fp_jump_target(code->memory, pc));
 }
 
 /* The first of the kept words that is such an address. */
@@ -117,7 +117,7 @@ static uint64_t breakpoint_mfa(const struct fp_capture_code *code, const struct 
 
     for (size_t i = 0; i < FP_CAPTURE_KEPT && mfa_at == 0; i++)
         if (fp_ranges_contain(code->ranges, running->kept[i]))
-            mfa_at = fp_jit_breakpoint_mfa(code->peek, running->kept[i]);
+            mfa_at = fp_jit_breakpoint_mfa(code->memory, running->kept[i]);
     return mfa_at;
 }
 
@@ -133,19 +133,19 @@ static enum fp_capture_caller caller_in_fragment(const struct fp_capture_code *c
         *mfa_at = current;
         return is_address(current) ? FP_CALLER_NIF : FP_CALLER_UNKNOWN;
     }
-    if (fp_jit_is_schedule(code->peek, running->native_return))
+    if (fp_jit_is_schedule(code->memory, running->native_return))
         return FP_CALLER_SCHEDULE;
-    if (fp_jit_is_raise(code->peek, running->native_return))
+    if (fp_jit_is_raise(code->memory, running->native_return))
         return begins_with_code(code, from) ? FP_CALLER_RAISE : FP_CALLER_UNKNOWN;
-    if (fp_jit_is_breakpoint(code->peek, running->native_return)) {
+    if (fp_jit_is_breakpoint(code->memory, running->native_return)) {
         *mfa_at = breakpoint_mfa(code, running);
         return *mfa_at != 0 ? FP_CALLER_BREAKPOINT : FP_CALLER_UNKNOWN;
     }
-    if (returns_to != 0 && fp_jit_light(code->peek, returns_to, mfa_at) == 0)
+    if (returns_to != 0 && fp_jit_light(code->memory, returns_to, mfa_at) == 0)
         return FP_CALLER_LIGHT_BIF;
     if (returns_to != 0 && calls_fragment(code, returns_to))
         return FP_CALLER_FUNCTION;
-    if (fp_jit_heavy(code->peek, current, running->native_return)) {
+    if (fp_jit_heavy(code->memory, current, running->native_return)) {
         *mfa_at = current;
         return FP_CALLER_HEAVY_BIF;
     }
@@ -213,7 +213,7 @@ static uint64_t leaf_in_jit(const struct fp_capture_code *code, const struct fp_
     if (running->place == FP_CAPTURE_IN_C &&
         fp_ranges_contain(code->ranges, running->native_return) &&
         !in_fragments(code, running->native_return) &&
-        in_fragments(code, fp_jump_target(code->peek, pc)))
+        in_fragments(code, fp_jump_target(code->memory, pc)))
         return running->native_return - 1;
     if (!in_fragments(code, pc))
         return in_stub(code, pc, from->returns_to) ? 0 : pc;
@@ -223,7 +223,7 @@ static uint64_t leaf_in_jit(const struct fp_capture_code *code, const struct fp_
     /* Jumped to: by a heavy BIF, else from an unknown place (the process yields, goes or comes, or
      * has just caught something). */
     memcpy(&current, running->structure + layout->release.running.current, sizeof current);
-    if (from->returns_to != 0 && fp_jit_heavy(code->peek, current, pc))
+    if (from->returns_to != 0 && fp_jit_heavy(code->memory, current, pc))
         add_class(leaf, FP_CLASS_HEAVY_BIF, FP_FRAME_BIF | current);
     else
         add(leaf, FP_FRAME_AMBIGUOUS);

@@ -1,9 +1,6 @@
-/*
- * explain.h - what a capture (handler.h) means: the frames of the process that ran, from C and BIFs
- * down to its oldest Erlang function.
- */
-#ifndef FP_ERTS_CAPTURE_EXPLAIN_H
-#define FP_ERTS_CAPTURE_EXPLAIN_H
+/* explain.h - what a capture (handler.h) means: the frames of the process that ran, from C and BIFs
+ * down to its oldest Erlang function. */
+#pragma once
 
 #include <stdint.h>
 
@@ -44,7 +41,7 @@ enum fp_capture_caller {
 
 /* The VM's code as the reader of captures needs it. */
 struct fp_capture_code {
-    const struct fp_memory *peek;
+    const struct fp_memory *memory;
     const struct fp_ranges *ranges;
     /* What the JIT's functions share lies here, in no function. */
     struct fp_range fragments;
@@ -67,5 +64,3 @@ struct fp_capture_code {
 int fp_explain_frames(const struct fp_capture_code *code, const struct fp_layout *layout,
                       const struct fp_capture *running, struct fp_snapshot *snapshot,
                       struct fp_stack *stack);
-
-#endif

@@ -1,5 +1,4 @@
-/*
- * handler.h - what runs in the signal handler, on a scheduler's own thread, and the slots that it
+/* handler.h - what runs in the signal handler, on a scheduler's own thread, and the slots that it
  * shares with the threads that send the signal. handler.c is ASYNC-SIGNAL-SAFE throughout and writes
  * to its slot only. What it may call stands in tools/check_threads.sh, which follows its calls.
  *
@@ -18,10 +17,8 @@
  * The instructions behind the call tell the last two apart: they load the stack pointer from where
  * it was kept (beam_asm.hpp emit_enter_runtime, emit_leave_runtime; with +JPperf true it is always
  * the structure). A scheduler's C stack has a fixed top, where JIT code switches to it; the word
- * below the top is the return address into JIT code (process_main.cpp).
- */
-#ifndef FP_ERTS_CAPTURE_HANDLER_H
-#define FP_ERTS_CAPTURE_HANDLER_H
+ * below the top is the return address into JIT code (process_main.cpp). */
+#pragma once
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -134,5 +131,3 @@ int fp_slot_move(struct fp_slot *slot, uint32_t number, enum fp_slot_state from,
 
 /* The action of the signal. */
 void fp_handler(int signal, siginfo_t *info, void *context);
-
-#endif

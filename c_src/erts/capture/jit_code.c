@@ -40,11 +40,11 @@ static uint64_t load_u64(const unsigned char *at)
     return n;
 }
 
-int fp_is_return_address(const struct fp_memory *peek, uint64_t at)
+int fp_is_return_address(const struct fp_memory *memory, uint64_t at)
 {
     unsigned char code[8];
 
-    if (fp_safe_read(peek, at - sizeof code, code, sizeof code) != 0)
+    if (fp_safe_read(memory, at - sizeof code, code, sizeof code) != 0)
         return 0;
     if (code[3] == 0xe8) /* call rel32 */
         return 1;
@@ -57,44 +57,45 @@ int fp_is_return_address(const struct fp_memory *peek, uint64_t at)
 
 /* Where the jump that `code` begins with goes, when it stands at `at`: by itself, or by the table
  * of addresses that a module has. 0: it is none. */
-static uint64_t jump_target(const struct fp_memory *peek, uint64_t at, const unsigned char code[6])
+static uint64_t jump_target(const struct fp_memory *memory, uint64_t at,
+                            const unsigned char code[6])
 {
     uint64_t target;
 
     if (code[0] == 0xe9) /* jmp rel32 */
         return at + 5 + (uint64_t)(int64_t)load_i32(code + 1);
     if (code[0] == 0xff && code[1] == 0x25 && /* jmp [rip + disp32] */
-        fp_safe_read_word(peek, at + 6 + (uint64_t)(int64_t)load_i32(code + 2), &target) == 0)
+        fp_safe_read_word(memory, at + 6 + (uint64_t)(int64_t)load_i32(code + 2), &target) == 0)
         return target;
     return 0;
 }
 
-uint64_t fp_call_target(const struct fp_memory *peek, uint64_t returns_to)
+uint64_t fp_call_target(const struct fp_memory *memory, uint64_t returns_to)
 {
     unsigned char code[6];
     uint64_t target;
 
-    if (fp_safe_read(peek, returns_to - sizeof code, code, sizeof code) != 0)
+    if (fp_safe_read(memory, returns_to - sizeof code, code, sizeof code) != 0)
         return 0;
     if (code[1] == 0xe8)
         return returns_to + (uint64_t)(int64_t)load_i32(code + 2);
     if (code[0] == 0xff && code[1] == 0x15 &&
-        fp_safe_read_word(peek, returns_to + (uint64_t)(int64_t)load_i32(code + 2), &target) == 0)
+        fp_safe_read_word(memory, returns_to + (uint64_t)(int64_t)load_i32(code + 2), &target) == 0)
         return target;
     return 0;
 }
 
-uint64_t fp_jump_target(const struct fp_memory *peek, uint64_t at)
+uint64_t fp_jump_target(const struct fp_memory *memory, uint64_t at)
 {
     unsigned char code[12];
     /* A prefix without meaning, where an address table may come to be used. */
     size_t prefix;
     uint64_t target;
 
-    if (fp_safe_read(peek, at, code, sizeof code) != 0)
+    if (fp_safe_read(memory, at, code, sizeof code) != 0)
         return at;
     prefix = code[0] == 0x40;
-    target = jump_target(peek, at + prefix, code + prefix);
+    target = jump_target(memory, at + prefix, code + prefix);
     if (target != 0)
         return target;
     /* mov rax, target; jmp rax */
@@ -103,20 +104,20 @@ uint64_t fp_jump_target(const struct fp_memory *peek, uint64_t at)
     return at;
 }
 
-int fp_is_mfa_at(const struct fp_memory *peek, uint64_t at)
+int fp_is_mfa_at(const struct fp_memory *memory, uint64_t at)
 {
     unsigned char mfa[24];
 
-    return (at & 7) == 0 && at >> 47 == 0 && fp_safe_read(peek, at, mfa, sizeof mfa) == 0 &&
+    return (at & 7) == 0 && at >> 47 == 0 && fp_safe_read(memory, at, mfa, sizeof mfa) == 0 &&
            fp_is_mfa(mfa);
 }
 
-static int export_mfa(const struct fp_memory *peek, uint64_t export, uint64_t *mfa_at)
+static int export_mfa(const struct fp_memory *memory, uint64_t export, uint64_t *mfa_at)
 {
     unsigned char bytes[EXPORT_BYTES];
     int found = 0;
 
-    if ((export & 7) != 0 || fp_safe_read(peek, export, bytes, sizeof bytes) != 0)
+    if ((export & 7) != 0 || fp_safe_read(memory, export, bytes, sizeof bytes) != 0)
         return FP_ENOENT;
     for (size_t at = 0; at + 24 <= sizeof bytes; at += 8)
         if (fp_is_mfa(bytes + at)) {
@@ -132,12 +133,12 @@ static int ends_with_call(const unsigned char *end)
 }
 
 /* mov rcx, Export; mov rax, Bif; lea rdx, [the first of these]; call */
-int fp_jit_light(const struct fp_memory *peek, uint64_t returns_to, uint64_t *mfa_at)
+int fp_jit_light(const struct fp_memory *memory, uint64_t returns_to, uint64_t *mfa_at)
 {
     unsigned char code[LIGHT_BYTES];
     uint64_t start = returns_to - sizeof code;
 
-    if (fp_safe_read(peek, start, code, sizeof code) != 0 || !ends_with_call(code + sizeof code))
+    if (fp_safe_read(memory, start, code, sizeof code) != 0 || !ends_with_call(code + sizeof code))
         return FP_ENOENT;
     for (size_t call = LIGHT_CALL_MIN; call <= LIGHT_CALL_MAX; call++) {
         size_t lea = sizeof code - call - LEA_BYTES;
@@ -149,50 +150,50 @@ int fp_jit_light(const struct fp_memory *peek, uint64_t returns_to, uint64_t *mf
         if (entry < start || entry + 10 > start + lea)
             continue;
         if (code[entry - start] == 0x48 && code[entry - start + 1] == 0xb9)
-            return export_mfa(peek, load_u64(code + (entry - start) + 2), mfa_at);
+            return export_mfa(memory, load_u64(code + (entry - start) + 2), mfa_at);
     }
     return FP_ENOENT;
 }
 
 /* Directly, or through a jump of the module's own. */
-static int leads_to(const struct fp_memory *peek, uint64_t target, uint64_t native_return)
+static int leads_to(const struct fp_memory *memory, uint64_t target, uint64_t native_return)
 {
     if (native_return - target > HEAVY_FRAGMENT_BYTES)
-        target = fp_jump_target(peek, target);
+        target = fp_jump_target(memory, target);
     return native_return > target && native_return - target <= HEAVY_FRAGMENT_BYTES;
 }
 
-int fp_jit_heavy(const struct fp_memory *peek, uint64_t current, uint64_t native_return)
+int fp_jit_heavy(const struct fp_memory *memory, uint64_t current, uint64_t native_return)
 {
     unsigned char bytes[24 + HEAVY_BYTES];
 
     if (current == 0 || (current & 7) != 0 ||
-        fp_safe_read(peek, current, bytes, sizeof bytes) != 0 || !fp_is_mfa(bytes))
+        fp_safe_read(memory, current, bytes, sizeof bytes) != 0 || !fp_is_mfa(bytes))
         return 0;
     for (size_t i = 24; i + 6 <= sizeof bytes; i++) {
-        uint64_t target = jump_target(peek, current + i, bytes + i);
+        uint64_t target = jump_target(memory, current + i, bytes + i);
 
-        if (target != 0 && leads_to(peek, target, native_return))
+        if (target != 0 && leads_to(memory, target, native_return))
             return 1;
     }
     return 0;
 }
 
-int fp_jit_is_schedule(const struct fp_memory *peek, uint64_t native_return)
+int fp_jit_is_schedule(const struct fp_memory *memory, uint64_t native_return)
 {
     static const unsigned char becomes_current[] = {0x49, 0x89, 0xc5};
     unsigned char code[sizeof becomes_current];
 
-    return fp_safe_read(peek, native_return, code, sizeof code) == 0 &&
+    return fp_safe_read(memory, native_return, code, sizeof code) == 0 &&
            memcmp(code, becomes_current, sizeof code) == 0;
 }
 
 /* test rax, rax; je (short or near); jmp rax */
-int fp_jit_is_raise(const struct fp_memory *peek, uint64_t native_return)
+int fp_jit_is_raise(const struct fp_memory *memory, uint64_t native_return)
 {
     unsigned char code[RAISE_BYTES];
 
-    if (fp_safe_read(peek, native_return, code, sizeof code) != 0)
+    if (fp_safe_read(memory, native_return, code, sizeof code) != 0)
         return 0;
     for (size_t i = 0; i + 11 <= sizeof code; i++) {
         size_t jump = code[i + 3] == 0x74 ? 2 : 6;
@@ -205,11 +206,11 @@ int fp_jit_is_raise(const struct fp_memory *peek, uint64_t native_return)
     return 0;
 }
 
-int fp_jit_is_breakpoint(const struct fp_memory *peek, uint64_t native_return)
+int fp_jit_is_breakpoint(const struct fp_memory *memory, uint64_t native_return)
 {
     unsigned char code[BREAKPOINT_BYTES];
 
-    if (fp_safe_read(peek, native_return, code, sizeof code) != 0)
+    if (fp_safe_read(memory, native_return, code, sizeof code) != 0)
         return 0;
     for (size_t i = 0; i + 7 <= sizeof code; i++)
         if (code[i] == 0xff && code[i + 1] == 0x73 && code[i + 3] == 0xff && code[i + 4] == 0x73 &&
@@ -219,9 +220,9 @@ int fp_jit_is_breakpoint(const struct fp_memory *peek, uint64_t native_return)
 }
 
 /* It returns behind the first word of the function's code. */
-uint64_t fp_jit_breakpoint_mfa(const struct fp_memory *peek, uint64_t at)
+uint64_t fp_jit_breakpoint_mfa(const struct fp_memory *memory, uint64_t at)
 {
     uint64_t mfa_at = at - 8 - 24;
 
-    return fp_is_mfa_at(peek, mfa_at) ? mfa_at : 0;
+    return fp_is_mfa_at(memory, mfa_at) ? mfa_at : 0;
 }

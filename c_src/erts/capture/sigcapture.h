@@ -1,5 +1,4 @@
-/*
- * sigcapture.h - the VM's normal scheduler threads: a real-time signal whose handler (handler.h)
+/* sigcapture.h - the VM's normal scheduler threads: a real-time signal whose handler (handler.h)
  * copies what a scheduler runs.
  *
  *   IDLE --request--> REQUESTED --handler--> HANDLING --handler--> READY
@@ -41,10 +40,8 @@
  *
  * Where 2 or 4 fails (a scheduler is in a long NIF, or offline), the handler is put back and all
  * stays as it was. 4 does not cover a signal of this number that another program sends to another
- * thread, when that thread has not run the dozen instructions that reject it by the time of 5.
- */
-#ifndef FP_ERTS_CAPTURE_SIGCAPTURE_H
-#define FP_ERTS_CAPTURE_SIGCAPTURE_H
+ * thread, when that thread has not run the dozen instructions that reject it by the time of 5. */
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -125,5 +122,3 @@ void fp_sigcapture_drop(unsigned slot, uint32_t ticket);
 int fp_sigcapture_is_lost(unsigned slot);
 /* The handler's time for the slot's capture, 50 us at most. */
 uint64_t fp_sigcapture_handler_ns(unsigned slot);
-
-#endif

@@ -1,8 +1,5 @@
-/*
- * sigcapture_internal.h - shared by sigcapture.c and shutdown.c.
- */
-#ifndef FP_ERTS_CAPTURE_SIGCAPTURE_INTERNAL_H
-#define FP_ERTS_CAPTURE_SIGCAPTURE_INTERNAL_H
+/* sigcapture_internal.h - shared by sigcapture.c and shutdown.c. */
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -36,5 +33,3 @@ extern struct fp_sigcapture {
 
 struct sigaction fp_sigcapture_action(void);
 int fp_sigcapture_is_action(const struct sigaction *action);
-
-#endif

@@ -1,9 +1,7 @@
-/*
- * chain.c - functions of every shape of frame, calling each other.
+/* chain.c - functions of every shape of frame, calling each other.
  *
  * A library that test_native_*.c builds with the system's compilers, without sanitizers, and loads.
- * Never linked into a test.
- */
+ * Never linked into a test. */
 #include <alloca.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,7 +1,5 @@
-/*
- * names.c - functions with several names, with none, and with no size. For test_native.c, which
- * builds it into a library.
- */
+/* names.c - functions with several names, with none, and with no size. For test_native.c, which
+ * builds it into a library. */
 #define TEXT(name) ".globl " name "\n.type " name ", @function\n"
 
 /* clang-format off */
