@@ -15,7 +15,7 @@
 -export([session_start/1, session_push/2, session_flush/1, session_commit/2]).
 -export([session_stop/1, session_close/1, session_info/1]).
 -export([session_schedulers_online/2]).
--export([session_want/2, session_chosen/1]).
+-export([session_want/2, session_selected/1]).
 -export([sends_open/1, sends_seen/1, sends_end/1]).
 %% As a tracer of the VM: erl_tracer.
 -export([enabled/3, trace/5]).
@@ -84,7 +84,7 @@
     }.
 
 %% A `chosen' one may be left out to keep within the budget.
--type wanted() :: {pid(), all | flame_prof:status(), named | chosen}.
+-type wanted() :: {pid(), all | flame_prof:status(), pinned | selected}.
 
 -type mfa_text() :: {binary(), binary(), arity()}.
 
@@ -159,8 +159,8 @@ session_schedulers_online(_, _) -> ?NOT_LOADED.
     ok | {error, closed | state}.
 session_want(_, _) -> ?NOT_LOADED.
 
--spec session_chosen(session()) -> [pid()] | {error, closed}.
-session_chosen(_) -> ?NOT_LOADED.
+-spec session_selected(session()) -> [pid()] | {error, closed}.
+session_selected(_) -> ?NOT_LOADED.
 
 %% The state of a tracer {flame_prof_nif, State} for the flag `send'. The caller
 %% gets {flame_prof_sends, Sender, Receiver} and at the end, when there were that

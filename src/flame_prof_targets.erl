@@ -163,7 +163,7 @@ handle_call({leave, Pid, Options}, From, State) ->
 handle_call(processes, _From, #targets{selector = Selector} = State) ->
     {reply, [self() | [Selector || is_pid(Selector)]], State};
 handle_call(selected, _From, #targets{engine = {native, Session}} = State) ->
-    case flame_prof_nif:session_chosen(Session) of
+    case flame_prof_nif:session_selected(Session) of
         {error, closed} -> {reply, [], State};
         Pids -> {reply, lists:sort(Pids), State}
     end;
@@ -237,17 +237,20 @@ spreading(State) ->
 
 %% What the sampler is told.
 
-%% In the order of their right to a place. Who is named stays when the engine has to
+%% In the order of their right to a place. A pinned process stays when the engine has to
 %% do with fewer to keep within its budget.
 want(#targets{engine = none} = State) ->
     State;
 want(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State) ->
     #targets{auto = #{status := Status}, wanted = Before, exclude = Exclude} = State,
     All =
-        [{Pid, S, named} || {Pid, #explicit{options = #{status := S}}} <- maps:to_list(Explicit)] ++
-            [{Pid, Status, named} || Pid <- always(State)] ++
-            [{Pid, Status, chosen} || Pid <- maps:keys(Filtered)] ++
-            [{Pid, S, chosen} || {Pid, #{status := S}} <- maps:to_list(Caught)],
+        [
+            {Pid, S, pinned}
+         || {Pid, #explicit{options = #{status := S}}} <- maps:to_list(Explicit)
+        ] ++
+            [{Pid, Status, pinned} || Pid <- always(State)] ++
+            [{Pid, Status, selected} || Pid <- maps:keys(Filtered)] ++
+            [{Pid, S, selected} || {Pid, #{status := S}} <- maps:to_list(Caught)],
     Wanted = lists:sublist(unique(All, Exclude, []), ?WANTED_MOST),
     ok = tell(Wanted, Before, State#targets.engine),
     State#targets{wanted = Wanted}.
@@ -381,7 +384,7 @@ chosen(#targets{auto = #{viral := self_only}}) ->
 chosen(#targets{engine = none}) ->
     #{};
 chosen(#targets{auto = Auto, engine = {native, Session}} = State) ->
-    case flame_prof_nif:session_chosen(Session) of
+    case flame_prof_nif:session_selected(Session) of
         {error, closed} -> #{};
         Pids -> maps:from_keys(Pids -- maps:keys(State#targets.caught), Auto)
     end;

@@ -61,7 +61,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(session_info, 1, 0)                                                                          \
     X(session_schedulers_online, 2, 0)                                                             \
     X(session_want, 2, CPU)                                                                        \
-    X(session_chosen, 1, 0)                                                                        \
+    X(session_selected, 1, 0)                                                                      \
     X(sends_open, 1, 0)                                                                            \
     X(sends_end, 1, 0)                                                                             \
     X(sends_seen, 1, 0)                                                                            \

@@ -299,7 +299,7 @@ FP_NIF(session_figures)
 
 /* ----------------------------------------------------- the native engine's -- */
 
-/* {Pid, all | Status, named | chosen}; the pid of a process of this node. */
+/* {Pid, all | Status, pinned | selected}; the pid of a process of this node. */
 static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
 {
     const ERL_NIF_TERM *part;
@@ -311,11 +311,11 @@ static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
         return 0;
     word[0] = pid.pid;
     word[1] = (uint64_t)(int64_t)status;
-    word[2] = fp_is_atom(env, part[2], "chosen") ? 1 : 0;
+    word[2] = fp_is_atom(env, part[2], "selected") ? 1 : 0;
     return 1;
 }
 
-/* (Session, [{Pid, all | Status, named | chosen}]) -> ok | {error, closed | state} */
+/* (Session, [{Pid, all | Status, pinned | selected}]) -> ok | {error, closed | state} */
 FP_NIF(session_want)
 {
     uint64_t words[FP_PINNED_MAX * FP_PINNED_WORDS];
@@ -335,7 +335,7 @@ FP_NIF(session_want)
 }
 
 /* (Session) -> [Pid] */
-FP_NIF(session_chosen)
+FP_NIF(session_selected)
 {
     const size_t room = FP_TOP_MAX + FP_PINNED_MAX;
     ERL_NIF_TERM error, list = enif_make_list(env, 0);

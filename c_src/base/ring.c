@@ -1,7 +1,7 @@
 /* ring.c - one producer, one consumer, bytes in order, no waiting.
  *
- * Positions only grow; `position & mask` is the place in the buffer. A word of the ring's own
- * leads each record:
+ * Positions only grow; `position & mask` is the place in the buffer. A word of the ring's own leads
+ * each record:
  *
  *      | span:u32 | is_pad:u32 | payload, span - 8 bytes ... |
  *
@@ -129,8 +129,8 @@ void *fp_ring_reserve(struct fp_ring *ring, size_t size)
 
 void fp_ring_commit(struct fp_ring *ring)
 {
-    /* release: partner is the acquire in refresh_head(). The record is whole before the
-     * consumer sees it. */
+    /* release: partner is the acquire in refresh_head(). The record is whole before the consumer
+     * sees it. */
     atomic_store_explicit(&ring->head, ring->reserved, memory_order_release);
 }
 

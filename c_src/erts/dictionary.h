@@ -5,8 +5,8 @@
  *   a slot     nil, a boxed {Key, Value}, or a list of those
  *
  * Its process alone moves a dictionary, and frees the old array. So the first four numbers are
- * valid when the structure points to it before and after it is read, and its four numbers agree. No allocation;
- * any thread. */
+ * valid when the structure points to it before and after it is read, and its four numbers agree. No
+ * allocation; any thread. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* What each OTP release is expected to be, on x86_64 with the JIT. The calibration finds every
- * `offset` again before it is used; each scheduler checks `running` (capture/sigcapture.c). How to add a release: doc/new_otp_release.md.
+ * `offset` again before it is used; each scheduler checks `running` (capture/sigcapture.c). How to
+ * add a release: doc/new_otp_release.md.
  *
  *   offset, running    offsetof() compiled against erl_process.h of 25.2.3, 26.2.5, 27.3.4.1 and
  *                      29.1.1 (JIT, frame pointers compiled in, no DEBUG); for the tested releases
@@ -13,8 +14,8 @@
  * 26 has the process structure of 25 and the pids of 27. 28 was not compiled from a release: its
  * structure is that of 27 and 29 (whose texts agree with each other and with an erl_process.h from
  * between them), its module header and atoms are those of 29 (beam_code.h of 2025; atoms became
- * binaries in 2024). 26 and 28 are not in the tested matrix: they run when the calibration agrees in
- * every field. */
+ * binaries in 2024). 26 and 28 are not in the tested matrix: they run when the calibration agrees
+ * in every field. */
 #include "erts/layout.h"
 
 #include <string.h>

@@ -13,9 +13,9 @@
 
 struct fp_symbolize;
 
-/* 0, FP_ENOMEM or FP_EIO. `layout`, `memory`, `live` and `cstack` must outlive it. With `cstack`, C
- * code has names: the sets of libraries there are made and freed here, so the sampler ends
- * before. */
+/* 0, FP_ENOMEM or FP_EIO. `layout`, `memory`, `live` and `cstack` must outlive it. With
+ * `cstack`, C code has names: the sets of libraries there are made and freed here, so the
+ * sampler ends before. */
 int fp_symbolize_create(struct fp_symbolize **symbols, const struct fp_layout *layout,
                         const struct fp_memory *memory, struct fp_live_ranges *live,
                         struct fp_live_cstack *cstack);

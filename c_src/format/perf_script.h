@@ -1,6 +1,6 @@
 /* perf_script.h - records to Linux `perf script` text, by the grammar of doc/format.md. WRITER
- * THREAD only. Stacks, names and metric lines are rendered once and kept; a sample is assembled
- * by copying. */
+ * THREAD only. Stacks, names and metric lines are rendered once and kept; a sample is assembled by
+ * copying. */
 #pragma once
 
 #include <stddef.h>

@@ -79,8 +79,8 @@ struct fp_record_process {
     uint32_t number; /* of <0.Number.Serial> */
     uint32_t serial;
     /* is_text == 0: atom words, 0 for none. is_text == 1: byte lengths of pieces of text[], in the
-     * order registered name, label, initial module and function, $initial_call module and
-     * function; 0 for none. */
+     * order registered name, label, initial module and function, $initial_call module and function;
+     * 0 for none. */
     uint64_t registered_name;
     uint64_t label;
     struct fp_mfa_words initial_call;

@@ -1,6 +1,6 @@
 /* write_process.h - what each sample of one process repeats: the beginning of its header, the words
- * of its metrics line, the frame lines at the root of each stack. Rendered once, when the process is defined. WRITER THREAD
- * only. */
+ * of its metrics line, the frame lines at the root of each stack. Rendered once, when the process
+ * is defined. WRITER THREAD only. */
 #pragma once
 
 #include "base/arena.h"

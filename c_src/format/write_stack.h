@@ -1,9 +1,9 @@
 /* write_stack.h - the FRAME, NAME and STACK records of a session, and each stack as the lines of
  * the file. WRITER THREAD only.
  *
- * A stack keeps its frame words and is rendered when its text is needed. The text is discarded when code
- * was replaced (fp_stacks_recode), when the slot is defined anew, and when all texts together reach
- * their bound. A FRAME record for which there is no room is not kept. */
+ * A stack keeps its frame words and is rendered when its text is needed. The text is discarded when
+ * code was replaced (fp_stacks_recode), when the slot is defined anew, and when all texts together
+ * reach their bound. A FRAME record for which there is no room is not kept. */
 #pragma once
 
 #include "base/slice.h"

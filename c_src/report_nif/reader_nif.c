@@ -1,5 +1,5 @@
-/* reader_nif.c - a file's samples as terms, some a call: flame_prof_samples folds over them.
- * Dirty I/O schedulers only. */
+/* reader_nif.c - a file's samples as terms, some a call: flame_prof_samples folds over them. Dirty
+ * I/O schedulers only. */
 #include <stdbool.h>
 
 #include "report_nif/report_nif.h"

@@ -153,7 +153,7 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
     int64_t dictionary = 0;
     int err, unexplained;
 
-    if (capture->result == FP_CAPTURE_NOBODY)
+    if (capture->result == FP_CAPTURE_NO_PROCESS)
         return FP_ENOENT;
     err = fp_process_decode(inspect->layout, capture->structure, snapshot);
     /* The id becomes a term: no other word may. */

@@ -226,7 +226,7 @@ static uint32_t target_of(struct fp_sampler *s, const struct pending_capture *pe
 {
     const struct target *target = &s->target[pending->target];
 
-    if (capture->result == FP_CAPTURE_NOBODY)
+    if (capture->result == FP_CAPTURE_NO_PROCESS)
         return UINT32_MAX;
     if (s->options.mode == FP_MODE_SCHEDULERS)
         return fp_target_find_or_add(

@@ -595,8 +595,8 @@ static void where_there_is_no_function_none_is_found(void)
     destroy(f);
 }
 
-/* A page that was swapped out may hold an earlier function. Real memory: the kernel says
- * what is resident. */
+/* A page that was swapped out may hold an earlier function. Real memory: the kernel says what is
+ * resident. */
 static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
 {
     const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};

@@ -426,10 +426,10 @@ static void a_scheduler_without_a_process_has_nobody(void)
 
     fake_put_word(&b->vm.memory, at, 0);
     capture(b);
-    CHECK_INT(b->running.result, FP_CAPTURE_NOBODY);
+    CHECK_INT(b->running.result, FP_CAPTURE_NO_PROCESS);
     fake_unmap(&b->vm.memory, SCHEDULER);
     capture(b);
-    CHECK_INT(b->running.result, FP_CAPTURE_NOBODY);
+    CHECK_INT(b->running.result, FP_CAPTURE_NO_PROCESS);
     CHECK_INT(b->running.words, 0);
     CHECK_INT(b->running.native_bytes, 0);
     destroy(b);
@@ -622,8 +622,8 @@ static void a_nif_is_named_by_current(void)
 }
 
 /* A word that is no address could pass for a frame of another kind. */
-/* Refused with this class off, and with all others off its frames are there only if
- * Erlang code, which each stack has, is on. */
+/* Refused with this class off, and with all others off its frames are there only if Erlang code,
+ * which each stack has, is on. */
 static void check_class(struct bench *b, uint32_t class)
 {
     const uint32_t all = FP_CLASS_LIGHT_BIF | FP_CLASS_HEAVY_BIF | FP_CLASS_NIF | FP_CLASS_GC;
@@ -1156,7 +1156,7 @@ static void whatever_is_there_nothing_is_read_or_written_out_of_bounds(void)
         CHECK(b->running.words <= FP_STACK_WORDS_MAX);
         CHECK(b->running.leaf_words <= b->running.words);
         CHECK(b->running.native_bytes <= FP_CAPTURE_NATIVE_MAX);
-        if (b->running.result == FP_CAPTURE_NOBODY)
+        if (b->running.result == FP_CAPTURE_NO_PROCESS)
             continue;
         if (frames(b) == 0) {
             CHECK(b->stack.count > 0);

@@ -350,7 +350,7 @@ static void any_bytes_are_survived(void)
         (void)capture(f);
         CHECK(f->running.words <= FP_STACK_WORDS_MAX);
         CHECK(f->running.leaf_words <= f->running.words);
-        if (f->running.result != FP_CAPTURE_NOBODY) {
+        if (f->running.result != FP_CAPTURE_NO_PROCESS) {
             (void)frames(f);
             CHECK(f->stack.count <= FP_STACK_FRAMES_MAX);
         }

@@ -1,5 +1,4 @@
-/* test_perf_map.c - functions to lines, and lines to a file, where another file may be
- * already. */
+/* test_perf_map.c - functions to lines, and lines to a file, where another file may be already. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -701,7 +701,7 @@ static void a_scheduler_without_a_process_answers_that(void)
     worker = employ(spin);
     set_word(worker->data, layout.release.running.current_process, NULL);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
-    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_NOBODY);
+    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_NO_PROCESS);
     fp_sigcapture_drop(0, ticket);
     dismiss(worker);
 }

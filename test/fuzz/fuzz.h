@@ -1,5 +1,5 @@
-/* fuzz.h - what the fuzz targets share: numbers out of an input, and memory behind a fake reader that
- * the input lays out.
+/* fuzz.h - what the fuzz targets share: numbers out of an input, and memory behind a fake reader
+ * that the input lays out.
  *
  * An input of a target that looks at foreign memory is a few numbers, and then pieces of memory up
  * to its end:

@@ -131,7 +131,7 @@ void fuzz_running(const uint8_t *bytes, size_t size)
     fp_handler_copy(&scheduler, &registers, &running);
     FUZZ_CHECK(fuzz_memory_asked(&memory) <= CAPTURE_ASKED_MAX);
     check_capture(&running);
-    if (running.result != FP_CAPTURE_NOBODY &&
+    if (running.result != FP_CAPTURE_NO_PROCESS &&
         (running.result == FP_CAPTURE_CAPTURED || running.process != 0))
         understand(&code, &scheduler.layout, &running);
     FUZZ_CHECK(fuzz_memory_asked(&memory) <= CAPTURE_ASKED_MAX + FRAMES_ASKED_MAX);

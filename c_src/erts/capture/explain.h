@@ -6,9 +6,8 @@
 
 #include "erts/capture/handler.h"
 
-/* What captures are verified by: flame_prof_capture_check has a probe for each. A
- * capture may be of several; each is of ERLANG. The numbers are bits of a mask, and
- * stable. */
+/* What captures are verified by: flame_prof_capture_check has a probe for each. A capture may be of
+ * several; each is of ERLANG. The numbers are bits of a mask, and stable. */
 #define FP_CAPTURE_CLASSES(X)                                                                      \
     X(0, ERLANG, "erlang")                                                                         \
     X(1, LIGHT_BIF, "light_bif")                                                                   \
@@ -22,8 +21,7 @@ enum fp_capture_class {
 #undef FP_CAPTURE_CLASS
 };
 
-/* The classes that are off, in the whole process: none until a probe says so. Any
- * thread. */
+/* The classes that are off, in the whole process: none until a probe says so. Any thread. */
 void fp_capture_classes_off_set(uint32_t mask);
 uint32_t fp_capture_classes_off(void);
 

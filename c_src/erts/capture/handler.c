@@ -205,7 +205,7 @@ void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
     const struct fp_capture_offsets *offsets = &scheduler->layout.release.running;
     uint64_t heap, hend, rsp = registers->rsp;
 
-    capture->result = FP_CAPTURE_NOBODY;
+    capture->result = FP_CAPTURE_NO_PROCESS;
     capture->place = FP_CAPTURE_IN_C;
     capture->top_in = FP_TOP_UNKNOWN;
     capture->registers = *registers;

@@ -1,6 +1,7 @@
 /* handler.h - what runs in the signal handler, on a scheduler's own thread, and the slots that it
- * shares with the threads that send the signal. handler.c is ASYNC-SIGNAL-SAFE throughout and writes
- * to its slot only. What it may call stands in tools/check_threads.sh, which follows its calls.
+ * shares with the threads that send the signal. handler.c is ASYNC-SIGNAL-SAFE throughout and
+ * writes to its slot only. What it may call stands in tools/check_threads.sh, which follows its
+ * calls.
  *
  * While Erlang code runs, the stack pointer register is the Erlang stack's and the process
  * structure is old. In the handler nothing of the interrupted thread moves: fp_handler_copy()
@@ -39,8 +40,8 @@
 
 enum fp_capture_result {
     FP_CAPTURE_CAPTURED,
-    FP_CAPTURE_NOBODY,  /* the scheduler had no process */
-    FP_CAPTURE_UNFOUND, /* the stack was not where it should be */
+    FP_CAPTURE_NO_PROCESS, /* the scheduler had no process */
+    FP_CAPTURE_UNFOUND,    /* the stack was not where it should be */
 };
 
 enum fp_capture_place { FP_CAPTURE_IN_ERLANG, FP_CAPTURE_IN_C };
