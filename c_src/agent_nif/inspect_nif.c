@@ -84,10 +84,10 @@ static ERL_NIF_TERM named_frame(struct encoder *to, uint64_t word)
 /* {native, Function | none, Library} */
 static ERL_NIF_TERM c_frame(struct encoder *to, uint64_t pc)
 {
+    const struct fp_cstack *cstack = to->inspect.cstack.set;
     const char *name, *library;
 
-    if (to->inspect.cstack == NULL ||
-        fp_cstack_resolve(to->inspect.cstack, pc, &name, &library) != 0)
+    if (cstack == NULL || fp_cstack_resolve(cstack, pc, &name, &library) != 0)
         return 0;
     return enif_make_tuple3(to->env, fp_atom(to->env, "native"),
                             text_or_none(to->env, name, name == NULL ? 0 : strlen(name)),

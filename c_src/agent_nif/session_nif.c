@@ -30,9 +30,8 @@ static ERL_NIF_TERM event_term(ErlNifEnv *env, enum fp_session_event event, uint
                                int err, const char *text)
 {
     static const char *const file_events[] = {
-        [FP_SESSION_FILE_BEGUN] = "begun",     [FP_SESSION_FILE_FINISHED] = "finished",
-        [FP_SESSION_FILE_REMOVED] = "removed", [FP_SESSION_FILE_FAILED] = "failed",
-        [FP_SESSION_FILE_HEALED] = "healed",
+        [FP_SINK_BEGUN] = "begun",   [FP_SINK_FINISHED] = "finished", [FP_SINK_REMOVED] = "removed",
+        [FP_SINK_FAILED] = "failed", [FP_SINK_HEALED] = "healed",
     };
 
     if (event == FP_SESSION_FLUSHED)
@@ -40,8 +39,8 @@ static ERL_NIF_TERM event_term(ErlNifEnv *env, enum fp_session_event event, uint
                                 fp_result_text(env, err, text));
     if (event == FP_SESSION_STOPPED)
         return enif_make_tuple2(env, fp_atom(env, "stopped"), fp_result_text(env, err, text));
-    return enif_make_tuple3(env, fp_atom(env, "file"), fp_atom(env, file_events[event]),
-                            fp_text(env, text));
+    return enif_make_tuple3(env, fp_atom(env, "file"),
+                            fp_atom(env, file_events[event - FP_SESSION_FILE]), fp_text(env, text));
 }
 
 /* {flame_prof_nif, Ref, Event} to the owner. */

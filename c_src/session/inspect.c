@@ -20,8 +20,6 @@
 #define IDLE_ATTEMPTS 5
 /* More attempts for a process that moves. */
 #define PROCESS_ATTEMPTS 20
-/* Slots of the process table in one read. */
-#define CHUNK FP_SAFE_READ_BATCH_MAX
 
 /* ------------------------------------------------------- open and close -- */
 
@@ -31,13 +29,13 @@ int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
 
     memset(inspect, 0, sizeof *inspect);
     inspect->layout = layout;
+    inspect->memory.fd = -1;
     if (layout == NULL)
         return FP_ESTATE;
     err = fp_sigcapture_acquire();
     inspect->is_capturing = err == 0;
     if (err == 0)
         err = fp_safe_read_open_own(&inspect->memory);
-    inspect->is_open = err == 0;
     if (err != 0)
         return err;
     if (fp_code_ranges(&inspect->memory, &inspect->ranges) != 0)
@@ -46,18 +44,18 @@ int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
     if (inspect->word == NULL)
         return FP_ENOMEM;
     /* Without it stacks have no C frames. */
-    if (fp_sigcapture_registered() > 0 && fp_cstack_create(&inspect->cstack, SIZE_MAX) != 0)
-        inspect->cstack = NULL;
+    inspect->cstack.bytes_max = SIZE_MAX;
+    if (fp_sigcapture_registered() > 0)
+        (void)fp_live_cstack_renew(&inspect->cstack);
     return fp_code_index_create(&inspect->code, layout, &inspect->memory, &inspect->ranges);
 }
 
 void fp_inspect_close(struct fp_inspect *inspect)
 {
-    fp_cstack_destroy(inspect->cstack);
+    fp_live_cstack_destroy(&inspect->cstack);
     fp_code_index_destroy(inspect->code);
     free(inspect->word);
-    if (inspect->is_open)
-        fp_safe_read_close(&inspect->memory);
+    fp_safe_read_close(&inspect->memory);
     if (inspect->is_capturing)
         fp_sigcapture_release();
 }
@@ -111,27 +109,21 @@ static int read_off_cpu(struct fp_inspect *inspect, uint64_t address, struct fp_
 
 /* ---------------------------------------------------------------- on CPU -- */
 
-static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc, size_t max,
-                     struct fp_registers *at_entry, int *complete)
-{
-    struct fp_inspect *inspect = self;
-
-    return fp_on_cpu_unwind(inspect->cstack, capture, pc, max, at_entry, complete);
-}
-
+/* Before the first attempt there is none. */
 static void pause_before(int attempt)
 {
-    struct timespec moment = {0, attempt < SOON_ATTEMPTS ? 50000 : 1000000};
+    struct timespec moment = {0, attempt <= SOON_ATTEMPTS ? 50000 : 1000000};
 
-    nanosleep(&moment, NULL);
+    if (attempt > 0)
+        nanosleep(&moment, NULL);
 }
 
 /* A session may have requested a capture of this scheduler just now. */
 static int request_capture(unsigned at, uint32_t *ticket)
 {
-    int err = fp_sigcapture_request(at, ticket);
+    int err = FP_ESTATE;
 
-    for (int i = 0; i < CAPTURE_ATTEMPTS && err == FP_ESTATE; i++) {
+    for (int i = 0; i <= CAPTURE_ATTEMPTS && err == FP_ESTATE; i++) {
         pause_before(i);
         err = fp_sigcapture_request(at, ticket);
     }
@@ -146,8 +138,8 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
     struct fp_snapshot *snapshot = &view->snapshot;
     struct fp_capture_code code = {.memory = &inspect->memory,
                                    .ranges = &inspect->ranges,
-                                   .unwind = inspect->cstack ? unwind : NULL,
-                                   .unwind_self = inspect,
+                                   .unwind = inspect->cstack.set ? fp_on_cpu_unwind : NULL,
+                                   .unwind_self = &inspect->cstack,
                                    .with_native = 1,
                                    .off = inspect->is_check ? 0 : fp_capture_classes_off()};
     int64_t dictionary = 0;
@@ -177,13 +169,12 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
 int fp_inspect_poll(struct fp_inspect *inspect, unsigned at,
                     const struct fp_inspect_request *request, struct fp_process_view *view)
 {
-    const struct fp_capture *capture;
+    const struct fp_capture *capture = NULL;
     int err;
 
     if (request->err != 0)
         return request->err;
-    capture = fp_sigcapture_poll(at, request->ticket);
-    for (int i = 0; i < CAPTURE_ATTEMPTS && capture == NULL; i++) {
+    for (int i = 0; i <= CAPTURE_ATTEMPTS && capture == NULL; i++) {
         pause_before(i);
         capture = fp_sigcapture_poll(at, request->ticket);
     }
@@ -211,8 +202,7 @@ void fp_inspect_request_all(struct fp_inspect *inspect, struct fp_inspect_reques
     for (unsigned at = 0; at < count; at++)
         request[at].err = FP_ENOENT;
     for (int i = 0; i < IDLE_ATTEMPTS && idle > 0; i++) {
-        if (i > 0)
-            pause_before(i);
+        pause_before(i);
         idle = 0;
         for (unsigned at = 0; at < count; at++) {
             if (request[at].err == FP_ENOENT)
@@ -290,9 +280,9 @@ static void set_certain(struct fp_process_view *view)
 
 int fp_inspect_process(struct fp_inspect *inspect, uint64_t pid, struct fp_process_view *view)
 {
-    int err = read_once(inspect, pid, view);
+    int err = FP_ETORN;
 
-    for (int i = 0; i < PROCESS_ATTEMPTS && err == FP_ETORN; i++) {
+    for (int i = 0; i <= PROCESS_ATTEMPTS && err == FP_ETORN; i++) {
         pause_before(i);
         err = read_once(inspect, pid, view);
     }
@@ -303,6 +293,8 @@ int fp_inspect_process(struct fp_inspect *inspect, uint64_t pid, struct fp_proce
 }
 
 /* ------------------------------------------- processes on dirty schedulers -- */
+
+#define CHUNK FP_SAFE_READ_BATCH_MAX /* slots of the process table in one read */
 
 struct dirty_scan {
     uint64_t word[CHUNK], state[CHUNK];

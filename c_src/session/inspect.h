@@ -9,20 +9,20 @@
 
 #include "base/maps.h"
 #include "base/safe_read.h"
-#include "cstack/cstack.h"
+#include "cstack/live.h"
 #include "erts/code_index.h"
 #include "erts/process.h"
 #include "erts/stack.h"
 
 struct fp_inspect {
-    int is_capturing, is_open; /* fp_sigcapture_acquire; `memory` */
-    int is_check;              /* captures of all classes, off or not */
+    int is_capturing; /* fp_sigcapture_acquire */
+    int is_check;     /* captures of all classes, off or not */
     struct fp_memory memory;
     const struct fp_layout *layout;
     struct fp_ranges ranges;
     struct fp_code_index *code;
-    struct fp_cstack *cstack; /* NULL: no C code is known */
-    uint64_t *word;           /* FP_STACK_WORDS_MAX */
+    struct fp_live_cstack cstack; /* set NULL: no C code is known */
+    uint64_t *word;               /* FP_STACK_WORDS_MAX */
 };
 
 /* One process. A metric below 0 is unknown: the collector was exchanging the heaps. */

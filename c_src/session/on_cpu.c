@@ -10,33 +10,26 @@
 
 /* ------------------------------------------------------------ C frames -- */
 
-size_t fp_on_cpu_unwind(const struct fp_cstack *cstack, const struct fp_capture *capture,
-                        uint64_t *pc, size_t max, struct fp_registers *at_entry, int *complete)
+size_t fp_on_cpu_unwind(void *self, const struct fp_capture *capture, uint64_t *pc, size_t max,
+                        struct fp_registers *at_entry, int *complete)
 {
+    struct fp_live_cstack *live = self;
+    const struct fp_cstack *cstack = fp_live_cstack_acquire(live);
     struct fp_cstack_stack stack = {capture->native_start, capture->native, capture->native_bytes};
     struct fp_cstack_end end;
-    size_t n = fp_cstack_unwind(cstack, &capture->registers, &stack, pc, max, &end);
-
-    *complete = n > 0 && end.why == FP_CSTACK_LEFT && end.registers.rip == capture->native_return;
-    *at_entry = end.registers;
-    return n;
-}
-
-/* As fp_capture_code.unwind. */
-static size_t unwind(void *self, const struct fp_capture *capture, uint64_t *pc, size_t max,
-                     struct fp_registers *at_entry, int *complete)
-{
-    struct fp_live_cstack *live = ((struct fp_sampler *)self)->options.cstack;
-    const struct fp_cstack *cstack = fp_live_cstack_acquire(live);
     size_t n = 0;
 
     *complete = 0;
-    if (cstack != NULL)
-        n = fp_on_cpu_unwind(cstack, capture, pc, max, at_entry, complete);
+    if (cstack != NULL) {
+        n = fp_cstack_unwind(cstack, &capture->registers, &stack, pc, max, &end);
+        *complete =
+            n > 0 && end.why == FP_CSTACK_LEFT && end.registers.rip == capture->native_return;
+        *at_entry = end.registers;
+        /* A library that was loaded since: the writer makes a new set. */
+        if (!*complete)
+            atomic_store_explicit(&live->stale, 1, memory_order_relaxed);
+    }
     fp_live_cstack_release(live);
-    /* A library that was loaded since: the writer makes a new set. */
-    if (cstack != NULL && !*complete)
-        atomic_store_explicit(&live->stale, 1, memory_order_relaxed);
     return n;
 }
 
@@ -290,8 +283,10 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
         emit_explained(s, pending, slot, capture, &now);
 }
 
-void fp_on_cpu_poll(struct fp_sampler *s)
+uint32_t fp_on_cpu_poll(struct fp_sampler *s)
 {
+    uint32_t open = 0;
+
     for (unsigned at = 0; at < s->schedulers; at++) {
         struct pending_capture *pending = &s->pending[at];
         const struct fp_capture *capture;
@@ -299,32 +294,25 @@ void fp_on_cpu_poll(struct fp_sampler *s)
         if (!pending->is_open)
             continue;
         capture = fp_sigcapture_poll(at, pending->ticket);
-        if (capture == NULL)
+        if (capture == NULL) {
+            open++;
             continue;
+        }
         pending->is_open = 0;
         fp_sampler_count(s, FP_COUNTER_captures, 1);
         fp_sampler_count(s, FP_COUNTER_handler_ns, fp_sigcapture_handler_ns(at));
         handle(s, pending, capture);
         fp_sigcapture_drop(at, pending->ticket);
     }
-}
-
-int fp_on_cpu_is_pending(const struct fp_sampler *s)
-{
-    for (unsigned at = 0; at < s->schedulers; at++)
-        if (s->pending[at].is_open)
-            return 1;
-    return 0;
+    return open;
 }
 
 void fp_on_cpu_drain(struct fp_sampler *s)
 {
     static const struct timespec millisecond = {0, 1000000};
 
-    for (int ms = 0; ms < DRAIN_MS && fp_on_cpu_is_pending(s); ms++) {
+    for (int ms = 0; fp_on_cpu_poll(s) > 0 && ms < DRAIN_MS; ms++)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &millisecond, NULL);
-        fp_on_cpu_poll(s);
-    }
     for (unsigned at = 0; at < s->schedulers; at++) {
         if (!s->pending[at].is_open)
             continue;
@@ -340,8 +328,8 @@ void fp_on_cpu_create(struct fp_sampler *s)
 
     code->memory = s->options.memory;
     code->ranges = &s->code;
-    code->unwind = unwind;
-    code->unwind_self = s;
+    code->unwind = fp_on_cpu_unwind;
+    code->unwind_self = s->options.cstack;
     code->with_native = s->options.native_frames;
     fp_sigcapture_code(&code->fragments, &code->nif_return);
 }

@@ -72,45 +72,45 @@ void fp_record_encoder_lost(struct fp_record_encoder *p, uint64_t ticks, uint64_
     fp_counters_add(p->counters, FP_COUNTER_dropped, samples);
 }
 
-static size_t padded(size_t size)
+/* The record's size, from `head` bytes on; 0 when a text is too long. */
+static size_t size_with(size_t head, const struct fp_text *text, size_t n)
 {
-    return (size + 7) & ~(size_t)7;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i].size > TEXT_MAX)
+            return 0;
+        head += text[i].size;
+    }
+    return (head + 7) & ~(size_t)7;
 }
 
-static char *append(char *at, struct fp_text text)
+static void put_texts(char *at, const struct fp_text *text, size_t n)
 {
-    if (text.size > 0)
-        memcpy(at, text.bytes, text.size);
-    return at + text.size;
+    for (size_t i = 0; i < n; at += text[i++].size)
+        if (text[i].size > 0)
+            memcpy(at, text[i].bytes, text[i].size);
 }
 
 static int mfa_is_valid(const struct fp_mfa_text *mfa)
 {
-    return mfa->module.size <= TEXT_MAX && mfa->function.size <= TEXT_MAX && mfa->arity < 256 &&
-           (mfa->module.size > 0) == mfa->is_some;
+    return mfa->arity < 256 && (mfa->module.size > 0) == mfa->is_some;
 }
 
-static char *append_mfa(char *at, const struct fp_mfa_text *mfa, struct fp_mfa_words *words)
+static struct fp_mfa_words mfa_words(const struct fp_mfa_text *mfa)
 {
-    *words = (struct fp_mfa_words){mfa->module.size, mfa->function.size, mfa->arity};
-    return append(append(at, mfa->module), mfa->function);
+    return (struct fp_mfa_words){mfa->module.size, mfa->function.size, mfa->arity};
 }
 
 int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot, uint32_t number,
                               uint32_t serial, struct fp_text name, struct fp_text label,
-                              const struct fp_mfa_text *initial_call,
-                              const struct fp_mfa_text *proc_lib_initial_call)
+                              const struct fp_mfa_text *initial, const struct fp_mfa_text *proc_lib)
 {
-    size_t size;
+    const struct fp_text text[] = {
+        name, label, initial->module, initial->function, proc_lib->module, proc_lib->function};
     struct fp_record_process *record;
-    char *at;
+    size_t size = size_with(sizeof *record, text, 6);
 
-    if (slot >= FP_PROCESS_SLOTS || name.size > TEXT_MAX || label.size > TEXT_MAX ||
-        !mfa_is_valid(initial_call) || !mfa_is_valid(proc_lib_initial_call))
+    if (slot >= FP_PROCESS_SLOTS || size == 0 || !mfa_is_valid(initial) || !mfa_is_valid(proc_lib))
         return FP_EINVAL;
-    size = padded(sizeof *record + name.size + label.size + initial_call->module.size +
-                  initial_call->function.size + proc_lib_initial_call->module.size +
-                  proc_lib_initial_call->function.size);
     if (p->pid[slot].number != number || p->pid[slot].serial != serial)
         memset(&p->series[slot], 0, sizeof p->series[slot]);
     p->pid[slot].number = number;
@@ -125,9 +125,9 @@ int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot, uint32
     record->serial = serial;
     record->registered_name = name.size;
     record->label = label.size;
-    at = append(append(record->text, name), label);
-    at = append_mfa(at, initial_call, &record->initial_call);
-    append_mfa(at, proc_lib_initial_call, &record->proc_lib_initial_call);
+    record->initial_call = mfa_words(initial);
+    record->proc_lib_initial_call = mfa_words(proc_lib);
+    put_texts(record->text, text, 6);
     fp_ring_commit(p->ring);
     return 0;
 }
@@ -136,13 +136,12 @@ int fp_record_encoder_frame(struct fp_record_encoder *p, uint32_t id, struct fp_
                             struct fp_text function, uint32_t arity, uint32_t line,
                             struct fp_text file)
 {
-    size_t size;
+    const struct fp_text text[] = {module, function, file};
     struct fp_record_frame *record;
+    size_t size = size_with(sizeof *record, text, 3);
 
-    if (id >= FP_FRAME_TEXT_MAX || module.size > TEXT_MAX || module.size == 0 ||
-        function.size > TEXT_MAX || file.size > TEXT_MAX || arity > 255)
+    if (id >= FP_FRAME_TEXT_MAX || size == 0 || module.size == 0 || arity > 255)
         return FP_EINVAL;
-    size = padded(sizeof *record + module.size + function.size + file.size);
     record = fp_record_begin(p->ring, FP_RECORD_FRAME, size);
     if (record == NULL) {
         p->frame_refused = 1;
@@ -154,7 +153,7 @@ int fp_record_encoder_frame(struct fp_record_encoder *p, uint32_t id, struct fp_
     record->module_len = (uint16_t)module.size;
     record->function_len = (uint16_t)function.size;
     record->file_len = (uint16_t)file.size;
-    append(append(append(record->text, module), function), file);
+    put_texts(record->text, text, 3);
     fp_ring_commit(p->ring);
     return 0;
 }

@@ -45,8 +45,8 @@ void fp_record_encoder_lost(struct fp_record_encoder *encoder, uint64_t ticks, u
  * until then are dropped. */
 int fp_record_encoder_process(struct fp_record_encoder *encoder, uint32_t slot, uint32_t number,
                               uint32_t serial, struct fp_text name, struct fp_text label,
-                              const struct fp_mfa_text *initial_call,
-                              const struct fp_mfa_text *proc_lib_initial_call);
+                              const struct fp_mfa_text *initial,
+                              const struct fp_mfa_text *proc_lib);
 int fp_record_encoder_frame(struct fp_record_encoder *encoder, uint32_t id, struct fp_text module,
                             struct fp_text function, uint32_t arity, uint32_t line,
                             struct fp_text file);

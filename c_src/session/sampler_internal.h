@@ -171,9 +171,8 @@ void fp_select_slice(struct fp_sampler *s);
 
 /* When s->schedulers is known. */
 void fp_on_cpu_create(struct fp_sampler *s);
-/* Handles the captures that have come. */
-void fp_on_cpu_poll(struct fp_sampler *s);
-int fp_on_cpu_is_pending(const struct fp_sampler *s);
+/* Handles the captures that have come: how many are still pending. */
+uint32_t fp_on_cpu_poll(struct fp_sampler *s);
 /* Requests a capture of this target's scheduler. 0: requested, or given up and counted; FP_ENOENT:
  * it is not registered, or lost. */
 int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot);

@@ -77,7 +77,7 @@ static int64_t least(int64_t a, int64_t b)
 static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
 {
     int64_t poll_ns = CAPTURE_NS;
-    int is_pending = fp_on_cpu_is_pending(s);
+    int is_pending = fp_on_cpu_poll(s) > 0;
 
     while (!is_stopping(s)) {
         int64_t now = fp_monotonic_ns();
@@ -88,8 +88,7 @@ static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
             return;
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
         if (is_pending) {
-            fp_on_cpu_poll(s);
-            is_pending = fp_on_cpu_is_pending(s);
+            is_pending = fp_on_cpu_poll(s) > 0;
             poll_ns = least(2 * poll_ns, SLEEP_MAX_NS);
         }
     }

@@ -20,8 +20,7 @@ struct fp_session {
     struct fp_live_cstack cstack;
     _Atomic uint32_t schedulers_online; /* relaxed: one number */
     struct fp_sample_clock clock;
-    struct fp_memory sampler_memory, writer_memory; /* native: one a thread */
-    int memories;                                   /* how many of them are open */
+    struct fp_memory sampler_memory, writer_memory; /* native; fd -1: not open */
     struct fp_ring *ring;
     struct fp_symbolize *symbols;
     struct fp_sampler *sampler; /* native */
@@ -57,13 +56,7 @@ static void send_event(struct fp_session *session, enum fp_session_event event, 
 
 static void on_sink(void *arg, enum fp_sink_event event, const char *text)
 {
-    static const enum fp_session_event events[] = {
-        [FP_SINK_BEGUN] = FP_SESSION_FILE_BEGUN,     [FP_SINK_FINISHED] = FP_SESSION_FILE_FINISHED,
-        [FP_SINK_REMOVED] = FP_SESSION_FILE_REMOVED, [FP_SINK_FAILED] = FP_SESSION_FILE_FAILED,
-        [FP_SINK_HEALED] = FP_SESSION_FILE_HEALED,
-    };
-
-    send_event(arg, events[event], 0, 0, text);
+    send_event(arg, (enum fp_session_event)(FP_SESSION_FILE + (int)event), 0, 0, text);
 }
 
 static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket, int err,
@@ -73,8 +66,7 @@ static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket, in
 
     if (event == FP_WRITER_STOPPED)
         atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED, memory_order_release);
-    send_event(session, event == FP_WRITER_STOPPED ? FP_SESSION_STOPPED : FP_SESSION_FLUSHED,
-               ticket, err, why);
+    send_event(session, (enum fp_session_event)event, ticket, err, why);
 }
 
 static void on_sampler_ended(void *arg)
@@ -196,10 +188,8 @@ static void session_free(struct fp_session *session)
     fp_triple_buffer_destroy(session->pinned);
     fp_triple_buffer_destroy(session->selected);
     fp_gauges_mailbox_put(&session->node, NULL);
-    if (session->memories > 0)
-        fp_safe_read_close(&session->sampler_memory);
-    if (session->memories > 1)
-        fp_safe_read_close(&session->writer_memory);
+    fp_safe_read_close(&session->sampler_memory);
+    fp_safe_read_close(&session->writer_memory);
     free(session);
 }
 
@@ -225,16 +215,12 @@ static int create_sampler(struct fp_session *session)
 static int create_native(struct fp_session *session)
 {
     struct fp_ranges mapped;
-    int err;
+    int err = fp_safe_read_open_own(&session->sampler_memory);
 
-    for (; session->memories < 2; session->memories++) {
-        err = session->memories == 0 ? fp_safe_read_open_own(&session->sampler_memory)
-                                     /* Few reads: no descriptor is needed for them. */
-                                     : fp_safe_read_open(&session->writer_memory);
-        if (err != 0)
-            return err;
-    }
-    err = fp_triple_buffer_create(&session->pinned, FP_PINNED_MAX * FP_PINNED_WORDS);
+    if (err == 0)
+        err = fp_safe_read_open(&session->writer_memory); /* few reads: without a descriptor */
+    if (err == 0)
+        err = fp_triple_buffer_create(&session->pinned, FP_PINNED_MAX * FP_PINNED_WORDS);
     if (err == 0)
         err = fp_triple_buffer_create(&session->selected, FP_TOP_MAX + FP_PINNED_MAX);
     if (err == 0)
@@ -285,13 +271,6 @@ static int create_engine(struct fp_session *session)
                                     &session->clock);
 }
 
-static void join_sampler(struct fp_session *session)
-{
-    if (session->sampler != NULL)
-        fp_sampler_join(session->sampler);
-    session->sampler = NULL;
-}
-
 /* The writer's thread last: once it runs it may write to the file. */
 static int start_threads(struct fp_session *session)
 {
@@ -302,7 +281,8 @@ static int start_threads(struct fp_session *session)
     err = fp_writer_start(session->writer);
     if (err != 0 && session->sampler != NULL) {
         fp_sampler_stop(session->sampler);
-        join_sampler(session);
+        fp_sampler_join(session->sampler);
+        session->sampler = NULL;
     }
     return err;
 }
@@ -318,6 +298,7 @@ int fp_session_start(struct fp_session **out, const struct fp_session_options *o
     if (session == NULL)
         goto fail;
     session->options = *options;
+    session->sampler_memory.fd = session->writer_memory.fd = -1;
     session->cstack.bytes_max = options->libraries_bytes;
     if (session->options.writer.script.os_pid == 0)
         atomic_init(&session->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000);
@@ -356,30 +337,39 @@ fail:
     return err;
 }
 
-/* Under the lock. */
-static void unlist(struct fp_session *session)
+/* Takes one off the list: `only`, or else one of this owner that was abandoned and has stopped, or
+ * `any` of this owner. NULL: there is none. */
+static struct fp_session *unlist(const struct fp_session *only, const void *owner, int any)
 {
-    struct fp_session **at = &sessions;
+    struct fp_session **at = &sessions, *found;
 
-    while (*at != session)
-        at = &(*at)->next;
-    *at = session->next;
+    pthread_mutex_lock(&sessions_lock);
+    for (; (found = *at) != NULL; at = &found->next)
+        if (only != NULL
+                ? found == only
+                : found->options.owner == owner &&
+                      (any || (found->is_abandoned && state(found) == FP_SESSION_IS_STOPPED)))
+            break;
+    if (found != NULL)
+        *at = found->next;
+    pthread_mutex_unlock(&sessions_lock);
+    return found;
 }
 
+/* Without the lock: its last message may abandon it. */
 static void join(struct fp_session *session)
 {
     fp_session_stop(session);
-    join_sampler(session);
+    if (session->sampler != NULL)
+        fp_sampler_join(session->sampler);
+    session->sampler = NULL;
     fp_writer_join(session->writer);
+    session_free(session);
 }
 
 void fp_session_close(struct fp_session *session)
 {
-    pthread_mutex_lock(&sessions_lock);
-    unlist(session);
-    pthread_mutex_unlock(&sessions_lock);
-    join(session);
-    session_free(session);
+    join(unlist(session, NULL, 0));
 }
 
 void fp_session_abandon(struct fp_session *session)
@@ -390,39 +380,20 @@ void fp_session_abandon(struct fp_session *session)
     pthread_mutex_unlock(&sessions_lock);
 }
 
-/* An abandoned session that has stopped; or `any` one. It leaves the list. */
-static struct fp_session *unlist_one(const void *owner, int any)
-{
-    struct fp_session *found;
-
-    pthread_mutex_lock(&sessions_lock);
-    for (found = sessions; found != NULL; found = found->next)
-        if (found->options.owner == owner &&
-            (any || (found->is_abandoned && state(found) == FP_SESSION_IS_STOPPED)))
-            break;
-    if (found != NULL)
-        unlist(found);
-    pthread_mutex_unlock(&sessions_lock);
-    return found;
-}
-
-static void free_all(const void *owner, int any)
+static void join_each(const void *owner, int any)
 {
     struct fp_session *session;
 
-    while ((session = unlist_one(owner, any)) != NULL) {
-        /* Not under the lock: its last message may abandon it. */
+    while ((session = unlist(NULL, owner, any)) != NULL)
         join(session);
-        session_free(session);
-    }
 }
 
 void fp_session_reap(const void *owner)
 {
-    free_all(owner, 0);
+    join_each(owner, 0);
 }
 
 void fp_session_join_all(const void *owner)
 {
-    free_all(owner, 1);
+    join_each(owner, 1);
 }

@@ -30,14 +30,9 @@
 struct fp_session;
 
 enum fp_session_event {
-    FP_SESSION_FLUSHED,
-    FP_SESSION_STOPPED,
-    /* Of its files: enum fp_sink_event says what the text is. */
-    FP_SESSION_FILE_BEGUN,
-    FP_SESSION_FILE_FINISHED,
-    FP_SESSION_FILE_REMOVED,
-    FP_SESSION_FILE_FAILED,
-    FP_SESSION_FILE_HEALED
+    FP_SESSION_FLUSHED = FP_WRITER_FLUSHED,
+    FP_SESSION_STOPPED = FP_WRITER_STOPPED,
+    FP_SESSION_FILE /* + enum fp_sink_event */
 };
 
 /* Copied. fp_session_start() sets the members of the leaf structs that belong to the session: ring,
@@ -51,7 +46,7 @@ struct fp_session_options {
     size_t libraries_bytes; /* of a set of C libraries; two sets exist at most */
     uint32_t schedulers_online;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the writer's last act; err
-     * is 0, or FP_EIO with "path: reason" as text. FILE_* with the text of sink.h, from the second
+     * is 0, or FP_EIO with "path: reason" as text. FILE with the text of sink.h, from the second
      * file on. */
     void (*notify)(void *arg, enum fp_session_event event, uint64_t ticket, int err,
                    const char *text);

@@ -27,7 +27,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "session/self_metrics.h"
+#include "base/gauges.h"
 
 #define DRAIN_MS 50
 /* When the ring was found more than a quarter full. */
@@ -45,10 +45,15 @@
 #define STOP_BIT (UINT64_C(1) << 63)
 #define TRIGGER_BIT (UINT64_C(1) << 62)
 
+_Static_assert(FP_COUNTER_COUNT + 2 <= FP_GAUGES_MAX, "own: the counters and two more");
+
 struct fp_writer {
     struct fp_writer_options options;
     struct fp_perf_script *script;
-    struct fp_self_metrics self;
+    /* The gauges in the own sample of this flush, and of the one before. */
+    struct fp_gauges own, own_before, node, node_before;
+    int64_t rate_ns; /* time of the last rate, and the ticks until then */
+    uint64_t rate_ticks;
     uv_mutex_t lock; /* for `wake` only: protects nothing */
     uv_cond_t wake;
     pthread_t thread;
@@ -196,14 +201,43 @@ static size_t drain(struct fp_writer *writer)
     return used;
 }
 
-/* The profiler's own sample. Where the disk is full it is left out, as any other. */
+/* Ticks in a thousand seconds, since the last own sample. */
+static int64_t rate(struct fp_writer *writer)
+{
+    uint64_t ticks = fp_counters_get(writer->options.counters, FP_COUNTER_ticks);
+    int64_t now = fp_monotonic_ns(), passed = now - writer->rate_ns;
+    double done = (double)(ticks - writer->rate_ticks);
+
+    writer->rate_ns = now;
+    writer->rate_ticks = ticks;
+    return passed == 0 ? 0 : (int64_t)(done * 1e12 / (double)passed);
+}
+
+static void update_gauges(struct fp_writer *writer)
+{
+    struct fp_gauges_mailbox *mailbox = writer->options.node;
+    struct fp_gauges *latest = mailbox == NULL ? NULL : fp_gauges_mailbox_take(mailbox);
+
+    writer->own_before = writer->own;
+    writer->node_before = writer->node;
+    writer->own.n = 0;
+    for (enum fp_counter i = 0; i < FP_COUNTER_COUNT; i++)
+        fp_gauges_add(&writer->own, fp_counters_name(i),
+                      (int64_t)fp_counters_get(writer->options.counters, i));
+    fp_gauges_add(&writer->own, "rate_millihertz", rate(writer));
+    fp_gauges_add(&writer->own, "clock_offset_us", writer->offset_us);
+    if (latest != NULL)
+        writer->node = *latest;
+    free(latest);
+}
+
+/* The profiler's own sample. A full sink refuses it, as any other. */
 static void write_own_sample(struct fp_writer *writer)
 {
-    struct fp_self_metrics *self = &writer->self;
     struct fp_self_sample sample = {
         .engine = writer->options.engine,
-        .now = {&self->own, &self->node},
-        .before = {&self->own_before, &self->node_before},
+        .now = {&writer->own, &writer->node},
+        .before = {&writer->own_before, &writer->node_before},
         .now_us = fp_monotonic_ns() / 1000 +
                   atomic_load_explicit(&writer->options.clock->offset_us, memory_order_relaxed),
         .note = writer->note,
@@ -214,7 +248,7 @@ static void write_own_sample(struct fp_writer *writer)
     if (!fp_perf_script_has_time(writer->script))
         return;
     prepare_text(writer);
-    fp_self_metrics_update(self, writer->offset_us);
+    update_gauges(writer);
     if (fp_perf_script_self(writer->script, &sample, &text, &size) != 0 ||
         fp_sink_write(writer->options.sink, text, size, 0) != 0)
         return;
@@ -390,7 +424,7 @@ int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *
     atomic_init(&made->is_triggered, !fp_sink_is_buffering(options->sink));
     made->offset_us = atomic_load_explicit(&options->clock->offset_us, memory_order_relaxed);
     snprintf(made->note, sizeof(made->note), "%s", options->note);
-    fp_self_metrics_init(&made->self, options->counters, options->node);
+    made->rate_ns = fp_monotonic_ns();
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)
         goto fail_writer;
