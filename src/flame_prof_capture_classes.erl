@@ -132,7 +132,7 @@ settle(Probe) ->
     Now = flame_prof_capture_check:verify(Probe, open(Before), fun snapshot/2),
     ok = flame_prof_capture_check:stop(Probe),
     ok = keep(Checks + 1, maps:merge(Before, Now)),
-    log(off(Now, is_tested())).
+    log(off()).
 
 snapshot(_Class, Pids) ->
     receive
