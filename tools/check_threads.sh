@@ -122,8 +122,8 @@ prove_one() { # source below c_src, the line to put it behind, statement, findin
 }
 
 prove() {
-    local wrong=0 tick="fp_targets_drop_released(s);"
-    local handler="capture->result = FP_CAPTURE_NOBODY;"
+    local wrong=0 tick="fp_targets_drop_exited(s);"
+    local handler="capture->result = FP_CAPTURE_NO_PROCESS;"
     tmp=$(mktemp -d)
     trap 'rm -rf "$tmp"' EXIT
     prove_one session/sampler "$tick" \
