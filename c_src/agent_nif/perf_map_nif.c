@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "erts/code_scan.h"
 #include "erts/perf_map.h"
+#include "store/perf_map_file.h"
 #include "terms/terms.h"
 
 /* {Module, Md5, HasOldCode}; the MD5 of a module without current code is empty. 1 when it is

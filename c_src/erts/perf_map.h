@@ -3,12 +3,10 @@
  *
  *      START SIZE SYMBOL LF     both in hex, sorted by START, disjoint
  *
- * A symbol is module:function/arity as in profile files (format/encode.c), or `[jit shared]`. Each
- * file is a new one that a rename puts in its place: perf reads the old one or the new one, whole,
- * and a link at that place is replaced, not followed.
+ * A symbol is module:function/arity as in profile files (format/encode.c), or `[jit shared]`.
  *
- * A dirty scheduler's work: it allocates and writes a file, and takes some 10 us for each function,
- * most of it for its name. No state. */
+ * A dirty scheduler's work: it allocates, and takes some 10 us for each function, most of it for
+ * its name. No state. */
 #pragma once
 
 #include <stddef.h>
@@ -36,8 +34,3 @@ struct fp_perf_map_count {
 int fp_perf_map_text(struct fp_buffer *text, const struct fp_functions *functions,
                      struct fp_loaded *loaded, size_t n, const struct fp_layout *layout,
                      const struct fp_memory *memory, struct fp_perf_map_count *count);
-
-/* Makes `path` a file of mode 0600 with these bytes. 0; FP_ESTATE: this process has that very file
- * open for writing, so it is the VM's own (+JPperf); FP_EIO. Then `why` has the path and the
- * reason, and nothing is left behind. */
-int fp_perf_map_write(const char *path, const char *bytes, size_t size, char *why, size_t why_size);

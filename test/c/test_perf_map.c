@@ -8,6 +8,7 @@
 #include "erts/perf_map.h"
 #include "fake_vm.h"
 #include "run.h"
+#include "store/perf_map_file.h"
 #include "temporary.h"
 
 /* ------------------------------------------------------------ the text -- */
