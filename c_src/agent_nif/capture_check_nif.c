@@ -46,6 +46,6 @@ FP_NIF(captures_off)
     }
     if (!enif_is_empty_list(env, classes))
         return enif_make_badarg(env);
-    fp_capture_classes_off_set(mask);
+    atomic_store(&fp_capture_classes_off, mask);
     return fp_atom(env, "ok");
 }

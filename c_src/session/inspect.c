@@ -141,7 +141,7 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
                                    .unwind = inspect->cstack.set ? fp_on_cpu_unwind : NULL,
                                    .unwind_self = &inspect->cstack,
                                    .with_native = 1,
-                                   .off = inspect->is_check ? 0 : fp_capture_classes_off()};
+                                   .off = inspect->is_check ? 0 : fp_capture_classes_off};
     int64_t dictionary = 0;
     int err, unexplained;
 

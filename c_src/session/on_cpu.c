@@ -235,7 +235,7 @@ static void emit_explained(struct fp_sampler *s, const struct pending_capture *p
     struct fp_stack stack;
     int err;
 
-    s->capture_code.off = fp_capture_classes_off();
+    s->capture_code.off = fp_capture_classes_off;
     err = fp_explain_frames(&s->capture_code, s->layout, capture, now, &stack);
     if (err == FP_EUNVERIFIED)
         fp_stack_not_sampled(&stack, now->status);

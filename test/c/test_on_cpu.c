@@ -521,7 +521,7 @@ static void a_capture_of_a_class_that_is_off_has_its_frame(void)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
-    fp_capture_classes_off_set(FP_CLASS_ERLANG);
+    atomic_store(&fp_capture_classes_off, FP_CLASS_ERLANG);
     spawn(b, 1);
     run(b, 1, 0);
     start(b);
@@ -535,12 +535,12 @@ static void a_capture_of_a_class_that_is_off_has_its_frame(void)
     CHECK_INT(stat(b, FP_COUNTER_torn), 0);
     check_books(b);
     /* Of another class. */
-    fp_capture_classes_off_set(FP_CLASS_NIF | FP_CLASS_GC);
+    atomic_store(&fp_capture_classes_off, FP_CLASS_NIF | FP_CLASS_GC);
     answer(b, 0);
     tick(b);
     CHECK_INT(b->samples, 3);
     CHECK(last_stack(b)[0] == CODE + 0x500);
-    fp_capture_classes_off_set(0);
+    atomic_store(&fp_capture_classes_off, 0);
     check_books(b);
     destroy(b);
 }

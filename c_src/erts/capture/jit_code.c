@@ -9,7 +9,7 @@
  * address, a call of up to 6 bytes. */
 #define LIGHT_BYTES 48u
 #define LEA_BYTES 7u
-/* Padding and call: not so many that another call fits in behind the BIF's. */
+/* Padding and call. The maximum leaves no room for another call behind the BIF's. */
 #define LIGHT_CALL_MIN 5u
 #define LIGHT_CALL_MAX 12u
 /* The code of a heavy BIF: a frame, two addresses, a move, a jump. */
@@ -20,16 +20,17 @@
 #define RAISE_BYTES 40u
 /* From the call for a breakpoint to the end of that code. */
 #define BREAKPOINT_BYTES 96u
-/* struct export (export.h): the code addresses come first, then the function's ErtsCodeInfo, the
- * one place with module, function and arity in a row. */
+/* struct export (export.h): the code addresses, then the function's ErtsCodeInfo, the one place
+ * with module, function and arity in a row. */
 #define EXPORT_BYTES 136u
 
-static int32_t load_i32(const unsigned char *at)
+/* A displacement of 32 bits, with its sign. */
+static uint64_t load_disp(const unsigned char *at)
 {
     int32_t n;
 
     memcpy(&n, at, sizeof n);
-    return n;
+    return (uint64_t)(int64_t)n;
 }
 
 static uint64_t load_u64(const unsigned char *at)
@@ -48,24 +49,24 @@ int fp_is_return_address(const struct fp_memory *memory, uint64_t at)
         return 0;
     if (code[3] == 0xe8) /* call rel32 */
         return 1;
-    /* call r/m64: two bytes, and up to five of an address. */
+    /* call r/m64: two bytes, then up to five of an address. */
     for (size_t i = 1; i < 7; i++)
         if (code[i] == 0xff && ((code[i + 1] >> 3) & 7) == 2)
             return 1;
     return 0;
 }
 
-/* Where the jump that `code` begins with goes, when it stands at `at`: by itself, or by the table
- * of addresses that a module has. 0: it is none. */
+/* The target of the jump `code` at `at`, direct or through the module's table of addresses. 0: it
+ * is no jump. */
 static uint64_t jump_target(const struct fp_memory *memory, uint64_t at,
                             const unsigned char code[6])
 {
     uint64_t target;
 
     if (code[0] == 0xe9) /* jmp rel32 */
-        return at + 5 + (uint64_t)(int64_t)load_i32(code + 1);
+        return at + 5 + load_disp(code + 1);
     if (code[0] == 0xff && code[1] == 0x25 && /* jmp [rip + disp32] */
-        fp_safe_read_word(memory, at + 6 + (uint64_t)(int64_t)load_i32(code + 2), &target) == 0)
+        fp_safe_read_word(memory, at + 6 + load_disp(code + 2), &target) == 0)
         return target;
     return 0;
 }
@@ -78,9 +79,9 @@ uint64_t fp_call_target(const struct fp_memory *memory, uint64_t returns_to)
     if (fp_safe_read(memory, returns_to - sizeof code, code, sizeof code) != 0)
         return 0;
     if (code[1] == 0xe8)
-        return returns_to + (uint64_t)(int64_t)load_i32(code + 2);
+        return returns_to + load_disp(code + 2);
     if (code[0] == 0xff && code[1] == 0x15 &&
-        fp_safe_read_word(memory, returns_to + (uint64_t)(int64_t)load_i32(code + 2), &target) == 0)
+        fp_safe_read_word(memory, returns_to + load_disp(code + 2), &target) == 0)
         return target;
     return 0;
 }
@@ -88,8 +89,7 @@ uint64_t fp_call_target(const struct fp_memory *memory, uint64_t returns_to)
 uint64_t fp_jump_target(const struct fp_memory *memory, uint64_t at)
 {
     unsigned char code[12];
-    /* A prefix without meaning, where an address table may come to be used. */
-    size_t prefix;
+    size_t prefix; /* REX without a bit: padding for a jump through an address table */
     uint64_t target;
 
     if (fp_safe_read(memory, at, code, sizeof code) != 0)
@@ -146,7 +146,7 @@ int fp_jit_light(const struct fp_memory *memory, uint64_t returns_to, uint64_t *
 
         if (code[lea] != 0x48 || code[lea + 1] != 0x8d || code[lea + 2] != 0x15)
             continue;
-        entry = start + lea + LEA_BYTES + (uint64_t)(int64_t)load_i32(code + lea + 3);
+        entry = start + lea + LEA_BYTES + load_disp(code + lea + 3);
         if (entry < start || entry + 10 > start + lea)
             continue;
         if (code[entry - start] == 0x48 && code[entry - start + 1] == 0xb9)
@@ -155,7 +155,7 @@ int fp_jit_light(const struct fp_memory *memory, uint64_t returns_to, uint64_t *
     return FP_ENOENT;
 }
 
-/* Directly, or through a jump of the module's own. */
+/* The target itself, or the target of a jump of the module's own. */
 static int leads_to(const struct fp_memory *memory, uint64_t target, uint64_t native_return)
 {
     if (native_return - target > HEAVY_FRAGMENT_BYTES)
@@ -217,12 +217,4 @@ int fp_jit_is_breakpoint(const struct fp_memory *memory, uint64_t native_return)
             code[i + 6] == 0xc3)
             return 1;
     return 0;
-}
-
-/* It returns behind the first word of the function's code. */
-uint64_t fp_jit_breakpoint_mfa(const struct fp_memory *memory, uint64_t at)
-{
-    uint64_t mfa_at = at - 8 - 24;
-
-    return fp_is_mfa_at(memory, mfa_at) ? mfa_at : 0;
 }

@@ -1,4 +1,4 @@
-/* jit_code.h - which BIF a process is in, by the code that called it.
+/* jit_code.h - the BIF that a process is in, by the code that called it.
  *
  * An Erlang function calls most BIFs ("light" ones) by a fixed sequence of instructions that names
  * them; the rest ("heavy" ones) are functions of their own whose code is a jump
@@ -10,41 +10,35 @@
 
 #include "base/safe_read.h"
 
-/* Is there an instruction before `at` that calls? */
+/* An instruction before `at` is a call. */
 int fp_is_return_address(const struct fp_memory *memory, uint64_t at);
 
-/* Do module, function and arity stand there, at what can be an address? */
-/* For tests. */
+/* `at` can be an address, and has a module, a function and an arity. */
 int fp_is_mfa_at(const struct fp_memory *memory, uint64_t at);
 
-/* Where the call before `returns_to` goes; 0 where that cannot be told. */
+/* The target of the call before `returns_to`; 0: not known. */
 uint64_t fp_call_target(const struct fp_memory *memory, uint64_t returns_to);
 
-/* Where the jump at `at` goes; `at` itself where there is none. Modules reach shared code through
+/* The target of the jump at `at`; `at` itself without a jump. Modules reach shared code through
  * jumps of their own, at their end (beam_asm_module.cpp resolve_fragment). */
 uint64_t fp_jump_target(const struct fp_memory *memory, uint64_t at);
 
-/* The call before `returns_to` is that of a light BIF: 0 and where its module, function and arity
- * stand. FP_ENOENT: it is not. */
+/* The call before `returns_to` is that of a light BIF: 0 and the address of its module, function
+ * and arity. FP_ENOENT: it is not. */
 int fp_jit_light(const struct fp_memory *memory, uint64_t returns_to, uint64_t *mfa_at);
 
-/* Is `current` a heavy BIF, and the C code that returns to `native_return` called for such a
- * one? */
+/* `current` is a heavy BIF, and the C code that returns to `native_return` runs for such a one. */
 int fp_jit_heavy(const struct fp_memory *memory, uint64_t current, uint64_t native_return);
 
-/* Was C called because of a breakpoint on a function (call tracing, counting)? The code that calls
- * it takes the two return addresses on the Erlang stack away before and puts them back behind:
+/* A breakpoint on a function called C (call tracing, counting). The calling code removes the two
+ * return addresses of the Erlang stack before, and puts them back behind:
  * `push [rbx - x]; push [rbx - y]; ret` (instr_trace.cpp emit_generic_bp_local). */
 int fp_jit_is_breakpoint(const struct fp_memory *memory, uint64_t native_return);
 
-/* The function whose breakpoint returns to `at`: where its module, function and arity stand; 0: it
- * is no such address. */
-uint64_t fp_jit_breakpoint_mfa(const struct fp_memory *memory, uint64_t at);
-
-/* Was C called to find the next process to run? (process_main.cpp: what it answers becomes the
- * current process, r13.) */
+/* C was called to find the next process: its result becomes the current process, r13
+ * (process_main.cpp). */
 int fp_jit_is_schedule(const struct fp_memory *memory, uint64_t native_return);
 
-/* Was C called to raise an exception? (beam_asm_global.cpp: what it answers is where to go on, in
- * rax.) Where it was raised is on top of the Erlang stack. */
+/* C was called to raise an exception: its result, in rax, is the address to continue at
+ * (beam_asm_global.cpp). The address of the raise is on top of the Erlang stack. */
 int fp_jit_is_raise(const struct fp_memory *memory, uint64_t native_return);
