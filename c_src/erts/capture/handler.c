@@ -1,21 +1,22 @@
 #include "erts/capture/handler.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "erts/capture/jit_code.h"
 
 /* No C stack of a thread is deeper. */
 #define NATIVE_DEPTH_MAX (UINT64_C(64) << 20)
-/* Bytes of code read behind a call of C: many instructions may come before the one that takes the
- * Erlang stack back (the segments of a binary under construction); bytes at a time. */
+/* Bytes of code read behind a call of C, in pieces. Many instructions may come before the load of
+ * the Erlang stack's top (the segments of a binary under construction). */
 #define LEAVE_BYTES_MAX 1024u
 #define LEAVE_PIECE 64u
-/* The longest instruction that is looked for, less one. */
+/* The longer of the instructions in where_is_top(), less one. */
 #define LEAVE_OVERLAP 3u
 /* A stack without a known end is copied up to the end of a page at a time. */
 #define PAGE_BYTES 4096u
@@ -30,8 +31,8 @@ static uint64_t field(const struct fp_capture_scheduler *scheduler,
     return fp_process_field(&scheduler->layout, capture->structure, which);
 }
 
-/* Does the code from `at` on load the Erlang stack's top from the process structure (`mov rsp, [r13
- * + stop]`), or from rbp (`mov rsp, rbp`)? */
+/* The code from `at` on loads the Erlang stack's top from the process structure (`mov rsp, [r13 +
+ * stop]`), or from rbp (`mov rsp, rbp`). */
 static uint8_t where_is_top(const struct fp_memory *memory, const struct fp_layout *layout,
                             uint64_t at)
 {
@@ -56,9 +57,9 @@ static uint8_t where_is_top(const struct fp_memory *memory, const struct fp_layo
     return FP_TOP_UNKNOWN;
 }
 
-/* The lowest word that may be the rbp of JIT code: one that the C frames saved, or the register.
- * Heap addresses are among these words, so only a word that leaves a stack that can be copied whole
- * counts. */
+/* The lowest word that may be the rbp of JIT code, among the register and the words of the C stack.
+ * Heap addresses are among these words: a word counts only if the stack above it can be copied
+ * whole. */
 static uint64_t lowest_candidate(const struct fp_capture *capture, uint64_t lowest, uint64_t hend)
 {
     uint64_t best = hend, word = capture->registers.rbp;
@@ -89,8 +90,8 @@ static int copy_native(const struct fp_capture_scheduler *scheduler, struct fp_c
     return fp_safe_read(scheduler->memory, start, capture->native, (size_t)size) == 0;
 }
 
-/* Where the copy of the Erlang stack begins when the thread is in C, or in JIT code that has
- * switched to the C stack already. 0: not found. */
+/* The low end of the copied Erlang stack, when the thread is in C, or in JIT code that has switched
+ * to the C stack. 0: not found. */
 static uint64_t low_end_in_c(const struct fp_capture_scheduler *scheduler,
                              struct fp_capture *capture, uint64_t heap, uint64_t hend)
 {
@@ -116,58 +117,49 @@ static int copy_stack(const struct fp_capture_scheduler *scheduler, struct fp_ca
                       uint64_t hend)
 {
     uint64_t words = (hend - capture->low) / 8;
-    uint32_t root = 0;
+    int is_cut = words > FP_STACK_WORDS_MAX;
 
     capture->high = hend;
-    capture->words = capture->leaf_words = (uint32_t)words;
-    if (words > FP_STACK_WORDS_MAX) {
-        capture->words = FP_STACK_WORDS_MAX;
-        capture->leaf_words = FP_STACK_WORDS_LEAF;
-        root = FP_STACK_WORDS_ROOT;
-    }
-    return (capture->leaf_words == 0 || fp_safe_read(scheduler->memory, capture->low, capture->word,
-                                                     8 * (size_t)capture->leaf_words) == 0) &&
-           (root == 0 || fp_safe_read(scheduler->memory, hend - 8ull * root,
-                                      capture->word + capture->leaf_words, 8 * (size_t)root) == 0);
+    capture->words = is_cut ? FP_STACK_WORDS_MAX : (uint32_t)words;
+    capture->leaf_words = is_cut ? FP_STACK_WORDS_LEAF : (uint32_t)words;
+    return (words == 0 || fp_safe_read(scheduler->memory, capture->low, capture->word,
+                                       8 * (size_t)capture->leaf_words) == 0) &&
+           (!is_cut || fp_safe_read(scheduler->memory, hend - 8ull * FP_STACK_WORDS_ROOT,
+                                    capture->word + FP_STACK_WORDS_LEAF,
+                                    8 * (size_t)FP_STACK_WORDS_ROOT) == 0);
 }
 
-static void end_stack_at(struct fp_capture *capture, uint32_t last)
+/* Ends the copy at the last word, which is the same for every stack, if it is among words from..to.
+ * 1: it is. */
+static int end_at_bottom(const struct fp_capture_scheduler *scheduler, struct fp_capture *capture,
+                         uint32_t from, uint32_t to)
 {
-    capture->words = capture->leaf_words = last + 1;
+    while (from < to && capture->word[from] != scheduler->bottom)
+        from++;
+    if (from == to)
+        return 0;
+    capture->words = capture->leaf_words = from + 1;
     capture->high = capture->low + 8 * (uint64_t)capture->words;
+    return 1;
 }
 
-/* From `low` up to the last word, which is the same for every stack. */
+/* From `low` up to the last word. */
 static int copy_moved_stack(const struct fp_capture_scheduler *scheduler,
                             struct fp_capture *capture)
 {
     uint64_t at = capture->low;
-    uint32_t words = 0;
+    uint32_t words = 0, piece;
 
-    while (words < FP_STACK_WORDS_LEAF) {
-        uint32_t piece = (uint32_t)(PAGE_BYTES - at % PAGE_BYTES) / 8;
-
+    for (; words < FP_STACK_WORDS_LEAF; words += piece, at += 8 * (uint64_t)piece) {
+        piece = (uint32_t)(PAGE_BYTES - at % PAGE_BYTES) / 8;
         if (piece > FP_STACK_WORDS_LEAF - words)
             piece = FP_STACK_WORDS_LEAF - words;
         if (fp_safe_read(scheduler->memory, at, capture->word + words, 8 * (size_t)piece) != 0)
             return 0;
-        at += 8 * (uint64_t)piece;
-        for (uint32_t end = words + piece; words < end; words++)
-            if (capture->word[words] == scheduler->bottom) {
-                end_stack_at(capture, words);
-                return 1;
-            }
+        if (end_at_bottom(scheduler, capture, words, words + piece))
+            return 1;
     }
     return 0;
-}
-
-/* Between two stores to the structure an old bound may lie behind the new heap, but no stack goes
- * on beyond its last word. */
-static void end_at_bottom(const struct fp_capture_scheduler *scheduler, struct fp_capture *capture)
-{
-    for (uint32_t i = 0; i + 1 < capture->leaf_words; i++)
-        if (capture->word[i] == scheduler->bottom)
-            end_stack_at(capture, i);
 }
 
 static int copy_from_low(const struct fp_capture_scheduler *scheduler, struct fp_capture *capture,
@@ -182,13 +174,14 @@ static int copy_from_low(const struct fp_capture_scheduler *scheduler, struct fp
         return in_stop && copy_moved_stack(scheduler, capture);
     if (!copy_stack(scheduler, capture, hend))
         return 0;
+    /* Between two stores to the structure an old bound may lie behind the new heap, but a stack
+     * ends at its last word. */
     if (in_stop)
-        end_at_bottom(scheduler, capture);
+        (void)end_at_bottom(scheduler, capture, 0, capture->leaf_words);
     return 1;
 }
 
-/* Only now are structure and dictionary of one moment: the process may move it as soon as the
- * handler returns. */
+/* In the handler, structure and dictionary are of one moment. Later the process may move it. */
 static void copy_dictionary(const struct fp_capture_scheduler *scheduler,
                             struct fp_capture *capture)
 {
@@ -237,38 +230,19 @@ void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
 
 /* --------------------------------------------------------- the handler -- */
 
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void copy_registers(const ucontext_t *context, struct fp_registers *registers)
 {
 #if defined(__x86_64__)
-    const greg_t *at = context->uc_mcontext.gregs;
+    /* In the order of struct fp_registers. */
+    static const uint8_t from[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+                                   REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                   REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+    uint64_t word[sizeof from];
 
-#define REGISTER(name, index) registers->name = (uint64_t)at[index]
-    REGISTER(rax, REG_RAX);
-    REGISTER(rdx, REG_RDX);
-    REGISTER(rcx, REG_RCX);
-    REGISTER(rbx, REG_RBX);
-    REGISTER(rsi, REG_RSI);
-    REGISTER(rdi, REG_RDI);
-    REGISTER(rbp, REG_RBP);
-    REGISTER(rsp, REG_RSP);
-    REGISTER(r8, REG_R8);
-    REGISTER(r9, REG_R9);
-    REGISTER(r10, REG_R10);
-    REGISTER(r11, REG_R11);
-    REGISTER(r12, REG_R12);
-    REGISTER(r13, REG_R13);
-    REGISTER(r14, REG_R14);
-    REGISTER(r15, REG_R15);
-    REGISTER(rip, REG_RIP);
-#undef REGISTER
+    static_assert(sizeof word == sizeof *registers, "one place for each register");
+    for (size_t i = 0; i < sizeof from; i++)
+        word[i] = (uint64_t)context->uc_mcontext.gregs[from[i]];
+    memcpy(registers, word, sizeof word);
 #else
     (void)context;
     memset(registers, 0, sizeof *registers);
@@ -288,22 +262,22 @@ int fp_slot_move(struct fp_slot *slot, uint32_t number, enum fp_slot_state from,
 static void handle(struct fp_slot *slot, uint32_t number, const ucontext_t *context)
 {
     struct fp_registers registers;
-    uint64_t begin;
+    int64_t begin;
 
     if (!fp_slot_move(slot, number, FP_SLOT_REQUESTED, FP_SLOT_HANDLING)) {
         (void)fp_slot_move(slot, number, FP_SLOT_ABANDONED, FP_SLOT_IDLE);
         return;
     }
-    begin = clock_ns();
+    begin = fp_monotonic_ns();
     copy_registers(context, &registers);
     fp_handler_copy(&slot->scheduler, &registers, &slot->capture);
-    slot->handler_ns = clock_ns() - begin;
+    slot->handler_ns = (uint64_t)(fp_monotonic_ns() - begin);
     if (!fp_slot_move(slot, number, FP_SLOT_HANDLING, FP_SLOT_READY))
         (void)fp_slot_move(slot, number, FP_SLOT_ABANDONED, FP_SLOT_IDLE);
 }
 
-/* Any program may send the signal. A request is a signal that this process queued, that names a
- * slot, and that arrives on the slot's own thread. */
+/* Any program may send the signal. A request comes from this process's queue, names a slot, and
+ * arrives on the slot's own thread. */
 void fp_handler(int signal, siginfo_t *info, void *context)
 {
     uint64_t value = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
