@@ -27,7 +27,7 @@ FP_NIF(schedulers_prepare)
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = fp_library_layout(library);
     struct fp_ranges ranges;
-    char why[160] = "";
+    const char *why = "";
     unsigned count;
     int err;
 
@@ -41,7 +41,7 @@ FP_NIF(schedulers_prepare)
     if (!fp_seccomp_allows(FP_CALL_RT_TGSIGQUEUEINFO))
         return fp_error_text(env, FP_EDENIED, "a seccomp filter refuses rt_tgsigqueueinfo");
     recover(env);
-    err = fp_sigcapture_prepare(layout, &ranges, count, why, sizeof why);
+    err = fp_sigcapture_prepare(layout, &ranges, count, &why);
     if (err != 0)
         return fp_error_text(env, err, why);
     return fp_ok(env, enif_make_uint(env, fp_sigcapture_registered()));
@@ -53,7 +53,7 @@ FP_NIF(scheduler_register)
     struct fp_library *library = fp_library(env);
     uint64_t process = fp_own_process(env, &library->memory);
     uint64_t mfa[3] = {fp_atom(env, "flame_prof_nif"), fp_atom(env, "scheduler_register"), 1};
-    char why[160] = "";
+    const char *why = "";
     unsigned number;
     int err;
 
@@ -61,7 +61,7 @@ FP_NIF(scheduler_register)
         return enif_make_badarg(env);
     if (process == 0)
         return fp_error_text(env, FP_ELAYOUT, "the calling process was not found");
-    err = fp_sigcapture_register(number, process, mfa, why, sizeof why);
+    err = fp_sigcapture_register(number, process, mfa, &why);
     return fp_result_text(env, err, why);
 }
 

@@ -158,7 +158,7 @@ struct worker {
     pthread_t thread;
     pid_t tid;
     int err; /* of the registration */
-    char why[200];
+    const char *why;
     _Atomic int ready, command;
     _Atomic unsigned char stop;
     _Atomic uint64_t rounds;
@@ -211,8 +211,8 @@ static void register_self(struct worker *worker)
 {
     if (worker->blocks)
         block(SIG_BLOCK);
-    worker->err = fp_sigcapture_register(worker->number, process_of(worker), worker->mfa,
-                                         worker->why, sizeof worker->why);
+    worker->err =
+        fp_sigcapture_register(worker->number, process_of(worker), worker->mfa, &worker->why);
 }
 
 /* What the NIF does. */
@@ -282,7 +282,7 @@ static void worker_end(struct worker *worker)
 /* Schedulers are for life. For the next test they begin anew. */
 static void begin(void)
 {
-    char why[200];
+    const char *why = "";
 
     if (fp_slots.slot != NULL) {
         fp_safe_read_close(&fp_sigcapture.memory);
@@ -296,7 +296,7 @@ static void begin(void)
     /* The library would be pinned; a program stays anyway. */
     if (fp_sigcapture.signal == 0)
         CHECK_INT(install_handler(), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
 }
 
 /* A worker in slot 0, registered. */
@@ -379,17 +379,16 @@ static void before_preparation_there_are_no_schedulers(void)
 
 static void numbers_that_can_not_be_are_refused(void)
 {
-    char why[200] = "";
+    const char *why = "";
 
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, 0, why, sizeof why), FP_EINVAL);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, 0, &why), FP_EINVAL);
     CHECK(why[0] != '\0');
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX + 1, why, sizeof why),
-              FP_EINVAL);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX + 1, &why), FP_EINVAL);
     CHECK_INT(fp_sigcapture.signal, 0);
     begin();
     CHECK_INT(fp_sigcapture_count(), WORKERS);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS + 1, why, sizeof why), FP_EINVAL);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS + 1, &why), FP_EINVAL);
     CHECK_INT(fp_sigcapture_data(0), 0);
     CHECK_INT(fp_sigcapture_find(0), -1);
 }
@@ -1212,7 +1211,7 @@ static void retired_it_is_as_it_was_and_can_begin_anew(void)
 {
     struct worker *worker;
     uint32_t ticket;
-    char why[200];
+    const char *why = "";
     int signal;
 
     begin();
@@ -1221,7 +1220,7 @@ static void retired_it_is_as_it_was_and_can_begin_anew(void)
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK(fp_sigcapture_must_quiesce(0) && !fp_sigcapture_must_quiesce(1));
     CHECK_INT(fp_sigcapture_acquire(), FP_ESTATE);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), FP_ESTATE);
     /* Nobody else's thread counts. */
     CHECK_INT(fp_sigcapture_shutdown_quiesce(1), FP_ESTATE);
     tell(worker, 2);
@@ -1445,7 +1444,7 @@ static void a_signal_that_is_taken_is_not_sent_until_it_is_given_back(void)
 static void after_it_was_taken_the_next_session_has_another_signal(void)
 {
     struct worker *worker;
-    char why[200];
+    const char *why = "";
     uint32_t ticket;
     int signal;
 
@@ -1458,7 +1457,7 @@ static void after_it_was_taken_the_next_session_has_another_signal(void)
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     UNTIL(atomic_load(&theirs) == 1);
     CHECK(fp_sigcapture_is_pending(0, ticket));
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
     CHECK(fp_sigcapture.signal != signal && fp_sigcapture.signal != 0);
     CHECK(!fp_sigcapture_is_pending(0, ticket));
     CHECK(fp_sigcapture_poll(0, ticket) == NULL);
@@ -1503,7 +1502,7 @@ static void swallow(struct worker *worker)
 static void a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired(void)
 {
     struct worker *worker;
-    char why[200];
+    const char *why = "";
     uint32_t ticket, other;
 
     begin();
@@ -1521,7 +1520,7 @@ static void a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired(void)
     CHECK(fp_sigcapture_is_lost(0));
     CHECK_INT(fp_sigcapture_request(0, &other), FP_ESTATE);
     CHECK_INT(fp_sigcapture_check(), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
     CHECK(!fp_sigcapture_is_lost(0));
     expect_captures();
     dismiss(worker);
@@ -1530,7 +1529,7 @@ static void a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired(void)
 static void a_signal_that_comes_after_the_repair_changes_nothing(void)
 {
     struct worker *worker;
-    char why[200];
+    const char *why = "";
     uint32_t first, second;
 
     begin();
@@ -1538,7 +1537,7 @@ static void a_signal_that_comes_after_the_repair_changes_nothing(void)
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
     fp_sigcapture_drop(0, first);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
     /* Both are pending; both find the slot of the second. */
     CHECK_INT(fp_sigcapture_request(0, &second), 0);
@@ -1552,7 +1551,7 @@ static void a_signal_that_comes_after_the_repair_changes_nothing(void)
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
     fp_sigcapture_drop(0, first);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
     tell(worker, 0);
     CHECK_INT(atomic_load(&fp_slots.slot[0].state), FP_SLOT_WORD(first, FP_SLOT_IDLE));
     dismiss(worker);
@@ -1562,7 +1561,7 @@ static void a_signal_that_comes_after_the_repair_changes_nothing(void)
 static void a_session_that_starts_leaves_the_requests_of_others(void)
 {
     struct worker *worker;
-    char why[200];
+    const char *why = "";
     uint32_t ticket;
 
     begin();
@@ -1570,7 +1569,7 @@ static void a_session_that_starts_leaves_the_requests_of_others(void)
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_acquire(), 0);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, why, sizeof why), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
     CHECK(fp_sigcapture_is_pending(0, ticket));
     tell(worker, 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
@@ -1611,14 +1610,14 @@ static unsigned count_descriptors(void)
 static void many_schedulers_take_no_more_descriptors_than_one(void)
 {
     unsigned before;
-    char why[200];
+    const char *why = "";
 
     begin();
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     CHECK_INT(install_handler(), 0);
     before = count_descriptors();
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX, why, sizeof why), 0);
+    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX, &why), 0);
     CHECK(count_descriptors() <= before + 1);
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);

@@ -1,5 +1,4 @@
 #include <dlfcn.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -8,20 +7,18 @@
 #include "base/error.h"
 #include "erts/capture/sigcapture_internal.h"
 
+/* Milliseconds that a begin waits for handlers. */
 #define ATTEMPTS 1000
 static const struct timespec millisecond = {0, 1000000};
 
-static int was_signalled(unsigned at)
-{
-    return fp_slots.slot[at].thread != 0;
-}
+static const struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
 
 int fp_sigcapture_must_quiesce(unsigned at)
 {
     int must;
 
     pthread_rwlock_rdlock(&fp_sigcapture.lock);
-    must = at < fp_sigcapture_count() && was_signalled(at);
+    must = at < fp_sigcapture_count() && fp_slots.slot[at].thread != 0;
     pthread_rwlock_unlock(&fp_sigcapture.lock);
     return must;
 }
@@ -29,8 +26,7 @@ int fp_sigcapture_must_quiesce(unsigned at)
 static int await_handlers(void)
 {
     for (unsigned at = 0, attempt = 0; at < fp_sigcapture_count();)
-        if (FP_SLOT_STATE(atomic_load_explicit(&fp_slots.slot[at].state, memory_order_acquire)) ==
-            FP_SLOT_IDLE)
+        if (FP_SLOT_STATE(atomic_load(&fp_slots.slot[at].state)) == FP_SLOT_IDLE)
             at++;
         else if (++attempt > ATTEMPTS)
             return FP_ESTATE;
@@ -44,8 +40,7 @@ static int is_ignored(const struct sigaction *action)
     return (action->sa_flags & SA_SIGINFO) == 0 && action->sa_handler == SIG_IGN;
 }
 
-/* Only where the action is the one that was left there: another owner's handler is not touched, and
- * may call the one that it replaced. */
+/* Leaves another owner's handler, which may call the one that it replaced. */
 static int replace_action(int signal, int (*is_expected)(const struct sigaction *),
                           const struct sigaction *action)
 {
@@ -57,33 +52,21 @@ static int replace_action(int signal, int (*is_expected)(const struct sigaction 
                : FP_ESIGNAL;
 }
 
-/* Signals that were taken and are the handler's again: no request uses them. By way of SIG_IGN,
- * which drops what is pending. */
-static int release_taken(const struct sigaction *ignore, const struct sigaction *standard)
+/* Lost signals whose action is the handler again: no request uses them. SIG_IGN drops what is
+ * pending. */
+static int release_lost(void)
 {
     for (int signal = SIGRTMIN; signal <= SIGRTMAX; signal++) {
         uint64_t bit = UINT64_C(1) << (signal - 1);
 
-        if ((fp_sigcapture.taken & bit) == 0)
+        if ((fp_sigcapture.lost_earlier & bit) == 0)
             continue;
-        if (replace_action(signal, fp_sigcapture_is_action, ignore) != 0)
+        if (replace_action(signal, fp_sigcapture_is_action, &ignore) != 0)
             return FP_ESIGNAL;
-        (void)replace_action(signal, is_ignored, standard);
-        fp_sigcapture.taken &= ~bit;
+        (void)replace_action(signal, is_ignored, &standard);
+        fp_sigcapture.lost_earlier &= ~bit;
     }
     return 0;
-}
-
-static void forget_quiesced(void)
-{
-    for (unsigned at = 0; at < fp_sigcapture_count(); at++)
-        atomic_store(&fp_slots.slot[at].has_quiesced, 0);
-}
-
-static int is_owned_by(uint64_t owner)
-{
-    return atomic_load(&fp_sigcapture.users) == FP_SIGCAPTURE_SHUT &&
-           atomic_load(&fp_sigcapture.owner) == owner;
 }
 
 static void admit_users(void)
@@ -92,34 +75,24 @@ static void admit_users(void)
     atomic_store(&fp_sigcapture.users, 0);
 }
 
-static int begin(uint64_t owner)
+int fp_sigcapture_shutdown_begin(uint64_t owner)
 {
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct sigaction standard = {.sa_handler = SIG_DFL};
     int none = 0, err;
 
     if (!atomic_compare_exchange_strong(&fp_sigcapture.users, &none, FP_SIGCAPTURE_SHUT))
         return FP_ESTATE;
+    pthread_rwlock_wrlock(&fp_sigcapture.lock);
     atomic_store(&fp_sigcapture.owner, owner);
     err = await_handlers();
     if (err == 0)
-        err = release_taken(&ignore, &standard);
+        err = release_lost();
     if (err == 0)
         err = replace_action(atomic_load(&fp_sigcapture.signal), fp_sigcapture_is_action, &ignore);
-    if (err == 0)
-        /* Not earlier: a quiesce for an earlier attempt may come at any time. */
-        forget_quiesced();
-    else
+    /* Not earlier: a quiesce for an earlier attempt may come at any time. */
+    for (unsigned at = 0; err == 0 && at < fp_sigcapture_count(); at++)
+        atomic_store(&fp_slots.slot[at].has_quiesced, 0);
+    if (err != 0)
         admit_users();
-    return err;
-}
-
-int fp_sigcapture_shutdown_begin(uint64_t owner)
-{
-    int err;
-
-    pthread_rwlock_wrlock(&fp_sigcapture.lock);
-    err = begin(owner);
     pthread_rwlock_unlock(&fp_sigcapture.lock);
     return err;
 }
@@ -129,31 +102,22 @@ uint64_t fp_sigcapture_is_shutting_down(void)
     return atomic_load(&fp_sigcapture.owner);
 }
 
-static int quiesce(unsigned number)
-{
-    struct fp_slot *slot;
-    stack_t alternate;
-
-    if (atomic_load(&fp_sigcapture.users) != FP_SIGCAPTURE_SHUT || number == 0 ||
-        number > fp_sigcapture_count())
-        return FP_ESTATE;
-    slot = &fp_slots.slot[number - 1];
-    if (slot->thread != (pid_t)syscall(SYS_gettid) || sigaltstack(NULL, &alternate) != 0 ||
-        (alternate.ss_flags & SS_ONSTACK) != 0)
-        return FP_ESTATE;
-    atomic_store_explicit(&slot->has_quiesced, 1, memory_order_release);
-    return 0;
-}
-
 int fp_sigcapture_shutdown_quiesce(unsigned number)
 {
-    int err;
+    int err = FP_ESTATE;
+    stack_t alternate;
 
-    /* A call that comes late, for an earlier attempt, must not find the slots half unmapped; a
-     * scheduler does not wait for the lock. */
+    /* A late call, for an earlier attempt, must not find the slots half unmapped. A scheduler does
+     * not wait for the lock. */
     if (pthread_rwlock_tryrdlock(&fp_sigcapture.lock) != 0)
         return FP_ESTATE;
-    err = quiesce(number);
+    if (atomic_load(&fp_sigcapture.users) == FP_SIGCAPTURE_SHUT && number != 0 &&
+        number <= fp_sigcapture_count() &&
+        fp_slots.slot[number - 1].thread == (pid_t)syscall(SYS_gettid) &&
+        sigaltstack(NULL, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK) == 0) {
+        atomic_store(&fp_slots.slot[number - 1].has_quiesced, 1);
+        err = 0;
+    }
     pthread_rwlock_unlock(&fp_sigcapture.lock);
     return err;
 }
@@ -161,8 +125,7 @@ int fp_sigcapture_shutdown_quiesce(unsigned number)
 static int all_have_quiesced(void)
 {
     for (unsigned at = 0; at < fp_sigcapture_count(); at++)
-        if (was_signalled(at) &&
-            !atomic_load_explicit(&fp_slots.slot[at].has_quiesced, memory_order_acquire))
+        if (fp_slots.slot[at].thread != 0 && !atomic_load(&fp_slots.slot[at].has_quiesced))
             return 0;
     return 1;
 }
@@ -170,12 +133,11 @@ static int all_have_quiesced(void)
 /* Step 5. The VM's own handle keeps this code mapped until it has returned. */
 static void take_down(void)
 {
-    struct sigaction standard = {.sa_handler = SIG_DFL};
     unsigned count = fp_sigcapture_count();
 
-    atomic_store_explicit(&fp_slots.count, 0, memory_order_release);
-    atomic_store_explicit(&fp_sigcapture.registered, 0, memory_order_release);
-    atomic_store_explicit(&fp_sigcapture.code_known, 0, memory_order_release);
+    atomic_store(&fp_slots.count, 0);
+    atomic_store(&fp_sigcapture.registered, 0);
+    atomic_store(&fp_sigcapture.code_known, 0);
     atomic_store(&fp_sigcapture.nif_return, 0);
     atomic_store(&fp_sigcapture.lost_signal, 0);
     (void)replace_action(atomic_load(&fp_sigcapture.signal), is_ignored, &standard);
@@ -190,44 +152,32 @@ static void take_down(void)
     fp_sigcapture.pin = NULL;
 }
 
-static void restore(void)
+static int finish(uint64_t owner, int is_abort)
 {
     struct sigaction action = fp_sigcapture_action();
-
-    (void)replace_action(atomic_load(&fp_sigcapture.signal), is_ignored, &action);
-}
-
-static int end(uint64_t owner)
-{
-    int is_done;
-
-    if (!is_owned_by(owner))
-        return FP_ESTATE;
-    is_done = all_have_quiesced();
-    if (is_done)
-        take_down();
-    else
-        restore();
-    admit_users();
-    return is_done ? 0 : FP_ESTATE;
-}
-
-int fp_sigcapture_shutdown_end(uint64_t owner)
-{
-    int err;
+    int err = FP_ESTATE;
 
     pthread_rwlock_wrlock(&fp_sigcapture.lock);
-    err = end(owner);
+    if (atomic_load(&fp_sigcapture.users) == FP_SIGCAPTURE_SHUT &&
+        atomic_load(&fp_sigcapture.owner) == owner) {
+        if (!is_abort && all_have_quiesced()) {
+            take_down();
+            err = 0;
+        } else {
+            (void)replace_action(atomic_load(&fp_sigcapture.signal), is_ignored, &action);
+        }
+        admit_users();
+    }
     pthread_rwlock_unlock(&fp_sigcapture.lock);
     return err;
 }
 
+int fp_sigcapture_shutdown_end(uint64_t owner)
+{
+    return finish(owner, 0);
+}
+
 void fp_sigcapture_shutdown_abort(uint64_t owner)
 {
-    pthread_rwlock_wrlock(&fp_sigcapture.lock);
-    if (is_owned_by(owner)) {
-        restore();
-        admit_users();
-    }
-    pthread_rwlock_unlock(&fp_sigcapture.lock);
+    (void)finish(owner, 1);
 }

@@ -1,40 +1,40 @@
 #include "erts/capture/sigcapture_internal.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "erts/capture/jit_code.h"
 #include "erts/code_scan.h"
 
-/* What the handler and the kernel's frame need of the alternate stack, beyond the kernel's own
- * minimum, which counts the registers' save area. */
+/* The handler needs this much of the alternate stack beyond the kernel's minimum, which includes
+ * the registers' save area. */
 #define HANDLER_STACK_BYTES 4096u
+/* That minimum where the kernel, before 5.14, does not name it: enough for AVX-512. */
 #define FRAME_BYTES 4096u
 /* The C frames between a NIF and the JIT code that called it. */
 #define NIF_DEPTH_BYTES 4096u
 /* CPU time of a thread after which a pending request is lost: a signal is handled at the next
  * return from the kernel, and no system call of a scheduler computes for so long. */
 #define LOST_NS UINT64_C(1000000000)
-/* A handler takes 2 to 10 us. What its clock says beyond this is the time of other threads, which
- * ran while its thread waited for a CPU: it is no cost of profiling. */
+/* A handler runs for 2 to 10 us. Time beyond this maximum is that of other threads, which ran while
+ * the handler's thread waited for a CPU: no cost of profiling. */
 #define HANDLER_NS_MAX UINT64_C(50000)
-/* glibc's headers do not name it everywhere. */
+/* Missing in older headers of glibc. */
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif
 
 struct fp_sigcapture fp_sigcapture = {.lock = PTHREAD_RWLOCK_INITIALIZER};
 
-static int say(char *why, size_t size, int err, const char *text)
+static int say(const char **why, int err, const char *text)
 {
-    snprintf(why, size, "%s", text);
+    *why = text;
     return err;
 }
 
@@ -103,14 +103,6 @@ static uint32_t load_state(const struct fp_slot *slot)
 
 /* ----------------------------------------------------- lost and repaired -- */
 
-static uint64_t cpu_ns(const struct fp_slot *slot)
-{
-    struct timespec now = {0, 0};
-
-    clock_gettime(slot->cpu_clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 int fp_sigcapture_is_lost(unsigned at)
 {
     struct fp_slot *slot = &fp_slots.slot[at];
@@ -120,7 +112,7 @@ int fp_sigcapture_is_lost(unsigned at)
 
     if (FP_SLOT_STATE(word) != FP_SLOT_REQUESTED && FP_SLOT_STATE(word) != FP_SLOT_ABANDONED)
         return 0;
-    now = cpu_ns(slot);
+    now = (uint64_t)fp_clock_ns(slot->cpu_clock);
     if (atomic_load_explicit(&slot->watched, memory_order_acquire) == request)
         return now - atomic_load(&slot->watched_ns) > LOST_NS;
     atomic_store(&slot->watched_ns, now);
@@ -128,18 +120,17 @@ int fp_sigcapture_is_lost(unsigned at)
     return 0;
 }
 
-static void repair(struct fp_slot *slot)
-{
-    uint32_t number = FP_SLOT_NUMBER(load_state(slot));
-
-    (void)(fp_slot_move(slot, number, FP_SLOT_REQUESTED, FP_SLOT_IDLE) ||
-           fp_slot_move(slot, number, FP_SLOT_ABANDONED, FP_SLOT_IDLE));
-}
-
-static void repair_all(void)
+/* Ends the requests that get no capture any more: all, or those that are lost. */
+static void repair(int is_all)
 {
     for (unsigned at = 0; at < fp_sigcapture_count(); at++)
-        repair(&fp_slots.slot[at]);
+        if (is_all || fp_sigcapture_is_lost(at)) {
+            struct fp_slot *slot = &fp_slots.slot[at];
+            uint32_t number = FP_SLOT_NUMBER(load_state(slot));
+
+            (void)(fp_slot_move(slot, number, FP_SLOT_REQUESTED, FP_SLOT_IDLE) ||
+                   fp_slot_move(slot, number, FP_SLOT_ABANDONED, FP_SLOT_IDLE));
+        }
 }
 
 int fp_sigcapture_is_action(const struct sigaction *action)
@@ -158,9 +149,9 @@ int fp_sigcapture_check(void)
         atomic_store(&fp_sigcapture.lost_signal, signal);
         return FP_ESIGNAL;
     }
-    /* Signals that were sent meanwhile went to the other owner. */
+    /* Signals sent meanwhile went to the other owner. */
     if (atomic_load(&fp_sigcapture.lost_signal) != 0) {
-        repair_all();
+        repair(1);
         atomic_store(&fp_sigcapture.lost_signal, 0);
     }
     return 0;
@@ -209,9 +200,8 @@ static int request(unsigned at, uint32_t *ticket)
 
 int fp_sigcapture_request(unsigned at, uint32_t *ticket)
 {
-    if (at >= fp_sigcapture_count() || !is_registered(&fp_slots.slot[at]))
-        return FP_ESTATE;
-    return request(at, ticket);
+    return at < fp_sigcapture_count() && is_registered(&fp_slots.slot[at]) ? request(at, ticket)
+                                                                           : FP_ESTATE;
 }
 
 const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
@@ -233,7 +223,7 @@ void fp_sigcapture_drop(unsigned at, uint32_t ticket)
 {
     struct fp_slot *slot = &fp_slots.slot[at];
 
-    /* The handler may move it on between two of these; each way ends. */
+    /* The handler may move the request on between two of these moves; each way ends. */
     while (fp_sigcapture_is_pending(at, ticket) &&
            !fp_slot_move(slot, ticket, FP_SLOT_READY, FP_SLOT_IDLE) &&
            !fp_slot_move(slot, ticket, FP_SLOT_REQUESTED, FP_SLOT_ABANDONED) &&
@@ -250,8 +240,7 @@ uint64_t fp_sigcapture_handler_ns(unsigned at)
 
 /* --------------------------------------------------------- preparation -- */
 
-/* The code must outlive every signal that is on its way. By a handle, since RTLD_NODELETE cannot be
- * undone. */
+/* The code outlives every pending signal. A handle, since RTLD_NODELETE cannot be undone. */
 static int pin_library(void)
 {
     Dl_info info;
@@ -264,8 +253,8 @@ static int pin_library(void)
     return fp_sigcapture.pin != NULL ? 0 : FP_EUNSUPPORTED;
 }
 
-/* SA_RESTART hides the signal from system calls that can be restarted; all other signals wait until
- * the handler is done. */
+/* SA_RESTART hides the signal from system calls that can be restarted. All other signals wait for
+ * the handler's end. */
 struct sigaction fp_sigcapture_action(void)
 {
     struct sigaction action = {.sa_sigaction = fp_handler,
@@ -275,7 +264,7 @@ struct sigaction fp_sigcapture_action(void)
     return action;
 }
 
-/* From the highest on: programs that use one use the first ones. Threads of the VM leave these
+/* From the highest on: other programs use the first ones. Threads of the VM leave these
  * unblocked. */
 static int install_handler(void)
 {
@@ -290,23 +279,22 @@ static int install_handler(void)
     return FP_ESIGNAL;
 }
 
-/* The handler gets a signal, again if its own was taken. */
-static int prepare_signal(char *why, size_t size)
+/* The handler gets a signal; another one if its own has another owner. */
+static int prepare_signal(const char **why)
 {
     int signal = atomic_load(&fp_sigcapture.signal);
 
     if (signal != 0 && fp_sigcapture_check() == 0)
         return 0;
     if (signal == 0 && pin_library() != 0)
-        return say(why, size, FP_EUNSUPPORTED, "the library cannot be pinned in memory");
+        return say(why, FP_EUNSUPPORTED, "the library cannot be pinned in memory");
     if (install_handler() != 0)
-        return say(why, size, FP_ESIGNAL,
+        return say(why, FP_ESIGNAL,
                    signal == 0 ? "every real-time signal is in use"
-                               : "another handler has replaced the one of this "
-                                 "library, and every other real-time signal "
-                                 "is in use");
+                               : "another handler has replaced the one of this library, and every "
+                                 "other real-time signal is in use");
     if (signal != 0)
-        fp_sigcapture.taken |= UINT64_C(1) << (signal - 1);
+        fp_sigcapture.lost_earlier |= UINT64_C(1) << (signal - 1);
     return fp_sigcapture_check();
 }
 
@@ -326,51 +314,40 @@ static int map_slots(const struct fp_layout *layout, unsigned count)
     return 0;
 }
 
-/* A request that outlives its user was answered by no handler. Other users' requests are repaired
- * when they are lost. */
-static void repair_between_users(void)
-{
-    int is_alone = atomic_load(&fp_sigcapture.users) == 1;
-
-    for (unsigned at = 0; at < fp_sigcapture_count(); at++)
-        if (is_alone || fp_sigcapture_is_lost(at))
-            repair(&fp_slots.slot[at]);
-}
-
 static int prepare(const struct fp_layout *layout, const struct fp_ranges *ranges, unsigned count,
-                   char *why, size_t size)
+                   const char **why)
 {
     int err;
 
     if (fp_slots.slot != NULL && count != fp_sigcapture_count())
-        return say(why, size, FP_EINVAL,
-                   "the number of schedulers is not that of the first session");
+        return say(why, FP_EINVAL, "the number of schedulers is not that of the first session");
     if (count == 0 || count > FP_SCHEDULERS_MAX)
-        return say(why, size, FP_EINVAL, "the number of schedulers is not between 1 and 1024");
-    err = prepare_signal(why, size);
+        return say(why, FP_EINVAL, "the number of schedulers is not between 1 and 1024");
+    err = prepare_signal(why);
     if (err != 0)
         return err;
-    repair_between_users();
+    /* Alone: a request that outlives its user gets no capture. Other users' requests may. */
+    repair(atomic_load(&fp_sigcapture.users) == 1);
     if (fp_slots.slot != NULL)
         return 0;
     fp_slots.process = getpid();
     fp_sigcapture.ranges = *ranges;
     err = map_slots(layout, count);
     if (err != 0)
-        return say(why, size, err, fp_err_text(err));
+        return say(why, err, fp_err_text(err));
     atomic_store_explicit(&fp_slots.count, count, memory_order_release);
     return 0;
 }
 
 int fp_sigcapture_prepare(const struct fp_layout *layout, const struct fp_ranges *ranges,
-                          unsigned count, char *why, size_t why_size)
+                          unsigned count, const char **why)
 {
     int err;
 
     if (fp_sigcapture_acquire() != 0)
-        return say(why, why_size, FP_ESTATE, "the schedulers are being retired");
+        return say(why, FP_ESTATE, "the schedulers are being retired");
     pthread_rwlock_wrlock(&fp_sigcapture.lock);
-    err = prepare(layout, ranges, count, why, why_size);
+    err = prepare(layout, ranges, count, why);
     pthread_rwlock_unlock(&fp_sigcapture.lock);
     fp_sigcapture_release();
     return err;
@@ -378,8 +355,8 @@ int fp_sigcapture_prepare(const struct fp_layout *layout, const struct fp_ranges
 
 /* -------------------------------------------------------- registration -- */
 
-/* Is the structure what the release's sources say, as far as this moment tells: this process runs
- * on that scheduler, in this NIF? */
+/* The structures agree with the release's offsets in what is known now: this process runs on that
+ * scheduler, in this NIF. */
 static int check_structures(struct fp_slot *slot, unsigned number, uint64_t process,
                             const uint64_t mfa[3])
 {
@@ -403,18 +380,14 @@ static int has_room(void)
     stack_t alternate;
     size_t least = getauxval(AT_MINSIGSTKSZ);
 
-    /* Kernels before 5.14 do not tell: then what AVX-512 needs. */
-    if (least == 0)
-        least = FRAME_BYTES;
     return sigaltstack(NULL, &alternate) == 0 &&
            (alternate.ss_flags & (SS_DISABLE | SS_ONSTACK)) == 0 &&
-           alternate.ss_size >= least + HANDLER_STACK_BYTES;
+           alternate.ss_size >= (least != 0 ? least : FRAME_BYTES) + HANDLER_STACK_BYTES;
 }
 
-/* The first return address into JIT code above this frame: a NIF's caller. */
+/* Above the first return address into JIT code, which is that of the NIF. 0: not found. */
 static uint64_t find_native_base(void)
 {
-    const struct fp_ranges *ranges = &fp_sigcapture.ranges;
     uint64_t frame = (uint64_t)(uintptr_t)__builtin_frame_address(0) & ~7ull;
     uint64_t words[NIF_DEPTH_BYTES / 8];
 
@@ -423,7 +396,7 @@ static uint64_t find_native_base(void)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         uint64_t base = frame + 8 * i + 8;
 
-        if ((base & 15) == 0 && fp_ranges_contain(ranges, words[i]) &&
+        if ((base & 15) == 0 && fp_ranges_contain(&fp_sigcapture.ranges, words[i]) &&
             fp_is_return_address(&fp_sigcapture.memory, words[i]))
             return base;
     }
@@ -432,29 +405,25 @@ static uint64_t find_native_base(void)
 
 static int find_code(uint64_t nif_return)
 {
-    const struct fp_ranges *ranges = &fp_sigcapture.ranges;
-    struct fp_range range = {0, 0};
+    const struct fp_range *range = fp_range_of(&fp_sigcapture.ranges, nif_return);
     uint64_t first, known = 0;
 
     if (atomic_load_explicit(&fp_sigcapture.code_known, memory_order_acquire))
         return nif_return == fp_sigcapture.nif_return ? 0 : FP_ELAYOUT;
-    for (uint32_t i = 0; i < ranges->count; i++)
-        if (nif_return - ranges->range[i].start < ranges->range[i].end - ranges->range[i].start)
-            range = ranges->range[i];
-    if (fp_code_first(&fp_sigcapture.memory, &range, nif_return, &first) != 0)
+    if (range == NULL || fp_code_first(&fp_sigcapture.memory, range, nif_return, &first) != 0)
         return FP_ELAYOUT;
-    /* Schedulers come at once: the first value stands, and the bounds follow from it, so that all
-     * store the same. */
+    /* Schedulers register at once. The first value stands; the bounds follow from it, so all store
+     * the same. */
     if (!atomic_compare_exchange_strong(&fp_sigcapture.nif_return, &known, nif_return) &&
         known != nif_return)
         return FP_ELAYOUT;
-    atomic_store(&fp_sigcapture.fragments_start, range.start);
+    atomic_store(&fp_sigcapture.fragments_start, range->start);
     atomic_store(&fp_sigcapture.fragments_end, first);
     atomic_store_explicit(&fp_sigcapture.code_known, 1, memory_order_release);
     return 0;
 }
 
-/* The whole way, once, where what it finds is known. */
+/* One capture whose result is known. */
 static int captures_itself(struct fp_slot *slot, unsigned at, uint64_t process)
 {
     const struct fp_capture *capture;
@@ -463,11 +432,11 @@ static int captures_itself(struct fp_slot *slot, unsigned at, uint64_t process)
 
     if (request(at, &ticket) != 0)
         return FP_ESIGNAL;
-    /* Sent to itself, a signal that is not blocked has arrived by now. */
+    /* An unblocked signal from a thread to itself has arrived by now. */
     capture = fp_sigcapture_poll(at, ticket);
     if (capture != NULL && capture->result == FP_CAPTURE_CAPTURED && capture->process == process &&
         capture->place == FP_CAPTURE_IN_C && capture->top_in == FP_TOP_IN_STOP &&
-        capture->words > 0 && fp_ranges_contain(&fp_sigcapture.ranges, capture->native_return)) {
+        capture->words > 0) {
         err = find_code(capture->native_return);
         slot->scheduler.bottom = capture->word[capture->words - 1];
     }
@@ -475,39 +444,33 @@ static int captures_itself(struct fp_slot *slot, unsigned at, uint64_t process)
     return err;
 }
 
-/* Its pages are there before the handler writes to them. */
-static void populate(struct fp_slot *slot)
-{
-    slot->scheduler.memory = &fp_sigcapture.memory;
-    slot->scheduler.layout = fp_sigcapture.layout;
-    memset(&slot->capture, 0, sizeof slot->capture);
-}
-
-static int register_here(unsigned number, uint64_t process, const uint64_t mfa[3], char *why,
-                         size_t why_size)
+static int register_here(unsigned number, uint64_t process, const uint64_t mfa[3], const char **why)
 {
     struct fp_slot *slot;
     int err;
 
     if (number == 0 || number > fp_sigcapture_count())
-        return say(why, why_size, FP_EINVAL, "there is no such scheduler");
+        return say(why, FP_EINVAL, "there is no such scheduler");
     slot = &fp_slots.slot[number - 1];
     if (is_registered(slot))
         return 0;
     if (check_structures(slot, number, process, mfa) != 0)
-        return say(why, why_size, FP_ELAYOUT, "the scheduler's data is not where it is expected");
+        return say(why, FP_ELAYOUT, "the scheduler's data is not where it is expected");
     if (!has_room())
-        return say(why, why_size, FP_ENOMEM, "the scheduler's alternate signal stack is too small");
+        return say(why, FP_ENOMEM, "the scheduler's alternate signal stack is too small");
     slot->scheduler.native_base = find_native_base();
     if (slot->scheduler.native_base == 0)
-        return say(why, why_size, FP_ELAYOUT, "the scheduler's stack has no return to JIT code");
-    populate(slot);
+        return say(why, FP_ELAYOUT, "the scheduler's stack has no return to JIT code");
+    slot->scheduler.memory = &fp_sigcapture.memory;
+    slot->scheduler.layout = fp_sigcapture.layout;
+    /* The pages are mapped before the handler writes to them. */
+    memset(&slot->capture, 0, sizeof slot->capture);
     if (pthread_getcpuclockid(pthread_self(), &slot->cpu_clock) != 0)
-        return say(why, why_size, FP_EUNSUPPORTED, "the scheduler's thread has no CPU clock");
+        return say(why, FP_EUNSUPPORTED, "the scheduler's thread has no CPU clock");
     slot->thread = (pid_t)syscall(SYS_gettid);
     err = captures_itself(slot, number - 1, process);
     if (err != 0)
-        return say(why, why_size, err,
+        return say(why, err,
                    err == FP_ESIGNAL ? "the kernel refuses the scheduler's signal"
                                      : "the scheduler has not captured itself rightly");
     atomic_store_explicit(&slot->is_registered, 1, memory_order_release);
@@ -515,14 +478,14 @@ static int register_here(unsigned number, uint64_t process, const uint64_t mfa[3
     return 0;
 }
 
-int fp_sigcapture_register(unsigned number, uint64_t process, const uint64_t mfa[3], char *why,
-                           size_t why_size)
+int fp_sigcapture_register(unsigned number, uint64_t process, const uint64_t mfa[3],
+                           const char **why)
 {
     int err;
 
     if (fp_sigcapture_acquire() != 0)
-        return say(why, why_size, FP_ESTATE, "the schedulers are being retired");
-    err = register_here(number, process, mfa, why, why_size);
+        return say(why, FP_ESTATE, "the schedulers are being retired");
+    err = register_here(number, process, mfa, why);
     fp_sigcapture_release();
     return err;
 }

@@ -25,17 +25,16 @@
  *
  * Shutdown, without the guess that "no signal can be on its way any more":
  *
- *   1. Users (sessions, inspections, registrations) acquire and release; a
- *      shutdown begins only without users, and admits none.
+ *   1. Users (sessions, inspections, registrations) acquire and release; a shutdown begins only
+ *      without users, and admits none.
  *   2. Every slot comes to IDLE.
- *   3. The signal's action becomes SIG_IGN. The kernel drops what is pending of
- *      it in the same step: from here on no thread enters the handler. Where
- *      the action is not the handler, the shutdown ends here: the other owner
- *      may call the handler that it replaced. The same holds for each signal
- *      that was taken earlier.
- *   4. A thread that is still inside has the store of 2 behind it. Each thread
- *      that was ever signalled calls fp_sigcapture_shutdown_quiesce in a NIF,
- *      off its alternate stack: handlers nest strictly, so it has left.
+ *   3. The signal's action becomes SIG_IGN. The kernel drops the pending signals in the same step:
+ *      from here on no thread enters the handler. Where the action is not the handler, the shutdown
+ *      ends here: the other owner may call the handler that it replaced. The same holds for each
+ *      signal lost earlier.
+ *   4. A thread that is still inside has the store of 2 behind it. Each thread that was ever
+ *      signalled calls fp_sigcapture_shutdown_quiesce in a NIF, off its alternate stack: handlers
+ *      nest strictly, so it has left.
  *   5. The action becomes SIG_DFL, the slots are unmapped, the handle closed.
  *
  * Where 2 or 4 fails (a scheduler is in a long NIF, or offline), the handler is put back and all
@@ -43,7 +42,6 @@
  * thread, when that thread has not run the dozen instructions that reject it by the time of 5. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "erts/capture/handler.h"
@@ -53,12 +51,12 @@
 #define FP_SCHEDULERS_MAX 1024u
 
 /* A thread that may block: before any registration, and at each session's start, where it repairs
- * slots and replaces a signal that was taken. `count`: normal schedulers of this VM; `ranges`:
- * where JIT code is now. 0; or FP_ENOMEM, FP_EDENIED (memory cannot be read), FP_ESIGNAL (no signal
+ * slots and replaces a lost signal. `count`: normal schedulers of this VM; `ranges`: those of JIT
+ * code now. 0; or FP_ENOMEM, FP_EDENIED (memory cannot be read), FP_ESIGNAL (no signal
  * is free), FP_EUNSUPPORTED (the library cannot be pinned), FP_EINVAL, FP_ESTATE (a shutdown is
  * under way), with a sentence in *why. */
 int fp_sigcapture_prepare(const struct fp_layout *layout, const struct fp_ranges *ranges,
-                          unsigned count, char *why, size_t why_size);
+                          unsigned count, const char **why);
 
 /* ANY THREAD, does not block. All calls below but the counts are made between the two. 0, or
  * FP_ESTATE during a shutdown. */
@@ -68,8 +66,8 @@ void fp_sigcapture_release(void);
 /* On the scheduler's own thread, acquired, in a NIF that is `mfa` and runs in `process`. Some 50
  * us. 0, also when it is registered already; else an error, with a sentence in *why, and this
  * scheduler is not signalled again. */
-int fp_sigcapture_register(unsigned number, uint64_t process, const uint64_t mfa[3], char *why,
-                           size_t why_size);
+int fp_sigcapture_register(unsigned number, uint64_t process, const uint64_t mfa[3],
+                           const char **why);
 
 /* The shutdown, see above: begin; quiesce on each thread of a slot that must_quiesce; then end,
  * which is due after each begin that returned 0. begin and end, on a thread that may block: begin
@@ -100,8 +98,8 @@ uint64_t fp_sigcapture_data(unsigned slot);
 /* The slot with that data, or -1. */
 int fp_sigcapture_find(uint64_t data);
 
-/* Is the signal's action still the handler? 0, or FP_ESIGNAL. One system call: the sampler makes it
- * before the first request of a tick. */
+/* 0; FP_ESIGNAL: the signal's action is not the handler any more. One system call: the sampler
+ * makes it before the first request of a tick. */
 int fp_sigcapture_check(void);
 /* The signal that another owner has, as of the last check; 0: none. */
 int fp_sigcapture_lost_signal(void);
@@ -112,13 +110,12 @@ int fp_sigcapture_lost_signal(void);
 int fp_sigcapture_request(unsigned slot, uint32_t *ticket);
 /* The capture, valid until fp_sigcapture_drop; NULL: not yet. */
 const struct fp_capture *fp_sigcapture_poll(unsigned slot, uint32_t ticket);
-/* Can the capture still come? Not after a repair. */
+/* The capture may still come. It does not after a repair. */
 int fp_sigcapture_is_pending(unsigned slot, uint32_t ticket);
-/* The capture was used, or is not wanted any more. */
+/* The caller is done with the capture, or has no use for it. */
 void fp_sigcapture_drop(unsigned slot, uint32_t ticket);
-/* Has the slot's request, of any caller, been pending for a second of CPU time of its thread? Then
- * its signal was swallowed (a debugger does that), or is blocked. Counted from the first call for
- * that request on. */
+/* The slot's request, of any caller, is pending for a second of CPU time of its thread, from the
+ * first call for that request on: its signal is blocked, or swallowed (a debugger does that). */
 int fp_sigcapture_is_lost(unsigned slot);
 /* The handler's time for the slot's capture, 50 us at most. */
 uint64_t fp_sigcapture_handler_ns(unsigned slot);
