@@ -25,8 +25,8 @@ fp_safe_read: read_by_copy read_by_syscall read_by_file
 read_prefix: read_by_copy read_by_syscall read_by_file
 fp_safe_read_batch: read_by_copy read_by_syscall read_by_file
 fp_safe_read_view: read_by_copy read_by_syscall read_by_file
-add_native: unwind
-fp_explain_frames: unwind
+add_native: fp_on_cpu_unwind
+fp_explain_frames: fp_on_cpu_unwind
 sampler_main: none"
 # sampler_main calls `ended' when there will be no other tick.
 
