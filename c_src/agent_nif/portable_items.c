@@ -1,5 +1,5 @@
-/* One item after the other from Erlang's terms into the ring: the counterpart of
- * flame_prof_portable. */
+/* portable_items.c - a table of the items of flame_prof_portable: the shape of each, and the
+ * function that encodes it into the ring. */
 #include "agent_nif/portable_items.h"
 
 #include <string.h>
@@ -32,175 +32,159 @@ static int get_mfa_text(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_mfa_text *m
            enif_get_uint(env, part[2], &mfa->arity);
 }
 
-/* Where an item goes, and its parts. */
-struct item {
-    ErlNifEnv *env;
-    struct fp_record_encoder *to;
-    struct fp_counters *counters;
-    const ERL_NIF_TERM *part;
+/* A part of an item, by the letter of its place in the shape. */
+union part {
+    uint32_t u;
+    ErlNifUInt64 c;
+    ErlNifSInt64 i;
+    struct fp_text t;
+    struct fp_mfa_text m;
+    ERL_NIF_TERM any; /* 'x' */
 };
 
-static int get_number(const struct item *item, int at, uint32_t *n)
+#define PARTS_MAX 7u
+
+static int get_part(ErlNifEnv *env, ERL_NIF_TERM term, char letter, union part *part)
 {
-    return enif_get_uint(item->env, item->part[at], n);
+    switch (letter) {
+    case 'u':
+        return enif_get_uint(env, term, &part->u);
+    case 'c':
+        return enif_get_uint64(env, term, &part->c);
+    case 'i':
+        return enif_get_int64(env, term, &part->i);
+    case 't':
+        return get_text(env, term, &part->t);
+    case 'm':
+        return get_mfa_text(env, term, &part->m);
+    default:
+        part->any = term;
+        return 1;
+    }
 }
 
-static int get_count(const struct item *item, int at, ErlNifUInt64 *n)
+struct destination {
+    ErlNifEnv *env;
+    struct fp_record_encoder *encoder;
+    struct fp_counters *counters;
+};
+
+/* 0 or an error; FP_EINVAL alone makes an item malformed. */
+typedef int put_item(const struct destination *to, const union part *part);
+
+static int put_process(const struct destination *to, const union part *part)
 {
-    return enif_get_uint64(item->env, item->part[at], n);
+    return fp_record_encoder_process(to->encoder, part[0].u, part[1].u, part[2].u, part[3].t,
+                                     part[6].t, &part[4].m, &part[5].m);
 }
 
-static int take_process(const struct item *item)
+static int put_frame(const struct destination *to, const union part *part)
 {
-    uint32_t slot, number, serial;
-    struct fp_text name, label;
-    struct fp_mfa_text initial, proc_lib;
-
-    return get_number(item, 1, &slot) && get_number(item, 2, &number) &&
-           get_number(item, 3, &serial) && get_text(item->env, item->part[4], &name) &&
-           get_mfa_text(item->env, item->part[5], &initial) &&
-           get_mfa_text(item->env, item->part[6], &proc_lib) &&
-           get_text(item->env, item->part[7], &label) &&
-           fp_record_encoder_process(item->to, slot, number, serial, name, label, &initial,
-                                     &proc_lib) != FP_EINVAL;
+    return fp_record_encoder_frame(to->encoder, part[0].u, part[1].t, part[2].t, part[3].u,
+                                   part[4].u, part[5].t);
 }
 
-static int take_frame(const struct item *item)
-{
-    uint32_t id, arity, line;
-    struct fp_text module, function, file;
-
-    return get_number(item, 1, &id) && get_text(item->env, item->part[2], &module) &&
-           get_text(item->env, item->part[3], &function) && get_number(item, 4, &arity) &&
-           get_number(item, 5, &line) && get_text(item->env, item->part[6], &file) &&
-           fp_record_encoder_frame(item->to, id, module, function, arity, line, file) != FP_EINVAL;
-}
-
-static int take_stack(const struct item *item)
+static int put_stack(const struct destination *to, const union part *part)
 {
     int32_t frame[256];
-    ERL_NIF_TERM list = item->part[2], head;
-    uint32_t slot;
+    ERL_NIF_TERM list = part[1].any, head;
     size_t n = 0;
 
-    for (; enif_get_list_cell(item->env, list, &head, &list); n++)
-        if (n == 256 || !enif_get_int(item->env, head, &frame[n]))
-            return 0;
-    return get_number(item, 1, &slot) &&
-           fp_record_encoder_stack(item->to, slot, frame, n) != FP_EINVAL;
+    for (; enif_get_list_cell(to->env, list, &head, &list); n++)
+        if (n == 256 || !enif_get_int(to->env, head, &frame[n]))
+            return FP_EINVAL;
+    return fp_record_encoder_stack(to->encoder, part[0].u, frame, n);
 }
 
-static int take_sample(const struct item *item)
+static int put_sample(const struct destination *to, const union part *part)
 {
-    uint32_t process, stack, status;
     const ERL_NIF_TERM *values;
     int64_t value[FP_METRIC_COUNT];
+    ErlNifSInt64 n;
     int size;
 
-    if (!get_number(item, 1, &process) || !get_number(item, 2, &stack) ||
-        !get_number(item, 3, &status) ||
-        !enif_get_tuple(item->env, item->part[4], &size, &values) || size != FP_METRIC_COUNT)
-        return 0;
+    if (!enif_get_tuple(to->env, part[3].any, &size, &values) || size != FP_METRIC_COUNT)
+        return FP_EINVAL;
     for (int i = 0; i < FP_METRIC_COUNT; i++) {
-        ErlNifSInt64 n;
-
-        if (!enif_get_int64(item->env, values[i], &n))
-            return 0;
+        if (!enif_get_int64(to->env, values[i], &n))
+            return FP_EINVAL;
         value[i] = n;
     }
-    return fp_record_encoder_sample(item->to, process, stack, status, value) != FP_EINVAL;
+    return fp_record_encoder_sample(to->encoder, part[0].u, part[1].u, part[2].u, value);
 }
 
-static int take_tick(const struct item *item)
+static int put_tick(const struct destination *to, const union part *part)
 {
-    ErlNifUInt64 missed;
-    ErlNifSInt64 time_us, step_us;
-
-    return get_count(item, 1, &missed) && enif_get_int64(item->env, item->part[2], &time_us) &&
-           enif_get_int64(item->env, item->part[3], &step_us) &&
-           fp_record_encoder_tick(item->to, missed, time_us, step_us) != FP_EINVAL;
+    return fp_record_encoder_tick(to->encoder, part[0].c, part[1].i, part[2].i);
 }
 
-static int take_lost(const struct item *item)
+static int put_lost(const struct destination *to, const union part *part)
 {
-    ErlNifUInt64 ticks, missed, samples;
-
-    if (!get_count(item, 1, &ticks) || !get_count(item, 2, &missed) ||
-        !get_count(item, 3, &samples))
-        return 0;
-    fp_record_encoder_lost(item->to, ticks, missed, samples);
-    return 1;
+    fp_record_encoder_lost(to->encoder, part[0].c, part[1].c, part[2].c);
+    return 0;
 }
 
-static int take_gone(const struct item *item)
+static int put_gone(const struct destination *to, const union part *part)
 {
-    ErlNifUInt64 n;
-
-    if (!get_count(item, 1, &n))
-        return 0;
-    fp_counters_add(item->counters, FP_COUNTER_taken, n);
-    fp_counters_add(item->counters, FP_COUNTER_gone, n);
-    return 1;
+    fp_counters_add(to->counters, FP_COUNTER_taken, part[0].c);
+    fp_counters_add(to->counters, FP_COUNTER_gone, part[0].c);
+    return 0;
 }
 
-static int take_torn(const struct item *item)
+static int put_torn(const struct destination *to, const union part *part)
 {
-    ErlNifUInt64 n;
-
-    if (!get_count(item, 1, &n))
-        return 0;
-    fp_counters_add(item->counters, FP_COUNTER_taken, n);
-    fp_counters_add(item->counters, FP_COUNTER_torn, n);
-    fp_counters_add(item->counters, FP_COUNTER_torn_changed, n);
-    return 1;
+    fp_counters_add(to->counters, FP_COUNTER_taken, part[0].c);
+    fp_counters_add(to->counters, FP_COUNTER_torn, part[0].c);
+    fp_counters_add(to->counters, FP_COUNTER_torn_changed, part[0].c);
+    return 0;
 }
 
-static int take_selection(const struct item *item)
+static int put_selection(const struct destination *to, const union part *part)
 {
-    ErlNifUInt64 processes, selected;
-
-    if (!get_count(item, 1, &processes) || !get_count(item, 2, &selected))
-        return 0;
-    fp_counters_add(item->counters, FP_COUNTER_selections, 1);
-    fp_counters_set(item->counters, FP_COUNTER_processes, processes);
-    fp_counters_set(item->counters, FP_COUNTER_selected, selected);
-    return 1;
+    fp_counters_add(to->counters, FP_COUNTER_selections, 1);
+    fp_counters_set(to->counters, FP_COUNTER_processes, part[0].c);
+    fp_counters_set(to->counters, FP_COUNTER_selected, part[1].c);
+    return 0;
 }
 
-static int take_cpu(const struct item *item)
+static int put_cpu(const struct destination *to, const union part *part)
 {
-    ErlNifUInt64 ns;
-
-    if (!get_count(item, 1, &ns))
-        return 0;
-    fp_counters_set(item->counters, FP_COUNTER_sampler_cpu_ns, ns);
-    return 1;
+    fp_counters_set(to->counters, FP_COUNTER_sampler_cpu_ns, part[0].c);
+    return 0;
 }
 
 /* The most frequent first. */
 static const struct {
-    const char *kind;
-    int size;
-    int (*take)(const struct item *item);
+    const char *name, *shape;
+    put_item *put;
 } kinds[] = {
-    {"sample", 5, take_sample}, {"process", 8, take_process},     {"stack", 3, take_stack},
-    {"frame", 7, take_frame},   {"gone", 2, take_gone},           {"torn", 2, take_torn},
-    {"tick", 4, take_tick},     {"selection", 3, take_selection}, {"cpu", 2, take_cpu},
-    {"lost", 4, take_lost},
+    {"sample", "uuux", put_sample}, {"process", "uuutmmt", put_process},
+    {"stack", "ux", put_stack},     {"frame", "uttuut", put_frame},
+    {"gone", "c", put_gone},        {"torn", "c", put_torn},
+    {"tick", "cii", put_tick},      {"selection", "cc", put_selection},
+    {"cpu", "c", put_cpu},          {"lost", "ccc", put_lost},
 };
 
-int fp_record_encoder_take(ErlNifEnv *env, struct fp_session *session, struct fp_record_encoder *to,
-                           ERL_NIF_TERM term)
+int fp_portable_item_put(ErlNifEnv *env, struct fp_session *session,
+                         struct fp_record_encoder *encoder, ERL_NIF_TERM item)
 {
-    struct item item = {.env = env, .to = to, .counters = fp_session_counters(session)};
-    char kind[16];
+    struct destination to = {env, encoder, fp_session_counters(session)};
+    const ERL_NIF_TERM *term;
+    union part part[PARTS_MAX];
+    char name[16];
+    size_t kind = 0;
     int size;
 
-    if (!enif_get_tuple(env, term, &size, &item.part) || size < 2 ||
-        !enif_get_atom(env, item.part[0], kind, sizeof kind, ERL_NIF_LATIN1))
+    if (!enif_get_tuple(env, item, &size, &term) || size < 2 ||
+        !enif_get_atom(env, term[0], name, sizeof name, ERL_NIF_LATIN1))
         return 0;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (size == kinds[i].size && strcmp(kind, kinds[i].kind) == 0)
-            return kinds[i].take(&item);
-    return 0;
+    while (strcmp(name, kinds[kind].name) != 0)
+        if (++kind == sizeof kinds / sizeof *kinds)
+            return 0;
+    if ((size_t)size != 1 + strlen(kinds[kind].shape))
+        return 0;
+    for (int i = 0; i < size - 1; i++)
+        if (!get_part(env, term[i + 1], kinds[kind].shape[i], &part[i]))
+            return 0;
+    return kinds[kind].put(&to, part) != FP_EINVAL;
 }

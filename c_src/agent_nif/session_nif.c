@@ -375,7 +375,7 @@ FP_NIF(session_push)
     taken = fp_counters_get(counters, FP_COUNTER_taken);
     dropped = fp_counters_get(counters, FP_COUNTER_dropped);
     while (valid && enif_get_list_cell(env, list, &head, &list))
-        valid = fp_record_encoder_take(env, handle->session, to, head);
+        valid = fp_portable_item_put(env, handle->session, to, head);
     taken = fp_counters_get(counters, FP_COUNTER_taken) - taken;
     dropped = fp_counters_get(counters, FP_COUNTER_dropped) - dropped;
     fp_session_leave(handle->session);
