@@ -1,8 +1,6 @@
-/* Sessions from Erlang's side: a reference that belongs to the process that started the session.
- * The death of that process stops the session.
- *
- * The writer thread holds a reference to the handle until the session has stopped, so its messages
- * always have a reference to name. */
+/* session_nif.c - session handles. The process that starts a session owns it; the owner's exit
+ * stops the session. The writer thread keeps the handle until the session has stopped: its messages
+ * name the handle's reference. */
 #include "session/session.h"
 
 #include <stdlib.h>
@@ -16,9 +14,7 @@
 #include "terms/terms.h"
 
 struct session_handle {
-    /* Read-locked during a use of `session`, write-locked to take it away. A NIF on a normal
-     * scheduler only tries. */
-    ErlNifRWLock *lock;
+    ErlNifRWLock *lock;         /* of `session`: write-locked by session_close, else only tried */
     struct fp_session *session; /* NULL: closed */
     ErlNifPid owner;
     ErlNifMonitor monitor;
@@ -43,27 +39,20 @@ static ERL_NIF_TERM event_term(ErlNifEnv *env, enum fp_session_event event, uint
                             fp_atom(env, file_events[event - FP_SESSION_FILE]), fp_text(env, text));
 }
 
-/* {flame_prof_nif, Ref, Event} to the owner. */
-static void send_event(struct session_handle *handle, enum fp_session_event event, uint64_t ticket,
-                       int err, const char *text)
-{
-    ErlNifEnv *env = enif_alloc_env();
-
-    if (env == NULL)
-        return;
-    enif_send(NULL, &handle->owner, env,
-              enif_make_tuple3(env, fp_atom(env, "flame_prof_nif"), enif_make_resource(env, handle),
-                               event_term(env, event, ticket, err, text)));
-    enif_free_env(env);
-}
-
-/* WRITER THREAD. */
+/* WRITER THREAD. {flame_prof_nif, Ref, Event} to the owner. */
 static void notify(void *arg, enum fp_session_event event, uint64_t ticket, int err,
                    const char *text)
 {
     struct session_handle *handle = arg;
+    ErlNifEnv *env = enif_alloc_env();
 
-    send_event(handle, event, ticket, err, text);
+    if (env != NULL) {
+        enif_send(NULL, &handle->owner, env,
+                  enif_make_tuple3(env, fp_atom(env, "flame_prof_nif"),
+                                   enif_make_resource(env, handle),
+                                   event_term(env, event, ticket, err, text)));
+        enif_free_env(env);
+    }
     if (event == FP_SESSION_STOPPED)
         enif_release_resource(handle);
 }
@@ -88,8 +77,7 @@ static void owner_down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonit
     (void)env;
     (void)pid;
     (void)monitor;
-    /* Busy: a close has it. */
-    if (enif_rwlock_tryrlock(handle->lock) != 0)
+    if (enif_rwlock_tryrlock(handle->lock) != 0) /* session_close stops the session */
         return;
     if (handle->session != NULL)
         fp_session_stop(handle->session);
@@ -103,27 +91,33 @@ static ERL_NIF_TERM closed(ErlNifEnv *env)
     return fp_error(env, fp_atom(env, "closed"));
 }
 
-/* The handle of an open session, until unuse(); NULL and *error set where there is none. Never
- * waits. */
-static struct session_handle *use(ErlNifEnv *env, ERL_NIF_TERM ref, ERL_NIF_TERM *error)
-{
-    struct session_handle *handle = fp_get_object(env, ref, fp_library(env)->session_type);
+/* A NIF's body, with the open session of argv[0] read-locked. */
+typedef ERL_NIF_TERM session_nif(ErlNifEnv *env, struct fp_session *session,
+                                 const ERL_NIF_TERM argv[]);
 
-    *error = handle == NULL ? enif_make_badarg(env) : closed(env);
-    if (handle == NULL || enif_rwlock_tryrlock(handle->lock) != 0)
-        return NULL;
-    if (handle->session != NULL)
-        return handle;
-    enif_rwlock_runlock(handle->lock);
-    return NULL;
-}
-
-/* With what the NIF returns. */
-static ERL_NIF_TERM unuse(struct session_handle *handle, ERL_NIF_TERM term)
+/* {error, closed} during a close, too: a normal scheduler does not wait. */
+static ERL_NIF_TERM with_session(ErlNifEnv *env, const ERL_NIF_TERM argv[], session_nif *nif)
 {
+    struct session_handle *handle = fp_get_object(env, argv[0], fp_library(env)->session_type);
+    ERL_NIF_TERM term;
+
+    if (handle == NULL)
+        return enif_make_badarg(env);
+    if (enif_rwlock_tryrlock(handle->lock) != 0)
+        return closed(env);
+    term = handle->session == NULL ? closed(env) : nif(env, handle->session, argv);
     enif_rwlock_runlock(handle->lock);
     return term;
 }
+
+#define SESSION_NIF(name)                                                                          \
+    static session_nif name;                                                                       \
+    FP_NIF(session_##name)                                                                         \
+    {                                                                                              \
+        return with_session(env, argv, name);                                                      \
+    }                                                                                              \
+    static ERL_NIF_TERM name(ErlNifEnv *env, struct fp_session *session,                           \
+                             __attribute__((unused)) const ERL_NIF_TERM argv[])
 
 /* --------------------------------------------------------- start and close -- */
 
@@ -141,12 +135,12 @@ static ERL_NIF_TERM start_session(ErlNifEnv *env, struct fp_session_start *start
     start->options.owner = fp_library(env);
     start->options.notify = notify;
     start->options.arg = handle;
-    enif_keep_resource(handle); /* the writer's */
+    enif_keep_resource(handle); /* the writer thread's: notify() releases it */
     if (handle->lock != NULL)
         err = fp_session_start(&handle->session, &start->options, why, sizeof why);
     if (err != 0)
         enif_release_resource(handle);
-    /* A dead owner gets no message: the session stops by itself. */
+    /* The owner has exited already. */
     else if (enif_monitor_process(env, handle, &handle->owner, &handle->monitor) != 0)
         fp_session_stop(handle->session);
     enif_release_resource(handle);
@@ -187,71 +181,46 @@ FP_NIF(session_close)
 
 /* ---------------------------------------------------- a session that runs -- */
 
-FP_NIF(session_flush)
+SESSION_NIF(flush)
 {
-    ERL_NIF_TERM error;
-    struct session_handle *handle = use(env, argv[0], &error);
-    uint64_t ticket;
+    uint64_t ticket = fp_session_flush(session);
 
-    if (handle == NULL)
-        return error;
-    ticket = fp_session_flush(handle->session);
-    return unuse(handle, ticket > 0 ? enif_make_uint64(env, ticket) : closed(env));
+    return ticket > 0 ? enif_make_uint64(env, ticket) : closed(env);
 }
 
-/* (Ref, Note): ok, or {error, closed | state}. */
-FP_NIF(session_commit)
+/* (Session, Note) -> ok | {error, closed | state} */
+SESSION_NIF(commit)
 {
-    struct session_handle *handle;
     char note[FP_NOTE_ROOM];
-    ERL_NIF_TERM error;
 
     if (!fp_get_text(env, argv[1], note, sizeof note))
         return enif_make_badarg(env);
-    handle = use(env, argv[0], &error);
-    if (handle == NULL)
-        return error;
-    return unuse(handle, fp_result(env, fp_session_commit(handle->session, note)));
+    return fp_result(env, fp_session_commit(session, note));
 }
 
-FP_NIF(session_stop)
+SESSION_NIF(stop)
 {
-    ERL_NIF_TERM error;
-    struct session_handle *handle = use(env, argv[0], &error);
-
-    if (handle == NULL)
-        return error;
-    fp_session_stop(handle->session);
-    return unuse(handle, fp_atom(env, "ok"));
+    fp_session_stop(session);
+    return fp_atom(env, "ok");
 }
 
 /* (Session, SchedulersOnline) -> ok */
-FP_NIF(session_schedulers_online)
+SESSION_NIF(schedulers_online)
 {
-    struct session_handle *handle;
-    ERL_NIF_TERM error;
     unsigned n;
 
     if (!enif_get_uint(env, argv[1], &n))
         return enif_make_badarg(env);
-    handle = use(env, argv[0], &error);
-    if (handle == NULL)
-        return error;
-    fp_session_set_schedulers_online(handle->session, n);
-    return unuse(handle, fp_atom(env, "ok"));
+    fp_session_set_schedulers_online(session, n);
+    return fp_atom(env, "ok");
 }
 
-FP_NIF(session_info)
+SESSION_NIF(info)
 {
     static const char *const states[] = {"running", "stopping", "stopped"};
-    ERL_NIF_TERM map;
-    struct session_handle *handle = use(env, argv[0], &map);
-    struct fp_session_info info;
+    struct fp_session_info info = fp_session_info(session);
+    ERL_NIF_TERM map = enif_make_new_map(env);
 
-    if (handle == NULL)
-        return map;
-    info = fp_session_info(handle->session);
-    map = enif_make_new_map(env);
     fp_map_put_atom(env, &map, "state", states[info.state]);
     fp_map_put_text(env, &map, "reads", info.reads);
     fp_map_put_u64(env, &map, "code_ranges_left_out", info.code_ranges_left_out);
@@ -259,8 +228,8 @@ FP_NIF(session_info)
     fp_map_put_text(env, &map, "path", info.path);
     for (enum fp_counter at = 0; at < FP_COUNTER_COUNT; at++)
         fp_map_put_u64(env, &map, fp_counters_name(at),
-                       fp_counters_get(fp_session_counters(handle->session), at));
-    return unuse(handle, map);
+                       fp_counters_get(fp_session_counters(session), at));
+    return map;
 }
 
 static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_gauges *gauges)
@@ -275,30 +244,26 @@ static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_gauges *gauges
            enif_get_int64(env, part[1], &value) && fp_gauges_add(gauges, name, value) == 0;
 }
 
-/* (Session, [{Name, Integer}]) -> ok: of the node, for every flush until the
- * next call. */
-FP_NIF(session_figures)
+/* (Session, [{Name, Integer}]) -> ok: written at every flush until the next call. */
+SESSION_NIF(figures)
 {
-    ERL_NIF_TERM error, list = argv[1], head;
-    struct session_handle *handle = use(env, argv[0], &error);
-    struct fp_gauges *gauges;
-    int valid = 1;
+    struct fp_gauges *gauges = calloc(1, sizeof *gauges);
+    ERL_NIF_TERM list = argv[1], head;
 
-    if (handle == NULL)
-        return error;
-    gauges = calloc(1, sizeof *gauges);
-    while (gauges != NULL && valid && enif_get_list_cell(env, list, &head, &list))
-        valid = get_gauge(env, head, gauges);
-    if (valid && gauges != NULL)
-        fp_gauges_mailbox_put(fp_session_node(handle->session), gauges);
-    else
+    while (gauges != NULL && enif_get_list_cell(env, list, &head, &list)) {
+        if (get_gauge(env, head, gauges))
+            continue;
         free(gauges);
-    return unuse(handle, valid ? fp_atom(env, "ok") : enif_make_badarg(env));
+        return enif_make_badarg(env);
+    }
+    if (gauges != NULL)
+        fp_gauges_mailbox_put(fp_session_node(session), gauges);
+    return fp_atom(env, "ok");
 }
 
-/* ----------------------------------------------------- the native engine's -- */
+/* --------------------------------------------------------- native engine -- */
 
-/* {Pid, all | Status, pinned | selected}; the pid of a process of this node. */
+/* {Pid, all | Status, pinned | selected}, with a local pid */
 static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
 {
     const ERL_NIF_TERM *part;
@@ -315,72 +280,56 @@ static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
 }
 
 /* (Session, [{Pid, all | Status, pinned | selected}]) -> ok | {error, closed | state} */
-FP_NIF(session_want)
+SESSION_NIF(want)
 {
     uint64_t words[FP_PINNED_MAX * FP_PINNED_WORDS];
-    ERL_NIF_TERM error, list = argv[1], head;
-    struct session_handle *handle;
+    ERL_NIF_TERM list = argv[1], head;
     size_t n = 0;
     int err;
 
     for (; enif_get_list_cell(env, list, &head, &list); n++)
         if (n == FP_PINNED_MAX || !get_pinned(env, head, words + FP_PINNED_WORDS * n))
             return enif_make_badarg(env);
-    handle = use(env, argv[0], &error);
-    if (handle == NULL)
-        return error;
-    err = fp_session_pin(handle->session, words, n);
-    return unuse(handle, err == FP_EINVAL ? enif_make_badarg(env) : fp_result(env, err));
+    err = fp_session_pin(session, words, n);
+    return err == FP_EINVAL ? enif_make_badarg(env) : fp_result(env, err);
 }
 
 /* (Session) -> [Pid] */
-FP_NIF(session_selected)
+SESSION_NIF(selected)
 {
     const size_t room = FP_TOP_MAX + FP_PINNED_MAX;
-    ERL_NIF_TERM error, list = enif_make_list(env, 0);
-    struct session_handle *handle = use(env, argv[0], &error);
-    uint64_t *pid;
-    size_t n = 0;
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    uint64_t *pid = malloc(room * sizeof *pid);
+    size_t n = pid == NULL ? 0 : fp_session_selected(session, pid, room);
 
-    if (handle == NULL)
-        return error;
-    pid = malloc(room * sizeof *pid);
-    if (pid != NULL)
-        n = fp_session_selected(handle->session, pid, room);
     while (n > 0)
         list = enif_make_list_cell(env, pid[--n], list);
     free(pid);
-    return unuse(handle, list);
+    return list;
 }
 
-/* ------------------------------------------------- the portable engine's -- */
+/* ------------------------------------------------------- portable engine -- */
 
-/* (Session, Items) -> {Taken, Dropped} of this call; samples that came as lost
- * count in both. badarg at the first item that makes no sense. */
-FP_NIF(session_push)
+/* (Session, Items) -> {Taken, Dropped} of this call; `lost` items count in both. badarg at the
+ * first malformed item. */
+SESSION_NIF(push)
 {
-    ERL_NIF_TERM error, list = argv[1], head;
-    struct session_handle *handle = use(env, argv[0], &error);
-    struct fp_record_encoder *to;
-    const struct fp_counters *counters;
+    const struct fp_counters *counters = fp_session_counters(session);
+    struct fp_record_encoder *encoder = fp_session_enter(session);
+    ERL_NIF_TERM list = argv[1], head;
     uint64_t taken, dropped;
     int valid = 1;
 
-    if (handle == NULL)
-        return error;
-    to = fp_session_enter(handle->session);
-    if (to == NULL)
-        return unuse(handle, closed(env));
-    counters = fp_session_counters(handle->session);
+    if (encoder == NULL)
+        return closed(env);
     taken = fp_counters_get(counters, FP_COUNTER_taken);
     dropped = fp_counters_get(counters, FP_COUNTER_dropped);
     while (valid && enif_get_list_cell(env, list, &head, &list))
-        valid = fp_portable_item_put(env, handle->session, to, head);
+        valid = fp_portable_item_put(env, session, encoder, head);
     taken = fp_counters_get(counters, FP_COUNTER_taken) - taken;
     dropped = fp_counters_get(counters, FP_COUNTER_dropped) - dropped;
-    fp_session_leave(handle->session);
+    fp_session_leave(session);
     if (!valid || !enif_is_empty_list(env, list))
-        return unuse(handle, enif_make_badarg(env));
-    return unuse(handle, enif_make_tuple2(env, enif_make_uint64(env, taken),
-                                          enif_make_uint64(env, dropped)));
+        return enif_make_badarg(env);
+    return enif_make_tuple2(env, enif_make_uint64(env, taken), enif_make_uint64(env, dropped));
 }
