@@ -1,13 +1,11 @@
 /* agent_nif.c - the table of NIFs, and the library's load, upgrade and unload.
  *
- * LOAD     makes the resource types, and no system call of its own: a seccomp
- *          filter may kill the caller of some
- * UPGRADE  is refused while this library's code is mapped: threads may be
- *          inside it (code:load_file answers {error, on_load_failure})
- * UNLOAD   joins the sessions that have ended: ERTS calls it when no handle is
- *          left, and a writer holds one until its end
- *
- * Scheduler use: what is not marked dirty returns within microseconds. */
+ * LOAD     makes the resource types, and no system call of its own: a seccomp filter may kill the
+ *          caller of one
+ * UPGRADE  has no callback, thus ERTS refuses it (code:load_file returns {error,
+ *          on_load_failure}): threads may be inside the mapped code
+ * UNLOAD   joins the sessions that have ended: ERTS calls it when no handle is left, and a writer
+ *          holds one until its end */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,18 +17,8 @@
 #include "session/session.h"
 #include "terms/terms.h"
 
-struct fp_layout *fp_library_layout(struct fp_library *library)
-{
-    struct fp_layout *layout;
-
-    enif_mutex_lock(library->lock);
-    layout = library->layout;
-    enif_mutex_unlock(library->lock);
-    return layout;
-}
-
-/* struct enif_environment_t (global.h): a module's data, then the process, which begins with the
- * pid term. Believed only when it does. */
+/* struct enif_environment_t (global.h): a module's data, then the process, which begins with its
+ * pid term. */
 #define PROCESS_IN_ENV 8u
 
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory)
@@ -57,24 +45,21 @@ const char *fp_library_open_memory(struct fp_library *library)
     int err;
 
     enif_mutex_lock(library->lock);
-    if (library->peek_err != 0)
-        library->peek_err = fp_safe_read_open(&library->memory);
-    err = library->peek_err;
+    if (library->memory_err != 0)
+        library->memory_err = fp_safe_read_open(&library->memory);
+    err = library->memory_err;
     enif_mutex_unlock(library->lock);
     return err == 0 ? NULL : fp_err_text(err);
 #endif
 }
 
-static const char *arch(void)
-{
 #if defined(__x86_64__)
-    return "x86_64";
+#define ARCH "x86_64"
 #elif defined(__aarch64__)
-    return "aarch64";
+#define ARCH "aarch64"
 #else
-    return "other";
+#define ARCH "other"
 #endif
-}
 
 FP_NIF(platform)
 {
@@ -83,7 +68,7 @@ FP_NIF(platform)
 
     fp_map_put(env, &map, "native", fp_boolean(env, why == NULL));
     fp_map_put_text(env, &map, "why", why == NULL ? "" : why);
-    fp_map_put_text(env, &map, "arch", arch());
+    fp_map_put_text(env, &map, "arch", ARCH);
     fp_map_put_text(env, &map, "libuv", uv_version_string());
     fp_map_put_text(env, &map, "zstd", ZSTD_versionString());
     return map;
@@ -91,7 +76,7 @@ FP_NIF(platform)
 
 static void library_free(struct fp_library *library)
 {
-    if (library->peek_err == 0)
+    if (library->memory_err == 0)
         fp_safe_read_close(&library->memory);
     if (library->lock != NULL)
         enif_mutex_destroy(library->lock);
@@ -106,7 +91,7 @@ static int open_types(ErlNifEnv *env, struct fp_library *library)
         ErlNifResourceTypeInit init;
         ErlNifResourceType **type;
     } types[] = {
-        {"flame_prof_calibration", {.dtor = fp_calibration_destroy}, &library->calibration_type},
+        {"flame_prof_calibration", {.dtor = NULL}, &library->calibration_type},
         {"flame_prof_session", fp_session_type_init, &library->session_type},
         {"flame_prof_selector", {.dtor = fp_top_handle_destroy}, &library->selector_type},
         {"flame_prof_sends", fp_sends_type_init, &library->sends_type},
@@ -129,7 +114,7 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     if (library == NULL)
         return -1;
     memset(library, 0, sizeof *library);
-    library->peek_err = 1;
+    library->memory_err = 1;
     library->lock = enif_mutex_create("flame_prof_library");
 #define MAKE_ATOM(name) library->sends_atoms.name = fp_atom(env, #name);
     FP_SENDS_ATOMS(MAKE_ATOM)
@@ -139,15 +124,6 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     }
     *priv = library;
     return 0;
-}
-
-static int upgrade(ErlNifEnv *env, void **priv, void **old_priv, ERL_NIF_TERM info)
-{
-    (void)env;
-    (void)priv;
-    (void)old_priv;
-    (void)info;
-    return -1;
 }
 
 static void unload(ErlNifEnv *env, void *priv)
@@ -162,4 +138,4 @@ static void unload(ErlNifEnv *env, void *priv)
 #define ENTRY(name, arity, flags) {#name, arity, fp_nif_##name, flags},
 static ErlNifFunc functions[] = {FP_NIFS(ENTRY)};
 
-ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, upgrade, unload)
+ERL_NIF_INIT(flame_prof_nif, functions, load, NULL, NULL, unload)

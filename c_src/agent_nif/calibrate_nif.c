@@ -1,8 +1,6 @@
-/* Calibration from Erlang's side: each probe process tells where it is by calling a NIF itself,
- * then flame_prof_calibration hands over what the VM says about them in public, and layout_solve.c
- * compares. */
+/* calibrate_nif.c - calibration: each probe process reports its address by calibration_probe/1,
+ * calibration_solve/2 gets the VM's public facts of the probes, and layout_solve.c compares. */
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,34 +11,21 @@
 #include "terms/terms.h"
 
 struct calibration {
-    struct fp_probe *probe;
-    _Atomic unsigned probes; /* reported, from any scheduler: FP_PROBES_MAX have a place */
+    _Atomic unsigned probes; /* reported, by any scheduler; those past FP_PROBES_MAX are refused */
+    struct fp_probe probe[FP_PROBES_MAX];
 };
-
-void fp_calibration_destroy(ErlNifEnv *env, void *object)
-{
-    struct calibration *calibration = object;
-
-    (void)env;
-    enif_free(calibration->probe);
-}
 
 FP_NIF(calibration_open)
 {
     struct fp_library *library = fp_library(env);
     struct calibration *calibration =
         enif_alloc_resource(library->calibration_type, sizeof *calibration);
-    size_t bytes = FP_PROBES_MAX * sizeof *calibration->probe;
-    ERL_NIF_TERM ref;
+    ERL_NIF_TERM ref = enif_make_resource(env, calibration);
 
-    (void)fp_library_open_memory(library); /* the probes meet its error */
-    atomic_init(&calibration->probes, 0);
-    calibration->probe = enif_alloc(bytes);
-    if (calibration->probe != NULL)
-        memset(calibration->probe, 0, bytes);
-    ref = enif_make_resource(env, calibration);
+    (void)fp_library_open_memory(library); /* calibration_probe/1 returns its error */
+    memset(calibration, 0, sizeof *calibration);
     enif_release_resource(calibration);
-    return calibration->probe != NULL ? ref : fp_result(env, FP_ENOMEM);
+    return ref;
 }
 
 FP_NIF(calibration_probe)
@@ -53,8 +38,8 @@ FP_NIF(calibration_probe)
 
     if (!enif_get_resource(env, argv[0], library->calibration_type, (void **)&calibration))
         return enif_make_badarg(env);
-    if (library->peek_err != 0)
-        return fp_result(env, library->peek_err);
+    if (library->memory_err != 0)
+        return fp_result(env, library->memory_err);
     enif_self(env, &self);
     address = fp_own_process(env, &library->memory);
     if (address == 0)
@@ -67,17 +52,12 @@ FP_NIF(calibration_probe)
     return fp_atom(env, "ok");
 }
 
-/* The flags that a process shows of which is known: priority in bits 0..1, suspended in bit 2,
+/* The flags of a process's state word. In `known`: priority in bits 0..1, suspended in bit 2,
  * message_queue_data off_heap in bit 3. */
 static int64_t state_of(int64_t known)
 {
-    uint32_t state = FP_PSFLG_PRIORITIES(known & 3);
-
-    if (known & 4)
-        state |= FP_PSFLG_SUSPENDED;
-    if (known & 8)
-        state |= FP_PSFLG_OFF_HEAP_MSGQ;
-    return (int64_t)state;
+    return (int64_t)(FP_PSFLG_PRIORITIES(known & 3) | (known & 4 ? FP_PSFLG_SUSPENDED : 0u) |
+                     (known & 8 ? FP_PSFLG_OFF_HEAP_MSGQ : 0u));
 }
 
 static void get_facts(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_probe *probe)
@@ -93,29 +73,21 @@ static void get_facts(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_probe *probe)
     }
 }
 
-static unsigned probe_count(struct calibration *calibration)
+static struct fp_probe *find_probe(const struct fp_solve_input *input, uint64_t id)
 {
-    unsigned n = atomic_load(&calibration->probes);
-
-    return n < FP_PROBES_MAX ? n : FP_PROBES_MAX;
-}
-
-static struct fp_probe *find_probe(struct calibration *calibration, uint64_t id)
-{
-    for (unsigned i = 0; i < probe_count(calibration); i++)
-        if (calibration->probe[i].id == id)
-            return &calibration->probe[i];
+    for (size_t i = 0; i < input->probes; i++)
+        if (input->probe[i].id == id)
+            return &input->probe[i];
     return NULL;
 }
 
-/* #{pid, number, serial, parent, [registered], initial_call,
- *   [current_function], answers} */
-static int get_probe(ErlNifEnv *env, ERL_NIF_TERM map, struct calibration *calibration)
+/* #{pid, number, serial, parent, [registered], initial_call, [current_function], answers} */
+static int get_probe(ErlNifEnv *env, ERL_NIF_TERM map, const struct fp_solve_input *input)
 {
     ERL_NIF_TERM pid, term;
     struct fp_probe *probe;
 
-    if (!fp_map_get(env, map, "pid", &pid) || (probe = find_probe(calibration, pid)) == NULL ||
+    if (!fp_map_get(env, map, "pid", &pid) || (probe = find_probe(input, pid)) == NULL ||
         !fp_map_get_u32(env, map, "number", &probe->pid_number) ||
         !fp_map_get_u32(env, map, "serial", &probe->pid_serial) ||
         !fp_map_get(env, map, "initial_call", &term) ||
@@ -124,10 +96,9 @@ static int get_probe(ErlNifEnv *env, ERL_NIF_TERM map, struct calibration *calib
     probe->parent = term;
     if (fp_map_get(env, map, "registered", &term))
         probe->registered = term;
-    if (fp_map_get(env, map, "current_function", &term) &&
-        !fp_get_mfa(env, term, probe->current_function))
-        return 0;
-    if (!fp_map_get(env, map, "answers", &term))
+    if ((fp_map_get(env, map, "current_function", &term) &&
+         !fp_get_mfa(env, term, probe->current_function)) ||
+        !fp_map_get(env, map, "answers", &term))
         return 0;
     get_facts(env, term, probe);
     return 1;
@@ -135,77 +106,66 @@ static int get_probe(ErlNifEnv *env, ERL_NIF_TERM map, struct calibration *calib
 
 #define ATOMS_MAX 8u
 
-static int get_atoms(ErlNifEnv *env, ERL_NIF_TERM list, struct fp_known_atom *atom,
-                     char (*text)[256], size_t *n)
+struct known_atoms {
+    struct fp_known_atom atom[ATOMS_MAX];
+    char text[ATOMS_MAX][256];
+};
+
+static int get_atoms(ErlNifEnv *env, ERL_NIF_TERM list, struct known_atoms *known, size_t *n)
 {
     ERL_NIF_TERM head;
+    int size;
 
     for (*n = 0; enif_get_list_cell(env, list, &head, &list); ++*n) {
-        int size;
-
-        if (*n == ATOMS_MAX)
+        if (*n == ATOMS_MAX ||
+            (size = enif_get_atom(env, head, known->text[*n], 256, ERL_NIF_LATIN1)) <= 0)
             return 0;
-        size = enif_get_atom(env, head, text[*n], 256, ERL_NIF_LATIN1);
-        if (size <= 0)
-            return 0;
-        atom[*n] = (struct fp_known_atom){head, text[*n], (uint32_t)size - 1};
+        known->atom[*n] = (struct fp_known_atom){head, known->text[*n], (uint32_t)size - 1};
     }
     return 1;
 }
 
 static int get_input(ErlNifEnv *env, ERL_NIF_TERM map, struct calibration *calibration,
-                     struct fp_solve_input *input, struct fp_known_atom *atom, char (*text)[256])
+                     struct fp_solve_input *input, struct known_atoms *known)
 {
-    ERL_NIF_TERM list, head;
+    ERL_NIF_TERM unlisted, list, head;
 
     memset(input, 0, sizeof *input);
+    input->probe = calibration->probe;
+    input->probes = atomic_load(&calibration->probes);
+    if (input->probes > FP_PROBES_MAX)
+        input->probes = FP_PROBES_MAX;
     if (!fp_map_get_u32(env, map, "otp", &input->otp) ||
         !fp_map_get_u32(env, map, "process_limit", &input->process_limit) ||
         !fp_map_get_u32(env, map, "atom_limit", &input->atom_limit) ||
         !fp_map_get_u32(env, map, "process_size", &input->process_size) ||
-        !fp_map_get_bool(env, map, "allow_unlisted", &input->allow_unlisted) ||
-        !fp_map_get(env, map, "atoms", &list) || !get_atoms(env, list, atom, text, &input->atoms) ||
+        !fp_map_get(env, map, "allow_unlisted", &unlisted) ||
+        !fp_map_get(env, map, "atoms", &list) || !get_atoms(env, list, known, &input->atoms) ||
         !fp_map_get(env, map, "probes", &list))
         return 0;
     while (enif_get_list_cell(env, list, &head, &list))
-        if (!get_probe(env, head, calibration))
+        if (!get_probe(env, head, input))
             return 0;
-    input->atom = atom;
-    input->probe = calibration->probe;
-    input->probes = probe_count(calibration);
+    input->allow_unlisted = fp_is_atom(env, unlisted, "true");
+    input->atom = known->atom;
     return 1;
 }
 
-static ERL_NIF_TERM refusal_term(ErlNifEnv *env, const struct fp_refusal *refusal)
+/* {error, {Error, Field, Why}} */
+static ERL_NIF_TERM refusal_term(ErlNifEnv *env, int err, const char *field, const char *why)
 {
-    return fp_error(env,
-                    enif_make_tuple3(env, fp_atom(env, fp_err_name(refusal->err)),
-                                     fp_atom(env, refusal->field), fp_text(env, refusal->why)));
-}
-
-static ERL_NIF_TERM no_code_term(ErlNifEnv *env, int err)
-{
-    struct fp_refusal refusal = {err, "code", ""};
-
-    snprintf(refusal.why, sizeof refusal.why, "%s", fp_code_ranges_why(err));
-    return refusal_term(env, &refusal);
-}
-
-static ERL_NIF_TERM offsets_term(ErlNifEnv *env, const struct fp_layout *layout)
-{
-    ERL_NIF_TERM offsets = enif_make_new_map(env);
-
-    for (enum fp_field field = 0; field < FP_FIELD_COUNT; field++)
-        fp_map_put(env, &offsets, fp_field_name(field),
-                   enif_make_uint(env, layout->release.offset[field]));
-    return offsets;
+    return fp_error(env, enif_make_tuple3(env, fp_atom(env, fp_err_name(err)), fp_atom(env, field),
+                                          fp_text(env, why)));
 }
 
 static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
 {
     const struct fp_release *listed = fp_release_find(layout->release.otp);
-    ERL_NIF_TERM map = enif_make_new_map(env);
+    ERL_NIF_TERM map = enif_make_new_map(env), offsets = enif_make_new_map(env);
 
+    for (enum fp_field field = 0; field < FP_FIELD_COUNT; field++)
+        fp_map_put(env, &offsets, fp_field_name(field),
+                   enif_make_uint(env, layout->release.offset[field]));
     fp_map_put(env, &map, "otp", enif_make_uint(env, layout->release.otp));
     fp_map_put(env, &map, "tested",
                fp_atom(env, listed == NULL           ? "unlisted"
@@ -213,20 +173,20 @@ static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
                                                      : "untested"));
     fp_map_put_text(env, &map, "reads", fp_safe_read_method(&fp_library(env)->memory));
     fp_map_put(env, &map, "process_size", enif_make_uint(env, layout->release.process_size));
-    fp_map_put(env, &map, "offsets", offsets_term(env, layout));
+    fp_map_put(env, &map, "offsets", offsets);
     return map;
 }
 
-/* Keep the first layout found: sessions may be using it. */
+/* Keeps the first layout: sessions may be using it. */
 static void keep_layout(struct fp_library *library, const struct fp_layout *layout)
 {
-    enif_mutex_lock(library->lock);
-    if (library->layout == NULL) {
-        library->layout = enif_alloc(sizeof *layout);
-        if (library->layout != NULL)
-            *library->layout = *layout;
-    }
-    enif_mutex_unlock(library->lock);
+    struct fp_layout *copy = enif_alloc(sizeof *copy), *none = NULL;
+
+    if (copy == NULL)
+        return;
+    *copy = *layout;
+    if (!atomic_compare_exchange_strong(&library->layout, &none, copy))
+        enif_free(copy);
 }
 
 FP_NIF(calibration_solve)
@@ -234,25 +194,22 @@ FP_NIF(calibration_solve)
     struct fp_library *library = fp_library(env);
     struct calibration *calibration;
     struct fp_solve_input input;
-    struct fp_known_atom atom[ATOMS_MAX];
-    char text[ATOMS_MAX][256];
+    struct known_atoms known;
     struct fp_layout layout;
     struct fp_refusal refusal;
     int err;
 
     if (!enif_get_resource(env, argv[0], library->calibration_type, (void **)&calibration) ||
-        !get_input(env, argv[1], calibration, &input, atom, text))
+        !get_input(env, argv[1], calibration, &input, &known))
         return enif_make_badarg(env);
     err = fp_code_ranges(&library->memory, &input.code);
     if (err != 0)
-        return no_code_term(env, err);
+        return refusal_term(env, err, "code", fp_code_ranges_why(err));
     err = fp_maps_data(&input.data);
-    if (err != 0) {
-        refusal = (struct fp_refusal){err, "data", "/proc/self/maps has no data of the executable"};
-        return refusal_term(env, &refusal);
-    }
+    if (err != 0)
+        return refusal_term(env, err, "data", "/proc/self/maps has no data of the executable");
     if (fp_layout_solve(&layout, &library->memory, &input, &refusal) != 0)
-        return refusal_term(env, &refusal);
+        return refusal_term(env, refusal.err, refusal.field, refusal.why);
     layout.term = (struct fp_known_terms){
         .initial_call = fp_atom(env, "$initial_call"),
         .process_label = fp_atom(env, "$process_label"),
@@ -266,7 +223,7 @@ FP_NIF(calibration_solve)
 FP_NIF(layout_info)
 {
     struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = fp_library_layout(library);
+    struct fp_layout *layout = library->layout;
     struct fp_ranges ranges;
     int err;
 
@@ -274,5 +231,6 @@ FP_NIF(layout_info)
         return fp_atom(env, "undefined");
     /* The layout stays; mappings of code come and go. */
     err = fp_code_ranges(&library->memory, &ranges);
-    return err == 0 ? layout_term(env, layout) : no_code_term(env, err);
+    return err == 0 ? layout_term(env, layout)
+                    : refusal_term(env, err, "code", fp_code_ranges_why(err));
 }

@@ -1,4 +1,4 @@
-/* Inspected processes as terms: for flame_prof_pstack, and for the tests, which compare them with
+/* inspect_nif.c - inspected processes as terms, for flame_prof_pstack; the tests compare them with
  * process_info/2. */
 #include <stdlib.h>
 #include <string.h>
@@ -32,20 +32,12 @@ static ERL_NIF_TERM atom_text(struct encoder *to, uint64_t atom)
     return text_or_none(to->env, text, size);
 }
 
-static ERL_NIF_TERM file_text(struct encoder *to, uint64_t file)
+static ERL_NIF_TERM mfa_term(struct encoder *to, const struct fp_mfa_words *mfa)
 {
-    uint32_t size = 0;
-    const char *text = fp_code_index_file(to->inspect.code, file, &size);
-
-    return text_or_none(to->env, text, size);
-}
-
-static ERL_NIF_TERM mfa_term(struct encoder *to, uint64_t module, uint64_t function, uint64_t arity)
-{
-    if (module == 0)
+    if (mfa->module == 0)
         return fp_atom(to->env, "none");
-    return enif_make_tuple3(to->env, atom_text(to, module), atom_text(to, function),
-                            enif_make_uint64(to->env, arity));
+    return enif_make_tuple3(to->env, atom_text(to, mfa->module), atom_text(to, mfa->function),
+                            enif_make_uint64(to->env, mfa->arity));
 }
 
 static const char *const special_names[FP_FRAME_SPECIAL_END] = {
@@ -62,11 +54,14 @@ static const char *const special_names[FP_FRAME_SPECIAL_END] = {
 static ERL_NIF_TERM erlang_frame(struct encoder *to, uint64_t pc)
 {
     struct fp_location at;
+    uint32_t size = 0;
+    const char *file;
 
     if (fp_code_index_resolve(to->inspect.code, pc, &at) != 0)
         return 0;
+    file = fp_code_index_file(to->inspect.code, at.file, &size);
     return enif_make_tuple5(to->env, atom_text(to, at.mfa[0]), atom_text(to, at.mfa[1]),
-                            enif_make_uint64(to->env, at.mfa[2]), file_text(to, at.file),
+                            enif_make_uint64(to->env, at.mfa[2]), text_or_none(to->env, file, size),
                             enif_make_uint(to->env, at.line));
 }
 
@@ -78,7 +73,7 @@ static ERL_NIF_TERM named_frame(struct encoder *to, uint64_t word)
     if (fp_safe_read(&to->inspect.memory, word & ~kinds, mfa, sizeof mfa) != 0 || mfa[2] > 255)
         return 0;
     return enif_make_tuple2(to->env, fp_atom(to->env, word & FP_FRAME_BIF ? "bif" : "nif"),
-                            mfa_term(to, mfa[0], mfa[1], mfa[2]));
+                            mfa_term(to, &(struct fp_mfa_words){mfa[0], mfa[1], mfa[2]}));
 }
 
 /* {native, Function | none, Library} */
@@ -94,7 +89,7 @@ static ERL_NIF_TERM c_frame(struct encoder *to, uint64_t pc)
                             fp_text(to->env, library));
 }
 
-/* 0 for a frame of unknown code: left out, as in a file. */
+/* 0 for a frame of unknown code: the stack goes without it, as in a file. */
 static ERL_NIF_TERM frame_term(struct encoder *to, uint64_t word)
 {
     if (word < FP_FRAME_SPECIAL_END)
@@ -124,7 +119,7 @@ static ERL_NIF_TERM view_term(struct encoder *to, const struct fp_process_view *
     ERL_NIF_TERM map = enif_make_new_map(env);
     struct fp_process_names names;
 
-    /* flame_prof_pstack asks for labels, whole. */
+    /* 0: flame_prof_pstack reads the labels itself, whole. */
     fp_process_names_read(to->inspect.layout, &to->inspect.memory, 0, snapshot, &names);
     for (int i = 0; i < FP_METRIC_COUNT; i++)
         fp_map_put(env, &map, fp_metric_name(i),
@@ -134,11 +129,8 @@ static ERL_NIF_TERM view_term(struct encoder *to, const struct fp_process_view *
     fp_map_put(env, &map, "scheduler",
                view->scheduler == 0 ? fp_atom(env, "none") : enif_make_uint(env, view->scheduler));
     fp_map_put(env, &map, "registered_name", atom_text(to, names.registered));
-    fp_map_put(env, &map, "initial_call",
-               mfa_term(to, names.initial_call.module, names.initial_call.function,
-                        names.initial_call.arity));
-    fp_map_put(env, &map, "proc_lib_initial_call",
-               mfa_term(to, names.proc_lib.module, names.proc_lib.function, names.proc_lib.arity));
+    fp_map_put(env, &map, "initial_call", mfa_term(to, &names.initial_call));
+    fp_map_put(env, &map, "proc_lib_initial_call", mfa_term(to, &names.proc_lib));
     fp_map_put(env, &map, "stack", stack_term(to, &view->stack));
     return map;
 }
@@ -151,15 +143,14 @@ static ERL_NIF_TERM process_term(struct encoder *to, uint64_t pid)
     return err == 0 ? view_term(to, &view) : fp_result(to->env, err);
 }
 
-static int encode_processes(struct encoder *to, ERL_NIF_TERM pids, ERL_NIF_TERM *list)
+static ERL_NIF_TERM processes_term(struct encoder *to, ERL_NIF_TERM pids)
 {
-    ERL_NIF_TERM pid;
+    ERL_NIF_TERM pid, list = enif_make_list(to->env, 0);
 
-    *list = enif_make_list(to->env, 0);
     while (enif_get_list_cell(to->env, pids, &pid, &pids))
-        *list = enif_make_list_cell(to->env, enif_make_tuple2(to->env, pid, process_term(to, pid)),
-                                    *list);
-    return 0;
+        list = enif_make_list_cell(to->env, enif_make_tuple2(to->env, pid, process_term(to, pid)),
+                                   list);
+    return list;
 }
 
 static void add_pid(void *arg, uint64_t pid)
@@ -169,8 +160,8 @@ static void add_pid(void *arg, uint64_t pid)
     to->pids = enif_make_list_cell(to->env, pid, to->pids);
 }
 
-/* A process that has left its dirty scheduler since the scan is read as it is. */
-static int encode_dirty(struct encoder *to, ERL_NIF_TERM *list)
+/* A process that leaves its dirty scheduler after the scan is in the list. */
+static ERL_NIF_TERM dirty_term(struct encoder *to)
 {
     ErlNifPid self;
     int err;
@@ -178,7 +169,7 @@ static int encode_dirty(struct encoder *to, ERL_NIF_TERM *list)
     to->pids = enif_make_list(to->env, 0);
     enif_self(to->env, &self);
     err = fp_inspect_dirty(&to->inspect, enif_make_pid(to->env, &self), add_pid, to);
-    return err == 0 ? encode_processes(to, to->pids, list) : err;
+    return err == 0 ? processes_term(to, to->pids) : fp_result(to->env, err);
 }
 
 static ERL_NIF_TERM scheduler_term(struct encoder *to, unsigned at,
@@ -195,47 +186,48 @@ static ERL_NIF_TERM scheduler_term(struct encoder *to, unsigned at,
     return enif_make_tuple2(to->env, view.snapshot.id, view_term(to, &view));
 }
 
-static int encode_schedulers(struct encoder *to, ERL_NIF_TERM *list)
+static ERL_NIF_TERM schedulers_term(struct encoder *to)
 {
+    ERL_NIF_TERM list = enif_make_list(to->env, 0), term;
     unsigned count = fp_sigcapture_count();
     struct fp_inspect_request *request = calloc(count + 1, sizeof *request);
 
     if (request == NULL)
-        return FP_ENOMEM;
+        return fp_result(to->env, FP_ENOMEM);
     fp_inspect_request_all(&to->inspect, request);
-    *list = enif_make_list(to->env, 0);
-    for (unsigned at = count; at-- > 0;)
-        *list = enif_make_list_cell(to->env,
-                                    enif_make_tuple2(to->env, enif_make_uint(to->env, at + 1),
-                                                     scheduler_term(to, at, &request[at])),
-                                    *list);
+    for (unsigned at = count; at-- > 0;) {
+        term = scheduler_term(to, at, &request[at]);
+        term = enif_make_tuple2(to->env, enif_make_uint(to->env, at + 1), term);
+        list = enif_make_list_cell(to->env, term, list);
+    }
     free(request);
-    return 0;
+    return list;
 }
 
-/* ([Pid]) -> [{Pid, #{metric => Value, status, scheduler, registered_name,
- *              initial_call, proc_lib_initial_call, stack} | {error, gone | efault}}]
+/* ([Pid]) -> [{Pid, #{metric => Value, status, scheduler, registered_name, initial_call,
+ *              proc_lib_initial_call, stack} | {error, gone | efault}}]
  * ([check | Pids]) -> as for a list, by captures of all classes, off or not
  * (schedulers) -> [{Number, idle | late | unregistered | {Pid, Map}}]
  * (dirty) -> as for a list: the processes on dirty schedulers, without the caller
  * or {error, bad_state | io | ...}. */
 FP_NIF(snapshot)
 {
-    ERL_NIF_TERM list = 0, head, pids = argv[0];
-    int is_list = enif_is_list(env, pids);
-    int is_check = enif_get_list_cell(env, pids, &head, &list) && fp_is_atom(env, head, "check");
-    int is_dirty = fp_is_atom(env, argv[0], "dirty");
+    ERL_NIF_TERM head, tail, term, pids = argv[0];
+    int is_list = enif_is_list(env, pids), is_dirty = fp_is_atom(env, pids, "dirty");
     struct encoder to = {.env = env};
     int err;
 
-    if (!is_list && !is_dirty && !fp_is_atom(env, argv[0], "schedulers"))
+    if (!is_list && !is_dirty && !fp_is_atom(env, pids, "schedulers"))
         return enif_make_badarg(env);
-    err = fp_inspect_open(&to.inspect, fp_library_layout(fp_library(env)));
-    to.inspect.is_check = is_check;
-    if (err == 0)
-        err = is_list    ? encode_processes(&to, is_check ? list : pids, &list)
-              : is_dirty ? encode_dirty(&to, &list)
-                         : encode_schedulers(&to, &list);
+    err = fp_inspect_open(&to.inspect, fp_library(env)->layout);
+    if (enif_get_list_cell(env, pids, &head, &tail) && fp_is_atom(env, head, "check")) {
+        to.inspect.is_check = 1;
+        pids = tail;
+    }
+    term = err != 0   ? fp_result(env, err)
+           : is_list  ? processes_term(&to, pids)
+           : is_dirty ? dirty_term(&to)
+                      : schedulers_term(&to);
     fp_inspect_close(&to.inspect);
-    return err == 0 ? list : fp_result(env, err);
+    return term;
 }

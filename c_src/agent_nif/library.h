@@ -1,14 +1,14 @@
-/* library.h - what lives as long as the loaded library: the way memory is read, and the layout once
- * it was found. */
+/* library.h - the state of the loaded library, and the list of its NIFs. */
 #pragma once
+
+#include <stdatomic.h>
 
 #include <erl_nif.h>
 
 #include "base/safe_read.h"
 #include "erts/layout.h"
 
-/* Made once for sends.c, which runs at each traced message: a lookup by text takes a lock of the
- * VM. */
+/* Made at load, for sends.c: it runs at each traced message, and enif_make_atom locks a table. */
 #define FP_SENDS_ATOMS(X)                                                                          \
     X(ok) X(trace) X(discard) X(remove) X(send) X(trace_status) X(extra) X(over) X(flame_prof_sends)
 
@@ -18,12 +18,10 @@ struct fp_sends_atoms {
 };
 
 struct fp_library {
-    /* Guards all below until it is immutable. Taken by dirty NIFs only. */
-    ErlNifMutex *lock;
-    struct fp_memory memory;  /* immutable once peek_err is 0 */
-    int peek_err;             /* 1: not opened yet; 0; or why nothing can be read here */
-    struct fp_layout *layout; /* immutable once set; NULL: not calibrated */
-    /* Immutable: */
+    ErlNifMutex *lock;                  /* of the opening of `memory`, by dirty NIFs */
+    struct fp_memory memory;            /* immutable once memory_err is 0 */
+    int memory_err;                     /* 1: not opened; 0; or why no memory can be read */
+    _Atomic(struct fp_layout *) layout; /* NULL: not calibrated; immutable once set */
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     struct fp_sends_atoms sends_atoms;
 };
@@ -33,14 +31,10 @@ static inline struct fp_library *fp_library(ErlNifEnv *env)
     return enif_priv_data(env);
 }
 
-/* NULL when not calibrated. */
-struct fp_layout *fp_library_layout(struct fp_library *library);
-
-/* Opens `memory` when it is not open. Why this build, on this machine, has no native engine at all;
- * NULL when it has one. A dirty NIF. */
+/* Opens `memory` once. NULL, or why this build has no native engine here. For a dirty NIF. */
 const char *fp_library_open_memory(struct fp_library *library);
 
-/* The calling process's structure, 0 when it is not where it is expected. */
+/* The address of the calling process's structure; 0 when its word is not the process's pid. */
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
 
 /* The NIFs: X(name, arity, scheduler). 0: on a normal scheduler, for microseconds. */
@@ -85,7 +79,6 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
 FP_NIFS(FP_NIF_DECLARATION)
 
 /* Resource destructors and callbacks. */
-void fp_calibration_destroy(ErlNifEnv *env, void *object);
 void fp_top_handle_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
 extern const ErlNifResourceTypeInit fp_sends_type_init;

@@ -1,5 +1,4 @@
-/* The perf map from Erlang's side: which modules are loaded comes in as terms, the file goes out.
- */
+/* perf_map_nif.c - the list of loaded modules into a perf map file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +11,7 @@
 #include "store/perf_map_file.h"
 #include "terms/terms.h"
 
-/* {Module, Md5, HasOldCode}; the MD5 of a module without current code is empty. 1 when it is
- * one. */
+/* {Module, Md5, HasOldCode}; Md5 is empty for a module without current code. 1, or 0. */
 static int get_loaded(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_loaded *loaded)
 {
     const ERL_NIF_TERM *part;
@@ -31,7 +29,7 @@ static int get_loaded(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_loaded *loade
     return loaded->has_old || fp_is_atom(env, part[2], "false");
 }
 
-/* NULL when `list` is not one of {Module, Md5, HasOldCode}. */
+/* NULL when `list` has another element, or memory ran out. */
 static struct fp_loaded *get_all_loaded(ErlNifEnv *env, ERL_NIF_TERM list, unsigned *n)
 {
     struct fp_loaded *loaded;
@@ -62,11 +60,11 @@ static ERL_NIF_TERM written(ErlNifEnv *env, const char *path, size_t bytes,
     return fp_ok(env, map);
 }
 
-/* What is there to be written; 0 or an error. */
+/* 0 or an error; FP_ENOENT when no function is found. */
 static int make_text(struct fp_library *library, struct fp_buffer *text, struct fp_loaded *loaded,
                      unsigned n, struct fp_perf_map_count *count)
 {
-    const struct fp_layout *layout = fp_library_layout(library);
+    const struct fp_layout *layout = library->layout;
     struct fp_functions functions;
     struct fp_ranges ranges;
     int err;
@@ -83,8 +81,8 @@ static int make_text(struct fp_library *library, struct fp_buffer *text, struct 
     return err == 0 && count->functions == 0 ? FP_ENOENT : err;
 }
 
-/* [{Module, Md5, HasOldCode}] -> {ok, #{file, bytes, functions, left_out,
- * memory}} | {error, {Error, Why}} */
+/* [{Module, Md5, HasOldCode}] -> {ok, #{file, bytes, functions, left_out, memory}} |
+ * {error, {Error, Why}} */
 FP_NIF(write_perf_map)
 {
     struct fp_perf_map_count count;
@@ -92,7 +90,7 @@ FP_NIF(write_perf_map)
     char path[64], why[512];
     unsigned n;
     struct fp_loaded *loaded = get_all_loaded(env, argv[0], &n);
-    ERL_NIF_TERM answer;
+    ERL_NIF_TERM result;
     int err;
 
     if (loaded == NULL)
@@ -102,8 +100,8 @@ FP_NIF(write_perf_map)
     snprintf(why, sizeof why, "%s: %s", path, fp_err_text(err));
     if (err == 0)
         err = fp_perf_map_write(path, text.bytes, text.size, why, sizeof why);
-    answer = err == 0 ? written(env, path, text.size, &count) : fp_error_text(env, err, why);
+    result = err == 0 ? written(env, path, text.size, &count) : fp_error_text(env, err, why);
     fp_buffer_free(&text);
     free(loaded);
-    return answer;
+    return result;
 }

@@ -223,7 +223,7 @@ int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_session_st
     options->files.directory = start->directory;
     if (!options->is_native)
         return 0;
-    layout = fp_library_layout(fp_library(env));
+    layout = fp_library(env)->layout;
     if (layout == NULL) {
         snprintf(why, why_size, "the layout has not been found yet");
         return FP_ESTATE;

@@ -1,5 +1,5 @@
-/* Schedulers register for captures, and retire: the process that calls scheduler_register/1 runs on
- * the scheduler that the call names. */
+/* sigcapture_nif.c - schedulers register for captures, and retire. The caller of
+ * scheduler_register/1 runs on the scheduler that the call names. */
 #include "erts/capture/sigcapture.h"
 
 #include "agent_nif/library.h"
@@ -10,7 +10,7 @@
 #include "session/session.h"
 #include "terms/terms.h"
 
-/* The owner of a shutdown may have been killed before its end. */
+/* Aborts a shutdown whose owner has exited, or begins anew. */
 static void recover(ErlNifEnv *env)
 {
     ErlNifPid owner, self;
@@ -25,7 +25,7 @@ static void recover(ErlNifEnv *env)
 FP_NIF(schedulers_prepare)
 {
     struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = fp_library_layout(library);
+    struct fp_layout *layout = library->layout;
     struct fp_ranges ranges;
     const char *why = "";
     unsigned count;
@@ -65,8 +65,8 @@ FP_NIF(scheduler_register)
     return fp_result_text(env, err, why);
 }
 
-/* () -> {ok, [Number]}: these call scheduler_retire/1, then schedulers_retire_end/0
- * is due; or {error, {Error, Why}}: nothing has changed */
+/* () -> {ok, [Number]} | {error, {Error, Why}}. Each of these schedulers calls scheduler_retire/1,
+ * then the caller calls schedulers_retire_end/0. An error changes nothing. */
 FP_NIF(schedulers_retire_begin)
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -78,11 +78,11 @@ FP_NIF(schedulers_retire_begin)
     recover(env);
     enif_self(env, &self);
     err = fp_sigcapture_shutdown_begin(self.pid);
+    if (err == FP_ESTATE)
+        return fp_error_text(env, err, "the schedulers are in use");
     if (err != 0)
         return fp_error_text(env, err,
-                             err == FP_ESTATE ? "the schedulers are in use"
-                                              : "the signal has another handler now, "
-                                                "which may call this one");
+                             "the signal has another handler now, which may call this one");
     for (unsigned at = fp_sigcapture_count(); at-- > 0;)
         if (fp_sigcapture_must_quiesce(at))
             list = enif_make_list_cell(env, enif_make_uint(env, at + 1), list);
@@ -93,21 +93,20 @@ FP_NIF(schedulers_retire_begin)
 FP_NIF(scheduler_retire)
 {
     unsigned number;
-    int err;
 
     if (!enif_get_uint(env, argv[0], &number))
         return enif_make_badarg(env);
-    err = fp_sigcapture_shutdown_quiesce(number);
-    return fp_result_text(env, err, "that is not the scheduler's thread");
+    return fp_result_text(env, fp_sigcapture_shutdown_quiesce(number),
+                          "that is not the scheduler's thread");
 }
 
-/* () -> ok | {error, {Error, Why}}: all is as before. By the owner of the begin. */
+/* () -> ok | {error, {Error, Why}}, for the caller of schedulers_retire_begin/0. An error changes
+ * nothing. */
 FP_NIF(schedulers_retire_end)
 {
     ErlNifPid self;
-    int err;
 
     enif_self(env, &self);
-    err = fp_sigcapture_shutdown_end(self.pid);
-    return fp_result_text(env, err, "a scheduler has not called scheduler_retire/1");
+    return fp_result_text(env, fp_sigcapture_shutdown_end(self.pid),
+                          "a scheduler has not called scheduler_retire/1");
 }

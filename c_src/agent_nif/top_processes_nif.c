@@ -1,5 +1,5 @@
-/* The top processes between two calls, for the live table: by the reductions since the call
- * before. */
+/* top_processes_nif.c - for the live table: the top processes by reductions since the previous
+ * call. */
 #include <stdatomic.h>
 
 #include "agent_nif/library.h"
@@ -10,8 +10,7 @@
 #define TOP_MAX 10000u
 
 struct top_handle {
-    /* 1 while a call is inside: one process at a time. */
-    _Atomic int entered;
+    _Atomic int entered; /* 1 during a call: a second caller gets badarg */
     struct fp_memory memory;
     struct fp_top_processes *top; /* NULL: creation has failed */
     int is_open;
@@ -32,7 +31,7 @@ void fp_top_handle_destroy(ErlNifEnv *env, void *object)
 FP_NIF(selector_new)
 {
     struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = fp_library_layout(library);
+    struct fp_layout *layout = library->layout;
     struct fp_ranking most = {.metric = FP_METRIC_reductions, .is_delta = 1, .every = 1};
     struct top_handle *handle;
     ERL_NIF_TERM term;
@@ -52,7 +51,7 @@ FP_NIF(selector_new)
     return err == 0 ? fp_ok(env, term) : fp_result(env, err);
 }
 
-/* (Selector) -> {Processes, [{Pid, Reductions since the call before}]} */
+/* (Selector) -> {Processes, [{Pid, Reductions since the previous call}]} */
 FP_NIF(selector_next)
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);

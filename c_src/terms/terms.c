@@ -111,16 +111,6 @@ int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *
     return 1;
 }
 
-int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, int *value)
-{
-    ERL_NIF_TERM term;
-
-    if (!fp_map_get(env, map, key, &term))
-        return 0;
-    *value = fp_is_atom(env, term, "true");
-    return *value || fp_is_atom(env, term, "false");
-}
-
 int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room)
 {
     ErlNifBinary binary;

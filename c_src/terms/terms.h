@@ -40,7 +40,6 @@ int fp_get_name(ErlNifEnv *env, ERL_NIF_TERM term, const char *const *names);
 /* The value of an atom key. 1 when there is one of that kind. */
 int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, ERL_NIF_TERM *value);
 int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *value);
-int fp_map_get_bool(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, int *value);
 /* A binary without NUL bytes, copied with a terminating one. */
 int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room);
 
