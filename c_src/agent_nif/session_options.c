@@ -1,6 +1,5 @@
-/* session_options.c - the map that flame_prof_config.erl makes, into the structs of a session: one
- * row of a table for each option. flame_prof_options.erl has validated the values; this file checks
- * their types. */
+/* session_options.c - a table of the options in the map of flame_prof_config.erl. Their values are
+ * valid (flame_prof_options.erl); this file checks their types. */
 #include "agent_nif/session_options.h"
 
 #include <stdio.h>
@@ -11,11 +10,12 @@
 #include "base/metric.h"
 #include "session/sampler.h"
 
+#define TEXT_OF(name) #name,
+
 struct row;
 
-/* Reads `value` into the member of `start` that the row names. 1, or 0. */
-typedef int read_value(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
-                       struct fp_session_start *start);
+/* Reads `value` into the member `to`. 1, or 0. */
+typedef int read_value(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row, void *to);
 
 struct row {
     const char *key;
@@ -25,113 +25,93 @@ struct row {
     const char *accepted;     /* for the error's text; NULL: the names */
 };
 
-static void *member(const struct row *row, struct fp_session_start *start)
-{
-    return (char *)start + row->offset;
-}
-
-static int store(const struct row *row, struct fp_session_start *start, uint64_t value)
+static int store(const struct row *row, void *to, uint64_t value)
 {
     if (row->size == 8)
-        *(uint64_t *)member(row, start) = value;
+        *(uint64_t *)to = value;
     else if (row->size == 4 && value <= UINT32_MAX)
-        *(uint32_t *)member(row, start) = (uint32_t)value;
+        *(uint32_t *)to = (uint32_t)value;
     else if (row->size == 1 && value <= UINT8_MAX)
-        *(uint8_t *)member(row, start) = (uint8_t)value;
+        *(uint8_t *)to = (uint8_t)value;
     else
         return 0;
     return 1;
 }
 
-static int read_number(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
-                       struct fp_session_start *start)
+static int read_number(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row, void *to)
 {
     ErlNifUInt64 n;
 
-    return enif_get_uint64(env, value, &n) && store(row, start, n);
+    return enif_get_uint64(env, value, &n) && store(row, to, n);
 }
 
 /* `infinity` is 0. */
-static int read_limit(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
-                      struct fp_session_start *start)
+static int read_limit(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row, void *to)
 {
     if (fp_is_atom(env, value, "infinity"))
-        return store(row, start, 0);
-    return read_number(env, value, row, start);
+        return store(row, to, 0);
+    return read_number(env, value, row, to);
 }
 
-static int read_name(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
-                     struct fp_session_start *start)
+static int read_name(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row, void *to)
 {
     int index = fp_get_name(env, value, row->names);
 
-    return index >= 0 && store(row, start, (uint64_t)index);
+    return index >= 0 && store(row, to, (uint64_t)index);
 }
 
-static int read_text(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
-                     struct fp_session_start *start)
+static int read_text(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row, void *to)
 {
-    return fp_get_text(env, value, member(row, start), row->size);
+    return fp_get_text(env, value, to, row->size);
 }
 
 int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status)
 {
-    *status = -1;
-    if (fp_is_atom(env, term, "all"))
-        return 1;
-    for (int i = 0; i < FP_STATUS_free; i++) {
-        if (fp_is_atom(env, term, fp_status_name(i))) {
-            *status = i;
-            return 1;
-        }
-    }
-    return 0;
+    static const char *const names[] = {"all", FP_STATUS_MAP(TEXT_OF) NULL};
+
+    *status = fp_get_name(env, term, names) - 1;
+    return *status >= -1 && *status != FP_STATUS_free;
 }
 
-static int read_status(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row,
-                       struct fp_session_start *start)
+static int read_status(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row, void *to)
 {
-    return fp_get_status(env, value, member(row, start));
+    (void)row;
+    return fp_get_status(env, value, to);
 }
 
-static int read_excluded(ErlNifEnv *env, ERL_NIF_TERM list, const struct row *row,
-                         struct fp_session_start *start)
+static int read_excluded(ErlNifEnv *env, ERL_NIF_TERM list, const struct row *row, void *to)
 {
-    struct fp_sampler_options *sampler = &start->options.sampler;
+    struct fp_excluded *excluded = to;
     ERL_NIF_TERM head;
 
     (void)row;
-    sampler->excluded = start->excluded;
     while (enif_get_list_cell(env, list, &head, &list)) {
-        if (sampler->excluded_n == FP_EXCLUDED_MAX || !enif_is_pid(env, head))
+        if (excluded->n == FP_EXCLUDED_MAX || !enif_is_pid(env, head))
             return 0;
-        start->excluded[sampler->excluded_n++] = head;
+        excluded->pid[excluded->n++] = head;
     }
     return enif_is_empty_list(env, list);
 }
 
 static int get_ranking(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_ranking *ranking)
 {
+    static const char *const metrics[] = {FP_METRIC_MAP(TEXT_OF) NULL};
     const ERL_NIF_TERM *part;
-    int size;
+    int size, metric;
 
     if (!enif_get_tuple(env, term, &size, &part) || size != 4 ||
+        (metric = fp_get_name(env, part[0], metrics)) < 0 ||
         !enif_get_uint(env, part[2], &ranking->top) ||
         !enif_get_uint(env, part[3], &ranking->every))
         return 0;
+    ranking->metric = (uint8_t)metric;
     ranking->is_delta = (uint8_t)fp_is_atom(env, part[1], "true");
-    for (uint8_t i = 0; i < FP_METRIC_COUNT; i++) {
-        ranking->metric = i;
-        if (fp_is_atom(env, part[0], fp_metric_name(i)))
-            return 1;
-    }
-    return 0;
+    return 1;
 }
 
-static int read_rankings(ErlNifEnv *env, ERL_NIF_TERM list, const struct row *row,
-                         struct fp_session_start *start)
+static int read_rankings(ErlNifEnv *env, ERL_NIF_TERM list, const struct row *row, void *to)
 {
-    struct fp_sampler_options *sampler = &start->options.sampler;
+    struct fp_sampler_options *sampler = to;
     ERL_NIF_TERM head;
 
     (void)row;
@@ -162,7 +142,7 @@ static const char *const idles[] = {"all", "changes", NULL};
 #define NAME(key, member, names) ROW(key, read_name, options.member, names, NULL)
 #define TEXT(key, member) ROW(key, read_text, member, NULL, "a binary without zero bytes that fits")
 
-/* Options of the user have the names that flame_prof_options gives them. */
+/* The key of a user's option is its name in flame_prof_options. */
 static const struct row rows[] = {
     NAME("engine", is_native, engines),
     NUMBER("ring_bytes", ring_bytes),
@@ -174,7 +154,7 @@ static const struct row rows[] = {
     NUMBER("sample_interval_us", sampler.interval_us),
     NUMBER("cpu_permille", sampler.cpu_permille),
     NUMBER("select_interval_ms", sampler.select_interval_ms),
-    ROW("rules", read_rankings, options.sampler.ranking, NULL,
+    ROW("rules", read_rankings, options.sampler, NULL,
         "at most 8 of {Metric, IsDelta, Top, EveryPasses}"),
     ROW("status", read_status, options.sampler.status, NULL, "all or the status of a process"),
     ROW("exclude", read_excluded, excluded, NULL, "at most 32 pids"),
@@ -216,11 +196,13 @@ int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_session_st
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!fp_map_get(env, map, rows[i].key, &value))
             return refuse(&rows[i], "is missing", why, why_size);
-        if (!rows[i].read(env, value, &rows[i], start))
+        if (!rows[i].read(env, value, &rows[i], (char *)start + rows[i].offset))
             return refuse(&rows[i], "has a wrong value", why, why_size);
     }
     options->writer.note = start->note;
     options->files.directory = start->directory;
+    options->sampler.excluded = start->excluded.pid;
+    options->sampler.excluded_n = start->excluded.n;
     if (!options->is_native)
         return 0;
     layout = fp_library(env)->layout;

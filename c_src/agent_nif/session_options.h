@@ -9,7 +9,10 @@
 /* The options, with room for what they point to: 40 KB, too much for a scheduler's stack. */
 struct fp_session_start {
     struct fp_session_options options;
-    uint64_t excluded[FP_EXCLUDED_MAX];
+    struct fp_excluded {
+        uint64_t pid[FP_EXCLUDED_MAX];
+        size_t n;
+    } excluded;
     char directory[FP_PATH_BYTES], note[FP_NOTE_ROOM];
 };
 
@@ -18,5 +21,5 @@ struct fp_session_start {
 int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_session_start *start,
                           char *why, size_t why_size);
 
-/* `all` is -1. 1, or 0 when that is no status. */
+/* `all` is -1. 1, or 0 when `term` is no status. */
 int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status);
