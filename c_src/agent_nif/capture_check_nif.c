@@ -1,5 +1,5 @@
-/* capture_check_nif.c - what flame_prof_capture_check needs of the library: a NIF whose captures
- * are known, and the classes of capture that are off. */
+/* capture_check_nif.c - for flame_prof_capture_check: a NIF whose captures are known, and the
+ * classes of capture that are off. */
 #include <time.h>
 
 #include "agent_nif/library.h"
@@ -10,7 +10,7 @@
 /* A NIF that is not dirty returns within a millisecond. */
 #define SPIN_US_MAX 500u
 
-/* capture_probe(Microseconds) -> ok: keeps its scheduler busy in this function. */
+/* capture_probe(Microseconds) -> ok: spins in this function. */
 FP_NIF(capture_probe)
 {
     int64_t until;
@@ -18,7 +18,7 @@ FP_NIF(capture_probe)
 
     if (argc != 1 || !enif_get_uint(env, argv[0], &us) || us > SPIN_US_MAX)
         return enif_make_badarg(env);
-    /* So that a loop of calls gives its scheduler back as any other loop does. */
+    /* A loop of calls is scheduled out as any other loop. */
     enif_consume_timeslice(env, 50);
     until = fp_monotonic_ns() + 1000 * (int64_t)us;
     while (fp_monotonic_ns() < until)
@@ -26,7 +26,7 @@ FP_NIF(capture_probe)
     return fp_atom(env, "ok");
 }
 
-/* captures_off([Class]) -> ok: these and no others. */
+/* captures_off([Class]) -> ok: all other classes are on. */
 FP_NIF(captures_off)
 {
     static const char *const names[] = {

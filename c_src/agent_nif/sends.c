@@ -1,13 +1,10 @@
-/* The receivers of a process' messages, for viral profiling: a tracer (erl_tracer) of the trace
- * flag `send`, instead of a process that gets a copy of every message.
+/* sends.c - an erl_tracer of the trace flag `send`: it finds the receivers of a process's messages.
  *
- * The tracer reads the receiver and never the message, and sends its owner each receiver about
- * once. The VM calls it before every event: once its number of events is used up, or its owner has
- * ended, it returns `remove`, and the VM stops tracing that process. So its cost is bounded,
- * whether the owner is busy or dead.
+ * It reads the receiver and never the message, and sends its owner each receiver about once. The VM
+ * calls it before every event. After `limit` events, or the owner's exit, it returns `remove`, and
+ * the VM stops tracing the process: that bounds its cost.
  *
- * The tracer runs in the process that sends: no lock, no allocation but the message to the owner.
- * So its atoms are made once, at load. */
+ * It runs in the process that sends: no lock, no allocation but the message to the owner. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -15,17 +12,17 @@
 #include "base/hash.h"
 #include "terms/terms.h"
 
-/* Receivers that were told lately, by hash. One that another has replaced is told again. */
-#define TOLD 4096u
+/* Receivers sent lately, by hash. A receiver whose place another takes is sent again. */
+#define SENT 4096u
 
 struct sends {
     ErlNifPid owner;
     ErlNifMonitor monitor;
     uint64_t limit;
-    /* All relaxed: figures and hints, nothing is read behind them. */
+    /* All relaxed: no other memory depends on them. */
     _Atomic uint64_t events;
     _Atomic int is_over;
-    _Atomic uint64_t told[TOLD];
+    _Atomic uint64_t sent[SENT];
 };
 
 static void owner_down(ErlNifEnv *env, void *object, ErlNifPid *pid, ErlNifMonitor *monitor)
@@ -74,7 +71,7 @@ FP_NIF(sends_seen)
     return enif_make_uint64(env, atomic_load_explicit(&sends->events, memory_order_relaxed));
 }
 
-/* (State) -> ok. Every process that it traces is let go at its next event. */
+/* (State) -> ok: the VM stops tracing each process at its next event. */
 FP_NIF(sends_end)
 {
     struct sends *sends = get_sends(env, argv[0]);
@@ -85,17 +82,12 @@ FP_NIF(sends_end)
     return fp_atom(env, "ok");
 }
 
-/* ------------------------------------------------------- erl_tracer's part -- */
-
-static const struct fp_sends_atoms *get_atoms(ErlNifEnv *env)
-{
-    return &fp_library(env)->sends_atoms;
-}
+/* ------------------------------------------------------------ erl_tracer -- */
 
 /* (Tag, State, Tracee) -> trace | discard | remove */
 FP_NIF(enabled)
 {
-    const struct fp_sends_atoms *atoms = get_atoms(env);
+    const struct fp_sends_atoms *atoms = &fp_library(env)->sends_atoms;
     struct sends *sends = get_sends(env, argv[1]);
 
     if (sends == NULL || atomic_load_explicit(&sends->is_over, memory_order_relaxed))
@@ -106,21 +98,20 @@ FP_NIF(enabled)
 }
 
 /* {flame_prof_sends, What, Of} to the owner. */
-static void tell(ErlNifEnv *env, struct sends *sends, ERL_NIF_TERM what, ERL_NIF_TERM of)
+static void notify(ErlNifEnv *env, struct sends *sends, ERL_NIF_TERM what, ERL_NIF_TERM of)
 {
-    const struct fp_sends_atoms *atoms = get_atoms(env);
+    const struct fp_sends_atoms *atoms = &fp_library(env)->sends_atoms;
 
     enif_send(env, &sends->owner, NULL, enif_make_tuple3(env, atoms->flame_prof_sends, what, of));
 }
 
-static int was_told(struct sends *sends, ERL_NIF_TERM to)
+static int was_sent(struct sends *sends, ERL_NIF_TERM to)
 {
-    uint64_t hash = fp_hash_two((uint64_t)to, 0);
-    _Atomic uint64_t *told = &sends->told[hash % TOLD];
+    _Atomic uint64_t *sent = &sends->sent[fp_hash_two((uint64_t)to, 0) % SENT];
 
-    if (atomic_load_explicit(told, memory_order_relaxed) == to)
+    if (atomic_load_explicit(sent, memory_order_relaxed) == to)
         return 1;
-    atomic_store_explicit(told, to, memory_order_relaxed);
+    atomic_store_explicit(sent, to, memory_order_relaxed);
     return 0;
 }
 
@@ -131,15 +122,14 @@ static void count(ErlNifEnv *env, struct sends *sends)
     if (events < sends->limit)
         return;
     if (atomic_exchange_explicit(&sends->is_over, 1, memory_order_relaxed) == 0)
-        tell(env, sends, get_atoms(env)->over, enif_make_uint64(env, events));
+        notify(env, sends, fp_library(env)->sends_atoms.over, enif_make_uint64(env, events));
 }
 
-/* (send, State, Tracee, Message, #{extra := Receiver}) -> ok. A receiver is a
- * pid of this node or a registered name; ports, references (aliases) and other nodes are not
- * profiled here. */
+/* (send, State, Tracee, Message, #{extra := Receiver}) -> ok. Local pids and registered names only:
+ * ports, aliases and other nodes have no process to profile here. */
 FP_NIF(trace)
 {
-    const struct fp_sends_atoms *atoms = get_atoms(env);
+    const struct fp_sends_atoms *atoms = &fp_library(env)->sends_atoms;
     struct sends *sends = get_sends(env, argv[1]);
     ErlNifPid pid;
     ERL_NIF_TERM to;
@@ -148,8 +138,8 @@ FP_NIF(trace)
         !enif_get_map_value(env, argv[4], atoms->extra, &to))
         return atoms->ok;
     count(env, sends);
-    if ((enif_is_atom(env, to) || enif_get_local_pid(env, to, &pid)) && !was_told(sends, to) &&
+    if ((enif_is_atom(env, to) || enif_get_local_pid(env, to, &pid)) && !was_sent(sends, to) &&
         !enif_is_identical(to, sends->owner.pid))
-        tell(env, sends, argv[2], to);
+        notify(env, sends, argv[2], to);
     return atoms->ok;
 }
