@@ -67,10 +67,10 @@ FP_NIF(platform)
     ERL_NIF_TERM map = enif_make_new_map(env);
 
     fp_map_put(env, &map, "native", fp_boolean(env, why == NULL));
-    fp_map_put_text(env, &map, "why", why == NULL ? "" : why);
-    fp_map_put_text(env, &map, "arch", ARCH);
-    fp_map_put_text(env, &map, "libuv", uv_version_string());
-    fp_map_put_text(env, &map, "zstd", ZSTD_versionString());
+    fp_map_put(env, &map, "why", fp_text(env, why == NULL ? "" : why));
+    fp_map_put(env, &map, "arch", fp_text(env, ARCH));
+    fp_map_put(env, &map, "libuv", fp_text(env, uv_version_string()));
+    fp_map_put(env, &map, "zstd", fp_text(env, ZSTD_versionString()));
     return map;
 }
 

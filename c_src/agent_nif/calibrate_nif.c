@@ -171,7 +171,7 @@ static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
                fp_atom(env, listed == NULL           ? "unlisted"
                             : layout->release.tested ? "tested"
                                                      : "untested"));
-    fp_map_put_text(env, &map, "reads", fp_safe_read_method(&fp_library(env)->memory));
+    fp_map_put(env, &map, "reads", fp_text(env, fp_safe_read_method(&fp_library(env)->memory)));
     fp_map_put(env, &map, "process_size", enif_make_uint(env, layout->release.process_size));
     fp_map_put(env, &map, "offsets", offsets);
     return map;

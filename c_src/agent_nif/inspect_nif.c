@@ -125,7 +125,7 @@ static ERL_NIF_TERM view_term(struct encoder *to, const struct fp_process_view *
         fp_map_put(env, &map, fp_metric_name(i),
                    snapshot->value[i] < 0 ? fp_atom(env, "unknown")
                                           : enif_make_int64(env, snapshot->value[i]));
-    fp_map_put_atom(env, &map, "status", fp_status_name(snapshot->status));
+    fp_map_put(env, &map, "status", fp_atom(env, fp_status_name(snapshot->status)));
     fp_map_put(env, &map, "scheduler",
                view->scheduler == 0 ? fp_atom(env, "none") : enif_make_uint(env, view->scheduler));
     fp_map_put(env, &map, "registered_name", atom_text(to, names.registered));

@@ -52,11 +52,11 @@ static ERL_NIF_TERM written(ErlNifEnv *env, const char *path, size_t bytes,
 {
     ERL_NIF_TERM map = enif_make_new_map(env);
 
-    fp_map_put_text(env, &map, "file", path);
+    fp_map_put(env, &map, "file", fp_text(env, path));
     fp_map_put_u64(env, &map, "bytes", bytes);
     fp_map_put_u64(env, &map, "functions", count->functions);
     fp_map_put_u64(env, &map, "left_out", count->left_out);
-    fp_map_put_atom(env, &map, "memory", fp_maps_code_is_memfd() ? "memfd" : "anonymous");
+    fp_map_put(env, &map, "memory", fp_atom(env, fp_maps_code_is_memfd() ? "memfd" : "anonymous"));
     return fp_ok(env, map);
 }
 

@@ -221,11 +221,11 @@ SESSION_NIF(info)
     struct fp_session_info info = fp_session_info(session);
     ERL_NIF_TERM map = enif_make_new_map(env);
 
-    fp_map_put_atom(env, &map, "state", states[info.state]);
-    fp_map_put_text(env, &map, "reads", info.reads);
+    fp_map_put(env, &map, "state", fp_atom(env, states[info.state]));
+    fp_map_put(env, &map, "reads", fp_text(env, info.reads));
     fp_map_put_u64(env, &map, "code_ranges_left_out", info.code_ranges_left_out);
     fp_map_put_u64(env, &map, "libraries_left_out", info.libraries_left_out);
-    fp_map_put_text(env, &map, "path", info.path);
+    fp_map_put(env, &map, "path", fp_text(env, info.path));
     for (enum fp_counter at = 0; at < FP_COUNTER_COUNT; at++)
         fp_map_put_u64(env, &map, fp_counters_name(at),
                        fp_counters_get(fp_session_counters(session), at));

@@ -31,6 +31,8 @@ ERL_NIF_TERM fp_handle_close(ErlNifEnv *env, ERL_NIF_TERM term, const struct fp_
 
 /* {error, {Atom, Text}}; `why` may be empty. */
 ERL_NIF_TERM fp_report_error(ErlNifEnv *env, int err, const char *why);
+/* A file's name, as a binary in the file system's encoding. 1, or 0. */
+int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES]);
 ERL_NIF_TERM fp_slice_term(ErlNifEnv *env, struct fp_slice text);
 
 /* A member of a struct, as a value of a map. */

@@ -7,6 +7,11 @@ ERL_NIF_TERM fp_report_error(ErlNifEnv *env, int err, const char *why)
     return fp_error_text(env, err, why);
 }
 
+int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES])
+{
+    return fp_get_text(env, term, path, FP_PATH_BYTES) && path[0] != '\0';
+}
+
 ERL_NIF_TERM fp_slice_term(ErlNifEnv *env, struct fp_slice text)
 {
     return fp_binary(env, text.size > 0 ? text.at : "", text.size);

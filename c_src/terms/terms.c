@@ -1,3 +1,4 @@
+/* terms.c - makers and readers of Erlang terms. */
 #include "terms/terms.h"
 
 #include <string.h>
@@ -60,16 +61,6 @@ void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, ERL_NIF_TERM
     enif_make_map_put(env, *map, fp_atom(env, key), value, map);
 }
 
-void fp_map_put_atom(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, const char *name)
-{
-    fp_map_put(env, map, key, fp_atom(env, name));
-}
-
-void fp_map_put_text(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, const char *text)
-{
-    fp_map_put(env, map, key, fp_text(env, text));
-}
-
 void fp_map_put_u64(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, uint64_t value)
 {
     fp_map_put(env, map, key, enif_make_uint64(env, value));
@@ -103,12 +94,8 @@ int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, ERL_NIF_TERM *
 int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *value)
 {
     ERL_NIF_TERM term;
-    unsigned n;
 
-    if (!fp_map_get(env, map, key, &term) || !enif_get_uint(env, term, &n))
-        return 0;
-    *value = n;
-    return 1;
+    return fp_map_get(env, map, key, &term) && enif_get_uint(env, term, value);
 }
 
 int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room)
@@ -121,11 +108,6 @@ int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room)
     memcpy(text, binary.data, binary.size);
     text[binary.size] = '\0';
     return 1;
-}
-
-int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES])
-{
-    return fp_get_text(env, term, path, FP_PATH_BYTES) && path[0] != '\0';
 }
 
 int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3])

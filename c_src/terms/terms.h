@@ -24,10 +24,8 @@ ERL_NIF_TERM fp_error_text(ErlNifEnv *env, int err, const char *text);
 ERL_NIF_TERM fp_result(ErlNifEnv *env, int err);
 ERL_NIF_TERM fp_result_text(ErlNifEnv *env, int err, const char *text);
 
-/* Put Key => Value into *map; Key is made an atom. */
+/* Puts Key => Value into *map, with an atom as the key. */
 void fp_map_put(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, ERL_NIF_TERM value);
-void fp_map_put_atom(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, const char *name);
-void fp_map_put_text(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, const char *text);
 void fp_map_put_u64(ErlNifEnv *env, ERL_NIF_TERM *map, const char *key, uint64_t value);
 
 /* The object of a reference of this type, or NULL. */
@@ -37,15 +35,13 @@ int fp_is_atom(ErlNifEnv *env, ERL_NIF_TERM term, const char *name);
 /* The index of an atom in a list of names that ends with NULL, or -1. */
 int fp_get_name(ErlNifEnv *env, ERL_NIF_TERM term, const char *const *names);
 
-/* The value of an atom key. 1 when there is one of that kind. */
+/* The value of an atom key. 1, or 0 when there is no such key or its value has another type. */
 int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, ERL_NIF_TERM *value);
 int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *value);
 /* A binary without NUL bytes, copied with a terminating one. */
 int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room);
 
-/* A file's name, as a binary in the file system's encoding. */
 #define FP_PATH_BYTES 4096
-int fp_get_path(ErlNifEnv *env, ERL_NIF_TERM term, char path[FP_PATH_BYTES]);
 
 /* {Module, Function, Arity} with atoms: their words. */
 int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3]);
