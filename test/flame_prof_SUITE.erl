@@ -42,7 +42,8 @@
     the_depth_of_backtraces_is_put_back/1,
     the_depth_that_somebody_set_meanwhile_stays/1,
     late_ticks_are_counted_as_missed/1,
-    what_a_full_ring_refused_is_told_anew/1
+    what_a_full_ring_refused_is_told_anew/1,
+    a_malformed_item_is_refused/1
 ]).
 
 %% Of no engine.
@@ -106,7 +107,8 @@ of_the_portable_engine() ->
         the_depth_of_backtraces_is_put_back,
         the_depth_that_somebody_set_meanwhile_stays,
         late_ticks_are_counted_as_missed,
-        what_a_full_ring_refused_is_told_anew
+        what_a_full_ring_refused_is_told_anew,
+        a_malformed_item_is_refused
     ].
 
 of_no_engine() ->
@@ -614,6 +616,36 @@ what_a_full_ring_refused_is_told_anew(Config) ->
         fun(Sample, Found) -> wrong_depth(Sample, Expected) ++ Found end, [], File
     ),
     ?assertEqual([], Wrong).
+
+%% Every kind of item; each with a part of a wrong type, one part less and one more.
+a_malformed_item_is_refused(Config) ->
+    {ok, Session} = flame_prof_nif:session_start(small_session(Config)),
+    Mfa = {<<"m">>, <<"f">>, 1},
+    Items = [
+        {tick, 1, erlang:system_time(microsecond), -1},
+        {process, 0, 1, 2, <<"name">>, Mfa, none, <<"label">>},
+        {frame, 0, <<"m">>, <<"f">>, 1, 2, <<"m.erl">>},
+        {stack, 0, [0, -1]},
+        {sample, 0, 0, 0, list_to_tuple(lists:seq(1, 16))},
+        {gone, 2},
+        {torn, 3},
+        {cpu, 4},
+        {selection, 5, 6},
+        {lost, 7, 8, 9}
+    ],
+    ?assertEqual({15, 9}, flame_prof_nif:session_push(Session, Items)),
+    Wrong =
+        [setelement(N, Item, {}) || Item <- Items, N <- lists:seq(1, tuple_size(Item)),
+            %% Without frames a stack is valid: no list is an empty one.
+            {element(1, Item), N} =/= {stack, 3}] ++
+        [erlang:delete_element(tuple_size(Item), Item) || Item <- Items] ++
+        [erlang:append_element(Item, 0) || Item <- Items] ++
+        [{stack, 0, [m]}, {unknown, 0}, {}, tick],
+    _ = [?assertError(badarg, flame_prof_nif:session_push(Session, [Item])) || Item <- Wrong],
+    #{taken := 15, torn := 3, gone := 2, dropped := 9, selected := 6, sampler_cpu_ns := 4} =
+        flame_prof_nif:session_info(Session),
+    ok = flame_prof_nif:session_close(Session),
+    ?assertEqual({error, closed}, flame_prof_nif:session_push(Session, [])).
 
 small_session(Config) ->
     Directory = proplists:get_value(directory, Config),
