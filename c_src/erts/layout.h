@@ -56,6 +56,9 @@ enum fp_field_width {
 const char *fp_field_name(enum fp_field field);
 uint32_t fp_field_width(enum fp_field field);
 
+/* RegProc {hash bucket, process, port, name}: 16 + 8 + 8 (register.h). */
+#define FP_NAME_IN_REGISTRATION 32u
+
 /* Where a pid term has its slot in the process table and its number. */
 enum fp_pid_form {
     FP_PID_SLOT_HIGH, /* slot in bits 32..63, number and serial in 4..31 */

@@ -14,9 +14,7 @@
 #include "erts/process.h"
 #include "erts/process_table.h"
 
-/* RegProc {hash bucket, process, port, name}: 16 + 8 + 8 (register.h), and ProcDict.numElements
- * (erl_process_dict.h); the same in all listed releases. */
-#define NAME_IN_REGISTRATION 32u
+/* ProcDict.numElements (erl_process_dict.h); the same in all listed releases. */
 #define ELEMENTS_IN_DICTIONARY 16u
 
 /* Fewer values than this cannot tell one field from another. */
@@ -142,7 +140,7 @@ static int fits_registered(const struct solver *s, const struct fp_probe *probe,
     if (probe->registered == 0)
         return 1;
     return to != 0 && (to & 7) == 0 &&
-           fp_safe_read_word(s->memory, to + NAME_IN_REGISTRATION, &name) == 0 &&
+           fp_safe_read_word(s->memory, to + FP_NAME_IN_REGISTRATION, &name) == 0 &&
            name == probe->registered;
 }
 
@@ -358,27 +356,42 @@ static int read_probes(struct solver *s)
 }
 
 #define MEMBER(name)                                                                               \
-    fits_member, offsetof(struct fp_probe, name), sizeof((struct fp_probe *)0)->name
+    fits_member, FP_FACT_COUNT, offsetof(struct fp_probe, name), sizeof((struct fp_probe *)0)->name
 
-static int solve_terms(struct solver *s)
+static int solve_fields(struct solver *s)
 {
     static const struct {
         enum fp_field field;
         fits_fn *fits;
-        size_t member, member_size;
+        enum fp_fact fact;          /* FP_FACT_COUNT: by no fact */
+        size_t member, member_size; /* for fits_member() */
     } row[] = {
         {FP_FIELD_id, MEMBER(id)},
         {FP_FIELD_parent, MEMBER(parent)},
-        {FP_FIELD_registered, fits_registered, 0, 0},
+        {FP_FIELD_registered, fits_registered, FP_FACT_COUNT, 0, 0},
         {FP_FIELD_initial_call, MEMBER(initial_call)},
-        {FP_FIELD_i, fits_i, 0, 0},
+        {FP_FIELD_i, fits_i, FP_FACT_COUNT, 0, 0},
+        {FP_FIELD_reds, fits_fact, FP_FACT_reductions, 0, 0},
+        {FP_FIELD_inner_len, fits_fact, FP_FACT_inner_len, 0, 0},
+        {FP_FIELD_outer_len, fits_fact, FP_FACT_outer_len, 0, 0},
+        {FP_FIELD_dictionary, fits_dictionary, FP_FACT_dictionary_len, 0, 0},
+        {FP_FIELD_gen_gcs, fits_fact, FP_FACT_minor_gcs, 0, 0},
+        {FP_FIELD_bin_vheap, fits_fact, FP_FACT_bin_vheap_size, 0, 0},
+        {FP_FIELD_bin_vheap_block, fits_fact, FP_FACT_bin_vheap_block_size, 0, 0},
+        {FP_FIELD_bin_old_vheap, fits_fact, FP_FACT_bin_old_vheap_size, 0, 0},
+        {FP_FIELD_bin_old_vheap_block, fits_fact, FP_FACT_bin_old_vheap_block_size, 0, 0},
+        {FP_FIELD_mbuf_size, fits_fact, FP_FACT_mbuf_size, 0, 0},
+        {FP_FIELD_state, fits_fact, FP_FACT_state, 0, 0},
     };
     int err = 0;
 
     for (size_t i = 0; err == 0 && i < sizeof row / sizeof *row; i++) {
         s->member = row[i].member;
         s->member_size = row[i].member_size;
-        err = solve_field(s, row[i].field, row[i].fits);
+        if (row[i].fact != FP_FACT_COUNT)
+            err = select_fact(s, row[i].fact, row[i].field);
+        if (err == 0)
+            err = solve_field(s, row[i].field, row[i].fits);
     }
     return err;
 }
@@ -397,35 +410,6 @@ static int solve_heaps(struct solver *s)
 
     for (size_t i = 0; err == 0 && i < sizeof row / sizeof *row; i++)
         err = solve_distance(s, &row[i]);
-    return err;
-}
-
-static int solve_numbers(struct solver *s)
-{
-    static const struct {
-        enum fp_field field;
-        enum fp_fact fact;
-        fits_fn *fits;
-    } row[] = {
-        {FP_FIELD_reds, FP_FACT_reductions, fits_fact},
-        {FP_FIELD_inner_len, FP_FACT_inner_len, fits_fact},
-        {FP_FIELD_outer_len, FP_FACT_outer_len, fits_fact},
-        {FP_FIELD_dictionary, FP_FACT_dictionary_len, fits_dictionary},
-        {FP_FIELD_gen_gcs, FP_FACT_minor_gcs, fits_fact},
-        {FP_FIELD_bin_vheap, FP_FACT_bin_vheap_size, fits_fact},
-        {FP_FIELD_bin_vheap_block, FP_FACT_bin_vheap_block_size, fits_fact},
-        {FP_FIELD_bin_old_vheap, FP_FACT_bin_old_vheap_size, fits_fact},
-        {FP_FIELD_bin_old_vheap_block, FP_FACT_bin_old_vheap_block_size, fits_fact},
-        {FP_FIELD_mbuf_size, FP_FACT_mbuf_size, fits_fact},
-        {FP_FIELD_state, FP_FACT_state, fits_fact},
-    };
-    int err = 0;
-
-    for (size_t i = 0; err == 0 && i < sizeof row / sizeof *row; i++) {
-        err = select_fact(s, row[i].fact, row[i].field);
-        if (err == 0)
-            err = solve_field(s, row[i].field, row[i].fits);
-    }
     return err;
 }
 
@@ -521,8 +505,8 @@ int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *memory,
 {
     struct solver s = {.layout = layout, .memory = memory, .input = input, .refusal = refusal};
     int (*const steps[])(struct solver *) = {
-        choose_release, read_probes,  solve_terms, solve_heaps,      solve_numbers,
-        check_pids,     solve_tables, check_lines, measure_snapshot,
+        choose_release, read_probes,  solve_fields, solve_heaps,
+        check_pids,     solve_tables, check_lines,  measure_snapshot,
     };
     int err = 0;
 

@@ -6,8 +6,6 @@
 #include "erts/dictionary.h"
 #include "erts/term.h"
 
-#define NAME_IN_REGISTRATION 32u /* RegProc.name, register.h */
-
 /* Is `term` {M, F, A}? */
 static int read_call(const struct fp_memory *memory, uint64_t term, struct fp_mfa_words *mfa)
 {
@@ -79,7 +77,7 @@ void fp_process_names_read(const struct fp_layout *layout, const struct fp_memor
         names->initial_call = (struct fp_mfa_words){
             snapshot->initial_call[0], snapshot->initial_call[1], snapshot->initial_call[2]};
     if (snapshot->registered_at != 0 &&
-        fp_safe_read_word(memory, snapshot->registered_at + NAME_IN_REGISTRATION, &name) == 0 &&
+        fp_safe_read_word(memory, snapshot->registered_at + FP_NAME_IN_REGISTRATION, &name) == 0 &&
         fp_term_is_atom(name))
         names->registered = name;
     if (fp_dictionary_find(memory, snapshot->dictionary, layout->term.initial_call, &term) == 0)
