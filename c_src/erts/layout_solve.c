@@ -133,15 +133,20 @@ static int fits_member(const struct solver *s, const struct fp_probe *probe, uin
            memcmp(probe->window + at, (const char *)probe + s->member, s->member_size) == 0;
 }
 
+/* The word at `at` is a pointer, and `value` stands `offset` bytes behind that address. */
+static int points_to(const struct solver *s, const struct fp_probe *probe, uint32_t at,
+                     uint32_t offset, uint64_t value)
+{
+    uint64_t to = word_at(probe, at, s->width), word;
+
+    return to != 0 && (to & 7) == 0 && fp_safe_read_word(s->memory, to + offset, &word) == 0 &&
+           word == value;
+}
+
 static int fits_registered(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
-    uint64_t to = word_at(probe, at, s->width), name = 0;
-
-    if (probe->registered == 0)
-        return 1;
-    return to != 0 && (to & 7) == 0 &&
-           fp_safe_read_word(s->memory, to + FP_NAME_IN_REGISTRATION, &name) == 0 &&
-           name == probe->registered;
+    return probe->registered == 0 ||
+           points_to(s, probe, at, FP_NAME_IN_REGISTRATION, probe->registered);
 }
 
 /* A waiting process continues in its process_info(Pid, current_function). */
@@ -158,13 +163,9 @@ static int fits_i(const struct solver *s, const struct fp_probe *probe, uint32_t
 
 static int fits_dictionary(const struct solver *s, const struct fp_probe *probe, uint32_t at)
 {
-    uint64_t to = word_at(probe, at, s->width), elements = 0;
-
-    if (!knows(probe, FP_FACT_dictionary_len))
-        return 1;
-    return to != 0 && (to & 7) == 0 &&
-           fp_safe_read_word(s->memory, to + ELEMENTS_IN_DICTIONARY, &elements) == 0 &&
-           elements == (uint64_t)probe->fact[FP_FACT_dictionary_len];
+    return !knows(probe, FP_FACT_dictionary_len) ||
+           points_to(s, probe, at, ELEMENTS_IN_DICTIONARY,
+                     (uint64_t)probe->fact[FP_FACT_dictionary_len]);
 }
 
 static int fits_fact(const struct solver *s, const struct fp_probe *probe, uint32_t at)

@@ -8,11 +8,6 @@
  * erl_ptab.c, all listed releases). */
 #define SLOTS_PER_LINE_SHIFT 3u
 
-static uint32_t log2_of(uint32_t power)
-{
-    return power == 0 ? 0 : 31u - (uint32_t)__builtin_clz(power);
-}
-
 uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid)
 {
     if (layout->release.pid_form == FP_PID_SLOT_HIGH)
@@ -24,12 +19,12 @@ uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid)
 static uint64_t pid_data(const struct fp_layout *layout, uint64_t pid)
 {
     uint64_t mask = layout->process_limit - 1, word = pid >> 4;
-    uint32_t lines = layout->process_limit >> SLOTS_PER_LINE_SHIFT;
+    uint64_t lines = layout->process_limit >> SLOTS_PER_LINE_SHIFT; /* a power of two */
 
     if (layout->release.pid_form == FP_PID_SLOT_HIGH)
         return (uint32_t)pid >> 4;
     return (word & ~mask) | ((word >> SLOTS_PER_LINE_SHIFT) & (lines - 1)) |
-           (word & ((1u << SLOTS_PER_LINE_SHIFT) - 1)) << log2_of(lines);
+           (word & ((1u << SLOTS_PER_LINE_SHIFT) - 1)) * lines;
 }
 
 void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *number,
