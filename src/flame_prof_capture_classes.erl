@@ -14,7 +14,7 @@
 -include_lib("kernel/include/logger.hrl").
 
 -export([ensure/0, await/0, retry/0, off/0, off/2, forget/0]).
--export([checker/0]).
+-export([checker/1]).
 
 -export_type([off/0]).
 
@@ -32,13 +32,11 @@
 %% Erlang code are wrong: then each stack is.
 -spec ensure() -> ok | {error, Why :: binary()}.
 ensure() ->
-    {_, _, Verdicts} = state(),
-    case Verdicts of
-        #{erlang := {wrong, Why}} ->
+    case state() of
+        #{verdicts := #{erlang := {wrong, Why}}} ->
             {error, <<"captures of Erlang code are wrong: ", Why/binary>>};
-        _ ->
-            ok = keep(0, Verdicts),
-            check(open(Verdicts))
+        #{checks := Checks, verdicts := Verdicts} ->
+            check(Checks =:= none orelse open(Verdicts) =/= [], 0)
     end.
 
 %% @doc Waits for the check that runs, where a class is off until its end.
@@ -60,14 +58,16 @@ await(Checker) ->
 %% @doc The next check, when it is due.
 -spec retry() -> ok.
 retry() ->
-    {At, Checks, Verdicts} = state(),
+    #{at_ms := At, checks := Checks, verdicts := Verdicts} = state(),
     IsDue = Checks < ?CHECKS andalso now_ms() - At >= ?RETRY_MS,
-    check([Class || IsDue, Class <- open(Verdicts)]).
+    check(IsDue andalso open(Verdicts) =/= [], Checks).
 
 -spec off() -> off().
 off() ->
-    {_, _, Verdicts} = state(),
-    off(Verdicts, is_tested()).
+    off(state()).
+
+off(#{verdicts := Verdicts, is_tested := IsTested}) ->
+    off(Verdicts, IsTested).
 
 %% @doc `IsTested': by the layout table, which names the releases of the tested matrix.
 -spec off(flame_prof_capture_check:verdicts(), IsTested :: boolean()) -> off().
@@ -84,7 +84,8 @@ is_tested() ->
         _ -> false
     end.
 
-%% @doc The library goes: ends a check that runs, when its capture is over.
+%% @doc The library goes: ends a check that runs, behind its call of the library. That
+%% has 16 captures, of 0.4 s each where schedulers get no CPU time.
 -spec forget() -> ok.
 forget() ->
     Checker = whereis(?MODULE),
@@ -92,12 +93,17 @@ forget() ->
     ok = await(Checker),
     application:unset_env(?ENVIRONMENT, ?KEY).
 
+%% Written by the checker only. `none': no check has begun.
 state() ->
-    application:get_env(?ENVIRONMENT, ?KEY, {now_ms(), 0, #{}}).
+    case application:get_env(?ENVIRONMENT, ?KEY) of
+        {ok, State} -> State;
+        undefined ->
+            #{at_ms => now_ms(), checks => none, is_tested => is_tested(), verdicts => #{}}
+    end.
 
-keep(Checks, Verdicts) ->
-    ok = flame_prof_nif:captures_off(maps:keys(off(Verdicts, is_tested()))),
-    application:set_env(?ENVIRONMENT, ?KEY, {now_ms(), Checks, Verdicts}).
+keep(State) ->
+    ok = flame_prof_nif:captures_off(maps:keys(off(State))),
+    application:set_env(?ENVIRONMENT, ?KEY, State#{at_ms := now_ms()}).
 
 open(Verdicts) ->
     [Class || Class <- flame_prof_capture_check:classes(), is_open(maps:find(Class, Verdicts))].
@@ -108,35 +114,39 @@ is_open(Verdict) -> Verdict =:= error.
 now_ms() ->
     erlang:monotonic_time(millisecond).
 
-%% Returns when the checker and its probe have their names.
-check([]) ->
+%% Returns when it is known what is off, and the checker and its probe have their names.
+check(false, _) ->
     ok;
-check([_ | _]) ->
-    _ = proc_lib:start(?MODULE, checker, []),
+check(true, Checks) ->
+    _ = proc_lib:start(?MODULE, checker, [Checks]),
     ok.
 
-%% @private One at a time.
-checker() ->
-    try register(?MODULE, self()) of
+%% @private One at a time: the process that has the name.
+checker(Checks) ->
+    Probe = flame_prof_capture_check:start(),
+    try register(?MODULE, self()) andalso register(?PROBE, Probe) of
         true ->
-            Probe = flame_prof_capture_check:start(),
-            true = register(?PROBE, Probe),
+            ok = keep((state())#{checks := Checks}),
             proc_lib:init_ack(ok),
             settle(Probe)
     catch
-        error:badarg -> proc_lib:init_ack(ok)
+        error:badarg ->
+            ok = flame_prof_capture_check:stop(Probe),
+            proc_lib:init_ack(ok)
     end.
 
 settle(Probe) ->
-    {_, Checks, Before} = state(),
+    #{checks := Checks, verdicts := Before} = State = state(),
     Now = flame_prof_capture_check:verify(Probe, open(Before), fun snapshot/2),
     ok = flame_prof_capture_check:stop(Probe),
-    ok = keep(Checks + 1, maps:merge(Before, Now)),
+    ok = keep(State#{checks := Checks + 1, verdicts := maps:merge(Before, Now)}),
     log(off()).
 
-snapshot(_Class, Pids) ->
+snapshot(_Class, [Probe | _] = Pids) ->
     receive
-        stop -> exit(normal)
+        stop ->
+            ok = flame_prof_capture_check:stop(Probe),
+            exit(normal)
     after 0 -> flame_prof_nif:snapshot([check | Pids])
     end.
 

@@ -38,6 +38,19 @@ no_check_runs_twice_for_what_is_known_test_() -> natively(fun() ->
     ?assertEqual(undefined, whereis(flame_prof_capture_probe))
 end).
 
+no_probe_is_left_by_a_check_that_is_ended_test_() -> natively(fun() ->
+    {ok, _, _} = flame_prof_schedulers:ensure(),
+    ok = flame_prof_capture_classes:forget(),
+    ok = flame_prof_capture_classes:ensure(),
+    Probe = whereis(flame_prof_capture_probe),
+    ?assert(is_pid(Probe)),
+    ok = flame_prof_capture_classes:forget(),
+    ?assertNot(is_process_alive(Probe)),
+    %% The next one begins, with a probe of its own.
+    ok = flame_prof_capture_classes:ensure(),
+    ?assert(is_pid(whereis(flame_prof_capture_probe)))
+end).
+
 a_class_that_is_off_test_() -> natively(fun() ->
     {ok, _, _} = flame_prof_schedulers:ensure(),
     Nif = spawn_link(fun in_nif/0),
