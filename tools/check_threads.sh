@@ -55,7 +55,6 @@ __memcpy_chk      memcpy, or ends the VM"
 sampler_main="$fp_handler
 clock_nanosleep   between ticks, and only there
 sigaction         POSIX' list; asks once a tick whether the signal is still the handler's
-mprotect          commits a piece of the table of processes seen, once for each piece
 __assert_fail     ends the VM: an invariant of the ring or of a table is broken"
 
 # x86_64: 0xba gettid, 0x128 pwritev (into our memfd), 0x129 rt_tgsigqueueinfo.

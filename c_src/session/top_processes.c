@@ -16,10 +16,6 @@
 #define GAP 1024u
 /* Below that, counting digits costs more than comparing. */
 #define FEW 128u
-/* `seen` is committed in pieces of 2^PIECE_SHIFT slots or more, whole pages: few, so that the
- * kernel keeps few areas. */
-#define PIECES_MAX 256u
-#define PIECE_SHIFT 16u
 
 /* The largest of one ranking. */
 struct topk {
@@ -46,12 +42,9 @@ struct fp_top_processes {
     struct fp_candidate *selected; /* each `last`, one after another */
     uint64_t *word, *other;        /* CHUNK each: addresses, and room to sort them */
     unsigned char *span;           /* SPAN bytes */
-    /* Of each slot, at its last reading: the id, and the value by each ranking. Address space only,
-     * until the piece of a process is committed: the system may account what is mapped, and a table
-     * may have 2^27 slots. */
+    /* Of each slot, at its last reading: the id, and the value by each ranking. A page of it takes
+     * memory once a process is in its slots. */
     uint64_t *seen;
-    uint32_t piece_shift;
-    uint8_t is_committed[PIECES_MAX];
 };
 
 /* -------------------------------------------------------- the N largest -- */
@@ -102,20 +95,6 @@ static int is_excluded(const struct fp_top_processes *top, uint64_t id)
     return 0;
 }
 
-/* What `seen` has of the slot; NULL where the system has no memory for it. */
-static uint64_t *seen_of(struct fp_top_processes *top, uint32_t slot)
-{
-    uint32_t piece = slot >> top->piece_shift;
-    size_t words = 1 + top->rankings, slots = (size_t)1 << top->piece_shift;
-    uint64_t *at = top->seen + words * slot;
-
-    if (!top->is_committed[piece])
-        top->is_committed[piece] =
-            mprotect(top->seen + words * slots * piece, words * slots * sizeof *at,
-                     PROT_READ | PROT_WRITE) == 0;
-    return top->is_committed[piece] ? at : NULL;
-}
-
 /* A process that is new since the ranking's last pass has grown from 0. One whose reductions fell
  * is another process. */
 static void rank(struct fp_top_processes *top, struct topk *k, uint64_t *seen, int is_known,
@@ -154,9 +133,7 @@ static void add_process(struct fp_top_processes *top, const unsigned char *bytes
     /* Inconsistent: it was changing. The next pass ranks it. */
     if (top->needs_decoding && fp_process_decode(top->layout, bytes, &now) != 0)
         return;
-    seen = seen_of(top, slot);
-    if (seen == NULL)
-        return;
+    seen = top->seen + (1 + top->rankings) * slot;
     now.id = id;
     now.value[FP_METRIC_reductions] = (int64_t)fp_process_field(top->layout, bytes, FP_FIELD_reds);
     is_known = seen[0] == id;
@@ -339,17 +316,15 @@ uint64_t fp_rankings_top(const struct fp_ranking *ranking, size_t rankings)
     return top;
 }
 
-/* The addresses of all slots, by whole pieces, and no memory yet. */
-static int reserve_seen(struct fp_top_processes *top)
+/* A table may have 2^27 slots: MAP_NORESERVE leaves it out of what the kernel promises, unless
+ * vm.overcommit_memory is 2. */
+static int map_seen(struct fp_top_processes *top)
 {
-    size_t pieces;
     void *seen;
 
-    for (top->piece_shift = PIECE_SHIFT; top->slots >> top->piece_shift >= PIECES_MAX;)
-        top->piece_shift++;
-    pieces = (top->slots >> top->piece_shift) + 1;
-    top->seen_bytes = sizeof *top->seen * (1 + top->rankings) * (pieces << top->piece_shift);
-    seen = mmap(NULL, top->seen_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    top->seen_bytes = sizeof *top->seen * (1 + top->rankings) * (size_t)top->slots;
+    seen = mmap(NULL, top->seen_bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     top->seen = seen == MAP_FAILED ? NULL : seen;
     return top->seen == NULL ? FP_ENOMEM : 0;
 }
@@ -392,7 +367,7 @@ int fp_top_processes_create(struct fp_top_processes **out, const struct fp_layou
     top->span = (void *)(top->other + CHUNK);
     begin_pass(top);
     *out = top;
-    if (reserve_seen(top) == 0)
+    if (map_seen(top) == 0)
         return 0;
     fp_top_processes_destroy(top);
     return FP_ENOMEM;

@@ -1,8 +1,8 @@
 /* top_processes.h - the top N processes by each of some rankings.
  *
  * A pass reads the process table once, in slices, so that no tick is lost to it. SAMPLER THREAD
- * only, no allocation after creation. O(n log N): a heap keeps the N largest, with the least at its
- * root. */
+ * only; after creation no allocation, and no system call but reads. O(n log N): a heap keeps the N
+ * largest, with the least at its root. */
 #pragma once
 
 #include <stddef.h>
