@@ -48,17 +48,18 @@ PROGRAMS := $(TESTS:test/c/%.c=$(BUILD)/%)
 
 programs: $(PROGRAMS)
 fuzz: $(BUILD)/fuzz $(BUILD)/seeds
+read_files: $(BUILD)/read_files
 
 # In front of the other archives: its resident.h is of fake memory.
-$(BUILD)/test_fuzz $(BUILD)/seeds $(BUILD)/fuzz: $(BUILD)/fuzz.a
-$(BUILD)/test_fuzz $(BUILD)/seeds: FIRST := $(BUILD)/fuzz.a
+$(BUILD)/test_fuzz $(BUILD)/seeds $(BUILD)/read_files $(BUILD)/fuzz: $(BUILD)/fuzz.a
+$(BUILD)/test_fuzz $(BUILD)/seeds $(BUILD)/read_files: FIRST := $(BUILD)/fuzz.a
 $(BUILD)/fuzz: FIRST := $(BUILD)/fuzz.a -fsanitize=fuzzer
 
 $(BUILD)/fuzz: $(BUILD)/test/fuzz/driver.o $(BUILD)/helpers.a \
     $(BUILD)/flame_prof.a
 	$(LINK)
-$(BUILD)/seeds: $(BUILD)/test/fuzz/seeds.o $(BUILD)/helpers.a \
-    $(BUILD)/flame_prof.a
+$(BUILD)/seeds $(BUILD)/read_files: $(BUILD)/%: $(BUILD)/test/fuzz/%.o \
+    $(BUILD)/helpers.a $(BUILD)/flame_prof.a
 	$(LINK)
 $(BUILD)/%: $(BUILD)/test/c/%.o $(BUILD)/helpers.a $(BUILD)/flame_prof.a
 	$(LINK)
@@ -87,7 +88,7 @@ FLAGS := $(CC) $(COMMON) $(WARNINGS) $(WERROR_FLAG) \
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
-.PHONY: FORCE programs fuzz
+.PHONY: FORCE programs fuzz read_files
 FORCE:
 
 -include $(LIB_OBJECTS:.o=.d) $(HELPER_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) \

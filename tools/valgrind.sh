@@ -5,7 +5,7 @@
 # of VALGRIND_TESTS. The exit status is 1 on any complaint or leak.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-: "${VALGRIND_TESTS=test_profile test_unzstd test_perf_script}" "${PKG_CONFIG:=pkg-config}"
+: "${VALGRIND_TESTS=test_profile test_unzstd test_perf_script}"
 out=_build/valgrind
 wrong=0
 
@@ -34,20 +34,16 @@ for file in $recorded; do
     head -c $(($(stat -c %s "$file") * 2 / 3)) "$file" >"$out/session/cut.${file##*.}"
 done
 
-# shellcheck disable=SC2046
-${CC:-gcc} -std=c11 -O1 -g -D_GNU_SOURCE= -Ic_src -o "$out/read_files" \
-    test/fuzz/read_files.c test/fuzz/fuzz_read.c c_src/report/*.c \
-    c_src/format/{scan,parse,encode}.c c_src/store/source.c \
-    c_src/base/{arena,buffer,error,pages}.c \
-    $($PKG_CONFIG --libs libzstd zlib 2>/dev/null || echo -lzstd -lz) || exit 1
-# shellcheck disable=SC2046
-memcheck corpus "$out/read_files" $(find test/corpus -maxdepth 1 -type f) \
-    $(find _build/fuzz/corpus/read -type f 2>/dev/null | head -n 300)
-# shellcheck disable=SC2086
-memcheck session "$out/read_files" $recorded "$out"/session/cut.*
-
 # shellcheck disable=SC2086
 tools/locked.sh "${MAKE:-make}" -f tools/test_c.mk VARIANT=valgrind CC="${CC:-gcc}" SANITIZE= \
-    ONLY="$VALGRIND_TESTS" programs >"$out/build.log" 2>&1 || { cat "$out/build.log" && exit 1; }
+    ONLY="$VALGRIND_TESTS" programs read_files >"$out/build.log" 2>&1 ||
+    { cat "$out/build.log" && exit 1; }
+
+# shellcheck disable=SC2046
+memcheck corpus _build/ctest/valgrind/read_files $(find test/corpus -maxdepth 1 -type f) \
+    $(find _build/fuzz/corpus/read -type f 2>/dev/null | head -n 300)
+# shellcheck disable=SC2086
+memcheck session _build/ctest/valgrind/read_files $recorded "$out"/session/cut.*
+
 for name in $VALGRIND_TESTS; do memcheck "$name" "_build/ctest/valgrind/$name"; done
 exit $wrong
