@@ -22,9 +22,14 @@ struct text_frame {
     uint64_t function;
 };
 
+/* Frame words that a stack has in one part: pages of later parts have memory once a stack is as
+ * deep. */
+#define PART 32u
+#define PARTS ((FP_STACK_FRAMES_MAX + PART - 1) / PART)
+
 struct stack {
-    struct fp_kept words;
     struct fp_kept text;
+    uint16_t count; /* of its frame words */
     uint64_t last_function;
     bool is_defined, is_rendered;
     bool has_code; /* some words are code addresses */
@@ -37,11 +42,11 @@ struct fp_stacks {
     const struct fp_perf_script_options *options;
     size_t text_bytes_max;
     struct stack stack[FP_STACK_SLOTS];
+    uint64_t words[PARTS][FP_STACK_SLOTS][PART];
     struct text_frame text_frame[FP_FRAME_TEXT_MAX];
     struct fp_mfa_words named[FP_NAMED_SLOTS]; /* module 0: not defined */
     struct fp_arena texts;                     /* of stacks: freed when it is full */
     struct fp_arena lines;                     /* of text_frame[] */
-    struct fp_arena words;                     /* of stacks */
     struct fp_buffer scratch;                  /* what is being rendered */
     struct fp_symbol symbol;
 };
@@ -65,7 +70,6 @@ void fp_stacks_destroy(struct fp_stacks *stacks)
         return;
     fp_arena_free(&stacks->texts);
     fp_arena_free(&stacks->lines);
-    fp_arena_free(&stacks->words);
     fp_buffer_free(&stacks->scratch);
     fp_pages_free(stacks, sizeof(*stacks));
 }
@@ -130,9 +134,14 @@ static bool is_code(uint64_t word)
     return word >= FP_FRAME_SPECIAL_END && (word & FP_FRAME_TEXT) == 0;
 }
 
+static uint64_t *word_at(struct fp_stacks *stacks, uint32_t slot, uint16_t i)
+{
+    return &stacks->words[i / PART][slot][i % PART];
+}
+
 int fp_stacks_define(struct fp_stacks *stacks, const struct fp_record_stack *record)
 {
-    size_t bytes = record->head.count * sizeof(uint64_t);
+    uint16_t count = record->head.count;
     struct stack *stack;
 
     if (record->slot >= FP_STACK_SLOTS)
@@ -140,13 +149,15 @@ int fp_stacks_define(struct fp_stacks *stacks, const struct fp_record_stack *rec
     /* From here on the slot's old stack is gone, even when the new one is refused: a sample never
      * shows a stack that it did not have. */
     stack = &stacks->stack[record->slot];
-    *stack = (struct stack){.words = stack->words, .text = stack->text};
-    if (record->head.count > FP_STACK_FRAMES_MAX || record->head.size < sizeof(*record) + bytes)
+    *stack = (struct stack){.text = stack->text};
+    if (count > FP_STACK_FRAMES_MAX ||
+        record->head.size < sizeof(*record) + count * sizeof(*record->frame))
         return FP_EINVAL;
-    if (fp_arena_keep(&stacks->words, &stack->words, record->frame, bytes) != 0)
-        return FP_ENOMEM;
-    for (uint16_t i = 0; i < record->head.count; i++)
+    for (uint16_t i = 0; i < count; i++) {
+        *word_at(stacks, record->slot, i) = record->frame[i];
         stack->has_code |= is_code(record->frame[i]);
+    }
+    stack->count = count;
     stack->is_defined = true;
     return 0;
 }
@@ -271,22 +282,23 @@ static int put_code_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *las
 }
 
 /* To the scratch text. A frame of which nothing is known is left out and counted. */
-static int render(struct fp_stacks *stacks, struct stack *stack)
+static int render(struct fp_stacks *stacks, uint32_t slot)
 {
-    const uint64_t *word = stack->words.bytes;
+    struct stack *stack = &stacks->stack[slot];
     uint64_t last = 0;
 
     stacks->scratch.size = 0;
     stack->lacks = false;
-    for (size_t i = 0; i < stack->words.size / sizeof(*word); i++) {
+    for (uint16_t i = 0; i < stack->count; i++) {
+        uint64_t word = *word_at(stacks, slot, i);
         int err;
 
-        if (word[i] < FP_FRAME_SPECIAL_END)
-            err = put_special_frame(&stacks->scratch, word[i], &last);
-        else if (is_code(word[i]))
-            err = put_code_frame(stacks, word[i], &last);
+        if (word < FP_FRAME_SPECIAL_END)
+            err = put_special_frame(&stacks->scratch, word, &last);
+        else if (is_code(word))
+            err = put_code_frame(stacks, word, &last);
         else
-            err = put_text_frame(stacks, word[i], &last);
+            err = put_text_frame(stacks, word, &last);
         if (err == FP_ENOENT) {
             fp_counters_add(stacks->options->stats, FP_COUNTER_unresolved, 1);
             stack->lacks = true;
@@ -333,7 +345,7 @@ int fp_stacks_text(struct fp_stacks *stacks, uint32_t slot, struct fp_stack_text
     if (stack->lacks && is_worth_a_try(stack))
         stack->is_rendered = false;
     if (!stack->is_rendered) {
-        err = render(stacks, stack);
+        err = render(stacks, slot);
         if (err != 0)
             return err;
         keep_text(stacks, stack);

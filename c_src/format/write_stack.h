@@ -21,8 +21,8 @@ struct fp_stack_text {
 int fp_stacks_create(struct fp_stacks **stacks, const struct fp_perf_script_options *options);
 void fp_stacks_destroy(struct fp_stacks *stacks);
 
-/* From records of at least their fixed size. 0, FP_ENOMEM, or FP_EINVAL: a slot or a length is out
- * of its range. */
+/* From records of at least their fixed size. 0; FP_EINVAL: a slot or a length is out of its range;
+ * FP_ENOMEM: of a FRAME record. */
 int fp_stacks_define_frame(struct fp_stacks *stacks, const struct fp_record_frame *record);
 int fp_stacks_define_name(struct fp_stacks *stacks, const struct fp_record_name *record);
 int fp_stacks_define(struct fp_stacks *stacks, const struct fp_record_stack *record);

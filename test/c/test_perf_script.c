@@ -1,5 +1,27 @@
 /* test_perf_script.c - records to text: the encoding rule by rule, samples word by word, and
  * thousands of random ones against the grammar (grammar.h). */
+#include <sys/mman.h>
+
+static size_t mapped_now;
+
+static void *counting_mmap(void *at, size_t size, int prot, int flags, int file, off_t offset)
+{
+    mapped_now += size;
+    return mmap(at, size, prot, flags, file, offset);
+}
+
+static int counting_munmap(void *at, size_t size)
+{
+    mapped_now -= size;
+    return munmap(at, size);
+}
+
+#define mmap counting_mmap
+#define munmap counting_munmap
+#include "base/pages.c"
+#undef mmap
+#undef munmap
+
 #include "base/error.h"
 #include "fake_code.h"
 #include "format/encode.h"
@@ -770,6 +792,53 @@ static void the_memory_for_text_frames_is_bounded(void)
     STACK(f, 0, FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 11999);
     sample(f, 1000002);
     FRAMES(f, "m:f/0:1 (m.erl)", "m:g/0:1 (m.erl)");
+    teardown(f);
+}
+
+/* A stack of `count` frames, of which no two stacks or frames have the same line. */
+static void define_lines(struct fixture *f, uint32_t slot, uint16_t count)
+{
+    uint64_t frame[FP_STACK_FRAMES_MAX];
+
+    for (uint16_t k = 0; k < count; k++)
+        frame[k] = fake_address(0, 1 + (slot + 251u * k) % 65000);
+    define_stack(f, slot, frame, count);
+}
+
+static void check_lines(struct fixture *f, uint32_t slot, uint16_t count)
+{
+    const char *at;
+
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, slot, 1, 0, 0)), 0);
+    at = memchr(f->text, '\t', f->size);
+    for (uint16_t k = 0; k < count; k++) {
+        char line[64];
+        int size = snprintf(line, sizeof(line), ADDRESS "lists:map/2:%u (lists.erl)\n",
+                            1 + (slot + 251u * k) % 65000);
+
+        CHECK_BYTES(at, (size_t)size, line, (size_t)size);
+        at += size;
+    }
+    CHECK(memcmp(at, ADDRESS "waiting", strlen(ADDRESS "waiting")) == 0);
+}
+
+/* src/flame_prof_options.erl counts 16 MiB for the words of stacks, and 12 MiB for the tables of
+ * processes, stacks, frames and functions. */
+static void the_memory_for_the_words_of_stacks_is_bounded(void)
+{
+    static const uint16_t counts[] = {2, 4, 8, 16, 31, 32, 33, 64, 128, 250, 250, 3, 249};
+    struct fixture *f;
+
+    mapped_now = 0;
+    f = setup(0);
+    define_plain_process(f);
+    for (size_t n = 0; n < sizeof(counts) / sizeof(*counts); n++) {
+        for (uint32_t slot = 0; slot < FP_STACK_SLOTS; slot++)
+            define_lines(f, slot, counts[n]);
+        CHECK(mapped_now <= (size_t)28 << 20);
+        for (uint32_t slot = 0; slot < FP_STACK_SLOTS; slot += 63)
+            check_lines(f, slot, counts[n]);
+    }
     teardown(f);
 }
 
@@ -1553,6 +1622,7 @@ int main(int argc, char **argv)
     RUN(a_slot_defined_anew_shows_the_new_thing);
     RUN(the_memory_for_rendered_stacks_is_bounded);
     RUN(the_memory_for_text_frames_is_bounded);
+    RUN(the_memory_for_the_words_of_stacks_is_bounded);
     RUN(without_a_symbolizer_text_frames_do);
     RUN(slots_that_were_not_defined_are_refused);
     RUN(numbers_out_of_range_are_refused);
