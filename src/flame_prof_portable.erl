@@ -179,7 +179,7 @@ init({Config, Owner, Before, InForce}) ->
     {ok, schedule(1, State)}.
 
 %% Unix time less monotonic time. A process may lose its scheduler between the two
-%% readings: the quickest of some tries counts, as in c_src/base/clock_offset.c. The
+%% readings: the quickest of some tries counts, as in c_src/base/clock.c. The
 %% times of ticks keep the offset of the start; each tick says how far it has moved.
 clock_offset_us() ->
     {_Took, Offset} = lists:min([clock_reading() || _ <- lists:seq(1, 5)]),

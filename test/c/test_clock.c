@@ -1,4 +1,4 @@
-/* test_clock_offset.c - Unix time of monotonic time, by a thread that is held up. */
+/* test_clock.c - Unix time of monotonic time, by a thread that is held up. */
 #include "base/clock.h"
 #include "run.h"
 
