@@ -14,8 +14,9 @@
 /* ---- the table -------------------------------------------------------- */
 
 #define ABSENT 0u /* distinct[0] */
-#define DISTINCT_MAX 16384u
-#define SLOTS (2u * DISTINCT_MAX)
+/* Their numbers have 16 bits. The rows beyond that many are absent, and walks end there. */
+#define DISTINCT_MAX UINT16_MAX
+#define SLOTS (2u * (DISTINCT_MAX + 1u))
 
 static_assert(sizeof(struct fp_cfi_row) == 12 + 4 * FP_CFI_REGISTERS,
               "rows are compared as bytes: no padding");

@@ -19,7 +19,7 @@
 #define SIZE 0x100000u
 
 struct made {
-    unsigned char bytes[512];
+    unsigned char bytes[512 << 10];
     size_t size;
     struct fp_cfi_function function;
     struct fp_cfi_rows rows;
@@ -126,6 +126,34 @@ static void each_advance_moves_the_row(void)
 
         expect_cfa(&row, 7, rows[i].offset);
     }
+    fp_cfi_rows_unload(&made.rows);
+}
+
+/* Numbers of rows are 16 bits wide: no library has nearly as many distinct ones. What has is
+ * without the rows that come too late, and no other row takes their place. */
+static void distinct_rows_are_numbered_up_to_a_limit(void)
+{
+    enum { ROWS = 70000, KEPT = 65534 };
+    static struct made made;
+    static unsigned char program[5 * ROWS];
+
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t offset = 16 + i;
+        const unsigned char row[] = {
+            0x41, 0x0e, offset | 0x80, (offset >> 7) | 0x80, offset >> 14,
+        };
+
+        memcpy(program + 5 * i, row, sizeof row);
+    }
+    make(&made, program, sizeof program);
+    CHECK_INT(made.rows.distinct_count, KEPT + 1);
+    for (uint32_t i = 0; i < KEPT; i++) {
+        struct fp_cfi_row row = row_at(&made, START + i);
+
+        expect_cfa(&row, 7, i == 0 ? 8 : 15 + (int)i);
+    }
+    expect_none(&made, START + KEPT);
+    expect_none(&made, START + SIZE - 1);
     fp_cfi_rows_unload(&made.rows);
 }
 
@@ -506,6 +534,7 @@ int main(int argc, char **argv)
     RUN_START(argc, argv);
     RUN(a_function_begins_as_its_cie_says);
     RUN(each_advance_moves_the_row);
+    RUN(distinct_rows_are_numbered_up_to_a_limit);
     RUN(each_definition_of_the_cfa);
     RUN(each_rule_of_a_register);
     RUN(rules_are_restored_and_states_remembered);
