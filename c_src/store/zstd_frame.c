@@ -86,10 +86,11 @@ size_t fp_zstd_bound(size_t text)
     return ZSTD_compressBound(text + ZSTD_BLOCKSIZE_MAX) + HEADER_SIZE + CONTENT_SIZE;
 }
 
-/* As all hosts of a native engine, the format has the little end first. */
+/* The least significant byte is first on any machine. */
 static void put_u32(char *out, uint32_t n)
 {
-    memcpy(out, &n, sizeof(n));
+    for (int i = 0; i < 4; i++)
+        out[i] = (char)(n >> 8 * i);
 }
 
 /* Closes the gap of CONTENT_SIZE before a frame's bytes by a header with room for the size. */
