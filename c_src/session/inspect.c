@@ -20,6 +20,8 @@
 #define IDLE_ATTEMPTS 5
 /* More attempts for a process that moves. */
 #define PROCESS_ATTEMPTS 20
+/* Of the C libraries' unwind information and symbols, as for a session's set at most. */
+#define LIBRARIES_BYTES ((size_t)32 << 20)
 
 /* ------------------------------------------------------- open and close -- */
 
@@ -44,7 +46,7 @@ int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
     if (inspect->word == NULL)
         return FP_ENOMEM;
     /* Without it stacks have no C frames. */
-    inspect->cstack.bytes_max = SIZE_MAX;
+    inspect->cstack.bytes_max = LIBRARIES_BYTES;
     if (fp_sigcapture_registered() > 0)
         (void)fp_live_cstack_renew(&inspect->cstack);
     return fp_code_index_create(&inspect->code, layout, &inspect->memory, &inspect->ranges);
