@@ -273,9 +273,10 @@ static int new_process(struct fp_profile *profile, const struct fp_sample *sampl
                       profile->process_count + 1);
     *id = (uint32_t)profile->process_count;
     if (err == 0)
-        err = fp_table_put(&profile->processes, &profile->budget, hash, *id);
-    if (err == 0)
         err = node_of(profile, header->pid, *id, &node);
+    /* Last: what is in the table is in process[], too. */
+    if (err == 0)
+        err = fp_table_put(&profile->processes, &profile->budget, hash, *id);
     if (err != 0)
         return err;
     process = &profile->process[profile->process_count++];
