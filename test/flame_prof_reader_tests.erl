@@ -56,6 +56,25 @@ a_file_that_is_not_there_is_named_test() ->
         flame_prof_reader:fold(fun(_, Acc) -> Acc end, 0, ["/nowhere/x.log"])
     ).
 
+%% Seven mebibytes of them, which one call reads in some 300 ms.
+frames_without_text_keep_no_scheduler_test() ->
+    Empty = <<16#FD2FB528:32/little, 16#20, 0, 1:24/little>>,
+    Frames = binary:copy(Empty, 800000),
+    Stream = flame_prof_report_nif:unzst_open(),
+    Before = erlang:system_monitor(self(), [{long_schedule, 100}]),
+    {Reader, Monitor} = spawn_monitor(fun() ->
+        exit({read, flame_prof_report_nif:unzst_read(Stream, Frames, 0)})
+    end),
+    receive
+        {'DOWN', Monitor, process, Reader, Result} ->
+            ?assertEqual({read, {ok, <<>>, byte_size(Frames), true}}, Result)
+    end,
+    _ = erlang:system_monitor(Before),
+    receive
+        {monitor, Reader, long_schedule, _} = Long -> error(Long)
+    after 100 -> ok
+    end.
+
 an_empty_file_has_no_samples_test() ->
     ?assertMatch({ok, [], #{samples := 0, bad := 0}}, read([])).
 
