@@ -51,7 +51,8 @@ FP_NIF(schedulers_prepare)
 FP_NIF(scheduler_register)
 {
     struct fp_library *library = fp_library(env);
-    uint64_t process = fp_own_process(env, &library->memory);
+    /* Memory is open when there is a layout. */
+    uint64_t process = library->layout == NULL ? 0 : fp_own_process(env, &library->memory);
     uint64_t mfa[3] = {fp_atom(env, "flame_prof_nif"), fp_atom(env, "scheduler_register"), 1};
     const char *why = "";
     unsigned number;
