@@ -768,10 +768,11 @@ peer([descriptors, Directory]) ->
     {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
         cpu_budget => infinity}),
     burn_until_captured(),
-    During = descriptors(),
+    During = readings_of_descriptors(Before),
     {ok, _} = flame_prof:stop(),
     _ = flame_prof_pstack:processes([self()]),
-    [erlang:system_info(schedulers), During - Before, descriptors() - Before];
+    After = readings_of_descriptors(Before),
+    [erlang:system_info(schedulers), lists:min(During), lists:max(During), lists:min(After)];
 peer([stray, Directory]) ->
     {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
         cpu_budget => infinity}),
@@ -845,10 +846,20 @@ many_schedulers_take_no_more_descriptors(Config) ->
         hd(in_peer(descriptors, [directory(Config)], ["+S", S ++ ":" ++ S]))
      || S <- ["2", "200"]
     ],
-    say("schedulers, descriptors in a session, after it and pstack: ~p and ~p", [Few, Many]),
-    [2, InSession, After] = Few,
-    ?assertEqual([200, InSession, After], Many),
-    ?assert(InSession =< ?DESCRIPTORS).
+    say("schedulers, descriptors in a session, at most, after it: ~w and ~w", [Few, Many]),
+    [2, InSession, _, After] = Few,
+    ?assertMatch([200, InSession, _, After], Many),
+    [?assert(Most =< ?DESCRIPTORS) || [_, _, Most, _] <- [Few, Many]].
+
+%% A check of the captures and other readers of /proc have one for an instant.
+readings_of_descriptors(Before) ->
+    [
+        begin
+            timer:sleep(20),
+            descriptors() - Before
+        end
+     || _ <- lists:seq(1, 50)
+    ].
 
 descriptors() ->
     {ok, Names} = file:list_dir("/proc/self/fd"),
