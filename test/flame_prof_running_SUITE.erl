@@ -358,12 +358,14 @@ exact(Config, Options, Leaf, Captures, Bar, {Counts0, Unfound0}, Attempts) ->
     ?assertEqual([], maps:keys(maps:remove(exact, Stopped))),
     %% All rounds together, or this one.
     IsGood = fun(C, U) -> total(C) + U >= 50 andalso percent_exact(C, U) >= Bar end,
-    case IsGood(Counts, Unfound) orelse IsGood(NewCounts, NewUnfound) of
+    IsEnough = IsGood(Counts, Unfound) orelse IsGood(NewCounts, NewUnfound),
+    %% What is not known says so; a stack that lies is another matter. One capture may serve
+    %% several ticks of a busy machine: over few captures that is no share.
+    case IsEnough andalso Wrong * 200 =< Judged of
         false when Attempts > 1 ->
             exact(Config, Options, Leaf, Captures, Bar, {Counts, Unfound}, Attempts - 1);
-        IsEnough ->
+        _ ->
             ?assert(Judged > 0),
-            %% What is not known says so; a stack that lies is another matter.
             ?assert(Wrong * 200 =< Judged),
             exact_or_short(IsEnough, Leaf, Judged)
     end.
