@@ -792,6 +792,8 @@ schedulers_go_on_when_who_retires_them_is_killed(_) ->
     end.
 
 killed_while_it_retires() ->
+    %% As retire/0 does: a check of the captures uses the schedulers.
+    ok = flame_prof_capture_classes:forget(),
     {Pid, Monitor} = spawn_monitor(fun() ->
         {ok, [_ | _]} = flame_prof_nif:schedulers_retire_begin(),
         receive after infinity -> ok end
