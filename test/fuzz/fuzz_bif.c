@@ -32,9 +32,8 @@ static void look_at(struct fuzz_memory *memory, uint64_t at, uint64_t other)
     if (fp_jit_heavy(reader, at, other) && is_still)
         check_mfa(&memory->memory, at);
     fp_jit_is_breakpoint(reader, at);
-    mfa_at = fp_jit_breakpoint_mfa(reader, at);
-    if (mfa_at != 0 && is_still)
-        check_mfa(&memory->memory, mfa_at);
+    if (fp_is_mfa_at(reader, at) && is_still)
+        check_mfa(&memory->memory, at);
     fp_jit_is_schedule(reader, at);
     fp_jit_is_raise(reader, at);
 }
