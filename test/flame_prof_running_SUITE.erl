@@ -507,7 +507,8 @@ reductions_include_the_running_part(Config) ->
     ]),
     ?assert(Fine * 10 > length(Moves)),
     ?assert(Public >= lists:max(Running) - 4000),
-    ?assert(lists:last(Values) =< Public).
+    %% The register has counted the call at which the process yields; the VM's figure has not.
+    ?assert(lists:last(Values) =< Public + 1).
 
 %%% ---------------------------------------------------------------- timing --
 
