@@ -89,8 +89,8 @@ static inline _Unwind_Reason_Code truth_frame(struct _Unwind_Context *context, v
 
     if (frames->count == TRUTH_FRAMES || ip == 0)
         return _URC_END_OF_STACK;
-    /* What called an interrupted frame is the trampoline: nobody called from there, and ours is its
-     * start. */
+    /* What called an interrupted frame is the trampoline: no call led here, and the chain
+     * starts there. */
     if (before && frames->count > 0 && !frames->is_whole[frames->count - 1])
         frames->pc[frames->count - 1]++;
     frames->is_whole[frames->count] = before;

@@ -860,7 +860,7 @@ static void code_of_the_jit_on_the_c_stack_is_the_leaf(void)
     destroy(b);
 }
 
-/* The VM has mapped more memory for code; nobody has looked yet. */
+/* The VM has mapped more memory for code since the ranges were read. */
 static void code_that_is_in_no_known_range_is_ambiguous(void)
 {
     struct bench *b = create(27);
@@ -897,7 +897,7 @@ static void while_the_collector_moves_the_stack_that_alone_is_told(void)
     CHECK_INT(b->running.result, FP_CAPTURE_UNFOUND);
     b->code.with_native = 0;
     FRAMES(b, FP_FRAME_GC, FP_FRAME_AMBIGUOUS);
-    /* In Erlang code nobody collects. */
+    /* In Erlang code there is no collection. */
     b->registers.rip = FUNCTION;
     b->registers.rsp = FAKE_DATA;
     capture(b);

@@ -1,6 +1,5 @@
-/* test_explain_shared.c - where a running process' stack is found, and by whom C was called, in
- * code and stacks that are laid out here. That the same holds in a VM is the matter of
- * flame_prof_running_SUITE. */
+/* test_explain_shared.c - the stack of a running process and the caller of C, in code and stacks
+ * that are laid out here. flame_prof_running_SUITE tests the same in a VM. */
 #include "base/error.h"
 #include "erts/capture/explain.h"
 #include "erts/capture/jit_code.h"

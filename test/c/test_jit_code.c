@@ -1,4 +1,4 @@
-/* test_jit_code.c - who called C, by the code that did: the bytes of real VMs (OTP 25, 27, 29 of
+/* test_jit_code.c - the caller of C, by its code: the bytes of real VMs (OTP 25, 27, 29 of
  * Debian), at the addresses where they stood, and near misses. */
 #include "base/error.h"
 #include "erts/capture/jit_code.h"

@@ -187,7 +187,7 @@ static void text_that_is_no_such_has_nothing(void)
     expect_data(stock, 0, 1, (struct fp_range[]){{0x557d01740000, 0x557d017a0000}});
 }
 
-/* No kernel writes such; whoever searches the ranges relies on their order. */
+/* No kernel writes such; a search of the ranges relies on their order. */
 static void ranges_are_sorted_and_disjoint_whatever_is_told(void)
 {
     static const char text[] = "4000-5000 r-xp 00000000 00:00 0 \n"

@@ -1,6 +1,6 @@
-/* test_on_cpu.c - processes on a scheduler: it is asked, answers when it likes, and the books
- * balance. The schedulers are the test's own; what they answer is captured from the fake VM as
- * their handlers would. */
+/* test_on_cpu.c - processes on a scheduler: a capture is requested, comes late or never, and the
+ * counters balance. The schedulers are the test's own; captures are of the fake VM, as the handler
+ * makes them. */
 #include <unistd.h>
 
 #include "base/error.h"
@@ -460,7 +460,7 @@ static void what_has_left_its_scheduler_is_moved(void)
     spawn(b, 2);
     run(b, 1, 0);
     start(b);
-    /* For two ticks, and then nobody is there. */
+    /* For two ticks; then no process is there. */
     tick(b);
     pause_it(b, 1, 0);
     run(b, 1, 0);
@@ -469,7 +469,7 @@ static void what_has_left_its_scheduler_is_moved(void)
     answer(b, 0);
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_torn_moved), 2);
-    /* Somebody else. */
+    /* Another process. */
     fake_set(&b->vm, 1, FP_FIELD_state, 0x2a);
     run(b, 2, 0);
     answer(b, 0);
@@ -1075,7 +1075,7 @@ static void who_runs_when_it_is_asked_is_who_is_sampled(void)
     tick(b);
     CHECK_INT(b->seen[1], 0);
     CHECK_INT(b->seen[2], 2);
-    /* And when it is nobody by then, that is no sample of anybody. */
+    /* And with no process there, that is no sample. */
     run(b, 1, 0);
     tick(b);
     pause_it(b, 1, 0);

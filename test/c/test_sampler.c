@@ -1,5 +1,5 @@
-/* test_sampler.c - the sampler over a VM that the test owns: what it puts into the ring, and that
- * its books balance whatever happens to the processes. */
+/* test_sampler.c - the sampler over a VM that the test owns: the records in the ring, and counters
+ * that balance in any life of the processes. */
 #include <stdatomic.h>
 #include <time.h>
 

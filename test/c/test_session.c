@@ -1,5 +1,5 @@
-/* test_session.c - a session that cannot start: nothing of it is left, and what it says is why. Its
- * own thread-starting is told to fail, all else is real. */
+/* test_session.c - a session that cannot start: nothing of it is left, and its error has the
+ * reason. The start of its threads fails on request, all else is real. */
 #include "base/error.h"
 #include "session/sampler.h"
 #include "session/writer.h"

@@ -1,11 +1,11 @@
-/* test_sigcapture.c - asking a thread by a signal, for what it is doing: with real threads, real
- * signals, and "JIT" code that changes stacks as ERTS does.
+/* test_sigcapture.c - captures of threads by a signal: with real threads, real signals, and "JIT"
+ * code that changes stacks as ERTS does.
  *
  * The static functions of sigcapture.c are called, so that it is part of this file.
  *
  * TSan holds a signal back until the thread calls something that it intercepts, and hands the
  * handler a context of then: what is captured makes no sense, and no scheduler would register. Its
- * variant is about who may touch what, when. */
+ * variant tests accesses only. */
 #include "erts/capture/sigcapture.c"
 
 #include <errno.h>

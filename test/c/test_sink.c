@@ -330,7 +330,7 @@ static void a_directory_without_parent_is_refused(void)
     temporary_remove(&t);
 }
 
-/* Root may write anywhere: ask as somebody else, in a process of its own. */
+/* Root may write anywhere: another user tries, in a process of its own. */
 static void a_directory_that_may_not_be_written_is_refused(void)
 {
     char expected[512];
@@ -992,7 +992,7 @@ static void what_somebody_still_writes_is_no_leftover(void)
     temporary_remove(&t);
 }
 
-/* Another name of a file of somebody's, a pipe, a link. */
+/* Another name of a foreign file, a pipe, a link. */
 static void what_is_not_ours_alone_is_no_leftover(void)
 {
     struct fp_sink_options options;

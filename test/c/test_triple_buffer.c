@@ -1,4 +1,4 @@
-/* test_triple_buffer.c - the latest list gets over, whole, and nobody waits. */
+/* test_triple_buffer.c - the latest list gets over, whole, and no side waits. */
 #include <pthread.h>
 #include <stdatomic.h>
 

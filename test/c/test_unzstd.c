@@ -1,5 +1,5 @@
 /* test_unzstd.c - frames and back: in pieces of any size, from files that are cut off, damaged, or
- * were never ours. */
+ * are of another kind. */
 #include <zstd.h>
 
 #include "base/error.h"

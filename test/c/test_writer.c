@@ -1,5 +1,5 @@
 /* test_writer.c - the writer thread from ring to file, with code that is played by a table: tickets
- * in order, nothing left behind, the books even. */
+ * in order, nothing left behind, counters that balance. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -315,7 +315,7 @@ static void the_file_is_flushed_every_interval(void)
         sleep_ms(10);
     CHECK(counter(f, FP_COUNTER_flushes) >= 3);
     CHECK_INT(samples_in_file(f), 10);
-    CHECK_INT(f->notes.flushes, 0); /* nobody asked */
+    CHECK_INT(f->notes.flushes, 0); /* no request */
     stop(f);
     teardown(f);
 }
@@ -555,7 +555,7 @@ static void each_flush_writes_the_books_and_the_nodes_figures(void)
     push_definitions(f);
     push_samples(f, 10);
     offer(f, 1);
-    offer(f, 70); /* instead of the one that nobody took */
+    offer(f, 70); /* instead of the one that was not taken */
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     CHECK_INT(own_figure(f, "written", &delta), 10);
     CHECK_INT(delta, 0); /* there is nothing before it */
@@ -863,7 +863,7 @@ static void a_disk_that_recovers_loses_nothing_that_was_taken(void)
     teardown(f);
 }
 
-/* Nobody asks: it is tried again after a second. */
+/* Without a request it is tried again after a second. */
 static void a_disk_that_recovers_is_noticed(void)
 {
     struct fixture *f = setup(0);
@@ -882,9 +882,9 @@ static void a_disk_that_recovers_is_noticed(void)
     teardown(f);
 }
 
-/* While a write hangs nobody else does: what finds no room in the ring is refused there, which is
- * the engine's to count. */
-static void a_disk_that_hangs_holds_up_nobody_else(void)
+/* While a write hangs the engine does not: the ring refuses what has no room, and the engine counts
+ * that. */
+static void a_disk_that_hangs_holds_up_no_engine(void)
 {
     struct fixture *f = setup(0);
     union record_buffer b;
@@ -941,6 +941,6 @@ int main(int argc, char **argv)
     RUN(a_full_disk_loses_samples_but_not_the_books);
     RUN(a_disk_that_recovers_loses_nothing_that_was_taken);
     RUN(a_disk_that_recovers_is_noticed);
-    RUN(a_disk_that_hangs_holds_up_nobody_else);
+    RUN(a_disk_that_hangs_holds_up_no_engine);
     return RUN_END();
 }

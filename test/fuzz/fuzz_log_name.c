@@ -1,4 +1,4 @@
-/* fuzz_log_name.c - any text as the name of a file of ours. */
+/* fuzz_log_name.c - any text as the name of a profile file. */
 #include "fuzz.h"
 
 #include "store/log_name.h"

@@ -1,4 +1,4 @@
-/* fuzz_recover.c - any bytes as a file that nobody finished, of text or frames. */
+/* fuzz_recover.c - any bytes as an unfinished file, of text or frames. */
 #include "fuzz.h"
 
 #include <fcntl.h>
