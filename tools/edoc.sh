@@ -4,7 +4,7 @@
 set -eu
 mkdir -p _build/doc
 said=$(erl -noinput -eval '
-    Files = filelib:wildcard("src/*.erl"),
+    Files = filelib:wildcard("src/*.erl") ++ filelib:wildcard("src/*/*.erl"),
     try edoc:files(Files, [{dir, "_build/doc"}, {includes, ["include", "src"]},
                            {preprocess, true}]) of
         ok -> halt(0)

@@ -822,8 +822,8 @@ static void check_lines(struct fixture *f, uint32_t slot, uint16_t count)
     CHECK(memcmp(at, ADDRESS "waiting", strlen(ADDRESS "waiting")) == 0);
 }
 
-/* src/flame_prof_options.erl counts 16 MiB for the words of stacks, and 12 MiB for the tables of
- * processes, stacks, frames and functions. */
+/* src/options/flame_prof_options.erl counts 16 MiB for the words of stacks, and 12 MiB for the
+ * tables of processes, stacks, frames and functions. */
 static void the_memory_for_the_words_of_stacks_is_bounded(void)
 {
     static const uint16_t counts[] = {2, 4, 8, 16, 31, 32, 33, 64, 128, 250, 250, 3, 249};
