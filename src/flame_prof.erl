@@ -153,21 +153,8 @@
     }.
 
 -type reason() ::
-    {already_started, pid()}
-    | flame_prof_options:error()
-    | flame_prof_engine:refusal()
-    | {session, Error :: atom(), Why :: binary()}
-    | {perf_map, Error :: atom(), Why :: binary()}
-    | flame_prof_pstack:reason()
-    | flame_prof_blame:reason()
-    | {portable_engine, term()}
-    | {application, term()}
-    | not_started
-    | stopping
-    | {timeout, timeout()}
-    | {session_ended, term()}
-    | {Error :: atom(), Why :: binary()}
-    | term().
+    flame_prof_error:reason().
+%% `{Class, Details}'; {@link flame_prof_error} has the classes.
 
 %% The caller of stop can wait for a slow disk. It is the waiting that ends then, not
 %% the stopping.
@@ -175,6 +162,10 @@
 %% The first session of a node has to find the VM's layout.
 -define(START_MS, 30000).
 -define(TIMEOUT_MOST_MS, 16#ffffffff).
+-define(TIMEOUT_ACCEPTED, <<"milliseconds from 0 to 4294967295, or infinity">>).
+-define(IS_TIMEOUT(Ms),
+    (Ms =:= infinity orelse (is_integer(Ms) andalso Ms >= 0 andalso Ms =< ?TIMEOUT_MOST_MS))
+).
 -define(FLUSH_MS, 15000).
 
 %% @equiv start(#{})
@@ -214,20 +205,18 @@ start_link(Given) ->
 start_link(Given, Timeout) ->
     start(Given, Timeout, self()).
 
-start(Given, Timeout, Owner) when
-    Timeout =:= infinity; is_integer(Timeout), Timeout >= 0, Timeout =< ?TIMEOUT_MOST_MS
-->
+start(Given, Timeout, Owner) when ?IS_TIMEOUT(Timeout) ->
     case flame_prof_options:validate(flame_prof_env:with_defaults(Given)) of
         {ok, Options} -> start_application(Options, #{timeout => Timeout, owner => Owner});
         {error, _} = Error -> Error
     end;
-start(_Given, _Timeout, _Owner) ->
-    {error, {bad_option, timeout, <<"milliseconds from 0 to 4294967295, or infinity">>}}.
+start(_Given, Timeout, _Owner) ->
+    {error, refused(timeout, Timeout, ?TIMEOUT_ACCEPTED)}.
 
 start_application(Options, How) ->
     case application:ensure_all_started(flame_prof) of
         {ok, _} -> flame_prof_sup:start_session(Options, How);
-        {error, Reason} -> {error, {application, Reason}}
+        {error, Reason} -> {error, flame_prof_error:of_application(Reason)}
     end.
 
 %% @equiv stop(30000)
@@ -246,23 +235,32 @@ stop() ->
 -spec stop(timeout() | pid() | flame_prof) -> {ok, run()} | {error, reason()}.
 stop(Timeout) when Timeout =:= infinity; is_integer(Timeout) ->
     stop(?MODULE, Timeout);
+stop(Session) when is_pid(Session); Session =:= ?MODULE ->
+    stop(Session, ?STOP_MS);
 stop(Session) ->
-    stop(Session, ?STOP_MS).
+    {error, refused(session, Session, <<"the pid of a session, flame_prof, or milliseconds">>)}.
 
 %% @doc Ends this session and no other: where a trigger has started it, the triggers go
 %% on.
 -spec stop(pid() | flame_prof, timeout()) -> {ok, run()} | {error, reason()}.
+stop(_Session, Timeout) when not ?IS_TIMEOUT(Timeout) ->
+    {error, refused(timeout, Timeout, ?TIMEOUT_ACCEPTED)};
 stop(Session, Timeout) when is_pid(Session) ->
     case {whereis(flame_prof_session), whereis(flame_prof_triggers)} of
         {Session, _} -> flame_prof_session:stop(Session, Timeout);
         {_, Session} -> stop_triggers(Session, Timeout);
-        _ -> {error, not_started}
+        _ -> {error, {not_started, #{}}}
     end;
 stop(?MODULE, Timeout) ->
     case whereis(flame_prof_triggers) of
         undefined -> flame_prof_session:stop(current, Timeout);
         Triggers -> stop_triggers(Triggers, Timeout)
-    end.
+    end;
+stop(Session, _Timeout) ->
+    {error, refused(session, Session, <<"the pid of a session, or flame_prof">>)}.
+
+refused(Argument, Value, Accepted) ->
+    {badarg, #{argument => Argument, value => Value, accepted => Accepted}}.
 
 stop_triggers(Pid, Timeout) ->
     case flame_prof_triggers:stop(Pid, Timeout) of
@@ -368,8 +366,10 @@ flush() ->
 %% survives the end of the node; with `sync => flush' on the disk. When no file
 %% can be written it says why; the samples wait, and it is tried again.
 -spec flush(timeout()) -> ok | {error, reason()}.
+flush(Timeout) when ?IS_TIMEOUT(Timeout) ->
+    flame_prof_session:flush(Timeout);
 flush(Timeout) ->
-    flame_prof_session:flush(Timeout).
+    {error, refused(timeout, Timeout, ?TIMEOUT_ACCEPTED)}.
 
 %% @doc What runs, why it is this engine, and the counters.
 -spec info() -> info().

@@ -250,9 +250,8 @@ mode(Path) ->
 no_directory(Directory) ->
     os:putenv("TMPDIR", Directory ++ "/missing"),
     try
-        {error, {blame, io, Why} = Reason} = flame_prof:blame(gc, 10),
-        ?assertNotEqual(nomatch, binary:match(Why, <<"missing">>)),
-        ?assertEqual(Why, flame_prof:format_error(Reason))
+        {error, {file, #{file := Where, reason := enoent}}} = flame_prof:blame(gc, 10),
+        ?assertNotEqual(nomatch, string:find(Where, "missing"))
     after
         os:putenv("TMPDIR", Directory)
     end.
@@ -268,7 +267,7 @@ prints(_) ->
 
 what_is_no_function_is_refused_test_() ->
     [
-        ?_assertMatch({error, {blame, bad_function, _}}, flame_prof:blame(Bad, 1000))
+        ?_assertMatch({error, {badarg, #{argument := function}}}, flame_prof:blame(Bad, 1000))
      || Bad <- [
             '', ets, {ets, lookup}, {ets, lookup, 256}, {ets, lookup, -1}, {"ets", lookup, 2},
             {ets, '_', "_"}, <<>>, "", [300000000], <<255>>, 7, #{}, [a]
@@ -277,15 +276,15 @@ what_is_no_function_is_refused_test_() ->
 
 what_is_no_time_is_refused_test_() ->
     [
-        ?_assertMatch({error, {blame, bad_time, _}}, flame_prof:blame(gc, Bad))
+        ?_assertMatch({error, {badarg, #{argument := ms}}}, flame_prof:blame(gc, Bad))
      || Bad <- [0, 9, 60001, -1, 1.0e3, infinity, undefined]
     ].
 
 refusals_say_what_is_accepted_test() ->
     {error, Function} = flame_prof:blame(ets, 1000),
-    ?assertNotEqual(nomatch, binary:match(flame_prof:format_error(Function), <<"Arity">>)),
+    ?assertNotEqual(nomatch, string:find(flame_prof:format_error(Function), "Arity")),
     {error, Time} = flame_prof:blame(gc, 0),
-    ?assertNotEqual(nomatch, binary:match(flame_prof:format_error(Time), <<"10 to 60000">>)).
+    ?assertNotEqual(nomatch, string:find(flame_prof:format_error(Time), "10 to 60000")).
 
 %% Text, of a report that is made up.
 

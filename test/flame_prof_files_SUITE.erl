@@ -343,7 +343,7 @@ a_link_for_a_directory_is_refused(Config) ->
     ok = file:make_dir(Directory),
     Link = Directory ++ ".link",
     ok = file:make_symlink(Directory, Link),
-    {error, {session, io, Text}} = flame_prof:start(#{basename => Link}),
+    {error, {file, #{reason := Text}}} = flame_prof:start(#{basename => Link}),
     ok = file:delete(Link),
     ?assertMatch({match, _}, re:run(Text, "is a symbolic link")),
     ?assertEqual({ok, []}, file:list_dir(Directory)).
@@ -365,8 +365,9 @@ a_full_disk_is_told_survived_and_healed(Config) ->
         ?assertMatch({match, _}, re:run(Text, "\\.part: no space left on device")),
         %% What waits is bounded: then samples are lost, and counted.
         waiting:eventually(fun() -> maps:get(lost, books()) > 0 end, 30000),
-        {error, {io, Why}} = flame_prof:flush(60000),
-        ?assertMatch({match, _}, re:run(Why, "logs/.*no space left on device")),
+        {error, {file, #{file := Where, reason := enospc}} = Reason} = flame_prof:flush(60000),
+        ?assertMatch({match, _}, re:run(Where, "logs/")),
+        Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
         ?assertMatch(#{state := running, error := Why}, flame_prof:info()),
         ok = file:delete(Ballast),
         _ = logged("goes on writing"),
@@ -407,8 +408,7 @@ read_only_for_a_while(Disk) ->
     %% The file of the last flush is finished; the next one cannot be begun.
     %% Busy for as long as the finished file is being closed.
     eventually(fun() -> os:cmd("mount -o remount,ro " ++ Disk) =:= "" end),
-    {error, {io, Why}} = flame_prof:flush(60000),
-    ?assertMatch({match, _}, re:run(Why, "read-only file system")),
+    ?assertMatch({error, {file, #{reason := erofs}}}, flame_prof:flush(60000)),
     "" = os:cmd("mount -o remount,rw " ++ Disk),
     _ = logged("goes on writing"),
     #{lost := 0, files := Files, written := Written} = stop(),
@@ -431,10 +431,10 @@ hang(Disk) ->
 
 frozen(Disk) ->
     try
-        ?assertEqual({error, {timeout, 300}}, flame_prof:flush(300)),
+        ?assertEqual({error, {timeout, #{ms => 300, request => flush}}}, flame_prof:flush(300)),
         #{ticks := Before} = books(),
         eventually(fun() -> maps:get(ticks, books()) > Before + 20 end),
-        ?assertEqual({error, {timeout, 300}}, flame_prof:stop(300)),
+        ?assertEqual({error, {timeout, #{ms => 300, request => stop}}}, flame_prof:stop(300)),
         %% What would be lost if the node ended now.
         ?assertMatch(#{state := stopping, books := #{pending := P}} when P > 0, flame_prof:info())
     after

@@ -137,7 +137,8 @@ filters_and_the_portable_engine_need_no_table_test() ->
 
 a_budget_that_the_node_exceeds_is_refused_by_name_test() ->
     Tight = options(#{memory_budget => 48330752}),
-    {error, {bad_option, memory_budget, Text}} = flame_prof_memory:check(native, Tight),
+    {error, {bad_option, #{option := memory_budget, accepted := Text}}} =
+        flame_prof_memory:check(native, Tight),
     Least = 48330752 + flame_prof_memory:node_bytes(native, Tight),
     ?assertMatch({match, _}, re:run(Text, "at least " ++ integer_to_list(Least))),
     ?assertEqual(ok, flame_prof_memory:check(portable, Tight)).

@@ -116,7 +116,7 @@ test(a_planted_directory_is_a_clear_error) ->
     ok = file:make_dir(path()),
     {error, Reason} = flame_prof:write_perf_map(),
     Text = unicode:characters_to_list(flame_prof:format_error(Reason)),
-    ?assertEqual(path() ++ ": Is a directory", Text),
+    ?assertEqual(path() ++ ": illegal operation on a directory", Text),
     ?assertEqual([path()], filelib:wildcard(path() ++ "*"));
 %%% ---------------------------------------------------------------- the node --
 

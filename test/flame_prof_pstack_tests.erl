@@ -185,10 +185,9 @@ refused() ->
     Remote = binary_to_term(<<131, 88, 100, 0, 3, "a@b", 0:32, 0:32, 1:32>>),
     [
         begin
-            {error, {pstack, bad_process, Why}} = Error = flame_prof:pstack(Bad),
-            ?assertNotEqual(nomatch, binary:match(Why, <<"registered name">>)),
-            {error, Reason} = Error,
-            ?assertEqual(Why, flame_prof:format_error(Reason))
+            {error, {badarg, #{argument := process}} = Reason} = flame_prof:pstack(Bad),
+            Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
+            ?assertNotEqual(nomatch, binary:match(Why, <<"registered name">>))
         end
      || Bad <- ["init", 1, [self(), {a, b}], [self() | init], Remote, <<"init">>]
     ].
@@ -360,14 +359,4 @@ a_look_as_text_test() ->
             ),
             "    "
         ))
-    ).
-
-refusals_are_sentences_test() ->
-    ?assertEqual(
-        <<"the native engine cannot be used here: no">>,
-        iolist_to_binary(flame_prof:format_error({native_engine, platform, <<"no">>}))
-    ),
-    ?assertEqual(
-        <<"the schedulers cannot be asked what they run: no">>,
-        iolist_to_binary(flame_prof:format_error({schedulers, <<"no">>}))
     ).

@@ -518,10 +518,10 @@ several_rules_choose_together(Config) ->
 
 a_session_is_given_up_that_does_not_start_in_time(Config) ->
     Options = #{engine => engine(Config), basename => directory(Config)},
-    ?assertEqual({error, {timeout, 0}}, flame_prof:start(Options, 0)),
+    ?assertEqual({error, {timeout, #{ms => 0, request => start}}}, flame_prof:start(Options, 0)),
     eventually(fun() -> whereis(flame_prof_session) =:= undefined end),
-    ?assertMatch({error, {bad_option, timeout, _}}, flame_prof:start(Options, soon)),
-    ?assertMatch({error, {bad_option, timeout, _}}, flame_prof:start(Options, -1)),
+    ?assertMatch({error, {badarg, #{argument := timeout}}}, flame_prof:start(Options, soon)),
+    ?assertMatch({error, {badarg, #{argument := timeout}}}, flame_prof:start(Options, -1)),
     {ok, Pid} = flame_prof:start(Options, infinity),
     {ok, _} = flame_prof:stop(Pid).
 
@@ -541,10 +541,10 @@ a_linked_session_ends_with_its_starter(Config) ->
 
 only_the_named_session_is_stopped(Config) ->
     Pid = start(Config, #{}),
-    ?assertEqual({error, not_started}, flame_prof:stop(self())),
+    ?assertEqual({error, {not_started, #{}}}, flame_prof:stop(self())),
     ?assertMatch(#{state := running}, flame_prof:info()),
     {ok, _} = flame_prof:stop(Pid),
-    ?assertEqual({error, not_started}, flame_prof:stop(Pid)),
+    ?assertEqual({error, {not_started, #{}}}, flame_prof:stop(Pid)),
     _ = start(Config, #{}),
     {ok, _} = flame_prof:stop(flame_prof, 5000).
 

@@ -635,11 +635,11 @@ armed_is_started(Config) ->
     ok = start(Config, #{triggers => [bounded(set_trigger())]}),
     ?assertMatch(#{state := armed, triggers := [_], profiling := false}, flame_prof:info()),
     Pid = whereis(flame_prof_triggers),
-    ?assertEqual({error, {already_started, Pid}},
+    ?assertEqual({error, {already_started, #{pid => Pid}}},
         flame_prof:start(#{basename => directory(Config)})),
-    ?assertEqual({error, not_started}, flame_prof:flush()),
+    ?assertEqual({error, {not_started, #{}}}, flame_prof:flush()),
     {ok, #{state := stopped, files := [], triggers := [#{fired := 0}]}} = flame_prof:stop(Pid),
-    ?assertEqual({error, not_started}, flame_prof:stop()),
+    ?assertEqual({error, {not_started, #{}}}, flame_prof:stop()),
     ?assertMatch(#{state := stopped}, flame_prof:info()),
     ?assertEqual([], files(Config)).
 
@@ -710,10 +710,10 @@ it_starts_with_the_application(Config) ->
 what_can_not_be_is_refused_at_once(Config) ->
     File = directory(Config),
     ok = file:write_file(File, "in the way"),
-    {error, {session, io, Why}} =
+    {error, {file, #{file := Where}}} =
         flame_prof:start(#{basename => File, triggers => [bounded(set_trigger())],
             pre_roll => 1000}),
-    ?assertNotEqual(nomatch, string:find(Why, File)),
+    ?assertNotEqual(nomatch, string:find(Where, File)),
     eventually(fun() -> gone() end).
 
 %%% ------------------------------------------------------------------ helpers --

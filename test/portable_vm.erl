@@ -23,7 +23,7 @@ main([Folder, Word]) ->
     end.
 
 native_is_refused(Word, Folder) ->
-    {error, {native_engine, platform, Why} = Reason} =
+    {error, {engine, #{engine := native, cause := platform, reason := Why}} = Reason} =
         flame_prof:start(#{engine => native, basename => Folder}),
     io:format("~ts ~ts: ~ts~n", [
         erlang:system_info(system_architecture), erlang:system_info(emu_flavor),

@@ -22,7 +22,7 @@
 
 -import(flame_prof_text, [grouped/1, percent/1, plural/1, fit/2, right/2]).
 
--export_type([target/0, report/0, row/0, reason/0]).
+-export_type([target/0, report/0, row/0]).
 
 %% `gc', garbage collection; a BIF, NIF or Erlang function, of one arity or any; or
 %% a name as it stands in a frame: a C function (`"copy_struct"'), a library and
@@ -71,8 +71,6 @@
         alike := [{binary(), pos_integer()}]
     }.
 
--type reason() :: flame_prof_engine:capture_refusal() | {blame, Error :: atom(), Why :: binary()}.
-
 -define(MS_LEAST, 10).
 -define(MS_MOST, 60000).
 %% A second, of all schedulers.
@@ -106,19 +104,22 @@
 }).
 
 %% @doc Measures for so many milliseconds, 10 to 60000, and answers.
--spec report(target(), pos_integer()) -> {ok, report()} | {error, reason()}.
+-spec report(target(), pos_integer()) -> {ok, report()} | {error, flame_prof:reason()}.
 report(Target, Ms) ->
     case {wanted(Target), is_integer(Ms) andalso Ms >= ?MS_LEAST andalso Ms =< ?MS_MOST} of
         {{ok, Wanted}, true} -> capture(Wanted, Ms);
-        {error, _} -> {error, {blame, bad_function, accepts(function)}};
-        {_, false} -> {error, {blame, bad_time, accepts(ms)}}
+        {error, _} -> {error, refused(function, Target)};
+        {_, false} -> {error, refused(ms, Ms)}
     end.
 
+refused(Argument, Value) ->
+    {badarg, #{argument => Argument, value => Value, accepted => accepts(Argument)}}.
+
 accepts(function) ->
-    <<"a function is gc, {Module, Function, Arity} or {Module, Function, '_'}, or the name of a "
-        "C function or a library as a string or binary">>;
+    <<"gc, {Module, Function, Arity} or {Module, Function, '_'}, or the name of a C function "
+        "or a library as a string or binary">>;
 accepts(ms) ->
-    <<"the time is whole milliseconds from 10 to 60000">>.
+    <<"whole milliseconds from 10 to 60000">>.
 
 wanted(gc) ->
     {ok, gc};
@@ -157,8 +158,7 @@ in_own_process(Fun) ->
             _ = erlang:demonitor(Monitor, [flush]),
             Answer;
         {'DOWN', Monitor, process, Pid, Reason} ->
-            Why = io_lib:format("the measuring process ended: ~0tP", [Reason, 20]),
-            {error, {blame, ended, unicode:characters_to_binary(Why)}}
+            {error, flame_prof_error:of_exit(Reason)}
     end.
 
 %% Measuring.
@@ -189,8 +189,7 @@ make_directory(Attempts) ->
         {error, eexist} when Attempts > 1 ->
             make_directory(Attempts - 1);
         {error, Reason} ->
-            Why = [Directory, ": ", file:format_error(Reason)],
-            {error, {blame, io, unicode:characters_to_binary(Why)}}
+            {error, flame_prof_error:file(Directory, Reason)}
     end.
 
 temporary() ->
@@ -218,8 +217,8 @@ session(Directory, Monitor, Wanted, Ms, Known) ->
             Elapsed = max(1, now_ms() - Started),
             Info = stop(Ref, Outcome),
             read(Directory, Wanted, Info, #{elapsed_ms => Elapsed, interval_ms => IntervalMs});
-        {error, {Error, Why}} ->
-            {error, {blame, Error, Why}}
+        {error, Refusal} ->
+            {error, flame_prof_error:of_library(Refusal, Directory)}
     end.
 
 interval_ms(Schedulers) ->
@@ -254,7 +253,8 @@ stop(Ref, Outcome) ->
         {flame_prof_nif, Ref, {stopped, Result}} -> stopped(Ref, Result)
     after ?CLOSE_MS ->
         %% The library goes on without us, and cleans up when the disk answers.
-        {error, {blame, timeout, <<"the disk did not take the samples in time">>}}
+        Text = <<"the disk did not take the samples in time">>,
+        {error, flame_prof_error:file(temporary(), Text)}
     end.
 
 stopped(Ref, Result) ->
@@ -262,12 +262,8 @@ stopped(Ref, Result) ->
     ok = flame_prof_nif:session_close(Ref),
     case Result of
         ok -> {ok, Info};
-        {error, Error} when is_atom(Error) -> {error, {blame, Error, error_text(Error, Info)}};
-        {error, {Error, Why}} -> {error, {blame, Error, Why}}
+        {error, Refusal} -> {error, flame_prof_error:of_library(Refusal, temporary())}
     end.
-
-error_text(_Error, #{error := Text}) when Text =/= <<>> -> Text;
-error_text(Error, _Info) -> atom_to_binary(Error).
 
 %% Reading.
 
@@ -278,8 +274,7 @@ read(Directory, Wanted, {ok, Info}, About) ->
         {ok, Found, _Counts} ->
             {ok, report_of(Found, maps:merge(About, maps:with([torn], Info)))};
         {error, {File, Reason}} ->
-            Why = [File, ": ", file:format_error(Reason)],
-            {error, {blame, io, unicode:characters_to_binary(Why)}}
+            {error, flame_prof_error:file(File, Reason)}
     end;
 read(_Directory, _Wanted, {error, _} = Error, _About) ->
     Error.

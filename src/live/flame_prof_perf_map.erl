@@ -35,7 +35,7 @@
 
 -export([write/0]).
 
--export_type([written/0, loaded/0, reason/0]).
+-export_type([written/0, loaded/0]).
 
 %% `left_out': functions whose code is in memory but not loaded any more.
 %% `memory': how the VM has mapped its code, see above.
@@ -50,20 +50,20 @@
 %% The MD5 is empty where there is old code alone.
 -type loaded() :: {module(), Md5 :: binary(), HasOldCode :: boolean()}.
 
--type reason() :: flame_prof_engine:refusal() | {perf_map, Error :: atom(), Why :: binary()}.
-
--spec write() -> {ok, written()} | {error, reason()}.
+-spec write() -> {ok, written()} | {error, flame_prof:reason()}.
 write() ->
     %% Where code is, and what precedes it, is known where the native engine is.
     case flame_prof_engine:choose(native) of
         {ok, _} ->
             case flame_prof_nif:write_perf_map([loaded(M) || M <- erlang:loaded()]) of
                 {ok, Written} -> {ok, Written};
-                {error, {Error, Why}} -> {error, {perf_map, Error, Why}}
+                {error, Refusal} -> {error, flame_prof_error:of_library(Refusal, file())}
             end;
         {error, _} = Refusal ->
             Refusal
     end.
+
+file() -> iolist_to_binary(["/tmp/perf-", os:getpid(), ".map"]).
 
 loaded(Module) ->
     {Module, md5(Module), erlang:check_old_code(Module)}.

@@ -34,7 +34,7 @@
 %% What a process has to tell its label.
 -define(LABEL_MS, 100).
 
--export_type([look/0, place/0, process/0, frame/0, target/0, figure/0, reason/0]).
+-export_type([look/0, place/0, process/0, frame/0, target/0, figure/0]).
 
 %% In the order of their schedulers, or that which was asked for.
 -type look() :: [{place(), process() | nothing()}].
@@ -84,15 +84,12 @@
 
 -type target() :: pid() | RegisteredName :: atom().
 
--type reason() ::
-    flame_prof_engine:capture_refusal() | {pstack, Error :: atom(), Why :: binary()}.
-
 %% @doc What every normal scheduler runs, all asked within a millisecond, and the
 %% processes on dirty schedulers, without the caller.
 %%
 %% The latter are looked for in the process table and told a moment later, as they
 %% are then.
--spec schedulers() -> {ok, look()} | {error, reason()}.
+-spec schedulers() -> {ok, look()} | {error, flame_prof:reason()}.
 schedulers() ->
     case flame_prof_engine:capture() of
         {ok, _} -> schedulers(flame_prof_nif:snapshot(schedulers));
@@ -126,7 +123,7 @@ dirty(Found) ->
 
 %% @doc What these processes do, whether they run or not. Where the schedulers can
 %% not be asked, a running one has the frame `running_stack_not_sampled'.
--spec processes([target()]) -> {ok, look()} | {error, reason()}.
+-spec processes([target()]) -> {ok, look()} | {error, flame_prof:reason()}.
 processes(Targets) ->
     case are_targets(Targets) andalso flame_prof_engine:choose(native) of
         {ok, _} ->
@@ -135,7 +132,7 @@ processes(Targets) ->
             Pids = [{Target, pid(Target)} || Target <- Targets],
             processes(Pids, flame_prof_nif:snapshot([Pid || {_, Pid} <- Pids, is_pid(Pid)]));
         false ->
-            {error, {pstack, bad_process, accepts()}};
+            {error, {badarg, #{argument => process, accepted => accepts()}}};
         {error, _} = Refusal ->
             Refusal
     end.
@@ -178,11 +175,11 @@ pid(Pid) when is_pid(Pid) -> Pid;
 pid(Name) -> whereis(Name).
 
 accepts() ->
-    <<"a process is a pid of this node or a registered name; a list of these is accepted, too">>.
+    <<"a pid of this node, a registered name, or a list of these">>.
 
 failed({error, Error}) ->
     Why = iolist_to_binary(["the node's memory could not be looked at: ", atom_to_binary(Error)]),
-    {error, {pstack, Error, Why}}.
+    {error, {engine, #{engine => native, reason => Why, cause => Error}}}.
 
 %% Terms of the library to terms for people.
 

@@ -4,17 +4,21 @@
 
 -export([call/3, stop/2]).
 
-%% What the server answers; `{error, {timeout, Timeout} | not_started | {session_ended,
-%% Reason}}' where it does not.
+%% What the server answers; `timeout', `not_started' or `session_ended' where it does not.
 -spec call(gen_server:server_ref(), term(), timeout()) -> term().
 call(Server, Request, Timeout) ->
     try
         gen_server:call(Server, Request, Timeout)
     catch
-        exit:{timeout, _} -> {error, {timeout, Timeout}};
-        exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, not_started};
-        exit:{Reason, _} -> {error, {session_ended, Reason}}
+        exit:{timeout, _} -> {error, timeout_error(Request, Timeout)};
+        exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, {not_started, #{}}};
+        exit:{Reason, _} -> {error, flame_prof_error:of_exit(Reason)}
     end.
+
+timeout_error(Request, Ms) when Request =:= stop; Request =:= flush ->
+    {timeout, #{ms => Ms, request => Request}};
+timeout_error(_Request, Ms) ->
+    {timeout, #{ms => Ms}}.
 
 %% @doc What it answers to `stop', once it has ended, so that another can be started.
 -spec stop(pid(), timeout()) -> term().

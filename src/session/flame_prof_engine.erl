@@ -1,35 +1,29 @@
 %% @private Which engine takes the samples, and why this one.
 -module(flame_prof_engine).
 
--export([choose/1, capture/0]).
+-export([choose/1, capture/0, portable_error/1]).
 
--export_type([name/0, choice/0, refusal/0, capture_refusal/0]).
+-export_type([name/0, choice/0]).
 
 -type name() :: native | portable.
 
 %% `layout' is there with the native engine: what calibration found.
 -type choice() :: #{engine := name(), why := binary(), layout => flame_prof_calibration:info()}.
 
--type refusal() ::
-    {library, Why :: binary()}
-    | {native_engine, Reason :: term(), Text :: binary()}.
-
-%% Beside these: no scheduler can be asked what it runs.
--type capture_refusal() :: refusal() | {schedulers, Why :: binary()}.
 
 %% @doc `auto' is the native engine where it can be trusted and the portable one
 %% elsewhere; `native' is refused where it cannot be trusted.
--spec choose(auto | native | portable) -> {ok, choice()} | {error, refusal()}.
+-spec choose(auto | native | portable) -> {ok, choice()} | {error, flame_prof:reason()}.
 choose(Wanted) ->
     %% The portable engine needs the library too: it writes the file.
     case code:ensure_loaded(flame_prof_nif) of
         {module, _} -> choose_loaded(Wanted);
-        {error, Reason} -> {error, {library, text("the C library did not load: ~tp", [Reason])}}
+        {error, Reason} -> {error, {library, #{reason => load_text(Reason)}}}
     end.
 
 %% @doc The native engine, and schedulers that can be asked what they run: made
 %% ready now if they are not yet, which takes up to a second once.
--spec capture() -> {ok, flame_prof_schedulers:known()} | {error, capture_refusal()}.
+-spec capture() -> {ok, flame_prof_schedulers:known()} | {error, flame_prof:reason()}.
 capture() ->
     case choose(native) of
         {ok, _} ->
@@ -37,11 +31,24 @@ capture() ->
                 {ok, _Registered, Known} ->
                     ok = flame_prof_capture_classes:await(),
                     {ok, Known};
-                {error, Why} -> {error, {schedulers, Why}}
+                {error, Why} -> {error, unasked(Why)}
             end;
         {error, _} = Refusal ->
             Refusal
     end.
+
+load_text({_, Text}) when is_list(Text); is_binary(Text) -> text("~ts", [Text]);
+load_text(_) -> <<"the log has the reason">>.
+
+%% @doc Its process has not started.
+-spec portable_error(term()) -> flame_prof:reason().
+portable_error(Reason) ->
+    {session_ended, #{reason := Why}} = flame_prof_error:of_exit(Reason),
+    {engine, #{engine => portable, reason => Why}}.
+
+unasked(Why) ->
+    Text = <<"the schedulers cannot be asked what they run: ", Why/binary>>,
+    {engine, #{engine => native, reason => Text, cause => schedulers}}.
 
 choose_loaded(portable) ->
     {ok, portable(<<"asked for">>)};
@@ -52,7 +59,7 @@ choose_loaded(Wanted) ->
         {{error, _Reason, Text}, auto} ->
             {ok, portable(Text)};
         {{error, Reason, Text}, native} ->
-            {error, {native_engine, Reason, Text}}
+            {error, {engine, #{engine => native, reason => Text, cause => Reason}}}
     end.
 
 portable(Why) ->

@@ -17,26 +17,27 @@
 %% @doc Whether the session fits into `memory_budget' on this node, and what it
 %% maps at its start into the cgroup.
 -spec check(flame_prof_engine:name(), flame_prof_options:options()) ->
-    ok | {error, {bad_option, memory_budget, binary()} | {memory, binary()}}.
+    ok | {error, flame_prof:reason()}.
 check(Engine, Options) ->
     Missing = node_bytes(Engine, Options) - flame_prof_options:spare_memory(Options),
     case Missing > 0 of
-        true -> {error, {bad_option, memory_budget, too_small(Missing, Engine, Options)}};
+        true -> {error, too_small(Missing, Engine, Options)};
         false -> fits(flame_prof_config:start_bytes(Engine, Options), available("/"))
     end.
 
 too_small(Missing, Engine, #{memory_budget := Budget} = Options) ->
-    text(
+    Accepted = text(
         "at least ~w bytes on this node, of which ~w for its processes and schedulers",
         [Budget + Missing, node_bytes(Engine, Options)]
-    ).
+    ),
+    {bad_option, #{option => memory_budget, value => Budget, accepted => Accepted}}.
 
 fits(Bytes, Available) when Bytes =< Available ->
     ok;
 fits(Bytes, Available) ->
     Text = "the session needs ~w bytes at its start and the cgroup's memory limit leaves ~w; "
         "accepted is a higher limit, a smaller memory_budget or auto_select",
-    {error, {memory, text(Text, [Bytes, Available])}}.
+    {error, {memory, #{reason => text(Text, [Bytes, Available])}}}.
 
 %% @doc Bytes that depend on the node: the table of processes seen by the selection,
 %% and what captures of running processes need.

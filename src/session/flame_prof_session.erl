@@ -96,21 +96,21 @@ start_link(Options, #{timeout := Timeout} = How) ->
         ignore -> {error, ignore}
     end.
 
--spec flush(timeout()) -> ok | {error, term()}.
+-spec flush(timeout()) -> ok | {error, flame_prof:reason()}.
 flush(Timeout) ->
     call(flush, Timeout).
 
 %% @doc Returns when the process has ended, so that another can be started.
--spec stop(current | pid(), timeout()) -> {ok, run()} | {error, term()}.
+-spec stop(current | pid(), timeout()) -> {ok, run()} | {error, flame_prof:reason()}.
 stop(current, Timeout) ->
     stop(whereis(?MODULE), Timeout);
 stop(undefined, _Timeout) ->
-    {error, not_started};
+    {error, {not_started, #{}}};
 stop(Pid, Timeout) ->
     flame_prof_call:stop(Pid, Timeout).
 
 %% @doc Writes what it holds, and all that comes from now on.
--spec commit(pid(), Note :: binary()) -> ok | {error, term()}.
+-spec commit(pid(), Note :: binary()) -> ok | {error, flame_prof:reason()}.
 commit(Pid, Note) ->
     flame_prof_call:call(Pid, {commit, Note}, 5000).
 
@@ -119,12 +119,12 @@ commit(Pid, Note) ->
 end_soon(Pid) ->
     gen_server:cast(Pid, stop).
 
--spec info() -> {ok, map()} | {error, term()}.
+-spec info() -> {ok, map()} | {error, flame_prof:reason()}.
 info() ->
     call(info, 5000).
 
 %% @doc The process that knows what this session samples: flame_prof_targets.
--spec targets() -> {ok, pid()} | {error, term()}.
+-spec targets() -> {ok, pid()} | {error, flame_prof:reason()}.
 targets() ->
     call(targets, 5000).
 
@@ -248,8 +248,8 @@ opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers
     ok = watch_schedulers(Schedulers),
     Files = [Path || Path =/= <<>>],
     attach_targets(start_engine(Engine, State#session{ref = Ref, files = Files}));
-opened({error, {Error, Text}}, _State) ->
-    {error, {session, Error, Text}}.
+opened({error, Refusal}, #session{options = #{basename := Directory}}) ->
+    {error, flame_prof_error:of_library(Refusal, Directory)}.
 
 %% Where the schedulers cannot be asked, all else works as well as without.
 schedulers(portable, _Options) ->
@@ -268,7 +268,8 @@ schedulers(native, _Options) ->
     end.
 
 usable(schedulers, {off, Why}) ->
-    {error, {session, mode, <<"mode schedulers cannot be: ", Why/binary>>}};
+    Text = <<"mode schedulers needs the schedulers' answers: ", Why/binary>>,
+    {error, {engine, #{engine => native, reason => Text, cause => schedulers}}};
 usable(_, _) ->
     ok.
 
@@ -305,7 +306,7 @@ start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State
             {ok, watched(State#session{portable = Engine})};
         {error, Reason} ->
             ok = close_now(State),
-            {error, {portable_engine, Reason}}
+            {error, flame_prof_engine:portable_error(Reason)}
     end.
 
 start_portable(Ref, Options, Own) ->
@@ -324,8 +325,7 @@ make_parents(Directory) ->
         ok ->
             ok;
         {error, Reason} ->
-            Why = [filename:dirname(Directory), ": ", file:format_error(Reason)],
-            {error, {session, io, unicode:characters_to_binary(Why)}}
+            {error, flame_prof_error:file(filename:dirname(Directory), Reason)}
     end.
 
 %% Calls and messages.
@@ -337,7 +337,7 @@ handle_call(info, _From, State) ->
 handle_call(targets, _From, #session{phase = running, targets = Targets} = State) ->
     {reply, {ok, Targets}, State};
 handle_call(targets, _From, State) ->
-    {reply, {error, stopping}, State};
+    {reply, {error, {stopping, #{}}}, State};
 handle_call({commit, Note}, _From, #session{phase = running, is_holding = true} = State) ->
     #session{ref = Ref} = State,
     case flame_prof_nif:session_commit(Ref, Note) of
@@ -346,19 +346,19 @@ handle_call({commit, Note}, _From, #session{phase = running, is_holding = true} 
             ok = tell_started(Committed),
             {reply, ok, Committed};
         {error, _} ->
-            {reply, {error, stopping}, State}
+            {reply, {error, {stopping, #{}}}, State}
     end;
 handle_call({commit, _Note}, _From, State) ->
-    {reply, {error, stopping}, State};
+    {reply, {error, {stopping, #{}}}, State};
 handle_call(flush, _From, #session{is_holding = true} = State) ->
-    {reply, {error, {armed, <<"no trigger has fired: nothing is written yet">>}}, State};
+    {reply, {error, {armed, #{}}}, State};
 handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
     case flame_prof_nif:session_flush(Ref) of
-        {error, closed} -> {reply, {error, stopping}, State};
+        {error, closed} -> {reply, {error, {stopping, #{}}}, State};
         Ticket -> {noreply, State#session{flushing = Flushing#{Ticket => From}}}
     end;
 handle_call(flush, _From, State) ->
-    {reply, {error, stopping}, State};
+    {reply, {error, {stopping, #{}}}, State};
 handle_call(stop, From, #session{stopping = Callers} = State) ->
     {noreply, begin_stop(State#session{stopping = [From | Callers]})};
 handle_call(_, _From, State) ->
@@ -417,11 +417,15 @@ look_at_losses(Books, #session{looked_at = Before, losses_calm = Calm} = State) 
 flushed(Ticket, Result, #session{flushing = Flushing} = State) ->
     case maps:take(Ticket, Flushing) of
         {From, Others} ->
-            gen_server:reply(From, Result),
+            gen_server:reply(From, written(Result, State)),
             State#session{flushing = Others};
         error ->
             State
     end.
+
+written(ok, _State) -> ok;
+written({error, Refusal}, State) ->
+    {error, flame_prof_error:of_library(Refusal, last_place(State))}.
 
 %% Files.
 
@@ -470,7 +474,7 @@ closed(Result, State0) ->
     ok = release_portable(State),
     Run = run(State),
     ok = flame_prof_nif:session_close(State#session.ref),
-    ok = settle(outcome(Result, Run), Run, State),
+    ok = settle(outcome(Result, Run, State), Run, State),
     {stop, exit_reason(State), State#session{phase = closed}}.
 
 %% In any other phase the library ended the run by itself.
@@ -480,12 +484,12 @@ library_failure(Result, _State) ->
     ?LOG_ERROR("flame_prof has stopped by itself: ~0tp", [Result], ?LOG_META),
     {library, Result}.
 
-%% What the last file did not take is lost, and who stops is told how much.
-outcome(ok, _Run) ->
+%% What the last file did not take is lost; the caller of stop gets the count.
+outcome(ok, _Run, _State) ->
     ok;
-outcome({error, {Error, Why}}, #{lost := Lost}) ->
-    Text = io_lib:format("~ts; ~b samples were lost", [Why, Lost]),
-    {error, {Error, unicode:characters_to_binary(Text)}}.
+outcome({error, _} = Failed, #{lost := Lost}, State) ->
+    {error, Reason} = written(Failed, State),
+    {error, flame_prof_error:add_lost(Reason, Lost)}.
 
 %% Who flushed has it now, too.
 settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping} = State) ->
@@ -519,13 +523,15 @@ close_now(#session{ref = Ref, targets = Targets} = State) ->
             Told = told(State),
             Run = run(Told),
             ok = flame_prof_nif:session_close(Ref),
-            settle(outcome(Result, Run), Run, Told)
+            settle(outcome(Result, Run, Told), Run, Told)
     after ?CLOSE_MS ->
         %% The library goes on without us, and cleans up when the disk answers.
         Told = told(State),
-        Text = [last_place(Told), io_lib:format(": no answer in ~b ms", [?CLOSE_MS])],
-        Silent = Told#session{trouble = unicode:characters_to_binary(Text)},
-        settle({error, {timeout, Silent#session.trouble}}, run(Silent), Silent)
+        Reason = flame_prof_error:file(last_place(Told),
+            io_lib:format("no answer in ~b ms", [?CLOSE_MS])),
+        Text = unicode:characters_to_binary(flame_prof_error:format(Reason)),
+        Silent = Told#session{trouble = Text},
+        settle({error, Reason}, run(Silent), Silent)
     end.
 
 %% The newest file; the directory where there is none yet.

@@ -24,7 +24,7 @@ start_link() ->
     end.
 
 -spec start_session(flame_prof_options:options(), flame_prof_session:how()) ->
-    {ok, pid()} | {error, term()}.
+    {ok, pid()} | {error, flame_prof:reason()}.
 start_session(Options, How) ->
     start_session(Options, How, ?ATTEMPTS).
 
@@ -37,9 +37,9 @@ start_session(Options, How, Attempts) ->
         {error, {{shutdown, {refused, Reason}}, _Child}} ->
             {error, Reason};
         {error, {timeout, _Child}} ->
-            {error, {timeout, maps:get(timeout, How)}};
+            {error, {timeout, #{ms => maps:get(timeout, How), request => start}}};
         {error, {Reason, _Child}} ->
-            {error, Reason}
+            {error, flame_prof_error:of_exit(Reason)}
     end.
 
 %% The supervisor may not have heard yet of a session that ended just now.
@@ -49,7 +49,7 @@ already_started(Pid, Options, How, Attempts) ->
             timer:sleep(1),
             start_session(Options, How, Attempts - 1);
         false ->
-            {error, {already_started, Pid}}
+            {error, {already_started, #{pid => Pid}}}
     end.
 
 session_spec(Options, How) ->

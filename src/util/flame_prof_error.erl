@@ -1,30 +1,254 @@
-%% @private One sentence for a person of each reason that flame_prof refuses with.
+%% @doc The errors of flame_prof: `{error, {Class, Details}}', Details a map.
+%% {@link flame_prof:format_error/1} makes a sentence of each.
+%%
+%% <table>
+%%   <tr><th>Class</th><th>Details</th><th>Meaning</th></tr>
+%%   <tr><td>`bad_option'</td><td>`option', `accepted', `value'</td>
+%%     <td>An option, or its value, is not accepted. `option' is `{Outer, Key}' for a key of an
+%%     option that is a map, and `options' where the options are not a map.</td></tr>
+%%   <tr><td>`bad_env'</td><td>`option', `accepted', `value'</td>
+%%     <td>The same, of the application's environment (`sys.config').</td></tr>
+%%   <tr><td>`badarg'</td><td>`argument', `accepted', `value'</td>
+%%     <td>An argument of a function is not accepted.</td></tr>
+%%   <tr><td>`not_started'</td><td></td><td>No session is running.</td></tr>
+%%   <tr><td>`already_started'</td><td>`pid'</td>
+%%     <td>A session is running, or waits for its triggers.</td></tr>
+%%   <tr><td>`stopping'</td><td></td><td>The session is ending.</td></tr>
+%%   <tr><td>`timeout'</td><td>`ms', `request'</td>
+%%     <td>The time is over. A `start' is undone; every other request goes on.</td></tr>
+%%   <tr><td>`armed'</td><td></td>
+%%     <td>No trigger has fired, so that there is nothing to write.</td></tr>
+%%   <tr><td>`session_ended'</td><td>`reason'</td>
+%%     <td>The session ended before it answered.</td></tr>
+%%   <tr><td>`application'</td><td>`application', `reason'</td>
+%%     <td>The application did not start.</td></tr>
+%%   <tr><td>`engine'</td><td>`engine', `reason', `cause'</td>
+%%     <td>The engine cannot run here. `cause' is for programs: what calibration found.</td></tr>
+%%   <tr><td>`library'</td><td>`reason'</td><td>A C library did not load.</td></tr>
+%%   <tr><td>`memory'</td><td>`reason', `file'</td>
+%%     <td>A limit of memory is reached, while `file' was read.</td></tr>
+%%   <tr><td>`file'</td><td>`file', `reason', `lost'</td>
+%%     <td>A file or directory cannot be read or written. `reason' is an atom of POSIX where the
+%%     system has refused it, a text elsewhere; `lost' counts the samples that were not
+%%     written.</td></tr>
+%%   <tr><td>`no_files'</td><td></td><td>The list of files is empty.</td></tr>
+%%   <tr><td>`closed'</td><td></td><td>The profile is closed.</td></tr>
+%%   <tr><td>`busy'</td><td></td><td>Another process uses the profile.</td></tr>
+%%   <tr><td>`view'</td><td>`reason'</td><td>The viewer cannot run.</td></tr>
+%%   <tr><td>`attach'</td><td>`node', `reason', `cause'</td>
+%%     <td>The node cannot be attached to, or not be left. `cause' is `incompatible' where it
+%%     cannot run flame_prof.</td></tr>
+%%   <tr><td>`process'</td><td>`target'</td><td>There is no such process.</td></tr>
+%%   <tr><td>`node'</td><td>`node', `reason'</td><td>The node cannot be reached.</td></tr>
+%% </table>
+%%
+%% `reason' and `accepted' are texts. `value', `request', `cause', `lost', and `file' of
+%% `memory', are optional.
 -module(flame_prof_error).
 
 -export([format/1]).
+-export([file/2, add_lost/2, of_library/2, of_exit/1, of_application/1]).
 
--spec format(flame_prof:reason()) -> unicode:chardata().
-format({bad_option, _, _} = Reason) ->
-    flame_prof_options:format_error(Reason);
-format({already_started, Pid}) ->
-    io_lib:format("a session is running, or waits for its triggers, already: ~p", [Pid]);
-format({native_engine, _, Text}) ->
-    ["the native engine cannot be used here: ", Text];
-format({session, _, Text}) ->
-    Text;
-format({Asked, _, Text}) when Asked =:= perf_map; Asked =:= pstack; Asked =:= blame ->
-    Text;
+-export_type([reason/0]).
+
+-type refused() :: #{option := term(), accepted := binary(), value => term()}.
+
+-type reason() ::
+    {bad_option | bad_env, refused()}
+    | {badarg, #{argument := atom(), accepted := binary(), value => term()}}
+    | {already_started, #{pid := pid()}}
+    | {timeout, #{ms := timeout(), request => start | stop | flush | info}}
+    | {not_started | stopping | armed | no_files | closed | busy, #{}}
+    | {session_ended | library | view, #{reason := binary()}}
+    | {application, #{application := atom(), reason := binary()}}
+    | {engine, #{engine := flame_prof_engine:name(), reason := binary(), cause => term()}}
+    | {memory, #{reason := binary(), file => file:name_all()}}
+    | {file, #{
+        file := file:name_all(), reason := atom() | binary(), lost => non_neg_integer()
+    }}
+    | {attach, #{node := node(), reason := binary(), cause => incompatible | refused}}
+    | {process, #{target := term()}}
+    | {node, #{node := atom() | string(), reason := binary()}}.
+%% Every error of flame_prof.
+
+%% What of a value is shown.
+-define(DEPTH, 8).
+-define(VALUE_CHARS, 60).
+
+%% @doc One sentence for a person.
+-spec format(reason()) -> unicode:chardata().
+format({bad_option, #{option := options, accepted := Accepted}}) ->
+    ["the options: accepted is ", Accepted];
+format({bad_option, #{option := Option} = Refused}) ->
+    ["option ", option(Option), refused(Refused)];
+format({bad_env, #{option := Option} = Refused}) ->
+    ["configuration of flame_prof (sys.config), ", option(Option), refused(Refused)];
+format({badarg, #{argument := Argument} = Refused}) ->
+    ["argument ", shown(Argument), refused(Refused)];
 format({not_started, _}) ->
     "no session is running";
-format({schedulers, Text}) ->
-    ["the schedulers cannot be asked what they run: ", Text];
-format(not_started) ->
-    "no session is running";
-format(stopping) ->
+format({already_started, #{pid := Pid}}) ->
+    io_lib:format("a session is running, or waits for its triggers, already: ~p", [Pid]);
+format({stopping, _}) ->
     "the session is ending";
-format({timeout, Ms}) ->
-    io_lib:format("no answer within ~p ms; it goes on in the background", [Ms]);
-format({_, Text}) when is_binary(Text) ->
-    Text;
+format({timeout, #{ms := Ms, request := start}}) ->
+    io_lib:format("the session did not start within ~p ms and was given up", [Ms]);
+format({timeout, #{ms := Ms} = Timeout}) ->
+    Request = maps:get(request, Timeout, 'the request'),
+    io_lib:format("no answer within ~p ms; ~ts goes on in the background", [Ms, Request]);
+format({armed, _}) ->
+    "no trigger has fired: nothing is written yet";
+format({session_ended, #{reason := Why}}) ->
+    ["the session ended before it answered: ", Why];
+format({application, #{application := Application, reason := Why}}) ->
+    io_lib:format("the application ~ts did not start: ~ts", [Application, Why]);
+format({engine, #{engine := Engine, reason := Why}}) ->
+    io_lib:format("the ~ts engine cannot be used here: ~ts", [Engine, Why]);
+format({library, #{reason := Why}}) ->
+    ["the C library did not load: ", Why];
+format({memory, #{file := File, reason := Why}}) ->
+    [name(File), ": ", Why];
+format({memory, #{reason := Why}}) ->
+    Why;
+format({file, #{file := File, reason := Why} = Details}) ->
+    [name(File), ": ", posix_text(Why), lost(Details)];
+format({no_files, _}) ->
+    "no files were given";
+format({closed, _}) ->
+    "the profile is closed";
+format({busy, _}) ->
+    "another process uses the profile";
+format({view, #{reason := Why}}) ->
+    Why;
+format({attach, #{node := Node, reason := Why}}) ->
+    io_lib:format("~ts: ~ts", [Node, Why]);
+format({process, #{target := Target}}) ->
+    ["there is no process ", shown(Target)];
+format({node, #{node := Node, reason := Why}}) ->
+    io_lib:format("~ts: ~ts", [Node, Why]);
 format(Reason) ->
+    old(Reason).
+
+%% Shapes of modules that are not converted yet.
+old({bad_option, Option, Accepted}) ->
+    format({bad_option, #{option => Option, accepted => Accepted}});
+old({already_started, Pid}) ->
+    format({already_started, #{pid => Pid}});
+old({native_engine, Cause, Text}) ->
+    format({engine, #{engine => native, reason => Text, cause => Cause}});
+old({_, _, Text}) when is_binary(Text) ->
+    Text;
+old({schedulers, Text}) ->
+    ["the schedulers cannot be asked what they run: ", Text];
+old(Class) when is_atom(Class) ->
+    format({Class, #{}});
+old({timeout, Ms}) ->
+    format({timeout, #{ms => Ms}});
+old({File, {_Error, Why}}) when is_binary(Why) ->
+    format({file, #{file => File, reason => Why}});
+old({_, Text}) when is_binary(Text) ->
+    Text;
+old(Reason) ->
     io_lib:format("~0tP", [Reason, 20]).
+
+option({Outer, Key}) when is_atom(Outer) -> [shown(Outer), ", ", shown(Key)];
+option(Key) -> shown(Key).
+
+%% Of an unknown key, `accepted' says that it is and which keys there are.
+refused(#{accepted := <<"no such ", _/binary>> = Text}) -> [": ", Text];
+refused(#{value := Value, accepted := Text}) ->
+    [" => ", shown(Value), " is not accepted; it takes ", Text];
+refused(#{accepted := Text}) -> [" takes ", Text].
+
+shown(Term) ->
+    io_lib:format("~0tP", [Term, ?DEPTH], [{chars_limit, ?VALUE_CHARS}]).
+
+name(File) when is_binary(File) ->
+    case unicode:characters_to_binary(File) of
+        Text when is_binary(Text) -> Text;
+        _ -> flame_prof_text:printable(File)
+    end;
+name(File) when is_atom(File) -> atom_to_binary(File);
+name(File) ->
+    try unicode:characters_to_binary(filename:flatten(File)) of
+        Text when is_binary(Text), Text =/= <<>> -> Text;
+        _ -> shown(File)
+    catch
+        error:_ -> shown(File)
+    end.
+
+posix_text(Reason) when is_atom(Reason) -> file:format_error(Reason);
+posix_text(Text) -> Text.
+
+lost(#{lost := Samples}) -> io_lib:format("; ~b samples were lost", [Samples]);
+lost(#{}) -> "".
+
+%% @private Of a file: what the module file, a C library or nobody else says of it.
+-spec file(file:name_all(), atom() | {atom(), binary()} | unicode:chardata()) -> reason().
+file(File, Reason) when is_atom(Reason) -> {file, #{file => File, reason => Reason}};
+file(File, {full, Why}) -> {memory, #{file => File, reason => Why}};
+file(File, {enomem, Why}) -> {memory, #{file => File, reason => Why}};
+file(File, {_, Why}) -> file(File, Why);
+file(File, Why) -> {file, #{file => File, reason => posix(unicode:characters_to_binary(Why))}}.
+
+%% @private What a file did not take at the end of a session is lost.
+-spec add_lost(reason(), non_neg_integer()) -> reason().
+add_lost({file, Details}, Samples) -> {file, Details#{lost => Samples}};
+add_lost(Reason, _Samples) -> Reason.
+
+%% @private What a C library refuses, with the file or directory that it was told. Its text begins
+%% with the file that it is about.
+-spec of_library(atom() | {atom(), binary()}, file:name_all()) -> reason().
+of_library(Error, Place) when is_atom(Error) ->
+    of_library({Error, atom_to_binary(Error)}, Place);
+of_library({io, Text}, Place) ->
+    case binary:split(Text, <<": ">>) of
+        [<<"/", _/binary>> = File, Why] -> file(File, Why);
+        _ -> file(Place, Text)
+    end;
+of_library({Error, Why}, _Place) when Error =:= enomem; Error =:= full ->
+    {memory, #{reason => Why}};
+of_library({Error, Why}, _Place) ->
+    {engine, #{engine => native, reason => Why, cause => Error}}.
+
+%% The C libraries have the system's text and no number: `enoent' of "No such file or directory".
+posix(Text) ->
+    maps:get(string:lowercase(Text), #{
+        <<"no such file or directory">> => enoent,
+        <<"permission denied">> => eacces,
+        <<"operation not permitted">> => eperm,
+        <<"file exists">> => eexist,
+        <<"not a directory">> => enotdir,
+        <<"is a directory">> => eisdir,
+        <<"no space left on device">> => enospc,
+        <<"disk quota exceeded">> => edquot,
+        <<"file too large">> => efbig,
+        <<"read-only file system">> => erofs,
+        <<"input/output error">> => eio,
+        <<"too many open files">> => emfile
+    }, Text).
+
+%% @private Why a process ended that was to answer.
+-spec of_exit(term()) -> reason().
+of_exit(Reason) -> {session_ended, #{reason => exit_text(Reason)}}.
+
+exit_text(killed) -> <<"it was killed">>;
+exit_text(shutdown) -> <<"the application stops">>;
+exit_text({shutdown, _}) -> <<"it stopped by itself; the log says why">>;
+exit_text({nodedown, Node}) -> <<"the connection to ", (atom_to_binary(Node))/binary, " is lost">>;
+exit_text(_) -> <<"an internal error; the log has its report">>.
+
+%% @private Why applications did not start.
+-spec of_application({atom(), term()}) -> reason().
+of_application({Application, Reason}) ->
+    {application, #{application => Application, reason => application_text(Reason)}}.
+
+application_text({[_ | _] = Text, [_ | _] = File}) ->
+    try unicode:characters_to_binary([File, ": ", Text]) of
+        Why when is_binary(Why) -> Why;
+        _ -> application_text(unknown)
+    catch
+        error:badarg -> application_text(unknown)
+    end;
+application_text(_) ->
+    <<"the log has the reason">>.

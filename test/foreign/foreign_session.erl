@@ -40,7 +40,7 @@ session(Directory, Name, Options, Waiters) ->
             {ok, #{files := Files, written := Written, own_samples := Own}} = flame_prof:stop(),
             [nasty_names:check(Waiters, Files) || Name =/= "schedulers"],
             io:format("    ~s: ~b samples, files: ~b~n", [Name, Written + Own, length(Files)]);
-        {error, {native_engine, _, _} = Reason} ->
+        {error, {engine, _} = Reason} ->
             io:format("    ~s: skipped: ~ts~n", [Name, flame_prof:format_error(Reason)])
     end.
 

@@ -1,0 +1,82 @@
+%% The sentences of errors.
+-module(flame_prof_error_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+every_class_has_its_sentence_test_() ->
+    [
+        ?_assertEqual(Sentence, sentence(Reason))
+     || {Reason, Sentence} <- [
+            {{bad_option, #{option => sync, value => now, accepted => <<"none, flush or close">>}},
+                <<"option sync => now is not accepted; it takes none, flush or close">>},
+            {{bad_option, #{option => {auto_select, by}, accepted => <<"a metric">>}},
+                <<"option auto_select, by takes a metric">>},
+            {{bad_option, #{option => syn, value => now, accepted => <<"no such option">>}},
+                <<"option syn: no such option">>},
+            {{bad_option, #{option => options, accepted => <<"a map of options">>}},
+                <<"the options: accepted is a map of options">>},
+            {{bad_env, #{option => foo, accepted => <<"no such option">>}},
+                <<"configuration of flame_prof (sys.config), foo: no such option">>},
+            {{badarg, #{argument => timeout, value => foo, accepted => <<"milliseconds">>}},
+                <<"argument timeout => foo is not accepted; it takes milliseconds">>},
+            {{not_started, #{}}, <<"no session is running">>},
+            {{stopping, #{}}, <<"the session is ending">>},
+            {{timeout, #{ms => 5, request => start}},
+                <<"the session did not start within 5 ms and was given up">>},
+            {{timeout, #{ms => 7, request => stop}},
+                <<"no answer within 7 ms; stop goes on in the background">>},
+            {{armed, #{}}, <<"no trigger has fired: nothing is written yet">>},
+            {{engine, #{engine => native, reason => <<"no">>}},
+                <<"the native engine cannot be used here: no">>},
+            {{library, #{reason => <<"no">>}}, <<"the C library did not load: no">>},
+            {{memory, #{reason => <<"too much">>}}, <<"too much">>},
+            {{memory, #{file => "a", reason => <<"too much">>}}, <<"a: too much">>},
+            {{file, #{file => "/a", reason => enoent}}, <<"/a: no such file or directory">>},
+            {{file, #{file => <<"/a">>, reason => <<"cut off">>, lost => 12}},
+                <<"/a: cut off; 12 samples were lost">>},
+            {{no_files, #{}}, <<"no files were given">>},
+            {{closed, #{}}, <<"the profile is closed">>},
+            {{busy, #{}}, <<"another process uses the profile">>},
+            {{view, #{reason => <<"inets is missing">>}}, <<"inets is missing">>},
+            {{attach, #{node => a@b, reason => <<"it runs OTP 24">>}}, <<"a@b: it runs OTP 24">>},
+            {{process, #{target => my_server}}, <<"there is no process my_server">>},
+            {{node, #{node => a@b, reason => <<"not reachable">>}}, <<"a@b: not reachable">>}
+        ]
+    ].
+
+a_long_value_is_cut_test() ->
+    Refused = #{option => sync, value => lists:seq(1, 100000), accepted => <<"none">>},
+    ?assert(byte_size(sentence({bad_option, Refused})) < 150).
+
+names_of_files_need_not_be_text_test_() ->
+    [
+        ?_assertMatch(<<_:Bytes/binary, ": no such file or directory">>,
+            sentence({file, #{file => File, reason => enoent}}))
+     || {File, Bytes} <- [{<<"/", 255, "x">>, 3}, {["/a", $b], 3}, {{}, 2}, {'/a', 2}, {[a | b], 2}]
+    ].
+
+the_same_failure_has_the_same_reason_test() ->
+    Expected = {file, #{file => "/nofile", reason => enoent}},
+    ?assertEqual(Expected, flame_prof_error:file("/nofile", enoent)),
+    ?assertEqual(Expected, flame_prof_error:file("/nofile", {io, <<"No such file or directory">>})),
+    ?assertEqual({file, #{file => <<"/x/y">>, reason => enospc}},
+        flame_prof_error:of_library({io, <<"/x/y: No space left on device">>}, "/x")).
+
+why_a_process_ended_is_no_term_test_() ->
+    [
+        ?_assertEqual(nomatch, re:run(sentence(flame_prof_error:of_exit(Reason)), "[{}\\[]"))
+     || Reason <- [killed, shutdown, {shutdown, {x, 1}}, {nodedown, a@b}, {badmatch, [{a, 1}]}]
+    ].
+
+why_an_application_does_not_start_is_no_term_test_() ->
+    [
+        ?_assertEqual(Sentence, sentence(flame_prof_error:of_application({kernel, Reason})))
+     || {Reason, Sentence} <- [
+            {{"no such file or directory", "kernel.app"},
+                <<"the application kernel did not start: kernel.app: no such file or directory">>},
+            {{bad_return, {{a, start, []}, {'EXIT', x}}},
+                <<"the application kernel did not start: the log has the reason">>}
+        ]
+    ].
+
+sentence(Reason) -> unicode:characters_to_binary(flame_prof:format_error(Reason)).
