@@ -64,8 +64,8 @@
 %% <li>`flush_close_max': flushes to one file before the next one is begun (8);
 %%     `infinity'; 0 means `infinity'</li>
 %% <li>`file_max_bytes': or so many bytes (134217728); `infinity'</li>
-%% <li>`files_max': files to keep in the directory, the one in progress counted
-%%     (15); `infinity'. The oldest ones go, no others are ever touched.</li>
+%% <li>`files_max': files of this node to keep in the directory, the one in progress
+%%     counted (15); `infinity'. The oldest ones go, no others are ever touched.</li>
 %% <li>`total_max_bytes': what they may take together (1073741824); `infinity'.
 %%     A file is then closed at a quarter of it.</li>
 %% <li>`sync': when what was written is brought to the disk, so that even the

@@ -185,7 +185,7 @@ a_run_leaves_a_valid_file_and_balanced_books(Config) ->
     ?assertMatch(
         {match, _},
         re:run(filename:basename(File),
-            "^\\d{4}-\\d\\d-\\d\\d@\\d{4}\\.\\d\\d\\.erl_perf\\.log\\.zst$")
+            "^\\d{4}-\\d\\d-\\d\\d@\\d{4}\\.\\d\\d(\\.[^/]+@[^/]+)?\\.erl_perf\\.log\\.zst$")
     ).
 
 a_flush_makes_readable_what_was_taken(Config) ->

@@ -8,7 +8,7 @@
     engine, ring_bytes, libraries_bytes, schedulers_online, mode, running_stacks, native_frames,
     sample_interval_us, cpu_permille, select_interval_ms, rules, status, exclude,
     flush_interval, note, os_pid, pid_number_bits, flatten_recursive, idle_samples,
-    text_bytes, directory, compress, sync, hold_ms, flush_close_max, files_max,
+    text_bytes, directory, node, compress, sync, hold_ms, flush_close_max, files_max,
     file_max_bytes, total_max_bytes
 ]).
 
@@ -40,6 +40,9 @@ a_value_that_does_not_fit_is_named_test_() ->
          {exclude, lists:duplicate(33, self())},
          {rules, lists:duplicate(9, {reductions, true, 1, 1})},
          {rules, [{heap, true, 1, 1}]},
+         {node, <<"../a@b">>},
+         {node, <<"no_host">>},
+         {node, <<"a@", (binary:copy(<<"b">>, 158))/binary>>},
          {status, free},
          {sync, always}
      ]].

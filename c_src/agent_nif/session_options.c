@@ -65,6 +65,14 @@ static int read_text(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row, 
     return fp_get_text(env, value, to, row->size);
 }
 
+/* <<>>: the node has no name. */
+static int read_node(ErlNifEnv *env, ERL_NIF_TERM value, const struct row *row, void *to)
+{
+    const char *node = to;
+
+    return fp_get_text(env, value, to, row->size) && (node[0] == '\0' || fp_log_is_node(node));
+}
+
 int fp_get_status(ErlNifEnv *env, ERL_NIF_TERM term, int *status)
 {
     static const char *const names[] = {"all", FP_STATUS_MAP(TEXT_OF) NULL};
@@ -166,6 +174,7 @@ static const struct row rows[] = {
     NAME("idle_samples", writer.script.merge_idle, idles),
     NUMBER("text_bytes", writer.script.text_bytes),
     TEXT("directory", directory),
+    ROW("node", read_node, options.files.node, NULL, "name@host of less than 160 bytes, or <<>>"),
     NAME("compress", files.is_zst, compressions),
     NAME("sync", files.sync, syncs),
     NUMBER("hold_ms", files.buffer_ms),

@@ -14,6 +14,7 @@
 /* The greatest key of one second, at first the one without a suffix. */
 struct second {
     char key[FP_LOG_KEY_ROOM];
+    const char *node;
     bool is_taken;
 };
 
@@ -22,7 +23,8 @@ static void take_key(void *arg, const char *text)
     struct second *second = arg;
     struct fp_log_name name;
 
-    if (!fp_log_name_parse(&name, text) || fp_log_key_compare_seconds(name.key, second->key) != 0)
+    if (!fp_log_name_parse(&name, text) || strcmp(name.node, second->node) != 0 ||
+        fp_log_key_compare_seconds(name.key, second->key) != 0)
         return;
     second->is_taken = true;
     if (strcmp(name.key, second->key) > 0)
@@ -31,9 +33,9 @@ static void take_key(void *arg, const char *text)
 
 /* The first free key of the second `begun`. Keys of later seconds are no obstacle: a clock that was
  * wrong once must not name the files that follow. */
-int fp_directory_create(int folder, time_t begun, bool is_zst, struct fp_log_name *name)
+int fp_directory_create(int folder, time_t begun, struct fp_log_name *name)
 {
-    struct second second = {.is_taken = false};
+    struct second second = {.node = name->node};
     char text[FP_LOG_NAME_ROOM];
     int file = -EEXIST, err;
 
@@ -43,7 +45,7 @@ int fp_directory_create(int folder, time_t begun, bool is_zst, struct fp_log_nam
         return err;
     if (second.is_taken)
         fp_log_key_increase(second.key);
-    *name = (struct fp_log_name){.is_zst = is_zst, .is_part = true};
+    name->is_part = true;
     strcpy(name->key, second.key);
     for (int i = 0; file == -EEXIST && i < ATTEMPTS; i++) {
         fp_log_name_print(name, text);
@@ -83,7 +85,8 @@ struct list {
     struct found *found; /* in `buffer` */
     size_t n;
     struct fp_buffer buffer;
-    bool is_part; /* of the files to list */
+    bool is_part;     /* of the files to list */
+    const char *node; /* of which they are; NULL: of any */
     int err;
 };
 
@@ -93,16 +96,17 @@ static void add_log(void *arg, const char *text)
     struct found found = {.rank = 0};
 
     if (fp_log_name_parse(&found.name, text) && found.name.is_part == list->is_part &&
+        (list->node == NULL || strcmp(found.name.node, list->node) == 0) &&
         fp_buffer_append(&list->buffer, (const char *)&found, sizeof(found)) != 0)
         list->err = -ENOMEM;
 }
 
 /* The files in progress or the finished ones; fp_buffer_free(&list->buffer) in any case. */
-static int list_logs(struct list *list, int folder, bool is_part)
+static int list_logs(struct list *list, int folder, bool is_part, const char *node)
 {
     int err;
 
-    *list = (struct list){.is_part = is_part};
+    *list = (struct list){.is_part = is_part, .node = node};
     err = fp_fs_list(folder, add_log, list);
     list->found = (void *)list->buffer.bytes;
     list->n = list->buffer.size / sizeof(*list->found);
@@ -171,7 +175,7 @@ int fp_directory_retain(int folder, const struct fp_directory_sum *limits,
 {
     char text[FP_LOG_NAME_ROOM], now_key[FP_LOG_KEY_ROOM];
     struct list list;
-    int err = list_logs(&list, folder, false);
+    int err = list_logs(&list, folder, false, keys->node);
 
     *kept = count_files(folder, &list);
     fp_log_key_of(now_key, now);
@@ -220,7 +224,7 @@ static bool recover_one(int folder, struct fp_log_name *name)
 int fp_directory_recover(int folder)
 {
     struct list list;
-    int err = list_logs(&list, folder, true);
+    int err = list_logs(&list, folder, true, NULL);
     int recovered = 0;
 
     for (size_t i = 0; err == 0 && i < list.n; i++)

@@ -1,16 +1,19 @@
 #include "store/log_file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "store/directory.h"
 #include "store/fs.h"
 
-int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun, bool is_zst,
-                      int64_t offset_ns)
+int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun, const char *node,
+                      bool is_zst, int64_t offset_ns)
 {
-    struct fp_log_name name;
-    int descriptor = fp_directory_create(folder, begun, is_zst, &name);
+    struct fp_log_name name = {.is_zst = is_zst};
+    int descriptor;
 
+    snprintf(name.node, sizeof(name.node), "%s", node);
+    descriptor = fp_directory_create(folder, begun, &name);
     if (descriptor < 0)
         return descriptor;
     *file = (struct fp_log_file){

@@ -20,38 +20,58 @@ static bool has_shape(const char *text, const char *shape)
     return true;
 }
 
-/* Moves *text behind `word` where it begins with that. */
-static bool skip(const char **text, const char *word)
+/* Takes `word` off the end of the text of *size bytes where it ends with that. */
+static bool cut(const char *text, size_t *size, const char *word)
 {
-    size_t size = strlen(word);
+    size_t word_size = strlen(word);
 
-    if (strncmp(*text, word, size) != 0)
+    if (*size < word_size || memcmp(text + *size - word_size, word, word_size) != 0)
         return false;
-    *text += size;
+    *size -= word_size;
     return true;
+}
+
+bool fp_log_is_node(const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c <= ' ' || *c == '/' || *c == 0x7f)
+            return false;
+    return strchr(text, '@') != NULL && strlen(text) < FP_LOG_NODE_ROOM;
+}
+
+/* What stands behind the key: nothing, or a point and the node. */
+static bool read_node(struct fp_log_name *name, const char *text, size_t size)
+{
+    name->node[0] = '\0';
+    if (size == 0)
+        return true;
+    if (text[0] != '.' || size > sizeof(name->node))
+        return false;
+    snprintf(name->node, sizeof(name->node), "%.*s", (int)(size - 1), text + 1);
+    return fp_log_is_node(name->node);
 }
 
 bool fp_log_name_parse(struct fp_log_name *name, const char *text)
 {
-    const char *end = text + SECOND_SIZE;
+    size_t size = strlen(text), key = SECOND_SIZE;
 
     if (!has_shape(text, second_shape))
         return false;
-    while (has_shape(end, suffix_shape))
-        end += SUFFIX_SIZE;
-    if ((size_t)(end - text) >= sizeof(name->key))
+    while (has_shape(text + key, suffix_shape))
+        key += SUFFIX_SIZE;
+    if (key >= sizeof(name->key))
         return false;
-    snprintf(name->key, sizeof(name->key), "%.*s", (int)(end - text), text);
-    if (!skip(&end, ".erl_perf.log"))
-        return false;
-    name->is_zst = skip(&end, ".zst");
-    name->is_part = skip(&end, ".part");
-    return *end == '\0';
+    snprintf(name->key, sizeof(name->key), "%.*s", (int)key, text);
+    name->is_part = cut(text, &size, ".part");
+    name->is_zst = cut(text, &size, ".zst");
+    return cut(text, &size, ".erl_perf.log") && size >= key &&
+           read_node(name, text + key, size - key);
 }
 
 void fp_log_name_print(const struct fp_log_name *name, char text[FP_LOG_NAME_ROOM])
 {
-    snprintf(text, FP_LOG_NAME_ROOM, "%s.erl_perf.log%s%s", name->key, name->is_zst ? ".zst" : "",
+    snprintf(text, FP_LOG_NAME_ROOM, "%s%s%s.erl_perf.log%s%s", name->key,
+             name->node[0] != '\0' ? "." : "", name->node, name->is_zst ? ".zst" : "",
              name->is_part ? ".part" : "");
 }
 

@@ -1,13 +1,13 @@
 /* sink.h - samples to a series of files. WRITER THREAD only, except fp_sink_open: the thread that
  * starts the session, before the writer exists.
  *
- *   one file   2026-11-21@0154.07.erl_perf.log.zst.part, mode 0600 and locked; finished, it
- *              loses `.part`. It holds whole blocks (blocks.h), and at most one that is being
- *              written.
+ *   one file   2026-11-21@0154.07.shop@host.erl_perf.log.zst.part, mode 0600 and locked;
+ *              finished, it loses `.part`. It holds whole blocks (blocks.h), and at most one that
+ *              is being written.
  *   next file  after `flush_close_max` flushes or `file_max_bytes`, or when the clock's offset
  *              changes: a file has one offset
- *   retention  the oldest finished files go, so that at most `files_max` with at most
- *              `total_max_bytes` are there, the open one counted
+ *   retention  the oldest finished files of the node go, so that at most `files_max` with at
+ *              most `total_max_bytes` are there, the open one counted
  *   buffering  with `buffer_ms` (the option pre_roll) no file is written before
  *              fp_sink_trigger(): the blocks of the last `buffer_ms` stay in memory
  *   failure    the file is cut back to its last whole block and the rest waits in memory, up to
@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "store/log_name.h"
 
 struct fp_sink;
 
@@ -37,7 +39,8 @@ enum fp_sink_event {
 };
 
 struct fp_sink_options {
-    const char *directory; /* copied */
+    const char *directory;       /* copied */
+    char node[FP_LOG_NODE_ROOM]; /* in the files' names; "": none */
     bool is_zst;
     enum fp_sync sync;
     /* 0: any. */

@@ -385,15 +385,10 @@ finished_name(File) ->
         _ -> {File, true}
     end.
 
-local(File, Node, Output) -> filename:join(Output, local_name(File, Node)).
+local(File, Node, Output) ->
+    Name = flame_prof_log_name:with_node(filename:basename(File), Node),
+    filename:join(Output, unicode:characters_to_list(Name)).
 
-%% 2026-11-21@0509.42.shop@myhost.erl_perf.log
-local_name(File, Node) ->
-    Name = unicode:characters_to_list(filename:basename(File)),
-    case string:split(Name, ".erl_perf") of
-        [Time, Rest] -> lists:flatten([Time, ".", atom_to_list(Node), ".erl_perf", Rest]);
-        [_] -> lists:flatten([atom_to_list(Node), ".", Name])
-    end.
 
 %% A scribe's files are beside ours: a second name takes no room on a disk that may
 %% be full.

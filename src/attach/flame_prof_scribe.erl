@@ -143,8 +143,8 @@ handle_call(stop, From, #scribe{stopping = Callers} = State) ->
 handle_call(_, _From, State) ->
     {reply, {error, unknown_call}, State}.
 
-opened(Options, #scribe{config = #{os_pid := OsPid, release := Release}} = State) ->
-    case flame_prof_nif:session_start(flame_prof_config:scribe(Options, OsPid, Release)) of
+opened(Options, #scribe{config = #{node := Node, os_pid := OsPid, release := Release}} = State) ->
+    case flame_prof_nif:session_start(flame_prof_config:scribe(Options, Node, OsPid, Release)) of
         {ok, Ref} ->
             #{path := Path} = flame_prof_nif:session_info(Ref),
             {reply, ok, State#scribe{

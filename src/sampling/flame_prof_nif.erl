@@ -50,6 +50,8 @@
         engine := native | portable,
         running_stacks := boolean(),
         directory := binary(),
+        %% In the files' names, and whose files `files_max' counts; <<>>: the node has none.
+        node := binary(),
         schedulers_online := pos_integer(),
         sample_interval_us := pos_integer(),
         %% Of one core; 0: no limit.

@@ -2,7 +2,7 @@
 %% names, and what is computed out of them.
 -module(flame_prof_config).
 
--export([session/4, scribe/3, portable/3, own_processes/0, start_bytes/2]).
+-export([session/4, scribe/4, portable/3, own_processes/0, start_bytes/2]).
 
 %% One second of samples that all differ, of 280 bytes each, should fit: the
 %% writer may be kept from its CPU or its disk for as long.
@@ -42,6 +42,7 @@ session(Engine, Options, IsCapturing, Excluded) ->
         engine := Engine,
         running_stacks := IsCapturing,
         directory => filename:absname(Basename),
+        node => flame_prof_log_name:node(node()),
         schedulers_online => erlang:system_info(schedulers_online),
         sample_interval_us => SampleMs * 1000,
         cpu_permille => permille(maps:get(cpu_budget, Options)),
@@ -87,9 +88,11 @@ permille(Percent) -> max(1, round(Percent * 10)).
 
 %% @doc By a scribe, for the samples of another node: with that OS process, of that OTP
 %% release.
--spec scribe(flame_prof_options:options(), non_neg_integer(), string()) -> flame_prof_nif:config().
-scribe(Options, OsPid, Release) ->
+-spec scribe(flame_prof_options:options(), node(), non_neg_integer(), string()) ->
+    flame_prof_nif:config().
+scribe(Options, Node, OsPid, Release) ->
     (session(portable, Options, false, []))#{
+        node := flame_prof_log_name:node(Node),
         os_pid := OsPid,
         pid_number_bits := pid_number_bits(Release)
     }.

@@ -103,6 +103,9 @@ static void names_are_read_as_they_are_written(void)
         "2026-11-21@0154.07.erl_perf.log.zst",
         "2026-11-21@0154.07_001.erl_perf.log.zst.part",
         "2026-11-21@0154.07_999_017.erl_perf.log.zst",
+        "2026-11-21@0154.07.shop@host.erl_perf.log",
+        "2026-11-21@0154.07_001.shop@host.example.org.erl_perf.log.zst.part",
+        "2026-11-21@0154.07.a@b.erl_perf.log.erl_perf.log",
     };
     struct fp_log_name name;
     char text[FP_LOG_NAME_ROOM];
@@ -115,6 +118,29 @@ static void names_are_read_as_they_are_written(void)
     CHECK(fp_log_name_parse(&name, ours[3]));
     CHECK_TEXT(name.key, "2026-11-21@0154.07_001");
     CHECK(name.is_zst && name.is_part);
+    CHECK_TEXT(name.node, "");
+    CHECK(fp_log_name_parse(&name, ours[6]));
+    CHECK_TEXT(name.key, "2026-11-21@0154.07_001");
+    CHECK_TEXT(name.node, "shop@host.example.org");
+    CHECK(name.is_zst && name.is_part);
+    CHECK(fp_log_name_parse(&name, ours[7]));
+    CHECK_TEXT(name.node, "a@b.erl_perf.log");
+}
+
+static void the_longest_name_fits(void)
+{
+    struct fp_log_name name = {.is_zst = true, .is_part = true}, again;
+    char text[FP_LOG_NAME_ROOM];
+
+    memset(name.key, '9', sizeof(name.key) - 1);
+    memset(name.node, 'n', sizeof(name.node) - 1);
+    fp_log_name_print(&name, text);
+    CHECK_TEXT(text + strlen(text) - 9, ".zst.part");
+    snprintf(name.key, sizeof(name.key), "2026-11-21@0154.07");
+    name.node[1] = '@';
+    fp_log_name_print(&name, text);
+    CHECK(fp_log_name_parse(&again, text));
+    CHECK_TEXT(again.node, name.node);
 }
 
 static void names_of_others_are_not_ours(void)
@@ -132,6 +158,10 @@ static void names_of_others_are_not_ours(void)
         "2026-11-21@0154.07_1.erl_perf.log",
         "2026-11-21@0154.07_001x.erl_perf.log",
         "x2026-11-21@0154.07.erl_perf.log",
+        "2026-11-21@0154.07.bak.erl_perf.log",
+        "2026-11-21@0154.07shop@host.erl_perf.log",
+        "2026-11-21@0154.07..erl_perf.log",
+        "2026-11-21@0154.07.a b@host.erl_perf.log",
         "2026-11-2x@0154.07.erl_perf.log",
     };
     struct fp_log_name name;
@@ -742,6 +772,39 @@ static void all_files_together_keep_below_their_limit(void)
     temporary_remove(&t);
 }
 
+/* Of three nodes, each keeps its own number of files. */
+static void other_nodes_files_neither_go_nor_count(void)
+{
+    static const char *const nodes[] = {"a@host", "b@host", ""};
+    struct fp_sink_options options;
+    struct temporary t;
+    struct logs logs;
+
+    temporary_make(&t);
+    make_file(temporary_at(&t, "2001-01-01@0000.00.a@host.erl_perf.log"), "a\n\n");
+    make_file(temporary_at(&t, "2001-01-01@0000.00.b@host.erl_perf.log"), "b\n\n");
+    make_file(temporary_at(&t, "2001-01-01@0000.00.erl_perf.log"), "0\n\n");
+    options = in(t.path);
+    options.files_max = 2;
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++) {
+        struct fp_sink *sink;
+
+        snprintf(options.node, sizeof(options.node), "%s", nodes[i]);
+        sink = open_sink(&options);
+        put(sink, "1\n\n");
+        close_sink(sink);
+        CHECK_INT(logs_list(t.path).n, 4 + (int)i);
+    }
+    options.files_max = 1;
+    snprintf(options.node, sizeof(options.node), "%s", "b@host");
+    close_sink(open_sink(&options));
+    logs = logs_list(t.path);
+    CHECK_INT(logs.n, 4);
+    CHECK_TEXT(logs.name[0], "2001-01-01@0000.00.a@host.erl_perf.log");
+    CHECK_TEXT(logs.name[1], "2001-01-01@0000.00.erl_perf.log");
+    temporary_remove(&t);
+}
+
 static void ignore(void *arg, const char *name)
 {
     (void)arg;
@@ -801,7 +864,10 @@ static void what_was_begun_since_the_clock_was_set_back_is_kept(void)
     temporary_make(&t);
     folder = open(t.path, O_RDONLY | O_DIRECTORY);
     for (int i = 0; i < 6; i++) {
-        int file = fp_directory_create(folder, i < 3 ? ahead + i : now + i, false, &name);
+        int file;
+
+        name = (struct fp_log_name){.is_zst = false};
+        file = fp_directory_create(folder, i < 3 ? ahead + i : now + i, &name);
 
         CHECK(file >= 0);
         snprintf(text[i], sizeof(text[i]), "%d\n\n", i);
@@ -1036,6 +1102,7 @@ int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(names_are_read_as_they_are_written);
+    RUN(the_longest_name_fits);
     RUN(names_of_others_are_not_ours);
     RUN(increased_names_sort_in_order);
     RUN(a_file_is_named_by_the_local_time);
@@ -1061,6 +1128,7 @@ int main(int argc, char **argv)
     RUN(everything_that_happens_to_files_is_told);
     RUN(the_oldest_files_go_and_no_others);
     RUN(all_files_together_keep_below_their_limit);
+    RUN(other_nodes_files_neither_go_nor_count);
     RUN(files_from_the_future_name_no_others_and_go_first);
     RUN(what_was_begun_since_the_clock_was_set_back_is_kept);
     RUN(a_leftover_is_finished_by_the_next_session);

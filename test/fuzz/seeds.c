@@ -777,7 +777,7 @@ static void maps(void)
 static void names(void)
 {
     static const char *const list[] = {"2026-11-21@0154.07.erl_perf.log.zst",
-                                       "2026-11-21@0154.07_001.erl_perf.log",
+                                       "2026-11-21@0154.07_001.shop@host.erl_perf.log",
                                        "2026-11-21@0154.59_999_999.erl_perf.log.zst.part"};
 
     for (unsigned i = 0; i < 3; i++) {
