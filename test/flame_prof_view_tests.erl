@@ -281,6 +281,27 @@ files_of_one_session_are_one_profile_test_() ->
         end)
     end}.
 
+%% As attach writes those of two nodes to one folder, and a session several in a second.
+files_of_one_attach_are_one_profile_test() ->
+    in_directory(fun(Dir) ->
+        Files = [{"2026-11-21@1000.00.a@host.erl_perf.log", 77, 1000},
+                 {"2026-11-21@1000.01.b@host.erl_perf.log", 78, 1001},
+                 {"2026-11-21@1000.30.a@host.erl_perf.log", 77, 1030},
+                 {"2026-11-21@1000.31.b@host.erl_perf.log", 78, 1031},
+                 {"2026-11-21@1000.30_001.a@host.erl_perf.log", 77, 1032},
+                 {"2026-11-21@1000.33.c@other.erl_perf.log", 77, 1033}],
+        [ok = file:change_time(written(Dir, Name, Pid, T),
+            calendar:system_time_to_local_time(T + 1, second)) || {Name, Pid, T} <- Files],
+        viewing(Dir, fun(#{token := Token} = V) ->
+            {200, _, List} = get(V, [Token, "/api/profiles"]),
+            #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+            ?assertEqual([{<<"2026-11-21@1000.00.a@host.erl_perf.log+">>, 3},
+                          {<<"2026-11-21@1000.01.b@host.erl_perf.log+">>, 2}],
+                         lists:sort([{N, Count} || #{<<"name">> := N, <<"files">> := Count} <-
+                             Profiles, Count > 1]))
+        end)
+    end).
+
 %% The newest comes first, since that is what a page without a choice shows.
 a_file_without_a_sample_is_not_what_is_shown_first_test() ->
     in_directory(fun(Dir) ->

@@ -1,8 +1,8 @@
 %% @private Which files of a directory are one profile: those that one session
 %% wrote, one after the other.
 %%
-%% A file continues another when its first sample is of the same OS process and was
-%% taken at most a minute after the other was written to. A day is the most that is
+%% A file continues another when its first sample is of the same node and OS process and
+%% was taken at most a minute after the other was written to. A day is the most that is
 %% shown as one.
 -module(flame_prof_view_series).
 
@@ -17,15 +17,17 @@
 
 -define(GAP_US, 60000000).
 -define(LONGEST_US, 86400000000).
--define(OURS, "^[0-9-]{10}@[0-9]{4}\\.[0-9]{2}(-[0-9]+)?\\.erl_perf\\.log(\\.zst)?$").
 
 %% Series of several files, and the files, of which it says whether they have samples.
 -spec add([flame_prof_view_files:entry()], heads()) -> {[flame_prof_view_files:entry()], heads()}.
 add(Entries, Heads) ->
-    Found = [{head(Entry, Heads), Entry} || Entry <- Entries, is_ours(Entry)],
-    Begun = lists:sort([{Began, Pid, Entry} || {{Began, Pid}, Entry} <- Found, Began =/= none]),
+    Found = [{head(Entry, Heads), Entry, Node} || #{state := file, name := Name} = Entry <- Entries,
+        {ok, #{node := Node}} <- [flame_prof_log_name:parse(Name)]],
+    %% Files of several nodes may have been written at the same time.
+    Begun = lists:sort([{{Node, Pid}, Began, Entry}
+        || {{Began, Pid}, Entry, Node} <- Found, Began =/= none]),
     Series = [one(Members) || [_, _ | _] = Members <- runs(Begun)],
-    Known = maps:from_list([{key(Entry), Head} || {Head, Entry} <- Found]),
+    Known = maps:from_list([{key(Entry), Head} || {Head, Entry, _} <- Found]),
     {Series ++ [known(Entry, Known) || Entry <- Entries], Known}.
 
 %% A file that has just been begun may have bytes, but no sample yet.
@@ -34,9 +36,6 @@ known(Entry, Heads) ->
         {none, _} -> Entry#{has_samples := false};
         _ -> Entry
     end.
-
-is_ours(#{state := State, name := Name}) ->
-    State =:= file andalso re:run(Name, ?OURS, [{capture, none}]) =:= match.
 
 key(#{inode := Inode, name := Name}) -> {Inode, Name}.
 
@@ -55,16 +54,16 @@ first_sample(Path, Version) ->
 
 runs([]) ->
     [];
-runs([{Began, Pid, Entry} | Others]) ->
-    {Members, Rest} = continued(Began, Pid, Entry, Others),
+runs([{Writer, Began, Entry} | Others]) ->
+    {Members, Rest} = continued(Writer, Began, Entry, Others),
     [[Entry | Members] | runs(Rest)].
 
-continued(Began, Pid, #{modified := Modified}, [{Next, Pid, Entry} | Others]) when
+continued(Writer, Began, #{modified := Modified}, [{Writer, Next, Entry} | Others]) when
     Next - Modified * 1000000 =< ?GAP_US, Next - Began =< ?LONGEST_US
 ->
-    {Members, Rest} = continued(Began, Pid, Entry, Others),
+    {Members, Rest} = continued(Writer, Began, Entry, Others),
     {[Entry | Members], Rest};
-continued(_Began, _Pid, _Entry, Others) ->
+continued(_Writer, _Began, _Entry, Others) ->
     {[], Others}.
 
 %% No file's name ends like this one's.
