@@ -515,6 +515,8 @@ int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_samp
         out = put_gauges(out, sample->now[i], sample->before[i]);
     out = FP_PUT_LITERAL(out, " name=flame_prof engine=");
     out = fp_put(out, sample->engine, strlen(sample->engine));
+    if (sample->mode != NULL)
+        out = fp_put(FP_PUT_LITERAL(out, " mode="), sample->mode, strlen(sample->mode));
     if (note.size > 0)
         out = fp_put_encoded(FP_PUT_LITERAL(out, " trigger="), note);
     out = FP_PUT_LITERAL(out, " (metrics)\n" FP_FRAME_ADDRESS "flame_prof_self (flame_prof)\n");

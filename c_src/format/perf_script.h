@@ -58,6 +58,7 @@ int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which, c
 #define FP_NOTE_ROOM 512 /* of a note with its end; longer ones are cut */
 struct fp_self_sample {
     const char *engine;
+    const char *mode; /* NULL: processes */
     const struct fp_gauges *now[2], *before[2];
     int64_t now_us;
     const char *note; /* why there is a session, or "" */

@@ -243,6 +243,7 @@ static int create_writer(struct fp_session *session, struct fp_sink *sink)
     options->counters = &session->counters;
     options->sink = sink;
     options->engine = session->options.is_native ? "native" : "portable";
+    options->mode = session->options.sampler.mode == FP_MODE_SCHEDULERS ? "schedulers" : NULL;
     options->node = &session->node;
     options->clock = &session->clock;
     options->read_clock = session->options.is_native ? fp_clock_ns : NULL;

@@ -236,6 +236,7 @@ static void write_own_sample(struct fp_writer *writer)
 {
     struct fp_self_sample sample = {
         .engine = writer->options.engine,
+        .mode = writer->options.mode,
         .now = {&writer->own, &writer->node},
         .before = {&writer->own_before, &writer->node_before},
         .now_us = fp_monotonic_ns() / 1000 +

@@ -21,6 +21,7 @@ struct fp_writer_options {
     struct fp_sink *sink; /* the writer's from a successful start on */
     struct fp_perf_script_options script;
     const char *engine;             /* "native", "portable": static */
+    const char *mode;               /* "schedulers", or NULL */
     struct fp_gauges_mailbox *node; /* gauges of the node, or NULL */
     uint32_t flush_interval_ms;     /* 0: flushed only by request */
     const char *note;               /* for the own samples, or "" (perf_script.h); copied */

@@ -296,7 +296,7 @@ static const char *grammar_metrics(const char *at, const char *end)
     return NULL;
 }
 
-/* Any figures, then two words, or three. */
+/* Any figures, then two words to four. */
 static const char *grammar_own_metrics(const char *at, const char *end)
 {
     uint64_t ignored;
@@ -317,6 +317,7 @@ static const char *grammar_own_metrics(const char *at, const char *end)
     }
     GRAMMAR_NEED(grammar_literal(&at, end, "native") || grammar_literal(&at, end, "portable"),
                  "no engine");
+    grammar_literal(&at, end, " mode=schedulers");
     if (grammar_literal(&at, end, " trigger="))
         while (at < end && *at != ' ')
             at++;
