@@ -12,7 +12,7 @@
 %% #{engine => native,state => running,
 %%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log.zst.part">>]}
 %% 3> {ok, #{files := Files, taken := Taken}} = flame_prof:stop().
-%% 4> flame_prof_hot:print(Files, #{by => reductions}).
+%% 4> flame_prof:hot(Files).
 %% '''
 %%
 %% Without options it samples the 100 busiest processes every 9 milliseconds and
@@ -482,12 +482,15 @@ blame(Function, Ms) ->
 hot(Files) ->
     hot(Files, #{}).
 
-%% @doc Prints the hottest stacks of files as a tree, and the hottest functions.
+%% @doc Prints what was active in files: the hottest stacks as a tree, the hottest functions and
+%% processes. The first line counts what waited, which `idle => true' shows, too.
 %%
 %% ```
-%% 1> flame_prof:hot(Files, #{by => reductions, status => running}).
+%% 1> flame_prof:hot(Files, #{idle => true, top => 5}).
 %% '''
 %%
+%% Reading takes memory of the node in which it is called: at most 1 GiB, or `max_memory'. On a
+%% node in production read large files with less, or from another node or the command line.
 %% {@link flame_prof_tree} has the options, and the same as terms.
 -spec hot(flame_prof_samples:files(), flame_prof_tree:options()) -> ok | {error, reason()}.
 hot(Files, Options) ->

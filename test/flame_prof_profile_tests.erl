@@ -150,9 +150,13 @@ its_own_samples_are_kept_apart_test() ->
         {ok, Profile} = flame_prof_profile:read(File),
         OwnText = list_to_binary(Own),
         ?assertMatch(
-            #{samples := 24, bad := 0, files := [#{samples := 24, own := OwnText}]},
+            #{samples := 24, bad := 0, files := [#{samples := 24, own := OwnText}],
+                processes := 2, own_metrics := [<<"ticks">>, <<"missed">>]},
             flame_prof_profile:info(Profile)
         ),
+        #{metrics := OfProcesses} = flame_prof_profile:info(Profile),
+        ?assertEqual(16, length(OfProcesses)),
+        ?assertMatch({error, _}, flame_prof_profile:stacks(Profile, #{measure => ticks})),
         ?assertEqual(
             [false, false, true],
             [IsOwn || #{is_own := IsOwn} <- flame_prof_profile:processes(Profile)]
@@ -254,7 +258,7 @@ stacks_are_those_of_the_export_test_() ->
             Options = #{measure => Measure, levels => [process, status], lines => Lines},
             {ok, #{weight := Weight, samples := Samples, count := Count, stacks := Stacks}} =
                 flame_prof_profile:stacks(Profile, Options),
-            Sums = maps:from_list([{L ++ lists:reverse(S), W} || {L, S, W, _} <- Stacks]),
+            Sums = maps:from_list([{L ++ symbols(S), W} || {L, S, W, _} <- Stacks]),
             ?assertEqual(expected_stacks(?OURS, Measure, [process, status], Lines), Sums),
             ?assertEqual(Weight, lists:sum(maps:values(Sums))),
             ?assertEqual(Samples, lists:sum([N || {_, _, _, N} <- Stacks])),
@@ -268,6 +272,45 @@ stacks_are_those_of_the_export_test_() ->
             )
         end)
      || Measure <- [samples, reductions, {value, memory}, memory], Lines <- [true, false]
+    ].
+
+symbols(Frames) -> lists:reverse([Symbol || {Symbol, _} <- Frames]).
+
+%% As fold/3 has them.
+frames_have_their_library_or_source_test_() ->
+    [
+        ?_test(begin
+            {ok, Profile} = flame_prof_profile:read(?CORPUS ++ File),
+            {ok, #{stacks := Stacks}} = flame_prof_profile:stacks(Profile, #{}),
+            {ok, Expected, _} = flame_prof:fold(
+                fun(#{frames := Frames}, All) -> [Frames | All] end, [], ?CORPUS ++ File),
+            ?assertEqual(
+                lists:usort(Expected), lists:usort([Frames || {_, Frames, _, _} <- Stacks])
+            ),
+            {ok, #{stacks := Plain}} = flame_prof_profile:stacks(Profile, #{lines => false}),
+            ?assertEqual(
+                lists:usort([[without_lines(Frame) || Frame <- Frames] || Frames <- Expected]),
+                lists:usort([Frames || {_, Frames, _, _} <- Plain])
+            )
+        end)
+     || File <- ["ours.log", "schedulers.log", "original.log", "perf.txt"]
+    ].
+
+without_lines({Symbol, Dso}) -> {element(1, without_line(Symbol)), Dso}.
+
+groups_are_summed_without_stacks_test_() ->
+    [
+        ?_test(begin
+            {ok, Profile} = flame_prof_profile:read(?OURS),
+            Query = #{measure => Measure, levels => [status, node, pid]},
+            {ok, #{stacks := Stacks}} = flame_prof_profile:stacks(Profile, Query),
+            {ok, #{stacks := Groups} = Answer} =
+                flame_prof_profile:stacks(Profile, Query#{stacks => false}),
+            ?assertEqual(sums([{L, W} || {L, _, W, _} <- Stacks]),
+                maps:from_list([{L, W} || {L, [], W, _} <- Groups])),
+            ?assertEqual(length(Groups), maps:get(count, Answer))
+        end)
+     || Measure <- [samples, memory, {value, memory}]
     ].
 
 a_closed_profile_is_of_no_use_test() ->

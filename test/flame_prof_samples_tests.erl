@@ -140,10 +140,10 @@ bad_options_are_named_test_() ->
 %% A second process that reads with the first one's reader is refused, and does
 %% no harm; so is what is no reader.
 a_reader_is_one_processs_test() ->
-    {ok, Reader} = flame_prof_report_nif:reader_open(<<?CORPUS "ours.log">>),
+    {ok, Reader} = flame_prof_report_nif:reader_open(<<?CORPUS "ours.log">>, processes),
     ?assertError(badarg, flame_prof_report_nif:reader_next(make_ref(), 1)),
     ?assertError(badarg, flame_prof_report_nif:reader_next(Reader, -1)),
-    ?assertError(badarg, flame_prof_report_nif:reader_open(<<"a", 0, "b">>)),
+    ?assertError(badarg, flame_prof_report_nif:reader_open(<<"a", 0, "b">>, processes)),
     ?assertMatch({more, [_]}, flame_prof_report_nif:reader_next(Reader, 1)),
     ?assertMatch({done, [_, _, _, _, _]}, flame_prof_report_nif:reader_next(Reader, 100)).
 

@@ -144,6 +144,21 @@ struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dime
 
 FP_INTERN_PAIR(intern_node, struct fp_aggregate, struct fp_node, node, nodes, parent, frame)
 
+static int intern_name(struct fp_aggregate *sums, struct fp_budget *budget,
+                       const struct fp_frame_ids *frame, uint32_t *id)
+{
+    size_t known = sums->names.count;
+    uint32_t line;
+    struct fp_slice symbol = fp_profile_text(sums->profile, frame->symbol);
+    int err = fp_strings_intern(&sums->names, budget, fp_text_without_line(symbol, &line), id);
+
+    if (err == 0)
+        err = FP_GROW_ZEROS(budget, &sums->dso, &sums->dso_room, *id + 1u);
+    if (err == 0 && sums->names.count > known)
+        sums->dso[*id] = frame->dso;
+    return err;
+}
+
 /* Parents come before their children. */
 static int make_tree(struct fp_aggregate *sums, struct fp_budget *budget)
 {
@@ -156,11 +171,8 @@ static int make_tree(struct fp_aggregate *sums, struct fp_budget *budget)
     for (size_t n = 1; n < tree->node_count && err == 0; n++) {
         const struct fp_frame_ids *frame = &tree->frame[tree->node[n].frame];
         struct fp_node node = {.parent = sums->map[tree->node[n].parent]};
-        uint32_t line;
-        struct fp_slice name =
-            fp_text_without_line(fp_profile_text(sums->profile, frame->symbol), &line);
 
-        err = fp_strings_intern(&sums->names, budget, name, &node.frame);
+        err = intern_name(sums, budget, frame, &node.frame);
         if (err == 0)
             err = intern_node(sums, budget, node, &sums->map[n]);
     }
@@ -187,6 +199,15 @@ struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *sums, uint32_t no
     if (sums->map != NULL)
         return fp_strings_at(&sums->names, sums->node[node].frame);
     return fp_profile_text(sums->profile, tree->frame[tree->node[node].frame].symbol);
+}
+
+struct fp_slice fp_aggregate_dso(const struct fp_aggregate *sums, uint32_t node)
+{
+    const struct fp_tree *tree = &sums->profile->tree;
+
+    if (sums->map != NULL)
+        return fp_profile_text(sums->profile, sums->dso[sums->node[node].frame]);
+    return fp_profile_text(sums->profile, tree->frame[tree->node[node].frame].dso);
 }
 
 /* ------------------------------------------------------------------- groups -- */
@@ -233,7 +254,8 @@ static int add_row(struct fp_aggregate *sums, const struct fp_query *query,
         return 0;
     for (uint32_t i = 0; i < query->dimension_count; i++)
         key.code[i] = code_of(profile, query->dimension[i], row, weight);
-    key.node = sums->map == NULL ? node : sums->map[node];
+    if (!query->without_stacks)
+        key.node = sums->map == NULL ? node : sums->map[node];
     key.weight = fp_magnitude(weight);
     return add(sums, &key);
 }
@@ -256,7 +278,7 @@ int fp_aggregate_make(struct fp_aggregate *sums, struct fp_profile *profile, str
 
     *sums = (struct fp_aggregate){.profile = profile};
     keep_signs_apart(query);
-    if (query->without_lines)
+    if (query->without_lines && !query->without_stacks)
         err = make_tree(sums, &profile->budget);
     fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
     while (err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
@@ -271,6 +293,7 @@ void fp_aggregate_free(struct fp_aggregate *sums)
 
     FP_FREE(budget, sums->group, sums->room);
     FP_FREE(budget, sums->map, sums->map_room);
+    FP_FREE(budget, sums->dso, sums->dso_room);
     FP_FREE(budget, sums->node, sums->node_room);
     fp_table_free(&sums->table, budget);
     fp_table_free(&sums->nodes, budget);

@@ -64,7 +64,8 @@ struct fp_query {
     struct fp_by by;
     enum fp_dimension dimension[FP_DIMENSION_COUNT]; /* outermost first */
     uint32_t dimension_count;
-    int without_lines; /* two lines of one function are one frame */
+    int without_lines;  /* two lines of one function are one frame */
+    int without_stacks; /* one sum for each group; without_lines is of no use then */
 };
 
 /* A group of a dimension (fp_group.code) as text, percent-encoded as in the file. `room` has
@@ -90,10 +91,11 @@ struct fp_aggregate {
     size_t count, room;
     struct fp_table table;
     /* The tree without lines: the profile's node n is node map[n], whose frame is a number of
-     * `names`. With lines, `map` is NULL, and the tree is the profile's. */
-    uint32_t *map;
+     * `names`; dso[name] is the text of the first frame with this name. With lines, `map` is NULL,
+     * and the tree is the profile's. */
+    uint32_t *map, *dso;
     struct fp_node *node;
-    size_t node_count, node_room, map_room;
+    size_t node_count, node_room, map_room, dso_room;
     struct fp_table nodes;
     struct fp_strings names;
 };
@@ -108,5 +110,6 @@ void fp_aggregate_free(struct fp_aggregate *sums);
 /* The nodes of a group's stack, root first; their count. */
 size_t fp_aggregate_stack(const struct fp_aggregate *sums, uint32_t node,
                           uint32_t nodes[FP_FRAMES_MOST]);
-/* The symbol of a node of such a stack. */
+/* The symbol and the library or source file of a node of such a stack. */
 struct fp_slice fp_aggregate_symbol(const struct fp_aggregate *sums, uint32_t node);
+struct fp_slice fp_aggregate_dso(const struct fp_aggregate *sums, uint32_t node);

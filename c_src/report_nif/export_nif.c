@@ -42,7 +42,7 @@ static int write_format(struct export *export, enum format format, struct fp_out
     }
 }
 
-/* [{By, [Dimension], WithoutLines}], at least one. */
+/* [{By, [Dimension], Frames}], at least one. */
 static int get_queries(struct export *export, ERL_NIF_TERM list)
 {
     ERL_NIF_TERM head;
@@ -71,7 +71,7 @@ static ERL_NIF_TERM run(struct export *export, enum format format, const char *p
     return err != 0 ? fp_report_error(export->env, err, why) : fp_ok(export->env, export->facts);
 }
 
-/* (Profile, Format, Path, [{By, [Dimension], WithoutLines}]) ->
+/* (Profile, Format, Path, [{By, [Dimension], Frames}]) ->
  *     {ok, #{bytes, ...}} | {error, {Atom, Text}} */
 FP_HANDLE_NIF(fp_nif_profile_export, fp_profile_kind)
 {

@@ -129,11 +129,38 @@ static ERL_NIF_TERM list_of(ErlNifEnv *env, const struct fp_profile *profile, it
     return list;
 }
 
+/* The metrics of the processes, or those that only the profiler's own samples have. */
+static ERL_NIF_TERM metrics_of(ErlNifEnv *env, const struct fp_profile *profile, int is_own)
+{
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+
+    for (uint32_t m = profile->metric_count; m-- > 0;) {
+        if ((profile->metric[m].samples == 0) == is_own)
+            list = enif_make_list_cell(env, metric_term(env, profile, m), list);
+    }
+    return list;
+}
+
+/* Neither the profiler itself nor a scheduler that had nothing to run. */
+static uint64_t count_processes(const struct fp_profile *profile)
+{
+    struct fp_slice scheduler = FP_SLICE("scheduler=");
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < profile->process_count; i++) {
+        struct fp_slice words = fp_profile_text(profile, profile->process[i].words);
+        int is_scheduler =
+            words.size > scheduler.size && memcmp(words.at, scheduler.at, scheduler.size) == 0;
+
+        count += !profile->process[i].is_own && !is_scheduler;
+    }
+    return count;
+}
+
 /* Profile -> #{...}: see flame_prof_profile:info/1. */
 FP_HANDLE_NIF(fp_nif_profile_info, fp_profile_kind)
 {
     static const struct fp_field fields[] = {
-        FP_FIELD("processes", U64, fp_profile, process_count),
         FP_FIELD("frames", U64, fp_profile, tree.frame_count),
         FP_FIELD("nodes", U64, fp_profile, tree.node_count),
         FP_FIELD("stacks", U64, fp_profile, tree.stack_count),
@@ -152,7 +179,9 @@ FP_HANDLE_NIF(fp_nif_profile_info, fp_profile_kind)
 
     fp_map_put_u64(env, &map, "samples", p->rows.count - p->own_count);
     fp_map_put(env, &map, "events", list_of(env, p, event_term, 0, p->event_count));
-    fp_map_put(env, &map, "metrics", list_of(env, p, metric_term, 0, p->metric_count));
+    fp_map_put_u64(env, &map, "processes", count_processes(p));
+    fp_map_put(env, &map, "metrics", metrics_of(env, p, 0));
+    fp_map_put(env, &map, "own_metrics", metrics_of(env, p, 1));
     fp_map_put(env, &map, "files", list_of(env, p, file_term, 0, p->file_count));
     fp_map_put(env, &map, "warnings", list_of(env, p, warning_term, 0, warnings));
     return map;

@@ -24,10 +24,11 @@ static int get_by(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                  struct fp_query *query)
 {
+    static const char *const frames[] = {"lines", "functions", "none", NULL};
     const ERL_NIF_TERM *part;
     ERL_NIF_TERM head, list;
     uint32_t seen = 0;
-    int size;
+    int size, kind;
 
     if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
         !get_by(env, profile, part[0], &query->by))
@@ -42,8 +43,10 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
         seen |= 1u << d;
         query->dimension[query->dimension_count++] = (enum fp_dimension)d;
     }
-    query->without_lines = fp_is_atom(env, part[2], "true");
-    return 1;
+    kind = fp_get_name(env, part[2], frames);
+    query->without_lines = kind == 1;
+    query->without_stacks = kind == 2;
+    return kind >= 0;
 }
 
 /* ------------------------------------------------------------------- stacks -- */
@@ -55,6 +58,15 @@ struct stacks {
     ERL_NIF_TERM *frames; /* by node: the list from it to the root, or 0 */
 };
 
+static ERL_NIF_TERM frame_term(struct stacks *stacks, uint32_t node)
+{
+    struct fp_slice symbol = fp_aggregate_symbol(&stacks->sums, node);
+    struct fp_slice dso = fp_aggregate_dso(&stacks->sums, node);
+
+    return enif_make_tuple2(stacks->env, fp_slice_term(stacks->env, symbol),
+                            fp_slice_term(stacks->env, dso));
+}
+
 /* Lists share their tails as stacks share their callers. */
 static ERL_NIF_TERM frames_term(struct stacks *stacks, uint32_t node)
 {
@@ -63,12 +75,10 @@ static ERL_NIF_TERM frames_term(struct stacks *stacks, uint32_t node)
     ERL_NIF_TERM list = enif_make_list(stacks->env, 0);
 
     for (size_t i = 0; i < count; i++) {
-        ERL_NIF_TERM *known = &stacks->frames[nodes[i]], symbol;
+        ERL_NIF_TERM *known = &stacks->frames[nodes[i]];
 
-        if (*known == 0) {
-            symbol = fp_slice_term(stacks->env, fp_aggregate_symbol(&stacks->sums, nodes[i]));
-            *known = enif_make_list_cell(stacks->env, symbol, list);
-        }
+        if (*known == 0)
+            *known = enif_make_list_cell(stacks->env, frame_term(stacks, nodes[i]), list);
         list = *known;
     }
     return list;
@@ -130,8 +140,8 @@ static int stacks_term(struct stacks *stacks, uint64_t most, ERL_NIF_TERM *term)
     return 0;
 }
 
-/* (Profile, {By, [Dimension], WithoutLines}, Most) ->
- *     {ok, {Weight, Samples, Count, [{[Dimension], [Symbol], Weight, Samples}]}}
+/* (Profile, {By, [Dimension], Frames}, Most) ->
+ *     {ok, {Weight, Samples, Count, [{[Dimension], [{Symbol, Dso}], Weight, Samples}]}}
  *   | {error, {Atom, Text}}: the sums of all stacks, and the Most heaviest ones */
 FP_HANDLE_NIF(fp_nif_profile_stacks, fp_profile_kind)
 {

@@ -7,7 +7,7 @@
 /* Text of one call, so that a call ends soon. */
 #define CALL_BYTES ((uint64_t)1 << 20)
 #define WARNINGS_MOST 16
-#define METRICS_MOST 64
+#define METRICS_MOST FP_METRICS_MOST
 #define MEMORY_BYTES ((size_t)64 << 20)
 
 struct reader {
@@ -16,6 +16,7 @@ struct reader {
     struct fp_file file;
     struct fp_warning warning[WARNINGS_MOST];
     char *encoded; /* FP_ENCODED_BYTES */
+    int is_own;    /* the profiler's own samples are read, instead of those of processes */
 };
 
 static void destroy(void *object)
@@ -170,7 +171,7 @@ static const char *field_terms(struct call *call, const struct fp_sample *sample
     return bad != NULL ? bad : words_term(call, rest, words);
 }
 
-/* The profiler's own sample has no term. */
+/* A sample that is not of the kind that is read has no term. */
 static const char *sample_term(struct call *call, const struct fp_scan_piece *piece,
                                ERL_NIF_TERM *term)
 {
@@ -179,7 +180,7 @@ static const char *sample_term(struct call *call, const struct fp_scan_piece *pi
     struct fp_sample sample;
     const char *bad = fp_sample_read(piece, file->dialect, &sample);
 
-    if (bad == NULL && fp_sample_is_own(&sample))
+    if (bad == NULL && fp_sample_is_own(&sample) != call->reader->is_own)
         return NULL;
     if (bad == NULL)
         bad = field_terms(call, &sample, &value[0], &value[1]);
@@ -238,19 +239,22 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most, ERL_N
 
 /* ------------------------------------------------------------------- NIFs -- */
 
-/* Path -> {ok, Reader} | {error, {Atom, Text}} */
+/* (Path, processes | profiler) -> {ok, Reader} | {error, {Atom, Text}}: whose samples are read */
 FP_REPORT_NIF(fp_nif_reader_open)
 {
+    static const char *const kinds[] = {"processes", "profiler", NULL};
+    int whose = fp_get_name(env, argv[1], kinds);
     struct reader *reader;
     ERL_NIF_TERM term;
     char path[FP_PATH_BYTES], why[FP_WHY_BYTES] = "";
     int err = FP_ENOMEM;
 
-    if (!fp_get_path(env, argv[0], path))
+    if (whose < 0 || !fp_get_path(env, argv[0], path))
         return enif_make_badarg(env);
     reader = calloc(1, sizeof(*reader));
     if (reader == NULL)
         return fp_report_error(env, err, why);
+    reader->is_own = whose == 1;
     reader->encoded = malloc(FP_ENCODED_BYTES);
     if (reader->encoded != NULL)
         err = fp_source_open(&reader->source, path, why, sizeof(why));

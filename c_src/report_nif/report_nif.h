@@ -65,7 +65,7 @@ ERL_NIF_TERM fp_file_map(ErlNifEnv *env, const struct fp_profile *profile,
 
 extern const struct fp_handle_kind fp_profile_kind;
 
-/* {By, [Dimension], WithoutLines}. 1; 0: the term is no query. */
+/* {By, [Dimension], Frames}, Frames being lines, functions or none. 1; 0: the term is no query. */
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                  struct fp_query *query);
 
@@ -87,7 +87,7 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
 
 /* Name, arity, flags. A NIF that is not marked dirty returns within a millisecond. */
 #define FP_REPORT_NIF_MAP(X)                                                                       \
-    X(reader_open, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
+    X(reader_open, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
     X(reader_next, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
     X(reader_info, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
     X(reader_close, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                 \

@@ -245,8 +245,9 @@ options(pstack) ->
 options(hot) ->
     [
         {by, {"MEASURE", measure}, "samples, a metric such as reductions, value:METRIC (samples)"},
+        {idle, flag, "with what waits, and idle schedulers (by a metric they are shown)"},
         {status, {"STATUS", {one_of, statuses()}},
-            "only samples of this status, such as running (all)"},
+            "only samples of this status, such as running (what is active)"},
         {files, flag, "sort into files first: one for each node"},
         {top, {"N", {whole, 1, 100000}}, "functions to list (20)"},
         {min, {"PERCENT", percent}, "leave out branches below it (1)"},

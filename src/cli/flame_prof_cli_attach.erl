@@ -290,16 +290,17 @@ hot(Files, _Parsed) ->
             flame_prof_cli_out:say(flame_prof:format_error(Reason))
     end.
 
-%% What costs CPU; where nothing does, what is waited for.
+%% What is active; where nothing is, what is waited for.
 hottest(Profile, Options) ->
-    case flame_prof_tree:of_profile(Profile, Options#{status => running}) of
-        {ok, #{samples := 0}} -> flame_prof_tree:of_profile(Profile, Options);
+    case flame_prof_tree:of_profile(Profile, Options) of
+        {ok, #{samples := 0}} -> flame_prof_tree:of_profile(Profile, Options#{idle => true});
         Report -> Report
     end.
 
 shown({ok, #{samples := 0}}) ->
     ok;
 shown({ok, Report}) ->
-    flame_prof_cli_out:put(["\n", flame_prof_tree:format(Report, flame_prof_cli_out:columns())]);
+    Columns = flame_prof_cli_out:columns(),
+    flame_prof_cli_out:put(["\n", flame_prof_tree:format(Report, Columns, "hot --idle")]);
 shown({error, Reason}) ->
     flame_prof_cli_out:say(flame_prof:format_error(Reason)).

@@ -30,7 +30,7 @@ progress(File, Read, Size) ->
     ]).
 
 with(hot, Profile, Parsed) ->
-    Renamed = [{files, node} | [{K, K} || K <- [by, status, top, min, depth]]],
+    Renamed = [{files, node} | [{K, K} || K <- [by, idle, status, top, min, depth]]],
     Options = maps:from_list([{To, maps:get(K, Parsed)}
         || {K, To} <- Renamed, is_map_key(K, Parsed)]),
     case flame_prof_tree:of_profile(Profile, Options) of
@@ -58,7 +58,7 @@ with(export, Profile, #{as := Format, arguments := [First | _]} = Parsed) ->
 shown(Report, #{json := true}) ->
     json(Report);
 shown(Report, _) ->
-    put(flame_prof_tree:format(Report, flame_prof_cli_out:columns())).
+    put(flame_prof_tree:format(Report, flame_prof_cli_out:columns(), "--idle")).
 
 json(Term) ->
     put([flame_prof_json:encode(Term), "\n"]).

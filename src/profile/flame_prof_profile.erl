@@ -53,8 +53,9 @@
     }.
 
 %% `bad' counts damaged samples and what files as a whole have lost. Times are
-%% microseconds since 1970. `frames', `nodes', `stacks' and `texts' are the sizes
-%% of the tables.
+%% microseconds since 1970. `processes' counts neither the profiler nor schedulers, and
+%% `metrics' are those of processes: `own_metrics' has the profiler's counters and the node
+%% metrics. `frames', `nodes', `stacks' and `texts' are the sizes of the tables.
 -type info() ::
     #{
         samples := non_neg_integer(),
@@ -64,6 +65,7 @@
         last_us := integer(),
         is_ordered := boolean(),
         metrics := [binary()],
+        own_metrics := [binary()],
         events := [binary()],
         files := [file()],
         processes := non_neg_integer(),
@@ -114,11 +116,11 @@
         last_us := integer()
     }.
 
-%% Drawers, outermost first, and symbols, leaf first, as they stand in the file.
+%% Levels, outermost first, and frames, leaf first, as they stand in the file.
 -type stack() ::
     {
         Levels :: [binary()],
-        Symbols :: [binary()],
+        Frames :: [flame_prof_samples:frame()],
         Weight :: pos_integer(),
         Samples :: pos_integer()
     }.
@@ -149,6 +151,8 @@
 %%     and release do not cancel each other.</li>
 %% <li>`lines': whether two lines of a function are two frames (true); for
 %%     collapsed and {@link stacks/2}</li>
+%% <li>`stacks': false: {@link stacks/2} answers one sum for each group of levels, and no
+%%     frames (true)</li>
 %% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
 %% </ul>
 -type export_options() ::
@@ -157,7 +161,8 @@
         measure => measure(),
         measures => [measure(), ...],
         levels => [level()],
-        lines => boolean()
+        lines => boolean(),
+        stacks => boolean()
     }.
 
 -type error() ::
@@ -317,13 +322,13 @@ is_format(Format) ->
 -spec index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, error()}.
 index(Profile, Path) ->
-    write(Profile, index, Path, [{samples, [], false}]).
+    write(Profile, index, Path, [{samples, [], lines}]).
 
 %% @doc The same with its rows packed, to be compressed and sent: doc/index.md.
 -spec packed_index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, error()}.
 packed_index(Profile, Path) ->
-    write(Profile, packed_index, Path, [{samples, [], false}]).
+    write(Profile, packed_index, Path, [{samples, [], lines}]).
 
 write(Profile, Format, Path, Queries) ->
     case write_to(Profile, Format, flame_prof_samples:path(Path), Queries) of
@@ -336,21 +341,26 @@ write_to(Profile, Format, {ok, Path}, Queries) ->
     flame_prof_report_nif:profile_export(Profile, Format, Path, Queries).
 
 export_options(Profile, Given) when is_map(Given) ->
-    case checked(maps:merge(#{measure => samples, levels => [status], lines => true}, Given)) of
-        {ok, #{measure := One, levels := Levels, lines := Lines} = Options} ->
+    Defaults = #{measure => samples, levels => [status], lines => true, stacks => true},
+    case checked(maps:merge(Defaults, Given)) of
+        {ok, #{measure := One, levels := Levels} = Options} ->
             #{metrics := Metrics} = info(Profile),
             Measures = maps:get(measures, Options, [One]),
-            queries([measure(M) || M <- Measures], Levels, not Lines, Metrics);
+            queries([measure(M) || M <- Measures], Levels, frames(Options), Metrics);
         {error, _} = Error ->
             Error
     end;
 export_options(_Profile, _) ->
     {error, {bad_option, options, <<"a map of options">>}}.
 
-queries(Measures, Levels, WithoutLines, Metrics) ->
+frames(#{stacks := false}) -> none;
+frames(#{lines := false}) -> functions;
+frames(_) -> lines.
+
+queries(Measures, Levels, Frames, Metrics) ->
     case [Metric || {_, Metric} <- Measures, not lists:member(Metric, Metrics)] of
         [] ->
-            {ok, [{Measure, Levels, WithoutLines} || Measure <- Measures]};
+            {ok, [{Measure, Levels, Frames} || Measure <- Measures]};
         [_ | _] ->
             Known = lists:join(<<", ">>, [<<"samples">>, <<"period">> | Metrics]),
             {error, {bad_option, measure, iolist_to_binary(["of these files: ", Known])}}
@@ -385,8 +395,8 @@ is_option(levels, Levels) ->
         length(lists:usort(Levels)) =:= length(Levels);
 is_option(top, Top) ->
     Top =:= all orelse (is_integer(Top) andalso Top >= 1 andalso Top < 1 bsl 60);
-is_option(lines, Lines) ->
-    is_boolean(Lines);
+is_option(Key, Is) when Key =:= lines; Key =:= stacks ->
+    is_boolean(Is);
 is_option(_, _) ->
     false.
 
@@ -410,11 +420,11 @@ accepts(levels) ->
     <<"a list, each at most once, of: ", (names(levels()))/binary>>;
 accepts(top) ->
     <<"all, or a whole number from 1 on">>;
-accepts(lines) ->
+accepts(Key) when Key =:= lines; Key =:= stacks ->
     <<"true or false">>;
 accepts(_) ->
     <<"no such option; there are: levels, lines, max_memory, measure, measures, "
-      "progress, top">>.
+      "progress, stacks, top">>.
 
 names(Atoms) ->
     iolist_to_binary(lists:join(", ", [atom_to_binary(Atom) || Atom <- Atoms])).

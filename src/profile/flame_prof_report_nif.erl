@@ -6,7 +6,7 @@
 %% `unzst_*'.
 -module(flame_prof_report_nif).
 
--export([reader_open/1, reader_next/2, reader_info/1, reader_close/1]).
+-export([reader_open/2, reader_next/2, reader_info/1, reader_close/1]).
 -export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
 -export([unzst_open/0, unzst_read/3]).
@@ -21,11 +21,12 @@
     {
         Measure :: samples | period | {value | delta, binary()},
         [flame_prof_profile:level()],
-        WithoutLines :: boolean()
+        Frames :: lines | functions | none
     }.
 
--spec reader_open(Path :: binary()) -> {ok, reference()} | {error, {atom(), binary()}}.
-reader_open(_) -> ?NOT_LOADED.
+-spec reader_open(Path :: binary(), processes | profiler) ->
+    {ok, reference()} | {error, {atom(), binary()}}.
+reader_open(_, _) -> ?NOT_LOADED.
 
 -spec reader_next(reference(), Most :: non_neg_integer()) ->
     {more | done, [flame_prof_samples:sample()]} | {error, {atom(), binary()}}.

@@ -32,7 +32,7 @@
 %% empty in files of perf. In flame_prof's files `period' is how many observations the sample
 %% stands for (doc/sampling.md, What waits and does not move): add it up to count
 %% samples. Symbols, names and calls are percent-encoded: see
-%% {@link flame_prof_reader:decode/1}.
+%% {@link flame_prof_frames:decode/1}.
 -type sample() ::
     #{
         time_us := integer(),
@@ -179,7 +179,7 @@ one_file(File, Fun, Acc, Options) ->
     end.
 
 open({error, _} = Error) -> Error;
-open({ok, Path}) -> flame_prof_report_nif:reader_open(Path).
+open({ok, Path}) -> flame_prof_report_nif:reader_open(Path, processes).
 
 each_chunk(Reader, Fun, Acc0, #{chunk := Chunk} = Options) ->
     case flame_prof_report_nif:reader_next(Reader, Chunk) of

@@ -1,44 +1,38 @@
-%% @doc The hottest stacks of files, as a tree and as a list of functions.
-%% {@link flame_prof:hot/2} prints both.
+%% @doc What was hot in files: a tree of stacks, a list of functions and one of processes.
+%% {@link flame_prof:hot/2} prints them.
 %%
 %% ```
-%% 1> flame_prof:hot(Files, #{by => reductions, status => running}).
+%% 1> flame_prof:hot(Files, #{by => reductions}).
 %% 2> {ok, Report} = flame_prof_tree:report(Files, #{}).
 %% 3> io:put_chars(flame_prof_tree:format(Report, 120)).
 %% '''
+%%
+%% By samples, which stand for time, it shows what is active: running, collecting garbage or
+%% ready to run. The first line counts what is idle; `idle => true' shows it. By a metric it
+%% shows all: a change happened before the sample, whatever the status is at its time.
+%%
+%% Of files with `mode => schedulers' a share is one of the CPU time that Erlang processes
+%% used. In other files a sample is one process at one tick, and a share is one of these.
 %%
 %% The tree goes from the root, the status, to the leaf. A function that takes
 %% nothing itself and has one callee only shares a line with it, `caller > callee'.
 %% What is less than `min' is left out.
 %%
-%% Functions are those of Erlang: BIFs, NIFs and `[gc]' included. C functions are
-%% no functions of their own here, as on top of a busy VM's stacks would always be
-%% the same few; they stand as a detail beside the function that called them.
+%% Functions are those of Erlang: BIFs, NIFs and `[gc]' included. C functions stand as a detail
+%% beside the function that called them, as the same few are on top of every stack.
 -module(flame_prof_tree).
 
--export([report/2, of_profile/2, format/2]).
+-export([report/2, of_profile/2, format/2, format/3]).
 
 -import(flame_prof_text, [grouped/1, percent/1, plural/1, fit/2, right/2]).
 
--export_type([options/0, report/0, branch/0, hot_function/0, error/0]).
+-export_type([options/0, report/0, branch/0, hot_function/0, row/0, error/0]).
 
-%% <ul>
-%% <li>`by': what a share is a share of: `samples' (that is time), `period', a
-%%     metric such as `reductions' (by how much it changed) or `{value, Metric}'
-%%     (`samples')</li>
-%% <li>`status': only samples with this one (`all')</li>
-%% <li>`node': with more than one file, sort into files first (false)</li>
-%% <li>`top': functions to list (20)</li>
-%% <li>`min': percent of its root, the status, below which a branch is left out (1):
-%%     processes wait most of the time, and what they do else is to be seen all the
-%%     same. Also, of one function no more than 15 callees are shown.</li>
-%% <li>`depth': frames of a branch at most (40)</li>
-%% <li>`max_memory', `progress': {@link flame_prof_profile:options()}</li>
-%% </ul>
 -type options() ::
     #{
         by => flame_prof_profile:measure(),
-        status => all | flame_prof:status(),
+        idle => boolean(),
+        status => active | all | flame_prof:status(),
         node => boolean(),
         top => pos_integer(),
         min => number(),
@@ -46,10 +40,22 @@
         max_memory => pos_integer(),
         progress => fun()
     }.
+%% <ul>
+%% <li>`by': what a share is a share of: `samples' (that is time), `period', a
+%%     metric such as `reductions' (by how much it changed) or `{value, Metric}'
+%%     (`samples')</li>
+%% <li>`idle': samples of what is waiting, suspended or exiting, and of idle schedulers, too
+%%     (false; by a metric true)</li>
+%% <li>`status': only samples with this one, whatever `idle' says; `all' is `idle => true',
+%%     `active' is `idle => false'</li>
+%% <li>`node': with more than one file, sort into files first (false)</li>
+%% <li>`top': functions and processes to list (20)</li>
+%% <li>`min': percent of its root, the status, below which a branch is left out (1).
+%%     Of one function no more than 15 callees are shown.</li>
+%% <li>`depth': frames of a branch at most (40)</li>
+%% <li>`max_memory', `progress': {@link flame_prof_profile:options()}</li>
+%% </ul>
 
-%% Names are decoded, but for control characters. `share' is that of the root, a
-%% root's that of everything. `detail' are the C functions
-%% that were called, the heaviest first. `self' is what the function itself took.
 -type branch() ::
     #{
         name := binary(),
@@ -60,9 +66,10 @@
         detail := [{binary(), float()}],
         children := [branch()]
     }.
+%% Names are decoded, but for control characters, and Elixir's are as Elixir has them.
+%% `share' is that of the root, a root's that of everything. `detail' are the C functions
+%% that were called, the heaviest first. `self' is what the function itself took.
 
-%% `share' is that of the samples whose leaf it was, `total' that of those whose
-%% stack it was on.
 -type hot_function() ::
     #{
         name := binary(),
@@ -72,13 +79,23 @@
         total := float(),
         detail := [{binary(), float()}]
     }.
+%% `share' is that of the samples whose leaf it was, `total' that of those whose
+%% stack it was on.
 
-%% `samples' are those that have the status and weigh something, `all_samples' those of
-%% the files.
+-type row() ::
+    #{
+        name := binary(),
+        weight := non_neg_integer(),
+        samples := non_neg_integer(),
+        share := float()
+    }.
+%% A process, or a status.
+
 -type report() ::
     #{
         by := binary(),
-        status := atom(),
+        unit := samples | cpu,
+        status := active | all | flame_prof:status(),
         files := pos_integer(),
         seconds := float(),
         processes := non_neg_integer(),
@@ -86,15 +103,21 @@
         weight := non_neg_integer(),
         samples := non_neg_integer(),
         all_samples := non_neg_integer(),
+        by_status := [row()],
         tree := [branch()],
+        growth := non_neg_integer(),
         functions := [hot_function()],
-        more_functions := non_neg_integer()
+        more_functions := non_neg_integer(),
+        by_process := [row()],
+        more_processes := non_neg_integer()
     }.
+%% `samples' are those that have the status and weigh something, `all_samples' those of the
+%% files, and `by_status' counts these. `unit' is `cpu' where samples are of schedulers. Of a
+%% metric that also falls, the tree has growth and release apart, and functions and processes
+%% are those that grew: their shares are shares of `growth', which is `weight' elsewhere.
 
 -type error() :: flame_prof_profile:error() | {atom(), binary()}.
 
-%% A sample may stand for several looks, and counts as so many.
--define(ALL_LOOKS, #{measure => samples, levels => [], lines => false}).
 -define(DETAILS, 3).
 -define(CHILDREN, 15).
 -define(MEASURE_COLUMNS, (7 + 1 + 15)).
@@ -111,7 +134,7 @@ read(Files, Options) ->
     case flame_prof_profile:read(Files, maps:with([max_memory, progress], Options)) of
         {ok, Profile} ->
             try
-                of_profile(Profile, Options)
+                measured(Profile, Options)
             after
                 flame_prof_profile:close(Profile)
             end;
@@ -123,87 +146,177 @@ read(Files, Options) ->
 -spec of_profile(flame_prof_profile:profile(), options()) -> {ok, report()} | {error, error()}.
 of_profile(Profile, Given) ->
     case checked(Given) of
-        {ok, #{by := By} = Options} ->
-            Query = #{measure => By, levels => levels(Options), lines => false},
-            stacks(flame_prof_profile:stacks(Profile, Query), Profile, Options);
-        {error, _} = Error ->
-            Error
+        {ok, Options} -> measured(Profile, Options);
+        {error, _} = Error -> Error
+    end.
+
+measured(Profile, #{by := By} = Options) ->
+    case stacks(Profile, #{measure => By, levels => levels(Options), lines => false}) of
+        {ok, Stacks} -> {ok, report_of(Profile, Stacks, Options)};
+        {error, _} = Error -> Error
     end.
 
 levels(#{node := true}) -> [file, status];
 levels(_) -> [status].
 
-stacks({error, _} = Error, _Profile, _Options) ->
-    Error;
-stacks({ok, #{stacks := Stacks}}, Profile, Options) ->
+stacks(Profile, Query) ->
+    case flame_prof_profile:stacks(Profile, Query) of
+        {ok, #{stacks := Stacks}} -> {ok, Stacks};
+        {error, _} = Error -> Error
+    end.
+
+report_of(Profile, Stacks, #{by := By, top := Top, node := ByFile} = Options) ->
     #{processes := Processes, bad := Bad, files := Files} = Info = flame_prof_profile:info(Profile),
     #{first_us := First, last_us := Last} = Info,
-    #{by := By, status := Status, top := Top} = Options,
-    Rows = [row(Stack) || Stack <- unsigned(Stacks), is_wanted(Stack, Status)],
-    Total = lists:sum([Weight || {_, _, _, Weight, _} <- Rows]),
-    {Functions, More} = functions(Rows, Total, Top),
-    {ok, #{
+    Status = selected(Options),
+    At = 1 + length([file || ByFile]),
+    Rows = [row(Stack) || {Levels, _, _, _} = Stack <- unsigned(Stacks),
+        is_selected(lists:nth(At, Levels), Status)],
+    Grown = [Row || {Levels, _, _, _, _} = Row <- Rows, lists:last(Levels) =/= <<"negative">>],
+    Growth = weight(Grown),
+    {Functions, MoreFunctions} = functions(Grown, Growth, Top),
+    {ByProcess, MoreProcesses} = by_process(Profile, Status, Growth, Options),
+    ByStatus = by_status(Profile),
+    #{
         by => measure_text(By),
+        unit => unit(Profile, Info),
         status => Status,
         files => length(Files),
         seconds => (Last - First) / 1.0e6,
         processes => Processes,
         bad => Bad,
-        weight => Total,
+        weight => weight(Rows),
         samples => lists:sum([Samples || {_, _, _, _, Samples} <- Rows]),
-        all_samples => looks(flame_prof_profile:stacks(Profile, ?ALL_LOOKS)),
-        tree => tree(Rows, Total, Options),
+        all_samples => lists:sum([Samples || #{samples := Samples} <- ByStatus]),
+        by_status => ByStatus,
+        tree => tree(Rows, weight(Rows), Options),
+        growth => Growth,
         functions => Functions,
-        more_functions => More
-    }}.
+        more_functions => MoreFunctions,
+        by_process => ByProcess,
+        more_processes => MoreProcesses
+    }.
 
-looks({ok, #{stacks := Stacks}}) -> lists:sum([Samples || {_, _, _, Samples} <- Stacks]).
+weight(Rows) -> lists:sum([Weight || {_, _, _, Weight, _} <- Rows]).
 
-is_wanted(_Stack, all) -> true;
-is_wanted({Levels, _, _, _}, Status) -> lists:member(atom_to_binary(Status), Levels).
+selected(#{status := Status}) -> Status;
+selected(#{idle := true}) -> all;
+selected(#{idle := false}) -> active;
+selected(#{by := By}) when By =:= samples; By =:= period -> active;
+selected(_) -> all.
+
+is_selected(_Status, all) -> true;
+is_selected(Status, active) -> is_active(Status);
+is_selected(Status, Selected) -> Status =:= atom_to_binary(Selected).
+
+%% Samples of perf have no status, and are of what runs.
+is_active(<<"running">>) -> true;
+is_active(<<"garbage_collecting">>) -> true;
+is_active(<<"runnable">>) -> true;
+is_active(Status) -> Status =:= <<>>.
 
 %% Of changes, a level says which are negative; where none is, it says nothing.
 unsigned(Stacks) ->
-    case lists:any(fun({Levels, _, _, _}) -> lists:member(<<"negative">>, Levels) end, Stacks) of
+    case lists:any(fun({Levels, _, _, _}) -> lists:last(Levels) =:= <<"negative">> end, Stacks) of
         true -> Stacks;
         false -> [setelement(1, Stack, element(1, Stack) -- [<<"positive">>]) || Stack <- Stacks]
     end.
 
 %% Root first, without the C functions, which are apart: leaf first.
-row({Levels, Symbols, Weight, Samples}) ->
-    {Native, Frames} = lists:splitwith(fun is_native/1, Symbols),
+row({Levels, Stack, Weight, Samples}) ->
+    IsNative = fun(Frame) -> flame_prof_frames:kind(Frame) =:= native end,
+    {Native, Frames} = lists:splitwith(IsNative, Stack),
     {Levels, lists:reverse(erlang_frames(Frames)), named(Native), Weight, Samples}.
 
 erlang_frames([]) -> [<<"no_frames">>];
 erlang_frames(Frames) -> [shown(Frame) || Frame <- Frames].
 
-%% A library's name says nothing where a function's is there.
+%% The name of a library says nothing where there is one of a function.
 named(Native) ->
-    case [Symbol || Symbol <- Native, binary:first(Symbol) =/= $[] of
+    case [Frame || {Symbol, _} = Frame <- Native, binary:first(Symbol) =/= $[] of
         [] -> lists:sublist(Native, 1);
         Functions -> Functions
     end.
 
-%% Functions of Erlang end in `/Arity', and what we made up is listed.
-is_native(Symbol) ->
-    not lists:member(Symbol, pseudo()) andalso
-        re:run(Symbol, "/[0-9]+$", [{capture, none}]) =:= nomatch.
+shown(Frame) -> flame_prof_names:function(visible(flame_prof_frames:function(Frame))).
 
-pseudo() ->
-    [<<"[gc]">>, <<"[idle]">>, <<"ambiguous">>, <<"truncated">>, <<"stack_unreadable">>] ++
-        [<<"no_frames">>, <<"running_stack_not_sampled">>].
+visible(Text) -> << <<(visible_character(C))/utf8>> || <<C/utf8>> <= Text >>.
 
-shown(Symbol) ->
-    << <<(visible(C))/utf8>> || <<C/utf8>> <= flame_prof_reader:decode(Symbol) >>.
-
-visible(C) when C < 32; C >= 16#7f, C < 16#a0 -> $?;
-visible(C) -> C.
+visible_character(C) when C < 32; C >= 16#7f, C < 16#a0 -> $?;
+visible_character(C) -> C.
 
 measure_text({Kind, Metric}) -> iolist_to_binary(io_lib:format("~s of ~s", [Kind, text(Metric)]));
 measure_text(Metric) -> text(Metric).
 
 text(Metric) when is_atom(Metric) -> atom_to_binary(Metric);
 text(Metric) -> Metric.
+
+%% Statuses and processes: sums without stacks.
+
+%% Of all samples, also of those that are not shown.
+by_status(Profile) ->
+    {ok, Sums} = stacks(Profile, #{levels => [status], stacks => false}),
+    Total = lists:sum([Samples || {_, _, _, Samples} <- Sums]),
+    Ranked = lists:sort([{rank(Status), Status, Samples} || {[Status], _, _, Samples} <- Sums]),
+    [
+        #{name => Status, weight => N, samples => N, share => share(N, Total)}
+     || {_, Status, N} <- Ranked
+    ].
+
+%% What costs CPU first.
+rank(<<"running">>) -> 1;
+rank(<<"garbage_collecting">>) -> 2;
+rank(<<"runnable">>) -> 3;
+rank(<<"waiting">>) -> 5;
+rank(_) -> 4.
+
+%% Processes of two nodes can have the same pid.
+by_process(Profile, Status, Total, #{by := By, top := Top}) ->
+    Query = #{measure => By, levels => [status, node, pid], stacks => false},
+    {ok, Groups} = stacks(Profile, Query),
+    Sums = lists:foldl(
+        fun({[_, Node, Pid | _], _, Weight, Samples}, Sums) ->
+            {W, S} = maps:get({Node, Pid}, Sums, {0, 0}),
+            Sums#{{Node, Pid} => {W + Weight, S + Samples}}
+        end,
+        #{},
+        [Group || {[S | Levels], _, _, _} = Group <- Groups, is_selected(S, Status),
+            lists:last(Levels) =/= <<"negative">>]
+    ),
+    Sorted = lists:sort([{-W, Key, S} || {Key, {W, S}} <- maps:to_list(Sums)]),
+    Names = names(Profile, [Key || {_, Key, _} <- lists:sublist(Sorted, Top)]),
+    {[#{name => maps:get(Key, Names), weight => -W, samples => Samples, share => share(-W, Total)}
+        || {W, Key, Samples} <- lists:sublist(Sorted, Top)], max(0, length(Sorted) - Top)}.
+
+names(Profile, Keys) ->
+    Wanted = maps:from_keys(Keys, []),
+    maps:from_list([{Key, visible(flame_prof_frames:process(Process))}
+        || Process <- flame_prof_profile:processes(Profile),
+           Key <- [key(Process)], is_map_key(Key, Wanted)]).
+
+%% As the levels `node' and `pid' have it.
+key(#{pid := Os, erl_pid := <<>>, tid := Tid}) -> {node_text(Os), number_text(Os, Tid)};
+key(#{pid := Os, erl_pid := Pid}) -> {node_text(Os), Pid}.
+
+node_text(Os) -> iolist_to_binary(["os_pid_", integer_to_list(Os)]).
+
+number_text(Os, Tid) -> iolist_to_binary([integer_to_list(Os), "/", integer_to_list(Tid)]).
+
+%% A file says its mode in the profiler's own sample; older ones in the rows of idle schedulers.
+unit(Profile, #{files := Files}) ->
+    case lists:all(fun is_of_schedulers/1, Files) orelse
+        (length(Files) =:= 1 andalso has_schedulers(Profile)) of
+        true -> cpu;
+        false -> samples
+    end.
+
+is_of_schedulers(#{own := Own}) -> binary:match(Own, <<" mode=schedulers">>) =/= nomatch.
+
+has_schedulers(Profile) ->
+    lists:any(
+        fun(#{words := Words}) -> lists:prefix("scheduler=", binary_to_list(Words)) end,
+        flame_prof_profile:processes(Profile)
+    ).
 
 %% The tree: {Weight, Samples, Self, Details, Children by name}.
 
@@ -223,13 +336,6 @@ tree(Rows, Total, #{min := Min, depth := Depth}) ->
 %% Below a root, shares are shares of the root.
 root(Name, {Weight, _, _, _, _} = Node, Total, Min) ->
     (branch(Name, Node, Weight, Min * Weight / 100))#{share := share(Weight, Total)}.
-
-%% What costs CPU first.
-rank(<<"running">>) -> 1;
-rank(<<"garbage_collecting">>) -> 2;
-rank(<<"runnable">>) -> 3;
-rank(<<"waiting">>) -> 5;
-rank(_) -> 4.
 
 cut(Frames, Depth) when length(Frames) > Depth -> lists:sublist(Frames, Depth) ++ [<<"...">>];
 cut(Frames, _Depth) -> Frames.
@@ -305,45 +411,110 @@ function(Name, Leaves, Totals, Total) ->
 
 %% Text.
 
-%% @doc As text of at most so many columns.
+%% @equiv format(Report, Columns, "idle => true")
 -spec format(report(), pos_integer()) -> unicode:chardata().
 format(Report, Columns) ->
-    #{tree := Tree, functions := Functions, more_functions := More, by := By} = Report,
+    format(Report, Columns, "idle => true").
+
+%% @doc As text of at most so many columns. `Idle' is the option that shows what is idle.
+-spec format(report(), pos_integer(), unicode:chardata()) -> unicode:chardata().
+format(Report, Columns, Idle) ->
+    #{tree := Tree, functions := Functions, more_functions := More} = Report,
+    #{by_process := Processes, more_processes := MoreProcesses} = Report,
     [
-        summary(Report),
-        ["\n  share ", right(fit(By, 15), 15), "  (below a status: of this status)\n"],
+        [[fit(Line, Columns), "\n"] || Line <- summary(Report, Idle)],
+        statuses(Report),
+        ["\n", columns(Report), "  (below a status: of this status)\n"],
         [lines(Branch, 0, Columns) || Branch <- Tree],
-        ["\nFunctions: share of which it is the leaf, share that it is on the stack of\n"],
+        ["\nFunctions", grown(Report), ": share of which it is the leaf, share that it is on the"
+            " stack of\n"],
         "   leaf  on stack   samples\n",
         [function_line(Function, Columns) || Function <- Functions],
-        [["                            ", grouped(More), " more\n"] || More > 0]
+        [["                            ", grouped(More), " more\n"] || More > 0],
+        ["\nProcesses", grown(Report), "\n", columns(Report), "\n"],
+        [[measures(Process), fit(Name, max(20, Columns - ?MEASURE_COLUMNS - 2)), "\n"]
+            || #{name := Name} = Process <- Processes],
+        [["                         ", grouped(MoreProcesses), " more\n"] || MoreProcesses > 0]
     ].
 
-summary(#{files := Files, bad := Bad, all_samples := All} = Report) ->
-    #{processes := Processes, seconds := Seconds} = Report,
+columns(#{by := By} = Report) -> [title(Report), right(fit(By, 15), 16)].
+
+title(Report) ->
+    case is_cpu(Report) of
+        true -> "    CPU";
+        false -> "  share"
+    end.
+
+grown(#{growth := Growth, weight := Weight}) when Growth < Weight -> " that grew";
+grown(_) -> "".
+
+%% How many samples are shown, of how many; what the files have; the metric's sum.
+summary(#{files := Files, bad := Bad, processes := Processes, seconds := Seconds} = Report, Idle) ->
     [
-        [grouped(All), " sample", plural(All), " of ", grouped(Processes), " process",
-            [["es"] || Processes =/= 1], ", "],
-        [io_lib:format("~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
-        [[", ", grouped(Bad), " bad sample", plural(Bad), " left out"] || Bad > 0],
-        considered(Report),
-        "\n"
+        shown_samples(Report, Idle),
+        [
+            [grouped(Processes), " process", [["es"] || Processes =/= 1], ", "],
+            [io_lib:format("~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
+            [[", ", grouped(Bad), " bad sample", plural(Bad), " left out"] || Bad > 0]
+        ]
+        | metric(Report)
     ].
 
-%% What the shares are shares of, where that is not all of it.
-considered(#{by := <<"samples">>, status := all}) ->
+shown_samples(#{status := all, all_samples := All}, _Idle) ->
+    [samples(All)];
+shown_samples(#{status := Status, by_status := ByStatus, all_samples := All} = Report, Idle) ->
+    Shown = [Row || #{name := Name} = Row <- ByStatus, is_selected(Name, Status)],
+    Count = lists:sum([N || #{samples := N} <- Shown]),
+    [
+        [grouped(Count), " of ", samples(All), " ", atom_to_list(Status)],
+        [" (", string:trim(percent(share(Count, All))), [" CPU" || is_cpu(Report)], ")"],
+        left_out(Status, ByStatus -- Shown, Idle)
+    ].
+
+samples(Count) -> [grouped(Count), " sample", plural(Count)].
+
+is_cpu(#{unit := Unit, by := By}) -> Unit =:= cpu andalso By =:= <<"samples">>.
+
+left_out(active, [_ | _] = Rows, Idle) ->
+    [";", [[" ", grouped(N), " ", Name, ","] || #{name := Name, samples := N} <- Rows],
+        " not shown (", Idle, ")"];
+left_out(_, _, _) ->
+    [].
+
+metric(#{by := <<"samples">>}) ->
     [];
-considered(#{by := By, status := Status, samples := Samples, weight := Weight}) ->
-    [
-        [": "],
-        [[grouped(Weight), " ", By, " in "] || By =/= <<"samples">>],
-        [grouped(Samples), [[" ", atom_to_list(Status)] || Status =/= all], " sample",
-            plural(Samples)]
-    ].
+metric(#{by := By, samples := Samples, weight := Weight, growth := Growth}) ->
+    [[
+        [grouped(Weight), " ", By, " in ", samples(Samples)],
+        [[": ", grouped(Growth), " grown, ", grouped(Weight - Growth), " released"]
+            || Growth < Weight]
+    ]].
+
+%% Where all are shown, the tree has the same in its roots.
+statuses(#{status := Status, by_status := Rows}) ->
+    case lists:all(fun(#{name := Name}) -> is_selected(Name, Status) end, Rows) of
+        true -> [];
+        false ->
+            ["\n  share         samples  (of all samples)\n",
+             [[measures(Row), status_name(Name), "\n"] || #{name := Name} = Row <- Rows]]
+    end.
+
+status_name(<<>>) -> "(no status)";
+status_name(Name) -> Name.
+
+measures(#{share := Share, weight := Weight}) ->
+    [percent(Share), " ", number(Weight, 15), "  "].
+
+%% Where it does not find room, by its magnitude.
+number(Number, Width) ->
+    case grouped(Number) of
+        Text when length(Text) =< Width -> right(Text, Width);
+        _ -> right(io_lib:format("~.3e", [float(Number)]), Width)
+    end.
 
 %% A status has a line of its own; below it, who has nothing beside it and takes
 %% nothing itself shares one with its callees.
-lines(#{children := Children, weight := Weight, share := Share} = Branch, Indent, Columns) ->
+lines(#{children := Children} = Branch, Indent, Columns) ->
     {Names, Last, Rest} =
         case Indent of
             0 -> {[], Branch, Children};
@@ -351,7 +522,7 @@ lines(#{children := Children, weight := Weight, share := Share} = Branch, Indent
         end,
     Room = max(20, Columns - ?MEASURE_COLUMNS - 2 - Indent),
     [
-        [percent(Share), " ", right(grouped(Weight), 15), "  ", lists:duplicate(Indent, $\s)],
+        [measures(Branch), lists:duplicate(Indent, $\s)],
         [joined(Names, [maps:get(name, Last) | detail(Last)], Room), "\n"],
         [lines(Child, Indent + 2, Columns) || Child <- Rest]
     ].
@@ -381,14 +552,14 @@ one_detail({Name, Share}) -> [Name, " ", io_lib:format("~.1f%", [Share])].
 
 function_line(#{name := Name, share := Share, total := Total, samples := Samples} = F, Columns) ->
     [
-        [percent(Share), "   ", percent(Total), right(grouped(Samples), 10)],
+        [percent(Share), "   ", percent(Total), number(Samples, 10)],
         ["  ", fit([Name | detail(F)], max(20, Columns - 29)), "\n"]
     ].
 
 %% Options.
 
 checked(Given) when is_map(Given) ->
-    Defaults = #{by => samples, status => all, node => false, top => 20, min => 1, depth => 40},
+    Defaults = #{by => samples, node => false, top => 20, min => 1, depth => 40},
     Options = maps:merge(Defaults, Given),
     case [Key || {Key, Value} <- lists:sort(maps:to_list(Options)), not is_option(Key, Value)] of
         [] -> {ok, Options};
@@ -399,8 +570,8 @@ checked(_) ->
 
 is_option(by, {Kind, Metric}) -> lists:member(Kind, [value, delta]) andalso is_metric(Metric);
 is_option(by, Metric) -> is_metric(Metric);
-is_option(status, Status) -> Status =:= all orelse lists:member(Status, statuses());
-is_option(node, Is) -> is_boolean(Is);
+is_option(status, Status) -> lists:member(Status, statuses());
+is_option(Key, Is) when Key =:= node; Key =:= idle -> is_boolean(Is);
 is_option(top, Top) -> is_integer(Top) andalso Top >= 1;
 is_option(min, Min) -> is_number(Min) andalso Min >= 0 andalso Min =< 100;
 is_option(depth, Depth) -> is_integer(Depth) andalso Depth >= 1;
@@ -410,15 +581,16 @@ is_option(Key, _) -> Key =:= max_memory orelse Key =:= progress.
 is_metric(Metric) -> is_atom(Metric) orelse is_binary(Metric).
 
 accepts(by) -> <<"samples, period, a metric, {value, Metric} or {delta, Metric}">>;
-accepts(status) -> iolist_to_binary(["all or one of: ", lists:join(", ", names(statuses()))]);
-accepts(node) -> <<"true or false">>;
+accepts(status) -> iolist_to_binary(["one of: ", lists:join(", ", names(statuses()))]);
+accepts(Key) when Key =:= node; Key =:= idle -> <<"true or false">>;
 accepts(min) -> <<"percent, 0 to 100">>;
 accepts(Count) when Count =:= top; Count =:= depth -> <<"a whole number from 1 on">>;
 accepts(_) ->
-    <<"no such option; there are: by, depth, max_memory, min, node, progress, status, top">>.
+    <<"no such option; there are: by, depth, idle, max_memory, min, node, progress, "
+      "status, top">>.
 
 names(Atoms) ->
     [atom_to_binary(Atom) || Atom <- Atoms].
 
 statuses() ->
-    [waiting, runnable, running, garbage_collecting, suspended, exiting].
+    [active, all, waiting, runnable, running, garbage_collecting, suspended, exiting].
