@@ -91,7 +91,7 @@ both(Timed, Slices, Seconds) ->
     Workers = [running_work:start(S, {Timed, Slices})
                || S <- lists:seq(1, erlang:system_info(schedulers_online))],
     {ok, _} = flame_prof:start(#{
-        basename => filename:join(["_build", "bench", "files"]), mode => schedulers,
+        dir => filename:join(["_build", "bench", "files"]), mode => schedulers,
         sample_interval => ?INTERVAL_MS, cpu_budget => infinity
     }),
     Data = filename:join(["_build", "bench", "perf.data"]),

@@ -213,7 +213,7 @@ reference_ns() ->
 written() ->
     Workload = bench_workloads:start(messages),
     {ok, _} = flame_prof:start(#{
-        basename => filename:absname(?FOLDER), engine => native, sample_interval => 1,
+        dir => filename:absname(?FOLDER), engine => native, sample_interval => 1,
             cpu_budget => infinity
     }),
     ok = until_written(?READ_SAMPLES),

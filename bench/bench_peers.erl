@@ -207,10 +207,10 @@ file(Name) ->
 flame_prof(Engine, Interval, Top) ->
     Folder = file("files"),
     {ok, _} = flame_prof:start(#{
-        basename => Folder,
+        dir => Folder,
         engine => Engine,
         sample_interval => Interval,
-        auto_select => {top, Top},
+        select => {top, Top},
         %% It shall take all samples that it is asked for.
         cpu_budget => infinity
     }),

@@ -14,12 +14,12 @@
 -spec options(Processes :: non_neg_integer(), Hz :: pos_integer()) -> flame_prof_options:given().
 options(Processes, Hz) ->
     #{
-        basename => filename:join(["_build", "bench", "files"]),
+        dir => filename:join(["_build", "bench", "files"]),
         engine => native,
         sample_interval => interval(Hz),
         cpu_budget => infinity,
         memory_budget => 256 bsl 20,
-        auto_select => {top, Processes, 1000}
+        select => {top, Processes, 1000}
     }.
 
 %% Whole milliseconds, the next ones.

@@ -31,7 +31,7 @@ of_engine(Engine, Hz, Bursts) ->
     Burster = spawn_link(fun() -> bursts(Bursts, []) end),
     Options = bench_session:options(20, Hz),
     {ok, _} = flame_prof:start(Options#{
-        engine => Engine, basename => ?DIRECTORY, always => [Burster]
+        engine => Engine, dir => ?DIRECTORY, include => [Burster]
     }),
     timer:sleep(300),
     Burster ! {self(), begin_},

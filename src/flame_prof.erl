@@ -6,7 +6,7 @@
 %% which flame graph and heat map viewers read.
 %%
 %% ```
-%% 1> flame_prof:start(#{basename => "/tmp/prof"}).
+%% 1> flame_prof:start(#{dir => "/tmp/prof"}).
 %% {ok,<0.92.0>}
 %% 2> maps:with([state, engine, files], flame_prof:info()).
 %% #{engine => native,state => running,
@@ -56,45 +56,45 @@
 %% Every key may be left out or be `undefined': the default is in brackets.
 %%
 %% <ul>
-%% <li>`basename': the directory of the files (`flame_prof' in `$HOME'). Missing
+%% <li>`dir': the directory of the files (`flame_prof' in `$HOME'). Missing
 %%     ones are made.</li>
 %% <li>`sample_interval': milliseconds between two ticks (9)</li>
 %% <li>`flush_interval': milliseconds after which at the latest a sample is in the
 %%     file (15000); at least `sample_interval' + 1000</li>
-%% <li>`flush_close_max': flushes to one file before the next one is begun (8);
+%% <li>`flushes_per_file': flushes to one file before the next one is begun (8);
 %%     `infinity'; 0 means `infinity'</li>
-%% <li>`file_max_bytes': or so many bytes (134217728); `infinity'</li>
-%% <li>`files_max': files of this node to keep in the directory, the one in progress
+%% <li>`max_file_bytes': or so many bytes (134217728); `infinity'</li>
+%% <li>`max_files': files of this node to keep in the directory, the one in progress
 %%     counted (15); `infinity'. The oldest ones go, no others are ever touched.</li>
-%% <li>`total_max_bytes': what they may take together (1073741824); `infinity'.
+%% <li>`max_total_bytes': what they may take together (1073741824); `infinity'.
 %%     A file is then closed at a quarter of it.</li>
 %% <li>`sync': when what was written is brought to the disk, so that even the
 %%     machine may fail: `flush', at each flush; `close', when a file is finished;
 %%     `none', when the kernel likes (`close'). A node that dies loses nothing of
 %%     what was flushed, whatever this says.</li>
 %% <li>`compress': `zstd' or `none' (`zstd')</li>
-%% <li>`idle_samples': `all', or `changes': a waiting process of which nothing moves
-%%     is written once a second, with the number of samples as its weight (`all')</li>
+%% <li>`coalesce_idle': a waiting process of which nothing moves
+%%     is written once a second, with the number of samples as its weight (false)</li>
 %% <li>`memory_budget': bytes of memory outside of the VM's own that a session may
 %%     take (100663296)</li>
-%% <li>`flatten_recursive': neighbouring frames of one function are shown as one
+%% <li>`collapse_recursion': neighbouring frames of one function are shown as one
 %%     (true)</li>
-%% <li>`auto_select': `{top, N}' or `{top, N, Ms}', the N processes with the most
+%% <li>`select': `{top, N}' or `{top, N, Ms}', the N processes with the most
 %%     reductions, chosen anew every Ms milliseconds (`{top, 100, 5000}'). With
 %%     `{top, 0}' nobody is chosen. A map says more, and a list of maps is several
 %%     choices at once: {@link flame_prof_selection}.</li>
-%% <li>`auto_process_opts': `#{status => Status}' samples a process only while it
-%%     has this status (`all'); `viral' lets profiling spread from those chosen, as
-%%     in {@link profile_start/1} (`self_only')</li>
-%% <li>`always': a pid or registered name, or a list of them: sampled whatever is
+%% <li>`process_options': `#{status => Status}' samples a process only while it
+%%     has this status (`all'); `follow' lets profiling spread from those chosen, as
+%%     in {@link profile_start/1} (`none')</li>
+%% <li>`include': a pid or registered name, or a list of them: sampled whatever is
 %%     chosen (`[]'). A name is looked up again several times a second.</li>
-%% <li>`viral_limits': `#{processes => 200, events => 100000, seconds => 60}'.
+%% <li>`follow_limits': `#{processes => 200, events => 100000, seconds => 60}'.
 %%     Spreading ends when so many were caught, so many messages were looked at, or
 %%     tracing has lasted so long.</li>
 %% <li>`triggers': start nothing now, but a profile of bounded length each time that a
 %%     condition holds, or a list of them: {@link flame_prof_trigger} (`[]').
 %%     {@link stop/0} ends the waiting, too.</li>
-%% <li>`pre_roll': with triggers, milliseconds before the one that fires which are to be
+%% <li>`lookback': with triggers, milliseconds before the one that fires which are to be
 %%     in its file, 1000 to 60000: it samples all the time then, into memory (0). There
 %%     is room for 5.5 MiB as it will be in the file; when that is less, info/0 says so
 %%     by its rates, and the file by its first sample.</li>
@@ -104,7 +104,7 @@
 %%     process each normal scheduler runs, its idle time included (`processes')</li>
 %% <li>`running_stacks': ask schedulers, by a signal, for the stacks of processes that
 %%     are running (true; off where that is not possible, {@link info/0} says why)</li>
-%% <li>`native_frames': with the C functions that they are in (true)</li>
+%% <li>`c_frames': with the C functions that they are in (true)</li>
 %% <li>`engine': `native', `portable', or `auto', which takes the native one where
 %%     it can be trusted (`auto')</li>
 %% </ul>
@@ -113,7 +113,7 @@
 %% defaults.
 -type options() :: flame_prof_options:given().
 
-%% Of one process: `status' and `viral', see {@link profile_start/1}.
+%% Of one process: `status' and `follow', see {@link profile_start/1}.
 -type process_options() :: flame_prof_options:process_given().
 
 -type status() :: waiting | runnable | running | garbage_collecting | suspended | exiting.
@@ -206,7 +206,7 @@ start_link(Given, Timeout) ->
     start(Given, Timeout, self()).
 
 start(Given, Timeout, Owner) when ?IS_TIMEOUT(Timeout) ->
-    case flame_prof_options:validate(flame_prof_env:with_defaults(Given)) of
+    case flame_prof_env:validate(Given) of
         {ok, Options} -> start_application(Options, #{timeout => Timeout, owner => Owner});
         {error, _} = Error -> Error
     end;
@@ -275,7 +275,7 @@ apply(Fun) ->
     ?MODULE:apply(Fun, #{}).
 
 %% @doc Profiles the calling process while it evaluates the fun, whatever
-%% `auto_select' chooses, and answers with the fun's result. Afterwards the
+%% `select' chooses, and answers with the fun's result. Afterwards the
 %% process is what it was before: calls may be nested. Raises what
 %% {@link profile_start/1} does, before the fun is called; the end of the session
 %% meanwhile does not disturb the fun.
@@ -293,9 +293,9 @@ apply(Fun, Given) when is_function(Fun, 0) ->
 profile_start() ->
     profile_start(#{}).
 
-%% @doc Profiles the calling process, whatever `auto_select' chooses, from the next
+%% @doc Profiles the calling process, whatever `select' chooses, from the next
 %% tick on, until {@link profile_stop/0} or its end. What is profiled with it says
-%% `viral':
+%% `follow':
 %% <ul>
 %% <li>`spawn': also the processes that it spawns, and those spawn, and so on. This
 %%     is the default here, and costs no tracing. One that lives for less than 0.2
@@ -303,14 +303,14 @@ profile_start() ->
 %% <li>`send': also the local processes that it sends to, and so on. Their sending
 %%     is traced for that.</li>
 %% <li>`spawn_and_send', or `true': both</li>
-%% <li>`self_only', or `false': nobody else</li>
+%% <li>`none', or `false': nobody else</li>
 %% </ul>
-%% The option `viral_limits' of the session bounds it. `status' is that of
-%% `auto_process_opts'.
+%% The option `follow_limits' of the session bounds it. `status' is that of
+%% `process_options'.
 %%
 %% Answers how many processes it has started to profile: 1. Raises
 %% `{not_started, flame_prof}' where there is no session, or none that answers
-%% within seconds, and `{bad_option, Key, Accepted}'.
+%% within seconds, and `{bad_option, Details}'.
 -spec profile_start(process_options()) -> 1.
 profile_start(Given) ->
     _ = enter(Given),

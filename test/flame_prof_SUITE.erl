@@ -128,7 +128,7 @@ end_per_suite(_Config) ->
     ok.
 
 init_per_group(native, Config) ->
-    case flame_prof:start(#{engine => native, basename => directory(probe, Config)}) of
+    case flame_prof:start(#{engine => native, dir => directory(probe, Config)}) of
         {ok, _} ->
             {ok, _} = flame_prof:stop(),
             [{engine, native} | Config];
@@ -221,7 +221,7 @@ mode(File) ->
 only_one_session_runs(Config) ->
     Pid = start(Config, #{}),
     Other = directory(other, Config),
-    ?assertEqual({error, {already_started, #{pid => Pid}}}, flame_prof:start(#{basename => Other})),
+    ?assertEqual({error, {already_started, #{pid => Pid}}}, flame_prof:start(#{dir => Other})),
     ?assertNot(filelib:is_file(Other)),
     ?assertMatch(#{state := running}, flame_prof:info()),
     _ = stop(),
@@ -313,7 +313,7 @@ a_directory_may_have_any_name(Config) ->
 the_busy_function_is_on_top(Config) ->
     Pid = burner(),
     true = register(flame_prof_suite_burner, Pid),
-    _ = start(Config, #{auto_select => {top, 5, 500}}),
+    _ = start(Config, #{select => {top, 5, 500}}),
     %% Chosen among others at least once, and then looked at.
     timer:sleep(1000),
     eventually(fun() -> maps:get(selections, maps:get(books, flame_prof:info())) >= 3 end),
@@ -338,7 +338,7 @@ the_busy_function_is_on_top(Config) ->
 %% Names that would break every reader.
 names_of_any_kind_keep_the_grammar(Config) ->
     Waiters = nasty_names:start(),
-    _ = start(Config, #{auto_select => {top, 10000}}),
+    _ = start(Config, #{select => {top, 10000}}),
     sampled(),
     #{files := [File]} = stop(),
     ok = nasty_names:stop(Waiters),
@@ -347,7 +347,7 @@ names_of_any_kind_keep_the_grammar(Config) ->
 
 a_deep_stack_is_truncated(Config) ->
     Pid = spawn_ours(fun() -> ?MODULE:even(600, 0) end),
-    _ = start(Config, #{auto_select => {top, 10000}}),
+    _ = start(Config, #{select => {top, 10000}}),
     sampled(),
     #{files := [File]} = stop(),
     #{symbols := Symbols} = check(File),
@@ -367,7 +367,7 @@ odd(N, Sum) ->
 
 exited_processes_are_counted(Config) ->
     Pids = [spawn_ours(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 50)],
-    _ = start(Config, #{auto_select => {top, 10000, 86400000}}),
+    _ = start(Config, #{select => {top, 10000, 86400000}}),
     eventually(fun() -> maps:get(selected, maps:get(books, flame_prof:info())) >= 50 end),
     [exit(Pid, kill) || Pid <- Pids],
     eventually(fun() -> maps:get(gone, maps:get(books, flame_prof:info())) >= 50 end),
@@ -376,7 +376,7 @@ exited_processes_are_counted(Config) ->
 %% Processes come and go, and are chosen and left again, as fast as it goes.
 a_churning_node_keeps_the_grammar(Config) ->
     Spawners = [spawn_ours(fun churn/0) || _ <- lists:seq(1, 4)],
-    _ = start(Config, #{auto_select => {top, 200, 100}, sample_interval => 2}),
+    _ = start(Config, #{select => {top, 200, 100}, sample_interval => 2}),
     timer:sleep(2000),
     eventually(fun() ->
         #{gone := Seen, selections := Done} = maps:get(books, flame_prof:info()),
@@ -393,7 +393,7 @@ churn() ->
     churn().
 
 no_more_processes_are_sampled_than_wanted(Config) ->
-    _ = start(Config, #{auto_select => {top, 3, 60000}}),
+    _ = start(Config, #{select => {top, 3, 60000}}),
     sampled(),
     #{books := #{selected := Selected, processes := Processes}} = flame_prof:info(),
     #{files := [File], ticks := Ticks, taken := Taken} = stop(),
@@ -405,7 +405,7 @@ no_more_processes_are_sampled_than_wanted(Config) ->
 only_the_wanted_status_is_sampled(Config) ->
     _ = burner(),
     _ = burner(),
-    _ = start(Config, #{auto_process_opts => #{status => waiting}}),
+    _ = start(Config, #{process_options => #{status => waiting}}),
     sampled(),
     #{files := [File]} = stop(),
     #{statuses := Statuses} = check(File),
@@ -418,7 +418,7 @@ a_hibernating_process_has_its_current_function(Config) ->
         process_info(Pid, current_function) =:= {current_function, {erlang, hibernate, 3}}
             andalso process_info(Pid, status) =:= {status, waiting}
     end),
-    _ = start(Config, #{always => [Pid], auto_select => {top, 0}}),
+    _ = start(Config, #{include => [Pid], select => {top, 0}}),
     eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) >= 10 end),
     #{files := [File]} = stop(),
     _ = check(File),
@@ -457,9 +457,9 @@ labels(Config) ->
     %% The native engine reads a label once a second. By default the eighth of the flushes
     %% below closes the file, mostly within that second.
     _ = start(Config, #{
-        always => [Pid, Other],
-        auto_select => {top, 2, 100},
-        flush_close_max => infinity
+        include => [Pid, Other],
+        select => {top, 2, 100},
+        flushes_per_file => infinity
     }),
     sampled(),
     Pid ! {label, {worker, "secret"}},
@@ -487,7 +487,7 @@ labelled() ->
     end.
 
 nothing_is_sampled_when_nothing_is_selected(Config) ->
-    _ = start(Config, #{auto_select => {top, 0}}),
+    _ = start(Config, #{select => {top, 0}}),
     timer:sleep(200),
     %% But those of the profiler itself.
     #{files := [File]} = Run = stop(),
@@ -495,7 +495,7 @@ nothing_is_sampled_when_nothing_is_selected(Config) ->
     ?assertMatch({ok, 0, #{own := 1}}, flame_prof_reader:fold(fun(_, N) -> N + 1 end, 0, File)).
 
 its_own_processes_are_left_out(Config) ->
-    Pid = start(Config, #{auto_select => {top, 10000, 200}}),
+    Pid = start(Config, #{select => {top, 10000, 200}}),
     sampled(),
     {links, Links} = process_info(Pid, links),
     Own = [pid_text(P) || P <- [Pid | Links], is_pid(P)],
@@ -652,17 +652,17 @@ small_session(Config) ->
         directory => unicode:characters_to_binary(Directory),
         compress => none,
         sync => close,
-        flush_close_max => 0,
-        files_max => 0,
-        file_max_bytes => 0,
-        total_max_bytes => 0,
+        flushes_per_file => 0,
+        max_files => 0,
+        max_file_bytes => 0,
+        max_total_bytes => 0,
         sample_interval_us => 5000,
         flush_interval => 15000,
         hold_ms => 0,
         note => <<>>,
-        flatten_recursive => false,
+        collapse_recursion => false,
         rules => [{reductions, true, 10000, 1}],
-        idle_samples => all,
+        coalesce_idle => false,
         select_interval_ms => 300,
         status => all,
         exclude => [],
@@ -674,7 +674,7 @@ small_session(Config) ->
         pid_number_bits => 28,
         mode => processes,
         running_stacks => false,
-        native_frames => false,
+        c_frames => false,
         schedulers_online => 1
     }.
 
@@ -716,15 +716,15 @@ bad_options_start_nothing(Config) ->
     Threads = settled_threads(),
     Processes = length(processes()),
     [
-        ?assertMatch({error, {bad_option, Key, _}}, flame_prof:start(Options))
+        ?assertMatch({error, {bad_option, #{option := Key}}}, flame_prof:start(Options))
      || {Key, Options} <- [
-            {sample_interval, #{sample_interval => 0, basename => Directory}},
-            {auto_select, #{auto_select => {top, -1}, basename => Directory}},
-            {{auto_process_opts, viral},
-                #{auto_process_opts => #{viral => sometimes}, basename => Directory}},
-            {sample_rate, #{sample_rate => 99, basename => Directory}},
-            {basename, #{basename => "a\0b"}},
-            {options, [{basename, Directory}]}
+            {sample_interval, #{sample_interval => 0, dir => Directory}},
+            {select, #{select => {top, -1}, dir => Directory}},
+            {{process_options, follow},
+                #{process_options => #{follow => sometimes}, dir => Directory}},
+            {sample_rate, #{sample_rate => 99, dir => Directory}},
+            {dir, #{dir => "a\0b"}},
+            {options, [{dir, Directory}]}
         ]
     ],
     ?assertEqual(undefined, whereis(flame_prof_sup)),
@@ -738,7 +738,7 @@ a_bad_directory_starts_nothing(Config) ->
     [
         begin
             {error, {file, #{file := Where, reason := Reason}}} =
-                flame_prof:start(#{basename => Basename, engine => portable}),
+                flame_prof:start(#{dir => Basename, engine => portable}),
             ?assert(lists:member(Reason, [eexist, enotdir])),
             ?assertMatch({match, _}, re:run(Where, "\\.file"), Where),
             eventually(fun() -> threads() =:= Threads end),
@@ -751,7 +751,7 @@ a_bad_directory_starts_nothing(Config) ->
     ok = file:delete(File).
 
 auto_says_which_engine_and_why(Config) ->
-    {ok, _} = flame_prof:start(#{basename => proplists:get_value(directory, Config)}),
+    {ok, _} = flame_prof:start(#{dir => proplists:get_value(directory, Config)}),
     #{engine := Engine, why := Why, options := #{engine := auto}} = flame_prof:info(),
     ct:pal("~ts", [Why]),
     Begin = atom_to_list(Engine) ++ ": ",
@@ -763,21 +763,21 @@ auto_says_which_engine_and_why(Config) ->
 
 the_environment_has_defaults(Config) ->
     ok = application:set_env(flame_prof, sample_interval, 20),
-    ok = application:set_env(flame_prof, flatten_recursive, false),
+    ok = application:set_env(flame_prof, collapse_recursion, false),
     try
-        _ = start(Config, #{flatten_recursive => true}),
-        ?assertMatch(#{options := #{sample_interval := 20, flatten_recursive := true}},
+        _ = start(Config, #{collapse_recursion => true}),
+        ?assertMatch(#{options := #{sample_interval := 20, collapse_recursion := true}},
             flame_prof:info()),
         _ = stop()
     after
         application:unset_env(flame_prof, sample_interval),
-        application:unset_env(flame_prof, flatten_recursive)
+        application:unset_env(flame_prof, collapse_recursion)
     end.
 
 a_bad_environment_is_refused(_Config) ->
     ok = application:set_env(flame_prof, sample_rate, 99),
     try
-        ?assertMatch({error, {bad_option, sample_rate, _}}, flame_prof:start())
+        ?assertMatch({error, {bad_env, #{option := sample_rate}}}, flame_prof:start())
     after
         application:unset_env(flame_prof, sample_rate)
     end.
@@ -791,7 +791,7 @@ start(Config, Options) ->
             Name -> Name
         end,
     Directory = proplists:get_value(directory, Config),
-    {ok, Pid} = flame_prof:start(Options#{engine => Engine, basename => Directory}),
+    {ok, Pid} = flame_prof:start(Options#{engine => Engine, dir => Directory}),
     Pid.
 
 %% There is something in the books, however slow this machine is.

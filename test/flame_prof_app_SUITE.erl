@@ -53,19 +53,19 @@ end_per_testcase(_Case, _Config) ->
     ok.
 
 nothing_is_started_unless_asked(Config) ->
-    set_env([{profile, #{basename => directory(Config)}}]),
+    set_env([{profile, #{dir => directory(Config)}}]),
     ok = application:start(flame_prof),
     timer:sleep(200),
     ?assertEqual(#{state => stopped}, flame_prof:info()),
     ?assertNot(filelib:is_file(directory(Config))).
 
 the_profile_is_started_with_the_application(Config) ->
-    set_env([{autostart, true}, {profile, #{basename => directory(Config),
-        auto_select => {top, 7, 100}}}]),
+    set_env([{autostart, true}, {profile, #{dir => directory(Config),
+        select => {top, 7, 100}}}]),
     ok = application:start(flame_prof),
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
-    ?assertMatch(#{options := #{auto_select := {top, 7, 100}}}, flame_prof:info()),
-    {error, {already_started, _}} = flame_prof:start(#{basename => directory(Config)}),
+    ?assertMatch(#{options := #{select := {top, 7, 100}}}, flame_prof:info()),
+    {error, {already_started, _}} = flame_prof:start(#{dir => directory(Config)}),
     sampled(),
     {ok, #{files := [File]}} = flame_prof:stop(),
     {ok, _} = perf_script_grammar:check(File).
@@ -73,14 +73,14 @@ the_profile_is_started_with_the_application(Config) ->
 options_of_the_environment_are_defaults_of_the_profile(Config) ->
     set_env([
         {autostart, true},
-        {basename, directory(Config)},
+        {dir, directory(Config)},
         {sample_interval, 20},
-        {flatten_recursive, false},
+        {collapse_recursion, false},
         {profile, #{sample_interval => 30}}
     ]),
     ok = application:start(flame_prof),
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
-    ?assertMatch(#{options := #{sample_interval := 30, flatten_recursive := false}},
+    ?assertMatch(#{options := #{sample_interval := 30, collapse_recursion := false}},
         flame_prof:info()),
     {ok, _} = flame_prof:stop(),
     %% The profile is what autostart starts, and nobody's default.
@@ -94,24 +94,28 @@ a_bad_environment_is_logged_and_harmless(Config) ->
         begin
             set_env(Environment),
             Text = logged(fun() -> ok = application:start(flame_prof) end),
-            ?assertNotEqual(nomatch, string:find(Text, Named), {Text, Named}),
+            [?assertNotEqual(nomatch, string:find(Text, Part), {Text, Part}) || Part <- Named],
             ?assertEqual(#{state => stopped}, flame_prof:info()),
             ?assertNot(filelib:is_file(Directory)),
             ok = application:stop(flame_prof)
         end
      || {Environment, Named} <- [
-            {[{autostart, yes}], "autostart: true or false"},
-            {[{autostart, true}, {profile, [{sample_interval, 9}]}], "profile: a map of options"},
-            {[{autostart, true}, {profile, #{sample_interval => 0}}], "sample_interval: whole"},
-            {[{autostart, true}, {profile, #{sample_rate => 1}}], "sample_rate: no such option"},
-            {[{autostart, true}, {profile, #{}}, {sample_rate, 1}], "sample_rate: no such option"}
+            {[{autostart, yes}], ["autostart", "true or false"]},
+            {[{autostart, true}, {profile, [{sample_interval, 9}]}], ["profile",
+                "a map of options"]},
+            {[{autostart, true}, {profile, #{sample_interval => 0}}], ["profile", "sample_interval",
+                "whole milliseconds"]},
+            {[{autostart, true}, {profile, #{sample_rate => 1}}], ["sample_rate",
+                "no such option"]},
+            {[{autostart, true}, {profile, #{}}, {sample_rate, 1}], ["sample_rate",
+                "no such option"]}
         ]
     ].
 
 a_disk_that_refuses_is_logged_and_harmless(Config) ->
     File = directory(Config),
     ok = file:write_file(File, "in the way"),
-    set_env([{autostart, true}, {profile, #{basename => File}}]),
+    set_env([{autostart, true}, {profile, #{dir => File}}]),
     Text = logged(fun() -> ok = application:start(flame_prof) end),
     ?assertNotEqual(nomatch, string:find(Text, "it cannot start"), Text),
     ?assertEqual(#{state => stopped}, flame_prof:info()).
@@ -121,8 +125,8 @@ modules_can_be_loaded_again_while_profiling(Config) ->
     {ok, Modules} = application:get_key(flame_prof, modules),
     [
         begin
-            {ok, Session} = flame_prof:start(#{basename => directory(Config), engine => Engine,
-                                               auto_select => {top, 20, 60000}}),
+            {ok, Session} = flame_prof:start(#{dir => directory(Config), engine => Engine,
+                                               select => {top, 20, 60000}}),
             sampled(),
             [
                 begin
@@ -143,7 +147,7 @@ modules_can_be_loaded_again_while_profiling(Config) ->
     ].
 
 the_library_refuses_to_be_replaced_while_profiling(Config) ->
-    {ok, _} = flame_prof:start(#{basename => directory(Config)}),
+    {ok, _} = flame_prof:start(#{dir => directory(Config)}),
     sampled(),
     [?assertMatch({error, _}, code:load_file(flame_prof_nif)) || _ <- [first, second]],
     sampled(),
@@ -151,7 +155,7 @@ the_library_refuses_to_be_replaced_while_profiling(Config) ->
     {ok, _} = perf_script_grammar:check(File).
 
 a_killed_session_is_not_started_again(Config) ->
-    set_env([{autostart, true}, {profile, #{basename => directory(Config)}}]),
+    set_env([{autostart, true}, {profile, #{dir => directory(Config)}}]),
     ok = application:start(flame_prof),
     eventually(fun() -> whereis(flame_prof_session) =/= undefined end),
     sampled(),

@@ -303,7 +303,7 @@ a_slow_controller_drops_and_counts(Config) ->
         ok = filelib:ensure_path(output(Config)),
         {ok, #{scribe := Scribe} = Lease} = flame_prof_attach:open(Node, {scribe, output(Config)}),
         Idle = [call(Node, erlang, spawn, [timer, sleep, [infinity]]) || _ <- lists:seq(1, 400)],
-        Options = #{sample_interval => 1, compress => none, auto_select => {top, 500, 100}},
+        Options = #{sample_interval => 1, compress => none, select => {top, 500, 100}},
         [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease], Options),
         Books = fun() -> {ok, #{books := B}} = flame_prof_attach:figures(Lease), B end,
         until(fun() -> maps:get(written, Books()) > 1000 end),
@@ -396,7 +396,7 @@ what_needs_the_library_is_refused_with_the_reason(Config) ->
         {match, _} = re:run(Stacks, "cannot take the library: .*/tmp.*: file too large"),
         {1, Schedulers} = run(attach(Plain, Config, ["--set", "mode=schedulers"])),
         {match, _} = re:run(Schedulers, "mode schedulers cannot be without the library"),
-        {1, Send} = run(attach(Plain, Config, ["--set", "auto_process_opts=#{viral => send}"])),
+        {1, Send} = run(attach(Plain, Config, ["--set", "process_options=#{follow => send}"])),
         {match, _} = re:run(Send, "cannot spread by send without the library"),
         [] = files(Config),
         leaves_nothing(Plain, Before)
@@ -763,7 +763,7 @@ schedulers_are_not_retired_while_they_are_used(Config) ->
         false ->
             {skip, "schedulers cannot be asked here"};
         true ->
-            {ok, _} = flame_prof:start(#{basename => output(Config)}),
+            {ok, _} = flame_prof:start(#{dir => output(Config)}),
             {error, <<"the schedulers are in use">>} = flame_prof_schedulers:retire(),
             {ok, #{running_stacks := on}} = flame_prof:stop(),
             ok = flame_prof_schedulers:retire()

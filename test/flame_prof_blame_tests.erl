@@ -196,7 +196,7 @@ misspelt(_) ->
 beside_profile(_) ->
     Directory = "/tmp/blame_profile_" ++ os:getpid(),
     %% Who asks is born after the session: it has to be chosen before it is asked.
-    {ok, Session} = flame_prof:start(#{basename => Directory, auto_select => {top, 100, 100}}),
+    {ok, Session} = flame_prof:start(#{dir => Directory, select => {top, 100, 100}}),
     try
         with_asking(fun(_) ->
             ?assert(share("often/1", report({ets, lookup, 2})) > 50),

@@ -213,7 +213,7 @@ elixir_starts_it_and_is_attached_to(Config) ->
             Lib = filename:dirname(filename:dirname(filename:dirname(Beam))),
             Tests = filename:dirname(code:which(waiting)),
             {0, Text} = shell(["ERL_LIBS=", Lib, " elixir -pa ", Tests,
-                " -e '{:ok, _} = :flame_prof.start(%{basename: \"", Priv,
+                " -e '{:ok, _} = :flame_prof.start(%{dir: \"", Priv,
                 "elixir\"}); :waiting.eventually(fn -> :flame_prof.info().books.written > 100 end); ",
                 "{:ok, %{files: files}} = :flame_prof.stop(); ",
                 ":ok = :flame_prof.hot(files, %{top: 3})'"]),

@@ -30,8 +30,8 @@ values_are_what_they_say_test() ->
     {ok, #{by := {value, <<"memory">>}}} = parse("hot f --by value:memory"),
     {ok, #{levels := [status, process]}} = parse("export f --as perf --levels status,process"),
     {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
-    {ok, #{set := [{mode, schedulers}, {auto_select, {top, 1}}]}} =
-        parse("attach n --set mode=schedulers --set auto_select={top,1}").
+    {ok, #{set := [{mode, schedulers}, {select, {top, 1}}]}} =
+        parse("attach n --set mode=schedulers --set select={top,1}").
 
 what_is_wrong_is_named_with_what_is_accepted_test_() ->
     [
@@ -52,7 +52,7 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"export f --as pdf", "one of: collapsed, perf, speedscope, pprof"},
             {"info", "--node is missing"},
             {"attach n --for 30q", "a time such as"},
-            {"attach n --set nix=1", "KEY=TERM, KEY being one of: basename"},
+            {"attach n --set nix=1", "KEY=TERM, KEY being one of: dir"},
             {"stop --node", "--node takes NODE"}
         ]
     ].
@@ -114,7 +114,7 @@ weight(Metric, Metrics) -> abs(element(2, maps:get(atom_to_binary(Metric), Metri
 selves(#{self := Self, children := Children}) ->
     Self + lists:sum([selves(Child) || Child <- Children]).
 
-%% A sample that waited at 50 looks, as `idle_samples => changes' and the budget write
+%% A sample that waited at 50 looks, as `coalesce_idle => true' and the budget write
 %% it, is 50 samples.
 a_sample_is_as_many_as_its_looks_test() ->
     File = filename:join("/tmp", "flame_prof_cli_tests_" ++ os:getpid() ++ ".log"),

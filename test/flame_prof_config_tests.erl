@@ -5,17 +5,17 @@
 
 %% The keys that the library reads.
 -define(KEYS, [
-    engine, ring_bytes, libraries_bytes, schedulers_online, mode, running_stacks, native_frames,
+    engine, ring_bytes, libraries_bytes, schedulers_online, mode, running_stacks, c_frames,
     sample_interval_us, cpu_permille, select_interval_ms, rules, status, exclude,
-    flush_interval, note, os_pid, pid_number_bits, flatten_recursive, idle_samples,
-    text_bytes, directory, node, compress, sync, hold_ms, flush_close_max, files_max,
-    file_max_bytes, total_max_bytes
+    flush_interval, note, os_pid, pid_number_bits, collapse_recursion, coalesce_idle,
+    text_bytes, directory, node, compress, sync, hold_ms, flushes_per_file, max_files,
+    max_file_bytes, max_total_bytes
 ]).
 
 -define(DIRECTORY, "/nonexistent/flame_prof_config_tests").
 
 config() ->
-    {ok, Options} = flame_prof_options:validate(#{basename => ?DIRECTORY}),
+    {ok, Options} = flame_prof_options:validate(#{dir => ?DIRECTORY}),
     flame_prof_config:session(portable, Options, false, []).
 
 a_key_that_is_missing_is_named_test_() ->
@@ -31,8 +31,8 @@ a_value_that_does_not_fit_is_named_test_() ->
       ?_test(names(Key, <<"has a wrong value">>, (config())#{Key := Value}))}
      || {Key, Value} <- [
          {sample_interval_us, 1 bsl 32},
-         {files_max, 1 bsl 64},
-         {files_max, -1},
+         {max_files, 1 bsl 64},
+         {max_files, -1},
          {note, <<0>>},
          {note, binary:copy(<<"n">>, 512)},
          {directory, binary:copy(<<"d">>, 4096)},

@@ -9,8 +9,8 @@ every_class_has_its_sentence_test_() ->
      || {Reason, Sentence} <- [
             {{bad_option, #{option => sync, value => now, accepted => <<"none, flush or close">>}},
                 <<"option sync => now is not accepted; it takes none, flush or close">>},
-            {{bad_option, #{option => {auto_select, by}, accepted => <<"a metric">>}},
-                <<"option auto_select, by takes a metric">>},
+            {{bad_option, #{option => {select, by}, accepted => <<"a metric">>}},
+                <<"option select, by takes a metric">>},
             {{bad_option, #{option => syn, value => now, accepted => <<"no such option">>}},
                 <<"option syn: no such option">>},
             {{bad_option, #{option => options, accepted => <<"a map of options">>}},

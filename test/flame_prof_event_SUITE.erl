@@ -116,7 +116,7 @@ load_telemetry(Execute) ->
 
 numbers_are_in_the_text_form_of_prometheus(Config) ->
     ?assertMatch(#{"flame_prof_up" := 0.0}, parse(flame_prof:metrics())),
-    {ok, _} = flame_prof:start(#{basename => directory(Config)}),
+    {ok, _} = flame_prof:start(#{dir => directory(Config)}),
     Numbers = eventually(fun() ->
         case parse(flame_prof:metrics()) of
             #{"flame_prof_taken_total" := 0.0} -> false;
@@ -169,8 +169,8 @@ to_number(Text) ->
 
 those_looked_at_have_names(Config) ->
     ?assertEqual([], flame_prof:selected()),
-    {ok, _} = flame_prof:start(#{basename => directory(Config), auto_select => {top, 0},
-        always => kernel_sup}),
+    {ok, _} = flame_prof:start(#{dir => directory(Config), select => {top, 0},
+        include => kernel_sup}),
     Pid = whereis(kernel_sup),
     Names = eventually(fun() ->
         case flame_prof:selected() of
@@ -186,6 +186,6 @@ directory(Config) ->
     proplists:get_value(directory, Config).
 
 run(Config) ->
-    {ok, Pid} = flame_prof:start(#{basename => directory(Config)}),
+    {ok, Pid} = flame_prof:start(#{dir => directory(Config)}),
     {ok, _} = flame_prof:stop(),
     Pid.

@@ -90,7 +90,7 @@ logged(Pattern) ->
 %% ---- what a session writes ------------------------------------------------------
 
 files_are_rotated_and_the_oldest_removed(Config) ->
-    _ = start(Config, #{flush_close_max => 2, files_max => 3}),
+    _ = start(Config, #{flushes_per_file => 2, max_files => 3}),
     [flush() || _ <- lists:seq(1, 9)],
     #{files := Files} = Info = flame_prof:info(),
     ?assertEqual(lists:sort(Files), Files),
@@ -201,7 +201,7 @@ each_flush_certifies_itself(Config) ->
 
 idle_processes_are_merged_with_their_weight(Config) ->
     Waiters = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 50)],
-    _ = start(Config, #{idle_samples => changes, auto_select => {top, 1000}}),
+    _ = start(Config, #{coalesce_idle => true, select => {top, 1000}}),
     ticks(200),
     #{files := [File], written := Written, merged := Merged} = stop(),
     [Pid ! stop || Pid <- Waiters],
@@ -218,7 +218,7 @@ idle_processes_are_merged_with_their_weight(Config) ->
 
 %% All samples of a tick have one time, so each tick that was done shows.
 no_tick_is_lost_at_a_flush(Config) ->
-    _ = start(Config, #{flush_close_max => 3, engine => portable}),
+    _ = start(Config, #{flushes_per_file => 3, engine => portable}),
     [flush() || _ <- lists:seq(1, 10)],
     #{files := Files, ticks := Ticks, dropped := Dropped} = stop(),
     {ok, Times, _} = flame_prof_reader:fold(
@@ -267,9 +267,9 @@ a_killed_node_leaves_what_was_flushed(Config) ->
 killed(Config, Compress) ->
     Directory = proplists:get_value(directory, Config),
     Peer = quiet_peer(
-        "{ok, _} = flame_prof:start(#{basename => \"" ++ Directory ++ "\", sample_interval => 1,"
-        "    auto_select => {top, 10}, compress => " ++ atom_to_list(Compress) ++ ","
-        "    flush_close_max => 3, files_max => infinity, cpu_budget => infinity}),"
+        "{ok, _} = flame_prof:start(#{dir => \"" ++ Directory ++ "\", sample_interval => 1,"
+        "    select => {top, 10}, compress => " ++ atom_to_list(Compress) ++ ","
+        "    flushes_per_file => 3, max_files => infinity, cpu_budget => infinity}),"
         "Loop = fun Loop() ->"
         "    timer:sleep(rand:uniform(100)),"
         "    #{books := #{written := Written}} = flame_prof:info(),"
@@ -289,7 +289,7 @@ killed(Config, Compress) ->
     %% As they were left, and as the next session leaves them.
     {ok, Read, _} = count(there(Config)),
     ?assert(Read >= Flushed),
-    _ = start(Config, #{auto_select => {top, 0}, compress => Compress, files_max => infinity}),
+    _ = start(Config, #{select => {top, 0}, compress => Compress, max_files => infinity}),
     #{files_recovered := Recovered} = stop(),
     ?assert(Recovered =< 1),
     Files = there(Config),
@@ -314,7 +314,7 @@ last_number([Line | Lines]) ->
 a_node_that_ends_leaves_finished_files(Config) ->
     Directory = proplists:get_value(directory, Config),
     Peer = quiet_peer(
-        "{ok, _} = flame_prof:start(#{basename => \"" ++ Directory ++ "\"}),"
+        "{ok, _} = flame_prof:start(#{dir => \"" ++ Directory ++ "\"}),"
         "waiting:eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) > 100 end),"
         "init:stop()."
     ),
@@ -343,7 +343,7 @@ a_link_for_a_directory_is_refused(Config) ->
     ok = file:make_dir(Directory),
     Link = Directory ++ ".link",
     ok = file:make_symlink(Directory, Link),
-    {error, {file, #{reason := Text}}} = flame_prof:start(#{basename => Link}),
+    {error, {file, #{reason := Text}}} = flame_prof:start(#{dir => Link}),
     ok = file:delete(Link),
     ?assertMatch({match, _}, re:run(Text, "is a symbolic link")),
     ?assertEqual({ok, []}, file:list_dir(Directory)).
@@ -352,7 +352,7 @@ a_full_disk_is_told_survived_and_healed(Config) ->
     with_disk(Config, fun(Disk) ->
         Ballast = filename:join(Disk, "ballast"),
         {ok, _} = flame_prof:start(#{
-            basename => filename:join(Disk, "logs"),
+            dir => filename:join(Disk, "logs"),
             compress => none,
             sample_interval => 3,
             cpu_budget => infinity,
@@ -400,8 +400,8 @@ a_disk_that_is_read_only_for_a_while_heals(Config) ->
 read_only_for_a_while(Disk) ->
     %% Without a budget: what is merged to keep within one is written in fewer samples.
     {ok, _} = flame_prof:start(#{
-        basename => filename:join(Disk, "logs"),
-        flush_close_max => 1,
+        dir => filename:join(Disk, "logs"),
+        flushes_per_file => 1,
         cpu_budget => infinity
     }),
     flush(),
@@ -422,7 +422,7 @@ a_disk_that_hangs_is_not_waited_for(Config) ->
     end.
 
 hang(Disk) ->
-    {ok, _} = flame_prof:start(#{basename => filename:join(Disk, "logs")}),
+    {ok, _} = flame_prof:start(#{dir => filename:join(Disk, "logs")}),
     flush(),
     case os:cmd("fsfreeze -f " ++ Disk) of
         "" -> frozen(Disk);
@@ -449,7 +449,7 @@ frozen(Disk) ->
 %% No flush but those of the test, and no governor: however slow this machine is.
 start(Config, Options) ->
     Directory = proplists:get_value(directory, Config),
-    Fixed = #{basename => Directory, flush_interval => 3600000, cpu_budget => infinity},
+    Fixed = #{dir => Directory, flush_interval => 3600000, cpu_budget => infinity},
     {ok, Pid} = flame_prof:start(maps:merge(Fixed, Options)),
     Pid.
 

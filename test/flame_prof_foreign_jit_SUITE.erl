@@ -97,7 +97,7 @@ in_a_session() ->
     Log = filename:join(Directory, "log"),
     ok = logger:add_handler(?MODULE, logger_std_h, #{config => #{file => Log}}),
     {ok, _} = flame_prof:start(#{
-        engine => native, flush_interval => 2000, basename => Directory, compress => none
+        engine => native, flush_interval => 2000, dir => Directory, compress => none
     }),
     map(code_info),
     LeftOut = fun() -> maps:get(code_ranges_left_out, maps:get(books, flame_prof:info())) end,
@@ -116,7 +116,7 @@ in_a_session() ->
 engine_of_a_session() ->
     Directory = directory(),
     Worker = spawn_link(fun Work() -> lists:sort(lists:seq(1, 1000)), Work() end),
-    {ok, _} = flame_prof:start(#{engine => auto, basename => Directory, compress => none}),
+    {ok, _} = flame_prof:start(#{engine => auto, dir => Directory, compress => none}),
     #{engine := Engine} = flame_prof:info(),
     eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) > 20 end),
     {ok, #{files := [File]}} = flame_prof:stop(),

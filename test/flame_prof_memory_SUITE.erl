@@ -68,7 +68,7 @@ a_start_that_the_cgroup_has_no_room_for_is_refused(Config) ->
 %% All that is loaded and calibrated once is there before the limit comes down to what
 %% is used and 30 mebibytes.
 starts([Limit, Directory]) ->
-    Start = fun() -> flame_prof:start(#{engine => native, basename => Directory}) end,
+    Start = fun() -> flame_prof:start(#{engine => native, dir => Directory}) end,
     {ok, _} = Start(),
     {ok, _} = flame_prof:stop(),
     {ok, Before} = file:read_file(Limit),

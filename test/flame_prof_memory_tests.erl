@@ -116,7 +116,7 @@ unique() ->
 %%% ----------------------------------------------------------- the session --
 
 a_node_takes_more_for_each_ranking_and_process_test() ->
-    Of = fun(Select) -> flame_prof_memory:node_bytes(native, options(#{auto_select => Select})) end,
+    Of = fun(Select) -> flame_prof_memory:node_bytes(native, options(#{select => Select})) end,
     One = Of(#{}),
     Four = Of([#{}, #{by => memory}, #{by => mbuf_size}, #{by => minor_gcs}]),
     Processes = erlang:system_info(process_count),
@@ -127,9 +127,9 @@ a_node_takes_more_for_each_ranking_and_process_test() ->
 
 filters_and_the_portable_engine_need_no_table_test() ->
     Filtered = options(#{
-        running_stacks => false, auto_select => #{include => {module, lists}}
+        running_stacks => false, select => #{include => {module, lists}}
     }),
-    None = options(#{running_stacks => false, auto_select => {top, 0}}),
+    None = options(#{running_stacks => false, select => {top, 0}}),
     ?assertEqual(
         flame_prof_memory:node_bytes(native, None), flame_prof_memory:node_bytes(native, Filtered)
     ),

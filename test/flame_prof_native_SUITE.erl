@@ -138,7 +138,7 @@ kills_a_probe() ->
 %% erlang:memory/0 fails there.
 works_where_the_allocators_are_switched_off(_) ->
     Out = eval_in_peer(
-        "{ok, _} = flame_prof:start(#{basename => \"" ++ scratch() ++ "\", engine => native}),"
+        "{ok, _} = flame_prof:start(#{dir => \"" ++ scratch() ++ "\", engine => native}),"
         "flame_prof_native_SUITE:written(1), ok = flame_prof:flush(60000),"
         "{ok, #{written := N, files := [File]}} = flame_prof:stop(),"
         "true = N > 0,"
@@ -461,17 +461,17 @@ config(Config) ->
         directory => list_to_binary(proplists:get_value(priv_dir, Config)),
         compress => zstd,
         sync => none,
-        flush_close_max => 0,
-        files_max => 0,
-        file_max_bytes => 0,
-        total_max_bytes => 0,
+        flushes_per_file => 0,
+        max_files => 0,
+        max_file_bytes => 0,
+        max_total_bytes => 0,
         sample_interval_us => 2000,
         flush_interval => 60000,
         hold_ms => 0,
         note => <<>>,
-        flatten_recursive => true,
+        collapse_recursion => true,
         rules => [{reductions, true, 100, 1}],
-        idle_samples => all,
+        coalesce_idle => false,
         select_interval_ms => 100,
         status => all,
         exclude => [],
@@ -483,7 +483,7 @@ config(Config) ->
         pid_number_bits => 28,
         mode => processes,
         running_stacks => false,
-        native_frames => false,
+        c_frames => false,
         schedulers_online => 1
     }.
 
@@ -524,7 +524,7 @@ purge_ends_the_threads(_) ->
     Out = eval_in_peer(
         "Threads = fun() -> {ok, L} = file:list_dir(\"/proc/self/task\"), length(L) end,"
         "Without = Threads(),"
-        "{ok, Pid} = flame_prof:start(#{basename => \"" ++ scratch() ++ "\"}),"
+        "{ok, Pid} = flame_prof:start(#{dir => \"" ++ scratch() ++ "\"}),"
         "waiting:eventually(fun() -> Threads() - Without =:= 2 end), With = Threads(),"
         "true = code:delete(flame_prof_nif), code:purge(flame_prof_nif),"
         "Ref = monitor(process, Pid), exit(Pid, kill),"
@@ -537,7 +537,7 @@ purge_ends_the_threads(_) ->
 halt_while_profiling_exits_cleanly(_) ->
     [begin
         Out = eval_in_peer(
-            "{ok, _} = flame_prof:start(#{basename => \"" ++ scratch() ++
+            "{ok, _} = flame_prof:start(#{dir => \"" ++ scratch() ++
             "\", sample_interval => 1}), timer:sleep(200), io:format(\"up\"), " ++ How
         ),
         {{match, _}, How, Out} = {re:run(Out, "^(up|) status 0$"), How, Out}
@@ -600,9 +600,9 @@ print_memory(Directory, Sessions) ->
     [
         begin
             {ok, _} = flame_prof:start(#{
-                basename => Directory,
+                dir => Directory,
                 engine => native,
-                auto_select => {top, 1000, 500},
+                select => {top, 1000, 500},
                 sample_interval => 3,
                 cpu_budget => infinity
             }),
@@ -673,7 +673,7 @@ a_budget_is_kept_by_sampling_less(Config) ->
     Workers = [spawn(fun() -> burn(1 bsl 60) end) || _ <- [1, 2]],
     {ok, _} = flame_prof:start(#{
         engine => native,
-        basename => filename:join(proplists:get_value(priv_dir, Config), "budget"),
+        dir => filename:join(proplists:get_value(priv_dir, Config), "budget"),
         sample_interval => 1,
         cpu_budget => 0.1
     }),
@@ -690,7 +690,7 @@ the_selection_is_stretched_before_anything_is_left_out(Config) ->
     Idle = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100000)],
     {ok, _} = flame_prof:start(#{
         engine => native,
-        basename => filename:join(proplists:get_value(priv_dir, Config), "stretched"),
+        dir => filename:join(proplists:get_value(priv_dir, Config), "stretched"),
         sample_interval => 500,
         cpu_budget => 0.3
     }),

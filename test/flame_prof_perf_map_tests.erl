@@ -122,7 +122,7 @@ test(a_planted_directory_is_a_clear_error) ->
 
 test(it_works_beside_a_session) ->
     Directory = temporary(),
-    {ok, _} = flame_prof:start(#{basename => Directory}),
+    {ok, _} = flame_prof:start(#{dir => Directory}),
     write(),
     {ok, #{taken := T, written := W, torn := N, dropped := D, gone := G}} = flame_prof:stop(),
     ?assertEqual(T, W + N + D + G),

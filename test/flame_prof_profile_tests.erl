@@ -551,7 +551,7 @@ a_session_s_file_is_read_whole_test_() ->
     {timeout, 600, fun() ->
         with_directory(fun(Dir) ->
             Worker = spawn_link(fun() -> work(0) end),
-            {ok, _} = flame_prof:start(#{basename => Dir}),
+            {ok, _} = flame_prof:start(#{dir => Dir}),
             waiting:eventually(fun() -> maps:get(written,
                 maps:get(books, flame_prof:info())) > 2000 end),
             {ok, #{files := [File0], written := Written}} = flame_prof:stop(),

@@ -201,7 +201,7 @@ every_scheduler() ->
 
 beside_profile() ->
     Directory = "/tmp/pstack_profile_" ++ os:getpid(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
         cpu_budget => infinity}),
     try
         with_lookups(fun(Pid) ->

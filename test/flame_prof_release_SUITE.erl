@@ -93,7 +93,7 @@ make_project(Top, Files) ->
     write([Top, "config", "sys.config"],
         io_lib:format("~tp.~n", [[{flame_prof, [
             {autostart, true},
-            {profile, #{basename => Files, auto_select => {top, 50, 200}}}
+            {profile, #{dir => Files, select => {top, 50, 200}}}
         ]}]])).
 
 root(Directory) ->

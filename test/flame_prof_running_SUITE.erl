@@ -443,7 +443,7 @@ returning() ->
 %% Tracer and workers are busy alike. How much of the time is the tracing itself says
 %% nothing of us; that no stack is wrong does.
 traced(Config) ->
-    Options = #{auto_select => {top, 4, 100}},
+    Options = #{select => {top, 4, 100}},
     exact_of_all(Config, Options, [funs, exceptions, dictionary], 150, 0.0).
 
 in_trace_session(Config, Tracer, {module, trace}) ->
@@ -472,8 +472,8 @@ reductions_include_the_running_part(Config) ->
     Worker = {Pid, _, _} = running_work:start(lists:last(online()), {leaf, erlang}),
     timer:sleep(50),
     {ok, _} = flame_prof:start(#{
-        basename => directory(Config), sample_interval => 1, cpu_budget => infinity,
-            auto_select => {top, 1, 100}
+        dir => directory(Config), sample_interval => 1, cpu_budget => infinity,
+            select => {top, 1, 100}
     }),
     ok = running_profile:until(300, 60000),
     true = erlang:suspend_process(Pid),
@@ -526,8 +526,8 @@ bursts_are_where_they_were(Config, Attempts) ->
         receive begin_ -> exit({shutdown, [burst_of(20000) || _ <- lists:seq(1, 20)]}) end
     end),
     {ok, _} = flame_prof:start(#{
-        basename => directory(Config), sample_interval => TickUs div 1000, cpu_budget => infinity,
-        always => [Burster]
+        dir => directory(Config), sample_interval => TickUs div 1000, cpu_budget => infinity,
+        include => [Burster]
     }),
     waiting:eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) > 10 end),
     Burster ! begin_,
@@ -576,7 +576,7 @@ is_in_burst(Frames) ->
 memory_and_status_of_processes_that_end_are_possible(Config) ->
     Bound = 10000000,
     {ok, _} = flame_prof:start(#{
-        basename => directory(Config),
+        dir => directory(Config),
         mode => schedulers,
         sample_interval => 1,
         cpu_budget => infinity
@@ -635,7 +635,7 @@ schedulers_come_and_go_while_it_samples(Config) ->
     [
         begin
             {ok, _} = flame_prof:start(#{
-                basename => directory(Config), sample_interval => 1, cpu_budget => infinity,
+                dir => directory(Config), sample_interval => 1, cpu_budget => infinity,
                     mode => Mode
             }),
             [
@@ -674,7 +674,7 @@ libraries_without_room_in_the_budget_are_told(Config) ->
 
 left_out(Options, Config) ->
     {ok, _} = flame_prof:start(Options#{
-        engine => native, basename => directory(Config), sample_interval => 1,
+        engine => native, dir => directory(Config), sample_interval => 1,
         cpu_budget => infinity
     }),
     burn_until_captured(),
@@ -697,7 +697,7 @@ without_running_stacks_nothing_is_installed(Config) ->
 
 peer([without_running_stacks, Directory]) ->
     Before = caught(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
         cpu_budget => infinity, running_stacks => false}),
     burn(300),
     During = caught(),
@@ -707,7 +707,7 @@ peer([without_running_stacks, Directory]) ->
     [Before, During, caught(), Pending, Captures];
 peer([with_running_stacks, Directory]) ->
     Without = caught(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
         cpu_budget => infinity}),
     burn_until_captured(),
     {ok, #{signals := Signals}} = flame_prof:stop(),
@@ -716,7 +716,7 @@ peer([used_signal, Directory]) ->
     {_, Most} = running_test_nif:real_time_signals(),
     ok = running_test_nif:take_signal(Most),
     ok = running_test_nif:take_signal(Most - 1),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
         cpu_budget => infinity}),
     burn_until_captured(),
     {ok, #{captures := Captures}} = flame_prof:stop(),
@@ -725,17 +725,17 @@ peer([used_signal, Directory]) ->
 peer([all_signals_used, Directory]) ->
     {Least, Most} = running_test_nif:real_time_signals(),
     [ok = running_test_nif:take_signal(S) || S <- lists:seq(Least, Most)],
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
         cpu_budget => infinity}),
     burn_until(written),
     #{running_stacks := Running} = flame_prof:info(),
     {ok, #{signals := Signals, written := Written}} = flame_prof:stop(),
-    Refused = flame_prof:start(#{basename => Directory, mode => schedulers}),
+    Refused = flame_prof:start(#{dir => Directory, mode => schedulers}),
     [Running, Signals, Written > 0, element(1, Refused), running_test_nif:signals_arrived()];
 peer([taken_signal, Directory]) ->
     ok = logger:add_handler(?MODULE, ?MODULE, #{level => warning, config => self()}),
     Options = #{
-        basename => Directory, sample_interval => 1, cpu_budget => infinity,
+        dir => Directory, sample_interval => 1, cpu_budget => infinity,
         flush_interval => 1100, compress => none
     },
     {ok, _} = flame_prof:start(Options),
@@ -768,7 +768,7 @@ peer([taken_signal, Directory]) ->
 peer([descriptors, Directory]) ->
     {ok, _} = application:ensure_all_started(flame_prof),
     Before = descriptors(),
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
         cpu_budget => infinity}),
     burn_until_captured(),
     During = readings_of_descriptors(Before),
@@ -777,7 +777,7 @@ peer([descriptors, Directory]) ->
     After = readings_of_descriptors(Before),
     [erlang:system_info(schedulers), lists:min(During), lists:max(During), lists:min(After)];
 peer([stray, Directory]) ->
-    {ok, _} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
         cpu_budget => infinity}),
     Signal = our_signal(),
     burn_until_captured(),
@@ -794,7 +794,7 @@ peer([{in_flight, How}, Directory]) ->
         spawn(fun() -> burn(100000) end)
      || _ <- lists:seq(1, erlang:system_info(schedulers_online))
     ],
-    {ok, Pid} = flame_prof:start(#{basename => Directory, sample_interval => 1,
+    {ok, Pid} = flame_prof:start(#{dir => Directory, sample_interval => 1,
         cpu_budget => infinity}),
     timer:sleep(60 + rand:uniform(40)),
     in_flight(How, Pid).
@@ -934,7 +934,7 @@ under_storm(Config, Fun) ->
     {ok, _, _} = flame_prof_schedulers:ensure(),
     Directory = iolist_to_binary(directory(Config)),
     {ok, Options} = flame_prof_options:validate(#{
-        basename => Directory,
+        dir => Directory,
         mode => schedulers,
         compress => none,
         cpu_budget => infinity,

@@ -118,7 +118,7 @@ portable() -> session(portable).
 session(Wanted) ->
     Directory = filename:join("/tmp", "flame_prof_seccomp_" ++ os:getpid()),
     Worker = spawn_link(fun Work() -> lists:sort(lists:seq(1, 1000)), Work() end),
-    {ok, _} = flame_prof:start(#{engine => Wanted, basename => Directory}),
+    {ok, _} = flame_prof:start(#{engine => Wanted, dir => Directory}),
     eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) > 100 end),
     #{engine := Engine, books := Books} = Info = flame_prof:info(),
     {ok, _} = flame_prof:stop(),

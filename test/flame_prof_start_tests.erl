@@ -16,7 +16,7 @@ wrong_options_of_a_linked_start_start_nothing_test_() ->
 wrong_process_options_are_refused_without_a_session_test_() ->
     Property = ?FORALL(
         Given,
-        oneof([junk(), #{status => junk()}, #{viral => junk(), status => all}, #{junk() => all}]),
+        oneof([junk(), #{status => junk()}, #{follow => junk(), status => all}, #{junk() => all}]),
         begin
             Raised =
                 try
@@ -25,7 +25,7 @@ wrong_process_options_are_refused_without_a_session_test_() ->
                     error:Reason -> Reason
                 end,
             case Raised of
-                {bad_option, _, Accepted} -> is_binary(Accepted);
+                {bad_option, #{accepted := Accepted}} -> is_binary(Accepted);
                 {not_started, flame_prof} -> true
             end
         end
@@ -35,7 +35,7 @@ wrong_process_options_are_refused_without_a_session_test_() ->
 refused(Start, Given) ->
     ok = application_stopped(),
     ok = ended(),
-    Reason = {bad_option, _, Accepted} = refusal(Start(Given), Given),
+    Reason = {bad_option, #{accepted := Accepted}} = refusal(Start(Given), Given),
     Sentence = unicode:characters_to_binary(flame_prof:format_error(Reason)),
     is_binary(Accepted) andalso
         is_binary(Sentence) andalso
@@ -46,7 +46,7 @@ refused(Start, Given) ->
         not filelib:is_file(directory()).
 
 %% Said, because PropEr on OTP 25 loses an exception.
-refusal({error, {bad_option, _, _} = Reason}, _Given) ->
+refusal({error, {bad_option, #{}} = Reason}, _Given) ->
     Reason;
 refusal(Answer, Given) ->
     io:format(user, "    ~0p~n    answered ~0p~n", [Given, Answer]),
@@ -78,7 +78,7 @@ wrong() ->
     ?LET(
         {Right, Wrong},
         {list(right()), wrong_pair()},
-        (maps:from_list([{basename, directory()} | Right]))#{
+        (maps:from_list([{dir, directory()} | Right]))#{
             element(1, Wrong) => element(2, Wrong)
         }
     ).
@@ -86,11 +86,11 @@ wrong() ->
 right() ->
     oneof([
         {sample_interval, range(1, 100)},
-        {flatten_recursive, oneof([true, false])},
-        {auto_select, {top, range(0, 100)}},
-        {auto_select, #{by => oneof(flame_prof_selection:metrics()), top => range(0, 100)}},
-        {always, [init]},
-        {viral_limits, #{events => range(1, 100)}},
+        {collapse_recursion, oneof([true, false])},
+        {select, {top, range(0, 100)}},
+        {select, #{by => oneof(flame_prof_selection:metrics()), top => range(0, 100)}},
+        {include, [init]},
+        {follow_limits, #{events => range(1, 100)}},
         {triggers, [#{on => run_queue, above => range(1, 100)}, #{on => busy_port}]}
     ]).
 
@@ -102,7 +102,7 @@ wrong_pair() ->
         {Key, wrong_value(Key)}
     ).
 
-wrong_value(auto_select) ->
+wrong_value(select) ->
     oneof([
         junk(),
         {top, junk()},
@@ -117,9 +117,9 @@ wrong_value(auto_select) ->
         [#{}, junk()],
         [#{} | junk()]
     ]);
-wrong_value(auto_process_opts) ->
-    oneof([junk(), #{status => junk()}, #{viral => junk()}, #{junk() => all}]);
-wrong_value(viral_limits) ->
+wrong_value(process_options) ->
+    oneof([junk(), #{status => junk()}, #{follow => junk()}, #{junk() => all}]);
+wrong_value(follow_limits) ->
     oneof([junk(), #{events => junk()}, #{junk() => 5}]);
 wrong_value(triggers) ->
     oneof([
@@ -134,7 +134,7 @@ wrong_value(triggers) ->
 %% Which takes 1.5.
 wrong_value(cpu_budget) ->
     ?SUCHTHAT(Junk, junk(), not is_float(Junk));
-wrong_value(always) ->
+wrong_value(include) ->
     oneof([junk(), [init, junk()]]);
 wrong_value(_) ->
     junk().

@@ -84,7 +84,7 @@ end_per_suite(_Config) ->
 
 init_per_group(Engine, Config) ->
     Directory = filename:join(proplists:get_value(priv_dir, Config), Engine),
-    case flame_prof:start(#{engine => Engine, basename => Directory}) of
+    case flame_prof:start(#{engine => Engine, dir => Directory}) of
         {ok, _} ->
             {ok, _} = flame_prof:stop(),
             [{engine, Engine}, {directory, Directory} | Config];
@@ -120,12 +120,12 @@ apply_gives_back_what_the_fun_does(Config) ->
     ?assertEqual(7, flame_prof:apply(fun() -> has_samples_of([self()]), 7 end)),
     ?assertEqual(count(explicit), 0),
     ?assertError(mine, flame_prof:apply(fun() -> error(mine) end)),
-    ?assertThrow(mine, flame_prof:apply(fun() -> throw(mine) end, #{viral => self_only})),
+    ?assertThrow(mine, flame_prof:apply(fun() -> throw(mine) end, #{follow => none})),
     ?assertEqual(count(explicit), 0),
     ?assertEqual(0, flame_prof:profile_stop()),
-    ?assertError({bad_option, viral, _},
-        flame_prof:apply(fun() -> ct:fail(called) end, #{viral => 7})),
-    ?assertError({bad_option, depth, _}, flame_prof:profile_start(#{depth => 7})),
+    ?assertError({bad_option, #{option := follow}},
+        flame_prof:apply(fun() -> ct:fail(called) end, #{follow => 7})),
+    ?assertError({bad_option, #{option := depth}}, flame_prof:profile_start(#{depth => 7})),
     ?assertEqual([self()], sampled(Config)).
 
 calls_of_apply_can_be_nested(Config) ->
@@ -176,34 +176,34 @@ the_end_of_the_session_does_not_disturb(Config) ->
         end)
     ).
 
-%% ---- always ----------------------------------------------------------------
+%% ---- include ----------------------------------------------------------------
 
 those_that_are_always_wanted_are_sampled(Config) ->
     Pid = ours(fun wait/0),
-    start(Config, #{always => [kernel_sup, Pid, no_such_name]}),
+    start(Config, #{include => [kernel_sup, Pid, no_such_name]}),
     has_samples_of([Pid, whereis(kernel_sup)]),
     ?assertEqual(lists:sort([Pid, whereis(kernel_sup)]), sampled(Config)).
 
 a_name_is_looked_up_again(Config) ->
-    start(Config, #{always => ?FUNCTION_NAME}),
+    start(Config, #{include => ?FUNCTION_NAME}),
     ticked(3),
     First = ours(fun wait/0),
     true = register(?FUNCTION_NAME, First),
     has_samples_of([First]),
     exit(First, kill),
-    eventually(fun() -> count(always) =:= 0 end),
+    eventually(fun() -> count(included) =:= 0 end),
     Second = ours(fun wait/0),
     true = register(?FUNCTION_NAME, Second),
     has_samples_of([Second]),
     ?assertEqual(lists:sort([First, Second]), sampled(Config)).
 
-%% ---- viral -----------------------------------------------------------------
+%% ---- follow -----------------------------------------------------------------
 
 spawned_processes_are_caught(Config) ->
     start(Config, #{}),
     Before = ours(fun wait/0),
     Root = ours(fun() ->
-        1 = flame_prof:profile_start(#{viral => spawn}),
+        1 = flame_prof:profile_start(#{follow => spawn}),
         receive
             go -> ours(fun() -> ours(fun wait/0), wait() end)
         end,
@@ -228,8 +228,8 @@ children_of_the_chosen_are_caught(Config) ->
     end),
     true = register(?FUNCTION_NAME, Root),
     start(Config, #{
-        auto_select => #{top => 1, interval => 100, include => {registered_name, ?FUNCTION_NAME}},
-        auto_process_opts => #{viral => spawn}
+        select => #{top => 1, interval => 100, include => {registered_name, ?FUNCTION_NAME}},
+        process_options => #{follow => spawn}
     }),
     eventually(fun() -> maps:get(selected, maps:get(books, flame_prof:info())) =:= 1 end),
     %% One that is there at the first poll is not new.
@@ -243,7 +243,7 @@ receivers_are_caught(Config) ->
     Last = ours(fun wait/0),
     Named = ours(fun() -> relay(Last) end),
     true = register(?FUNCTION_NAME, Named),
-    First = ours(fun() -> 1 = flame_prof:profile_start(#{viral => send}),
+    First = ours(fun() -> 1 = flame_prof:profile_start(#{follow => send}),
         relay(?FUNCTION_NAME) end),
     Nobody = ours(fun() -> relay(Last) end),
     eventually(fun() -> count(explicit) =:= 1 end),
@@ -272,7 +272,7 @@ children_from_before_are_not_caught(Config) ->
     Test = self(),
     _ = ours(fun() ->
         Before = ours(fun wait/0),
-        1 = flame_prof:profile_start(#{viral => spawn}),
+        1 = flame_prof:profile_start(#{follow => spawn}),
         After = ours(fun wait/0),
         Test ! {children, Before, After},
         wait()
@@ -285,14 +285,14 @@ children_from_before_are_not_caught(Config) ->
 
 %% Also where no poll is going to come.
 who_has_left_is_forgotten(Config) ->
-    start(Config, #{viral_limits => #{processes => 1}}),
+    start(Config, #{follow_limits => #{processes => 1}}),
     {ok, Targets} = flame_prof_session:targets(),
-    ok = come_and_go(self_only),
+    ok = come_and_go(none),
     Before = erts_debug:flat_size(sys:get_state(Targets)),
-    ok = come_and_go(self_only),
+    ok = come_and_go(none),
     eventually(fun() -> erts_debug:flat_size(sys:get_state(Targets)) =:= Before end),
     _ = ours(fun() ->
-        1 = flame_prof:profile_start(#{viral => spawn}),
+        1 = flame_prof:profile_start(#{follow => spawn}),
         _ = [ours(fun wait/0) || _ <- lists:seq(1, 10)],
         wait()
     end),
@@ -301,16 +301,16 @@ who_has_left_is_forgotten(Config) ->
     ok = come_and_go(spawn),
     eventually(fun() -> erts_debug:flat_size(sys:get_state(Targets)) =:= Ended end).
 
-come_and_go(Viral) ->
-    Come = fun() -> flame_prof:apply(fun() -> ok end, #{viral => Viral}) end,
+come_and_go(Follow) ->
+    Come = fun() -> flame_prof:apply(fun() -> ok end, #{follow => Follow}) end,
     Visitors = [spawn_monitor(Come) || _ <- lists:seq(1, 100)],
     [receive {'DOWN', Monitor, process, _, normal} -> ok end || {_, Monitor} <- Visitors],
     ok.
 
 catching_ends_at_its_limit_of_processes(Config) ->
-    start(Config, #{viral_limits => #{processes => 10}}),
+    start(Config, #{follow_limits => #{processes => 10}}),
     _ = ours(fun() ->
-        1 = flame_prof:profile_start(#{viral => spawn}),
+        1 = flame_prof:profile_start(#{follow => spawn}),
         _ = [ours(fun wait/0) || _ <- lists:seq(1, 50)],
         wait()
     end),
@@ -322,10 +322,10 @@ catching_ends_at_its_limit_of_processes(Config) ->
 %% What is known: it sends as often as it can. With the limit reached it is not
 %% traced any more, whatever it does.
 tracing_ends_at_its_limit_of_events(Config) ->
-    start(Config, #{viral_limits => #{events => 1000, processes => 5}}),
+    start(Config, #{follow_limits => #{events => 1000, processes => 5}}),
     Sink = ours(fun Loop() -> receive _ -> Loop() end end),
     Root = ours(fun() ->
-        1 = flame_prof:profile_start(#{viral => spawn_and_send}),
+        1 = flame_prof:profile_start(#{follow => spawn_and_send}),
         storm(Sink)
     end),
     eventually(fun() -> is_ended(maps:get(spreading, targets())) end),
@@ -343,18 +343,18 @@ storm(Sink) ->
     storm(Sink).
 
 tracing_ends_at_its_limit_of_seconds(Config) ->
-    start(Config, #{viral_limits => #{seconds => 1}}),
-    Root = ours(fun() -> 1 = flame_prof:profile_start(#{viral => send}), wait() end),
+    start(Config, #{follow_limits => #{seconds => 1}}),
+    Root = ours(fun() -> 1 = flame_prof:profile_start(#{follow => send}), wait() end),
     eventually(fun() -> maps:get(spreading, targets()) =:= {ended, seconds} end),
     eventually(fun() -> flags(Root) =:= [] end).
 
 %% Theirs is a trace of the same process, of the same kind.
 somebody_elses_trace_goes_on(Config) ->
-    start(Config, #{viral_limits => #{seconds => 1}}),
+    start(Config, #{follow_limits => #{seconds => 1}}),
     Sink = ours(fun Loop() -> receive _ -> Loop() end end),
     Root = ours(fun() ->
         receive
-            profile -> 1 = flame_prof:profile_start(#{viral => send})
+            profile -> 1 = flame_prof:profile_start(#{follow => send})
         end,
         relay(Sink)
     end),
@@ -379,7 +379,10 @@ nothing_is_traced_after_the_session(Config) ->
     [
         begin
             start(Config, #{}),
-            Root = ours(fun() -> 1 = flame_prof:profile_start(#{viral => send}), relay(self()) end),
+            Root = ours(fun() ->
+                1 = flame_prof:profile_start(#{follow => send}),
+                relay(self())
+            end),
             eventually(fun() -> count(explicit) =:= 1 end),
             End(),
             Root ! hello,
@@ -430,7 +433,7 @@ rules_choose_by_their_metric(Config) ->
     [receive ready -> ok end || _ <- [Big, Binaries]],
     [
         begin
-            start(Config, #{auto_select => #{top => 1, by => By, interval => 100}}),
+            start(Config, #{select => #{top => 1, by => By, interval => 100}}),
             has_samples_of([Pid]),
             ?assertEqual({By, [Pid]}, {By, sampled(Config)})
         end
@@ -447,7 +450,7 @@ a_rule_by_change_chooses_who_grows(Config) ->
     [Full ! N || N <- lists:seq(1, 50000)],
     Growing = ours(fun() -> receive no_such_message -> ok end end),
     _ = ours(fun() -> feed(Growing) end),
-    start(Config, #{auto_select => #{top => 1, by => message_queue_len, delta => true,
+    start(Config, #{select => #{top => 1, by => message_queue_len, delta => true,
         interval => 100}}),
     %% At first nothing is known, and all have grown from nothing.
     eventually(fun() ->
@@ -467,7 +470,7 @@ filters_choose_who_takes_part(Config) ->
     Started = proc_lib:spawn(?MODULE, started_as, [self()]),
     [
         begin
-            start(Config, #{auto_select => Filter#{top => 100, interval => 100}}),
+            start(Config, #{select => Filter#{top => 100, interval => 100}}),
             has_samples_of(Expected),
             ticked(20),
             ?assertEqual({Filter, lists:sort(Expected)}, {Filter, sampled(Config)})
@@ -482,7 +485,7 @@ filters_choose_who_takes_part(Config) ->
             {#{include => {application, no_such_application}}, []}
         ]
     ],
-    start(Config, #{auto_select => #{top => 100, interval => 100,
+    start(Config, #{select => #{top => 100, interval => 100,
         include => {application, kernel}}}),
     has_samples_of([whereis(kernel_sup)]),
     Kernel = sampled(Config),
@@ -505,8 +508,8 @@ several_rules_choose_together(Config) ->
     [Queue ! N || N <- lists:seq(1, 20000)],
     Always = ours(fun wait/0),
     start(Config, #{
-        always => Always,
-        auto_select => [
+        include => Always,
+        select => [
             #{top => 1, by => message_queue_len, interval => 200},
             #{top => 1, by => memory, interval => 100, include => {registered_name, ?FUNCTION_NAME}}
         ]
@@ -517,7 +520,7 @@ several_rules_choose_together(Config) ->
 %% ---- life ------------------------------------------------------------------
 
 a_session_is_given_up_that_does_not_start_in_time(Config) ->
-    Options = #{engine => engine(Config), basename => directory(Config)},
+    Options = #{engine => engine(Config), dir => directory(Config)},
     ?assertEqual({error, {timeout, #{ms => 0, request => start}}}, flame_prof:start(Options, 0)),
     eventually(fun() -> whereis(flame_prof_session) =:= undefined end),
     ?assertMatch({error, {badarg, #{argument := timeout}}}, flame_prof:start(Options, soon)),
@@ -526,11 +529,12 @@ a_session_is_given_up_that_does_not_start_in_time(Config) ->
     {ok, _} = flame_prof:stop(Pid).
 
 a_linked_session_ends_with_its_starter(Config) ->
-    Options = #{engine => engine(Config), basename => directory(Config)},
+    Options = #{engine => engine(Config), dir => directory(Config)},
     {Starter, Monitor} = spawn_monitor(fun() ->
         {ok, _} = flame_prof:start_link(Options),
         {error, {already_started, _}} = flame_prof:start_link(Options),
-        {error, {bad_option, sample_interval, _}} = flame_prof:start_link(#{sample_interval => 0}),
+        {error, {bad_option, #{option := sample_interval}}} =
+            flame_prof:start_link(#{sample_interval => 0}),
         exit(normal)
     end),
     receive
@@ -559,10 +563,10 @@ directory(Config) ->
 %% Nobody is chosen unless a test says so. All is in one file.
 start(Config, Options) ->
     Default = #{
-        auto_select => {top, 0},
+        select => {top, 0},
         engine => engine(Config),
-        basename => directory(Config),
-        flush_close_max => infinity
+        dir => directory(Config),
+        flushes_per_file => infinity
     },
     {ok, Pid} = flame_prof:start(maps:merge(Default, Options)),
     Pid.

@@ -272,9 +272,9 @@ about(#{on := On}) ->
 what_came_before_is_in_the_file(Config) ->
     ok = start(Config, #{
         triggers => [bounded(set_trigger())],
-        pre_roll => 20000,
+        lookback => 20000,
         sample_interval => 20,
-        always => [what_came_before]
+        include => [what_came_before]
     }),
     ?assertMatch(#{state := armed, files := []}, flame_prof:info()),
     [Early] = helper(fun() ->
@@ -316,7 +316,7 @@ before_it_happened() ->
     ?MODULE:before_it_happened().
 
 nothing_is_written_unless_one_fires(Config) ->
-    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
     ?assertMatch({error, {armed, _}}, flame_prof:flush()),
     %% Older samples are forgotten, and counted.
     eventually(fun() -> maps:get(expired, maps:get(books, flame_prof:info())) > 0 end),
@@ -327,7 +327,7 @@ nothing_is_written_unless_one_fires(Config) ->
 
 %% The hour is not waited for: this is what comes then.
 one_that_waits_for_long_is_replaced(Config) ->
-    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
     Old = whereis(flame_prof_session),
     whereis(flame_prof_triggers) ! {renew, Old},
     eventually(fun() -> not lists:member(whereis(flame_prof_session), [Old, undefined]) end),
@@ -337,7 +337,7 @@ one_that_waits_for_long_is_replaced(Config) ->
     {ok, _} = flame_prof:stop().
 
 nothing_fires_while_one_is_replaced(Config) ->
-    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
     Old = whereis(flame_prof_session),
     ok = sys:suspend(Old),
     whereis(flame_prof_triggers) ! {renew, Old},
@@ -353,7 +353,7 @@ nothing_fires_while_one_is_replaced(Config) ->
     {ok, _} = flame_prof:stop().
 
 a_session_that_ends_takes_no_commit(Config) ->
-    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
     Old = whereis(flame_prof_session),
     ok = sys:suspend(Old),
     ok = flame_prof_session:end_soon(Old),
@@ -371,7 +371,7 @@ a_session_that_ends_takes_no_commit(Config) ->
 %% What is asked of it waits in its queue for longer than anybody waits for an answer.
 one_that_is_late_to_write_ends_all_the_same(Config) ->
     ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => all}),
-    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
     Late = whereis(flame_prof_session),
     ok = sys:suspend(Late),
     set(),
@@ -382,7 +382,7 @@ one_that_is_late_to_write_ends_all_the_same(Config) ->
     {ok, #{trigger := _}} = flame_prof:stop().
 
 it_is_armed_again_after_its_profile(Config) ->
-    ok = start(Config, #{triggers => [bounded(set_trigger())], pre_roll => 1000}),
+    ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
     [
         begin
             set(),
@@ -584,13 +584,13 @@ number() -> 7.
 what_fired_is_told(Config) ->
     ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => all}),
     ok = start(Config, #{triggers => [bounded(#{on => {?MODULE, level}, above => 7})],
-        pre_roll => 1000}),
+        lookback => 1000}),
     level(9),
     {Meta, #{measurements := Measured, metadata := Metadata}} = event([flame_prof, trigger, fire]),
     ?assertMatch(#{domain := [flame_prof], application := flame_prof}, Meta),
     ?assertEqual(#{value => 9}, Measured),
     ?assertMatch(#{trigger := <<"{flame_prof_triggers_SUITE,level}">>, above := 7, duration := 1000,
-        pre_roll := 1000}, Metadata),
+        lookback := 1000}, Metadata),
     {_, #{metadata := #{trigger := Note}}} = event([flame_prof, session, stop]),
     ?assertNotEqual(nomatch, string:find(Note, "9, above 7")),
     Text = flame_prof:metrics(),
@@ -636,7 +636,7 @@ armed_is_started(Config) ->
     ?assertMatch(#{state := armed, triggers := [_], profiling := false}, flame_prof:info()),
     Pid = whereis(flame_prof_triggers),
     ?assertEqual({error, {already_started, #{pid => Pid}}},
-        flame_prof:start(#{basename => directory(Config)})),
+        flame_prof:start(#{dir => directory(Config)})),
     ?assertEqual({error, {not_started, #{}}}, flame_prof:flush()),
     {ok, #{state := stopped, files := [], triggers := [#{fired := 0}]}} = flame_prof:stop(Pid),
     ?assertEqual({error, {not_started, #{}}}, flame_prof:stop()),
@@ -654,8 +654,8 @@ a_profile_can_be_ended_alone(Config) ->
 who_has_linked_it_ends_it(Config) ->
     Test = self(),
     Owner = spawn(fun() ->
-        Test ! flame_prof:start_link(#{basename => directory(Config),
-            triggers => [bounded(set_trigger())], pre_roll => 1000}),
+        Test ! flame_prof:start_link(#{dir => directory(Config),
+            triggers => [bounded(set_trigger())], lookback => 1000}),
         timer:sleep(infinity)
     end),
     receive
@@ -679,7 +679,7 @@ a_killed_one_leaves_nothing_behind(Config) ->
     ok = start(Config, #{
         triggers => [(bounded(set_trigger()))#{duration => 600000},
             bounded(#{on => long_gc, above => 1000})],
-        pre_roll => 1000
+        lookback => 1000
     }),
     set(),
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
@@ -691,7 +691,7 @@ a_killed_one_leaves_nothing_behind(Config) ->
     eventually(fun() -> erlang:system_monitor() =:= undefined end),
     %% Nothing starts it again.
     ?assertMatch(#{state := stopped}, flame_prof:info()),
-    {ok, _} = flame_prof:start(#{basename => directory(Config)}),
+    {ok, _} = flame_prof:start(#{dir => directory(Config)}),
     {ok, _} = flame_prof:stop().
 
 gone() ->
@@ -700,7 +700,7 @@ gone() ->
 it_starts_with_the_application(Config) ->
     ok = application:set_env(flame_prof, autostart, true),
     ok = application:set_env(flame_prof, profile, #{
-        basename => directory(Config), triggers => [bounded(set_trigger())]
+        dir => directory(Config), triggers => [bounded(set_trigger())]
     }),
     ok = application:start(flame_prof),
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
@@ -711,8 +711,8 @@ what_can_not_be_is_refused_at_once(Config) ->
     File = directory(Config),
     ok = file:write_file(File, "in the way"),
     {error, {file, #{file := Where}}} =
-        flame_prof:start(#{basename => File, triggers => [bounded(set_trigger())],
-            pre_roll => 1000}),
+        flame_prof:start(#{dir => File, triggers => [bounded(set_trigger())],
+            lookback => 1000}),
     ?assertNotEqual(nomatch, string:find(Where, File)),
     eventually(fun() -> gone() end).
 
@@ -720,7 +720,7 @@ what_can_not_be_is_refused_at_once(Config) ->
 
 start(Config, Options) ->
     Engine = proplists:get_value(engine, Config, auto),
-    {ok, Pid} = flame_prof:start(Options#{basename => directory(Config), engine => Engine}),
+    {ok, Pid} = flame_prof:start(Options#{dir => directory(Config), engine => Engine}),
     ?assertEqual(Pid, whereis(flame_prof_triggers)),
     ok.
 

@@ -24,7 +24,7 @@ main([Folder, Word]) ->
 
 native_is_refused(Word, Folder) ->
     {error, {engine, #{engine := native, cause := platform, reason := Why}} = Reason} =
-        flame_prof:start(#{engine => native, basename => Folder}),
+        flame_prof:start(#{engine => native, dir => Folder}),
     io:format("~ts ~ts: ~ts~n", [
         erlang:system_info(system_architecture), erlang:system_info(emu_flavor),
             flame_prof:format_error(Reason)
@@ -35,7 +35,7 @@ native_is_refused(Word, Folder) ->
 
 portable_profiles(Folder) ->
     Busy = spawn_link(fun() -> burn(0) end),
-    {ok, _} = flame_prof:start(#{basename => Folder, sample_interval => 20,
+    {ok, _} = flame_prof:start(#{dir => Folder, sample_interval => 20,
         cpu_budget => infinity}),
     ok = until_sampled(),
     {ok, #{engine := portable, why := Why} = Books} = flame_prof:stop(),

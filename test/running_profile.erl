@@ -20,8 +20,8 @@
     {map(), #{sample() => pos_integer()}, Result}.
 record(Options, Directory, Fun) ->
     {ok, _} = flame_prof:start(maps:merge(
-        #{basename => Directory, sample_interval => 1, cpu_budget => infinity,
-            auto_select => {top, 2, 100}}, Options
+        #{dir => Directory, sample_interval => 1, cpu_budget => infinity,
+            select => {top, 2, 100}}, Options
     )),
     {Result, Pids} = Fun(),
     {ok, #{files := Files} = Books} = flame_prof:stop(),

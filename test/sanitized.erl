@@ -27,10 +27,10 @@ round(Seconds, Directory, Corpus) ->
     {ok, Storm} = storm:start([{storm_inside, Kind}
         || Kind <- storm_inside:kinds(), Kind =/= pressure]),
     {ok, _} = flame_prof:start(#{
-        basename => filename:join(Directory, "storm"),
+        dir => filename:join(Directory, "storm"),
         sample_interval => 5,
         cpu_budget => infinity,
-        auto_select => {top, 100, 250},
+        select => {top, 100, 250},
         engine => native
     }),
     timer:sleep(1000 * Seconds),
@@ -56,7 +56,7 @@ look() ->
 
 portable(Directory) ->
     {ok, _} = flame_prof:start(#{
-        basename => filename:join(Directory, "portable"),
+        dir => filename:join(Directory, "portable"),
         engine => portable,
         compress => none,
         sample_interval => 10

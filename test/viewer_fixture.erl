@@ -48,7 +48,7 @@ weighted(Dir) ->
     Worker = spawn_link(fun Work() -> _ = lists:sum(lists:seq(1, 50000)), timer:sleep(40),
         Work() end),
     _ = erlang:system_flag(scheduler_wall_time, true),
-    {ok, _} = flame_prof:start(#{basename => Dir, idle_samples => changes, flush_interval => 1500}),
+    {ok, _} = flame_prof:start(#{dir => Dir, coalesce_idle => true, flush_interval => 1500}),
     timer:sleep(5000),
     {ok, #{files := [File]}} = flame_prof:stop(),
     _ = erlang:system_flag(scheduler_wall_time, false),
@@ -58,8 +58,8 @@ weighted(Dir) ->
 
 %% A session that runs, and begins a new file with every second flush.
 live(Dir) ->
-    {ok, _} = flame_prof:start(#{basename => Dir, flush_interval => 1500, flush_close_max => 2,
-                                 files_max => infinity, auto_select => {top, 10}}),
+    {ok, _} = flame_prof:start(#{dir => Dir, flush_interval => 1500, flushes_per_file => 2,
+                                 max_files => infinity, select => {top, 10}}),
     flame_prof_view:start(Dir).
 
 %% Two files of one session, ten seconds apart.

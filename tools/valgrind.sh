@@ -25,7 +25,7 @@ rm -rf "$out" && mkdir -p "$out/session" || exit 1
 
 # A second of a native session, with a piece cut off as after a crash.
 ERL_LIBS=_build/default/lib erl -noinput -eval '
-    {ok, _} = flame_prof:start(#{basename => "'"$out"'/session", sample_interval => 20}),
+    {ok, _} = flame_prof:start(#{dir => "'"$out"'/session", sample_interval => 20}),
     spawn(fun Loop() -> _ = lists:sort([erlang:phash2(N) || N <- lists:seq(1, 1000)]), Loop() end),
     timer:sleep(1000),
     {ok, #{files := [_ | _]}} = flame_prof:stop(), halt().' || exit 1

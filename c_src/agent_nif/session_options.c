@@ -137,7 +137,6 @@ static const char *const modes[] = {
 static const char *const syncs[] = {
     [FP_SYNC_NONE] = "none", [FP_SYNC_FLUSH] = "flush", [FP_SYNC_CLOSE] = "close", NULL};
 static const char *const compressions[] = {"none", "zstd", NULL};
-static const char *const idles[] = {"all", "changes", NULL};
 
 #define ROW(key, read, member, names, accepted)                                                    \
     {                                                                                              \
@@ -158,7 +157,7 @@ static const struct row rows[] = {
     NUMBER("schedulers_online", schedulers_online),
     NAME("mode", sampler.mode, modes),
     NAME("running_stacks", sampler.running_stacks, booleans),
-    NAME("native_frames", sampler.native_frames, booleans),
+    NAME("c_frames", sampler.c_frames, booleans),
     NUMBER("sample_interval_us", sampler.interval_us),
     NUMBER("cpu_permille", sampler.cpu_permille),
     NUMBER("select_interval_ms", sampler.select_interval_ms),
@@ -170,18 +169,18 @@ static const struct row rows[] = {
     TEXT("note", note),
     NUMBER("os_pid", writer.script.os_pid),
     NUMBER("pid_number_bits", writer.script.pid_number_bits),
-    NAME("flatten_recursive", writer.script.flatten_recursive, booleans),
-    NAME("idle_samples", writer.script.merge_idle, idles),
+    NAME("collapse_recursion", writer.script.collapse_recursion, booleans),
+    NAME("coalesce_idle", writer.script.merge_idle, booleans),
     NUMBER("text_bytes", writer.script.text_bytes),
     TEXT("directory", directory),
     ROW("node", read_node, options.files.node, NULL, "name@host of less than 160 bytes, or <<>>"),
     NAME("compress", files.is_zst, compressions),
     NAME("sync", files.sync, syncs),
     NUMBER("hold_ms", files.buffer_ms),
-    LIMIT("flush_close_max", files.flush_close_max),
-    LIMIT("files_max", files.files_max),
-    LIMIT("file_max_bytes", files.file_max_bytes),
-    LIMIT("total_max_bytes", files.total_max_bytes),
+    LIMIT("flushes_per_file", files.flushes_per_file),
+    LIMIT("max_files", files.max_files),
+    LIMIT("max_file_bytes", files.max_file_bytes),
+    LIMIT("max_total_bytes", files.max_total_bytes),
 };
 
 static int refuse(const struct row *row, const char *problem, char *why, size_t size)

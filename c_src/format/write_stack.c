@@ -192,7 +192,7 @@ static int put_text_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *las
     if (id >= FP_FRAME_TEXT_MAX || stacks->text_frame[id].line.size == 0)
         return FP_ENOENT;
     frame = &stacks->text_frame[id];
-    if (stacks->options->flatten_recursive && frame->function == *last)
+    if (stacks->options->collapse_recursion && frame->function == *last)
         return 0;
     *last = frame->function;
     return fp_buffer_append(&stacks->scratch, frame->line.bytes, frame->line.size);
@@ -272,7 +272,7 @@ static int put_code_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *las
         return 0;
     frame = frame_of(&stacks->symbol);
     function = fp_frame_function(&frame);
-    if (stacks->options->flatten_recursive && function == *last)
+    if (stacks->options->collapse_recursion && function == *last)
         return 0;
     if (fp_buffer_reserve(scratch, fp_frame_room(&frame)) != 0)
         return FP_ENOMEM;

@@ -330,6 +330,6 @@ void fp_on_cpu_create(struct fp_sampler *s)
     code->ranges = &s->code;
     code->unwind = fp_on_cpu_unwind;
     code->unwind_self = s->options.cstack;
-    code->with_native = s->options.native_frames;
+    code->with_native = s->options.c_frames;
     fp_sigcapture_code(&code->fragments, &code->nif_return);
 }

@@ -32,7 +32,7 @@ struct fp_sampler_options {
     /* Capture the stacks of processes on CPU; the schedulers are registered by then.
      * FP_MODE_SCHEDULERS needs it. */
     int running_stacks;
-    int native_frames;                   /* with their C frames */
+    int c_frames;                        /* with their C frames */
     struct fp_live_cstack *cstack;       /* running_stacks */
     _Atomic uint32_t *schedulers_online; /* FP_MODE_SCHEDULERS (relaxed) */
     struct fp_layout layout;             /* copied */

@@ -197,9 +197,9 @@ static int fail_file(struct fp_sink *sink, int err)
 
 static bool is_large(const struct fp_sink *sink)
 {
-    uint64_t most = sink->options.file_max_bytes;
+    uint64_t most = sink->options.max_file_bytes;
     /* With four files at least, removing the oldest leaves most samples. */
-    uint64_t quarter = sink->options.total_max_bytes / 4;
+    uint64_t quarter = sink->options.max_total_bytes / 4;
 
     return (most != 0 && sink->file.size >= most) || (quarter != 0 && sink->file.size >= quarter) ||
            sink->file.table.n >= FP_ZST_TABLE_MAX;
@@ -367,8 +367,8 @@ static int flush_file(struct fp_sink *sink)
         err = fp_log_file_sync(&sink->file, &sink->gauges.unsaved);
     if (err != 0)
         return fail_file(sink, err);
-    if (sink->options.flush_close_max != 0 && sink->file.flushes >= sink->options.flush_close_max &&
-        sink->file.size > 0)
+    if (sink->options.flushes_per_file != 0 &&
+        sink->file.flushes >= sink->options.flushes_per_file && sink->file.size > 0)
         finish_file(sink);
     return 0;
 }
@@ -456,7 +456,7 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, c
     made->options = *options;
     made->is_buffering = options->buffer_ms > 0;
     made->offset_ns = fp_clock_offset_ns(fp_clock_ns);
-    made->limits = (struct fp_directory_sum){options->files_max, options->total_max_bytes};
+    made->limits = (struct fp_directory_sum){options->max_files, options->max_total_bytes};
     memcpy(made->keys.node, options->node, sizeof(made->keys.node));
     made->folder = made->file.descriptor = -1;
     while (size > 1 && options->directory[size - 1] == '/') /* it would follow a link */

@@ -4,11 +4,11 @@
  *   one file   2026-11-21@0154.07.shop@host.erl_perf.log.zst.part, mode 0600 and locked;
  *              finished, it loses `.part`. It holds whole blocks (blocks.h), and at most one that
  *              is being written.
- *   next file  after `flush_close_max` flushes or `file_max_bytes`, or when the clock's offset
+ *   next file  after `flushes_per_file` flushes or `max_file_bytes`, or when the clock's offset
  *              changes: a file has one offset
- *   retention  the oldest finished files of the node go, so that at most `files_max` with at
- *              most `total_max_bytes` are there, the open one counted
- *   buffering  with `buffer_ms` (the option pre_roll) no file is written before
+ *   retention  the oldest finished files of the node go, so that at most `max_files` with at
+ *              most `max_total_bytes` are there, the open one counted
+ *   buffering  with `buffer_ms` (the option lookback) no file is written before
  *              fp_sink_trigger(): the blocks of the last `buffer_ms` stay in memory
  *   failure    the file is cut back to its last whole block and the rest waits in memory, up to
  *              5.5 MiB. Each forced flush tries it again, and time does after 1, 2, 4 ... 32
@@ -44,8 +44,8 @@ struct fp_sink_options {
     bool is_zst;
     enum fp_sync sync;
     /* 0: any. */
-    uint32_t flush_close_max;
-    uint64_t files_max, file_max_bytes, total_max_bytes;
+    uint32_t flushes_per_file;
+    uint64_t max_files, max_file_bytes, max_total_bytes;
     uint32_t buffer_ms; /* 0: written at once */
 };
 

@@ -7,8 +7,8 @@ run(Directory) ->
     Leaker = spawn(fun() -> leak([]) end),
     true = register(session_cache, Leaker),
     {ok, _} = flame_prof:start(#{
-        basename => Directory,
-        auto_select => #{top => 20, by => bin_vheap_size, interval => 500}
+        dir => Directory,
+        select => #{top => 20, by => bin_vheap_size, interval => 500}
     }),
     timer:sleep(3000),
     {ok, #{files := Files}} = flame_prof:stop(),

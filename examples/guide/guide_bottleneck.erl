@@ -11,8 +11,8 @@ run(Directory) ->
     _ = [spawn(fun client/0) || _ <- lists:seq(1, 50)],
     %% Who has the longest queue, and who is busiest.
     {ok, _} = flame_prof:start(#{
-        basename => Directory,
-        auto_select => [
+        dir => Directory,
+        select => [
             #{top => 5, by => message_queue_len, interval => 500},
             #{top => 20, by => reductions, interval => 500}
         ]

@@ -6,7 +6,7 @@
 run(Directory) ->
     Worker = spawn(fun work/0),
     true = register(worker, Worker),
-    {ok, _} = flame_prof:start(#{basename => Directory}),
+    {ok, _} = flame_prof:start(#{dir => Directory}),
     timer:sleep(3000),
     {ok, #{files := Files}} = flame_prof:stop(),
     flame_prof_hot:print(Files, #{by => reductions, top => 3}).

@@ -7,8 +7,8 @@ run(Directory) ->
     Report = spawn(fun() -> report(lists:seq(1, 20000)) end),
     true = register(report_builder, Report),
     {ok, _} = flame_prof:start(#{
-        basename => Directory,
-        auto_select => #{top => 20, by => minor_gcs, interval => 500}
+        dir => Directory,
+        select => #{top => 20, by => minor_gcs, interval => 500}
     }),
     timer:sleep(3000),
     {ok, #{files := Files}} = flame_prof:stop(),

@@ -8,8 +8,8 @@ run(Directory) ->
     true = register(audit_log, Logger),
     _ = spawn(fun() -> chatter(Logger) end),
     {ok, _} = flame_prof:start(#{
-        basename => Directory,
-        auto_select => #{top => 3, by => message_queue_len, delta => true, interval => 500}
+        dir => Directory,
+        select => #{top => 3, by => message_queue_len, delta => true, interval => 500}
     }),
     timer:sleep(3000),
     {ok, #{files := Files}} = flame_prof:stop(),

@@ -4,8 +4,8 @@
 -export([run/1]).
 
 run(Directory) ->
-    {ok, _} = flame_prof:start(#{basename => Directory, auto_select => {top, 0}}),
-    42 = flame_prof:apply(fun request/0, #{viral => spawn}),
+    {ok, _} = flame_prof:start(#{dir => Directory, select => {top, 0}}),
+    42 = flame_prof:apply(fun request/0, #{follow => spawn}),
     {ok, #{files := Files}} = flame_prof:stop(),
     flame_prof_hot:print(Files, #{top => 3}).
 

@@ -5,9 +5,9 @@
 
 run(Directory) ->
     {ok, _} = flame_prof:start(#{
-        basename => Directory,
-        pre_roll => 3000,
-        auto_select => {top, 20, 200},
+        dir => Directory,
+        lookback => 3000,
+        select => {top, 20, 200},
         triggers => #{on => message_queue_len, above => 1000, interval => 100, duration => 1000}
     }),
     true = register(audit_log, spawn(fun slow/0)),

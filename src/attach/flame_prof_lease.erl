@@ -214,7 +214,7 @@ finish(To, {Janitor, _}) ->
 
 session(Given, Scribe, #lease{folder = Folder}) ->
     How = #{timeout => ?START_MS, owner => none},
-    case {flame_prof_options:validate(Given#{basename => basename(Folder)}), Scribe} of
+    case {flame_prof_options:validate(Given#{dir => basename(Folder)}), Scribe} of
         {{ok, Options}, none} -> start_session_now(Options, How, whereis(flame_prof_sup));
         {{ok, Options}, _} -> start_session_now(Options, How#{scribe => Scribe},
             whereis(flame_prof_sup));

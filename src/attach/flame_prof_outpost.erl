@@ -47,7 +47,9 @@ init({Options, Scribe}) ->
 
 lacking(#{mode := schedulers}) ->
     <<"mode schedulers cannot be without the library">>;
-lacking(#{auto_process_opts := #{viral := Viral}}) when Viral =:= send; Viral =:= spawn_and_send ->
+lacking(#{process_options := #{follow := Follow}}) when
+    Follow =:= send; Follow =:= spawn_and_send
+->
     <<"profiling cannot spread by send without the library, which is the tracer">>;
 lacking(_) ->
     none.

@@ -124,7 +124,7 @@ made(Folder) ->
 -spec handle_call(term(), gen_server:from(), #scribe{}) ->
     {reply, term(), #scribe{}} | {noreply, #scribe{}}.
 handle_call({open, Given}, _From, #scribe{phase = idle, folder = Folder} = State) ->
-    case flame_prof_options:validate(Given#{basename => Folder}) of
+    case flame_prof_options:validate(Given#{dir => Folder}) of
         {ok, Options} -> opened(Options, State);
         {error, _} = Error -> {reply, Error, State}
     end;

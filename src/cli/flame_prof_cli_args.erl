@@ -149,7 +149,7 @@ duration(_, _) -> error.
 
 %% The options of flame_prof:start/1 by their own names; a term as in sys.config.
 setting(Key, Value) ->
-    Known = [Atom || Atom <- flame_prof_options:keys(), atom_to_list(Atom) =:= Key],
+    Known = [Atom || Atom <- flame_prof_options:names(), atom_to_list(Atom) =:= Key],
     case {Known, erl_scan:string(Value ++ ".")} of
         {[Atom], {ok, Tokens, _}} ->
             case erl_parse:parse_term(Tokens) of

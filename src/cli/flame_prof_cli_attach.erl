@@ -50,16 +50,17 @@ has_folder(File) ->
 
 %% Refused before anything is sent.
 options(Parsed) ->
-    Given = maps:remove(basename, flame_prof_cli_nodes:session_options(maps:remove(output,
-        Parsed))),
+    Given = flame_prof_cli_nodes:session_options(maps:remove(output, Parsed)),
     is_map_key(triggers, Given) andalso
         throw({error, {usage, "--set triggers: not with attach; start takes them"}}),
     Interval = maps:get(sample_interval, Given, 9),
-    Options = maps:merge(
-        #{flush_interval => Interval + ?FLUSH_MS, flush_close_max => ?FLUSHES_A_FILE}, Given
-    ),
-    case flame_prof_options:validate(Options) of
-        {ok, _} -> Options;
+    Defaults =
+        case Interval of
+            Ms when is_integer(Ms) -> #{flush_interval => Ms + ?FLUSH_MS};
+            _ -> #{}
+        end,
+    case flame_prof_options:validate(Given, Defaults#{flushes_per_file => ?FLUSHES_A_FILE}) of
+        {ok, Options} -> maps:remove(dir, Options);
         {error, Reason} -> throw({error, {usage, flame_prof:format_error(Reason)}})
     end.
 

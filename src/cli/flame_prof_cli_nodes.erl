@@ -91,11 +91,11 @@ datetime({{Y, Mo, D}, {H, Mi, S}}) ->
 
 -spec session_options(flame_prof_cli_args:parsed()) -> flame_prof:options().
 session_options(Parsed) ->
-    Named = [{output, basename}, {top, auto_select}, {interval, sample_interval}, {mode, mode},
+    Named = [{output, dir}, {top, select}, {interval, sample_interval}, {mode, mode},
         {engine, engine}],
     Options = maps:from_list([{To, maps:get(K, Parsed)}
         || {K, To} <- Named, is_map_key(K, Parsed)]),
-    Status = [{auto_process_opts, #{status => S}} || {status, S} <- maps:to_list(Parsed)],
+    Status = [{process_options, #{status => S}} || {status, S} <- maps:to_list(Parsed)],
     maps:merge(Options, maps:from_list(Status ++ maps:get(set, Parsed, []))).
 
 started(Node, _Pid) ->

@@ -201,11 +201,11 @@ temporary() ->
 session(Directory, Monitor, Wanted, Ms, Known) ->
     IntervalMs = interval_ms(erlang:system_info(schedulers_online)),
     {ok, Options} = flame_prof_options:validate(#{
-        basename => Directory,
+        dir => Directory,
         mode => schedulers,
         %% For as long as somebody waits for it, and no longer.
         cpu_budget => infinity,
-        total_max_bytes => infinity,
+        max_total_bytes => infinity,
         sample_interval => IntervalMs,
         flush_interval => 10 * ?MS_MOST
     }),

@@ -1,48 +1,53 @@
-%% @private What `sys.config' says.
+%% @private The application's environment (`sys.config').
 %%
 %% ```
 %% {flame_prof, [
 %%     {autostart, true},
-%%     {profile, #{auto_select => {top, 100, 5000}, basename => "/var/log/prof"}},
+%%     {profile, #{select => {top, 100, 5000}, dir => "/var/log/prof"}},
 %%     {sample_interval, 11}
 %% ]}
 %% '''
 %%
-%% `profile' is what is started with the application when `autostart' is true.
-%% Every other key is an option that replaces the default of every session.
+%% With `autostart' the application starts a session, with the options of `profile'. Every other
+%% key is an option that replaces the default of every session.
 -module(flame_prof_env).
 
--export([autostart/0, with_defaults/1]).
+-export([autostart/0, validate/1]).
 
--export_type([error/0]).
-
--type error() :: flame_prof_options:error() | {bad_option, autostart | profile, binary()}.
-
-%% Not options of a session. The controller of applications adds the last one.
+%% Not options of a session. The application controller adds the last one.
 -define(OTHER_KEYS, [autostart, profile, included_applications]).
 
-%% @doc Whether to start a session, and which. Validated by the clauses that
-%% serve `flame_prof:start/1'.
--spec autostart() -> no | {ok, flame_prof_options:options()} | {error, error()}.
+%% @doc Whether a session starts with the application, and its options. A mistake anywhere in
+%% the environment is an error, with `autostart' or without.
+-spec autostart() ->
+    no | {ok, flame_prof_options:options()} | {error, flame_prof_options:error()}.
 autostart() ->
-    case application:get_env(flame_prof, autostart, false) of
-        false -> no;
-        true -> profile(application:get_env(flame_prof, profile, #{}));
-        _ -> {error, {bad_option, autostart, <<"true or false">>}}
+    Profile = application:get_env(flame_prof, profile, #{}),
+    case {validate(#{}), application:get_env(flame_prof, autostart, false), profile(Profile)} of
+        {{error, {bad_env, _}} = Error, _, _} -> Error;
+        {_, _, {error, _} = Error} -> Error;
+        {_, false, _} -> no;
+        {_, true, {ok, _} = Validated} -> Validated;
+        {_, Other, _} -> refused(autostart, Other, "true or false")
     end.
 
-profile(Profile) when is_map(Profile) ->
-    flame_prof_options:validate(with_defaults(Profile));
-profile(_) ->
-    {error, {bad_option, profile, <<"a map of options">>}}.
+profile(Profile) ->
+    case validate(Profile) of
+        {error, {bad_option, #{option := options}}} ->
+            refused(profile, Profile, "a map of options");
+        {error, {bad_option, #{option := Key} = Refused}} ->
+            {error, {bad_env, Refused#{option := {profile, Key}}}};
+        Validated -> Validated
+    end.
 
-%% @doc What was given, over what the environment says. Anything else than a map
-%% is left to be refused.
--spec with_defaults(term()) -> term().
-with_defaults(Given) when is_map(Given) ->
+refused(Key, Value, Accepted) ->
+    {error, {bad_env, flame_prof_schema:refused(Key, Value, Accepted)}}.
+
+%% @doc The options of a session: what was given, or else what the environment says. A mistake
+%% in the environment is `bad_env'.
+-spec validate(term()) -> {ok, flame_prof_options:options()} | {error, flame_prof_options:error()}.
+validate(Given) ->
     %% The environment is there once the application is loaded.
     _ = application:load(flame_prof),
     Environment = maps:from_list(application:get_all_env(flame_prof)),
-    maps:merge(maps:without(?OTHER_KEYS, Environment), Given);
-with_defaults(Given) ->
-    Given.
+    flame_prof_options:validate(Given, maps:without(?OTHER_KEYS, Environment)).

@@ -1,159 +1,112 @@
-%% @doc What a session can be told, and what it does when told nothing.
+%% @doc The options of a session: what each accepts and what is its default.
 %%
-%% The same rules serve the argument of {@link flame_prof:start/1}, the
-%% application's environment (`sys.config') and the command line. Every key may
-%% be left out or be `undefined', which both mean the default; a key that is not
-%% listed here, and a value that is not accepted, are refused with the key and
-%% with what would have been accepted:
+%% One table, {@link rows/0}, serves {@link flame_prof:start/1}, the application's environment
+%% (`sys.config'), the command line, and doc/options.md, which `make options' writes. An
+%% option that is left out, `undefined' or `nil' has its default. A key that is not in the
+%% table, and a value that is not accepted, are refused with the key and with what is accepted:
 %%
 %% ```
 %% 1> flame_prof_options:validate(#{sample_interval => 0}).
-%% {error,{bad_option,sample_interval,
-%%                    <<"whole milliseconds from 1 to 60000">>}}
+%% {error,{bad_option,#{accepted => <<"whole milliseconds from 1 to 60000">>,
+%%                      option => sample_interval,value => 0}}}
 %% '''
 %%
-%% Nothing here starts, opens or writes anything. Only the default of `basename'
-%% looks outside: at `$HOME' or, where there is none, at the current directory.
+%% Older names of options are accepted: those of the original flame_prof and of earlier
+%% versions. Nothing here starts, opens or writes anything. Only `dir' looks outside, at
+%% `$HOME'.
 -module(flame_prof_options).
 
--export([validate/1, keys/0, accepts/1]).
+-include("flame_prof_internal.hrl").
+
+-export([validate/1, validate/2, keys/0, names/0, accepts/1]).
+-export([rows/0, process_rows/0, limit_rows/0]).
 -export([process/2]).
 -export([spare_memory/1]).
--export([format_error/1]).
 
--export_type([given/0, options/0, key/0, error/0, auto_select/0]).
--export_type([process_given/0, process/0, viral/0, viral_limits/0]).
+-export_type([given/0, options/0, error/0, select/0, left_out/0]).
+-export_type([process_given/0, process/0, follow/0, follow_limits/0]).
 
 -type given() ::
     #{
-        basename => file:name_all() | undefined,
-        sample_interval => pos_integer() | undefined,
-        flush_interval => pos_integer() | undefined,
-        flush_close_max => non_neg_integer() | infinity | undefined,
-        file_max_bytes => pos_integer() | infinity | undefined,
-        files_max => pos_integer() | infinity | undefined,
-        total_max_bytes => pos_integer() | infinity | undefined,
-        sync => none | flush | close | undefined,
-        compress => zstd | none | undefined,
-        idle_samples => all | changes | undefined,
-        cpu_budget => number() | infinity | undefined,
-        memory_budget => pos_integer() | undefined,
-        flatten_recursive => boolean() | undefined,
-        auto_select => auto_select() | undefined,
-        auto_process_opts => process_given() | undefined,
+        dir => file:name_all() | left_out(),
+        sample_interval => pos_integer() | left_out(),
+        flush_interval => pos_integer() | left_out(),
+        flushes_per_file => non_neg_integer() | infinity | left_out(),
+        max_file_bytes => pos_integer() | infinity | left_out(),
+        max_files => pos_integer() | infinity | left_out(),
+        max_total_bytes => pos_integer() | infinity | left_out(),
+        sync => none | flush | close | left_out(),
+        compress => zstd | none | left_out(),
+        coalesce_idle => boolean() | left_out(),
+        cpu_budget => number() | infinity | left_out(),
+        memory_budget => pos_integer() | left_out(),
+        collapse_recursion => boolean() | left_out(),
+        select => select() | left_out(),
+        process_options => process_given() | left_out(),
+        include => pid() | atom() | [pid() | atom()],
+        follow_limits => #{atom() => pos_integer() | left_out()} | left_out(),
+        triggers => flame_prof_trigger:given() | [flame_prof_trigger:given()] | left_out(),
+        lookback => non_neg_integer() | left_out(),
+        mode => processes | schedulers | left_out(),
+        running_stacks => boolean() | left_out(),
+        c_frames => boolean() | left_out(),
+        engine => auto | native | portable | left_out(),
+        %% Older names.
+        basename => file:name_all() | left_out(),
+        flush_close_max => non_neg_integer() | infinity | left_out(),
+        file_max_bytes => pos_integer() | infinity | left_out(),
+        files_max => pos_integer() | infinity | left_out(),
+        total_max_bytes => pos_integer() | infinity | left_out(),
+        idle_samples => all | changes | left_out(),
+        flatten_recursive => boolean() | left_out(),
+        auto_select => select() | left_out(),
+        auto_process_opts => process_given() | left_out(),
         always => pid() | atom() | [pid() | atom()],
-        viral_limits => #{atom() => pos_integer() | undefined} | undefined,
-        triggers => flame_prof_trigger:given() | [flame_prof_trigger:given()] | undefined,
-        pre_roll => non_neg_integer() | undefined,
-        mode => processes | schedulers | undefined,
-        running_stacks => boolean() | undefined,
-        native_frames => boolean() | undefined,
-        engine => auto | native | portable | undefined
+        viral_limits => #{atom() => pos_integer() | left_out()} | left_out(),
+        pre_roll => non_neg_integer() | left_out(),
+        native_frames => boolean() | left_out()
     }.
+%% See {@link flame_prof:options()}.
 
--type auto_select() :: flame_prof_selection:given().
+-type left_out() :: undefined | nil.
 
-%% How the profiling of a process spreads: to what it spawns, to what it sends to.
-%% `true' is `spawn_and_send', `false' is `self_only'.
--type viral() :: self_only | spawn | send | spawn_and_send.
+-type select() :: flame_prof_selection:given().
+
+-type follow() :: none | spawn | send | spawn_and_send.
+%% What is sampled beside a process: what it spawns, what it sends to, and so on from those.
 
 -type process_given() ::
-    #{status => all | flame_prof:status() | undefined, viral => viral() | boolean() | undefined}.
-
--type process() :: #{status := all | flame_prof:status(), viral := viral()}.
-
-%% Where spreading ends: processes that were caught, messages looked at, seconds
-%% of tracing.
--type viral_limits() ::
-    #{processes := pos_integer(), events := pos_integer(), seconds := pos_integer()}.
-
--type options() ::
     #{
-        basename := binary(),
-        sample_interval := pos_integer(),
-        flush_interval := pos_integer(),
-        flush_close_max := pos_integer() | infinity,
-        file_max_bytes := pos_integer() | infinity,
-        files_max := pos_integer() | infinity,
-        total_max_bytes := pos_integer() | infinity,
-        sync := none | flush | close,
-        compress := zstd | none,
-        idle_samples := all | changes,
-        cpu_budget := number() | infinity,
-        memory_budget := pos_integer(),
-        flatten_recursive := boolean(),
-        auto_select := flame_prof_selection:normal(),
-        auto_process_opts := process(),
-        always := [pid() | atom()],
-        viral_limits := viral_limits(),
-        triggers := [flame_prof_trigger:spec()],
-        pre_roll := non_neg_integer(),
-        mode := processes | schedulers,
-        running_stacks := boolean(),
-        native_frames := boolean(),
-        engine := auto | native | portable
+        status => all | flame_prof:status() | left_out(),
+        follow => follow() | self_only | boolean() | left_out(),
+        %% The older name.
+        viral => follow() | self_only | boolean() | left_out()
     }.
 
--type key() ::
-    basename
-    | sample_interval
-    | flush_interval
-    | flush_close_max
-    | file_max_bytes
-    | files_max
-    | total_max_bytes
-    | sync
-    | compress
-    | idle_samples
-    | cpu_budget
-    | memory_budget
-    | flatten_recursive
-    | auto_select
-    | auto_process_opts
-    | always
-    | viral_limits
-    | triggers
-    | pre_roll
-    | mode
-    | running_stacks
-    | native_frames
-    | engine.
+-type process() :: #{status := all | flame_prof:status(), follow := follow()}.
 
-%% The key is what was given, so it may be any term; `options' when what was
-%% given is not a map, `{auto_process_opts, Key}' for a key inside that map, and
-%% likewise with `viral_limits' and `triggers'.
--type error() :: {bad_option, Key :: term(), Accepted :: binary()}.
+-type follow_limits() ::
+    #{processes := pos_integer(), events := pos_integer(), seconds := pos_integer()}.
+%% Following ends when so many processes were added, so many messages were traced, or tracing
+%% has lasted so long.
 
--define(IS_WITHIN(Value, Least, Most),
-    (is_integer(Value) andalso Value >= Least andalso Value =< Most)
-).
+-type options() :: #{atom() => term()}.
+%% Every key of {@link rows/0} with a value in its normal form.
 
-%% 9 ms and not 10: a whole divisor of a second beats with the host's timers.
--define(SAMPLE_INTERVAL_MS, 9).
--define(SAMPLE_INTERVAL_MOST_MS, 60000).
--define(FLUSH_INTERVAL_MS, 15000).
-%% A flush that is hardly longer than a tick would write an empty frame each.
+-type error() :: {bad_option | bad_env, flame_prof_schema:refused()}.
+%% `bad_env' is of the application's environment. `option' is the name that was given, so it
+%% can be any term: `{Option, Key}' for a key inside an option that is a map, `options' when
+%% the options are not a map.
+
+%% Less than a second between flushes and ticks would write an empty frame each.
 -define(FLUSH_OVER_SAMPLE_MS, 1000).
--define(FLUSH_CLOSE_MAX, 8).
--define(FILES_MAX, 15).
--define(AUTO_SELECT, {top, 100, 5000}).
+-define(FLUSH_INTERVAL_MS, 15000).
+-define(DAY_MS, 86400000).
 %% See flame_prof_targets.
--define(ALWAYS_MOST, 100).
--define(VIRAL_LIMITS, #{processes => 200, events => 100000, seconds => 60}).
--define(VIRAL_MOST, #{processes => 400, events => 100000000, seconds => 86400}).
-%% Half an hour of a busy node is some 400 MB: these are for what was not thought
-%% of.
--define(FILE_MAX_BYTES, 134217728).
--define(TOTAL_MAX_BYTES, 1073741824).
-%% Less would make a file of every block that is written.
--define(FILE_LEAST_BYTES, 1048576).
--define(TOTAL_LEAST_BYTES, 4194304).
+-define(INCLUDE_MOST, 100).
+-define(FOLLOW_LIMITS, #{processes => 200, events => 100000, seconds => 60}).
+-define(COUNT_MOST, 1000000).
 -define(BYTES_MOST, 1125899906842624).
-%% Percent of one core.
--define(CPU_BUDGET, 2.0).
--define(CPU_BUDGET_LEAST, 0.1).
--define(CPU_BUDGET_MOST, 6400).
--define(MEMORY_BUDGET, 100663296).
 %% What does not depend on the options: the blocks that wait for the disk (5.5 MiB),
 %% compression and the table of frames (6.75 MiB), the tables of processes, stacks,
 %% frames and functions (12 MiB), the words of stacks (16 MiB), the pinned processes
@@ -161,342 +114,314 @@
 -define(MEMORY_LEAST_BYTES, 47972352).
 %% What is kept of a selected process: its structure three times over, its texts.
 -define(PROCESS_BYTES, 3584).
-%% What there is memory for depends on what there is to say: see flame_prof_triggers.
--define(PRE_ROLL_LEAST_MS, 1000).
--define(PRE_ROLL_MOST_MS, 60000).
--define(DAY_MS, 86400000).
--define(COUNT_MOST, 1000000).
 %% Of a path, with room for the file's own name below Linux's 4096.
--define(BASENAME_MOST_BYTES, 4000).
+-define(DIR_MOST_BYTES, 4000).
 
-%% @doc All keys filled in and every value in its one normal form.
+%% @doc Every option, in the order in which they are checked and documented.
+-spec rows() -> [flame_prof_schema:row(), ...].
+rows() ->
+    file_rows() ++ sample_rows() ++ trigger_rows() ++ engine_rows().
+
+file_rows() ->
+    [
+        #{key => dir, alias => basename, type => {own, fun dir/1,
+            "a directory: a string or UTF-8 binary of 1 to 4000 bytes, no control characters, "
+            "with ~/ for $HOME"},
+            default => {computed, fun(_) -> default_dir() end, "~/flame_prof"},
+            doc => "directory of the files; it is made when it is missing"},
+        %% 9 ms and not 10: a whole divisor of a second beats with the host's timers.
+        #{key => sample_interval, type => {whole, ms, 1, 60000}, default => 9,
+            doc => "time between two samples of a process, in milliseconds"},
+        #{key => flush_interval, type => {whole, ms, 1, ?DAY_MS},
+            also => "at least sample_interval + 1000",
+            default => {computed, fun default_flush_interval/1,
+                "15000, or sample_interval + 1000"},
+            doc => "time until a sample is in the file, in milliseconds"},
+        #{key => flushes_per_file, alias => flush_close_max, default => 8,
+            type => {either, [{infinity, infinity}, {0, infinity}],
+                {whole, count, 1, ?COUNT_MOST}},
+            doc => "flushes to a file before the next file begins"},
+        %% Half an hour of a busy node is some 400 MB: these two are for the unforeseen. A
+        %% smaller file would hold one block.
+        #{key => max_file_bytes, alias => file_max_bytes, default => 134217728,
+            type => limit(bytes, 1048576, ?BYTES_MOST),
+            doc => "size at which the next file begins"},
+        #{key => max_files, alias => files_max, default => 15,
+            type => limit(count, 1, ?COUNT_MOST),
+            doc => "files to keep in `dir`, the open one counted; the oldest finished files are "
+            "deleted"},
+        #{key => max_total_bytes, alias => total_max_bytes, default => 1073741824,
+            type => limit(bytes, 4194304, ?BYTES_MOST),
+            doc => "size of all these files together; a file is closed at a quarter of it"},
+        #{key => sync, type => {one_of, [none, flush, close]}, default => close,
+            doc => "when the system writes the file to the disk: at each `flush`, at the `close` "
+            "of a file, or when the kernel decides. A node that dies loses no flushed sample "
+            "in any case"},
+        #{key => compress, type => {one_of, [zstd, none]}, default => zstd,
+            doc => "compression of the files"}
+    ].
+
+sample_rows() ->
+    [
+        #{key => coalesce_idle, alias => {idle_samples, [{all, false}, {changes, true}]},
+            type => boolean, default => false,
+            doc => "write an unchanged waiting process once a second, with the number of "
+            "observations as its weight"},
+        #{key => cpu_budget, type => limit(number, core_percent, 0.1, 6400), default => 2.0,
+            doc => "share of one core that the native engine may use; it samples less rather "
+            "than exceed it, and counts that"},
+        #{key => memory_budget, type => {own, fun memory_budget/1,
+            "a count of bytes, at least 47972352 and 3584 more for each process of select"},
+            default => 100663296,
+            doc => "memory of a session in bytes; the memory of the VM is not part of it"},
+        #{key => collapse_recursion, alias => flatten_recursive, type => boolean,
+            default => true, doc => "write neighbouring frames of one function as one frame"},
+        #{key => select, alias => auto_select, default => {top, 100, 5000},
+            type => {own, fun flame_prof_selection:validate/1, flame_prof_selection:accepts()},
+            doc => "processes to sample. `{top, N, Ms}`: the N processes with the most "
+            "reductions, selected again every Ms milliseconds"},
+        #{key => process_options, alias => auto_process_opts,
+            type => {own, fun(Given) -> process_options(Given) end,
+                "a map, #{status => all | Status, follow => Follow}"},
+            default => #{status => all, follow => none},
+            doc => "options of each selected process"},
+        #{key => include, alias => always, type => {own, fun include/1,
+            "a pid of this node or a registered name, or a list of up to 100 of them"},
+            default => [],
+            doc => "processes to sample in addition to `select`; a name is looked up several "
+            "times a second"},
+        #{key => follow_limits, alias => viral_limits, default => ?FOLLOW_LIMITS,
+            type => {own, fun follow_limits/1,
+                "a map, #{processes => Count, events => Count, seconds => Count}"},
+            doc => "limits of `follow`; following ends at the first that is reached"}
+    ].
+
+trigger_rows() ->
+    [
+        #{key => triggers, default => [],
+            type => {own, fun flame_prof_trigger:validate/1, flame_prof_trigger:accepts()},
+            doc => "conditions that start a profile of bounded length; until then nothing is "
+            "written"},
+        %% What there is memory for depends on what there is to say: see flame_prof_triggers.
+        #{key => lookback, alias => pre_roll, default => 0,
+            type => {either, [{0, 0}], {whole, ms, 1000, 60000}}, also => "with triggers",
+            doc => "time before a trigger that is in its file, in milliseconds; samples are "
+            "taken all the time and buffered in 5.5 MiB of memory"}
+    ].
+
+engine_rows() ->
+    [
+        #{key => mode, type => {one_of, [processes, schedulers]}, default => processes,
+            also => "schedulers with the native engine and running_stacks only",
+            doc => "`processes`: sample the selected processes. `schedulers`: sample the process "
+            "that each normal scheduler runs, idle time included"},
+        #{key => running_stacks, type => boolean, default => true,
+            doc => "capture the stacks of running processes, by a signal to their schedulers; "
+            "where that is impossible `info/0` has the reason"},
+        #{key => c_frames, alias => native_frames, type => boolean, default => true,
+            doc => "write the C functions of running processes"},
+        #{key => engine, type => {one_of, [auto, native, portable]}, default => auto,
+            doc => "`native` reads memory, `portable` calls `process_info/2`, `auto` is native "
+            "where that is verified to work"}
+    ].
+
+%% @doc Of one process: for `process_options', and for a process that profiles itself.
+-spec process_rows() -> [flame_prof_schema:row(), ...].
+process_rows() ->
+    [
+        #{key => status, type => {one_of, [all | statuses()]}, default => all,
+            doc => "sample a process only in this status"},
+        #{key => follow, alias => viral, default => none,
+            type => {either, [{true, spawn_and_send}, {false, none}, {self_only, none}],
+                {one_of, [none, spawn, send, spawn_and_send]}},
+            doc => "sample also the processes that it spawns (`spawn`, no tracing), the local "
+            "processes that it sends to (`send`, traces its sends), or both, and so on from "
+            "those"}
+    ].
+
+-spec limit_rows() -> [flame_prof_schema:row(), ...].
+limit_rows() ->
+    #{processes := Processes, events := Events, seconds := Seconds} = ?FOLLOW_LIMITS,
+    [
+        #{key => processes, type => {whole, count, 1, 400}, default => Processes,
+            doc => "processes that were added"},
+        #{key => events, type => {whole, count, 1, 100000000}, default => Events,
+            doc => "messages that were traced"},
+        #{key => seconds, type => {whole, count, 1, 86400}, default => Seconds,
+            doc => "seconds that tracing lasts"}
+    ].
+
+limit(Unit, Least, Most) -> limit(whole, Unit, Least, Most).
+
+limit(Kind, Unit, Least, Most) -> {either, [{infinity, infinity}], {Kind, Unit, Least, Most}}.
+
+%% @equiv validate(Given, #{})
 -spec validate(term()) -> {ok, options()} | {error, error()}.
-validate(Given) when is_map(Given) ->
-    case lists:sort(maps:keys(maps:without(keys(), Given))) of
-        [] -> validate(keys(), Given, #{});
-        [Unknown | _] -> {error, {bad_option, Unknown, no_such_option()}}
-    end;
-validate(_) ->
-    {error, {bad_option, options, <<"a map of options">>}}.
+validate(Given) ->
+    validate(Given, #{}).
 
-validate([], _Given, Options) ->
-    intervals(Options);
-validate([Key | Keys], Given, Options) ->
-    case option(Key, maps:get(Key, Given, undefined)) of
-        {ok, Value} -> validate(Keys, Given, Options#{Key => Value});
-        error -> {error, {bad_option, Key, accepts(Key)}};
-        {error, _} = Error -> Error
+%% @doc Every option in its normal form: as given, or else as the environment says, or else its
+%% default.
+-spec validate(term(), Environment :: map()) -> {ok, options()} | {error, error()}.
+validate(Given, Environment) ->
+    case {values(bad_env, Environment), values(bad_option, Given)} of
+        {_, {error, _} = Error} -> Error;
+        {{error, _} = Error, _} -> Error;
+        {{ok, Env}, {ok, Values}} ->
+            Options = flame_prof_schema:complete(rows(), maps:merge(Env, Values)),
+            case conflict(Options) of
+                none -> {ok, Options};
+                Key -> {error, {class(Key, Values, Env), conflicting(Key, Options)}}
+            end
     end.
 
-intervals(#{sample_interval := Sample, flush_interval := Flush} = Options) when
-    Flush >= Sample + ?FLUSH_OVER_SAMPLE_MS
-->
-    memory(Options);
-intervals(_) ->
-    {error, {bad_option, flush_interval, accepts(flush_interval)}}.
-
-memory(Options) ->
-    case spare_memory(Options) >= 0 of
-        true -> mode(Options);
-        false -> {error, {bad_option, memory_budget, accepts(memory_budget)}}
+values(Class, Given) ->
+    case flame_prof_schema:values(rows(), Given) of
+        {ok, Values} -> {ok, Values};
+        {error, Refused} -> {error, {Class, Refused}}
     end.
 
-%% What schedulers run can only be had by asking them.
-mode(#{mode := schedulers, running_stacks := false}) ->
-    {error, {bad_option, mode, accepts(mode)}};
-mode(#{mode := schedulers, engine := portable}) ->
-    {error, {bad_option, mode, accepts(mode)}};
-mode(Options) ->
-    pre_roll(Options).
+%% The environment is at fault only for what the caller did not say.
+class(Key, Given, Environment) when is_map_key(Key, Environment), not is_map_key(Key, Given) ->
+    bad_env;
+class(_, _, _) ->
+    bad_option.
 
-%% Before what?
-pre_roll(#{pre_roll := Ms, triggers := []}) when Ms > 0 ->
-    {error, {bad_option, pre_roll, accepts(pre_roll)}};
-pre_roll(Options) ->
-    {ok, Options}.
+conflicting(Key, Options) ->
+    flame_prof_schema:refused(Key, maps:get(Key, Options), accepts(Key)).
+
+conflict(Options) ->
+    Conflicts = [{flush_interval, fun flushes_early/1}, {memory_budget, fun lacks_memory/1},
+        {mode, fun cannot_ask/1}, {lookback, fun lacks_triggers/1}],
+    hd([Key || {Key, Is} <- Conflicts, Is(Options)] ++ [none]).
+
+flushes_early(#{sample_interval := Sample, flush_interval := Flush}) ->
+    Flush < Sample + ?FLUSH_OVER_SAMPLE_MS.
+
+lacks_memory(Options) ->
+    spare_memory(Options) < 0.
+
+%% Only a scheduler can say what it runs.
+cannot_ask(#{mode := schedulers, running_stacks := false}) -> true;
+cannot_ask(#{mode := schedulers, engine := portable}) -> true;
+cannot_ask(#{}) -> false.
+
+lacks_triggers(#{lookback := Ms, triggers := Triggers}) ->
+    Ms > 0 andalso Triggers =:= [].
 
 %% @doc What the budget leaves for the ring and the stacks' texts, beyond a
 %% mebibyte for each.
 -spec spare_memory(options()) -> integer().
-spare_memory(#{memory_budget := Budget, auto_select := Select}) ->
+spare_memory(#{memory_budget := Budget, select := Select}) ->
     Top = flame_prof_selection:top(flame_prof_selection:rules(Select)),
     Budget - ?MEMORY_LEAST_BYTES - Top * ?PROCESS_BYTES.
 
-%% @doc Every option, in the order in which they are looked at.
--spec keys() -> [key(), ...].
+%% @doc Every option, by its documented name.
+-spec keys() -> [atom(), ...].
 keys() ->
-    [
-        basename,
-        sample_interval,
-        flush_interval,
-        flush_close_max,
-        file_max_bytes,
-        files_max,
-        total_max_bytes,
-        sync,
-        compress,
-        idle_samples,
-        cpu_budget,
-        memory_budget,
-        flatten_recursive,
-        auto_select,
-        auto_process_opts,
-        always,
-        viral_limits,
-        triggers,
-        pre_roll,
-        mode,
-        running_stacks,
-        native_frames,
-        engine
-    ].
+    [Key || #{key := Key} <- rows()].
 
-%% Undefined means the default. One clause an option, here and in default/1.
-option(Key, undefined) -> {ok, default(Key)};
-option(basename, Path) ->
-    basename(Path);
-option(sample_interval, Ms) when ?IS_WITHIN(Ms, 1, ?SAMPLE_INTERVAL_MOST_MS) ->
-    {ok, Ms};
-option(flush_interval, Ms) when ?IS_WITHIN(Ms, 1, ?DAY_MS) ->
-    {ok, Ms};
-option(flush_close_max, Flushes) when Flushes =:= infinity; Flushes =:= 0 ->
-    {ok, infinity};
-option(flush_close_max, Flushes) when ?IS_WITHIN(Flushes, 1, ?COUNT_MOST) ->
-    {ok, Flushes};
-option(file_max_bytes, infinity) ->
-    {ok, infinity};
-option(file_max_bytes, Bytes) when ?IS_WITHIN(Bytes, ?FILE_LEAST_BYTES, ?BYTES_MOST) ->
-    {ok, Bytes};
-option(files_max, infinity) ->
-    {ok, infinity};
-option(files_max, Files) when ?IS_WITHIN(Files, 1, ?COUNT_MOST) ->
-    {ok, Files};
-option(total_max_bytes, infinity) ->
-    {ok, infinity};
-option(total_max_bytes, Bytes) when ?IS_WITHIN(Bytes, ?TOTAL_LEAST_BYTES, ?BYTES_MOST) ->
-    {ok, Bytes};
-option(sync, Sync) when Sync =:= none; Sync =:= flush; Sync =:= close ->
-    {ok, Sync};
-option(compress, Compress) when Compress =:= zstd; Compress =:= none ->
-    {ok, Compress};
-option(idle_samples, Idle) when Idle =:= all; Idle =:= changes ->
-    {ok, Idle};
-option(cpu_budget, infinity) ->
-    {ok, infinity};
-option(cpu_budget, Percent) when
-    is_number(Percent), Percent >= ?CPU_BUDGET_LEAST, Percent =< ?CPU_BUDGET_MOST
-->
-    {ok, Percent};
-option(memory_budget, Bytes) when ?IS_WITHIN(Bytes, 1, ?BYTES_MOST) ->
-    {ok, Bytes};
-option(flatten_recursive, Flatten) when is_boolean(Flatten) ->
-    {ok, Flatten};
-option(auto_select, Given) ->
-    flame_prof_selection:validate(Given);
-option(auto_process_opts, Given) when is_map(Given) ->
-    named(auto_process_opts, process(Given, self_only));
-option(always, Given) when is_list(Given) ->
-    always(Given);
-option(always, Given) ->
-    always([Given]);
-option(viral_limits, Given) when is_map(Given) ->
-    viral_limits(lists:sort(maps:keys(Given)), Given, ?VIRAL_LIMITS);
-option(triggers, Given) ->
-    flame_prof_trigger:validate(Given);
-option(pre_roll, 0) ->
-    {ok, 0};
-option(pre_roll, Ms) when ?IS_WITHIN(Ms, ?PRE_ROLL_LEAST_MS, ?PRE_ROLL_MOST_MS) ->
-    {ok, Ms};
-option(mode, Mode) when Mode =:= processes; Mode =:= schedulers ->
-    {ok, Mode};
-option(running_stacks, Capture) when is_boolean(Capture) ->
-    {ok, Capture};
-option(native_frames, Show) when is_boolean(Show) ->
-    {ok, Show};
-option(engine, Engine) when Engine =:= auto; Engine =:= native; Engine =:= portable ->
-    {ok, Engine};
-option(_, _) ->
-    error.
+%% @doc Every name that is accepted, older ones included.
+-spec names() -> [atom(), ...].
+names() ->
+    flame_prof_schema:names(rows()).
 
-default(basename) -> default_basename();
-default(sample_interval) -> ?SAMPLE_INTERVAL_MS;
-default(flush_interval) -> ?FLUSH_INTERVAL_MS;
-default(flush_close_max) -> ?FLUSH_CLOSE_MAX;
-default(file_max_bytes) -> ?FILE_MAX_BYTES;
-default(files_max) -> ?FILES_MAX;
-default(total_max_bytes) -> ?TOTAL_MAX_BYTES;
-default(sync) -> close;
-default(compress) -> zstd;
-default(idle_samples) -> all;
-default(cpu_budget) -> ?CPU_BUDGET;
-default(memory_budget) -> ?MEMORY_BUDGET;
-default(flatten_recursive) -> true;
-default(auto_select) -> ?AUTO_SELECT;
-default(auto_process_opts) -> #{status => all, viral => self_only};
-default(always) -> [];
-default(viral_limits) -> ?VIRAL_LIMITS;
-default(triggers) -> [];
-default(pre_roll) -> 0;
-default(mode) -> processes;
-default(running_stacks) -> true;
-default(native_frames) -> true;
-default(engine) -> auto.
+%% @doc What an option takes, for an error message or a help text.
+-spec accepts(atom()) -> binary().
+accepts(Key) ->
+    flame_prof_schema:accepts(flame_prof_schema:row(Key, rows())).
 
-%% @doc Of one process: for `auto_process_opts', and for who profiles itself. What
-%% is meant by no `viral' is not the same for both.
--spec process(term(), viral()) -> {ok, process()} | {error, error()}.
-process(Given, Viral) when is_map(Given) ->
-    case lists:sort(maps:keys(maps:without([status, viral], Given))) of
-        [] -> process(maps:get(status, Given, undefined), maps:get(viral, Given, undefined), Viral);
-        [Unknown | _] -> {error, {bad_option, Unknown,
-            <<"no such option; there are: status, viral">>}}
-    end;
-process(_, _) ->
-    {error, {bad_option, options, <<"a map of options">>}}.
-
-process(Status, Viral, Default) ->
-    case {lists:member(Status, [undefined, all | statuses()]), viral(Viral, Default)} of
-        {false, _} -> {error, {bad_option, status, accepts_status()}};
-        {true, error} -> {error, {bad_option, viral, accepts_viral()}};
-        {true, Normal} when Status =:= undefined -> {ok, #{status => all, viral => Normal}};
-        {true, Normal} -> {ok, #{status => Status, viral => Normal}}
+%% @doc Of one process. `Follow' is the default, which is not the same for selected processes
+%% and for one that profiles itself.
+-spec process(term(), follow()) -> {ok, process()} | {error, error()}.
+process(Given, Follow) ->
+    case flame_prof_schema:values(process_rows(), Given) of
+        {ok, Values} -> {ok, maps:merge(#{status => all, follow => Follow}, Values)};
+        {error, Refused} -> {error, {bad_option, Refused}}
     end.
 
-viral(undefined, Default) -> Default;
-viral(true, _) -> spawn_and_send;
-viral(false, _) -> self_only;
-viral(V, _) when V =:= spawn; V =:= send; V =:= spawn_and_send; V =:= self_only -> V;
-viral(_, _) -> error.
+process_options(Given) -> inner(process_rows(), Given).
 
-named(_Outer, {ok, _} = Ok) -> Ok;
-named(Outer, {error, {bad_option, Key, Accepted}}) -> {error, {bad_option, {Outer, Key}, Accepted}}.
+follow_limits(Given) -> inner(limit_rows(), Given).
 
-always(Given) ->
+inner(Rows, Given) when is_map(Given) ->
+    case flame_prof_schema:values(Rows, Given) of
+        {ok, Values} -> {ok, flame_prof_schema:complete(Rows, Values)};
+        {error, _} = Error -> Error
+    end;
+inner(_Rows, _Given) ->
+    error.
+
+include(Given) when is_list(Given) ->
     try
-        length(Given) =< ?ALWAYS_MOST andalso
+        length(Given) =< ?INCLUDE_MOST andalso
             lists:all(fun(P) -> is_atom(P) orelse (is_pid(P) andalso node(P) =:= node()) end, Given)
     of
         true -> {ok, Given};
         false -> error
     catch
         error:badarg -> error
-    end.
-
-viral_limits([], _Given, Limits) ->
-    {ok, Limits};
-viral_limits([Key | Keys], Given, Limits) ->
-    case {maps:get(Key, Given), maps:get(Key, ?VIRAL_MOST, none)} of
-        {_, none} ->
-            {error, {bad_option, {viral_limits, Key},
-                <<"no such limit; there are: events, processes, seconds">>}};
-        {undefined, _} ->
-            viral_limits(Keys, Given, Limits);
-        {Value, Most} when ?IS_WITHIN(Value, 1, Most) ->
-            viral_limits(Keys, Given, Limits#{Key => Value});
-        {_, Most} ->
-            Accepted = ["a count from 1 to ", integer_to_list(Most)],
-            {error, {bad_option, {viral_limits, Key}, iolist_to_binary(Accepted)}}
-    end.
+    end;
+include(Given) ->
+    include([Given]).
 
 statuses() ->
     [waiting, runnable, running, garbage_collecting, suspended, exiting].
 
-default_basename() ->
+memory_budget(Bytes) when ?IS_WITHIN(Bytes, 1, ?BYTES_MOST) -> {ok, Bytes};
+memory_budget(_) -> error.
+
+default_flush_interval(#{sample_interval := Ms}) ->
+    max(?FLUSH_INTERVAL_MS, Ms + ?FLUSH_OVER_SAMPLE_MS).
+
+default_dir() ->
     Home =
-        case os:getenv("HOME") of
-            Unset when Unset =:= false; Unset =:= "" -> ".";
-            Path -> Path
+        case home() of
+            {ok, Path} -> Path;
+            error -> "."
         end,
-    case basename(filename:join(Home, "flame_prof")) of
-        {ok, Basename} -> Basename;
+    case path(filename:join(Home, "flame_prof")) of
+        {ok, Dir} -> Dir;
         error -> <<"flame_prof">>
+    end.
+
+home() ->
+    case os:getenv("HOME") of
+        Unset when Unset =:= false; Unset =:= "" -> error;
+        Path -> {ok, Path}
+    end.
+
+%% A shell expands `~'; a directory that is named so would be a surprise.
+dir(Given) ->
+    case path(Given) of
+        {ok, <<"~">>} -> in_home([]);
+        {ok, <<"~/", Rest/binary>>} -> in_home([Rest]);
+        {ok, <<"~", _/binary>>} -> error;
+        Path -> Path
+    end.
+
+in_home(Rest) ->
+    case home() of
+        {ok, Home} -> path(filename:join([Home | Rest]));
+        error -> error
     end.
 
 %% A path travels to C and into messages to people, so it is UTF-8 without
 %% control characters: NUL would cut it, a line feed would fake a log line.
-basename(Path) when is_binary(Path); is_list(Path) ->
+path(Path) when is_binary(Path); is_list(Path) ->
     try unicode:characters_to_binary(Path) of
         Binary when is_binary(Binary) -> printable(Binary);
         _ -> error
     catch
         error:_ -> error
     end;
-basename(_) ->
+path(_) ->
     error.
 
-printable(Path) when byte_size(Path) >= 1, byte_size(Path) =< ?BASENAME_MOST_BYTES ->
+printable(Path) when byte_size(Path) >= 1, byte_size(Path) =< ?DIR_MOST_BYTES ->
     case re:run(Path, "[\\x{00}-\\x{1f}\\x{7f}-\\x{9f}]", [unicode, {capture, none}]) of
         nomatch -> {ok, Path};
         match -> error
     end;
 printable(_) ->
     error.
-
-%% @doc What an option takes, for an error message or a help text.
--spec accepts(key()) -> binary().
-accepts(basename) ->
-    <<"a directory: a string or UTF-8 binary of 1 to 4000 bytes, no control characters">>;
-accepts(sample_interval) ->
-    <<"whole milliseconds from 1 to 60000">>;
-accepts(flush_interval) ->
-    <<"whole milliseconds to 86400000, at least sample_interval + 1000">>;
-accepts(flush_close_max) ->
-    <<"a count from 1 to 1000000, or infinity (0 means infinity)">>;
-accepts(file_max_bytes) ->
-    <<"a count of bytes from 1048576 to 1125899906842624, or infinity">>;
-accepts(files_max) ->
-    <<"a count from 1 to 1000000, or infinity">>;
-accepts(total_max_bytes) ->
-    <<"a count of bytes from 4194304 to 1125899906842624, or infinity">>;
-accepts(sync) ->
-    <<"none, flush or close">>;
-accepts(compress) ->
-    <<"zstd or none">>;
-accepts(idle_samples) ->
-    <<"all or changes">>;
-accepts(cpu_budget) ->
-    <<"percent of one core, a number from 0.1 to 6400, or infinity">>;
-accepts(memory_budget) ->
-    <<"a count of bytes, at least 47972352 and 3584 more for each process of auto_select">>;
-accepts(flatten_recursive) ->
-    <<"true or false">>;
-accepts(auto_select) ->
-    flame_prof_selection:accepts();
-accepts(auto_process_opts) ->
-    <<"a map, #{status => all | Status, viral => Viral}">>;
-accepts(always) ->
-    <<"a pid of this node or a registered name, or a list of up to 100 of them">>;
-accepts(viral_limits) ->
-    <<"a map, #{processes => Count, events => Count, seconds => Count}">>;
-accepts(triggers) ->
-    flame_prof_trigger:accepts();
-accepts(pre_roll) ->
-    <<"whole milliseconds from 1000 to 60000, with triggers; or 0">>;
-accepts(mode) ->
-    <<"processes, or schedulers (with the native engine and running_stacks)">>;
-accepts(running_stacks) ->
-    <<"true or false">>;
-accepts(native_frames) ->
-    <<"true or false">>;
-accepts(engine) ->
-    <<"auto, native or portable">>.
-
-accepts_status() ->
-    Names = [atom_to_binary(Status) || Status <- statuses()],
-    iolist_to_binary(["all or one of: ", lists:join(", ", Names)]).
-
-accepts_viral() ->
-    <<"spawn, send, spawn_and_send or self_only; true (spawn_and_send) or false (self_only)">>.
-
-no_such_option() ->
-    Names = [atom_to_binary(Key) || Key <- keys()],
-    iolist_to_binary(["no such option; there are: ", lists:join(", ", Names)]).
-
-%% @doc One sentence for a person.
--spec format_error(error()) -> unicode:chardata().
-format_error({bad_option, {Outer, Key}, Accepted}) when
-    Outer =:= auto_process_opts; Outer =:= viral_limits; Outer =:= triggers
-->
-    io_lib:format("~tp, ~tp: ~ts", [Outer, Key, Accepted]);
-format_error({bad_option, Key, Accepted}) ->
-    io_lib:format("~tp: ~ts", [Key, Accepted]).

@@ -1,12 +1,13 @@
-%% @private What `auto_select' may say, and which rules that comes to.
+%% @private The option `select' and its rankings.
 %%
-%% A rule is a contest: the N processes with the highest figure, of those that its
-%% filters let take part, held anew every so many milliseconds. The native engine
-%% holds those without filters itself (c_src/session/top_processes.h); all others are held by
-%% {@link flame_prof_selector}.
+%% A ranking selects the N processes with the highest value of a metric, of those that pass its
+%% filters, again at every interval. The native engine ranks by itself where there are no
+%% filters (c_src/session/top_processes.h); {@link flame_prof_selector} does all others.
 -module(flame_prof_selection).
 
--export([validate/1, accepts/0]).
+-include("flame_prof_internal.hrl").
+
+-export([validate/1, accepts/0, rows/0]).
 -export([rules/1, top/1, interval/1, is_filtered/1, every/2]).
 -export([metrics/0]).
 
@@ -21,33 +22,32 @@
     | total_heap_size
     | minor_gcs.
 
-%% One of a process' names: as it is registered; the function it was spawned with,
-%% or that proc_lib has called for it (`M', `{M, F}' or `{M, F, A}'); a module on
-%% its stack; the application it belongs to.
 -type condition() ::
     {registered_name, atom()}
     | {initial_call, module() | {module(), atom()} | mfa()}
     | {module, module()}
     | {application, atom()}.
+%% A name of a process: the registered name; the function it was spawned with, or that proc_lib
+%% has called for it (`M', `{M, F}' or `{M, F, A}'); a module on its stack; its application.
 
-%% A process passes when any of the conditions holds.
 -type filter() :: condition() | [condition()].
+%% A process passes when any of the conditions holds.
 
--type contest() ::
+-type ranking() ::
     #{
-        top => non_neg_integer(),
-        by => metric(),
-        delta => boolean(),
-        interval => pos_integer(),
-        include => filter(),
-        exclude => filter()
+        top => non_neg_integer() | flame_prof_options:left_out(),
+        by => metric() | flame_prof_options:left_out(),
+        delta => boolean() | flame_prof_options:left_out(),
+        interval => pos_integer() | flame_prof_options:left_out(),
+        include => filter() | flame_prof_options:left_out(),
+        exclude => filter() | flame_prof_options:left_out()
     }.
 
 -type given() ::
     {top, Processes :: non_neg_integer()}
     | {top, Processes :: non_neg_integer(), IntervalMs :: pos_integer()}
-    | contest()
-    | [contest()].
+    | ranking()
+    | [ranking()].
 
 -type rule() ::
     #{
@@ -68,90 +68,73 @@
 -define(DAY_MS, 86400000).
 %% Each selected process costs at every tick. The writer has room for 16384.
 -define(TOP_MOST, 10000).
-%% FP_RULES_MAX of c_src/session/top_processes.h.
+%% FP_RANKINGS_MAX of c_src/session/top_processes.h.
 -define(RULES_MOST, 8).
 -define(CONDITIONS_MOST, 100).
 %% Those go through the hands of flame_prof_targets, which has room for 1024 in
 %% all.
 -define(FILTERED_TOP_MOST, 500).
 
--define(IS_WITHIN(Value, Least, Most),
-    (is_integer(Value) andalso Value >= Least andalso Value =< Most)
-).
-
 %% @doc The normal form is accepted as it is.
--spec validate(term()) -> {ok, normal()} | error.
+-spec validate(term()) -> {ok, normal()} | error | {error, flame_prof_schema:refused()}.
 validate({top, Top}) ->
     validate({top, Top, ?INTERVAL_MS});
 validate({top, Top, Ms}) when
     ?IS_WITHIN(Top, 0, ?TOP_MOST), ?IS_WITHIN(Ms, ?INTERVAL_LEAST_MS, ?DAY_MS)
 ->
     {ok, {top, Top, Ms}};
-validate(Contest) when is_map(Contest) ->
-    case contests([Contest], [], 0) of
+validate(Given) when is_map(Given) ->
+    case validate([Given]) of
         {ok, [Rule]} -> {ok, Rule};
-        error -> error
+        Error -> Error
     end;
-validate([_ | _] = Contests) ->
-    contests(Contests, [], 0);
+validate([_ | _] = Given) ->
+    each(Given, []);
 validate(_) ->
     error.
 
-contests([], Rules, Top) when Top =< ?TOP_MOST ->
-    case top([Rule || Rule <- Rules, is_filtered(Rule)]) =< ?FILTERED_TOP_MOST of
-        true -> {ok, lists:reverse(Rules)};
-        false -> error
+each([], Rules) ->
+    case {top(Rules), top([Rule || Rule <- Rules, is_filtered(Rule)])} of
+        {All, _} when All > ?TOP_MOST ->
+            {error, too_many(All, ?TOP_MOST, "all rankings together")};
+        {_, Filtered} when Filtered > ?FILTERED_TOP_MOST ->
+            {error, too_many(Filtered, ?FILTERED_TOP_MOST, "those with filters together")};
+        _ ->
+            {ok, lists:reverse(Rules)}
     end;
-contests([Contest | Contests], Rules, Top) when is_map(Contest), length(Rules) < ?RULES_MOST ->
-    case contest(Contest) of
-        {ok, #{top := More} = Rule} -> contests(Contests, [Rule | Rules], Top + More);
-        error -> error
+each([Given | Rest], Rules) when is_map(Given), length(Rules) < ?RULES_MOST ->
+    case flame_prof_schema:values(rows(), Given) of
+        {ok, Values} -> each(Rest, [flame_prof_schema:complete(rows(), Values) | Rules]);
+        {error, _} = Error -> Error
     end;
-contests(_, _, _) ->
+each(_, _) ->
     error.
 
-contest(Contest) ->
-    Keys = [top, by, interval, delta, include, exclude],
-    case maps:size(maps:without(Keys, Contest)) of
-        0 -> contest(Keys, Contest, #{});
-        _ -> error
-    end.
+too_many(Top, Most, Which) ->
+    flame_prof_schema:refused(top, Top, io_lib:format("at most ~w of ~ts", [Most, Which])).
 
-contest([], _Contest, Rule) ->
-    {ok, Rule};
-contest([Key | Keys], Contest, Rule) ->
-    case part(Key, maps:get(Key, Contest, undefined), Rule) of
-        {ok, Value} -> contest(Keys, Contest, Rule#{Key => Value});
-        error -> error
-    end.
+%% @doc The keys of a map in `select'.
+-spec rows() -> [flame_prof_schema:row(), ...].
+rows() ->
+    [
+        #{key => top, type => {whole, count, 0, ?TOP_MOST}, default => ?TOP,
+            doc => "processes to sample; 0 is none. All maps together select up to 10000, those "
+            "with filters up to 500"},
+        #{key => by, type => {one_of, metrics()}, default => reductions,
+            doc => "metric that processes are ranked by"},
+        %% A counter says something by its growth; a size by itself.
+        #{key => delta, type => boolean,
+            default => {computed, fun(#{by := By}) -> By =:= reductions orelse By =:= minor_gcs end,
+                "true for reductions and minor_gcs"},
+            doc => "rank by the change of the metric since the previous selection"},
+        #{key => interval, type => {whole, ms, ?INTERVAL_LEAST_MS, ?DAY_MS},
+            default => ?INTERVAL_MS, doc => "time between two selections, in milliseconds"},
+        #{key => include, type => {own, fun filter/1, accepts_filter()}, default => [],
+            doc => "only processes for which a condition holds"},
+        #{key => exclude, type => {own, fun filter/1, accepts_filter()}, default => [],
+            doc => "no process for which a condition holds"}
+    ].
 
-part(top, undefined, _) ->
-    {ok, ?TOP};
-part(top, Top, _) when ?IS_WITHIN(Top, 0, ?TOP_MOST) ->
-    {ok, Top};
-part(by, undefined, _) ->
-    {ok, reductions};
-part(by, By, _) when is_atom(By) ->
-    case lists:member(By, metrics()) of
-        true -> {ok, By};
-        false -> error
-    end;
-%% What only ever grows says something by how much it has; a size by itself.
-part(delta, undefined, #{by := By}) ->
-    {ok, By =:= reductions orelse By =:= minor_gcs};
-part(delta, Delta, _) when is_boolean(Delta) ->
-    {ok, Delta};
-part(interval, undefined, _) ->
-    {ok, ?INTERVAL_MS};
-part(interval, Ms, _) when ?IS_WITHIN(Ms, ?INTERVAL_LEAST_MS, ?DAY_MS) ->
-    {ok, Ms};
-part(Filter, Given, _) when Filter =:= include; Filter =:= exclude ->
-    filter(Given);
-part(_, _, _) ->
-    error.
-
-filter(undefined) ->
-    {ok, []};
 filter(Conditions) when is_list(Conditions) ->
     try length(Conditions) =< ?CONDITIONS_MOST andalso lists:all(fun is_condition/1, Conditions) of
         true -> {ok, Conditions};
@@ -174,15 +157,15 @@ is_condition({initial_call, M}) ->
 is_condition(_) ->
     false.
 
--spec accepts() -> binary().
+accepts_filter() ->
+    "{registered_name, Name}, {initial_call, M | {M, F} | {M, F, A}}, {module, Module}, "
+    "{application, Application}, or a list of up to 100 of these".
+
+%% @doc What `select' takes.
+-spec accepts() -> string().
 accepts() ->
-    <<"{top, Processes} or {top, Processes, IntervalMs}, Processes from 0 (none) to 10000, "
-        "IntervalMs from 100 to 86400000; or #{top => Processes, by => reductions | memory | "
-        "message_queue_len | bin_vheap_size | mbuf_size | total_heap_size | minor_gcs, "
-        "delta => true | false, interval => IntervalMs, include => Filter, exclude => Filter}, "
-        "where Filter is one or a list of {registered_name, Name}, {initial_call, M | {M, F} | "
-        "{M, F, A}}, {module, Module} and {application, Application}; or a list of 1 to 8 such "
-        "maps, of 10000 processes together, those with filters of 500">>.
+    "{top, N} or {top, N, Ms}, N from 0 (none) to 10000, Ms from 100 to 86400000; or a map with "
+    "the keys top, by, delta, interval, include and exclude; or a list of up to 8 such maps".
 
 -spec metrics() -> [metric(), ...].
 metrics() ->
@@ -191,8 +174,7 @@ metrics() ->
 %% @doc The rules to go by; none where nobody is to be chosen.
 -spec rules(normal()) -> [rule()].
 rules({top, Top, Ms}) ->
-    {ok, Rule} = contest(#{top => Top, interval => Ms}),
-    rules(Rule);
+    rules(flame_prof_schema:complete(rows(), #{top => Top, interval => Ms}));
 rules(Rule) when is_map(Rule) ->
     rules([Rule]);
 rules(Rules) when is_list(Rules) ->

@@ -28,11 +28,11 @@
 %% </ul>
 -module(flame_prof_trigger).
 
--export([validate/1, accepts/0]).
+-export([validate/1, accepts/0, rows/0]).
 -export([new/1, spec/1, step/4, ended/2, info/1]).
 -export([name/1, is_event/1]).
 
--export_type([given/0, spec/0, event/0, level/0, user/0, error/0, trigger/0, suppressed/0]).
+-export_type([given/0, spec/0, event/0, level/0, user/0, trigger/0, suppressed/0]).
 
 -type level() :: scheduler_utilisation | run_queue | memory | process_count | message_queue_len.
 -type event() :: long_gc | long_schedule | large_heap | busy_port.
@@ -41,13 +41,13 @@
 -type given() ::
     #{
         on := level() | event() | user(),
-        above => number(),
-        below => number(),
-        interval => pos_integer(),
-        duration => pos_integer(),
-        cooldown => non_neg_integer(),
-        max_per_hour => pos_integer(),
-        timeout => pos_integer()
+        above => number() | flame_prof_options:left_out(),
+        below => number() | flame_prof_options:left_out(),
+        interval => pos_integer() | flame_prof_options:left_out(),
+        duration => pos_integer() | flame_prof_options:left_out(),
+        cooldown => non_neg_integer() | flame_prof_options:left_out(),
+        max_per_hour => pos_integer() | flame_prof_options:left_out(),
+        timeout => pos_integer() | flame_prof_options:left_out()
     }.
 
 %% Normal form: all keys but those that do not belong to what it is on.
@@ -62,9 +62,6 @@
         max_per_hour := pos_integer(),
         timeout := pos_integer()
     }.
-
-%% The key of a trigger that is refused, `{triggers, Key}'.
--type error() :: {bad_option, {triggers, Key :: term()} | triggers, Accepted :: binary()}.
 
 %% Why it did not fire although the condition held.
 -type suppressed() :: hysteresis | cooldown | maximum | profiling.
@@ -91,56 +88,64 @@
 -define(DAY_MS, 86400000).
 -define(VALUE_MOST, 1152921504606846975).
 
--define(IS_WITHIN(Value, Least, Most),
-    (is_integer(Value) andalso Value >= Least andalso Value =< Most)
-).
-
 %% @doc One or a list of them. The normal form is accepted as it is.
--spec validate(term()) -> {ok, [spec()]} | {error, error()}.
+-spec validate(term()) -> {ok, [spec()]} | error | {error, flame_prof_schema:refused()}.
 validate(Given) when is_map(Given) ->
     validate([Given]);
 validate(Given) when is_list(Given) ->
-    case is_proper(Given) andalso length(Given) =< ?TRIGGERS_MOST of
+    try length(Given) =< ?TRIGGERS_MOST of
         true -> each(Given, []);
-        false -> {error, {bad_option, triggers, accepts()}}
+        false -> error
+    catch
+        error:badarg -> error
     end;
 validate(_) ->
-    {error, {bad_option, triggers, accepts()}}.
-
-is_proper(List) ->
-    try length(List) of
-        _ -> true
-    catch
-        error:badarg -> false
-    end.
+    error.
 
 each([], Specs) ->
     {ok, lists:reverse(Specs)};
 each([Given | Rest], Specs) when is_map(Given) ->
     case one(Given) of
         {ok, Spec} -> each(Rest, [Spec | Specs]);
-        {error, Key, Accepted} -> {error, {bad_option, {triggers, Key}, Accepted}}
+        {error, _} = Error -> Error
     end;
 each(_, _) ->
-    {error, {bad_option, triggers, accepts()}}.
+    error.
 
-one(#{on := On} = Given) ->
+one(Given) ->
+    On = maps:get(on, Given, undefined),
     case kind(On) of
-        none -> {error, on, accepts_on()};
-        Kind -> one(keys(Kind, Given), Given)
-    end;
-one(_) ->
-    {error, on, accepts_on()}.
-
-one(Keys, Given) ->
-    case lists:sort(maps:keys(maps:without(Keys, Given))) of
-        [] -> parts(Keys, Given, #{});
-        [Unknown | _] -> {error, Unknown, no_such_key(Keys, Given)}
+        none -> {error, flame_prof_schema:refused(on, On, accepts_on())};
+        Kind -> named(On, spec(Kind, On, Given))
     end.
 
-no_such_key(Keys, #{on := On}) ->
-    Names = [atom_to_binary(Key) || Key <- Keys],
-    iolist_to_binary(["no such key for ", name(On), "; there are: ", lists:join(", ", Names)]).
+spec(Kind, On, Given) ->
+    Rows = rows(Kind, On, is_given(above, Given)),
+    case flame_prof_schema:values(Rows, Given) of
+        {ok, Values} -> bounds(Rows, Values);
+        {error, _} = Error -> Error
+    end.
+
+bounds(Rows, Values) ->
+    case {[Row || #{key := above} = Row <- Rows], Values} of
+        {[Row], _} when not is_map_key(above, Values) ->
+            {error, flame_prof_schema:refused(above, undefined, flame_prof_schema:accepts(Row))};
+        {_, #{above := Above, below := Below}} when Below > Above ->
+            Accepted = io_lib:format("a number up to above, ~w", [Above]),
+            {error, flame_prof_schema:refused(below, Below, Accepted)};
+        _ ->
+            {ok, flame_prof_schema:complete(Rows, Values)}
+    end.
+
+named(On, {error, #{option := Key, accepted := Accepted} = Refused}) when Key =/= on ->
+    case Accepted of
+        <<"no such", _/binary>> -> {error, Refused};
+        _ -> {error, Refused#{accepted := iolist_to_binary(["for ", name(On), ", ", Accepted])}}
+    end;
+named(_On, Result) ->
+    Result.
+
+is_given(Key, Given) -> not lists:member(maps:get(Key, Given, undefined), [undefined, nil]).
 
 kind(On) when is_function(On, 0) -> user;
 kind({Module, Function}) when is_atom(Module), is_atom(Function) -> user;
@@ -153,70 +158,66 @@ kind(On) when is_atom(On) ->
     end;
 kind(_) -> none.
 
-keys(moment, _) -> [on | common()];
-keys(event, _) -> [on, above | common()];
-keys(level, _) -> [on, above, below | common()];
-keys(user, #{above := _}) -> [on, above, below | common()];
-keys(user, _) -> [on | common()].
+%% @doc The keys of a trigger on memory, which has all of them.
+-spec rows() -> [flame_prof_schema:row(), ...].
+rows() -> rows(level, memory, true).
 
-common() -> [interval, duration, cooldown, max_per_hour, timeout].
+rows(moment, _, _) -> [on_row() | common()];
+rows(event, On, _) -> [on_row(), above_row(event, On) | common()];
+rows(level, On, _) -> [on_row(), above_row(level, On), below_row(On) | common()];
+rows(user, On, true) -> [on_row(), above_row(user, On), below_row(On) | common()];
+rows(user, _, false) -> [on_row() | common()].
 
-parts([], _Given, Spec) ->
-    {ok, Spec};
-parts([Key | Keys], #{on := On} = Given, Spec) ->
-    case part(Key, maps:get(Key, Given, undefined), Spec) of
-        {ok, Value} -> parts(Keys, Given, Spec#{Key => Value});
-        {error, Accepted} -> {error, Key, iolist_to_binary(["for ", name(On), ", ", Accepted])}
-    end.
+on_row() ->
+    #{key => on, type => {own, fun(On) -> {ok, On} end, accepts_on()}, doc => "condition"}.
 
-part(on, On, _) -> {ok, On};
-part(above, Value, #{on := On}) -> above(kind(On), On, Value);
-part(below, undefined, #{above := Above}) -> {ok, Above - abs(Above) * ?BELOW_BY};
-part(below, Value, #{above := Above}) when is_number(Value), Value =< Above -> {ok, Value};
-part(below, _, #{above := Above}) -> {error, io_lib:format("a number up to above, ~w", [Above])};
-part(Key, undefined, _) -> {ok, default(Key)};
-part(Key, Value, _) ->
-    {Least, Most} = range(Key),
-    case ?IS_WITHIN(Value, Least, Most) of
-        true -> {ok, Value};
-        false -> {error, io_lib:format("~ts from ~b to ~b", [unit(Key), Least, Most])}
-    end.
+above_row(Kind, On) ->
+    #{key => above, type => above(Kind, On), doc => "value from which it fires"}.
 
-above(level, scheduler_utilisation, Percent) when is_number(Percent), Percent > 0, Percent =< 100 ->
-    {ok, Percent};
-above(level, scheduler_utilisation, _) ->
-    {error, "percent, a number above 0 and up to 100"};
-above(user, _, Value) when is_number(Value), abs(Value) =< ?VALUE_MOST ->
-    {ok, Value};
-above(user, _, _) ->
-    {error, io_lib:format("a number of at most ~b", [?VALUE_MOST])};
-above(_, _, Value) when ?IS_WITHIN(Value, 1, ?VALUE_MOST) ->
-    {ok, Value};
-above(_, On, _) ->
-    {error, io_lib:format("~ts from 1 to ~b", [unit(On), ?VALUE_MOST])}.
+above(level, scheduler_utilisation) ->
+    {own, fun(Percent) -> above_0(Percent, 100) end, "percent, a number above 0 and up to 100"};
+above(user, _) ->
+    {own, fun any_number/1, io_lib:format("a number of at most ~b", [?VALUE_MOST])};
+above(_, On) ->
+    {whole, unit(On), 1, ?VALUE_MOST}.
 
-default(interval) -> 1000;
-default(duration) -> 30000;
-default(cooldown) -> 60000;
-default(max_per_hour) -> 4;
-default(timeout) -> 1000.
+above_0(Value, Most) when is_number(Value), Value > 0, Value =< Most -> {ok, Value};
+above_0(_, _) -> error.
 
-range(interval) -> {100, ?HOUR_MS};
-range(duration) -> {1000, ?DAY_MS};
-range(cooldown) -> {0, ?DAY_MS};
-range(max_per_hour) -> {1, 1000};
-range(timeout) -> {10, 60000}.
+any_number(Value) when is_number(Value), abs(Value) =< ?VALUE_MOST -> {ok, Value};
+any_number(_) -> error.
 
-unit(memory) -> "bytes";
-unit(large_heap) -> "words";
-unit(max_per_hour) -> "a count";
-unit(On) when On =:= run_queue; On =:= process_count; On =:= message_queue_len -> "a count";
-unit(_) -> "whole milliseconds".
+below_row(_On) ->
+    #{key => below, type => {own, fun any_number/1, "a number up to above"},
+        default => {computed, fun(#{above := Above}) -> Above - abs(Above) * ?BELOW_BY end,
+            "four fifths of above"},
+        doc => "hysteresis: after it has fired the value has to fall below this before it fires "
+        "again"}.
 
--spec accepts() -> binary().
+common() ->
+    [
+        #{key => interval, type => {whole, ms, 100, ?HOUR_MS}, default => 1000,
+            doc => "time between two checks, in milliseconds; the VM reports events at once"},
+        #{key => duration, type => {whole, ms, 1000, ?DAY_MS}, default => 30000,
+            doc => "time that the profile lasts, in milliseconds"},
+        #{key => cooldown, type => {whole, ms, 0, ?DAY_MS}, default => 60000,
+            doc => "time after its profile in which it does not fire, in milliseconds"},
+        #{key => max_per_hour, type => {whole, count, 1, 1000}, default => 4,
+            doc => "how often it fires within an hour"},
+        #{key => timeout, type => {whole, ms, 10, 60000}, default => 1000,
+            doc => "time after which a check is given up, in milliseconds"}
+    ].
+
+unit(memory) -> bytes;
+unit(large_heap) -> words;
+unit(On) when On =:= run_queue; On =:= process_count; On =:= message_queue_len -> count;
+unit(_) -> ms.
+
+%% @doc What the option `triggers' takes.
+-spec accepts() -> string().
 accepts() ->
-    <<"a map or a list of up to 32, each #{on => Condition, above => Value, below => Value, "
-        "interval => Ms, duration => Ms, cooldown => Ms, max_per_hour => Count, timeout => Ms}">>.
+    "a map or a list of up to 32, each #{on => Condition, above => Value, below => Value, "
+    "interval => Ms, duration => Ms, cooldown => Ms, max_per_hour => Count, timeout => Ms}".
 
 accepts_on() ->
     Names = [atom_to_binary(On) || On <- ?LEVELS ++ ?EVENTS],

@@ -129,7 +129,7 @@
 
 %% What a sample weighs: one; its period; a metric of {@link info/1} as it was; or
 %% by how much that changed since the process' sample before. A sample of a process
-%% that was the same at N looks (`idle_samples => changes', `cpu_budget') is N samples,
+%% that was the same at N looks (`coalesce_idle => true', `cpu_budget') is N samples,
 %% and weighs N times its value. An atom is the same as a binary, and a metric alone
 %% is its change.
 -type measure() ::

@@ -50,7 +50,7 @@
         engine := native | portable,
         running_stacks := boolean(),
         directory := binary(),
-        %% In the files' names, and whose files `files_max' counts; <<>>: the node has none.
+        %% In the files' names, and whose files `max_files' counts; <<>>: the node has none.
         node := binary(),
         schedulers_online := pos_integer(),
         sample_interval_us := pos_integer(),

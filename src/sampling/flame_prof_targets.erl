@@ -2,13 +2,13 @@
 %%
 %% ```
 %%   profile_start/1 ---> explicit --+
-%%   always ------------> always ----+--> wanted: to the sampler, at its next tick
+%%   include -----------> included --+--> wanted: to the sampler, at its next tick
 %%   rules with filters > filtered --+
-%%   viral -------------> caught ----+
+%%   follow ------------> caught ----+
 %% '''
 %%
 %% Explicit processes are those that profile themselves. Profiling spreads from
-%% them, and from those that were chosen where `auto_process_opts' says so:
+%% them, and from those that were chosen where `process_options' says so:
 %% <ul>
 %% <li>`spawn': to the processes that one spawns. Nothing is traced: every process
 %%     knows who has spawned it, and new ones are asked. So one that lives shorter
@@ -20,7 +20,7 @@
 %%     The tracer is the library itself (c_src/agent_nif/sends.c): it looks at the
 %%     receiver, never at the message.</li>
 %% </ul>
-%% All that is bounded by `viral_limits'. When a limit is reached, spreading ends
+%% All that is bounded by `follow_limits'. When a limit is reached, spreading ends
 %% for good in this session, which is logged and in `info/0'; who was caught stays.
 -module(flame_prof_targets).
 
@@ -58,8 +58,8 @@
     engine = none :: none | engine(),
     selector = none :: none | pid(),
     auto :: flame_prof_options:process(),
-    always :: [pid() | atom()],
-    limits :: flame_prof_options:viral_limits(),
+    include :: [pid() | atom()],
+    limits :: flame_prof_options:follow_limits(),
     exclude :: #{pid() => []},
     explicit = #{} :: #{pid() => #explicit{}},
     filtered = #{} :: flame_prof_selector:selected(),
@@ -135,12 +135,12 @@ selected(Pid) ->
 -spec init(config()) -> {ok, #targets{}}.
 init(#{options := Options, rules := Rules, exclude := Exclude}) ->
     _ = process_flag(trap_exit, true),
-    #{auto_process_opts := Auto, always := Always, viral_limits := Limits} = Options,
+    #{process_options := Auto, include := Include, follow_limits := Limits} = Options,
     Own = [self() | Exclude],
     {ok, #targets{
         selector = start_selector(Rules, Own),
         auto = Auto,
-        always = Always,
+        include = Include,
         limits = Limits,
         exclude = maps:from_keys(Own, [])
     }}.
@@ -220,7 +220,7 @@ terminate(_Reason, State) ->
 describe(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State) ->
     #{
         explicit => map_size(Explicit),
-        always => length(always(State)),
+        included => length(included(State)),
         filtered => map_size(Filtered),
         caught => map_size(Caught),
         spreading => spreading(State)
@@ -248,7 +248,7 @@ want(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State
             {Pid, S, pinned}
          || {Pid, #explicit{options = #{status := S}}} <- maps:to_list(Explicit)
         ] ++
-            [{Pid, Status, pinned} || Pid <- always(State)] ++
+            [{Pid, Status, pinned} || Pid <- included(State)] ++
             [{Pid, Status, selected} || Pid <- maps:keys(Filtered)] ++
             [{Pid, S, selected} || {Pid, #{status := S}} <- maps:to_list(Caught)],
     Wanted = lists:sublist(unique(All, Exclude, []), ?WANTED_MOST),
@@ -273,8 +273,8 @@ tell(Wanted, _Before, {native, Session}) ->
 tell(Wanted, _Before, {portable, Engine}) ->
     flame_prof_portable:want(Engine, [{Pid, Status} || {Pid, Status, _} <- Wanted]).
 
-always(#targets{always = Always}) ->
-    [Pid || Who <- Always, Pid <- [whereis_pid(Who)], is_pid(Pid)].
+included(#targets{include = Include}) ->
+    [Pid || Who <- Include, Pid <- [whereis_pid(Who)], is_pid(Pid)].
 
 whereis_pid(Pid) when is_pid(Pid) -> Pid;
 whereis_pid(Name) -> whereis(Name).
@@ -299,8 +299,8 @@ add_late(_Pid, _Options, State) ->
 %% Spreading.
 
 %% The next poll, where there is something to look for.
-schedule(Ms, #targets{poll = none, always = Always} = State) ->
-    case Always =/= [] orelse is_spreading(State) of
+schedule(Ms, #targets{poll = none, include = Include} = State) ->
+    case Include =/= [] orelse is_spreading(State) of
         true -> State#targets{poll = erlang:send_after(Ms, self(), poll)};
         false -> State
     end;
@@ -315,11 +315,11 @@ is_spreading(#targets{ended = no, auto = Auto, explicit = Explicit, caught = Cau
 is_spreading(_) ->
     false.
 
-spreads(#{viral := Viral}) -> Viral =/= self_only.
+spreads(#{follow := Follow}) -> Follow =/= none.
 
-spreads_to_spawned(#{viral := Viral}) -> Viral =:= spawn orelse Viral =:= spawn_and_send.
+spreads_to_spawned(#{follow := Follow}) -> Follow =:= spawn orelse Follow =:= spawn_and_send.
 
-spreads_to_receivers(#{viral := Viral}) -> Viral =:= send orelse Viral =:= spawn_and_send.
+spreads_to_receivers(#{follow := Follow}) -> Follow =:= send orelse Follow =:= spawn_and_send.
 
 %% One more process from which profiling spreads.
 begin_spreading(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
@@ -379,7 +379,7 @@ roots(#targets{explicit = Explicit, caught = Caught, late = Late} = State) ->
     maps:filter(fun(_, Options) -> spreads_to_spawned(Options) end, All).
 
 %% Those that were chosen, where profiling spreads from them.
-chosen(#targets{auto = #{viral := self_only}}) ->
+chosen(#targets{auto = #{follow := none}}) ->
     #{};
 chosen(#targets{engine = none}) ->
     #{};

@@ -30,10 +30,10 @@
     flame_prof_nif:config().
 session(Engine, Options, IsCapturing, Excluded) ->
     #{
-        basename := Basename,
+        dir := Basename,
         sample_interval := SampleMs,
-        auto_select := Select,
-        auto_process_opts := #{status := Status}
+        select := Select,
+        process_options := #{status := Status}
     } = Options,
     All = flame_prof_selection:rules(Select),
     Rules = [Rule || Rule <- All, not flame_prof_selection:is_filtered(Rule)],
@@ -68,7 +68,7 @@ start_bytes(Engine, #{memory_budget := Budget, running_stacks := IsCapturing} = 
 %% What the budget leaves: to the ring a half at most, to the two sets of C libraries a quarter
 %% of the rest, to the stacks' texts what is left.
 shares(Engine, Options, IsCapturing) ->
-    #{sample_interval := SampleMs, auto_select := Select} = Options,
+    #{sample_interval := SampleMs, select := Select} = Options,
     Node = flame_prof_memory:node_bytes(Engine, Options),
     Spare = max(0, flame_prof_options:spare_memory(Options) - Node),
     Top = flame_prof_selection:top(flame_prof_selection:rules(Select)),
@@ -103,8 +103,8 @@ scribe(Options, Node, OsPid, Release) ->
 portable(Outlet, Options, Excluded) ->
     #{
         sample_interval := SampleMs,
-        auto_select := Select,
-        auto_process_opts := #{status := Status}
+        select := Select,
+        process_options := #{status := Status}
     } = Options,
     #{
         outlet => Outlet,

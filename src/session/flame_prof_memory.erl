@@ -36,7 +36,7 @@ fits(Bytes, Available) when Bytes =< Available ->
     ok;
 fits(Bytes, Available) ->
     Text = "the session needs ~w bytes at its start and the cgroup's memory limit leaves ~w; "
-        "accepted is a higher limit, a smaller memory_budget or auto_select",
+        "accepted is a higher limit, a smaller memory_budget or select",
     {error, {memory, #{reason => text(Text, [Bytes, Available])}}}.
 
 %% @doc Bytes that depend on the node: the table of processes seen by the selection,
@@ -49,7 +49,7 @@ node_bytes(native, #{running_stacks := Captures} = Options) ->
     seen_bytes(Options) + case Captures of true -> Schedulers; false -> 0 end.
 
 %% One word for the pid and one for each ranking, of each slot in use.
-seen_bytes(#{auto_select := Select}) ->
+seen_bytes(#{select := Select}) ->
     Rules = flame_prof_selection:rules(Select),
     Rankings = [Rule || Rule <- Rules, not flame_prof_selection:is_filtered(Rule)],
     Slots = min(

@@ -61,7 +61,7 @@ seconds_name(Key) ->
     end.
 
 targets(#{targets := Targets}) ->
-    Kinds = [explicit, always, filtered, caught],
+    Kinds = [explicit, included, filtered, caught],
     Help = "Processes looked at beside those that the rules choose.",
     [metric(targets, gauge, Help, [{[{kind, Kind}], maps:get(Kind, Targets)} || Kind <- Kinds])];
 targets(_) ->

@@ -248,7 +248,7 @@ opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers
     ok = watch_schedulers(Schedulers),
     Files = [Path || Path =/= <<>>],
     attach_targets(start_engine(Engine, State#session{ref = Ref, files = Files}));
-opened({error, Refusal}, #session{options = #{basename := Directory}}) ->
+opened({error, Refusal}, #session{options = #{dir := Directory}}) ->
     {error, flame_prof_error:of_library(Refusal, Directory)}.
 
 %% Where the schedulers cannot be asked, all else works as well as without.
@@ -281,7 +281,7 @@ watch_schedulers({off, _}) ->
     ok.
 
 %% The native engine holds the contests without filters itself.
-start_targets(Engine, #{auto_select := Select} = Options, Node) ->
+start_targets(Engine, #{select := Select} = Options, Node) ->
     Rules = flame_prof_selection:rules(Select),
     flame_prof_targets:start_link(#{
         options => Options,
@@ -536,7 +536,7 @@ close_now(#session{ref = Ref, targets = Targets} = State) ->
 
 %% The newest file; the directory where there is none yet.
 last_place(#session{files = [File | _]}) -> File;
-last_place(#session{options = #{basename := Directory}}) -> Directory.
+last_place(#session{options = #{dir := Directory}}) -> Directory.
 
 %% What the library said of its files before it said that it had stopped.
 told(#session{ref = Ref} = State) ->

@@ -8,7 +8,7 @@
 %% '''
 %%
 %% It takes the place of the one session that there may be, and starts the sessions
-%% itself, one at a time: with `pre_roll' one that keeps what it samples in memory
+%% itself, one at a time: with `lookback' one that keeps what it samples in memory
 %% (c_src/store/sink.h) until a trigger fires, without it one when a trigger fires.
 %% They are linked: they end with this process, however that ends.
 %%
@@ -41,7 +41,7 @@
 -record(state, {
     %% Of the sessions.
     options :: flame_prof_options:options(),
-    pre_roll :: non_neg_integer(),
+    lookback :: non_neg_integer(),
     owner :: none | pid(),
     watches :: #{id() => #watch{}},
     events = none :: none | flame_prof_system_events:handle(),
@@ -88,12 +88,12 @@ info() ->
     flame_prof_call:call(?MODULE, info, 5000).
 
 -spec init({flame_prof_options:options(), none | pid()}) -> {ok, #state{}} | {stop, term()}.
-init({#{triggers := Specs, pre_roll := PreRoll} = Options, Owner}) ->
+init({#{triggers := Specs, lookback := Lookback} = Options, Owner}) ->
     _ = process_flag(trap_exit, true),
     _ = process_flag(priority, high),
     State = #state{
-        options = Options#{triggers := [], pre_roll := 0},
-        pre_roll = PreRoll,
+        options = Options#{triggers := [], lookback := 0},
+        lookback = Lookback,
         owner = Owner,
         watches = watches(Specs)
     },
@@ -181,9 +181,9 @@ now_ms() ->
 %% Sessions.
 
 %% One that holds, where something is to be known of the time before.
-arm(#state{pre_roll = 0} = State) ->
+arm(#state{lookback = 0} = State) ->
     {ok, State};
-arm(#state{pre_roll = Ms} = State) ->
+arm(#state{lookback = Ms} = State) ->
     case start(#{hold_ms => Ms}, State) of
         {ok, Session} ->
             _ = erlang:send_after(?RENEW_MS, self(), {renew, Session}),
@@ -484,7 +484,7 @@ tell_fired(#{on := On, duration := Duration} = Spec, Value, Detail, Session, Sta
             detail => Detail,
             session => Session,
             duration => Duration,
-            pre_roll => State#state.pre_roll
+            lookback => State#state.lookback
         }
     ).
 
@@ -514,9 +514,9 @@ cut(Note) ->
 
 %% What info/0 says.
 
-describe(#state{watches = Watches, pre_roll = PreRoll, firing = Firing}) ->
+describe(#state{watches = Watches, lookback = Lookback, firing = Firing}) ->
     #{
-        pre_roll => PreRoll,
+        lookback => Lookback,
         profiling =>
             case Firing of
                 none -> false;

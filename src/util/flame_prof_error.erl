@@ -51,10 +51,8 @@
 
 -export_type([reason/0]).
 
--type refused() :: #{option := term(), accepted := binary(), value => term()}.
-
 -type reason() ::
-    {bad_option | bad_env, refused()}
+    flame_prof_options:error()
     | {badarg, #{argument := atom(), accepted := binary(), value => term()}}
     | {already_started, #{pid := pid()}}
     | {timeout, #{ms := timeout(), request => start | stop | flush | info}}
@@ -151,7 +149,7 @@ old({_, Text}) when is_binary(Text) ->
 old(Reason) ->
     io_lib:format("~0tP", [Reason, 20]).
 
-option({Outer, Key}) when is_atom(Outer) -> [shown(Outer), ", ", shown(Key)];
+option({Outer, Key}) when is_atom(Outer) -> [shown(Outer), ", ", option(Key)];
 option(Key) -> shown(Key).
 
 %% Of an unknown key, `accepted' says that it is and which keys there are.

@@ -111,12 +111,12 @@ static void break_with_all_options(int n)
 {
     for (size_t i = 0; i < ERRORS; i++) {
         struct fp_sink_options options = {
-            .is_zst = i % 2 == 0, .sync = (enum fp_sync)(i % 3), .flush_close_max = 2};
+            .is_zst = i % 2 == 0, .sync = (enum fp_sync)(i % 3), .flushes_per_file = 2};
 
         break_everywhere(options, n, errors[i]);
         options.is_zst = !options.is_zst;
         options.sync = FP_SYNC_FLUSH;
-        options.flush_close_max = 0;
+        options.flushes_per_file = 0;
         break_everywhere(options, n, errors[i]);
     }
 }
@@ -330,7 +330,7 @@ static void a_directory_that_was_removed_is_made_anew(void)
 /* In a directory of many files that are of others. */
 static void files_of_others_are_never_looked_up(void)
 {
-    struct fp_sink_options options = {.files_max = 2, .total_max_bytes = 1000};
+    struct fp_sink_options options = {.max_files = 2, .max_total_bytes = 1000};
     struct fp_sink_end end;
     struct fp_sink *sink;
     struct temporary t;
@@ -345,7 +345,7 @@ static void files_of_others_are_never_looked_up(void)
         CHECK(file != NULL && fclose(file) == 0);
     }
     options.directory = t.path;
-    options.flush_close_max = 1;
+    options.flushes_per_file = 1;
     atomic_store(&disk_stats, 0);
     atomic_store(&disk_foreign_stats, 0);
     CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);

@@ -143,7 +143,7 @@ static const char *const atoms[] = {"proc_lib", "init_p", "my_server", "init", "
 static struct fixture *setup(int flatten)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    struct fp_perf_script_options options = {.os_pid = 4242, .flatten_recursive = flatten};
+    struct fp_perf_script_options options = {.os_pid = 4242, .collapse_recursion = flatten};
 
     CHECK(f != NULL);
     f->code.functions = functions;

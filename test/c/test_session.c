@@ -60,7 +60,7 @@ static struct fixture *setup(int is_native)
                     .select_interval_ms = 1000,
                     .interval_us = 1000},
         .writer = {.note = ""},
-        .files = {.directory = f->directory.path, .files_max = 1},
+        .files = {.directory = f->directory.path, .max_files = 1},
         .notify = notify,
         .arg = f,
         .owner = f,

@@ -440,7 +440,7 @@ static void everything_comes_in_order_whatever_the_sizes(void)
         temporary_make(&t);
         options = in(t.path);
         options.is_zst = is_zst;
-        options.file_max_bytes = 5 * MIB;
+        options.max_file_bytes = 5 * MIB;
         sink = open_sink(&options);
         for (size_t at = 0, piece; at < size; at += piece) {
             piece = run_below(&random, run_below(&random, 50) ? 2000 : 3 * MIB);
@@ -638,7 +638,7 @@ static void a_file_takes_so_many_flushes(void)
 
     temporary_make(&t);
     options = in(t.path);
-    options.flush_close_max = 3;
+    options.flushes_per_file = 3;
     sink = open_sink(&options);
     for (int i = 1; i <= 10; i++) {
         put(sink, "text\n\n");
@@ -678,8 +678,8 @@ static void everything_that_happens_to_files_is_told(void)
 
     temporary_make(&t);
     options = in(t.path);
-    options.flush_close_max = 1;
-    options.files_max = 2;
+    options.flushes_per_file = 1;
+    options.max_files = 2;
     sink = open_sink(&options);
     fp_sink_listen(sink, on_event, &told);
     for (int i = 0; i < 5; i++) {
@@ -718,7 +718,7 @@ static void the_oldest_files_go_and_no_others(void)
     make_file(temporary_at(&t, "in/2001-01-02@0000.00_001.erl_perf.log"), "3");
     make_file(temporary_at(&t, "in/2001-01-03@0000.00.erl_perf.log.zst"), "4");
     options = in(temporary_at(&t, "in"));
-    options.files_max = 2;
+    options.max_files = 2;
     close_sink(open_sink(&options));
     logs = logs_list(temporary_at(&t, "in"));
     CHECK_INT(logs.n, 4);
@@ -756,7 +756,7 @@ static void all_files_together_keep_below_their_limit(void)
 
     temporary_make(&t);
     options = in(t.path);
-    options.total_max_bytes = limit;
+    options.max_total_bytes = limit;
     sink = open_sink(&options);
     for (; at + piece <= 40 * MIB; at += piece) {
         CHECK_INT(fp_sink_write(sink, bytes + at, piece, 1), 0);
@@ -785,7 +785,7 @@ static void other_nodes_files_neither_go_nor_count(void)
     make_file(temporary_at(&t, "2001-01-01@0000.00.b@host.erl_perf.log"), "b\n\n");
     make_file(temporary_at(&t, "2001-01-01@0000.00.erl_perf.log"), "0\n\n");
     options = in(t.path);
-    options.files_max = 2;
+    options.max_files = 2;
     for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++) {
         struct fp_sink *sink;
 
@@ -795,7 +795,7 @@ static void other_nodes_files_neither_go_nor_count(void)
         close_sink(sink);
         CHECK_INT(logs_list(t.path).n, 4 + (int)i);
     }
-    options.files_max = 1;
+    options.max_files = 1;
     snprintf(options.node, sizeof(options.node), "%s", "b@host");
     close_sink(open_sink(&options));
     logs = logs_list(t.path);
@@ -835,8 +835,8 @@ static void files_from_the_future_name_no_others_and_go_first(void)
     make_file(temporary_at(&t, "2999-01-01@0000.00.erl_perf.log"), "1\n\n");
     make_file(temporary_at(&t, "2999-01-02@0000.00.erl_perf.log"), "2\n\n");
     options = in(t.path);
-    options.files_max = 4;
-    options.flush_close_max = 1;
+    options.max_files = 4;
+    options.flushes_per_file = 1;
     finish_files(&options, '3', '4');
     logs = logs_list(t.path);
     CHECK_INT(logs.n, 4);
@@ -1089,7 +1089,7 @@ static void leftovers_count_as_files(void)
 
     temporary_make(&t);
     options = in(t.path);
-    options.files_max = 3;
+    options.max_files = 3;
     for (int i = 0; i < 6; i++)
         leave(&options, 1);
     CHECK_INT(logs_list(t.path).n, 3);

@@ -94,7 +94,7 @@ static int64_t read_clock(clockid_t clock)
 
 /* Of the next setup. */
 static struct {
-    uint32_t flush_close_max;
+    uint32_t flushes_per_file;
     int is_portable, is_elsewhere;
 } special;
 
@@ -119,7 +119,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer
     CHECK_INT(fp_ring_create(&f->ring, 1u << 20), 0);
     files.directory = f->directory.path;
     files.buffer_ms = buffer_ms;
-    files.flush_close_max = special.flush_close_max;
+    files.flushes_per_file = special.flushes_per_file;
     atomic_store(&set_by_ns, 0);
     if (!special.is_elsewhere)
         atomic_store(&f->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000);
@@ -452,7 +452,7 @@ static void each_file_has_the_offset_of_its_beginning(void)
     struct checked_file file[3];
     struct fixture *f;
 
-    special.flush_close_max = 1;
+    special.flushes_per_file = 1;
     special.is_portable = 1;
     f = setup(0);
     push_definitions(f);

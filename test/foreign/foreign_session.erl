@@ -16,13 +16,13 @@
 main([Directory]) ->
     Waiters = nasty_names:start(),
     _ = spawn_link(fun() -> append(lists:seq(1, 100000)) end),
-    Everybody = #{auto_select => {top, 10000, 500}, cpu_budget => infinity},
+    Everybody = #{select => {top, 10000, 500}, cpu_budget => infinity},
     [
         session(Directory, Name, maps:merge(Everybody, Options), Waiters)
      || {Name, Options} <- [
             {"portable", #{engine => portable}},
-            {"native", #{engine => native, flush_close_max => 2}},
-            {"changes", #{engine => native, flush_close_max => 2, idle_samples => changes}},
+            {"native", #{engine => native, flushes_per_file => 2}},
+            {"changes", #{engine => native, flushes_per_file => 2, coalesce_idle => true}},
             {"schedulers", #{engine => native, mode => schedulers}}
         ]
     ],
@@ -33,7 +33,7 @@ append(List) ->
     append(List).
 
 session(Directory, Name, Options, Waiters) ->
-    case flame_prof:start(Options#{basename => filename:join(Directory, Name)}) of
+    case flame_prof:start(Options#{dir => filename:join(Directory, Name)}) of
         {ok, _} ->
             [flush(500) || _ <- lists:seq(1, ?FLUSHES)],
             until(Name, ?FLUSHED_AGAIN_MOST),

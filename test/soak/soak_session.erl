@@ -23,28 +23,28 @@ counts() ->
 variants(Hz) ->
     [
         {top_100, at(Hz), 4000},
-        {plain, (at(Hz))#{compress => none, idle_samples => changes}, 3000},
+        {plain, (at(Hz))#{compress => none, coalesce_idle => true}, 3000},
         {schedulers, (at(Hz))#{mode => schedulers}, 3000},
         {at_once, at(Hz), 0},
         {as_is, #{}, 3000},
-        {changes, (at(Hz))#{idle_samples => changes, native_frames => false}, 3000},
-        {looks_only, (at(Hz))#{running_stacks => false, auto_select => {top, 1000, 500}}, 3000},
-        {chosen, (at(Hz))#{auto_select => [
+        {changes, (at(Hz))#{coalesce_idle => true, c_frames => false}, 3000},
+        {looks_only, (at(Hz))#{running_stacks => false, select => {top, 1000, 500}}, 3000},
+        {chosen, (at(Hz))#{select => [
             #{top => 50, by => memory, delta => true, interval => 200},
             #{top => 20, by => message_queue_len, interval => 300},
             #{top => 50, interval => 300, include => [{module, storm}, {module, storm_inside}]}
         ]}, 3000},
         {at_once, (at(Hz))#{mode => schedulers, compress => none}, 0},
-        {every_ms, (at(1000))#{flatten_recursive => false}, 3000},
-        {many_files, (at(Hz))#{flush_close_max => 1, sync => flush}, 4000},
-        {running, (at(Hz))#{auto_process_opts => #{status => running}}, 3000},
-        {viral, (at(Hz))#{auto_process_opts => #{viral => true},
-                          viral_limits => #{events => 2000, seconds => 2}}, 3000},
-        {triggered, (at(Hz))#{pre_roll => 1000, triggers => [
+        {every_ms, (at(1000))#{collapse_recursion => false}, 3000},
+        {many_files, (at(Hz))#{flushes_per_file => 1, sync => flush}, 4000},
+        {running, (at(Hz))#{process_options => #{status => running}}, 3000},
+        {follow, (at(Hz))#{process_options => #{follow => true},
+                          follow_limits => #{events => 2000, seconds => 2}}, 3000},
+        {triggered, (at(Hz))#{lookback => 1000, triggers => [
             #{on => fun() -> true end, interval => 100, duration => 1500, cooldown => 3600000}
         ]}, fires},
         {portable, (at(99))#{engine => portable}, 3000},
-        {small, (at(Hz))#{auto_select => {top, 10, 250}, memory_budget => 50331648}, 2000}
+        {small, (at(Hz))#{select => {top, 10, 250}, memory_budget => 50331648}, 2000}
     ].
 
 at(Hz) ->
@@ -52,12 +52,12 @@ at(Hz) ->
         engine => native,
         sample_interval => max(1, 1000 div Hz),
         flush_interval => 2100,
-        flush_close_max => infinity,
-        files_max => infinity,
-        file_max_bytes => infinity,
-        total_max_bytes => infinity,
+        flushes_per_file => infinity,
+        max_files => infinity,
+        max_file_bytes => infinity,
+        max_total_bytes => infinity,
         cpu_budget => infinity,
-        auto_select => {top, 100, 250}
+        select => {top, 100, 250}
     }.
 
 %% #{variant, counts => #{atom() => Count}, files, faults => [{What, Detail}], took_ms}; the
@@ -66,7 +66,7 @@ run({Name, Options, Length}, Directory, Deadline) ->
     ok = filelib:ensure_dir(filename:join(Directory, "x")),
     T0 = now_ms(),
     Outcome =
-        try flame_prof:start(Options#{basename => Directory}, ?START_MS) of
+        try flame_prof:start(Options#{dir => Directory}, ?START_MS) of
             {ok, Session} ->
                 T1 = now_ms(),
                 Faults = work(Session, Length, Deadline),
@@ -139,7 +139,7 @@ of_books(#{taken := Taken, written := Written, torn := Torn, dropped := Dropped}
          || {Lost, Errors, Error} =/= {0, 0, <<>>}].
 
 %% They are there, nothing else is, and the strict reader finds in them what the books say.
-of_files(#{files := Files, written := Written, options := #{basename := Directory}} = Run) ->
+of_files(#{files := Files, written := Written, options := #{dir := Directory}} = Run) ->
     {ok, Names} = file:list_dir(Directory),
     Named = lists:sort([filename:basename(unicode:characters_to_list(F)) || F <- Files]),
     Wrong = [{files, #{named => Named, there => lists:sort(Names)}} || Named =/= lists:sort(Names)],

@@ -42,7 +42,7 @@ run(Dir0, Seconds) ->
     report(Run).
 
 profile(Dir) ->
-    _ = ok(flame_prof:start(#{basename => Dir, auto_select => {top, ?TOP, ?SELECT_MS}})),
+    _ = ok(flame_prof:start(#{dir => Dir, select => {top, ?TOP, ?SELECT_MS}})),
     #{why := Engine} = flame_prof:info(),
     io:format("Profiling the ~b processes with the most reductions.~n"
               "Engine: ~ts~n", [?TOP, Engine]).

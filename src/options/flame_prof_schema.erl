@@ -1,0 +1,165 @@
+%% @private Options as tables, a row an option. The rows are what validation, defaults, error
+%% texts and the documentation are made from.
+-module(flame_prof_schema).
+
+-include("flame_prof_internal.hrl").
+
+-export([values/2, complete/2, names/1, row/2, refused/3, accepts/1]).
+
+-export_type([row/0, type/0, refused/0]).
+
+%% `alias': an older name of the option, with its values where they differ. `also': a condition
+%% that depends on other options, for the text. `doc': one line of Markdown.
+-type row() :: #{
+    key := atom(),
+    type := type(),
+    default => term() | {computed, fun((map()) -> term()), Text :: string()},
+    alias => atom() | {atom(), [{Old :: term(), New :: term()}]},
+    also => string(),
+    doc := string()
+}.
+
+%% `either': these terms, each with its normal form, or the type. `own': a value with a grammar
+%% of its own; `error' refuses all of it, a refusal names the key inside of it.
+-type type() ::
+    boolean
+    | {one_of, [atom(), ...]}
+    | {whole, unit(), Least :: integer(), Most :: integer()}
+    | {number, unit(), Least :: number(), Most :: number()}
+    | {either, [{Given :: term(), Normal :: term()}, ...], type()}
+    | {own, fun((term()) -> {ok, term()} | error | {error, refused()}), Accepted :: iodata()}.
+
+-type unit() :: ms | bytes | words | count | core_percent.
+
+%% The details of `bad_option'.
+-type refused() :: #{option := term(), accepted := binary(), value => term()}.
+
+%% @doc The normal form of what was given. An option that is `undefined' or, for Elixir, `nil'
+%% is left out.
+-spec values([row()], term()) -> {ok, #{atom() => term()}} | {error, refused()}.
+values(Rows, Given) when is_map(Given) ->
+    case lists:sort(maps:keys(Given)) -- names(Rows) of
+        [] -> each(Rows, Given, #{});
+        [Unknown | _] -> {error, refused(Unknown, maps:get(Unknown, Given), no_such(Rows))}
+    end;
+values(_Rows, Given) ->
+    {error, refused(options, Given, "a map of options")}.
+
+each([], _Given, Values) ->
+    {ok, Values};
+each([#{key := Key} = Row | Rows], Given, Values) ->
+    case [{Name, maps:get(Name, Given)} || Name <- names([Row]), is_given(Name, Given)] of
+        [] ->
+            each(Rows, Given, Values);
+        [{Name, Value}] ->
+            case value(Name, Value, Row) of
+                {ok, Normal} -> each(Rows, Given, Values#{Key => Normal});
+                {error, _} = Error -> Error
+            end;
+        [_, {Alias, Value}] ->
+            Text = io_lib:format("one of ~ts and ~ts, which is its older name", [Key, Alias]),
+            {error, refused(Alias, Value, Text)}
+    end.
+
+is_given(Name, Given) ->
+    not lists:member(maps:get(Name, Given, undefined), [undefined, nil]).
+
+value(Alias, Value, #{alias := {Alias, Values}} = Row) ->
+    case lists:keyfind(Value, 1, Values) of
+        {Value, Normal} -> {ok, Normal};
+        false -> {error, refused(Alias, Value, accepts(Row#{type := one_of(Values)}))}
+    end;
+value(Name, Value, #{type := Type} = Row) ->
+    case normal(Type, Value) of
+        {ok, _} = Ok -> Ok;
+        error -> {error, refused(Name, Value, accepts(Row))};
+        {error, #{option := Key} = Refused} -> {error, Refused#{option := {Name, Key}}}
+    end.
+
+one_of(Values) -> {one_of, [Old || {Old, _} <- Values]}.
+
+normal(boolean, Value) when is_boolean(Value) ->
+    {ok, Value};
+normal({one_of, Atoms}, Value) ->
+    case lists:member(Value, Atoms) of
+        true -> {ok, Value};
+        false -> error
+    end;
+normal({whole, _, Least, Most}, Value) when ?IS_WITHIN(Value, Least, Most) ->
+    {ok, Value};
+normal({number, _, Least, Most}, Value) when is_number(Value), Value >= Least, Value =< Most ->
+    {ok, Value};
+normal({either, Values, Type}, Value) ->
+    case [Normal || {Given, Normal} <- Values, Given =:= Value] of
+        [Normal] -> {ok, Normal};
+        [] -> normal(Type, Value)
+    end;
+normal({own, Normal, _}, Value) ->
+    Normal(Value);
+normal(_, _) ->
+    error.
+
+%% @doc With the defaults of what was not given. A default can depend on the rows before it.
+-spec complete([row()], #{atom() => term()}) -> #{atom() => term()}.
+complete(Rows, Given) ->
+    lists:foldl(fun with_default/2, Given, Rows).
+
+with_default(#{key := Key}, Values) when is_map_key(Key, Values) -> Values;
+with_default(#{key := Key, default := {computed, Default, _}}, Values) ->
+    Values#{Key => Default(Values)};
+with_default(#{key := Key, default := Default}, Values) -> Values#{Key => Default};
+with_default(#{}, Values) -> Values.
+
+%% @doc All names that are accepted: each option's, then its alias.
+-spec names([row()]) -> [atom()].
+names(Rows) ->
+    lists:flatmap(
+        fun
+            (#{key := Key, alias := {Alias, _}}) -> [Key, Alias];
+            (#{key := Key, alias := Alias}) -> [Key, Alias];
+            (#{key := Key}) -> [Key]
+        end,
+        Rows
+    ).
+
+-spec row(atom(), [row()]) -> row().
+row(Key, Rows) ->
+    [Row] = [R || #{key := K} = R <- Rows, K =:= Key],
+    Row.
+
+-spec refused(term(), term(), iodata()) -> refused().
+refused(Option, Value, Accepted) ->
+    #{option => Option, value => Value, accepted => iolist_to_binary(Accepted)}.
+
+no_such(Rows) ->
+    Names = [atom_to_binary(Key) || #{key := Key} <- Rows],
+    ["no such option; there are: ", lists:join(", ", Names)].
+
+%% @doc What a row takes, for an error message or a help text.
+-spec accepts(row()) -> binary().
+accepts(#{type := Type} = Row) ->
+    iolist_to_binary([text(Type), [[", ", Also] || #{also := Also} <- [Row]]]).
+
+text(boolean) ->
+    "true or false";
+text({one_of, Atoms}) ->
+    either([atom_to_binary(Atom) || Atom <- Atoms]);
+text({whole, Unit, Least, Most}) ->
+    io_lib:format("~ts from ~w to ~w", [whole(Unit), Least, Most]);
+text({number, core_percent, Least, Most}) ->
+    io_lib:format("percent of one core, a number from ~w to ~w", [Least, Most]);
+text({either, Values, Type}) ->
+    [text(Type), [[", or ", special(Value)] || Value <- Values]];
+text({own, _, Accepted}) ->
+    Accepted.
+
+whole(ms) -> "whole milliseconds";
+whole(bytes) -> "a count of bytes";
+whole(words) -> "a count of words";
+whole(count) -> "a count".
+
+special({Value, Value}) -> io_lib:format("~tw", [Value]);
+special({Value, Normal}) -> io_lib:format("~tw (means ~tw)", [Value, Normal]).
+
+either([Text]) -> Text;
+either(Texts) -> [lists:join(", ", lists:droplast(Texts)), " or ", lists:last(Texts)].
