@@ -26,6 +26,7 @@ nif: ## Build the two libraries in priv/ only
 
 erl: ## Compile the Erlang modules only, to _build/default/lib/flame_prof/ebin
 	@tools/locked.sh tools/compile.escript
+	@tools/locked.sh tools/chunks.escript $(EBIN)
 	@tools/appup.escript $(EBIN)
 
 demo: deps-build ## Install what is missing, build, profile a busy node for ten seconds

@@ -53,6 +53,7 @@
 %% There is a BIF of that name.
 -compile({no_auto_import, [apply/2]}).
 
+-type options() :: flame_prof_options:given().
 %% Every key may be left out or be `undefined': the default is in brackets.
 %%
 %% <ul>
@@ -111,14 +112,12 @@
 %%
 %% The same keys in the application's environment (`sys.config') replace the
 %% defaults.
--type options() :: flame_prof_options:given().
 
-%% Of one process: `status' and `follow', see {@link profile_start/1}.
 -type process_options() :: flame_prof_options:process_given().
+%% Of one process: `status' and `follow', see {@link profile_start/1}.
 
 -type status() :: waiting | runnable | running | garbage_collecting | suspended | exiting.
 
-%% A session that has ended. Counts are explained in doc/sampling.
 -type run() ::
     #{
         state := stopped,
@@ -139,11 +138,8 @@
         rates := #{atom() => float()},
         atom() => term()
     }.
+%% A session that has ended. Counts are explained in doc/sampling.
 
-%% While a session runs: what {@link run()} has, with the counts in `books'.
-%% Otherwise `#{state => stopped}', with `last_run' when there was one. `armed' is one
-%% that waits for its triggers, and has `triggers', each with how often it fired and
-%% how often it did not although its condition held.
 -type info() ::
     #{
         state := running | stopping | stopped | armed,
@@ -151,6 +147,10 @@
         books => #{atom() => integer()},
         atom() => term()
     }.
+%% While a session runs: what {@link run()} has, with the counts in `books'.
+%% Otherwise `#{state => stopped}', with `last_run' when there was one. `armed' is one
+%% that waits for its triggers, and has `triggers', each with how often it fired and
+%% how often it did not although its condition held.
 
 -type reason() ::
     flame_prof_error:reason().

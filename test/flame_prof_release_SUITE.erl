@@ -49,6 +49,8 @@ a_release_profiles_from_boot_through_upgrades(Config) ->
     Node = start_release(Target),
     try
         #{files := [First], engine := Engine} = profiling(Node),
+        {ok, Docs} = rpc(Node, code, get_doc, [flame_prof]),
+        ?assertMatch(#{<<"en">> := _}, element(5, Docs)),
         ok = install(Node, ?NEW),
         #{files := [Second], engine := Engine} = profiling(Node),
         ?assertEqual(?NEW, version(Node)),

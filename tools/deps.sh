@@ -13,9 +13,9 @@
 set -u
 
 # build: the compiler, headers, libraries; zstd, the command, reads our files;
-# inets serves the viewer's page.
+# inets serves the viewer's page; edoc makes what the shell's h/1 shows.
 BUILD="gcc libc6-dev make libuv1-dev libzstd-dev zlib1g-dev zstd"
-BUILD_ERLANG="erlang-base erlang-dev erlang-inets"
+BUILD_ERLANG="erlang-base erlang-dev erlang-edoc erlang-inets"
 # test-erl: what the Erlang tests need, on each release of the matrix.
 TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
     erlang-xmerl erlang-crypto erlang-runtime-tools erlang-syntax-tools
@@ -24,7 +24,7 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
 # the checks, and debootstrap for the matrix.
 # e2fsprogs: the tests of failing disks make a file system.
 TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap tmux"
-CHECK_ERLANG="erlang-dialyzer erlang-edoc rebar3"
+CHECK_ERLANG="erlang-dialyzer rebar3"
 # analyze: for make analyze and make valgrind.
 ANALYZE="clang cppcheck valgrind"
 # Where there is none, the test that wants it goes without: perf, to read our map;

@@ -24,18 +24,16 @@
 
 -export_type([target/0, report/0, row/0]).
 
-%% `gc', garbage collection; a BIF, NIF or Erlang function, of one arity or any; or
-%% a name as it stands in a frame: a C function (`"copy_struct"'), a library and
-%% all that is called in it (`"libc.so.6"'), what has no symbol in it
-%% (`"[beam.smp]"'), `"ets:lookup/2"', a source file.
 -type target() ::
     gc
     | {module(), Function :: atom(), arity() | '_'}
     | string()
     | binary().
+%% `gc', garbage collection; a BIF, NIF or Erlang function, of one arity or any; or
+%% a name as it stands in a frame: a C function (`"copy_struct"'), a library and
+%% all that is called in it (`"libc.so.6"'), what has no symbol in it
+%% (`"[beam.smp]"'), `"ets:lookup/2"', a source file.
 
-%% `share' is that of the matching samples, `share_of_running' that of all samples
-%% of running processes, both in percent.
 -type row() ::
     #{
         name := binary(),
@@ -46,12 +44,9 @@
         through => none | binary(),
         callers => [{binary(), pos_integer()}]
     }.
+%% `share' is that of the matching samples, `share_of_running' that of all samples
+%% of running processes, both in percent.
 
-%% `samples' of all schedulers, of these the `idle', the `running' and, among them,
-%% those that `matched'; `torn' could not be used and are not among them. The most
-%% frequent are first. `alike' has names that were seen, if nothing matched.
-%% `error_points': by how many points of percent the shares among the matching may
-%% be wrong, in 95 of 100 cases, were the samples independent.
 -type report() ::
     #{
         target := binary(),
@@ -70,6 +65,11 @@
         processes := [row()],
         alike := [{binary(), pos_integer()}]
     }.
+%% `samples' of all schedulers, of these the `idle', the `running' and, among them,
+%% those that `matched'; `torn' could not be used and are not among them. The most
+%% frequent are first. `alike' has names that were seen, if nothing matched.
+%% `error_points': by how many points of percent the shares among the matching may
+%% be wrong, in 95 of 100 cases, were the samples independent.
 
 -define(MS_LEAST, 10).
 -define(MS_MOST, 60000).
@@ -85,17 +85,17 @@
 -define(ALIKE, 8).
 -define(COLUMNS, 100).
 
-%% What is looked for in a stack.
 -type wanted() :: gc | {mfa, binary()} | {any_arity, binary()} | {name, binary()}.
+%% What is looked for in a stack.
 
 -type frame() :: flame_prof_reader:frame().
 
-%% A stack, taken apart once.
 -type kind() :: idle | other | {matched, blamed()}.
+%% A stack, taken apart once.
 
-%% `through': the BIF or NIF that the caller called.
 -type blamed() ::
     {Caller :: binary(), Through :: none | binary(), ItsCaller :: none | binary()}.
+%% `through': the BIF or NIF that the caller called.
 
 -record(found, {
     wanted :: wanted(),

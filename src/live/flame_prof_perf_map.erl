@@ -37,8 +37,6 @@
 
 -export_type([written/0, loaded/0]).
 
-%% `left_out': functions whose code is in memory but not loaded any more.
-%% `memory': how the VM has mapped its code, see above.
 -type written() :: #{
     file := binary(),
     functions := pos_integer(),
@@ -46,9 +44,11 @@
     left_out := non_neg_integer(),
     memory := anonymous | memfd
 }.
+%% `left_out': functions whose code is in memory but not loaded any more.
+%% `memory': how the VM has mapped its code, see above.
 
-%% The MD5 is empty where there is old code alone.
 -type loaded() :: {module(), Md5 :: binary(), HasOldCode :: boolean()}.
+%% The MD5 is empty where there is old code alone.
 
 -spec write() -> {ok, written()} | {error, flame_prof:reason()}.
 write() ->

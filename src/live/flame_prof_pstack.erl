@@ -36,19 +36,17 @@
 
 -export_type([look/0, place/0, process/0, frame/0, target/0, figure/0]).
 
-%% In the order of their schedulers, or that which was asked for.
 -type look() :: [{place(), process() | nothing()}].
+%% In the order of their schedulers, or that which was asked for.
 
-%% `dirty': on a dirty scheduler; which one is not known.
 -type place() :: {scheduler, pos_integer()} | dirty | {process, pid() | RegisteredName :: atom()}.
+%% `dirty': on a dirty scheduler; which one is not known.
 
+-type nothing() :: idle | offline | late | unregistered | gone.
 %% Of a scheduler: it runs no process; it is offline; it has not answered within
 %% a fifth of a second; it has not been able to register yet, or must not.
 %% Of a process: there is none.
--type nothing() :: idle | offline | late | unregistered | gone.
 
-%% `scheduler': the normal one that ran it. Names and calls are left out where
-%% there are none; figures are those of doc/sampling, reductions up to now.
 -type process() ::
     #{
         pid := pid(),
@@ -64,14 +62,12 @@
         memory := figure(),
         atom() => figure()
     }.
+%% `scheduler': the normal one that ran it. Names and calls are left out where
+%% there are none; figures are those of doc/sampling, reductions up to now.
 
-%% Sizes are unknown while the collector exchanges the heaps.
 -type figure() :: non_neg_integer() | unknown.
+%% Sizes are unknown while the collector exchanges the heaps.
 
-%% Leaf first. The first form is that of a stacktrace. C functions have their
-%% library beside them, and no name where the library has no symbol for them. The
-%% atoms are those of a file (doc/format); `stack_unreadable' is also of a process
-%% whose heaps are being exchanged.
 -type frame() ::
     {module(), Function :: atom(), arity(), [{file, string()} | {line, pos_integer()}]}
     | {bif | nif, mfa()}
@@ -81,6 +77,10 @@
     | ambiguous
     | stack_unreadable
     | running_stack_not_sampled.
+%% Leaf first. The first form is that of a stacktrace. C functions have their
+%% library beside them, and no name where the library has no symbol for them. The
+%% atoms are those of a file (doc/format); `stack_unreadable' is also of a process
+%% whose heaps are being exchanged.
 
 -type target() :: pid() | RegisteredName :: atom().
 

@@ -14,13 +14,6 @@
 
 -type column() :: reductions | memory | growth | queue | running | name.
 
-%% <ul>
-%% <li>`every': milliseconds between two tables (1000)</li>
-%% <li>`sort': by what (`reductions')</li>
-%% <li>`filter': only processes whose name, pid or frame has this text</li>
-%% <li>`rows': processes to look at and to show (30)</li>
-%% <li>`count': tables to print, then end (`infinity')</li>
-%% </ul>
 -type options() ::
     #{
         every => pos_integer(),
@@ -29,6 +22,13 @@
         rows => pos_integer(),
         count => pos_integer() | infinity
     }.
+%% <ul>
+%% <li>`every': milliseconds between two tables (1000)</li>
+%% <li>`sort': by what (`reductions')</li>
+%% <li>`filter': only processes whose name, pid or frame has this text</li>
+%% <li>`rows': processes to look at and to show (30)</li>
+%% <li>`count': tables to print, then end (`infinity')</li>
+%% </ul>
 
 -type view() :: #{sort := column(), filter := binary(), rows := pos_integer(),
     width := pos_integer()}.

@@ -50,7 +50,6 @@
         timeout => pos_integer() | flame_prof_options:left_out()
     }.
 
-%% Normal form: all keys but those that do not belong to what it is on.
 -type spec() ::
     #{
         on := level() | event() | user(),
@@ -62,9 +61,10 @@
         max_per_hour := pos_integer(),
         timeout := pos_integer()
     }.
+%% Normal form: all keys but those that do not belong to what it is on.
 
-%% Why it did not fire although the condition held.
 -type suppressed() :: hysteresis | cooldown | maximum | profiling.
+%% Why it did not fire although the condition held.
 
 -record(trigger, {
     spec :: spec(),

@@ -39,23 +39,19 @@
 
 -opaque profile() :: reference().
 
-%% <ul>
-%% <li>`max_memory': bytes that the profile may take (1 GiB), at least a
-%%     megabyte</li>
-%% <li>`progress': is called with the file, the bytes that were read of it, and
-%%     its size, every 32 MiB of text</li>
-%% </ul>
 -type options() ::
     #{
         max_memory => pos_integer(),
         progress =>
             fun((file:name_all(), Read :: non_neg_integer(), Size :: non_neg_integer()) -> term())
     }.
+%% <ul>
+%% <li>`max_memory': bytes that the profile may take (1 GiB), at least a
+%%     megabyte</li>
+%% <li>`progress': is called with the file, the bytes that were read of it, and
+%%     its size, every 32 MiB of text</li>
+%% </ul>
 
-%% `bad' counts damaged samples and what files as a whole have lost. Times are
-%% microseconds since 1970. `processes' counts neither the profiler nor schedulers, and
-%% `metrics' are those of processes: `own_metrics' has the profiler's counters and the node
-%% metrics. `frames', `nodes', `stacks' and `texts' are the sizes of the tables.
 -type info() ::
     #{
         samples := non_neg_integer(),
@@ -73,12 +69,11 @@
         max_memory := non_neg_integer(),
         frames | nodes | stacks | texts => non_neg_integer()
     }.
+%% `bad' counts damaged samples and what files as a whole have lost. Times are
+%% microseconds since 1970. `processes' counts neither the profiler nor schedulers, and
+%% `metrics' are those of processes: `own_metrics' has the profiler's counters and the node
+%% metrics. `frames', `nodes', `stacks' and `texts' are the sizes of the tables.
 
-%% `own' is what the profiler said of itself in its last sample in the file, as it
-%% stands there: counters, engine and the like; empty where there is none.
-%% `bytes' are those of the file, `text' those of the text in it. `looks' are what the
-%% samples stand for: see {@link measure()}. `damaged' counts places where compressed
-%% text made no sense.
 -type file() ::
     #{
         path := binary(),
@@ -95,10 +90,12 @@
         first_us := integer(),
         last_us := integer()
     }.
+%% `own' is what the profiler said of itself in its last sample in the file, as it
+%% stands there: counters, engine and the like; empty where there is none.
+%% `bytes' are those of the file, `text' those of the text in it. `looks' are what the
+%% samples stand for: see {@link measure()}. `damaged' counts places where compressed
+%% text made no sense.
 
-%% Texts as they stand in the file, percent-encoded; empty where there is none.
-%% `words' has all of them, also those that have no place here. `is_own' is true
-%% for the profiler itself, whose samples of itself count in no export.
 -type process() ::
     #{
         erl_pid := binary(),
@@ -115,8 +112,10 @@
         first_us := integer(),
         last_us := integer()
     }.
+%% Texts as they stand in the file, percent-encoded; empty where there is none.
+%% `words' has all of them, also those that have no place here. `is_own' is true
+%% for the profiler itself, whose samples of itself count in no export.
 
-%% Levels, outermost first, and frames, leaf first, as they stand in the file.
 -type stack() ::
     {
         Levels :: [binary()],
@@ -124,25 +123,35 @@
         Weight :: pos_integer(),
         Samples :: pos_integer()
     }.
+%% Levels, outermost first, and frames, leaf first, as they stand in the file.
 
 -type format() :: collapsed | perf | speedscope | pprof.
 
-%% What a sample weighs: one; its period; a metric of {@link info/1} as it was; or
-%% by how much that changed since the process' sample before. A sample of a process
-%% that was the same at N looks (`coalesce_idle => true', `cpu_budget') is N samples,
-%% and weighs N times its value. An atom is the same as a binary, and a metric alone
-%% is its change.
 -type measure() ::
     samples
     | period
     | {value | delta, Metric :: atom() | binary()}
     | (Metric :: atom() | binary()).
+%% What a sample weighs: one; its period; a metric of {@link info/1} as it was; or
+%% by how much that changed since the process' sample before. A sample of a process
+%% that was the same at N looks (`coalesce_idle => true', `cpu_budget') is N samples,
+%% and weighs N times its value. An atom is the same as a binary, and a metric alone
+%% is its change.
 
+-type level() :: status | process | pid | node | memory | queue | sign | event | file.
 %% What stacks are sorted into below the root. `process' is the registered name, or
 %% else the label, or the initial call; `memory' and `queue' are classes by powers of ten of
 %% what the process had, such as `memory_10s_MiB'; `sign' is that of a change.
--type level() :: status | process | pid | node | memory | queue | sign | event | file.
 
+-type export_options() ::
+    #{
+        top => pos_integer() | all,
+        measure => measure(),
+        measures => [measure(), ...],
+        levels => [level()],
+        lines => boolean(),
+        stacks => boolean()
+    }.
 %% <ul>
 %% <li>`measure' (`samples')</li>
 %% <li>`measures': several, for speedscope: a profile of the file for each</li>
@@ -155,15 +164,6 @@
 %%     frames (true)</li>
 %% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
 %% </ul>
--type export_options() ::
-    #{
-        top => pos_integer() | all,
-        measure => measure(),
-        measures => [measure(), ...],
-        levels => [level()],
-        lines => boolean(),
-        stacks => boolean()
-    }.
 
 -type error() ::
     {File :: file:name_all(), {Error :: atom(), Why :: binary()}}

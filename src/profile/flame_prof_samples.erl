@@ -24,15 +24,9 @@
 
 -export_type([sample/0, frame/0, counts/0, warning/0, files/0, options/0, error/0]).
 
-%% Leaf first, without the status.
 -type frame() :: {Symbol :: binary(), Dso :: binary()}.
+%% Leaf first, without the status.
 
-%% `pid' and `tid' are those of the header, 0 in files of the original; `comm' is
-%% what stands before them, in files of the original the Erlang pid. `status' is
-%% empty in files of perf. In flame_prof's files `period' is how many observations the sample
-%% stands for (doc/sampling.md, What waits and does not move): add it up to count
-%% samples. Symbols, names and calls are percent-encoded: see
-%% {@link flame_prof_frames:decode/1}.
 -type sample() ::
     #{
         time_us := integer(),
@@ -46,9 +40,13 @@
         metrics := #{binary() => {Value :: integer(), Delta :: integer()}},
         words := #{binary() => binary()}
     }.
+%% `pid' and `tid' are those of the header, 0 in files of the original; `comm' is
+%% what stands before them, in files of the original the Erlang pid. `status' is
+%% empty in files of perf. In flame_prof's files `period' is how many observations the sample
+%% stands for (doc/sampling.md, What waits and does not move): add it up to count
+%% samples. Symbols, names and calls are percent-encoded: see
+%% {@link flame_prof_frames:decode/1}.
 
-%% `bytes' are those of the files, as they are compressed. `warnings' has the
-%% first of each file.
 -type counts() ::
     #{
         samples := non_neg_integer(),
@@ -56,19 +54,21 @@
         bytes := non_neg_integer(),
         warnings := [warning()]
     }.
+%% `bytes' are those of the files, as they are compressed. `warnings' has the
+%% first of each file.
 
-%% Line 0 is the file as a whole.
 -type warning() :: {File :: file:name_all(), Line :: non_neg_integer(), What :: binary()}.
+%% Line 0 is the file as a whole.
 
-%% One file, or several.
 -type files() :: file:name_all() | [file:name_all()].
+%% One file, or several.
 
+-type options() :: #{chunk => pos_integer(), bad => count | stop}.
 %% <ul>
 %% <li>`chunk': the most samples that are read at once (500)</li>
 %% <li>`bad': what is done about a damaged sample: `count' it, or `stop' with an
 %%     error (`count')</li>
 %% </ul>
--type options() :: #{chunk => pos_integer(), bad => count | stop}.
 
 -type error() ::
     {File :: file:name_all(), {Error :: atom(), Why :: binary()}}

@@ -7,8 +7,8 @@
 
 -type name() :: native | portable.
 
-%% `layout' is there with the native engine: what calibration found.
 -type choice() :: #{engine := name(), why := binary(), layout => flame_prof_calibration:info()}.
+%% `layout' is there with the native engine: what calibration found.
 
 
 %% @doc `auto' is the native engine where it can be trusted and the portable one
