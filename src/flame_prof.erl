@@ -45,7 +45,7 @@
 -export([hot/1, hot/2, top/0, top/1]).
 -export([write_perf_map/0]).
 -export([fold/3, fold/4]).
--export([view/1, report/2]).
+-export([view/1, view/2, view_stop/0, report/2]).
 -export([format_error/1]).
 
 -export_type([options/0, process_options/0, status/0, run/0, info/0, reason/0]).
@@ -562,19 +562,26 @@ fold(Fun, Acc, Files) ->
 fold(Fun, Acc, Files, Options) ->
     flame_prof_samples:fold(Fun, Acc, Files, Options).
 
-%% @doc Shows the profiles of a directory, or one file, in a browser on this machine:
-%% heatmaps and flame graphs. Prints the link, without which nothing is shown to
-%% anybody; nothing can be changed through it. It goes on when the shell ends, until
-%% `flame_prof_view:stop(Pid)'.
--spec view(file:name_all()) -> {ok, #{pid := pid(), url := binary()}} | {error, reason()}.
+%% @equiv view(DirOrFile, #{})
+-spec view(file:name_all()) -> {ok, flame_prof_view:started()} | {error, reason()}.
 view(DirOrFile) ->
-    case flame_prof_view:start(DirOrFile) of
-        {ok, #{url := Url}} = Started ->
-            io:format("~ts~n", [Url]),
-            Started;
-        {error, _} = Error ->
-            Error
+    view(DirOrFile, #{}).
+
+%% @doc Shows the profiles of a directory, or one file, in a browser: heatmaps and flame graphs.
+%% Prints the link, with a token without which nothing is shown, and the `ssh' command that leads
+%% another machine to it: the server listens on 127.0.0.1. `#{port => 8080}' chooses its port, 0
+%% any free one. It runs until {@link view_stop/0} or the end of the application.
+-spec view(file:name_all(), flame_prof_view:options()) ->
+    {ok, flame_prof_view:started()} | {error, reason()}.
+view(DirOrFile, Options) ->
+    case flame_prof_view:start(DirOrFile, Options) of
+        {ok, Started} -> print(flame_prof_view, {ok, Started}), {ok, Started};
+        {error, _} = Error -> Error
     end.
+
+%% @doc Ends all viewers of this node.
+-spec view_stop() -> ok.
+view_stop() -> flame_prof_view:stop().
 
 %% @doc Writes the same page with the profile in it, one HTML file that opens from
 %% disk. Several files are one profile.

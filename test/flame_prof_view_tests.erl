@@ -39,11 +39,31 @@ another_host_s_name_is_refused_test() ->
         Ask = fun(Headers) -> element(1, ask(V, "GET", [Token, "/"], Headers)) end,
         [
             ?assertEqual(403, Ask([["Host: ", Host]]))
-         || Host <- ["evil.example", "evil.example:" ++ Number, "127.0.0.1", "127.0.0.1:1",
-             "localhost",
-                     "127.0.0.1:" ++ Number ++ ".evil.example", "[::1]:" ++ Number]
+         || Host <- ["evil.example", "evil.example:" ++ Number, "localhost.evil.example:" ++ Number,
+                     "127.0.0.1:" ++ Number ++ ".evil.example", "127.0.0.2:" ++ Number,
+                     "10.0.0.1:" ++ Number, "127.0.0.1:x", ""]
         ],
-        ?assertEqual(200, Ask([["Host: localhost:", Number]]))
+        ?assertEqual(403, Ask([["Host: localhost:", Number], ["Host: localhost:", Number]]))
+    end).
+
+%% As that of the browser's end of an ssh tunnel.
+any_port_of_this_machine_is_answered_test() ->
+    viewing(fun(#{token := Token} = V) ->
+        [
+            ?assertMatch({200, _, _}, ask(V, "GET", [Token, "/"],
+                [["Host: ", Host], ["Origin: http://", Host]]))
+         || Host <- ["127.0.0.1:1", "127.0.0.1", "localhost:8080", "localhost", "[::1]:8080"]
+        ],
+        ?assertMatch({403, _, _}, ask(V, "GET", ["0", Token, "/"], ["Host: 127.0.0.1:8080"]))
+    end).
+
+%% As `ssh -L' does: the browser speaks to one port, and it comes to another.
+the_page_is_seen_through_a_tunnel_test() ->
+    viewing(fun(#{port := Port} = V) ->
+        tcp_tunnel:through(Port, fun(Local) ->
+            ?assertNotEqual(Port, Local),
+            #{<<"state">> := <<"ready">>} = ready(V#{port := Local}, "ours.log")
+        end)
     end).
 
 another_page_s_requests_are_refused_test() ->
@@ -162,9 +182,99 @@ a_directory_that_others_may_write_is_refused_test() ->
     end).
 
 what_is_not_there_is_an_error_test() ->
-    ?assertMatch({error, {view, _}}, flame_prof:view("/nonexistent/directory")),
-    ?assertMatch({error, {view, _}}, flame_prof:view("/dev/null")),
-    ?assertMatch({error, {view, _}}, flame_prof:view(some_atom_with_no_file)).
+    [
+        begin
+            {error, {Class, Details} = Reason} = flame_prof:view(Path),
+            ?assertEqual(Expected, Class),
+            ?assert(is_map(Details)),
+            ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), Text))
+        end
+     || {Path, Expected, Text} <- [
+         {"/nonexistent/directory", file, "^/nonexistent/directory: no such file"},
+         {"/dev/null", view, "neither a directory nor a file"},
+         {some_atom_with_no_file, file, "no such file"}
+     ]
+    ].
+
+%%% Its life
+
+it_ends_with_the_application_test() ->
+    in_directory(fun(Dir) ->
+        {ok, #{pid := Pid, url := Url}} = flame_prof:view(Dir),
+        #{port := Port} = uri_string:parse(Url),
+        Monitor = monitor(process, Pid),
+        ok = application:stop(flame_prof),
+        receive {'DOWN', Monitor, process, Pid, Reason} -> ?assertEqual(shutdown, Reason) end,
+        ?assertEqual({error, econnrefused}, gen_tcp:connect({127, 0, 0, 1}, Port, []))
+    end).
+
+a_lost_viewer_can_be_ended_test() ->
+    in_directory(fun(Dir) ->
+        ok = flame_prof:view_stop(),
+        {ok, #{pid := First}} = flame_prof:view(Dir),
+        {ok, #{pid := Second}} = flame_prof:view(filename:join(Dir, "ours.log")),
+        ok = flame_prof:view_stop(),
+        ?assertNot(is_process_alive(First) orelse is_process_alive(Second)),
+        ok = flame_prof_view:stop(First)
+    end).
+
+what_is_shown_already_has_the_same_link_test() ->
+    in_directory(fun(Dir) ->
+        {ok, Started} = flame_prof:view(Dir),
+        ?assertEqual({ok, Started}, flame_prof:view(Dir ++ "/")),
+        ok = flame_prof:view_stop()
+    end).
+
+the_port_can_be_chosen_test() ->
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    in_directory(fun(Dir) ->
+        {error, {view, _} = Taken} = flame_prof:view(Dir, #{port => Port}),
+        ?assertEqual(iolist_to_binary(io_lib:format(
+            "the page cannot be served: port ~b: address already in use", [Port])),
+            unicode:characters_to_binary(flame_prof:format_error(Taken))),
+        ok = gen_tcp:close(Socket),
+        {ok, #{url := Url}} = flame_prof:view(Dir, #{port => Port}),
+        ?assertMatch(#{port := Port}, uri_string:parse(Url)),
+        ok = flame_prof:view_stop(),
+        [
+            ?assertMatch({error, {bad_option, #{option := Option}}}, flame_prof:view(Dir, Options))
+         || {Option, Options} <- [{port, #{port => -1}}, {port, #{port => "80"}},
+                {options, #{prot => 80}}, {options, [{port, 80}]}]
+        ]
+    end).
+
+%% As a service has it in a container.
+no_home_is_needed_test_() ->
+    {timeout, 600, fun() ->
+        in_directory(fun(Dir) ->
+            View = "flame_prof:view(\"" ++ Dir ++ "\")",
+            [
+                ?assertMatch({match, _}, re:run(elsewhere(Environment, View),
+                    "{ok,#{pid => .*http://127"))
+             || Environment <- ["-u HOME -u XDG_CACHE_HOME", "-u XDG_CACHE_HOME HOME=/proc/x"]
+            ],
+            ?assertEqual([], filelib:wildcard("/tmp/flame_prof-view-*")),
+            Text = elsewhere("-u HOME -u XDG_CACHE_HOME TMPDIR=/proc/x",
+                "unicode:characters_to_binary(flame_prof:format_error(element(2, " ++ View
+                ++ ")))"),
+            ?assertMatch({match, _}, re:run(Text, "/proc/x/flame_prof-view-.*: no such file"))
+        end)
+    end}.
+
+%% As in a release that does not have it.
+without_inets_it_says_what_is_missing_test_() ->
+    {timeout, 600, fun() ->
+        Text = elsewhere("", "begin code:del_path(inets), flame_prof:format_error(element(2,"
+            "flame_prof:view(\"/tmp\"))) end"),
+        ?assertMatch({match, _}, re:run(Text, "add inets to the release's applications"))
+    end}.
+
+%% What an expression is in another VM, printed.
+elsewhere(Environment, Expression) ->
+    os:cmd("env " ++ Environment ++ " erl -noinput -pa "
+        ++ filename:absname(filename:dirname(code:which(flame_prof)))
+        ++ " -eval 'io:format(\"~0tp~n\", [" ++ Expression ++ "]), init:stop().' 2>&1").
 
 one_file_is_shown_alone_test() ->
     in_directory(fun(Dir) ->

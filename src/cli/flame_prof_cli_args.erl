@@ -214,7 +214,7 @@ table() ->
             "Write a file for another tool."},
         {report, "report FILE... [options]", {1, Any},
             "Make one HTML page of files, to be opened in a browser or sent to somebody."},
-        {view, "view FOLDER|FILE", {1, 1},
+        {view, "view FOLDER|FILE [options]", {1, 1},
             "Show files in a browser on this machine, until Ctrl-C."},
         {info, "info --node NODE", {0, 0}, "What runs in a node, and how its books stand."},
         {start, "start --node NODE [options]", {0, 0},
@@ -267,7 +267,7 @@ options(export) ->
 options(report) ->
     [{output, {"FILE", file}, "where to (the first file's name with .html)"}];
 options(view) ->
-    [];
+    [{port, {"PORT", {whole, 0, 65535}}, "to listen on; 0: any free one (0)"}];
 options(start) ->
     [{output, {"DIR", file}, "the folder of the files, in the node's file system"}] ++
         session_options() ++ node_options() ++ json();

@@ -10,9 +10,9 @@
 -define(LOOK_MS, 1000).
 
 -spec do(view | report, flame_prof_cli_args:parsed()) -> ok | {error, unicode:chardata()}.
-do(view, #{arguments := [Path]}) ->
+do(view, #{arguments := [Path]} = Parsed) ->
     %% That prints the link.
-    case viewer(flame_prof, view, [Path]) of
+    case viewer(flame_prof, view, [Path, maps:with([port], Parsed)]) of
         {ok, #{url := _}} -> until_interrupted();
         {error, _} = Error -> Error
     end;

@@ -1,5 +1,6 @@
-%% @private A server of profiles to a browser on this machine: flame_prof:view/1.
+%% @private A server of profiles to a browser on this machine: flame_prof:view/2.
 %%
+%% One for each directory or file that is shown, a child of the application's supervisor.
 %% It owns an HTTP server of inets on 127.0.0.1, which ends with it, and a private
 %% directory for the indexes that it makes: doc/index.md. A person with the link may
 %% look; nothing can be changed through it. flame_prof_view_http answers requests
@@ -13,11 +14,14 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([start/1, stop/1]).
--export([profiles/1, prepare/2, index/3]).
+-export([start/1, start/2, format/1, stop/0, stop/1]).
+-export([start_link/2, profiles/1, prepare/2, index/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([prepared/0]).
+-export_type([options/0, started/0, prepared/0]).
+
+-type options() :: #{port => inet:port_number()}.
+-type started() :: #{pid := pid(), url := binary()}.
 
 -type prepared() ::
     {ready, Version :: binary(), Size :: non_neg_integer()}
@@ -30,6 +34,7 @@
 -define(INDEXES_KEPT, 4).
 -define(REST_PER_WORK, 20).
 -define(CALL_MS, 30000).
+-define(SHUTDOWN_MS, 10000).
 -define(NO_HOUSE, "0").
 -define(ABANDONED_S, 30 * 24 * 3600).
 
@@ -38,24 +43,88 @@
 -define(REQUEST_BYTES, 8192).
 -define(BODY_BYTES, 1024).
 
--spec start(file:name_all()) -> {ok, #{pid := pid(), url := binary()}} | {error, term()}.
+-spec start(file:name_all()) -> {ok, started()} | {error, flame_prof:reason()}.
 start(Given) ->
-    case {code:which(httpd), flame_prof_view_files:root(Given)} of
-        {non_existing, _} ->
-            {error, {view,
-                <<"inets, which serves the page, is not installed (Debian: erlang-inets)">>}};
-        {_, {ok, Root}} ->
-            started(gen_server:start(?MODULE, Root, []));
-        {_, {error, _} = Error} ->
-            Error
+    start(Given, #{}).
+
+-spec start(file:name_all(), options()) -> {ok, started()} | {error, flame_prof:reason()}.
+start(Given, Options) ->
+    maybe_started(port(Options), code:which(httpd), flame_prof_view_files:root(Given)).
+
+maybe_started({error, _} = Error, _Httpd, _Root) ->
+    Error;
+maybe_started(_Port, non_existing, _Root) ->
+    refused(<<"the page is served by inets, which is not on this node's code path: add inets to "
+        "the release's applications (on Debian, install erlang-inets)">>);
+maybe_started(_Port, _Httpd, {error, _} = Error) ->
+    Error;
+maybe_started({ok, Port}, _Httpd, {ok, Root}) ->
+    case application:ensure_all_started(flame_prof) of
+        {ok, _} -> started(supervisor:start_child(flame_prof_sup, spec(Root, Port)));
+        {error, Reason} -> {error, flame_prof_error:of_application(Reason)}
     end.
 
-started({ok, Pid}) -> {ok, #{pid => Pid, url => gen_server:call(Pid, url)}};
-started({error, _} = Error) -> Error.
+port(#{port := Port} = Options) when map_size(Options) =:= 1, is_integer(Port), Port >= 0,
+    Port =< 65535
+->
+    {ok, Port};
+port(#{port := undefined}) ->
+    {ok, 0};
+port(Options) when Options =:= #{} ->
+    {ok, 0};
+port(#{port := Port}) ->
+    {error, {bad_option, #{option => port, value => Port,
+        accepted => <<"a whole number from 0 to 65535; 0 is any free port">>}}};
+port(_) ->
+    {error, {bad_option, #{option => options, accepted => <<"a map; there is: port">>}}}.
+
+refused(Why) ->
+    {error, {view, #{reason => Why}}}.
+
+spec(Root, Port) ->
+    #{
+        id => {?MODULE, Root},
+        start => {?MODULE, start_link, [Root, Port]},
+        restart => temporary,
+        shutdown => ?SHUTDOWN_MS
+    }.
+
+started({ok, Pid}) when is_pid(Pid) -> {ok, described(Pid)};
+started({error, {already_started, Pid}}) when is_pid(Pid) -> {ok, described(Pid)};
+started({error, {{shutdown, {refused, Reason}}, _Child}}) -> {error, Reason}.
+
+described(Pid) -> #{pid => Pid, url => gen_server:call(Pid, url)}.
+
+%% @doc The link, and how it is reached from elsewhere, for a person.
+-spec format(started()) -> unicode:chardata().
+format(#{url := Url}) ->
+    #{port := Port} = uri_string:parse(Url),
+    io_lib:format("~ts~nFrom another machine, first: ssh -L ~b:127.0.0.1:~b ~ts~n",
+        [Url, Port, Port, net_adm:localhost()]).
+
+%% @doc All of this node.
+-spec stop() -> ok.
+stop() ->
+    Pids = [Pid || whereis(flame_prof_sup) =/= undefined,
+        {{?MODULE, _}, Pid, _, _} <- supervisor:which_children(flame_prof_sup), is_pid(Pid)],
+    lists:foreach(fun stop/1, Pids).
 
 -spec stop(pid()) -> ok.
 stop(Pid) ->
-    gen_server:stop(Pid).
+    try
+        gen_server:stop(Pid)
+    catch
+        exit:noproc -> ok
+    end.
+
+-spec start_link(flame_prof_view_files:root(), inet:port_number()) ->
+    {ok, pid()} | {error, term()}.
+start_link(Root, Port) ->
+    case gen_server:start_link(?MODULE, {Root, Port}, []) of
+        {ok, Pid} -> {ok, Pid};
+        {error, Reason} -> {error, Reason};
+        ignore -> {error, ignore}
+    end.
 
 %% For flame_prof_view_http.
 
@@ -74,20 +143,22 @@ index(Pid, Name, Version) ->
 
 %% gen_server
 
-init(Root) ->
+init({Root, Wanted}) ->
     process_flag(trap_exit, true),
     Token = token(),
-    Cache = make_cache(Token),
-    case serve(Token, ?PORT_TRIES) of
-        {ok, Httpd, Port} ->
-            Url = <<"http://127.0.0.1:", (integer_to_binary(Port))/binary, "/", Token/binary, "/">>,
-            {ok, #{root => Root, url => Url, httpd => Httpd, cache => Cache, builds => #{},
-                heads => #{}}};
-        {error, Reason} ->
-            _ = file:del_dir_r(Cache),
-            Text = io_lib:format("the page cannot be served: ~0tp", [Reason]),
-            {stop, {view, unicode:characters_to_binary(Text)}}
+    case make_cache(Token) of
+        {ok, Cache} -> served(Root, Token, Cache, serve(Token, Wanted));
+        {error, Reason} -> {stop, {shutdown, {refused, Reason}}}
     end.
+
+served(Root, Token, Cache, {ok, Httpd, Port}) ->
+    Url = <<"http://127.0.0.1:", (integer_to_binary(Port))/binary, "/", Token/binary, "/">>,
+    {ok, #{root => Root, url => Url, httpd => Httpd, cache => Cache, builds => #{},
+        heads => #{}}};
+served(_Root, _Token, Cache, {error, Why}) ->
+    _ = file:del_dir_r(Cache),
+    {error, Reason} = refused(<<"the page cannot be served: ", Why/binary>>),
+    {stop, {shutdown, {refused, Reason}}}.
 
 handle_call(url, _From, #{url := Url} = State) ->
     {reply, Url, State};
@@ -287,16 +358,41 @@ digit(N) when N < 10 -> $0 + N;
 digit(N) -> $a + N - 10.
 
 %% Under the user's cache, for their eyes only: view-HOUSE-PID-RANDOM. Those of
-%% nodes that died are removed.
+%% nodes that died are removed. Where the user has no home, or none that can be written, as
+%% a service's in a container: below $TMPDIR, in which nothing is cleaned, as it is everybody's.
 make_cache(Token) ->
-    Base = filename:basedir(user_cache, "flame_prof"),
-    ok = filelib:ensure_dir(filename:join(Base, "x")),
     House = house(),
-    remove_abandoned(Base, House),
-    Name = lists:join("-", ["view", House, os:getpid(), binary_to_list(binary:part(Token, 0, 8))]),
-    Dir = filename:join(Base, lists:append(Name)),
-    ok = make_private(Dir),
-    Dir.
+    Name = lists:append(lists:join("-",
+        ["view", House, os:getpid(), binary_to_list(binary:part(Token, 0, 8))])),
+    case made_in_cache(user_cache(), House, Name) of
+        {ok, _} = Made -> Made;
+        {error, _} -> made(filename:join(os:getenv("TMPDIR", "/tmp"), "flame_prof-" ++ Name))
+    end.
+
+%% Without HOME it crashes.
+user_cache() ->
+    try
+        filename:basedir(user_cache, "flame_prof")
+    catch
+        error:_ -> none
+    end.
+
+made_in_cache(none, _House, _Name) ->
+    {error, enoent};
+made_in_cache(Base, House, Name) ->
+    case filelib:ensure_dir(filename:join(Base, "x")) of
+        ok ->
+            remove_abandoned(Base, House),
+            made(filename:join(Base, Name));
+        {error, _} = Error ->
+            Error
+    end.
+
+made(Dir) ->
+    case make_private(Dir) of
+        ok -> {ok, Dir};
+        {error, Reason} -> {error, flame_prof_error:file(Dir, Reason)}
+    end.
 
 make_private(Dir) ->
     case file:make_dir(Dir) of
@@ -336,22 +432,42 @@ is_abandoned(_, _, Dir) ->
         {error, _} -> false
     end.
 
-serve(_Token, 0) ->
-    {error, <<"no free port was found">>};
-serve(Token, Tries) ->
-    Port = free_port(),
-    case inets:start(httpd, configuration(Token, Port), stand_alone) of
-        {ok, Httpd} -> {ok, Httpd, Port};
-        {error, Reason} when Tries =:= 1 -> {error, Reason};
-        {error, _} -> serve(Token, Tries - 1)
+serve(Token, 0) ->
+    serve_any(Token, ?PORT_TRIES);
+serve(Token, Port) ->
+    case free(Port) of
+        {ok, Port} ->
+            case inets:start(httpd, configuration(Token, Port), stand_alone) of
+                {ok, Httpd} -> {ok, Httpd, Port};
+                {error, _} -> {error, port_text(Port, "the HTTP server did not start")}
+            end;
+        {error, Reason} ->
+            {error, port_text(Port, inet:format_error(Reason))}
     end.
 
-%% httpd does not tell which port it got; somebody may take this one first.
-free_port() ->
-    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
-    {ok, Port} = inet:port(Socket),
-    ok = gen_tcp:close(Socket),
-    Port.
+port_text(Port, Why) ->
+    unicode:characters_to_binary(io_lib:format("port ~b: ~ts", [Port, Why])).
+
+serve_any(_Token, 0) ->
+    {error, <<"no free port was found">>};
+serve_any(Token, Tries) ->
+    {ok, Port} = free(0),
+    case inets:start(httpd, configuration(Token, Port), stand_alone) of
+        {ok, Httpd} -> {ok, Httpd, Port};
+        {error, _} -> serve_any(Token, Tries - 1)
+    end.
+
+%% httpd does not tell which port it got, and logs the page where it gets none; somebody may
+%% take this one first.
+free(Wanted) ->
+    case gen_tcp:listen(Wanted, [{ip, {127, 0, 0, 1}}, {reuseaddr, true}]) of
+        {ok, Socket} ->
+            {ok, Port} = inet:port(Socket),
+            ok = gen_tcp:close(Socket),
+            {ok, Port};
+        {error, _} = Error ->
+            Error
+    end.
 
 %% The roots are asked for and never used: flame_prof_view_http is all there is.
 configuration(Token, Port) ->
@@ -368,5 +484,5 @@ configuration(Token, Port) ->
         {max_header_size, ?REQUEST_BYTES},
         {max_uri_size, ?REQUEST_BYTES},
         {max_body_size, ?BODY_BYTES},
-        {flame_prof_view, flame_prof_view_http:context(self(), Token, Port)}
+        {flame_prof_view, flame_prof_view_http:context(self(), Token)}
     ].

@@ -35,11 +35,11 @@
 -define(PART, <<".part">>).
 
 %% What is given to flame_prof:view/1.
--spec root(file:name_all()) -> {ok, root()} | {error, {view, binary()}}.
+-spec root(file:name_all()) -> {ok, root()} | {error, flame_prof:reason()}.
 root(Given) ->
     case flame_prof_samples:path(Given) of
         {ok, Path} -> at(filename:absname(Path));
-        {error, {_, Why}} -> {error, {view, Why}}
+        {error, {_, Why}} -> refused(Why)
     end.
 
 at(Path) ->
@@ -49,18 +49,20 @@ at(Path) ->
         {ok, #file_info{type = regular}} ->
             safe(#{dir => filename:dirname(Path), only => finished(filename:basename(Path))});
         {ok, _} ->
-            {error, {view, <<Path/binary, " is neither a directory nor a file">>}};
+            refused(<<Path/binary, " is neither a directory nor a file">>);
         {error, Reason} ->
-            Text = unicode:characters_to_binary(file:format_error(Reason)),
-            {error, {view, <<Path/binary, ": ", Text/binary>>}}
+            {error, flame_prof_error:file(Path, Reason)}
     end.
+
+refused(Why) ->
+    {error, {view, #{reason => Why}}}.
 
 %% Where everybody may replace files, a file can become a link after we looked.
 safe(#{dir := Dir} = Root) ->
     {ok, #file_info{mode = Mode}} = file:read_file_info(Dir, [raw]),
     case Mode band ?OTHERS_WRITE =/= 0 andalso Mode band ?STICKY =:= 0 of
         true ->
-            {error, {view, <<Dir/binary, " may be written by others; chmod go-w makes it safe">>}};
+            refused(<<Dir/binary, " may be written by others; chmod go-w makes it safe">>);
         false ->
             {ok, Root}
     end.

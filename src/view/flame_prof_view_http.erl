@@ -10,29 +10,28 @@
 %% '''
 %%
 %% Host and Origin are checked against other pages of the same browser (DNS
-%% rebinding), the token against other users of the machine. There is nothing but
-%% GET and HEAD.
+%% rebinding), the token against other users of the machine. Any port will do, as that
+%% of the browser's end of an ssh tunnel. There is nothing but GET and HEAD.
 -module(flame_prof_view_http).
 
 -include_lib("inets/include/httpd.hrl").
 
--export([context/3]).
+-export([context/2]).
 -export([do/1]).
 
 -define(RANGE_MOST, 4194304).
+-define(LOOPBACK, "^(127\\.0\\.0\\.1|localhost|\\[::1\\])(:[0-9]{1,5})?$").
 
 -define(POLICY,
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'").
 
 %% What do/1 finds in the server's configuration.
--spec context(pid(), binary(), inet:port_number()) -> map().
-context(Server, Token, Port) ->
-    Text = integer_to_list(Port),
+-spec context(pid(), binary()) -> map().
+context(Server, Token) ->
     #{
         server => Server,
         token => Token,
-        hosts => ["127.0.0.1:" ++ Text, "localhost:" ++ Text],
         files => maps:from_list([{Name, {Type, file(Name)}} || {Name, Type} <- files()])
     }.
 
@@ -79,20 +78,25 @@ headers() ->
 
 %% Who asks is looked at before what is asked for.
 answer(#mod{method = Method} = Request, Context) ->
-    case {is_here(Request, Context), Method} of
+    case {is_here(Request), Method} of
         {false, _} ->
-            failure(403, <<"this page is for a browser on this machine">>);
+            failure(403, <<"this page is for a browser on this machine, or at the end of "
+                "`ssh -L', by the address 127.0.0.1 or localhost">>);
         {true, _} when Method =/= "GET", Method =/= "HEAD" ->
             failure(405, <<"GET and HEAD only">>);
         {true, _} ->
             allowed(Request, Context)
     end.
 
-is_here(#mod{parsed_header = Headers}, #{hosts := Hosts}) ->
-    Origins = ["http://" ++ Host || Host <- Hosts],
-    is_one_of("host", Headers, Hosts, false) andalso
-        is_one_of("origin", Headers, Origins, true) andalso
-        is_one_of("sec-fetch-site", Headers, ["same-origin", "none"], true).
+is_here(#mod{parsed_header = Headers}) ->
+    case [Value || {"host", Value} <- Headers] of
+        [Host] ->
+            re:run(Host, ?LOOPBACK, [dollar_endonly, {capture, none}]) =:= match andalso
+                is_one_of("origin", Headers, ["http://" ++ Host], true) andalso
+                is_one_of("sec-fetch-site", Headers, ["same-origin", "none"], true);
+        _ ->
+            false
+    end.
 
 is_one_of(Name, Headers, Accepted, IfMissing) ->
     case [Value || {Key, Value} <- Headers, Key =:= Name] of
