@@ -40,7 +40,7 @@ window(Capture, Counter, Threads) ->
     Grown#{rate => (Work1 - Work0) / (Cpu1 - Cpu0)}.
 
 look(Counter, Threads) ->
-    #{books := Books} = flame_prof:info(),
+    #{counters := Books} = flame_prof:info(),
     {counters:get(Counter, 1), bench_threads:cpu_ns(Threads),
         maps:with([signals, handler_ns], Books)}.
 

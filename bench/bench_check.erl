@@ -223,7 +223,7 @@ written() ->
 
 until_written(Count) ->
     case flame_prof:info() of
-        #{books := #{written := Written}} when Written >= Count -> ok;
+        #{counters := #{written := Written}} when Written >= Count -> ok;
         #{state := running} -> timer:sleep(20), until_written(Count)
     end.
 

@@ -125,7 +125,7 @@ start({{perf, _} = Name, Perf}, _) ->
 counted({Name, none}) when Name =:= call_count; Name =:= eprof ->
     #{events => calls(Name)};
 counted({Name, _}) when element(1, Name) =:= native; Name =:= portable ->
-    #{books := #{taken := Taken} = Books} = flame_prof:info(),
+    #{counters := #{attempted := Taken} = Books} = flame_prof:info(),
     maps:merge(#{samples => Taken}, maps:with(
         [signals, handler_ns, sampler_cpu_ns, writer_cpu_ns, missed, ticks, bytes], Books));
 counted({poller, {_, Counter}}) ->

@@ -39,9 +39,9 @@ of_vm(Ms) ->
     Alone = vm_cpu_ns(fun() -> timer:sleep(Ms) end),
     {ok, _} = flame_prof:start(options()),
     timer:sleep(?SETTLE_MS),
-    #{books := #{written := Before}} = flame_prof:info(),
+    #{counters := #{written := Before}} = flame_prof:info(),
     With = vm_cpu_ns(fun() -> timer:sleep(Ms) end),
-    #{books := #{written := After}} = flame_prof:info(),
+    #{counters := #{written := After}} = flame_prof:info(),
     {ok, #{files := Files}} = flame_prof:stop(),
     ok = bench_session:remove(Files),
     row(<<"portable, idle node: CPU of the whole VM for it">>, With - Alone, After - Before, Ms).

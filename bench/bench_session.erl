@@ -35,9 +35,9 @@ measure(Options, Ms) ->
 during(Options, Fun) ->
     {ok, _} = flame_prof:start(Options),
     timer:sleep(?SETTLE_MS),
-    #{books := Before} = flame_prof:info(),
+    #{counters := Before} = flame_prof:info(),
     {Us, _} = timer:tc(Fun),
-    #{books := After} = flame_prof:info(),
+    #{counters := After} = flame_prof:info(),
     {ok, #{files := Files}} = flame_prof:stop(),
     ok = remove(Files),
     Counters = maps:filter(fun(_, V) -> is_integer(V) end, After),

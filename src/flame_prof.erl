@@ -11,7 +11,7 @@
 %% 2> maps:with([state, engine, files], flame_prof:info()).
 %% #{engine => native,state => running,
 %%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log.zst.part">>]}
-%% 3> {ok, #{files := Files, taken := Taken}} = flame_prof:stop().
+%% 3> {ok, #{files := Files, attempted := Attempted}} = flame_prof:stop().
 %% 4> flame_prof:hot(Files).
 %% '''
 %%
@@ -28,8 +28,8 @@
 %%     half of one scheduler. {@link info/0} says which one runs, and why.</li>
 %% <li>Nothing that it keeps grows with time. A tick that comes too late is left
 %%     out, a sample that finds no room is dropped, and both are counted: the
-%%     books of {@link info/0} balance, taken = written + torn + dropped + gone
-%%     + expired (+ pending while it runs).</li>
+%%     counters of {@link info/0} balance, attempted = written + inconsistent +
+%%     dropped + exited + evicted (+ pending while it runs).</li>
 %% <li>No process ever waits for the disk. Files are for their owner's eyes only
 %%     (mode 0600, in a directory of 0700).</li>
 %% <li>A session ends with its process, however that ends; it is never started
@@ -95,6 +95,8 @@
 %% <li>`triggers': start nothing now, but a profile of bounded length each time that a
 %%     condition holds, or a list of them: {@link flame_prof_trigger} (`[]').
 %%     {@link stop/0} ends the waiting, too.</li>
+%% <li>`duration': milliseconds after which the session stops by itself (`infinity');
+%%     {@link info/0} has it as `last_run' then</li>
 %% <li>`lookback': with triggers, milliseconds before the one that fires which are to be
 %%     in its file, 1000 to 60000: it samples all the time then, into memory (0). There
 %%     is room for 5.5 MiB as it will be in the file; when that is less, info/0 says so
@@ -128,11 +130,12 @@
         started_at := calendar:datetime(),
         elapsed_ms := non_neg_integer(),
         error := binary(),
-        taken := non_neg_integer(),
+        attempted := non_neg_integer(),
         written := non_neg_integer(),
-        torn := non_neg_integer(),
+        inconsistent := non_neg_integer(),
         dropped := non_neg_integer(),
-        gone := non_neg_integer(),
+        exited := non_neg_integer(),
+        evicted := non_neg_integer(),
         ticks := non_neg_integer(),
         missed := non_neg_integer(),
         rates := #{atom() => float()},
@@ -142,15 +145,18 @@
 
 -type info() ::
     #{
-        state := running | stopping | stopped | armed,
+        state := running | stopping | stopped | armed | unresponsive,
         last_run => run(),
-        books => #{atom() => integer()},
+        last_error => reason(),
+        counters => #{atom() => integer()},
         atom() => term()
     }.
-%% While a session runs: what {@link run()} has, with the counts in `books'.
-%% Otherwise `#{state => stopped}', with `last_run' when there was one. `armed' is one
-%% that waits for its triggers, and has `triggers', each with how often it fired and
-%% how often it did not although its condition held.
+%% While a session runs: what {@link run()} has, with the counters in `counters'; `rates';
+%% and `targets', which counts the processes sampled beside the selected ones. Otherwise
+%% `#{state => stopped}', with `last_run' when there was one and `last_error' when an
+%% autostart was refused since. `armed' is one that waits for its triggers, and has
+%% `triggers', each with how often it fired and how often it did not although its condition
+%% held. `unresponsive' is one whose process has not answered within 4 seconds.
 
 -type reason() ::
     flame_prof_error:reason().

@@ -191,7 +191,8 @@ a_run_leaves_a_valid_file_and_balanced_books(Config) ->
 a_flush_makes_readable_what_was_taken(Config) ->
     _ = start(Config, #{}),
     sampled(),
-    #{files := [File], books := #{taken := Taken, torn := Torn, gone := Gone, dropped := Dropped}} =
+    #{files := [File], counters := #{attempted := Taken, inconsistent := Torn, exited := Gone,
+        dropped := Dropped}} =
         flame_prof:info(),
     ?assert(Taken > 0),
     ?assertEqual(ok, flame_prof:flush()),
@@ -285,8 +286,12 @@ stopping_the_application_closes_the_file(Config) ->
     eventually(fun() -> threads() =:= Before end),
     ?assertNot(is_open(File)),
     _ = check(filename:rootname(File, <<".part">>)),
-    ?assertEqual(#{state => stopped}, flame_prof:info()),
-    ?assertEqual({error, {not_started, #{}}}, flame_prof:stop()).
+    %% Its counters outlive the application, until that starts again.
+    ?assertMatch(#{state := stopped, last_run := #{files := [_], pending := 0, written := N}}
+        when N > 0, flame_prof:info()),
+    ?assertEqual({error, {not_started, #{}}}, flame_prof:stop()),
+    ok = application:start(flame_prof),
+    ?assertEqual(#{state => stopped}, flame_prof:info()).
 
 sessions_of_one_second_have_files_of_their_own(Config) ->
     Files = [
@@ -316,9 +321,9 @@ the_busy_function_is_on_top(Config) ->
     _ = start(Config, #{select => {top, 5, 500}}),
     %% Chosen among others at least once, and then looked at.
     timer:sleep(1000),
-    eventually(fun() -> maps:get(selections, maps:get(books, flame_prof:info())) >= 3 end),
-    #{books := #{ticks := Ticks}} = flame_prof:info(),
-    eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) >= Ticks + 50 end),
+    eventually(fun() -> maps:get(selections, maps:get(counters, flame_prof:info())) >= 3 end),
+    #{counters := #{ticks := Ticks}} = flame_prof:info(),
+    eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) >= Ticks + 50 end),
     #{files := [File]} = stop(),
     _ = check(File),
     {ok, Report} = flame_prof_hot:hot(File, #{by => reductions}),
@@ -368,9 +373,9 @@ odd(N, Sum) ->
 exited_processes_are_counted(Config) ->
     Pids = [spawn_ours(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 50)],
     _ = start(Config, #{select => {top, 10000, 86400000}}),
-    eventually(fun() -> maps:get(selected, maps:get(books, flame_prof:info())) >= 50 end),
+    eventually(fun() -> maps:get(selected, maps:get(counters, flame_prof:info())) >= 50 end),
     [exit(Pid, kill) || Pid <- Pids],
-    eventually(fun() -> maps:get(gone, maps:get(books, flame_prof:info())) >= 50 end),
+    eventually(fun() -> maps:get(exited, maps:get(counters, flame_prof:info())) >= 50 end),
     _ = stop().
 
 %% Processes come and go, and are chosen and left again, as fast as it goes.
@@ -379,7 +384,7 @@ a_churning_node_keeps_the_grammar(Config) ->
     _ = start(Config, #{select => {top, 200, 100}, sample_interval => 2}),
     timer:sleep(2000),
     eventually(fun() ->
-        #{gone := Seen, selections := Done} = maps:get(books, flame_prof:info()),
+        #{exited := Seen, selections := Done} = maps:get(counters, flame_prof:info()),
         Seen > 0 andalso Done >= 5
     end),
     #{files := [File]} = stop(),
@@ -395,8 +400,8 @@ churn() ->
 no_more_processes_are_sampled_than_wanted(Config) ->
     _ = start(Config, #{select => {top, 3, 60000}}),
     sampled(),
-    #{books := #{selected := Selected, processes := Processes}} = flame_prof:info(),
-    #{files := [File], ticks := Ticks, taken := Taken} = stop(),
+    #{counters := #{selected := Selected, processes := Processes}} = flame_prof:info(),
+    #{files := [File], ticks := Ticks, attempted := Taken} = stop(),
     ?assertEqual(3, Selected),
     ?assert(Processes > 20),
     ?assert(Taken =< 3 * Ticks),
@@ -419,7 +424,7 @@ a_hibernating_process_has_its_current_function(Config) ->
             andalso process_info(Pid, status) =:= {status, waiting}
     end),
     _ = start(Config, #{include => [Pid], select => {top, 0}}),
-    eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) >= 10 end),
+    eventually(fun() -> maps:get(written, maps:get(counters, flame_prof:info())) >= 10 end),
     #{files := [File]} = stop(),
     _ = check(File),
     exit(Pid, kill),
@@ -491,7 +496,7 @@ nothing_is_sampled_when_nothing_is_selected(Config) ->
     timer:sleep(200),
     %% But those of the profiler itself.
     #{files := [File]} = Run = stop(),
-    ?assertMatch(#{taken := 0, written := 0, own_samples := 1}, Run),
+    ?assertMatch(#{attempted := 0, written := 0, own_samples := 1}, Run),
     ?assertMatch({ok, 0, #{own := 1}}, flame_prof_reader:fold(fun(_, N) -> N + 1 end, 0, File)).
 
 its_own_processes_are_left_out(Config) ->
@@ -566,11 +571,11 @@ late_ticks_are_counted_as_missed(Config) ->
     Pid = start(Config, #{cpu_budget => infinity}),
     sampled(),
     true = erlang:suspend_process(engine(Pid)),
-    #{books := #{missed := Before}} = flame_prof:info(),
+    #{counters := #{missed := Before}} = flame_prof:info(),
     timer:sleep(500),
     true = erlang:resume_process(engine(Pid)),
     %% 500 / 9, less what the first late tick makes up for.
-    eventually(fun() -> maps:get(missed, maps:get(books, flame_prof:info())) >= Before + 50 end),
+    eventually(fun() -> maps:get(missed, maps:get(counters, flame_prof:info())) >= Before + 50 end),
     _ = stop().
 
 %% A ring that holds less than one tick, so that every tick loses definitions
@@ -698,7 +703,7 @@ engine(Session) ->
         is_pid(Pid),
         Pid =/= whereis(flame_prof_sup),
         Pid =/= Targets,
-        process_info(Pid, initial_call) =/= {initial_call, {flame_prof_node, init, 0}}
+        proc_lib:translate_initial_call(Pid) =/= {flame_prof_node, init, 1}
     ],
     Engine.
 
@@ -706,7 +711,7 @@ engine(Session) ->
 
 nothing_runs_at_first(_Config) ->
     ok = application:stop(flame_prof),
-    ?assertEqual(#{state => stopped}, flame_prof:info()),
+    ?assertMatch(#{state := stopped}, flame_prof:info()),
     ?assertEqual({error, {not_started, #{}}}, flame_prof:stop()),
     ?assertEqual({error, {not_started, #{}}}, flame_prof:flush()).
 
@@ -796,8 +801,8 @@ start(Config, Options) ->
 
 %% There is something in the books, however slow this machine is.
 sampled() ->
-    eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) >= 10 end),
-    eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) >= 100 end).
+    eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) >= 10 end),
+    eventually(fun() -> maps:get(written, maps:get(counters, flame_prof:info())) >= 100 end).
 
 stop() ->
     {ok, Run} = flame_prof:stop(),
@@ -805,7 +810,8 @@ stop() ->
     Run.
 
 balance(Run) ->
-    #{taken := Taken, written := Written, torn := Torn, dropped := Dropped, gone := Gone} = Run,
+    #{attempted := Taken, written := Written, inconsistent := Torn, dropped := Dropped,
+        exited := Gone} = Run,
     ?assertEqual(Taken, Written + Torn + Dropped + Gone),
     ?assertMatch(#{pending := 0}, Run).
 

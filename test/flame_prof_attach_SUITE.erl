@@ -305,7 +305,7 @@ a_slow_controller_drops_and_counts(Config) ->
         Idle = [call(Node, erlang, spawn, [timer, sleep, [infinity]]) || _ <- lists:seq(1, 400)],
         Options = #{sample_interval => 1, compress => none, select => {top, 500, 100}},
         [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease], Options),
-        Books = fun() -> {ok, #{books := B}} = flame_prof_attach:figures(Lease), B end,
+        Books = fun() -> {ok, #{counters := B}} = flame_prof_attach:figures(Lease), B end,
         until(fun() -> maps:get(written, Books()) > 1000 end),
         Memory = call(Node, erlang, memory, [total]),
         ok = stands_still(Scribe),
@@ -340,7 +340,8 @@ batches(Scribe) ->
     {messages, Messages} = process_info(Scribe, messages),
     [byte_size(Batch) || {flame_prof_batch, _, _, Batch} <- Messages].
 
-balances(#{taken := Taken, written := Written, dropped := Dropped, torn := 0, gone := Gone}) ->
+balances(#{attempted := Taken, written := Written, dropped := Dropped, inconsistent := 0,
+    exited := Gone}) ->
     ?assertEqual(Taken, Written + Dropped + Gone).
 
 %% As the scribe does while it waits for its disk.
@@ -588,7 +589,7 @@ lease_and_sample(Node) ->
     [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease],
         #{sample_interval => 1, mode => schedulers, cpu_budget => infinity}),
     until(fun() ->
-        {ok, #{books := #{taken := Taken}}} = flame_prof_attach:figures(Lease),
+        {ok, #{counters := #{attempted := Taken}}} = flame_prof_attach:figures(Lease),
         Taken > 100
     end),
     case flame_prof_attach:close(Lease) of

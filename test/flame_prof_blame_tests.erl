@@ -203,14 +203,14 @@ beside_profile(_) ->
             %% Neither keeps the other from its answers.
             waiting:eventually(fun() ->
                 {ok, _} = flame_prof_blame:report({ets, lookup, 2}, 200),
-                #{books := #{captures := Captures}} = flame_prof:info(),
+                #{counters := #{captures := Captures}} = flame_prof:info(),
                 Captures > 0
             end)
         end),
         ?assert(is_process_alive(Session))
     after
         {ok, Run} = flame_prof:stop(),
-        #{taken := T, written := W, torn := N, dropped := D, gone := G} = Run,
+        #{attempted := T, written := W, inconsistent := N, dropped := D, exited := G} = Run,
         ?assertEqual(T, W + N + D + G),
         file:del_dir_r(Directory)
     end.

@@ -97,7 +97,7 @@ misread() ->
     Processes = [spawn_link(fun in_nif/0), spawn_link(fun in_erlang/0)],
     {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1, engine => native,
         cpu_budget => infinity, compress => none, include => Processes}),
-    eventually(fun() -> maps:get(captures, maps:get(books, flame_prof:info())) > 100 end),
+    eventually(fun() -> maps:get(captures, maps:get(counters, flame_prof:info())) > 100 end),
     {ok, #{files := Files, capture_classes := Off}} = flame_prof:stop(),
     {ok, Text} = file:read_file(lists:last(Files)),
     _ = file:del_dir_r(Directory),

@@ -184,7 +184,7 @@ a_session_is_started_flushed_and_stopped(Config) ->
         {match, _} = re:run(Info, "\"state\":\"running\""),
         {match, _} = re:run(Info, "\"sample_interval\":5"),
         {0, Text} = run(["stop" | at(Node)]),
-        {match, _} = re:run(Text, "samples taken"),
+        {match, _} = re:run(Text, "samples: "),
         [File] = filelib:wildcard(filename:join(Output, "*.log*")),
         {0, _} = run(["check", File])
     end).
@@ -214,7 +214,7 @@ elixir_starts_it_and_is_attached_to(Config) ->
             Tests = filename:dirname(code:which(waiting)),
             {0, Text} = shell(["ERL_LIBS=", Lib, " elixir -pa ", Tests,
                 " -e '{:ok, _} = :flame_prof.start(%{dir: \"", Priv,
-                "elixir\"}); :waiting.eventually(fn -> :flame_prof.info().books.written > 100 end); ",
+                "elixir\"}); :waiting.eventually(fn -> :flame_prof.info().counters.written > 100 end); ",
                 "{:ok, %{files: files}} = :flame_prof.stop(); ",
                 ":ok = :flame_prof.hot(files, %{top: 3})'"]),
             {match, _} = re:run(Text, "Functions: share"),
@@ -414,7 +414,7 @@ a_session_and_its_files_by_hand(Config) ->
             ok = does(["start --output $PWD", Words], 0, [Is, "started; "]),
             ok = does(["info", Words], 0, [Is, "running\n  (native|portable): "]),
             ok = does(["flush", Words], 0, [Is, "flushed$"]),
-            ok = does(["stop", Words], 0, "^  [0-9,]+ samples taken, "),
+            ok = does(["stop", Words], 0, "^  samples: [0-9,]+ attempted, "),
             ok = does(["stop", Words], 1, "no session is running$"),
             Files = " *.log.zst",
             ok = does(["check", Files], 0, ": whole$"),

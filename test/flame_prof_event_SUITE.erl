@@ -93,7 +93,7 @@ a_session_is_told_to_telemetry_where_it_is_loaded(Config) ->
     end,
     receive
         {telemetry, [flame_prof, session, stop], Counts, Stopped} ->
-            ?assertMatch(#{taken := _, elapsed_ms := _}, Counts),
+            ?assertMatch(#{attempted := _, elapsed_ms := _}, Counts),
             ?assertMatch(#{session := Pid, outcome := ok}, Stopped)
     end,
     true = unregister(flame_prof_event_to).
@@ -119,24 +119,27 @@ numbers_are_in_the_text_form_of_prometheus(Config) ->
     {ok, _} = flame_prof:start(#{dir => directory(Config)}),
     Numbers = eventually(fun() ->
         case parse(flame_prof:metrics()) of
-            #{"flame_prof_taken_total" := 0.0} -> false;
+            #{"flame_prof_samples_attempted_total" := 0.0} -> false;
             Parsed -> {true, Parsed}
         end
     end),
-    #{books := Books} = flame_prof:info(),
+    #{counters := Books} = flame_prof:info(),
     ?assertMatch(#{"flame_prof_up" := 1.0}, Numbers),
-    %% Each book is there, and none has gone backwards since.
-    ?assert(maps:get("flame_prof_taken_total", Numbers) > 0),
+    %% Each counter is there, and none has gone backwards since.
+    ?assert(maps:get("flame_prof_samples_attempted_total", Numbers) > 0),
     [
-        ?assert(maps:get("flame_prof_" ++ atom_to_list(Key) ++ "_total", Numbers) =< maps:get(Key,
-            Books))
-     || Key <- [taken, written, torn, dropped, gone, ticks, missed, bytes]
+        ?assert(maps:get("flame_prof_" ++ Name, Numbers) =< maps:get(Key, Books), Name)
+     || {Name, Key} <- [{"samples_attempted_total", attempted}, {"text_bytes_total", bytes},
+            {"ticks_total{result=\"done\"}", ticks}, {"ticks_total{result=\"missed\"}", missed}] ++
+            [{"samples_total{result=\"" ++ atom_to_list(Key) ++ "\"}", Key}
+                || Key <- [written, inconsistent, dropped, exited, evicted]]
     ],
     #{sampler_cpu_ns := SamplerNs} = Books,
-    ?assert(maps:get("flame_prof_sampler_cpu_seconds_total", Numbers) =< SamplerNs / 1.0e9),
-    ?assertMatch(#{"flame_prof_targets{kind=\"explicit\"}" := 0.0}, Numbers),
+    Cpu = maps:get("flame_prof_cpu_seconds_total{thread=\"sampler\"}", Numbers),
+    ?assert(Cpu =< SamplerNs / 1.0e9),
+    ?assertMatch(#{"flame_prof_target_processes{kind=\"explicit\"}" := 0.0}, Numbers),
     %% It falls again.
-    ?assertMatch(#{"flame_prof_budget_step" := _}, Numbers),
+    ?assertMatch(#{"flame_prof_throttle_level" := _}, Numbers),
     {ok, _} = flame_prof:stop().
 
 %% By the grammar of the text form, version 0.0.4: a help line and a type line,
@@ -149,7 +152,9 @@ parse(Text) ->
 parse([], _, Numbers) ->
     Numbers;
 parse(["# HELP " ++ Help, "# TYPE " ++ Type | Lines], _, Numbers) ->
-    [Name, _] = string:split(Help, " "),
+    [Name, Sentence] = string:split(Help, " "),
+    ?assertMatch({match, _}, re:run(Sentence, "^[A-Z].{10,}\\.$|; always 1\\.$"), Help),
+    ?assertEqual(nomatch, string:find(Sentence, "doc/"), Help),
     [Name, Kind] = string:split(Type, " "),
     ?assert(lists:member(Kind, ["gauge", "counter"])),
     ?assertEqual(Kind =:= "counter", lists:suffix("_total", Name)),

@@ -100,7 +100,7 @@ in_a_session() ->
         engine => native, flush_interval => 2000, dir => Directory, compress => none
     }),
     map(code_info),
-    LeftOut = fun() -> maps:get(code_ranges_left_out, maps:get(books, flame_prof:info())) end,
+    LeftOut = fun() -> maps:get(code_ranges_left_out, maps:get(counters, flame_prof:info())) end,
     eventually(fun() -> LeftOut() > 0 end),
     eventually(fun() ->
         {ok, Text} = file:read_file(Log),
@@ -118,7 +118,7 @@ engine_of_a_session() ->
     Worker = spawn_link(fun Work() -> lists:sort(lists:seq(1, 1000)), Work() end),
     {ok, _} = flame_prof:start(#{engine => auto, dir => Directory, compress => none}),
     #{engine := Engine} = flame_prof:info(),
-    eventually(fun() -> maps:get(written, maps:get(books, flame_prof:info())) > 20 end),
+    eventually(fun() -> maps:get(written, maps:get(counters, flame_prof:info())) > 20 end),
     {ok, #{files := [File]}} = flame_prof:stop(),
     unlink(Worker),
     exit(Worker, kill),

@@ -619,7 +619,7 @@ print_memory(Directory, Sessions) ->
 
 written(Least) ->
     case flame_prof:info() of
-        #{books := #{written := Written}} when Written >= Least -> ok;
+        #{counters := #{written := Written}} when Written >= Least -> ok;
         _ -> timer:sleep(50), written(Least)
     end.
 
@@ -707,7 +707,7 @@ the_selection_is_stretched_before_anything_is_left_out(Config) ->
 
 await_ticks(Ticks, Attempts) when Attempts > 0 ->
     case flame_prof:info() of
-        #{books := #{ticks := Now} = Books} when Now >= Ticks ->
+        #{counters := #{ticks := Now} = Books} when Now >= Ticks ->
             Books;
         _ ->
             timer:sleep(100),
@@ -716,7 +716,7 @@ await_ticks(Ticks, Attempts) when Attempts > 0 ->
 
 await_step(Step, Attempts) when Attempts > 0 ->
     case flame_prof:info() of
-        #{books := #{budget_step := Now} = Books} when Now >= Step ->
+        #{counters := #{budget_step := Now} = Books} when Now >= Step ->
             Books;
         _ ->
             timer:sleep(100),

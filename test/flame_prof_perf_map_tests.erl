@@ -124,7 +124,8 @@ test(it_works_beside_a_session) ->
     Directory = temporary(),
     {ok, _} = flame_prof:start(#{dir => Directory}),
     write(),
-    {ok, #{taken := T, written := W, torn := N, dropped := D, gone := G}} = flame_prof:stop(),
+    {ok, #{attempted := T, written := W, inconsistent := N, dropped := D,
+        exited := G}} = flame_prof:stop(),
     ?assertEqual(T, W + N + D + G),
     remove(Directory);
 test(a_vm_that_writes_its_own_map_is_left_alone) ->

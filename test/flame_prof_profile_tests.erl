@@ -553,7 +553,7 @@ a_session_s_file_is_read_whole_test_() ->
             Worker = spawn_link(fun() -> work(0) end),
             {ok, _} = flame_prof:start(#{dir => Dir}),
             waiting:eventually(fun() -> maps:get(written,
-                maps:get(books, flame_prof:info())) > 2000 end),
+                maps:get(counters, flame_prof:info())) > 2000 end),
             {ok, #{files := [File0], written := Written}} = flame_prof:stop(),
             unlink(Worker),
             exit(Worker, kill),

@@ -215,7 +215,7 @@ beside_profile() ->
         end)
     after
         {ok, Run} = flame_prof:stop(),
-        #{taken := T, written := W, torn := N, dropped := D, gone := G} = Run,
+        #{attempted := T, written := W, inconsistent := N, dropped := D, exited := G} = Run,
         ?assertEqual(T, W + N + D + G),
         file:del_dir_r(Directory)
     end.

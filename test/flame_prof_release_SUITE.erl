@@ -188,7 +188,7 @@ finished(File) ->
 profiling(Node) ->
     ok = wait(fun() ->
         case rpc(Node, flame_prof, info, []) of
-            #{state := running, books := #{written := Written}} -> Written > 500;
+            #{state := running, counters := #{written := Written}} -> Written > 500;
             _ -> false
         end
     end),

@@ -322,8 +322,8 @@ bar(ping_pong, _) -> 90.0;
 bar(_, Bar) -> Bar.
 
 %% Percent of the captures of two workers that are right to the last frame. One
-%% that met another process than it was sent for (torn_moved) is no capture of a
-%% running process; where it is sought and not found (torn_unfound), or said not
+%% that met another process than it was sent for (inconsistent_moved) is no capture of a
+%% running process; where it is sought and not found (inconsistent_unfound), or said not
 %% to be known (ambiguous), is not exact.
 %% On a machine that is busy elsewhere many captures meet nobody that is judged: then
 %% it samples again, until there are enough together, or ten times.
@@ -344,7 +344,7 @@ exact(Config, Options, Leaf, Captures, Bar, {Counts0, Unfound0}, Attempts) ->
         Leaf, running(), Samples
     ),
     Counts = sum([Counts0, NewCounts]),
-    NewUnfound = maps:get(torn_unfound, Books),
+    NewUnfound = maps:get(inconsistent_unfound, Books),
     Unfound = Unfound0 + NewUnfound,
     {Stopped, StoppedExamples} = running_profile:judged(Leaf, [<<"runnable">>], Samples),
     Judged = total(Counts) + Unfound,
@@ -529,7 +529,7 @@ bursts_are_where_they_were(Config, Attempts) ->
         dir => directory(Config), sample_interval => TickUs div 1000, cpu_budget => infinity,
         include => [Burster]
     }),
-    waiting:eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) > 10 end),
+    waiting:eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) > 10 end),
     Burster ! begin_,
     Recorded = receive {'DOWN', Monitor, process, Burster, {shutdown, Bursts}} -> Bursts end,
     {ok, #{files := Files}} = flame_prof:stop(),
@@ -584,7 +584,8 @@ memory_and_status_of_processes_that_end_are_possible(Config) ->
     Spawners = [spawn_link(?MODULE, spawns, [0, self()]) || _ <- online()],
     ok = running_profile:until(3000, 60000),
     [begin Pid ! {stop, self()}, receive {stopped, Pid} -> ok end end || Pid <- Spawners],
-    {ok, #{files := Files, taken := T, written := W, torn := N, dropped := D, gone := G}} =
+    {ok, #{files := Files, attempted := T, written := W, inconsistent := N, dropped := D,
+        exited := G}} =
         flame_prof:stop(),
     ?assertEqual(T, W + N + D + G),
     {ok, Seen, #{bad := 0}} = flame_prof_reader:fold(fun status_and_memory/2, #{}, Files),
@@ -647,9 +648,10 @@ schedulers_come_and_go_while_it_samples(Config) ->
             ],
             _ = erlang:system_flag(schedulers_online, All),
             waiting:eventually(fun() -> maps:get(captures,
-                maps:get(books, flame_prof:info())) > 50 end),
-            {ok, #{captures := Captures, torn := Torn, taken := T, written := W, dropped := D,
-                gone := G}} =
+                maps:get(counters, flame_prof:info())) > 50 end),
+            {ok, #{captures := Captures, inconsistent := Torn, attempted := T, written := W,
+                dropped := D,
+                exited := G}} =
                 flame_prof:stop(),
             ?assertEqual(T, W + Torn + D + G),
             say("~w: ~w captures with schedulers going off and on", [Mode, Captures]),
@@ -678,7 +680,7 @@ left_out(Options, Config) ->
         cpu_budget => infinity
     }),
     burn_until_captured(),
-    #{books := #{libraries_left_out := N}} = flame_prof:info(),
+    #{counters := #{libraries_left_out := N}} = flame_prof:info(),
     {ok, #{captures := Captures}} = flame_prof:stop(),
     ?assert(Captures > 0),
     N.
@@ -744,8 +746,8 @@ peer([taken_signal, Directory]) ->
     ok = running_test_nif:take_signal(Signal),
     Burner = spawn_link(fun() -> burn(86400000) end),
     waiting:eventually(fun() -> maps:get(running_stacks, flame_prof:info()) =/= on end),
-    #{books := #{captures := Before, written := Written}} = flame_prof:info(),
-    waiting:eventually(fun() -> maps:get(written, maps:get(books,
+    #{counters := #{captures := Before, written := Written}} = flame_prof:info(),
+    waiting:eventually(fun() -> maps:get(written, maps:get(counters,
         flame_prof:info())) > Written + 200 end),
     receive {warning, _} -> ok after 60000 -> error(no_warning) end,
     {ok, #{captures := After, lost_signal := Signal, files := Files} = Run} = flame_prof:stop(),
@@ -760,7 +762,7 @@ peer([taken_signal, Directory]) ->
     Arrived = running_test_nif:signals_arrived(),
     {ok, _} = flame_prof:start(Options),
     on = maps:get(running_stacks, flame_prof:info()),
-    waiting:eventually(fun() -> maps:get(captures, maps:get(books, flame_prof:info())) > 0 end),
+    waiting:eventually(fun() -> maps:get(captures, maps:get(counters, flame_prof:info())) > 0 end),
     exit(unlink(Burner) andalso Burner, kill),
     {ok, #{lost_signal := Lost}} = flame_prof:stop(),
     [Why, After - Before, InFile, Warnings, Arrived, running_test_nif:signals_arrived() - Arrived,
@@ -800,7 +802,8 @@ peer([{in_flight, How}, Directory]) ->
     in_flight(How, Pid).
 
 in_flight(stop, _) ->
-    {ok, #{taken := T, written := W, torn := N, dropped := D, gone := G}} = flame_prof:stop(),
+    {ok, #{attempted := T, written := W, inconsistent := N, dropped := D,
+        exited := G}} = flame_prof:stop(),
     T = W + N + D + G,
     erlang:halt(0);
 in_flight(purge, Pid) ->
@@ -1007,7 +1010,8 @@ sum(Maps) ->
     lists:foldl(fun(M, Acc) -> maps:fold(fun add/3, Acc, M) end, #{}, Maps).
 
 books(Books) ->
-    Keys = [captures, torn_moved, torn_unfound, torn_late, torn_changed, missed],
+    Keys = [captures, inconsistent_moved, inconsistent_unfound, inconsistent_late,
+        inconsistent_changed, missed],
     lists:join(" ", [io_lib:format("~w ~w", [K, maps:get(K, Books, 0)]) || K <- Keys]).
 
 burn_until_captured() -> burn_until(captures).
@@ -1015,7 +1019,7 @@ burn_until_captured() -> burn_until(captures).
 %% Beside others: whoever is asked about a slow machine answers late.
 burn_until(Book) ->
     Burners = [spawn_link(fun() -> burn(86400000) end) || _ <- online()],
-    waiting:eventually(fun() -> maps:get(Book, maps:get(books, flame_prof:info())) > 0 end),
+    waiting:eventually(fun() -> maps:get(Book, maps:get(counters, flame_prof:info())) > 0 end),
     [begin unlink(B), exit(B, kill) end || B <- Burners],
     ok.
 

@@ -29,7 +29,7 @@ open(Scribe, Options) ->
     ok = flame_prof_scribe:open(Scribe, maps:merge(Least, Options)).
 
 books(Scribe) ->
-    {ok, #{books := Books}} = flame_prof_scribe:info(Scribe),
+    {ok, #{counters := Books}} = flame_prof_scribe:info(Scribe),
     Books.
 
 %% Twice, as one may have begun already.
@@ -107,6 +107,7 @@ an_engine_that_ends_as_it_was_told_to_is_no_failure_test() ->
         Scribe ! {flame_prof_over, self(), [{lost, 1, 2, 3}, {gone, 4}]},
         {reply, {ok, Run}} = gen_server:receive_response(Stop, 60000),
         ?assertNot(is_map_key(failure, Run)),
-        ?assertMatch(#{taken := 7, dropped := 3, gone := 4, ticks := 1, missed := 2, written := 0},
+        ?assertMatch(#{attempted := 7, dropped := 3, exited := 4, ticks := 1, missed := 2,
+            written := 0},
             Run)
     end).

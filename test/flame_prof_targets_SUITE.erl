@@ -231,7 +231,7 @@ children_of_the_chosen_are_caught(Config) ->
         select => #{top => 1, interval => 100, include => {registered_name, ?FUNCTION_NAME}},
         process_options => #{follow => spawn}
     }),
-    eventually(fun() -> maps:get(selected, maps:get(books, flame_prof:info())) =:= 1 end),
+    eventually(fun() -> maps:get(selected, maps:get(counters, flame_prof:info())) =:= 1 end),
     %% One that is there at the first poll is not new.
     eventually(fun() ->
         Root ! go,
@@ -573,14 +573,15 @@ start(Config, Options) ->
 
 stop() ->
     {ok, Run} = flame_prof:stop(),
-    #{taken := Taken, written := Written, torn := Torn, dropped := Dropped, gone := Gone} = Run,
+    #{attempted := Taken, written := Written, inconsistent := Torn, dropped := Dropped,
+        exited := Gone} = Run,
     ?assertEqual(Taken, Written + Torn + Dropped + Gone),
     Run.
 
 %% So many ticks from now.
 ticked(N) ->
-    #{books := #{ticks := Before}} = flame_prof:info(),
-    eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) >= Before + N end).
+    #{counters := #{ticks := Before}} = flame_prof:info(),
+    eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) >= Before + N end).
 
 targets() ->
     maps:get(targets, flame_prof:info()).

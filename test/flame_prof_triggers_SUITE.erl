@@ -287,7 +287,7 @@ what_came_before_is_in_the_file(Config) ->
     set(),
     eventually(fun() -> fired(set_trigger()) =:= 1 end),
     eventually(fun() -> finished(Config) =/= [] end),
-    {ok, #{expired := Expired} = Run} = flame_prof:stop(),
+    {ok, #{evicted := Expired} = Run} = flame_prof:stop(),
     balanced(Run),
     [File] = finished(Config),
     {ok, _} = perf_script_grammar:check(File),
@@ -319,8 +319,8 @@ nothing_is_written_unless_one_fires(Config) ->
     ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
     ?assertMatch({error, {armed, _}}, flame_prof:flush()),
     %% Older samples are forgotten, and counted.
-    eventually(fun() -> maps:get(expired, maps:get(books, flame_prof:info())) > 0 end),
-    ?assertMatch(#{books := #{written := 0, bytes := 0}}, flame_prof:info()),
+    eventually(fun() -> maps:get(evicted, maps:get(counters, flame_prof:info())) > 0 end),
+    ?assertMatch(#{counters := #{written := 0, bytes := 0}}, flame_prof:info()),
     ?assertEqual([], files(Config)),
     ?assertMatch({ok, #{state := stopped, files := []}}, flame_prof:stop()),
     ?assertEqual([], files(Config)).
@@ -399,13 +399,14 @@ it_is_armed_again_after_its_profile(Config) ->
     {ok, _} = flame_prof:stop(),
     [{ok, _} = perf_script_grammar:check(File) || File <- finished(Config)].
 
-balanced(#{taken := T, written := W, torn := N, dropped := D, gone := G, expired := E}) ->
+balanced(#{attempted := T, written := W, inconsistent := N, dropped := D, exited := G,
+    evicted := E}) ->
     ?assertEqual(T, W + N + D + G + E).
 
 %% So many more.
 ticks(N) ->
-    #{books := #{ticks := Ticks}} = flame_prof:info(),
-    eventually(fun() -> maps:get(ticks, maps:get(books, flame_prof:info())) >= Ticks + N end).
+    #{counters := #{ticks := Ticks}} = flame_prof:info(),
+    eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) >= Ticks + N end).
 
 %%% ------------------------------------------------------------------- bounds --
 

@@ -39,9 +39,11 @@ portable_profiles(Folder) ->
         cpu_budget => infinity}),
     ok = until_sampled(),
     {ok, #{engine := portable, why := Why} = Books} = flame_prof:stop(),
-    io:format("~ts; ~p~n", [Why, maps:with([taken, written, dropped, gone, torn, missed], Books)]),
-    #{taken := Taken, written := Written, torn := Torn, dropped := Dropped, gone := Gone,
-        expired := Expired} = Books,
+    io:format("~ts; ~p~n", [Why, maps:with([attempted, written, dropped, exited, inconsistent,
+        missed], Books)]),
+    #{attempted := Taken, written := Written, inconsistent := Torn, dropped := Dropped,
+        exited := Gone,
+        evicted := Expired} = Books,
     ?assertEqual(Taken, Written + Torn + Dropped + Gone + Expired),
     [File] = maps:get(files, Books),
     {ok, #{functions := Functions}} = flame_prof_tree:report(File, #{top => 1000}),
@@ -52,7 +54,7 @@ portable_profiles(Folder) ->
 
 until_sampled() ->
     case flame_prof:info() of
-        #{books := #{written := Written}} when Written > 500 -> ok;
+        #{counters := #{written := Written}} when Written > 500 -> ok;
         #{state := running} ->
             timer:sleep(100),
             until_sampled()

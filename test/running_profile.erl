@@ -25,7 +25,7 @@ record(Options, Directory, Fun) ->
     )),
     {Result, Pids} = Fun(),
     {ok, #{files := Files} = Books} = flame_prof:stop(),
-    #{taken := T, written := W, torn := N, dropped := D, gone := G} = Books,
+    #{attempted := T, written := W, inconsistent := N, dropped := D, exited := G} = Books,
     {balanced, T} = {balanced, W + N + D + G},
     Wanted = [list_to_binary(pid_to_list(Pid)) || Pid <- Pids],
     {ok, Samples, #{bad := 0}} = flame_prof_reader:fold(
@@ -50,7 +50,7 @@ until(Captures, Ms) ->
 
 until(Captures, Ms, Since) ->
     timer:sleep(50),
-    #{books := Books} = flame_prof:info(),
+    #{counters := Books} = flame_prof:info(),
     case Books of
         #{captures := N} when N >= Captures -> ok;
         _ ->

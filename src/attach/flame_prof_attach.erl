@@ -53,7 +53,6 @@
     ?LEASE,
     flame_prof_info,
     flame_prof_sup,
-    flame_prof_autostart,
     flame_prof_triggers,
     flame_prof_outpost,
     flame_prof_pstack,

@@ -67,7 +67,7 @@ start_link(Config) ->
 %% @doc A file is begun; samples may come from now on.
 -spec open(pid(), flame_prof:options()) -> ok | {error, flame_prof:reason()}.
 open(Scribe, Options) ->
-    flame_prof_call:call(Scribe, {open, Options}, ?CALL_MS).
+    flame_prof_run:call(Scribe, {open, Options}, ?CALL_MS).
 
 %% @doc Who samples: when it ends, the file is finished.
 -spec begun(pid(), Outpost :: pid()) -> ok.
@@ -75,15 +75,15 @@ begun(Scribe, Outpost) ->
     gen_server:cast(Scribe, {begun, Outpost}).
 
 %% @doc As flame_prof:info/0. `failure': why it ended without being told to, or why its
-%% end is not known: then what the engine dropped last is in no book.
+%% end is not known: then no counter has what the engine dropped last.
 -spec info(pid()) -> {ok, map()} | {error, term()}.
 info(Scribe) ->
-    flame_prof_call:call(Scribe, info, ?CALL_MS).
+    flame_prof_run:call(Scribe, info, ?CALL_MS).
 
 %% @doc As flame_prof:stop/0; `failure' as for info/1.
 -spec stop(pid(), timeout()) -> {ok, map()} | {error, term()}.
 stop(Scribe, Timeout) ->
-    flame_prof_call:call(Scribe, stop, Timeout).
+    flame_prof_run:call(Scribe, stop, Timeout).
 
 %% @doc It ends, and its files are no more; later where the disk stands still.
 -spec close(pid()) -> ok.
@@ -191,7 +191,7 @@ handle_info({flame_prof_nif, Ref, {file, healed, _}}, #scribe{ref = Ref} = State
     {noreply, State#scribe{trouble = <<>>}};
 handle_info({flame_prof_nif, Ref, {file, Event, Path}},
     #scribe{ref = Ref, files = Files} = State) ->
-    {noreply, State#scribe{files = flame_prof_books:files(Event, Path, Files)}};
+    {noreply, State#scribe{files = flame_prof_run:files(Event, Path, Files)}};
 handle_info({flame_prof_nif, Ref, {stopped, Result}}, #scribe{ref = Ref} = State) ->
     {noreply, stopped(Result, State)};
 handle_info(_, State) ->
@@ -275,37 +275,22 @@ finish(State) ->
     State.
 
 %% Everything is written and the file closed.
-stopped(Result, #scribe{stopping = Callers} = State) ->
-    Run = outcome(Result, run(State)),
+stopped(Result, #scribe{stopping = Callers, folder = Folder} = State) ->
+    Run = flame_prof_run:outcome(Result, Folder, flame_prof_run:ended(describe(State))),
     _ = [gen_server:reply(From, Run) || From <- Callers],
     State#scribe{phase = stopped, run = Run, stopping = []}.
 
-run(State) ->
-    Description = #{books := Books} = describe(State),
-    maps:merge(maps:remove(books, Description#{state := stopped}), Books).
-
-outcome(ok, Run) ->
-    {ok, Run};
-outcome({error, {Error, Why}}, #{lost := Lost}) ->
-    Text = io_lib:format("~ts; ~b samples were lost", [Why, Lost]),
-    {error, {Error, unicode:characters_to_binary(Text)}}.
-
 describe(#scribe{config = #{why := Why}, ref = Ref, files = Files} = State) ->
-    Books = flame_prof_books:books(Ref),
-    Elapsed = erlang:monotonic_time(millisecond) - State#scribe.started_ms,
-    Description = #{
+    Description = flame_prof_run:describe(Ref, State#scribe.started_ms, #{
         state => state_name(State),
         engine => portable,
         why => <<"portable: ", Why/binary>>,
-        running_stacks => {off, <<"the portable engine sees running processes only from outside">>},
+        running_stacks => flame_prof_run:without_captures(),
         options => State#scribe.options,
         started_at => State#scribe.started_at,
         files => lists:reverse(Files),
-        error => State#scribe.trouble,
-        elapsed_ms => Elapsed,
-        books => Books,
-        rates => flame_prof_books:rates(Books, Elapsed)
-    },
+        error => State#scribe.trouble
+    }),
     case State#scribe.failure of
         none -> Description;
         Failure -> Description#{failure => unicode:characters_to_binary(Failure)}

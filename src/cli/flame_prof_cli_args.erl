@@ -216,7 +216,7 @@ table() ->
             "Make one HTML page of files, to be opened in a browser or sent to somebody."},
         {view, "view FOLDER|FILE [options]", {1, 1},
             "Show files in a browser on this machine, until Ctrl-C."},
-        {info, "info --node NODE", {0, 0}, "What runs in a node, and how its books stand."},
+        {info, "info --node NODE", {0, 0}, "What runs in a node: rates, losses, files."},
         {start, "start --node NODE [options]", {0, 0},
             "Start a session in nodes that have flame_prof."},
         {flush, "flush --node NODE", {0, 0}, "Have every sample taken so far written to the file."},

@@ -207,13 +207,13 @@ text(Reason) -> io_lib:format("~0tP", [Reason, 20]).
 %% 12 s of 30: 23,352 samples, 0 dropped, 0 ticks missed, native
 %% ..., portable: it runs on musl (ld-musl-x86_64.so.1), and our library needs glibc
 progress(Targets, Ms, Of) ->
-    Books = [Books || #target{info = #{books := Books}} <- Targets],
-    Sum = fun(Key) -> grouped(lists:sum([maps:get(Key, B) || B <- Books])) end,
+    Counters = [Counters || #target{info = #{counters := Counters}} <- Targets],
+    Sum = fun(Key) -> grouped(lists:sum([maps:get(Key, Had) || Had <- Counters])) end,
     Engines = lists:usort([engine(Info) || #target{info = #{engine := _} = Info} <- Targets]),
     [
         io_lib:format("~b s of ~b: ", [Ms div 1000, (Of + 999) div 1000]),
-        [Sum(taken), " samples, ", Sum(dropped), " dropped, ", Sum(missed), " ticks missed"],
-        [io_lib:format(", ~b of ~b nodes", [length(Books), length(Targets)])
+        [Sum(attempted), " samples, ", Sum(dropped), " dropped, ", Sum(missed), " ticks missed"],
+        [io_lib:format(", ~b of ~b nodes", [length(Counters), length(Targets)])
             || length(Targets) > 1],
         [[", ", Engine] || Engine <- Engines]
     ].
@@ -251,20 +251,24 @@ json(Targets) ->
             engine => maps:get(engine, Info, undefined),
             why => maps:get(why, Info, undefined),
             lost => State =/= sampling,
-            books => maps:with(books(), maps:merge(maps:get(books, Info, #{}), Info))
+            counters => maps:with(counters(), all_counters(Info))
         }
      || #target{node = Node, files = Files, info = Info, state = State} <- Targets
     ],
     flame_prof_cli_out:put([flame_prof_json:encode(Nodes), "\n"]).
 
-books() -> [taken, written, dropped, torn, gone, missed, ticks, lost, bytes].
+counters() -> [attempted, written, dropped, inconsistent, exited, missed, ticks, lost, bytes].
+
+%% Of a run, which has ended, they are beside the other keys.
+all_counters(Info) -> maps:merge(maps:get(counters, Info, #{}), Info).
 
 target(#target{node = Node, files = Files, info = Info}) ->
-    Books = maps:merge(maps:get(books, Info, #{}), Info),
-    Count = fun(Key) -> grouped(maps:get(Key, Books, 0)) end,
+    Counters = all_counters(Info),
+    Count = fun(Key) -> grouped(maps:get(Key, Counters, 0)) end,
     [
         [flame_prof_cli_out:bold(atom_to_list(Node)), ": "],
-        [Count(written), " samples, ", Count(dropped), " dropped, ", Count(torn), " torn, "],
+        [Count(written), " samples, ", Count(dropped), " dropped, "],
+        [Count(inconsistent), " inconsistent, "],
         [Count(missed), " of ", Count(ticks), " ticks missed\n"],
         ["  ", maps:get(why, Info, <<"nothing was sampled">>), "\n"],
         [["  running stacks: ", running_stacks(maps:get(running_stacks, Info, on)), "\n"]],

@@ -5,7 +5,6 @@
 -export([do/2, session_options/1, timeout/1]).
 
 -import(flame_prof_cli_out, [put/1]).
--import(flame_prof_text, [grouped/1]).
 
 -define(TIMEOUT_MS, 10000).
 %% The session itself gives a slow disk half a minute.
@@ -105,32 +104,10 @@ flushed(Node, ok) ->
     io_lib:format("~ts: flushed~n", [Node]).
 
 stopped(Node, Run) ->
-    [io_lib:format("~ts: stopped~n", [Node]), figures(Run, Run)].
+    flame_prof_info:format(Node, Run).
 
-info(Node, #{state := stopped, last_run := Run}) ->
-    [io_lib:format("~ts: stopped; the last run was:~n", [Node]), figures(Run, Run)];
-info(Node, #{state := stopped}) ->
-    io_lib:format("~ts: stopped~n", [Node]);
-info(Node, #{state := State, books := Books} = Info) ->
-    [io_lib:format("~ts: ~ts~n", [Node, State]), figures(Info, Books)];
-info(Node, #{state := State}) ->
-    io_lib:format("~ts: ~ts~n", [Node, State]).
-
-figures(Info, Books) ->
-    #{files := Files, elapsed_ms := Ms, why := Why} = Info,
-    #{taken := Taken, written := Written, dropped := Dropped, missed := Missed, ticks := Ticks} =
-        Books,
-    #{torn := Torn, gone := Gone, bytes := Bytes} = Books,
-    [
-        ["  ", Why, "\n"],
-        io_lib:format("  ~.1f s, ~ts ticks, ~ts missed~n",
-            [Ms / 1000, grouped(Ticks), grouped(Missed)]),
-        io_lib:format("  ~ts samples taken, ~ts written, ~ts dropped, ~ts torn, ~ts gone~n", [
-            grouped(N) || N <- [Taken, Written, Dropped, Torn, Gone]
-        ]),
-        io_lib:format("  ~ts bytes~n", [grouped(Bytes)]),
-        [["  ", File, "\n"] || File <- Files]
-    ].
+info(Node, Info) ->
+    flame_prof_info:format(Node, Info).
 
 %% pstack: told where it was seen, so that pids are those of the node.
 

@@ -44,6 +44,7 @@
         select => select() | left_out(),
         process_options => process_given() | left_out(),
         include => pid() | atom() | [pid() | atom()],
+        duration => pos_integer() | infinity | left_out(),
         follow_limits => #{atom() => pos_integer() | left_out()} | left_out(),
         triggers => flame_prof_trigger:given() | [flame_prof_trigger:given()] | left_out(),
         lookback => non_neg_integer() | left_out(),
@@ -190,6 +191,9 @@ sample_rows() ->
             default => [],
             doc => "processes to sample in addition to `select`; a name is looked up several "
             "times a second"},
+        #{key => duration, type => limit(ms, 1, 16#ffffffff), default => infinity,
+            also => "without triggers, each of which has its own",
+            doc => "time after which the session stops by itself, in milliseconds"},
         #{key => follow_limits, alias => viral_limits, default => ?FOLLOW_LIMITS,
             type => {own, fun follow_limits/1,
                 "a map, #{processes => Count, events => Count, seconds => Count}"},
@@ -292,7 +296,8 @@ conflicting(Key, Options) ->
 
 conflict(Options) ->
     Conflicts = [{flush_interval, fun flushes_early/1}, {memory_budget, fun lacks_memory/1},
-        {mode, fun cannot_ask/1}, {lookback, fun lacks_triggers/1}],
+        {mode, fun cannot_ask/1}, {lookback, fun lacks_triggers/1},
+        {duration, fun is_ambiguous/1}],
     hd([Key || {Key, Is} <- Conflicts, Is(Options)] ++ [none]).
 
 flushes_early(#{sample_interval := Sample, flush_interval := Flush}) ->
@@ -305,6 +310,10 @@ lacks_memory(Options) ->
 cannot_ask(#{mode := schedulers, running_stacks := false}) -> true;
 cannot_ask(#{mode := schedulers, engine := portable}) -> true;
 cannot_ask(#{}) -> false.
+
+%% The time of the waiting, or of the profiles.
+is_ambiguous(#{duration := Ms, triggers := Triggers}) ->
+    Ms =/= infinity andalso Triggers =/= [].
 
 lacks_triggers(#{lookback := Ms, triggers := Triggers}) ->
     Ms > 0 andalso Triggers =:= [].

@@ -97,7 +97,7 @@ heard({flame_prof_taken, Bytes, Generation}, #far{generation = Own, bytes = Befo
     end.
 
 %% @doc Once, when the engine ends. Waits half a second for a connection that is
-%% busy; what is not told then is missing in the books.
+%% busy; no counter has what is not told then.
 -spec close(outlet()) -> ok.
 close({library, _}) ->
     ok;

@@ -70,7 +70,7 @@ refresh(Known) ->
     end.
 
 %% @doc By the counters of the session.
--spec state(use(), flame_prof_books:books() | none) -> state().
+-spec state(use(), flame_prof_run:counters() | none) -> state().
 state({off, Why}, _Counters) ->
     {off, Why};
 state({on, _}, #{lost_signal := Signal}) when Signal > 0 ->
@@ -87,7 +87,7 @@ state({on, _}, _Counters) ->
     on.
 
 %% @doc One warning each time that the captures are lost.
--spec log_loss(use(), Before :: flame_prof_books:books() | none, flame_prof_books:books()) -> ok.
+-spec log_loss(use(), Before :: flame_prof_run:counters() | none, flame_prof_run:counters()) -> ok.
 log_loss(Use, Before, Counters) ->
     case {state(Use, Before), state(Use, Counters)} of
         {on, {lost, Why}} ->

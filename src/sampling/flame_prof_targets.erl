@@ -27,7 +27,7 @@
 -behaviour(gen_server).
 
 -export([start_link/1, attach/2, stop/1]).
--export([processes/1, enter/2, leave/2, info/1, selected/1]).
+-export([processes/1, enter/2, leave/2, info/2, selected/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([config/0, engine/0, previous/0]).
@@ -123,9 +123,9 @@ enter(Pid, Options) ->
 leave(Pid, Previous) ->
     gen_server:call(Pid, {leave, self(), Previous}).
 
--spec info(pid()) -> map().
-info(Pid) ->
-    gen_server:call(Pid, info).
+-spec info(pid(), timeout()) -> map().
+info(Pid, Timeout) ->
+    gen_server:call(Pid, info, Timeout).
 
 %% @doc Everybody that is looked at.
 -spec selected(pid()) -> [pid()].

@@ -6,6 +6,10 @@
 %% is quiet unless somebody adds a handler, or a filter, for this one. What
 %% somebody has to see, such as a refused configuration, is logged without a domain
 %% where it happens.
+%%
+%% Handlers run in a process of the event's own: a slow handler delays no session, and
+%% one that calls flame_prof:stop/0 gets an answer. The events of one process are
+%% handled one after the other.
 -module(flame_prof_event).
 
 -include_lib("kernel/include/logger.hrl").
@@ -14,18 +18,34 @@
 -export([format/2]).
 
 %% @doc As telemetry's execute/3; `[flame_prof | Name]' is the event there. Never
-%% fails, and waits for nobody but telemetry's handlers.
+%% fails, and returns before any handler is called.
 -spec emit([atom(), ...], #{atom() => number()}, #{atom() => term()}) -> ok.
 emit(Name, Measurements, Metadata) ->
-    ?LOG_NOTICE(
-        #{event => [flame_prof | Name], measurements => Measurements, metadata => Metadata},
-        #{
-            application => flame_prof,
-            domain => [flame_prof],
-            report_cb => fun ?MODULE:format/2
-        }
-    ),
-    execute([flame_prof | Name], Measurements, Metadata).
+    Event = [flame_prof | Name],
+    Meta = #{
+        application => flame_prof,
+        domain => [flame_prof],
+        report_cb => fun ?MODULE:format/2,
+        pid => self(),
+        time => logger:timestamp()
+    },
+    Before = get(?MODULE),
+    Emitter = spawn(fun() ->
+        ok = await(Before),
+        ?LOG_NOTICE(#{event => Event, measurements => Measurements, metadata => Metadata}, Meta),
+        execute(Event, Measurements, Metadata)
+    end),
+    _ = put(?MODULE, Emitter),
+    ok.
+
+%% The event before this one is handled.
+await(undefined) ->
+    ok;
+await(Emitter) ->
+    Monitor = erlang:monitor(process, Emitter),
+    receive
+        {'DOWN', Monitor, process, _, _} -> ok
+    end.
 
 %% By a variable: there is nothing to call where it is not loaded.
 execute(Event, Measurements, Metadata) ->

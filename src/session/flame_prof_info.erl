@@ -1,46 +1,50 @@
-%% @private What flame_prof:info/0 and selected/0 answer, put together from the session,
-%% its targets and the triggers. A process that ends meanwhile is left out.
+%% @private What flame_prof:info/0, i/0 and selected/0 answer, put together from the
+%% session, its targets and the triggers; and the same as text, for a shell and for the
+%% command line. A process that ends meanwhile is left out.
 -module(flame_prof_info).
 
--export([info/0, selected/0]).
+-export([info/0, selected/0, format/2]).
+
+-import(flame_prof_text, [grouped/1]).
+
+%% One call of metrics/0 waits for no more than their sum.
+-define(SESSION_MS, 4000).
+-define(TARGETS_MS, 1000).
 
 -spec info() -> flame_prof:info().
 info() ->
     add_triggers(
-        case flame_prof_session:info() of
-            {ok, Info} -> add_targets(Info);
-            %% It answers at any time but while the application shuts it down.
-            {error, {timeout, _}} -> #{state => stopping};
-            {error, _} -> stopped(flame_prof_session:last_run())
+        case flame_prof_session:info(?SESSION_MS) of
+            {ok, Info, Targets} -> add_targets(Info, Targets);
+            {error, {timeout, _}} -> #{state => unresponsive};
+            {error, _} -> stopped()
         end
     ).
 
 add_triggers(#{state := State} = Info) ->
     case {flame_prof_triggers:info(), State} of
         {{ok, Triggers}, stopped} -> maps:merge(Info#{state := armed}, Triggers);
-        {{ok, Triggers}, armed} -> maps:merge(add_last_run(Info), Triggers);
+        %% It keeps what comes before the next one.
+        {{ok, Triggers}, armed} -> maps:merge(maps:merge(stopped(), Info), Triggers);
         {{ok, Triggers}, _} -> maps:merge(Info, Triggers);
         {{error, _}, _} -> Info
     end.
 
-add_targets(Info) ->
-    case flame_prof_session:targets() of
-        {ok, Targets} ->
-            try
-                Info#{targets => flame_prof_targets:info(Targets)}
-            catch
-                exit:_ -> Info
-            end;
-        {error, _} ->
-            Info
+add_targets(Info, none) ->
+    Info;
+add_targets(Info, Targets) ->
+    try
+        Info#{targets => flame_prof_targets:info(Targets, ?TARGETS_MS)}
+    catch
+        exit:_ -> Info
     end.
 
-%% It keeps what comes before the next one.
-add_last_run(Info) ->
-    maps:merge(stopped(flame_prof_session:last_run()), Info).
-
-stopped(none) -> #{state => stopped};
-stopped(Run) -> #{state => stopped, last_run => Run}.
+stopped() ->
+    maps:from_list(
+        [{state, stopped}] ++
+            [{last_run, Run} || Run <- [flame_prof_history:run()], Run =/= none] ++
+            [{last_error, Reason} || {error, Reason} <- [flame_prof_history:error()]]
+    ).
 
 -spec selected() -> [{pid(), Names :: unicode:chardata()}].
 selected() ->
@@ -58,3 +62,72 @@ selected(Targets) ->
 
 shown(Pid) ->
     unicode:characters_to_binary(flame_prof_names:show(Pid)).
+
+%% @doc Of a node: eight lines, and one more for each trigger. Of a run that has ended, too.
+-spec format(node(), flame_prof:info() | flame_prof:run()) -> unicode:chardata().
+format(Node, #{state := stopped, last_run := Run} = Info) ->
+    [head(Node, "stopped; the last run was:"), last_error(Info), figures(Run, Run)];
+format(Node, #{state := stopped, engine := _} = Run) ->
+    [head(Node, "stopped"), figures(Run, Run)];
+format(Node, #{state := State, counters := Counters} = Info) ->
+    [head(Node, atom_to_list(State)), figures(Info, Counters), triggers(Info)];
+format(Node, #{state := State} = Info) ->
+    [head(Node, atom_to_list(State)), last_error(Info), triggers(Info)].
+
+head(Node, State) -> io_lib:format("~ts: ~ts~n", [Node, State]).
+
+figures(#{why := Why, rates := Rates} = Info, Counters) ->
+    [
+        ["  ", Why, "\n"],
+        ticks(Info, Counters),
+        selection(Info, Counters),
+        samples(Counters),
+        io_lib:format("  rates: ~ts samples/s, ~ts bytes/s~n", [
+            grouped(round(maps:get(Key, Rates))) || Key <- [samples_per_second, bytes_per_second]
+        ]),
+        io_lib:format("  CPU, of one core: sampler ~.2f %, writer ~.2f %,
+            signal handler ~.2f %~n", [
+            maps:get(Key, Rates)
+         || Key <- [sampler_cpu_percent, writer_cpu_percent, handler_cpu_percent]
+        ]),
+        files(Info, Counters)
+    ].
+
+ticks(#{elapsed_ms := Ms, rates := #{missed_percent := Percent}}, Counters) ->
+    #{ticks := Ticks, missed := Missed} = Counters,
+    io_lib:format("  ~.1f s, ~ts ticks, ~ts missed (~.1f %)~n",
+        [Ms / 1000, grouped(Ticks), grouped(Missed), Percent]).
+
+selection(#{running_stacks := Captures}, #{selected := Selected, processes := All}) ->
+    io_lib:format("  ~ts of ~ts processes selected; stacks of running processes: ~ts~n",
+        [grouped(Selected), grouped(All), captures(Captures)]).
+
+captures(on) -> "yes";
+captures({off, Why}) -> ["no: ", Why];
+captures({lost, Why}) -> ["lost: ", Why].
+
+samples(Counters) ->
+    Names = [attempted, written, inconsistent, dropped, exited, evicted],
+    Parts = [[grouped(maps:get(Name, Counters)), $\s, atom_to_list(Name)] || Name <- Names],
+    ["  samples: ", lists:join(", ", Parts), "\n"].
+
+%% The newest; the directory has the others.
+files(#{files := Files, error := Trouble}, #{file_bytes := Bytes}) ->
+    Newest = [[lists:last(Files)] || Files =/= []],
+    More = [io_lib:format(" and ~b before it", [length(Files) - 1]) || length(Files) > 1],
+    [
+        io_lib:format("  ~ts bytes in ", [grouped(Bytes)]),
+        [["no file"] || Files =:= []], Newest, More, "\n",
+        [["  cannot write: ", Trouble, "\n"] || Trouble =/= <<>>]
+    ].
+
+last_error(#{last_error := Reason}) -> ["  error: ", flame_prof:format_error(Reason), "\n"];
+last_error(_) -> [].
+
+triggers(#{triggers := Triggers}) ->
+    [
+        io_lib:format("  trigger ~ts: fired ~b times~n", [flame_prof_trigger:name(On), Fired])
+     || #{on := On, fired := Fired} <- Triggers
+    ];
+triggers(_) ->
+    [].

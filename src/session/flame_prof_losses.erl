@@ -1,69 +1,69 @@
-%% @private The warnings of a session about what it loses: each once when its limit is
-%% passed, and the one of samples and ticks again after a calm. No process.
+%% @private What a session says of its losses, each once: samples or ticks in a report of
+%% level notice, what it has no room for as a warning. No process.
 -module(flame_prof_losses).
 
 -include_lib("kernel/include/logger.hrl").
 
--export([warn/3]).
+-export([log/3]).
+-export([format/1]).
 
 -define(LOG_META, #{application => flame_prof}).
 
 %% Of the samples or of the ticks, from one call to the next.
 -define(LOSS_PERCENT, 1).
 
-%% Calls in a row below that, until the next loss is logged. The missed ticks of an engine that is
-%% held up are counted when it goes on, so one call below is no recovery.
--define(CALM, 4).
-
-%% @doc `Before': the counts of the last call; `Calm': what the last call returned, 0 at first.
-%% Returns how many calls without losses are left until the next loss is logged.
--spec warn(none | flame_prof_books:books(), flame_prof_books:books(), Calm :: non_neg_integer()) ->
-    non_neg_integer().
-warn(Before, Books, Calm) ->
-    ok = log_left_out(code_ranges_left_out, Before, Books),
-    ok = log_left_out(libraries_left_out, Before, Books),
-    Lost = {Samples, Ticks} = {percent_lost(Books, Before), percent_missed(Books, Before)},
-    case max(Samples, Ticks) > ?LOSS_PERCENT of
-        true ->
-            ok = log_losses(Calm, Lost),
-            ?CALM;
-        false ->
-            max(0, Calm - 1)
+%% @doc `Before': the counters of the last call. Returns whether losses were logged, in
+%% this call or, as `IsLogged' says, in one before.
+-spec log(
+    none | flame_prof_run:counters(), flame_prof_run:counters(), IsLogged :: boolean()
+) -> boolean().
+log(Before, Counters, IsLogged) ->
+    ok = log_left_out(code_ranges_left_out, Before, Counters),
+    ok = log_left_out(libraries_left_out, Before, Counters),
+    Lost = {Samples, Ticks} = {percent_lost(Counters, Before), percent_missed(Counters, Before)},
+    case not IsLogged andalso max(Samples, Ticks) > ?LOSS_PERCENT of
+        true -> log_losses(Lost);
+        false -> IsLogged
     end.
 
-log_losses(0, {Samples, Ticks}) ->
-    ?LOG_WARNING(
-        "flame_prof loses more than ~b %: ~.1f % of its samples, ~.1f % of its ticks",
-        [?LOSS_PERCENT, Samples, Ticks],
-        ?LOG_META
-    );
-log_losses(_, _) ->
-    ok.
+log_losses({Samples, Ticks}) ->
+    Report = #{what => sampling_loss, samples_percent => Samples, ticks_percent => Ticks},
+    ?LOG_NOTICE(Report, ?LOG_META#{report_cb => fun ?MODULE:format/1}),
+    true.
+
+%% @doc The report as logger prints it.
+-spec format(logger:report()) -> {io:format(), [term()]}.
+format(#{what := sampling_loss, samples_percent := Samples, ticks_percent := Ticks}) ->
+    {
+        "flame_prof loses ~.1f % of its samples and ~.1f % of its ticks; "
+        "flame_prof:info() has the counters",
+        [Samples, Ticks]
+    }.
 
 %% Once, when the first of them has no room.
-log_left_out(Key, Before, Books) ->
-    case {left_out(Key, Before), left_out(Key, Books)} of
+log_left_out(Key, Before, Counters) ->
+    case {left_out(Key, Before), left_out(Key, Counters)} of
         {0, N} when N > 0 -> ?LOG_WARNING(left_out_text(Key), [N], ?LOG_META);
         _ -> ok
     end.
 
 left_out(_Key, none) -> 0;
-left_out(Key, Books) -> maps:get(Key, Books, 0).
+left_out(Key, Counters) -> maps:get(Key, Counters, 0).
 
 left_out_text(code_ranges_left_out) ->
     "flame_prof leaves out frames in ~b or more mappings of code: it has room for 64 mappings";
 left_out_text(libraries_left_out) ->
     "flame_prof leaves out C frames below ~b C libraries, for which memory_budget has no room".
 
-percent_lost(Books, Before) ->
-    Since = fun(Keys) -> since(Keys, Books, Before) end,
-    100 * Since([torn, dropped]) / max(1, Since([taken])).
+percent_lost(Counters, Before) ->
+    Since = fun(Keys) -> since(Keys, Counters, Before) end,
+    100 * Since([inconsistent, dropped]) / max(1, Since([attempted])).
 
-percent_missed(Books, Before) ->
-    Since = fun(Keys) -> since(Keys, Books, Before) end,
+percent_missed(Counters, Before) ->
+    Since = fun(Keys) -> since(Keys, Counters, Before) end,
     100 * Since([missed]) / max(1, Since([ticks, missed])).
 
-since(Keys, Books, none) ->
-    lists:sum([maps:get(Key, Books) || Key <- Keys]);
-since(Keys, Books, Before) ->
-    since(Keys, Books, none) - since(Keys, Before, none).
+since(Keys, Counters, none) ->
+    lists:sum([maps:get(Key, Counters) || Key <- Keys]);
+since(Keys, Counters, Before) ->
+    since(Keys, Counters, none) - since(Keys, Before, none).

@@ -1,13 +1,22 @@
-%% @private The books of the running session in Prometheus' text form (version
+%% @private The counters of the running session in Prometheus' text form (version
 %% 0.0.4), for whatever answers `/metrics' in this node.
 -module(flame_prof_metrics).
 
 -export([format/1]).
 
-%% What goes up and down; all other books only grow while a session runs.
--define(GAUGES, [selected, processes, pending, budget_step, select_interval_ms]).
+%% A metric of the library's counters: one line for each counter, told apart by the
+%% label. `{seconds, PerSecond}' says in what part of a second the counter counts.
+-type row() ::
+    {
+        Name :: string(),
+        gauge | counter,
+        Help :: string(),
+        Unit :: count | {seconds, PerSecond :: pos_integer()},
+        Label :: none | atom(),
+        [{Counter :: atom(), Value :: string()}]
+    }.
 
-%% @doc Of what `flame_prof:info/0' says. Times are in seconds.
+%% @doc Of what `flame_prof:info/0' answers. Times are in seconds.
 -spec format(flame_prof:info()) -> binary().
 format(Info) ->
     iolist_to_binary([up(Info), triggers(Info) | of_session(Info)]).
@@ -16,12 +25,12 @@ up(#{state := State} = Info) ->
     Up =
         case State of
             stopped -> 0;
-            armed when not is_map_key(books, Info) -> 0;
+            armed when not is_map_key(counters, Info) -> 0;
             _ -> 1
         end,
-    metric(up, gauge, "Whether a session is running.", [{[], Up}]).
+    metric("up", gauge, "Whether a session is running (1) or not (0).", [{[], Up}]).
 
-%% One line for each, as they are many: of two on the same the sum.
+%% One line for each condition: of two triggers on the same the sum.
 triggers(#{triggers := Triggers}) ->
     Fired = lists:foldl(
         fun(#{on := On, fired := N}, Sums) ->
@@ -31,51 +40,134 @@ triggers(#{triggers := Triggers}) ->
         Triggers
     ),
     Values = [{[{on, On}], N} || {On, N} <- lists:sort(maps:to_list(Fired))],
-    metric(triggers_fired_total, counter, "Profiles that a trigger has started.", Values);
+    metric("triggers_fired_total", counter, "Profiles that the trigger has started.", Values);
 triggers(_) ->
     [].
 
-of_session(#{books := Books, engine := Engine, elapsed_ms := Ms} = Info) ->
+of_session(#{counters := Counters, engine := Engine, elapsed_ms := Ms} = Info) ->
     [
-        metric(session_info, gauge, "The running session.", [{[{engine, Engine}], 1}]),
-        metric(session_seconds, gauge, "How long it has been running.", [{[], Ms / 1000}])
-        | [book(Key, Value) || {Key, Value} <- lists:sort(maps:to_list(Books)),
-            is_integer(Value)] ++
-            targets(Info)
+        metric("session_info", gauge, "The engine of the running session, as a label; always 1.",
+            [{[{engine, Engine}], 1}]),
+        metric("session_seconds", gauge, "Seconds since the start of the session.",
+            [{[], Ms / 1000}]),
+        [of_counters(Row, Counters) || Row <- rows()]
+        | targets(Info)
     ];
 of_session(_) ->
     [].
 
-book(Key, Value) ->
-    case {lists:member(Key, ?GAUGES), seconds_name(Key)} of
-        {true, _} -> metric(Key, gauge, help(Key), [{[], Value}]);
-        {false, none} -> metric([atom_to_list(Key), "_total"], counter, help(Key), [{[], Value}]);
-        {false, Name} -> metric(Name, counter, help(Key), [{[], Value / 1.0e9}])
-    end.
+of_counters({Name, Type, Help, Unit, Label, Counters}, Values) ->
+    metric(Name, Type, Help, [
+        {[{Label, Value} || Label =/= none], in_unit(Unit, maps:get(Counter, Values))}
+     || {Counter, Value} <- Counters
+    ]).
 
-seconds_name(Key) ->
-    Name = atom_to_list(Key),
-    case lists:suffix("_ns", Name) of
-        true -> [lists:sublist(Name, length(Name) - 3), "_seconds_total"];
-        false -> none
-    end.
+in_unit(count, Value) -> Value;
+in_unit({seconds, PerSecond}, Value) -> Value / PerSecond.
+
+-spec rows() -> [row()].
+rows() ->
+    sample_rows() ++ file_rows() ++ selection_rows() ++ cost_rows().
+
+sample_rows() ->
+    [
+        {"samples_total", counter, "Samples by what became of them.", count, result, [
+            {written, "written"}, {inconsistent, "inconsistent"}, {dropped, "dropped"},
+            {exited, "exited"}, {evicted, "evicted"}
+        ]},
+        {"samples_attempted_total", counter, "Samples that the engine has begun.", count, none,
+            [{attempted, ""}]},
+        {"samples_pending", gauge, "Samples between the engine and the file.", count, none,
+            [{pending, ""}]},
+        {"samples_inconsistent_total", counter,
+            "Samples given up because the read was inconsistent, by cause.", count, cause, [
+                {inconsistent_changed, "changed"}, {inconsistent_moved, "moved"},
+                {inconsistent_unfound, "unfound"}, {inconsistent_late, "late"}
+            ]},
+        {"samples_merged_total", counter,
+            "Samples written as part of the weight of another one.", count, none, [{merged, ""}]},
+        {"samples_lost_total", counter,
+            "Dropped samples that the file refused.", count, none, [{lost, ""}]},
+        {"samples_unsaved_total", counter,
+            "Written samples whose file was removed or not synced afterwards.", count, none,
+            [{unsaved, ""}]},
+        {"own_samples_total", counter, "Samples of the profiler itself.", count, none,
+            [{own_samples, ""}]},
+        {"ticks_total", counter, "Ticks of the sampler, done and missed.", count, result,
+            [{ticks, "done"}, {missed, "missed"}]}
+    ].
+
+file_rows() ->
+    [
+        {"text_bytes_total", counter, "Bytes of text before compression.", count, none,
+            [{bytes, ""}]},
+        {"file_bytes_total", counter, "Bytes that the files took.", count, none,
+            [{file_bytes, ""}]},
+        {"files_total", counter, "Files by what the session did to them.", count, event,
+            [{files_begun, "begun"}, {files_removed, "removed"}, {files_recovered, "recovered"}]},
+        {"file_errors_total", counter, "File operations that failed.", count, none,
+            [{errors, ""}]},
+        {"flushes_total", counter, "Flushes that have completed.", count, none, [{flushes, ""}]}
+    ].
+
+selection_rows() ->
+    [
+        {"selected_processes", gauge, "Processes that the selection has chosen.", count, none,
+            [{selected, ""}]},
+        {"seen_processes", gauge, "Processes of the node at the last selection.", count, none,
+            [{processes, ""}]},
+        {"selections_total", counter, "Selections that have completed.", count, none,
+            [{selections, ""}]},
+        {"selection_interval_seconds", gauge,
+            "Seconds between two selections, as cpu_budget stretches them.", {seconds, 1000}, none,
+            [{select_interval_ms, ""}]}
+    ].
+
+cost_rows() ->
+    [
+        {"cpu_seconds_total", counter, "CPU time of the profiler's threads.",
+            {seconds, 1000000000}, thread,
+            [{sampler_cpu_ns, "sampler"}, {writer_cpu_ns, "writer"}]},
+        {"writer_cpu_seconds_total", counter, "CPU time of the writer, by what it did.",
+            {seconds, 1000000000}, work,
+            [{file_cpu_ns, "file"}, {compress_cpu_ns, "compression"}]},
+        {"handler_seconds_total", counter,
+            "Time that schedulers spent in the signal handler.", {seconds, 1000000000}, none,
+            [{handler_ns, ""}]},
+        {"signals_total", counter, "Signals sent to schedulers for a capture.", count, none,
+            [{signals, ""}]},
+        {"captures_total", counter, "Stacks that signal handlers captured.", count, none,
+            [{captures, ""}]},
+        {"throttle_level", gauge,
+            "How much is left out to stay within cpu_budget, 0 (nothing) to 8.", count, none,
+            [{budget_step, ""}]},
+        {"throttle_changes_total", counter, "Changes of the throttle level.", count, none,
+            [{budget_changes, ""}]},
+        {"stacks_total", counter, "Distinct stacks that were defined to the writer.", count, none,
+            [{stacks, ""}]},
+        {"stacks_retried_total", counter, "Stacks that were read twice.", count, none,
+            [{retried, ""}]},
+        {"frames_unresolved_total", counter,
+            "Frames left out because no function is at their address.", count, none,
+            [{unresolved, ""}]},
+        {"functions_recoded_total", counter,
+            "Cached functions that a code load has replaced.", count, none, [{recoded, ""}]}
+    ].
 
 targets(#{targets := Targets}) ->
     Kinds = [explicit, included, filtered, caught],
-    Help = "Processes looked at beside those that the rules choose.",
-    [metric(targets, gauge, Help, [{[{kind, Kind}], maps:get(Kind, Targets)} || Kind <- Kinds])];
+    Help = "Processes sampled in addition to the selection, by reason.",
+    [metric("target_processes", gauge, Help,
+        [{[{kind, Kind}], maps:get(Kind, Targets)} || Kind <- Kinds])];
 targets(_) ->
     [].
 
 metric(Name, Type, Help, Values) ->
-    Full = ["flame_prof_", name(Name)],
+    Full = ["flame_prof_", Name],
     [
         ["# HELP ", Full, $\s, Help, $\n, "# TYPE ", Full, $\s, atom_to_list(Type), $\n]
         | [[Full, labels(Labels), $\s, number(Value), $\n] || {Labels, Value} <- Values]
     ].
-
-name(Name) when is_atom(Name) -> atom_to_list(Name);
-name(Name) -> Name.
 
 labels([]) -> [];
 labels([{Key, Value}]) -> [${, atom_to_list(Key), "=\"", label(Value), "\"}"].
@@ -83,30 +175,8 @@ labels([{Key, Value}]) -> [${, atom_to_list(Key), "=\"", label(Value), "\"}"].
 label(Value) when is_atom(Value) -> atom_to_list(Value);
 label(Text) ->
     Escapes = [{<<"\\">>, <<"\\\\">>}, {<<"\"">>, <<"\\\"">>}, {<<"\n">>, <<"\\n">>}],
-    lists:foldl(fun escape/2, Text, Escapes).
-
-escape({What, By}, Text) -> binary:replace(Text, What, By, [global]).
+    Escape = fun({What, By}, Bytes) -> binary:replace(Bytes, What, By, [global]) end,
+    lists:foldl(Escape, unicode:characters_to_binary(Text), Escapes).
 
 number(N) when is_integer(N) -> integer_to_list(N);
 number(F) -> io_lib:format("~.9f", [F]).
-
-help(taken) -> "Samples begun.";
-help(written) -> "Samples formatted and handed to the file.";
-help(torn) -> "Samples given up because the process changed meanwhile.";
-help(dropped) -> "Samples given up because there was no room for them.";
-help(gone) -> "Samples given up because the process had exited.";
-help(lost) -> "Samples that the file refused, counted in dropped as well.";
-help(expired) -> "Samples held for a trigger that did not fire in time.";
-help(pending) -> "Samples between the engine and the file.";
-help(ticks) -> "Ticks done.";
-help(missed) -> "Ticks left out because their time had passed.";
-help(selected) -> "Processes looked at now.";
-help(processes) -> "Processes seen at the last selection.";
-help(bytes) -> "Bytes of text written.";
-help(sampler_cpu_ns) -> "CPU time of the engine.";
-help(writer_cpu_ns) -> "CPU time of the writer's thread.";
-help(handler_ns) -> "Time that schedulers spent answering.";
-help(budget_step) -> "How much is left out to keep within cpu_budget: 0 nothing, 8 most.";
-help(select_interval_ms) ->
-    "Milliseconds between selections, as stretched to keep within cpu_budget.";
-help(_) -> "See The books in doc/sampling.md.".

@@ -3,20 +3,30 @@
 %% A process of its own, linked to the session: some of these questions are
 %% answered by all schedulers, and one that is long in a NIF keeps them waiting.
 %% Then the session does not wait, and the figures in the file are those of an
-%% earlier flush. It takes about 0.3 ms of CPU time in each interval.
+%% earlier flush. It takes about 0.3 ms of CPU time in each interval. Between two
+%% intervals no code of this module is on its stack, so that the module can be loaded anew.
 %%
 %% Nothing is switched on for it: scheduler utilisation is told where somebody has
 %% set the system flag `scheduler_wall_time', and left out elsewhere.
 -module(flame_prof_node).
 
+-behaviour(gen_server).
+
 -export([start_link/0, watch/3, stop/1]).
 -export([figures/0]).
--export([init/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([figures/0]).
 
 %% Every name begins with `node_'. Sizes are in bytes; totals grow.
 -type figures() :: [{Name :: atom(), integer()}].
+
+-record(node, {
+    outlet = none :: none | flame_prof_outlet:outlet(),
+    interval_ms = 0 :: non_neg_integer(),
+    %% When the figures are due that were told last.
+    last_ms = 0 :: integer()
+}).
 
 %% So long before a flush: what was asked for is there when it comes.
 -define(AHEAD_MS, 200).
@@ -24,13 +34,13 @@
 %% @doc Before the session, which is told not to sample it.
 -spec start_link() -> pid().
 start_link() ->
-    spawn_link(?MODULE, init, []).
+    {ok, Pid} = gen_server:start_link(?MODULE, [], []),
+    Pid.
 
 %% @doc Begin: figures for a session that flushes every so many milliseconds.
 -spec watch(pid(), flame_prof_outlet:outlet(), IntervalMs :: pos_integer()) -> ok.
 watch(Pid, Outlet, IntervalMs) ->
-    Pid ! {watch, Outlet, IntervalMs},
-    ok.
+    gen_server:cast(Pid, {watch, Outlet, IntervalMs}).
 
 -spec stop(pid()) -> ok.
 stop(Pid) ->
@@ -38,21 +48,37 @@ stop(Pid) ->
     _ = exit(Pid, kill),
     ok.
 
--spec init() -> ok.
-init() ->
-    receive
-        {watch, Outlet, IntervalMs} ->
-            loop(Outlet, IntervalMs, erlang:monotonic_time(millisecond) - ?AHEAD_MS)
-    end.
+-spec init([]) -> {ok, #node{}}.
+init([]) ->
+    {ok, #node{}}.
 
-loop(Outlet, IntervalMs, LastMs) ->
+-spec handle_call(term(), gen_server:from(), #node{}) ->
+    {reply, {error, unknown_call}, #node{}}.
+handle_call(_, _From, State) ->
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #node{}) -> {noreply, #node{}} | {stop, normal, #node{}}.
+handle_cast({watch, Outlet, IntervalMs}, _State) ->
+    LastMs = erlang:monotonic_time(millisecond) - ?AHEAD_MS,
+    tell(#node{outlet = Outlet, interval_ms = IntervalMs, last_ms = LastMs});
+handle_cast(_, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #node{}) -> {noreply, #node{}} | {stop, normal, #node{}}.
+handle_info(tell, State) ->
+    tell(State);
+handle_info(_, State) ->
+    {noreply, State}.
+
+tell(#node{outlet = Outlet, interval_ms = IntervalMs, last_ms = LastMs} = State) ->
     case flame_prof_outlet:figures(figures(), Outlet) of
         ok ->
             NextMs = LastMs + IntervalMs,
-            timer:sleep(max(?AHEAD_MS, NextMs - erlang:monotonic_time(millisecond))),
-            loop(Outlet, IntervalMs, NextMs);
+            Wait = max(?AHEAD_MS, NextMs - erlang:monotonic_time(millisecond)),
+            _ = erlang:send_after(Wait, self(), tell),
+            {noreply, State#node{last_ms = NextMs}};
         closed ->
-            ok
+            {stop, normal, State}
     end.
 
 %% @doc The figures of now.

@@ -20,12 +20,11 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/2, flush/1, stop/2, info/0, targets/0]).
+-export([start_link/2, flush/1, stop/2, kill/1, info/1, targets/0]).
 -export([commit/2, end_soon/1]).
--export([create_last_run/0, last_run/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([run/0, how/0]).
+-export_type([how/0]).
 
 %% `hold_ms': what is sampled is kept in memory for so long, and written from
 %% commit/2 on. `note': why it was started, for the file and for info/0.
@@ -38,9 +37,6 @@
         %% Of a flame_prof_outpost.
         scribe => pid()
     }.
-
-%% What a session was, once it has ended: info/0 and its books in one map.
--type run() :: #{atom() => term()}.
 
 -record(session, {
     owner = none :: none | pid(),
@@ -64,9 +60,9 @@
     files = [] :: [binary()],
     %% Why no file takes bytes now; empty when one does.
     trouble = <<>> :: binary(),
-    %% The books when we last looked at the losses, and whether they were high.
+    %% The counters when the losses were last looked at, and whether they were logged.
     looked_at = none :: none | map(),
-    losses_calm = 0 :: non_neg_integer(),
+    are_losses_logged = false :: boolean(),
     flushing = #{} :: #{Ticket :: pos_integer() => gen_server:from()},
     stopping = [] :: [gen_server:from()]
 }).
@@ -82,6 +78,9 @@
 -define(HALT_MS, 1000).
 %% What a shutdown of the application gives the disk.
 -define(CLOSE_MS, 10000).
+
+%% After which kill/1 is not polite any more.
+-define(KILL_MS, 2000).
 
 -define(SCHEDULERS_MS, 1000).
 
@@ -101,27 +100,36 @@ flush(Timeout) ->
     call(flush, Timeout).
 
 %% @doc Returns when the process has ended, so that another can be started.
--spec stop(current | pid(), timeout()) -> {ok, run()} | {error, flame_prof:reason()}.
+-spec stop(current | pid(), timeout()) ->
+    {ok, flame_prof_run:run()} | {error, flame_prof:reason()}.
 stop(current, Timeout) ->
     stop(whereis(?MODULE), Timeout);
 stop(undefined, _Timeout) ->
     {error, {not_started, #{}}};
 stop(Pid, Timeout) ->
-    flame_prof_call:stop(Pid, Timeout).
+    flame_prof_run:stop(Pid, Timeout).
 
 %% @doc Writes what it holds, and all that comes from now on.
 -spec commit(pid(), Note :: binary()) -> ok | {error, flame_prof:reason()}.
 commit(Pid, Note) ->
-    flame_prof_call:call(Pid, {commit, Note}, 5000).
+    flame_prof_run:call(Pid, {commit, Note}, 5000).
 
 %% @doc Only asks: a linked process hears of the end.
 -spec end_soon(pid()) -> ok.
 end_soon(Pid) ->
     gen_server:cast(Pid, stop).
 
--spec info() -> {ok, map()} | {error, flame_prof:reason()}.
-info() ->
-    call(info, 5000).
+%% @doc Without a word to the disk: what is not written is lost. Returns when the process
+%% has ended.
+-spec kill(pid()) -> ok.
+kill(Pid) ->
+    flame_prof_run:kill(Pid, ?KILL_MS).
+
+%% @doc And the process that knows what is sampled, while that is running.
+-spec info(timeout()) ->
+    {ok, map(), Targets :: none | pid()} | {error, flame_prof:reason()}.
+info(Timeout) ->
+    call(info, Timeout).
 
 %% @doc The process that knows what this session samples: flame_prof_targets.
 -spec targets() -> {ok, pid()} | {error, flame_prof:reason()}.
@@ -129,22 +137,7 @@ targets() ->
     call(targets, 5000).
 
 call(Request, Timeout) ->
-    flame_prof_call:call(?MODULE, Request, Timeout).
-
-%% @doc The books of the last run outlive it here; the supervisor owns the table.
--spec create_last_run() -> ok.
-create_last_run() ->
-    ?MODULE = ets:new(?MODULE, [named_table, public]),
-    ok.
-
--spec last_run() -> none | run().
-last_run() ->
-    try ets:lookup(?MODULE, last_run) of
-        [{last_run, Run}] -> Run;
-        [] -> none
-    catch
-        error:badarg -> none
-    end.
+    flame_prof_run:call(?MODULE, Request, Timeout).
 
 %% Start: the engine, the directory, the library's session, the portable engine.
 
@@ -161,8 +154,9 @@ init({Options, #{owner := Owner} = How}) ->
 
 %% Linked only now: the caller that starts a session that cannot be gets an answer, and no
 %% signal.
-started(Owner, {ok, State}) ->
+started(Owner, {ok, #session{options = #{duration := Duration}} = State}) ->
     _ = [link(Owner) || is_pid(Owner)],
+    _ = [erlang:send_after(Duration, self(), duration_is_over) || Duration =/= infinity],
     ok = tell_started(State),
     {ok, State#session{owner = Owner}};
 started(_Owner, {error, Reason}) ->
@@ -186,7 +180,7 @@ tell_started(State) ->
     ).
 
 tell_stopped(Outcome, Run) ->
-    Counts = [taken, written, torn, dropped, gone, ticks, missed, bytes, elapsed_ms],
+    Counts = [attempted, written, inconsistent, dropped, exited, ticks, missed, bytes, elapsed_ms],
     flame_prof_event:emit(
         [session, stop],
         maps:with(Counts, Run),
@@ -246,6 +240,7 @@ open(Options, #{engine := Engine} = Choice, How, Schedulers) ->
 opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
     #{path := Path} = flame_prof_nif:session_info(Ref),
     ok = watch_schedulers(Schedulers),
+    ok = watch_losses(State),
     Files = [Path || Path =/= <<>>],
     attach_targets(start_engine(Engine, State#session{ref = Ref, files = Files}));
 opened({error, Refusal}, #session{options = #{dir := Directory}}) ->
@@ -253,7 +248,7 @@ opened({error, Refusal}, #session{options = #{dir := Directory}}) ->
 
 %% Where the schedulers cannot be asked, all else works as well as without.
 schedulers(portable, _Options) ->
-    {off, <<"the portable engine sees running processes only from outside">>};
+    flame_prof_run:without_captures();
 schedulers(native, #{running_stacks := false}) ->
     {off, <<"not asked for">>};
 schedulers(native, _Options) ->
@@ -278,6 +273,10 @@ watch_schedulers({on, _}) ->
     _ = erlang:send_after(?SCHEDULERS_MS, self(), schedulers),
     ok;
 watch_schedulers({off, _}) ->
+    ok.
+
+watch_losses(#session{options = #{flush_interval := FlushMs}}) ->
+    _ = erlang:send_after(FlushMs, self(), look_at_losses),
     ok.
 
 %% The native engine holds the contests without filters itself.
@@ -313,10 +312,9 @@ start_portable(Ref, Options, Own) ->
     Outlet = flame_prof_outlet:library(Ref),
     flame_prof_portable:start_link(flame_prof_config:portable(Outlet, Options, Own)).
 
-%% The node's own figures, for each flush; and a look at the losses.
+%% The node's own figures, for each flush.
 watched(#session{ref = Ref, node = Node, options = #{flush_interval := FlushMs}} = State) ->
     ok = flame_prof_node:watch(Node, flame_prof_outlet:library(Ref), FlushMs),
-    _ = erlang:send_after(FlushMs, self(), look_at_losses),
     State.
 
 %% The library makes the directory itself, for its user's eyes only.
@@ -332,8 +330,10 @@ make_parents(Directory) ->
 
 -spec handle_call(term(), gen_server:from(), #session{}) ->
     {noreply, #session{}} | {reply, term(), #session{}}.
+handle_call(info, _From, #session{phase = running, targets = Targets} = State) ->
+    {reply, {ok, describe(State), Targets}, State};
 handle_call(info, _From, State) ->
-    {reply, {ok, describe(State)}, State};
+    {reply, {ok, describe(State), none}, State};
 handle_call(targets, _From, #session{phase = running, targets = Targets} = State) ->
     {reply, {ok, Targets}, State};
 handle_call(targets, _From, State) ->
@@ -364,9 +364,11 @@ handle_call(stop, From, #session{stopping = Callers} = State) ->
 handle_call(_, _From, State) ->
     {reply, {error, unknown_call}, State}.
 
--spec handle_cast(term(), #session{}) -> {noreply, #session{}}.
+-spec handle_cast(term(), #session{}) -> {noreply, #session{}} | {stop, term(), #session{}}.
 handle_cast(stop, State) ->
     {noreply, begin_stop(State)};
+handle_cast(kill, State) ->
+    {stop, {shutdown, killed}, abandoned(State)};
 handle_cast(_, State) ->
     {noreply, State}.
 
@@ -388,14 +390,19 @@ handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Eng
         Pid -> {noreply, halted(Reason, State)};
         _ -> {noreply, State}
     end;
+handle_info({'EXIT', Node, _}, #session{phase = running, node = Node} = State) ->
+    %% Purged with the code that it was running.
+    {noreply, watched(State#session{node = flame_prof_node:start_link()})};
+handle_info(duration_is_over, State) ->
+    {noreply, begin_stop(State)};
 handle_info(schedulers, #session{schedulers = {on, Known}, ref = Ref} = State) ->
     On = {on, flame_prof_schedulers:refresh(Known)},
     _ = flame_prof_nif:session_schedulers_online(Ref, erlang:system_info(schedulers_online)),
     ok = watch_schedulers(On),
     {noreply, State#session{schedulers = On}};
-handle_info(look_at_losses, #session{phase = running, options = Options} = State) ->
-    _ = erlang:send_after(maps:get(flush_interval, Options), self(), look_at_losses),
-    {noreply, look_at_losses(flame_prof_books:books(State#session.ref), State)};
+handle_info(look_at_losses, #session{phase = running} = State) ->
+    ok = watch_losses(State),
+    {noreply, look_at_losses(flame_prof_run:counters(State#session.ref), State)};
 handle_info(halt_now, #session{phase = halting, portable = Engine} = State) ->
     ok = flame_prof_portable:kill(Engine),
     {noreply, State};
@@ -408,9 +415,10 @@ terminate(_Reason, State) -> close_now(State).
 
 %% Losses.
 
-look_at_losses(Books, #session{looked_at = Before, losses_calm = Calm} = State) ->
-    ok = flame_prof_schedulers:log_loss(State#session.schedulers, Before, Books),
-    State#session{looked_at = Books, losses_calm = flame_prof_losses:warn(Before, Books, Calm)}.
+look_at_losses(Counters, #session{looked_at = Before, are_losses_logged = Are} = State) ->
+    ok = flame_prof_schedulers:log_loss(State#session.schedulers, Before, Counters),
+    AreNow = flame_prof_losses:log(Before, Counters, Are),
+    State#session{looked_at = Counters, are_losses_logged = AreNow}.
 
 %% Flush.
 
@@ -436,7 +444,7 @@ file(healed, Path, State) ->
     ?LOG_NOTICE("flame_prof goes on writing: ~ts", [Path], ?QUIET_META),
     State#session{trouble = <<>>};
 file(Event, Path, #session{files = Files} = State) ->
-    State#session{files = flame_prof_books:files(Event, Path, Files)}.
+    State#session{files = flame_prof_run:files(Event, Path, Files)}.
 
 %% Stop.
 
@@ -474,7 +482,7 @@ closed(Result, State0) ->
     ok = release_portable(State),
     Run = run(State),
     ok = flame_prof_nif:session_close(State#session.ref),
-    ok = settle(outcome(Result, Run, State), Run, State),
+    ok = settle(flame_prof_run:outcome(Result, last_place(State), Run), Run, State),
     {stop, exit_reason(State), State#session{phase = closed}}.
 
 %% In any other phase the library ended the run by itself.
@@ -484,21 +492,14 @@ library_failure(Result, _State) ->
     ?LOG_ERROR("flame_prof has stopped by itself: ~0tp", [Result], ?LOG_META),
     {library, Result}.
 
-%% What the last file did not take is lost; the caller of stop gets the count.
-outcome(ok, _Run, _State) ->
-    ok;
-outcome({error, _} = Failed, #{lost := Lost}, State) ->
-    {error, Reason} = written(Failed, State),
-    {error, flame_prof_error:add_lost(Reason, Lost)}.
-
-%% Who flushed has it now, too.
-settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping} = State) ->
-    ok = keep(Outcome, Run, State),
-    Answer =
-        case Outcome of
-            ok -> {ok, Run};
-            {error, _} -> Outcome
+%% The callers of flush have their samples in the file now, too.
+settle(Answer, Run, #session{flushing = Flushing, stopping = Stopping} = State) ->
+    Outcome =
+        case Answer of
+            {ok, _} -> ok;
+            {error, _} -> Answer
         end,
+    ok = keep(Outcome, Run, State),
     _ = [gen_server:reply(From, Outcome) || From <- maps:values(Flushing)],
     _ = [gen_server:reply(From, Answer) || From <- Stopping],
     ok.
@@ -507,8 +508,18 @@ settle(Outcome, Run, #session{flushing = Flushing, stopping = Stopping} = State)
 keep(_Outcome, _Run, #session{is_holding = true}) ->
     ok;
 keep(Outcome, Run, _State) ->
-    true = ets:insert(?MODULE, {last_run, Run}),
+    ok = flame_prof_history:keep_run(Run),
     tell_stopped(Outcome, Run).
+
+%% What is not written is lost, and nothing waits for the disk.
+abandoned(#session{ref = Ref, targets = Targets, node = Node} = State) ->
+    ok = flame_prof_node:stop(Node),
+    ok = flame_prof_targets:stop(Targets),
+    ok = release_portable(State),
+    Run = run(State),
+    ok = flame_prof_nif:session_close(Ref),
+    ok = settle({error, flame_prof_error:of_exit(killed)}, Run, State),
+    State#session{phase = closed}.
 
 exit_reason(#session{failure = none}) -> normal;
 exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
@@ -523,7 +534,7 @@ close_now(#session{ref = Ref, targets = Targets} = State) ->
             Told = told(State),
             Run = run(Told),
             ok = flame_prof_nif:session_close(Ref),
-            settle(outcome(Result, Run, Told), Run, Told)
+            settle(flame_prof_run:outcome(Result, last_place(Told), Run), Run, Told)
     after ?CLOSE_MS ->
         %% The library goes on without us, and cleans up when the disk answers.
         Told = told(State),
@@ -556,19 +567,17 @@ release_portable(#session{portable = Engine}) ->
     ok = flame_prof_portable:kill(Engine),
     flame_prof_portable:restore(Engine).
 
-%% Books.
+%% What it says of itself.
 
-describe(#session{files = Files, trouble = Trouble} = State) ->
-    Books = flame_prof_books:books(State#session.ref),
-    Elapsed = elapsed_ms(State),
-    (capture_classes(about(State), State))#{
-        running_stacks => flame_prof_schedulers:state(State#session.schedulers, Books),
+describe(#session{ref = Ref, started_ms = Started, files = Files, trouble = Trouble} = State) ->
+    About = (capture_classes(about(State), State))#{
         state => state_name(State),
         files => lists:reverse(Files),
-        error => Trouble,
-        elapsed_ms => Elapsed,
-        books => Books,
-        rates => flame_prof_books:rates(Books, Elapsed)
+        error => Trouble
+    },
+    #{counters := Counters} = Description = flame_prof_run:describe(Ref, Started, About),
+    Description#{
+        running_stacks => flame_prof_schedulers:state(State#session.schedulers, Counters)
     }.
 
 %% Those that are off, and why.
@@ -578,20 +587,13 @@ capture_classes(About, _State) ->
     About.
 
 run(State) ->
-    Description = #{books := Books} = describe(State),
-    maps:merge(maps:remove(books, Description#{state := stopped}), Books).
+    flame_prof_run:ended(describe(State)).
 
 about(#session{trigger = Note} = State) when Note =/= none ->
     (about(State#session{trigger = none}))#{trigger => Note};
 about(#session{choice = Choice, options = Options, started_at = StartedAt}) ->
-    Choice#{
-        options => Options,
-        started_at => StartedAt
-    }.
+    maps:merge(maps:with([engine, why], Choice), #{options => Options, started_at => StartedAt}).
 
 state_name(#session{phase = running, is_holding = true}) -> armed;
 state_name(#session{phase = running}) -> running;
 state_name(_) -> stopping.
-
-elapsed_ms(#session{started_ms = Started}) ->
-    erlang:monotonic_time(millisecond) - Started.

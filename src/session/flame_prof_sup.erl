@@ -1,19 +1,51 @@
-%% @private Holds at most one session, and what the last one left behind.
+%% @private The application and its supervisor, which holds at most one session, and what
+%% the last one left behind.
 %%
 %% A session is temporary: a profiler that failed is not started again behind
-%% the operator's back on a machine that is in trouble already.
+%% the operator's back on a machine that is in trouble already. Nothing here is ever
+%% restarted, so that no failure here can end this supervisor, and with it a release in
+%% which the application is permanent.
+%%
+%% Starting the application starts a session only where `autostart' in `sys.config' is
+%% true, in a process of its own: finding the VM's layout takes a moment, and a release
+%% must not wait for its profiler. Whatever is wrong, with the configuration or with the
+%% disk, is logged and told by flame_prof:info/0; the release goes on without being profiled.
 -module(flame_prof_sup).
 
+-behaviour(application).
 -behaviour(supervisor).
 
+-include_lib("kernel/include/logger.hrl").
+
+%% The application.
+-export([start/2, prep_stop/1, stop/1]).
+-export([start_autostart/0, autostart/0]).
+%% The supervisor.
 -export([start_link/0, start_session/2]).
 -export([init/1]).
+
+-define(LOG_META, #{application => flame_prof}).
 
 %% More than flame_prof_session gives the writer thread to finish its file.
 -define(SHUTDOWN_MS, 15000).
 
 %% How often, at most, to ask again while a dead session is still listed.
 -define(ATTEMPTS, 1000).
+
+-spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
+start(_Type, _Args) ->
+    start_link().
+
+%% @doc The session ends now, while there is somewhere to keep what it says at its end.
+-spec prep_stop(State) -> State.
+prep_stop(State) ->
+    _ = supervisor:terminate_child(?MODULE, flame_prof_session),
+    ok = flame_prof_history:outlive(),
+    State.
+
+-spec stop(term()) -> ok.
+stop(_State) ->
+    ok.
 
 -spec start_link() -> {ok, pid()} | {error, term()}.
 start_link() ->
@@ -23,6 +55,52 @@ start_link() ->
         ignore -> {error, ignore}
     end.
 
+-spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
+init([]) ->
+    ok = flame_prof_history:create(),
+    Autostart = #{
+        id => flame_prof_autostart,
+        start => {?MODULE, start_autostart, []},
+        restart => temporary,
+        shutdown => brutal_kill
+    },
+    {ok, {#{strategy => one_for_one}, [Autostart]}}.
+
+%% Autostart.
+
+-spec start_autostart() -> {ok, pid()} | ignore.
+start_autostart() ->
+    case application:get_env(flame_prof, autostart, false) of
+        false -> ignore;
+        _ -> {ok, proc_lib:spawn_link(?MODULE, autostart, [])}
+    end.
+
+-spec autostart() -> ok.
+autostart() ->
+    case flame_prof_env:autostart() of
+        no -> ok;
+        {ok, Options} -> autostart(Options);
+        {error, Reason} -> refused("the environment of flame_prof is refused: ", Reason)
+    end.
+
+autostart(Options) ->
+    case start_session(Options, #{timeout => infinity, owner => none}) of
+        {ok, _Session} -> ok;
+        %% Somebody was faster, from a shell.
+        {error, {already_started, _}} -> ok;
+        {error, Reason} -> refused("it cannot start: ", Reason)
+    end.
+
+refused(What, Reason) ->
+    ok = flame_prof_history:keep_error(Reason),
+    ?LOG_ERROR(
+        "flame_prof does not profile; ~ts~ts",
+        [What, flame_prof:format_error(Reason)],
+        ?LOG_META
+    ).
+
+%% Sessions.
+
 -spec start_session(flame_prof_options:options(), flame_prof_session:how()) ->
     {ok, pid()} | {error, flame_prof:reason()}.
 start_session(Options, How) ->
@@ -31,6 +109,7 @@ start_session(Options, How) ->
 start_session(Options, How, Attempts) ->
     case supervisor:start_child(?MODULE, session_spec(Options, How)) of
         {ok, Pid} when is_pid(Pid) ->
+            ok = flame_prof_history:forget_error(),
             {ok, Pid};
         {error, {already_started, Pid}} when is_pid(Pid) ->
             already_started(Pid, Options, How, Attempts);
@@ -66,18 +145,3 @@ session_spec(Options, How) ->
 session_module(_Options, #{scribe := _}) -> flame_prof_outpost;
 session_module(#{triggers := []}, _How) -> flame_prof_session;
 session_module(_Options, _How) -> flame_prof_triggers.
-
--spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
-init([]) ->
-    ok = flame_prof_session:create_last_run(),
-    {ok, {#{strategy => one_for_one}, [autostart_spec()]}}.
-
-%% Nothing here is ever restarted, so that no failure here can end this
-%% supervisor, and with it a release in which the application is permanent.
-autostart_spec() ->
-    #{
-        id => flame_prof_autostart,
-        start => {flame_prof_autostart, start_link, []},
-        restart => temporary,
-        shutdown => brutal_kill
-    }.

@@ -21,7 +21,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/2, stop/2, info/0]).
+-export([start_link/2, stop/2, kill/1, info/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -record(watch, {
@@ -51,7 +51,7 @@
     is_closing = false :: boolean(),
     %% Whose profile runs, and its end.
     firing = none :: none | {id(), End :: reference()},
-    run = none :: none | flame_prof_session:run(),
+    run = none :: none | flame_prof_run:run(),
     stopping = [] :: [gen_server:from()]
 }).
 
@@ -65,6 +65,8 @@
 %% that its times are right when it matters.
 -define(RENEW_MS, 3600000).
 -define(CLOSE_MS, 12000).
+%% Longer than a session takes for it.
+-define(KILL_MS, 3000).
 %% What there is room for in a file (FP_NOTE_ROOM).
 -define(NOTE_BYTES, 400).
 
@@ -79,13 +81,18 @@ start_link(Options, #{timeout := Timeout, owner := Owner}) ->
 
 %% @doc Disarms, ends the profile if one runs, and returns when that is closed.
 %% Answers the last run, or `none'.
--spec stop(pid(), timeout()) -> {ok, none | flame_prof_session:run(), map()} | {error, term()}.
+-spec stop(pid(), timeout()) -> {ok, none | flame_prof_run:run(), map()} | {error, term()}.
 stop(Pid, Timeout) ->
-    flame_prof_call:stop(Pid, Timeout).
+    flame_prof_run:stop(Pid, Timeout).
+
+%% @doc With the session that it has, and without a word to the disk.
+-spec kill(pid()) -> ok.
+kill(Pid) ->
+    flame_prof_run:kill(Pid, ?KILL_MS).
 
 -spec info() -> {ok, map()} | {error, term()}.
 info() ->
-    flame_prof_call:call(?MODULE, info, 5000).
+    flame_prof_run:call(?MODULE, info, 5000).
 
 -spec init({flame_prof_options:options(), none | pid()}) -> {ok, #state{}} | {stop, term()}.
 init({#{triggers := Specs, lookback := Lookback} = Options, Owner}) ->
@@ -248,7 +255,10 @@ handle_call(stop, From, #state{session = Session, stopping = Callers} = State) -
 handle_call(_, _From, State) ->
     {reply, {error, unknown_call}, State}.
 
--spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_cast(kill, #state{session = Session} = State) ->
+    _ = [flame_prof_session:kill(Session) || is_pid(Session)],
+    {stop, {shutdown, killed}, State#state{session = none}};
 handle_cast(_, State) ->
     {noreply, State}.
 
@@ -319,7 +329,7 @@ finished(#state{firing = {Id, End}, watches = Watches} = State) ->
     State#state{
         firing = none,
         watches = maps:update_with(Id, Cooling, Watches),
-        run = flame_prof_session:last_run()
+        run = flame_prof_history:run()
     }.
 
 stopped(#state{run = Run} = State) ->

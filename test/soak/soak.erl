@@ -152,10 +152,12 @@ format(#{otp := Otp, seconds := Seconds, sessions := Sessions, counts := C} = Su
         line("sessions", "~b, ~b files, ~b bytes of them",
             [Sessions, maps:get(files, Summary), Get(file_bytes)]),
         [io_lib:format("             ~w~n", [maps:to_list(maps:get(variants, Summary))])],
-        line("samples", "taken ~b = written ~b + torn ~b + dropped ~b + gone ~b + expired ~b",
-             [Get(K) || K <- [taken, written, torn, dropped, gone, expired]]),
-        line("torn by", "moved ~b, unfound ~b, late ~b, changed ~b",
-             [Get(K) || K <- [torn_moved, torn_unfound, torn_late, torn_changed]]),
+        line("samples",
+            "attempted ~b = written ~b + inconsistent ~b + dropped ~b + exited ~b + evicted ~b",
+             [Get(K) || K <- [attempted, written, inconsistent, dropped, exited, evicted]]),
+        line("inconsistent by", "moved ~b, unfound ~b, late ~b, changed ~b",
+             [Get(K) || K <- [inconsistent_moved, inconsistent_unfound, inconsistent_late,
+              inconsistent_changed]]),
         line("captures", "~b of ~b signals, ~b ns of a scheduler each",
              [Get(captures), Get(signals), Get(handler_ns) div max(1, Get(captures))]),
         line("ticks", "~b, missed ~b; selections ~b; flushes ~b",
@@ -220,11 +222,12 @@ sum(Files) ->
     Sum = fun(Key) -> lists:sum([maps:get(Key, S) || S <- Summaries]) end,
     io:format(
         "Altogether, OTP ~s: ~b s, ~b sessions, ~b files~n"
-        "  taken ~b = written ~b + torn ~b + dropped ~b + gone ~b + expired ~b~n"
+        "  attempted ~b = written ~b + inconsistent ~b + dropped ~b + exited ~b + evicted ~b~n"
         "  captures ~b of ~b signals; deaths ~b, faults ~b, leaks ~b~n",
         [lists:join(" ", [Otp || #{otp := Otp} <- Summaries]), Sum(seconds), Sum(sessions),
             Sum(files)]
-        ++ [Add(K) || K <- [taken, written, torn, dropped, gone, expired, captures, signals]]
+        ++ [Add(K) || K <- [attempted, written, inconsistent, dropped, exited, evicted, captures,
+            signals]]
         ++ [Length(deaths), Length(faults), Length(leaking)]
     ),
     halt(0).

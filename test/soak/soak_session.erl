@@ -13,8 +13,9 @@
 
 %% Of the books, what is added up over the sessions.
 counts() ->
-    [taken, written, merged, torn, torn_moved, torn_unfound, torn_late, torn_changed, dropped,
-     gone, expired, lost, missed, ticks, retried, recoded, unresolved, selections, signals,
+    [attempted, written, merged, inconsistent, inconsistent_moved, inconsistent_unfound,
+     inconsistent_late, inconsistent_changed, dropped,
+     exited, evicted, lost, missed, ticks, retried, recoded, unresolved, selections, signals,
      captures, handler_ns, sampler_cpu_ns, writer_cpu_ns, flushes, file_bytes, errors,
      own_samples].
 
@@ -113,7 +114,7 @@ fired(Until) ->
 
 ended(Session, Faults) ->
     case flame_prof:stop(Session, ?STOP_MS) of
-        {ok, #{taken := _, files := Files} = Run} ->
+        {ok, #{attempted := _, files := Files} = Run} ->
             #{
                 counts => maps:with(counts(), Run),
                 files => length(Files),
@@ -126,14 +127,17 @@ ended(Session, Faults) ->
     end.
 
 %% To the sample.
-of_books(#{taken := Taken, written := Written, torn := Torn, dropped := Dropped} = Run) ->
-    #{gone := Gone, expired := Expired, lost := Lost, signals := Signals} = Run,
+of_books(#{attempted := Taken, written := Written, inconsistent := Torn,
+    dropped := Dropped} = Run) ->
+    #{exited := Gone, evicted := Expired, lost := Lost, signals := Signals} = Run,
     #{captures := Captures, errors := Errors, error := Error, engine := Engine} = Run,
     Sum = Written + Torn + Dropped + Gone + Expired,
     Causes = lists:sum([maps:get(K, Run)
-        || K <- [torn_moved, torn_unfound, torn_late, torn_changed]]),
+        || K <- [inconsistent_moved, inconsistent_unfound, inconsistent_late,
+            inconsistent_changed]]),
     [{books, #{taken => Taken, accounted_for => Sum}} || Taken =/= Sum] ++
-        [{torn, #{torn => Torn, causes => Causes}} || Engine =:= native, Torn =/= Causes] ++
+        [{inconsistent, #{inconsistent => Torn, causes => Causes}} || Engine =:= native,
+         Torn =/= Causes] ++
         [{captures, #{signals => Signals, captures => Captures}} || Captures > Signals] ++
         [{disk, #{lost => Lost, errors => Errors, error => Error}}
          || {Lost, Errors, Error} =/= {0, 0, <<>>}].

@@ -94,9 +94,10 @@ heading(Text) ->
     io:format("~n== ~ts~n~n", [Text]).
 
 books(Run) ->
-    #{taken := Taken, written := Written, torn := Torn, dropped := Dropped, gone := Gone,
+    #{attempted := Taken, written := Written, inconsistent := Torn, dropped := Dropped,
+        exited := Gone,
       ticks := Ticks, missed := Missed, elapsed_ms := Elapsed} = Run,
-    io:format("  ~b samples taken = ~b written + ~b torn + ~b dropped + ~b gone~n",
+    io:format("  ~b samples attempted = ~b written + ~b inconsistent + ~b dropped + ~b exited~n",
               [Taken, Written, Torn, Dropped, Gone]),
     io:format("  ~b ticks in ~.1f s (~.1f a second), ~b missed~n",
               [Ticks, Elapsed / 1000, Ticks * 1000 / max(1, Elapsed), Missed]).

@@ -1,0 +1,153 @@
+%% @private What one run of the library's session is, in terms: its counters and rates, its
+%% files, its description while it runs and after its end; and the calls to the servers
+%% that own one. No process: flame_prof_session and flame_prof_scribe share it.
+-module(flame_prof_run).
+
+-export([counters/1, describe/3, ended/1, outcome/3, without_captures/0]).
+-export([files/3]).
+-export([call/3, stop/2, kill/2]).
+
+-export_type([counters/0, description/0, run/0, file_event/0]).
+
+-type counters() :: #{atom() => non_neg_integer() | binary()}.
+%% Of a run: `elapsed_ms', the groups `counters' and `rates', and what the owner adds.
+-type description() :: #{atom() => term()}.
+%% After the end: the description, with the counters beside the other keys.
+-type run() :: #{atom() => term()}.
+-type file_event() :: begun | finished | removed.
+
+%% Names of counters: in the library and in files, and here.
+-define(NAMES, [
+    {taken, attempted},
+    {torn, inconsistent},
+    {torn_changed, inconsistent_changed},
+    {torn_moved, inconsistent_moved},
+    {torn_unfound, inconsistent_unfound},
+    {torn_late, inconsistent_late},
+    {gone, exited},
+    {expired, evicted}
+]).
+
+%% @doc `pending' samples are between the engine and the file: 0 after the end. `dropped'
+%% includes `lost', the samples that the file refused.
+-spec counters(flame_prof_nif:session()) -> counters().
+counters(Session) ->
+    Counts = maps:without([state, path], flame_prof_nif:session_info(Session)),
+    #{dropped := Refused, lost := Lost} = Counts,
+    Named = lists:foldl(fun renamed/2, Counts#{dropped := Refused + Lost}, ?NAMES),
+    #{attempted := Attempted, written := Written, inconsistent := Inconsistent} = Named,
+    #{dropped := Dropped, exited := Exited, evicted := Evicted} = Named,
+    Named#{pending => Attempted - Written - Inconsistent - Dropped - Exited - Evicted}.
+
+renamed({Old, New}, Counts) ->
+    {Value, Others} = maps:take(Old, Counts),
+    Others#{New => Value}.
+
+%% @doc `StartedMs' is monotonic time; `About' is what the owner knows.
+-spec describe(flame_prof_nif:session(), StartedMs :: integer(), map()) -> description().
+describe(Session, StartedMs, About) ->
+    Counters = counters(Session),
+    Elapsed = erlang:monotonic_time(millisecond) - StartedMs,
+    About#{elapsed_ms => Elapsed, counters => Counters, rates => rates(Counters, Elapsed)}.
+
+%% @doc The description of a run that has ended, counters beside the other keys.
+-spec ended(description()) -> run().
+ended(#{counters := Counters} = Description) ->
+    maps:merge(maps:remove(counters, Description#{state => stopped}), Counters).
+
+%% @doc What `stop' answers: after an error of the library at the place, with the number of
+%% samples that it cost.
+-spec outcome(ok | {error, {atom(), binary()}}, file:name_all(), run()) ->
+    {ok, run()} | {error, flame_prof:reason()}.
+outcome(ok, _Place, Run) ->
+    {ok, Run};
+outcome({error, Refusal}, Place, #{lost := Lost}) ->
+    Reason = flame_prof_error:of_library(Refusal, Place),
+    {error, flame_prof_error:add_lost(Reason, Lost)}.
+
+%% @doc Why the portable engine has no stacks of running processes.
+-spec without_captures() -> {off, binary()}.
+without_captures() ->
+    {off, <<"the portable engine sees running processes only from outside">>}.
+
+rates(Counters, ElapsedMs) ->
+    #{ticks := Ticks, missed := Missed, attempted := Attempted, bytes := Bytes} = Counters,
+    #{sampler_cpu_ns := SamplerNs, writer_cpu_ns := WriterNs, handler_ns := HandlerNs} = Counters,
+    Seconds = max(1, ElapsedMs) / 1000,
+    #{
+        ticks_per_second => rounded(Ticks / Seconds),
+        samples_per_second => rounded(Attempted / Seconds),
+        bytes_per_second => rounded(Bytes / Seconds),
+        missed_percent => rounded(100 * Missed / max(1, Ticks + Missed)),
+        %% Of one core.
+        sampler_cpu_percent => rounded(SamplerNs / 1.0e7 / Seconds),
+        writer_cpu_percent => rounded(WriterNs / 1.0e7 / Seconds),
+        %% Of one core, spent on the schedulers themselves.
+        handler_cpu_percent => rounded(HandlerNs / 1.0e7 / Seconds)
+    }.
+
+rounded(Float) ->
+    round(Float * 100) / 100.
+
+%% @doc The files that exist after the library's event, the newest first.
+-spec files(file_event(), Path :: binary(), [binary()]) -> [binary()].
+files(begun, Path, Files) -> [Path | Files];
+files(finished, Path, Files) -> [Path | Files -- in_progress(Files)];
+files(removed, Path, Files) -> lists:delete(Path, Files).
+
+%% The newest one, if it is.
+in_progress([Path | _]) ->
+    case filename:extension(Path) of
+        <<".part">> -> [Path];
+        _ -> []
+    end;
+in_progress([]) ->
+    [].
+
+%% @doc The server's answer; `timeout', `not_started' or `session_ended' where it has none.
+-spec call(gen_server:server_ref(), term(), timeout()) -> term().
+call(Server, Request, Timeout) ->
+    try
+        gen_server:call(Server, Request, Timeout)
+    catch
+        exit:{timeout, _} -> {error, timeout_error(Request, Timeout)};
+        exit:{Reason, _} when Reason =:= noproc; Reason =:= normal -> {error, {not_started, #{}}};
+        exit:{Reason, _} -> {error, flame_prof_error:of_exit(Reason)}
+    end.
+
+timeout_error(Request, Ms) when Request =:= stop; Request =:= flush ->
+    {timeout, #{ms => Ms, request => Request}};
+timeout_error(_Request, Ms) ->
+    {timeout, #{ms => Ms}}.
+
+%% @doc The answer to `stop', once the server has ended, so that another can be started.
+%% The server itself, in a handler of logger, gets no more than its end begun.
+-spec stop(pid(), timeout()) -> term().
+stop(Pid, _Timeout) when Pid =:= self() ->
+    ok = gen_server:cast(Pid, stop),
+    {error, {stopping, #{}}};
+stop(Pid, Timeout) ->
+    Monitor = erlang:monitor(process, Pid),
+    case call(Pid, stop, Timeout) of
+        {error, {timeout, _}} = Error ->
+            _ = erlang:demonitor(Monitor, [flush]),
+            Error;
+        Answer ->
+            receive
+                {'DOWN', Monitor, process, _, _} -> Answer
+            end
+    end.
+
+%% @doc Asks the server to end at once, which is no crash; kills it where it does not.
+-spec kill(pid(), Ms :: pos_integer()) -> ok.
+kill(Pid, Ms) ->
+    Monitor = erlang:monitor(process, Pid),
+    ok = gen_server:cast(Pid, kill),
+    receive
+        {'DOWN', Monitor, process, _, _} -> ok
+    after Ms ->
+        true = exit(Pid, kill),
+        receive
+            {'DOWN', Monitor, process, _, _} -> ok
+        end
+    end.

@@ -1,0 +1,54 @@
+%% What a session logs of its losses.
+-module(flame_prof_losses_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+%% As a handler of logger.
+-export([log/2]).
+
+a_session_reports_its_losses_once_test() ->
+    Steps = [{0, 0}, {200, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {300, 0}, {0, 300}],
+    [{Level, Report, Text}] = logged(fun() -> steps(Steps) end),
+    ?assertEqual(notice, Level),
+    ?assertMatch(#{what := sampling_loss, samples_percent := 20.0, ticks_percent := 0.0}, Report),
+    ?assertNotEqual(nomatch, string:find(Text, "20.0 % of its samples")).
+
+missed_ticks_are_a_loss_test() ->
+    ?assertMatch([{notice, #{ticks_percent := 75.0}, _}],
+        logged(fun() -> steps([{0, 300}, {0, 300}]) end)).
+
+a_hundredth_is_no_loss_test() ->
+    ?assertEqual([], logged(fun() -> steps([{10, 1}, {10, 1}, {0, 0}]) end)).
+
+%% Of 1000 samples and 100 ticks, so many dropped and missed, from one call to the next.
+steps(Steps) ->
+    Empty = #{attempted => 0, inconsistent => 0, dropped => 0, ticks => 0, missed => 0},
+    lists:foldl(
+        fun({Dropped, Missed}, {Before, IsLogged}) ->
+            Grown = #{attempted => 1000, inconsistent => 0, dropped => Dropped, ticks => 100,
+                missed => Missed},
+            Now = maps:map(fun(Key, N) -> N + maps:get(Key, Grown) end, Before),
+            {Now, flame_prof_losses:log(Before, Now, IsLogged)}
+        end,
+        {Empty, false},
+        Steps
+    ).
+
+logged(Fun) ->
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => all}),
+    _ = Fun(),
+    ok = logger:remove_handler(?MODULE),
+    all().
+
+all() ->
+    receive
+        {logged, Event} -> [Event | all()]
+    after 0 -> []
+    end.
+
+log(#{level := Level, msg := {report, #{what := sampling_loss} = Report},
+    meta := #{report_cb := Callback}}, #{config := #{to := To}}) ->
+    {Format, Args} = Callback(Report),
+    To ! {logged, {Level, Report, lists:flatten(io_lib:format(Format, Args))}};
+log(_, _) ->
+    ok.
