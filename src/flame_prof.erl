@@ -254,26 +254,19 @@ stop(_Session, Timeout) when not ?IS_TIMEOUT(Timeout) ->
 stop(Session, Timeout) when is_pid(Session) ->
     case {whereis(flame_prof_session), whereis(flame_prof_triggers)} of
         {Session, _} -> flame_prof_session:stop(Session, Timeout);
-        {_, Session} -> stop_triggers(Session, Timeout);
+        {_, Session} -> flame_prof_triggers:stop(Session, Timeout);
         _ -> {error, {not_started, #{}}}
     end;
 stop(?MODULE, Timeout) ->
     case whereis(flame_prof_triggers) of
         undefined -> flame_prof_session:stop(current, Timeout);
-        Triggers -> stop_triggers(Triggers, Timeout)
+        Triggers -> flame_prof_triggers:stop(Triggers, Timeout)
     end;
 stop(Session, _Timeout) ->
     {error, refused(session, Session, <<"the pid of a session, or flame_prof">>)}.
 
 refused(Argument, Value, Accepted) ->
     {badarg, #{argument => Argument, value => Value, accepted => Accepted}}.
-
-stop_triggers(Pid, Timeout) ->
-    case flame_prof_triggers:stop(Pid, Timeout) of
-        {ok, none, Triggers} -> {ok, Triggers#{state => stopped, files => []}};
-        {ok, Run, Triggers} -> {ok, maps:merge(Run, Triggers)};
-        {error, _} = Error -> Error
-    end.
 
 %% @equiv apply(Fun, #{})
 -spec apply(fun(() -> Result)) -> Result.

@@ -80,8 +80,8 @@ start_link(Options, #{timeout := Timeout, owner := Owner}) ->
     end.
 
 %% @doc Disarms, ends the profile if one runs, and returns when that is closed.
-%% Answers the last run, or `none'.
--spec stop(pid(), timeout()) -> {ok, none | flame_prof_run:run(), map()} | {error, term()}.
+%% Answers the last run and what info/0 has of the triggers.
+-spec stop(pid(), timeout()) -> {ok, flame_prof_run:run()} | {error, term()}.
 stop(Pid, Timeout) ->
     flame_prof_run:stop(Pid, Timeout).
 
@@ -332,8 +332,10 @@ finished(#state{firing = {Id, End}, watches = Watches} = State) ->
         run = flame_prof_history:run()
     }.
 
+stopped(#state{run = none} = State) ->
+    {ok, (describe(State))#{state => stopped, files => []}};
 stopped(#state{run = Run} = State) ->
-    {ok, Run, describe(State)}.
+    {ok, maps:merge(Run, describe(State))}.
 
 %% Looks.
 
