@@ -181,7 +181,7 @@ a_status_alone_is_a_part_of_all_test() ->
     ?assert(Waiting > 0 andalso Waiting < All).
 
 bad_options_are_named_test() ->
-    {error, {bad_option, nix, _}} = flame_prof_tree:report("x", #{nix => 1}),
-    {error, {bad_option, min, _}} = flame_prof_tree:report("x", #{min => 101}),
-    {error, {bad_option, status, _}} = flame_prof_tree:report("x", #{status => asleep}),
+    {error, {bad_option, #{option := nix}}} = flame_prof_tree:report("x", #{nix => 1}),
+    {error, {bad_option, #{option := min}}} = flame_prof_tree:report("x", #{min => 101}),
+    {error, {bad_option, #{option := status}}} = flame_prof_tree:report("x", #{status => asleep}),
     {error, {bad_option, sort, _}} = flame_prof:top(#{sort => nix}).

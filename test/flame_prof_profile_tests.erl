@@ -77,7 +77,10 @@ a_file_that_does_not_fit_is_refused_test() ->
     ],
     with_file(Text, fun(File) ->
         ?assertMatch(
-            {error, {File, {full, <<"the profile does not fit into max_memory">>}}},
+            {error,
+                {memory, #{
+                    file := File, reason := <<"the profile does not fit into max_memory">>
+                }}},
             flame_prof_profile:read(File, #{max_memory => 1 bsl 20})
         ),
         ?assertMatch({ok, _}, flame_prof_profile:read(File))
@@ -96,15 +99,17 @@ progress_is_told_test() ->
     end).
 
 what_is_no_file_is_named_test() ->
-    ?assertMatch({error, {"/nowhere", {io, _}}}, flame_prof_profile:read(["/nowhere"])),
-    ?assertMatch({error, {"/tmp", {io, _}}}, flame_prof_profile:read("/tmp")),
+    ?assertMatch({error, {file, #{file := "/nowhere", reason := enoent}}},
+        flame_prof_profile:read(["/nowhere"])),
+    ?assertMatch({error, {file, #{file := "/tmp", reason := <<"not a regular file">>}}},
+        flame_prof_profile:read("/tmp")),
     {ok, Profile} = flame_prof_profile:read(?OURS),
     [
         begin
-            ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:read([File])),
-            ?assertMatch({error, {File, {einval, _}}},
+            ?assertMatch({error, {file, #{file := File}}}, flame_prof_profile:read([File])),
+            ?assertMatch({error, {file, #{file := File}}},
                 flame_prof:fold(fun(_, A) -> A end, 0, [File])),
-            ?assertMatch({error, {File, {einval, _}}}, flame_prof_profile:index(Profile, File))
+            ?assertMatch({error, {file, #{file := File}}}, flame_prof_profile:index(Profile, File))
         end
      || File <- [<<>>, <<"a", 0>>, {file}, {7}, [a, {b}], lists:duplicate(5000, $x)]
     ].
@@ -112,7 +117,8 @@ what_is_no_file_is_named_test() ->
 bad_options_are_named_test_() ->
     {ok, Profile} = flame_prof_profile:read(?OURS),
     [
-        ?_assertMatch({error, {bad_option, Key, _}}, flame_prof_profile:read(?OURS, Options))
+        ?_assertMatch({error, {bad_option, #{option := Key}}},
+            flame_prof_profile:read(?OURS, Options))
      || {Key, Options} <- [
             {max_memory, #{max_memory => 1000}},
             {progress, #{progress => fun() -> ok end}},
@@ -122,7 +128,7 @@ bad_options_are_named_test_() ->
     ] ++
         [
             ?_assertMatch(
-                {error, {bad_option, Key, _}},
+                {error, {bad_option, #{option := Key}}},
                 flame_prof_profile:export(Profile, Format, "/nowhere/x", Options)
             )
          || {Key, Format, Options} <- [
@@ -198,12 +204,12 @@ an_export_is_its_owners_and_whole_test() ->
         ?assertEqual(file:read_file(Path), file:read_file(Path ++ ".link")),
         ?assertEqual(["out.txt", "out.txt.link"], filelib:wildcard("*", Dir)),
         ?assertMatch(
-            {error, {_, {io, <<"No such file or directory">>}}},
+            {error, {file, #{reason := enoent}}},
             flame_prof_profile:export(Profile, pprof, filename:join([Dir, "no", "x"]))
         ),
         ok = file:make_dir(filename:join(Dir, "dir")),
         ?assertMatch(
-            {error, {_, {io, _}}},
+            {error, {file, _}},
             flame_prof_profile:export(Profile, pprof, filename:join(Dir, "dir"))
         ),
         ?assertEqual(["dir", "out.txt", "out.txt.link"], filelib:wildcard("*", Dir))
@@ -313,11 +319,29 @@ groups_are_summed_without_stacks_test_() ->
      || Measure <- [samples, memory, {value, memory}]
     ].
 
+a_profile_in_use_by_another_process_is_busy_test() ->
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    User = spawn_link(fun() -> use(Profile) end),
+    waiting:eventually(fun() -> flame_prof_profile:info(Profile) =:= {error, {busy, #{}}} end),
+    unlink(User),
+    exit(User, kill),
+    waiting:eventually(fun() -> flame_prof_profile:close(Profile) =:= ok end).
+
+use(Profile) ->
+    _ = flame_prof_profile:stacks(Profile, #{}),
+    use(Profile).
+
 a_closed_profile_is_of_no_use_test() ->
     {ok, Profile} = flame_prof_profile:read(?OURS),
     ok = flame_prof_profile:close(Profile),
-    ?assertError(badarg, flame_prof_profile:info(Profile)),
-    ?assertError(badarg, flame_prof_profile:close(Profile)),
+    Closed = {error, {closed, #{}}},
+    ?assertEqual(Closed, flame_prof_profile:info(Profile)),
+    ?assertEqual(Closed, flame_prof_profile:processes(Profile)),
+    ?assertEqual(Closed, flame_prof_profile:stacks(Profile, #{})),
+    ?assertEqual(Closed, flame_prof_profile:export(Profile, pprof, "/tmp/never")),
+    ?assertEqual(Closed, flame_prof_profile:index(Profile, "/tmp/never")),
+    ?assertEqual(Closed, flame_prof_tree:of_profile(Profile, #{})),
+    ?assertEqual(Closed, flame_prof_profile:close(Profile)),
     ?assertError(badarg, flame_prof_profile:info(make_ref())).
 
 %%% perf

@@ -116,7 +116,10 @@ damage_is_counted_and_named_test() ->
 
 damage_can_be_an_error_test() ->
     ?assertEqual(
-        {error, {?CORPUS "damaged.log", {bad_sample, <<"line 8: no time in the header">>}}},
+        {error,
+            {file, #{
+                file => ?CORPUS "damaged.log", reason => <<"line 8: no time in the header">>
+            }}},
         fold([?CORPUS "damaged.log"], #{bad => stop})
     ),
     ?assertMatch({ok, [_, _, _, _, _, _], #{bad := 0}}, fold([?CORPUS "ours.log"], #{bad => stop})).
@@ -126,12 +129,13 @@ one_file_needs_no_list_test() ->
     ?assertMatch({ok, _, #{samples := 6}}, fold(<<?CORPUS "ours.log">>, #{})).
 
 what_is_no_file_is_named_test() ->
-    ?assertMatch({error, {"/nowhere", {io, <<"No such file", _/binary>>}}}, fold("/nowhere", #{})),
-    ?assertMatch({error, {"/tmp", {io, <<"not a regular file">>}}}, fold("/tmp", #{})).
+    ?assertMatch({error, {file, #{file := "/nowhere", reason := enoent}}}, fold("/nowhere", #{})),
+    ?assertMatch({error, {file, #{file := "/tmp", reason := <<"not a regular file">>}}},
+        fold("/tmp", #{})).
 
 bad_options_are_named_test_() ->
     [
-        ?_assertMatch({error, {bad_option, Key, _}}, fold("/nowhere", Options))
+        ?_assertMatch({error, {bad_option, #{option := Key}}}, fold("/nowhere", Options))
      || {Key, Options} <- [
             {chunk, #{chunk => 0}}, {bad, #{bad => no}}, {chunks, #{chunks => 1}}, {options, []}
         ]

@@ -555,7 +555,7 @@ a_name_can_not_end_the_report_s_data_test() ->
     end).
 
 a_report_of_nothing_names_the_file_test() ->
-    ?assertMatch({error, {"/nonexistent.log", _}},
+    ?assertMatch({error, {file, #{file := "/nonexistent.log"}}},
         flame_prof:report("/nonexistent.log", "/tmp/x.html")),
     in_directory(fun(Dir) ->
         ?assertMatch({error, _}, flame_prof:report(?CORPUS "ours.log",
@@ -585,7 +585,7 @@ a_report_leaves_other_files_alone_test() ->
     end).
 
 a_report_to_no_name_reads_nothing_test() ->
-    ?assertEqual([], closes(fun() -> {error, {<<0>>, {einval, _}}} =
+    ?assertEqual([], closes(fun() -> {error, {file, #{file := <<0>>}}} =
         flame_prof:report(?CORPUS "ours.log", <<0>>) end)).
 
 %%% Help

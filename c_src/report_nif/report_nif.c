@@ -36,27 +36,35 @@ ERL_NIF_TERM fp_handle_new(ErlNifEnv *env, const struct fp_handle_kind *kind, vo
     return term;
 }
 
-/* Locked, or NULL. */
-static struct fp_handle *enter(ErlNifEnv *env, ERL_NIF_TERM term, const struct fp_handle_kind *kind)
+/* Locked, or NULL with what is to be answered. */
+static struct fp_handle *enter(ErlNifEnv *env, ERL_NIF_TERM term, const struct fp_handle_kind *kind,
+                               ERL_NIF_TERM *refusal)
 {
     struct fp_handle *handle = fp_get_object(env, term, enif_priv_data(env));
 
-    if (handle == NULL || handle->kind != kind || enif_mutex_trylock(handle->lock) != 0)
+    if (handle == NULL || handle->kind != kind) {
+        *refusal = enif_make_badarg(env);
         return NULL;
+    }
+    if (enif_mutex_trylock(handle->lock) != 0) {
+        *refusal = fp_error(env, fp_atom(env, "busy"));
+        return NULL;
+    }
     if (handle->object != NULL)
         return handle;
     enif_mutex_unlock(handle->lock);
+    *refusal = fp_error(env, fp_atom(env, "closed"));
     return NULL;
 }
 
 ERL_NIF_TERM fp_handle_call(ErlNifEnv *env, const ERL_NIF_TERM argv[],
                             const struct fp_handle_kind *kind, fp_handle_nif *nif)
 {
-    struct fp_handle *handle = enter(env, argv[0], kind);
     ERL_NIF_TERM result;
+    struct fp_handle *handle = enter(env, argv[0], kind, &result);
 
     if (handle == NULL)
-        return enif_make_badarg(env);
+        return result;
     result = nif(env, argv, handle->object);
     enif_mutex_unlock(handle->lock);
     return result;
@@ -64,10 +72,11 @@ ERL_NIF_TERM fp_handle_call(ErlNifEnv *env, const ERL_NIF_TERM argv[],
 
 ERL_NIF_TERM fp_handle_close(ErlNifEnv *env, ERL_NIF_TERM term, const struct fp_handle_kind *kind)
 {
-    struct fp_handle *handle = enter(env, term, kind);
+    ERL_NIF_TERM refusal;
+    struct fp_handle *handle = enter(env, term, kind, &refusal);
 
     if (handle == NULL)
-        return enif_make_badarg(env);
+        return refusal;
     kind->destroy(handle->object);
     handle->object = NULL;
     enif_mutex_unlock(handle->lock);

@@ -19,12 +19,12 @@ struct fp_handle_kind {
 
 /* A reference to the object, which the handle destroys. 0: no memory, the object is destroyed. */
 ERL_NIF_TERM fp_handle_new(ErlNifEnv *env, const struct fp_handle_kind *kind, void *object);
-/* The result of `nif`, which gets the object of the handle argv[0]; badarg: another kind, closed,
- * or in use by another process. */
+/* The result of `nif`, which gets the object of the handle argv[0]; badarg: another kind;
+ * {error, closed}; {error, busy}: in use by another process. */
 typedef ERL_NIF_TERM fp_handle_nif(ErlNifEnv *env, const ERL_NIF_TERM argv[], void *object);
 ERL_NIF_TERM fp_handle_call(ErlNifEnv *env, const ERL_NIF_TERM argv[],
                             const struct fp_handle_kind *kind, fp_handle_nif *nif);
-/* Destroys the object: ok, or badarg as above. */
+/* Destroys the object: ok, or a refusal as above. */
 ERL_NIF_TERM fp_handle_close(ErlNifEnv *env, ERL_NIF_TERM term, const struct fp_handle_kind *kind);
 
 /* ---- report_terms.c -- */

@@ -63,13 +63,10 @@ shown(Report, _) ->
 json(Term) ->
     put([flame_prof_json:encode(Term), "\n"]).
 
-failed({bad_option, measure, Accepted}) ->
-    {error, {usage, ["--by: no such metric ", Accepted]}};
+failed({bad_option, #{option := measure, value := Metric, accepted := Accepted}}) ->
+    {error, {usage, ["--by: no metric ", Metric, "; it takes ", Accepted]}};
 failed(Reason) ->
-    {error, file_error(Reason)}.
-
-file_error({File, {_Error, Why}}) when is_binary(Why) -> [File, ": ", Why];
-file_error(Reason) -> flame_prof:format_error(Reason).
+    {error, flame_prof:format_error(Reason)}.
 
 %% check
 

@@ -19,7 +19,7 @@
 %% == Why it is safe ==
 %% <ul>
 %% <li>A profile never takes more than `max_memory'. A file that needs more is
-%%     refused with `{error, {File, {full, _}}}'; {@link flame_prof:fold/3} has no
+%%     refused with `{error, {memory, _}}'; {@link flame_prof:fold/3} has no
 %%     such limit.</li>
 %% <li>Files may hold any bytes. What is damaged is left out, counted as `bad' in
 %%     {@link info/1}, and the first ones are named with their lines.</li>
@@ -35,7 +35,7 @@
 -export([export/3, export/4, index/2, packed_index/2]).
 
 -export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
--export_type([format/0, level/0, measure/0, export_options/0, error/0]).
+-export_type([format/0, level/0, measure/0, export_options/0]).
 
 -opaque profile() :: reference().
 
@@ -165,32 +165,30 @@
 %% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
 %% </ul>
 
--type error() ::
-    {File :: file:name_all(), {Error :: atom(), Why :: binary()}}
-    | {bad_option, Key :: term(), Accepted :: binary()}.
-
 -define(STEP_BYTES, 33554432).
 -define(MAX_MEMORY, 1073741824).
 -define(PROCESSES_AT_ONCE, 1000).
 
 %% @equiv read(Files, #{})
--spec read(flame_prof_samples:files()) -> {ok, profile()} | {error, error()}.
+-spec read(flame_prof_samples:files()) -> {ok, profile()} | {error, flame_prof:reason()}.
 read(Files) ->
     read(Files, #{}).
 
 %% @doc Read a file, or several into one profile. Plain, gzip or zstd; of any
 %% dialect that {@link flame_prof_samples} knows.
--spec read(flame_prof_samples:files(), options()) -> {ok, profile()} | {error, error()}.
+-spec read(flame_prof_samples:files(), options()) -> {ok, profile()} | {error, flame_prof:reason()}.
 read(Files, Given) ->
     case read_options(Given) of
         {ok, #{max_memory := Most} = Options} ->
-            {ok, Profile} = flame_prof_report_nif:profile_new(Most),
-            read_all(flame_prof_samples:list(Files), Profile, Options);
+            read_all(flame_prof_samples:list(Files), Most, Options);
         {error, _} = Error ->
             Error
     end.
 
-read_all(Files, Profile, Options) ->
+read_all([], _Most, _Options) ->
+    {error, {no_files, #{}}};
+read_all(Files, Most, Options) ->
+    {ok, Profile} = flame_prof_report_nif:profile_new(Most),
     case read_files(Files, Profile, Options) of
         {ok, _} = Ok ->
             Ok;
@@ -204,7 +202,7 @@ read_files([], Profile, _Options) ->
 read_files([File | Files], Profile, Options) ->
     case read_file(File, Profile, Options) of
         ok -> read_files(Files, Profile, Options);
-        {error, Reason} -> {error, {File, Reason}}
+        {error, Reason} -> {error, flame_prof_error:file(File, Reason)}
     end.
 
 read_file(File, Profile, #{progress := Progress}) ->
@@ -230,25 +228,32 @@ read_steps(Profile, Progress) ->
 read_options(Given) when is_map(Given) ->
     Defaults = #{max_memory => ?MAX_MEMORY, progress => fun(_, _, _) -> ok end},
     checked(maps:merge(Defaults, Given));
-read_options(_) ->
-    {error, {bad_option, options, <<"a map of options">>}}.
+read_options(Given) ->
+    {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
 
 %% @doc What the profile holds, what was damaged, and what it takes.
--spec info(profile()) -> info().
+-spec info(profile()) -> info() | {error, flame_prof:reason()}.
 info(Profile) ->
-    flame_prof_report_nif:profile_info(Profile).
+    case flame_prof_report_nif:profile_info(Profile) of
+        {error, Unusable} -> {error, {Unusable, #{}}};
+        Info -> Info
+    end.
 
 %% @doc All processes that were sampled, in the order of their first samples. The
 %% words of a process are its last ones.
--spec processes(profile()) -> [process()].
+-spec processes(profile()) -> [process()] | {error, flame_prof:reason()}.
 processes(Profile) ->
     processes(Profile, 0).
 
 processes(Profile, From) ->
     case flame_prof_report_nif:profile_processes(Profile, From, ?PROCESSES_AT_ONCE) of
+        {error, Unusable} -> {error, {Unusable, #{}}};
         [] -> [];
-        Some -> Some ++ processes(Profile, From + length(Some))
+        Some -> more(Some, processes(Profile, From + length(Some)))
     end.
+
+more(_Some, {error, _} = Error) -> Error;
+more(Some, More) -> Some ++ More.
 
 %% @doc Stacks added up, the heaviest first, for tables of your own. `weight' and
 %% `samples' are those of all of them, `count' is how many there are.
@@ -259,7 +264,7 @@ processes(Profile, From) ->
         count := non_neg_integer(),
         stacks := [stack()]
     }}
-    | {error, error() | {atom(), binary()}}.
+    | {error, flame_prof:reason()}.
 stacks(Profile, Given) ->
     case export_options(Profile, Given) of
         {ok, [Query | _]} -> stacks(Profile, Query, most(maps:get(top, Given, all)));
@@ -270,22 +275,29 @@ stacks(Profile, Query, Most) ->
     case flame_prof_report_nif:profile_stacks(Profile, Query, Most) of
         {ok, {Weight, Samples, Count, Stacks}} ->
             {ok, #{weight => Weight, samples => Samples, count => Count, stacks => Stacks}};
-        {error, _} = Error ->
-            Error
+        {error, Refusal} ->
+            {error, refused(Refusal)}
     end.
+
+%% By the library; no file is at fault.
+refused(Unusable) when Unusable =:= closed; Unusable =:= busy -> {Unusable, #{}};
+refused({_, Why}) -> {memory, #{reason => Why}}.
 
 most(all) -> 1 bsl 60;
 most(Top) -> Top.
 
-%% @doc Give the memory of a profile back now. It is of no use afterwards: calls
-%% with it fail with badarg, as they do while another process is at it.
--spec close(profile()) -> ok.
+%% @doc Give the memory of a profile back now. Every call with it answers `{error, {closed,
+%% #{}}}' afterwards, and `{error, {busy, #{}}}' while another process uses it.
+-spec close(profile()) -> ok | {error, flame_prof:reason()}.
 close(Profile) ->
-    flame_prof_report_nif:profile_close(Profile).
+    case flame_prof_report_nif:profile_close(Profile) of
+        ok -> ok;
+        {error, Unusable} -> {error, {Unusable, #{}}}
+    end.
 
 %% @equiv export(Profile, Format, Path, #{})
 -spec export(profile(), format(), file:name_all()) ->
-    {ok, #{atom() => non_neg_integer()}} | {error, error()}.
+    {ok, #{atom() => non_neg_integer()}} | {error, flame_prof:reason()}.
 export(Profile, Format, Path) ->
     export(Profile, Format, Path, #{}).
 
@@ -304,11 +316,12 @@ export(Profile, Format, Path) ->
 %%     `name' and `status'</li>
 %% </ul>
 -spec export(profile(), format(), file:name_all(), export_options()) ->
-    {ok, #{atom() => non_neg_integer()}} | {error, error()}.
+    {ok, #{atom() => non_neg_integer()}} | {error, flame_prof:reason()}.
 export(Profile, Format, Path, Given) ->
     case {is_format(Format), export_options(Profile, Given)} of
         {false, _} ->
-            {error, {bad_option, format, <<"collapsed, perf, speedscope or pprof">>}};
+            Accepted = <<"collapsed, perf, speedscope or pprof">>,
+            {error, flame_prof_error:option(format, Format, Accepted)};
         {true, {ok, Queries}} ->
             write(Profile, Format, Path, Queries);
         {true, {error, _} = Error} ->
@@ -320,20 +333,21 @@ is_format(Format) ->
 
 %% @doc Write the index that the viewer loads; doc/index.md says what is in it.
 -spec index(profile(), file:name_all()) ->
-    {ok, #{bytes := non_neg_integer()}} | {error, error()}.
+    {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 index(Profile, Path) ->
     write(Profile, index, Path, [{samples, [], lines}]).
 
 %% @doc The same with its rows packed, to be compressed and sent: doc/index.md.
 -spec packed_index(profile(), file:name_all()) ->
-    {ok, #{bytes := non_neg_integer()}} | {error, error()}.
+    {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 packed_index(Profile, Path) ->
     write(Profile, packed_index, Path, [{samples, [], lines}]).
 
 write(Profile, Format, Path, Queries) ->
     case write_to(Profile, Format, flame_prof_samples:path(Path), Queries) of
         {ok, Facts} -> {ok, Facts};
-        {error, Reason} -> {error, {Path, Reason}}
+        {error, Unusable} when is_atom(Unusable) -> {error, refused(Unusable)};
+        {error, Reason} -> {error, flame_prof_error:file(Path, Reason)}
     end.
 
 write_to(_Profile, _Format, {error, _} = Error, _Queries) -> Error;
@@ -344,26 +358,28 @@ export_options(Profile, Given) when is_map(Given) ->
     Defaults = #{measure => samples, levels => [status], lines => true, stacks => true},
     case checked(maps:merge(Defaults, Given)) of
         {ok, #{measure := One, levels := Levels} = Options} ->
-            #{metrics := Metrics} = info(Profile),
-            Measures = maps:get(measures, Options, [One]),
-            queries([measure(M) || M <- Measures], Levels, frames(Options), Metrics);
+            Measures = [measure(M) || M <- maps:get(measures, Options, [One])],
+            queries(Measures, Levels, frames(Options), info(Profile));
         {error, _} = Error ->
             Error
     end;
-export_options(_Profile, _) ->
-    {error, {bad_option, options, <<"a map of options">>}}.
+export_options(_Profile, Given) ->
+    {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
 
 frames(#{stacks := false}) -> none;
 frames(#{lines := false}) -> functions;
 frames(_) -> lines.
 
-queries(Measures, Levels, Frames, Metrics) ->
+queries(_Measures, _Levels, _Frames, {error, _} = Error) ->
+    Error;
+queries(Measures, Levels, Frames, #{metrics := Metrics}) ->
     case [Metric || {_, Metric} <- Measures, not lists:member(Metric, Metrics)] of
         [] ->
             {ok, [{Measure, Levels, Frames} || Measure <- Measures]};
-        [_ | _] ->
+        [Metric | _] ->
             Known = lists:join(<<", ">>, [<<"samples">>, <<"period">> | Metrics]),
-            {error, {bad_option, measure, iolist_to_binary(["of these files: ", Known])}}
+            Accepted = iolist_to_binary(["one of ", Known, " of these files"]),
+            {error, flame_prof_error:option(measure, Metric, Accepted)}
     end.
 
 measure(Plain) when Plain =:= samples; Plain =:= period -> Plain;
@@ -376,9 +392,10 @@ text(Metric) -> Metric.
 %% Options.
 
 checked(Options) ->
-    case [Key || {Key, Value} <- lists:sort(maps:to_list(Options)), not is_option(Key, Value)] of
+    Given = lists:sort(maps:to_list(Options)),
+    case [{Key, Value} || {Key, Value} <- Given, not is_option(Key, Value)] of
         [] -> {ok, Options};
-        [Key | _] -> {error, {bad_option, Key, accepts(Key)}}
+        [{Key, Value} | _] -> {error, flame_prof_error:option(Key, Value, accepts(Key))}
     end.
 
 is_option(max_memory, Bytes) ->

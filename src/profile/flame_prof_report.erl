@@ -14,17 +14,19 @@
 
 %% `bytes' are those of the HTML.
 -spec write(flame_prof_samples:files(), file:name_all()) ->
-    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, term()}.
+    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}}
+    | {error, flame_prof:reason()}.
 write(Files, Given) ->
     write(Files, Given, #{}).
 
 %% While it reads it calls `progress' of {@link flame_prof_profile:options()}.
 -spec write(flame_prof_samples:files(), file:name_all(), #{progress => fun()}) ->
-    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, term()}.
+    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}}
+    | {error, flame_prof:reason()}.
 write(Files, Given, Reading) ->
     case flame_prof_samples:path(Given) of
         {ok, Out} -> read(Files, Out, Given, Reading);
-        {error, Reason} -> {error, {Given, Reason}}
+        {error, Reason} -> {error, flame_prof_error:file(Given, Reason)}
     end.
 
 %% A profile may be large, and the caller's next garbage collection far.
@@ -50,8 +52,8 @@ written(Profile, Files, Out, Given) ->
             after
                 _ = file:delete(Packed)
             end;
-        {error, {_, Reason}} ->
-            {error, {Given, Reason}}
+        {error, {Class, Details}} ->
+            {error, {Class, Details#{file => Given}}}
     end.
 
 %% A name that nobody else has: neither another report to the same place nor a
@@ -69,7 +71,7 @@ page(Profile, Files, Packed, Out) ->
         ok ->
             {ok, #{bytes => iolist_size(Page), samples => Samples}};
         {error, Reason} ->
-            {error, {Out, {eio, unicode:characters_to_binary(file:format_error(Reason))}}}
+            {error, flame_prof_error:file(Out, Reason)}
     end.
 
 about(Files) ->

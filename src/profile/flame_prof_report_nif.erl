@@ -11,7 +11,7 @@
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
 -export([unzst_open/0, unzst_read/3]).
 
--export_type([query/0]).
+-export_type([query/0, unusable/0]).
 
 -on_load(load/0).
 
@@ -23,6 +23,9 @@
         [flame_prof_profile:level()],
         Frames :: lines | functions | none
     }.
+
+-type unusable() :: closed | busy.
+%% `busy': in use by another process.
 
 -spec reader_open(Path :: binary(), processes | profiler) ->
     {ok, reference()} | {error, {atom(), binary()}}.
@@ -50,14 +53,14 @@ profile_begin(_, _) -> ?NOT_LOADED.
     {more, BytesRead :: non_neg_integer()} | done | {error, {atom(), binary()}}.
 profile_step(_, _) -> ?NOT_LOADED.
 
--spec profile_close(reference()) -> ok.
+-spec profile_close(reference()) -> ok | {error, unusable()}.
 profile_close(_) -> ?NOT_LOADED.
 
--spec profile_info(reference()) -> flame_prof_profile:info().
+-spec profile_info(reference()) -> flame_prof_profile:info() | {error, unusable()}.
 profile_info(_) -> ?NOT_LOADED.
 
 -spec profile_processes(reference(), From :: non_neg_integer(), Most :: non_neg_integer()) ->
-    [flame_prof_profile:process()].
+    [flame_prof_profile:process()] | {error, unusable()}.
 profile_processes(_, _, _) -> ?NOT_LOADED.
 
 -spec profile_stacks(reference(), query(), Most :: non_neg_integer()) ->
@@ -67,12 +70,12 @@ profile_processes(_, _, _) -> ?NOT_LOADED.
         Count :: non_neg_integer(),
         [flame_prof_profile:stack()]
     }}
-    | {error, {atom(), binary()}}.
+    | {error, unusable() | {atom(), binary()}}.
 profile_stacks(_, _, _) -> ?NOT_LOADED.
 
 -spec profile_export(reference(), flame_prof_profile:format() | index | packed_index, binary(),
     [query()]) ->
-    {ok, #{atom() => non_neg_integer()}} | {error, {atom(), binary()}}.
+    {ok, #{atom() => non_neg_integer()}} | {error, unusable() | {atom(), binary()}}.
 profile_export(_, _, _, _) -> ?NOT_LOADED.
 
 %% A decompressor of zstd frames, one after the other.

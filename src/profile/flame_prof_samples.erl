@@ -22,7 +22,7 @@
 -export([fold/3, fold/4]).
 -export([first/1, path/1, list/1]).
 
--export_type([sample/0, frame/0, counts/0, warning/0, files/0, options/0, error/0]).
+-export_type([sample/0, frame/0, counts/0, warning/0, files/0, options/0]).
 
 -type frame() :: {Symbol :: binary(), Dso :: binary()}.
 %% Leaf first, without the status.
@@ -70,21 +70,18 @@
 %%     error (`count')</li>
 %% </ul>
 
--type error() ::
-    {File :: file:name_all(), {Error :: atom(), Why :: binary()}}
-    | {bad_option, Key :: term(), Accepted :: binary()}.
-
 -define(CHUNK, 500).
 -define(CHUNK_MOST, 100000).
 
 %% @equiv fold(Fun, Acc, Files, #{})
--spec fold(fun((sample(), Acc) -> Acc), Acc, files()) -> {ok, Acc, counts()} | {error, error()}.
+-spec fold(fun((sample(), Acc) -> Acc), Acc, files()) ->
+    {ok, Acc, counts()} | {error, flame_prof:reason()}.
 fold(Fun, Acc, Files) ->
     fold(Fun, Acc, Files, #{}).
 
 %% @doc Call Fun with every good sample of every file, in order.
 -spec fold(fun((sample(), Acc) -> Acc), Acc, files(), options()) ->
-    {ok, Acc, counts()} | {error, error()}.
+    {ok, Acc, counts()} | {error, flame_prof:reason()}.
 fold(Fun, Acc, Files, Given) when is_function(Fun, 2) ->
     case options(Given) of
         {ok, Options} ->
@@ -92,16 +89,20 @@ fold(Fun, Acc, Files, Given) when is_function(Fun, 2) ->
             each_file(list(Files), Fun, Acc, Counts, Options);
         {error, _} = Error ->
             Error
-    end.
+    end;
+fold(Fun, _Acc, _Files, _Given) ->
+    Accepted = <<"a function of a sample and an accumulator">>,
+    {error, {badarg, #{argument => function, value => Fun, accepted => Accepted}}}.
 
 options(Given) when is_map(Given) ->
     Options = maps:merge(#{chunk => ?CHUNK, bad => count}, Given),
-    case [Key || {Key, Value} <- lists:sort(maps:to_list(Options)), not is_option(Key, Value)] of
+    All = lists:sort(maps:to_list(Options)),
+    case [{Key, Value} || {Key, Value} <- All, not is_option(Key, Value)] of
         [] -> {ok, Options};
-        [Key | _] -> {error, {bad_option, Key, accepts(Key)}}
+        [{Key, Value} | _] -> {error, flame_prof_error:option(Key, Value, accepts(Key))}
     end;
-options(_) ->
-    {error, {bad_option, options, <<"a map of options">>}}.
+options(Given) ->
+    {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
 
 is_option(chunk, Chunk) -> is_integer(Chunk) andalso Chunk >= 1 andalso Chunk =< ?CHUNK_MOST;
 is_option(bad, Bad) -> Bad =:= count orelse Bad =:= stop;
@@ -164,7 +165,7 @@ each_file([], _Fun, Acc, Counts, _Options) ->
 each_file([File | Files], Fun, Acc0, Counts0, Options) ->
     case one_file(File, Fun, Acc0, Options) of
         {ok, Acc, Info} -> each_file(Files, Fun, Acc, counted(File, Info, Counts0), Options);
-        {error, Reason} -> {error, {File, Reason}}
+        {error, Reason} -> {error, flame_prof_error:file(File, Reason)}
     end.
 
 one_file(File, Fun, Acc, Options) ->

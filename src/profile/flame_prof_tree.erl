@@ -26,7 +26,7 @@
 
 -import(flame_prof_text, [grouped/1, percent/1, plural/1, fit/2, right/2]).
 
--export_type([options/0, report/0, branch/0, hot_function/0, row/0, error/0]).
+-export_type([options/0, report/0, branch/0, hot_function/0, row/0]).
 
 -type options() ::
     #{
@@ -116,14 +116,13 @@
 %% metric that also falls, the tree has growth and release apart, and functions and processes
 %% are those that grew: their shares are shares of `growth', which is `weight' elsewhere.
 
--type error() :: flame_prof_profile:error() | {atom(), binary()}.
-
 -define(DETAILS, 3).
 -define(CHILDREN, 15).
 -define(MEASURE_COLUMNS, (7 + 1 + 15)).
 
 %% @doc Read files and report of them.
--spec report(flame_prof_samples:files(), options()) -> {ok, report()} | {error, error()}.
+-spec report(flame_prof_samples:files(), options()) ->
+    {ok, report()} | {error, flame_prof:reason()}.
 report(Files, Given) ->
     case checked(Given) of
         {ok, Options} -> read(Files, Options);
@@ -143,7 +142,8 @@ read(Files, Options) ->
     end.
 
 %% @doc Of a profile that has been read already.
--spec of_profile(flame_prof_profile:profile(), options()) -> {ok, report()} | {error, error()}.
+-spec of_profile(flame_prof_profile:profile(), options()) ->
+    {ok, report()} | {error, flame_prof:reason()}.
 of_profile(Profile, Given) ->
     case checked(Given) of
         {ok, Options} -> measured(Profile, Options);
@@ -561,12 +561,13 @@ function_line(#{name := Name, share := Share, total := Total, samples := Samples
 checked(Given) when is_map(Given) ->
     Defaults = #{by => samples, node => false, top => 20, min => 1, depth => 40},
     Options = maps:merge(Defaults, Given),
-    case [Key || {Key, Value} <- lists:sort(maps:to_list(Options)), not is_option(Key, Value)] of
+    All = lists:sort(maps:to_list(Options)),
+    case [{Key, Value} || {Key, Value} <- All, not is_option(Key, Value)] of
         [] -> {ok, Options};
-        [Key | _] -> {error, {bad_option, Key, accepts(Key)}}
+        [{Key, Value} | _] -> {error, flame_prof_error:option(Key, Value, accepts(Key))}
     end;
-checked(_) ->
-    {error, {bad_option, options, <<"a map of options">>}}.
+checked(Given) ->
+    {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
 
 is_option(by, {Kind, Metric}) -> lists:member(Kind, [value, delta]) andalso is_metric(Metric);
 is_option(by, Metric) -> is_metric(Metric);

@@ -1,53 +1,61 @@
 %% @doc The errors of flame_prof: `{error, {Class, Details}}', Details a map.
 %% {@link flame_prof:format_error/1} makes a sentence of each.
 %%
-%% <table>
-%%   <tr><th>Class</th><th>Details</th><th>Meaning</th></tr>
-%%   <tr><td>`bad_option'</td><td>`option', `accepted', `value'</td>
-%%     <td>An option, or its value, is not accepted. `option' is `{Outer, Key}' for a key of an
-%%     option that is a map, and `options' where the options are not a map.</td></tr>
-%%   <tr><td>`bad_env'</td><td>`option', `accepted', `value'</td>
-%%     <td>The same, of the application's environment (`sys.config').</td></tr>
-%%   <tr><td>`badarg'</td><td>`argument', `accepted', `value'</td>
-%%     <td>An argument of a function is not accepted.</td></tr>
-%%   <tr><td>`not_started'</td><td></td><td>No session is running.</td></tr>
-%%   <tr><td>`already_started'</td><td>`pid'</td>
-%%     <td>A session is running, or waits for its triggers.</td></tr>
-%%   <tr><td>`stopping'</td><td></td><td>The session is ending.</td></tr>
-%%   <tr><td>`timeout'</td><td>`ms', `request'</td>
-%%     <td>The time is over. A `start' is undone; every other request goes on.</td></tr>
-%%   <tr><td>`armed'</td><td></td>
-%%     <td>No trigger has fired, so that there is nothing to write.</td></tr>
-%%   <tr><td>`session_ended'</td><td>`reason'</td>
-%%     <td>The session ended before it answered.</td></tr>
-%%   <tr><td>`application'</td><td>`application', `reason'</td>
-%%     <td>The application did not start.</td></tr>
-%%   <tr><td>`engine'</td><td>`engine', `reason', `cause'</td>
-%%     <td>The engine cannot run here. `cause' is for programs: what calibration found.</td></tr>
-%%   <tr><td>`library'</td><td>`reason'</td><td>A C library did not load.</td></tr>
-%%   <tr><td>`memory'</td><td>`reason', `file'</td>
-%%     <td>A limit of memory is reached, while `file' was read.</td></tr>
-%%   <tr><td>`file'</td><td>`file', `reason', `lost'</td>
-%%     <td>A file or directory cannot be read or written. `reason' is an atom of POSIX where the
+%% <dl>
+%%   <dt>`bad_option': `option', `accepted', `value'</dt>
+%%   <dd>An option, or its value, is not accepted. `option' is `{Outer, Key}' for a key of an
+%%     option that is a map, and `options' where the options are not a map.</dd>
+%%   <dt>`bad_env': `option', `accepted', `value'</dt>
+%%   <dd>The same, of the application's environment (`sys.config').</dd>
+%%   <dt>`badarg': `argument', `accepted', `value'</dt>
+%%   <dd>An argument of a function is not accepted.</dd>
+%%   <dt>`not_started'</dt>
+%%   <dd>No session is running.</dd>
+%%   <dt>`already_started': `pid'</dt>
+%%   <dd>A session is running, or waits for its triggers.</dd>
+%%   <dt>`stopping'</dt>
+%%   <dd>The session is ending.</dd>
+%%   <dt>`timeout': `ms', `request'</dt>
+%%   <dd>The time is over. A `start' is undone; every other request goes on.</dd>
+%%   <dt>`armed'</dt>
+%%   <dd>No trigger has fired: there is nothing to write.</dd>
+%%   <dt>`session_ended': `reason'</dt>
+%%   <dd>The session ended before it answered.</dd>
+%%   <dt>`application': `application', `reason'</dt>
+%%   <dd>The application did not start.</dd>
+%%   <dt>`engine': `engine', `reason', `cause'</dt>
+%%   <dd>The engine cannot run here. `cause' is for programs: what calibration found.</dd>
+%%   <dt>`library': `reason'</dt>
+%%   <dd>A C library did not load.</dd>
+%%   <dt>`memory': `reason', `file'</dt>
+%%   <dd>A limit of memory is reached, while `file' was read.</dd>
+%%   <dt>`file': `file', `reason', `lost'</dt>
+%%   <dd>A file or directory cannot be read or written. `reason' is an atom of POSIX where the
 %%     system has refused it, a text elsewhere; `lost' counts the samples that were not
-%%     written.</td></tr>
-%%   <tr><td>`no_files'</td><td></td><td>The list of files is empty.</td></tr>
-%%   <tr><td>`closed'</td><td></td><td>The profile is closed.</td></tr>
-%%   <tr><td>`busy'</td><td></td><td>Another process uses the profile.</td></tr>
-%%   <tr><td>`view'</td><td>`reason'</td><td>The viewer cannot run.</td></tr>
-%%   <tr><td>`attach'</td><td>`node', `reason', `cause'</td>
-%%     <td>The node cannot be attached to, or not be left. `cause' is `incompatible' where it
-%%     cannot run flame_prof.</td></tr>
-%%   <tr><td>`process'</td><td>`target'</td><td>There is no such process.</td></tr>
-%%   <tr><td>`node'</td><td>`node', `reason'</td><td>The node cannot be reached.</td></tr>
-%% </table>
+%%     written.</dd>
+%%   <dt>`no_files'</dt>
+%%   <dd>The list of files is empty.</dd>
+%%   <dt>`closed'</dt>
+%%   <dd>The profile is closed.</dd>
+%%   <dt>`busy'</dt>
+%%   <dd>Another process uses the profile.</dd>
+%%   <dt>`view': `reason'</dt>
+%%   <dd>The viewer cannot run.</dd>
+%%   <dt>`attach': `node', `reason', `cause'</dt>
+%%   <dd>flame_prof cannot attach to the node, or not leave it. `cause' is `incompatible' where
+%%     the node cannot run flame_prof.</dd>
+%%   <dt>`process': `target'</dt>
+%%   <dd>There is no such process.</dd>
+%%   <dt>`node': `node', `reason'</dt>
+%%   <dd>The node cannot be reached.</dd>
+%% </dl>
 %%
 %% `reason' and `accepted' are texts. `value', `request', `cause', `lost', and `file' of
 %% `memory', are optional.
 -module(flame_prof_error).
 
 -export([format/1]).
--export([file/2, add_lost/2, of_library/2, of_exit/1, of_application/1]).
+-export([option/3, file/2, add_lost/2, of_library/2, of_exit/1, of_application/1]).
 
 -export_type([reason/0]).
 
@@ -180,6 +188,11 @@ posix_text(Text) -> Text.
 
 lost(#{lost := Samples}) -> io_lib:format("; ~b samples were lost", [Samples]);
 lost(#{}) -> "".
+
+%% @private
+-spec option(term(), term(), binary()) -> reason().
+option(Option, Value, Accepted) ->
+    {bad_option, #{option => Option, value => Value, accepted => Accepted}}.
 
 %% @private Of a file: what the module file, a C library or nobody else says of it.
 -spec file(file:name_all(), atom() | {atom(), binary()} | unicode:chardata()) -> reason().
