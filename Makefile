@@ -17,7 +17,7 @@ EBIN := _build/default/lib/flame_prof/ebin
         test-attach portability test-real test-exports test-foreign \
         asan tsan valgrind analyze deps deps-build shell soak \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz format check dialyzer xref edoc \
-        check-format viewer test-viewer bench-viewer clean clean-nif distclean help
+        check-format options viewer test-viewer bench-viewer clean clean-nif distclean help
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
 
@@ -35,6 +35,9 @@ demo: deps-build ## Install what is missing, build, profile a busy node for ten 
 
 test: ## Run all tests on this machine's OTP; installs what they need
 	@tools/test.sh deps tidy c fuzz exports erl viewer
+
+options: erl ## Write doc/options.md and the comment of options() out of the table of options
+	@tools/options.escript $(EBIN)
 
 tidy: ## Sizes, columns, dead exports, dependencies of folders, retired words
 	@tools/tidy.escript && tools/tidy.escript --prove

@@ -54,66 +54,51 @@
 -compile({no_auto_import, [apply/2]}).
 
 -type options() :: flame_prof_options:given().
-%% Every key may be left out or be `undefined': the default is in brackets.
+%% An option that is left out, `undefined' or `nil' has its default, in brackets. The same keys in
+%% the application's environment (`sys.config') replace the defaults. doc/options.md has what each
+%% accepts, and the older names, which are accepted, too.
 %%
 %% <ul>
-%% <li>`dir': the directory of the files (`flame_prof' in `$HOME'). Missing
-%%     ones are made.</li>
-%% <li>`sample_interval': milliseconds between two ticks (9)</li>
-%% <li>`flush_interval': milliseconds after which at the latest a sample is in the
-%%     file (15000); at least `sample_interval' + 1000</li>
-%% <li>`flushes_per_file': flushes to one file before the next one is begun (8);
-%%     `infinity'; 0 means `infinity'</li>
-%% <li>`max_file_bytes': or so many bytes (134217728); `infinity'</li>
-%% <li>`max_files': files of this node to keep in the directory, the one in progress
-%%     counted (15); `infinity'. The oldest ones go, no others are ever touched.</li>
-%% <li>`max_total_bytes': what they may take together (1073741824); `infinity'.
-%%     A file is then closed at a quarter of it.</li>
-%% <li>`sync': when what was written is brought to the disk, so that even the
-%%     machine may fail: `flush', at each flush; `close', when a file is finished;
-%%     `none', when the kernel likes (`close'). A node that dies loses nothing of
-%%     what was flushed, whatever this says.</li>
-%% <li>`compress': `zstd' or `none' (`zstd')</li>
-%% <li>`coalesce_idle': a waiting process of which nothing moves
-%%     is written once a second, with the number of samples as its weight (false)</li>
-%% <li>`memory_budget': bytes of memory outside of the VM's own that a session may
-%%     take (100663296)</li>
-%% <li>`collapse_recursion': neighbouring frames of one function are shown as one
-%%     (true)</li>
-%% <li>`select': `{top, N}' or `{top, N, Ms}', the N processes with the most
-%%     reductions, chosen anew every Ms milliseconds (`{top, 100, 5000}'). With
-%%     `{top, 0}' nobody is chosen. A map says more, and a list of maps is several
-%%     choices at once: {@link flame_prof_selection}.</li>
-%% <li>`process_options': `#{status => Status}' samples a process only while it
-%%     has this status (`all'); `follow' lets profiling spread from those chosen, as
-%%     in {@link profile_start/1} (`none')</li>
-%% <li>`include': a pid or registered name, or a list of them: sampled whatever is
-%%     chosen (`[]'). A name is looked up again several times a second.</li>
-%% <li>`follow_limits': `#{processes => 200, events => 100000, seconds => 60}'.
-%%     Spreading ends when so many were caught, so many messages were looked at, or
-%%     tracing has lasted so long.</li>
-%% <li>`triggers': start nothing now, but a profile of bounded length each time that a
-%%     condition holds, or a list of them: {@link flame_prof_trigger} (`[]').
-%%     {@link stop/0} ends the waiting, too.</li>
-%% <li>`duration': milliseconds after which the session stops by itself (`infinity');
-%%     {@link info/0} has it as `last_run' then</li>
-%% <li>`lookback': with triggers, milliseconds before the one that fires which are to be
-%%     in its file, 1000 to 60000: it samples all the time then, into memory (0). There
-%%     is room for 5.5 MiB as it will be in the file; when that is less, info/0 says so
-%%     by its rates, and the file by its first sample.</li>
-%% <li>`cpu_budget': percent of one core that the native engine may take: it samples
-%%     less when that is not enough, and says so (2.0), `infinity'</li>
-%% <li>`mode': `processes', the chosen ones whatever they do; or `schedulers', whatever
-%%     process each normal scheduler runs, its idle time included (`processes')</li>
-%% <li>`running_stacks': ask schedulers, by a signal, for the stacks of processes that
-%%     are running (true; off where that is not possible, {@link info/0} says why)</li>
-%% <li>`c_frames': with the C functions that they are in (true)</li>
-%% <li>`engine': `native', `portable', or `auto', which takes the native one where
-%%     it can be trusted (`auto')</li>
+%% <li>`dir': directory of the files; it is made when it is missing (~/flame_prof)</li>
+%% <li>`sample_interval': time between two samples of a process, in milliseconds (`9')</li>
+%% <li>`flush_interval': time until a sample is in the file, in milliseconds (15000, or
+%%     sample_interval + 1000)</li>
+%% <li>`flushes_per_file': flushes to a file before the next file begins (`8')</li>
+%% <li>`max_file_bytes': size at which the next file begins (`134217728')</li>
+%% <li>`max_files': files of this node to keep in `dir', the open one counted; the oldest finished
+%%     files are deleted (`15')</li>
+%% <li>`max_total_bytes': size of all these files together; a file is closed at a quarter of it
+%%     (`1073741824')</li>
+%% <li>`sync': when files are synchronized with the disk: at each `flush', at the `close' of a file,
+%%     or when the kernel decides. Only a machine that dies loses flushed samples (`close')</li>
+%% <li>`compress': compression of the files (`zstd')</li>
+%% <li>`coalesce_idle': write an unchanged waiting process once a second, with the number of
+%%     observations as its weight (`false')</li>
+%% <li>`cpu_budget': percent of one core that the native engine may use; it samples less when that
+%%     is not enough (`2.0')</li>
+%% <li>`memory_budget': memory of a session in bytes; the memory of the VM is not part of it
+%%     (`100663296')</li>
+%% <li>`collapse_recursion': write neighbouring frames of one function as one frame (`true')</li>
+%% <li>`select': processes to sample. `{top, N, Ms}': the N processes with the most reductions,
+%%     selected again every Ms milliseconds (`{top, 100, 5000}')</li>
+%% <li>`process_options': options of each selected process (`#{follow => none, status => all}')</li>
+%% <li>`include': processes to sample in addition to `select'; a name is looked up several times a
+%%     second (`[]')</li>
+%% <li>`duration': time after which the session stops by itself, in milliseconds (`infinity')</li>
+%% <li>`follow_limits': limits of `follow'; following ends at the first that is reached (`#{events
+%%     => 100000, processes => 200, seconds => 60}')</li>
+%% <li>`triggers': conditions that start a profile of bounded length; until then nothing is written
+%%     (`[]')</li>
+%% <li>`lookback': time before a trigger that is in its file, in milliseconds; samples are taken all
+%%     the time and buffered in 5.5 MiB of memory (`0')</li>
+%% <li>`mode': `processes': sample the selected processes. `schedulers': sample the process that
+%%     each normal scheduler runs, idle time included (`processes')</li>
+%% <li>`running_stacks': capture the stacks of running processes, by a signal to their schedulers;
+%%     where that is impossible `info/0' has the reason (`true')</li>
+%% <li>`c_frames': write the C functions of running processes (`true')</li>
+%% <li>`engine': `native' reads memory, `portable' calls `process_info/2', `auto' is native where
+%%     that is verified to work (`auto')</li>
 %% </ul>
-%%
-%% The same keys in the application's environment (`sys.config') replace the
-%% defaults.
 
 -type process_options() :: flame_prof_options:process_given().
 %% Of one process: `status' and `follow', see {@link profile_start/1}.

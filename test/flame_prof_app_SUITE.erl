@@ -122,7 +122,7 @@ a_disk_that_refuses_is_logged_and_harmless(Config) ->
     Text = logged(fun() -> ok = application:start(flame_prof) end),
     ?assertNotEqual(nomatch, string:find(Text, "it cannot start"), Text),
     ?assertMatch(#{state := stopped, last_error := _}, flame_prof:info()),
-    {ok, _} = flame_prof:start(#{basename => File ++ "_free"}),
+    {ok, _} = flame_prof:start(#{dir => File ++ "_free"}),
     {ok, _} = flame_prof:stop(),
     ?assertNot(is_map_key(last_error, flame_prof:info())).
 

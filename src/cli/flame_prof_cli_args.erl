@@ -284,7 +284,7 @@ session_options() ->
             "sample processes, or what schedulers run (processes)"},
         {engine, {"ENGINE", {one_of, [auto, native, portable]}},
             "native, portable, or what the node can do (auto)"},
-        {set, {"KEY=TERM", setting}, "any option of flame_prof:start/1, as in sys.config"}
+        {set, {"KEY=TERM", setting}, "any option of flame_prof:start/1, listed below; TERM as in sys.config"}
     ].
 
 node_options() ->
@@ -328,9 +328,17 @@ help(Command) ->
         [["  ", string:pad(title(Option), 20), element(3, Option), "\n"]
             || Option <- options(Command)],
         ["\n" || options(Command) =/= []],
+        settings(Command),
         more(Command),
         ["Example:\n", [["  $ ", Line, "\n"] || Line <- example(Command)]]
     ].
+
+settings(attach) ->
+    ["Options for --set:\n", flame_prof_options_doc:help([dir, triggers, lookback]), "\n"];
+settings(start) ->
+    ["Options for --set:\n", flame_prof_options_doc:help([dir]), "\n"];
+settings(_) ->
+    "".
 
 title({Key, flag, _}) -> ["--", spelled(Key)];
 title({Key, {Takes, _}, _}) -> ["--", spelled(Key), " ", Takes].

@@ -149,15 +149,14 @@ file_rows() ->
             doc => "size at which the next file begins"},
         #{key => max_files, alias => files_max, default => 15,
             type => limit(count, 1, ?COUNT_MOST),
-            doc => "files to keep in `dir`, the open one counted; the oldest finished files are "
-            "deleted"},
+            doc => "files of this node to keep in `dir`, the open one counted; the oldest "
+            "finished files are deleted"},
         #{key => max_total_bytes, alias => total_max_bytes, default => 1073741824,
             type => limit(bytes, 4194304, ?BYTES_MOST),
             doc => "size of all these files together; a file is closed at a quarter of it"},
         #{key => sync, type => {one_of, [none, flush, close]}, default => close,
-            doc => "when the system writes the file to the disk: at each `flush`, at the `close` "
-            "of a file, or when the kernel decides. A node that dies loses no flushed sample "
-            "in any case"},
+            doc => "when files are synchronized with the disk: at each `flush`, at the `close` of "
+            "a file, or when the kernel decides. Only a machine that dies loses flushed samples"},
         #{key => compress, type => {one_of, [zstd, none]}, default => zstd,
             doc => "compression of the files"}
     ].
@@ -169,10 +168,10 @@ sample_rows() ->
             doc => "write an unchanged waiting process once a second, with the number of "
             "observations as its weight"},
         #{key => cpu_budget, type => limit(number, core_percent, 0.1, 6400), default => 2.0,
-            doc => "share of one core that the native engine may use; it samples less rather "
-            "than exceed it, and counts that"},
+            doc => "percent of one core that the native engine may use; it samples less when "
+            "that is not enough"},
         #{key => memory_budget, type => {own, fun memory_budget/1,
-            "a count of bytes, at least 47972352 and 3584 more for each process of select"},
+            "bytes, at least 47972352 and 3584 more for each process of select"},
             default => 100663296,
             doc => "memory of a session in bytes; the memory of the VM is not part of it"},
         #{key => collapse_recursion, alias => flatten_recursive, type => boolean,
@@ -216,7 +215,7 @@ trigger_rows() ->
 engine_rows() ->
     [
         #{key => mode, type => {one_of, [processes, schedulers]}, default => processes,
-            also => "schedulers with the native engine and running_stacks only",
+            also => "the latter with the native engine and running_stacks only",
             doc => "`processes`: sample the selected processes. `schedulers`: sample the process "
             "that each normal scheduler runs, idle time included"},
         #{key => running_stacks, type => boolean, default => true,

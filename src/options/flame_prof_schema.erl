@@ -154,8 +154,8 @@ text({own, _, Accepted}) ->
     Accepted.
 
 whole(ms) -> "whole milliseconds";
-whole(bytes) -> "a count of bytes";
-whole(words) -> "a count of words";
+whole(bytes) -> "bytes";
+whole(words) -> "words";
 whole(count) -> "a count".
 
 special({Value, Value}) -> io_lib:format("~tw", [Value]);
