@@ -110,7 +110,7 @@ viewer: ## Build the viewer's page from viewer/ into priv/www; needs node and np
 bench-viewer: build ## Measure the viewer on half an hour of the demo's node (needs 4 GB of disk)
 	@viewer/bench/run.sh
 
-soak: build ## Sessions in all storms for SECONDS_ (60) at HZ (500) on each of OTPS (doc/soak.md)
+soak: build ## Sessions in all storms for SECONDS_ (60) at HZ (500) on each of OTPS (doc/dev/soak.md)
 	@test/soak.sh
 
 bench: build ## Measure everything (half an hour), or PARTS of it; SECONDS_, WORKLOADS, VARIANTS, PAIRS
@@ -119,7 +119,7 @@ bench: build ## Measure everything (half an hour), or PARTS of it; SECONDS_, WOR
 bench-overhead: build ## The overhead alone, ours and that of others, on seven workloads
 	@bench/overhead.sh afresh && bench/rabbitmq.sh && bench/report.sh json
 
-bench-doc: ## The last run's tables and chart to doc/benchmarks.md
+bench-doc: ## The last run's summary, chart and tables to doc/benchmarks.md
 	@bench/report.sh doc
 
 bench-check: build ## Has a ratio got worse than in doc/benchmarks/history? A minute or two

@@ -1,5 +1,5 @@
-%% What a run of the benchmarks has found, in all its forms: judged, as JSON, as a chart,
-%% and as the tables of doc/benchmarks.md.
+%% The results of a run: judged, as JSON, as a chart, as the summary in doc/benchmarks.md
+%% and as the tables of doc/benchmarks/tables.md.
 -module(bench_report).
 
 -export([main/1]).
@@ -8,6 +8,7 @@
 -define(JSON, "_build/bench/results.json").
 -define(CHART, "doc/pictures/overhead.svg").
 -define(PAGE, "doc/benchmarks.md").
+-define(TABLES, "doc/benchmarks/tables.md").
 -define(BEGIN, <<"<!-- begin: make bench-doc -->\n">>).
 -define(END, <<"<!-- end: make bench-doc -->\n">>).
 
@@ -34,12 +35,15 @@ show(json, Results) ->
     _ = [bench_results:tell(Result) || #{bar := _} = Result <- Results],
     io:format("~n~s has all of it~n", [?JSON]);
 show(doc, Results) ->
+    %% A run of other parts has no overhead, and would empty the page.
+    [_ | _] = [Tool || #{section := overhead, tool := Tool} <- Results],
     ok = file:write_file(?CHART, bench_chart:svg(Results)),
     {ok, Page} = file:read_file(?PAGE),
     [Before, Rest] = binary:split(Page, ?BEGIN),
     [_, After] = binary:split(Rest, ?END),
-    ok = file:write_file(?PAGE, [Before, ?BEGIN, tables(Results), ?END, After]),
-    io:format("~s and ~s are of this run~n", [?PAGE, ?CHART]).
+    ok = file:write_file(?PAGE, [Before, ?BEGIN, summary(Results), ?END, After]),
+    ok = file:write_file(?TABLES, tables(Results)),
+    io:format("~s, ~s and ~s are of this run~n", [?PAGE, ?TABLES, ?CHART]).
 
 %%% -------------------------------------------------------------------- verdicts --
 
@@ -123,16 +127,39 @@ found(Workload, Title, Measure, Results) ->
 ordered(Things) ->
     lists:foldl(fun(T, Seen) -> Seen ++ [T || not lists:member(T, Seen)] end, [], Things).
 
+%%% --------------------------------------------------------------------- summary --
+
+%% Tools by workloads: percent of the VM's CPU time that each tool takes.
+summary(Results) ->
+    Rows = [R || #{section := overhead, measure := work_per_vm_second} = R <- Results],
+    Workloads = ordered([W || #{workload := W} <- Rows]),
+    Tools = ordered([T || #{tool := T} <- Rows]),
+    unicode:characters_to_binary([
+        machine(), "\n",
+        cells(["" | [atom_to_binary(W) || W <- Workloads]]),
+        "|", lists:duplicate(length(Workloads) + 1, "---|"), "\n",
+        [cells([Tool | [taken(W, Tool, Results) || W <- Workloads]]) || Tool <- Tools], "\n"
+    ]).
+
+taken(Workload, Tool, Results) ->
+    case found(Workload, Tool, work_per_vm_second, Results) of
+        none -> "";
+        #{value := Ratio} -> io_lib:format("~.1f", [100.0 * (1 - Ratio)])
+    end.
+
+machine() ->
+    #{otp := Otp, schedulers := Schedulers, processor := Processor} = bench_results:machine(),
+    {Date, _} = calendar:universal_time(),
+    io_lib:format("~nOTP ~ts, ~b schedulers, ~ts, ~4..0b-~2..0b-~2..0b.~n",
+                  [Otp, Schedulers, Processor | tuple_to_list(Date)]).
+
 %%% ---------------------------------------------------------------------- tables --
 
 tables(Results) ->
-    #{otp := Otp, schedulers := Schedulers, processor := Processor} = bench_results:machine(),
-    {Date, _} = calendar:universal_time(),
     unicode:characters_to_binary([
-        io_lib:format("~nOTP ~ts, ~b schedulers, ~ts, ~4..0b-~2..0b-~2..0b.~n",
-                      [Otp, Schedulers, Processor | tuple_to_list(Date)]),
-        [section(S, Results) || S <- ordered([S || #{section := S} <- Results])],
-        "\n"
+        "# Benchmark tables\n\nWritten by `make bench-doc`; [benchmarks.md](../benchmarks.md) has "
+        "the summary.\n", machine(),
+        [section(S, Results) || S <- ordered([S || #{section := S} <- Results])]
     ]).
 
 section(overhead, Results) ->
@@ -142,10 +169,10 @@ section(overhead, Results) ->
 section(overhead_peers, Results) ->
     Rows = [R || #{section := overhead_peers} = R <- Results],
     [
-        "\n### Overhead: ours against each peer\n\n"
-        "CPU time that each takes, in percent, and whether ours is above by more than its interval; samples of\n"
-        "ours for one of theirs, where they take samples.\n\n"
-        "| | ours | of the schedulers | | of the whole VM | | samples | |\n|---|---|---|---|---|---|---|---|\n",
+        "\n### Overhead: flame_prof against each peer\n\n"
+        "CPU time that each takes, in percent, and whether flame_prof's is above by more than its\n"
+        "interval; flame_prof's samples for one of the peer's, where the peer takes samples.\n\n"
+        "| | flame_prof | of the schedulers | | of the whole VM | | samples | |\n|---|---|---|---|---|---|---|---|\n",
         [against(Pair, Rows) || Pair <- ordered([{W, P, T}
             || #{workload := W, peer := P, tool := T} <- Rows])]
     ];
@@ -162,7 +189,7 @@ against({Workload, Peer, Own}, Rows) ->
 judged([]) ->
     ["", ""];
 judged([#{value := Value, bar := {not_above, Theirs}} = Row]) ->
-    [io_lib:format("~.1f, theirs ~.1f", [Value * 1.0, Theirs * 1.0]), met(Row)];
+    [io_lib:format("~.1f, peer ~.1f", [Value * 1.0, Theirs * 1.0]), met(Row)];
 judged([#{value := Value} = Row]) ->
     [io_lib:format("~.1f", [Value * 1.0]), met(Row)].
 

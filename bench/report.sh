@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the last run has found: every bar, and _build/bench/results.json; `doc' makes of it
-# the tables of doc/benchmarks.md and their chart.
+# The results of the last run: every bar, and _build/bench/results.json. `doc' writes the
+# summary in doc/benchmarks.md, its chart, and doc/benchmarks/tables.md.
 #
 #   bench/report.sh json|doc
 set -eu

@@ -246,7 +246,7 @@ counts(Leaf, Samples) ->
 
 %% The VM's own accounting of its schedulers says how long they collected.
 %% This is weak: other work, with shorter turns, was off by 2.0 points in 28,000
-%% samples, and why is not known (doc/internals.md).
+%% samples, and why is not known (doc/dev/internals.md).
 the_share_of_the_collector_is_true(Config) ->
     collector(Config, #{}, #{}, []).
 

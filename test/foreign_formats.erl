@@ -143,7 +143,7 @@ varint(<<0:1, Bits:7, Rest/binary>>) ->
 signed(N) when N >= 1 bsl 63 -> N - (1 bsl 64);
 signed(N) -> N.
 
-%%% The index, by doc/index.md: the header, and every row as a map.
+%%% The index, by doc/viewer_index.md: the header, and every row as a map.
 
 index(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
     0 = Size rem 8,

@@ -3,7 +3,7 @@
 # ("25 27 29"): this machine's release here, the others in the folders that
 # `make test-matrix` has made. The summaries are _build/soak/otp-N.txt and .term,
 # what the node said is otp-N.log, and all of it together sum.txt. Exit status 0
-# when it was good everywhere; doc/soak.md says what is checked.
+# when it was good everywhere; doc/dev/soak.md says what is checked.
 #
 # SEED repeats an order of sessions. The node has SOAK_LIMIT_MIB (4096, `ulimit
 # -d') of memory, of which a storm takes SOAK_MEMORY_PERCENT (70) of what is free,

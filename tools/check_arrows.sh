@@ -1,5 +1,5 @@
 #!/bin/bash
-# Check the dependencies of the folders of c_src/ (doc/internals.md draws them).
+# Check the dependencies of the folders of c_src/ (doc/dev/internals.md draws them).
 #
 # 1. A file includes files of its own folder and of the folders that `below' lists,
 #    by the path below c_src. No file is an exception.

@@ -13,6 +13,8 @@
 %%             by another file (a declaration right below "/* For tests. */" aside)
 %%   arrow     a folder of c_src includes the folders below it only (tools/check_arrows.sh)
 %%   word      a word of tools/tidy.words is not used where that file retires it
+%%   link      a document links to a file and a heading that exist; so does a text that names
+%%             doc/NAME.md
 -mode(compile).
 
 -define(FUNCTION_LINES, 70).
@@ -43,7 +45,7 @@ files() ->
 is_foreign(File) ->
     lists:any(fun(Prefix) -> lists:prefix(Prefix, File) end,
               ["priv/", "test/corpus/", "viewer/node_modules/", "_build/", "tools/include/",
-                  "doc/benchmarks"]).
+                  "doc/benchmarks/"]).
 
 language(File) ->
     case filename:extension(File) of
@@ -74,7 +76,8 @@ lines(File) ->
 check({File, Language, Lines}, Words) ->
     [{File, Line, Rule, Text} || {Line, Rule, Text} <-
         long_file(File, Lines) ++ columns(Language, Lines) ++
-            functions(File, Language, Lines) ++ retired(File, Lines, Words)].
+            functions(File, Language, Lines) ++ retired(File, Lines, Words) ++
+            links(File, Language, Lines) ++ named_documents(File, Lines)].
 
 %% ------------------------------------------------------- file, column, word --
 
@@ -85,8 +88,7 @@ long_file(File, Lines) ->
      || IsProduct, length(Lines) - 1 > ?FILE_LINES].
 
 columns(markdown, Lines) ->
-    {Plain, _} = lists:foldl(fun plain/2, {[], false}, Lines),
-    columns(text, [L || {_, Text} = L <- lists:reverse(Plain), not has_link(Text)]);
+    columns(text, [L || {_, Text} = L <- prose(Lines), not has_link(Text)]);
 columns(Language, Lines) ->
     [{Line, column, io_lib:format("~b columns, at most ~b", [Width, ?COLUMNS])}
      || {Line, Text} <- Lines, byte_size(Text) > ?COLUMNS,
@@ -109,6 +111,10 @@ quote([C | Rest], none) when C =:= $"; C =:= $'; C =:= $` -> quote(Rest, C);
 quote([_ | Rest], Open) -> quote(Rest, Open).
 
 %% Without what cannot be wrapped: tables and fenced blocks.
+prose(Lines) ->
+    {Plain, _} = lists:foldl(fun plain/2, {[], false}, Lines),
+    lists:reverse(Plain).
+
 plain({_, <<"```", _/binary>>}, {Plain, IsFenced}) -> {Plain, not IsFenced};
 plain(_, {Plain, true}) -> {Plain, true};
 plain({_, <<"|", _/binary>>}, {Plain, false}) -> {Plain, false};
@@ -149,6 +155,54 @@ is_in(Area, File) -> lists:prefix(Area, File).
 instead(Word, Words) ->
     [Instead | _] = [I || {W, I} <- Words, re:run(Word, ["^(?:", W, ")$"], [caseless]) =/= nomatch],
     Instead.
+
+%% -------------------------------------------------------------------- link --
+
+links(File, markdown, Lines) ->
+    [{Line, link, ["nothing is at ", Target]}
+     || {Line, Text} <- unfenced(Lines), Target <- captured(Text, "\\]\\(([^)\\s]+)\\)"),
+        not is_match(Target, regex("^[a-z]+:")), not is_there(File, Target)];
+links(_, _, _) ->
+    [].
+
+unfenced(Lines) ->
+    {Found, _} = lists:foldl(fun
+        ({_, <<"```", _/binary>>}, {Found, IsFenced}) -> {Found, not IsFenced};
+        (_, {Found, true}) -> {Found, true};
+        (Line, {Found, false}) -> {[Line | Found], false}
+    end, {[], false}, Lines),
+    lists:reverse(Found).
+
+captured(Text, Pattern) ->
+    case re:run(Text, Pattern, [global, {capture, [1], binary}]) of
+        {match, Found} -> lists:append(Found);
+        nomatch -> []
+    end.
+
+is_there(File, Target) ->
+    case binary:split(Target, <<"#">>) of
+        [<<>>, Anchor] -> has_heading(File, Anchor);
+        [Path, Anchor] -> has_heading(beside(File, Path), Anchor);
+        [Path] -> filelib:is_file(beside(File, Path))
+    end.
+
+beside(File, Path) -> filename:join(filename:dirname(File), binary_to_list(Path)).
+
+has_heading(File, Anchor) ->
+    filelib:is_regular(File) andalso
+        lists:member(Anchor, [iolist_to_binary(anchor(Text))
+            || {_, <<"#", Text/binary>>} <- unfenced(lines(File))]).
+
+%% As the hosts of repositories make them: lower case, hyphens for spaces, no punctuation.
+anchor(Heading) ->
+    Text = string:lowercase(string:trim(string:trim(Heading, leading, "#"))),
+    string:replace(re:replace(Text, "[^\\w\\- ]", "", [global, unicode, {return, binary}]),
+        " ", "-", all).
+
+named_documents(File, Lines) ->
+    [{Line, link, ["there is no ", Name]}
+     || File =/= "tools/tidy.escript", {Line, Text} <- Lines,
+        Name <- captured(Text, "(?<![\\w/.])(doc/[\\w/]+\\.md)"), not filelib:is_regular(Name)].
 
 %% ---------------------------------------------------------------- function --
 
@@ -379,5 +433,9 @@ canaries() ->
             [{function, 1}, {dead, 1}, {column, 72}]},
         {"tools/one.sh", ["f() {\n", lists:duplicate(69, "  :\n"), "}\n", Wide],
             [{function, 1}, {column, 72}]},
-        {"doc/one.md", ["| ", Wide, "```\n", Wide, "```\n", Wide], [{column, 5}]}
+        {"doc/one.md", ["| ", Wide, "```\n", Wide, "```\n", Wide], [{column, 5}]},
+        {"doc/two.md", ["## A heading, `with_code`\n[a](one.md) [b](gone.md)\n",
+            "[c](#a-heading-with_code) [d](#none)\n[e](https://x.org/y) doc/one.md\n",
+            "```\n[f](gone.md)\n```\n"], [{link, 2}, {link, 3}]},
+        {"src/four.erl", "%% See doc/two.md and doc/gone.md.\n", [{link, 1}]}
     ].

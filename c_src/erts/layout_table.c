@@ -1,6 +1,6 @@
 /* What each OTP release is expected to be, on x86_64 with the JIT. The calibration finds every
  * `offset` again before it is used; each scheduler checks `running` (capture/sigcapture.c). How to
- * add a release: doc/new_otp_release.md.
+ * add a release: doc/dev/new_otp_release.md.
  *
  *   offset, running    offsetof() compiled against erl_process.h of 25.2.3, 26.2.5, 27.3.4.1 and
  *                      29.1.1 (JIT, frame pointers compiled in, no DEBUG); for the tested releases

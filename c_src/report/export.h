@@ -25,7 +25,7 @@ int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries, u
  * deltas and of its values; labels pid, name, status. */
 int fp_export_pprof(struct fp_profile *profile, struct fp_output *output);
 
-/* The viewer's index: doc/index.md. `is_packed`: small instead of mapped. */
+/* The viewer's index: doc/viewer_index.md. `is_packed`: small instead of mapped. */
 int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is_packed);
 
 /* "bytes", "words" or "count". */

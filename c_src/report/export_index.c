@@ -1,5 +1,5 @@
 /* export_index.c - a profile as typed arrays that a browser maps as they are. The layout is
- * doc/index.md's; a change of it is a new INDEX_VERSION.
+ * doc/viewer_index.md's; a change of it is a new INDEX_VERSION.
  *
  * The profile knows the range of every column, so that each has its type and its place before the
  * first row. One pass over the rows writes them all, each through a buffer of its own. */

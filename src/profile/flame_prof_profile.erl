@@ -331,13 +331,13 @@ export(Profile, Format, Path, Given) ->
 is_format(Format) ->
     lists:member(Format, [collapsed, perf, speedscope, pprof]).
 
-%% @doc Write the index that the viewer loads; doc/index.md says what is in it.
+%% @doc Write the index that the viewer loads; doc/viewer_index.md says what is in it.
 -spec index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 index(Profile, Path) ->
     write(Profile, index, Path, [{samples, [], lines}]).
 
-%% @doc The same with its rows packed, to be compressed and sent: doc/index.md.
+%% @doc The same with its rows packed, to be compressed and sent: doc/viewer_index.md.
 -spec packed_index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 packed_index(Profile, Path) ->

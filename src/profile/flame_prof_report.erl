@@ -1,7 +1,7 @@
 %% @private One HTML file with a profile in it: flame_prof:report/2.
 %%
 %% The page is that of flame_prof:view/1, built by `make viewer' with its script
-%% inside; the profile is a packed index (doc/index.md), compressed.
+%% inside; the profile is a packed index (doc/viewer_index.md), compressed.
 -module(flame_prof_report).
 
 -export([write/2, write/3]).

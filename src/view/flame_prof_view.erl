@@ -2,7 +2,7 @@
 %%
 %% One for each directory or file that is shown, a child of the application's supervisor.
 %% It owns an HTTP server of inets on 127.0.0.1, which ends with it, and a private
-%% directory for the indexes that it makes: doc/index.md. A person with the link may
+%% directory for the indexes that it makes: doc/viewer_index.md. A person with the link may
 %% look; nothing can be changed through it. flame_prof_view_http answers requests
 %% and asks this process for what they are about.
 %%

@@ -1,4 +1,4 @@
-// The rows of a packed index, as doc/index.md says: every column as the
+// The rows of a packed index, as doc/viewer_index.md says: every column as the
 // difference to what it was, in numbers of 7 bits a byte.
 
 const LEAST_OF_32 = -(2 ** 31);
