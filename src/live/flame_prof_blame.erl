@@ -88,20 +88,17 @@
 -type wanted() :: gc | {mfa, binary()} | {any_arity, binary()} | {name, binary()}.
 %% What is looked for in a stack.
 
--type frame() :: flame_prof_reader:frame().
+-type frame() :: flame_prof_samples:frame().
 
 -type kind() :: idle | other | {matched, blamed()}.
-%% A stack, taken apart once.
+%% A stack, taken apart once however many processes have it.
 
 -type blamed() ::
     {Caller :: binary(), Through :: none | binary(), ItsCaller :: none | binary()}.
 %% `through': the BIF or NIF that the caller called.
 
--record(found, {
-    wanted :: wanted(),
-    stacks = #{} :: #{binary() => {kind(), pos_integer()}},
-    processes = #{} :: #{Tid :: integer() => {Name :: binary(), pos_integer()}}
-}).
+-type found() :: {kind(), Pid :: binary(), [frame()], Samples :: pos_integer()}.
+%% What was found: the samples of a stack in a process.
 
 %% @doc Measures for so many milliseconds, 10 to 60000, and answers.
 -spec report(target(), pos_integer()) -> {ok, report()} | {error, flame_prof:reason()}.
@@ -270,46 +267,28 @@ stopped(Ref, Result) ->
 read(Directory, Wanted, {ok, Info}, About) ->
     {ok, Names} = file:list_dir(Directory),
     Files = [filename:join(Directory, Name) || Name <- lists:sort(Names)],
-    case flame_prof_reader:fold_raw(fun add/2, #found{wanted = Wanted}, Files) of
-        {ok, Found, _Counts} ->
-            {ok, report_of(Found, maps:merge(About, maps:with([torn], Info)))};
-        {error, {File, Reason}} ->
-            {error, flame_prof_error:file(File, Reason)}
+    case flame_prof_profile:read(Files) of
+        {ok, Profile} ->
+            Report = report_of(Profile, Wanted, maps:merge(About, maps:with([torn], Info))),
+            ok = flame_prof_profile:close(Profile),
+            {ok, Report};
+        {error, _} = Error ->
+            Error
     end;
 read(_Directory, _Wanted, {error, _} = Error, _About) ->
     Error.
 
-add({Header, Metrics, Text}, #found{stacks = Stacks} = Found) ->
-    case {flame_prof_reader:head(Header), known(Text, Found)} of
-        {bad, _} ->
-            bad;
-        {_, bad} ->
-            bad;
-        {{_Time, _Pid, Tid, _Period}, {Kind, Count}} ->
-            Counted = Found#found{stacks = Stacks#{binary:copy(Text) => {Kind, Count + 1}}},
-            {ok, add_process(Kind, Tid, Metrics, Counted)}
-    end.
-
-known(Text, #found{stacks = Stacks, wanted = Wanted}) ->
-    case Stacks of
-        #{Text := Known} ->
-            Known;
-        _ ->
-            case flame_prof_reader:stack(Text) of
-                {_Status, Frames} -> {kind(Frames, Wanted), 0};
-                bad -> bad
-            end
-    end.
-
-add_process({matched, _}, Tid, Metrics, #found{processes = Processes} = Found) ->
-    {Name, Count} =
-        case Processes of
-            #{Tid := Known} -> Known;
-            _ -> {flame_prof_reader:process(Tid, Metrics), 0}
+-spec found([flame_prof_profile:stack()], wanted()) -> [found()].
+found(Stacks, Wanted) ->
+    Kinds = lists:foldl(
+        fun
+            ({_, Frames, _, _}, Known) when is_map_key(Frames, Known) -> Known;
+            ({_, Frames, _, _}, Known) -> Known#{Frames => kind(Frames, Wanted)}
         end,
-    Found#found{processes = Processes#{Tid => {Name, Count + 1}}};
-add_process(_Kind, _Tid, _Metrics, Found) ->
-    Found.
+        #{},
+        Stacks
+    ),
+    [{maps:get(Frames, Kinds), Pid, Frames, Samples} || {[Pid], Frames, _, Samples} <- Stacks].
 
 %% A stack: where in it is what is wanted, and who called that?
 
@@ -334,24 +313,15 @@ behind([Frame | Frames], Wanted, Found) ->
 is_wanted({Symbol, Dso}, gc) ->
     Symbol =:= <<"[gc]">> andalso Dso =:= <<"flame_prof">>;
 is_wanted(Frame, {mfa, Text}) ->
-    frame_kind(Frame) =/= native andalso flame_prof_reader:function(Frame) =:= Text;
+    flame_prof_frames:kind(Frame) =/= native andalso flame_prof_frames:function(Frame) =:= Text;
 is_wanted(Frame, {any_arity, Text}) ->
     Size = byte_size(Text),
-    case frame_kind(Frame) =/= native andalso flame_prof_reader:function(Frame) of
+    case flame_prof_frames:kind(Frame) =/= native andalso flame_prof_frames:function(Frame) of
         <<Text:Size/binary, Arity/binary>> -> binary:match(Arity, <<"/">>) =:= nomatch;
         _ -> false
     end;
 is_wanted({_Symbol, Dso} = Frame, {name, Text}) ->
-    flame_prof_reader:function(Frame) =:= Text orelse flame_prof_reader:decode(Dso) =:= Text.
-
-frame_kind({_Symbol, <<"bif">>}) -> called;
-frame_kind({_Symbol, <<"nif">>}) -> called;
-frame_kind({_Symbol, <<"flame_prof">>}) -> pseudo;
-frame_kind({Symbol, _Dso}) ->
-    case re:run(Symbol, ".:.*/[0-9]+(:[0-9]+)?$", [{capture, none}]) of
-        match -> erlang;
-        nomatch -> native
-    end.
+    flame_prof_frames:function(Frame) =:= Text orelse flame_prof_frames:decode(Dso) =:= Text.
 
 blamed([], Through) ->
     {<<"(none: it is where its process starts)">>, Through, none};
@@ -363,9 +333,9 @@ blamed([{<<"ambiguous">>, <<"flame_prof">>} | Frames], Through) ->
         false -> {<<"(not known: the stack was being moved)">>, Through, none}
     end;
 blamed([Frame | Frames], Through) ->
-    case {frame_kind(Frame), Through} of
+    case {flame_prof_frames:kind(Frame), Through} of
         {erlang, _} -> {line(Frame), Through, caller_of(Frames)};
-        {called, none} -> blamed(Frames, flame_prof_reader:function(Frame));
+        {called, none} -> blamed(Frames, flame_prof_frames:function(Frame));
         _ -> blamed(Frames, Through)
     end.
 
@@ -373,21 +343,21 @@ has_line({Symbol, _Dso}) ->
     re:run(Symbol, "/[0-9]+:[0-9]+$", [{capture, none}]) =:= match.
 
 caller_of(Frames) ->
-    case [Frame || Frame <- Frames, frame_kind(Frame) =:= erlang] of
+    case [Frame || Frame <- Frames, flame_prof_frames:kind(Frame) =:= erlang] of
         [Caller | _] -> line(Caller);
         [] -> none
     end.
 
-line({Symbol, _Dso}) -> binary:copy(flame_prof_reader:decode(Symbol)).
+line({Symbol, _Dso}) -> flame_prof_frames:decode(Symbol).
 
 %% The report.
 
-report_of(#found{wanted = Wanted, stacks = Stacks, processes = Processes}, About) ->
-    #{torn := Torn} = About,
-    Kinds = maps:values(Stacks),
-    All = lists:sum([Count || {_, Count} <- Kinds]),
-    Idle = lists:sum([Count || {idle, Count} <- Kinds]),
-    Blamed = [{Blame, Count} || {{matched, Blame}, Count} <- Kinds],
+report_of(Profile, Wanted, #{torn := Torn} = About) ->
+    {ok, #{samples := All, stacks := Stacks}} =
+        flame_prof_profile:stacks(Profile, #{levels => [pid]}),
+    Found = found(Stacks, Wanted),
+    Idle = lists:sum([Count || {idle, _, _, Count} <- Found]),
+    Blamed = [{Blame, Count} || {{matched, Blame}, _, _, Count} <- Found],
     Matched = lists:sum([Count || {_, Count} <- Blamed]),
     Running = All - Idle,
     About#{
@@ -403,8 +373,8 @@ report_of(#found{wanted = Wanted, stacks = Stacks, processes = Processes}, About
         share_of_time => share(Matched, Running) * (Running + Torn) / max(1, All + Torn),
         error_points => error_points(Matched),
         callers => callers(Blamed, Matched, Running),
-        processes => processes(maps:values(Processes), Matched, Running),
-        alike => alike(Wanted, Matched, Stacks)
+        processes => processes(named(Found, Profile), Matched, Running),
+        alike => alike(Wanted, Matched, Found)
     }.
 
 text(gc) -> <<"gc">>;
@@ -429,6 +399,13 @@ callers(Blamed, Matched, Running) ->
         }
      || {{Caller, Through}, {Next, Count}} <- lists:sort(fun is_more/2, maps:to_list(Grouped))
     ].
+
+%% A pid occurs once in a minute of one node.
+named(Found, Profile) ->
+    Counts = summed([{Pid, Count} || {{matched, _}, Pid, _, Count} <- Found]),
+    [{flame_prof_frames:process(Process), maps:get(Pid, Counts)}
+        || #{erl_pid := Pid} = Process <- flame_prof_profile:processes(Profile),
+           is_map_key(Pid, Counts)].
 
 processes(Processes, Matched, Running) ->
     [row(Name, Count, Matched, Running) || {Name, Count} <- ranked(summed(Processes))].
@@ -458,24 +435,23 @@ ranked(Counts) ->
 
 %% Names for who has misspelt one, or whose C library has another one for it.
 
-alike(_Wanted, Matched, _Stacks) when Matched > 0 ->
+alike(_Wanted, Matched, _Found) when Matched > 0 ->
     [];
-alike(Wanted, 0, Stacks) ->
+alike(Wanted, 0, Found) ->
     Asked = pairs(text(Wanted)),
     Names = summed([
         {Name, Count}
-     || {Text, {other, Count}} <- maps:to_list(Stacks), Name <- names(Text)
+     || {other, _, Frames, Count} <- Found, Name <- names(Frames)
     ]),
     Close = maps:filter(fun(Name, _) -> likeness(Asked, pairs(Name)) >= 0.4 end, Names),
     lists:sublist(ranked(Close), ?ALIKE).
 
-names(Text) ->
-    {_Status, Frames} = flame_prof_reader:stack(Text),
-    Functions = [Frame || Frame <- Frames, frame_kind(Frame) =/= pseudo],
-    Libraries = [Dso || {_, Dso} = Frame <- Functions, frame_kind(Frame) =:= native],
+names(Frames) ->
+    Functions = [Frame || Frame <- Frames, flame_prof_frames:kind(Frame) =/= pseudo],
+    Libraries = [Dso || {_, Dso} = Frame <- Functions, flame_prof_frames:kind(Frame) =:= native],
     lists:usort(
-        [flame_prof_reader:function(Frame) || Frame <- Functions] ++
-            [flame_prof_reader:decode(Dso) || Dso <- Libraries]
+        [flame_prof_frames:function(Frame) || Frame <- Functions] ++
+            [flame_prof_frames:decode(Dso) || Dso <- Libraries]
     ).
 
 %% Dice's coefficient of the pairs of neighbouring letters.
