@@ -123,7 +123,7 @@ of_perf({_Symbol, Dso}) ->
     end.
 
 ours(Files, Begin, End) ->
-    {ok, Counts, _} = flame_prof_reader:fold(
+    {ok, Counts, _} = flame_prof:fold(
         fun
             (#{time_us := Us, frames := Frames}, Acc) when Us >= Begin, Us =< End ->
                 add(top(Frames), Acc);
@@ -145,7 +145,7 @@ top([{_, <<"flame_prof">>} | _]) -> shared;
 top([{_, Kind} | _]) when Kind =:= <<"bif">>; Kind =:= <<"nif">> -> {library, Kind};
 top([{Symbol, Dso} | _]) ->
     case filename:extension(Dso) of
-        <<".erl">> -> {erlang, flame_prof_reader:decode(running_profile:plain(Symbol))};
+        <<".erl">> -> {erlang, flame_prof_frames:decode(running_profile:plain(Symbol))};
         _ -> {library, Dso}
     end.
 

@@ -37,10 +37,10 @@ sizes(#{written := Written, bytes := Text, files := Files, compress_cpu_ns := Co
     ].
 
 ticks(#{files := Files, ticks := Ticks, missed := Missed}) ->
-    {ok, Times, _} = flame_prof_reader:fold(
+    {ok, Times, _} = flame_prof:fold(
         fun(#{time_us := Time}, Seen) -> Seen#{Time => []} end, #{}, Files
     ),
-    {ok, Own, _} = flame_prof_reader:own(Files),
+    {ok, Own, _} = flame_prof_samples:own(Files),
     ok = bench_session:remove(Files),
     Sorted = begun(lists:sort(maps:keys(Times))),
     Gaps = gaps(Sorted),

@@ -92,7 +92,7 @@ spin(N, Acc) -> spin(N - 1, Acc bxor N).
 
 %% Times of those whose stack has the burst.
 samples(Files, Pid) ->
-    {ok, Times, _} = flame_prof_reader:fold(
+    {ok, Times, _} = flame_prof:fold(
         fun
             (#{time_us := Us, frames := Frames, words := #{<<"erl_pid">> := P}}, Acc)
                 when P =:= Pid ->

@@ -176,7 +176,7 @@ a_run_leaves_a_valid_file_and_balanced_books(Config) ->
     %% However late its thread is, every interval is a tick or a missed one.
     ?assert(Ticks >= 10),
     ?assert(Ticks + Missed =< maps:get(elapsed_ms, Run) div 9 + 1),
-    {ok, Times, _} = flame_prof_reader:fold(fun(#{time_us := T}, Ts) -> [T | Ts] end, [], File),
+    {ok, Times, _} = reader_oracle:fold(fun(#{time_us := T}, Ts) -> [T | Ts] end, [], File),
     ?assert(Ticks + Missed >= (lists:max(Times) - lists:min(Times)) div 9000),
     #{samples := Samples, tids := Tids} = check(File),
     ?assertEqual(maps:get(written, Run) + maps:get(own_samples, Run), Samples),
@@ -196,7 +196,7 @@ a_flush_makes_readable_what_was_taken(Config) ->
         flame_prof:info(),
     ?assert(Taken > 0),
     ?assertEqual(ok, flame_prof:flush()),
-    {ok, Read, _} = flame_prof_reader:fold(fun(_, N) -> N + 1 end, 0, File),
+    {ok, Read, _} = reader_oracle:fold(fun(_, N) -> N + 1 end, 0, File),
     ?assert(Read >= Taken - Torn - Gone - Dropped),
     Flushes = [spawn_monitor(fun() -> exit(flame_prof:flush()) end) || _ <- lists:seq(1, 20)],
     [
@@ -326,12 +326,14 @@ the_busy_function_is_on_top(Config) ->
     eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) >= Ticks + 50 end),
     #{files := [File]} = stop(),
     _ = check(File),
-    {ok, Report} = flame_prof_hot:hot(File, #{by => reductions}),
-    #{processes := [{Process, #{share := Share}} | _], stacks := [{{_, Frames}, _} | _]} = Report,
+    {ok, Report} = flame_prof_tree:report(File, #{by => reductions}),
+    #{by_process := [#{name := Process, share := Share} | _], functions := Functions} = Report,
     ?assertEqual(<<"flame_prof_suite_burner ", (pid_text(Pid))/binary>>, Process),
     ?assert(Share > 50),
-    ?assert(lists:member(<<"flame_prof_SUITE:burn/1">>, Frames)),
-    {ok, Found, _} = flame_prof_reader:fold(
+    [#{total := Total}] =
+        [F || #{name := <<"flame_prof_SUITE:burn/1">>} = F <- Functions],
+    ?assert(Total > 50),
+    {ok, Found, _} = reader_oracle:fold(
         fun(#{words := Words}, Acc) -> Acc#{maps:get(<<"erl_pid">>, Words) => Words} end, #{}, File
     ),
     ?assertMatch(
@@ -437,7 +439,7 @@ leaves(#{frames := Frames}) ->
 %% Of a process's samples, in the order of the file; each once as long as it stays.
 values_of(Pid, Fun, File) ->
     Text = pid_text(Pid),
-    {ok, Values, _} = flame_prof_reader:fold(
+    {ok, Values, _} = reader_oracle:fold(
         fun(#{words := Words} = Sample, Seen) ->
             Value = Fun(Sample),
             case Words of
@@ -497,7 +499,7 @@ nothing_is_sampled_when_nothing_is_selected(Config) ->
     %% But those of the profiler itself.
     #{files := [File]} = Run = stop(),
     ?assertMatch(#{attempted := 0, written := 0, own_samples := 1}, Run),
-    ?assertMatch({ok, 0, #{own := 1}}, flame_prof_reader:fold(fun(_, N) -> N + 1 end, 0, File)).
+    ?assertMatch({ok, 0, #{own := 1}}, reader_oracle:fold(fun(_, N) -> N + 1 end, 0, File)).
 
 its_own_processes_are_left_out(Config) ->
     Pid = start(Config, #{select => {top, 10000, 200}}),
@@ -505,7 +507,7 @@ its_own_processes_are_left_out(Config) ->
     {links, Links} = process_info(Pid, links),
     Own = [pid_text(P) || P <- [Pid | Links], is_pid(P)],
     #{files := [File]} = stop(),
-    {ok, Found, _} = flame_prof_reader:fold(
+    {ok, Found, _} = reader_oracle:fold(
         fun(#{words := #{<<"erl_pid">> := Text}}, Acc) -> Acc#{Text => []} end, #{}, File
     ),
     ?assert(map_size(Found) > 10),
@@ -615,7 +617,7 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     #{samples := Samples} = check(File),
     ?assertEqual(Written + Own, Samples),
     Expected = maps:from_list([{pid_text(Pid), N rem 15 * 2} || {N, Pid} <- enumerate(Pids)]),
-    {ok, Wrong, _} = flame_prof_reader:fold(
+    {ok, Wrong, _} = reader_oracle:fold(
         fun(Sample, Found) -> wrong_depth(Sample, Expected) ++ Found end, [], File
     ),
     ?assertEqual([], Wrong).

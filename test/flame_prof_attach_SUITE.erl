@@ -219,7 +219,7 @@ without_its_library_a_node_is_sampled_by_the_portable_engine(Config) ->
 %% The samples are of that process of the operating system, at the time of now.
 is_of(OsPid, File) ->
     Now = os:system_time(second),
-    {ok, true, _} = flame_prof_reader:fold(
+    {ok, true, _} = reader_oracle:fold(
         fun(#{pid := Pid, time_us := Us}, IsSo) ->
             IsSo andalso Pid =:= list_to_integer(OsPid) andalso abs(Us div 1000000 - Now) < 600
         end, true, File).
@@ -316,7 +316,7 @@ a_slow_controller_drops_and_counts(Config) ->
         until(fun() -> maps:get(written, Books()) > Written + 1000 end),
         {ok, #{files := [File], written := All} = Run} = flame_prof_attach:stop(Lease),
         balances(Run),
-        {ok, Read, #{bad := 0}} = flame_prof_reader:fold(fun(#{period := N}, Sum) -> Sum + N end, 0,
+        {ok, Read, #{bad := 0}} = reader_oracle:fold(fun(#{period := N}, Sum) -> Sum + N end, 0,
             File),
         ?assertEqual(All, Read),
         {ok, #{functions := Functions}} = flame_prof_tree:report(File,

@@ -142,7 +142,7 @@ works_where_the_allocators_are_switched_off(_) ->
         "flame_prof_native_SUITE:written(1), ok = flame_prof:flush(60000),"
         "{ok, #{written := N, files := [File]}} = flame_prof:stop(),"
         "true = N > 0,"
-        "{ok, [_ | _] = Own, _} = flame_prof_reader:own([File]),"
+        "{ok, [_ | _] = Own, _} = reader_oracle:own([File]),"
         "Names = maps:from_list([{N, V} || #{figures := M} <- Own, {N, V} <- maps:to_list(M)]),"
         "true = is_map_key(<<\"node_processes\">>, Names),"
         "false = is_map_key(<<\"node_memory_total\">>, Names),"
@@ -682,7 +682,7 @@ a_budget_is_kept_by_sampling_less(Config) ->
     {ok, #{files := Files, budget_step := Step}} = flame_prof:stop(),
     [exit(Worker, kill) || Worker <- Workers],
     true = Changes >= 3,
-    {ok, Own, _} = flame_prof_reader:own(Files),
+    {ok, Own, _} = reader_oracle:own(Files),
     #{figures := #{<<"budget_step">> := {Step, _}}} = lists:last(Own).
 
 %% The pass over so many costs more than half of the budget, and goes first.

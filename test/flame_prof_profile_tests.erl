@@ -601,7 +601,7 @@ a_session_s_file_is_read_whole_test_() ->
                     [maps:remove(process, index_row(S)) || S <- samples(File)],
                     [maps:remove(process, R) || {_, R} <- Others]
                 ),
-                {ok, Told, _} = flame_prof_reader:own(File),
+                {ok, Told, _} = reader_oracle:own(File),
                 ?assertEqual(
                     [{T, F} || #{time_us := T, figures := F} <- Told],
                     [{T, M} || {_, #{time_us := T, metrics := M}} <- Own]
@@ -619,7 +619,7 @@ work(N) ->
 
 samples(File) ->
     {ok, Samples, #{bad := _}} =
-        flame_prof_reader:fold(fun(S, L) -> [S | L] end, [], [File]),
+        reader_oracle:fold(fun(S, L) -> [S | L] end, [], [File]),
     [told_by_key(Sample) || Sample <- lists:reverse(Samples)].
 
 %% That reader tells numbers from words by their looks: a process of the corpus is

@@ -482,7 +482,7 @@ reductions_include_the_running_part(Config) ->
     {ok, #{files := Files}} = flame_prof:stop(),
     true = erlang:resume_process(Pid),
     _ = running_work:stop(Worker),
-    {ok, Seen, _} = flame_prof_reader:fold(
+    {ok, Seen, _} = reader_oracle:fold(
         fun
             (#{status := Status, metrics := M, words := #{<<"erl_pid">> := P}}, Acc)
                 when P =:= Name ->
@@ -533,7 +533,7 @@ bursts_are_where_they_were(Config, Attempts) ->
     Burster ! begin_,
     Recorded = receive {'DOWN', Monitor, process, Burster, {shutdown, Bursts}} -> Bursts end,
     {ok, #{files := Files}} = flame_prof:stop(),
-    {ok, Times, _} = flame_prof_reader:fold(
+    {ok, Times, _} = reader_oracle:fold(
         fun(#{time_us := Us, frames := Frames}, Acc) ->
             [Us || is_in_burst(Frames)] ++ Acc end, [], Files
     ),
@@ -588,7 +588,7 @@ memory_and_status_of_processes_that_end_are_possible(Config) ->
         exited := G}} =
         flame_prof:stop(),
     ?assertEqual(T, W + N + D + G),
-    {ok, Seen, #{bad := 0}} = flame_prof_reader:fold(fun status_and_memory/2, #{}, Files),
+    {ok, Seen, #{bad := 0}} = reader_oracle:fold(fun status_and_memory/2, #{}, Files),
     say("statuses and the most memory: ~0tp; ~w gone", [Seen, G]),
     ?assert(maps:size(Seen) > 0),
     ?assertEqual(#{}, maps:filter(fun(_, Memory) -> Memory > Bound end, Seen)),

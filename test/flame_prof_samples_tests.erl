@@ -87,11 +87,39 @@ compressed_files_are_the_same_files_test() ->
 both_readers_agree_test_() ->
     [
         ?_assertEqual(
-            element(2, flame_prof_reader:fold(fun collect/2, [], ?CORPUS ++ File)),
+            element(2, reader_oracle:fold(fun collect/2, [], ?CORPUS ++ File)),
             [maps:without([comm, event], S) || S <- lists:reverse(read(File))]
         )
      || File <- ["ours.log", "edges.log", "schedulers.log"]
     ].
+
+the_profilers_own_samples_are_read_apart_test() ->
+    File = filename:join(os:getenv("TMPDIR", "/tmp"), "flame_prof_samples_tests." ++ os:getpid()),
+    {ok, Ours} = file:read_file(?CORPUS "ours.log"),
+    Own = fun(Second, More) ->
+        ["beam 4242/2147483647 [000] ", integer_to_list(Second), ".500000: cpu-clock:\n# ticks=",
+            integer_to_list(Second), "/1 node_ports=3/-1 name=flame_prof engine=native", More,
+            " (metrics)\n\tffffffff flame_prof_self (flame_prof)\n",
+            "\tffffffff waiting (status)\n\n"]
+    end,
+    Words = " mode=schedulers trigger=run_queue%209",
+    ok = file:write_file(File, [Own(1, Words), Ours, Own(2, "")]),
+    try
+        {ok, Samples, Counts} = flame_prof_samples:own(File),
+        Metrics = #{<<"ticks">> => {1, 1}, <<"node_ports">> => {3, -1}},
+        ?assertMatch([
+            #{time_us := 1500000, engine := <<"native">>, mode := <<"schedulers">>,
+                trigger := <<"run_queue 9">>, metrics := Metrics},
+            #{time_us := 2500000, metrics := #{<<"ticks">> := {2, 1}}}
+        ], Samples),
+        ?assertMatch(#{samples := 2, bad := 0}, Counts),
+        ?assertMatch({ok, _, #{samples := 6, bad := 0}}, fold([File], #{})),
+        {ok, Told, _} = reader_oracle:own(File),
+        ?assertEqual([{T, M} || #{time_us := T, figures := M} <- Told],
+            [{T, M} || #{time_us := T, metrics := M} <- Samples])
+    after
+        file:delete(File)
+    end.
 
 the_size_of_a_chunk_does_not_show_test() ->
     Plain = read("nasty_names.log"),

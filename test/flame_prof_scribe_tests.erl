@@ -66,7 +66,7 @@ samples_have_the_time_of_their_node_whatever_is_flushed_between_them_test_() ->
             ok = send(Scribe, samples(Second)),
             {ok, #{files := [File], written := 50} = Run} = flame_prof_scribe:stop(Scribe, 60000),
             ?assertNot(is_map_key(failure, Run)),
-            {ok, Read, #{bad := 0}} = flame_prof_reader:fold(fun(#{time_us := Us}, All) ->
+            {ok, Read, #{bad := 0}} = reader_oracle:fold(fun(#{time_us := Us}, All) ->
                 [Us | All] end, [], File),
             ?assertEqual(First ++ Second, lists:reverse(Read))
         end)

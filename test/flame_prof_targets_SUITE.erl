@@ -606,7 +606,7 @@ sampled(_Config) ->
 
 %% In the last second of it.
 sampled_late(File) ->
-    {ok, Last, _} = flame_prof_reader:fold(fun(#{time_us := T}, _) -> T end, 0, File),
+    {ok, Last, _} = reader_oracle:fold(fun(#{time_us := T}, _) -> T end, 0, File),
     sampled_since(File, Last - 1000000).
 
 sampled_since(File, Since) ->
@@ -615,7 +615,7 @@ sampled_since(File, Since) ->
             when T >= Since -> Pids#{Pid => []};
         (_, Pids) -> Pids
     end,
-    {ok, Pids, _} = flame_prof_reader:fold(Add, #{}, File),
+    {ok, Pids, _} = reader_oracle:fold(Add, #{}, File),
     lists:sort([list_to_pid(binary_to_list(Pid)) || Pid <- maps:keys(Pids)]).
 
 %% Marked, so that it is killed in the end. It begins when it has its mark.

@@ -234,7 +234,7 @@ fires(Config, Trigger, Cause) ->
     {ok, _} = perf_script_grammar:check(File),
     %% It may have fired again meanwhile: what the end tells is of one of them.
     Notes = [Own || F <- Files, {ok, [#{trigger := Own} | _],
-        #{bad := 0}} <- [flame_prof_reader:own(F)]],
+        #{bad := 0}} <- [reader_oracle:own(F)]],
     ?assertEqual(length(Files), length(Notes)),
     ?assert(LastFiles =:= [] orelse lists:member(Last, Notes)),
     [Note | _] = Notes,
@@ -291,8 +291,8 @@ what_came_before_is_in_the_file(Config) ->
     balanced(Run),
     [File] = finished(Config),
     {ok, _} = perf_script_grammar:check(File),
-    {ok, [#{trigger := _, time_us := Fired} | _], _} = flame_prof_reader:own(File),
-    {ok, Times, _} = flame_prof_reader:fold(
+    {ok, [#{trigger := _, time_us := Fired} | _], _} = reader_oracle:own(File),
+    {ok, Times, _} = reader_oracle:fold(
         fun(#{time_us := Time, frames := Frames}, Times) ->
             case lists:any(fun is_before/1, Frames) of
                 true -> [Time | Times];

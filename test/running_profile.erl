@@ -28,7 +28,7 @@ record(Options, Directory, Fun) ->
     #{attempted := T, written := W, inconsistent := N, dropped := D, exited := G} = Books,
     {balanced, T} = {balanced, W + N + D + G},
     Wanted = [list_to_binary(pid_to_list(Pid)) || Pid <- Pids],
-    {ok, Samples, #{bad := 0}} = flame_prof_reader:fold(
+    {ok, Samples, #{bad := 0}} = flame_prof:fold(
         fun(Sample, Acc) -> count(Sample, Wanted, Acc) end, #{}, Files
     ),
     _ = [file:delete(File) || File <- Files],

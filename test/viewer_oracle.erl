@@ -12,7 +12,7 @@
 -define(SECOND, 1000000).
 
 main([File, Out]) ->
-    {ok, Samples0, _} = flame_prof_reader:fold(fun(S, Acc) -> [slim(S) | Acc] end, [], File),
+    {ok, Samples0, _} = reader_oracle:fold(fun(S, Acc) -> [slim(S) | Acc] end, [], File),
     Samples = lists:reverse(Samples0),
     Start = maps:get(time_us, hd(Samples)),
     Rows = with_since([S#{at := T - Start} || #{at := T} = S <- named(Samples)]),
@@ -32,7 +32,7 @@ main([File, Out]) ->
 slim(#{time_us := Time, period := Looks, status := Status, frames := Frames, metrics := Metrics,
     words := Words,
        pid := OsPid}) ->
-    Lines = lists:reverse([flame_prof_reader:decode(binary:copy(F)) || {F, _} <- Frames]),
+    Lines = lists:reverse([flame_prof_frames:decode(binary:copy(F)) || {F, _} <- Frames]),
     #{time_us => Time, at => Time, looks => Looks, status => Status, metrics => Metrics,
         os_pid => OsPid,
       lines => Lines, frames => [without_line(F) || F <- Lines],
@@ -57,7 +57,7 @@ label(Words) ->
     [Text | _] = [T || Key <- [<<"name">>, <<"label">>, <<"proc_lib_initial_call">>,
                                <<"initial_call">>, <<"erl_pid">>],
                        {ok, T} <- [maps:find(Key, Words)]],
-    flame_prof_reader:decode(Text).
+    flame_prof_frames:decode(Text).
 
 text(Parts) -> iolist_to_binary(Parts).
 
@@ -103,7 +103,7 @@ id({delta, M}) -> <<M/binary, ".delta">>.
 %%% times of schedulers, 0 where they are not told.
 
 lines(File, Start) ->
-    {ok, Own, _} = flame_prof_reader:own(File),
+    {ok, Own, _} = reader_oracle:own(File),
     {Lines, _} = lists:mapfoldl(
         fun(#{time_us := Time, figures := Figures}, From) ->
             To = (Time - Start) div ?SECOND,

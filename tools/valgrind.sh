@@ -5,7 +5,7 @@
 # of VALGRIND_TESTS. The exit status is 1 on any complaint or leak.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-: "${VALGRIND_TESTS=test_profile test_unzstd test_perf_script}"
+: "${VALGRIND_TESTS=test_profile test_perf_script}"
 out=_build/valgrind
 wrong=0
 

@@ -29,7 +29,7 @@ static void destroy(void *object)
     free(reader);
 }
 
-static const struct fp_handle_kind kind = {"flame_prof_reader", destroy};
+static const struct fp_handle_kind kind = {"flame_prof_samples", destroy};
 
 /* ------------------------------------------------- terms of texts of a call -- */
 

@@ -13,7 +13,7 @@ run(Directory) ->
     timer:sleep(3000),
     {ok, #{files := Files}} = flame_prof:stop(),
     %% What survives a collection and is kept, in words of 8 bytes.
-    flame_prof_hot:print(Files, #{by => bin_old_vheap_size, top => 3}).
+    flame_prof:hot(Files, #{by => bin_old_vheap_size, top => 3}).
 
 %% It keeps a hundred bytes of each request, and with them the request.
 leak(Heads) ->

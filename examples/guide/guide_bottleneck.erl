@@ -20,9 +20,9 @@ run(Directory) ->
     timer:sleep(3000),
     {ok, #{files := Files}} = flame_prof:stop(),
     io:format("~n--- where the processes wait~n"),
-    flame_prof_hot:print(Files, #{status => waiting, top => 2}),
+    flame_prof:hot(Files, #{status => waiting, top => 2}),
     io:format("~n--- who works~n"),
-    flame_prof_hot:print(Files, #{by => reductions, top => 2}).
+    flame_prof:hot(Files, #{by => reductions, top => 2}).
 
 client() ->
     _ = gen_server:call(the_cache, lookup, infinity),

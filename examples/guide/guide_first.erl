@@ -9,7 +9,7 @@ run(Directory) ->
     {ok, _} = flame_prof:start(#{dir => Directory}),
     timer:sleep(3000),
     {ok, #{files := Files}} = flame_prof:stop(),
-    flame_prof_hot:print(Files, #{by => reductions, top => 3}).
+    flame_prof:hot(Files, #{by => reductions, top => 3}).
 
 work() ->
     _ = lists:sort([erlang:phash2(N) || N <- lists:seq(1, 20000)]),

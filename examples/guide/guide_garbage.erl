@@ -12,7 +12,7 @@ run(Directory) ->
     }),
     timer:sleep(3000),
     {ok, #{files := Files}} = flame_prof:stop(),
-    flame_prof_hot:print(Files, #{by => minor_gcs, top => 3}).
+    flame_prof:hot(Files, #{by => minor_gcs, top => 3}).
 
 %% All rows are alive, and each turn throws as many away.
 report(Rows) ->

@@ -13,7 +13,7 @@ run(Directory) ->
     }),
     timer:sleep(3000),
     {ok, #{files := Files}} = flame_prof:stop(),
-    flame_prof_hot:print(Files, #{by => message_queue_len, top => 3}).
+    flame_prof:hot(Files, #{by => message_queue_len, top => 3}).
 
 chatter(To) ->
     To ! {event, erlang:monotonic_time()},

@@ -7,7 +7,7 @@ run(Directory) ->
     {ok, _} = flame_prof:start(#{dir => Directory, select => {top, 0}}),
     42 = flame_prof:apply(fun request/0, #{follow => spawn}),
     {ok, #{files := Files}} = flame_prof:stop(),
-    flame_prof_hot:print(Files, #{top => 3}).
+    flame_prof:hot(Files, #{top => 3}).
 
 request() ->
     Self = self(),

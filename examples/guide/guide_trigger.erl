@@ -15,7 +15,7 @@ run(Directory) ->
     timer:sleep(2000),
     true = register(nightly_export, spawn(fun() -> export(3000) end)),
     File = finished(),
-    {ok, [#{trigger := Fired, time_us := FiredUs} | _], _} = flame_prof_reader:own(File),
+    {ok, [#{trigger := Fired, time_us := FiredUs} | _], _} = flame_prof_samples:own(File),
     io:format("~ts~n", [Fired]),
     {ok, {FirstUs, LastUs}, _} = flame_prof:fold(
         fun(#{time_us := Us}, {First, Last}) -> {min(First, Us), max(Last, Us)} end,
@@ -25,7 +25,7 @@ run(Directory) ->
     io:format("from ~.1f s before to ~.1f s after~n~n", [
         (FiredUs - FirstUs) / 1.0e6, (LastUs - FiredUs) / 1.0e6
     ]),
-    flame_prof_hot:print(File, #{by => reductions, top => 3}),
+    flame_prof:hot(File, #{by => reductions, top => 3}),
     {ok, _} = flame_prof:stop(),
     ok.
 

@@ -2,14 +2,12 @@
 %% nothing else. A profiled node does not load it.
 %%
 %% {@link flame_prof_samples} documents the arguments and results of `reader_*',
-%% {@link flame_prof_profile} those of `profile_*', {@link flame_prof_reader} those of
-%% `unzst_*'.
+%% {@link flame_prof_profile} those of `profile_*'.
 -module(flame_prof_report_nif).
 
 -export([reader_open/2, reader_next/2, reader_info/1, reader_close/1]).
 -export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
--export([unzst_open/0, unzst_read/3]).
 
 -export_type([query/0, unusable/0]).
 
@@ -77,18 +75,6 @@ profile_stacks(_, _, _) -> ?NOT_LOADED.
     [query()]) ->
     {ok, #{atom() => non_neg_integer()}} | {error, unusable() | {atom(), binary()}}.
 profile_export(_, _, _, _) -> ?NOT_LOADED.
-
-%% A decompressor of zstd frames, one after the other.
--spec unzst_open() -> reference().
-unzst_open() -> ?NOT_LOADED.
-
-%% Reads on in Input, from a place in it: at most 256 KiB of text, and the place
-%% to go on at, which is the end of Input when it needs more of it. `is_between'
-%% says that no frame is open there. After an error it is as if newly opened.
--spec unzst_read(reference(), Input :: binary(), From :: non_neg_integer()) ->
-    {ok, Text :: binary(), Next :: non_neg_integer(), IsBetween :: boolean()}
-    | {error, Why :: binary()}.
-unzst_read(_, _, _) -> ?NOT_LOADED.
 
 load() ->
     erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).

@@ -19,10 +19,10 @@
 %% line.
 -module(flame_prof_samples).
 
--export([fold/3, fold/4]).
+-export([fold/3, fold/4, own/1]).
 -export([first/1, path/1, list/1]).
 
--export_type([sample/0, frame/0, counts/0, warning/0, files/0, options/0]).
+-export_type([sample/0, own/0, frame/0, counts/0, warning/0, files/0, options/0]).
 
 -type frame() :: {Symbol :: binary(), Dso :: binary()}.
 %% Leaf first, without the status.
@@ -46,6 +46,18 @@
 %% stands for (doc/sampling.md, What waits and does not move): add it up to count
 %% samples. Symbols, names and calls are percent-encoded: see
 %% {@link flame_prof_frames:decode/1}.
+
+-type own() ::
+    #{
+        time_us := integer(),
+        engine := binary(),
+        mode => binary(),
+        trigger => binary(),
+        metrics := #{binary() => {Value :: integer(), Delta :: integer()}}
+    }.
+%% A sample that the profiler wrote of itself at a flush: its counters and the node metrics, each
+%% with its change since the flush before. `trigger' is what started the session, decoded; the
+%% first of these samples stands where it fired. `mode' is there where it is `schedulers'.
 
 -type counts() ::
     #{
@@ -85,14 +97,33 @@ fold(Fun, Acc, Files) ->
 fold(Fun, Acc, Files, Given) when is_function(Fun, 2) ->
     case options(Given) of
         {ok, Options} ->
-            Counts = #{samples => 0, bad => 0, bytes => 0, warnings => []},
-            each_file(list(Files), Fun, Acc, Counts, Options);
+            each_file(list(Files), Fun, Acc, no_counts(), Options#{whose => processes});
         {error, _} = Error ->
             Error
     end;
 fold(Fun, _Acc, _Files, _Given) ->
     Accepted = <<"a function of a sample and an accumulator">>,
     {error, {badarg, #{argument => function, value => Fun, accepted => Accepted}}}.
+
+%% @doc The samples that the profiler wrote of itself, which fold/3 leaves out: one a flush, in
+%% order. `samples' of the counts are these.
+-spec own(files()) -> {ok, [own()], counts()} | {error, flame_prof:reason()}.
+own(Files) ->
+    Collect = fun(Sample, All) -> [own_sample(Sample) | All] end,
+    Options = #{chunk => ?CHUNK, bad => count, whose => profiler},
+    case each_file(list(Files), Collect, [], no_counts(), Options) of
+        {ok, Found, Counts} -> {ok, lists:reverse(Found), Counts};
+        {error, _} = Error -> Error
+    end.
+
+own_sample(#{time_us := Time, metrics := Metrics, words := Words}) ->
+    Texts = [{Key, flame_prof_frames:decode(Text)}
+        || {Key, Word} <- [{engine, <<"engine">>}, {mode, <<"mode">>}, {trigger, <<"trigger">>}],
+           {ok, Text} <- [maps:find(Word, Words)]],
+    maps:merge(#{time_us => Time, engine => <<>>, metrics => Metrics}, maps:from_list(Texts)).
+
+no_counts() ->
+    #{samples => 0, bad => 0, bytes => 0, warnings => []}.
 
 options(Given) when is_map(Given) ->
     Options = maps:merge(#{chunk => ?CHUNK, bad => count}, Given),
@@ -115,7 +146,7 @@ accepts(_) -> <<"no such option; there are: bad, chunk">>.
 %% @private The first good sample of a file.
 -spec first(file:name_all()) -> {ok, sample()} | none.
 first(File) ->
-    case open(path(File)) of
+    case open(path(File), processes) of
         {ok, Reader} ->
             try
                 first_of(Reader)
@@ -168,8 +199,8 @@ each_file([File | Files], Fun, Acc0, Counts0, Options) ->
         {error, Reason} -> {error, flame_prof_error:file(File, Reason)}
     end.
 
-one_file(File, Fun, Acc, Options) ->
-    case open(path(File)) of
+one_file(File, Fun, Acc, #{whose := Whose} = Options) ->
+    case open(path(File), Whose) of
         {ok, Reader} ->
             try
                 each_chunk(Reader, Fun, Acc, Options)
@@ -179,8 +210,8 @@ one_file(File, Fun, Acc, Options) ->
         {error, _} = Error -> Error
     end.
 
-open({error, _} = Error) -> Error;
-open({ok, Path}) -> flame_prof_report_nif:reader_open(Path, processes).
+open({error, _} = Error, _Whose) -> Error;
+open({ok, Path}, Whose) -> flame_prof_report_nif:reader_open(Path, Whose).
 
 each_chunk(Reader, Fun, Acc0, #{chunk := Chunk} = Options) ->
     case flame_prof_report_nif:reader_next(Reader, Chunk) of

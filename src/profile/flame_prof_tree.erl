@@ -437,7 +437,7 @@ format(Report, Columns, Idle) ->
         [["                         ", grouped(MoreProcesses), " more\n"] || MoreProcesses > 0]
     ].
 
-columns(#{by := By} = Report) -> [title(Report), right(fit(By, 15), 16)].
+columns(#{by := By} = Report) -> [title(Report), " ", right(fit(By, 40), 15)].
 
 title(Report) ->
     case is_cpu(Report) of

@@ -32,7 +32,7 @@ text(Text) ->
     Sources = sources(Text),
     {ok, Samples, #{samples := Folded, bad := 0}} =
         flame_prof:fold(fun sample/2, {#{}, #{}}, Sources),
-    {ok, Own, #{own := Owned, bad := 0}} = flame_prof_reader:own(Sources),
+    {ok, Own, #{samples := Owned, bad := 0}} = flame_prof_samples:own(Sources),
     Folded + Owned =:= Strict orelse error({Text, Folded, Owned, Strict}),
     {Stacks, Processes} = lists:foldl(fun(O, Acc) -> own(O, Pid, Acc) end, Samples, Own),
     ok = file:write_file(Text ++ ".collapsed", [

@@ -42,8 +42,7 @@
     X(running)                                                                                     \
     X(sampler)                                                                                     \
     X(stack)                                                                                       \
-    X(table)                                                                                       \
-    X(unzst)
+    X(table)
 
 #define FUZZ_DECLARE(name) void fuzz_##name(const uint8_t *bytes, size_t size);
 FUZZ_TARGETS(FUZZ_DECLARE)

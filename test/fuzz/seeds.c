@@ -819,13 +819,6 @@ static void frames(void)
     put(sample, sizeof sample - 1);
     put(sample, 20);
     end();
-    begin("unzst", "frames", 0);
-    u16(7);
-    u16(30);
-    put(frame, n);
-    put("\x50\x2a\x4d\x18\x03\0\0\0abc", 11); /* one to be skipped */
-    put(frame, n);
-    end();
 }
 
 static void cfi(void)

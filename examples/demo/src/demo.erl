@@ -12,6 +12,7 @@
 -define(WARM_UP_MS, 1000).
 -define(HOTTEST, 12).
 -define(HOTTEST_OF_STATUS, 5).
+-define(LEAST_PERCENT, 5).
 -define(FRAMES, 3).
 
 main() ->
@@ -65,11 +66,13 @@ progress(Second, _) -> io_lib:format(" ~b", [Second]).
 
 report(#{files := Files} = Run) ->
     heading("The hottest, by reductions"),
-    done(flame_prof_hot:print(Files, #{by => reductions, status => all, top => ?HOTTEST})),
+    done(flame_prof:hot(Files, #{by => reductions, top => ?HOTTEST, min => ?LEAST_PERCENT})),
     heading("The most frequent stacks of each status"),
-    [stacks(Status, ok(flame_prof_hot:hot(Files, #{by => samples, status => Status,
-                                                   top => ?HOTTEST_OF_STATUS})))
-     || Status <- [running, runnable, garbage_collecting, waiting]],
+    Profile = ok(flame_prof_profile:read(Files)),
+    #{stacks := Stacks} = ok(flame_prof_profile:stacks(Profile, #{lines => false})),
+    [stacks(Status, [{Frames, N} || {[Of], Frames, _, N} <- Stacks, Of =:= Status])
+     || Status <- [<<"running">>, <<"runnable">>, <<"garbage_collecting">>, <<"waiting">>]],
+    ok = flame_prof_profile:close(Profile),
     heading("The books"),
     books(Run),
     heading("The files"),
@@ -79,11 +82,15 @@ report(#{files := Files} = Run) ->
     ok.
 
 %% A row a stack: its share of the status's samples, its leaf end and its root.
-stacks(Status, #{total := #{samples := Total}, stacks := Stacks}) ->
+stacks(Status, Stacks) ->
+    Total = lists:sum([Samples || {_, Samples} <- Stacks]),
     io:format("~ts, ~b samples~n", [Status, Total]),
-    [io:format("  ~5.1f%  ~ts~n", [100 * Samples / max(1, Total), row(Frames)])
-     || {{_, Frames}, #{samples := Samples}} <- Stacks],
+    [io:format("  ~5.1f%  ~ts~n", [100 * Samples / Total, row(functions(Frames))])
+     || {Frames, Samples} <- lists:sublist(Stacks, ?HOTTEST_OF_STATUS)],
     io:nl().
+
+functions([]) -> [<<"no_frames">>];
+functions(Frames) -> [flame_prof_frames:function(Frame) || Frame <- Frames].
 
 row(Frames) when length(Frames) =< ?FRAMES ->
     lists:join(" < ", Frames);

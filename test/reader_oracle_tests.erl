@@ -1,4 +1,4 @@
--module(flame_prof_reader_tests).
+-module(reader_oracle_tests).
 
 -ifdef(PROPER).
 -include_lib("proper/include/proper.hrl").
@@ -36,7 +36,7 @@ metrics_may_be_missing_test() ->
 
 files_are_read_one_after_the_other_test() ->
     with_files([[sample(1)], [sample(2), sample(3)]], fun(Files) ->
-        {ok, Times, Counts} = flame_prof_reader:fold(
+        {ok, Times, Counts} = reader_oracle:fold(
             fun(#{tid := Tid}, Tids) -> [Tid | Tids] end, [], Files
         ),
         ?assertEqual([71, 72, 73], lists:reverse(Times)),
@@ -46,34 +46,15 @@ files_are_read_one_after_the_other_test() ->
 one_file_needs_no_list_test() ->
     with_files([[sample(1)]], fun([File]) ->
         Count = fun(_, N) -> N + 1 end,
-        ?assertMatch({ok, 1, _}, flame_prof_reader:fold(Count, 0, File)),
-        ?assertMatch({ok, 1, _}, flame_prof_reader:fold(Count, 0, list_to_binary(File)))
+        ?assertMatch({ok, 1, _}, reader_oracle:fold(Count, 0, File)),
+        ?assertMatch({ok, 1, _}, reader_oracle:fold(Count, 0, list_to_binary(File)))
     end).
 
 a_file_that_is_not_there_is_named_test() ->
     ?assertEqual(
         {error, {"/nowhere/x.log", enoent}},
-        flame_prof_reader:fold(fun(_, Acc) -> Acc end, 0, ["/nowhere/x.log"])
+        reader_oracle:fold(fun(_, Acc) -> Acc end, 0, ["/nowhere/x.log"])
     ).
-
-%% Seven mebibytes of them, which one call reads in some 300 ms.
-frames_without_text_keep_no_scheduler_test() ->
-    Empty = <<16#FD2FB528:32/little, 16#20, 0, 1:24/little>>,
-    Frames = binary:copy(Empty, 800000),
-    Stream = flame_prof_report_nif:unzst_open(),
-    Before = erlang:system_monitor(self(), [{long_schedule, 100}]),
-    {Reader, Monitor} = spawn_monitor(fun() ->
-        exit({read, flame_prof_report_nif:unzst_read(Stream, Frames, 0)})
-    end),
-    receive
-        {'DOWN', Monitor, process, Reader, Result} ->
-            ?assertEqual({read, {ok, <<>>, byte_size(Frames), true}}, Result)
-    end,
-    _ = erlang:system_monitor(Before),
-    receive
-        {monitor, Reader, long_schedule, _} = Long -> error(Long)
-    after 100 -> ok
-    end.
 
 an_empty_file_has_no_samples_test() ->
     ?assertMatch({ok, [], #{samples := 0, bad := 0}}, read([])).
@@ -123,26 +104,6 @@ a_file_may_end_anywhere_test() ->
      || Size <- lists:seq(First + 1, byte_size(Text) - 1)
     ].
 
-symbols_are_decoded_test_() ->
-    [
-        ?_assertEqual(Decoded, flame_prof_reader:decode(Symbol))
-     || {Symbol, Decoded} <- [
-            {<<"lists:map/2">>, <<"lists:map/2">>},
-            {<<"erlang:%2B%2B/2">>, <<"erlang:++/2">>},
-            {<<"%D1%84:f/0">>, <<"ф:f/0"/utf8>>},
-            {<<"100%25:f/0">>, <<"100%:f/0">>},
-            %% Not what we write: as it is.
-            {<<"a%zz:f/0">>, <<"a%zz:f/0">>},
-            {<<"a%">>, <<"a%">>},
-            {<<"a%4">>, <<"a%4">>},
-            %% Nothing that a terminal would obey.
-            {<<"a%1B[2J:f/0">>, <<"a%1B[2J:f/0">>},
-            {<<"a%0A">>, <<"a%0A">>},
-            {<<"a%E2%80%AE">>, <<"a%E2%80%AE">>},
-            {<<"a%FF">>, <<"a%FF">>}
-        ]
-    ].
-
 -ifdef(PROPER).
 
 %% Bytes of any kind in the place of others: no crash, and every sample is
@@ -177,7 +138,7 @@ sample(N) ->
 %% The samples of one file, the last one first.
 read(Samples) ->
     with_files([Samples], fun(Files) ->
-        flame_prof_reader:fold(fun(Sample, Read) -> [Sample | Read] end, [], Files)
+        reader_oracle:fold(fun(Sample, Read) -> [Sample | Read] end, [], Files)
     end).
 
 with_files(Texts, Test) ->
@@ -190,7 +151,7 @@ with_files(Texts, Test) ->
 
 write(Text) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
-    Name = "flame_prof_reader_tests." ++ os:getpid() ++ "." ++ Unique,
+    Name = "reader_oracle_tests." ++ os:getpid() ++ "." ++ Unique,
     File = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
     ok = file:write_file(File, Text),
     File.

@@ -1,32 +1,14 @@
-%% @doc Reads the files that flame_prof writes, sample by sample.
-%%
-%% ```
-%% 1> Count = fun(#{status := Status, period := N}, Counts) ->
-%%        Counts#{Status => maps:get(Status, Counts, 0) + N}
-%%    end.
-%% 2> flame_prof_reader:fold(Count, #{}, ["2026-11-21@0154.07.erl_perf.log"]).
-%% {ok,#{<<"running">> => 310,<<"waiting">> => 9690},
-%%     #{bad => 0,bytes => 6812340,samples => 10000}}
-%% '''
-%%
-%% It reads in chunks and keeps none, so files may be of any size; those of zstd
-%% are known by their first bytes, whatever their name. A sample that is not what
-%% doc/format.md says, such as the end of a file that was cut off, is left out and
-%% counted as bad; the next one begins behind the next empty line. A damaged zstd
-%% frame is counted as bad once, and reading goes on at the next frame.
--module(flame_prof_reader).
+%% What the files of flame_prof hold, read in the plainest way and in Erlang alone: the reader of
+%% the library is held against it. It tells numbers from words by their looks, so that it takes
+%% a process that is registered as '5/6' for a number. Compressed text it has from zstd itself.
+-module(reader_oracle).
 
--export([fold/3, fold_raw/3]).
--export([own/1]).
--export([head/1, metrics/1, delta/2, stack/1, decode/1]).
--export([function/1, process/2]).
-
--export_type([sample/0, own/0, raw/0, frame/0, counts/0, files/0, error/0]).
+-export([fold/3, own/1]).
 
 %% Leaf first, without the status.
 -type frame() :: {Symbol :: binary(), Dso :: binary()}.
 
-%% Symbols are percent-encoded as they are in the file: see decode/1.
+%% Symbols are percent-encoded as they are in the file.
 -type sample() ::
     #{
         time_us := integer(),
@@ -50,10 +32,6 @@
         figures := #{binary() => {Value :: integer(), Delta :: integer()}}
     }.
 
-%% Header, metrics line (empty when there is none) and frame lines as they stand
-%% in the file. They are parts of a chunk: copy what is kept.
--type raw() :: {binary(), binary(), binary()}.
-
 -type counts() ::
     #{
         samples := non_neg_integer(),
@@ -75,30 +53,15 @@
 %% RFC 8878, 3.1.1.
 -define(ZSTD_MAGIC, 16#fd2fb528).
 
-%% @doc Call Fun with every good sample of every file, in order.
+%% Calls Fun with every good sample of every file, in order.
 -spec fold(fun((sample(), Acc) -> Acc), Acc, files()) ->
     {ok, Acc, counts()} | {error, error()}.
 fold(Fun, Acc, Files) ->
-    fold_raw(
-        fun(Raw, Acc0) ->
-            case sample(Raw) of
-                bad -> bad;
-                Sample -> {ok, Fun(Sample, Acc0)}
-            end
-        end,
-        Acc,
-        Files
-    ).
-
-%% @doc The same for who does not need everything of every sample. Fun judges
-%% what it looks at: it answers `bad' for a sample that makes no sense.
--spec fold_raw(fun((raw(), Acc) -> {ok, Acc} | bad), Acc, files()) ->
-    {ok, Acc, counts()} | {error, error()}.
-fold_raw(Fun, Acc, Files) ->
     Count = fun(Raw, Acc0) ->
-        case is_own(Raw) of
-            true -> own;
-            false -> Fun(Raw, Acc0)
+        case not is_own(Raw) andalso sample(Raw) of
+            false -> own;
+            bad -> bad;
+            Sample -> {ok, Fun(Sample, Acc0)}
         end
     end,
     each_file(list(Files), Count, Acc, no_counts()).
@@ -106,8 +69,7 @@ fold_raw(Fun, Acc, Files) ->
 no_counts() ->
     #{samples => 0, own => 0, bad => 0, bytes => 0}.
 
-%% @doc The samples that the profiler took of itself, which fold/3 leaves out: one
-%% for each flush, in order.
+%% The samples that the profiler took of itself, which fold/3 leaves out.
 -spec own(files()) -> {ok, [own()], counts()} | {error, error()}.
 own(Files) ->
     Collect = fun(Raw, Found) ->
@@ -132,7 +94,7 @@ own_sample(Raw) ->
         #{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine} = Words} ->
             Own = #{time_us => Time, engine => Engine, figures => Figures},
             case Words of
-                #{<<"trigger">> := Trigger} -> Own#{trigger => decode(Trigger)};
+                #{<<"trigger">> := Trigger} -> Own#{trigger => flame_prof_frames:decode(Trigger)};
                 #{} -> Own
             end;
         _ ->
@@ -155,7 +117,7 @@ each_chunk(File, Fun, Acc, Counts) ->
     case file:open(File, [read, raw, binary]) of
         {ok, Device} ->
             try
-                read(Device, <<>>, kind(file:pread(Device, 0, 4)), Fun, Acc, Counts)
+                read(source(Device, File), <<>>, Fun, Acc, Counts)
             after
                 file:close(Device)
             end;
@@ -164,58 +126,40 @@ each_chunk(File, Fun, Acc, Counts) ->
     end.
 
 %% A frame, or one of the skippable ones.
-kind({ok, <<?ZSTD_MAGIC:32/little>>}) -> {zstd, flame_prof_report_nif:unzst_open()};
-kind({ok, <<Low, 16#2a4d18:24/little>>}) when Low >= 16#50 -> kind({ok, <<?ZSTD_MAGIC:32/little>>});
-kind(_) -> plain.
+source(Device, File) ->
+    case file:pread(Device, 0, 4) of
+        {ok, <<?ZSTD_MAGIC:32/little>>} -> zstd(File);
+        {ok, <<Low, 16#2a4d18:24/little>>} when Low >= 16#50 -> zstd(File);
+        _ -> Device
+    end.
+
+zstd(File) ->
+    open_port({spawn_executable, os:find_executable("zstd")}, [
+        {args, ["-dcqf", "--", File]}, binary, exit_status, hide
+    ]).
 
 %% Carried is the beginning of a sample whose end has not been read yet.
-read(Device, Carried, Kind, Fun, Acc0, Counts0) ->
-    case file:read(Device, ?CHUNK_BYTES) of
+read(Source, Carried, Fun, Acc0, Counts0) ->
+    case chunk(Source) of
         {ok, Chunk} ->
-            {Rest, Acc, Counts} = text(Kind, Chunk, Carried, Fun, Acc0, Counts0),
-            read(Device, Rest, Kind, Fun, Acc, Counts);
-        eof ->
-            {ok, Acc0, at_end(Carried, Kind, Counts0)};
+            {Rest, Acc, Counts} = samples(Chunk, Carried, Fun, Acc0, Counts0),
+            read(Source, Rest, Fun, Acc, Counts);
+        eof when Carried =:= <<>> ->
+            {ok, Acc0, Counts0};
+        End when End =:= eof; End =:= damaged ->
+            {ok, Acc0, one_bad(Counts0)};
         {error, _} = Error ->
             Error
     end.
 
-at_end(<<>>, plain, Counts) ->
-    Counts;
-at_end(<<>>, {zstd, Stream}, Counts) ->
-    case flame_prof_report_nif:unzst_read(Stream, <<>>, 0) of
-        {ok, _, _, true} -> Counts;
-        _ -> one_bad(Counts)
+chunk(Port) when is_port(Port) ->
+    receive
+        {Port, {data, Chunk}} -> {ok, Chunk};
+        {Port, {exit_status, 0}} -> eof;
+        {Port, {exit_status, _}} -> damaged
     end;
-at_end(_Carried, _Kind, Counts) ->
-    one_bad(Counts).
-
-text(plain, Chunk, Carried, Fun, Acc, Counts) ->
-    samples(Chunk, Carried, Fun, Acc, Counts);
-text({zstd, Stream}, Chunk, Carried, Fun, Acc, Counts) ->
-    frames(Stream, Chunk, 0, Carried, Fun, Acc, Counts).
-
-frames(Stream, Chunk, From, Carried, Fun, Acc0, Counts0) ->
-    case flame_prof_report_nif:unzst_read(Stream, Chunk, From) of
-        {ok, <<>>, _Next, _IsBetween} ->
-            {Carried, Acc0, Counts0};
-        {ok, Text, Next, _IsBetween} ->
-            {Rest, Acc, Counts} = samples(Text, Carried, Fun, Acc0, Counts0),
-            frames(Stream, Chunk, Next, Rest, Fun, Acc, Counts);
-        {error, _Why} ->
-            %% Each frame begins with a whole sample.
-            Next = next_frame(Chunk, From + 1),
-            frames(Stream, Chunk, Next, <<>>, Fun, Acc0, one_bad(Counts0))
-    end.
-
-next_frame(Chunk, From) when From >= byte_size(Chunk) ->
-    byte_size(Chunk);
-next_frame(Chunk, From) ->
-    Scope = {From, byte_size(Chunk) - From},
-    case binary:match(Chunk, <<?ZSTD_MAGIC:32/little>>, [{scope, Scope}]) of
-        {At, _} -> At;
-        nomatch -> byte_size(Chunk)
-    end.
+chunk(Device) ->
+    file:read(Device, ?CHUNK_BYTES).
 
 samples(Chunk, Carried, Fun, Acc, #{bytes := Bytes} = Counts) ->
     Text = <<Carried/binary, Chunk/binary>>,
@@ -275,7 +219,7 @@ sample({Header, Metrics, Stack}) ->
             bad
     end.
 
-%% @doc Of a header line.
+%% Of a header line.
 -spec head(binary()) ->
     {TimeUs :: integer(), Pid :: integer(), Tid :: integer(), Period :: pos_integer()} | bad.
 head(Header) ->
@@ -295,7 +239,7 @@ head(Ids, Time, Period) ->
     Us = binary_to_integer(Seconds) * 1000000 + binary_to_integer(Micros),
     {Us, binary_to_integer(Pid), binary_to_integer(Tid), binary_to_integer(Period)}.
 
-%% @doc Of a metrics line: figures, and words such as `name'.
+%% Of a metrics line: figures, and words such as `name'.
 -spec metrics(binary()) ->
     {#{binary() => {integer(), integer()}}, #{binary() => binary()}} | bad.
 metrics(<<>>) ->
@@ -327,23 +271,7 @@ figures(Word) ->
         error:_ -> none
     end.
 
-%% @doc One delta of a metrics line, without looking at the others. Pattern is
-%% `<<" Key=">>'; 0 when there is no such key.
--spec delta(binary(), Pattern :: binary()) -> integer() | bad.
-delta(Metrics, Pattern) ->
-    case binary:split(Metrics, Pattern) of
-        [_, Found] -> delta_of(Found);
-        [_] -> 0
-    end.
-
-delta_of(Found) ->
-    [Field | _] = binary:split(Found, <<" ">>),
-    case figures(Field) of
-        {_, Delta} -> Delta;
-        none -> bad
-    end.
-
-%% @doc Of the frame lines of a sample.
+%% Of the frame lines of a sample.
 -spec stack(binary()) -> {Status :: binary(), [frame()]} | bad.
 stack(Text) ->
     try
@@ -359,78 +287,3 @@ frame(<<"\t", Line/binary>>) ->
     Size = byte_size(InBrackets) - 2,
     <<"(", Dso:Size/binary, ")">> = InBrackets,
     {Symbol, Dso}.
-
-%% @doc The function of a frame, for people: `m:f/1:23' is `m:f/1'. No function's
-%% name ends in `/' and a number followed by `:' and another, unless it wants to be
-%% mistaken.
--spec function(frame()) -> binary().
-function({Symbol, _Dso}) ->
-    case re:run(Symbol, "/[0-9]+(:[0-9]+)$", [{capture, [1], index}]) of
-        {match, [{At, _}]} -> decode(binary:part(Symbol, 0, At));
-        nomatch -> decode(Symbol)
-    end.
-
-%% @doc What a sample is of, for people: a process by its pid with its name or its
-%% initial call, by the metrics line of a sample.
--spec process(Tid :: integer(), Metrics :: binary()) -> binary().
-process(Tid, Metrics) ->
-    case metrics(Metrics) of
-        {_, Words} -> binary:copy(process_name(Tid, Words));
-        bad -> integer_to_binary(Tid)
-    end.
-
-process_name(_Tid, #{<<"erl_pid">> := Pid, <<"name">> := Name}) ->
-    <<(shown(Name))/binary, " ", Pid/binary>>;
-process_name(_Tid, #{<<"erl_pid">> := Pid, <<"proc_lib_initial_call">> := Call}) ->
-    <<Pid/binary, " ", (shown(Call))/binary>>;
-process_name(_Tid, #{<<"erl_pid">> := Pid, <<"initial_call">> := Call}) ->
-    <<Pid/binary, " ", (shown(Call))/binary>>;
-process_name(_Tid, #{<<"erl_pid">> := Pid}) ->
-    Pid;
-process_name(_Tid, #{<<"scheduler">> := Number}) ->
-    <<"scheduler ", Number/binary>>;
-process_name(Tid, _) ->
-    integer_to_binary(Tid).
-
-%% As its author writes it.
-shown(Text) ->
-    flame_prof_names:function(decode(Text)).
-
-%% @doc Undo the percent-encoding of a symbol, for people. What is not printable
-%% stays encoded: a function may have an escape sequence for a name.
--spec decode(binary()) -> binary().
-decode(Symbol) ->
-    case binary:match(Symbol, <<"%">>) of
-        nomatch -> Symbol;
-        _ -> printable(decode(Symbol, <<>>), Symbol)
-    end.
-
-decode(<<$%, High, Low, Rest/binary>>, Decoded) ->
-    try binary_to_integer(<<High, Low>>, 16) of
-        Byte -> decode(Rest, <<Decoded/binary, Byte>>)
-    catch
-        error:badarg -> decode(<<High, Low, Rest/binary>>, <<Decoded/binary, $%>>)
-    end;
-decode(<<Byte, Rest/binary>>, Decoded) ->
-    decode(Rest, <<Decoded/binary, Byte>>);
-decode(<<>>, Decoded) ->
-    Decoded.
-
-printable(Decoded, Encoded) ->
-    case unicode:characters_to_list(Decoded) of
-        Characters when is_list(Characters) ->
-            case lists:all(fun is_printable/1, Characters) of
-                true -> Decoded;
-                false -> Encoded
-            end;
-        _ ->
-            Encoded
-    end.
-
-%% Neither controls nor what turns the direction of the line around.
-is_printable(Point) ->
-    Point >= $\s andalso (Point < 16#7f orelse Point > 16#a0) andalso
-        (Point < 16#2000 orelse Point > 16#200f) andalso
-        (Point < 16#2028 orelse Point > 16#202e) andalso
-        (Point < 16#2066 orelse Point > 16#2069) andalso
-        Point =/= 16#feff.
