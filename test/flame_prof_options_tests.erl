@@ -25,6 +25,7 @@ defaults_test() ->
             include => [],
             follow_limits => #{processes => 200, events => 100000, seconds => 60},
             triggers => [],
+            duration => infinity,
             lookback => 0,
             cpu_budget => 2.0,
             mode => processes,

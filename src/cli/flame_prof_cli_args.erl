@@ -2,6 +2,8 @@
 %% apart by that. The same table makes the help.
 -module(flame_prof_cli_args).
 
+-include("flame_prof.hrl").
+
 -export([parse/1, help/0, help/1]).
 
 -export_type([parsed/0]).
@@ -196,7 +198,7 @@ required(_, Parsed) ->
 %% The table.
 
 formats() -> [collapsed, perf, speedscope, pprof].
-statuses() -> [all, waiting, runnable, running, garbage_collecting, suspended, exiting].
+statuses() -> [all | ?FLAME_PROF_STATUSES].
 
 %% Command, usage, fewest and most arguments, what it does.
 table() ->

@@ -16,6 +16,7 @@
 %% `$HOME'.
 -module(flame_prof_options).
 
+-include("flame_prof.hrl").
 -include("flame_prof_internal.hrl").
 
 -export([validate/1, validate/2, keys/0, names/0, accepts/1]).
@@ -232,7 +233,7 @@ engine_rows() ->
 -spec process_rows() -> [flame_prof_schema:row(), ...].
 process_rows() ->
     [
-        #{key => status, type => {one_of, [all | statuses()]}, default => all,
+        #{key => status, type => {one_of, [all | ?FLAME_PROF_STATUSES]}, default => all,
             doc => "sample a process only in this status"},
         #{key => follow, alias => viral, default => none,
             type => {either, [{true, spawn_and_send}, {false, none}, {self_only, none}],
@@ -372,9 +373,6 @@ include(Given) when is_list(Given) ->
     end;
 include(Given) ->
     include([Given]).
-
-statuses() ->
-    [waiting, runnable, running, garbage_collecting, suspended, exiting].
 
 memory_budget(Bytes) when ?IS_WITHIN(Bytes, 1, ?BYTES_MOST) -> {ok, Bytes};
 memory_budget(_) -> error.

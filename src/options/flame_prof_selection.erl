@@ -68,8 +68,6 @@
 -define(DAY_MS, 86400000).
 %% Each selected process costs at every tick. The writer has room for 16384.
 -define(TOP_MOST, 10000).
-%% FP_RANKINGS_MAX of c_src/session/top_processes.h.
--define(RULES_MOST, 8).
 -define(CONDITIONS_MOST, 100).
 %% Those go through the hands of flame_prof_targets, which has room for 1024 in
 %% all.
@@ -102,7 +100,7 @@ each([], Rules) ->
         _ ->
             {ok, lists:reverse(Rules)}
     end;
-each([Given | Rest], Rules) when is_map(Given), length(Rules) < ?RULES_MOST ->
+each([Given | Rest], Rules) when is_map(Given), length(Rules) < ?FP_RANKINGS_MAX ->
     case flame_prof_schema:values(rows(), Given) of
         {ok, Values} -> each(Rest, [flame_prof_schema:complete(rows(), Values) | Rules]);
         {error, _} = Error -> Error

@@ -5,6 +5,8 @@
 %% readable.
 -module(flame_prof_frames).
 
+-include("flame_prof.hrl").
+
 -export([decode/1, function/1]).
 -export([kind/1, process/1]).
 
@@ -59,7 +61,7 @@ function({Symbol, _Dso}) ->
 -spec kind(flame_prof_samples:frame()) -> erlang | called | pseudo | native.
 kind({_Symbol, <<"bif">>}) -> called;
 kind({_Symbol, <<"nif">>}) -> called;
-kind({_Symbol, <<"flame_prof">>}) -> pseudo;
+kind({_Symbol, ?FLAME_PROF_DSO}) -> pseudo;
 kind({Symbol, _Dso}) ->
     case re:run(Symbol, ".:.*/[0-9]+(:[0-9]+)?$", [{capture, none}]) of
         match -> erlang;

@@ -22,6 +22,8 @@
 %% beside the function that called them, as the same few are on top of every stack.
 -module(flame_prof_tree).
 
+-include("flame_prof.hrl").
+
 -export([report/2, of_profile/2, format/2, format/3]).
 
 -import(flame_prof_text, [grouped/1, percent/1, plural/1, fit/2, right/2]).
@@ -228,7 +230,7 @@ row({Levels, Stack, Weight, Samples}) ->
     {Native, Frames} = lists:splitwith(IsNative, Stack),
     {Levels, lists:reverse(erlang_frames(Frames)), named(Native), Weight, Samples}.
 
-erlang_frames([]) -> [<<"no_frames">>];
+erlang_frames([]) -> [?FLAME_PROF_NO_FRAMES];
 erlang_frames(Frames) -> [shown(Frame) || Frame <- Frames].
 
 %% The name of a library says nothing where there is one of a function.
@@ -594,4 +596,4 @@ names(Atoms) ->
     [atom_to_binary(Atom) || Atom <- Atoms].
 
 statuses() ->
-    [active, all, waiting, runnable, running, garbage_collecting, suspended, exiting].
+    [active, all | ?FLAME_PROF_STATUSES].

@@ -27,6 +27,9 @@
 
 -behaviour(gen_server).
 
+-include("flame_prof.hrl").
+-include("flame_prof_internal.hrl").
+
 -export([start_link/1, stop/1, kill/1, pid/1, restore/1]).
 -export([want/2, chosen/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
@@ -45,9 +48,9 @@
 %% The process; the node's backtrace_depth before it, and as it set it.
 -opaque engine() :: {pid(), Before :: non_neg_integer(), InForce :: non_neg_integer()}.
 
-%% One less than FP_STACK_FRAMES_MAX, for the mark of a truncated one. ERTS cuts
-%% it to its own limit, which is 64 from OTP 25 to 29.
--define(DEPTH, 249).
+%% One less, for the mark of a truncated one. ERTS cuts it to its own limit, which is 64 from
+%% OTP 25 to 29.
+-define(DEPTH, (?FP_STACK_FRAMES_MAX - 1)).
 %% Between two calls of the library, which has to answer within a millisecond.
 -define(SAMPLES_A_PUSH, 256).
 -define(ITEMS, [
@@ -424,7 +427,6 @@ heap_values([
 heap_values(Info) ->
     [proplists:get_value(Key, Info, 0) || Key <- heap_keys()].
 
+%% Those between total_heap_size and minor_gcs.
 heap_keys() ->
-    [stack_size, heap_size, heap_block_size, old_heap_size, old_heap_block_size] ++
-        [recent_size, mbuf_size, bin_vheap_size, bin_vheap_block_size] ++
-        [bin_old_vheap_size, bin_old_vheap_block_size].
+    lists:sublist(?FLAME_PROF_METRICS, 5, 11).

@@ -8,17 +8,14 @@
 %% distinct stacks between two emptyings, costs next to nothing.
 -module(flame_prof_stacks).
 
+-include("flame_prof_internal.hrl").
+
 -export([new/0, new/2, intern/3]).
 -export([module/1]).
 
 -export_type([stacks/0, trace/0]).
 
-%% FP_STACK_SLOTS and FP_FRAME_TEXT_MAX of c_src/format/record.h.
--define(STACKS_MAX, 8192).
--define(FRAMES_MAX, 65536).
 -define(TRUNCATED, -1).
-%% FP_FILE_BYTES_MAX of c_src/format/symbolizer.h, so that both engines agree.
--define(FILE_MOST_BYTES, 255).
 
 -record(stacks, {
     slots = #{} :: #{[integer()] => non_neg_integer()},
@@ -35,7 +32,7 @@
 
 -spec new() -> stacks().
 new() ->
-    new(?STACKS_MAX, ?FRAMES_MAX).
+    new(?FP_STACK_SLOTS, ?FP_FRAME_TEXT_MAX).
 
 %% @doc With other bounds, for tests. A stack must not have more frames than
 %% FramesMax.
@@ -113,7 +110,7 @@ file(Location) ->
 
 file_name(File) ->
     try unicode:characters_to_binary(File) of
-        Name when is_binary(Name), byte_size(Name) =< ?FILE_MOST_BYTES -> Name;
+        Name when is_binary(Name), byte_size(Name) =< ?FP_FILE_BYTES_MAX -> Name;
         _ -> <<>>
     catch
         error:_ -> <<>>

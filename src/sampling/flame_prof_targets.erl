@@ -26,6 +26,8 @@
 
 -behaviour(gen_server).
 
+-include("flame_prof_internal.hrl").
+
 -export([start_link/1, attach/2, stop/1]).
 -export([processes/1, enter/2, leave/2, info/2, selected/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
@@ -79,8 +81,6 @@
 -define(POLL_MS, 200).
 %% A poll that takes T is followed by a rest of 19 T.
 -define(REST, 19).
-%% FP_WANTED_MAX of c_src/session/sampler.h.
--define(WANTED_MOST, 1024).
 
 -spec start_link(config()) -> pid().
 start_link(Config) ->
@@ -251,7 +251,7 @@ want(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State
             [{Pid, Status, pinned} || Pid <- included(State)] ++
             [{Pid, Status, selected} || Pid <- maps:keys(Filtered)] ++
             [{Pid, S, selected} || {Pid, #{status := S}} <- maps:to_list(Caught)],
-    Wanted = lists:sublist(unique(All, Exclude, []), ?WANTED_MOST),
+    Wanted = lists:sublist(unique(All, Exclude, []), ?FP_PINNED_MAX),
     ok = tell(Wanted, Before, State#targets.engine),
     State#targets{wanted = Wanted}.
 

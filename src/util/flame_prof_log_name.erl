@@ -8,6 +8,8 @@
 %% '''
 -module(flame_prof_log_name).
 
+-include("flame_prof_internal.hrl").
+
 -export([parse/1, node/1, with_node/2]).
 
 -export_type([parsed/0]).
@@ -20,8 +22,8 @@
     is_part := boolean()
 }.
 
-%% FP_LOG_NODE_ROOM, less the zero byte.
--define(NODE_BYTES, 159).
+%% Less the zero byte.
+-define(NODE_BYTES, (?FP_LOG_NODE_ROOM - 1)).
 -define(KEY, "[0-9]{4}-[0-9]{2}-[0-9]{2}@[0-9]{4}\\.[0-9]{2}(?:_[0-9]{3})*").
 -define(NODE, "[^\\x00-\\x20\\x7f/@]*@[^\\x00-\\x20\\x7f/]*").
 -define(NAME, "^(" ?KEY ")(?:\\.(" ?NODE "))?\\.erl_perf\\.log(\\.zst)?(\\.part)?$").
