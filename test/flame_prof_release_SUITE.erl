@@ -82,9 +82,9 @@ make_project(Top, Files) ->
     ok = filelib:ensure_dir(filename:join(Checkout, "x")),
     {ok, Here} = file:get_cwd(),
     Root = root(Here),
-    %% With our objects and their times: they are not made again.
-    _ = [sh("cp -a ~ts/~ts ~ts", [Root, Name, Checkout])
-         || Name <- ["c_src", "src", "priv", "tools", "Makefile", "rebar.config"]],
+    %% The files of the package, and what was built of them, which is not built again.
+    _ = [sh("cd ~ts && cp -a --parents ~ts ~ts", [Root, Name, Checkout])
+         || Name <- ["priv" | packaged(Root)], filelib:is_file(filename:join(Root, Name))],
     ok = filelib:ensure_dir(filename:join([Checkout, "_build", "x"])),
     _ = sh("cp -a ~ts/_build/c ~ts/_build/", [Root, Checkout]),
     ok = write([Top, "src", "host.app.src"],
@@ -97,6 +97,12 @@ make_project(Top, Files) ->
             {autostart, true},
             {profile, #{dir => Files, select => {top, 50, 200}}}
         ]}]])).
+
+packaged(Root) ->
+    {ok, [{application, flame_prof, Keys}]} =
+        file:consult(filename:join([Root, "src", "flame_prof.app.src"])),
+    {files, Files} = lists:keyfind(files, 1, Keys),
+    Files.
 
 root(Directory) ->
     case filelib:is_regular(filename:join([Directory, "src", "flame_prof.app.src"])) of
