@@ -3,7 +3,7 @@
 %% that own one. No process: flame_prof_session and flame_prof_scribe share it.
 -module(flame_prof_run).
 
--export([counters/1, describe/3, ended/1, outcome/3, without_captures/0]).
+-export([counters/1, describe/3, ended/1, nothing/2, outcome/3, without_captures/0]).
 -export([files/3]).
 -export([call/3, stop/2, kill/2]).
 
@@ -54,6 +54,22 @@ describe(Session, StartedMs, About) ->
 -spec ended(description()) -> run().
 ended(#{counters := Counters} = Description) ->
     maps:merge(maps:remove(counters, Description#{state => stopped}), Counters).
+
+%% @doc The run of triggers that never fired: every count that a run has is 0.
+-spec nothing(flame_prof_options:options(), flame_prof_engine:choice()) -> run().
+nothing(Options, Choice) ->
+    Names = [attempted, written, inconsistent, dropped, exited, evicted, pending, lost, ticks,
+        missed, bytes, sampler_cpu_ns, writer_cpu_ns, handler_ns],
+    Counters = maps:from_list([{Name, 0} || Name <- Names]),
+    ended((maps:with([engine, why], Choice))#{
+        options => Options,
+        started_at => calendar:local_time(),
+        elapsed_ms => 0,
+        files => [],
+        error => <<>>,
+        counters => Counters,
+        rates => rates(Counters, 0)
+    }).
 
 %% @doc What `stop' answers: after an error of the library at the place, with the number of
 %% samples that it cost.

@@ -51,7 +51,8 @@
     is_closing = false :: boolean(),
     %% Whose profile runs, and its end.
     firing = none :: none | {id(), End :: reference()},
-    run = none :: none | flame_prof_run:run(),
+    %% The last one.
+    run :: flame_prof_run:run(),
     stopping = [] :: [gen_server:from()]
 }).
 
@@ -98,16 +99,19 @@ info() ->
 init({#{triggers := Specs, lookback := Lookback} = Options, Owner}) ->
     _ = process_flag(trap_exit, true),
     _ = process_flag(priority, high),
-    State = #state{
-        options = Options#{triggers := [], lookback := 0},
-        lookback = Lookback,
-        owner = Owner,
-        watches = watches(Specs)
-    },
     %% What cannot be is told now, and not at three in the morning.
     case flame_prof_engine:choose(maps:get(engine, Options)) of
-        {ok, _} -> armed(arm(State));
-        {error, Reason} -> refused(Reason)
+        {ok, Choice} ->
+            OfSessions = Options#{triggers := [], lookback := 0},
+            armed(arm(#state{
+                options = OfSessions,
+                lookback = Lookback,
+                owner = Owner,
+                watches = watches(Specs),
+                run = flame_prof_run:nothing(OfSessions, Choice)
+            }));
+        {error, Reason} ->
+            refused(Reason)
     end.
 
 watches(Specs) ->
@@ -329,11 +333,12 @@ finished(#state{firing = {Id, End}, watches = Watches} = State) ->
     State#state{
         firing = none,
         watches = maps:update_with(Id, Cooling, Watches),
-        run = flame_prof_history:run()
+        run = last_run(flame_prof_history:run(), State)
     }.
 
-stopped(#state{run = none} = State) ->
-    {ok, (describe(State))#{state => stopped, files => []}};
+last_run(none, #state{run = Run}) -> Run;
+last_run(Run, _State) -> Run.
+
 stopped(#state{run = Run} = State) ->
     {ok, maps:merge(Run, describe(State))}.
 

@@ -166,6 +166,8 @@ refused(#{value := Value, accepted := Text}) ->
     [" => ", shown(Value), " is not accepted; it takes ", Text];
 refused(#{accepted := Text}) -> [" takes ", Text].
 
+shown(Text) when is_binary(Text), byte_size(Text) > 0 ->
+    flame_prof_text:fit(name(Text), ?VALUE_CHARS);
 shown(Term) ->
     io_lib:format("~0tP", [Term, ?DEPTH], [{chars_limit, ?VALUE_CHARS}]).
 

@@ -1,0 +1,180 @@
+%% What the interface answers to wrong arguments and in states in which a call cannot be
+%% served: an error of one class, or a documented state, and a sentence without terms.
+-module(flame_prof_refusals_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(CORPUS, "test/corpus/ours.log").
+
+%% Arguments. None of these starts a session.
+
+wrong_arguments_are_refused_with_a_class_test_() ->
+    {setup, fun stopped/0, fun(_) -> stopped() end, [
+        {lists:flatten(io_lib:format("~ts", [Title])), ?_test(refused(Expected, Call))}
+     || {Title, Expected, Call} <- [
+            {"start, -1", {bad_option, #{option => options}}, fun() -> flame_prof:start(-1) end},
+            {"start, time", {badarg, #{argument => timeout}},
+                fun() -> flame_prof:start(#{}, soon) end},
+            {"stop, atom", {badarg, #{argument => session}}, fun() -> flame_prof:stop(foo) end},
+            {"stop, string", {badarg, #{argument => session}}, fun() -> flame_prof:stop("x") end},
+            {"stop, -1", {badarg, #{argument => timeout}}, fun() -> flame_prof:stop(-1) end},
+            {"stop, time", {badarg, #{argument => timeout}},
+                fun() -> flame_prof:stop(self(), foo) end},
+            {"stop, session and time", {badarg, #{argument => session}},
+                fun() -> flame_prof:stop(foo, 10) end},
+            {"flush", {badarg, #{argument => timeout}}, fun() -> flame_prof:flush(foo) end},
+            {"report, none", {no_files, #{}},
+                fun() -> flame_prof:report([], "/nonexistent/x.html") end},
+            {"report, missing", {file, #{file => "/nofile", reason => enoent}},
+                fun() -> flame_prof:report("/nofile", "/nonexistent/x.html") end},
+            {"report, place", {file, #{file => "/nonexistent/x.html", reason => enoent}},
+                fun() -> flame_prof:report(?CORPUS, "/nonexistent/x.html") end},
+            {"hot, none", {no_files, #{}}, fun() -> flame_prof:hot([]) end},
+            {"hot, missing", {file, #{file => "/nofile", reason => enoent}},
+                fun() -> flame_prof:hot("/nofile") end},
+            {"hot, tuple", {file, #{file => {}}}, fun() -> flame_prof:hot({}) end},
+            {"hot, options", {bad_option, #{option => options}},
+                fun() -> flame_prof:hot(?CORPUS, 5) end},
+            {"hot, metric", {bad_option, #{option => measure}},
+                fun() -> flame_prof:hot(?CORPUS, #{by => colour}) end},
+            {"fold, missing", {file, #{file => "/nofile", reason => enoent}},
+                fun() -> flame_prof:fold(fun count/2, 0, "/nofile") end},
+            {"fold, tuple", {file, #{file => {}}},
+                fun() -> flame_prof:fold(fun count/2, 0, {}) end},
+            {"fold, function", {badarg, #{argument => function}},
+                fun() -> flame_prof:fold(count, 0, ?CORPUS) end},
+            {"pstack", {badarg, #{argument => process}}, fun() -> flame_prof:pstack({a, b}) end},
+            {"blame", {badarg, #{argument => function}}, fun() -> flame_prof:blame(5, 1000) end},
+            {"blame, time", {badarg, #{argument => ms}}, fun() -> flame_prof:blame(gc, soon) end},
+            {"a selection", {bad_option, #{option => {select, by}, value => colour}},
+                fun() -> flame_prof:start(#{select => #{by => colour}}) end},
+            {"the original's name of it", {bad_option, #{option => {auto_select, by}}},
+                fun() -> flame_prof:start(#{auto_select => #{by => colour}}) end}
+        ]
+    ]}.
+
+count(_, N) -> N + 1.
+
+every_sampling_interval_has_a_flush_interval_test_() ->
+    [
+        ?_assertMatch({ok, #{sample_interval := Ms}},
+            flame_prof_options:validate(#{sample_interval => Ms}))
+     || Ms <- [1, 14000, 14001, 15000, 60000]
+    ].
+
+a_home_in_the_name_of_the_folder_is_expanded_test() ->
+    {ok, #{dir := Directory}} = flame_prof_options:validate(#{dir => "~/profiles"}),
+    ?assertEqual(unicode:characters_to_binary(filename:join(os:getenv("HOME"), "profiles")),
+        Directory).
+
+%% The environment.
+
+a_mistake_in_the_environment_is_not_the_callers_test() ->
+    with_environment([{foo, 1}], fun() ->
+        refused({bad_env, #{option => foo}}, fun() -> flame_prof:start(#{}) end)
+    end).
+
+undefined_leaves_the_environments_value_test() ->
+    with_environment([{basename, "/somewhere"}], fun() ->
+        {ok, Options} = flame_prof_env:validate(#{basename => undefined}),
+        ?assertMatch(#{dir := <<"/somewhere">>}, Options)
+    end).
+
+a_refused_autostart_is_told_by_info_test() ->
+    with_environment([{autostart, true}, {profile, #{sync => never}}], fun() ->
+        ok = application:start(flame_prof),
+        Error = waiting:eventually(fun() ->
+            #{state := stopped, last_error := Reason} = flame_prof:info(),
+            {true, Reason}
+        end),
+        refused({bad_env, #{option => {profile, sync}}}, fun() -> {error, Error} end)
+    end).
+
+with_environment(Environment, Fun) ->
+    stopped(),
+    _ = application:load(flame_prof),
+    _ = [ok = application:set_env(flame_prof, Key, Value) || {Key, Value} <- Environment],
+    try
+        Fun()
+    after
+        stopped(),
+        _ = [ok = application:unset_env(flame_prof, Key) || {Key, _} <- Environment]
+    end.
+
+%% Sessions.
+
+sessions_test_() ->
+    {timeout, 600, {foreach, fun folder/0, fun left/1, [
+        fun(Folder) -> {timeout, 300, {atom_to_list(Name), fun() -> session(Name, Folder) end}} end
+     || Name <- [
+            no_time_to_start,
+            stop_without_a_profile,
+            suspended,
+            after_the_application
+        ]
+    ]}}.
+
+session(no_time_to_start, Folder) ->
+    refused({timeout, #{ms => 0, request => start}},
+        fun() -> flame_prof:start(options(Folder), 0) end),
+    waiting:eventually(fun() -> whereis(flame_prof_session) =:= undefined end),
+    with_environment([{dir, Folder}, {engine, portable}], fun() ->
+        %% The original's start(Timeout).
+        refused({timeout, #{ms => 0, request => start}}, fun() -> flame_prof:start(0) end)
+    end);
+session(stop_without_a_profile, Folder) ->
+    Never = #{on => run_queue, above => 1000000},
+    {ok, _} = flame_prof:start((options(Folder))#{triggers => Never}),
+    refused({not_started, #{}}, fun() -> flame_prof:flush() end),
+    {ok, #{files := [], engine := _, why := _, error := <<>>, rates := #{}} = Run} =
+        flame_prof:stop(),
+    Counts = [attempted, written, inconsistent, dropped, exited, ticks, missed, elapsed_ms],
+    ?assertEqual([0], lists:usort([maps:get(Count, Run) || Count <- Counts -- [elapsed_ms]]));
+session(suspended, Folder) ->
+    {ok, Session} = flame_prof:start(options(Folder)),
+    ok = sys:suspend(Session),
+    ?assertMatch(#{state := unresponsive}, flame_prof:info()),
+    refused({timeout, #{ms => 1, request => flush}}, fun() -> flame_prof:flush(1) end),
+    ok = sys:resume(Session),
+    ?assertMatch({ok, #{state := stopped}}, flame_prof:stop());
+session(after_the_application, Folder) ->
+    {ok, _} = flame_prof:start(options(Folder)),
+    refused({already_started, #{pid => whereis(flame_prof_session)}},
+        fun() -> flame_prof:start(options(Folder)) end),
+    ok = application:stop(flame_prof),
+    ?assertMatch(#{state := stopped, last_run := #{attempted := _, files := _}},
+        flame_prof:info()),
+    refused({not_started, #{}}, fun() -> flame_prof:stop() end).
+
+options(Folder) -> #{dir => Folder, engine => portable}.
+
+folder() ->
+    stopped(),
+    Unique = integer_to_list(erlang:unique_integer([positive])),
+    filename:join("/tmp", "flame_prof_refusals_" ++ os:getpid() ++ "_" ++ Unique).
+
+left(Folder) ->
+    stopped(),
+    _ = file:del_dir_r(Folder),
+    ok.
+
+stopped() ->
+    _ = application:stop(flame_prof),
+    ok.
+
+%% Profiles.
+
+a_closed_profile_is_refused_test() ->
+    {ok, Profile} = flame_prof_profile:read(?CORPUS),
+    ok = flame_prof_profile:close(Profile),
+    refused({closed, #{}}, fun() -> flame_prof_profile:info(Profile) end),
+    refused({closed, #{}}, fun() -> flame_prof_profile:close(Profile) end).
+
+%% The answer has the class and these details, and its sentence is for a person.
+refused({Class, Expected}, Call) ->
+    {error, {Class, Details} = Reason} = Call(),
+    ?assertEqual(Expected, maps:with(maps:keys(Expected), Details)),
+    Sentence = unicode:characters_to_binary(flame_prof:format_error(Reason)),
+    ?assert(byte_size(Sentence) > 10),
+    ?assertEqual(nomatch,
+        re:run(Sentence, "function_clause|badmatch|badarg|\\{error|#Ref|<<|=>.*=>", [dotall])).
