@@ -20,16 +20,12 @@
 %%
 %% == Why it is safe in production ==
 %% <ul>
-%% <li>The native engine changes nothing in the node and traces nothing: a thread
-%%     of its own reads the processes' memory through the kernel, which answers
-%%     a bad address with an error and not with a crash. Where it has not found
-%%     every field that it needs in exactly the place it expects, it does not
-%%     run, and the portable engine does: with `process_info/2', taking at most
-%%     half of one scheduler. {@link info/0} says which one runs, and why.</li>
-%% <li>Nothing that it keeps grows with time. A tick that comes too late is left
-%%     out, a sample that finds no room is dropped, and both are counted: the
-%%     counters of {@link info/0} balance, attempted = written + inconsistent +
-%%     dropped + exited + evicted (+ pending while it runs).</li>
+%% <li>The native engine changes nothing in the node and traces nothing: a thread of its own
+%%     reads memory through the kernel, which answers a bad address with an error and not with
+%%     a crash. Where a field is not exactly where it is expected, the portable engine runs:
+%%     `process_info/2', in at most half of one scheduler. {@link i/0} says which one.</li>
+%% <li>Memory is bounded, and losses are counted: attempted = written + inconsistent +
+%%     dropped + exited + evicted (+ pending while it runs), in {@link info/0}.</li>
 %% <li>No process ever waits for the disk. Files are for their owner's eyes only
 %%     (mode 0600, in a directory of 0700).</li>
 %% <li>A session ends with its process, however that ends; it is never started
@@ -37,9 +33,10 @@
 %% </ul>
 -module(flame_prof).
 
+-export([help/0, profile/1, profile/2]).
 -export([start/0, start/1, start/2, start_link/0, start_link/1, start_link/2]).
--export([stop/0, stop/1, stop/2]).
--export([info/0, selected/0, metrics/0, flush/0, flush/1]).
+-export([stop/0, stop/1, stop/2, kill/0]).
+-export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, blame/2]).
 -export([hot/1, hot/2, top/0, top/1]).
@@ -159,13 +156,53 @@
 ).
 -define(FLUSH_MS, 15000).
 
+%% @doc Prints the functions that answer most questions.
+-spec help() -> ok.
+help() ->
+    io:put_chars(flame_prof_info:help()).
+
+%% @equiv profile(What, #{})
+-spec profile(flame_prof_oneshot:what()) -> {ok, flame_prof_oneshot:done()} | {error, reason()}.
+profile(What) ->
+    profile(What, #{}).
+
+%% @doc A session of bounded length, which prints what was active in it: for so many
+%% milliseconds, or while a function runs in the calling process. Of a function it samples
+%% the calling process and those that it spawns, every millisecond, unless the options say
+%% else.
+%%
+%% ```
+%% 1> flame_prof:profile(5000).
+%% 2> flame_prof:profile(fun() -> my_cache:rebuild() end).
+%% 3> flame_prof:profile({my_cache, rebuild, []}, #{by => reductions, report => "x.html"}).
+%% '''
+%%
+%% The options are those of {@link start/1} and of {@link hot/2}, and `report', a file for
+%% the page of {@link report/2}. The answer has the files, which stay, and a function's
+%% `result'. An exception of the function is raised again, after the end of the session. Refused
+%% with `already_started' while a session runs, or waits for its triggers: {@link flush/0}
+%% and {@link hot/1} show what that has.
+-spec profile(flame_prof_oneshot:what(), options() | flame_prof_tree:options() | map()) ->
+    {ok, flame_prof_oneshot:done()} | {error, reason()}.
+profile(What, Given) ->
+    case flame_prof_oneshot:profile(What, Given) of
+        {ok, Done, Hot} -> shown(Done, hot(maps:get(files, Done), Hot));
+        {error, _} = Error -> Error
+    end.
+
+shown(#{files := Files} = Done, ok) ->
+    ok = io:format("~nSamples: ~ts~n", [lists:join(", ", Files)]),
+    {ok, Done};
+shown(_Done, {error, _} = Error) ->
+    Error.
+
 %% @equiv start(#{})
 -spec start() -> {ok, pid()} | {error, reason()}.
 start() ->
     start(#{}).
 
 %% @doc Starts the application where needed, and a session. Nothing is started
-%% when an option is refused. With a time instead of options: {@link start/2}.
+%% when an option is refused. `start(Timeout)' is the original's name of `start(#{}, Timeout)'.
 -spec start(options() | timeout()) -> {ok, pid()} | {error, reason()}.
 start(Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0 ->
     start(#{}, Timeout);
@@ -198,17 +235,13 @@ start_link(Given, Timeout) ->
 
 start(Given, Timeout, Owner) when ?IS_TIMEOUT(Timeout) ->
     case flame_prof_env:validate(Given) of
-        {ok, Options} -> start_application(Options, #{timeout => Timeout, owner => Owner});
+        {ok, Options} ->
+            How = #{timeout => Timeout, owner => Owner},
+            flame_prof_sup:start_session_with_application(Options, How);
         {error, _} = Error -> Error
     end;
 start(_Given, Timeout, _Owner) ->
     {error, refused(timeout, Timeout, ?TIMEOUT_ACCEPTED)}.
-
-start_application(Options, How) ->
-    case application:ensure_all_started(flame_prof) of
-        {ok, _} -> flame_prof_sup:start_session(Options, How);
-        {error, Reason} -> {error, flame_prof_error:of_application(Reason)}
-    end.
 
 %% @equiv stop(30000)
 -spec stop() -> {ok, run()} | {error, reason()}.
@@ -219,10 +252,10 @@ stop() ->
 %% when it answers. When the last samples could not be written it says why and how
 %% many those are. After a timeout, on a disk that does not answer, the session
 %% goes on ending by itself: {@link info/0} tells, with what is not written yet as
-%% `pending', and stop can be called again. With a pid, or the name `flame_prof',
-%% instead of a time: {@link stop/2}. Where triggers are waited for, that ends, and
-%% the profile that one has started; the answer is that of the last of those, with
-%% `triggers' as in {@link info/0}.
+%% `pending', and stop can be called again. With a pid instead of a time: {@link stop/2};
+%% `stop(flame_prof)' is the original's name of `stop()'. Where triggers are waited
+%% for, that ends, and the profile that one has started; the answer is that of the last of
+%% those, with `triggers' as in {@link info/0}.
 -spec stop(timeout() | pid() | flame_prof) -> {ok, run()} | {error, reason()}.
 stop(Timeout) when Timeout =:= infinity; is_integer(Timeout) ->
     stop(?MODULE, Timeout);
@@ -253,23 +286,34 @@ stop(Session, _Timeout) ->
 refused(Argument, Value, Accepted) ->
     {badarg, #{argument => Argument, value => Value, accepted => Accepted}}.
 
+%% @doc Ends what runs, a session or the waiting for triggers, at once: for an emergency.
+%% What the disk does not take within half a second is lost, the file is whole, and
+%% `last_run' of {@link info/0} has the counters. Returns within 3 seconds.
+-spec kill() -> ok | {error, reason()}.
+kill() ->
+    case {whereis(flame_prof_triggers), whereis(flame_prof_session)} of
+        {undefined, undefined} -> {error, {not_started, #{}}};
+        {undefined, Session} -> flame_prof_session:kill(Session);
+        {Triggers, _} -> flame_prof_triggers:kill(Triggers)
+    end.
+
 %% @equiv apply(Fun, #{})
 -spec apply(fun(() -> Result)) -> Result.
 apply(Fun) ->
     ?MODULE:apply(Fun, #{}).
 
-%% @doc Profiles the calling process while it evaluates the fun, whatever
-%% `select' chooses, and answers with the fun's result. Afterwards the
-%% process is what it was before: calls may be nested. Raises what
-%% {@link profile_start/1} does, before the fun is called; the end of the session
-%% meanwhile does not disturb the fun.
+%% @doc The original's: profiles the calling process in the session that runs, while it
+%% evaluates the fun, whatever `select' chooses, and answers with the fun's result
+%% ({@link profile/1} has a session of its own). Afterwards the process is what it was before:
+%% calls may be nested. Raises what {@link profile_start/1} does, before the fun is called; the
+%% end of the session meanwhile does not disturb the fun.
 -spec apply(fun(() -> Result), process_options()) -> Result.
 apply(Fun, Given) when is_function(Fun, 0) ->
-    Previous = enter(Given),
+    Previous = flame_prof_oneshot:enter(Given),
     try
         Fun()
     after
-        leave(Previous)
+        flame_prof_oneshot:leave(Previous)
     end.
 
 %% @equiv profile_start(#{})
@@ -277,7 +321,7 @@ apply(Fun, Given) when is_function(Fun, 0) ->
 profile_start() ->
     profile_start(#{}).
 
-%% @doc Profiles the calling process, whatever `select' chooses, from the next
+%% @doc The original's: profiles the calling process, whatever `select' chooses, from the next
 %% tick on, until {@link profile_stop/0} or its end. What is profiled with it says
 %% `follow':
 %% <ul>
@@ -297,7 +341,7 @@ profile_start() ->
 %% within seconds, and `{bad_option, Details}'.
 -spec profile_start(process_options()) -> 1.
 profile_start(Given) ->
-    _ = enter(Given),
+    _ = flame_prof_oneshot:enter(Given),
     1.
 
 %% @doc Ends what {@link profile_start/1} has begun, for the calling process.
@@ -305,40 +349,9 @@ profile_start(Given) ->
 %% when it was not profiled. Never raises.
 -spec profile_stop() -> 0 | 1.
 profile_stop() ->
-    case leave(none) of
+    case flame_prof_oneshot:leave(none) of
         none -> 0;
         #{} -> 1
-    end.
-
-enter(Given) ->
-    case flame_prof_options:process(Given, spawn) of
-        {ok, Options} -> enter_session(Options);
-        {error, Reason} -> error(Reason)
-    end.
-
-enter_session(Options) ->
-    case entered(Options) of
-        {ok, Previous} -> Previous;
-        {error, _} -> error({not_started, ?MODULE})
-    end.
-
-entered(Options) ->
-    case flame_prof_session:targets() of
-        {ok, Targets} -> flame_prof_targets:enter(Targets, Options);
-        {error, _} = Error -> Error
-    end.
-
-%% Of a session that has ended there is nothing to leave.
-leave(Previous) ->
-    case flame_prof_session:targets() of
-        {ok, Targets} ->
-            try
-                flame_prof_targets:leave(Targets, Previous)
-            catch
-                exit:_ -> none
-            end;
-        {error, _} ->
-            none
     end.
 
 %% @equiv flush(15000)
@@ -355,6 +368,11 @@ flush(Timeout) when ?IS_TIMEOUT(Timeout) ->
 flush(Timeout) ->
     {error, refused(timeout, Timeout, ?TIMEOUT_ACCEPTED)}.
 
+%% @doc Prints {@link info/0} in eight lines: what runs, its rates, its losses, its file.
+-spec i() -> ok.
+i() ->
+    io:put_chars(flame_prof_info:format(node(), info())).
+
 %% @doc What runs, why it is this engine, and the counters.
 -spec info() -> info().
 info() ->
@@ -368,12 +386,6 @@ selected() ->
 
 %% @doc The counters of the running session in Prometheus' text form, for the answer
 %% to a request for `/metrics'. Counters begin anew with each session.
-%%
-%% ```
-%% # HELP flame_prof_up Whether a session is running.
-%% # TYPE flame_prof_up gauge
-%% flame_prof_up 1
-%% '''
 -spec metrics() -> binary().
 metrics() ->
     flame_prof_metrics:format(info()).
@@ -384,7 +396,7 @@ metrics() ->
 %%
 %% ```
 %% 1> flame_prof:pstack().
-%% 2 of 2 schedulers run a process, 1 more on dirty schedulers
+%% 1 of 2 schedulers runs a process, 1 more on dirty schedulers
 %%
 %% Scheduler 1: <0.79.0> my_api erlang:apply/2
 %%     running, 0 messages, 2,120,381 reductions, 224 KB
@@ -395,11 +407,6 @@ metrics() ->
 %%   ets:lookup/2 (bif)
 %%   my_cache:get/2 (my_cache.erl:12)
 %%   my_cache:serve/1 (my_cache.erl:9)
-%%
-%% Scheduler 2: <0.80.0> my_stats erlang:apply/2
-%%     running, 0 messages, 34,332,883 reductions, 364 KB
-%%   lists:seq_loop/3 (lists.erl:276)
-%%   my_cache:count/1 (my_cache.erl:15)
 %%
 %% Dirty scheduler: <0.81.0> erlang:apply/2
 %%     running, 0 messages, 276 reductions, 3 KB
@@ -517,13 +524,6 @@ print(_Module, {error, _} = Error) -> Error.
 %% call: call again for modules that are loaded later. `perf report' reads it when
 %% it reports, so the end of a recording is a good time. Takes some 10 ms for 1,000
 %% functions, on a dirty scheduler.
-%%
-%% ```
-%% 1> flame_prof:write_perf_map().
-%% {ok,#{bytes => 339800,file => <<"/tmp/perf-13449.map">>,
-%%       functions => 8186,left_out => 0,memory => memfd}}
-%% '''
-%%
 %% {@link flame_prof_perf_map} says what perf makes of it, and what is left out.
 -spec write_perf_map() -> {ok, flame_prof_perf_map:written()} | {error, reason()}.
 write_perf_map() ->

@@ -24,7 +24,7 @@
 
 -include("flame_prof.hrl").
 
--export([report/2, of_profile/2, format/2, format/3]).
+-export([report/2, of_profile/2, format/2, format/3, checked/1]).
 
 -import(flame_prof_text, [grouped/1, percent/1, plural/1, fit/2, right/2]).
 
@@ -560,11 +560,12 @@ function_line(#{name := Name, share := Share, total := Total, samples := Samples
 
 %% Options.
 
+%% @private
+-spec checked(term()) -> {ok, options()} | {error, flame_prof:reason()}.
 checked(Given) when is_map(Given) ->
     Defaults = #{by => samples, node => false, top => 20, min => 1, depth => 40},
     Options = maps:merge(Defaults, Given),
-    All = lists:sort(maps:to_list(Options)),
-    case [{Key, Value} || {Key, Value} <- All, not is_option(Key, Value)] of
+    case [{K, V} || {K, V} <- lists:sort(maps:to_list(Options)), not is_option(K, V)] of
         [] -> {ok, Options};
         [{Key, Value} | _] -> {error, flame_prof_error:option(Key, Value, accepts(Key))}
     end;

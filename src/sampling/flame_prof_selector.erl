@@ -67,8 +67,9 @@ start_link(Config) ->
 
 -spec init({pid(), config()}) -> {ok, #selector{}}.
 init({Engine, #{rules := Rules, exclude := Exclude}}) ->
-    %% So that it ends with its parent, also when that ends normally.
-    _ = process_flag(trap_exit, true),
+    %% So that it ends with its parent, also when that ends normally: by the link it ends
+    %% without a crash to report.
+    _ = monitor(process, Engine),
     self() ! walk,
     {ok, #selector{
         engine = Engine,
@@ -89,11 +90,13 @@ handle_call(_, _From, State) ->
 handle_cast(_, State) ->
     {noreply, State}.
 
--spec handle_info(term(), #selector{}) -> {noreply, #selector{}}.
+-spec handle_info(term(), #selector{}) -> {noreply, #selector{}} | {stop, normal, #selector{}}.
 handle_info(walk, State0) ->
     State = begin_walk(State0),
     Pids = [Pid || Pid <- processes(), not is_map_key(Pid, State#selector.exclude)],
     {noreply, chunk(Pids, State)};
+handle_info({'DOWN', _, process, Engine, _}, #selector{engine = Engine} = State) ->
+    {stop, normal, State};
 handle_info({chunk, Pids}, State) ->
     {noreply, chunk(Pids, State)};
 handle_info(_, State) ->

@@ -14,7 +14,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([emit/3]).
+-export([emit/3, session_started/2, session_stopped/2]).
 -export([format/2]).
 
 %% @doc As telemetry's execute/3; `[flame_prof | Name]' is the event there. Never
@@ -37,6 +37,26 @@ emit(Name, Measurements, Metadata) ->
     end),
     _ = put(?MODULE, Emitter),
     ok.
+
+%% @doc By the session. It has no file yet when a trigger has just told it to write.
+-spec session_started(flame_prof_run:description(), none | binary()) -> ok.
+session_started(Description, Trigger) ->
+    About = maps:with([engine, why, files], Description),
+    emit(
+        [session, start],
+        #{system_time => erlang:system_time()},
+        About#{session => self(), trigger => Trigger}
+    ).
+
+%% @doc By the session.
+-spec session_stopped(flame_prof_run:run(), ok | {error, flame_prof:reason()}) -> ok.
+session_stopped(Run, Outcome) ->
+    Counts = [attempted, written, inconsistent, dropped, exited, ticks, missed, bytes, elapsed_ms],
+    emit(
+        [session, stop],
+        maps:with(Counts, Run),
+        (maps:with([engine, files, error, trigger], Run))#{session => self(), outcome => Outcome}
+    ).
 
 %% The event before this one is handled.
 await(undefined) ->

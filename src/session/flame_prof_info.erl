@@ -3,7 +3,7 @@
 %% command line. A process that ends meanwhile is left out.
 -module(flame_prof_info).
 
--export([info/0, selected/0, format/2]).
+-export([info/0, selected/0, format/2, help/0]).
 
 -import(flame_prof_text, [grouped/1]).
 
@@ -85,13 +85,20 @@ figures(#{why := Why, rates := Rates} = Info, Counters) ->
         io_lib:format("  rates: ~ts samples/s, ~ts bytes/s~n", [
             grouped(round(maps:get(Key, Rates))) || Key <- [samples_per_second, bytes_per_second]
         ]),
-        io_lib:format("  CPU, of one core: sampler ~.2f %, writer ~.2f %,
-            signal handler ~.2f %~n", [
-            maps:get(Key, Rates)
-         || Key <- [sampler_cpu_percent, writer_cpu_percent, handler_cpu_percent]
-        ]),
+        cpu(Rates),
         files(Info, Counters)
     ].
+
+cpu(Rates) ->
+    Parts = [
+        [Name, io_lib:format(" ~.2f %", [maps:get(Key, Rates)])]
+     || {Name, Key} <- [
+            {"sampler", sampler_cpu_percent},
+            {"writer", writer_cpu_percent},
+            {"signal handler", handler_cpu_percent}
+        ]
+    ],
+    ["  CPU, of one core: ", lists:join(", ", Parts), "\n"].
 
 ticks(#{elapsed_ms := Ms, rates := #{missed_percent := Percent}}, Counters) ->
     #{ticks := Ticks, missed := Missed} = Counters,
@@ -120,6 +127,19 @@ files(#{files := Files, error := Trouble}, #{file_bytes := Bytes}) ->
         [["no file"] || Files =:= []], Newest, More, "\n",
         [["  cannot write: ", Trouble, "\n"] || Trouble =/= <<>>]
     ].
+
+-spec help() -> unicode:chardata().
+help() ->
+    "flame_prof: what the processes of this node do. h(flame_prof) has the details.\n"
+    "  profile(5000)            sample for 5 s, print what was active; also profile(Fun)\n"
+    "  top()                    the busiest processes, live; also top(#{sort => memory})\n"
+    "  pstack()                 what every scheduler runs now; pstack(Process): its stack\n"
+    "  blame(gc, 3000)          the callers of a function, of a C function, of gc\n"
+    "  start(#{duration => Ms}) a session in the background; stop(), or kill() at once\n"
+    "  i()                      what runs: rates, losses, file; info() is the map\n"
+    "  hot(Files)               what was active in files; also hot(Files, #{by => memory})\n"
+    "  view(Dir)                the same in a browser; report(Files, \"x.html\"): one page\n"
+    "  format_error(Reason)     the sentence of {error, Reason}\n".
 
 last_error(#{last_error := Reason}) -> ["  error: ", flame_prof:format_error(Reason), "\n"];
 last_error(_) -> [].

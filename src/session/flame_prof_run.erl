@@ -162,8 +162,26 @@ kill(Pid, Ms) ->
     receive
         {'DOWN', Monitor, process, _, _} -> ok
     after Ms ->
-        true = exit(Pid, kill),
+        %% Its processes first: they would report its end as a crash of their own.
+        _ = [exit(Process, kill) || Process <- own(Pid) ++ [Pid]],
         receive
             {'DOWN', Monitor, process, _, _} -> ok
         end
+    end.
+
+own(Pid) ->
+    {links, Links} = info(Pid, links, []),
+    [Link || Link <- Links, is_pid(Link), is_own(Link, Pid)].
+
+%% The portable engine has to restore what it has set in the VM.
+is_own(Process, Parent) ->
+    {dictionary, Words} = info(Process, dictionary, []),
+    {registered_name, Name} = info(Parent, registered_name, none),
+    lists:member(hd(proplists:get_value('$ancestors', Words, [none])), [Parent, Name]) andalso
+        proplists:get_value('$initial_call', Words) =/= {flame_prof_portable, init, 1}.
+
+info(Pid, Item, Default) ->
+    case process_info(Pid, Item) of
+        {Item, _} = Info -> Info;
+        _ -> {Item, Default}
     end.

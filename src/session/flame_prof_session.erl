@@ -32,6 +32,8 @@
     #{
         timeout := timeout(),
         owner := none | pid(),
+        %% The session ends with it, which is not linked.
+        caller => pid(),
         hold_ms => pos_integer(),
         note => binary(),
         %% Of a flame_prof_outpost.
@@ -40,6 +42,7 @@
 
 -record(session, {
     owner = none :: none | pid(),
+    caller = none :: none | reference(),
     targets :: pid(),
     %% Of this session, not to be sampled.
     own :: [pid()],
@@ -79,7 +82,8 @@
 %% What a shutdown of the application gives the disk.
 -define(CLOSE_MS, 10000).
 
-%% After which kill/1 is not polite any more.
+%% What kill/1 gives the disk, and the session.
+-define(KILL_CLOSE_MS, 500).
 -define(KILL_MS, 2000).
 
 -define(SCHEDULERS_MS, 1000).
@@ -119,8 +123,7 @@ commit(Pid, Note) ->
 end_soon(Pid) ->
     gen_server:cast(Pid, stop).
 
-%% @doc Without a word to the disk: what is not written is lost. Returns when the process
-%% has ended.
+%% @doc What the disk does not take at once is lost. Returns when the process has ended.
 -spec kill(pid()) -> ok.
 kill(Pid) ->
     flame_prof_run:kill(Pid, ?KILL_MS).
@@ -142,50 +145,31 @@ call(Request, Timeout) ->
 %% Start: the engine, the directory, the library's session, the portable engine.
 
 -spec init({flame_prof_options:options(), how()}) -> {ok, #session{}} | {stop, term()}.
-init({Options, #{owner := Owner} = How}) ->
+init({Options, How}) ->
     _ = process_flag(trap_exit, true),
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
             ok = log_choice(Options, Choice),
-            started(Owner, open_within_memory(Options, Choice, How));
+            started(How, open_within_memory(Options, Choice, How));
         {error, Reason} ->
             refused(Reason)
     end.
 
 %% Linked only now: the caller that starts a session that cannot be gets an answer, and no
 %% signal.
-started(Owner, {ok, #session{options = #{duration := Duration}} = State}) ->
+started(#{owner := Owner} = How, {ok, #session{options = #{duration := Duration}} = State}) ->
     _ = [link(Owner) || is_pid(Owner)],
+    Caller = hd([monitor(process, Pid) || #{caller := Pid} <- [How]] ++ [none]),
     _ = [erlang:send_after(Duration, self(), duration_is_over) || Duration =/= infinity],
     ok = tell_started(State),
-    {ok, State#session{owner = Owner}};
-started(_Owner, {error, Reason}) ->
+    {ok, State#session{owner = Owner, caller = Caller}};
+started(_How, {error, Reason}) ->
     refused(Reason).
 
 tell_started(#session{is_holding = true}) ->
     ok;
 tell_started(State) ->
-    #{engine := Engine, why := Why, files := Files} = describe(State),
-    flame_prof_event:emit(
-        [session, start],
-        #{system_time => erlang:system_time()},
-        #{
-            session => self(),
-            engine => Engine,
-            why => Why,
-            %% None yet of one that a trigger has just told to write.
-            files => Files,
-            trigger => State#session.trigger
-        }
-    ).
-
-tell_stopped(Outcome, Run) ->
-    Counts = [attempted, written, inconsistent, dropped, exited, ticks, missed, bytes, elapsed_ms],
-    flame_prof_event:emit(
-        [session, stop],
-        maps:with(Counts, Run),
-        (maps:with([engine, files, error, trigger], Run))#{session => self(), outcome => Outcome}
-    ).
+    flame_prof_event:session_started(describe(State), State#session.trigger).
 
 %% Not a crash to be reported: the caller that starts a session gets the reason.
 refused(Reason) ->
@@ -304,7 +288,7 @@ start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State
         {ok, Engine} ->
             {ok, watched(State#session{portable = Engine})};
         {error, Reason} ->
-            ok = close_now(State),
+            ok = close_now(State, ?CLOSE_MS),
             {error, flame_prof_engine:portable_error(Reason)}
     end.
 
@@ -368,7 +352,8 @@ handle_call(_, _From, State) ->
 handle_cast(stop, State) ->
     {noreply, begin_stop(State)};
 handle_cast(kill, State) ->
-    {stop, {shutdown, killed}, abandoned(State)};
+    ok = close_now(State, ?KILL_CLOSE_MS),
+    {stop, {shutdown, killed}, State#session{phase = closed}};
 handle_cast(_, State) ->
     {noreply, State}.
 
@@ -393,6 +378,8 @@ handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Eng
 handle_info({'EXIT', Node, _}, #session{phase = running, node = Node} = State) ->
     %% Purged with the code that it was running.
     {noreply, watched(State#session{node = flame_prof_node:start_link()})};
+handle_info({'DOWN', Caller, process, _, _}, #session{caller = Caller} = State) ->
+    {noreply, begin_stop(State)};
 handle_info(duration_is_over, State) ->
     {noreply, begin_stop(State)};
 handle_info(schedulers, #session{schedulers = {on, Known}, ref = Ref} = State) ->
@@ -411,7 +398,7 @@ handle_info(_, State) ->
 
 -spec terminate(term(), #session{}) -> ok.
 terminate(_Reason, #session{phase = closed}) -> ok;
-terminate(_Reason, State) -> close_now(State).
+terminate(_Reason, State) -> close_now(State, ?CLOSE_MS).
 
 %% Losses.
 
@@ -509,23 +496,13 @@ keep(_Outcome, _Run, #session{is_holding = true}) ->
     ok;
 keep(Outcome, Run, _State) ->
     ok = flame_prof_history:keep_run(Run),
-    tell_stopped(Outcome, Run).
-
-%% What is not written is lost, and nothing waits for the disk.
-abandoned(#session{ref = Ref, targets = Targets, node = Node} = State) ->
-    ok = flame_prof_node:stop(Node),
-    ok = flame_prof_targets:stop(Targets),
-    ok = release_portable(State),
-    Run = run(State),
-    ok = flame_prof_nif:session_close(Ref),
-    ok = settle({error, flame_prof_error:of_exit(killed)}, Run, State),
-    State#session{phase = closed}.
+    flame_prof_event:session_stopped(Run, Outcome).
 
 exit_reason(#session{failure = none}) -> normal;
 exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
 
 %% The same, waiting: the supervisor wants us gone.
-close_now(#session{ref = Ref, targets = Targets} = State) ->
+close_now(#session{ref = Ref, targets = Targets} = State, Ms) ->
     ok = flame_prof_targets:stop(Targets),
     ok = release_portable(State),
     ok = stop_library(State),
@@ -535,11 +512,10 @@ close_now(#session{ref = Ref, targets = Targets} = State) ->
             Run = run(Told),
             ok = flame_prof_nif:session_close(Ref),
             settle(flame_prof_run:outcome(Result, last_place(Told), Run), Run, Told)
-    after ?CLOSE_MS ->
+    after Ms ->
         %% The library goes on without us, and cleans up when the disk answers.
         Told = told(State),
-        Reason = flame_prof_error:file(last_place(Told),
-            io_lib:format("no answer in ~b ms", [?CLOSE_MS])),
+        Reason = flame_prof_error:file(last_place(Told), io_lib:format("no answer in ~b ms", [Ms])),
         Text = unicode:characters_to_binary(flame_prof_error:format(Reason)),
         Silent = Told#session{trouble = Text},
         settle({error, Reason}, run(Silent), Silent)

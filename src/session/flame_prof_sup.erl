@@ -21,7 +21,7 @@
 -export([start/2, prep_stop/1, stop/1]).
 -export([start_autostart/0, autostart/0]).
 %% The supervisor.
--export([start_link/0, start_session/2]).
+-export([start_link/0, start_session/2, start_session_with_application/2]).
 -export([init/1]).
 
 -define(LOG_META, #{application => flame_prof}).
@@ -100,6 +100,15 @@ refused(What, Reason) ->
     ).
 
 %% Sessions.
+
+%% @doc Starts the application, too, where it is not running.
+-spec start_session_with_application(flame_prof_options:options(), flame_prof_session:how()) ->
+    {ok, pid()} | {error, flame_prof:reason()}.
+start_session_with_application(Options, How) ->
+    case application:ensure_all_started(flame_prof) of
+        {ok, _} -> start_session(Options, How);
+        {error, Reason} -> {error, flame_prof_error:of_application(Reason)}
+    end.
 
 -spec start_session(flame_prof_options:options(), flame_prof_session:how()) ->
     {ok, pid()} | {error, flame_prof:reason()}.

@@ -86,7 +86,7 @@ start_link(Options, #{timeout := Timeout, owner := Owner}) ->
 stop(Pid, Timeout) ->
     flame_prof_run:stop(Pid, Timeout).
 
-%% @doc With the session that it has, and without a word to the disk.
+%% @doc With the session that it has: flame_prof_session:kill/1.
 -spec kill(pid()) -> ok.
 kill(Pid) ->
     flame_prof_run:kill(Pid, ?KILL_MS).

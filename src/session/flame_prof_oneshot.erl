@@ -1,0 +1,168 @@
+%% @private Profiles of the calling process, and of bounded length: what is behind
+%% flame_prof:profile/2, apply/2 and profile_start/1.
+-module(flame_prof_oneshot).
+
+-export([profile/2]).
+-export([enter/1, leave/1]).
+
+-export_type([what/0, done/0]).
+
+-type what() :: pos_integer() | fun(() -> term()) | {module(), atom(), [term()]}.
+%% `result' is what the function returned; `report' the page that was asked for.
+-type done() :: #{files := [file:filename_all()], result => term(), report => file:name_all()}.
+
+-define(MOST_MS, 3600000).
+-define(START_MS, 30000).
+-define(STOP_MS, 30000).
+%% The function's processes, often: it may be over soon.
+-define(OF_FUNCTION, #{select => {top, 0}, sample_interval => 1}).
+-define(ONCE, #{triggers => [], lookback => 0}).
+%% Of flame_prof:hot/2.
+-define(HOT, [by, depth, idle, max_memory, min, node, progress, status, top]).
+
+%% @doc The answer has the options that are left for flame_prof:hot/2.
+-spec profile(what(), map()) ->
+    {ok, done(), flame_prof_tree:options()} | {error, flame_prof:reason()}.
+profile(What, Given) when is_map(Given) ->
+    Hot = maps:with(?HOT, Given),
+    Session = maps:without([report | ?HOT], Given),
+    Unknown = maps:keys(Session) -- flame_prof_options:names(),
+    case {task(What), Unknown, flame_prof_tree:checked(Hot)} of
+        {error, _, _} ->
+            {error, {badarg, #{argument => what, value => What, accepted => accepts()}}};
+        {_, [Key | _], _} ->
+            Refused = flame_prof_schema:refused(Key, maps:get(Key, Given), no_such()),
+            {error, {bad_option, Refused}};
+        {_, _, {error, _} = Error} ->
+            Error;
+        {Task, [], {ok, _}} ->
+            with_hot(Hot, start(Task, Session, maps:find(report, Given)))
+    end;
+profile(_What, Given) ->
+    {error, {bad_option, flame_prof_schema:refused(options, Given, "a map of options")}}.
+
+no_such() ->
+    Names = [atom_to_list(Key) || Key <- [report | ?HOT] ++ flame_prof_options:keys()],
+    ["no such option; there are: ", lists:join(", ", Names)].
+
+task(Ms) when is_integer(Ms), Ms >= 1, Ms =< ?MOST_MS -> Ms;
+task(Fun) when is_function(Fun, 0) -> Fun;
+task({Module, Function, Arguments}) when
+    is_atom(Module), is_atom(Function), is_list(Arguments), length(Arguments) >= 0
+->
+    fun() -> erlang:apply(Module, Function, Arguments) end;
+task(_) -> error.
+
+accepts() ->
+    <<"milliseconds from 1 to 3600000, a function without arguments, or "
+        "{Module, Function, Arguments}">>.
+
+with_hot(Hot, {ok, Done}) -> {ok, Done, Hot};
+with_hot(_Hot, {error, _} = Error) -> Error.
+
+start(Task, Given, Page) ->
+    case flame_prof_env:validate(defaults(Task, Given)) of
+        {ok, #{triggers := [_ | _] = Triggers}} ->
+            Accepted = "none, as a profile of bounded length begins at once",
+            {error, {bad_option, flame_prof_schema:refused(triggers, Triggers, Accepted)}};
+        {ok, Options} ->
+            start_valid(Task, Options, Page);
+        {error, _} = Error ->
+            Error
+    end.
+
+defaults(Ms, Given) when is_integer(Ms) -> maps:merge(?ONCE, Given);
+defaults(_Fun, #{auto_select := _} = Given) -> defaults(0, Given);
+defaults(_Fun, Given) -> maps:merge(?OF_FUNCTION, defaults(0, Given)).
+
+start_valid(Task, Options, Page) ->
+    How = #{timeout => ?START_MS, owner => none, caller => self()},
+    case flame_prof_sup:start_session_with_application(Options, How) of
+        {ok, Session} -> reported(Page, stopped(Session, run(Task, Session)));
+        {error, _} = Error -> Error
+    end.
+
+%% As long as the session runs.
+run(Ms, Session) when is_integer(Ms) ->
+    Monitor = erlang:monitor(process, Session),
+    receive
+        {'DOWN', Monitor, process, _, _} -> #{}
+    after Ms ->
+        _ = erlang:demonitor(Monitor, [flush]),
+        #{}
+    end;
+run(Fun, Session) ->
+    Previous = entered_if_there(),
+    try
+        #{result => Fun()}
+    catch
+        Class:Reason:Stack ->
+            _ = flame_prof_session:stop(Session, ?STOP_MS),
+            erlang:raise(Class, Reason, Stack)
+    after
+        leave(Previous)
+    end.
+
+entered_if_there() ->
+    try
+        enter(#{})
+    catch
+        %% The session has ended already: the function is evaluated all the same.
+        error:{not_started, _} -> none
+    end.
+
+stopped(Session, Done) ->
+    case flame_prof_session:stop(Session, ?STOP_MS) of
+        {ok, #{files := Files}} -> {ok, Done#{files => Files}};
+        {error, {not_started, _}} -> ended(flame_prof_history:run(), Done);
+        {error, _} = Error -> Error
+    end.
+
+%% Somebody else has stopped it.
+ended(#{files := Files}, Done) -> {ok, Done#{files => Files}};
+ended(none, _Done) -> {error, flame_prof_error:of_exit(killed)}.
+
+reported({ok, Page}, {ok, #{files := Files} = Done}) ->
+    case flame_prof_report:write(Files, Page) of
+        {ok, _} -> {ok, Done#{report => Page}};
+        {error, _} = Error -> Error
+    end;
+reported(_Page, Outcome) ->
+    Outcome.
+
+%% The calling process, in the session that runs.
+
+%% @doc Raises `{not_started, flame_prof}' where there is none. Returns what the process
+%% was before.
+-spec enter(flame_prof:process_options()) -> flame_prof_targets:previous().
+enter(Given) ->
+    case flame_prof_options:process(Given, spawn) of
+        {ok, Options} -> enter_session(Options);
+        {error, Reason} -> error(Reason)
+    end.
+
+enter_session(Options) ->
+    case entered(Options) of
+        {ok, Previous} -> Previous;
+        {error, _} -> error({not_started, flame_prof})
+    end.
+
+entered(Options) ->
+    case flame_prof_session:targets() of
+        {ok, Targets} -> flame_prof_targets:enter(Targets, Options);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Of a session that has ended there is nothing to leave.
+-spec leave(flame_prof_targets:previous()) -> flame_prof_targets:previous().
+leave(Previous) ->
+    case flame_prof_session:targets() of
+        {ok, Targets} ->
+            try
+                flame_prof_targets:leave(Targets, Previous)
+            catch
+                exit:_ -> none
+            end;
+        {error, _} ->
+            none
+    end.
