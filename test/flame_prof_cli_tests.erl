@@ -29,6 +29,9 @@ options_may_stand_anywhere_and_be_joined_test() ->
 values_are_what_they_say_test() ->
     {ok, #{by := {value, <<"memory">>}}} = parse("hot f --by value:memory"),
     {ok, #{levels := [status, process]}} = parse("export f --as perf --levels status,process"),
+    {ok, #{port := {host, 9100}}} = parse("info --node n --port 9100"),
+    {ok, #{port := {"127.0.0.1", 9101}}} = parse("info --node n --port 127.0.0.1:9101"),
+    {ok, #{port := {"::1", 9101}}} = parse("info --node n --port [::1]:9101"),
     {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
     {ok, #{set := [{mode, schedulers}, {select, {top, 1}}]}} =
         parse("attach n --set mode=schedulers --set select={top,1}").
@@ -41,16 +44,19 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
         end}
      || {Line, Wanted} <- [
             {"", "a command is missing"},
-            {"nix", "no command"},
-            {"hot", "too few arguments: flame_prof hot FILE"},
-            {"top a@b", "\"a@b\" is too much: flame_prof top --node NODE"},
-            {"hot f --nix 3", "--nix: no such option; there are: --by"},
+            {"nix", "unknown command \"nix\"\\nCommands:"},
+            {"hot", "too few arguments; usage: flame_prof hot FILE"},
+            {"top a@b", "unexpected argument \"a@b\"; usage: flame_prof top --node NODE"},
+            {"hot f --nix 3", "--nix: unknown option; there are: --by"},
             {"hot f --top", "--top takes N"},
             {"hot f --top 0", "--top: \"0\"; it takes a whole number from 1"},
             {"hot f --json=1", "--json takes no value"},
             {"export f", "--as is missing: one of: collapsed"},
             {"export f --as pdf", "one of: collapsed, perf, speedscope, pprof"},
             {"info", "--node is missing"},
+            {"info --node n --port 0", "--port: \"0\"; it takes a port, or HOST:PORT"},
+            {"info --node n --port :9100", "it takes a port, or HOST:PORT"},
+            {"info --node n --port host:ssh", "it takes a port, or HOST:PORT"},
             {"attach n --for 30q", "a time such as"},
             {"attach n --set nix=1", "KEY=TERM, KEY being one of: dir"},
             {"stop --node", "--node takes NODE"}

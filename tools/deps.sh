@@ -19,7 +19,7 @@ BUILD_ERLANG="erlang-base erlang-dev erlang-edoc erlang-inets"
 # test-erl: what the Erlang tests need, on each release of the matrix.
 TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
     erlang-xmerl erlang-crypto erlang-runtime-tools erlang-syntax-tools
-    erlang-inets erlang-mnesia"
+    erlang-inets erlang-mnesia erlang-ssl"
 # test: on this machine, also the C tests (clang and its sanitizers' runtime),
 # the checks, and debootstrap for the matrix.
 # e2fsprogs: the tests of failing disks make a file system.

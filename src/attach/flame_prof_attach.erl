@@ -10,7 +10,7 @@
 -export([open/1, open/2, lacks/1, close/1, start_sessions/2, figures/1, stop/1]).
 -export([fetching/2, fetch/2]).
 
--export_type([lease/0, fetching/0, error/0, without/0]).
+-export_type([lease/0, fetching/0, without/0]).
 
 %% Who writes its files: the node itself, or a scribe here.
 -opaque lease() :: #{
@@ -34,7 +34,6 @@
 %% A file that we made and have open, and how many bytes of it are there; or another
 %% name of the one that grows.
 -type begun() :: {file:fd(), non_neg_integer()} | linked.
--type error() :: {does_not_fit | refused | unreachable, unicode:chardata()}.
 
 -define(LEASE_MS, 15000).
 -define(HEART_MS, 2000).
@@ -60,12 +59,12 @@
 ]).
 
 %% @doc Send everything to the node. Refused where it does not fit, or has one.
--spec open(node()) -> {ok, lease()} | {error, error()}.
+-spec open(node()) -> {ok, lease()} | {error, flame_prof:reason()}.
 open(Node) ->
     open(Node, refused).
 
 %% @doc The same where our library may not fit.
--spec open(node(), without()) -> {ok, lease()} | {error, error()}.
+-spec open(node(), without()) -> {ok, lease()} | {error, flame_prof:reason()}.
 open(Node, Without) ->
     try
         Config = config(Without),
@@ -102,7 +101,7 @@ fitting(_Node, none, Config) ->
 fitting(_Node, Why, #{may_lack := true} = Config) ->
     Config#{library := {none, unicode:characters_to_binary(Why)}, companions := []};
 fitting(Node, Why, _Config) ->
-    refuse(does_not_fit, "~ts: ~ts", [Node, Why]).
+    refuse(incompatible, Node, "~ts", [Why]).
 
 %% Asks the node nothing: an error here is to leave no lease.
 with_scribe({scribe, Output}, OsPid, Release, #{node := Node, library := {none, Why}} = Lease) ->
@@ -110,9 +109,9 @@ with_scribe({scribe, Output}, OsPid, Release, #{node := Node, library := {none, 
     case scribe(code:ensure_loaded(flame_prof_nif), Config) of
         {ok, Scribe} ->
             Lease#{scribe := Scribe};
-        {error, {File, Reason}} ->
+        {error, _} = Error ->
             _ = close(Lease),
-            refuse(refused, "~ts: ~ts", [File, Reason])
+            throw(Error)
     end;
 with_scribe(_, _, _, Lease) ->
     Lease.
@@ -121,12 +120,13 @@ scribe({module, _}, Config) ->
     case flame_prof_scribe:start_link(Config) of
         {ok, Scribe} -> {ok, Scribe};
         {error, {shutdown, {folder, Folder, Reason}}} ->
-            {error, {Folder, file:format_error(Reason)}}
+            {error, flame_prof_error:file(Folder, Reason)}
     end;
 scribe({error, _}, #{node := Node}) ->
     {ok, Path} = library_path(),
-    Why = io_lib:format("it cannot be loaded here, and it is to write the files of ~ts, which does without it", [Node]),
-    {error, {Path, Why}}.
+    Why = io_lib:format("it cannot be loaded here, and it is to write the files of ~ts, which does "
+        "without it", [Node]),
+    {error, flame_prof_error:file(Path, Why)}.
 
 %% In one request. Others may attach at the same moment, with a module of the same
 %% name: atomic_load never purges what a lease runs, and the lease that registers
@@ -143,7 +143,7 @@ lent(Node, Config) ->
         [_, {error, {present, _}}] ->
             present(Node);
         [_, {error, {Kind, Text}}] ->
-            refuse(does_not_fit, "~ts cannot take the ~ts: ~ts", [Node, Kind, Text])
+            refuse(incompatible, Node, "it cannot take the ~ts: ~ts", [Kind, Text])
     end.
 
 %% One request; only OTP's code runs there but for these.
@@ -190,7 +190,7 @@ library() ->
     {ok, Path} = library_path(),
     case file:read_file(Path) of
         {ok, Library} -> Library;
-        {error, Reason} -> refuse(refused, "~ts: ~ts", [Path, file:format_error(Reason)])
+        {error, Reason} -> throw({error, flame_prof_error:file(Path, Reason)})
     end.
 
 library_path() ->
@@ -217,17 +217,16 @@ release(Node, Release) ->
     Own = erlang:system_info(otp_release),
     try list_to_integer(Release) of
         N when N < 25 ->
-            refuse(does_not_fit, "~ts runs OTP ~ts; flame_prof needs 25 or newer", [Node, Release]);
+            refuse(incompatible, Node, "it runs OTP ~ts; flame_prof needs 25 or newer", [Release]);
         N ->
             N >= list_to_integer(Own) orelse
-                refuse(does_not_fit,
-                    "~ts runs OTP ~b, and this flame_prof was built with ~ts, whose modules an older "
+                refuse(incompatible, Node,
+                    "it runs OTP ~b, and this flame_prof was built with ~ts, whose modules an older "
                     "one may not load; use one that was built with OTP ~b or older (25 at least)",
-                    [Node, N, Own, N]),
+                    [N, Own, N]),
             ok
     catch
-        error:badarg -> refuse(does_not_fit, "~ts: OTP ~ts is no release that we know",
-            [Node, Release])
+        error:badarg -> refuse(incompatible, Node, "OTP ~ts is an unknown release", [Release])
     end.
 
 %% Why our library cannot run there, as far as that can be told before it is tried.
@@ -252,15 +251,15 @@ is_free(Node, #{modules := Lent}) ->
 
 -spec attached(node()) -> no_return().
 attached(Node) ->
-    refuse(refused, "somebody else is attached to ~ts", [Node]).
+    refuse(refused, Node, "somebody else is attached to it", []).
 
 -spec present(node()) -> no_return().
 present(Node) ->
-    refuse(refused, "~ts has flame_prof already; use start, info and stop with --node ~ts",
-        [Node, Node]).
+    refuse(refused, Node, "it has flame_prof already; use start, info and stop with --node ~ts",
+        [Node]).
 
 %% @doc Everything is gone there when it answers, whatever becomes of the files here.
--spec close(lease()) -> ok | {error, error()}.
+-spec close(lease()) -> ok | {error, flame_prof:reason()}.
 close(#{scribe := Scribe} = Lease) ->
     Answer = given_back(Lease),
     _ = [flame_prof_scribe:close(Scribe) || Scribe =/= none],
@@ -279,13 +278,13 @@ given_back(#{node := Node, lease := Lease, heart := Heart}) ->
 
 %% Its last word may be lost, as its module goes then.
 closed(Node, {ok, {error, <<Why/binary>>}}) ->
-    refuse(refused, "~ts keeps our library mapped, and the handler of its signal, as ~ts",
-        [Node, Why]);
+    refuse(refused, Node, "the library stays mapped, and the handler of its signal, as ~ts",
+        [Why]);
 closed(_Node, _) ->
     ok.
 
 gone(Node, 0) ->
-    refuse(refused, "~ts still has modules of flame_prof; they go within a minute", [Node]);
+    refuse(refused, Node, "it still has modules of flame_prof; they go within a minute", []);
 gone(Node, Attempts) ->
     case
         {call(Node, code, is_loaded, [?LEASE], ?CALL_MS),
@@ -303,7 +302,7 @@ gone(Node, Attempts) ->
 start_sessions(Leases, Options) ->
     Ready = [{Lease, ready(Lease, Options)} || Lease <- Leases],
     Requests = [{Lease, requested(Lease, IsReady, Options)} || {Lease, IsReady} <- Ready],
-    [{Node, begun(Lease, answer(Request))} || {#{node := Node} = Lease, Request} <- Requests].
+    [{Node, begun(Lease, answer(Node, Request))} || {#{node := Node} = Lease, Request} <- Requests].
 
 ready(#{scribe := none}, _Options) -> ok;
 ready(#{scribe := Scribe}, Options) -> flame_prof_scribe:open(Scribe, Options).
@@ -313,8 +312,8 @@ requested(#{node := Node, lease := Lease, scribe := Scribe}, ok, Options) ->
 requested(_Lease, {error, _} = Error, _Options) ->
     Error.
 
-answer({asked, Request}) -> received(Request, ?CALL_MS);
-answer({error, _} = Error) -> Error.
+answer(Node, {asked, Request}) -> received(Node, Request, ?CALL_MS);
+answer(_Node, {error, _} = Error) -> Error.
 
 begun(#{scribe := Scribe}, {ok, Outpost} = Begun) when is_pid(Scribe) ->
     ok = flame_prof_scribe:begun(Scribe, Outpost),
@@ -322,15 +321,19 @@ begun(#{scribe := Scribe}, {ok, Outpost} = Begun) when is_pid(Scribe) ->
 begun(_Lease, Answer) ->
     Answer.
 
-received(Request, Timeout) ->
+received(Node, Request, Timeout) ->
     try
         erpc:receive_response(Request, Timeout)
     catch
-        _:Reason -> {error, Reason}
+        error:{erpc, Reason} when Reason =:= noconnection; Reason =:= timeout ->
+            Why = <<"no answer: ", (atom_to_binary(Reason))/binary>>,
+            {error, {node, #{node => Node, reason => Why}}};
+        _:Reason ->
+            {error, refusal(refused, Node, "the session did not start: ~0tP", [Reason, 12])}
     end.
 
 %% @doc How the session stands: flame_prof:info/0.
--spec figures(lease()) -> {ok, flame_prof:info()} | {error, error() | term()}.
+-spec figures(lease()) -> {ok, flame_prof:info()} | {error, flame_prof:reason()}.
 figures(#{node := Node, scribe := none}) ->
     flame_prof_remote:call(Node, flame_prof, info, [], ?CALL_MS);
 figures(#{scribe := Scribe}) ->
@@ -355,7 +358,7 @@ fetching(#{node := Node}, Output) ->
 %% @doc What has come to these files since the last time: a node that goes away
 %% costs what came after that. Answers the files that are here.
 -spec fetch([file:filename_all()], fetching()) ->
-    {ok, [file:filename()], fetching()} | {error, error(), fetching()}.
+    {ok, [file:filename()], fetching()} | {error, flame_prof:reason(), fetching()}.
 fetch([], #{node := Node, output := Output, done := Done} = Fetching) ->
     {ok, lists:sort([local(File, Node, Output) || File <- maps:keys(Done)]), Fetching};
 fetch([File | Files], #{node := Node, from := From, output := Output, done := Done} = Fetching) ->
@@ -412,18 +415,15 @@ copy(Reader, Node, File, Path, Begun) ->
         {ok, {ok, Bytes}} ->
             case append(Path, Begun, Bytes) of
                 {ok, Longer} -> copy(Reader, Node, File, Path, Longer);
-                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]},
-                    Begun}
+                {error, Reason} -> {error, flame_prof_error:file(Path, Reason), Begun}
             end;
         {ok, eof} ->
             case append(Path, Begun, <<>>) of
                 {ok, _} = Done -> Done;
-                {error, Reason} -> {error, {refused, [Path, ": ", file:format_error(Reason)]},
-                    Begun}
+                {error, Reason} -> {error, flame_prof_error:file(Path, Reason), Begun}
             end;
         {ok, {error, Reason}} ->
-            {error, {refused, io_lib:format("~ts on ~ts: ~ts",
-                [File, Node, file:format_error(Reason)])}, Begun};
+            {error, refusal(refused, Node, "~ts: ~ts", [File, file:format_error(Reason)]), Begun};
         {error, Error} ->
             {error, Error, Begun}
     end.
@@ -476,6 +476,10 @@ call(Node, Module, Function, Args, Timeout) ->
         {error, _} = Error -> throw(Error)
     end.
 
--spec refuse(atom(), string(), [term()]) -> no_return().
-refuse(Kind, Format, Args) ->
-    throw({error, {Kind, io_lib:format(Format, Args)}}).
+-spec refuse(incompatible | refused, node(), string(), [term()]) -> no_return().
+refuse(Cause, Node, Format, Args) ->
+    throw({error, refusal(Cause, Node, Format, Args)}).
+
+refusal(Cause, Node, Format, Args) ->
+    Why = unicode:characters_to_binary(io_lib:format(Format, Args)),
+    {attach, #{node => Node, reason => Why, cause => Cause}}.

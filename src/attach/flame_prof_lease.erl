@@ -95,7 +95,7 @@ renew(Lease) ->
 
 %% @doc Everything but this module is gone when it answers, and that is a moment later.
 %% With an error in words the library had to stay mapped.
--spec close(pid()) -> ok | {error, unicode:chardata() | {lease_ended | timeout, term()}}.
+-spec close(pid()) -> ok | {error, unicode:chardata() | flame_prof:reason()}.
 close(Lease) ->
     ask(Lease, close, ?CLOSE_MS).
 
@@ -107,10 +107,10 @@ ask(Lease, Request, Timeout) ->
             true = demonitor(Monitor, [flush]),
             Answer;
         {'DOWN', Monitor, process, Lease, Reason} ->
-            {error, {lease_ended, Reason}}
+            {error, flame_prof_error:of_exit(Reason)}
     after Timeout ->
         true = demonitor(Monitor, [flush]),
-        {error, {timeout, Timeout}}
+        {error, {timeout, #{ms => Timeout}}}
     end.
 
 %% @doc Part of a file of the lease.
@@ -232,7 +232,9 @@ start_session_now(Options, How, undefined) ->
 start_session_now(Options, How, Supervisor) ->
     case is_lent(Supervisor) of
         true -> flame_prof_sup:start_session(Options, How);
-        false -> {error, {session, present, <<"the application flame_prof was started meanwhile">>}}
+        false ->
+            Why = <<"the application flame_prof was started meanwhile">>,
+            {error, {attach, #{node => node(), reason => Why, cause => refused}}}
     end.
 
 %% Not that of an application, which is not ours to use or to end.

@@ -70,7 +70,8 @@ begun(#{flush_interval := FlushMs} = Options, Scribe) ->
             Monitor = monitor(process, Scribe),
             {ok, #outpost{node = Node, targets = Targets, engine = Engine, scribe = Monitor}};
         {error, Reason} ->
-            {stop, {shutdown, {refused, {portable_engine, Reason}}}}
+            {stop, {shutdown, {refused, {engine, #{engine => portable,
+                reason => <<"it did not start">>, cause => Reason}}}}}
     end.
 
 -spec handle_call(term(), gen_server:from(), #outpost{}) ->

@@ -4,21 +4,21 @@
 
 -export([connect/2, call/5, all/5]).
 
--export_type([error/0]).
-
--type error() :: {unreachable | refused, unicode:chardata()}.
+-define(PROBE_MS, 5000).
 
 %% @doc All of them or none. Names without a host are of this host. `cookie' or
-%% `cookie_file'; else `~/.erlang.cookie'.
--spec connect([string()], map()) -> {ok, [node()]} | {error, error()}.
+%% `cookie_file'; else `~/.erlang.cookie'. `port' is where they listen, without epmd.
+-spec connect([string()], map()) -> {ok, [node()]} | {error, flame_prof:reason()}.
 connect(Names, Options) ->
     Full = lists:usort([full(Name) || Name <- Names]),
     try
         ok = well_formed(Full),
         Domain = domain(Full),
         Cookie = cookie(Options),
+        ok = is_readable(Options),
         ok = distributed(Domain, hd(Full)),
-        {ok, [connected(Name, Domain, Cookie) || Name <- Full]}
+        Finding = finding(Full, Options),
+        {ok, [connected(Name, Domain, Cookie, Finding) || Name <- Full]}
     catch
         throw:{error, _} = Error -> Error
     end.
@@ -33,7 +33,7 @@ well_formed(Names) ->
     case [N || N <- Names, re:run(N, "^[^@\\s]{1,200}@[^@\\s]{1,50}$",
         [unicode, {capture, none}]) =:= nomatch] of
         [] -> ok;
-        [Bad | _] -> refuse(refused, "~tp is no name of a node; it is like name@host", [Bad])
+        [Bad | _] -> bad(node, Bad, <<"a name such as shop@myhost">>)
     end.
 
 host(Name) -> lists:nth(2, string:split(Name, "@")).
@@ -43,13 +43,14 @@ domain(Names) ->
     case lists:usort([lists:member($., host(Name)) || Name <- Names]) of
         [true] -> longnames;
         [false] -> shortnames;
-        _ -> refuse(refused, "nodes with short and with long names cannot be reached at once", [])
+        _ -> bad(node, lists:flatten(lists:join(" ", Names)),
+            <<"nodes with short names, or nodes with long names">>)
     end.
 
 cookie(#{cookie := Text}) when length(Text) < 256 ->
     list_to_atom(Text);
-cookie(#{cookie := _}) ->
-    refuse(refused, "--cookie: no cookie has more than 255 characters", []);
+cookie(#{cookie := Text}) ->
+    bad(cookie, Text, <<"at most 255 characters">>);
 cookie(#{cookie_file := File}) ->
     cookie_of(File, file:read_file(File));
 cookie(_) ->
@@ -59,16 +60,13 @@ cookie(_) ->
 cookie_of(File, {ok, Text}) ->
     case string:lexemes(Text, " \t\r\n") of
         [Cookie | _] when byte_size(Cookie) < 256 -> binary_to_atom(Cookie);
-        _ -> refuse(refused, "~ts: no cookie is in it", [File])
+        _ -> throw({error, flame_prof_error:file(File, <<"no cookie is in it">>)})
     end;
 cookie_of(File, {error, Reason}) ->
-    refuse(
-        refused,
-        "the cookie cannot be read: ~ts: ~ts; --cookie-file names the file of the node's user",
-        [File, file:format_error(Reason)]
-    ).
+    throw({error, flame_prof_error:file(File, ["the cookie cannot be read: ",
+        file:format_error(Reason), "; --cookie-file names the file of the node's user"])}).
 
-%% The host is that of the other node: it is not checked, as we listen to nobody.
+%% The host is that of the other node: it is not checked, as this node does not listen.
 distributed(Domain, Like) ->
     Own = io_lib:format("flame_prof_~ts_~b@~ts",
         [os:getpid(), erlang:phash2(make_ref()), host(Like)]),
@@ -76,63 +74,106 @@ distributed(Domain, Like) ->
     case net_kernel:start(Name, #{name_domain => Domain, dist_listen => false, hidden => true}) of
         {ok, _} -> ok;
         {error, {already_started, _}} -> ok;
-        {error, Reason} -> refuse(unreachable, "no distribution here: ~0tP", [Reason, 12])
+        {error, Reason} -> unreachable(Like, "no distribution here: ~0tP", [Reason, 12])
     end.
 
-connected(Name, Domain, Cookie) ->
+%% The distribution does not say why it does not start.
+is_readable(#{tls := File}) ->
+    case file:read_file(File) of
+        {ok, _} -> ok;
+        {error, Reason} -> throw({error, flame_prof_error:file(File, Reason)})
+    end;
+is_readable(_) ->
+    ok.
+
+%% One port is one node's.
+finding([_], #{port := {Host, Port}}) ->
+    ok = flame_prof_epmd:use(Host, Port),
+    port;
+finding([_, _ | _] = Names, #{port := _}) ->
+    bad(port, lists:flatten(lists:join(" ", Names)), <<"one node">>);
+finding(_, _) ->
+    epmd.
+
+connected(Name, Domain, Cookie, Finding) ->
     Node = list_to_atom(Name),
     true = erlang:set_cookie(Node, Cookie),
-    ok = is_registered(Name, Domain),
+    ok = is_registered(Finding, Name),
     case net_kernel:connect_node(Node) of
         true -> Node;
-        _ -> refuse(unreachable, "~ts did not let us in: ~ts", [Name, causes(Domain)])
+        _ -> not_connected(Name, Domain, listens(flame_prof_epmd:port_of(alive(Name), host(Name))))
     end.
 
-is_registered(Name, Domain) ->
+is_registered(port, _Name) ->
+    ok;
+is_registered(epmd, Name) ->
     Host = host(Name),
     case erl_epmd:names(Host) of
         {ok, Registered} ->
             Known = [Alive || {Alive, _} <- Registered],
             lists:member(alive(Name), Known) orelse
-                refuse(unreachable, "no node ~ts runs on ~ts; there are: ~ts", [
+                unreachable(Name, "no node ~ts runs on ~ts; there are: ~ts", [
                     alive(Name), Host, lists:join(", ", Known ++ ["none" || Known =:= []])
                 ]),
             ok;
         {error, address} ->
-            refuse(unreachable, "no node with a name runs on ~ts: no epmd answers there~ts", [
-                Host, unknown(Host, Domain)
-            ]);
+            unreachable(Name, "no epmd answers on ~ts~ts; a node without epmd is found by --port",
+                [Host, unknown(Host)]);
         {error, Reason} ->
-            refuse(unreachable, "the host ~ts cannot be found: ~ts",
+            unreachable(Name, "the host ~ts cannot be found: ~ts",
                 [Host, inet:format_error(Reason)])
     end.
 
-unknown(Host, _) ->
+unknown(Host) ->
     case inet:getaddr(Host, inet) of
         {ok, _} -> "";
-        {error, _} -> ", and the host's name is not known here"
+        {error, _} -> ", whose name is not known here"
     end.
 
-causes(shortnames) ->
-    ["is the cookie right (--cookie, --cookie-file)? Has it a long name (-name), to be given in ",
-        "full? Does it want TLS (-proto_dist inet_tls), which this command does not speak?"];
-causes(longnames) ->
-    ["is the cookie right (--cookie, --cookie-file)? Is that the whole name that it calls itself? ",
-        "Has it a short name (-sname), to be given without dots? Does it want TLS?"].
+%% Only once the connection has failed: the node may log one that says nothing.
+listens({ok, Host, Port}) ->
+    case gen_tcp:connect(Host, Port, [], ?PROBE_MS) of
+        {ok, Socket} -> gen_tcp:close(Socket);
+        {error, Reason} -> {error, Host, Port, Reason}
+    end;
+listens(error) ->
+    ok.
 
--spec refuse(atom(), string(), [term()]) -> no_return().
-refuse(Kind, Format, Args) ->
-    throw({error, {Kind, io_lib:format(Format, Args)}}).
+-spec not_connected(string(), longnames | shortnames, term()) -> no_return().
+not_connected(Name, _Domain, {error, Host, Port, Reason}) ->
+    unreachable(Name, "no connection to port ~b of ~ts: ~ts",
+        [Port, Host, inet:format_error(Reason)]);
+not_connected(Name, Domain, ok) ->
+    unreachable(Name, "it refused the connection: its cookie is another one (--cookie, "
+        "--cookie-file), ~ts, or it wants TLS (--tls)", [other_name(Domain)]).
+
+other_name(shortnames) -> "it has a long name, which is to be given in full";
+other_name(longnames) -> "it calls itself by another name".
+
+-spec bad(atom(), string(), binary()) -> no_return().
+bad(Argument, Value, Accepted) ->
+    throw({error, {badarg, #{argument => Argument, value => Value, accepted => Accepted}}}).
+
+-spec unreachable(string(), string(), [term()]) -> no_return().
+unreachable(Name, Format, Args) ->
+    throw(unreachable_error(Name, Format, Args)).
+
+unreachable_error(Node, Format, Args) ->
+    {error, {node, #{node => Node, reason => text(Format, Args)}}}.
+
+text(Format, Args) ->
+    unicode:characters_to_binary(io_lib:format(Format, Args)).
 
 %% @doc What a function of that node answers.
--spec call(node(), module(), atom(), [term()], timeout()) -> {ok, term()} | {error, error()}.
+-spec call(node(), module(), atom(), [term()], timeout()) ->
+    {ok, term()} | {error, flame_prof:reason()}.
 call(Node, Module, Function, Args, Timeout) ->
     [{Node, Answer}] = all([Node], Module, Function, Args, Timeout),
     Answer.
 
 %% @doc Of several, asked at the same time.
 -spec all([node()], module(), atom(), [term()], timeout()) ->
-    [{node(), {ok, term()} | {error, error()}}].
+    [{node(), {ok, term()} | {error, flame_prof:reason()}}].
 all(Nodes, Module, Function, Args, Timeout) ->
     lists:zip(Nodes, [
         answer(Node, {Module, Function, length(Args)}, Answer)
@@ -142,18 +183,19 @@ all(Nodes, Module, Function, Args, Timeout) ->
 answer(_Node, _Mfa, {ok, Answer}) ->
     {ok, Answer};
 answer(Node, _Mfa, {error, {erpc, noconnection}}) ->
-    {error, {unreachable, io_lib:format("the connection to ~ts is gone", [Node])}};
+    unreachable_error(Node, "the connection is gone", []);
 answer(Node, _Mfa, {error, {erpc, timeout}}) ->
-    {error, {unreachable, io_lib:format("~ts did not answer in time (--timeout)", [Node])}};
+    unreachable_error(Node, "no answer in time (--timeout)", []);
 answer(Node, {Module, Function, Arity}, {error, {exception, undef,
     [{Module, Function, _, _} | _]}}) ->
-    {error, {refused, lacks(Node, Module, Function, Arity)}};
-answer(Node, _Mfa, Error) ->
-    {error, {refused, io_lib:format("~ts: ~0tP", [Node, Error, 20])}}.
+    refused(Node, lacks(Module, Function, Arity));
+answer(Node, {Module, Function, Arity}, {_, Error}) ->
+    refused(Node, text("~ts:~ts/~b has failed there: ~0tP", [Module, Function, Arity, Error, 20])).
 
-lacks(Node, flame_prof, F, A) when F =:= start, A =:= 1; F =:= stop; F =:= info; F =:= flush ->
-    io_lib:format("~ts has no flame_prof on its code path; `flame_prof attach' brings its own",
-        [Node]);
-lacks(Node, Module, F, A) ->
-    io_lib:format("~ts has no ~ts:~ts/~b: it has no flame_prof, or another version",
-        [Node, Module, F, A]).
+refused(Node, Why) ->
+    {error, {attach, #{node => Node, reason => Why, cause => refused}}}.
+
+lacks(flame_prof, F, A) when F =:= start, A =:= 1; F =:= stop; F =:= info; F =:= flush ->
+    <<"no flame_prof is on its code path; `flame_prof attach' brings its own">>;
+lacks(Module, F, A) ->
+    text("it has no ~ts:~ts/~b: it has no flame_prof, or another version", [Module, F, A]).

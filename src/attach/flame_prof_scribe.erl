@@ -143,7 +143,8 @@ handle_call(stop, From, #scribe{stopping = Callers} = State) ->
 handle_call(_, _From, State) ->
     {reply, {error, unknown_call}, State}.
 
-opened(Options, #scribe{config = #{node := Node, os_pid := OsPid, release := Release}} = State) ->
+opened(Options, #scribe{config = Config, folder = Folder} = State) ->
+    #{node := Node, os_pid := OsPid, release := Release} = Config,
     case flame_prof_nif:session_start(flame_prof_config:scribe(Options, Node, OsPid, Release)) of
         {ok, Ref} ->
             #{path := Path} = flame_prof_nif:session_info(Ref),
@@ -155,8 +156,8 @@ opened(Options, #scribe{config = #{node := Node, os_pid := OsPid, release := Rel
                 started_ms = erlang:monotonic_time(millisecond),
                 started_at = calendar:local_time()
             }};
-        {error, {Error, Text}} ->
-            {reply, {error, {session, Error, Text}}, State}
+        {error, Error} ->
+            {reply, {error, flame_prof_error:of_library(Error, Folder)}, State}
     end.
 
 -spec handle_cast(term(), #scribe{}) -> {noreply, #scribe{}}.

@@ -33,7 +33,7 @@ run(Words) ->
         throw:reader_gone ->
             ok;
         Class:Reason:Stack ->
-            {error, io_lib:format("~ts, by a mistake of flame_prof: ~0tP in ~0tP",
+            {error, io_lib:format("internal error: ~ts ~0tP in ~0tP",
                 [Class, Reason, 20, Stack, 12])}
     end.
 
@@ -62,12 +62,12 @@ status(interrupted) ->
     ?INTERRUPTED;
 status({error, {usage, Text}}) ->
     complain(Text, ?USAGE);
-status({error, {unreachable, Text}}) ->
-    complain(Text, ?UNREACHABLE);
-status({error, {does_not_fit, Text}}) ->
-    complain(Text, ?UNREACHABLE);
-status({error, {refused, Text}}) ->
-    complain(Text, ?FAILED);
+status({error, {node, _} = Reason}) ->
+    complain(flame_prof:format_error(Reason), ?UNREACHABLE);
+status({error, {attach, #{cause := incompatible}} = Reason}) ->
+    complain(flame_prof:format_error(Reason), ?UNREACHABLE);
+status({error, Reason}) when is_tuple(Reason) ->
+    complain(flame_prof:format_error(Reason), ?FAILED);
 status({error, Text}) ->
     complain(Text, ?FAILED).
 

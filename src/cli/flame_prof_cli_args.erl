@@ -6,15 +6,19 @@
 
 -export([parse/1, help/0, help/1]).
 
--export_type([parsed/0]).
+-export_type([parsed/0, failure/0]).
 
 -type parsed() :: #{command := atom(), arguments := [string()], atom() => term()}.
+
+%% What a command ends with: the command line is wrong, or something has failed.
+-type failure() ::
+    {error, {usage, unicode:chardata()} | flame_prof:reason() | unicode:chardata()}.
 
 %% Name, what it takes, what it does. `flag' takes nothing.
 -type option() :: {atom(), flag | {string(), kind()}, unicode:chardata()}.
 -type kind() ::
     text | file | nodes | duration | measure | levels | setting | {whole, integer(), integer()}
-    | percent | top | {one_of, [atom()]}.
+    | percent | port | top | {one_of, [atom()]}.
 
 %% @doc `{usage, Text}': it is wrong, and Text says what.
 -spec parse([string()]) -> {ok, parsed()} | {help, unicode:chardata()} | {usage,
@@ -28,7 +32,7 @@ parse(["--version" | _]) ->
 parse([Word | Words]) ->
     case [Command || {Command, _, _, _} <- table(), atom_to_list(Command) =:= Word] of
         [Command] -> parse(Command, Words);
-        [] -> {usage, [quoted(Word), " is no command\n", commands()]}
+        [] -> {usage, ["unknown command ", quoted(Word), "\n", commands()]}
     end.
 
 parse(Command, Words) ->
@@ -52,7 +56,7 @@ words(["--" ++ Word | Words], Parsed, Options) ->
         end,
     case [Option || {Key, _, _} = Option <- Options, spelled(Key) =:= Name] of
         [Option] -> option(Option, Given, Words, Parsed, Options);
-        [] -> {usage, ["--", Name, ": no such option; there are: ", names(Options)]}
+        [] -> {usage, ["--", Name, ": unknown option; ", known(Options)]}
     end;
 words([Word | Words], #{arguments := Arguments} = Parsed, Options) ->
     words(Words, Parsed#{arguments := [Word | Arguments]}, Options).
@@ -104,6 +108,12 @@ value({one_of, Atoms}, Text) ->
         [Atom] -> {ok, Atom};
         [] -> error
     end;
+value(port, Text) ->
+    case string:split(Text, ":", trailing) of
+        [Port] -> port(host, Port);
+        [[_ | _] = Host, Port] -> port(string:trim(Host, both, "[]"), Port);
+        _ -> error
+    end;
 value(top, Text) ->
     case [string:to_integer(Part) || Part <- string:split(Text, ":")] of
         [{N, ""}] when is_integer(N) -> {ok, {top, N}};
@@ -136,6 +146,12 @@ value(setting, Text) ->
         _ -> error
     end.
 
+port(Host, Text) ->
+    case value({whole, 1, 65535}, Text) of
+        {ok, Port} -> {ok, {Host, Port}};
+        error -> error
+    end.
+
 binary_part_after(Separator, Text) ->
     [_, After] = string:split(Text, Separator),
     unicode:characters_to_binary(After).
@@ -164,6 +180,7 @@ setting(Key, Value) ->
 
 accepts(nodes) -> "a node's name, or several with commas";
 accepts({whole, Least, Most}) -> io_lib:format("a whole number from ~b to ~b", [Least, Most]);
+accepts(port) -> "a port, or HOST:PORT";
 accepts(percent) -> "a number from 0 to 100";
 accepts(duration) -> "a time such as 500ms, 30s, 5m or 1h";
 accepts({one_of, Atoms}) -> ["one of: ", lists:join(", ", [atom_to_list(Atom) || Atom <- Atoms])];
@@ -178,9 +195,9 @@ accepts(_) -> "a text that is not empty".
 counted(Command, #{arguments := Arguments} = Parsed) ->
     {Command, Usage, {Least, Most}, _} = lists:keyfind(Command, 1, table()),
     case length(Arguments) of
-        N when N < Least -> {usage, ["too few arguments: flame_prof ", Usage]};
-        N when N > Most -> {usage, [quoted(lists:nth(Most + 1, Arguments)),
-            " is too much: flame_prof ", Usage]};
+        N when N < Least -> {usage, ["too few arguments; usage: flame_prof ", Usage]};
+        N when N > Most -> {usage, ["unexpected argument ",
+            quoted(lists:nth(Most + 1, Arguments)), "; usage: flame_prof ", Usage]};
         _ -> required(Command, Parsed)
     end.
 
@@ -190,7 +207,7 @@ required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= 
     Command =:= info; Command =:= pstack; Command =:= top ->
     case Parsed of
         #{node := _} -> {ok, Parsed};
-        _ -> {usage, "--node is missing: the node that is meant"}
+        _ -> {usage, "--node is missing: the name of the node"}
     end;
 required(_, Parsed) ->
     {ok, Parsed}.
@@ -204,10 +221,10 @@ statuses() -> [all | ?FLAME_PROF_STATUSES].
 table() ->
     Any = 100000,
     [
-        {attach, "attach NODE... --for 30s [options]", {1, 64},
-            "Profile a running node of this host that never heard of flame_prof."},
+        {attach, "attach NODE... [--for TIME] [options]", {1, 64},
+            "Profile a running node that does not have flame_prof."},
         {top, "top --node NODE [options]", {0, 0}, "The busiest processes of a node, live."},
-        {pstack, "pstack --node NODE [PROCESS...]", {0, Any},
+        {pstack, "pstack --node NODE [options] [PROCESS...]", {0, Any},
             "What every scheduler runs now, or what some processes do."},
         {hot, "hot FILE... [options]", {1, Any}, "The hottest stacks and functions of files."},
         {check, "check FILE... [options]", {1, Any},
@@ -218,11 +235,13 @@ table() ->
             "Make one HTML page of files, to be opened in a browser or sent to somebody."},
         {view, "view FOLDER|FILE [options]", {1, 1},
             "Show files in a browser on this machine, until Ctrl-C."},
-        {info, "info --node NODE", {0, 0}, "What runs in a node: rates, losses, files."},
+        {info, "info --node NODE [options]", {0, 0},
+            "What runs in a node: rates, losses, files."},
         {start, "start --node NODE [options]", {0, 0},
             "Start a session in nodes that have flame_prof."},
-        {flush, "flush --node NODE", {0, 0}, "Have every sample taken so far written to the file."},
-        {stop, "stop --node NODE", {0, 0}, "End the session; its samples are in the file then."}
+        {flush, "flush --node NODE [options]", {0, 0},
+            "Write every sample taken so far to the file."},
+        {stop, "stop --node NODE [options]", {0, 0}, "End the session and finish its file."}
     ].
 
 -spec options(atom()) -> [option()].
@@ -232,7 +251,7 @@ options(attach) ->
         {output, {"DIR", file}, "where the files go (the current folder)"},
         {report, {"FILE", file}, "also make an HTML page of what was sampled"},
         {quiet, flag, "no table of the hottest stacks at the end"}
-    ] ++ session_options() ++ cookie_options() ++ json();
+    ] ++ session_options() ++ connection_options() ++ json();
 options(top) ->
     [
         {every, {"TIME", duration}, "between two tables (1s)"},
@@ -290,12 +309,17 @@ session_options() ->
     ].
 
 node_options() ->
-    [{node, {"NODE", nodes}, "name@host; again, or with commas, for several"}] ++ cookie_options().
+    [{node, {"NODE", nodes}, "name@host; again, or with commas, for several"}]
+        ++ connection_options().
 
-cookie_options() ->
+connection_options() ->
     [
         {cookie, {"COOKIE", text}, "of the node; seen by all users of this host: see the next one"},
         {cookie_file, {"FILE", file}, "whose first line it is (~/.erlang.cookie)"},
+        {port, {"[HOST:]PORT", port},
+            "where the node listens, without epmd or through ssh -L"},
+        {tls, {"FILE", file}, "connect by TLS: the node's ssl_dist_optfile, or another one"},
+        {dist_opt, {"FLAGS", text}, "for the distribution of erl, as '-proto_dist inet6_tcp'"},
         {timeout, {"TIME", duration}, "to wait for an answer (10s)"}
     ].
 
@@ -383,6 +407,9 @@ spelled(Key) -> lists:flatten(string:replace(atom_to_list(Key), "_", "-", all)).
 
 names(Options) ->
     lists:join(", ", [["--", spelled(Key)] || {Key, _, _} <- Options]).
+
+known([]) -> "there are none";
+known(Options) -> ["there are: ", names(Options)].
 
 quoted(Text) ->
     io_lib:format("~tp", [Text]).

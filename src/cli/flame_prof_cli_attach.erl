@@ -23,7 +23,7 @@
 }).
 
 -spec do(flame_prof_cli_args:parsed()) ->
-    ok | interrupted | {error, {atom(), unicode:chardata()} | unicode:chardata()}.
+    ok | interrupted | flame_prof_cli_args:failure().
 do(#{arguments := Names} = Parsed) ->
     Output = maps:get(output, Parsed, "."),
     try
@@ -45,7 +45,7 @@ can_report(_) ->
 has_folder(File) ->
     case filelib:ensure_dir(File) of
         ok -> ok;
-        {error, Reason} -> throw({error, [filename:dirname(File), ": ", file:format_error(Reason)]})
+        {error, Reason} -> throw({error, flame_prof_error:file(filename:dirname(File), Reason)})
     end.
 
 %% Refused before anything is sent.
@@ -108,8 +108,8 @@ close(Leases) ->
             ok = flame_prof_cli_out:progress(io_lib:format("leaving ~ts", [Node])),
             case flame_prof_attach:close(Lease) of
                 ok -> ok;
-                {error, {unreachable, _}} -> ok;
-                {error, {_, Text}} -> flame_prof_cli_out:say(Text)
+                {error, {node, _}} -> ok;
+                {error, Reason} -> flame_prof_cli_out:say(flame_prof:format_error(Reason))
             end
         end,
         Leases
@@ -118,7 +118,7 @@ close(Leases) ->
 
 %% @doc While Fun runs, the nodes have flame_prof: their own, or ours.
 -spec borrowing([node()], flame_prof_attach:without(), timeout(), fun(() -> Answer)) ->
-    Answer | {error, flame_prof_attach:error()}.
+    Answer | {error, flame_prof:reason()}.
 borrowing(Nodes, Without, Timeout, Fun) ->
     Lacking = [Node || Node <- Nodes, lacks(Node, Timeout)],
     with_leases(Lacking, Without, [], fun(_) -> Fun() end).
@@ -144,7 +144,7 @@ profile(Leases, Output, Options, Parsed) ->
             {How, Sampled} = sample(Targets, now_ms(), Until),
             told(How, [stopped(Target) || Target <- Sampled], Parsed);
         [{Node, {error, Reason}} | _] ->
-            {error, io_lib:format("~ts: ~ts", [Node, flame_prof:format_error(Reason)])}
+            {error, io_lib:format("~ts: ~ts", [Node, why(Reason)])}
     end.
 
 now_ms() -> erlang:monotonic_time(millisecond).
@@ -173,7 +173,7 @@ looked_after(#target{state = sampling, lease = Lease} = Target) ->
         {ok, _} -> lost("the session has ended by itself", Target);
         %% A scribe that is busy.
         {error, {timeout, _}} -> Target;
-        {error, Reason} -> lost(text(Reason), Target)
+        {error, Reason} -> lost(why(Reason), Target)
     end;
 looked_after(Target) ->
     Target.
@@ -181,7 +181,7 @@ looked_after(Target) ->
 fetched(Files, #target{fetching = Fetching} = Target) ->
     case flame_prof_attach:fetch(Files, Fetching) of
         {ok, Local, Fetched} -> Target#target{fetching = Fetched, files = Local};
-        {error, {_, Text}, Fetched} -> lost(Text, Target#target{fetching = Fetched})
+        {error, Reason, Fetched} -> lost(why(Reason), Target#target{fetching = Fetched})
     end.
 
 lost(Text, #target{node = Node} = Target) ->
@@ -193,7 +193,7 @@ stopped(#target{state = sampling, lease = Lease} = Target) ->
     ok = flame_prof_cli_out:progress(io_lib:format("fetching from ~ts", [Target#target.node])),
     case flame_prof_attach:stop(Lease) of
         {ok, #{files := Files} = Run} -> whole(Run, fetched(Files, Target#target{info = Run}));
-        {error, Reason} -> lost(text(Reason), Target)
+        {error, Reason} -> lost(why(Reason), Target)
     end;
 stopped(Target) ->
     Target.
@@ -201,8 +201,9 @@ stopped(Target) ->
 whole(#{failure := Why}, #target{state = sampling} = Target) -> lost(Why, Target);
 whole(_Run, Target) -> Target.
 
-text({_, Text}) when is_binary(Text); is_list(Text) -> Text;
-text(Reason) -> io_lib:format("~0tP", [Reason, 20]).
+%% Where the node is named already.
+why({Class, #{reason := Why}}) when Class =:= node; Class =:= attach -> Why;
+why(Reason) -> flame_prof:format_error(Reason).
 
 %% 12 s of 30: 23,352 samples, 0 dropped, 0 ticks missed, native
 %% ..., portable: it runs on musl (ld-musl-x86_64.so.1), and our library needs glibc

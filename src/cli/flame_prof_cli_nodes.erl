@@ -11,7 +11,7 @@
 -define(STOP_MS, 30000).
 
 -spec do(atom(), flame_prof_cli_args:parsed()) ->
-    ok | interrupted | {error, flame_prof_remote:error() | unicode:chardata()}.
+    ok | interrupted | flame_prof_cli_args:failure().
 do(Command, #{node := Names} = Parsed) ->
     case flame_prof_remote:connect(Names, Parsed) of
         {ok, Nodes} -> at(Command, Nodes, Parsed);
@@ -50,13 +50,14 @@ each(Nodes, Tell, Module, Function, Args, Parsed) ->
 first_error([]) ->
     ok;
 first_error([Error | More]) ->
-    _ = [flame_prof_cli_out:say(Text) || {error, {_, Text}} <- More],
+    _ = [flame_prof_cli_out:say(flame_prof:format_error(Reason)) || {error, Reason} <- More],
     Error.
 
 outcome(_Node, {error, _} = Error) ->
     Error;
 outcome(Node, {ok, {error, Reason}}) ->
-    {error, {refused, io_lib:format("~ts: ~ts", [Node, flame_prof:format_error(Reason)])}};
+    Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
+    {error, {attach, #{node => Node, reason => Why, cause => refused}}};
 outcome(_Node, {ok, {ok, Answer}}) ->
     {ok, Answer};
 outcome(_Node, {ok, Answer}) ->
@@ -127,8 +128,8 @@ targets([], _Node, _Parsed, Targets) ->
 targets(["<" ++ _ = Text | Names], Node, Parsed, Targets) ->
     case call(Node, erlang, list_to_pid, [Text], Parsed) of
         {ok, Pid} -> targets(Names, Node, Parsed, [Pid | Targets]);
-        {error, {unreachable, _}} = Error -> Error;
-        {error, _} -> {error, {usage, [Text, " is no pid; one is like '<0.123.0>'"]}}
+        {error, {node, _}} = Error -> Error;
+        {error, _} -> {error, {usage, [Text, ": no pid of that node; a pid is like '<0.123.0>'"]}}
     end;
 targets([Name | Names], Node, Parsed, Targets) ->
     targets(Names, Node, Parsed, [list_to_atom(Name) | Targets]).

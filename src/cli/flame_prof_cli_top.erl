@@ -97,7 +97,7 @@ loop(#top{keys = Keys, lookers = Lookers} = State) when map_size(Lookers) > 0 ->
         end
     end;
 loop(_) ->
-    {error, {unreachable, "no node is left to watch"}}.
+    {error, "no node is left to watch"}.
 
 %% Ctrl-C is how a live table ends.
 interrupted_or_done(#top{keys = none}) -> interrupted;

@@ -1,0 +1,170 @@
+%% Nodes that are not found by epmd, or not by plain TCP: at a port, through a tunnel as
+%% that of ssh, by TLS on both sides. By the script itself.
+-module(flame_prof_reach_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([
+    a_node_without_epmd_is_attached_to/1,
+    a_node_of_another_host_is_attached_to_through_a_tunnel/1,
+    a_node_of_tls_is_attached_to/1,
+    a_connection_that_fails_says_why/1,
+    a_command_line_that_cannot_connect_says_why/1
+]).
+
+-import(command_line, [run/1, cookie/0]).
+
+%% A host that nobody knows here.
+-define(FAR, "shop1.example.invalid").
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() ->
+    [
+        a_node_without_epmd_is_attached_to,
+        a_node_of_another_host_is_attached_to_through_a_tunnel,
+        a_node_of_tls_is_attached_to,
+        a_connection_that_fails_says_why,
+        a_command_line_that_cannot_connect_says_why
+    ].
+
+a_node_without_epmd_is_attached_to(Config) ->
+    with_node("shop@127.0.0.1", [], fun(Port) ->
+        Number = integer_to_list(Port),
+        {0, Text} = attach("shop@127.0.0.1", ["--port", Number], Config),
+        {match, _} = re:run(Text, "lists:"),
+        {0, Stacks} = run(["pstack", "busy", "--node", "shop@127.0.0.1", "--port", Number,
+            "--cookie", cookie()]),
+        {match, _} = re:run(Stacks, "busy")
+    end).
+
+a_node_of_another_host_is_attached_to_through_a_tunnel(Config) ->
+    Name = "shop@" ++ ?FAR,
+    with_node(Name, [], fun(Port) ->
+        tcp_tunnel:through(Port, fun(Local) ->
+            ?assertNotEqual(Port, Local),
+            Here = "127.0.0.1:" ++ integer_to_list(Local),
+            {0, Text} = attach(Name, ["--port", Here], Config),
+            {match, _} = re:run(Text, "lists:"),
+            {match, [File]} = re:run(Text, "\\S+\\.shop@shop1\\.example\\.invalid\\.erl_perf\\S+",
+                [{capture, first, list}]),
+            {0, _} = run(["check", File])
+        end)
+    end).
+
+a_node_of_tls_is_attached_to(Config) ->
+    case code:which(ssl) of
+        non_existing -> {skip, "there is no ssl"};
+        _ -> with_tls(Config)
+    end.
+
+with_tls(Config) ->
+    Options = tls_options(proplists:get_value(priv_dir, Config)),
+    Flags = ["-proto_dist", "inet_tls", "-ssl_dist_optfile", Options],
+    Name = "shop@" ++ ?FAR,
+    with_node(Name, Flags, fun(Port) ->
+        At = ["--port", "127.0.0.1:" ++ integer_to_list(Port)],
+        {0, Text} = attach(Name, ["--tls", Options | At], Config),
+        {match, _} = re:run(Text, "lists:"),
+        Given = "-proto_dist inet_tls -ssl_dist_optfile " ++ Options,
+        {1, Info} = run(["info", "--node", Name, "--cookie", cookie(),
+            "--dist-opt=" ++ Given | At]),
+        {match, _} = re:run(Info, "no flame_prof is on its code path"),
+        {3, Plain} = attach(Name, At, Config),
+        {match, _} = re:run(Plain, "it refused the connection: .*--cookie.*--tls")
+    end).
+
+a_connection_that_fails_says_why(Config) ->
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Free} = inet:port(Socket),
+    ok = gen_tcp:close(Socket),
+    {3, Nobody} = attach("shop@127.0.0.1", ["--port", integer_to_list(Free)], Config),
+    {match, _} = re:run(Nobody, "shop@127.0.0.1: no connection to port " ++
+        integer_to_list(Free) ++ " of 127.0.0.1: connection refused"),
+    with_node("shop@127.0.0.1", [], fun(Port) ->
+        At = ["--port", integer_to_list(Port)],
+        {3, Cookie} = run(["attach", "shop@127.0.0.1", "--cookie", "wrong" | At]),
+        {match, _} = re:run(Cookie, "refused the connection: its cookie is another one"),
+        {3, Name} = attach("store@127.0.0.1", At, Config),
+        {match, _} = re:run(Name, "it calls itself by another name"),
+        %% As a network without that host.
+        {3, Unknown} = attach("shop@" ++ ?FAR, At, Config),
+        {match, _} = re:run(Unknown, "no connection to port .* of " ?FAR ": ")
+    end).
+
+a_command_line_that_cannot_connect_says_why(Config) ->
+    {1, Two} = attach("a@127.0.0.1", ["b@127.0.0.1", "--port", "1"], Config),
+    {match, _} = re:run(Two, "argument port .*it takes one node"),
+    {1, File} = attach("a@127.0.0.1", ["--port", "1", "--tls", "/nonexistent"], Config),
+    {match, _} = re:run(File, "/nonexistent: no such file or directory"),
+    {2, Missing} = attach("a@127.0.0.1", ["--tls"], Config),
+    {match, _} = re:run(Missing, "--tls takes FILE").
+
+attach(Name, More, Config) ->
+    run(["attach", Name, "--cookie", cookie(), "--for", "1s", "--output",
+        proplists:get_value(priv_dir, Config) | More]).
+
+%% A node that epmd knows nothing of. Fun gets its port.
+with_node(Name, Flags, Fun) ->
+    Busy = "spawn(fun() -> register(busy, self()), "
+        "(fun F() -> lists:sort(lists:seq(1, 1000)), F() end)() end)",
+    Up = "{ok, Listening} = inet:port(hd([P || P <- erlang:ports(), "
+        "erlang:port_info(P, name) =:= {name, \"tcp_inet\"}, "
+        "element(1, inet:peername(P)) =:= error])), io:format(\"up ~b~n\", [Listening])",
+    Port = open_port({spawn_executable, os:find_executable("erl")}, [
+        {args, Flags ++ ["-noinput", "-start_epmd", "false", "-erl_epmd_port", "0", "-name", Name,
+            "-setcookie", cookie(), "-eval", peer_vm:end_with_us(), "-eval", Busy, "-eval", Up]},
+        %% No epmd answers there.
+        {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"ERL_EPMD_PORT", "1"}]},
+        exit_status, binary, stderr_to_stdout
+    ]),
+    try
+        Fun(listening(Port, <<>>))
+    after
+        {os_pid, Pid} = erlang:port_info(Port, os_pid),
+        _ = os:cmd("kill -9 " ++ integer_to_list(Pid)),
+        receive {Port, {exit_status, _}} -> ok end
+    end.
+
+listening(Port, Text) ->
+    case re:run(Text, "^up (\\d+)$", [multiline, {capture, [1], binary}]) of
+        {match, [Number]} ->
+            binary_to_integer(Number);
+        nomatch ->
+            receive
+                {Port, {data, More}} -> listening(Port, <<Text/binary, More/binary>>);
+                {Port, {exit_status, Status}} -> ct:fail("the node ended: ~b ~ts", [Status, Text])
+            end
+    end.
+
+%% The option file of a node, as both sides use it: each shows a certificate and asks for one.
+tls_options(Folder) ->
+    Key = {key, {rsa, 2048, 65537}},
+    %% id-ce-subjectAltName
+    Host = {'Extension', {2, 5, 29, 17}, false, [{dNSName, ?FAR}]},
+    Chain = #{root => [Key], intermediates => [], peer => [Key, {extensions, [Host]}]},
+    #{server_config := Server, client_config := Client} =
+        public_key:pkix_test_data(#{server_chain => Chain, client_chain => Chain}),
+    File = filename:join(Folder, "ssl_dist.conf"),
+    ok = file:write_file(File, io_lib:format("~p.~n", [[
+        {server, [{fail_if_no_peer_cert, true}, {verify, verify_peer}
+            | pem(Folder, "server", Server)]},
+        {client, [{verify, verify_peer} | pem(Folder, "client", Client)]}
+    ]])),
+    File.
+
+pem(Folder, Role, Config) ->
+    {Type, Key} = proplists:get_value(key, Config),
+    [
+        {certfile, written(Folder, Role ++ "_cert.pem",
+            [{'Certificate', proplists:get_value(cert, Config), not_encrypted}])},
+        {keyfile, written(Folder, Role ++ "_key.pem", [{Type, Key, not_encrypted}])},
+        {cacertfile, written(Folder, Role ++ "_ca.pem",
+            [{'Certificate', Ca, not_encrypted} || Ca <- proplists:get_value(cacerts, Config)])}
+    ].
+
+written(Folder, Name, Entries) ->
+    File = filename:join(Folder, Name),
+    ok = file:write_file(File, public_key:pem_encode(Entries)),
+    File.
