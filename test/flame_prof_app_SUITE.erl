@@ -12,6 +12,8 @@
     a_bad_environment_is_logged_and_harmless/1,
     a_disk_that_refuses_is_logged_and_harmless/1,
     modules_can_be_loaded_again_while_profiling/1,
+    the_figures_of_the_node_survive_a_load_of_their_code/1,
+    the_figures_of_the_node_survive_a_purge_in_their_midst/1,
     the_library_refuses_to_be_replaced_while_profiling/1,
     a_killed_session_is_not_started_again/1
 ]).
@@ -31,6 +33,8 @@ all() ->
         a_bad_environment_is_logged_and_harmless,
         a_disk_that_refuses_is_logged_and_harmless,
         modules_can_be_loaded_again_while_profiling,
+        the_figures_of_the_node_survive_a_load_of_their_code,
+        the_figures_of_the_node_survive_a_purge_in_their_midst,
         the_library_refuses_to_be_replaced_while_profiling,
         a_killed_session_is_not_started_again
     ].
@@ -120,7 +124,7 @@ a_disk_that_refuses_is_logged_and_harmless(Config) ->
     ok = file:write_file(File, "in the way"),
     set_env([{autostart, true}, {profile, #{dir => File}}]),
     Text = logged(fun() -> ok = application:start(flame_prof) end),
-    ?assertNotEqual(nomatch, string:find(Text, "it cannot start"), Text),
+    ?assertNotEqual(nomatch, string:find(Text, "autostart failed: "), Text),
     ?assertMatch(#{state := stopped, last_error := _}, flame_prof:info()),
     {ok, _} = flame_prof:start(#{dir => File ++ "_free"}),
     {ok, _} = flame_prof:stop(),
@@ -151,6 +155,50 @@ modules_can_be_loaded_again_while_profiling(Config) ->
         end
      || Engine <- [auto, portable]
     ].
+
+the_figures_of_the_node_survive_a_load_of_their_code(Config) ->
+    figures_go_on(Config, fun(_Session) ->
+        [
+            begin
+                _ = code:purge(flame_prof_node),
+                {module, flame_prof_node} = code:load_file(flame_prof_node)
+            end
+         || _ <- [first, second]
+        ],
+        code:purge(flame_prof_node)
+    end).
+
+%% As a purge ends a process that executes old code.
+the_figures_of_the_node_survive_a_purge_in_their_midst(Config) ->
+    figures_go_on(Config, fun(Session) ->
+        {links, Links} = process_info(Session, links),
+        [Node] = [Pid || Pid <- Links, is_pid(Pid),
+            proc_lib:translate_initial_call(Pid) =:= {flame_prof_node, init, 1}],
+        exit(Node, kill)
+    end).
+
+figures_go_on(Config, Disturb) ->
+    {ok, Session} = flame_prof:start(#{dir => directory(Config), flush_interval => 1009}),
+    Before = eventually(fun told_processes/0),
+    _ = Disturb(Session),
+    Others = [spawn_link(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 1000)],
+    eventually(fun() ->
+        {true, Now} = told_processes(),
+        Now >= Before + 900
+    end),
+    [Pid ! stop || Pid <- Others],
+    ?assertEqual(Session, whereis(flame_prof_session)),
+    {ok, _} = flame_prof:stop().
+
+%% What the newest flush says.
+told_processes() ->
+    ok = flame_prof:flush(),
+    #{files := Files} = flame_prof:info(),
+    {ok, Own, _} = reader_oracle:own(Files),
+    case [N || #{figures := #{<<"node_processes">> := {N, _}}} <- Own] of
+        [] -> false;
+        Told -> {true, lists:last(Told)}
+    end.
 
 the_library_refuses_to_be_replaced_while_profiling(Config) ->
     {ok, _} = flame_prof:start(#{dir => directory(Config)}),

@@ -9,6 +9,9 @@
     the_default_handler_says_nothing/1,
     a_session_is_told_to_telemetry_where_it_is_loaded/1,
     telemetry_that_fails_does_no_harm/1,
+    a_handler_can_stop_the_session/1,
+    a_handler_that_does_not_return_keeps_nobody_waiting/1,
+    events_are_handled_in_their_order/1,
     numbers_are_in_the_text_form_of_prometheus/1,
     those_looked_at_have_names/1
 ]).
@@ -26,6 +29,9 @@ all() ->
         the_default_handler_says_nothing,
         a_session_is_told_to_telemetry_where_it_is_loaded,
         telemetry_that_fails_does_no_harm,
+        a_handler_can_stop_the_session,
+        a_handler_that_does_not_return_keeps_nobody_waiting,
+        events_are_handled_in_their_order,
         numbers_are_in_the_text_form_of_prometheus,
         those_looked_at_have_names
     ].
@@ -101,6 +107,40 @@ a_session_is_told_to_telemetry_where_it_is_loaded(Config) ->
 telemetry_that_fails_does_no_harm(Config) ->
     load_telemetry("execute(_, _, _) -> error(broken)."),
     _ = run(Config).
+
+a_handler_can_stop_the_session(Config) ->
+    load_telemetry(
+        "execute([_, session, start], _, _) ->"
+        "    State = maps:get(state, flame_prof:info()),"
+        "    flame_prof_event_to ! {answered, State, flame_prof:stop()};"
+        "execute(_, _, _) -> ok."
+    ),
+    true = register(flame_prof_event_to, self()),
+    {ok, Session} = flame_prof:start(#{dir => directory(Config)}),
+    receive
+        {answered, State, Answer} ->
+            ?assertEqual(running, State),
+            ?assertMatch({ok, #{files := [_]}}, Answer)
+    end,
+    ?assertNot(is_process_alive(Session)),
+    true = unregister(flame_prof_event_to).
+
+a_handler_that_does_not_return_keeps_nobody_waiting(Config) ->
+    load_telemetry("execute(_, _, _) -> receive never -> ok end."),
+    Session = run(Config),
+    ?assertNot(is_process_alive(Session)).
+
+%% Even where the first is handled slowly.
+events_are_handled_in_their_order(Config) ->
+    load_telemetry(
+        "execute([_, session, start], _, _) ->"
+        "    timer:sleep(300), flame_prof_event_to ! {handled, start};"
+        "execute([_, session, stop], _, _) -> flame_prof_event_to ! {handled, stop}."
+    ),
+    true = register(flame_prof_event_to, self()),
+    _ = run(Config),
+    ?assertEqual([start, stop], [receive {handled, Event} -> Event end || _ <- [1, 2]]),
+    true = unregister(flame_prof_event_to).
 
 load_telemetry(Execute) ->
     Forms = [

@@ -80,7 +80,7 @@ autostart() ->
     case flame_prof_env:autostart() of
         no -> ok;
         {ok, Options} -> autostart(Options);
-        {error, Reason} -> refused("the environment of flame_prof is refused: ", Reason)
+        {error, Reason} -> refused(Reason)
     end.
 
 autostart(Options) ->
@@ -88,16 +88,12 @@ autostart(Options) ->
         {ok, _Session} -> ok;
         %% Somebody was faster, from a shell.
         {error, {already_started, _}} -> ok;
-        {error, Reason} -> refused("it cannot start: ", Reason)
+        {error, Reason} -> refused(Reason)
     end.
 
-refused(What, Reason) ->
+refused(Reason) ->
     ok = flame_prof_history:keep_error(Reason),
-    ?LOG_ERROR(
-        "flame_prof does not profile; ~ts~ts",
-        [What, flame_prof:format_error(Reason)],
-        ?LOG_META
-    ).
+    ?LOG_ERROR("flame_prof: autostart failed: ~ts", [flame_prof:format_error(Reason)], ?LOG_META).
 
 %% Sessions.
 
