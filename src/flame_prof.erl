@@ -568,7 +568,8 @@ view(DirOrFile, Options) ->
 view_stop() -> flame_prof_view:stop().
 
 %% @doc Writes the same page with the profile in it, one HTML file that opens from
-%% disk. Several files are one profile.
+%% disk. Several files are one profile. Reading takes memory of the node in which it is called, at
+%% most 1 GiB.
 -spec report(flame_prof_samples:files(), Out :: file:name_all()) ->
     {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, reason()}.
 report(Files, Out) ->

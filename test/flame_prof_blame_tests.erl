@@ -301,7 +301,7 @@ a_report_as_text_test() ->
         idle => 1000,
         running => 1000,
         matched => 400,
-        torn => 3,
+        inconsistent => 3,
         share_of_running => 40.0,
         share_of_time => 20.0,
         error_points => 4.9,

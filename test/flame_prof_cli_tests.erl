@@ -28,10 +28,13 @@ options_may_stand_anywhere_and_be_joined_test() ->
 
 values_are_what_they_say_test() ->
     {ok, #{by := {value, <<"memory">>}}} = parse("hot f --by value:memory"),
-    {ok, #{levels := [status, process]}} = parse("export f --as perf --levels status,process"),
     {ok, #{port := {host, 9100}}} = parse("info --node n --port 9100"),
     {ok, #{port := {"127.0.0.1", 9101}}} = parse("info --node n --port 127.0.0.1:9101"),
     {ok, #{port := {"::1", 9101}}} = parse("info --node n --port [::1]:9101"),
+    [
+        {ok, #{Key := [status, process]}} = parse("export f --as perf " ++ Option ++ " status,process")
+     || {Key, Option} <- [{group_by, "--group-by"}, {levels, "--levels"}]
+    ],
     {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
     {ok, #{set := [{mode, schedulers}, {select, {top, 1}}]}} =
         parse("attach n --set mode=schedulers --set select={top,1}").
@@ -143,11 +146,11 @@ a_sample_is_as_many_as_its_looks_test() ->
             "51,000 value of memory in 51 samples\n" ++ _,
             text(flame_prof_tree:format(ByMemory, 100))),
         {ok, Profile} = flame_prof_profile:read(File),
-        #{files := [#{samples := 2, looks := 51}]} = flame_prof_profile:info(Profile),
+        #{files := [#{samples := 2, observations := 51}]} = flame_prof_profile:info(Profile),
         Out = File ++ ".export",
         {ok, #{total := 51}} = flame_prof_profile:export(Profile, collapsed, Out),
         {ok, #{samples := 2}} = flame_prof_profile:export(Profile, perf, Out,
-            #{measure => {value, memory}}),
+            #{by => {value, memory}}),
         {ok, Text} = file:read_file(Out),
         ?assertMatch({match, _}, re:run(Text, ": 50000 cpu-clock:\n# memory=1000/0 ")),
         %% There the period is memory, and no number of looks.

@@ -133,11 +133,13 @@ bad_options_are_named_test_() ->
             )
          || {Key, Format, Options} <- [
                 {format, svg, #{}},
-                {measure, collapsed, #{measure => reduction}},
-                {measure, collapsed, #{measure => 7}},
-                {levels, collapsed, #{levels => [status, status]}},
-                {levels, collapsed, #{levels => [colour]}},
-                {measures, speedscope, #{measures => []}},
+                {by, collapsed, #{by => reduction}},
+                {by, collapsed, #{by => 7}},
+                {group_by, collapsed, #{group_by => [status, status]}},
+                {group_by, collapsed, #{group_by => [colour]}},
+                {group_by, collapsed, #{group_by => [status | process]}},
+                {by, collapsed, #{by => [samples | period]}},
+                {by, speedscope, #{by => []}},
                 {lines, collapsed, #{lines => maybe_not}},
                 {options, perf, []}
             ]
@@ -162,7 +164,7 @@ its_own_samples_are_kept_apart_test() ->
         ),
         #{metrics := OfProcesses} = flame_prof_profile:info(Profile),
         ?assertEqual(16, length(OfProcesses)),
-        ?assertMatch({error, _}, flame_prof_profile:stacks(Profile, #{measure => ticks})),
+        ?assertMatch({error, _}, flame_prof_profile:stacks(Profile, #{by => ticks})),
         ?assertEqual(
             [false, false, true],
             [IsOwn || #{is_own := IsOwn} <- flame_prof_profile:processes(Profile)]
@@ -223,7 +225,7 @@ collapsed_stacks_add_up_test_() ->
     [
         ?_assertEqual(
             expected_stacks(?OURS, Measure, Order, Lines),
-            collapsed(?OURS, #{measure => Measure, levels => Order, lines => Lines})
+            collapsed(?OURS, #{by => Measure, group_by => Order, lines => Lines})
         )
      || Measure <- Measures, Order <- Levels, Lines <- [true, false]
     ].
@@ -237,12 +239,12 @@ growth_and_release_are_kept_apart_test() ->
         maps:fold(
             fun([Status, Sign | _], Weight, Sums) -> Sums#{[Status, Sign] => Weight} end,
             #{},
-            collapsed(?OURS, #{measure => memory})
+            collapsed(?OURS, #{by => memory})
         )
     ).
 
 names_do_not_break_a_line_test() ->
-    Stacks = collapsed(?CORPUS "nasty_names.log", #{levels => [process]}),
+    Stacks = collapsed(?CORPUS "nasty_names.log", #{group_by => [process]}),
     ?assertEqual(14, lists:sum(maps:values(Stacks))),
     ?assert(maps:is_key([<<"5/6">>, <<"root:f/0">>, <<"a%20b%3Bc:a%20b%3Bc/0">>], Stacks)).
 
@@ -251,7 +253,7 @@ stacks_of_perf_have_no_status_test() ->
         #{[<<"[no_frames]">>] => 8, [<<"main">>] => 1, [<<"do_idle">>] => 1},
         maps:filter(
             fun(_, Weight) -> Weight < 250000 end,
-            collapsed(?CORPUS "perf.txt", #{measure => period})
+            collapsed(?CORPUS "perf.txt", #{by => period})
         )
     ).
 
@@ -261,7 +263,7 @@ stacks_are_those_of_the_export_test_() ->
     [
         ?_test(begin
             {ok, Profile} = flame_prof_profile:read(?OURS),
-            Options = #{measure => Measure, levels => [process, status], lines => Lines},
+            Options = #{by => Measure, group_by => [process, status], lines => Lines},
             {ok, #{weight := Weight, samples := Samples, count := Count, stacks := Stacks}} =
                 flame_prof_profile:stacks(Profile, Options),
             Sums = maps:from_list([{L ++ symbols(S), W} || {L, S, W, _} <- Stacks]),
@@ -279,6 +281,15 @@ stacks_are_those_of_the_export_test_() ->
         end)
      || Measure <- [samples, reductions, {value, memory}, memory], Lines <- [true, false]
     ].
+
+earlier_names_of_options_are_accepted_test() ->
+    {ok, Profile} = flame_prof_profile:read(?OURS),
+    Stacks = flame_prof_profile:stacks(Profile, #{by => memory, group_by => [process]}),
+    ?assertMatch({ok, #{count := 2}}, Stacks),
+    ?assertEqual(Stacks, flame_prof_profile:stacks(Profile,
+        #{measure => memory, levels => [process]})),
+    ?assertEqual(Stacks, flame_prof_profile:stacks(Profile,
+        #{measures => [memory], levels => [process]})).
 
 symbols(Frames) -> lists:reverse([Symbol || {Symbol, _} <- Frames]).
 
@@ -308,7 +319,7 @@ groups_are_summed_without_stacks_test_() ->
     [
         ?_test(begin
             {ok, Profile} = flame_prof_profile:read(?OURS),
-            Query = #{measure => Measure, levels => [status, node, pid]},
+            Query = #{by => Measure, group_by => [status, node, pid]},
             {ok, #{stacks := Stacks}} = flame_prof_profile:stacks(Profile, Query),
             {ok, #{stacks := Groups} = Answer} =
                 flame_prof_profile:stacks(Profile, Query#{stacks => false}),
@@ -349,7 +360,7 @@ a_closed_profile_is_of_no_use_test() ->
 a_weighted_export_is_read_back_test_() ->
     [
         {atom_to_list(Kind), fun() ->
-            with_export(perf, ?OURS, #{measure => {Kind, memory}}, fun(Path, Facts) ->
+            with_export(perf, ?OURS, #{by => {Kind, memory}}, fun(Path, Facts) ->
                 ?assertMatch({ok, #{}}, perf_script_grammar:check(Path)),
                 {ok, Written, #{bad := 0}} = flame_prof:fold(
                     fun(S, L) -> [perf_row(S) | L] end, [], Path
@@ -362,12 +373,12 @@ a_weighted_export_is_read_back_test_() ->
     ].
 
 a_perf_of_the_original_keeps_the_grammar_test() ->
-    with_export(perf, ?CORPUS "original.log", #{measure => {value, reductions}}, fun(Path, _) ->
+    with_export(perf, ?CORPUS "original.log", #{by => {value, reductions}}, fun(Path, _) ->
         ?assertMatch({ok, #{}}, perf_script_grammar:check(Path))
     end).
 
 times_are_put_in_order_test() ->
-    with_export(perf, [?OURS, ?OURS], #{measure => samples}, fun(Path, Facts) ->
+    with_export(perf, [?OURS, ?OURS], #{by => samples}, fun(Path, Facts) ->
         ?assertMatch(#{samples := 12, moved := M} when M >= 5, Facts),
         {ok, Times, _} = flame_prof:fold(fun(#{time_us := T}, L) -> [T | L] end, [], Path),
         ?assertEqual(12, length(Times)),
@@ -378,7 +389,7 @@ times_are_put_in_order_test() ->
 
 speedscope_adds_up_test() ->
     Measures = [samples, {value, memory}, {delta, reductions}],
-    with_export(speedscope, ?OURS, #{measures => Measures}, fun(Path, _) ->
+    with_export(speedscope, ?OURS, #{by => Measures}, fun(Path, _) ->
         {ok, Text} = file:read_file(Path),
         #{
             <<"$schema">> := <<"https://www.speedscope.app/file-format-schema.json">>,
@@ -587,7 +598,7 @@ a_session_s_file_is_read_whole_test_() ->
             [
                 ?assertEqual(
                     expected_stacks(File, Measure, Levels, true),
-                    collapsed(File, #{measure => Measure, levels => Levels})
+                    collapsed(File, #{by => Measure, group_by => Levels})
                 )
              || Measure <- [samples, reductions, {value, memory}],
                 Levels <- [[status, process], [memory, queue]]
@@ -622,7 +633,7 @@ samples(File) ->
         reader_oracle:fold(fun(S, L) -> [S | L] end, [], [File]),
     [told_by_key(Sample) || Sample <- lists:reverse(Samples)].
 
-%% That reader tells numbers from words by their looks: a process of the corpus is
+%% That reader tells numbers from words by their observations: a process of the corpus is
 %% registered as '5/6'.
 told_by_key(#{metrics := #{<<"name">> := {A, B}} = Metrics, words := Words} = Sample) ->
     Name = iolist_to_binary(io_lib:format("~b/~b", [A, B])),

@@ -17,7 +17,7 @@
 %% Name, what it takes, what it does. `flag' takes nothing.
 -type option() :: {atom(), flag | {string(), kind()}, unicode:chardata()}.
 -type kind() ::
-    text | file | nodes | duration | measure | levels | setting | {whole, integer(), integer()}
+    text | file | nodes | duration | metric | dimensions | setting | {whole, integer(), integer()}
     | percent | port | top | {one_of, [atom()]}.
 
 %% @doc `{usage, Text}': it is wrong, and Text says what.
@@ -120,20 +120,20 @@ value(top, Text) ->
         [{N, ""}, {Ms, ""}] when is_integer(N), is_integer(Ms) -> {ok, {top, N, Ms}};
         _ -> error
     end;
-value(measure, "value:" ++ [_ | _] = Text) ->
+value(metric, "value:" ++ [_ | _] = Text) ->
     {ok, {value, binary_part_after(":", Text)}};
-value(measure, "delta:" ++ [_ | _] = Text) ->
+value(metric, "delta:" ++ [_ | _] = Text) ->
     {ok, {delta, binary_part_after(":", Text)}};
-value(measure, "samples") ->
+value(metric, "samples") ->
     {ok, samples};
-value(measure, "period") ->
+value(metric, "period") ->
     {ok, period};
-value(measure, Text) ->
+value(metric, Text) ->
     case not_empty(Text) of
         {ok, _} -> {ok, unicode:characters_to_binary(Text)};
         error -> error
     end;
-value(levels, Text) ->
+value(dimensions, Text) ->
     Known = [status, process, pid, node, memory, queue, sign, event, file],
     Levels = [[L || L <- Known, atom_to_list(L) =:= Word] || Word <- string:lexemes(Text, ",")],
     case lists:member([], Levels) of
@@ -185,8 +185,8 @@ accepts(percent) -> "a number from 0 to 100";
 accepts(duration) -> "a time such as 500ms, 30s, 5m or 1h";
 accepts({one_of, Atoms}) -> ["one of: ", lists:join(", ", [atom_to_list(Atom) || Atom <- Atoms])];
 accepts(top) -> "a number of processes, or with the interval of the choice, as in 100:5000";
-accepts(measure) -> "samples, period, a metric, value:METRIC or delta:METRIC";
-accepts(levels) -> "a list of status, process, pid, node, memory, queue, sign, event, file";
+accepts(metric) -> "samples, period, a metric, value:METRIC or delta:METRIC";
+accepts(dimensions) -> "a list of status, process, pid, node, memory, queue, sign, event, file";
 accepts(setting) ->
     Keys = [atom_to_list(Key) || Key <- flame_prof_options:keys()],
     ["KEY=TERM, KEY being one of: ", lists:join(", ", Keys)];
@@ -265,7 +265,7 @@ options(pstack) ->
     node_options() ++ json();
 options(hot) ->
     [
-        {by, {"MEASURE", measure}, "samples, a metric such as reductions, value:METRIC (samples)"},
+        {by, {"METRIC", metric}, "samples, a metric such as reductions, value:METRIC (samples)"},
         {idle, flag, "with what waits, and idle schedulers (by a metric they are shown)"},
         {status, {"STATUS", {one_of, statuses()}},
             "only samples of this status, such as running (what is active)"},
@@ -281,8 +281,9 @@ options(export) ->
     [
         {as, {"FORMAT", {one_of, formats()}}, "collapsed, perf, speedscope or pprof"},
         {output, {"FILE", file}, "where to (beside the first file); - is the standard output"},
-        {by, {"MEASURE", measure}, "samples, a metric, value:METRIC, delta:METRIC (samples)"},
-        {levels, {"LIST", levels}, "drawers, outermost first, as in status,process (status)"},
+        {by, {"METRIC", metric}, "samples, a metric, value:METRIC, delta:METRIC (samples)"},
+        {group_by, {"LIST", dimensions}, "outermost first, as in status,process (status)"},
+        {levels, {"LIST", dimensions}, "an earlier name of --group-by"},
         memory_option()
     ] ++ json();
 options(report) ->

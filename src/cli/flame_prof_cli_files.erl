@@ -50,7 +50,7 @@ with(check, Profile, Parsed) ->
     end;
 with(export, Profile, #{as := Format, arguments := [First | _]} = Parsed) ->
     Options = maps:merge(
-        #{measure => maps:get(by, Parsed, samples)}, maps:with([levels], Parsed)
+        #{by => maps:get(by, Parsed, samples)}, maps:with([group_by, levels], Parsed)
     ),
     Path = maps:get(output, Parsed, First ++ extension(Format)),
     exported(Profile, Format, Path, Options, Parsed).
@@ -63,7 +63,7 @@ shown(Report, _) ->
 json(Term) ->
     put([flame_prof_json:encode(Term), "\n"]).
 
-failed({bad_option, #{option := measure, value := Metric, accepted := Accepted}}) ->
+failed({bad_option, #{option := by, value := Metric, accepted := Accepted}}) ->
     {error, {usage, ["--by: no metric ", Metric, "; it takes ", Accepted]}};
 failed(Reason) ->
     {error, flame_prof:format_error(Reason)}.
@@ -74,14 +74,14 @@ is_whole(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
     Bad =:= 0 andalso Damaged =:= 0 andalso not CutOff.
 
 file(#{path := Path, dialect := Dialect, compression := Compression} = File) ->
-    #{bytes := Bytes, text := Text, samples := Samples, looks := Looks, bad := Bad} = File,
+    #{bytes := Bytes, text := Text, samples := Samples, observations := All, bad := Bad} = File,
     #{first_us := First, last_us := Last, cut_off := CutOff, damaged := Damaged} = File,
     [
         [Path, ": ", verdict(is_whole(File)), "\n"],
         io_lib:format("  ~ts, ~ts, ~ts bytes", [dialect(Dialect), Compression, grouped(Bytes)]),
         [[" of ", grouped(Text), " bytes of text"] || Compression =/= plain],
         ["\n  ", grouped(Samples), " samples"],
-        [[" of ", grouped(Looks), " looks"] || Looks > Samples],
+        [[" of ", grouped(All), " observations"] || All > Samples],
         [[", ", time(First), " to ", time(Last)] || Samples > 0],
         "\n",
         [["  lost: ", grouped(Bad), " damaged samples\n"] || Bad > 0],

@@ -57,7 +57,7 @@
         idle := non_neg_integer(),
         running := non_neg_integer(),
         matched := non_neg_integer(),
-        torn := non_neg_integer(),
+        inconsistent := non_neg_integer(),
         share_of_running := float(),
         share_of_time := float(),
         error_points := float(),
@@ -66,7 +66,7 @@
         alike := [{binary(), pos_integer()}]
     }.
 %% `samples' of all schedulers, of these the `idle', the `running' and, among them,
-%% those that `matched'; `torn' could not be used and are not among them. The most
+%% those that `matched'; `inconsistent' could not be used and are not among them. The most
 %% frequent are first. `alike' has names that were seen, if nothing matched.
 %% `error_points': by how many points of percent the shares among the matching may
 %% be wrong, in 95 of 100 cases, were the samples independent.
@@ -269,7 +269,8 @@ read(Directory, Wanted, {ok, Info}, About) ->
     Files = [filename:join(Directory, Name) || Name <- lists:sort(Names)],
     case flame_prof_profile:read(Files) of
         {ok, Profile} ->
-            Report = report_of(Profile, Wanted, maps:merge(About, maps:with([torn], Info))),
+            #{torn := Inconsistent} = Info,
+            Report = report_of(Profile, Wanted, About#{inconsistent => Inconsistent}),
             ok = flame_prof_profile:close(Profile),
             {ok, Report};
         {error, _} = Error ->
@@ -352,9 +353,9 @@ line({Symbol, _Dso}) -> flame_prof_frames:decode(Symbol).
 
 %% The report.
 
-report_of(Profile, Wanted, #{torn := Torn} = About) ->
+report_of(Profile, Wanted, #{inconsistent := Unused} = About) ->
     {ok, #{samples := All, stacks := Stacks}} =
-        flame_prof_profile:stacks(Profile, #{levels => [pid]}),
+        flame_prof_profile:stacks(Profile, #{group_by => [pid]}),
     Found = found(Stacks, Wanted),
     Idle = lists:sum([Count || {idle, _, _, Count} <- Found]),
     Blamed = [{Blame, Count} || {{matched, Blame}, _, _, Count} <- Found],
@@ -368,9 +369,8 @@ report_of(Profile, Wanted, #{torn := Torn} = About) ->
         running => Running,
         matched => Matched,
         share_of_running => share(Matched, Running),
-        %% What was torn was running, and why it was torn has nothing to do with
-        %% what it ran.
-        share_of_time => share(Matched, Running) * (Running + Torn) / max(1, All + Torn),
+        %% Inconsistent samples are of what was running, whatever that was.
+        share_of_time => share(Matched, Running) * (Running + Unused) / max(1, All + Unused),
         error_points => error_points(Matched),
         callers => callers(Blamed, Matched, Running),
         processes => processes(named(Found, Profile), Matched, Running),
@@ -487,11 +487,12 @@ format(Report) ->
         table("Processes", "process", [{R, shown(maps:get(name, R))} || R <- Processes])
     ].
 
-measured(#{elapsed_ms := Ms, interval_ms := Interval, schedulers := Schedulers, torn := Torn}) ->
+measured(#{elapsed_ms := Ms, interval_ms := Interval, schedulers := Schedulers} = Report) ->
+    #{inconsistent := Unused} = Report,
     [
         io_lib:format(" in ~.1f s, one every ~b ms from each of ", [Ms / 1000, Interval]),
         io_lib:format("~b scheduler~ts", [Schedulers, plural(Schedulers)]),
-        [[", ", grouped(Torn), " could not be used"] || Torn > 0]
+        [[", ", grouped(Unused), " could not be used"] || Unused > 0]
     ].
 
 time(#{share_of_time := Share, schedulers := Schedulers, elapsed_ms := Ms}) ->

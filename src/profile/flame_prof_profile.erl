@@ -4,7 +4,7 @@
 %% 1> {ok, Profile} = flame_prof_profile:read("2026-11-21@0154.07.erl_perf.log").
 %% 2> #{samples := Samples, bad := 0} = flame_prof_profile:info(Profile).
 %% 3> flame_prof_profile:export(Profile, collapsed, "/tmp/reductions.txt",
-%%        #{measure => {delta, reductions}, levels => [status, process]}).
+%%        #{by => {delta, reductions}, group_by => [status, process]}).
 %% {ok,#{bytes => 51277,total => 91822031}}
 %% 4> flame_prof_profile:export(Profile, speedscope, "/tmp/prof.speedscope.json").
 %% 5> flame_prof_profile:export(Profile, pprof, "/tmp/prof.pb.gz").
@@ -35,7 +35,7 @@
 -export([export/3, export/4, index/2, packed_index/2]).
 
 -export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
--export_type([format/0, level/0, measure/0, export_options/0]).
+-export_type([format/0, dimension/0, metric/0, export_options/0]).
 
 -opaque profile() :: reference().
 
@@ -82,7 +82,7 @@
         bytes := non_neg_integer(),
         text := non_neg_integer(),
         samples := non_neg_integer(),
-        looks := non_neg_integer(),
+        observations := non_neg_integer(),
         bad := non_neg_integer(),
         own := binary(),
         damaged := non_neg_integer(),
@@ -93,7 +93,7 @@
 %% `own' is what the profiler said of itself in its last sample in the file, as it
 %% stands there: counters, engine and the like; empty where there is none.
 %% `bytes' are those of the file, `text' those of the text in it. `looks' are what the
-%% samples stand for: see {@link measure()}. `damaged' counts places where compressed
+%% samples stand for: see {@link metric()}. `damaged' counts places where compressed
 %% text made no sense.
 
 -type process() ::
@@ -118,52 +118,52 @@
 
 -type stack() ::
     {
-        Levels :: [binary()],
+        Groups :: [binary()],
         Frames :: [flame_prof_samples:frame()],
         Weight :: pos_integer(),
         Samples :: pos_integer()
     }.
-%% Levels, outermost first, and frames, leaf first, as they stand in the file.
+%% The groups of the dimensions in `group_by', outermost first, and the frames, leaf first, as they
+%% stand in the file.
 
 -type format() :: collapsed | perf | speedscope | pprof.
 
--type measure() ::
+-type metric() ::
     samples
     | period
-    | {value | delta, Metric :: atom() | binary()}
-    | (Metric :: atom() | binary()).
+    | {value | delta, Name :: atom() | binary()}
+    | (Name :: atom() | binary()).
 %% What a sample weighs: one; its period; a metric of {@link info/1} as it was; or
 %% by how much that changed since the process' sample before. A sample of a process
-%% that was the same at N looks (`coalesce_idle => true', `cpu_budget') is N samples,
+%% that stands for N observations (`coalesce_idle => true', `cpu_budget') is N samples,
 %% and weighs N times its value. An atom is the same as a binary, and a metric alone
 %% is its change.
 
--type level() :: status | process | pid | node | memory | queue | sign | event | file.
-%% What stacks are sorted into below the root. `process' is the registered name, or
+-type dimension() :: status | process | pid | node | memory | queue | sign | event | file.
+%% What stacks are grouped by, below the root. `process' is the registered name, or
 %% else the label, or the initial call; `memory' and `queue' are classes by powers of ten of
 %% what the process had, such as `memory_10s_MiB'; `sign' is that of a change.
 
 -type export_options() ::
     #{
         top => pos_integer() | all,
-        measure => measure(),
-        measures => [measure(), ...],
-        levels => [level()],
+        by => metric() | [metric(), ...],
+        group_by => [dimension()],
         lines => boolean(),
         stacks => boolean()
     }.
 %% <ul>
-%% <li>`measure' (`samples')</li>
-%% <li>`measures': several, for speedscope: a profile of the file for each</li>
-%% <li>`levels': outermost first (`[status]'); not for perf and pprof. Changes
-%%     always have `sign', as their innermost level where it is not named: growth
+%% <li>`by' (`samples'); of several metrics, speedscope has a profile of the file for each</li>
+%% <li>`group_by': outermost first (`[status]'); not for perf and pprof. Changes
+%%     always have `sign', as their innermost dimension where it is not named: growth
 %%     and release do not cancel each other.</li>
 %% <li>`lines': whether two lines of a function are two frames (true); for
 %%     collapsed and {@link stacks/2}</li>
-%% <li>`stacks': false: {@link stacks/2} answers one sum for each group of levels, and no
+%% <li>`stacks': false: {@link stacks/2} answers one sum for each group, and no
 %%     frames (true)</li>
 %% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
 %% </ul>
+%% `measure' and `measures' are earlier names of `by', and `levels' of `group_by'.
 
 -define(STEP_BYTES, 33554432).
 -define(MAX_MEMORY, 1073741824).
@@ -355,36 +355,43 @@ write_to(Profile, Format, {ok, Path}, Queries) ->
     flame_prof_report_nif:profile_export(Profile, Format, Path, Queries).
 
 export_options(Profile, Given) when is_map(Given) ->
-    Defaults = #{measure => samples, levels => [status], lines => true, stacks => true},
-    case checked(maps:merge(Defaults, Given)) of
-        {ok, #{measure := One, levels := Levels} = Options} ->
-            Measures = [measure(M) || M <- maps:get(measures, Options, [One])],
-            queries(Measures, Levels, frames(Options), info(Profile));
+    Defaults = #{by => samples, group_by => [status], lines => true, stacks => true},
+    case checked(maps:merge(Defaults, renamed(Given))) of
+        {ok, #{by := By, group_by := Dimensions} = Options} ->
+            queries(metrics(By), Dimensions, frames(Options), info(Profile));
         {error, _} = Error ->
             Error
     end;
 export_options(_Profile, Given) ->
     {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
 
+renamed(Given) ->
+    Names = #{measure => by, measures => by, levels => group_by},
+    maps:fold(fun(Key, Value, Options) -> Options#{maps:get(Key, Names, Key) => Value} end, #{},
+        Given).
+
 frames(#{stacks := false}) -> none;
 frames(#{lines := false}) -> functions;
 frames(_) -> lines.
 
-queries(_Measures, _Levels, _Frames, {error, _} = Error) ->
+queries(_Metrics, _Dimensions, _Frames, {error, _} = Error) ->
     Error;
-queries(Measures, Levels, Frames, #{metrics := Metrics}) ->
-    case [Metric || {_, Metric} <- Measures, not lists:member(Metric, Metrics)] of
+queries(Metrics, Dimensions, Frames, #{metrics := InFiles}) ->
+    case [Name || {_, Name} <- Metrics, not lists:member(Name, InFiles)] of
         [] ->
-            {ok, [{Measure, Levels, Frames} || Measure <- Measures]};
-        [Metric | _] ->
-            Known = lists:join(<<", ">>, [<<"samples">>, <<"period">> | Metrics]),
+            {ok, [{Metric, Dimensions, Frames} || Metric <- Metrics]};
+        [Name | _] ->
+            Known = lists:join(<<", ">>, [<<"samples">>, <<"period">> | InFiles]),
             Accepted = iolist_to_binary(["one of ", Known, " of these files"]),
-            {error, flame_prof_error:option(measure, Metric, Accepted)}
+            {error, flame_prof_error:option(by, Name, Accepted)}
     end.
 
-measure(Plain) when Plain =:= samples; Plain =:= period -> Plain;
-measure({Kind, Metric}) -> {Kind, text(Metric)};
-measure(Metric) -> {delta, text(Metric)}.
+metrics(Several) when is_list(Several) -> [metric(Metric) || Metric <- Several];
+metrics(One) -> [metric(One)].
+
+metric(Plain) when Plain =:= samples; Plain =:= period -> Plain;
+metric({Kind, Name}) -> {Kind, text(Name)};
+metric(Name) -> {delta, text(Name)}.
 
 text(Metric) when is_atom(Metric) -> atom_to_binary(Metric);
 text(Metric) -> Metric.
@@ -402,14 +409,13 @@ is_option(max_memory, Bytes) ->
     is_integer(Bytes) andalso Bytes >= 1 bsl 20 andalso Bytes < 1 bsl 60;
 is_option(progress, Fun) ->
     is_function(Fun, 3);
-is_option(measure, Measure) ->
-    is_measure(Measure);
-is_option(measures, Measures) ->
-    is_list(Measures) andalso Measures =/= [] andalso length(Measures) =< 128 andalso
-        lists:all(fun is_measure/1, Measures);
-is_option(levels, Levels) ->
-    is_list(Levels) andalso Levels -- levels() =:= [] andalso
-        length(lists:usort(Levels)) =:= length(Levels);
+is_option(by, [_ | _] = Metrics) ->
+    is_proper(Metrics) andalso length(Metrics) =< 128 andalso lists:all(fun is_metric/1, Metrics);
+is_option(by, Metric) ->
+    is_metric(Metric);
+is_option(group_by, Dimensions) ->
+    is_proper(Dimensions) andalso Dimensions -- dimensions() =:= [] andalso
+        length(lists:usort(Dimensions)) =:= length(Dimensions);
 is_option(top, Top) ->
     Top =:= all orelse (is_integer(Top) andalso Top >= 1 andalso Top < 1 bsl 60);
 is_option(Key, Is) when Key =:= lines; Key =:= stacks ->
@@ -417,31 +423,31 @@ is_option(Key, Is) when Key =:= lines; Key =:= stacks ->
 is_option(_, _) ->
     false.
 
-is_measure({Kind, Metric}) when Kind =:= value; Kind =:= delta -> is_metric(Metric);
-is_measure(Metric) -> is_metric(Metric).
+is_proper(List) when length(List) >= 0 -> true;
+is_proper(_) -> false.
 
-is_metric(Metric) -> is_atom(Metric) orelse is_binary(Metric).
+is_metric({Kind, Name}) when Kind =:= value; Kind =:= delta -> is_name(Name);
+is_metric(Name) -> is_name(Name).
 
-levels() ->
+is_name(Name) -> is_atom(Name) orelse is_binary(Name).
+
+dimensions() ->
     [status, process, pid, node, memory, queue, sign, event, file].
 
 accepts(max_memory) ->
     <<"bytes, a whole number from 1048576 on">>;
 accepts(progress) ->
     <<"a function of three arguments">>;
-accepts(measure) ->
-    <<"samples, period, {value, Metric}, {delta, Metric} or a metric">>;
-accepts(measures) ->
-    <<"a list of measures, at least one">>;
-accepts(levels) ->
-    <<"a list, each at most once, of: ", (names(levels()))/binary>>;
+accepts(by) ->
+    <<"samples, period, {value, Metric}, {delta, Metric}, a metric, or a list of such">>;
+accepts(group_by) ->
+    <<"a list, each at most once, of: ", (names(dimensions()))/binary>>;
 accepts(top) ->
     <<"all, or a whole number from 1 on">>;
 accepts(Key) when Key =:= lines; Key =:= stacks ->
     <<"true or false">>;
 accepts(_) ->
-    <<"no such option; there are: levels, lines, max_memory, measure, measures, "
-      "progress, stacks, top">>.
+    <<"no such option; there are: by, group_by, lines, max_memory, progress, stacks, top">>.
 
 names(Atoms) ->
     iolist_to_binary(lists:join(", ", [atom_to_binary(Atom) || Atom <- Atoms])).

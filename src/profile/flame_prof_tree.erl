@@ -24,15 +24,14 @@
 
 -include("flame_prof.hrl").
 
--export([report/2, of_profile/2, format/2, format/3, checked/1]).
-
--import(flame_prof_text, [grouped/1, percent/1, plural/1, fit/2, right/2]).
+-export([report/2, of_profile/2, format/2, format/3]).
+-export([checked/1, is_selected/2, share/2]).
 
 -export_type([options/0, report/0, branch/0, hot_function/0, row/0]).
 
 -type options() ::
     #{
-        by => flame_prof_profile:measure(),
+        by => flame_prof_profile:metric(),
         idle => boolean(),
         status => active | all | flame_prof:status(),
         node => boolean(),
@@ -120,7 +119,6 @@
 
 -define(DETAILS, 3).
 -define(CHILDREN, 15).
--define(MEASURE_COLUMNS, (7 + 1 + 15)).
 
 %% @doc Read files and report of them.
 -spec report(flame_prof_samples:files(), options()) ->
@@ -152,36 +150,53 @@ of_profile(Profile, Given) ->
         {error, _} = Error -> Error
     end.
 
-measured(Profile, #{by := By} = Options) ->
-    case stacks(Profile, #{measure => By, levels => levels(Options), lines => false}) of
-        {ok, Stacks} -> {ok, report_of(Profile, Stacks, Options)};
-        {error, _} = Error -> Error
+measured(Profile, Options) ->
+    case answers(Profile, queries(Options)) of
+        {ok, Answers} ->
+            case flame_prof_profile:processes(Profile) of
+                {error, _} = Error -> Error;
+                Processes -> {ok, report_of(info(Profile, Processes), Answers, Options)}
+            end;
+        {error, _} = Error ->
+            Error
     end.
 
-levels(#{node := true}) -> [file, status];
-levels(_) -> [status].
+%% The stacks; the statuses of all samples, also of those that are not shown; the processes.
+queries(#{by := By, node := ByFile}) ->
+    [
+        #{by => By, group_by => [file || ByFile] ++ [status], lines => false},
+        #{group_by => [status], stacks => false},
+        #{by => By, group_by => [status, node, pid], stacks => false}
+    ].
 
-stacks(Profile, Query) ->
+answers(_Profile, []) ->
+    {ok, []};
+answers(Profile, [Query | Queries]) ->
     case flame_prof_profile:stacks(Profile, Query) of
-        {ok, #{stacks := Stacks}} -> {ok, Stacks};
+        {ok, #{stacks := Stacks}} -> and_more(Stacks, answers(Profile, Queries));
         {error, _} = Error -> Error
     end.
 
-report_of(Profile, Stacks, #{by := By, top := Top, node := ByFile} = Options) ->
-    #{processes := Processes, bad := Bad, files := Files} = Info = flame_prof_profile:info(Profile),
+and_more(Stacks, {ok, More}) -> {ok, [Stacks | More]};
+and_more(_Stacks, {error, _} = Error) -> Error.
+
+info(Profile, Processes) -> (flame_prof_profile:info(Profile))#{known => Processes}.
+
+report_of(Info, [Stacks, Statuses, Sums], #{by := By, top := Top, node := ByFile} = Options) ->
+    #{processes := Processes, bad := Bad, files := Files, known := Known} = Info,
     #{first_us := First, last_us := Last} = Info,
     Status = selected(Options),
     At = 1 + length([file || ByFile]),
-    Rows = [row(Stack) || {Levels, _, _, _} = Stack <- unsigned(Stacks),
-        is_selected(lists:nth(At, Levels), Status)],
-    Grown = [Row || {Levels, _, _, _, _} = Row <- Rows, lists:last(Levels) =/= <<"negative">>],
+    Rows = [row(Stack) || {Groups, _, _, _} = Stack <- unsigned(Stacks),
+        is_selected(lists:nth(At, Groups), Status)],
+    Grown = [Row || {Groups, _, _, _, _} = Row <- Rows, lists:last(Groups) =/= <<"negative">>],
     Growth = weight(Grown),
     {Functions, MoreFunctions} = functions(Grown, Growth, Top),
-    {ByProcess, MoreProcesses} = by_process(Profile, Status, Growth, Options),
-    ByStatus = by_status(Profile),
+    {ByProcess, MoreProcesses} = by_process(Sums, Known, Status, Growth, Top),
+    ByStatus = by_status(Statuses),
     #{
-        by => measure_text(By),
-        unit => unit(Profile, Info),
+        by => metric_text(By),
+        unit => unit(Files, Known),
         status => Status,
         files => length(Files),
         seconds => (Last - First) / 1.0e6,
@@ -207,6 +222,8 @@ selected(#{idle := false}) -> active;
 selected(#{by := By}) when By =:= samples; By =:= period -> active;
 selected(_) -> all.
 
+%% @private Whether samples with this status, a text of the file, are among those that are shown.
+-spec is_selected(binary(), active | all | flame_prof:status()) -> boolean().
 is_selected(_Status, all) -> true;
 is_selected(Status, active) -> is_active(Status);
 is_selected(Status, Selected) -> Status =:= atom_to_binary(Selected).
@@ -247,17 +264,15 @@ visible(Text) -> << <<(visible_character(C))/utf8>> || <<C/utf8>> <= Text >>.
 visible_character(C) when C < 32; C >= 16#7f, C < 16#a0 -> $?;
 visible_character(C) -> C.
 
-measure_text({Kind, Metric}) -> iolist_to_binary(io_lib:format("~s of ~s", [Kind, text(Metric)]));
-measure_text(Metric) -> text(Metric).
+metric_text({Kind, Metric}) -> iolist_to_binary(io_lib:format("~s of ~s", [Kind, text(Metric)]));
+metric_text(Metric) -> text(Metric).
 
 text(Metric) when is_atom(Metric) -> atom_to_binary(Metric);
 text(Metric) -> Metric.
 
 %% Statuses and processes: sums without stacks.
 
-%% Of all samples, also of those that are not shown.
-by_status(Profile) ->
-    {ok, Sums} = stacks(Profile, #{levels => [status], stacks => false}),
+by_status(Sums) ->
     Total = lists:sum([Samples || {_, _, _, Samples} <- Sums]),
     Ranked = lists:sort([{rank(Status), Status, Samples} || {[Status], _, _, Samples} <- Sums]),
     [
@@ -273,30 +288,29 @@ rank(<<"waiting">>) -> 5;
 rank(_) -> 4.
 
 %% Processes of two nodes can have the same pid.
-by_process(Profile, Status, Total, #{by := By, top := Top}) ->
-    Query = #{measure => By, levels => [status, node, pid], stacks => false},
-    {ok, Groups} = stacks(Profile, Query),
-    Sums = lists:foldl(
-        fun({[_, Node, Pid | _], _, Weight, Samples}, Sums) ->
-            {W, S} = maps:get({Node, Pid}, Sums, {0, 0}),
-            Sums#{{Node, Pid} => {W + Weight, S + Samples}}
+by_process(Sums, Known, Status, Total, Top) ->
+    Selected = [Sum || {[S | Groups], _, _, _} = Sum <- Sums, is_selected(S, Status),
+        lists:last(Groups) =/= <<"negative">>],
+    Added = lists:foldl(
+        fun({[_, Node, Pid | _], _, Weight, Samples}, All) ->
+            {W, S} = maps:get({Node, Pid}, All, {0, 0}),
+            All#{{Node, Pid} => {W + Weight, S + Samples}}
         end,
         #{},
-        [Group || {[S | Levels], _, _, _} = Group <- Groups, is_selected(S, Status),
-            lists:last(Levels) =/= <<"negative">>]
+        Selected
     ),
-    Sorted = lists:sort([{-W, Key, S} || {Key, {W, S}} <- maps:to_list(Sums)]),
-    Names = names(Profile, [Key || {_, Key, _} <- lists:sublist(Sorted, Top)]),
+    Sorted = lists:sort([{-W, Key, S} || {Key, {W, S}} <- maps:to_list(Added)]),
+    Listed = lists:sublist(Sorted, Top),
+    Names = names(Known, [Key || {_, Key, _} <- Listed]),
     {[#{name => maps:get(Key, Names), weight => -W, samples => Samples, share => share(-W, Total)}
-        || {W, Key, Samples} <- lists:sublist(Sorted, Top)], max(0, length(Sorted) - Top)}.
+        || {W, Key, Samples} <- Listed], max(0, length(Sorted) - Top)}.
 
-names(Profile, Keys) ->
-    Wanted = maps:from_keys(Keys, []),
+names(Known, Keys) ->
+    Wanted = maps:from_list([{Key, []} || Key <- Keys]),
     maps:from_list([{Key, visible(flame_prof_frames:process(Process))}
-        || Process <- flame_prof_profile:processes(Profile),
-           Key <- [key(Process)], is_map_key(Key, Wanted)]).
+        || Process <- Known, Key <- [key(Process)], is_map_key(Key, Wanted)]).
 
-%% As the levels `node' and `pid' have it.
+%% As the dimensions `node' and `pid' have it.
 key(#{pid := Os, erl_pid := <<>>, tid := Tid}) -> {node_text(Os), number_text(Os, Tid)};
 key(#{pid := Os, erl_pid := Pid}) -> {node_text(Os), Pid}.
 
@@ -305,20 +319,17 @@ node_text(Os) -> iolist_to_binary(["os_pid_", integer_to_list(Os)]).
 number_text(Os, Tid) -> iolist_to_binary([integer_to_list(Os), "/", integer_to_list(Tid)]).
 
 %% A file says its mode in the profiler's own sample; older ones in the rows of idle schedulers.
-unit(Profile, #{files := Files}) ->
+unit(Files, Known) ->
     case lists:all(fun is_of_schedulers/1, Files) orelse
-        (length(Files) =:= 1 andalso has_schedulers(Profile)) of
+        (length(Files) =:= 1 andalso lists:any(fun is_scheduler/1, Known)) of
         true -> cpu;
         false -> samples
     end.
 
 is_of_schedulers(#{own := Own}) -> binary:match(Own, <<" mode=schedulers">>) =/= nomatch.
 
-has_schedulers(Profile) ->
-    lists:any(
-        fun(#{words := Words}) -> lists:prefix("scheduler=", binary_to_list(Words)) end,
-        flame_prof_profile:processes(Profile)
-    ).
+is_scheduler(#{words := <<"scheduler=", _/binary>>}) -> true;
+is_scheduler(_) -> false.
 
 %% The tree: {Weight, Samples, Self, Details, Children by name}.
 
@@ -375,6 +386,8 @@ details(Details, Total) ->
     Sorted = lists:sort([{-Weight, Name} || {Name, Weight} <- maps:to_list(Details)]),
     [{Name, share(-Weight, Total)} || {Weight, Name} <- lists:sublist(Sorted, ?DETAILS)].
 
+%% @private In percent.
+-spec share(non_neg_integer(), non_neg_integer()) -> float().
 share(_, 0) -> 0.0;
 share(Weight, Total) -> 100 * Weight / Total.
 
@@ -411,8 +424,6 @@ function(Name, Leaves, Totals, Total) ->
         detail => details(Details, Total)
     }.
 
-%% Text.
-
 %% @equiv format(Report, Columns, "idle => true")
 -spec format(report(), pos_integer()) -> unicode:chardata().
 format(Report, Columns) ->
@@ -421,142 +432,7 @@ format(Report, Columns) ->
 %% @doc As text of at most so many columns. `Idle' is the option that shows what is idle.
 -spec format(report(), pos_integer(), unicode:chardata()) -> unicode:chardata().
 format(Report, Columns, Idle) ->
-    #{tree := Tree, functions := Functions, more_functions := More} = Report,
-    #{by_process := Processes, more_processes := MoreProcesses} = Report,
-    [
-        [[fit(Line, Columns), "\n"] || Line <- summary(Report, Idle)],
-        statuses(Report),
-        ["\n", columns(Report), "  (below a status: of this status)\n"],
-        [lines(Branch, 0, Columns) || Branch <- Tree],
-        ["\nFunctions", grown(Report), ": share of which it is the leaf, share that it is on the"
-            " stack of\n"],
-        "   leaf  on stack   samples\n",
-        [function_line(Function, Columns) || Function <- Functions],
-        [["                            ", grouped(More), " more\n"] || More > 0],
-        ["\nProcesses", grown(Report), "\n", columns(Report), "\n"],
-        [[measures(Process), fit(Name, max(20, Columns - ?MEASURE_COLUMNS - 2)), "\n"]
-            || #{name := Name} = Process <- Processes],
-        [["                         ", grouped(MoreProcesses), " more\n"] || MoreProcesses > 0]
-    ].
-
-columns(#{by := By} = Report) -> [title(Report), " ", right(fit(By, 40), 15)].
-
-title(Report) ->
-    case is_cpu(Report) of
-        true -> "    CPU";
-        false -> "  share"
-    end.
-
-grown(#{growth := Growth, weight := Weight}) when Growth < Weight -> " that grew";
-grown(_) -> "".
-
-%% How many samples are shown, of how many; what the files have; the metric's sum.
-summary(#{files := Files, bad := Bad, processes := Processes, seconds := Seconds} = Report, Idle) ->
-    [
-        shown_samples(Report, Idle),
-        [
-            [grouped(Processes), " process", [["es"] || Processes =/= 1], ", "],
-            [io_lib:format("~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
-            [[", ", grouped(Bad), " bad sample", plural(Bad), " left out"] || Bad > 0]
-        ]
-        | metric(Report)
-    ].
-
-shown_samples(#{status := all, all_samples := All}, _Idle) ->
-    [samples(All)];
-shown_samples(#{status := Status, by_status := ByStatus, all_samples := All} = Report, Idle) ->
-    Shown = [Row || #{name := Name} = Row <- ByStatus, is_selected(Name, Status)],
-    Count = lists:sum([N || #{samples := N} <- Shown]),
-    [
-        [grouped(Count), " of ", samples(All), " ", atom_to_list(Status)],
-        [" (", string:trim(percent(share(Count, All))), [" CPU" || is_cpu(Report)], ")"],
-        left_out(Status, ByStatus -- Shown, Idle)
-    ].
-
-samples(Count) -> [grouped(Count), " sample", plural(Count)].
-
-is_cpu(#{unit := Unit, by := By}) -> Unit =:= cpu andalso By =:= <<"samples">>.
-
-left_out(active, [_ | _] = Rows, Idle) ->
-    [";", [[" ", grouped(N), " ", Name, ","] || #{name := Name, samples := N} <- Rows],
-        " not shown (", Idle, ")"];
-left_out(_, _, _) ->
-    [].
-
-metric(#{by := <<"samples">>}) ->
-    [];
-metric(#{by := By, samples := Samples, weight := Weight, growth := Growth}) ->
-    [[
-        [grouped(Weight), " ", By, " in ", samples(Samples)],
-        [[": ", grouped(Growth), " grown, ", grouped(Weight - Growth), " released"]
-            || Growth < Weight]
-    ]].
-
-%% Where all are shown, the tree has the same in its roots.
-statuses(#{status := Status, by_status := Rows}) ->
-    case lists:all(fun(#{name := Name}) -> is_selected(Name, Status) end, Rows) of
-        true -> [];
-        false ->
-            ["\n  share         samples  (of all samples)\n",
-             [[measures(Row), status_name(Name), "\n"] || #{name := Name} = Row <- Rows]]
-    end.
-
-status_name(<<>>) -> "(no status)";
-status_name(Name) -> Name.
-
-measures(#{share := Share, weight := Weight}) ->
-    [percent(Share), " ", number(Weight, 15), "  "].
-
-%% Where it does not find room, by its magnitude.
-number(Number, Width) ->
-    case grouped(Number) of
-        Text when length(Text) =< Width -> right(Text, Width);
-        _ -> right(io_lib:format("~.3e", [float(Number)]), Width)
-    end.
-
-%% A status has a line of its own; below it, who has nothing beside it and takes
-%% nothing itself shares one with its callees.
-lines(#{children := Children} = Branch, Indent, Columns) ->
-    {Names, Last, Rest} =
-        case Indent of
-            0 -> {[], Branch, Children};
-            _ -> chain(Branch, [])
-        end,
-    Room = max(20, Columns - ?MEASURE_COLUMNS - 2 - Indent),
-    [
-        [measures(Branch), lists:duplicate(Indent, $\s)],
-        [joined(Names, [maps:get(name, Last) | detail(Last)], Room), "\n"],
-        [lines(Child, Indent + 2, Columns) || Child <- Rest]
-    ].
-
-chain(#{name := Name, weight := Weight, children := [#{weight := Weight} = Child]}, Names) ->
-    chain(Child, [Name | Names]);
-chain(#{children := Children} = Branch, Names) ->
-    {lists:reverse(Names), Branch, Children}.
-
-%% As many as find room, the first and the last in any case.
-joined([], Last, Room) ->
-    fit(Last, Room);
-joined([First | Between], Last, Room) ->
-    Text = lists:join(" > ", [First | Between] ++ [Last]),
-    case {string:length(Text) > Room, Between} of
-        {false, _} -> Text;
-        {true, []} -> fit(Text, Room);
-        {true, [<<"...">>]} -> fit(Text, Room);
-        {true, [<<"...">>, _ | Nearer]} -> joined([First, <<"...">> | Nearer], Last, Room);
-        {true, [_ | Nearer]} -> joined([First, <<"...">> | Nearer], Last, Room)
-    end.
-
-detail(#{detail := []}) -> [];
-detail(#{detail := Details}) -> ["  (", lists:join(", ", [one_detail(D) || D <- Details]), ")"].
-
-one_detail({Name, Share}) -> [Name, " ", io_lib:format("~.1f%", [Share])].
-
-function_line(#{name := Name, share := Share, total := Total, samples := Samples} = F, Columns) ->
-    [
-        [percent(Share), "   ", percent(Total), number(Samples, 10)],
-        ["  ", fit([Name | detail(F)], max(20, Columns - 29)), "\n"]
-    ].
+    flame_prof_tree_text:format(Report, Columns, Idle).
 
 %% Options.
 

@@ -70,4 +70,4 @@ weighted(Directory) ->
     {ok, Profile} = flame_prof_profile:read(Files),
     File = filename:join([Directory, "weighted", "memory.log"]),
     ok = filelib:ensure_dir(File),
-    {ok, _} = flame_prof_profile:export(Profile, perf, File, #{measure => {delta, memory}}).
+    {ok, _} = flame_prof_profile:export(Profile, perf, File, #{by => {delta, memory}}).
