@@ -345,7 +345,7 @@ profile_start(Given) ->
     1.
 
 %% @doc Ends what {@link profile_start/1} has begun, for the calling process.
-%% Those that were caught by it stay. Answers how many processes that were: 1, or 0
+%% Those that were followed from it stay. Answers how many processes that were: 1, or 0
 %% when it was not profiled. Never raises.
 -spec profile_stop() -> 0 | 1.
 profile_stop() ->

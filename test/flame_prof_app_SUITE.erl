@@ -107,6 +107,9 @@ a_bad_environment_is_logged_and_harmless(Config) ->
             ok = application:stop(flame_prof)
         end
      || {Environment, Named} <- [
+            {[{sample_rate, 1}], ["sample_rate", "no such option"]},
+            {[{max_files, 0}], ["sys.config", "max_files"]},
+            {[{profile, #{max_files => 0}}], ["profile", "max_files"]},
             {[{autostart, yes}], ["autostart", "true or false"]},
             {[{autostart, true}, {profile, [{sample_interval, 9}]}], ["profile",
                 "a map of options"]},

@@ -1,6 +1,7 @@
 %% What is told about a session: events, numbers, names.
 -module(flame_prof_event_SUITE).
 
+-include("flame_prof.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
@@ -83,7 +84,7 @@ the_default_handler_says_nothing(_Config) ->
     ok = logger:add_handler(?MODULE, ?MODULE, #{
         config => #{to => self()}, filters => Filters, filter_default => stop
     }),
-    ok = flame_prof_event:emit([session, start], #{}, #{}),
+    ok = flame_prof_event:emit(?FLAME_PROF_EVENT_SESSION_START, #{}, #{}),
     receive
         {told, _, Text} -> ct:fail(Text)
     after 100 -> ok
@@ -94,11 +95,11 @@ a_session_is_told_to_telemetry_where_it_is_loaded(Config) ->
     true = register(flame_prof_event_to, self()),
     Pid = run(Config),
     receive
-        {telemetry, [flame_prof, session, start], #{system_time := _}, Started} ->
+        {telemetry, ?FLAME_PROF_EVENT_SESSION_START, #{system_time := _}, Started} ->
             ?assertMatch(#{session := Pid, files := [_]}, Started)
     end,
     receive
-        {telemetry, [flame_prof, session, stop], Counts, Stopped} ->
+        {telemetry, ?FLAME_PROF_EVENT_SESSION_STOP, Counts, Stopped} ->
             ?assertMatch(#{attempted := _, elapsed_ms := _}, Counts),
             ?assertMatch(#{session := Pid, outcome := ok}, Stopped)
     end,

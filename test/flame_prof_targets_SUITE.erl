@@ -16,10 +16,10 @@
     the_end_of_the_session_does_not_disturb/1,
     those_that_are_always_wanted_are_sampled/1,
     a_name_is_looked_up_again/1,
-    spawned_processes_are_caught/1,
-    children_of_the_chosen_are_caught/1,
-    receivers_are_caught/1,
-    children_from_before_are_not_caught/1,
+    spawned_processes_are_followed/1,
+    children_of_the_chosen_are_followed/1,
+    receivers_are_followed/1,
+    children_from_before_are_not_followed/1,
     who_has_left_is_forgotten/1,
     catching_ends_at_its_limit_of_processes/1,
     tracing_ends_at_its_limit_of_events/1,
@@ -55,10 +55,10 @@ groups() ->
         the_end_of_the_session_does_not_disturb,
         those_that_are_always_wanted_are_sampled,
         a_name_is_looked_up_again,
-        spawned_processes_are_caught,
-        children_of_the_chosen_are_caught,
-        receivers_are_caught,
-        children_from_before_are_not_caught,
+        spawned_processes_are_followed,
+        children_of_the_chosen_are_followed,
+        receivers_are_followed,
+        children_from_before_are_not_followed,
         who_has_left_is_forgotten,
         catching_ends_at_its_limit_of_processes,
         tracing_ends_at_its_limit_of_events,
@@ -199,7 +199,7 @@ a_name_is_looked_up_again(Config) ->
 
 %% ---- follow -----------------------------------------------------------------
 
-spawned_processes_are_caught(Config) ->
+spawned_processes_are_followed(Config) ->
     start(Config, #{}),
     Before = ours(fun wait/0),
     Root = ours(fun() ->
@@ -211,15 +211,15 @@ spawned_processes_are_caught(Config) ->
     end),
     eventually(fun() -> count(explicit) =:= 1 end),
     Root ! go,
-    eventually(fun() -> count(caught) =:= 2 end),
-    ?assertMatch(#{spreading := polls}, targets()),
+    eventually(fun() -> count(followed) =:= 2 end),
+    ?assertMatch(#{following := polls}, targets()),
     eventually(fun() -> length(sampled_since(flushed(), 0)) >= 3 end),
     Sampled = sampled(Config),
     ?assertEqual(3, length(Sampled)),
     ?assert(lists:member(Root, Sampled)),
     ?assertNot(lists:member(Before, Sampled)).
 
-children_of_the_chosen_are_caught(Config) ->
+children_of_the_chosen_are_followed(Config) ->
     Root = ours(fun Loop() ->
         receive
             go -> ours(fun wait/0), Loop()
@@ -235,10 +235,10 @@ children_of_the_chosen_are_caught(Config) ->
     %% One that is there at the first poll is not new.
     eventually(fun() ->
         Root ! go,
-        count(caught) >= 1
+        count(followed) >= 1
     end).
 
-receivers_are_caught(Config) ->
+receivers_are_followed(Config) ->
     start(Config, #{}),
     Last = ours(fun wait/0),
     Named = ours(fun() -> relay(Last) end),
@@ -249,10 +249,10 @@ receivers_are_caught(Config) ->
     eventually(fun() -> count(explicit) =:= 1 end),
     First ! hello,
     %% The second may have sent before it was traced itself.
-    eventually(fun() -> count(caught) >= 1 end),
+    eventually(fun() -> count(followed) >= 1 end),
     First ! hello,
-    eventually(fun() -> count(caught) =:= 2 end),
-    ?assertMatch(#{spreading := {traces, _}}, targets()),
+    eventually(fun() -> count(followed) =:= 2 end),
+    ?assertMatch(#{following := {traces, _}}, targets()),
     has_samples_of([First, Named, Last]),
     Sampled = sampled(Config),
     ?assertEqual(lists:sort([First, Named, Last]), Sampled),
@@ -265,10 +265,10 @@ relay(To) ->
     relay(To).
 
 %% Polls have ended and begun again between the two.
-children_from_before_are_not_caught(Config) ->
+children_from_before_are_not_followed(Config) ->
     start(Config, #{}),
     ?assertEqual(ok, flame_prof:apply(fun() -> ok end)),
-    eventually(fun() -> maps:get(spreading, targets()) =:= off end),
+    eventually(fun() -> maps:get(following, targets()) =:= off end),
     Test = self(),
     _ = ours(fun() ->
         Before = ours(fun wait/0),
@@ -296,7 +296,7 @@ who_has_left_is_forgotten(Config) ->
         _ = [ours(fun wait/0) || _ <- lists:seq(1, 10)],
         wait()
     end),
-    eventually(fun() -> maps:get(spreading, targets()) =:= {ended, processes} end),
+    eventually(fun() -> maps:get(following, targets()) =:= {ended, processes} end),
     Ended = erts_debug:flat_size(sys:get_state(Targets)),
     ok = come_and_go(spawn),
     eventually(fun() -> erts_debug:flat_size(sys:get_state(Targets)) =:= Ended end).
@@ -314,8 +314,8 @@ catching_ends_at_its_limit_of_processes(Config) ->
         _ = [ours(fun wait/0) || _ <- lists:seq(1, 50)],
         wait()
     end),
-    eventually(fun() -> maps:get(spreading, targets()) =:= {ended, processes} end),
-    ?assertEqual(10, count(caught)),
+    eventually(fun() -> maps:get(following, targets()) =:= {ended, processes} end),
+    ?assertEqual(10, count(followed)),
     eventually(fun() -> length(sampled_since(flushed(), 0)) >= 11 end),
     ?assertEqual(11, length(sampled(Config))).
 
@@ -328,7 +328,7 @@ tracing_ends_at_its_limit_of_events(Config) ->
         1 = flame_prof:profile_start(#{follow => spawn_and_send}),
         storm(Sink)
     end),
-    eventually(fun() -> is_ended(maps:get(spreading, targets())) end),
+    eventually(fun() -> is_ended(maps:get(following, targets())) end),
     eventually(fun() -> flags(Root) =:= [] end),
     ?assert(is_process_alive(Root)),
     ?assertMatch(#{state := running}, flame_prof:info()).
@@ -345,7 +345,7 @@ storm(Sink) ->
 tracing_ends_at_its_limit_of_seconds(Config) ->
     start(Config, #{follow_limits => #{seconds => 1}}),
     Root = ours(fun() -> 1 = flame_prof:profile_start(#{follow => send}), wait() end),
-    eventually(fun() -> maps:get(spreading, targets()) =:= {ended, seconds} end),
+    eventually(fun() -> maps:get(following, targets()) =:= {ended, seconds} end),
     eventually(fun() -> flags(Root) =:= [] end).
 
 %% Theirs is a trace of the same process, of the same kind.
@@ -366,7 +366,7 @@ somebody_elses_trace_goes_on(Config) ->
         {trace, Root, send, hello, Sink} -> ok
     end,
     %% Where it may trace as well, until its limit.
-    eventually(fun() -> maps:get(spreading, targets()) =:= {ended, seconds} end),
+    eventually(fun() -> maps:get(following, targets()) =:= {ended, seconds} end),
     {ok, _} = flame_prof:stop(),
     Root ! hello,
     receive

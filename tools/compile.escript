@@ -1,6 +1,6 @@
 #!/usr/bin/env escript
 %% Compile src/ to _build/default/lib/flame_prof, the folder that rebar3 fills
-%% too: ebin/ with the beams and flame_prof.app, and priv, a link to ours.
+%% too: ebin/ with the beams and flame_prof.app, and links to priv and include.
 %%
 %% Not through rebar3, because a build must not need it (`make demo` on a bare
 %% machine does not install it). WERROR=1 makes warnings fatal.
@@ -13,7 +13,7 @@ main([]) ->
     Options = options(),
     ok = filelib:ensure_dir(?EBIN "/x"),
     true = code:add_patha(?EBIN),
-    ok = link_priv(),
+    [ok = linked(Folder) || Folder <- ["priv", "include"]],
     Sources = lists:sort(filelib:wildcard("src/*.erl") ++ filelib:wildcard("src/*/*.erl")),
     remove_orphans(Sources),
     Newest = newest(headers()),
@@ -92,10 +92,10 @@ write_app(Sources) ->
 
 %% Relative, so that the checkout may be moved; made only when it is not there,
 %% because rebar3 makes the same link.
-link_priv() ->
-    ok = filelib:ensure_dir("priv/x"),
-    Link = ?LIB "/priv",
+linked(Folder) ->
+    ok = filelib:ensure_dir(Folder ++ "/x"),
+    Link = filename:join(?LIB, Folder),
     case file:read_link_info(Link) of
         {ok, _} -> ok;
-        {error, enoent} -> file:make_symlink("../../../../priv", Link)
+        {error, enoent} -> file:make_symlink("../../../../" ++ Folder, Link)
     end.

@@ -4,28 +4,29 @@
 %%   profile_start/1 ---> explicit --+
 %%   include -----------> included --+--> wanted: to the sampler, at its next tick
 %%   rules with filters > filtered --+
-%%   follow ------------> caught ----+
+%%   follow ------------> followed --+
 %% '''
 %%
-%% Explicit processes are those that profile themselves. Profiling spreads from
-%% them, and from those that were chosen where `process_options' says so:
+%% Explicit processes are those that profile themselves. What they do, and what selected
+%% processes do where `process_options' says so, adds further processes:
 %% <ul>
-%% <li>`spawn': to the processes that one spawns. Nothing is traced: every process
-%%     knows who has spawned it, and new ones are asked. So one that lives shorter
-%%     than a poll is not caught. Polls take at most a twentieth of one
+%% <li>`spawn': the processes that one spawns. Nothing is traced: every process
+%%     knows its parent, and new processes are asked. A process that lives shorter
+%%     than a poll is not followed. Polls take at most a twentieth of one
 %%     scheduler.</li>
-%% <li>`send': to the local processes that one sends to. Here there is nothing but
-%%     tracing: in a session of its own where OTP has them (27 on). Before that a
-%%     process can have one tracer only: one that has somebody's is left alone.
+%% <li>`send': the local processes that one sends to. That takes tracing: in a session of
+%%     its own where OTP has them (from 27 on). Before that a process has at most one
+%%     tracer: a process that is traced already is left alone.
 %%     The tracer is the library itself (c_src/agent_nif/sends.c): it looks at the
 %%     receiver, never at the message.</li>
 %% </ul>
-%% All that is bounded by `follow_limits'. When a limit is reached, spreading ends
-%% for good in this session, which is logged and in `info/0'; who was caught stays.
+%% All that is bounded by `follow_limits'. When a limit is reached, following ends
+%% for good in this session, which is logged and in `info/0'; followed processes stay.
 -module(flame_prof_targets).
 
 -behaviour(gen_server).
 
+-include("flame_prof.hrl").
 -include("flame_prof_internal.hrl").
 
 -export([start_link/1, attach/2, stop/1]).
@@ -65,8 +66,8 @@
     exclude :: #{pid() => []},
     explicit = #{} :: #{pid() => #explicit{}},
     filtered = #{} :: flame_prof_selector:selected(),
-    %% Caught by spreading, each with the options of who it was caught from.
-    caught = #{} :: #{pid() => flame_prof_options:process()},
+    %% Each with the options of the process that it was followed from.
+    followed = #{} :: #{pid() => flame_prof_options:process()},
     %% Explicit ones that have ended or left since the last poll: what they have
     %% spawned is theirs all the same. None where no poll would come to empty it.
     late = #{} :: #{pid() => flame_prof_options:process()},
@@ -154,7 +155,7 @@ handle_call({enter, Pid, Options}, _From, #targets{explicit = Explicit} = State0
     Monitor = erlang:monitor(process, Pid),
     Entry = #explicit{options = Options, monitor = Monitor},
     Entered = State#targets{explicit = Explicit#{Pid => Entry}},
-    {reply, Previous, want(begin_spreading(Pid, Options, Entered))};
+    {reply, Previous, want(begin_following(Pid, Options, Entered))};
 handle_call({leave, Pid, none}, _From, State0) ->
     {Previous, State} = forget(Pid, State0),
     {reply, Previous, want(State)};
@@ -193,19 +194,19 @@ handle_info(poll, State0) ->
 handle_info({selected, _Selector, _Processes, Filtered}, State) ->
     {noreply, want(State#targets{filtered = Filtered})};
 handle_info({flame_prof_sends, over, _Events}, State) ->
-    {noreply, end_spreading(events, State)};
+    {noreply, end_following(events, State)};
 handle_info({flame_prof_sends, From, To}, State) ->
-    {noreply, want(catch_receiver(From, To, State))};
+    {noreply, want(follow_receiver(From, To, State))};
 handle_info(seconds_are_over, State) ->
-    {noreply, end_spreading(seconds, State)};
+    {noreply, end_following(seconds, State)};
 handle_info({'DOWN', Monitor, process, Pid, _}, #targets{explicit = Explicit} = State) ->
     case Explicit of
         #{Pid := #explicit{monitor = Monitor}} ->
             {_, Without} = forget(Pid, State),
             {noreply, want(Without)};
         _ ->
-            %% One that was caught.
-            {noreply, want(State#targets{caught = maps:remove(Pid, State#targets.caught)})}
+            %% A followed one.
+            {noreply, want(State#targets{followed = maps:remove(Pid, State#targets.followed)})}
     end;
 %% The selector; nobody else is linked but the session, whose end gen_server sees.
 handle_info({'EXIT', _, Reason}, State) ->
@@ -217,20 +218,20 @@ handle_info(_, State) ->
 terminate(_Reason, State) ->
     end_tracing(State).
 
-describe(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State) ->
+describe(#targets{explicit = Explicit, filtered = Filtered, followed = Followed} = State) ->
     #{
         explicit => map_size(Explicit),
         included => length(included(State)),
         filtered => map_size(Filtered),
-        caught => map_size(Caught),
-        spreading => spreading(State)
+        followed => map_size(Followed),
+        following => following(State)
     }.
 
-spreading(#targets{ended = Limit}) when Limit =/= no -> {ended, Limit};
-spreading(#targets{tracing = #tracing{state = Tracer}}) ->
+following(#targets{ended = Limit}) when Limit =/= no -> {ended, Limit};
+following(#targets{tracing = #tracing{state = Tracer}}) ->
     {traces, flame_prof_nif:sends_seen(Tracer)};
-spreading(State) ->
-    case is_spreading(State) of
+following(State) ->
+    case is_following(State) of
         true -> polls;
         false -> off
     end.
@@ -241,7 +242,7 @@ spreading(State) ->
 %% do with fewer to keep within its budget.
 want(#targets{engine = none} = State) ->
     State;
-want(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State) ->
+want(#targets{explicit = Explicit, filtered = Filtered, followed = Followed} = State) ->
     #targets{auto = #{status := Status}, wanted = Before, exclude = Exclude} = State,
     All =
         [
@@ -250,7 +251,7 @@ want(#targets{explicit = Explicit, filtered = Filtered, caught = Caught} = State
         ] ++
             [{Pid, Status, pinned} || Pid <- included(State)] ++
             [{Pid, Status, selected} || Pid <- maps:keys(Filtered)] ++
-            [{Pid, S, selected} || {Pid, #{status := S}} <- maps:to_list(Caught)],
+            [{Pid, S, selected} || {Pid, #{status := S}} <- maps:to_list(Followed)],
     Wanted = lists:sublist(unique(All, Exclude, []), ?FP_PINNED_MAX),
     ok = tell(Wanted, Before, State#targets.engine),
     State#targets{wanted = Wanted}.
@@ -289,7 +290,7 @@ forget(Pid, #targets{explicit = Explicit} = State) ->
     end.
 
 add_late(Pid, Options, #targets{ended = no, late = Late} = State) ->
-    case spreads_to_spawned(Options) of
+    case follows_spawns(Options) of
         true -> State#targets{late = Late#{Pid => Options}};
         false -> State
     end;
@@ -300,32 +301,32 @@ add_late(_Pid, _Options, State) ->
 
 %% The next poll, where there is something to look for.
 schedule(Ms, #targets{poll = none, include = Include} = State) ->
-    case Include =/= [] orelse is_spreading(State) of
+    case Include =/= [] orelse is_following(State) of
         true -> State#targets{poll = erlang:send_after(Ms, self(), poll)};
         false -> State
     end;
 schedule(_Ms, State) ->
     State.
 
-is_spreading(#targets{ended = no, auto = Auto, explicit = Explicit, caught = Caught,
+is_following(#targets{ended = no, auto = Auto, explicit = Explicit, followed = Followed,
     late = Late}) ->
-    spreads(Auto) orelse map_size(Late) > 0 orelse
-        lists:any(fun spreads/1, maps:values(Caught)) orelse
-        lists:any(fun(#explicit{options = Options}) -> spreads(Options) end, maps:values(Explicit));
-is_spreading(_) ->
+    follows(Auto) orelse map_size(Late) > 0 orelse
+        lists:any(fun follows/1, maps:values(Followed)) orelse
+        lists:any(fun(#explicit{options = Options}) -> follows(Options) end, maps:values(Explicit));
+is_following(_) ->
     false.
 
-spreads(#{follow := Follow}) -> Follow =/= none.
+follows(#{follow := Follow}) -> Follow =/= none.
 
-spreads_to_spawned(#{follow := Follow}) -> Follow =:= spawn orelse Follow =:= spawn_and_send.
+follows_spawns(#{follow := Follow}) -> Follow =:= spawn orelse Follow =:= spawn_and_send.
 
-spreads_to_receivers(#{follow := Follow}) -> Follow =:= send orelse Follow =:= spawn_and_send.
+follows_sends(#{follow := Follow}) -> Follow =:= send orelse Follow =:= spawn_and_send.
 
-%% One more process from which profiling spreads.
-begin_spreading(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
+%% One more process to follow.
+begin_following(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
     State;
-begin_spreading(Pid, Options, State) ->
-    case spreads(Options) of
+begin_following(Pid, Options, State) ->
+    case follows(Options) of
         true -> trace(Pid, Options, schedule(?POLL_MS, notice_everybody(State)));
         false -> State
     end.
@@ -336,14 +337,14 @@ notice_everybody(State) ->
     State.
 
 poll(State0) ->
-    case is_spreading(State0) of
+    case is_following(State0) of
         true -> settled(poll_spawned(trace_chosen(notice_everybody(State0))));
         false -> State0#targets{known = none}
     end.
 
-%% The next process that spreads must not find children that it had long before.
+%% The next process to follow must not find children that it had long before.
 settled(State) ->
-    case is_spreading(State) of
+    case is_following(State) of
         true -> State;
         false -> State#targets{known = none}
     end.
@@ -359,26 +360,26 @@ poll_spawned(#targets{known = Known} = State) ->
         {parent, Parent} <- [erlang:process_info(Pid, parent)]
     ],
     Noticed = State#targets{known = maps:from_keys(Now, []), late = #{}},
-    catch_spawned(New, roots(State), Noticed).
+    follow_spawned(New, roots(State), Noticed).
 
-catch_spawned(New, Roots, State) ->
-    {Caught, Others} = lists:partition(fun({_, Parent}) -> is_map_key(Parent, Roots) end, New),
-    case Caught of
+follow_spawned(New, Roots, State) ->
+    {Followed, Others} = lists:partition(fun({_, Parent}) -> is_map_key(Parent, Roots) end, New),
+    case Followed of
         [] ->
             State;
         _ ->
-            Found = maps:from_list([{Pid, maps:get(Parent, Roots)} || {Pid, Parent} <- Caught]),
-            catch_spawned(Others, maps:merge(Roots, Found),
-                maps:fold(fun catch_one/3, State, Found))
+            Found = maps:from_list([{Pid, maps:get(Parent, Roots)} || {Pid, Parent} <- Followed]),
+            follow_spawned(Others, maps:merge(Roots, Found),
+                maps:fold(fun follow_one/3, State, Found))
     end.
 
-%% All whose children are caught, with the options that those get.
-roots(#targets{explicit = Explicit, caught = Caught, late = Late} = State) ->
+%% All whose children are followed, with the options that those get.
+roots(#targets{explicit = Explicit, followed = Followed, late = Late} = State) ->
     Own = maps:map(fun(_, #explicit{options = Options}) -> Options end, Explicit),
-    All = maps:merge(maps:merge(maps:merge(chosen(State), Caught), Late), Own),
-    maps:filter(fun(_, Options) -> spreads_to_spawned(Options) end, All).
+    All = maps:merge(maps:merge(maps:merge(chosen(State), Followed), Late), Own),
+    maps:filter(fun(_, Options) -> follows_spawns(Options) end, All).
 
-%% Those that were chosen, where profiling spreads from them.
+%% The selected processes, where they are followed.
 chosen(#targets{auto = #{follow := none}}) ->
     #{};
 chosen(#targets{engine = none}) ->
@@ -386,51 +387,53 @@ chosen(#targets{engine = none}) ->
 chosen(#targets{auto = Auto, engine = {native, Session}} = State) ->
     case flame_prof_nif:session_selected(Session) of
         {error, closed} -> #{};
-        Pids -> maps:from_keys(Pids -- maps:keys(State#targets.caught), Auto)
+        Pids -> maps:from_keys(Pids -- maps:keys(State#targets.followed), Auto)
     end;
 chosen(#targets{auto = Auto, engine = {portable, Engine}}) ->
     maps:from_keys(flame_prof_portable:chosen(Engine), Auto).
 
 trace_chosen(#targets{auto = Auto} = State) ->
-    case spreads_to_receivers(Auto) of
+    case follows_sends(Auto) of
         true -> maps:fold(fun trace/3, State, chosen(State));
         false -> State
     end.
 
-catch_one(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
+follow_one(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
     State;
-catch_one(Pid, _Options, #targets{exclude = Exclude} = State) when is_map_key(Pid, Exclude) ->
+follow_one(Pid, _Options, #targets{exclude = Exclude} = State) when is_map_key(Pid, Exclude) ->
     State;
-catch_one(Pid, Options, #targets{caught = Caught, explicit = Explicit, limits = Limits} = State) ->
-    case is_map_key(Pid, Caught) orelse is_map_key(Pid, Explicit) of
+follow_one(Pid, Options, State) ->
+    #targets{followed = Followed, explicit = Explicit, limits = Limits} = State,
+    case is_map_key(Pid, Followed) orelse is_map_key(Pid, Explicit) of
         true ->
             State;
-        false when map_size(Caught) >= map_get(processes, Limits) ->
-            end_spreading(processes, State);
+        false when map_size(Followed) >= map_get(processes, Limits) ->
+            end_following(processes, State);
         false ->
             _ = erlang:monitor(process, Pid),
-            trace(Pid, Options, State#targets{caught = Caught#{Pid => Options}})
+            trace(Pid, Options, State#targets{followed = Followed#{Pid => Options}})
     end.
 
-catch_receiver(From, Name, State) when is_atom(Name) ->
+follow_receiver(From, Name, State) when is_atom(Name) ->
     case whereis(Name) of
-        To when is_pid(To) -> catch_receiver(From, To, State);
+        To when is_pid(To) -> follow_receiver(From, To, State);
         _ -> State
     end;
-catch_receiver(From, To, #targets{explicit = Explicit, caught = Caught, auto = Auto} = State) ->
-    case {Explicit, Caught} of
-        {#{From := #explicit{options = Options}}, _} -> catch_one(To, Options, State);
-        {_, #{From := Options}} -> catch_one(To, Options, State);
-        _ -> catch_one(To, Auto, State)
+follow_receiver(From, To, State) ->
+    #targets{explicit = Explicit, followed = Followed, auto = Auto} = State,
+    case {Explicit, Followed} of
+        {#{From := #explicit{options = Options}}, _} -> follow_one(To, Options, State);
+        {_, #{From := Options}} -> follow_one(To, Options, State);
+        _ -> follow_one(To, Auto, State)
     end.
 
-end_spreading(_Limit, #targets{ended = Already} = State) when Already =/= no ->
+end_following(_Limit, #targets{ended = Already} = State) when Already =/= no ->
     State;
-end_spreading(Limit, #targets{limits = Limits} = State) ->
+end_following(Limit, #targets{limits = Limits} = State) ->
     ok = end_tracing(State),
     ok = flame_prof_event:emit(
-        [spreading, stop],
-        #{caught => map_size(State#targets.caught)},
+        ?FLAME_PROF_EVENT_FOLLOW_STOP,
+        #{followed => map_size(State#targets.followed)},
         #{limit => Limit, limits => Limits}
     ),
     State#targets{ended = Limit, tracing = none, known = none, late = #{}}.
@@ -441,7 +444,7 @@ end_spreading(Limit, #targets{limits = Limits} = State) ->
 trace(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
     State;
 trace(Pid, Options, State0) ->
-    case spreads_to_receivers(Options) of
+    case follows_sends(Options) of
         true ->
             #targets{tracing = #tracing{traced = Traced} = Tracing} = State = begin_tracing(State0),
             ok = trace_sends(Pid, Tracing, is_map_key(Pid, Traced)),

@@ -12,16 +12,16 @@
 %% handled one after the other.
 -module(flame_prof_event).
 
+-include("flame_prof.hrl").
 -include_lib("kernel/include/logger.hrl").
 
 -export([emit/3, session_started/2, session_stopped/2]).
 -export([format/2]).
 
-%% @doc As telemetry's execute/3; `[flame_prof | Name]' is the event there. Never
-%% fails, and returns before any handler is called.
+%% @doc As telemetry's execute/3, of an event of include/flame_prof.hrl. Never fails, and
+%% returns before any handler is called.
 -spec emit([atom(), ...], #{atom() => number()}, #{atom() => term()}) -> ok.
-emit(Name, Measurements, Metadata) ->
-    Event = [flame_prof | Name],
+emit(Event, Measurements, Metadata) ->
     Meta = #{
         application => flame_prof,
         domain => [flame_prof],
@@ -43,7 +43,7 @@ emit(Name, Measurements, Metadata) ->
 session_started(Description, Trigger) ->
     About = maps:with([engine, why, files], Description),
     emit(
-        [session, start],
+        ?FLAME_PROF_EVENT_SESSION_START,
         #{system_time => erlang:system_time()},
         About#{session => self(), trigger => Trigger}
     ).
@@ -53,7 +53,7 @@ session_started(Description, Trigger) ->
 session_stopped(Run, Outcome) ->
     Counts = [attempted, written, inconsistent, dropped, exited, ticks, missed, bytes, elapsed_ms],
     emit(
-        [session, stop],
+        ?FLAME_PROF_EVENT_SESSION_STOP,
         maps:with(Counts, Run),
         (maps:with([engine, files, error, trigger], Run))#{session => self(), outcome => Outcome}
     ).

@@ -2,12 +2,11 @@
 %% level notice, what it has no room for as a warning. No process.
 -module(flame_prof_losses).
 
+-include("flame_prof_internal.hrl").
 -include_lib("kernel/include/logger.hrl").
 
 -export([log/3]).
 -export([format/1]).
-
--define(LOG_META, #{application => flame_prof}).
 
 %% Of the samples or of the ticks, from one call to the next.
 -define(LOSS_PERCENT, 1).

@@ -155,7 +155,7 @@ cost_rows() ->
     ].
 
 targets(#{targets := Targets}) ->
-    Kinds = [explicit, included, filtered, caught],
+    Kinds = [explicit, included, filtered, followed],
     Help = "Processes sampled in addition to the selection, by reason.",
     [metric("target_processes", gauge, Help,
         [{[{kind, Kind}], maps:get(Kind, Targets)} || Kind <- Kinds])];

@@ -18,6 +18,7 @@
 
 -behaviour(gen_server).
 
+-include("flame_prof_internal.hrl").
 -include_lib("kernel/include/logger.hrl").
 
 -export([start_link/2, flush/1, stop/2, kill/1, info/1, targets/0]).
@@ -72,7 +73,6 @@
 
 %% No domain: OTP's default handler drops events of a domain of one's own, and
 %% these are few and meant to be seen.
--define(LOG_META, #{application => flame_prof}).
 %% What nobody has to do anything about.
 -define(QUIET_META, #{application => flame_prof, domain => [flame_prof]}).
 

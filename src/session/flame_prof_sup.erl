@@ -15,6 +15,7 @@
 -behaviour(application).
 -behaviour(supervisor).
 
+-include("flame_prof_internal.hrl").
 -include_lib("kernel/include/logger.hrl").
 
 %% The application.
@@ -23,8 +24,6 @@
 %% The supervisor.
 -export([start_link/0, start_session/2, start_session_with_application/2]).
 -export([init/1]).
-
--define(LOG_META, #{application => flame_prof}).
 
 %% More than flame_prof_session gives the writer thread to finish its file.
 -define(SHUTDOWN_MS, 15000).
@@ -70,8 +69,8 @@ init([]) ->
 
 -spec start_autostart() -> {ok, pid()} | ignore.
 start_autostart() ->
-    case application:get_env(flame_prof, autostart, false) of
-        false -> ignore;
+    case flame_prof_env:autostart() of
+        no -> ignore;
         _ -> {ok, proc_lib:spawn_link(?MODULE, autostart, [])}
     end.
 

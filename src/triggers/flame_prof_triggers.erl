@@ -19,6 +19,8 @@
 
 -behaviour(gen_server).
 
+-include("flame_prof.hrl").
+-include("flame_prof_internal.hrl").
 -include_lib("kernel/include/logger.hrl").
 
 -export([start_link/2, stop/2, kill/1, info/0]).
@@ -55,8 +57,6 @@
     run :: flame_prof_run:run(),
     stopping = [] :: [gen_server:from()]
 }).
-
--define(LOG_META, #{application => flame_prof}).
 
 %% A look that takes T is followed by a rest of 19 T.
 -define(REST, 19).
@@ -493,7 +493,7 @@ fire(Id, #{on := On, duration := Duration} = Spec, Value, Detail, State) ->
 
 tell_fired(#{on := On, duration := Duration} = Spec, Value, Detail, Session, State) ->
     flame_prof_event:emit(
-        [trigger, fire],
+        ?FLAME_PROF_EVENT_TRIGGER_FIRE,
         #{value => number(Value)},
         #{
             trigger => flame_prof_trigger:name(On),
