@@ -423,14 +423,12 @@ metrics() ->
 pstack() ->
     print(flame_prof_pstack, flame_prof_pstack:schedulers()).
 
-%% @doc The same for a process, or for a list of them, by pid or registered name,
-%% whatever it is doing: also where `process_info/2' would not return before a long
-%% NIF has. One that is no more is named as such.
--spec pstack(flame_prof_pstack:target() | [flame_prof_pstack:target()]) -> ok | {error, reason()}.
-pstack(Targets) when is_list(Targets) ->
-    print(flame_prof_pstack, flame_prof_pstack:processes(Targets));
-pstack(Target) ->
-    pstack([Target]).
+%% @doc The same for a process, or for a list of them, by pid, name, or the text of a pid
+%% ({@link flame_prof_target:target()}), whatever it is doing: also where `process_info/2'
+%% would wait for the end of a long NIF. A process that has ended is named as such.
+-spec pstack(flame_prof_target:target() | [flame_prof_target:target()]) -> ok | {error, reason()}.
+pstack(Targets) ->
+    print(flame_prof_pstack, flame_prof_pstack:processes(Targets)).
 
 %% @doc Measures for so many milliseconds (10 to 60000) and prints who causes a
 %% function: the Erlang code that called it, by share, and the processes.

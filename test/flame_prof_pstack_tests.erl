@@ -21,6 +21,7 @@ tests() ->
         {"a waiting process has the stack that process_info tells", fun waiting/0},
         {"the caller sees itself asking", fun myself/0},
         {"who is gone is said to be gone", fun gone/0},
+        {"a process has several names", fun named/0},
         {"each is told once, in the order asked for", fun order/0},
         {"what is no process is refused", fun refused/0},
         {"every scheduler is told once", fun every_scheduler/0},
@@ -161,6 +162,14 @@ myself() ->
     ?assertEqual(self(), Self),
     ?assert(lists:member({nif, {flame_prof_nif, snapshot, 1}}, Stack)),
     ?assertNotEqual(false, lists:keyfind(flame_prof_pstack, 1, Stack)).
+
+named() ->
+    Init = whereis(init),
+    [
+        ?assertMatch({ok, [{{process, _}, #{pid := Init, registered_name := init}}]},
+            flame_prof_pstack:processes(Target))
+     || Target <- [init, pid_to_list(Init), {0, 0, 0}, [Init]]
+    ].
 
 gone() ->
     {Pid, Monitor} = spawn_monitor(fun() -> ok end),

@@ -115,24 +115,11 @@ info(Node, Info) ->
 pstack(Node, #{arguments := []} = Parsed) ->
     look(Node, outcome(Node, call(Node, flame_prof_pstack, schedulers, [], Parsed)), Parsed);
 pstack(Node, #{arguments := Names} = Parsed) ->
-    case targets(Names, Node, Parsed, []) of
-        {ok, Targets} ->
-            Answer = call(Node, flame_prof_pstack, processes, [Targets], Parsed),
-            look(Node, outcome(Node, Answer), Parsed);
-        {error, _} = Error ->
-            Error
-    end.
+    Answer = call(Node, flame_prof_pstack, processes, [[target(Name) || Name <- Names]], Parsed),
+    look(Node, outcome(Node, Answer), Parsed).
 
-targets([], _Node, _Parsed, Targets) ->
-    {ok, lists:reverse(Targets)};
-targets(["<" ++ _ = Text | Names], Node, Parsed, Targets) ->
-    case call(Node, erlang, list_to_pid, [Text], Parsed) of
-        {ok, Pid} -> targets(Names, Node, Parsed, [Pid | Targets]);
-        {error, {node, _}} = Error -> Error;
-        {error, _} -> {error, {usage, [Text, ": no pid of that node; a pid is like '<0.123.0>'"]}}
-    end;
-targets([Name | Names], Node, Parsed, Targets) ->
-    targets(Names, Node, Parsed, [list_to_atom(Name) | Targets]).
+target("<" ++ _ = Pid) -> Pid;
+target(Name) -> list_to_atom(Name).
 
 look(_Node, {error, _} = Error, _Parsed) ->
     Error;

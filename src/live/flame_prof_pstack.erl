@@ -34,12 +34,12 @@
 %% What a process has to tell its label.
 -define(LABEL_MS, 100).
 
--export_type([look/0, place/0, process/0, frame/0, target/0, figure/0]).
+-export_type([look/0, place/0, process/0, frame/0, figure/0]).
 
 -type look() :: [{place(), process() | nothing()}].
 %% In the order of their schedulers, or that which was asked for.
 
--type place() :: {scheduler, pos_integer()} | dirty | {process, pid() | RegisteredName :: atom()}.
+-type place() :: {scheduler, pos_integer()} | dirty | {process, flame_prof_target:parsed()}.
 %% `dirty': on a dirty scheduler; which one is not known.
 
 -type nothing() :: idle | offline | late | unregistered | gone.
@@ -82,7 +82,6 @@
 %% atoms are those of a file (doc/format); `stack_unreadable' is also of a process
 %% whose heaps are being exchanged.
 
--type target() :: pid() | RegisteredName :: atom().
 
 %% @doc What every normal scheduler runs, all asked within a millisecond, and the
 %% processes on dirty schedulers, without the caller.
@@ -123,17 +122,19 @@ dirty(Found) ->
 
 %% @doc What these processes do, whether they run or not. Where the schedulers can
 %% not be asked, a running one has the frame `running_stack_not_sampled'.
--spec processes([target()]) -> {ok, look()} | {error, flame_prof:reason()}.
+-spec processes(flame_prof_target:target() | [flame_prof_target:target()]) ->
+    {ok, look()} | {error, flame_prof:reason()}.
 processes(Targets) ->
-    case are_targets(Targets) andalso flame_prof_engine:choose(native) of
-        {ok, _} ->
+    case {flame_prof_target:parse(Targets), flame_prof_engine:choose(native)} of
+        {error, _} ->
+            Accepted = <<(flame_prof_target:accepts())/binary, ", or a list of these">>,
+            {error, {badarg, #{argument => process, value => Targets, accepted => Accepted}}};
+        {{ok, Parsed}, {ok, _}} ->
             _ = flame_prof_schedulers:ensure(),
             ok = flame_prof_capture_classes:await(),
-            Pids = [{Target, pid(Target)} || Target <- Targets],
+            Pids = [{Target, flame_prof_target:find(Target)} || Target <- Parsed],
             processes(Pids, flame_prof_nif:snapshot([Pid || {_, Pid} <- Pids, is_pid(Pid)]));
-        false ->
-            {error, {badarg, #{argument => process, accepted => accepts()}}};
-        {error, _} = Refusal ->
+        {_, {error, _} = Refusal} ->
             Refusal
     end.
 
@@ -162,20 +163,6 @@ found(Pid, Found) ->
         #{Pid := #{} = Seen} -> process(Pid, Seen);
         _ -> gone
     end.
-
-%% Of an improper list the length is none.
-are_targets(Targets) when length(Targets) >= 0 -> lists:all(fun is_target/1, Targets);
-are_targets(_) -> false.
-
-is_target(Pid) when is_pid(Pid) -> node(Pid) =:= node();
-is_target(Name) -> is_atom(Name).
-
-%% A port may have a name, too.
-pid(Pid) when is_pid(Pid) -> Pid;
-pid(Name) -> whereis(Name).
-
-accepts() ->
-    <<"a pid of this node, a registered name, or a list of these">>.
 
 failed({error, Error}) ->
     Why = iolist_to_binary(["the node's memory could not be looked at: ", atom_to_binary(Error)]),

@@ -44,7 +44,7 @@
         collapse_recursion => boolean() | left_out(),
         select => select() | left_out(),
         process_options => process_given() | left_out(),
-        include => pid() | atom() | [pid() | atom()],
+        include => flame_prof_target:target() | [flame_prof_target:target()],
         duration => pos_integer() | infinity | left_out(),
         follow_limits => #{atom() => pos_integer() | left_out()} | left_out(),
         triggers => flame_prof_trigger:given() | [flame_prof_trigger:given()] | left_out(),
@@ -63,7 +63,7 @@
         flatten_recursive => boolean() | left_out(),
         auto_select => select() | left_out(),
         auto_process_opts => process_given() | left_out(),
-        always => pid() | atom() | [pid() | atom()],
+        always => flame_prof_target:target() | [flame_prof_target:target()],
         viral_limits => #{atom() => pos_integer() | left_out()} | left_out(),
         pre_roll => non_neg_integer() | left_out(),
         native_frames => boolean() | left_out()
@@ -187,7 +187,7 @@ sample_rows() ->
             default => #{status => all, follow => none},
             doc => "options of each selected process"},
         #{key => include, alias => always, type => {own, fun include/1,
-            "a pid of this node or a registered name, or a list of up to 100 of them"},
+            <<(flame_prof_target:accepts())/binary, ", or a list of up to 100 of these">>},
             default => [],
             doc => "processes to sample in addition to `select`; a name is looked up several "
             "times a second"},
@@ -361,18 +361,11 @@ inner(Rows, Given) when is_map(Given) ->
 inner(_Rows, _Given) ->
     error.
 
-include(Given) when is_list(Given) ->
-    try
-        length(Given) =< ?INCLUDE_MOST andalso
-            lists:all(fun(P) -> is_atom(P) orelse (is_pid(P) andalso node(P) =:= node()) end, Given)
-    of
-        true -> {ok, Given};
-        false -> error
-    catch
-        error:badarg -> error
-    end;
 include(Given) ->
-    include([Given]).
+    case flame_prof_target:parse(Given) of
+        {ok, Targets} when length(Targets) =< ?INCLUDE_MOST -> {ok, Targets};
+        _ -> error
+    end.
 
 memory_budget(Bytes) when ?IS_WITHIN(Bytes, 1, ?BYTES_MOST) -> {ok, Bytes};
 memory_budget(_) -> error.

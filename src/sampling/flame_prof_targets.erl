@@ -275,10 +275,7 @@ tell(Wanted, _Before, {portable, Engine}) ->
     flame_prof_portable:want(Engine, [{Pid, Status} || {Pid, Status, _} <- Wanted]).
 
 included(#targets{include = Include}) ->
-    [Pid || Who <- Include, Pid <- [whereis_pid(Who)], is_pid(Pid)].
-
-whereis_pid(Pid) when is_pid(Pid) -> Pid;
-whereis_pid(Name) -> whereis(Name).
+    [Pid || Who <- Include, Pid <- [flame_prof_target:find(Who)], is_pid(Pid)].
 
 forget(Pid, #targets{explicit = Explicit} = State) ->
     case maps:take(Pid, Explicit) of

@@ -1,0 +1,66 @@
+%% @doc Processes of this node, as arguments and options name them.
+-module(flame_prof_target).
+
+-export([parse/1, find/1, accepts/0]).
+
+-export_type([target/0, parsed/0]).
+
+-type target() ::
+    parsed()
+    | string()
+    | binary()
+    | {non_neg_integer(), non_neg_integer(), non_neg_integer()}.
+%% Also the text of a pid, `"<0.85.0>"', and its numbers, `{0, 85, 0}'.
+
+-type parsed() ::
+    pid()
+    | RegisteredName :: atom()
+    | {global, Name :: term()}
+    | {via, Module :: module(), Name :: term()}.
+%% A name can become that of another process: {@link find/1} looks it up.
+
+%% @doc One target, or a list of them.
+-spec parse(target() | [target()] | term()) -> {ok, [parsed()]} | error.
+parse([$< | _] = Text) ->
+    parse([Text]);
+parse(Targets) when is_list(Targets) ->
+    try {ok, [one(Target) || Target <- Targets]} of
+        Parsed -> Parsed
+    catch
+        %% No target; an improper list.
+        error:_ -> error
+    end;
+parse(Target) ->
+    parse([Target]).
+
+one(Pid) when is_pid(Pid), node(Pid) =:= node() -> Pid;
+one(Name) when is_atom(Name) -> Name;
+one({global, _} = Name) -> Name;
+one({via, Module, _} = Name) when is_atom(Module) -> Name;
+one({A, B, C}) when is_integer(A), is_integer(B), is_integer(C) ->
+    one(lists:flatten(io_lib:format("<~b.~b.~b>", [A, B, C])));
+one([$< | _] = Text) -> one(list_to_pid(Text));
+one(<<$<, _/binary>> = Text) -> one(binary_to_list(Text)).
+
+%% @doc The process that has the name now. Nothing that a `via' module does is a failure here.
+-spec find(parsed()) -> pid() | undefined.
+find(Pid) when is_pid(Pid) -> Pid;
+find({global, Name}) -> find({via, global, Name});
+find({via, Module, Name}) ->
+    try
+        local(Module:whereis_name(Name))
+    catch
+        _:_ -> undefined
+    end;
+find(Name) ->
+    local(whereis(Name)).
+
+%% A port can be registered, too.
+local(Pid) when is_pid(Pid), node(Pid) =:= node() -> Pid;
+local(_) -> undefined.
+
+%% @doc For an error message or a help text.
+-spec accepts() -> binary().
+accepts() ->
+    <<"a pid of this node, its text \"<0.1.0>\" or numbers {0,1,0}, a registered name, "
+        "{global, Name} or {via, Module, Name}">>.

@@ -1,0 +1,45 @@
+%% Processes as a person names them.
+-module(flame_prof_target_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-export([whereis_name/1]).
+
+%% A registry for `via'.
+whereis_name(init) -> whereis(init);
+whereis_name(nobody) -> undefined;
+whereis_name(nonsense) -> 17.
+
+every_form_names_its_process_test_() ->
+    Init = whereis(init),
+    [
+        ?_test(begin
+            {ok, [Parsed]} = flame_prof_target:parse(Target),
+            ?assertEqual(Init, flame_prof_target:find(Parsed))
+        end)
+     || Target <- [Init, init, pid_to_list(Init), list_to_binary(pid_to_list(Init)), {0, 0, 0},
+            [init], [{0, 0, 0}], ["<0.0.0>"], {via, ?MODULE, init}]
+    ].
+
+a_global_name_is_found_test() ->
+    yes = global:register_name(?MODULE, self()),
+    {ok, [Parsed]} = flame_prof_target:parse({global, ?MODULE}),
+    ?assertEqual(self(), flame_prof_target:find(Parsed)),
+    global:unregister_name(?MODULE),
+    ?assertEqual(undefined, flame_prof_target:find(Parsed)).
+
+a_name_without_a_process_is_undefined_test_() ->
+    [
+        ?_assertEqual(undefined, flame_prof_target:find(Target))
+     || Target <- [nobody_has_this_name, {global, nobody}, {via, ?MODULE, nobody},
+            {via, ?MODULE, nonsense}, {via, ?MODULE, crashes}, {via, no_such_module, a}]
+    ].
+
+what_is_no_process_is_refused_test_() ->
+    Remote = binary_to_term(<<131, 88, 100, 0, 3, "a@b", 0:32, 0:32, 1:32>>),
+    [
+        ?_assertEqual(error, flame_prof_target:parse(Bad))
+     || Bad <- [17, "init", "<0.1>", "<0.1.0", "<a.b.c>", <<"<0.1">>, <<"init">>, <<>>, {0, 1},
+            {0, -1, 0}, {a, b, c}, {via, "m", a}, {local, a}, #{}, Remote, [self(), 17],
+            [self() | init], [[self()]]]
+    ].
