@@ -1,4 +1,4 @@
-// node pictures.mjs REPORT OUT_DIRECTORY: the pictures of doc/viewer.md, of a report
+// node pictures.mjs REPORT OUT_DIRECTORY: the pictures of doc/guide/pictures.md, of a report
 // of a minute of the demo.
 
 import { join, resolve } from 'node:path';
