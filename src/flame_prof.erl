@@ -499,19 +499,20 @@ columns() ->
 top() ->
     top(#{}).
 
-%% @doc The busiest processes, live: rates, status, queue, memory and its growth,
-%% and where each was most. `q' and return ends it; so does the end of the shell.
-%% No session is needed. Processes are not asked where the native engine runs.
+%% @doc The first processes of a node by a column, live: rates, status, queue, memory and
+%% its growth, and where each was most. They are chosen of all processes, by the column
+%% that is sorted; those of flame_prof are left out. `q' and return ends it; so does the end
+%% of the shell. No session is needed. Processes are not asked where the native engine runs.
 %%
 %% ```
-%% 1> flame_prof:top(#{sort => memory, filter => "cache", count => 3}).
+%% 1> flame_prof:top(#{by => memory, filter => "cache", count => 3}).
+%% 2> flame_prof:top('shop@myhost').
 %% '''
--spec top(flame_prof_top:options()) -> ok | {error, reason()}.
+-spec top(node() | flame_prof_top:options()) -> ok | {error, reason()}.
+top(Node) when is_atom(Node) ->
+    top(#{node => Node});
 top(Options) ->
-    case flame_prof_engine:choose(auto) of
-        {ok, _} -> flame_prof_top:live(Options);
-        {error, _} = Error -> Error
-    end.
+    flame_prof_top:live(Options).
 
 print(Module, {ok, Data}) -> io:put_chars(Module:format(Data));
 print(_Module, {error, _} = Error) -> Error.

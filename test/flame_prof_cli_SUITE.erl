@@ -26,7 +26,8 @@
     a_session_and_its_files_by_hand/1,
     reading_ends_by_control_c/1,
     colours_are_for_terminals/1,
-    the_shells_top_ends_with_the_shell/1
+    the_shells_top_ends_with_the_shell/1,
+    the_shells_top_is_of_any_node/1
 ]).
 
 -import(command_line, [run/1, shell/1, until/1, script/0]).
@@ -59,7 +60,8 @@ groups() ->
             a_session_and_its_files_by_hand,
             reading_ends_by_control_c,
             colours_are_for_terminals,
-            the_shells_top_ends_with_the_shell
+            the_shells_top_ends_with_the_shell,
+            the_shells_top_is_of_any_node
         ]}
     ].
 
@@ -296,13 +298,13 @@ top_redraws_and_follows_the_window(_) ->
         in_terminal(top(Node), fun() ->
             ok = shows("red/s run% rdy%"),
             ok = shows("busy +"),
-            ok = shows("x: end"),
+            ok = shows("^q:quit"),
             {0, _} = tmux("resize-window -t t -x 60 -y 12"),
             ok = shows("red/s run% rdy%"),
             %% Every line finds room, so that the last line of the screen is the help.
             until(fun() ->
                 Lines = string:split(string:trim(screen(), trailing, "\n"), "\n", all),
-                length(Lines) =< 12 andalso re:run(lists:last(Lines), "x: end") =/= nomatch andalso
+                length(Lines) =< 12 andalso re:run(lists:last(Lines), "^q:quit") =/= nomatch andalso
                     length([L || L <- Lines, re:run(L, "red/s run%") =/= nomatch]) =:= 1
             end),
             ok = key("x"),
@@ -316,6 +318,8 @@ top_sorts_filters_and_ends_by_keys(_) ->
             ok = shows("by reductions"),
             ok = key("m"),
             ok = shows("by memory"),
+            ok = key("l"),
+            ok = shows("by queue"),
             ok = key("n"),
             ok = shows("by name"),
             ok = key("/"),
@@ -327,7 +331,7 @@ top_sorts_filters_and_ends_by_keys(_) ->
                 andalso re:run(screen(), "busy  ") =/= nomatch end),
             ok = key("p"),
             ok = shows("^paused"),
-            ok = key("x"),
+            ok = key("q"),
             ok = shows("^status 0")
         end)
     end).
@@ -489,10 +493,30 @@ the_shells_top_ends_with_the_shell(_) ->
         ok = key("Enter"),
         ok = shows("^it has ended"),
         ok = type(
-            "fun Wait() -> case [P || P <- processes(), {_, {flame_prof_top_look, _, _}} <- "
-            "[process_info(P, initial_call)]] of [] -> \"nothing is \" ++ \"left\"; _ -> "
+            "fun Wait() -> case [M || P <- processes(), {M, init, 1} <- "
+            "[proc_lib:translate_initial_call(P)], M =:= flame_prof_top_sampler orelse "
+            "M =:= flame_prof_top] of [] -> \"nothing is \" ++ \"left\"; _ -> "
             "timer:sleep(100), Wait() end end()."
         ),
         ok = key("Enter"),
         ok = shows("^\"nothing is left")
+    end).
+
+%% That has no flame_prof, and is without it again when the table has ended.
+the_shells_top_is_of_any_node(_) ->
+    with_plain(fun(#{node := Node, name := Name}) ->
+        Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
+        Shell = ["erl -name shell@127.0.0.1 -setcookie ", command_line:cookie(), " -pa ", Ebin],
+        in_terminal(Shell, fun() ->
+            ok = shows("1>"),
+            ok = type(["flame_prof:top('", Name, "')."]),
+            ok = key("Enter"),
+            ok = shows(["^", Name, " .*: [0-9,]+ processes"]),
+            ok = shows("busy +"),
+            ok = shows("q:quit"),
+            ok = type("q"),
+            ok = key("Enter"),
+            ok = shows("^ok")
+        end),
+        is_left(Node)
     end).

@@ -193,4 +193,4 @@ bad_options_are_named_test() ->
     {error, {bad_option, #{option := nix}}} = flame_prof_tree:report("x", #{nix => 1}),
     {error, {bad_option, #{option := min}}} = flame_prof_tree:report("x", #{min => 101}),
     {error, {bad_option, #{option := status}}} = flame_prof_tree:report("x", #{status => asleep}),
-    {error, {bad_option, sort, _}} = flame_prof:top(#{sort => nix}).
+    {error, {bad_option, #{option := sort}}} = flame_prof:top(#{sort => nix}).

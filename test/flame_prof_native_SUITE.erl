@@ -364,8 +364,15 @@ the_top_is_the_busiest(_) ->
     [] = lists:sublist(lists:reverse(Busy), 15) -- [P || {P, _} <- Chosen].
 
 top(N) ->
-    {ok, Selector} = flame_prof_nif:selector_new(N),
-    flame_prof_nif:selector_next(Selector).
+    {ok, Selector} = flame_prof_nif:selector_new(reductions, true, N),
+    selected(Selector).
+
+%% In chunks, as the live table does.
+selected(Selector) ->
+    case flame_prof_nif:selector_next(Selector, 10000) of
+        more -> selected(Selector);
+        Selected -> Selected
+    end.
 
 burn(0) -> ok;
 burn(N) -> burn(N - 1).

@@ -112,6 +112,9 @@ static ERL_NIF_TERM stack_term(struct encoder *to, const struct fp_stack *stack)
 
 /* ------------------------------------------------------------- processes -- */
 
+/* reductions, message_queue_len, memory */
+#define BRIEF_METRICS (FP_METRIC_memory + 1)
+
 static ERL_NIF_TERM view_term(struct encoder *to, const struct fp_process_view *view)
 {
     const struct fp_snapshot *snapshot = &view->snapshot;
@@ -121,7 +124,7 @@ static ERL_NIF_TERM view_term(struct encoder *to, const struct fp_process_view *
 
     /* 0: flame_prof_pstack reads the labels itself, whole. */
     fp_process_names_read(to->inspect.layout, &to->inspect.memory, 0, snapshot, &names);
-    for (int i = 0; i < FP_METRIC_COUNT; i++)
+    for (int i = 0; i < (to->inspect.is_brief ? BRIEF_METRICS : FP_METRIC_COUNT); i++)
         fp_map_put(env, &map, fp_metric_name(i),
                    snapshot->value[i] < 0 ? fp_atom(env, "unknown")
                                           : enif_make_int64(env, snapshot->value[i]));
@@ -207,6 +210,7 @@ static ERL_NIF_TERM schedulers_term(struct encoder *to)
 /* ([Pid]) -> [{Pid, #{metric => Value, status, scheduler, registered_name, initial_call,
  *              proc_lib_initial_call, stack} | {error, gone | efault}}]
  * ([check | Pids]) -> as for a list, by captures of all classes, off or not
+ * ([brief | Pids]) -> as for a list, with the first three metrics, and the current function alone
  * (schedulers) -> [{Number, idle | late | unregistered | {Pid, Map}}]
  * (dirty) -> as for a list: the processes on dirty schedulers, without the caller
  * or {error, bad_state | io | ...}. */
@@ -214,16 +218,19 @@ FP_NIF(snapshot)
 {
     ERL_NIF_TERM head, tail, term, pids = argv[0];
     int is_list = enif_is_list(env, pids), is_dirty = fp_is_atom(env, pids, "dirty");
+    int is_check = 0, is_brief = 0, err;
     struct encoder to = {.env = env};
-    int err;
 
     if (!is_list && !is_dirty && !fp_is_atom(env, pids, "schedulers"))
         return enif_make_badarg(env);
-    err = fp_inspect_open(&to.inspect, fp_library(env)->layout);
-    if (enif_get_list_cell(env, pids, &head, &tail) && fp_is_atom(env, head, "check")) {
-        to.inspect.is_check = 1;
-        pids = tail;
+    if (enif_get_list_cell(env, pids, &head, &tail)) {
+        is_check = fp_is_atom(env, head, "check");
+        is_brief = fp_is_atom(env, head, "brief");
+        if (is_check || is_brief)
+            pids = tail;
     }
+    err = fp_inspect_open(&to.inspect, fp_library(env)->layout, is_brief);
+    to.inspect.is_check = is_check;
     term = err != 0   ? fp_result(env, err)
            : is_list  ? processes_term(&to, pids)
            : is_dirty ? dirty_term(&to)

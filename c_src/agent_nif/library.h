@@ -68,8 +68,8 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(schedulers_retire_begin, 0, IO)                                                              \
     X(scheduler_retire, 1, 0)                                                                      \
     X(schedulers_retire_end, 0, IO)                                                                \
-    X(selector_new, 1, CPU)                                                                        \
-    X(selector_next, 1, CPU)                                                                       \
+    X(selector_new, 3, CPU)                                                                        \
+    X(selector_next, 2, CPU)                                                                       \
     X(session_figures, 2, 0)
 
 #define FP_NIF(name)                                                                               \

@@ -1,5 +1,5 @@
-/* top_processes_nif.c - for the live table: the top processes by reductions since the previous
- * call. */
+/* top_processes_nif.c - for the live table: the top processes by one metric, or by its growth since
+ * the previous pass. */
 #include <stdatomic.h>
 
 #include "agent_nif/library.h"
@@ -27,17 +27,27 @@ void fp_top_handle_destroy(ErlNifEnv *env, void *object)
         fp_safe_read_close(&handle->memory);
 }
 
-/* (Top) -> {ok, Selector} | {error, Error} */
+static int metric_of(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+    for (int metric = 0; metric < FP_METRIC_COUNT; metric++)
+        if (fp_is_atom(env, term, fp_metric_name(metric)))
+            return metric;
+    return -1;
+}
+
+/* (Metric, IsDelta, Top) -> {ok, Selector} | {error, Error} */
 FP_NIF(selector_new)
 {
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = library->layout;
-    struct fp_ranking most = {.metric = FP_METRIC_reductions, .is_delta = 1, .every = 1};
+    int metric = metric_of(env, argv[0]), is_delta = fp_is_atom(env, argv[1], "true");
+    struct fp_ranking ranking = {.metric = (uint8_t)metric, .is_delta = is_delta != 0, .every = 1};
     struct top_handle *handle;
     ERL_NIF_TERM term;
     int err;
 
-    if (layout == NULL || !enif_get_uint(env, argv[0], &most.top) || most.top > TOP_MAX)
+    if (layout == NULL || metric < 0 || (!is_delta && !fp_is_atom(env, argv[1], "false")) ||
+        !enif_get_uint(env, argv[2], &ranking.top) || ranking.top > TOP_MAX)
         return enif_make_badarg(env);
     handle = enif_alloc_resource(library->selector_type, sizeof *handle);
     atomic_init(&handle->entered, 0);
@@ -45,30 +55,40 @@ FP_NIF(selector_new)
     err = fp_safe_read_open(&handle->memory);
     handle->is_open = err == 0;
     if (err == 0)
-        err = fp_top_processes_create(&handle->top, layout, &handle->memory, &most, 1, NULL, 0);
+        err = fp_top_processes_create(&handle->top, layout, &handle->memory, &ranking, 1, NULL, 0);
     term = enif_make_resource(env, handle);
     enif_release_resource(handle);
     return err == 0 ? fp_ok(env, term) : fp_result(env, err);
 }
 
-/* (Selector) -> {Processes, [{Pid, Reductions since the previous call}]} */
-FP_NIF(selector_next)
+static ERL_NIF_TERM selected_term(ErlNifEnv *env, const struct fp_top_processes *top)
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
-    const struct fp_candidate *selected;
-    struct top_handle *handle;
     uint64_t processes;
     size_t n;
+    const struct fp_candidate *selected = fp_top_processes_selected(top, &n, &processes);
 
-    if (!enif_get_resource(env, argv[0], fp_library(env)->selector_type, (void **)&handle) ||
-        handle->top == NULL || atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
-        return enif_make_badarg(env);
-    fp_top_processes_step(handle->top, fp_top_processes_slots(handle->top));
-    selected = fp_top_processes_selected(handle->top, &n, &processes);
     for (size_t i = 0; i < n; i++)
         list = enif_make_list_cell(
             env, enif_make_tuple2(env, selected[i].id, enif_make_int64(env, selected[i].score)),
             list);
-    atomic_store_explicit(&handle->entered, 0, memory_order_release);
     return enif_make_tuple2(env, enif_make_uint64(env, processes), list);
+}
+
+/* (Selector, Slots) -> more | {Processes, [{Pid, the metric or its growth}]}
+ * Reads so many slots of the process table: `more` before the pass has read all of them. */
+FP_NIF(selector_next)
+{
+    struct top_handle *handle;
+    ERL_NIF_TERM term;
+    unsigned slots;
+
+    if (!enif_get_resource(env, argv[0], fp_library(env)->selector_type, (void **)&handle) ||
+        !enif_get_uint(env, argv[1], &slots) || slots == 0 || handle->top == NULL ||
+        atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
+        return enif_make_badarg(env);
+    term = fp_top_processes_step(handle->top, slots) ? selected_term(env, handle->top)
+                                                     : fp_atom(env, "more");
+    atomic_store_explicit(&handle->entered, 0, memory_order_release);
+    return term;
 }

@@ -8,6 +8,7 @@
 #include "erts/capture/sigcapture.h"
 #include "erts/code_scan.h"
 #include "erts/dictionary.h"
+#include "erts/process_names.h"
 #include "erts/process_table.h"
 #include "session/off_cpu.h"
 #include "session/on_cpu.h"
@@ -25,12 +26,13 @@
 
 /* ------------------------------------------------------- open and close -- */
 
-int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
+int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout, int is_brief)
 {
     int err;
 
     memset(inspect, 0, sizeof *inspect);
     inspect->layout = layout;
+    inspect->is_brief = is_brief;
     inspect->memory.fd = -1;
     if (layout == NULL)
         return FP_ESTATE;
@@ -47,7 +49,7 @@ int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout)
         return FP_ENOMEM;
     /* Without it stacks have no C frames. */
     inspect->cstack.bytes_max = LIBRARIES_BYTES;
-    if (fp_sigcapture_registered() > 0)
+    if (!is_brief && fp_sigcapture_registered() > 0)
         (void)fp_live_cstack_renew(&inspect->cstack);
     return fp_code_index_create(&inspect->code, layout, &inspect->memory, &inspect->ranges);
 }
@@ -280,10 +282,36 @@ static void set_certain(struct fp_process_view *view)
         fp_stack_put_on_top(&view->stack, &gc, 1);
 }
 
+/* The function of a running process is that in which it was scheduled in. */
+static int read_brief(struct fp_inspect *inspect, uint64_t pid, struct fp_process_view *view)
+{
+    struct fp_snapshot *snapshot = &view->snapshot;
+    uint64_t address, frame, mfa[3];
+    int err = read_process(inspect, pid, &address, snapshot);
+
+    if (err == FP_ETORN)
+        forget_sizes(snapshot);
+    else if (err != 0)
+        return err;
+    frame = snapshot->i;
+    if (snapshot->status == FP_STATUS_garbage_collecting)
+        frame = FP_FRAME_GC;
+    else if (fp_process_hibernates(inspect->layout, &inspect->memory, snapshot))
+        frame = FP_FRAME_BIF | snapshot->current;
+    else if (!fp_ranges_contain(&inspect->ranges, frame))
+        frame = fp_off_cpu_nif(&inspect->memory, frame, mfa) ? FP_FRAME_NIF | (frame - sizeof mfa)
+                                                             : FP_FRAME_UNREADABLE;
+    fp_stack_only(&view->stack, frame);
+    view->scheduler = 0;
+    return 0;
+}
+
 int fp_inspect_process(struct fp_inspect *inspect, uint64_t pid, struct fp_process_view *view)
 {
     int err = FP_ETORN;
 
+    if (inspect->is_brief)
+        return read_brief(inspect, pid, view);
     for (int i = 0; i <= PROCESS_ATTEMPTS && err == FP_ETORN; i++) {
         pause_before(i);
         err = read_once(inspect, pid, view);

@@ -17,6 +17,7 @@
 struct fp_inspect {
     int is_capturing; /* fp_sigcapture_acquire */
     int is_check;     /* captures of all classes, off or not */
+    int is_brief;     /* no captures; a stack is the current function alone */
     struct fp_memory memory;
     const struct fp_layout *layout;
     struct fp_ranges ranges;
@@ -34,8 +35,11 @@ struct fp_process_view {
 
 /* 0; FP_ESTATE without a layout; FP_EIO, FP_EDENIED, FP_ENOMEM. Takes 6 ms on Debian 12; 5 of them
  * for the unwind tables and symbols of the C libraries, which are left out where no scheduler is
- * registered. fp_inspect_close() in any case. */
-int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout);
+ * registered. fp_inspect_close() in any case.
+ *
+ * A brief inspection is for many processes: it never waits for one, and is without the libraries
+ * and all but a stack's leaf. */
+int fp_inspect_open(struct fp_inspect *inspect, const struct fp_layout *layout, int is_brief);
 void fp_inspect_close(struct fp_inspect *inspect);
 
 /* A process by its pid term. 0, FP_EGONE or FP_EFAULT. On a scheduler that cannot capture, the

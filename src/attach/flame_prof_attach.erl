@@ -55,7 +55,7 @@
     flame_prof_triggers,
     flame_prof_outpost,
     flame_prof_pstack,
-    flame_prof_top_look
+    flame_prof_top_sampler
 ]).
 
 %% @doc Send everything to the node. Refused where it does not fit, or has one.

@@ -223,7 +223,7 @@ table() ->
     [
         {attach, "attach NODE... [--for TIME] [options]", {1, 64},
             "Profile a running node that does not have flame_prof."},
-        {top, "top --node NODE [options]", {0, 0}, "The busiest processes of a node, live."},
+        {top, "top --node NODE [options]", {0, 0}, "The first processes of a node by a column, live."},
         {pstack, "pstack --node NODE [options] [PROCESS...]", {0, Any},
             "What every scheduler runs now, or what some processes do."},
         {hot, "hot FILE... [options]", {1, Any}, "The hottest stacks and functions of files."},
@@ -255,8 +255,9 @@ options(attach) ->
 options(top) ->
     [
         {every, {"TIME", duration}, "between two tables (1s)"},
-        {sort, {"COLUMN", {one_of, flame_prof_top:columns()}},
+        {by, {"COLUMN", {one_of, flame_prof_top:columns()}},
             [either(flame_prof_top:columns()), " (reductions)"]},
+        {sort, {"COLUMN", {one_of, flame_prof_top:columns()}}, "an older name of --by"},
         {filter, {"TEXT", text}, "only processes whose name or function has it"},
         {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
         {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
@@ -375,8 +376,8 @@ more(attach) ->
     "Ctrl-C, and when this command is killed or cut off. Of several nodes each has a file of its\n"
     "own. Ctrl-C ends early and keeps what was sampled until then.\n\n";
 more(top) ->
-    "Keys: r reductions, m memory, g growth, q queue, s share of running, n name; / filter;\n"
-    "p pause; Ctrl-C or x ends. A node without flame_prof gets it for as long as this runs.\n\n";
+    ["Keys: ", flame_prof_top:help(), "\n",
+        "Ctrl-C ends it, too. A node without flame_prof gets it for as long as this runs.\n\n"];
 more(check) ->
     "The status is 0 when all is whole, 4 when something is damaged or cut off.\n\n";
 more(_) ->
@@ -385,7 +386,7 @@ more(_) ->
 example(attach) ->
     ["flame_prof attach rabbit@myhost --for 30s --output /tmp/prof --report /tmp/prof/rabbit.html",
         "flame_prof attach a@myhost b@myhost --for 10s --set mode=schedulers"];
-example(top) -> ["flame_prof top --node shop@myhost --sort memory"];
+example(top) -> ["flame_prof top --node shop@myhost --by memory"];
 example(pstack) -> ["flame_prof pstack --node shop@myhost",
     "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
 example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];

@@ -124,7 +124,7 @@ borrowing(Nodes, Without, Timeout, Fun) ->
     with_leases(Lacking, Without, [], fun(_) -> Fun() end).
 
 lacks(Node, Timeout) ->
-    case flame_prof_remote:call(Node, code, which, [flame_prof_top_look], Timeout) of
+    case flame_prof_remote:call(Node, code, which, [flame_prof_top_sampler], Timeout) of
         {ok, non_existing} -> true;
         _ -> false
     end.

@@ -12,10 +12,9 @@
 -define(PLAIN_ROWS, 20).
 
 -record(top, {
-    lookers :: #{pid() => node()},
-    tables = #{} :: #{node() => flame_prof_top_look:table()},
-    sort :: flame_prof_top:column(),
-    filter :: string(),
+    samplers :: #{pid() => node()},
+    tables = #{} :: #{node() => flame_prof_top_sampler:table()},
+    view :: flame_prof_top_sampler:view(),
     typing = none :: none | string(),
     paused = false :: boolean(),
     rows :: pos_integer() | auto,
@@ -30,25 +29,32 @@ do(Nodes, Parsed) ->
         fun() -> watch(Nodes, Timeout, Parsed) end).
 
 watch(Nodes, Timeout, Parsed) ->
-    Options = #{
+    View = view(Parsed),
+    Options = View#{
         every_ms => max(100, maps:get(every, Parsed, ?EVERY_MS)),
         rows => max(?ROWS, maps:get(rows, Parsed, ?ROWS))
     },
-    Started = flame_prof_remote:all(Nodes, flame_prof_top_look, start, [self(), Options], Timeout),
+    Started = flame_prof_remote:all(Nodes, flame_prof_top_sampler, start, [self(), Options],
+        Timeout),
     case [Error || {_, {error, _} = Error} <- Started] of
         [] ->
-            Lookers = maps:from_list([{Looker, Node} || {Node, {ok, {ok, Looker}}} <- Started]),
-            _ = [monitor(process, Looker) || Looker <- maps:keys(Lookers)],
-            top(Lookers, Parsed);
+            Samplers = maps:from_list([{Sampler, Node} || {Node, {ok, {ok, Sampler}}} <- Started]),
+            _ = [monitor(process, Sampler) || Sampler <- maps:keys(Samplers)],
+            top(Samplers, View, Parsed);
         [Error | _] ->
             Error
     end.
 
-top(Lookers, Parsed) ->
+view(Parsed) ->
+    #{
+        by => maps:get(by, Parsed, maps:get(sort, Parsed, reductions)),
+        filter => unicode:characters_to_binary(maps:get(filter, Parsed, ""))
+    }.
+
+top(Samplers, View, Parsed) ->
     State = #top{
-        lookers = Lookers,
-        sort = maps:get(sort, Parsed, reductions),
-        filter = maps:get(filter, Parsed, ""),
+        samplers = Samplers,
+        view = View,
         rows = maps:get(rows, Parsed, auto),
         left = maps:get(count, Parsed, infinity),
         keys = keys()
@@ -58,7 +64,7 @@ top(Lookers, Parsed) ->
         loop(State)
     after
         _ = screen("\e[?25h\e[?1049l"),
-        _ = [flame_prof_top_look:stop(Looker) || Looker <- maps:keys(Lookers)]
+        _ = [flame_prof_top_sampler:stop(Sampler) || Sampler <- maps:keys(Samplers)]
     end.
 
 %% A screen of its own, so that what was there before comes back.
@@ -77,10 +83,10 @@ keys() ->
 
 loop(#top{left = 0}) ->
     ok;
-loop(#top{keys = Keys, lookers = Lookers} = State) when map_size(Lookers) > 0 ->
+loop(#top{keys = Keys, samplers = Samplers} = State) when map_size(Samplers) > 0 ->
     receive
-        {flame_prof_top_look, Looker, #{node := Node} = Table} ->
-            ok = flame_prof_top_look:taken(Looker),
+        {flame_prof_top_sampler, Sampler, #{node := Node} = Table} ->
+            ok = flame_prof_top_sampler:taken(Sampler),
             loop(shown(State#top{tables = (State#top.tables)#{Node => Table}}));
         {Keys, {data, Bytes}} ->
             keyed(binary_to_list(Bytes), State);
@@ -88,8 +94,8 @@ loop(#top{keys = Keys, lookers = Lookers} = State) when map_size(Lookers) > 0 ->
             ok;
         {flame_prof_cli, interrupted} ->
             interrupted_or_done(State);
-        {'DOWN', _, process, Looker, Reason} ->
-            lost(Looker, Reason, State)
+        {'DOWN', _, process, Sampler, Reason} ->
+            lost(Sampler, Reason, State)
     after 1000 ->
         case flame_prof_cli_signals:is_orphan() of
             true -> ok;
@@ -103,22 +109,22 @@ loop(_) ->
 interrupted_or_done(#top{keys = none}) -> interrupted;
 interrupted_or_done(_) -> ok.
 
-lost(Looker, Reason, #top{lookers = Lookers, tables = Tables} = State) ->
-    Node = maps:get(Looker, Lookers),
+lost(Sampler, Reason, #top{samplers = Samplers, tables = Tables} = State) ->
+    Node = maps:get(Sampler, Samplers),
     ok = flame_prof_cli_out:say(io_lib:format("~ts is gone: ~0tP", [Node, Reason, 9])),
-    loop(State#top{lookers = maps:remove(Looker, Lookers), tables = maps:remove(Node, Tables)}).
+    loop(State#top{samplers = maps:remove(Sampler, Samplers), tables = maps:remove(Node, Tables)}).
 
 %% Once for all nodes, when the first of them has a new table.
 shown(#top{paused = true} = State) ->
     State;
-shown(#top{tables = Tables, lookers = Lookers} = State)
-    when map_size(Tables) =:= map_size(Lookers) ->
+shown(#top{tables = Tables, samplers = Samplers} = State)
+    when map_size(Tables) =:= map_size(Samplers) ->
     ok = draw(State),
     State#top{left = fewer(State#top.left), tables = kept(State)};
 shown(State) ->
     State.
 
-kept(#top{lookers = Lookers, tables = Tables}) when map_size(Lookers) =:= 1 -> Tables;
+kept(#top{samplers = Samplers, tables = Tables}) when map_size(Samplers) =:= 1 -> Tables;
 %% Of several, the next screen waits for a table of each.
 kept(_) -> #{}.
 
@@ -130,11 +136,11 @@ draw(#top{tables = Tables} = State) ->
         true ->
             Lines = flame_prof_cli_out:rows(),
             Rows = rows(State#top.rows, max(1, Lines - 4)),
-            View = view(State, Rows, max(20, flame_prof_cli_out:columns() - 1)),
+            View = sized(State, Rows, columns()),
             Text = unicode:characters_to_list(flame_prof_top:text(maps:values(Tables), View)),
             put(["\e[H", cleared(Text), "\e[J", flame_prof_cli_out:bold(help(State))]);
         false ->
-            View = view(State, rows(State#top.rows, ?PLAIN_ROWS), flame_prof_cli_out:columns()),
+            View = sized(State, rows(State#top.rows, ?PLAIN_ROWS), flame_prof_cli_out:columns()),
             put([flame_prof_top:text(maps:values(Tables), View), "\n"])
     end.
 
@@ -145,12 +151,13 @@ rows(Rows, Room) -> min(Rows, Room).
 cleared(Text) -> [[Line, "\e[K\r\n"] || Line <- string:split(string:trim(Text, trailing, "\n"),
     "\n", all)].
 
-view(#top{sort = Sort, filter = Filter}, Rows, Width) ->
-    #{sort => Sort, filter => unicode:characters_to_binary(Filter), rows => Rows, width => Width}.
+sized(#top{view = View}, Rows, Width) -> View#{rows => Rows, width => Width}.
 
-help(#top{typing = none, paused = true}) -> "paused; p goes on, x ends";
-help(#top{typing = none}) -> "r m g q s n: sort, /: filter, p: pause, x: end";
+help(#top{typing = none, paused = true}) -> "paused; p:go on q:quit";
+help(#top{typing = none}) -> flame_prof_text:fit(flame_prof_top:help(), columns());
 help(#top{typing = Text}) -> ["filter: ", Text].
+
+columns() -> max(20, flame_prof_cli_out:columns() - 1).
 
 %% Keys.
 
@@ -167,7 +174,7 @@ redraw(State) -> draw(State).
 key(3, _State) -> stop;
 key(Key, #top{typing = none} = State) -> command(Key, State);
 key(Return, #top{typing = Text} = State) when Return =:= $\r; Return =:= $\n ->
-    State#top{filter = Text, typing = none};
+    commanded("/" ++ Text, State#top{typing = none});
 key(Escape, State) when Escape =:= 27 ->
     State#top{typing = none};
 key(Delete, #top{typing = Text} = State) when Delete =:= 127; Delete =:= 8 ->
@@ -177,14 +184,17 @@ key(Key, #top{typing = Text} = State) when Key >= 32 ->
 key(_, State) ->
     State.
 
-command($x, _) -> stop;
 command($/, State) -> State#top{typing = ""};
-command($p, #top{paused = Paused} = State) -> State#top{paused = not Paused};
-command(Key, State) ->
-    case [Column || {K, Column} <- sort_keys(), K =:= Key] of
-        [Column] -> State#top{sort = Column};
-        [] -> State
-    end.
+command(Key, State) -> commanded([Key], State).
 
-sort_keys() ->
-    [{$r, reductions}, {$m, memory}, {$g, growth}, {$q, queue}, {$s, running}, {$n, name}].
+commanded(Command, #top{view = View, paused = Paused} = State) ->
+    case flame_prof_top:command(Command, View) of
+        stop ->
+            stop;
+        pause ->
+            State#top{paused = not Paused};
+        Changed ->
+            _ = [flame_prof_top_sampler:set_view(Sampler, Changed)
+                || Sampler <- maps:keys(State#top.samplers)],
+            State#top{view = Changed}
+    end.

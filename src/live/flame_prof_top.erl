@@ -1,106 +1,224 @@
 %% @private The live table: {@link flame_prof:top/1} in a shell, and the text of it
-%% for the command line. flame_prof_top_look is what it shows.
+%% for the command line. flame_prof_top_sampler is what it shows.
 %%
-%% In a shell, lines are read by a process of its own, as a shell hands out lines
-%% only: `q' and return ends it, the name of a column sorts. All of it ends with the
-%% process that called, whatever kills it.
+%% A process of its own prints the tables and reads the keys, so that the caller waits in
+%% gen_server's code: all of flame_prof can be loaded anew while a table is on the screen.
+%% It ends with the process that called, whatever kills that.
 -module(flame_prof_top).
 
--export([live/1, columns/0, text/2, accepts/0]).
+-behaviour(gen_server).
 
--import(flame_prof_text, [grouped/1, fit/2, right/2]).
+-export([live/1, columns/0, text/2, command/2, help/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export([read_line/1]).
+
+-import(flame_prof_text, [grouped/1, fit/2, right/2, visible/1]).
 
 -export_type([options/0, column/0, view/0]).
 
--type column() :: reductions | memory | growth | queue | running | name.
+-type column() :: flame_prof_top_ranking:column().
 
 -type options() ::
     #{
-        every => pos_integer(),
+        node => node(),
+        by => column(),
         sort => column(),
         filter => unicode:chardata(),
+        every => pos_integer(),
         rows => pos_integer(),
         count => pos_integer() | infinity
     }.
+%% Each may be left out or be `undefined': the default is in brackets.
+%%
 %% <ul>
+%% <li>`node': of which node (this one). One without flame_prof gets it for as long as
+%%     this runs.</li>
+%% <li>`by': the column by which the first processes of the node are chosen and sorted
+%%     (`reductions')</li>
+%% <li>`sort': an older name of `by'</li>
+%% <li>`filter': only processes whose name, pid or function has this text (all)</li>
 %% <li>`every': milliseconds between two tables (1000)</li>
-%% <li>`sort': by what (`reductions')</li>
-%% <li>`filter': only processes whose name, pid or frame has this text</li>
-%% <li>`rows': processes to look at and to show (30)</li>
+%% <li>`rows': processes to show (30)</li>
 %% <li>`count': tables to print, then end (`infinity')</li>
 %% </ul>
 
--type view() :: #{sort := column(), filter := binary(), rows := pos_integer(),
+-type view() :: #{by := column(), filter := binary(), rows := pos_integer(),
     width := pos_integer()}.
 
+-record(state, {
+    options :: map(),
+    caller = none :: none | gen_server:from(),
+    caller_monitor :: reference(),
+    sampler = none :: none | pid(),
+    lease = none :: none | flame_prof_attach:lease(),
+    reader = none :: none | pid(),
+    is_paused = false :: boolean()
+}).
+
 -define(HOME, "\e[H\e[J").
+-define(CALL_MS, 10000).
+-define(HOUR_MS, 3600000).
 
 -spec columns() -> [column(), ...].
 columns() -> [reductions, memory, growth, queue, running, name].
 
--spec accepts() -> binary().
-accepts() ->
-    <<"every (ms, 100 or more), sort (a column), filter (a text), rows and count (1 or more)">>.
-
 %% @doc Prints tables until it is told to end.
--spec live(options()) -> ok | {error, {bad_option, term(), binary()}}.
-live(Given) when is_map(Given) ->
-    Defaults = #{every => 1000, sort => reductions, filter => <<>>, rows => 30, count => infinity},
-    Options = maps:merge(Defaults, Given),
-    case [Key || {Key, Value} <- lists:sort(maps:to_list(Options)), not is_option(Key, Value)] of
-        [] -> run(Options#{filter := unicode:characters_to_binary(maps:get(filter, Options))});
-        [Key | _] -> {error, {bad_option, Key, accepts()}}
-    end;
-live(_) ->
-    {error, {bad_option, options, accepts()}}.
+-spec live(options()) -> ok | {error, flame_prof:reason()}.
+live(Given) ->
+    case options(Given) of
+        {ok, Options} -> live_with(gen_server:start(?MODULE, {self(), Options}, []));
+        {error, _} = Error -> Error
+    end.
 
-is_option(every, Ms) -> is_integer(Ms) andalso Ms >= 100;
-is_option(sort, Column) -> lists:member(Column, columns());
-is_option(filter, Text) -> is_binary(unicode:characters_to_binary(Text));
+live_with({ok, Top}) -> gen_server:call(Top, run, infinity).
+
+%% Options.
+
+options(Given) when is_map(Given) ->
+    Set = maps:filter(fun(_, Value) -> Value =/= undefined andalso Value =/= nil end, Given),
+    case [Key || {Key, Value} <- lists:sort(maps:to_list(Set)), not is_option(Key, Value)] of
+        [] -> {ok, normal(Set)};
+        [Key | _] -> bad_option(Key, #{value => maps:get(Key, Set)})
+    end;
+options(Given) ->
+    bad_option(options, #{value => Given}).
+
+bad_option(Key, Value) ->
+    {error, {bad_option, Value#{option => Key, accepted => accepts(Key)}}}.
+
+normal(Set) ->
+    Defaults = #{
+        node => node(), by => maps:get(sort, Set, reductions), filter => <<>>, every => 1000,
+        rows => 30, count => infinity
+    },
+    Options = maps:merge(Defaults, maps:remove(sort, Set)),
+    Options#{filter := unicode:characters_to_binary(maps:get(filter, Options))}.
+
+is_option(node, Node) -> is_atom(Node);
+is_option(Key, Column) when Key =:= by; Key =:= sort -> lists:member(Column, columns());
+is_option(filter, Text) -> is_text(Text);
+is_option(every, Ms) -> is_integer(Ms) andalso Ms >= 100 andalso Ms =< ?HOUR_MS;
 is_option(rows, Rows) -> is_integer(Rows) andalso Rows >= 1 andalso Rows =< 1000;
 is_option(count, infinity) -> true;
 is_option(count, Count) -> is_integer(Count) andalso Count >= 1;
 is_option(_, _) -> false.
 
-run(#{every := Every, rows := Rows} = Options) ->
-    {ok, Looker} = flame_prof_top_look:start(self(), #{every_ms => Every, rows => Rows}),
-    Keys = keys(),
-    Monitor = monitor(process, Looker),
+is_text(Text) ->
     try
-        loop(Looker, Monitor, Options)
-    after
-        ok = flame_prof_top_look:stop(Looker),
-        true = demonitor(Monitor, [flush]),
-        end_keys(Keys),
-        flush(Looker)
+        is_binary(unicode:characters_to_binary(Text))
+    catch
+        error:badarg -> false
     end.
 
-loop(_Looker, _Monitor, #{count := 0}) ->
-    ok;
-loop(Looker, Monitor, Options) ->
-    receive
-        {flame_prof_top_look, Looker, Table} ->
-            case is_shown(screen(Table, Options)) of
-                true ->
-                    ok = flame_prof_top_look:taken(Looker),
-                    loop(Looker, Monitor, counted(Options));
-                false ->
-                    ok
-            end;
-        {?MODULE, line, Keys, Line} ->
-            case command(Line, Options) of
-                stop ->
-                    ok;
-                Changed ->
-                    Keys ! {?MODULE, next},
-                    loop(Looker, Monitor, Changed)
-            end;
-        {'DOWN', Monitor, process, _, Reason} ->
-            {error, {top, looking, unicode:characters_to_binary(io_lib:format("~0tP",
-                [Reason, 12]))}}
+accepts(node) -> <<"the name of a node">>;
+accepts(Key) when Key =:= by; Key =:= sort ->
+    iolist_to_binary(["one of ", lists:join(", ", [atom_to_binary(C) || C <- columns()])]);
+accepts(filter) -> <<"a text">>;
+accepts(every) -> <<"milliseconds from 100 to 3600000">>;
+accepts(rows) -> <<"a number of processes from 1 to 1000">>;
+accepts(count) -> <<"a number of tables, 1 or more, or infinity">>;
+accepts(options) -> <<"a map with node, by, filter, every, rows and count">>;
+accepts(_) -> <<"no such option; there are node, by, filter, every, rows and count">>.
+
+%% The process.
+
+-spec init({pid(), map()}) -> {ok, #state{}}.
+init({Caller, Options}) ->
+    _ = process_flag(trap_exit, true),
+    {ok, #state{options = Options, caller_monitor = monitor(process, Caller)}}.
+
+-spec handle_call(run, gen_server:from(), #state{}) ->
+    {noreply, #state{}} | {stop, normal, #state{}}.
+handle_call(run, From, #state{options = #{node := Node}} = State0) ->
+    State = State0#state{caller = From},
+    case lent(Node) of
+        {ok, Lease} -> started(State#state{lease = Lease});
+        {error, _} = Error -> finish(Error, State)
     end.
 
-%% Not where the terminal is gone.
+%% As the command line does it: a node without flame_prof gets it meanwhile.
+lent(Node) when Node =:= node() ->
+    {ok, none};
+lent(Node) ->
+    case net_kernel:connect_node(Node) of
+        true -> lent_if_needed(Node);
+        _ -> node_error(Node, "this node cannot connect to it")
+    end.
+
+lent_if_needed(Node) ->
+    case flame_prof_remote:call(Node, code, which, [flame_prof_top_sampler], ?CALL_MS) of
+        {ok, non_existing} -> opened(Node, flame_prof_attach:open(Node, bare));
+        {ok, _} -> {ok, none};
+        {error, {_, Text}} -> node_error(Node, Text)
+    end.
+
+opened(_Node, {ok, _} = Opened) -> Opened;
+opened(Node, {error, {_, Text}}) -> node_error(Node, Text).
+
+node_error(Node, Text) ->
+    {error, {node, #{node => Node, reason => unicode:characters_to_binary(Text)}}}.
+
+started(#state{options = #{node := Node, every := Every, rows := Rows} = Options} = State) ->
+    View = maps:with([by, filter], Options),
+    Sampling = View#{every_ms => Every, rows => Rows},
+    case start(Node, [self(), Sampling]) of
+        {ok, Sampler} ->
+            _ = monitor(process, Sampler),
+            {noreply, State#state{sampler = Sampler, reader = reader()}};
+        {error, _} = Error ->
+            finish(Error, State)
+    end.
+
+start(Node, Args) when Node =:= node() ->
+    apply(flame_prof_top_sampler, start, Args);
+start(Node, Args) ->
+    case flame_prof_remote:call(Node, flame_prof_top_sampler, start, Args, ?CALL_MS) of
+        {ok, {ok, Sampler}} -> {ok, Sampler};
+        {error, {_, Text}} -> node_error(Node, Text)
+    end.
+
+-spec handle_cast({line, pid(), unicode:chardata()}, #state{}) ->
+    {noreply, #state{}} | {stop, normal, #state{}}.
+handle_cast({line, Reader, Line}, #state{reader = Reader} = State) ->
+    case command(Line, State#state.options) of
+        stop ->
+            finish(ok, State);
+        pause ->
+            {noreply, State#state{reader = reader(), is_paused = not State#state.is_paused}};
+        Options ->
+            ok = flame_prof_top_sampler:set_view(State#state.sampler,
+                maps:with([by, filter], Options)),
+            {noreply, State#state{reader = reader(), options = Options}}
+    end;
+handle_cast(_, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
+handle_info({flame_prof_top_sampler, Sampler, Table}, #state{sampler = Sampler} = State) ->
+    ok = flame_prof_top_sampler:taken(Sampler),
+    shown(Table, State);
+handle_info({'DOWN', Monitor, process, _, _}, #state{caller_monitor = Monitor} = State) ->
+    finish(ok, State#state{caller = none});
+handle_info({'DOWN', _, process, Sampler, Reason}, #state{sampler = Sampler} = State) ->
+    #state{options = #{node := Node}} = State,
+    finish(node_error(Node, io_lib:format("the table ended: ~0tP", [Reason, 12])), State);
+%% Its code has been loaded anew, twice, while it waited for a line.
+handle_info({'EXIT', Reader, killed}, #state{reader = Reader} = State) ->
+    {noreply, State#state{reader = reader()}};
+handle_info(_, State) ->
+    {noreply, State}.
+
+shown(_Table, #state{is_paused = true} = State) ->
+    {noreply, State};
+shown(Table, #state{options = Options} = State) ->
+    case {is_shown(screen(Table, Options)), Options} of
+        {false, _} -> finish(ok, State);
+        {true, #{count := 1}} -> finish(ok, State);
+        {true, #{count := infinity}} -> {noreply, State};
+        {true, #{count := Count}} -> {noreply, State#state{options = Options#{count := Count - 1}}}
+    end.
+
+%% The terminal may be gone.
 is_shown(Text) ->
     try
         ok =:= io:put_chars(Text)
@@ -108,98 +226,97 @@ is_shown(Text) ->
         error:_ -> false
     end.
 
-counted(#{count := Count} = Options) when is_integer(Count) -> Options#{count := Count - 1};
-counted(Options) -> Options.
+finish(Answer, #state{sampler = Sampler, lease = Lease, reader = Reader, caller = From} = State) ->
+    _ = [flame_prof_top_sampler:stop(Sampler) || Sampler =/= none],
+    %% The line after the last belongs to the shell.
+    _ = [exit(Reader, kill) || Reader =/= none],
+    _ = [flame_prof_attach:close(Lease) || Lease =/= none],
+    _ = [gen_server:reply(From, Answer) || From =/= none],
+    {stop, normal, State}.
 
 %% In place on a terminal, one below the other elsewhere.
 screen(Table, #{rows := Rows} = Options) ->
     case {io:columns(), io:rows()} of
         {{ok, Columns}, {ok, Lines}} ->
             View = (view(Options))#{width := Columns - 1, rows := min(Rows, max(1, Lines - 5))},
-            [?HOME, text([Table], View), "q: end, /TEXT: filter, or a column: ", names(), "\n"];
+            [?HOME, text([Table], View), fit(help(), Columns - 1), "\n"];
         _ ->
             [text([Table], view(Options)), "\n"]
     end.
 
-view(#{sort := Sort, filter := Filter, rows := Rows}) ->
-    #{sort => Sort, filter => Filter, rows => Rows, width => 120}.
+view(Options) -> (maps:with([by, filter, rows], Options))#{width => 120}.
 
-names() -> lists:join(" ", [atom_to_list(Column) || Column <- columns()]).
+%% Keys: a shell hands out lines only. A process waits for one, as waiting cannot be
+%% interrupted but by ending.
 
-%% Lines of the person. The next one is not read before it is known that it is for
-%% us: the line after the last belongs to the shell.
-
-keys() ->
-    Top = self(),
+reader() ->
     case io:columns() of
-        {ok, _} -> spawn_link(fun() -> read_lines(Top) end);
+        {ok, _} -> spawn_link(?MODULE, read_line, [self()]);
         {error, _} -> none
     end.
 
-%% Waiting for a line cannot be interrupted but by ending.
-end_keys(none) ->
-    true;
-end_keys(Keys) ->
-    true = unlink(Keys),
-    exit(Keys, kill).
-
-read_lines(Top) ->
+%% @private
+-spec read_line(pid()) -> ok.
+read_line(Top) ->
     case io:get_line("") of
         Line when is_list(Line); is_binary(Line) ->
-            Top ! {?MODULE, line, self(), string:trim(Line)},
-            receive
-                {?MODULE, next} -> read_lines(Top)
-            end;
+            gen_server:cast(Top, {line, self(), string:trim(Line)});
         _ ->
             ok
     end.
 
-command("q" ++ _, _Options) -> stop;
+%% @doc What a key, or a word in a shell, asks for: the same in both.
+-spec command(string(), Options) -> stop | pause | Options when Options :: map().
+command("q", _Options) -> stop;
+%% As it was once.
+command("x", _Options) -> stop;
+command("p", _Options) -> pause;
 command("/" ++ Text, Options) -> Options#{filter := unicode:characters_to_binary(Text)};
 command(Word, Options) ->
-    case [Column || Column <- columns(), lists:prefix(Word, atom_to_list(Column)), Word =/= ""] of
-        [Column | _] -> Options#{sort := Column};
+    case [Column || {Key, Column, _} <- sort_keys(), [Key] =:= Word orelse
+        atom_to_list(Column) =:= Word] of
+        [Column] -> Options#{by := Column};
         [] -> Options
     end.
 
-flush(Looker) ->
-    receive
-        {flame_prof_top_look, Looker, _} -> flush(Looker);
-        {?MODULE, line, _, _} -> flush(Looker)
-    after 0 -> ok
-    end.
+sort_keys() ->
+    [
+        {$r, reductions, "red/s"},
+        {$m, memory, "memory"},
+        {$g, growth, "growth"},
+        {$l, queue, "queue"},
+        {$s, running, "run%"},
+        {$n, name, "name"}
+    ].
+
+%% @doc The keys, in 76 columns.
+-spec help() -> string().
+help() ->
+    "q:quit p:pause /:filter sort " ++
+        lists:join($\s, [[Key, $: | Title] || {Key, _, Title} <- sort_keys()]).
 
 %% The text.
 
 %% @doc Of one node, or of several in one table.
--spec text([flame_prof_top_look:table()], view()) -> unicode:chardata().
-text(Tables, #{sort := Sort, rows := Rows, width := Width, filter := Filter}) ->
+-spec text([flame_prof_top_sampler:table()], view()) -> unicode:chardata().
+text(Tables, #{by := By, rows := Rows, width := Width, filter := Filter}) ->
     Several = length(Tables) > 1,
     All = [Row#{node => Node} || #{node := Node, rows := Of} <- Tables, Row <- Of],
-    Wanted = [Row || Row <- All, Filter =:= <<>> orelse is_wanted(Filter, Row)],
-    Sorted = lists:sublist(lists:sort(order(Sort), Wanted), Rows),
+    Wanted = [Row || Row <- All, flame_prof_top_ranking:is_wanted(Filter, Row)],
+    Sorted = lists:sublist(flame_prof_top_rows:sorted(By, Wanted), Rows),
     [
-        [fit(summary(Tables, Sort, Filter), Width), "\n"],
+        [fit(summary(Tables, By, Filter), Width), "\n"],
         [fit(head(Several), Width), "\n"],
         [[fit(row(Row, Several), Width), "\n"] || Row <- Sorted]
     ].
 
-is_wanted(Filter, #{name := Name, frame := Frame, pid := Pid}) ->
-    lists:any(fun(Text) -> string:find(Text, Filter) =/= nomatch end, [Name, Frame, Pid]).
-
-order(name) ->
-    fun(#{name := A}, #{name := B}) -> A =< B end;
-order(Column) ->
-    fun(#{pid := PidA} = A, #{pid := PidB} = B) ->
-        {-maps:get(Column, A), PidA} =< {-maps:get(Column, B), PidB}
-    end.
-
-summary(Tables, Sort, Filter) ->
+summary(Tables, By, Filter) ->
     Processes = lists:sum([N || #{processes := N} <- Tables]),
+    Seconds = lists:max([S || #{seconds := S} <- Tables]),
     [
         lists:join(", ", [io_lib:format("~ts (~ts)", [Node, Engine])
             || #{node := Node, engine := Engine} <- Tables]),
-        io_lib:format(": ~ts processes, by ~ts", [grouped(Processes), Sort]),
+        io_lib:format(": ~ts processes, ~.1f s, by ~ts", [grouped(Processes), Seconds, By]),
         [[", with ", Filter] || Filter =/= <<>>]
     ].
 
@@ -212,26 +329,16 @@ row(Row, Several) ->
     #{queue := Queue, memory := Memory, growth := Growth, name := Name, pid := Pid} = Row,
     #{frame := Frame, node := Node} = Row,
     [
-        right(grouped(round(Rate)), 10),
+        right(figure(fun(R) -> grouped(round(R)) end, Rate), 10),
         [right(integer_to_list(round(Share)), Width)
             || {Share, Width} <- [{Run, 5}, {Ready, 5}, {Gc, 4}]],
-        right(grouped(Queue), 9),
-        right(bytes(Memory), 10),
-        right(bytes(Growth), 10),
+        right(figure(fun flame_prof_text:grouped/1, Queue), 9),
+        right(figure(fun flame_prof_text:bytes/1, Memory), 10),
+        right(figure(fun flame_prof_text:bytes/1, Growth), 10),
         "  ",
         [[string:pad(fit(atom_to_list(Node), 20), 21)] || Several],
-        [local(Pid), " ", printable(Name), "  ", printable(Frame)]
+        [Pid, " ", visible(Name), "  ", visible(Frame)]
     ].
 
-bytes(N) when N < 0 -> [$- | bytes(-N)];
-bytes(N) when N < 10000 -> integer_to_list(N);
-bytes(N) when N < 10000 bsl 10 -> [integer_to_list(N bsr 10), "K"];
-bytes(N) when N < 10000 bsl 20 -> [integer_to_list(N bsr 20), "M"];
-bytes(N) -> [integer_to_list(N bsr 30), "G"].
-
-local(Pid) -> Pid.
-
-printable(Text) -> << <<(visible(C))/utf8>> || <<C/utf8>> <= Text >>.
-
-visible(C) when C < 32; C >= 16#7f, C < 16#a0 -> $?;
-visible(C) -> C.
+figure(_, unknown) -> "?";
+figure(Text, Figure) -> Text(Figure).

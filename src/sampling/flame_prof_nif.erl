@@ -2,7 +2,7 @@
 %%
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
-%% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_look} for
+%% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_sampler} for
 %% `selector_*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
 %% {@link flame_prof_calibration} for the rest.
@@ -22,7 +22,7 @@
 -export([capture_probe/1, captures_off/1]).
 -export([schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
--export([selector_new/1, selector_next/1]).
+-export([selector_new/3, selector_next/2]).
 -export([session_figures/2]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
@@ -206,12 +206,13 @@ scheduler_retire(_) -> ?NOT_LOADED.
 -spec schedulers_retire_end() -> ok | {error, {atom(), binary()}}.
 schedulers_retire_end() -> ?NOT_LOADED.
 
--spec selector_new(Top :: non_neg_integer()) -> {ok, reference()} | {error, atom()}.
-selector_new(_) -> ?NOT_LOADED.
+-spec selector_new(Metric :: atom(), IsDelta :: boolean(), Top :: non_neg_integer()) ->
+    {ok, reference()} | {error, atom()}.
+selector_new(_, _, _) -> ?NOT_LOADED.
 
--spec selector_next(reference()) ->
-    {Processes :: non_neg_integer(), [{pid(), Reductions :: integer()}]}.
-selector_next(_) -> ?NOT_LOADED.
+-spec selector_next(reference(), Slots :: pos_integer()) ->
+    more | {Processes :: non_neg_integer(), [{pid(), Score :: integer()}]}.
+selector_next(_, _) -> ?NOT_LOADED.
 
 %% For the sample that the session takes of itself: names of [a-z_], at most 64.
 -spec session_figures(session(), [{atom(), integer()}]) -> ok | {error, closed}.

@@ -3,7 +3,7 @@
 
 -export([grouped/1, percent/1, plural/1]).
 -export([fit/2, pad/2, right/2]).
--export([printable/1]).
+-export([bytes/1, printable/1, visible/1]).
 
 %% @doc 1234567 is 1,234,567.
 -spec grouped(integer()) -> string().
@@ -37,6 +37,21 @@ pad(Text, Width) -> string:pad(Text, Width).
 
 -spec right(unicode:chardata(), non_neg_integer()) -> unicode:chardata().
 right(Text, Width) -> string:pad(Text, Width, leading).
+
+%% @doc In at most five digits and a unit.
+-spec bytes(integer()) -> iodata().
+bytes(N) when N < 0 -> [$- | bytes(-N)];
+bytes(N) when N < 10000 -> integer_to_list(N);
+bytes(N) when N < 10000 bsl 10 -> [integer_to_list(N bsr 10), "K"];
+bytes(N) when N < 10000 bsl 20 -> [integer_to_list(N bsr 20), "M"];
+bytes(N) -> [integer_to_list(N bsr 30), "G"].
+
+%% @doc A text of any origin, for a terminal: without control characters.
+-spec visible(binary()) -> binary().
+visible(Text) -> << <<(visible_character(C))/utf8>> || <<C/utf8>> <= Text >>.
+
+visible_character(C) when C < 32; C >= 16#7f, C < 16#a0 -> $?;
+visible_character(C) -> C.
 
 %% @doc Bytes of any origin, for a terminal.
 -spec printable(binary()) -> string().
