@@ -256,6 +256,22 @@ what_is_unknown_is_sorted_last_test() ->
     ?assertEqual([<<"c">>, <<"a">>, <<"b">>],
         [P || #{pid := P} <- flame_prof_top_rows:sorted(memory, Rows)]).
 
+%% Numbers, name and function, however large or long.
+a_row_fits_80_columns_test() ->
+    Row = #{pid => <<"<0.12345.0>">>, name => <<"my_application_cache:init/1">>,
+        frame => <<"my_application_cache:loop/7">>, reductions => 123456789.0, queue => 1234567,
+        memory => 9 bsl 30, growth => -(9 bsl 30), running => 100.0, runnable => 0.0,
+        waiting => 0.0, garbage_collecting => 0.0},
+    Table = #{node => node(), engine => native, processes => 1, seconds => 1.0, rows => [Row]},
+    View = #{by => memory, filter => <<>>, rows => 5, width => 79},
+    Lines = string:lexemes(unicode:characters_to_list(flame_prof_top:text([Table], View)), "\n"),
+    [?assert(length(Line) =< 79) || Line <- Lines],
+    ?assertMatch({match, _}, re:run(lists:last(Lines),
+        "^ 123.5M  100    0   0    1.2M  9216M -9216M <0.12345.0> my_applicatio~  my_a")),
+    Unknown = Row#{reductions := unknown, memory := unknown, growth := unknown},
+    ?assertMatch({match, _}, re:run(flame_prof_top:text([Table#{rows := [Unknown]}], View),
+        "      \\?  100    0   0    1.2M      \\?      \\? <0")).
+
 %% Options and keys.
 
 every_wrong_option_is_refused_in_one_shape_test() ->
@@ -316,8 +332,9 @@ it_goes_on_when_its_code_is_loaded_anew_test_() ->
         {Top, Monitor} = shell(#{every => 100, rows => 5}),
         Reload = fun(Tables) ->
             case Tables of
-                3 -> reload(), reload(), none;
-                8 -> "q\n";
+                3 -> reload(), none;
+                6 -> reload(), none;
+                9 -> "q\n";
                 _ -> none
             end
         end,

@@ -307,7 +307,7 @@ text(Tables, #{by := By, rows := Rows, width := Width, filter := Filter}) ->
     [
         [fit(summary(Tables, By, Filter), Width), "\n"],
         [fit(head(Several), Width), "\n"],
-        [[fit(row(Row, Several), Width), "\n"] || Row <- Sorted]
+        [[fit(row(Row, Several, Width), Width), "\n"] || Row <- Sorted]
     ].
 
 summary(Tables, By, Filter) ->
@@ -320,25 +320,42 @@ summary(Tables, By, Filter) ->
         [[", with ", Filter] || Filter =/= <<>>]
     ].
 
+%% Numbers in 44 columns, so that name and function find room in 80.
 head(Several) ->
-    ["     red/s run% rdy% gc%    queue    memory    growth  ", [string:pad("node", 21) || Several],
+    ["  red/s run% rdy% gc%   queue memory growth ", [string:pad("node", 21) || Several],
         "process / where it was most"].
 
-row(Row, Several) ->
+row(Row, Several, Width) ->
     #{reductions := Rate, running := Run, runnable := Ready, garbage_collecting := Gc} = Row,
-    #{queue := Queue, memory := Memory, growth := Growth, name := Name, pid := Pid} = Row,
-    #{frame := Frame, node := Node} = Row,
+    #{queue := Queue, memory := Memory, growth := Growth, node := Node} = Row,
     [
-        right(figure(fun(R) -> grouped(round(R)) end, Rate), 10),
-        [right(integer_to_list(round(Share)), Width)
-            || {Share, Width} <- [{Run, 5}, {Ready, 5}, {Gc, 4}]],
-        right(figure(fun flame_prof_text:grouped/1, Queue), 9),
-        right(figure(fun flame_prof_text:bytes/1, Memory), 10),
-        right(figure(fun flame_prof_text:bytes/1, Growth), 10),
-        "  ",
+        right(figure(fun count/1, Rate), 7),
+        [right(integer_to_list(round(Share)), Columns)
+            || {Share, Columns} <- [{Run, 5}, {Ready, 5}, {Gc, 4}]],
+        right(figure(fun count/1, Queue), 8),
+        right(figure(fun flame_prof_text:bytes/1, Memory), 7),
+        right(figure(fun flame_prof_text:bytes/1, Growth), 7),
+        " ",
         [[string:pad(fit(atom_to_list(Node), 20), 21)] || Several],
-        [Pid, " ", visible(Name), "  ", visible(Frame)]
+        process(Row, Width - 44 - case Several of true -> 21; false -> 0 end)
     ].
+
+%% A long name leaves half of the room to the function.
+process(#{pid := Pid, name := Name, frame := Frame}, Width) ->
+    Room = Width - byte_size(Pid) - 3,
+    Most = lists:max([14, Room div 2, Room - string:length(Frame)]),
+    [Pid, " ", cut(visible(Name), Most), "  ", visible(Frame)].
+
+cut(Text, Most) ->
+    case string:length(Text) =< Most of
+        true -> Text;
+        false -> [string:slice(Text, 0, Most - 1), "~"]
+    end.
 
 figure(_, unknown) -> "?";
 figure(Text, Figure) -> Text(Figure).
+
+%% In at most seven columns.
+count(Number) when Number < 1000000 -> grouped(round(Number));
+count(Number) when Number < 1.0e9 -> io_lib:format("~.1fM", [Number / 1.0e6]);
+count(Number) -> io_lib:format("~.1fG", [Number / 1.0e9]).
