@@ -318,9 +318,9 @@ location(_) -> "".
 file(File) -> printable(list_to_binary(File)).
 
 %% Elixir's the Elixir way.
-function({Module, Function, Arity}) ->
+function({Module, Function, Arity} = Call) ->
     case is_elixir(Module) of
-        true -> flame_prof_names:function(io_lib:format("~ts:~ts/~b", [Module, Function, Arity]));
+        true -> flame_prof_names:call(Call);
         false -> io_lib:format("~tw:~tw/~b", [Module, Function, Arity])
     end.
 

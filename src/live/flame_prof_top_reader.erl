@@ -64,22 +64,19 @@ observation(#{stack := Stack} = Map) ->
     Numbers#{name => name(Map), frame => frame(Stack), is_own => is_own(Map)}.
 
 name(#{registered_name := Name}) when Name =/= none -> flame_prof_names:function(Name);
-name(#{proc_lib_initial_call := {_, _, _} = Call}) -> mfa(Call);
-name(#{initial_call := {_, _, _} = Call}) -> mfa(Call);
+name(#{proc_lib_initial_call := {_, _, _} = Call}) -> flame_prof_names:call(Call);
+name(#{initial_call := {_, _, _} = Call}) -> flame_prof_names:call(Call);
 name(_) -> <<>>.
 
 %% C functions are a detail of the function that called them.
 frame([{native, _, _} | Stack]) -> frame(Stack);
-frame([{Kind, {_, _, _} = Call} | _]) when Kind =:= bif; Kind =:= nif -> mfa(Call);
-frame([{Module, Function, Arity, _, _} | _]) -> mfa({Module, Function, Arity});
+frame([{Kind, {_, _, _} = Call} | _]) when Kind =:= bif; Kind =:= nif ->
+    flame_prof_names:call(Call);
+frame([{Module, Function, Arity, _, _} | _]) ->
+    flame_prof_names:call({Module, Function, Arity});
 frame([gc | _]) -> <<"[gc]">>;
 frame([Word | _]) when is_atom(Word) -> atom_to_binary(Word);
 frame(_) -> <<>>.
-
-mfa({Module, Function, Arity}) ->
-    flame_prof_names:function(
-        <<Module/binary, $:, Function/binary, $/, (integer_to_binary(Arity))/binary>>
-    ).
 
 is_own(#{registered_name := Name, initial_call := Call, proc_lib_initial_call := ProcLib}) ->
     lists:any(fun is_own_name/1, [Name | [Module || {Module, _, _} <- [Call, ProcLib]]]).

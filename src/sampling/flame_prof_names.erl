@@ -2,7 +2,7 @@
 -module(flame_prof_names).
 
 -export([names/1, initial_calls/1, label/1, labels/2, show/1, plain/1]).
--export([function/1, show_label/1, with_label/2]).
+-export([function/1, call/1, show_label/1, with_label/2]).
 
 -export_type([names/0]).
 
@@ -135,8 +135,13 @@ show_label(Label) -> io_lib:format("~0tP", [Label, ?LABEL_DEPTH]).
 shown_call(Pid) ->
     case lists:reverse(initial_calls(Pid)) of
         [] -> [];
-        [{M, F, A} | _] -> function(io_lib:format("~ts:~ts/~b", [M, F, A]))
+        [Call | _] -> call(Call)
     end.
+
+%% @doc A call for a person, the Elixir way where it is Elixir's. Names as atoms or as texts.
+-spec call(mfa() | flame_prof_nif:mfa_text()) -> binary().
+call({Module, Function, Arity}) ->
+    function(io_lib:format("~ts:~ts/~b", [Module, Function, Arity])).
 
 %% @doc The Elixir way where it is Elixir's: `Elixir.Foo.Bar:baz/1' is
 %% `Foo.Bar.baz/1' to who has written it, and the registered name

@@ -152,7 +152,7 @@ event(_) ->
 %% Where it ran when its turn began and ended: of a process, functions.
 detail(Who, Info) ->
     Calls = [
-        [" ", Key, " ", flame_prof_names:function(io_lib:format("~ts:~ts/~b", [M, F, A]))]
+        [" ", Key, " ", flame_prof_names:call({M, F, A})]
      || {Item, Key} <- [{in, "from"}, {out, "to"}],
         {M, F, A} <- [proplists:get_value(Item, Info)]
     ],
