@@ -78,7 +78,7 @@ shares_of_schedulers_are_shares_of_cpu_test() ->
     {ok, Report} = flame_prof_tree:report(?CORPUS "schedulers.log", #{}),
     ?assertMatch(#{unit := cpu, samples := 1}, Report),
     ?assertMatch([#{share := 100.0}], maps:get(functions, Report)),
-    ?assertEqual("1 of 3 samples active (33.3% CPU); 2 waiting, not shown (idle => true)",
+    ?assertEqual("1 of 3 samples active (33.3% CPU); 2 idle, not shown (idle => true)",
         first_line(Report)),
     ?assertMatch({_, _}, binary:match(text(Report), <<"    CPU         samples">>)).
 

@@ -1,5 +1,5 @@
-%% @doc Who causes it: the Erlang callers of a function, of whatever kind, by their
-%% share. {@link flame_prof:blame/2} prints it.
+%% @doc The callers of a function, by their share: of an Erlang function, BIF or NIF, of garbage
+%% collection, of a C function or library. {@link flame_prof:blame/2} prints them.
 %%
 %% ```
 %% 1> {ok, Report} = flame_prof_blame:report({ets, lookup, 2}, 2000).
@@ -7,15 +7,14 @@
 %% 3> io:put_chars(flame_prof_blame:format(Report)).
 %% '''
 %%
-%% It asks every scheduler what it runs, up to 1,000 times a second each and 4,000
-%% times a second all together, and looks for the function in the stacks.
+%% A session samples every scheduler, at most 1,000 times a second each and 4,000 times a second in
+%% total. The report counts the stacks that have the function.
 %%
 %% == Why it is safe in production ==
-%% It is a session like any other (mode `schedulers'), beside the one of the facade
-%% if there is one, with the same limits and the same care. Its samples go to a
-%% directory of mode 0700 below `$TMPDIR' or `/tmp', some 4 MB a second, and are
-%% deleted when they have been read or when the calling process has died. They stay there
-%% only when the node itself is killed.
+%% The session is like any other in mode `schedulers', and runs beside one of
+%% {@link flame_prof:start/1}. Its samples go to a directory of mode 0700 below `$TMPDIR' or `/tmp',
+%% some 4 MB a second. They are deleted after they were read, or when the calling process ends. A
+%% node that is killed leaves them there.
 -module(flame_prof_blame).
 
 -export([report/2, format/1]).
@@ -75,9 +74,9 @@
 -define(MS_MOST, 60000).
 %% A second, of all schedulers.
 -define(SAMPLES_MOST, 4000).
-%% Schedulers come and go, which nobody is told.
+%% Interval of the checks for schedulers that went online or offline: there is no event for it.
 -define(SCHEDULERS_MS, 1000).
-%% What the disk is given to take the last samples.
+%% The longest wait for the last samples to be written.
 -define(CLOSE_MS, 30000).
 %% With fewer, shares are off by more than 10 points.
 -define(ENOUGH, 100).
@@ -173,7 +172,7 @@ measure(Caller, Wanted, Ms, Known) ->
             Error
     end.
 
-%% Made, not found: nobody else has laid anything into it.
+%% A new directory: one that existed could hold files of another user.
 make_directory(Attempts) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
     Random = integer_to_list(rand:uniform(16#ffffffff), 36),
@@ -200,7 +199,7 @@ session(Directory, Monitor, Wanted, Ms, Known) ->
     {ok, Options} = flame_prof_options:validate(#{
         dir => Directory,
         mode => schedulers,
-        %% For as long as somebody waits for it, and no longer.
+        %% Its length is bounded, and so is its rate.
         cpu_budget => infinity,
         max_total_bytes => infinity,
         sample_interval => IntervalMs,
@@ -227,7 +226,7 @@ now_ms() ->
 wait(Ref, Monitor, Until, Known) ->
     Left = max(0, Until - now_ms()),
     receive
-        {'DOWN', Monitor, process, _, _} -> nobody_asks;
+        {'DOWN', Monitor, process, _, _} -> caller_ended;
         {flame_prof_nif, Ref, {stopped, Result}} -> {stopped, Result}
     after min(Left, ?SCHEDULERS_MS) ->
         case Left =< ?SCHEDULERS_MS of
@@ -246,7 +245,7 @@ stop(Ref, {stopped, Result}) ->
 stop(Ref, Outcome) ->
     ok = flame_prof_nif:session_stop(Ref),
     receive
-        {flame_prof_nif, Ref, {stopped, _}} when Outcome =:= nobody_asks -> exit(normal);
+        {flame_prof_nif, Ref, {stopped, _}} when Outcome =:= caller_ended -> exit(normal);
         {flame_prof_nif, Ref, {stopped, Result}} -> stopped(Ref, Result)
     after ?CLOSE_MS ->
         %% The library goes on without us, and cleans up when the disk answers.
@@ -291,7 +290,7 @@ found(Stacks, Wanted) ->
     ),
     [{maps:get(Frames, Kinds), Pid, Frames, Samples} || {[Pid], Frames, _, Samples} <- Stacks].
 
-%% A stack: where in it is what is wanted, and who called that?
+%% The place of the function in a stack, and its callers.
 
 -spec kind([frame()], wanted()) -> kind().
 kind([{<<"[idle]">>, <<"flame_prof">>} | _], _Wanted) ->
@@ -302,7 +301,7 @@ kind(Frames, Wanted) ->
         Callers -> {matched, blamed(Callers, none)}
     end.
 
-%% What called the outermost of the frames that match: who started all of them.
+%% The callers of the outermost frame that matches, which is above all others that do.
 behind([], _Wanted, Found) ->
     Found;
 behind([Frame | Frames], Wanted, Found) ->
@@ -433,7 +432,7 @@ is_more({KeyA, {_, A}}, {KeyB, {_, B}}) -> {-A, KeyA} =< {-B, KeyB}.
 ranked(Counts) ->
     lists:sort(fun({KeyA, A}, {KeyB, B}) -> {-A, KeyA} =< {-B, KeyB} end, maps:to_list(Counts)).
 
-%% Names for who has misspelt one, or whose C library has another one for it.
+%% Similar names, for a name that is misspelt or that another C library has.
 
 alike(_Wanted, Matched, _Found) when Matched > 0 ->
     [];
@@ -508,7 +507,7 @@ confidence(#{matched := Matched, elapsed_ms := Ms}) when Matched < ?ENOUGH ->
 confidence(#{error_points := Points}) ->
     io_lib:format("The callers' shares are good to about ~.1f points.~n", [Points]).
 
-%% What the caller called, when that is not what was asked for; and who called it.
+%% A caller, the BIF or NIF through which it called, and its own callers.
 caller(#{name := Name, through := Through, callers := Callers}) ->
     [shown(Name), [[" (in ", shown(Through), ")"] || Through =/= none], next(Callers)].
 
@@ -536,7 +535,7 @@ numbers(#{share := Share, share_of_running := OfRunning, samples := Samples}) ->
     [percent(Share), " ", percent(OfRunning), right(grouped(Samples), 10), "  "].
 
 alike_table([]) ->
-    "No name that looks alike was seen either.\n";
+    "No similar name was seen either.\n";
 alike_table(Alike) ->
     [
         "\nNames that look alike\n    samples\n",

@@ -1,4 +1,4 @@
-%% @doc Files read into a profile, and what can be made of one.
+%% @doc Files read into a profile: facts, sums and exports of all samples.
 %%
 %% ```
 %% 1> {ok, Profile} = flame_prof_profile:read("2026-11-21@0154.07.erl_perf.log").
@@ -11,22 +11,20 @@
 %% '''
 %%
 %% A profile is a table of texts, a tree of stacks, and a row for each sample. It
-%% lives outside of the Erlang heaps, and goes with its last reference, or earlier
-%% with {@link close/1}, which a large one should be given. A sample
-%% that is the same as its process' last one takes about 4 bytes, others 10 to
-%% 30; the text that they are read from has 700.
+%% lives outside of the Erlang heaps. {@link close/1} frees it, or the garbage collection of its
+%% last reference. A sample that equals its process' last one takes about 4 bytes, another one 10
+%% to 30; its text in the file has about 700.
 %%
 %% == Why it is safe ==
 %% <ul>
-%% <li>A profile never takes more than `max_memory'. A file that needs more is
-%%     refused with `{error, {memory, _}}'; {@link flame_prof:fold/3} has no
-%%     such limit.</li>
-%% <li>Files may hold any bytes. What is damaged is left out, counted as `bad' in
+%% <li>A profile takes at most `max_memory'. The default is 1 GiB, also in a node in
+%%     production: give less there, or read files elsewhere. A file that needs more is
+%%     refused with `{error, {memory, _}}'; {@link flame_prof:fold/3} keeps nothing.</li>
+%% <li>Files may hold any bytes. Damaged samples are left out, counted as `bad' in
 %%     {@link info/1}, and the first ones are named with their lines.</li>
-%% <li>Reading is done by dirty schedulers, in steps of some hundredths of a
-%%     second. When the process that reads dies, reading ends.</li>
-%% <li>Exports are for their owner's eyes only (mode 0600), and are there whole
-%%     or not at all.</li>
+%% <li>Dirty schedulers read, in steps of some hundredths of a second. Reading ends
+%%     with the process that reads.</li>
+%% <li>An export has mode 0600, and is there whole or not at all.</li>
 %% </ul>
 -module(flame_prof_profile).
 
@@ -69,7 +67,7 @@
         max_memory := non_neg_integer(),
         frames | nodes | stacks | texts => non_neg_integer()
     }.
-%% `bad' counts damaged samples and what files as a whole have lost. Times are
+%% `bad' counts damaged samples, and 1 for each file with a damaged or missing part. Times are
 %% microseconds since 1970. `processes' counts neither the profiler nor schedulers, and
 %% `metrics' are those of processes: `own_metrics' has the profiler's counters and the node
 %% metrics. `frames', `nodes', `stacks' and `texts' are the sizes of the tables.
@@ -90,11 +88,10 @@
         first_us := integer(),
         last_us := integer()
     }.
-%% `own' is what the profiler said of itself in its last sample in the file, as it
-%% stands there: counters, engine and the like; empty where there is none.
-%% `bytes' are those of the file, `text' those of the text in it. `looks' are what the
-%% samples stand for: see {@link metric()}. `damaged' counts places where compressed
-%% text made no sense.
+%% `own' has the fields of the profiler's last own sample in the file (counters, node metrics,
+%% engine), as they stand there; empty where there is none. `bytes' are those of the file, `text'
+%% those of the text in it. `observations' is the number that the samples stand for: see
+%% {@link metric()}. `damaged' counts the damaged places of compressed text.
 
 -type process() ::
     #{
@@ -113,8 +110,8 @@
         last_us := integer()
     }.
 %% Texts as they stand in the file, percent-encoded; empty where there is none.
-%% `words' has all of them, also those that have no place here. `is_own' is true
-%% for the profiler itself, whose samples of itself count in no export.
+%% `words' has all of them, also those without a key here. `is_own' is true for the profiler
+%% itself, whose samples count in no export.
 
 -type stack() ::
     {
@@ -231,7 +228,7 @@ read_options(Given) when is_map(Given) ->
 read_options(Given) ->
     {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
 
-%% @doc What the profile holds, what was damaged, and what it takes.
+%% @doc Facts about the profile: its samples, files, losses and memory.
 -spec info(profile()) -> info() | {error, flame_prof:reason()}.
 info(Profile) ->
     case flame_prof_report_nif:profile_info(Profile) of

@@ -56,8 +56,7 @@ written(Profile, Files, Out, Given) ->
             {error, {Class, Details#{file => Given}}}
     end.
 
-%% A name that nobody else has: neither another report to the same place nor a
-%% file of the user's.
+%% A name that is unique among the reports to the same place and the user's files.
 beside(Out, Suffix) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
     iolist_to_binary([Out, ".", os:getpid(), "-", Unique, Suffix]).

@@ -9,14 +9,12 @@
 %%     #{samples => 10000,bad => 0,bytes => 6812340,warnings => []}}
 %% '''
 %%
-%% Files may be plain, gzip or zstd, which their first bytes tell, and of three
-%% dialects: ours, the original flame_prof's, and `perf script' of Linux. They
-%% may be of any size: a file is read in pieces of about a megabyte, by the C
-%% library on dirty schedulers, and nothing is kept.
+%% Files are plain, gzip or zstd, which their first bytes tell, and of three dialects:
+%% flame_prof's, the original flame_prof's, and `perf script' of Linux. They may have any size: the
+%% C library reads a file on dirty schedulers, in pieces of about a megabyte, and keeps nothing.
 %%
-%% A sample that is not what doc/format.md says, such as the end of a file that
-%% was cut off, is left out, counted as `bad', and named in `warnings' with its
-%% line.
+%% A sample that violates doc/format.md, such as the last one of a file that was cut off, is left
+%% out, counted as `bad', and named in `warnings' with its line.
 -module(flame_prof_samples).
 
 -export([fold/3, fold/4, own/1]).
@@ -78,7 +76,7 @@
 -type options() :: #{chunk => pos_integer(), bad => count | stop}.
 %% <ul>
 %% <li>`chunk': the most samples that are read at once (500)</li>
-%% <li>`bad': what is done about a damaged sample: `count' it, or `stop' with an
+%% <li>`bad': on a damaged sample, `count' it, or `stop' with an
 %%     error (`count')</li>
 %% </ul>
 

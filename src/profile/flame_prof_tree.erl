@@ -7,9 +7,9 @@
 %% 3> io:put_chars(flame_prof_tree:format(Report, 120)).
 %% '''
 %%
-%% By samples, which stand for time, it shows what is active: running, collecting garbage or
-%% ready to run. The first line counts what is idle; `idle => true' shows it. By a metric it
-%% shows all: a change happened before the sample, whatever the status is at its time.
+%% By samples, which stand for time, the report has the active samples: those of processes that
+%% run, collect garbage or are ready to run. The first line counts the idle ones; `idle => true'
+%% shows them. By a metric the report has all samples, as a change happens before its sample.
 %%
 %% Of files with `mode => schedulers' a share is one of the CPU time that Erlang processes
 %% used. In other files a sample is one process at one tick, and a share is one of these.
@@ -42,11 +42,10 @@
         progress => fun()
     }.
 %% <ul>
-%% <li>`by': what a share is a share of: `samples' (that is time), `period', a
-%%     metric such as `reductions' (by how much it changed) or `{value, Metric}'
-%%     (`samples')</li>
-%% <li>`idle': samples of what is waiting, suspended or exiting, and of idle schedulers, too
-%%     (false; by a metric true)</li>
+%% <li>`by': shares are shares of `samples' (that is time), `period', the changes of a metric
+%%     such as `reductions', or its values, `{value, Metric}' (`samples')</li>
+%% <li>`idle': with the samples of processes that wait, are suspended or exit, and with those of
+%%     idle schedulers (false; by a metric true)</li>
 %% <li>`status': only samples with this one, whatever `idle' says; `all' is `idle => true',
 %%     `active' is `idle => false'</li>
 %% <li>`node': with more than one file, sort into files first (false)</li>
@@ -228,7 +227,7 @@ is_selected(_Status, all) -> true;
 is_selected(Status, active) -> is_active(Status);
 is_selected(Status, Selected) -> Status =:= atom_to_binary(Selected).
 
-%% Samples of perf have no status, and are of what runs.
+%% Samples of perf are of running threads and have no status.
 is_active(<<"running">>) -> true;
 is_active(<<"garbage_collecting">>) -> true;
 is_active(<<"runnable">>) -> true;

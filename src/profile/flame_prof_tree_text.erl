@@ -40,7 +40,7 @@ title(Report) ->
 grown(#{growth := Growth, weight := Weight}) when Growth < Weight -> " that grew";
 grown(_) -> "".
 
-%% How many samples are shown, of how many; what the files have; the metric's sum.
+%% The number of samples shown and left out; the files; the sum of the metric.
 summary(#{files := Files, bad := Bad, processes := Processes, seconds := Seconds} = Report, Idle) ->
     [
         shown_samples(Report, Idle),
@@ -61,7 +61,7 @@ shown_samples(#{status := Status, by_status := ByStatus, all_samples := All} = R
     [
         [grouped(Count), " of ", samples(All), " ", atom_to_list(Status)],
         [" (", Share, [" CPU" || is_cpu(Report)], ")"],
-        left_out(Status, ByStatus -- Shown, Idle)
+        left_out(Status, [Row#{name := status_name(Row, Report)} || Row <- ByStatus -- Shown], Idle)
     ].
 
 samples(Count) -> [grouped(Count), " sample", plural(Count)].
@@ -84,16 +84,18 @@ metric(#{by := By, samples := Samples, weight := Weight, growth := Growth}) ->
     ]].
 
 %% Where all are shown, the tree has the same in its roots.
-statuses(#{status := Status, by_status := Rows}) ->
+statuses(#{status := Status, by_status := Rows} = Report) ->
     case lists:all(fun(#{name := Name}) -> flame_prof_tree:is_selected(Name, Status) end, Rows) of
         true -> [];
         false ->
             ["\n  share         samples  (of all samples)\n",
-             [[numbers(Row), status_name(Name), "\n"] || #{name := Name} = Row <- Rows]]
+             [[numbers(Row), status_name(Row, Report), "\n"] || Row <- Rows]]
     end.
 
-status_name(<<>>) -> "(no status)";
-status_name(Name) -> Name.
+%% The status of a scheduler that has nothing to run is waiting.
+status_name(#{name := <<"waiting">>}, #{unit := cpu}) -> "idle";
+status_name(#{name := <<>>}, _Report) -> "(no status)";
+status_name(#{name := Name}, _Report) -> Name.
 
 numbers(#{share := Share, weight := Weight}) ->
     [percent(Share), " ", number(Weight, 15), "  "].
@@ -105,8 +107,8 @@ number(Number, Width) ->
         _ -> right(io_lib:format("~.3e", [float(Number)]), Width)
     end.
 
-%% A status has a line of its own; below it, who has nothing beside it and takes
-%% nothing itself shares one with its callees.
+%% A status has a line of its own. Below it, a function with one callee and without samples of its
+%% own shares the line of its callee.
 lines(#{children := Children} = Branch, Indent, Columns) ->
     {Names, Last, Rest} =
         case Indent of

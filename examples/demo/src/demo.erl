@@ -73,7 +73,7 @@ report(#{files := Files} = Run) ->
     [stacks(Status, [{Frames, N} || {[Of], Frames, _, N} <- Stacks, Of =:= Status])
      || Status <- [<<"running">>, <<"runnable">>, <<"garbage_collecting">>, <<"waiting">>]],
     ok = flame_prof_profile:close(Profile),
-    heading("The books"),
+    heading("The counters"),
     books(Run),
     heading("The files"),
     [io:format("  ~ts (~b KiB)~n", [File, filelib:file_size(File) div 1024]) || File <- Files],
