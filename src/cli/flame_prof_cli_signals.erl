@@ -7,6 +7,9 @@
 -export([install/1, is_orphan/0]).
 -export([init/1, handle_event/2, handle_call/2]).
 
+%% An environment variable.
+-define(STARTER, "FLAME_PROF_STARTER").
+
 -spec install(pid()) -> ok.
 install(Command) ->
     ok = persistent_term:put(?MODULE, parent()),
@@ -16,10 +19,14 @@ install(Command) ->
         erl_signal_server, {erl_signal_handler, []}, {?MODULE, Command}
     ).
 
-%% @doc The script was killed, and with it the terminal's Ctrl-C.
+%% @doc The script was killed, and with it the terminal's Ctrl-C; or the program has ended that
+%% started the script, and gave its process id for that.
 -spec is_orphan() -> boolean().
 is_orphan() ->
-    parent() =/= persistent_term:get(?MODULE, unknown).
+    parent() =/= persistent_term:get(?MODULE, unknown) orelse has_ended(os:getenv(?STARTER)).
+
+has_ended(false) -> false;
+has_ended(Pid) -> not filelib:is_dir("/proc/" ++ Pid).
 
 %% Behind the name in brackets, which may hold anything, come state and parent.
 parent() ->
