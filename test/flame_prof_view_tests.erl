@@ -237,10 +237,12 @@ the_port_can_be_chosen_test() ->
         {ok, #{url := Url}} = flame_prof:view(Dir, #{port => Port}),
         ?assertMatch(#{port := Port}, uri_string:parse(Url)),
         ok = flame_prof:view_stop(),
+        {ok, _} = flame_prof:view(Dir, #{port => nil}),
+        ok = flame_prof:view_stop(),
         [
             ?assertMatch({error, {bad_option, #{option := Option}}}, flame_prof:view(Dir, Options))
          || {Option, Options} <- [{port, #{port => -1}}, {port, #{port => "80"}},
-                {options, #{prot => 80}}, {options, [{port, 80}]}]
+                {prot, #{prot => 80}}, {options, [{port, 80}]}]
         ]
     end).
 

@@ -1,6 +1,7 @@
 %% @private A server of profiles to a browser on this machine: flame_prof:view/2.
 %%
-%% One for each directory or file that is shown, a child of the application's supervisor.
+%% One for each directory or file that is shown, a child of the application's supervisor,
+%% whose list of children has all of them.
 %% It owns an HTTP server of inets on 127.0.0.1, which ends with it, and a private
 %% directory for the indexes that it makes: doc/viewer_index.md. A person with the link may
 %% look; nothing can be changed through it. flame_prof_view_http answers requests
@@ -49,41 +50,43 @@ start(Given) ->
 
 -spec start(file:name_all(), options()) -> {ok, started()} | {error, flame_prof:reason()}.
 start(Given, Options) ->
-    maybe_started(port(Options), code:which(httpd), flame_prof_view_files:root(Given)).
+    case {port(Options), code:which(httpd), flame_prof_view_files:root(Given)} of
+        {{error, _} = Error, _, _} ->
+            Error;
+        {_, non_existing, _} ->
+            refused(<<"the page is served by inets, which is not on this node's code path: add "
+                "inets to the release's applications (on Debian, install erlang-inets)">>);
+        {_, _, {error, _} = Error} ->
+            Error;
+        {{ok, Port}, _, {ok, Root}} ->
+            start_child(Root, Port)
+    end.
 
-maybe_started({error, _} = Error, _Httpd, _Root) ->
-    Error;
-maybe_started(_Port, non_existing, _Root) ->
-    refused(<<"the page is served by inets, which is not on this node's code path: add inets to "
-        "the release's applications (on Debian, install erlang-inets)">>);
-maybe_started(_Port, _Httpd, {error, _} = Error) ->
-    Error;
-maybe_started({ok, Port}, _Httpd, {ok, Root}) ->
+start_child(Root, Port) ->
     case application:ensure_all_started(flame_prof) of
         {ok, _} -> started(supervisor:start_child(flame_prof_sup, spec(Root, Port)));
         {error, Reason} -> {error, flame_prof_error:of_application(Reason)}
     end.
 
-port(#{port := Port} = Options) when map_size(Options) =:= 1, is_integer(Port), Port >= 0,
-    Port =< 65535
-->
-    {ok, Port};
-port(#{port := undefined}) ->
-    {ok, 0};
-port(Options) when Options =:= #{} ->
-    {ok, 0};
-port(#{port := Port}) ->
-    {error, {bad_option, #{option => port, value => Port,
-        accepted => <<"a whole number from 0 to 65535; 0 is any free port">>}}};
+port(Options) when is_map(Options) ->
+    case {maps:get(port, Options, 0), maps:keys(maps:remove(port, Options))} of
+        {_, [Key | _]} -> bad(Key, <<"no such option; there is: port">>);
+        {Port, []} when is_integer(Port), Port >= 0, Port =< 65535 -> {ok, Port};
+        {None, []} when None =:= undefined; None =:= nil -> {ok, 0};
+        {_, []} -> bad(port, <<"a whole number from 0 to 65535; 0 is any free port">>)
+    end;
 port(_) ->
-    {error, {bad_option, #{option => options, accepted => <<"a map; there is: port">>}}}.
+    bad(options, <<"a map; there is: port">>).
+
+bad(Option, Accepted) ->
+    {error, {bad_option, #{option => Option, accepted => Accepted}}}.
 
 refused(Why) ->
     {error, {view, #{reason => Why}}}.
 
 spec(Root, Port) ->
     #{
-        id => {?MODULE, Root},
+        id => {?MODULE, Root, Port},
         start => {?MODULE, start_link, [Root, Port]},
         restart => temporary,
         shutdown => ?SHUTDOWN_MS
@@ -106,7 +109,7 @@ format(#{url := Url}) ->
 -spec stop() -> ok.
 stop() ->
     Pids = [Pid || whereis(flame_prof_sup) =/= undefined,
-        {{?MODULE, _}, Pid, _, _} <- supervisor:which_children(flame_prof_sup), is_pid(Pid)],
+        {{?MODULE, _, _}, Pid, _, _} <- supervisor:which_children(flame_prof_sup), is_pid(Pid)],
     lists:foreach(fun stop/1, Pids).
 
 -spec stop(pid()) -> ok.
