@@ -228,7 +228,8 @@ start_link(Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0
 start_link(Given) ->
     start_link(Given, ?START_MS).
 
-%% @doc As {@link start/2}, and the session ends with the calling process.
+%% @doc As {@link start/2}, and the session ends with the calling process: over `rpc' that is
+%% at once.
 -spec start_link(options(), timeout()) -> {ok, pid()} | {error, reason()}.
 start_link(Given, Timeout) ->
     start(Given, Timeout, self()).

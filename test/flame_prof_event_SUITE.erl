@@ -95,12 +95,15 @@ a_session_is_told_to_telemetry_where_it_is_loaded(Config) ->
     true = register(flame_prof_event_to, self()),
     Pid = run(Config),
     receive
-        {telemetry, ?FLAME_PROF_EVENT_SESSION_START, #{system_time := _}, Started} ->
-            ?assertMatch(#{session := Pid, files := [_]}, Started)
+        {telemetry, ?FLAME_PROF_EVENT_SESSION_START, Times, Started} ->
+            ?assertMatch(#{session := Pid, files := [_]}, Started),
+            #{system_time := _, monotonic_time := Begun} = Times
     end,
     receive
         {telemetry, ?FLAME_PROF_EVENT_SESSION_STOP, Counts, Stopped} ->
-            ?assertMatch(#{attempted := _, elapsed_ms := _}, Counts),
+            #{attempted := _, elapsed_ms := Ms, monotonic_time := Ended, duration := For} = Counts,
+            ?assertEqual(Ms, erlang:convert_time_unit(For, native, millisecond)),
+            ?assert(Ended > Begun),
             ?assertMatch(#{session := Pid, outcome := ok}, Stopped)
     end,
     true = unregister(flame_prof_event_to).

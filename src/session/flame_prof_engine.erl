@@ -7,8 +7,7 @@
 
 -type name() :: native | portable.
 
--type choice() :: #{engine := name(), why := binary(), layout => flame_prof_calibration:info()}.
-%% `layout' is there with the native engine: what calibration found.
+-type choice() :: #{engine := name(), why := binary()}.
 
 
 %% @doc `auto' is the native engine where it can be trusted and the portable one
@@ -84,7 +83,7 @@ calibrated(Arch, {ok, Layout}) ->
     Release = erlang:system_info(otp_release),
     Tested = tested(maps:get(tested, Layout)),
     Why = text("native: OTP ~ts ~ts, layout calibrated, ~ts", [Release, Arch, Tested]),
-    {ok, #{engine => native, why => Why, layout => Layout}};
+    {ok, #{engine => native, why => Why}};
 calibrated(_Arch, {error, Reason}) ->
     {error, Reason, unicode:characters_to_binary(flame_prof_calibration:format_error(Reason))}.
 

@@ -44,17 +44,21 @@ session_started(Description, Trigger) ->
     About = maps:with([engine, why, files], Description),
     emit(
         ?FLAME_PROF_EVENT_SESSION_START,
-        #{system_time => erlang:system_time()},
+        #{system_time => erlang:system_time(), monotonic_time => erlang:monotonic_time()},
         About#{session => self(), trigger => Trigger}
     ).
 
-%% @doc By the session.
+%% @doc By the session. Like the stop of a telemetry span it has `duration', in native units.
 -spec session_stopped(flame_prof_run:run(), ok | {error, flame_prof:reason()}) -> ok.
 session_stopped(Run, Outcome) ->
     Counts = [attempted, written, inconsistent, dropped, exited, ticks, missed, bytes, elapsed_ms],
+    #{elapsed_ms := Ms} = Run,
     emit(
         ?FLAME_PROF_EVENT_SESSION_STOP,
-        maps:with(Counts, Run),
+        (maps:with(Counts, Run))#{
+            monotonic_time => erlang:monotonic_time(),
+            duration => erlang:convert_time_unit(Ms, millisecond, native)
+        },
         (maps:with([engine, files, error, trigger], Run))#{session => self(), outcome => Outcome}
     ).
 

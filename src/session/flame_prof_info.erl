@@ -7,7 +7,6 @@
 
 -import(flame_prof_text, [grouped/1]).
 
-%% One call of metrics/0 waits for no more than their sum.
 -define(SESSION_MS, 4000).
 -define(TARGETS_MS, 1000).
 
@@ -85,11 +84,11 @@ figures(#{why := Why, rates := Rates} = Info, Counters) ->
         io_lib:format("  rates: ~ts samples/s, ~ts bytes/s~n", [
             grouped(round(maps:get(Key, Rates))) || Key <- [samples_per_second, bytes_per_second]
         ]),
-        cpu(Rates),
+        cpu(Rates, Counters),
         files(Info, Counters)
     ].
 
-cpu(Rates) ->
+cpu(Rates, Counters) ->
     Parts = [
         [Name, io_lib:format(" ~.2f %", [maps:get(Key, Rates)])]
      || {Name, Key} <- [
@@ -98,7 +97,10 @@ cpu(Rates) ->
             {"signal handler", handler_cpu_percent}
         ]
     ],
-    ["  CPU, of one core: ", lists:join(", ", Parts), "\n"].
+    ["  CPU, of one core: ", lists:join(", ", Parts), throttled(Counters), "\n"].
+
+throttled(#{budget_step := 0}) -> [];
+throttled(#{budget_step := Level}) -> io_lib:format("; throttle level ~b of 8", [Level]).
 
 ticks(#{elapsed_ms := Ms, rates := #{missed_percent := Percent}}, Counters) ->
     #{ticks := Ticks, missed := Missed} = Counters,

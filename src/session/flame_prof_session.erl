@@ -568,7 +568,7 @@ run(State) ->
 about(#session{trigger = Note} = State) when Note =/= none ->
     (about(State#session{trigger = none}))#{trigger => Note};
 about(#session{choice = Choice, options = Options, started_at = StartedAt}) ->
-    maps:merge(maps:with([engine, why], Choice), #{options => Options, started_at => StartedAt}).
+    Choice#{options => Options, started_at => StartedAt}.
 
 state_name(#session{phase = running, is_holding = true}) -> armed;
 state_name(#session{phase = running}) -> running;
