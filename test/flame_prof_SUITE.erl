@@ -608,7 +608,8 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     File = filename:rootname(Path, <<".part">>),
     ok = flame_prof_nif:session_close(Session),
     [exit(Pid, kill) || Pid <- Pids],
-    #{taken := Taken, written := Written, dropped := Dropped, gone := Gone, torn := 0} = Info,
+    #{attempted := Taken, written := Written, dropped := Dropped, exited := Gone,
+        inconsistent := 0} = Info,
     ct:pal("~p", [Info]),
     ?assertEqual(Taken, Written + Dropped + Gone),
     ?assert(Dropped > 0),
@@ -647,7 +648,8 @@ a_malformed_item_is_refused(Config) ->
         [erlang:append_element(Item, 0) || Item <- Items] ++
         [{stack, 0, [m]}, {unknown, 0}, {}, tick],
     _ = [?assertError(badarg, flame_prof_nif:session_push(Session, [Item])) || Item <- Wrong],
-    #{taken := 15, torn := 3, gone := 2, dropped := 9, selected := 6, sampler_cpu_ns := 4} =
+    #{attempted := 15, inconsistent := 3, exited := 2, dropped := 9, selected := 6,
+        sampler_cpu_ns := 4} =
         flame_prof_nif:session_info(Session),
     ok = flame_prof_nif:session_close(Session),
     ?assertEqual({error, closed}, flame_prof_nif:session_push(Session, [])).

@@ -183,14 +183,14 @@ each_flush_certifies_itself(Config) ->
     Name = atom_to_binary(Engine),
     [?assertMatch(#{engine := Name, time_us := _, figures := #{}}, Sample) || Sample <- Own],
     Figures = [F || #{figures := F} <- Own],
-    Takens = [V || #{<<"taken">> := {V, _}} <- Figures],
+    Takens = [V || #{<<"attempted">> := {V, _}} <- Figures],
     ?assertEqual(lists:sort(Takens), Takens),
     ?assertEqual(Taken, lists:last(Takens)),
     [
         ?assert(is_map_key(Key, F), Key)
      || F <- lists:nthtail(Before, Figures),
         Key <- [
-            <<"missed">>, <<"torn">>, <<"dropped">>, <<"gone">>, <<"sampler_cpu_ns">>,
+            <<"missed">>, <<"inconsistent">>, <<"dropped">>, <<"exited">>, <<"sampler_cpu_ns">>,
             <<"writer_cpu_ns">>, <<"file_bytes">>, <<"rate_millihertz">>, <<"node_run_queues">>,
             <<"node_memory_total">>, <<"node_processes">>, <<"node_ports">>,
             <<"node_allocator_carriers">>, <<"node_allocator_blocks">>

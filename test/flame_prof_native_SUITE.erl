@@ -446,7 +446,7 @@ sample_with_wrong_layouts(Directory) ->
     _ = [spawn(fun Loop() -> lists:sort(lists:seq(1, 500)), Loop() end) || _ <- [1, 2]],
     Wrong = [{Field, At} || Field <- maps:keys(Offsets), At <- wrong_offsets(Field)],
     Books = [sample_wrongly([{priv_dir, Directory}], Field, At) || {Field, At} <- Wrong],
-    Taken = lists:sum([maps:get(taken, B) || B <- Books]),
+    Taken = lists:sum([maps:get(attempted, B) || B <- Books]),
     true = Taken > 0,
     io:format("~w ~w", [length(Wrong), Taken]),
     halt().
@@ -507,7 +507,8 @@ stop_session(Ref) ->
     balanced(Books),
     Books.
 
-balanced(#{taken := T, written := W, lost := L, torn := N, dropped := D, gone := G}) ->
+balanced(#{attempted := T, written := W, lost := L, inconsistent := N, dropped := D,
+    exited := G}) ->
     {T, T} = {T, W + L + N + D + G},
     ok.
 
@@ -515,7 +516,7 @@ balanced(#{taken := T, written := W, lost := L, torn := N, dropped := D, gone :=
 
 reload_is_refused_while_profiling(Config) ->
     {ok, Ref} = flame_prof_nif:session_start(config(Config)),
-    Samples = fun() -> maps:get(taken, flame_prof_nif:session_info(Ref)) end,
+    Samples = fun() -> maps:get(attempted, flame_prof_nif:session_info(Ref)) end,
     eventually(fun() -> Samples() > 0 end),
     Beam = code:which(flame_prof_nif),
     {error, on_load_failure} = code:load_file(flame_prof_nif),

@@ -951,7 +951,8 @@ under_storm(Config, Fun) ->
         {flame_prof_nif, Ref, {stopped, ok}} -> ok
     after 300000 -> error(session_does_not_stop)
     end,
-    Books = #{taken := T, written := W, torn := N, dropped := D, lost := L, gone := G} =
+    Books = #{attempted := T, written := W, inconsistent := N, dropped := D, lost := L,
+        exited := G} =
         flame_prof_nif:session_info(Ref),
     ok = flame_prof_nif:session_close(Ref),
     _ = file:del_dir_r(Directory),

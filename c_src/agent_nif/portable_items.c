@@ -126,16 +126,16 @@ static int put_lost(const struct destination *to, const union part *part)
 
 static int put_gone(const struct destination *to, const union part *part)
 {
-    fp_counters_add(to->counters, FP_COUNTER_taken, part[0].c);
-    fp_counters_add(to->counters, FP_COUNTER_gone, part[0].c);
+    fp_counters_add(to->counters, FP_COUNTER_attempted, part[0].c);
+    fp_counters_add(to->counters, FP_COUNTER_exited, part[0].c);
     return 0;
 }
 
 static int put_torn(const struct destination *to, const union part *part)
 {
-    fp_counters_add(to->counters, FP_COUNTER_taken, part[0].c);
-    fp_counters_add(to->counters, FP_COUNTER_torn, part[0].c);
-    fp_counters_add(to->counters, FP_COUNTER_torn_changed, part[0].c);
+    fp_counters_add(to->counters, FP_COUNTER_attempted, part[0].c);
+    fp_counters_add(to->counters, FP_COUNTER_inconsistent, part[0].c);
+    fp_counters_add(to->counters, FP_COUNTER_inconsistent_changed, part[0].c);
     return 0;
 }
 

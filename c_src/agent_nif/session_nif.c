@@ -322,11 +322,11 @@ SESSION_NIF(push)
 
     if (encoder == NULL)
         return closed(env);
-    taken = fp_counters_get(counters, FP_COUNTER_taken);
+    taken = fp_counters_get(counters, FP_COUNTER_attempted);
     dropped = fp_counters_get(counters, FP_COUNTER_dropped);
     while (valid && enif_get_list_cell(env, list, &head, &list))
         valid = fp_portable_item_put(env, session, encoder, head);
-    taken = fp_counters_get(counters, FP_COUNTER_taken) - taken;
+    taken = fp_counters_get(counters, FP_COUNTER_attempted) - taken;
     dropped = fp_counters_get(counters, FP_COUNTER_dropped) - dropped;
     fp_session_leave(session);
     if (!valid || !enif_is_empty_list(env, list))

@@ -1,7 +1,8 @@
 /* counters.h - the counters of a session, readable at any time by any thread.
  *
- * taken = written + torn + dropped + lost + gone + expired + pending, where pending samples are in
- * the ring or the writer's memory: 0 once a session has stopped.
+ * attempted = written + inconsistent + dropped + lost + exited + evicted + pending, where pending
+ * samples are in the ring or the writer's memory: 0 once a session has stopped. Files of before
+ * 2026-11-22 say taken, torn, gone and expired for attempted, inconsistent, exited and evicted.
  *
  * `written`: the kernel took them in a file that had its name then. `unsaved`: of these, the file
  * was found removed or not synced since.
@@ -15,37 +16,37 @@
 
 #define FP_COUNTERS_MAP(X)                                                                         \
     /* the engine's thread: the sampler, or the portable engine's process */                       \
-    X(ticks)              /* ticks done */                                                         \
-    X(missed)             /* ticks whose deadline had passed: not done */                          \
-    X(taken)              /* process-samples begun */                                              \
-    X(torn)               /* ... given up: the sum of these four causes: */                        \
-    X(torn_changed)       /* the process changed during the read */                                \
-    X(torn_moved)         /* it had left the scheduler when that was captured */                   \
-    X(torn_unfound)       /* the capture does not explain its stack */                             \
-    X(torn_late)          /* another capture was pending, or none came in time */                  \
-    X(dropped)            /* ... given up: the ring was full */                                    \
-    X(gone)               /* ... given up: the process had exited */                               \
-    X(retried)            /* stacks read twice, the first time torn */                             \
-    X(stacks)             /* stacks seen that were not in the table */                             \
-    X(selections)         /* completed selections of the top N */                                  \
-    X(selected)           /* processes in the set now */                                           \
-    X(processes)          /* processes seen at the last selection */                               \
-    X(sampler_cpu_ns)     /* CPU time of the engine's thread */                                    \
-    X(budget_step)        /* governor.h: how much is left out now */                               \
-    X(budget_changes)     /* ... and how often that changed */                                     \
-    X(select_interval_ms) /* between selections, as the governor stretches it */                   \
-    X(signals)            /* sent to schedulers */                                                 \
-    X(captures)           /* stacks that handlers copied */                                        \
-    X(handler_ns)         /* time of the handlers, on the schedulers */                            \
-    X(lost_signal)        /* the captures' signal, while another handler has it */                 \
-    X(lost_schedulers)    /* whose captures stay pending now */                                    \
+    X(ticks)                /* ticks done */                                                       \
+    X(missed)               /* ticks whose deadline had passed: not done */                        \
+    X(attempted)            /* process-samples begun */                                            \
+    X(inconsistent)         /* ... given up: the sum of these four causes: */                      \
+    X(inconsistent_changed) /* the process changed during the read */                              \
+    X(inconsistent_moved)   /* it had left the scheduler when that was captured */                 \
+    X(inconsistent_unfound) /* the capture does not explain its stack */                           \
+    X(inconsistent_late)    /* another capture was pending, or none came in time */                \
+    X(dropped)              /* ... given up: the ring was full */                                  \
+    X(exited)               /* ... given up: the process had exited */                             \
+    X(retried)              /* stacks read twice, the first time inconsistent */                   \
+    X(stacks)               /* stacks seen that were not in the table */                           \
+    X(selections)           /* completed selections of the top N */                                \
+    X(selected)             /* processes in the set now */                                         \
+    X(processes)            /* processes seen at the last selection */                             \
+    X(sampler_cpu_ns)       /* CPU time of the engine's thread */                                  \
+    X(budget_step)          /* governor.h: how much is left out now */                             \
+    X(budget_changes)       /* ... and how often that changed */                                   \
+    X(select_interval_ms)   /* between selections, as the governor stretches it */                 \
+    X(signals)              /* sent to schedulers */                                               \
+    X(captures)             /* stacks that handlers copied */                                      \
+    X(handler_ns)           /* time of the handlers, on the schedulers */                          \
+    X(lost_signal)          /* the captures' signal, while another handler has it */               \
+    X(lost_schedulers)      /* whose captures stay pending now */                                  \
     /* the writer's thread */                                                                      \
     X(written)     /* process-samples that the kernel took, for a file */                          \
     X(unsaved)     /* ... in a file removed since, or not synced */                                \
     X(merged)      /* ... of which in the period of another sample */                              \
     X(lost)        /* ... formatted, but the file refused them */                                  \
     X(bytes)       /* of text, for the file */                                                     \
-    X(expired)     /* ... buffered for a trigger that did not fire in time */                      \
+    X(evicted)     /* ... buffered for a trigger that did not fire in time */                      \
     X(own_samples) /* samples of the profiler itself, not in `written` */                          \
     X(flushes)     /* completed flushes */                                                         \
     X(errors)      /* failed file operations */                                                    \

@@ -134,7 +134,7 @@ void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number)
     struct target *target = &s->target[slot];
     uint32_t stack;
 
-    fp_sampler_count(s, FP_COUNTER_taken, 1);
+    fp_sampler_count(s, FP_COUNTER_attempted, 1);
     if ((!target->is_defined && push_scheduler(s, slot, number) != 0) ||
         push_stack(s, &idle, &stack) != 0 ||
         fp_series_push(&target->series, s->options.ring, slot, stack, FP_STATUS_waiting, s->tick_us,

@@ -78,7 +78,7 @@ static void emit_not_sampled(struct fp_sampler *s, const struct pending_capture 
     emit_ticks(s, pending, slot, &now, &stack);
     return;
 late:
-    fp_sampler_give_up(s, FP_COUNTER_torn_late, pending->ticks);
+    fp_sampler_give_up(s, FP_COUNTER_inconsistent_late, pending->ticks);
 }
 
 /* Ends the request of this scheduler's slot. In mode schedulers its process is not known. */
@@ -147,7 +147,7 @@ static int request(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id
     if (err == FP_ESIGNAL || pending->is_lost)
         return FP_ENOENT;
     if (err != 0) {
-        fp_sampler_give_up(s, FP_COUNTER_torn_late, 1);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_late, 1);
         return 0;
     }
     fp_sampler_count(s, FP_COUNTER_signals, 1);
@@ -168,7 +168,7 @@ int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot)
     (void)fp_safe_read_word(s->options.memory,
                             target->address + s->layout->release.running.scheduler_data, &data);
     if (data == 0) {
-        fp_sampler_give_up(s, FP_COUNTER_torn_moved, 1);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_moved, 1);
         return 0;
     }
     at = fp_sigcapture_find(data);
@@ -205,7 +205,7 @@ void fp_on_cpu_request_all(struct fp_sampler *s)
             fp_emit_idle(s, at, at + 1);
             continue;
         }
-        fp_sampler_count(s, FP_COUNTER_taken, 1);
+        fp_sampler_count(s, FP_COUNTER_attempted, 1);
         if (request(s, at, 0, 0) != 0)
             emit_not_sampled(s, &tick, s->current[at]);
     }
@@ -242,7 +242,7 @@ static void emit_explained(struct fp_sampler *s, const struct pending_capture *p
     if (err == 0 || err == FP_EUNVERIFIED)
         emit_ticks(s, pending, slot, now, &stack);
     else
-        fp_sampler_give_up(s, FP_COUNTER_torn_unfound, pending->ticks);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_unfound, pending->ticks);
 }
 
 static void handle(struct fp_sampler *s, const struct pending_capture *pending,
@@ -253,12 +253,12 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
     int err;
 
     if (slot == UINT32_MAX) {
-        fp_sampler_give_up(s, FP_COUNTER_torn_moved, n);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_moved, n);
         return;
     }
     err = fp_process_decode(s->layout, capture->structure, &now);
     if (now.id == s->target[slot].id && now.status == FP_STATUS_free) {
-        fp_sampler_count(s, FP_COUNTER_gone, n);
+        fp_sampler_count(s, FP_COUNTER_exited, n);
         s->target[slot].is_live = 0;
         return;
     }
@@ -276,9 +276,9 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
     }
     if (now.id != s->target[slot].id || !now.runs_erlang ||
         !fp_target_admits(&s->target[slot], now.status))
-        fp_sampler_give_up(s, FP_COUNTER_torn_moved, n);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_moved, n);
     else if (err != 0)
-        fp_sampler_give_up(s, FP_COUNTER_torn_changed, n);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, n);
     else
         emit_explained(s, pending, slot, capture, &now);
 }
@@ -317,7 +317,7 @@ void fp_on_cpu_drain(struct fp_sampler *s)
         if (!s->pending[at].is_open)
             continue;
         s->pending[at].is_open = 0;
-        fp_sampler_give_up(s, FP_COUNTER_torn_late, s->pending[at].ticks);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_late, s->pending[at].ticks);
         fp_sigcapture_drop(at, s->pending[at].ticket);
     }
 }

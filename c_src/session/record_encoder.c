@@ -68,7 +68,7 @@ void fp_record_encoder_lost(struct fp_record_encoder *p, uint64_t ticks, uint64_
 {
     fp_counters_add(p->counters, FP_COUNTER_ticks, ticks);
     fp_counters_add(p->counters, FP_COUNTER_missed, missed);
-    fp_counters_add(p->counters, FP_COUNTER_taken, samples);
+    fp_counters_add(p->counters, FP_COUNTER_attempted, samples);
     fp_counters_add(p->counters, FP_COUNTER_dropped, samples);
 }
 
@@ -198,7 +198,7 @@ int fp_record_encoder_sample(struct fp_record_encoder *p, uint32_t process, uint
 {
     if (process >= FP_PROCESS_SLOTS || stack >= FP_STACK_SLOTS || status >= FP_STATUS_free)
         return FP_EINVAL;
-    fp_counters_add(p->counters, FP_COUNTER_taken, 1);
+    fp_counters_add(p->counters, FP_COUNTER_attempted, 1);
     if (p->process_defined[process] && p->stack_defined[stack] &&
         fp_series_push(&p->series[process], p->ring, process, stack, (uint8_t)status, p->time_us,
                        value) == 0)

@@ -66,22 +66,22 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     target->is_repeatable = 0;
     err = bytes != NULL ? decode(s, slot, bytes, attempt, &now) : FP_EGONE;
     if (err == FP_EGONE) {
-        fp_sampler_count(s, FP_COUNTER_taken, attempt == FIRST);
-        fp_sampler_count(s, FP_COUNTER_gone, 1);
+        fp_sampler_count(s, FP_COUNTER_attempted, attempt == FIRST);
+        fp_sampler_count(s, FP_COUNTER_exited, 1);
         target->is_live = 0;
         return 0;
     }
     if (!fp_target_admits(target, now.status)) {
         if (attempt == SECOND)
-            fp_sampler_give_up(s, FP_COUNTER_torn_changed, 1);
+            fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
         return 0;
     }
-    fp_sampler_count(s, FP_COUNTER_taken, attempt == FIRST);
+    fp_sampler_count(s, FP_COUNTER_attempted, attempt == FIRST);
     /* On CPU: the scheduler's capture is right, whatever was read here. */
     if (now.runs_erlang && s->options.running_stacks && fp_on_cpu_request(s, slot) == 0)
         return 0;
     if (err != 0)
-        fp_sampler_give_up(s, FP_COUNTER_torn_changed, 1);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
     else if (now.runs_erlang)
         emit_without_stack(s, slot, &now);
     else if (stack_is_known(s, target, &now))
@@ -143,7 +143,7 @@ static void sample_again(struct fp_sampler *s, struct target_copy *copy)
     else if (copy->stack.before.status == FP_STATUS_garbage_collecting)
         emit_without_stack(s, slot, &copy->stack.before);
     else
-        fp_sampler_give_up(s, FP_COUNTER_torn_changed, 1);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
 }
 
 /* Copies [from, to), which fit into the scratch together. */
@@ -265,7 +265,7 @@ static void emit_again(struct fp_sampler *s, uint32_t slot)
 {
     struct fp_series *series = &s->target[slot].series;
 
-    fp_sampler_count(s, FP_COUNTER_taken, 1);
+    fp_sampler_count(s, FP_COUNTER_attempted, 1);
     if (fp_series_push(series, s->options.ring, slot, series->stack, series->status, s->tick_us,
                        series->value) != 0)
         fp_sampler_count(s, FP_COUNTER_dropped, 1);
@@ -300,7 +300,7 @@ static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_sn
     struct fp_stack stack;
 
     if (fp_target_read_dictionary(s, &s->target[slot], now) != 0) {
-        fp_sampler_give_up(s, FP_COUNTER_torn_changed, 1);
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
         return;
     }
     fp_stack_not_sampled(&stack, now->status);

@@ -114,7 +114,7 @@ static inline void fp_sampler_count(struct fp_sampler *s, enum fp_counter counte
 /* `n` samples begun and given up, for this cause. */
 static inline void fp_sampler_give_up(struct fp_sampler *s, enum fp_counter cause, uint32_t n)
 {
-    fp_sampler_count(s, FP_COUNTER_torn, n);
+    fp_sampler_count(s, FP_COUNTER_inconsistent, n);
     fp_sampler_count(s, cause, n);
 }
 

@@ -167,7 +167,7 @@ static void count_sink(struct fp_writer *writer, struct fp_sink_gauges gauges)
     struct fp_counters *counters = writer->options.counters;
 
     fp_counters_set(counters, FP_COUNTER_unsaved, gauges.unsaved);
-    fp_counters_set(counters, FP_COUNTER_expired, gauges.expired);
+    fp_counters_set(counters, FP_COUNTER_evicted, gauges.expired);
     fp_counters_set(counters, FP_COUNTER_errors, gauges.errors);
     fp_counters_set(counters, FP_COUNTER_file_bytes, gauges.bytes);
     fp_counters_set(counters, FP_COUNTER_files_begun, gauges.files);

@@ -268,7 +268,7 @@ read(Directory, Wanted, {ok, Info}, About) ->
     Files = [filename:join(Directory, Name) || Name <- lists:sort(Names)],
     case flame_prof_profile:read(Files) of
         {ok, Profile} ->
-            #{torn := Inconsistent} = Info,
+            #{inconsistent := Inconsistent} = Info,
             Report = report_of(Profile, Wanted, About#{inconsistent => Inconsistent}),
             ok = flame_prof_profile:close(Profile),
             {ok, Report};

@@ -16,32 +16,17 @@
 -type run() :: #{atom() => term()}.
 -type file_event() :: begun | finished | removed.
 
-%% Names of counters: in the library and in files, and here.
--define(NAMES, [
-    {taken, attempted},
-    {torn, inconsistent},
-    {torn_changed, inconsistent_changed},
-    {torn_moved, inconsistent_moved},
-    {torn_unfound, inconsistent_unfound},
-    {torn_late, inconsistent_late},
-    {gone, exited},
-    {expired, evicted}
-]).
-
 %% @doc `pending' samples are between the engine and the file: 0 after the end. `dropped'
 %% includes `lost', the samples that the file refused.
 -spec counters(flame_prof_nif:session()) -> counters().
 counters(Session) ->
     Counts = maps:without([state, path], flame_prof_nif:session_info(Session)),
     #{dropped := Refused, lost := Lost} = Counts,
-    Named = lists:foldl(fun renamed/2, Counts#{dropped := Refused + Lost}, ?NAMES),
-    #{attempted := Attempted, written := Written, inconsistent := Inconsistent} = Named,
-    #{dropped := Dropped, exited := Exited, evicted := Evicted} = Named,
-    Named#{pending => Attempted - Written - Inconsistent - Dropped - Exited - Evicted}.
-
-renamed({Old, New}, Counts) ->
-    {Value, Others} = maps:take(Old, Counts),
-    Others#{New => Value}.
+    #{attempted := Attempted, written := Written, inconsistent := Inconsistent} = Counts,
+    #{exited := Exited, evicted := Evicted} = Counts,
+    Dropped = Refused + Lost,
+    Pending = Attempted - Written - Inconsistent - Dropped - Exited - Evicted,
+    Counts#{dropped := Dropped, pending => Pending}.
 
 %% @doc `StartedMs' is monotonic time; `About' is what the owner knows.
 -spec describe(flame_prof_nif:session(), StartedMs :: integer(), map()) -> description().

@@ -287,12 +287,12 @@ static uint64_t pending(const struct bench *b)
 
 static void check_books(struct bench *b)
 {
-    CHECK_INT(stat(b, FP_COUNTER_taken), b->samples + stat(b, FP_COUNTER_torn) +
-                                             stat(b, FP_COUNTER_dropped) +
-                                             stat(b, FP_COUNTER_gone) + pending(b));
-    CHECK_INT(stat(b, FP_COUNTER_torn),
-              stat(b, FP_COUNTER_torn_changed) + stat(b, FP_COUNTER_torn_moved) +
-                  stat(b, FP_COUNTER_torn_unfound) + stat(b, FP_COUNTER_torn_late));
+    CHECK_INT(stat(b, FP_COUNTER_attempted), b->samples + stat(b, FP_COUNTER_inconsistent) +
+                                                 stat(b, FP_COUNTER_dropped) +
+                                                 stat(b, FP_COUNTER_exited) + pending(b));
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent),
+              stat(b, FP_COUNTER_inconsistent_changed) + stat(b, FP_COUNTER_inconsistent_moved) +
+                  stat(b, FP_COUNTER_inconsistent_unfound) + stat(b, FP_COUNTER_inconsistent_late));
 }
 
 /* ------------------------------------------------------------- processes -- */
@@ -397,7 +397,7 @@ static void a_late_answer_is_true_of_every_tick_that_waited(void)
     for (int i = 0; i < 5; i++)
         tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_taken), 5);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), 5);
     CHECK_INT(stat(b, FP_COUNTER_signals), 1);
     check_books(b);
     answer(b, 0);
@@ -468,20 +468,20 @@ static void what_has_left_its_scheduler_is_moved(void)
     set_current(b, 0, 0);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 2);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 2);
     /* Another process. */
     fake_set(&b->vm, 1, FP_FIELD_state, 0x2a);
     run(b, 2, 0);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 3);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 3);
     /* Itself, but it does not run any more. */
     answer(b, 0);
     fake_set(&b->vm, 2, FP_FIELD_state, 0x2a);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 4);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 4);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 4);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 4);
     check_books(b);
     destroy(b);
 }
@@ -495,7 +495,7 @@ static void a_process_between_schedulers_is_moved(void)
     set_scheduler_data(b, 1, 0);
     start(b);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
     CHECK_INT(stat(b, FP_COUNTER_signals), 0);
     check_books(b);
     destroy(b);
@@ -532,7 +532,7 @@ static void a_capture_of_a_class_that_is_off_has_its_frame(void)
     CHECK_INT(b->samples, 2); /* of both ticks that waited */
     CHECK_INT(b->stack_count[b->last.stack], 1);
     CHECK(last_stack(b)[0] == FP_FRAME_RUNNING);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 0);
     check_books(b);
     /* Of another class. */
     atomic_store(&fp_capture_classes_off, FP_CLASS_NIF | FP_CLASS_GC);
@@ -554,10 +554,10 @@ static void a_request_that_is_refused_is_late(void)
     start(b);
     scheduler[0].refuses = FP_ESTATE;
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_late), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_late), 1);
     scheduler[0].refuses = FP_ESIGNAL;
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_late), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_late), 1);
     CHECK_INT(b->samples, 1);
     CHECK(last_stack(b)[0] == FP_FRAME_RUNNING);
     CHECK_INT(stat(b, FP_COUNTER_signals), 0);
@@ -583,11 +583,11 @@ static void a_scheduler_that_is_asked_for_one_is_late_for_another(void)
     run(b, 2, 0);
     tick(b);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_late), 2);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_late), 2);
     CHECK_INT(stat(b, FP_COUNTER_signals), 1);
     answer(b, 0); /* about 2, to a question about 1 */
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
     answer(b, 0);
     tick(b);
     CHECK_INT(b->seen[2], 1 + 1); /* the first time it waited */
@@ -607,7 +607,7 @@ static void a_stack_that_is_not_found_is_unfound(void)
     answer(b, 0);
     scheduler[0].running.result = FP_CAPTURE_UNFOUND;
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_unfound), 2);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_unfound), 2);
     CHECK_INT(b->samples, 0);
     check_books(b);
     destroy(b);
@@ -624,7 +624,7 @@ static void figures_that_contradict_each_other_are_changed(void)
     fake_set(&b->vm, 1, FP_FIELD_high_water, 0);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_changed), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 1);
     CHECK_INT(b->samples, 0);
     check_books(b);
     destroy(b);
@@ -642,8 +642,8 @@ static void only_answers_of_the_status_asked_for_are_samples(void)
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
-    CHECK_INT(stat(b, FP_COUNTER_taken), 1); /* now it was not asked for */
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), 1); /* now it was not asked for */
     check_books(b);
     destroy(b);
 }
@@ -670,7 +670,7 @@ static void an_answer_is_held_against_the_status_of_its_process(void)
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 0);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 0);
     CHECK_INT(b->samples, 1);
     CHECK_INT(b->last.head.status, FP_STATUS_garbage_collecting);
     destroy(b);
@@ -721,7 +721,7 @@ static void where_there_are_no_whole_figures_none_are_made_up(void)
     answer(b, 0);
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_torn_changed), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 1);
     check_books(b);
     destroy(b);
 }
@@ -778,7 +778,7 @@ static void a_dictionary_that_is_none_makes_no_sample(void)
     answer(b, 0);
     tick(b);
     CHECK_INT(b->seen[1], 0);
-    CHECK_INT(stat(b, FP_COUNTER_torn_changed), 2);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 2);
     check_books(b);
     destroy(b);
 }
@@ -797,7 +797,7 @@ static void a_process_that_is_free_when_captured_is_gone(void)
     set_current(b, 0, 0);
     tick(b);
     CHECK_INT(b->seen[1], 0);
-    CHECK_INT(stat(b, FP_COUNTER_gone), 2);
+    CHECK_INT(stat(b, FP_COUNTER_exited), 2);
     check_books(b);
     destroy(b);
 }
@@ -845,11 +845,11 @@ static void a_process_that_is_gone_when_the_answer_comes_is_moved(void)
     tick(b);
     fake_exit(&b->vm, 1);
     tick(b); /* it is seen to be gone, and the question stays open */
-    CHECK_INT(stat(b, FP_COUNTER_gone), 1);
+    CHECK_INT(stat(b, FP_COUNTER_exited), 1);
     set_current(b, 0, 0);
     answer(b, 0);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
     CHECK_INT(b->samples, 0);
     check_books(b);
     destroy(b);
@@ -871,7 +871,7 @@ static void at_the_end_what_is_answered_counts_and_the_rest_is_late(void)
     drain(b);
     CHECK_INT(b->seen[2], 2);
     CHECK_INT(b->seen[1], 0);
-    CHECK_INT(stat(b, FP_COUNTER_torn_late), 2);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_late), 2);
     CHECK_INT(pending(b), 0);
     for (unsigned at = 0; at < SCHEDULERS; at++) {
         CHECK(!scheduler[at].in_flight);
@@ -903,7 +903,7 @@ static void while_another_owner_has_the_signal_no_sample_is_lost(void)
     tick(b);
     CHECK_INT(b->samples, 4);
     CHECK_INT(stat(b, FP_COUNTER_signals), 1);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 0);
     check_books(b);
     other_owner = 0;
     tick(b);
@@ -935,7 +935,7 @@ static void a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame(void)
     CHECK_INT(b->seen[2], 1);
     CHECK_INT(stat(b, FP_COUNTER_lost_schedulers), 1);
     CHECK_INT(stat(b, FP_COUNTER_lost_signal), 0);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 0);
     check_books(b);
     /* Its handler has come after all. */
     scheduler[0].is_lost = 0;
@@ -964,7 +964,7 @@ static void in_mode_schedulers_too_what_runs_unasked_has_its_frame(void)
     CHECK_INT(b->seen[2], 1);
     CHECK_INT(b->idle[3], 1);
     CHECK_INT(stat(b, FP_COUNTER_signals), 0);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 0);
     check_books(b);
     other_owner = 0;
     tick(b);
@@ -988,7 +988,7 @@ static void every_scheduler_has_a_sample_of_its_own(void)
     run(b, 5, 1);
     start(b);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_taken), SCHEDULERS);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), SCHEDULERS);
     CHECK_INT(b->samples, SCHEDULERS - 1);
     CHECK_INT(b->idle[1], 1);
     CHECK_INT(b->idle[2], 0);
@@ -1082,7 +1082,7 @@ static void who_runs_when_it_is_asked_is_who_is_sampled(void)
     answer(b, 0);
     tick(b);
     CHECK_INT(b->seen[1], 0);
-    CHECK_INT(stat(b, FP_COUNTER_torn_moved), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
     check_books(b);
     destroy(b);
 }
@@ -1164,10 +1164,10 @@ static void the_books_balance_whatever_is_answered(void)
         CHECK_INT(pending(b), 0);
         check_books(b);
         samples += b->samples;
-        causes[0] += stat(b, FP_COUNTER_torn_changed);
-        causes[1] += stat(b, FP_COUNTER_torn_moved);
-        causes[2] += stat(b, FP_COUNTER_torn_unfound);
-        causes[3] += stat(b, FP_COUNTER_torn_late);
+        causes[0] += stat(b, FP_COUNTER_inconsistent_changed);
+        causes[1] += stat(b, FP_COUNTER_inconsistent_moved);
+        causes[2] += stat(b, FP_COUNTER_inconsistent_unfound);
+        causes[3] += stat(b, FP_COUNTER_inconsistent_late);
         destroy(b);
     }
     /* It was no quiet day. */

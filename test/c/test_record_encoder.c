@@ -210,7 +210,7 @@ static void samples_are_those_of_the_process(void)
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(pop(f), FP_RECORD_SAMPLE);
     CHECK_INT(f->last.sample.delta[FP_METRIC_reductions], 0);
-    CHECK_INT(stat(f, FP_COUNTER_taken), 5);
+    CHECK_INT(stat(f, FP_COUNTER_attempted), 5);
     CHECK_INT(stat(f, FP_COUNTER_dropped), 0);
     CHECK_INT(stat(f, FP_COUNTER_ticks), 2);
     CHECK_INT(stat(f, FP_COUNTER_missed), 4);
@@ -268,7 +268,7 @@ static void what_was_lost_on_its_way_is_counted(void)
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(stat(f, FP_COUNTER_ticks), 4);
     CHECK_INT(stat(f, FP_COUNTER_missed), 4);
-    CHECK_INT(stat(f, FP_COUNTER_taken), 51);
+    CHECK_INT(stat(f, FP_COUNTER_attempted), 51);
     CHECK_INT(stat(f, FP_COUNTER_dropped), 50);
     destroy(f);
 }
@@ -282,7 +282,7 @@ static void a_sample_of_what_is_not_defined_is_dropped(void)
     CHECK_INT(sample(f, 5, 9), FP_EFULL);
     CHECK_INT(sample(f, 4, 8), FP_EFULL);
     CHECK_INT(sample(f, 5, 8), 0);
-    CHECK_INT(stat(f, FP_COUNTER_taken), 4);
+    CHECK_INT(stat(f, FP_COUNTER_attempted), 4);
     CHECK_INT(stat(f, FP_COUNTER_dropped), 3);
     destroy(f);
 }
@@ -309,7 +309,7 @@ static void a_full_ring_drops_until_all_is_defined_anew(void)
     tick(f, 0);
     define(f, 5, 9);
     CHECK_INT(sample(f, 5, 9), 0);
-    CHECK_INT(stat(f, FP_COUNTER_taken), 4);
+    CHECK_INT(stat(f, FP_COUNTER_attempted), 4);
     CHECK_INT(stat(f, FP_COUNTER_dropped), 2);
     destroy(f);
 }
@@ -378,7 +378,7 @@ static void what_is_out_of_range_is_refused(void)
     CHECK_INT(sample(f, 0, FP_STACK_SLOTS), FP_EINVAL);
     CHECK_INT(fp_record_encoder_sample(p, 0, 0, FP_STATUS_free, f->value), FP_EINVAL);
     CHECK_INT(pop(f), -1);
-    CHECK_INT(stat(f, FP_COUNTER_taken), 0);
+    CHECK_INT(stat(f, FP_COUNTER_attempted), 0);
     /* The longest there may be. */
     CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, longest, longest, &all, &all), 0);
     CHECK_INT(fp_record_encoder_frame(p, 0, longest, longest, 255, UINT32_MAX, longest), 0);
@@ -439,7 +439,7 @@ static void the_books_balance_whatever_is_handed_over(void)
         samples += type == FP_RECORD_SAMPLE || type == FP_RECORD_REPEAT;
     CHECK(samples > 1000);
     CHECK(stat(f, FP_COUNTER_dropped) > 1000);
-    CHECK_INT(stat(f, FP_COUNTER_taken), samples + stat(f, FP_COUNTER_dropped));
+    CHECK_INT(stat(f, FP_COUNTER_attempted), samples + stat(f, FP_COUNTER_dropped));
     destroy(f);
 }
 

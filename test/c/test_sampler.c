@@ -185,9 +185,9 @@ static uint64_t stat(struct bench *b, enum fp_counter stat)
 
 static void check_books(struct bench *b)
 {
-    CHECK_INT(stat(b, FP_COUNTER_taken), b->samples + stat(b, FP_COUNTER_torn) +
-                                             stat(b, FP_COUNTER_dropped) +
-                                             stat(b, FP_COUNTER_gone));
+    CHECK_INT(stat(b, FP_COUNTER_attempted), b->samples + stat(b, FP_COUNTER_inconsistent) +
+                                                 stat(b, FP_COUNTER_dropped) +
+                                                 stat(b, FP_COUNTER_exited));
 }
 
 static void start(struct bench *b)
@@ -522,7 +522,7 @@ static void a_dictionary_that_is_none_is_torn(void)
     start(b);
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_torn_changed), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -648,7 +648,7 @@ static void a_stack_that_moved_once_is_read_twice(void)
     tick(b);
     CHECK_INT(b->samples, 2);
     CHECK_INT(stat(b, FP_COUNTER_retried), 1);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 0);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 0);
     CHECK_INT(b->process[b->last.process].number, 1);
     CHECK_INT(b->last.value[FP_METRIC_reductions], 1101);
     check_books(b);
@@ -667,9 +667,9 @@ static void a_stack_that_never_holds_still_is_torn(void)
     for (int i = 0; i < 5; i++)
         tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_taken), 5);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), 5);
     CHECK_INT(stat(b, FP_COUNTER_retried), 5);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 5);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 5);
     check_books(b);
     bench_destroy(b);
 }
@@ -684,7 +684,7 @@ static void figures_that_contradict_each_other_are_read_again_then_torn(void)
     fake_set(&b->vm, 1, FP_FIELD_htop, fake_heap_at(1) - 8);
     tick(b);
     CHECK_INT(b->samples, 1);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -698,7 +698,7 @@ static void a_stack_that_is_not_readable_is_torn(void)
     fake_unmap(&b->vm.memory, FAKE_HEAPS);
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -725,8 +725,8 @@ static void a_process_that_exits_while_read_is_gone(void)
     tick(b);
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_taken), 1);
-    CHECK_INT(stat(b, FP_COUNTER_gone), 1);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), 1);
+    CHECK_INT(stat(b, FP_COUNTER_exited), 1);
     CHECK_INT(stat(b, FP_COUNTER_retried), 1);
     check_books(b);
     bench_destroy(b);
@@ -752,8 +752,8 @@ static void a_process_that_begins_to_exit_while_read_is_gone(void)
     b->vm.memory.arg = &b->vm;
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_taken), 1);
-    CHECK_INT(stat(b, FP_COUNTER_gone), 1);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), 1);
+    CHECK_INT(stat(b, FP_COUNTER_exited), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -774,14 +774,14 @@ static void a_gone_process_is_counted_once(void)
     fake_set(&b->vm, 2, FP_FIELD_id, fake_pid(&b->vm.layout, 62)); /* reused */
     for (int i = 0; i < 5; i++)
         tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_gone), 2);
-    CHECK_INT(stat(b, FP_COUNTER_taken), 4 + 2 + 5 * 2);
+    CHECK_INT(stat(b, FP_COUNTER_exited), 2);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), 4 + 2 + 5 * 2);
     CHECK_INT(stat(b, FP_COUNTER_selected), 2);
     fake_unmap(&b->vm.memory, FAKE_PROCESSES); /* given back */
     for (int i = 0; i < 5; i++)
         tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_gone), 4);
-    CHECK_INT(stat(b, FP_COUNTER_taken), 4 + 2 + 5 * 2 + 2);
+    CHECK_INT(stat(b, FP_COUNTER_exited), 4);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), 4 + 2 + 5 * 2 + 2);
     CHECK_INT(stat(b, FP_COUNTER_selected), 0);
     check_books(b);
     bench_destroy(b);
@@ -878,7 +878,7 @@ static void only_samples_of_the_status_asked_for_are_taken(void)
     fake_set(&b->vm, 4, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
     start(b);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_taken), 1);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), 1);
     CHECK_INT(b->seen[2], 1);
     check_books(b);
     bench_destroy(b);
@@ -904,7 +904,7 @@ static void a_retry_that_finds_another_status_is_no_sample_of_it(void)
     b->vm.memory.arg = &b->vm;
     tick(b);
     CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_torn), 1);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 1);
     check_books(b);
     bench_destroy(b);
 }
@@ -1076,8 +1076,8 @@ static void the_books_balance_whatever_happens(void)
         drain(b);
         check_books(b);
         samples += b->samples;
-        gone += stat(b, FP_COUNTER_gone);
-        torn += stat(b, FP_COUNTER_torn);
+        gone += stat(b, FP_COUNTER_exited);
+        torn += stat(b, FP_COUNTER_inconsistent);
         retried += stat(b, FP_COUNTER_retried);
         bench_destroy(b);
     }
@@ -1181,7 +1181,7 @@ static void no_process_selected_is_no_sample(void)
     sampler_run(b->sampler, 5);
     drain(b);
     CHECK_INT(stat(b, FP_COUNTER_ticks), 5);
-    CHECK_INT(stat(b, FP_COUNTER_taken), 0);
+    CHECK_INT(stat(b, FP_COUNTER_attempted), 0);
     bench_destroy(b);
 }
 
@@ -1341,11 +1341,11 @@ static void a_pinned_process_that_has_ended_is_let_go(void)
     want(b, pinned, 2, -1);
     tick(b);
     CHECK_INT(b->samples, 1);
-    CHECK_INT(stat(b, FP_COUNTER_gone), 0);
+    CHECK_INT(stat(b, FP_COUNTER_exited), 0);
     fake_exit(&b->vm, 2);
     tick(b);
     tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_gone), 1);
+    CHECK_INT(stat(b, FP_COUNTER_exited), 1);
     want(b, pinned, 2, -1);
     tick(b);
     CHECK_INT(b->samples, 1);

@@ -612,7 +612,7 @@ static void what_a_writer_holds_is_written_when_committed(void)
     stop(f);
     CHECK_INT(samples_in_file(f), 42);
     CHECK_INT(counter(f, FP_COUNTER_written), 42);
-    CHECK_INT(counter(f, FP_COUNTER_expired), 0);
+    CHECK_INT(counter(f, FP_COUNTER_evicted), 0);
     teardown(f);
 }
 
@@ -626,7 +626,7 @@ static void what_nobody_commits_is_forgotten_and_counted(void)
     wait_for_stop(&f->notes);
     fp_writer_join(f->writer);
     CHECK_INT(f->notes.stop_err, 0);
-    CHECK_INT(counter(f, FP_COUNTER_expired), 1000);
+    CHECK_INT(counter(f, FP_COUNTER_evicted), 1000);
     CHECK_INT(counter(f, FP_COUNTER_written), 0);
     CHECK_INT(counter(f, FP_COUNTER_bytes), 0);
     CHECK_INT(logs_list(f->directory.path).n, 0);
@@ -649,7 +649,7 @@ static void what_was_kept_back_to_be_merged_is_counted_too(void)
     wait_for_stop(&f->notes);
     CHECK_INT(fp_writer_trigger(f->writer, "too late"), FP_ESTATE);
     fp_writer_join(f->writer);
-    CHECK_INT(counter(f, FP_COUNTER_expired), 100);
+    CHECK_INT(counter(f, FP_COUNTER_evicted), 100);
     teardown(f);
 }
 

@@ -74,15 +74,15 @@ static void drain(struct writer *writer, struct fp_ring *ring)
 
 static void check_counters(const struct writer *writer, const struct fp_counters *stats)
 {
-    FUZZ_CHECK(fp_counters_get(stats, FP_COUNTER_taken) ==
-               writer->samples + fp_counters_get(stats, FP_COUNTER_torn) +
+    FUZZ_CHECK(fp_counters_get(stats, FP_COUNTER_attempted) ==
+               writer->samples + fp_counters_get(stats, FP_COUNTER_inconsistent) +
                    fp_counters_get(stats, FP_COUNTER_dropped) +
-                   fp_counters_get(stats, FP_COUNTER_gone));
-    FUZZ_CHECK(fp_counters_get(stats, FP_COUNTER_torn) ==
-               fp_counters_get(stats, FP_COUNTER_torn_changed) +
-                   fp_counters_get(stats, FP_COUNTER_torn_moved) +
-                   fp_counters_get(stats, FP_COUNTER_torn_unfound) +
-                   fp_counters_get(stats, FP_COUNTER_torn_late));
+                   fp_counters_get(stats, FP_COUNTER_exited));
+    FUZZ_CHECK(fp_counters_get(stats, FP_COUNTER_inconsistent) ==
+               fp_counters_get(stats, FP_COUNTER_inconsistent_changed) +
+                   fp_counters_get(stats, FP_COUNTER_inconsistent_moved) +
+                   fp_counters_get(stats, FP_COUNTER_inconsistent_unfound) +
+                   fp_counters_get(stats, FP_COUNTER_inconsistent_late));
 }
 
 static void run(const struct fp_sampler_options *options, struct fuzz_memory *memory)
