@@ -135,10 +135,11 @@
     }.
 %% While a session runs: what {@link run()} has, with the counters in `counters'; `rates';
 %% and `targets', which counts the processes sampled beside the selected ones. Otherwise
-%% `#{state => stopped}', with `last_run' when there was one and `last_error' when an
-%% autostart was refused since. `armed' is one that waits for its triggers, and has
-%% `triggers', each with how often it fired and how often it did not although its condition
-%% held. `unresponsive' is one whose process has not answered within 4 seconds.
+%% `#{state => stopped}', with `last_run' when there was one and `last_error' when
+%% an autostart or the application's environment was refused since. `armed' is one that waits
+%% for its triggers, and has `triggers', each with how often it fired and how often it did not
+%% although its condition held. `unresponsive' is one whose process has not answered within 4
+%% seconds.
 
 -type reason() ::
     flame_prof_error:reason().

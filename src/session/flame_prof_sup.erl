@@ -92,7 +92,12 @@ autostart(Options) ->
 
 refused(Reason) ->
     ok = flame_prof_history:keep_error(Reason),
-    ?LOG_ERROR("flame_prof: autostart failed: ~ts", [flame_prof:format_error(Reason)], ?LOG_META).
+    Why = flame_prof:format_error(Reason),
+    ?LOG_ERROR("flame_prof: ~ts~ts", [without_session(Reason), Why], ?LOG_META).
+
+%% A mistake in the environment is refused with autostart or without.
+without_session({bad_env, _}) -> "";
+without_session(_) -> "autostart failed: ".
 
 %% Sessions.
 
