@@ -36,6 +36,16 @@ a_server_that_does_not_hear_of_its_end_is_killed_with_its_own_processes_test() -
     ?assert(is_process_alive(Other)),
     exit(Other, kill).
 
+%% What the command line prints of it.
+triggers_that_never_fired_stop_with_a_text_test() ->
+    {ok, Options} = flame_prof_options:validate(#{triggers => #{on => run_queue, above => 5}}),
+    Run = flame_prof_run:nothing(Options, #{engine => native, why => <<"native">>}),
+    Text = flame_prof_info:format(node(), Run#{triggers => [#{on => run_queue, fired => 0}]}),
+    ?assertEqual(
+        "nonode@nohost: stopped; no trigger has fired\n  trigger run_queue: fired 0 times\n",
+        unicode:characters_to_list(Text)
+    ).
+
 init(_) ->
     {ok, none}.
 

@@ -66,6 +66,9 @@ shown(Pid) ->
 -spec format(node(), flame_prof:info() | flame_prof:run()) -> unicode:chardata().
 format(Node, #{state := stopped, last_run := Run} = Info) ->
     [head(Node, "stopped; the last run was:"), last_error(Info), figures(Run, Run)];
+format(Node, #{state := stopped, triggers := _, started_at := _} = Run)
+    when not is_map_key(running_stacks, Run) ->
+    [head(Node, "stopped; no trigger has fired"), triggers(Run)];
 format(Node, #{state := stopped, engine := _} = Run) ->
     [head(Node, "stopped"), figures(Run, Run)];
 format(Node, #{state := State, counters := Counters} = Info) ->
