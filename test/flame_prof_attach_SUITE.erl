@@ -396,9 +396,9 @@ what_needs_the_library_is_refused_with_the_reason(Config) ->
         {3, Stacks} = run(["pstack", "--node", Name, "--cookie", command_line:cookie()]),
         {match, _} = re:run(Stacks, "cannot take the library: .*/tmp.*: file too large"),
         {1, Schedulers} = run(attach(Plain, Config, ["--set", "mode=schedulers"])),
-        {match, _} = re:run(Schedulers, "mode schedulers cannot be without the library"),
+        {match, _} = re:run(Schedulers, "mode schedulers needs the C library"),
         {1, Send} = run(attach(Plain, Config, ["--set", "process_options=#{follow => send}"])),
-        {match, _} = re:run(Send, "cannot spread by send without the library"),
+        {match, _} = re:run(Send, "follow by send needs the C library"),
         [] = files(Config),
         leaves_nothing(Plain, Before)
     end).

@@ -362,7 +362,7 @@ a_session_that_ends_takes_no_commit(Config) ->
     eventually(fun() -> process_info(Old, message_queue_len) >= {message_queue_len, 2} end),
     ok = sys:resume(Old),
     receive
-        {answer, Answer} -> ?assertEqual({error, stopping}, Answer)
+        {answer, Answer} -> ?assertEqual({error, {stopping, #{}}}, Answer)
     end,
     eventually(fun() -> not lists:member(whereis(flame_prof_session), [Old, undefined]) end),
     ?assertEqual([], files(Config)),

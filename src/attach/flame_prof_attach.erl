@@ -298,7 +298,8 @@ gone(Node, Attempts) ->
     end.
 
 %% @doc At the same moment in all of them.
--spec start_sessions([lease()], flame_prof:options()) -> [{node(), {ok, pid()} | {error, term()}}].
+-spec start_sessions([lease()], flame_prof:options()) -> 
+    [{node(), {ok, pid()} | {error, flame_prof:reason()}}].
 start_sessions(Leases, Options) ->
     Ready = [{Lease, ready(Lease, Options)} || Lease <- Leases],
     Requests = [{Lease, requested(Lease, IsReady, Options)} || {Lease, IsReady} <- Ready],
@@ -329,7 +330,8 @@ received(Node, Request, Timeout) ->
             Why = <<"no answer: ", (atom_to_binary(Reason))/binary>>,
             {error, {node, #{node => Node, reason => Why}}};
         _:Reason ->
-            {error, refusal(refused, Node, "the session did not start: ~0tP", [Reason, 12])}
+            {session_ended, #{reason := Why}} = flame_prof_error:of_exit(Reason),
+            {error, refusal(refused, Node, "the session did not start: ~ts", [Why])}
     end.
 
 %% @doc How the session stands: flame_prof:info/0.
@@ -339,7 +341,7 @@ figures(#{node := Node, scribe := none}) ->
 figures(#{scribe := Scribe}) ->
     flame_prof_scribe:info(Scribe).
 
--spec stop(lease()) -> {ok, flame_prof:run()} | {error, term()}.
+-spec stop(lease()) -> {ok, flame_prof:run()} | {error, flame_prof:reason()}.
 stop(#{node := Node, scribe := none}) ->
     case flame_prof_remote:call(Node, flame_prof, stop, [], ?STOP_MS) of
         {ok, Answer} -> Answer;

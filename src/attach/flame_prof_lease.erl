@@ -73,8 +73,8 @@ start(Config) ->
         {Lease, Answer} ->
             true = erlang:demonitor(Monitor, [flush]),
             Answer;
-        {'DOWN', Monitor, process, Lease, Reason} ->
-            {error, {module, io_lib:format("the lease ended: ~0tP", [Reason, 12])}}
+        {'DOWN', Monitor, process, Lease, _Reason} ->
+            {error, {module, "the lease ended while it loaded them; the node's log says why"}}
     after ?READY_MS ->
         exit(Lease, kill),
         {error, {module, "loading took too long"}}

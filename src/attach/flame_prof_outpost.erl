@@ -42,15 +42,15 @@ init({Options, Scribe}) ->
     _ = process_flag(trap_exit, true),
     case lacking(Options) of
         none -> begun(Options, Scribe);
-        Why -> {stop, {shutdown, {refused, {session, library, Why}}}}
+        Why -> {stop, {shutdown, {refused, {engine, #{engine => portable, reason => Why}}}}}
     end.
 
 lacking(#{mode := schedulers}) ->
-    <<"mode schedulers cannot be without the library">>;
+    <<"mode schedulers needs the C library">>;
 lacking(#{process_options := #{follow := Follow}}) when
     Follow =:= send; Follow =:= spawn_and_send
 ->
-    <<"profiling cannot spread by send without the library, which is the tracer">>;
+    <<"follow by send needs the C library, which is the tracer">>;
 lacking(_) ->
     none.
 

@@ -45,7 +45,7 @@
     trouble = <<>> :: binary(),
     %% Why it ended without being told to, or what is not known of its end.
     failure = none :: none | unicode:chardata(),
-    run = none :: none | {ok, map()} | {error, term()},
+    run = none :: none | {ok, map()} | {error, flame_prof:reason()},
     stopping = [] :: [gen_server:from()]
 }).
 
@@ -76,12 +76,12 @@ begun(Scribe, Outpost) ->
 
 %% @doc As flame_prof:info/0. `failure': why it ended without being told to, or why its
 %% end is not known: then no counter has what the engine dropped last.
--spec info(pid()) -> {ok, map()} | {error, term()}.
+-spec info(pid()) -> {ok, map()} | {error, flame_prof:reason()}.
 info(Scribe) ->
     flame_prof_run:call(Scribe, info, ?CALL_MS).
 
 %% @doc As flame_prof:stop/0; `failure' as for info/1.
--spec stop(pid(), timeout()) -> {ok, map()} | {error, term()}.
+-spec stop(pid(), timeout()) -> {ok, map()} | {error, flame_prof:reason()}.
 stop(Scribe, Timeout) ->
     flame_prof_run:call(Scribe, stop, Timeout).
 
@@ -129,13 +129,13 @@ handle_call({open, Given}, _From, #scribe{phase = idle, folder = Folder} = State
         {error, _} = Error -> {reply, Error, State}
     end;
 handle_call(info, _From, #scribe{phase = idle} = State) ->
-    {reply, {error, not_started}, State};
+    {reply, {error, {not_started, #{}}}, State};
 handle_call(info, _From, #scribe{phase = stopped, run = Run} = State) ->
     {reply, Run, State};
 handle_call(info, _From, State) ->
     {reply, {ok, describe(State)}, State};
 handle_call(stop, _From, #scribe{phase = idle} = State) ->
-    {reply, {error, not_started}, State};
+    {reply, {error, {not_started, #{}}}, State};
 handle_call(stop, _From, #scribe{phase = stopped, run = Run} = State) ->
     {reply, Run, State};
 handle_call(stop, From, #scribe{stopping = Callers} = State) ->

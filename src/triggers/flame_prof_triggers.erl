@@ -82,7 +82,7 @@ start_link(Options, #{timeout := Timeout, owner := Owner}) ->
 
 %% @doc Disarms, ends the profile if one runs, and returns when that is closed.
 %% Answers the last run and what info/0 has of the triggers.
--spec stop(pid(), timeout()) -> {ok, flame_prof_run:run()} | {error, term()}.
+-spec stop(pid(), timeout()) -> {ok, flame_prof_run:run()} | {error, flame_prof:reason()}.
 stop(Pid, Timeout) ->
     flame_prof_run:stop(Pid, Timeout).
 
@@ -91,7 +91,7 @@ stop(Pid, Timeout) ->
 kill(Pid) ->
     flame_prof_run:kill(Pid, ?KILL_MS).
 
--spec info() -> {ok, map()} | {error, term()}.
+-spec info() -> {ok, map()} | {error, flame_prof:reason()}.
 info() ->
     flame_prof_run:call(?MODULE, info, 5000).
 
