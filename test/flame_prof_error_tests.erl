@@ -44,6 +44,12 @@ every_class_has_its_sentence_test_() ->
         ]
     ].
 
+what_is_no_error_has_a_sentence_too_test_() ->
+    [
+        ?_assertMatch(<<"no error of flame_prof: ", _/binary>>, sentence(Reason))
+     || Reason <- [eof, {a, b}, [improper | list], {badarg, not_a_map}, {no_class, #{}}, #{}]
+    ].
+
 a_long_value_is_cut_test() ->
     Refused = #{option => sync, value => lists:seq(1, 100000), accepted => <<"none">>},
     ?assert(byte_size(sentence({bad_option, Refused})) < 150).

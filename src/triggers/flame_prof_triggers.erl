@@ -207,7 +207,7 @@ start(How, #state{options = Options}) ->
     case flame_prof_session:start_link(Options, How#{timeout => infinity, owner => none}) of
         {ok, Session} -> {ok, Session};
         {error, {shutdown, {refused, Reason}}} -> {error, Reason};
-        {error, Reason} -> {error, Reason}
+        {error, Reason} -> {error, flame_prof_error:of_exit(Reason)}
     end.
 
 rearm(State) ->

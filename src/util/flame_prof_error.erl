@@ -54,7 +54,7 @@
 %% `memory', are optional.
 -module(flame_prof_error).
 
--export([format/1]).
+-export([format/1, without_file/1]).
 -export([option/3, file/2, add_lost/2, of_library/2, of_exit/1, of_application/1]).
 
 -export_type([reason/0]).
@@ -132,30 +132,15 @@ format({process, #{target := Target}}) ->
     ["there is no process ", shown(Target)];
 format({node, #{node := Node, reason := Why}}) ->
     io_lib:format("~ts: ~ts", [Node, Why]);
-format(Reason) ->
-    old(Reason).
+%% Of no class: a person may pass anything.
+format(Other) ->
+    ["no error of flame_prof: ", shown(Other)].
 
-%% Shapes of modules that are not converted yet.
-old({bad_option, Option, Accepted}) ->
-    format({bad_option, #{option => Option, accepted => Accepted}});
-old({already_started, Pid}) ->
-    format({already_started, #{pid => Pid}});
-old({native_engine, Cause, Text}) ->
-    format({engine, #{engine => native, reason => Text, cause => Cause}});
-old({_, _, Text}) when is_binary(Text) ->
-    Text;
-old({schedulers, Text}) ->
-    ["the schedulers cannot be asked what they run: ", Text];
-old(Class) when is_atom(Class) ->
-    format({Class, #{}});
-old({timeout, Ms}) ->
-    format({timeout, #{ms => Ms}});
-old({File, {_Error, Why}}) when is_binary(Why) ->
-    format({file, #{file => File, reason => Why}});
-old({_, Text}) when is_binary(Text) ->
-    Text;
-old(Reason) ->
-    io_lib:format("~0tP", [Reason, 20]).
+%% @private The sentence without the place of the file, for a page.
+-spec without_file(reason()) -> unicode:chardata().
+without_file({file, #{reason := Why}}) -> posix_text(Why);
+without_file({memory, #{reason := Why}}) -> Why;
+without_file(Reason) -> format(Reason).
 
 option({Outer, Key}) when is_atom(Outer) -> [shown(Outer), ", ", option(Key)];
 option(Key) -> shown(Key).

@@ -299,7 +299,7 @@ build(Server, Files, Path) ->
 %% What is finished while the files before it are read is found by its new name.
 read(Files, Options) ->
     case flame_prof_profile:read(Files, Options) of
-        {error, {Name, _}} = Error ->
+        {error, {file, #{file := Name}}} = Error ->
             Finished = flame_prof_view_files:finished(Name),
             case Finished =/= Name andalso filelib:is_regular(Finished) of
                 true -> read([case File of Name -> Finished; _ -> File end || File <- Files],
@@ -333,8 +333,7 @@ finished(Build, _Worker, _Result) ->
     Build.
 
 %% Not where the file lies, only what is the matter.
-why({_File, {_Error, Why}}) when is_binary(Why) -> Why;
-why(Reason) -> unicode:characters_to_binary(flame_prof:format_error(Reason)).
+why(Reason) -> unicode:characters_to_binary(flame_prof_error:without_file(Reason)).
 
 without_oldest(#{builds := Builds} = State) ->
     Ready = lists:sort([{Used, Name} || {Name, #{state := ready,
