@@ -41,6 +41,7 @@ options: erl ## Write doc/options.md and the comment of options() out of the tab
 
 tidy: ## Sizes, columns, dead exports, dependencies of folders, retired words
 	@tools/tidy.escript && tools/tidy.escript --prove
+	@[ ! -f $(EBIN)/flame_prof_options_doc.beam ] || tools/options.escript --check $(EBIN)
 
 test-c: ## Run the C tests only, under ASan, UBSan, TSan (one: C_TESTS=test_ring)
 	@tools/test.sh c

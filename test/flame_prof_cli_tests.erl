@@ -37,7 +37,8 @@ values_are_what_they_say_test() ->
     ],
     {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
     {ok, #{set := [{mode, schedulers}, {select, {top, 1}}]}} =
-        parse("attach n --set mode=schedulers --set select={top,1}").
+        parse("attach n --set mode=schedulers --set select={top,1}"),
+    {ok, #{set := [{auto_select, {top, 1}}]}} = parse("attach n --set auto_select={top,1}").
 
 what_is_wrong_is_named_with_what_is_accepted_test_() ->
     [

@@ -1,6 +1,7 @@
 %% What a person types in a shell: help, profiles of bounded length, i/0, the emergency exit.
 -module(flame_prof_front_SUITE).
 
+-include("flame_prof.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
@@ -11,6 +12,7 @@
     a_profile_prints_what_was_active_and_keeps_its_file/1,
     a_profile_of_a_function_has_its_result_and_its_processes/1,
     a_profile_of_a_function_that_raises_ends/1,
+    a_macro_profiles_an_expression/1,
     a_profile_beside_a_session_is_refused/1,
     all_options_of_a_profile_are_checked_before_it_starts/1,
     a_profile_ends_with_its_caller/1,
@@ -38,6 +40,7 @@ all() ->
         a_profile_prints_what_was_active_and_keeps_its_file,
         a_profile_of_a_function_has_its_result_and_its_processes,
         a_profile_of_a_function_that_raises_ends,
+        a_macro_profiles_an_expression,
         a_profile_beside_a_session_is_refused,
         all_options_of_a_profile_are_checked_before_it_starts,
         a_profile_ends_with_its_caller,
@@ -136,6 +139,16 @@ a_profile_of_a_function_has_its_result_and_its_processes(Config) ->
     %% And by name.
     {{ok, #{result := done}}, _} =
         printed(fun() -> flame_prof:profile({?MODULE, work, [1]}, options(Config)) end).
+
+a_macro_profiles_an_expression(Config) ->
+    #{dir := Directory} = options(Config),
+    ok = application:set_env(flame_prof, dir, Directory),
+    try
+        {{ok, #{files := [File], result := done}}, _} = printed(fun() -> ?PROFILE(work(300)) end),
+        ?assertEqual(Directory, filename:dirname(unicode:characters_to_list(File)))
+    after
+        application:unset_env(flame_prof, dir)
+    end.
 
 a_profile_of_a_function_that_raises_ends(Config) ->
     Raise = fun() -> throw({ball, self()}) end,

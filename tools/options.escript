@@ -1,20 +1,32 @@
 #!/usr/bin/env escript
 %% Write what is made of the table of options: doc/options.md, and the comment that follows
-%% the type options() in src/flame_prof.erl. flame_prof_options_doc_tests checks both.
+%% the type options() in src/flame_prof.erl.
 %%
-%%   tools/options.escript EBIN
+%%   tools/options.escript EBIN           writes what is out of date
+%%   tools/options.escript --check EBIN   names it; exit 1 if there is any
 -mode(compile).
 
 -define(TYPE, <<"-type options() :: flame_prof_options:given().\n">>).
 
+main(["--check", Ebin]) ->
+    Stale = stale(Ebin),
+    [io:format("~ts is out of date: make options~n", [File]) || {File, _} <- Stale],
+    Stale =:= [] orelse halt(1);
 main([Ebin]) ->
+    [ok = file:write_file(File, Text) || {File, Text} <- stale(Ebin)].
+
+stale(Ebin) ->
     true = code:add_patha(Ebin),
-    ok = file:write_file("doc/options.md",
-        unicode:characters_to_binary(flame_prof_options_doc:markdown())),
+    [{File, Text} || {File, Text} <- made(), file:read_file(File) =/= {ok, Text}].
+
+made() ->
     {ok, Source} = file:read_file("src/flame_prof.erl"),
     [Before, After] = binary:split(Source, ?TYPE),
-    ok = file:write_file("src/flame_prof.erl", [Before, ?TYPE,
-        unicode:characters_to_binary(flame_prof_options_doc:edoc()), without_comment(After)]).
+    Comment = unicode:characters_to_binary(flame_prof_options_doc:edoc()),
+    [
+        {"doc/options.md", unicode:characters_to_binary(flame_prof_options_doc:markdown())},
+        {"src/flame_prof.erl", iolist_to_binary([Before, ?TYPE, Comment, without_comment(After)])}
+    ].
 
 without_comment(<<"%%", Rest/binary>>) ->
     [_, After] = binary:split(Rest, <<"\n">>),

@@ -41,7 +41,7 @@ parsed(Key, [Node, Zst, Part | _]) when byte_size(Node) =< ?NODE_BYTES ->
 parsed(_, _) ->
     error.
 
-%% @doc A node's name as it stands in a file's. <<>>: the node has none.
+%% @doc A node's name as it stands in a file's. `<<>>': the node has none.
 -spec node(node()) -> binary().
 node('nonode@nohost') ->
     <<>>;
