@@ -226,7 +226,7 @@ table() ->
         {top, "top --node NODE [options]", {0, 0}, "The first processes of a node by a column, live."},
         {pstack, "pstack --node NODE [options] [PROCESS...]", {0, Any},
             "What every scheduler runs now, or what some processes do."},
-        {hot, "hot FILE... [options]", {1, Any}, "The hottest stacks and functions of files."},
+        {hot, "hot FILE... [options]", {1, Any}, "What was active in files: stacks, functions and processes."},
         {check, "check FILE... [options]", {1, Any},
             "Are the files whole, what do they hold, what was lost?"},
         {export, "export FILE... --as FORMAT [options]", {1, Any},

@@ -78,6 +78,8 @@
 -define(SCHEDULERS_MS, 1000).
 %% The longest wait for the last samples to be written.
 -define(CLOSE_MS, 30000).
+%% Of the profile, whose samples are at most 240,000 of some 30 bytes, and their stacks.
+-define(MEMORY_MOST, 268435456).
 %% With fewer, shares are off by more than 10 points.
 -define(ENOUGH, 100).
 -define(ROWS, 15).
@@ -266,7 +268,7 @@ stopped(Ref, Result) ->
 read(Directory, Wanted, {ok, Info}, About) ->
     {ok, Names} = file:list_dir(Directory),
     Files = [filename:join(Directory, Name) || Name <- lists:sort(Names)],
-    case flame_prof_profile:read(Files) of
+    case flame_prof_profile:read(Files, #{max_memory => ?MEMORY_MOST}) of
         {ok, Profile} ->
             #{inconsistent := Inconsistent} = Info,
             Report = report_of(Profile, Wanted, About#{inconsistent => Inconsistent}),
