@@ -12,6 +12,7 @@
     a_dirty_nif_has_its_full_stack/1,
     every_process_is_found_and_no_other/1,
     the_top_is_the_busiest/1,
+    a_brief_snapshot_agrees_with_process_info/1,
     new_code_resolves_and_purged_code_does_not_lie/1,
     wrong_layouts_never_fault/1,
     reload_is_refused_while_profiling/1,
@@ -41,6 +42,7 @@ all() ->
         a_dirty_nif_has_its_full_stack,
         every_process_is_found_and_no_other,
         the_top_is_the_busiest,
+        a_brief_snapshot_agrees_with_process_info,
         new_code_resolves_and_purged_code_does_not_lie,
         wrong_layouts_never_fault,
         reload_is_refused_while_profiling,
@@ -373,6 +375,27 @@ selected(Selector) ->
         more -> selected(Selector);
         Selected -> Selected
     end.
+
+%% The first three metrics, the names, and the current function: of processes that wait.
+a_brief_snapshot_agrees_with_process_info(_) ->
+    Waiting = spawn(fun() -> true = register(brief_snapshot, self()), receive never -> ok end end),
+    Hibernating = spawn(fun() -> erlang:hibernate(?MODULE, is_waiting, [self()]) end),
+    {Gone, Monitor} = spawn_monitor(fun() -> ok end),
+    receive {'DOWN', Monitor, process, Gone, _} -> ok end,
+    _ = [Waiting ! N || N <- lists:seq(1, 3)],
+    eventually(fun() -> is_waiting(Waiting) andalso is_waiting(Hibernating) end),
+    Found = maps:from_list(flame_prof_nif:snapshot([brief, Waiting, Hibernating, Gone])),
+    #{Waiting := Brief, Hibernating := #{stack := Stack}, Gone := {error, gone}} = Found,
+    {current_function, {M, F, A}} = process_info(Waiting, current_function),
+    [Module, Function] = [atom_to_binary(Name) || Name <- [M, F]],
+    #{status := waiting, registered_name := <<"brief_snapshot">>, message_queue_len := 3,
+        stack := [{Module, Function, A, _, _}], scheduler := none} = Brief,
+    {reductions, Reductions} = process_info(Waiting, reductions),
+    #{reductions := Reductions, memory := Memory} = Brief,
+    true = is_integer(Memory),
+    false = is_map_key(heap_size, Brief),
+    [{bif, {<<"erlang">>, <<"hibernate">>, 3}}] = Stack,
+    [exit(P, kill) || P <- [Waiting, Hibernating]].
 
 burn(0) -> ok;
 burn(N) -> burn(N - 1).

@@ -147,13 +147,10 @@ lent(Node) ->
 
 lent_if_needed(Node) ->
     case flame_prof_remote:call(Node, code, which, [flame_prof_top_sampler], ?CALL_MS) of
-        {ok, non_existing} -> opened(Node, flame_prof_attach:open(Node, bare));
+        {ok, non_existing} -> flame_prof_attach:open(Node, bare);
         {ok, _} -> {ok, none};
-        {error, {_, Text}} -> node_error(Node, Text)
+        {error, _} = Error -> Error
     end.
-
-opened(_Node, {ok, _} = Opened) -> Opened;
-opened(Node, {error, {_, Text}}) -> node_error(Node, Text).
 
 node_error(Node, Text) ->
     {error, {node, #{node => Node, reason => unicode:characters_to_binary(Text)}}}.
@@ -173,8 +170,8 @@ start(Node, Args) when Node =:= node() ->
     apply(flame_prof_top_sampler, start, Args);
 start(Node, Args) ->
     case flame_prof_remote:call(Node, flame_prof_top_sampler, start, Args, ?CALL_MS) of
-        {ok, {ok, Sampler}} -> {ok, Sampler};
-        {error, {_, Text}} -> node_error(Node, Text)
+        {ok, Started} -> Started;
+        {error, _} = Error -> Error
     end.
 
 -spec handle_cast({line, pid(), unicode:chardata()}, #state{}) ->
@@ -184,7 +181,9 @@ handle_cast({line, Reader, Line}, #state{reader = Reader} = State) ->
         stop ->
             finish(ok, State);
         pause ->
-            {noreply, State#state{reader = reader(), is_paused = not State#state.is_paused}};
+            IsPaused = not State#state.is_paused,
+            _ = [is_shown("paused; p:go on q:quit\n") || IsPaused],
+            {noreply, State#state{reader = reader(), is_paused = IsPaused}};
         Options ->
             ok = flame_prof_top_sampler:set_view(State#state.sampler,
                 maps:with([by, filter], Options)),

@@ -159,6 +159,8 @@ restarted(#state{engine = Engine, options = Options} = State0) ->
         ticks = 0,
         is_idle = false
     },
+    %% The library's part of the ranking before goes now.
+    true = erlang:garbage_collect(),
     ok = later(0, pass, State),
     State.
 
