@@ -1,36 +1,28 @@
-%% @doc A sampling profiler for Erlang nodes in production.
+%% @doc A sampling profiler for live Erlang nodes.
 %%
-%% Many times a second it looks at the busiest processes of this node: what each
-%% is doing (its stack and its status) and how it fares (reductions, message
-%% queue, memory, heaps). The samples go to a file of Linux `perf script' text,
-%% which flame graph and heat map viewers read.
+%% It samples the 100 busiest processes about 110 times a second. Each sample has the process's
+%% status, its stack and 16 metrics, among them reductions, message queue length and memory.
+%% {@link help/0} prints the functions that answer most questions:
 %%
 %% ```
-%% 1> flame_prof:start(#{dir => "/tmp/prof"}).
-%% {ok,<0.92.0>}
-%% 2> maps:with([state, engine, files], flame_prof:info()).
-%% #{engine => native,state => running,
-%%   files => [<<"/tmp/prof/2026-11-21@0154.07.erl_perf.log.zst.part">>]}
-%% 3> {ok, #{files := Files, attempted := Attempted}} = flame_prof:stop().
-%% 4> flame_prof:hot(Files).
+%% 1> flame_prof:profile(5000).                 % what is active, for five seconds
+%% 2> flame_prof:top().                         % the busiest processes, live
+%% 3> flame_prof:pstack().                      % what each scheduler runs now
+%% 4> flame_prof:blame(gc, 3000).               % the callers of a function, here of the collector
 %% '''
 %%
-%% Without options it samples the 100 busiest processes every 9 milliseconds and
-%% writes to `~/flame_prof'; {@link options()} says what can be chosen.
+%% A session in the background writes files, as Linux `perf script' text:
 %%
-%% == Why it is safe in production ==
-%% <ul>
-%% <li>The native engine changes nothing in the node and traces nothing: a thread of its own
-%%     reads memory through the kernel, which answers a bad address with an error and not with
-%%     a crash. Where a field is not exactly where it is expected, the portable engine runs:
-%%     `process_info/2', in at most half of one scheduler. {@link i/0} says which one.</li>
-%% <li>Memory is bounded, and losses are counted: attempted = written + inconsistent +
-%%     dropped + exited + evicted (+ pending while it runs), in {@link info/0}.</li>
-%% <li>No process ever waits for the disk. Files are for their owner's eyes only
-%%     (mode 0600, in a directory of 0700).</li>
-%% <li>A session ends with its process, however that ends; it is never started
-%%     again by itself.</li>
-%% </ul>
+%% ```
+%% 5> {ok, _} = flame_prof:start(#{dir => "/tmp/prof"}).
+%% 6> {ok, #{files := Files}} = flame_prof:stop().
+%% 7> flame_prof:hot(Files).
+%% 8> flame_prof:view("/tmp/prof").
+%% '''
+%%
+%% {@link options()} has the options of a session. All errors are `{error, {Class, Details}}',
+%% and {@link format_error/1} makes a sentence of each. doc/safety.md says what a session does
+%% in the node.
 -module(flame_prof).
 
 -export([help/0, profile/1, profile/2]).
@@ -123,7 +115,7 @@
         rates := #{atom() => float()},
         atom() => term()
     }.
-%% A session that has ended. Counts are explained in doc/sampling.
+%% A session that has ended. doc/glossary.md explains the counters.
 
 -type info() ::
     #{
@@ -167,10 +159,9 @@ help() ->
 profile(What) ->
     profile(What, #{}).
 
-%% @doc A session of bounded length, which prints what was active in it: for so many
-%% milliseconds, or while a function runs in the calling process. Of a function it samples
-%% the calling process and those that it spawns, every millisecond, unless the options say
-%% else.
+%% @doc Runs a session of bounded length and prints what was active: for a number of
+%% milliseconds, or while a function runs in the calling process. With a function it samples
+%% the calling process and the processes that it spawns, every millisecond; options change that.
 %%
 %% ```
 %% 1> flame_prof:profile(5000).
@@ -181,8 +172,8 @@ profile(What) ->
 %% The options are those of {@link start/1} and of {@link hot/2}, and `report', a file for
 %% the page of {@link report/2}. The answer has the files, which stay, and a function's
 %% `result'. An exception of the function is raised again, after the end of the session. Refused
-%% with `already_started' while a session runs, or waits for its triggers: {@link flush/0}
-%% and {@link hot/1} show what that has.
+%% with `already_started' while a session runs or waits for a trigger: {@link flush/0} and
+%% {@link hot/1} show that session's samples.
 -spec profile(flame_prof_oneshot:what(), options() | flame_prof_tree:options() | map()) ->
     {ok, flame_prof_oneshot:done()} | {error, reason()}.
 profile(What, Given) ->
@@ -202,16 +193,15 @@ shown(_Done, {error, _} = Error) ->
 start() ->
     start(#{}).
 
-%% @doc Starts the application where needed, and a session. Nothing is started
-%% when an option is refused. `start(Timeout)' is the original's name of `start(#{}, Timeout)'.
+%% @doc Starts a session, and the application if it does not run. When an option is refused,
+%% nothing starts. `start(Timeout)' is the original's name of `start(#{}, Timeout)'.
 -spec start(options() | timeout()) -> {ok, pid()} | {error, reason()}.
 start(Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0 ->
     start(#{}, Timeout);
 start(Given) ->
     start(Given, ?START_MS).
 
-%% @doc Gives up, and leaves nothing behind, when the session has not started
-%% within the time.
+%% @doc The same. When the session has not started within `Timeout', the start is undone.
 -spec start(options(), timeout()) -> {ok, pid()} | {error, reason()}.
 start(Given, Timeout) ->
     start(Given, Timeout, none).
@@ -250,14 +240,14 @@ start(_Given, Timeout, _Owner) ->
 stop() ->
     stop(?STOP_MS).
 
-%% @doc Ends the session; all samples are in the file, and the file is closed,
-%% when it answers. When the last samples could not be written it says why and how
-%% many those are. After a timeout, on a disk that does not answer, the session
-%% goes on ending by itself: {@link info/0} tells, with what is not written yet as
-%% `pending', and stop can be called again. With a pid instead of a time: {@link stop/2};
-%% `stop(flame_prof)' is the original's name of `stop()'. Where triggers are waited
-%% for, that ends, and the profile that one has started; the answer is that of the last of
-%% those, with `triggers' as in {@link info/0}.
+%% @doc Ends the session. Returns once the file is complete and closed, with the session's
+%% counters. The error `file' has the number of samples that could not be written. After a
+%% timeout, on a disk that does not answer, the session continues to end: {@link info/0} has the
+%% unwritten samples as `pending', and stop can be called again.
+%%
+%% A session with triggers ends together with the profile that a trigger has started; the answer
+%% is that of the last profile, with `triggers' as in {@link info/0}. With a pid instead of a
+%% time it is {@link stop/2}; `stop(flame_prof)' is the original's name of `stop()'.
 -spec stop(timeout() | pid() | flame_prof) -> {ok, run()} | {error, reason()}.
 stop(Timeout) when Timeout =:= infinity; is_integer(Timeout) ->
     stop(?MODULE, Timeout);
@@ -266,8 +256,7 @@ stop(Session) when is_pid(Session); Session =:= ?MODULE ->
 stop(Session) ->
     {error, refused(session, Session, <<"the pid of a session, flame_prof, or milliseconds">>)}.
 
-%% @doc Ends this session and no other: where a trigger has started it, the triggers go
-%% on.
+%% @doc Ends the session of this process. When a trigger has started it, the triggers stay active.
 -spec stop(pid() | flame_prof, timeout()) -> {ok, run()} | {error, reason()}.
 stop(_Session, Timeout) when not ?IS_TIMEOUT(Timeout) ->
     {error, refused(timeout, Timeout, ?TIMEOUT_ACCEPTED)};
@@ -304,11 +293,10 @@ kill() ->
 apply(Fun) ->
     ?MODULE:apply(Fun, #{}).
 
-%% @doc The original's: profiles the calling process in the session that runs, while it
-%% evaluates the fun, whatever `select' chooses, and answers with the fun's result
-%% ({@link profile/1} has a session of its own). Afterwards the process is what it was before:
-%% calls may be nested. Raises what {@link profile_start/1} does, before the fun is called; the
-%% end of the session meanwhile does not disturb the fun.
+%% @doc The original's: samples the calling process in the running session while it evaluates
+%% the fun, and returns the fun's result ({@link profile/1} starts a session of its own). Calls
+%% may be nested. Raises the errors of {@link profile_start/1} before it calls the fun. When the
+%% session ends, the fun continues.
 -spec apply(fun(() -> Result), process_options()) -> Result.
 apply(Fun, Given) when is_function(Fun, 0) ->
     Previous = flame_prof_oneshot:enter(Given),
@@ -323,32 +311,27 @@ apply(Fun, Given) when is_function(Fun, 0) ->
 profile_start() ->
     profile_start(#{}).
 
-%% @doc The original's: profiles the calling process, whatever `select' chooses, from the next
-%% tick on, until {@link profile_stop/0} or its end. What is profiled with it says
-%% `follow':
+%% @doc The original's: samples the calling process in the running session from the next tick on,
+%% until {@link profile_stop/0} or the process's end. `follow' adds processes:
 %% <ul>
-%% <li>`spawn': also the processes that it spawns, and those spawn, and so on. This
-%%     is the default here, and costs no tracing. One that lives for less than 0.2
-%%     s may be missed.</li>
-%% <li>`send': also the local processes that it sends to, and so on. Their sending
-%%     is traced for that.</li>
+%% <li>`spawn' (the default here): the processes that it spawns, and those that they spawn.
+%%     Without tracing. A process that lives for less than 0.2 s may be missed.</li>
+%% <li>`send': the local processes that it sends to, and those that they send to. Their sends
+%%     are traced.</li>
 %% <li>`spawn_and_send', or `true': both</li>
-%% <li>`none', or `false': nobody else</li>
+%% <li>`none', or `false': no other process</li>
 %% </ul>
-%% The option `follow_limits' of the session bounds it. `status' is that of
-%% `process_options'.
+%% The session's option `follow_limits' bounds it. `status' is that of `process_options'.
 %%
-%% Answers how many processes it has started to profile: 1. Raises
-%% `{not_started, flame_prof}' where there is no session, or none that answers
-%% within seconds, and `{bad_option, Details}'.
+%% Returns 1, the number of processes. Raises `{not_started, flame_prof}' without a session that
+%% answers, and `{bad_option, Details}'.
 -spec profile_start(process_options()) -> 1.
 profile_start(Given) ->
     _ = flame_prof_oneshot:enter(Given),
     1.
 
-%% @doc Ends what {@link profile_start/1} has begun, for the calling process.
-%% Those that were followed from it stay. Answers how many processes that were: 1, or 0
-%% when it was not profiled. Never raises.
+%% @doc Ends {@link profile_start/1} for the calling process. Followed processes stay. Returns 1,
+%% or 0 when the process was not sampled by it. Never raises.
 -spec profile_stop() -> 0 | 1.
 profile_stop() ->
     case flame_prof_oneshot:leave(none) of
@@ -361,9 +344,9 @@ profile_stop() ->
 flush() ->
     flush(?FLUSH_MS).
 
-%% @doc Every sample taken before the call is in a file when it answers, where it
-%% survives the end of the node; with `sync => flush' on the disk. When no file
-%% can be written it says why; the samples wait, and it is tried again.
+%% @doc Writes all samples taken before the call to the file, where they survive the end of the
+%% node; with `sync => flush' to the disk. When the file cannot be written, the error has the
+%% reason, the samples are buffered, and the session tries again.
 -spec flush(timeout()) -> ok | {error, reason()}.
 flush(Timeout) when ?IS_TIMEOUT(Timeout) ->
     flame_prof_session:flush(Timeout);
@@ -375,26 +358,26 @@ flush(Timeout) ->
 i() ->
     io:put_chars(flame_prof_info:format(node(), info())).
 
-%% @doc What runs, why it is this engine, and the counters.
+%% @doc The running session, or the last one: state, engine and its reason, counters, rates.
 -spec info() -> info().
 info() ->
     flame_prof_info:info().
 
-%% @doc The processes that the session samples now, each with its names for a person: registered
-%% name or label (OTP 27's `proc_lib:set_label/1'), and what it was started as.
+%% @doc The processes that the session samples now, each with its registered name or label (OTP
+%% 27's `proc_lib:set_label/1') and its initial call.
 -spec selected() -> [{pid(), Names :: unicode:chardata()}].
 selected() ->
     flame_prof_info:selected().
 
-%% @doc The counters of the running session in Prometheus' text form, for the answer
-%% to a request for `/metrics'. Counters begin anew with each session.
+%% @doc The counters of the running session as Prometheus text, to answer `/metrics' with.
+%% Counters restart with each session.
 -spec metrics() -> binary().
 metrics() ->
     flame_prof_metrics:format(info()).
 
-%% @doc Prints what every scheduler runs this instant: process, name, status, figures
-%% and stack, C functions, BIFs, NIFs and garbage collection included. Then the
-%% processes on dirty schedulers; idle schedulers are one line.
+%% @doc Prints what each scheduler runs now: process, name, status, metrics and stack with C
+%% functions, BIFs, NIFs and garbage collection; then the processes on dirty schedulers. Idle
+%% schedulers are one line.
 %%
 %% ```
 %% 1> flame_prof:pstack().
@@ -418,26 +401,26 @@ metrics() ->
 %% ok
 %% '''
 %%
-%% No session is needed, and one that runs is not disturbed. The processes are not
-%% asked: {@link flame_prof_pstack} says how it is done and what it costs, and has
-%% the same as terms. Refused where the native engine is.
+%% It needs no session, and does not disturb one. It reads memory and does not interrupt waiting
+%% processes: {@link flame_prof_pstack} has the method, its cost, and the same as terms. Refused
+%% where the native engine is refused.
 -spec pstack() -> ok | {error, reason()}.
 pstack() ->
     print(flame_prof_pstack, flame_prof_pstack:schedulers()).
 
-%% @doc The same for a process, or for a list of them, by pid, name, or the text of a pid
-%% ({@link flame_prof_target:target()}), whatever it is doing: also where `process_info/2'
-%% would wait for the end of a long NIF. A process that has ended is named as such.
+%% @doc The same for a process or a list of processes, by pid, name, or the text of a pid
+%% ({@link flame_prof_target:target()}). It answers also where `process_info/2' would wait for the
+%% end of a long NIF. A process that has exited is printed as such.
 -spec pstack(flame_prof_target:target() | [flame_prof_target:target()]) -> ok | {error, reason()}.
 pstack(Targets) ->
     print(flame_prof_pstack, flame_prof_pstack:processes(Targets)).
 
-%% @doc Measures for so many milliseconds (10 to 60000) and prints who causes a
-%% function: the Erlang code that called it, by share, and the processes.
+%% @doc Measures for a number of milliseconds (10 to 60000) and prints the callers of a
+%% function, by share, and the processes that ran it.
 %%
 %% The function can be a BIF, a NIF or an Erlang function, `{ets, lookup, 2}' or
 %% `{ets, lookup, '_'}'; `gc' for garbage collection; or the name of a C function or
-%% of a whole library, `"copy_struct"' or `"libc.so.6"'.
+%% of a library, `"copy_struct"' or `"libc.so.6"'.
 %%
 %% ```
 %% 1> flame_prof:blame(gc, 3000).
@@ -459,11 +442,11 @@ pstack(Targets) ->
 %% ok
 %% '''
 %%
-%% `share' is that of the samples in which the function was on the stack, `of all'
-%% that of all samples of running processes. Time that a process waits is in
-%% neither. When the function was on no stack, names are printed that look alike.
-%% No session is needed, and one that runs goes on; {@link flame_prof_blame} says
-%% what it costs, and has the same as terms. Refused where the native engine is.
+%% `share' is the share of the samples with the function on the stack, `of all' the share of all
+%% samples of running processes. Waiting time is in neither. When the function was on no stack,
+%% similar names are printed. It needs no session, and does not end one; {@link
+%% flame_prof_blame} has its cost and the same as terms. Refused where the native engine is
+%% refused.
 -spec blame(flame_prof_blame:target(), Ms :: pos_integer()) -> ok | {error, reason()}.
 blame(Function, Ms) ->
     print(flame_prof_blame, flame_prof_blame:report(Function, Ms)).
@@ -473,8 +456,8 @@ blame(Function, Ms) ->
 hot(Files) ->
     hot(Files, #{}).
 
-%% @doc Prints what was active in files: the hottest stacks as a tree, the hottest functions and
-%% processes. The first line counts what waited, which `idle => true' shows, too.
+%% @doc Prints what was active in files: the top stacks as a tree, the top functions and
+%% processes. The first line has the number of waiting samples, which `idle => true' adds.
 %%
 %% ```
 %% 1> flame_prof:hot(Files, #{idle => true, top => 5}).
@@ -501,10 +484,10 @@ columns() ->
 top() ->
     top(#{}).
 
-%% @doc The first processes of a node by a column, live: rates, status, queue, memory and
-%% its growth, and where each was most. They are chosen of all processes, by the column
-%% that is sorted; those of flame_prof are left out. `q' and return ends it; so does the end
-%% of the shell. No session is needed. Processes are not asked where the native engine runs.
+%% @doc A live table of the top processes of a node by a column: rates, status, queue length,
+%% memory and its growth, and the function in which the process was most often. The ranking is of
+%% all processes but flame_prof's own. `q' and return ends it, and so does the end of the shell.
+%% It needs no session. With the native engine it does not interrupt processes.
 %%
 %% ```
 %% 1> flame_prof:top(#{by => memory, filter => "cache", count => 3}).
@@ -519,13 +502,11 @@ top(Options) ->
 print(Module, {ok, Data}) -> io:put_chars(Module:format(Data));
 print(_Module, {error, _} = Error) -> Error.
 
-%% @doc Writes `/tmp/perf-PID.map', where Linux `perf' looks for the names of code
-%% that is in no file: every Erlang function of this node, on a VM that was not
-%% started with `+JPperf'. No session is needed. The file shows the moment of the
-%% call: call again for modules that are loaded later. `perf report' reads it when
-%% it reports, so the end of a recording is a good time. Takes some 10 ms for 1,000
-%% functions, on a dirty scheduler.
-%% {@link flame_prof_perf_map} says what perf makes of it, and what is left out.
+%% @doc Writes `/tmp/perf-PID.map' with the names of all Erlang functions of this node for Linux
+%% `perf', on a VM that was not started with `+JPperf'. It needs no session. `perf report' reads
+%% the file, so call it at the end of a recording; modules that are loaded later are not in it.
+%% Takes some 10 ms for 1,000 functions, on a dirty scheduler.
+%% {@link flame_prof_perf_map} has the steps with perf, and what the map leaves out.
 -spec write_perf_map() -> {ok, flame_prof_perf_map:written()} | {error, reason()}.
 write_perf_map() ->
     flame_prof_perf_map:write().
@@ -536,8 +517,8 @@ write_perf_map() ->
 fold(Fun, Acc, Files) ->
     flame_prof_samples:fold(Fun, Acc, Files).
 
-%% @doc Calls Fun with each sample of a file, or of several, in order: for
-%% analyses of your own. See {@link flame_prof_samples}.
+%% @doc Calls Fun with each sample of one or more files, in order. See {@link
+%% flame_prof_samples}.
 -spec fold(
     fun((flame_prof_samples:sample(), Acc) -> Acc),
     Acc,
@@ -553,8 +534,8 @@ view(DirOrFile) ->
     view(DirOrFile, #{}).
 
 %% @doc Shows the profiles of a directory, or one file, in a browser: heatmaps and flame graphs.
-%% Prints the link, with a token without which nothing is shown, and the `ssh' command that leads
-%% another machine to it: the server listens on 127.0.0.1. `#{port => 8080}' chooses its port, 0
+%% Prints the link, which has a token, and the `ssh' command to open it from another machine: the
+%% server listens on 127.0.0.1. `#{port => 8080}' chooses its port, 0
 %% any free one. It runs until {@link view_stop/0} or the end of the application.
 -spec view(file:name_all(), flame_prof_view:options()) ->
     {ok, flame_prof_view:started()} | {error, reason()}.
@@ -568,15 +549,14 @@ view(DirOrFile, Options) ->
 -spec view_stop() -> ok.
 view_stop() -> flame_prof_view:stop().
 
-%% @doc Writes the same page with the profile in it, one HTML file that opens from
-%% disk. Several files are one profile. Reading takes memory of the node in which it is called, at
-%% most 1 GiB.
+%% @doc Writes the viewer's page and the profile as one HTML file. Several files are one profile.
+%% Reading takes memory of the calling node, at most 1 GiB.
 -spec report(flame_prof_samples:files(), Out :: file:name_all()) ->
     {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, reason()}.
 report(Files, Out) ->
     flame_prof_report:write(Files, Out).
 
-%% @doc One sentence for a person, from the reason of any `{error, Reason}'.
+%% @doc A sentence for the reason of any `{error, Reason}'.
 -spec format_error(reason()) -> unicode:chardata().
 format_error(Reason) ->
     flame_prof_error:format(Reason).
