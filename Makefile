@@ -112,7 +112,7 @@ bench-viewer: build ## Measure the viewer on half an hour of the demo's node (ne
 	@viewer/bench/run.sh
 
 soak: build ## Sessions in all storms for SECONDS_ (60) at HZ (500) on each of OTPS (doc/dev/soak.md)
-	@test/soak.sh
+	@test/soak/run.sh
 
 bench: build ## Measure everything (half an hour), or PARTS of it; SECONDS_, WORKLOADS, VARIANTS, PAIRS
 	@bench/run.sh $(PARTS)

@@ -1,4 +1,4 @@
-%% Shares against known truth. Workers (test/running_work.erl) do slices of known
+%% Shares against known truth. Workers (test/support/running_work.erl) do slices of known
 %% work and time each; who samples them takes turns in a random order, each turn
 %% with workers and a truth of its own, so that nobody is in the other's way and the
 %% machine's moods meet all of them. Judged are shares of elapsed time, since ticks

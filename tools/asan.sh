@@ -68,7 +68,7 @@ reports() { # 0 when there is nothing to report
 
 fresh() { rm -rf "$out/log" "$out/work" && mkdir -p "$out/log" "$out/work" "$out/ebin"; }
 
-drive() { # folder of applications, seconds: the work of test/sanitized.erl
+drive() { # folder of applications, seconds: the work of test/support/sanitized.erl
     ERL_LIBS=$1 ERL_CRASH_DUMP=$out/erl_crash.dump \
         under_asan detect_leaks=1:fast_unwind_on_malloc=0 \
         timeout $((10 * $2 + 300)) erl +Mea min -noinput -pa "$out/ebin" \
@@ -128,7 +128,7 @@ prove() {
 }
 
 build "$libs" >"$out.build" 2>&1 || { cat "$out.build" && exit 1; }
-fresh && erlc -o "$out/ebin" test/soak/storm*.erl test/sanitized.erl || exit 1
+fresh && erlc -o "$out/ebin" test/soak/storm*.erl test/support/sanitized.erl || exit 1
 case ${1:-} in
 --prove) prove ;;
 '') check && echo "  ok    no report of the library in a VM" ;;

@@ -3,7 +3,7 @@
 # failed" to $RESULTS. Real sessions (test/foreign/foreign_session.erl) leave their
 # files, zstdcat unpacks them, and each text, and each series as one text, is read by
 #
-# - test/perf_script_grammar.erl, the strict check of doc/format.md
+# - test/oracles/perf_script_grammar.erl, the strict check of doc/format.md
 # - FlameGraph's stackcollapse-perf.pl: $STACKCOLLAPSE, or where the PATH has it.
 #   It is in no package of Debian or npm: clone FlameGraph
 # - speedscope from npm, as test/foreign/package-lock.json has it, in chromium
@@ -43,7 +43,7 @@ unpacked() { # file...: as their user would, what is as long as it claims to be
     zstdcat "$@" >"$(dirname "$1")/all.log"
 }
 
-erlc -Werror -o "$dir/ebin" test/nasty_names.erl test/perf_script_grammar.erl \
+erlc -Werror -o "$dir/ebin" test/support/nasty_names.erl test/oracles/perf_script_grammar.erl \
     test/foreign/*.erl || fail "its modules do not compile"
 run foreign_session || fail "the sessions"
 for session in "$dir"/files/*/; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Test the viewer's page and reports in a browser; append "viewer passed failed" to
 # $RESULTS. A profile of the demo is made, and what the page should show of it is
-# computed from its text by test/viewer_oracle.erl.
+# computed from its text by test/oracles/viewer_oracle.erl.
 #
 # Skipped, and said so, where there is no chromium, no node, or no way to get the
 # packages of viewer/package-lock.json. ONLY="..." limits it to tests of such names.
@@ -37,7 +37,7 @@ else
     echo "viewer-is-built 0 1" >>"$RESULTS"
 fi
 
-erlc -o "$dir/ebin" test/viewer_oracle.erl test/viewer_fixture.erl ||
+erlc -o "$dir/ebin" test/oracles/viewer_oracle.erl test/support/viewer_fixture.erl ||
     fail "its helpers do not compile"
 DEMO_DIR=$dir/demo DEMO_SECONDS=4 examples/demo/run.sh >"$dir/demo.log" 2>&1 ||
     fail "the demo failed: $(tail -n 1 "$dir/demo.log")"

@@ -6,7 +6,7 @@
 %%
 %% Every so often, between two sessions, the storms are halted and soak_leaks looks
 %% what has stayed. doc/dev/soak.md says what a failure means. The node has to be started
-%% with test/soak/vm.args; test/soak.sh does it, for each release.
+%% with test/soak/vm.args; test/soak/run.sh does it, for each release.
 -module(soak).
 
 -export([run/1, is_good/1, format/1]).

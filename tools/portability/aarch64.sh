@@ -41,7 +41,7 @@ build() { make -C "$copy" build WERROR=1 CC="$cross" -j"$jobs"; }
 profile() {
     rm -rf "$root/tmp/profile" "$root/tmp/tests"
     mkdir -p "$root/tmp/tests"
-    erlc -o "$root/tmp/tests" test/portable_vm.erl &&
+    erlc -o "$root/tmp/tests" test/support/portable_vm.erl &&
         inside $erl -noinput -pa /srv/flame_prof/_build/default/lib/flame_prof/ebin /tmp/tests \
             -s portable_vm main /tmp/profile x86_64 &&
         "$top/bin/flame_prof" check "$root"/tmp/profile/* &&

@@ -94,7 +94,7 @@ is_linked_with_musl() {
 profile() {
     rm -rf "$home/profile" "$home/tests"
     mkdir -p "$home/tests"
-    erlc -o "$home/tests" test/portable_vm.erl &&
+    erlc -o "$home/tests" test/support/portable_vm.erl &&
         timeout 120 "$home/otp/bin/erl" -noinput -pa "$copy/_build/default/lib/flame_prof/ebin" \
             "$home/tests" -s portable_vm main "$home/profile" glibc &&
         bin/flame_prof check "$home"/profile/* &&

@@ -60,7 +60,5 @@ defined(Name, Source) ->
     list_to_integer(Digits, case Hex of "0x" -> 16; "" -> 10 end).
 
 source(File) ->
-    Test = proplists:get_value(source, ?MODULE:module_info(compile)),
-    Root = filename:dirname(filename:dirname(Test)),
-    {ok, Source} = file:read_file(filename:join([Root, "c_src", File])),
+    {ok, Source} = file:read_file(checkout:path("c_src/" ++ File)),
     Source.

@@ -105,8 +105,7 @@ misread() ->
 
 %% Where tools/nif.mk puts the agent with test/hooks/.
 hooked_library() ->
-    Here = filename:dirname(proplists:get_value(source, ?MODULE:module_info(compile))),
-    filename:join([filename:dirname(Here), "_build", "test", "hooks", "flame_prof_nif"]).
+    checkout:path("_build/test/hooks/flame_prof_nif").
 
 natively(Test) ->
     {timeout, 600, fun() ->

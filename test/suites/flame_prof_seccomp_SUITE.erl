@@ -46,7 +46,7 @@ init_per_suite(Config) ->
     end.
 
 build(Cc, Config) ->
-    C = filename:join([top(), "test", "nif", "with_seccomp.c"]),
+    C = checkout:path("test/nif/with_seccomp.c"),
     "" = os:cmd(lists:flatten(lists:join(" ", [Cc, "-O1 -Wall -o", program(), C, "2>&1"]))),
     case os:cmd(program() ++ " eperm -- /bin/true; echo $?") of
         "0\n" -> Config;
@@ -97,15 +97,11 @@ under(Action, Calls, Function) ->
 
 %% The calls that the guide names: each word that is set as code.
 documented() ->
-    {ok, Guide} = file:read_file(filename:join(top(), "doc/guide/production.md")),
+    {ok, Guide} = file:read_file(checkout:path("doc/guide/production.md")),
     [_, Rest] = string:split(Guide, "\n## System calls\n"),
     [Chapter | _] = string:split(Rest, "\n## "),
     {match, Words} = re:run(Chapter, "`([a-z][a-z0-9_]+)`", [global, {capture, [1], list}]),
     lists:usort([Word || [Word] <- Words, not lists:member(Word, ?NO_CALLS)]).
-
-top() ->
-    Source = proplists:get_value(source, ?MODULE:module_info(compile)),
-    filename:dirname(filename:dirname(Source)).
 
 program() ->
     filename:join(filename:dirname(code:which(?MODULE)), "with_seccomp").

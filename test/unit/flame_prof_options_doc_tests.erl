@@ -7,10 +7,10 @@
 
 the_page_of_the_options_is_current_test() ->
     Made = unicode:characters_to_binary(flame_prof_options_doc:markdown()),
-    ?assertEqual({ok, Made}, file:read_file(path("doc/options.md")), ?MAKE).
+    ?assertEqual({ok, Made}, file:read_file(checkout:path("doc/options.md")), ?MAKE).
 
 the_comment_of_the_type_is_current_test() ->
-    {ok, Source} = file:read_file(path("src/flame_prof.erl")),
+    {ok, Source} = file:read_file(checkout:path("src/flame_prof.erl")),
     Made = unicode:characters_to_binary(flame_prof_options_doc:edoc()),
     Type = <<"-type options() :: flame_prof_options:given().\n">>,
     ?assertMatch({_, _}, binary:match(Source, <<Type/binary, Made/binary, "\n">>), ?MAKE).
@@ -47,7 +47,3 @@ the_help_of_set_describes_each_option_in_lines_that_fit_test() ->
     Described = [hd(string:lexemes(Line, " ")) || "  " ++ [C | _] = Line <- ["  " ++ hd(Lines)
         | tl(Lines)], C =/= $\s],
     ?assertEqual([atom_to_list(Key) || Key <- flame_prof_options:keys() -- [dir]], Described).
-
-path(File) ->
-    Source = proplists:get_value(source, ?MODULE:module_info(compile)),
-    filename:join(filename:dirname(filename:dirname(Source)), File).

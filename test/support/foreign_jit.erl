@@ -14,8 +14,7 @@ build() ->
     end.
 
 build(Cc) ->
-    Source = proplists:get_value(source, ?MODULE:module_info(compile)),
-    C = filename:join([filename:dirname(Source), "nif", ?MODULE_STRING ++ ".c"]),
+    C = checkout:path("test/nif/" ?MODULE_STRING ".c"),
     Command = lists:join(" ", [
         Cc, "-std=gnu11", "-O1", "-Wall", "-Wextra", "-shared", "-fPIC",
         "-isystem", filename:join([code:root_dir(), "usr", "include"]),

@@ -9,7 +9,7 @@
 # -d') of memory, of which a storm takes SOAK_MEMORY_PERCENT (70) of what is free,
 # at most SOAK_MEMORY_MIB (4096).
 set -u
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 
 seconds=${SECONDS_:-60} hz=${HZ:-500} seed=${SEED:-$RANDOM}
 limit=${SOAK_LIMIT_MIB:-4096}
@@ -32,7 +32,8 @@ trap 'exit 130' INT TERM HUP
 soak() { # otp
     cat <<END
 cd "\$1" && mkdir -p $out/ebin && rm -f $out/otp-$1.* &&
-    { make build && erlc -o $out/ebin test/soak/*.erl test/running_test_nif.erl; } \
+    { make build && erlc -o $out/ebin test/soak/*.erl test/support/running_test_nif.erl \
+        test/support/checkout.erl; } \
         >$out/otp-$1.log 2>&1 || { tail -n 20 $out/otp-$1.log; exit 1; }
 scratch=\$PWD/$out/scratch-\$\$
 mkdir -p "\$scratch" && ulimit -c 0 && ulimit -d $((limit * 1024)) &&

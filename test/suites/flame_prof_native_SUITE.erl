@@ -459,8 +459,7 @@ wrong_layouts_never_fault(Config) ->
 
 %% Where tools/nif.mk puts the agent with test/hooks/.
 hooked_library() ->
-    Here = filename:dirname(proplists:get_value(source, ?MODULE:module_info(compile))),
-    filename:join([filename:dirname(Here), "_build", "test", "hooks", "flame_prof_nif"]).
+    checkout:path("_build/test/hooks/flame_prof_nif").
 
 %% In a peer, which ends.
 sample_with_wrong_layouts(Directory) ->
@@ -580,8 +579,7 @@ halt_while_profiling_exits_cleanly(_) ->
 %% longer to be seen.
 survives_the_storms(Config) ->
     Seconds = list_to_integer(os:getenv("STORM_SECONDS", "6")),
-    Here = filename:dirname(proplists:get_value(source, soak:module_info(compile))),
-    Arguments = filename:join(Here, "vm.args"),
+    Arguments = checkout:path("test/soak/vm.args"),
     Directory = filename:join(proplists:get_value(priv_dir, Config), "soak"),
     %% A node that we would speak to over its standard output cannot be it: what is under
     %% way while its distribution comes up or goes down comes back to a pid of another

@@ -35,8 +35,7 @@ bench_history_test_() ->
     ]}.
 
 load() ->
-    Source = proplists:get_value(source, ?MODULE:module_info(compile)),
-    Bench = filename:join(filename:dirname(filename:dirname(Source)), "bench"),
+    Bench = checkout:path("bench"),
     lists:foreach(
         fun(Module) ->
             {ok, Module, Beam} = compile:file(filename:join(Bench, Module), [binary, report]),
