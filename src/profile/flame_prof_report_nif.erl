@@ -18,7 +18,7 @@
 -type query() ::
     {
         Measure :: samples | period | {value | delta, binary()},
-        [flame_prof_profile:level()],
+        [flame_prof_profile:dimension()],
         Frames :: lines | functions | none
     }.
 
