@@ -80,8 +80,8 @@
 %%     (`[]')</li>
 %% <li>`lookback': time before a trigger that is in its file, in milliseconds; samples are taken all
 %%     the time and buffered in 5.5 MiB of memory (`0')</li>
-%% <li>`mode': `processes': sample the selected processes. `schedulers': sample the process that
-%%     each normal scheduler runs, idle time included (`processes')</li>
+%% <li>`mode': `processes': sample the selected processes. `schedulers', or `cpu': sample the
+%%     process that each normal scheduler runs, so that shares are of CPU time (`processes')</li>
 %% <li>`running_stacks': capture the stacks of running processes, by a signal to their schedulers;
 %%     where that is impossible `info/0' has the reason (`true')</li>
 %% <li>`c_frames': write the C functions of running processes (`true')</li>

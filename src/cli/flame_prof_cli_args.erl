@@ -134,8 +134,8 @@ value(metric, Text) ->
         error -> error
     end;
 value(dimensions, Text) ->
-    Known = [status, process, pid, node, memory, queue, sign, event, file],
-    Levels = [[L || L <- Known, atom_to_list(L) =:= Word] || Word <- string:lexemes(Text, ",")],
+    Levels = [[Dimension || Dimension <- flame_prof_profile:dimensions(),
+        atom_to_list(Dimension) =:= Word] || Word <- string:lexemes(Text, ",")],
     case lists:member([], Levels) of
         true -> error;
         false -> {ok, lists:append(Levels)}
@@ -186,7 +186,9 @@ accepts(duration) -> "a time such as 500ms, 30s, 5m or 1h";
 accepts({one_of, Atoms}) -> ["one of: ", lists:join(", ", [atom_to_list(Atom) || Atom <- Atoms])];
 accepts(top) -> "a number of processes, or with the interval of the choice, as in 100:5000";
 accepts(metric) -> "samples, period, a metric, value:METRIC or delta:METRIC";
-accepts(dimensions) -> "a list of status, process, pid, node, memory, queue, sign, event, file";
+accepts(dimensions) ->
+    Names = [atom_to_list(Dimension) || Dimension <- flame_prof_profile:dimensions()],
+    ["a list of ", lists:join(", ", Names)];
 accepts(setting) ->
     Keys = [atom_to_list(Key) || Key <- flame_prof_options:keys()],
     ["KEY=TERM, KEY being one of: ", lists:join(", ", Keys)];
@@ -267,9 +269,9 @@ options(pstack) ->
 options(hot) ->
     [
         {by, {"METRIC", metric}, "samples, a metric such as reductions, value:METRIC (samples)"},
-        {idle, flag, "with what waits, and idle schedulers (by a metric they are shown)"},
-        {status, {"STATUS", {one_of, statuses()}},
-            "only samples of this status, such as running (what is active)"},
+        {idle, flag, "with what waits, and idle schedulers: --status all"},
+        {status, {"STATUS", {one_of, [active | statuses()]}},
+            "only samples of this status, as running (active; by a metric all)"},
         {files, flag, "sort into files first: one for each node"},
         {top, {"N", {whole, 1, 100000}}, "functions to list (20)"},
         {min, {"PERCENT", percent}, "leave out branches below it (1)"},
@@ -303,8 +305,8 @@ session_options() ->
         {interval, {"MS", {whole, 1, 60000}}, "between two samples of a process (9)"},
         {status, {"STATUS", {one_of, statuses()}},
             "only while a process has this status, such as running (all)"},
-        {mode, {"MODE", {one_of, [processes, schedulers]}},
-            "sample processes, or what schedulers run (processes)"},
+        {mode, {"MODE", {one_of, [processes, schedulers, cpu]}},
+            "sample processes, or the CPU time of what schedulers run (processes)"},
         {engine, {"ENGINE", {one_of, [auto, native, portable]}},
             "native, portable, or what the node can do (auto)"},
         {set, {"KEY=TERM", setting}, "any option of flame_prof:start/1, listed below; TERM as in sys.config"}

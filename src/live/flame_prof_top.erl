@@ -20,15 +20,15 @@
 
 -type options() ::
     #{
-        node => node(),
-        by => column(),
-        sort => column(),
-        filter => unicode:chardata(),
-        every => pos_integer(),
-        rows => pos_integer(),
-        count => pos_integer() | infinity
+        node => node() | flame_prof_options:left_out(),
+        by => column() | flame_prof_options:left_out(),
+        sort => column() | flame_prof_options:left_out(),
+        filter => unicode:chardata() | flame_prof_options:left_out(),
+        every => pos_integer() | flame_prof_options:left_out(),
+        rows => pos_integer() | flame_prof_options:left_out(),
+        count => pos_integer() | infinity | flame_prof_options:left_out()
     }.
-%% Each may be left out or be `undefined': the default is in brackets.
+%% An option that is left out, `undefined' or `nil' has its default, in brackets.
 %%
 %% <ul>
 %% <li>`node': of which node (this one). One without flame_prof gets it for as long as
@@ -58,6 +58,7 @@
 -define(HOME, "\e[H\e[J").
 -define(CALL_MS, 10000).
 -define(HOUR_MS, 3600000).
+-define(COUNT_MOST, 1000000).
 
 -spec columns() -> [column(), ...].
 columns() -> [reductions, memory, growth, queue, running, name].
@@ -65,7 +66,7 @@ columns() -> [reductions, memory, growth, queue, running, name].
 %% @doc Prints tables until it is told to end.
 -spec live(options()) -> ok | {error, flame_prof:reason()}.
 live(Given) ->
-    case options(Given) of
+    case flame_prof_schema:checked(option_rows(), Given) of
         {ok, Options} -> live_with(gen_server:start(?MODULE, {self(), Options}, []));
         {error, _} = Error -> Error
     end.
@@ -74,51 +75,28 @@ live_with({ok, Top}) -> gen_server:call(Top, run, infinity).
 
 %% Options.
 
-options(Given) when is_map(Given) ->
-    Set = maps:filter(fun(_, Value) -> Value =/= undefined andalso Value =/= nil end, Given),
-    case [Key || {Key, Value} <- lists:sort(maps:to_list(Set)), not is_option(Key, Value)] of
-        [] -> {ok, normal(Set)};
-        [Key | _] -> bad_option(Key, #{value => maps:get(Key, Set)})
-    end;
-options(Given) ->
-    bad_option(options, #{value => Given}).
+option_rows() ->
+    [
+        #{key => node, type => {own, fun node_name/1, "the name of a node"},
+            default => {computed, fun(_) -> node() end, "this node"}},
+        #{key => by, alias => sort, type => {one_of, columns()}, default => reductions},
+        #{key => filter, type => {own, fun text/1, "a text"}, default => <<>>},
+        #{key => every, type => {whole, ms, 100, ?HOUR_MS}, default => 1000},
+        #{key => rows, type => {whole, count, 1, 1000}, default => 30},
+        #{key => count, default => infinity,
+            type => {either, [{infinity, infinity}], {whole, count, 1, ?COUNT_MOST}}}
+    ].
 
-bad_option(Key, Value) ->
-    {error, {bad_option, Value#{option => Key, accepted => accepts(Key)}}}.
+node_name(Node) when is_atom(Node) -> {ok, Node};
+node_name(_) -> error.
 
-normal(Set) ->
-    Defaults = #{
-        node => node(), by => maps:get(sort, Set, reductions), filter => <<>>, every => 1000,
-        rows => 30, count => infinity
-    },
-    Options = maps:merge(Defaults, maps:remove(sort, Set)),
-    Options#{filter := unicode:characters_to_binary(maps:get(filter, Options))}.
-
-is_option(node, Node) -> is_atom(Node);
-is_option(Key, Column) when Key =:= by; Key =:= sort -> lists:member(Column, columns());
-is_option(filter, Text) -> is_text(Text);
-is_option(every, Ms) -> is_integer(Ms) andalso Ms >= 100 andalso Ms =< ?HOUR_MS;
-is_option(rows, Rows) -> is_integer(Rows) andalso Rows >= 1 andalso Rows =< 1000;
-is_option(count, infinity) -> true;
-is_option(count, Count) -> is_integer(Count) andalso Count >= 1;
-is_option(_, _) -> false.
-
-is_text(Text) ->
-    try
-        is_binary(unicode:characters_to_binary(Text))
+text(Text) ->
+    try unicode:characters_to_binary(Text) of
+        Binary when is_binary(Binary) -> {ok, Binary};
+        _ -> error
     catch
-        error:badarg -> false
+        error:badarg -> error
     end.
-
-accepts(node) -> <<"the name of a node">>;
-accepts(Key) when Key =:= by; Key =:= sort ->
-    iolist_to_binary(["one of ", lists:join(", ", [atom_to_binary(C) || C <- columns()])]);
-accepts(filter) -> <<"a text">>;
-accepts(every) -> <<"milliseconds from 100 to 3600000">>;
-accepts(rows) -> <<"a number of processes from 1 to 1000">>;
-accepts(count) -> <<"a number of tables, 1 or more, or infinity">>;
-accepts(options) -> <<"a map with node, by, filter, every, rows and count">>;
-accepts(_) -> <<"no such option; there are node, by, filter, every, rows and count">>.
 
 %% The process.
 

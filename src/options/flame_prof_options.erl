@@ -49,7 +49,7 @@
         follow_limits => #{atom() => pos_integer() | left_out()} | left_out(),
         triggers => flame_prof_trigger:given() | [flame_prof_trigger:given()] | left_out(),
         lookback => non_neg_integer() | left_out(),
-        mode => processes | schedulers | left_out(),
+        mode => processes | schedulers | cpu | left_out(),
         running_stacks => boolean() | left_out(),
         c_frames => boolean() | left_out(),
         engine => auto | native | portable | left_out(),
@@ -215,10 +215,11 @@ trigger_rows() ->
 
 engine_rows() ->
     [
-        #{key => mode, type => {one_of, [processes, schedulers]}, default => processes,
+        #{key => mode, default => processes,
+            type => {either, [{cpu, schedulers}], {one_of, [processes, schedulers]}},
             also => "the latter with the native engine and running_stacks only",
-            doc => "`processes`: sample the selected processes. `schedulers`: sample the process "
-            "that each normal scheduler runs, idle time included"},
+            doc => "`processes`: sample the selected processes. `schedulers`, or `cpu`: sample the "
+            "process that each normal scheduler runs, so that shares are of CPU time"},
         #{key => running_stacks, type => boolean, default => true,
             doc => "capture the stacks of running processes, by a signal to their schedulers; "
             "where that is impossible `info/0` has the reason"},

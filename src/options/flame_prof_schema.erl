@@ -1,22 +1,23 @@
 %% @private Options as tables, a row an option. The rows are what validation, defaults, error
-%% texts and the documentation are made from.
+%% texts and the documentation are made from. Every function of flame_prof that takes a map of
+%% options checks it here.
 -module(flame_prof_schema).
 
 -include("flame_prof_internal.hrl").
 
--export([values/2, complete/2, names/1, row/2, refused/3, accepts/1]).
+-export([checked/2, known/2, values/2, complete/2, names/1, row/2, refused/3, accepts/1]).
 
 -export_type([row/0, type/0, refused/0]).
 
-%% `alias': an older name of the option, with its values where they differ. `also': a condition
-%% that depends on other options, for the text. `doc': one line of Markdown.
+%% `alias': an older name of the option or several, or one with its values where they differ.
+%% `also': a condition that depends on other options, for the text. `doc': one line of Markdown.
 -type row() :: #{
     key := atom(),
     type := type(),
     default => term() | {computed, fun((map()) -> term()), Text :: string()},
-    alias => atom() | {atom(), [{Old :: term(), New :: term()}]},
+    alias => atom() | [atom()] | {atom(), [{Old :: term(), New :: term()}]},
     also => string(),
-    doc := string()
+    doc => string()
 }.
 
 %% `either': these terms, each with its normal form, or the type. `own': a value with a grammar
@@ -29,20 +30,36 @@
     | {either, [{Given :: term(), Normal :: term()}, ...], type()}
     | {own, fun((term()) -> {ok, term()} | error | {error, refused()}), Accepted :: iodata()}.
 
--type unit() :: ms | bytes | words | count | core_percent.
+-type unit() :: ms | bytes | words | count | percent | core_percent.
 
 %% The details of `bad_option'.
 -type refused() :: #{option := term(), accepted := binary(), value => term()}.
 
+%% @doc Every option: what was given in its normal form, and the defaults.
+-spec checked([row()], term()) -> {ok, #{atom() => term()}} | {error, {bad_option, refused()}}.
+checked(Rows, Given) ->
+    case values(Rows, Given) of
+        {ok, Values} -> {ok, complete(Rows, Values)};
+        {error, Refused} -> {error, {bad_option, Refused}}
+    end.
+
 %% @doc The normal form of what was given. An option that is `undefined' or, for Elixir, `nil'
 %% is left out.
 -spec values([row()], term()) -> {ok, #{atom() => term()}} | {error, refused()}.
-values(Rows, Given) when is_map(Given) ->
+values(Rows, Given) ->
+    case known(Rows, Given) of
+        ok -> each(Rows, Given, #{});
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Is it a map, and is there a row for each of its keys?
+-spec known([row()], term()) -> ok | {error, refused()}.
+known(Rows, Given) when is_map(Given) ->
     case lists:sort(maps:keys(Given)) -- names(Rows) of
-        [] -> each(Rows, Given, #{});
+        [] -> ok;
         [Unknown | _] -> {error, refused(Unknown, maps:get(Unknown, Given), no_such(Rows))}
     end;
-values(_Rows, Given) ->
+known(_Rows, Given) ->
     {error, refused(options, Given, "a map of options")}.
 
 each([], _Given, Values) ->
@@ -56,7 +73,7 @@ each([#{key := Key} = Row | Rows], Given, Values) ->
                 {ok, Normal} -> each(Rows, Given, Values#{Key => Normal});
                 {error, _} = Error -> Error
             end;
-        [_, {Alias, Value}] ->
+        [_, {Alias, Value} | _] ->
             Text = io_lib:format("one of ~ts and ~ts, which is its older name", [Key, Alias]),
             {error, refused(Alias, Value, Text)}
     end.
@@ -116,6 +133,7 @@ names(Rows) ->
     lists:flatmap(
         fun
             (#{key := Key, alias := {Alias, _}}) -> [Key, Alias];
+            (#{key := Key, alias := [_ | _] = Aliases}) -> [Key | Aliases];
             (#{key := Key, alias := Alias}) -> [Key, Alias];
             (#{key := Key}) -> [Key]
         end,
@@ -146,6 +164,8 @@ text({one_of, Atoms}) ->
     either([atom_to_binary(Atom) || Atom <- Atoms]);
 text({whole, Unit, Least, Most}) ->
     io_lib:format("~ts from ~w to ~w", [whole(Unit), Least, Most]);
+text({number, percent, Least, Most}) ->
+    io_lib:format("percent, a number from ~w to ~w", [Least, Most]);
 text({number, core_percent, Least, Most}) ->
     io_lib:format("percent of one core, a number from ~w to ~w", [Least, Most]);
 text({either, Values, Type}) ->

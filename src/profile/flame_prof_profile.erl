@@ -31,6 +31,7 @@
 -export([read/1, read/2]).
 -export([info/1, processes/1, stacks/2, close/1]).
 -export([export/3, export/4, index/2, packed_index/2]).
+-export([read_rows/0, metric/1, dimensions/0]).
 
 -export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, dimension/0, metric/0, export_options/0]).
@@ -39,10 +40,13 @@
 
 -type options() ::
     #{
-        max_memory => pos_integer(),
+        max_memory => pos_integer() | flame_prof_options:left_out(),
         progress =>
             fun((file:name_all(), Read :: non_neg_integer(), Size :: non_neg_integer()) -> term())
+            | flame_prof_options:left_out()
     }.
+%% An option that is left out, `undefined' or `nil' has its default, in brackets.
+%%
 %% <ul>
 %% <li>`max_memory': bytes that the profile may take (1 GiB), at least a
 %%     megabyte</li>
@@ -175,7 +179,7 @@ read(Files) ->
 %% dialect that {@link flame_prof_samples} knows.
 -spec read(flame_prof_samples:files(), options()) -> {ok, profile()} | {error, flame_prof:reason()}.
 read(Files, Given) ->
-    case read_options(Given) of
+    case flame_prof_schema:checked(read_rows(), Given) of
         {ok, #{max_memory := Most} = Options} ->
             read_all(flame_prof_samples:list(Files), Most, Options);
         {error, _} = Error ->
@@ -222,12 +226,6 @@ read_steps(Profile, Progress) ->
             Error
     end.
 
-read_options(Given) when is_map(Given) ->
-    Defaults = #{max_memory => ?MAX_MEMORY, progress => fun(_, _, _) -> ok end},
-    checked(maps:merge(Defaults, Given));
-read_options(Given) ->
-    {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
-
 %% @doc Facts about the profile: its samples, files, losses and memory.
 -spec info(profile()) -> info() | {error, flame_prof:reason()}.
 info(Profile) ->
@@ -264,7 +262,7 @@ more(Some, More) -> Some ++ More.
     | {error, flame_prof:reason()}.
 stacks(Profile, Given) ->
     case export_options(Profile, Given) of
-        {ok, [Query | _]} -> stacks(Profile, Query, most(maps:get(top, Given, all)));
+        {ok, [Query | _], Top} -> stacks(Profile, Query, most(Top));
         {error, _} = Error -> Error
     end.
 
@@ -319,7 +317,7 @@ export(Profile, Format, Path, Given) ->
         {false, _} ->
             Accepted = <<"collapsed, perf, speedscope or pprof">>,
             {error, flame_prof_error:option(format, Format, Accepted)};
-        {true, {ok, Queries}} ->
+        {true, {ok, Queries, _Top}} ->
             write(Profile, Format, Path, Queries);
         {true, {error, _} = Error} ->
             Error
@@ -351,100 +349,103 @@ write_to(_Profile, _Format, {error, _} = Error, _Queries) -> Error;
 write_to(Profile, Format, {ok, Path}, Queries) ->
     flame_prof_report_nif:profile_export(Profile, Format, Path, Queries).
 
-export_options(Profile, Given) when is_map(Given) ->
-    Defaults = #{by => samples, group_by => [status], lines => true, stacks => true},
-    case checked(maps:merge(Defaults, renamed(Given))) of
-        {ok, #{by := By, group_by := Dimensions} = Options} ->
-            queries(metrics(By), Dimensions, frames(Options), info(Profile));
+export_options(Profile, Given) ->
+    case flame_prof_schema:checked(export_rows(), Given) of
+        {ok, #{by := By, group_by := Dimensions, top := Top} = Options} ->
+            queries(listed(By), Dimensions, frames(Options), Top, info(Profile));
         {error, _} = Error ->
             Error
-    end;
-export_options(_Profile, Given) ->
-    {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
-
-renamed(Given) ->
-    Names = #{measure => by, measures => by, levels => group_by},
-    maps:fold(fun(Key, Value, Options) -> Options#{maps:get(Key, Names, Key) => Value} end, #{},
-        Given).
+    end.
 
 frames(#{stacks := false}) -> none;
 frames(#{lines := false}) -> functions;
 frames(_) -> lines.
 
-queries(_Metrics, _Dimensions, _Frames, {error, _} = Error) ->
+queries(_Metrics, _Dimensions, _Frames, _Top, {error, _} = Error) ->
     Error;
-queries(Metrics, Dimensions, Frames, #{metrics := InFiles}) ->
+queries(Metrics, Dimensions, Frames, Top, #{metrics := InFiles}) ->
     case [Name || {_, Name} <- Metrics, not lists:member(Name, InFiles)] of
         [] ->
-            {ok, [{Metric, Dimensions, Frames} || Metric <- Metrics]};
+            {ok, [{Metric, Dimensions, Frames} || Metric <- Metrics], Top};
         [Name | _] ->
             Known = lists:join(<<", ">>, [<<"samples">>, <<"period">> | InFiles]),
             Accepted = iolist_to_binary(["one of ", Known, " of these files"]),
             {error, flame_prof_error:option(by, Name, Accepted)}
     end.
 
-metrics(Several) when is_list(Several) -> [metric(Metric) || Metric <- Several];
-metrics(One) -> [metric(One)].
+listed(Several) when is_list(Several) -> [query(Metric) || Metric <- Several];
+listed(One) -> [query(One)].
 
-metric(Plain) when Plain =:= samples; Plain =:= period -> Plain;
-metric({Kind, Name}) -> {Kind, text(Name)};
-metric(Name) -> {delta, text(Name)}.
+query(Plain) when Plain =:= samples; Plain =:= period -> Plain;
+query({Kind, Name}) -> {Kind, text(Name)};
+query(Name) -> {delta, text(Name)}.
 
 text(Metric) when is_atom(Metric) -> atom_to_binary(Metric);
 text(Metric) -> Metric.
 
 %% Options.
 
-checked(Options) ->
-    Given = lists:sort(maps:to_list(Options)),
-    case [{Key, Value} || {Key, Value} <- Given, not is_option(Key, Value)] of
-        [] -> {ok, Options};
-        [{Key, Value} | _] -> {error, flame_prof_error:option(Key, Value, accepts(Key))}
+%% @private Of reading.
+-spec read_rows() -> [flame_prof_schema:row()].
+read_rows() ->
+    [
+        #{key => max_memory, type => {whole, bytes, 1 bsl 20, (1 bsl 60) - 1},
+            default => ?MAX_MEMORY},
+        #{key => progress, type => {own, fun progress/1, "a function of three arguments"},
+            default => fun(_, _, _) -> ok end}
+    ].
+
+progress(Fun) when is_function(Fun, 3) -> {ok, Fun};
+progress(_) -> error.
+
+export_rows() ->
+    [
+        #{key => by, alias => [measure, measures], default => samples,
+            type => {own, fun metrics/1,
+                "samples, period, {value, Metric}, {delta, Metric}, a metric, or a list of such"}},
+        #{key => group_by, alias => levels, default => [status],
+            type => {own, fun group_by/1, ["a list, each at most once, of: ", names()]}},
+        #{key => lines, type => boolean, default => true},
+        #{key => stacks, type => boolean, default => true},
+        #{key => top, default => all,
+            type => {either, [{all, all}], {whole, count, 1, (1 bsl 60) - 1}}}
+    ].
+
+metrics([_ | _] = Metrics) ->
+    case is_proper(Metrics) andalso length(Metrics) =< 128 andalso
+        lists:all(fun is_metric/1, Metrics) of
+        true -> {ok, Metrics};
+        false -> error
+    end;
+metrics(Metric) -> metric(Metric).
+
+%% @private One metric, as it was given.
+-spec metric(term()) -> {ok, metric()} | error.
+metric(Metric) ->
+    case is_metric(Metric) of
+        true -> {ok, Metric};
+        false -> error
     end.
-
-is_option(max_memory, Bytes) ->
-    is_integer(Bytes) andalso Bytes >= 1 bsl 20 andalso Bytes < 1 bsl 60;
-is_option(progress, Fun) ->
-    is_function(Fun, 3);
-is_option(by, [_ | _] = Metrics) ->
-    is_proper(Metrics) andalso length(Metrics) =< 128 andalso lists:all(fun is_metric/1, Metrics);
-is_option(by, Metric) ->
-    is_metric(Metric);
-is_option(group_by, Dimensions) ->
-    is_proper(Dimensions) andalso Dimensions -- dimensions() =:= [] andalso
-        length(lists:usort(Dimensions)) =:= length(Dimensions);
-is_option(top, Top) ->
-    Top =:= all orelse (is_integer(Top) andalso Top >= 1 andalso Top < 1 bsl 60);
-is_option(Key, Is) when Key =:= lines; Key =:= stacks ->
-    is_boolean(Is);
-is_option(_, _) ->
-    false.
-
-is_proper(List) when length(List) >= 0 -> true;
-is_proper(_) -> false.
 
 is_metric({Kind, Name}) when Kind =:= value; Kind =:= delta -> is_name(Name);
 is_metric(Name) -> is_name(Name).
 
 is_name(Name) -> is_atom(Name) orelse is_binary(Name).
 
+is_proper(List) when length(List) >= 0 -> true;
+is_proper(_) -> false.
+
+group_by(Given) ->
+    case is_proper(Given) andalso Given -- dimensions() =:= [] andalso
+        length(lists:usort(Given)) =:= length(Given) of
+        true -> {ok, Given};
+        false -> error
+    end.
+
+%% @private Every dimension.
+-spec dimensions() -> [dimension(), ...].
 dimensions() ->
     [status, process, pid, node, memory, queue, sign, event, file].
 
-accepts(max_memory) ->
-    <<"bytes, a whole number from 1048576 on">>;
-accepts(progress) ->
-    <<"a function of three arguments">>;
-accepts(by) ->
-    <<"samples, period, {value, Metric}, {delta, Metric}, a metric, or a list of such">>;
-accepts(group_by) ->
-    <<"a list, each at most once, of: ", (names(dimensions()))/binary>>;
-accepts(top) ->
-    <<"all, or a whole number from 1 on">>;
-accepts(Key) when Key =:= lines; Key =:= stacks ->
-    <<"true or false">>;
-accepts(_) ->
-    <<"no such option; there are: by, group_by, lines, max_memory, progress, stacks, top">>.
-
-names(Atoms) ->
-    iolist_to_binary(lists:join(", ", [atom_to_binary(Atom) || Atom <- Atoms])).
+names() ->
+    lists:join(", ", [atom_to_binary(Dimension) || Dimension <- dimensions()]).

@@ -73,7 +73,13 @@
 -type files() :: file:name_all() | [file:name_all()].
 %% One file, or several.
 
--type options() :: #{chunk => pos_integer(), bad => count | stop}.
+-type options() ::
+    #{
+        chunk => pos_integer() | flame_prof_options:left_out(),
+        bad => count | stop | flame_prof_options:left_out()
+    }.
+%% An option that is left out, `undefined' or `nil' has its default, in brackets.
+%%
 %% <ul>
 %% <li>`chunk': the most samples that are read at once (500)</li>
 %% <li>`bad': on a damaged sample, `count' it, or `stop' with an
@@ -93,7 +99,7 @@ fold(Fun, Acc, Files) ->
 -spec fold(fun((sample(), Acc) -> Acc), Acc, files(), options()) ->
     {ok, Acc, counts()} | {error, flame_prof:reason()}.
 fold(Fun, Acc, Files, Given) when is_function(Fun, 2) ->
-    case options(Given) of
+    case flame_prof_schema:checked(rows(), Given) of
         {ok, Options} ->
             each_file(list(Files), Fun, Acc, no_counts(), Options#{whose => processes});
         {error, _} = Error ->
@@ -123,23 +129,11 @@ own_sample(#{time_us := Time, metrics := Metrics, words := Words}) ->
 no_counts() ->
     #{samples => 0, bad => 0, bytes => 0, warnings => []}.
 
-options(Given) when is_map(Given) ->
-    Options = maps:merge(#{chunk => ?CHUNK, bad => count}, Given),
-    All = lists:sort(maps:to_list(Options)),
-    case [{Key, Value} || {Key, Value} <- All, not is_option(Key, Value)] of
-        [] -> {ok, Options};
-        [{Key, Value} | _] -> {error, flame_prof_error:option(Key, Value, accepts(Key))}
-    end;
-options(Given) ->
-    {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
-
-is_option(chunk, Chunk) -> is_integer(Chunk) andalso Chunk >= 1 andalso Chunk =< ?CHUNK_MOST;
-is_option(bad, Bad) -> Bad =:= count orelse Bad =:= stop;
-is_option(_, _) -> false.
-
-accepts(chunk) -> <<"a whole number from 1 to 100000">>;
-accepts(bad) -> <<"count or stop">>;
-accepts(_) -> <<"no such option; there are: bad, chunk">>.
+rows() ->
+    [
+        #{key => chunk, type => {whole, count, 1, ?CHUNK_MOST}, default => ?CHUNK},
+        #{key => bad, type => {one_of, [count, stop]}, default => count}
+    ].
 
 %% @private The first good sample of a file.
 -spec first(file:name_all()) -> {ok, sample()} | none.

@@ -25,22 +25,24 @@
 -include("flame_prof.hrl").
 
 -export([report/2, of_profile/2, format/2, format/3]).
--export([checked/1, is_selected/2, share/2]).
+-export([checked/1, rows/0, is_selected/2, share/2]).
 
 -export_type([options/0, report/0, branch/0, hot_function/0, row/0]).
 
 -type options() ::
     #{
-        by => flame_prof_profile:metric(),
-        idle => boolean(),
-        status => active | all | flame_prof:status(),
-        node => boolean(),
-        top => pos_integer(),
-        min => number(),
-        depth => pos_integer(),
-        max_memory => pos_integer(),
-        progress => fun()
+        by => flame_prof_profile:metric() | flame_prof_options:left_out(),
+        idle => boolean() | flame_prof_options:left_out(),
+        status => active | all | flame_prof:status() | flame_prof_options:left_out(),
+        node => boolean() | flame_prof_options:left_out(),
+        top => pos_integer() | flame_prof_options:left_out(),
+        min => number() | flame_prof_options:left_out(),
+        depth => pos_integer() | flame_prof_options:left_out(),
+        max_memory => pos_integer() | flame_prof_options:left_out(),
+        progress => fun() | flame_prof_options:left_out()
     }.
+%% An option that is left out, `undefined' or `nil' has its default, in brackets.
+%%
 %% <ul>
 %% <li>`by': shares are shares of `samples' (that is time), `period', the changes of a metric
 %%     such as `reductions', or its values, `{value, Metric}' (`samples')</li>
@@ -118,6 +120,7 @@
 
 -define(DETAILS, 3).
 -define(CHILDREN, 15).
+-define(COUNT_MOST, 1000000).
 
 %% @doc Read files and report of them.
 -spec report(flame_prof_samples:files(), options()) ->
@@ -437,39 +440,20 @@ format(Report, Columns, Idle) ->
 
 %% @private
 -spec checked(term()) -> {ok, options()} | {error, flame_prof:reason()}.
-checked(Given) when is_map(Given) ->
-    Defaults = #{by => samples, node => false, top => 20, min => 1, depth => 40},
-    Options = maps:merge(Defaults, Given),
-    case [{K, V} || {K, V} <- lists:sort(maps:to_list(Options)), not is_option(K, V)] of
-        [] -> {ok, Options};
-        [{Key, Value} | _] -> {error, flame_prof_error:option(Key, Value, accepts(Key))}
-    end;
 checked(Given) ->
-    {error, flame_prof_error:option(options, Given, <<"a map of options">>)}.
+    flame_prof_schema:checked(rows(), Given).
 
-is_option(by, {Kind, Metric}) -> lists:member(Kind, [value, delta]) andalso is_metric(Metric);
-is_option(by, Metric) -> is_metric(Metric);
-is_option(status, Status) -> lists:member(Status, statuses());
-is_option(Key, Is) when Key =:= node; Key =:= idle -> is_boolean(Is);
-is_option(top, Top) -> is_integer(Top) andalso Top >= 1;
-is_option(min, Min) -> is_number(Min) andalso Min >= 0 andalso Min =< 100;
-is_option(depth, Depth) -> is_integer(Depth) andalso Depth >= 1;
-%% Checked by flame_prof_profile.
-is_option(Key, _) -> Key =:= max_memory orelse Key =:= progress.
-
-is_metric(Metric) -> is_atom(Metric) orelse is_binary(Metric).
-
-accepts(by) -> <<"samples, period, a metric, {value, Metric} or {delta, Metric}">>;
-accepts(status) -> iolist_to_binary(["one of: ", lists:join(", ", names(statuses()))]);
-accepts(Key) when Key =:= node; Key =:= idle -> <<"true or false">>;
-accepts(min) -> <<"percent, 0 to 100">>;
-accepts(Count) when Count =:= top; Count =:= depth -> <<"a whole number from 1 on">>;
-accepts(_) ->
-    <<"no such option; there are: by, depth, idle, max_memory, min, node, progress, "
-      "status, top">>.
-
-names(Atoms) ->
-    [atom_to_binary(Atom) || Atom <- Atoms].
-
-statuses() ->
-    [active, all | ?FLAME_PROF_STATUSES].
+%% @private
+-spec rows() -> [flame_prof_schema:row(), ...].
+rows() ->
+    [
+        #{key => by, type => {own, fun flame_prof_profile:metric/1,
+            "samples, period, a metric, {value, Metric} or {delta, Metric}"}, default => samples},
+        #{key => idle, type => boolean},
+        #{key => status, type => {one_of, [active, all | ?FLAME_PROF_STATUSES]}},
+        #{key => node, type => boolean, default => false},
+        #{key => top, type => {whole, count, 1, ?COUNT_MOST}, default => 20},
+        #{key => min, type => {number, percent, 0, 100}, default => 1},
+        #{key => depth, type => {whole, count, 1, ?COUNT_MOST}, default => 40}
+        | flame_prof_profile:read_rows()
+    ].

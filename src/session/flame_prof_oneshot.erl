@@ -17,33 +17,38 @@
 %% The function's processes, often: it may be over soon.
 -define(OF_FUNCTION, #{select => {top, 0}, sample_interval => 1}).
 -define(ONCE, #{triggers => [], lookback => 0}).
-%% Of flame_prof:hot/2.
--define(HOT, [by, depth, idle, max_memory, min, node, progress, status, top]).
 
 %% @doc The answer has the options that are left for flame_prof:hot/2.
 -spec profile(what(), map()) ->
     {ok, done(), flame_prof_tree:options()} | {error, flame_prof:reason()}.
-profile(What, Given) when is_map(Given) ->
-    Hot = maps:with(?HOT, Given),
-    Session = maps:without([report | ?HOT], Given),
-    Unknown = maps:keys(Session) -- flame_prof_options:names(),
-    case {task(What), Unknown, flame_prof_tree:checked(Hot)} of
-        {error, _, _} ->
+profile(What, Given) ->
+    Rows = [report_row() | flame_prof_tree:rows()] ++ flame_prof_options:rows(),
+    case {task(What), flame_prof_schema:known(Rows, Given)} of
+        {error, _} ->
             {error, {badarg, #{argument => what, value => What, accepted => accepts()}}};
-        {_, [Key | _], _} ->
-            Refused = flame_prof_schema:refused(Key, maps:get(Key, Given), no_such()),
+        {_, {error, Refused}} ->
             {error, {bad_option, Refused}};
-        {_, _, {error, _} = Error} ->
-            Error;
-        {Task, [], {ok, _}} ->
-            with_hot(Hot, start(Task, Session, maps:find(report, Given)))
-    end;
-profile(_What, Given) ->
-    {error, {bad_option, flame_prof_schema:refused(options, Given, "a map of options")}}.
+        {Task, ok} ->
+            profile_known(Task, Given)
+    end.
 
-no_such() ->
-    Names = [atom_to_list(Key) || Key <- [report | ?HOT] ++ flame_prof_options:keys()],
-    ["no such option; there are: ", lists:join(", ", Names)].
+report_row() ->
+    #{key => report, type => {own, fun(File) -> {ok, File} end, "the name of a file"}}.
+
+profile_known(Task, Given) ->
+    Names = flame_prof_schema:names(flame_prof_tree:rows()),
+    Hot = maps:with(Names, Given),
+    Session = maps:without([report | Names], Given),
+    case flame_prof_tree:checked(Hot) of
+        {ok, _} -> with_hot(Hot, start(Task, Session, page(Given)));
+        {error, _} = Error -> Error
+    end.
+
+page(Given) ->
+    case maps:get(report, Given, undefined) of
+        None when None =:= undefined; None =:= nil -> none;
+        File -> {ok, File}
+    end.
 
 task(Ms) when is_integer(Ms), Ms >= 1, Ms =< ?MOST_MS -> Ms;
 task(Fun) when is_function(Fun, 0) -> Fun;
@@ -63,8 +68,8 @@ with_hot(_Hot, {error, _} = Error) -> Error.
 start(Task, Given, Page) ->
     case flame_prof_env:validate(defaults(Task, Given)) of
         {ok, #{triggers := [_ | _] = Triggers}} ->
-            Accepted = "none, as a profile of bounded length begins at once",
-            {error, {bad_option, flame_prof_schema:refused(triggers, Triggers, Accepted)}};
+            Accepted = <<"none, as a profile of bounded length begins at once">>,
+            {error, flame_prof_error:option(triggers, Triggers, Accepted)};
         {ok, Options} ->
             start_valid(Task, Options, Page);
         {error, _} = Error ->

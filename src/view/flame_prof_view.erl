@@ -21,7 +21,7 @@
 
 -export_type([options/0, started/0, prepared/0]).
 
--type options() :: #{port => inet:port_number()}.
+-type options() :: #{port => inet:port_number() | flame_prof_options:left_out()}.
 -type started() :: #{pid := pid(), url := binary()}.
 
 -type prepared() ::
@@ -50,7 +50,8 @@ start(Given) ->
 
 -spec start(file:name_all(), options()) -> {ok, started()} | {error, flame_prof:reason()}.
 start(Given, Options) ->
-    case {port(Options), code:which(httpd), flame_prof_view_files:root(Given)} of
+    Checked = flame_prof_schema:checked(rows(), Options),
+    case {Checked, code:which(httpd), flame_prof_view_files:root(Given)} of
         {{error, _} = Error, _, _} ->
             Error;
         {_, non_existing, _} ->
@@ -58,7 +59,7 @@ start(Given, Options) ->
                 "inets to the release's applications (on Debian, install erlang-inets)">>);
         {_, _, {error, _} = Error} ->
             Error;
-        {{ok, Port}, _, {ok, Root}} ->
+        {{ok, #{port := Port}}, _, {ok, Root}} ->
             start_child(Root, Port)
     end.
 
@@ -68,18 +69,12 @@ start_child(Root, Port) ->
         {error, Reason} -> {error, flame_prof_error:of_application(Reason)}
     end.
 
-port(Options) when is_map(Options) ->
-    case {maps:get(port, Options, 0), maps:keys(maps:remove(port, Options))} of
-        {_, [Key | _]} -> bad(Key, <<"no such option; there is: port">>);
-        {Port, []} when is_integer(Port), Port >= 0, Port =< 65535 -> {ok, Port};
-        {None, []} when None =:= undefined; None =:= nil -> {ok, 0};
-        {_, []} -> bad(port, <<"a whole number from 0 to 65535; 0 is any free port">>)
-    end;
-port(_) ->
-    bad(options, <<"a map; there is: port">>).
+rows() ->
+    [#{key => port, type => {own, fun port/1, "a whole number from 0 to 65535; 0 is any free port"},
+        default => 0}].
 
-bad(Option, Accepted) ->
-    {error, {bad_option, #{option => Option, accepted => Accepted}}}.
+port(Port) when is_integer(Port), Port >= 0, Port =< 65535 -> {ok, Port};
+port(_) -> error.
 
 refused(Why) ->
     {error, {view, #{reason => Why}}}.

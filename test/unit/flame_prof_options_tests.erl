@@ -273,6 +273,7 @@ accepted_test_() ->
             {cpu_budget, 5, 5},
             {cpu_budget, infinity, infinity},
             {mode, schedulers, schedulers},
+            {mode, cpu, schedulers},
             {running_stacks, false, false},
             {c_frames, false, false},
             {engine, native, native},

@@ -8,6 +8,28 @@
 
 %% Arguments. None of these starts a session.
 
+%% As Elixir's code has it where a key of a configuration is not set.
+what_is_nil_or_undefined_is_left_out_test_() ->
+    [
+        {lists:flatten(io_lib:format("~ts, ~p", [Title, None])),
+            ?_assertEqual(With(#{}), With(maps:from_list([{Key, None} || Key <- Keys])))}
+     || None <- [nil, undefined],
+        {Title, Keys, With} <- [
+            {"fold", [chunk, bad], fun(Given) ->
+                flame_prof:fold(fun count/2, 0, ?CORPUS, Given) end},
+            {"hot", [by, idle, status, node, top, min, depth, max_memory, progress], fun(Given) ->
+                flame_prof_tree:report(?CORPUS, Given) end},
+            {"export", [by, measure, group_by, levels, lines, stacks, top], fun(Given) ->
+                stacks(Given) end}
+        ]
+    ].
+
+stacks(Given) ->
+    {ok, Profile} = flame_prof_profile:read(?CORPUS, #{max_memory => nil}),
+    {ok, Stacks} = flame_prof_profile:stacks(Profile, Given),
+    ok = flame_prof_profile:close(Profile),
+    Stacks.
+
 wrong_arguments_are_refused_with_a_class_test_() ->
     {setup, fun stopped/0, fun(_) -> stopped() end, [
         {lists:flatten(io_lib:format("~ts", [Title])), ?_test(refused(Expected, Call))}
@@ -31,6 +53,12 @@ wrong_arguments_are_refused_with_a_class_test_() ->
                 fun() -> flame_prof:top(#{sort => foo}) end},
             {"top, node", {bad_option, #{option => node}},
                 fun() -> flame_prof:top(#{node => 5}) end},
+            {"top, processes of its own", {bad_option, #{option => targets}},
+                fun() -> flame_prof:top(#{targets => [init]}) end},
+            {"view, port", {bad_option, #{option => port, value => -1}},
+                fun() -> flame_prof:view(?CORPUS, #{port => -1}) end},
+            {"fold, chunk", {bad_option, #{option => chunk, value => 0}},
+                fun() -> flame_prof:fold(fun count/2, 0, ?CORPUS, #{chunk => 0}) end},
             {"profile", {badarg, #{argument => what}}, fun() -> flame_prof:profile(foo) end},
             {"profile, options", {bad_option, #{option => options}},
                 fun() -> flame_prof:profile(10, foo) end},
