@@ -20,9 +20,9 @@
 %% 8> flame_prof:view("/tmp/prof").
 %% '''
 %%
-%% {@link options()} has the options of a session. All errors are `{error, {Class, Details}}',
-%% and {@link format_error/1} makes a sentence of each. doc/safety.md says what a session does
-%% in the node.
+%% `ht(flame_prof, options)' in the shell prints the {@link options()} of a session. All errors
+%% are `{error, {Class, Details}}', and {@link format_error/1} makes a sentence of each.
+%% doc/safety.md says what a session does in the node.
 -module(flame_prof).
 
 -export([help/0, profile/1, profile/2]).
@@ -193,8 +193,9 @@ shown(_Done, {error, _} = Error) ->
 start() ->
     start(#{}).
 
-%% @doc Starts a session, and the application if it does not run. When an option is refused,
-%% nothing starts. `start(Timeout)' is the original's name of `start(#{}, Timeout)'.
+%% @doc Starts a session with {@link options()}, and the application if it does not run. When an
+%% option is refused, nothing starts. `start(Timeout)' is the original's name of
+%% `start(#{}, Timeout)'.
 -spec start(options() | timeout()) -> {ok, pid()} | {error, reason()}.
 start(Timeout) when Timeout =:= infinity; is_integer(Timeout), Timeout >= 0 ->
     start(#{}, Timeout);
