@@ -84,7 +84,7 @@ figures(#{why := Why, rates := Rates} = Info, Counters) ->
         ticks(Info, Counters),
         selection(Info, Counters),
         samples(Counters),
-        io_lib:format("  rates: ~ts samples/s, ~ts bytes/s~n", [
+        io_lib:format("  rates: ~ts samples/s, ~ts bytes of text/s~n", [
             grouped(round(maps:get(Key, Rates))) || Key <- [samples_per_second, bytes_per_second]
         ]),
         cpu(Rates, Counters),
@@ -137,7 +137,7 @@ files(#{files := Files, error := Trouble}, #{file_bytes := Bytes}) ->
 help() ->
     "flame_prof: what the processes of this node do. h(flame_prof) has the details.\n"
     "  profile(5000)            sample for 5 s, print what was active; also profile(Fun)\n"
-    "  top()                    the busiest processes, live; also top(#{sort => memory})\n"
+    "  top()                    the busiest processes, live; also top(#{by => memory})\n"
     "  pstack()                 what every scheduler runs now; pstack(Process): its stack\n"
     "  blame(gc, 3000)          the callers of a function, of a C function, of gc\n"
     "  start(#{duration => Ms}) a session in the background; stop(), or kill() at once\n"

@@ -83,8 +83,8 @@
 
 %% @doc One sentence for a person.
 -spec format(reason()) -> unicode:chardata().
-format({bad_option, #{option := options, accepted := Accepted}}) ->
-    ["the options: accepted is ", Accepted];
+format({bad_option, #{option := options} = Refused}) ->
+    ["options", refused(Refused)];
 format({bad_option, #{option := Option} = Refused}) ->
     ["option ", option(Option), refused(Refused)];
 format({bad_env, #{option := Option} = Refused}) ->

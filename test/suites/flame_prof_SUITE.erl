@@ -659,6 +659,7 @@ small_session(Config) ->
     #{
         engine => portable,
         directory => unicode:characters_to_binary(Directory),
+        node => <<>>,
         compress => none,
         sync => close,
         flushes_per_file => 0,

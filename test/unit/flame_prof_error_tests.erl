@@ -14,7 +14,7 @@ every_class_has_its_sentence_test_() ->
             {{bad_option, #{option => syn, value => now, accepted => <<"no such option">>}},
                 <<"option syn: no such option">>},
             {{bad_option, #{option => options, accepted => <<"a map of options">>}},
-                <<"the options: accepted is a map of options">>},
+                <<"options takes a map of options">>},
             {{bad_env, #{option => foo, accepted => <<"no such option">>}},
                 <<"configuration of flame_prof (sys.config), foo: no such option">>},
             {{badarg, #{argument => timeout, value => foo, accepted => <<"milliseconds">>}},
