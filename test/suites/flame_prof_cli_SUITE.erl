@@ -85,9 +85,9 @@ exit_codes_tell_scripts(_) ->
     {match, _} = re:run(Damaged, "damaged.log:8: no time in the header"),
     {4, _} = run(["check", corpus("cut.log.gz")]),
     {1, Absent} = run(["check", "/nonexistent"]),
-    {match, _} = re:run(Absent, "/nonexistent: No such file"),
+    {match, _} = re:run(Absent, "/nonexistent: no such file"),
     {2, Bad} = run(["hot", corpus("ours.log"), "--by", "nix"]),
-    {match, _} = re:run(Bad, "no such metric of these files: samples"),
+    {match, _} = re:run(Bad, "no metric nix; it takes one of samples, "),
     {2, _} = run([]),
     {2, _} = run(["hot"]),
     {3, _} = run(["info", "--node", "nobody@127.0.0.1", "--cookie", "x"]),
@@ -160,9 +160,10 @@ json_is_read_by_others(_) ->
         false ->
             {skip, "no python3 to read it with"};
         _ ->
-            Read = " --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d[\"samples\"])'",
-            [{0, <<"6\n">>} = shell([script(), " ", Command, " ", corpus("ours.log"), Read]) ||
-                Command <- ["hot", "check"]]
+            Python = "import json,sys; print(json.load(sys.stdin)[sys.argv[1]])",
+            [{0, <<"6\n">>} = shell([script(), " ", Command, " ", corpus("ours.log"),
+                " --json | python3 -c '", Python, "' ", Key])
+             || {Command, Key} <- [{"hot", "all_samples"}, {"check", "samples"}]]
     end.
 
 %% A node with flame_prof on its path.
@@ -237,7 +238,7 @@ elixir_starts_it_and_is_attached_to(Config) ->
             until(fun() -> net_kernel:connect_node(Node) end),
             {0, Hot} = run(["attach", Name, "--for", "1s", "--output", Priv, "--cookie",
                 command_line:cookie()]),
-            {match, _} = re:run(Hot, "Elixir\\.Enum"),
+            {match, _} = re:run(Hot, " Enum\\.[a-z_]+/"),
             is_left(Node),
             _ = os:cmd("kill -9 " ++ command_line:call(Node, os, getpid, [])),
             %% With it goes its port.

@@ -70,7 +70,7 @@ a_node_is_attached_to(Config) ->
         Output = filename:join(proplists:get_value(project, Config), "profiles"),
         {0, Text} = mix(["flame_prof", "attach", Name, "--cookie", cookie(), "--for", "1s",
             "--output", Output], Config),
-        {match, _} = re:run(Text, "lists:"),
+        {match, _} = re:run(Text, "[0-9] samples active"),
         [_] = filelib:wildcard(filename:join(Output, "*." ++ Name ++ ".*"))
     end).
 
