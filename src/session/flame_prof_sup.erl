@@ -22,7 +22,7 @@
 -export([start/2, prep_stop/1, stop/1]).
 -export([start_autostart/0, autostart/0]).
 %% The supervisor.
--export([start_link/0, start_session/2, start_session_with_application/2]).
+-export([start_link/0, ensure_started/0, start_session/2, start_session_with_application/2]).
 -export([init/1]).
 
 %% More than flame_prof_session gives the writer thread to finish its file.
@@ -105,9 +105,19 @@ without_session(_) -> "autostart failed: ".
 -spec start_session_with_application(flame_prof_options:options(), flame_prof_session:how()) ->
     {ok, pid()} | {error, flame_prof:reason()}.
 start_session_with_application(Options, How) ->
-    case application:ensure_all_started(flame_prof) of
-        {ok, _} -> start_session(Options, How);
-        {error, Reason} -> {error, flame_prof_error:of_application(Reason)}
+    case ensure_started() of
+        ok -> start_session(Options, How);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc The application alone: application:ensure_all_started/1 would start its optional
+%% applications in the node, too.
+-spec ensure_started() -> ok | {error, flame_prof:reason()}.
+ensure_started() ->
+    case application:start(flame_prof) of
+        ok -> ok;
+        {error, {already_started, flame_prof}} -> ok;
+        {error, Reason} -> {error, flame_prof_error:of_application({flame_prof, Reason})}
     end.
 
 -spec start_session(flame_prof_options:options(), flame_prof_session:how()) ->

@@ -64,9 +64,9 @@ start(Given, Options) ->
     end.
 
 start_child(Root, Port) ->
-    case application:ensure_all_started(flame_prof) of
-        {ok, _} -> started(supervisor:start_child(flame_prof_sup, spec(Root, Port)));
-        {error, Reason} -> {error, flame_prof_error:of_application(Reason)}
+    case flame_prof_sup:ensure_started() of
+        ok -> started(supervisor:start_child(flame_prof_sup, spec(Root, Port)));
+        {error, _} = Error -> Error
     end.
 
 rows() ->

@@ -6,6 +6,7 @@
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
     end_per_testcase/2]).
 -export([
+    optional_applications_are_left_as_they_are/1,
     nothing_is_started_unless_asked/1,
     the_profile_is_started_with_the_application/1,
     options_of_the_environment_are_defaults_of_the_profile/1,
@@ -17,8 +18,8 @@
     the_library_refuses_to_be_replaced_while_profiling/1,
     a_killed_session_is_not_started_again/1
 ]).
-%% As a handler of logger.
--export([log/2]).
+%% As a handler of logger; in another VM.
+-export([log/2, with_optional_applications/0]).
 
 -import(waiting, [eventually/1]).
 
@@ -27,6 +28,7 @@ suite() ->
 
 all() ->
     [
+        optional_applications_are_left_as_they_are,
         nothing_is_started_unless_asked,
         the_profile_is_started_with_the_application,
         options_of_the_environment_are_defaults_of_the_profile,
@@ -55,6 +57,29 @@ end_per_testcase(_Case, _Config) ->
     _ = application:stop(flame_prof),
     [application:unset_env(flame_prof, Key) || {Key, _} <- application:get_all_env(flame_prof)],
     ok.
+
+%% A node may have inets and telemetry and not run them: neither a session nor the viewer
+%% starts them.
+optional_applications_are_left_as_they_are(_Config) ->
+    ?assertEqual([flame_prof], peer_vm:value(?MODULE, with_optional_applications, [])).
+
+with_optional_applications() ->
+    Before = application:which_applications(),
+    ok = application:load(inets),
+    ok = application:load({application, telemetry,
+        [{vsn, "1"}, {modules, []}, {registered, []}, {applications, [kernel, stdlib]}]}),
+    Folder = filename:join("/tmp", "flame_prof_app_" ++ os:getpid()),
+    {ok, _} = flame_prof:start(#{dir => Folder, engine => portable}),
+    {ok, #{url := Url}} = flame_prof:view(Folder),
+    ?assertMatch({ok, "HTTP/1.1 200 OK" ++ _}, page(uri_string:parse(Url))),
+    {ok, _} = flame_prof:stop(),
+    ok = file:del_dir_r(Folder),
+    [Name || {Name, _, _} <- application:which_applications() -- Before].
+
+page(#{host := Host, port := Port, path := Path}) ->
+    {ok, Socket} = gen_tcp:connect(binary_to_list(Host), Port, [{active, false}]),
+    ok = gen_tcp:send(Socket, ["GET ", Path, " HTTP/1.1\r\nHost: ", Host, "\r\n\r\n"]),
+    gen_tcp:recv(Socket, 0).
 
 nothing_is_started_unless_asked(Config) ->
     set_env([{profile, #{dir => directory(Config)}}]),
