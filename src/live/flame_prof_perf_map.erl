@@ -57,11 +57,15 @@ write() ->
         {ok, _} ->
             case flame_prof_nif:write_perf_map([loaded(M) || M <- erlang:loaded()]) of
                 {ok, Written} -> {ok, Written};
-                {error, Refusal} -> {error, flame_prof_error:of_library(Refusal, file())}
+                {error, Refusal} -> {error, refused(Refusal)}
             end;
         {error, _} = Refusal ->
             Refusal
     end.
+
+%% The VM writes the file itself: it is the file that is refused, not the engine.
+refused({bad_state, Why}) -> flame_prof_error:of_library({io, Why}, file());
+refused(Refusal) -> flame_prof_error:of_library(Refusal, file()).
 
 file() -> iolist_to_binary(["/tmp/perf-", os:getpid(), ".map"]).
 
