@@ -263,7 +263,7 @@ load([{Module, Code} | Modules]) ->
             Text = "~ts: it was compiled for too old a release",
             {error, {module, io_lib:format(Text, [Module])}};
         {error, Reason} ->
-            {error, {module, io_lib:format("~ts: ~0tP", [Module, Reason, 12])}}
+            {error, {module, io_lib:format("~ts cannot be loaded: ~ts", [Module, Reason])}}
     end.
 
 %% As this node sees its files, and as its user may use them.

@@ -74,7 +74,14 @@ distributed(Domain, Like) ->
     case net_kernel:start(Name, #{name_domain => Domain, dist_listen => false, hidden => true}) of
         {ok, _} -> ok;
         {error, {already_started, _}} -> ok;
-        {error, Reason} -> unreachable(Like, "no distribution here: ~0tP", [Reason, 12])
+        {error, _} -> unreachable(Like, "Erlang's distribution does not start here~ts", [tls()])
+    end.
+
+%% Of TLS it does not say what is wrong with its options.
+tls() ->
+    case init:get_argument(proto_dist) of
+        {ok, _} -> ": it does not accept the options of --tls or --dist-opt";
+        error -> ""
     end.
 
 %% The distribution does not say why it does not start.
@@ -189,8 +196,10 @@ answer(Node, _Mfa, {error, {erpc, timeout}}) ->
 answer(Node, {Module, Function, Arity}, {error, {exception, undef,
     [{Module, Function, _, _} | _]}}) ->
     refused(Node, lacks(Module, Function, Arity));
+%% Without the reason, which may be any term of that node.
 answer(Node, {Module, Function, Arity}, {_, Error}) ->
-    refused(Node, text("~ts:~ts/~b has failed there: ~0tP", [Module, Function, Arity, Error, 20])).
+    refused(Node, text("~ts:~ts/~b failed there: ~ts", [Module, Function, Arity,
+        flame_prof_error:exit_text(Error)])).
 
 refused(Node, Why) ->
     {error, {attach, #{node => Node, reason => Why, cause => refused}}}.

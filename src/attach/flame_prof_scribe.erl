@@ -260,7 +260,7 @@ gone(noconnection, #scribe{config = #{node := Node}} = State) ->
 gone(_Reason, #scribe{phase = ending} = State) ->
     finish(State);
 gone(Reason, State) ->
-    finish(failed(io_lib:format("the engine there has ended: ~0tP", [Reason, 12]), State)).
+    finish(failed(["the engine there has ended: ", flame_prof_error:exit_text(Reason)], State)).
 
 %% The first reason is the reason.
 failed(Why, #scribe{failure = none, phase = Phase} = State) when Phase =:= running;

@@ -32,9 +32,8 @@ run(Words) ->
             interrupted;
         throw:reader_gone ->
             ok;
-        Class:Reason:Stack ->
-            {error, io_lib:format("internal error: ~ts ~0tP in ~0tP",
-                [Class, Reason, 20, Stack, 12])}
+        _:_:Stack ->
+            {error, [flame_prof_error:internal(Stack), "; it is a bug of flame_prof ", version()]}
     end.
 
 try_to({ok, #{command := Command} = Parsed}) -> do(Command, Parsed);
@@ -42,9 +41,7 @@ try_to({help, Text}) -> flame_prof_cli_out:put(Text);
 try_to({usage, _} = Usage) -> {error, Usage}.
 
 do(version, _) ->
-    _ = application:load(flame_prof),
-    {ok, Version} = application:get_key(flame_prof, vsn),
-    flame_prof_cli_out:put([Version, "\n"]);
+    flame_prof_cli_out:put([version(), "\n"]);
 do(Command, Parsed) when Command =:= hot; Command =:= check; Command =:= export ->
     flame_prof_cli_files:do(Command, Parsed);
 do(Command, Parsed) when Command =:= view; Command =:= report ->
@@ -53,6 +50,11 @@ do(attach, Parsed) ->
     flame_prof_cli_attach:do(Parsed);
 do(Command, Parsed) ->
     flame_prof_cli_nodes:do(Command, Parsed).
+
+version() ->
+    _ = application:load(flame_prof),
+    {ok, Version} = application:get_key(flame_prof, vsn),
+    Version.
 
 status(ok) ->
     ?DONE;

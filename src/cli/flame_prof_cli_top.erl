@@ -111,7 +111,8 @@ interrupted_or_done(_) -> ok.
 
 lost(Sampler, Reason, #top{samplers = Samplers, tables = Tables} = State) ->
     Node = maps:get(Sampler, Samplers),
-    ok = flame_prof_cli_out:say(io_lib:format("~ts is gone: ~0tP", [Node, Reason, 9])),
+    ok = flame_prof_cli_out:say([atom_to_list(Node), ": the table ended: ",
+        flame_prof_error:exit_text(Reason)]),
     loop(State#top{samplers = maps:remove(Sampler, Samplers), tables = maps:remove(Node, Tables)}).
 
 %% Once for all nodes, when the first of them has a new table.

@@ -178,7 +178,7 @@ handle_info({'DOWN', Monitor, process, _, _}, #state{caller_monitor = Monitor} =
     finish(ok, State#state{caller = none});
 handle_info({'DOWN', _, process, Sampler, Reason}, #state{sampler = Sampler} = State) ->
     #state{options = #{node := Node}} = State,
-    finish(node_error(Node, io_lib:format("the table ended: ~0tP", [Reason, 12])), State);
+    finish(node_error(Node, ["the table ended: ", flame_prof_error:exit_text(Reason)]), State);
 %% Its code has been loaded anew, twice, while it waited for a line.
 handle_info({'EXIT', Reader, killed}, #state{reader = Reader} = State) ->
     {noreply, State#state{reader = reader()}};

@@ -65,11 +65,9 @@ ensure(Opts) ->
         {error, _} = Refusal -> Refusal
     end.
 
--spec format_error(reason() | term()) -> iolist().
-format_error({Error, Field, Why}) when is_atom(Error), is_atom(Field), is_binary(Why) ->
-    io_lib:format("~ts: ~ts (~ts)", [Field, Why, Error]);
-format_error(Other) ->
-    io_lib:format("~tp", [Other]).
+-spec format_error(reason()) -> iolist().
+format_error({Error, Field, Why}) ->
+    io_lib:format("~ts: ~ts (~ts)", [Field, Why, Error]).
 
 %% In a process of its own: the probes' messages and exits stay out of the
 %% caller's mailbox.
@@ -133,8 +131,8 @@ in_process(Fun) ->
     end.
 
 crashed(Crash) ->
-    Why = io_lib:format("the probes failed: ~0tP", [Crash, 20]),
-    {error, {probe, probes, iolist_to_binary(Why)}}.
+    Why = flame_prof_error:exit_text(Crash),
+    {error, {probe, probes, <<"the probes failed: ", Why/binary>>}}.
 
 solve(Ref, AllowUnlisted) ->
     try

@@ -68,10 +68,18 @@ sight(Class, Pids, Snapshot, Until, Seen) ->
             {unseen, <<"its probe was not seen at work in time">>};
         false ->
             case judge_all(Class, Snapshot(Class, Pids)) of
-                {wrong, Frames} -> {wrong, text("a capture of its probe shows ~0tp", [Frames])};
+                {wrong, Frames} -> {wrong, shows(Frames)};
                 {right, More} -> sight(Class, Pids, Snapshot, Until, Seen + More)
             end
     end.
+
+shows(Frames) ->
+    Stack = lists:join(" < ", [frame_text(Frame) || Frame <- Frames]),
+    unicode:characters_to_binary(["a capture of its probe shows ", Stack]).
+
+frame_text({Kind, Call}) -> [frame_text(Call), " (", atom_to_list(Kind), ")"];
+frame_text({Module, Function, Arity}) -> [Module, $:, Function, $/, integer_to_list(Arity)];
+frame_text(gc) -> "[gc]".
 
 judge_all(Class, Looks) when is_list(Looks) ->
     Judged = [judge(Class, Look) || Look <- Looks],
@@ -214,6 +222,3 @@ work_gc(0, List) ->
 work_gc(N, List) ->
     _ = erlang:make_tuple(1000, List),
     work_gc(N - 1, List).
-
-text(Format, Values) ->
-    unicode:characters_to_binary(io_lib:format(Format, Values)).

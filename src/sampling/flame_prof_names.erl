@@ -56,7 +56,7 @@ initial_calls(Pid) ->
     end.
 
 %% @doc The label that somebody has given it: with OTP 27 or newer.
--spec label(pid()) -> undefined | term().
+-spec label(pid()) -> term().
 label(Pid) ->
     ProcLib = proc_lib,
     case erlang:function_exported(ProcLib, get_label, 1) of

@@ -91,4 +91,9 @@ execute(Event, Measurements, Metadata) ->
 format(#{event := Event, measurements := Measurements, metadata := Metadata}, _Config) ->
     Name = lists:join($., [atom_to_list(Part) || Part <- Event]),
     Pairs = lists:sort(maps:to_list(maps:merge(Metadata, Measurements))),
-    [Name | [io_lib:format(" ~tw=~0tP", [Key, Value, 20]) || {Key, Value} <- Pairs]].
+    [Name | [pair(Key, Value) || {Key, Value} <- Pairs]].
+
+pair(outcome, {error, Reason}) ->
+    io_lib:format(" outcome=\"~ts\"", [flame_prof:format_error(Reason)]);
+pair(Key, Value) ->
+    io_lib:format(" ~tw=~0tP", [Key, Value, 20]).

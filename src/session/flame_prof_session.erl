@@ -59,7 +59,7 @@
     trigger = none :: none | binary(),
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: flame_prof_schedulers:use(),
-    failure = none :: none | term(),
+    failure = none :: none | {targets | portable_engine | library, term()},
     %% Of this session and still there, the newest first.
     files = [] :: [binary()],
     %% Why no file takes bytes now; empty when one does.
@@ -368,7 +368,8 @@ handle_info({flame_prof_nif, Ref, {stopped, Result}}, #session{ref = Ref} = Stat
 handle_info({'EXIT', Owner, _}, #session{owner = Owner} = State) ->
     {noreply, begin_stop(State)};
 handle_info({'EXIT', Targets, Reason}, #session{phase = running, targets = Targets} = State) ->
-    ?LOG_ERROR("flame_prof stops: ~0tP", [Reason, 20], ?LOG_META),
+    Why = flame_prof_error:exit_text(Reason),
+    ?LOG_ERROR("flame_prof stops: the selection of its processes ended: ~ts", [Why], ?LOG_META),
     {noreply, begin_stop(State#session{failure = {targets, Reason}})};
 handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Engine =/= none ->
     case flame_prof_portable:pid(Engine) of
@@ -454,7 +455,8 @@ halted(Reason, #session{portable = Engine, phase = Phase} = State) ->
 portable_failure(halting, _Reason, #session{failure = Failure}) ->
     Failure;
 portable_failure(_, Reason, _State) ->
-    ?LOG_ERROR("flame_prof stops: its portable engine ended: ~0tP", [Reason, 20], ?LOG_META),
+    Why = flame_prof_error:exit_text(Reason),
+    ?LOG_ERROR("flame_prof stops: its portable engine ended: ~ts", [Why], ?LOG_META),
     {portable_engine, Reason}.
 
 close(#session{ref = Ref, node = Node, targets = Targets} = State) ->
@@ -475,9 +477,14 @@ closed(Result, State0) ->
 %% In any other phase the library ended the run by itself.
 library_failure(_Result, #session{phase = closing, failure = Failure}) ->
     Failure;
-library_failure(Result, _State) ->
-    ?LOG_ERROR("flame_prof has stopped by itself: ~0tp", [Result], ?LOG_META),
+library_failure(Result, State) ->
+    ?LOG_ERROR("flame_prof has stopped by itself~ts", [why_stopped(Result, State)], ?LOG_META),
     {library, Result}.
+
+why_stopped(ok, _State) ->
+    "";
+why_stopped({error, Refusal}, State) ->
+    [": ", flame_prof_error:format(flame_prof_error:of_library(Refusal, last_place(State)))].
 
 %% The callers of flush have their samples in the file now, too.
 settle(Answer, Run, #session{flushing = Flushing, stopping = Stopping} = State) ->

@@ -395,8 +395,18 @@ failure(killed, Limit) ->
     io_lib:format("no answer within ~b ms, or too much memory", [Limit]);
 failure({no_above, Value}, _) ->
     io_lib:format("it answered ~0tp, and a number needs above: true or false do without", [Value]);
-failure(Reason, _) ->
-    io_lib:format("~0tP", [Reason, 20]).
+failure({error, {no_boolean_and_no_number, _}, _}, _) ->
+    "it answered neither a boolean nor a number";
+failure({_Class, Reason, {_, _, _, _} = Call}, _) ->
+    [failure_name(Reason), " in ", flame_prof_error:place(Call)];
+failure(_, _) ->
+    "it failed".
+
+%% Without the terms that an error of a user's function may have.
+failure_name(Name) when is_atom(Name) -> atom_to_list(Name);
+failure_name(Tagged) when is_tuple(Tagged), is_atom(element(1, Tagged)) ->
+    atom_to_list(element(1, Tagged));
+failure_name(_) -> "an error".
 
 %% Of an event: was there any since the look before?
 look_back(Id, #watch{was_told = true} = Watch, State) ->

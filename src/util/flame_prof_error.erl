@@ -56,6 +56,7 @@
 
 -export([format/1, without_file/1]).
 -export([option/3, file/2, add_lost/2, of_library/2, of_exit/1, of_application/1]).
+-export([exit_text/1, internal/1, place/1]).
 
 -export_type([reason/0]).
 
@@ -230,11 +231,44 @@ posix(Text) ->
 -spec of_exit(term()) -> reason().
 of_exit(Reason) -> {session_ended, #{reason => exit_text(Reason)}}.
 
+%% @private The reason that a process ended with, as a text without terms.
+-spec exit_text(term()) -> binary().
 exit_text(killed) -> <<"it was killed">>;
+exit_text(noproc) -> <<"it has ended">>;
 exit_text(shutdown) -> <<"the application stops">>;
 exit_text({shutdown, _}) -> <<"it stopped by itself; the log says why">>;
+exit_text(noconnection) -> <<"the connection is lost">>;
 exit_text({nodedown, Node}) -> <<"the connection to ", (atom_to_binary(Node))/binary, " is lost">>;
+exit_text({_Reason, [{_, _, _, _} | _] = Stack}) -> internal(Stack);
+%% As erpc has them.
+exit_text({erpc, notsup}) -> <<"it runs OTP 22 or older">>;
+exit_text({exception, _Reason, Stack}) -> internal(Stack);
+exit_text({Kind, Reason}) when Kind =:= exception; Kind =:= signal -> exit_text(Reason);
 exit_text(_) -> <<"an internal error; the log has its report">>.
+
+%% @private Where an exception was raised: its reason and the arguments may have terms of the
+%% node. The place is the first of flame_prof, as what it called may be of OTP.
+-spec internal([tuple()]) -> binary().
+internal(Stack) ->
+    Known = [Call || {M, F, A, L} = Call <- Stack, is_atom(M), is_atom(F), is_list(L),
+        is_integer(A) orelse is_list(A)],
+    case {[Call || Call <- Known, is_own(Call)], Known} of
+        {[Own | _], _} -> <<"an internal error in ", (place(Own))/binary>>;
+        {[], [First | _]} -> <<"an internal error in ", (place(First))/binary>>;
+        {[], []} -> <<"an internal error">>
+    end.
+
+is_own({Module, _, _, _}) ->
+    lists:prefix("flame_prof", atom_to_list(Module)).
+
+%% @private One call of a stack trace, without its arguments.
+-spec place(tuple()) -> binary().
+place({Module, Function, Args, Location}) when is_list(Args) ->
+    place({Module, Function, length(Args), Location});
+place({Module, Function, Arity, Location}) ->
+    Line = [io_lib:format(", line ~b", [N]) || {line, N} <- Location],
+    Call = io_lib:format("~ts:~ts/~b", [Module, Function, Arity]),
+    unicode:characters_to_binary([Call, Line]).
 
 %% @private Why applications did not start.
 -spec of_application({atom(), term()}) -> reason().

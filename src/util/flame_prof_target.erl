@@ -20,7 +20,7 @@
 %% A name can become that of another process: {@link find/1} looks it up.
 
 %% @doc One target, or a list of them.
--spec parse(target() | [target()] | term()) -> {ok, [parsed()]} | error.
+-spec parse(term()) -> {ok, [parsed()]} | error.
 parse([$< | _] = Text) ->
     parse([Text]);
 parse(Targets) when is_list(Targets) ->

@@ -8,6 +8,7 @@
 -export([a_session_and_its_files_by_hand/0]).
 -export([
     exit_codes_tell_scripts/1,
+    a_bug_is_told_by_its_place/1,
     it_works_from_any_folder_and_through_links/1,
     it_works_in_the_layout_of_a_release/1,
     a_reader_that_goes_away_is_no_error/1,
@@ -40,6 +41,7 @@ groups() ->
     [
         {plain, [], [
             exit_codes_tell_scripts,
+            a_bug_is_told_by_its_place,
             it_works_from_any_folder_and_through_links,
             it_works_in_the_layout_of_a_release,
             a_reader_that_goes_away_is_no_error,
@@ -98,6 +100,22 @@ exit_codes_tell_scripts(_) ->
     {1, _} = run(["info", "--node", "no body@x", "--cookie", "x"]),
     {0, _} = run(["--help"]),
     {0, <<"0.1.0\n">>} = run(["--version"]).
+
+%% Its terms may be of a profile: what is told has none of them.
+a_bug_is_told_by_its_place(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "broken"),
+    Source = filename:join(Folder, "flame_prof_cli_files.erl"),
+    Ebin = filename:dirname(filename:absname(code:which(flame_prof_cli))),
+    ok = filelib:ensure_dir(Source),
+    {0, _} = shell(["cp -L ", Ebin, "/* ", Folder]),
+    ok = file:write_file(Source, [
+        "-module(flame_prof_cli_files).\n-export([do/2]).\n"
+        "do(check, #{arguments := [never]}) -> ok.\n"
+    ]),
+    {ok, flame_prof_cli_files} = compile:file(Source, [{outdir, Folder}]),
+    {1, Text} = shell(["FLAME_PROF_EBIN=", Folder, " ", script(), " check ", corpus("ours.log")]),
+    ?assertEqual(<<"flame_prof: an internal error in flame_prof_cli_files:do/2, line 3; "
+        "it is a bug of flame_prof 0.1.0\n">>, Text).
 
 it_works_from_any_folder_and_through_links(Config) ->
     Folder = filename:join(proplists:get_value(priv_dir, Config), "a b"),

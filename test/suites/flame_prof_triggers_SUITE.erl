@@ -543,6 +543,14 @@ a_bad_fun_harms_nothing(Config) ->
             binary_to_list(flame_prof_trigger:name(On)) ++ ":", all)), {On, Text})
      || #{on := On} <- Bad
     ],
+    [
+        ?assertNotEqual(nomatch, string:find(Text, Why))
+     || Why <- [
+            ": broken in flame_prof_triggers_SUITE:fall/0, line",
+            ": undef in flame_prof_triggers_SUITE:not_there/0",
+            ": it answered neither a boolean nor a number"
+        ]
+    ],
     set(),
     eventually(fun() -> fired(set_trigger()) =:= 1 end),
     ?assert(lists:all(fun(T) -> fired(T) =:= 0 end, Bad)),

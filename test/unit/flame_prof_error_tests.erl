@@ -74,6 +74,40 @@ why_a_process_ended_is_no_term_test_() ->
      || Reason <- [killed, shutdown, {shutdown, {x, 1}}, {nodedown, a@b}, {badmatch, [{a, 1}]}]
     ].
 
+%% Of an exception only the place, as the reason and the arguments may be terms of the node.
+an_exception_is_a_place_without_terms_test_() ->
+    Stack = [
+        {lists, nth, [7, [secret]], [{file, "lists.erl"}, {line, 3}]},
+        {flame_prof_tree, branch, [secret], [{file, "x.erl"}, {line, 12}]},
+        {flame_prof, hot, 2, []}
+    ],
+    Own = <<"an internal error in flame_prof_tree:branch/1, line 12">>,
+    [
+        ?_assertEqual(Text, flame_prof_error:exit_text(Reason))
+     || {Reason, Text} <- [
+            {{function_clause, Stack}, Own},
+            {{{badmatch, secret}, Stack}, Own},
+            {{exception, secret, Stack}, Own},
+            {{exception, {secret, Stack}}, Own},
+            {{signal, killed}, <<"it was killed">>},
+            {{secret, [hd(Stack)]}, <<"an internal error in lists:nth/2, line 3">>},
+            {{secret, [{m, f, 0, []}]}, <<"an internal error in m:f/0">>},
+            {{secret, [{secret, secret, secret, secret}]}, <<"an internal error">>},
+            {secret, <<"an internal error; the log has its report">>}
+        ]
+    ].
+
+an_event_has_the_sentence_of_its_error_test() ->
+    Event = #{
+        event => [flame_prof, session, stop],
+        measurements => #{written => 3},
+        metadata => #{outcome => {error, {file, #{file => "/a", reason => enospc}}}}
+    },
+    ?assertEqual(
+        <<"flame_prof.session.stop outcome=\"/a: no space left on device\" written=3">>,
+        unicode:characters_to_binary(flame_prof_event:format(Event, #{}))
+    ).
+
 why_an_application_does_not_start_is_no_term_test_() ->
     [
         ?_assertEqual(Sentence, sentence(flame_prof_error:of_application({kernel, Reason})))
