@@ -1,8 +1,8 @@
-%% @private The controller's side of a lease: whether this flame_prof fits a node,
-%% sending it there, and fetching files. See flame_prof_lease for the other side.
+%% @private The controller's side of a agent: whether this flame_prof fits a node,
+%% sending it there, and fetching files. See flame_prof_agent for the other side.
 %%
-%% Needs a connected node. The process that opens a lease is its controller: the
-%% lease ends with it.
+%% Needs a connected node. The process that opens a agent is its controller: the
+%% agent ends with it.
 -module(flame_prof_attach).
 
 -include_lib("kernel/include/file.hrl").
@@ -10,20 +10,20 @@
 -export([open/1, open/2, lacks/1, close/1, start_sessions/2, figures/1, stop/1]).
 -export([fetching/2, fetch/2]).
 
--export_type([lease/0, fetching/0, without/0]).
+-export_type([agent/0, fetching/0, without/0]).
 
-%% Who writes its files: the node itself, or a scribe here.
--opaque lease() :: #{
+%% Who writes its files: the node itself, or a remote writer here.
+-opaque agent() :: #{
     node := node(),
-    lease := pid(),
-    heart := pid(),
+    agent := pid(),
+    heartbeat := pid(),
     library := file:filename() | {none, Why :: binary()},
-    scribe := none | pid()
+    remote_writer := none | pid()
 }.
 %% Where our library does not fit: the node is refused; or does without, as what is wanted
 %% of it needs none; or is sampled by the portable engine, and the files are written
 %% here, below a folder.
--type without() :: refused | bare | {scribe, file:filename()}.
+-type without() :: refused | bare | {writer, file:filename()}.
 %% Per file, by its name when it is finished. `from': who has it.
 -opaque fetching() :: #{
     node := node(),
@@ -35,7 +35,7 @@
 %% name of the one that grows.
 -type begun() :: {file:fd(), non_neg_integer()} | linked.
 
--define(LEASE_MS, 15000).
+-define(HEARTBEAT_MS, 15000).
 -define(HEART_MS, 2000).
 -define(OPEN_MS, 30000).
 -define(CALL_MS, 15000).
@@ -44,51 +44,51 @@
 %% 10 ms each. The last purge asks every process, and a busy node has others to run.
 -define(GONE_ATTEMPTS, 1000).
 -define(FETCH_BYTES, 1048576).
--define(LEASE, flame_prof_lease).
+-define(AGENT, flame_prof_agent).
 %% What a node that we are attached to has as the file of our modules.
 -define(FROM, "flame_prof_attached").
 %% That are called from here, or as children of supervisors.
 -define(ROOTS, [
-    ?LEASE,
+    ?AGENT,
     flame_prof_info,
     flame_prof_sup,
     flame_prof_triggers,
-    flame_prof_outpost,
+    flame_prof_remote_sampler,
     flame_prof_pstack,
     flame_prof_top_sampler
 ]).
 
 %% @doc Send everything to the node. Refused where it does not fit, or has one.
--spec open(node()) -> {ok, lease()} | {error, flame_prof:reason()}.
+-spec open(node()) -> {ok, agent()} | {error, flame_prof:reason()}.
 open(Node) ->
     open(Node, refused).
 
 %% @doc The same where our library may not fit.
--spec open(node(), without()) -> {ok, lease()} | {error, flame_prof:reason()}.
+-spec open(node(), without()) -> {ok, agent()} | {error, flame_prof:reason()}.
 open(Node, Without) ->
     try
         Config = config(Without),
         Release = call(Node, erlang, system_info, [otp_release], ?CALL_MS),
         ok = release(Node, Release),
         OsPid = list_to_integer(call(Node, os, getpid, [], ?CALL_MS)),
-        Fitting = fitting(Node, misfit(Node, Config), Config),
+        Fitting = fitting(Node, incompatibility(Node, Config), Config),
         ok = is_free(Node, Fitting),
-        {ok, with_scribe(Without, OsPid, Release, lent(Node, Fitting))}
+        {ok, with_writer(Without, OsPid, Release, lent(Node, Fitting))}
     catch
         throw:{error, _} = Error -> Error
     end.
 
 %% @doc Why there is no library in the node.
--spec lacks(lease()) -> {true, Why :: binary()} | false.
+-spec lacks(agent()) -> {true, Why :: binary()} | false.
 lacks(#{library := {none, Why}}) -> {true, Why};
 lacks(#{}) -> false.
 
 %% Made before the node is looked at: little time is to pass from that until it has
-%% a lease.
+%% a agent.
 config(Without) ->
     #{
         controller => self(),
-        lease_ms => ?LEASE_MS,
+        heartbeat_ms => ?HEARTBEAT_MS,
         modules => lent_modules(),
         library => library(),
         may_lack => Without =/= refused,
@@ -103,41 +103,42 @@ fitting(_Node, Why, #{may_lack := true} = Config) ->
 fitting(Node, Why, _Config) ->
     refuse(incompatible, Node, "~ts", [Why]).
 
-%% Asks the node nothing: an error here is to leave no lease.
-with_scribe({scribe, Output}, OsPid, Release, #{node := Node, library := {none, Why}} = Lease) ->
+%% Asks the node nothing: an error here is to leave no agent.
+with_writer({writer, Output}, OsPid, Release, #{node := Node, library := {none, Why}} = Agent) ->
     Config = #{node => Node, os_pid => OsPid, release => Release, why => Why, output => Output},
-    case scribe(code:ensure_loaded(flame_prof_nif), Config) of
-        {ok, Scribe} ->
-            Lease#{scribe := Scribe};
+    case writer(code:ensure_loaded(flame_prof_nif), Config) of
+        {ok, Writer} ->
+            Agent#{remote_writer := Writer};
         {error, _} = Error ->
-            _ = close(Lease),
+            _ = close(Agent),
             throw(Error)
     end;
-with_scribe(_, _, _, Lease) ->
-    Lease.
+with_writer(_, _, _, Agent) ->
+    Agent.
 
-scribe({module, _}, Config) ->
-    case flame_prof_scribe:start_link(Config) of
-        {ok, Scribe} -> {ok, Scribe};
+writer({module, _}, Config) ->
+    case flame_prof_remote_writer:start_link(Config) of
+        {ok, Writer} -> {ok, Writer};
         {error, {shutdown, {folder, Folder, Reason}}} ->
             {error, flame_prof_error:file(Folder, Reason)}
     end;
-scribe({error, _}, #{node := Node}) ->
+writer({error, _}, #{node := Node}) ->
     {ok, Path} = library_path(),
     Why = io_lib:format("it cannot be loaded here, and it is to write the files of ~ts, which does "
         "without it", [Node]),
     {error, flame_prof_error:file(Path, Why)}.
 
 %% In one request. Others may attach at the same moment, with a module of the same
-%% name: atomic_load never purges what a lease runs, and the lease that registers
+%% name: atomic_load never purges what a agent runs, and the agent that registers
 %% first is the one that is there.
 lent(Node, Config) ->
-    Module = {?LEASE, ?FROM, object_code(?LEASE)},
-    case each(Node, [{fun code:atomic_load/1, [[Module]]}, {fun ?LEASE:start/1, [Config]}],
+    Module = {?AGENT, ?FROM, object_code(?AGENT)},
+    case each(Node, [{fun code:atomic_load/1, [[Module]]}, {fun ?AGENT:start/1, [Config]}],
         ?OPEN_MS) of
-        [_, {ok, #{lease := Lease, library := Library}}] ->
-            Heart = spawn_link(fun() -> beat(Lease) end),
-            #{node => Node, lease => Lease, heart => Heart, library => Library, scribe => none};
+        [_, {ok, #{agent := Agent, library := Library}}] ->
+            Heartbeat = spawn_link(fun() -> heartbeat(Agent) end),
+            #{node => Node, agent => Agent, heartbeat => Heartbeat, library => Library,
+                remote_writer => none};
         [_, {error, {attached, _}}] ->
             attached(Node);
         [_, {error, {present, _}}] ->
@@ -152,20 +153,20 @@ each(Node, Calls, Timeout) ->
     call(Node, lists, zipwith, [fun erlang:apply/2, Funs, Args], Timeout).
 
 %% Not as a message to this process, which may be busy with a file.
-beat(Lease) ->
-    Monitor = monitor(process, Lease),
-    Lease ! renew,
+heartbeat(Agent) ->
+    Monitor = monitor(process, Agent),
+    Agent ! renew,
     receive
         {'DOWN', Monitor, process, _, _} -> ok
     after ?HEART_MS ->
         true = demonitor(Monitor, [flush]),
-        beat(Lease)
+        heartbeat(Agent)
     end.
 
 %% What runs there, with all that it calls: newer releases than ours take fewer of
 %% our modules. flame_prof itself calls everything, but not in what is called there.
 lent_modules() ->
-    lists:keydelete(?LEASE, 1, lists:foldl(fun needed/2, [{flame_prof, object_code(flame_prof)}],
+    lists:keydelete(?AGENT, 1, lists:foldl(fun needed/2, [{flame_prof, object_code(flame_prof)}],
         ?ROOTS)).
 
 needed(Module, Known) ->
@@ -194,7 +195,7 @@ library() ->
     end.
 
 library_path() ->
-    Ebin = filename:dirname(code:which(?LEASE)),
+    Ebin = filename:dirname(code:which(?AGENT)),
     {ok, filename:join([Ebin, "..", "priv", "flame_prof_nif.so"])}.
 
 %% What ours is linked with, by the names that it asks for: a node in a container
@@ -230,15 +231,15 @@ release(Node, Release) ->
     end.
 
 %% Why our library cannot run there, as far as that can be told before it is tried.
-misfit(Node, #{library := Library}) ->
+incompatibility(Node, #{library := Library}) ->
     Architecture = call(Node, erlang, system_info, [system_architecture], ?CALL_MS),
     Maps = call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS),
-    flame_prof_fit:misfit(Architecture, Maps, Library).
+    flame_prof_compatible:incompatibility(Architecture, Maps, Library).
 
 %% Any of them: a node that has the application may not have needed the library yet.
-%% The lease looks again, as things may change until it is there.
+%% The agent looks again, as things may change until it is there.
 is_free(Node, #{modules := Lent}) ->
-    Modules = [?LEASE | [Module || {Module, _} <- Lent]],
+    Modules = [?AGENT | [Module || {Module, _} <- Lent]],
     Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun code:is_loaded/1, [Module]}
         || Module <- Modules]],
     [Supervisor | Loaded] = each(Node, Looks, ?CALL_MS),
@@ -259,17 +260,17 @@ present(Node) ->
         [Node]).
 
 %% @doc Everything is gone there when it answers, whatever becomes of the files here.
--spec close(lease()) -> ok | {error, flame_prof:reason()}.
-close(#{scribe := Scribe} = Lease) ->
-    Answer = given_back(Lease),
-    _ = [flame_prof_scribe:close(Scribe) || Scribe =/= none],
+-spec close(agent()) -> ok | {error, flame_prof:reason()}.
+close(#{remote_writer := Writer} = Agent) ->
+    Answer = given_back(Agent),
+    _ = [flame_prof_remote_writer:close(Writer) || Writer =/= none],
     Answer.
 
-given_back(#{node := Node, lease := Lease, heart := Heart}) ->
-    true = unlink(Heart),
-    true = exit(Heart, kill),
+given_back(#{node := Node, agent := Agent, heartbeat := Heartbeat}) ->
+    true = unlink(Heartbeat),
+    true = exit(Heartbeat, kill),
     try
-        Said = flame_prof_remote:call(Node, ?LEASE, close, [Lease], ?CLOSE_MS),
+        Said = flame_prof_remote:call(Node, ?AGENT, close, [Agent], ?CLOSE_MS),
         ok = gone(Node, ?GONE_ATTEMPTS),
         closed(Node, Said)
     catch
@@ -287,8 +288,8 @@ gone(Node, 0) ->
     refuse(refused, Node, "it still has modules of flame_prof; they go within a minute", []);
 gone(Node, Attempts) ->
     case
-        {call(Node, code, is_loaded, [?LEASE], ?CALL_MS),
-            call(Node, erlang, check_old_code, [?LEASE], ?CALL_MS)}
+        {call(Node, code, is_loaded, [?AGENT], ?CALL_MS),
+            call(Node, erlang, check_old_code, [?AGENT], ?CALL_MS)}
     of
         {false, false} ->
             ok;
@@ -298,28 +299,28 @@ gone(Node, Attempts) ->
     end.
 
 %% @doc At the same moment in all of them.
--spec start_sessions([lease()], flame_prof:options()) -> 
+-spec start_sessions([agent()], flame_prof:options()) -> 
     [{node(), {ok, pid()} | {error, flame_prof:reason()}}].
-start_sessions(Leases, Options) ->
-    Ready = [{Lease, ready(Lease, Options)} || Lease <- Leases],
-    Requests = [{Lease, requested(Lease, IsReady, Options)} || {Lease, IsReady} <- Ready],
-    [{Node, begun(Lease, answer(Node, Request))} || {#{node := Node} = Lease, Request} <- Requests].
+start_sessions(Agents, Options) ->
+    Ready = [{Agent, ready(Agent, Options)} || Agent <- Agents],
+    Requests = [{Agent, requested(Agent, IsReady, Options)} || {Agent, IsReady} <- Ready],
+    [{Node, begun(Agent, answer(Node, Request))} || {#{node := Node} = Agent, Request} <- Requests].
 
-ready(#{scribe := none}, _Options) -> ok;
-ready(#{scribe := Scribe}, Options) -> flame_prof_scribe:open(Scribe, Options).
+ready(#{remote_writer := none}, _Options) -> ok;
+ready(#{remote_writer := Writer}, Options) -> flame_prof_remote_writer:open(Writer, Options).
 
-requested(#{node := Node, lease := Lease, scribe := Scribe}, ok, Options) ->
-    {asked, erpc:send_request(Node, ?LEASE, start_session, [Lease, Options, Scribe])};
-requested(_Lease, {error, _} = Error, _Options) ->
+requested(#{node := Node, agent := Agent, remote_writer := Writer}, ok, Options) ->
+    {asked, erpc:send_request(Node, ?AGENT, start_session, [Agent, Options, Writer])};
+requested(_Agent, {error, _} = Error, _Options) ->
     Error.
 
 answer(Node, {asked, Request}) -> received(Node, Request, ?CALL_MS);
 answer(_Node, {error, _} = Error) -> Error.
 
-begun(#{scribe := Scribe}, {ok, Outpost} = Begun) when is_pid(Scribe) ->
-    ok = flame_prof_scribe:begun(Scribe, Outpost),
+begun(#{remote_writer := Writer}, {ok, Sampler} = Begun) when is_pid(Writer) ->
+    ok = flame_prof_remote_writer:begun(Writer, Sampler),
     Begun;
-begun(_Lease, Answer) ->
+begun(_Agent, Answer) ->
     Answer.
 
 received(Node, Request, Timeout) ->
@@ -335,24 +336,24 @@ received(Node, Request, Timeout) ->
     end.
 
 %% @doc How the session stands: flame_prof:info/0.
--spec figures(lease()) -> {ok, flame_prof:info()} | {error, flame_prof:reason()}.
-figures(#{node := Node, scribe := none}) ->
+-spec figures(agent()) -> {ok, flame_prof:info()} | {error, flame_prof:reason()}.
+figures(#{node := Node, remote_writer := none}) ->
     flame_prof_remote:call(Node, flame_prof, info, [], ?CALL_MS);
-figures(#{scribe := Scribe}) ->
-    flame_prof_scribe:info(Scribe).
+figures(#{remote_writer := Writer}) ->
+    flame_prof_remote_writer:info(Writer).
 
--spec stop(lease()) -> {ok, flame_prof:run()} | {error, flame_prof:reason()}.
-stop(#{node := Node, scribe := none}) ->
+-spec stop(agent()) -> {ok, flame_prof:run()} | {error, flame_prof:reason()}.
+stop(#{node := Node, remote_writer := none}) ->
     case flame_prof_remote:call(Node, flame_prof, stop, [], ?STOP_MS) of
         {ok, Answer} -> Answer;
         {error, _} = Error -> Error
     end;
-stop(#{scribe := Scribe}) ->
-    flame_prof_scribe:stop(Scribe, ?STOP_MS).
+stop(#{remote_writer := Writer}) ->
+    flame_prof_remote_writer:stop(Writer, ?STOP_MS).
 
 %% @doc Files go to this folder, with the node's name in theirs.
--spec fetching(lease(), file:filename()) -> fetching().
-fetching(#{node := Node, scribe := none}, Output) ->
+-spec fetching(agent(), file:filename()) -> fetching().
+fetching(#{node := Node, remote_writer := none}, Output) ->
     #{node => Node, from => Node, output => Output, done => #{}};
 fetching(#{node := Node}, Output) ->
     #{node => Node, from => node(), output => Output, done => #{}}.
@@ -394,7 +395,7 @@ local(File, Node, Output) ->
     filename:join(Output, unicode:characters_to_list(Name)).
 
 
-%% A scribe's files are beside ours: a second name takes no room on a disk that may
+%% A remote writer's files are beside ours: a second name takes no room on a disk that may
 %% be full.
 copy(_Node, _File, _Path, linked) ->
     {ok, linked};
@@ -441,7 +442,7 @@ reader(Node, File) ->
                 {ok, #file_info{inode = Inode, major_device = Device, access = Access}} when
                     Access =:= read; Access =:= read_write
                 ->
-                    fun(Offset) -> {ok, ?LEASE:read(Name, Offset, ?FETCH_BYTES)} end;
+                    fun(Offset) -> {ok, ?AGENT:read(Name, Offset, ?FETCH_BYTES)} end;
                 _ ->
                     from(Node, Name)
             end;
@@ -453,7 +454,7 @@ there(Node, File) ->
     flame_prof_remote:call(Node, file, read_file_info, [File, [raw]], ?CALL_MS).
 
 from(Node, File) ->
-    fun(Offset) -> flame_prof_remote:call(Node, ?LEASE, read, [File, Offset, ?FETCH_BYTES],
+    fun(Offset) -> flame_prof_remote:call(Node, ?AGENT, read, [File, Offset, ?FETCH_BYTES],
         ?CALL_MS) end.
 
 %% New, for its owner's eyes only, before there is anything in it; never what somebody

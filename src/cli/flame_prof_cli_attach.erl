@@ -15,7 +15,7 @@
 %% Of one node: `state' becomes a reason once it is lost.
 -record(target, {
     node :: node(),
-    lease :: flame_prof_attach:lease(),
+    agent :: flame_prof_attach:agent(),
     fetching :: flame_prof_attach:fetching(),
     files = [] :: [file:filename()],
     info = #{} :: map(),
@@ -67,17 +67,17 @@ options(Parsed) ->
 connected({error, _} = Error, _Output, _Options, _Parsed) ->
     Error;
 connected({ok, Nodes}, Output, Options, Parsed) ->
-    with_leases(Nodes, without(Options, Output), [], fun(Leases) ->
-        ok = lists:foreach(fun told_why/1, Leases),
-        profile(Leases, Output, Options, Parsed)
+    with_agents(Nodes, without(Options, Output), [], fun(Agents) ->
+        ok = lists:foreach(fun told_why/1, Agents),
+        profile(Agents, Output, Options, Parsed)
     end).
 
 %% Where our library does not fit.
 without(#{engine := native}, _Output) -> refused;
-without(_Options, Output) -> {scribe, Output}.
+without(_Options, Output) -> {writer, Output}.
 
-told_why({Node, Lease}) ->
-    case flame_prof_attach:lacks(Lease) of
+told_why({Node, Agent}) ->
+    case flame_prof_attach:lacks(Agent) of
         {true, Why} ->
             Format = "~ts does without our library (~ts): the portable engine samples it, and the files are written here",
             flame_prof_cli_out:say(io_lib:format(Format, [Node, Why]));
@@ -86,33 +86,33 @@ told_why({Node, Lease}) ->
     end.
 
 %% All or none; closed in any case.
-with_leases([], _Without, Leases, Fun) ->
+with_agents([], _Without, Agents, Fun) ->
     try
-        Fun(lists:reverse(Leases))
+        Fun(lists:reverse(Agents))
     after
-        close(Leases)
+        close(Agents)
     end;
-with_leases([Node | Nodes], Without, Leases, Fun) ->
+with_agents([Node | Nodes], Without, Agents, Fun) ->
     ok = flame_prof_cli_out:progress(io_lib:format("attaching to ~ts", [Node])),
     case flame_prof_attach:open(Node, Without) of
-        {ok, Lease} ->
-            with_leases(Nodes, Without, [{Node, Lease} | Leases], Fun);
+        {ok, Agent} ->
+            with_agents(Nodes, Without, [{Node, Agent} | Agents], Fun);
         {error, _} = Error ->
-            close(Leases),
+            close(Agents),
             Error
     end.
 
-close(Leases) ->
+close(Agents) ->
     lists:foreach(
-        fun({Node, Lease}) ->
+        fun({Node, Agent}) ->
             ok = flame_prof_cli_out:progress(io_lib:format("leaving ~ts", [Node])),
-            case flame_prof_attach:close(Lease) of
+            case flame_prof_attach:close(Agent) of
                 ok -> ok;
                 {error, {node, _}} -> ok;
                 {error, Reason} -> flame_prof_cli_out:say(flame_prof:format_error(Reason))
             end
         end,
-        Leases
+        Agents
     ),
     flame_prof_cli_out:progress_done().
 
@@ -121,7 +121,7 @@ close(Leases) ->
     Answer | {error, flame_prof:reason()}.
 borrowing(Nodes, Without, Timeout, Fun) ->
     Lacking = [Node || Node <- Nodes, lacks(Node, Timeout)],
-    with_leases(Lacking, Without, [], fun(_) -> Fun() end).
+    with_agents(Lacking, Without, [], fun(_) -> Fun() end).
 
 lacks(Node, Timeout) ->
     case flame_prof_remote:call(Node, code, which, [flame_prof_top_sampler], Timeout) of
@@ -131,14 +131,14 @@ lacks(Node, Timeout) ->
 
 %% Profiling.
 
-profile(Leases, Output, Options, Parsed) ->
-    Answers = flame_prof_attach:start_sessions([Lease || {_, Lease} <- Leases], Options),
+profile(Agents, Output, Options, Parsed) ->
+    Answers = flame_prof_attach:start_sessions([Agent || {_, Agent} <- Agents], Options),
     case [Error || {_, {error, _}} = Error <- Answers] of
         [] ->
             Targets = [
-                #target{node = Node, lease = Lease,
-                    fetching = flame_prof_attach:fetching(Lease, Output)}
-             || {Node, Lease} <- Leases
+                #target{node = Node, agent = Agent,
+                    fetching = flame_prof_attach:fetching(Agent, Output)}
+             || {Node, Agent} <- Agents
             ],
             Until = now_ms() + maps:get(for, Parsed, ?FOR_MS),
             {How, Sampled} = sample(Targets, now_ms(), Until),
@@ -165,13 +165,13 @@ sample(Targets0, Since, Until) ->
             sample(Targets, Since, Until)
     end.
 
-looked_after(#target{state = sampling, lease = Lease} = Target) ->
-    case flame_prof_attach:figures(Lease) of
+looked_after(#target{state = sampling, agent = Agent} = Target) ->
+    case flame_prof_attach:figures(Agent) of
         {ok, #{state := running, files := Files} = Info} ->
             fetched(Files, Target#target{info = Info});
         {ok, #{failure := _}} -> stopped(Target);
         {ok, _} -> lost("the session has ended by itself", Target);
-        %% A scribe that is busy.
+        %% A remote writer that is busy.
         {error, {timeout, _}} -> Target;
         {error, Reason} -> lost(why(Reason), Target)
     end;
@@ -189,9 +189,9 @@ lost(Text, #target{node = Node} = Target) ->
         [Node, Text])),
     Target#target{state = {lost, Text}}.
 
-stopped(#target{state = sampling, lease = Lease} = Target) ->
+stopped(#target{state = sampling, agent = Agent} = Target) ->
     ok = flame_prof_cli_out:progress(io_lib:format("fetching from ~ts", [Target#target.node])),
-    case flame_prof_attach:stop(Lease) of
+    case flame_prof_attach:stop(Agent) of
         {ok, #{files := Files} = Run} -> whole(Run, fetched(Files, Target#target{info = Run}));
         {error, Reason} -> lost(why(Reason), Target)
     end;

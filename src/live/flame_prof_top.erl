@@ -50,7 +50,7 @@
     caller = none :: none | gen_server:from(),
     caller_monitor :: reference(),
     sampler = none :: none | pid(),
-    lease = none :: none | flame_prof_attach:lease(),
+    agent = none :: none | flame_prof_attach:agent(),
     reader = none :: none | pid(),
     is_paused = false :: boolean()
 }).
@@ -110,7 +110,7 @@ init({Caller, Options}) ->
 handle_call(run, From, #state{options = #{node := Node}} = State0) ->
     State = State0#state{caller = From},
     case lent(Node) of
-        {ok, Lease} -> started(State#state{lease = Lease});
+        {ok, Agent} -> started(State#state{agent = Agent});
         {error, _} = Error -> finish(Error, State)
     end.
 
@@ -203,11 +203,11 @@ is_shown(Text) ->
         error:_ -> false
     end.
 
-finish(Answer, #state{sampler = Sampler, lease = Lease, reader = Reader, caller = From} = State) ->
+finish(Answer, #state{sampler = Sampler, agent = Agent, reader = Reader, caller = From} = State) ->
     _ = [flame_prof_top_sampler:stop(Sampler) || Sampler =/= none],
     %% The line after the last belongs to the shell.
     _ = [exit(Reader, kill) || Reader =/= none],
-    _ = [flame_prof_attach:close(Lease) || Lease =/= none],
+    _ = [flame_prof_attach:close(Agent) || Agent =/= none],
     _ = [gen_server:reply(From, Answer) || From =/= none],
     {stop, normal, State}.
 

@@ -224,7 +224,7 @@ load() ->
         undefined -> erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0)
     end.
 
-%% See flame_prof_lease, which takes this module away again: of an error the code server
+%% See flame_prof_agent, which takes this module away again: of an error the code server
 %% would tell nobody but the node's log.
 load_lent(Path) ->
     case erlang:load_nif(Path, 0) of

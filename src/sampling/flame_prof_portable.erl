@@ -1,7 +1,7 @@
 %% @private The portable engine: the native one's samples, by `process_info/2'.
 %%
 %% It runs wherever Erlang runs, with the library or without it: its samples go to
-%% an outlet (flame_prof_outlet). It differs from the native engine in what a
+%% an transport (flame_prof_transport). It differs from the native engine in what a
 %% sample means: `process_info/2' interrupts its target, which answers at the
 %% next point where it takes signals. Time inside a long NIF or BIF is thus seen
 %% late, at its end, and the stack of a running process is that of such a point.
@@ -38,7 +38,7 @@
 
 -type config() ::
     #{
-        outlet := flame_prof_outlet:outlet(),
+        transport := flame_prof_transport:transport(),
         sample_interval_ms := pos_integer(),
         rules := [flame_prof_selection:rule()],
         status := all | flame_prof:status(),
@@ -73,7 +73,7 @@
 }).
 
 -record(engine, {
-    outlet :: flame_prof_outlet:outlet(),
+    transport :: flame_prof_transport:transport(),
     selector :: none | pid(),
     status :: all | flame_prof:status(),
     depth :: non_neg_integer(),
@@ -166,11 +166,11 @@ init({Config, Owner, Before, InForce}) ->
     _ = process_flag(priority, high),
     %% So that no tick has to wait for it, where code is loaded when it is used.
     {module, _} = code:ensure_loaded(flame_prof_stacks),
-    {module, _} = code:ensure_loaded(flame_prof_outlet),
-    #{outlet := Outlet, sample_interval_ms := Interval, status := Status} = Config,
+    {module, _} = code:ensure_loaded(flame_prof_transport),
+    #{transport := Transport, sample_interval_ms := Interval, status := Status} = Config,
     NowUs = erlang:monotonic_time(microsecond),
     State = #engine{
-        outlet = Outlet,
+        transport = Transport,
         selector = start_selector(Config, Owner),
         status = Status,
         depth = InForce,
@@ -221,17 +221,17 @@ handle_info({timeout, _, tick}, State) ->
     {noreply, tick(State)};
 handle_info({selected, Selector, Processes, Selected}, #engine{selector = Selector} = State) ->
     {noreply, select(Processes, Selected, State)};
-handle_info({flame_prof_taken, _, _} = Answer, #engine{outlet = Outlet} = State) ->
-    {noreply, answered(flame_prof_outlet:heard(Answer, Outlet), State)};
+handle_info({flame_prof_taken, _, _} = Answer, #engine{transport = Transport} = State) ->
+    {noreply, answered(flame_prof_transport:heard(Answer, Transport), State)};
 handle_info({'EXIT', Selector, Reason}, #engine{selector = Selector} = State) ->
     {stop, {selector, Reason}, State};
 handle_info(_, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #engine{}) -> ok.
-terminate(_Reason, #engine{outlet = Outlet, depth_before = Before, depth = InForce}) ->
+terminate(_Reason, #engine{transport = Transport, depth_before = Before, depth = InForce}) ->
     ok = restore_depth(Before, InForce),
-    flame_prof_outlet:close(Outlet).
+    flame_prof_transport:close(Transport).
 
 %% Ticks.
 
@@ -323,16 +323,16 @@ hibernating(_Pid, Trace) ->
 cut(Trace, Depth) when length(Trace) < Depth -> Trace;
 cut(Trace, _) -> Trace ++ [truncated].
 
-push(Items, #engine{outlet = Outlet} = State) ->
-    case flame_prof_outlet:push(lists:reverse(Items), Outlet) of
+push(Items, #engine{transport = Transport} = State) ->
+    case flame_prof_transport:push(lists:reverse(Items), Transport) of
         %% The session has ended, or its owner has.
         closed -> exit(normal);
         Answer -> answered(Answer, State)
     end.
 
 %% What was refused may have been a definition: all is told anew.
-answered({taken, Outlet}, State) -> State#engine{outlet = Outlet};
-answered({refused, Outlet}, State) -> tell_all_anew(State#engine{outlet = Outlet}).
+answered({taken, Transport}, State) -> State#engine{transport = Transport};
+answered({refused, Transport}, State) -> tell_all_anew(State#engine{transport = Transport}).
 
 tell_all_anew(#engine{processes = Processes} = State) ->
     State#engine{

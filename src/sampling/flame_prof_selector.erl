@@ -31,18 +31,18 @@
 -type selected() :: #{pid() => flame_prof_names:names()}.
 
 %% A rule at work. Figures are remembered where it goes by change.
--record(contest, {
+-record(ranking, {
     rule :: flame_prof_selection:rule(),
     every :: pos_integer(),
     is_due = true :: boolean(),
     before = #{} :: #{pid() => integer()},
     figures = [] :: [{pid(), integer()}],
-    winners = [] :: [pid()]
+    selected = [] :: [pid()]
 }).
 
 -record(selector, {
     engine :: pid(),
-    contests :: [#contest{}],
+    rankings :: [#ranking{}],
     interval_ms :: pos_integer(),
     exclude :: #{pid() => []},
     %% Of the walk in hand.
@@ -73,8 +73,8 @@ init({Engine, #{rules := Rules, exclude := Exclude}}) ->
     self() ! walk,
     {ok, #selector{
         engine = Engine,
-        contests = [
-            #contest{rule = Rule, every = flame_prof_selection:every(Rule, Rules)}
+        rankings = [
+            #ranking{rule = Rule, every = flame_prof_selection:every(Rule, Rules)}
          || Rule <- Rules
         ],
         interval_ms = flame_prof_selection:interval(Rules),
@@ -103,15 +103,15 @@ handle_info(_, State) ->
     {noreply, State}.
 
 %% The first two walks follow each other closely, and are for all rules.
-begin_walk(#selector{contests = Contests, walks = Walks} = State) ->
+begin_walk(#selector{rankings = Rankings, walks = Walks} = State) ->
     Pass = max(0, Walks - 1),
     State#selector{
         begun_ms = erlang:monotonic_time(millisecond),
         processes = 0,
-        masters = masters(Contests),
-        contests = [
-            Contest#contest{is_due = Pass rem Contest#contest.every =:= 0, figures = []}
-         || Contest <- Contests
+        masters = masters(Rankings),
+        rankings = [
+            Ranking#ranking{is_due = Pass rem Ranking#ranking.every =:= 0, figures = []}
+         || Ranking <- Rankings
         ]
     }.
 
@@ -137,30 +137,30 @@ end_walk(#selector{begun_ms = Begun, interval_ms = Interval, walks = Walks} = St
     _ = erlang:send_after(max(Took, Wanted - Took), self(), walk),
     State.
 
-%% One process: its figure in every contest that it may take part in.
+%% One process: its figure in every ranking that it may take part in.
 
-look(Pid, #selector{contests = Contests, processes = Processes, masters = Masters} = State) ->
-    Due = [Contest || #contest{is_due = true} = Contest <- Contests],
+look(Pid, #selector{rankings = Rankings, processes = Processes, masters = Masters} = State) ->
+    Due = [Ranking || #ranking{is_due = true} = Ranking <- Rankings],
     case erlang:process_info(Pid, items(Due)) of
         undefined ->
             State;
         Info ->
             State#selector{
                 processes = Processes + 1,
-                contests = [compete(Pid, Info, Masters, Contest) || Contest <- Contests]
+                rankings = [rank(Pid, Info, Masters, Ranking) || Ranking <- Rankings]
             }
     end.
 
-compete(_Pid, _Info, _Masters, #contest{is_due = false} = Contest) ->
-    Contest;
-compete(Pid, Info, Masters, #contest{rule = #{by := By} = Rule, figures = Figures} = Contest) ->
+rank(_Pid, _Info, _Masters, #ranking{is_due = false} = Ranking) ->
+    Ranking;
+rank(Pid, Info, Masters, #ranking{rule = #{by := By} = Rule, figures = Figures} = Ranking) ->
     case is_eligible(Pid, Info, Masters, Rule) of
-        true -> Contest#contest{figures = [{Pid, figure(By, Info)} | Figures]};
-        false -> Contest
+        true -> Ranking#ranking{figures = [{Pid, figure(By, Info)} | Figures]};
+        false -> Ranking
     end.
 
-items(Contests) ->
-    Rules = [Rule || #contest{rule = Rule} <- Contests],
+items(Rankings) ->
+    Rules = [Rule || #ranking{rule = Rule} <- Rankings],
     Of = [item(By) || #{by := By} <- Rules],
     For = [
         condition_item(Kind)
@@ -207,10 +207,10 @@ is_call({M, F}, {Module, Function, _}) -> M =:= Module andalso F =:= Function;
 is_call(M, {Module, _, _}) -> M =:= Module.
 
 %% An application's processes have its master as their group leader.
-masters(Contests) ->
+masters(Rankings) ->
     Wanted = [
         Application
-     || #contest{rule = #{include := Include, exclude := Exclude}} <- Contests,
+     || #ranking{rule = #{include := Include, exclude := Exclude}} <- Rankings,
         {application, Application} <- Include ++ Exclude
     ],
     maps:from_list([
@@ -220,23 +220,23 @@ masters(Contests) ->
         is_pid(Master)
     ]).
 
-%% The winners.
+%% The selected.
 
-select(#selector{contests = Contests0, processes = Processes} = State) ->
-    Contests = [decide(Contest) || Contest <- Contests0],
-    Winners = lists:usort(lists:append([W || #contest{winners = W} <- Contests])),
-    Selected = named(Winners, State#selector.selected, #{}),
+select(#selector{rankings = Rankings0, processes = Processes} = State) ->
+    Rankings = [decide(Ranking) || Ranking <- Rankings0],
+    Pids = lists:usort(lists:append([P || #ranking{selected = P} <- Rankings])),
+    Selected = named(Pids, State#selector.selected, #{}),
     State#selector.engine ! {selected, self(), Processes, Selected},
-    State#selector{contests = Contests, selected = Selected}.
+    State#selector{rankings = Rankings, selected = Selected}.
 
-decide(#contest{is_due = false} = Contest) ->
-    Contest;
-decide(#contest{rule = #{delta := false, top := Top}, figures = Figures} = Contest) ->
-    Contest#contest{winners = busiest(Top, Figures), figures = []};
-decide(#contest{rule = #{by := By, top := Top}, figures = Figures, before = Before} = Contest) ->
+decide(#ranking{is_due = false} = Ranking) ->
+    Ranking;
+decide(#ranking{rule = #{delta := false, top := Top}, figures = Figures} = Ranking) ->
+    Ranking#ranking{selected = busiest(Top, Figures), figures = []};
+decide(#ranking{rule = #{by := By, top := Top}, figures = Figures, before = Before} = Ranking) ->
     Grown = [{Pid, grown(By, maps:get(Pid, Before, 0), Now)} || {Pid, Now} <- Figures],
-    Contest#contest{
-        winners = busiest(Top, Grown),
+    Ranking#ranking{
+        selected = busiest(Top, Grown),
         before = maps:from_list(Figures),
         figures = []
     }.

@@ -2,7 +2,7 @@
 %% names, and what is computed out of them.
 -module(flame_prof_config).
 
--export([session/4, scribe/4, portable/3, own_processes/0, start_bytes/2]).
+-export([session/4, remote_writer/4, portable/3, own_processes/0, start_bytes/2]).
 
 %% One second of samples that all differ, of 280 bytes each, should fit: the
 %% writer may be kept from its CPU or its disk for as long.
@@ -17,8 +17,8 @@
 -define(OWN_NAMES, [
     flame_prof_sup,
     flame_prof_triggers,
-    flame_prof_lease,
-    flame_prof_janitor,
+    flame_prof_agent,
+    flame_prof_cleanup,
     flame_prof_capture_classes,
     flame_prof_capture_probe
 ]).
@@ -86,11 +86,11 @@ native_rule(#{by := Metric, delta := IsDelta, top := Top} = Rule, Rules) ->
 permille(infinity) -> 0;
 permille(Percent) -> max(1, round(Percent * 10)).
 
-%% @doc By a scribe, for the samples of another node: with that OS process, of that OTP
+%% @doc By a remote writer, for the samples of another node: with that OS process, of that OTP
 %% release.
--spec scribe(flame_prof_options:options(), node(), non_neg_integer(), string()) ->
+-spec remote_writer(flame_prof_options:options(), node(), non_neg_integer(), string()) ->
     flame_prof_nif:config().
-scribe(Options, Node, OsPid, Release) ->
+remote_writer(Options, Node, OsPid, Release) ->
     (session(portable, Options, false, []))#{
         node := flame_prof_log_name:node(Node),
         os_pid := OsPid,
@@ -98,16 +98,16 @@ scribe(Options, Node, OsPid, Release) ->
     }.
 
 %% @doc For the portable engine, by the owner of the session.
--spec portable(flame_prof_outlet:outlet(), flame_prof_options:options(), [pid()]) ->
+-spec portable(flame_prof_transport:transport(), flame_prof_options:options(), [pid()]) ->
     flame_prof_portable:config().
-portable(Outlet, Options, Excluded) ->
+portable(Transport, Options, Excluded) ->
     #{
         sample_interval := SampleMs,
         select := Select,
         process_options := #{status := Status}
     } = Options,
     #{
-        outlet => Outlet,
+        transport => Transport,
         sample_interval_ms => SampleMs,
         rules => flame_prof_selection:rules(Select),
         status => Status,

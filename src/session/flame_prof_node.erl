@@ -22,7 +22,7 @@
 -type figures() :: [{Name :: atom(), integer()}].
 
 -record(node, {
-    outlet = none :: none | flame_prof_outlet:outlet(),
+    transport = none :: none | flame_prof_transport:transport(),
     interval_ms = 0 :: non_neg_integer(),
     %% When the figures are due that were told last.
     last_ms = 0 :: integer()
@@ -38,9 +38,9 @@ start_link() ->
     Pid.
 
 %% @doc Begin: figures for a session that flushes every so many milliseconds.
--spec watch(pid(), flame_prof_outlet:outlet(), IntervalMs :: pos_integer()) -> ok.
-watch(Pid, Outlet, IntervalMs) ->
-    gen_server:cast(Pid, {watch, Outlet, IntervalMs}).
+-spec watch(pid(), flame_prof_transport:transport(), IntervalMs :: pos_integer()) -> ok.
+watch(Pid, Transport, IntervalMs) ->
+    gen_server:cast(Pid, {watch, Transport, IntervalMs}).
 
 -spec stop(pid()) -> ok.
 stop(Pid) ->
@@ -58,9 +58,9 @@ handle_call(_, _From, State) ->
     {reply, {error, unknown_call}, State}.
 
 -spec handle_cast(term(), #node{}) -> {noreply, #node{}} | {stop, normal, #node{}}.
-handle_cast({watch, Outlet, IntervalMs}, _State) ->
+handle_cast({watch, Transport, IntervalMs}, _State) ->
     LastMs = erlang:monotonic_time(millisecond) - ?AHEAD_MS,
-    tell(#node{outlet = Outlet, interval_ms = IntervalMs, last_ms = LastMs});
+    tell(#node{transport = Transport, interval_ms = IntervalMs, last_ms = LastMs});
 handle_cast(_, State) ->
     {noreply, State}.
 
@@ -70,8 +70,8 @@ handle_info(tell, State) ->
 handle_info(_, State) ->
     {noreply, State}.
 
-tell(#node{outlet = Outlet, interval_ms = IntervalMs, last_ms = LastMs} = State) ->
-    case flame_prof_outlet:figures(figures(), Outlet) of
+tell(#node{transport = Transport, interval_ms = IntervalMs, last_ms = LastMs} = State) ->
+    case flame_prof_transport:figures(figures(), Transport) of
         ok ->
             NextMs = LastMs + IntervalMs,
             Wait = max(?AHEAD_MS, NextMs - erlang:monotonic_time(millisecond)),

@@ -1,6 +1,6 @@
 %% @private What one run of the library's session is, in terms: its counters and rates, its
 %% files, its description while it runs and after its end; and the calls to the servers
-%% that own one. No process: flame_prof_session and flame_prof_scribe share it.
+%% that own one. No process: flame_prof_session and flame_prof_remote_writer share it.
 -module(flame_prof_run).
 
 -export([counters/1, describe/3, ended/1, nothing/2, outcome/3, without_captures/0]).

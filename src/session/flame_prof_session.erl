@@ -37,8 +37,8 @@
         caller => pid(),
         hold_ms => pos_integer(),
         note => binary(),
-        %% Of a flame_prof_outpost.
-        scribe => pid()
+        %% Of a flame_prof_remote_sampler.
+        remote_writer => pid()
     }.
 
 -record(session, {
@@ -263,7 +263,7 @@ watch_losses(#session{options = #{flush_interval := FlushMs}}) ->
     _ = erlang:send_after(FlushMs, self(), look_at_losses),
     ok.
 
-%% The native engine holds the contests without filters itself.
+%% The native engine does the rankings without filters itself.
 start_targets(Engine, #{select := Select} = Options, Node) ->
     Rules = flame_prof_selection:rules(Select),
     flame_prof_targets:start_link(#{
@@ -293,12 +293,12 @@ start_engine(portable, #session{options = Options, ref = Ref, own = Own} = State
     end.
 
 start_portable(Ref, Options, Own) ->
-    Outlet = flame_prof_outlet:library(Ref),
-    flame_prof_portable:start_link(flame_prof_config:portable(Outlet, Options, Own)).
+    Transport = flame_prof_transport:library(Ref),
+    flame_prof_portable:start_link(flame_prof_config:portable(Transport, Options, Own)).
 
 %% The node's own figures, for each flush.
 watched(#session{ref = Ref, node = Node, options = #{flush_interval := FlushMs}} = State) ->
-    ok = flame_prof_node:watch(Node, flame_prof_outlet:library(Ref), FlushMs),
+    ok = flame_prof_node:watch(Node, flame_prof_transport:library(Ref), FlushMs),
     State.
 
 %% The library makes the directory itself, for its user's eyes only.

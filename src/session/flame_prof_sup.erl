@@ -161,6 +161,6 @@ session_spec(Options, How) ->
     }.
 
 %% In its place is what waits for a trigger, and what has no library.
-session_module(_Options, #{scribe := _}) -> flame_prof_outpost;
+session_module(_Options, #{remote_writer := _}) -> flame_prof_remote_sampler;
 session_module(#{triggers := []}, _How) -> flame_prof_session;
 session_module(_Options, _How) -> flame_prof_triggers.

@@ -586,7 +586,7 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     Pids = [spawn_ours(fun() -> ?MODULE:even(N rem 15 * 2, 0) end) || N <- lists:seq(1, 1000)],
     {ok, Session} = flame_prof_nif:session_start(small_session(Config)),
     {ok, Engine} = flame_prof_portable:start_link(#{
-        outlet => flame_prof_outlet:library(Session),
+        transport => flame_prof_transport:library(Session),
         sample_interval_ms => 5,
         rules => flame_prof_selection:rules({top, 10000, 300}),
         status => all,

@@ -26,8 +26,8 @@
     an_interrupt_keeps_what_was_sampled_and_leaves_nothing/1,
     a_killed_controller_leaves_nothing/1,
     a_controller_that_is_cut_off_leaves_nothing/1,
-    a_killed_janitor_leaves_nothing/1,
-    a_killed_lease_leaves_nothing/1,
+    a_killed_cleanup_process_leaves_nothing/1,
+    a_killed_agent_leaves_nothing/1,
     several_nodes_have_files_of_their_own/1,
     a_node_that_dies_costs_its_own_tail_only/1,
     a_folder_that_does_not_take_the_library_is_passed_over/1,
@@ -47,7 +47,7 @@
     a_node_of_these_tests_ends_with_their_run/1
 ]).
 
-%% Of flame_prof_outlet.
+%% Of flame_prof_transport.
 -define(CREDIT_BYTES, 4194304).
 
 -import(command_line, [run/1, start/1, await/1, until/1, traces/1, call/4]).
@@ -75,8 +75,8 @@ all() ->
         an_interrupt_keeps_what_was_sampled_and_leaves_nothing,
         a_killed_controller_leaves_nothing,
         a_controller_that_is_cut_off_leaves_nothing,
-        a_killed_janitor_leaves_nothing,
-        a_killed_lease_leaves_nothing,
+        a_killed_cleanup_process_leaves_nothing,
+        a_killed_agent_leaves_nothing,
         several_nodes_have_files_of_their_own,
         a_node_that_dies_costs_its_own_tail_only,
         a_folder_that_does_not_take_the_library_is_passed_over,
@@ -297,24 +297,25 @@ without_the_library_a_killed_controller_leaves_nothing(Config) ->
         leaves_nothing(Node, Before)
     end).
 
-%% As slow as can be: the scribe stands still until something was dropped.
+%% As slow as can be: the remote writer stands still until something was dropped.
 a_slow_controller_drops_and_counts(Config) ->
     with_small_node(fun(#{node := Node} = Plain, Before) ->
         ok = filelib:ensure_path(output(Config)),
-        {ok, #{scribe := Scribe} = Lease} = flame_prof_attach:open(Node, {scribe, output(Config)}),
+        {ok, #{remote_writer := Writer} = Agent} =
+            flame_prof_attach:open(Node, {writer, output(Config)}),
         Idle = [call(Node, erlang, spawn, [timer, sleep, [infinity]]) || _ <- lists:seq(1, 400)],
         Options = #{sample_interval => 1, compress => none, select => {top, 500, 100}},
-        [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease], Options),
-        Books = fun() -> {ok, #{counters := B}} = flame_prof_attach:figures(Lease), B end,
+        [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Agent], Options),
+        Books = fun() -> {ok, #{counters := B}} = flame_prof_attach:figures(Agent), B end,
         until(fun() -> maps:get(written, Books()) > 1000 end),
         Memory = call(Node, erlang, memory, [total]),
-        ok = stands_still(Scribe),
+        ok = stands_still(Writer),
         until(fun() -> maps:get(dropped, Books()) > 0 end),
         ?assert(call(Node, erlang, memory, [total]) - Memory < 64 * 1048576),
         %% And goes on.
         #{written := Written} = Books(),
         until(fun() -> maps:get(written, Books()) > Written + 1000 end),
-        {ok, #{files := [File], written := All} = Run} = flame_prof_attach:stop(Lease),
+        {ok, #{files := [File], written := All} = Run} = flame_prof_attach:stop(Agent),
         balances(Run),
         {ok, Read, #{bad := 0}} = reader_oracle:fold(fun(#{period := N}, Sum) -> Sum + N end, 0,
             File),
@@ -322,46 +323,47 @@ a_slow_controller_drops_and_counts(Config) ->
         {ok, #{functions := Functions}} = flame_prof_tree:report(File,
             #{top => 1000, idle => true}),
         true = lists:any(fun(#{name := Name}) -> Name =:= <<"timer:sleep/1">> end, Functions),
-        ok = flame_prof_attach:close(Lease),
+        ok = flame_prof_attach:close(Agent),
         _ = [call(Node, erlang, exit, [Pid, kill]) || Pid <- Idle],
         leaves_nothing(Plain, Before)
     end).
 
 %% No more is on its way than the engine has credit for, and one batch.
-stands_still(Scribe) ->
-    ok = sys:suspend(Scribe),
-    until(fun() -> lists:sum(batches(Scribe)) >= ?CREDIT_BYTES end),
+stands_still(Writer) ->
+    ok = sys:suspend(Writer),
+    until(fun() -> lists:sum(batches(Writer)) >= ?CREDIT_BYTES end),
     timer:sleep(500),
-    Sizes = batches(Scribe),
+    Sizes = batches(Writer),
     ?assert(lists:sum(Sizes) < ?CREDIT_BYTES + lists:max(Sizes)),
-    sys:resume(Scribe).
+    sys:resume(Writer).
 
-batches(Scribe) ->
-    {messages, Messages} = process_info(Scribe, messages),
+batches(Writer) ->
+    {messages, Messages} = process_info(Writer, messages),
     [byte_size(Batch) || {flame_prof_batch, _, _, Batch} <- Messages].
 
 balances(#{attempted := Taken, written := Written, dropped := Dropped, inconsistent := 0,
     exited := Gone}) ->
     ?assertEqual(Taken, Written + Dropped + Gone).
 
-%% As the scribe does while it waits for its disk.
+%% As the remote writer does while it waits for its disk.
 without_the_library_a_disk_that_stands_still_keeps_no_node(Config) ->
     with_small_node(fun(#{node := Node} = Plain, Before) ->
         ok = filelib:ensure_path(output(Config)),
-        {ok, #{scribe := Scribe} = Lease} = flame_prof_attach:open(Node, {scribe, output(Config)}),
-        [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease], #{}),
+        {ok, #{remote_writer := Writer} = Agent} =
+            flame_prof_attach:open(Node, {writer, output(Config)}),
+        [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Agent], #{}),
         Look = fun() -> leaves_nothing(Plain, Before) end,
-        {Holding, Monitor} = spawn_monitor(fun() -> held_up(Scribe, Look) end),
-        until(fun() -> {status, suspended} =:= process_info(Scribe, status) end),
-        ok = flame_prof_attach:close(Lease),
+        {Holding, Monitor} = spawn_monitor(fun() -> held_up(Writer, Look) end),
+        until(fun() -> {status, suspended} =:= process_info(Writer, status) end),
+        ok = flame_prof_attach:close(Agent),
         receive {'DOWN', Monitor, process, Holding, Why} -> ?assertEqual(normal, Why) end,
         until(fun() -> {ok, []} =:= file:list_dir_all(output(Config)) end)
     end).
 
-held_up(Scribe, Fun) ->
-    true = erlang:suspend_process(Scribe),
+held_up(Writer, Fun) ->
+    true = erlang:suspend_process(Writer),
     _ = Fun(),
-    true = erlang:resume_process(Scribe).
+    true = erlang:resume_process(Writer).
 
 of_several_nodes_one_does_without_the_library(Config) ->
     with_node(fun(One, BeforeOne) ->
@@ -472,7 +474,7 @@ controllers(Port) ->
         " \n"),
     [integer_to_list(Pid) | Children].
 
-%% Neither dead nor alive: the connection stays, the lease is not renewed.
+%% Neither dead nor alive: the connection stays, the agent is not renewed.
 a_controller_that_is_cut_off_leaves_nothing(Config) ->
     with_node(fun(Node, Before0) ->
         Port = start(attach(Node, Config, ["--for", "1h"])),
@@ -488,9 +490,9 @@ a_controller_that_is_cut_off_leaves_nothing(Config) ->
         leaves_nothing(Node, Before0)
     end).
 
-a_killed_janitor_leaves_nothing(Config) -> killed(flame_prof_janitor, Config).
+a_killed_cleanup_process_leaves_nothing(Config) -> killed(flame_prof_cleanup, Config).
 
-a_killed_lease_leaves_nothing(Config) -> killed(flame_prof_lease, Config).
+a_killed_agent_leaves_nothing(Config) -> killed(flame_prof_agent, Config).
 
 killed(Name, Config) ->
     with_node(fun(#{node := Node} = Plain, Before) ->
@@ -570,7 +572,7 @@ again_and_again_under_load_leaves_nothing(_) ->
     with_node(fun(#{node := Node} = Plain, Before) ->
         ok = make_busy(Node, 8),
         Busy = length(call(Node, erlang, processes, [])),
-        [ok = lease_and_sample(Node) || _ <- lists:seq(1, 10)],
+        [ok = attach_and_sample(Node) || _ <- lists:seq(1, 10)],
         until(fun() -> length(call(Node, erlang, processes, [])) =< Busy end),
         Kept = [modules, old, registered, tables, environment, threads, mappings, signals, files],
         leaves_nothing_of(Kept, Plain, Before)
@@ -584,20 +586,20 @@ make_busy(Node, N) ->
     {value, [_ | _], _} = call(Node, erl_eval, exprs, [Expressions, []]),
     ok.
 
-lease_and_sample(Node) ->
-    {ok, Lease} = flame_prof_attach:open(Node),
-    [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Lease],
+attach_and_sample(Node) ->
+    {ok, Agent} = flame_prof_attach:open(Node),
+    [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Agent],
         #{sample_interval => 1, mode => schedulers, cpu_budget => infinity}),
     until(fun() ->
-        {ok, #{counters := #{attempted := Taken}}} = flame_prof_attach:figures(Lease),
+        {ok, #{counters := #{attempted := Taken}}} = flame_prof_attach:figures(Agent),
         Taken > 100
     end),
-    case flame_prof_attach:close(Lease) of
+    case flame_prof_attach:close(Agent) of
         ok ->
             ok;
         %% Busy as it is, it may take longer than anybody waits for.
         {error, {attach, #{cause := refused}}} ->
-            until(fun() -> call(Node, code, is_loaded, [flame_prof_lease]) =:= false end)
+            until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end)
     end.
 
 pstack_and_top_leave_nothing(_) ->
@@ -654,25 +656,25 @@ an_application_that_never_loaded_the_library_lives_on(Config) ->
         false = call(Node, code, is_loaded, [flame_prof_nif]),
         {1, Text} = run(attach(Plain, Config, ["--for", "1s"])),
         {match, _} = re:run(Text, "has flame_prof already; use start"),
-        false = call(Node, code, is_loaded, [flame_prof_lease]),
-        %% The lease itself refuses, too.
-        {flame_prof_lease, Code, _} = code:get_object_code(flame_prof_lease),
+        false = call(Node, code, is_loaded, [flame_prof_agent]),
+        %% The agent itself refuses, too.
+        {flame_prof_agent, Code, _} = code:get_object_code(flame_prof_agent),
         {module, _} = call(Node, code, load_binary,
-            [flame_prof_lease, "flame_prof_attached", Code]),
-        Lent = #{controller => self(), lease_ms => 60000, modules => [], library => <<>>,
+            [flame_prof_agent, "flame_prof_attached", Code]),
+        Lent = #{controller => self(), heartbeat_ms => 60000, modules => [], library => <<>>,
             may_lack => false, companions => []},
-        {error, {present, _}} = call(Node, flame_prof_lease, start, [Lent]),
-        until(fun() -> call(Node, code, is_loaded, [flame_prof_lease]) =:= false end),
+        {error, {present, _}} = call(Node, flame_prof_agent, start, [Lent]),
+        until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end),
         lives_on(Supervisor, Node)
     end).
 
 an_application_that_starts_meanwhile_lives_on(_) ->
     with_application(fun(#{node := Node}) ->
-        {ok, Lease} = flame_prof_attach:open(Node),
+        {ok, Agent} = flame_prof_attach:open(Node),
         Supervisor = started_application(Node),
-        [{Node, {error, Reason}}] = flame_prof_attach:start_sessions([Lease], #{}),
+        [{Node, {error, Reason}}] = flame_prof_attach:start_sessions([Agent], #{}),
         {match, _} = re:run(flame_prof:format_error(Reason), "was started meanwhile"),
-        ok = flame_prof_attach:close(Lease),
+        ok = flame_prof_attach:close(Agent),
         lives_on(Supervisor, Node)
     end).
 
@@ -705,7 +707,7 @@ many_at_once(N, #{node := Node} = Plain, Before) ->
     All = [spawn_monitor(fun() -> open_at_once(Self, Node) end) || _ <- lists:seq(1, N)],
     _ = [Pid ! now || {Pid, _} <- All],
     Opened = [opened(One) || One <- All],
-    [_] = [Lease || {ok, Lease} <- Opened],
+    [_] = [Agent || {ok, Agent} <- Opened],
     [match = re:run(Text, "somebody else is attached", [{capture, none}])
         || {error, {attach, #{reason := Text}}} <- Opened],
     N = 1 + length([Node || {error, {attach, #{cause := refused}}} <- Opened]),
@@ -724,18 +726,18 @@ open_at_once(Parent, Node) ->
     Opened = flame_prof_attach:open(Node),
     Parent ! {self(), Opened},
     receive close -> ok end,
-    _ = [ok = flame_prof_attach:close(Lease) || {ok, Lease} <- [Opened]].
+    _ = [ok = flame_prof_attach:close(Agent) || {ok, Agent} <- [Opened]].
 
 a_file_that_is_there_already_is_left_alone(Config) ->
     with_node(fun(#{node := Node} = Plain, _) ->
-        {ok, Lease} = flame_prof_attach:open(Node),
+        {ok, Agent} = flame_prof_attach:open(Node),
         Folder = folder_there(Plain),
         File = filename:join(Folder, "2026-11-21@0509.42.erl_perf.log"),
         ok = call(Node, file, write_file, [File, "samples"]),
         Victim = filename:join(output(Config), "victim"),
         ok = filelib:ensure_dir(Victim),
         ok = file:write_file(Victim, "mine"),
-        Fetching = flame_prof_attach:fetching(Lease, output(Config)),
+        Fetching = flame_prof_attach:fetching(Agent, output(Config)),
         Local = filename:join(output(Config),
             "2026-11-21@0509.42." ++ atom_to_list(Node) ++ ".erl_perf.log"),
         ok = file:make_symlink(Victim, Local),
@@ -747,7 +749,7 @@ a_file_that_is_there_already_is_left_alone(Config) ->
         {ok, [Local], Done} = flame_prof_attach:fetch(Names, Fetching),
         {ok, <<"samples">>} = file:read_file(Local),
         {ok, [Local], Done} = flame_prof_attach:fetch(Names, Done),
-        ok = flame_prof_attach:close(Lease),
+        ok = flame_prof_attach:close(Agent),
         ok = call(Node, file, del_dir_r, [Folder])
     end).
 

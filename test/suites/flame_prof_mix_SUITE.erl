@@ -79,7 +79,7 @@ a_killed_mix_leaves_nothing(Config) ->
     with_node(fun(#{name := Name, node := Node}) ->
         Port = started(["flame_prof", "attach", Name, "--cookie", cookie(), "--for", "1h",
             "--output", proplists:get_value(priv_dir, Config)], Config),
-        IsThere = fun() -> call(Node, code, is_loaded, [flame_prof_lease]) =/= false end,
+        IsThere = fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =/= false end,
         until(IsThere),
         {os_pid, Pid} = erlang:port_info(Port, os_pid),
         _ = os:cmd("kill -9 " ++ integer_to_list(Pid)),

@@ -121,7 +121,7 @@ traces(#{node := Node, pid := Pid}) ->
     Own = [call(Node, erlang, whereis, [busy])],
     #{
         modules => [M || {M, _} <- call(Node, code, all_loaded, []), is_ours(M)],
-        old => [M || M <- [flame_prof_lease, flame_prof_nif, flame_prof_session],
+        old => [M || M <- [flame_prof_agent, flame_prof_nif, flame_prof_session],
             call(Node, erlang, check_old_code, [M])],
         registered => lists:sort(call(Node, erlang, registered, [])),
         %% Those of distribution come and go with us.

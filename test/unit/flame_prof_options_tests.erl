@@ -550,8 +550,8 @@ nearly() ->
         binary(),
         ?LET(Bits, range(1, 300), 1 bsl Bits),
         ?LET(Pairs, list({oneof([status, follow, any()]), any()}), maps:from_list(Pairs)),
-        contest(),
-        list(contest()),
+        ranking(),
+        list(ranking()),
         trigger(),
         list(trigger()),
         ?LET(Pairs, list({oneof([processes, events, seconds, junk()]),
@@ -559,7 +559,7 @@ nearly() ->
     ]).
 
 %% No any(): it would fill the table of atoms.
-contest() ->
+ranking() ->
     Key = oneof([top, by, delta, interval, include, exclude, junk()]),
     Value = oneof([junk(), range(0, 20000), oneof(flame_prof_selection:metrics()), filter()]),
     ?LET(Pairs, list({Key, Value}), maps:from_list(Pairs)).
@@ -595,7 +595,7 @@ likely() ->
                 {top, range(0, 10001)},
                 {top, range(0, 10001), range(0, 10000)},
                 undefined,
-                contest(),
+                ranking(),
                 ?LET(Top, range(0, 600), #{top => Top, by => memory, include => [{module, lists}]})
             ]),
             oneof([auto, native, portable]),

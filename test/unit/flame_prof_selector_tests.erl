@@ -87,8 +87,8 @@ first_choice(Top, Exclude) ->
 start(Top, Exclude) ->
     start_with(#{top => Top, interval => 300}, Exclude).
 
-start_with(Contests, Exclude) ->
-    {ok, Select} = flame_prof_selection:validate(Contests),
+start_with(Rankings, Exclude) ->
+    {ok, Select} = flame_prof_selection:validate(Rankings),
     Rules = flame_prof_selection:rules(Select),
     flame_prof_selector:start_link(#{rules => Rules, exclude => Exclude}).
 

@@ -2,11 +2,11 @@
 %% it goes again. `flame_prof attach' (flame_prof_attach) sends this module alone,
 %% and calls start/1 in the same request; everything else comes as its argument.
 %%
-%% Two processes. The lease loads the modules and the library and holds the
-%% session. The janitor does nothing but wait for the lease's end, and then takes
-%% everything away. The lease ends when it is told to, when its controller is gone
-%% (it is monitored), and when it has not heard of it for `lease_ms'; the janitor's
-%% death makes the lease do the janitor's work.
+%% Two processes. The agent loads the modules and the library and holds the
+%% session. The cleanup process does nothing but wait for the agent's end, and then takes
+%% everything away. The agent ends when it is told to, when its controller is gone
+%% (it is monitored), and when it has not heard of it for `heartbeat_ms'; the cleanup process's
+%% death makes the agent do the cleanup process's work.
 %%
 %% What is left then is what no Erlang node can give back: atoms, and modules of
 %% OTP that were loaded because ours use them. In particular:
@@ -20,10 +20,10 @@
 %% <li>the modules are deleted and purged, this one last, by a process that runs
 %%     OTP's code only.</li>
 %% </ul>
--module(flame_prof_lease).
+-module(flame_prof_agent).
 
 -export([start/1, start_session/3, renew/1, close/1, read/3]).
--export([init/2, janitor/2]).
+-export([init/2, cleanup/2]).
 
 -export_type([config/0, lent/0, refusal/0]).
 
@@ -33,23 +33,23 @@
 -type config() ::
     #{
         controller := pid(),
-        lease_ms := pos_integer(),
+        heartbeat_ms := pos_integer(),
         modules := [{module(), binary()}],
         library := binary() | {none, Why :: binary()},
         may_lack := boolean(),
         companions := [{file:filename(), binary()}]
     }.
 
--type lent() :: #{lease := pid(), library := file:filename() | {none, Why :: binary()}}.
+-type lent() :: #{agent := pid(), library := file:filename() | {none, Why :: binary()}}.
 %% `attached': somebody else is. `present': the node has flame_prof, and keeps it.
 -type refusal() :: {attached | present | library | module, unicode:chardata()}.
 
--record(lease, {
-    lease_ms :: pos_integer(),
+-record(agent, {
+    heartbeat_ms :: pos_integer(),
     modules :: [module()],
     %% Of the library and its samples.
     folder :: none | file:filename(),
-    janitor :: {pid(), reference()},
+    cleanup :: {pid(), reference()},
     controller :: reference()
 }).
 
@@ -68,52 +68,52 @@
 %% @doc When it answers an error, nothing is left already or will be in a moment.
 -spec start(config()) -> {ok, lent()} | {error, refusal()}.
 start(Config) ->
-    {Lease, Monitor} = spawn_monitor(?MODULE, init, [Config, self()]),
+    {Agent, Monitor} = spawn_monitor(?MODULE, init, [Config, self()]),
     receive
-        {Lease, Answer} ->
+        {Agent, Answer} ->
             true = erlang:demonitor(Monitor, [flush]),
             Answer;
-        {'DOWN', Monitor, process, Lease, _Reason} ->
-            {error, {module, "the lease ended while it loaded them; the node's log says why"}}
+        {'DOWN', Monitor, process, Agent, _Reason} ->
+            {error, {module, "the agent ended while it loaded them; the node's log says why"}}
     after ?READY_MS ->
-        exit(Lease, kill),
+        exit(Agent, kill),
         {error, {module, "loading took too long"}}
     end.
 
-%% @doc Options as for {@link flame_prof:start/1}; the folder is the lease's. Without a
-%% library the samples go to a scribe (flame_prof_scribe).
--spec start_session(pid(), flame_prof:options(), Scribe :: none | pid()) ->
+%% @doc Options as for {@link flame_prof:start/1}; the folder is the agent's. Without a
+%% library the samples go to a remote writer (flame_prof_remote_writer).
+-spec start_session(pid(), flame_prof:options(), Writer :: none | pid()) ->
     {ok, pid()} | {error, flame_prof:reason()}.
-start_session(Lease, Options, Scribe) ->
-    ask(Lease, {start_session, Options, Scribe}, ?READY_MS).
+start_session(Agent, Options, Writer) ->
+    ask(Agent, {start_session, Options, Writer}, ?READY_MS).
 
 %% @doc Never waits.
 -spec renew(pid()) -> ok.
-renew(Lease) ->
-    Lease ! renew,
+renew(Agent) ->
+    Agent ! renew,
     ok.
 
 %% @doc Everything but this module is gone when it answers, and that is a moment later.
 %% With an error in words the library had to stay mapped.
 -spec close(pid()) -> ok | {error, unicode:chardata() | flame_prof:reason()}.
-close(Lease) ->
-    ask(Lease, close, ?CLOSE_MS).
+close(Agent) ->
+    ask(Agent, close, ?CLOSE_MS).
 
-ask(Lease, Request, Timeout) ->
-    Monitor = monitor(process, Lease),
-    Lease ! {Request, self(), Monitor},
+ask(Agent, Request, Timeout) ->
+    Monitor = monitor(process, Agent),
+    Agent ! {Request, self(), Monitor},
     receive
         {Monitor, Answer} ->
             true = demonitor(Monitor, [flush]),
             Answer;
-        {'DOWN', Monitor, process, Lease, Reason} ->
+        {'DOWN', Monitor, process, Agent, Reason} ->
             {error, flame_prof_error:of_exit(Reason)}
     after Timeout ->
         true = demonitor(Monitor, [flush]),
         {error, {timeout, #{ms => Timeout}}}
     end.
 
-%% @doc Part of a file of the lease.
+%% @doc Part of a file of the agent.
 -spec read(file:filename_all(), non_neg_integer(), pos_integer()) ->
     {ok, binary()} | eof | {error, file:posix() | badarg | terminated}.
 read(File, Offset, Bytes) ->
@@ -126,7 +126,7 @@ read(File, Offset, Bytes) ->
             Error
     end.
 
-%% The lease.
+%% The agent.
 
 -spec init(config(), pid()) -> ok.
 init(Config, Caller) ->
@@ -139,17 +139,17 @@ init(Config, Caller) ->
             Caller ! {self(), {error, {attached, "somebody else is attached"}}},
             ok;
         {true, true} ->
-            _ = spawn(?MODULE, janitor, [self(), []]),
+            _ = spawn(?MODULE, cleanup, [self(), []]),
             answered(Caller, {error, {present, "it has flame_prof already"}});
         {true, false} ->
             begun(Config, Caller)
     end.
 
 %% Registered, so that no session samples us, and that there is one of us. One that
-%% ended may have left its janitor at work.
+%% ended may have left its cleanup process at work.
 is_alone() ->
     try register(?MODULE, self()) of
-        true -> whereis(flame_prof_janitor) =:= undefined
+        true -> whereis(flame_prof_cleanup) =:= undefined
     catch
         error:badarg -> false
     end.
@@ -159,15 +159,15 @@ has_own(Modules) ->
     whereis(flame_prof_sup) =/= undefined orelse lists:any(fun erlang:module_loaded/1, Modules).
 
 begun(#{controller := Controller} = Config, Caller) ->
-    Janitor = spawn_monitor(?MODULE, janitor, [self(), modules(Config)]),
-    case lend(Config, Janitor) of
+    Cleanup = spawn_monitor(?MODULE, cleanup, [self(), modules(Config)]),
+    case lend(Config, Cleanup) of
         {ok, Library} ->
-            Caller ! {self(), {ok, #{lease => self(), library => Library}}},
-            loop(#lease{
-                lease_ms = maps:get(lease_ms, Config),
+            Caller ! {self(), {ok, #{agent => self(), library => Library}}},
+            loop(#agent{
+                heartbeat_ms = maps:get(heartbeat_ms, Config),
                 modules = modules(Config),
                 folder = folder(Library),
-                janitor = Janitor,
+                cleanup = Cleanup,
                 controller = monitor(process, Controller)
             });
         {error, _} = Error ->
@@ -188,35 +188,35 @@ answered(Caller, Answer) ->
 
 modules(#{modules := Modules}) -> [Module || {Module, _} <- Modules].
 
-loop(#lease{lease_ms = Ms} = State) ->
-    #lease{janitor = {_, JanitorMonitor} = Janitor, controller = ControllerMonitor} = State,
+loop(#agent{heartbeat_ms = Ms} = State) ->
+    #agent{cleanup = {_, CleanupMonitor} = Cleanup, controller = ControllerMonitor} = State,
     receive
         renew ->
             loop(State);
-        {{start_session, Options, Scribe}, From, Ref} ->
-            From ! {Ref, session(Options, Scribe, State)},
+        {{start_session, Options, Writer}, From, Ref} ->
+            From ! {Ref, session(Options, Writer, State)},
             loop(State);
         {close, From, Ref} ->
-            finish({From, Ref}, Janitor);
-        {'DOWN', JanitorMonitor, process, _, _} ->
-            sweep(State#lease.modules, State#lease.folder);
+            finish({From, Ref}, Cleanup);
+        {'DOWN', CleanupMonitor, process, _, _} ->
+            sweep(State#agent.modules, State#agent.folder);
         {'DOWN', ControllerMonitor, process, _, _} ->
-            finish(nobody, Janitor);
+            finish(nobody, Cleanup);
         _ ->
             loop(State)
     after Ms ->
-        finish(nobody, Janitor)
+        finish(nobody, Cleanup)
     end.
 
-finish(To, {Janitor, _}) ->
-    Janitor ! {tell, To},
+finish(To, {Cleanup, _}) ->
+    Cleanup ! {tell, To},
     ok.
 
-session(Given, Scribe, #lease{folder = Folder}) ->
+session(Given, Writer, #agent{folder = Folder}) ->
     How = #{timeout => ?START_MS, owner => none},
-    case {flame_prof_options:validate(Given#{dir => basename(Folder)}), Scribe} of
+    case {flame_prof_options:validate(Given#{dir => basename(Folder)}), Writer} of
         {{ok, Options}, none} -> start_session_now(Options, How, whereis(flame_prof_sup));
-        {{ok, Options}, _} -> start_session_now(Options, How#{scribe => Scribe},
+        {{ok, Options}, _} -> start_session_now(Options, How#{remote_writer => Writer},
             whereis(flame_prof_sup));
         {{error, _} = Error, _} -> Error
     end.
@@ -246,10 +246,10 @@ is_lent(Supervisor) ->
 
 %% Lending.
 
-lend(#{modules := Modules, library := Library} = Config, {Janitor, _}) ->
+lend(#{modules := Modules, library := Library} = Config, {Cleanup, _}) ->
     case {load(lists:keydelete(flame_prof_nif, 1, Modules)), Library} of
         {ok, {none, _}} -> {ok, Library};
-        {ok, _} -> library(candidates(), Config, Janitor, []);
+        {ok, _} -> library(candidates(), Config, Cleanup, []);
         {{error, _} = Error, _} -> Error
     end.
 
@@ -272,23 +272,23 @@ candidates() ->
     Named = fun(Name) -> [Folder || Folder <- [os:getenv(Name)], is_list(Folder)] end,
     Named("TMPDIR") ++ ["/tmp", "/var/tmp", "/dev/shm"] ++ Named("HOME") ++ Current.
 
-library([], #{may_lack := true}, Janitor, Why) ->
-    Janitor ! {folder, none},
+library([], #{may_lack := true}, Cleanup, Why) ->
+    Cleanup ! {folder, none},
     {ok, {none, unicode:characters_to_binary(["it cannot be loaded there: ", reasons(Why)])}};
-library([], _Config, _Janitor, Why) ->
+library([], _Config, _Cleanup, Why) ->
     {error, {library, reasons(Why)}};
-library([Candidate | Candidates], Config, Janitor, Why) ->
+library([Candidate | Candidates], Config, Cleanup, Why) ->
     Folder = filename:join(Candidate, unique()),
-    Janitor ! {folder, Folder},
+    Cleanup ! {folder, Folder},
     case may_execute(Candidate) andalso lodged(Folder, Config) of
         ok ->
             {ok, Folder};
         false ->
             Text = "no library may be run from there (noexec)",
-            library(Candidates, Config, Janitor, [{Candidate, Text} | Why]);
+            library(Candidates, Config, Cleanup, [{Candidate, Text} | Why]);
         {error, Text} ->
             _ = file:del_dir_r(Folder),
-            library(Candidates, Config, Janitor, [{Candidate, text(Text)} | Why])
+            library(Candidates, Config, Cleanup, [{Candidate, text(Text)} | Why])
     end.
 
 %% A loader's names the file, which is in another folder each time.
@@ -397,13 +397,13 @@ forget() ->
     ok = application:unset_env(?ENVIRONMENT, library),
     application:unset_env(?ENVIRONMENT, failure).
 
-%% The janitor.
+%% The cleanup process.
 
--spec janitor(pid(), [module()]) -> ok.
-janitor(Lease, Modules) ->
+-spec cleanup(pid(), [module()]) -> ok.
+cleanup(Agent, Modules) ->
     true = group_leader(whereis(init), self()),
-    true = register(flame_prof_janitor, self()),
-    wait(monitor(process, Lease), Modules, none, nobody).
+    true = register(flame_prof_cleanup, self()),
+    wait(monitor(process, Agent), Modules, none, nobody).
 
 wait(Monitor, Modules, Folder, To) ->
     receive
@@ -447,7 +447,7 @@ retire(true, Attempts) ->
             Outcome
     end.
 
-%% It ends with the lease, its parent, or because that says so; here is waited for.
+%% It ends with the agent, its parent, or because that says so; here is waited for.
 end_session(undefined) ->
     ok;
 end_session(Supervisor) ->

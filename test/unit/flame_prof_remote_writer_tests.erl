@@ -1,12 +1,12 @@
-%% The scribe, with real files, for a node and an engine that the tests play.
--module(flame_prof_scribe_tests).
+%% The remote writer, with real files, for a node and an engine that the tests play.
+-module(flame_prof_remote_writer_tests).
 
 -include_lib("eunit/include/eunit.hrl").
 
 -define(AN_HOUR_US, 3600000000).
 
-with_scribe(Fun) ->
-    Output = filename:join("/tmp", "flame_prof_scribe." ++ os:getpid() ++ "." ++
+with_writer(Fun) ->
+    Output = filename:join("/tmp", "flame_prof_remote_writer." ++ os:getpid() ++ "." ++
         integer_to_list(erlang:unique_integer([positive]))),
     ok = file:make_dir(Output),
     Config = #{
@@ -16,26 +16,26 @@ with_scribe(Fun) ->
         why => <<"of a test">>,
         output => Output
     },
-    {ok, Scribe} = flame_prof_scribe:start_link(Config),
+    {ok, Writer} = flame_prof_remote_writer:start_link(Config),
     try
-        Fun(Scribe)
+        Fun(Writer)
     after
-        ok = flame_prof_scribe:close(Scribe),
+        ok = flame_prof_remote_writer:close(Writer),
         ok = file:del_dir(Output)
     end.
 
-open(Scribe, Options) ->
+open(Writer, Options) ->
     Least = #{sample_interval => 1, flush_interval => 1001, compress => none},
-    ok = flame_prof_scribe:open(Scribe, maps:merge(Least, Options)).
+    ok = flame_prof_remote_writer:open(Writer, maps:merge(Least, Options)).
 
-books(Scribe) ->
-    {ok, #{counters := Books}} = flame_prof_scribe:info(Scribe),
+books(Writer) ->
+    {ok, #{counters := Books}} = flame_prof_remote_writer:info(Writer),
     Books.
 
 %% Twice, as one may have begun already.
-flushed(Scribe) ->
-    #{flushes := Before} = books(Scribe),
-    waiting:eventually(fun() -> maps:get(flushes, books(Scribe)) > Before + 1 end).
+flushed(Writer) ->
+    #{flushes := Before} = books(Writer),
+    waiting:eventually(fun() -> maps:get(flushes, books(Writer)) > Before + 1 end).
 
 %% As the engine does: what it defines, and then a sample in each tick.
 samples(Times) ->
@@ -47,24 +47,25 @@ samples(Times) ->
     Defined ++ lists:append([[{tick, 0, Us, 0}, {sample, 0, 0, 0, erlang:make_tuple(16, 7)}]
         || Us <- Times]).
 
-send(Scribe, Items) ->
-    Scribe ! {flame_prof_batch, self(), 1, term_to_binary(Items)},
+send(Writer, Items) ->
+    Writer ! {flame_prof_batch, self(), 1, term_to_binary(Items)},
     receive {flame_prof_taken, _, 1} -> ok end.
 
 %% Whose clock may be behind ours by any time.
 samples_have_the_time_of_their_node_whatever_is_flushed_between_them_test_() ->
     {timeout, 120, fun() ->
-        with_scribe(fun(Scribe) ->
-            ok = open(Scribe, #{}),
-            ok = flushed(Scribe),
+        with_writer(fun(Writer) ->
+            ok = open(Writer, #{}),
+            ok = flushed(Writer),
             Begin = os:system_time(microsecond) div 1000000 * 1000000 - ?AN_HOUR_US + 1,
             First = [Begin + N * 10000 || N <- lists:seq(1, 25)],
             %% Later than any flush that this waits for.
             Second = [Us + 600000000 || Us <- First],
-            ok = send(Scribe, samples(First)),
-            ok = flushed(Scribe),
-            ok = send(Scribe, samples(Second)),
-            {ok, #{files := [File], written := 50} = Run} = flame_prof_scribe:stop(Scribe, 60000),
+            ok = send(Writer, samples(First)),
+            ok = flushed(Writer),
+            ok = send(Writer, samples(Second)),
+            {ok, #{files := [File], written := 50} = Run} =
+                flame_prof_remote_writer:stop(Writer, 60000),
             ?assertNot(is_map_key(failure, Run)),
             {ok, Read, #{bad := 0}} = reader_oracle:fold(fun(#{time_us := Us}, All) ->
                 [Us | All] end, [], File),
@@ -74,24 +75,24 @@ samples_have_the_time_of_their_node_whatever_is_flushed_between_them_test_() ->
 
 %% Both are in its mailbox before it knows that nobody is there.
 a_connection_that_is_gone_before_the_end_was_heard_of_is_told_test() ->
-    with_scribe(fun(Scribe) ->
-        ok = open(Scribe, #{}),
+    with_writer(fun(Writer) ->
+        ok = open(Writer, #{}),
         Nobody = binary_to_term(<<131, 88, 119, 9, "nobody@no", 7:32, 0:32, 1:32>>),
-        ok = sys:suspend(Scribe),
-        ok = flame_prof_scribe:begun(Scribe, Nobody),
-        Stop = gen_server:send_request(Scribe, stop),
-        ok = sys:resume(Scribe),
+        ok = sys:suspend(Writer),
+        ok = flame_prof_remote_writer:begun(Writer, Nobody),
+        Stop = gen_server:send_request(Writer, stop),
+        ok = sys:resume(Writer),
         {reply, {ok, #{failure := Why}}} = gen_server:receive_response(Stop, 60000),
         ?assertEqual(<<"the connection to engine@elsewhere is gone">>, Why)
     end).
 
 an_engine_that_does_not_say_that_it_has_ended_is_told_test_() ->
     {timeout, 120, fun() ->
-        with_scribe(fun(Scribe) ->
-            ok = open(Scribe, #{}),
+        with_writer(fun(Writer) ->
+            ok = open(Writer, #{}),
             Deaf = spawn_link(fun() -> receive never -> ok end end),
-            ok = flame_prof_scribe:begun(Scribe, Deaf),
-            {ok, #{failure := Why}} = flame_prof_scribe:stop(Scribe, 60000),
+            ok = flame_prof_remote_writer:begun(Writer, Deaf),
+            {ok, #{failure := Why}} = flame_prof_remote_writer:stop(Writer, 60000),
             ?assertEqual(<<"engine@elsewhere did not say that its engine has ended">>, Why),
             true = unlink(Deaf),
             true = exit(Deaf, kill)
@@ -99,12 +100,12 @@ an_engine_that_does_not_say_that_it_has_ended_is_told_test_() ->
     end}.
 
 an_engine_that_ends_as_it_was_told_to_is_no_failure_test() ->
-    with_scribe(fun(Scribe) ->
-        ok = open(Scribe, #{}),
-        ok = flame_prof_scribe:begun(Scribe, self()),
-        Stop = gen_server:send_request(Scribe, stop),
+    with_writer(fun(Writer) ->
+        ok = open(Writer, #{}),
+        ok = flame_prof_remote_writer:begun(Writer, self()),
+        Stop = gen_server:send_request(Writer, stop),
         receive {'$gen_cast', stop} -> ok end,
-        Scribe ! {flame_prof_over, self(), [{lost, 1, 2, 3}, {gone, 4}]},
+        Writer ! {flame_prof_over, self(), [{lost, 1, 2, 3}, {gone, 4}]},
         {reply, {ok, Run}} = gen_server:receive_response(Stop, 60000),
         ?assertNot(is_map_key(failure, Run)),
         ?assertMatch(#{attempted := 7, dropped := 3, exited := 4, ticks := 1, missed := 2,

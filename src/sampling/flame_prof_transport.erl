@@ -1,31 +1,31 @@
 %% @private Where the portable engine's items go: into the library of its own node,
-%% or to a scribe (flame_prof_scribe), who has the library and is in another node.
+%% or to a remote writer (flame_prof_remote_writer), who has the library and is in another node.
 %%
 %% Both are a function call to the engine, which is told whether the items were
-%% taken. To a scribe each call is a message, and what comes back is its size:
+%% taken. To a remote writer each call is a message, and what comes back is its size:
 %%
 %% ```
-%%   engine ----- {flame_prof_batch, Engine, Generation, Binary} -----> scribe
-%%   engine <---- {flame_prof_taken, Bytes, Generation} --------------- scribe
-%%   engine ----- {flame_prof_over, Engine, Items} -------------------> scribe
-%%   node   ----- {flame_prof_figures, Figures} ----------------------> scribe
+%%   engine ----- {flame_prof_batch, Engine, Generation, Binary} -----> remote writer
+%%   engine <---- {flame_prof_taken, Bytes, Generation} --------------- remote writer
+%%   engine ----- {flame_prof_over, Engine, Items} -------------------> remote writer
+%%   node   ----- {flame_prof_figures, Figures} ----------------------> remote writer
 %% '''
 %%
-%% What bounds it in the engine's node, whatever becomes of the link or the scribe:
+%% What bounds it in the engine's node, whatever becomes of the link or the remote writer:
 %% no more than ?CREDIT_BYTES and one batch are on their way; and nothing is sent
 %% that the connection has no room for, so that nobody is suspended. What cannot be
 %% sent is dropped, and told as a few counts with the next batch that can.
 %%
 %% A dropped batch may have had definitions, as one that found the ring full. Then
-%% all is told anew, in a new generation; the scribe takes nothing of the
+%% all is told anew, in a new generation; the remote writer takes nothing of the
 %% one before, as it may mean what was lost.
--module(flame_prof_outlet).
+-module(flame_prof_transport).
 
 -export([library/1, far/1]).
 -export([push/2, heard/2, close/1, figures/2]).
 -export([opened/1, without_samples/1]).
 
--export_type([outlet/0, message/0]).
+-export_type([transport/0, message/0]).
 
 %% What was not sent. Ticks: but for the last one, which the samples that follow may
 %% belong to.
@@ -38,13 +38,13 @@
 }).
 
 -record(far, {
-    scribe :: pid(),
+    writer :: pid(),
     generation = 1 :: pos_integer(),
     bytes = 0 :: integer(),
     missing = none :: none | #missing{}
 }).
 
--opaque outlet() :: {library, flame_prof_nif:session()} | #far{}.
+-opaque transport() :: {library, flame_prof_nif:session()} | #far{}.
 
 -type message() ::
     {flame_prof_batch, Engine :: pid(), Generation :: pos_integer(), binary()}
@@ -58,38 +58,38 @@
 -define(ATTEMPTS, 25).
 -define(PAUSE_MS, 20).
 
--spec library(flame_prof_nif:session()) -> outlet().
+-spec library(flame_prof_nif:session()) -> transport().
 library(Session) ->
     {library, Session}.
 
--spec far(pid()) -> outlet().
-far(Scribe) ->
-    #far{scribe = Scribe}.
+-spec far(pid()) -> transport().
+far(Writer) ->
+    #far{writer = Writer}.
 
 %% @doc By the engine. `refused': some of it was dropped, so that all has to be told
 %% anew. `closed': nobody wants it any more.
--spec push([flame_prof_nif:item()], outlet()) -> {taken | refused, outlet()} | closed.
-push(Items, {library, Session} = Outlet) ->
+-spec push([flame_prof_nif:item()], transport()) -> {taken | refused, transport()} | closed.
+push(Items, {library, Session} = Transport) ->
     case flame_prof_nif:session_push(Session, Items) of
         {error, closed} -> closed;
-        {_Taken, 0} -> {taken, Outlet};
-        {_Taken, _Dropped} -> {refused, Outlet}
+        {_Taken, 0} -> {taken, Transport};
+        {_Taken, _Dropped} -> {refused, Transport}
     end;
 push(Items, #far{bytes = Bytes} = Far) when Bytes >= ?CREDIT_BYTES ->
     {refused, missed(Items, Far)};
-push(Items, #far{scribe = Scribe, generation = Generation, bytes = Before} = Far) ->
+push(Items, #far{writer = Writer, generation = Generation, bytes = Before} = Far) ->
     Batch = term_to_binary(told(Far) ++ Items),
-    case send(Scribe, {flame_prof_batch, self(), Generation, Batch}) of
+    case send(Writer, {flame_prof_batch, self(), Generation, Batch}) of
         ok -> {taken, Far#far{bytes = Before + byte_size(Batch), missing = none}};
         nosuspend -> {refused, missed(Items, Far)};
         noconnect -> closed
     end.
 
-send(Scribe, Message) ->
-    erlang:send(Scribe, Message, [nosuspend, noconnect]).
+send(Writer, Message) ->
+    erlang:send(Writer, Message, [nosuspend, noconnect]).
 
-%% @doc The scribe's answer; as for push/2.
--spec heard(message(), outlet()) -> {taken | refused, outlet()}.
+%% @doc The remote writer's answer; as for push/2.
+-spec heard(message(), transport()) -> {taken | refused, transport()}.
 heard({flame_prof_taken, Bytes, Generation}, #far{generation = Own, bytes = Before} = Far) ->
     case Far#far{bytes = Before - Bytes} of
         Lighter when Generation > Own -> {refused, Lighter#far{generation = Generation}};
@@ -98,14 +98,14 @@ heard({flame_prof_taken, Bytes, Generation}, #far{generation = Own, bytes = Befo
 
 %% @doc Once, when the engine ends. Waits half a second for a connection that is
 %% busy; no counter has what is not told then.
--spec close(outlet()) -> ok.
+-spec close(transport()) -> ok.
 close({library, _}) ->
     ok;
 close(#far{} = Far) ->
     close(Far, ?ATTEMPTS).
 
-close(#far{scribe = Scribe} = Far, Attempts) ->
-    case send(Scribe, {flame_prof_over, self(), told(Far)}) of
+close(#far{writer = Writer} = Far, Attempts) ->
+    case send(Writer, {flame_prof_over, self(), told(Far)}) of
         nosuspend when Attempts > 1 ->
             timer:sleep(?PAUSE_MS),
             close(Far, Attempts - 1);
@@ -114,19 +114,19 @@ close(#far{scribe = Scribe} = Far, Attempts) ->
     end.
 
 %% @doc By flame_prof_node: there are new ones soon, so that some may be lost.
--spec figures(flame_prof_node:figures(), outlet()) -> ok | closed.
+-spec figures(flame_prof_node:figures(), transport()) -> ok | closed.
 figures(Figures, {library, Session}) ->
     case flame_prof_nif:session_figures(Session, Figures) of
         ok -> ok;
         {error, closed} -> closed
     end;
-figures(Figures, #far{scribe = Scribe}) ->
-    case send(Scribe, {flame_prof_figures, Figures}) of
+figures(Figures, #far{writer = Writer}) ->
+    case send(Writer, {flame_prof_figures, Figures}) of
         noconnect -> closed;
         _ -> ok
     end.
 
-%% @doc By the scribe: what is in a batch. What sent it can run code here as it likes,
+%% @doc By the remote writer: what is in a batch. What sent it can run code here as it likes,
 %% as all nodes of a cluster can; so an atom more is no harm.
 -spec opened(binary()) -> {ok, [flame_prof_nif:item()]} | error.
 opened(Batch) ->

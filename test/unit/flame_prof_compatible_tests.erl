@@ -1,8 +1,8 @@
--module(flame_prof_fit_tests).
+-module(flame_prof_compatible_tests).
 
 -include_lib("eunit/include/eunit.hrl").
 
--import(flame_prof_fit, [misfit/3]).
+-import(flame_prof_compatible, [incompatibility/3]).
 
 %% As the kernel writes them, of real VMs.
 -define(DEBIAN_MUSL, <<
@@ -29,7 +29,7 @@ for_alpine() -> library(62, <<"libc.musl-x86_64.so.1">>).
 for_debian_musl() -> library(62, <<"libc.so">>).
 
 why(Architecture, Maps, Library) ->
-    case misfit(Architecture, {ok, Maps}, Library) of
+    case incompatibility(Architecture, {ok, Maps}, Library) of
         none -> none;
         Why -> unicode:characters_to_binary(Why)
     end.
@@ -46,7 +46,7 @@ this_node_fits_the_library_that_it_runs_test() ->
         "flame_prof_nif.so"]),
     {ok, Bytes} = file:read_file(Library),
     Maps = file:read_file("/proc/self/maps"),
-    ?assertEqual(none, misfit(erlang:system_info(system_architecture), Maps, Bytes)).
+    ?assertEqual(none, incompatibility(erlang:system_info(system_architecture), Maps, Bytes)).
 
 musl_is_known_by_any_of_its_names_test() ->
     [
@@ -67,7 +67,7 @@ without_a_libc_that_is_mapped_the_name_tells_test() ->
         why("x86_64-alpine-linux-musl", ?STATIC, for_glibc())
     ),
     ?assertEqual(none, why(?X86_64, ?STATIC, for_glibc())),
-    ?assertEqual(none, misfit(?X86_64, {error, enoent}, for_glibc())).
+    ?assertEqual(none, incompatibility(?X86_64, {error, enoent}, for_glibc())).
 
 another_architecture_or_system_is_named_test() ->
     [

@@ -1,8 +1,8 @@
 %% @private Whether our library can run in a node's VM, as far as that can be told
 %% before it is tried: by what the VM was built for, and by the libc that it has mapped.
--module(flame_prof_fit).
+-module(flame_prof_compatible).
 
--export([misfit/3]).
+-export([incompatibility/3]).
 
 %% Machines by the numbers that ELF has for them, named as in a system's name.
 -define(MACHINES, #{
@@ -14,12 +14,15 @@
     258 => "loongarch64"
 }).
 
+-define(ELF, 16#7f, "ELF").
+
 -type libc() :: glibc | musl.
 
 %% @doc Why not, about the node: its `system_architecture', the text of its
 %% /proc/self/maps, and the bytes of our library.
--spec misfit(string(), {ok, binary()} | {error, term()}, binary()) -> none | unicode:chardata().
-misfit(Architecture, Maps, <<16#7f, "ELF", _:14/binary, Machine:16/little, _/binary>> = Library) ->
+-spec incompatibility(string(), {ok, binary()} | {error, term()}, binary()) ->
+    none | unicode:chardata().
+incompatibility(Architecture, Maps, <<?ELF, _:14/binary, Machine:16/little, _/binary>> = Library) ->
     Wanted = maps:get(Machine, ?MACHINES, "another architecture"),
     case is_built_for(Wanted, Architecture) of
         true ->
@@ -28,7 +31,7 @@ misfit(Architecture, Maps, <<16#7f, "ELF", _:14/binary, Machine:16/little, _/bin
             io_lib:format("it is built for ~ts, and our library for ~ts Linux",
                 [Architecture, Wanted])
     end;
-misfit(_Architecture, _Maps, _Library) ->
+incompatibility(_Architecture, _Maps, _Library) ->
     "our library is no ELF file".
 
 %% `x86_64-pc-linux-gnu'; elsewhere also without any system, as `win32'.
