@@ -251,16 +251,19 @@ elixir_starts_it_and_is_attached_to(Config) ->
                     "Stream.cycle([1]) |> Enum.each(fn _ -> Enum.sort(Enum.to_list(1..999)) end)"]},
                 {env, [{"ERL_LIBS", false}]}
             ]),
-            Node = list_to_atom(Name),
-            true = erlang:set_cookie(Node, list_to_atom(command_line:cookie())),
-            until(fun() -> net_kernel:connect_node(Node) end),
-            {0, Hot} = run(["attach", Name, "--for", "1s", "--output", Priv, "--cookie",
-                command_line:cookie()]),
-            {match, _} = re:run(Hot, " Enum\\.[a-z_]+/"),
-            is_left(Node),
-            _ = os:cmd("kill -9 " ++ command_line:call(Node, os, getpid, [])),
-            %% With it goes its port.
-            until(fun() -> erlang:port_info(Port) =:= undefined end)
+            {os_pid, Pid} = erlang:port_info(Port, os_pid),
+            try
+                Node = list_to_atom(Name),
+                true = erlang:set_cookie(Node, list_to_atom(command_line:cookie())),
+                until(fun() -> net_kernel:connect_node(Node) end),
+                {0, Hot} = run(["attach", Name, "--for", "1s", "--output", Priv, "--cookie",
+                    command_line:cookie()]),
+                {match, _} = re:run(Hot, " Enum\\.[a-z_]+/"),
+                is_left(Node)
+            after
+                %% It works for ever, without anyone at its other end.
+                os:cmd("kill -9 " ++ integer_to_list(Pid))
+            end
     end.
 
 %%% The terminal.

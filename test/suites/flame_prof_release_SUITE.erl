@@ -58,7 +58,7 @@ a_release_profiles_from_boot_through_upgrades(Config) ->
         #{files := [Third]} = profiling(Node),
         ?assertEqual(?OLD, version(Node)),
         ok = rpc(Node, application, stop, [flame_prof]),
-        ?assertEqual(#{state => stopped}, rpc(Node, flame_prof, info, [])),
+        ?assertMatch(#{state := stopped}, rpc(Node, flame_prof, info, [])),
         ok = rpc(Node, application, start, [flame_prof, permanent]),
         #{files := [Fourth]} = profiling(Node),
         All = [First, Second, Third, Fourth],
