@@ -33,6 +33,7 @@ finish() {
         total_failed=$((total_failed + failed))
     done <"$results"
     [ "$total_passed" -gt 0 ] || echo "  no test ran"
+    echo "  in seconds:$took"
     if [ -s "$FAILURES" ]; then
         heading "What failed"
         cat "$FAILURES"
@@ -52,7 +53,9 @@ must() { # name, command...
     finish
 }
 
+took=
 for step in "$@"; do
+    since=$SECONDS
     case $step in
     deps)
         must deps tools/deps.sh build test
@@ -119,5 +122,6 @@ for step in "$@"; do
         record "$step" 0 1
         ;;
     esac
+    took="$took $step $((SECONDS - since))"
 done
 finish

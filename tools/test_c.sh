@@ -28,7 +28,14 @@ pick() { # flag: the first compiler that has this sanitizer
     done
 }
 
+# They judge what this machine does while others leave it alone: after the others.
+ALONE="test_live test_sigcapture"
+
+# shellcheck source=tools/pool.sh
+. tools/pool.sh
+
 tmp=$(mktemp -d)
+: >"$tmp/programs" >"$tmp/counts"
 trap 'rm -rf "$tmp"' EXIT
 
 # Sanitizers of 2022 lose their shadow memory to a kernel with 32 bits of mmap
@@ -41,10 +48,13 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 
 run_program() { # label, program
-    local log=$2.log status passed failed planned
-    echo "  $1"
-    timeout "${TEST_TIMEOUT:-1800}" $no_aslr "$2" >"$log" 2>&1
-    status=$?
+    timeout "${TEST_TIMEOUT:-1800}" $no_aslr "$2"
+}
+
+told() { # log, exit status, seconds, label, program
+    local log=$1 status=$2 label=$4 passed failed planned
+    cp "$log" "$5.log"
+    echo "  $label ($3 s)"
     passed=$(grep -c '^ok ' "$log")
     failed=$(grep -c '^not ok ' "$log")
     planned=$(sed -nE 's/^1\.\.([0-9]+)$/\1/p' "$log" | tail -n 1)
@@ -64,28 +74,29 @@ run_program() { # label, program
         sed 's/^/    | /' "$log"
         [ $status -eq 124 ] && echo "    | (timed out)"
         echo "    | (exit status $status)"
-        { echo "    FAIL  $1 (exit status $status)" && tail -n 40 "$log" | sed 's/^/      /'; } \
-            >>"${FAILURES:-/dev/null}"
+        { echo "    FAIL  $label (exit status $status)" &&
+            tail -n 40 "$log" | sed 's/^/      /'; } >>"${FAILURES:-/dev/null}"
     fi
-    echo "$1 $passed $failed" >>"$RESULTS"
+    echo "$label $passed $failed" >>"$tmp/counts"
 }
 
 build_programs() { # test name...
-    tools/locked.sh "${MAKE:-make}" -k -f tools/test_c.mk VARIANT="$variant" \
+    tools/locked.sh "${MAKE:-make}" -k -j"$(places)" -f tools/test_c.mk VARIANT="$variant" \
         CC="$cc" SANITIZE="$flags" ONLY="$*" programs
 }
 
-run_variant() { # variant, compiler, sanitizer flags, test name...
+# What is to be run: "label program" lines in $tmp/programs.
+build_variant() { # variant, compiler, sanitizer flags, test name...
     local variant=$1 cc=$2 flags=$3 name all_built=0
     shift 3
     build_programs "$@" && all_built=1
     for name in "$@"; do
         # One test that does not compile must not hide the others.
         if [ $all_built = 1 ] || build_programs "$name" >/dev/null 2>&1; then
-            run_program "$name.$variant" "_build/ctest/$variant/$name"
+            echo "$name.$variant _build/ctest/$variant/$name" >>"$tmp/programs"
         else
             echo "  $name.$variant does not compile" | tee -a "${FAILURES:-/dev/null}"
-            echo "$name.$variant 0 1" >>"$RESULTS"
+            echo "$name.$variant 0 1" >>"$tmp/counts"
         fi
     done
 }
@@ -100,7 +111,7 @@ case $SANITIZERS in *asan*)
         echo "asan 0 1" >>"$RESULTS"
     else
         # shellcheck disable=SC2086
-        run_variant asan "$cc" \
+        build_variant asan "$cc" \
             "-fsanitize=address,undefined -fno-sanitize-recover=all" $names
     fi
     ;;
@@ -118,6 +129,11 @@ if [ -n "$shared" ]; then
         echo "tsan 0 1" >>"$RESULTS"
     else
         # shellcheck disable=SC2086
-        run_variant tsan "$cc" -fsanitize=thread $shared
+        build_variant tsan "$cc" -fsanitize=thread $shared
     fi
 fi
+
+alone=$(printf '%s\n' $ALONE)
+grep -vwF "$alone" "$tmp/programs" | pool "$(places)" run_program told
+grep -wF "$alone" "$tmp/programs" | pool 1 run_program told
+sort "$tmp/counts" >>"$RESULTS"

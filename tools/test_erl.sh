@@ -3,15 +3,24 @@
 #
 # test/**/*_tests.erl run with EUnit, test/**/*_SUITE.erl with Common Test, each
 # module in a node of its own: a NIF that crashes the VM then costs one module.
+# As many at a time as there are processors (TEST_PLACES), then those of ALONE.
 # Modules that need PropEr are skipped, and say so, where it is not installed.
 set -u
 # TEST_TIMEOUT ends what hangs; a slow machine is given its time.
 : "${RESULTS:?}" "${TEST_TIMEOUT:=3600}"
 
-out=$PWD/_build/test
+# They judge shares of the whole machine's time, or load all of it.
+ALONE="flame_prof_native_SUITE flame_prof_running_SUITE flame_prof_seccomp_SUITE
+    flame_prof_triggers_SUITE"
+
+# shellcheck source=tools/pool.sh
+. tools/pool.sh
+
+# Of tests of this script: another folder of tests, and another one for what is made.
+sources=${TEST_SOURCES:-test} out=${TEST_OUT:-$PWD/_build/test}
 # FLAME_PROF_LIBS: another folder of applications, with another build of the NIF.
 lib=${FLAME_PROF_LIBS:-$PWD/_build/default/lib}
-rm -rf "$out/ebin" "$out/result."*
+rm -rf "$out/ebin" "$out/result."* "$out/failed."*
 mkdir -p "$out/ebin" "$out/logs"
 
 erlc -o "$out/ebin" tools/test_runner.erl || {
@@ -33,31 +42,47 @@ erl_test() {
 }
 
 # Prints "eunit|ct|broken MODULE" for each, helpers compiled on the way.
-WERROR=${WERROR:-0} erl_test compile test "$out/ebin" "$out/modules" || {
+WERROR=${WERROR:-0} erl_test compile "$sources" "$out/ebin" "$out/modules" || {
     echo "test_runner 0 1" >>"$RESULTS"
     exit
 }
 
-while read -r kind module; do
-    if [ -n "${TESTS:-}" ]; then
-        case " $TESTS " in *" $module "*) ;; *) continue ;; esac
-    fi
-    echo "  $module"
-    if [ "$kind" = broken ]; then
-        echo "$module 0 1" >>"$RESULTS"
-        continue
-    fi
-    result=$out/result.$module
-    erl_test "$kind" "$module" "$result" "$out/logs" </dev/null
-    status=$?
-    read -r passed failed skipped < <(cat "$result" 2>/dev/null)
-    if [ -z "${passed:-}" ]; then
-        echo "    FAIL  $module: the node died (exit status $status)" |
+wanted() { # "kind module" lines: those of TESTS
+    local kind module
+    while read -r kind module; do
+        case " ${TESTS:-$module} " in *" $module "*) echo "$kind $module" ;; esac
+    done
+}
+
+# Logs and crash dumps of their own: Common Test's folders have the second for a name.
+run_module() { # kind, module
+    [ "$1" != broken ] || return 0
+    mkdir -p "$out/logs/$2"
+    ERL_CRASH_DUMP=$out/logs/$2/erl_crash.dump FAILURES=$out/failed.$2 \
+        erl_test "$1" "$2" "$out/result.$2" "$out/logs/$2"
+}
+
+told() { # what it said, exit status, seconds, kind, module
+    local module=$5 passed failed skipped
+    echo "  $module ($3 s)"
+    cat "$1"
+    cat "$out/failed.$module" >>"${FAILURES:-/dev/null}" 2>/dev/null
+    read -r passed failed skipped < <(cat "$out/result.$module" 2>/dev/null)
+    if [ "$4" = broken ]; then
+        echo "    FAIL  $module: it does not compile" | tee -a "${FAILURES:-/dev/null}"
+        passed=0 failed=1
+    elif [ -z "${passed:-}" ]; then
+        echo "    FAIL  $module: the node died (exit status $2)" |
             tee -a "${FAILURES:-/dev/null}"
         passed=0 failed=1
     elif [ "$skipped" != 0 ]; then
         echo "    $skipped skipped"
     fi
-    echo "$module $passed $failed" >>"$RESULTS"
-    unset passed failed skipped
-done <"$out/modules"
+    echo "$module $passed $failed" >>"$out/counts"
+}
+
+: >"$out/counts"
+alone=$(printf '%s\n' $ALONE)
+wanted <"$out/modules" | grep -vwF "$alone" | pool "$(places)" run_module told
+wanted <"$out/modules" | grep -wF "$alone" | pool 1 run_module told
+sort "$out/counts" >>"$RESULTS"

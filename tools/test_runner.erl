@@ -27,12 +27,23 @@ compile(Args) ->
     Sources = lists:sort(
         filelib:wildcard(filename:join(Dir, "*.erl"))
         ++ filelib:wildcard(filename:join(Dir, "*/*.erl"))),
-    {Tests, Helpers} = lists:partition(fun(S) -> kind(S) =/= helper end, Sources),
-    Lines = [Line || Source <- Helpers ++ Tests,
-                     Line <- compile_one(Source, Out, PropEr)],
-    [link_data(Source, Out) || Source <- Tests],
+    Lines = compile_all(Sources, Out, PropEr),
+    [link_data(Source, Out) || Source <- Sources, kind(Source) =/= helper],
     ok = file:write_file(List, lists:usort([iolist_to_binary(L) || L <- Lines])),
     halt(0).
+
+%% By as many processes as there are processors.
+compile_all(Sources, Out, PropEr) ->
+    Places = erlang:system_info(schedulers_online),
+    Workers = [
+        spawn_monitor(fun() ->
+            exit({lines, [compile_one(S, Out, PropEr) || {N, S} <- lists:enumerate(Sources),
+                N rem Places =:= Place]})
+        end)
+     || Place <- lists:seq(0, Places - 1)
+    ],
+    lists:append([receive {'DOWN', M, process, P, {lines, Lines}} -> lists:append(Lines) end
+        || {P, M} <- Workers]).
 
 compile_one(Source, Out, PropEr) ->
     Module = filename:basename(Source, ".erl"),

@@ -1,0 +1,71 @@
+%% tools/test_erl.sh runs modules beside each other and adds them up: here modules that
+%% pass, fail, do not compile, and end their node.
+-module(test_runner_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+modules_beside_each_other_are_added_up_test_() ->
+    {timeout, 600, fun() ->
+        #{results := Results, failures := Failures, said := Said} = run(modules()),
+        ?assertEqual([
+            <<"runner_broken_tests 0 1">>,
+            %% One failure, whatever it had passed before.
+            <<"runner_dies_tests 0 1">>,
+            <<"runner_fails_tests 1 1">>,
+            <<"runner_passes_tests 2 0">>
+        ], Results),
+        Told = [
+            "FAIL  runner_broken_tests: it does not compile",
+            "FAIL  runner_dies_tests: the node died \\(exit status 7\\)",
+            "FAIL  it_fails_test.*\n(.*\n)*.*assertEqual"
+        ],
+        [?assertMatch({match, _}, re:run(Failures, Text)) || Text <- Told],
+        %% What a module says is in one piece, under its name.
+        ?assertMatch({match, _}, re:run(Said,
+            "  runner_fails_tests \\(\\d+ s\\)\n(    .*\n|  in .*\n|\\*\\*.*\n|\n)*    ok    meets_test")),
+        ?assertMatch({match, _}, re:run(Said,
+            "  runner_passes_tests \\(\\d+ s\\)\n    ok    one_test.*\n    ok    other_test.*\n"))
+    end}.
+
+%% The two that meet run at the same time, or wait until they are ended.
+modules() ->
+    [
+        {runner_broken_tests, "it_is_no_erlang_test() -> .\n"},
+        {runner_dies_tests, meets("fails", "dies") ++ "then_it_dies_test() -> erlang:halt(7).\n"},
+        {runner_fails_tests, meets("dies", "fails") ++ "it_fails_test() -> ?assertEqual(1, 2).\n"},
+        {runner_passes_tests, "one_test() -> ok.\nother_test() -> ok.\n"}
+    ].
+
+meets(Other, Me) ->
+    "meets_test() ->\n"
+    "    Here = os:getenv(\"TEST_SOURCES\"),\n"
+    "    ok = file:write_file(filename:join(Here, \"" ++ Me ++ "\"), <<>>),\n"
+    "    wait(filename:join(Here, \"" ++ Other ++ "\")).\n"
+    "wait(File) -> filelib:is_regular(File) orelse begin timer:sleep(10), wait(File) end.\n".
+
+run(Modules) ->
+    Top = filename:join("/tmp", "flame_prof_test_runner_" ++ os:getpid()),
+    [Results, Failures] = Files = [filename:join(Top, Name) || Name <- ["results", "failures"]],
+    ok = filelib:ensure_dir(Results),
+    try
+        [ok = file:write_file(File, <<>>) || File <- Files],
+        [ok = write(Top, Name, Tests) || {Name, Tests} <- Modules],
+        Port = open_port({spawn_executable, checkout:path("tools/test_erl.sh")}, [
+            {cd, checkout:path("")}, exit_status, stderr_to_stdout, binary, {env, [
+                {"RESULTS", Results}, {"FAILURES", Failures}, {"TESTS", false},
+                {"TEST_SOURCES", Top}, {"TEST_OUT", filename:join(Top, "out")},
+                {"TEST_PLACES", "2"}, {"ERL_LIBS", false}
+            ]}
+        ]),
+        {0, Said} = command_line:await(Port),
+        [R, F] = [element(2, {ok, _} = file:read_file(File)) || File <- Files],
+        #{results => binary:split(R, <<"\n">>, [global, trim]), failures => F, said => Said}
+    after
+        ok = file:del_dir_r(Top)
+    end.
+
+write(Top, Module, Tests) ->
+    file:write_file(filename:join(Top, atom_to_list(Module) ++ ".erl"), [
+        "-module(", atom_to_list(Module), ").\n",
+        "-include_lib(\"eunit/include/eunit.hrl\").\n", Tests
+    ]).
