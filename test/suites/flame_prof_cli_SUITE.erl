@@ -247,7 +247,9 @@ elixir_starts_it_and_is_attached_to(Config) ->
             ok = command_line:is_distributed(),
             Name = "elixir_" ++ os:getpid() ++ "@127.0.0.1",
             Port = open_port({spawn_executable, os:find_executable("elixir")}, [
+                %% It ends with this port, whatever becomes of the test.
                 {args, ["--name", Name, "--cookie", command_line:cookie(), "-e",
+                    "spawn(fn -> IO.read(:line); System.halt(0) end); "
                     "Stream.cycle([1]) |> Enum.each(fn _ -> Enum.sort(Enum.to_list(1..999)) end)"]},
                 {env, [{"ERL_LIBS", false}]}
             ]),
