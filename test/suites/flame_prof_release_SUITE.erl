@@ -20,19 +20,28 @@ all() ->
 init_per_suite(Config) ->
     %% run_erl, which makes a release a daemon, wants a pseudo terminal; a changed root
     %% may have none, and its script then waits for ever.
-    case {os:find_executable("rebar3"), file:read_file_info("/dev/pts/ptmx")} of
-        {false, _} ->
-            {skip, "rebar3 is not installed"};
-        {_, {error, _}} ->
-            {skip, "there are no pseudo terminals (/dev/pts)"};
+    {ok, Host} = inet:gethostname(),
+    case {os:find_executable("rebar3"), file:read_file_info("/dev/pts/ptmx"),
+            inet:getaddr(Host, inet)} of
+        {false, _, _} ->
+            skip("rebar3 is not installed", []);
+        {_, {error, _}, _} ->
+            skip("there are no pseudo terminals (/dev/pts)", []);
+        {_, _, {error, Reason}} ->
+            %% The release is a node of a short name: nobody would find it.
+            skip("the name of this machine, ~ts, does not resolve (~p)", [Host, Reason]);
         _ ->
             _ = os:cmd("epmd -daemon"),
             case net_kernel:start([name("test"), shortnames]) of
                 {ok, _} -> Config;
-                {error, Reason} -> {skip, lists:flatten(io_lib:format("no distribution: ~p",
-                    [Reason]))}
+                {error, Reason} -> skip("no distribution: ~p", [Reason])
             end
     end.
+
+skip(Format, Arguments) ->
+    Why = lists:flatten(io_lib:format(Format, Arguments)),
+    io:format(user, "    skip  ~ts~n", [Why]),
+    {skip, Why}.
 
 end_per_suite(_Config) ->
     net_kernel:stop().
