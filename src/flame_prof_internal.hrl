@@ -1,4 +1,4 @@
-%% What several modules of flame_prof need and nobody else does.
+%% Internal macros of several modules.
 
 %% A guard.
 -define(IS_WITHIN(Value, Least, Most),

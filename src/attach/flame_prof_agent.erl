@@ -1,21 +1,19 @@
-%% @private In a node that never heard of flame_prof: what was lent to it, and that
-%% it goes again. `flame_prof attach' (flame_prof_attach) sends this module alone,
-%% and calls start/1 in the same request; everything else comes as its argument.
+%% @private The agent in a node without flame_prof: loads the library and the modules, and
+%% removes them. `flame_prof attach' (flame_prof_attach) sends this module alone, and calls
+%% start/1 in the same request; everything else is its argument.
 %%
 %% Two processes. The agent loads the modules and the library and holds the
-%% session. The cleanup process does nothing but wait for the agent's end, and then takes
-%% everything away. The agent ends when it is told to, when its controller is gone
-%% (it is monitored), and when it has not heard of it for `heartbeat_ms'; the cleanup process's
-%% death makes the agent do the cleanup process's work.
+%% session. The cleanup process waits for the agent's end and removes everything. The agent
+%% ends on request, when its controller ends (a monitor), and after `heartbeat_ms' without a
+%% heartbeat. When the cleanup process ends, the agent does its work.
 %%
-%% What is left then is what no Erlang node can give back: atoms, and modules of
-%% OTP that were loaded because ours use them. In particular:
+%% Atoms stay, and modules of OTP that flame_prof's modules loaded. In particular:
 %%
 %% <ul>
 %% <li>the library's file is deleted as soon as it is mapped, and the folder of the
 %%     samples at the end;</li>
 %% <li>the session ends as it does when its application is stopped;</li>
-%% <li>the schedulers are told to forget us ({@link flame_prof_schedulers:retire/0}),
+%% <li>the schedulers drop their registration ({@link flame_prof_schedulers:retire/0}),
 %%     so that the library can be unmapped;</li>
 %% <li>the modules are deleted and purged, this one last, by a process that runs
 %%     OTP's code only.</li>
@@ -41,7 +39,7 @@
     }.
 
 -type lent() :: #{agent := pid(), library := file:filename() | {none, Why :: binary()}}.
-%% `attached': somebody else is. `present': the node has flame_prof, and keeps it.
+%% `attached': another agent runs. `present': the node has flame_prof of its own.
 -type refusal() :: {attached | present | library | module, unicode:chardata()}.
 
 -record(agent, {
@@ -54,7 +52,7 @@
 }).
 
 -define(READY_MS, 20000).
-%% Less than who asked waits.
+%% Less than the caller waits.
 -define(START_MS, 10000).
 -define(CLOSE_MS, 45000).
 %% The session gives the disk 10 s, its supervisor 15.
@@ -93,8 +91,8 @@ renew(Agent) ->
     Agent ! renew,
     ok.
 
-%% @doc Everything but this module is gone when it answers, and that is a moment later.
-%% With an error in words the library had to stay mapped.
+%% @doc Returns when everything but this module is removed; this module is removed a moment
+%% later. With the error the library had to stay mapped.
 -spec close(pid()) -> ok | {error, unicode:chardata() | flame_prof:reason()}.
 close(Agent) ->
     ask(Agent, close, ?CLOSE_MS).
@@ -136,7 +134,7 @@ init(Config, Caller) ->
     case {is_alone(), has_own(modules(Config))} of
         {false, _} ->
             %% The process that is there takes this module away in the end.
-            Caller ! {self(), {error, {attached, "somebody else is attached"}}},
+            Caller ! {self(), {error, {attached, "another flame_prof is attached"}}},
             ok;
         {true, true} ->
             _ = spawn(?MODULE, cleanup, [self(), []]),
@@ -145,8 +143,8 @@ init(Config, Caller) ->
             begun(Config, Caller)
     end.
 
-%% Registered, so that no session samples us, and that there is one of us. One that
-%% ended may have left its cleanup process at work.
+%% Registered, so that no session samples the agent, and that there is one. The cleanup
+%% process of an agent that has ended may still be at work.
 is_alone() ->
     try register(?MODULE, self()) of
         true -> whereis(flame_prof_cleanup) =:= undefined
@@ -154,7 +152,7 @@ is_alone() ->
         error:badarg -> false
     end.
 
-%% Its own modules would become ours, and its supervisor run them.
+%% The agent would replace the node's own modules, and the node's supervisor run them.
 has_own(Modules) ->
     whereis(flame_prof_sup) =/= undefined orelse lists:any(fun erlang:module_loaded/1, Modules).
 
@@ -177,7 +175,7 @@ begun(#{controller := Controller} = Config, Caller) ->
 folder({none, _Why}) -> none;
 folder(Folder) -> Folder.
 
-%% Who asked runs this module until it has the answer, and ends then.
+%% The caller runs this module until it has the answer, and ends then.
 answered(Caller, Answer) ->
     Monitor = monitor(process, Caller),
     Caller ! {self(), Answer},
@@ -225,7 +223,7 @@ session(Given, Writer, #agent{folder = Folder}) ->
 basename(none) -> "/";
 basename(Folder) -> Folder.
 
-%% Linked to us. Without the application, whose coming and going is logged.
+%% Linked to the agent. Without the application, whose start and stop are logged.
 start_session_now(Options, How, undefined) ->
     _ = flame_prof_sup:start_link(),
     start_session_now(Options, How, whereis(flame_prof_sup));
@@ -237,7 +235,7 @@ start_session_now(Options, How, Supervisor) ->
             {error, {attach, #{node => node(), reason => Why, cause => refused}}}
     end.
 
-%% Not that of an application, which is not ours to use or to end.
+%% Not the supervisor of an application, which the agent must not use or end.
 is_lent(Supervisor) ->
     case process_info(Supervisor, dictionary) of
         {dictionary, Words} -> lists:member(?MODULE, proplists:get_value('$ancestors', Words, []));
@@ -324,7 +322,7 @@ lodged(Folder, #{library := Library, companions := Companions, modules := Module
             || {Name, _} <- [{?LIBRARY ++ ".so", Library} | Companions]]
     end.
 
-%% A folder that was not there before, for us alone before anything is in it.
+%% A new folder, of mode 0700 before anything is in it.
 placed(Folder) ->
     ok = done(file:make_dir(Folder)),
     done(file:change_mode(Folder, 8#700)).
@@ -447,7 +445,7 @@ retire(true, Attempts) ->
             Outcome
     end.
 
-%% It ends with the agent, its parent, or because that says so; here is waited for.
+%% It ends with the agent, its parent; this waits for the end.
 end_session(undefined) ->
     ok;
 end_session(Supervisor) ->
@@ -471,8 +469,8 @@ unload(Module) ->
     _ = code:delete(Module),
     code:purge(Module).
 
-%% No code of flame_prof runs when the last module goes: neither what we run, which is old
-%% if somebody else loaded theirs meanwhile, nor theirs, which was refused.
+%% No code of flame_prof runs when the last module goes: neither this code, which is old
+%% when another agent has loaded its own meanwhile, nor that one, which was refused.
 leave() ->
     Steps = [fun code:purge/1, fun code:delete/1, fun code:purge/1],
     _ = spawn(lists, zipwith, [fun erlang:apply/2, Steps, [[?MODULE] || _ <- Steps]]),

@@ -20,9 +20,9 @@
     library := file:filename() | {none, Why :: binary()},
     remote_writer := none | pid()
 }.
-%% Where our library does not fit: the node is refused; or does without, as what is wanted
-%% of it needs none; or is sampled by the portable engine, and the files are written
-%% here, below a folder.
+%% Where the library is incompatible: the node is refused; or the command does not need the
+%% library; or the portable engine samples there, and the files are written here, below a
+%% folder.
 -type without() :: refused | bare | {writer, file:filename()}.
 %% Per file, by its name when it is finished. `from': who has it.
 -opaque fetching() :: #{
@@ -45,9 +45,9 @@
 -define(GONE_ATTEMPTS, 1000).
 -define(FETCH_BYTES, 1048576).
 -define(AGENT, flame_prof_agent).
-%% What a node that we are attached to has as the file of our modules.
+%% The file name of the modules in a node that has the agent.
 -define(FROM, "flame_prof_attached").
-%% That are called from here, or as children of supervisors.
+%% Called from here, or as children of supervisors.
 -define(ROOTS, [
     ?AGENT,
     flame_prof_info,
@@ -58,12 +58,13 @@
     flame_prof_top_sampler
 ]).
 
-%% @doc Send everything to the node. Refused where it does not fit, or has one.
+%% @doc Send everything to the node. Refused where the library is incompatible, or
+%% an agent runs.
 -spec open(node()) -> {ok, agent()} | {error, flame_prof:reason()}.
 open(Node) ->
     open(Node, refused).
 
-%% @doc The same where our library may not fit.
+%% @doc The same where the library may be incompatible.
 -spec open(node(), without()) -> {ok, agent()} | {error, flame_prof:reason()}.
 open(Node, Without) ->
     try
@@ -95,7 +96,7 @@ config(Without) ->
         companions => companions()
     }.
 
-%% What runs in another VM than ours is not sent.
+%% Modules that run in the VM of the command only are not sent.
 fitting(_Node, none, Config) ->
     Config;
 fitting(_Node, Why, #{may_lack := true} = Config) ->
@@ -163,8 +164,8 @@ heartbeat(Agent) ->
         heartbeat(Agent)
     end.
 
-%% What runs there, with all that it calls: newer releases than ours take fewer of
-%% our modules. flame_prof itself calls everything, but not in what is called there.
+%% What runs there, with all that it calls: newer releases call fewer of
+%% them. flame_prof itself calls everything, but not in what is called there.
 lent_modules() ->
     lists:keydelete(?AGENT, 1, lists:foldl(fun needed/2, [{flame_prof, object_code(flame_prof)}],
         ?ROOTS)).
@@ -198,8 +199,8 @@ library_path() ->
     Ebin = filename:dirname(code:which(?AGENT)),
     {ok, filename:join([Ebin, "..", "priv", "flame_prof_nif.so"])}.
 
-%% What ours is linked with, by the names that it asks for: a node in a container
-%% may not have it.
+%% The libraries that the library is linked with, by soname: a node in a container may
+%% lack them.
 companions() ->
     _ = code:ensure_loaded(flame_prof_nif),
     {ok, Maps} = file:read_file("/proc/self/maps"),
@@ -230,14 +231,14 @@ release(Node, Release) ->
         error:badarg -> refuse(incompatible, Node, "OTP ~ts is an unknown release", [Release])
     end.
 
-%% Why our library cannot run there, as far as that can be told before it is tried.
+%% Why the library cannot run there, as far as that is known before it is loaded.
 incompatibility(Node, #{library := Library}) ->
     Architecture = call(Node, erlang, system_info, [system_architecture], ?CALL_MS),
     Maps = call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS),
     flame_prof_compatible:incompatibility(Architecture, Maps, Library).
 
 %% Any of them: a node that has the application may not have needed the library yet.
-%% The agent looks again, as things may change until it is there.
+%% The agent checks again: the node may change until then.
 is_free(Node, #{modules := Lent}) ->
     Modules = [?AGENT | [Module || {Module, _} <- Lent]],
     Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun code:is_loaded/1, [Module]}
@@ -252,14 +253,14 @@ is_free(Node, #{modules := Lent}) ->
 
 -spec attached(node()) -> no_return().
 attached(Node) ->
-    refuse(refused, Node, "somebody else is attached to it", []).
+    refuse(refused, Node, "another flame_prof is attached to it", []).
 
 -spec present(node()) -> no_return().
 present(Node) ->
     refuse(refused, Node, "it has flame_prof already; use start, info and stop with --node ~ts",
         [Node]).
 
-%% @doc Everything is gone there when it answers, whatever becomes of the files here.
+%% @doc Returns when the agent is removed from the node, also when files here fail.
 -spec close(agent()) -> ok | {error, flame_prof:reason()}.
 close(#{remote_writer := Writer} = Agent) ->
     Answer = given_back(Agent),
@@ -383,7 +384,7 @@ fetch([File | Files], #{node := Node, from := From, output := Output, done := Do
             end
     end.
 
-%% A file in progress is X.part, and may be X by the time that we look.
+%% A file in progress is X.part, and may have become X.
 finished_name(File) ->
     case filename:extension(File) of
         <<".part">> -> {filename:rootname(File), false};
@@ -395,8 +396,7 @@ local(File, Node, Output) ->
     filename:join(Output, unicode:characters_to_list(Name)).
 
 
-%% A remote writer's files are beside ours: a second name takes no room on a disk that may
-%% be full.
+%% A remote writer's files are on this disk: a second link takes no space.
 copy(_Node, _File, _Path, linked) ->
     {ok, linked};
 copy(Node, File, Path, none) when Node =:= node() ->
@@ -457,8 +457,8 @@ from(Node, File) ->
     fun(Offset) -> flame_prof_remote:call(Node, ?AGENT, read, [File, Offset, ?FETCH_BYTES],
         ?CALL_MS) end.
 
-%% New, for its owner's eyes only, before there is anything in it; never what somebody
-%% else has put there, be it a link. Kept open: its name may come to mean another file.
+%% A new file of mode 0600 before anything is written to it; never an existing file or link.
+%% Kept open: its name may come to mean another file.
 append(Path, none, Bytes) ->
     case file:open(Path, [write, exclusive, raw, binary]) of
         {ok, Device} ->

@@ -1,5 +1,5 @@
-%% @private Whether our library can run in a node's VM, as far as that can be told
-%% before it is tried: by what the VM was built for, and by the libc that it has mapped.
+%% @private Whether the library can run in a node's VM, by what is known before it is loaded:
+%% the architecture of the VM, and the libc that it has mapped.
 -module(flame_prof_compatible).
 
 -export([incompatibility/3]).
@@ -19,7 +19,7 @@
 -type libc() :: glibc | musl.
 
 %% @doc Why not, about the node: its `system_architecture', the text of its
-%% /proc/self/maps, and the bytes of our library.
+%% /proc/self/maps, and the bytes of the library.
 -spec incompatibility(string(), {ok, binary()} | {error, term()}, binary()) ->
     none | unicode:chardata().
 incompatibility(Architecture, Maps, <<?ELF, _:14/binary, Machine:16/little, _/binary>> = Library) ->

@@ -1,5 +1,5 @@
-%% @private Reaching other nodes from a command: a node of our own that listens
-%% for nobody, is hidden, and tells epmd nothing.
+%% @private Reaching other nodes from a command: the command's node is hidden, does not
+%% listen, and does not register with epmd.
 -module(flame_prof_remote).
 
 -export([connect/2, call/5, all/5]).

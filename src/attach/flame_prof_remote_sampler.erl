@@ -1,6 +1,6 @@
 %% @private What is a session elsewhere, in a node that cannot run the library: the
 %% portable engine with all that chooses what it samples, for a remote writer
-%% (flame_prof_remote_writer) in another node, who writes the files.
+%% (flame_prof_remote_writer) in another node, which writes the files.
 %%
 %% It ends when it is told to, and when its engine or its remote writer does. It is a child of
 %% flame_prof_sup in the place of the session, and goes with it.
@@ -109,7 +109,7 @@ halting(#sampler{engine = Engine} = State) ->
 ended(normal) -> normal;
 ended(Reason) -> {shutdown, {portable_engine, Reason}}.
 
-%% In the end the engine is gone, or has to go.
+%% The engine has ended, or is killed here.
 -spec terminate(term(), #sampler{}) -> ok.
 terminate(_Reason, #sampler{node = Node, targets = Targets, engine = Engine}) ->
     ok = flame_prof_node:stop(Node),

@@ -20,7 +20,8 @@
 
 -export_type([config/0]).
 
-%% Of the node whose samples come; why they come; and in what folder ours is made.
+%% `node', `os_pid', `release': of the sampled node. `why': the library does not run there.
+%% `output': the parent of the writer's folder.
 -type config() ::
     #{
         node := node(),
@@ -69,7 +70,7 @@ start_link(Config) ->
 open(Writer, Options) ->
     flame_prof_run:call(Writer, {open, Options}, ?CALL_MS).
 
-%% @doc Who samples: when it ends, the file is finished.
+%% @doc The remote sampler: when it ends, the file is finished.
 -spec begun(pid(), Sampler :: pid()) -> ok.
 begun(Writer, Sampler) ->
     gen_server:cast(Writer, {begun, Sampler}).
@@ -215,7 +216,7 @@ taken(_Generation, error, State) ->
 taken(Generation, {ok, Items}, #writer{generation = Wanted} = State) when Generation < Wanted ->
     push(flame_prof_transport:without_samples(Items), State);
 taken(Generation, {ok, [{lost, _, _, _} = Lost | Items]}, State) ->
-    %% Of these, nobody is to be told that they were dropped.
+    %% The sampler knows of these: it does not get their number again.
     taken(Generation, {ok, Items}, push([Lost], State));
 taken(Generation, {ok, Items}, #writer{ref = Ref} = State) ->
     try flame_prof_nif:session_push(Ref, Items) of

@@ -87,8 +87,8 @@ pause(Ms) ->
     after Ms -> ok
     end.
 
-%% @doc Has somebody pressed Ctrl-C, or is the script that started us gone? By the
-%% process that runs main/0.
+%% @doc Was Ctrl-C pressed, or has the script that started the command ended? For the process
+%% that runs main/0.
 -spec was_interrupted() -> boolean().
 was_interrupted() ->
     receive

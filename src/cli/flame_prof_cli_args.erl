@@ -234,7 +234,7 @@ table() ->
         {export, "export FILE... --as FORMAT [options]", {1, Any},
             "Write a file for another tool."},
         {report, "report FILE... [options]", {1, Any},
-            "Make one HTML page of files, to be opened in a browser or sent to somebody."},
+            "Make one HTML page of files, to be opened in a browser or sent by mail."},
         {view, "view FOLDER|FILE [options]", {1, 1},
             "Show files in a browser on this machine, until Ctrl-C."},
         {info, "info --node NODE [options]", {0, 0},
@@ -301,7 +301,7 @@ options(_) ->
 
 session_options() ->
     [
-        {top, {"N[:MS]", top}, "the N busiest processes, chosen anew every MS (100:5000)"},
+        {top, {"N[:MS]", top}, "the N busiest processes, selected again every MS (100:5000)"},
         {interval, {"MS", {whole, 1, 60000}}, "between two samples of a process (9)"},
         {status, {"STATUS", {one_of, statuses()}},
             "only while a process has this status, such as running (all)"},
@@ -342,7 +342,7 @@ help() ->
         commands(),
         "\nflame_prof COMMAND --help says more, with an example.\n\n",
         "Exit status: 0 done; 1 refused or failed; 2 the command line is wrong; 3 the node can\n",
-        "not be reached, or this flame_prof does not fit it; 4 check has found damage;\n",
+        "not be reached, or this flame_prof is incompatible; 4 check has found damage;\n",
         "130 interrupted.\n"
     ].
 

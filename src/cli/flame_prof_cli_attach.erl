@@ -72,7 +72,7 @@ connected({ok, Nodes}, Output, Options, Parsed) ->
         profile(Agents, Output, Options, Parsed)
     end).
 
-%% Where our library does not fit.
+%% Where the library is incompatible.
 without(#{engine := native}, _Output) -> refused;
 without(_Options, Output) -> {writer, Output}.
 
@@ -116,7 +116,7 @@ close(Agents) ->
     ),
     flame_prof_cli_out:progress_done().
 
-%% @doc While Fun runs, the nodes have flame_prof: their own, or ours.
+%% @doc While Fun runs, the nodes have flame_prof: their own, or the agent's.
 -spec borrowing([node()], flame_prof_attach:without(), timeout(), fun(() -> Answer)) ->
     Answer | {error, flame_prof:reason()}.
 borrowing(Nodes, Without, Timeout, Fun) ->

@@ -1,7 +1,7 @@
 %% @private What the command line says, and where: results to the standard
 %% output, everything else to the standard error.
 %%
-%% The standard output is a port of our own. Erlang's own writer would outlive a
+%% The standard output is a port of the command. Erlang's own writer would outlive a
 %% reader that has gone away (`| head'): with this the command ends, quietly, by the
 %% throw of `reader_gone': what it has lent is given back first. Where both are the same
 %% terminal, both go through it: only what one port writes comes in its order, and a
@@ -91,7 +91,7 @@ is_one_terminal() ->
 same({ok, Path}, {ok, Path}) -> true;
 same(_, _) -> false.
 
-%% @doc A line that the next one replaces; nothing where nobody watches.
+%% @doc A line that the next one replaces, on a terminal only.
 -spec progress(unicode:chardata()) -> ok.
 progress(Text) ->
     case is_terminal(err) of

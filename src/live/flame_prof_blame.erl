@@ -250,7 +250,7 @@ stop(Ref, Outcome) ->
         {flame_prof_nif, Ref, {stopped, _}} when Outcome =:= caller_ended -> exit(normal);
         {flame_prof_nif, Ref, {stopped, Result}} -> stopped(Ref, Result)
     after ?CLOSE_MS ->
-        %% The library goes on without us, and cleans up when the disk answers.
+        %% The library goes on alone, and cleans up when the disk answers.
         Text = <<"the disk did not take the samples in time">>,
         {error, flame_prof_error:file(temporary(), Text)}
     end.

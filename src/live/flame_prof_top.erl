@@ -33,7 +33,7 @@
 %% <ul>
 %% <li>`node': of which node (this one). One without flame_prof gets it for as long as
 %%     this runs.</li>
-%% <li>`by': the column by which the first processes of the node are chosen and sorted
+%% <li>`by': the column by which the top processes of the node are selected and sorted
 %%     (`reductions')</li>
 %% <li>`sort': an older name of `by'</li>
 %% <li>`filter': only processes whose name, pid or function has this text (all)</li>

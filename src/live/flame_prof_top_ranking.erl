@@ -61,7 +61,7 @@ new(Engine, By, Filter, Top) ->
     }.
 
 metric(reductions) -> {reductions, true};
-%% Who runs consumes reductions, but in a long NIF.
+%% A running process consumes reductions, except in a long NIF.
 metric(running) -> {reductions, true};
 metric(memory) -> {memory, false};
 metric(growth) -> {memory, true};

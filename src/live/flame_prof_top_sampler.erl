@@ -226,7 +226,7 @@ observed(#state{selected = #{pids := Pids}, before = Before, engine = Engine} = 
 observed(State) ->
     State.
 
-%% Who runs when it is observed, of all processes.
+%% The processes that run at an observation, of all.
 running(#state{engine = native, options = #{by := running}, ticks = Ticks} = State) ->
     Running = [
         {Pid, Observation}

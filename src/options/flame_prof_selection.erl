@@ -55,7 +55,7 @@
         by := metric(),
         delta := boolean(),
         interval := pos_integer(),
-        %% Everybody, unless there are conditions.
+        %% All processes, unless there are conditions.
         include := [condition()],
         exclude := [condition()]
     }.
@@ -169,7 +169,7 @@ accepts() ->
 metrics() ->
     [reductions, memory, message_queue_len, bin_vheap_size, mbuf_size, total_heap_size, minor_gcs].
 
-%% @doc The rules to go by; none where nobody is to be chosen.
+%% @doc The rules of a selection; none where it selects no process.
 -spec rules(normal()) -> [rule()].
 rules({top, Top, Ms}) ->
     rules(flame_prof_schema:complete(rows(), #{top => Top, interval => Ms}));

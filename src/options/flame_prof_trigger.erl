@@ -9,22 +9,22 @@
 %% '''
 %%
 %% <ul>
-%% <li>`on': what is looked at. `scheduler_utilisation' (percent of the normal
+%% <li>`on': the condition. `scheduler_utilisation' (percent of the normal
 %%     schedulers online), `run_queue' (all that wait for a normal scheduler), `memory'
 %%     (bytes, all of the VM's), `process_count', `message_queue_len' (of any one
 %%     process); `long_gc' and `long_schedule' (milliseconds), `large_heap' (words) and
-%%     `busy_port', which the VM tells of; or a fun without arguments, or `{Module,
+%%     `busy_port', events of the VM; or a fun without arguments, or `{Module,
 %%     Function}', that answers true or false, or a number if `above' is given.</li>
 %% <li>`above': fires at this value or a higher one. `busy_port' has none.</li>
 %% <li>`below': hysteresis. Once it has fired the value has to be lower than this before
-%%     it fires again (four fifths of `above'). For what the VM tells of, and for true
-%%     and false, it is one look at which there was nothing.</li>
-%% <li>`interval': milliseconds between two looks (1000). What the VM tells of is not
-%%     waited for.</li>
+%%     it fires again (four fifths of `above'). After an event of the VM, or true, it
+%%     fires again after a probe that found nothing.</li>
+%% <li>`interval': milliseconds between two probes (1000). The VM reports events at
+%%     once.</li>
 %% <li>`duration': milliseconds that the profile lasts (30000)</li>
 %% <li>`cooldown': milliseconds after its profile in which it does not fire (60000)</li>
 %% <li>`max_per_hour': how often it fires in any hour (4)</li>
-%% <li>`timeout': a look that takes longer is given up, in milliseconds (1000)</li>
+%% <li>`timeout': a probe that takes longer is given up, in milliseconds (1000)</li>
 %% </ul>
 -module(flame_prof_trigger).
 
@@ -243,7 +243,7 @@ new(Spec) ->
 spec(#trigger{spec = Spec}) ->
     Spec.
 
-%% @doc One look: its value, or whether the condition holds. `IsFree': no profile is
+%% @doc One probe: its value, or whether the condition holds. `IsFree': no profile is
 %% running.
 -spec step(number() | boolean(), NowMs :: integer(), IsFree :: boolean(), trigger()) ->
     {fire | rest, trigger()}.

@@ -55,7 +55,7 @@ initial_calls(Pid) ->
             []
     end.
 
-%% @doc The label that somebody has given it: with OTP 27 or newer.
+%% @doc The process's label (`proc_lib:set_label/1', OTP 27 or newer).
 -spec label(pid()) -> term().
 label(Pid) ->
     ProcLib = proc_lib,

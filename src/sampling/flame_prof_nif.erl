@@ -225,7 +225,7 @@ load() ->
     end.
 
 %% See flame_prof_agent, which takes this module away again: of an error the code server
-%% would tell nobody but the node's log.
+%% would write to the node's log only.
 load_lent(Path) ->
     case erlang:load_nif(Path, 0) of
         ok -> ok;

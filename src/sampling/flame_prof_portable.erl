@@ -18,7 +18,7 @@
 %% <li>Priority `high': with `normal' it would wait in the queue of a busy node
 %%     and see idle moments only. Not `max': that is where the runtime's own
 %%     processes are.</li>
-%% <li>`backtrace_depth', a flag of the whole node (8 if nobody set it), is raised
+%% <li>`backtrace_depth', a flag of the whole node (8 by default), is raised
 %%     while the engine runs: exceptions carry longer stack traces meanwhile. It
 %%     is put back at the end, however the engine or its session ends, unless
 %%     both are killed at once.</li>
@@ -150,7 +150,7 @@ chosen({Pid, _, _}) ->
 restore({_, Before, InForce}) ->
     restore_depth(Before, InForce).
 
-%% Leaves alone what somebody else has set meanwhile.
+%% Leaves a value that another program has set meanwhile.
 restore_depth(Before, InForce) ->
     case erlang:system_flag(backtrace_depth, Before) of
         InForce ->

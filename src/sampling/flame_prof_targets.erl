@@ -71,7 +71,7 @@
     %% Explicit ones that have ended or left since the last poll: what they have
     %% spawned is theirs all the same. None where no poll would come to empty it.
     late = #{} :: #{pid() => flame_prof_options:process()},
-    %% Everybody at the last poll: who is not among them is new.
+    %% All processes at the last poll: one that is not among them is new.
     known = none :: none | #{pid() => []},
     poll = none :: none | reference(),
     tracing = none :: none | #tracing{},
@@ -88,12 +88,12 @@ start_link(Config) ->
     {ok, Pid} = gen_server:start_link(?MODULE, Config, []),
     Pid.
 
-%% @doc To be called once, when the engine runs. Until then nobody is wanted.
+%% @doc To be called once, when the engine runs. Until then no process is pinned.
 -spec attach(pid(), engine()) -> ok.
 attach(Pid, Engine) ->
     gen_server:cast(Pid, {attach, Engine}).
 
-%% @doc Its own, for nobody to sample.
+%% @doc Its own processes, which are not sampled.
 -spec processes(pid()) -> [pid()].
 processes(Pid) ->
     gen_server:call(Pid, processes).
@@ -128,7 +128,7 @@ leave(Pid, Previous) ->
 info(Pid, Timeout) ->
     gen_server:call(Pid, info, Timeout).
 
-%% @doc Everybody that is looked at.
+%% @doc All sampled processes.
 -spec selected(pid()) -> [pid()].
 selected(Pid) ->
     gen_server:call(Pid, selected).
@@ -208,7 +208,7 @@ handle_info({'DOWN', Monitor, process, Pid, _}, #targets{explicit = Explicit} = 
             %% A followed one.
             {noreply, want(State#targets{followed = maps:remove(Pid, State#targets.followed)})}
     end;
-%% The selector; nobody else is linked but the session, whose end gen_server sees.
+%% The selector. The only other link is the session, whose end gen_server handles.
 handle_info({'EXIT', _, Reason}, State) ->
     {stop, Reason, State};
 handle_info(_, State) ->
@@ -436,7 +436,7 @@ end_following(Limit, #targets{limits = Limits} = State) ->
     State#targets{ended = Limit, tracing = none, known = none, late = #{}}.
 
 %% Tracing. Failing to trace is no failure: the process has ended, or has
-%% somebody's tracer.
+%% another tracer.
 
 trace(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= no ->
     State;
@@ -497,8 +497,8 @@ end_tracing(#targets{tracing = #tracing{state = Tracer, session = Session}}) ->
 %% The types of OTP 25 do not know that a tracer may be a module.
 -dialyzer({nowarn_function, [untrace/2, trace_off/1]}).
 
-%% Only what is ours: between the two calls nobody else can have become its
-%% tracer, as long as it has us.
+%% Only its own flags: between the two calls no other tracer can have replaced the
+%% session's.
 untrace(Pid, Tracer) ->
     case erlang:trace_info(Pid, tracer) of
         {tracer, {flame_prof_nif, Tracer}} -> trace_off(Pid);

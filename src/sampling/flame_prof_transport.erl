@@ -1,5 +1,5 @@
 %% @private Where the portable engine's items go: into the library of its own node,
-%% or to a remote writer (flame_prof_remote_writer), who has the library and is in another node.
+%% or to a remote writer (flame_prof_remote_writer) in another node, which has the library.
 %%
 %% Both are a function call to the engine, which is told whether the items were
 %% taken. To a remote writer each call is a message, and what comes back is its size:
@@ -13,7 +13,7 @@
 %%
 %% What bounds it in the engine's node, whatever becomes of the link or the remote writer:
 %% no more than ?CREDIT_BYTES and one batch are on their way; and nothing is sent
-%% that the connection has no room for, so that nobody is suspended. What cannot be
+%% that the connection has no room for, so that no process is suspended. What cannot be
 %% sent is dropped, and told as a few counts with the next batch that can.
 %%
 %% A dropped batch may have had definitions, as one that found the ring full. Then
@@ -67,7 +67,7 @@ far(Writer) ->
     #far{writer = Writer}.
 
 %% @doc By the engine. `refused': some of it was dropped, so that all has to be told
-%% anew. `closed': nobody wants it any more.
+%% anew. `closed': the session has ended.
 -spec push([flame_prof_nif:item()], transport()) -> {taken | refused, transport()} | closed.
 push(Items, {library, Session} = Transport) ->
     case flame_prof_nif:session_push(Session, Items) of

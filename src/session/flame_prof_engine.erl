@@ -64,8 +64,8 @@ choose_loaded(Wanted) ->
 portable(Why) ->
     #{engine => portable, why => <<"portable: ", Why/binary>>}.
 
-%% A release that the layout table does not list is tried only where somebody
-%% insists; what that found is not for who did not.
+%% A release that the layout table does not list is tried with `engine => native' only; its
+%% result is not that of `auto'.
 native(Wanted) ->
     Insists = Wanted =:= native,
     case flame_prof_nif:platform() of

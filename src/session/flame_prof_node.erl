@@ -6,8 +6,8 @@
 %% earlier flush. It takes about 0.3 ms of CPU time in each interval. Between two
 %% intervals no code of this module is on its stack, so that the module can be loaded anew.
 %%
-%% Nothing is switched on for it: scheduler utilisation is told where somebody has
-%% set the system flag `scheduler_wall_time', and left out elsewhere.
+%% Nothing is switched on for it: scheduler utilisation is in the file where another program
+%% has set the system flag `scheduler_wall_time', and left out elsewhere.
 -module(flame_prof_node).
 
 -behaviour(gen_server).

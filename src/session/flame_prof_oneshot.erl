@@ -123,7 +123,7 @@ stopped(Session, Done) ->
         {error, _} = Error -> Error
     end.
 
-%% Somebody else has stopped it.
+%% Another process has stopped it.
 ended(#{files := Files}, Done) -> {ok, Done#{files => Files}};
 ended(none, _Done) -> {error, flame_prof_error:of_exit(killed)}.
 

@@ -73,7 +73,7 @@
 
 %% No domain: OTP's default handler drops events of a domain of one's own, and
 %% these are few and meant to be seen.
-%% What nobody has to do anything about.
+%% Of events that need no action.
 -define(QUIET_META, #{application => flame_prof, domain => [flame_prof]}).
 
 %% The portable engine's last tick is over by then, unless a process that it
@@ -252,7 +252,7 @@ usable(schedulers, {off, Why}) ->
 usable(_, _) ->
     ok.
 
-%% Schedulers come and go, which nobody is told.
+%% Schedulers come and go without a message.
 watch_schedulers({on, _}) ->
     _ = erlang:send_after(?SCHEDULERS_MS, self(), schedulers),
     ok;
@@ -498,7 +498,7 @@ settle(Answer, Run, #session{flushing = Flushing, stopping = Stopping} = State) 
     _ = [gen_server:reply(From, Answer) || From <- Stopping],
     ok.
 
-%% Of one that never wrote anything nobody wants to know.
+%% A session that never wrote anything leaves no last run.
 keep(_Outcome, _Run, #session{is_holding = true}) ->
     ok;
 keep(Outcome, Run, _State) ->
@@ -508,7 +508,7 @@ keep(Outcome, Run, _State) ->
 exit_reason(#session{failure = none}) -> normal;
 exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
 
-%% The same, waiting: the supervisor wants us gone.
+%% The same, waiting: the supervisor ends this process.
 close_now(#session{ref = Ref, targets = Targets} = State, Ms) ->
     ok = flame_prof_targets:stop(Targets),
     ok = release_portable(State),
@@ -520,7 +520,7 @@ close_now(#session{ref = Ref, targets = Targets} = State, Ms) ->
             ok = flame_prof_nif:session_close(Ref),
             settle(flame_prof_run:outcome(Result, last_place(Told), Run), Run, Told)
     after Ms ->
-        %% The library goes on without us, and cleans up when the disk answers.
+        %% The library goes on alone, and cleans up when the disk answers.
         Told = told(State),
         Reason = flame_prof_error:file(last_place(Told), io_lib:format("no answer in ~b ms", [Ms])),
         Text = unicode:characters_to_binary(flame_prof_error:format(Reason)),

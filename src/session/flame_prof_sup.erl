@@ -85,7 +85,7 @@ autostart() ->
 autostart(Options) ->
     case start_session(Options, #{timeout => infinity, owner => none}) of
         {ok, _Session} -> ok;
-        %% Somebody was faster, from a shell.
+        %% Another process was faster.
         {error, {already_started, _}} -> ok;
         {error, Reason} -> refused(Reason)
     end.

@@ -1,29 +1,28 @@
-%% @private One look at what a trigger is on, in a process of its own.
+%% @private One probe of a trigger's condition, in a process of its own.
 %%
-%% A look may ask processes that do not answer, or call what a user wrote: the process that
-%% wants to know neither waits nor falls with it.
+%% A probe may ask processes that do not answer, or call a user's function: the triggers'
+%% process neither waits for it nor crashes with it.
 -module(flame_prof_condition).
 
--export([look/2, run/2]).
+-export([probe/2, run/2]).
 
 -export_type([memory/0]).
 
-%% What the next look has to know of this one.
+%% What the next probe needs of this one.
 -type memory() :: none | [{pos_integer(), non_neg_integer(), non_neg_integer()}].
 
-%% A fun of a user's gets so many words of heap.
+%% The heap of a user's function, in words.
 -define(HEAP_WORDS, 16#400000).
 
-%% @doc For one that traps exits: it is linked, so that it ends when nobody wants to
-%% know any more. Ends with `{flame_prof_condition, Value, Detail, Memory}' as its reason, or
-%% with any other.
--spec look(flame_prof_trigger:level() | flame_prof_trigger:user(), memory()) ->
+%% @doc The caller traps exits: the probe is linked to it, and ends with it. Its exit reason is
+%% `{flame_prof_condition, Value, Detail, Memory}', or any other after a failure.
+-spec probe(flame_prof_trigger:level() | flame_prof_trigger:user(), memory()) ->
     {pid(), reference()}.
-look(On, Memory) ->
+probe(On, Memory) ->
     spawn_opt(?MODULE, run, [On, Memory], [monitor, link | options(On)]).
 
-%% On a node in trouble our own look must not be the last in the queue; a user's
-%% code has no such right.
+%% A built-in probe has priority, so that it runs on an overloaded node. A user's function
+%% has not.
 options(On) when is_atom(On) -> [{priority, high}];
 options(_) -> [{max_heap_size, #{size => ?HEAP_WORDS, kill => true, error_logger => false}}].
 
@@ -33,7 +32,7 @@ run(On, Before) ->
         try
             value(On, Before)
         catch
-            %% No report of a crash: who asked says what has to be said.
+            %% No crash report: flame_prof_triggers logs it.
             Class:Reason:Stack -> exit({Class, Reason, hd(Stack ++ [none])})
         end,
     exit({?MODULE, Value, Detail, Memory}).
@@ -59,7 +58,7 @@ value(User, _) ->
 call({Module, Function}) -> Module:Function();
 call(Fun) -> Fun().
 
-%% Percent of the time since the look before.
+%% Percent of the time since the previous probe.
 utilisation(none, _Now) ->
     0;
 utilisation(Before, Now) ->

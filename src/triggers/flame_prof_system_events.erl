@@ -1,10 +1,10 @@
 %% @private What the VM tells of: long collections, long turns, large heaps, busy
 %% ports.
 %%
-%% Where trace sessions have a monitor of their own (OTP 28 on) nobody else's is
-%% touched. Before that a node has one system monitor. It is taken only when nobody
+%% Where trace sessions have a monitor of their own (OTP 28 on) no other monitor is
+%% touched. Before that a node has one system monitor. It is taken only when it is free
 %% has set it, given back at the end, and left alone from the moment on at which
-%% somebody else has taken it.
+%% another process has taken it.
 %%
 %% An event that has come has to be switched off for a while, or its bound raised: a
 %% node in trouble makes thousands in a second.

@@ -1,4 +1,4 @@
-%% @private Waits for something to happen, and profiles it.
+%% @private Waits for a trigger, and profiles what follows.
 %%
 %% ```
 %%              a trigger fires                duration, or stop/2 of that session
@@ -12,9 +12,8 @@
 %% (c_src/store/sink.h) until a trigger fires, without it one when a trigger fires.
 %% They are linked: they end with this process, however that ends.
 %%
-%% It waits for nobody but the start of a session: it looks by processes of their own
-%% ({@link flame_prof_condition}), each with a limit of time, and with a rest of 19
-%% times as long as the look has taken.
+%% It waits only for the start of a session: each probe is a process of its own
+%% ({@link flame_prof_condition}) with a time limit.
 -module(flame_prof_triggers).
 
 -behaviour(gen_server).
@@ -29,9 +28,9 @@
 -record(watch, {
     trigger :: flame_prof_trigger:trigger(),
     memory = none :: flame_prof_condition:memory(),
-    %% A look that is on its way, since when, and its limit.
-    look = none :: none | {pid(), reference(), integer(), reference()},
-    %% The VM has told of it since the last look.
+    %% The probe that runs, since when, and its limit.
+    probe = none :: none | {pid(), reference(), integer(), reference()},
+    %% The VM has reported an event since the last probe.
     was_told = false :: boolean(),
     failures = 0 :: non_neg_integer(),
     %% Why it cannot fire.
@@ -58,7 +57,7 @@
     stopping = [] :: [gen_server:from()]
 }).
 
-%% A look that takes T is followed by a rest of 19 T.
+%% A probe that takes T is followed by a rest of 19 T.
 -define(REST, 19).
 %% After one that could not be started.
 -define(AGAIN_MS, 10000).
@@ -131,7 +130,7 @@ armed({error, Reason}) ->
 refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
 
-%% The VM counts who has asked for it, and stops when all of those have ended.
+%% The VM counts the processes that switched it on, and switches it off at the end of the last.
 measure_schedulers(Watches) ->
     case lists:any(fun(W) -> on(W) =:= scheduler_utilisation end, maps:values(Watches)) of
         true ->
@@ -183,7 +182,7 @@ is_event(Watch) -> flame_prof_trigger:is_event(on(Watch)).
 interval(Watch) -> maps:get(interval, spec(Watch)).
 
 look_after(Ms, Id) ->
-    _ = erlang:send_after(Ms, self(), {look, Id}),
+    _ = erlang:send_after(Ms, self(), {probe, Id}),
     ok.
 
 now_ms() ->
@@ -267,15 +266,15 @@ handle_cast(_, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
-handle_info({look, Id}, #state{watches = Watches} = State) ->
-    {noreply, look(Id, maps:get(Id, Watches), State)};
+handle_info({probe, Id}, #state{watches = Watches} = State) ->
+    {noreply, probe(Id, maps:get(Id, Watches), State)};
 handle_info({limit, Pid}, State) ->
     %% One of flame_prof's, or none any more.
     true = exit(Pid, kill),
     {noreply, State};
 handle_info({'DOWN', Monitor, process, _, Outcome}, #state{watches = Watches} = State) ->
-    case [Id || {Id, #watch{look = {_, M, _, _}}} <- maps:to_list(Watches), M =:= Monitor] of
-        [Id] -> {noreply, looked(Id, maps:get(Id, Watches), Outcome, State)};
+    case [Id || {Id, #watch{probe = {_, M, _, _}}} <- maps:to_list(Watches), M =:= Monitor] of
+        [Id] -> {noreply, probed(Id, maps:get(Id, Watches), Outcome, State)};
         [] -> {noreply, State}
     end;
 handle_info({monitor, _, _, _} = Message, #state{events = Events} = State) when Events =/= none ->
@@ -297,7 +296,7 @@ handle_info(_, State) ->
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, #state{events = Events, session = Session, watches = Watches}) ->
     _ = [flame_prof_system_events:close(Events) || Events =/= none],
-    _ = [exit(Pid, kill) || #watch{look = {Pid, _, _, _}} <- maps:values(Watches)],
+    _ = [exit(Pid, kill) || #watch{probe = {Pid, _, _, _}} <- maps:values(Watches)],
     end_now(Session).
 
 %% Its file is closed when we have ended.
@@ -344,10 +343,10 @@ stopped(#state{run = Run} = State) ->
 
 %% Looks.
 
-look(Id, #watch{trouble = Why} = Watch, State) when Why =/= none ->
+probe(Id, #watch{trouble = Why} = Watch, State) when Why =/= none ->
     %% Without events nothing is going to change.
     put_watch(Id, Watch, State);
-look(Id, Watch, State) ->
+probe(Id, Watch, State) ->
     case is_event(Watch) of
         true ->
             ok = look_after(interval(Watch), Id),
@@ -358,13 +357,13 @@ look(Id, Watch, State) ->
 
 begin_look(#watch{memory = Memory} = Watch) ->
     #{on := On, timeout := Limit} = spec(Watch),
-    {Pid, Monitor} = flame_prof_condition:look(On, Memory),
+    {Pid, Monitor} = flame_prof_condition:probe(On, Memory),
     Timer = erlang:send_after(Limit, self(), {limit, Pid}),
-    Watch#watch{look = {Pid, Monitor, now_ms(), Timer}}.
+    Watch#watch{probe = {Pid, Monitor, now_ms(), Timer}}.
 
-looked(Id, #watch{look = {_, _, Since, Timer}} = Watch0, Outcome, State) ->
+probed(Id, #watch{probe = {_, _, Since, Timer}} = Watch0, Outcome, State) ->
     _ = erlang:cancel_timer(Timer),
-    Watch = Watch0#watch{look = none},
+    Watch = Watch0#watch{probe = none},
     ok = look_after(max(interval(Watch), ?REST * (now_ms() - Since)), Id),
     case Outcome of
         {flame_prof_condition, Value, Detail, Memory} ->
@@ -382,10 +381,10 @@ answered(Id, Watch, Value, Detail, State) ->
 
 failed(Reason, #watch{failures = Before} = Watch) ->
     #{on := On, timeout := Limit} = spec(Watch),
-    %% It may fail at every look from now on.
+    %% It may fail at every probe from now on.
     Before =:= 0 andalso
         ?LOG_WARNING(
-            "flame_prof cannot look at its trigger on ~ts: ~ts. It keeps trying, and says no more",
+            "flame_prof cannot check its trigger on ~ts: ~ts. It keeps trying, and says no more",
             [flame_prof_trigger:name(On), failure(Reason, Limit)],
             ?LOG_META
         ),
@@ -408,14 +407,14 @@ failure_name(Tagged) when is_tuple(Tagged), is_atom(element(1, Tagged)) ->
     atom_to_list(element(1, Tagged));
 failure_name(_) -> "an error".
 
-%% Of an event: was there any since the look before?
+%% Of an event: was there any since the previous probe?
 look_back(Id, #watch{was_told = true} = Watch, State) ->
     listen_again(on(Watch), put_watch(Id, Watch#watch{was_told = false}, State));
 look_back(Id, Watch, State) ->
     Listening = #state{watches = #{Id := Same}} = listen_again(on(Watch), State),
     step(Id, Same, false, <<>>, Listening).
 
-%% For those that have not been told since their last look, and for what they want:
+%% For those that have not been told since their last probe, and for what they want:
 %% what others have been told of may come a thousand times in a second.
 listen_again(Event, #state{watches = Watches, events = Events} = State) ->
     Untold = maps:filter(fun(_, #watch{was_told = WasTold}) -> not WasTold end, Watches),
@@ -429,14 +428,14 @@ listen_again(Event, #state{watches = Watches, events = Events} = State) ->
 heard({ok, Events}, State) -> State#state{events = Events};
 heard({error, Why}, State) -> deaf(Why, State).
 
-%% Once for each look: what comes meanwhile is the same.
+%% Once for each probe: what comes meanwhile is the same.
 told(none, State) ->
     State;
 told({Event, Said, Detail}, #state{watches = Watches, events = Events} = State) ->
     Value = lists:max([Said | least(Event, Watches)]),
     case [Id || {Id, Watch} <- maps:to_list(Watches), is_told(Event, Value, Watch)] of
         [] ->
-            %% Nobody needs it, and there may be many: until the next look.
+            %% One is enough, and there may be many: off until the next probe.
             heard(flame_prof_system_events:set(Event, off, Events), State);
         Ids ->
             Listening = listen_again(Event, lists:foldl(fun mark_told/2, State, Ids)),

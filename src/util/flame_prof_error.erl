@@ -182,7 +182,7 @@ lost(#{}) -> "".
 option(Option, Value, Accepted) ->
     {bad_option, #{option => Option, value => Value, accepted => Accepted}}.
 
-%% @private Of a file: what the module file, a C library or nobody else says of it.
+%% @private The reason of a file error, by the module file or a C library.
 -spec file(file:name_all(), atom() | {atom(), binary()} | unicode:chardata()) -> reason().
 file(File, Reason) when is_atom(Reason) -> {file, #{file => File, reason => Reason}};
 file(File, {full, Why}) -> {memory, #{file => File, reason => Why}};

@@ -177,7 +177,7 @@ handle_call({prepare, Name}, _From, State0) ->
 handle_call({index, Name, Version}, _From, #{builds := Builds} = State) ->
     case Builds of
         #{Name := #{state := ready, version := Version, path := Path, size := Size} = Build} ->
-            %% A cache is anybody's to clean; it is made again when it is asked for.
+            %% Any program may clean a cache; it is made again at the next request.
             case filelib:is_regular(Path) of
                 true ->
                     Used = Builds#{Name := Build#{used := now_ms()}},
@@ -354,9 +354,9 @@ token() ->
 digit(N) when N < 10 -> $0 + N;
 digit(N) -> $a + N - 10.
 
-%% Under the user's cache, for their eyes only: view-HOUSE-PID-RANDOM. Those of
+%% Under the user's cache, with mode 0700: view-HOUSE-PID-RANDOM. Those of
 %% nodes that died are removed. Where the user has no home, or none that can be written, as
-%% a service's in a container: below $TMPDIR, in which nothing is cleaned, as it is everybody's.
+%% a service's in a container: below $TMPDIR, in which nothing is cleaned, as it is shared.
 make_cache(Token) ->
     House = house(),
     Name = lists:append(lists:join("-",
@@ -397,9 +397,9 @@ make_private(Dir) ->
         {error, _} = Error -> Error
     end.
 
-%% Whose pids ours are among: this start of this kernel, and its pid namespace.
+%% The boot and the pid namespace of this node: HOUSE in the folder's name.
 %% Containers and other machines may share the home, and a pid of theirs says
-%% nothing here. Where /proc is not that of our namespace it is no witness of anybody's death.
+%% nothing here. A /proc of another namespace does not tell that a process has died.
 house() ->
     Self = os:getpid(),
     case {file:read_file("/proc/sys/kernel/random/boot_id"), file:read_link("/proc/self/ns/pid"),
@@ -454,8 +454,8 @@ serve_any(Token, Tries) ->
         {error, _} -> serve_any(Token, Tries - 1)
     end.
 
-%% httpd does not tell which port it got, and logs the page where it gets none; somebody may
-%% take this one first.
+%% httpd does not tell which port it got, and logs the page where it gets none; another
+%% program may take this one first.
 free(Wanted) ->
     case gen_tcp:listen(Wanted, [{ip, {127, 0, 0, 1}}, {reuseaddr, true}]) of
         {ok, Socket} ->

@@ -2,7 +2,7 @@
 %%
 %% A name is taken from the listing and never made into a path of its own, so that
 %% nothing that is asked for can lead elsewhere. Links are refused, whatever made
-%% them, and so are files of people who are neither the directory's owner nor root.
+%% them, and so are files of users other than the directory's owner and root.
 %%
 %% A file that is being written is known by the name that it will have, without
 %% `.part'.
@@ -57,7 +57,7 @@ at(Path) ->
 refused(Why) ->
     {error, {view, #{reason => Why}}}.
 
-%% Where everybody may replace files, a file can become a link after we looked.
+%% Where others may replace files, a file can become a link after the check.
 safe(#{dir := Dir} = Root) ->
     {ok, #file_info{mode = Mode}} = file:read_file_info(Dir, [raw]),
     case Mode band ?OTHERS_WRITE =/= 0 andalso Mode band ?STICKY =:= 0 of

@@ -76,7 +76,7 @@ headers() ->
         {"X-Frame-Options", "DENY"}
     ].
 
-%% Who asks is looked at before what is asked for.
+%% The sender is checked before the request.
 answer(#mod{method = Method} = Request, Context) ->
     case {is_here(Request), Method} of
         {false, _} ->

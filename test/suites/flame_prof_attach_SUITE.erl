@@ -193,7 +193,7 @@ the_portable_engine_leaves_nothing(Config) ->
         leaves_nothing(Node, Before)
     end).
 
-%% Nodes that our library does not fit.
+%% Nodes with which the library is incompatible.
 
 with_small_node(Fun) -> with_started(command_line:start_small_node([]), Fun).
 
@@ -708,7 +708,7 @@ many_at_once(N, #{node := Node} = Plain, Before) ->
     _ = [Pid ! now || {Pid, _} <- All],
     Opened = [opened(One) || One <- All],
     [_] = [Agent || {ok, Agent} <- Opened],
-    [match = re:run(Text, "somebody else is attached", [{capture, none}])
+    [match = re:run(Text, "another flame_prof is attached", [{capture, none}])
         || {error, {attach, #{reason := Text}}} <- Opened],
     N = 1 + length([Node || {error, {attach, #{cause := refused}}} <- Opened]),
     _ = [Pid ! close || {Pid, _} <- All],
