@@ -542,8 +542,11 @@ view(DirOrFile) ->
     {ok, flame_prof_view:started()} | {error, reason()}.
 view(DirOrFile, Options) ->
     case flame_prof_view:start(DirOrFile, Options) of
-        {ok, Started} -> print(flame_prof_view, {ok, Started}), {ok, Started};
-        {error, _} = Error -> Error
+        {ok, Started} ->
+            ok = io:put_chars(flame_prof_view:format(Started)),
+            {ok, Started};
+        {error, _} = Error ->
+            Error
     end.
 
 %% @doc Ends all viewers of this node.

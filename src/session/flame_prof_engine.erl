@@ -17,7 +17,7 @@ choose(Wanted) ->
     %% The portable engine needs the library too: it writes the file.
     case code:ensure_loaded(flame_prof_nif) of
         {module, _} -> choose_loaded(Wanted);
-        {error, Reason} -> {error, {library, #{reason => load_text(Reason)}}}
+        {error, _} -> {error, {library, #{reason => <<"the log has the reason">>}}}
     end.
 
 %% @doc The native engine, and schedulers that can be asked what they run: made
@@ -35,9 +35,6 @@ capture() ->
         {error, _} = Refusal ->
             Refusal
     end.
-
-load_text({_, Text}) when is_list(Text); is_binary(Text) -> text("~ts", [Text]);
-load_text(_) -> <<"the log has the reason">>.
 
 %% @doc Its process has not started.
 -spec portable_error(term()) -> flame_prof:reason().
