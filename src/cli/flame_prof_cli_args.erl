@@ -340,9 +340,9 @@ help() ->
     [
         "flame_prof: a sampling profiler for live Erlang nodes\n\n",
         commands(),
-        "\nflame_prof COMMAND --help says more, with an example.\n\n",
-        "Exit status: 0 done; 1 refused or failed; 2 the command line is wrong; 3 the node can\n",
-        "not be reached, or this flame_prof is incompatible; 4 check has found damage;\n",
+        "\nflame_prof COMMAND --help says more, with an example; flame_prof --version the version.\n",
+        "\nExit status: 0 done; 1 refused or failed; 2 the command line is wrong; 3 the node cannot\n",
+        "be reached, or this flame_prof is incompatible with it; 4 check has found damage;\n",
         "130 interrupted.\n"
     ].
 
@@ -412,7 +412,6 @@ spelled(Key) -> lists:flatten(string:replace(atom_to_list(Key), "_", "-", all)).
 names(Options) ->
     lists:join(", ", [["--", spelled(Key)] || {Key, _, _} <- Options]).
 
-known([]) -> "there are none";
 known(Options) -> ["there are: ", names(Options)].
 
 quoted(Text) ->

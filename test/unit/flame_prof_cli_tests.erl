@@ -18,7 +18,8 @@ every_command_has_help_with_an_example_test() ->
             ?assertMatch({match, _}, re:run(text(All), "\n  " ++ atom_to_list(Command) ++ " "))
         end
      || Command <- Commands
-    ].
+    ],
+    ?assertMatch({match, _}, re:run(text(All), "flame_prof --version ")).
 
 options_may_stand_anywhere_and_be_joined_test() ->
     {ok, #{by := <<"memory">>, top := 3, arguments := ["a", "b"]}} =
