@@ -7,6 +7,7 @@
     end_per_testcase/2]).
 -export([
     optional_applications_are_left_as_they_are/1,
+    its_file_names_what_it_registers/1,
     nothing_is_started_unless_asked/1,
     the_profile_is_started_with_the_application/1,
     options_of_the_environment_are_defaults_of_the_profile/1,
@@ -29,6 +30,7 @@ suite() ->
 all() ->
     [
         optional_applications_are_left_as_they_are,
+        its_file_names_what_it_registers,
         nothing_is_started_unless_asked,
         the_profile_is_started_with_the_application,
         options_of_the_environment_are_defaults_of_the_profile,
@@ -80,6 +82,21 @@ page(#{host := Host, port := Port, path := Path}) ->
     {ok, Socket} = gen_tcp:connect(binary_to_list(Host), Port, [{active, false}]),
     ok = gen_tcp:send(Socket, ["GET ", Path, " HTTP/1.1\r\nHost: ", Host, "\r\n\r\n"]),
     gen_tcp:recv(Socket, 0).
+
+its_file_names_what_it_registers(Config) ->
+    Before = registered(),
+    {ok, _} = flame_prof:start(#{dir => directory(Config)}),
+    {ok, _} = flame_prof:view(directory(Config)),
+    Registered = [Name || Name <- registered() -- Before,
+        lists:prefix("flame_prof", atom_to_list(Name))],
+    {ok, _} = flame_prof:stop(),
+    {ok, Waiting} = flame_prof:start(#{dir => directory(Config),
+        triggers => #{on => run_queue, above => 1000000}}),
+    {registered_name, Triggers} = process_info(Waiting, registered_name),
+    {ok, _} = flame_prof:stop(),
+    {ok, Named} = application:get_key(flame_prof, registered),
+    ?assert(lists:member(flame_prof_session, Registered)),
+    ?assertEqual([], [Triggers | Registered] -- Named).
 
 nothing_is_started_unless_asked(Config) ->
     set_env([{profile, #{dir => directory(Config)}}]),

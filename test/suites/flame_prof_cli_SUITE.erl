@@ -88,6 +88,7 @@ exit_codes_tell_scripts(_) ->
     {4, _} = run(["check", corpus("cut.log.gz")]),
     {1, Absent} = run(["check", "/nonexistent"]),
     {match, _} = re:run(Absent, "/nonexistent: no such file"),
+    {1, <<"flame_prof: /nofile: no such file or directory\n">>} = run(["report", "/nofile"]),
     {2, Bad} = run(["hot", corpus("ours.log"), "--by", "nix"]),
     {match, _} = re:run(Bad, "no metric nix; it takes one of samples, "),
     {2, _} = run([]),

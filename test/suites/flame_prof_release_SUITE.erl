@@ -67,11 +67,13 @@ a_release_profiles_from_boot_through_upgrades(Config) ->
         #{files := [Third]} = profiling(Node),
         ?assertEqual(?OLD, version(Node)),
         ok = rpc(Node, application, stop, [flame_prof]),
-        ?assertMatch(#{state := stopped}, rpc(Node, flame_prof, info, [])),
+        ?assertMatch(#{state := stopped, last_run := _}, rpc(Node, flame_prof, info, [])),
         ok = rpc(Node, application, start, [flame_prof, permanent]),
         #{files := [Fourth]} = profiling(Node),
         All = [First, Second, Third, Fourth],
         ?assertEqual(4, length(lists:usort(All))),
+        %% Releases have inets, an optional application of flame_prof.
+        {ok, #{url := _}} = rpc(Node, flame_prof, view, [Files]),
         %% Each that was ended on the way is whole.
         [{ok, _} = perf_script_grammar:check(finished(File)) || File <- [First, Second, Third]],
         %% A bad configuration does not stop a release.

@@ -46,6 +46,18 @@ triggers_that_never_fired_stop_with_a_text_test() ->
         unicode:characters_to_list(Text)
     ).
 
+%% A session samples less than it was told when its budget is spent: its text says so.
+a_throttled_session_says_its_level_test() ->
+    {ok, Options} = flame_prof_options:validate(#{}),
+    Run = flame_prof_run:nothing(Options, #{engine => native, why => <<"native">>}),
+    Text = fun(Level) ->
+        unicode:characters_to_list(flame_prof_info:format(node(), Run#{running_stacks => on,
+            selected => 0, processes => 0, budget_step => Level,
+            file_bytes => 0}))
+    end,
+    ?assertEqual(nomatch, string:find(Text(0), "throttle")),
+    ?assertNotEqual(nomatch, string:find(Text(3), "; throttle level 3 of 8\n")).
+
 init(_) ->
     {ok, none}.
 

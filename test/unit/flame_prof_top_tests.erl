@@ -272,6 +272,17 @@ a_row_fits_80_columns_test() ->
     ?assertMatch({match, _}, re:run(flame_prof_top:text([Table#{rows := [Unknown]}], View),
         "      \\?  100    0   0    1.2M      \\?      \\? <0")).
 
+elixirs_names_are_as_elixir_has_them_test_() ->
+    {timeout, 1200, fun() ->
+        Pid = named('Elixir.Shop.Cart', fun() -> ok end),
+        [
+            ?assertMatch([{Pid, #{name := <<"Shop.Cart">>}}],
+                flame_prof_top_reader:read(Engine, named, [Pid]))
+         || Engine <- engines()
+        ],
+        kill([Pid])
+    end}.
+
 %% Options and keys.
 
 every_wrong_option_is_refused_in_one_shape_test() ->
