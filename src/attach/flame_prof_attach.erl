@@ -177,8 +177,8 @@ needed(Module, Known) ->
         false ->
             Code = object_code(Module),
             {ok, {Module, [{imports, Imports}]}} = beam_lib:chunks(Code, [imports]),
-            Ours = [M || {M, _, _} <- lists:ukeysort(1, Imports), is_ours(atom_to_list(M))],
-            lists:foldl(fun needed/2, [{Module, Code} | Known], Ours)
+            Needed = [M || {M, _, _} <- lists:ukeysort(1, Imports), is_ours(atom_to_list(M))],
+            lists:foldl(fun needed/2, [{Module, Code} | Known], Needed)
     end.
 
 is_ours(Name) -> lists:prefix("flame_prof", Name).

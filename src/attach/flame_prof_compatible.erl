@@ -28,11 +28,11 @@ incompatibility(Architecture, Maps, <<?ELF, _:14/binary, Machine:16/little, _/bi
         true ->
             other_libc(libc_of_node(Architecture, Maps), libc_of_library(Library));
         false ->
-            io_lib:format("it is built for ~ts, and our library for ~ts Linux",
+            io_lib:format("it is built for ~ts, and the library of flame_prof for ~ts Linux",
                 [Architecture, Wanted])
     end;
 incompatibility(_Architecture, _Maps, _Library) ->
-    "our library is no ELF file".
+    "the library of flame_prof is no ELF file".
 
 %% `x86_64-pc-linux-gnu'; elsewhere also without any system, as `win32'.
 is_built_for(Wanted, Architecture) ->
@@ -42,9 +42,9 @@ is_built_for(Wanted, Architecture) ->
     end.
 
 other_libc({musl, Which}, glibc) ->
-    io_lib:format("it runs on musl (~ts), and our library needs glibc", [Which]);
+    io_lib:format("it runs on musl (~ts), and the library of flame_prof needs glibc", [Which]);
 other_libc({glibc, Which}, musl) ->
-    io_lib:format("it runs on glibc (~ts), and our library needs musl", [Which]);
+    io_lib:format("it runs on glibc (~ts), and the library of flame_prof needs musl", [Which]);
 other_libc(_, _) ->
     %% The same, or loading it tells.
     none.

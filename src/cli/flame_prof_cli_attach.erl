@@ -79,7 +79,7 @@ without(_Options, Output) -> {writer, Output}.
 told_why({Node, Agent}) ->
     case flame_prof_attach:lacks(Agent) of
         {true, Why} ->
-            Format = "~ts does without our library (~ts): the portable engine samples it, and the files are written here",
+            Format = "~ts does without the library (~ts): the portable engine samples it, and the files are written here",
             flame_prof_cli_out:say(io_lib:format(Format, [Node, Why]));
         false ->
             ok
@@ -206,7 +206,7 @@ why({Class, #{reason := Why}}) when Class =:= node; Class =:= attach -> Why;
 why(Reason) -> flame_prof:format_error(Reason).
 
 %% 12 s of 30: 23,352 samples, 0 dropped, 0 ticks missed, native
-%% ..., portable: it runs on musl (ld-musl-x86_64.so.1), and our library needs glibc
+%% ..., portable: it runs on musl (ld-musl-x86_64.so.1), and the library of flame_prof needs glibc
 progress(Targets, Ms, Of) ->
     Counters = [Counters || #target{info = #{counters := Counters}} <- Targets],
     Sum = fun(Key) -> grouped(lists:sum([maps:get(Key, Had) || Had <- Counters])) end,

@@ -26,8 +26,8 @@
 
 -type event() :: {flame_prof_trigger:event(), number(), Detail :: binary()}.
 
-%% @doc The caller gets a message for each event: event/1. `{error, Why}': somebody
-%% has the monitor.
+%% @doc The caller gets a message for each event: event/1. `{error, Why}': another
+%% program has the monitor.
 -spec open(wanted()) -> {ok, handle()} | {error, binary()}.
 open(Wanted) ->
     case has_sessions() of
@@ -59,7 +59,7 @@ open_node(_Wanted, _Theirs) ->
     {error, taken()}.
 
 taken() ->
-    <<"somebody has set erlang:system_monitor/2, of which there is one in OTP before 28: it is "
+    <<"another program has set erlang:system_monitor/2; before OTP 28 a node has one, and it is "
         "left alone">>.
 
 options(On) ->
@@ -87,7 +87,7 @@ change(On, #handle{session = none} = Handle) ->
 change(On, Handle) ->
     {ok, switch(On, Handle)}.
 
-%% Without an event there is no monitor, and anybody may take it.
+%% Without an event there is no monitor, and another program may take it.
 is_ours() ->
     case erlang:system_monitor() of
         undefined -> true;

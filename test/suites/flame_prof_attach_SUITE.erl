@@ -202,7 +202,7 @@ without_its_library_a_node_is_sampled_by_the_portable_engine(Config) ->
         {0, Text} = run(attach(Plain, Config, ["--for", "2s"])),
         {match, _} =
             re:run(Text,
-            "does without our library \\(it cannot be loaded there: .*/tmp.*: file too large"),
+            "does without the library \\(it cannot be loaded there: .*/tmp.*: file too large"),
         {match, _} = re:run(Text, "portable: it cannot be loaded there: "),
         {match, _} = re:run(Text, "timer:sleep/1"),
         [File] = files(Config),

@@ -53,7 +53,7 @@ musl_is_known_by_any_of_its_names_test() ->
         ?assertMatch(<<"it runs on musl (/", _/binary>>, why(?X86_64, Maps, for_glibc()))
      || Maps <- [?ALPINE, ?DEBIAN_MUSL]
     ],
-    {match, _} = re:run(why(?X86_64, ?DEBIAN_MUSL, for_glibc()), "our library needs glibc$").
+    {match, _} = re:run(why(?X86_64, ?DEBIAN_MUSL, for_glibc()), "the library of flame_prof needs glibc$").
 
 a_library_for_musl_does_not_fit_glibc_test() ->
     [
@@ -63,7 +63,7 @@ a_library_for_musl_does_not_fit_glibc_test() ->
 
 without_a_libc_that_is_mapped_the_name_tells_test() ->
     ?assertEqual(
-        <<"it runs on musl (x86_64-alpine-linux-musl), and our library needs glibc">>,
+        <<"it runs on musl (x86_64-alpine-linux-musl), and the library of flame_prof needs glibc">>,
         why("x86_64-alpine-linux-musl", ?STATIC, for_glibc())
     ),
     ?assertEqual(none, why(?X86_64, ?STATIC, for_glibc())),
@@ -72,7 +72,7 @@ without_a_libc_that_is_mapped_the_name_tells_test() ->
 another_architecture_or_system_is_named_test() ->
     [
         ?assertEqual(
-            iolist_to_binary(["it is built for ", Theirs, ", and our library for x86_64 Linux"]),
+            iolist_to_binary(["it is built for ", Theirs, ", and the library of flame_prof for x86_64 Linux"]),
             why(Theirs, ?GLIBC, for_glibc())
         )
      || Theirs <- ["aarch64-unknown-linux-gnu", "i686-pc-linux-gnu", "x86_64-apple-darwin22.6.0",
@@ -83,5 +83,5 @@ another_architecture_or_system_is_named_test() ->
         "for another architecture Linux").
 
 what_is_no_library_is_said_to_be_none_test() ->
-    [?assertEqual(<<"our library is no ELF file">>, why(?X86_64, ?GLIBC, Bytes))
+    [?assertEqual(<<"the library of flame_prof is no ELF file">>, why(?X86_64, ?GLIBC, Bytes))
         || Bytes <- [<<>>, <<16#7f, "ELF">>]].
