@@ -7,6 +7,8 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([a_release_profiles_from_boot_through_upgrades/1]).
+%% For a peer.
+-export([finds/0]).
 
 -define(OLD, "0.1.0").
 -define(NEW, "0.1.1").
@@ -20,23 +22,33 @@ all() ->
 init_per_suite(Config) ->
     %% run_erl, which makes a release a daemon, wants a pseudo terminal; a changed root
     %% may have none, and its script then waits for ever.
-    {ok, Host} = inet:gethostname(),
-    case {os:find_executable("rebar3"), file:read_file_info("/dev/pts/ptmx"),
-            inet:getaddr(Host, inet)} of
-        {false, _, _} ->
-            skip("rebar3 is not installed", []);
-        {_, {error, _}, _} ->
-            skip("there are no pseudo terminals (/dev/pts)", []);
-        {_, _, {error, Reason}} ->
-            %% The release is a node of a short name: nobody would find it.
-            skip("the name of this machine, ~ts, does not resolve (~p)", [Host, Reason]);
-        _ ->
-            _ = os:cmd("epmd -daemon"),
-            case net_kernel:start([name("test"), shortnames]) of
-                {ok, _} -> Config;
-                {error, Reason} -> skip("no distribution: ~p", [Reason])
-            end
+    case {os:find_executable("rebar3"), file:read_file_info("/dev/pts/ptmx")} of
+        {false, _} -> skip("rebar3 is not installed", []);
+        {_, {error, _}} -> skip("there are no pseudo terminals (/dev/pts)", []);
+        _ -> distributed(Config)
     end.
+
+%% The release is a node of a short name: where this machine's own name does not resolve,
+%% or leads elsewhere, nobody finds it.
+distributed(Config) ->
+    _ = os:cmd("epmd -daemon"),
+    case net_kernel:start([name("test"), shortnames]) of
+        {ok, _} ->
+            case peer_vm:value(?MODULE, finds, ["-sname", atom_to_list(name("probe")),
+                    "-setcookie", atom_to_list(erlang:get_cookie()),
+                    "-found", atom_to_list(node())]) of
+                pong -> Config;
+                Other -> skip("~ts is not found by its name: does the name of this machine "
+                    "resolve? (~0p)", [node(), Other])
+            end;
+        {error, Reason} ->
+            skip("no distribution: ~p", [Reason])
+    end.
+
+%% @private
+finds() ->
+    {ok, [[Node]]} = init:get_argument(found),
+    net_adm:ping(list_to_atom(Node)).
 
 skip(Format, Arguments) ->
     Why = lists:flatten(io_lib:format(Format, Arguments)),
