@@ -6,8 +6,8 @@
 # PLACES at a time, and when it has ended `TELL FILE STATUS SECONDS WORDS...' runs in this
 # shell, one at a time. FILE has what the job said.
 
-# As many as there are processors.
-places() { echo "${TEST_PLACES:-$(nproc 2>/dev/null || echo 2)}"; }
+# As many as there are processors, or so many times as many.
+places() { echo "${TEST_PLACES:-$((${1:-1} * $(nproc 2>/dev/null || echo 2)))}"; }
 
 pool() { # places, function, function
     local places=$1 run=$2 tell=$3 said job=0 words

@@ -3,15 +3,15 @@
 #
 # test/**/*_tests.erl run with EUnit, test/**/*_SUITE.erl with Common Test, each
 # module in a node of its own: a NIF that crashes the VM then costs one module.
-# As many at a time as there are processors (TEST_PLACES), then those of ALONE.
+# Twice as many at a time as there are processors (TEST_PLACES), as most wait more than
+# they work; then those of ALONE.
 # Modules that need PropEr are skipped, and say so, where it is not installed.
 set -u
 # TEST_TIMEOUT ends what hangs; a slow machine is given its time.
 : "${RESULTS:?}" "${TEST_TIMEOUT:=3600}"
 
-# They judge shares of the whole machine's time, or load all of it.
-ALONE="flame_prof_native_SUITE flame_prof_running_SUITE flame_prof_seccomp_SUITE
-    flame_prof_triggers_SUITE"
+# They judge shares of the whole machine's time: after the others, one at a time.
+ALONE="flame_prof_running_SUITE"
 
 # shellcheck source=tools/pool.sh
 . tools/pool.sh
@@ -83,6 +83,6 @@ told() { # what it said, exit status, seconds, kind, module
 
 : >"$out/counts"
 alone=$(printf '%s\n' $ALONE)
-wanted <"$out/modules" | grep -vwF "$alone" | pool "$(places)" run_module told
+wanted <"$out/modules" | grep -vwF "$alone" | pool "$(places 2)" run_module told
 wanted <"$out/modules" | grep -wF "$alone" | pool 1 run_module told
 sort "$out/counts" >>"$RESULTS"
