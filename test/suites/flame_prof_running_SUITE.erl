@@ -792,13 +792,15 @@ peer([stray, Directory]) ->
     burn(100),
     [C1 > 0, still_computes()];
 peer([{in_flight, How}, Directory]) ->
+    {ok, Pid} = flame_prof:start(#{dir => Directory, sample_interval => 1,
+        cpu_budget => infinity}),
+    %% When captures are on their way: calibration is not held up by these.
     [
         spawn(fun() -> burn(100000) end)
      || _ <- lists:seq(1, erlang:system_info(schedulers_online))
     ],
-    {ok, Pid} = flame_prof:start(#{dir => Directory, sample_interval => 1,
-        cpu_budget => infinity}),
-    timer:sleep(60 + rand:uniform(40)),
+    waiting:eventually(fun() -> maps:get(captures, maps:get(counters, flame_prof:info())) > 0 end),
+    timer:sleep(rand:uniform(40)),
     in_flight(How, Pid).
 
 in_flight(stop, _) ->
