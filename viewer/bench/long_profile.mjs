@@ -1,4 +1,4 @@
-// node long_profile.mjs PROFILE TIMES > LONGER: a plain profile of ours, repeated
+// node long_profile.mjs PROFILE TIMES > LONGER: a plain profile of flame_prof, repeated
 // with its times moved on. Its length in time must be the unit of repetition.
 
 import { readFileSync, writeSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// The page: what is chosen (state.js) decides what is counted (model/), and
+// The page: the selection (state.js) decides what is counted (model/), and
 // that is shown (draw/). render() is the one way from the first to the last.
 
 import { Names } from '../model/names.js';

@@ -1,4 +1,4 @@
-// Functions by their weight, and of the chosen one its callers and callees.
+// Functions by their weight, and the callers and callees of the selected one.
 
 import { h } from '../draw/dom.js';
 import { FlameView } from '../draw/flame_view.js';

@@ -1,4 +1,4 @@
-// Where profiles come from: the server that gave us this page, or the page.
+// Where profiles come from: the server that sent this page, or the page.
 
 import { memoryBytes, remoteBytes, unpackReport } from '../decode/bytes.js';
 import { openIndex } from '../decode/index_file.js';

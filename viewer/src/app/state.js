@@ -1,4 +1,4 @@
-// What the person has chosen. It lives in the address, behind the #, which no
+// The selection and the settings of the page. It lives in the address, behind the #, which no
 // server sees: an address is a view.
 
 import { levelNames } from '../model/levels.js';

@@ -1,4 +1,4 @@
-// Samples added up: a weight for each stack in each drawer. Every flame graph
+// Samples added up: a weight for each stack in each group. Every flame graph
 // is made of it.
 
 import { makeLevel } from './levels.js';

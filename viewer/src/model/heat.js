@@ -61,8 +61,8 @@ class Heat {
     }
   }
 
-  // Of looks and ticks of which a span tells the times are estimates, apart: where one
-  // has a look, there was a tick.
+  // Of observations and ticks of which a span tells the times are estimates, apart: where one
+  // has an observation, there was a tick.
   setTicks({ starts, missed }, durationUs) {
     for (const start of starts) this.ticks[Math.floor(start / this.cellUs)]++;
     for (let cell = 0; cell < this.values.length; cell++) {

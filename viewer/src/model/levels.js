@@ -1,5 +1,5 @@
-// The drawers that samples are put into, between the root and their stacks:
-// what the process was, and how it fared. Spelled as exports spell them.
+// The groups that samples are put into, between the root and their stacks:
+// by the process and its metrics. Spelled as exports spell them.
 
 import { applicationOf, isOtp } from './kinds.js';
 
@@ -27,7 +27,7 @@ export function levelNames(words) {
 }
 
 /**
- * What a level's drawers are: {codeOf(row, weight) => number, textOf(code),
+ * A dimension's groups: {codeOf(row, weight) => number, textOf(code),
  * orderOf(code)}; the order is for sorting, among texts if it is absent.
  */
 export function makeLevel(name, profile, context) {

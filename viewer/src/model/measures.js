@@ -1,5 +1,5 @@
 // What a sample weighs: 1, its period, a metric, or the change of one. What stands
-// for several looks weighs as much as they would; nothing changed at them.
+// for several observations weighs as much as they would; nothing changed at them.
 //
 // A measure is known by a word: samples, period, memory, memory.delta.
 

@@ -6,7 +6,7 @@ import { findTicks } from './ticks.js';
 
 const METRICS_KEPT = 4; // columns of metrics: a long profile has many rows
 const OURS = 'flame_prof'; // the dialect of files that this library writes
-const SPREAD_MOST = 10000; // looks of one sample; ours are of a second
+const SPREAD_MOST = 10000; // observations of one sample; flame_prof writes one a second
 
 export async function openProfile(index, name) {
   const tables = {};
@@ -34,9 +34,9 @@ class Profile {
     this.columns = {};
     this.isOwn = tables.process_is_own;
     this.ownRows = []; // of the profiler itself: they are no samples
-    this.looks = null; // by row, how many looks it stands for; null: each for one
+    this.looks = null; // by row, its number of observations; null: each has one
     this.lookCount = 0;
-    this.since = null; // by row, the time of the look before those; its own: not known
+    this.since = null; // by row, the time of the observation before; its own: unknown
     this.metricColumns = new Map(); // key -> Promise of an array; the last used is last
     this.texts = new Map();
     this.decoder = new TextDecoder();
@@ -66,7 +66,7 @@ class Profile {
 
   // A sample of flame_prof stands for as many observations as its period says, all of them like
   // it, since the process' sample before (doc/sampling.md). A period of perf is
-  // time, and its sample one look.
+  // time, and its sample one observation.
   async findLooks() {
     const { period } = this.header.columns;
     const isOurs = this.header.files.map(({ dialect }) => dialect === OURS);

@@ -24,7 +24,7 @@ export async function select(profile, range, only) {
   };
 }
 
-// By number of the process: 1 where it is wanted. null: all are.
+// By number of the process: 1 where it is selected. null: all are.
 function processMask(profile, pids) {
   if (pids.length === 0) return null;
   const wanted = new Set(pids);
