@@ -71,7 +71,12 @@ live(Given) ->
         {error, _} = Error -> Error
     end.
 
+%% Without a handler of exceptions: the caller would wait in this code, and end when that is
+%% loaded anew twice.
 live_with({ok, Top}) -> gen_server:call(Top, run, infinity).
+
+ended(Node, Reason) ->
+    node_error(Node, ["the table ended: ", flame_prof_error:exit_text(Reason)]).
 
 %% Options.
 
@@ -178,7 +183,7 @@ handle_info({'DOWN', Monitor, process, _, _}, #state{caller_monitor = Monitor} =
     finish(ok, State#state{caller = none});
 handle_info({'DOWN', _, process, Sampler, Reason}, #state{sampler = Sampler} = State) ->
     #state{options = #{node := Node}} = State,
-    finish(node_error(Node, ["the table ended: ", flame_prof_error:exit_text(Reason)]), State);
+    finish(ended(Node, Reason), State);
 %% Its code has been loaded anew, twice, while it waited for a line.
 handle_info({'EXIT', Reader, killed}, #state{reader = Reader} = State) ->
     {noreply, State#state{reader = reader()}};

@@ -337,6 +337,31 @@ a_line_q_ends_it_test_() ->
         ok = terminal(Top, Monitor, fun(_) -> "q\n" end)
     end}.
 
+%% A person who watches gets the sentence, not the exit of a process.
+a_table_whose_sampler_is_killed_is_an_error_test_() ->
+    {timeout, 1200, fun() ->
+        {Shell, Monitor} = shell(#{every => 100, rows => 5}),
+        {{error, {node, _} = Reason}, {messages, []}} = killed(Shell, Monitor),
+        ?assertEqual(lists:concat([node(), ": the table ended: it was killed"]),
+            lists:flatten(io_lib:format("~ts", [flame_prof:format_error(Reason)])))
+    end}.
+
+killed(Shell, Monitor) ->
+    receive
+        {io_request, From, As, {get_geometry, _}} ->
+            From ! {io_reply, As, 80},
+            killed(Shell, Monitor);
+        {io_request, From, As, Request} when element(1, Request) =:= put_chars ->
+            _ = [exit(Pid, kill) || Pid <- processes(),
+                proc_lib:translate_initial_call(Pid) =:= {flame_prof_top_sampler, init, 1}],
+            From ! {io_reply, As, ok},
+            killed(Shell, Monitor);
+        {io_request, _, _, _} ->
+            killed(Shell, Monitor);
+        {'DOWN', Monitor, process, Shell, Answer} ->
+            Answer
+    end.
+
 %% Twice: the first time its processes go on in old code, the second time those are killed.
 it_goes_on_when_its_code_is_loaded_anew_test_() ->
     {timeout, 1200, fun() ->
