@@ -37,7 +37,8 @@ else
     echo "viewer-is-built 0 1" >>"$RESULTS"
 fi
 
-erlc -o "$dir/ebin" test/oracles/viewer_oracle.erl test/support/viewer_fixture.erl ||
+erlc -o "$dir/ebin" test/oracles/viewer_oracle.erl test/oracles/reader_oracle.erl \
+    test/support/viewer_fixture.erl ||
     fail "its helpers do not compile"
 DEMO_DIR=$dir/demo DEMO_SECONDS=4 examples/demo/run.sh >"$dir/demo.log" 2>&1 ||
     fail "the demo failed: $(tail -n 1 "$dir/demo.log")"

@@ -444,6 +444,25 @@ a_file_that_is_finished_meanwhile_stays_in_view_test_() ->
         end)
     end}.
 
+%% The first file takes longer to read than the second one takes to be finished.
+a_file_that_is_finished_while_those_before_it_are_read_is_shown_test_() ->
+    {timeout, 600, fun() ->
+        in_directory(fun(Dir) ->
+            First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
+            {ok, Sample} = file:read_file(First),
+            ok = file:write_file(First, binary:copy(Sample, 300000)),
+            Part = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
+            [ok = file:change_time(File, calendar:system_time_to_local_time(T, second))
+             || {File, T} <- [{First, 1119}, {Part, 1180}]],
+            viewing(Dir, fun(V) ->
+                Name = "2026-11-21@1000.00.erl_perf.log%2B",
+                #{<<"state">> := <<"reading">>} = prepare(V, Name),
+                ok = file:rename(Part, filename:rootname(Part)),
+                ?assertMatch(#{<<"state">> := <<"ready">>}, finished(V, Name))
+            end)
+        end)
+    end}.
+
 many_requests_at_once_are_survived_test_() ->
     {timeout, 1200, fun() ->
         viewing(fun(#{token := Token, pid := Pid, port := Port} = V) ->
