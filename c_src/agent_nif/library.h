@@ -54,7 +54,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(session_close, 1, IO)                                                                        \
     X(session_info, 1, 0)                                                                          \
     X(session_schedulers_online, 2, 0)                                                             \
-    X(session_want, 2, CPU)                                                                        \
+    X(session_pin, 2, CPU)                                                                         \
     X(session_selected, 1, 0)                                                                      \
     X(sends_open, 1, 0)                                                                            \
     X(sends_end, 1, 0)                                                                             \
@@ -70,7 +70,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(schedulers_retire_end, 0, IO)                                                                \
     X(selector_new, 3, CPU)                                                                        \
     X(selector_next, 2, CPU)                                                                       \
-    X(session_figures, 2, 0)
+    X(session_node_metrics, 2, 0)
 
 #define FP_NIF(name)                                                                               \
     ERL_NIF_TERM fp_nif_##name(ErlNifEnv *env, __attribute__((unused)) int argc,                   \

@@ -124,14 +124,14 @@ static int put_lost(const struct destination *to, const union part *part)
     return 0;
 }
 
-static int put_gone(const struct destination *to, const union part *part)
+static int put_exited(const struct destination *to, const union part *part)
 {
     fp_counters_add(to->counters, FP_COUNTER_attempted, part[0].c);
     fp_counters_add(to->counters, FP_COUNTER_exited, part[0].c);
     return 0;
 }
 
-static int put_torn(const struct destination *to, const union part *part)
+static int put_inconsistent(const struct destination *to, const union part *part)
 {
     fp_counters_add(to->counters, FP_COUNTER_attempted, part[0].c);
     fp_counters_add(to->counters, FP_COUNTER_inconsistent, part[0].c);
@@ -160,7 +160,7 @@ static const struct {
 } kinds[] = {
     {"sample", "uuux", put_sample}, {"process", "uuutmmt", put_process},
     {"stack", "ux", put_stack},     {"frame", "uttuut", put_frame},
-    {"gone", "c", put_gone},        {"torn", "c", put_torn},
+    {"exited", "c", put_exited},    {"inconsistent", "c", put_inconsistent},
     {"tick", "cii", put_tick},      {"selection", "cc", put_selection},
     {"cpu", "c", put_cpu},          {"lost", "ccc", put_lost},
 };

@@ -245,7 +245,7 @@ static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_gauges *gauges
 }
 
 /* (Session, [{Name, Integer}]) -> ok: written at every flush until the next call. */
-SESSION_NIF(figures)
+SESSION_NIF(node_metrics)
 {
     struct fp_gauges *gauges = calloc(1, sizeof *gauges);
     ERL_NIF_TERM list = argv[1], head;
@@ -280,7 +280,7 @@ static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
 }
 
 /* (Session, [{Pid, all | Status, pinned | selected}]) -> ok | {error, closed | state} */
-SESSION_NIF(want)
+SESSION_NIF(pin)
 {
     uint64_t words[FP_PINNED_MAX * FP_PINNED_WORDS];
     ERL_NIF_TERM list = argv[1], head;

@@ -176,7 +176,7 @@ handle_info({flame_prof_batch, Engine, Generation, Batch}, State0) ->
     {noreply, State};
 handle_info({flame_prof_figures, Figures}, #writer{phase = running, ref = Ref} = State) ->
     try
-        _ = flame_prof_nif:session_figures(Ref, Figures),
+        _ = flame_prof_nif:session_node_metrics(Ref, Figures),
         {noreply, State}
     catch
         error:badarg -> {noreply, nonsense(State)}

@@ -31,7 +31,7 @@
 %% `gc', garbage collection; a BIF, NIF or Erlang function, of one arity or any; or
 %% a name as it stands in a frame: a C function (`"copy_struct"'), a library and
 %% all that is called in it (`"libc.so.6"'), what has no symbol in it
-%% (`"[beam.smp]"'), `"ets:lookup/2"', a source file.
+%% (`"[beam.smp]"'), `"ets:lookup/2"', `"Enum.map/2"', a source file.
 
 -type row() ::
     #{
@@ -323,7 +323,9 @@ is_wanted(Frame, {any_arity, Text}) ->
         _ -> false
     end;
 is_wanted({_Symbol, Dso} = Frame, {name, Text}) ->
-    flame_prof_frames:function(Frame) =:= Text orelse flame_prof_frames:decode(Dso) =:= Text.
+    Function = flame_prof_frames:function(Frame),
+    Function =:= Text orelse shown(Function) =:= Text orelse
+        flame_prof_frames:decode(Dso) =:= Text.
 
 blamed([], Through) ->
     {<<"(none: it is where its process starts)">>, Through, none};

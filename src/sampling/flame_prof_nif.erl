@@ -15,7 +15,7 @@
 -export([session_start/1, session_push/2, session_flush/1, session_commit/2]).
 -export([session_stop/1, session_close/1, session_info/1]).
 -export([session_schedulers_online/2]).
--export([session_want/2, session_selected/1]).
+-export([session_pin/2, session_selected/1]).
 -export([sends_open/1, sends_seen/1, sends_end/1]).
 %% As a tracer of the VM: erl_tracer.
 -export([enabled/3, trace/5]).
@@ -23,10 +23,10 @@
 -export([schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
 -export([selector_new/3, selector_next/2]).
--export([session_figures/2]).
+-export([session_node_metrics/2]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
--export_type([wanted/0]).
+-export_type([pinned/0]).
 
 -on_load(load/0).
 
@@ -86,7 +86,7 @@
     }.
 
 %% A `chosen' one may be left out to keep within the budget.
--type wanted() :: {pid(), all | flame_prof:status(), pinned | selected}.
+-type pinned() :: {pid(), all | flame_prof:status(), pinned | selected}.
 
 -type mfa_text() :: {binary(), binary(), arity()}.
 
@@ -101,8 +101,8 @@
     | {tick, Missed :: non_neg_integer(), UnixTimeUs :: pos_integer(), StepUs :: integer()}
     %% Of ticks that were done, and their samples, which did not come so far.
     | {lost, Ticks :: non_neg_integer(), Missed :: non_neg_integer(), Samples :: non_neg_integer()}
-    | {gone, non_neg_integer()}
-    | {torn, non_neg_integer()}
+    | {exited, non_neg_integer()}
+    | {inconsistent, non_neg_integer()}
     | {cpu, Nanoseconds :: non_neg_integer()}
     | {selection, Processes :: non_neg_integer(), Selected :: non_neg_integer()}.
 
@@ -157,9 +157,9 @@ session_schedulers_online(_, _) -> ?NOT_LOADED.
 
 %% At most 1024, whatever the rules choose; all others that were wanted before are
 %% wanted no more.
--spec session_want(session(), [wanted()]) ->
+-spec session_pin(session(), [pinned()]) ->
     ok | {error, closed | state}.
-session_want(_, _) -> ?NOT_LOADED.
+session_pin(_, _) -> ?NOT_LOADED.
 
 -spec session_selected(session()) -> [pid()] | {error, closed}.
 session_selected(_) -> ?NOT_LOADED.
@@ -215,8 +215,8 @@ selector_new(_, _, _) -> ?NOT_LOADED.
 selector_next(_, _) -> ?NOT_LOADED.
 
 %% For the sample that the session takes of itself: names of [a-z_], at most 64.
--spec session_figures(session(), [{atom(), integer()}]) -> ok | {error, closed}.
-session_figures(_, _) -> ?NOT_LOADED.
+-spec session_node_metrics(session(), [{atom(), integer()}]) -> ok | {error, closed}.
+session_node_metrics(_, _) -> ?NOT_LOADED.
 
 load() ->
     case application:get_env(flame_prof_attached, library) of

@@ -273,21 +273,21 @@ schedule(Next, #engine{started_ms = Started, interval_ms = Interval, due = Due} 
 jitter(Interval) ->
     rand:uniform(Interval div 4 + 1) - 1.
 
-sample_all(none, _Samples, Gone, Items, State) ->
+sample_all(none, _Samples, Exited, Items, State) ->
     Worked = erlang:convert_time_unit(State#engine.worked, native, nanosecond),
-    push([{cpu, Worked} | [{gone, Gone} || Gone > 0]] ++ Items, State);
-sample_all(Next, ?SAMPLES_A_PUSH, Gone, Items, State) ->
-    sample_all(Next, 0, Gone, [], push(Items, State));
-sample_all({Pid, Process, Iterator}, Samples, Gone, Items, State) ->
+    push([{cpu, Worked} | [{exited, Exited} || Exited > 0]] ++ Items, State);
+sample_all(Next, ?SAMPLES_A_PUSH, Exited, Items, State) ->
+    sample_all(Next, 0, Exited, [], push(Items, State));
+sample_all({Pid, Process, Iterator}, Samples, Exited, Items, State) ->
     #process{status = Wanted} = Process,
     case erlang:process_info(Pid, ?ITEMS) of
         undefined ->
-            sample_all(maps:next(Iterator), Samples, Gone + 1, Items, leave(Pid, State));
+            sample_all(maps:next(Iterator), Samples, Exited + 1, Items, leave(Pid, State));
         [{status, Status} | Info] when Wanted =:= all; Status =:= Wanted ->
             {MoreItems, MoreState} = sample(Pid, Process, Status, Info, Items, State),
-            sample_all(maps:next(Iterator), Samples + 1, Gone, MoreItems, MoreState);
+            sample_all(maps:next(Iterator), Samples + 1, Exited, MoreItems, MoreState);
         _ ->
-            sample_all(maps:next(Iterator), Samples, Gone, Items, State)
+            sample_all(maps:next(Iterator), Samples, Exited, Items, State)
     end.
 
 sample(Pid, Process, Status, [{_, Trace} | Metrics], Items0, State0) ->

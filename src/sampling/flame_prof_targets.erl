@@ -76,7 +76,7 @@
     poll = none :: none | reference(),
     tracing = none :: none | #tracing{},
     ended = no :: no | processes | events | seconds,
-    wanted = [] :: [flame_prof_nif:wanted()]
+    wanted = [] :: [flame_prof_nif:pinned()]
 }).
 
 -define(POLL_MS, 200).
@@ -266,7 +266,7 @@ unique([{Pid, _, _} = Wanted | Rest], Seen, Unique) ->
 tell(Wanted, Wanted, _Engine) ->
     ok;
 tell(Wanted, _Before, {native, Session}) ->
-    case flame_prof_nif:session_want(Session, Wanted) of
+    case flame_prof_nif:session_pin(Session, Wanted) of
         ok -> ok;
         %% The session is ending.
         {error, closed} -> ok

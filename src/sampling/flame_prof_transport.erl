@@ -33,7 +33,7 @@
     ticks = 0 :: non_neg_integer(),
     missed = 0 :: non_neg_integer(),
     samples = 0 :: non_neg_integer(),
-    gone = 0 :: non_neg_integer(),
+    exited = 0 :: non_neg_integer(),
     tick = none :: none | flame_prof_nif:item()
 }).
 
@@ -116,7 +116,7 @@ close(#far{writer = Writer} = Far, Attempts) ->
 %% @doc By flame_prof_node: there are new ones soon, so that some may be lost.
 -spec figures(flame_prof_node:figures(), transport()) -> ok | closed.
 figures(Figures, {library, Session}) ->
-    case flame_prof_nif:session_figures(Session, Figures) of
+    case flame_prof_nif:session_node_metrics(Session, Figures) of
         ok -> ok;
         {error, closed} -> closed
     end;
@@ -154,8 +154,8 @@ miss({tick, _, _, _} = Tick, #missing{tick = {tick, More, _, _}, ticks = Ticks, 
     Missing#missing{tick = Tick, ticks = Ticks + 1, missed = Missed + More};
 miss({sample, _, _, _, _}, #missing{samples = Samples} = Missing) ->
     Missing#missing{samples = Samples + 1};
-miss({gone, More}, #missing{gone = Gone} = Missing) ->
-    Missing#missing{gone = Gone + More};
+miss({exited, More}, #missing{exited = Exited} = Missing) ->
+    Missing#missing{exited = Exited + More};
 miss({lost, MoreTicks, MoreMissed, MoreSamples}, Missing) ->
     #missing{ticks = Ticks, missed = Missed, samples = Samples} = Missing,
     Missing#missing{
@@ -168,5 +168,5 @@ miss(_, Missing) ->
 told(#far{missing = none}) -> [];
 told(#far{missing = Missing}) -> items(Missing).
 
-items(#missing{ticks = Ticks, missed = Missed, samples = Samples, gone = Gone, tick = Tick}) ->
-    [{lost, Ticks, Missed, Samples}, {gone, Gone} | [Tick || Tick =/= none]].
+items(#missing{ticks = Ticks, missed = Missed, samples = Samples, exited = Exited, tick = Tick}) ->
+    [{lost, Ticks, Missed, Samples}, {exited, Exited} | [Tick || Tick =/= none]].

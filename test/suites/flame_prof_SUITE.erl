@@ -633,8 +633,8 @@ a_malformed_item_is_refused(Config) ->
         {frame, 0, <<"m">>, <<"f">>, 1, 2, <<"m.erl">>},
         {stack, 0, [0, -1]},
         {sample, 0, 0, 0, list_to_tuple(lists:seq(1, 16))},
-        {gone, 2},
-        {torn, 3},
+        {exited, 2},
+        {inconsistent, 3},
         {cpu, 4},
         {selection, 5, 6},
         {lost, 7, 8, 9}

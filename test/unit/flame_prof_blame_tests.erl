@@ -22,6 +22,7 @@ tests() ->
         {"a BIF's callers have their shares, 3 to 1", fun bif/1},
         {"any arity is any arity", fun any_arity/1},
         {"a name as it stands in a frame is enough", fun name/1},
+        {"a function of Elixir has the name that hot shows", fun elixir/1},
         {"garbage collection is put down to who makes garbage", fun gc/1},
         {"a library's callers are those of its functions", fun library/1},
         {"an Erlang function's caller is above the outermost of its frames", fun recursion/1},
@@ -114,6 +115,25 @@ consistent(#{samples := All, idle := Idle, running := Running, matched := Matche
         ?assert(lists:sum([N || {_, N} <- maps:get(callers, Row)]) =< maps:get(samples, Row))
      || Row <- Callers
     ].
+
+elixir(_) ->
+    {ok, Module, Code} = compile:forms([
+        {attribute, 1, module, 'Elixir.Shop.Cart'},
+        {attribute, 1, export, [{total, 1}]},
+        {function, 1, total, 1, [{clause, 1, [{var, 1, 'N'}], [],
+            [{call, 1, {atom, 1, total}, [{op, 1, '+', {var, 1, 'N'}, {integer, 1, 1}}]}]}]}
+    ]),
+    {module, Module} = code:load_binary(Module, "cart.ex", Code),
+    Pid = spawn(Module, total, [0]),
+    try
+        #{matched := Shown} = report("Shop.Cart.total/1"),
+        ?assert(Shown > 0),
+        #{matched := InFile} = report("Elixir.Shop.Cart:total/1"),
+        ?assert(InFile > 0)
+    after
+        exit(Pid, kill),
+        true = code:delete(Module)
+    end.
 
 bif(_) ->
     with_asking(fun(Pid) ->

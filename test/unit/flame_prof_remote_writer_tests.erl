@@ -105,7 +105,7 @@ an_engine_that_ends_as_it_was_told_to_is_no_failure_test() ->
         ok = flame_prof_remote_writer:begun(Writer, self()),
         Stop = gen_server:send_request(Writer, stop),
         receive {'$gen_cast', stop} -> ok end,
-        Writer ! {flame_prof_over, self(), [{lost, 1, 2, 3}, {gone, 4}]},
+        Writer ! {flame_prof_over, self(), [{lost, 1, 2, 3}, {exited, 4}]},
         {reply, {ok, Run}} = gen_server:receive_response(Stop, 60000),
         ?assertNot(is_map_key(failure, Run)),
         ?assertMatch(#{attempted := 7, dropped := 3, exited := 4, ticks := 1, missed := 2,

@@ -31,14 +31,14 @@ beyond_the_credit_nothing_is_sent_and_all_of_it_is_counted_test() ->
     {1, Bytes, _} = batch(),
     {refused, Less} = flame_prof_transport:push([tick(2), sample(), sample()], Full),
     {refused, Least} = flame_prof_transport:push(
-        [{tick, 3, 1795237782009000, 0}, {gone, 2}, sample()],
+        [{tick, 3, 1795237782009000, 0}, {exited, 2}, sample()],
         Less),
     ?assertEqual(none, batch()),
     {taken, Free} = flame_prof_transport:heard({flame_prof_taken, Bytes, 1}, Least),
     {taken, _} = flame_prof_transport:push([tick(10)], Free),
     %% Told anew, so nothing of this needs what was lost.
     ?assertMatch(
-        {3, _, [{lost, 1, 0, 3}, {gone, 2}, {tick, 3, 1795237782009000, 0}, {tick, 0, _, _}]},
+        {3, _, [{lost, 1, 0, 3}, {exited, 2}, {tick, 3, 1795237782009000, 0}, {tick, 0, _, _}]},
             batch()
     ).
 
@@ -58,7 +58,7 @@ the_last_word_has_what_was_not_told_test() ->
     ok = flame_prof_transport:close(Less),
     Self = self(),
     receive {flame_prof_over, Self, Items} ->
-        ?assertEqual([{lost, 0, 0, 1}, {gone, 0}, tick(2)], Items) end.
+        ?assertEqual([{lost, 0, 0, 1}, {exited, 0}, tick(2)], Items) end.
 
 without_a_connection_it_is_closed_test() ->
     %% A process of a node that there is not.
@@ -74,7 +74,7 @@ what_is_no_batch_is_an_error_test() ->
     ?assertEqual(error, flame_prof_transport:opened(term_to_binary(samples))).
 
 the_counts_are_left_of_what_can_not_be_used_test() ->
-    Items = [{lost, 5, 6, 7}, {gone, 1}, tick(1),
-        {process, 0, 1, 2, <<>>, none, none, <<>>}, sample(), tick(2), {gone, 1}],
-    ?assertEqual([{lost, 6, 6, 8}, {gone, 2}, tick(2)],
+    Items = [{lost, 5, 6, 7}, {exited, 1}, tick(1),
+        {process, 0, 1, 2, <<>>, none, none, <<>>}, sample(), tick(2), {exited, 1}],
+    ?assertEqual([{lost, 6, 6, 8}, {exited, 2}, tick(2)],
         flame_prof_transport:without_samples(Items)).
