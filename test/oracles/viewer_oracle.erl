@@ -32,7 +32,7 @@ main([File, Out]) ->
 slim(#{time_us := Time, period := Looks, status := Status, frames := Frames, metrics := Metrics,
     words := Words,
        pid := OsPid}) ->
-    Lines = lists:reverse([flame_prof_frames:decode(binary:copy(F)) || {F, _} <- Frames]),
+    Lines = lists:reverse([shown(binary:copy(F)) || {F, _} <- Frames]),
     #{time_us => Time, at => Time, looks => Looks, status => Status, metrics => Metrics,
         os_pid => OsPid,
       lines => Lines, frames => [without_line(F) || F <- Lines],
@@ -57,7 +57,9 @@ label(Words) ->
     [Text | _] = [T || Key <- [<<"name">>, <<"label">>, <<"proc_lib_initial_call">>,
                                <<"initial_call">>, <<"erl_pid">>],
                        {ok, T} <- [maps:find(Key, Words)]],
-    flame_prof_frames:decode(Text).
+    shown(Text).
+
+shown(Text) -> flame_prof_names:function(flame_prof_frames:decode(Text)).
 
 text(Parts) -> iolist_to_binary(Parts).
 

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseSymbol, shownName } from '../src/model/symbols.js';
 import { change, openPage, parseCsv, saved, show } from './browser.mjs';
 
 const state = (page) =>
@@ -70,6 +71,13 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     assert.ok(tip.includes(`second 1, ${from} to ${from + 20} ms`), tip);
     assert.ok(tip.includes(`samples: ${cell.samples} samples`), tip);
   }));
+
+  test('functions of Elixir have the names that hot shows', () => {
+    assert.equal(parseSymbol('Elixir.Enum:map/2:7', 'enum.ex').text, 'Enum.map/2');
+    assert.equal(shownName('Elixir.Foo:-run/2-fun-0-/1'), 'anonymous fn/1 in Foo.run/2');
+    assert.equal(shownName('Elixir.MyApp.Repo'), 'MyApp.Repo');
+    assert.equal(shownName('lists:map/2'), 'lists:map/2');
+  });
 
   test('a click on a frame zooms, Escape goes back out', withPage(async (page) => {
     const wide = await biggest(page);

@@ -1,7 +1,7 @@
 // A profile as typed arrays. Columns come when they are asked for; code that
 // counts says what it needs first (`need`) and then runs without waiting.
 
-import { decodeName, parseSymbol } from './symbols.js';
+import { decodeName, parseSymbol, shownName } from './symbols.js';
 import { findTicks } from './ticks.js';
 
 const METRICS_KEPT = 4; // columns of metrics: a long profile has many rows
@@ -196,7 +196,7 @@ class Profile {
     for (const table of ['name', 'label', 'proc_lib_initial_call', 'initial_call', 'erl_pid',
         'comm']) {
       const id = tables[`process_${table}`][process];
-      if (id !== 0) return decodeName(this.text(id));
+      if (id !== 0) return shownName(decodeName(this.text(id)));
     }
     return this.pid(process);
   }
@@ -205,7 +205,7 @@ class Profile {
     const tables = this.tables;
     const id = tables.process_proc_lib_initial_call[process]
         || tables.process_initial_call[process];
-    return decodeName(this.text(id));
+    return shownName(decodeName(this.text(id)));
   }
 
   // ------------------------------------------------------------------- time

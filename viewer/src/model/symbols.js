@@ -1,5 +1,18 @@
 // A frame's symbol and dso as doc/format.md writes them, taken apart.
 
+/**
+ * A function or a registered name as hot, pstack and top show it: `Elixir.Enum:map/2` is
+ * `Enum.map/2`.
+ */
+export function shownName(text) {
+  if (!text.startsWith('Elixir.')) return text;
+  const [, module, name] = /^Elixir\.([^:]*)(?::(.*))?$/s.exec(text);
+  if (name === undefined) return module;
+  const fun = /^-(.*)-fun-\d+-\/(\d+)(.*)$/s.exec(name);
+  return fun === null ? `${module}.${name}`
+      : `anonymous fn/${fun[2]} in ${module}.${fun[1]}${fun[3]}`;
+}
+
 /** %HH to bytes; what then is not printable UTF-8 stays as it is written. */
 export function decodeName(text) {
   if (!text.includes('%')) return text;
@@ -41,7 +54,7 @@ export function parseSymbol(symbol, dso) {
       isFunction: false };
   const [, module, name, arity, line] = match;
   return {
-    text: `${decodeName(module)}:${decodeName(name)}/${arity}`,
+    text: shownName(`${decodeName(module)}:${decodeName(name)}/${arity}`),
     module: decodeName(module),
     line: line === undefined ? 0 : Number(line),
     file,
