@@ -146,7 +146,7 @@ dialyzer: erl ## Dialyzer alone; the PLT is kept in _build
 xref: erl ## Undefined and unused functions
 	@tools/xref.sh
 
-edoc: ## The documentation of the modules, to _build/doc
+edoc: ## The guides and the documentation of the modules as HTML, to _build/doc
 	@tools/edoc.sh
 
 check-format: ## Is the C code formatted?

@@ -23,7 +23,7 @@ TEST_ERLANG="erlang-eunit erlang-common-test erlang-proper erlang-tools
 # test: on this machine, also the C tests (clang and its sanitizers' runtime),
 # the checks, and debootstrap for the matrix.
 # e2fsprogs: the tests of failing disks make a file system.
-TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap tmux"
+TEST="e2fsprogs clang libclang-rt-dev clang-format debootstrap tmux cmark-gfm"
 CHECK_ERLANG="erlang-dialyzer rebar3"
 # analyze: for make analyze and make valgrind.
 ANALYZE="clang cppcheck valgrind"

@@ -1,8 +1,10 @@
 #!/bin/bash
-# The documentation of the modules, out of their comments, in _build/doc. The index lists the
-# public ones; the pages of the others are there because types of theirs are linked. Any
-# warning of edoc fails, and so does a link to a page or a place that is not there.
+# The documentation as HTML, in _build/doc: README.html and doc/index.html are the guides,
+# index.html is made of the modules' comments. It lists the public modules; the pages of the others
+# are there because types of theirs are linked. Any warning of edoc fails, and so does a link to a
+# page or a place that is not there.
 set -eu
+command -v cmark-gfm >/dev/null || tools/deps.sh test
 rm -rf _build/doc
 mkdir -p _build/doc
 said=$(erl -noinput -eval '
@@ -29,16 +31,47 @@ behaviours='application|gen_event|gen_server|gen_statem|supervisor'
 sed -i -E "s,http://www\.erlang\.org/edoc/doc/[a-z_]+/doc,$otp,g
     s, href=\"($behaviours)\.html\", href=\"$otp/\1.html\",g" _build/doc/*.html
 
+# A page of doc/ in the place that it has in the checkout, with the places that its headings have on
+# GitHub.
+guide() { # page.md
+    local html=_build/doc/${1%.md}.html title
+    title=$(sed -n '1s/^# //p' "$1")
+    mkdir -p "$(dirname "$html")"
+    {
+        printf "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+        printf "<title>%s</title>\n" "$title"
+        echo '<style>body { max-width: 50em; margin: 2em auto; font-family: sans-serif }'
+        echo 'pre { overflow: auto; background: #f4f4f4; padding: 0.7em } img { max-width: 100% }'
+        echo 'td, th { padding: 0.2em 0.7em; border-bottom: 1px solid #ccc }</style>'
+        cmark-gfm --unsafe -e table -e autolink "$1"
+    } | perl -pe 's,(<a href="(?!https?:)[^"]*)\.md(#[^"]*)?",$1.html@{[$2 // ""]}",g;
+        s{<h([1-6])>(.*?)</h\1>}{
+            my ($level, $text) = ($1, $2);
+            my $place = lc $text;
+            $place =~ s/<[^>]*>|&[a-z]+;|[^\w\s-]//g;
+            $place =~ s/ /-/g;
+            "<h$level id=\"$place\">$text</h$level>"
+        }ge' >"$html"
+}
+for page in *.md $(find doc -name '*.md'); do guide "$page"; done
+# What they link of the checkout: pictures, programs, sources.
+ln -s ../../{LICENSE,NOTICE,c_src,examples,include,src,test,tools,viewer,bench} _build/doc/
+(cd doc && find . -type f ! -name '*.md') | while read -r file; do
+    mkdir -p "_build/doc/doc/$(dirname "$file")" && cp "doc/$file" "_build/doc/doc/$file"
+done
+
 # PAGE HREF, for each link within the documentation that leads nowhere. (edoc writes a
 # `docgen-href', too, which no browser follows.)
 dead_links() {
     local page target anchor
-    grep -o ' href="[^":]*"' ./*.html | sed 's/^\.\///; s/: href="/ /; s/"$//' | sort -u |
+    find . -name '*.html' -exec grep -Ho ' href="[^":]*"' {} + |
+        sed 's/^\.\///; s/: href="/ /; s/"$//' | sort -u |
         while read -r page target; do
             anchor=${target#*#}
             [ "$anchor" = "$target" ] && anchor=
             target=${target%%#*}
-            target=${target:-$page}
+            target=$(dirname "$page")/${target:-$(basename "$page")}
+            target=${target#./}
             if ! [ -e "$target" ]; then
                 echo "$page $target"
             elif [ -n "$anchor" ] && ! grep -qF "name=\"$anchor\"" "$target" &&
@@ -67,4 +100,4 @@ if [ "$found" != "a.html a.html#nowhere;a.html b.html#nowhere;a.html no_page.htm
     echo "the check of links is wrong; it found: $found" >&2
     exit 1
 fi
-echo "  ok    edoc, in _build/doc"
+echo "  ok    documentation, in _build/doc: README.html, doc/index.html, index.html"

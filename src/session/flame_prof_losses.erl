@@ -27,7 +27,8 @@ log(Before, Counters, IsLogged) ->
 
 log_losses({Samples, Ticks}) ->
     Report = #{what => sampling_loss, samples_percent => Samples, ticks_percent => Ticks},
-    ?LOG_NOTICE(Report, ?LOG_META#{report_cb => fun ?MODULE:format/1}),
+    Meta = ?LOG_META,
+    ?LOG_NOTICE(Report, Meta#{report_cb => fun ?MODULE:format/1}),
     true.
 
 %% @doc The report as logger prints it.
