@@ -99,7 +99,7 @@
         state := stopped,
         files := [file:filename_all()],
         engine := flame_prof_engine:name(),
-        why := binary(),
+        engine_reason := binary(),
         options := flame_prof_options:options(),
         started_at := calendar:datetime(),
         elapsed_ms := non_neg_integer(),

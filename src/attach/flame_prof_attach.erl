@@ -106,7 +106,8 @@ fitting(Node, Why, _Config) ->
 
 %% Asks the node nothing: an error here is to leave no agent.
 with_writer({writer, Output}, OsPid, Release, #{node := Node, library := {none, Why}} = Agent) ->
-    Config = #{node => Node, os_pid => OsPid, release => Release, why => Why, output => Output},
+    Config = #{node => Node, os_pid => OsPid, release => Release, engine_reason => Why,
+        output => Output},
     case writer(code:ensure_loaded(flame_prof_nif), Config) of
         {ok, Writer} ->
             Agent#{remote_writer := Writer};

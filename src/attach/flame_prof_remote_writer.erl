@@ -27,7 +27,7 @@
         node := node(),
         os_pid := non_neg_integer(),
         release := string(),
-        why := binary(),
+        engine_reason := binary(),
         output := file:filename()
     }.
 
@@ -283,11 +283,11 @@ stopped(Result, #writer{stopping = Callers, folder = Folder} = State) ->
     _ = [gen_server:reply(From, Run) || From <- Callers],
     State#writer{phase = stopped, run = Run, stopping = []}.
 
-describe(#writer{config = #{why := Why}, ref = Ref, files = Files} = State) ->
+describe(#writer{config = #{engine_reason := Why}, ref = Ref, files = Files} = State) ->
     Description = flame_prof_run:describe(Ref, State#writer.started_ms, #{
         state => state_name(State),
         engine => portable,
-        why => <<"portable: ", Why/binary>>,
+        engine_reason => <<"portable: ", Why/binary>>,
         running_stacks => flame_prof_run:without_captures(),
         options => State#writer.options,
         started_at => State#writer.started_at,

@@ -221,7 +221,7 @@ progress(Targets, Ms, Of) ->
 
 %% Why it is not the native one.
 engine(#{engine := native}) -> <<"native">>;
-engine(#{why := Why}) -> Why.
+engine(#{engine_reason := Why}) -> Why.
 
 %% Telling.
 
@@ -250,7 +250,7 @@ json(Targets) ->
             node => Node,
             files => [unicode:characters_to_binary(File) || File <- Files],
             engine => maps:get(engine, Info, undefined),
-            why => maps:get(why, Info, undefined),
+            engine_reason => maps:get(engine_reason, Info, undefined),
             lost => State =/= sampling,
             counters => maps:with(counters(), all_counters(Info))
         }
@@ -271,7 +271,7 @@ target(#target{node = Node, files = Files, info = Info}) ->
         [Count(written), " samples, ", Count(dropped), " dropped, "],
         [Count(inconsistent), " inconsistent, "],
         [Count(missed), " of ", Count(ticks), " ticks missed\n"],
-        ["  ", maps:get(why, Info, <<"nothing was sampled">>), "\n"],
+        ["  ", maps:get(engine_reason, Info, <<"nothing was sampled">>), "\n"],
         [["  running stacks: ", running_stacks(maps:get(running_stacks, Info, on)), "\n"]],
         [["  ", File, "\n"] || File <- Files]
     ].

@@ -7,7 +7,7 @@
 
 -type name() :: native | portable.
 
--type choice() :: #{engine := name(), why := binary()}.
+-type choice() :: #{engine := name(), engine_reason := binary()}.
 
 
 %% @doc `auto' is the native engine where it can be trusted and the portable one
@@ -59,7 +59,7 @@ choose_loaded(Wanted) ->
     end.
 
 portable(Why) ->
-    #{engine => portable, why => <<"portable: ", Why/binary>>}.
+    #{engine => portable, engine_reason => <<"portable: ", Why/binary>>}.
 
 %% A release that the layout table does not list is tried with `engine => native' only; its
 %% result is not that of `auto'.
@@ -80,7 +80,7 @@ calibrated(Arch, {ok, Layout}) ->
     Release = erlang:system_info(otp_release),
     Tested = tested(maps:get(tested, Layout)),
     Why = text("native: OTP ~ts ~ts, layout calibrated, ~ts", [Release, Arch, Tested]),
-    {ok, #{engine => native, why => Why}};
+    {ok, #{engine => native, engine_reason => Why}};
 calibrated(_Arch, {error, Reason}) ->
     {error, Reason, unicode:characters_to_binary(flame_prof_calibration:format_error(Reason))}.
 

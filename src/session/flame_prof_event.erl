@@ -40,7 +40,7 @@ emit(Event, Measurements, Metadata) ->
 %% @doc By the session. It has no file yet when a trigger has just told it to write.
 -spec session_started(flame_prof_run:description(), none | binary()) -> ok.
 session_started(Description, Trigger) ->
-    About = maps:with([engine, why, files], Description),
+    About = maps:with([engine, engine_reason, files], Description),
     emit(
         ?FLAME_PROF_EVENT_SESSION_START,
         #{system_time => erlang:system_time(), monotonic_time => erlang:monotonic_time()},

@@ -78,7 +78,7 @@ format(Node, #{state := State} = Info) ->
 
 head(Node, State) -> io_lib:format("~ts: ~ts~n", [Node, State]).
 
-figures(#{why := Why, rates := Rates} = Info, Counters) ->
+figures(#{engine_reason := Why, rates := Rates} = Info, Counters) ->
     [
         ["  ", Why, "\n"],
         ticks(Info, Counters),

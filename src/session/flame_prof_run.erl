@@ -46,7 +46,7 @@ nothing(Options, Choice) ->
     Names = [attempted, written, inconsistent, dropped, exited, evicted, pending, lost, ticks,
         missed, bytes, sampler_cpu_ns, writer_cpu_ns, handler_ns],
     Counters = maps:from_list([{Name, 0} || Name <- Names]),
-    ended((maps:with([engine, why], Choice))#{
+    ended((maps:with([engine, engine_reason], Choice))#{
         options => Options,
         started_at => calendar:local_time(),
         elapsed_ms => 0,

@@ -175,7 +175,7 @@ tell_started(State) ->
 refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
 
-log_choice(#{engine := auto}, #{engine := portable, why := Why}) ->
+log_choice(#{engine := auto}, #{engine := portable, engine_reason := Why}) ->
     ?LOG_NOTICE("flame_prof does without its native engine; ~ts", [Why], ?QUIET_META);
 log_choice(_, _) ->
     ok.

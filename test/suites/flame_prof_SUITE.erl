@@ -762,7 +762,7 @@ a_bad_directory_starts_nothing(Config) ->
 
 auto_says_which_engine_and_why(Config) ->
     {ok, _} = flame_prof:start(#{dir => proplists:get_value(directory, Config)}),
-    #{engine := Engine, why := Why, options := #{engine := auto}} = flame_prof:info(),
+    #{engine := Engine, engine_reason := Why, options := #{engine := auto}} = flame_prof:info(),
     ct:pal("~ts", [Why]),
     Begin = atom_to_list(Engine) ++ ": ",
     ?assertNotEqual(nomatch, string:prefix(Why, Begin)),

@@ -53,7 +53,7 @@ more_code_ranges_than_fit_give_the_portable_engine_and_the_reason(_) ->
     [
         begin
             {Auto, Native} = peer_vm:value(?MODULE, Function, anonymous_code()),
-            {ok, #{engine := portable, why := Why}} = Auto,
+            {ok, #{engine := portable, engine_reason := Why}} = Auto,
             {error, {engine, #{engine := native, cause := {full, code, Reason}}}} = Native,
             <<"the JIT's code lies in more than 64 separate mappings", _/binary>> = Reason,
             {_, _} = binary:match(Why, Reason)

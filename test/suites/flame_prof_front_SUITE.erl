@@ -88,7 +88,7 @@ i_is_eight_lines_of_what_runs(Config) ->
     ?assertMatch({match, _}, re:run(None, "^[^ ]+: stopped\n$")),
     {ok, _} = flame_prof:start(options(Config)),
     sampled(),
-    #{why := Why, files := [File]} = flame_prof:info(),
+    #{engine_reason := Why, files := [File]} = flame_prof:info(),
     {ok, Text} = printed(fun flame_prof:i/0),
     ?assertEqual(8, length(string:lexemes(Text, "\n"))),
     Parts = [": running", Why, File, " missed (", " attempted, ", "samples/s", "of one core"],

@@ -126,5 +126,5 @@ session(Wanted) ->
         captures => maps:get(captures, Books) > 0,
         reads => maps:get(reads, Books),
         running_stacks => maps:get(running_stacks, Info, none),
-        why => maps:get(why, Info)
+        engine_reason => maps:get(engine_reason, Info)
     }.

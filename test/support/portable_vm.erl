@@ -38,7 +38,7 @@ portable_profiles(Folder) ->
     {ok, _} = flame_prof:start(#{dir => Folder, sample_interval => 20,
         cpu_budget => infinity}),
     ok = until_sampled(),
-    {ok, #{engine := portable, why := Why} = Books} = flame_prof:stop(),
+    {ok, #{engine := portable, engine_reason := Why} = Books} = flame_prof:stop(),
     io:format("~ts; ~p~n", [Why, maps:with([attempted, written, dropped, exited, inconsistent,
         missed], Books)]),
     #{attempted := Taken, written := Written, inconsistent := Torn, dropped := Dropped,

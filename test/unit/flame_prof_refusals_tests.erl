@@ -167,7 +167,7 @@ session(stop_without_a_profile, Folder) ->
     Never = #{on => run_queue, above => 1000000},
     {ok, _} = flame_prof:start((options(Folder))#{triggers => Never}),
     refused({not_started, #{}}, fun() -> flame_prof:flush() end),
-    {ok, #{files := [], engine := _, why := _, error := <<>>, rates := #{}} = Run} =
+    {ok, #{files := [], engine := _, engine_reason := _, error := <<>>, rates := #{}} = Run} =
         flame_prof:stop(),
     Counts = [attempted, written, inconsistent, dropped, exited, ticks, missed, elapsed_ms],
     ?assertEqual([0], lists:usort([maps:get(Count, Run) || Count <- Counts -- [elapsed_ms]]));

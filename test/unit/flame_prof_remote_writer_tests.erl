@@ -13,7 +13,7 @@ with_writer(Fun) ->
         node => 'engine@elsewhere',
         os_pid => 4711,
         release => erlang:system_info(otp_release),
-        why => <<"of a test">>,
+        engine_reason => <<"of a test">>,
         output => Output
     },
     {ok, Writer} = flame_prof_remote_writer:start_link(Config),

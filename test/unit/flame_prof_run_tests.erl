@@ -39,7 +39,7 @@ a_server_that_does_not_hear_of_its_end_is_killed_with_its_own_processes_test() -
 %% What the command line prints of it.
 triggers_that_never_fired_stop_with_a_text_test() ->
     {ok, Options} = flame_prof_options:validate(#{triggers => #{on => run_queue, above => 5}}),
-    Run = flame_prof_run:nothing(Options, #{engine => native, why => <<"native">>}),
+    Run = flame_prof_run:nothing(Options, #{engine => native, engine_reason => <<"native">>}),
     Text = flame_prof_info:format(node(), Run#{triggers => [#{on => run_queue, fired => 0}]}),
     ?assertEqual(
         "nonode@nohost: stopped; no trigger has fired\n  trigger run_queue: fired 0 times\n",
@@ -49,7 +49,7 @@ triggers_that_never_fired_stop_with_a_text_test() ->
 %% A session samples less than it was told when its budget is spent: its text says so.
 a_throttled_session_says_its_level_test() ->
     {ok, Options} = flame_prof_options:validate(#{}),
-    Run = flame_prof_run:nothing(Options, #{engine => native, why => <<"native">>}),
+    Run = flame_prof_run:nothing(Options, #{engine => native, engine_reason => <<"native">>}),
     Text = fun(Level) ->
         unicode:characters_to_list(flame_prof_info:format(node(), Run#{running_stacks => on,
             selected => 0, processes => 0, budget_step => Level,

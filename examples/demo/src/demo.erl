@@ -44,7 +44,7 @@ run(Dir0, Seconds) ->
 
 profile(Dir) ->
     _ = ok(flame_prof:start(#{dir => Dir, select => {top, ?TOP, ?SELECT_MS}})),
-    #{why := Engine} = flame_prof:info(),
+    #{engine_reason := Engine} = flame_prof:info(),
     io:format("Profiling the ~b processes with the most reductions.~n"
               "Engine: ~ts~n", [?TOP, Engine]).
 
