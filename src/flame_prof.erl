@@ -48,24 +48,24 @@
 %% accepts, and the older names, which are accepted, too.
 %%
 %% <ul>
-%% <li>`dir': directory of the files; it is made when it is missing (~/flame_prof)</li>
+%% <li>`dir': directory of the files; a missing directory is created (~/flame_prof)</li>
 %% <li>`sample_interval': time between two samples of a process, in milliseconds (`9')</li>
 %% <li>`flush_interval': time until a sample is in the file, in milliseconds (15000, or
 %%     sample_interval + 1000)</li>
 %% <li>`flushes_per_file': flushes to a file before the next file begins (`8')</li>
 %% <li>`max_file_bytes': size at which the next file begins (`134217728')</li>
-%% <li>`max_files': files of this node to keep in `dir', the open one counted; the oldest finished
+%% <li>`max_files': files of this node to keep in `dir', the open file included; the oldest finished
 %%     files are deleted (`15')</li>
-%% <li>`max_total_bytes': size of all these files together; a file is closed at a quarter of it
-%%     (`1073741824')</li>
+%% <li>`max_total_bytes': size of all files of this node in `dir'; a file is closed at a quarter of
+%%     it (`1073741824')</li>
 %% <li>`sync': when files are synchronized with the disk: at each `flush', at the `close' of a file,
-%%     or when the kernel decides. Only a machine that dies loses flushed samples (`close')</li>
+%%     or when the kernel decides. Only a crash of the machine loses flushed samples (`close')</li>
 %% <li>`compress': compression of the files (`zstd')</li>
 %% <li>`coalesce_idle': write an unchanged waiting process once a second, with the number of
 %%     observations as its weight (`false')</li>
-%% <li>`cpu_budget': percent of one core that the native engine may use; it samples less when that
-%%     is not enough (`2.0')</li>
-%% <li>`memory_budget': memory of a session in bytes; the memory of the VM is not part of it
+%% <li>`cpu_budget': percent of one core that the native engine may use; the engine samples less
+%%     when that is not enough (`2.0')</li>
+%% <li>`memory_budget': memory of a session in bytes, outside of the VM's allocators
 %%     (`100663296')</li>
 %% <li>`collapse_recursion': write neighbouring frames of one function as one frame (`true')</li>
 %% <li>`select': processes to sample. `{top, N, Ms}': the N processes with the most reductions,
@@ -74,19 +74,19 @@
 %% <li>`include': processes to sample in addition to `select'; a name is looked up several times a
 %%     second (`[]')</li>
 %% <li>`duration': time after which the session stops by itself, in milliseconds (`infinity')</li>
-%% <li>`follow_limits': limits of `follow'; following ends at the first that is reached (`#{events
-%%     => 100000, processes => 200, seconds => 60}')</li>
-%% <li>`triggers': conditions that start a profile of bounded length; until then nothing is written
+%% <li>`follow_limits': limits of `follow'; following ends when any limit is reached (`#{events =>
+%%     100000, processes => 200, seconds => 60}')</li>
+%% <li>`triggers': conditions that start a profile of bounded length; before that no file is written
 %%     (`[]')</li>
-%% <li>`lookback': time before a trigger that is in its file, in milliseconds; samples are taken all
-%%     the time and buffered in 5.5 MiB of memory (`0')</li>
+%% <li>`lookback': milliseconds before a trigger whose samples the file includes; the session
+%%     samples all the time and buffers in 5.5 MiB of memory (`0')</li>
 %% <li>`mode': `processes': sample the selected processes. `schedulers', or `cpu': sample the
 %%     process that each normal scheduler runs, so that shares are of CPU time (`processes')</li>
 %% <li>`running_stacks': capture the stacks of running processes, by a signal to their schedulers;
-%%     where that is impossible `info/0' has the reason (`true')</li>
+%%     if that is impossible, `info/0' says why (`true')</li>
 %% <li>`c_frames': write the C functions of running processes (`true')</li>
-%% <li>`engine': `native' reads memory, `portable' calls `process_info/2', `auto' is native where
-%%     that is verified to work (`auto')</li>
+%% <li>`engine': `native' reads memory, `portable' calls `process_info/2', `auto' chooses native if
+%%     a check shows that it works (`auto')</li>
 %% </ul>
 
 -type process_options() :: flame_prof_options:process_given().

@@ -130,7 +130,7 @@ file_rows() ->
             "a directory: a string or UTF-8 binary of 1 to 4000 bytes, no control characters, "
             "with ~/ for $HOME"},
             default => {computed, fun(_) -> default_dir() end, "~/flame_prof"},
-            doc => "directory of the files; it is made when it is missing"},
+            doc => "directory of the files; a missing directory is created"},
         %% 9 ms and not 10: a whole divisor of a second beats with the host's timers.
         #{key => sample_interval, type => {whole, ms, 1, 60000}, default => 9,
             doc => "time between two samples of a process, in milliseconds"},
@@ -150,14 +150,15 @@ file_rows() ->
             doc => "size at which the next file begins"},
         #{key => max_files, alias => files_max, default => 15,
             type => limit(count, 1, ?COUNT_MOST),
-            doc => "files of this node to keep in `dir`, the open one counted; the oldest "
+            doc => "files of this node to keep in `dir`, the open file included; the oldest "
             "finished files are deleted"},
         #{key => max_total_bytes, alias => total_max_bytes, default => 1073741824,
             type => limit(bytes, 4194304, ?BYTES_MOST),
-            doc => "size of all these files together; a file is closed at a quarter of it"},
+            doc => "size of all files of this node in `dir`; a file is closed at a quarter of it"},
         #{key => sync, type => {one_of, [none, flush, close]}, default => close,
             doc => "when files are synchronized with the disk: at each `flush`, at the `close` of "
-            "a file, or when the kernel decides. Only a machine that dies loses flushed samples"},
+            "a file, or when the kernel decides. Only a crash of the machine loses flushed "
+            "samples"},
         #{key => compress, type => {one_of, [zstd, none]}, default => zstd,
             doc => "compression of the files"}
     ].
@@ -169,12 +170,12 @@ sample_rows() ->
             doc => "write an unchanged waiting process once a second, with the number of "
             "observations as its weight"},
         #{key => cpu_budget, type => limit(number, core_percent, 0.1, 6400), default => 2.0,
-            doc => "percent of one core that the native engine may use; it samples less when "
-            "that is not enough"},
+            doc => "percent of one core that the native engine may use; the engine samples less "
+            "when that is not enough"},
         #{key => memory_budget, type => {own, fun memory_budget/1,
             "bytes, at least 47972352 and 3584 more for each process of select"},
             default => 100663296,
-            doc => "memory of a session in bytes; the memory of the VM is not part of it"},
+            doc => "memory of a session in bytes, outside of the VM's allocators"},
         #{key => collapse_recursion, alias => flatten_recursive, type => boolean,
             default => true, doc => "write neighbouring frames of one function as one frame"},
         #{key => select, alias => auto_select, default => {top, 100, 5000},
@@ -197,20 +198,20 @@ sample_rows() ->
         #{key => follow_limits, alias => viral_limits, default => ?FOLLOW_LIMITS,
             type => {own, fun follow_limits/1,
                 "a map, #{processes => Count, events => Count, seconds => Count}"},
-            doc => "limits of `follow`; following ends at the first that is reached"}
+            doc => "limits of `follow`; following ends when any limit is reached"}
     ].
 
 trigger_rows() ->
     [
         #{key => triggers, default => [],
             type => {own, fun flame_prof_trigger:validate/1, flame_prof_trigger:accepts()},
-            doc => "conditions that start a profile of bounded length; until then nothing is "
+            doc => "conditions that start a profile of bounded length; before that no file is "
             "written"},
         %% What there is memory for depends on what there is to say: see flame_prof_triggers.
         #{key => lookback, alias => pre_roll, default => 0,
             type => {either, [{0, 0}], {whole, ms, 1000, 60000}}, also => "with triggers",
-            doc => "time before a trigger that is in its file, in milliseconds; samples are "
-            "taken all the time and buffered in 5.5 MiB of memory"}
+            doc => "milliseconds before a trigger whose samples the file includes; the session "
+            "samples all the time and buffers in 5.5 MiB of memory"}
     ].
 
 engine_rows() ->
@@ -222,12 +223,12 @@ engine_rows() ->
             "process that each normal scheduler runs, so that shares are of CPU time"},
         #{key => running_stacks, type => boolean, default => true,
             doc => "capture the stacks of running processes, by a signal to their schedulers; "
-            "where that is impossible `info/0` has the reason"},
+            "if that is impossible, `info/0` says why"},
         #{key => c_frames, alias => native_frames, type => boolean, default => true,
             doc => "write the C functions of running processes"},
         #{key => engine, type => {one_of, [auto, native, portable]}, default => auto,
-            doc => "`native` reads memory, `portable` calls `process_info/2`, `auto` is native "
-            "where that is verified to work"}
+            doc => "`native` reads memory, `portable` calls `process_info/2`, `auto` chooses "
+            "native if a check shows that it works"}
     ].
 
 %% @doc Of one process: for `process_options', and for a process that profiles itself.
@@ -239,9 +240,9 @@ process_rows() ->
         #{key => follow, alias => viral, default => none,
             type => {either, [{true, spawn_and_send}, {false, none}, {self_only, none}],
                 {one_of, [none, spawn, send, spawn_and_send]}},
-            doc => "sample also the processes that it spawns (`spawn`, no tracing), the local "
-            "processes that it sends to (`send`, traces its sends), or both, and so on from "
-            "those"}
+            doc => "sample also the processes that the process spawns (`spawn`, no tracing), the "
+            "local processes that it sends to (`send`, traces its sends), or both; `follow` "
+            "applies to these processes, too"}
     ].
 
 -spec limit_rows() -> [flame_prof_schema:row(), ...].
@@ -249,11 +250,11 @@ limit_rows() ->
     #{processes := Processes, events := Events, seconds := Seconds} = ?FOLLOW_LIMITS,
     [
         #{key => processes, type => {whole, count, 1, 400}, default => Processes,
-            doc => "processes that were added"},
+            doc => "processes that `follow` adds"},
         #{key => events, type => {whole, count, 1, 100000000}, default => Events,
-            doc => "messages that were traced"},
+            doc => "traced messages"},
         #{key => seconds, type => {whole, count, 1, 86400}, default => Seconds,
-            doc => "seconds that tracing lasts"}
+            doc => "duration of tracing, in seconds"}
     ].
 
 limit(Unit, Least, Most) -> limit(whole, Unit, Least, Most).

@@ -13,25 +13,26 @@ markdown() ->
     [
         "# Options\n\n"
         "<!-- Made by `make options` of src/options/flame_prof_options.erl. -->\n\n"
-        "These are the options of `flame_prof:start/1,2` and `flame_prof:start_link/1,2`. In the\n"
-        "environment of the application (`sys.config`) they replace the defaults of every\n"
-        "session. On the command line they are `--set KEY=TERM`.\n\n"
-        "An option that is left out, `undefined` or `nil` has its default. An option or a value\n"
-        "that is not accepted is refused, and nothing is started:\n\n"
+        "`flame_prof:start/1,2` and `flame_prof:start_link/1,2` accept these options. Options in\n"
+        "the environment of the application (`sys.config`) replace the defaults of every\n"
+        "session. The command line accepts options as `--set KEY=TERM`.\n\n"
+        "An option that is missing, `undefined` or `nil` has its default. For an unknown option\n"
+        "or an invalid value `start` returns an error, and no session starts:\n\n"
         "```\n"
         "1> flame_prof:start(#{sample_interval => 0}).\n"
         "{error,{bad_option,#{accepted => <<\"whole milliseconds from 1 to 60000\">>,\n"
         "                     option => sample_interval,value => 0}}}\n"
         "```\n\n"
-        "`flame_prof:format_error/1` makes a sentence of it. A mistake in the environment is\n"
-        "`bad_env` instead. It is logged when the application starts.\n\n",
+        "`flame_prof:format_error/1` converts the error to a sentence. A mistake in the\n"
+        "environment is `bad_env` instead; flame_prof logs it when the application starts.\n\n",
         table(flame_prof_options:rows()),
         "\n## `select`\n\n"
-        "`{top, N}` and `{top, N, Ms}` rank processes by reductions. A map has these keys; a list\n"
-        "has up to 8 maps, and a process that any of them selects is sampled:\n\n",
+        "`{top, N}` and `{top, N, Ms}` rank processes by reductions. A map has these keys. A list\n"
+        "has up to 8 maps; flame_prof samples each process that at least one map selects:\n\n",
         table(flame_prof_selection:rows()),
         "\nA process passes a filter when one of its conditions holds. Without filters the native\n"
-        "engine ranks by itself. With filters all processes are asked with `process_info/2`.\n\n"
+        "engine ranks by reading memory. With filters flame_prof calls `process_info/2` for all\n"
+        "processes.\n\n"
         "```erlang\n"
         "#{select => [\n"
         "    #{top => 50, by => reductions, interval => 1000},\n"
@@ -45,14 +46,15 @@ markdown() ->
         "\n## `follow_limits`\n\n",
         table(flame_prof_options:limit_rows()),
         "\n## `triggers`\n\n"
-        "A map is one trigger, a list has up to 32. The table is of `memory`: the unit of `above`\n"
-        "and `below` is that of the condition, `busy_port` has neither, and the events `long_gc`,\n"
-        "`long_schedule` and `large_heap` have no `below`. [Triggers](guide/triggers.md) has\n"
-        "examples.\n\n",
+        "A map is one trigger, a list has up to 32. The table shows a trigger on `memory`. The\n"
+        "unit of `above` and `below` is percent (`scheduler_utilisation`), bytes (`memory`), words\n"
+        "(`large_heap`), milliseconds (`long_gc`, `long_schedule`) or a count. `busy_port` has\n"
+        "neither key, and the events `long_gc`, `long_schedule` and `large_heap` have no `below`.\n"
+        "[Triggers](guide/triggers.md) has examples.\n\n",
         table(flame_prof_trigger:rows()),
         "\n## Older names\n\n"
-        "The names of the original flame_prof and of earlier versions are accepted. Both names of\n"
-        "one option are refused.\n\n"
+        "flame_prof accepts the names of the original flame_prof and of its own earlier versions,\n"
+        "but not both names of one option.\n\n"
         "| older name | name |\n|---|---|\n",
         [[older(Row) || Row <- Rows]
             || Rows <- [flame_prof_options:rows(), flame_prof_options:process_rows()]],

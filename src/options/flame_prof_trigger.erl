@@ -191,8 +191,8 @@ below_row(_On) ->
     #{key => below, type => {own, fun any_number/1, "a number up to above"},
         default => {computed, fun(#{above := Above}) -> Above - abs(Above) * ?BELOW_BY end,
             "four fifths of above"},
-        doc => "hysteresis: after it has fired the value has to fall below this before it fires "
-        "again"}.
+        doc => "hysteresis: after the trigger has fired, the value must fall below this before "
+        "the trigger fires again"}.
 
 common() ->
     [
@@ -201,11 +201,11 @@ common() ->
         #{key => duration, type => {whole, ms, 1000, ?DAY_MS}, default => 30000,
             doc => "time that the profile lasts, in milliseconds"},
         #{key => cooldown, type => {whole, ms, 0, ?DAY_MS}, default => 60000,
-            doc => "time after its profile in which it does not fire, in milliseconds"},
+            doc => "time after its profile in which the trigger does not fire, in milliseconds"},
         #{key => max_per_hour, type => {whole, count, 1, 1000}, default => 4,
-            doc => "how often it fires within an hour"},
+            doc => "maximum number of profiles that the trigger starts within an hour"},
         #{key => timeout, type => {whole, ms, 10, 60000}, default => 1000,
-            doc => "time after which a check is given up, in milliseconds"}
+            doc => "maximum duration of a check, in milliseconds"}
     ].
 
 unit(memory) -> bytes;
