@@ -204,15 +204,20 @@ library_path() ->
 %% lack them.
 companions() ->
     _ = code:ensure_loaded(flame_prof_nif),
-    {ok, Maps} = file:read_file("/proc/self/maps"),
     Pattern = "/\\S+/(lib(?:uv|zstd|z)\\.so\\.\\d+)\\S*$",
+    %% Without /proc the node has to have them.
+    linked_libraries(file:read_file("/proc/self/maps"), Pattern).
+
+linked_libraries({ok, Maps}, Pattern) ->
     case re:run(Maps, Pattern, [global, multiline, {capture, all, list}]) of
         {match, Found} ->
             [{Name, Bytes} || [Path, Name] <- lists:usort(Found),
                 {ok, Bytes} <- [file:read_file(Path)]];
         nomatch ->
             []
-    end.
+    end;
+linked_libraries({error, _}, _Pattern) ->
+    [].
 
 %% Does it fit?
 

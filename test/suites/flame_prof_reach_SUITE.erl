@@ -143,7 +143,9 @@ tls_options(Folder) ->
     Key = {key, {rsa, 2048, 65537}},
     %% id-ce-subjectAltName
     Host = {'Extension', {2, 5, 29, 17}, false, [{dNSName, ?FAR}]},
-    Chain = #{root => [Key], intermediates => [], peer => [Key, {extensions, [Host]}]},
+    %% The default, SHA-1, is refused by OTP 27.
+    Signed = [Key, {digest, sha256}],
+    Chain = #{root => Signed, intermediates => [], peer => [{extensions, [Host]} | Signed]},
     #{server_config := Server, client_config := Client} =
         public_key:pkix_test_data(#{server_chain => Chain, client_chain => Chain}),
     File = filename:join(Folder, "ssl_dist.conf"),
