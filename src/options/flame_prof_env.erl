@@ -23,12 +23,11 @@
     no | {ok, flame_prof_options:options()} | {error, flame_prof_options:error()}.
 autostart() ->
     Profile = application:get_env(flame_prof, profile, #{}),
-    case {validate(#{}), application:get_env(flame_prof, autostart, false), profile(Profile)} of
-        {{error, {bad_env, _}} = Error, _, _} -> Error;
-        {_, _, {error, _} = Error} -> Error;
-        {_, false, _} -> no;
-        {_, true, {ok, _} = Validated} -> Validated;
-        {_, Other, _} -> refused(autostart, Other, "true or false")
+    case {application:get_env(flame_prof, autostart, false), profile(Profile)} of
+        {_, {error, _} = Error} -> Error;
+        {false, _} -> no;
+        {true, {ok, _} = Validated} -> Validated;
+        {Other, _} -> refused(autostart, Other, "true or false")
     end.
 
 profile(Profile) ->

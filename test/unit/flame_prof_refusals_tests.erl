@@ -131,6 +131,12 @@ a_refused_autostart_is_told_by_info_test() ->
         refused({bad_env, #{option => {profile, sync}}}, fun() -> {error, Error} end)
     end).
 
+%% What conflicts in the environment alone need not do so in the session that starts.
+an_autostart_has_the_options_of_its_profile_test() ->
+    Triggers = #{on => run_queue, above => 50},
+    with_environment([{autostart, true}, {lookback, 5000}, {profile, #{triggers => Triggers}}],
+        fun() -> ?assertMatch({ok, #{lookback := 5000}}, flame_prof_env:autostart()) end).
+
 with_environment(Environment, Fun) ->
     stopped(),
     _ = application:load(flame_prof),
