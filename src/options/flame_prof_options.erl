@@ -287,11 +287,14 @@ values(Class, Given) ->
         {error, Refused} -> {error, {Class, Refused}}
     end.
 
-%% The environment is at fault only for what the caller did not say.
-class(Key, Given, Environment) when is_map_key(Key, Environment), not is_map_key(Key, Given) ->
-    bad_env;
-class(_, _, _) ->
-    bad_option.
+%% The environment is at fault only for a conflict that it has without the caller's options.
+class(Key, Given, _Environment) when is_map_key(Key, Given) ->
+    bad_option;
+class(Key, _Given, Environment) ->
+    case conflict(flame_prof_schema:complete(rows(), Environment)) of
+        Key -> bad_env;
+        _ -> bad_option
+    end.
 
 conflicting(Key, Options) ->
     flame_prof_schema:refused(Key, maps:get(Key, Options), accepts(Key)).

@@ -162,7 +162,8 @@ a_mistake_in_the_environment_is_not_the_callers_test_() ->
             {#{}, #{dir => "x", basename => "y"}, bad_env, basename},
             {#{}, #{lookback => 5000}, bad_env, lookback},
             {#{}, #{mode => schedulers, engine => portable}, bad_env, mode},
-            {#{sample_interval => 20000}, #{flush_interval => 15000}, bad_env, flush_interval},
+            {#{sample_interval => 7}, #{flush_interval => 900}, bad_env, flush_interval},
+            {#{sample_interval => 20000}, #{flush_interval => 15000}, bad_option, flush_interval},
             {#{mode => schedulers}, #{engine => portable}, bad_option, mode},
             {#{max_files => 0}, #{max_files => 7}, bad_option, max_files}
         ]
