@@ -155,7 +155,8 @@ help() ->
     io:put_chars(flame_prof_info:help()).
 
 %% @equiv profile(What, #{})
--spec profile(flame_prof_oneshot:what()) -> {ok, flame_prof_oneshot:done()} | {error, reason()}.
+-spec profile(flame_prof_oneshot:what()) ->
+    {ok, flame_prof_oneshot:done()} | {error, reason() | flame_prof_oneshot:unshown()}.
 profile(What) ->
     profile(What, #{}).
 
@@ -171,22 +172,24 @@ profile(What) ->
 %%
 %% The options are those of {@link start/1} and of {@link hot/2}, and `report', a file for
 %% the page of {@link report/2}. The answer has the files, which stay, and a function's
-%% `result'. An exception of the function is raised again, after the end of the session. Refused
-%% with `already_started' while a session runs or waits for a trigger: {@link flush/0} and
-%% {@link hot/1} show that session's samples.
+%% `result'; so have the details of an error after the run. An exception of the function is
+%% raised again, after the end of the session. Refused with `already_started' while a session
+%% runs or waits for a trigger: {@link flush/0} and {@link hot/1} show that session's samples.
 -spec profile(flame_prof_oneshot:what(), options() | flame_prof_tree:options() | map()) ->
-    {ok, flame_prof_oneshot:done()} | {error, reason()}.
+    {ok, flame_prof_oneshot:done()} | {error, reason() | flame_prof_oneshot:unshown()}.
 profile(What, Given) ->
     case flame_prof_oneshot:profile(What, Given) of
-        {ok, Done, Hot} -> shown(Done, hot(maps:get(files, Done), Hot));
+        {ok, #{files := Files} = Done, Hot} -> named(Files, shown(Done, hot(Files, Hot)));
+        {error, {_, #{files := Files}}} = Error -> named(Files, Error);
         {error, _} = Error -> Error
     end.
 
-shown(#{files := Files} = Done, ok) ->
+shown(Done, ok) -> {ok, Done};
+shown(Done, {error, _} = Error) -> flame_prof_oneshot:unshown(Error, Done).
+
+named(Files, Answer) ->
     ok = io:format("~nSamples: ~ts~n", [lists:join(", ", Files)]),
-    {ok, Done};
-shown(_Done, {error, _} = Error) ->
-    Error.
+    Answer.
 
 %% @equiv start(#{})
 -spec start() -> {ok, pid()} | {error, reason()}.

@@ -2,52 +2,70 @@
 %% flame_prof:profile/2, apply/2 and profile_start/1.
 -module(flame_prof_oneshot).
 
--export([profile/2]).
+-include("flame_prof.hrl").
+
+-export([profile/2, unshown/2]).
 -export([enter/1, leave/1]).
 
--export_type([what/0, done/0]).
+-export_type([what/0, done/0, unshown/0]).
 
 -type what() :: pos_integer() | fun(() -> term()) | {module(), atom(), [term()]}.
 %% `result' is what the function returned; `report' the page that was asked for.
 -type done() :: #{files := [file:filename_all()], result => term(), report => file:name_all()}.
+-type unshown() ::
+    {Class :: atom(), #{files => [file:filename_all()], result => term(), atom() => term()}}.
+%% A {@link flame_prof_error:reason()} whose details have what was done before, too.
 
 -define(MOST_MS, 3600000).
 -define(START_MS, 30000).
 -define(STOP_MS, 30000).
-%% The function's processes, often: it may be over soon.
--define(OF_FUNCTION, #{select => {top, 0}, sample_interval => 1}).
 -define(ONCE, #{triggers => [], lookback => 0}).
+%% The function's processes, often: it may be over soon.
+-define(OF_FUNCTION, ?ONCE#{select => {top, 0}, sample_interval => 1}).
 
 %% @doc The answer has the options that are left for flame_prof:hot/2.
 -spec profile(what(), map()) ->
-    {ok, done(), flame_prof_tree:options()} | {error, flame_prof:reason()}.
+    {ok, done(), flame_prof_tree:options()} | {error, flame_prof:reason() | unshown()}.
 profile(What, Given) ->
-    Rows = [report_row() | flame_prof_tree:rows()] ++ flame_prof_options:rows(),
-    case {task(What), flame_prof_schema:known(Rows, Given)} of
+    case {task(What), flame_prof_schema:values(rows() ++ flame_prof_options:rows(), Given)} of
         {error, _} ->
             {error, {badarg, #{argument => what, value => What, accepted => accepts()}}};
         {_, {error, Refused}} ->
             {error, {bad_option, Refused}};
-        {Task, ok} ->
-            profile_known(Task, Given)
+        {Task, {ok, Values}} ->
+            Names = flame_prof_schema:names(rows()),
+            Hot = maps:with(Names -- [report], Values),
+            with_hot(Hot, start(Task, maps:without(Names, Values), maps:find(report, Values)))
     end.
 
-report_row() ->
-    #{key => report, type => {own, fun(File) -> {ok, File} end, "the name of a file"}}.
+%% What the samples or the disk would refuse after the run is refused here.
+rows() ->
+    [#{key => report, type => {own, fun report/1, "the name of a file"}}
+        | [of_own_files(Row) || Row <- flame_prof_tree:rows()]].
 
-profile_known(Task, Given) ->
-    Names = flame_prof_schema:names(flame_prof_tree:rows()),
-    Hot = maps:with(Names, Given),
-    Session = maps:without([report | Names], Given),
-    case flame_prof_tree:checked(Hot) of
-        {ok, _} -> with_hot(Hot, start(Task, Session, page(Given)));
-        {error, _} = Error -> Error
+report(File) ->
+    case flame_prof_samples:path(File) of
+        {ok, _} -> {ok, File};
+        {error, _} -> error
     end.
 
-page(Given) ->
-    case maps:get(report, Given, undefined) of
-        None when None =:= undefined; None =:= nil -> none;
-        File -> {ok, File}
+of_own_files(#{key := by} = Row) ->
+    Metrics = [atom_to_binary(Metric) || Metric <- ?FLAME_PROF_METRICS],
+    Accepted = ["samples, period, {value, Metric}, {delta, Metric}, or a metric: ",
+        lists:join(", ", Metrics)],
+    Row#{type := {own, fun by/1, Accepted}};
+of_own_files(Row) ->
+    Row.
+
+by(Plain) when Plain =:= samples; Plain =:= period -> {ok, Plain};
+by({Kind, Metric} = By) when Kind =:= value; Kind =:= delta -> by(Metric, By);
+by(Metric) -> by(Metric, Metric).
+
+by(Metric, By) ->
+    Metrics = ?FLAME_PROF_METRICS,
+    case lists:member(Metric, Metrics ++ [atom_to_binary(M) || M <- Metrics]) of
+        true -> {ok, By};
+        false -> error
     end.
 
 task(Ms) when is_integer(Ms), Ms >= 1, Ms =< ?MOST_MS -> Ms;
@@ -77,8 +95,7 @@ start(Task, Given, Page) ->
     end.
 
 defaults(Ms, Given) when is_integer(Ms) -> maps:merge(?ONCE, Given);
-defaults(_Fun, #{auto_select := _} = Given) -> defaults(0, Given);
-defaults(_Fun, Given) -> maps:merge(?OF_FUNCTION, defaults(0, Given)).
+defaults(_Fun, Given) -> maps:merge(?OF_FUNCTION, Given).
 
 start_valid(Task, Options, Page) ->
     How = #{timeout => ?START_MS, owner => none, caller => self()},
@@ -120,20 +137,25 @@ stopped(Session, Done) ->
     case flame_prof_session:stop(Session, ?STOP_MS) of
         {ok, #{files := Files}} -> {ok, Done#{files => Files}};
         {error, {not_started, _}} -> ended(flame_prof_history:run(), Done);
-        {error, _} = Error -> Error
+        {error, _} = Error -> unshown(Error, Done)
     end.
 
 %% Another process has stopped it.
 ended(#{files := Files}, Done) -> {ok, Done#{files => Files}};
-ended(none, _Done) -> {error, flame_prof_error:of_exit(killed)}.
+ended(none, Done) -> unshown({error, flame_prof_error:of_exit(killed)}, Done).
 
 reported({ok, Page}, {ok, #{files := Files} = Done}) ->
     case flame_prof_report:write(Files, Page) of
         {ok, _} -> {ok, Done#{report => Page}};
-        {error, _} = Error -> Error
+        {error, _} = Error -> unshown(Error, Done)
     end;
 reported(_Page, Outcome) ->
     Outcome.
+
+%% @doc An error after the run, which may not be repeatable: with what the run has left.
+-spec unshown({error, flame_prof:reason()}, map()) -> {error, unshown()}.
+unshown({error, {Class, Details}}, Done) ->
+    {error, {Class, maps:merge(Done, Details)}}.
 
 %% The calling process, in the session that runs.
 

@@ -15,6 +15,8 @@
     a_macro_profiles_an_expression/1,
     a_profile_beside_a_session_is_refused/1,
     all_options_of_a_profile_are_checked_before_it_starts/1,
+    a_profile_that_cannot_be_shown_keeps_result_and_files/1,
+    what_a_profile_leaves_out_has_its_default/1,
     a_profile_ends_with_its_caller/1,
     a_profile_that_is_stopped_elsewhere_prints_what_it_has/1,
     a_profile_can_leave_a_page/1,
@@ -43,6 +45,8 @@ all() ->
         a_macro_profiles_an_expression,
         a_profile_beside_a_session_is_refused,
         all_options_of_a_profile_are_checked_before_it_starts,
+        a_profile_that_cannot_be_shown_keeps_result_and_files,
+        what_a_profile_leaves_out_has_its_default,
         a_profile_ends_with_its_caller,
         a_profile_that_is_stopped_elsewhere_prints_what_it_has,
         a_profile_can_leave_a_page,
@@ -194,9 +198,38 @@ all_options_of_a_profile_are_checked_before_it_starts(Config) ->
     ],
     [
         ?assertMatch({error, _}, flame_prof:profile(100, Options#{Key => Value}))
-     || {Key, Value} <- [{by, 7}, {min, 101}, {top, 0}]
+     || {Key, Value} <- [{by, 7}, {by, reduction}, {by, {value, reduction}}, {min, 101},
+            {top, 0}, {report, 5}]
     ],
     ?assertNot(filelib:is_file(directory(Config))).
+
+%% The run may not be repeatable.
+a_profile_that_cannot_be_shown_keeps_result_and_files(Config) ->
+    Options = (options(Config))#{report => filename:join(directory(Config), "none/x.html")},
+    {{error, {file, #{reason := enoent, result := done, files := [File]}} = Reason}, Text} =
+        printed(fun() -> flame_prof:profile(fun() -> work(100) end, Options) end),
+    ?assertNotEqual(nomatch, string:find(Text, unicode:characters_to_list(File))),
+    ?assertMatch({ok, _, #{}}, flame_prof:fold(fun(_, N) -> N + 1 end, 0, File)),
+    ?assertNotEqual(nomatch,
+        string:find(flame_prof:format_error(Reason), "no such file or directory")).
+
+what_a_profile_leaves_out_has_its_default(Config) ->
+    Burner = spawn_link(fun() -> work(infinity) end),
+    _ = [
+        begin
+            Options = maps:merge(options(Config), More),
+            {{ok, #{files := Files}}, _} =
+                printed(fun() -> flame_prof:profile(fun() -> work(100) end, Options) end),
+            {ok, Pids, _} = flame_prof:fold(
+                fun(#{words := Words}, Seen) -> [maps:get(<<"erl_pid">>, Words, none) | Seen] end,
+                [], Files),
+            ?assertNot(lists:member(list_to_binary(pid_to_list(Burner)), Pids), More)
+        end
+     || More <- [#{select => nil, by => nil}, #{auto_select => undefined}, #{triggers => nil},
+            #{pre_roll => 0}]
+    ],
+    unlink(Burner),
+    exit(Burner, kill).
 
 a_profile_ends_with_its_caller(Config) ->
     Caller = spawn(fun() -> flame_prof:profile(600000, options(Config)) end),
