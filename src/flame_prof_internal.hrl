@@ -14,5 +14,6 @@
 -define(FP_FILE_BYTES_MAX, 255).
 -define(FP_LOG_NODE_ROOM, 160).
 
-%% Of every log event, so that a handler can tell them apart.
+%% Of every log event, so that a handler can tell them apart. No domain: OTP's default handler
+%% drops events of a domain of one's own, and these are few and meant to be seen.
 -define(LOG_META, #{application => flame_prof}).

@@ -71,8 +71,6 @@
     stopping = [] :: [gen_server:from()]
 }).
 
-%% No domain: OTP's default handler drops events of a domain of one's own, and
-%% these are few and meant to be seen.
 %% Of events that need no action.
 -define(QUIET_META, #{application => flame_prof, domain => [flame_prof]}).
 
@@ -371,14 +369,17 @@ handle_info({'EXIT', Targets, Reason}, #session{phase = running, targets = Targe
     Why = flame_prof_error:exit_text(Reason),
     ?LOG_ERROR("flame_prof stops: the selection of its processes ended: ~ts", [Why], ?LOG_META),
     {noreply, begin_stop(State#session{failure = {targets, Reason}})};
+handle_info({'EXIT', Node, _}, #session{phase = running, node = Node} = State) ->
+    %% Purged with the code that it was running, say. What fails at once would fail without end.
+    _ = erlang:send_after(map_get(flush_interval, State#session.options), self(), restart_node),
+    {noreply, State};
+handle_info(restart_node, #session{phase = running} = State) ->
+    {noreply, watched(State#session{node = flame_prof_node:start_link()})};
 handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Engine =/= none ->
     case flame_prof_portable:pid(Engine) of
         Pid -> {noreply, halted(Reason, State)};
         _ -> {noreply, State}
     end;
-handle_info({'EXIT', Node, _}, #session{phase = running, node = Node} = State) ->
-    %% Purged with the code that it was running.
-    {noreply, watched(State#session{node = flame_prof_node:start_link()})};
 handle_info({'DOWN', Caller, process, _, _}, #session{caller = Caller} = State) ->
     {noreply, begin_stop(State)};
 handle_info(duration_is_over, State) ->

@@ -16,6 +16,7 @@
     modules_can_be_loaded_again_while_profiling/1,
     the_figures_of_the_node_survive_a_load_of_their_code/1,
     the_figures_of_the_node_survive_a_purge_in_their_midst/1,
+    figures_that_cannot_be_had_are_not_asked_for_without_end/1,
     the_library_refuses_to_be_replaced_while_profiling/1,
     a_killed_session_is_not_started_again/1
 ]).
@@ -39,6 +40,7 @@ all() ->
         modules_can_be_loaded_again_while_profiling,
         the_figures_of_the_node_survive_a_load_of_their_code,
         the_figures_of_the_node_survive_a_purge_in_their_midst,
+        figures_that_cannot_be_had_are_not_asked_for_without_end,
         the_library_refuses_to_be_replaced_while_profiling,
         a_killed_session_is_not_started_again
     ].
@@ -202,7 +204,7 @@ modules_can_be_loaded_again_while_profiling(Config) ->
     ].
 
 the_figures_of_the_node_survive_a_load_of_their_code(Config) ->
-    figures_go_on(Config, fun(_Session) ->
+    figures_go_on(Config, auto, fun(_Session) ->
         [
             begin
                 _ = code:purge(flame_prof_node),
@@ -215,15 +217,39 @@ the_figures_of_the_node_survive_a_load_of_their_code(Config) ->
 
 %% As a purge ends a process that executes old code.
 the_figures_of_the_node_survive_a_purge_in_their_midst(Config) ->
-    figures_go_on(Config, fun(Session) ->
-        {links, Links} = process_info(Session, links),
-        [Node] = [Pid || Pid <- Links, is_pid(Pid),
-            proc_lib:translate_initial_call(Pid) =:= {flame_prof_node, init, 1}],
-        exit(Node, kill)
-    end).
+    [figures_go_on(Config, Engine, fun kill_node/1) || Engine <- [auto, portable]].
 
-figures_go_on(Config, Disturb) ->
-    {ok, Session} = flame_prof:start(#{dir => directory(Config), flush_interval => 1009}),
+figures_that_cannot_be_had_are_not_asked_for_without_end(Config) ->
+    [
+        begin
+            {ok, Session} = flame_prof:start(#{
+                dir => directory(Config), engine => Engine, flush_interval => 60000
+            }),
+            ok = kill_node(Session),
+            #{state := running} = flame_prof:info(),
+            ?assertEqual([], nodes_of(Session)),
+            {ok, _} = flame_prof:stop()
+        end
+     || Engine <- [auto, portable]
+    ].
+
+kill_node(Session) ->
+    [Node] = nodes_of(Session),
+    Monitor = monitor(process, Node),
+    exit(Node, kill),
+    receive
+        {'DOWN', Monitor, process, Node, killed} -> ok
+    end.
+
+nodes_of(Session) ->
+    {links, Links} = process_info(Session, links),
+    [Pid || Pid <- Links, is_pid(Pid),
+        proc_lib:translate_initial_call(Pid) =:= {flame_prof_node, init, 1}].
+
+figures_go_on(Config, Engine, Disturb) ->
+    {ok, Session} = flame_prof:start(#{
+        dir => directory(Config), engine => Engine, flush_interval => 1009
+    }),
     Before = eventually(fun told_processes/0),
     _ = Disturb(Session),
     Others = [spawn_link(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 1000)],
