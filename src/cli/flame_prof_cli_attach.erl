@@ -53,6 +53,8 @@ options(Parsed) ->
     Given = flame_prof_cli_nodes:session_options(maps:remove(output, Parsed)),
     is_map_key(triggers, Given) andalso
         throw({error, {usage, "--set triggers: not with attach; start takes them"}}),
+    is_map_key(duration, Given) andalso
+        throw({error, {usage, "--set duration: use --for"}}),
     Interval = maps:get(sample_interval, Given, 9),
     Defaults =
         case Interval of

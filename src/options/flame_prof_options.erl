@@ -21,7 +21,7 @@
 
 -export([validate/1, validate/2, keys/0, names/0, accepts/1]).
 -export([rows/0, process_rows/0, limit_rows/0]).
--export([process/2]).
+-export([process/2, in_home/1]).
 -export([spare_memory/1]).
 
 -export_type([given/0, options/0, error/0, select/0, left_out/0]).
@@ -398,17 +398,26 @@ home() ->
 %% A shell expands `~'; a directory that is named so would be a surprise.
 dir(Given) ->
     case path(Given) of
-        {ok, <<"~">>} -> in_home([]);
-        {ok, <<"~/", Rest/binary>>} -> in_home([Rest]);
-        {ok, <<"~", _/binary>>} -> error;
-        Path -> Path
-    end.
-
-in_home(Rest) ->
-    case home() of
-        {ok, Home} -> path(filename:join([Home | Rest]));
+        {ok, <<"~", Next, _/binary>>} when Next =/= $/ -> error;
+        {ok, Path} -> path(in_home(Path));
         error -> error
     end.
+
+%% @private A path with `~' for `$HOME', as a shell has it.
+-spec in_home(binary()) -> binary() | error.
+in_home(<<"~">>) ->
+    in_home(<<"~/">>);
+in_home(<<"~/", Rest/binary>>) ->
+    case home() of
+        {ok, Home} ->
+            Text = unicode:characters_to_binary(Home),
+            %% One name, as an absolute second one would replace the first.
+            filename:join([<<Text/binary, $/, Rest/binary>>]);
+        error ->
+            error
+    end;
+in_home(Path) ->
+    Path.
 
 %% A path travels to C and into messages to people, so it is UTF-8 without
 %% control characters: NUL would cut it, a line feed would fake a log line.

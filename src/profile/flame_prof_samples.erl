@@ -156,10 +156,10 @@ first_of(Reader) ->
         _ -> none
     end.
 
-%% @private A file's name as the system has it.
+%% @private A file's name as the system has it, with `~' for `$HOME'.
 -spec path(file:name_all()) -> {ok, binary()} | {error, {einval, binary()}}.
 path(File) ->
-    try native(filename:flatten(File)) of
+    try flame_prof_options:in_home(native(filename:flatten(File))) of
         Path -> checked(Path)
     catch
         error:_ -> checked(none)

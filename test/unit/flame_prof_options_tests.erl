@@ -174,10 +174,16 @@ a_tilde_is_the_home_directory_test() ->
         ?assertEqual(<<"/home/somebody/prof">>, value(dir, "~/prof")),
         ?assertEqual(<<"/home/somebody/prof">>, value(dir, <<"~/prof">>)),
         ?assertEqual(<<"/home/somebody">>, value(dir, "~")),
+        ?assertEqual(<<"/home/somebody/etc">>, value(dir, "~//etc")),
+        ?assertEqual({ok, <<"/home/somebody/x.log">>}, flame_prof_samples:path("~/x.log")),
+        ?assertEqual({ok, <<"~x.log">>}, flame_prof_samples:path(<<"~x.log">>)),
         ?assertEqual(<<"/tmp/~x">>, value(dir, "/tmp/~x")),
         refused(dir, "~somebody/prof")
     end),
-    with_home(false, fun() -> refused(dir, "~/prof") end).
+    with_home(false, fun() ->
+        refused(dir, "~/prof"),
+        ?assertMatch({error, _}, flame_prof_samples:path("~/prof"))
+    end).
 
 files_go_to_the_home_directory_test() ->
     with_home("/home/somebody", fun() ->
