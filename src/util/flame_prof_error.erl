@@ -84,58 +84,65 @@
 
 %% @doc One sentence for a person.
 -spec format(reason()) -> unicode:chardata().
-format({bad_option, #{option := options} = Refused}) ->
+format(Reason) ->
+    %% A person may pass anything.
+    try
+        Sentence = sentence(Reason),
+        true = is_binary(unicode:characters_to_binary(Sentence)),
+        Sentence
+    catch
+        error:_ -> ["no error of flame_prof: ", shown(Reason)]
+    end.
+
+sentence({bad_option, #{option := options} = Refused}) ->
     ["options", refused(Refused)];
-format({bad_option, #{option := Option} = Refused}) ->
+sentence({bad_option, #{option := Option} = Refused}) ->
     ["option ", option(Option), refused(Refused)];
-format({bad_env, #{option := Option} = Refused}) ->
+sentence({bad_env, #{option := Option} = Refused}) ->
     ["configuration of flame_prof (sys.config), ", option(Option), refused(Refused)];
-format({badarg, #{argument := Argument} = Refused}) ->
+sentence({badarg, #{argument := Argument} = Refused}) ->
     ["argument ", shown(Argument), refused(Refused)];
-format({not_started, _}) ->
+sentence({not_started, _}) ->
     "no session is running";
-format({already_started, #{pid := Pid}}) ->
+sentence({already_started, #{pid := Pid}}) ->
     io_lib:format("a session is running, or waits for its triggers, already: ~p", [Pid]);
-format({stopping, _}) ->
+sentence({stopping, _}) ->
     "the session is ending";
-format({timeout, #{ms := Ms, request := start}}) ->
+sentence({timeout, #{ms := Ms, request := start}}) ->
     io_lib:format("the session did not start within ~p ms and was given up", [Ms]);
-format({timeout, #{ms := Ms} = Timeout}) ->
+sentence({timeout, #{ms := Ms} = Timeout}) ->
     Request = maps:get(request, Timeout, 'the request'),
     io_lib:format("no answer within ~p ms; ~ts goes on in the background", [Ms, Request]);
-format({armed, _}) ->
+sentence({armed, _}) ->
     "no trigger has fired: nothing is written yet";
-format({session_ended, #{reason := Why}}) ->
+sentence({session_ended, #{reason := Why}}) ->
     ["the session ended before it answered: ", Why];
-format({application, #{application := Application, reason := Why}}) ->
+sentence({application, #{application := Application, reason := Why}}) ->
     io_lib:format("the application ~ts did not start: ~ts", [Application, Why]);
-format({engine, #{engine := Engine, reason := Why}}) ->
+sentence({engine, #{engine := Engine, reason := Why}}) ->
     io_lib:format("the ~ts engine cannot be used here: ~ts", [Engine, Why]);
-format({library, #{reason := Why}}) ->
+sentence({library, #{reason := Why}}) ->
     ["the C library did not load: ", Why];
-format({memory, #{file := File, reason := Why}}) ->
+sentence({memory, #{file := File, reason := Why}}) ->
     [name(File), ": ", Why];
-format({memory, #{reason := Why}}) ->
+sentence({memory, #{reason := Why}}) ->
     Why;
-format({file, #{file := File, reason := Why} = Details}) ->
+sentence({file, #{file := File, reason := Why} = Details}) ->
     [name(File), ": ", posix_text(Why), lost(Details)];
-format({no_files, _}) ->
+sentence({no_files, _}) ->
     "no files were given";
-format({closed, _}) ->
+sentence({closed, _}) ->
     "the profile is closed";
-format({busy, _}) ->
+sentence({busy, _}) ->
     "another process uses the profile";
-format({view, #{reason := Why}}) ->
+sentence({view, #{reason := Why}}) ->
     Why;
-format({attach, #{node := Node, reason := Why}}) ->
+sentence({attach, #{node := Node, reason := Why}}) ->
     io_lib:format("~ts: ~ts", [Node, Why]);
-format({process, #{target := Target}}) ->
+sentence({process, #{target := Target}}) ->
     ["there is no process ", shown(Target)];
-format({node, #{node := Node, reason := Why}}) ->
-    io_lib:format("~ts: ~ts", [Node, Why]);
-%% Of no class: a person may pass anything.
-format(Other) ->
-    ["no error of flame_prof: ", shown(Other)].
+sentence({node, #{node := Node, reason := Why}}) ->
+    io_lib:format("~ts: ~ts", [Node, Why]).
 
 %% @private The sentence without the place of the file, for a page.
 -spec without_file(reason()) -> unicode:chardata().

@@ -47,7 +47,9 @@ every_class_has_its_sentence_test_() ->
 what_is_no_error_has_a_sentence_too_test_() ->
     [
         ?_assertMatch(<<"no error of flame_prof: ", _/binary>>, sentence(Reason))
-     || Reason <- [eof, {a, b}, [improper | list], {badarg, not_a_map}, {no_class, #{}}, #{}]
+     || Reason <- [eof, {a, b}, [improper | list], {badarg, not_a_map}, {no_class, #{}}, #{},
+            {bad_option, #{option => x}}, {bad_option, #{option => x, accepted => {}}},
+            {file, #{file => "x", reason => {a, b}}}, {view, #{reason => 5}}]
     ].
 
 a_long_value_is_cut_test() ->
