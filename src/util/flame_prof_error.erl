@@ -241,7 +241,7 @@ of_exit(Reason) -> {session_ended, #{reason => exit_text(Reason)}}.
 %% @private The reason that a process ended with, as a text without terms.
 -spec exit_text(term()) -> binary().
 exit_text(killed) -> <<"it was killed">>;
-exit_text(noproc) -> <<"it has ended">>;
+exit_text(Ended) when Ended =:= normal; Ended =:= noproc -> <<"it has ended">>;
 exit_text(shutdown) -> <<"the application stops">>;
 exit_text({shutdown, _}) -> <<"it stopped by itself; the log says why">>;
 exit_text(noconnection) -> <<"the connection is lost">>;

@@ -92,6 +92,7 @@ an_exception_is_a_place_without_terms_test_() ->
             {{exception, secret, Stack}, Own},
             {{exception, {secret, Stack}}, Own},
             {{signal, killed}, <<"it was killed">>},
+            {normal, <<"it has ended">>},
             {{secret, [hd(Stack)]}, <<"an internal error in lists:nth/2, line 3">>},
             {{secret, [{m, f, 0, []}]}, <<"an internal error in m:f/0">>},
             {{secret, [{secret, secret, secret, secret}]}, <<"an internal error">>},
