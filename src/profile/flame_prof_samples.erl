@@ -101,7 +101,7 @@ fold(Fun, Acc, Files) ->
 fold(Fun, Acc, Files, Given) when is_function(Fun, 2) ->
     case flame_prof_schema:checked(rows(), Given) of
         {ok, Options} ->
-            each_file(list(Files), Fun, Acc, no_counts(), Options#{whose => processes});
+            all_files(list(Files), Fun, Acc, Options#{whose => processes});
         {error, _} = Error ->
             Error
     end;
@@ -115,7 +115,7 @@ fold(Fun, _Acc, _Files, _Given) ->
 own(Files) ->
     Collect = fun(Sample, All) -> [own_sample(Sample) | All] end,
     Options = #{chunk => ?CHUNK, bad => count, whose => profiler},
-    case each_file(list(Files), Collect, [], no_counts(), Options) of
+    case all_files(list(Files), Collect, [], Options) of
         {ok, Found, Counts} -> {ok, lists:reverse(Found), Counts};
         {error, _} = Error -> Error
     end.
@@ -182,6 +182,9 @@ list(File) when is_binary(File) -> [File];
 list([Character | _] = File) when is_integer(Character) -> [File];
 list(Files) when is_list(Files) -> Files;
 list(File) -> [File].
+
+all_files([], _Fun, _Acc, _Options) -> {error, {no_files, #{}}};
+all_files(Files, Fun, Acc, Options) -> each_file(Files, Fun, Acc, no_counts(), Options).
 
 each_file([], _Fun, Acc, Counts, _Options) ->
     {ok, Acc, Counts};

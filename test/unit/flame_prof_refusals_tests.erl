@@ -78,6 +78,8 @@ wrong_arguments_are_refused_with_a_class_test_() ->
                 fun() -> flame_prof:hot(?CORPUS, 5) end},
             {"hot, metric", {bad_option, #{option => by}},
                 fun() -> flame_prof:hot(?CORPUS, #{by => colour}) end},
+            {"fold, none", {no_files, #{}}, fun() -> flame_prof:fold(fun count/2, 0, []) end},
+            {"own, none", {no_files, #{}}, fun() -> flame_prof_samples:own([]) end},
             {"fold, missing", {file, #{file => "/nofile", reason => enoent}},
                 fun() -> flame_prof:fold(fun count/2, 0, "/nofile") end},
             {"fold, tuple", {file, #{file => {}}},
