@@ -44,7 +44,7 @@
         collapse_recursion => boolean() | left_out(),
         select => select() | left_out(),
         process_options => process_given() | left_out(),
-        include => flame_prof_target:target() | [flame_prof_target:target()],
+        include => flame_prof_target:target() | [flame_prof_target:target()] | left_out(),
         duration => pos_integer() | infinity | left_out(),
         follow_limits => #{atom() => pos_integer() | left_out()} | left_out(),
         triggers => flame_prof_trigger:given() | [flame_prof_trigger:given()] | left_out(),
@@ -63,7 +63,7 @@
         flatten_recursive => boolean() | left_out(),
         auto_select => select() | left_out(),
         auto_process_opts => process_given() | left_out(),
-        always => flame_prof_target:target() | [flame_prof_target:target()],
+        always => flame_prof_target:target() | [flame_prof_target:target()] | left_out(),
         viral_limits => #{atom() => pos_integer() | left_out()} | left_out(),
         pre_roll => non_neg_integer() | left_out(),
         native_frames => boolean() | left_out()

@@ -147,11 +147,11 @@
 
 -type export_options() ::
     #{
-        top => pos_integer() | all,
-        by => metric() | [metric(), ...],
-        group_by => [dimension()],
-        lines => boolean(),
-        stacks => boolean()
+        top => pos_integer() | all | flame_prof_options:left_out(),
+        by => metric() | [metric(), ...] | flame_prof_options:left_out(),
+        group_by => [dimension()] | flame_prof_options:left_out(),
+        lines => boolean() | flame_prof_options:left_out(),
+        stacks => boolean() | flame_prof_options:left_out()
     }.
 %% <ul>
 %% <li>`by' (`samples'); of several metrics, speedscope has a profile of the file for each</li>
