@@ -364,7 +364,8 @@ help(Command) ->
     ].
 
 settings(attach) ->
-    ["Options for --set:\n", flame_prof_options_doc:help([dir, triggers, lookback]), "\n"];
+    Without = [dir, duration, triggers, lookback],
+    ["Options for --set:\n", flame_prof_options_doc:help(Without), "\n"];
 settings(start) ->
     ["Options for --set:\n", flame_prof_options_doc:help([dir]), "\n"];
 settings(_) ->

@@ -27,6 +27,13 @@ options_may_stand_anywhere_and_be_joined_test() ->
     {ok, #{arguments := ["a", "--by"]}} = parse("hot a -- --by"),
     {ok, #{node := ["a@b", "c@d", "e@f"]}} = parse("info --node a@b,c@d --node e@f").
 
+%% A session that ends by itself would take its last samples with it.
+attach_offers_no_duration_of_the_session_test() ->
+    {help, Help} = parse("attach --help"),
+    ?assertEqual(nomatch, string:find(text(Help), "\n  duration ")),
+    {ok, Parsed} = parse("attach n --set duration=1000"),
+    ?assertMatch({error, {usage, "--set duration: use --for"}}, flame_prof_cli_attach:do(Parsed)).
+
 values_are_what_they_say_test() ->
     {ok, #{by := {value, <<"memory">>}}} = parse("hot f --by value:memory"),
     {ok, #{port := {host, 9100}}} = parse("info --node n --port 9100"),
