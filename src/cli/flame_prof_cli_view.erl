@@ -30,7 +30,8 @@ until_interrupted() ->
     end.
 
 -spec has_reports() -> boolean().
-has_reports() -> is_there(flame_prof_report, write, 3).
+has_reports() ->
+    is_there(flame_prof_report, write, 3) andalso flame_prof_report:built() =:= ok.
 
 %% @doc Several files are one profile. To its end, also when it is interrupted.
 -spec report([file:filename()], file:filename()) -> ok | {error, unicode:chardata()}.

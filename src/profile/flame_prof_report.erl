@@ -5,7 +5,7 @@
 -module(flame_prof_report).
 
 -export([write/2, write/3]).
--export([www/1]).
+-export([built/0, www/1]).
 
 -define(PLACE, <<"@DATA@">>).
 -define(GZIP_BITS, 31).
@@ -24,9 +24,10 @@ write(Files, Given) ->
     {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}}
     | {error, flame_prof:reason()}.
 write(Files, Given, Reading) ->
-    case flame_prof_samples:path(Given) of
-        {ok, Out} -> read(Files, Out, Given, Reading);
-        {error, Reason} -> {error, flame_prof_error:file(Given, Reason)}
+    case {built(), flame_prof_samples:path(Given)} of
+        {{error, _} = Error, _} -> Error;
+        {ok, {ok, Out}} -> read(Files, Out, Given, Reading);
+        {ok, {error, Reason}} -> {error, flame_prof_error:file(Given, Reason)}
     end.
 
 %% A profile may be large, and the caller's next garbage collection far.
@@ -121,6 +122,15 @@ replace(Out, Page) ->
             end;
         {error, _} = Error ->
             Error
+    end.
+
+%% @private The pages are in priv/www, which a release may lack.
+-spec built() -> ok | {error, flame_prof:reason()}.
+built() ->
+    Names = [<<"report.html">>, <<"index.html">>, <<"viewer.js">>, <<"viewer.css">>],
+    case lists:all(fun(Name) -> filelib:is_regular(www(Name)) end, Names) of
+        true -> ok;
+        false -> {error, {view, #{reason => <<"this flame_prof was built without its viewer">>}}}
     end.
 
 %% @private A file that `make viewer' has built.

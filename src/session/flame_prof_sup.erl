@@ -22,7 +22,8 @@
 -export([start/2, prep_stop/1, stop/1]).
 -export([start_autostart/0, autostart/0]).
 %% The supervisor.
--export([start_link/0, ensure_started/0, start_session/2, start_session_with_application/2]).
+-export([start_link/0, ensure_started/0, start_child/1]).
+-export([start_session/2, start_session_with_application/2]).
 -export([init/1]).
 
 %% More than flame_prof_session gives the writer thread to finish its file.
@@ -120,13 +121,22 @@ ensure_started() ->
         {error, Reason} -> {error, flame_prof_error:of_application({flame_prof, Reason})}
     end.
 
+%% @doc As supervisor:start_child/2. The application may end meanwhile.
+-spec start_child(supervisor:child_spec()) -> supervisor:startchild_ret().
+start_child(Spec) ->
+    try
+        supervisor:start_child(?MODULE, Spec)
+    catch
+        exit:{Reason, _Call} -> {error, {Reason, none}}
+    end.
+
 -spec start_session(flame_prof_options:options(), flame_prof_session:how()) ->
     {ok, pid()} | {error, flame_prof:reason()}.
 start_session(Options, How) ->
     start_session(Options, How, ?ATTEMPTS).
 
 start_session(Options, How, Attempts) ->
-    case supervisor:start_child(?MODULE, session_spec(Options, How)) of
+    case start_child(session_spec(Options, How)) of
         {ok, Pid} when is_pid(Pid) ->
             ok = flame_prof_history:forget_error(),
             {ok, Pid};

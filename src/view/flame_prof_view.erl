@@ -51,9 +51,12 @@ start(Given) ->
 -spec start(file:name_all(), options()) -> {ok, started()} | {error, flame_prof:reason()}.
 start(Given, Options) ->
     Checked = flame_prof_schema:checked(rows(), Options),
+    Built = flame_prof_report:built(),
     case {Checked, code:which(httpd), flame_prof_view_files:root(Given)} of
         {{error, _} = Error, _, _} ->
             Error;
+        _ when Built =/= ok ->
+            Built;
         {_, non_existing, _} ->
             refused(<<"the page is served by inets, which is not on this node's code path: add "
                 "inets to the release's applications (on Debian, install erlang-inets)">>);
@@ -65,7 +68,7 @@ start(Given, Options) ->
 
 start_child(Root, Port) ->
     case flame_prof_sup:ensure_started() of
-        ok -> started(supervisor:start_child(flame_prof_sup, spec(Root, Port)));
+        ok -> started(flame_prof_sup:start_child(spec(Root, Port)));
         {error, _} = Error -> Error
     end.
 
@@ -87,11 +90,18 @@ spec(Root, Port) ->
         shutdown => ?SHUTDOWN_MS
     }.
 
-started({ok, Pid}) when is_pid(Pid) -> {ok, described(Pid)};
-started({error, {already_started, Pid}}) when is_pid(Pid) -> {ok, described(Pid)};
-started({error, {{shutdown, {refused, Reason}}, _Child}}) -> {error, Reason}.
+started({ok, Pid}) when is_pid(Pid) -> described(Pid);
+started({error, {already_started, Pid}}) when is_pid(Pid) -> described(Pid);
+started({error, {{shutdown, {refused, Reason}}, _Child}}) -> {error, Reason};
+started({error, {Reason, _Child}}) -> {error, flame_prof_error:of_exit(Reason)}.
 
-described(Pid) -> #{pid => Pid, url => gen_server:call(Pid, url)}.
+described(Pid) ->
+    try
+        {ok, #{pid => Pid, url => gen_server:call(Pid, url, ?CALL_MS)}}
+    catch
+        exit:{timeout, _} -> {error, {timeout, #{ms => ?CALL_MS}}};
+        exit:{Reason, _} -> {error, flame_prof_error:of_exit(Reason)}
+    end.
 
 %% @doc The link, and how it is reached from elsewhere, for a person.
 -spec format(started()) -> unicode:chardata().
@@ -103,16 +113,22 @@ format(#{url := Url}) ->
 %% @doc All of this node.
 -spec stop() -> ok.
 stop() ->
-    Pids = [Pid || whereis(flame_prof_sup) =/= undefined,
-        {{?MODULE, _, _}, Pid, _, _} <- supervisor:which_children(flame_prof_sup), is_pid(Pid)],
-    lists:foreach(fun stop/1, Pids).
+    lists:foreach(fun stop/1, [Pid || {{?MODULE, _, _}, Pid, _, _} <- children(), is_pid(Pid)]).
+
+%% None where the application is not running, or ends meanwhile.
+children() ->
+    try
+        supervisor:which_children(flame_prof_sup)
+    catch
+        exit:_ -> []
+    end.
 
 -spec stop(pid()) -> ok.
 stop(Pid) ->
     try
         gen_server:stop(Pid)
     catch
-        exit:noproc -> ok
+        exit:_ -> ok
     end.
 
 -spec start_link(flame_prof_view_files:root(), inet:port_number()) ->

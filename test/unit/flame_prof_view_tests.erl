@@ -208,6 +208,33 @@ it_ends_with_the_application_test() ->
         ?assertEqual({error, econnrefused}, gen_tcp:connect({127, 0, 0, 1}, Port, []))
     end).
 
+a_viewer_whose_application_ends_meanwhile_is_an_error_test() ->
+    _ = application:stop(flame_prof),
+    ?assertMatch({error, {noproc, _}}, flame_prof_sup:start_child(#{id => x, start => {x, x, []}})),
+    ?assertEqual(ok, flame_prof:view_stop()).
+
+pages_that_were_not_built_are_an_error_test() ->
+    in_directory(fun(Dir) ->
+        Ebin = filename:dirname(code:which(flame_prof_report)),
+        Bare = filename:join(Dir, "ebin"),
+        ok = file:make_dir(Bare),
+        {ok, _} = file:copy(filename:join(Ebin, "flame_prof_report.beam"),
+            filename:join(Bare, "flame_prof_report.beam")),
+        true = code:add_patha(Bare),
+        _ = code:purge(flame_prof_report),
+        {module, _} = code:load_file(flame_prof_report),
+        Expected = {error, {view, #{reason => <<"this flame_prof was built without its viewer">>}}},
+        try
+            ?assertEqual(Expected, flame_prof:view(Dir)),
+            ?assertEqual(Expected, flame_prof:report([filename:join(Dir, "ours.log")], "x.html")),
+            ?assertNot(flame_prof_cli_view:has_reports())
+        after
+            true = code:del_path(Bare),
+            _ = code:purge(flame_prof_report),
+            {module, _} = code:load_file(flame_prof_report)
+        end
+    end).
+
 a_lost_viewer_can_be_ended_test() ->
     in_directory(fun(Dir) ->
         ok = flame_prof:view_stop(),
