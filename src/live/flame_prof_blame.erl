@@ -271,9 +271,10 @@ read(Directory, Wanted, {ok, Info}, About) ->
     case flame_prof_profile:read(Files, #{max_memory => ?MEMORY_MOST}) of
         {ok, Profile} ->
             #{inconsistent := Inconsistent} = Info,
-            Report = report_of(Profile, Wanted, About#{inconsistent => Inconsistent}),
+            Stacks = flame_prof_profile:stacks(Profile, #{group_by => [pid]}),
+            Report = report_of(Stacks, Profile, Wanted, About#{inconsistent => Inconsistent}),
             ok = flame_prof_profile:close(Profile),
-            {ok, Report};
+            Report;
         {error, _} = Error ->
             Error
     end;
@@ -356,15 +357,16 @@ line({Symbol, _Dso}) -> flame_prof_frames:decode(Symbol).
 
 %% The report.
 
-report_of(Profile, Wanted, #{inconsistent := Unused} = About) ->
-    {ok, #{samples := All, stacks := Stacks}} =
-        flame_prof_profile:stacks(Profile, #{group_by => [pid]}),
+report_of({error, _} = Error, _Profile, _Wanted, _About) ->
+    Error;
+report_of({ok, Sampled}, Profile, Wanted, #{inconsistent := Unused} = About) ->
+    #{samples := All, stacks := Stacks} = Sampled,
     Found = found(Stacks, Wanted),
     Idle = lists:sum([Count || {idle, _, _, Count} <- Found]),
     Blamed = [{Blame, Count} || {{matched, Blame}, _, _, Count} <- Found],
     Matched = lists:sum([Count || {_, Count} <- Blamed]),
     Running = All - Idle,
-    About#{
+    {ok, About#{
         target => text(Wanted),
         schedulers => erlang:system_info(schedulers_online),
         samples => All,
@@ -378,7 +380,7 @@ report_of(Profile, Wanted, #{inconsistent := Unused} = About) ->
         callers => callers(Blamed, Matched, Running),
         processes => processes(named(Found, Profile), Matched, Running),
         alike => alike(Wanted, Matched, Found)
-    }.
+    }}.
 
 text(gc) -> <<"gc">>;
 text({any_arity, Text}) -> <<Text/binary, "_">>;
