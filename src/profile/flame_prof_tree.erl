@@ -155,9 +155,10 @@ of_profile(Profile, Given) ->
 measured(Profile, Options) ->
     case answers(Profile, queries(Options)) of
         {ok, Answers} ->
-            case flame_prof_profile:processes(Profile) of
-                {error, _} = Error -> Error;
-                Processes -> {ok, report_of(info(Profile, Processes), Answers, Options)}
+            case {flame_prof_profile:processes(Profile), flame_prof_profile:info(Profile)} of
+                {{error, _} = Error, _} -> Error;
+                {_, {error, _} = Error} -> Error;
+                {Known, Info} -> {ok, report_of(Info#{known => Known}, Answers, Options)}
             end;
         {error, _} = Error ->
             Error
@@ -181,8 +182,6 @@ answers(Profile, [Query | Queries]) ->
 
 and_more(Stacks, {ok, More}) -> {ok, [Stacks | More]};
 and_more(_Stacks, {error, _} = Error) -> Error.
-
-info(Profile, Processes) -> (flame_prof_profile:info(Profile))#{known => Processes}.
 
 report_of(Info, [Stacks, Statuses, Sums], #{by := By, top := Top, node := ByFile} = Options) ->
     #{processes := Processes, bad := Bad, files := Files, known := Known} = Info,
