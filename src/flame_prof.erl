@@ -283,7 +283,8 @@ refused(Argument, Value, Accepted) ->
 
 %% @doc Ends what runs, a session or the waiting for triggers, at once: for an emergency.
 %% What the disk does not take within half a second is lost, the file is whole, and
-%% `last_run' of {@link info/0} has the counters. Returns within 3 seconds.
+%% `last_run' of {@link info/0} has the counters. Returns within 3 seconds: a session that
+%% has not reacted within 2 seconds is killed, and leaves no `last_run'.
 -spec kill() -> ok | {error, reason()}.
 kill() ->
     case {whereis(flame_prof_triggers), whereis(flame_prof_session)} of

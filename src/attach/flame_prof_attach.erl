@@ -1,7 +1,7 @@
-%% @private The controller's side of a agent: whether this flame_prof fits a node,
+%% @private The controller's side of an agent: whether this flame_prof fits a node,
 %% sending it there, and fetching files. See flame_prof_agent for the other side.
 %%
-%% Needs a connected node. The process that opens a agent is its controller: the
+%% Needs a connected node. The process that opens an agent is its controller: the
 %% agent ends with it.
 -module(flame_prof_attach).
 
@@ -85,7 +85,7 @@ lacks(#{library := {none, Why}}) -> {true, Why};
 lacks(#{}) -> false.
 
 %% Made before the node is looked at: little time is to pass from that until it has
-%% a agent.
+%% an agent.
 config(Without) ->
     #{
         controller => self(),
@@ -131,7 +131,7 @@ writer({error, _}, #{node := Node}) ->
     {error, flame_prof_error:file(Path, Why)}.
 
 %% In one request. Others may attach at the same moment, with a module of the same
-%% name: atomic_load never purges what a agent runs, and the agent that registers
+%% name: atomic_load never purges what an agent runs, and the agent that registers
 %% first is the one that is there.
 lent(Node, Config) ->
     Module = {?AGENT, ?FROM, object_code(?AGENT)},

@@ -56,7 +56,7 @@
 %% For a disk that stands still.
 -define(CLOSE_MS, 10000).
 
-%% @doc By the controller of a agent: linked.
+%% @doc By the controller of an agent: linked.
 -spec start_link(config()) -> {ok, pid()} | {error, term()}.
 start_link(Config) ->
     case gen_server:start_link(?MODULE, Config, []) of
