@@ -19,6 +19,10 @@
     | {via, Module :: module(), Name :: term()}.
 %% A name can become that of another process: {@link find/1} looks it up.
 
+%% The targets process looks names up several times a second: it cannot wait for a registry that
+%% hangs.
+-define(VIA_MS, 200).
+
 %% @doc One target, or a list of them.
 -spec parse(term()) -> {ok, [parsed()]} | error.
 parse([$< | _] = Text) ->
@@ -42,18 +46,31 @@ one({A, B, C}) when is_integer(A), is_integer(B), is_integer(C) ->
 one([$< | _] = Text) -> one(list_to_pid(Text));
 one(<<$<, _/binary>> = Text) -> one(binary_to_list(Text)).
 
-%% @doc The process that has the name now. Nothing that a `via' module does is a failure here.
+%% @doc The process that has the name now. Nothing that a `via' module does is a failure here, and
+%% one that does not answer within 0.2 s has no process of that name.
 -spec find(parsed()) -> pid() | undefined.
 find(Pid) when is_pid(Pid) -> Pid;
 find({global, Name}) -> find({via, global, Name});
 find({via, Module, Name}) ->
-    try
-        local(Module:whereis_name(Name))
-    catch
-        _:_ -> undefined
+    {Pid, Monitor} = spawn_monitor(fun() -> exit({found, registered(Module, Name)}) end),
+    receive
+        {'DOWN', Monitor, process, Pid, {found, Found}} -> local(Found);
+        {'DOWN', Monitor, process, Pid, _} -> undefined
+    after ?VIA_MS ->
+        true = exit(Pid, kill),
+        true = erlang:demonitor(Monitor, [flush]),
+        undefined
     end;
 find(Name) ->
     local(whereis(Name)).
+
+%% An exit, so that the log has no report of a process that crashed.
+registered(Module, Name) ->
+    try
+        Module:whereis_name(Name)
+    catch
+        _:_ -> undefined
+    end.
 
 %% A port can be registered, too.
 local(Pid) when is_pid(Pid), node(Pid) =:= node() -> Pid;

@@ -8,6 +8,7 @@
 %% A registry for `via'.
 whereis_name(init) -> whereis(init);
 whereis_name(nobody) -> undefined;
+whereis_name(hangs) -> timer:sleep(infinity);
 whereis_name(nonsense) -> 17.
 
 every_form_names_its_process_test_() ->
@@ -27,6 +28,11 @@ a_global_name_is_found_test() ->
     ?assertEqual(self(), flame_prof_target:find(Parsed)),
     global:unregister_name(?MODULE),
     ?assertEqual(undefined, flame_prof_target:find(Parsed)).
+
+a_registry_that_does_not_answer_delays_little_test() ->
+    Before = processes(),
+    ?assertEqual(undefined, flame_prof_target:find({via, ?MODULE, hangs})),
+    waiting:eventually(fun() -> processes() -- Before =:= [] end).
 
 a_name_without_a_process_is_undefined_test_() ->
     [
