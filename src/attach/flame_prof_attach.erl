@@ -185,9 +185,14 @@ needed(Module, Known) ->
 is_ours(Name) -> lists:prefix("flame_prof", Name).
 
 object_code(Module) ->
-    {Module, Code, _} = code:get_object_code(Module),
-    {ok, {Module, Stripped}} = beam_lib:strip(Code),
-    Stripped.
+    case code:get_object_code(Module) of
+        {Module, Code, _} ->
+            {ok, {Module, Stripped}} = beam_lib:strip(Code),
+            Stripped;
+        %% A release may keep its code elsewhere than in files.
+        error ->
+            throw({error, flame_prof_error:file(atom_to_list(Module) ++ ".beam", enoent)})
+    end.
 
 library() ->
     {ok, Path} = library_path(),

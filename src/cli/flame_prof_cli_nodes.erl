@@ -119,7 +119,9 @@ pstack(Node, #{arguments := Names} = Parsed) ->
     look(Node, outcome(Node, Answer), Parsed).
 
 target("<" ++ _ = Pid) -> Pid;
-target(Name) -> list_to_atom(Name).
+target(Name) when length(Name) < 256 -> list_to_atom(Name);
+%% No process has such a name.
+target(Name) -> Name.
 
 look(_Node, {error, _} = Error, _Parsed) ->
     Error;
