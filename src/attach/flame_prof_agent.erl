@@ -199,11 +199,11 @@ loop(#agent{heartbeat_ms = Ms} = State) ->
         {'DOWN', CleanupMonitor, process, _, _} ->
             sweep(State#agent.modules, State#agent.folder);
         {'DOWN', ControllerMonitor, process, _, _} ->
-            finish(nobody, Cleanup);
+            finish(no_caller, Cleanup);
         _ ->
             loop(State)
     after Ms ->
-        finish(nobody, Cleanup)
+        finish(no_caller, Cleanup)
     end.
 
 finish(To, {Cleanup, _}) ->
@@ -401,7 +401,7 @@ forget() ->
 cleanup(Agent, Modules) ->
     true = group_leader(whereis(init), self()),
     true = register(flame_prof_cleanup, self()),
-    wait(monitor(process, Agent), Modules, none, nobody).
+    wait(monitor(process, Agent), Modules, none, no_caller).
 
 wait(Monitor, Modules, Folder, To) ->
     receive
@@ -414,7 +414,7 @@ wait(Monitor, Modules, Folder, To) ->
             leave()
     end.
 
-told(nobody, Outcome) ->
+told(no_caller, Outcome) ->
     Outcome;
 told({From, Ref}, Outcome) ->
     From ! {Ref, Outcome}.

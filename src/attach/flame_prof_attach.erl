@@ -31,7 +31,7 @@
     output := file:filename(),
     done := #{binary() => begun() | complete}
 }.
-%% A file that we made and have open, and how many bytes of it are there; or another
+%% A file that this node has made and has open, and how many bytes of it are there; or another
 %% name of the one that grows.
 -type begun() :: {file:fd(), non_neg_integer()} | linked.
 
@@ -178,11 +178,11 @@ needed(Module, Known) ->
         false ->
             Code = object_code(Module),
             {ok, {Module, [{imports, Imports}]}} = beam_lib:chunks(Code, [imports]),
-            Needed = [M || {M, _, _} <- lists:ukeysort(1, Imports), is_ours(atom_to_list(M))],
+            Needed = [M || {M, _, _} <- lists:ukeysort(1, Imports), is_own(atom_to_list(M))],
             lists:foldl(fun needed/2, [{Module, Code} | Known], Needed)
     end.
 
-is_ours(Name) -> lists:prefix("flame_prof", Name).
+is_own(Name) -> lists:prefix("flame_prof", Name).
 
 object_code(Module) ->
     case code:get_object_code(Module) of

@@ -253,7 +253,7 @@ ending(#writer{phase = running, sampler = Sampler} = State) ->
 ending(State) ->
     State.
 
-%% Unless we have asked for it, it failed.
+%% Without a request to stop, it failed.
 over(#writer{phase = ending} = State) -> finish(State);
 over(State) -> finish(failed("the engine there has ended", State)).
 

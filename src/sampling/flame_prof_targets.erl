@@ -324,18 +324,18 @@ begin_following(_Pid, _Options, #targets{ended = Limit} = State) when Limit =/= 
     State;
 begin_following(Pid, Options, State) ->
     case follows(Options) of
-        true -> trace(Pid, Options, schedule(?POLL_MS, notice_everybody(State)));
+        true -> trace(Pid, Options, schedule(?POLL_MS, notice_all(State)));
         false -> State
     end.
 
-notice_everybody(#targets{known = none} = State) ->
+notice_all(#targets{known = none} = State) ->
     State#targets{known = maps:from_keys(processes(), [])};
-notice_everybody(State) ->
+notice_all(State) ->
     State.
 
 poll(State0) ->
     case is_following(State0) of
-        true -> settled(poll_spawned(trace_chosen(notice_everybody(State0))));
+        true -> settled(poll_spawned(trace_chosen(notice_all(State0))));
         false -> State0#targets{known = none}
     end.
 

@@ -80,7 +80,7 @@ set(Event, Bound, #handle{on = On} = Handle) ->
 change(On, #handle{on = On} = Handle) ->
     {ok, Handle};
 change(On, #handle{session = none} = Handle) ->
-    case is_ours() of
+    case is_owner() of
         true -> change_node(On, Handle);
         false -> {error, taken()}
     end;
@@ -88,7 +88,7 @@ change(On, Handle) ->
     {ok, switch(On, Handle)}.
 
 %% Without an event there is no monitor, and another program may take it.
-is_ours() ->
+is_owner() ->
     case erlang:system_monitor() of
         undefined -> true;
         {Pid, _} -> Pid =:= self()

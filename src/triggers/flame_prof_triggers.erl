@@ -299,7 +299,7 @@ terminate(_Reason, #state{events = Events, session = Session, watches = Watches}
     _ = [exit(Pid, kill) || #watch{probe = {Pid, _, _, _}} <- maps:values(Watches)],
     end_now(Session).
 
-%% Its file is closed when we have ended.
+%% Its file is closed when the triggers have ended.
 end_now(none) ->
     ok;
 end_now(Session) ->

@@ -201,7 +201,7 @@ bytes(Path, Size, {From, To}) ->
             no_index()
     end.
 
-%% It may have been removed since we were told where it is.
+%% The file may have been removed since it was listed.
 read(Path, From, Size) ->
     case file:open(Path, [read, raw, binary]) of
         {ok, File} ->
