@@ -40,9 +40,9 @@ window(Capture, Counter, Threads) ->
     Grown#{rate => (Work1 - Work0) / (Cpu1 - Cpu0)}.
 
 look(Counter, Threads) ->
-    #{counters := Books} = flame_prof:info(),
+    #{counters := Counters} = flame_prof:info(),
     {counters:get(Counter, 1), bench_threads:cpu_ns(Threads),
-        maps:with([signals, handler_ns], Books)}.
+        maps:with([signals, handler_ns], Counters)}.
 
 told(Measured, Stolen) ->
     Ratios = [With / Without || {#{rate := With}, #{rate := Without}} <- Measured],

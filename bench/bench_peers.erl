@@ -125,9 +125,9 @@ start({{perf, _} = Name, Perf}, _) ->
 counted({Name, none}) when Name =:= call_count; Name =:= eprof ->
     #{events => calls(Name)};
 counted({Name, _}) when element(1, Name) =:= native; Name =:= portable ->
-    #{counters := #{attempted := Taken} = Books} = flame_prof:info(),
-    maps:merge(#{samples => Taken}, maps:with(
-        [signals, handler_ns, sampler_cpu_ns, writer_cpu_ns, missed, ticks, bytes], Books));
+    #{counters := #{attempted := Attempted} = Counters} = flame_prof:info(),
+    maps:merge(#{samples => Attempted}, maps:with(
+        [signals, handler_ns, sampler_cpu_ns, writer_cpu_ns, missed, ticks, bytes], Counters));
 counted({poller, {_, Counter}}) ->
     #{samples => counters:get(Counter, 1)};
 counted({fprof, File}) ->

@@ -1,11 +1,11 @@
-%% A session for a while, and what its books say of that while.
+%% A session for a while, and what its counters say of that while.
 -module(bench_session).
 
 -export([options/2, measure/2, during/2, remove/1, interval/1]).
 
 -export_type([window/0]).
 
-%% By how much each of the books' counters has grown, and in how long.
+%% By how much each of the counters has grown, and in how long.
 -type window() :: #{ms := pos_integer(), atom() => integer()}.
 
 -define(SETTLE_MS, 1500).

@@ -132,7 +132,7 @@ write_perf_map(_) -> ?NOT_LOADED.
 session_start(_) -> ?NOT_LOADED.
 
 -spec session_push(session(), [item()]) ->
-    {Taken :: non_neg_integer(), Dropped :: non_neg_integer()} | {error, closed}.
+    {Attempted :: non_neg_integer(), Dropped :: non_neg_integer()} | {error, closed}.
 session_push(_, _) -> ?NOT_LOADED.
 
 -spec session_flush(session()) -> Ticket :: pos_integer() | {error, closed}.

@@ -1,5 +1,5 @@
 /* fuzz_sampler.c - a few ticks of the sampler over any process table, structures and stacks, which
- * change while it reads: what comes out of its ring is what the writer may rely on, and its books
+ * change while it reads: the records in its ring are valid for the writer, and its counters
  * balance. */
 #include "fuzz.h"
 

@@ -11,7 +11,7 @@
 -define(STOP_MS, 180000).
 -define(FIRES_MS, 120000).
 
-%% Of the books, what is added up over the sessions.
+%% Of the counters, what is added up over the sessions.
 counts() ->
     [attempted, written, merged, inconsistent, inconsistent_moved, inconsistent_unfound,
      inconsistent_late, inconsistent_changed, dropped,
@@ -85,7 +85,7 @@ now_ms() -> erlang:monotonic_time(millisecond).
 said(Reason) ->
     unicode:characters_to_binary(flame_prof:format_error(Reason)).
 
-%% Until its time is over, or the soak's; asked for its books and told to flush on
+%% Until its time is over, or the soak's; asked for its counters and told to flush on
 %% the way. Answers what was wrong.
 work(_Session, 0, _) ->
     [];
@@ -104,7 +104,7 @@ flushed({error, Reason}) -> [{flush, said(Reason)}].
 informed(#{state := running, error := <<>>}) -> [];
 informed(Info) -> [{info, maps:with([state, error], Info)}].
 
-%% Its profile is over: it waits again, with the books of what it wrote.
+%% Its profile is over: it waits again, with the counters of what it wrote.
 fired(Until) ->
     case {flame_prof:info(), now_ms() < Until} of
         {#{state := armed, profiling := false, triggers := [#{fired := 1}]}, _} -> [];
@@ -118,7 +118,7 @@ ended(Session, Faults) ->
             #{
                 counts => maps:with(counts(), Run),
                 files => length(Files),
-                faults => Faults ++ of_books(Run) ++ of_files(Run)
+                faults => Faults ++ of_counters(Run) ++ of_files(Run)
             };
         {ok, Other} ->
             #{faults => Faults ++ [{no_books, maps:without([options], Other)}]};
@@ -127,22 +127,22 @@ ended(Session, Faults) ->
     end.
 
 %% To the sample.
-of_books(#{attempted := Taken, written := Written, inconsistent := Torn,
+of_counters(#{attempted := Attempted, written := Written, inconsistent := Inconsistent,
     dropped := Dropped} = Run) ->
-    #{exited := Gone, evicted := Expired, lost := Lost, signals := Signals} = Run,
+    #{exited := Exited, evicted := Evicted, lost := Lost, signals := Signals} = Run,
     #{captures := Captures, errors := Errors, error := Error, engine := Engine} = Run,
-    Sum = Written + Torn + Dropped + Gone + Expired,
+    Sum = Written + Inconsistent + Dropped + Exited + Evicted,
     Causes = lists:sum([maps:get(K, Run)
         || K <- [inconsistent_moved, inconsistent_unfound, inconsistent_late,
             inconsistent_changed]]),
-    [{books, #{taken => Taken, accounted_for => Sum}} || Taken =/= Sum] ++
-        [{inconsistent, #{inconsistent => Torn, causes => Causes}} || Engine =:= native,
-         Torn =/= Causes] ++
+    [{counters, #{attempted => Attempted, accounted_for => Sum}} || Attempted =/= Sum] ++
+        [{inconsistent, #{inconsistent => Inconsistent, causes => Causes}} || Engine =:= native,
+         Inconsistent =/= Causes] ++
         [{captures, #{signals => Signals, captures => Captures}} || Captures > Signals] ++
         [{disk, #{lost => Lost, errors => Errors, error => Error}}
          || {Lost, Errors, Error} =/= {0, 0, <<>>}].
 
-%% They are there, nothing else is, and the strict reader finds in them what the books say.
+%% They are there, nothing else is, and the strict reader finds in them what the counters say.
 of_files(#{files := Files, written := Written, options := #{dir := Directory}} = Run) ->
     {ok, Names} = file:list_dir(Directory),
     Named = lists:sort([filename:basename(unicode:characters_to_list(F)) || F <- Files]),
@@ -159,8 +159,10 @@ read_back(Files, Written, #{merged := Merged} = Run) ->
         ->
             [];
         {ok, {Samples, Sum}, Counts} ->
-            Books = #{written => Written, merged => Merged},
-            [{read_back, #{books => Books, samples => Samples, periods => Sum, counts => Counts}}];
+            Counters = #{written => Written, merged => Merged},
+            [{read_back, #{
+                counters => Counters, samples => Samples, periods => Sum, counts => Counts
+            }}];
         {error, Reason} ->
             [{read_back, Reason}]
     end.

@@ -11,7 +11,7 @@
 
 %% With either engine.
 -export([
-    a_run_leaves_a_valid_file_and_balanced_books/1,
+    a_run_leaves_a_valid_file_and_balanced_counters/1,
     a_flush_makes_readable_what_was_taken/1,
     the_file_is_for_its_owner_only/1,
     only_one_session_runs/1,
@@ -75,7 +75,7 @@ groups() ->
 
 of_either_engine() ->
     [
-        a_run_leaves_a_valid_file_and_balanced_books,
+        a_run_leaves_a_valid_file_and_balanced_counters,
         a_flush_makes_readable_what_was_taken,
         the_file_is_for_its_owner_only,
         only_one_session_runs,
@@ -160,7 +160,7 @@ directory(Case, Config) ->
 
 %% ---- with either engine ------------------------------------------------------
 
-a_run_leaves_a_valid_file_and_balanced_books(Config) ->
+a_run_leaves_a_valid_file_and_balanced_counters(Config) ->
     _ = burner(),
     Pid = start(Config, #{cpu_budget => infinity}),
     ?assert(is_pid(Pid)),
@@ -191,13 +191,13 @@ a_run_leaves_a_valid_file_and_balanced_books(Config) ->
 a_flush_makes_readable_what_was_taken(Config) ->
     _ = start(Config, #{}),
     sampled(),
-    #{files := [File], counters := #{attempted := Taken, inconsistent := Torn, exited := Gone,
-        dropped := Dropped}} =
+    #{files := [File], counters := #{attempted := Attempted, inconsistent := Inconsistent,
+        exited := Exited, dropped := Dropped}} =
         flame_prof:info(),
-    ?assert(Taken > 0),
+    ?assert(Attempted > 0),
     ?assertEqual(ok, flame_prof:flush()),
     {ok, Read, _} = reader_oracle:fold(fun(_, N) -> N + 1 end, 0, File),
-    ?assert(Read >= Taken - Torn - Gone - Dropped),
+    ?assert(Read >= Attempted - Inconsistent - Exited - Dropped),
     Flushes = [spawn_monitor(fun() -> exit(flame_prof:flush()) end) || _ <- lists:seq(1, 20)],
     [
         receive
@@ -403,10 +403,10 @@ no_more_processes_are_sampled_than_wanted(Config) ->
     _ = start(Config, #{select => {top, 3, 60000}}),
     sampled(),
     #{counters := #{selected := Selected, processes := Processes}} = flame_prof:info(),
-    #{files := [File], ticks := Ticks, attempted := Taken} = stop(),
+    #{files := [File], ticks := Ticks, attempted := Attempted} = stop(),
     ?assertEqual(3, Selected),
     ?assert(Processes > 20),
-    ?assert(Taken =< 3 * Ticks),
+    ?assert(Attempted =< 3 * Ticks),
     _ = check(File).
 
 only_the_wanted_status_is_sampled(Config) ->
@@ -519,7 +519,7 @@ the_session_ends_when_its_engine_is_killed(Config) ->
     Pid = start(Config, #{}),
     Monitor = erlang:monitor(process, Pid),
     sampled(),
-    exit(engine(Pid), kill),
+    exit(library_session:engine(Pid), kill),
     receive
         {'DOWN', Monitor, process, _, Reason} ->
             ?assertEqual({shutdown, {portable_engine, killed}}, Reason)
@@ -534,7 +534,7 @@ the_session_ends_when_its_engine_is_killed(Config) ->
 a_suspended_engine_does_not_hold_up_the_stop(Config) ->
     Pid = start(Config, #{}),
     sampled(),
-    true = erlang:suspend_process(engine(Pid)),
+    true = erlang:suspend_process(library_session:engine(Pid)),
     #{files := [File]} = stop(),
     _ = check(File),
     ?assertEqual(8, depth()).
@@ -572,10 +572,10 @@ late_ticks_are_counted_as_missed(Config) ->
     %% The governor would make it look less often on a slow machine.
     Pid = start(Config, #{cpu_budget => infinity}),
     sampled(),
-    true = erlang:suspend_process(engine(Pid)),
+    true = erlang:suspend_process(library_session:engine(Pid)),
     #{counters := #{missed := Before}} = flame_prof:info(),
     timer:sleep(500),
-    true = erlang:resume_process(engine(Pid)),
+    true = erlang:resume_process(library_session:engine(Pid)),
     %% 500 / 9, less what the first late tick makes up for.
     eventually(fun() -> maps:get(missed, maps:get(counters, flame_prof:info())) >= Before + 50 end),
     _ = stop().
@@ -608,10 +608,10 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     File = filename:rootname(Path, <<".part">>),
     ok = flame_prof_nif:session_close(Session),
     [exit(Pid, kill) || Pid <- Pids],
-    #{attempted := Taken, written := Written, dropped := Dropped, exited := Gone,
+    #{attempted := Attempted, written := Written, dropped := Dropped, exited := Exited,
         inconsistent := 0} = Info,
     ct:pal("~p", [Info]),
-    ?assertEqual(Taken, Written + Dropped + Gone),
+    ?assertEqual(Attempted, Written + Dropped + Exited),
     ?assert(Dropped > 0),
     ?assertMatch(#{unresolved := 0}, Info),
     #{own_samples := Own} = Info,
@@ -655,38 +655,17 @@ a_malformed_item_is_refused(Config) ->
     ?assertEqual({error, closed}, flame_prof_nif:session_push(Session, [])).
 
 small_session(Config) ->
-    Directory = proplists:get_value(directory, Config),
-    #{
+    library_session:options(proplists:get_value(directory, Config), #{
         engine => portable,
-        directory => unicode:characters_to_binary(Directory),
-        node => <<>>,
         compress => none,
         sync => close,
-        flushes_per_file => 0,
-        max_files => 0,
-        max_file_bytes => 0,
-        max_total_bytes => 0,
         sample_interval_us => 5000,
         flush_interval => 15000,
-        hold_ms => 0,
-        note => <<>>,
         collapse_recursion => false,
         rules => [{reductions, true, 10000, 1}],
-        coalesce_idle => false,
         select_interval_ms => 300,
-        status => all,
-        exclude => [],
-        ring_bytes => 65536,
-        libraries_bytes => 0,
-        text_bytes => 0,
-        cpu_permille => 0,
-        os_pid => 0,
-        pid_number_bits => 28,
-        mode => processes,
-        running_stacks => false,
-        c_frames => false,
-        schedulers_online => 1
-    }.
+        ring_bytes => 65536
+    }).
 
 enumerate(List) ->
     lists:zip(lists:seq(1, length(List)), List).
@@ -698,19 +677,6 @@ wrong_depth(#{words := #{<<"erl_pid">> := Pid}, frames := Frames}, Expected) ->
         #{Pid := N} when Depth =/= N + 1 -> [{Pid, N, Depth}];
         _ -> []
     end.
-
-engine(Session) ->
-    {links, Links} = process_info(Session, links),
-    {ok, Targets} = flame_prof_session:targets(),
-    [Engine] = [
-        Pid
-     || Pid <- Links,
-        is_pid(Pid),
-        Pid =/= whereis(flame_prof_sup),
-        Pid =/= Targets,
-        proc_lib:translate_initial_call(Pid) =/= {flame_prof_node, init, 1}
-    ],
-    Engine.
 
 %% ---- of no engine ----------------------------------------------------------------
 
@@ -804,7 +770,7 @@ start(Config, Options) ->
     {ok, Pid} = flame_prof:start(Options#{engine => Engine, dir => Directory}),
     Pid.
 
-%% There is something in the books, however slow this machine is.
+%% There is something in the counters, however slow this machine is.
 sampled() ->
     eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) >= 10 end),
     eventually(fun() -> maps:get(written, maps:get(counters, flame_prof:info())) >= 100 end).
@@ -815,9 +781,9 @@ stop() ->
     Run.
 
 balance(Run) ->
-    #{attempted := Taken, written := Written, inconsistent := Torn, dropped := Dropped,
-        exited := Gone} = Run,
-    ?assertEqual(Taken, Written + Torn + Dropped + Gone),
+    #{attempted := Attempted, written := Written, inconsistent := Inconsistent, dropped := Dropped,
+        exited := Exited} = Run,
+    ?assertEqual(Attempted, Written + Inconsistent + Dropped + Exited),
     ?assertMatch(#{pending := 0}, Run).
 
 check(File) ->

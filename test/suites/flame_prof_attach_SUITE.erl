@@ -306,15 +306,15 @@ a_slow_controller_drops_and_counts(Config) ->
         Idle = [call(Node, erlang, spawn, [timer, sleep, [infinity]]) || _ <- lists:seq(1, 400)],
         Options = #{sample_interval => 1, compress => none, select => {top, 500, 100}},
         [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Agent], Options),
-        Books = fun() -> {ok, #{counters := B}} = flame_prof_attach:figures(Agent), B end,
-        until(fun() -> maps:get(written, Books()) > 1000 end),
+        Counters = fun() -> {ok, #{counters := B}} = flame_prof_attach:figures(Agent), B end,
+        until(fun() -> maps:get(written, Counters()) > 1000 end),
         Memory = call(Node, erlang, memory, [total]),
         ok = stands_still(Writer),
-        until(fun() -> maps:get(dropped, Books()) > 0 end),
+        until(fun() -> maps:get(dropped, Counters()) > 0 end),
         ?assert(call(Node, erlang, memory, [total]) - Memory < 64 * 1048576),
         %% And goes on.
-        #{written := Written} = Books(),
-        until(fun() -> maps:get(written, Books()) > Written + 1000 end),
+        #{written := Written} = Counters(),
+        until(fun() -> maps:get(written, Counters()) > Written + 1000 end),
         {ok, #{files := [File], written := All} = Run} = flame_prof_attach:stop(Agent),
         balances(Run),
         {ok, Read, #{bad := 0}} = reader_oracle:fold(fun(#{period := N}, Sum) -> Sum + N end, 0,
@@ -341,9 +341,9 @@ batches(Writer) ->
     {messages, Messages} = process_info(Writer, messages),
     [byte_size(Batch) || {flame_prof_batch, _, _, Batch} <- Messages].
 
-balances(#{attempted := Taken, written := Written, dropped := Dropped, inconsistent := 0,
-    exited := Gone}) ->
-    ?assertEqual(Taken, Written + Dropped + Gone).
+balances(#{attempted := Attempted, written := Written, dropped := Dropped, inconsistent := 0,
+    exited := Exited}) ->
+    ?assertEqual(Attempted, Written + Dropped + Exited).
 
 %% As the remote writer does while it waits for its disk.
 without_the_library_a_disk_that_stands_still_keeps_no_node(Config) ->
@@ -599,8 +599,8 @@ attach_and_sample(Node) ->
     [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Agent],
         #{sample_interval => 1, mode => schedulers, cpu_budget => infinity}),
     until(fun() ->
-        {ok, #{counters := #{attempted := Taken}}} = flame_prof_attach:figures(Agent),
-        Taken > 100
+        {ok, #{counters := #{attempted := Attempted}}} = flame_prof_attach:figures(Agent),
+        Attempted > 100
     end),
     case flame_prof_attach:close(Agent) of
         ok ->

@@ -167,18 +167,18 @@ numbers_are_in_the_text_form_of_prometheus(Config) ->
             Parsed -> {true, Parsed}
         end
     end),
-    #{counters := Books} = flame_prof:info(),
+    #{counters := Counters} = flame_prof:info(),
     ?assertMatch(#{"flame_prof_up" := 1.0}, Numbers),
     %% Each counter is there, and none has gone backwards since.
     ?assert(maps:get("flame_prof_samples_attempted_total", Numbers) > 0),
     [
-        ?assert(maps:get("flame_prof_" ++ Name, Numbers) =< maps:get(Key, Books), Name)
+        ?assert(maps:get("flame_prof_" ++ Name, Numbers) =< maps:get(Key, Counters), Name)
      || {Name, Key} <- [{"samples_attempted_total", attempted}, {"text_bytes_total", bytes},
             {"ticks_total{result=\"done\"}", ticks}, {"ticks_total{result=\"missed\"}", missed}] ++
             [{"samples_total{result=\"" ++ atom_to_list(Key) ++ "\"}", Key}
                 || Key <- [written, inconsistent, dropped, exited, evicted]]
     ],
-    #{sampler_cpu_ns := SamplerNs} = Books,
+    #{sampler_cpu_ns := SamplerNs} = Counters,
     Cpu = maps:get("flame_prof_cpu_seconds_total{thread=\"sampler\"}", Numbers),
     ?assert(Cpu =< SamplerNs / 1.0e9),
     ?assertMatch(#{"flame_prof_target_processes{kind=\"explicit\"}" := 0.0}, Numbers),

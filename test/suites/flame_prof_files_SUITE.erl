@@ -177,15 +177,15 @@ each_flush_certifies_itself(Config) ->
         is_map_key(<<"node_processes">>, Last) andalso {true, length(Owns) - 1}
     end),
     [flush() || _ <- lists:seq(1, 2)],
-    #{files := Files, engine := Engine, attempted := Taken} = stop(),
+    #{files := Files, engine := Engine, attempted := Attempted} = stop(),
     Count = Before + 4,
     {ok, Own, #{bad := 0, own := Count}} = reader_oracle:own(Files),
     Name = atom_to_binary(Engine),
     [?assertMatch(#{engine := Name, time_us := _, figures := #{}}, Sample) || Sample <- Own],
     Figures = [F || #{figures := F} <- Own],
-    Takens = [V || #{<<"attempted">> := {V, _}} <- Figures],
-    ?assertEqual(lists:sort(Takens), Takens),
-    ?assertEqual(Taken, lists:last(Takens)),
+    AttemptedOnes = [V || #{<<"attempted">> := {V, _}} <- Figures],
+    ?assertEqual(lists:sort(AttemptedOnes), AttemptedOnes),
+    ?assertEqual(Attempted, lists:last(AttemptedOnes)),
     [
         ?assert(is_map_key(Key, F), Key)
      || F <- lists:nthtail(Before, Figures),
@@ -232,16 +232,7 @@ no_tick_is_lost_at_a_flush(Config) ->
 %% The engine cannot run, and each of its ticks is missed.
 losses_above_one_percent_are_logged_once(Config) ->
     Session = start(Config, #{engine => portable, sample_interval => 2, flush_interval => 1002}),
-    {links, Links} = process_info(Session, links),
-    {ok, Targets} = flame_prof_session:targets(),
-    [Engine] = [
-        Pid
-     || Pid <- Links,
-        is_pid(Pid),
-        Pid =/= whereis(flame_prof_sup),
-        Pid =/= Targets,
-        proc_lib:translate_initial_call(Pid) =/= {flame_prof_node, init, 1}
-    ],
+    Engine = library_session:engine(Session),
     [
         begin
             true = erlang:suspend_process(Engine),
@@ -317,7 +308,8 @@ a_node_that_ends_leaves_finished_files(Config) ->
     Directory = proplists:get_value(directory, Config),
     Peer = quiet_peer(
         "{ok, _} = flame_prof:start(#{dir => \"" ++ Directory ++ "\"}),"
-        "waiting:eventually(fun() -> maps:get(written, maps:get(counters, flame_prof:info())) > 100 end),"
+        "waiting:eventually(fun() -> "
+        "    maps:get(written, maps:get(counters, flame_prof:info())) > 100 end),"
         "init:stop()."
     ),
     _ = rest(Peer),
@@ -366,7 +358,7 @@ a_full_disk_is_told_survived_and_healed(Config) ->
         Text = logged("no space left on device"),
         ?assertMatch({match, _}, re:run(Text, "\\.part: no space left on device")),
         %% What waits is bounded: then samples are lost, and counted.
-        waiting:eventually(fun() -> maps:get(lost, books()) > 0 end, 30000),
+        waiting:eventually(fun() -> maps:get(lost, counters()) > 0 end, 30000),
         {error, {file, #{file := Where, reason := enospc}} = Reason} = flame_prof:flush(60000),
         ?assertMatch({match, _}, re:run(Where, "logs/")),
         Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
@@ -434,8 +426,8 @@ hang(Disk) ->
 frozen(Disk) ->
     try
         ?assertEqual({error, {timeout, #{ms => 300, request => flush}}}, flame_prof:flush(300)),
-        #{ticks := Before} = books(),
-        eventually(fun() -> maps:get(ticks, books()) > Before + 20 end),
+        #{ticks := Before} = counters(),
+        eventually(fun() -> maps:get(ticks, counters()) > Before + 20 end),
         ?assertEqual({error, {timeout, #{ms => 300, request => stop}}}, flame_prof:stop(300)),
         %% What would be lost if the node ended now.
         ?assertMatch(#{state := stopping, counters := #{pending := P}} when P > 0,
@@ -456,27 +448,27 @@ start(Config, Options) ->
     {ok, Pid} = flame_prof:start(maps:merge(Fixed, Options)),
     Pid.
 
-%% After some samples; the books of before.
+%% After some samples; the counters of before.
 flush() ->
-    #{written := Before} = books(),
-    eventually(fun() -> maps:get(written, books()) > Before end),
-    Books = books(),
+    #{written := Before} = counters(),
+    eventually(fun() -> maps:get(written, counters()) > Before end),
+    Counters = counters(),
     ?assertEqual(ok, flame_prof:flush(60000)),
-    Books.
+    Counters.
 
-books() ->
+counters() ->
     maps:get(counters, flame_prof:info()).
 
 %% So many, however long they take.
 ticks(N) ->
-    #{ticks := Before} = books(),
-    eventually(fun() -> maps:get(ticks, books()) >= Before + N end).
+    #{ticks := Before} = counters(),
+    eventually(fun() -> maps:get(ticks, counters()) >= Before + N end).
 
 stop() ->
     {ok, Run} = flame_prof:stop(60000),
-    #{attempted := Taken, written := Written, inconsistent := Torn, dropped := Dropped,
-        exited := Gone} = Run,
-    ?assertEqual(Taken, Written + Torn + Dropped + Gone),
+    #{attempted := Attempted, written := Written, inconsistent := Inconsistent, dropped := Dropped,
+        exited := Exited} = Run,
+    ?assertEqual(Attempted, Written + Inconsistent + Dropped + Exited),
     Run.
 
 there(Config) ->

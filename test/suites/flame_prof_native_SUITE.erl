@@ -456,9 +456,9 @@ wrong_layouts_never_fault(Config) ->
         "application:set_env(flame_prof_attached, library, ~p), ~s:sample_with_wrong_layouts(~p).",
         [hooked_library(), ?MODULE, Directory]
     ))),
-    {match, [Layouts, Taken]} =
+    {match, [Layouts, Attempted]} =
         re:run(Out, "^([0-9]+) ([0-9]+) status 0$", [{capture, all_but_first, list}]),
-    say("~s wrong layouts, ~s process-samples taken with them, no fault~n", [Layouts, Taken]).
+    say("~s wrong layouts, ~s process-samples taken with them, no fault~n", [Layouts, Attempted]).
 
 %% Where tools/nif.mk puts the agent with test/hooks/.
 hooked_library() ->
@@ -470,10 +470,10 @@ sample_with_wrong_layouts(Directory) ->
     #{offsets := Offsets} = flame_prof_nif:layout_info(),
     _ = [spawn(fun Loop() -> lists:sort(lists:seq(1, 500)), Loop() end) || _ <- [1, 2]],
     Wrong = [{Field, At} || Field <- maps:keys(Offsets), At <- wrong_offsets(Field)],
-    Books = [sample_wrongly([{priv_dir, Directory}], Field, At) || {Field, At} <- Wrong],
-    Taken = lists:sum([maps:get(attempted, B) || B <- Books]),
-    true = Taken > 0,
-    io:format("~w ~w", [length(Wrong), Taken]),
+    Counters = [sample_wrongly([{priv_dir, Directory}], Field, At) || {Field, At} <- Wrong],
+    Attempted = lists:sum([maps:get(attempted, B) || B <- Counters]),
+    true = Attempted > 0,
+    io:format("~w ~w", [length(Wrong), Attempted]),
     halt().
 
 wrong_offsets(Field) ->
@@ -488,37 +488,7 @@ sample_wrongly(Config, Field, At) ->
     stop_session(Ref).
 
 config(Config) ->
-    #{
-        engine => native,
-        directory => list_to_binary(proplists:get_value(priv_dir, Config)),
-        node => <<>>,
-        compress => zstd,
-        sync => none,
-        flushes_per_file => 0,
-        max_files => 0,
-        max_file_bytes => 0,
-        max_total_bytes => 0,
-        sample_interval_us => 2000,
-        flush_interval => 60000,
-        hold_ms => 0,
-        note => <<>>,
-        collapse_recursion => true,
-        rules => [{reductions, true, 100, 1}],
-        coalesce_idle => false,
-        select_interval_ms => 100,
-        status => all,
-        exclude => [],
-        ring_bytes => 4 bsl 20,
-        libraries_bytes => 0,
-        text_bytes => 0,
-        cpu_permille => 0,
-        os_pid => 0,
-        pid_number_bits => 28,
-        mode => processes,
-        running_stacks => false,
-        c_frames => false,
-        schedulers_online => 1
-    }.
+    library_session:options(proplists:get_value(priv_dir, Config), #{}).
 
 stop_session(Ref) ->
     ok = flame_prof_nif:session_stop(Ref),
@@ -526,12 +496,12 @@ stop_session(Ref) ->
         {flame_prof_nif, Ref, {stopped, ok}} -> ok
     after 300000 -> error(not_stopped)
     end,
-    Books = flame_prof_nif:session_info(Ref),
+    Counters = flame_prof_nif:session_info(Ref),
     %% A session that took no sample leaves no file.
-    _ = file:delete(filename:rootname(maps:get(path, Books), <<".part">>)),
+    _ = file:delete(filename:rootname(maps:get(path, Counters), <<".part">>)),
     ok = flame_prof_nif:session_close(Ref),
-    balanced(Books),
-    Books.
+    balanced(Counters),
+    Counters.
 
 balanced(#{attempted := T, written := W, lost := L, inconsistent := N, dropped := D,
     exited := G}) ->
@@ -728,20 +698,20 @@ the_selection_is_stretched_before_anything_is_left_out(Config) ->
         cpu_budget => 0.3
     }),
     #{ticks := Ticks} = await_ticks(4, 600),
-    {ok, Books} = flame_prof:stop(),
+    {ok, Counters} = flame_prof:stop(),
     [exit(Pid, kill) || Pid <- Idle],
     true = Ticks >= 4,
-    #{select_interval_ms := Ms, selected := 100, processes := Processes} = Books,
+    #{select_interval_ms := Ms, selected := 100, processes := Processes} = Counters,
     true = Ms > 5000,
     true = Processes >= 100000,
     %% Neither ticks nor processes were.
-    #{budget_step := Step} = Books,
+    #{budget_step := Step} = Counters,
     true = Step =< 1.
 
 await_ticks(Ticks, Attempts) when Attempts > 0 ->
     case flame_prof:info() of
-        #{counters := #{ticks := Now} = Books} when Now >= Ticks ->
-            Books;
+        #{counters := #{ticks := Now} = Counters} when Now >= Ticks ->
+            Counters;
         _ ->
             timer:sleep(100),
             await_ticks(Ticks, Attempts - 1)
@@ -749,8 +719,8 @@ await_ticks(Ticks, Attempts) when Attempts > 0 ->
 
 await_step(Step, Attempts) when Attempts > 0 ->
     case flame_prof:info() of
-        #{counters := #{budget_step := Now} = Books} when Now >= Step ->
-            Books;
+        #{counters := #{budget_step := Now} = Counters} when Now >= Step ->
+            Counters;
         _ ->
             timer:sleep(100),
             await_step(Step, Attempts - 1)

@@ -149,7 +149,7 @@ shares(Config, Options, Slices, Leaf) ->
     shares(Config, Options, Slices, Leaf, #{}, #{}, []).
 
 shares(Config, Options, Slices, Leaf, Counts0, Times0, Rounds0) ->
-    {Books, Samples, NewTimes} = running_profile:record(Options, directory(Config), fun() ->
+    {Counters, Samples, NewTimes} = running_profile:record(Options, directory(Config), fun() ->
         Workers = [running_work:start(S, {slices, Slices}) || S <- online()],
         enough(Options),
         Stopped = [running_work:stop(W) || W <- Workers],
@@ -165,12 +165,12 @@ shares(Config, Options, Slices, Leaf, Counts0, Times0, Rounds0) ->
     Known = maps:with(maps:keys(Times), Counts),
     Total = total(Known),
     say("~0p: ~w samples in slices, ~w elsewhere; ~s", [
-        Options, Total, total(Counts) - Total, books(Books)
+        Options, Total, total(Counts) - Total, counters(Counters)
     ]),
     _ = [tell_off(L, Known, Times) || L <- lists:sort(maps:keys(Times))],
     Off = lists:max([abs(D) || D <- maps:values(off(Known, Times))]),
     Round = off(maps:with(maps:keys(Elapsed), NewCounts), Elapsed),
-    Rounds = [{Round, is_quiet(Books) andalso total(Cpu) >= 0.95 * total(Elapsed)} | Rounds0],
+    Rounds = [{Round, is_quiet(Counters) andalso total(Cpu) >= 0.95 * total(Elapsed)} | Rounds0],
     %% A thread that the machine kept from its CPU answers once for many ticks.
     IsGood = Off =< ?POINTS andalso Total >= total(Counts) * 0.95
         andalso Total >= captures() div 10,
@@ -251,7 +251,7 @@ the_share_of_the_collector_is_true(Config) ->
     collector(Config, #{}, #{}, []).
 
 collector(Config, Counts0, Times0, Rounds0) ->
-    {Books, Samples, NewTimes} = running_profile:record(#{}, directory(Config), fun() ->
+    {Counters, Samples, NewTimes} = running_profile:record(#{}, directory(Config), fun() ->
         Workers = [running_work:start(S, {leaf, garbage}) || S <- online()],
         timer:sleep(300),
         _ = erlang:system_flag(microstate_accounting, true),
@@ -272,9 +272,9 @@ collector(Config, Counts0, Times0, Rounds0) ->
     NewCounts = counts(Kind, Running),
     Counts = sum([Counts0, NewCounts]),
     Times = sum([Times0, NewTimes]),
-    say("~w samples; ~s", [total(Counts), books(Books)]),
+    say("~w samples; ~s", [total(Counts), counters(Counters)]),
     ok = tell_off(collector, Counts, Times),
-    Rounds = [{off(NewCounts, NewTimes), is_quiet(Books)} | Rounds0],
+    Rounds = [{off(NewCounts, NewTimes), is_quiet(Counters)} | Rounds0],
     case abs(maps:get(collector, off(Counts, Times))) of
         Off when Off > ?POINTS, length(Rounds) < ?ROUNDS ->
             collector(Config, Counts, Times, Rounds);
@@ -335,7 +335,7 @@ exact(Config, Options, Leaf, Captures, Bar) ->
 exact(Config, Options, Leaf, Captures, Bar, {Counts0, Unfound0}, Attempts) ->
     Workers = [running_work:start(S, {leaf, Leaf}) || S <- online()],
     timer:sleep(50),
-    {Books, Samples, _} = running_profile:record(Options, directory(Config), fun() ->
+    {Counters, Samples, _} = running_profile:record(Options, directory(Config), fun() ->
         running_profile:until(Captures, 60000),
         {ok, [Pid || {Pid, _, _} <- Workers]}
     end),
@@ -344,14 +344,14 @@ exact(Config, Options, Leaf, Captures, Bar, {Counts0, Unfound0}, Attempts) ->
         Leaf, running(), Samples
     ),
     Counts = sum([Counts0, NewCounts]),
-    NewUnfound = maps:get(inconsistent_unfound, Books),
+    NewUnfound = maps:get(inconsistent_unfound, Counters),
     Unfound = Unfound0 + NewUnfound,
     {Stopped, StoppedExamples} = running_profile:judged(Leaf, [<<"runnable">>], Samples),
     Judged = total(Counts) + Unfound,
     Percent = percent_exact(Counts, Unfound),
     Wrong = lists:sum([N || {{wrong, _}, N} <- maps:to_list(Counts)]),
     say("  ~-12s ~6.2f % of ~5w exact; not: ~0p; ~s", [
-        Leaf, Percent, Judged, maps:to_list(maps:remove(exact, Counts)), books(Books)
+        Leaf, Percent, Judged, maps:to_list(maps:remove(exact, Counts)), counters(Counters)
     ]),
     _ = [example(V, S) || {V, S} <- maps:to_list(maps:remove(exact, Examples))],
     _ = [example(V, S) || {V, S} <- maps:to_list(maps:remove(exact, StoppedExamples))],
@@ -649,11 +649,11 @@ schedulers_come_and_go_while_it_samples(Config) ->
             _ = erlang:system_flag(schedulers_online, All),
             waiting:eventually(fun() -> maps:get(captures,
                 maps:get(counters, flame_prof:info())) > 50 end),
-            {ok, #{captures := Captures, inconsistent := Torn, attempted := T, written := W,
+            {ok, #{captures := Captures, inconsistent := Inconsistent, attempted := T, written := W,
                 dropped := D,
                 exited := G}} =
                 flame_prof:stop(),
-            ?assertEqual(T, W + Torn + D + G),
+            ?assertEqual(T, W + Inconsistent + D + G),
             say("~w: ~w captures with schedulers going off and on", [Mode, Captures]),
             ok
         end
@@ -914,8 +914,8 @@ ends_with_captures_in_flight_are_clean(Config) ->
 a_storm_of_signals_is_not_noticed(Config) ->
     Ms = 1000 * list_to_integer(os:getenv("RUNNING_SECONDS", "5")),
     Quiet = running_harm:run(directory(Config), Ms div 5),
-    {Books, Stormy} = under_storm(Config, fun() -> running_harm:run(directory(Config), Ms) end),
-    #{captures := Captures, signals := Signals, handler_ns := Ns} = Books,
+    {Counters, Stormy} = under_storm(Config, fun() -> running_harm:run(directory(Config), Ms) end),
+    #{captures := Captures, signals := Signals, handler_ns := Ns} = Counters,
     say("~w ms, ~w signals (~w a second and scheduler), ~w captures, ~w ns of handler each", [
         Ms, Signals, Signals * 1000 div Ms div length(online()), Captures, Ns div max(1, Captures)
     ]),
@@ -953,13 +953,13 @@ under_storm(Config, Fun) ->
         {flame_prof_nif, Ref, {stopped, ok}} -> ok
     after 300000 -> error(session_does_not_stop)
     end,
-    Books = #{attempted := T, written := W, inconsistent := N, dropped := D, lost := L,
+    Counters = #{attempted := T, written := W, inconsistent := N, dropped := D, lost := L,
         exited := G} =
         flame_prof_nif:session_info(Ref),
     ok = flame_prof_nif:session_close(Ref),
     _ = file:del_dir_r(Directory),
     ?assertEqual(T, W + N + D + L + G),
-    {Books, Result}.
+    {Counters, Result}.
 
 %%% ------------------------------------------------------------------- peers --
 
@@ -1012,10 +1012,10 @@ total(Counts) ->
 sum(Maps) ->
     lists:foldl(fun(M, Acc) -> maps:fold(fun add/3, Acc, M) end, #{}, Maps).
 
-books(Books) ->
+counters(Counters) ->
     Keys = [captures, inconsistent_moved, inconsistent_unfound, inconsistent_late,
         inconsistent_changed, missed],
-    lists:join(" ", [io_lib:format("~w ~w", [K, maps:get(K, Books, 0)]) || K <- Keys]).
+    lists:join(" ", [io_lib:format("~w ~w", [K, maps:get(K, Counters, 0)]) || K <- Keys]).
 
 burn_until_captured() -> burn_until(captures).
 

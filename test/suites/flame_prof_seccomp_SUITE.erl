@@ -116,15 +116,15 @@ session(Wanted) ->
     Worker = spawn_link(fun Work() -> lists:sort(lists:seq(1, 1000)), Work() end),
     {ok, _} = flame_prof:start(#{engine => Wanted, dir => Directory}),
     eventually(fun() -> maps:get(written, maps:get(counters, flame_prof:info())) > 100 end),
-    #{engine := Engine, counters := Books} = Info = flame_prof:info(),
+    #{engine := Engine, counters := Counters} = Info = flame_prof:info(),
     {ok, _} = flame_prof:stop(),
     unlink(Worker),
     exit(Worker, kill),
     ok = file:del_dir_r(Directory),
     #{
         engine => Engine,
-        captures => maps:get(captures, Books) > 0,
-        reads => maps:get(reads, Books),
+        captures => maps:get(captures, Counters) > 0,
+        reads => maps:get(reads, Counters),
         running_stacks => maps:get(running_stacks, Info, none),
         engine_reason => maps:get(engine_reason, Info)
     }.

@@ -573,9 +573,9 @@ start(Config, Options) ->
 
 stop() ->
     {ok, Run} = flame_prof:stop(),
-    #{attempted := Taken, written := Written, inconsistent := Torn, dropped := Dropped,
-        exited := Gone} = Run,
-    ?assertEqual(Taken, Written + Torn + Dropped + Gone),
+    #{attempted := Attempted, written := Written, inconsistent := Inconsistent, dropped := Dropped,
+        exited := Exited} = Run,
+    ?assertEqual(Attempted, Written + Inconsistent + Dropped + Exited),
     Run.
 
 %% So many ticks from now.

@@ -287,7 +287,7 @@ what_came_before_is_in_the_file(Config) ->
     set(),
     eventually(fun() -> fired(set_trigger()) =:= 1 end),
     eventually(fun() -> finished(Config) =/= [] end),
-    {ok, #{evicted := Expired} = Run} = flame_prof:stop(),
+    {ok, #{evicted := Evicted} = Run} = flame_prof:stop(),
     balanced(Run),
     [File] = finished(Config),
     {ok, _} = perf_script_grammar:check(File),
@@ -302,7 +302,7 @@ what_came_before_is_in_the_file(Config) ->
         [],
         [File]
     ),
-    ?assert(length(Times) >= 5, {Expired, length(Times)}),
+    ?assert(length(Times) >= 5, {Evicted, length(Times)}),
     ?assert(lists:max(Times) =< Fired).
 
 is_before({Symbol, _}) ->

@@ -14,7 +14,7 @@
 %% Right to the last frame; said to be not known; or wrong.
 -type verdict() :: exact | ambiguous | {wrong, Why :: atom()}.
 
-%% @doc A session around Fun. Its books, and the samples of the processes that
+%% @doc A session around Fun. Its counters, and the samples of the processes that
 %% Fun answers, with how often each was seen.
 -spec record(map(), file:name_all(), fun(() -> {Result, [pid()]})) ->
     {map(), #{sample() => pos_integer()}, Result}.
@@ -24,15 +24,15 @@ record(Options, Directory, Fun) ->
             select => {top, 2, 100}}, Options
     )),
     {Result, Pids} = Fun(),
-    {ok, #{files := Files} = Books} = flame_prof:stop(),
-    #{attempted := T, written := W, inconsistent := N, dropped := D, exited := G} = Books,
+    {ok, #{files := Files} = Counters} = flame_prof:stop(),
+    #{attempted := T, written := W, inconsistent := N, dropped := D, exited := G} = Counters,
     {balanced, T} = {balanced, W + N + D + G},
     Wanted = [list_to_binary(pid_to_list(Pid)) || Pid <- Pids],
     {ok, Samples, #{bad := 0}} = flame_prof:fold(
         fun(Sample, Acc) -> count(Sample, Wanted, Acc) end, #{}, Files
     ),
     _ = [file:delete(File) || File <- Files],
-    {Books, Samples, Result}.
+    {Counters, Samples, Result}.
 
 count(#{status := Status, frames := Frames, words := Words}, Wanted, Samples) ->
     case lists:member(maps:get(<<"erl_pid">>, Words, none), Wanted) of
@@ -50,8 +50,8 @@ until(Captures, Ms) ->
 
 until(Captures, Ms, Since) ->
     timer:sleep(50),
-    #{counters := Books} = flame_prof:info(),
-    case Books of
+    #{counters := Counters} = flame_prof:info(),
+    case Counters of
         #{captures := N} when N >= Captures -> ok;
         _ ->
             case erlang:monotonic_time(millisecond) - Since > Ms of

@@ -27,7 +27,7 @@ tests() ->
         {"a library's callers are those of its functions", fun library/1},
         {"an Erlang function's caller is above the outermost of its frames", fun recursion/1},
         {"what never ran is said so, with names that look alike", fun misspelt/1},
-        {"beside a profile, whose books balance", fun beside_profile/1},
+        {"beside a profile, whose counters balance", fun beside_profile/1},
         {"a killed caller leaves nothing behind", fun killed_caller/1},
         {"files are for their owner, and gone in the end", fun private/1},
         {"no directory for the files is an error", fun no_directory/1},

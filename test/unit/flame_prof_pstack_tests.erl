@@ -25,7 +25,7 @@ tests() ->
         {"each is told once, in the order asked for", fun order/0},
         {"what is no process is refused", fun refused/0},
         {"every scheduler is told once", fun every_scheduler/0},
-        {"beside a profile, whose books balance", fun beside_profile/0},
+        {"beside a profile, whose counters balance", fun beside_profile/0},
         {"from many processes at once", fun at_once/0},
         {"leaves nothing behind", fun leaves_nothing/0},
         {"a label is told, where OTP has them", fun label/0},

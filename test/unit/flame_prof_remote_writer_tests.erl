@@ -28,14 +28,14 @@ open(Writer, Options) ->
     Least = #{sample_interval => 1, flush_interval => 1001, compress => none},
     ok = flame_prof_remote_writer:open(Writer, maps:merge(Least, Options)).
 
-books(Writer) ->
-    {ok, #{counters := Books}} = flame_prof_remote_writer:info(Writer),
-    Books.
+counters(Writer) ->
+    {ok, #{counters := Counters}} = flame_prof_remote_writer:info(Writer),
+    Counters.
 
 %% Twice, as one may have begun already.
 flushed(Writer) ->
-    #{flushes := Before} = books(Writer),
-    waiting:eventually(fun() -> maps:get(flushes, books(Writer)) > Before + 1 end).
+    #{flushes := Before} = counters(Writer),
+    waiting:eventually(fun() -> maps:get(flushes, counters(Writer)) > Before + 1 end).
 
 %% As the engine does: what it defines, and then a sample in each tick.
 samples(Times) ->
