@@ -52,19 +52,20 @@ one(<<$<, _/binary>> = Text) -> one(binary_to_list(Text)).
 find(Pid) when is_pid(Pid) -> Pid;
 find({global, Name}) -> find({via, global, Name});
 find({via, Module, Name}) ->
-    {Pid, Monitor} = spawn_monitor(fun() -> exit({found, registered(Module, Name)}) end),
+    Alias = erlang:alias([reply]),
+    Pid = spawn(fun() -> Alias ! {Alias, registered(Module, Name)} end),
     receive
-        {'DOWN', Monitor, process, Pid, {found, Found}} -> local(Found);
-        {'DOWN', Monitor, process, Pid, _} -> undefined
+        {Alias, Found} -> local(Found)
     after ?VIA_MS ->
+        _ = erlang:unalias(Alias),
         true = exit(Pid, kill),
-        true = erlang:demonitor(Monitor, [flush]),
+        %% It may have answered just now.
+        receive {Alias, _} -> ok after 0 -> ok end,
         undefined
     end;
 find(Name) ->
     local(whereis(Name)).
 
-%% An exit, so that the log has no report of a process that crashed.
 registered(Module, Name) ->
     try
         Module:whereis_name(Name)
