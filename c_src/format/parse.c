@@ -256,7 +256,7 @@ static const char *take_key(const char *at, const char *end, const char *mark, s
     const char *p = at;
 
     if (hint.size > 0 && (size_t)(end - at) > hint.size + mark_size &&
-        memcmp(at, hint.at, hint.size) == 0)
+        memcmp(at, hint.at, hint.size) == 0 && memcmp(at + hint.size, mark, mark_size) == 0)
         p += hint.size;
     else
         while (p < end && is_key_character(*p))

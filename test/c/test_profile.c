@@ -209,6 +209,29 @@ static void damage_costs_the_damaged_samples(void)
 }
 
 /* Wherever a file is cut off, what was whole is there. */
+/* The key at this place in the sample before is a guess: a shorter or a longer one is read, too. */
+static void a_key_may_begin_with_a_known_one(void)
+{
+    static const char *const keys[] = {"torn", "tor", "torn", "torn_changed", "torn"};
+    char text[1000], expected[500];
+    size_t size = 0, at = 0;
+    struct fp_profile *profile;
+
+    for (int i = 0; i < 5; i++) {
+        size += (size_t)snprintf(text + size, sizeof(text) - size,
+                                 "beam 1/2 [000] 1.%06d: e:\n# %s=%d/0 erl_pid=<0.2.0> (metrics)\n"
+                                 "\tff m:f/1 (m.erl)\n\tff waiting (status)\n\n",
+                                 i + 1, keys[i], i);
+        at += (size_t)snprintf(expected + at, sizeof(expected) - at,
+                               "%d beam 1/2 [waiting] 1 m:f/1@m.erl %s=%d/0\n", 1000001 + i,
+                               keys[i], i);
+    }
+    profile = profile_of(text, size);
+    check_profile(profile, expected);
+    CHECK_INT(profile->warning_count, 0);
+    fp_profile_destroy(profile);
+}
+
 static void a_file_may_end_anywhere(void)
 {
     size_t size;
@@ -489,6 +512,7 @@ int main(int argc, char **argv)
     RUN(what_files_say_adds_up_without_wrapping);
     RUN(a_number_too_large_is_damage);
     RUN(damage_costs_the_damaged_samples);
+    RUN(a_key_may_begin_with_a_known_one);
     RUN(a_file_may_end_anywhere);
     RUN(what_is_too_long_to_be_a_sample_is_passed_over);
     RUN(a_step_is_short_where_there_is_no_sample);
