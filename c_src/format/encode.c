@@ -1,8 +1,5 @@
 #include "format/encode.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* Beside blanks, controls and DEL: what some reader splits or quotes at. */
 #define BIT(c) (UINT64_C(1) << (c))
 static const uint64_t reserved_ascii = BIT('"') | BIT('\'') | BIT('(') | BIT(')') | BIT('+') |
@@ -13,14 +10,15 @@ static bool is_plain_ascii(unsigned char byte)
     return byte > ' ' && byte != 0x7f && (byte >= 64 || (reserved_ascii & BIT(byte)) == 0);
 }
 
-/* C1 controls (U+0085 is a line end to some), and what Unicode-aware readers trim, split at or do
- * not show. */
-static bool is_plain_unicode(uint32_t point)
+/* C1 controls (U+0085 is a line end to some), what Unicode-aware readers trim, split at or do not
+ * show, and what turns the direction of a line. */
+bool fp_is_plain_unicode(uint32_t point)
 {
     static const struct {
         uint16_t first, last;
-    } reserved[] = {{0x0080, 0x00a0}, {0x1680, 0x1680}, {0x2000, 0x200b}, {0x2028, 0x2029},
-                    {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+    } reserved[] = {{0x0080, 0x00a0}, {0x061c, 0x061c}, {0x1680, 0x1680},
+                    {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x205f},
+                    {0x2066, 0x2069}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
 
     for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++) {
         if (point <= reserved[i].last)
@@ -73,7 +71,7 @@ char *fp_put_encoded(char *out, struct fp_slice text)
             is_plain = is_plain_ascii(*at);
         } else {
             length = decode(at, (size_t)(end - at), &point);
-            is_plain = length != 0 && is_plain_unicode(point);
+            is_plain = length != 0 && fp_is_plain_unicode(point);
             length += length == 0;
         }
         for (; length > 0; length--, at++) {

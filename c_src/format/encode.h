@@ -4,7 +4,13 @@
  * is, so that names stay readable. doc/format.md says which characters and why. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/slice.h"
+
+/* Whether a character above U+007F stays as it is. */
+bool fp_is_plain_unicode(uint32_t point);
 
 /* Write `text` at `out`, which has room for 3 * text.size bytes. The place behind it. */
 char *fp_put_encoded(char *out, struct fp_slice text);

@@ -3,17 +3,20 @@
  * panics inside a character of UTF-8). */
 #include "format/write_frame.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "format/encode.h"
 
-static char *encode_beginning(char *symbol, char *end)
+/* A C function has its own name, which readers demangle. */
+static char *encode_beginning(char *symbol, char *end, bool is_c)
 {
-    static const char *const beginnings[] = {"0x", "_Z", "__Z", "_R", "[unknown]"};
+    static const char *const beginnings[] = {"0x", "[unknown]", "_Z", "__Z", "_R"};
+    size_t count = is_c ? 2 : sizeof(beginnings) / sizeof(*beginnings);
 
-    for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings); i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t size = strlen(beginnings[i]);
 
         if ((size_t)(end - symbol) >= size && memcmp(symbol, beginnings[i], size) == 0)
@@ -74,7 +77,7 @@ char *fp_put_frame(char *out, const struct fp_frame *frame)
         *out++ = ':';
         out = fp_put_u64(out, frame->line);
     }
-    out = encode_17th_byte(symbol, encode_beginning(symbol, out));
+    out = encode_17th_byte(symbol, encode_beginning(symbol, out, frame->is_c));
     out = FP_PUT_LITERAL(out, " (");
     if (frame->is_c || frame->file.size > 0)
         out = fp_put_encoded(out, frame->file);

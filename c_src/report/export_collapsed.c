@@ -4,6 +4,7 @@
 
 #include "format/encode.h"
 #include "report/export.h"
+#include "report/text.h"
 
 struct fp_slice fp_metric_unit(struct fp_slice name)
 {
@@ -33,8 +34,9 @@ struct fp_slice fp_by_name(const struct fp_profile *profile, const struct fp_by 
 }
 
 /* A dimension's text is encoded already, but for the names of files and of perf's commands. */
-static void put_dimension(struct fp_output *output, struct fp_slice text)
+static void put_dimension(struct fp_output *output, struct fp_slice text, char *name)
 {
+    text = fp_text_visible(text, name);
     for (size_t i = 0; i < text.size; i++) {
         char encoded[3];
 
@@ -51,7 +53,7 @@ static void put_dimension(struct fp_output *output, struct fp_slice text)
 }
 
 static void put_group(const struct fp_aggregate *sums, const struct fp_query *query,
-                      const struct fp_group *group, struct fp_output *output)
+                      const struct fp_group *group, struct fp_output *output, char *name)
 {
     uint32_t nodes[FP_FRAMES_MOST];
     size_t count = fp_aggregate_stack(sums, group->node, nodes);
@@ -59,11 +61,12 @@ static void put_group(const struct fp_aggregate *sums, const struct fp_query *qu
 
     for (uint32_t i = 0; i < query->dimension_count; i++)
         put_dimension(output,
-                      fp_dimension_text(sums->profile, query->dimension[i], group->code[i], room));
+                      fp_dimension_text(sums->profile, query->dimension[i], group->code[i], room),
+                      name);
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             FP_OUTPUT_LITERAL(output, ";");
-        fp_output_text(output, fp_aggregate_symbol(sums, nodes[i]));
+        fp_output_text(output, fp_text_visible(fp_aggregate_symbol(sums, nodes[i]), name));
     }
     if (count == 0)
         FP_OUTPUT_LITERAL(output, "[no_frames]");
@@ -77,12 +80,16 @@ int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
 {
     struct fp_aggregate sums;
     int err = fp_aggregate_make(&sums, profile, query);
+    char *name = malloc(FP_TEXT_ROOM(profile->strings.size));
 
+    if (err == 0 && name == NULL)
+        err = FP_ENOMEM;
     *total = 0;
     for (size_t i = 0; i < sums.count && err == 0; i++) {
         *total = fp_sum(*total, sums.group[i].weight);
-        put_group(&sums, query, &sums.group[i], output);
+        put_group(&sums, query, &sums.group[i], output, name);
     }
+    free(name);
     fp_aggregate_free(&sums);
     return err;
 }

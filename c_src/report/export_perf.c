@@ -4,6 +4,7 @@
 
 #include "base/assume.h"
 #include "report/export.h"
+#include "report/text.h"
 
 /* The grammar's rules for a file as a whole: times in order and growing within a tid; the last one
  * is not on a whole second, so none is. */
@@ -13,6 +14,7 @@ struct writing {
     const struct fp_by *by;
     int64_t *last_us; /* by process */
     size_t room;
+    char *text; /* for a name */
     int64_t now_us;
     uint64_t samples, moved;
 };
@@ -68,10 +70,10 @@ static void put_header(struct writing *writing, const struct fp_row *row, uint64
         micros[i] = (char)('0' + rest % 10);
     put_word(output, fp_profile_text(profile, process->comm), true);
     FP_OUTPUT_LITERAL(output, " ");
-    /* The original has none: each process gets a number of its own. */
+    /* The original has neither: each process gets a number of its own. init has the tid 0. */
     fp_output_number(output, process->pid > 0 ? (int64_t)process->pid : 1);
     FP_OUTPUT_LITERAL(output, "/");
-    fp_output_number(output, process->tid > 0 ? (int64_t)process->tid : (int64_t)row->process + 1);
+    fp_output_number(output, process->pid > 0 ? (int64_t)process->tid : (int64_t)row->process + 1);
     FP_OUTPUT_LITERAL(output, " [000] ");
     fp_output_number(output, time / 1000000);
     fp_output_put(output, micros, sizeof(micros));
@@ -82,6 +84,12 @@ static void put_header(struct writing *writing, const struct fp_row *row, uint64
     }
     put_word(output, fp_profile_text(profile, profile->event[0]), false);
     FP_OUTPUT_LITERAL(output, ":\n");
+}
+
+/* In files of others a name may have what the grammar has encoded. */
+static void put_name(struct writing *writing, struct fp_slice name)
+{
+    fp_output_text(writing->output, fp_text_visible(name, writing->text));
 }
 
 /* The one metric, and the words, which hold the names. */
@@ -105,17 +113,19 @@ static void put_metrics(struct writing *writing, const struct fp_row *row)
     fp_output_number(output, row->delta[place]);
     if (process->words != 0) {
         FP_OUTPUT_LITERAL(output, " ");
-        fp_output_text(output, fp_profile_text(profile, process->words));
+        put_name(writing, fp_profile_text(profile, process->words));
     }
     FP_OUTPUT_LITERAL(output, " (metrics)\n");
 }
 
-static void put_frame(struct fp_output *output, struct fp_slice symbol, struct fp_slice dso)
+static void put_frame(struct writing *writing, struct fp_slice symbol, struct fp_slice dso)
 {
+    struct fp_output *output = writing->output;
+
     FP_OUTPUT_LITERAL(output, "\tffffffff ");
-    fp_output_text(output, symbol);
+    put_name(writing, symbol);
     FP_OUTPUT_LITERAL(output, " (");
-    fp_output_text(output, dso);
+    put_name(writing, dso);
     FP_OUTPUT_LITERAL(output, ")\n");
 }
 
@@ -129,13 +139,13 @@ static void put_stack(struct writing *writing, const struct fp_row *row, int64_t
     for (uint32_t n = stack->node; n != 0; n = tree->node[n].parent) {
         const struct fp_frame_ids *frame = &tree->frame[tree->node[n].frame];
 
-        put_frame(writing->output, fp_profile_text(profile, frame->symbol),
+        put_frame(writing, fp_profile_text(profile, frame->symbol),
                   fp_profile_text(profile, frame->dso));
     }
     if (writing->by->kind == FP_BY_DELTA)
-        put_frame(writing->output, weight < 0 ? FP_SLICE("negative") : FP_SLICE("positive"),
+        put_frame(writing, weight < 0 ? FP_SLICE("negative") : FP_SLICE("positive"),
                   FP_SLICE("sign"));
-    put_frame(writing->output, status.size == 0 ? FP_SLICE("unknown") : status, FP_SLICE("status"));
+    put_frame(writing, status.size == 0 ? FP_SLICE("unknown") : status, FP_SLICE("status"));
     FP_OUTPUT_LITERAL(writing->output, "\n");
 }
 
@@ -164,14 +174,16 @@ int fp_export_perf(struct fp_profile *profile, const struct fp_by *by, struct fp
     struct fp_row row;
     int more = FP_GROW(budget, &writing.last_us, &writing.room, profile->process_count);
 
-    if (more != 0)
-        return more;
+    writing.text = malloc(FP_TEXT_ROOM(profile->strings.size));
+    if (more == 0 && writing.text == NULL)
+        more = FP_ENOMEM;
     for (size_t i = 0; i < writing.room; i++)
         writing.last_us[i] = -1;
     fp_cursor_open(&cursor, &profile->rows, profile->schema, budget);
-    while ((more = fp_cursor_next(&cursor, &row)) > 0)
+    while (more >= 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
         put_row(&writing, &row);
     fp_cursor_close(&cursor);
+    free(writing.text);
     FP_FREE(budget, writing.last_us, writing.room);
     *samples = writing.samples;
     *moved = writing.moved;

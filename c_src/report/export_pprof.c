@@ -44,6 +44,8 @@ struct pprof_writing {
     struct key *key;
     int64_t *sum; /* of key k: at k * columns */
     size_t key_count, key_room, sum_room, columns;
+    uint32_t metric[FP_METRICS_MOST], metric_count; /* those that processes have */
+    size_t column[FP_METRICS_MOST];                 /* of a metric; 0: none */
     struct fp_table keys;
     struct pprof_function *function; /* a symbol without its line */
     size_t function_count, function_room;
@@ -162,7 +164,7 @@ static void add_row(struct pprof_writing *w, const struct fp_row *row)
     sum[0] = saturated(sum[0], observations);
     sum[1] = saturated(sum[1], row->period);
     for (uint32_t i = 0; i < schema->count; i++) {
-        int64_t *both = &sum[2 + 2 * schema->metric[i]];
+        int64_t *both = &sum[w->column[schema->metric[i]]];
 
         both[0] = saturated(both[0], row->delta[i]);
         both[1] = saturated(both[1], fp_times(row->value[i], observations));
@@ -199,8 +201,8 @@ static void put_value_types(struct pprof_writing *w)
 {
     put_value_type(w, SAMPLE_TYPE, FP_SLICE("samples"), FP_SLICE("count"));
     put_value_type(w, SAMPLE_TYPE, FP_SLICE("period"), FP_SLICE("count"));
-    for (uint32_t m = 0; m < w->profile->metric_count; m++) {
-        struct fp_slice name = fp_profile_text(w->profile, w->profile->metric[m].name);
+    for (uint32_t i = 0; i < w->metric_count; i++) {
+        struct fp_slice name = fp_profile_text(w->profile, w->profile->metric[w->metric[i]].name);
         char delta[160];
         int size = snprintf(delta, sizeof(delta), "%.*s_delta",
                             (int)(name.size > 128 ? 128 : name.size), name.at);
@@ -290,12 +292,27 @@ static void put_text(struct pprof_writing *w, struct fp_slice text)
     put_message(w, STRING_TABLE);
 }
 
+/* The profiler's counters are of no process. A metric that was always 0 is a type all the same:
+ * pprof compares profiles of equal types only. */
+static void choose_columns(struct pprof_writing *w)
+{
+    w->columns = 2;
+    for (uint32_t m = 0; m < w->profile->metric_count; m++) {
+        if (w->profile->metric[m].samples == 0)
+            continue;
+        w->metric[w->metric_count++] = m;
+        w->column[m] = w->columns;
+        w->columns += 2;
+    }
+}
+
 static void put_whole(struct pprof_writing *w)
 {
     const struct fp_profile *profile = w->profile;
     int64_t comment;
 
     text_id(w, FP_SLICE(""));
+    choose_columns(w);
     add_rows(w);
     put_value_types(w);
     for (size_t k = 0; k < w->key_count && w->err == 0; k++)
@@ -318,12 +335,9 @@ static void put_whole(struct pprof_writing *w)
 
 int fp_export_pprof(struct fp_profile *profile, struct fp_output *output)
 {
-    struct pprof_writing w = {.profile = profile,
-                              .budget = &profile->budget,
-                              .output = output,
-                              .columns = 2 + 2 * (size_t)profile->metric_count};
+    struct pprof_writing w = {.profile = profile, .budget = &profile->budget, .output = output};
 
-    w.room = malloc(profile->strings.size + 1);
+    w.room = malloc(FP_TEXT_ROOM(profile->strings.size));
     if (w.room == NULL)
         return FP_ENOMEM;
     put_whole(&w);

@@ -97,7 +97,7 @@ static int put_frames(const struct fp_profile *profile, const struct dimension_f
                       struct fp_output *output)
 {
     const struct fp_tree *tree = &profile->tree;
-    char *room = malloc(profile->strings.size + 1), small[FP_DIMENSION_BYTES];
+    char *room = malloc(FP_TEXT_ROOM(profile->strings.size)), small[FP_DIMENSION_BYTES];
 
     if (room == NULL)
         return FP_ENOMEM;

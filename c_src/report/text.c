@@ -1,6 +1,9 @@
 #include "report/text.h"
 
 #include <stdbool.h>
+#include <string.h>
+
+#include "format/encode.h"
 
 /* The length of the character at `at`, and its number in *point; 0: these bytes are no UTF-8. */
 static size_t utf8(const char *at, size_t size, uint32_t *point)
@@ -40,12 +43,9 @@ struct fp_slice fp_utf8_next(struct fp_slice *text)
     return next.size > 0 ? next : FP_SLICE("\xef\xbf\xbd");
 }
 
-/* Neither a control character nor one that changes a line's direction. */
 static bool is_printable(uint32_t point)
 {
-    return point >= ' ' && !(point >= 0x7f && point <= 0xa0) &&
-           !(point >= 0x200b && point <= 0x200f) && !(point >= 0x2028 && point <= 0x202e) &&
-           !(point >= 0x2066 && point <= 0x2069) && point != 0xfeff;
+    return point < 0x80 ? point >= ' ' && point < 0x7f : fp_is_plain_unicode(point);
 }
 
 static bool all_printable(struct fp_slice text)
@@ -59,6 +59,22 @@ static bool all_printable(struct fp_slice text)
         i += size;
     }
     return true;
+}
+
+struct fp_slice fp_text_visible(struct fp_slice text, char *room)
+{
+    char *end = room;
+
+    if (all_printable(text))
+        return text;
+    while (text.size > 0) {
+        struct fp_slice one = {text.at, 0};
+
+        fp_utf8_next(&text);
+        one.size = (size_t)(text.at - one.at);
+        end = all_printable(one) ? mempcpy(end, one.at, one.size) : fp_put_encoded(end, one);
+    }
+    return (struct fp_slice){room, (size_t)(end - room)};
 }
 
 static bool is_digit(char c)
@@ -82,7 +98,7 @@ struct fp_slice fp_text_decode(struct fp_slice text, char *room)
     struct fp_slice decoded = {room, 0};
 
     if (text.size == 0 || memchr(text.at, '%', text.size) == NULL)
-        return text;
+        return fp_text_visible(text, room);
     for (size_t i = 0; i < text.size; i++) {
         char byte = text.at[i];
 
@@ -93,7 +109,7 @@ struct fp_slice fp_text_decode(struct fp_slice text, char *room)
         }
         room[decoded.size++] = byte;
     }
-    return all_printable(decoded) ? decoded : text;
+    return all_printable(decoded) ? decoded : fp_text_visible(text, room);
 }
 
 /* `m:f/1:23`: digits behind a colon behind an arity. */

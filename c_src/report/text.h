@@ -9,8 +9,12 @@
  * returns that: U+FFFD for a byte that is no UTF-8. */
 struct fp_slice fp_utf8_next(struct fp_slice *text);
 
-/* Undoes the percent-encoding of a symbol or a name, to `room`, which has text.size bytes. Returns
- * `text` itself when nothing is encoded, and when the decoded text is not printable. */
+/* Both write to `room`, which has FP_TEXT_ROOM(text.size) bytes, or return `text` itself. */
+#define FP_TEXT_ROOM(size) (3 * (size) + 1)
+/* Controls, characters that change the direction of a line, and bytes that are no UTF-8, as %HH:
+ * files of others have them as they are. */
+struct fp_slice fp_text_visible(struct fp_slice text, char *room);
+/* Undoes the percent-encoding of a symbol or a name where the decoded text is printable. */
 struct fp_slice fp_text_decode(struct fp_slice text, char *room);
 
 /* The symbol without its `:123`; the line in *line, or 0. */

@@ -260,7 +260,7 @@ place({process, _}) -> "".
 
 title(Process) ->
     Name = [[" ", registered(Name)] || #{registered_name := Name} <- [Process]] ++
-        [[" ", flame_prof_names:show_label(Label)] || #{label := Label} <- [Process]],
+        [[" ", shown(flame_prof_names:show_label(Label))] || #{label := Label} <- [Process]],
     case Process of
         #{proc_lib_initial_call := Call} -> [Name, " ", function(Call)];
         #{initial_call := Call} -> [Name, " ", function(Call)];
@@ -320,15 +320,17 @@ file(File) -> printable(list_to_binary(File)).
 %% Elixir's the Elixir way.
 function({Module, Function, Arity} = Call) ->
     case is_elixir(Module) of
-        true -> flame_prof_names:call(Call);
-        false -> io_lib:format("~tw:~tw/~b", [Module, Function, Arity])
+        true -> shown(flame_prof_names:call(Call));
+        false -> shown(io_lib:format("~tw:~tw/~b", [Module, Function, Arity]))
     end.
 
 registered(Name) ->
     case is_elixir(Name) of
-        true -> flame_prof_names:function(atom_to_binary(Name));
-        false -> io_lib:format("~tw", [Name])
+        true -> shown(flame_prof_names:function(atom_to_binary(Name)));
+        false -> shown(io_lib:format("~tw", [Name]))
     end.
+
+shown(Text) -> flame_prof_text:visible(unicode:characters_to_binary(Text)).
 
 is_elixir(Name) ->
     string:prefix(atom_to_binary(Name), "Elixir.") =/= nomatch.

@@ -33,21 +33,13 @@ decode(<<>>, Decoded) ->
 printable(Decoded, Encoded) ->
     case unicode:characters_to_list(Decoded) of
         Characters when is_list(Characters) ->
-            case lists:all(fun is_printable/1, Characters) of
+            case lists:all(fun flame_prof_text:is_visible/1, Characters) of
                 true -> Decoded;
                 false -> Encoded
             end;
         _ ->
             Encoded
     end.
-
-%% Neither controls nor what changes the direction of a line.
-is_printable(Point) ->
-    Point >= $\s andalso (Point < 16#7f orelse Point > 16#a0) andalso
-        (Point < 16#2000 orelse Point > 16#200f) andalso
-        (Point < 16#2028 orelse Point > 16#202e) andalso
-        (Point < 16#2066 orelse Point > 16#2069) andalso
-        Point =/= 16#feff.
 
 %% @doc The function of a frame, decoded: `m:f/1:23' is `m:f/1'.
 -spec function(flame_prof_samples:frame()) -> binary().

@@ -27,6 +27,8 @@
 -export([report/2, of_profile/2, format/2, format/3]).
 -export([checked/1, rows/0, is_selected/2, share/2]).
 
+-import(flame_prof_text, [visible/1]).
+
 -export_type([options/0, report/0, branch/0, hot_function/0, row/0]).
 
 -type options() ::
@@ -259,11 +261,6 @@ named(Native) ->
     end.
 
 shown(Frame) -> flame_prof_names:function(visible(flame_prof_frames:function(Frame))).
-
-visible(Text) -> << <<(visible_character(C))/utf8>> || <<C/utf8>> <= Text >>.
-
-visible_character(C) when C < 32; C >= 16#7f, C < 16#a0 -> $?;
-visible_character(C) -> C.
 
 metric_text({Kind, Metric}) -> iolist_to_binary(io_lib:format("~s of ~s", [Kind, text(Metric)]));
 metric_text(Metric) -> text(Metric).

@@ -60,7 +60,7 @@ selected(Targets) ->
     end.
 
 shown(Pid) ->
-    unicode:characters_to_binary(flame_prof_names:show(Pid)).
+    flame_prof_text:visible(unicode:characters_to_binary(flame_prof_names:show(Pid))).
 
 %% @doc Of a node: eight lines, and one more for each trigger. Of a run that has ended, too.
 -spec format(node(), flame_prof:info() | flame_prof:run()) -> unicode:chardata().

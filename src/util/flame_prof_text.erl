@@ -3,7 +3,7 @@
 
 -export([grouped/1, percent/1, plural/1]).
 -export([fit/2, pad/2, right/2]).
--export([bytes/1, printable/1, visible/1]).
+-export([bytes/1, printable/1, visible/1, is_visible/1]).
 
 %% @doc 1234567 is 1,234,567.
 -spec grouped(integer()) -> string().
@@ -46,12 +46,25 @@ bytes(N) when N < 10000 bsl 10 -> [integer_to_list(N bsr 10), "K"];
 bytes(N) when N < 10000 bsl 20 -> [integer_to_list(N bsr 20), "M"];
 bytes(N) -> [integer_to_list(N bsr 30), "G"].
 
-%% @doc A text of any origin, for a terminal: without control characters.
+%% @doc A text of any origin, for a terminal: without what a terminal obeys.
 -spec visible(binary()) -> binary().
 visible(Text) -> << <<(visible_character(C))/utf8>> || <<C/utf8>> <= Text >>.
 
-visible_character(C) when C < 32; C >= 16#7f, C < 16#a0 -> $?;
-visible_character(C) -> C.
+visible_character(C) ->
+    case is_visible(C) of
+        true -> C;
+        false -> $?
+    end.
+
+%% @doc Neither a control character, nor without a width, nor one that changes the direction of
+%% a line.
+-spec is_visible(char()) -> boolean().
+is_visible(Point) ->
+    Point >= $\s andalso (Point < 16#7f orelse Point > 16#9f) andalso Point =/= 16#61c andalso
+        (Point < 16#200b orelse Point > 16#200f) andalso
+        (Point < 16#2028 orelse Point > 16#202e) andalso
+        (Point < 16#2066 orelse Point > 16#2069) andalso
+        Point =/= 16#feff.
 
 %% @doc Bytes of any origin, for a terminal.
 -spec printable(binary()) -> string().

@@ -83,9 +83,11 @@ static size_t grammar_character(const char *text, const char *end, uint32_t *poi
 /* No character that has to be encoded; each '%' is followed by two hex. */
 static const char *grammar_name(const char *text, const char *end)
 {
-    static const uint32_t separators[] = {0x85,   0xa0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003,
-                                          0x2004, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200a,
-                                          0x200b, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff};
+    static const uint32_t separators[] = {0x85,   0xa0,   0x61c,  0x1680, 0x2000, 0x2001, 0x2002,
+                                          0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009,
+                                          0x200a, 0x200b, 0x200c, 0x200d, 0x200e, 0x200f, 0x2028,
+                                          0x2029, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x202f,
+                                          0x205f, 0x2066, 0x2067, 0x2068, 0x2069, 0x3000, 0xfeff};
 
     GRAMMAR_NEED(text < end, "an empty name");
     while (text < end) {
@@ -98,7 +100,7 @@ static const char *grammar_name(const char *text, const char *end)
         GRAMMAR_NEED(point > 0x7f || strchr("\"'()+;<>&", (int)point) == NULL,
                      "a reserved character");
         for (size_t i = 0; i < sizeof(separators) / sizeof(*separators); i++)
-            GRAMMAR_NEED(point != separators[i], "a Unicode separator");
+            GRAMMAR_NEED(point != separators[i], "a Unicode separator or direction");
         if (point == '%') {
             GRAMMAR_NEED(end - text >= 3, "a cut off percent-encoding");
             for (int i = 1; i <= 2; i++)
@@ -147,11 +149,13 @@ static int grammar_is_library(const char *dso, const char *end)
 static const char *grammar_symbol(const char *text, const char *end, const char *dso,
                                   const char *dso_end)
 {
-    static const char *const bad[] = {"0x", "_Z", "__Z", "_R", "[unknown]"};
+    static const char *const bad[] = {"0x", "[unknown]", "_Z", "__Z", "_R"};
+    /* Those of C++ and Rust are what a library's function may be called. */
+    size_t bad_count = grammar_is_library(dso, dso_end) ? 2 : sizeof(bad) / sizeof(*bad);
     const char *wrong = grammar_name(text, end);
 
     GRAMMAR_NEED(wrong == NULL, wrong);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+    for (size_t i = 0; i < bad_count; i++)
         GRAMMAR_NEED((size_t)(end - text) < strlen(bad[i]) ||
                          memcmp(text, bad[i], strlen(bad[i])) != 0,
                      "a symbol begins like something else");

@@ -88,11 +88,23 @@ static void unicode_separators_are_percent_encoded(void)
     ENCODED("\xef\xbb\xbf", "%EF%BB%BF"); /* U+FEFF */
 }
 
+static void what_turns_the_direction_of_a_line_is_percent_encoded(void)
+{
+    ENCODED("\xd8\x9c", "%D8%9C");                /* U+061C */
+    ENCODED("\xe2\x80\x8c", "%E2%80%8C");         /* U+200C */
+    ENCODED("\xe2\x80\x8f", "%E2%80%8F");         /* U+200F */
+    ENCODED("\xe2\x80\xaa", "%E2%80%AA");         /* U+202A */
+    ENCODED("a\xe2\x80\xaertl", "a%E2%80%AErtl"); /* U+202E */
+    ENCODED("\xe2\x81\xa6", "%E2%81%A6");         /* U+2066 */
+    ENCODED("\xe2\x81\xa9", "%E2%81%A9");         /* U+2069 */
+}
+
 static void other_unicode_stays_readable(void)
 {
     ENCODED("gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f");
     ENCODED("\xc2\xa1", "\xc2\xa1");
-    ENCODED("\xe2\x80\x8c", "\xe2\x80\x8c");
+    ENCODED("\xe2\x80\x90", "\xe2\x80\x90"); /* U+2010 */
+    ENCODED("\xe2\x81\xaa", "\xe2\x81\xaa"); /* U+206A */
     ENCODED("\xe6\xbc\xa2\xe5\xad\x97", "\xe6\xbc\xa2\xe5\xad\x97");
     ENCODED("\xf0\x9f\x94\xa5", "\xf0\x9f\x94\xa5");
     ENCODED("\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf");
@@ -1444,7 +1456,7 @@ static void a_c_function_is_a_name_and_a_library(void)
     STACK(f, 0, fake_address(4, 0), fake_address(5, 0), fake_address(6, 0), fake_address(7, 0),
           fake_address(8, 0), fake_address(10, 0), fake_address(11, 0));
     sample(f, 1000001);
-    FRAMES(f, "memcpy (libc.so.6)", "[beam.smp] (beam.smp)", "%5FZN3foo3barEv (libfoo.so)",
+    FRAMES(f, "memcpy (libc.so.6)", "[beam.smp] (beam.smp)", "_ZN3foo3barEv (libfoo.so)",
            "f%28int%29%20[clone] (lib%20foo.so)", "%30x12 ([vdso])", "%5Bunknown] (libc.so.6)",
            "a%FF%0A (\xc3\xbc.so)");
     CHECK(grammar_check(f->text, f->size, &samples) == NULL);
@@ -1592,6 +1604,7 @@ int main(int argc, char **argv)
     RUN(reserved_characters_are_percent_encoded);
     RUN(blanks_and_controls_are_percent_encoded);
     RUN(unicode_separators_are_percent_encoded);
+    RUN(what_turns_the_direction_of_a_line_is_percent_encoded);
     RUN(other_unicode_stays_readable);
     RUN(bytes_that_are_not_utf8_are_percent_encoded);
     RUN(a_sample_is_what_the_document_shows);

@@ -230,7 +230,7 @@ frame(Text, Line, #{frame := Pattern} = Patterns) ->
         {match, [Symbol, Dso]} ->
             encoded(Symbol, Line),
             encoded(Dso, Line),
-            beginning(Symbol, Line),
+            beginning(Symbol, matches(Symbol, maps:get(function, Patterns)), Line),
             demangler(Symbol, Line),
             symbol(Symbol, Dso, Line, Patterns),
             {Symbol, Dso};
@@ -264,13 +264,17 @@ is_hex(Digit) ->
 is_reserved(Point) ->
     lists:member(Point, "\"'()+;<>&%") orelse
         Point =< $\s orelse (Point >= 16#7f andalso Point =< 16#a0) orelse
-        (Point >= 16#2000 andalso Point =< 16#200b) orelse
-        lists:member(Point, [16#1680, 16#2028, 16#2029, 16#202f, 16#205f, 16#3000, 16#feff]).
+        (Point >= 16#2000 andalso Point =< 16#200f) orelse
+        (Point >= 16#2028 andalso Point =< 16#202f) orelse
+        (Point >= 16#2066 andalso Point =< 16#2069) orelse
+        lists:member(Point, [16#61c, 16#1680, 16#205f, 16#3000, 16#feff]).
 
-beginning(Symbol, Line) ->
+%% A C function has its own name, which readers demangle.
+beginning(Symbol, IsErlang, Line) ->
     Begins = fun(Prefix) -> string:prefix(Symbol, Prefix) =/= nomatch end,
     must(
-        not lists:any(Begins, ["0x", "_Z", "__Z", "_R", "[unknown]"]),
+        not lists:any(Begins, ["0x", "[unknown]"]) andalso
+            not (IsErlang andalso lists:any(Begins, ["_Z", "__Z", "_R"])),
         Line,
         "~ts begins like something else",
         [Symbol]

@@ -40,7 +40,7 @@ function text16(high, low) {
 
 // Controls, and what turns the direction of writing, would deceive the reader.
 function isPrintable(text) {
-  return !/[\p{Cc}\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/u.test(text);
+  return !/[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/u.test(text);
 }
 
 /**
